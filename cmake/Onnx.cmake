@@ -1,0 +1,25 @@
+# onnx_sources: ONNX's own C++ (checker, shape inference, version converter, inliner, schemas), built from the sources
+# that the onnx wheel ships, with Debian's protobuf. Everything but the Python binding.
+find_package(Protobuf REQUIRED)
+
+set(onnx_generated ${CMAKE_BINARY_DIR}/onnx_generated)
+set(onnx_protos onnx-ml onnx-operators-ml onnx-data)
+set(onnx_proto_sources "")
+foreach(proto ${onnx_protos})
+  add_custom_command(
+    OUTPUT ${onnx_generated}/onnx/${proto}.pb.cc ${onnx_generated}/onnx/${proto}.pb.h
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${onnx_generated}
+    COMMAND ${Protobuf_PROTOC_EXECUTABLE} --proto_path=${ONNX_SOURCE_DIR}/.. --cpp_out=${onnx_generated} onnx/${proto}.proto
+    DEPENDS ${ONNX_SOURCE_DIR}/${proto}.proto
+    COMMENT "protoc ${proto}")
+  list(APPEND onnx_proto_sources ${onnx_generated}/onnx/${proto}.pb.cc)
+endforeach()
+
+file(GLOB_RECURSE onnx_cc ${ONNX_SOURCE_DIR}/*.cc)
+list(FILTER onnx_cc EXCLUDE REGEX "cpp2py_export|/test/|/backend/|/fuzz/")
+add_library(onnx_sources STATIC ${onnx_cc} ${onnx_proto_sources})
+target_compile_definitions(onnx_sources PUBLIC ONNX_ML=1 ONNX_NAMESPACE=onnx __STDC_FORMAT_MACROS)
+target_compile_options(onnx_sources PRIVATE -w)
+# The wheel's folder goes last: ${onnx_generated} must win for the .pb.h files, and the headers are included as <onnx/…>.
+target_include_directories(onnx_sources SYSTEM PUBLIC ${onnx_generated} ${ONNX_SOURCE_DIR}/..)
+target_link_libraries(onnx_sources PUBLIC protobuf::libprotobuf)

@@ -1,0 +1,117 @@
+// Build a plan from a model, run it, any number of times and at any bound shape.
+//
+//   smelt::Session session("resnet50.onnx");
+//   std::map<std::string, smelt::Tensor> out = session.run({{"x", image}});
+//
+// Session is the simple form. Plan and Execution are what it is made of: a Plan is immutable and shared, an Execution
+// holds what one run needs (arena, bindings), and several Executions of one Plan run at the same time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "smelt/error.h"
+#include "smelt/export.h"
+#include "smelt/tensor.h"
+
+namespace smelt {
+
+class Graph;
+
+struct Options {
+  int threads = 0;                           // 0: all cores this process may use
+  int tuning_level = 2;                      // 0 the cost model's first choice, no measuring … 3 every candidate measured
+  std::string tactics;                       // "+onednn,-reference": allowed or refused by name, in order; "" all
+  bool optimize = true;                      // false: run the graph as imported, operator by operator
+  std::vector<std::string> skip;             // rewrites to leave out, by name
+  std::string precision;                     // "", "fp16", "bf16", "tf32": convert an fp32 model
+  std::vector<std::string> keep_fp32;        // patterns (* and ?) of node names or scopes that stay fp32
+  std::map<std::string, Shape> shapes;       // fix symbolic dimensions of inputs at build time, by input name
+  std::string cache_dir;                     // "" the default (SMELT_CACHE_DIR or ~/.cache/smelt)
+  bool use_cache = true;                     // false: neither read nor write the tuning cache
+};
+
+struct TensorInfo {
+  std::string name;
+  DType type = DType::undefined;
+  SymShape shape;
+};
+
+/// One kernel launch of a bound plan, as the profiler and `info` see it.
+struct StepInfo {
+  std::string name;                          // the plan's node
+  std::string op;                            // "Conv", "ai.smelt.Conv"
+  std::string problem;                       // printed Problem
+  std::string tactic, config;
+  std::vector<std::string> sources;          // ONNX node names it stands for
+  std::vector<std::vector<std::string>> scopes;   // module path of each source
+  int64_t bytes = 0;                         // moved at least once: inputs + weights + outputs
+  int64_t flops = 0;
+  std::vector<std::string> output_shapes;    // "f32[1, 64, 56, 56]"
+};
+
+struct MemoryInfo {
+  int64_t arena = 0;                         // activations and workspaces of one Execution, bytes
+  int64_t weights = 0;                       // packed or mapped constants, bytes
+};
+
+struct StepTime {
+  int64_t begin_ns = 0, end_ns = 0;          // from the start of the run
+};
+
+class SMELT_API Execution {
+ public:
+  virtual ~Execution() = default;
+  /// Binds inputs (in Plan::inputs() order; their memory is read at every run) and, where given (valid), the outputs'
+  /// memory. A new shape plans memory and prepares kernels; a known one is cheap. Throws Error (usage) for a wrong type, rank or extent.
+  virtual void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}) = 0;
+  /// Runs once. Allocates nothing, unless the plan has outputs whose size depends on data.
+  virtual void run() = 0;
+  /// Runs once and writes each step's times; `times` gets steps().size() entries.
+  virtual void run_profiled(std::vector<StepTime>& times) = 0;
+  /// The outputs of the last run, in Plan::outputs() order: views that stay valid until the next bind or run.
+  virtual std::span<const Tensor> outputs() const = 0;
+  virtual const std::vector<StepInfo>& steps() const = 0;       // of the bound shape
+  virtual MemoryInfo memory() const = 0;                        // of the bound shape
+};
+
+class SMELT_API Plan {
+ public:
+  /// Imports, rewrites, converts and prepares a model or a plan file. Throws Error.
+  static std::shared_ptr<const Plan> build(const std::string& path, const Options& options = {});
+  static std::shared_ptr<const Plan> build(Graph graph, const Options& options = {});
+  virtual ~Plan() = default;
+  virtual const std::vector<TensorInfo>& inputs() const = 0;
+  virtual const std::vector<TensorInfo>& outputs() const = 0;
+  virtual std::unique_ptr<Execution> execution() const = 0;
+  virtual const Graph& graph() const = 0;                       // after rewriting
+  virtual const Options& options() const = 0;
+  /// Names of the nodes after which outputs' sizes depend on data and the plan is split.
+  virtual std::vector<std::string> splits() const = 0;
+};
+
+class SMELT_API Session {
+ public:
+  explicit Session(const std::string& path, const Options& options = {});
+  explicit Session(std::shared_ptr<const Plan> plan);
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+
+  const std::vector<TensorInfo>& inputs() const;
+  const std::vector<TensorInfo>& outputs() const;
+  /// Runs on these inputs and returns the outputs by name (those of `names`, or all), as tensors of their own. Thread-safe:
+  /// concurrent calls take an Execution each.
+  std::map<std::string, Tensor> run(const std::map<std::string, Tensor>& feeds, const std::vector<std::string>& names = {});
+  std::shared_ptr<const Plan> plan() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace smelt

@@ -1,0 +1,55 @@
+// Files: read-only mappings, and outputs that appear whole or not at all.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace smelt {
+
+/// A whole file mapped read-only and shared; throws with the path and the system's reason.
+class MappedFile {
+ public:
+  static std::shared_ptr<MappedFile> open(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  const uint8_t* data() const { return data_; }
+  int64_t size() const { return size_; }
+
+ private:
+  MappedFile() = default;
+  uint8_t* data_ = nullptr;
+  int64_t size_ = 0;
+};
+
+/// Writes to a temporary name beside `path` and renames on commit(). Destroyed before commit, on an error or
+/// on Ctrl-C, the temporary file is removed. A full disk or a missing permission is an Error that names the path.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  void write(const void* data, int64_t size);
+  void write(std::string_view text) { write(text.data(), static_cast<int64_t>(text.size())); }
+  void commit();
+
+ private:
+  std::filesystem::path path_, temp_;
+  int fd_ = -1;
+};
+
+std::string read_text(const std::filesystem::path& path);
+void write_text(const std::filesystem::path& path, std::string_view text);
+
+/// SMELT_CACHE_DIR, else XDG_CACHE_HOME/smelt, else ~/.cache/smelt. Created on first use.
+std::filesystem::path cache_dir();
+
+/// Installs handlers for SIGINT and SIGTERM that remove unfinished AtomicFiles and exit with 130 or 143. For the command only.
+void clean_up_on_signals();
+
+/// 64-bit FNV-1a, for content names; not for security.
+uint64_t hash_bytes(const void* data, int64_t size, uint64_t seed = 14695981039346656037ull);
+
+}  // namespace smelt

@@ -1,0 +1,74 @@
+// A rewrite: match looks and cannot change; apply changes and cannot fail. Every place a rewrite looks at ends in the
+// ledger, matched or with the reason why not.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace smelt::fuse {
+
+/// Reason codes are part of the interface: tests and --json name them.
+#define SMELT_REASONS(X) \
+  X(wrong_producer) X(wrong_reader) X(extra_reader) X(graph_output) X(not_constant) X(wrong_value) X(wrong_type) X(wrong_rank) \
+  X(wrong_shape) X(unknown_shape) X(wrong_attribute) X(wrong_axis) X(missing_input) X(too_large) X(in_subgraph) X(not_profitable) X(unsupported)
+enum class Reason : uint8_t {
+#define X(id) id,
+  SMELT_REASONS(X)
+#undef X
+};
+std::string_view name(Reason r);
+
+struct Rejected {
+  Reason reason;
+  NodeId blocker;          // the node that stood in the way; none when no node did
+  std::string detail;      // with the numbers: "Conv_3's result has 2 readers"
+};
+
+/// A match is the change itself, worked out but not made: calling it applies it and returns the node that stands for the
+/// pattern afterwards. It captures what match found; it does not look again and does not throw.
+struct Match {
+  std::vector<NodeId> nodes;                      // what the pattern covers, in topological order
+  std::function<NodeId(Graph&)> apply;
+  double saved_us = 0;                            // estimated; 0: not estimated
+};
+
+/// Not a candidate at all (the node is not where this pattern starts): not recorded.
+struct NotHere {};
+
+using Outcome = std::variant<NotHere, Rejected, Match>;
+
+struct Rewrite {
+  std::string_view name;                          // "conv_act", what --skip takes
+  Outcome (*match)(const Graph&, NodeId);
+};
+
+struct Entry {
+  std::string rewrite;
+  std::vector<std::string> nodes;                 // ONNX node names (sources) the pattern covers or looked at
+  bool matched = false;
+  std::string reason;                             // reason code, "" when matched
+  std::string blocker;                            // name of the blocking node
+  std::string detail;
+  double saved_us = 0;
+};
+using Ledger = std::vector<Entry>;
+
+struct Options {
+  std::vector<std::string> skip;                  // rewrites left out
+  bool verify_each = true;                        // run the verifier after each rewrite
+};
+
+/// The pipeline's rewrites in order (pipeline.cpp).
+std::span<const Rewrite> pipeline();
+/// Runs the pipeline to its fixed point; the ledger has one entry for each (rewrite, place).
+Ledger run(Graph& g, const Options& options = {});
+
+}  // namespace smelt::fuse

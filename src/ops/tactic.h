@@ -1,0 +1,71 @@
+// How an operator with a choice of implementations offers them. The executor and the tuner see only Offers: the problem's
+// printed form, the candidates with a cost estimate each, and why the others were left out.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/op.h"
+
+namespace smelt::ops {
+
+/// How a tensor's elements lie in memory. `plain` is row-major; the blocked and channels-last forms exist inside a plan only.
+enum class Layout : uint8_t { plain, nhwc, nchw8c, nchw16c };
+
+struct BoundTensor {
+  DType type = DType::undefined;
+  Shape shape;                        // logical (ONNX's) shape whatever the layout
+  Layout layout = Layout::plain;
+  Tensor constant;                    // valid() for weights
+};
+
+/// A node with everything known that building a kernel needs.
+struct BoundNode {
+  const Node* node = nullptr;
+  std::vector<BoundTensor> inputs, outputs;
+};
+
+struct Buffers {
+  std::span<const void* const> inputs;     // null where left out
+  std::span<void* const> outputs;
+  void* workspace = nullptr;               // 64-byte aligned, Kernel::workspace() bytes
+};
+
+/// One bound problem, ready to run: weights packed, primitives made. run allocates nothing and is called by one thread at a time.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual int64_t workspace() const { return 0; }
+  virtual void run(const Buffers& b) = 0;
+};
+
+struct Machine {
+  int threads = 1;
+  std::string cpu;          // "AMD EPYC …", part of the cache key
+  std::string isa;          // "avx2", "avx512", "amx"
+};
+
+struct Candidate {
+  std::string tactic;       // "onednn", "avx2", "reference"; what --tactics names
+  std::string config;       // what distinguishes two candidates of one tactic: "brgemm nhwc", "" when there is one
+  double estimate_us = 0;   // the cost model's guess, which ranks candidates
+  std::function<std::unique_ptr<Kernel>()> prepare;
+};
+
+struct Rejection {
+  std::string tactic, reason;   // "K = 4093 must be a multiple of 8 (16-byte loads)"
+};
+
+struct Offer {
+  std::string problem;                  // "gemm:f32>f32:48x4096x4096:rcr:bias+relu": the cache key, the bench row, the test's name
+  std::vector<Candidate> candidates;    // never empty for an operator with a reference
+  std::vector<Rejection> rejected;
+};
+
+/// What can run this node here.
+Offer offer(const BoundNode& node, const Machine& machine);
+
+}  // namespace smelt::ops

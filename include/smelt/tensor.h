@@ -12,6 +12,12 @@
 
 namespace smelt {
 
+/// ONNX Cast's attributes.
+struct CastOptions {
+  bool saturate = true;                                  // to an 8-bit float: too large becomes the largest, not NaN or infinity
+  enum Rounding { up, down, nearest } rounding = up;     // to f8e8m0 only
+};
+
 class SMELT_API Tensor {
  public:
   Tensor() = default;
@@ -51,8 +57,10 @@ class SMELT_API Tensor {
   /// Numbers as int64_t / double whatever the type (integers and bool; floats too for to_doubles). Throws for strings.
   std::vector<int64_t> to_ints() const;
   std::vector<double> to_doubles() const;
-  /// A copy converted element by element as ONNX Cast converts (saturating for the 8-bit floats).
-  Tensor cast(DType to) const;
+  /// A copy converted element by element as ONNX Cast converts: floats round to nearest even, floats to integers truncate
+  /// and wrap at the width, numbers to strings print the shortest decimal that reads back. Throws for complex types and
+  /// for strings that are no number.
+  Tensor cast(DType to, CastOptions options = {}) const;
 
  private:
   void check(DType t) const;

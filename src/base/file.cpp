@@ -1,0 +1,160 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace smelt {
+namespace {
+
+// Temporary files under way, where a signal handler can find them: it may neither lock nor allocate. A slot is free when
+// its flag is 0, being written when 1, and holds a path when 2.
+struct Pending {
+  std::atomic<int> state{0};
+  char path[4096];
+};
+Pending pending[64];
+
+void remember(const std::string& path) {
+  if (path.size() >= sizeof pending[0].path) return;      // a longer path cannot be opened either
+  for (Pending& p : pending) {
+    int free = 0;
+    if (!p.state.compare_exchange_strong(free, 1)) continue;
+    std::memcpy(p.path, path.c_str(), path.size() + 1);
+    p.state = 2;
+    return;
+  }
+}
+
+void forget(const std::string& path) {
+  for (Pending& p : pending)
+    if (p.state == 2 && path == p.path) p.state = 0;
+}
+
+void on_signal(int number) {
+  for (Pending& p : pending)
+    if (p.state == 2) ::unlink(p.path);
+  ::_exit(128 + number);
+}
+
+std::string reason(int error) { return std::strerror(error); }
+
+struct Descriptor {
+  int fd;
+  ~Descriptor() { if (fd >= 0) ::close(fd); }
+};
+
+}  // namespace
+
+std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) fail("{}: cannot open: {}", path.string(), reason(errno));
+  struct stat info;
+  if (::fstat(file.fd, &info) != 0) fail("{}: cannot read its size: {}", path.string(), reason(errno));
+  if (!S_ISREG(info.st_mode)) fail("{}: expected a regular file, found a {}", path.string(), S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
+  std::shared_ptr<MappedFile> mapped(new MappedFile);
+  mapped->size_ = info.st_size;
+  if (info.st_size == 0) return mapped;
+  void* p = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_SHARED, file.fd, 0);
+  if (p == MAP_FAILED) fail("{}: cannot map {} bytes: {}", path.string(), info.st_size, reason(errno));
+  mapped->data_ = static_cast<uint8_t*>(p);
+  return mapped;
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(data_, static_cast<size_t>(size_));
+}
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  struct stat info;
+  if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (S_ISDIR(info.st_mode)) fail("{}: cannot write: it is a folder", path_.string());
+    temp_ = path_;                                        // a pipe or a device is written as it is
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    static std::atomic<int> counter{0};
+    temp_ = path_.string() + fmt::format(".tmp-{}-{}", ::getpid(), counter++);
+    remember(temp_.string());
+    fd_ = ::open(temp_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  }
+  if (fd_ >= 0) return;
+  const int error = errno;
+  forget(temp_.string());
+  fail("{}: cannot write: {}", path_.string(), reason(error));
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  if (temp_ == path_) return;
+  ::unlink(temp_.c_str());
+  forget(temp_.string());
+}
+
+void AtomicFile::write(const void* data, int64_t size) {
+  const char* p = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t n = ::write(fd_, p, static_cast<size_t>(std::min<int64_t>(size, 1 << 30)));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("{}: cannot write {} more bytes: {}", path_.string(), size, reason(errno));
+    p += n;
+    size -= n;
+  }
+}
+
+void AtomicFile::commit() {
+  const int closed = ::close(fd_);
+  fd_ = -1;
+  if (temp_ == path_) return;
+  const int error = closed != 0 ? errno : ::rename(temp_.c_str(), path_.c_str()) != 0 ? errno : 0;
+  if (error) ::unlink(temp_.c_str());
+  forget(temp_.string());
+  if (error) fail("{}: cannot write: {}", path_.string(), reason(error));
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  const auto file = MappedFile::open(path);
+  return {reinterpret_cast<const char*>(file->data()), static_cast<size_t>(file->size())};
+}
+
+void write_text(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+std::filesystem::path cache_dir() {
+  const auto variable = [](const char* name) { const char* v = std::getenv(name); return std::string(v ? v : ""); };
+  std::filesystem::path dir = variable("SMELT_CACHE_DIR");
+  if (dir.empty() && !variable("XDG_CACHE_HOME").empty()) dir = std::filesystem::path(variable("XDG_CACHE_HOME")) / "smelt";
+  if (dir.empty() && !variable("HOME").empty()) dir = std::filesystem::path(variable("HOME")) / ".cache" / "smelt";
+  if (dir.empty()) throw Error("no folder for the cache: neither SMELT_CACHE_DIR, XDG_CACHE_HOME nor HOME is set", "Set SMELT_CACHE_DIR to a folder.");
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  if (error) throw Error(fmt::format("{}: cannot create the cache folder: {}", dir.string(), error.message()), "Set SMELT_CACHE_DIR to a folder that can be written.");
+  return dir;
+}
+
+void clean_up_on_signals() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  for (int number : {SIGINT, SIGTERM}) ::sigaction(number, &action, nullptr);
+}
+
+uint64_t hash_bytes(const void* data, int64_t size, uint64_t seed) {
+  const auto* p = static_cast<const uint8_t*>(data);
+  uint64_t h = seed;
+  for (int64_t i = 0; i < size; ++i) h = (h ^ p[i]) * 1099511628211ull;
+  return h;
+}
+
+}  // namespace smelt

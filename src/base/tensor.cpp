@@ -1,0 +1,98 @@
+#include "smelt/tensor.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace smelt {
+namespace {
+
+constexpr size_t alignment = 64;   // a cache line, and the widest vector register
+
+std::shared_ptr<void> allocate(int64_t nbytes, DType type, const Shape& shape) {
+  const size_t size = (static_cast<size_t>(nbytes) + alignment - 1) / alignment * alignment;
+  void* p = std::aligned_alloc(alignment, size ? size : alignment);
+  if (!p) fail("no memory for a tensor {}{}: {} bytes", name(type), to_string(shape), nbytes);
+  return {p, std::free};
+}
+
+}  // namespace
+
+void fail_dispatch(DType t, const char* where) { fail("{}: element type {} is not supported", where, name(t)); }
+
+Tensor Tensor::borrow(DType type, Shape shape, void* data, std::shared_ptr<void> keep) {
+  Tensor t;
+  t.size_ = elements(shape);
+  t.nbytes_ = bytes(type, t.size_);
+  t.type_ = type;
+  t.shape_ = std::move(shape);
+  t.data_ = data;
+  t.keep_ = std::move(keep);
+  return t;
+}
+
+Tensor Tensor::empty(DType type, Shape shape) {
+  if (type == DType::undefined) fail("a tensor needs an element type");
+  if (type == DType::string) return of_strings(shape, std::vector<std::string>(static_cast<size_t>(elements(shape))));
+  auto memory = allocate(bytes(type, elements(shape)), type, shape);
+  return borrow(type, std::move(shape), memory.get(), memory);
+}
+
+Tensor Tensor::zeros(DType type, Shape shape) {
+  Tensor t = empty(type, std::move(shape));
+  if (type != DType::string) std::memset(t.data_, 0, static_cast<size_t>(t.nbytes_));
+  return t;
+}
+
+Tensor Tensor::of_strings(Shape shape, std::vector<std::string> values) {
+  if (elements(shape) != static_cast<int64_t>(values.size()))
+    fail("shape {} needs {} strings, found {}", to_string(shape), elements(shape), values.size());
+  auto memory = std::make_shared<std::vector<std::string>>(std::move(values));
+  return borrow(DType::string, std::move(shape), memory.get(), memory);
+}
+
+const std::vector<std::string>& Tensor::strings() const {
+  check(DType::string);
+  return *static_cast<const std::vector<std::string>*>(data_);
+}
+
+std::vector<std::string>& Tensor::strings() {
+  check(DType::string);
+  return *static_cast<std::vector<std::string>*>(data_);
+}
+
+void Tensor::check(DType t) const {
+  if (t != type_) fail("a tensor of {} was read as {}", name(type_), name(t));
+}
+
+Tensor Tensor::reshaped(Shape shape) const {
+  if (elements(shape) != size_) fail("{} elements of shape {} cannot take the shape {}", size_, to_string(shape_), to_string(shape));
+  Tensor t = *this;
+  t.shape_ = std::move(shape);
+  return t;
+}
+
+Tensor Tensor::clone() const {
+  if (!valid()) return {};
+  if (type_ == DType::string) return of_strings(shape_, strings());
+  Tensor t = empty(type_, shape_);
+  if (nbytes_) std::memcpy(t.data_, data_, static_cast<size_t>(nbytes_));
+  return t;
+}
+
+std::vector<int64_t> Tensor::to_ints() const {
+  if (!is_integer(type_) && type_ != DType::boolean) fail("a tensor of {} was read as integers", name(type_));
+  const Tensor wide = cast(DType::i64);
+  const auto values = wide.span<int64_t>();
+  return {values.begin(), values.end()};
+}
+
+std::vector<double> Tensor::to_doubles() const {
+  if (type_ == DType::string) fail("a tensor of strings was read as numbers");
+  const Tensor wide = cast(DType::f64);
+  const auto values = wide.span<double>();
+  return {values.begin(), values.end()};
+}
+
+}  // namespace smelt

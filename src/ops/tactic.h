@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/op.h"
+#include "ops/weights.h"
 
 namespace smelt::ops {
 
@@ -19,6 +20,7 @@ struct BoundTensor {
   DType type = DType::undefined;
   Shape shape;                        // logical (ONNX's) shape whatever the layout
   Layout layout = Layout::plain;
+  Shape strides;                      // elements from one index to the next along each logical axis; empty: dense in its layout
   Tensor constant;                    // valid() for weights
 };
 
@@ -26,6 +28,7 @@ struct BoundTensor {
 struct BoundNode {
   const Node* node = nullptr;
   std::vector<BoundTensor> inputs, outputs;
+  WeightStore* weights = nullptr;     // where prepare() keeps packed weights, shared by all Executions of a plan; null: keep them itself
 };
 
 struct Buffers {
@@ -39,6 +42,9 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual int64_t workspace() const { return 0; }
+  /// True when output 0 may be the very memory of input i: no element of it is read after the output's element in its place
+  /// is written. Asked only where both have the same type, shape, layout and strides.
+  virtual bool in_place(size_t i) const { (void)i; return false; }
   virtual void run(const Buffers& b) = 0;
 };
 

@@ -1,0 +1,112 @@
+// A piece of a plan with every shape known: what a run executes. Built in stages, each its own file:
+//
+//   shapes.h    walk the graph: types, concrete shapes, values known before the run  → tensors and steps
+//   layouts     assign_layouts: pick each tensor's layout, insert reorder steps      (steps have no kernels yet)
+//   buffers.h   views share their source's buffer, concat's inputs lie in its output → tensors' buffers
+//   kernels.h   offers → chosen candidates → kernels                                 → steps' kernels
+//   memory.h    lifetimes → offsets in one arena, workspaces included                → buffers' offsets
+//
+// How a layout pass plugs in: when it runs, every tensor is plain and every step has its node and tensors but no kernel.
+// It sets `layout` on tensors and inserts, between producers and consumers of differing layout, a tensor made by
+// add_tensor and a step made by reorder_step(segment, from, to), which is a step like any other: its node is
+// {domain ai.smelt, op Reorder} and its kernel comes from ops::offer. Tensors that must stay plain (`fixed_layout`) are the
+// segment's inputs and results, constants (a kernel packs those itself), inputs and outputs of views, of steps that are
+// not kernels and of tensors with strides.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/tactic.h"
+#include "smelt/session.h"
+
+namespace smelt::run {
+
+/// Index into Segment::tensors; absent: an optional input or output left out.
+using TensorIndex = int32_t;
+inline constexpr TensorIndex absent = -1;
+
+/// Where a buffer's bytes lie.
+enum class Place : uint8_t {
+  constant,   // a weight or a value known before the run
+  external,   // given at the segment's start: the caller's input, or what an earlier segment made
+  result,     // a graph output, or what a later segment reads: the caller's memory or the segment's own, never the arena's
+  arena,
+};
+
+/// One piece of memory; tensors that are views of it, or slices of it, share it.
+struct Buffer {
+  Place place = Place::arena;
+  int64_t bytes = 0;
+  int64_t offset = 0;                        // arena: from its start, a multiple of 64
+  int first = 0, last = 0;                   // arena: the steps between which (both included) it is alive
+};
+
+struct BoundValue : ops::BoundTensor {
+  ValueId value = ValueId::none;             // the graph's value; none for what a reorder makes
+  bool fixed_layout = false;                 // must stay plain
+  int32_t buffer = -1;                       // index into Segment::buffers
+  int64_t offset = 0;                        // bytes into it
+};
+
+enum class StepKind : uint8_t {
+  kernel,     // a kernel chosen among ops::offer's candidates
+  view,       // moves no data: output 0 is input 0's bytes; dropped once buffers are assigned
+  concat,     // copies those inputs that do not lie in the output already; dropped when all do
+  copy,       // output 0 = input 0, same bytes: a view that ends in memory of its own
+  dynamic,    // sizes known after running it only, strings, or control flow: ops::evaluate on tensors
+};
+
+struct Step {
+  StepKind kind = StepKind::kernel;
+  NodeId id = NodeId::none;                  // the graph's node; none for inserted steps
+  std::shared_ptr<const Node> node;          // the graph's own node (not owned), or the inserted step's
+  std::vector<TensorIndex> inputs, outputs;
+
+  // Filled by choose_kernels:
+  std::string problem, tactic, config;
+  std::vector<ops::Candidate> considered;    // without their prepare functions
+  std::vector<ops::Rejection> rejected;
+  std::shared_ptr<ops::Kernel> kernel;
+  int32_t workspace = -1;                    // buffer; -1: none
+
+  // Filled by resolve(): what Kernel::run is given.
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  void* scratch = nullptr;
+};
+
+/// Values cross from one segment to the next, and to the caller, by graph value.
+struct Port {
+  ValueId value;
+  TensorIndex tensor;
+};
+
+struct Segment {
+  std::vector<BoundValue> tensors;
+  std::vector<Buffer> buffers;
+  std::vector<Step> steps;
+  std::vector<Port> externals;               // read here, made elsewhere
+  std::vector<Port> results;                 // made here (or passed through), needed after the segment
+  int64_t arena = 0;                         // bytes
+
+  BoundValue& tensor(TensorIndex t) { return tensors[static_cast<size_t>(t)]; }
+  const BoundValue& tensor(TensorIndex t) const { return tensors[static_cast<size_t>(t)]; }
+  Buffer& buffer(TensorIndex t) { return buffers[static_cast<size_t>(tensor(t).buffer)]; }
+  const Buffer& buffer(TensorIndex t) const { return buffers[static_cast<size_t>(tensor(t).buffer)]; }
+};
+
+TensorIndex add_tensor(Segment& s, BoundValue v);
+/// A step that copies `from` to `to`, which differ in layout or strides; the caller inserts it.
+Step reorder_step(const Segment& s, TensorIndex from, TensorIndex to);
+
+/// The step's node and tensors, as ops::offer wants them.
+ops::BoundNode bound_node(const Segment& s, const Step& step, ops::WeightStore* weights);
+
+/// Bytes that the tensor's elements span: dense size, channels rounded up in blocked layouts; with strides, from its first
+/// to its last element.
+int64_t span_bytes(const ops::BoundTensor& t);
+
+}  // namespace smelt::run

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +35,7 @@ struct InferContext {
   const TensorDesc& in(size_t i) const;                   // a TensorDesc that is not present() beyond the end
   bool has(size_t i) const { return in(i).present(); }
   const Shape& shape(size_t i) const;                     // throws when not present or not known
+  /// Both do nothing for an output beyond the node's last, so that rules need not ask for optional ones.
   void set(size_t i, DType type, Shape shape);
   void set_type(size_t i, DType type);                    // shape depends on data
   /// The values of an integer input that must be known to infer the shape; nothing when they are not known yet.
@@ -47,6 +50,8 @@ struct ComputeContext {
 
   const Tensor& in(size_t i) const;
   bool has(size_t i) const { return in(i).valid(); }
+  /// True when the node asks for output i; an output not asked for is not allocated and must not be written.
+  bool wants(size_t i) const { return node.out(i) != ValueId::none; }
   /// Runs a subgraph (If, Loop, Scan) with these inputs; set by whoever evaluates.
   std::function<std::vector<Tensor>(const Graph&, std::span<const Tensor>)> run_graph;
 };
@@ -63,6 +68,9 @@ struct OpDef {
 const OpDef* find(std::string_view op, std::string_view domain);
 /// All definitions, in the registry's order.
 std::span<const OpDef* const> all();
+
+/// "'conv3' (Conv)", "(com.microsoft:Gelu)" when the node has no name: where an error message says it happened.
+std::string label(const Node& node);
 
 /// Runs infer, and checks that every output got a type. Errors name the node.
 void infer(const Node& node, std::span<const TensorDesc> inputs, std::span<TensorDesc> outputs);

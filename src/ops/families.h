@@ -1,0 +1,15 @@
+// The operator tables, one function a family; src/ops/registry.cpp lists them. A family's file defines
+//
+//   std::span<const OpDef> conv_ops() {
+//     static constexpr OpDef table[] = {{"Conv", onnx_domain, infer_conv, run_conv}, …};
+//     return table;
+//   }
+#pragma once
+
+#include "ops/op.h"
+
+namespace smelt::ops {
+
+std::span<const OpDef> shape_ops();          // Shape, Reshape, Squeeze, Identity, …: no element changes place
+
+}  // namespace smelt::ops

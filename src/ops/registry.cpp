@@ -1,0 +1,46 @@
+// The one list of operator families.
+#include <map>
+#include <utility>
+
+#include "ops/families.h"
+
+namespace smelt::ops {
+namespace {
+
+using Family = std::span<const OpDef> (*)();
+
+constexpr Family families[] = {
+    shape_ops,
+};
+
+struct Registry {
+  std::vector<const OpDef*> list;
+  std::map<std::pair<std::string_view, std::string_view>, const OpDef*> by_name;   // (domain, op)
+
+  Registry() {
+    for (Family family : families) {
+      for (const OpDef& def : family()) {
+        list.push_back(&def);
+        by_name.emplace(std::pair(def.domain, def.op), &def);
+      }
+    }
+  }
+};
+
+const Registry& registry() {
+  static const Registry r;
+  return r;
+}
+
+}  // namespace
+
+const OpDef* find(std::string_view op, std::string_view domain) {
+  if (domain == "ai.onnx") domain = onnx_domain;   // the default domain's long spelling
+  const auto& names = registry().by_name;
+  auto it = names.find(std::pair(domain, op));
+  return it == names.end() ? nullptr : it->second;
+}
+
+std::span<const OpDef* const> all() { return registry().list; }
+
+}  // namespace smelt::ops

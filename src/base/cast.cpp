@@ -153,10 +153,12 @@ Tensor Tensor::cast(DType to, CastOptions options) const {
   if (!valid()) fail("Cast: there is no tensor to convert");
   if (to == type_) return clone();
   for (DType t : {type_, to})
-    if (t == DType::undefined || t == DType::c64 || t == DType::c128) fail_unsupported("Cast from {} to {} is not defined", name(type_), name(to));
-  if (to == DType::string) return is_packed(type_) || is_small_float(type_) ? to_text(widen(*this).cast(DType::f32)) : to_text(*this);
+    if (t == DType::undefined || t == DType::c64 || t == DType::c128)
+      fail_unsupported("Cast from {} to {} is not defined", name(type_), name(to));
+  const bool wide = !is_packed(type_) && !is_small_float(type_);
+  if (to == DType::string) return to_text(wide ? *this : widen(*this).cast(DType::f32));
   if (type_ == DType::string) return from_text(*this, to).cast(to, options);
-  if (is_packed(type_) || is_small_float(type_)) return widen(*this).cast(to, options);
+  if (!wide) return widen(*this).cast(to, options);
   if (is_packed(to) || is_small_float(to)) return narrow(type_ == DType::f64 ? *this : cast(DType::f64), to, options);
 
   Tensor out = empty(to, shape_);

@@ -60,7 +60,8 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) 
   if (file.fd < 0) fail("{}: cannot open: {}", path.string(), reason(errno));
   struct stat info;
   if (::fstat(file.fd, &info) != 0) fail("{}: cannot read its size: {}", path.string(), reason(errno));
-  if (!S_ISREG(info.st_mode)) fail("{}: expected a regular file, found a {}", path.string(), S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
+  if (!S_ISREG(info.st_mode))
+    fail("{}: expected a regular file, found a {}", path.string(), S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
   std::shared_ptr<MappedFile> mapped(new MappedFile);
   mapped->size_ = info.st_size;
   if (info.st_size == 0) return mapped;
@@ -137,10 +138,14 @@ std::filesystem::path cache_dir() {
   std::filesystem::path dir = variable("SMELT_CACHE_DIR");
   if (dir.empty() && !variable("XDG_CACHE_HOME").empty()) dir = std::filesystem::path(variable("XDG_CACHE_HOME")) / "smelt";
   if (dir.empty() && !variable("HOME").empty()) dir = std::filesystem::path(variable("HOME")) / ".cache" / "smelt";
-  if (dir.empty()) throw Error("no folder for the cache: neither SMELT_CACHE_DIR, XDG_CACHE_HOME nor HOME is set", "Set SMELT_CACHE_DIR to a folder.");
+  if (dir.empty())
+    throw Error("no folder for the cache: neither SMELT_CACHE_DIR, XDG_CACHE_HOME nor HOME is set",
+                "Set SMELT_CACHE_DIR to a folder.");
   std::error_code error;
   std::filesystem::create_directories(dir, error);
-  if (error) throw Error(fmt::format("{}: cannot create the cache folder: {}", dir.string(), error.message()), "Set SMELT_CACHE_DIR to a folder that can be written.");
+  if (error)
+    throw Error(fmt::format("{}: cannot create the cache folder: {}", dir.string(), error.message()),
+                "Set SMELT_CACHE_DIR to a folder that can be written.");
   return dir;
 }
 

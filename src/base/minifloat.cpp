@@ -1,5 +1,6 @@
 #include "base/minifloat.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -54,8 +55,9 @@ double decode(const MiniFloat& f, uint32_t bits) {
     if (fraction) return nan;
     return bits & sign ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
   }
-  const double value = exponent ? std::ldexp(static_cast<double>(fraction | (1u << f.mantissa)), static_cast<int>(exponent) - f.bias - f.mantissa)
-                                : std::ldexp(static_cast<double>(fraction), 1 - f.bias - f.mantissa);
+  const uint32_t significand = exponent ? fraction | (1u << f.mantissa) : fraction;
+  const int scale = static_cast<int>(std::max(exponent, 1u)) - f.bias - f.mantissa;
+  const double value = std::ldexp(static_cast<double>(significand), scale);
   return bits & sign ? -value : value;
 }
 

@@ -21,7 +21,8 @@ Shape strides(const Shape& s) {
   int64_t step = 1;
   for (size_t i = s.size(); i-- > 0;) {
     out[i] = step;
-    if (__builtin_mul_overflow(step, std::max<int64_t>(s[i], 1), &step)) fail("shape {} has more elements than can be counted", to_string(s));
+    if (__builtin_mul_overflow(step, std::max<int64_t>(s[i], 1), &step))
+      fail("shape {} has more elements than can be counted", to_string(s));
   }
   return out;
 }

@@ -67,7 +67,8 @@ void Tensor::check(DType t) const {
 }
 
 Tensor Tensor::reshaped(Shape shape) const {
-  if (elements(shape) != size_) fail("{} elements of shape {} cannot take the shape {}", size_, to_string(shape_), to_string(shape));
+  if (elements(shape) != size_)
+    fail("{} elements of shape {} cannot take the shape {}", size_, to_string(shape_), to_string(shape));
   Tensor t = *this;
   t.shape_ = std::move(shape);
   return t;

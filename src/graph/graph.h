@@ -156,6 +156,8 @@ class Graph {
   std::vector<ValueId> inputs_, outputs_;
   std::vector<SourceNode> sources_;
   std::map<std::string, ValueId, std::less<>> names_;
+  std::map<std::string, int, std::less<>> suffixes_;                // the last number tried behind a taken name
+  int64_t last_order_ = 0;
 };
 
 /// A deep copy: subgraphs too; constant tensors share their bytes.
@@ -165,10 +167,11 @@ Graph clone(const Graph& g);
 ///   edges: producers and readers agree, no dangling id, one producer a value, outputs defined, no cycle
 ///   types: every value that is read has an element type; constants match their value's type and shape
 ///   names: unique among live values
-///   ai.smelt nodes: those rules of docs/pipeline.md (input counts, the program's input and output types)
+///   ai.smelt nodes: those rules of docs/fused-ops.md (input counts, the program's input and output types)
 void verify(const Graph& g);
 
-/// One line a node: "%7 conv1: f32[1, 64, 112, 112] = Conv(x, w, b) {strides=[2, 2]}  ← node_Conv_257"; for tests and `info --graph`.
+/// One line a node: "%7 conv1: f32[1, 64, 112, 112] = Conv(x, w, b) {strides=[2, 2]}  ← node_Conv_257", between a line with the
+/// inputs and one with the outputs; for tests and `info --graph`.
 std::string print(const Graph& g);
 std::string describe(const Graph& g, NodeId n);       // "'conv3' (Conv)"
 

@@ -10,6 +10,11 @@
 
 namespace smelt::ops {
 
+std::span<const OpDef> math_ops();           // unary functions and predicates
+std::span<const OpDef> activation_ops();
+std::span<const OpDef> arithmetic_ops();     // binary, variadic, bitwise, Clip
+std::span<const OpDef> logic_ops();          // comparison, logic, Where
+std::span<const OpDef> cast_ops();
 std::span<const OpDef> shape_ops();          // Shape, Reshape, Squeeze, Identity, …: no element changes place
 
 }  // namespace smelt::ops

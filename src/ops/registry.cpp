@@ -10,6 +10,11 @@ namespace {
 using Family = std::span<const OpDef> (*)();
 
 constexpr Family families[] = {
+    math_ops,
+    activation_ops,
+    arithmetic_ops,
+    logic_ops,
+    cast_ops,
     shape_ops,
 };
 

@@ -17,8 +17,9 @@ namespace smelt::fuse {
 
 /// Reason codes are part of the interface: tests and --json name them.
 #define SMELT_REASONS(X) \
-  X(wrong_producer) X(wrong_reader) X(extra_reader) X(graph_output) X(not_constant) X(wrong_value) X(wrong_type) X(wrong_rank) \
-  X(wrong_shape) X(unknown_shape) X(wrong_attribute) X(wrong_axis) X(missing_input) X(too_large) X(in_subgraph) X(not_profitable) X(unsupported)
+  X(wrong_producer) X(wrong_reader) X(extra_reader) X(graph_output) X(not_constant) X(wrong_value) X(wrong_type) X(wrong_rank)\
+  X(wrong_shape) X(unknown_shape) X(wrong_attribute) X(wrong_axis) X(missing_input) X(too_large) X(in_subgraph) X(not_profitable) \
+  X(unsupported)
 enum class Reason : uint8_t {
 #define X(id) id,
   SMELT_REASONS(X)
@@ -61,14 +62,23 @@ struct Entry {
 };
 using Ledger = std::vector<Entry>;
 
+/// How a Concat over channels in front of convolutions avoids its copy: by its inputs' producers writing into its output, or
+/// by convolutions that read their inputs in segments. Where the first choice is rejected, the other is tried.
+enum class ConcatForm : uint8_t { in_place, segments };
+
 struct Options {
   std::vector<std::string> skip;                  // rewrites left out
   bool verify_each = true;                        // run the verifier after each rewrite
+  ConcatForm concat = ConcatForm::in_place;
 };
 
 /// The pipeline's rewrites in order (pipeline.cpp).
 std::span<const Rewrite> pipeline();
-/// Runs the pipeline to its fixed point; the ledger has one entry for each (rewrite, place).
+/// Runs the pipeline to its fixed point, in the bodies of control flow too. The ledger is in pipeline order, then in the
+/// graph's; it has one entry for each (rewrite, place): the match, or the last reason why not. Throws Error (usage) when
+/// options.skip names no rewrite, and Error when a rewrite leaves an invalid graph or the pipeline never comes to rest.
 Ledger run(Graph& g, const Options& options = {});
+/// The same with another list of rewrites.
+Ledger run(Graph& g, std::span<const Rewrite> rewrites, const Options& options = {});
 
 }  // namespace smelt::fuse

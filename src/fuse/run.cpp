@@ -1,0 +1,167 @@
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "fuse/rewrite.h"
+
+namespace smelt::fuse {
+namespace {
+
+constexpr std::string_view reason_names[] = {
+#define X(id) #id,
+    SMELT_REASONS(X)
+#undef X
+};
+
+// Real models settle after 3 or 4 rounds; two rewrites that undo each other never do.
+constexpr int max_rounds = 100;
+
+/// Entries by rewrite and by the node at which the rewrite looked.
+class Book {
+ public:
+  void matched(size_t rewrite, NodeId at, Entry e) {
+    e.matched = true;
+    Page& page = pages_[{rewrite, index(at)}];
+    if (!page.entries.empty() && !page.entries.back().matched) page.entries.clear();
+    page.entries.push_back(std::move(e));
+  }
+
+  void rejected(size_t rewrite, NodeId at, Entry e) {
+    Page& page = pages_[{rewrite, index(at)}];
+    if (page.entries.empty()) page.entries.push_back(std::move(e));
+    else if (!page.entries.back().matched) page.entries.back() = std::move(e);
+  }
+
+  /// In pipeline order, then by the place's position in the graph.
+  void close(const Graph& g, Ledger& ledger) {
+    std::vector<std::pair<std::tuple<size_t, int64_t, int32_t>, std::vector<Entry>*>> sorted;
+    for (auto& [key, page] : pages_)
+      sorted.push_back({{key.first, g.node(NodeId{key.second}).order, key.second}, &page.entries});
+    std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (auto& [key, entries] : sorted) std::move(entries->begin(), entries->end(), std::back_inserter(ledger));
+  }
+
+ private:
+  struct Page {
+    std::vector<Entry> entries;
+  };
+  std::map<std::pair<size_t, int32_t>, Page> pages_;
+};
+
+/// The ONNX nodes that these nodes stand for; a node without sources gives its own name.
+std::vector<std::string> source_names(const Graph& g, std::span<const NodeId> nodes) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& s) {
+    if (std::find(names.begin(), names.end(), s) == names.end()) names.push_back(s);
+  };
+  for (NodeId n : nodes) {
+    for (int32_t s : g.node(n).sources) add(g.sources()[static_cast<size_t>(s)].name);
+    if (g.node(n).sources.empty()) add(g.node(n).name);
+  }
+  return names;
+}
+
+class Runner {
+ public:
+  Runner(Graph& g, std::span<const Rewrite> rewrites, const Options& options) : g_(g), rewrites_(rewrites), options_(options) {}
+
+  void run(Ledger& ledger) {
+    for (int round = 0; round_changes(); ++round)
+      if (round == max_rounds)
+        fail("rewriting graph '{}' does not end: '{}' still matches after {} rounds", g_.name, last_, max_rounds);
+    book_.close(g_, ledger);
+  }
+
+ private:
+  bool skipped(std::string_view name) const {
+    return std::find(options_.skip.begin(), options_.skip.end(), name) != options_.skip.end();
+  }
+
+  bool round_changes() {
+    bool changed = false;
+    for (size_t i = 0; i < rewrites_.size(); ++i) {
+      if (skipped(rewrites_[i].name)) continue;
+      int sweeps = 0;
+      while (sweep(i)) {
+        changed = true;
+        last_ = rewrites_[i].name;
+        if (++sweeps == 10000) fail("rewrite '{}' does not end on graph '{}'", last_, g_.name);
+      }
+    }
+    return changed;
+  }
+
+  /// Looks at every node once. A node made on the way is looked at by the next sweep.
+  bool sweep(size_t i) {
+    const Rewrite& rewrite = rewrites_[i];
+    bool changed = false;
+    for (NodeId n : g_.topological()) {
+      if (!g_.node(n).alive) continue;
+      const Outcome outcome = match(rewrite, n);
+      if (const auto* r = std::get_if<Rejected>(&outcome)) {
+        book_.rejected(i, n, {.rewrite = std::string(rewrite.name), .nodes = source_names(g_, {&n, 1}),
+                              .reason = std::string(name(r->reason)),
+                              .blocker = r->blocker == NodeId::none ? "" : g_.node(r->blocker).name, .detail = r->detail});
+      } else if (const auto* m = std::get_if<Match>(&outcome)) {
+        book_.matched(i, n, {.rewrite = std::string(rewrite.name), .nodes = source_names(g_, m->nodes), .saved_us = m->saved_us});
+        m->apply(g_);
+        changed = true;
+      }
+    }
+    if (changed && options_.verify_each) check(rewrite);
+    return changed;
+  }
+
+  Outcome match(const Rewrite& rewrite, NodeId n) const {
+    try {
+      return rewrite.match(g_, n);
+    } catch (const Error& e) {
+      throw e.at(fmt::format("rewrite '{}' at {}", rewrite.name, describe(g_, n)));
+    }
+  }
+
+  void check(const Rewrite& rewrite) const {
+    try {
+      verify(g_);
+    } catch (const Error& e) {
+      throw e.at(fmt::format("after rewrite '{}'", rewrite.name));
+    }
+  }
+
+  Graph& g_;
+  std::span<const Rewrite> rewrites_;
+  const Options& options_;
+  Book book_;
+  std::string_view last_;
+};
+
+void run_with_bodies(Graph& g, std::span<const Rewrite> rewrites, const Options& options, Ledger& ledger) {
+  Runner(g, rewrites, options).run(ledger);
+  for (NodeId n : g.topological())
+    for (const auto& [key, attribute] : g.node(n).attrs)
+      if (const auto* body = std::get_if<GraphPtr>(&attribute); body && *body) run_with_bodies(**body, rewrites, options, ledger);
+}
+
+void check_names(std::span<const Rewrite> rewrites, const std::vector<std::string>& wanted) {
+  for (const std::string& w : wanted) {
+    if (std::any_of(rewrites.begin(), rewrites.end(), [&](const Rewrite& r) { return r.name == w; })) continue;
+    std::string names;
+    for (const Rewrite& r : rewrites) names += (names.empty() ? "" : ", ") + std::string(r.name);
+    throw Error(fmt::format("no rewrite is named '{}'", w), "The rewrites are: " + names, ExitCode::usage);
+  }
+}
+
+}  // namespace
+
+std::string_view name(Reason r) { return reason_names[static_cast<size_t>(r)]; }
+
+Ledger run(Graph& g, const Options& options) { return run(g, pipeline(), options); }
+
+Ledger run(Graph& g, std::span<const Rewrite> rewrites, const Options& options) {
+  check_names(rewrites, options.skip);
+  Ledger ledger;
+  run_with_bodies(g, rewrites, options, ledger);
+  return ledger;
+}
+
+}  // namespace smelt::fuse

@@ -1,0 +1,32 @@
+# make demo   install what is missing, build, optimise real graphs, prove the speed-up, write demo/report.html
+# make test   install what is missing, build and run every test
+# Both can be run again at any time; what is done is not done twice.
+
+JOBS  ?= $(shell nproc)
+BUILD ?= build
+PY     = .venv/bin/python
+
+.PHONY: help demo test setup setup-test build build-test clean
+help:
+	@sed -n 's/^# \(make .*\)/  \1/p' Makefile
+
+setup:
+	@scripts/setup.sh build
+
+setup-test:
+	@scripts/setup.sh build test
+
+build: setup
+	@scripts/build.sh $(BUILD) $(JOBS)
+
+build-test: setup-test
+	@scripts/build.sh $(BUILD) $(JOBS) --tests
+
+demo: build
+	@scripts/demo.sh $(BUILD)
+
+test: build-test
+	@scripts/test.sh $(BUILD) $(JOBS)
+
+clean:
+	rm -rf $(BUILD) demo/*.html demo/*.json demo/models

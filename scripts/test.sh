@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Runs every test: CTest's programs, then the Python ones. usage: test.sh BUILD_DIR JOBS
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=$1 jobs=$2
+status=0
+printf '==> C++ tests\n'
+ctest --test-dir "$build" -j "$jobs" --output-on-failure --timeout 900 || status=1
+if compgen -G 'tests/python/test_*.py' >/dev/null; then
+  printf '==> Python tests\n'
+  PYTHONPATH="$build/python${PYTHONPATH:+:$PYTHONPATH}" .venv/bin/python -m pytest -q tests/python || status=1
+fi
+exit $status

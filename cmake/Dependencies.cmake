@@ -3,6 +3,7 @@
 find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
 find_package(fmt REQUIRED)
 find_package(SQLite3 REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)

@@ -1,0 +1,190 @@
+#include "profile/inputs.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <numbers>
+#include <optional>
+#include <random>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/npy.h"
+#include "graph/graph.h"
+
+namespace smelt::profile {
+namespace {
+
+std::string names_of(const std::vector<TensorInfo>& infos) {
+  std::vector<std::string> names;
+  for (const TensorInfo& i : infos) names.push_back(i.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// One more than the largest index an integer input may hold: the extent of the smallest table that a Gather takes rows of with it.
+std::optional<int64_t> index_limit(const Graph& g, ValueId v, int depth = 0) {
+  std::optional<int64_t> limit;
+  for (const Use& use : g.readers(v)) {
+    const Node& n = g.node(use.node);
+    std::optional<int64_t> here;
+    if (n.is("Gather") && use.input == 1) {
+      const Value& table = g.value(n.in(0));
+      const int64_t axis = n.get_int("axis", 0);
+      if (table.shape && axis >= 0 && axis < static_cast<int64_t>(table.shape->size()) && (*table.shape)[static_cast<size_t>(axis)].known())
+        here = (*table.shape)[static_cast<size_t>(axis)].value;
+    } else if (depth < 4 && (n.is("Cast") || n.is("Reshape") || n.is("Unsqueeze") || n.is("Identity") || n.is("Squeeze"))) {
+      if (use.input == 0) here = index_limit(g, n.out(), depth + 1);
+    }
+    if (here && (!limit || *here < *limit)) limit = here;
+  }
+  return limit;
+}
+
+// A counter-based generator (SplitMix64): the same numbers on every machine, unlike the standard library's distributions.
+struct Random {
+  uint64_t state;
+  uint64_t next() {
+    uint64_t z = (state += 0x9e3779b97f4a7c15ull);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  }
+  double uniform() { return (static_cast<double>(next() >> 11) + 0.5) * 0x1.0p-53; }
+  double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()); }   // Box–Muller
+};
+
+}  // namespace
+
+std::map<std::string, Shape> parse_shapes(const std::string& text) {
+  std::map<std::string, Shape> shapes;
+  size_t at = 0;
+  while (at < text.size()) {
+    size_t end = text.find(',', at);
+    if (end == std::string::npos) end = text.size();
+    const std::string part = text.substr(at, end - at);
+    // Names may hold colons ("input:0"), so the last one separates.
+    const size_t colon = part.rfind(':');
+    if (colon == std::string::npos || colon == 0) fail_usage("--shapes: '{}' is not NAME:1x3x224x224", part);
+    Shape shape;
+    const char *p = part.data() + colon + 1, *stop = part.data() + part.size();
+    while (p < stop && std::string_view(p, static_cast<size_t>(stop - p)) != "scalar") {
+      int64_t extent = 0;
+      const auto r = std::from_chars(p, stop, extent);
+      if (r.ec != std::errc() || extent < 0 || (r.ptr < stop && *r.ptr != 'x')) fail_usage("--shapes: '{}' is not NAME:1x3x224x224", part);
+      shape.push_back(extent);
+      p = r.ptr < stop ? r.ptr + 1 : r.ptr;
+    }
+    shapes[part.substr(0, colon)] = shape;
+    at = end + 1;
+  }
+  return shapes;
+}
+
+std::vector<Shape> resolve_shapes(const std::vector<TensorInfo>& inputs, const std::map<std::string, Shape>& shapes) {
+  for (const auto& [name, shape] : shapes)
+    if (std::none_of(inputs.begin(), inputs.end(), [&](const TensorInfo& i) { return i.name == name; }))
+      fail_usage("--shapes: the model has no input '{}'; its inputs are {}", name, names_of(inputs));
+  std::map<std::string, int64_t> symbols;
+  for (const TensorInfo& i : inputs) {
+    const auto given = shapes.find(i.name);
+    if (given == shapes.end()) continue;
+    if (given->second.size() != i.shape.size())
+      fail_usage("--shapes: input '{}' has rank {} ({}), found {}", i.name, i.shape.size(), to_string(i.shape), to_text(given->second));
+    for (size_t d = 0; d < i.shape.size(); ++d) {
+      const Dim& dim = i.shape[d];
+      const int64_t n = given->second[d];
+      if (dim.known() && dim.value != n) fail_usage("--shapes: input '{}' is {}, found {}", i.name, to_string(i.shape), to_text(given->second));
+      if (dim.known() || dim.symbol.empty()) continue;
+      const auto [at, fresh] = symbols.emplace(dim.symbol, n);
+      if (!fresh && at->second != n) fail_usage("--shapes: dimension '{}' is {} and {}", dim.symbol, at->second, n);
+    }
+  }
+  std::vector<Shape> out;
+  for (const TensorInfo& i : inputs) {
+    const auto given = shapes.find(i.name);
+    if (given != shapes.end()) {
+      out.push_back(given->second);
+      continue;
+    }
+    Shape s;
+    for (const Dim& d : i.shape) {
+      const auto known = symbols.find(d.symbol);
+      s.push_back(d.known() ? d.value : !d.symbol.empty() && known != symbols.end() ? known->second : 1);
+    }
+    out.push_back(s);
+  }
+  return out;
+}
+
+std::vector<Tensor> random_inputs(const Plan& plan, const std::vector<Shape>& shapes, uint64_t seed) {
+  std::vector<Tensor> out;
+  for (size_t k = 0; k < shapes.size(); ++k) {
+    const TensorInfo& info = plan.inputs()[k];
+    Random random{hash_bytes(info.name.data(), static_cast<int64_t>(info.name.size())) ^ (seed * 0x2545f4914f6cdd1dull)};
+    const int64_t n = elements(shapes[k]);
+    if (info.type == DType::string) {
+      out.push_back(Tensor::of_strings(shapes[k], std::vector<std::string>(static_cast<size_t>(n), "smelt")));
+      continue;
+    }
+    Tensor wide = Tensor::empty(DType::f64, shapes[k]);
+    double* p = wide.data<double>();
+    if (is_float(info.type)) {
+      for (int64_t i = 0; i < n; ++i) p[i] = random.normal();
+    } else {
+      const ValueId v = plan.graph().find_value(info.name);
+      const int64_t limit = info.type == DType::boolean ? 2 : v == ValueId::none ? 10 : index_limit(plan.graph(), v).value_or(10);
+      for (int64_t i = 0; i < n; ++i) p[i] = static_cast<double>(random.next() % static_cast<uint64_t>(std::max<int64_t>(limit, 1)));
+    }
+    out.push_back(wide.cast(info.type));
+  }
+  return out;
+}
+
+std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>& files, const std::map<std::string, Shape>& shapes, uint64_t seed) {
+  std::map<std::string, Tensor> given;
+  std::map<std::string, std::string> raw;
+  for (const std::string& file : files) {
+    if (file.ends_with(".npz")) {
+      for (auto& [name, t] : read_npz(file)) given[name] = std::move(t);
+      continue;
+    }
+    const size_t colon = file.rfind(':');
+    if (colon == std::string::npos) fail_usage("--inputs: '{}' is neither an .npz file nor NAME:FILE", file);
+    const std::string name = file.substr(0, colon), path = file.substr(colon + 1);
+    if (path.ends_with(".npy")) given[name] = read_npy(path);
+    else raw[name] = path;
+  }
+  const auto& infos = plan.inputs();
+  const auto check = [&](const std::string& name) {
+    if (std::none_of(infos.begin(), infos.end(), [&](const TensorInfo& i) { return i.name == name; }))
+      fail_usage("--inputs: the model has no input '{}'; its inputs are {}", name, names_of(infos));
+  };
+  std::map<std::string, Shape> known = shapes;
+  for (const auto& [name, t] : given) check(name), known[name] = t.shape();
+  for (const auto& [name, path] : raw) check(name);
+  const std::vector<Shape> resolved = resolve_shapes(infos, known);
+  std::vector<Tensor> inputs = random_inputs(plan, resolved, seed);
+  for (size_t k = 0; k < infos.size(); ++k) {
+    const TensorInfo& info = infos[k];
+    if (auto at = given.find(info.name); at != given.end()) {
+      Tensor t = at->second;
+      const bool same_bits = t.type() != info.type && bits(t.type()) == bits(info.type) && (t.type() == DType::bf16 || t.type() == DType::f8e4m3fn);
+      if (same_bits) t = Tensor::borrow(info.type, t.shape(), t.raw(), std::make_shared<Tensor>(t));   // ml_dtypes arrays say only their width
+      if (t.type() != info.type) fail_usage("--inputs: '{}' is {}, expected {}", info.name, name(t.type()), name(info.type));
+      inputs[k] = t;
+    } else if (auto file = raw.find(info.name); file != raw.end()) {
+      const auto mapped = MappedFile::open(file->second);
+      if (mapped->size() != inputs[k].nbytes())
+        fail_usage("--inputs: {} has {} bytes, input '{}' of {} {} needs {}", file->second, mapped->size(), info.name, name(info.type),
+                   to_text(resolved[k]), inputs[k].nbytes());
+      std::memcpy(inputs[k].raw(), mapped->data(), static_cast<size_t>(mapped->size()));
+    }
+  }
+  return inputs;
+}
+
+}  // namespace smelt::profile

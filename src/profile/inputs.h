@@ -1,0 +1,27 @@
+// Inputs to time and to compare with: random ones of the right type and range, or the user's.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "smelt/session.h"
+
+namespace smelt::profile {
+
+/// Extents for inputs with symbolic ones: `shapes` by input name, otherwise 1 for each symbol (the same symbol, the same number).
+/// Throws Error (usage) when `shapes` names no input or contradicts a fixed extent.
+std::vector<Shape> resolve_shapes(const std::vector<TensorInfo>& inputs, const std::map<std::string, Shape>& shapes);
+
+/// One tensor an input: floats standard normal, bool fair, integers uniform over the rows of the tables they index (Gather), else 0…9.
+/// The same seed gives the same tensors on every machine.
+std::vector<Tensor> random_inputs(const Plan& plan, const std::vector<Shape>& shapes, uint64_t seed = 0);
+
+/// Reads --inputs: an .npz whose arrays are named after the inputs, or "name:file.npy" / "name:file.raw" pairs (trtexec's
+/// --loadInputs), in Plan::inputs() order. Inputs not given are random. Throws Error (usage) for a name that is no input.
+std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>& files, const std::map<std::string, Shape>& shapes, uint64_t seed = 0);
+
+/// "x:1x3x224x224,mask:1x8" → shapes by name. Throws Error (usage) with the part that does not parse.
+std::map<std::string, Shape> parse_shapes(const std::string& text);
+
+}  // namespace smelt::profile

@@ -1,0 +1,72 @@
+#include "profile/stats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+namespace smelt::profile {
+namespace {
+
+double sorted_percentile(std::span<const double> sorted, double q) {
+  if (sorted.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<size_t>(at);
+  const size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+double median_in_place(std::vector<double>& v) {
+  const size_t mid = v.size() / 2;
+  std::nth_element(v.begin(), v.begin() + static_cast<long>(mid), v.end());
+  if (v.size() % 2) return v[mid];
+  return 0.5 * (v[mid] + *std::max_element(v.begin(), v.begin() + static_cast<long>(mid)));
+}
+
+}  // namespace
+
+double percentile(std::span<const double> samples, double q) {
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted_percentile(sorted, q);
+}
+
+double median(std::span<const double> samples) { return percentile(samples, 0.5); }
+
+double mean(std::span<const double> samples) {
+  if (samples.empty()) return std::numeric_limits<double>::quiet_NaN();
+  return std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
+}
+
+Summary summarize(std::span<const double> samples) {
+  if (samples.empty()) return {};
+  std::vector<double> s(samples.begin(), samples.end());
+  std::sort(s.begin(), s.end());
+  return {.mean = mean(s), .median = sorted_percentile(s, 0.5), .p90 = sorted_percentile(s, 0.9), .p99 = sorted_percentile(s, 0.99),
+          .min = s.front(), .max = s.back(), .iqr = sorted_percentile(s, 0.75) - sorted_percentile(s, 0.25), .count = static_cast<int>(s.size())};
+}
+
+Ratio ratio_interval(std::span<const double> before, std::span<const double> after, int resamples) {
+  const size_t n = std::min(before.size(), after.size());
+  if (n == 0) return {};
+  const double value = median(after.first(n)) / median(before.first(n));
+  const size_t block = std::max<size_t>(1, static_cast<size_t>(std::lround(std::cbrt(static_cast<double>(n)))));
+  std::mt19937_64 random(20260101);
+  std::uniform_int_distribution<size_t> start(0, n - block);
+  std::vector<double> ratios, a(n), b(n);
+  ratios.reserve(static_cast<size_t>(resamples));
+  for (int r = 0; r < resamples; ++r) {
+    for (size_t i = 0; i < n;) {
+      const size_t from = start(random);
+      for (size_t k = 0; k < block && i < n; ++k, ++i) {
+        b[i] = before[from + k];
+        a[i] = after[from + k];
+      }
+    }
+    ratios.push_back(median_in_place(a) / median_in_place(b));
+  }
+  return {value, percentile(ratios, 0.025), percentile(ratios, 0.975)};
+}
+
+}  // namespace smelt::profile

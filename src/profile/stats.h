@@ -1,0 +1,34 @@
+// What is said of a set of timings: median and percentiles, and the interval on a ratio.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace smelt::profile {
+
+/// Linear interpolation between closest ranks; q in [0, 1]. NaN for no samples.
+double percentile(std::span<const double> samples, double q);
+double median(std::span<const double> samples);
+double mean(std::span<const double> samples);
+
+struct Summary {
+  double mean = 0, median = 0, p90 = 0, p99 = 0, min = 0, max = 0;
+  double iqr = 0;                 // p75 - p25
+  int count = 0;
+};
+Summary summarize(std::span<const double> samples);
+
+/// A ratio with its 95% bootstrap percentile interval (Efron, 1979).
+struct Ratio {
+  double value = 1, low = 1, high = 1;
+  /// Proven when the whole interval lies on one side of 1.
+  bool faster() const { return high < 1; }
+  bool slower() const { return low > 1; }
+};
+
+/// median(after) / median(before), below 1 when `after` is faster. The samples are paired (taken in turn: A B A B …) and are
+/// resampled in pairs, in blocks of neighbours so that slow drifts of a shared machine widen the interval instead of
+/// hiding in it (moving-block bootstrap, Künsch 1989). Same samples, same interval: the generator is seeded with a constant.
+Ratio ratio_interval(std::span<const double> before, std::span<const double> after, int resamples = 2000);
+
+}  // namespace smelt::profile

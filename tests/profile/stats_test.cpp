@@ -1,0 +1,63 @@
+#include "profile/stats.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace smelt::profile {
+namespace {
+
+std::vector<double> noisy(double centre, double spread, int n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> draw(centre, spread);
+  std::vector<double> v;
+  for (int i = 0; i < n; ++i) v.push_back(draw(random));
+  return v;
+}
+
+TEST(Stats, percentiles_interpolate_between_ranks) {
+  const std::vector<double> v{4, 1, 3, 2};
+  EXPECT_DOUBLE_EQ(median(v), 2.5);
+  EXPECT_DOUBLE_EQ(percentile(v, 0), 1);
+  EXPECT_DOUBLE_EQ(percentile(v, 1), 4);
+  EXPECT_DOUBLE_EQ(percentile(v, 0.9), 3.7);
+}
+
+TEST(Stats, a_against_a_is_neither_faster_nor_slower) {
+  int claims = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const Ratio r = ratio_interval(noisy(10, 1, 60, 2 * seed), noisy(10, 1, 60, 2 * seed + 1), 500);
+    claims += r.faster() || r.slower();
+  }
+  EXPECT_LE(claims, 6);   // 5% of 40 expected; six would be three standard deviations
+}
+
+TEST(Stats, a_real_gain_is_proven_and_the_interval_holds_it) {
+  const Ratio r = ratio_interval(noisy(10, 0.5, 80, 1), noisy(8, 0.5, 80, 2));
+  EXPECT_TRUE(r.faster());
+  EXPECT_LT(r.low, 0.8);
+  EXPECT_GT(r.high, 0.8);
+}
+
+TEST(Stats, the_same_samples_give_the_same_interval) {
+  const auto a = noisy(10, 1, 50, 1), b = noisy(9, 1, 50, 2);
+  const Ratio first = ratio_interval(a, b), second = ratio_interval(a, b);
+  EXPECT_EQ(first.low, second.low);
+  EXPECT_EQ(first.high, second.high);
+}
+
+TEST(Stats, a_drift_common_to_both_does_not_become_a_difference) {
+  std::vector<double> a = noisy(10, 0.1, 100, 1), b = noisy(10, 0.1, 100, 2);
+  for (size_t i = 0; i < a.size(); ++i) a[i] += 0.05 * static_cast<double>(i), b[i] += 0.05 * static_cast<double>(i);
+  const Ratio r = ratio_interval(a, b);
+  EXPECT_FALSE(r.faster() || r.slower());
+}
+
+TEST(Stats, one_sample_has_no_interval_wider_than_itself) {
+  const std::vector<double> a{2}, b{1};
+  const Ratio r = ratio_interval(a, b);
+  EXPECT_DOUBLE_EQ(r.value, 0.5);
+}
+
+}  // namespace
+}  // namespace smelt::profile

@@ -129,6 +129,7 @@ class Graph {
   void add_input(ValueId v) { inputs_.push_back(v); }
   void add_output(ValueId v) { outputs_.push_back(v); }
   void set_output(size_t i, ValueId v) { outputs_[i] = v; }
+  void set_outputs(std::vector<ValueId> v) { outputs_ = std::move(v); }
   /// Adds a node; its outputs must have no producer yet. order 0: after all others.
   NodeId add_node(Node n);
   void set_input(NodeId n, size_t i, ValueId v);

@@ -1,0 +1,57 @@
+#include "profile/bench.h"
+
+#include <chrono>
+
+namespace smelt::profile {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_between(Clock::time_point a, Clock::time_point b) { return std::chrono::duration<double, std::milli>(b - a).count(); }
+
+void warm_up(Execution& e, double at_least_ms) {
+  const auto begin = Clock::now();
+  do e.run();
+  while (ms_between(begin, Clock::now()) < at_least_ms);
+}
+
+void time_once(Execution& e, Side& side, Clock::time_point origin) {
+  const auto begin = Clock::now();
+  e.run();
+  const auto end = Clock::now();
+  side.samples_ms.push_back(ms_between(begin, end));
+  side.trace.push_back({ms_between(origin, begin), ms_between(origin, end)});
+}
+
+bool enough(const Side& side, Clock::time_point origin, const BenchOptions& options) {
+  return static_cast<int>(side.samples_ms.size()) >= options.iterations && ms_between(origin, Clock::now()) >= options.duration_s * 1e3;
+}
+
+}  // namespace
+
+BenchResult bench(Execution& before, Execution& after, const BenchOptions& options) {
+  BenchResult r;
+  warm_up(before, options.warmup_ms);
+  warm_up(after, options.warmup_ms);
+  const auto origin = Clock::now();
+  for (bool swap = false; !enough(r.before, origin, options); swap = !swap) {
+    if (swap) time_once(after, r.after, origin);
+    time_once(before, r.before, origin);
+    if (!swap) time_once(after, r.after, origin);
+  }
+  r.before.ms = summarize(r.before.samples_ms);
+  r.after.ms = summarize(r.after.samples_ms);
+  r.ratio = ratio_interval(r.before.samples_ms, r.after.samples_ms);
+  return r;
+}
+
+Side bench_one(Execution& execution, const BenchOptions& options) {
+  Side side;
+  warm_up(execution, options.warmup_ms);
+  const auto origin = Clock::now();
+  while (!enough(side, origin, options)) time_once(execution, side, origin);
+  side.ms = summarize(side.samples_ms);
+  return side;
+}
+
+}  // namespace smelt::profile

@@ -1,0 +1,45 @@
+// Is B faster than A, and by how much: runs in turn in one process, a ratio with its interval.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "profile/stats.h"
+#include "smelt/session.h"
+
+namespace smelt::profile {
+
+struct Sample {
+  double start_ms = 0, end_ms = 0;               // from the first timed run's start
+};
+
+struct Side {
+  std::string name;                              // "unfused", "optimised", a file's name
+  Summary ms;                                    // latency
+  std::vector<double> samples_ms;
+  std::vector<Sample> trace;                     // for --exportTimes
+  double build_s = 0;                            // what building the plan took
+  int64_t host_bytes = 0;                        // what the side adds to the resident set: weights, arena, code
+  int64_t device_bytes = 0;
+};
+
+struct BenchResult {
+  Side before, after;
+  Ratio ratio;                                   // after / before, below 1 is faster
+  double speedup() const { return 1 / ratio.value; }
+};
+
+struct BenchOptions {
+  int iterations = 10;                           // of each side, at least
+  double warmup_ms = 200;                        // of each side, at least one run
+  double duration_s = 3;                         // timing goes on until both are reached
+};
+
+/// Times two executions whose inputs are bound, in turn: A B B A A B …, the order within a pair alternating so that
+/// neither side always runs on the other's caches.
+BenchResult bench(Execution& before, Execution& after, const BenchOptions& options);
+/// One side alone, for `bench` of a single plan and trtexec's spellings.
+Side bench_one(Execution& execution, const BenchOptions& options);
+
+}  // namespace smelt::profile

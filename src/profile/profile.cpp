@@ -1,0 +1,187 @@
+#include "profile/profile.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+
+#include "graph/graph.h"
+
+namespace smelt::profile {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double us_since(Clock::time_point t) { return std::chrono::duration<double, std::micro>(Clock::now() - t).count(); }
+
+int64_t status_kib(std::string_view key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(key)) return std::strtoll(line.c_str() + key.size() + 1, nullptr, 10);
+  return 0;
+}
+
+// The element type a step computes in, from its problem's printed form ("conv:f16>f16:…"); f32 where it says none.
+DType problem_type(const std::string& problem) {
+  const size_t colon = problem.find(':');
+  if (colon == std::string::npos) return DType::f32;
+  const size_t end = problem.find_first_of(">:", colon + 1);
+  return parse_dtype(std::string_view(problem).substr(colon + 1, end == std::string::npos ? end : end - colon - 1)).value_or(DType::f32);
+}
+
+Limiter limiter_of(const StepRow& row, const Roof& roof) {
+  if (roof.bytes_per_s <= 0) return Limiter::unknown;
+  const double memory_us = static_cast<double>(row.step.bytes) / roof.bytes_per_s * 1e6;
+  const double peak = roof.peak(problem_type(row.step.problem));
+  const double compute_us = peak > 0 ? static_cast<double>(row.step.flops) / peak * 1e6 : 0;
+  // Below a microsecond of work, starting the step (a parallel region costs 1 to 5 µs) is what the time goes to.
+  if (row.roof_share < 0.5 && std::max(memory_us, compute_us) < 1) return Limiter::overhead;
+  if (row.roof_share < 0.35) return Limiter::latency;
+  return compute_us >= memory_us ? Limiter::compute : Limiter::memory;
+}
+
+std::vector<std::string> common_scope(const StepInfo& step) {
+  if (step.scopes.empty()) return {};
+  std::vector<std::string> common = step.scopes.front();
+  for (const auto& scope : step.scopes) {
+    size_t n = 0;
+    while (n < common.size() && n < scope.size() && common[n] == scope[n]) ++n;
+    common.resize(n);
+  }
+  return common;
+}
+
+std::vector<ScopeRow> scopes_of(const std::vector<StepRow>& steps, double total_us) {
+  std::vector<ScopeRow> rows;
+  std::map<std::string, size_t> at;
+  const auto row = [&](const std::string& path, int depth) -> ScopeRow& {
+    const auto [i, fresh] = at.emplace(path, rows.size());
+    if (fresh) rows.push_back({.path = path, .depth = depth});
+    return rows[i->second];
+  };
+  row("", 0);
+  for (const StepRow& s : steps) {
+    std::vector<std::string> paths{""};
+    for (const std::string& p : common_scope(s.step))
+      if (!p.empty() && p != paths.back()) paths.push_back(p);
+    for (size_t d = 0; d < paths.size(); ++d) {
+      ScopeRow& r = row(paths[d], static_cast<int>(d));
+      r.total_us += s.us.median;
+      r.calls += 1;
+      r.bytes += s.step.bytes;
+      r.flops += s.step.flops;
+      if (d + 1 == paths.size()) r.self_us += s.us.median;
+    }
+  }
+  for (ScopeRow& r : rows) r.share = total_us > 0 ? r.total_us / total_us : 0;
+  return rows;
+}
+
+std::vector<MemoryRow> memory_of(const Plan& plan, const std::vector<StepRow>& steps) {
+  std::vector<MemoryRow> rows;
+  const Graph& g = plan.graph();
+  for (size_t i = 0; i < g.value_count(); ++i) {
+    const Value& v = g.value(static_cast<ValueId>(i));
+    if (v.is_constant() && !g.readers(static_cast<ValueId>(i)).empty())
+      rows.push_back({v.name, "weight", fmt::format("{}{}", smelt::name(v.type), to_string(v.constant.shape())), v.constant.nbytes()});
+  }
+  for (const StepRow& s : steps) {
+    int64_t bytes = 0;
+    std::string shapes;
+    for (const std::string& text : s.step.output_shapes) {
+      shapes += (shapes.empty() ? "" : ", ") + text;
+      const size_t bracket = text.find('[');
+      const auto type = parse_dtype(std::string_view(text).substr(0, bracket));
+      int64_t n = 1;
+      for (const char* p = bracket == std::string::npos ? "" : text.c_str() + bracket + 1; *p && *p != ']';) {
+        char* end = nullptr;
+        n *= std::strtoll(p, &end, 10);
+        p = end == p ? p + 1 : *end == ',' ? end + 2 : end;
+      }
+      if (type) bytes += smelt::bytes(*type, n);
+    }
+    rows.push_back({s.step.name, "activation", shapes, bytes});
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const MemoryRow& a, const MemoryRow& b) { return a.bytes > b.bytes; });
+  return rows;
+}
+
+}  // namespace
+
+double Roof::peak(DType t) const {
+  if (const auto at = flops_per_s.find(t); at != flops_per_s.end()) return at->second;
+  const auto f32 = flops_per_s.find(DType::f32);
+  return f32 == flops_per_s.end() ? 0 : f32->second;
+}
+
+double Roof::floor_us(double bytes, double flops, DType t) const {
+  const double memory = bytes_per_s > 0 ? bytes / bytes_per_s * 1e6 : 0;
+  return std::max(memory, peak(t) > 0 ? flops / peak(t) * 1e6 : 0);
+}
+
+std::string_view name(Limiter l) {
+  constexpr std::string_view names[] = {"compute", "memory", "latency", "overhead", ""};
+  return names[static_cast<size_t>(l)];
+}
+
+int64_t peak_resident_bytes() { return status_kib("VmHWM:") * 1024; }
+int64_t resident_bytes() { return status_kib("VmRSS:") * 1024; }
+void reset_peak_resident() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& options, const Roof& roof) {
+  Profile p;
+  p.roof = roof;
+  std::vector<StepTime> times;
+  for (int i = 0; i < options.warmup; ++i) execution.run();
+  execution.run_profiled(times);
+
+  // Plain and profiled runs in turn, so that the cost of taking the times is not hidden.
+  std::vector<double> latencies, gaps, profiled;
+  std::vector<std::vector<StepTime>> runs;
+  const auto begin = Clock::now();
+  for (int i = 0; i < options.iterations && (i < 3 || us_since(begin) < options.max_seconds * 1e6); ++i) {
+    auto t = Clock::now();
+    execution.run();
+    latencies.push_back(us_since(t));
+    t = Clock::now();
+    execution.run_profiled(times);
+    const double whole = us_since(t);
+    double inside = 0;
+    for (const StepTime& s : times) inside += static_cast<double>(s.end_ns - s.begin_ns) / 1e3;
+    gaps.push_back(whole - inside);
+    profiled.push_back(whole);
+    runs.push_back(times);
+  }
+  p.latency_us = summarize(latencies);
+  p.gaps_us = median(gaps);
+  const double middle = median(profiled);
+  const auto closest = std::min_element(profiled.begin(), profiled.end(), [&](double a, double b) { return std::abs(a - middle) < std::abs(b - middle); });
+  p.timeline = runs[static_cast<size_t>(closest - profiled.begin())];
+
+  const std::vector<StepInfo>& steps = execution.steps();
+  std::vector<double> samples(runs.size());
+  for (size_t s = 0; s < steps.size(); ++s) {
+    for (size_t r = 0; r < runs.size(); ++r) {
+      const StepTime t = s < runs[r].size() ? runs[r][s] : StepTime{};
+      samples[r] = static_cast<double>(t.end_ns - t.begin_ns) / 1e3;
+    }
+    p.steps.push_back({.step = steps[s], .us = summarize(samples)});
+    p.steps_us += p.steps.back().us.median;
+  }
+  for (StepRow& row : p.steps) {
+    row.share = p.steps_us > 0 ? row.us.median / p.steps_us : 0;
+    const double floor = roof.floor_us(static_cast<double>(row.step.bytes), static_cast<double>(row.step.flops), problem_type(row.step.problem));
+    row.roof_share = row.us.median > 0 ? floor / row.us.median : 0;
+    row.limiter = limiter_of(row, roof);
+  }
+  p.scopes = scopes_of(p.steps, p.steps_us);
+  p.memory = memory_of(plan, p.steps);
+  p.footprint = execution.memory();
+  p.peak_host_bytes = peak_resident_bytes();
+  p.model = plan.graph().model.path;
+  return p;
+}
+
+}  // namespace smelt::profile

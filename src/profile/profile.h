@@ -1,0 +1,77 @@
+// Where a plan's time goes: per step, per module scope, with the machine's roof and the likely cause beside it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "profile/stats.h"
+#include "smelt/session.h"
+
+namespace smelt::profile {
+
+/// What the machine can do, measured (smelt devices --measure). Zero: not measured.
+struct Roof {
+  double bytes_per_s = 0;                        // memory bandwidth, read and write together
+  std::map<DType, double> flops_per_s;           // by element type
+  double peak(DType t) const;                    // the type's, or f32's where it is not listed
+  /// The least time bytes and flops can take: max of the two, in microseconds. 0 when nothing was measured.
+  double floor_us(double bytes, double flops, DType t) const;
+};
+
+/// What holds a step back. `overhead` is the CPU's form of "launch": too little work to outweigh starting it.
+enum class Limiter : uint8_t { compute, memory, latency, overhead, unknown };
+std::string_view name(Limiter l);
+
+struct StepRow {
+  StepInfo step;
+  Summary us;                                    // exclusive time, microseconds
+  double share = 0;                              // of the sum over steps
+  double roof_share = 0;                         // floor / measured; 0 when the roof is not known
+  Limiter limiter = Limiter::unknown;
+};
+
+/// A module of the exported model. A step belongs to the deepest module that holds all the nodes it stands for.
+struct ScopeRow {
+  std::string path;                              // "" the whole model
+  int depth = 0;
+  double self_us = 0, total_us = 0, share = 0;   // total includes the modules inside; share is total's
+  int calls = 0;                                 // steps below it
+  int64_t bytes = 0, flops = 0;
+};
+
+struct MemoryRow {
+  std::string name, kind, shape;                 // kind "weight" or "activation"
+  int64_t bytes = 0;
+};
+
+struct Profile {
+  std::string model;
+  Summary latency_us;                            // unprofiled runs: what the user sees
+  double steps_us = 0;                           // sum of the steps' medians
+  double gaps_us = 0;                            // profiled run's time outside steps (median)
+  std::vector<StepRow> steps;                    // in execution order
+  std::vector<ScopeRow> scopes;                  // in module order
+  std::vector<MemoryRow> memory;                 // largest first
+  MemoryInfo footprint;
+  int64_t peak_host_bytes = 0;                   // the process's peak resident set
+  Roof roof;
+  std::vector<StepTime> timeline;                // of the median profiled run
+};
+
+struct ProfileOptions {
+  int iterations = 20;
+  int warmup = 3;
+  double max_seconds = 20;                       // stops sooner than `iterations` when reached, never before 3 runs
+};
+
+/// Times an execution whose inputs are bound.
+Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& options, const Roof& roof);
+
+/// Peak resident set of this process in bytes (VmHWM), and what it is now (VmRSS).
+int64_t peak_resident_bytes();
+int64_t resident_bytes();
+/// Peak restarted at the present size, where the kernel allows it (/proc/self/clear_refs).
+void reset_peak_resident();
+
+}  // namespace smelt::profile

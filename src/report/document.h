@@ -1,0 +1,13 @@
+// What the HTML page is filled with; between json.cpp, which writes the data, and html.cpp, which writes the page.
+#pragma once
+
+#include <string>
+
+namespace smelt::report {
+
+struct Report;
+
+/// The report as one line of JSON for the page's script: formatted text beside raw numbers, '<' escaped.
+std::string page_data(const Report& report);
+
+}  // namespace smelt::report

@@ -1,0 +1,151 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "report/document.h"
+#include "report/report.h"
+
+namespace smelt::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); }
+
+Json to_json(const Table& t) {
+  Json rows = Json::array();
+  for (const auto& row : t.rows) {
+    Json r = Json::object();
+    for (size_t i = 0; i < row.size(); ++i) r[t.columns[i].key] = row[i].has_number ? number(row[i].number) : Json(row[i].text);
+    rows.push_back(std::move(r));
+  }
+  return rows;
+}
+
+Json to_json(const profile::Summary& s) {
+  return {{"mean", number(s.mean)}, {"median", number(s.median)}, {"p90", number(s.p90)}, {"p99", number(s.p99)},
+          {"min", number(s.min)}, {"max", number(s.max)}, {"iqr", number(s.iqr)}, {"count", s.count}};
+}
+
+Json to_json(const profile::Profile& p) {
+  Json steps = Json::array();
+  for (const profile::StepRow& r : p.steps)
+    steps.push_back({{"name", r.step.name}, {"op", r.step.op}, {"problem", r.step.problem}, {"tactic", r.step.tactic}, {"config", r.step.config},
+                     {"sources", r.step.sources}, {"scopes", r.step.scopes}, {"bytes", r.step.bytes}, {"flops", r.step.flops},
+                     {"outputs", r.step.output_shapes}, {"us", to_json(r.us)}, {"share", r.share}, {"roof_share", number(r.roof_share)},
+                     {"limiter", std::string(profile::name(r.limiter))}});
+  return {{"model", p.model}, {"latency_us", to_json(p.latency_us)}, {"steps_us", p.steps_us}, {"gaps_us", p.gaps_us},
+          {"arena_bytes", p.footprint.arena}, {"weight_bytes", p.footprint.weights}, {"peak_host_bytes", p.peak_host_bytes},
+          {"bandwidth_bytes_per_s", p.roof.bytes_per_s}, {"steps", steps}, {"scopes", to_json(scope_table(p))}, {"memory", to_json(memory_table(p))}};
+}
+
+Json to_json(const profile::Side& s) {
+  return {{"name", s.name}, {"ms", to_json(s.ms)}, {"samples_ms", s.samples_ms}, {"build_s", s.build_s}, {"host_bytes", s.host_bytes}, {"device_bytes", s.device_bytes}};
+}
+
+Json to_json(const profile::BenchResult& b) {
+  return {{"before", to_json(b.before)}, {"after", to_json(b.after)}, {"ratio", b.ratio.value}, {"ratio_low", b.ratio.low}, {"ratio_high", b.ratio.high},
+          {"speedup", b.speedup()}, {"speedup_low", 1 / b.ratio.high}, {"speedup_high", 1 / b.ratio.low}, {"faster", b.ratio.faster()}, {"verdict", verdict(b)}};
+}
+
+Json facts(const std::vector<Fact>& list) {
+  Json o = Json::object();
+  for (const Fact& f : list) o[f.key] = f.value;
+  return o;
+}
+
+// Tables keep their formatted text beside the raw numbers, so that the page sorts by one and shows the other.
+Json for_page(const Table& t) {
+  Json columns = Json::array(), rows = Json::array();
+  for (const Column& c : t.columns) columns.push_back({{"key", c.key}, {"title", c.title}, {"text", c.unit == Unit::text}});
+  for (const auto& row : t.rows) {
+    Json r = Json::array();
+    for (size_t i = 0; i < row.size(); ++i)
+      r.push_back(row[i].has_number ? Json::array({format(row[i], t.columns[i].unit), number(row[i].number)}) : Json(row[i].text));
+    rows.push_back(std::move(r));
+  }
+  return {{"key", t.key}, {"title", t.title}, {"columns", columns}, {"rows", rows}, {"note", t.note}};
+}
+
+}  // namespace
+
+std::string table_json(const std::vector<Table>& tables) {
+  Json o = Json::object();
+  for (const Table& t : tables) o[t.key] = to_json(t);
+  return o.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string json(const Report& r) {
+  Json o = {{"format", "smelt.report"}, {"version", 1}, {"title", r.title}, {"machine", facts(r.machine)}, {"versions", facts(r.versions)}};
+  if (r.before) o["before"] = to_json(*r.before);
+  if (r.after) o["after"] = to_json(*r.after);
+  if (r.bench) o["bench"] = to_json(*r.bench);
+  if (!r.differences.empty()) o["errors"] = to_json(difference_table(r.differences));
+  if (!r.ledger.empty()) o["ledger"] = to_json(ledger_table(r.ledger));
+  return o.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string page_data(const Report& r) {
+  Json o = {{"title", r.title}, {"machine", Json::array()}, {"versions", Json::array()}, {"drawing_note", r.drawing_note}};
+  for (const Fact& f : r.machine) o["machine"].push_back({f.title, f.value});
+  for (const Fact& f : r.versions) o["versions"].push_back({f.title, f.value});
+  const auto side = [](const profile::Profile& p) {
+    Json s = {{"latency", format(p.latency_us.median, Unit::us)}, {"steps", for_page(step_table(p))}, {"scopes", for_page(scope_table(p))}, {"memory", for_page(memory_table(p))}};
+    return s;
+  };
+  if (r.before) o["before"] = side(*r.before);
+  if (r.after) o["after"] = side(*r.after);
+  if (r.bench) {
+    const profile::BenchResult& b = *r.bench;
+    o["bench"] = {{"verdict", verdict(b)}, {"speedup", b.speedup()}, {"low", 1 / b.ratio.high}, {"high", 1 / b.ratio.low}, {"faster", b.ratio.faster()},
+                  {"before_name", b.before.name}, {"after_name", b.after.name}, {"before_ms", b.before.samples_ms}, {"after_ms", b.after.samples_ms},
+                  {"qa", for_page(qa_table(b))}};
+  }
+  if (!r.differences.empty()) o["errors"] = for_page(difference_table(r.differences));
+  if (!r.ledger.empty()) {
+    o["rewrites"] = for_page(ledger_summary(r.ledger));
+    o["ledger"] = for_page(ledger_table(r.ledger));
+  }
+  std::string text = o.dump(-1, ' ', false, Json::error_handler_t::replace);
+  // "</script" inside a string would end the element that carries the data; "<!--" would change how it is read.
+  for (size_t at = 0; (at = text.find('<', at)) != std::string::npos; at += 6) text.replace(at, 1, "\\u003c");
+  return text;
+}
+
+std::string chrome_trace(const profile::Profile& p) {
+  Json events = Json::array();
+  events.push_back({{"name", "process_name"}, {"ph", "M"}, {"pid", 1}, {"args", {{"name", "smelt " + p.model}}}});
+  events.push_back({{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", 1}, {"args", {{"name", "run"}}}});
+
+  // A module's slice spans its consecutive steps; it closes when a step outside it begins.
+  struct Open {
+    std::string path;
+    double begin;
+  };
+  std::vector<Open> open;
+  double last_end = 0;
+  const auto close_to = [&](size_t depth) {
+    while (open.size() > depth) {
+      events.push_back({{"name", open.back().path}, {"cat", "module"}, {"ph", "X"}, {"pid", 1}, {"tid", 1}, {"ts", open.back().begin}, {"dur", last_end - open.back().begin}});
+      open.pop_back();
+    }
+  };
+  for (size_t i = 0; i < p.steps.size() && i < p.timeline.size(); ++i) {
+    const StepInfo& s = p.steps[i].step;
+    const double begin = static_cast<double>(p.timeline[i].begin_ns) / 1e3, end = static_cast<double>(p.timeline[i].end_ns) / 1e3;
+    std::vector<std::string> scope;
+    if (!s.scopes.empty())
+      for (const std::string& part : s.scopes.front())
+        if (!part.empty()) scope.push_back(part);
+    size_t same = 0;
+    while (same < open.size() && same < scope.size() && open[same].path == scope[same]) ++same;
+    close_to(same);
+    for (size_t d = same; d < scope.size(); ++d) open.push_back({scope[d], begin});
+    events.push_back({{"name", s.name}, {"cat", "step"}, {"ph", "X"}, {"pid", 1}, {"tid", 1}, {"ts", begin}, {"dur", end - begin},
+                      {"args", {{"op", s.op}, {"problem", s.problem}, {"tactic", s.tactic}, {"sources", s.sources}, {"outputs", s.output_shapes}}}});
+    last_end = end;
+  }
+  close_to(0);
+  return Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace smelt::report

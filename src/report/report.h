@@ -1,0 +1,59 @@
+// Everything one command found out, ready to be printed: as tables, as JSON, as one HTML file, as a Chrome trace.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fuse/rewrite.h"
+#include "profile/bench.h"
+#include "profile/compare.h"
+#include "profile/profile.h"
+#include "report/table.h"
+
+namespace smelt::report {
+
+struct Fact {
+  std::string key, title, value;
+};
+
+struct Report {
+  std::string title;                              // "resnet50.fp32.onnx"
+  std::vector<Fact> machine, versions;
+  std::optional<profile::Profile> before, after;  // after: of the optimised plan
+  std::optional<profile::BenchResult> bench;
+  std::vector<profile::Difference> differences;   // optimised against unfused, per output
+  fuse::Ledger ledger;
+  std::string svg_before, svg_after;              // drawings; empty: not drawn
+  std::string drawing_note;                       // why not
+};
+
+Table step_table(const profile::Profile& p);
+Table scope_table(const profile::Profile& p);
+Table memory_table(const profile::Profile& p);
+/// Average, p90, host memory, device memory: before, after, difference in percent.
+Table qa_table(const profile::BenchResult& b);
+Table difference_table(const std::vector<profile::Difference>& d);
+/// One row a ledger entry.
+Table ledger_table(const fuse::Ledger& ledger, bool matched_only = false);
+/// Matches and rejections per rewrite.
+Table ledger_summary(const fuse::Ledger& ledger);
+/// "1.83x faster (95% interval 1.79 to 1.88, 40 runs each, interleaved)", or that it is not proven.
+std::string verdict(const profile::BenchResult& b);
+
+/// {"key": [rows as objects with raw numbers], …}; units are in the column keys.
+std::string table_json(const std::vector<Table>& tables);
+std::string json(const Report& report);
+/// One self-contained file: no network, no other file.
+std::string html(const Report& report);
+/// Chrome/Perfetto trace events: the steps of one run, the module scopes nested around them.
+std::string chrome_trace(const profile::Profile& p);
+
+/// The graph as SVG through Graphviz's dot. Nodes that one fused operator stands for share a colour; titles (hover) give
+/// shapes, times and sources. `us` by node name, may be empty. `groups`: colour group by source node name, from group_of.
+std::string draw(const Graph& g, const std::map<std::string, double>& us, const std::map<std::string, int>& groups);
+/// ONNX node name → number of the fused node that stands for it, for those that stand for several.
+std::map<std::string, int> groups_of(const Graph& fused);
+
+}  // namespace smelt::report

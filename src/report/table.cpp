@@ -1,0 +1,136 @@
+#include "report/table.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace smelt::report {
+namespace {
+
+std::string scaled(double v, const char* const* units, double step, int count) {
+  int u = 0;
+  while (std::abs(v) >= step && u + 1 < count) v /= step, ++u;
+  const double a = std::abs(v);
+  return fmt::format("{:.{}f} {}", v, a >= 99.95 || (u == 0 && v == std::floor(v)) ? 0 : a >= 9.995 ? 1 : 2, units[u]);
+}
+
+std::string time_text(double us) {
+  constexpr const char* units[] = {"ns", "µs", "ms", "s"};
+  return us == 0 ? "0" : scaled(us * 1e3, units, 1000, 4);
+}
+
+// Columns on a terminal, counting UTF-8 code points (µ is one).
+size_t width_of(std::string_view s) {
+  return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+std::string cut(const std::string& s, size_t width) {
+  if (width_of(s) <= width) return s;
+  std::string out;
+  size_t n = 0;
+  for (char c : s) {
+    const bool starts = (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+    if (starts && n + 1 == width) break;
+    n += starts;
+    out += c;
+  }
+  return out + "…";
+}
+
+}  // namespace
+
+std::string format(double v, Unit unit) {
+  constexpr const char* byte_units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  constexpr const char* flop_units[] = {"FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP"};
+  constexpr const char* byte_rates[] = {"B/s", "KB/s", "MB/s", "GB/s", "TB/s"};
+  constexpr const char* flop_rates[] = {"FLOP/s", "KFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s"};
+  if (std::isnan(v)) return "–";
+  switch (unit) {
+    case Unit::us: return time_text(v);
+    case Unit::ms: return time_text(v * 1e3);
+    case Unit::seconds: return time_text(v * 1e6);
+    case Unit::bytes: return scaled(v, byte_units, 1024, 5);
+    case Unit::flops: return v == 0 ? "0" : scaled(v, flop_units, 1000, 5);
+    case Unit::bytes_per_s: return scaled(v, byte_rates, 1000, 5);
+    case Unit::flops_per_s: return scaled(v, flop_rates, 1000, 5);
+    case Unit::percent: return fmt::format("{:.1f}%", v * 100);
+    case Unit::ratio: return fmt::format("{:.3f}", v);
+    case Unit::error: return v == 0 ? "0" : fmt::format("{:.2e}", v);
+    case Unit::count: return fmt::format("{:.0f}", v);
+    case Unit::text: return fmt::format("{:g}", v);
+  }
+  return {};
+}
+
+std::string format(const Cell& cell, Unit unit) { return cell.has_number ? format(cell.number, unit) : cell.text; }
+
+void Table::sort_by(std::string_view column) {
+  const auto at = std::find_if(columns.begin(), columns.end(), [&](const Column& c) { return c.key == column || c.title == column; });
+  if (at == columns.end()) {
+    std::string known;
+    for (const Column& c : columns) known += (known.empty() ? "" : ", ") + c.key;
+    fail_usage("no column '{}' to sort by; there are {}", column, known);
+  }
+  const auto i = static_cast<size_t>(at - columns.begin());
+  std::stable_sort(rows.begin(), rows.end(), [i](const auto& a, const auto& b) {
+    return a[i].has_number && b[i].has_number ? a[i].number > b[i].number : a[i].text < b[i].text;
+  });
+}
+
+void Table::keep_top(size_t n) {
+  if (rows.size() <= n) return;
+  const std::string more = fmt::format("{} more rows", rows.size() - n);
+  rows.erase(rows.begin() + static_cast<long>(n), rows.end());
+  note = note.empty() ? more : note + "; " + more;
+}
+
+std::string print(const Table& table, int width) {
+  std::vector<std::vector<std::string>> cells;
+  std::vector<size_t> widths;
+  for (const Column& c : table.columns) widths.push_back(width_of(c.title));
+  for (const auto& row : table.rows) {
+    cells.emplace_back();
+    for (size_t i = 0; i < row.size(); ++i) {
+      cells.back().push_back(format(row[i], table.columns[i].unit));
+      widths[i] = std::max(widths[i], width_of(cells.back().back()));
+    }
+  }
+  if (width > 0) {
+    // The widest text column gives way, one column at a time, none below 12.
+    size_t total = 0;
+    for (size_t w : widths) total += w + 2;
+    while (total > static_cast<size_t>(width)) {
+      size_t widest = widths.size();
+      for (size_t i = 0; i < widths.size(); ++i)
+        if (table.columns[i].unit == Unit::text && widths[i] > 12 && (widest == widths.size() || widths[i] > widths[widest])) widest = i;
+      if (widest == widths.size()) break;
+      --widths[widest], --total;
+    }
+  }
+  std::string out;
+  const auto line = [&](const std::vector<std::string>& row) {
+    std::string text;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string c = cut(row[i], widths[i]);
+      const std::string pad(widths[i] - width_of(c), ' ');
+      text += table.columns[i].unit == Unit::text ? c + pad : pad + c;
+      if (i + 1 < row.size()) text += "  ";
+    }
+    text.resize(text.find_last_not_of(' ') + 1);
+    out += text + "\n";
+  };
+  if (!table.title.empty()) out += table.title + "\n";
+  std::vector<std::string> titles;
+  for (const Column& c : table.columns) titles.push_back(c.title);
+  line(titles);
+  size_t total = 0;
+  for (size_t w : widths) total += w + 2;
+  for (size_t i = 2; i < total; ++i) out += "─";
+  out += "\n";
+  for (const auto& row : cells) line(row);
+  if (!table.note.empty()) out += table.note + "\n";
+  return out;
+}
+
+}  // namespace smelt::report

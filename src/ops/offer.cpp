@@ -1,0 +1,89 @@
+// The one list of families with a choice of kernels, and the offer for every node: its family's tactics, then the reference.
+#include <fmt/format.h>
+
+#include <array>
+#include <variant>
+
+#include "base/error.h"
+#include "ops/reference_kernel.h"
+#include "ops/tactics.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr std::array<TacticFamily, 0> families{};
+
+/// What a reference costs an output element, as a guess that ranks it behind every other tactic.
+constexpr double reference_us_per_element = 0.05;
+
+std::string attribute_text(const Attribute& a) {
+  struct Print {
+    std::string operator()(int64_t v) const { return std::to_string(v); }
+    std::string operator()(float v) const { return fmt::format("{}", v); }
+    std::string operator()(const std::string& v) const { return v; }
+    std::string operator()(const Tensor& v) const { return fmt::format("{}[{}]", smelt::name(v.type()), to_text(v.shape())); }
+    std::string operator()(const std::vector<int64_t>& v) const { return fmt::format("{}", fmt::join(v, "x")); }
+    std::string operator()(const std::vector<float>& v) const { return fmt::format("{}", fmt::join(v, "x")); }
+    std::string operator()(const std::vector<std::string>& v) const { return fmt::format("{}", fmt::join(v, "+")); }
+    std::string operator()(const GraphPtr& v) const { return v ? v->name : ""; }
+  };
+  return std::visit(Print{}, a);
+}
+
+/// The problem of an operator without a family: "Gather:axis=0:f32[512,64],i64[8]>f32[8,64]".
+std::string plain_problem(const BoundNode& b) {
+  std::string text = b.node->domain.empty() ? b.node->op : b.node->domain + "." + b.node->op;
+  for (const auto& [key, value] : b.node->attrs) text += ":" + key + "=" + attribute_text(value);
+  if (b.node->program) text += ":" + b.node->program->print();
+  const auto add = [&text](char before, const std::vector<BoundTensor>& tensors) {
+    for (size_t i = 0; i < tensors.size(); ++i) text += (i == 0 ? before : ',') + print(tensors[i]);
+  };
+  add(':', b.inputs);
+  add('>', b.outputs);
+  return text;
+}
+
+}  // namespace
+
+std::string_view name(Layout layout) {
+  switch (layout) {
+    case Layout::plain: return "plain";
+    case Layout::nhwc: return "nhwc";
+    case Layout::nchw8c: return "nchw8c";
+    case Layout::nchw16c: return "nchw16c";
+  }
+  return "?";
+}
+
+std::string print(const BoundTensor& t) {
+  if (t.type == DType::undefined) return "-";
+  std::string text = fmt::format("{}[{}]", smelt::name(t.type), fmt::join(t.shape, ","));
+  if (t.layout != Layout::plain) text += fmt::format(":{}", name(t.layout));
+  if (!t.strides.empty()) text += fmt::format(":strides={}", fmt::join(t.strides, "x"));
+  return text;
+}
+
+Offer offer(const BoundNode& node, const Machine& machine) {
+  Offer o;
+  for (const TacticFamily& family : families) {
+    if (!family.handles(*node.node)) continue;
+    family.offer(node, machine, o);
+    break;
+  }
+  if (o.problem.empty()) o.problem = plain_problem(node);
+  if (auto reason = reference_rejects(node)) {
+    o.rejected.push_back({"reference", *reason});
+  } else {
+    double count = 0;
+    for (const BoundTensor& t : node.outputs) count += static_cast<double>(t.type == DType::undefined ? 0 : elements(t.shape));
+    o.candidates.push_back({"reference", "", 1 + count * reference_us_per_element, [node] { return reference_kernel(node); }});
+  }
+  if (o.candidates.empty()) {
+    std::string reasons;
+    for (const Rejection& r : o.rejected) reasons += fmt::format("\n  {}: {}", r.tactic, r.reason);
+    fail_unsupported("{}: no tactic runs this problem{}", o.problem, reasons);
+  }
+  return o;
+}
+
+}  // namespace smelt::ops

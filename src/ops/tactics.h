@@ -1,0 +1,22 @@
+// Operators with a choice of kernels, by family. Each family lives in src/ops/FAMILY/: problem.h (what is computed, printed and
+// parsed), one file a tactic, and offer.cpp, which defines the family's row of the table in src/ops/offer.cpp.
+#pragma once
+
+#include <string_view>
+
+#include "ops/tactic.h"
+
+namespace smelt::ops {
+
+struct TacticFamily {
+  std::string_view name;
+  bool (*handles)(const Node& node);
+  /// Sets offer.problem and adds candidates and rejections; the reference is added by ops::offer.
+  void (*offer)(const BoundNode& node, const Machine& machine, Offer& offer);
+};
+
+/// "f32[1,64,56,56]:nhwc", with ":strided" where the tensor is a slice of another; "-" for an input left out.
+std::string print(const BoundTensor& t);
+std::string_view name(Layout layout);
+
+}  // namespace smelt::ops

@@ -1,0 +1,131 @@
+#include <onnx/checker.h>
+#include <onnx/defs/operator_sets.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "import/stages.h"
+
+namespace smelt::importer {
+
+namespace {
+
+constexpr int64_t oldest_opset = 7;
+constexpr int deepest_nesting = 16;   // If in If in Loop …; inference visits a body more than once per level
+
+bool standard(const std::string& domain) {
+  return domain.empty() || domain == "ai.onnx" || domain == "ai.onnx.ml" || domain == "ai.onnx.training" ||
+         domain == "ai.onnx.preview.training" || domain == "ai.onnx.preview";
+}
+
+std::string plain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+std::map<std::string, int64_t> imports_of(const auto& proto) {
+  std::map<std::string, int64_t> out;
+  for (const auto& o : proto.opset_import()) out[plain(o.domain())] = o.version();
+  return out;
+}
+
+void check_versions(const onnx::ModelProto& model) {
+  for (const auto& [domain, version] : imports_of(model)) {
+    if (!domain.empty()) continue;
+    const int64_t newest = newest_opset();
+    if (version < oldest_opset || version > newest)
+      throw Error(fmt::format("the model is of ONNX opset {}, expected {} to {}", version, oldest_opset, newest),
+                  version > newest ? "Export it with an older opset." : "Convert it with onnx.version_converter, or export it again.",
+                  ExitCode::unsupported);
+  }
+}
+
+int nesting(const onnx::GraphProto& g) {
+  int deepest = 0;
+  for (const auto& n : g.node()) {
+    for (const auto& a : n.attribute()) {
+      if (a.has_g()) deepest = std::max(deepest, 1 + nesting(a.g()));
+      for (const auto& sub : a.graphs()) deepest = std::max(deepest, 1 + nesting(sub));
+    }
+  }
+  return deepest;
+}
+
+}  // namespace
+
+void check_operators(Loaded& model, const ImportOptions& options) {
+  check_versions(model.proto);
+  std::set<std::pair<std::string, std::string>> functions;
+  for (const auto& f : model.proto.functions()) functions.insert({plain(f.domain()), f.name()});
+  const auto imports = imports_of(model.proto);
+  std::vector<onnx::NodeProto> unknown;
+  for_each_node(model.proto, [&](onnx::NodeProto& n) {
+    const std::string domain = plain(n.domain());
+    if (functions.contains({domain, n.op_type()})) return;
+    const bool runs = !options.supported || options.supported(domain, n.op_type());
+    const auto version = imports.find(domain);
+    const auto* schema = version == imports.end() ? nullptr
+        : onnx::OpSchemaRegistry::Schema(n.op_type(), static_cast<int>(std::min<int64_t>(version->second, 1'000'000)), domain);
+    if (!schema) {
+      // Without an import of the domain the checker says so; other domains' operators are known to `supported` alone.
+      if (standard(domain) ? version != imports.end() || onnx::checker::check_is_experimental_op(n) : !runs) unknown.push_back(n);
+    } else if (onnx::checker::check_is_experimental_op(n)) {
+      unknown.push_back(n);
+    } else if (!runs && !schema->Deprecated() && !schema->HasFunction() && !schema->HasContextDependentFunction() &&
+               !(domain.empty() && is_replaced(n.op_type())) && n.op_type() != "Constant") {
+      unknown.push_back(n);
+    }
+  });
+  fail_unsupported_nodes(model, unknown);
+}
+
+void fail_unsupported_nodes(Loaded& model, const std::vector<onnx::NodeProto>& nodes) {
+  if (nodes.empty()) return;
+  // Types make the list useful; inference goes as far as it can around what it does not know.
+  try {
+    infer_shapes(model, true);
+  } catch (const std::exception&) {
+  }
+  std::map<std::string, const onnx::TypeProto*> types;
+  std::map<std::string, onnx::TypeProto> of_initializers;
+  for_each_graph(*model.proto.mutable_graph(), [&](onnx::GraphProto& g) {
+    for (const auto& v : g.value_info()) types[v.name()] = &v.type();
+    for (const auto& v : g.input()) types[v.name()] = &v.type();
+    for (const auto& t : g.initializer()) {
+      auto& type = of_initializers[t.name()];
+      type.mutable_tensor_type()->set_elem_type(t.data_type());
+      for (int64_t d : t.dims()) type.mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(d);
+      types[t.name()] = &type;
+    }
+  });
+  constexpr size_t shown = 50;
+  std::string list;
+  for (size_t i = 0; i < std::min(nodes.size(), shown); ++i) {
+    std::string inputs;
+    for (const auto& name : nodes[i].input()) {
+      const auto it = types.find(name);
+      inputs += (inputs.empty() ? "" : ", ") + (it == types.end() ? std::string(name.empty() ? "–" : "?") : describe(*it->second));
+    }
+    list += fmt::format("{}{}({})", i ? "; " : "", describe(nodes[i]), inputs);
+  }
+  if (nodes.size() > shown) list += fmt::format("; and {} more", nodes.size() - shown);
+  throw Error(fmt::format("{} node{} smelt cannot run: {}", nodes.size(), nodes.size() == 1 ? "" : "s", list),
+              "Replace these operators in the exporter, or give them a function body in the model.", ExitCode::unsupported);
+}
+
+void check_model(const Loaded& model) {
+  const auto& proto = model.proto;
+  if (!proto.has_graph()) fail("the file has no graph; expected an ONNX model");
+  if (const int deep = nesting(proto.graph()); deep > deepest_nesting)
+    fail_unsupported("subgraphs are nested {} deep, expected at most {}", deep, deepest_nesting);
+  for (const auto& f : proto.functions()) {
+    onnx::GraphProto body;
+    *body.mutable_node() = f.node();
+    if (const int deep = nesting(body); deep > deepest_nesting)
+      fail_unsupported("function '{}': subgraphs are nested {} deep, expected at most {}", f.name(), deep, deepest_nesting);
+  }
+  onnx::checker::check_model(proto);
+}
+
+}  // namespace smelt::importer
+
+int64_t smelt::newest_opset() {
+  return onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().at("").second;
+}

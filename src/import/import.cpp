@@ -1,0 +1,90 @@
+#include "import/import.h"
+
+#include <google/protobuf/io/coded_stream.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "import/stages.h"
+#include "import/tensors.h"
+
+namespace smelt {
+namespace importer {
+
+namespace {
+
+void parse(std::span<const uint8_t> bytes, onnx::ModelProto& proto) {
+  constexpr size_t limit = std::numeric_limits<int>::max();
+  if (bytes.size() > limit)
+    throw Error(fmt::format("the file has {} bytes, a protobuf message at most {}", bytes.size(), limit),
+                "Save the model with external data (onnx.save(..., save_as_external_data=True)).");
+  google::protobuf::io::CodedInputStream in(bytes.data(), static_cast<int>(bytes.size()));
+  if (bytes.empty() || !proto.ParseFromCodedStream(&in) || !in.ConsumedEntireMessage())
+    throw Error(fmt::format("not an ONNX model: its {} bytes do not parse as a ModelProto", bytes.size()), "The file may be truncated, or of another format.");
+  if (!proto.has_graph()) fail("not an ONNX model: it has no graph");
+}
+
+ModelInfo info_of(const onnx::ModelProto& m, const std::string& path) {
+  ModelInfo info{path, m.producer_name(), m.producer_version(), m.domain(), m.doc_string(), m.ir_version(), {}, {}};
+  for (const auto& o : m.opset_import()) info.opsets[o.domain() == "ai.onnx" ? "" : o.domain()] = o.version();
+  for (const auto& e : m.metadata_props()) info.metadata[e.key()] = e.value();
+  return info;
+}
+
+Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::filesystem::path& folder, const std::string& path,
+          const ImportOptions& options) {
+  register_microsoft_schemas();
+  Loaded model;
+  model.where = where;
+  parse(bytes, model.proto);
+  ModelInfo info = info_of(model.proto, path);
+  ExternalData external(folder, options.structure_only);
+  take_out_tensors(model, external);
+  check_operators(model, options);
+  if (options.check) check_model(model);
+  normalize(model);
+  inline_functions(model, [](const onnx::FunctionProto& f) { return f.domain() == smelt_domain; }, options.max_nodes);
+  bind_shapes(model, options.shapes);
+  const bool lenient = options.structure_only;   // inference may want to read a constant whose bytes are missing
+  if (needs_upgrade(model.proto)) infer_shapes(model, lenient);
+  upgrade(model);
+  infer_shapes(model, lenient);
+  constexpr int rounds = 16;   // function bodies call functions; ONNX's own are three deep at most
+  for (int i = 0; expand_functions(model, options); ++i) {
+    if (i == rounds) fail_unsupported("ONNX's function bodies are nested more than {} deep", rounds);
+    infer_shapes(model, lenient);
+  }
+  Graph g = to_graph(model);
+  g.model = std::move(info);
+  verify(g);
+  return g;
+}
+
+// Everything that goes wrong inside ONNX or protobuf is the file's fault, and one line.
+Graph guarded(std::span<const uint8_t> bytes, const std::string& where, const std::filesystem::path& folder, const std::string& path,
+              const ImportOptions& options) {
+  try {
+    return run(bytes, where, folder, path, options);
+  } catch (const Error& e) {
+    throw e.at(where);
+  } catch (const std::bad_alloc&) {
+    throw Error(where + ": the model needs more memory than there is");
+  } catch (const std::exception& e) {
+    throw Error(where + ": " + one_line(e.what()));
+  }
+}
+
+}  // namespace
+}  // namespace importer
+
+Graph import_model(const std::filesystem::path& path, const ImportOptions& options) {
+  const auto file = MappedFile::open(path);
+  const std::span<const uint8_t> bytes(file->data(), static_cast<size_t>(file->size()));
+  return importer::guarded(bytes, path.string(), options.folder.empty() ? path.parent_path() : options.folder, path.string(), options);
+}
+
+Graph import_model(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {
+  return importer::guarded(bytes, name, options.folder, {}, options);
+}
+
+}  // namespace smelt

@@ -1,0 +1,110 @@
+#include <onnx/shape_inference/implementation.h>
+
+#include "base/error.h"
+#include "import/stages.h"
+
+namespace smelt::importer {
+
+namespace {
+
+onnx::TensorShapeProto* shape_of(onnx::TypeProto& type) {
+  return type.has_tensor_type() && type.tensor_type().has_shape() ? type.mutable_tensor_type()->mutable_shape() : nullptr;
+}
+
+void substitute(onnx::TypeProto& type, const std::map<std::string, int64_t>& symbols) {
+  auto* shape = shape_of(type);
+  if (!shape) return;
+  for (auto& d : *shape->mutable_dim()) {
+    if (!d.has_dim_param()) continue;
+    if (auto it = symbols.find(d.dim_param()); it != symbols.end()) d.set_dim_value(it->second);
+  }
+}
+
+void infer(onnx::ModelProto& proto, bool lenient) {
+  const onnx::ShapeInferenceOptions options(/*check_type=*/!lenient, /*strict=*/lenient ? 0 : 1, /*data_prop=*/true);
+  onnx::shape_inference::InferShapes(proto, onnx::OpSchemaRegistry::Instance(), options);
+}
+
+// What the file claims of intermediate values, where ONNX can infer it, is dropped; output shapes too.
+void drop_claims(onnx::ModelProto& proto) {
+  const auto imports = [&] {
+    std::map<std::string, int64_t> out;
+    for (const auto& o : proto.opset_import()) out[o.domain()] = o.version();
+    return out;
+  }();
+  for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) {
+    std::unordered_set<std::string> unknown;
+    for (const auto& n : g.node()) {
+      const auto v = imports.find(n.domain());
+      if (v == imports.end() || !onnx::OpSchemaRegistry::Schema(n.op_type(), static_cast<int>(v->second), n.domain()))
+        unknown.insert(n.output().begin(), n.output().end());
+    }
+    google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> kept;
+    for (auto& v : *g.mutable_value_info())
+      if (unknown.contains(v.name())) *kept.Add() = v;
+    g.mutable_value_info()->Swap(&kept);
+    for (auto& v : *g.mutable_output())
+      if (v.type().has_tensor_type() && !unknown.contains(v.name())) v.mutable_type()->mutable_tensor_type()->clear_shape();
+  });
+}
+
+}  // namespace
+
+void bind_shapes(Loaded& model, const std::map<std::string, Shape>& shapes) {
+  if (shapes.empty()) return;
+  auto& graph = *model.proto.mutable_graph();
+  std::map<std::string, int64_t> symbols;
+  for (const auto& [name, shape] : shapes) {
+    onnx::ValueInfoProto* input = nullptr;
+    std::string known;
+    for (auto& v : *graph.mutable_input()) {
+      if (v.name() == name) input = &v;
+      known += (known.empty() ? "" : ", ") + v.name();
+    }
+    if (!input) fail_usage("--shapes names an input '{}', expected one of: {}", name, known);
+    if (!input->type().has_tensor_type()) fail_usage("--shapes: input '{}' is {}, expected a tensor", name, describe(input->type()));
+    auto& tensor = *input->mutable_type()->mutable_tensor_type();
+    if (!tensor.has_shape())
+      for (size_t i = 0; i < shape.size(); ++i) tensor.mutable_shape()->add_dim();
+    auto& dims = *tensor.mutable_shape();
+    bool fits = dims.dim_size() == static_cast<int>(shape.size());
+    for (int i = 0; fits && i < dims.dim_size(); ++i) {
+      auto& d = *dims.mutable_dim(i);
+      const int64_t extent = shape[static_cast<size_t>(i)];
+      fits = extent >= 0 && (!d.has_dim_value() || d.dim_value() == extent);
+      if (!fits) break;
+      if (d.has_dim_param() && !d.dim_param().empty()) {
+        const auto [it, fresh] = symbols.insert({d.dim_param(), extent});
+        if (!fresh && it->second != extent)
+          fail_usage("--shapes binds the symbol '{}' to {} and to {}", d.dim_param(), it->second, extent);
+      }
+      d.set_dim_value(extent);
+    }
+    if (!fits) fail_usage("--shapes={}:{}: the model's input is {}", name, to_text(shape), describe(input->type()));
+  }
+  for_each_graph(graph, [&](onnx::GraphProto& g) {
+    for (auto& v : *g.mutable_input()) substitute(*v.mutable_type(), symbols);
+    for (auto& v : *g.mutable_output()) substitute(*v.mutable_type(), symbols);
+    for (auto& v : *g.mutable_value_info()) substitute(*v.mutable_type(), symbols);
+  });
+}
+
+void infer_shapes(Loaded& model, bool lenient) {
+  const onnx::ModelProto before = model.proto;
+  try {
+    infer(model.proto, lenient);
+    return;
+  } catch (const std::exception& first) {
+    // The claims may be stale: written for another batch, or by a tool that edited the graph. The model itself decides.
+    model.proto = before;
+    drop_claims(model.proto);
+    try {
+      infer(model.proto, lenient);
+      return;
+    } catch (const std::exception&) {
+      throw Error("types and shapes do not fit: " + one_line(first.what()));
+    }
+  }
+}
+
+}  // namespace smelt::importer

@@ -1,0 +1,38 @@
+// TensorProto → Tensor, and the taking out of big ones.
+#pragma once
+
+#include "base/file.h"
+#include "import/proto.h"
+
+namespace smelt::importer {
+
+/// The data files beside a model, each mapped once.
+class ExternalData {
+ public:
+  /// `folder`: the only place, with what lies below it, that locations may name.
+  ExternalData(std::filesystem::path folder, bool missing_reads_as_zero)
+      : folder_(std::move(folder)), missing_reads_as_zero_(missing_reads_as_zero) {}
+  /// A view of the bytes that the proto points at. Fails for a location that is absolute or leaves the folder (through a link
+  /// too), a file that is missing, and an offset or length that the file or the tensor's type and shape do not allow.
+  Tensor view(const onnx::TensorProto& proto, DType type, const Shape& shape);
+
+ private:
+  std::shared_ptr<MappedFile> open(const std::string& location, const std::string& tensor);
+  std::filesystem::path folder_;
+  bool missing_reads_as_zero_;
+  std::map<std::string, std::shared_ptr<MappedFile>> files_;   // null: missing, and that is allowed
+};
+
+/// Type and shape of a proto: dims not negative, the size in bytes below 2^63. `what` names it in errors.
+std::pair<DType, Shape> header_of(const onnx::TensorProto& proto, const std::string& what);
+/// The tensor that a proto holds itself; the bytes of raw_data are taken over, not copied.
+Tensor take_tensor(onnx::TensorProto& proto);
+/// A copy of a proto's tensor; a stub's is the one of `model`.
+Tensor read_tensor(const onnx::TensorProto& proto, const Loaded& model);
+/// Writes a small tensor (not strings) into a proto's raw_data.
+void write_tensor(const Tensor& t, onnx::TensorProto& proto);
+
+/// Takes every tensor above inline_bytes out of the model's graphs and functions, and makes sparse ones dense.
+void take_out_tensors(Loaded& model, ExternalData& external);
+
+}  // namespace smelt::importer

@@ -24,7 +24,8 @@ struct Builder {
   /// A constant whose values differ from element to element.
   ValueId weights(const std::string& name, const Shape& shape, DType type = DType::f32, double scale = 0.1) {
     std::vector<float> values(static_cast<size_t>(elements(shape)));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(scale / 10 * (static_cast<int>(i * 7919 % 101) - 50));
+    const double step = scale / 10;
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(step * (static_cast<int>(i * 7919 % 101) - 50));
     return g.add_constant(name, Tensor::of(shape, values).cast(type));
   }
 

@@ -1,0 +1,113 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "smelt/error.h"
+
+namespace smelt {
+namespace {
+
+namespace fs = std::filesystem;
+
+class File : public testing::Test {
+ protected:
+  File() : dir_(fs::path(testing::TempDir()) / ("smelt_file_" + std::to_string(::getpid()))) { fs::create_directories(dir_); }
+  ~File() override { fs::remove_all(dir_); }
+  size_t entries() const { return static_cast<size_t>(std::distance(fs::directory_iterator(dir_), fs::directory_iterator())); }
+  fs::path dir_;
+};
+
+TEST_F(File, appears_only_on_commit) {
+  AtomicFile f(dir_ / "out");
+  f.write("hello");
+  EXPECT_FALSE(fs::exists(dir_ / "out"));
+  f.commit();
+  EXPECT_EQ(read_text(dir_ / "out"), "hello");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(File, leaves_nothing_and_the_old_one_untouched_without_commit) {
+  write_text(dir_ / "out", "old");
+  {
+    AtomicFile f(dir_ / "out");
+    f.write("new");
+  }
+  EXPECT_EQ(read_text(dir_ / "out"), "old");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(File, full_disk_names_the_path) {
+  AtomicFile f("/dev/full");
+  try {
+    f.write("x");
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("/dev/full"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("No space left"));
+  }
+}
+
+TEST_F(File, refuses_a_missing_folder_and_a_folder) {
+  EXPECT_THROW(AtomicFile(dir_ / "missing" / "out"), Error);
+  EXPECT_THROW(AtomicFile{dir_}, Error);
+  EXPECT_THROW(MappedFile::open(dir_), Error);
+  EXPECT_THROW(MappedFile::open(dir_ / "missing"), Error);
+}
+
+TEST_F(File, maps_an_empty_file) {
+  write_text(dir_ / "empty", "");
+  EXPECT_EQ(MappedFile::open(dir_ / "empty")->size(), 0);
+  EXPECT_EQ(read_text(dir_ / "empty"), "");
+}
+
+TEST_F(File, is_removed_when_the_process_is_interrupted) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    clean_up_on_signals();
+    AtomicFile f(dir_ / "out");
+    f.write("half");
+    if (::write(ready[1], "r", 1) != 1) ::_exit(99);
+    for (;;) ::pause();
+  }
+  char c;
+  ASSERT_EQ(::read(ready[0], &c, 1), 1);
+  EXPECT_EQ(entries(), 1u);
+  ::kill(child, SIGINT);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(entries(), 0u);
+}
+
+TEST_F(File, cache_folder_follows_the_variable) {
+  ::setenv("SMELT_CACHE_DIR", (dir_ / "cache").c_str(), 1);
+  EXPECT_EQ(cache_dir(), dir_ / "cache");
+  EXPECT_TRUE(fs::is_directory(dir_ / "cache"));
+  write_text(dir_ / "file", "");
+  ::setenv("SMELT_CACHE_DIR", (dir_ / "file" / "cache").c_str(), 1);
+  EXPECT_THROW(cache_dir(), Error);
+  ::unsetenv("SMELT_CACHE_DIR");
+}
+
+TEST(Hash, is_fnv_1a) {
+  EXPECT_EQ(hash_bytes("", 0), 0xcbf29ce484222325ull);
+  EXPECT_EQ(hash_bytes("a", 1), 0xaf63dc4c8601ec8cull);
+  EXPECT_EQ(hash_bytes("foobar", 6), 0x85944171f73967e8ull);
+}
+
+TEST(Errors, carry_the_place_the_next_step_and_the_exit_code) {
+  const Error e = Error("expected 3, found 4", "Run it again.", ExitCode::usage).at("model.onnx");
+  EXPECT_STREQ(e.what(), "model.onnx: expected 3, found 4");
+  EXPECT_EQ(e.next(), "Run it again.");
+  EXPECT_EQ(e.code(), ExitCode::usage);
+}
+
+}  // namespace
+}  // namespace smelt

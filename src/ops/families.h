@@ -16,5 +16,10 @@ std::span<const OpDef> arithmetic_ops();     // binary, variadic, bitwise, Clip
 std::span<const OpDef> logic_ops();          // comparison, logic, Where
 std::span<const OpDef> cast_ops();
 std::span<const OpDef> shape_ops();          // Shape, Reshape, Squeeze, Identity, …: no element changes place
+std::span<const OpDef> strided_ops();        // Transpose, Slice, Concat, …
+std::span<const OpDef> pad_ops();
+std::span<const OpDef> gather_ops();         // and Scatter
+std::span<const OpDef> generate_ops();       // Constant, Range, OneHot, …
+std::span<const OpDef> select_ops();         // Compress, NonZero, Unique, ReverseSequence
 
 }  // namespace smelt::ops

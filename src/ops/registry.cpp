@@ -16,6 +16,11 @@ constexpr Family families[] = {
     logic_ops,
     cast_ops,
     shape_ops,
+    strided_ops,
+    pad_ops,
+    gather_ops,
+    generate_ops,
+    select_ops,
 };
 
 struct Registry {

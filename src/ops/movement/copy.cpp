@@ -1,5 +1,6 @@
 #include "ops/movement/copy.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -59,6 +60,16 @@ void copy_all(const Tensor& from, Tensor& to) {
   } else if (from.nbytes() > 0) {
     std::memcpy(to.raw(), from.raw(), static_cast<size_t>(from.nbytes()));
   }
+}
+
+void fill_zero(Tensor& t) {
+  if (t.type() == DType::string) std::fill(t.strings().begin(), t.strings().end(), std::string());
+  else if (t.nbytes() > 0) std::memset(t.raw(), 0, static_cast<size_t>(t.nbytes()));
+}
+
+void fill(Tensor& t, const Tensor& value) {
+  if (value.size() != 1) fail("the value to fill with has shape {}, expected one element", to_string(value.shape()));
+  copy_window(t.shape(), value, {0, Shape(t.shape().size(), 0)}, t, {0, strides(t.shape())});
 }
 
 void copy_window(const Shape& extents, const Tensor& from, const Window& source, Tensor& to, const Window& target) {

@@ -8,6 +8,11 @@ namespace smelt::ops {
 /// All of `from` into `to`, which has as many elements.
 void copy_all(const Tensor& from, Tensor& to);
 
+/// Zero, false or the empty string everywhere.
+void fill_zero(Tensor& t);
+/// The one element of `value` everywhere.
+void fill(Tensor& t, const Tensor& value);
+
 /// A strided window: element (i0, i1, …) of `extents` goes from offset + Σ i·strides to the same of `to`. Strides and
 /// offsets count elements; strides of `from` may be 0 (repeat) or negative (reverse).
 struct Window {

@@ -1,4 +1,6 @@
 // Operators that change a tensor's shape or ask for it; no element changes its place.
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/families.h"
 #include "ops/movement/copy.h"

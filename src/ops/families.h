@@ -21,5 +21,11 @@ std::span<const OpDef> pad_ops();
 std::span<const OpDef> gather_ops();         // and Scatter
 std::span<const OpDef> generate_ops();       // Constant, Range, OneHot, …
 std::span<const OpDef> select_ops();         // Compress, NonZero, Unique, ReverseSequence
+std::span<const OpDef> conv_ops();           // Conv, ConvInteger, ConvTranspose, DeformConv, Col2Im
+std::span<const OpDef> pool_ops();           // pooling over windows and planes, MaxUnpool
+std::span<const OpDef> matmul_ops();         // MatMul, Gemm, MatMulInteger and ONNX Runtime's fused forms
+std::span<const OpDef> quant_ops();          // QuantizeLinear, DequantizeLinear and the QLinear operators
+std::span<const OpDef> norm_ops();           // Batch-, Instance-, Group-, Layer-, RMS-, Lp-, …Normalization, LRN
+std::span<const OpDef> softmax_ops();        // Softmax, LogSoftmax and the losses on them
 
 }  // namespace smelt::ops

@@ -21,6 +21,12 @@ constexpr Family families[] = {
     gather_ops,
     generate_ops,
     select_ops,
+    conv_ops,
+    pool_ops,
+    matmul_ops,
+    quant_ops,
+    norm_ops,
+    softmax_ops,
 };
 
 struct Registry {

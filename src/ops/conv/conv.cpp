@@ -1,0 +1,103 @@
+// Conv, ConvInteger and ConvTranspose.
+#include "ops/conv/conv.h"
+
+#include "base/error.h"
+#include "ops/conv/transposed.h"
+#include "ops/families.h"
+#include "ops/quant/shifted.h"
+#include "ops/real.h"
+
+namespace smelt::ops {
+
+ConvProblem conv_problem(const Node& node, const Shape& x, const Shape& w) {
+  if (x.size() < 3) fail("X has shape {}, expected [N, C, spatial…]", to_string(x));
+  if (w.size() != x.size()) {
+    fail("W has shape {}, expected rank {} for a {}-D convolution over x {}", to_string(w), x.size(), x.size() - 2, to_string(x));
+  }
+  ConvProblem p{x[0], x[1], w[0], node.get_int("group", 1), spatial_of(x), {}, {}};
+  if (p.group < 1 || p.c % p.group || p.m % p.group) fail("group {} does not divide C = {} and M = {}", p.group, p.c, p.m);
+  if (w[1] != p.c / p.group) fail("W has shape {}, expected {} channels (C {} / group {})", to_string(w), p.c / p.group, p.c, p.group);
+  const Shape kernel = spatial_of(w);
+  if (node.has("kernel_shape") && node.get_ints("kernel_shape") != kernel) {
+    fail("kernel_shape is {}, but W has shape {}", to_string(node.get_ints("kernel_shape")), to_string(w));
+  }
+  p.window = window_of(node, kernel, p.in);
+  p.out = window_places(p.window, p.in);
+  return p;
+}
+
+namespace {
+
+void check_bias(const InferContext& c, size_t i, int64_t m) {
+  if (c.has(i) && c.in(i).shape_known && c.shape(i) != Shape{m}) fail("B has shape {}, expected [{}]", to_string(c.shape(i)), m);
+}
+
+void infer_conv(InferContext& c) {
+  const ConvProblem p = conv_problem(c.node, c.shape(0), c.shape(1));
+  check_bias(c, 2, p.m);
+  c.set(0, c.in(0).type, with_spatial(p.n, p.m, p.out));
+}
+
+void run_conv(ComputeContext& ctx) {
+  in_real(ctx, [](ComputeContext& c, auto zero) {
+    using T = decltype(zero);
+    const ConvProblem p = conv_problem(c.node, c.in(0).shape(), c.in(1).shape());
+    const T* bias = optional_data<T>(c, 2);
+    T* y = c.outputs[0].data<T>();
+    const int64_t plane = elements(p.out);
+    convolve<double>(p, c.in(0).data<T>(), c.in(1).data<T>(), [&](int64_t n, int64_t m, const double* sums) {
+      for (int64_t i = 0; i < plane; ++i) y[(n * p.m + m) * plane + i] = static_cast<T>(sums[i] + (bias ? bias[m] : T{}));
+    });
+  });
+}
+
+void infer_conv_integer(InferContext& c) {
+  const ConvProblem p = conv_problem(c.node, c.shape(0), c.shape(1));
+  c.set(0, DType::i32, with_spatial(p.n, p.m, p.out));
+}
+
+void run_conv_integer(ComputeContext& c) {
+  const ConvProblem p = conv_problem(c.node, c.in(0).shape(), c.in(1).shape());
+  const std::vector<int32_t> x = shifted(c.in(0), c.in(2)), w = shifted(c.in(1), c.in(3), p.in.size() + 1);
+  int32_t* y = c.outputs[0].data<int32_t>();
+  const int64_t plane = elements(p.out);
+  convolve<int32_t>(p, x.data(), w.data(), [&](int64_t n, int64_t m, const int32_t* sums) {
+    std::copy(sums, sums + plane, y + (n * p.m + m) * plane);
+  });
+}
+
+void infer_transposed(InferContext& c) {
+  const TransposedConv t = transposed_conv(c.node, c.shape(0), c.shape(1));
+  check_bias(c, 2, t.m);
+  c.set(0, c.in(0).type, with_spatial(t.n, t.m, t.out));
+}
+
+void run_transposed(ComputeContext& ctx) {
+  in_real(ctx, [](ComputeContext& c, auto zero) {
+    using T = decltype(zero);
+    const TransposedConv t = transposed_conv(c.node, c.in(0).shape(), c.in(1).shape());
+    for (int64_t n = 0; n < t.n; ++n) {
+      for (int64_t m = 0; m < t.m; ++m) transposed_plane<T>(t, n, m, c.in(0).data<T>(), c.in(1).data<T>(), optional_data<T>(c, 2), c.outputs[0].data<T>());
+    }
+  });
+}
+
+}  // namespace
+
+void infer_deform(InferContext& c);
+void run_deform(ComputeContext& c);
+void infer_col2im(InferContext& c);
+void run_col2im(ComputeContext& c);
+
+std::span<const OpDef> conv_ops() {
+  static constexpr OpDef table[] = {
+      {"Conv", onnx_domain, infer_conv, run_conv},
+      {"ConvInteger", onnx_domain, infer_conv_integer, run_conv_integer},
+      {"ConvTranspose", onnx_domain, infer_transposed, run_transposed},
+      {"DeformConv", onnx_domain, infer_deform, run_deform},
+      {"Col2Im", onnx_domain, infer_col2im, run_col2im},
+  };
+  return table;
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,44 @@
+// Convolution's shape rule and loops, shared by Conv, ConvInteger, QLinearConv and the fused forms.
+#pragma once
+
+#include <vector>
+
+#include "ops/conv/window.h"
+
+namespace smelt::ops {
+
+/// x [n, c, in…] with w [m, c / group, kernel…] gives y [n, m, out…].
+struct ConvProblem {
+  int64_t n = 0, c = 0, m = 0, group = 1;
+  Shape in, out;
+  Window window;
+};
+
+/// Checks ranks, channels, group and kernel_shape; throws Error with the expected and the found.
+ConvProblem conv_problem(const Node& node, const Shape& x, const Shape& w);
+
+/// Calls f(n, m, plane) with each finished output plane of sums, accumulated in Acc (no bias).
+template <class Acc, class In, class F> void convolve(const ConvProblem& p, const In* x, const In* w, F&& f) {
+  const int64_t in_plane = elements(p.in), out_plane = elements(p.out), taps = elements(p.window.kernel);
+  const int64_t group_c = p.c / p.group, group_m = p.m / p.group, stride = p.window.stride.back();
+  std::vector<Acc> sums(static_cast<size_t>(out_plane));
+  for (int64_t n = 0; n < p.n; ++n) {
+    for (int64_t m = 0; m < p.m; ++m) {
+      std::fill(sums.begin(), sums.end(), Acc{});
+      for (int64_t c = 0; c < group_c; ++c) {
+        const In* plane = x + (n * p.c + (m / group_m) * group_c + c) * in_plane;
+        const In* weight = w + (m * group_c + c) * taps;
+        Shape tap(p.window.rank(), 0);
+        do {
+          const Acc factor = static_cast<Acc>(*weight++);
+          for_runs(p.window, p.out, p.in, tap, [&](int64_t place, int64_t point, int64_t count) {
+            for (int64_t i = 0; i < count; ++i) sums[static_cast<size_t>(place + i)] += factor * static_cast<Acc>(plane[point + i * stride]);
+          });
+        } while (advance(tap, p.window.kernel));
+      }
+      f(n, m, sums.data());
+    }
+  }
+}
+
+}  // namespace smelt::ops

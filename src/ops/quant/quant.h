@@ -1,0 +1,31 @@
+// Quantization's pieces that several operators use.
+#pragma once
+
+#include "ops/op.h"
+
+namespace smelt::ops {
+
+/// Copies bytes into an allocated output of the same type and size.
+void copy_into(const Tensor& from, Tensor& to);
+
+/// DynamicQuantizeLinear of a whole tensor: u8 values, x ≈ (values - zero_point) * scale.
+struct DynamicQuantized {
+  Tensor values;
+  float scale = 1;
+  uint8_t zero_point = 0;
+};
+DynamicQuantized dynamic_quantize(const Tensor& x);
+
+void infer_quantize(InferContext& c);
+void run_quantize(ComputeContext& c);
+void infer_dequantize(InferContext& c);
+void run_dequantize(ComputeContext& c);
+void infer_dynamic_quantize(InferContext& c);
+void run_dynamic_quantize(ComputeContext& c);
+
+/// The tensor that DequantizeLinear makes in f32 of a quantized tensor with one scale and zero point (may be left out).
+Tensor dequantized(const Tensor& x, const Tensor& scale, const Tensor& zero_point);
+/// QuantizeLinear of an f32 tensor with one scale and zero point, into an allocated output.
+void quantize_into(const Tensor& x, const Tensor& scale, const Tensor& zero_point, Tensor& y);
+
+}  // namespace smelt::ops

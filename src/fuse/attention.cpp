@@ -150,7 +150,7 @@ Outcome attention(const Graph& g, NodeId softmax) {
   std::optional<expr::Program> program;
   if (first < way.size()) {
     Base base{scores, expr::conversion(accumulator(type), g.value(scores).type), {}};
-    Composition c = compose(g, &base, std::span(way).subspan(first), std::span(&argument, 1), true);
+    Body c = compose(g, &base, std::span(way).subspan(first), std::span(&argument, 1), true);
     for (ValueId o : c.operands)
       if (!broadcasts_to(g, o, scores))
         return reject(Reason::wrong_shape, g.value(o).producer, "{} {} is not proven to broadcast to the scores {}", g.value(o).name,

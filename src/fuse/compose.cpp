@@ -66,7 +66,7 @@ Program trimmed(const Program& p) {
   return r;
 }
 
-Composition compose(const Graph& g, const Base* base, std::span<const NodeId> nodes, std::span<const ValueId> results, bool keep_wide) {
+Body compose(const Graph& g, const Base* base, std::span<const NodeId> nodes, std::span<const ValueId> results, bool keep_wide) {
   std::vector<ValueId> inside, operands;
   if (base) {
     inside.push_back(base->value);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "expr/program.h"
-#include "graph/graph.h"
+#include "fuse/pointwise.h"
 
 namespace smelt::fuse {
 
@@ -16,16 +16,11 @@ struct Base {
   std::vector<ValueId> operands;
 };
 
-struct Composition {
-  expr::Program program;
-  std::vector<ValueId> operands;     // what in1, in2, … (without a base: in0, in1, …) are; each value once
-};
-
 /// The program that computes `results` by the pointwise `nodes` (in topological order), of the base's value where there is
 /// one. Values inside have their computing types; results are rounded to their own, or with `unrounded` are left as computed.
 /// Constants of one element go into the program. Instructions that give the same value are written once, unneeded ones not.
-Composition compose(const Graph& g, const Base* base, std::span<const NodeId> nodes, std::span<const ValueId> results,
-                    bool unrounded = false);
+Body compose(const Graph& g, const Base* base, std::span<const NodeId> nodes, std::span<const ValueId> results,
+             bool unrounded = false);
 
 /// The tensors a pointwise node reads: its inputs without those left out and the constants that go into a program, each once.
 std::vector<ValueId> operands_of(const Graph& g, NodeId n);

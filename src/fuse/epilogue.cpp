@@ -115,7 +115,7 @@ Epilogue absorb(const Graph& g, const Base& base, const EpilogueLimits& limits) 
     std::vector<NodeId> nodes = e.nodes;
     for (NodeId n : std::get<std::vector<NodeId>>(next)) nodes.push_back(n);
     const ValueId result = g.node(nodes.back()).out();
-    Composition c = compose(g, &base, nodes, std::span(&result, 1));
+    Body c = compose(g, &base, nodes, std::span(&result, 1));
     if (auto bad = std::find_if_not(c.operands.begin(), c.operands.end(), [&](ValueId v) { return !limits.accept || limits.accept(v); });
         bad != c.operands.end()) {
       e.stopped = reject(Reason::wrong_shape, g.value(*bad).producer, "{} cannot be an operand here", g.value(*bad).name);

@@ -18,7 +18,7 @@ struct EpilogueLimits {
 struct Epilogue {
   std::vector<NodeId> nodes;             // taken in, in topological order
   ValueId result = ValueId::none;        // what the operator gives now
-  Composition composition;
+  Body composition;
   std::optional<Rejected> stopped;       // why it went no further
 };
 

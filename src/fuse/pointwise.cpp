@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
-#include <map>
 
 #include "base/error.h"
+#include "fuse/compose.h"
 #include "graph/fused.h"
 
 namespace smelt::fuse {
@@ -278,15 +278,14 @@ std::vector<Ref> append_program(Program& p, const Program& inner, std::span<cons
   return outputs;
 }
 
-/// A constant of one element that a program can hold exactly.
+}  // namespace
+
 std::optional<double> immediate(const Value& v) {
   if (!v.is_constant() || v.constant.size() != 1 || !computing_type(v.type)) return {};
   const double value = v.constant.to_doubles()[0];
   if (is_integer(v.type) && std::fabs(value) > 0x1p53) return {};
   return value;
 }
-
-}  // namespace
 
 std::optional<DType> computing_type(DType t) {
   if (t == DType::f16 || t == DType::bf16) return DType::f32;
@@ -336,35 +335,10 @@ std::vector<Ref> append_node(Program& p, const Graph& g, NodeId n, std::span<con
 }
 
 Body pointwise_body(const Graph& g, std::span<const NodeId> nodes, std::span<const ValueId> results, ValueId in0) {
-  Body body;
-  Program& p = body.program;
-  std::map<ValueId, Ref> refs;
-  std::vector<ValueId> inside;
-  for (NodeId n : nodes) inside.insert(inside.end(), g.node(n).outputs.begin(), g.node(n).outputs.end());
-  const auto is_inside = [&](ValueId v) { return v == in0 || std::find(inside.begin(), inside.end(), v) != inside.end(); };
-
-  // Inputs come first, as they are in memory; then each in its computing type.
-  if (in0 != ValueId::none) refs[in0] = p.input(accumulator(g.value(in0).type));
-  for (NodeId n : nodes)
-    for (ValueId v : g.node(n).inputs)
-      if (v != ValueId::none && !is_inside(v) && !immediate(g.value(v)) && refs.emplace(v, 0).second) {
-        refs[v] = p.input(g.value(v).type);
-        body.operands.push_back(v);
-      }
-  for (ValueId v : body.operands) refs[v] = p.cast(refs[v], *computing_type(g.value(v).type));
-
-  for (NodeId n : nodes) {
-    std::vector<Ref> args;
-    for (ValueId v : g.node(n).inputs) {
-      if (v != ValueId::none && !refs.contains(v)) refs[v] = p.constant(*computing_type(g.value(v).type), *immediate(g.value(v)));
-      args.push_back(v == ValueId::none ? -1 : refs[v]);
-    }
-    const std::vector<Ref> made = append_node(p, g, n, args);
-    for (size_t i = 0; i < made.size(); ++i)
-      if (g.node(n).outputs[i] != ValueId::none) refs[g.node(n).outputs[i]] = made[i];
-  }
-  for (ValueId v : results) p.output(p.cast(refs.at(v), g.value(v).type));
-  return body;
+  if (in0 == ValueId::none) return compose(g, nullptr, nodes, results);
+  const DType type = g.value(in0).type;
+  const Base base{in0, expr::conversion(accumulator(type), type), {}};
+  return compose(g, &base, nodes, results);
 }
 
 }  // namespace smelt::fuse

@@ -15,6 +15,9 @@ namespace smelt::fuse {
 /// strings, complex numbers and the 8-bit floats and packed types.
 std::optional<DType> computing_type(DType t);
 
+/// The value of a constant of one element that a program can hold exactly.
+std::optional<double> immediate(const Value& v);
+
 /// Why node n cannot be written as instructions over its inputs' elements; nothing when it can. Pointwise are the
 /// element-by-element operators of ONNX and com.microsoft, whose inputs broadcast, ai.smelt.Pointwise, and QuantizeLinear and
 /// DequantizeLinear with one scale. Shapes are not looked at.

@@ -85,7 +85,7 @@ class Region {
     if (!is_convex(with)) return false;
     const auto out = results(with);
     if (out.size() > max_outputs) return false;
-    Composition c = compose(g_, nullptr, in_order(g_, with), out);
+    Body c = compose(g_, nullptr, in_order(g_, with), out);
     return c.operands.size() <= max_operands && c.program.operations() <= max_operations;
   }
 
@@ -135,7 +135,7 @@ Outcome pointwise_region(const Graph& g, NodeId seed) {
   if (nodes.size() == 1 && n.domain == smelt_domain) return NotHere{};
   const std::vector<ValueId> results = region.results();
   if (results.empty()) return NotHere{};
-  Composition c = compose(g, nullptr, nodes, results);
+  Body c = compose(g, nullptr, nodes, results);
   // A program reads at least one tensor, and its operands broadcast to the outputs' shape; only constants of one element with more axes
   // than everything else could break that.
   auto shape = extents(g, y);

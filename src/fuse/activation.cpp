@@ -23,7 +23,9 @@ Outcome match_activation(const Graph& g, NodeId inner, ValueId x, const Activati
     at = g.node(n).out();
     Expansion expansion(g, x, e);
     auto p = expansion.of(at);
-    if (!p) return reject(Reason::wrong_reader, n, "{} does not complete {}(x) with x = {}", describe(g, n), pattern.name, g.value(x).name);
+    if (!p)
+      return reject(Reason::wrong_reader, n, "{} does not complete {}(x) with x = {}", describe(g, n), pattern.name,
+                    g.value(x).name);
     if (!equals(*p, pattern.outer, type)) continue;
 
     std::vector<NodeId> nodes = expansion.nodes();
@@ -31,12 +33,14 @@ Outcome match_activation(const Graph& g, NodeId inner, ValueId x, const Activati
     nodes.insert(nodes.end(), pattern.argument.begin(), pattern.argument.end());
     nodes = in_order(g, std::move(nodes));
     if (auto no = escapes(g, nodes, {at})) return *no;
-    if (g.value(at).type != type) return reject(Reason::wrong_type, n, "the result is {}, x is {}", name(g.value(at).type), name(type));
+    if (g.value(at).type != type)
+      return reject(Reason::wrong_type, n, "the result is {}, x is {}", name(g.value(at).type), name(type));
     Node fused = fused_node("Pointwise", {x}, {at});
     fused.program = unary_program(pattern.fn, type);
     return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
   }
-  return reject(Reason::wrong_value, g.value(at).producer, "the constants around {} are not those of {}", describe(g, inner), pattern.name);
+  return reject(Reason::wrong_value, g.value(at).producer, "the constants around {} are not those of {}", describe(g, inner),
+                pattern.name);
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

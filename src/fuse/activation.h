@@ -9,8 +9,8 @@ namespace smelt::fuse {
 
 /// A formula of x around one inner node: result = `outer` as a polynomial in x (first variable) and the node's output (second).
 struct ActivationPattern {
-  expr::Fn fn;                    // the function it is, of x alone
-  std::string_view name;          // for details
+  expr::Fn fn;             // the function it is, of x alone
+  std::string_view name;   // for details
   Polynomial outer;
   std::vector<NodeId> argument;   // nodes between x and the inner node
 };
@@ -21,4 +21,4 @@ Outcome match_activation(const Graph& g, NodeId inner, ValueId x, const Activati
 /// The program of one function of one input in its own type: computed in the accumulator's type, rounded at the end.
 expr::Program unary_program(expr::Fn fn, DType type);
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

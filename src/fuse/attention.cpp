@@ -1,7 +1,8 @@
-// Before   MatMul(Softmax(MatMul(q, kᵀ) * scale + mask), v); the scale on q, on k, on both (its root on each) or on the scores, as Mul or Div; the
-//          mask as Add, Where or any pointwise nodes; a Where(IsNaN) guard after the softmax; casts around the softmax; k and v
-//          repeated over groups of heads by Expand or Tile
-// After    ai.smelt.Attention; what is between the product and the softmax is its program, masks are operands; k and v not repeated
+// Before   MatMul(Softmax(MatMul(q, kᵀ) * scale + mask), v); the scale on q, on k, on both (its root on each) or on the scores,
+//          as Mul or Div; the mask as Add, Where or any pointwise nodes; a Where(IsNaN) guard after the softmax; casts around
+//          the softmax; k and v repeated over groups of heads by Expand or Tile
+// After    ai.smelt.Attention; what is between the product and the softmax is its program, masks are operands; k and v are
+//          not repeated
 // Unless   the softmax is not over the last axis
 //          the probabilities or the scores have another reader or are a graph output
 //          there is no product before the softmax or after it
@@ -32,8 +33,10 @@ std::variant<After, Rejected> after_softmax(const Graph& g, NodeId softmax) {
       if (g.node(u.node).is("Where") && u.input == 2) where = u.node;
     }
     if (isnan != NodeId::none && where != NodeId::none && g.readers(at).size() == 2 && !g.is_output(at)) {
-      if (g.node(where).in(0) != g.node(isnan).out()) return reject(Reason::wrong_reader, where, "Where's condition is not {}", describe(g, isnan));
-      if (!is_scalar(g, g.node(where).in(1), 0)) return reject(Reason::wrong_value, where, "NaN is replaced by another value than 0");
+      if (g.node(where).in(0) != g.node(isnan).out())
+        return reject(Reason::wrong_reader, where, "Where's condition is not {}", describe(g, isnan));
+      if (!is_scalar(g, g.node(where).in(1), 0))
+        return reject(Reason::wrong_value, where, "NaN is replaced by another value than 0");
       a.nodes.push_back(isnan);
       a.nodes.push_back(where);
       a.nan_guard = true;
@@ -49,7 +52,8 @@ std::variant<After, Rejected> after_softmax(const Graph& g, NodeId softmax) {
       continue;
     }
     if (!g.node(n).is("MatMul")) return reject(Reason::wrong_reader, n, "the probabilities are read by {}", describe(g, n));
-    if (g.node(n).in(0) != at || g.node(n).in(1) == at) return reject(Reason::wrong_reader, n, "the probabilities are not the first factor of {}", describe(g, n));
+    if (g.node(n).in(0) != at || g.node(n).in(1) == at)
+      return reject(Reason::wrong_reader, n, "the probabilities are not the first factor of {}", describe(g, n));
     a.product = n;
     a.nodes.push_back(n);
     return a;
@@ -96,14 +100,16 @@ size_t take_scale(const Graph& g, const std::vector<NodeId>& way, double& scale)
 std::optional<Rejected> wrong_shapes(const Graph& g, const Peeled& q, const Peeled& k, const Peeled& v) {
   for (const Peeled* p : {&q, &k, &v})
     if (int r = rank(g, p->value); r != 4)
-      return reject(r < 0 ? Reason::unknown_shape : Reason::wrong_rank, g.value(p->value).producer, "{} has rank {}, expected 4", g.value(p->value).name, r);
+      return reject(r < 0 ? Reason::unknown_shape : Reason::wrong_rank, g.value(p->value).producer, "{} has rank {}, expected 4",
+                    g.value(p->value).name, r);
   const Extent heads = extent(g, q.value, 1), batch = extent(g, q.value, 0);
   for (const Peeled* p : {&k, &v}) {
     const std::string& name = g.value(p->value).name;
     Extent h = extent(g, p->value, 1);
     if (h.known()) h.number *= p->repeats;
     if (extent(g, p->value, 0) != batch)
-      return reject(Reason::wrong_shape, g.value(p->value).producer, "{} and {} are not proven to have the same batch extent", name, g.value(q.value).name);
+      return reject(Reason::wrong_shape, g.value(p->value).producer, "{} and {} are not proven to have the same batch extent",
+                    name, g.value(q.value).name);
     if (h != heads)
       return reject(Reason::wrong_shape, g.value(p->value).producer, "{} {} and {} {} do not have heads that divide", name,
                     to_string(*extents(g, p->value)), g.value(q.value).name, to_string(*extents(g, q.value)));
@@ -111,7 +117,7 @@ std::optional<Rejected> wrong_shapes(const Graph& g, const Peeled& q, const Peel
   return {};
 }
 
-}  // namespace
+}   // namespace
 
 Outcome attention(const Graph& g, NodeId softmax) {
   if (!g.node(softmax).is("Softmax")) return NotHere{};
@@ -135,16 +141,19 @@ Outcome attention(const Graph& g, NodeId softmax) {
   peel_repeated_heads(g, v);
   if (v.repeats > 1 && k.transposed) peel_repeated_heads(g, k);
   if (k.repeats != v.repeats)
-    return reject(Reason::wrong_shape, g.value(k.value).producer, "v's heads are repeated {} times, k's {}", v.repeats, k.repeats);
+    return reject(Reason::wrong_shape, g.value(k.value).producer, "v's heads are repeated {} times, k's {}", v.repeats,
+                  k.repeats);
   if (auto no = wrong_shapes(g, q, k, v)) return *no;
   const DType type = g.value(q.value).type;
   for (ValueId x : {k.value, v.value})
     if (!is_real(type) || g.value(x).type != type)
-      return reject(Reason::wrong_type, g.value(x).producer, "q is {}, {} is {}", name(type), g.value(x).name, name(g.value(x).type));
+      return reject(Reason::wrong_type, g.value(x).producer, "q is {}, {} is {}", name(type), g.value(x).name,
+                    name(g.value(x).type));
 
   double scale = q.scale * k.scale;
   const size_t first = take_scale(g, way, scale);
-  if (type == DType::f64 && !fits_attribute(scale)) return reject(Reason::wrong_value, way[0], "the scale {} has more digits than an f32 attribute", scale);
+  if (type == DType::f64 && !fits_attribute(scale))
+    return reject(Reason::wrong_value, way[0], "the scale {} has more digits than an f32 attribute", scale);
   const ValueId scores = g.node(way[first - 1]).out();
   std::vector<ValueId> operands;
   std::optional<expr::Program> program;
@@ -153,8 +162,9 @@ Outcome attention(const Graph& g, NodeId softmax) {
     Body c = compose(g, &base, std::span(way).subspan(first), std::span(&argument, 1), true);
     for (ValueId o : c.operands)
       if (!broadcasts_to(g, o, scores))
-        return reject(Reason::wrong_shape, g.value(o).producer, "{} {} is not proven to broadcast to the scores {}", g.value(o).name,
-                      rank(g, o) < 0 ? "(rank unknown)" : to_string(*extents(g, o)), to_string(*extents(g, scores)));
+        return reject(Reason::wrong_shape, g.value(o).producer, "{} {} is not proven to broadcast to the scores {}",
+                      g.value(o).name, rank(g, o) < 0 ? "(rank unknown)" : to_string(*extents(g, o)),
+                      to_string(*extents(g, scores)));
     operands = c.operands;
     program = c.program;
   }
@@ -176,4 +186,4 @@ Outcome attention(const Graph& g, NodeId softmax) {
   return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

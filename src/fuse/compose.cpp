@@ -14,7 +14,9 @@ using expr::Instruction;
 using expr::Program;
 using expr::Ref;
 
-bool contains(const std::vector<ValueId>& values, ValueId v) { return std::find(values.begin(), values.end(), v) != values.end(); }
+bool contains(const std::vector<ValueId>& values, ValueId v) {
+  return std::find(values.begin(), values.end(), v) != values.end();
+}
 
 Ref emit(Program& into, const Instruction& i) {
   const auto& code = into.code();
@@ -22,9 +24,12 @@ Ref emit(Program& into, const Instruction& i) {
   if (i.fn == Fn::constant) return into.constant(i.type, i.value);
   if (i.fn == Fn::cast) return into.cast(i.args[0], i.type);
   switch (expr::info(i.fn).arity) {
-    case 1: return into.call(i.fn, i.args[0]);
-    case 2: return into.call(i.fn, i.args[0], i.args[1]);
-    default: return into.call(i.fn, i.args[0], i.args[1], i.args[2]);
+    case 1:
+      return into.call(i.fn, i.args[0]);
+    case 2:
+      return into.call(i.fn, i.args[0], i.args[1]);
+    default:
+      return into.call(i.fn, i.args[0], i.args[1], i.args[2]);
   }
 }
 
@@ -34,7 +39,7 @@ Ref unrounded(const Program& p, Ref r) {
   return i.fn == Fn::cast && !expr::is_computing(i.type) ? i.args[0] : r;
 }
 
-}  // namespace
+}   // namespace
 
 bool is_pointwise(const Graph& g, NodeId n) { return !not_pointwise(g, n); }
 
@@ -85,7 +90,8 @@ Body compose(const Graph& g, const Base* base, std::span<const NodeId> nodes, st
   if (base) loaded.push_back(p.input(base->program.type(0)));
   for (ValueId v : operands) loaded.push_back(p.input(g.value(v).type));
   const size_t first = base ? 1 : 0;
-  for (size_t i = 0; i < operands.size(); ++i) at[operands[i]] = p.cast(loaded[first + i], *computing_type(g.value(operands[i]).type));
+  for (size_t i = 0; i < operands.size(); ++i)
+    at[operands[i]] = p.cast(loaded[first + i], *computing_type(g.value(operands[i]).type));
   if (base) at[base->value] = unrounded(p, p.splice(base->program, std::span(loaded).first(1 + base->operands.size()))[0]);
 
   for (NodeId n : nodes) {
@@ -104,4 +110,4 @@ Body compose(const Graph& g, const Base* base, std::span<const NodeId> nodes, st
   return {trimmed(p), operands};
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

@@ -11,8 +11,8 @@ namespace smelt::fuse {
 
 /// What a fused operator computes before any further node: its value, and the program that makes it of the accumulator.
 struct Base {
-  ValueId value;                     // what `program` gives
-  expr::Program program;             // in0: the accumulator; then `operands`
+  ValueId value;           // what `program` gives
+  expr::Program program;   // in0: the accumulator; then `operands`
   std::vector<ValueId> operands;
 };
 
@@ -29,4 +29,4 @@ bool is_pointwise(const Graph& g, NodeId n);
 /// The same program without instructions that no output needs or that repeat another. Inputs stay.
 expr::Program trimmed(const expr::Program& p);
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

@@ -23,10 +23,12 @@ std::vector<NodeId> outside_readers(const Graph& g, ValueId v, const std::vector
 /// Whether node n, which reads a value of y's shape, can be computed in the program; the reason if not.
 std::optional<Rejected> refusal(const Graph& g, NodeId n, ValueId y, const std::vector<ValueId>& inside) {
   if (auto no = not_pointwise(g, n)) return reject(Reason::wrong_reader, n, "{}", no->detail);
-  if (g.node(n).outputs.size() != 1) return reject(Reason::wrong_reader, n, "{} has {} outputs", describe(g, n), g.node(n).outputs.size());
+  if (g.node(n).outputs.size() != 1)
+    return reject(Reason::wrong_reader, n, "{} has {} outputs", describe(g, n), g.node(n).outputs.size());
   ValueId out = g.node(n).out();
   if (!is_real(g.value(out).type) || accumulator(g.value(out).type) != accumulator(g.value(y).type))
-    return reject(Reason::wrong_type, n, "{} gives {}, which an epilogue over {} cannot", describe(g, n), name(g.value(out).type), name(g.value(y).type));
+    return reject(Reason::wrong_type, n, "{} gives {}, which an epilogue over {} cannot", describe(g, n), name(g.value(out).type),
+                  name(g.value(y).type));
   auto shape = extents(g, y);
   if (!shape) return reject(Reason::unknown_shape, n, "the rank of {} is not known", g.value(y).name);
   for (ValueId v : operands_of(g, n)) {
@@ -34,17 +36,19 @@ std::optional<Rejected> refusal(const Graph& g, NodeId n, ValueId y, const std::
     auto operand = extents(g, v);
     if (!operand) return reject(Reason::unknown_shape, n, "the rank of {} is not known", g.value(v).name);
     if (!broadcasts_to(*operand, *shape))
-      return reject(Reason::wrong_shape, n, "{} {} does not broadcast to {}", g.value(v).name, to_string(*operand), to_string(*shape));
+      return reject(Reason::wrong_shape, n, "{} {} does not broadcast to {}", g.value(v).name, to_string(*operand),
+                    to_string(*shape));
   }
   if (!same_shape(g, out, y)) {
     // Every operand broadcasts to y's shape and one has it, so that the result has it too; unless a constant raises the rank.
-    if (rank(g, out) != rank(g, y)) return reject(Reason::wrong_rank, n, "{} has rank {}, not {}", g.value(out).name, rank(g, out), rank(g, y));
+    if (rank(g, out) != rank(g, y))
+      return reject(Reason::wrong_rank, n, "{} has rank {}, not {}", g.value(out).name, rank(g, out), rank(g, y));
   }
   return {};
 }
 
-/// The next nodes to take in after `y`: one reader, or a few that lead from y to one value again (x * tanh(softplus(x))). Empty with the
-/// reason when there are none.
+/// The next nodes to take in after `y`: one reader, or a few that lead from y to one value again (x * tanh(softplus(x))).
+/// The reason when there are none.
 std::variant<std::vector<NodeId>, Rejected> next_nodes(const Graph& g, ValueId y, const std::vector<ValueId>& inside_before) {
   constexpr size_t most = 8;
   if (g.is_output(y)) return reject(Reason::graph_output, g.value(y).producer, "{} is a graph output", g.value(y).name);
@@ -59,13 +63,15 @@ std::variant<std::vector<NodeId>, Rejected> next_nodes(const Graph& g, ValueId y
     if (next == NodeId::none) return reject(Reason::wrong_reader, g.value(y).producer, "{} is not read", g.value(y).name);
     if (auto no = refusal(g, next, y, inside)) {
       if (g.readers(y).size() > 1)
-        return reject(Reason::extra_reader, next, "{} has {}; {}", g.value(y).name, readers_text(g.readers(y).size()), no->detail);
+        return reject(Reason::extra_reader, next, "{} has {}; {}", g.value(y).name, readers_text(g.readers(y).size()),
+                      no->detail);
       return *no;
     }
     taken.push_back(next);
     inside.push_back(g.node(next).out());
     open.push_back(g.node(next).out());
-    std::erase_if(open, [&](ValueId v) { return !g.is_output(v) && outside_readers(g, v, taken).empty() && v != g.node(next).out(); });
+    std::erase_if(open,
+                  [&](ValueId v) { return !g.is_output(v) && outside_readers(g, v, taken).empty() && v != g.node(next).out(); });
     if (open.size() == 1) return taken;
     for (ValueId v : open)
       if (g.is_output(v) && v != g.node(next).out())
@@ -75,7 +81,8 @@ std::variant<std::vector<NodeId>, Rejected> next_nodes(const Graph& g, ValueId y
 }
 
 /// Nodes that make a small operand of another one by one or two operations, for this operator alone.
-std::vector<NodeId> cheap_makers(const Graph& g, const std::vector<ValueId>& operands, const std::vector<NodeId>& readers, ValueId y) {
+std::vector<NodeId> cheap_makers(const Graph& g, const std::vector<ValueId>& operands, const std::vector<NodeId>& readers,
+                                 ValueId y) {
   std::vector<NodeId> found;
   for (ValueId v : operands) {
     NodeId maker = g.value(v).producer;
@@ -88,7 +95,7 @@ std::vector<NodeId> cheap_makers(const Graph& g, const std::vector<ValueId>& ope
   return found;
 }
 
-}  // namespace
+}   // namespace
 
 Base base_of(const Graph& g, NodeId fused) {
   const Node& n = g.node(fused);
@@ -116,7 +123,8 @@ Epilogue absorb(const Graph& g, const Base& base, const EpilogueLimits& limits) 
     for (NodeId n : std::get<std::vector<NodeId>>(next)) nodes.push_back(n);
     const ValueId result = g.node(nodes.back()).out();
     Body c = compose(g, &base, nodes, std::span(&result, 1));
-    if (auto bad = std::find_if_not(c.operands.begin(), c.operands.end(), [&](ValueId v) { return !limits.accept || limits.accept(v); });
+    if (auto bad =
+            std::find_if_not(c.operands.begin(), c.operands.end(), [&](ValueId v) { return !limits.accept || limits.accept(v); });
         bad != c.operands.end()) {
       e.stopped = reject(Reason::wrong_shape, g.value(*bad).producer, "{} cannot be an operand here", g.value(*bad).name);
       break;
@@ -152,4 +160,4 @@ Match with_epilogue(const Graph& g, std::vector<NodeId> own, Node fused, size_t 
   return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

@@ -9,17 +9,17 @@
 namespace smelt::fuse {
 
 struct EpilogueLimits {
-  size_t operands = 8;       // tensors read beside the accumulator
-  int operations = 64;       // instructions
-  size_t steps = 32;         // nodes
+  size_t operands = 8;                   // tensors read beside the accumulator
+  int operations = 64;                   // instructions
+  size_t steps = 32;                     // nodes
   std::function<bool(ValueId)> accept;   // which further tensors may be read; empty: all
 };
 
 struct Epilogue {
-  std::vector<NodeId> nodes;             // taken in, in topological order
-  ValueId result = ValueId::none;        // what the operator gives now
+  std::vector<NodeId> nodes;        // taken in, in topological order
+  ValueId result = ValueId::none;   // what the operator gives now
   Body composition;
-  std::optional<Rejected> stopped;       // why it went no further
+  std::optional<Rejected> stopped;   // why it went no further
 };
 
 /// Follows the readers of base.value: a pointwise node is taken in while the value it reads has no reader outside what is taken
@@ -34,4 +34,4 @@ Base base_of(const Graph& g, NodeId fused);
 /// `own` are the nodes that stand for the operator itself (the fused node, or the ones it is made of).
 Match with_epilogue(const Graph& g, std::vector<NodeId> own, Node fused, size_t first_operand, const Epilogue& epilogue);
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

@@ -14,18 +14,59 @@ constexpr int max_depth = 64;   // operators followed from one value; far more t
 bool is_made_up(const Dim& d) { return d.symbol.empty() || d.symbol.rfind("unk__", 0) == 0; }
 
 bool keeps_shape(const Node& n) {
-  static const std::string_view ops[] = {
-      "Identity", "Cast", "Neg", "Abs", "Sign", "Floor", "Ceil", "Round", "Sqrt", "Reciprocal", "Exp", "Log", "Sin", "Cos", "Tan",
-      "Erf", "Tanh", "Sigmoid", "Relu", "Gelu", "HardSwish", "HardSigmoid", "LeakyRelu", "Elu", "Selu", "Celu", "Softplus", "Softsign",
-      "Mish", "ThresholdedRelu", "Clip", "Not", "IsNaN", "IsInf", "Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization",
-      "BatchNormalization", "InstanceNormalization", "GroupNormalization", "Trilu", "CumSum", "Dropout", "LRN"};
+  static const std::string_view ops[] = {"Identity",
+                                         "Cast",
+                                         "Neg",
+                                         "Abs",
+                                         "Sign",
+                                         "Floor",
+                                         "Ceil",
+                                         "Round",
+                                         "Sqrt",
+                                         "Reciprocal",
+                                         "Exp",
+                                         "Log",
+                                         "Sin",
+                                         "Cos",
+                                         "Tan",
+                                         "Erf",
+                                         "Tanh",
+                                         "Sigmoid",
+                                         "Relu",
+                                         "Gelu",
+                                         "HardSwish",
+                                         "HardSigmoid",
+                                         "LeakyRelu",
+                                         "Elu",
+                                         "Selu",
+                                         "Celu",
+                                         "Softplus",
+                                         "Softsign",
+                                         "Mish",
+                                         "ThresholdedRelu",
+                                         "Clip",
+                                         "Not",
+                                         "IsNaN",
+                                         "IsInf",
+                                         "Softmax",
+                                         "LogSoftmax",
+                                         "LayerNormalization",
+                                         "RMSNormalization",
+                                         "BatchNormalization",
+                                         "InstanceNormalization",
+                                         "GroupNormalization",
+                                         "Trilu",
+                                         "CumSum",
+                                         "Dropout",
+                                         "LRN"};
   if (n.domain == onnx_domain) return std::find(std::begin(ops), std::end(ops), n.op) != std::end(ops);
   return n.domain == smelt_domain && (n.op == "Norm" || n.op == "RotaryEmbedding");
 }
 
 bool broadcasts_inputs(const Node& n) {
-  static const std::string_view ops[] = {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Mean", "Sum", "PRelu", "Where", "And", "Or",
-                                         "Xor", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "BitwiseAnd", "BitwiseOr"};
+  static const std::string_view ops[] = {
+      "Add",   "Sub", "Mul", "Div", "Pow",   "Mod",  "Min",         "Max",     "Mean",           "Sum",        "PRelu",
+      "Where", "And", "Or",  "Xor", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "BitwiseAnd", "BitwiseOr"};
   if (n.domain == onnx_domain) return std::find(std::begin(ops), std::end(ops), n.op) != std::end(ops);
   return n.domain == smelt_domain && n.op == "Pointwise";
 }
@@ -83,7 +124,7 @@ Extent Analysis::broadcast(const Node& n, size_t skip_last, int from_end, Extent
     Extent e = one(in, r - 1 - static_cast<int>(skip_last) - from_end);
     if (e.is(1) || e == found) continue;
     if (!found.is(1) && !(found.known() != e.known())) return otherwise;   // two unproven extents: either may be 1
-    if (found.is(1) || e.known()) found = e;                              // a number above 1 wins over an unproven extent
+    if (found.is(1) || e.known()) found = e;                               // a number above 1 wins over an unproven extent
   }
   return found;
 }
@@ -124,7 +165,10 @@ Extent Analysis::reshaped(const Node& n, int axis, Extent otherwise) {
   int symbols = 0;
   for (const Extent& l : left) {
     if (l.known()) product *= l.number;
-    else { symbolic = l; ++symbols; }
+    else {
+      symbolic = l;
+      ++symbols;
+    }
   }
   if (symbols == 0) return product % numbers == 0 ? Extent::of(product / numbers) : otherwise;
   return symbols == 1 && product == numbers ? symbolic : otherwise;
@@ -173,7 +217,8 @@ Extent Analysis::derived(ValueId v, int axis) {
       if (n.has("split")) return Extent::of(n.get_ints("split")[static_cast<size_t>(value.output)]);
       if (n.in(1) != ValueId::none) {
         auto parts = values(n.in(1));
-        return parts && static_cast<size_t>(value.output) < parts->size() ? (*parts)[static_cast<size_t>(value.output)] : otherwise;
+        return parts && static_cast<size_t>(value.output) < parts->size() ? (*parts)[static_cast<size_t>(value.output)]
+                                                                          : otherwise;
       }
       Extent whole = one(n.in(0), axis);
       const auto parts = static_cast<int64_t>(n.outputs.size());
@@ -199,7 +244,8 @@ Extent Analysis::derived(ValueId v, int axis) {
     for (size_t i = 0; i < axes->size(); ++i) {
       if (normalize_axis((*axes)[i], r) != axis) continue;
       Extent whole = one(n.in(0), axis);
-      if (!starts || (!ends && !values(n.in(2))) || (n.in(4) != ValueId::none && !steps) || (steps && (*steps)[i] != 1)) return otherwise;
+      if (!starts || (!ends && !values(n.in(2))) || (n.in(4) != ValueId::none && !steps) || (steps && (*steps)[i] != 1))
+        return otherwise;
       if (!ends) {   // from 0 to a symbolic end, which cannot be shown to lie within the whole
         return otherwise;
       }
@@ -289,7 +335,8 @@ std::optional<std::vector<Extent>> Analysis::computed_values(NodeId id) {
   if (n.is("Slice")) {
     auto e = values(n.in(0));
     auto starts = ints(g_, id, "starts", 1), ends = ints(g_, id, "ends", 2), steps = ints(g_, id, "steps", 4);
-    if (!e || !starts || !ends || starts->size() != 1 || (steps && (*steps)[0] != 1) || (n.in(4) != ValueId::none && !steps)) return {};
+    if (!e || !starts || !ends || starts->size() != 1 || (steps && (*steps)[0] != 1) || (n.in(4) != ValueId::none && !steps))
+      return {};
     const auto r = static_cast<int64_t>(e->size());
     auto clamp = [&](int64_t x) { return std::clamp(x < 0 ? std::max(x + r, int64_t{0}) : x, int64_t{0}, r); };
     const int64_t b = clamp((*starts)[0]), end = std::max(b, clamp((*ends)[0]));
@@ -309,13 +356,16 @@ std::optional<std::vector<Extent>> Analysis::arithmetic(const Node& n) {
     if (neutral) r.push_back(x);
     else if (n.is("Mul") && x.is(1)) r.push_back(y);
     else if (!x.known() || !y.known() || (n.is("Div") && y.number == 0)) return {};
-    else r.push_back(Extent::of(n.is("Add") ? x.number + y.number : n.is("Sub") ? x.number - y.number
-                                : n.is("Mul") ? x.number * y.number : x.number / y.number));
+    else
+      r.push_back(Extent::of(n.is("Add")   ? x.number + y.number
+                             : n.is("Sub") ? x.number - y.number
+                             : n.is("Mul") ? x.number * y.number
+                                           : x.number / y.number));
   }
   return r;
 }
 
-}  // namespace
+}   // namespace
 
 Extent extent(const Graph& g, ValueId v, int axis) { return Analysis(g).one(v, axis); }
 std::optional<Extents> extents(const Graph& g, ValueId v) { return Analysis(g).all(v); }
@@ -369,4 +419,4 @@ int refine_shapes(Graph& g) {
   return gained;
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

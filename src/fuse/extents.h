@@ -26,7 +26,8 @@ struct Extent {
 };
 using Extents = std::vector<Extent>;
 
-/// Extent `axis` (negative: from the end) of a value of known rank. Throws Error when the rank is not known or the axis is outside.
+/// Extent `axis` (negative: from the end) of a value of known rank. Throws Error when the rank is not known or the axis is
+/// outside.
 Extent extent(const Graph& g, ValueId v, int axis);
 /// All extents; nothing when the rank is not known.
 std::optional<Extents> extents(const Graph& g, ValueId v);
@@ -46,4 +47,4 @@ std::string to_string(const Extents& e);
 /// constants have been folded. Returns how many values gained.
 int refine_shapes(Graph& g);
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

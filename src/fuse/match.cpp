@@ -122,9 +122,8 @@ bool reaches(const Graph& g, NodeId from, NodeId to) {
 std::vector<NodeId> in_order(const Graph& g, std::vector<NodeId> nodes) {
   std::set<NodeId> left(nodes.begin(), nodes.end()), done;
   std::vector<NodeId> sorted;
-  std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) {
-    return std::pair(g.node(a).order, index(a)) < std::pair(g.node(b).order, index(b));
-  });
+  std::sort(nodes.begin(), nodes.end(),
+            [&](NodeId a, NodeId b) { return std::pair(g.node(a).order, index(a)) < std::pair(g.node(b).order, index(b)); });
   while (!left.empty()) {
     size_t before = sorted.size();
     for (NodeId n : nodes) {
@@ -164,4 +163,4 @@ Node fused_node(std::string op, std::vector<ValueId> inputs, std::vector<ValueId
   return n;
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

@@ -15,7 +15,8 @@
 
 namespace smelt::fuse {
 
-template <class... A> Rejected reject(Reason reason, NodeId blocker, fmt::format_string<A...> f, A&&... a) {
+template <class... A>
+Rejected reject(Reason reason, NodeId blocker, fmt::format_string<A...> f, A&&... a) {
   return Rejected{reason, blocker, fmt::format(f, std::forward<A>(a)...)};
 }
 
@@ -66,4 +67,4 @@ Node fused_node(std::string op, std::vector<ValueId> inputs, std::vector<ValueId
 /// "'Mul_3' (Mul)" and "2 readers", for details.
 inline std::string readers_text(size_t n) { return fmt::format("{} reader{}", n, n == 1 ? "" : "s"); }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

@@ -31,7 +31,8 @@ Outcome layer(const Graph& g, NodeId id, bool rms) {
     if (is_read(g, n.out(o))) return reject(Reason::extra_reader, id, "output {} ({}) is used", o, g.value(n.out(o)).name);
   int64_t axis = n.get_int("axis", -1);
   if (axis >= 0) {
-    if (rank(g, n.in(0)) < 0) return reject(Reason::unknown_shape, id, "axis {} counts from the front and the rank is not known", axis);
+    if (rank(g, n.in(0)) < 0)
+      return reject(Reason::unknown_shape, id, "axis {} counts from the front and the rank is not known", axis);
     axis -= rank(g, n.in(0));
   }
   return norm(id, norm_node(n, rms, axis, 1e-5f, {n.in(0), ValueId::none, n.in(1), n.in(2)}, {n.out()}));
@@ -44,7 +45,8 @@ Outcome skip(const Graph& g, NodeId id, bool rms) {
   const ValueId beta = rms ? ValueId::none : n.in(3), bias = n.in(rms ? 3 : 4);
   if (bias != ValueId::none) return reject(Reason::unsupported, id, "it adds the bias {}", g.value(bias).name);
   if (!same_shape(g, n.in(0), n.in(1)))
-    return reject(Reason::wrong_shape, id, "{} and {} are not proven to have the same shape", g.value(n.in(0)).name, g.value(n.in(1)).name);
+    return reject(Reason::wrong_shape, id, "{} and {} are not proven to have the same shape", g.value(n.in(0)).name,
+                  g.value(n.in(1)).name);
   std::vector<ValueId> outputs{n.out()};
   if (is_read(g, n.out(3))) outputs.push_back(n.out(3));
   return norm(id, norm_node(n, rms, -1, 1e-12f, {n.in(0), n.in(1), n.in(2), beta}, outputs));
@@ -54,21 +56,24 @@ Outcome skip(const Graph& g, NodeId id, bool rms) {
 Outcome instance(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
   const int r = rank(g, n.in(0));
-  if (r < 3) return reject(Reason::unknown_shape, id, "the rank of {} is {}", g.value(n.in(0)).name, r < 0 ? "not known" : "below 3");
+  if (r < 3)
+    return reject(Reason::unknown_shape, id, "the rank of {} is {}", g.value(n.in(0)).name, r < 0 ? "not known" : "below 3");
   for (size_t i : {1, 2})
-    if (!g.value(n.in(i)).is_constant()) return reject(Reason::not_constant, g.producer(id, i), "{} is computed", g.value(n.in(i)).name);
+    if (!g.value(n.in(i)).is_constant())
+      return reject(Reason::not_constant, g.producer(id, i), "{} is computed", g.value(n.in(i)).name);
   Tensor gamma = g.constant(id, 1), beta = g.constant(id, 2);
   Shape shape(static_cast<size_t>(r - 1), 1);
   shape[0] = gamma.size();
   Node fused = norm_node(n, false, 2 - r, 1e-5f, {n.in(0), ValueId::none, ValueId::none, ValueId::none}, {n.out()});
   return Match{{id}, [id, fused, gamma, beta, shape](Graph& graph) {
                  Node with = fused;
-                 with.inputs = {fused.inputs[0], ValueId::none, graph.add_constant("", gamma.reshaped(shape)), graph.add_constant("", beta.reshaped(shape))};
+                 with.inputs = {fused.inputs[0], ValueId::none, graph.add_constant("", gamma.reshaped(shape)),
+                                graph.add_constant("", beta.reshaped(shape))};
                  return replace(graph, {id}, with);
                }};
 }
 
-}  // namespace
+}   // namespace
 
 Outcome norm_operator(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
@@ -82,4 +87,4 @@ Outcome norm_operator(const Graph& g, NodeId id) {
   return NotHere{};
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

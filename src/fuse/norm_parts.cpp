@@ -5,12 +5,12 @@
 namespace smelt::fuse {
 namespace {
 
-/// gamma or beta: read beside x by a Mul or an Add whose result is x's shape, and no larger than the normalised axes unless it broadcasts.
+/// gamma or beta: read beside x by a Mul or an Add whose result is x's shape, of broadcast shape.
 bool is_scale(const Graph& g, ValueId v, ValueId x) {
   return v != ValueId::none && is_real(g.value(v).type) && rank(g, v) >= 0 && rank(g, x) >= 0 && broadcasts_to(g, v, x);
 }
 
-}  // namespace
+}   // namespace
 
 std::optional<Square> square(const Graph& g, ValueId v) {
   NodeId n;
@@ -80,7 +80,8 @@ std::variant<NormTail, Rejected> norm_tail(const Graph& g, const Mean& variance,
       take(n);
       t.result = at;
     } else if (division && !is_scalar(g, g.node(n).in(0), 1)) {
-      return reject(Reason::wrong_reader, n, "{} divides {}, not {}", describe(g, n), g.value(g.node(n).in(0)).name, g.value(numerator).name);
+      return reject(Reason::wrong_reader, n, "{} divides {}, not {}", describe(g, n), g.value(g.node(n).in(0)).name,
+                    g.value(numerator).name);
     } else {
       take(n);
     }
@@ -117,7 +118,8 @@ std::variant<NormTail, Rejected> norm_tail(const Graph& g, const Mean& variance,
   return t;
 }
 
-Outcome make_norm(const Graph& g, std::string kind, ValueId x, std::vector<NodeId> nodes, const Mean& variance, const NormTail& tail) {
+Outcome make_norm(const Graph& g, std::string kind, ValueId x, std::vector<NodeId> nodes, const Mean& variance,
+                  const NormTail& tail) {
   nodes.insert(nodes.end(), tail.nodes.begin(), tail.nodes.end());
   nodes = in_order(g, std::move(nodes));
   if (auto no = escapes(g, nodes, {tail.result})) return *no;
@@ -142,4 +144,4 @@ Outcome make_norm(const Graph& g, std::string kind, ValueId x, std::vector<NodeI
   return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

@@ -28,12 +28,13 @@ struct NormTail {
   ValueId gamma = ValueId::none, beta = ValueId::none;
   ValueId result = ValueId::none;
 };
-/// Follows the mean of squares: Add(eps), Sqrt, then Reciprocal or 1/ and Mul, or Div, or Pow(-1/2) and Mul; then any casts between float
-/// types, Mul by gamma and (with `with_beta`) Add of beta, where those do not enlarge the result.
+/// Follows the mean of squares: Add(eps), Sqrt, then Reciprocal or 1/ and Mul, or Div, or Pow(-1/2) and Mul; then any casts
+/// between float types, Mul by gamma and (with `with_beta`) Add of beta, where those do not enlarge the result.
 std::variant<NormTail, Rejected> norm_tail(const Graph& g, const Mean& variance, ValueId numerator, bool with_beta);
 
 /// The match that puts one ai.smelt.Norm in the place of these parts. A Cast that makes x of a narrower float, for these nodes
 /// alone, is taken in too: Norm reads the narrower one.
-Outcome make_norm(const Graph& g, std::string kind, ValueId x, std::vector<NodeId> nodes, const Mean& variance, const NormTail& tail);
+Outcome make_norm(const Graph& g, std::string kind, ValueId x, std::vector<NodeId> nodes, const Mean& variance,
+                  const NormTail& tail);
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

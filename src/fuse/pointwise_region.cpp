@@ -120,7 +120,7 @@ class Region {
   Extents shape_;
 };
 
-}  // namespace
+}   // namespace
 
 Outcome pointwise_region(const Graph& g, NodeId seed) {
   const Node& n = g.node(seed);
@@ -128,7 +128,8 @@ Outcome pointwise_region(const Graph& g, NodeId seed) {
   const ValueId y = n.out();
   if (n.is("Identity")) return NotHere{};
   if (!extents(g, y)) return reject(Reason::unknown_shape, seed, "the rank of {} is not known", g.value(y).name);
-  if (is_shape_arithmetic(g, y)) return reject(Reason::not_profitable, seed, "{} {} is shape arithmetic", name(g.value(y).type), g.value(y).name);
+  if (is_shape_arithmetic(g, y))
+    return reject(Reason::not_profitable, seed, "{} {} is shape arithmetic", name(g.value(y).type), g.value(y).name);
   Region region(g, seed);
   region.grow();
   const std::vector<NodeId>& nodes = region.nodes();
@@ -136,16 +137,16 @@ Outcome pointwise_region(const Graph& g, NodeId seed) {
   const std::vector<ValueId> results = region.results();
   if (results.empty()) return NotHere{};
   Body c = compose(g, nullptr, nodes, results);
-  // A program reads at least one tensor, and its operands broadcast to the outputs' shape; only constants of one element with more axes
-  // than everything else could break that.
+  // The operands broadcast to the outputs' shape; only constants of one element with more axes than all else could break that.
   auto shape = extents(g, y);
   Extents reached;
   for (ValueId v : c.operands)
     if (auto e = extents(g, v); e && e->size() > reached.size()) reached = *e;
-  if (reached.size() != shape->size()) return reject(Reason::wrong_rank, seed, "{} gets its rank from a constant", g.value(y).name);
+  if (reached.size() != shape->size())
+    return reject(Reason::wrong_rank, seed, "{} gets its rank from a constant", g.value(y).name);
   Node fused = fused_node("Pointwise", c.operands, results);
   fused.program = c.program;
   return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

@@ -26,10 +26,11 @@ std::optional<Polynomial> product(const Polynomial& a, const Polynomial& b) {
 }
 
 bool is_formula(const Node& n) {
-  return n.domain == onnx_domain && (n.op == "Add" || n.op == "Sub" || n.op == "Mul" || n.op == "Div" || n.op == "Neg" || n.op == "Pow");
+  return n.domain == onnx_domain &&
+         (n.op == "Add" || n.op == "Sub" || n.op == "Mul" || n.op == "Div" || n.op == "Neg" || n.op == "Pow");
 }
 
-}  // namespace
+}   // namespace
 
 std::optional<Polynomial> Expansion::of(ValueId v) {
   if (v == ValueId::none) return {};
@@ -75,4 +76,4 @@ bool equals(const Polynomial& p, const Polynomial& expected, DType type) {
   return true;
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

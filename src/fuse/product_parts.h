@@ -9,10 +9,10 @@ namespace smelt::fuse {
 /// An input of a product, seen through what was done to it on the way.
 struct Peeled {
   ValueId value = ValueId::none;
-  double scale = 1;                // product of the constant factors gone through
-  bool transposed = false;         // an odd number of swaps of the last two axes
-  int64_t repeats = 1;             // every head stands for this many (repeat_interleave over axis 1)
-  std::vector<NodeId> nodes;       // gone through and read by nothing else
+  double scale = 1;            // product of the constant factors gone through
+  bool transposed = false;     // an odd number of swaps of the last two axes
+  int64_t repeats = 1;         // every head stands for this many (repeat_interleave over axis 1)
+  std::vector<NodeId> nodes;   // gone through and read by nothing else
 };
 
 /// Looks through scalings by a constant and transposes of the last two axes.
@@ -23,4 +23,4 @@ void peel_repeated_heads(const Graph& g, Peeled& p);
 /// True when a Transpose swaps the last two axes and keeps the others.
 bool swaps_last_two(const Graph& g, NodeId transpose);
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

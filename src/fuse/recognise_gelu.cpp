@@ -27,13 +27,15 @@ ValueId find_x(const Graph& g, NodeId inner, const Polynomial& expected, std::ve
   return ValueId::none;
 }
 
-}  // namespace
+}   // namespace
 
 Outcome recognise_gelu(const Graph& g, NodeId inner) {
   bool erf = g.node(inner).is("Erf");
   if (!erf && !g.node(inner).is("Tanh")) return NotHere{};
-  Polynomial argument = erf ? Polynomial{{{1, 0}, sqrt_half}} : Polynomial{{{1, 0}, sqrt_2_over_pi}, {{3, 0}, sqrt_2_over_pi * cubic}};
-  ActivationPattern pattern{erf ? expr::Fn::gelu : expr::Fn::gelu_tanh, erf ? "gelu" : "gelu_tanh", {{{1, 0}, 0.5}, {{1, 1}, 0.5}}, {}};
+  Polynomial argument =
+      erf ? Polynomial{{{1, 0}, sqrt_half}} : Polynomial{{{1, 0}, sqrt_2_over_pi}, {{3, 0}, sqrt_2_over_pi * cubic}};
+  ActivationPattern pattern{
+      erf ? expr::Fn::gelu : expr::Fn::gelu_tanh, erf ? "gelu" : "gelu_tanh", {{{1, 0}, 0.5}, {{1, 1}, 0.5}}, {}};
   ValueId x = find_x(g, inner, argument, &pattern.argument);
   if (x == ValueId::none) {
     if (!erf) return NotHere{};   // a Tanh of anything else is an activation of its own
@@ -42,4 +44,4 @@ Outcome recognise_gelu(const Graph& g, NodeId inner) {
   return match_activation(g, inner, x, pattern);
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

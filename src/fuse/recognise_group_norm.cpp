@@ -1,6 +1,6 @@
 // Before   Reshape(InstanceNormalization(Reshape(x, [N, G, -1])), x's shape), then per-channel scale and shift and an activation
-// After    Reshape(x, [N, G, C/G, -1]) → ai.smelt.Norm layer over the last two axes, what follows as its program → Reshape back.
-//          Neither Reshape moves data
+// After    Reshape(x, [N, G, C/G, -1]) → ai.smelt.Norm layer over the last two axes, what follows as its program → Reshape
+//          back. Neither Reshape moves data
 // Unless   the reshapes are not x's [N, C, …] to [N, G, …] and back
 //          C is not known
 //          scale or bias of InstanceNormalization is computed
@@ -22,7 +22,7 @@ bool is_per_channel(const Graph& g, ValueId v, int64_t channels, int rank) {
   return value.constant.size() == channels && at >= 0 && s[static_cast<size_t>(at)] == channels;
 }
 
-}  // namespace
+}   // namespace
 
 Outcome recognise_group_norm(const Graph& g, NodeId instance) {
   const Node& n = g.node(instance);
@@ -35,13 +35,16 @@ Outcome recognise_group_norm(const Graph& g, NodeId instance) {
   if (!g.node(back).is("Reshape")) return NotHere{};
   const ValueId y = g.node(back).out();
   auto whole = extents(g, x), grouped = extents(g, n.in(0)), result = extents(g, y);
-  if (!whole || !grouped || !result) return reject(Reason::unknown_shape, instance, "the rank of {} is not known", g.value(!whole ? x : y).name);
+  if (!whole || !grouped || !result)
+    return reject(Reason::unknown_shape, instance, "the rank of {} is not known", g.value(!whole ? x : y).name);
   if (whole->size() < 3 || grouped->size() != 3 || (*grouped)[0] != (*whole)[0] || *result != *whole) return NotHere{};
   const Extent channels = (*whole)[1], groups = (*grouped)[1];
   if (!channels.known() || !groups.known() || groups.number == 0 || channels.number % groups.number != 0)
-    return reject(Reason::unknown_shape, instance, "{} channels in {} groups", to_string(Extents{channels}), to_string(Extents{groups}));
+    return reject(Reason::unknown_shape, instance, "{} channels in {} groups", to_string(Extents{channels}),
+                  to_string(Extents{groups}));
   for (size_t i : {1, 2})
-    if (!g.value(n.in(i)).is_constant()) return reject(Reason::not_constant, g.producer(instance, i), "{} is computed", g.value(n.in(i)).name);
+    if (!g.value(n.in(i)).is_constant())
+      return reject(Reason::not_constant, g.producer(instance, i), "{} is computed", g.value(n.in(i)).name);
   const DType type = g.value(x).type;
   if (!is_real(type)) return reject(Reason::wrong_type, instance, "x is {}", name(type));
 
@@ -70,7 +73,9 @@ Outcome recognise_group_norm(const Graph& g, NodeId instance) {
                    const Shape s = to_shape(*graph.value(x).shape);
                    four.back() = Dim(elements(Shape(s.begin() + 2, s.end())));
                  }
-                 Node norm = fused_node("Norm", {none, none, graph.add_constant("", gamma.reshaped(per_group)), graph.add_constant("", beta.reshaped(per_group))},
+                 Node norm = fused_node("Norm",
+                                        {none, none, graph.add_constant("", gamma.reshaped(per_group)),
+                                         graph.add_constant("", beta.reshaped(per_group))},
                                         {graph.add_value("", y_type, four)});
                  norm.attrs["kind"] = std::string("layer");
                  norm.attrs["axis"] = int64_t{-2};
@@ -100,4 +105,4 @@ Outcome recognise_group_norm(const Graph& g, NodeId instance) {
                }};
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

@@ -18,14 +18,15 @@ std::optional<std::pair<double, double>> limits(const Graph& g, NodeId clip) {
   return std::pair{*low, *high};
 }
 
-}  // namespace
+}   // namespace
 
 Outcome recognise_hard_swish(const Graph& g, NodeId inner) {
   const Node& n = g.node(inner);
   if (n.is("HardSigmoid")) {
     // Attributes are f32 whatever the model's type is.
     if (!close(n.get_float("alpha", 0.2f), 1.0 / 6, DType::f32) || !close(n.get_float("beta", 0.5f), 0.5, DType::f32))
-      return reject(Reason::wrong_attribute, inner, "alpha {}, beta {}, not 1/6 and 1/2", n.get_float("alpha", 0.2f), n.get_float("beta", 0.5f));
+      return reject(Reason::wrong_attribute, inner, "alpha {}, beta {}, not 1/6 and 1/2", n.get_float("alpha", 0.2f),
+                    n.get_float("beta", 0.5f));
     return match_activation(g, inner, n.in(0), {expr::Fn::hard_swish, "hard_swish", {{{1, 1}, 1.0}}, {}});
   }
   if (!n.is("Clip")) return NotHere{};
@@ -38,4 +39,4 @@ Outcome recognise_hard_swish(const Graph& g, NodeId inner) {
   return match_activation(g, inner, shifted->second, {expr::Fn::hard_swish, "hard_swish", {{{1, 1}, 1.0 / 6}}, {add}});
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

@@ -1,5 +1,5 @@
-// Before   (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * gamma + beta, the difference computed once or twice, the square as Pow or
-//          Mul, between casts to f32 and back or without; gamma and beta may be absent
+// Before   (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * gamma + beta, the difference computed once or twice, the square as
+//          Pow or Mul, between casts to f32 and back or without; gamma and beta may be absent
 // After    ai.smelt.Norm layer
 // Unless   a mean is not over the last axes, or does not keep them, or the two are over different axes
 //          epsilon is not constant
@@ -28,7 +28,7 @@ std::optional<Centred> centred(const Graph& g, ValueId v) {
   return c;
 }
 
-}  // namespace
+}   // namespace
 
 Outcome recognise_layer_norm(const Graph& g, NodeId reduce) {
   if (!g.node(reduce).is("ReduceMean")) return NotHere{};
@@ -41,7 +41,8 @@ Outcome recognise_layer_norm(const Graph& g, NodeId reduce) {
   if (auto* no = std::get_if<Rejected>(&*m)) return *no;
   const Mean& variance = std::get<Mean>(*m);
   if (variance.axes != c->mean.axes)
-    return reject(Reason::wrong_axis, c->mean.node, "the mean is over {} axes, the variance over {}", c->mean.axes, variance.axes);
+    return reject(Reason::wrong_axis, c->mean.node, "the mean is over {} axes, the variance over {}", c->mean.axes,
+                  variance.axes);
 
   std::vector<NodeId> nodes{c->mean.node, c->sub, squares->node, reduce};
   ValueId numerator = squares->of;
@@ -59,4 +60,4 @@ Outcome recognise_layer_norm(const Graph& g, NodeId reduce) {
   return make_norm(g, "layer", c->mean.of, nodes, variance, std::get<NormTail>(tail));
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

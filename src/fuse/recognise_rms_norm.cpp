@@ -1,5 +1,5 @@
-// Before   x / sqrt(mean(x^2) + eps) * gamma: ReduceMean(Pow 2 or x * x) → Add → Sqrt → Reciprocal or Div → Mul; between casts to
-//          f32 and back or without; gamma (over the normalised axes) before or after the cast back, or absent
+// Before   x / sqrt(mean(x^2) + eps) * gamma: ReduceMean(Pow 2 or x * x) → Add → Sqrt → Reciprocal or Div → Mul; between casts
+//          to f32 and back or without; gamma (over the normalised axes) before or after the cast back, or absent
 // After    ai.smelt.Norm rms
 // Unless   the mean is not over the last axes, or does not keep them
 //          epsilon is not constant
@@ -23,4 +23,4 @@ Outcome recognise_rms_norm(const Graph& g, NodeId reduce) {
   return make_norm(g, "rms", squares->of, {squares->node, reduce}, variance, std::get<NormTail>(tail));
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

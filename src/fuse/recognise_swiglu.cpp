@@ -26,11 +26,12 @@ NodeId product_of(const Graph& g, ValueId v) {
   NodeId n = g.value(v).producer;
   if (n != NodeId::none && g.node(n).is("Add"))
     for (ValueId u : g.node(n).inputs)
-      if (!g.value(u).is_constant() && g.value(u).producer != NodeId::none && is_product(g.node(g.value(u).producer))) n = g.value(u).producer;
+      if (!g.value(u).is_constant() && g.value(u).producer != NodeId::none && is_product(g.node(g.value(u).producer)))
+        n = g.value(u).producer;
   return n != NodeId::none && is_product(g.node(n)) ? n : NodeId::none;
 }
 
-}  // namespace
+}   // namespace
 
 Outcome recognise_swiglu(const Graph& g, NodeId silu) {
   if (!is_silu(g, silu)) return NotHere{};
@@ -41,7 +42,8 @@ Outcome recognise_swiglu(const Graph& g, NodeId silu) {
   if (!g.node(mul).is("Mul") || up == ValueId::none) return NotHere{};
   const NodeId gate = product_of(g, g.node(silu).in(0));
   if (gate == NodeId::none) return reject(Reason::wrong_producer, g.producer(silu, 0), "the gate is not a product of matrices");
-  if (product_of(g, up) == NodeId::none) return reject(Reason::wrong_producer, g.value(up).producer, "{} is not a product of matrices", g.value(up).name);
+  if (product_of(g, up) == NodeId::none)
+    return reject(Reason::wrong_producer, g.value(up).producer, "{} is not a product of matrices", g.value(up).name);
   Outcome epilogue = matmul_epilogue(g, gate);
   auto* match = std::get_if<Match>(&epilogue);
   if (match && std::find(match->nodes.begin(), match->nodes.end(), mul) != match->nodes.end()) return epilogue;
@@ -49,4 +51,4 @@ Outcome recognise_swiglu(const Graph& g, NodeId silu) {
   return reject(Reason::extra_reader, gate, "{} cannot take the activation and the product into its epilogue", describe(g, gate));
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

@@ -31,7 +31,7 @@ NodeId product_behind(const Graph& g, ValueId v) {
   return NodeId::none;
 }
 
-}  // namespace
+}   // namespace
 
 Outcome residual_norm(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
@@ -42,7 +42,8 @@ Outcome residual_norm(const Graph& g, NodeId id) {
   const ValueId a = g.node(add).in(0), b = g.node(add).in(1);
   for (ValueId v : {a, b})
     if (!same_shape(g, v, sum))
-      return reject(Reason::wrong_shape, add, "{} is not proven to have the shape of the sum {}", g.value(v).name, g.value(sum).name);
+      return reject(Reason::wrong_shape, add, "{} is not proven to have the shape of the sum {}", g.value(v).name,
+                    g.value(sum).name);
   bool shared = g.is_output(sum);
   for (const Use& u : g.readers(sum))
     if (u.node != id) shared = true;
@@ -52,8 +53,8 @@ Outcome residual_norm(const Graph& g, NodeId id) {
   if (shared)
     for (ValueId v : {a, b})
       if (NodeId product = product_behind(g, v); product != NodeId::none)
-        return reject(Reason::not_profitable, product, "{} is also read elsewhere, and {} can add the residual as it stores", g.value(sum).name,
-                      describe(g, product));
+        return reject(Reason::not_profitable, product, "{} is also read elsewhere, and {} can add the residual as it stores",
+                      g.value(sum).name, describe(g, product));
   Node fused = n;
   fused.inputs.resize(std::max<size_t>(fused.inputs.size(), 2), ValueId::none);
   fused.inputs[0] = a;
@@ -65,4 +66,4 @@ Outcome residual_norm(const Graph& g, NodeId id) {
   return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

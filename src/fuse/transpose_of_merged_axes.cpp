@@ -1,5 +1,5 @@
-// Before   Reshape(Transpose(Reshape(x))): leading axes merged, the last two swapped, leading axes split again, as exporters write
-//          the transposed keys of attention; the first Reshape may be absent
+// Before   Reshape(Transpose(Reshape(x))): leading axes merged, the last two swapped, leading axes split again, as
+//          exporters write the transposed keys of attention; the first Reshape may be absent
 // After    a Transpose of the last two axes; before it a Reshape where the leading axes come out otherwise
 // Unless   a reshape touches the last two axes, or may
 //          the new leading axes are not known numbers and are not x's
@@ -12,7 +12,8 @@ namespace smelt::fuse {
 
 Outcome transpose_of_merged_axes(const Graph& g, NodeId split) {
   NodeId swap;
-  if (!g.node(split).is("Reshape") || !made_by(g, g.node(split).in(0), "Transpose", &swap) || !swaps_last_two(g, swap)) return NotHere{};
+  if (!g.node(split).is("Reshape") || !made_by(g, g.node(split).in(0), "Transpose", &swap) || !swaps_last_two(g, swap))
+    return NotHere{};
   const ValueId y = g.node(split).out(), swapped = g.node(swap).out();
   if (g.value(y).is_constant()) return NotHere{};
   ValueId x = g.node(swap).in(0);
@@ -20,17 +21,20 @@ Outcome transpose_of_merged_axes(const Graph& g, NodeId split) {
   if (NodeId merge; made_by(g, x, "Reshape", &merge) && g.only_reader(x) != NodeId::none) {
     const ValueId before = g.node(merge).in(0);
     auto from = extents(g, before), to = extents(g, x);
-    if (from && to && from->size() >= 2 && to->size() >= 2 && from->back() == to->back() && (*from)[from->size() - 2] == (*to)[to->size() - 2]) {
+    if (from && to && from->size() >= 2 && to->size() >= 2 && from->back() == to->back() &&
+        (*from)[from->size() - 2] == (*to)[to->size() - 2]) {
       nodes.insert(nodes.begin(), merge);
       x = before;
     }
   }
   if (auto no = escapes(g, nodes, {y})) return *no;
   auto from = extents(g, x), middle = extents(g, swapped), to = extents(g, y);
-  if (!from || !middle || !to) return reject(Reason::unknown_shape, split, "the rank of {} is not known", g.value(!from ? x : y).name);
+  if (!from || !middle || !to)
+    return reject(Reason::unknown_shape, split, "the rank of {} is not known", g.value(!from ? x : y).name);
   const size_t r = to->size();
   if (r < 2) return NotHere{};
-  if (to->back() != middle->back() || (*to)[r - 2] != (*middle)[middle->size() - 2]) return NotHere{};   // it does more than split leading axes
+  if (to->back() != middle->back() || (*to)[r - 2] != (*middle)[middle->size() - 2])
+    return NotHere{};   // it does more than split leading axes
 
   Extents target(to->begin(), to->end() - 2);
   target.push_back(to->back());
@@ -79,4 +83,4 @@ Outcome transpose_of_merged_axes(const Graph& g, NodeId split) {
                }};
 }
 
-}  // namespace smelt::fuse
+}   // namespace smelt::fuse

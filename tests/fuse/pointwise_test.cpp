@@ -125,9 +125,9 @@ TEST(Pointwise, quantizes_with_one_scale_only) {
   b.node("y", "DequantizeLinear", {q, s, z}, shape);
   ASSERT_FALSE(not_pointwise(b.g, b["q"]) || not_pointwise(b.g, b["y"]));
   EXPECT_EQ(pointwise_body(b.g, {{b["q"]}}, {{q}}).program.print(),
-            "(in0:f32) { %1 = const(0.5):f32; %2 = const(3):u8; %3 = div(in0, %1):f32; %4 = round(%3):f32; %5 = const(3):f32; "
-            "%6 = add(%4, %5):f32; %7 = const(0):f32; %8 = const(255):f32; %9 = clip(%6, %7, %8):f32; %10 = cast(%9):u8; "
-            "return %10 }");
+            "(in0:f32) { %1 = const(0.5):f32; %2 = div(in0, %1):f32; %3 = round(%2):f32; %4 = const(3):f32; "
+            "%5 = add(%3, %4):f32; %6 = const(0):f32; %7 = const(255):f32; %8 = clip(%5, %6, %7):f32; %9 = cast(%8):u8; "
+            "return %9 }");
   const ValueId each = b.weights("each", {3});
   b.node("c", "QuantizeLinear", {x, each}, shape, DType::u8);
   EXPECT_EQ(not_pointwise(b.g, b["c"])->reason, Reason::wrong_shape);

@@ -27,6 +27,10 @@ constexpr Family families[] = {
     quant_ops,
     norm_ops,
     softmax_ops,
+    reduce_ops,
+    along_axis_ops,
+    einsum_ops,
+    text_ops,
 };
 
 struct Registry {

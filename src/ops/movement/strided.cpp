@@ -231,6 +231,13 @@ int64_t block_size(const Node& node) {
   return b;
 }
 
+/// The order that a channel index counts in: depth, row, column (DCR), or row, column, depth.
+bool is_depth_first(const Node& node) {
+  const std::string mode = node.get_string("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") fail("mode is '{}', expected 'DCR' or 'CRD'", mode);
+  return mode == "DCR";
+}
+
 const Shape& image_shape(const InferContext& c) {
   if (c.shape(0).size() != 4) fail("the input has shape {}, expected rank 4", to_string(c.shape(0)));
   return c.shape(0);
@@ -256,28 +263,28 @@ void infer_space_to_depth(InferContext& c) {
 
 /// y[n, c, h·b + i, w·b + j] = x[n, channel(c, i, j), h, w]; the axes walked are n, c, h, i, w, j.
 void run_depth_to_space(ComputeContext& c) {
-  const std::string mode = c.node.get_string("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") fail("mode is '{}', expected 'DCR' or 'CRD'", mode);
   const Tensor& x = c.in(0);
   Tensor& y = c.outputs[0];
   const int64_t b = block_size(c.node), channels = y.shape()[1];
   const Shape in = strides(x.shape()), out = strides(y.shape());
-  const bool depth_first = mode == "DCR";
+  const bool depth_first = is_depth_first(c.node);
   const Shape source = {in[0], depth_first ? in[1] : in[1] * b * b, in[2], depth_first ? in[1] * b * channels : in[1] * b,
                         in[3], depth_first ? in[1] * channels : in[1]};
   copy_window({y.shape()[0], channels, x.shape()[2], b, x.shape()[3], b}, x, {0, source}, y,
               {0, {out[0], out[1], out[2] * b, out[2], out[3] * b, out[3]}});
 }
 
-/// y[n, (i·b + j)·C + c, h, w] = x[n, c, h·b + i, w·b + j]; the axes walked are n, i, j, c, h, w.
+/// y[n, channel(c, i, j), h, w] = x[n, c, h·b + i, w·b + j]; the axes walked are n, i, j, c, h, w.
 void run_space_to_depth(ComputeContext& c) {
   const Tensor& x = c.in(0);
   Tensor& y = c.outputs[0];
+  const bool depth_first = is_depth_first(c.node);
   const int64_t b = block_size(c.node), channels = x.shape()[1];
   const Shape in = strides(x.shape()), out = strides(y.shape());
+  const int64_t j = depth_first ? channels : 1, i = j * b;
   copy_window({x.shape()[0], b, b, channels, y.shape()[2], y.shape()[3]}, x,
               {0, {in[0], in[2], in[3], in[1], in[2] * b, in[3] * b}}, y,
-              {0, {out[0], out[1] * b * channels, out[1] * channels, out[1], out[2], out[3]}});
+              {0, {out[0], out[1] * i, out[1] * j, depth_first ? out[1] : out[1] * b * b, out[2], out[3]}});
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ void run_string_concat(ComputeContext& c) {
   auto out = c.outputs[0].strings().begin();
   nest.for_each_run([&](std::span<const int64_t> at) {
     for (int64_t i = 0; i < nest.run(); ++i) {
-      *out++ = a[static_cast<size_t>(at[0] + i * nest.stride(0))] + b[static_cast<size_t>(at[1] + i * nest.stride(1))];
+      *out = a[static_cast<size_t>(at[0] + i * nest.stride(0))];
+      *out++ += b[static_cast<size_t>(at[1] + i * nest.stride(1))];
     }
   });
 }

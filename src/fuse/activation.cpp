@@ -43,4 +43,4 @@ Outcome match_activation(const Graph& g, NodeId inner, ValueId x, const Activati
                 pattern.name);
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

@@ -21,4 +21,4 @@ Outcome match_activation(const Graph& g, NodeId inner, ValueId x, const Activati
 /// The program of one function of one input in its own type: computed in the accumulator's type, rounded at the end.
 expr::Program unary_program(expr::Fn fn, DType type);
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

@@ -117,7 +117,7 @@ std::optional<Rejected> wrong_shapes(const Graph& g, const Peeled& q, const Peel
   return {};
 }
 
-}   // namespace
+}  // namespace
 
 Outcome attention(const Graph& g, NodeId softmax) {
   if (!g.node(softmax).is("Softmax")) return NotHere{};
@@ -186,4 +186,4 @@ Outcome attention(const Graph& g, NodeId softmax) {
   return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

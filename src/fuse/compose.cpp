@@ -24,12 +24,9 @@ Ref emit(Program& into, const Instruction& i) {
   if (i.fn == Fn::constant) return into.constant(i.type, i.value);
   if (i.fn == Fn::cast) return into.cast(i.args[0], i.type);
   switch (expr::info(i.fn).arity) {
-    case 1:
-      return into.call(i.fn, i.args[0]);
-    case 2:
-      return into.call(i.fn, i.args[0], i.args[1]);
-    default:
-      return into.call(i.fn, i.args[0], i.args[1], i.args[2]);
+    case 1: return into.call(i.fn, i.args[0]);
+    case 2: return into.call(i.fn, i.args[0], i.args[1]);
+    default: return into.call(i.fn, i.args[0], i.args[1], i.args[2]);
   }
 }
 
@@ -39,7 +36,7 @@ Ref unrounded(const Program& p, Ref r) {
   return i.fn == Fn::cast && !expr::is_computing(i.type) ? i.args[0] : r;
 }
 
-}   // namespace
+}  // namespace
 
 bool is_pointwise(const Graph& g, NodeId n) { return !not_pointwise(g, n); }
 
@@ -110,4 +107,4 @@ Body compose(const Graph& g, const Base* base, std::span<const NodeId> nodes, st
   return {trimmed(p), operands};
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

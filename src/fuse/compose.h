@@ -29,4 +29,4 @@ bool is_pointwise(const Graph& g, NodeId n);
 /// The same program without instructions that no output needs or that repeat another. Inputs stay.
 expr::Program trimmed(const expr::Program& p);
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

@@ -95,7 +95,7 @@ std::vector<NodeId> cheap_makers(const Graph& g, const std::vector<ValueId>& ope
   return found;
 }
 
-}   // namespace
+}  // namespace
 
 Base base_of(const Graph& g, NodeId fused) {
   const Node& n = g.node(fused);
@@ -160,4 +160,4 @@ Match with_epilogue(const Graph& g, std::vector<NodeId> own, Node fused, size_t 
   return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

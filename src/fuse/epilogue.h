@@ -34,4 +34,4 @@ Base base_of(const Graph& g, NodeId fused);
 /// `own` are the nodes that stand for the operator itself (the fused node, or the ones it is made of).
 Match with_epilogue(const Graph& g, std::vector<NodeId> own, Node fused, size_t first_operand, const Epilogue& epilogue);
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

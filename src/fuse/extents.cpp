@@ -10,63 +10,21 @@ namespace {
 
 constexpr int max_depth = 64;   // operators followed from one value; far more than any exporter puts between two known shapes
 
-/// Symbols that onnx's shape inference makes up; they differ although the extents are the same.
-bool is_made_up(const Dim& d) { return d.symbol.empty() || d.symbol.rfind("unk__", 0) == 0; }
-
 bool keeps_shape(const Node& n) {
-  static const std::string_view ops[] = {"Identity",
-                                         "Cast",
-                                         "Neg",
-                                         "Abs",
-                                         "Sign",
-                                         "Floor",
-                                         "Ceil",
-                                         "Round",
-                                         "Sqrt",
-                                         "Reciprocal",
-                                         "Exp",
-                                         "Log",
-                                         "Sin",
-                                         "Cos",
-                                         "Tan",
-                                         "Erf",
-                                         "Tanh",
-                                         "Sigmoid",
-                                         "Relu",
-                                         "Gelu",
-                                         "HardSwish",
-                                         "HardSigmoid",
-                                         "LeakyRelu",
-                                         "Elu",
-                                         "Selu",
-                                         "Celu",
-                                         "Softplus",
-                                         "Softsign",
-                                         "Mish",
-                                         "ThresholdedRelu",
-                                         "Clip",
-                                         "Not",
-                                         "IsNaN",
-                                         "IsInf",
-                                         "Softmax",
-                                         "LogSoftmax",
-                                         "LayerNormalization",
-                                         "RMSNormalization",
-                                         "BatchNormalization",
-                                         "InstanceNormalization",
-                                         "GroupNormalization",
-                                         "Trilu",
-                                         "CumSum",
-                                         "Dropout",
-                                         "LRN"};
+  constexpr std::string_view ops[] = {
+      "Identity", "Cast", "Neg", "Abs", "Sign", "Floor", "Ceil", "Round", "Sqrt", "Reciprocal", "Exp", "Log", "Sin", "Cos", "Tan",
+      "Erf", "Tanh", "Sigmoid", "Relu", "Gelu", "HardSwish", "HardSigmoid", "LeakyRelu", "Elu", "Selu", "Celu", "Softplus",
+      "Softsign", "Mish", "Swish", "ThresholdedRelu", "Clip", "Not", "IsNaN", "IsInf", "Softmax", "LogSoftmax",
+      "LayerNormalization", "RMSNormalization", "BatchNormalization", "InstanceNormalization", "GroupNormalization", "Trilu",
+      "CumSum", "Dropout", "LRN"};
   if (n.domain == onnx_domain) return std::find(std::begin(ops), std::end(ops), n.op) != std::end(ops);
   return n.domain == smelt_domain && (n.op == "Norm" || n.op == "RotaryEmbedding");
 }
 
 bool broadcasts_inputs(const Node& n) {
-  static const std::string_view ops[] = {
-      "Add",   "Sub", "Mul", "Div", "Pow",   "Mod",  "Min",         "Max",     "Mean",           "Sum",        "PRelu",
-      "Where", "And", "Or",  "Xor", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "BitwiseAnd", "BitwiseOr"};
+  constexpr std::string_view ops[] = {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Mean", "Sum", "PRelu", "Where",
+                                      "And", "Or", "Xor", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
+                                      "BitwiseAnd", "BitwiseOr"};
   if (n.domain == onnx_domain) return std::find(std::begin(ops), std::end(ops), n.op) != std::end(ops);
   return n.domain == smelt_domain && n.op == "Pointwise";
 }
@@ -365,7 +323,9 @@ std::optional<std::vector<Extent>> Analysis::arithmetic(const Node& n) {
   return r;
 }
 
-}   // namespace
+}  // namespace
+
+bool is_made_up(const Dim& d) { return d.symbol.empty() || d.symbol.rfind("unk__", 0) == 0; }
 
 Extent extent(const Graph& g, ValueId v, int axis) { return Analysis(g).one(v, axis); }
 std::optional<Extents> extents(const Graph& g, ValueId v) { return Analysis(g).all(v); }
@@ -400,23 +360,4 @@ std::string to_string(const Extents& e) {
   return s + "]";
 }
 
-int refine_shapes(Graph& g) {
-  int gained = 0;
-  for (NodeId n : g.topological())
-    for (ValueId v : g.node(n).outputs) {
-      if (v == ValueId::none || !g.value(v).shape) continue;
-      SymShape shape = *g.value(v).shape;
-      for (size_t i = 0; i < shape.size(); ++i) {
-        if (shape[i].known() || !is_made_up(shape[i])) continue;
-        const Extent e = extent(g, v, static_cast<int>(i));
-        if (e.known()) shape[i] = Dim(e.number);
-        else if (!e.symbol.empty()) shape[i] = Dim(e.symbol);
-      }
-      if (shape == *g.value(v).shape) continue;
-      g.set_shape(v, shape);
-      ++gained;
-    }
-  return gained;
-}
-
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

@@ -11,6 +11,9 @@
 
 namespace smelt::fuse {
 
+/// Symbols that onnx's shape inference makes up: two of them may differ although the extents are the same.
+bool is_made_up(const Dim& d);
+
 /// A number, a symbol of the model, or "whatever extent `axis` of `value` has" where nothing more is known.
 struct Extent {
   int64_t number = -1;
@@ -47,4 +50,4 @@ std::string to_string(const Extents& e);
 /// constants have been folded. Returns how many values gained.
 int refine_shapes(Graph& g);
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

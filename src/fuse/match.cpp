@@ -163,4 +163,4 @@ Node fused_node(std::string op, std::vector<ValueId> inputs, std::vector<ValueId
   return n;
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

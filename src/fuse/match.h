@@ -67,4 +67,4 @@ Node fused_node(std::string op, std::vector<ValueId> inputs, std::vector<ValueId
 /// "'Mul_3' (Mul)" and "2 readers", for details.
 inline std::string readers_text(size_t n) { return fmt::format("{} reader{}", n, n == 1 ? "" : "s"); }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

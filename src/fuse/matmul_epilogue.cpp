@@ -74,7 +74,7 @@ ValueId take_scale(const Graph& g, ValueId y, Product& p) {
   return g.node(n).out();
 }
 
-}   // namespace
+}  // namespace
 
 Outcome matmul_epilogue(const Graph& g, NodeId id) {
   if (g.node(id).is("MatMul", smelt_domain)) {   // nodes that became pointwise since
@@ -106,4 +106,4 @@ Outcome matmul_epilogue(const Graph& g, NodeId id) {
   return with_epilogue(g, p->nodes, fused, 2, e);
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

@@ -24,7 +24,7 @@ bool scales(const Graph& g, NodeId n, std::string_view op) {
   return node.is(op) && !g.value(node.in(0)).is_constant() && !g.value(node.in(1)).is_constant();
 }
 
-}   // namespace
+}  // namespace
 
 Outcome modulated_norm(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
@@ -48,4 +48,4 @@ Outcome norm_epilogue(const Graph& g, NodeId id) {
   return *e.stopped;
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

@@ -73,7 +73,7 @@ Outcome instance(const Graph& g, NodeId id) {
                }};
 }
 
-}   // namespace
+}  // namespace
 
 Outcome norm_operator(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
@@ -87,4 +87,4 @@ Outcome norm_operator(const Graph& g, NodeId id) {
   return NotHere{};
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

@@ -10,7 +10,7 @@ bool is_scale(const Graph& g, ValueId v, ValueId x) {
   return v != ValueId::none && is_real(g.value(v).type) && rank(g, v) >= 0 && rank(g, x) >= 0 && broadcasts_to(g, v, x);
 }
 
-}   // namespace
+}  // namespace
 
 std::optional<Square> square(const Graph& g, ValueId v) {
   NodeId n;
@@ -144,4 +144,4 @@ Outcome make_norm(const Graph& g, std::string kind, ValueId x, std::vector<NodeI
   return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

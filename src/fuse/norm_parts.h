@@ -37,4 +37,4 @@ std::variant<NormTail, Rejected> norm_tail(const Graph& g, const Mean& variance,
 Outcome make_norm(const Graph& g, std::string kind, ValueId x, std::vector<NodeId> nodes, const Mean& variance,
                   const NormTail& tail);
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

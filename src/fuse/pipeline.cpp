@@ -6,6 +6,8 @@ namespace {
 
 constexpr Rewrite rewrites[] = {
     {"dead_code", dead_code},
+    {"shape_from_inputs", shape_from_inputs},
+    {"merge_duplicates", merge_duplicates},
     {"transpose_of_merged_axes", transpose_of_merged_axes},
     {"recognise_gelu", recognise_gelu},
     {"recognise_silu", recognise_silu},

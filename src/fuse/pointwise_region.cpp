@@ -120,7 +120,7 @@ class Region {
   Extents shape_;
 };
 
-}   // namespace
+}  // namespace
 
 Outcome pointwise_region(const Graph& g, NodeId seed) {
   const Node& n = g.node(seed);
@@ -149,4 +149,4 @@ Outcome pointwise_region(const Graph& g, NodeId seed) {
   return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

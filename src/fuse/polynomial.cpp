@@ -30,7 +30,7 @@ bool is_formula(const Node& n) {
          (n.op == "Add" || n.op == "Sub" || n.op == "Mul" || n.op == "Div" || n.op == "Neg" || n.op == "Pow");
 }
 
-}   // namespace
+}  // namespace
 
 std::optional<Polynomial> Expansion::of(ValueId v) {
   if (v == ValueId::none) return {};
@@ -76,4 +76,4 @@ bool equals(const Polynomial& p, const Polynomial& expected, DType type) {
   return true;
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

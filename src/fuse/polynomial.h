@@ -35,4 +35,4 @@ std::vector<ValueId> formula_values(const Graph& g, ValueId v);
 /// The same terms, each coefficient equal up to a few units in the last place of the type.
 bool equals(const Polynomial& p, const Polynomial& expected, DType type);
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

@@ -18,7 +18,7 @@ int64_t repetition(const Graph& g, NodeId id, const Extents& from) {
   return (*by)[2].known() ? (*by)[2].number : 0;
 }
 
-}   // namespace
+}  // namespace
 
 bool swaps_last_two(const Graph& g, NodeId transpose) {
   const int r = rank(g, g.node(transpose).in(0));
@@ -83,4 +83,4 @@ void peel_repeated_heads(const Graph& g, Peeled& p) {
   p.repeats = times;
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

@@ -23,4 +23,4 @@ void peel_repeated_heads(const Graph& g, Peeled& p);
 /// True when a Transpose swaps the last two axes and keeps the others.
 bool swaps_last_two(const Graph& g, NodeId transpose);
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

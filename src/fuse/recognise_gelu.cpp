@@ -27,7 +27,7 @@ ValueId find_x(const Graph& g, NodeId inner, const Polynomial& expected, std::ve
   return ValueId::none;
 }
 
-}   // namespace
+}  // namespace
 
 Outcome recognise_gelu(const Graph& g, NodeId inner) {
   bool erf = g.node(inner).is("Erf");
@@ -44,4 +44,4 @@ Outcome recognise_gelu(const Graph& g, NodeId inner) {
   return match_activation(g, inner, x, pattern);
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

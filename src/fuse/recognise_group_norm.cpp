@@ -22,7 +22,7 @@ bool is_per_channel(const Graph& g, ValueId v, int64_t channels, int rank) {
   return value.constant.size() == channels && at >= 0 && s[static_cast<size_t>(at)] == channels;
 }
 
-}   // namespace
+}  // namespace
 
 Outcome recognise_group_norm(const Graph& g, NodeId instance) {
   const Node& n = g.node(instance);
@@ -105,4 +105,4 @@ Outcome recognise_group_norm(const Graph& g, NodeId instance) {
                }};
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

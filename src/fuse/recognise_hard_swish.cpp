@@ -18,7 +18,7 @@ std::optional<std::pair<double, double>> limits(const Graph& g, NodeId clip) {
   return std::pair{*low, *high};
 }
 
-}   // namespace
+}  // namespace
 
 Outcome recognise_hard_swish(const Graph& g, NodeId inner) {
   const Node& n = g.node(inner);
@@ -39,4 +39,4 @@ Outcome recognise_hard_swish(const Graph& g, NodeId inner) {
   return match_activation(g, inner, shifted->second, {expr::Fn::hard_swish, "hard_swish", {{{1, 1}, 1.0 / 6}}, {add}});
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

@@ -28,7 +28,7 @@ std::optional<Centred> centred(const Graph& g, ValueId v) {
   return c;
 }
 
-}   // namespace
+}  // namespace
 
 Outcome recognise_layer_norm(const Graph& g, NodeId reduce) {
   if (!g.node(reduce).is("ReduceMean")) return NotHere{};
@@ -60,4 +60,4 @@ Outcome recognise_layer_norm(const Graph& g, NodeId reduce) {
   return make_norm(g, "layer", c->mean.of, nodes, variance, std::get<NormTail>(tail));
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

@@ -23,4 +23,4 @@ Outcome recognise_rms_norm(const Graph& g, NodeId reduce) {
   return make_norm(g, "rms", squares->of, {squares->node, reduce}, variance, std::get<NormTail>(tail));
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

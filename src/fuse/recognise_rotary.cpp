@@ -161,7 +161,7 @@ Outcome from_sum(const Graph& g, NodeId add) {
   return NotHere{};
 }
 
-}   // namespace
+}  // namespace
 
 Outcome recognise_rotary(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
@@ -200,4 +200,4 @@ Outcome recognise_rotary(const Graph& g, NodeId id) {
   return make(g, *rot, n.out());
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

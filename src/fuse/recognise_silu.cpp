@@ -12,4 +12,4 @@ Outcome recognise_silu(const Graph& g, NodeId sigmoid) {
   return match_activation(g, sigmoid, g.node(sigmoid).in(0), {expr::Fn::silu, "silu", {{{1, 1}, 1.0}}, {}});
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

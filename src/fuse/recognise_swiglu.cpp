@@ -31,7 +31,7 @@ NodeId product_of(const Graph& g, ValueId v) {
   return n != NodeId::none && is_product(g.node(n)) ? n : NodeId::none;
 }
 
-}   // namespace
+}  // namespace
 
 Outcome recognise_swiglu(const Graph& g, NodeId silu) {
   if (!is_silu(g, silu)) return NotHere{};
@@ -51,4 +51,4 @@ Outcome recognise_swiglu(const Graph& g, NodeId silu) {
   return reject(Reason::extra_reader, gate, "{} cannot take the activation and the product into its epilogue", describe(g, gate));
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

@@ -31,7 +31,7 @@ NodeId product_behind(const Graph& g, ValueId v) {
   return NodeId::none;
 }
 
-}   // namespace
+}  // namespace
 
 Outcome residual_norm(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
@@ -66,4 +66,4 @@ Outcome residual_norm(const Graph& g, NodeId id) {
   return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

@@ -7,6 +7,8 @@ namespace smelt::fuse {
 
 Outcome dead_code(const Graph& g, NodeId n);
 
+Outcome shape_from_inputs(const Graph& g, NodeId n);
+Outcome merge_duplicates(const Graph& g, NodeId n);
 Outcome transpose_of_merged_axes(const Graph& g, NodeId n);
 Outcome recognise_gelu(const Graph& g, NodeId n);
 Outcome recognise_silu(const Graph& g, NodeId n);

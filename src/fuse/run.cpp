@@ -2,6 +2,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "fuse/extents.h"
 #include "fuse/rewrite.h"
 
 namespace smelt::fuse {
@@ -66,6 +67,7 @@ class Runner {
   Runner(Graph& g, std::span<const Rewrite> rewrites, const Options& options) : g_(g), rewrites_(rewrites), options_(options) {}
 
   void run(Ledger& ledger) {
+    refine_shapes(g_);
     for (int round = 0; round_changes(); ++round)
       if (round == max_rounds)
         fail("rewriting graph '{}' does not end: '{}' still matches after {} rounds", g_.name, last_, max_rounds);
@@ -108,6 +110,7 @@ class Runner {
         changed = true;
       }
     }
+    if (changed) refine_shapes(g_);
     if (changed && options_.verify_each) check(rewrite);
     return changed;
   }

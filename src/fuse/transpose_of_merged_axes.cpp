@@ -83,4 +83,4 @@ Outcome transpose_of_merged_axes(const Graph& g, NodeId split) {
                }};
 }
 
-}   // namespace smelt::fuse
+}  // namespace smelt::fuse

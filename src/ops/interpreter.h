@@ -8,6 +8,12 @@
 
 namespace smelt::ops {
 
+using RunGraph = std::function<std::vector<Tensor>(const Graph&, std::span<const Tensor>)>;
+
+/// Evaluates one node: infer, `adjust` of what infer said where given, allocate, reference. `run_graph` runs its subgraphs.
+std::vector<Tensor> run_reference(const Node& node, std::span<const Tensor> inputs, const RunGraph& run_graph,
+                                  const std::function<void(std::span<TensorDesc>)>& adjust = {});
+
 struct Interpreter {
   /// Runs one node; must return node.outputs.size() tensors, not valid() where an output is left out.
   std::function<std::vector<Tensor>(const Node&, std::span<const Tensor>)> run_node;

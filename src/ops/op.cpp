@@ -2,6 +2,7 @@
 #include "ops/op.h"
 
 #include "base/error.h"
+#include "ops/interpreter.h"
 
 namespace smelt::ops {
 namespace {
@@ -65,18 +66,20 @@ void infer(const Node& node, std::span<const TensorDesc> inputs, std::span<Tenso
   }
 }
 
-std::vector<Tensor> evaluate(const Node& node, std::span<const Tensor> inputs) {
+std::vector<Tensor> run_reference(const Node& node, std::span<const Tensor> inputs, const RunGraph& run_graph,
+                                  const std::function<void(std::span<TensorDesc>)>& adjust) {
   const OpDef& def = definition(node);
   std::vector<TensorDesc> in(inputs.size()), out(node.outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].valid()) in[i] = {inputs[i].type(), inputs[i].shape(), true, &inputs[i]};
   }
   infer(node, in, out);
+  if (adjust) adjust(out);
   std::vector<Tensor> results(out.size());
   for (size_t i = 0; i < out.size(); ++i) {
     if (node.out(i) != ValueId::none && out[i].shape_known) results[i] = Tensor::empty(out[i].type, out[i].shape);
   }
-  ComputeContext ctx{node, inputs, results, [](const Graph& g, std::span<const Tensor> in) { return evaluate(g, in); }};
+  ComputeContext ctx{node, inputs, results, run_graph};
   try {
     def.reference(ctx);
     for (size_t i = 0; i < results.size(); ++i) {
@@ -86,6 +89,10 @@ std::vector<Tensor> evaluate(const Node& node, std::span<const Tensor> inputs) {
     throw e.at(label(node));
   }
   return results;
+}
+
+std::vector<Tensor> evaluate(const Node& node, std::span<const Tensor> inputs) {
+  return run_reference(node, inputs, [](const Graph& g, std::span<const Tensor> in) { return evaluate(g, in); });
 }
 
 }  // namespace smelt::ops

@@ -24,6 +24,12 @@ struct BoundTensor {
   Tensor constant;                    // valid() for weights
 };
 
+/// Channels in a block; 1 for layouts that do not block them.
+int64_t channel_block(Layout layout);
+/// Bytes that the elements span: the dense size, channels rounded up in blocked layouts; with strides, from the first to the
+/// last element.
+int64_t storage_bytes(const BoundTensor& t);
+
 /// A node with everything known that building a kernel needs.
 struct BoundNode {
   const Node* node = nullptr;
@@ -52,6 +58,7 @@ struct Machine {
   int threads = 1;
   std::string cpu;          // "AMD EPYC …", part of the cache key
   std::string isa;          // "avx2", "avx512", "amx"
+  std::string versions;     // of the libraries the tactics come from: "smelt 0.1.0, oneDNN 3.2.0", part of the cache key
 };
 
 struct Candidate {

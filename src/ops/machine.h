@@ -1,0 +1,14 @@
+// The processor that kernels are chosen for.
+#pragma once
+
+#include "ops/tactic.h"
+
+namespace smelt::ops {
+
+/// Cores that this process may use (its affinity mask), at least 1.
+int usable_cores();
+/// This processor with `threads` threads (0: usable_cores()): its name, the widest instruction set of avx2, avx512, amx that it
+/// has ("x86-64" below avx2), and the libraries' versions. Throws Error (usage) for a negative count.
+Machine this_machine(int threads = 0);
+
+}  // namespace smelt::ops

@@ -1,0 +1,233 @@
+#include "tune/cache.h"
+
+#include <sqlite3.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace smelt::tune {
+namespace {
+
+using Json = nlohmann::json;
+constexpr int busy_timeout_ms = 3000;
+constexpr int format_version = 1;
+
+constexpr const char* schema =
+    "CREATE TABLE IF NOT EXISTS timings(problem TEXT NOT NULL, device TEXT NOT NULL, versions TEXT NOT NULL, level INTEGER NOT NULL,"
+    " timings TEXT NOT NULL, PRIMARY KEY(problem, device, versions)) WITHOUT ROWID";
+
+Json to_json(const std::vector<Timing>& timings) {
+  Json list = Json::array();
+  for (const Timing& t : timings) {
+    list.push_back({{"tactic", t.tactic}, {"config", t.config}, {"min_us", t.min}, {"q1_us", t.q1}, {"median_us", t.median},
+                    {"q3_us", t.q3}, {"p90_us", t.p90}, {"samples", t.samples}});
+  }
+  return list;
+}
+
+std::vector<Timing> timings_from(const Json& list) {
+  std::vector<Timing> timings;
+  for (const Json& t : list) {
+    timings.push_back({t.at("tactic"), t.at("config"), t.at("min_us"), t.at("q1_us"), t.at("median_us"), t.at("q3_us"), t.at("p90_us"),
+                       t.at("samples")});
+  }
+  if (timings.empty()) throw Json::other_error::create(501, "an entry without timings", nullptr);
+  return timings;
+}
+
+/// A prepared statement; every failure throws Error with SQLite's reason.
+class Statement {
+ public:
+  Statement(sqlite3* db, std::string_view sql) : db_(db) {
+    check(sqlite3_prepare_v2(db, sql.data(), static_cast<int>(sql.size()), &statement_, nullptr));
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+
+  Statement& bind(std::string_view text) {
+    check(sqlite3_bind_text(statement_, ++bound_, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT));
+    return *this;
+  }
+  Statement& bind(int number) {
+    check(sqlite3_bind_int(statement_, ++bound_, number));
+    return *this;
+  }
+  Statement& bind(const CacheKey& key) { return bind(key.problem).bind(key.device).bind(key.versions); }
+  /// True when there is a row.
+  bool step() {
+    const int rc = sqlite3_step(statement_);
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) check(rc);
+    return rc == SQLITE_ROW;
+  }
+  std::string text(int column) const {
+    const auto* t = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+    return t ? std::string(t, static_cast<size_t>(sqlite3_column_bytes(statement_, column))) : std::string();
+  }
+  int number(int column) const { return sqlite3_column_int(statement_, column); }
+
+ private:
+  void check(int rc) {
+    if (rc != SQLITE_OK) fail("{}", sqlite3_errmsg(db_));
+  }
+  sqlite3* db_;
+  sqlite3_stmt* statement_ = nullptr;
+  int bound_ = 0;
+};
+
+}  // namespace
+
+std::filesystem::path cache_path(const std::filesystem::path& dir) { return dir / "tuning.db"; }
+
+void Cache::open_database(const std::filesystem::path& path) {
+  const std::string name = path.empty() ? ":memory:" : path.string();
+  try {
+    if (!path.empty()) std::filesystem::create_directories(path.parent_path());
+    if (sqlite3_open_v2(name.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr) != SQLITE_OK) {
+      fail("{}", db_ ? sqlite3_errmsg(db_) : "out of memory");
+    }
+    sqlite3_busy_timeout(db_, busy_timeout_ms);
+    if (!path.empty()) Statement(db_, "PRAGMA journal_mode=WAL").step();
+    Statement(db_, schema).step();
+    Statement(db_, "SELECT count(*) FROM timings").step();
+  } catch (const std::exception& e) {
+    const std::string reason = e.what();
+    sqlite3_close(db_);
+    db_ = nullptr;
+    throw Error(fmt::format("tuning cache {}: {}", name, reason), fmt::format("Delete {} to begin with an empty cache", name));
+  }
+  path_ = path;
+}
+
+std::shared_ptr<Cache> Cache::open_or_throw(const std::filesystem::path& path) {
+  std::shared_ptr<Cache> cache(new Cache);
+  cache->open_database(path);
+  cache->warn_only_ = false;
+  return cache;
+}
+
+std::shared_ptr<Cache> Cache::open(const std::filesystem::path& path) {
+  std::shared_ptr<Cache> cache(new Cache);
+  try {
+    cache->open_database(path);
+  } catch (const Error& e) {
+    warn("{}; timings are not kept. {}", e.what(), e.next());
+    cache->open_database({});
+  }
+  return cache;
+}
+
+std::shared_ptr<Cache> Cache::in_memory() { return open_or_throw({}); }
+
+Cache::~Cache() { sqlite3_close(db_); }
+
+void Cache::give_up(std::string_view why) {
+  if (!warn_only_) fail("tuning cache {}: {}", path_.string(), why);
+  warn("tuning cache {}: {}; timings are not kept", path_.string(), why);
+  sqlite3_close(db_);
+  db_ = nullptr;
+  open_database({});
+}
+
+std::vector<CacheEntry> Cache::select(std::string_view where, const CacheKey* key) {
+  Statement s(db_, fmt::format("SELECT problem, device, versions, level, timings FROM timings {}", where));
+  if (key) s.bind(*key);
+  std::vector<CacheEntry> entries;
+  while (s.step()) {
+    const Json timings = Json::parse(s.text(4), nullptr, false);
+    try {
+      entries.push_back({{s.text(0), s.text(1), s.text(2)}, s.number(3), timings_from(timings)});
+    } catch (const Json::exception&) {
+      // A row that another version wrote, or damaged: as if it were not there, so that the problem is measured again.
+    }
+  }
+  return entries;
+}
+
+std::optional<CacheEntry> Cache::find(const CacheKey& key) {
+  std::lock_guard lock(mutex_);
+  try {
+    auto entries = select("WHERE problem=? AND device=? AND versions=?", &key);
+    if (!entries.empty()) return std::move(entries.front());
+  } catch (const Error& e) {
+    give_up(e.what());
+  }
+  return std::nullopt;
+}
+
+CacheEntry Cache::keep(CacheEntry entry) {
+  std::lock_guard lock(mutex_);
+  try {
+    Statement(db_,
+              "INSERT INTO timings(problem, device, versions, level, timings) VALUES(?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+              " level=excluded.level, timings=excluded.timings WHERE excluded.level > level")
+        .bind(entry.key).bind(entry.level).bind(to_json(entry.timings).dump()).step();
+    // A row that cannot be read back is damaged, whatever its level.
+    if (const auto kept = find(entry.key)) return *kept;
+    Statement(db_, "INSERT OR REPLACE INTO timings(problem, device, versions, level, timings) VALUES(?, ?, ?, ?, ?)")
+        .bind(entry.key).bind(entry.level).bind(to_json(entry.timings).dump()).step();
+  } catch (const Error& e) {
+    give_up(e.what());
+  }
+  return find(entry.key).value_or(entry);
+}
+
+std::vector<CacheEntry> Cache::list() {
+  std::lock_guard lock(mutex_);
+  try {
+    return select("ORDER BY problem, device, versions", nullptr);
+  } catch (const Error& e) {
+    give_up(e.what());
+    return {};
+  }
+}
+
+int Cache::merge(Cache& other) {
+  int taken = 0;
+  for (const CacheEntry& e : other.list()) {
+    const auto mine = find(e.key);
+    if (mine && mine->level >= e.level) continue;
+    keep(e);
+    ++taken;
+  }
+  return taken;
+}
+
+std::string Cache::export_json() {
+  Json entries = Json::array();
+  for (const CacheEntry& e : list()) {
+    entries.push_back({{"problem", e.key.problem}, {"device", e.key.device}, {"versions", e.key.versions}, {"level", e.level},
+                       {"timings", to_json(e.timings)}});
+  }
+  return Json{{"version", format_version}, {"entries", entries}}.dump(1) + "\n";
+}
+
+int Cache::import_json(std::string_view text) {
+  auto scratch = in_memory();
+  try {
+    const Json file = Json::parse(text);
+    if (file.at("version") != format_version) {
+      fail_usage("exported cache of version {}, expected {}", file.at("version").dump(), format_version);
+    }
+    for (const Json& e : file.at("entries")) {
+      scratch->keep({{e.at("problem"), e.at("device"), e.at("versions")}, e.at("level"), timings_from(e.at("timings"))});
+    }
+  } catch (const Json::exception& e) {
+    fail_usage("not an exported tuning cache: {}", e.what());
+  }
+  return merge(*scratch);
+}
+
+int Cache::clear() {
+  std::lock_guard lock(mutex_);
+  try {
+    Statement(db_, "DELETE FROM timings").step();
+    return sqlite3_changes(db_);
+  } catch (const Error& e) {
+    give_up(e.what());
+    return 0;
+  }
+}
+
+}  // namespace smelt::tune

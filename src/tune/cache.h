@@ -1,0 +1,77 @@
+// The tuning cache: what was measured, kept in SQLite (write-ahead logging, safe with several processes at a time).
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tune/timing.h"
+
+struct sqlite3;
+
+namespace smelt::tune {
+
+/// What a timing holds for.
+struct CacheKey {
+  std::string problem;       // "gemm:f32>f32:48x4096x4096:rcr:bias+relu"
+  std::string device;        // processor, instruction set and threads
+  std::string versions;      // "smelt 0.1.0, oneDNN 3.2.0"
+  auto operator<=>(const CacheKey&) const = default;
+};
+
+struct CacheEntry {
+  CacheKey key;
+  int level = 0;                  // the tuning level it was measured at
+  std::vector<Timing> timings;    // in the candidates' fixed order
+};
+
+class Cache {
+ public:
+  /// Opens or creates the database. Never throws: one that is corrupt, locked for too long or not writable is reported once
+  /// as a warning, and the cache then holds nothing beyond the process.
+  static std::shared_ptr<Cache> open(const std::filesystem::path& path);
+  /// As open, but throws Error naming the file and SQLite's reason: for commands that are about the cache.
+  static std::shared_ptr<Cache> open_or_throw(const std::filesystem::path& path);
+  /// One that lives as long as the process.
+  static std::shared_ptr<Cache> in_memory();
+  ~Cache();
+
+  std::optional<CacheEntry> find(const CacheKey& key);
+  /// Keeps the entry unless one of the same or a higher level is there already; returns the one that is kept, so that
+  /// processes that measured the same problem at the same time agree.
+  CacheEntry keep(CacheEntry entry);
+
+  /// All entries, by key.
+  std::vector<CacheEntry> list();
+  /// Takes over entries of another database that are missing here or have a lower level; how many.
+  int merge(Cache& other);
+  /// {"version": 1, "entries": [{"problem": …, "device": …, "versions": …, "level": 2, "timings": […]}, …]}
+  std::string export_json();
+  /// Takes entries of export_json's text as merge does. Throws Error (usage) with what is wrong in the text.
+  int import_json(std::string_view text);
+  /// Removes all entries; how many.
+  int clear();
+
+  const std::filesystem::path& path() const { return path_; }   // empty when in memory
+  bool usable() const { return db_ != nullptr; }
+
+ private:
+  Cache() = default;
+  void open_database(const std::filesystem::path& path);   // throws
+  void give_up(std::string_view why);
+  std::vector<CacheEntry> select(std::string_view where, const CacheKey* key);
+
+  std::recursive_mutex mutex_;
+  sqlite3* db_ = nullptr;
+  std::filesystem::path path_;
+  bool warn_only_ = true;
+};
+
+/// DIR/tuning.db
+std::filesystem::path cache_path(const std::filesystem::path& dir);
+
+}  // namespace smelt::tune

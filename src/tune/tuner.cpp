@@ -1,0 +1,153 @@
+#include "tune/tuner.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "tune/trial.h"
+
+namespace smelt::tune {
+namespace {
+
+MeasureOptions options_of(int level) {
+  switch (level) {
+    case 1: return {.repetitions = 5, .budget_us = 20'000, .hopeless = 3};
+    case 3: return {.repetitions = 60, .budget_us = 1'000'000, .hopeless = 30};
+    default: return {.repetitions = 15, .budget_us = 100'000, .hopeless = 5};
+  }
+}
+
+const Timing* find(const std::vector<Timing>& timings, const ops::Candidate& c) {
+  const auto at = std::ranges::find_if(timings, [&](const Timing& t) { return t.tactic == c.tactic && t.config == c.config; });
+  return at == timings.end() ? nullptr : &*at;
+}
+
+std::string spread(const Timing& t) { return fmt::format("{:.1f} µs ({:.1f} to {:.1f})", t.median, t.q1, t.q3); }
+
+std::string why_not(const Timing& loser, const Timing& chosen) {
+  if (loser.q1 > chosen.q3) return fmt::format("{}, slower than {}", spread(loser), spread(chosen));
+  return fmt::format("{}, within noise of {}, which comes first in order", spread(loser), spread(chosen));
+}
+
+}  // namespace
+
+std::string device_text(const ops::Machine& machine) {
+  return fmt::format("{}, {}, {} thread{}", machine.cpu, machine.isa, machine.threads, machine.threads == 1 ? "" : "s");
+}
+
+Tuner::Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache)
+    : machine_(std::move(machine)), level_(level), filter_(std::move(filter)), cache_(std::move(cache)) {
+  if (level < 0 || level > 3) fail_usage("tuning level {} is not one of 0 (estimates), 1, 2, 3 (exhaustive)", level);
+}
+
+CacheKey Tuner::key(const std::string& problem) const { return {problem, device_text(machine_), machine_.versions}; }
+
+std::vector<size_t> Tuner::worth_measuring(const ops::Offer& offer, const std::vector<size_t>& allowed) const {
+  std::vector<size_t> order = allowed;
+  const auto estimate = [&](size_t i) { return offer.candidates[i].estimate_us; };
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return estimate(a) < estimate(b); });
+  if (level_ == 1 && order.size() > 2) order.resize(2);
+  if (level_ == 2) {
+    const double limit = 10 * estimate(order[0]);
+    std::erase_if(order, [&](size_t i) { return estimate(i) > limit; });
+  }
+  return order;
+}
+
+std::vector<Timing> Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which) {
+  const auto begin = std::chrono::steady_clock::now();
+  Trial trial(node, machine_);
+  std::vector<std::function<void()>> runs;
+  for (size_t i : which) runs.push_back(trial.runner(offer.candidates[i].tactic, offer.candidates[i].config));
+  const auto samples = measure(runs, options_of(level_));
+  std::vector<std::pair<size_t, Timing>> by_order;
+  for (size_t i = 0; i < which.size(); ++i) {
+    const auto& c = offer.candidates[which[i]];
+    by_order.emplace_back(which[i], summarize(c.tactic, c.config, samples[i]));
+  }
+  std::ranges::sort(by_order, {}, &std::pair<size_t, Timing>::first);
+  std::vector<Timing> timings;
+  for (auto& [i, t] : by_order) timings.push_back(std::move(t));
+  ++stats_.measured;
+  stats_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  info("measured {}: {} takes {}", offer.problem, timings[winner(timings)].tactic, spread(timings[winner(timings)]));
+  return timings;
+}
+
+Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
+  Choice choice;
+  for (const auto& r : offer.rejected) choice.others.push_back({r.tactic, "", r.reason});
+  std::vector<size_t> allowed;
+  for (size_t i = 0; i < offer.candidates.size(); ++i) {
+    const auto& c = offer.candidates[i];
+    if (filter_.allows(c.tactic)) allowed.push_back(i);
+    else choice.others.push_back({c.tactic, c.config, fmt::format("refused by --tactics={}", filter_.text())});
+  }
+  if (allowed.empty()) {
+    std::string reasons;
+    for (const auto& o : choice.others) reasons += fmt::format("\n  {}: {}", o.tactic, o.reason);
+    throw Error(fmt::format("no tactic runs {}{}", offer.problem, reasons),
+                filter_.text().empty() ? "" : "Allow one of the refused ones, as in --tactics=+reference", ExitCode::unsupported);
+  }
+
+  const auto by_estimate = std::ranges::min_element(allowed, {}, [&](size_t i) { return offer.candidates[i].estimate_us; });
+  choice.candidate = *by_estimate;
+  if (level_ == 0 || allowed.size() == 1) {
+    const double chosen_us = offer.candidates[choice.candidate].estimate_us;
+    for (size_t i : allowed) {
+      const auto& c = offer.candidates[i];
+      if (i != choice.candidate) {
+        choice.others.push_back({c.tactic, c.config, fmt::format("estimated at {:.1f} µs, the chosen one at {:.1f} µs", c.estimate_us, chosen_us)});
+      }
+    }
+    return choice;
+  }
+
+  std::lock_guard lock(mutex_);
+  const std::vector<size_t> wanted = worth_measuring(offer, allowed);
+  const auto covers = [&](const CacheEntry& e) {
+    return e.level >= level_ && std::ranges::all_of(wanted, [&](size_t i) { return find(e.timings, offer.candidates[i]); });
+  };
+  auto known = known_.find(offer.problem);
+  if (known == known_.end() || !covers(known->second)) {
+    ++stats_.problems;
+    auto cached = cache_->find(key(offer.problem));
+    if (cached && covers(*cached)) {
+      ++stats_.cached;
+    } else if (wanted.size() == 1) {
+      cached.reset();
+    } else {
+      // What was measured with other tactics allowed is kept beside the new timings only when it is measured again.
+      cached = cache_->keep({key(offer.problem), level_, measure_now(node, offer, wanted)});
+    }
+    if (!cached) cached = CacheEntry{key(offer.problem), level_, {}};
+    known = known_.insert_or_assign(offer.problem, std::move(*cached)).first;
+  }
+
+  // The timings in the offer's order, of candidates that are allowed now.
+  std::vector<size_t> timed;
+  for (size_t i : allowed) {
+    if (const Timing* t = find(known->second.timings, offer.candidates[i])) {
+      choice.timings.push_back(*t);
+      timed.push_back(i);
+    }
+  }
+  if (!timed.empty()) choice.candidate = timed[winner(choice.timings)];
+  const Timing* chosen = find(choice.timings, offer.candidates[choice.candidate]);
+  for (size_t i : allowed) {
+    const auto& c = offer.candidates[i];
+    if (i == choice.candidate) continue;
+    const Timing* t = find(choice.timings, c);
+    choice.others.push_back({c.tactic, c.config, t && chosen ? why_not(*t, *chosen)
+                                                             : fmt::format("estimated at {:.1f} µs: not measured at level {}", c.estimate_us, level_)});
+  }
+  return choice;
+}
+
+TunerStats Tuner::stats() const {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+}  // namespace smelt::tune

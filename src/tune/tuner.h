@@ -1,0 +1,66 @@
+// Chooses among a problem's candidates: by estimate, from the cache, or by measuring.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ops/tactic.h"
+#include "tune/cache.h"
+#include "tune/filter.h"
+
+namespace smelt::tune {
+
+/// Why a candidate was not chosen; `explain` prints it.
+struct NotChosen {
+  std::string tactic, config, reason;   // "24.1 µs (23.8 to 24.6), slower than 9.6 µs (9.5 to 9.7)"
+};
+
+struct Choice {
+  size_t candidate = 0;                 // index into the offer's candidates
+  std::vector<Timing> timings;          // of the candidates that were measured; empty at level 0 and where there is one candidate
+  std::vector<NotChosen> others;        // all other candidates, and the offer's rejections
+};
+
+struct TunerStats {
+  int64_t problems = 0, measured = 0, cached = 0;   // distinct problems with a choice; measured now; found in the cache
+  double seconds = 0;                               // spent measuring
+};
+
+/// Thread-safe: one thread measures at a time. Levels:
+///   0  estimates only: nothing is measured and the cache is not read, so that the choice is the same everywhere
+///   1  the two candidates with the lowest estimates, briefly
+///   2  every candidate whose estimate is at most 10 times the lowest
+///   3  every candidate, with more samples
+class Tuner {
+ public:
+  /// `cache` may be Cache::in_memory(). Throws Error (usage) for a level outside 0 … 3.
+  Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache);
+
+  /// Chooses for the node's problem; `offer` is ops::offer(node, machine). Throws Error (unsupported) when no candidate is
+  /// left, with every reason.
+  Choice choose(const ops::BoundNode& node, const ops::Offer& offer);
+
+  const ops::Machine& machine() const { return machine_; }
+  TunerStats stats() const;
+
+ private:
+  CacheKey key(const std::string& problem) const;
+  std::vector<size_t> worth_measuring(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
+  std::vector<Timing> measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which);
+
+  ops::Machine machine_;
+  int level_;
+  TacticFilter filter_;
+  std::shared_ptr<Cache> cache_;
+  mutable std::mutex mutex_;
+  std::map<std::string, CacheEntry> known_;
+  TunerStats stats_;
+};
+
+/// "AMD EPYC 7B13, avx2, 2 threads": the cache key's device.
+std::string device_text(const ops::Machine& machine);
+
+}  // namespace smelt::tune

@@ -1,0 +1,141 @@
+// The tuner's decisions on offers made here: candidates that are told apart by how long they take.
+#include "tune/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/machine.h"
+#include "smelt/error.h"
+
+namespace smelt::tune {
+namespace {
+
+using ops::BoundNode;
+using ops::Offer;
+
+/// A Relu over `count` numbers, which has a real offer for the tuner to measure.
+struct Problem {
+  Node node;
+  BoundNode bound;
+  explicit Problem(int64_t count = 4096) {
+    node.op = "Relu";
+    node.name = "relu";
+    node.inputs = {ValueId{0}};
+    node.outputs = {ValueId{1}};
+    bound.node = &node;
+    bound.inputs = {{DType::f32, {count}}};
+    bound.outputs = {{DType::f32, {count}}};
+  }
+};
+
+Offer offer_of(std::vector<ops::Candidate> candidates) {
+  Offer o;
+  o.problem = "relu:test";
+  o.candidates = std::move(candidates);
+  o.rejected = {{"avx512", "this processor has avx2"}};
+  return o;
+}
+
+Tuner tuner(int level, const std::string& filter = "", std::shared_ptr<Cache> cache = Cache::in_memory()) {
+  return Tuner(ops::this_machine(1), level, TacticFilter::parse(filter), std::move(cache));
+}
+
+std::string reason(const Choice& c, const std::string& tactic) {
+  for (const auto& o : c.others) {
+    if (o.tactic == tactic) return o.reason;
+  }
+  return "not listed";
+}
+
+CacheEntry timings(const Tuner& t, double first_us, double second_us, int level = 2) {
+  return {{"relu:test", device_text(t.machine()), t.machine().versions},
+          level,
+          {{"a", "", first_us, first_us, first_us, first_us, first_us, 9}, {"b", "", second_us, second_us, second_us, second_us, second_us, 9}}};
+}
+
+TEST(Tuner, level_0_takes_the_lowest_estimate_and_says_why_not_the_others) {
+  Problem p;
+  Tuner t = tuner(0);
+  const Choice c = t.choose(p.bound, offer_of({{"a", "", 20, {}}, {"b", "", 10, {}}}));
+  EXPECT_EQ(c.candidate, 1u);
+  EXPECT_EQ(reason(c, "a"), "estimated at 20.0 µs, the chosen one at 10.0 µs");
+  EXPECT_EQ(reason(c, "avx512"), "this processor has avx2");
+}
+
+TEST(Tuner, refused_tactics_are_not_chosen) {
+  Problem p;
+  Tuner t = tuner(0, "-b");
+  const Choice c = t.choose(p.bound, offer_of({{"a", "", 20, {}}, {"b", "", 10, {}}}));
+  EXPECT_EQ(c.candidate, 0u);
+  EXPECT_EQ(reason(c, "b"), "refused by --tactics=-b");
+}
+
+TEST(Tuner, with_every_tactic_refused_it_is_unsupported_with_the_reasons) {
+  Problem p;
+  Tuner t = tuner(0, "-all");
+  try {
+    t.choose(p.bound, offer_of({{"a", "", 20, {}}}));
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::unsupported);
+    EXPECT_NE(std::string(e.what()).find("a: refused by --tactics=-all"), std::string::npos);
+    EXPECT_NE(std::string(e.what()).find("avx512: this processor has avx2"), std::string::npos);
+  }
+}
+
+TEST(Tuner, takes_the_winner_from_the_cache_and_says_how_much_slower_the_others_are) {
+  Problem p;
+  auto cache = Cache::in_memory();
+  Tuner t = tuner(2, "", cache);
+  cache->keep(timings(t, 30, 12));
+  const Choice c = t.choose(p.bound, offer_of({{"a", "", 1, {}}, {"b", "", 2, {}}}));
+  EXPECT_EQ(c.candidate, 1u);
+  EXPECT_EQ(reason(c, "a"), "30.0 µs (30.0 to 30.0), slower than 12.0 µs (12.0 to 12.0)");
+  EXPECT_EQ(t.stats().cached, 1);
+  EXPECT_EQ(t.stats().measured, 0);
+}
+
+TEST(Tuner, the_cached_winner_gives_way_to_the_filter) {
+  Problem p;
+  auto cache = Cache::in_memory();
+  Tuner t = tuner(2, "-b", cache);
+  cache->keep(timings(t, 30, 12));
+  EXPECT_EQ(t.choose(p.bound, offer_of({{"a", "", 1, {}}, {"b", "", 2, {}}})).candidate, 0u);
+}
+
+TEST(Tuner, measures_a_real_problem_once_and_keeps_it) {
+  Problem p;
+  const ops::Offer real = ops::offer(p.bound, ops::this_machine(1));
+  auto cache = Cache::in_memory();
+  Tuner t = tuner(3, "", cache);
+  const Choice first = t.choose(p.bound, real);
+  const Choice second = t.choose(p.bound, real);
+  EXPECT_EQ(first.candidate, second.candidate);
+  if (real.candidates.size() > 1) {
+    EXPECT_EQ(t.stats().measured, 1);
+    ASSERT_EQ(cache->list().size(), 1u);
+    EXPECT_EQ(cache->list()[0].timings, first.timings);
+    Tuner later = tuner(3, "", cache);
+    EXPECT_EQ(later.choose(p.bound, real).candidate, first.candidate);
+    EXPECT_EQ(later.stats().measured, 0);
+  } else {
+    EXPECT_EQ(t.stats().measured, 0);
+    EXPECT_TRUE(cache->list().empty());
+  }
+}
+
+TEST(Tuner, a_higher_level_measures_again) {
+  Problem p;
+  auto cache = Cache::in_memory();
+  Tuner t = tuner(3, "", cache);
+  cache->keep(timings(t, 30, 12, 2));
+  // The candidates of this offer are none that the node really has, so that measuring them must fail by name.
+  EXPECT_THROW(t.choose(p.bound, offer_of({{"a", "", 1, {}}, {"b", "", 2, {}}})), Error);
+}
+
+TEST(Tuner, refuses_levels_that_do_not_exist) {
+  EXPECT_THROW(tuner(4), Error);
+  EXPECT_THROW(tuner(-1), Error);
+}
+
+}  // namespace
+}  // namespace smelt::tune

@@ -10,8 +10,10 @@
 // It sets `layout` on tensors and inserts, between producers and consumers of differing layout, a tensor made by
 // add_tensor and a step made by reorder_step(segment, from, to), which is a step like any other: its node is
 // {domain ai.smelt, op Reorder} and its kernel comes from ops::offer. Tensors that must stay plain (`fixed_layout`) are the
-// segment's inputs and results, constants (a kernel packs those itself), inputs and outputs of views, of steps that are
-// not kernels and of tensors with strides.
+// segment's inputs and results, constants (a kernel packs those itself), and inputs and outputs of views and dynamic steps.
+// All tensors of a concat step must get the same layout (blocked ones only where each input but the last has
+// whole blocks). To make a producer write its slice of a concatenation whose slices are not contiguous (views.h:
+// concat_shape, outer > 1), the pass gives that input the slice's strides (views.h: slice_strides), if all its steps' kernels take them.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +23,7 @@
 
 #include "ops/tactic.h"
 #include "smelt/session.h"
+#include "tune/tuner.h"
 
 namespace smelt::run {
 
@@ -42,6 +45,7 @@ struct Buffer {
   int64_t bytes = 0;
   int64_t offset = 0;                        // arena: from its start, a multiple of 64
   int first = 0, last = 0;                   // arena: the steps between which (both included) it is alive
+  TensorIndex owner = absent;                // not arena: the constant, external or result whose bytes these are
 };
 
 struct BoundValue : ops::BoundTensor {
@@ -59,16 +63,27 @@ enum class StepKind : uint8_t {
   dynamic,    // sizes known after running it only, strings, or control flow: ops::evaluate on tensors
 };
 
+/// What a concat step copies: `outer` times, a chunk of each of these inputs.
+struct ConcatCopy {
+  struct Part {
+    size_t input;
+    int64_t offset, chunk;                   // bytes, in a row of the output
+  };
+  int64_t outer = 1, row = 0;
+  std::vector<Part> parts;
+};
+
 struct Step {
   StepKind kind = StepKind::kernel;
   NodeId id = NodeId::none;                  // the graph's node; none for inserted steps
   std::shared_ptr<const Node> node;          // the graph's own node (not owned), or the inserted step's
   std::vector<TensorIndex> inputs, outputs;
 
+  std::shared_ptr<const ConcatCopy> concat;  // filled by assign_buffers
+
   // Filled by choose_kernels:
   std::string problem, tactic, config;
-  std::vector<ops::Candidate> considered;    // without their prepare functions
-  std::vector<ops::Rejection> rejected;
+  tune::Choice choice;                       // with the timings, and why each other tactic was not chosen
   std::shared_ptr<ops::Kernel> kernel;
   int32_t workspace = -1;                    // buffer; -1: none
 
@@ -104,9 +119,5 @@ Step reorder_step(const Segment& s, TensorIndex from, TensorIndex to);
 
 /// The step's node and tensors, as ops::offer wants them.
 ops::BoundNode bound_node(const Segment& s, const Step& step, ops::WeightStore* weights);
-
-/// Bytes that the tensor's elements span: dense size, channels rounded up in blocked layouts; with strides, from its first
-/// to its last element.
-int64_t span_bytes(const ops::BoundTensor& t);
 
 }  // namespace smelt::run

@@ -1,0 +1,219 @@
+#include "run/buffers.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "run/memory.h"
+#include "run/views.h"
+
+namespace smelt::run {
+namespace {
+
+/// Everything that lies in buffer `from` lies in `into` instead, `offset` bytes further on.
+void merge(Segment& s, int32_t from, int32_t into, int64_t offset) {
+  for (BoundValue& t : s.tensors) {
+    if (t.buffer != from) continue;
+    t.buffer = into;
+    t.offset += offset;
+  }
+  s.buffers[static_cast<size_t>(from)].bytes = 0;
+}
+
+/// True when the tensor is all of an arena buffer that may still be moved into another.
+bool is_whole(const Segment& s, TensorIndex t) {
+  const Buffer& b = s.buffer(t);
+  return b.place == Place::arena && s.tensor(t).offset == 0 && ops::storage_bytes(s.tensor(t)) == b.bytes && b.bytes > 0;
+}
+
+void own_buffers(Segment& s) {
+  std::vector<Place> places(s.tensors.size(), Place::arena);
+  for (size_t i = 0; i < s.tensors.size(); ++i) {
+    if (s.tensors[i].constant.valid()) places[i] = Place::constant;
+  }
+  for (const Port& p : s.externals) places[static_cast<size_t>(p.tensor)] = Place::external;
+  for (size_t i = 0; i < s.tensors.size(); ++i) {
+    s.tensors[i].buffer = static_cast<int32_t>(s.buffers.size());
+    s.tensors[i].offset = 0;
+    s.buffers.push_back({.place = places[i], .bytes = ops::storage_bytes(s.tensors[i]), .owner = static_cast<TensorIndex>(i)});
+  }
+}
+
+void share_views(Segment& s) {
+  for (const Step& step : s.steps) {
+    if (step.kind != StepKind::view) continue;
+    const auto offsets = view_offsets(s, step);
+    const BoundValue source = s.tensor(step.inputs[0]);
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      BoundValue& t = s.tensor(step.outputs[i]);
+      s.buffers[static_cast<size_t>(t.buffer)].bytes = 0;
+      t.buffer = source.buffer;
+      t.offset = source.offset + (*offsets)[i];
+    }
+  }
+  std::erase_if(s.steps, [](const Step& step) { return step.kind == StepKind::view; });
+}
+
+/// Outer concatenations first, so that a concatenation of concatenations ends in one buffer.
+void place_concat_inputs(Segment& s) {
+  for (auto step = s.steps.rbegin(); step != s.steps.rend(); ++step) {
+    if (step->kind != StepKind::concat) continue;
+    const auto shape = concat_shape(s, *step);
+    if (!shape) continue;
+    const BoundValue& y = s.tensor(step->outputs[0]);
+    const Shape slice = shape->outer > 1 ? slice_strides(s.tensor(step->outputs[0])) : Shape{};
+    int64_t at = 0;
+    for (size_t i = 0; i < step->inputs.size(); ++i) {
+      const TensorIndex t = step->inputs[i];
+      const bool fits = shape->outer == 1 ? s.tensor(t).strides.empty() && y.strides.empty()
+                                          : !slice.empty() && s.tensor(t).strides == slice;
+      if (fits && is_whole(s, t) && s.tensor(t).buffer != y.buffer) merge(s, s.tensor(t).buffer, y.buffer, y.offset + at);
+      at += shape->chunks[i];
+    }
+  }
+}
+
+bool needs_copy(const Segment& s, const Port& p, const std::vector<bool>& taken) {
+  return !is_whole(s, p.tensor) || taken[static_cast<size_t>(s.tensor(p.tensor).buffer)];
+}
+
+void separate_results(Segment& s) {
+  std::vector<bool> taken(s.buffers.size(), false);
+  for (Port& p : s.results) {
+    const BoundValue source = s.tensor(p.tensor);
+    const bool empty = ops::storage_bytes(source) == 0;
+    if (!empty && !needs_copy(s, p, taken)) {
+      taken[static_cast<size_t>(source.buffer)] = true;
+      continue;
+    }
+    BoundValue own = source;
+    own.constant = Tensor();
+    own.strides = {};
+    own.offset = 0;
+    own.buffer = static_cast<int32_t>(s.buffers.size());
+    s.buffers.push_back({.place = Place::arena, .bytes = ops::storage_bytes(own)});
+    taken.push_back(true);
+    const TensorIndex from = p.tensor;
+    p.tensor = add_tensor(s, std::move(own));
+    if (empty) continue;
+    Step copy;
+    if (source.strides.empty()) {
+      copy.kind = StepKind::copy;
+      copy.inputs = {from};
+      copy.outputs = {p.tensor};
+    } else {
+      copy = reorder_step(s, from, p.tensor);
+    }
+    s.steps.push_back(std::move(copy));
+  }
+  for (const Port& p : s.results) {
+    s.buffer(p.tensor).place = Place::result;
+    s.buffer(p.tensor).owner = p.tensor;
+  }
+}
+
+bool same_form(const BoundValue& a, const BoundValue& b) {
+  return a.type == b.type && a.shape == b.shape && a.layout == b.layout && a.strides == b.strides;
+}
+
+void find_lifetimes(Segment& s) {
+  for (Buffer& b : s.buffers) b.first = std::numeric_limits<int>::max(), b.last = -1;
+  for (size_t i = 0; i < s.steps.size(); ++i) {
+    const auto touch = [&](int32_t buffer) {
+      Buffer& b = s.buffers[static_cast<size_t>(buffer)];
+      b.first = std::min(b.first, static_cast<int>(i));
+      b.last = std::max(b.last, static_cast<int>(i));
+    };
+    for (const auto* list : {&s.steps[i].inputs, &s.steps[i].outputs}) {
+      for (TensorIndex t : *list) {
+        if (t != absent) touch(s.tensor(t).buffer);
+      }
+    }
+    if (s.steps[i].workspace >= 0) touch(s.steps[i].workspace);
+  }
+}
+
+/// Whether an input of a concatenation already lies in its place, `offset` bytes into the output.
+bool lies_in_output(const BoundValue& x, const BoundValue& y, int64_t offset, int64_t outer) {
+  return x.buffer == y.buffer && x.offset == y.offset + offset && (outer == 1 || !x.strides.empty());
+}
+
+std::shared_ptr<const ConcatCopy> what_to_copy(const Segment& s, const Step& step) {
+  const auto shape = concat_shape(s, step);
+  if (!shape) fail("{}: inputs and output of a concatenation differ in layout", ops::label(*step.node));
+  auto copy = std::make_shared<ConcatCopy>();
+  copy->outer = shape->outer;
+  copy->row = shape->row;
+  int64_t at = 0;
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    const int64_t chunk = shape->chunks[i];
+    if (chunk > 0 && !lies_in_output(s.tensor(step.inputs[i]), s.tensor(step.outputs[0]), at, shape->outer)) {
+      copy->parts.push_back({i, at, chunk});
+    }
+    at += chunk;
+  }
+  return copy;
+}
+
+}  // namespace
+
+void assign_buffers(Segment& s) {
+  own_buffers(s);
+  share_views(s);
+  place_concat_inputs(s);
+  separate_results(s);
+  for (Step& step : s.steps) {
+    if (step.kind == StepKind::concat) step.concat = what_to_copy(s, step);
+  }
+  std::erase_if(s.steps, [](const Step& step) { return step.kind == StepKind::concat && step.concat->parts.empty(); });
+}
+
+void share_in_place(Segment& s) {
+  find_lifetimes(s);
+  for (size_t at = 0; at < s.steps.size(); ++at) {
+    const Step& step = s.steps[at];
+    if (step.kind != StepKind::kernel || step.outputs.size() != 1 || step.outputs[0] == absent) continue;
+    const TensorIndex y = step.outputs[0];
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const TensorIndex x = step.inputs[i];
+      if (x == absent || s.buffer(x).place != Place::arena || s.buffer(x).last != static_cast<int>(at)) continue;
+      if (!same_form(s.tensor(x), s.tensor(y)) || !step.kernel->in_place(i)) continue;
+      const int32_t xb = s.tensor(x).buffer, yb = s.tensor(y).buffer;
+      // Another input in the same buffer would be overwritten at another place than it is read.
+      const bool alone = std::ranges::count_if(step.inputs, [&](TensorIndex t) { return t != absent && s.tensor(t).buffer == xb; }) == 1;
+      if (xb == yb || !alone) continue;
+      if (is_whole(s, y)) {
+        merge(s, yb, xb, s.tensor(x).offset);
+      } else if (is_whole(s, x)) {
+        // y's part of its buffer belongs to y alone until this step: slices of a concatenation are disjoint.
+        merge(s, xb, yb, s.tensor(y).offset);
+      } else {
+        continue;
+      }
+      find_lifetimes(s);
+      break;
+    }
+  }
+}
+
+void place_buffers(Segment& s) {
+  for (Step& step : s.steps) {
+    if (step.kind != StepKind::kernel || step.kernel->workspace() == 0) continue;
+    step.workspace = static_cast<int32_t>(s.buffers.size());
+    s.buffers.push_back({.place = Place::arena, .bytes = step.kernel->workspace()});
+  }
+  find_lifetimes(s);
+  std::vector<Lifetime> blocks;
+  std::vector<size_t> which;
+  for (size_t i = 0; i < s.buffers.size(); ++i) {
+    const Buffer& b = s.buffers[i];
+    if (b.place != Place::arena || b.bytes == 0 || b.last < 0) continue;
+    blocks.push_back({b.bytes, b.first, b.last});
+    which.push_back(i);
+  }
+  const ArenaPlan plan = plan_arena(blocks);
+  for (size_t i = 0; i < which.size(); ++i) s.buffers[which[i]].offset = plan.offsets[i];
+  s.arena = plan.bytes;
+}
+
+}  // namespace smelt::run

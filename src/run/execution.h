@@ -1,0 +1,70 @@
+// What one run of a plan needs: the planned segments of the shapes it was bound to, an arena, and where values lie.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "run/plan.h"
+
+namespace smelt::run {
+
+class ExecutionImpl final : public Execution {
+ public:
+  explicit ExecutionImpl(std::shared_ptr<const PlanImpl> plan);
+  ~ExecutionImpl() override;
+
+  void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}) override;
+  void run() override { execute(nullptr); }
+  void run_profiled(std::vector<StepTime>& times) override;
+  std::span<const Tensor> outputs() const override { return outputs_; }
+  const std::vector<StepInfo>& steps() const override { return infos_; }
+  MemoryInfo memory() const override;
+
+  /// Binds, runs and returns the outputs as tensors of their own, written by the run itself where their size is known before it.
+  std::vector<Tensor> run_fresh(std::span<const Tensor> inputs);
+  /// The segments of the last run (of the bound shapes, before one), for tests and `explain`.
+  std::span<const Planned* const> segments() const { return chain_; }
+
+ private:
+  struct Bounce {
+    Tensor from, to;
+  };
+
+  void execute(std::vector<StepTime>* times);
+  /// bind without the outputs.
+  void start(std::span<const Tensor> inputs);
+  void give_outputs(std::span<const Tensor> outputs);
+  Planned& first_segment(std::span<const Tensor> inputs);
+  Planned& following(Planned& p);
+  /// Points the segment's steps at the bytes of their tensors.
+  void resolve(Planned& p);
+  std::byte* address(const Planned& p, TensorIndex t);
+  void run_step(Planned& p, Step& step);
+  void run_dynamic(const Planned& p, const Step& step);
+  bool is_static() const { return !first_->after && first_->found.empty(); }
+  /// The tensor of output i: made by a segment, known before the run, an input or a constant.
+  const Tensor& output_value(size_t i);
+  void collect_outputs();
+  void copy_to_caller();
+  Tensor& value(ValueId v) { return values_[static_cast<size_t>(index(v))]; }
+
+  std::shared_ptr<const PlanImpl> plan_;
+  std::list<std::pair<std::vector<Shape>, std::unique_ptr<Planned>>> bound_;   // most recently bound first
+  std::vector<const Planned*> chain_;
+  Planned* first_ = nullptr;
+  Tensor arena_;
+  std::vector<Tensor> values_;        // by graph value: inputs, results of segments, what dynamic steps made
+  std::vector<Bounce> bounces_;       // inputs at addresses that their type does not allow
+  std::vector<Tensor> given_;         // the caller's output memory, not valid() where there is none
+  std::vector<Tensor> outputs_;
+  std::vector<StepInfo> infos_;
+  std::map<const Graph*, std::unique_ptr<ExecutionImpl>> bodies_;
+};
+
+/// Shapes that one Execution keeps plans for; the least recently bound goes first.
+inline constexpr size_t max_bound_shapes = 8;
+
+}  // namespace smelt::run

@@ -1,0 +1,23 @@
+// Inputs as the caller gives them, checked against what the model says.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "smelt/session.h"
+
+namespace smelt::run {
+
+/// The feeds in the order of `inputs`. Throws Error (usage) for a name that is no input (suggesting the nearest) and for an
+/// input without a feed; both list the model's inputs.
+std::vector<Tensor> order_feeds(const std::vector<TensorInfo>& inputs, const std::map<std::string, Tensor>& feeds);
+
+/// Throws Error (usage) unless there are as many tensors as inputs, each valid and of the type, rank and known extents of its input.
+void check_inputs(const std::vector<TensorInfo>& inputs, std::span<const Tensor> tensors);
+
+/// The one of `names` with the fewest edits to `name`; empty when even that one differs in more than half its letters.
+std::string nearest(const std::string& name, std::span<const std::string> names);
+
+}  // namespace smelt::run

@@ -1,0 +1,14 @@
+// From a segment's steps to kernels: offers, the tuner's choice, preparation.
+#pragma once
+
+#include "run/bound.h"
+
+namespace smelt::run {
+
+/// For each kernel step: the problem, the chosen candidate and its kernel. Errors name the node.
+void choose_kernels(Segment& s, tune::Tuner& tuner, ops::WeightStore* weights);
+
+/// What the profiler and `info` see of each step that runs.
+std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s);
+
+}  // namespace smelt::run

@@ -1,0 +1,123 @@
+#include "run/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "fuse/rewrite.h"
+#include "import/import.h"
+#include "ops/machine.h"
+#include "run/execution.h"
+#include "run/precision.h"
+#include "run/shapes.h"
+
+namespace smelt::run {
+namespace {
+
+std::vector<TensorInfo> infos(const Graph& g, const std::vector<ValueId>& values) {
+  std::vector<TensorInfo> list;
+  for (ValueId v : values) {
+    const Value& value = g.value(v);
+    list.push_back({value.name, value.type, value.shape.value_or(SymShape{}), value.shape.has_value()});
+  }
+  return list;
+}
+
+/// Subgraphs among a node's attributes.
+std::vector<GraphPtr> bodies_of(const Node& node) {
+  std::vector<GraphPtr> bodies;
+  for (const auto& [key, attribute] : node.attrs) {
+    if (const auto* g = std::get_if<GraphPtr>(&attribute); g && *g) bodies.push_back(*g);
+  }
+  return bodies;
+}
+
+/// Operators whose output's size depends on values that only a run makes.
+bool splits_plan(const Node& node) {
+  static constexpr std::array ops = {"NonZero", "NonMaxSuppression", "Unique", "Compress", "StringSplit"};
+  return is_control_flow(node) || (node.domain.empty() && std::ranges::find(ops, std::string_view(node.op)) != ops.end());
+}
+
+std::shared_ptr<PlanImpl::Shared> share(const Options& options) {
+  const ops::Machine machine = ops::this_machine(options.threads);
+  auto cache = !options.use_cache || options.tuning_level == 0
+                   ? tune::Cache::in_memory()
+                   : tune::Cache::open(tune::cache_path(options.cache_dir.empty() ? cache_dir() : std::filesystem::path(options.cache_dir)));
+  return std::shared_ptr<PlanImpl::Shared>(
+      new PlanImpl::Shared{{machine, options.tuning_level, tune::TacticFilter::parse(options.tactics), std::move(cache)}, {}, options});
+}
+
+/// Operators that run as they are; import expands the others into their function bodies.
+bool runs(std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain) != nullptr; }
+
+}  // namespace
+
+PlanImpl::PlanImpl(Graph graph, std::shared_ptr<Shared> shared) : shared_(std::move(shared)), graph_(std::move(graph)) {
+  order_ = graph_.topological();
+  inputs_ = infos(graph_, graph_.inputs());
+  outputs_ = infos(graph_, graph_.outputs());
+  std::set<const void*> counted;
+  for (size_t i = 0; i < graph_.value_count(); ++i) {
+    const Value& v = graph_.value(ValueId{static_cast<int32_t>(i)});
+    if (v.is_constant() && counted.insert(v.constant.raw()).second) constant_bytes_ += v.constant.nbytes();
+  }
+  for (NodeId n : order_) {
+    if (splits_plan(graph_.node(n))) splits_.push_back(graph_.node(n).name);
+    for (const GraphPtr& g : bodies_of(graph_.node(n))) {
+      Graph copy = clone(*g);
+      if (shared_->options.optimize) fuse::run(copy, {.skip = shared_->options.skip});
+      auto body = std::make_shared<PlanImpl>(std::move(copy), shared_);
+      constant_bytes_ += body->constant_bytes();
+      bodies_.emplace(g.get(), std::move(body));
+    }
+  }
+}
+
+std::shared_ptr<const PlanImpl> PlanImpl::body(const Graph& g) const {
+  const auto at = bodies_.find(&g);
+  if (at == bodies_.end()) fail("graph '{}' is no body of a node of '{}'", g.name, graph_.name);
+  return at->second;
+}
+
+std::unique_ptr<Execution> PlanImpl::execution() const { return std::make_unique<ExecutionImpl>(shared_from_this()); }
+
+void PlanImpl::prepare() {
+  if (!std::ranges::all_of(inputs_, [](const TensorInfo& i) { return i.rank_known && is_static(i.shape); })) return;
+  std::vector<Shape> shapes;
+  for (const TensorInfo& i : inputs_) shapes.push_back(to_shape(i.shape));
+  prepared_ = plan_first(*this, shapes);
+}
+
+std::unique_ptr<Planned> PlanImpl::take_prepared() const {
+  std::lock_guard lock(mutex_);
+  return std::move(prepared_);
+}
+
+}  // namespace smelt::run
+
+namespace smelt {
+
+std::shared_ptr<const Plan> Plan::build(Graph graph, const Options& options) {
+  auto shared = run::share(options);
+  run::convert_precision(graph, options.precision, options.keep_fp32);
+  if (options.optimize) fuse::run(graph, {.skip = options.skip});
+  auto plan = std::make_shared<run::PlanImpl>(std::move(graph), std::move(shared));
+  plan->prepare();
+  return plan;
+}
+
+std::shared_ptr<const Plan> Plan::build(const std::string& path, const Options& options) {
+  ImportOptions import;
+  import.shapes = options.shapes;
+  import.supported = run::runs;
+  Graph graph = import_model(path, import);
+  try {
+    return build(std::move(graph), options);
+  } catch (const Error& e) {
+    throw e.code() == ExitCode::usage ? e : e.at(path);
+  }
+}
+
+}  // namespace smelt

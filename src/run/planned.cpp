@@ -1,0 +1,42 @@
+#include "run/planned.h"
+
+#include "run/buffers.h"
+#include "run/kernels.h"
+#include "run/plan.h"
+#include "run/threads.h"
+
+namespace smelt::run {
+
+std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env) {
+  const Threads threads(plan.shared().tuner.machine().threads);
+  auto planned = std::make_unique<Planned>();
+  Segment& s = planned->segment;
+  s = plan_segment(plan.graph(), plan.order(), env);
+  assign_buffers(s);
+  choose_kernels(s, plan.shared().tuner, &plan.shared().weights);
+  share_in_place(s);
+  place_buffers(s);
+  planned->infos = describe_steps(plan.graph(), s);
+  planned->own.resize(s.results.size());
+  for (const Step& step : s.steps) {
+    if (step.kind != StepKind::dynamic) continue;
+    for (ValueId v : step.node->outputs) {
+      if (v != ValueId::none) planned->found.push_back(v);
+    }
+  }
+  for (ValueId v : plan.graph().outputs()) {
+    if (env[v].value.valid() && !plan.graph().value(v).is_constant()) planned->known_outputs.emplace(v, env[v].value);
+  }
+  if (env.left > 0) planned->after = std::make_shared<const Environment>(std::move(env));
+  return planned;
+}
+
+std::unique_ptr<Planned> plan_first(const PlanImpl& plan, std::span<const Shape> inputs) {
+  Environment env(plan.graph(), plan.order());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    env.set(plan.graph().inputs()[i], plan.inputs()[i].type, inputs[i]);
+  }
+  return plan_next(plan, std::move(env));
+}
+
+}  // namespace smelt::run

@@ -1,0 +1,83 @@
+#include "smelt/session.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/error.h"
+#include "run/execution.h"
+#include "run/feeds.h"
+
+namespace smelt {
+
+struct Session::State {
+  std::shared_ptr<const run::PlanImpl> plan;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<run::ExecutionImpl>> idle;
+
+  explicit State(std::shared_ptr<const Plan> p) : plan(std::dynamic_pointer_cast<const run::PlanImpl>(std::move(p))) {
+    if (!plan) fail_usage("a Session needs a plan made by Plan::build");
+  }
+
+  std::unique_ptr<run::ExecutionImpl> take() {
+    {
+      std::lock_guard lock(mutex);
+      if (!idle.empty()) {
+        auto execution = std::move(idle.back());
+        idle.pop_back();
+        return execution;
+      }
+    }
+    return std::make_unique<run::ExecutionImpl>(plan);
+  }
+
+  void give_back(std::unique_ptr<run::ExecutionImpl> execution) {
+    std::lock_guard lock(mutex);
+    idle.push_back(std::move(execution));
+  }
+};
+
+namespace {
+
+/// Positions of the outputs asked for; all when none is.
+std::vector<size_t> select(const std::vector<TensorInfo>& outputs, const std::vector<std::string>& names) {
+  std::vector<std::string> all;
+  for (const TensorInfo& o : outputs) all.push_back(o.name);
+  std::vector<size_t> positions;
+  for (const std::string& name : names.empty() ? all : names) {
+    const auto at = std::ranges::find(all, name);
+    if (at == all.end()) {
+      const std::string suggestion = run::nearest(name, all);
+      throw Error(fmt::format("there is no output '{}'{}", name, suggestion.empty() ? "" : fmt::format("; did you mean '{}'?", suggestion)),
+                  fmt::format("The model's outputs: {}", fmt::join(all, ", ")), ExitCode::usage);
+    }
+    positions.push_back(static_cast<size_t>(at - all.begin()));
+  }
+  return positions;
+}
+
+}  // namespace
+
+Session::Session(const std::string& path, const Options& options) : Session(Plan::build(path, options)) {}
+Session::Session(std::shared_ptr<const Plan> plan) : state_(std::make_unique<State>(std::move(plan))) {}
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+const std::vector<TensorInfo>& Session::inputs() const { return state_->plan->inputs(); }
+const std::vector<TensorInfo>& Session::outputs() const { return state_->plan->outputs(); }
+std::shared_ptr<const Plan> Session::plan() const { return state_->plan; }
+
+std::map<std::string, Tensor> Session::run(const std::map<std::string, Tensor>& feeds, const std::vector<std::string>& names) {
+  const std::vector<size_t> wanted = select(outputs(), names);
+  const std::vector<Tensor> inputs = run::order_feeds(state_->plan->inputs(), feeds);
+  auto execution = state_->take();
+  std::vector<Tensor> all = execution->run_fresh(inputs);   // an Execution whose run threw is dropped, not reused
+  state_->give_back(std::move(execution));
+  std::map<std::string, Tensor> results;
+  for (size_t i : wanted) results.emplace(outputs()[i].name, all[i]);
+  return results;
+}
+
+}  // namespace smelt

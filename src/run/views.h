@@ -1,0 +1,29 @@
+// Which operators move no data, given concrete shapes, and how Concat's inputs lie in its output.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "run/bound.h"
+
+namespace smelt::run {
+
+/// When every output of the step is a contiguous part of input 0's bytes (Reshape, Squeeze, Unsqueeze, Flatten, Identity; a
+/// Transpose that moves only axes of extent 1, Expand, Cast and Tile that change nothing; Split and Slice along the
+/// first axis longer than 1): the byte offset of each output. Nothing otherwise.
+std::optional<std::vector<int64_t>> view_offsets(const Segment& s, const Step& step);
+
+/// How the inputs of a concatenation alternate in its output's memory: `outer` times, one chunk of each input.
+struct ConcatShape {
+  int64_t outer = 1;
+  std::vector<int64_t> chunks;   // bytes of each input's chunk
+  int64_t row = 0;               // bytes of all chunks
+};
+
+/// Nothing when inputs and output differ in layout, or a blocked layout would put two inputs' channels into one block.
+std::optional<ConcatShape> concat_shape(const Segment& s, const Step& step);
+
+/// The strides that a slice of a plain or channels-last tensor has, in elements along the logical axes; empty for blocked layouts.
+Shape slice_strides(const ops::BoundTensor& whole);
+
+}  // namespace smelt::run

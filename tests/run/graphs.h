@@ -1,0 +1,103 @@
+// Graphs for the executor's tests, and the oracle they are held to: ops::evaluate, operator by operator.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "fuse/builder.h"
+#include "ops/op.h"
+#include "run/execution.h"
+#include "smelt/session.h"
+
+namespace smelt::run {
+
+using fuse::Builder;
+
+/// Nothing is measured and no cache is touched: tests of the executor are the same everywhere.
+inline Options quick() {
+  Options o;
+  o.tuning_level = 0;
+  o.use_cache = false;
+  o.threads = 2;
+  o.optimize = false;
+  return o;
+}
+
+inline Tensor random_tensor(const Shape& shape, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> values(static_cast<size_t>(elements(shape)));
+  for (float& v : values) v = uniform(random);
+  return Tensor::of(shape, values);
+}
+
+inline void expect_same(const Tensor& found, const Tensor& expected, double tolerance = 0) {
+  ASSERT_EQ(found.type(), expected.type());
+  ASSERT_EQ(found.shape(), expected.shape());
+  const auto a = found.to_doubles(), b = expected.to_doubles();
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (tolerance == 0) ASSERT_EQ(a[i], b[i]) << "element " << i;
+    else ASSERT_NEAR(a[i], b[i], tolerance * (1 + std::abs(b[i]))) << "element " << i;
+  }
+}
+
+/// A random graph of pointwise operators, views, concatenations, splits and transposes over [1 or 2, n, 4] tensors. One
+/// input; some values have several readers, and some are outputs too.
+inline Graph random_graph(unsigned seed, int nodes = 25) {
+  std::mt19937 random(seed);
+  const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  Builder b;
+  const int64_t outer = 1 + static_cast<int64_t>(pick(2));
+  struct Item {
+    ValueId v;
+    Shape shape;
+  };
+  std::vector<Item> pool{{b.input("x", to_sym({outer, 6, 4})), {outer, 6, 4}}};
+  pool.push_back({b.constant("c", random_tensor({outer, 6, 4}, seed)), {outer, 6, 4}});
+  const auto make = [&](const std::string& op, std::vector<ValueId> in, const Shape& shape, std::map<std::string, Attribute> attrs = {}) {
+    pool.push_back({b.node("n" + std::to_string(b.g.node_count()), op, std::move(in), to_sym(shape), DType::f32, std::move(attrs)), shape});
+  };
+  const char* unary[] = {"Relu", "Tanh", "Neg", "Abs"};
+  const char* binary[] = {"Add", "Mul", "Sub", "Max"};
+  for (int i = 0; i < nodes; ++i) {
+    const Item x = pool[pool.size() - 1 - pick(std::min<size_t>(pool.size(), 6))];
+    switch (pick(7)) {
+      case 0: make(unary[pick(4)], {x.v}, x.shape); break;
+      case 1: {
+        const Item y = pool[pick(pool.size())];
+        if (y.shape == x.shape) make(binary[pick(4)], {x.v, y.v}, x.shape);
+        break;
+      }
+      case 2: {
+        const Shape flat{x.shape[0], x.shape[2], x.shape[1]};
+        make("Reshape", {x.v, b.ints(flat)}, flat);
+        break;
+      }
+      case 3: {
+        const Item y = pool[pick(pool.size())];
+        const int64_t axis = 1 + static_cast<int64_t>(pick(2));
+        Shape s = x.shape;
+        if (y.shape[0] != s[0] || y.shape[static_cast<size_t>(3 - axis)] != s[static_cast<size_t>(3 - axis)] || s[static_cast<size_t>(axis)] > 64) break;
+        s[static_cast<size_t>(axis)] += y.shape[static_cast<size_t>(axis)];
+        make("Concat", {x.v, y.v}, s, {{"axis", axis}});
+        break;
+      }
+      case 4: {
+        if (x.shape[1] < 2) break;
+        Shape s = x.shape;
+        s[1] -= 1;
+        make("Slice", {x.v, b.ints({1}), b.ints({1 << 20}), b.ints({1})}, s);
+        break;
+      }
+      case 5: make("Transpose", {x.v}, {x.shape[0], x.shape[2], x.shape[1]}, {{"perm", std::vector<int64_t>{0, 2, 1}}}); break;
+      default: make("Identity", {x.v}, x.shape); break;
+    }
+    if (pick(8) == 0) b.output(pool.back().v);
+  }
+  b.output(pool.back().v);
+  return std::move(b.g);
+}
+
+}  // namespace smelt::run

@@ -9,10 +9,11 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 
 # The wheels' folders: site-packages for onnx, the environment's root for oneDNN.
-execute_process(COMMAND ${Python_EXECUTABLE} -c "import onnx, os, sys, sysconfig; print(os.path.dirname(onnx.__file__) + ';' + sys.prefix)"
+execute_process(COMMAND ${Python_EXECUTABLE} -c "import onnx, os, sys, sysconfig; print(os.path.dirname(onnx.__file__) + ';' + sys.prefix + ';' + onnx.__version__)"
                 OUTPUT_VARIABLE wheels OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 list(GET wheels 0 ONNX_SOURCE_DIR)
 list(GET wheels 1 wheel_prefix)
+list(GET wheels 2 ONNX_VERSION)
 find_package(dnnl REQUIRED CONFIG PATHS ${wheel_prefix}/lib/cmake ${wheel_prefix} NO_DEFAULT_PATH)
 
 include(Onnx)

@@ -8,6 +8,6 @@ printf '==> C++ tests\n'
 ctest --test-dir "$build" -j "$jobs" --output-on-failure --timeout 900 || status=1
 if compgen -G 'tests/python/test_*.py' >/dev/null; then
   printf '==> Python tests\n'
-  PYTHONPATH="$build/python${PYTHONPATH:+:$PYTHONPATH}" .venv/bin/python -m pytest -q tests/python || status=1
+  PYTHONPATH="$build/python${PYTHONPATH:+:$PYTHONPATH}" .venv/bin/python -m pytest -q tests/python --build "$build" || status=1
 fi
 exit $status

@@ -1,5 +1,7 @@
 #include "fuse/activation.h"
 
+#include <algorithm>
+
 namespace smelt::fuse {
 
 expr::Program unary_program(expr::Fn fn, DType type) {
@@ -15,9 +17,13 @@ Outcome match_activation(const Graph& g, NodeId inner, ValueId x, const Activati
   ValueId e = g.node(inner).out();
   // Forward over single readers until the formula is complete; at most 5 nodes follow in any spelling.
   ValueId at = e;
+  bool same_terms = false;   // the formula is complete but for its constants
   for (int step = 0; step < 5; ++step) {
     auto next = reader_of(g, at);
-    if (auto* no = std::get_if<Rejected>(&next)) return *no;
+    if (auto* no = std::get_if<Rejected>(&next)) {
+      if (same_terms) break;
+      return *no;
+    }
     NodeId n = std::get<NodeId>(next);
     if (g.node(n).outputs.size() != 1) return reject(Reason::wrong_reader, n, "{} ends the formula", describe(g, n));
     at = g.node(n).out();
@@ -26,7 +32,11 @@ Outcome match_activation(const Graph& g, NodeId inner, ValueId x, const Activati
     if (!p)
       return reject(Reason::wrong_reader, n, "{} does not complete {}(x) with x = {}", describe(g, n), pattern.name,
                     g.value(x).name);
-    if (!equals(*p, pattern.outer, type)) continue;
+    if (!equals(*p, pattern.outer, type)) {
+      same_terms = p->size() == pattern.outer.size() &&
+                   std::equal(p->begin(), p->end(), pattern.outer.begin(), [](auto& a, auto& b) { return a.first == b.first; });
+      continue;
+    }
 
     std::vector<NodeId> nodes = expansion.nodes();
     nodes.push_back(inner);

@@ -138,11 +138,13 @@ Outcome attention(const Graph& g, NodeId softmax) {
   Peeled v;
   v.value = g.node(a.product).in(1);
   if (q.transposed) return reject(Reason::wrong_producer, g.value(product.in(0)).producer, "q is transposed");
+  const Peeled k_as_read = k, v_as_read = v;
   peel_repeated_heads(g, v);
   if (v.repeats > 1 && k.transposed) peel_repeated_heads(g, k);
-  if (k.repeats != v.repeats)
-    return reject(Reason::wrong_shape, g.value(k.value).producer, "v's heads are repeated {} times, k's {}", v.repeats,
-                  k.repeats);
+  if (k.repeats != v.repeats) {   // only one is repeated, or they differ: both are read as they are
+    k = k_as_read;
+    v = v_as_read;
+  }
   if (auto no = wrong_shapes(g, q, k, v)) return *no;
   const DType type = g.value(q.value).type;
   for (ValueId x : {k.value, v.value})
@@ -152,13 +154,18 @@ Outcome attention(const Graph& g, NodeId softmax) {
 
   double scale = q.scale * k.scale;
   const size_t first = take_scale(g, way, scale);
-  if (type == DType::f64 && !fits_attribute(scale))
-    return reject(Reason::wrong_value, way[0], "the scale {} has more digits than an f32 attribute", scale);
   const ValueId scores = g.node(way[first - 1]).out();
+  Base base{scores, expr::conversion(accumulator(type), g.value(scores).type), {}};
+  const bool scale_in_program = type == DType::f64 && !fits_attribute(scale);
+  if (scale_in_program) {
+    base.program = {};
+    const expr::Ref in0 = base.program.input(type);
+    base.program.output(base.program.call(expr::Fn::mul, in0, base.program.constant(type, scale)));
+    scale = 1;
+  }
   std::vector<ValueId> operands;
   std::optional<expr::Program> program;
-  if (first < way.size()) {
-    Base base{scores, expr::conversion(accumulator(type), g.value(scores).type), {}};
+  if (first < way.size() || scale_in_program) {
     Body c = compose(g, &base, std::span(way).subspan(first), std::span(&argument, 1), true);
     for (ValueId o : c.operands)
       if (!broadcasts_to(g, o, scores))

@@ -4,7 +4,7 @@
 // Unless   an input is a vector, or of unknown rank
 //          the type is not a float
 //          and without what follows, where the result has another reader or is a graph output, a node is not pointwise, or
-//          another operand enlarges the result or may do so
+//          another operand enlarges the result or may do so (recorded for the product that takes in nothing)
 #include "fuse/product_parts.h"
 #include "fuse/epilogue.h"
 #include "fuse/extents.h"
@@ -74,12 +74,23 @@ ValueId take_scale(const Graph& g, ValueId y, Product& p) {
   return g.node(n).out();
 }
 
+/// The program of a product that nothing follows.
+expr::Program rounded(const Graph& g, ValueId y) {
+  const DType type = g.value(y).type;
+  return expr::conversion(accumulator(type), type);
+}
+
 }  // namespace
 
 Outcome matmul_epilogue(const Graph& g, NodeId id) {
   if (g.node(id).is("MatMul", smelt_domain)) {   // nodes that became pointwise since
-    Epilogue e = absorb(g, base_of(g, id));
-    if (e.nodes.empty()) return NotHere{};
+    const Base base = base_of(g, id);
+    Epilogue e = absorb(g, base);
+    if (e.nodes.empty()) {
+      const bool alone = base.operands.empty() && base.program == rounded(g, base.value);
+      if (alone) return *e.stopped;
+      return NotHere{};
+    }
     Node fused = g.node(id);
     fused.sources.clear();
     return with_epilogue(g, {id}, fused, 2, e);

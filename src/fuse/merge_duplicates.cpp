@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t small = 64;   // elements of constants that are compared
 
 bool same_tensor(const Tensor& a, const Tensor& b) {
-  return a.valid() && b.valid() && a.type() == b.type() && a.shape() == b.shape() && a.type() != DType::string && a.size() <= small &&
+  if (!a.valid() || !b.valid() || a.type() != b.type() || a.shape() != b.shape()) return false;
+  return a.type() != DType::string && a.size() <= small &&
          std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.nbytes())) == 0;
 }
 
@@ -43,7 +44,8 @@ bool is_deterministic(const Node& n) {
 }
 
 bool same(const Graph& g, const Node& a, const Node& b) {
-  if (a.op != b.op || a.domain != b.domain || a.inputs.size() != b.inputs.size() || a.outputs.size() != b.outputs.size()) return false;
+  if (a.op != b.op || a.domain != b.domain) return false;
+  if (a.inputs.size() != b.inputs.size() || a.outputs.size() != b.outputs.size()) return false;
   if (a.attrs.size() != b.attrs.size() || a.program != b.program) return false;
   for (size_t i = 0; i < a.inputs.size(); ++i)
     if (!same_value(g, a.inputs[i], b.inputs[i])) return false;

@@ -56,7 +56,11 @@ std::variant<NormTail, Rejected> norm_tail(const Graph& g, const Mean& variance,
   NodeId n = step({"Add"});
   if (n == NodeId::none) return *why;
   auto eps = constant_operand(g, n);
-  if (!eps) return reject(Reason::not_constant, n, "epsilon is not a constant of one element");
+  if (!eps) {
+    const ValueId computed = other_input(g, n, at);
+    const NodeId maker = computed == ValueId::none ? NodeId::none : g.value(computed).producer;
+    return reject(Reason::not_constant, maker == NodeId::none ? n : maker, "epsilon is not a constant of one element");
+  }
   if (eps->first < 0) return reject(Reason::wrong_value, n, "epsilon is {}", eps->first);
   t.epsilon = eps->first;
   take(n);

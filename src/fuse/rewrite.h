@@ -37,7 +37,7 @@ struct Rejected {
 /// pattern afterwards. It captures what match found; it does not look again and does not throw.
 struct Match {
   std::vector<NodeId> nodes;                      // what the pattern covers, in topological order
-  std::function<NodeId(Graph&)> apply;
+  std::function<NodeId(Graph&)> apply;            // empty: a decision that another stage carries out; nothing changes here
   double saved_us = 0;                            // estimated; 0: not estimated
 };
 
@@ -75,8 +75,9 @@ struct Options {
 /// The pipeline's rewrites in order (pipeline.cpp).
 std::span<const Rewrite> pipeline();
 /// Runs the pipeline to its fixed point, in the bodies of control flow too. The ledger is in pipeline order, then in the
-/// graph's; it has one entry for each (rewrite, place): the match, or the last reason why not. Throws Error (usage) when
-/// options.skip names no rewrite, and Error when a rewrite leaves an invalid graph or the pipeline never comes to rest.
+/// graph's; it has one entry for each (rewrite, place): the match, or the last reason why not. A node that a rewrite made is to
+/// blame only where no node of the model was. Throws Error (usage) when options.skip names no rewrite, and Error when a rewrite
+/// leaves an invalid graph or the pipeline never comes to rest.
 Ledger run(Graph& g, const Options& options = {});
 /// The same with another list of rewrites.
 Ledger run(Graph& g, std::span<const Rewrite> rewrites, const Options& options = {});

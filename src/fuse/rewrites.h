@@ -5,7 +5,29 @@
 
 namespace smelt::fuse {
 
+Outcome explicit_pads(const Graph& g, NodeId n);
+Outcome concat_in_place(const Graph& g, NodeId n);
+Outcome concat_conv(const Graph& g, NodeId n);
+/// concat_conv where the Concat's inputs cannot be written in place.
+Outcome concat_conv_if_copied(const Graph& g, NodeId n);
+Outcome quantized_conv(const Graph& g, NodeId n);
+Outcome quantized_matmul(const Graph& g, NodeId n);
+Outcome quantized_movement(const Graph& g, NodeId n);
+Outcome qlinear_operator(const Graph& g, NodeId n);
+Outcome qlinear_epilogue(const Graph& g, NodeId n);
+Outcome fold_dequantized(const Graph& g, NodeId n);
 Outcome dead_code(const Graph& g, NodeId n);
+Outcome conv_epilogue(const Graph& g, NodeId n);
+Outcome conv_bias(const Graph& g, NodeId n);
+Outcome pad_into_conv(const Graph& g, NodeId n);
+Outcome batch_norm(const Graph& g, NodeId n);
+Outcome fold_batch_norm(const Graph& g, NodeId n);
+Outcome transpose_of_ones(const Graph& g, NodeId n);
+Outcome merge_reshapes(const Graph& g, NodeId n);
+Outcome merge_transposes(const Graph& g, NodeId n);
+Outcome merge_casts(const Graph& g, NodeId n);
+Outcome remove_identity(const Graph& g, NodeId n);
+Outcome fold_constants(const Graph& g, NodeId n);
 
 Outcome shape_from_inputs(const Graph& g, NodeId n);
 Outcome merge_duplicates(const Graph& g, NodeId n);
@@ -24,6 +46,7 @@ Outcome modulated_norm(const Graph& g, NodeId n);
 Outcome norm_epilogue(const Graph& g, NodeId n);
 Outcome recognise_swiglu(const Graph& g, NodeId n);
 Outcome matmul_epilogue(const Graph& g, NodeId n);
+Outcome reduce_region(const Graph& g, NodeId n);
 Outcome pointwise_region(const Graph& g, NodeId n);
 
 }  // namespace smelt::fuse

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "fuse/extents.h"
-#include "fuse/rewrite.h"
+#include "fuse/rewrites.h"
 
 namespace smelt::fuse {
 namespace {
@@ -20,24 +20,30 @@ constexpr int max_rounds = 100;
 /// Entries by rewrite and by the node at which the rewrite looked.
 class Book {
  public:
-  void matched(size_t rewrite, NodeId at, Entry e) {
+  /// `decided`: nothing changed, so that the next sweep comes to the same place again, and may decide otherwise.
+  void matched(size_t rewrite, NodeId at, Entry e, bool decided) {
     e.matched = true;
     Page& page = pages_[{rewrite, index(at)}];
-    if (!page.entries.empty() && !page.entries.back().matched) page.entries.clear();
+    if (!page.final) page.entries.clear();
+    page.final = !decided;
     page.entries.push_back(std::move(e));
   }
 
-  void rejected(size_t rewrite, NodeId at, Entry e) {
+  /// `by_fused`: a node that a rewrite made stands in the way. It came to stand there after an earlier look had found a reason
+  /// in the model itself, and that one stays.
+  void rejected(size_t rewrite, NodeId at, Entry e, bool by_fused) {
     Page& page = pages_[{rewrite, index(at)}];
-    if (page.entries.empty()) page.entries.push_back(std::move(e));
-    else if (!page.entries.back().matched) page.entries.back() = std::move(e);
+    if (page.final || (by_fused && !page.entries.empty() && !page.entries.back().matched)) return;
+    page.entries = {std::move(e)};
   }
 
   /// In pipeline order, then by the place's position in the graph.
   void close(const Graph& g, Ledger& ledger) {
     std::vector<std::pair<std::tuple<size_t, int64_t, int32_t>, std::vector<Entry>*>> sorted;
     for (auto& [key, page] : pages_)
-      sorted.push_back({{key.first, g.node(NodeId{key.second}).order, key.second}, &page.entries});
+      // A decision about a node that another rewrite has taken since is void.
+      if (page.final || !page.entries.back().matched || g.node(NodeId{key.second}).alive)
+        sorted.push_back({{key.first, g.node(NodeId{key.second}).order, key.second}, &page.entries});
     std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (auto& [key, entries] : sorted) std::move(entries->begin(), entries->end(), std::back_inserter(ledger));
   }
@@ -45,6 +51,7 @@ class Book {
  private:
   struct Page {
     std::vector<Entry> entries;
+    bool final = false;                     // a match was applied: what is found here afterwards cannot undo it
   };
   std::map<std::pair<size_t, int32_t>, Page> pages_;
 };
@@ -103,9 +110,12 @@ class Runner {
       if (const auto* r = std::get_if<Rejected>(&outcome)) {
         book_.rejected(i, n, {.rewrite = std::string(rewrite.name), .nodes = source_names(g_, {&n, 1}),
                               .reason = std::string(name(r->reason)),
-                              .blocker = r->blocker == NodeId::none ? "" : g_.node(r->blocker).name, .detail = r->detail});
+                              .blocker = r->blocker == NodeId::none ? "" : g_.node(r->blocker).name, .detail = r->detail},
+                        r->blocker != NodeId::none && g_.node(r->blocker).domain == smelt_domain);
       } else if (const auto* m = std::get_if<Match>(&outcome)) {
-        book_.matched(i, n, {.rewrite = std::string(rewrite.name), .nodes = source_names(g_, m->nodes), .saved_us = m->saved_us});
+        book_.matched(i, n, {.rewrite = std::string(rewrite.name), .nodes = source_names(g_, m->nodes), .saved_us = m->saved_us},
+                      m->apply == nullptr);
+        if (!m->apply) continue;
         m->apply(g_);
         changed = true;
       }
@@ -158,7 +168,13 @@ void check_names(std::span<const Rewrite> rewrites, const std::vector<std::strin
 
 std::string_view name(Reason r) { return reason_names[static_cast<size_t>(r)]; }
 
-Ledger run(Graph& g, const Options& options) { return run(g, pipeline(), options); }
+Ledger run(Graph& g, const Options& options) {
+  std::vector<Rewrite> list(pipeline().begin(), pipeline().end());
+  if (options.concat == ConcatForm::segments)
+    for (Rewrite& r : list)
+      if (r.match == concat_conv_if_copied) r.match = concat_conv;
+  return run(g, list, options);
+}
 
 Ledger run(Graph& g, std::span<const Rewrite> rewrites, const Options& options) {
   check_names(rewrites, options.skip);

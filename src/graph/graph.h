@@ -80,6 +80,14 @@ struct Use {
   bool operator==(const Use&) const = default;
 };
 
+/// Bytes of constants that lie in a data file beside the model, so that a plan written there can point at them.
+struct DataRange {
+  std::shared_ptr<const void> bytes;                 // the first one; kept alive, so that no other memory takes its address
+  int64_t size = 0;
+  std::string file;                                  // relative to the model's folder
+  int64_t offset = 0;                                // of the first byte in the file
+};
+
 /// What the model file says of itself; kept for the plan.
 struct ModelInfo {
   std::string path;                                  // the file it was read from; empty when built in memory
@@ -87,6 +95,7 @@ struct ModelInfo {
   int64_t ir_version = 0;
   std::map<std::string, int64_t> opsets;             // domain → version, as the file had them
   std::map<std::string, std::string> metadata;       // metadata_props
+  std::vector<DataRange> data;                       // external data that constants view
 };
 
 class Graph {
@@ -174,6 +183,7 @@ void verify(const Graph& g);
 /// One line a node: "%7 conv1: f32[1, 64, 112, 112] = Conv(x, w, b) {strides=[2, 2]}  ← node_Conv_257", between a line with the
 /// inputs and one with the outputs; for tests and `info --graph`.
 std::string print(const Graph& g);
+std::string print(const Graph& g, NodeId n);         // that node's line
 std::string describe(const Graph& g, NodeId n);       // "'conv3' (Conv)"
 
 }  // namespace smelt

@@ -41,22 +41,26 @@ std::string names(const Graph& g, const std::vector<ValueId>& values, bool types
   return out;
 }
 
+std::string line(const Graph& g, NodeId id) {
+  const Node& n = g.node(id);
+  const std::string op = n.domain.empty() ? n.op : n.domain + "." + n.op;
+  std::string out = fmt::format("%{} {} = {}({})", index(id), names(g, n.outputs, true), op, names(g, n.inputs, false));
+  std::string attrs;
+  for (const auto& [key, a] : n.attrs) attrs += fmt::format("{}{}={}", attrs.empty() ? "" : ", ", key, text(a));
+  if (!attrs.empty()) out += " {" + attrs + "}";
+  if (n.program) out += " " + n.program->print();
+  std::string from;
+  for (int32_t s : n.sources) from += (from.empty() ? "" : ", ") + g.sources()[static_cast<size_t>(s)].name;
+  if (!from.empty()) out += "  ← " + from;
+  return out;
+}
+
 void print(const Graph& g, int depth, std::string& out) {
   const std::string indent(static_cast<size_t>(depth) * 2, ' ');
   out += fmt::format("{}graph {}({})\n", indent, g.name, names(g, g.inputs(), true));
   for (NodeId id : g.topological()) {
-    const Node& n = g.node(id);
-    const std::string op = n.domain.empty() ? n.op : n.domain + "." + n.op;
-    out += fmt::format("{}%{} {} = {}({})", indent, index(id), names(g, n.outputs, true), op, names(g, n.inputs, false));
-    std::string attrs;
-    for (const auto& [key, a] : n.attrs) attrs += fmt::format("{}{}={}", attrs.empty() ? "" : ", ", key, text(a));
-    if (!attrs.empty()) out += " {" + attrs + "}";
-    if (n.program) out += " " + n.program->print();
-    std::string from;
-    for (int32_t s : n.sources) from += (from.empty() ? "" : ", ") + g.sources()[static_cast<size_t>(s)].name;
-    if (!from.empty()) out += "  ← " + from;
-    out += "\n";
-    for (const auto& [key, a] : n.attrs)
+    out += indent + line(g, id) + "\n";
+    for (const auto& [key, a] : g.node(id).attrs)
       if (const auto* body = std::get_if<GraphPtr>(&a); body && *body) print(**body, depth + 1, out);
   }
   out += fmt::format("{}return {}\n", indent, names(g, g.outputs(), false));
@@ -69,6 +73,8 @@ std::string print(const Graph& g) {
   print(g, 0, out);
   return out;
 }
+
+std::string print(const Graph& g, NodeId id) { return line(g, id); }
 
 std::string describe(const Graph& g, NodeId id) {
   const Node& n = g.node(id);

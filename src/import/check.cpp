@@ -1,6 +1,7 @@
 #include <onnx/checker.h>
 #include <onnx/defs/operator_sets.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/error.h"
@@ -10,7 +11,7 @@ namespace smelt::importer {
 
 namespace {
 
-constexpr int64_t oldest_opset = 7;
+constexpr int64_t oldest_opset = 6;
 constexpr int deepest_nesting = 16;   // If in If in Loop …; inference visits a body more than once per level
 
 bool standard(const std::string& domain) {
@@ -31,9 +32,10 @@ void check_versions(const onnx::ModelProto& model) {
     if (!domain.empty()) continue;
     const int64_t newest = newest_opset();
     if (version < oldest_opset || version > newest)
-      throw Error(fmt::format("the model is of ONNX opset {}, expected {} to {}", version, oldest_opset, newest),
-                  version > newest ? "Export it with an older opset." : "Convert it with onnx.version_converter, or export it again.",
-                  ExitCode::unsupported);
+      throw Error(
+          fmt::format("the model is of ONNX opset {}, expected {} to {}", version, oldest_opset, newest),
+          version > newest ? "Export it with an older opset." : "Convert it with onnx.version_converter, or export it again.",
+          ExitCode::unsupported);
   }
 }
 
@@ -101,13 +103,34 @@ void fail_unsupported_nodes(Loaded& model, const std::vector<onnx::NodeProto>& n
     std::string inputs;
     for (const auto& name : nodes[i].input()) {
       const auto it = types.find(name);
-      inputs += (inputs.empty() ? "" : ", ") + (it == types.end() ? std::string(name.empty() ? "–" : "?") : describe(*it->second));
+      inputs +=
+          (inputs.empty() ? "" : ", ") + (it == types.end() ? std::string(name.empty() ? "–" : "?") : describe(*it->second));
     }
     list += fmt::format("{}{}({})", i ? "; " : "", describe(nodes[i]), inputs);
   }
   if (nodes.size() > shown) list += fmt::format("; and {} more", nodes.size() - shown);
   throw Error(fmt::format("{} node{} smelt cannot run: {}", nodes.size(), nodes.size() == 1 ? "" : "s", list),
               "Replace these operators in the exporter, or give them a function body in the model.", ExitCode::unsupported);
+}
+
+void check_tensors_only(Loaded& model) {
+  std::vector<onnx::NodeProto> nodes;
+  for_each_graph(*model.proto.mutable_graph(), [&](onnx::GraphProto& g) {
+    std::set<std::string> others;
+    auto note = [&](const auto& values) {
+      for (const auto& v : values)
+        if (v.has_type() && v.type().value_case() != onnx::TypeProto::VALUE_NOT_SET && !v.type().has_tensor_type())
+          others.insert(v.name());
+    };
+    note(g.value_info());
+    note(g.input());
+    note(g.output());
+    auto other = [&](const std::string& name) { return others.contains(name); };
+    for (const auto& n : g.node())
+      if (std::any_of(n.input().begin(), n.input().end(), other) || std::any_of(n.output().begin(), n.output().end(), other))
+        nodes.push_back(n);
+  });
+  fail_unsupported_nodes(model, nodes);
 }
 
 void check_model(const Loaded& model) {

@@ -1,6 +1,7 @@
 // External data: TensorProto.external_data = {location, offset, length}, bytes of a file beside the model.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 
@@ -28,6 +29,19 @@ Tensor zeros_without_memory(DType type, const Shape& shape, const std::string& t
   if (p == MAP_FAILED) fail("tensor '{}' ({}{}): no address space for its {} bytes", tensor, name(type), to_string(shape), size);
   std::shared_ptr<void> keep(p, [size](void* q) { munmap(q, static_cast<size_t>(size)); });
   return Tensor::borrow(type, shape, p, keep);
+}
+
+Tensor mapped(const std::shared_ptr<MappedFile>& file, DType type, const Shape& shape, int64_t offset, const std::string& tensor,
+              const std::string& location) {
+  const int64_t need = bytes(type, elements(shape));
+  if (offset > file->size() || need > file->size() - offset)
+    fail("tensor '{}': external data at {} + {} bytes is beyond the end of '{}' ({} bytes)", tensor, offset, need,
+         one_line(location), file->size());
+  // Mapped pages are read-only; Tensor's interface has no const view, and constants are never written.
+  auto* data = const_cast<uint8_t*>(file->data()) + offset;
+  Tensor t = Tensor::borrow(type, shape, data, std::shared_ptr<void>(file, data));
+  const auto align = static_cast<uintptr_t>(std::clamp(bits(type) / 8, 1, 8));
+  return reinterpret_cast<uintptr_t>(data) % align == 0 ? t : t.clone();   // typed access needs the alignment
 }
 
 // `path` resolved through links lies in `folder` or below it.
@@ -83,15 +97,13 @@ Tensor ExternalData::view(const onnx::TensorProto& proto, DType type, const Shap
   if (length >= 0 && length != need)
     fail("tensor '{}' ({}{}) needs {} bytes, its external data has {}", tensor, name(type), to_string(shape), need, length);
   auto file = open(location, tensor);
-  if (!file) return zeros_without_memory(type, shape, tensor);
-  if (offset > file->size() || need > file->size() - offset)
-    fail("tensor '{}': external data at {} + {} bytes is beyond the end of '{}' ({} bytes)", tensor, offset, need, one_line(location),
-         file->size());
-  // Mapped pages are read-only; Tensor's interface has no const view, and constants are never written.
-  auto* data = const_cast<uint8_t*>(file->data()) + offset;
-  Tensor t = Tensor::borrow(type, shape, data, std::shared_ptr<void>(file, data));
-  const auto align = static_cast<uintptr_t>(std::max(bits(type) / 8, 1));
-  return reinterpret_cast<uintptr_t>(data) % std::min<uintptr_t>(align, 8) == 0 ? t : t.clone();
+  Tensor t = file ? mapped(file, type, shape, offset, tensor, location) : zeros_without_memory(type, shape, tensor);
+  if (t.nbytes() > 0) {
+    // A tensor is a handle: this one shares the bytes, and stands for them as long as the range is kept.
+    auto keep = std::make_shared<Tensor>(t);
+    ranges_.push_back({std::shared_ptr<const void>(keep, keep->raw()), t.nbytes(), location, offset});
+  }
+  return t;
 }
 
 }  // namespace smelt::importer

@@ -23,7 +23,7 @@ Names::Names(onnx::ModelProto& model) {
 
 std::string Names::fresh(const std::string& base) {
   std::string name = base;
-  for (int i = 1; !taken_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
+  while (!taken_.insert(name).second) name = base + "_" + std::to_string(++next_[base]);
   return name;
 }
 
@@ -53,7 +53,7 @@ class Expansion {
       if (from.empty()) fail("node {}: output '{}' is an input that is left out", describe(call_), to);
       onnx::NodeProto id;
       id.set_op_type("Identity");
-      id.set_name(call_.name() + "/" + to);
+      id.set_name(below_call(to));
       id.add_input(from);
       id.add_output(to);
       out.push_back(std::move(id));
@@ -62,11 +62,17 @@ class Expansion {
   }
 
  private:
-  std::string fresh(const std::string& name) { return names_.fresh(call_.name() + "/" + name); }
+  std::string fresh(const std::string& name) { return names_.fresh(below_call(name)); }
+
+  // Names grow with every call; a hostile model's must not grow without bound.
+  std::string below_call(const std::string& name) const {
+    constexpr size_t longest = 1000;
+    return (call_.name() + "/" + name).substr(0, longest);
+  }
 
   onnx::NodeProto instance(const onnx::NodeProto& body, Renames& renames) {
     onnx::NodeProto node = body;
-    node.set_name(call_.name() + "/" + (body.name().empty() ? body.op_type() : body.name()));
+    node.set_name(below_call(body.name().empty() ? body.op_type() : body.name()));
     for (auto& in : *node.mutable_input()) in = renamed(in, renames);
     bind_attributes(node);
     for (auto& a : *node.mutable_attribute()) {
@@ -135,10 +141,10 @@ class Inliner {
   using BodyOf = std::function<std::optional<Nodes>(const onnx::NodeProto&)>;
   Inliner(BodyOf body_of, int64_t max_nodes, Depth depth) : body_of_(std::move(body_of)), max_nodes_(max_nodes), depth_(depth) {}
 
-  void graph(onnx::GraphProto& g) {
+  void graph(onnx::GraphProto& g, int depth = 0) {
     google::protobuf::RepeatedPtrField<onnx::NodeProto> out, in;
     in.Swap(g.mutable_node());
-    for (auto& n : in) emit(n, out, 0);
+    for (auto& n : in) emit(n, out, depth);
     out.Swap(g.mutable_node());
   }
 
@@ -147,8 +153,8 @@ class Inliner {
     constexpr int deepest = 100;
     if (depth > deepest) fail("node {}: functions call each other more than {} deep", describe(node), deepest);
     for (auto& a : *node.mutable_attribute()) {
-      if (a.has_g()) graph(*a.mutable_g());
-      for (auto& sub : *a.mutable_graphs()) graph(sub);
+      if (a.has_g()) graph(*a.mutable_g(), depth);
+      for (auto& sub : *a.mutable_graphs()) graph(sub, depth);
     }
     auto body = depth_ == Depth::all || depth == 0 ? body_of_(node) : std::nullopt;
     if (body) {
@@ -166,37 +172,47 @@ class Inliner {
 
 }  // namespace
 
-void inline_functions(Loaded& model, const std::function<bool(const onnx::FunctionProto&)>& keep, int64_t max_nodes) {
+void inline_functions(Loaded& model, const std::function<bool(const onnx::NodeProto&)>& keep, int64_t max_nodes) {
   auto& proto = model.proto;
   if (proto.functions_size() == 0) return;
   std::map<std::string, onnx::FunctionProto> functions;
-  google::protobuf::RepeatedPtrField<onnx::FunctionProto> kept;
   std::map<std::string, int64_t> imports;
   for (const auto& o : proto.opset_import()) imports[o.domain()] = o.version();
   for (auto& f : *proto.mutable_functions()) {
-    if (keep(f)) {
-      *kept.Add() = f;
-      continue;
-    }
     // The checker has seen to it that what both import means the same in both.
     for (const auto& o : f.opset_import())
       if (imports.insert({o.domain(), o.version()}).second) *proto.add_opset_import() = o;
-    functions[key(f.domain(), f.name(), f.overload())] = std::move(f);
+    functions[key(f.domain(), f.name(), f.overload())] = f;
   }
-  proto.mutable_functions()->Swap(&kept);
+  std::set<std::string> kept;
 
   Names names(proto);
   Inliner inliner([&](const onnx::NodeProto& call) -> std::optional<Nodes> {
     const auto it = functions.find(key(call.domain(), call.op_type(), call.overload()));
     if (it == functions.end()) return {};
+    // Inference goes through a kept function at every call, so one that calls others could take exponential time.
+    const auto& nodes = it->second.node();
+    const bool flat = std::none_of(nodes.begin(), nodes.end(),
+                                   [&](const auto& n) { return functions.contains(key(n.domain(), n.op_type(), n.overload())); });
+    if (flat && keep(call)) {
+      kept.insert(it->first);
+      return {};
+    }
     Nodes body = Expansion(call, it->second, names).run();
-    const SourceNode outer = model.sources[std::stoul(*find_metadata(call, source_key))];
+    const std::string& of_call = *find_metadata(call, source_key);
+    if (plan_sources(call)) {   // the plan's node stands for others, and so does its body
+      for (auto& n : body) set_metadata(n, source_key, of_call);
+      return body;
+    }
+    const SourceNode outer = model.sources[std::stoul(of_call)];
     for (auto& n : body) {
       SourceNode source{n.name(), n.op_type(), outer.scopes};
       const auto inner = scopes_of(n);
-      const bool absolute = inner.size() >= outer.scopes.size() && std::equal(outer.scopes.begin(), outer.scopes.end(), inner.begin());
+      const bool absolute =
+          inner.size() >= outer.scopes.size() && std::equal(outer.scopes.begin(), outer.scopes.end(), inner.begin());
+      constexpr size_t deepest = 100;
       if (absolute) source.scopes = inner;
-      else source.scopes.insert(source.scopes.end(), inner.begin(), inner.end());
+      else if (source.scopes.size() < deepest) source.scopes.insert(source.scopes.end(), inner.begin(), inner.end());
       set_metadata(n, source_key, std::to_string(model.sources.size()));
       model.sources.push_back(std::move(source));
       for (auto& a : *n.mutable_attribute()) {
@@ -213,6 +229,8 @@ void inline_functions(Loaded& model, const std::function<bool(const onnx::Functi
     return body;
   }, max_nodes, Inliner::Depth::all);
   inliner.graph(*proto.mutable_graph());
+  proto.clear_functions();
+  for (const auto& k : kept) *proto.add_functions() = functions[k];
 }
 
 bool expand_functions(Loaded& model, const ImportOptions& options) {
@@ -244,7 +262,8 @@ bool expand_functions(Loaded& model, const ImportOptions& options) {
     if (call.op_type() == "Constant" && call.domain().empty()) return {};
     if (options.supported(call.domain(), call.op_type()) || own.contains({call.domain(), call.op_type()})) return {};
     const auto version = imports.find(call.domain());
-    const auto* schema = version == imports.end() ? nullptr : onnx::OpSchemaRegistry::Schema(call.op_type(), version->second, call.domain());
+    const auto* schema =
+        version == imports.end() ? nullptr : onnx::OpSchemaRegistry::Schema(call.op_type(), version->second, call.domain());
     if (!schema) {
       unsupported.push_back(call);
       return {};
@@ -260,8 +279,8 @@ bool expand_functions(Loaded& model, const ImportOptions& options) {
       std::vector<onnx::TypeProto> inputs;
       for (const auto& in : call.input()) inputs.push_back(type_of_value.contains(in) ? type_of_value[in] : onnx::TypeProto());
       const onnx::FunctionBodyBuildContextImpl context(full, inputs);
-      if (!schema->HasContextDependentFunction() ||
-          (!schema->BuildContextDependentFunction(context, function, version->second) && !schema->BuildContextDependentFunction(context, function))) {
+      if (!schema->HasContextDependentFunction() || (!schema->BuildContextDependentFunction(context, function, version->second) &&
+                                                     !schema->BuildContextDependentFunction(context, function))) {
         unsupported.push_back(call);
         return {};
       }

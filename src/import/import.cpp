@@ -20,12 +20,13 @@ void parse(std::span<const uint8_t> bytes, onnx::ModelProto& proto) {
                 "Save the model with external data (onnx.save(..., save_as_external_data=True)).");
   google::protobuf::io::CodedInputStream in(bytes.data(), static_cast<int>(bytes.size()));
   if (bytes.empty() || !proto.ParseFromCodedStream(&in) || !in.ConsumedEntireMessage())
-    throw Error(fmt::format("not an ONNX model: its {} bytes do not parse as a ModelProto", bytes.size()), "The file may be truncated, or of another format.");
+    throw Error(fmt::format("not an ONNX model: its {} bytes do not parse as a ModelProto", bytes.size()),
+                "The file may be truncated, or of another format.");
   if (!proto.has_graph()) fail("not an ONNX model: it has no graph");
 }
 
 ModelInfo info_of(const onnx::ModelProto& m, const std::string& path) {
-  ModelInfo info{path, m.producer_name(), m.producer_version(), m.domain(), m.doc_string(), m.ir_version(), {}, {}};
+  ModelInfo info{path, m.producer_name(), m.producer_version(), m.domain(), m.doc_string(), m.ir_version(), {}, {}, {}};
   for (const auto& o : m.opset_import()) info.opsets[o.domain() == "ai.onnx" ? "" : o.domain()] = o.version();
   for (const auto& e : m.metadata_props()) info.metadata[e.key()] = e.value();
   return info;
@@ -43,7 +44,8 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
   check_operators(model, options);
   if (options.check) check_model(model);
   normalize(model);
-  inline_functions(model, [](const onnx::FunctionProto& f) { return f.domain() == smelt_domain; }, options.max_nodes);
+  const onnx::ModelProto& proto = model.proto;
+  inline_functions(model, [&](const onnx::NodeProto& call) { return is_fused_call(proto, call, options); }, options.max_nodes);
   bind_shapes(model, options.shapes);
   const bool lenient = options.structure_only;   // inference may want to read a constant whose bytes are missing
   if (needs_upgrade(model.proto)) infer_shapes(model, lenient);
@@ -54,15 +56,17 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
     if (i == rounds) fail_unsupported("ONNX's function bodies are nested more than {} deep", rounds);
     infer_shapes(model, lenient);
   }
+  check_tensors_only(model);
   Graph g = to_graph(model);
   g.model = std::move(info);
+  g.model.data = external.take_ranges();
   verify(g);
   return g;
 }
 
 // Everything that goes wrong inside ONNX or protobuf is the file's fault, and one line.
-Graph guarded(std::span<const uint8_t> bytes, const std::string& where, const std::filesystem::path& folder, const std::string& path,
-              const ImportOptions& options) {
+Graph guarded(std::span<const uint8_t> bytes, const std::string& where, const std::filesystem::path& folder,
+              const std::string& path, const ImportOptions& options) {
   try {
     return run(bytes, where, folder, path, options);
   } catch (const Error& e) {
@@ -80,7 +84,8 @@ Graph guarded(std::span<const uint8_t> bytes, const std::string& where, const st
 Graph import_model(const std::filesystem::path& path, const ImportOptions& options) {
   const auto file = MappedFile::open(path);
   const std::span<const uint8_t> bytes(file->data(), static_cast<size_t>(file->size()));
-  return importer::guarded(bytes, path.string(), options.folder.empty() ? path.parent_path() : options.folder, path.string(), options);
+  return importer::guarded(bytes, path.string(), options.folder.empty() ? path.parent_path() : options.folder, path.string(),
+                           options);
 }
 
 Graph import_model(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {

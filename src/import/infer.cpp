@@ -62,7 +62,8 @@ void bind_shapes(Loaded& model, const std::map<std::string, Shape>& shapes) {
       known += (known.empty() ? "" : ", ") + v.name();
     }
     if (!input) fail_usage("--shapes names an input '{}', expected one of: {}", name, known);
-    if (!input->type().has_tensor_type()) fail_usage("--shapes: input '{}' is {}, expected a tensor", name, describe(input->type()));
+    if (!input->type().has_tensor_type())
+      fail_usage("--shapes: input '{}' is {}, expected a tensor", name, describe(input->type()));
     auto& tensor = *input->mutable_type()->mutable_tensor_type();
     if (!tensor.has_shape())
       for (size_t i = 0; i < shape.size(); ++i) tensor.mutable_shape()->add_dim();

@@ -37,7 +37,8 @@ void skip_norm(InferenceContext& c) {
 
 void broadcast_shapes(InferenceContext& c, size_t a, size_t b) {
   if (has_shape(c, a) && has_shape(c, b))
-    onnx::bidirectionalBroadcastShapeInference(shape(c, a), shape(c, b), *c.getOutputType(0)->mutable_tensor_type()->mutable_shape());
+    onnx::bidirectionalBroadcastShapeInference(shape(c, a), shape(c, b),
+                                               *c.getOutputType(0)->mutable_tensor_type()->mutable_shape());
 }
 
 // [.., M, K] x [.., K, N] with both transposed if asked; batches broadcast.
@@ -114,8 +115,11 @@ void qlinear_concat(InferenceContext& c) {
   if (at < 0 || at >= out.dim_size()) fail_shape_inference("axis is outside the rank");
   for (size_t i = 5; i < c.getNumInputs(); i += 3) {
     auto* d = out.mutable_dim(at);
-    const bool known = has_shape(c, i) && shape(c, i).dim_size() == out.dim_size() && shape(c, i).dim(at).has_dim_value() && d->has_dim_value();
-    if (known) d->set_dim_value(static_cast<int64_t>(static_cast<uint64_t>(d->dim_value()) + static_cast<uint64_t>(shape(c, i).dim(at).dim_value())));
+    const bool known =
+        has_shape(c, i) && shape(c, i).dim_size() == out.dim_size() && shape(c, i).dim(at).has_dim_value() && d->has_dim_value();
+    if (known)
+      d->set_dim_value(
+          static_cast<int64_t>(static_cast<uint64_t>(d->dim_value()) + static_cast<uint64_t>(shape(c, i).dim(at).dim_value())));
     else d->clear_value();
   }
   *c.getOutputType(0)->mutable_tensor_type()->mutable_shape() = out;
@@ -176,8 +180,8 @@ constexpr Row rows[] = {
     {"SkipSimplifiedLayerNormalization", 3, 4, 4, skip_norm},
 };
 
-// Each parameter has a type of its own: the rules above say which ones agree. Any but the first and the last that is needed may be
-// left out, as the zero points in the middle of the QLinear operators' lists may.
+// Each parameter has a type of its own: the rules above say which ones agree. Any but the first and the last that is needed may
+// be left out, as the zero points in the middle of the QLinear operators' lists may.
 OpSchema schema_of(const Row& row) {
   OpSchema schema(row.op, __FILE__, __LINE__);
   schema.SetDomain("com.microsoft").SinceVersion(1).AllowUncheckedAttributes().TypeAndShapeInferenceFunction(row.infer);

@@ -43,8 +43,14 @@ void normalize(Loaded& model) {
         std::string name = n.op_type() + "_" + std::to_string(unnamed++);
         if (taken.insert(name).second) n.set_name(std::move(name));
       }
-      set_metadata(n, source_key, std::to_string(model.sources.size()));
-      model.sources.push_back({n.name(), n.op_type(), scopes_of(n)});
+      auto sources = plan_sources(n);
+      if (!sources) sources = {SourceNode{n.name(), n.op_type(), scopes_of(n)}};
+      std::string indices;
+      for (auto& source : *sources) {
+        indices += (indices.empty() ? "" : ",") + std::to_string(model.sources.size());
+        model.sources.push_back(std::move(source));
+      }
+      set_metadata(n, source_key, indices);
     }
   });
 }

@@ -18,7 +18,7 @@ struct Loaded {
   std::string where;                   // the file, for messages
   onnx::ModelProto proto;
   std::vector<Tensor> tensors;
-  std::vector<SourceNode> sources;     // a node's metadata entry source_key indexes it
+  std::vector<SourceNode> sources;     // a node's metadata entry source_key lists its indices: "3", "3,4"
 };
 
 inline constexpr const char* source_key = "smelt.import.source";

@@ -29,6 +29,20 @@ std::optional<std::vector<std::string>> parse_python_list(std::string_view text)
   return {};
 }
 
+std::string print_python_list(const std::vector<std::string>& items) {
+  std::string out = "[";
+  for (const auto& item : items) {
+    if (out.size() > 1) out += ", ";
+    out += '\'';
+    for (char c : item) {
+      if (c == '\'' || c == '\\') out += '\\';
+      out += c;
+    }
+    out += '\'';
+  }
+  return out + "]";
+}
+
 namespace {
 
 // "name: class/name: class/…": the names. Classes hold dots but no slash; a name may be empty.

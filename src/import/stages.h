@@ -1,6 +1,7 @@
 // The stages of the import between parsing and the Graph; each works on a Loaded in place. import.cpp runs them in order.
 #pragma once
 
+#include <unordered_map>
 #include <unordered_set>
 
 #include "import/proto.h"
@@ -13,12 +14,14 @@ namespace smelt::importer {
 void check_operators(Loaded& model, const ImportOptions& options);
 /// ONNX's checker: fields, names, order, attributes. Nesting of subgraphs is bounded too.
 void check_model(const Loaded& model);
+/// Throws the Error (unsupported) that lists the nodes that read or give sequences, maps, optionals or sparse tensors.
+void check_tensors_only(Loaded& model);
 /// Throws the Error (unsupported) that lists these nodes with their inputs' types and shapes; returns when there are none.
 void fail_unsupported_nodes(Loaded& model, const std::vector<onnx::NodeProto>& nodes);
 
 // --- normalize.cpp ---------------------------------------------------------------------------------------------------
 /// Domain "ai.onnx" becomes "", nodes without a name get one, initializers leave the inputs, and every node's
-/// metadata names its SourceNode.
+/// metadata names its SourceNodes.
 void normalize(Loaded& model);
 
 // --- functions.cpp ---------------------------------------------------------------------------------------------------
@@ -30,11 +33,12 @@ class Names {
 
  private:
   std::unordered_set<std::string> taken_;
+  std::unordered_map<std::string, int> next_;   // number to try next behind a base
 };
 
 /// Calls of the model's own functions give way to their bodies. A body's node is named "call/node", and its scopes are
-/// those of the call followed by its own. `keep` says which functions stay calls.
-void inline_functions(Loaded& model, const std::function<bool(const onnx::FunctionProto&)>& keep, int64_t max_nodes);
+/// those of the call followed by its own. Calls that `keep` wants stay, and so do their functions.
+void inline_functions(Loaded& model, const std::function<bool(const onnx::NodeProto& call)>& keep, int64_t max_nodes);
 /// Nodes that are not supported and that ONNX defines as functions give way to their schema's body, which is upgraded if it is
 /// of an older opset. Returns whether there were any. The nodes stand for the same source as the call.
 bool expand_functions(Loaded& model, const ImportOptions& options);
@@ -62,10 +66,17 @@ bool is_replaced(const std::string& op);
 std::vector<std::string> scopes_of(const onnx::NodeProto& node);
 /// The strings of a Python list literal: "['', 'encoder', 'it\\'s']". Nothing when it is not one.
 std::optional<std::vector<std::string>> parse_python_list(std::string_view text);
+std::string print_python_list(const std::vector<std::string>& items);
 
 // --- microsoft.cpp ---------------------------------------------------------------------------------------------------
 /// Gives ONNX's registry the common operators of com.microsoft, so that their outputs get types and shapes.
 void register_microsoft_schemas();
+
+// --- plan.cpp --------------------------------------------------------------------------------------------------------
+/// Whether a call is of a fused operator that becomes a fused node again; otherwise its function body stands for it.
+bool is_fused_call(const onnx::ModelProto& model, const onnx::NodeProto& call, const ImportOptions& options);
+/// The sources that a plan's node names; nothing for a node that no plan wrote.
+std::optional<std::vector<SourceNode>> plan_sources(const onnx::NodeProto& node);
 
 // --- to_graph.cpp ----------------------------------------------------------------------------------------------------
 Graph to_graph(const Loaded& model);

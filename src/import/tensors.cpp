@@ -199,7 +199,8 @@ class TakeOut {
     if (width == 0) fail_unsupported("{} has element type {}: expected one of whole bytes", what, name(type));
     const int64_t limit = (int64_t{64} << 20) + 1024 * (values.nbytes() + indices.nbytes());
     if (bytes(type, size) > limit)
-      fail_unsupported("{} is {} bytes when dense, expected at most {} for {} stored values", what, bytes(type, size), limit, values.size());
+      fail_unsupported("{} is {} bytes when dense, expected at most {} for {} stored values", what, bytes(type, size), limit,
+                       values.size());
     const bool linear = indices.rank() == 1;
     if (indices.type() != DType::i64 || values.rank() != 1 || (!linear && (indices.rank() != 2 || indices.shape()[1] != rank)) ||
         indices.shape()[0] != values.size())
@@ -210,7 +211,8 @@ class TakeOut {
       int64_t at = linear ? indices.data<int64_t>()[i] : 0;
       for (int64_t d = 0; !linear && d < rank; ++d) {
         const int64_t k = indices.data<int64_t>()[i * rank + d];
-        if (k < 0 || k >= shape[static_cast<size_t>(d)]) fail("{}: index {} is outside dimension {} of {}", what, k, d, to_string(shape));
+        if (k < 0 || k >= shape[static_cast<size_t>(d)])
+          fail("{}: index {} is outside dimension {} of {}", what, k, d, to_string(shape));
         at = at * shape[static_cast<size_t>(d)] + k;
       }
       if (at < 0 || at >= size) fail("{}: index {} is outside its {} elements", what, at, size);

@@ -15,12 +15,15 @@ class ExternalData {
   /// A view of the bytes that the proto points at. Fails for a location that is absolute or leaves the folder (through a link
   /// too), a file that is missing, and an offset or length that the file or the tensor's type and shape do not allow.
   Tensor view(const onnx::TensorProto& proto, DType type, const Shape& shape);
+  /// Where the bytes of the views given so far lie.
+  std::vector<DataRange> take_ranges() { return std::move(ranges_); }
 
  private:
   std::shared_ptr<MappedFile> open(const std::string& location, const std::string& tensor);
   std::filesystem::path folder_;
   bool missing_reads_as_zero_;
   std::map<std::string, std::shared_ptr<MappedFile>> files_;   // null: missing, and that is allowed
+  std::vector<DataRange> ranges_;
 };
 
 /// Type and shape of a proto: dims not negative, the size in bytes below 2^63. `what` names it in errors.

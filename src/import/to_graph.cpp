@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "import/stages.h"
 #include "import/tensors.h"
+#include "import/to_proto.h"
 
 namespace smelt::importer {
 
@@ -66,7 +67,8 @@ Tensor constant_of(const onnx::NodeProto& n, const Loaded& model) {
 
 class Builder {
  public:
-  Builder(const Loaded& model, const onnx::GraphProto& proto, const Builder* outer) : model_(model), proto_(proto), outer_(outer) {}
+  Builder(const Loaded& model, const onnx::GraphProto& proto, const Builder* outer)
+      : model_(model), proto_(proto), outer_(outer) {}
 
   /// `captured`: outer values that become inputs after the formal ones.
   Graph run(const std::vector<std::string>& captured) {
@@ -97,7 +99,8 @@ class Builder {
   ValueId define(const std::string& name, const char* kind) {
     if (values_.contains(name)) fail("value '{}' is defined twice; the second time as {}", name, kind);
     const auto type = types_.find(name);
-    const auto [element, shape] = type == types_.end() ? std::pair<DType, std::optional<SymShape>>{} : type_of(*type->second, "value '" + name + "'");
+    const auto [element, shape] =
+        type == types_.end() ? std::pair<DType, std::optional<SymShape>>{} : type_of(*type->second, "value '" + name + "'");
     return values_[name] = graph_.add_value(name, element, shape);
   }
 
@@ -144,8 +147,15 @@ class Builder {
     add_bodies(n, node);
     for (const auto& a : n.attribute())
       if (!a.has_g() && a.graphs_size() == 0) node.attrs[a.name()] = attribute(a, n);
-    for (const auto& out : n.output()) node.outputs.push_back(out.empty() ? ValueId::none : define(out, "an output of " + describe(n)));
-    if (const auto* source = find_metadata(n, source_key)) node.sources.push_back(add_source(*source));
+    for (const auto& out : n.output())
+      node.outputs.push_back(out.empty() ? ValueId::none : define(out, "an output of " + describe(n)));
+    if (const auto* indices = find_metadata(n, source_key)) add_sources(*indices, node);
+    if (n.domain() == smelt_domain) {
+      if (const auto program = node.attrs.find(program_attribute); program != node.attrs.end()) {
+        node.program = expr::Program::parse(node.get_string(program_attribute, ""));
+        node.attrs.erase(program);
+      }
+    }
     graph_.add_node(std::move(node));
   }
 
@@ -158,8 +168,12 @@ class Builder {
       if (a.graphs_size() > 0) fail_unsupported("node {}: attribute '{}' is a list of graphs", describe(n), a.name());
       if (!a.has_g()) continue;
       bodies.push_back(&a);
+    }
+    // In the order of their names, so that the order of a file's attributes does not matter.
+    std::sort(bodies.begin(), bodies.end(), [](const auto* a, const auto* b) { return a->name() < b->name(); });
+    for (const auto* a : bodies) {
       std::vector<std::string> names;
-      free_names(a.g(), {}, names);
+      free_names(a->g(), {}, names);
       for (const auto& name : names) {
         if (pull_constant(name) && graph_.value(lookup(name)).is_constant()) continue;   // bodies take their own copy
         lookup(name);
@@ -182,21 +196,26 @@ class Builder {
       case onnx::AttributeProto::FLOATS: return std::vector<float>(a.floats().begin(), a.floats().end());
       case onnx::AttributeProto::STRINGS: return std::vector<std::string>(a.strings().begin(), a.strings().end());
       default:
-        fail_unsupported("node {}: attribute '{}' is of type {}", describe(n), a.name(), onnx::AttributeProto_AttributeType_Name(a.type()));
+        fail_unsupported("node {}: attribute '{}' is of type {}", describe(n), a.name(),
+                         onnx::AttributeProto_AttributeType_Name(a.type()));
     }
   }
 
   std::string unique_name(const std::string& name) {
     std::string out = name;
-    for (int i = 1; !node_names_.insert(out).second; ++i) out = name + "_" + std::to_string(i);
+    while (!node_names_.insert(out).second) out = name + "_" + std::to_string(++next_name_[name]);
     return out;
   }
 
-  int32_t add_source(const std::string& text) {
-    const size_t global = std::stoul(text);
-    const auto [it, fresh] = source_index_.insert({global, static_cast<int32_t>(graph_.sources().size())});
-    if (fresh) graph_.sources().push_back(model_.sources.at(global));
-    return it->second;
+  void add_sources(const std::string& indices, Node& node) {
+    for (size_t at = 0; at < indices.size();) {
+      const size_t comma = std::min(indices.find(',', at), indices.size());
+      const size_t global = std::stoul(indices.substr(at, comma - at));
+      const auto [it, fresh] = source_index_.insert({global, static_cast<int32_t>(graph_.sources().size())});
+      if (fresh) graph_.sources().push_back(model_.sources.at(global));
+      node.sources.push_back(it->second);
+      at = comma + 1;
+    }
   }
 
   const Loaded& model_;
@@ -206,6 +225,7 @@ class Builder {
   std::map<std::string, ValueId> values_;
   std::map<std::string, const onnx::TypeProto*> types_;
   std::set<std::string> node_names_;
+  std::map<std::string, int> next_name_;
   std::map<size_t, int32_t> source_index_;
 };
 
@@ -215,7 +235,8 @@ void check_types(const Graph& g) {
     const Node& n = g.node(static_cast<NodeId>(i));
     for (ValueId v : n.outputs) {
       if (v == ValueId::none || g.value(v).type != DType::undefined || (g.readers(v).empty() && !g.is_output(v))) continue;
-      throw Error(fmt::format("the type of '{}', an output of {}, is not known", g.value(v).name, smelt::describe(g, static_cast<NodeId>(i))),
+      throw Error(fmt::format("the type of '{}', an output of {}, is not known", g.value(v).name,
+                              smelt::describe(g, static_cast<NodeId>(i))),
                   "Add a value_info entry for it to the model.", ExitCode::unsupported);
     }
     for (const auto& [name, a] : n.attrs)

@@ -3,11 +3,12 @@
 // ONNX has a version converter. It is not used: it goes through an IR of its own that drops every node's metadata and the
 // model's functions, it needs static shapes for Softmax, its Scan 8 → 9 changes the types of the inputs but not the
 // values (batched data would be scanned over the wrong axis), and it has no adapter for RoiAlign 16 and DFT 20.
-// Between opsets 7 and 28 only the operators of upgrade_rules() changed in a way that matters to their reader; the
+// Between opsets 6 and 28 only the operators of upgrade_rules() changed in a way that matters to their reader; the
 // rules work node by node, so names, scopes, subgraphs and functions stay as they are.
 #include "import/upgrade.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "base/error.h"
 #include "import/tensors.h"
@@ -83,7 +84,8 @@ int32_t Upgrade::element_type(int i) const {
   return element ? element : onnx::TensorProto::FLOAT;
 }
 
-onnx::NodeProto Upgrade::make(const std::string& op, const std::vector<std::string>& inputs, const std::vector<onnx::AttributeProto>& attributes) {
+onnx::NodeProto Upgrade::make(const std::string& op, const std::vector<std::string>& inputs,
+                              const std::vector<onnx::AttributeProto>& attributes) {
   onnx::NodeProto n;
   n.set_op_type(op);
   n.set_name(node.name() + "/" + op);
@@ -93,7 +95,8 @@ onnx::NodeProto Upgrade::make(const std::string& op, const std::vector<std::stri
   return n;
 }
 
-std::string Upgrade::before(const std::string& op, const std::vector<std::string>& inputs, const std::vector<onnx::AttributeProto>& attributes) {
+std::string Upgrade::before(const std::string& op, const std::vector<std::string>& inputs,
+                            const std::vector<onnx::AttributeProto>& attributes) {
   onnx::NodeProto n = make(op, inputs, attributes);
   n.add_output(fresh(op));
   before_.push_back(n);
@@ -140,10 +143,12 @@ bool is_replaced(const std::string& op) { return op == "Upsample" || op == "Scat
 
 static bool changed_since(const onnx::NodeProto& n, int64_t from) {
   const auto rules = upgrade_rules();
-  return n.domain().empty() && std::any_of(rules.begin(), rules.end(), [&](const UpgradeRule& r) { return r.op == n.op_type() && from < r.version; });
+  return n.domain().empty() &&
+         std::any_of(rules.begin(), rules.end(), [&](const UpgradeRule& r) { return r.op == n.op_type() && from < r.version; });
 }
 
-std::vector<onnx::NodeProto> upgrade_nodes(std::vector<onnx::NodeProto> nodes, int64_t from, const TypeOf& type_of, Names& names) {
+std::vector<onnx::NodeProto> upgrade_nodes(std::vector<onnx::NodeProto> nodes, int64_t from, const TypeOf& type_of,
+                                           Names& names) {
   std::vector<onnx::NodeProto> out;
   for (auto& n : nodes) {
     if (!changed_since(n, from)) {
@@ -173,6 +178,14 @@ using Types = std::map<std::string, const onnx::TypeProto*>;
 
 // `types`: of the values of the outer graphs; a copy, since names of this graph hide them.
 void upgrade_graph(onnx::GraphProto& g, int64_t from, Types types, Names& names) {
+  std::deque<onnx::TypeProto> of_initializers;
+  for (const auto& t : g.initializer()) {
+    auto* tensor = of_initializers.emplace_back().mutable_tensor_type();
+    tensor->set_elem_type(t.data_type());
+    tensor->mutable_shape();
+    for (int64_t d : t.dims()) tensor->mutable_shape()->add_dim()->set_dim_value(d);
+    types[t.name()] = &of_initializers.back();
+  }
   for (const auto& v : g.value_info()) types[v.name()] = &v.type();
   for (const auto& v : g.input()) types[v.name()] = &v.type();
   for (const auto& v : g.output()) types[v.name()] = &v.type();

@@ -32,7 +32,8 @@ class Upgrade {
   std::string constant(const std::vector<int64_t>& values);
   std::string scalar(int32_t element_type, double value);
   /// One more node before (after) this one; returns the name of its output.
-  std::string before(const std::string& op, const std::vector<std::string>& inputs, const std::vector<onnx::AttributeProto>& attributes = {});
+  std::string before(const std::string& op, const std::vector<std::string>& inputs,
+                     const std::vector<onnx::AttributeProto>& attributes = {});
   void after(const std::string& op, const std::vector<std::string>& inputs, const std::string& output,
              const std::vector<onnx::AttributeProto>& attributes = {});
   /// Gives output i another name and returns that; what is put after can then define the old one.
@@ -42,7 +43,8 @@ class Upgrade {
   std::vector<onnx::NodeProto> nodes() &&;
 
  private:
-  onnx::NodeProto make(const std::string& op, const std::vector<std::string>& inputs, const std::vector<onnx::AttributeProto>& attributes);
+  onnx::NodeProto make(const std::string& op, const std::vector<std::string>& inputs,
+                       const std::vector<onnx::AttributeProto>& attributes);
   const TypeOf& type_of_;
   Names& names_;
   std::vector<onnx::NodeProto> before_, after_;
@@ -58,5 +60,11 @@ struct UpgradeRule {
   void (*apply)(Upgrade&);
 };
 std::span<const UpgradeRule> upgrade_rules();
+
+// The rules of opset 7, in upgrade_opset6.cpp.
+void broadcast_from_axis(Upgrade& u);
+void unnamed_broadcast(Upgrade& u);
+void prelu_slope(Upgrade& u);
+void without_is_test(Upgrade& u);
 
 }  // namespace smelt::importer

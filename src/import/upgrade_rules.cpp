@@ -1,4 +1,4 @@
-// The operators that changed between opset 7 and the newest so that an old node, read by the new definition, would mean
+// The operators that changed between opset 6 and the newest so that an old node, read by the new definition, would mean
 // something else. Not listed: operators that only took more types, or attributes whose default is the old meaning.
 #include "base/error.h"
 #include "import/upgrade.h"
@@ -98,20 +98,23 @@ void softmax(Upgrade& u) {
   u.after("Reshape", {u.detach_output(0), shape}, y, {attribute("allowzero", int64_t{1})});
 }
 
-// Upsample and Resize 10 took (x, scales) and read position i of the output at i / scale, rounded down.
-void resize_from_scales(Upgrade& u) {
-  std::string scales = u.input(1);
-  if (const auto* a = find_attribute(u.node, "scales")) {   // Upsample 7
+void upsample(Upgrade& u) {
+  if (const auto* a = find_attribute(u.node, "scales")) {   // before opset 9
     onnx::AttributeProto value;
     value.set_name("value_floats");
     value.set_type(onnx::AttributeProto::FLOATS);
     *value.mutable_floats() = a->floats();
-    scales = u.before("Constant", {}, {value});
+    u.set_input(1, u.before("Constant", {}, {value}));
     u.remove("scales");
   }
   u.node.set_op_type("Resize");
-  u.set_input(1, "");
+}
+
+// Resize 10 took (x, scales) and read position i of the output at i / scale, rounded down.
+void resize_from_scales(Upgrade& u) {
+  const std::string scales = u.input(1);
   u.set_input(2, scales);
+  u.set_input(1, "");
   u.set("coordinate_transformation_mode", std::string("asymmetric"));
   u.set("nearest_mode", std::string("floor"));
 }
@@ -126,7 +129,8 @@ void resize_empty_inputs(Upgrade& u) {
 void scatter(Upgrade& u) { u.node.set_op_type("ScatterElements"); }
 
 void roi_align(Upgrade& u) {
-  if (!find_attribute(u.node, "coordinate_transformation_mode")) u.set("coordinate_transformation_mode", std::string("output_half_pixel"));
+  if (!find_attribute(u.node, "coordinate_transformation_mode"))
+    u.set("coordinate_transformation_mode", std::string("output_half_pixel"));
 }
 
 void grid_sample(Upgrade& u) {
@@ -134,18 +138,6 @@ void grid_sample(Upgrade& u) {
   if (!mode) return;
   if (mode->s() == "bilinear") u.set("mode", std::string("linear"));
   else if (mode->s() == "bicubic") u.set("mode", std::string("cubic"));
-}
-
-// Scale and bias were given for each group; now for each channel: every entry is repeated channels / groups times.
-void group_norm(Upgrade& u) {
-  const std::string groups = u.constant({u.integer("num_groups", 1)}), column = u.constant({-1, 1}), flat = u.constant({-1});
-  const std::string channels = u.before("Shape", {u.input(0)}, {attribute("start", int64_t{1}), attribute("end", int64_t{2})});
-  const std::string each = u.before("Div", {channels, groups});
-  const std::string repeated = u.before("Concat", {u.constant({1}), each}, {attribute("axis", int64_t{0})});
-  for (int i : {1, 2}) {
-    const std::string wide = u.before("Expand", {u.before("Reshape", {u.input(i), column}), repeated});
-    u.set_input(i, u.before("Reshape", {wide, flat}));
-  }
 }
 
 // Scan 8 had a batch axis before the scanned one. It becomes a scan over the batch whose body is the scan of one example.
@@ -180,14 +172,28 @@ void scan(Upgrade& u) {
 }
 
 constexpr UpgradeRule rules[] = {
+    {"Add", 7, broadcast_from_axis},
+    {"And", 7, broadcast_from_axis},
+    {"Div", 7, broadcast_from_axis},
+    {"Equal", 7, broadcast_from_axis},
+    {"Greater", 7, broadcast_from_axis},
+    {"Less", 7, broadcast_from_axis},
+    {"Mul", 7, broadcast_from_axis},
+    {"Or", 7, broadcast_from_axis},
+    {"Pow", 7, broadcast_from_axis},
+    {"Sub", 7, broadcast_from_axis},
+    {"Xor", 7, broadcast_from_axis},
+    {"Gemm", 7, unnamed_broadcast},
+    {"PRelu", 7, prelu_slope},
+    {"BatchNormalization", 7, without_is_test},
     {"BatchNormalization", 9, batch_norm_spatial},
     {"BatchNormalization", 14, batch_norm_outputs},
     {"Clip", 11, clip},
     {"DFT", 20, dft},
+    {"Dropout", 7, without_is_test},
     {"Dropout", 10, dropout_mask},
     {"Dropout", 12, dropout},
     {"GridSample", 20, grid_sample},
-    {"GroupNormalization", 21, group_norm},
     {"Hardmax", 13, softmax},
     {"LogSoftmax", 13, softmax},
     {"Pad", 11, pad},
@@ -201,7 +207,7 @@ constexpr UpgradeRule rules[] = {
     {"ReduceProd", 18, axes_to_input},
     {"ReduceSum", 13, axes_to_input},
     {"ReduceSumSquare", 18, axes_to_input},
-    {"Upsample", 10, resize_from_scales},   // before Resize's own: it leaves what they would
+    {"Upsample", 10, upsample},   // before Resize's: it becomes Resize 10
     {"Resize", 11, resize_from_scales},
     {"Resize", 13, resize_empty_inputs},
     {"RoiAlign", 16, roi_align},

@@ -31,5 +31,16 @@ std::span<const OpDef> matmul_ops();         // MatMul, Gemm, MatMulInteger and 
 std::span<const OpDef> quant_ops();          // QuantizeLinear, DequantizeLinear and the QLinear operators
 std::span<const OpDef> norm_ops();           // Batch-, Instance-, Group-, Layer-, RMS-, Lp-, …Normalization, LRN
 std::span<const OpDef> softmax_ops();        // Softmax, LogSoftmax and the losses on them
+std::span<const OpDef> attention_ops();      // Attention, RotaryEmbedding
+std::span<const OpDef> rnn_ops();            // RNN, GRU, LSTM
+std::span<const OpDef> sample_ops();         // Resize, GridSample, AffineGrid
+std::span<const OpDef> control_ops();        // If, Loop, Scan
+std::span<const OpDef> detect_ops();         // NonMaxSuppression, RoiAlign, MaxRoiPool
+std::span<const OpDef> random_ops();         // Random…, Bernoulli, Multinomial, Dropout
+std::span<const OpDef> signal_ops();         // DFT, STFT, windows
+std::span<const OpDef> ml_ops();             // ai.onnx.ml
+std::span<const OpDef> training_ops();       // one optimiser step
+std::span<const OpDef> microsoft_ops();      // ONNX Runtime's activations and FusedConv
+std::span<const OpDef> fused_ops();          // ai.smelt: the fused operators
 
 }  // namespace smelt::ops

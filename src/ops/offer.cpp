@@ -1,7 +1,7 @@
-// The one list of families with a choice of kernels, and the offer for every node: its family's tactics, then the reference.
+// The one list of families with a choice of kernels, and the offer for every node: the tactics of the first family that has
+// one for it, then the reference.
 #include <fmt/format.h>
 
-#include <array>
 #include <variant>
 
 #include "base/error.h"
@@ -9,9 +9,42 @@
 #include "ops/tactics.h"
 
 namespace smelt::ops {
+
+bool conv_handles(const Node&);
+bool matmul_handles(const Node&);
+void conv_offer(const BoundNode&, const Machine&, Offer&);
+void matmul_offer(const BoundNode&, const Machine&, Offer&);
+bool pool_handles(const Node&);
+void pool_offer(const BoundNode&, const Machine&, Offer&);
+bool reorder_handles(const Node&);
+void reorder_offer(const BoundNode&, const Machine&, Offer&);
+bool attention_handles(const Node&);
+void attention_offer(const BoundNode&, const Machine&, Offer&);
+bool norm_handles(const Node&);
+void norm_offer(const BoundNode&, const Machine&, Offer&);
+bool reduce_handles(const Node&);
+void reduce_offer(const BoundNode&, const Machine&, Offer&);
+bool rotary_handles(const Node&);
+void rotary_offer(const BoundNode&, const Machine&, Offer&);
+bool softmax_handles(const Node&);
+void softmax_offer(const BoundNode&, const Machine&, Offer&);
+bool pointwise_handles(const Node&);
+void pointwise_offer(const BoundNode&, const Machine&, Offer&);
+
 namespace {
 
-constexpr std::array<TacticFamily, 0> families{};
+constexpr TacticFamily families[] = {
+    {"conv", conv_handles, conv_offer},
+    {"matmul", matmul_handles, matmul_offer},
+    {"pool", pool_handles, pool_offer},
+    {"reorder", reorder_handles, reorder_offer},
+    {"attention", attention_handles, attention_offer},
+    {"norm", norm_handles, norm_offer},
+    {"reduce", reduce_handles, reduce_offer},
+    {"rotary", rotary_handles, rotary_offer},
+    {"softmax", softmax_handles, softmax_offer},
+    {"pointwise", pointwise_handles, pointwise_offer},
+};
 
 /// What a reference costs an output element, as a guess that ranks it behind every other tactic.
 constexpr double reference_us_per_element = 0.05;
@@ -68,7 +101,7 @@ Offer offer(const BoundNode& node, const Machine& machine) {
   for (const TacticFamily& family : families) {
     if (!family.handles(*node.node)) continue;
     family.offer(node, machine, o);
-    break;
+    if (!o.candidates.empty()) break;   // a mean that no pooling computes is left to the reductions
   }
   if (o.problem.empty()) o.problem = plain_problem(node);
   if (auto reason = reference_rejects(node)) {

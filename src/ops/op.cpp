@@ -69,6 +69,7 @@ void infer(const Node& node, std::span<const TensorDesc> inputs, std::span<Tenso
 std::vector<Tensor> run_reference(const Node& node, std::span<const Tensor> inputs, const RunGraph& run_graph,
                                   const std::function<void(std::span<TensorDesc>)>& adjust) {
   const OpDef& def = definition(node);
+  if (node.outputs.empty()) fail("{}: the node has no outputs", label(node));
   std::vector<TensorDesc> in(inputs.size()), out(node.outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].valid()) in[i] = {inputs[i].type(), inputs[i].shape(), true, &inputs[i]};

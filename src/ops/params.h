@@ -37,4 +37,10 @@ inline void same_as(InferContext& c, size_t o, size_t i) {
   else c.set_type(o, t);
 }
 
+/// Output i of `shape`: the one that was allocated when infer knew the shape, or a new one.
+inline Tensor& allocated(ComputeContext& c, size_t i, DType type, const Shape& shape) {
+  if (!c.outputs[i].valid()) c.outputs[i] = Tensor::empty(type, shape);
+  return c.outputs[i];
+}
+
 }  // namespace smelt::ops

@@ -31,6 +31,17 @@ constexpr Family families[] = {
     along_axis_ops,
     einsum_ops,
     text_ops,
+    attention_ops,
+    rnn_ops,
+    sample_ops,
+    control_ops,
+    detect_ops,
+    random_ops,
+    signal_ops,
+    ml_ops,
+    training_ops,
+    microsoft_ops,
+    fused_ops,
 };
 
 struct Registry {

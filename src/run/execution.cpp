@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 
 #include "base/error.h"
 #include "ops/interpreter.h"
@@ -24,6 +25,15 @@ bool overlaps(const Tensor& a, const Tensor& b) {
   const auto* x = static_cast<const char*>(a.raw());
   const auto* y = static_cast<const char*>(b.raw());
   return x < y + b.nbytes() && y < x + a.nbytes();
+}
+
+/// Tensor::empty, with what the memory is for in the error.
+Tensor memory_for(DType type, const Shape& shape, std::string_view what) {
+  try {
+    return Tensor::empty(type, shape);
+  } catch (const std::bad_alloc&) {
+    throw Error(fmt::format("no memory for {}: {} bytes", what, bytes(type, elements(shape))), "Bind smaller extents, or free memory");
+  }
 }
 
 }  // namespace
@@ -100,7 +110,7 @@ void ExecutionImpl::give_outputs(std::span<const Tensor> outputs) {
 
 void ExecutionImpl::resolve(Planned& p) {
   Segment& s = p.segment;
-  if (arena_.nbytes() < std::max<int64_t>(s.arena, 1)) arena_ = Tensor::empty(DType::u8, {std::max<int64_t>(s.arena, 64)});
+  if (!arena_.valid() || arena_.nbytes() < s.arena) arena_ = memory_for(DType::u8, {std::max<int64_t>(s.arena, 64)}, "the arena of activations");
   const auto& outputs = plan_->graph().outputs();
   for (size_t i = 0; i < s.results.size(); ++i) {
     const Port& port = s.results[i];
@@ -119,7 +129,7 @@ void ExecutionImpl::resolve(Planned& p) {
         continue;
       }
     }
-    if (!p.own[i].valid()) p.own[i] = Tensor::empty(t.type, t.shape);
+    if (!p.own[i].valid()) p.own[i] = memory_for(t.type, t.shape, plan_->graph().value(port.value).name);
     v = p.own[i];
   }
   for (Step& step : s.steps) {

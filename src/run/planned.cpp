@@ -2,6 +2,7 @@
 
 #include "run/buffers.h"
 #include "run/kernels.h"
+#include "run/layouts.h"
 #include "run/plan.h"
 #include "run/threads.h"
 
@@ -12,6 +13,7 @@ std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env) {
   auto planned = std::make_unique<Planned>();
   Segment& s = planned->segment;
   s = plan_segment(plan.graph(), plan.order(), env);
+  assign_layouts(s, plan.shared().tuner);
   assign_buffers(s);
   choose_kernels(s, plan.shared().tuner, &plan.shared().weights);
   share_in_place(s);

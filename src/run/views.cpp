@@ -132,6 +132,8 @@ std::optional<ConcatShape> concat_shape(const Segment& s, const Step& step) {
     shape.chunks.push_back(bytes(y.type, inner));
     shape.row += shape.chunks.back();
   }
+  // A slice of another tensor: its rows are as far apart as that tensor's.
+  if (!y.strides.empty() && depth > 0) shape.row = bytes(y.type, y.strides[order[depth - 1]]);
   return shape;
 }
 

@@ -17,7 +17,7 @@ std::optional<std::vector<int64_t>> view_offsets(const Segment& s, const Step& s
 struct ConcatShape {
   int64_t outer = 1;
   std::vector<int64_t> chunks;   // bytes of each input's chunk
-  int64_t row = 0;               // bytes of all chunks
+  int64_t row = 0;               // bytes from one row of chunks to the next in the output
 };
 
 /// Nothing when inputs and output differ in layout, or a blocked layout would put two inputs' channels into one block.

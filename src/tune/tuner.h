@@ -44,6 +44,7 @@ class Tuner {
   Choice choose(const ops::BoundNode& node, const ops::Offer& offer);
 
   const ops::Machine& machine() const { return machine_; }
+  bool allows(std::string_view tactic) const { return filter_.allows(tactic); }
   TunerStats stats() const;
 
  private:

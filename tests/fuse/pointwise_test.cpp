@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "fuse/builder.h"
+#include "support/builder.h"
 
 namespace smelt::fuse {
 namespace {

@@ -61,8 +61,8 @@ TEST(Import, bodies_list_what_they_capture) {
   const Node& n = only(g, "If");
   EXPECT_EQ(n.get_int("captured", -1), 2);
   ASSERT_EQ(n.inputs.size(), 3u);
-  EXPECT_EQ(g.value(n.in(1)).name, "x");
-  EXPECT_EQ(g.value(n.in(2)).name, "z");
+  EXPECT_EQ(g.value(n.in(1)).name, "z");   // bodies in the order of their attributes' names
+  EXPECT_EQ(g.value(n.in(2)).name, "x");
   for (const char* branch : {"then_branch", "else_branch"}) {
     const auto body = n.get_graph(branch);
     ASSERT_EQ(body->inputs().size(), 2u);
@@ -123,6 +123,15 @@ TEST(Import, lists_every_node_it_cannot_run_with_types_and_shapes) {
   EXPECT_THAT(message, HasSubstr("2 nodes"));
   EXPECT_THAT(message, HasSubstr("(Sin)(f32[2, N])"));
   EXPECT_THAT(message, HasSubstr("(my::Thing)(f32[2, N])"));
+}
+
+TEST(Import, lists_nodes_that_work_on_sequences) {
+  ExitCode code{};
+  const auto message = error_of(parse(20, R"(g (float[2] x) => (float[2] y) {
+    i = Constant <value_int = 0> () s = SequenceConstruct(x, x) y = SequenceAt(s, i) })"), {}, &code);
+  EXPECT_EQ(code, ExitCode::unsupported);
+  EXPECT_THAT(message, HasSubstr("2 nodes"));
+  EXPECT_THAT(message, HasSubstr("(SequenceAt)(seq(f32[2])"));
 }
 
 TEST(Import, lists_operators_onnx_does_not_know) {

@@ -46,7 +46,9 @@ inline std::string error_of(const onnx::ModelProto& model, const ImportOptions& 
 /// A folder of its own, removed at the end of the test.
 class Folder {
  public:
-  Folder() : path_(std::filesystem::temp_directory_path() / ("smelt_import_" + std::to_string(::getpid()) + "_" + std::to_string(count_++))) {
+  Folder()
+      : path_(std::filesystem::temp_directory_path() /
+              ("smelt_import_" + std::to_string(::getpid()) + "_" + std::to_string(count_++))) {
     std::filesystem::create_directories(path_);
   }
   ~Folder() { std::filesystem::remove_all(path_); }

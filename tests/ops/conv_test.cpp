@@ -18,16 +18,20 @@ TEST(Conv, pads_with_zeros_on_each_side_as_given) {
 }
 
 TEST(Conv, steps_over_stride_and_spreads_by_dilation) {
-  expect_near(run("Conv", {ramp({1, 1, 5, 5}), ones2x2}, {{"strides", Ints{2, 2}}, {"dilations", Ints{2, 2}}}), {1, 1, 2, 2}, {24, 32, 64, 72});
+  expect_near(run("Conv", {ramp({1, 1, 5, 5}), ones2x2}, {{"strides", Ints{2, 2}}, {"dilations", Ints{2, 2}}}), {1, 1, 2, 2},
+              {24, 32, 64, 72});
 }
 
 TEST(Conv, same_upper_puts_the_odd_padding_at_the_end_and_same_lower_at_the_beginning) {
-  expect_near(run("Conv", {x3x3, ones2x2}, {{"auto_pad", std::string("SAME_UPPER")}}), {1, 1, 3, 3}, {8, 12, 7, 20, 24, 13, 13, 15, 8});
-  expect_near(run("Conv", {x3x3, ones2x2}, {{"auto_pad", std::string("SAME_LOWER")}}), {1, 1, 3, 3}, {0, 1, 3, 3, 8, 12, 9, 20, 24});
+  expect_near(run("Conv", {x3x3, ones2x2}, {{"auto_pad", std::string("SAME_UPPER")}}), {1, 1, 3, 3},
+              {8, 12, 7, 20, 24, 13, 13, 15, 8});
+  expect_near(run("Conv", {x3x3, ones2x2}, {{"auto_pad", std::string("SAME_LOWER")}}), {1, 1, 3, 3},
+              {0, 1, 3, 3, 8, 12, 9, 20, 24});
 }
 
 TEST(Conv, groups_see_only_their_own_channels) {
-  expect_near(run("Conv", {f32({1, 2, 2}, {1, 2, 3, 4}), f32({2, 1, 1}, {10, 100})}, {{"group", int64_t{2}}}), {1, 2, 2}, {10, 20, 300, 400});
+  expect_near(run("Conv", {f32({1, 2, 2}, {1, 2, 3, 4}), f32({2, 1, 1}, {10, 100})}, {{"group", int64_t{2}}}), {1, 2, 2},
+              {10, 20, 300, 400});
 }
 
 TEST(Conv, works_in_three_dimensions) {
@@ -42,7 +46,9 @@ TEST(Conv, rounds_half_precision_once) {
   expect_near(y, {1, 1, 1}, {2050});
 }
 
-TEST(Conv, of_an_empty_batch_is_empty) { EXPECT_EQ(run("Conv", {Tensor::empty(DType::f32, {0, 1, 3, 3}), ones2x2}).shape(), (Shape{0, 1, 2, 2})); }
+TEST(Conv, of_an_empty_batch_is_empty) {
+  EXPECT_EQ(run("Conv", {Tensor::empty(DType::f32, {0, 1, 3, 3}), ones2x2}).shape(), (Shape{0, 1, 2, 2}));
+}
 
 TEST(Conv, names_what_does_not_fit) {
   expect_error("expected rank 4", [] { run("Conv", {x3x3, f32({1, 1, 2}, {1, 1})}); });
@@ -54,7 +60,8 @@ TEST(Conv, names_what_does_not_fit) {
 }
 
 TEST(ConvInteger, takes_the_zero_points_away_before_padding) {
-  const Tensor y = run("ConvInteger", {u8({1, 1, 2, 2}, {2, 3, 4, 5}), u8({1, 1, 2, 2}, {1, 1, 1, 1}), u8({}, {1})}, {{"pads", Ints{1, 1, 1, 1}}});
+  const Tensor y = run("ConvInteger", {u8({1, 1, 2, 2}, {2, 3, 4, 5}), u8({1, 1, 2, 2}, {1, 1, 1, 1}), u8({}, {1})},
+                       {{"pads", Ints{1, 1, 1, 1}}});
   EXPECT_EQ(y.type(), DType::i32);
   expect_near(y, {1, 1, 3, 3}, {1, 3, 2, 4, 10, 6, 3, 7, 4});
 }
@@ -65,22 +72,27 @@ TEST(ConvInteger, has_one_weight_zero_point_for_each_output_channel) {
 
 TEST(ConvTranspose, spreads_each_element_over_the_kernel) {
   expect_near(run("ConvTranspose", {f32({1, 1, 2}, {1, 2}), f32({1, 1, 3}, {1, 10, 100})}), {1, 1, 4}, {1, 12, 120, 200});
-  expect_near(run("ConvTranspose", {f32({1, 1, 2}, {1, 2}), f32({1, 1, 3}, {1, 10, 100})}, {{"strides", Ints{2}}, {"pads", Ints{1, 0}}}), {1, 1, 4},
-              {10, 102, 20, 200});
+  expect_near(
+      run("ConvTranspose", {f32({1, 1, 2}, {1, 2}), f32({1, 1, 3}, {1, 10, 100})}, {{"strides", Ints{2}}, {"pads", Ints{1, 0}}}),
+      {1, 1, 4}, {10, 102, 20, 200});
 }
 
 TEST(ConvTranspose, output_shape_decides_the_padding) {
   const std::vector<Tensor> in{f32({1, 1, 2}, {1, 2}), f32({1, 1, 3}, {1, 10, 100})};
-  expect_near(run("ConvTranspose", in, {{"output_shape", Ints{3}}, {"auto_pad", std::string("SAME_UPPER")}}), {1, 1, 3}, {1, 12, 120});
+  expect_near(run("ConvTranspose", in, {{"output_shape", Ints{3}}, {"auto_pad", std::string("SAME_UPPER")}}), {1, 1, 3},
+              {1, 12, 120});
   expect_near(run("ConvTranspose", in, {{"output_shape", Ints{3}}}), {1, 1, 3}, {12, 120, 200});
 }
 
 TEST(ConvTranspose, output_padding_adds_to_the_end) {
-  expect_near(run("ConvTranspose", {f32({1, 1, 2}, {1, 2}), f32({1, 1, 1}, {1})}, {{"strides", Ints{2}}, {"output_padding", Ints{1}}}), {1, 1, 4}, {1, 0, 2, 0});
+  expect_near(
+      run("ConvTranspose", {f32({1, 1, 2}, {1, 2}), f32({1, 1, 1}, {1})}, {{"strides", Ints{2}}, {"output_padding", Ints{1}}}),
+      {1, 1, 4}, {1, 0, 2, 0});
 }
 
 TEST(ConvTranspose, groups_map_channels_in_order) {
-  expect_near(run("ConvTranspose", {f32({1, 2, 1}, {1, 2}), f32({2, 2, 1}, {1, 10, 100, 1000})}, {{"group", int64_t{2}}}), {1, 4, 1}, {1, 10, 200, 2000});
+  expect_near(run("ConvTranspose", {f32({1, 2, 1}, {1, 2}), f32({2, 2, 1}, {1, 10, 100, 1000})}, {{"group", int64_t{2}}}),
+              {1, 4, 1}, {1, 10, 200, 2000});
 }
 
 TEST(DeformConv, without_offsets_is_a_convolution) {

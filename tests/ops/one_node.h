@@ -17,7 +17,8 @@ using Attributes = std::map<std::string, Attribute>;
 using Ints = std::vector<int64_t>;
 
 /// A node with `inputs` inputs and `outputs` outputs that belongs to no graph.
-inline Node make_node(std::string op, size_t inputs, Attributes attrs = {}, size_t outputs = 1, std::string domain = {}, int opset = 0) {
+inline Node make_node(std::string op, size_t inputs, Attributes attrs = {}, size_t outputs = 1, std::string domain = {},
+                      int opset = 0) {
   Node n;
   const size_t colon = op.find(':');   // "com.microsoft:Gelu"
   if (colon != std::string::npos) {
@@ -33,7 +34,8 @@ inline Node make_node(std::string op, size_t inputs, Attributes attrs = {}, size
   return n;
 }
 
-inline std::vector<Tensor> run_all(const std::string& op, const std::vector<Tensor>& in, Attributes attrs = {}, size_t outputs = 1, int opset = 0) {
+inline std::vector<Tensor> run_all(const std::string& op, const std::vector<Tensor>& in, Attributes attrs = {},
+                                   size_t outputs = 1, int opset = 0) {
   return evaluate(make_node(op, in.size(), std::move(attrs), outputs, {}, opset), in);
 }
 inline Tensor run(const std::string& op, const std::vector<Tensor>& in, Attributes attrs = {}, int opset = 0) {
@@ -58,7 +60,8 @@ inline void expect_near(const Tensor& got, const Shape& shape, const std::vector
   ASSERT_EQ(got.shape(), shape);
   const std::vector<double> v = got.to_doubles();
   ASSERT_EQ(v.size(), want.size());
-  for (size_t i = 0; i < v.size(); ++i) EXPECT_NEAR(v[i], want[i], tolerance * std::max(1.0, std::abs(want[i]))) << "element " << i;
+  for (size_t i = 0; i < v.size(); ++i)
+    EXPECT_NEAR(v[i], want[i], tolerance * std::max(1.0, std::abs(want[i]))) << "element " << i;
 }
 
 inline void expect_error(const std::string& part, const std::function<void()>& f) {

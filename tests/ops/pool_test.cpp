@@ -21,30 +21,41 @@ TEST(MaxPool, the_first_of_equals_wins) {
   EXPECT_EQ(run_all("MaxPool", {f32({1, 1, 3}, {2, 2, 2})}, {{"kernel_shape", Ints{3}}}, 2)[1].to_ints(), (Ints{0}));
 }
 
-TEST(MaxPool, padding_never_wins) { expect_near(run("MaxPool", {f32({1, 1, 1}, {-5})}, {{"kernel_shape", Ints{3}}, {"pads", Ints{1, 1}}}), {1, 1, 1}, {-5}); }
+TEST(MaxPool, padding_never_wins) {
+  expect_near(run("MaxPool", {f32({1, 1, 1}, {-5})}, {{"kernel_shape", Ints{3}}, {"pads", Ints{1, 1}}}), {1, 1, 1}, {-5});
+}
 
 TEST(MaxPool, ceil_mode_keeps_the_partial_window_but_none_that_starts_in_the_padding) {
   const Tensor x = ramp({1, 1, 4});
-  expect_near(run("MaxPool", {x}, {{"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"ceil_mode", int64_t{1}}}), {1, 1, 2}, {2, 3});
-  expect_near(run("MaxPool", {ramp({1, 1, 2})}, {{"kernel_shape", Ints{1}}, {"strides", Ints{2}}, {"pads", Ints{0, 1}}, {"ceil_mode", int64_t{1}}}), {1, 1, 1}, {0});
+  expect_near(run("MaxPool", {x}, {{"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"ceil_mode", int64_t{1}}}), {1, 1, 2},
+              {2, 3});
+  expect_near(run("MaxPool", {ramp({1, 1, 2})},
+                  {{"kernel_shape", Ints{1}}, {"strides", Ints{2}}, {"pads", Ints{0, 1}}, {"ceil_mode", int64_t{1}}}),
+              {1, 1, 1}, {0});
 }
 
-TEST(MaxPool, takes_8_bit_integers) { EXPECT_EQ(run("MaxPool", {i8({1, 1, 2}, {-7, -9})}, {{"kernel_shape", Ints{2}}}).to_ints(), (Ints{-7})); }
+TEST(MaxPool, takes_8_bit_integers) {
+  EXPECT_EQ(run("MaxPool", {i8({1, 1, 2}, {-7, -9})}, {{"kernel_shape", Ints{2}}}).to_ints(), (Ints{-7}));
+}
 
 TEST(AveragePool, leaves_padding_out_of_the_count_unless_told) {
   const Tensor x = f32({1, 1, 2}, {2, 4});
   expect_near(run("AveragePool", {x}, {{"kernel_shape", Ints{2}}, {"pads", Ints{1, 0}}}), {1, 1, 2}, {2, 3});
-  expect_near(run("AveragePool", {x}, {{"kernel_shape", Ints{2}}, {"pads", Ints{1, 0}}, {"count_include_pad", int64_t{1}}}), {1, 1, 2}, {1, 3});
+  expect_near(run("AveragePool", {x}, {{"kernel_shape", Ints{2}}, {"pads", Ints{1, 0}}, {"count_include_pad", int64_t{1}}}),
+              {1, 1, 2}, {1, 3});
 }
 
 TEST(AveragePool, a_partial_window_counts_only_the_padded_grid) {
   // Window two covers element 2 and one place beyond the padded input: it divides by one.
-  expect_near(run("AveragePool", {f32({1, 1, 3}, {2, 4, 6})},
-                  {{"kernel_shape", Ints{2}}, {"strides", Ints{2}}, {"ceil_mode", int64_t{1}}, {"count_include_pad", int64_t{1}}}),
-              {1, 1, 2}, {3, 6});
+  expect_near(
+      run("AveragePool", {f32({1, 1, 3}, {2, 4, 6})},
+          {{"kernel_shape", Ints{2}}, {"strides", Ints{2}}, {"ceil_mode", int64_t{1}}, {"count_include_pad", int64_t{1}}}),
+      {1, 1, 2}, {3, 6});
 }
 
-TEST(LpPool, is_the_norm_of_each_window) { expect_near(run("LpPool", {f32({1, 1, 2}, {3, -4})}, {{"kernel_shape", Ints{2}}}), {1, 1, 1}, {5}); }
+TEST(LpPool, is_the_norm_of_each_window) {
+  expect_near(run("LpPool", {f32({1, 1, 2}, {3, -4})}, {{"kernel_shape", Ints{2}}}), {1, 1, 1}, {5});
+}
 
 TEST(GlobalPools, reduce_every_plane_to_one) {
   const Tensor x = f32({1, 2, 1, 2}, {3, 4, -1, -5});
@@ -62,7 +73,9 @@ TEST(MaxUnpool, rejects_an_index_outside) {
   expect_error("outside", [] { run("MaxUnpool", {f32({1, 1, 1, 1}, {1}), i64({1, 1, 1, 1}, {99})}, k2s2); });
 }
 
-TEST(Pool, names_a_missing_kernel_shape) { expect_error("kernel_shape has 0 entries, expected 2", [] { run("MaxPool", {x4x4}); }); }
+TEST(Pool, names_a_missing_kernel_shape) {
+  expect_error("kernel_shape has 0 entries, expected 2", [] { run("MaxPool", {x4x4}); });
+}
 
 }  // namespace
 }  // namespace smelt::ops::test

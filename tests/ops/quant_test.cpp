@@ -4,21 +4,29 @@ namespace smelt::ops::test {
 namespace {
 
 TEST(QuantizeLinear, rounds_ties_to_even_and_saturates) {
-  EXPECT_EQ(run("QuantizeLinear", {f32({6}, {1, 3, -1, 1000, -1000, 5}), f32({}, {2}), u8({}, {10})}).to_ints(), (Ints{10, 12, 10, 255, 0, 12}));
+  EXPECT_EQ(run("QuantizeLinear", {f32({6}, {1, 3, -1, 1000, -1000, 5}), f32({}, {2}), u8({}, {10})}).to_ints(),
+            (Ints{10, 12, 10, 255, 0, 12}));
   EXPECT_EQ(run("QuantizeLinear", {f32({2}, {300, -300}), f32({}, {1}), i8({}, {0})}).to_ints(), (Ints{127, -128}));
 }
 
 TEST(QuantizeLinear, has_one_scale_along_its_axis) {
-  EXPECT_EQ(run("QuantizeLinear", {f32({2, 2}, {10, 10, 10, 10}), f32({2}, {1, 2}), u8({2}, {0, 100})}, {{"axis", int64_t{0}}}).to_ints(), (Ints{10, 10, 105, 105}));
-  EXPECT_EQ(run("QuantizeLinear", {f32({2, 2}, {10, 10, 10, 10}), f32({2}, {1, 2}), u8({2}, {0, 100})}).to_ints(), (Ints{10, 105, 10, 105}));
+  EXPECT_EQ(run("QuantizeLinear", {f32({2, 2}, {10, 10, 10, 10}), f32({2}, {1, 2}), u8({2}, {0, 100})}, {{"axis", int64_t{0}}})
+                .to_ints(),
+            (Ints{10, 10, 105, 105}));
+  EXPECT_EQ(run("QuantizeLinear", {f32({2, 2}, {10, 10, 10, 10}), f32({2}, {1, 2}), u8({2}, {0, 100})}).to_ints(),
+            (Ints{10, 105, 10, 105}));
 }
 
 TEST(QuantizeLinear, has_one_scale_for_each_block_the_last_may_be_short) {
-  EXPECT_EQ(run("QuantizeLinear", {f32({1, 3}, {8, 8, 8}), f32({1, 2}, {1, 2})}, {{"axis", int64_t{1}}, {"block_size", int64_t{2}}}).to_ints(), (Ints{8, 8, 4}));
+  EXPECT_EQ(
+      run("QuantizeLinear", {f32({1, 3}, {8, 8, 8}), f32({1, 2}, {1, 2})}, {{"axis", int64_t{1}}, {"block_size", int64_t{2}}})
+          .to_ints(),
+      (Ints{8, 8, 4}));
 }
 
 TEST(QuantizeLinear, packs_four_bits_when_asked) {
-  const Tensor y = run("QuantizeLinear", {f32({3}, {-20, 3, 20}), f32({}, {1})}, {{"output_dtype", static_cast<int64_t>(DType::i4)}});
+  const Tensor y =
+      run("QuantizeLinear", {f32({3}, {-20, 3, 20}), f32({}, {1})}, {{"output_dtype", static_cast<int64_t>(DType::i4)}});
   EXPECT_EQ(y.type(), DType::i4);
   EXPECT_EQ(y.to_ints(), (Ints{-8, 3, 7}));
 }
@@ -32,7 +40,8 @@ TEST(QuantizeLinear, to_an_8_bit_float_saturates_unless_told_otherwise) {
 }
 
 TEST(QuantizeLinear, names_a_scale_of_the_wrong_length) {
-  expect_error("the scale has shape [3], expected [2]", [] { run("QuantizeLinear", {f32({1, 2}, {1, 1}), f32({3}, {1, 1, 1})}); });
+  expect_error("the scale has shape [3], expected [2]",
+               [] { run("QuantizeLinear", {f32({1, 2}, {1, 1}), f32({3}, {1, 1, 1})}); });
 }
 
 TEST(DequantizeLinear, is_the_inverse_in_the_scales_type) {
@@ -44,7 +53,8 @@ TEST(DequantizeLinear, is_the_inverse_in_the_scales_type) {
 
 TEST(DequantizeLinear, reads_packed_four_bit_blocks) {
   const Tensor x = i32({4, 1}, {-8, 7, 1, 2}).cast(DType::i4);
-  expect_near(run("DequantizeLinear", {x, f32({2, 1}, {1, 10})}, {{"axis", int64_t{0}}, {"block_size", int64_t{2}}}), {4, 1}, {-8, 7, 10, 20});
+  expect_near(run("DequantizeLinear", {x, f32({2, 1}, {1, 10})}, {{"axis", int64_t{0}}, {"block_size", int64_t{2}}}), {4, 1},
+              {-8, 7, 10, 20});
 }
 
 TEST(DynamicQuantizeLinear, always_holds_zero_in_its_range) {
@@ -57,22 +67,25 @@ TEST(DynamicQuantizeLinear, always_holds_zero_in_its_range) {
 
 TEST(QLinearConv, sums_exactly_and_rounds_once) {
   // (12 - 10) * 3 + 1 = 7, times 0.5 * 0.5 / 0.25 = 7, plus 100
-  EXPECT_EQ(run("QLinearConv", {u8({1, 1, 1}, {12}), f32({}, {0.5}), u8({}, {10}), i8({1, 1, 1}, {3}), f32({1}, {0.5}), i8({1}, {0}), f32({}, {0.25}), u8({}, {100}),
-                                i32({1}, {1})})
+  EXPECT_EQ(run("QLinearConv", {u8({1, 1, 1}, {12}), f32({}, {0.5}), u8({}, {10}), i8({1, 1, 1}, {3}), f32({1}, {0.5}),
+                                i8({1}, {0}), f32({}, {0.25}), u8({}, {100}), i32({1}, {1})})
                 .to_ints(),
             (Ints{107}));
 }
 
 TEST(QLinearMatMul, scales_rows_of_a_and_columns_of_b) {
-  EXPECT_EQ(run("QLinearMatMul", {u8({2, 1}, {1, 1}), f32({2}, {1, 2}), u8({2}, {0, 0}), u8({1, 2}, {1, 1}), f32({2}, {1, 10}), u8({2}, {0, 0}), f32({}, {1}), u8({}, {0})})
+  EXPECT_EQ(run("QLinearMatMul", {u8({2, 1}, {1, 1}), f32({2}, {1, 2}), u8({2}, {0, 0}), u8({1, 2}, {1, 1}), f32({2}, {1, 10}),
+                                  u8({2}, {0, 0}), f32({}, {1}), u8({}, {0})})
                 .to_ints(),
             (Ints{1, 10, 2, 20}));
 }
 
 TEST(QGemm, is_float_without_an_output_scale) {
-  expect_near(run("com.microsoft:QGemm", {u8({1, 1}, {3}), f32({}, {0.5}), u8({}, {1}), u8({2, 1}, {3, 4}), f32({2}, {1, 2}), u8({2}, {1, 2}), i32({2}, {0, 1})},
-                  {{"transB", int64_t{1}}}),
-              {1, 2}, {2, 5});
+  expect_near(
+      run("com.microsoft:QGemm",
+          {u8({1, 1}, {3}), f32({}, {0.5}), u8({}, {1}), u8({2, 1}, {3, 4}), f32({2}, {1, 2}), u8({2}, {1, 2}), i32({2}, {0, 1})},
+          {{"transB", int64_t{1}}}),
+      {1, 2}, {2, 5});
 }
 
 }  // namespace

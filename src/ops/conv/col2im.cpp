@@ -1,6 +1,7 @@
 // Col2Im: columns of blocks added back into the image they were cut from.
 #include "base/error.h"
 #include "ops/conv/window.h"
+#include "ops/params.h"
 #include "ops/real.h"
 
 namespace smelt::ops {
@@ -34,15 +35,16 @@ void infer_col2im(InferContext& c) {
 }
 
 void run_col2im(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  const Shape& x = ctx.in(0).shape();
+  const Blocks blocks = blocks_of(ctx.node, x, ctx.in(1).to_ints(), ctx.in(2).to_ints());
+  allocated(ctx, 0, ctx.in(0).type(), with_spatial(x[0], blocks.channels, blocks.image));
+  in_real(ctx, [&b = blocks, &x](ComputeContext& c, auto zero) {
     using T = decltype(zero);
-    const Shape& shape = c.in(0).shape();
-    const Blocks b = blocks_of(c.node, shape, c.in(1).to_ints(), c.in(2).to_ints());
-    const int64_t image = elements(b.image), places = shape[2], stride = b.window.stride.back();
+    const int64_t image = elements(b.image), places = x[2], stride = b.window.stride.back();
     const T* column = c.in(0).data<T>();
     T* y = c.outputs[0].data<T>();
     std::fill(y, y + c.outputs[0].size(), T{});
-    for (int64_t plane = 0; plane < shape[0] * b.channels; ++plane) {
+    for (int64_t plane = 0; plane < x[0] * b.channels; ++plane) {
       Shape tap(b.window.rank(), 0);
       do {
         for_runs(b.window, b.places, b.image, tap, [&](int64_t place, int64_t point, int64_t count) {

@@ -16,7 +16,8 @@ ConvProblem conv_problem(const Node& node, const Shape& x, const Shape& w) {
   }
   ConvProblem p{x[0], x[1], w[0], node.get_int("group", 1), spatial_of(x), {}, {}};
   if (p.group < 1 || p.c % p.group || p.m % p.group) fail("group {} does not divide C = {} and M = {}", p.group, p.c, p.m);
-  if (w[1] != p.c / p.group) fail("W has shape {}, expected {} channels (C {} / group {})", to_string(w), p.c / p.group, p.c, p.group);
+  if (w[1] != p.c / p.group)
+    fail("W has shape {}, expected {} channels (C {} / group {})", to_string(w), p.c / p.group, p.c, p.group);
   const Shape kernel = spatial_of(w);
   if (node.has("kernel_shape") && node.get_ints("kernel_shape") != kernel) {
     fail("kernel_shape is {}, but W has shape {}", to_string(node.get_ints("kernel_shape")), to_string(w));
@@ -77,7 +78,8 @@ void run_transposed(ComputeContext& ctx) {
     using T = decltype(zero);
     const TransposedConv t = transposed_conv(c.node, c.in(0).shape(), c.in(1).shape());
     for (int64_t n = 0; n < t.n; ++n) {
-      for (int64_t m = 0; m < t.m; ++m) transposed_plane<T>(t, n, m, c.in(0).data<T>(), c.in(1).data<T>(), optional_data<T>(c, 2), c.outputs[0].data<T>());
+      for (int64_t m = 0; m < t.m; ++m)
+        transposed_plane<T>(t, n, m, c.in(0).data<T>(), c.in(1).data<T>(), optional_data<T>(c, 2), c.outputs[0].data<T>());
     }
   });
 }

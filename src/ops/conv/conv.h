@@ -32,7 +32,8 @@ template <class Acc, class In, class F> void convolve(const ConvProblem& p, cons
         do {
           const Acc factor = static_cast<Acc>(*weight++);
           for_runs(p.window, p.out, p.in, tap, [&](int64_t place, int64_t point, int64_t count) {
-            for (int64_t i = 0; i < count; ++i) sums[static_cast<size_t>(place + i)] += factor * static_cast<Acc>(plane[point + i * stride]);
+            for (int64_t i = 0; i < count; ++i)
+              sums[static_cast<size_t>(place + i)] += factor * static_cast<Acc>(plane[point + i * stride]);
           });
         } while (advance(tap, p.window.kernel));
       }

@@ -89,7 +89,8 @@ void run_deform(ComputeContext& ctx) {
           }
         }
         for (int64_t m = 0; m < p.m; ++m) {
-          y[(n * p.m + m) * out_plane + o] = static_cast<T>(sums[static_cast<size_t>(m)] + (bias ? static_cast<double>(bias[m]) : 0.0));
+          y[(n * p.m + m) * out_plane + o] =
+              static_cast<T>(sums[static_cast<size_t>(m)] + (bias ? static_cast<double>(bias[m]) : 0.0));
         }
       }
     }

@@ -20,7 +20,8 @@ TransposedConv transposed_conv(const Node& node, const Shape& x, const Shape& w)
   plain.attrs["auto_pad"] = std::string("NOTSET");
   const std::string auto_pad = node.get_string("auto_pad", "NOTSET");
   const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
-  if (!same && auto_pad != "VALID" && auto_pad != "NOTSET") fail("auto_pad is '{}', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID", auto_pad);
+  if (!same && auto_pad != "VALID" && auto_pad != "NOTSET")
+    fail("auto_pad is '{}', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID", auto_pad);
   if (auto_pad != "NOTSET") plain.attrs.erase("pads");
   t.window = window_of(plain, kernel, t.in);
 
@@ -42,12 +43,14 @@ TransposedConv transposed_conv(const Node& node, const Shape& x, const Shape& w)
     } else {
       t.out[d] = full - t.window.pad_begin[d] - t.window.pad_end[d];
     }
-    if (t.out[d] < 0) fail("pads {} + {} exceed the full extent {} on spatial axis {}", t.window.pad_begin[d], t.window.pad_end[d], full, d);
+    if (t.out[d] < 0)
+      fail("pads {} + {} exceed the full extent {} on spatial axis {}", t.window.pad_begin[d], t.window.pad_end[d], full, d);
   }
   return t;
 }
 
-template <class T> void transposed_plane(const TransposedConv& t, int64_t n, int64_t m, const T* x, const T* w, const T* bias, T* y) {
+template <class T>
+void transposed_plane(const TransposedConv& t, int64_t n, int64_t m, const T* x, const T* w, const T* bias, T* y) {
   const int64_t in_plane = elements(t.in), out_plane = elements(t.out), taps = elements(t.window.kernel);
   const int64_t group_c = t.c / t.group, group_m = t.m / t.group, stride = t.window.stride.back();
   std::vector<double> sums(static_cast<size_t>(out_plane), bias ? static_cast<double>(bias[m]) : 0.0);
@@ -59,7 +62,8 @@ template <class T> void transposed_plane(const TransposedConv& t, int64_t n, int
     do {
       const double factor = static_cast<double>(*weight++);
       for_runs(t.window, t.in, t.out, tap, [&](int64_t place, int64_t point, int64_t count) {
-        for (int64_t i = 0; i < count; ++i) sums[static_cast<size_t>(point + i * stride)] += factor * static_cast<double>(plane[place + i]);
+        for (int64_t i = 0; i < count; ++i)
+          sums[static_cast<size_t>(point + i * stride)] += factor * static_cast<double>(plane[place + i]);
       });
     } while (advance(tap, t.window.kernel));
   }
@@ -67,6 +71,7 @@ template <class T> void transposed_plane(const TransposedConv& t, int64_t n, int
 }
 
 template void transposed_plane<float>(const TransposedConv&, int64_t, int64_t, const float*, const float*, const float*, float*);
-template void transposed_plane<double>(const TransposedConv&, int64_t, int64_t, const double*, const double*, const double*, double*);
+template void transposed_plane<double>(const TransposedConv&, int64_t, int64_t, const double*, const double*, const double*,
+                                       double*);
 
 }  // namespace smelt::ops

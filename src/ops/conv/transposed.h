@@ -17,9 +17,12 @@ struct TransposedConv {
 TransposedConv transposed_conv(const Node& node, const Shape& x, const Shape& w);
 
 /// Output plane (n, m), accumulated in double. `bias` may be null. T is float or double.
-template <class T> void transposed_plane(const TransposedConv& t, int64_t n, int64_t m, const T* x, const T* w, const T* bias, T* y);
+template <class T>
+void transposed_plane(const TransposedConv& t, int64_t n, int64_t m, const T* x, const T* w, const T* bias, T* y);
 
-extern template void transposed_plane<float>(const TransposedConv&, int64_t, int64_t, const float*, const float*, const float*, float*);
-extern template void transposed_plane<double>(const TransposedConv&, int64_t, int64_t, const double*, const double*, const double*, double*);
+extern template void transposed_plane<float>(const TransposedConv&, int64_t, int64_t, const float*, const float*, const float*,
+                                             float*);
+extern template void transposed_plane<double>(const TransposedConv&, int64_t, int64_t, const double*, const double*,
+                                              const double*, double*);
 
 }  // namespace smelt::ops

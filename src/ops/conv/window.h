@@ -20,8 +20,8 @@ struct Window {
 Window window_of(const Node& node, const Shape& kernel, const Shape& spatial);
 /// Attribute kernel_shape; throws unless it has one positive entry for each of `rank` spatial axes.
 Shape kernel_shape(const Node& node, size_t rank);
-/// How many places the window has on each axis. With `ceil` a last, partial place counts unless it would start in the padding behind the
-/// grid. Throws when the window does not fit.
+/// How many places the window has on each axis. With `ceil` a last, partial place counts unless it would start in the padding
+/// behind the grid. Throws when the window does not fit.
 Shape window_places(const Window& w, const Shape& spatial, bool ceil = false);
 
 /// The extents behind the batch and channel axes.

@@ -16,7 +16,8 @@ namespace smelt::ops {
 
 MatMulProblem matmul_problem(Shape a, Shape b, bool trans_a, bool trans_b) {
   if (a.empty() || b.empty()) fail("the operands have shapes {} and {}, expected rank 1 or more", to_string(a), to_string(b));
-  const std::string found = fmt::format("{}{} x {}{}", to_string(a), trans_a ? " transposed" : "", to_string(b), trans_b ? " transposed" : "");
+  const std::string found =
+      fmt::format("{}{} x {}{}", to_string(a), trans_a ? " transposed" : "", to_string(b), trans_b ? " transposed" : "");
   const bool vector_a = a.size() == 1, vector_b = b.size() == 1;
   if (vector_a) a.insert(a.begin(), 1), trans_a = false;
   if (vector_b) b.push_back(1), trans_b = false;
@@ -25,7 +26,8 @@ MatMulProblem matmul_problem(Shape a, Shape b, bool trans_a, bool trans_b) {
   p.m = trans_a ? a_cols : a_rows;
   p.k = trans_a ? a_rows : a_cols;
   p.n = trans_b ? b_rows : b_cols;
-  if (p.k != (trans_b ? b_cols : b_rows)) fail("{} do not multiply: inner extents {} and {}", found, p.k, trans_b ? b_cols : b_rows);
+  if (p.k != (trans_b ? b_cols : b_rows))
+    fail("{} do not multiply: inner extents {} and {}", found, p.k, trans_b ? b_cols : b_rows);
   p.a_row = trans_a ? 1 : a_cols;
   p.a_col = trans_a ? a_cols : 1;
   p.b_row = trans_b ? 1 : b_cols;
@@ -65,7 +67,8 @@ template <> struct SumOf<int64_t> { using type = uint64_t; };
 template <> struct SumOf<uint64_t> { using type = uint64_t; };
 
 MatMulProblem fused_problem(const Node& node, const Shape& a, const Shape& b) {
-  if (node.get_int("transBatchA", 0) || node.get_int("transBatchB", 0)) fail_unsupported("transBatchA and transBatchB are not supported");
+  if (node.get_int("transBatchA", 0) || node.get_int("transBatchB", 0))
+    fail_unsupported("transBatchA and transBatchB are not supported");
   return matmul_problem(a, b, node.get_int("transA", 0) != 0, node.get_int("transB", 0) != 0);
 }
 
@@ -107,11 +110,13 @@ template <class Activate> void gemm(ComputeContext& ctx, Activate activate) {
     multiply<Acc>(p, c.in(0).data<T>(), c.in(1).data<T>(), [&](int64_t at, const Acc* sums) {
       for (int64_t j = 0; j < p.n; ++j) {
         if constexpr (std::is_floating_point_v<T>) {
-          y[at + j] = static_cast<T>(activate(alpha * sums[j] + (bias.given() ? beta * static_cast<double>(bias.at(at + j, 0)) : 0.0)));
+          y[at + j] =
+              static_cast<T>(activate(alpha * sums[j] + (bias.given() ? beta * static_cast<double>(bias.at(at + j, 0)) : 0.0)));
         } else if (alpha == 1 && beta == 1) {
           y[at + j] = static_cast<T>(sums[j] + static_cast<Acc>(bias.at(at + j, 0)));
         } else {
-          y[at + j] = static_cast<T>(alpha * static_cast<double>(static_cast<T>(sums[j])) + beta * static_cast<double>(bias.at(at + j, 0)));
+          y[at + j] = static_cast<T>(alpha * static_cast<double>(static_cast<T>(sums[j])) +
+                                     beta * static_cast<double>(bias.at(at + j, 0)));
         }
       }
     });
@@ -136,11 +141,12 @@ void run_matmul_integer(ComputeContext& c) {
 }
 
 /// y = (a - a_zero)(b - b_zero) * a_scale * b_scale + bias, in float; b's scale one value or one for each column.
-void scaled_product(const Tensor& a, const Tensor& a_zero, const Tensor& a_scale, const Tensor& b, const Tensor& b_zero, const Tensor& b_scale,
-                    const Tensor& bias, Tensor& out) {
+void scaled_product(const Tensor& a, const Tensor& a_zero, const Tensor& a_scale, const Tensor& b, const Tensor& b_zero,
+                    const Tensor& b_scale, const Tensor& bias, Tensor& out) {
   const MatMulProblem p = matmul_problem(a.shape(), b.shape());
   const std::vector<int32_t> x = shifted(a, a_zero, 1), w = shifted(b, b_zero);
-  const Tensor a_by = a_scale.cast(DType::f32), b_by = b_scale.cast(DType::f32), add = bias.valid() ? bias.cast(DType::f32) : Tensor();
+  const Tensor a_by = a_scale.cast(DType::f32), b_by = b_scale.cast(DType::f32),
+               add = bias.valid() ? bias.cast(DType::f32) : Tensor();
   const Parameter<float> row_scale(a_by, p.y, a_by.size() == 1 ? Shape{} : along(a_by.shape(), 1));
   const Parameter<float> column_scale(b_by, p.y, b_by.size() == 1 ? Shape{} : b_by.shape()), column_bias(add, p.y);
   Tensor y = out.type() == DType::f32 ? out : Tensor::empty(DType::f32, p.y);
@@ -163,7 +169,8 @@ void run_integer_to_float(ComputeContext& c) {
 void infer_dynamic_matmul(InferContext& c) { c.set(0, type_of(c, 0), matmul_problem(c.shape(0), c.shape(1)).y); }
 void run_dynamic_matmul(ComputeContext& c) {
   const DynamicQuantized a = dynamic_quantize(c.in(0));
-  scaled_product(a.values, Tensor::scalar(a.zero_point), Tensor::scalar(a.scale), c.in(1), c.in(3), c.in(2), c.in(4), c.outputs[0]);
+  scaled_product(a.values, Tensor::scalar(a.zero_point), Tensor::scalar(a.scale), c.in(1), c.in(3), c.in(2), c.in(4),
+                 c.outputs[0]);
 }
 
 }  // namespace

@@ -49,12 +49,17 @@ void run_batch(ComputeContext& ctx) {
         mean /= count;
         each(ch, [&](int64_t i) { variance += (static_cast<double>(x[i]) - mean) * (static_cast<double>(x[i]) - mean); });
         variance /= count;
-        const auto running = [momentum](double given, double now) { return static_cast<T>(given * momentum + now * (1 - momentum)); };
+        const auto running = [momentum](double given, double now) {
+          return static_cast<T>(given * momentum + now * (1 - momentum));
+        };
         if (c.outputs.size() > 1 && c.wants(1)) c.outputs[1].data<T>()[ch] = running(static_cast<double>(given_mean[ch]), mean);
-        if (c.outputs.size() > 2 && c.wants(2)) c.outputs[2].data<T>()[ch] = running(static_cast<double>(given_variance[ch]), variance);
+        if (c.outputs.size() > 2 && c.wants(2))
+          c.outputs[2].data<T>()[ch] = running(static_cast<double>(given_variance[ch]), variance);
       }
       const double factor = static_cast<double>(scale[ch]) / std::sqrt(variance + epsilon);
-      each(ch, [&](int64_t i) { y[i] = static_cast<T>((static_cast<double>(x[i]) - mean) * factor + static_cast<double>(bias[ch])); });
+      each(ch, [&](int64_t i) {
+        y[i] = static_cast<T>((static_cast<double>(x[i]) - mean) * factor + static_cast<double>(bias[ch]));
+      });
     }
   });
 }
@@ -65,7 +70,8 @@ void run_lrn(ComputeContext& ctx) {
   in_real(ctx, [size](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const AxisView v = around_axis(c.in(0).shape(), 1);
-    const double alpha = c.node.get_float("alpha", 1e-4f), beta = c.node.get_float("beta", 0.75f), bias = c.node.get_float("bias", 1.0f);
+    const double alpha = c.node.get_float("alpha", 1e-4f), beta = c.node.get_float("beta", 0.75f),
+                 bias = c.node.get_float("bias", 1.0f);
     const T* x = c.in(0).data<T>();
     T* y = c.outputs[0].data<T>();
     for (int64_t o = 0; o < v.outer; ++o) {
@@ -75,7 +81,8 @@ void run_lrn(ComputeContext& ctx) {
           const auto at = [&](int64_t k) { return (o * v.extent + k) * v.inner + i; };
           double sum = 0;
           for (int64_t k = first; k <= last; ++k) sum += static_cast<double>(x[at(k)]) * static_cast<double>(x[at(k)]);
-          y[at(ch)] = static_cast<T>(static_cast<double>(x[at(ch)]) / std::pow(bias + alpha / static_cast<double>(size) * sum, beta));
+          y[at(ch)] =
+              static_cast<T>(static_cast<double>(x[at(ch)]) / std::pow(bias + alpha / static_cast<double>(size) * sum, beta));
         }
       }
     }

@@ -1,5 +1,5 @@
-// Normalisation over groups of elements: InstanceNormalization, GroupNormalization, LayerNormalization, RMSNormalization, MeanVarianceNormalization,
-// LpNormalization. BatchNormalization and LRN are in batch.cpp, ONNX Runtime's variants in skip.cpp.
+// Normalisation over groups of elements: InstanceNormalization, GroupNormalization, LayerNormalization, RMSNormalization,
+// MeanVarianceNormalization, LpNormalization. BatchNormalization and LRN are in batch.cpp, ONNX Runtime's variants in skip.cpp.
 #include <cmath>
 
 #include "base/error.h"
@@ -23,7 +23,8 @@ void infer_per_channel(InferContext& c) {
   for (size_t i : {size_t{1}, size_t{2}}) {
     // GroupNormalization before opset 21 had one scale and bias a group.
     const bool per_group = c.node.op == "GroupNormalization" && c.shape(i) == Shape{c.node.get_int("num_groups", 0)};
-    if (c.shape(i) != Shape{channels} && !per_group) fail("input {} has shape {}, expected [{}]", i, to_string(c.shape(i)), channels);
+    if (c.shape(i) != Shape{channels} && !per_group)
+      fail("input {} has shape {}, expected [{}]", i, to_string(c.shape(i)), channels);
   }
   if (c.node.op == "GroupNormalization") {
     const int64_t groups = c.node.get_int("num_groups", 0);
@@ -49,7 +50,8 @@ void normalize_groups(ComputeContext& ctx, int64_t groups) {
       for (int64_t k = 0; k < per_group; ++k) {
         const int64_t p = (g % groups * per_group + k) / per_parameter, base = (g * per_group + k) * plane;
         for (int64_t i = base; i < base + plane; ++i) {
-          y[i] = static_cast<T>((static_cast<double>(x[i]) - m.mean) * inverse * static_cast<double>(scale[p]) + static_cast<double>(bias[p]));
+          y[i] = static_cast<T>((static_cast<double>(x[i]) - m.mean) * inverse * static_cast<double>(scale[p]) +
+                                static_cast<double>(bias[p]));
         }
       }
     }
@@ -94,7 +96,8 @@ void run_layer(ComputeContext& ctx) {
       const Moments m = rms ? mean_square(x + r * row, row) : moments(x + r * row, row);
       const double inverse = 1 / std::sqrt(m.variance + epsilon);
       for (int64_t i = r * row; i < (r + 1) * row; ++i) {
-        y[i] = static_cast<T>((static_cast<double>(x[i]) - m.mean) * inverse * static_cast<double>(scale.at(i, 1)) + static_cast<double>(bias.at(i, 0)));
+        y[i] = static_cast<T>((static_cast<double>(x[i]) - m.mean) * inverse * static_cast<double>(scale.at(i, 1)) +
+                              static_cast<double>(bias.at(i, 0)));
       }
       if (c.outputs.size() > 1 && c.wants(1)) c.outputs[1].data<T>()[r] = static_cast<T>(m.mean);
       if (c.outputs.size() > 2 && c.wants(2)) c.outputs[2].data<T>()[r] = static_cast<T>(inverse);

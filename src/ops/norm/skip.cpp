@@ -23,7 +23,8 @@ void infer_skip_layer(InferContext& c) {
   if (x.size() < 2) fail("input has shape {}, expected [batch, sequence, hidden]", to_string(x));
   broadcast_strides(c.shape(1), x);
   for (size_t i = 2; i <= bias_input(c.node); ++i) {
-    if (c.has(i) && c.shape(i) != Shape{x.back()}) fail("input {} has shape {}, expected [{}]", i, to_string(c.shape(i)), x.back());
+    if (c.has(i) && c.shape(i) != Shape{x.back()})
+      fail("input {} has shape {}, expected [{}]", i, to_string(c.shape(i)), x.back());
   }
   Shape kept = x;
   kept.back() = 1;
@@ -46,14 +47,16 @@ void run_skip_layer(ComputeContext& ctx) {
     for (int64_t r = 0; row && r < c.in(0).size() / row; ++r) {
       for (int64_t i = 0; i < row; ++i) {
         const int64_t at = r * row + i;
-        sum[static_cast<size_t>(i)] = static_cast<T>(static_cast<double>(x[at]) + static_cast<double>(skip.at(at, 0)) + static_cast<double>(bias.at(at, 0)));
+        sum[static_cast<size_t>(i)] = static_cast<T>(static_cast<double>(x[at]) + static_cast<double>(skip.at(at, 0)) +
+                                                     static_cast<double>(bias.at(at, 0)));
       }
       const Moments m = simplified(c.node) ? mean_square(sum.data(), row) : moments(sum.data(), row);
       const double inverse = 1 / std::sqrt(m.variance + epsilon);
       for (int64_t i = 0; i < row; ++i) {
         const int64_t at = r * row + i;
         const double s = static_cast<double>(sum[static_cast<size_t>(i)]);
-        c.outputs[0].data<T>()[at] = static_cast<T>((s - m.mean) * inverse * static_cast<double>(gamma.at(at, 1)) + static_cast<double>(beta.at(at, 0)));
+        c.outputs[0].data<T>()[at] =
+            static_cast<T>((s - m.mean) * inverse * static_cast<double>(gamma.at(at, 1)) + static_cast<double>(beta.at(at, 0)));
         if (c.outputs.size() > 3 && c.wants(3)) c.outputs[3].data<T>()[at] = sum[static_cast<size_t>(i)];
       }
       if (c.outputs.size() > 1 && c.wants(1)) c.outputs[1].data<T>()[r] = static_cast<T>(m.mean);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ops/conv/window.h"
 #include "ops/families.h"
+#include "ops/params.h"
 #include "ops/real.h"
 
 namespace smelt::ops {
@@ -140,9 +141,11 @@ void run_lp_pool(ComputeContext& ctx) {
     std::vector<double> sums(static_cast<size_t>(p.planes * out_plane), 0.0);
     const T* x = c.in(0).data<T>();
     for_elements(p, [&](int64_t plane, int64_t place, int64_t point) {
-      sums[static_cast<size_t>(plane * out_plane + place)] += std::pow(std::abs(static_cast<double>(x[plane * in_plane + point])), power);
+      sums[static_cast<size_t>(plane * out_plane + place)] +=
+          std::pow(std::abs(static_cast<double>(x[plane * in_plane + point])), power);
     });
-    std::transform(sums.begin(), sums.end(), c.outputs[0].data<T>(), [power](double s) { return static_cast<T>(std::pow(s, 1 / power)); });
+    std::transform(sums.begin(), sums.end(), c.outputs[0].data<T>(),
+                   [power](double s) { return static_cast<T>(std::pow(s, 1 / power)); });
   });
 }
 
@@ -175,7 +178,9 @@ void run_global_max(ComputeContext& c) {
 }
 void run_global_lp(ComputeContext& c) {
   const double p = static_cast<double>(c.node.get_int("p", 2));
-  global(c, 0, [p](double s, double v) { return s + std::pow(std::abs(v), p); }, [p](double s, double) { return std::pow(s, 1 / p); });
+  global(
+      c, 0, [p](double s, double v) { return s + std::pow(std::abs(v), p); },
+      [p](double s, double) { return std::pow(s, 1 / p); });
 }
 
 /// Shape that the pooled input had, by MaxPool's own geometry.
@@ -197,6 +202,8 @@ void infer_unpool(InferContext& c) {
 }
 
 void run_unpool(ComputeContext& ctx) {
+  const Tensor& x = ctx.in(0);
+  allocated(ctx, 0, x.type(), ctx.has(2) ? Shape(ctx.in(2).to_ints()) : unpooled_shape(ctx.node, x.shape()));
   in_real(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     // Indices count in the shape the pooling saw; an output_shape that is larger keeps that part in its first corner.
@@ -205,7 +212,8 @@ void run_unpool(ComputeContext& ctx) {
     const int64_t size = elements(from);
     const T* x = c.in(0).data<T>();
     const std::vector<int64_t> index = c.in(1).to_ints();
-    if (static_cast<int64_t>(index.size()) != c.in(0).size()) fail("I has {} elements, expected X's {}", index.size(), c.in(0).size());
+    if (static_cast<int64_t>(index.size()) != c.in(0).size())
+      fail("I has {} elements, expected X's {}", index.size(), c.in(0).size());
     T* y = c.outputs[0].data<T>();
     std::fill(y, y + c.outputs[0].size(), T{});
     for (size_t i = 0; i < index.size(); ++i) {

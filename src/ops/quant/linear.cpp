@@ -43,7 +43,8 @@ Granularity granularity(const Node& node, const Shape& x, const Shape& scale) {
     expected = x;
     expected[static_cast<size_t>(axis)] = g.blocks;
   }
-  if (scale != expected) fail("the scale has shape {}, expected {} (axis {} of {})", to_string(scale), to_string(expected), axis, to_string(x));
+  if (scale != expected)
+    fail("the scale has shape {}, expected {} (axis {} of {})", to_string(scale), to_string(expected), axis, to_string(x));
   return g;
 }
 
@@ -84,7 +85,8 @@ void run_quantize(ComputeContext& c) {
   if (is_float(type)) {
     Tensor wide = Tensor::empty(DType::f32, x.shape());
     const Tensor zero = c.has(2) ? c.in(2).cast(DType::f32) : Tensor();
-    for (int64_t i = 0; i < x.size(); ++i) wide.data<float>()[i] = quotient(i) + (zero.valid() ? zero.data<float>()[at(i)] : 0.0f);
+    for (int64_t i = 0; i < x.size(); ++i)
+      wide.data<float>()[i] = quotient(i) + (zero.valid() ? zero.data<float>()[at(i)] : 0.0f);
     result = wide.cast(type, {.saturate = c.node.get_int("saturate", 1) != 0});
   } else {
     const IntRange range = int_range(type);
@@ -119,7 +121,9 @@ void run_dequantize(ComputeContext& c) {
 }
 
 void copy_into(const Tensor& from, Tensor& to) {
-  if (from.type() != to.type() || from.nbytes() != to.nbytes()) fail("a result of {} {} does not fit into {} {}", name(from.type()), to_string(from.shape()), name(to.type()), to_string(to.shape()));
+  if (from.type() != to.type() || from.nbytes() != to.nbytes())
+    fail("a result of {} {} does not fit into {} {}", name(from.type()), to_string(from.shape()), name(to.type()),
+         to_string(to.shape()));
   std::memcpy(to.raw(), from.raw(), static_cast<size_t>(from.nbytes()));
 }
 

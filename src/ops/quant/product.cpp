@@ -57,7 +57,8 @@ void run_qlinear_conv(ComputeContext& c) {
   Requantize y(c.in(6), c.in(7), c.outputs[0]);
   const int64_t plane = elements(p.out);
   convolve<int32_t>(p, x.data(), w.data(), [&](int64_t n, int64_t m, const int32_t* sums) {
-    for (int64_t i = 0; i < plane; ++i) y.set((n * p.m + m) * plane + i, sums[i] + (bias ? bias[m] : 0), x_scale * w_scale.at(m, 1));
+    for (int64_t i = 0; i < plane; ++i)
+      y.set((n * p.m + m) * plane + i, sums[i] + (bias ? bias[m] : 0), x_scale * w_scale.at(m, 1));
   });
   y.store();
 }
@@ -71,7 +72,8 @@ void run_qlinear_matmul(ComputeContext& c) {
   const MatMulProblem p = matmul_problem(c.in(0).shape(), c.in(3).shape());
   const std::vector<int32_t> a = shifted(c.in(0), c.in(2), 1), b = shifted(c.in(3), c.in(5));
   const Tensor a_scales = c.in(1).cast(DType::f32), b_scales = c.in(4).cast(DType::f32);
-  const Parameter<float> a_scale(a_scales, p.y, parameter_shape(a_scales, 1)), b_scale(b_scales, p.y, parameter_shape(b_scales, 0));
+  const Parameter<float> a_scale(a_scales, p.y, parameter_shape(a_scales, 1)),
+      b_scale(b_scales, p.y, parameter_shape(b_scales, 0));
   Requantize y(c.in(6), c.in(7), c.outputs[0]);
   multiply<int32_t>(p, a.data(), b.data(), [&](int64_t at, const int32_t* sums) {
     for (int64_t j = 0; j < p.n; ++j) y.set(at + j, sums[j], a_scale.at(at + j, 1) * b_scale.at(at + j, 1));

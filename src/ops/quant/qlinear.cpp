@@ -9,7 +9,8 @@
 namespace smelt::ops {
 namespace {
 
-/// Where the operands are: each with its scale and zero point behind it, plain ones first, the result's scale and zero point at `result`.
+/// Where the operands are: each with its scale and zero point behind it, plain ones first, the result's scale and zero point at
+/// `result`.
 struct Form {
   std::string_view op, plain;
   size_t unquantized = 0;   // leading inputs that are passed on as they are (Where's condition)

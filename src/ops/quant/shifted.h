@@ -8,8 +8,8 @@
 
 namespace smelt::ops {
 
-/// The elements of an integer tensor minus its zero point, which is left out (0) or broadcasts to it; a 1-D zero point lies along the axis with
-/// `trailing` axes behind it. Throws when it does not broadcast.
+/// The elements of an integer tensor minus its zero point, which is left out (0) or broadcasts to it; a 1-D zero point lies along
+/// the axis with `trailing` axes behind it. Throws when it does not broadcast.
 std::vector<int32_t> shifted(const Tensor& x, const Tensor& zero_point, size_t trailing = 0);
 
 /// Smallest and largest value of an integer type of at most 32 bits; throws for other types.

@@ -19,7 +19,9 @@ struct Row {
 };
 
 constexpr Row rows[] = {
-    {"Relu", [](double v, double, double) { return v > 0 ? v : v != v ? v : 0.0; }, 0, 0, 0},
+    {"Relu", [](double v, double, double) { return v > 0    ? v
+                                                   : v != v ? v
+                                                            : 0.0; }, 0, 0, 0},
     {"Tanh", [](double v, double, double) { return std::tanh(v); }, 0, 0, 0},
     {"Sigmoid", [](double v, double, double) { return sigmoid(v); }, 0, 0, 0},
     {"Affine", [](double v, double a, double b) { return a * v + b; }, 1, 0, 2},
@@ -30,7 +32,8 @@ constexpr Row rows[] = {
     {"Elu", [](double v, double a, double) { return v >= 0 ? v : a * std::expm1(v); }, 1, 0, 1},
     {"Softsign", [](double v, double, double) { return v / (1 + std::abs(v)); }, 0, 0, 0},
     {"Softplus", [](double v, double, double) { return std::max(v, 0.0) + std::log1p(std::exp(-std::abs(v))); }, 0, 0, 0},
-    {"Clip", [](double v, double low, double high) { return std::min(std::max(v, low), high); }, -3.402823466e38, 3.402823466e38, 2},
+    {"Clip", [](double v, double low, double high) { return std::min(std::max(v, low), high); }, -3.402823466e38, 3.402823466e38,
+     2},
 };
 
 bool same_name(std::string_view a, std::string_view b) {

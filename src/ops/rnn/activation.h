@@ -15,10 +15,12 @@ struct Activation {
   double operator()(double v) const { return f(v, alpha, beta); }
 };
 
-/// By ONNX's name ("Tanh", "HardSigmoid", "Clip"; case does not matter), with ONNX's default parameters. Throws for an unknown name.
+/// By ONNX's name ("Tanh", "HardSigmoid", "Clip"; case does not matter), with ONNX's default parameters. Throws for an unknown
+/// name.
 Activation activation(std::string_view name);
 
-/// Attribute "activation" of a Fused node with its parameters ("activation_params", or activation_alpha, activation_beta); the identity when absent.
+/// Attribute "activation" of a Fused node with its parameters ("activation_params", or activation_alpha, activation_beta); the
+/// identity when absent.
 Activation fused_activation(const Node& node);
 
 /// Attributes activations, activation_alpha and activation_beta of a recurrent node: `otherwise` is the list without them,

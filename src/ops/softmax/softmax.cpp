@@ -25,22 +25,17 @@ AxisView softmax_view(const Node& node, const Shape& shape) {
   return v;
 }
 
-/// log(sum(exp(x))) over one line, with the largest value taken out.
-template <class T> double log_sum_exp(const T* x, int64_t n, int64_t stride) {
-  double largest = -std::numeric_limits<double>::infinity();
-  for (int64_t k = 0; k < n; ++k) largest = std::max(largest, static_cast<double>(x[k * stride]));
-  double sum = 0;
-  for (int64_t k = 0; k < n; ++k) sum += std::exp(static_cast<double>(x[k * stride]) - largest);
-  return largest + std::log(sum);
-}
-
 template <class T> void log_softmax(const AxisView& v, const T* x, T* y, bool exponentiate) {
   for (int64_t o = 0; o < v.outer; ++o) {
     for (int64_t i = 0; i < v.inner; ++i) {
       const int64_t start = o * v.extent * v.inner + i;
-      const double total = log_sum_exp(x + start, v.extent, v.inner);
+      const auto at = [&](int64_t k) { return static_cast<double>(x[start + k * v.inner]); };
+      double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+      for (int64_t k = 0; k < v.extent; ++k) largest = std::max(largest, at(k));
+      for (int64_t k = 0; k < v.extent; ++k) sum += std::exp(at(k) - largest);
+      const double log_sum = std::log(sum);   // taken away last: it vanishes in a largest value above 2^53
       for (int64_t k = 0; k < v.extent; ++k) {
-        const double log = static_cast<double>(x[start + k * v.inner]) - total;
+        const double log = at(k) - largest - log_sum;
         y[start + k * v.inner] = static_cast<T>(exponentiate ? std::exp(log) : log);
       }
     }
@@ -64,7 +59,8 @@ void infer_loss(InferContext& c) {
   if (labels != expected) fail("labels have shape {}, expected {}", to_string(labels), to_string(expected));
   if (c.has(2) && c.shape(2) != Shape{x[1]}) fail("weights have shape {}, expected [{}]", to_string(c.shape(2)), x[1]);
   const std::string reduction = c.node.get_string("reduction", "mean");
-  if (reduction != "mean" && reduction != "sum" && reduction != "none") fail("reduction is '{}', expected mean, sum or none", reduction);
+  if (reduction != "mean" && reduction != "sum" && reduction != "none")
+    fail("reduction is '{}', expected mean, sum or none", reduction);
   c.set(0, type_of(c, 0), reduction == "none" ? expected : Shape{});
   c.set(1, type_of(c, 0), x);
 }

@@ -1,0 +1,45 @@
+# The Python package: build/python/smelt holds the module, its stubs and the Python files, ready for PYTHONPATH; in a wheel
+# build (scikit-build-core) the same goes into the wheel together with the command and the shared libraries it needs.
+execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_dir OUTPUT_STRIP_TRAILING_WHITESPACE
+                RESULT_VARIABLE nanobind_missing ERROR_QUIET)
+if(nanobind_missing)
+  message(STATUS "nanobind not found: the Python module is left out (pip install nanobind)")
+  return()
+endif()
+list(APPEND CMAKE_PREFIX_PATH ${nanobind_dir})
+find_package(nanobind CONFIG REQUIRED)
+
+set(package_dir ${CMAKE_BINARY_DIR}/python/smelt)
+nanobind_add_module(smelt_ext NB_STATIC NOMINSIZE python/smelt_ext.cpp python/python_api.cpp)
+target_include_directories(smelt_ext PRIVATE python)
+set_source_files_properties(python/python_api.cpp PROPERTIES COMPILE_DEFINITIONS SMELT_VERSION="${PROJECT_VERSION}")
+target_link_libraries(smelt_ext PRIVATE smelt_report)
+set_target_properties(smelt_ext PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package_dir})
+
+file(GLOB python_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/smelt/*.py ${CMAKE_SOURCE_DIR}/python/smelt/py.typed)
+foreach(file ${python_files})
+  get_filename_component(name ${file} NAME)
+  add_custom_command(OUTPUT ${package_dir}/${name} COMMAND ${CMAKE_COMMAND} -E copy ${file} ${package_dir}/${name} DEPENDS ${file})
+  list(APPEND copied ${package_dir}/${name})
+endforeach()
+add_custom_target(smelt_python ALL DEPENDS ${copied})
+nanobind_add_stub(smelt_ext_stub MODULE smelt_ext OUTPUT ${package_dir}/smelt_ext.pyi PYTHON_PATH ${package_dir} DEPENDS smelt_ext)
+
+if(SKBUILD)
+  # Libraries that a user's machine may not have, beside the module; $ORIGIN finds them.
+  set_target_properties(smelt_ext PROPERTIES INSTALL_RPATH "$ORIGIN/lib")
+  set_target_properties(smelt PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+  install(TARGETS smelt_ext LIBRARY DESTINATION smelt)
+  install(TARGETS smelt RUNTIME DESTINATION smelt/bin)
+  install(FILES ${package_dir}/smelt_ext.pyi DESTINATION smelt)
+  install(FILES ${CMAKE_SOURCE_DIR}/NOTICE ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION smelt)
+  install(CODE "
+    file(GET_RUNTIME_DEPENDENCIES EXECUTABLES $<TARGET_FILE:smelt> RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR missing
+         PRE_INCLUDE_REGEXES dnnl protobuf sqlite3 gomp PRE_EXCLUDE_REGEXES .*)
+    if(missing)
+      message(FATAL_ERROR \"libraries for the wheel were not found: \${missing}\")
+    endif()
+    foreach(library \${found})
+      file(INSTALL DESTINATION \${CMAKE_INSTALL_PREFIX}/smelt/lib TYPE SHARED_LIBRARY FOLLOW_SYMLINK_CHAIN FILES \${library})
+    endforeach()")
+endif()

@@ -1,0 +1,156 @@
+// The Python module's C++ half: a thin binding of Session, Plan and the verbs' functions. No logic: names and types only.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "python_api.h"
+#include "smelt/session.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace smelt::python {
+namespace {
+
+using Array = nb::ndarray<nb::ro, nb::device::cpu>;
+
+DType type_of(nb::dlpack::dtype d) {
+  using nb::dlpack::dtype_code;
+  const auto code = static_cast<dtype_code>(d.code);
+  const auto is = [&](dtype_code c, int bits) { return code == c && d.bits == bits && d.lanes == 1; };
+  if (is(dtype_code::Float, 32)) return DType::f32;
+  if (is(dtype_code::Float, 64)) return DType::f64;
+  if (is(dtype_code::Float, 16)) return DType::f16;
+  if (is(dtype_code::Bfloat, 16)) return DType::bf16;
+  if (is(dtype_code::Bool, 8)) return DType::boolean;
+  if (is(dtype_code::Complex, 64)) return DType::c64;
+  if (is(dtype_code::Complex, 128)) return DType::c128;
+  constexpr DType ints[] = {DType::i8, DType::i16, DType::i32, DType::i64}, uints[] = {DType::u8, DType::u16, DType::u32, DType::u64};
+  for (int i = 0; i < 4; ++i) {
+    if (is(dtype_code::Int, 8 << i)) return ints[i];
+    if (is(dtype_code::UInt, 8 << i)) return uints[i];
+  }
+  throw Error("an array's element type has no ONNX counterpart", "pass a NumPy or DLPack array of a type that numpy or ml_dtypes has", ExitCode::usage);
+}
+
+nb::dlpack::dtype dlpack_type(DType t) {
+  using nb::dlpack::dtype_code;
+  const auto make = [](dtype_code c, int bits) { return nb::dlpack::dtype{static_cast<uint8_t>(c), static_cast<uint8_t>(bits), 1}; };
+  switch (t) {
+    case DType::bf16: return make(dtype_code::Bfloat, 16);
+    case DType::boolean: return make(dtype_code::Bool, 8);
+    case DType::c64: return make(dtype_code::Complex, 64);
+    case DType::c128: return make(dtype_code::Complex, 128);
+    case DType::f16: case DType::f32: case DType::f64: return make(dtype_code::Float, bits(t));
+    default: return make(is_signed(t) ? dtype_code::Int : dtype_code::UInt, bits(t));
+  }
+}
+
+// A view of the array's memory; the array is kept alive with it. The caller has made it C-contiguous.
+Tensor to_tensor(const Array& a, int onnx_type) {
+  Shape shape;
+  for (size_t i = 0; i < a.ndim(); ++i) shape.push_back(static_cast<int64_t>(a.shape(i)));
+  const DType type = onnx_type ? static_cast<DType>(onnx_type) : type_of(a.dtype());
+  auto keep = std::shared_ptr<void>(new Array(a), [](void* p) {
+    const nb::gil_scoped_acquire gil;
+    delete static_cast<Array*>(p);
+  });
+  return Tensor::borrow(type, std::move(shape), const_cast<void*>(a.data()), std::move(keep));
+}
+
+// A view of the tensor's memory as (array, ONNX element type); sub-byte and 8-bit float types come as bytes.
+nb::object to_array(const Tensor& t) {
+  if (t.type() == DType::string) return nb::cast(t.strings());
+  auto* keep = new Tensor(t);
+  const nb::capsule owner(keep, [](void* p) noexcept { delete static_cast<Tensor*>(p); });
+  std::vector<size_t> shape(t.shape().begin(), t.shape().end());
+  const DType type = t.type() == DType::bf16 ? DType::u16 : bits(t.type()) == 8 && is_float(t.type()) ? DType::u8 : t.type();
+  if (bits(t.type()) < 8) shape = {static_cast<size_t>(t.nbytes())};
+  return nb::cast(nb::ndarray<nb::numpy>(keep->raw(), shape.size(), shape.data(), owner, nullptr, dlpack_type(bits(t.type()) < 8 ? DType::u8 : type)), nb::rv_policy::reference);
+}
+
+nb::list shape_list(const SymShape& s) {
+  nb::list out;
+  for (const Dim& d : s) {
+    if (d.known()) out.append(d.value);
+    else if (!d.symbol.empty()) out.append(d.symbol);
+    else out.append(nb::none());
+  }
+  return out;
+}
+
+nb::list infos(const std::vector<TensorInfo>& list) {
+  nb::list out;
+  for (const TensorInfo& i : list) out.append(nb::make_tuple(i.name, static_cast<int>(i.type), shape_list(i.shape)));
+  return out;
+}
+
+}  // namespace
+}  // namespace smelt::python
+
+NB_MODULE(smelt_ext, m) {
+  using namespace smelt;
+  using namespace smelt::python;
+
+  // One Python class an exit code, made in errors.py; looked up when thrown, so that the module order does not matter.
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const Error& e) {
+      const nb::object errors = nb::module_::import_("smelt.errors");
+      const nb::object instance = errors.attr("from_code")(static_cast<int>(e.code()), e.what(), e.next());
+      PyErr_SetObject(instance.type().ptr(), instance.ptr());
+    }
+  });
+
+  nb::class_<Tensor>(m, "Tensor")
+      .def_static("borrow", &to_tensor, "array"_a, "onnx_type"_a = 0)
+      .def_static("strings", [](const Shape& shape, std::vector<std::string> values) { return Tensor::of_strings(shape, std::move(values)); })
+      .def_static("packed", [](const Array& bytes, int onnx_type, const Shape& shape) {
+        return Tensor::borrow(static_cast<DType>(onnx_type), shape, const_cast<void*>(bytes.data())).clone();
+      })
+      .def_prop_ro("type", [](const Tensor& t) { return static_cast<int>(t.type()); })
+      .def_prop_ro("shape", [](const Tensor& t) { return t.shape(); })
+      .def("array", &to_array);
+
+  nb::class_<Options>(m, "Options")
+      .def(nb::init<>())
+      .def_rw("threads", &Options::threads)
+      .def_rw("tuning_level", &Options::tuning_level)
+      .def_rw("tactics", &Options::tactics)
+      .def_rw("optimize", &Options::optimize)
+      .def_rw("skip", &Options::skip)
+      .def_rw("precision", &Options::precision)
+      .def_rw("keep_fp32", &Options::keep_fp32)
+      .def_rw("shapes", &Options::shapes)
+      .def_rw("cache_dir", &Options::cache_dir)
+      .def_rw("use_cache", &Options::use_cache);
+
+  nb::class_<Session>(m, "Session")
+      .def("__init__", [](Session* self, const std::string& path, const Options& options) {
+        const nb::gil_scoped_release unlocked;
+        new (self) Session(path, options);
+      })
+      .def("inputs", [](const Session& s) { return infos(s.inputs()); })
+      .def("outputs", [](const Session& s) { return infos(s.outputs()); })
+      .def("run", [](Session& s, const std::map<std::string, Tensor>& feeds, const std::vector<std::string>& names) {
+        const nb::gil_scoped_release unlocked;
+        return s.run(feeds, names);
+      });
+
+  m.def("session_from_bytes", [](nb::bytes model, const Options& options) {
+    const std::string text(static_cast<const char*>(model.data()), model.size());
+    const nb::gil_scoped_release unlocked;
+    return session_from_bytes(text, options);
+  });
+  m.def("optimize", &optimize, nb::call_guard<nb::gil_scoped_release>());
+  m.def("profile", &profile, nb::call_guard<nb::gil_scoped_release>());
+  m.def("explain", &explain, nb::call_guard<nb::gil_scoped_release>());
+  m.def("bench", &bench, nb::call_guard<nb::gil_scoped_release>());
+  m.def("version", &version);
+}

@@ -1,0 +1,84 @@
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/npy.h"
+#include "cli/common.h"
+#include "profile/stats.h"
+
+namespace smelt::cli {
+namespace {
+
+// One line a tensor: enough to see that a result is alive.
+report::Table tensor_table(const std::map<std::string, Tensor>& tensors) {
+  report::Table t{.key = "outputs", .title = "Outputs", .columns = {{"name", "name"}, {"type", "type"}, {"shape", "shape"}, {"min", "min", report::Unit::text}, {"mean", "mean", report::Unit::text}, {"max", "max", report::Unit::text}}};
+  for (const auto& [name, x] : tensors) {
+    if (x.type() == DType::string || x.size() == 0) {
+      t.rows.push_back({name, std::string(smelt::name(x.type())), to_string(x.shape()), "", "", ""});
+      continue;
+    }
+    const std::vector<double> v = x.to_doubles();
+    t.rows.push_back({name, std::string(smelt::name(x.type())), to_string(x.shape()), fmt::format("{:.5g}", profile::percentile(v, 0)),
+                      fmt::format("{:.5g}", profile::mean(v)), fmt::format("{:.5g}", profile::percentile(v, 1))});
+  }
+  return t;
+}
+
+// Names hold slashes and colons; a file name keeps letters, digits, '.', '_' and '-'.
+std::string file_name(const std::string& tensor) {
+  std::string out;
+  for (char c : tensor) out += std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-' ? c : '_';
+  return out;
+}
+
+void write_outputs(const std::string& target, const std::map<std::string, Tensor>& tensors) {
+  if (target.ends_with(".npz")) return write_npz(target, tensors);
+  // NAME:file.npy or NAME:file.raw picks one tensor; anything else is a folder that gets one .npy a tensor.
+  const size_t colon = target.rfind(':');
+  if (colon != std::string::npos && tensors.contains(target.substr(0, colon))) {
+    const Tensor& t = tensors.at(target.substr(0, colon));
+    const std::string path = target.substr(colon + 1);
+    if (path.ends_with(".npy")) return write_npy(path, t);
+    AtomicFile file(path);
+    file.write(t.raw(), t.nbytes());
+    return file.commit();
+  }
+  if (colon != std::string::npos) {
+    std::string known;
+    for (const auto& [name, t] : tensors) known += (known.empty() ? "" : ", ") + name;
+    fail_usage("--outputs: the model has no output '{}'; its outputs are {}", target.substr(0, colon), known);
+  }
+  std::error_code failed;
+  std::filesystem::create_directories(target, failed);
+  if (failed) fail("{}: cannot be made: {}", target, failed.message());
+  for (const auto& [name, t] : tensors) write_npy(std::filesystem::path(target) / (file_name(name) + ".npy"), t);
+}
+
+}  // namespace
+
+Action add_run(CLI::App& app) {
+  struct Arguments : ModelArguments {
+    std::vector<std::string> outputs;
+    bool unfused = false;
+  };
+  auto a = std::make_shared<Arguments>();
+  add_model_options(app, *a);
+  add_input_options(app, *a);
+  app.add_option("--outputs", a->outputs, "out.npz, NAME:file.npy, NAME:file.raw, or a folder")->delimiter(',');
+  app.add_flag("--unfused", a->unfused, "Run the model as it stands, operator by operator");
+  return [a] {
+    const report::Prepared p = report::prepare(a->subject(), !a->unfused);
+    p.execution->run();
+    std::map<std::string, Tensor> tensors;
+    for (size_t i = 0; i < p.plan->outputs().size(); ++i) tensors[p.plan->outputs()[i].name] = p.execution->outputs()[i];
+    for (const std::string& target : a->outputs) write_outputs(target, tensors);
+    const report::Table t = tensor_table(tensors);
+    if (a->as_json) print_line(report::table_json({t}));
+    else print_table(t);
+    return 0;
+  };
+}
+
+}  // namespace smelt::cli

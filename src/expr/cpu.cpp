@@ -1,0 +1,264 @@
+#include "expr/cpu.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "smelt/tensor.h"
+
+namespace smelt::expr {
+namespace {
+
+constexpr int64_t cache_line = 64;
+constexpr int64_t working_set = 24 << 10;    // of the 32 KiB of an L1 cache, for all blocks together
+constexpr int64_t shortest_block = 128, longest_block = 1024;
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+BlockType block_type(DType t) {
+  switch (t) {
+    case DType::f32: return BlockType::f32;
+    case DType::f64: return BlockType::f64;
+    case DType::i8: return BlockType::i8;
+    case DType::i16: return BlockType::i16;
+    case DType::i32: return BlockType::i32;
+    case DType::i64: return BlockType::i64;
+    case DType::u8: return BlockType::u8;
+    case DType::u16: return BlockType::u16;
+    case DType::u32: return BlockType::u32;
+    case DType::u64: return BlockType::u64;
+    case DType::boolean: return BlockType::boolean;
+    case DType::f16: return BlockType::f16;
+    case DType::bf16: return BlockType::bf16;
+    default: fail("expression: the CPU evaluator has no blocks of {}", name(t));
+  }
+}
+
+int width(DType t) { return bits(t) / 8 ? bits(t) / 8 : 1; }
+bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
+
+void write_constant(uint8_t* to, DType t, double value) {
+  dispatch(t, "expression", [&]<class T>(T) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      const T v = static_cast<T>(value);
+      std::memcpy(to, &v, sizeof v);
+    }
+  });
+}
+
+}  // namespace
+
+void gather(void* to, const void* data, int64_t stride, int64_t n, int bytes) {
+  auto copy = [&]<class T>(T) {
+    const T* from = static_cast<const T*>(data);
+    T* out = static_cast<T*>(to);
+    if (stride == 0) std::fill_n(out, n, *from);
+    else for (int64_t i = 0; i < n; ++i) out[i] = from[i * stride];
+  };
+  switch (bytes) {
+    case 1: return copy(uint8_t{});
+    case 2: return copy(uint16_t{});
+    case 4: return copy(uint32_t{});
+    default: return copy(uint64_t{});
+  }
+}
+
+/// Lowers a program to steps over values numbered freely, then gives each value a slot.
+class Evaluator::Compiler {
+ public:
+  Compiler(Evaluator& e, const Program& p, simd::Isa isa)
+      : e_(e), p_(p), table_(isa == simd::Isa::avx2 ? avx2::block_table() : base::block_table()) {}
+
+  void run(int64_t loop_length) {
+    find_live();
+    value_of_.assign(p_.code().size(), -1);
+    for (int i = 0; i < p_.input_count(); ++i) {
+      value_of_[static_cast<size_t>(i)] = new_value(p_.type(i));
+      e_.input_bytes_.push_back(width(p_.type(i)));
+      e_.input_read_.push_back(live_[static_cast<size_t>(i)]);
+    }
+    for (Ref r : p_.outputs()) e_.output_bytes_.push_back(width(p_.type(r)));
+    for (size_t i = static_cast<size_t>(p_.input_count()); i < p_.code().size(); ++i)
+      if (live_[i]) lower(static_cast<Ref>(i));
+    assign_slots();
+    size_blocks(loop_length);
+    splat_constants();
+  }
+
+ private:
+  struct ValueInfo {
+    DType type;
+    int32_t slot = -1;
+    int last_use = -1;      // step; of outputs, never
+  };
+
+  int32_t new_value(DType t) {
+    values_.push_back({t});
+    return static_cast<int32_t>(values_.size()) - 1;
+  }
+
+  void find_live() {
+    live_.assign(p_.code().size(), false);
+    for (Ref r : p_.outputs()) live_[static_cast<size_t>(r)] = true;
+    for (size_t i = p_.code().size(); i-- > 0;)
+      if (live_[i])
+        for (Ref a : p_.code()[i].args)
+          if (a >= 0) live_[static_cast<size_t>(a)] = true;
+  }
+
+  bool is_constant(Ref r, double value) const {
+    const Instruction& c = p_.code()[static_cast<size_t>(r)];
+    return c.fn == Fn::constant && c.value == value;
+  }
+
+  int32_t emit(BlockFn fn, DType type, int32_t a, int32_t b = -1, int32_t c = -1) {
+    const int32_t out = new_value(type);
+    e_.steps_.push_back({fn, out, {a, b, c}});
+    return out;
+  }
+
+  int32_t emit_cast(int32_t a, DType to) {
+    const DType from = values_[static_cast<size_t>(a)].type;
+    if (is_half(from) && to != DType::f32) return emit_cast(emit_cast(a, DType::f32), to);
+    // Through the float that holds every value of `from`, so that one rounding is left (f64 holds 64-bit integers up to 2^53).
+    if (is_half(to) && from != DType::f32 && from != DType::f64) return emit_cast(emit_cast(a, bits(from) > 16 ? DType::f64 : DType::f32), to);
+    return emit(table_.cast[static_cast<int>(block_type(from))][static_cast<int>(block_type(to))], to, a);
+  }
+
+  void lower(Ref r) {
+    const Instruction& c = p_.code()[static_cast<size_t>(r)];
+    auto arg = [&](int k) { return c.args[k] < 0 ? -1 : value_of_[static_cast<size_t>(c.args[k])]; };
+    int32_t& value = value_of_[static_cast<size_t>(r)];
+    if (c.fn == Fn::constant) {
+      value = new_value(c.type);
+      constants_.emplace_back(value, c.value);
+    } else if (c.fn == Fn::cast) {
+      value = emit_cast(arg(0), c.type);
+    } else if (c.fn == Fn::pow && is_constant(c.args[1], 2)) {   // a square, 30 times faster than libm's pow
+      value = emit(function(Fn::mul, c.type), c.type, arg(0), arg(0));
+    } else {
+      const DType operand = p_.type(c.args[c.fn == Fn::select ? 1 : 0]);
+      value = emit(function(c.fn, operand), c.type, arg(0), arg(1), arg(2));
+    }
+  }
+
+  BlockFn function(Fn fn, DType t) const {
+    return table_.function[static_cast<int>(fn) - static_cast<int>(Fn::cast) - 1][static_cast<int>(block_type(t))];
+  }
+
+  void assign_slots() {
+    int32_t slots = 0;
+    for (int i = 0; i < p_.input_count(); ++i) values_[static_cast<size_t>(i)].slot = slots++;
+    std::vector<bool> written(values_.size(), false);
+    for (const Step& s : e_.steps_) written[static_cast<size_t>(s.out)] = true;
+    for (size_t o = 0; o < p_.outputs().size(); ++o) {
+      const int32_t v = value_of_[static_cast<size_t>(p_.outputs()[o])];
+      ValueInfo& value = values_[static_cast<size_t>(v)];
+      if (written[static_cast<size_t>(v)] && value.slot < 0) value.slot = slots;
+      else e_.copies_.insert(e_.copies_.end(), {static_cast<int32_t>(o), v});
+      ++slots;
+    }
+    for (auto& [v, number] : constants_) values_[static_cast<size_t>(v)].slot = slots++;
+    e_.first_block_ = slots;
+
+    for (size_t s = 0; s < e_.steps_.size(); ++s)
+      for (int32_t a : e_.steps_[s].args)
+        if (a >= 0) values_[static_cast<size_t>(a)].last_use = static_cast<int>(s);
+    std::vector<int32_t> free;
+    for (size_t s = 0; s < e_.steps_.size(); ++s) {
+      Step& step = e_.steps_[s];
+      ValueInfo& out = values_[static_cast<size_t>(step.out)];
+      auto release = [&](bool same_width) {
+        for (int k = 0; k < 3; ++k) {
+          const int32_t a = step.args[k];
+          if (a < 0 || std::find(step.args, step.args + k, a) != step.args + k) continue;
+          const ValueInfo& v = values_[static_cast<size_t>(a)];
+          // A loop may write over an argument only where element i of both lies at the same place.
+          if (v.slot >= e_.first_block_ && v.last_use == static_cast<int>(s) && (width(v.type) == width(out.type)) == same_width) free.push_back(v.slot);
+        }
+      };
+      release(true);
+      if (out.slot < 0) {
+        if (free.empty()) {
+          out.slot = slots++;
+        } else {
+          out.slot = free.back();
+          free.pop_back();
+        }
+      }
+      release(false);
+    }
+    e_.slots_ = slots;
+    for (Step& s : e_.steps_) {
+      s.out = values_[static_cast<size_t>(s.out)].slot;
+      for (int32_t& a : s.args) a = a < 0 ? -1 : values_[static_cast<size_t>(a)].slot;
+    }
+    for (size_t i = 1; i < e_.copies_.size(); i += 2) e_.copies_[i] = values_[static_cast<size_t>(e_.copies_[i])].slot;
+  }
+
+  void size_blocks(int64_t loop_length) {
+    int widest = 1;
+    for (const ValueInfo& v : values_) widest = std::max(widest, width(v.type));
+    const int64_t fitting = working_set / (widest * std::max(e_.slots_, 1)) / cache_line * cache_line;
+    e_.block_ = std::min(std::clamp(fitting, shortest_block, longest_block), round_up(std::clamp<int64_t>(loop_length, 1, longest_block), cache_line));
+    e_.slot_bytes_ = static_cast<int32_t>(e_.block_ * widest);
+    const int64_t blocks = p_.input_count() + e_.slots_ - e_.first_block_;
+    e_.scratch_ = round_up(e_.slots_ * static_cast<int64_t>(sizeof(void*)), cache_line) + blocks * e_.slot_bytes_;
+  }
+
+  void splat_constants() {
+    for (const auto& [v, number] : constants_) {
+      const ValueInfo& value = values_[static_cast<size_t>(v)];
+      const int64_t offset = static_cast<int64_t>(e_.constants_.size());
+      const int bytes = width(value.type);
+      e_.constants_.resize(static_cast<size_t>(offset + round_up(e_.block_ * bytes, cache_line)));
+      uint8_t first[8] = {};
+      write_constant(first, value.type, number);
+      gather(e_.constants_.data() + offset, first, 0, e_.block_, bytes);
+      e_.constant_slots_.push_back({value.slot, offset});
+    }
+  }
+
+  Evaluator& e_;
+  const Program& p_;
+  const BlockTable& table_;
+  std::vector<bool> live_;
+  std::vector<int32_t> value_of_;                         // of each instruction; -1 where dead
+  std::vector<ValueInfo> values_;
+  std::vector<std::pair<int32_t, double>> constants_;     // value, number
+};
+
+Evaluator::Evaluator(const Program& program, simd::Isa isa, int64_t loop_length) { Compiler(*this, program, isa).run(loop_length); }
+
+void Evaluator::run(int64_t n, std::span<const Operand> inputs, std::span<void* const> outputs, void* scratch) const {
+  const size_t input_count = input_bytes_.size(), output_count = output_bytes_.size();
+  auto** slot = static_cast<uint8_t**>(scratch);
+  uint8_t* next_block = static_cast<uint8_t*>(scratch) + round_up(slots_ * static_cast<int64_t>(sizeof(void*)), cache_line);
+  uint8_t* const input_blocks = next_block;
+  next_block += static_cast<int64_t>(input_count) * slot_bytes_;
+  for (const Constant& c : constant_slots_) slot[c.slot] = const_cast<uint8_t*>(constants_.data()) + c.offset;   // never written
+  for (int32_t s = first_block_; s < slots_; ++s, next_block += slot_bytes_) slot[s] = next_block;
+  for (size_t i = 0; i < input_count; ++i) {
+    slot[i] = input_blocks + static_cast<int64_t>(i) * slot_bytes_;
+    if (inputs[i].stride == 0 && input_read_[i] && n > 0) gather(slot[i], inputs[i].data, 0, std::min(n, block_), input_bytes_[i]);
+  }
+  for (int64_t at = 0; at < n; at += block_) {
+    const int64_t m = std::min(block_, n - at);
+    for (size_t i = 0; i < input_count; ++i) {
+      const Operand& in = inputs[i];
+      if (in.stride == 0 || !input_read_[i]) continue;
+      const uint8_t* here = static_cast<const uint8_t*>(in.data) + at * in.stride * input_bytes_[i];
+      if (in.stride == 1) slot[i] = const_cast<uint8_t*>(here);   // never written
+      else gather(slot[i], here, in.stride, m, input_bytes_[i]);
+    }
+    for (size_t o = 0; o < output_count; ++o) slot[input_count + o] = static_cast<uint8_t*>(outputs[o]) + at * output_bytes_[o];
+    auto at_slot = [&](int32_t s) { return s < 0 ? nullptr : slot[s]; };
+    for (const Step& s : steps_) s.fn(slot[s.out], at_slot(s.args[0]), at_slot(s.args[1]), at_slot(s.args[2]), m);
+    for (size_t c = 0; c < copies_.size(); c += 2) {
+      const auto o = static_cast<size_t>(copies_[c]);
+      std::memmove(slot[input_count + o], slot[copies_[c + 1]], static_cast<size_t>(m * output_bytes_[o]));
+    }
+  }
+}
+
+}  // namespace smelt::expr

@@ -1,0 +1,146 @@
+// Elementary functions on F32. Polynomials were fitted for least maximal relative error over the reduced range (iteratively
+// reweighted least squares on Chebyshev nodes); tests/expr/math_test.cpp sweeps each function against double and holds it to
+// the bound given here, in units in the last place. The others (sin, acos, …) call libm lane by lane.
+#pragma once
+
+#include "expr/simd/vec.h"
+
+namespace smelt::SMELT_ISA {
+
+/// expm1(r) for |r| <= ln2 / 2, relative error 1.4e-8 before rounding.
+SMELT_INLINE F32 expm1_reduced(F32 r) {
+  F32 q = F32(0.00139476068);
+  q = fma(q, r, F32(0.0083672516));
+  q = fma(q, r, F32(0.0416662656));
+  q = fma(q, r, F32(0.166665375));
+  q = fma(q, r, F32(0.5));
+  return fma(q * r, r, r);
+}
+
+/// x = n ln2 + r: returns r. ln2 is split so that n * high is exact for |n| < 2^9.
+SMELT_INLINE F32 reduce_by_ln2(F32 x, F32& n) {
+  n = rint(x * F32(1.44269504088896341));
+  return fnma(n, F32(-2.12194440e-4), fnma(n, F32(0.693359375), x));
+}
+
+/// 2^n for whole n in [-126, 127].
+SMELT_INLINE F32 power_of_two(I32 n) { return as_float(shift_left<23>(n + splat(int32_t{127}))); }
+
+/// 2 ulp; subnormal results and overflow to infinity included. NaN stays NaN.
+SMELT_INLINE F32 exp(F32 x) {
+  x = raw_min(F32(89), raw_max(F32(-104), x));
+  F32 n;
+  const F32 r = reduce_by_ln2(x, n);
+  const I32 whole = to_int(n), half = shift_right_signed<1>(whole);   // 2^n in two factors: n reaches 128 and -150
+  return (expm1_reduced(r) + F32(1)) * power_of_two(half) * power_of_two(whole - half);
+}
+
+/// exp for x <= 0, flushed to 0 below -87.3 (where results are subnormal): softmax's. 2 ulp above. NaN stays NaN.
+SMELT_INLINE F32 exp_nonpositive(F32 x) {
+  const F32 clamped = raw_max(F32(-87.33), x);
+  F32 n;
+  const F32 r = reduce_by_ln2(clamped, n);
+  const F32 y = (expm1_reduced(r) + F32(1)) * power_of_two(to_int(n));
+  return pick(x < F32(-87.33), F32(0), y);
+}
+
+/// 3 ulp. The scale is 2^(n-1), so that n = 128 does not overflow before the result does.
+SMELT_INLINE F32 expm1(F32 x) {
+  x = raw_min(F32(89), raw_max(F32(-30), x));
+  F32 n;
+  const F32 p = expm1_reduced(reduce_by_ln2(x, n));
+  const F32 scale = power_of_two(to_int(n) - splat(int32_t{1}));
+  const F32 y = fma(scale, p, scale - F32(0.5));
+  return pick(n == F32(0), p, y + y);
+}
+
+/// 2 ulp; -infinity at 0, NaN below, subnormals included.
+SMELT_INLINE F32 log(F32 x) {
+  const Mask tiny = x < F32(1.17549435e-38);
+  const F32 scaled = pick(tiny, x * F32(8388608.0), x);
+  // Mantissa in [sqrt(1/2), sqrt(2)): subtract sqrt(1/2)'s bits, keep the exponent's, add what is left to sqrt(1/2).
+  const I32 shifted = bits(scaled) - splat(int32_t{0x3f3504f3});
+  const F32 e = to_float(shift_right_signed<23>(shifted)) - pick(tiny, F32(23), F32(0));
+  const F32 f = as_float((shifted & splat(int32_t{0x007fffff})) + splat(int32_t{0x3f3504f3})) - F32(1);
+  F32 p = F32(-0.0763449743);
+  p = fma(p, f, F32(0.12761578));
+  p = fma(p, f, F32(-0.131601825));
+  p = fma(p, f, F32(0.142017573));
+  p = fma(p, f, F32(-0.166233569));
+  p = fma(p, f, F32(0.200012267));
+  p = fma(p, f, F32(-0.250008196));
+  p = fma(p, f, F32(0.333333313));
+  const F32 square = f * f;
+  F32 y = fma(p * f, square, e * F32(-2.12194440e-4));
+  y = fnma(F32(0.5), square, y) + f;
+  y = fma(e, F32(0.693359375), y);
+  const F32 infinity = as_float(splat(int32_t{0x7f800000}));
+  y = pick(x == infinity, x, y);
+  y = pick(x == F32(0), -infinity, y);
+  return pick(x < F32(0), as_float(splat(int32_t{0x7fc00000})), pick(x != x, x, y));
+}
+
+/// 3 ulp for x > -1 (Kahan: log(w) corrected by what 1 + x lost in rounding).
+SMELT_INLINE F32 log1p(F32 x) {
+  const F32 w = F32(1) + x, exact = w - F32(1);
+  const F32 y = log(w);
+  return pick(exact == F32(0), x, pick(w > F32(16777216.0), y, y * (x / exact)));
+}
+
+/// 3 ulp: t / (t + 2) with t = expm1(2|x|); exactly 1 from 10 on.
+SMELT_INLINE F32 tanh(F32 x) {
+  const F32 a = raw_min(F32(10), abs(x));
+  const F32 t = expm1(a + a);
+  return with_sign_of(t / (t + F32(2)), x);
+}
+
+/// 2 ulp: below 1 a polynomial in x^2, above it 1 - exp(-polynomial), which is 1 from 4 on.
+SMELT_INLINE F32 erf(F32 x) {
+  const F32 a = raw_min(F32(4), abs(x)), t = a * a;
+  F32 p = F32(7.85388329e-05);
+  p = fma(p, t, F32(-0.000801020069));
+  p = fma(p, t, F32(0.00518832868));
+  p = fma(p, t, F32(-0.0268538129));
+  p = fma(p, t, F32(0.112835854));
+  p = fma(p, t, F32(-0.37612626));
+  p = fma(p, t, F32(0.128379166));
+  F32 q = F32(-0.000186776713);
+  q = fma(q, a, F32(0.00295187416));
+  q = fma(q, a, F32(-0.0218563024));
+  q = fma(q, a, F32(0.103147946));
+  q = fma(q, a, F32(0.638093591));
+  q = fma(q, a, F32(1.12712252));
+  q = fma(q, a, F32(0.000332692754));
+  const F32 large = F32(1) - exp_nonpositive(-q);
+  return with_sign_of(pick(a < F32(1), fma(a, p, a), large), x);
+}
+
+#define SMELT_BY_LANE(name, libm)                                     \
+  SMELT_INLINE F32 name(F32 x) {                                      \
+    float v[lanes];                                                   \
+    store(v, x);                                                      \
+    for (float& e : v) e = libm(e);                                   \
+    return load(v);                                                   \
+  }
+SMELT_BY_LANE(sin, __builtin_sinf)
+SMELT_BY_LANE(cos, __builtin_cosf)
+SMELT_BY_LANE(tan, __builtin_tanf)
+SMELT_BY_LANE(asin, __builtin_asinf)
+SMELT_BY_LANE(acos, __builtin_acosf)
+SMELT_BY_LANE(atan, __builtin_atanf)
+SMELT_BY_LANE(sinh, __builtin_sinhf)
+SMELT_BY_LANE(cosh, __builtin_coshf)
+SMELT_BY_LANE(asinh, __builtin_asinhf)
+SMELT_BY_LANE(acosh, __builtin_acoshf)
+SMELT_BY_LANE(atanh, __builtin_atanhf)
+#undef SMELT_BY_LANE
+
+template <class F> SMELT_INLINE F32 by_lane(F32 a, F32 b, F f) {
+  float x[lanes], y[lanes];
+  store(x, a);
+  store(y, b);
+  for (int i = 0; i < lanes; ++i) x[i] = f(x[i], y[i]);
+  return load(x);
+}
+
+}  // namespace smelt::SMELT_ISA

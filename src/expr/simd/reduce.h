@@ -1,0 +1,51 @@
+// Loops over a row of elements, a register at a time, and sums and maxima of it. For *.simd.cpp sources only (isa.h).
+#pragma once
+
+#include "expr/simd/half.h"
+
+namespace smelt::SMELT_ISA {
+
+/// Calls body(i, count) for registers of elements: count is `lanes` but for the last.
+template <class F> SMELT_INLINE void for_registers(int64_t n, F&& body) {
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) body(i, int64_t{lanes});
+  if (i < n) body(i, n - i);
+}
+template <class H> SMELT_INLINE F32 get(const H* p, int64_t count) { return count == lanes ? load(p) : load_first(p, count); }
+template <class H> SMELT_INLINE void put(H* p, F32 v, int64_t count) {
+  if (count == lanes) store(p, v);
+  else store_first(p, v, count);
+}
+
+/// The sum of f over n elements, in four registers at a time, so that additions do not wait for one another.
+template <class F> SMELT_INLINE float sum_of(const float* row, int64_t n, F f) {
+  F32 sums[4] = {F32(0), F32(0), F32(0), F32(0)};
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes)
+    for (int u = 0; u < 4; ++u) sums[u] = sums[u] + f(load(row + i + u * lanes));
+  for (; i + lanes <= n; i += lanes) sums[0] = sums[0] + f(load(row + i));
+  float total = sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  for (; i < n; ++i) {
+    float one[lanes];
+    store(one, f(splat(row[i])));
+    total += one[0];
+  }
+  return total;
+}
+
+/// The largest of n elements that is a number; -infinity when there is none.
+SMELT_INLINE float largest(const float* row, int64_t n) {
+  F32 tops[4];
+  for (F32& t : tops) t = F32(-__builtin_inf());
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes)
+    for (int u = 0; u < 4; ++u) tops[u] = raw_max(load(row + i + u * lanes), tops[u]);
+  for (; i + lanes <= n; i += lanes) tops[0] = raw_max(load(row + i), tops[0]);
+  float each[lanes], top = -__builtin_inff();
+  store(each, raw_max(raw_max(tops[0], tops[1]), raw_max(tops[2], tops[3])));
+  for (float e : each) top = e > top ? e : top;
+  for (; i < n; ++i) top = row[i] > top ? row[i] : top;
+  return top;
+}
+
+}  // namespace smelt::SMELT_ISA

@@ -1,0 +1,27 @@
+// What the rewrites of quantized models share: integer tensors behind DequantizeLinear, and their scales.
+#pragma once
+
+#include <optional>
+#include <variant>
+
+#include "fuse/match.h"
+
+namespace smelt::fuse {
+
+/// real = (x - zero_point) * scale
+struct Dequantized {
+  NodeId node;                                  // the DequantizeLinear
+  ValueId x, scale, zero_point;                 // zero_point may be left out
+};
+
+/// The 8-bit tensor behind v, with one scale or, where `channel_axis` is not negative, with one for each index of that axis.
+/// Rejected when v is something else, has blocks or a scale for each index of another axis, or is of another width.
+std::variant<Dequantized, Rejected> dequantized(const Graph& g, ValueId v, int64_t channel_axis = -1);
+
+/// Elements of a value of known shape; -1 when it is not known, or there is no value.
+int64_t size_of(const Graph& g, ValueId v);
+
+/// The same scale and zero point: the same values, or equal constants. Both may be none.
+bool same_constant(const Graph& g, ValueId a, ValueId b);
+
+}  // namespace smelt::fuse

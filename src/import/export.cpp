@@ -1,0 +1,146 @@
+#include "import/export.h"
+
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "import/tensors.h"
+#include "import/to_proto.h"
+
+namespace smelt {
+
+namespace fs = std::filesystem;
+
+namespace importer {
+
+namespace {
+
+constexpr int64_t inline_limit = 1024;   // bytes; larger constants go into a data file
+
+std::string serialize(const onnx::ModelProto& model) {
+  if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int>::max()))
+    fail("the plan has {} bytes without its data file, a protobuf message at most 2 GiB", model.ByteSizeLong());
+  return model.SerializeAsString();
+}
+
+// Where each constant's bytes go: into the message, as a reference into the model's data file, or into a file of the plan's own.
+class Placement {
+ public:
+  Placement(const Graph& g, bool may_refer, std::string own_name) : may_refer_(may_refer), own_name_(std::move(own_name)) {
+    for (const DataRange& r : g.model.data) ranges_[static_cast<const uint8_t*>(r.bytes.get())] = &r;
+  }
+
+  void store(const Tensor& t, onnx::TensorProto& proto) {
+    if (t.type() == DType::string || t.nbytes() <= inline_limit) return write_tensor(t, proto);
+    proto.set_data_type(static_cast<int32_t>(t.type()));
+    for (int64_t d : t.shape()) proto.add_dims(d);
+    if (const DataRange* r = range_of(t); r && may_refer_) {
+      const auto* first = static_cast<const uint8_t*>(r->bytes.get());
+      return refer(proto, r->file, r->offset + (static_cast<const uint8_t*>(t.raw()) - first), t.nbytes());
+    } else if (r) {
+      foreign_ += t.nbytes();
+      foreign_file_ = r->file;
+    }
+    const auto [it, fresh] = offsets_.insert({{t.raw(), t.nbytes()}, 0});
+    if (fresh) {
+      // Pages for what a runtime may map by itself, cache lines for the rest.
+      const int64_t align = t.nbytes() >= 65536 ? 4096 : 64;
+      it->second = (size_ + align - 1) / align * align;
+      size_ = it->second + t.nbytes();
+      pieces_.push_back({it->second, t});
+    }
+    refer(proto, own_name_, it->second, t.nbytes());
+  }
+
+  int64_t foreign() const { return foreign_; }               // bytes of the model's data file that were not referred to
+  const std::string& foreign_file() const { return foreign_file_; }
+  int64_t size() const { return size_; }
+
+  void write(AtomicFile& file) const {
+    static constexpr char zeros[4096] = {};
+    int64_t at = 0;
+    for (const auto& [offset, t] : pieces_) {
+      file.write(zeros, offset - at);
+      file.write(t.raw(), t.nbytes());
+      at = offset + t.nbytes();
+    }
+  }
+
+ private:
+  const DataRange* range_of(const Tensor& t) const {
+    const auto* p = static_cast<const uint8_t*>(t.raw());
+    auto it = ranges_.upper_bound(p);
+    if (it == ranges_.begin()) return nullptr;
+    const DataRange* r = (--it)->second;
+    return p + t.nbytes() <= it->first + r->size ? r : nullptr;
+  }
+
+  static void refer(onnx::TensorProto& proto, const std::string& file, int64_t offset, int64_t length) {
+    proto.set_data_location(onnx::TensorProto::EXTERNAL);
+    for (const auto& [key, value] : {std::pair<std::string, std::string>{"location", file},
+                                     {"offset", std::to_string(offset)},
+                                     {"length", std::to_string(length)}}) {
+      auto* e = proto.add_external_data();
+      e->set_key(key);
+      e->set_value(value);
+    }
+  }
+
+  bool may_refer_;
+  std::string own_name_;
+  std::map<const uint8_t*, const DataRange*> ranges_;
+  std::map<std::pair<const void*, int64_t>, int64_t> offsets_;
+  std::vector<std::pair<int64_t, Tensor>> pieces_;
+  int64_t size_ = 0, foreign_ = 0;
+  std::string foreign_file_;
+};
+
+fs::path folder_of(const fs::path& file) {
+  std::error_code ignored;
+  const fs::path parent = file.parent_path();
+  return fs::weakly_canonical(parent.empty() ? fs::path(".") : parent, ignored);
+}
+
+}  // namespace
+}  // namespace importer
+
+ExportedData export_model(const Graph& g, const fs::path& path, const ExportOptions& options) {
+  const fs::path folder = path.parent_path();
+  const bool beside = !g.model.path.empty() && importer::folder_of(path) == importer::folder_of(g.model.path);
+  // The name of the plan's own data file must not be that of one that the plan, or the mapped model, reads.
+  const auto used = [&](const std::string& name) {
+    return beside && std::any_of(g.model.data.begin(), g.model.data.end(), [&](const DataRange& r) { return r.file == name; });
+  };
+  std::string own = path.stem().string() + ".data";
+  for (int i = 1; used(own); ++i) own = path.stem().string() + "." + std::to_string(i) + ".data";
+
+  importer::Placement placement(g, beside && !options.copy_weights, own);
+  const auto model = importer::to_proto(g, options, [&](const Tensor& t, onnx::TensorProto& p) { placement.store(t, p); });
+  if (placement.foreign() > 0 && !options.copy_weights)
+    throw Error(
+        fmt::format("{}: {} bytes of weights lie in '{}' beside the model, and a plan can only point at files of its own folder",
+                    path.string(), placement.foreign(), placement.foreign_file()),
+        "Write the plan into the model's folder, or give --copy-weights.", ExitCode::usage);
+  const std::string bytes = importer::serialize(model);
+  ExportedData data;
+  if (placement.size() > 0) {
+    data = {folder / own, placement.size()};
+    AtomicFile file(data.file);
+    placement.write(file);
+    file.commit();
+  }
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
+  return data;
+}
+
+std::string export_bytes(const Graph& g, const ExportOptions& options) {
+  return importer::serialize(
+      importer::to_proto(g, options, [](const Tensor& t, onnx::TensorProto& p) { importer::write_tensor(t, p); }));
+}
+
+}  // namespace smelt

@@ -1,0 +1,267 @@
+#include "import/precision.h"
+
+#include <onnx/defs/schema.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "import/import.h"
+
+namespace smelt {
+
+bool matches(std::string_view pattern, std::string_view text) {
+  size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || (pattern[p] == text[t] && pattern[p] != '*'))) {
+      ++p, ++t;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+namespace {
+
+using Names = std::set<std::string_view>;
+
+// Where the time goes: these convert even when all they read was kept.
+const Names heavy = {
+    "Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum", "Attention", "LSTM", "GRU", "RNN", "FusedMatMul", "FusedConv",
+    "FusedGemm"};
+
+// Squares, exponentials and long sums leave fp16's range (65504) or lose bf16's 8 bits; the others need fp32 for positions and
+// indices.
+const Names sensitive = {
+    "Pow", "Exp", "Log", "ReduceSum", "ReduceMean", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum",
+    "ReduceLogSumExp", "ReduceProd", "CumSum", "CumProd", "Range", "Sqrt", "Reciprocal", "NonMaxSuppression", "RoiAlign",
+    "GridSample", "Resize", "TopK", "Softplus", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike",
+    "Bernoulli", "Multinomial", "EyeLike", "DFT", "STFT", "MelWeightMatrix", "QuantizeLinear", "DequantizeLinear",
+    "DynamicQuantizeLinear", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", "Det", "AffineGrid"};
+
+const Names microsoft = {
+    "Gelu", "FastGelu", "BiasGelu", "QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+    "RotaryEmbedding", "FusedMatMul", "FusedConv", "FusedGemm"};
+
+class Converter {
+ public:
+  Converter(Graph& g, DType to) : g_(g), to_(to), onnx_type_(to == DType::f16 ? "tensor(float16)" : "tensor(bfloat16)") {}
+
+  PrecisionSummary run(const std::vector<std::string>& patterns) {
+    find_kept(patterns);
+    for (NodeId id : g_.topological()) convert(id);
+    const std::vector<ValueId> outputs = g_.outputs();
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (lowered_.contains(outputs[i])) give_back(i, outputs[i]);
+    return summary_;
+  }
+
+ private:
+  void find_kept(const std::vector<std::string>& patterns) {
+    for (const auto& pattern : patterns) {
+      bool any = false;
+      for (NodeId id : g_.topological()) {
+        const Node& n = g_.node(id);
+        bool hit = matches(pattern, n.name);
+        for (int32_t s : n.sources) {
+          const SourceNode& source = g_.sources()[static_cast<size_t>(s)];
+          hit = hit || matches(pattern, source.name) ||
+                std::any_of(source.scopes.begin(), source.scopes.end(),
+                            [&](const auto& scope) { return !scope.empty() && matches(pattern, scope); });
+        }
+        if (hit) kept_.insert(id);
+        any = any || hit;
+      }
+      if (!any) fail_usage("--keep-fp32='{}' matches no node and no module scope of the graph", pattern);
+    }
+  }
+
+  // Which inputs and outputs of a node take the new type; both empty: the node stays.
+  struct Plan {
+    std::vector<size_t> inputs, outputs;
+  };
+
+  bool is_f32(ValueId v) const { return v != ValueId::none && (g_.value(v).type == DType::f32 || lowered_.contains(v)); }
+
+  Plan plan(NodeId id) const {
+    const Node& n = g_.node(id);
+    Plan p;
+    if (n.domain == microsoft_domain) {
+      if (!microsoft.contains(n.op)) return p;
+      for (size_t i = 0; i < n.inputs.size(); ++i)
+        if (is_f32(n.inputs[i])) p.inputs.push_back(i);
+      for (size_t i = 0; i < n.outputs.size(); ++i)   // 1 and 2 of the normalisations are their statistics, in fp32
+        if (is_f32(n.outputs[i]) && i != 1 && i != 2) p.outputs.push_back(i);
+      return p;
+    }
+    if (n.domain != onnx_domain) return p;
+    const auto* schema = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(newest_opset()), n.domain);
+    if (!schema) return p;
+    // The type variables that fp32 inputs bind and that may be the new type.
+    std::set<std::string> variables;
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const auto* formal = parameter(schema->inputs(), i);
+      if (!formal || !is_f32(n.inputs[i])) continue;
+      const auto& types = formal->GetTypes();
+      const bool allowed = std::any_of(types.begin(), types.end(), [&](const auto* t) { return *t == onnx_type_; });
+      if (!allowed) continue;   // fp32 only, such as Resize's scales
+      p.inputs.push_back(i);
+      variables.insert(formal->GetTypeStr());
+    }
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      const auto* formal = parameter(schema->outputs(), i);
+      if (formal && is_f32(n.outputs[i]) && variables.contains(formal->GetTypeStr())) p.outputs.push_back(i);
+    }
+    // Their output's type is an attribute.
+    if ((n.op == "Cast" && g_.value(n.out()).type == DType::f32) ||
+        (n.op == "ConstantOfShape" && g_.value(n.out()).type == DType::f32)) {
+      p.inputs.clear();
+      p.outputs = {0};
+    }
+    return p;
+  }
+
+  static const onnx::OpSchema::FormalParameter* parameter(const std::vector<onnx::OpSchema::FormalParameter>& formal, size_t i) {
+    if (formal.empty()) return nullptr;
+    if (i < formal.size()) return &formal[i];
+    return formal.back().GetOption() == onnx::OpSchema::Variadic ? &formal.back() : nullptr;
+  }
+
+  bool stays(NodeId id) const {
+    const Node& n = g_.node(id);
+    if (kept_.contains(id) || sensitive.contains(n.op)) return true;
+    for (const auto& [name, a] : n.attrs)
+      if (std::holds_alternative<GraphPtr>(a)) return true;
+    if (heavy.contains(n.op)) return false;
+    // Between nodes that stay (the + epsilon between a mean and its root) converting would only round twice.
+    bool any = false;
+    for (ValueId v : n.inputs) {
+      if (v == ValueId::none || g_.value(v).is_constant()) continue;
+      if (lowered_.contains(v) || (g_.value(v).type == DType::f32 && !stayed_.contains(g_.value(v).producer))) return false;
+      any = any || g_.value(v).type == DType::f32;
+    }
+    return any;
+  }
+
+  void convert(NodeId id) {
+    const Plan p = stays(id) ? Plan{} : plan(id);
+    const Node n = g_.node(id);
+    const bool touches = std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) { return is_f32(v); }) ||
+                         std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return is_f32(v); });
+    if (p.inputs.empty() && p.outputs.empty()) {
+      if (!touches) return;
+      stayed_.insert(id);
+      ++summary_.kept;
+    } else {
+      ++summary_.converted;
+    }
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const ValueId v = n.inputs[i];
+      const bool low = std::find(p.inputs.begin(), p.inputs.end(), i) != p.inputs.end();
+      if (low && !lowered_.contains(v)) {
+        g_.set_input(id, i, as(v, to_, id));
+      } else if (!low && lowered_.contains(v) && n.op != "Cast") {   // a Cast reads either
+        g_.set_input(id, i, as(v, DType::f32, id));
+      }
+    }
+    for (size_t i : p.outputs) {
+      g_.set_type(n.outputs[i], to_);
+      lowered_.insert(n.outputs[i]);
+    }
+    if (p.outputs.empty()) return;
+    if (n.op == "Cast") g_.edit(id).attrs["to"] = static_cast<int64_t>(to_);
+    if (n.op == "ConstantOfShape") {
+      const Tensor value = n.get_tensor("value");
+      g_.edit(id).attrs["value"] = narrow(value.valid() ? value : Tensor::zeros(DType::f32, {1}));
+    }
+  }
+
+  // v in another type: a converted constant, or the output of a Cast before `reader`; one for all that read it.
+  ValueId as(ValueId v, DType type, NodeId reader) {
+    const auto [it, fresh] = converted_.insert({{v, type}, ValueId::none});
+    if (!fresh) return it->second;
+    const Value value = g_.value(v);
+    const std::string base = value.name + "_" + std::string(name(type));
+    if (value.is_constant()) return it->second = g_.add_constant(base, narrow(value.constant));
+    it->second = g_.add_value(base, type, value.shape);
+    cast(v, it->second, type, reader);
+    return it->second;
+  }
+
+  void cast(ValueId from, ValueId to, DType type, NodeId beside) {
+    Node n;
+    n.op = "Cast";
+    n.name = "Cast_" + g_.value(to).name;
+    n.opset = static_cast<int>(newest_opset());
+    n.inputs = {from};
+    n.outputs = {to};
+    n.attrs["to"] = static_cast<int64_t>(type);
+    if (beside != NodeId::none) {
+      n.sources = g_.node(beside).sources;
+      n.order = g_.node(beside).order;
+    }
+    g_.add_node(std::move(n));
+    ++summary_.casts;
+  }
+
+  // The graph's output keeps its name and type.
+  void give_back(size_t i, ValueId v) {
+    const std::string out = g_.value(v).name;
+    g_.rename(v, out + "_" + std::string(name(to_)));
+    const ValueId f32 = g_.add_value(out, DType::f32, g_.value(v).shape);
+    cast(v, f32, DType::f32, g_.value(v).producer);
+    g_.edit(g_.value(f32).producer).order = 0;
+    g_.set_output(i, f32);
+  }
+
+  // Rounded, but finite where it was finite (a mask's -3.4e38) and not zero where it was not (an epsilon of 1e-12).
+  Tensor narrow(const Tensor& t) const {
+    Tensor out = t.cast(to_);
+    auto* bits = static_cast<uint16_t*>(out.raw());
+    const auto wide = t.span<float>();
+    const uint16_t infinity = to_ == DType::f16 ? 0x7c00 : 0x7f80;
+    for (int64_t i = 0; i < out.size(); ++i) {
+      const uint16_t sign = bits[i] & 0x8000, magnitude = bits[i] & 0x7fff;
+      if (magnitude == infinity && std::isfinite(wide[static_cast<size_t>(i)]))
+        bits[i] = static_cast<uint16_t>(sign | (infinity - 1));
+      if (magnitude == 0 && wide[static_cast<size_t>(i)] != 0) bits[i] = static_cast<uint16_t>(sign | 1);
+    }
+    return out;
+  }
+
+  Graph& g_;
+  DType to_;
+  std::string onnx_type_;
+  std::set<NodeId> kept_, stayed_;
+  std::set<ValueId> lowered_;   // values that were f32 and are the new type now
+  std::map<std::pair<ValueId, DType>, ValueId> converted_;
+  PrecisionSummary summary_;
+};
+
+}  // namespace
+
+PrecisionSummary convert_precision(Graph& g, std::string_view precision, const std::vector<std::string>& keep_fp32) {
+  PrecisionSummary summary;
+  if (precision == "fp16" || precision == "bf16") {
+    summary = Converter(g, precision == "fp16" ? DType::f16 : DType::bf16).run(keep_fp32);
+  } else if (precision.empty() || precision == "fp32") {
+    return summary;
+  } else if (precision != "tf32") {
+    fail_usage("--precision={}: expected fp16, bf16 or tf32", precision);
+  }
+  g.model.metadata["smelt.precision"] = std::string(precision);
+  return summary;
+}
+
+}  // namespace smelt

@@ -1,0 +1,34 @@
+// --precision: an fp32 graph converted to half width, with borders of Casts around what must stay fp32.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace smelt {
+
+/// What a conversion did, for the line that is printed after it.
+struct PrecisionSummary {
+  int64_t converted = 0;    // nodes that compute in the new type now
+  int64_t kept = 0;         // nodes with fp32 inputs or outputs that stay fp32
+  int64_t casts = 0;        // inserted
+};
+
+/// `precision`: "fp16", "bf16" or "tf32" ("" and "fp32" leave the graph as it is). Inputs and outputs of the graph stay as they
+/// are, constants are converted (a finite value stays finite, and one that is not zero stays not zero).
+///
+/// A node stays fp32 when its name, the name of an ONNX node it stands for, or a module scope of one matches a pattern of
+/// `keep_fp32` (* any characters, ? one); when ONNX does not define it for the type; when it has a body (If, Loop, Scan) or a
+/// quantised type; when its range or sum leaves fp16 easily (Pow, Exp, reductions, …); or when it is pointwise between such
+/// nodes.
+///
+/// tf32 changes no type: it lets tactics round the inputs of matrix products to 10 bits of mantissa, and is written into
+/// the graph's metadata ("smelt.precision"). Throws Error (usage): no such precision, or a pattern that matches nothing.
+PrecisionSummary convert_precision(Graph& g, std::string_view precision, const std::vector<std::string>& keep_fp32 = {});
+
+/// Whether text matches a pattern in which * stands for any characters and ? for one.
+bool matches(std::string_view pattern, std::string_view text);
+
+}  // namespace smelt

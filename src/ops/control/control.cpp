@@ -1,0 +1,244 @@
+// If, Loop and Scan. Their bodies are graphs; graph.h says how a node and its bodies share outer values.
+#include <cstring>
+
+#include "base/error.h"
+#include "ops/families.h"
+#include "ops/loops.h"
+#include "ops/params.h"
+
+namespace smelt::ops {
+namespace {
+
+size_t captured(const Node& node) { return static_cast<size_t>(node.get_int("captured", 0)); }
+
+const Graph& body_of(const Node& node, const char* attr) {
+  const GraphPtr g = node.get_graph(attr);
+  if (!g) fail("attribute {} is missing", attr);
+  return *g;
+}
+
+DType output_type(const Graph& g, size_t i) { return g.value(g.outputs()[i]).type; }
+/// The shape of a body's output where the body alone decides it.
+std::optional<Shape> output_shape(const Graph& g, size_t i) {
+  const std::optional<SymShape>& s = g.value(g.outputs()[i]).shape;
+  return s && is_static(*s) ? std::optional(to_shape(*s)) : std::nullopt;
+}
+
+void expect_outputs(const Graph& g, size_t expected, const char* what) {
+  if (g.outputs().size() != expected) fail("{} has {} outputs, expected {}", what, g.outputs().size(), expected);
+}
+
+/// Hands a body's result to output i: a copy where memory is given or where it would alias an input of the node.
+void give(ComputeContext& c, size_t i, const Tensor& result) {
+  if (!c.wants(i)) return;
+  Tensor& out = c.outputs[i];
+  if (!out.valid()) {
+    bool aliases = false;
+    for (const Tensor& in : c.inputs) aliases = aliases || (in.valid() && in.raw() == result.raw());
+    out = aliases ? result.clone() : result;
+    return;
+  }
+  if (out.type() != result.type() || out.shape() != result.shape()) {
+    fail("output {} is {} {}, expected {} {}", i, name(result.type()), to_string(result.shape()), name(out.type()),
+         to_string(out.shape()));
+  }
+  if (result.type() == DType::string) out.strings() = result.strings();
+  else std::memcpy(out.raw(), result.raw(), static_cast<size_t>(result.nbytes()));
+}
+
+bool truth(const Tensor& t) {
+  if (t.size() != 1) fail("the condition has shape {}, expected one element", to_string(t.shape()));
+  return t.to_ints()[0] != 0;
+}
+
+int64_t element_bytes(DType t) {
+  if (t == DType::string || bits(t) < 8) fail_unsupported("{} elements cannot be scanned", name(t));
+  return bits(t) / 8;
+}
+
+/// Tensors of one shape put beside each other along a new axis, the last first when `backward`. With none, extents of `shape`.
+Tensor stacked(const std::vector<Tensor>& parts, int64_t axis, bool backward, DType type, Shape shape) {
+  if (!parts.empty()) shape = parts[0].shape();
+  const int64_t count = static_cast<int64_t>(parts.size()), at = normalize_axis(axis, static_cast<int64_t>(shape.size()) + 1);
+  for (const Tensor& p : parts) {
+    if (p.shape() != shape) fail("an iteration gave shape {}, an earlier one {}", to_string(p.shape()), to_string(shape));
+  }
+  shape.insert(shape.begin() + at, count);
+  Tensor out = Tensor::empty(type, shape);
+  const AxisView v = around_axis(shape, at);
+  const size_t run = static_cast<size_t>(v.inner * element_bytes(type));
+  auto* to = static_cast<char*>(out.raw());
+  for (int64_t o = 0; o < v.outer; ++o) {
+    for (int64_t k = 0; k < count; ++k, to += run) {
+      const Tensor& p = parts[static_cast<size_t>(backward ? count - 1 - k : k)];
+      std::memcpy(to, static_cast<const char*>(p.raw()) + static_cast<size_t>(o) * run, run);
+    }
+  }
+  return out;
+}
+
+/// Element `index` of a tensor along an axis, without that axis.
+Tensor element(const Tensor& t, int64_t axis, int64_t index) {
+  const AxisView v = around_axis(t.shape(), axis);
+  Shape shape = t.shape();
+  shape.erase(shape.begin() + axis);
+  Tensor out = Tensor::empty(t.type(), shape);
+  const size_t run = static_cast<size_t>(v.inner * element_bytes(t.type()));
+  for (int64_t o = 0; o < v.outer; ++o) {
+    std::memcpy(static_cast<char*>(out.raw()) + static_cast<size_t>(o) * run,
+                static_cast<const char*>(t.raw()) + static_cast<size_t>(o * v.extent + index) * run, run);
+  }
+  return out;
+}
+
+// --- If: condition, captured… ---
+
+void infer_if(InferContext& c) {
+  const Graph &yes = body_of(c.node, "then_branch"), &no = body_of(c.node, "else_branch");
+  expect_outputs(yes, c.outputs.size(), "then_branch");
+  expect_outputs(no, c.outputs.size(), "else_branch");
+  for (size_t i = 0; i < c.outputs.size(); ++i) {
+    const std::optional<Shape> a = output_shape(yes, i), b = output_shape(no, i);
+    if (a && b && *a == *b) c.set(i, output_type(yes, i), *a);
+    else c.set_type(i, output_type(yes, i));
+  }
+}
+
+void run_if(ComputeContext& c) {
+  const Graph& branch = body_of(c.node, truth(c.in(0)) ? "then_branch" : "else_branch");
+  const std::vector<Tensor> results = c.run_graph(branch, c.inputs.subspan(1));
+  for (size_t i = 0; i < results.size(); ++i) give(c, i, results[i]);
+}
+
+// --- Loop: trip count?, condition?, state…, captured… → state…, one stacked tensor for each further output of the body ---
+
+size_t loop_states(const Node& node, size_t inputs) {
+  if (inputs < 2 + captured(node)) fail("{} inputs, expected at least {}", inputs, 2 + captured(node));
+  return inputs - 2 - captured(node);
+}
+
+void infer_loop(InferContext& c) {
+  const Graph& body = body_of(c.node, "body");
+  const size_t states = loop_states(c.node, c.inputs.size());
+  expect_outputs(body, 1 + c.outputs.size(), "body");
+  for (size_t i = 0; i < c.outputs.size(); ++i) c.set_type(i, i < states ? type_of(c, 2 + i) : output_type(body, 1 + i));
+}
+
+void run_loop(ComputeContext& c) {
+  const Graph& body = body_of(c.node, "body");
+  const size_t states = loop_states(c.node, c.inputs.size());
+  const int64_t trips = c.has(0) ? c.in(0).to_ints().at(0) : INT64_MAX;
+  bool go = !c.has(1) || truth(c.in(1));
+  std::vector<Tensor> in(2);
+  in.insert(in.end(), c.inputs.begin() + 2, c.inputs.end());
+  std::vector<std::vector<Tensor>> scanned(c.outputs.size() - states);
+  for (int64_t i = 0; i < trips && go; ++i) {
+    in[0] = Tensor::scalar(i);
+    in[1] = Tensor::scalar(go);
+    std::vector<Tensor> out = c.run_graph(body, in);
+    // Without a condition input the body's condition is ignored only when there is a trip count to end the loop.
+    go = (!c.has(1) && c.has(0)) || truth(out[0]);
+    for (size_t s = 0; s < states; ++s) in[2 + s] = std::move(out[1 + s]);
+    for (size_t k = 0; k < scanned.size(); ++k) scanned[k].push_back(std::move(out[1 + states + k]));
+  }
+  for (size_t s = 0; s < states; ++s) give(c, s, in[2 + s]);
+  for (size_t k = 0; k < scanned.size(); ++k) {
+    Shape unseen;   // with no iteration an extent that the body leaves open is 0
+    if (const auto& s = body.value(body.outputs()[1 + states + k]).shape) {
+      for (const Dim& d : *s) unseen.push_back(d.known() ? d.value : 0);
+    }
+    give(c, states + k, stacked(scanned[k], 0, false, output_type(body, 1 + states + k), unseen));
+  }
+}
+
+// --- Scan: state…, scanned…, captured… → state…, stacked… ---
+
+struct ScanForm {
+  size_t states = 0, scans = 0, stacks = 0;
+  std::vector<int64_t> in_axes, out_axes, in_backward, out_backward;
+};
+
+ScanForm scan_form(const Node& node, size_t inputs, size_t outputs) {
+  ScanForm f;
+  f.scans = static_cast<size_t>(node.get_int("num_scan_inputs", 0));
+  if (f.scans < 1 || inputs < f.scans + captured(node)) fail("num_scan_inputs is {} of {} inputs", f.scans, inputs);
+  f.states = inputs - captured(node) - f.scans;
+  if (outputs < f.states) fail("{} outputs, expected at least one for each of {} states", outputs, f.states);
+  f.stacks = outputs - f.states;
+  f.in_axes = node.get_ints("scan_input_axes", std::vector<int64_t>(f.scans, 0));
+  f.out_axes = node.get_ints("scan_output_axes", std::vector<int64_t>(f.stacks, 0));
+  f.in_backward = node.get_ints("scan_input_directions", std::vector<int64_t>(f.scans, 0));
+  f.out_backward = node.get_ints("scan_output_directions", std::vector<int64_t>(f.stacks, 0));
+  if (f.in_axes.size() != f.scans || f.in_backward.size() != f.scans)
+    fail("scan_input_axes and _directions need {} entries", f.scans);
+  if (f.out_axes.size() != f.stacks || f.out_backward.size() != f.stacks)
+    fail("scan_output_axes and _directions need {} entries", f.stacks);
+  return f;
+}
+
+/// The scanned inputs' common extent; makes their axes non-negative.
+int64_t scan_length(ScanForm& f, const std::function<const Shape&(size_t)>& shape) {
+  int64_t length = -1;
+  for (size_t k = 0; k < f.scans; ++k) {
+    const Shape& s = shape(f.states + k);
+    f.in_axes[k] = normalize_axis(f.in_axes[k], static_cast<int64_t>(s.size()));
+    const int64_t n = s[static_cast<size_t>(f.in_axes[k])];
+    if (length >= 0 && n != length) fail("scanned inputs have {} and {} elements", length, n);
+    length = n;
+  }
+  return length;
+}
+
+void infer_scan(InferContext& c) {
+  const Graph& body = body_of(c.node, "body");
+  ScanForm f = scan_form(c.node, c.inputs.size(), c.outputs.size());
+  expect_outputs(body, c.outputs.size(), "body");
+  const int64_t length = scan_length(f, [&](size_t i) -> const Shape& { return c.shape(i); });
+  for (size_t s = 0; s < f.states; ++s) same_as(c, s, s);
+  for (size_t k = 0; k < f.stacks; ++k) {
+    const size_t o = f.states + k;
+    std::optional<Shape> shape = output_shape(body, o);
+    if (!shape) {
+      c.set_type(o, output_type(body, o));
+      continue;
+    }
+    shape->insert(shape->begin() + normalize_axis(f.out_axes[k], static_cast<int64_t>(shape->size()) + 1), length);
+    c.set(o, output_type(body, o), *shape);
+  }
+}
+
+void run_scan(ComputeContext& c) {
+  const Graph& body = body_of(c.node, "body");
+  ScanForm f = scan_form(c.node, c.inputs.size(), c.outputs.size());
+  const int64_t length = scan_length(f, [&](size_t i) -> const Shape& { return c.in(i).shape(); });
+  std::vector<Tensor> in(c.inputs.begin(), c.inputs.end());
+  std::vector<std::vector<Tensor>> scanned(f.stacks);
+  for (int64_t i = 0; i < length; ++i) {
+    for (size_t k = 0; k < f.scans; ++k) {
+      in[f.states + k] = element(c.in(f.states + k), f.in_axes[k], f.in_backward[k] ? length - 1 - i : i);
+    }
+    std::vector<Tensor> out = c.run_graph(body, in);
+    for (size_t s = 0; s < f.states; ++s) in[s] = std::move(out[s]);
+    for (size_t k = 0; k < f.stacks; ++k) scanned[k].push_back(std::move(out[f.states + k]));
+  }
+  for (size_t s = 0; s < f.states; ++s) give(c, s, in[s]);
+  for (size_t k = 0; k < f.stacks; ++k) {
+    const size_t o = f.states + k;
+    give(c, o,
+         stacked(scanned[k], f.out_axes[k], f.out_backward[k] != 0, output_type(body, o),
+                 output_shape(body, o).value_or(Shape{})));
+  }
+}
+
+}  // namespace
+
+std::span<const OpDef> control_ops() {
+  static constexpr OpDef table[] = {
+      {"If", onnx_domain, infer_if, run_if},
+      {"Loop", onnx_domain, infer_loop, run_loop},
+      {"Scan", onnx_domain, infer_scan, run_scan},
+  };
+  return table;
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,26 @@
+#include "base/error.h"
+#include "ops/conv/tactics.h"
+#include "ops/tactics.h"
+
+namespace smelt::ops {
+namespace conv {
+
+Tensor bias(const BoundNode& node, const Arguments& at) {
+  return at.b < node.inputs.size() ? node.inputs[at.b].constant : Tensor{};
+}
+
+}  // namespace conv
+
+bool conv_handles(const Node& node) {
+  return (node.domain == onnx_domain && (node.op == "Conv" || node.op == "ConvTranspose")) || node.is("Conv", smelt_domain);
+}
+
+void conv_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
+  conv::Request r{node, machine, conv::problem(node), conv::arguments(*node.node)};
+  r.problem.epilogue = Epilogue(node, r.at.operands, 1, conv::bias(node, r.at)).text();
+  offer.problem = conv::print(r.problem);
+  conv::offer_indirect(r, offer);
+  conv::offer_onednn(r, offer);
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,61 @@
+// What a convolution computes: the contract between the graph and the tactics, which see nothing else of the node.
+//
+//   conv:f32>f32:1x64x56x56,64x64x3x3:s1p1:nhwc:bias+relu
+//
+// Fields: operator (conv, convt for the transposed one), element types, input shapes (several inputs joined by "+" are
+// concatenated along the channels; "u2" upsamples one by 2) and the weight's, geometry (s stride, p pads as begin-end where they
+// differ, d dilation, g group; two numbers where the axes differ), layouts of input and output, the epilogue.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/tactics.h"
+
+namespace smelt::ops::conv {
+
+struct Input {
+  Shape shape;                  // [N, C, spatial…]
+  int64_t upsample = 1;         // nearest neighbour, along every spatial axis
+  bool strided = false;         // a slice of another tensor
+  bool operator==(const Input&) const = default;
+};
+
+struct Problem {
+  bool transposed = false;
+  DType input = DType::f32, output = DType::f32;
+  std::vector<Input> x;
+  Shape w;                      // [M, C / group, kernel…]; transposed: [C, M / group, kernel…]
+  Shape y;                      // [N, M, spatial…]; not printed: it follows from the rest but for a transposed one's output padding
+  bool y_strided = false;
+  Shape stride, dilation, pad_begin, pad_end;   // one entry a spatial axis
+  int64_t group = 1;
+  Layout from = Layout::nhwc, to = Layout::nhwc;
+  std::string epilogue = "none";
+
+  size_t spatial() const { return w.size() - 2; }
+  int64_t channels() const;     // of all inputs together
+  int64_t outputs() const { return y[1]; }
+  double flops() const;
+  bool operator==(const Problem&) const = default;
+};
+
+std::string print(const Problem& p);
+/// The inverse of print, y included; throws Error with the field that cannot be read.
+Problem parse(std::string_view text);
+
+/// Where a node's inputs lie: x from 0, w, b, then the program's operands.
+struct Arguments {
+  size_t segments = 1, w = 1, b = 2, operands = 3;
+};
+Arguments arguments(const Node& node);
+
+/// The problem of a bound Conv, ConvTranspose or ai.smelt Conv, without its epilogue.
+Problem problem(const BoundNode& node);
+
+/// True for images of few channels (an RGB input): kernels copy them once with their padding in place, from any layout, so that
+/// a window's row of taps is contiguous.
+bool copies_with_padding(const Problem& p);
+
+}  // namespace smelt::ops::conv

@@ -1,0 +1,95 @@
+// NonMaxSuppression, and the detection family's table.
+#include "ops/detect/detect.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+#include "ops/families.h"
+#include "ops/params.h"
+
+namespace smelt::ops {
+namespace {
+
+struct Box {
+  double y1, x1, y2, x2;
+  double area() const { return (y2 - y1) * (x2 - x1); }
+};
+
+/// Four numbers as two opposite corners in any order, or as center, width and height.
+Box box_of(const double* v, bool centered) {
+  if (centered) return {v[1] - v[3] / 2, v[0] - v[2] / 2, v[1] + v[3] / 2, v[0] + v[2] / 2};
+  return {std::min(v[0], v[2]), std::min(v[1], v[3]), std::max(v[0], v[2]), std::max(v[1], v[3])};
+}
+
+/// Intersection over union is more than `threshold`.
+bool overlaps(const Box& a, const Box& b, double threshold) {
+  const double h = std::min(a.y2, b.y2) - std::max(a.y1, b.y1), w = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
+  if (h <= 0 || w <= 0 || a.area() <= 0 || b.area() <= 0) return false;
+  const double intersection = h * w;
+  return intersection / (a.area() + b.area() - intersection) > threshold;
+}
+
+void infer_nms(InferContext& c) {
+  const Shape &boxes = c.shape(0), &scores = c.shape(1);
+  if (boxes.size() != 3 || boxes[2] != 4) fail("boxes has shape {}, expected [batches, boxes, 4]", to_string(boxes));
+  if (scores.size() != 3 || scores[0] != boxes[0] || scores[2] != boxes[1]) {
+    fail("scores has shape {}, expected [{}, classes, {}]", to_string(scores), boxes[0], boxes[1]);
+  }
+  c.set_type(0, DType::i64);
+}
+
+double scalar_or(const ComputeContext& c, size_t i, double otherwise) {
+  if (!c.has(i)) return otherwise;
+  if (c.in(i).size() != 1) fail("input {} has shape {}, expected one element", i, to_string(c.in(i).shape()));
+  return c.in(i).to_doubles()[0];
+}
+
+void run_nms(ComputeContext& c) {
+  const Shape& shape = c.in(1).shape();
+  const int64_t batches = shape[0], classes = shape[1], count = shape[2];
+  const double limit = scalar_or(c, 2, 0), threshold = scalar_or(c, 3, 0);
+  const double lowest = scalar_or(c, 4, -std::numeric_limits<double>::infinity());
+  const bool centered = c.node.get_int("center_point_box", 0) != 0;
+  const std::vector<double> numbers = c.in(0).to_doubles(), scores = c.in(1).to_doubles();
+  std::vector<int64_t> selected, order, kept;
+  std::vector<Box> boxes;
+  for (int64_t b = 0; b < batches; ++b) {
+    boxes.clear();
+    for (int64_t i = 0; i < count; ++i) boxes.push_back(box_of(numbers.data() + (b * count + i) * 4, centered));
+    for (int64_t k = 0; k < classes; ++k) {
+      const double* score = scores.data() + (b * classes + k) * count;
+      order.clear();
+      for (int64_t i = 0; i < count; ++i) {
+        if (score[i] >= lowest) order.push_back(i);   // not a NaN
+      }
+      std::ranges::stable_sort(order, [score](int64_t x, int64_t y) { return score[x] > score[y]; });
+      kept.clear();
+      for (int64_t i : order) {
+        if (static_cast<double>(kept.size()) >= limit) break;
+        const auto suppresses = [&](int64_t j) {
+          return overlaps(boxes[static_cast<size_t>(i)], boxes[static_cast<size_t>(j)], threshold);
+        };
+        if (std::ranges::any_of(kept, suppresses)) continue;
+        kept.push_back(i);
+        selected.insert(selected.end(), {b, k, i});
+      }
+    }
+  }
+  c.outputs[0] = Tensor::of<int64_t>({static_cast<int64_t>(selected.size() / 3), 3}, selected);
+}
+
+}  // namespace
+
+std::span<const OpDef> detect_ops() {
+  static constexpr OpDef table[] = {
+      {"NonMaxSuppression", onnx_domain, infer_nms, run_nms},
+      {"RoiAlign", onnx_domain, infer_roi_align, run_roi_align},
+      {"MaxRoiPool", onnx_domain, infer_max_roi_pool, run_max_roi_pool},
+  };
+  return table;
+}
+
+}  // namespace smelt::ops

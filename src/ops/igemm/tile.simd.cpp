@@ -1,0 +1,113 @@
+#ifdef __AVX2__
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "ops/igemm/simd/tile.h"
+
+namespace smelt::avx2 {
+namespace {
+
+using ops::igemm::Activation;
+using ops::igemm::Tile;
+using ops::igemm::TileTable;
+using ops::igemm::tile_rows;
+
+/// Lanes below n set.
+inline __m256i lane_mask(int n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+template <int rows, int vectors> struct Sums {
+  __m256 v[rows][vectors];
+};
+
+template <int rows, int vectors> inline __attribute__((always_inline)) void start(Sums<rows, vectors>& s, const Tile& t) {
+#pragma GCC unroll 6
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) {
+      if (t.resume) s.v[r][j] = _mm256_loadu_ps(t.sums + r * t.sums_stride + 8 * j);
+      else if (t.bias) s.v[r][j] = _mm256_loadu_ps(t.bias + 8 * j);
+      else s.v[r][j] = _mm256_setzero_ps();
+    }
+  }
+}
+
+inline __attribute__((always_inline)) __m256 activate(__m256 x, const Tile& t) {
+  switch (t.activation) {
+    case Activation::none: return x;
+    // The bounds come first: min and max return their second operand when either is NaN, so a NaN passes through.
+    case Activation::clamp: return _mm256_min_ps(_mm256_set1_ps(t.high), _mm256_max_ps(_mm256_set1_ps(t.low), x));
+    case Activation::hard_swish: {
+      const __m256 gate = _mm256_fmadd_ps(x, _mm256_set1_ps(1.0f / 6), _mm256_set1_ps(0.5f));
+      return _mm256_mul_ps(x, _mm256_min_ps(_mm256_max_ps(gate, _mm256_setzero_ps()), _mm256_set1_ps(1.0f)));
+    }
+  }
+  return x;
+}
+
+template <int rows, int vectors> inline __attribute__((always_inline)) void finish(const Sums<rows, vectors>& s, const Tile& t) {
+  if (!t.c) {
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) _mm256_storeu_ps(t.sums + r * t.sums_stride + 8 * j, s.v[r][j]);
+    }
+    return;
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) {
+      const int left = t.columns - 8 * j;
+      __m256 x = s.v[r][j];
+      if (left >= 8) {
+        if (t.residual) x = _mm256_add_ps(x, _mm256_loadu_ps(t.residual[r] + 8 * j));
+        _mm256_storeu_ps(t.c[r] + 8 * j, activate(x, t));
+      } else {
+        const __m256i mask = lane_mask(left);
+        if (t.residual) x = _mm256_add_ps(x, _mm256_maskload_ps(t.residual[r] + 8 * j, mask));
+        _mm256_maskstore_ps(t.c[r] + 8 * j, mask, activate(x, t));
+      }
+    }
+  }
+}
+
+template <int rows, int vectors> void run(const Tile& t) {
+  Sums<rows, vectors> s;
+  start(s, t);
+  const float* b = t.b;
+  const float* const* a = t.rows;
+  for (int part = 0; part < t.parts; ++part, a += tile_rows) {
+    const float* row[rows];
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; ++r) row[r] = a[r];
+    const int64_t length = t.lengths[part];
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < length; ++k) {
+      __m256 column[vectors];
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) column[j] = _mm256_loadu_ps(b + 8 * j);
+      b += 8 * vectors;
+#pragma GCC unroll 6
+      for (int r = 0; r < rows; ++r) {
+        const __m256 x = _mm256_broadcast_ss(row[r] + k);
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; ++j) s.v[r][j] = _mm256_fmadd_ps(x, column[j], s.v[r][j]);
+      }
+    }
+  }
+  finish(s, t);
+}
+
+}  // namespace
+
+const TileTable& tile_table() {
+  static constexpr TileTable table = {{{run<1, 1>, run<1, 2>}, {run<2, 1>, run<2, 2>}, {run<3, 1>, run<3, 2>},
+                                       {run<4, 1>, run<4, 2>}, {run<5, 1>, run<5, 2>}, {run<6, 1>, run<6, 2>}}};
+  return table;
+}
+
+}  // namespace smelt::avx2
+#endif

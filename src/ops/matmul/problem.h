@@ -1,0 +1,46 @@
+// What a matrix product computes: the contract between the graph and the tactics.
+//
+//   gemm:f32>f32:48x4096x4096:rcr:bias+relu
+//
+// Fields: element types; M x N x K, after "BATCH*" where there is a batch ("8x12*", and "8x12,1x12*" where the operands' batches
+// differ); whether a, b and the result are stored by rows or columns; the epilogue. A batch that only a has is part of M.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ops/tactics.h"
+
+namespace smelt::ops::matmul {
+
+struct Problem {
+  DType input = DType::f32, output = DType::f32;
+  Shape a_batch, b_batch;        // of equal rank, 1s in front; empty: none
+  int64_t m = 0, n = 0, k = 0;
+  bool a_columns = false, b_columns = false;   // stored transposed
+  std::string epilogue = "none";
+
+  int64_t batch() const;         // matrices in the result
+  double flops() const { return 2.0 * static_cast<double>(batch()) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
+  bool operator==(const Problem&) const = default;
+};
+
+std::string print(const Problem& p);
+/// The inverse of print; throws Error with the field that cannot be read.
+Problem parse(std::string_view text);
+
+/// MatMul, Gemm, com.microsoft FusedMatMul and ai.smelt MatMul in one form: inputs a, b, operands of a program over alpha · a · b.
+struct Product {
+  std::shared_ptr<const Node> node;     // an ai.smelt MatMul
+  BoundNode bound;                      // its tensors
+  double alpha = 1;
+  Problem problem;                      // without its epilogue
+  // Elements from one to the next: a's and b's batch axes (0 where they repeat), rows and columns.
+  Shape batch, a_steps, b_steps;
+  int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0;
+};
+/// Throws Error for shapes that do not multiply.
+Product product(const BoundNode& node);
+
+}  // namespace smelt::ops::matmul

@@ -1,0 +1,21 @@
+// The matrix product's tactics; offer.cpp lists them.
+#pragma once
+
+#include "ops/epilogue.h"
+#include "ops/matmul/problem.h"
+
+namespace smelt::ops::matmul {
+
+struct Request {
+  Product product;
+  Epilogue epilogue;        // over the result's columns
+  int threads;
+};
+
+void offer_indirect(const Request& r, Offer& offer);   // "avx2": src/ops/igemm
+void offer_onednn(const Request& r, Offer& offer);     // "onednn"
+
+/// Why a node's tensors suit no tactic: layouts, slices, vectors, empty results. Nothing when they do.
+std::optional<std::string> rejects_tensors(const Product& p);
+
+}  // namespace smelt::ops::matmul

@@ -1,0 +1,69 @@
+// oneDNN behind the Kernel interface: descriptors from bound tensors, packed weights, and execution without allocation of ours.
+// Includes dnnl.hpp: for the sources of "onednn" tactics only.
+#pragma once
+
+#include <dnnl.hpp>
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "ops/epilogue.h"
+#include "ops/tactic.h"
+
+namespace smelt::ops::onednn {
+
+/// The CPU engine, one for the process.
+const dnnl::engine& engine();
+
+/// oneDNN's element type; nothing when it has none.
+std::optional<dnnl::memory::data_type> data_type(DType t);
+
+/// A tensor's descriptor with its strides, as `rank` axes (1s in front); type f32, f16, bf16, i32, i8 or u8.
+dnnl::memory::desc describe(const BoundTensor& t, size_t rank);
+/// The same with a layout that oneDNN chooses.
+dnnl::memory::desc any_layout(const dnnl::memory::dims& dims, DType t);
+
+/// Why oneDNN cannot compute in this type on this CPU; nothing when it can (f16 and bf16 need AVX-512 extensions).
+std::optional<std::string> rejects_type(DType t);
+
+/// Adds an epilogue to a primitive's attributes. Only for epilogues that are `simple`; the residual's argument is
+/// DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1.
+void append(dnnl::post_ops& ops, const Epilogue& epilogue, const dnnl::memory::desc& output);
+
+/// True for implementations worth measuring: not oneDNN's reference, nor one for an older instruction set.
+bool is_fast(std::string_view implementation);
+
+/// Threads that oneDNN, and OpenMP, use in the calling thread while this lives.
+class Threads {
+ public:
+  explicit Threads(int count);
+  ~Threads();
+  Threads(const Threads&) = delete;
+
+ private:
+  int before_;
+};
+
+/// A tensor laid out as `to` wants it, padding included.
+Tensor packed(const Tensor& source, const dnnl::memory::desc& from, const dnnl::memory::desc& to, int threads);
+
+/// A primitive with its arguments: bound once, handles set at each run.
+class Primitive {
+ public:
+  Primitive(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad) : primitive_(std::move(primitive)), scratchpad_(scratchpad) {}
+  void add(int argument, const dnnl::memory::desc& desc, void* fixed = nullptr);
+  /// Memory of an added argument for the next run.
+  void set(int argument, void* data);
+  int64_t scratch() const { return (static_cast<int64_t>(scratchpad_.get_size()) + 63) / 64 * 64; }
+  void run(void* scratch);
+
+ private:
+  dnnl::primitive primitive_;
+  dnnl::memory::desc scratchpad_;
+  std::vector<dnnl::memory> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+  dnnl::memory scratch_memory_;
+};
+
+}  // namespace smelt::ops::onednn

@@ -1,0 +1,147 @@
+// Pooling over channels-last images: each output pixel gathers its window's pixels, all channels at once.
+#include <fmt/core.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "expr/simd/isa.h"
+#include "ops/channels_last.h"
+#include "ops/pool/problem.h"
+#include "ops/pool/simd/rows.h"
+#include "ops/strides.h"
+
+namespace smelt::ops {
+namespace {
+
+using pool::Kind;
+using pool::Problem;
+
+const pool::RowFunctions& row_functions() { return simd::best() == simd::Isa::avx2 ? avx2::pool_rows() : base::pool_rows(); }
+
+/// [N, H, W] steps of a channels-last image; one without extent in space may be called plain.
+Shape pixel_steps(const BoundTensor& t) {
+  const Shape s = memory_strides(t);
+  return {s[0], s[2], s[3]};
+}
+
+class PoolKernel final : public Kernel {
+ public:
+  PoolKernel(const Problem& p, const BoundTensor& x, const BoundTensor& y, int threads)
+      : p_(p), threads_(threads), from_(pixel_steps(x)), to_(pixel_steps(y)),
+        whole_image_(p.window.kernel == spatial_of(p.x) && p.window.pad_begin == Shape{0, 0} && p.window.pad_end == Shape{0, 0}),
+        rows_(row_functions()) {}
+
+  /// One large window: the threads share its rows, and their sums are added.
+  bool splits_window() const { return p_.kind != Kind::max && whole_image_ && p_.y[0] < threads_; }
+
+  int64_t workspace() const override { return splits_window() ? threads_ * padded_channels() * static_cast<int64_t>(sizeof(float)) : 0; }
+
+  void run(const Buffers& b) override {
+    const float* x = static_cast<const float*>(b.inputs[0]);
+    float* y = static_cast<float*>(b.outputs[0]);
+    if (splits_window()) return split(x, y, static_cast<float*>(b.workspace));
+    const int64_t lines = p_.y[0] * p_.y[2], line = p_.y[3];
+#pragma omp parallel for num_threads(threads_) schedule(static)
+    for (int64_t i = 0; i < lines; ++i) {
+      for (int64_t j = 0; j < line; ++j) {
+        pixel(x + i / p_.y[2] * from_[0], y + i / p_.y[2] * to_[0] + i % p_.y[2] * to_[1] + j * to_[2], i % p_.y[2], j);
+      }
+    }
+  }
+
+ private:
+  int64_t padded_channels() const { return (p_.x[1] + 15) / 16 * 16; }
+
+  void pixel(const float* image, float* to, int64_t y, int64_t x) const {
+    const int64_t channels = p_.x[1];
+    int64_t taps = 0;
+    for (int64_t ky = 0; ky < p_.window.kernel[0]; ++ky) {
+      const int64_t at_y = y * p_.window.stride[0] - p_.window.pad_begin[0] + ky * p_.window.dilation[0];
+      if (at_y < 0 || at_y >= p_.x[2]) continue;
+      for (int64_t kx = 0; kx < p_.window.kernel[1]; ++kx) {
+        const int64_t at_x = x * p_.window.stride[1] - p_.window.pad_begin[1] + kx * p_.window.dilation[1];
+        if (at_x < 0 || at_x >= p_.x[3]) continue;
+        const float* from = image + at_y * from_[1] + at_x * from_[2];
+        if (taps++ == 0) std::memcpy(to, from, static_cast<size_t>(channels) * sizeof(float));
+        else (p_.kind == Kind::max ? rows_.max : rows_.add)(to, from, channels);
+      }
+    }
+    if (p_.kind == Kind::max) return;
+    const int64_t count = p_.kind == Kind::mean ? p_.window.kernel[0] * p_.window.kernel[1] : taps;
+    rows_.scale(to, 1.0f / static_cast<float>(count), channels);
+  }
+
+  void split(const float* x, float* y, float* sums) const {
+    const int64_t channels = p_.x[1], height = p_.x[2], width = p_.x[3];
+    for (int64_t n = 0; n < p_.y[0]; ++n) {
+#pragma omp parallel num_threads(threads_)
+      {
+        const int64_t thread = omp_get_thread_num(), all = omp_get_num_threads();
+        float* mine = sums + thread * padded_channels();
+        std::fill_n(mine, channels, 0.0f);
+        for (int64_t i = height * thread / all; i < height * (thread + 1) / all; ++i) {
+          for (int64_t j = 0; j < width; ++j) rows_.add(mine, x + n * from_[0] + i * from_[1] + j * from_[2], channels);
+        }
+#pragma omp barrier
+#pragma omp single
+        {
+          float* to = y + n * to_[0];
+          std::memcpy(to, sums, static_cast<size_t>(channels) * sizeof(float));
+          for (int64_t t = 1; t < all; ++t) rows_.add(to, sums + t * padded_channels(), channels);
+          rows_.scale(to, 1.0f / static_cast<float>(height * width), channels);
+        }
+      }
+    }
+  }
+
+  Problem p_;
+  int threads_;
+  Shape from_, to_;
+  bool whole_image_;                     // the window is the image
+  const pool::RowFunctions& rows_;
+};
+
+/// Every window holds at least one pixel of the image.
+bool no_empty_window(const Problem& p) {
+  for (size_t a = 0; a < 2; ++a) {
+    const int64_t reach = (p.window.kernel[a] - 1) * p.window.dilation[a];
+    if (p.window.dilation[a] > 1 && p.window.pad_begin[a] > 0) return false;
+    if (p.window.pad_begin[a] > reach || (p.y[a + 2] - 1) * p.window.stride[a] - p.window.pad_begin[a] >= p.x[a + 2]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool pool_handles(const Node& node) {
+  if (node.is("Reduce", smelt_domain)) return node.get_string("kind", "") == "mean";
+  return node.is("MaxPool") || node.is("AveragePool") || node.is("GlobalMaxPool") || node.is("GlobalAveragePool") || node.is("ReduceMean");
+}
+
+void pool_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  std::string why;
+  const auto p = pool::problem(b, why);
+  if (!p) {
+    offer.rejected.push_back({"cpu", why});
+    return;
+  }
+  if (p->x.size() != 4) why = fmt::format("{} spatial axes; it knows 2", p->x.size() - 2);
+  else if (p->type != DType::f32 || b.outputs[0].type != DType::f32) why = fmt::format("elements of {}", smelt::name(p->type));
+  else if (!is_channels_last(b.inputs[0]) || !is_channels_last(b.outputs[0])) why = "an image that is not channels-last";
+  else if (elements(p->x) == 0 || elements(p->y) == 0) why = "an empty tensor";
+  else if (!no_empty_window(*p)) why = "windows that lie in the padding altogether";
+  if (!why.empty()) {
+    offer.rejected.push_back({"cpu", why});
+    return;
+  }
+  offer.problem = pool::print(*p);
+  constexpr double bytes_per_us = 10e3;
+  const double bytes = 4.0 * static_cast<double>(elements(p->y) * p->window.kernel[0] * p->window.kernel[1]);
+  offer.candidates.push_back({"cpu", "", 1 + bytes / bytes_per_us / machine.threads,
+                              [p = *p, x = b.inputs[0], y = b.outputs[0], threads = machine.threads] {
+                                return std::make_unique<PoolKernel>(p, x, y, threads);
+                              }});
+}
+
+}  // namespace smelt::ops

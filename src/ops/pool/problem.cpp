@@ -1,0 +1,135 @@
+#include "ops/pool/problem.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/error.h"
+
+namespace smelt::ops::pool {
+namespace {
+
+constexpr std::array<std::string_view, 3> kinds = {"max", "mean", "mean-inside"};
+
+std::string spelled(const Shape& s) { return fmt::format("{}", fmt::join(s, "x")); }
+
+Shape numbers(std::string_view text) {
+  Shape s;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (at < end) {
+    int64_t v = 0;
+    const auto [next, error] = std::from_chars(at, end, v);
+    if (error != std::errc{} || (next != end && *next != 'x')) fail("pooling problem: '{}' is not a list of numbers", text);
+    s.push_back(v);
+    at = next == end ? end : next + 1;
+  }
+  return s;
+}
+
+/// True when the node averages over exactly the axes behind the channels, and keeps them.
+bool reduces_space(const BoundNode& b) {
+  const int64_t rank = static_cast<int64_t>(b.inputs[0].shape.size());
+  std::vector<int64_t> axes;
+  if (b.node->is("Reduce", smelt_domain)) {
+    if (b.node->get_string("kind", "") != "mean" || b.inputs.size() != 1) return false;
+    axes = b.node->get_ints("axes");
+    const auto is_copy = [](const expr::Program& p) { return p.input_count() == 1 && p.operations() == 0 && p.outputs() == std::vector<expr::Ref>{0}; };
+    if (b.node->program && !is_copy(*b.node->program)) return false;
+    if (b.node->has("post") && !is_copy(expr::Program::parse(b.node->get_string("post", "")))) return false;
+  } else {
+    if (b.inputs.size() > 1 && b.inputs[1].type != DType::undefined) {
+      if (!b.inputs[1].constant.valid()) return false;
+      axes = b.inputs[1].constant.to_ints();
+    } else {
+      axes = b.node->get_ints("axes");
+    }
+  }
+  for (int64_t& a : axes) a = normalize_axis(a, rank);
+  std::ranges::sort(axes);
+  std::vector<int64_t> want;
+  for (int64_t a = 2; a < rank; ++a) want.push_back(a);
+  return axes == want && b.outputs[0].shape.size() == b.inputs[0].shape.size();
+}
+
+}  // namespace
+
+std::string print(const Problem& p) {
+  std::string text = fmt::format("pool:{}:{}:{}:k{}s{}p{}-{}d{}>{}:{}", kinds[static_cast<size_t>(p.kind)], smelt::name(p.type), spelled(p.x), spelled(p.window.kernel),
+                                 spelled(p.window.stride), spelled(p.window.pad_begin), spelled(p.window.pad_end), spelled(p.window.dilation),
+                                 spelled(spatial_of(p.y)), name(p.from));
+  return p.to == p.from ? text : text + fmt::format(">{}", name(p.to));
+}
+
+Problem parse(std::string_view text) {
+  std::vector<std::string_view> fields;
+  std::string_view rest = text;
+  while (fields.size() < 5) {
+    const size_t end = rest.find(':');
+    if (end == std::string_view::npos) fail("pooling problem '{}': expected pool:kind:type:shape:window:layout", text);
+    fields.push_back(rest.substr(0, end));
+    rest.remove_prefix(end + 1);
+  }
+  const auto kind = std::ranges::find(kinds, fields[1]);
+  const auto type = parse_dtype(fields[2]);
+  if (fields[0] != "pool" || kind == kinds.end() || !type) fail("pooling problem '{}': expected pool:max|mean|mean-inside:type:…", text);
+  Problem p;
+  p.kind = static_cast<Kind>(kind - kinds.begin());
+  p.type = *type;
+  p.x = numbers(fields[3]);
+  const std::string_view w = fields[4];
+  const auto between = [&](char from, char to) {
+    const size_t begin = w.find(from), end = to ? w.find(to, begin) : w.size();
+    if (begin == std::string_view::npos || end == std::string_view::npos) fail("pooling problem '{}': window '{}'", text, w);
+    return numbers(w.substr(begin + 1, end - begin - 1));
+  };
+  p.window = {between('k', 's'), between('s', 'p'), between('d', '>'), between('p', '-'), between('-', 'd')};
+  p.y = with_spatial(p.x.at(0), p.x.at(1), between('>', '\0'));
+  const auto layout = [&](std::string_view l) { return l == name(Layout::nhwc) ? Layout::nhwc : Layout::plain; };
+  const size_t arrow = rest.find('>');
+  p.from = layout(rest.substr(0, arrow));
+  p.to = arrow == std::string_view::npos ? p.from : layout(rest.substr(arrow + 1));
+  return p;
+}
+
+std::optional<Problem> problem(const BoundNode& b, std::string& why) {
+  const Node& node = *b.node;
+  Problem p;
+  p.type = b.inputs[0].type;
+  p.x = b.inputs[0].shape;
+  p.y = b.outputs[0].shape;
+  p.from = b.inputs[0].layout;
+  p.to = b.outputs[0].layout;
+  const size_t axes = p.x.size() < 3 ? 0 : p.x.size() - 2;
+  const Shape grid = spatial_of(p.x);
+  if (axes == 0) {
+    why = "no spatial axes";
+    return std::nullopt;
+  }
+  if (node.op == "MaxPool" || node.op == "AveragePool") {
+    if (b.outputs.size() > 1 && b.outputs[1].type != DType::undefined) {
+      why = "the indices are asked for";
+      return std::nullopt;
+    }
+    p.window = window_of(node, kernel_shape(node, axes), grid);
+    p.kind = node.op == "MaxPool" ? Kind::max : node.get_int("count_include_pad", 0) != 0 ? Kind::mean : Kind::mean_inside;
+    if (p.kind == Kind::mean && node.get_int("ceil_mode", 0) != 0) {
+      why = "padding counted, with windows that may end behind it";
+      return std::nullopt;
+    }
+    return p;
+  }
+  if (node.op == "ReduceMean" || node.op == "Reduce") {
+    if (!reduces_space(b)) {
+      why = "not a mean over the spatial axes, kept";
+      return std::nullopt;
+    }
+  }
+  p.kind = node.op == "GlobalMaxPool" ? Kind::max : Kind::mean_inside;
+  p.window = {grid, Shape(axes, 1), Shape(axes, 1), Shape(axes, 0), Shape(axes, 0)};
+  return p;
+}
+
+}  // namespace smelt::ops::pool

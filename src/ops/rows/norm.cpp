@@ -1,0 +1,233 @@
+// ai.smelt.Norm, and ONNX's LayerNormalization and RMSNormalization of f32, f16 and bf16, a row at a time.
+#include <fmt/core.h>
+
+#include "ops/fused/rows.h"
+#include "ops/parallel.h"
+#include "ops/rows/rows.h"
+#include "ops/strides.h"
+#include "ops/tactics.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr size_t none = SIZE_MAX;
+
+/// Where the parts of a normalisation are among the node's inputs and outputs.
+struct Parts {
+  size_t residual = none, gamma = none, beta = none, first_operand = none, sum = none;
+  bool centre = false;
+  double epsilon = 1e-5;
+  size_t axis = 0;
+};
+
+size_t present(const std::vector<BoundTensor>& tensors, size_t i) {
+  return i < tensors.size() && tensors[i].type != DType::undefined ? i : none;
+}
+
+Parts parts_of(const BoundNode& b) {
+  const Node& n = *b.node;
+  const bool fused = n.domain == smelt_domain;
+  Parts p;
+  p.epsilon = n.get_float("epsilon", 1e-5f);
+  p.axis = static_cast<size_t>(normalize_axis(n.get_int("axis", -1), static_cast<int64_t>(b.inputs[0].shape.size())));
+  p.centre = fused ? n.get_string("kind", "") == "layer" : n.op == "LayerNormalization";
+  if (fused) p.residual = present(b.inputs, 1);
+  p.gamma = present(b.inputs, fused ? 2 : 1);
+  p.beta = present(b.inputs, fused ? 3 : 2);
+  if (fused) p.first_operand = 4, p.sum = present(b.outputs, 1);
+  return p;
+}
+
+/// gamma and beta, where they are not the same for every row or not contiguous, and the node's program, as one program over
+/// the normalised row.
+std::optional<expr::Program> program_over(const BoundNode& b, const Parts& p, bool with_parameters, std::vector<size_t>& operands) {
+  const Node& n = *b.node;
+  if (!n.program && !with_parameters) return std::nullopt;
+  expr::Program out;
+  expr::Ref y = out.input(DType::f32);
+  std::vector<std::pair<size_t, expr::Ref>> inputs;
+  auto add_input = [&](size_t i) {
+    operands.push_back(i);
+    inputs.emplace_back(i, out.input(b.inputs[i].type));
+  };
+  if (with_parameters)
+    for (size_t i : {p.gamma, p.beta})
+      if (i != none) add_input(i);
+  const size_t parameters = inputs.size();
+  for (size_t i = p.first_operand; i < b.inputs.size(); ++i) add_input(i);
+  for (size_t i = 0; i < parameters; ++i)
+    y = out.call(inputs[i].first == p.gamma ? expr::Fn::mul : expr::Fn::add, y, out.cast(inputs[i].second, DType::f32));
+  if (n.program) {
+    std::vector<expr::Ref> args = {y};
+    for (size_t i = parameters; i < inputs.size(); ++i) args.push_back(inputs[i].second);
+    y = out.splice(*n.program, args)[0];
+  }
+  out.output(out.cast(y, b.outputs[0].type));
+  return out;
+}
+
+class NormKernel final : public Kernel {
+ public:
+  NormKernel(const BoundNode& b, int threads) : p_(parts_of(b)), type_(*float_kind(b.inputs[0].type)), out_type_(float_kind(b.outputs[0].type)) {
+    const Shape& shape = b.inputs[0].shape;
+    std::vector<Shape> strides = {memory_strides(b.inputs[0]), memory_strides(b.outputs[0])};
+    auto add_view = [&](const BoundTensor& t) {
+      strides.push_back(broadcast_strides(t, shape.size()));
+      return strides.size() - 1;
+    };
+    if (p_.residual != none) residual_view_ = add_view(b.inputs[p_.residual]);
+    if (p_.sum != none) sum_view_ = add_view(b.outputs[p_.sum]);
+    size_t gamma_view = none, beta_view = none;
+    if (p_.gamma != none) gamma_view = add_view(b.inputs[p_.gamma]);
+    if (p_.beta != none) beta_view = add_view(b.inputs[p_.beta]);
+
+    // The same contiguous gamma and beta for every row are widened once a run; anything else goes through a program.
+    bool shared = true;
+    for (size_t v : {gamma_view, beta_view}) {
+      if (v == none) continue;
+      for (size_t a = 0; a < p_.axis; ++a) shared &= strides[v][a] == 0;
+      int64_t step = 1;
+      for (size_t a = shape.size(); a-- > p_.axis; step *= shape[a]) shared &= shape[a] == 1 || strides[v][a] == step;
+    }
+    const auto program = program_over(b, p_, !shared, operands_);
+    for (size_t i : operands_) {
+      operand_views_.push_back(add_view(b.inputs[i]));
+      operand_bytes_.push_back(bits(b.inputs[i].type) / 8);
+    }
+    views_.emplace(shape, p_.axis, strides);
+    shares_parameters_ = shared;
+    for (size_t i : {p_.gamma, p_.beta})
+      if (shared && i != none) parameters_.push_back(*float_kind(b.inputs[i].type));
+    for (size_t v : operand_views_) operand_strides_.push_back(views_->stride(v));
+    // A row whose operands do not merge into one stride is evaluated run by run along its last axis.
+    run_ = views_->width();
+    for (const auto& s : operand_strides_)
+      if (!s) run_ = shape.back();
+    for (size_t k = 0; k < operands_.size(); ++k) {
+      Shape inner(strides[operand_views_[k]].begin() + static_cast<std::ptrdiff_t>(p_.axis), strides[operand_views_[k]].end());
+      inner_strides_.push_back(std::move(inner));
+    }
+    inner_.assign(shape.begin() + static_cast<std::ptrdiff_t>(p_.axis), shape.end());
+    if (program) evaluator_.emplace(*program, simd::best(), run_);
+    out_bytes_ = bits(b.outputs[0].type) / 8;
+    bytes_ = type_ == FloatKind::f32 ? 4 : 2;
+    threads_ = useful_threads(threads, views_->rows() * views_->width() * 4);
+    row_bytes_ = (views_->width() * 4 + 63) / 64 * 64;
+    tables_ = (static_cast<int64_t>(sizeof(expr::Operand) * (operands_.size() + 1)) + 63) / 64 * 64;
+    thread_bytes_ = row_bytes_ + tables_ + (evaluator_ ? (evaluator_->scratch() + 63) / 64 * 64 : 0);
+  }
+
+  int64_t workspace() const override { return 2 * row_bytes_ + threads_ * thread_bytes_; }
+
+  void run(const Buffers& b) override {
+    char* scratch = static_cast<char*>(b.workspace);
+    const RowSimd& simd = row_simd();
+    const float *gamma = nullptr, *beta = nullptr;
+    if (shares_parameters_) {
+      size_t k = 0;
+      auto widen = [&](size_t input) -> const float* {
+        if (input == none) return nullptr;
+        const FloatKind t = parameters_[k];
+        if (t == FloatKind::f32) return ++k, static_cast<const float*>(b.inputs[input]);
+        float* to = reinterpret_cast<float*>(scratch + static_cast<int64_t>(k++) * row_bytes_);
+        simd.load(t, b.inputs[input], nullptr, nullptr, to, views_->width());
+        return to;
+      };
+      gamma = widen(p_.gamma);
+      beta = widen(p_.beta);
+    }
+    scratch += 2 * row_bytes_;
+    parallel(threads_, views_->rows(), 1, [&](int64_t begin, int64_t end, int thread) {
+      char* own = scratch + thread * thread_bytes_;
+      float* row = reinterpret_cast<float*>(own);
+      for (int64_t r = begin; r < end; ++r) {
+        const void* x = static_cast<const char*>(b.inputs[0]) + views_->offset(r, 0) * bytes_;
+        const void* residual = p_.residual == none ? nullptr : static_cast<const char*>(b.inputs[p_.residual]) + views_->offset(r, residual_view_) * bytes_;
+        void* sum = p_.sum == none ? nullptr : static_cast<char*>(b.outputs[p_.sum]) + views_->offset(r, sum_view_) * bytes_;
+        void* y = static_cast<char*>(b.outputs[0]) + views_->offset(r, 1) * out_bytes_;
+        simd.load(type_, x, residual, sum, row, views_->width());
+        simd.normalize(row, views_->width(), p_.centre, p_.epsilon);
+        if (!evaluator_) {
+          simd.scale(*out_type_, row, gamma, beta, y, views_->width());
+          continue;
+        }
+        if (gamma || beta) simd.scale(FloatKind::f32, row, gamma, beta, row, views_->width());
+        apply(b, r, row, static_cast<char*>(y), own + row_bytes_);
+      }
+    });
+  }
+
+ private:
+  void apply(const Buffers& b, int64_t row, const float* values, char* y, char* scratch) const {
+    auto* operands = reinterpret_cast<expr::Operand*>(scratch);
+    for (int64_t at = 0; at < views_->width(); at += run_) {
+      operands[0] = {values + at, 1};
+      for (size_t k = 0; k < operands_.size(); ++k) {
+        int64_t offset = views_->offset(row, operand_views_[k]), rest = at;
+        for (size_t a = inner_.size(); a-- > 0 && rest > 0; rest /= inner_[a]) offset += rest % inner_[a] * inner_strides_[k][a];
+        operands[k + 1] = {static_cast<const char*>(b.inputs[operands_[k]]) + offset * operand_bytes_[k],
+                           operand_strides_[k] && run_ == views_->width() ? *operand_strides_[k] : inner_strides_[k].back()};
+      }
+      void* out = y + at * out_bytes_;
+      evaluator_->run(run_, {operands, operands_.size() + 1}, {&out, 1}, scratch + tables_);
+    }
+  }
+
+  Parts p_;
+  FloatKind type_;
+  std::optional<FloatKind> out_type_;
+  std::optional<RowViews> views_;
+  size_t residual_view_ = none, sum_view_ = none;
+  bool shares_parameters_ = true;
+  std::vector<FloatKind> parameters_;
+  std::optional<expr::Evaluator> evaluator_;
+  std::vector<size_t> operands_, operand_views_;
+  std::vector<int64_t> operand_bytes_;
+  std::vector<std::optional<int64_t>> operand_strides_;
+  std::vector<Shape> inner_strides_;
+  Shape inner_;
+  int64_t run_ = 0, row_bytes_ = 0, tables_ = 0, thread_bytes_ = 0, bytes_ = 4, out_bytes_ = 4;
+  int threads_ = 1;
+};
+
+std::optional<std::string> rejects(const BoundNode& b) {
+  const DType type = b.inputs[0].type;
+  if (!float_kind(type)) return fmt::format("its type is {}; expected f32, f16 or bf16", name(type));
+  const Parts p = parts_of(b);
+  for (const auto* tensors : {&b.inputs, &b.outputs})
+    for (const BoundTensor& t : *tensors)
+      if (t.layout != Layout::plain) return "a tensor is not plain";
+  for (size_t i : {p.residual, p.gamma, p.beta})
+    if (i != none && !float_kind(b.inputs[i].type)) return fmt::format("input {} is {}; expected f32, f16 or bf16", i, name(b.inputs[i].type));
+  if (p.residual != none && b.inputs[p.residual].type != type) return "x and the residual differ in type";
+  if (p.residual != none && b.inputs[p.residual].shape != b.inputs[0].shape) return "the residual is broadcast";
+  if (!b.node->program && !float_kind(b.outputs[0].type)) return fmt::format("its result is {}; expected f32, f16 or bf16", name(b.outputs[0].type));
+  if (b.node->domain.empty() && (present(b.outputs, 1) != none || present(b.outputs, 2) != none)) return "the mean or the deviation is an output too";
+  if (b.node->domain.empty() && b.node->get_int("stash_type", 1) != 1) return "it computes in another type than f32";
+  // Rows are read whole.
+  std::vector<Shape> strides = {memory_strides(b.inputs[0]), memory_strides(b.outputs[0])};
+  if (p.residual != none) strides.push_back(memory_strides(b.inputs[p.residual]));
+  if (p.sum != none) strides.push_back(memory_strides(b.outputs[p.sum]));
+  const RowViews views(b.inputs[0].shape, p.axis, strides);
+  for (size_t k = 0; k < strides.size(); ++k)
+    if (views.stride(k) != 1 && views.width() > 1) return "the elements of a row are apart";
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool norm_handles(const Node& n) {
+  return n.is("Norm", smelt_domain) || n.is("LayerNormalization") || n.is("RMSNormalization");
+}
+
+void norm_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (auto reason = rejects(b)) return offer.rejected.push_back({"cpu", *reason});
+  const auto count = static_cast<double>(elements(b.inputs[0].shape));
+  offer.candidates.push_back({"cpu", "", 2 + count / 1500 / machine.threads, [b, node = *b.node, threads = machine.threads] {
+    BoundNode bound = b;
+    bound.node = &node;
+    return std::make_unique<NormKernel>(bound, threads);
+  }});
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,25 @@
+// The measured ceilings on disk: one file a machine and thread count in the cache folder.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "device/cpu/ceilings.h"
+#include "profile/profile.h"
+
+namespace smelt::profile {
+
+/// Ceilings that `smelt devices --measure` kept for this CPU and thread count (0: all cores); nothing when it never ran, or when
+/// the file is damaged.
+std::optional<device::cpu::Ceilings> load_ceilings(const std::filesystem::path& cache_dir, int threads);
+void store_ceilings(const std::filesystem::path& cache_dir, const device::cpu::Ceilings& c);
+
+/// As profiles use them: copy bandwidth, and a rate per type.
+Roof roof_of(const device::cpu::Ceilings& c);
+
+/// The "model name" of /proc/cpuinfo.
+std::string cpu_model();
+/// Cores this process may run on.
+int allowed_cores();
+
+}  // namespace smelt::profile

@@ -1,0 +1,224 @@
+#include "run/layouts.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "ops/channels_last.h"
+#include "ops/conv/problem.h"
+#include "ops/pool/problem.h"
+#include "ops/reference_kernel.h"
+#include "run/views.h"
+
+namespace smelt::run {
+namespace {
+
+using ops::Layout;
+
+/// What a step wants of its images.
+enum class Role : uint8_t {
+  plain,
+  image,      // channels-last in and out
+  follows,    // whatever its inputs are, all the same
+};
+
+bool is_image(const ops::BoundTensor& t) { return t.shape.size() == 4 && t.type != DType::undefined; }
+
+bool is_conv(const Node& n) {
+  return (n.domain.empty() && (n.op == "Conv" || n.op == "ConvTranspose")) || (n.domain == smelt_domain && n.op == "Conv");
+}
+
+bool is_reorder(const Node& n) { return n.domain == smelt_domain && n.op == "Reorder"; }
+
+bool is_channel_concat(const Segment& s, const Step& step) {
+  return step.kind == StepKind::concat && is_image(s.tensor(step.outputs[0])) && normalize_axis(step.node->get_int("axis", 0), 4) == 1;
+}
+
+bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
+
+/// Convolutions that a channels-last kernel may take (ops/conv); whether one does, its offer tells.
+bool is_image_conv(const Segment& s, const Step& step) {
+  if (!is_conv(*step.node)) return false;
+  const BoundValue& x = s.tensor(step.inputs[0]);
+  const size_t w = step.node->domain.empty() ? 1 : static_cast<size_t>(step.node->get_int("segments", 1));
+  if (!is_image(x) || !s.tensor(step.inputs[w]).constant.valid()) return false;
+  if (x.type == DType::f32) return true;
+  return is_half(x.type) && w == 1;
+}
+
+bool is_image_pool(const Segment& s, const Step& step) {
+  static constexpr std::string_view pools[] = {"MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMean", "Reduce"};
+  if (std::ranges::find(pools, std::string_view(step.node->op)) == std::end(pools)) return false;
+  const BoundValue& x = s.tensor(step.inputs[0]);
+  if (!is_image(x) || x.type != DType::f32 || !is_image(s.tensor(step.outputs[0]))) return false;
+  std::string why;
+  return ops::pool::problem(bound_node(s, step, nullptr), why).has_value();
+}
+
+Role role(const Segment& s, const Step& step) {
+  if (is_channel_concat(s, step)) return Role::follows;
+  if (step.kind != StepKind::kernel || step.inputs.empty() || step.inputs[0] == absent || step.outputs[0] == absent) return Role::plain;
+  if (is_image_conv(s, step) || is_image_pool(s, step)) return Role::image;
+  const bool images_out = std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t)); });
+  return images_out && ops::is_elementwise(*step.node) ? Role::follows : Role::plain;
+}
+
+class Pass {
+ public:
+  Pass(Segment& s, const tune::Tuner& tuner) : s_(s), tuner_(tuner) {}
+
+  void run() {
+    std::vector<Step> steps = std::move(s_.steps);
+    s_.steps.clear();
+    for (Step& step : steps) place(std::move(step));
+    do slice_concatenations();
+    while (drop_refused_slices());
+  }
+
+ private:
+  /// Tensors that have a layout to choose: computed images whose bytes are not the same either way.
+  static bool counts(const ops::BoundTensor& t) { return is_image(t) && !t.constant.valid() && !ops::is_same_either_way(t.shape); }
+  bool counts(TensorIndex t) const { return t != absent && counts(s_.tensor(t)); }
+
+  /// Whether some allowed tactic runs the step with these tensors.
+  bool runs(const Step& step, const ops::BoundNode& node) const {
+    if (step.kind != StepKind::kernel) return true;
+    try {
+      const auto candidates = ops::offer(node, tuner_.machine()).candidates;
+      return std::ranges::any_of(candidates, [&](const ops::Candidate& c) { return tuner_.allows(c.tactic); });
+    } catch (const Error&) {   // no tactic
+      return false;
+    }
+  }
+
+  /// Whether some tactic runs the step with its images channels-last, but for those inputs that it reads as they are.
+  bool runs_channels_last(const Step& step, Role r) const {
+    ops::BoundNode node = bound_node(s_, step, nullptr);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (counts(node.inputs[i]) && !(r == Role::image && reads_any_layout(step, i))) node.inputs[i].layout = Layout::nhwc;
+    }
+    for (ops::BoundTensor& t : node.outputs) {
+      if (counts(t)) t.layout = Layout::nhwc;
+    }
+    return runs(step, node);
+  }
+
+  /// A convolution of few channels copies its input with its padding anyhow, from any layout.
+  bool reads_any_layout(const Step& step, size_t input) const {
+    if (input != 0 || !is_image_conv(s_, step) || step.node->op != "Conv" || step.node->get_int("segments", 1) != 1) return false;
+    return ops::conv::copies_with_padding(ops::conv::problem(bound_node(s_, step, nullptr)));
+  }
+
+  void place(Step step) {
+    const Role r = role(s_, step);
+    const auto is_last = [&](TensorIndex t) { return counts(t) && s_.tensor(t).layout == Layout::nhwc; };
+    const bool wanted = r == Role::image || (r == Role::follows && std::ranges::any_of(step.inputs, is_last));
+    const bool last = wanted && runs_channels_last(step, r);
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      if (!counts(step.inputs[i])) continue;
+      if (last && r == Role::image && reads_any_layout(step, i)) continue;
+      step.inputs[i] = in_layout(step.inputs[i], last ? Layout::nhwc : Layout::plain);
+    }
+    std::vector<Step> after;
+    if (last) {
+      for (TensorIndex& t : step.outputs) {
+        if (!counts(t)) continue;
+        if (!s_.tensor(t).fixed_layout) {
+          s_.tensor(t).layout = Layout::nhwc;
+          continue;
+        }
+        // Somebody wants it plain: write a channels-last image of our own, and reorder it.
+        const TensorIndex own = copy_of(t, Layout::nhwc);
+        copies_[{t, Layout::nhwc}] = own;
+        after.push_back(reorder_step(s_, own, t));
+        t = own;
+      }
+    }
+    s_.steps.push_back(std::move(step));
+    for (Step& a : after) s_.steps.push_back(std::move(a));
+  }
+
+  TensorIndex copy_of(TensorIndex t, Layout layout) {
+    BoundValue v = s_.tensor(t);
+    v.layout = layout;
+    v.fixed_layout = false;
+    v.strides.clear();
+    return add_tensor(s_, std::move(v));
+  }
+
+  /// The tensor, or a reordered copy of it made once.
+  TensorIndex in_layout(TensorIndex t, Layout layout) {
+    if (s_.tensor(t).layout == layout) return t;
+    const auto [at, fresh] = copies_.try_emplace({t, layout}, absent);
+    if (fresh) {
+      at->second = copy_of(t, layout);
+      s_.steps.push_back(reorder_step(s_, t, at->second));
+    }
+    return at->second;
+  }
+
+  /// Kernels that read this input, or write this output, when its pixels are further apart than its channels fill.
+  bool takes_strides(const Step& step) const {
+    if (step.kind == StepKind::concat) return true;
+    if (step.kind != StepKind::kernel) return false;
+    const Node& n = *step.node;
+    if (is_reorder(n) || ops::is_elementwise(n) || is_image_pool(s_, step)) return true;
+    if (!is_image_conv(s_, step) || n.get_int("group", 1) != 1 || s_.tensor(step.inputs[0]).type != DType::f32) return false;
+    if (n.op == "Conv") return true;
+    const Shape& w = s_.tensor(step.inputs[1]).shape;   // transposed: windows side by side
+    const std::vector<int64_t> pads = n.get_ints("pads"), strides = n.get_ints("strides"), dilations = n.get_ints("dilations");
+    return std::ranges::all_of(pads, [](int64_t p) { return p == 0; }) && strides == Shape(w.begin() + 2, w.end()) &&
+           std::ranges::all_of(dilations, [](int64_t d) { return d == 1; }) && !n.has("output_padding") && !n.has("output_shape");
+  }
+
+  void slice_concatenations() {
+    std::vector<int> uses(s_.tensors.size(), 0);           // as a concatenation's input
+    std::vector<bool> sliceable(s_.tensors.size(), false);
+    for (const Step& step : s_.steps) {
+      for (TensorIndex t : step.outputs) {
+        if (t != absent) sliceable[static_cast<size_t>(t)] = takes_strides(step) && !s_.tensor(t).fixed_layout && !dense_.contains(t);
+      }
+    }
+    for (const Step& step : s_.steps) {
+      for (TensorIndex t : step.inputs) {
+        if (t == absent) continue;
+        if (!takes_strides(step)) sliceable[static_cast<size_t>(t)] = false;
+        if (step.kind == StepKind::concat) ++uses[static_cast<size_t>(t)];
+      }
+    }
+    for (auto step = s_.steps.rbegin(); step != s_.steps.rend(); ++step) {
+      if (!is_channel_concat(s_, *step) || s_.tensor(step->outputs[0]).layout != Layout::nhwc) continue;
+      const Shape slice = slice_strides(s_.tensor(step->outputs[0]));
+      for (TensorIndex t : step->inputs) {
+        const size_t i = static_cast<size_t>(t);
+        if (sliceable[i] && uses[i] == 1 && s_.tensor(t).layout == Layout::nhwc) s_.tensor(t).strides = slice;
+      }
+    }
+  }
+
+  /// Slices that a kernel does not take after all (a CPU without AVX2) are dense again, and copied.
+  bool drop_refused_slices() {
+    const auto is_slice = [&](TensorIndex t) { return t != absent && !s_.tensor(t).strides.empty(); };
+    const size_t before = dense_.size();
+    for (const Step& step : s_.steps) {
+      if (std::ranges::none_of(step.inputs, is_slice) && std::ranges::none_of(step.outputs, is_slice)) continue;
+      if (runs(step, bound_node(s_, step, nullptr))) continue;
+      for (const auto* tensors : {&step.inputs, &step.outputs}) std::ranges::copy_if(*tensors, std::inserter(dense_, dense_.end()), is_slice);
+    }
+    if (dense_.size() == before) return false;
+    for (BoundValue& t : s_.tensors) t.strides.clear();
+    return true;
+  }
+
+  Segment& s_;
+  const tune::Tuner& tuner_;
+  std::map<std::pair<TensorIndex, Layout>, TensorIndex> copies_;
+  std::set<TensorIndex> dense_;   // must not be slices
+};
+
+}  // namespace
+
+void assign_layouts(Segment& s, const tune::Tuner& tuner) { Pass(s, tuner).run(); }
+
+}  // namespace smelt::run

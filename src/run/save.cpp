@@ -1,0 +1,42 @@
+#include "run/save.h"
+
+#include <fmt/core.h>
+
+#include "import/export.h"
+#include "ops/fused/expand.h"
+#include "ops/machine.h"
+#include "run/plan.h"
+
+namespace smelt {
+namespace {
+
+bool fixed_shapes(const Plan& plan) {
+  for (const TensorInfo& i : plan.inputs())
+    if (!is_static(i.shape)) return false;
+  return plan.splits().empty();
+}
+
+// What each step runs with, found by binding inputs of the plan's own shapes; nothing is run.
+std::string tactics_of(const Plan& plan) {
+  std::vector<Tensor> inputs;
+  for (const TensorInfo& i : plan.inputs()) inputs.push_back(Tensor::zeros(i.type, to_shape(i.shape)));
+  const auto execution = plan.execution();
+  execution->bind(inputs);
+  std::string text;
+  for (const StepInfo& s : execution->steps()) text += fmt::format("{}\t{}\t{}{}{}\n", s.name, s.problem, s.tactic, s.config.empty() ? "" : " ", s.config);
+  return text;
+}
+
+}  // namespace
+
+Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveOptions& options) {
+  ExportOptions out;
+  out.copy_weights = options.copy_weights;
+  out.expand = [](const Graph& g, NodeId n) { return ops::expand(g, n); };
+  out.metadata["smelt.plan.device"] = tune::device_text(ops::this_machine(plan.options().threads));
+  if (fixed_shapes(plan)) out.metadata["smelt.plan.tactics"] = tactics_of(plan);
+  const ExportedData data = export_model(plan.graph(), path, out);
+  return {data.file, data.bytes};
+}
+
+}  // namespace smelt

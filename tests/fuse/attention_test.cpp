@@ -1,0 +1,311 @@
+#include "equivalence.h"
+
+namespace smelt::fuse {
+namespace {
+
+/// Attention as exporters write it: q, k, v of [B, H, S, D].
+struct Written : Builder {
+  DType type;
+  Dim batch = 2, q_len = 3, k_len = 5;
+  int64_t heads = 4, kv_heads = 4, width = 8;
+  ValueId q, k, v;
+
+  explicit Written(DType t = DType::f32) : type(t) {}
+  SymShape of(Dim b, Dim h, Dim s, Dim d) { return {b, h, s, d}; }
+  SymShape scores_shape() { return of(batch, heads, q_len, k_len); }
+  void inputs() {
+    q = input("q", of(batch, heads, q_len, width), type);
+    k = input("k", of(batch, kv_heads, k_len, width), type);
+    v = input("v", of(batch, kv_heads, k_len, width), type);
+  }
+  ValueId at(const std::string& n, const std::string& op, std::vector<ValueId> in, SymShape s) {
+    return node(n, op, std::move(in), s, type);
+  }
+  ValueId transposed(ValueId x) {
+    return node("kt", "Transpose", {x}, of(batch, heads, width, k_len), type, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+  }
+  ValueId repeated(const std::string& n, ValueId x, bool tile = false) {
+    const int64_t times = heads / kv_heads;
+    ValueId five = at(n + "_u", "Unsqueeze", {x, ints({2})}, {batch, kv_heads, 1, k_len, width});
+    ValueId wide =
+        at(n + "_e", tile ? "Tile" : "Expand", {five, ints({1, 1, times, 1, 1})}, {batch, kv_heads, times, k_len, width});
+    return at(n + "_r", "Reshape", {wide, ints({0, heads, -1, width})}, of(batch, heads, k_len, width));
+  }
+  ValueId number(double x) { return scalar(x, type); }
+  ValueId product(ValueId a, ValueId b) { return at("scores", "MatMul", {a, b}, scores_shape()); }
+  ValueId finish(ValueId scores, ValueId values, int64_t axis = -1) {
+    ValueId p = node("softmax", "Softmax", {scores}, scores_shape(), type, {{"axis", axis}});
+    return at("y", "MatMul", {p, values}, of(batch, heads, q_len, width));
+  }
+  Ledger fuse(const Bindings& symbols = {}) { return rewrite_and_compare(g, {"attention"}, symbols); }
+  std::string why() { return rejection(run_only(g, "attention"), "attention"); }
+  void expect_fused(const Bindings& symbols = {}) {
+    EXPECT_EQ(matches(fuse(symbols), "attention"), 1u);
+    EXPECT_EQ(count(g, "Softmax") + count(g, "MatMul"), 0u);
+  }
+  float scale() { return only(g, "Attention").get_float("scale", 0); }
+};
+
+TEST(Attention, takes_the_scale_on_both_factors_in_every_float_type) {
+  for (DType t : {DType::f32, DType::f64, DType::f16}) {
+    SCOPED_TRACE(name(t));
+    Written b(t);
+    b.inputs();
+    ValueId qs = b.at("qs", "Mul", {b.q, b.number(0.5)}, b.of(2, 4, 3, 8));
+    ValueId ks = b.at("ks", "Mul", {b.transposed(b.k), b.number(0.5)}, b.of(2, 4, 8, 5));
+    b.output(b.finish(b.product(qs, ks), b.v));
+    b.expect_fused();
+    EXPECT_EQ(b.g.live_nodes(), 1u);
+    EXPECT_EQ(b.scale(), 0.25f);
+    EXPECT_EQ(only(b.g, "Attention").in(1), b.k);
+  }
+}
+
+TEST(Attention, takes_the_scale_on_the_scores_and_a_mask) {
+  Written b;
+  b.inputs();
+  ValueId scaled = b.at("scaled", "Div", {b.product(b.q, b.transposed(b.k)), b.number(4)}, b.scores_shape());
+  b.output(b.finish(b.at("masked", "Add", {scaled, b.input("mask", {3, 5})}, b.scores_shape()), b.v));
+  b.expect_fused();
+  EXPECT_EQ(b.scale(), 0.25f);
+  EXPECT_EQ(only(b.g, "Attention").inputs.size(), 4u);
+}
+
+TEST(Attention, takes_a_where_mask) {
+  Written b;
+  b.inputs();
+  ValueId keep = b.node("keep", "Greater", {b.input("m", {2, 1, 1, 5}), b.number(-1)}, {2, 1, 1, 5}, DType::boolean);
+  b.output(b.finish(b.at("masked", "Where", {keep, b.product(b.q, b.transposed(b.k)), b.number(-1e4)}, b.scores_shape()), b.v));
+  b.expect_fused();
+}
+
+TEST(Attention, takes_the_nan_guard) {
+  Written b;
+  b.inputs();
+  ValueId p = b.at("softmax", "Softmax", {b.product(b.q, b.transposed(b.k))}, b.scores_shape());
+  ValueId nan = b.node("nan", "IsNaN", {p}, b.scores_shape(), DType::boolean);
+  b.output(b.at("y", "MatMul", {b.at("guard", "Where", {nan, b.number(0), p}, b.scores_shape()), b.v}, b.of(2, 4, 3, 8)));
+  b.expect_fused();
+  EXPECT_EQ(only(b.g, "Attention").get_int("nan_guard", 0), 1);
+}
+
+TEST(Attention, guards_rows_that_are_masked_whole) {
+  Written b;
+  b.inputs();
+  ValueId mask = b.constant("mask", Tensor::of<float>({3, 1}, {0, -INFINITY, 0}));
+  ValueId p = b.at("softmax", "Softmax", {b.at("m", "Add", {b.product(b.q, b.transposed(b.k)), mask}, b.scores_shape())},
+                   b.scores_shape());
+  ValueId nan = b.node("nan", "IsNaN", {p}, b.scores_shape(), DType::boolean);
+  b.output(b.at("y", "MatMul", {b.at("guard", "Where", {nan, b.number(0), p}, b.scores_shape()), b.v}, b.of(2, 4, 3, 8)));
+  b.expect_fused();
+}
+
+TEST(Attention, reads_keys_that_are_transposed_elsewhere_as_they_are) {
+  Written b;
+  b.inputs();
+  ValueId kt = b.input("kt", b.of(2, 4, 8, 5));
+  b.output(b.finish(b.product(b.q, kt), b.v));
+  b.expect_fused();
+  EXPECT_EQ(only(b.g, "Attention").get_int("k_transposed", 0), 1);
+}
+
+TEST(Attention, reads_heads_once_that_are_repeated_for_groups) {
+  for (bool tile : {false, true}) {
+    Written b;
+    b.kv_heads = 2;
+    b.inputs();
+    ValueId k = b.repeated("k", b.k, tile), v = b.repeated("v", b.v, tile);
+    b.output(b.finish(b.product(b.q, b.transposed(k)), v));
+    b.expect_fused();
+    EXPECT_EQ(b.g.live_nodes(), 1u);
+    EXPECT_EQ(only(b.g, "Attention").in(1), b.k);
+    EXPECT_EQ(only(b.g, "Attention").in(2), b.v);
+  }
+}
+
+TEST(Attention, works_over_symbolic_shapes) {
+  Written b;
+  b.batch = Dim("batch");
+  b.q_len = b.k_len = Dim("seq");
+  b.kv_heads = 2;
+  b.inputs();
+  ValueId k = b.repeated("k", b.k), v = b.repeated("v", b.v);
+  ValueId scores = b.node("scores", "MatMul", {b.q, b.transposed(k)}, {Dim(), 4, Dim(), Dim()});
+  ValueId masked = b.node("masked", "Add", {scores, b.input("mask", {Dim("seq"), Dim("seq")})}, {Dim(), 4, Dim(), Dim()});
+  b.output(b.finish(masked, v));
+  b.expect_fused({{"batch", 2}, {"seq", 5}});
+}
+
+TEST(Attention, takes_casts_around_the_softmax) {
+  Written b(DType::f16);
+  b.inputs();
+  ValueId wide = b.node("up", "Cast", {b.product(b.q, b.transposed(b.k))}, b.scores_shape(), DType::f32, {{"to", int64_t{1}}});
+  ValueId p = b.node("softmax", "Softmax", {wide}, b.scores_shape(), DType::f32);
+  ValueId narrow = b.node("down", "Cast", {p}, b.scores_shape(), DType::f16, {{"to", int64_t{10}}});
+  b.output(b.at("y", "MatMul", {narrow, b.v}, b.of(2, 4, 3, 8)));
+  b.expect_fused();
+}
+
+TEST(Attention, needs_a_softmax_over_the_last_axis) {
+  Written b;
+  b.inputs();
+  b.output(b.finish(b.product(b.q, b.transposed(b.k)), b.v, 2));
+  EXPECT_EQ(b.why(), "wrong_axis");
+}
+
+TEST(Attention, stays_apart_when_the_probabilities_have_another_reader) {
+  Written b;
+  b.inputs();
+  b.output(b.finish(b.product(b.q, b.transposed(b.k)), b.v));
+  b.output(b.at("z", "Neg", {b.g.node(b["softmax"]).out()}, b.scores_shape()));
+  EXPECT_EQ(b.why(), "extra_reader");
+}
+
+TEST(Attention, stays_apart_when_the_probabilities_are_a_graph_output) {
+  Written b;
+  b.inputs();
+  b.output(b.finish(b.product(b.q, b.transposed(b.k)), b.v));
+  b.output(b.g.node(b["softmax"]).out());
+  EXPECT_EQ(b.why(), "graph_output");
+}
+
+TEST(Attention, stays_apart_when_the_scores_are_a_graph_output) {
+  Written b;
+  b.inputs();
+  ValueId scores = b.product(b.q, b.transposed(b.k));
+  b.output(b.finish(scores, b.v));
+  b.output(scores);
+  EXPECT_EQ(b.why(), "graph_output");
+}
+
+TEST(Attention, needs_a_product_on_both_sides) {
+  Written b;
+  b.inputs();
+  b.output(b.finish(b.input("scores_in", b.scores_shape()), b.v));
+  EXPECT_EQ(b.why(), "wrong_producer");
+  Written c;
+  c.inputs();
+  c.output(c.at("softmax", "Softmax", {c.product(c.q, c.transposed(c.k))}, c.scores_shape()));
+  EXPECT_EQ(c.why(), "graph_output");
+  Written d;
+  d.inputs();
+  d.output(d.at("relu", "Relu", {d.at("softmax", "Softmax", {d.product(d.q, d.transposed(d.k))}, d.scores_shape())},
+                d.scores_shape()));
+  EXPECT_EQ(d.why(), "wrong_reader");
+}
+
+TEST(Attention, does_not_take_another_value_for_nan) {
+  Written b;
+  b.inputs();
+  ValueId p = b.at("softmax", "Softmax", {b.product(b.q, b.transposed(b.k))}, b.scores_shape());
+  ValueId nan = b.node("nan", "IsNaN", {p}, b.scores_shape(), DType::boolean);
+  b.output(b.at("y", "MatMul", {b.at("guard", "Where", {nan, b.number(1), p}, b.scores_shape()), b.v}, b.of(2, 4, 3, 8)));
+  EXPECT_EQ(b.why(), "wrong_value");
+}
+
+TEST(Attention, needs_four_axes) {
+  Builder b;
+  ValueId q = b.input("q", {4, 3, 8}), kt = b.input("kt", {4, 8, 5}), v = b.input("v", {4, 5, 8});
+  ValueId p = b.node("softmax", "Softmax", {b.node("s", "MatMul", {q, kt}, {4, 3, 5})}, {4, 3, 5});
+  b.output(b.node("y", "MatMul", {p, v}, {4, 3, 8}));
+  EXPECT_EQ(rejection(run_only(b.g, "attention"), "attention"), "wrong_rank");
+}
+
+TEST(Attention, needs_the_same_batch) {
+  Written b;
+  b.inputs();
+  ValueId v = b.input("v1", b.of(1, 4, 5, 8));
+  b.output(b.finish(b.product(b.q, b.transposed(b.k)), v));
+  EXPECT_EQ(b.why(), "wrong_shape");
+}
+
+TEST(Attention, reads_repeated_values_as_they_are_when_the_keys_are_not_repeated) {
+  Written b;
+  b.kv_heads = 2;
+  b.inputs();
+  ValueId v = b.repeated("v", b.v), kt = b.input("kt", b.of(2, 4, 8, 5));
+  b.output(b.finish(b.product(b.q, kt), v));
+  b.expect_fused();
+  EXPECT_EQ(only(b.g, "Attention").in(2), v);
+}
+
+TEST(Attention, needs_heads_that_divide) {
+  Written b;
+  b.inputs();
+  ValueId v = b.input("v1", b.of(2, 1, 5, 8));   // one head, broadcast to all by the product
+  b.output(b.finish(b.product(b.q, b.transposed(b.k)), v));
+  EXPECT_EQ(b.why(), "wrong_shape");
+}
+
+TEST(Attention, keeps_all_digits_of_the_scale_in_f64) {
+  Written b(DType::f64);
+  b.inputs();
+  b.output(
+      b.finish(b.at("scaled", "Mul", {b.product(b.q, b.transposed(b.k)), b.number(1 / std::sqrt(8.0))}, b.scores_shape()), b.v));
+  b.expect_fused();
+  EXPECT_EQ(b.scale(), 1.0f);
+  EXPECT_TRUE(only(b.g, "Attention").program.has_value());
+}
+
+TEST(Attention, needs_a_mask_that_broadcasts_to_the_scores) {
+  Written b;
+  b.batch = Dim("batch");
+  b.inputs();
+  ValueId mask = b.input("mask", {Dim("other"), 1, 3, 5});
+  b.output(b.finish(b.at("masked", "Add", {b.product(b.q, b.transposed(b.k)), mask}, {Dim(), 4, 3, 5}), b.v));
+  EXPECT_EQ(b.why(), "wrong_shape");
+}
+
+TEST(TransposeOfMergedAxes, becomes_a_transpose_of_the_last_two_axes) {
+  Builder b;
+  ValueId x = b.input("x", {2, 4, 5, 8});
+  ValueId merged = b.node("merge", "Reshape", {x, b.ints({-1, 5, 8})}, {8, 5, 8});
+  ValueId swapped = b.node("swap", "Transpose", {merged}, {8, 8, 5}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  b.output(b.node("y", "Reshape", {swapped, b.ints({2, 4, 8, 5})}, {2, 4, 8, 5}));
+  EXPECT_EQ(matches(rewrite_and_compare(b.g, {"transpose_of_merged_axes"}), "transpose_of_merged_axes"), 1u);
+  EXPECT_EQ(only(b.g, "Transpose", onnx_domain).get_ints("perm"), (std::vector<int64_t>{0, 1, 3, 2}));
+  EXPECT_EQ(count(b.g, "Reshape"), 0u);
+}
+
+TEST(TransposeOfMergedAxes, keeps_one_reshape_when_the_leading_axes_come_out_otherwise) {
+  Builder b;
+  ValueId x = b.input("x", {2, 2, 2, 5, 8});
+  ValueId merged = b.node("merge", "Reshape", {x, b.ints({8, 5, 8})}, {8, 5, 8});
+  ValueId swapped = b.node("swap", "Transpose", {merged}, {8, 8, 5}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  b.output(b.node("y", "Reshape", {swapped, b.ints({2, 4, 8, 5})}, {2, 4, 8, 5}));
+  EXPECT_EQ(matches(rewrite_and_compare(b.g, {"transpose_of_merged_axes"}), "transpose_of_merged_axes"), 1u);
+  EXPECT_EQ(count(b.g, "Reshape"), 1u);
+}
+
+TEST(TransposeOfMergedAxes, leaves_a_reshape_of_the_last_axes_alone) {
+  Builder b;
+  ValueId x = b.input("x", {2, 6, 8});
+  ValueId swapped = b.node("swap", "Transpose", {x}, {2, 8, 6}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  b.output(b.node("y", "Reshape", {swapped, b.ints({2, 8, 2, 3})}, {2, 8, 2, 3}));
+  EXPECT_EQ(rejection(rewrite_and_compare(b.g, {"transpose_of_merged_axes"}), "transpose_of_merged_axes"), "not looked at");
+}
+
+TEST(TransposeOfMergedAxes, needs_known_leading_axes_when_they_change) {
+  Builder b;
+  ValueId x = b.input("x", {Dim("n"), 2, 5, 8}),
+          shape = b.node("shape", "Shape", {b.input("like", {Dim("a"), Dim("b"), 8, 5})}, {4}, DType::i64);
+  ValueId merged = b.node("merge", "Reshape", {x, b.ints({-1, 5, 8})}, {Dim(), 5, 8});
+  ValueId swapped = b.node("swap", "Transpose", {merged}, {Dim(), 8, 5}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  b.output(b.node("y", "Reshape", {swapped, shape}, {Dim(), Dim(), 8, 5}));
+  EXPECT_EQ(rejection(rewrite_and_compare(b.g, {"transpose_of_merged_axes"}, {{"n", 3}, {"a", 2}, {"b", 3}}),
+                      "transpose_of_merged_axes"),
+            "unknown_shape");
+}
+
+TEST(TransposeOfMergedAxes, stays_apart_when_the_transpose_has_another_reader) {
+  Builder b;
+  ValueId x = b.input("x", {2, 4, 5, 8});
+  ValueId merged = b.node("merge", "Reshape", {x, b.ints({-1, 5, 8})}, {8, 5, 8});
+  ValueId swapped = b.node("swap", "Transpose", {merged}, {8, 8, 5}, DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  b.output(b.node("y", "Reshape", {swapped, b.ints({2, 4, 8, 5})}, {2, 4, 8, 5}));
+  b.output(b.node("z", "Neg", {swapped}, {8, 8, 5}));
+  EXPECT_EQ(rejection(run_only(b.g, "transpose_of_merged_axes"), "transpose_of_merged_axes"), "extra_reader");
+}
+
+}  // namespace
+}  // namespace smelt::fuse

@@ -1,0 +1,261 @@
+#include <gmock/gmock.h>
+
+#include "support/builder.h"
+#include "fuse/rewrites.h"
+
+namespace smelt::fuse {
+namespace {
+
+const SymShape image{1, 4, 8, 8}, matrix{8, 16};
+
+/// DequantizeLinear(x) and DequantizeLinear(w) → Conv "conv" → Relu "relu" → QuantizeLinear "q"
+struct QConv : Builder {
+  ValueId x, y;
+  explicit QConv(bool per_channel = true, double bias_scale = 0.5 * 0.25) {
+    x = input("x", image, DType::u8);
+    const ValueId xs = scalar(0.5), zero = scalar(3, DType::u8);
+    const ValueId ws = per_channel ? constant("ws", Tensor::of<float>({4}, {0.25f, 0.25f, 0.25f, 0.25f})) : scalar(0.25);
+    const ValueId dx = node("dx", "DequantizeLinear", {x, xs, zero}, image);
+    const ValueId dw = node("dw", "DequantizeLinear", {weights("w", {4, 4, 1, 1}, DType::i8, 20), ws}, {4, 4, 1, 1}, DType::f32,
+                            {{"axis", int64_t{0}}});
+    const ValueId db = node("db", "DequantizeLinear", {weights("b", {4}, DType::i32, 100), scalar(bias_scale)}, {4});
+    const ValueId c = node("conv", "Conv", {dx, dw, db}, image), r = node("relu", "Relu", {c}, image);
+    y = node("q", "QuantizeLinear", {r, scalar(2), scalar(7, DType::u8)}, image, DType::u8);
+    output(y);
+  }
+};
+
+TEST(QuantizedConv, multiplies_integers) {
+  for (bool per_channel : {false, true}) {
+    QConv b(per_channel);
+    apply_match(b.g, quantized_conv(b.g, b["conv"]));
+    const Node& n = b.g.node(b["conv"]);
+    EXPECT_TRUE(n.is("QLinearConv", smelt_domain));
+    EXPECT_EQ(n.in(0), b.x);
+    EXPECT_EQ(b.g.value(n.in(2)).type, DType::i32);
+    EXPECT_EQ(n.inputs.size(), 6u);                        // the weights have no zero point
+    EXPECT_FALSE(n.program);
+  }
+}
+
+TEST(QuantizedConv, adds_a_bias_of_another_scale_as_numbers) {
+  QConv b(true, 0.3);
+  apply_match(b.g, quantized_conv(b.g, b["conv"]));
+  const Node& n = b.g.node(b["conv"]);
+  EXPECT_EQ(n.in(2), ValueId::none);
+  ASSERT_EQ(n.inputs.size(), 8u);
+  EXPECT_EQ(b.g.value(n.in(7)).constant.shape(), (Shape{4, 1, 1}));
+  EXPECT_EQ(n.program->print(), "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }");
+}
+
+TEST(QuantizedConv, ends_in_the_quantization_with_everything_between) {
+  QConv b;
+  run(b.g);
+  ASSERT_EQ(b.g.live_nodes(), 1u);
+  const Node& n = b.g.node(b.g.topological()[0]);
+  EXPECT_TRUE(n.is("QLinearConv", smelt_domain));
+  EXPECT_EQ(n.out(), b.y);
+  EXPECT_THAT(n.program->print(), testing::HasSubstr("relu"));
+  EXPECT_THAT(n.program->print(), testing::HasSubstr("round"));
+}
+
+TEST(QuantizedConv, stays_apart_when_the_input_is_not_dequantized) {
+  QConv b;
+  b.g.set_input(b["conv"], 0, b.node("between", "Identity", {b.g.node(b["dx"]).out()}, image));
+  EXPECT_EQ(verdict(b.g, quantized_conv(b.g, b["conv"])), "wrong_producer by between");
+}
+
+TEST(QuantizedConv, stays_apart_from_sixteen_bits) {
+  QConv b;
+  b.g.set_input(b["dx"], 0, b.input("wide", image, DType::i16));
+  EXPECT_EQ(verdict(b.g, quantized_conv(b.g, b["conv"])), "wrong_type by dx");
+}
+
+TEST(QuantizedConv, stays_apart_when_the_input_has_a_scale_for_each_channel) {
+  QConv b;
+  b.g.set_inputs(b["dx"], {b.x, b.weights("each", {4})});
+  EXPECT_EQ(verdict(b.g, quantized_conv(b.g, b["conv"])), "wrong_shape by dx");
+}
+
+TEST(QuantizedConv, stays_apart_when_the_weights_scales_go_with_the_inputs_channels) {
+  QConv b;
+  b.g.edit(b["dw"]).attrs["axis"] = int64_t{1};
+  EXPECT_EQ(verdict(b.g, quantized_conv(b.g, b["conv"])), "wrong_axis by dw");
+}
+
+TEST(QuantizedConv, stays_apart_when_the_weights_are_computed) {
+  QConv b;
+  b.g.set_input(b["dw"], 0, b.input("w2", {4, 4, 1, 1}, DType::i8));
+  EXPECT_EQ(verdict(b.g, quantized_conv(b.g, b["conv"])), "not_constant by dw");
+}
+
+TEST(QuantizedConv, stays_apart_when_the_bias_is_computed) {
+  QConv b;
+  b.g.set_input(b["conv"], 2, b.node("bias", "Relu", {b.input("b2", {4})}, {4}));
+  EXPECT_EQ(verdict(b.g, quantized_conv(b.g, b["conv"])), "not_constant by bias");
+}
+
+TEST(QLinearEpilogue, reads_a_residual_as_the_integers_it_comes_from) {
+  QConv b;
+  const ValueId r = b.input("r", image, DType::u8);
+  const ValueId dr = b.node("dr", "DequantizeLinear", {r, b.scalar(0.5), b.scalar(1, DType::u8)}, image);
+  b.g.set_input(b["relu"], 0, b.node("sum", "Add", {b.g.node(b["conv"]).out(), dr}, image));
+  b.output(b.node("other", "Sigmoid", {dr}, image));        // so that the DequantizeLinear has to stay
+  apply_match(b.g, quantized_conv(b.g, b["conv"]));
+  apply_match(b.g, qlinear_epilogue(b.g, b["conv"]));
+  const Node& n = b.g.node(b["q"]);
+  EXPECT_TRUE(n.is("QLinearConv", smelt_domain));
+  EXPECT_EQ(n.in(7), r);
+  EXPECT_NE(b["dr"], NodeId::none);
+}
+
+TEST(QLinearEpilogue, stops_at_a_second_reader) {
+  QConv b;
+  b.output(b.node("other", "Softmax", {b.g.node(b["relu"]).out()}, image));
+  apply_match(b.g, quantized_conv(b.g, b["conv"]));
+  apply_match(b.g, qlinear_epilogue(b.g, b["conv"]));
+  EXPECT_EQ(b.g.value(b.g.node(b["relu"]).out()).type, DType::f32);
+  EXPECT_NE(b["q"], NodeId::none);
+}
+
+TEST(QLinearEpilogue, stays_apart_from_a_quantization_with_a_scale_for_each_channel) {
+  QConv b;
+  b.g.set_input(b["q"], 0, b.g.node(b["conv"]).out());
+  b.g.set_inputs(b["q"], {b.g.node(b["conv"]).out(), b.weights("each", {4})});
+  apply_match(b.g, quantized_conv(b.g, b["conv"]));
+  b.g.remove_node(b["relu"]);
+  EXPECT_EQ(verdict(b.g, qlinear_epilogue(b.g, b["conv"])), "wrong_shape by q");
+}
+
+/// DequantizeLinear(a) · DequantizeLinear(b) by `op`
+struct QProduct : Builder {
+  explicit QProduct(const std::string& op, std::map<std::string, Attribute> attrs = {}) {
+    const ValueId a = input("a", {8, 32}, DType::u8);
+    const bool transposed = attrs.contains("transB");
+    const Shape shape = transposed ? Shape{16, 32} : Shape{32, 16};
+    const ValueId each = constant("ws", Tensor::of<float>({16}, std::vector<float>(16, 0.25f)));
+    const ValueId da = node("da", "DequantizeLinear", {a, scalar(0.5), scalar(3, DType::u8)}, {8, 32});
+    const ValueId db = node("db", "DequantizeLinear", {weights("w", shape, DType::i8, 20), each}, to_sym(shape), DType::f32,
+                            {{"axis", int64_t{transposed ? 0 : 1}}});
+    std::vector<ValueId> inputs{da, db};
+    if (op == "Gemm") inputs.push_back(weights("c", {16}));
+    output(node("product", op, inputs, matrix, DType::f32, std::move(attrs)));
+  }
+};
+
+TEST(QuantizedMatmul, multiplies_integers) {
+  QProduct b("MatMul");
+  apply_match(b.g, quantized_matmul(b.g, b["product"]));
+  EXPECT_TRUE(b.g.node(b["product"]).is("QLinearMatMul", smelt_domain));
+  EXPECT_FALSE(b.g.node(b["product"]).program);
+}
+
+TEST(QuantizedMatmul, adds_gemms_addend) {
+  QProduct b("Gemm", {{"transB", int64_t{1}}, {"beta", 2.0f}});
+  apply_match(b.g, quantized_matmul(b.g, b["product"]));
+  const Node& n = b.g.node(b["product"]);
+  EXPECT_EQ(n.get_int("transB", 0), 1);
+  EXPECT_EQ(n.inputs.size(), 7u);
+  EXPECT_EQ(n.program->print(),
+            "(in0:f32, in1:f32) { %2 = const(2):f32; %3 = mul(in1, %2):f32; %4 = add(in0, %3):f32; return %4 }");
+}
+
+TEST(QuantizedMatmul, stays_apart_when_scales_go_with_rows) {
+  QProduct b("MatMul");
+  b.g.edit(b["db"]).attrs["axis"] = int64_t{0};
+  EXPECT_EQ(verdict(b.g, quantized_matmul(b.g, b["product"])), "wrong_axis by db");
+}
+
+TEST(QuantizedMatmul, stays_apart_when_one_side_is_not_dequantized) {
+  QProduct b("MatMul");
+  b.g.set_input(b["product"], 0, b.input("real", {8, 32}));
+  EXPECT_EQ(verdict(b.g, quantized_matmul(b.g, b["product"])), "wrong_producer");
+}
+
+TEST(QLinearOperator, becomes_the_fused_one_with_its_quantization) {
+  Builder b;
+  const ValueId x = b.input("x", image, DType::u8), s = b.scalar(0.5), z = b.scalar(1, DType::u8);
+  const ValueId w = b.weights("w", {4, 4, 1, 1}, DType::i8, 20), ws = b.scalar(0.25), wz = b.scalar(0, DType::i8);
+  b.output(b.node("conv", "QLinearConv", {x, s, z, w, ws, wz, s, z}, image, DType::u8));
+  run(b.g);
+  ASSERT_EQ(b.g.live_nodes(), 1u);
+  const Node& n = b.g.node(b.g.topological()[0]);
+  EXPECT_TRUE(n.is("QLinearConv", smelt_domain));
+  EXPECT_EQ(n.in(1), w);
+  EXPECT_EQ(b.g.value(n.out()).type, DType::u8);
+  EXPECT_EQ(b.g.value(b.g.outputs()[0]).name, "conv_out");
+}
+
+TEST(QLinearOperator, stays_when_an_activation_has_many_scales) {
+  Builder b;
+  const ValueId a = b.input("a", {8, 32}, DType::u8), each = b.weights("each", {8});
+  const ValueId zeros = b.weights("zeros", {8}, DType::u8, 10);
+  const ValueId w = b.weights("w", {32, 16}, DType::i8, 20), s = b.scalar(0.25), z = b.scalar(0, DType::i8);
+  const ValueId yz = b.scalar(0, DType::u8);
+  b.output(b.node("product", "QLinearMatMul", {a, each, zeros, w, s, z, s, yz}, matrix, DType::u8));
+  EXPECT_EQ(verdict(b.g, qlinear_operator(b.g, b["product"])), "wrong_shape by product");
+}
+
+struct Moved : Builder {
+  ValueId x, s, z;
+  Moved() {
+    x = input("x", image, DType::u8);
+    s = scalar(0.5), z = scalar(3, DType::u8);
+    const ValueId d = node("d", "DequantizeLinear", {x, s, z}, image);
+    const ValueId p = node("pool", "MaxPool", {d}, {1, 4, 4, 4}, DType::f32, {{"kernel_shape", std::vector<int64_t>{2, 2}}});
+    output(node("q", "QuantizeLinear", {p, s, z}, {1, 4, 4, 4}, DType::u8));
+  }
+};
+
+TEST(QuantizedMovement, moves_the_integers) {
+  Moved b;
+  apply_match(b.g, quantized_movement(b.g, b["q"]));
+  EXPECT_EQ(b.g.node(b["pool"]).in(0), b.x);
+  EXPECT_EQ(b.g.value(b.g.node(b["pool"]).out()).type, DType::u8);
+}
+
+TEST(QuantizedMovement, knows_equal_constants) {
+  Moved b;
+  b.g.set_inputs(b["q"], {b.g.node(b["pool"]).out(), b.scalar(0.5), b.scalar(3, DType::u8)});
+  EXPECT_EQ(verdict(b.g, quantized_movement(b.g, b["q"])), "matched");
+}
+
+TEST(QuantizedMovement, stays_apart_when_the_scales_differ) {
+  Moved b;
+  b.g.set_input(b["q"], 1, b.scalar(0.25));
+  EXPECT_EQ(verdict(b.g, quantized_movement(b.g, b["q"])), "wrong_value by d");
+}
+
+TEST(QuantizedMovement, stays_apart_when_something_else_reads_the_numbers) {
+  Moved b;
+  b.output(b.node("other", "Relu", {b.g.node(b["pool"]).out()}, {1, 4, 4, 4}));
+  EXPECT_EQ(verdict(b.g, quantized_movement(b.g, b["q"])), "extra_reader by other");
+}
+
+TEST(QuantizedMovement, a_pair_that_cancels_disappears) {
+  Builder b;
+  const ValueId x = b.input("x", image, DType::u8), s = b.scalar(0.5), z = b.scalar(3, DType::u8);
+  const ValueId r = b.node("r", "MaxPool", {x}, image, DType::u8, {{"kernel_shape", std::vector<int64_t>{1, 1}}});
+  const ValueId d = b.node("d", "DequantizeLinear", {r, s, z}, image);
+  b.output(b.node("q", "QuantizeLinear", {d, s, z}, image, DType::u8));
+  run(b.g);
+  EXPECT_EQ(b.g.live_nodes(), 1u);
+}
+
+TEST(FoldDequantized, keeps_numbers_that_no_int8_operator_took) {
+  Builder b;
+  const ValueId w = b.node("w", "DequantizeLinear", {b.weights("q", {4}, DType::i8, 20), b.scalar(0.5)}, {4});
+  b.output(b.node("y", "Add", {b.input("x", {4}), w}, {4}));
+  apply_match(b.g, fold_dequantized(b.g, b["w"]));
+  EXPECT_TRUE(b.g.value(w).is_constant());
+}
+
+TEST(FoldDequantized, does_not_blow_up) {
+  Builder b;
+  const ValueId w = b.constant("q", Tensor::zeros(DType::i8, {20 << 20}));
+  b.output(b.node("y", "DequantizeLinear", {w, b.scalar(0.5)}, {20 << 20}));
+  EXPECT_EQ(verdict(b.g, fold_dequantized(b.g, b["y"])), "too_large by y");
+}
+
+}  // namespace
+}  // namespace smelt::fuse

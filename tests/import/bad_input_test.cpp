@@ -1,0 +1,265 @@
+// Files that are wrong: one clear line and the right exit code, whatever the damage.
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "import/models.h"
+
+namespace smelt::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+onnx::ModelProto relu() {
+  return parse(20, "g (float[2, 3] x) => (float[2, 3] y) <float[3] w = {1, 2, 3}> { a = Add(x, w) y = Relu(a) }");
+}
+
+void make_external(onnx::TensorProto& t, const std::string& location, const std::string& offset = "",
+                   const std::string& length = "") {
+  t.clear_float_data();
+  t.clear_raw_data();
+  t.set_data_location(onnx::TensorProto::EXTERNAL);
+  for (const auto& [key, value] :
+       {std::pair<std::string, std::string>{"location", location}, {"offset", offset}, {"length", length}}) {
+    if (value.empty() && key != "location") continue;
+    auto* e = t.add_external_data();
+    e->set_key(key);
+    e->set_value(value);
+  }
+}
+
+std::string error_of_file(const std::filesystem::path& path, ImportOptions options = {}) {
+  try {
+    import_model(path, options);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(BadInput, every_truncation_is_an_error_or_a_valid_graph) {
+  const std::string bytes = relu().SerializeAsString();
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    const auto* p = reinterpret_cast<const uint8_t*>(bytes.data());
+    try {
+      verify(import_model({p, n}, "cut.onnx"));
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), HasSubstr("cut.onnx: "));
+      EXPECT_THAT(std::string(e.what()), Not(HasSubstr("\n")));
+    }
+  }
+}
+
+TEST(BadInput, every_flipped_bit_is_an_error_or_a_valid_graph) {
+  const std::string good = relu().SerializeAsString();
+  for (size_t i = 0; i < good.size() * 8; ++i) {
+    std::string bytes = good;
+    bytes[i / 8] = static_cast<char>(bytes[i / 8] ^ (1 << (i % 8)));
+    try {
+      verify(import_model({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, "flipped.onnx"));
+    } catch (const Error& e) {
+      EXPECT_THAT(std::string(e.what()), Not(HasSubstr("\n")));
+    }
+  }
+}
+
+TEST(BadInput, says_what_is_not_a_model) {
+  Folder folder;
+  EXPECT_THAT(error_of_file(folder.write("empty.onnx", "")), HasSubstr("empty.onnx"));
+  EXPECT_THAT(error_of_file(folder.write("text.onnx", "this is no model")), HasSubstr("not an ONNX model"));
+  EXPECT_THAT(error_of_file(folder / "none.onnx"), HasSubstr("none.onnx"));
+}
+
+TEST(BadInput, names_what_is_not_in_order_or_dangling) {
+  auto cycle = relu();
+  cycle.mutable_graph()->mutable_node(0)->set_input(0, "y");
+  EXPECT_THAT(error_of(cycle), HasSubstr("'y'"));
+  auto dangling = relu();
+  dangling.mutable_graph()->mutable_node(1)->set_input(0, "nobody");
+  EXPECT_THAT(error_of(dangling), HasSubstr("'nobody'"));
+  auto output = relu();
+  output.mutable_graph()->mutable_output(0)->set_name("nothing");
+  EXPECT_THAT(error_of(output), HasSubstr("'nothing'"));
+  auto twice = relu();
+  twice.mutable_graph()->mutable_node(1)->set_output(0, "a");
+  EXPECT_THAT(error_of(twice), HasSubstr("'a'"));
+}
+
+TEST(BadInput, unchecked_models_do_no_harm_either) {
+  ImportOptions options;
+  options.check = false;
+  auto cycle = relu();
+  cycle.mutable_graph()->mutable_node(0)->set_input(0, "y");
+  EXPECT_THAT(error_of(cycle, options), HasSubstr("'y'"));
+  auto twice = relu();
+  twice.mutable_graph()->mutable_node(1)->set_output(0, "a");
+  EXPECT_NE(error_of(twice, options), "");
+}
+
+TEST(BadInput, types_that_do_not_fit) {
+  EXPECT_THAT(error_of(parse(20, "g (float[2] x, int64[2] z) => (float[2] y) { y = Add(x, z) }")),
+              HasSubstr("types and shapes do not fit"));
+  EXPECT_THAT(error_of(parse(20, "g (float[2, 3] x, float[4, 5] z) => (float[2, 5] y) { y = MatMul(x, z) }")),
+              HasSubstr("MatMul"));
+}
+
+TEST(BadInput, opsets_out_of_range_are_unsupported) {
+  ExitCode code{};
+  EXPECT_THAT(error_of(parse(5, "g (float[2] x) => (float[2] y) { y = Relu(x) }"), {}, &code),
+              HasSubstr("opset 5, expected 6 to "));
+  EXPECT_EQ(code, ExitCode::unsupported);
+  EXPECT_THAT(error_of(parse(999, "g (float[2] x) => (float[2] y) { y = Relu(x) }"), {}, &code), HasSubstr("opset 999"));
+  EXPECT_EQ(code, ExitCode::unsupported);
+}
+
+TEST(BadInput, dims_that_are_negative_or_overflow) {
+  auto m = relu();
+  m.mutable_graph()->mutable_initializer(0)->set_dims(0, -3);
+  EXPECT_THAT(error_of(m), HasSubstr("negative"));
+  m = relu();
+  m.mutable_graph()->mutable_initializer(0)->add_dims(INT64_MAX / 2);
+  EXPECT_THAT(error_of(m), HasSubstr("overflows"));
+  m = relu();
+  m.mutable_graph()->mutable_initializer(0)->set_dims(0, int64_t{1} << 40);
+  EXPECT_THAT(error_of(m), HasSubstr("needs 1099511627776 entries"));
+  m = relu();
+  m.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_value(-7);
+  EXPECT_NE(error_of(m), "");
+  m = relu();
+  m.mutable_graph()->mutable_initializer(0)->set_data_type(99);
+  EXPECT_THAT(error_of(m), HasSubstr("99"));
+}
+
+TEST(BadInput, data_of_the_wrong_length) {
+  auto m = relu();
+  m.mutable_graph()->mutable_initializer(0)->clear_float_data();
+  EXPECT_NE(error_of(m), "");
+  m.mutable_graph()->mutable_initializer(0)->set_raw_data("12345678901");
+  EXPECT_THAT(error_of(m), HasSubstr("needs 12 bytes of raw_data, found 11"));
+  m.mutable_graph()->mutable_initializer(0)->set_raw_data("1234567890123");
+  EXPECT_THAT(error_of(m), HasSubstr("found 13"));
+}
+
+class External : public ::testing::Test {
+ protected:
+  std::string error(const std::string& location, const std::string& offset = "", const std::string& length = "") {
+    auto m = relu();
+    make_external(*m.mutable_graph()->mutable_initializer(0), location, offset, length);
+    return error_of_file(folder.write("m.onnx", m.SerializeAsString()));
+  }
+  Folder folder;
+};
+
+TEST_F(External, data_is_viewed_not_copied) {
+  auto m = parse(20, "g (float[1000] x) => (float[1000] y) <float[1000] w = {1}> { y = Add(x, w) }");
+  make_external(*m.mutable_graph()->mutable_initializer(0), "w.data", "4096", "4000");
+  folder.write("w.data", std::string(4096, 'a') + std::string(4000, '\0'));
+  const Graph g = import_model(folder.write("m.onnx", m.SerializeAsString()));
+  EXPECT_EQ(g.value(g.find_value("w")).constant.data<float>()[999], 0.f);
+  ASSERT_EQ(g.model.data.size(), 1u);
+  EXPECT_EQ(g.model.data[0].bytes.get(), g.value(g.find_value("w")).constant.raw());
+  EXPECT_EQ(g.model.data[0].file, "w.data");
+  EXPECT_EQ(g.model.data[0].offset, 4096);
+}
+
+TEST_F(External, small_tensors_come_through_whatever_their_alignment) {
+  folder.write("w.data", std::string("x") + std::string(12, '\0'));
+  EXPECT_EQ(error("w.data", "1", "12"), "");
+}
+
+TEST_F(External, locations_stay_in_the_folder) {
+  std::ofstream(folder.path().parent_path() / "smelt_outside.data") << std::string(12, 'x');
+  EXPECT_THAT(error("../smelt_outside.data"), HasSubstr("expected a file in the model's folder"));
+  EXPECT_THAT(error("sub/../../smelt_outside.data"), HasSubstr("expected a file in the model's folder"));
+  EXPECT_THAT(error((folder.path().parent_path() / "smelt_outside.data").string()),
+              HasSubstr("expected a file in the model's folder"));
+  std::filesystem::create_symlink(folder.path().parent_path() / "smelt_outside.data", folder / "link.data");
+  EXPECT_THAT(error("link.data"), HasSubstr("link that leaves"));
+  std::filesystem::create_directory_symlink(folder.path().parent_path(), folder / "up");
+  EXPECT_THAT(error("up/smelt_outside.data"), HasSubstr("link that leaves"));
+  EXPECT_THAT(error(""), HasSubstr("expected a file name"));
+  EXPECT_THAT(error("."), Not(::testing::Eq("")));
+  std::filesystem::remove(folder.path().parent_path() / "smelt_outside.data");
+}
+
+TEST_F(External, offsets_and_lengths_fit_the_file_and_the_shape) {
+  folder.write("w.data", std::string(16, '\0'));
+  EXPECT_EQ(error("w.data", "4", "12"), "");
+  EXPECT_THAT(error("w.data", "5", "12"), HasSubstr("beyond the end"));
+  EXPECT_THAT(error("w.data", "9223372036854775807", "12"), HasSubstr("beyond the end"));
+  EXPECT_THAT(error("w.data", "0", "11"), HasSubstr("needs 12 bytes, its external data has 11"));
+  EXPECT_THAT(error("w.data", "-1"), HasSubstr("offset is '-1'"));
+  EXPECT_THAT(error("w.data", "0", "1e3"), HasSubstr("length is '1e3'"));
+}
+
+TEST_F(External, a_missing_file_is_an_error_unless_only_the_structure_is_wanted) {
+  EXPECT_THAT(error("gone.data"), HasSubstr("gone.data' is missing"));
+  auto m = parse(20, "g (float[1000] x) => (float[1000] y) <float[1000] w = {1}> { y = Add(x, w) }");
+  auto& w = *m.mutable_graph()->mutable_initializer(0);
+  make_external(w, "gone.data");
+  const auto path = folder.write("m.onnx", m.SerializeAsString());
+  ImportOptions options;
+  options.structure_only = true;
+  const Graph g = import_model(path, options);
+  EXPECT_EQ(g.value(g.find_value("w")).constant.shape(), (Shape{1000}));
+  EXPECT_EQ(g.value(g.find_value("w")).constant.data<float>()[7], 0.f);
+}
+
+TEST(BadInput, functions_that_grow_exponentially_are_stopped) {
+  std::string text = R"(<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g (float[2] x) => (float[2] y) { y = my.f0(x) })";
+  for (int i = 0; i < 40; ++i)
+    text += "<domain: \"my\", opset_import: [\"\" : 20, \"my\" : 1]> f" + std::to_string(i) + " (u) => (v) { a = my.f" +
+            std::to_string(i + 1) + "(u) v = my.f" + std::to_string(i + 1) + "(a) }";
+  text += "<domain: \"my\", opset_import: [\"\" : 20]> f40 (u) => (v) { v = Neg(u) }";
+  ImportOptions options;
+  options.max_nodes = 10'000;
+  EXPECT_THAT(error_of(parse(text), options), HasSubstr("more than 10000 nodes"));
+}
+
+TEST(BadInput, recursive_functions_are_refused) {
+  EXPECT_NE(error_of(parse(R"(<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g (float[2] x) => (float[2] y) { y = my.f(x) }
+    <domain: "my", opset_import: ["" : 20, "my" : 1]> f (u) => (v) { v = my.f(u) })")), "");
+}
+
+TEST(BadInput, functions_that_call_themselves_from_a_subgraph_are_refused_unchecked_too) {
+  ImportOptions options;
+  options.check = false;
+  EXPECT_THAT(
+      error_of(
+          parse(R"(<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g (float[2] x, bool c) => (float[2] y) { y = my.f(x, c) }
+    <domain: "my", opset_import: ["" : 20, "my" : 1]> f (u, c) => (v) {
+      v = If(c) <then_branch = t () => (float[2] p) { p = my.f(u, c) }, else_branch = e () => (float[2] q) { q = Neg(u) }> })"),
+          options),
+      HasSubstr("deep"));
+}
+
+TEST(BadInput, deep_nesting_is_refused) {
+  auto m = parse(20, "g (bool c, float[2] x) => (float[2] y) { y = Relu(x) }");
+  for (int i = 0; i < 20; ++i) {
+    onnx::NodeProto n;
+    n.set_op_type("If");
+    n.add_input("c");
+    n.add_output(i == 19 ? "y" : "y" + std::to_string(i));
+    for (const char* branch : {"then_branch", "else_branch"}) {
+      auto* a = n.add_attribute();
+      a->set_name(branch);
+      a->set_type(onnx::AttributeProto::GRAPH);
+      a->mutable_g()->set_name("b");
+      if (std::string(branch) == "then_branch") {
+        *a->mutable_g()->add_node() = m.graph().node(0);
+      } else {
+        auto* id = a->mutable_g()->add_node();
+        id->set_op_type("Relu");
+        id->add_input("x");
+        id->add_output("e" + std::to_string(i));
+      }
+      a->mutable_g()->add_output()->set_name(a->g().node(0).output(0));
+    }
+    *m.mutable_graph()->mutable_node(0) = n;
+  }
+  EXPECT_THAT(error_of(m), HasSubstr("nested"));
+}
+
+}  // namespace
+}  // namespace smelt::testing

@@ -1,0 +1,103 @@
+#include "import/precision.h"
+
+#include <gmock/gmock.h>
+
+#include "import/models.h"
+
+namespace smelt::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Graph mlp() {
+  return import(parse(20, R"(g (float[2, 4] x) => (float[2, 4] y) <float[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, float[4] b = {1, 2, 3, 4}> {
+    h = MatMul(x, w) a = Add(h, b) y = Relu(a) })"));
+}
+
+DType type(const Graph& g, const char* name) { return g.value(g.find_value(name)).type; }
+
+TEST(Precision, computes_in_the_new_type_between_fp32_inputs_and_outputs) {
+  Graph g = mlp();
+  const auto s = convert_precision(g, "bf16");
+  verify(g);
+  EXPECT_THAT(ops(g), ElementsAre("Cast", "MatMul", "Add", "Relu", "Cast"));
+  EXPECT_EQ(type(g, "h"), DType::bf16);
+  EXPECT_EQ(type(g, "x"), DType::f32);
+  EXPECT_EQ(g.value(g.outputs()[0]).name, "y");
+  EXPECT_EQ(g.value(g.outputs()[0]).type, DType::f32);
+  EXPECT_EQ(g.constant(g.topological()[1], 1).type(), DType::bf16);
+  EXPECT_EQ(s.converted, 3);
+  EXPECT_EQ(s.casts, 2);
+  EXPECT_EQ(s.kept, 0);
+  EXPECT_EQ(g.model.metadata.at("smelt.precision"), "bf16");
+}
+
+TEST(Precision, keeps_nodes_and_scopes_by_pattern) {
+  Graph g = mlp();
+  const auto s = convert_precision(g, "fp16", {"Add*"});
+  verify(g);
+  EXPECT_EQ(type(g, "a"), DType::f32);
+  EXPECT_EQ(s.kept, 2);   // Add, and Relu behind it
+  Graph scoped = mlp();
+  scoped.sources()[0].scopes = {"", "head"};
+  convert_precision(scoped, "fp16", {"hea?"});
+  EXPECT_EQ(type(scoped, "h"), DType::f32);
+  Graph unknown = mlp();
+  EXPECT_THROW(convert_precision(unknown, "fp16", {"nobody*"}), Error);
+}
+
+TEST(Precision, squares_and_means_stay_fp32_with_what_lies_between) {
+  Graph g = import(parse(20, R"(g (float[2, 8] x) => (float[2, 8] y) <float two = {2}, float eps = {0.000001}, int64[1] last = {-1}, float[8] w = {1, 1, 1, 1, 1, 1, 1, 1}> {
+    p = Pow(x, two) m = ReduceMean(p, last) e = Add(m, eps) r = Sqrt(e) q = Div(x, r) y = Mul(q, w) })"));
+  convert_precision(g, "fp16");
+  verify(g);
+  for (const char* v : {"p", "m", "e", "r"}) EXPECT_EQ(type(g, v), DType::f32) << v;
+  EXPECT_EQ(type(g, "q"), DType::f16);
+}
+
+TEST(Precision, constants_stay_finite_and_do_not_vanish) {
+  Graph g = import(parse(20, R"(g (float[2] x) => (float[2] y) <float lowest = {-3.4e38}, float tiny = {1e-12}> { a = Add(x, lowest) y = Mul(a, tiny) })"));
+  convert_precision(g, "fp16");
+  const auto order = g.topological();
+  EXPECT_EQ(g.constant(order[1], 1).to_doubles(), std::vector<double>{-65504});
+  EXPECT_GT(g.constant(order[2], 1).to_doubles()[0], 0);
+}
+
+TEST(Precision, integers_indices_and_bodies_are_left_alone) {
+  Graph g = import(parse(20, R"(g (int64[2] i, float[4, 4] t, bool c) => (float[2, 4] y) {
+    r = Gather(t, i) y = If(c) <then_branch = a () => (float[2, 4] p) { p = Neg(r) }, else_branch = b () => (float[2, 4] q) { q = Relu(r) }> })"));
+  convert_precision(g, "fp16");
+  verify(g);
+  EXPECT_EQ(type(g, "r"), DType::f16);
+  const Node& branch = only(g, "If");
+  EXPECT_EQ(g.value(branch.in(1)).type, DType::f32);
+  EXPECT_EQ(type(g, "i"), DType::i64);
+}
+
+TEST(Precision, casts_to_fp32_cast_to_the_new_type) {
+  Graph g = import(parse(20, "g (int64[2] i, float[2] x) => (float[2] y) { f = Cast <to = 1> (i) y = Mul(f, x) }"));
+  convert_precision(g, "bf16");
+  verify(g);
+  EXPECT_EQ(type(g, "f"), DType::bf16);
+}
+
+TEST(Precision, tf32_changes_no_type) {
+  Graph g = mlp();
+  const std::string before = print(g);
+  EXPECT_EQ(convert_precision(g, "").converted, 0);
+  convert_precision(g, "tf32");
+  EXPECT_EQ(print(g), before);
+  EXPECT_EQ(g.model.metadata.at("smelt.precision"), "tf32");
+  EXPECT_THROW(convert_precision(g, "fp8"), Error);
+}
+
+TEST(Precision, patterns_match_as_in_a_shell) {
+  EXPECT_TRUE(matches("layer?.*.norm", "layer1.0.norm"));
+  EXPECT_TRUE(matches("*", ""));
+  EXPECT_FALSE(matches("a*b", "acbd"));
+  EXPECT_FALSE(matches("", "a"));
+}
+
+}  // namespace
+}  // namespace smelt::testing

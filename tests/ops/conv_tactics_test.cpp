@@ -1,0 +1,282 @@
+#include "ops/conv/problem.h"
+#include "smelt/error.h"
+#include "ops/tactic_check.h"
+
+namespace smelt::ops {
+namespace {
+
+using expr::Fn;
+using expr::Program;
+
+/// A convolution of ai.smelt over inputs of these shapes, constant weight and bias.
+struct Case {
+  std::vector<Shape> x;
+  Shape w;
+  std::vector<int64_t> stride = {1, 1}, pads = {0, 0, 0, 0}, dilation = {1, 1}, upsample;
+  int64_t group = 1;
+  DType type = DType::f32;
+};
+
+Tensor concatenated(const std::vector<Tensor>& parts, const std::vector<int64_t>& upsample) {
+  Shape shape = parts[0].shape();
+  const int64_t factor = upsample.empty() ? 1 : upsample[0];
+  shape[1] = 0;
+  shape[2] *= factor;
+  shape[3] *= factor;
+  for (const Tensor& p : parts) shape[1] += p.shape()[1];
+  Tensor all = Tensor::empty(DType::f64, shape);
+  int64_t first = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Tensor in = parts[i].cast(DType::f64);
+    const int64_t f = upsample.empty() ? 1 : upsample[i];
+    for (int64_t n = 0; n < shape[0]; ++n) {
+      for (int64_t c = 0; c < in.shape()[1]; ++c) {
+        for (int64_t y = 0; y < shape[2]; ++y) {
+          for (int64_t x = 0; x < shape[3]; ++x) {
+            all.data<double>()[((n * shape[1] + first + c) * shape[2] + y) * shape[3] + x] =
+                in.data<double>()[((n * in.shape()[1] + c) * in.shape()[2] + y / f) * in.shape()[3] + x / f];
+          }
+        }
+      }
+    }
+    first += in.shape()[1];
+  }
+  return all;
+}
+
+Trial trial(const Case& c, Layout layout = Layout::nhwc) {
+  Trial t;
+  t.node.domain = smelt_domain;
+  t.node.op = "Conv";
+  t.node.attrs["segments"] = static_cast<int64_t>(c.x.size());
+  t.node.attrs["strides"] = c.stride;
+  t.node.attrs["pads"] = c.pads;
+  t.node.attrs["dilations"] = c.dilation;
+  t.node.attrs["group"] = c.group;
+  if (!c.upsample.empty()) t.node.attrs["upsample"] = c.upsample;
+  for (size_t i = 0; i < c.x.size(); ++i) t.add(random_tensor(c.type, c.x[i], static_cast<uint32_t>(i)), false, layout);
+  t.add(random_tensor(c.type, c.w, 50), true);
+  t.add(random_tensor(c.type, {c.w[0]}, 51), true);
+  return t;
+}
+
+/// conv + bias in f64, by the ONNX operator's reference.
+Tensor sums(const Case& c, const Trial& t) {
+  Node conv;
+  conv.op = "Conv";
+  for (const char* a : {"strides", "pads", "dilations", "group"}) conv.attrs[a] = t.node.attrs.at(a);
+  for (int i = 0; i < 3; ++i) conv.inputs.push_back(static_cast<ValueId>(i));
+  conv.outputs = {static_cast<ValueId>(9)};
+  const size_t k = c.x.size();
+  const std::vector<Tensor> parts(t.inputs.begin(), t.inputs.begin() + static_cast<int64_t>(k));
+  const std::vector<Tensor> in = {concatenated(parts, c.upsample), t.inputs[k].cast(DType::f64), t.inputs[k + 1].cast(DType::f64)};
+  return evaluate(conv, in)[0];
+}
+
+/// Runs all tactics of the trial; they must agree with `want`. The tactics' names, in the offer's order.
+std::vector<std::string> agree(Trial& t, const Tensor& want, double tolerance = 2e-6) {
+  t.bound.node = &t.node;
+  Machine machine;
+  machine.threads = 2;
+  const Offer o = offer(t.bound, machine);
+  std::vector<std::string> names;
+  for (const Candidate& c : o.candidates) {
+    if (c.tactic == "reference") continue;
+    SCOPED_TRACE(o.problem + " " + c.tactic + " " + c.config);
+    EXPECT_LE(error(run(t, c), want), tolerance);
+    names.push_back(c.tactic);
+  }
+  return names;
+}
+
+Case one(Shape x, Shape w, std::vector<int64_t> stride = {1, 1}, std::vector<int64_t> pads = {0, 0, 0, 0}) {
+  Case c;
+  c.x = {std::move(x)};
+  c.w = std::move(w);
+  c.stride = std::move(stride);
+  c.pads = std::move(pads);
+  return c;
+}
+
+std::vector<Case> shapes() {
+  std::vector<Case> all = {
+      one({1, 64, 14, 14}, {64, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}), one({2, 5, 9, 7}, {3, 5, 1, 1}),
+      one({1, 3, 20, 17}, {8, 3, 7, 7}, {2, 2}, {3, 3, 3, 3}),    one({1, 17, 6, 5}, {33, 17, 3, 2}, {1, 2}, {1, 0, 0, 1}),
+      one({1, 700, 3, 3}, {25, 700, 1, 1}),                       one({1, 40, 1, 1}, {10, 40, 1, 1}),
+      one({3, 1, 4, 4}, {1, 1, 4, 4}),                            one({1, 350, 4, 5}, {40, 350, 3, 3}, {1, 1}, {1, 1, 1, 1}),
+      one({1, 32, 10, 10}, {16, 32, 1, 1}, {2, 2}),               one({1, 4, 6, 6}, {24, 4, 1, 1}, {2, 2}, {1, 1, 1, 1}),
+  };
+  Case dilated = one({1, 12, 11, 13}, {20, 12, 3, 3}, {1, 1}, {2, 2, 2, 2});
+  dilated.dilation = {2, 2};
+  all.push_back(dilated);
+  Case grouped = one({1, 12, 8, 8}, {18, 4, 3, 3}, {1, 1}, {1, 1, 1, 1});
+  grouped.group = 3;
+  all.push_back(grouped);
+  Case depthwise = one({2, 24, 9, 9}, {24, 1, 5, 5}, {2, 2}, {2, 2, 2, 2});
+  depthwise.group = 24;
+  all.push_back(depthwise);
+  return all;
+}
+
+TEST(ConvTactics, agree_with_the_reference_on_every_listed_shape) {
+  for (const Case& c : shapes()) {
+    Trial t = trial(c);
+    const Tensor want = sums(c, t);
+    t.result(DType::f32, want.shape(), Layout::nhwc);
+    EXPECT_FALSE(agree(t, want).empty());
+  }
+}
+
+TEST(ConvTactics, agree_with_the_reference_on_plain_images) {
+  const Case c = one({1, 16, 12, 10}, {24, 16, 3, 3}, {1, 1}, {1, 1, 1, 1});
+  Trial t = trial(c, Layout::plain);
+  const Tensor want = sums(c, t);
+  t.result(DType::f32, want.shape());
+  EXPECT_THAT(agree(t, want), testing::Contains("onednn"));
+}
+
+TEST(ConvTactics, read_a_plain_image_of_three_channels_into_a_channels_last_one) {
+  const Case c = one({2, 3, 30, 31}, {20, 3, 3, 3}, {2, 2}, {1, 1, 1, 1});
+  Trial t = trial(c, Layout::plain);
+  const Tensor want = sums(c, t);
+  t.result(DType::f32, want.shape(), Layout::nhwc);
+  EXPECT_THAT(agree(t, want), testing::Contains("avx2"));
+}
+
+TEST(ConvTactics, read_several_inputs_in_place_one_of_them_upsampled) {
+  Case c;
+  c.x = {{1, 10, 4, 6}, {1, 7, 8, 12}};
+  c.w = {19, 17, 3, 3};
+  c.pads = {1, 1, 1, 1};
+  c.upsample = {2, 1};
+  Trial t = trial(c);
+  const Tensor want = sums(c, t);
+  t.result(DType::f32, want.shape(), Layout::nhwc);
+  EXPECT_EQ(agree(t, want), std::vector<std::string>{"avx2"});
+}
+
+TEST(ConvTactics, read_and_write_slices_of_wider_images) {
+  const Case c = one({1, 12, 6, 7}, {20, 12, 3, 3}, {1, 1}, {1, 1, 1, 1});
+  Trial t = trial(c);
+  const Tensor want = sums(c, t);
+  t.result(DType::f32, want.shape(), Layout::nhwc);
+  t.bound.inputs[0].strides = {6 * 7 * 30, 1, 7 * 30, 30};
+  t.bound.outputs[0].strides = {6 * 7 * 50, 1, 7 * 50, 50};
+  EXPECT_EQ(agree(t, want), std::vector<std::string>{"avx2"});
+}
+
+double largest(const Tensor& t) {
+  double most = 0;
+  for (double v : t.to_doubles()) most = std::max(most, std::abs(v));
+  return most;
+}
+
+/// y = f(sums, operand) for a program of one operand.
+void check_program(const Case& c, const Program& p, Tensor operand, bool constant, double (*f)(double, double)) {
+  Trial t = trial(c);
+  const Tensor base = sums(c, t);
+  const Shape shape = base.shape();
+  Tensor want = base.clone();
+  t.node.program = p;
+  if (operand.valid()) {
+    const Tensor wide = operand.cast(DType::f64);
+    for (int64_t i = 0; i < want.size(); ++i) {
+      const int64_t channel = i / (shape[2] * shape[3]) % shape[1], image = i / (shape[1] * shape[2] * shape[3]);
+      const int64_t at = wide.size() == want.size() ? i : wide.size() == shape[1] ? channel : wide.size() == 1 ? 0 : image * shape[1] + channel;
+      want.data<double>()[i] = f(want.data<double>()[i], wide.data<double>()[at]);
+    }
+    t.add(operand, constant, operand.rank() == 4 && !constant ? Layout::nhwc : Layout::plain);
+  } else {
+    for (double& v : want.span<double>()) v = f(v, 0);
+  }
+  t.result(DType::f32, shape, Layout::nhwc);
+  // The program may shrink the values (clip), but not the sums' rounding.
+  EXPECT_FALSE(agree(t, want, 2e-6 * std::max(1.0, largest(base) / largest(want))).empty());
+}
+
+double relu(double v) { return std::max(v, 0.0); }
+
+TEST(ConvTactics, apply_every_kind_of_epilogue) {
+  const Case c = one({2, 20, 9, 8}, {27, 20, 3, 3}, {1, 1}, {1, 1, 1, 1});
+  const Case deep = one({2, 400, 5, 4}, {27, 400, 1, 1});
+  for (const Case& at : {c, deep}) {
+    const Shape y = at.x[0][2] == 9 ? Shape{2, 27, 9, 8} : Shape{2, 27, 5, 4};
+    Program p;
+    p.output(p.call(Fn::relu, p.input(DType::f32)));
+    check_program(at, p, {}, false, [](double a, double) { return relu(a); });
+    p = {};
+    p.output(p.call(Fn::hard_swish, p.input(DType::f32)));
+    check_program(at, p, {}, false, [](double a, double) { return a * std::min(std::max(a / 6 + 0.5, 0.0), 1.0); });
+    p = {};
+    const expr::Ref sum = p.input(DType::f32), low = p.constant(DType::f32, -0.25);
+    p.output(p.call(Fn::clip, sum, low, p.constant(DType::f32, 1.5)));
+    check_program(at, p, {}, false, [](double a, double) { return std::min(std::max(a, -0.25), 1.5); });
+    p = {};
+    p.output(p.call(Fn::gelu, p.input(DType::f32)));
+    check_program(at, p, {}, false, [](double a, double) { return a * 0.5 * (1 + std::erf(a / std::sqrt(2.0))); });
+    p = {};
+    expr::Ref a = p.input(DType::f32), b = p.input(DType::f32);
+    p.output(p.call(Fn::relu, p.call(Fn::add, b, a)));
+    check_program(at, p, random_tensor(DType::f32, y, 7), false, [](double s, double r) { return relu(s + r); });
+    check_program(at, p, random_tensor(DType::f32, {27, 1, 1}, 8), true, [](double s, double r) { return relu(s + r); });
+    p = {};
+    a = p.input(DType::f32), b = p.input(DType::f32);
+    p.output(p.call(Fn::mul, a, b));
+    check_program(at, p, random_tensor(DType::f32, {2, 27, 1, 1}, 9), false, [](double s, double r) { return s * r; });
+    check_program(at, p, random_tensor(DType::f32, {1}, 10), true, [](double s, double r) { return s * r; });
+  }
+}
+
+TEST(ConvTactics, compute_half_precision_in_f32_and_round_once) {
+  for (DType type : {DType::f16, DType::bf16}) {
+    Case c = one({1, 33, 6, 6}, {18, 33, 3, 3}, {1, 1}, {1, 1, 1, 1});
+    c.type = type;
+    Trial t = trial(c);
+    const Tensor want = sums(c, t);
+    t.result(type, want.shape(), Layout::nhwc);
+    EXPECT_FALSE(agree(t, want, type == DType::f16 ? 1.0 / 2048 : 1.0 / 256).empty());
+  }
+}
+
+TEST(ConvTactics, transposed_with_windows_side_by_side_agrees) {
+  Trial t;
+  t.node.op = "ConvTranspose";
+  t.node.attrs["strides"] = std::vector<int64_t>{2, 2};
+  t.add(random_tensor(DType::f32, {1, 20, 5, 6}, 1), false, Layout::nhwc);
+  t.add(random_tensor(DType::f32, {20, 11, 2, 2}, 2), true);
+  t.add(random_tensor(DType::f32, {11}, 3), true);
+  t.result(DType::f32, {1, 11, 10, 12}, Layout::nhwc);
+  t.bound.outputs[0].strides = {10 * 12 * 40, 1, 12 * 40, 40};
+  EXPECT_EQ(check(t, 1e-6), std::vector<std::string>{"avx2"});
+  t.bound.outputs[0].strides.clear();
+  EXPECT_GE(check(t, 1e-6).size(), 2u);
+}
+
+TEST(ConvTactics, transposed_with_overlapping_windows_leaves_the_indirect_product) {
+  Trial t;
+  t.node.op = "ConvTranspose";
+  t.node.attrs["strides"] = std::vector<int64_t>{2, 2};
+  t.node.attrs["pads"] = std::vector<int64_t>{1, 1, 1, 1};
+  t.add(random_tensor(DType::f32, {1, 16, 5, 6}, 1), false, Layout::nhwc);
+  t.add(random_tensor(DType::f32, {16, 8, 4, 4}, 2), true);
+  t.result(DType::f32, {1, 8, 10, 12}, Layout::nhwc);
+  EXPECT_THAT(check(t, 1e-6), testing::Not(testing::Contains("avx2")));
+}
+
+TEST(ConvProblem, prints_and_parses_to_itself) {
+  for (const char* text : {"conv:f32>f32:1x64x56x56,64x64x3x3:s1p1:nhwc:bias+relu", "conv:f16>f16:2x10x4x6u2+2x7x8x12v,19x17x3x3:s1x2p1-0x1d2:plain>nhwcv:none",
+                           "conv:f32>f32:1x24x9x9,24x1x5x5:s2p2g24:nhwc:(in0:f32) { %1 = relu(in0):f32; return %1 }",
+                           "convt:f32>f32:1x20x5x6,20x11x2x2:s2p0o10x12:nhwc:bias"}) {
+    EXPECT_EQ(conv::print(conv::parse(text)), text);
+  }
+  EXPECT_EQ(conv::parse("conv:f32>f32:1x64x56x56,32x64x3x3:s2p1:nhwc:none").y, (Shape{1, 32, 28, 28}));
+}
+
+TEST(ConvProblem, says_which_field_cannot_be_read) {
+  EXPECT_THROW(conv::parse("conv:f32>f32:1x64"), Error);
+  EXPECT_THROW(conv::parse("conv:f32>f99:1x64x56x56,64x64x3x3:s1p1:nhwc:none"), Error);
+  EXPECT_THROW(conv::parse("conv:f32>f32:1x64x56x56,64x64x3x3:s1pq:nhwc:none"), Error);
+}
+
+}  // namespace
+}  // namespace smelt::ops

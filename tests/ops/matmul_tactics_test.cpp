@@ -1,0 +1,170 @@
+#include "ops/matmul/problem.h"
+#include "ops/tactic_check.h"
+#include "smelt/error.h"
+
+namespace smelt::ops {
+namespace {
+
+using expr::Fn;
+using expr::Program;
+using testing::Contains;
+
+Trial matmul(Shape a, Shape b, bool constant_b, DType type = DType::f32) {
+  Trial t;
+  t.node.op = "MatMul";
+  t.add(random_tensor(type, std::move(a), 1), false);
+  t.add(random_tensor(type, std::move(b), 2), constant_b);
+  return t;
+}
+
+TEST(MatMulTactics, agree_with_the_reference_on_every_listed_shape) {
+  struct Row {
+    Shape a, b, y;
+  };
+  const Row rows[] = {
+      {{7, 5}, {5, 3}, {7, 3}},          {{1, 2048}, {2048, 40}, {1, 40}}, {{2, 300}, {300, 17}, {2, 17}},       {{197, 64}, {64, 96}, {197, 96}},
+      {{49, 700}, {700, 33}, {49, 33}},  {{6, 16}, {16, 16}, {6, 16}},     {{2, 3, 11, 20}, {20, 9}, {2, 3, 11, 9}}, {{13, 1}, {1, 8}, {13, 8}},
+      {{100, 350}, {350, 300}, {100, 300}},
+  };
+  for (const Row& row : rows) {
+    for (bool constant : {true, false}) {
+      Trial t = matmul(row.a, row.b, constant);
+      t.result(DType::f32, row.y);
+      const auto names = check(t, 2e-6);
+      EXPECT_THAT(names, Contains("onednn"));
+      EXPECT_EQ(std::ranges::count(names, "avx2"), constant ? 1 : 0);
+    }
+  }
+}
+
+TEST(MatMulTactics, broadcast_batches_on_either_side) {
+  struct Row {
+    Shape a, b, y;
+  };
+  const Row rows[] = {{{2, 3, 5, 4}, {2, 3, 4, 6}, {2, 3, 5, 6}}, {{3, 5, 4}, {2, 1, 4, 6}, {2, 3, 5, 6}}, {{5, 4}, {2, 3, 4, 6}, {2, 3, 5, 6}}};
+  for (const Row& row : rows) {
+    Trial t = matmul(row.a, row.b, false);
+    t.result(DType::f32, row.y);
+    EXPECT_THAT(check(t, 2e-6), Contains("onednn"));
+  }
+}
+
+TEST(MatMulTactics, leave_vectors_and_empty_results_to_the_reference) {
+  Trial vector = matmul({5}, {5, 3}, true);
+  vector.result(DType::f32, {3});
+  EXPECT_TRUE(check(vector, 1e-6).empty());
+  Trial empty = matmul({0, 5}, {5, 3}, true);
+  empty.result(DType::f32, {0, 3});
+  EXPECT_TRUE(check(empty, 1e-6).empty());
+}
+
+TEST(MatMulTactics, gemm_with_transposes_alpha_beta_and_every_shape_of_c) {
+  for (const Shape& c : {Shape{}, Shape{1}, Shape{19}, Shape{1, 19}, Shape{13, 19}, Shape{13, 1}}) {
+    for (bool constant : {true, false}) {
+      for (int64_t trans : {0, 1}) {
+        Trial t;
+        t.node.op = "Gemm";
+        t.node.attrs["transB"] = trans;
+        t.node.attrs["alpha"] = 0.5f;
+        t.node.attrs["beta"] = constant ? 1.0f : -2.0f;
+        t.add(random_tensor(DType::f32, {13, 40}, 1), false);
+        t.add(random_tensor(DType::f32, trans ? Shape{19, 40} : Shape{40, 19}, 2), true);
+        t.add(random_tensor(DType::f32, c, 3), constant);
+        t.result(DType::f32, {13, 19});
+        EXPECT_THAT(check(t, 2e-6), Contains("avx2"));
+      }
+    }
+  }
+}
+
+TEST(MatMulTactics, a_transposed_left_operand_is_oneDNNs) {
+  Trial t;
+  t.node.op = "Gemm";
+  t.node.attrs["transA"] = int64_t{1};
+  t.add(random_tensor(DType::f32, {40, 13}, 1), false);
+  t.add(random_tensor(DType::f32, {40, 19}, 2), true);
+  t.result(DType::f32, {13, 19});
+  EXPECT_EQ(check(t, 2e-6), std::vector<std::string>{"onednn"});
+}
+
+/// y = f(sums, bias, residual) over an ai.smelt MatMul, from the plain product in f64.
+void check_program(const Program& p, double (*f)(double, double, double)) {
+  for (const Shape& a : {Shape{23, 30}, Shape{2, 11, 700}}) {
+    const int64_t k = a.back(), n = 37;
+    Shape y = a;
+    y.back() = n;
+    Trial t = matmul(a, {k, n}, true);
+    Node plain = t.node;
+    plain.inputs.resize(2);
+    plain.outputs = {static_cast<ValueId>(9)};
+    const std::vector<Tensor> wide = {t.inputs[0].cast(DType::f64), t.inputs[1].cast(DType::f64)};
+    Tensor want = evaluate(plain, wide)[0].clone();
+    const Tensor bias = random_tensor(DType::f32, {n}, 3), residual = random_tensor(DType::f32, y, 4);
+    for (int64_t i = 0; i < want.size(); ++i) {
+      double& v = want.data<double>()[i];
+      v = f(v, bias.data<float>()[i % n], residual.data<float>()[i]);
+    }
+    t.node.domain = smelt_domain;
+    t.node.program = p;
+    t.add(bias, true);
+    if (p.input_count() > 2) t.add(residual, false);
+    t.result(DType::f32, y);
+    t.bound.node = &t.node;
+    Machine machine;
+    machine.threads = 2;
+    const Offer o = offer(t.bound, machine);
+    int ran = 0;
+    for (const Candidate& c : o.candidates) {
+      if (c.tactic == "reference") continue;
+      SCOPED_TRACE(o.problem + " " + c.tactic);
+      EXPECT_LE(error(run(t, c), want), 4e-6);
+      ++ran;
+    }
+    EXPECT_GE(ran, 2);
+  }
+}
+
+TEST(MatMulTactics, apply_bias_residual_and_activation) {
+  Program p;
+  expr::Ref in0 = p.input(DType::f32), in1 = p.input(DType::f32);
+  p.output(p.call(Fn::relu, p.call(Fn::add, in0, in1)));
+  check_program(p, [](double s, double b, double) { return std::max(s + b, 0.0); });
+  p = {};
+  in0 = p.input(DType::f32), in1 = p.input(DType::f32);
+  expr::Ref in2 = p.input(DType::f32);
+  p.output(p.call(Fn::add, in2, p.call(Fn::add, in0, in1)));
+  check_program(p, [](double s, double b, double r) { return s + b + r; });
+}
+
+TEST(MatMulTactics, run_programs_that_registers_do_not_take) {
+  Program p;
+  expr::Ref in0 = p.input(DType::f32), in1 = p.input(DType::f32);
+  p.output(p.call(Fn::gelu, p.call(Fn::add, in0, in1)));
+  check_program(p, [](double s, double b, double) { return (s + b) * 0.5 * (1 + std::erf((s + b) / std::sqrt(2.0))); });
+  p = {};
+  in0 = p.input(DType::f32), in1 = p.input(DType::f32);
+  expr::Ref in2 = p.input(DType::f32);
+  p.output(p.call(Fn::mul, in2, p.call(Fn::sub, in0, in1)));
+  check_program(p, [](double s, double b, double r) { return r * (s - b); });
+}
+
+TEST(MatMulTactics, compute_half_precision_in_f32_and_round_once) {
+  for (DType type : {DType::f16, DType::bf16}) {
+    Trial t = matmul({21, 65}, {65, 18}, true, type);
+    t.result(type, {21, 18});
+    EXPECT_THAT(check(t, type == DType::f16 ? 1.0 / 1024 : 1.0 / 128), Contains("avx2"));
+  }
+}
+
+TEST(MatMulProblem, prints_and_parses_to_itself) {
+  for (const char* text : {"gemm:f32>f32:48x4096x4096:rcr:bias+relu", "gemm:f16>f32:8x12*384x384x64:rrr:none", "gemm:f32>f32:8x12,1x12*384x384x64:crr:none",
+                           "gemm:bf16>bf16:3x5x7:rrr:(in0:f32) { %1 = gelu(in0):f32; return %1 }"}) {
+    EXPECT_EQ(matmul::print(matmul::parse(text)), text);
+  }
+  EXPECT_THROW(matmul::parse("gemm:f32>f32:48x4096:rrr:none"), Error);
+  EXPECT_THROW(matmul::parse("gemm:f32>f32:48x4096x3:rrx:none"), Error);
+  EXPECT_THROW(matmul::parse("conv:f32>f32:48x4096x3:rrr:none"), Error);
+}
+
+}  // namespace
+}  // namespace smelt::ops

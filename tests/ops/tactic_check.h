@@ -1,0 +1,143 @@
+// Runs every candidate that an operator offers against the reference, over the layouts and slices that tensors may have.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "ops/reference_kernel.h"
+#include "ops/strides.h"
+#include "ops/tactics.h"
+
+namespace smelt::ops {
+
+inline Tensor random_tensor(DType type, const Shape& shape, uint32_t seed, double low = -1, double high = 1) {
+  std::mt19937 engine(seed);
+  std::uniform_real_distribution<double> next(low, high);
+  std::vector<double> values(static_cast<size_t>(elements(shape)));
+  Tensor t = Tensor::empty(DType::f64, shape);
+  for (double& v : t.span<double>()) v = next(engine);
+  return type == DType::f64 ? t : t.cast(type);
+}
+
+/// A node under test: tensors are given as logical (plain) values; `node.inputs` say where and how they lie.
+struct Trial {
+  Node node;
+  BoundNode bound;
+  std::vector<Tensor> inputs;          // not valid() where left out
+
+  size_t add(Tensor value, bool constant, Layout layout = Layout::plain) {
+    BoundTensor t;
+    if (value.valid()) {
+      t.type = value.type();
+      t.shape = value.shape();
+      t.layout = layout;
+      if (constant) t.constant = value;
+    }
+    bound.inputs.push_back(t);
+    node.inputs.push_back(value.valid() ? static_cast<ValueId>(inputs.size()) : ValueId::none);
+    inputs.push_back(std::move(value));
+    return inputs.size() - 1;
+  }
+  void result(DType type, Shape shape, Layout layout = Layout::plain) {
+    bound.outputs.push_back({type, std::move(shape), layout, {}, {}});
+    node.outputs.push_back(static_cast<ValueId>(100 + bound.outputs.size()));
+  }
+};
+
+/// Copies between logical order (dense, plain) and where a bound tensor's elements lie.
+inline void scatter(const BoundTensor& t, void* memory, void* logical, bool to_memory) {
+  const Shape steps = memory_strides(t), dense = strides(t.shape);
+  const int64_t size = bytes(t.type, 1);
+  for (int64_t i = 0; i < elements(t.shape); ++i) {
+    int64_t at = 0, rest = i;
+    for (size_t a = 0; a < dense.size(); ++a) {
+      at += rest / dense[a] * steps[a];
+      rest %= dense[a];
+    }
+    char* m = static_cast<char*>(memory) + at * size;
+    char* l = static_cast<char*>(logical) + i * size;
+    std::memcpy(to_memory ? m : l, to_memory ? l : m, static_cast<size_t>(size));
+  }
+}
+
+/// Memory that a bound tensor spans, every byte 0xff: a NaN in each floating-point type.
+inline std::vector<uint8_t> poisoned(const BoundTensor& t) {
+  const Shape steps = memory_strides(t);
+  int64_t last = 0;
+  for (size_t a = 0; a < steps.size(); ++a) last += std::max<int64_t>(0, t.shape[a] - 1) * steps[a];
+  return std::vector<uint8_t>(static_cast<size_t>(bytes(t.type, last + 1)) + 128, 0xff);
+}
+
+inline void* aligned(std::vector<uint8_t>& memory) {
+  return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+}
+
+/// What the reference makes of the logical values; before a result is declared too, to learn its shape.
+inline Tensor expected(Trial& t) {
+  t.bound.node = &t.node;
+  Node node = t.node;
+  if (node.outputs.empty()) node.outputs.push_back(static_cast<ValueId>(101));
+  return evaluate(node, t.inputs)[0];
+}
+
+/// Runs one candidate; its output in logical order.
+inline Tensor run(Trial& t, const Candidate& c) {
+  t.bound.node = &t.node;
+  std::vector<std::vector<uint8_t>> memory;
+  std::vector<const void*> in;
+  for (size_t i = 0; i < t.inputs.size(); ++i) {
+    if (!t.inputs[i].valid()) {
+      in.push_back(nullptr);
+      continue;
+    }
+    memory.push_back(poisoned(t.bound.inputs[i]));
+    void* data = aligned(memory.back());
+    scatter(t.bound.inputs[i], data, t.inputs[i].raw(), true);
+    in.push_back(data);
+  }
+  memory.push_back(poisoned(t.bound.outputs[0]));
+  void* out = aligned(memory.back());
+  const std::unique_ptr<Kernel> kernel = c.prepare();
+  std::vector<uint8_t> workspace(static_cast<size_t>(kernel->workspace()) + 64, 0xff);
+  kernel->run({in, std::span(&out, 1), aligned(workspace)});
+  Tensor result = Tensor::empty(t.bound.outputs[0].type, t.bound.outputs[0].shape);
+  scatter(t.bound.outputs[0], out, result.raw(), false);
+  return result;
+}
+
+/// The largest error over the largest magnitude expected; infinite when a NaN appears on one side only.
+inline double error(const Tensor& got, const Tensor& want) {
+  const std::vector<double> g = got.to_doubles(), w = want.to_doubles();
+  double worst = 0, scale = 1e-30;
+  for (size_t i = 0; i < w.size(); ++i) {
+    if (std::isnan(g[i]) != std::isnan(w[i])) return std::numeric_limits<double>::infinity();
+    if (std::isnan(w[i])) continue;
+    scale = std::max(scale, std::abs(w[i]));
+    worst = std::max(worst, std::abs(g[i] - w[i]));
+  }
+  return worst / scale;
+}
+
+/// Every candidate but the reference agrees with it; returns the names of those that ran.
+inline std::vector<std::string> check(Trial& t, double tolerance, int threads = 2) {
+  const Tensor want = expected(t);
+  Machine machine;
+  machine.threads = threads;
+  machine.isa = "avx2";
+  const Offer o = offer(t.bound, machine);
+  std::vector<std::string> names;
+  for (const Candidate& c : o.candidates) {
+    if (c.tactic == "reference") continue;
+    SCOPED_TRACE(o.problem + " " + c.tactic + " " + c.config);
+    EXPECT_LE(error(run(t, c), want), tolerance);
+    names.push_back(c.tactic);
+  }
+  return names;
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,153 @@
+"""The smelt command as a user meets it: results, files, exit codes, messages."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+VERBS = ["info", "profile", "optimize", "explain", "run", "bench", "compare", "devices", "cache"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_shows_an_example(command, verb):
+    out = command(verb, "--help").stdout
+    assert f"smelt {verb}" in out and "Example" in out
+
+
+def test_an_unknown_verb_or_option_is_a_usage_error(command, small_model):
+    assert "frobnicate" in command("frobnicate", code=2).stderr
+    assert "--nope" in command("info", small_model, "--nope", code=2).stderr
+
+
+def test_run_writes_arrays_named_after_the_outputs(command, small_model, tmp_path):
+    x = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    np.savez(tmp_path / "in.npz", x=x)
+    command("run", small_model, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    expected = ort.InferenceSession(str(small_model)).run(None, {"x": x})[0]
+    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["y"], expected, rtol=1e-5, atol=1e-5)
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / "x.raw").write_bytes(x.tobytes())
+    command("run", small_model, "--inputs", f"x:{tmp_path}/x.npy", "--outputs", f"y:{tmp_path}/y.npy")
+    command("run", small_model, "--shapes", "x:2x3x8x8", "--inputs", f"x:{tmp_path}/x.raw", "--outputs", f"y:{tmp_path}/y.raw")
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, rtol=1e-5, atol=1e-5)
+    assert (tmp_path / "y.raw").read_bytes() == np.load(tmp_path / "y.npy").tobytes()
+
+
+def test_profile_writes_everything_into_a_folder(command, small_model, tmp_path):
+    command("profile", small_model, "--shapes", "x:2x3x8x8", "--iterations", 3, "--out", tmp_path / "p")
+    assert sorted(os.listdir(tmp_path / "p")) == ["graph.svg", "profile.json", "report.html", "trace.json"]
+    steps = json.loads((tmp_path / "p/profile.json").read_text())["after"]["steps"]
+    assert {s for step in steps for s in step["sources"]} >= {"conv", "relu", "add"}
+    events = json.loads((tmp_path / "p/trace.json").read_text())["traceEvents"]
+    assert any(e["ph"] == "X" and e["dur"] > 0 for e in events)
+
+
+def test_profile_print_only_writes_nothing(command, small_model, tmp_path):
+    command("profile", small_model, "--iterations", 1, "--out", tmp_path / "p", "--trace", tmp_path / "t.json", "--print-only")
+    assert not os.listdir(tmp_path)
+
+
+def test_profile_sorts_by_a_named_column_and_lists_the_columns_otherwise(command, small_model):
+    command("profile", small_model, "--iterations", 1, "--sort-by", "bytes")
+    assert "self_us" in command("profile", small_model, "--iterations", 1, "--sort-by", "colour", code=2).stderr
+
+
+def test_trace_nests_the_module_scopes(command, filled, tmp_path):
+    command("profile", filled("unet.fp32"), "--iterations", 1, "--trace", tmp_path / "t.json", "--tuning-level", 0)
+    events = [e for e in json.loads((tmp_path / "t.json").read_text())["traceEvents"] if e["ph"] == "X"]
+    modules, steps = [e for e in events if e["cat"] == "module"], [e for e in events if e["cat"] == "step"]
+    assert modules and steps
+    inside = [s for s in steps if any(m["ts"] <= s["ts"] and s["ts"] + s["dur"] <= m["ts"] + m["dur"] + 1e-3 for m in modules)]
+    assert len(inside) > len(steps) / 2
+
+
+def test_optimize_writes_a_plan_that_onnx_runtime_runs_with_the_same_answers(command, small_model, tmp_path):
+    plan = tmp_path / "plan.onnx"
+    command("optimize", small_model, "-o", plan)
+    onnx.checker.check_model(str(plan))
+    assert any(n.domain == "ai.smelt" for n in onnx.load(plan).graph.node)
+    x = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    expected = ort.InferenceSession(str(small_model)).run(None, {"x": x})[0]
+    np.testing.assert_allclose(ort.InferenceSession(str(plan)).run(None, {"x": x})[0], expected, rtol=1e-5, atol=1e-5)
+    np.savez(tmp_path / "in.npz", x=x)
+    command("run", plan, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["y"], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_two_builds_of_a_plan_are_equal_byte_for_byte_twenty_times(command, small_model, tmp_path):
+    plans = set()
+    for i in range(20):
+        command("optimize", small_model, "-o", tmp_path / "plan.onnx", "--shapes", "x:2x3x8x8")
+        plans.add((tmp_path / "plan.onnx").read_bytes())
+    assert len(plans) == 1
+
+
+def test_compare_of_a_model_with_itself_finds_nothing_and_with_another_exits_4(command, small_model, tmp_path):
+    command("compare", small_model, "--shapes", "x:2x3x8x8", "--bisect")
+    changed = onnx.load(small_model)
+    for t in changed.graph.initializer:
+        if t.name == "one":
+            t.CopyFrom(onnx.numpy_helper.from_array(np.float32(1.75), "one"))
+    onnx.save(changed, tmp_path / "changed.onnx")
+    result = command("compare", small_model, tmp_path / "changed.onnx", "--shapes", "x:2x3x8x8", "--bisect", code=4)
+    assert "'y'" in result.stderr and "add" in result.stderr
+
+
+def test_bench_of_a_plan_against_itself_proves_nothing_and_says_so(command, small_model, tmp_path):
+    plan = tmp_path / "plan.onnx"
+    command("optimize", small_model, "-o", plan)
+    claims = [command("bench", plan, "--against", plan, "--shapes", "x:1x3x8x8", "--require-speedup", "--duration", 0.5, code=None).returncode for _ in range(5)]
+    assert set(claims) <= {0, 5} and claims.count(5) >= 3, claims
+
+
+def test_bench_writes_trtexec_json(command, small_model, tmp_path):
+    command("bench", small_model, "--iterations", 5, "--warmUp", 0, "--duration", 0, "--percentile", "50,95", "--exportTimes", tmp_path / "t.json", "--exportProfile", tmp_path / "p.json")
+    times = json.loads((tmp_path / "t.json").read_text())
+    assert len(times) >= 5 and {"startComputeMs", "endComputeMs", "computeMs", "latencyMs", "h2dMs", "d2hMs", "startEnqMs"} <= times[0].keys()
+    profile = json.loads((tmp_path / "p.json").read_text())
+    assert "count" in profile[0] and {"name", "timeMs", "averageMs", "medianMs", "percentage"} <= profile[1].keys()
+
+
+def test_explain_names_the_nodes_of_each_match(command, small_model):
+    rows = json.loads(command("explain", small_model, "--json").stdout)["ledger"]
+    assert any(r["result"] == "matched" and "conv" in r["nodes"] and "relu" in r["nodes"] for r in rows)
+
+
+def test_info_shows_the_graph_around_a_node_and_says_so_when_there_is_none(command, small_model):
+    assert "relu" in command("info", small_model, "--node", "conv").stdout
+    assert "--graph" in command("info", small_model, "--node", "nope", code=2).stderr
+
+
+def test_cache_is_listed_exported_merged_and_cleared(command, small_model, tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    command("run", small_model, "--cache-dir", a)
+    listed = json.loads(command("cache", "--cache-dir", a, "list", "--json").stdout)["entries"]
+    command("cache", "--cache-dir", a, "export", tmp_path / "e.json")
+    command("cache", "--cache-dir", b, "merge", tmp_path / "e.json")
+    assert json.loads(command("cache", "--cache-dir", b, "list", "--json").stdout)["entries"] == listed
+    command("cache", "--cache-dir", b, "clear")
+    assert json.loads(command("cache", "--cache-dir", b, "list", "--json").stdout)["entries"] == []
+
+
+def test_a_missing_model_and_a_full_disk_are_one_clear_line(command, small_model, tmp_path):
+    result = command("run", tmp_path / "none.onnx", code=1)
+    assert "none.onnx" in result.stderr and len(result.stderr.strip().splitlines()) <= 2
+    if os.path.exists("/dev/full"):
+        result = command("run", small_model, "--outputs", "y:/dev/full/y.npy", code=1)
+        assert "/dev/full" in result.stderr
+
+
+def test_ctrl_c_leaves_nothing_behind(command, filled, tmp_path):
+    process = subprocess.Popen([str(command.path), "optimize", str(filled("unet.fp32")), "-o", str(tmp_path / "plan.onnx"), "--no-cache", "--tuning-level", "3"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=30)
+    assert os.listdir(tmp_path) in ([], ["plan.onnx"])
+    if os.listdir(tmp_path):
+        onnx.checker.check_model(str(tmp_path / "plan.onnx"))

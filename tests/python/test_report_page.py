@@ -1,0 +1,58 @@
+"""The HTML report in a real browser: it renders, sorts, logs no error, and asks the network for nothing."""
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def page(command, filled, tmp_path_factory):
+    report = tmp_path_factory.mktemp("report") / "report.html"
+    command("bench", filled("unet.fp32"), "--iterations", 2, "--duration", 0, "--warmUp", 0, "--tuning-level", 0, "--report", report, timeout=600)
+    return report
+
+
+def test_page_is_one_file_without_any_address(page):
+    text = page.read_text()
+    outside = [u for u in re.findall(r"""(?:src|href)\s*=\s*["']([^"'#]+)""", text)]
+    assert outside == []
+    assert not re.findall(r"@import|url\(\s*['\"]?http", text)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine (Ubuntu ships it as a snap only)")
+def test_page_renders_and_sorts_without_an_error(page, tmp_path):
+    # The page drives itself: a script behind the page's own clicks headers and filters, and writes what it saw into the title.
+    probe = """
+<script>
+window.addEventListener('error', e => { document.title = 'ERROR ' + e.message; });
+const seen = {};
+for (const id of ['bars', 'steps', 'scopes', 'graphs', 'ledger', 'errors', 'qa', 'memory'])
+  seen[id] = !document.getElementById(id).hidden && document.getElementById(id).getBoundingClientRect().height > 40;
+const selfColumn = [...document.querySelectorAll('#steps th')].findIndex(th => th.textContent === 'self');
+const values = () => [...document.querySelectorAll(`#steps tbody tr td:nth-child(${selfColumn + 1})`)].map(td => td.textContent);
+const us = t => { const [n, u] = t.split(' '); return parseFloat(n) * ({ns: 1e-3, 'µs': 1, ms: 1e3, s: 1e6}[u] || 0); };
+document.querySelectorAll('#steps th')[selfColumn].click();
+seen.descending = values().map(us).every((v, i, a) => i === 0 || a[i - 1] >= v * 0.99);
+document.querySelectorAll('#steps th')[selfColumn].click();
+seen.ascending = values().map(us).every((v, i, a) => i === 0 || a[i - 1] <= v * 1.01);
+seen.rows = values().length;
+seen.nodes = document.querySelectorAll('.graph:not([hidden]) svg g.node').length;
+const all = document.querySelectorAll('#ledger tbody tr').length, input = document.querySelector('#ledger input');
+input.value = 'matched'; input.dispatchEvent(new Event('input'));
+seen.filtered = document.querySelectorAll('#ledger tbody tr').length < all;
+if (!document.title.startsWith('ERROR')) document.body.setAttribute('data-seen', JSON.stringify(seen));
+</script>"""
+    probed = tmp_path / "probed.html"
+    probed.write_text(page.read_text().replace("</body>", probe + "</body>"))
+    result = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0", "--dump-dom", f"file://{probed}"],
+                            capture_output=True, text=True, timeout=120)
+    assert "CONSOLE" not in result.stderr or "Uncaught" not in result.stderr, result.stderr
+    found = re.search(r'data-seen="([^"]*)"', result.stdout)
+    assert found, result.stderr[-2000:]
+    seen = json.loads(found.group(1).replace("&quot;", '"'))
+    assert all(seen.values()), seen
+    assert seen["rows"] > 10 and seen["nodes"] > 10

@@ -27,7 +27,7 @@ std::string spread(const Timing& t) { return fmt::format("{:.1f} µs ({:.1f} to 
 
 std::string why_not(const Timing& loser, const Timing& chosen) {
   if (loser.q1 > chosen.q3) return fmt::format("{}, slower than {}", spread(loser), spread(chosen));
-  return fmt::format("{}, within noise of {}, which comes first in order", spread(loser), spread(chosen));
+  return fmt::format("{}, within noise of {}, which the cost model puts first", spread(loser), spread(chosen));
 }
 
 }  // namespace
@@ -125,9 +125,10 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
     known = known_.insert_or_assign(offer.problem, std::move(*cached)).first;
   }
 
-  // The timings in the offer's order, of candidates that are allowed now.
-  std::vector<size_t> timed;
-  for (size_t i : allowed) {
+  // The timings of candidates that are allowed now, by estimate: what timing cannot tell apart, the cost model decides.
+  std::vector<size_t> timed, by_cost = allowed;
+  std::ranges::stable_sort(by_cost, {}, [&](size_t i) { return offer.candidates[i].estimate_us; });
+  for (size_t i : by_cost) {
     if (const Timing* t = find(known->second.timings, offer.candidates[i])) {
       choice.timings.push_back(*t);
       timed.push_back(i);

@@ -3,32 +3,13 @@
 
 #include "ops/convert.h"
 #include "ops/igemm/igemm.h"
+#include "ops/matmul/rows.h"
 #include "ops/matmul/tactics.h"
 
 namespace smelt::ops::matmul {
 namespace {
 
 int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-class MatrixRows final : public igemm::Rows {
- public:
-  MatrixRows(igemm::RowMap rows, std::vector<igemm::Part> parts) : rows_(rows), parts_(std::move(parts)) {}
-  void set(const float* base) { base_ = base; }
-  void point(int64_t first, int64_t count, const float** to) const override {
-    const size_t tile = parts_.size() * igemm::tile_rows;
-    igemm::RowMap::Walk walk(rows_, first);
-    for (int64_t i = 0; i < count; ++i, walk.next()) {
-      const float* row = base_ + walk.offset();
-      const float** here = to + static_cast<size_t>(i / igemm::tile_rows) * tile + i % igemm::tile_rows;
-      for (size_t p = 0; p < parts_.size(); ++p) here[p * igemm::tile_rows] = row + parts_[p].offset;
-    }
-  }
-
- private:
-  const float* base_ = nullptr;
-  igemm::RowMap rows_;
-  std::vector<igemm::Part> parts_;
-};
 
 std::optional<std::string> reject(const Request& r) {
   const Product& p = r.product;
@@ -37,17 +18,9 @@ std::optional<std::string> reject(const Request& r) {
   if (!floating(p.problem.input) || !floating(p.problem.output) || p.bound.inputs[1].type != p.problem.input) {
     return fmt::format("types {} > {}", smelt::name(p.problem.input), smelt::name(p.problem.output));
   }
-  if (!p.bound.inputs[1].constant.valid()) return "the right operand is not constant";
-  if (p.a_column != 1) return "the left operand is transposed";
-  if (!p.problem.b_batch.empty()) return "the right operand has a batch of its own";
+  if (!p.bound.inputs[1].constant.valid() || p.a_column != 1 || !p.problem.b_batch.empty()) return "packed in the run";
   if (p.bound.inputs.size() > 14) return "more than 14 operands";
   return std::nullopt;
-}
-
-Shape with(const Shape& batch, int64_t last) {
-  Shape s = batch;
-  s.push_back(last);
-  return s;
 }
 
 class IndirectProduct final : public Kernel {
@@ -55,7 +28,7 @@ class IndirectProduct final : public Kernel {
   IndirectProduct(const Product& p, Epilogue epilogue, int threads)
       : threads_(threads), node_(p.node), epilogue_(std::move(epilogue)), a_(p.bound.inputs[0]),
         parts_(igemm::split(std::vector<int64_t>{p.problem.k})),
-        rows_(igemm::RowMap(with(p.batch, p.problem.m / elements(p.batch)), with(p.a_steps, p.a_row)), parts_),
+        rows_(tall_rows(p), parts_),
         schedule_(igemm::schedule(p.problem.m, p.problem.n, parts_, !epilogue_.simple(), threads)) {
     const Tensor& b = p.bound.inputs[1].constant;
     const auto make = [&] {

@@ -39,6 +39,7 @@ void matmul_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
   offer.problem = matmul::print(p.problem);
   const matmul::Request r{std::move(p), std::move(epilogue), machine.threads};
   matmul::offer_indirect(r, offer);
+  matmul::offer_computed(r, offer);
   matmul::offer_onednn(r, offer);
 }
 

@@ -20,6 +20,7 @@ void conv_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
   r.problem.epilogue = Epilogue(node, r.at.operands, 1, conv::bias(node, r.at)).text();
   offer.problem = conv::print(r.problem);
   conv::offer_indirect(r, offer);
+  conv::offer_winograd(r, offer);
   conv::offer_onednn(r, offer);
 }
 

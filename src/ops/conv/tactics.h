@@ -18,6 +18,7 @@ struct Request {
 Tensor bias(const BoundNode& node, const Arguments& at);
 
 void offer_indirect(const Request& r, Offer& offer);   // "avx2": src/ops/igemm
+void offer_winograd(const Request& r, Offer& offer);   // "winograd": 3 x 3 windows in fewer multiplications
 void offer_onednn(const Request& r, Offer& offer);     // "onednn"
 
 }  // namespace smelt::ops::conv

@@ -3,12 +3,11 @@
 
 #include <cstdint>
 
-#include "ops/igemm/simd/tile.h"
+#include "ops/igemm/simd/activate.h"
 
 namespace smelt::avx2 {
 namespace {
 
-using ops::igemm::Activation;
 using ops::igemm::Tile;
 using ops::igemm::TileTable;
 using ops::igemm::tile_rows;
@@ -34,19 +33,6 @@ template <int rows, int vectors> inline __attribute__((always_inline)) void star
   }
 }
 
-inline __attribute__((always_inline)) __m256 activate(__m256 x, const Tile& t) {
-  switch (t.activation) {
-    case Activation::none: return x;
-    // The bounds come first: min and max return their second operand when either is NaN, so a NaN passes through.
-    case Activation::clamp: return _mm256_min_ps(_mm256_set1_ps(t.high), _mm256_max_ps(_mm256_set1_ps(t.low), x));
-    case Activation::hard_swish: {
-      const __m256 gate = _mm256_fmadd_ps(x, _mm256_set1_ps(1.0f / 6), _mm256_set1_ps(0.5f));
-      return _mm256_mul_ps(x, _mm256_min_ps(_mm256_max_ps(gate, _mm256_setzero_ps()), _mm256_set1_ps(1.0f)));
-    }
-  }
-  return x;
-}
-
 template <int rows, int vectors> inline __attribute__((always_inline)) void finish(const Sums<rows, vectors>& s, const Tile& t) {
   if (!t.c) {
 #pragma GCC unroll 6
@@ -64,11 +50,11 @@ template <int rows, int vectors> inline __attribute__((always_inline)) void fini
       __m256 x = s.v[r][j];
       if (left >= 8) {
         if (t.residual) x = _mm256_add_ps(x, _mm256_loadu_ps(t.residual[r] + 8 * j));
-        _mm256_storeu_ps(t.c[r] + 8 * j, activate(x, t));
+        _mm256_storeu_ps(t.c[r] + 8 * j, activate(x, t.activation, t.low, t.high));
       } else {
         const __m256i mask = lane_mask(left);
         if (t.residual) x = _mm256_add_ps(x, _mm256_maskload_ps(t.residual[r] + 8 * j, mask));
-        _mm256_maskstore_ps(t.c[r] + 8 * j, mask, activate(x, t));
+        _mm256_maskstore_ps(t.c[r] + 8 * j, mask, activate(x, t.activation, t.low, t.high));
       }
     }
   }

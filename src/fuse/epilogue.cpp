@@ -21,12 +21,14 @@ std::vector<NodeId> outside_readers(const Graph& g, ValueId v, const std::vector
 }
 
 /// Whether node n, which reads a value of y's shape, can be computed in the program; the reason if not.
-std::optional<Rejected> refusal(const Graph& g, NodeId n, ValueId y, const std::vector<ValueId>& inside) {
+std::optional<Rejected> refusal(const Graph& g, NodeId n, ValueId y, const std::vector<ValueId>& inside, bool bytes) {
   if (auto no = not_pointwise(g, n)) return reject(Reason::wrong_reader, n, "{}", no->detail);
   if (g.node(n).outputs.size() != 1)
     return reject(Reason::wrong_reader, n, "{} has {} outputs", describe(g, n), g.node(n).outputs.size());
   ValueId out = g.node(n).out();
-  if (!is_real(g.value(out).type) || accumulator(g.value(out).type) != accumulator(g.value(y).type))
+  const DType type = g.value(out).type;
+  const bool fits = is_real(type) || (bytes && (type == DType::u8 || type == DType::i8));
+  if (!fits || accumulator(g.value(out).type) != accumulator(g.value(y).type))
     return reject(Reason::wrong_type, n, "{} gives {}, which an epilogue over {} cannot", describe(g, n), name(g.value(out).type),
                   name(g.value(y).type));
   auto shape = extents(g, y);
@@ -49,7 +51,7 @@ std::optional<Rejected> refusal(const Graph& g, NodeId n, ValueId y, const std::
 
 /// The next nodes to take in after `y`: one reader, or a few that lead from y to one value again (x * tanh(softplus(x))).
 /// The reason when there are none.
-std::variant<std::vector<NodeId>, Rejected> next_nodes(const Graph& g, ValueId y, const std::vector<ValueId>& inside_before) {
+std::variant<std::vector<NodeId>, Rejected> next_nodes(const Graph& g, ValueId y, const std::vector<ValueId>& inside_before, bool bytes) {
   constexpr size_t most = 8;
   if (g.is_output(y)) return reject(Reason::graph_output, g.value(y).producer, "{} is a graph output", g.value(y).name);
   std::vector<NodeId> taken;
@@ -61,7 +63,7 @@ std::variant<std::vector<NodeId>, Rejected> next_nodes(const Graph& g, ValueId y
       for (NodeId r : outside_readers(g, v, taken))
         if (next == NodeId::none || g.node(r).order < g.node(next).order) next = r;
     if (next == NodeId::none) return reject(Reason::wrong_reader, g.value(y).producer, "{} is not read", g.value(y).name);
-    if (auto no = refusal(g, next, y, inside)) {
+    if (auto no = refusal(g, next, y, inside, bytes)) {
       if (g.readers(y).size() > 1)
         return reject(Reason::extra_reader, next, "{} has {}; {}", g.value(y).name, readers_text(g.readers(y).size()),
                       no->detail);
@@ -114,7 +116,7 @@ Epilogue absorb(const Graph& g, const Base& base, const EpilogueLimits& limits) 
   std::vector<ValueId> inside{base.value};
   e.composition = {base.program, base.operands};
   while (e.nodes.size() < limits.steps) {
-    auto next = next_nodes(g, e.result, inside);
+    auto next = next_nodes(g, e.result, inside, limits.bytes);
     if (auto* no = std::get_if<Rejected>(&next)) {
       e.stopped = *no;
       break;

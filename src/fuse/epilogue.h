@@ -13,6 +13,7 @@ struct EpilogueLimits {
   int operations = 64;                   // instructions
   size_t steps = 32;                     // nodes
   std::function<bool(ValueId)> accept;   // which further tensors may be read; empty: all
+  bool bytes = false;                    // go on through values of 8 bits
 };
 
 struct Epilogue {

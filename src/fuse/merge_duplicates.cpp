@@ -2,6 +2,7 @@
 // After    the first of them, read by the readers of both
 // Unless   the operator draws random numbers or has a subgraph
 //          a result of the second is a graph output
+//          they dequantize: split_dequantize has made them two
 #include <cstring>
 
 #include "fuse/match.h"
@@ -66,7 +67,7 @@ Outcome merge_duplicates(const Graph& g, NodeId id) {
       anchor = v;
       break;
     }
-  if (anchor == ValueId::none || g.readers(anchor).size() < 2 || !is_deterministic(n)) return NotHere{};
+  if (anchor == ValueId::none || g.readers(anchor).size() < 2 || !is_deterministic(n) || n.is("DequantizeLinear")) return NotHere{};
   for (const Use& u : g.readers(anchor)) {
     const Node& first = g.node(u.node);
     if (u.node == id || std::pair(first.order, index(u.node)) > std::pair(n.order, index(id)) || !same(g, first, n)) continue;

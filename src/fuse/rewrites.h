@@ -13,6 +13,8 @@ Outcome concat_conv_if_copied(const Graph& g, NodeId n);
 Outcome quantized_conv(const Graph& g, NodeId n);
 Outcome quantized_matmul(const Graph& g, NodeId n);
 Outcome quantized_movement(const Graph& g, NodeId n);
+Outcome quantized_concat(const Graph& g, NodeId n);
+Outcome split_dequantize(const Graph& g, NodeId n);
 Outcome qlinear_operator(const Graph& g, NodeId n);
 Outcome qlinear_epilogue(const Graph& g, NodeId n);
 Outcome fold_dequantized(const Graph& g, NodeId n);

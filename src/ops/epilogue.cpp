@@ -70,7 +70,7 @@ int element_bytes(DType t) { return static_cast<int>(bytes(t, 1)); }
 
 }  // namespace
 
-Epilogue::Epilogue(const BoundNode& node, size_t first_operand, size_t column_axis, const Tensor& bias) {
+Epilogue::Epilogue(const BoundNode& node, size_t first_operand, size_t column_axis, const Tensor& bias, bool in_registers) {
   const BoundTensor& y = node.outputs[0];
   const Shape grid = without(y.shape, column_axis);
   const auto side = [&](const BoundTensor& t, Side& s) {
@@ -94,10 +94,10 @@ Epilogue::Epilogue(const BoundNode& node, size_t first_operand, size_t column_ax
     std::copy(values.begin(), values.end(), bias_.begin());
     text_ = "bias";
   }
-  match(node, first_operand, column_axis);
+  match(node, first_operand, column_axis, in_registers);
 }
 
-void Epilogue::match(const BoundNode& node, size_t first_operand, size_t column_axis) {
+void Epilogue::match(const BoundNode& node, size_t first_operand, size_t column_axis, bool in_registers) {
   const BoundTensor& y = node.outputs[0];
   const auto say = [this](const std::string& what) { text_ += (text_.empty() ? "" : "+") + what; };
   const auto general = [&](const expr::Program& p) {
@@ -106,7 +106,7 @@ void Epilogue::match(const BoundNode& node, size_t first_operand, size_t column_
     text_ = (bias_.empty() ? "" : "bias+") + p.print();
   };
   if (!node.node->program) {
-    if (y.type == DType::f32) {
+    if (y.type == DType::f32 && in_registers) {
       simple_ = Simple{};
       if (text_.empty()) text_ = "none";
       return;
@@ -117,7 +117,7 @@ void Epilogue::match(const BoundNode& node, size_t first_operand, size_t column_
   }
   const expr::Program& p = *node.node->program;
   if (p.outputs().size() != 1 || p.input_count() < 1) fail("an epilogue has one output and at least the input in0");
-  if (y.type != DType::f32 || output_.column != 1 || p.type(0) != DType::f32) return general(p);
+  if (!in_registers || y.type != DType::f32 || output_.column != 1 || p.type(0) != DType::f32) return general(p);
 
   const Tail end = tail(p);
   Simple simple{-1, end.activation, end.low, end.high};

@@ -16,7 +16,8 @@ class Epilogue {
  public:
   /// The output is seen as a matrix: its columns are axis `column_axis`, its rows all other axes in order. Operands are the
   /// node's inputs from `first_operand` on. `bias`: added to the sums per column before the program; not valid(): none.
-  Epilogue(const BoundNode& node, size_t first_operand, size_t column_axis, const Tensor& bias);
+  /// `in_registers` false: nothing is `simple`, the evaluator runs all of the program.
+  Epilogue(const BoundNode& node, size_t first_operand, size_t column_axis, const Tensor& bias, bool in_registers = true);
 
   /// "bias+add+relu", or the program's text; "none".
   const std::string& text() const { return text_; }
@@ -59,7 +60,7 @@ class Epilogue {
   struct Operand : Side {
     size_t input = 0;
   };
-  void match(const BoundNode& node, size_t first_operand, size_t column_axis);
+  void match(const BoundNode& node, size_t first_operand, size_t column_axis, bool in_registers);
 
   std::string text_;
   std::optional<Simple> simple_;

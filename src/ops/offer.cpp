@@ -2,6 +2,7 @@
 // one for it, then the reference.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <variant>
 
 #include "base/error.h"
@@ -13,9 +14,15 @@ namespace smelt::ops {
 bool conv_handles(const Node&);
 bool matmul_handles(const Node&);
 void conv_offer(const BoundNode&, const Machine&, Offer&);
+bool quantized_conv_handles(const Node&);
+void quantized_conv_offer(const BoundNode&, const Machine&, Offer&);
 void matmul_offer(const BoundNode&, const Machine&, Offer&);
+bool quantized_matmul_handles(const Node&);
+void quantized_matmul_offer(const BoundNode&, const Machine&, Offer&);
 bool pool_handles(const Node&);
 void pool_offer(const BoundNode&, const Machine&, Offer&);
+bool resize_handles(const Node&);
+void resize_offer(const BoundNode&, const Machine&, Offer&);
 bool reorder_handles(const Node&);
 void reorder_offer(const BoundNode&, const Machine&, Offer&);
 bool attention_handles(const Node&);
@@ -35,8 +42,11 @@ namespace {
 
 constexpr TacticFamily families[] = {
     {"conv", conv_handles, conv_offer},
+    {"quantized_conv", quantized_conv_handles, quantized_conv_offer},
     {"matmul", matmul_handles, matmul_offer},
+    {"quantized_matmul", quantized_matmul_handles, quantized_matmul_offer},
     {"pool", pool_handles, pool_offer},
+    {"resize", resize_handles, resize_offer},
     {"reorder", reorder_handles, reorder_offer},
     {"attention", attention_handles, attention_offer},
     {"norm", norm_handles, norm_offer},

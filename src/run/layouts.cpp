@@ -29,16 +29,23 @@ bool is_conv(const Node& n) {
   return (n.domain.empty() && (n.op == "Conv" || n.op == "ConvTranspose")) || (n.domain == smelt_domain && n.op == "Conv");
 }
 
+bool is_quantized_conv(const Node& n) { return n.is("QLinearConv") || n.is("QLinearConv", smelt_domain); }
+
 bool is_reorder(const Node& n) { return n.domain == smelt_domain && n.op == "Reorder"; }
 
 bool is_channel_concat(const Segment& s, const Step& step) {
   return step.kind == StepKind::concat && is_image(s.tensor(step.outputs[0])) && normalize_axis(step.node->get_int("axis", 0), 4) == 1;
 }
 
+/// Nearest ones move whole pixels; the offer of others takes plain images only.
+bool is_resize(const Node& n) { return n.is("Resize") || n.is("Upsample"); }
+
+bool is_byte(DType t) { return t == DType::u8 || t == DType::i8; }
 bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 
 /// Convolutions that a channels-last kernel may take (ops/conv); whether one does, its offer tells.
 bool is_image_conv(const Segment& s, const Step& step) {
+  if (is_quantized_conv(*step.node)) return is_image(s.tensor(step.inputs[0])) && is_image(s.tensor(step.outputs[0]));
   if (!is_conv(*step.node)) return false;
   const BoundValue& x = s.tensor(step.inputs[0]);
   const size_t w = step.node->domain.empty() ? 1 : static_cast<size_t>(step.node->get_int("segments", 1));
@@ -51,7 +58,7 @@ bool is_image_pool(const Segment& s, const Step& step) {
   static constexpr std::string_view pools[] = {"MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMean", "Reduce"};
   if (std::ranges::find(pools, std::string_view(step.node->op)) == std::end(pools)) return false;
   const BoundValue& x = s.tensor(step.inputs[0]);
-  if (!is_image(x) || x.type != DType::f32 || !is_image(s.tensor(step.outputs[0]))) return false;
+  if (!is_image(x) || (x.type != DType::f32 && !is_byte(x.type)) || !is_image(s.tensor(step.outputs[0]))) return false;
   std::string why;
   return ops::pool::problem(bound_node(s, step, nullptr), why).has_value();
 }
@@ -61,7 +68,7 @@ Role role(const Segment& s, const Step& step) {
   if (step.kind != StepKind::kernel || step.inputs.empty() || step.inputs[0] == absent || step.outputs[0] == absent) return Role::plain;
   if (is_image_conv(s, step) || is_image_pool(s, step)) return Role::image;
   const bool images_out = std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t)); });
-  return images_out && ops::is_elementwise(*step.node) ? Role::follows : Role::plain;
+  return images_out && (ops::is_elementwise(*step.node) || is_resize(*step.node)) ? Role::follows : Role::plain;
 }
 
 class Pass {
@@ -106,15 +113,28 @@ class Pass {
 
   /// A convolution of few channels copies its input with its padding anyhow, from any layout.
   bool reads_any_layout(const Step& step, size_t input) const {
+    if (input == 0 && is_quantized_conv(*step.node)) return s_.tensor(step.inputs[0]).shape[1] <= 4 && step.node->get_int("group", 1) == 1;
     if (input != 0 || !is_image_conv(s_, step) || step.node->op != "Conv" || step.node->get_int("segments", 1) != 1) return false;
     return ops::conv::copies_with_padding(ops::conv::problem(bound_node(s_, step, nullptr)));
+  }
+
+  /// Images that are reordered either way had better be while their elements are small (the dequantized results of a model).
+  bool widens_into_plain(const Step& step) const {
+    int64_t before = 0, after = 0;
+    for (TensorIndex t : step.inputs)
+      if (counts(t)) before += bytes(s_.tensor(t).type, elements(s_.tensor(t).shape));
+    for (TensorIndex t : step.outputs) {
+      if (!s_.tensor(t).fixed_layout) return false;
+      after += bytes(s_.tensor(t).type, elements(s_.tensor(t).shape));
+    }
+    return before < after;
   }
 
   void place(Step step) {
     const Role r = role(s_, step);
     const auto is_last = [&](TensorIndex t) { return counts(t) && s_.tensor(t).layout == Layout::nhwc; };
     const bool wanted = r == Role::image || (r == Role::follows && std::ranges::any_of(step.inputs, is_last));
-    const bool last = wanted && runs_channels_last(step, r);
+    const bool last = wanted && !(r == Role::follows && widens_into_plain(step)) && runs_channels_last(step, r);
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       if (!counts(step.inputs[i])) continue;
       if (last && r == Role::image && reads_any_layout(step, i)) continue;
@@ -163,7 +183,8 @@ class Pass {
     if (step.kind == StepKind::concat) return true;
     if (step.kind != StepKind::kernel) return false;
     const Node& n = *step.node;
-    if (is_reorder(n) || ops::is_elementwise(n) || is_image_pool(s_, step)) return true;
+    if (is_reorder(n) || ops::is_elementwise(n) || is_resize(n) || is_image_pool(s_, step)) return true;
+    if (is_quantized_conv(n)) return is_image_conv(s_, step);
     if (!is_image_conv(s_, step) || n.get_int("group", 1) != 1 || s_.tensor(step.inputs[0]).type != DType::f32) return false;
     if (n.op == "Conv") return true;
     const Shape& w = s_.tensor(step.inputs[1]).shape;   // transposed: windows side by side

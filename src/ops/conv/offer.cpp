@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "ops/conv/quantized.h"
 #include "ops/conv/tactics.h"
 #include "ops/tactics.h"
 
@@ -13,6 +14,22 @@ Tensor bias(const BoundNode& node, const Arguments& at) {
 
 bool conv_handles(const Node& node) {
   return (node.domain == onnx_domain && (node.op == "Conv" || node.op == "ConvTranspose")) || node.is("Conv", smelt_domain);
+}
+
+bool quantized_conv_handles(const Node& node) { return node.is("QLinearConv") || node.is("QLinearConv", smelt_domain); }
+
+void quantized_conv_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
+  std::string why;
+  const auto q = conv::quantized(node, why);
+  if (!q) {
+    offer.rejected.push_back({"avx2", why});
+    return;
+  }
+  conv::Problem p = q->problem;
+  p.epilogue = q->node->program ? q->node->program->print() : "none";
+  offer.problem = conv::print(p);
+  conv::offer_depthwise(*q, machine, offer);
+  conv::offer_pairs(*q, machine, offer);
 }
 
 void conv_offer(const BoundNode& node, const Machine& machine, Offer& offer) {

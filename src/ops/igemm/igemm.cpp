@@ -46,7 +46,7 @@ template <class T> void rows_of(const RowMap& map, int64_t first, int count, T* 
 }
 
 void compute(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, int thread) {
-  const TileTable& tiles = avx2::tile_table();
+  const TileTable& tiles = r.integer ? avx2::pair_table() : avx2::tile_table();
   const int64_t parts = static_cast<int64_t>(s.lengths.size());
   const int64_t stride = round_up(t.columns, tile_columns);
   r.rows->point(t.row, t.rows, scratch.pointers);

@@ -74,6 +74,7 @@ class Finish {
 
 /// One run's memory.
 struct Run {
+  bool integer = false;                  // 16-bit pairs and 32-bit sums instead of floats; only with `finish`
   const Rows* rows = nullptr;
   const float* b = nullptr;              // packed
   const float* bias = nullptr;           // as many floats as the panels have columns; null: none

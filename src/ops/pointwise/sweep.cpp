@@ -59,10 +59,15 @@ Sweep::Sweep(const expr::Program& p, const Shape& shape, std::vector<Shape> stri
   }
 
   const Shape dense = smelt::strides(extents_);
-  gathers_ = extents_.size() > 1 && extents_.back() < short_run && strides_[inputs_] == dense;
+  rows_ = integer::RowProgram::match(p);
+  const bool tiny = extents_.size() > 1 && extents_.back() < 8;
+  for (size_t i = 0; i < inputs_; ++i)
+    if (tiny || strides_[i].back() != 1) rows_.reset();
+  gathers_ = !rows_ && extents_.size() > 1 && extents_.back() < short_run && strides_[inputs_] == dense;
   for (size_t i = 0; i < inputs_; ++i) whole_.push_back(strides_[i] == dense);
   evaluator_.emplace(p, simd::best(), gathers_ ? count_ : extents_.back());
-  threads_ = useful_threads(threads, count_ * (1 + evaluator_->loops()) / 4);
+  const int loops = rows_ ? 1 : evaluator_->loops();
+  threads_ = useful_threads(threads, count_ * (1 + loops) / 4);
   // Operands, pointers, offsets, then the evaluator's own; gathered blocks in front of it.
   const int64_t tables = align(static_cast<int64_t>((sizeof(expr::Operand) + sizeof(void*) + sizeof(int64_t)) * bytes_.size()));
   int64_t gathered = 0;
@@ -103,7 +108,8 @@ void Sweep::run_part(int64_t begin, int64_t end, std::span<const void* const> in
       const size_t k = inputs_ + o;
       results[o] = static_cast<char*>(outputs[o]) + (offsets[k] + from * strides_[k].back()) * bytes_[k];
     }
-    evaluator_->run(n, {operands, inputs_}, {results, outputs.size()}, own);
+    if (rows_) rows_->run(n, {operands, inputs_}, results[0]);
+    else evaluator_->run(n, {operands, inputs_}, {results, outputs.size()}, own);
     begin += n;
   }
 }
@@ -149,7 +155,7 @@ double Sweep::estimate_us() const {
   double bytes = 0;
   for (int b : bytes_) bytes += static_cast<double>(b * count_);
   // 8 GB/s and a loop's 4 elements a nanosecond on each thread: a single core's figures, rounded.
-  return 1 + std::max(bytes / 8e3, static_cast<double>(count_ * evaluator_->loops()) / 4e3) / threads_;
+  return 1 + std::max(bytes / 8e3, static_cast<double>(count_ * (rows_ ? 1 : evaluator_->loops())) / 4e3) / threads_;
 }
 
 }  // namespace smelt::ops

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "expr/cpu.h"
+#include "ops/integer/row_program.h"
 #include "smelt/shape.h"
 
 namespace smelt::ops {
@@ -38,6 +39,7 @@ class Sweep {
   int64_t count_ = 0;
   bool gathers_ = false;
   std::vector<bool> whole_;                  // gathered runs: inputs that lie as the output does
+  std::optional<integer::RowProgram> rows_;  // does a run in one loop, instead of the evaluator
   std::optional<expr::Evaluator> evaluator_;
   int64_t thread_scratch_ = 0;
   int threads_ = 1;

@@ -7,7 +7,7 @@
 
 #include "expr/simd/isa.h"
 #include "ops/channels_last.h"
-#include "ops/pool/problem.h"
+#include "ops/pool/integer.h"
 #include "ops/pool/simd/rows.h"
 #include "ops/strides.h"
 
@@ -127,10 +127,16 @@ void pool_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
     return;
   }
   if (p->x.size() != 4) why = fmt::format("{} spatial axes; it knows 2", p->x.size() - 2);
-  else if (p->type != DType::f32 || b.outputs[0].type != DType::f32) why = fmt::format("elements of {}", smelt::name(p->type));
+  else if (!integer::is_byte(p->type) && (p->type != DType::f32 || b.outputs[0].type != DType::f32)) why = fmt::format("elements of {}", smelt::name(p->type));
   else if (!is_channels_last(b.inputs[0]) || !is_channels_last(b.outputs[0])) why = "an image that is not channels-last";
   else if (elements(p->x) == 0 || elements(p->y) == 0) why = "an empty tensor";
   else if (!no_empty_window(*p)) why = "windows that lie in the padding altogether";
+  if (why.empty() && integer::is_byte(p->type)) {
+    pool::offer_integer(b, *p, machine, offer, why);
+    if (why.empty()) offer.problem = p->dequantized ? "" : pool::print(*p);   // a program's constants are part of the problem
+    else offer.rejected.push_back({"cpu", why});
+    return;
+  }
   if (!why.empty()) {
     offer.rejected.push_back({"cpu", why});
     return;

@@ -29,15 +29,19 @@ Shape numbers(std::string_view text) {
   return s;
 }
 
-/// True when the node averages over exactly the axes behind the channels, and keeps them.
-bool reduces_space(const BoundNode& b) {
+/// True when the node averages over exactly the axes behind the channels, and keeps them. `dequantized`: what its program does first.
+bool reduces_space(const BoundNode& b, std::optional<integer::Dequantized>& dequantized) {
   const int64_t rank = static_cast<int64_t>(b.inputs[0].shape.size());
   std::vector<int64_t> axes;
   if (b.node->is("Reduce", smelt_domain)) {
     if (b.node->get_string("kind", "") != "mean" || b.inputs.size() != 1) return false;
     axes = b.node->get_ints("axes");
     const auto is_copy = [](const expr::Program& p) { return p.input_count() == 1 && p.operations() == 0 && p.outputs() == std::vector<expr::Ref>{0}; };
-    if (b.node->program && !is_copy(*b.node->program)) return false;
+    if (b.node->program && !is_copy(*b.node->program)) {
+      const expr::Program& p = *b.node->program;
+      if (p.outputs().size() == 1) dequantized = integer::as_dequantized(p, p.outputs()[0]);
+      if (!dequantized || dequantized->q != 0) return false;
+    }
     if (b.node->has("post") && !is_copy(expr::Program::parse(b.node->get_string("post", "")))) return false;
   } else {
     if (b.inputs.size() > 1 && b.inputs[1].type != DType::undefined) {
@@ -122,7 +126,7 @@ std::optional<Problem> problem(const BoundNode& b, std::string& why) {
     return p;
   }
   if (node.op == "ReduceMean" || node.op == "Reduce") {
-    if (!reduces_space(b)) {
+    if (!reduces_space(b, p.dequantized)) {
       why = "not a mean over the spatial axes, kept";
       return std::nullopt;
     }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ops/conv/window.h"
+#include "ops/integer/program.h"
 #include "ops/tactics.h"
 
 namespace smelt::ops::pool {
@@ -19,6 +20,7 @@ struct Problem {
   Shape x, y;
   Window window;
   Layout from = Layout::nhwc, to = Layout::nhwc;
+  std::optional<integer::Dequantized> dequantized;   // bytes that the node's program dequantizes before they are pooled; not printed
 };
 
 std::string print(const Problem& p);

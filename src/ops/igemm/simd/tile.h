@@ -35,4 +35,8 @@ struct TileTable {
 
 }  // namespace smelt::ops::igemm
 
-namespace smelt::avx2 { const ops::igemm::TileTable& tile_table(); }
+namespace smelt::avx2 {
+const ops::igemm::TileTable& tile_table();
+/// The same over 16-bit integers: an element of A or B is a pair of them, sums and bias are 32-bit integers, and results stay in `sums`.
+const ops::igemm::TileTable& pair_table();
+}  // namespace smelt::avx2

@@ -1,0 +1,182 @@
+"""Latency of whole models on the CPU: smelt against ONNX Runtime, the same threads, in one run.
+
+usage: cpu_models.py [--threads N] [--int8] [--models NAME...] [--tuning-level L] [--seconds S] [--out FOLDER]
+
+A model is a name in examples/models (without .onnx: resnet50.fp32) or a path to a filled .onnx with its .inputs.npz beside it.
+Without --models: the eight fp32 graphs; with --int8: QDQ models that ONNX Runtime's quantizer makes of four of them. What is missing
+is filled, and quantized, into --folder first.
+
+A round is one batch of each engine, in alternating order: the first run of a batch is dropped, and between batches the process
+sleeps, so that no engine is timed while the other one's threads still spin. The figure is the ratio of the medians, with a 95 %
+bootstrap interval over rounds. Also printed: the largest difference between the outputs, relative to the largest value, and
+for int8 the share of outputs' elements that differ by more than one step of 1/255 of their range.
+Writes cpu-models-DATE.txt and .json (or cpu-int8-DATE) into --out.
+"""
+import argparse
+import datetime
+import importlib.metadata
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnxruntime
+
+import smelt
+from int8_models import QUANTIZED, quantize
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FP32 = [f"{name}.fp32" for name in ("resnet50", "mobilenet_v3_large", "unet", "detector", "vit_b_16", "bert_base", "llama_gpt", "dit_xl_2")]
+
+
+def cpu_name():
+    for line in open("/proc/cpuinfo"):
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return "unknown"
+
+
+def commit():
+    try:
+        return subprocess.check_output(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], text=True).strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def filled(name, folder):
+    """The path of a model with weights and inputs; made when it is missing."""
+    if name.endswith(".onnx"):
+        return pathlib.Path(name)
+    path = folder / f"{name}.onnx"
+    if not path.with_suffix(".inputs.npz").exists():
+        source = ROOT / "examples" / "models"
+        print(f"filling {name} into {folder}", flush=True)
+        subprocess.run([sys.executable, str(source / "fill.py"), str(source / f"{name}.onnx"), str(folder)], check=True)
+    return path
+
+
+def quantized(name, folder):
+    path = folder / f"{name}.int8.onnx"
+    if not path.with_suffix(".inputs.npz").exists():
+        source = filled(QUANTIZED[name].source, folder)
+        print(f"quantizing {name} into {folder}", flush=True)
+        quantize(source, path, QUANTIZED[name])
+    return path
+
+
+def onnxruntime_session(path, threads):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def batch(run, runs, pause):
+    """Seconds of each run but the first."""
+    time.sleep(pause)
+    run()
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def interval(a, b, draws=2000):
+    """95 % bootstrap interval of median(a) / median(b), each an array of [rounds, runs]; rounds are drawn as pairs."""
+    random = np.random.default_rng(1)
+    index = random.integers(0, len(a), (draws, len(a)))
+    ratios = np.median(a[index].reshape(draws, -1), axis=1) / np.median(b[index].reshape(draws, -1), axis=1)
+    return np.percentile(ratios, 2.5), np.percentile(ratios, 97.5)
+
+
+def differences(found, expected):
+    """The largest difference over the largest value; the share of elements further apart than 1/255 of the range."""
+    worst = apart = count = 0.0
+    for f, e in zip(found, expected):
+        f, e = np.asarray(f, np.float64), np.asarray(e, np.float64)
+        if f.shape != e.shape:
+            return math.inf, 1.0
+        if e.size:
+            d = np.abs(f - e)
+            worst = max(worst, float(d.max() / max(np.abs(e).max(), 1e-30)))
+            apart += float(np.count_nonzero(d > 1.01 * (e.max() - e.min()) / 255))
+            count += e.size
+    return worst, apart / max(count, 1)
+
+
+def measure(path, args):
+    feeds = dict(np.load(path.with_suffix(".inputs.npz")))
+    start = time.perf_counter()
+    peer = onnxruntime_session(path, args.threads)
+    peer_build = time.perf_counter() - start
+    start = time.perf_counter()
+    own = smelt.Session(str(path), threads=args.threads, tuning_level=args.tuning_level)
+    own.run(None, feeds)
+    own_build = time.perf_counter() - start
+    error, apart = differences(own.run(None, feeds), peer.run(None, feeds))
+    engines = {"smelt": lambda: own.run(None, feeds), "onnxruntime": lambda: peer.run(None, feeds)}
+    single = sum(batch(engines[e], 1, args.pause)[0] for e in engines)
+    runs = int(min(10, max(1, 1.0 // single)))
+    times = {name: [] for name in engines}
+    order = list(engines)
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < args.seconds or len(times["smelt"]) < 5:
+        for name in order:
+            times[name].append(batch(engines[name], runs, args.pause))
+        order.reverse()
+    t = {name: np.asarray(values) * 1e3 for name, values in times.items()}
+    low, high = interval(t["smelt"], t["onnxruntime"])
+    row = {"model": path.name, "rounds": len(t["smelt"]), "runs": runs, "error": error, "apart": apart, "low": low, "high": high}
+    for name, build in (("smelt", own_build), ("onnxruntime", peer_build)):
+        row[name] = {"median_ms": float(np.median(t[name])), "p90_ms": float(np.percentile(t[name], 90)), "min_ms": float(t[name].min()), "build_s": build}
+    row["ratio"] = row["smelt"]["median_ms"] / row["onnxruntime"]["median_ms"]
+    return row
+
+
+def text_of(r):
+    rounds = f"{r['rounds']}x{r['runs']}"
+    spread = f"{r['low']:.3f} – {r['high']:.3f}"
+    return (f"{r['model']:30} {r['smelt']['median_ms']:9.2f} {r['onnxruntime']['median_ms']:9.2f} {r['ratio']:7.3f}  {spread:15} "
+            f"{r['error']:8.1e} {r['apart']:8.4f} {rounds:>7} {r['smelt']['build_s']:8.1f} {r['onnxruntime']['build_s']:7.1f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", help="names or paths; default: the eight fp32 graphs, with --int8 the four QDQ models")
+    parser.add_argument("--int8", action="store_true", help="QDQ models by onnxruntime.quantization instead of fp32 graphs")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--tuning-level", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=10, help="of rounds a model")
+    parser.add_argument("--pause", type=float, default=0.05, help="seconds of sleep before each batch")
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build" / "bench-models", help="where filled models are kept")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench" / "results")
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+
+    head = {"cpu": cpu_name(), "threads": args.threads, "tuning level": args.tuning_level, "onnxruntime": onnxruntime.__version__,
+            "onnx": importlib.metadata.version("onnx"), "smelt": smelt.__version__, "commit": commit(),
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
+    lines = ["  ".join(f"{k}: {v}" for k, v in head.items()), "",
+             f"{'model':30} {'smelt ms':>9} {'ORT ms':>9} {'ratio':>7}  {'95 % interval':15} {'error':>8} {'apart':>8} {'rounds':>7} {'build s':>8} {'ORT s':>7}"]
+    print("\n".join(lines), flush=True)
+    rows = []
+    for name in args.models or (list(QUANTIZED) if args.int8 else FP32):
+        rows.append(measure((quantized if args.int8 and not name.endswith(".onnx") else filled)(name, args.folder), args))
+        lines.append(text_of(rows[-1]))
+        print(lines[-1], flush=True)
+    mean = math.exp(sum(math.log(r["ratio"]) for r in rows) / len(rows))
+    lines += ["", f"geometric mean of the ratios: {mean:.3f}; largest: {max(r['ratio'] for r in rows):.3f}"]
+    print("\n".join(lines[-2:]))
+    args.out.mkdir(parents=True, exist_ok=True)
+    stem = f"cpu-{'int8' if args.int8 else 'models'}-{head['date'][:10]}"
+    (args.out / f"{stem}.txt").write_text("\n".join(lines) + "\n")
+    (args.out / f"{stem}.json").write_text(json.dumps({**head, "geometric_mean": mean, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+// The integer tile: A's and B's elements are pairs of 16-bit integers, whose products vpmaddwd adds exactly in 32 bits (the
+// 8-bit multiply-add, vpmaddubsw, saturates). Both take two multiplications for 32 products, so exactness costs only memory.
+#ifdef __AVX2__
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "ops/igemm/simd/tile.h"
+
+namespace smelt::avx2 {
+namespace {
+
+using ops::igemm::Tile;
+using ops::igemm::TileTable;
+using ops::igemm::tile_rows;
+
+inline __m256i load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+
+template <int rows, int vectors> void run(const Tile& t) {
+  __m256i sum[rows][vectors];
+#pragma GCC unroll 6
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) {
+      if (t.resume) sum[r][j] = load(t.sums + r * t.sums_stride + 8 * j);
+      else sum[r][j] = t.bias ? load(t.bias + 8 * j) : _mm256_setzero_si256();
+    }
+  }
+  const float* b = t.b;
+  const float* const* a = t.rows;
+  for (int part = 0; part < t.parts; ++part, a += tile_rows) {
+    const float* row[rows];
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; ++r) row[r] = a[r];
+    const int64_t length = t.lengths[part];
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < length; ++k) {
+      __m256i column[vectors];
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) column[j] = load(b + 8 * j);
+      b += 8 * vectors;
+#pragma GCC unroll 6
+      for (int r = 0; r < rows; ++r) {
+        int32_t pair;
+        std::memcpy(&pair, row[r] + k, sizeof pair);
+        const __m256i x = _mm256_set1_epi32(pair);
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; ++j) sum[r][j] = _mm256_add_epi32(sum[r][j], _mm256_madd_epi16(x, column[j]));
+      }
+    }
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) _mm256_storeu_si256(reinterpret_cast<__m256i*>(t.sums + r * t.sums_stride + 8 * j), sum[r][j]);
+  }
+}
+
+}  // namespace
+
+const TileTable& pair_table() {
+  static constexpr TileTable table = {{{run<1, 1>, run<1, 2>}, {run<2, 1>, run<2, 2>}, {run<3, 1>, run<3, 2>},
+                                       {run<4, 1>, run<4, 2>}, {run<5, 1>, run<5, 2>}, {run<6, 1>, run<6, 2>}}};
+  return table;
+}
+
+}  // namespace smelt::avx2
+#endif

@@ -1,0 +1,37 @@
+// Programs over quantized tensors: what quantizes, what dequantizes, and what is a table of 256 entries.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "expr/program.h"
+
+namespace smelt::ops::integer {
+
+constexpr bool is_byte(DType t) { return t == DType::u8 || t == DType::i8; }
+
+inline const expr::Instruction& at(const expr::Program& p, expr::Ref r) { return p.code()[static_cast<size_t>(r)]; }
+
+/// cast(clip(add(round(div(x, divisor)), zero), low, high)) with constants, to 8 bits. low and high: the type's own bounds or
+/// narrower ones, less the zero point.
+struct Quantized {
+  expr::Ref x = -1;
+  float divisor = 1;
+  int32_t zero = 0;
+  float low = 0, high = 0;
+};
+std::optional<Quantized> as_quantized(const expr::Program& p, expr::Ref r);
+
+/// mul(cast(sub(cast(q):i32, zero)):f32, scale) with constants, q of 8 bits.
+struct Dequantized {
+  expr::Ref q = -1;
+  int32_t zero = 0;
+  float scale = 1;
+};
+std::optional<Dequantized> as_dequantized(const expr::Program& p, expr::Ref r);
+
+/// What instruction `to` is for each of the 256 bytes that `from` can be; nothing when `to` depends on anything else, or one of
+/// them has not 8 bits.
+std::optional<std::array<uint8_t, 256>> table_between(const expr::Program& p, expr::Ref from, expr::Ref to);
+
+}  // namespace smelt::ops::integer

@@ -1,0 +1,218 @@
+#include "ops/tactic_check.h"
+
+namespace smelt::ops {
+namespace {
+
+Tensor random_bytes(DType type, const Shape& shape, uint32_t seed) {
+  return type == DType::u8 ? random_tensor(type, shape, seed, 0, 255.99) : random_tensor(type, shape, seed, -128, 127.99);
+}
+
+struct Case {
+  Shape x, w;
+  std::vector<int64_t> pads = {0, 0, 0, 0}, strides = {1, 1}, dilations = {1, 1};
+  int64_t group = 1;
+  DType x_type = DType::u8, w_type = DType::i8, y_type = DType::u8;
+  bool per_channel = false, bias = true;
+};
+
+Trial trial(const Case& c, Layout from = Layout::nhwc) {
+  Trial t;
+  const int64_t m = c.w[0];
+  t.node.op = "QLinearConv";
+  t.node.attrs["pads"] = c.pads;
+  t.node.attrs["strides"] = c.strides;
+  t.node.attrs["dilations"] = c.dilations;
+  t.node.attrs["group"] = c.group;
+  t.add(random_bytes(c.x_type, c.x, 1), false, from);
+  t.add(Tensor::scalar(0.02f), true);
+  t.add(Tensor::scalar<int64_t>(c.x_type == DType::u8 ? 117 : -9).cast(c.x_type), true);
+  t.add(random_bytes(c.w_type, c.w, 2), true);
+  t.add(c.per_channel ? random_tensor(DType::f32, {m}, 3, 0.001, 0.003) : Tensor::scalar(0.002f), true);
+  t.add(c.per_channel ? Tensor::zeros(c.w_type, {m}) : Tensor::scalar<int64_t>(3).cast(c.w_type), true);
+  t.add(Tensor::scalar(0.3f), true);
+  t.add(Tensor::scalar<int64_t>(c.y_type == DType::u8 ? 101 : -7).cast(c.y_type), true);
+  if (c.bias) t.add(random_tensor(DType::i32, {m}, 4, -9000, 9000), true);
+  t.result(c.y_type, expected(t).shape(), Layout::nhwc);
+  return t;
+}
+
+/// Runs the case with all types of image, weight and result; names the tactics that ran.
+void expect_exact(Case c, const std::vector<std::string>& tactics) {
+  for (DType x : {DType::u8, DType::i8}) {
+    for (DType w : {DType::u8, DType::i8}) {
+      c.x_type = x;
+      c.w_type = w;
+      c.y_type = x == w ? DType::i8 : DType::u8;
+      Trial t = trial(c);
+      EXPECT_EQ(check(t, 0), tactics);
+    }
+  }
+}
+
+TEST(QuantizedConv, equals_the_reference_bit_for_bit) {
+  const std::vector<Case> cases = {
+      {{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}},
+      {{2, 7, 6, 5}, {9, 7, 1, 1}},
+      {{1, 3, 21, 20}, {16, 3, 7, 7}, {3, 3, 3, 3}, {2, 2}},
+      {{1, 900, 3, 3}, {17, 900, 1, 1}},
+      {{1, 64, 4, 4}, {33, 64, 2, 3}, {1, 0, 0, 2}, {1, 2}},
+      {{2, 5, 7, 9}, {11, 5, 1, 1}, {0, 0, 0, 0}, {2, 3}},
+      {{1, 6, 9, 11}, {5, 6, 3, 3}, {2, 2, 2, 2}, {1, 1}, {2, 2}},
+      {{1, 6, 9, 11}, {4, 6, 3, 2}, {2, 1, 0, 1}, {2, 1}, {3, 1}},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Case c = cases[i];
+    c.per_channel = i % 2 == 1;
+    c.bias = i != 3;
+    expect_exact(c, {"avx2"});
+  }
+}
+
+TEST(QuantizedConv, takes_groups) {
+  expect_exact({{1, 12, 7, 6}, {8, 3, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 4}, {"avx2"});
+  expect_exact({{2, 9, 5, 6}, {51, 3, 1, 2}, {0, 0, 0, 1}, {2, 1}, {1, 1}, 3}, {"avx2"});
+  expect_exact({{1, 4, 6, 6}, {8, 1, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 4}, {"avx2"});    // two results a channel
+}
+
+TEST(QuantizedConv, takes_one_channel_a_group) {
+  expect_exact({{1, 16, 9, 8}, {16, 1, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 16}, {"avx2", "avx2"});
+  expect_exact({{2, 37, 8, 9}, {37, 1, 5, 5}, {2, 2, 2, 2}, {2, 2}, {1, 1}, 37}, {"avx2", "avx2"});
+  expect_exact({{1, 17, 8, 9}, {17, 1, 2, 3}, {0, 1, 1, 2}, {1, 2}, {2, 1}, 17}, {"avx2", "avx2"});
+  expect_exact({{1, 5, 8, 9}, {5, 1, 2, 3}, {0, 1, 1, 2}, {1, 2}, {2, 1}, 5}, {"avx2"});      // too few channels for its vectors
+  expect_exact({{1, 48, 40, 40}, {48, 1, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 48}, {"avx2", "avx2"});
+}
+
+TEST(QuantizedConv, does_not_saturate_on_the_largest_products) {
+  for (int64_t group : {int64_t{1}, int64_t{64}}) {
+    Case c{{1, 64, 5, 5}, {64, 64 / group, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, group};
+    Trial t = trial(c);
+    for (uint8_t& v : t.inputs[0].span<uint8_t>()) v = 255;
+    for (int8_t& v : t.inputs[3].span<int8_t>()) v = 127;
+    EXPECT_FALSE(check(t, 0).empty());
+  }
+}
+
+TEST(QuantizedConv, reads_a_plain_image) {
+  Trial t = trial({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}}, Layout::plain);
+  EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+}
+
+TEST(QuantizedConv, writes_a_slice) {
+  Trial t = trial({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}});
+  t.bound.outputs[0].strides = {9 * 8 * 40, 1, 8 * 40, 40};
+  EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+}
+
+// ai.smelt.QLinearConv with what models put behind a convolution.
+
+/// An ai.smelt.QLinearConv [2, 16, 9, 7] > [2, 21, 9, 7] with `program`; operands are added by the caller, then the result.
+Trial fused(const std::string& program) {
+  Trial t;
+  t.node.op = "QLinearConv";
+  t.node.domain = smelt_domain;
+  t.node.attrs["pads"] = std::vector<int64_t>{1, 1, 1, 1};
+  t.node.program = expr::Program::parse(program);
+  t.add(random_bytes(DType::u8, {2, 16, 9, 7}, 1), false, Layout::nhwc);
+  t.add(random_bytes(DType::i8, {21, 16, 3, 3}, 2), true);
+  t.add(random_tensor(DType::i32, {21}, 4, -9000, 9000), true);
+  t.add(Tensor::scalar(0.02f), true);
+  t.add(Tensor::scalar<uint8_t>(99), true);
+  t.add(random_tensor(DType::f32, {21}, 3, 0.001, 0.003), true);
+  t.add(Tensor::zeros(DType::i8, {21}), true);
+  return t;
+}
+
+/// The text of a QuantizeLinear whose last instruction is %(first + 8).
+std::string quantized(const std::string& x, const std::string& scale, int zero, int first, const char* type) {
+  const bool is_signed = std::string_view(type) == "i8";
+  std::string text;
+  int n = first;
+  const auto line = [&](const std::string& what) { text += "%" + std::to_string(n++) + " = " + what + "; "; };
+  line("const(" + scale + "):f32");
+  line("div(" + x + ", %" + std::to_string(first) + "):f32");
+  line("round(%" + std::to_string(first + 1) + "):f32");
+  line("const(" + std::to_string(zero) + "):f32");
+  line("add(%" + std::to_string(first + 2) + ", %" + std::to_string(first + 3) + "):f32");
+  line(is_signed ? "const(-128):f32" : "const(0):f32");
+  line(is_signed ? "const(127):f32" : "const(255):f32");
+  line("clip(%" + std::to_string(first + 4) + ", %" + std::to_string(first + 5) + ", %" + std::to_string(first + 6) + "):f32");
+  line("cast(%" + std::to_string(first + 7) + "):" + type);
+  return text;
+}
+
+/// The text of a DequantizeLinear whose last instruction is %(first + 5).
+std::string dequantized(const std::string& q, const std::string& scale, int zero, int first) {
+  std::string text;
+  int n = first;
+  const auto line = [&](const std::string& what) { text += "%" + std::to_string(n++) + " = " + what + "; "; };
+  line("cast(" + q + "):i32");
+  line("const(" + std::to_string(zero) + "):i32");
+  line("sub(%" + std::to_string(first) + ", %" + std::to_string(first + 1) + "):i32");
+  line("cast(%" + std::to_string(first + 2) + "):f32");
+  line("const(" + scale + "):f32");
+  line("mul(%" + std::to_string(first + 3) + ", %" + std::to_string(first + 4) + "):f32");
+  return text;
+}
+
+TEST(QuantizedConv, quantizes_as_its_program_says) {
+  Trial t = fused("(in0:f32) { " + quantized("in0", "0.31", 88, 1, "u8") + "return %9 }");
+  t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
+  EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+}
+
+TEST(QuantizedConv, clips_before_it_quantizes) {
+  for (const char* act : {"%1 = relu(in0):f32; ", "%1 = const(-1.7):f32; %2 = const(6):f32; %3 = clip(in0, %1, %2):f32; "}) {
+    const bool relu = std::string_view(act).find("relu") != std::string_view::npos;
+    const int last = relu ? 1 : 3;
+    Trial t = fused(std::string("(in0:f32) { ") + act + quantized("%" + std::to_string(last), "0.031", 88, last + 1, "u8") + "return %" + std::to_string(last + 9) + " }");
+    t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
+    EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+  }
+}
+
+TEST(QuantizedConv, adds_numbers_before_it_quantizes) {
+  Trial t = fused("(in0:f32, in1:f32) { %2 = add(in0, in1):f32; " + quantized("%2", "0.31", -3, 3, "i8") + "return %11 }");
+  t.add(random_tensor(DType::f32, {21, 1, 1}, 9, -5, 5), true);
+  t.result(DType::i8, {2, 21, 9, 7}, Layout::nhwc);
+  EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+}
+
+TEST(QuantizedConv, adds_a_quantized_residual) {
+  for (const char* type : {"u8", "i8"}) {
+    const std::string head = std::string("(in0:f32, in1:") + type + ") { ";
+    Trial t = fused(head + quantized("in0", "0.31", 88, 2, "u8") + dequantized("%10", "0.31", 88, 11) + dequantized("in1", "0.17", 5, 17) +
+                    "%23 = add(%16, %22):f32; " + quantized("%23", "0.4", 12, 24, "u8") + "return %32 }");
+    t.add(random_bytes(*parse_dtype(type), {2, 21, 9, 7}, 6), false, Layout::nhwc);
+    t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
+    EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+  }
+}
+
+TEST(QuantizedConv, looks_an_activation_up) {
+  Trial t = fused("(in0:f32) { " + quantized("in0", "0.031", 88, 1, "u8") + dequantized("%9", "0.031", 88, 10) + "%16 = hard_swish(%15):f32; " +
+                  quantized("%16", "0.02", 17, 17, "u8") + "return %25 }");
+  t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
+  EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+}
+
+TEST(QuantizedConv, runs_any_other_program) {
+  Trial t = fused("(in0:f32, in1:f32) { %2 = tanh(in0):f32; %3 = mul(%2, in1):f32; return %3 }");
+  t.add(random_tensor(DType::f32, {1, 21, 9, 7}, 9, -5, 5), false, Layout::nhwc);
+  t.result(DType::f32, {2, 21, 9, 7}, Layout::nhwc);
+  EXPECT_EQ(check(t, 1e-6), std::vector<std::string>{"avx2"});
+}
+
+TEST(QuantizedConv, is_left_to_the_reference_when_a_scale_is_computed) {
+  Trial t = trial({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}}, Layout::plain);
+  t.bound.outputs[0].layout = Layout::plain;
+  t.bound.inputs[1].constant = {};
+  t.bound.node = &t.node;
+  const Offer o = offer(t.bound, Machine{});
+  ASSERT_EQ(o.candidates.size(), 1u);
+  EXPECT_EQ(o.candidates[0].tactic, "reference");
+  ASSERT_EQ(o.rejected.size(), 1u);
+  EXPECT_EQ(o.rejected[0].reason, "the weight or a scale is not constant");
+}
+
+}  // namespace
+}  // namespace smelt::ops

@@ -1,0 +1,99 @@
+#include "ops/tactic_check.h"
+
+namespace smelt::ops {
+namespace {
+
+Tensor random_bytes(DType type, const Shape& shape, uint32_t seed) {
+  return type == DType::u8 ? random_tensor(type, shape, seed, 0, 255.99) : random_tensor(type, shape, seed, -128, 127.99);
+}
+
+Tensor zero_point(DType type) { return Tensor::scalar<int64_t>(type == DType::u8 ? 117 : -9).cast(type); }
+
+const std::vector<std::string> exact{"avx2"};
+
+struct Shapes {
+  Shape a, b;
+};
+const std::vector<Shapes> shapes = {{{7, 33}, {33, 19}}, {{1, 64}, {64, 40}}, {{2, 3, 5, 17}, {17, 8}}, {{13, 700}, {700, 300}}, {{1, 1}, {1, 1}}};
+
+TEST(QuantizedMatMul, equals_the_reference_bit_for_bit) {
+  for (const Shapes& s : shapes) {
+    for (DType type_a : {DType::u8, DType::i8}) {
+      for (DType type_b : {DType::u8, DType::i8}) {
+        for (bool by_column : {false, true}) {
+          const int64_t n = s.b.back();
+          Trial t;
+          t.node.op = "QLinearMatMul";
+          t.add(random_bytes(type_a, s.a, 1), false);
+          t.add(Tensor::scalar(0.02f), true);
+          t.add(zero_point(type_a), true);
+          t.add(random_bytes(type_b, s.b, 2), true);
+          t.add(by_column ? random_tensor(DType::f32, {n}, 3, 0.001, 0.003) : Tensor::scalar(0.002f), true);
+          t.add(by_column ? random_bytes(type_b, {n}, 4) : zero_point(type_b), true);
+          t.add(Tensor::scalar(0.3f), true);
+          t.add(zero_point(type_a), true);
+          t.result(type_a, expected(t).shape());
+          EXPECT_EQ(check(t, 0), exact);
+        }
+      }
+    }
+  }
+}
+
+TEST(QuantizedMatMul, gives_the_sums_of_integers) {
+  for (const Shapes& s : shapes) {
+    for (bool computed : {false, true}) {
+      Trial t;
+      t.node.op = "MatMulInteger";
+      t.add(random_bytes(DType::u8, s.a, 1), false);
+      t.add(random_bytes(DType::i8, s.b, 2), true);
+      t.add(zero_point(DType::u8), !computed);
+      t.add(random_bytes(DType::i8, {s.b.back()}, 3), true);
+      t.result(DType::i32, expected(t).shape());
+      EXPECT_EQ(check(t, 0), exact);
+    }
+  }
+}
+
+Trial gemm(bool quantizes) {
+  Trial t;
+  t.node.op = "QGemm";
+  t.node.domain = microsoft_domain;
+  t.node.attrs["transB"] = int64_t{1};
+  t.node.attrs["alpha"] = 0.5f;
+  t.add(random_bytes(DType::u8, {9, 50}, 1), false);
+  t.add(Tensor::scalar(0.02f), true);
+  t.add(zero_point(DType::u8), true);
+  t.add(random_bytes(DType::i8, {21, 50}, 2), true);
+  t.add(random_tensor(DType::f32, {21}, 3, 0.001, 0.003), true);
+  t.add(Tensor::zeros(DType::i8, {21}), true);
+  t.add(random_tensor(DType::i32, {21}, 4, -9000, 9000), true);
+  if (quantizes) {
+    t.add(Tensor::scalar(0.1f), true);
+    t.add(zero_point(DType::u8), true);
+  }
+  t.result(quantizes ? DType::u8 : DType::f32, {9, 21});
+  return t;
+}
+
+TEST(QuantizedMatMul, takes_a_gemm_with_bias) {
+  Trial t = gemm(true);
+  EXPECT_EQ(check(t, 0), exact);
+}
+
+TEST(QuantizedMatMul, gives_floats_of_a_gemm_that_does_not_quantize) {
+  Trial t = gemm(false);
+  EXPECT_EQ(check(t, 0), exact);
+}
+
+TEST(QuantizedMatMul, is_left_to_the_reference_when_the_right_operand_is_computed) {
+  Trial t = gemm(true);
+  t.bound.inputs[3].constant = {};
+  t.bound.node = &t.node;
+  const Offer o = offer(t.bound, Machine{});
+  ASSERT_EQ(o.candidates.size(), 1u);
+  EXPECT_EQ(o.candidates[0].tactic, "reference");
+}
+
+}  // namespace
+}  // namespace smelt::ops

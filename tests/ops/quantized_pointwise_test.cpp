@@ -1,0 +1,116 @@
+// Pointwise programs over quantized tensors, against the evaluator.
+#include <cstring>
+
+#include "expr/cpu.h"
+#include "ops/integer/row_program.h"
+#include "ops/tactic_check.h"
+
+namespace smelt::ops {
+namespace {
+
+/// Text of an instruction list, numbered from `next` on.
+struct Text {
+  int next;
+  std::string text;
+  std::string line(const std::string& what) {
+    text += "%" + std::to_string(next) + " = " + what + "; ";
+    return "%" + std::to_string(next++);
+  }
+  std::string quantized(const std::string& x, const std::string& scale, int zero, const std::string& type) {
+    const std::string s = line("const(" + scale + "):f32"), d = line("div(" + x + ", " + s + "):f32"), r = line("round(" + d + "):f32");
+    const std::string z = line("const(" + std::to_string(zero) + "):f32"), a = line("add(" + r + ", " + z + "):f32");
+    const std::string low = line(type == "i8" ? "const(-128):f32" : "const(0):f32"), high = line(type == "i8" ? "const(127):f32" : "const(255):f32");
+    return line("cast(" + line("clip(" + a + ", " + low + ", " + high + "):f32") + "):" + type);
+  }
+  std::string dequantized(const std::string& q, const std::string& scale, int zero) {
+    const std::string wide = line("cast(" + q + "):i32"), z = line("const(" + std::to_string(zero) + "):i32");
+    const std::string f = line("cast(" + line("sub(" + wide + ", " + z + "):i32") + "):f32"), s = line("const(" + scale + "):f32");
+    return line("mul(" + f + ", " + s + "):f32");
+  }
+};
+
+Tensor values(DType t, int64_t n, uint32_t seed) {
+  Tensor v = t == DType::f32 ? random_tensor(t, {n}, seed, -40, 40) : t == DType::u8 ? random_tensor(t, {n}, seed, 0, 255.99) : random_tensor(t, {n}, seed, -128, 127.99);
+  if (t == DType::f32 && n > 5) {
+    v.data<float>()[1] = NAN;
+    v.data<float>()[2] = INFINITY;
+    v.data<float>()[3] = -INFINITY;
+    v.data<float>()[4] = 1e30f;
+    v.data<float>()[5] = 0.25f;      // half a step
+  }
+  return v;
+}
+
+/// The row program of `text` gives the evaluator's bits for every length up to 40, and a long one.
+void expect_same_bits(const std::string& text) {
+  const expr::Program p = expr::Program::parse(text);
+  const auto rows = integer::RowProgram::match(p);
+  ASSERT_TRUE(rows) << text;
+  const expr::Evaluator evaluator(p);
+  std::vector<uint8_t> memory(static_cast<size_t>(evaluator.scratch()) + 64);
+  for (int64_t n = 1; n <= 1000; n += n < 40 ? 1 : 317) {
+    std::vector<Tensor> in;
+    std::vector<expr::Operand> operands;
+    for (int i = 0; i < p.input_count(); ++i) {
+      in.push_back(values(p.type(i), n, static_cast<uint32_t>(i + 1)));
+      operands.push_back({in.back().raw(), 1});
+    }
+    const DType type = p.type(p.outputs()[0]);
+    Tensor got = Tensor::empty(type, {n}), want = Tensor::empty(type, {n});
+    void* out = want.raw();
+    evaluator.run(n, operands, std::span(&out, 1), aligned(memory));
+    rows->run(n, operands, got.raw());
+    ASSERT_EQ(std::memcmp(got.raw(), want.raw(), static_cast<size_t>(got.nbytes())), 0) << text << " n = " << n;
+  }
+}
+
+TEST(QuantizedPointwise, quantizes_as_the_evaluator_does) {
+  for (const char* type : {"u8", "i8"}) {
+    Text t{1, ""};
+    const std::string y = t.quantized("in0", "0.5", 7, type);
+    expect_same_bits("(in0:f32) { " + t.text + "return " + y + " }");
+  }
+}
+
+TEST(QuantizedPointwise, dequantizes_as_the_evaluator_does) {
+  for (const char* type : {"u8", "i8"}) {
+    Text t{1, ""};
+    const std::string y = t.dequantized("in0", "0.37", 11);
+    expect_same_bits(std::string("(in0:") + type + ") { " + t.text + "return " + y + " }");
+  }
+}
+
+TEST(QuantizedPointwise, adds_and_multiplies_as_the_evaluator_does) {
+  for (const char* a : {"u8", "i8", "f32"}) {
+    for (const char* b : {"u8", "f32"}) {
+      for (const char* op : {"add", "mul"}) {
+        Text t{2, ""};
+        const std::string x = std::string_view(a) == "f32" ? "in0" : t.dequantized("in0", "0.37", 11);
+        const std::string y = std::string_view(b) == "f32" ? "in1" : t.dequantized("in1", "0.21", 90);
+        const std::string q = t.quantized(t.line(std::string(op) + "(" + x + ", " + y + "):f32"), "1.3", 120, "u8");
+        expect_same_bits(std::string("(in0:") + a + ", in1:" + b + ") { " + t.text + "return " + q + " }");
+      }
+    }
+  }
+}
+
+TEST(QuantizedPointwise, looks_up_what_depends_on_one_byte) {
+  for (const char* type : {"u8", "i8"}) {
+    Text t{1, ""};
+    const std::string x = t.dequantized("in0", "0.05", 11), s = t.line("sigmoid(" + x + "):f32");
+    const std::string y = t.quantized(t.line("mul(" + x + ", " + s + "):f32"), "0.03", 20, "u8");
+    expect_same_bits(std::string("(in0:") + type + ") { " + t.text + "return " + y + " }");
+  }
+}
+
+TEST(QuantizedPointwise, leaves_other_programs_to_the_evaluator) {
+  EXPECT_FALSE(integer::RowProgram::match(expr::Program::parse("(in0:f32) { %1 = relu(in0):f32; return %1 }")));
+  EXPECT_FALSE(integer::RowProgram::match(expr::Program::parse("(in0:u8) { return in0 }")));
+  EXPECT_FALSE(integer::RowProgram::match(expr::Program::parse("(in0:f32) { %1 = cast(in0):u8; return %1 }")));
+  Text t{2, ""};
+  const std::string sub = t.line("sub(in0, in1):f32"), q = t.quantized(sub, "0.5", 7, "u8");
+  EXPECT_FALSE(integer::RowProgram::match(expr::Program::parse("(in0:f32, in1:f32) { " + t.text + "return " + q + " }")));
+}
+
+}  // namespace
+}  // namespace smelt::ops

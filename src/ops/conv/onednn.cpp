@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "ops/conv/tactics.h"
 #include "ops/convert.h"
+#include "ops/onednn/post_ops.h"
 #include "ops/onednn/primitive.h"
 #include "ops/program_pass.h"
 #include "ops/strides.h"
@@ -59,6 +60,9 @@ WeightForm weight_form(const Problem& p) {
   return f;
 }
 
+/// The epilogue's program as post-operations of the primitive; nothing: it is simple, or runs in a pass of its own.
+using Chain = std::optional<onednn::PostOps>;
+
 /// One of oneDNN's implementations.
 struct Choice {
   dnnl::primitive primitive;
@@ -67,7 +71,7 @@ struct Choice {
 };
 
 /// A bias of `outputs` floats is an argument of the primitive when there is one.
-std::vector<Choice> choices(const Problem& p, const BoundTensor& x, const BoundTensor& y, const Epilogue& epilogue, int threads) {
+std::vector<Choice> choices(const Problem& p, const BoundTensor& x, const BoundTensor& y, const Epilogue& epilogue, const Chain& chain, int threads) {
   const onednn::Threads scope(threads);
   const size_t rank = p.w.size();
   const memory::desc src = onednn::describe(x, rank), dst = onednn::describe(y, rank);
@@ -77,11 +81,10 @@ std::vector<Choice> choices(const Problem& p, const BoundTensor& x, const BoundT
   for (int64_t d : p.dilation) dilation.push_back(d - 1);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (epilogue.simple()) {
-    dnnl::post_ops ops;
-    onednn::append(ops, epilogue, dst);
-    attr.set_post_ops(ops);
-  }
+  dnnl::post_ops ops;
+  if (epilogue.simple()) onednn::append(ops, epilogue, dst);
+  else if (chain) chain->append(ops);
+  attr.set_post_ops(ops);
   std::vector<Choice> found;
   std::set<std::string> names;
   const auto collect = [&](auto desc, auto make) {
@@ -108,8 +111,8 @@ std::vector<Choice> choices(const Problem& p, const BoundTensor& x, const BoundT
 
 class OnednnConv final : public Kernel {
  public:
-  OnednnConv(const BoundNode& node, const Problem& p, const Arguments& at, const Choice& choice, Epilogue epilogue, int threads)
-      : threads_(threads), epilogue_(std::move(epilogue)), primitive_(choice.primitive, choice.scratchpad) {
+  OnednnConv(const BoundNode& node, const Problem& p, const Arguments& at, const Choice& choice, Epilogue epilogue, Chain chain, int threads)
+      : threads_(threads), epilogue_(std::move(epilogue)), chain_(std::move(chain)), primitive_(choice.primitive, choice.scratchpad) {
     const WeightForm form = weight_form(p);
     const Tensor& w = node.inputs[at.w].constant;
     const BoundTensor x = computed(p, node.inputs[0]), output = computed(p, node.outputs[0]);
@@ -128,15 +131,16 @@ class OnednnConv final : public Kernel {
       primitive_.add(DNNL_ARG_BIAS, {{p.outputs()}, memory::data_type::f32, memory::format_tag::a}, const_cast<float*>(epilogue_.bias().data()));
     }
     if (residual() >= 0) primitive_.add(residual_argument, y);
+    if (chain_) chain_->bind(primitive_);
     if (converts(p)) {
       conversion_ = {node.inputs[0], align(elements(p.x[0].shape) * 4), align(elements(p.y) * 4), elements(p.y) / p.y[1], p.y[1]};
-    } else if (!epilogue_.simple()) {
+    } else if (!epilogue_.simple() && !chain_) {
       pass_.emplace(node.outputs[0], 1, threads);
     }
   }
 
   int64_t workspace() const override {
-    const int64_t program = epilogue_.simple() ? 0 : threads_ * epilogue_.scratch();
+    const int64_t program = epilogue_.simple() || chain_ ? 0 : threads_ * epilogue_.scratch();
     return align(primitive_.scratch()) + program + (conversion_ ? conversion_->x_bytes + conversion_->y_bytes : 0);
   }
 
@@ -148,6 +152,7 @@ class OnednnConv final : public Kernel {
     primitive_.set(DNNL_ARG_SRC, const_cast<void*>(b.inputs[0]));
     primitive_.set(DNNL_ARG_DST, b.outputs[0]);
     if (residual() >= 0) primitive_.set(residual_argument, const_cast<void*>(b.inputs[static_cast<size_t>(residual())]));
+    if (chain_) chain_->set(primitive_, b);
     primitive_.run(memory);
     if (pass_) pass_->run(epilogue_, b, scratch);
   }
@@ -179,6 +184,7 @@ class OnednnConv final : public Kernel {
 
   int threads_;
   Epilogue epilogue_;
+  Chain chain_;
   std::optional<Conversion> conversion_;
   onednn::Primitive primitive_;
   Tensor packed_;
@@ -216,6 +222,26 @@ double flops_per_us(std::string_view name, const Problem& p) {
   return name.find("gemm") != std::string_view::npos ? 35e3 : 80e3;
 }
 
+void offer_chain(const Request& r, const Epilogue& epilogue, const Chain& chain, Offer& offer) {
+  try {
+    const Problem& problem = r.problem;
+    const auto found = choices(problem, computed(problem, r.node.inputs[0]), computed(problem, r.node.outputs[0]), epilogue, chain, r.machine.threads);
+    constexpr double converted_per_us = 1e3;   // elements, of one core
+    double moved = converts(problem) ? static_cast<double>(elements(problem.x[0].shape) + elements(problem.y)) / converted_per_us : 0;
+    if (!epilogue.simple() && !chain) moved += static_cast<double>(elements(problem.y)) / converted_per_us;
+    for (const Choice& c : found) {
+      const double estimate = 3 + (moved + problem.flops() / flops_per_us(c.name, problem)) / r.machine.threads;
+      offer.candidates.push_back({"onednn", c.name + (chain ? "+post-ops" : ""), estimate,
+                                  [node = r.node, p = problem, at = r.at, c, epilogue, chain, threads = r.machine.threads] {
+                                    return std::make_unique<OnednnConv>(node, p, at, c, epilogue, chain, threads);
+                                  }});
+    }
+    if (found.empty()) offer.rejected.push_back({"onednn", fmt::format("it has only its reference for this problem{}", chain ? " with the program as post-operations" : "")});
+  } catch (const dnnl::error& e) {
+    offer.rejected.push_back({"onednn", fmt::format("oneDNN: {}{}", e.what(), chain ? " (with the program as post-operations)" : "")});
+  }
+}
+
 }  // namespace
 
 void offer_onednn(const Request& r, Offer& offer) {
@@ -224,21 +250,13 @@ void offer_onednn(const Request& r, Offer& offer) {
     offer.rejected.push_back({"onednn", *reason});
     return;
   }
-  try {
-    const Problem& problem = r.problem;
-    const auto found = choices(problem, computed(problem, r.node.inputs[0]), computed(problem, r.node.outputs[0]), epilogue, r.machine.threads);
-    constexpr double converted_per_us = 1e3;   // elements, of one core
-    const double moved = converts(problem) ? static_cast<double>(elements(problem.x[0].shape) + elements(problem.y)) / converted_per_us : 0;
-    for (const Choice& c : found) {
-      const double estimate = 3 + (moved + problem.flops() / flops_per_us(c.name, problem)) / r.machine.threads;
-      offer.candidates.push_back({"onednn", c.name, estimate, [node = r.node, p = problem, at = r.at, c, epilogue, threads = r.machine.threads] {
-                                    return std::make_unique<OnednnConv>(node, p, at, c, epilogue, threads);
-                                  }});
-    }
-    if (found.empty()) offer.rejected.push_back({"onednn", "it has only its reference for this problem"});
-  } catch (const dnnl::error& e) {
-    offer.rejected.push_back({"onednn", fmt::format("oneDNN: {}", e.what())});
+  // With the program as post-operations where it is such a chain, and as a pass of its own over the result.
+  std::vector<Chain> chains = {std::nullopt};
+  if (!epilogue.simple() && !converts(r.problem)) {
+    auto chain = onednn::PostOps::of(r.node, r.at.operands, r.problem.w.size(), 0);
+    if (auto* ops = std::get_if<onednn::PostOps>(&chain)) chains.insert(chains.begin(), std::move(*ops));
   }
+  for (const Chain& chain : chains) offer_chain(r, epilogue, chain, offer);
 }
 
 }  // namespace smelt::ops::conv

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ops/matmul/tactics.h"
+#include "ops/onednn/post_ops.h"
 #include "ops/onednn/primitive.h"
 #include "ops/program_pass.h"
 
@@ -52,19 +53,23 @@ Descriptors descriptors(const Request& r) {
   return d;
 }
 
+/// The epilogue's program as post-operations of the primitive; nothing: it is simple, or runs in a pass of its own.
+using Chain = std::optional<onednn::PostOps>;
+
 struct Choice {
   dnnl::matmul::primitive_desc desc;
   std::string name;
 };
 
-std::vector<Choice> choices(const Request& r, const Descriptors& d) {
+std::vector<Choice> choices(const Request& r, const Descriptors& d, const Chain& chain) {
   const onednn::Threads scope(r.threads);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (r.epilogue.simple()) {
+  if (r.epilogue.simple() || chain) {
     dnnl::post_ops ops;
     if (r.product.alpha != 1) ops.append_eltwise(dnnl::algorithm::eltwise_linear, static_cast<float>(r.product.alpha), 0);
-    onednn::append(ops, r.epilogue, d.c);
+    if (chain) chain->append(ops);
+    else onednn::append(ops, r.epilogue, d.c);
     attr.set_post_ops(ops);
   }
   const memory::desc b = d.b_constant ? onednn::any_layout(d.b.get_dims(), r.product.bound.inputs[1].type) : d.b;
@@ -81,8 +86,8 @@ std::vector<Choice> choices(const Request& r, const Descriptors& d) {
 
 class OnednnProduct final : public Kernel {
  public:
-  OnednnProduct(const Request& r, const Descriptors& d, const Choice& choice)
-      : threads_(r.threads), node_(r.product.node), epilogue_(r.epilogue), primitive_(dnnl::matmul(choice.desc), choice.desc.scratchpad_desc()) {
+  OnednnProduct(const Request& r, const Descriptors& d, const Choice& choice, Chain chain)
+      : threads_(r.threads), node_(r.product.node), epilogue_(r.epilogue), chain_(std::move(chain)), primitive_(dnnl::matmul(choice.desc), choice.desc.scratchpad_desc()) {
     const memory::desc weights = choice.desc.weights_desc();
     primitive_.add(DNNL_ARG_SRC, d.a);
     if (d.b_constant) {
@@ -102,7 +107,8 @@ class OnednnProduct final : public Kernel {
       residual_argument_ = DNNL_ARG_ATTR_MULTIPLE_POST_OP(r.product.alpha != 1 ? 1 : 0) | DNNL_ARG_SRC_1;
       primitive_.add(residual_argument_, d.c);
     }
-    if (!simple) pass_.emplace(r.product.bound.outputs[0], r.product.bound.outputs[0].shape.size() - 1, threads_);
+    if (chain_) chain_->bind(primitive_);
+    else if (!simple) pass_.emplace(r.product.bound.outputs[0], r.product.bound.outputs[0].shape.size() - 1, threads_);
   }
 
   int64_t workspace() const override { return primitive_.scratch() + (pass_ ? threads_ * epilogue_.scratch() : 0); }
@@ -114,6 +120,7 @@ class OnednnProduct final : public Kernel {
     if (!packed_.valid()) primitive_.set(DNNL_ARG_WEIGHTS, const_cast<void*>(b.inputs[1]));
     primitive_.set(DNNL_ARG_DST, b.outputs[0]);
     if (residual_ >= 0) primitive_.set(residual_argument_, const_cast<void*>(b.inputs[static_cast<size_t>(residual_)]));
+    if (chain_) chain_->set(primitive_, b);
     primitive_.run(memory);
     if (pass_) pass_->run(epilogue_, b, memory + primitive_.scratch());
   }
@@ -122,6 +129,7 @@ class OnednnProduct final : public Kernel {
   int threads_;
   std::shared_ptr<const Node> node_;
   Epilogue epilogue_;
+  Chain chain_;
   onednn::Primitive primitive_;
   Tensor packed_;
   int residual_ = -1, residual_argument_ = 0;
@@ -147,12 +155,28 @@ std::optional<std::string> reject(const Request& r) {
 
 /// Compute or memory, whichever is more, on one core of the machine that smelt is developed on (Zen 3, AVX2). oneDNN's "gemm:jit"
 /// reaches 0.07 GFLOP/s there (1 x 1280 x 960: 36 ms; 12 x 197 x 64 x 197: 600 ms on two): last choice, but for the reference.
-double estimate_us(const Request& r, std::string_view implementation) {
+double estimate_us(const Request& r, std::string_view implementation, bool passes) {
   const Problem& p = r.product.problem;
   const double flops_per_us = implementation.starts_with("gemm") ? 70 : 85e3;
   constexpr double bytes_per_us = 12e3;
   const double moved = 4.0 * static_cast<double>(p.batch()) * static_cast<double>(p.n * p.k + p.m * p.k + p.m * p.n);
-  return 4 + std::max(p.flops() / flops_per_us, moved / bytes_per_us) / r.threads;
+  constexpr double passed_per_us = 1e3;   // elements through the program in a pass of its own
+  const double pass = passes ? static_cast<double>(p.batch() * p.m) * static_cast<double>(p.n) / passed_per_us : 0;
+  return 4 + (std::max(p.flops() / flops_per_us, moved / bytes_per_us) + pass) / r.threads;
+}
+
+void offer_chain(const Request& r, const Chain& chain, Offer& offer) {
+  try {
+    const Descriptors d = descriptors(r);
+    const auto found = choices(r, d, chain);
+    for (const Choice& c : found) {
+      offer.candidates.push_back({"onednn", c.name + (chain ? "+post-ops" : ""), estimate_us(r, c.name, !r.epilogue.simple() && !chain),
+                                  [r, d, c, chain] { return std::make_unique<OnednnProduct>(r, d, c, chain); }});
+    }
+    if (found.empty()) offer.rejected.push_back({"onednn", fmt::format("it has only its reference for this problem{}", chain ? " with the program as post-operations" : "")});
+  } catch (const dnnl::error& e) {
+    offer.rejected.push_back({"onednn", fmt::format("oneDNN: {}{}", e.what(), chain ? " (with the program as post-operations)" : "")});
+  }
 }
 
 }  // namespace
@@ -162,19 +186,12 @@ void offer_onednn(const Request& r, Offer& offer) {
     offer.rejected.push_back({"onednn", *reason});
     return;
   }
-  try {
-    const Descriptors d = descriptors(r);
-    const auto found = choices(r, d);
-    for (const Choice& c : found) {
-      offer.candidates.push_back({"onednn", c.name, estimate_us(r, c.name),
-                                  [r, d, c] {
-                                    return std::make_unique<OnednnProduct>(r, d, c);
-                                  }});
-    }
-    if (found.empty()) offer.rejected.push_back({"onednn", "it has only its reference for this problem"});
-  } catch (const dnnl::error& e) {
-    offer.rejected.push_back({"onednn", fmt::format("oneDNN: {}", e.what())});
+  std::vector<Chain> chains = {std::nullopt};
+  if (!r.epilogue.simple()) {
+    auto chain = onednn::PostOps::of(r.product.bound, 2, r.product.batch.size() + 2, r.product.alpha != 1 ? 1 : 0);
+    if (auto* ops = std::get_if<onednn::PostOps>(&chain)) chains.insert(chains.begin(), std::move(*ops));
   }
+  for (const Chain& chain : chains) offer_chain(r, chain, offer);
 }
 
 }  // namespace smelt::ops::matmul

@@ -9,6 +9,7 @@
 #include "ops/channels_last.h"
 #include "ops/pool/integer.h"
 #include "ops/pool/simd/rows.h"
+#include "ops/pool/tactics.h"
 #include "ops/strides.h"
 
 namespace smelt::ops {
@@ -137,17 +138,19 @@ void pool_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
     else offer.rejected.push_back({"cpu", why});
     return;
   }
+  offer.problem = pool::print(*p);
   if (!why.empty()) {
     offer.rejected.push_back({"cpu", why});
+    pool::offer_onednn(b, *p, machine, offer);
     return;
   }
-  offer.problem = pool::print(*p);
   constexpr double bytes_per_us = 10e3;
   const double bytes = 4.0 * static_cast<double>(elements(p->y) * p->window.kernel[0] * p->window.kernel[1]);
   offer.candidates.push_back({"cpu", "", 1 + bytes / bytes_per_us / machine.threads,
                               [p = *p, x = b.inputs[0], y = b.outputs[0], threads = machine.threads] {
                                 return std::make_unique<PoolKernel>(p, x, y, threads);
                               }});
+  pool::offer_onednn(b, *p, machine, offer);
 }
 
 }  // namespace smelt::ops

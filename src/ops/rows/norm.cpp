@@ -3,6 +3,7 @@
 
 #include "ops/fused/rows.h"
 #include "ops/parallel.h"
+#include "ops/rows/onednn.h"
 #include "ops/rows/rows.h"
 #include "ops/strides.h"
 #include "ops/tactics.h"
@@ -228,6 +229,12 @@ void norm_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
     bound.node = &node;
     return std::make_unique<NormKernel>(bound, threads);
   }});
+  const Parts p = parts_of(b);
+  if (p.centre && p.residual == none && p.sum == none && !b.node->program && present(b.outputs, 1) == none) {
+    norm_offer_onednn(b, p.axis, p.gamma, p.beta, p.epsilon, machine, offer);
+  } else {
+    offer.rejected.push_back({"onednn", "a root mean square, a residual or a program; it knows plain layer normalisation"});
+  }
 }
 
 }  // namespace smelt::ops

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "ops/parallel.h"
+#include "ops/rows/onednn.h"
 #include "ops/rows/rows.h"
 #include "ops/strides.h"
 #include "ops/tactics.h"
@@ -35,11 +36,7 @@ class SoftmaxKernel final : public Kernel {
   int64_t row_bytes_;
 };
 
-}  // namespace
-
-bool softmax_handles(const Node& n) { return n.is("Softmax") || n.is("LogSoftmax"); }
-
-void softmax_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_rows(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   auto reject = [&](std::string why) { offer.rejected.push_back({"cpu", std::move(why)}); };
   const auto rank = static_cast<int64_t>(x.shape.size());
@@ -54,6 +51,15 @@ void softmax_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
     bound.node = &node;
     return std::make_unique<SoftmaxKernel>(bound, threads);
   }});
+}
+
+}  // namespace
+
+bool softmax_handles(const Node& n) { return n.is("Softmax") || n.is("LogSoftmax"); }
+
+void softmax_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  offer_rows(b, machine, offer);
+  softmax_offer_onednn(b, machine, offer);
 }
 
 }  // namespace smelt::ops

@@ -1,0 +1,112 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "expr/cuda.h"
+#include "expr/onnx.h"
+#include "expr/post_ops.h"
+
+namespace smelt::expr {
+namespace {
+
+using testing::HasSubstr;
+
+std::string text(const OnnxCode& code) {
+  std::string s;
+  for (const OnnxNode& n : code.nodes) {
+    s += std::to_string(n.output) + "=" + n.op;
+    for (const auto& [key, v] : n.ints) s += "[" + key + "=" + std::to_string(v) + "]";
+    for (const auto& [key, v] : n.strings) s += "[" + key + "=" + v + "]";
+    for (int32_t i : n.inputs) s += " " + std::to_string(i);
+    s += ":" + std::string(name(n.type)) + "; ";
+  }
+  for (int32_t o : code.outputs) s += "return " + std::to_string(o);
+  return s;
+}
+
+TEST(OnnxPrinter, nests_operators_and_writes_each_constant_once) {
+  const Program p = Program::parse("(in0:f16) { %1 = cast(in0):f32; %2 = leaky_relu(%1, %1):f32; %3 = gelu(%2):f32; return %3 }");
+  EXPECT_EQ(text(to_onnx(p)),
+            "1=Cast 0:f32; 2=Constant:f32; 3=Less 1 2:bool; 4=Mul 1 1:f32; 5=Where 3 4 1:f32; 6=Constant:f32; 7=Mul 5 6:f32; "
+            "8=Constant:f32; 9=Mul 5 8:f32; 10=Erf 9:f32; 11=Constant:f32; 12=Add 10 11:f32; 13=Mul 7 12:f32; return 13");
+}
+
+TEST(OnnxPrinter, chooses_the_integer_form_keeps_attributes_and_leaves_dead_code_out) {
+  const Program p = Program::parse("(in0:u8, in1:u8) { %2 = add(in0, in1):u8; %3 = shift_left(in0, in1):u8; %4 = relu(%3):u8; return %4 }");
+  EXPECT_EQ(text(to_onnx(p)), "2=BitShift[direction=LEFT] 0 1:u8; 3=Constant:u8; 4=Max 2 3:u8; return 4");
+}
+
+TEST(OnnxPrinter, knows_every_function_of_the_table) {
+  for (Fn fn : functions()) {
+    for (DType t : {DType::f32, DType::u32, DType::boolean}) {
+      if (!accepts(fn, t)) continue;
+      Program p;
+      const Ref a = p.input(fn == Fn::select ? DType::boolean : t), b = p.input(t), c = p.input(t);
+      p.output(info(fn).arity == 1 ? p.call(fn, a) : info(fn).arity == 2 ? p.call(fn, a, b) : p.call(fn, a, b, c));
+      const OnnxCode code = to_onnx(p);
+      ASSERT_FALSE(code.nodes.empty()) << info(fn).name;
+      EXPECT_EQ(code.nodes.back().type, p.type(p.outputs()[0])) << info(fn).name;
+    }
+  }
+}
+
+std::vector<PostOp> chain(const char* program) {
+  auto r = to_post_ops(Program::parse(program));
+  if (auto* why = std::get_if<std::string>(&r)) {
+    ADD_FAILURE() << *why;
+    return {};
+  }
+  return std::get<0>(r);
+}
+std::string reason(const char* program) {
+  auto r = to_post_ops(Program::parse(program));
+  return std::holds_alternative<std::string>(r) ? std::get<1>(r) : "a chain";
+}
+
+TEST(PostOps, a_bias_an_activation_and_a_residual_are_a_chain) {
+  const auto ops = chain("(in0:f32, in1:f32, in2:f16) { %3 = add(in1, in0):f32; %4 = const(0.1):f32; %5 = leaky_relu(%3, %4):f32; %6 = cast(in2):f32; %7 = add(%5, %6):f32; %8 = cast(%7):f16; return %8 }");
+  const std::vector<PostOp> expected = {{PostOp::Kind::binary, Fn::add, 0, 0, 1}, {PostOp::Kind::eltwise, Fn::leaky_relu, 0.1f, 0, -1}, {PostOp::Kind::binary, Fn::add, 0, 0, 2}};
+  EXPECT_EQ(ops, expected);
+}
+
+TEST(PostOps, numbers_are_eltwise_and_no_steps_are_an_empty_chain) {
+  const std::vector<PostOp> expected = {{PostOp::Kind::eltwise, Fn::mul, 2, 0, -1}, {PostOp::Kind::eltwise, Fn::clip, 0, 6, -1}};
+  EXPECT_EQ(chain("(in0:f32) { %1 = const(2):f32; %2 = mul(in0, %1):f32; %3 = const(0):f32; %4 = const(6):f32; %5 = clip(%2, %3, %4):f32; return %5 }"), expected);
+  EXPECT_TRUE(chain("(in0:f32) { return in0 }").empty());
+}
+
+TEST(PostOps, what_is_no_chain_says_why) {
+  EXPECT_THAT(reason("(in0:f32) { %1 = sigmoid(in0):f32; %2 = mul(in0, %1):f32; return %2 }"), HasSubstr("%2 reads %1, which is neither"));
+  EXPECT_THAT(reason("(in0:f32, in1:f32) { %2 = sub(in1, in0):f32; return %2 }"), HasSubstr("does not come from in0"));
+  EXPECT_THAT(reason("(in0:f32) { %1 = relu(in0):f32; return %1, in0 }"), HasSubstr("2 outputs"));
+  EXPECT_THAT(reason("(in0:f64) { return in0 }"), HasSubstr("in0 is f64"));
+  EXPECT_THAT(reason("(in0:f32) { %1 = cast(in0):f16; %2 = cast(%1):f32; %3 = relu(%2):f32; return %3 }"), HasSubstr("%1 rounds in the middle"));
+  EXPECT_THAT(reason("(in0:f32, in1:f32) { %2 = leaky_relu(in0, in1):f32; return %2 }"), HasSubstr("not a number"));
+  EXPECT_THAT(reason("(in0:f32, in1:f32) { %2 = pow(in0, in1):f32; return %2 }"), HasSubstr("pow is no post-operation"));
+}
+
+TEST(CudaPrinter, writes_one_function_of_one_element) {
+  const Program p = Program::parse("(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = relu(%3):f32; %5 = const(0.5):f32; %6 = mul(%4, %5):f32; %7 = cast(%6):f16; return %7 }");
+  EXPECT_EQ(to_cuda(p, "Epilogue"),
+            "struct Epilogue {\n"
+            "  template <class A, class T> static __device__ __forceinline__ auto fn_add(A a, T b, T c) { using namespace smelt_expr; return a + b; }\n"
+            "  template <class A, class T> static __device__ __forceinline__ auto fn_relu(A a, T b, T c) { using namespace smelt_expr; return nan_max(a, T(0)); }\n"
+            "  template <class A, class T> static __device__ __forceinline__ auto fn_mul(A a, T b, T c) { using namespace smelt_expr; return a * b; }\n"
+            "  static __device__ __forceinline__ void apply(float v0, __half v1, __half& out0) {\n"
+            "    const float v2 = __half2float(v1);\n"
+            "    const float v3 = (float)fn_add(v0, v2, v2);\n"
+            "    const float v4 = (float)fn_relu(v3, v3, v3);\n"
+            "    const float v5 = 0x1p-1f;\n"
+            "    const float v6 = (float)fn_mul(v4, v5, v5);\n"
+            "    const __half v7 = __float2half_rn(v6);\n"
+            "    out0 = v7;\n"
+            "  }\n"
+            "};\n");
+}
+
+TEST(CudaPrinter, saturates_floats_to_integers_and_spells_what_is_no_number) {
+  EXPECT_THAT(to_cuda(conversion(DType::f32, DType::i8), "C"), HasSubstr("smelt_expr::saturated<signed char, float>(v0, 0x1p+7f, (signed char)(~(signed char)(~0ull >> 57)), (signed char)(~0ull >> 57))"));
+  EXPECT_THAT(to_cuda(Program::parse("() { %0 = const(-inf):f32; return %0 }"), "C"), HasSubstr("-__int_as_float(0x7f800000)"));
+}
+
+}  // namespace
+}  // namespace smelt::expr

@@ -49,9 +49,10 @@ void expect_exact(Case c, const std::vector<std::string>& tactics) {
   }
 }
 
+const std::vector<std::string> direct_and_winograd{"avx2", "winograd"};
+
 TEST(QuantizedConv, equals_the_reference_bit_for_bit) {
   const std::vector<Case> cases = {
-      {{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}},
       {{2, 7, 6, 5}, {9, 7, 1, 1}},
       {{1, 3, 21, 20}, {16, 3, 7, 7}, {3, 3, 3, 3}, {2, 2}},
       {{1, 900, 3, 3}, {17, 900, 1, 1}},
@@ -66,6 +67,34 @@ TEST(QuantizedConv, equals_the_reference_bit_for_bit) {
     c.bias = i != 3;
     expect_exact(c, {"avx2"});
   }
+}
+
+TEST(QuantizedConv, equals_the_reference_in_winograd_s_form) {
+  expect_exact({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}}, direct_and_winograd);
+  expect_exact({{2, 9, 4, 3}, {7, 9, 3, 3}}, direct_and_winograd);
+  expect_exact({{1, 37, 13, 11}, {70, 37, 3, 3}, {2, 0, 1, 2}}, direct_and_winograd);
+  expect_exact({{1, 700, 5, 6}, {18, 700, 3, 3}, {1, 1, 1, 1}}, direct_and_winograd);
+  expect_exact({{1, 24, 40, 44}, {33, 24, 3, 3}, {1, 1, 1, 1}}, direct_and_winograd);
+}
+
+TEST(QuantizedConv, in_winograd_s_form_wraps_between_and_fits_at_the_end) {
+  // Every sum of the transform but the last may leave 32 bits: 917 channels of the largest products, and signs that cancel.
+  Trial t = trial({{1, 910, 4, 4}, {9, 910, 3, 3}, {1, 1, 1, 1}});
+  uint8_t* x = t.inputs[0].data<uint8_t>();
+  for (int64_t i = 0; i < t.inputs[0].size(); ++i) x[i] = i % 2 ? 255 : 0;
+  int8_t* w = t.inputs[3].data<int8_t>();
+  for (int64_t i = 0; i < t.inputs[3].size(); ++i) w[i] = i / 9 % 3 == 0 ? 127 : -128;
+  EXPECT_EQ(check(t, 0), direct_and_winograd);
+}
+
+TEST(QuantizedConv, is_not_in_winograd_s_form_when_a_result_might_not_fit) {
+  Trial t = trial({{1, 2000, 3, 3}, {1, 2000, 3, 3}, {1, 1, 1, 1}});
+  for (int8_t& v : t.inputs[3].span<int8_t>()) v = 127;
+  t.bound.node = &t.node;
+  const Offer o = offer(t.bound, Machine{});
+  const auto rejected = std::ranges::find(o.rejected, "winograd", &Rejection::tactic);
+  ASSERT_NE(rejected, o.rejected.end());
+  EXPECT_THAT(rejected->reason, testing::HasSubstr("magnitudes add up to 2232000; at most 2105376"));
 }
 
 TEST(QuantizedConv, takes_groups) {
@@ -100,7 +129,7 @@ TEST(QuantizedConv, reads_a_plain_image) {
 TEST(QuantizedConv, writes_a_slice) {
   Trial t = trial({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}});
   t.bound.outputs[0].strides = {9 * 8 * 40, 1, 8 * 40, 40};
-  EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+  EXPECT_EQ(check(t, 0), direct_and_winograd);
 }
 
 // ai.smelt.QLinearConv with what models put behind a convolution.
@@ -157,7 +186,7 @@ std::string dequantized(const std::string& q, const std::string& scale, int zero
 TEST(QuantizedConv, quantizes_as_its_program_says) {
   Trial t = fused("(in0:f32) { " + quantized("in0", "0.31", 88, 1, "u8") + "return %9 }");
   t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
-  EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+  EXPECT_EQ(check(t, 0), direct_and_winograd);
 }
 
 TEST(QuantizedConv, clips_before_it_quantizes) {
@@ -166,7 +195,7 @@ TEST(QuantizedConv, clips_before_it_quantizes) {
     const int last = relu ? 1 : 3;
     Trial t = fused(std::string("(in0:f32) { ") + act + quantized("%" + std::to_string(last), "0.031", 88, last + 1, "u8") + "return %" + std::to_string(last + 9) + " }");
     t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
-    EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+    EXPECT_EQ(check(t, 0), direct_and_winograd);
   }
 }
 
@@ -174,7 +203,7 @@ TEST(QuantizedConv, adds_numbers_before_it_quantizes) {
   Trial t = fused("(in0:f32, in1:f32) { %2 = add(in0, in1):f32; " + quantized("%2", "0.31", -3, 3, "i8") + "return %11 }");
   t.add(random_tensor(DType::f32, {21, 1, 1}, 9, -5, 5), true);
   t.result(DType::i8, {2, 21, 9, 7}, Layout::nhwc);
-  EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+  EXPECT_EQ(check(t, 0), direct_and_winograd);
 }
 
 TEST(QuantizedConv, adds_a_quantized_residual) {
@@ -184,7 +213,7 @@ TEST(QuantizedConv, adds_a_quantized_residual) {
                     "%23 = add(%16, %22):f32; " + quantized("%23", "0.4", 12, 24, "u8") + "return %32 }");
     t.add(random_bytes(*parse_dtype(type), {2, 21, 9, 7}, 6), false, Layout::nhwc);
     t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
-    EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+    EXPECT_EQ(check(t, 0), direct_and_winograd);
   }
 }
 
@@ -192,14 +221,14 @@ TEST(QuantizedConv, looks_an_activation_up) {
   Trial t = fused("(in0:f32) { " + quantized("in0", "0.031", 88, 1, "u8") + dequantized("%9", "0.031", 88, 10) + "%16 = hard_swish(%15):f32; " +
                   quantized("%16", "0.02", 17, 17, "u8") + "return %25 }");
   t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
-  EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+  EXPECT_EQ(check(t, 0), direct_and_winograd);
 }
 
 TEST(QuantizedConv, runs_any_other_program) {
   Trial t = fused("(in0:f32, in1:f32) { %2 = tanh(in0):f32; %3 = mul(%2, in1):f32; return %3 }");
   t.add(random_tensor(DType::f32, {1, 21, 9, 7}, 9, -5, 5), false, Layout::nhwc);
   t.result(DType::f32, {2, 21, 9, 7}, Layout::nhwc);
-  EXPECT_EQ(check(t, 1e-6), std::vector<std::string>{"avx2"});
+  EXPECT_EQ(check(t, 1e-6), direct_and_winograd);
 }
 
 TEST(QuantizedConv, is_left_to_the_reference_when_a_scale_is_computed) {

@@ -30,6 +30,7 @@ void quantized_conv_offer(const BoundNode& node, const Machine& machine, Offer& 
   offer.problem = conv::print(p);
   conv::offer_depthwise(*q, machine, offer);
   conv::offer_pairs(*q, machine, offer);
+  conv::offer_winograd(*q, machine, offer);
 }
 
 void conv_offer(const BoundNode& node, const Machine& machine, Offer& offer) {

@@ -34,6 +34,7 @@ std::optional<Quantized> quantized(const BoundNode& node, std::string& why);
 std::optional<std::string> refuses_quantized(const Quantized& q);
 
 void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer);       // "avx2": exact, 16-bit pairs
+void offer_winograd(const Quantized& q, const Machine& machine, Offer& offer);    // "winograd": exact, 3 × 3 windows
 void offer_depthwise(const Quantized& q, const Machine& machine, Offer& offer);   // "avx2": one channel a group
 
 }  // namespace smelt::ops::conv

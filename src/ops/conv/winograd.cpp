@@ -10,52 +10,16 @@
 #include "ops/channels_last.h"
 #include "ops/conv/simd/winograd.h"
 #include "ops/conv/tactics.h"
+#include "ops/conv/winograd_plan.h"
 #include "ops/parallel.h"
 #include "ops/strides.h"
 
 namespace smelt::ops::conv {
 namespace {
 
-using igemm::tile_columns;
-using igemm::tile_rows;
+constexpr int64_t positions = winograd_positions;
 
-constexpr int64_t positions = 16;
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
-int64_t align(int64_t bytes) { return round_up(bytes, 64); }
-
-/// Floats from one position to the next: not a multiple of 4 KiB, which would put all 16 into the same cache sets.
-int64_t position_step(int64_t floats) { return round_up(floats, 16) + 16; }
-
-/// How the tiles are dealt out.
-struct Plan {
-  int64_t tiles_y, tiles_x, tiles;   // of an image; of all
-  int64_t block;                     // tiles of a task
-  int64_t columns;                   // output channels of a task
-  int64_t slice;                     // output channels between the transforms
-};
-
-Plan plan(const Problem& p, int threads) {
-  Plan s{};
-  s.tiles_y = divide_up(p.y[2], 2);
-  s.tiles_x = divide_up(p.y[3], 2);
-  s.tiles = p.y[0] * s.tiles_y * s.tiles_x;
-  const int64_t channels = p.channels(), outputs = p.outputs();
-  constexpr int64_t most_floats = 320 * 1024, fewest_tiles = 24;
-  const int64_t most = std::clamp<int64_t>(most_floats / (positions * channels) / tile_rows * tile_rows, 2 * tile_rows, 16 * tile_rows);
-  const int64_t blocks = s.tiles <= most ? 1 : round_up(divide_up(s.tiles, most), threads);
-  s.columns = outputs;
-  if (s.tiles < fewest_tiles * threads) {
-    // Few tiles: each thread takes all of them, for output channels of its own.
-    s.block = std::min(s.tiles, most);
-    s.columns = round_up(divide_up(outputs, threads), tile_columns);
-  } else {
-    s.block = round_up(divide_up(s.tiles, std::max<int64_t>(blocks, threads)), tile_rows);
-  }
-  s.slice = std::min<int64_t>(round_up(s.columns, tile_columns), 64);
-  return s;
-}
+int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// G g Gᵀ of every pair of channels, packed for the tiles: 16 matrices [C, M].
 Tensor transformed(const Tensor& weights, const Problem& p) {
@@ -83,7 +47,7 @@ Tensor transformed(const Tensor& weights, const Problem& p) {
 class WinogradConv final : public Kernel {
  public:
   WinogradConv(const BoundNode& node, const Problem& p, const Arguments& at, int threads)
-      : p_(p), plan_(plan(p, threads)), threads_(threads), epilogue_(node, at.operands, 1, bias(node, at)) {
+      : p_(p), plan_(winograd_plan(p, p.channels(), threads)), threads_(threads), epilogue_(node, at.operands, 1, bias(node, at)) {
     for (ValueId v : node.node->inputs) read_once_.push_back(std::ranges::count(node.node->inputs, v) == 1);
     int64_t widest = 0;
     for (size_t i = 0; i < p.x.size(); ++i) {
@@ -110,7 +74,7 @@ class WinogradConv final : public Kernel {
     char* memory = static_cast<char*>(b.workspace);
     const int64_t each = input_bytes() + sums_bytes() + row_bytes();
     const Epilogue::Runner runner(epilogue_, b, memory + threads_ * each);
-    const int64_t splits = divide_up(p_.outputs(), plan_.columns), blocks = divide_up(plan_.tiles, plan_.block);
+    const int64_t splits = plan_.splits(p_.outputs()), blocks = plan_.blocks();
     parallel_dynamic(threads_, splits * blocks, [&](int64_t task, int thread) {
       char* own = memory + thread * each;
       const Task t{task / splits * plan_.block, std::min(plan_.block, plan_.tiles - task / splits * plan_.block), task % splits * plan_.columns,
@@ -131,21 +95,11 @@ class WinogradConv final : public Kernel {
     float* row;                            // [4][slice]: outputs that the evaluator takes
     int thread;
   };
-  /// A tile's first output.
-  struct Place {
-    int64_t n, y, x;
-  };
-
-  int64_t input_step() const { return position_step(plan_.block * p_.channels()); }
-  int64_t sums_step() const { return position_step(plan_.block * plan_.slice); }
+  int64_t input_step() const { return winograd_position_step(plan_.block * p_.channels()); }
+  int64_t sums_step() const { return winograd_position_step(plan_.block * plan_.slice); }
   int64_t input_bytes() const { return align(positions * input_step() * 4); }
   int64_t sums_bytes() const { return align(positions * sums_step() * 4); }
   int64_t row_bytes() const { return epilogue_.simple() ? 0 : align(4 * plan_.slice * 4); }
-
-  Place place(int64_t tile) const {
-    const int64_t x = tile % plan_.tiles_x, y = tile / plan_.tiles_x % plan_.tiles_y;
-    return {tile / plan_.tiles_x / plan_.tiles_y, 2 * y, 2 * x};
-  }
 
   void compute(const Buffers& b, const Epilogue::Runner& runner, const Task& t) const {
     transform_input(b, t);
@@ -160,7 +114,7 @@ class WinogradConv final : public Kernel {
     const ops::conv::WinogradTable& kernels = avx2::winograd_table();
     const float* pixels[positions];
     for (int64_t n = 0; n < t.tiles; ++n) {
-      const Place at = place(t.tile + n);
+      const WinogradPlan::Place at = plan_.place(t.tile + n);
       float* to = t.input + n * p_.channels();
       for (size_t s = 0; s < sources_.size(); ++s) {
         const Source& in = sources_[s];
@@ -182,33 +136,10 @@ class WinogradConv final : public Kernel {
 
   /// sums[i] = input[i] · weights[i] for these columns.
   void multiply(const Task& t, int64_t i, int64_t column, int64_t columns) const {
-    const igemm::TileTable& tiles = avx2::tile_table();
     const int64_t channels = p_.channels();
     const float* weights = packed_.data<float>() + i * igemm::packed_floats(channels, p_.outputs());
-    const float* input = t.input + i * input_step();
-    float* sums = t.sums + i * sums_step();
-    int64_t k = 0;
-    for (const int32_t& length : parts_) {
-      for (int64_t j = 0; j < columns; j += tile_columns) {
-        const int64_t width = p_.outputs() - column - j <= 8 ? 8 : tile_columns;
-        igemm::Tile tile{};
-        tile.lengths = &length;
-        tile.parts = 1;
-        tile.columns = static_cast<int32_t>(std::min<int64_t>(tile_columns, p_.outputs() - column - j));
-        tile.b = weights + (column + j) * channels + k * width;
-        tile.resume = k > 0;
-        tile.sums_stride = plan_.slice;
-        for (int64_t first = 0; first < t.tiles; first += tile_rows) {
-          const int rows = static_cast<int>(std::min<int64_t>(tile_rows, t.tiles - first));
-          const float* a[tile_rows];
-          for (int r = 0; r < rows; ++r) a[r] = input + (first + r) * channels + k;
-          tile.rows = a;
-          tile.sums = sums + first * plan_.slice + j;
-          tiles.run[rows - 1][width == tile_columns](tile);
-        }
-      }
-      k += length;
-    }
+    const WinogradProduct product{t.input + i * input_step(), weights, t.sums + i * sums_step(), t.tiles, channels, p_.outputs(), plan_.slice};
+    winograd_multiply(avx2::tile_table(), product, parts_, column, columns);
   }
 
   void transform_output(const Buffers& b, const Epilogue::Runner& runner, const Task& t, int64_t column, int64_t columns) const {
@@ -225,7 +156,7 @@ class WinogradConv final : public Kernel {
     }
     const float* residual = simple && simple->residual >= 0 ? static_cast<const float*>(b.inputs[static_cast<size_t>(simple->residual)]) : nullptr;
     for (int64_t n = 0; n < t.tiles; ++n) {
-      const Place at = place(t.tile + n);
+      const WinogradPlan::Place at = plan_.place(t.tile + n);
       o.sums = t.sums + n * plan_.slice;
       for (int64_t i = 0; i < 4; ++i) {
         const int64_t y = at.y + i / 2, x = at.x + i % 2;
@@ -248,7 +179,7 @@ class WinogradConv final : public Kernel {
   }
 
   Problem p_;
-  Plan plan_;
+  WinogradPlan plan_;
   int threads_;
   Epilogue epilogue_;
   std::vector<Source> sources_;
@@ -286,7 +217,7 @@ std::optional<std::string> reject(const Request& r) {
 
 /// On one Zen 3 core at 3.2 GHz, measured: the products reach 80 GFLOP/s, the transforms 3 elements a nanosecond, the weights 12 GB/s.
 double estimate_us(const Problem& p, int threads) {
-  const Plan s = plan(p, threads);
+  const WinogradPlan s = winograd_plan(p, p.channels(), threads);
   const double pairs = static_cast<double>(positions * p.channels()) * static_cast<double>(p.outputs());
   const double products = 2 * pairs * static_cast<double>(s.tiles) / 80e3;
   const double transforms = static_cast<double>(s.tiles * positions * (p.channels() + p.outputs())) / 3e3;

@@ -145,6 +145,11 @@ Epilogue::Epilogue(const BoundNode& node, size_t first_operand, size_t column_ax
     : general_(node, first_operand, column_axis, {}, false), scales_(padded(scales, node.outputs[0].shape[column_axis])) {
   row_.scales = scales_.data();
   direct_ = Matcher(*this, node, first_operand, column_axis).match();
+  row_.inverse = 1 / row_.divisor;
+  row_.inverse2 = 1 / row_.divisor2;
+  multipliers_ = scales_;
+  for (float& m : multipliers_) m *= row_.inverse;
+  row_.multipliers = multipliers_.data();
 }
 
 void Epilogue::Runner::take(const igemm::Sums& s) const {

@@ -46,7 +46,7 @@ class Epilogue {
   class Matcher;
 
   smelt::ops::Epilogue general_;
-  std::vector<float> scales_, addends_;      // a whole number of panels
+  std::vector<float> scales_, addends_, multipliers_;   // a whole number of panels
   std::array<uint8_t, 256> table_{};
   Requantization row_;
   int residual_ = -1;                        // input; -1: none

@@ -44,7 +44,8 @@ std::optional<Quantized> as_quantized(const Program& p, Ref r) {
     if (const auto scale = constant(p, div.args[1])) {
       q.divisor = static_cast<float>(*scale);
       q.x = div.args[0];
-      if (!(q.divisor > 0) || !std::isfinite(q.divisor)) return std::nullopt;
+      // Neither it nor its inverse overflows or is denormal.
+      if (!(q.divisor > 1e-30f) || !(q.divisor < 1e30f)) return std::nullopt;
     }
   }
   return q;

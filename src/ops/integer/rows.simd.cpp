@@ -56,16 +56,84 @@ inline __m128i to_bytes(__m256i q, int32_t zero) {
 
 enum class Residual { none, u8, i8 };
 
-template <Residual residual> void requantize_row(const Requantization& r, const int32_t* sums, int64_t column, int64_t n, const uint8_t* other,
+/// Division by multiplication: the guess is within 2^-14 of the quotient (three roundings of at most 2^-24 each, of numbers up to 256), so
+/// that both round to the same whole number unless the guess is nearer than that to a half.
+constexpr float next_to_half = 0.5f - 0x1p-13f;
+
+/// A requantization's numbers in registers: bytes that are stored may alias anything in memory.
+struct Guess {
+  const float *scales, *addends, *multipliers;
+  __m256 inverse, low, high, scale2, residual_scale, inverse2, low2, high2;
+  __m256i residual_zero;
+  explicit Guess(const Requantization& r)
+      : scales(r.scales), addends(r.addends), multipliers(r.multipliers), inverse(_mm256_set1_ps(r.inverse)), low(_mm256_set1_ps(r.low)),
+        high(_mm256_set1_ps(r.high)), scale2(_mm256_set1_ps(r.scale2)), residual_scale(_mm256_set1_ps(r.residual_scale)),
+        inverse2(_mm256_set1_ps(r.inverse2)), low2(_mm256_set1_ps(r.low2)), high2(_mm256_set1_ps(r.high2)), residual_zero(_mm256_set1_epi32(r.residual_zero)) {}
+};
+
+inline __attribute__((always_inline)) __m256i rounded(__m256 guess, __m256 low, __m256 high, __m256& doubtful) {
+  guess = _mm256_min_ps(_mm256_max_ps(guess, low), high);
+  const __m256i q = _mm256_cvtps_epi32(guess);
+  const __m256 distance = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_sub_ps(guess, _mm256_cvtepi32_ps(q)));
+  doubtful = _mm256_max_ps(doubtful, distance);
+  return q;
+}
+
+inline __attribute__((always_inline)) bool any_doubt(__m256 distance) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(distance, _mm256_set1_ps(next_to_half), _CMP_GT_OQ)) != 0;
+}
+
+/// 8 columns by their guesses; `doubtful`: their largest distance from a whole number.
+template <Residual residual, bool adds> inline __attribute__((always_inline)) __m256i guessed(const Guess& g, const int32_t* sums, int64_t column,
+                                                                                             const uint8_t* other, __m256& doubtful) {
+  const __m256 sum = _mm256_cvtepi32_ps(load32(sums));
+  __m256 v;
+  if constexpr (adds) {
+    v = _mm256_add_ps(_mm256_mul_ps(sum, _mm256_loadu_ps(g.scales + column)), _mm256_loadu_ps(g.addends + column));
+    v = _mm256_mul_ps(v, g.inverse);
+  } else {
+    v = _mm256_mul_ps(sum, _mm256_loadu_ps(g.multipliers + column));
+  }
+  const __m256i q = rounded(v, g.low, g.high, doubtful);
+  if constexpr (residual == Residual::none) return q;
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(other));
+  const __m256i shifted = _mm256_sub_epi32(to_32<residual == Residual::i8>(bytes), g.residual_zero);
+  const __m256 a = _mm256_mul_ps(_mm256_cvtepi32_ps(q), g.scale2);
+  const __m256 b = _mm256_mul_ps(_mm256_cvtepi32_ps(shifted), g.residual_scale);
+  return rounded(_mm256_mul_ps(_mm256_add_ps(a, b), g.inverse2), g.low2, g.high2, doubtful);
+}
+
+/// 8 columns as the program computes them.
+template <Residual residual> inline __m256i exact(const Requantization& r, const int32_t* sums, int64_t column, const uint8_t* other) {
+  const __m256i q = quantize(r, sums, column);
+  if constexpr (residual == Residual::none) return q;
+  return add_residual<residual == Residual::i8>(r, q, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(other)));
+}
+
+template <Residual residual, bool adds> void requantize_row(const Requantization& r, const int32_t* sums, int64_t column, int64_t n, const uint8_t* other,
                                                  uint8_t* to) {
-  const auto eight = [&](int64_t i, const uint8_t* from) __attribute__((always_inline)) {
-    __m256i q = quantize(r, sums + i, column + i);
-    if constexpr (residual != Residual::none) {
-      q = add_residual<residual == Residual::i8>(r, q, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+  const __m256i zero = _mm256_set1_epi16(static_cast<int16_t>(r.zero)), low_bytes = _mm256_set1_epi16(255);
+  const Guess g(r);
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    __m256i q[4];
+    __m256 doubtful = _mm256_setzero_ps();
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) q[j] = guessed<residual, adds>(g, sums + i + 8 * j, column + i + 8 * j, other + i + 8 * j, doubtful);
+    if (__builtin_expect(any_doubt(doubtful), 0)) {
+      for (int j = 0; j < 4; ++j) q[j] = exact<residual>(r, sums + i + 8 * j, column + i + 8 * j, other + i + 8 * j);
     }
+    // Packing works within halves: the last permutation puts groups of 4 in order.
+    const __m256i a = _mm256_and_si256(_mm256_add_epi16(_mm256_packs_epi32(q[0], q[1]), zero), low_bytes);
+    const __m256i b = _mm256_and_si256(_mm256_add_epi16(_mm256_packs_epi32(q[2], q[3]), zero), low_bytes);
+    store32(to + i, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  }
+  const auto eight = [&](int64_t at, const uint8_t* from) __attribute__((always_inline)) {
+    __m256 doubtful = _mm256_setzero_ps();
+    __m256i q = guessed<residual, adds>(g, sums + at, column + at, from, doubtful);
+    if (__builtin_expect(any_doubt(doubtful), 0)) q = exact<residual>(r, sums + at, column + at, from);
     return to_bytes(q, r.zero);
   };
-  int64_t i = 0;
   for (; i + 8 <= n; i += 8) _mm_storel_epi64(reinterpret_cast<__m128i*>(to + i), eight(i, other + i));
   if (i < n) {
     // Sums, scales and addends are as long as panels are wide; what is read and written of the tensors ends with the row.
@@ -88,10 +156,15 @@ void look_up(uint8_t* to, const uint8_t* from, int64_t n, const uint8_t* table) 
   for (; i < n; ++i) to[i] = table[from[i]];
 }
 
+template <bool adds> void requantize_with(const Requantization& r, const int32_t* sums, int64_t column, int64_t n, const uint8_t* residual, uint8_t* to) {
+  if (!r.adds_residual) requantize_row<Residual::none, adds>(r, sums, column, n, nullptr, to);
+  else if (r.residual_signed) requantize_row<Residual::i8, adds>(r, sums, column, n, residual, to);
+  else requantize_row<Residual::u8, adds>(r, sums, column, n, residual, to);
+}
+
 void requantize(const Requantization& r, const int32_t* sums, int64_t column, int64_t n, const uint8_t* residual, uint8_t* to) {
-  if (!r.adds_residual) requantize_row<Residual::none>(r, sums, column, n, nullptr, to);
-  else if (r.residual_signed) requantize_row<Residual::i8>(r, sums, column, n, residual, to);
-  else requantize_row<Residual::u8>(r, sums, column, n, residual, to);
+  if (r.addends) requantize_with<true>(r, sums, column, n, residual, to);
+  else requantize_with<false>(r, sums, column, n, residual, to);
   if (r.table) look_up(to, to, n, r.table);
 }
 

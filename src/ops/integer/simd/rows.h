@@ -13,11 +13,13 @@ namespace smelt::ops::integer {
 ///   y = q + zero
 struct Requantization {
   const float* scales = nullptr;         // of the columns, as many as rows are long
+  const float* multipliers = nullptr;    // scale · inverse
   const float* addends = nullptr;        // null: none
   float divisor = 1, low = 0, high = 0;
   bool adds_residual = false, residual_signed = false;
   float scale2 = 1, residual_scale = 1, divisor2 = 1, low2 = 0, high2 = 0;
   int32_t residual_zero = 0;
+  float inverse = 1, inverse2 = 1;       // of divisor and divisor2, for a guess that is right but next to halves
   int32_t zero = 0;                      // of the result
   const uint8_t* table = nullptr;        // 256 bytes: y is table[y] instead; null: none
 };

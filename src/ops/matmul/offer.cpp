@@ -40,6 +40,7 @@ void matmul_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
   const matmul::Request r{std::move(p), std::move(epilogue), machine.threads};
   matmul::offer_indirect(r, offer);
   matmul::offer_computed(r, offer);
+  matmul::offer_skinny(r, offer);
   matmul::offer_onednn(r, offer);
 }
 

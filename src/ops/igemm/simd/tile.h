@@ -11,6 +11,22 @@ inline constexpr int tile_rows = 6, tile_columns = 16;
 /// What a tile applies to its sums before it stores them.
 enum class Activation : uint8_t { none, clamp, hard_swish };
 
+/// The same of one value, in the order that the registers take it.
+inline float activated(float x, Activation activation, float low, float high) {
+  switch (activation) {
+    case Activation::none: return x;
+    case Activation::clamp: {
+      const float above = low > x ? low : x;
+      return high < above ? high : above;
+    }
+    case Activation::hard_swish: {
+      const float gate = x * (1.0f / 6) + 0.5f, above = gate > 0 ? gate : 0;
+      return x * (above < 1 ? above : 1);
+    }
+  }
+  return x;
+}
+
 /// C[r, 0..columns) = activation(sums + residual), where sums = start + Σ over parts of A[part][r, :] · B[part, 0..columns).
 struct Tile {
   const float* const* rows;       // [parts][tile_rows]: where each row of A begins

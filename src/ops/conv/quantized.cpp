@@ -87,9 +87,11 @@ class QuantizedConv final : public Kernel {
     }
     rows_.emplace(p_, copy_, std::move(offsets));
     schedule_ = igemm::schedule(p_.y[0] * p_.y[2] * p_.y[3], p_.y[1] / p_.group, parts, true, threads);
+    schedule_.narrow = q.has_narrow_weights() && schedule_.m > igemm::fewest_rows_to_widen;
     const auto make = [&] { return pack(q, parts); };
     const Tensor& w = q.bound.inputs[q.w].constant;
-    packed_ = q.bound.weights ? q.bound.weights->packed(w, q.packing(rows_of_window_ ? "pairs-rows" : "pairs-taps"), make) : make();
+    const std::string form = fmt::format("{}{}", rows_of_window_ ? "pairs-rows" : "pairs-taps", schedule_.narrow ? "-narrow" : "");
+    packed_ = q.bound.weights ? q.bound.weights->packed(w, q.packing(form), make) : make();
   }
 
   int64_t workspace() const override { return copy_bytes() + align(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch(); }
@@ -111,7 +113,8 @@ class QuantizedConv final : public Kernel {
     const int64_t columns = schedule_.n;
     for (int64_t g = 0; g < p_.group; ++g) {
       rows_->set_image(image + g * p_.w[1]);
-      r.b = packed_.data<float>() + g * igemm::packed_floats(schedule_.k, columns);
+      const int64_t pair = schedule_.narrow ? 2 : 4;
+      r.b = reinterpret_cast<const float*>(static_cast<const char*>(packed_.raw()) + g * igemm::packed_floats(schedule_.k, columns) * pair);
       r.bias = reinterpret_cast<const float*>(start_.data()) + g * columns;
       const integer::Epilogue::Runner finish(epilogue_, b, g * columns, memory);
       r.finish = &finish;
@@ -131,17 +134,17 @@ class QuantizedConv final : public Kernel {
     std::vector<Source> sources;           // of each row of B
     for (size_t i = 0; i < parts.size(); ++i)
       for (int64_t k = 0; k < parts[i].length; ++k) sources.push_back({parts[i].source, parts[i].offset + k});
-    Tensor t = Tensor::empty(DType::f32, {p_.group * one});
-    for (int64_t g = 0; g < p_.group; ++g) {
-      igemm::pack_pairs(reinterpret_cast<int16_t*>(t.data<float>() + g * one), schedule_.k, columns, [&](int64_t k, int64_t n, int half) -> int16_t {
-        const Source s = sources[static_cast<size_t>(k)];
-        const int64_t element = 2 * s.pair + half, m = g * columns + n;
-        if (!rows_of_window_) return element < p_.w[1] ? q.weight(m, element, s.part) : int16_t{0};
-        if (element >= p_.w[3] * copy_.channels) return 0;
-        return q.weight(m, element % copy_.channels, s.part * p_.w[3] + element / copy_.channels);
-      });
-    }
-    return t;
+    return igemm::packed_pairs(schedule_.narrow, p_.group * one, [&](auto* to) {
+      for (int64_t g = 0; g < p_.group; ++g) {
+        igemm::pack_pairs(to + g * 2 * one, schedule_.k, columns, [&](int64_t k, int64_t n, int half) -> int16_t {
+          const Source s = sources[static_cast<size_t>(k)];
+          const int64_t element = 2 * s.pair + half, m = g * columns + n;
+          if (!rows_of_window_) return element < p_.w[1] ? q.weight(m, element, s.part) : int16_t{0};
+          if (element >= p_.w[3] * copy_.channels) return 0;
+          return q.weight(m, element % copy_.channels, s.part * p_.w[3] + element / copy_.channels);
+        });
+      }
+    });
   }
 
   /// [N, C, H, W] in any layout to 16-bit integers less the zero point, channels last; padding is 0.
@@ -207,7 +210,8 @@ void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer) {
   const Problem& p = q.problem;
   const double groups = static_cast<double>(p.group), columns = static_cast<double>(p.y[1] / p.group), depth = static_cast<double>(p.w[1]);
   const double waste = std::max(1.0, 8 / columns) * std::max(1.0, 2 / depth);
-  offer.candidates.push_back({"avx2", "pairs", 3 * groups + waste * p.flops() / flops_per_us / machine.threads,
+  const double weights = static_cast<double>(elements(p.w)) / 12e3;      // from memory, at 12 GB/s
+  offer.candidates.push_back({"avx2", "pairs", 3 * groups + (waste * p.flops() / flops_per_us + weights) / machine.threads,
                               [q, threads = machine.threads] { return std::make_unique<QuantizedConv>(q, threads); }});
 }
 

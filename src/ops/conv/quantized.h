@@ -21,6 +21,8 @@ struct Quantized {
 
   /// Element [m, c, tap] of the weights less its zero point; taps row-major.
   int16_t weight(int64_t m, int64_t c, int64_t tap) const;
+  /// Whether weights less their zero points have 8 bits, whatever they are.
+  bool has_narrow_weights() const;
   /// The sums' start for each output channel, as long as packed panels need.
   std::vector<int32_t> start() const;
   /// What packed weights depend on but the weights themselves, for WeightStore.

@@ -84,6 +84,10 @@ int16_t Quantized::weight(int64_t m, int64_t c, int64_t tap) const {
   return static_cast<int16_t>(v - w_zeros[w_zeros.size() == 1 ? 0 : static_cast<size_t>(m)]);
 }
 
+bool Quantized::has_narrow_weights() const {
+  return bound.inputs[w].type == DType::i8 && std::ranges::all_of(w_zeros, [](int32_t z) { return z == 0; });
+}
+
 std::vector<int32_t> Quantized::start() const {
   std::vector<int32_t> s = bias;
   s.resize(static_cast<size_t>(problem.y[1] + igemm::tile_columns), 0);

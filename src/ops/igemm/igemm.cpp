@@ -19,6 +19,7 @@ int64_t panel_width(int64_t n, int64_t n0) { return n - n0 <= 8 ? 8 : tile_colum
 struct Scratch {
   const float** pointers;
   float* sums;
+  int16_t* panel;
 };
 
 int64_t pointer_bytes(const Schedule& s) {
@@ -28,6 +29,16 @@ int64_t pointer_bytes(const Schedule& s) {
 int64_t sums_bytes(const Schedule& s) {
   return s.keeps_sums ? s.block_tiles * tile_rows * s.block_panels * tile_columns * static_cast<int64_t>(sizeof(float)) : 0;
 }
+
+/// A panel of B of one block of K, widened.
+int64_t panel_bytes(const Schedule& s) {
+  if (!s.narrow) return 0;
+  int64_t longest = 0;
+  for (size_t i = 0; i < s.block_k.size(); ++i) longest = std::max(longest, (i + 1 < s.block_k.size() ? s.block_k[i + 1] : s.k) - s.block_k[i]);
+  return round_up(longest * tile_columns * static_cast<int64_t>(sizeof(float)), 64);
+}
+
+int64_t thread_bytes(const Schedule& s) { return pointer_bytes(s) + sums_bytes(s) + panel_bytes(s); }
 
 /// Rows [row, row + rows) and columns [column, column + columns) of C.
 struct Task {
@@ -60,7 +71,14 @@ void compute(const Schedule& s, const Run& r, const Task& t, const Scratch& scra
       tile.lengths = s.lengths.data() + s.blocks[block];
       tile.parts = s.blocks[block + 1] - s.blocks[block];
       tile.columns = static_cast<int32_t>(std::min<int64_t>(tile_columns, s.n - column));
-      tile.b = r.b + column * s.k + s.block_k[block] * width;
+      if (s.narrow) {
+        const int64_t k = (block + 1 < blocks ? s.block_k[block + 1] : s.k) - s.block_k[block];
+        const int8_t* bytes = reinterpret_cast<const int8_t*>(r.b) + 2 * (column * s.k + s.block_k[block] * width);
+        avx2::widen_pairs(scratch.panel, bytes, 2 * k * width);
+        tile.b = reinterpret_cast<const float*>(scratch.panel);
+      } else {
+        tile.b = r.b + column * s.k + s.block_k[block] * width;
+      }
       tile.bias = r.bias ? r.bias + column : nullptr;
       tile.resume = block > 0;
       tile.sums_stride = stride;
@@ -163,21 +181,22 @@ Schedule schedule(int64_t m, int64_t n, std::span<const Part> parts, bool finish
   return s;
 }
 
-int64_t workspace(const Schedule& s) { return s.threads * (pointer_bytes(s) + sums_bytes(s)); }
+int64_t workspace(const Schedule& s) { return s.threads * thread_bytes(s); }
 
 void run(const Schedule& s, const Run& r) {
   if (s.m == 0 || s.n == 0) return;
   const int64_t task_rows = s.block_tiles * tile_rows, task_columns = s.block_panels * tile_columns;
   const int64_t row_tasks = divide_up(s.m, task_rows), column_tasks = divide_up(s.n, task_columns);
   const int64_t tasks = row_tasks * column_tasks;
-  const int64_t per_thread = pointer_bytes(s) + sums_bytes(s);
+  const int64_t per_thread = thread_bytes(s);
   const int threads = static_cast<int>(std::min<int64_t>(s.threads, tasks));
 #pragma omp parallel num_threads(threads)
   {
     const int thread = omp_get_thread_num();
     char* memory = static_cast<char*>(r.workspace) + thread * per_thread;
     const Scratch scratch{reinterpret_cast<const float**>(memory),
-                          s.keeps_sums ? reinterpret_cast<float*>(memory + pointer_bytes(s)) : nullptr};
+                          s.keeps_sums ? reinterpret_cast<float*>(memory + pointer_bytes(s)) : nullptr,
+                          reinterpret_cast<int16_t*>(memory + pointer_bytes(s) + sums_bytes(s))};
 #pragma omp for schedule(dynamic, 1) nowait
     for (int64_t t = 0; t < tasks; ++t) {
       const int64_t row = t % row_tasks * task_rows, column = t / row_tasks * task_columns;

@@ -50,6 +50,7 @@ struct Schedule {
   int64_t block_tiles = 1, block_panels = 1;   // of a task
   int threads = 1;
   bool keeps_sums = false;              // sums go through scratch memory: several blocks of K, or `finish`
+  bool narrow = false;                  // integers: B is packed as 8 bits, and widened a panel at a time
 };
 /// `finishes`: results go to Run::finish.
 Schedule schedule(int64_t m, int64_t n, std::span<const Part> parts, bool finishes, int threads);
@@ -76,7 +77,7 @@ class Finish {
 struct Run {
   bool integer = false;                  // 16-bit pairs and 32-bit sums instead of floats; only with `finish`
   const Rows* rows = nullptr;
-  const float* b = nullptr;              // packed
+  const float* b = nullptr;              // packed; 8-bit integers with Schedule::narrow
   const float* bias = nullptr;           // as many floats as the panels have columns; null: none
   float* c = nullptr;
   const RowMap* c_rows = nullptr;

@@ -59,6 +59,13 @@ template <int rows, int vectors> void run(const Tile& t) {
 
 }  // namespace
 
+void widen_pairs(int16_t* to, const int8_t* from, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_cvtepi8_epi16(bytes));
+  }
+}
+
 const TileTable& pair_table() {
   static constexpr TileTable table = {{{run<1, 1>, run<1, 2>}, {run<2, 1>, run<2, 2>}, {run<3, 1>, run<3, 2>},
                                        {run<4, 1>, run<4, 2>}, {run<5, 1>, run<5, 2>}, {run<6, 1>, run<6, 2>}}};

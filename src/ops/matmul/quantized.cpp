@@ -61,9 +61,11 @@ class QuantizedProduct final : public Kernel {
     start_.resize(static_cast<size_t>(schedule_.n + igemm::tile_columns), 0);
     if (q.node->program) epilogue_ = std::make_unique<integer::Epilogue>(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
     const Tensor& b = q.bound.inputs[q.b].constant;
+    const bool symmetric = std::ranges::all_of(q.b_zeros, [](int32_t z) { return z == 0; });
+    schedule_.narrow = b.type() == DType::i8 && symmetric && schedule_.m > igemm::fewest_rows_to_widen;
     const auto make = [&] { return pack(q, b); };
-    std::string form = fmt::format("pairs:{}:{}", q.product.b_row, q.product.b_column);
-    if (std::ranges::any_of(q.b_zeros, [](int32_t z) { return z != 0; })) form += fmt::format(":{}", fmt::join(q.b_zeros, ","));
+    std::string form = fmt::format("pairs{}:{}:{}", schedule_.narrow ? "-narrow" : "", q.product.b_row, q.product.b_column);
+    if (!symmetric) form += fmt::format(":{}", fmt::join(q.b_zeros, ","));
     packed_ = q.bound.weights ? q.bound.weights->packed(b, form, make) : make();
   }
 
@@ -79,7 +81,7 @@ class QuantizedProduct final : public Kernel {
     igemm::Run r;
     r.integer = true;
     r.rows = &rows_;
-    r.b = packed_.data<float>();
+    r.b = static_cast<const float*>(packed_.raw());
     r.bias = reinterpret_cast<const float*>(start_.data());
     r.workspace = memory;
     memory += align(igemm::workspace(schedule_));
@@ -116,15 +118,15 @@ class QuantizedProduct final : public Kernel {
 
   Tensor pack(const Quantized& q, const Tensor& b) const {
     const Product& p = q.product;
-    Tensor t = Tensor::empty(DType::f32, {igemm::packed_floats(pairs_, schedule_.n)});
-    igemm::pack_pairs(reinterpret_cast<int16_t*>(t.raw()), pairs_, schedule_.n, [&](int64_t pair, int64_t n, int half) -> int16_t {
-      const int64_t k = 2 * pair + half;
-      if (k >= k_) return 0;
-      const int64_t at = k * p.b_row + n * p.b_column;
-      const int32_t v = b.type() == DType::u8 ? b.data<uint8_t>()[at] : b.data<int8_t>()[at];
-      return static_cast<int16_t>(v - q.b_zeros[q.b_zeros.size() == 1 ? 0 : static_cast<size_t>(n)]);
+    return igemm::packed_pairs(schedule_.narrow, igemm::packed_floats(pairs_, schedule_.n), [&](auto* to) {
+      igemm::pack_pairs(to, pairs_, schedule_.n, [&](int64_t pair, int64_t n, int half) -> int16_t {
+        const int64_t k = 2 * pair + half;
+        if (k >= k_) return 0;
+        const int64_t at = k * p.b_row + n * p.b_column;
+        const int32_t v = b.type() == DType::u8 ? b.data<uint8_t>()[at] : b.data<int8_t>()[at];
+        return static_cast<int16_t>(v - q.b_zeros[q.b_zeros.size() == 1 ? 0 : static_cast<size_t>(n)]);
+      });
     });
-    return t;
   }
 
   void copy(int16_t* to, const uint8_t* from, int32_t zero) const {

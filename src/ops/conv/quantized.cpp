@@ -1,5 +1,5 @@
 // Convolution of 8-bit integers, exact: the image less its zero point is copied once as 16-bit integers, with its padding in
-// place; igemm's integer tile multiplies pairs of them. Two spatial axes, channels-last results; any group, any dilation.
+// place (with a window of one pixel, each task widens the pixels it reads); igemm's integer tile multiplies pairs of them. Two spatial axes, channels-last results; any group, any dilation.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include "ops/conv/quantized.h"
 #include "ops/igemm/integer.h"
 #include "ops/integer/epilogue.h"
+#include "ops/integer/widened_rows.h"
 #include "ops/parallel.h"
 #include "ops/strides.h"
 
@@ -17,7 +18,9 @@ namespace {
 int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 int64_t pairs(int64_t elements) { return (elements + 1) / 2; }
 
-/// Where the copy's pixels come from. Windows of one tap take only the pixels they read, so that they lie one after the other.
+bool has_one_tap(const Problem& p) { return p.w[2] == 1 && p.w[3] == 1 && p.pad_begin == Shape{0, 0} && p.pad_end == Shape{0, 0}; }
+
+/// The copy's extents. Windows of one tap take only the pixels they read, so that they lie one after the other.
 struct Copy {
   int64_t batch, channels, height, width;           // of the copy
   int64_t from_height, from_width;                  // of the image
@@ -26,8 +29,7 @@ struct Copy {
 
   explicit Copy(const Problem& p)
       : batch(p.y[0]), channels(p.x[0].shape[1]), from_height(p.x[0].shape[2]), from_width(p.x[0].shape[3]) {
-    const bool one_tap = p.w[2] == 1 && p.w[3] == 1 && p.pad_begin == Shape{0, 0} && p.pad_end == Shape{0, 0};
-    if (one_tap) {
+    if (has_one_tap(p)) {
       height = p.y[2], width = p.y[3];
       step_y = p.stride[0], step_x = p.stride[1];
       return;
@@ -85,8 +87,15 @@ class QuantizedConv final : public Kernel {
       const int64_t y = rows_of_window_ ? part.source : part.source / taps_x, x = rows_of_window_ ? 0 : part.source % taps_x;
       offsets.push_back(y * p_.dilation[0] * copy_.row() + x * p_.dilation[1] * copy_.channels + 2 * part.offset);
     }
-    rows_.emplace(p_, copy_, std::move(offsets));
+    const Shape from = memory_strides(x_);
+    if (has_one_tap(p_) && p_.group == 1 && (from[1] == 1 || copy_.channels == 1)) {
+      const igemm::RowMap pixels(Shape{p_.y[0], p_.y[2], p_.y[3]}, Shape{from[0], from[2] * p_.stride[0], from[3] * p_.stride[1]});
+      pixels_.emplace(pixels, copy_.channels, x_.type == DType::i8, parts);
+    } else {
+      rows_.emplace(p_, copy_, std::move(offsets));
+    }
     schedule_ = igemm::schedule(p_.y[0] * p_.y[2] * p_.y[3], p_.y[1] / p_.group, parts, true, threads);
+    if (pixels_) schedule_.row_bytes = pixels_->copy_bytes(schedule_.block_tiles * igemm::tile_rows);
     schedule_.narrow = q.has_narrow_weights() && schedule_.m > igemm::fewest_rows_to_widen;
     const auto make = [&] { return pack(q, parts); };
     const Tensor& w = q.bound.inputs[q.w].constant;
@@ -103,16 +112,21 @@ class QuantizedConv final : public Kernel {
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
     int16_t* image = reinterpret_cast<int16_t*>(memory);
-    copy(image, static_cast<const uint8_t*>(b.inputs[x_input_]));
-    memory += copy_bytes();
     igemm::Run r;
     r.integer = true;
-    r.rows = &*rows_;
+    if (pixels_) {
+      pixels_->set(b.inputs[x_input_], zero_);
+      r.rows = &*pixels_;
+    } else {
+      copy(image, static_cast<const uint8_t*>(b.inputs[x_input_]));
+      memory += copy_bytes();
+      r.rows = &*rows_;
+    }
     r.workspace = memory;
     memory += align(igemm::workspace(schedule_));
     const int64_t columns = schedule_.n;
     for (int64_t g = 0; g < p_.group; ++g) {
-      rows_->set_image(image + g * p_.w[1]);
+      if (rows_) rows_->set_image(image + g * p_.w[1]);
       const int64_t pair = schedule_.narrow ? 2 : 4;
       r.b = reinterpret_cast<const float*>(static_cast<const char*>(packed_.raw()) + g * igemm::packed_floats(schedule_.k, columns) * pair);
       r.bias = reinterpret_cast<const float*>(start_.data()) + g * columns;
@@ -124,7 +138,7 @@ class QuantizedConv final : public Kernel {
 
  private:
   /// With room for the last pair of an odd number of elements.
-  int64_t copy_bytes() const { return align(copy_.elements() * 2 + 64); }
+  int64_t copy_bytes() const { return pixels_ ? 0 : align(copy_.elements() * 2 + 64); }
 
   Tensor pack(const Quantized& q, const std::vector<igemm::Part>& parts) const {
     const int64_t columns = schedule_.n, one = igemm::packed_floats(schedule_.k, columns);
@@ -193,7 +207,8 @@ class QuantizedConv final : public Kernel {
   bool rows_of_window_ = true;
   std::vector<int32_t> start_;
   integer::Epilogue epilogue_;
-  std::optional<ImageRows> rows_;
+  std::optional<ImageRows> rows_;                // one of the two
+  std::optional<integer::WidenedRows> pixels_;
   igemm::Schedule schedule_;
   Tensor packed_;
 };

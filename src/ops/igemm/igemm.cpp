@@ -20,6 +20,7 @@ struct Scratch {
   const float** pointers;
   float* sums;
   int16_t* panel;
+  void* rows;
 };
 
 int64_t pointer_bytes(const Schedule& s) {
@@ -38,7 +39,7 @@ int64_t panel_bytes(const Schedule& s) {
   return round_up(longest * tile_columns * static_cast<int64_t>(sizeof(float)), 64);
 }
 
-int64_t thread_bytes(const Schedule& s) { return pointer_bytes(s) + sums_bytes(s) + panel_bytes(s); }
+int64_t thread_bytes(const Schedule& s) { return pointer_bytes(s) + sums_bytes(s) + panel_bytes(s) + round_up(s.row_bytes, 64); }
 
 /// Rows [row, row + rows) and columns [column, column + columns) of C.
 struct Task {
@@ -60,7 +61,7 @@ void compute(const Schedule& s, const Run& r, const Task& t, const Scratch& scra
   const TileTable& tiles = r.integer ? avx2::pair_table() : avx2::tile_table();
   const int64_t parts = static_cast<int64_t>(s.lengths.size());
   const int64_t stride = round_up(t.columns, tile_columns);
-  r.rows->point(t.row, t.rows, scratch.pointers);
+  r.rows->point_to_copy(t.row, t.rows, scratch.rows, scratch.pointers);
   const size_t blocks = s.blocks.size() - 1;
   for (size_t block = 0; block < blocks; ++block) {
     const bool last = block + 1 == blocks;
@@ -196,7 +197,8 @@ void run(const Schedule& s, const Run& r) {
     char* memory = static_cast<char*>(r.workspace) + thread * per_thread;
     const Scratch scratch{reinterpret_cast<const float**>(memory),
                           s.keeps_sums ? reinterpret_cast<float*>(memory + pointer_bytes(s)) : nullptr,
-                          reinterpret_cast<int16_t*>(memory + pointer_bytes(s) + sums_bytes(s))};
+                          reinterpret_cast<int16_t*>(memory + pointer_bytes(s) + sums_bytes(s)),
+                          memory + pointer_bytes(s) + sums_bytes(s) + panel_bytes(s)};
 #pragma omp for schedule(dynamic, 1) nowait
     for (int64_t t = 0; t < tasks; ++t) {
       const int64_t row = t % row_tasks * task_rows, column = t / row_tasks * task_columns;

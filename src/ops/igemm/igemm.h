@@ -34,6 +34,10 @@ class Rows {
  public:
   virtual ~Rows() = default;
   virtual void point(int64_t first, int64_t count, const float** to) const = 0;
+
+  /// Rows that are made when a task wants them: bytes that `count` of them need, in memory that the task's thread has for itself.
+  virtual int64_t copy_bytes(int64_t count) const { return (void)count, 0; }
+  virtual void point_to_copy(int64_t first, int64_t count, void* copy, const float** to) const { return (void)copy, point(first, count, to); }
 };
 
 /// B packed: panels of 16 columns (8 when no more are left), each with its rows of K one after the other; padded with zeros.
@@ -50,6 +54,7 @@ struct Schedule {
   int64_t block_tiles = 1, block_panels = 1;   // of a task
   int threads = 1;
   bool keeps_sums = false;              // sums go through scratch memory: several blocks of K, or `finish`
+  int64_t row_bytes = 0;                // Rows::copy_bytes of a task's rows
   bool narrow = false;                  // integers: B is packed as 8 bits, and widened a panel at a time
 };
 /// `finishes`: results go to Run::finish.

@@ -1,14 +1,14 @@
-// A product of 8-bit integers with a constant right operand, exact: a less its zero point is copied once as 16-bit integers, and
-// igemm's integer tile multiplies pairs of them.
+// A product of 8-bit integers with a constant right operand, exact: igemm's integer tile multiplies pairs of 16-bit integers, to which
+// each task widens its rows of a.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "ops/igemm/integer.h"
 #include "ops/integer/epilogue.h"
+#include "ops/integer/widened_rows.h"
 #include "ops/matmul/quantized.h"
 #include "ops/matmul/tactics.h"
-#include "ops/parallel.h"
 #include "ops/strides.h"
 
 namespace smelt::ops {
@@ -16,25 +16,6 @@ namespace matmul {
 namespace {
 
 int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/// Rows of the copy, one after the other.
-class CopiedRows final : public igemm::Rows {
- public:
-  CopiedRows(std::vector<igemm::Part> parts, int64_t pairs) : parts_(std::move(parts)), pairs_(pairs) {}
-  void set(const float* base) { base_ = base; }
-  void point(int64_t first, int64_t count, const float** to) const override {
-    const size_t tile = parts_.size() * igemm::tile_rows;
-    for (int64_t i = 0; i < count; ++i) {
-      const float** here = to + static_cast<size_t>(i / igemm::tile_rows) * tile + i % igemm::tile_rows;
-      for (size_t p = 0; p < parts_.size(); ++p) here[p * igemm::tile_rows] = base_ + (first + i) * pairs_ + parts_[p].offset;
-    }
-  }
-
- private:
-  std::vector<igemm::Part> parts_;
-  int64_t pairs_;
-  const float* base_ = nullptr;
-};
 
 /// Integer results: the sums themselves.
 class StoreSums final : public igemm::Finish {
@@ -56,8 +37,10 @@ class QuantizedProduct final : public Kernel {
  public:
   QuantizedProduct(const Quantized& q, int threads)
       : threads_(threads), node_(q.node), a_(q.bound.inputs[q.a]), a_input_(q.a), zero_input_(q.a_zero_input), zero_(q.a_zero), start_(q.bias),
-        pairs_((q.product.problem.k + 1) / 2), k_(q.product.problem.k), parts_(igemm::split(std::vector<int64_t>{pairs_})), rows_(parts_, pairs_),
-        source_(grid(q.product), steps(q.product)), schedule_(igemm::schedule(q.product.problem.m, q.product.problem.n, parts_, true, threads)) {
+        pairs_((q.product.problem.k + 1) / 2), k_(q.product.problem.k), parts_(igemm::split(std::vector<int64_t>{pairs_})),
+        rows_(igemm::RowMap(grid(q.product), steps(q.product)), k_, a_.type == DType::i8, parts_),
+        schedule_(igemm::schedule(q.product.problem.m, q.product.problem.n, parts_, true, threads)) {
+    schedule_.row_bytes = rows_.copy_bytes(schedule_.block_tiles * igemm::tile_rows);
     start_.resize(static_cast<size_t>(schedule_.n + igemm::tile_columns), 0);
     if (q.node->program) epilogue_ = std::make_unique<integer::Epilogue>(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
     const Tensor& b = q.bound.inputs[q.b].constant;
@@ -69,15 +52,13 @@ class QuantizedProduct final : public Kernel {
     packed_ = q.bound.weights ? q.bound.weights->packed(b, form, make) : make();
   }
 
-  int64_t workspace() const override { return copy_bytes() + align(igemm::workspace(schedule_)) + threads_ * (epilogue_ ? epilogue_->scratch() : 0); }
+  int64_t workspace() const override { return align(igemm::workspace(schedule_)) + threads_ * (epilogue_ ? epilogue_->scratch() : 0); }
 
   bool in_place(size_t i) const override { return epilogue_ && epilogue_->in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1; }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
-    copy(reinterpret_cast<int16_t*>(memory), static_cast<const uint8_t*>(b.inputs[a_input_]), zero_point(b));
-    rows_.set(reinterpret_cast<const float*>(memory));
-    memory += copy_bytes();
+    rows_.set(b.inputs[a_input_], zero_point(b));
     igemm::Run r;
     r.integer = true;
     r.rows = &rows_;
@@ -108,8 +89,6 @@ class QuantizedProduct final : public Kernel {
     return s;
   }
 
-  int64_t copy_bytes() const { return align(schedule_.m * pairs_ * 4); }
-
   int32_t zero_point(const Buffers& b) const {
     if (!zero_input_) return zero_;
     const void* z = b.inputs[*zero_input_];
@@ -129,18 +108,6 @@ class QuantizedProduct final : public Kernel {
     });
   }
 
-  void copy(int16_t* to, const uint8_t* from, int32_t zero) const {
-    const auto widen = a_.type == DType::i8 ? avx2::integer_rows().widen_i8 : avx2::integer_rows().widen_u8;
-    parallel(useful_threads(threads_, schedule_.m * pairs_ / 2), schedule_.m, 1, [&](int64_t begin, int64_t end, int) {
-      igemm::RowMap::Walk walk(source_, begin);
-      for (int64_t i = begin; i < end; ++i, walk.next()) {
-        int16_t* row = to + i * 2 * pairs_;
-        widen(row, from + walk.offset(), k_, zero);
-        if (k_ % 2 == 1) row[k_] = 0;
-      }
-    });
-  }
-
   int threads_;
   std::shared_ptr<const Node> node_;
   BoundTensor a_;
@@ -150,8 +117,7 @@ class QuantizedProduct final : public Kernel {
   std::vector<int32_t> start_;
   int64_t pairs_, k_;
   std::vector<igemm::Part> parts_;
-  CopiedRows rows_;
-  igemm::RowMap source_;
+  integer::WidenedRows rows_;
   igemm::Schedule schedule_;
   std::unique_ptr<integer::Epilogue> epilogue_;
   Tensor packed_;

@@ -57,11 +57,11 @@ template <class T> void rows_of(const RowMap& map, int64_t first, int count, T* 
   for (int n = 0; n < count; ++n, walk.next()) to[n] = base + walk.offset();
 }
 
-void compute(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, int thread) {
+/// The task's rows, which scratch.pointers lead to, times its columns.
+void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, int thread) {
   const TileTable& tiles = r.integer ? avx2::pair_table() : avx2::tile_table();
   const int64_t parts = static_cast<int64_t>(s.lengths.size());
   const int64_t stride = round_up(t.columns, tile_columns);
-  r.rows->point_to_copy(t.row, t.rows, scratch.rows, scratch.pointers);
   const size_t blocks = s.blocks.size() - 1;
   for (size_t block = 0; block < blocks; ++block) {
     const bool last = block + 1 == blocks;
@@ -104,6 +104,15 @@ void compute(const Schedule& s, const Run& r, const Task& t, const Scratch& scra
     }
   }
   if (r.finish) r.finish->take({t.row, t.rows, t.column, t.columns, scratch.sums, stride, thread});
+}
+
+void compute(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, int thread) {
+  r.rows->point_to_copy(t.row, t.rows, scratch.rows, scratch.pointers);
+  // The sums of a few panels stay in the L1 cache until they are finished.
+  const int64_t slice = r.integer ? 4 * tile_columns : t.columns;
+  for (int64_t first = 0; first < t.columns; first += slice) {
+    multiply(s, r, {t.row, t.rows, t.column + first, std::min(slice, t.columns - first)}, scratch, thread);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "python_api.h"
 
+#include <chrono>
+
 #include "base/error.h"
+#include "base/file.h"
 #include "import/import.h"
 #include "ops/op.h"
 #include "report/subject.h"
@@ -9,7 +12,7 @@
 namespace smelt::python {
 namespace {
 
-report::Subject subject(const std::string& model, const Options& options, const std::map<std::string, Tensor>& feeds = {}) {
+report::Subject subject(const std::string& model, const Options& options, const Feeds& feeds = {}) {
   report::Subject s;
   s.path = model;
   s.options = options;
@@ -20,9 +23,12 @@ report::Subject subject(const std::string& model, const Options& options, const 
 
 std::string print_all(const std::vector<report::Table>& tables) {
   std::string out;
-  for (const report::Table& t : tables) out += (out.empty() ? "" : "\n") + report::print(t, 180);
+  for (const report::Table& t : tables)
+    if (!t.rows.empty()) out += (out.empty() ? "" : "\n") + report::print(t, 160);
   return out;
 }
+
+Printed printed(const std::vector<report::Table>& tables) { return {report::table_json(tables), print_all(tables)}; }
 
 }  // namespace
 
@@ -30,38 +36,57 @@ Session session_from_bytes(const std::string& model, const Options& options) {
   ImportOptions import;
   import.shapes = options.shapes;
   import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
-  return Session(Plan::build(import_model(std::span(reinterpret_cast<const uint8_t*>(model.data()), model.size()), "model", import), options));
+return Session(
+    Plan::build(import_model(std::span(reinterpret_cast<const uint8_t*>(model.data()), model.size()), "model", import), options));
 }
 
-std::string optimize(const std::string& model, const std::string& output, const Options& options, bool copy_weights) {
+Printed optimize(const std::string& model, const std::string& output, const Options& options, bool copy_weights) {
+  const report::Explained explained = report::explain(subject(model, options));
+  const auto begin = std::chrono::steady_clock::now();
   const auto plan = Plan::build(model, options);
+  const double build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   save_plan(*plan, output, {.copy_weights = copy_weights});
-  return output;
+  return printed({report::ledger_summary(explained), report::form_table(explained), report::plan_table(*plan, build_s)});
 }
 
-Printed profile(const std::string& model, const Options& options, const std::map<std::string, Tensor>& feeds, int iterations) {
+Printed profile(const std::string& model, const Options& options, const Feeds& feeds, int iterations, const std::string& report,
+                const std::string& trace) {
   const report::Subject s = subject(model, options, feeds);
   const report::Prepared p = report::prepare(s, options.optimize);
   report::Report r = report::bare_report(s);
   r.after = profile::profile(*p.plan, *p.execution, {.iterations = iterations}, report::known_roof(options));
-  report::Table steps = report::step_table(*r.after);
+  report::Table steps = report::step_table(*r.after), scopes = report::scope_table(*r.after);
   steps.sort_by("self_us");
   steps.keep_top(25);
-  return {report::json(r), print_all({steps, report::scope_table(*r.after)})};
+  scopes.keep_top(25);
+  if (!trace.empty()) write_text(trace, report::chrome_trace(*r.after));
+  if (!report.empty()) {
+    if (options.optimize) r.explained = report::explain(s);
+    report::add_drawings(r, nullptr, p.plan.get());
+    write_text(report, report::html(r));
+  }
+  return {report::json(r), print_all({steps, scopes})};
 }
 
-Printed explain(const std::string& model, const Options& options) {
-  const fuse::Ledger ledger = report::ledger_of(subject(model, options));
-  const std::vector<report::Table> tables{report::ledger_summary(ledger), report::ledger_table(ledger)};
-  return {report::table_json(tables), print_all(tables)};
+Printed explain(const std::string& model, const Options& options, bool kernels) {
+  const report::Subject s = subject(model, options);
+  const report::Explained e = report::explain(s);
+  std::vector<report::Table> tables{report::ledger_summary(e), report::form_table(e), report::ledger_table(e)};
+  if (kernels) tables.push_back(report::tactic_table(report::prepare(s, true).execution->steps()));
+  return printed(tables);
 }
 
-Printed bench(const std::string& model, const std::string& against, const Options& options, const std::map<std::string, Tensor>& feeds, int iterations, double duration_s) {
+Printed bench(const std::string& model, const std::string& against, const Options& options, const Feeds& feeds, int iterations,
+              double duration_s, const std::string& report) {
   const report::Subject s = subject(model, options, feeds);
   report::Comparison c = report::compare_speed(s, against, {.iterations = iterations, .duration_s = duration_s});
   report::Report r = report::bare_report(s);
+  if (!report.empty()) {
+    r = report::full_report(s, c);
+    write_text(report, report::html(r));
+  }
   r.bench = c.bench;
-  return {report::json(r), print_all({report::qa_table(c.bench)})};
+  return {report::json(r), print_all({report::qa_table(c.bench), report::difference_table(r.differences)})};
 }
 
 std::string version() { return SMELT_VERSION; }

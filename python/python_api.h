@@ -11,13 +11,18 @@ namespace smelt::python {
 
 /// (JSON, printed tables)
 using Printed = std::pair<std::string, std::string>;
+using Feeds = std::map<std::string, Tensor>;
 
 Session session_from_bytes(const std::string& model, const Options& options);
-/// Writes the plan; returns the path.
-std::string optimize(const std::string& model, const std::string& output, const Options& options, bool copy_weights);
-Printed profile(const std::string& model, const Options& options, const std::map<std::string, Tensor>& feeds, int iterations);
-Printed explain(const std::string& model, const Options& options);
-Printed bench(const std::string& model, const std::string& against, const Options& options, const std::map<std::string, Tensor>& feeds, int iterations, double duration_s);
+/// Writes the plan.
+Printed optimize(const std::string& model, const std::string& output, const Options& options, bool copy_weights);
+/// `report`, `trace`: files to write; "" none.
+Printed profile(const std::string& model, const Options& options, const Feeds& feeds, int iterations, const std::string& report,
+                const std::string& trace);
+/// `kernels`: builds the plan too, and lists the tactics that were not chosen.
+Printed explain(const std::string& model, const Options& options, bool kernels);
+Printed bench(const std::string& model, const std::string& against, const Options& options, const Feeds& feeds, int iterations,
+              double duration_s, const std::string& report);
 std::string version();
 
 }  // namespace smelt::python

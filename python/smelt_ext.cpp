@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "base/error.h"
 #include "python_api.h"
 #include "smelt/session.h"
 
@@ -30,17 +31,21 @@ DType type_of(nb::dlpack::dtype d) {
   if (is(dtype_code::Bool, 8)) return DType::boolean;
   if (is(dtype_code::Complex, 64)) return DType::c64;
   if (is(dtype_code::Complex, 128)) return DType::c128;
-  constexpr DType ints[] = {DType::i8, DType::i16, DType::i32, DType::i64}, uints[] = {DType::u8, DType::u16, DType::u32, DType::u64};
+  constexpr DType ints[] = {DType::i8, DType::i16, DType::i32, DType::i64},
+                  uints[] = {DType::u8, DType::u16, DType::u32, DType::u64};
   for (int i = 0; i < 4; ++i) {
     if (is(dtype_code::Int, 8 << i)) return ints[i];
     if (is(dtype_code::UInt, 8 << i)) return uints[i];
   }
-  throw Error("an array's element type has no ONNX counterpart", "pass a NumPy or DLPack array of a type that numpy or ml_dtypes has", ExitCode::usage);
+  throw Error("an array's element type has no ONNX counterpart",
+              "pass a NumPy or DLPack array of a type that numpy or ml_dtypes has", ExitCode::usage);
 }
 
 nb::dlpack::dtype dlpack_type(DType t) {
   using nb::dlpack::dtype_code;
-  const auto make = [](dtype_code c, int bits) { return nb::dlpack::dtype{static_cast<uint8_t>(c), static_cast<uint8_t>(bits), 1}; };
+  const auto make = [](dtype_code c, int bits) {
+    return nb::dlpack::dtype{static_cast<uint8_t>(c), static_cast<uint8_t>(bits), 1};
+  };
   switch (t) {
     case DType::bf16: return make(dtype_code::Bfloat, 16);
     case DType::boolean: return make(dtype_code::Bool, 8);
@@ -71,7 +76,20 @@ nb::object to_array(const Tensor& t) {
   std::vector<size_t> shape(t.shape().begin(), t.shape().end());
   const DType type = t.type() == DType::bf16 ? DType::u16 : bits(t.type()) == 8 && is_float(t.type()) ? DType::u8 : t.type();
   if (bits(t.type()) < 8) shape = {static_cast<size_t>(t.nbytes())};
-  return nb::cast(nb::ndarray<nb::numpy>(keep->raw(), shape.size(), shape.data(), owner, nullptr, dlpack_type(bits(t.type()) < 8 ? DType::u8 : type)), nb::rv_policy::reference);
+  return nb::cast(nb::ndarray<nb::numpy>(keep->raw(), shape.size(), shape.data(), owner, nullptr,
+                                         dlpack_type(bits(t.type()) < 8 ? DType::u8 : type)),
+                  nb::rv_policy::reference);
+}
+
+// The same memory as an object with __dlpack__, in its own type.
+nb::object to_dlpack(const Tensor& t) {
+  if (t.type() == DType::string || bits(t.type()) < 8 || (bits(t.type()) == 8 && is_float(t.type())))
+    fail_usage("a tensor of {} has no counterpart in DLPack; take it as a NumPy array", name(t.type()));
+  auto* keep = new Tensor(t);
+  const nb::capsule owner(keep, [](void* p) noexcept { delete static_cast<Tensor*>(p); });
+  const std::vector<size_t> shape(t.shape().begin(), t.shape().end());
+  return nb::cast(nb::ndarray<nb::array_api>(keep->raw(), shape.size(), shape.data(), owner, nullptr, dlpack_type(t.type())),
+                  nb::rv_policy::reference);
 }
 
 nb::list shape_list(const SymShape& s) {
@@ -110,13 +128,18 @@ NB_MODULE(smelt_ext, m) {
 
   nb::class_<Tensor>(m, "Tensor")
       .def_static("borrow", &to_tensor, "array"_a, "onnx_type"_a = 0)
-      .def_static("strings", [](const Shape& shape, std::vector<std::string> values) { return Tensor::of_strings(shape, std::move(values)); })
-      .def_static("packed", [](const Array& bytes, int onnx_type, const Shape& shape) {
-        return Tensor::borrow(static_cast<DType>(onnx_type), shape, const_cast<void*>(bytes.data())).clone();
-      })
+      .def_static("strings", [](const Shape& shape,
+                                std::vector<std::string> values) { return Tensor::of_strings(shape, std::move(values)); })
+      .def_static("packed",
+                  [](const Array& bytes, int onnx_type, const Shape& shape) {
+                    return Tensor::borrow(static_cast<DType>(onnx_type), shape, const_cast<void*>(bytes.data())).clone();
+                  })
       .def_prop_ro("type", [](const Tensor& t) { return static_cast<int>(t.type()); })
       .def_prop_ro("shape", [](const Tensor& t) { return t.shape(); })
-      .def("array", &to_array);
+      .def_prop_ro("data_ptr", [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.raw()); })
+      .def("array", &to_array)
+      .def("__dlpack__", [](const Tensor& t, const nb::kwargs& how) { return to_dlpack(t).attr("__dlpack__")(**how); })
+      .def("__dlpack_device__", [](const Tensor&) { return nb::make_tuple(static_cast<int>(nb::device::cpu::value), 0); });
 
   nb::class_<Options>(m, "Options")
       .def(nb::init<>())

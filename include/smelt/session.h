@@ -8,10 +8,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "smelt/error.h"
@@ -21,6 +23,14 @@
 namespace smelt {
 
 class Graph;
+
+/// How far a build is. Told on the building thread, after each problem.
+struct Progress {
+  std::string_view doing;                    // "tuning"
+  std::string_view problem;                  // the one just done
+  int done = 0, total = 0;                   // problems
+  double seconds = 0, seconds_left = 0;      // spent; estimated from the pace so far
+};
 
 struct Options {
   int threads = 0;                           // 0: all cores this process may use
@@ -33,6 +43,7 @@ struct Options {
   std::map<std::string, Shape> shapes;       // fix symbolic dimensions of inputs at build time, by input name
   std::string cache_dir;                     // "" the default (SMELT_CACHE_DIR or ~/.cache/smelt)
   bool use_cache = true;                     // false: neither read nor write the tuning cache
+  std::function<void(const Progress&)> progress;   // may be empty
 };
 
 struct TensorInfo {
@@ -60,6 +71,14 @@ struct StepInfo {
   int64_t bytes = 0;                         // moved at least once: inputs + weights + outputs
   int64_t flops = 0;
   std::vector<std::string> output_shapes;    // "f32[1, 64, 56, 56]"
+};
+
+/// What a plan's build was made of. Shapes that are bound later add to it.
+struct BuildInfo {
+  int tuning_level = 0;
+  int64_t problems = 0;                      // distinct ones with a choice of tactics
+  int64_t measured = 0, cached = 0;          // of these: measured now, found in the cache
+  double tuning_s = 0;                       // spent measuring
 };
 
 struct MemoryInfo {
@@ -100,6 +119,7 @@ class SMELT_API Plan {
   virtual const Options& options() const = 0;
   /// Names of the nodes after which outputs' sizes depend on data and the plan is split.
   virtual std::vector<std::string> splits() const = 0;
+  virtual BuildInfo build_info() const = 0;
 };
 
 class SMELT_API Session {

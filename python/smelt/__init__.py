@@ -6,9 +6,12 @@
     print(smelt.bench("resnet50.onnx"))
 """
 from .errors import AccuracyError, Error, NotProvenError, UnsupportedError, UsageError
+from .options import BuildOptions
 from .session import NodeArg, Session
-from .verbs import Result, bench, explain, optimize, profile
+from .smelt_ext import Tensor
 from .smelt_ext import version as _version
+from .verbs import Optimized, Result, bench, explain, optimize, profile
 
 __version__ = _version()
-__all__ = ["AccuracyError", "Error", "NodeArg", "NotProvenError", "Result", "Session", "UnsupportedError", "UsageError", "bench", "explain", "optimize", "profile"]
+__all__ = ["AccuracyError", "BuildOptions", "Error", "NodeArg", "NotProvenError", "Optimized", "Result", "Session", "Tensor",
+           "UnsupportedError", "UsageError", "bench", "explain", "optimize", "profile"]

@@ -2,26 +2,33 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
 from . import smelt_ext as _ext
 from .errors import UsageError
+from .options import BuildOptions, make_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_PROVIDER = "CPUExecutionProvider"
 
 # ONNX element type → (NumPy type, ONNX Runtime's name). ml_dtypes gives the types NumPy lacks.
-_NUMPY = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16", 11: "float64",
-          12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128"}
-_ML_DTYPES = {16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 24: "float8_e8m0fnu"}
+_NUMPY = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
+          11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128"}
+_ML_DTYPES = {16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz",
+              24: "float8_e8m0fnu"}
 _SUB_BYTE = {21: "uint4", 22: "int4", 23: "float4_e2m1fn", 25: "uint2", 26: "int2"}
-_NAMES = {1: "float", 7: "int64", 8: "string", 10: "float16", 11: "double", **{k: v for k, v in _NUMPY.items() if k not in (1, 7, 10, 11)},
-          16: "bfloat16", 17: "float8e4m3fn", 18: "float8e4m3fnuz", 19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0"}
+_NAMES = {**_NUMPY, 1: "float", 8: "string", 11: "double", 16: "bfloat16", 17: "float8e4m3fn", 18: "float8e4m3fnuz",
+          19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2"}
 
 
 class NodeArg:
     """An input or output: `name`, `type` ("tensor(float)") and `shape` (numbers, symbol names, or None where unknown)."""
 
-    def __init__(self, name: str, onnx_type: int, shape: list[int | str | None]) -> None:
+    def __init__(self, name: str, onnx_type: int, shape: list[Union[int, str, None]]) -> None:
         self.name = name
         self.onnx_type = onnx_type
         self.type = f"tensor({_NAMES.get(onnx_type, 'unknown')})"
@@ -61,6 +68,8 @@ def to_tensor(value: Any, onnx_type: int = 0) -> _ext.Tensor:
         return value
     if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
         try:
+            if getattr(value, "requires_grad", False):
+                value = value.detach()
             return _ext.Tensor.borrow(value.contiguous() if hasattr(value, "contiguous") else value, onnx_type)
         except (TypeError, ValueError) as e:
             raise UsageError(f"a DLPack tensor could not be used: {e}", "pass a CPU tensor, or convert it with numpy()") from e
@@ -98,31 +107,29 @@ def to_numpy(t: _ext.Tensor) -> np.ndarray:
     return raw
 
 
-def make_options(*, threads: int = 0, tuning_level: int = 2, tactics: str = "", optimize: bool = True, skip: Sequence[str] = (), precision: str = "",
-                 keep_fp32: Sequence[str] = (), shapes: Mapping[str, Sequence[int]] | None = None, cache_dir: str | os.PathLike = "",
-                 use_cache: bool = True) -> _ext.Options:
-    o = _ext.Options()
-    o.threads, o.tuning_level, o.tactics, o.optimize, o.skip = threads, tuning_level, tactics, optimize, list(skip)
-    o.precision, o.keep_fp32 = precision, list(keep_fp32)
-    o.shapes = {k: list(v) for k, v in (shapes or {}).items()}
-    o.cache_dir, o.use_cache = os.fspath(cache_dir), use_cache
-    return o
-
-
 class Session:
     """A model, imported, fused and tuned.
 
     path: a model file, a plan that `smelt.optimize` wrote, a serialized model (bytes), or an onnx.ModelProto.
-    options: threads (0: all), tuning_level (0 … 3), tactics ("+onednn,-reference"), optimize (False: run as imported), skip (rewrites),
-    precision ("fp16", "bf16", "tf32"), keep_fp32 (patterns), shapes ({"x": (1, 3, 224, 224)}), cache_dir, use_cache.
+    sess_options, providers: as ONNX Runtime takes them; of the former the number of threads counts, the latter must allow the CPU.
+    options: those of BuildOptions: threads (0: all), tuning_level (0 … 3), tactics ("+onednn,-reference"), optimize (False: run
+    as imported), skip (rewrites), precision ("fp16", "bf16", "tf32"), keep_fp32 (patterns), shapes ({"x": (1, 3, 224, 224)}),
+    cache_dir, use_cache.
     Raises smelt.Error and its subclasses. Runs from several threads at a time.
     """
 
-    def __init__(self, path: str | os.PathLike | bytes | Any, **options: Any) -> None:
-        o = make_options(**options)
+    def __init__(self, path: Any, sess_options: Any = None, providers: Optional[Sequence[Any]] = None,
+                 **options: Unpack[BuildOptions]) -> None:
+        if sess_options is not None:
+            options.setdefault("threads", getattr(sess_options, "intra_op_num_threads", 0))
+        names = [p if isinstance(p, str) else p[0] for p in providers or []]
+        if names and _PROVIDER not in names:
+            raise UsageError(f"providers are {', '.join(names)}, expected {_PROVIDER} among them", "Leave providers out.")
+        o = make_options(options)
         if hasattr(path, "SerializeToString"):
             path = path.SerializeToString()
-        self._session = _ext.session_from_bytes(path, o) if isinstance(path, (bytes, bytearray)) else _ext.Session(os.fspath(path), o)
+        from_bytes = isinstance(path, (bytes, bytearray))
+        self._session = _ext.session_from_bytes(bytes(path), o) if from_bytes else _ext.Session(os.fspath(path), o)
         self._inputs = [NodeArg(*i) for i in self._session.inputs()]
         self._outputs = [NodeArg(*i) for i in self._session.outputs()]
 
@@ -133,12 +140,17 @@ class Session:
         return list(self._outputs)
 
     def get_providers(self) -> list[str]:
-        return ["CPUExecutionProvider"]
+        return [_PROVIDER]
 
-    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], run_options: Any = None) -> list[np.ndarray]:
-        """Runs on `feeds` (name → NumPy array, DLPack tensor or nested lists) and returns `output_names` (None: all) as NumPy arrays."""
+    def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
+        """Runs on `input_feed` (name → NumPy array, DLPack tensor or nested lists) and returns `output_names` (None: all) as
+        NumPy arrays. Contiguous inputs are read where they lie, and results are handed over where they were computed."""
+        return [to_numpy(t) for t in self.run_tensors(output_names, input_feed)]
+
+    def run_tensors(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any]) -> list[_ext.Tensor]:
+        """As run, but returns tensors for torch.from_dlpack and its like: types that NumPy lacks (bfloat16) keep theirs."""
         types = {i.name: i.onnx_type for i in self._inputs}
-        tensors = {name: to_tensor(value, types.get(name, 0)) for name, value in feeds.items() if value is not None}
+        tensors = {name: to_tensor(value, types.get(name, 0)) for name, value in input_feed.items() if value is not None}
         names = [o.name for o in self._outputs] if output_names is None else list(output_names)
         results = self._session.run(tensors, names)
-        return [to_numpy(results[name]) for name in names]
+        return [results[name] for name in names]

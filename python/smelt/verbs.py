@@ -1,12 +1,17 @@
 """The command's verbs as functions. Results print as the command's tables; `.data` is what --json gives."""
 from __future__ import annotations
 
+import html
 import json
 import os
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping, Optional
 
 from . import smelt_ext as _ext
-from .session import make_options, to_tensor
+from .options import BuildOptions, Path, make_options
+from .session import to_tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Result:
@@ -24,27 +29,48 @@ class Result:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        return f'<pre style="line-height:1.3">{html.escape(self._tables)}</pre>'
 
-def _feeds(feeds: Mapping[str, Any] | None) -> dict[str, _ext.Tensor]:
+
+class Optimized(Result):
+    """A plan that was written; goes wherever a path does: smelt.Session(smelt.optimize(model, plan))."""
+
+    def __init__(self, path: str, text: str, tables: str) -> None:
+        super().__init__(text, tables)
+        self.path = path
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+def _feeds(feeds: Optional[Mapping[str, Any]]) -> dict[str, _ext.Tensor]:
     return {k: to_tensor(v) for k, v in (feeds or {}).items()}
 
 
-def optimize(model: str | os.PathLike, output: str | os.PathLike, *, copy_weights: bool = False, **options: Any) -> str:
-    """Fuses and tunes `model` and writes the plan, a valid ONNX file; returns its path. Options as Session's."""
-    return _ext.optimize(os.fspath(model), os.fspath(output), make_options(**options), copy_weights)
+def optimize(model: Path, output: Path, *, copy_weights: bool = False, **options: Unpack[BuildOptions]) -> Optimized:
+    """Fuses and tunes `model` and writes the plan, a valid ONNX file. Options as Session's."""
+    target = os.fspath(output)
+    return Optimized(target, *_ext.optimize(os.fspath(model), target, make_options(options), copy_weights))
 
 
-def profile(model: str | os.PathLike, feeds: Mapping[str, Any] | None = None, *, iterations: int = 20, optimize: bool = False, **options: Any) -> Result:
-    """Where the time goes, per step and module. optimize=False profiles the model as it stands."""
-    return Result(*_ext.profile(os.fspath(model), make_options(optimize=optimize, **options), _feeds(feeds), iterations))
+def profile(model: Path, feeds: Optional[Mapping[str, Any]] = None, *, iterations: int = 20, report: Path = "",
+            trace: Path = "", **options: Unpack[BuildOptions]) -> Result:
+    """Where the time goes, per step and module; of the model as it stands unless optimize=True. Files on request: `report` (HTML),
+    `trace` (Chrome, Perfetto)."""
+    options.setdefault("optimize", False)
+    return Result(*_ext.profile(os.fspath(model), make_options(options), _feeds(feeds), iterations, os.fspath(report),
+                                os.fspath(trace)))
 
 
-def explain(model: str | os.PathLike, **options: Any) -> Result:
-    """Every pattern tried: matched, or the reason why not. Weights need not be there."""
-    return Result(*_ext.explain(os.fspath(model), make_options(**options)))
+def explain(model: Path, *, kernels: bool = False, **options: Unpack[BuildOptions]) -> Result:
+    """Every pattern tried: matched, or the reason why not. Weights need not be there, unless `kernels` asks for the tactics that
+    were not chosen."""
+    return Result(*_ext.explain(os.fspath(model), make_options(options), kernels))
 
 
-def bench(model: str | os.PathLike, against: str | os.PathLike = "", feeds: Mapping[str, Any] | None = None, *, iterations: int = 10, duration: float = 3.0,
-          **options: Any) -> Result:
+def bench(model: Path, against: Path = "", feeds: Optional[Mapping[str, Any]] = None, *, iterations: int = 10,
+          duration: float = 3.0, report: Path = "", **options: Unpack[BuildOptions]) -> Result:
     """The optimised plan against the unfused model (or `against`), interleaved: `["bench"]["speedup"]` with its interval."""
-    return Result(*_ext.bench(os.fspath(model), os.fspath(against), make_options(**options), _feeds(feeds), iterations, duration))
+    return Result(*_ext.bench(os.fspath(model), os.fspath(against), make_options(options), _feeds(feeds), iterations, duration,
+                              os.fspath(report)))

@@ -14,10 +14,14 @@ using Json = nlohmann::ordered_json;
 // trtexec's --exportTimes: one object a run. On a CPU nothing is enqueued or copied, so those spans are empty.
 std::string times_json(const profile::Side& side) {
   Json rows = Json::array();
-  for (const profile::Sample& s : side.trace)
-    rows.push_back({{"startEnqMs", s.start_ms}, {"endEnqMs", s.start_ms}, {"startH2dMs", s.start_ms}, {"endH2dMs", s.start_ms},
-                    {"startComputeMs", s.start_ms}, {"endComputeMs", s.end_ms}, {"startD2hMs", s.end_ms}, {"endD2hMs", s.end_ms},
-                    {"h2dMs", 0.0}, {"computeMs", s.end_ms - s.start_ms}, {"d2hMs", 0.0}, {"latencyMs", s.end_ms - s.start_ms}});
+  for (const profile::Sample& s : side.trace) {
+    const double ms = s.end_ms - s.start_ms;
+    rows.push_back({{"startEnqMs", s.start_ms}, {"endEnqMs", s.start_ms},
+                    {"startH2dMs", s.start_ms}, {"endH2dMs", s.start_ms},
+                    {"startComputeMs", s.start_ms}, {"endComputeMs", s.end_ms},
+                    {"startD2hMs", s.end_ms}, {"endD2hMs", s.end_ms},
+                    {"h2dMs", 0.0}, {"computeMs", ms}, {"d2hMs", 0.0}, {"latencyMs", ms}});
+  }
   return rows.dump(1) + "\n";
 }
 
@@ -27,12 +31,16 @@ std::string profile_json(const profile::Profile& p) {
   const int count = p.steps.empty() ? 0 : p.steps.front().us.count;
   rows.push_back({{"count", count}});
   for (const profile::StepRow& r : p.steps)
-    rows.push_back({{"name", r.step.name}, {"timeMs", r.us.mean * count / 1e3}, {"averageMs", r.us.mean / 1e3}, {"medianMs", r.us.median / 1e3}, {"percentage", r.share * 100}});
+    rows.push_back({{"name", r.step.name}, {"timeMs", r.us.mean * count / 1e3}, {"averageMs", r.us.mean / 1e3},
+                    {"medianMs", r.us.median / 1e3}, {"percentage", r.share * 100}});
   return rows.dump(1) + "\n";
 }
 
 report::Table percentile_table(const profile::BenchResult& b, const std::vector<double>& percentiles) {
-  report::Table t{.key = "percentiles", .title = "Latency", .columns = {{"plan", "plan"}, {"mean_ms", "mean", report::Unit::ms}, {"median_ms", "median", report::Unit::ms}}};
+  report::Table t{
+      .key = "percentiles",
+      .title = "Latency",
+      .columns = {{"plan", "plan"}, {"mean_ms", "mean", report::Unit::ms}, {"median_ms", "median", report::Unit::ms}}};
   for (double p : percentiles) t.columns.push_back({fmt::format("p{:g}_ms", p), fmt::format("p{:g}", p), report::Unit::ms});
   t.columns.push_back({"iqr_ms", "± IQR", report::Unit::ms});
   t.columns.push_back({"runs", "runs", report::Unit::count});
@@ -52,21 +60,27 @@ Action add_bench(CLI::App& app) {
   struct Arguments : ModelArguments {
     std::string against, report, times, layers;
     profile::BenchOptions bench;
-    std::vector<double> percentiles{90, 99};
+    std::vector<double> percentiles{90, 95, 99};
     bool require = false;
   };
   auto a = std::make_shared<Arguments>();
+  app.add_option("--against", a->against, "Another model or plan as the 'before' side; without it, the model unfused")
+      ->type_name("FILE");
+  app.add_flag("--require-speedup", a->require, "Exit with 5 unless the speed-up's 95% interval is above 1");
+  app.add_option("--report", a->report, "Write an HTML report: both profiles, graphs, the ledger, the errors")->type_name("FILE");
+  app.add_option("--iterations", a->bench.iterations, "Runs of each side, at least (10)")
+      ->check(in_range(1, 1 << 30))
+      ->type_name("N");
+  app.add_option("--warmUp", a->bench.warmup_ms, "Warm-up of each side (200)")->check(in_range(0.0, 1e9))->type_name("MS");
+  app.add_option("--duration", a->bench.duration_s, "Timed at least this long (3)")->check(in_range(0.0, 1e6))->type_name("S");
+  app.add_option("--percentile", a->percentiles, "Percentiles to print (90,95,99)")
+      ->delimiter(',')
+      ->check(in_range(0.0, 100.0))
+      ->type_name("P");
+  app.add_option("--exportTimes", a->times, "Write each run of the optimised side as trtexec's JSON")->type_name("FILE");
+  app.add_option("--exportProfile", a->layers, "Write the optimised side's layer times as trtexec's JSON")->type_name("FILE");
   add_model_options(app, *a);
   add_input_options(app, *a);
-  app.add_option("--against", a->against, "Another model or plan to be the 'before' side; the model itself, unfused, if not given");
-  app.add_option("--iterations", a->bench.iterations, "Runs of each side, at least")->check(CLI::Range(1, 1 << 30));
-  app.add_option("--warmUp", a->bench.warmup_ms, "Warm-up of each side, ms")->check(CLI::Range(0.0, 1e9));
-  app.add_option("--duration", a->bench.duration_s, "Timed at least this long, s")->check(CLI::Range(0.0, 1e6));
-  app.add_option("--percentile", a->percentiles, "Percentiles to print")->delimiter(',')->check(CLI::Range(0.0, 100.0));
-  app.add_option("--exportTimes", a->times, "Write each run of the optimised side as trtexec's JSON");
-  app.add_option("--exportProfile", a->layers, "Write the optimised side's layer times as trtexec's JSON");
-  app.add_option("--report", a->report, "Write an HTML report with both profiles, graphs, the ledger and the errors");
-  app.add_flag("--require-speedup", a->require, "Exit with 5 unless the speed-up's 95% interval is above 1");
   return [a] {
     const report::Subject subject = a->subject();
     note("building both plans, then timing them in turn");
@@ -81,14 +95,8 @@ Action add_bench(CLI::App& app) {
       r = report::bare_report(subject);
       r.bench = b;
     }
-    if (a->as_json) {
-      print_line(report::json(r));
-    } else {
-      print_table(percentile_table(b, a->percentiles));
-      print_line("");
-      print_table(report::qa_table(b));
-      if (!r.differences.empty()) print_line(""), print_table(report::difference_table(r.differences));
-    }
+    if (a->as_json) print_line(report::json(r));
+    else print_tables({percentile_table(b, a->percentiles), report::qa_table(b), report::difference_table(r.differences)});
     if (!a->times.empty()) write_text(a->times, times_json(b.after));
     if (!a->layers.empty()) write_text(a->layers, profile_json(*r.after));
     if (!a->report.empty()) write_text(a->report, report::html(r)), note(fmt::format("wrote {}", a->report));

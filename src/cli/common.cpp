@@ -4,13 +4,21 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "profile/inputs.h"
 
 namespace smelt::cli {
 namespace {
+
+int columns(int fd) {
+  winsize size{};
+  return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -22,50 +30,131 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
+/// One line on the terminal that is written over, and wiped when all is done.
+class ProgressLine {
+ public:
+  void show(const Progress& p) {
+    using Clock = std::chrono::steady_clock;
+    const bool last = p.done == p.total;
+    // A build without measurements takes no time worth a line; ten updates a second are enough.
+    if (p.seconds < 0.5 || (!last && Clock::now() - shown_ < std::chrono::milliseconds(100))) return;
+    shown_ = Clock::now();
+    if (last) return fmt::print(stderr, "\r\033[K"), void(std::fflush(stderr));
+    const std::string text = fmt::format("{} {}/{}, {} left: {}", p.doing, p.done, p.total, left(p.seconds_left), p.problem);
+    const int width = std::max(columns(STDERR_FILENO), 40);
+    fmt::print(stderr, "\r\033[K{}", text.substr(0, static_cast<size_t>(width) - 1));
+    std::fflush(stderr);
+  }
+
+ private:
+  static std::string left(double seconds) {
+    const int s = static_cast<int>(seconds + 0.5);
+    return s < 60 ? fmt::format("{} s", s) : fmt::format("{} min {:02} s", s / 60, s % 60);
+  }
+  std::chrono::steady_clock::time_point shown_{};
+};
+
 }  // namespace
 
 report::Subject ModelArguments::subject() const {
+  if (!keep_text.empty() && options.precision.empty())
+    throw Error("--keep-fp32 says what to leave out of a conversion, and there is none", "Give --precision=fp16 or bf16 too.",
+                ExitCode::usage);
   report::Subject s;
   s.path = path;
   s.options = options;
   s.options.keep_fp32 = split(keep_text);
   s.options.use_cache = !no_cache;
+  if (isatty(STDERR_FILENO)) s.options.progress = [line = std::make_shared<ProgressLine>()](const Progress& p) { line->show(p); };
   s.shapes = profile::parse_shapes(shapes_text);
   s.input_files = input_files;
   s.seed = seed;
   return s;
 }
 
+void add_graph_options(CLI::App& app, ModelArguments& m, const char* what) {
+  app.add_option("model", m.path, what)->required()->type_name("FILE");
+  app.add_option("--shapes", m.shapes_text, "Extents of symbolic inputs, as x:1x3x224x224,mask:1x8; 1 where not given")
+      ->type_name("SPEC");
+  app.add_option("--skip", m.options.skip, "Rewrites to leave out")->delimiter(',')->type_name("NAME");
+}
+
+void add_build_options(CLI::App& app, ModelArguments& m) {
+  app.add_option("--tactics", m.options.tactics, "Tactics to allow (+) and refuse (-), in order: +onednn,-reference")
+      ->type_name("LIST");
+  app.add_option("--tuning-level", m.options.tuning_level,
+                 "0 the cost model's first choice, nothing measured; 1 the two best guesses; 2 all likely ones (default); 3 "
+                 "every one, at length")
+      ->check(in_range(0, 3))
+      ->type_name("0-3");
+  add_threads(app, m.options.threads);
+  add_cache_dir(app, m.options.cache_dir);
+  app.add_flag("--no-cache", m.no_cache, "Neither read nor write the tuning cache");
+}
+
 void add_model_options(CLI::App& app, ModelArguments& m) {
-  app.add_option("model", m.path, "An ONNX model, or a plan that smelt optimize wrote")->required();
-  app.add_option("--shapes", m.shapes_text, "Extents of symbolic inputs: x:1x3x224x224,mask:1x8 (1 where not given)");
-  app.add_option("--threads", m.options.threads, "CPU threads; 0 all that this process may use")->check(CLI::Range(0, 4096));
-  app.add_option("--tactics", m.options.tactics, "Tactics allowed (+) and refused (-) by name: +onednn,-reference");
-  app.add_option("--tuning-level", m.options.tuning_level, "0 the cost model's first choice … 3 every candidate measured")->check(CLI::Range(0, 3));
-  app.add_option("--skip", m.options.skip, "Rewrites to leave out, by name")->delimiter(',');
-  app.add_option("--precision", m.options.precision, "Convert an fp32 model: fp16, bf16 or tf32")->check(CLI::IsMember({"fp16", "bf16", "tf32"}));
-  app.add_option("--keep-fp32", m.keep_text, "Patterns (* and ?) of nodes or modules that stay fp32, comma-separated");
-  app.add_option("--cache-dir", m.options.cache_dir, "Where timings are kept (SMELT_CACHE_DIR, or ~/.cache/smelt)");
-  app.add_flag("--no-cache", m.no_cache, "Neither read nor write the timing cache");
-  app.add_flag("--json", m.as_json, "Print JSON");
+  add_graph_options(app, m);
+  app.add_option("--precision", m.options.precision, "Convert an fp32 model: fp16, bf16 or tf32")
+      ->check(CLI::IsMember({"fp16", "bf16", "tf32"}))
+      ->type_name("TYPE");
+  app.add_option("--keep-fp32", m.keep_text, "Nodes or modules that stay fp32 then; * and ? stand for any text, any character")
+      ->type_name("PATTERN,…");
+  add_build_options(app, m);
+  add_json(app, m.as_json);
 }
 
 void add_input_options(CLI::App& app, ModelArguments& m) {
-  app.add_option("--inputs,--loadInputs", m.input_files, "in.npz, or NAME:file.npy and NAME:file.raw; random where not given")->delimiter(',');
-  app.add_option("--seed", m.seed, "Of the random inputs");
+  app.add_option("--inputs,--loadInputs", m.input_files, "in.npz, NAME:file.npy or NAME:file (raw bytes); random where not given")
+      ->delimiter(',')
+      ->type_name("FILE");
+  app.add_option("--seed", m.seed, "Of the random inputs")->type_name("N");
+}
+
+void add_threads(CLI::App& app, int& threads) {
+  app.add_option("--threads", threads, "CPU threads; 0 all that this process may use (default)")
+      ->check(in_range(0, 4096))
+      ->type_name("N");
+}
+
+void add_cache_dir(CLI::App& app, std::string& dir) {
+  app.add_option("--cache-dir", dir, "Folder of the tuning cache and the machine's ceilings (SMELT_CACHE_DIR, or ~/.cache/smelt)")
+      ->type_name("DIR");
+}
+
+void add_json(CLI::App& app, bool& as_json) { app.add_flag("--json", as_json, "Print JSON"); }
+
+std::filesystem::path cache_folder(const std::string& given) {
+  return given.empty() ? cache_dir() : std::filesystem::path(given);
 }
 
 int terminal_width() {
   if (!isatty(STDOUT_FILENO)) return 0;
-  winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40 ? size.ws_col : 0;
+  return columns(STDOUT_FILENO) > 40 ? columns(STDOUT_FILENO) : 0;
 }
 
 void print_table(const report::Table& t) {
   // Into a pipe, tables keep whole cells up to a width that editors and mails still show.
   fmt::print("{}", report::print(t, terminal_width() ? terminal_width() : 180));
 }
+void print_tables(const std::vector<report::Table>& tables) {
+  bool first = true;
+  for (const report::Table& t : tables) {
+    if (t.rows.empty()) continue;
+    if (!first) print_line("");
+    print_table(t);
+    first = false;
+  }
+}
 void print_line(const std::string& line) { fmt::print("{}{}", line, line.ends_with('\n') ? "" : "\n"); }
 void note(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+
+
+std::string build_text(const Plan& plan, double seconds) {
+  const auto time = [](double s) { return report::format(s, report::Unit::seconds); };
+  const BuildInfo b = plan.build_info();
+  if (b.tuning_level == 0) return fmt::format("built in {} (tuning level 0: nothing measured)", time(seconds));
+  return fmt::format("built in {} (tuning level {}: {} problems, {} measured in {}, {} from the cache)", time(seconds),
+                     b.tuning_level, b.problems, b.measured, time(b.tuning_s), b.cached);
+}
 
 }  // namespace smelt::cli

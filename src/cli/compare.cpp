@@ -6,13 +6,40 @@
 namespace smelt::cli {
 namespace {
 
-std::map<std::string, Tensor> run_once(const Plan& plan, const std::vector<Tensor>& inputs) {
-  const auto execution = plan.execution();
-  execution->bind(inputs);
-  execution->run();
-  std::map<std::string, Tensor> tensors;
-  for (size_t i = 0; i < plan.outputs().size(); ++i) tensors[plan.outputs()[i].name] = execution->outputs()[i].clone();
-  return tensors;
+/// The tensors that `inputs` are for one plan, in the other one's order.
+std::vector<Tensor> in_order_of(const Plan& other, const Plan& reference, const std::vector<Tensor>& inputs,
+                                const std::string& other_path, const std::string& path) {
+  if (reference.inputs().size() != other.inputs().size())
+    fail_usage("{} has {} inputs, {} has {}", path, reference.inputs().size(), other_path, other.inputs().size());
+  std::vector<Tensor> same;
+  for (const TensorInfo& i : other.inputs()) {
+    size_t k = 0;
+    while (k < reference.inputs().size() && reference.inputs()[k].name != i.name) ++k;
+    if (k == reference.inputs().size()) fail_usage("{} has an input '{}' that {} has not", other_path, i.name, path);
+    same.push_back(inputs[k]);
+  }
+  return same;
+}
+
+report::Table bisection_table(const std::optional<profile::Bisection>& b) {
+  report::Table t{.key = "bisection",
+                  .title = "First to leave tolerance",
+                  .columns = {{"value", "value"},
+                              {"node", "made by"},
+                              {"sources", "stands for"},
+                              {"max_abs", "max", report::Unit::error},
+                              {"max_rel", "max relative", report::Unit::error},
+                              {"compared", "compared", report::Unit::count}}};
+  if (b)
+    t.rows.push_back({b->value, b->node, report::joined(b->sources), b->difference.max_abs, b->difference.max_rel, b->compared});
+  return t;
+}
+
+report::Prepared prepared(const std::string& path, const Options& options) {
+  report::Prepared p;
+  p.plan = Plan::build(path, options);
+  p.execution = p.plan->execution();
+  return p;
 }
 
 }  // namespace
@@ -25,54 +52,45 @@ Action add_compare(CLI::App& app) {
   };
   auto a = std::make_shared<Arguments>();
   add_model_options(app, *a);
-  app.add_option("other", a->other, "The model or plan to compare with the first; the first, optimised, if not given");
-  add_input_options(app, *a);
-  app.add_option("--rtol", a->tolerance.rtol, "Relative tolerance, of the element or the tensor's root mean square, whichever is larger");
-  app.add_option("--atol", a->tolerance.atol, "Absolute tolerance");
+  app.add_option("other", a->other, "The model or plan to compare with the first; the first, optimised, if not given")
+      ->type_name("FILE");
+  app.add_option("--rtol", a->tolerance.rtol,
+                 "Relative tolerance (0.001), of the element or the tensor's root mean square, if that is larger")
+      ->type_name("X");
+  app.add_option("--atol", a->tolerance.atol, "Absolute tolerance (1e-5)")->type_name("X");
   app.add_flag("--bisect", a->bisect, "Name the first node whose result leaves tolerance");
+  add_input_options(app, *a);
   return [a] {
     // The first is the reference: run as it stands unless it is itself a plan, whose fused nodes run as such either way.
     const report::Subject subject = a->subject();
     Options plain = subject.options, changed = subject.options;
     plain.optimize = false;
     plain.precision.clear();
+    plain.keep_fp32.clear();
     changed.optimize = a->other.empty();
-    const auto reference = Plan::build(a->path, plain);
-    const auto other = Plan::build(a->other.empty() ? a->path : a->other, changed);
-    const std::vector<Tensor> inputs = report::inputs_for(*reference, subject);
-    if (reference->inputs().size() != other->inputs().size())
-      fail_usage("{} has {} inputs, {} has {}", a->path, reference->inputs().size(), a->other, other->inputs().size());
-    std::vector<Tensor> same;
-    for (const TensorInfo& i : other->inputs()) {
-      size_t k = 0;
-      while (k < reference->inputs().size() && reference->inputs()[k].name != i.name) ++k;
-      if (k == reference->inputs().size()) fail_usage("{} has an input '{}' that {} has not", a->other, i.name, a->path);
-      same.push_back(inputs[k]);
+    const std::string other_path = a->other.empty() ? a->path : a->other;
+    report::Prepared reference = prepared(a->path, plain), other = prepared(other_path, changed);
+    reference.inputs = report::inputs_for(*reference.plan, subject);
+    other.inputs = in_order_of(*other.plan, *reference.plan, reference.inputs, other_path, a->path);
+    for (report::Prepared* p : {&reference, &other}) {
+      p->execution->bind(p->inputs);
+      p->execution->run();
     }
-    const auto expected = run_once(*reference, inputs), found = run_once(*other, same);
-    std::vector<profile::Difference> differences;
+    const std::vector<profile::Difference> differences = report::differences_of(reference, other);
     bool all = true;
-    for (const TensorInfo& o : reference->outputs()) {
-      const auto at = found.find(o.name);
-      if (at == found.end()) fail_usage("{} has no output '{}'", a->other, o.name);
-      differences.push_back(profile::difference(o.name, at->second, expected.at(o.name)));
-      all &= profile::within(at->second, expected.at(o.name), a->tolerance);
-    }
-    const report::Table table = report::difference_table(differences);
-    if (a->as_json) print_line(report::table_json({table}));
-    else print_table(table);
+    for (const TensorInfo& o : reference.plan->outputs())
+      all &= profile::within(report::output_of(other, o.name), report::output_of(reference, o.name), a->tolerance);
+
+    std::vector<report::Table> tables{report::difference_table(differences)};
     if (a->bisect) {
-      const auto first = profile::bisect(*reference, *other, inputs, a->tolerance);
-      if (!first) {
-        note("every value that both compute is within tolerance");
-      } else {
-        std::string sources;
-        for (const std::string& s : first->sources) sources += (sources.empty() ? "" : ", ") + s;
-        note(fmt::format("first to leave tolerance, of {} compared: '{}', made by node '{}' (stands for {}); max error {:.3g}, relative {:.3g}", first->compared,
-                         first->value, first->node, sources, first->difference.max_abs, first->difference.max_rel));
-      }
+      const auto first = profile::bisect({*reference.plan, reference.inputs}, {*other.plan, other.inputs}, a->tolerance);
+      tables.push_back(bisection_table(first));
+      if (!first) note("every value that both compute is within tolerance");
     }
-    if (!all) note(fmt::format("smelt compare: outputs differ by more than rtol {:g}, atol {:g}", a->tolerance.rtol, a->tolerance.atol));
+    if (a->as_json) print_line(report::table_json(tables));
+    else print_tables(tables);
+    if (!all)
+      note(fmt::format("smelt compare: outputs differ by more than rtol {:g}, atol {:g}", a->tolerance.rtol, a->tolerance.atol));
     return static_cast<int>(all ? ExitCode::ok : ExitCode::accuracy);
   };
 }

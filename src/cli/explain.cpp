@@ -4,38 +4,63 @@
 #include "cli/common.h"
 
 namespace smelt::cli {
+namespace {
+
+void check_rewrite(const std::string& wanted) {
+  std::string known;
+  for (const fuse::Rewrite& r : fuse::pipeline()) {
+    if (r.name == wanted) return;
+    known += (known.empty() ? "" : ", ") + std::string(r.name);
+  }
+  throw Error(fmt::format("--pattern: no rewrite is named '{}'", wanted), "The rewrites are: " + known, ExitCode::usage);
+}
+
+}  // namespace
 
 Action add_explain(CLI::App& app) {
   struct Arguments : ModelArguments {
-    std::string rewrite, node;
-    bool matched = false, rejected = false, summary = false;
+    std::string pattern, node;
+    bool matched = false, rejected = false, summary = false, kernels = false;
     int top = 0;
   };
   auto a = std::make_shared<Arguments>();
-  app.add_option("model", a->path, "An ONNX model; its weights need not be there")->required();
-  app.add_option("--shapes", a->shapes_text, "Fix input shapes: x:1x3x224x224");
-  app.add_option("--skip", a->options.skip, "Rewrites to leave out, by name")->delimiter(',');
-  app.add_option("--rewrite", a->rewrite, "Only entries of this rewrite");
-  app.add_option("--node", a->node, "Only entries that cover this ONNX node or are blocked by it");
-  app.add_flag("--matched", a->matched, "Only what matched");
-  app.add_flag("--rejected", a->rejected, "Only what was rejected");
-  app.add_flag("--summary", a->summary, "Counts per rewrite only");
-  app.add_option("--top", a->top, "Rows shown; 0 all")->check(CLI::Range(0, 1 << 30));
-  app.add_flag("--json", a->as_json, "Print JSON");
+  add_graph_options(app, *a, "An ONNX model; its weights need not be there");
+  app.add_option("--pattern,--rewrite", a->pattern, "Only this rewrite")->type_name("NAME");
+  app.add_option("--node", a->node, "Only what covers this ONNX node or is blocked by it")->type_name("NAME");
+  CLI::Option* matched = app.add_flag("--matched", a->matched, "Only what matched");
+  app.add_flag("--rejected", a->rejected, "Only what was rejected")->excludes(matched);
+  app.add_flag("--summary", a->summary, "Counts only");
+  app.add_flag("--kernels", a->kernels,
+               "Also build the plan (weights are needed) and list the tactics that were not chosen, and why");
+  app.add_option("--top", a->top, "Rows of the ledger; 0 all (default)")->check(in_range(0, 1 << 30))->type_name("N");
+  add_build_options(app, *a);
+  add_json(app, a->as_json);
   return [a] {
-    fuse::Ledger ledger = report::ledger_of(a->subject());
-    std::erase_if(ledger, [&](const fuse::Entry& e) {
-      const bool names_node = a->node.empty() || e.blocker == a->node || std::find(e.nodes.begin(), e.nodes.end(), a->node) != e.nodes.end();
-      return (!a->rewrite.empty() && e.rewrite != a->rewrite) || !names_node || (a->matched && !e.matched) || (a->rejected && e.matched);
+    if (!a->pattern.empty()) check_rewrite(a->pattern);
+    const report::Subject subject = a->subject();
+    report::Explained e = report::explain(subject);
+    std::erase_if(e.ledger, [&](const fuse::Entry& x) {
+      const bool names_node = a->node.empty() || x.blocker == a->node || std::ranges::find(x.nodes, a->node) != x.nodes.end();
+      return (!a->pattern.empty() && x.rewrite != a->pattern) || !names_node || (a->matched && !x.matched) ||
+             (a->rejected && x.matched);
     });
-    std::vector<report::Table> tables{report::ledger_summary(ledger)};
-    if (!a->summary) tables.push_back(report::ledger_table(ledger));
+    std::vector<report::Table> tables{report::ledger_summary(e), report::form_table(e)};
+    if (!a->summary) tables.push_back(report::ledger_table(e));
+    if (a->kernels) {
+      std::vector<StepInfo> steps = report::prepare(subject, true).execution->steps();
+      if (!a->node.empty())
+        std::erase_if(steps, [&](const StepInfo& s) {
+          return s.name != a->node && std::ranges::find(s.sources, a->node) == s.sources.end();
+        });
+      tables.push_back(report::tactic_table(steps));
+    }
     if (a->as_json) return print_line(report::table_json(tables)), 0;
     for (report::Table& t : tables) {
+      if (t.key == "ledger") t.note.clear();   // the summary says it
       if (t.key == "ledger" && a->top) t.keep_top(static_cast<size_t>(a->top));
-      print_table(t);
-      print_line("");
     }
+    if (e.ledger.empty()) note("no rewrite looked at such a place");
+    print_tables(tables);
     return 0;
   };
 }

@@ -8,9 +8,22 @@
 #include "graph/graph.h"
 #include "import/import.h"
 #include "ops/op.h"
+#include "run/shapes.h"
 
 namespace smelt::cli {
 namespace {
+
+report::Table model(const Graph& g) {
+  std::string opsets;
+  for (const auto& [domain, version] : g.model.opsets)
+    opsets += fmt::format("{}{} {}", opsets.empty() ? "" : ", ", domain.empty() ? "ai.onnx" : domain, version);
+  report::Table t{.key = "model", .title = g.model.path, .columns = {{"what", ""}, {"value", ""}}};
+  t.rows.push_back({"nodes", fmt::format("{}", g.live_nodes())});
+  t.rows.push_back({"opset", opsets});
+  t.rows.push_back({"IR version", fmt::format("{}", g.model.ir_version)});
+  t.rows.push_back({"written by", g.model.producer + " " + g.model.producer_version});
+  return t;
+}
 
 report::Table ports(const char* key, const char* title, const Graph& g, const std::vector<ValueId>& values) {
   report::Table t{.key = key, .title = title, .columns = {{"name", "name"}, {"type", "type"}, {"shape", "shape"}}};
@@ -24,7 +37,8 @@ report::Table ports(const char* key, const char* title, const Graph& g, const st
 report::Table operators(const Graph& g) {
   std::map<std::string, int64_t> counts;
   for (NodeId n : g.topological()) ++counts[g.node(n).domain.empty() ? g.node(n).op : g.node(n).domain + "." + g.node(n).op];
-  report::Table t{.key = "operators", .title = "Operators", .columns = {{"operator", "operator"}, {"count", "nodes", report::Unit::count}}};
+  report::Table t{
+      .key = "operators", .title = "Operators", .columns = {{"operator", "operator"}, {"count", "nodes", report::Unit::count}}};
   for (const auto& [op, n] : counts) t.rows.push_back({op, n});
   t.sort_by("count");
   return t;
@@ -38,7 +52,10 @@ report::Table weights(const Graph& g) {
     totals[v.type].first += v.constant.size();
     totals[v.type].second += v.constant.nbytes();
   }
-  report::Table t{.key = "weights", .title = "Constants", .columns = {{"type", "type"}, {"elements", "elements", report::Unit::count}, {"bytes", "bytes", report::Unit::bytes}}};
+  report::Table t{
+      .key = "weights",
+      .title = "Constants",
+      .columns = {{"type", "type"}, {"elements", "elements", report::Unit::count}, {"bytes", "bytes", report::Unit::bytes}}};
   for (const auto& [type, total] : totals) t.rows.push_back({std::string(name(type)), total.first, total.second});
   return t;
 }
@@ -60,7 +77,9 @@ report::Table modules(const Graph& g, int depth) {
 // The node, what feeds it and what reads it, as far as `radius` edges away.
 void print_around(const Graph& g, const std::string& wanted, int radius) {
   const NodeId start = g.find_node(wanted);
-  if (start == NodeId::none) throw Error(fmt::format("{}: no node is named '{}'", g.model.path, wanted), fmt::format("See all of them: smelt info {} --graph", g.model.path), ExitCode::usage);
+  if (start == NodeId::none)
+    throw Error(fmt::format("{}: no node is named '{}'", g.model.path, wanted),
+                fmt::format("See all of them: smelt info {} --graph", g.model.path), ExitCode::usage);
   std::map<NodeId, int> distance{{start, 0}};
   for (std::vector<NodeId> front{start}; !front.empty();) {
     std::vector<NodeId> next;
@@ -79,37 +98,61 @@ void print_around(const Graph& g, const std::string& wanted, int radius) {
     if (distance.contains(n)) print_line((n == start ? "→ " : "  ") + print(g, n));
 }
 
+/// What importing the model to run it says; "" when it can run.
+std::string why_it_does_not_run(const std::string& path, ImportOptions import) {
+  import.supported = [](std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain); };
+  try {
+    import_model(path, import);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+/// Nodes whose results' sizes only a run tells: the plan is bound in segments between them.
+report::Table splits(const Graph& g) {
+  report::Table t{.key = "splits", .title = "Sizes that depend on data", .columns = {{"node", "node"}, {"operator", "operator"}}};
+  for (NodeId n : g.topological())
+    if (run::splits_plan(g.node(n))) t.rows.push_back({g.node(n).name, g.node(n).op});
+  return t;
+}
+
 }  // namespace
 
 Action add_info(CLI::App& app) {
-  auto m = std::make_shared<ModelArguments>();
-  auto node = std::make_shared<std::string>();
-  auto whole = std::make_shared<bool>(false);
-  auto depth = std::make_shared<int>(2);
-  app.add_option("model", m->path, "An ONNX model or a plan; its weights need not be there")->required();
-  app.add_option("--shapes", m->shapes_text, "Fix input shapes: x:1x3x224x224,mask:1x8");
-  app.add_option("--node", *node, "Show the graph around this node");
-  app.add_flag("--graph", *whole, "Print every node");
-  app.add_option("--module-depth", *depth, "How deep the list of modules goes")->check(CLI::Range(0, 100));
-  app.add_flag("--json", m->as_json, "Print JSON");
-  return [=] {
+  struct Arguments : ModelArguments {
+    std::string node;
+    int radius = 2, depth = 2;
+    bool whole = false;
+  };
+  auto a = std::make_shared<Arguments>();
+  add_graph_options(app, *a, "An ONNX model or a plan; its weights need not be there");
+  app.remove_option(app.get_option("--skip"));
+  app.add_option("--node", a->node, "Show the graph around this node")->type_name("NAME");
+  app.add_option("--radius", a->radius, "How many edges around it (2)")->check(in_range(0, 1000))->type_name("N");
+  app.add_flag("--graph", a->whole, "Print every node");
+  app.add_option("--module-depth", a->depth, "How deep the list of modules goes (2)")->check(in_range(0, 100))->type_name("N");
+  add_json(app, a->as_json);
+  return [a] {
     ImportOptions import;
-    import.shapes = m->subject().shapes;
+    import.shapes = a->subject().shapes;
     import.structure_only = true;
-    const Graph g = import_model(m->path, import);
-    if (!node->empty()) return print_around(g, *node, 2), 0;
-    if (*whole) return print_line(print(g)), 0;
-    std::vector<report::Table> tables{ports("inputs", "Inputs", g, g.inputs()), ports("outputs", "Outputs", g, g.outputs()), operators(g), weights(g), modules(g, *depth)};
-    report::Table unsupported{.key = "unsupported", .title = "Not supported", .columns = {{"node", "node"}, {"operator", "operator"}}};
-    for (NodeId n : g.topological())
-      if (!ops::find(g.node(n).op, g.node(n).domain)) unsupported.rows.push_back({g.node(n).name, g.node(n).domain + (g.node(n).domain.empty() ? "" : ".") + g.node(n).op});
-    if (!unsupported.rows.empty()) tables.push_back(unsupported);
-    if (m->as_json) return print_line(report::table_json(tables)), 0;
-    std::string opsets;
-    for (const auto& [domain, version] : g.model.opsets) opsets += fmt::format("{}{} {}", opsets.empty() ? "" : ", ", domain.empty() ? "ai.onnx" : domain, version);
-    print_line(fmt::format("{}: {} nodes, IR {}, {}, written by {} {}\n", m->path, g.live_nodes(), g.model.ir_version, opsets, g.model.producer, g.model.producer_version));
+    const Graph g = import_model(a->path, import);
+    if (!a->node.empty()) return print_around(g, a->node, a->radius), 0;
+    if (a->whole) return print_line(print(g)), 0;
+    std::vector<report::Table> tables{model(g),
+                                      ports("inputs", "Inputs", g, g.inputs()),
+                                      ports("outputs", "Outputs", g, g.outputs()),
+                                      operators(g),
+                                      weights(g),
+                                      modules(g, a->depth),
+                                      splits(g)};
+    if (const std::string why = why_it_does_not_run(a->path, import); !why.empty())
+      tables.push_back({.key = "unsupported", .title = "Not supported", .columns = {{"reason", "reason"}}, .rows = {{why}}});
+    if (a->as_json) return print_line(report::table_json(tables)), 0;
     for (report::Table& t : tables)
-      if (!t.rows.empty()) t.keep_top(t.key == "modules" ? 40 : t.rows.size()), print_table(t), print_line("");
+      if (t.key == "modules") t.keep_top(40);
+    print_tables(tables);
     return 0;
   };
 }

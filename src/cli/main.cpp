@@ -19,29 +19,43 @@ struct Verb {
 };
 
 constexpr Verb verbs[] = {
-    {"info", "What is in a model: inputs, outputs, operators, weights, modules", "smelt info resnet50.onnx --node conv1", add_info},
-    {"profile", "Where the time goes, per node and per module, and what limits it", "smelt profile resnet50.onnx --top 10 --report profile.html", add_profile},
-    {"optimize", "Fuse, tune and write the plan, a valid ONNX file", "smelt optimize resnet50.onnx -o resnet50.plan.onnx", add_optimize},
-    {"explain", "Every pattern tried: matched, or why not", "smelt explain bert.onnx --rewrite attention", add_explain},
-    {"run", "Run once on given or random inputs", "smelt run resnet50.onnx --inputs in.npz --outputs out.npz", add_run},
-    {"bench", "Time the optimised plan against the unfused model (or two plans), interleaved", "smelt bench resnet50.onnx --require-speedup --report report.html", add_bench},
-    {"compare", "Numeric error between two models or plans on the same inputs", "smelt compare resnet50.onnx resnet50.plan.onnx --bisect", add_compare},
-    {"devices", "What can run here, and its measured ceilings", "smelt devices --measure", add_devices},
-    {"cache", "List, merge, export or clear the tuning cache", "smelt cache list", add_cache},
+    {"info", "What is in a model: inputs, outputs, operators, weights, modules",
+     "smelt info resnet50.onnx --node conv1", add_info},
+    {"profile", "Where the time goes, per node and per module, and what limits it",
+     "smelt profile resnet50.onnx --top 10 --report profile.html", add_profile},
+    {"optimize", "Fuse, tune and write the plan, a valid ONNX file",
+     "smelt optimize resnet50.onnx -o resnet50.plan.onnx", add_optimize},
+    {"explain", "Every pattern tried: matched, or why not",
+     "smelt explain bert.onnx --pattern attention", add_explain},
+    {"run", "Run once on given or random inputs",
+     "smelt run resnet50.onnx --inputs in.npz --outputs out.npz", add_run},
+    {"bench", "Time the optimised plan against the unfused model (or two plans), interleaved",
+     "smelt bench resnet50.onnx --require-speedup --report report.html", add_bench},
+    {"compare", "Numeric error between two models or plans on the same inputs",
+     "smelt compare resnet50.onnx resnet50.plan.onnx --bisect", add_compare},
+    {"devices", "What can run here, and its measured ceilings",
+     "smelt devices --measure", add_devices},
+    {"cache", "List, merge, export or clear the tuning cache",
+     "smelt cache list", add_cache},
 };
 
 int main(int argc, char** argv) {
-  CLI::App app{"smelt makes ONNX models run fast, shows why they were slow, and proves that they got faster."};
+  CLI::App app{"smelt makes ONNX models run fast, shows why they were slow, and proves that they got faster.", "smelt"};
   app.set_version_flag("--version", report::version_line());
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 done, 1 failed, 2 usage, 3 unsupported, 4 accuracy, 5 speed-up not proven.\nsmelt VERB --help shows a verb's options and an example.");
+  app.get_formatter()->label("SUBCOMMAND", "VERB");
+  app.get_formatter()->label("Subcommands", "Verbs");
+  app.get_formatter()->label("REQUIRED", "");
+  app.footer("Exit codes: 0 done, 1 failed, 2 usage, 3 unsupported, 4 accuracy, 5 speed-up not proven.\n"
+             "smelt VERB --help shows a verb's options and an example.");
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Verb& v : verbs) {
     CLI::App* sub = app.add_subcommand(v.name, v.what);
     sub->footer(fmt::format("Example:\n  {}", v.example));
     actions.emplace_back(sub, v.add(*sub));
   }
-  if (argc > 1 && argv[1][0] != '-' && std::none_of(std::begin(verbs), std::end(verbs), [&](const Verb& v) { return v.name == std::string_view(argv[1]); })) {
+  const auto is_verb = [&](const Verb& v) { return v.name == std::string_view(argv[1]); };
+  if (argc > 1 && argv[1][0] != '-' && std::none_of(std::begin(verbs), std::end(verbs), is_verb)) {
     fmt::print(stderr, "smelt: there is no verb '{}'\nSee smelt --help\n", argv[1]);
     return static_cast<int>(ExitCode::usage);
   }
@@ -50,7 +64,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& e) {
     return app.exit(e);   // --help and --version
   } catch (const CLI::ParseError& e) {
-    fmt::print(stderr, "smelt: {}\nSee smelt {}--help\n", e.what(), app.get_subcommands().empty() ? "" : app.get_subcommands().front()->get_name() + " ");
+    const auto verb = app.get_subcommands();
+    fmt::print(stderr, "smelt: {}\nSee smelt {}--help\n", e.what(), verb.empty() ? "" : verb.front()->get_name() + " ");
     return static_cast<int>(ExitCode::usage);
   }
   for (auto& [sub, action] : actions) {
@@ -62,7 +77,9 @@ int main(int argc, char** argv) {
       if (!e.next().empty()) fmt::print(stderr, "{}\n", e.next());
       return static_cast<int>(e.code());
     } catch (const std::bad_alloc&) {
-      fmt::print(stderr, "smelt {}: out of memory ({} resident)\n", sub->get_name(), report::format(static_cast<double>(profile::resident_bytes()), report::Unit::bytes));
+      const auto resident = static_cast<double>(profile::resident_bytes());
+      fmt::print(stderr, "smelt {}: out of memory ({} resident)\n", sub->get_name(),
+                 report::format(resident, report::Unit::bytes));
       return static_cast<int>(ExitCode::failed);
     } catch (const std::exception& e) {
       fmt::print(stderr, "smelt {}: {}\n", sub->get_name(), e.what());

@@ -1,13 +1,50 @@
 #include <fmt/core.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/common.h"
+#include "import/import.h"
 #include "run/save.h"
 
 namespace smelt::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Says what would fail at the end before the work begins: a folder that cannot be written, weights that lie elsewhere.
+void check_destination(const std::string& model, const fs::path& output, bool copy_weights) {
+  const auto folder = [](const fs::path& p) {
+    return fs::weakly_canonical(p.has_parent_path() ? p.parent_path() : fs::path("."));
+  };
+  std::error_code ignored;
+  if (fs::equivalent(model, output, ignored)) fail_usage("{}: the plan would replace the model it is made from", output.string());
+  const AtomicFile writable(output);
+  if (copy_weights || folder(model) == folder(output)) return;
+  int64_t bytes = 0;
+  for (const DataRange& r : import_model(model, {}).model.data) bytes += r.size;
+  if (bytes > 0)
+    throw Error(
+        fmt::format("{}: {} of weights lie in a file beside the model, and a plan can only point at files of its own folder",
+                    output.string(), report::format(static_cast<double>(bytes), report::Unit::bytes)),
+        "Write the plan into the model's folder, or give --copy-weights.", ExitCode::usage);
+}
+
+/// What a conversion costs in accuracy, on the inputs given.
+std::vector<profile::Difference> precision_errors(const report::Subject& subject) {
+  const report::Prepared converted = report::prepare(subject, true);
+  report::Subject plain = subject;
+  plain.options.precision.clear();
+  plain.options.keep_fp32.clear();
+  const report::Prepared reference = report::prepare(plain, false, &converted.inputs);
+  converted.execution->run();
+  reference.execution->run();
+  return report::differences_of(reference, converted);
+}
+
+}  // namespace
 
 Action add_optimize(CLI::App& app) {
   struct Arguments : ModelArguments {
@@ -16,49 +53,42 @@ Action add_optimize(CLI::App& app) {
     profile::BenchOptions bench;
   };
   auto a = std::make_shared<Arguments>();
+  app.add_option("-o,--output", a->output, "The plan to write; MODEL.plan.onnx beside the model if not given")->type_name("FILE");
+  app.add_flag("--copy-weights", a->save.copy_weights,
+               "Write the weights beside the plan, even where it could point at the model's data file");
+  app.add_option("--report", a->report, "Also time the plan against the unfused model and write an HTML report")
+      ->type_name("FILE");
   add_model_options(app, *a);
   add_input_options(app, *a);
-  app.add_option("-o,--output", a->output, "The plan to write; MODEL.plan.onnx beside the model if not given");
-  app.add_flag("--copy-weights", a->save.copy_weights, "Write the weights beside the plan, even where it could point at the model's data file");
-  app.add_option("--report", a->report, "Also time the plan against the unfused model and write an HTML report");
   return [a] {
     const report::Subject subject = a->subject();
     Options options = subject.options;
     options.shapes = subject.shapes;
-    std::filesystem::path output = a->output;
-    if (a->output.empty()) output = std::filesystem::path(a->path).replace_extension(".plan.onnx");
-
-    const fuse::Ledger ledger = report::ledger_of(subject);
+    const fs::path output = a->output.empty() ? fs::path(a->path).replace_extension(".plan.onnx") : fs::path(a->output);
+    const report::Explained explained = report::explain(subject);
+    check_destination(a->path, output, a->save.copy_weights);
+    const auto begin = std::chrono::steady_clock::now();
     const auto plan = Plan::build(a->path, options);
+    const double build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const Saved saved = save_plan(*plan, output, a->save);
-    const report::Table rewrites = report::ledger_summary(ledger);
+
+    std::vector<report::Table> tables{report::ledger_summary(explained), report::form_table(explained),
+                                      report::plan_table(*plan, build_s)};
+    if (!options.precision.empty()) tables.push_back(report::difference_table(precision_errors(subject)));
     if (a->as_json) {
-      print_line(report::table_json({rewrites}));
+      print_line(report::table_json(tables));
     } else {
-      print_table(rewrites);
-      print_line("");
-      print_line(fmt::format("wrote {} ({})", output.string(), report::format(static_cast<double>(std::filesystem::file_size(output)), report::Unit::bytes)));
-      if (!saved.data.empty()) print_line(fmt::format("wrote {} ({} of weights)", saved.data.string(), report::format(static_cast<double>(saved.data_bytes), report::Unit::bytes)));
-    }
-    if (!options.precision.empty() && !a->as_json) {
-      // What the conversion costs in accuracy, on the inputs given.
-      const report::Prepared converted = report::prepare(subject, true);
-      report::Subject plain = subject;
-      plain.options.precision.clear();
-      const report::Prepared reference = report::prepare(plain, false, &converted.inputs);
-      converted.execution->run();
-      reference.execution->run();
-      std::vector<profile::Difference> differences;
-      for (size_t i = 0; i < plan->outputs().size(); ++i)
-        differences.push_back(profile::difference(plan->outputs()[i].name, converted.execution->outputs()[i], reference.execution->outputs()[i]));
-      print_line("");
-      print_table(report::difference_table(differences));
+      std::erase_if(tables, [](const report::Table& t) { return t.key == "plan"; });
+      print_tables(tables);
+      const auto size = [](int64_t bytes) { return report::format(static_cast<double>(bytes), report::Unit::bytes); };
+      print_line("\n" + build_text(*plan, build_s));
+      print_line(fmt::format("wrote {} ({})", output.string(), size(static_cast<int64_t>(fs::file_size(output)))));
+      if (!saved.data.empty()) print_line(fmt::format("wrote {} ({} of weights)", saved.data.string(), size(saved.data_bytes)));
     }
     if (!a->report.empty()) {
       report::Comparison c = report::compare_speed(subject, "", a->bench);
-      const report::Report r = report::full_report(subject, c);
-      write_text(a->report, report::html(r));
-      print_line(report::verdict(c.bench));
+      write_text(a->report, report::html(report::full_report(subject, c)));
+      note(report::verdict(c.bench));
       note(fmt::format("wrote {}", a->report));
     }
     return 0;

@@ -7,65 +7,72 @@
 #include "cli/common.h"
 
 namespace smelt::cli {
+namespace {
+
+void write_folder(const std::filesystem::path& folder, const report::Report& r) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) fail("{}: cannot be made: {}", folder.string(), failed.message());
+  write_text(folder / "profile.json", report::json(r));
+  write_text(folder / "trace.json", report::chrome_trace(*r.after));
+  write_text(folder / "report.html", report::html(r));
+  if (!r.svg_after.empty()) write_text(folder / "graph.svg", r.svg_after);
+  note(fmt::format("wrote report.html, profile.json, trace.json{} into {}", r.svg_after.empty() ? "" : ", graph.svg",
+                   folder.string()));
+}
+
+}  // namespace
 
 Action add_profile(CLI::App& app) {
   struct Arguments : ModelArguments {
-    std::string sort_by, trace, report, out;
+    std::string sort_by = "self_us", trace, report, out;
     int top = 25, iterations = 20;
     bool optimized = false, print_only = false;
   };
   auto a = std::make_shared<Arguments>();
+  app.add_flag("--optimized", a->optimized, "Profile the optimised plan instead of the model as it stands");
+  app.add_option("--sort-by", a->sort_by,
+                 "A column of the step table: self_us (default), bytes, flops, share, roof_share, name, op …; order: as they run")
+      ->type_name("COLUMN");
+  app.add_option("--top", a->top, "Rows of each table (25); 0 all")->check(in_range(0, 1 << 30))->type_name("N");
+  app.add_option("--iterations", a->iterations, "Runs timed (20)")->check(in_range(1, 1 << 30))->type_name("N");
+  app.add_option("--trace", a->trace, "Write a Chrome/Perfetto trace (JSON)")->type_name("FILE");
+  app.add_option("--report", a->report, "Write an HTML report")->type_name("FILE");
+  app.add_option("--out", a->out, "Write graph.svg, profile.json, trace.json and report.html into this folder")->type_name("DIR");
+  app.add_flag("--print-only", a->print_only, "Write no file, whatever else is given");
   add_model_options(app, *a);
   add_input_options(app, *a);
-  app.add_flag("--optimized", a->optimized, "Profile the optimised plan instead of the model as it stands");
-  app.add_option("--sort-by", a->sort_by, "A column of the step table: self_us, bytes, flops, share, roof_share, name, op …; execution order if not given");
-  app.add_option("--top", a->top, "Rows a table shows; 0 all")->check(CLI::Range(0, 1 << 30));
-  app.add_option("--iterations", a->iterations, "Runs timed")->check(CLI::Range(1, 1 << 30));
-  app.add_option("--trace", a->trace, "Write a Chrome/Perfetto trace (JSON)");
-  app.add_option("--report", a->report, "Write an HTML report");
-  app.add_option("--out", a->out, "Write graph.svg, profile.json, trace.json and report.html into this folder");
-  app.add_flag("--print-only", a->print_only, "Write no file, whatever else is given");
   return [a] {
+    const bool in_order = a->sort_by == "order";
+    if (!in_order) report::step_table({}).sort_by(a->sort_by);   // a wrong name is said before anything runs
     const report::Subject subject = a->subject();
     const report::Prepared p = report::prepare(subject, a->optimized);
     report::Report r = report::bare_report(subject);
     r.after = profile::profile(*p.plan, *p.execution, {.iterations = a->iterations}, report::known_roof(subject.options));
-    profile::Profile& result = *r.after;
+    const profile::Profile& result = *r.after;
 
     if (a->as_json) {
       print_line(report::json(r));
     } else {
-      report::Table steps = report::step_table(result);
-      steps.sort_by(a->sort_by.empty() ? "self_us" : a->sort_by);
+      std::vector<report::Table> tables{report::step_table(result), report::scope_table(result), report::memory_table(result)};
+      if (!in_order) tables[0].sort_by(a->sort_by);
       const size_t top = a->top ? static_cast<size_t>(a->top) : SIZE_MAX;
-      steps.keep_top(top);
-      print_table(steps);
-      print_line("");
-      report::Table scopes = report::scope_table(result), memory = report::memory_table(result);
-      if (scopes.rows.size() > 1) scopes.keep_top(top), print_table(scopes), print_line("");
-      memory.keep_top(std::min<size_t>(top, 10));
-      print_table(memory);
-      if (result.roof.bytes_per_s <= 0) print_line("\nShares of the machine's roof need its ceilings once: smelt devices --measure");
+      for (report::Table& t : tables) t.keep_top(t.key == "memory" && a->top ? std::min<size_t>(top, 10) : top);
+      if (result.scopes.size() <= 1) tables.erase(tables.begin() + 1);
+      print_tables(tables);
+      print_line("\n" + build_text(*p.plan, p.build_s));
+      if (result.roof.bytes_per_s <= 0)
+        print_line("Shares of the machine's roof need its ceilings once: smelt devices --measure");
     }
     if (a->print_only) return 0;
     if (!a->trace.empty()) write_text(a->trace, report::chrome_trace(result));
     if (!a->report.empty() || !a->out.empty()) {
-      r.ledger = a->optimized ? report::ledger_of(subject) : fuse::Ledger{};
+      if (a->optimized) r.explained = report::explain(subject);
       report::add_drawings(r, nullptr, p.plan.get());
       if (!r.drawing_note.empty()) note(r.drawing_note);
     }
     if (!a->report.empty()) write_text(a->report, report::html(r));
-    if (!a->out.empty()) {
-      const std::filesystem::path folder = a->out;
-      std::error_code failed;
-      std::filesystem::create_directories(folder, failed);
-      if (failed) fail("{}: cannot be made: {}", folder.string(), failed.message());
-      write_text(folder / "profile.json", report::json(r));
-      write_text(folder / "trace.json", report::chrome_trace(result));
-      write_text(folder / "report.html", report::html(r));
-      if (!r.svg_after.empty()) write_text(folder / "graph.svg", r.svg_after);
-      note(fmt::format("wrote {}", (folder / "report.html").string()));
-    }
+    if (!a->out.empty()) write_folder(a->out, r);
     return 0;
   };
 }

@@ -13,15 +13,23 @@ namespace {
 
 // One line a tensor: enough to see that a result is alive.
 report::Table tensor_table(const std::map<std::string, Tensor>& tensors) {
-  report::Table t{.key = "outputs", .title = "Outputs", .columns = {{"name", "name"}, {"type", "type"}, {"shape", "shape"}, {"min", "min", report::Unit::text}, {"mean", "mean", report::Unit::text}, {"max", "max", report::Unit::text}}};
+  report::Table t{.key = "outputs",
+                  .title = "Outputs",
+                  .columns = {{"name", "name"},
+                              {"type", "type"},
+                              {"shape", "shape"},
+                              {"min", "min", report::Unit::text},
+                              {"mean", "mean", report::Unit::text},
+                              {"max", "max", report::Unit::text}}};
   for (const auto& [name, x] : tensors) {
     if (x.type() == DType::string || x.size() == 0) {
       t.rows.push_back({name, std::string(smelt::name(x.type())), to_string(x.shape()), "", "", ""});
       continue;
     }
     const std::vector<double> v = x.to_doubles();
-    t.rows.push_back({name, std::string(smelt::name(x.type())), to_string(x.shape()), fmt::format("{:.5g}", profile::percentile(v, 0)),
-                      fmt::format("{:.5g}", profile::mean(v)), fmt::format("{:.5g}", profile::percentile(v, 1))});
+    t.rows.push_back({name, std::string(smelt::name(x.type())), to_string(x.shape()),
+                      fmt::format("{:.5g}", profile::percentile(v, 0)), fmt::format("{:.5g}", profile::mean(v)),
+                      fmt::format("{:.5g}", profile::percentile(v, 1))});
   }
   return t;
 }

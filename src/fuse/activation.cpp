@@ -47,7 +47,7 @@ Outcome match_activation(const Graph& g, NodeId inner, ValueId x, const Activati
       return reject(Reason::wrong_type, n, "the result is {}, x is {}", name(g.value(at).type), name(type));
     Node fused = fused_node("Pointwise", {x}, {at});
     fused.program = unary_program(pattern.fn, type);
-    return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
+    return replacement(nodes, fused);
   }
   return reject(Reason::wrong_value, g.value(at).producer, "the constants around {} are not those of {}", describe(g, inner),
                 pattern.name);

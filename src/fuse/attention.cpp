@@ -190,7 +190,11 @@ Outcome attention(const Graph& g, NodeId softmax) {
   fused.attrs["scale"] = static_cast<float>(scale);
   if (!k.transposed) fused.attrs["k_transposed"] = int64_t{1};
   if (a.nan_guard) fused.attrs["nan_guard"] = int64_t{1};
-  return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
+  std::vector<std::string_view> form;
+  if (!operands.empty()) form.push_back("mask");
+  if (a.nan_guard) form.push_back("NaN guard");
+  if (v.repeats > 1) form.push_back("grouped heads");
+  return replacement(nodes, fused, joined(form));
 }
 
 }  // namespace smelt::fuse

@@ -33,6 +33,8 @@ Tensor scale_channels(const Tensor& weights, std::span<const double> factors, bo
   return scaled.cast(weights.type());
 }
 
+bool works_out_padding(const Node& conv) { return conv.get_string("auto_pad", "NOTSET") != "NOTSET"; }
+
 Tensor vector_of(std::span<const double> values, DType type) {
   return Tensor::of({static_cast<int64_t>(values.size())}, std::vector<double>(values.begin(), values.end())).cast(type);
 }

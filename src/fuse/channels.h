@@ -19,6 +19,9 @@ int64_t output_channels(const Graph& g, NodeId conv);
 /// Weights with each output channel multiplied by its factor, computed in f64 and rounded to the weights' type.
 Tensor scale_channels(const Tensor& weights, std::span<const double> factors, bool transposed, int64_t group);
 
+/// Whether a convolution's padding depends on its input's extents: an auto_pad other than NOTSET. explicit_pads resolves it.
+bool works_out_padding(const Node& conv);
+
 /// A vector of the type.
 Tensor vector_of(std::span<const double> values, DType type);
 

@@ -6,6 +6,7 @@
 //          the number of an input's channels is not known
 #include <algorithm>
 
+#include "fuse/channels.h"
 #include "fuse/concat.h"
 #include "fuse/rewrites.h"
 #include "graph/fused.h"
@@ -32,7 +33,7 @@ Outcome concat_conv(const Graph& g, NodeId conv) {
       return reject(Reason::extra_reader, u.node, "{} is also read by {}", g.value(joined.out()).name, describe(g, u.node));
   if (node.get_int("group", 1) != 1)
     return reject(Reason::wrong_attribute, conv, "{} has {} groups", describe(g, conv), node.get_int("group", 1));
-  if (node.has("auto_pad")) return reject(Reason::wrong_attribute, conv, "{} works out its own padding", describe(g, conv));
+  if (works_out_padding(node)) return reject(Reason::wrong_attribute, conv, "{} works out its own padding", describe(g, conv));
   const auto given = node.get_ints("upsample");
   if (std::any_of(given.begin(), given.end(), [](int64_t f) { return f != 1; }))
     return reject(Reason::wrong_attribute, conv, "{} upsamples what it reads", describe(g, conv));
@@ -57,6 +58,7 @@ Outcome concat_conv(const Graph& g, NodeId conv) {
   Node fused = node;
   fused.domain = smelt_domain;
   fused.opset = 1;
+  fused.attrs.erase("auto_pad");
   fused.attrs["segments"] = static_cast<int64_t>(inputs.size());
   fused.attrs["upsample"] = upsample;
   inputs.insert(inputs.end(), node.inputs.begin() + 1, node.inputs.end());

@@ -3,6 +3,7 @@
 // Unless   the result has another reader, or is a graph output
 //          an operator is not pointwise, or its other operand enlarges the result
 //          the type is none that programs compute in
+#include "fuse/channels.h"
 #include "fuse/epilogue.h"
 #include "fuse/rewrites.h"
 #include "graph/fused.h"
@@ -28,6 +29,7 @@ Outcome conv_epilogue(const Graph& g, NodeId conv) {
   fused.domain = smelt_domain;
   fused.opset = 1;
   fused.order = 0;
+  if (!works_out_padding(fused)) fused.attrs.erase("auto_pad");
   fused.sources.clear();
   const size_t first = first_operand(fused);
   fused.inputs.resize(first, ValueId::none);

@@ -1,6 +1,9 @@
 #include "fuse/epilogue.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cctype>
 
 #include "fuse/extents.h"
 #include "fuse/pointwise.h"
@@ -51,7 +54,8 @@ std::optional<Rejected> refusal(const Graph& g, NodeId n, ValueId y, const std::
 
 /// The next nodes to take in after `y`: one reader, or a few that lead from y to one value again (x * tanh(softplus(x))).
 /// The reason when there are none.
-std::variant<std::vector<NodeId>, Rejected> next_nodes(const Graph& g, ValueId y, const std::vector<ValueId>& inside_before, bool bytes) {
+std::variant<std::vector<NodeId>, Rejected> next_nodes(const Graph& g, ValueId y, const std::vector<ValueId>& inside_before,
+                                                       bool bytes) {
   constexpr size_t most = 8;
   if (g.is_output(y)) return reject(Reason::graph_output, g.value(y).producer, "{} is a graph output", g.value(y).name);
   std::vector<NodeId> taken;
@@ -80,6 +84,11 @@ std::variant<std::vector<NodeId>, Rejected> next_nodes(const Graph& g, ValueId y
         return reject(Reason::graph_output, g.value(v).producer, "{} is a graph output", g.value(v).name);
   }
   return reject(Reason::extra_reader, taken.front(), "{} has {}", g.value(y).name, readers_text(g.readers(y).size()));
+}
+
+/// A Gemm with C, or a convolution with B.
+bool is_product_with_bias(const Node& n) {
+  return n.domain == onnx_domain && (n.op == "Gemm" || n.op == "Conv" || n.op == "ConvTranspose") && n.in(2) != ValueId::none;
 }
 
 /// Nodes that make a small operand of another one by one or two operations, for this operator alone.
@@ -150,6 +159,31 @@ Epilogue absorb(const Graph& g, const Base& base, const EpilogueLimits& limits) 
   return e;
 }
 
+std::string form_of(const Graph& g, const std::vector<NodeId>& own, const Epilogue& e) {
+  std::vector<std::string> parts;
+  for (NodeId n : own)
+    if (is_product_with_bias(g.node(n))) parts.push_back("bias");
+  for (NodeId n : e.nodes) {
+    const Node& node = g.node(n);
+    std::string part = node.op;
+    std::ranges::transform(part, part.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (node.is("Pointwise", smelt_domain)) {
+      for (const expr::Instruction& i : node.program->code())
+        if (i.fn > expr::Fn::cast) part = expr::info(i.fn).name;
+    } else if (node.is("Add") || node.is("Sub")) {
+      bool constant = false, residual = true;
+      for (ValueId v : node.inputs) {
+        constant |= g.value(v).is_constant() && g.value(v).constant.size() > 1;
+        residual &= same_shape(g, v, node.out());
+      }
+      if (constant) part = "bias";
+      else if (residual) part = "residual";
+    }
+    parts.push_back(part);
+  }
+  return fmt::format("{}", fmt::join(parts, " + "));
+}
+
 Match with_epilogue(const Graph& g, std::vector<NodeId> own, Node fused, size_t first_operand, const Epilogue& e) {
   const ValueId none = ValueId::none;
   fused.inputs.resize(first_operand, none);
@@ -157,9 +191,10 @@ Match with_epilogue(const Graph& g, std::vector<NodeId> own, Node fused, size_t 
   while (!fused.inputs.empty() && fused.inputs.back() == none) fused.inputs.pop_back();
   fused.outputs[0] = e.result;
   fused.program = e.composition.program;
+  std::string form = form_of(g, own, e);
   own.insert(own.end(), e.nodes.begin(), e.nodes.end());
   std::vector<NodeId> nodes = in_order(g, std::move(own));
-  return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
+  return replacement(nodes, fused, std::move(form));
 }
 
 }  // namespace smelt::fuse

@@ -31,6 +31,11 @@ Epilogue absorb(const Graph& g, const Base& base, const EpilogueLimits& limits =
 /// The base of an ai.smelt node as it is: its first output, its program and its operands.
 Base base_of(const Graph& g, NodeId fused);
 
+/// What the nodes taken in do to the operator's result, in order: "bias + gelu", "bias + residual + relu". A constant that is
+/// added is a bias, a computed tensor of the result's shape a residual; other nodes go by their operators' names, regions by
+/// their last function's.
+std::string form_of(const Graph& g, const std::vector<NodeId>& own, const Epilogue& epilogue);
+
 /// The match that gives `fused` the epilogue: its program, its operands behind its own first inputs, and its result as output 0.
 /// `own` are the nodes that stand for the operator itself (the fused node, or the ones it is made of).
 Match with_epilogue(const Graph& g, std::vector<NodeId> own, Node fused, size_t first_operand, const Epilogue& epilogue);

@@ -11,8 +11,8 @@ namespace smelt::fuse {
 Outcome explicit_pads(const Graph& g, NodeId conv) {
   const Node& node = g.node(conv);
   const bool quantized = node.is("QLinearConv");
-  if ((!node.is("Conv") && !quantized) || !node.has("auto_pad")) return NotHere{};
   const std::string mode = node.get_string("auto_pad", "NOTSET");
+  if ((!node.is("Conv") && !quantized) || mode == "NOTSET") return NotHere{};
   const auto& shape = g.value(node.in(0)).shape;
   const ValueId w = node.in(quantized ? 3 : 1);
   const auto& weights = g.value(w).shape;
@@ -20,8 +20,6 @@ Outcome explicit_pads(const Graph& g, NodeId conv) {
     return reject(Reason::unknown_shape, conv, "the rank of {} is not known", g.value(w).name);
   const size_t spatial = weights->size() - 2;
   std::vector<int64_t> pads(spatial * 2);
-  if (mode == "NOTSET") pads = node.get_ints("pads", pads);
-
   const auto strides = node.get_ints("strides", std::vector<int64_t>(spatial, 1));
   const auto dilations = node.get_ints("dilations", std::vector<int64_t>(spatial, 1));
   for (size_t i = 0; i < spatial && mode.starts_with("SAME"); ++i) {

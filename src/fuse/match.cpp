@@ -1,5 +1,7 @@
 #include "fuse/match.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -151,6 +153,12 @@ NodeId replace(Graph& g, const std::vector<NodeId>& nodes, Node fused) {
   for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) g.remove_node(*it);
   return g.add_node(std::move(fused));
 }
+
+Match replacement(std::vector<NodeId> nodes, Node fused, std::string form) {
+  return {nodes, [nodes, fused = std::move(fused)](Graph& g) { return replace(g, nodes, fused); }, std::move(form)};
+}
+
+std::string joined(std::span<const std::string_view> parts) { return fmt::format("{}", fmt::join(parts, " + ")); }
 
 Node fused_node(std::string op, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
   while (!inputs.empty() && inputs.back() == ValueId::none) inputs.pop_back();

@@ -61,6 +61,10 @@ std::vector<NodeId> in_order(const Graph& g, std::vector<NodeId> nodes);
 /// Removes `nodes` (in topological order) and adds `fused`, whose outputs are values they computed. It takes the last one's
 /// name and place, and stands for the sources of all.
 NodeId replace(Graph& g, const std::vector<NodeId>& nodes, Node fused);
+/// The match that is exactly that.
+Match replacement(std::vector<NodeId> nodes, Node fused, std::string form = {});
+/// "mask + causal".
+std::string joined(std::span<const std::string_view> parts);
 /// A node of domain ai.smelt; version 1.
 Node fused_node(std::string op, std::vector<ValueId> inputs, std::vector<ValueId> outputs);
 

@@ -14,7 +14,7 @@ namespace {
 bool is_read(const Graph& g, ValueId v) { return v != ValueId::none && (g.is_output(v) || !g.readers(v).empty()); }
 
 Match norm(NodeId n, Node fused) {
-  return Match{{n}, [n, fused](Graph& g) { return replace(g, {n}, fused); }};
+  return replacement({n}, std::move(fused));
 }
 
 Node norm_node(const Node& n, bool rms, int64_t axis, float epsilon, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {

@@ -145,7 +145,7 @@ Outcome make_norm(const Graph& g, std::string kind, ValueId x, std::vector<NodeI
   fused.attrs["kind"] = std::move(kind);
   fused.attrs["epsilon"] = static_cast<float>(tail.epsilon);
   fused.attrs["axis"] = static_cast<int64_t>(-variance.axes);
-  return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
+  return replacement(nodes, fused);
 }
 
 }  // namespace smelt::fuse

@@ -146,7 +146,7 @@ Outcome pointwise_region(const Graph& g, NodeId seed) {
     return reject(Reason::wrong_rank, seed, "{} gets its rank from a constant", g.value(y).name);
   Node fused = fused_node("Pointwise", c.operands, results);
   fused.program = c.program;
-  return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
+  return replacement(nodes, fused);
 }
 
 }  // namespace smelt::fuse

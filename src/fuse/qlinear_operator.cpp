@@ -2,6 +2,7 @@
 // After    QuantizeLinear(ai.smelt.QLinearConv) or …MatMul: qlinear_epilogue takes the QuantizeLinear in
 // Unless   an activation's scale is not one number
 //          the convolution works out its own padding by an extent that is not known
+#include "fuse/channels.h"
 #include "fuse/quantized.h"
 #include "fuse/rewrites.h"
 
@@ -17,7 +18,7 @@ Outcome qlinear_operator(const Graph& g, NodeId n) {
     if (size_of(g, node.in(i)) != 1)
       return reject(Reason::wrong_shape, n, "input {} of {} has {} elements, expected one", i, describe(g, n), size_of(g,
                     node.in(i)));
-  if (node.has("auto_pad")) return reject(Reason::wrong_attribute, n, "{} works out its own padding", describe(g, n));
+  if (works_out_padding(node)) return reject(Reason::wrong_attribute, n, "{} works out its own padding", describe(g, n));
 
   // x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B
   const auto& in = node.inputs;
@@ -28,6 +29,7 @@ Outcome qlinear_operator(const Graph& g, NodeId n) {
     const ValueId real = graph.add_value(old.name + "_real", DType::f32, graph.value(old.out()).shape);
     Node fused = fused_node(conv ? "QLinearConv" : "QLinearMatMul", inputs, {real});
     fused.attrs = old.attrs;
+    fused.attrs.erase("auto_pad");
     const NodeId made = replace(graph, {n}, std::move(fused));
     graph.add_node({.op = "QuantizeLinear", .name = old.name + "_quantize", .opset = old.opset, .inputs = {real, y_scale, y_zero},
                     .outputs = old.outputs, .sources = old.sources, .order = old.order});

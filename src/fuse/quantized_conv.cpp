@@ -5,6 +5,7 @@
 //          w or b is computed
 #include <algorithm>
 
+#include "fuse/channels.h"
 #include "fuse/quantized.h"
 #include "fuse/rewrites.h"
 #include "ops/op.h"
@@ -70,7 +71,7 @@ Outcome quantized_conv(const Graph& g, NodeId conv) {
   const auto &qx = std::get<Dequantized>(x), &qw = std::get<Dequantized>(w);
   if (!g.value(qw.x).is_constant())
     return reject(Reason::not_constant, qw.node, "the weights {} are computed", g.value(qw.x).name);
-  if (node.has("auto_pad")) return reject(Reason::wrong_attribute, conv, "{} works out its own padding", describe(g, conv));
+  if (works_out_padding(node)) return reject(Reason::wrong_attribute, conv, "{} works out its own padding", describe(g, conv));
   const auto given = bias_of(g, conv, qx, qw);
   if (const auto* no = std::get_if<Rejected>(&given)) return *no;
   const Bias& bias = std::get<Bias>(given);
@@ -78,6 +79,7 @@ Outcome quantized_conv(const Graph& g, NodeId conv) {
   const std::vector<ValueId> inputs{qx.x, qw.x, bias.integers, qx.scale, qx.zero_point, qw.scale, qw.zero_point};
   Node fused = fused_node("QLinearConv", inputs, node.outputs);
   fused.attrs = node.attrs;
+  fused.attrs.erase("auto_pad");
   if (bias.numbers.valid()) {
     const DType type = g.value(node.out()).type;
     expr::Program p;

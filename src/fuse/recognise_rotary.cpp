@@ -136,7 +136,7 @@ Outcome make(const Graph& g, Rotation r, ValueId y) {
   if (auto no = escapes(g, nodes, {y})) return *no;
   Node fused = fused_node("RotaryEmbedding", {r.x, r.cos, r.sin}, {y});
   if (r.interleaved) fused.attrs["interleaved"] = int64_t{1};
-  return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
+  return replacement(nodes, fused);
 }
 
 /// x * cos + rotate(x) * sin.

@@ -97,7 +97,7 @@ Outcome reduce_region(const Graph& g, NodeId id) {
   nodes.push_back(id);
   nodes.insert(nodes.end(), after.nodes.begin(), after.nodes.end());
   nodes = in_order(g, std::move(nodes));
-  return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
+  return replacement(nodes, fused);
 }
 
 }  // namespace smelt::fuse

@@ -63,7 +63,7 @@ Outcome residual_norm(const Graph& g, NodeId id) {
   fused.order = 0;
   fused.sources.clear();
   const std::vector<NodeId> nodes{add, id};
-  return Match{nodes, [nodes, fused](Graph& graph) { return replace(graph, nodes, fused); }};
+  return replacement(nodes, fused, n.get_string("kind", ""));
 }
 
 }  // namespace smelt::fuse

@@ -38,7 +38,7 @@ struct Rejected {
 struct Match {
   std::vector<NodeId> nodes;                      // what the pattern covers, in topological order
   std::function<NodeId(Graph&)> apply;            // empty: a decision that another stage carries out; nothing changes here
-  double saved_us = 0;                            // estimated; 0: not estimated
+  std::string form = {};                          // what of the pattern is there: "bias + gelu"; may be empty
 };
 
 /// Not a candidate at all (the node is not where this pattern starts): not recorded.
@@ -49,6 +49,7 @@ using Outcome = std::variant<NotHere, Rejected, Match>;
 struct Rewrite {
   std::string_view name;                          // "conv_act", what --skip takes
   Outcome (*match)(const Graph&, NodeId);
+  std::string_view what = {};                     // in a few words: "activation and residual into a convolution"
 };
 
 struct Entry {
@@ -58,7 +59,9 @@ struct Entry {
   std::string reason;                             // reason code, "" when matched
   std::string blocker;                            // name of the blocking node
   std::string detail;
-  double saved_us = 0;
+  std::string form;                               // of a match: Match::form
+  double saved_us = 0;                            // of a match, estimated (estimate.h); 0: nothing, or not estimated
+  double cost_us = 0;                             // of a rejection, estimated: what keeping the nodes apart costs
 };
 using Ledger = std::vector<Entry>;
 
@@ -66,10 +69,17 @@ using Ledger = std::vector<Entry>;
 /// by convolutions that read their inputs in segments. Where the first choice is rejected, the other is tried.
 enum class ConcatForm : uint8_t { in_place, segments };
 
+/// What estimates of a machine go by (`smelt devices --measure`). Nothing is estimated with 0.
+struct Rates {
+  double bytes_per_s = 0;                         // memory traffic, read and write together
+  double launch_us = 0;                           // starting one kernel
+};
+
 struct Options {
   std::vector<std::string> skip;                  // rewrites left out
   bool verify_each = true;                        // run the verifier after each rewrite
   ConcatForm concat = ConcatForm::in_place;
+  Rates rates = {};
 };
 
 /// The pipeline's rewrites in order (pipeline.cpp).

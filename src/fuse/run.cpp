@@ -2,6 +2,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "fuse/estimate.h"
 #include "fuse/extents.h"
 #include "fuse/rewrites.h"
 
@@ -107,22 +108,41 @@ class Runner {
     for (NodeId n : g_.topological()) {
       if (!g_.node(n).alive) continue;
       const Outcome outcome = match(rewrite, n);
-      if (const auto* r = std::get_if<Rejected>(&outcome)) {
-        book_.rejected(i, n, {.rewrite = std::string(rewrite.name), .nodes = source_names(g_, {&n, 1}),
-                              .reason = std::string(name(r->reason)),
-                              .blocker = r->blocker == NodeId::none ? "" : g_.node(r->blocker).name, .detail = r->detail},
-                        r->blocker != NodeId::none && g_.node(r->blocker).domain == smelt_domain);
-      } else if (const auto* m = std::get_if<Match>(&outcome)) {
-        book_.matched(i, n, {.rewrite = std::string(rewrite.name), .nodes = source_names(g_, m->nodes), .saved_us = m->saved_us},
-                      m->apply == nullptr);
-        if (!m->apply) continue;
-        m->apply(g_);
-        changed = true;
-      }
+      if (const auto* r = std::get_if<Rejected>(&outcome)) reject(i, n, *r);
+      else if (const auto* m = std::get_if<Match>(&outcome)) changed = take(i, n, *m) || changed;
     }
     if (changed) refine_shapes(g_);
     if (changed && options_.verify_each) check(rewrite);
     return changed;
+  }
+
+  void reject(size_t i, NodeId n, const Rejected& r) {
+    book_.rejected(i, n,
+                   {.rewrite = std::string(rewrites_[i].name),
+                    .nodes = source_names(g_, {&n, 1}),
+                    .reason = std::string(name(r.reason)),
+                    .blocker = r.blocker == NodeId::none ? "" : g_.node(r.blocker).name,
+                    .detail = r.detail,
+                    .cost_us = options_.rates.bytes_per_s > 0 ? cost_us(g_, n, options_.rates) : 0},
+                   r.blocker != NodeId::none && g_.node(r.blocker).domain == smelt_domain);
+  }
+
+  /// Applies a match and enters it; whether the graph changed.
+  bool take(size_t i, NodeId n, const Match& m) {
+    Entry e{.rewrite = std::string(rewrites_[i].name), .nodes = source_names(g_, m.nodes), .form = m.form};
+    const bool estimated = options_.rates.bytes_per_s > 0;
+    if (!m.apply) {
+      // A decision: the last node's work is what is not done.
+      if (const auto w = estimated ? work(g_, m.nodes.back()) : std::nullopt) e.saved_us = time_us(*w, options_.rates);
+      book_.matched(i, n, std::move(e), true);
+      return false;
+    }
+    std::optional<Saving> saving;
+    if (estimated) saving.emplace(g_, m.nodes);
+    m.apply(g_);
+    if (saving) e.saved_us = saving->saved_us(g_, options_.rates);
+    book_.matched(i, n, std::move(e), false);
+    return true;
   }
 
   Outcome match(const Rewrite& rewrite, NodeId n) const {

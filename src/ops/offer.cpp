@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ops/reference_kernel.h"
+#include "ops/tactic_names.h"
 #include "ops/tactics.h"
 
 namespace smelt::ops {
@@ -114,6 +115,9 @@ Offer offer(const BoundNode& node, const Machine& machine) {
     family.offer(node, machine, o);
     if (!o.candidates.empty()) break;   // a mean that no pooling computes is left to the reductions
   }
+  for (const Candidate& c : o.candidates)
+    if (std::ranges::find(tactic_names, std::string_view(c.tactic)) == std::end(tactic_names))
+      fail("tactic '{}' of {} is not listed in tactic_names", c.tactic, o.problem);
   if (o.problem.empty()) o.problem = plain_problem(node);
   if (auto reason = reference_rejects(node)) {
     o.rejected.push_back({"reference", *reason});

@@ -24,7 +24,8 @@ void time_once(Execution& e, Side& side, Clock::time_point origin) {
 }
 
 bool enough(const Side& side, Clock::time_point origin, const BenchOptions& options) {
-  return static_cast<int>(side.samples_ms.size()) >= options.iterations && ms_between(origin, Clock::now()) >= options.duration_s * 1e3;
+  return static_cast<int>(side.samples_ms.size()) >= options.iterations &&
+         ms_between(origin, Clock::now()) >= options.duration_s * 1e3;
 }
 
 }  // namespace

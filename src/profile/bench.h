@@ -19,7 +19,8 @@ struct Side {
   Summary ms;                                    // latency
   std::vector<double> samples_ms;
   std::vector<Sample> trace;                     // for --exportTimes
-  double build_s = 0;                            // what building the plan took
+  double build_s = 0;                            // what building the plan took: import, rewriting, tuning, packing
+  BuildInfo build;
   int64_t host_bytes = 0;                        // what the side adds to the resident set: weights, arena, code
   int64_t device_bytes = 0;
 };

@@ -14,7 +14,8 @@ Difference difference(const std::string& name, const Tensor& a, const Tensor& b)
   d.count = b.size();
   if (a.type() != b.type() || a.shape() != b.shape()) {
     d.comparable = false;
-    d.why_not = fmt::format("{}{} against {}{}", smelt::name(a.type()), to_string(a.shape()), smelt::name(b.type()), to_string(b.shape()));
+    d.why_not = fmt::format("{}{} against {}{}", smelt::name(a.type()), to_string(a.shape()), smelt::name(b.type()),
+                            to_string(b.shape()));
     return d;
   }
   if (a.type() == DType::string) {
@@ -43,7 +44,8 @@ Difference difference(const std::string& name, const Tensor& a, const Tensor& b)
   d.mean_abs = sum_error / static_cast<double>(finite);
   const double rms = std::sqrt(square / static_cast<double>(finite));
   for (size_t i = 0; i < x.size(); ++i)
-    if (std::isfinite(x[i]) && std::isfinite(y[i])) d.max_rel = std::max(d.max_rel, std::abs(x[i] - y[i]) / (std::abs(y[i]) + rms * 1e-3 + 1e-12));
+    if (std::isfinite(x[i]) && std::isfinite(y[i]))
+      d.max_rel = std::max(d.max_rel, std::abs(x[i] - y[i]) / (std::abs(y[i]) + rms * 1e-3 + 1e-12));
   d.rms_rel = rms > 0 ? std::sqrt(square_error / static_cast<double>(finite)) / rms : d.max_abs > 0 ? INFINITY : 0;
   // 1 - cos through |x/|x| - y/|y||² / 2, which does not lose the small angle to cancellation.
   if (square > 0 && square_x > 0) {
@@ -74,17 +76,17 @@ bool within(const Tensor& a, const Tensor& b, const Tolerance& t) {
 namespace {
 
 // The plan's own graph with `names` as its outputs: the same nodes, unchanged by further rewriting.
-std::vector<Tensor> run_to(const Plan& plan, const std::vector<std::string>& names, const std::vector<Tensor>& inputs) {
-  Graph g = clone(plan.graph());
+std::vector<Tensor> run_to(const Fed& side, const std::vector<std::string>& names) {
+  Graph g = clone(side.plan.graph());
   std::vector<ValueId> outputs;
   for (const std::string& n : names) outputs.push_back(g.find_value(n));
   g.set_outputs(outputs);
-  Options options = plan.options();
+  Options options = side.plan.options();
   options.optimize = false;
   options.precision.clear();
   const auto probe = Plan::build(std::move(g), options);
   const auto execution = probe->execution();
-  execution->bind(inputs);
+  execution->bind(side.inputs);
   execution->run();
   std::vector<Tensor> results;
   for (const Tensor& t : execution->outputs()) results.push_back(t.clone());
@@ -93,8 +95,8 @@ std::vector<Tensor> run_to(const Plan& plan, const std::vector<std::string>& nam
 
 }  // namespace
 
-std::optional<Bisection> bisect(const Plan& before, const Plan& after, const std::vector<Tensor>& inputs, const Tolerance& tolerance) {
-  const Graph &a = before.graph(), &b = after.graph();
+std::optional<Bisection> bisect(const Fed& before, const Fed& after, const Tolerance& tolerance) {
+  const Graph &a = before.plan.graph(), &b = after.plan.graph();
   std::vector<std::pair<std::string, NodeId>> shared;
   for (NodeId n : b.topological())
     for (ValueId v : b.node(n).outputs) {
@@ -107,7 +109,7 @@ std::optional<Bisection> bisect(const Plan& before, const Plan& after, const std
   for (size_t begin = 0; begin < shared.size(); begin += batch) {
     std::vector<std::string> names;
     for (size_t i = begin; i < std::min(begin + batch, shared.size()); ++i) names.push_back(shared[i].first);
-    const std::vector<Tensor> x = run_to(before, names, inputs), y = run_to(after, names, inputs);
+    const std::vector<Tensor> x = run_to(before, names), y = run_to(after, names);
     for (size_t i = 0; i < names.size(); ++i) {
       if (within(y[i], x[i], tolerance)) continue;
       const Node& node = b.node(shared[begin + i].second);

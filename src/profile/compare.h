@@ -19,14 +19,14 @@ struct Difference {
   double rms_rel = 0;                            // rms(a - b) / rms(b)
   double cosine_error = 0;                       // 1 - cos of the angle between them, in float64
   int64_t different = 0;                         // elements not equal
-  int64_t nonfinite = 0;                         // NaN or infinite in one and not, or not the same, in the other
+  int64_t nonfinite = 0;                         // NaN or infinite in one, and not the same in the other
 };
 
 /// a against the reference b. Integers and bool compare exactly; NaN equals NaN.
 Difference difference(const std::string& name, const Tensor& a, const Tensor& b);
 
 struct Tolerance {
-  double rtol = 1e-3, atol = 1e-5;               // |a - b| <= atol + rtol * max(|b|, rms(b)); as numpy.allclose plus the tensor's scale
+  double rtol = 1e-3, atol = 1e-5; // |a - b| <= atol + rtol * max(|b|, rms(b)): numpy.allclose, and the tensor's scale
 };
 bool within(const Tensor& a, const Tensor& b, const Tolerance& t);
 
@@ -37,8 +37,14 @@ struct Bisection {
   int compared = 0;                              // values that both plans compute
 };
 
+/// A plan and its inputs, in its order.
+struct Fed {
+  const Plan& plan;
+  const std::vector<Tensor>& inputs;
+};
+
 /// Compares every value that both plans compute under one name, in execution order, and returns the first that leaves
-/// tolerance; nothing when all stay within. The plans' graphs are run as they are, with these values as further outputs.
-std::optional<Bisection> bisect(const Plan& before, const Plan& after, const std::vector<Tensor>& inputs, const Tolerance& tolerance);
+/// tolerance; nothing when all stay within. The plans' graphs are run as they are, with these values as outputs.
+std::optional<Bisection> bisect(const Fed& before, const Fed& after, const Tolerance& tolerance);
 
 }  // namespace smelt::profile

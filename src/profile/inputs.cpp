@@ -34,7 +34,8 @@ std::optional<int64_t> index_limit(const Graph& g, ValueId v, int depth = 0) {
     if (n.is("Gather") && use.input == 1) {
       const Value& table = g.value(n.in(0));
       const int64_t axis = n.get_int("axis", 0);
-      if (table.shape && axis >= 0 && axis < static_cast<int64_t>(table.shape->size()) && (*table.shape)[static_cast<size_t>(axis)].known())
+      if (table.shape && axis >= 0 && axis < static_cast<int64_t>(table.shape->size()) &&
+          (*table.shape)[static_cast<size_t>(axis)].known())
         here = (*table.shape)[static_cast<size_t>(axis)].value;
     } else if (depth < 4 && (n.is("Cast") || n.is("Reshape") || n.is("Unsqueeze") || n.is("Identity") || n.is("Squeeze"))) {
       if (use.input == 0) here = index_limit(g, n.out(), depth + 1);
@@ -57,6 +58,11 @@ struct Random {
   double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()); }   // Box–Muller
 };
 
+// trtexec takes names in quotes.
+std::string unquoted(const std::string& name) {
+  return name.size() > 1 && name.front() == '\'' && name.back() == '\'' ? name.substr(1, name.size() - 2) : name;
+}
+
 }  // namespace
 
 std::map<std::string, Shape> parse_shapes(const std::string& text) {
@@ -74,11 +80,12 @@ std::map<std::string, Shape> parse_shapes(const std::string& text) {
     while (p < stop && std::string_view(p, static_cast<size_t>(stop - p)) != "scalar") {
       int64_t extent = 0;
       const auto r = std::from_chars(p, stop, extent);
-      if (r.ec != std::errc() || extent < 0 || (r.ptr < stop && *r.ptr != 'x')) fail_usage("--shapes: '{}' is not NAME:1x3x224x224", part);
+      if (r.ec != std::errc() || extent < 0 || (r.ptr < stop && *r.ptr != 'x'))
+        fail_usage("--shapes: '{}' is not NAME:1x3x224x224", part);
       shape.push_back(extent);
       p = r.ptr < stop ? r.ptr + 1 : r.ptr;
     }
-    shapes[part.substr(0, colon)] = shape;
+    shapes[unquoted(part.substr(0, colon))] = shape;
     at = end + 1;
   }
   return shapes;
@@ -93,11 +100,13 @@ std::vector<Shape> resolve_shapes(const std::vector<TensorInfo>& inputs, const s
     const auto given = shapes.find(i.name);
     if (given == shapes.end()) continue;
     if (given->second.size() != i.shape.size())
-      fail_usage("--shapes: input '{}' has rank {} ({}), found {}", i.name, i.shape.size(), to_string(i.shape), to_text(given->second));
+      fail_usage("--shapes: input '{}' has rank {} ({}), found {}", i.name, i.shape.size(), to_string(i.shape),
+                 to_text(given->second));
     for (size_t d = 0; d < i.shape.size(); ++d) {
       const Dim& dim = i.shape[d];
       const int64_t n = given->second[d];
-      if (dim.known() && dim.value != n) fail_usage("--shapes: input '{}' is {}, found {}", i.name, to_string(i.shape), to_text(given->second));
+      if (dim.known() && dim.value != n)
+        fail_usage("--shapes: input '{}' is {}, found {}", i.name, to_string(i.shape), to_text(given->second));
       if (dim.known() || dim.symbol.empty()) continue;
       const auto [at, fresh] = symbols.emplace(dim.symbol, n);
       if (!fresh && at->second != n) fail_usage("--shapes: dimension '{}' is {} and {}", dim.symbol, at->second, n);
@@ -124,7 +133,8 @@ std::vector<Tensor> random_inputs(const Plan& plan, const std::vector<Shape>& sh
   std::vector<Tensor> out;
   for (size_t k = 0; k < shapes.size(); ++k) {
     const TensorInfo& info = plan.inputs()[k];
-    Random random{hash_bytes(info.name.data(), static_cast<int64_t>(info.name.size())) ^ (seed * 0x2545f4914f6cdd1dull)};
+    const uint64_t hash = hash_bytes(info.name.data(), static_cast<int64_t>(info.name.size()));
+    Random random{hash ^ (seed * 0x2545f4914f6cdd1dull)};
     const int64_t n = elements(shapes[k]);
     if (info.type == DType::string) {
       out.push_back(Tensor::of_strings(shapes[k], std::vector<std::string>(static_cast<size_t>(n), "smelt")));
@@ -136,15 +146,18 @@ std::vector<Tensor> random_inputs(const Plan& plan, const std::vector<Shape>& sh
       for (int64_t i = 0; i < n; ++i) p[i] = random.normal();
     } else {
       const ValueId v = plan.graph().find_value(info.name);
-      const int64_t limit = info.type == DType::boolean ? 2 : v == ValueId::none ? 10 : index_limit(plan.graph(), v).value_or(10);
-      for (int64_t i = 0; i < n; ++i) p[i] = static_cast<double>(random.next() % static_cast<uint64_t>(std::max<int64_t>(limit, 1)));
+      int64_t limit = info.type == DType::boolean ? 2 : 10;
+      if (limit == 10 && v != ValueId::none) limit = index_limit(plan.graph(), v).value_or(10);
+      const auto count = static_cast<uint64_t>(std::max<int64_t>(limit, 1));
+      for (int64_t i = 0; i < n; ++i) p[i] = static_cast<double>(random.next() % count);
     }
     out.push_back(wide.cast(info.type));
   }
   return out;
 }
 
-std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>& files, const std::map<std::string, Shape>& shapes, uint64_t seed) {
+std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>& files,
+                                const std::map<std::string, Shape>& shapes, uint64_t seed) {
   std::map<std::string, Tensor> given;
   std::map<std::string, std::string> raw;
   for (const std::string& file : files) {
@@ -154,7 +167,7 @@ std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>
     }
     const size_t colon = file.rfind(':');
     if (colon == std::string::npos) fail_usage("--inputs: '{}' is neither an .npz file nor NAME:FILE", file);
-    const std::string name = file.substr(0, colon), path = file.substr(colon + 1);
+    const std::string name = unquoted(file.substr(0, colon)), path = file.substr(colon + 1);
     if (path.ends_with(".npy")) given[name] = read_npy(path);
     else raw[name] = path;
   }
@@ -172,15 +185,17 @@ std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>
     const TensorInfo& info = infos[k];
     if (auto at = given.find(info.name); at != given.end()) {
       Tensor t = at->second;
-      const bool same_bits = t.type() != info.type && bits(t.type()) == bits(info.type) && (t.type() == DType::bf16 || t.type() == DType::f8e4m3fn);
-      if (same_bits) t = Tensor::borrow(info.type, t.shape(), t.raw(), std::make_shared<Tensor>(t));   // ml_dtypes arrays say only their width
+      // ml_dtypes arrays say only their width.
+      const bool only_width = t.type() == DType::bf16 || t.type() == DType::f8e4m3fn;
+      if (t.type() != info.type && bits(t.type()) == bits(info.type) && only_width)
+        t = Tensor::borrow(info.type, t.shape(), t.raw(), std::make_shared<Tensor>(t));
       if (t.type() != info.type) fail_usage("--inputs: '{}' is {}, expected {}", info.name, name(t.type()), name(info.type));
       inputs[k] = t;
     } else if (auto file = raw.find(info.name); file != raw.end()) {
       const auto mapped = MappedFile::open(file->second);
       if (mapped->size() != inputs[k].nbytes())
-        fail_usage("--inputs: {} has {} bytes, input '{}' of {} {} needs {}", file->second, mapped->size(), info.name, name(info.type),
-                   to_text(resolved[k]), inputs[k].nbytes());
+        fail_usage("--inputs: {} has {} bytes, input '{}' of {} {} needs {}", file->second, mapped->size(), info.name,
+                   name(info.type), to_text(resolved[k]), inputs[k].nbytes());
       std::memcpy(inputs[k].raw(), mapped->data(), static_cast<size_t>(mapped->size()));
     }
   }

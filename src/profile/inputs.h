@@ -19,7 +19,8 @@ std::vector<Tensor> random_inputs(const Plan& plan, const std::vector<Shape>& sh
 
 /// Reads --inputs: an .npz whose arrays are named after the inputs, or "name:file.npy" / "name:file.raw" pairs (trtexec's
 /// --loadInputs), in Plan::inputs() order. Inputs not given are random. Throws Error (usage) for a name that is no input.
-std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>& files, const std::map<std::string, Shape>& shapes, uint64_t seed = 0);
+std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>& files,
+                                const std::map<std::string, Shape>& shapes, uint64_t seed = 0);
 
 /// "x:1x3x224x224,mask:1x8" → shapes by name. Throws Error (usage) with the part that does not parse.
 std::map<std::string, Shape> parse_shapes(const std::string& text);

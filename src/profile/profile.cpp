@@ -28,7 +28,8 @@ DType problem_type(const std::string& problem) {
   const size_t colon = problem.find(':');
   if (colon == std::string::npos) return DType::f32;
   const size_t end = problem.find_first_of(">:", colon + 1);
-  return parse_dtype(std::string_view(problem).substr(colon + 1, end == std::string::npos ? end : end - colon - 1)).value_or(DType::f32);
+  return parse_dtype(std::string_view(problem).substr(colon + 1, end == std::string::npos ? end : end - colon - 1))
+      .value_or(DType::f32);
 }
 
 Limiter limiter_of(const StepRow& row, const Roof& roof) {
@@ -36,8 +37,8 @@ Limiter limiter_of(const StepRow& row, const Roof& roof) {
   const double memory_us = static_cast<double>(row.step.bytes) / roof.bytes_per_s * 1e6;
   const double peak = roof.peak(problem_type(row.step.problem));
   const double compute_us = peak > 0 ? static_cast<double>(row.step.flops) / peak * 1e6 : 0;
-  // Below a microsecond of work, starting the step (a parallel region costs 1 to 5 µs) is what the time goes to.
-  if (row.roof_share < 0.5 && std::max(memory_us, compute_us) < 1) return Limiter::overhead;
+  // With less work than starting the step takes, that is what the time goes to.
+  if (row.roof_share < 0.5 && std::max(memory_us, compute_us) < roof.launch_us) return Limiter::overhead;
   if (row.roof_share < 0.35) return Limiter::latency;
   return compute_us >= memory_us ? Limiter::compute : Limiter::memory;
 }
@@ -69,13 +70,17 @@ std::vector<ScopeRow> scopes_of(const std::vector<StepRow>& steps, double total_
     for (size_t d = 0; d < paths.size(); ++d) {
       ScopeRow& r = row(paths[d], static_cast<int>(d));
       r.total_us += s.us.median;
+      r.roof_share += s.roof_share * s.us.median;   // a sum of floors until the end
       r.calls += 1;
       r.bytes += s.step.bytes;
       r.flops += s.step.flops;
       if (d + 1 == paths.size()) r.self_us += s.us.median;
     }
   }
-  for (ScopeRow& r : rows) r.share = total_us > 0 ? r.total_us / total_us : 0;
+  for (ScopeRow& r : rows) {
+    r.share = total_us > 0 ? r.total_us / total_us : 0;
+    r.roof_share = r.total_us > 0 ? r.roof_share / r.total_us : 0;
+  }
   return rows;
 }
 
@@ -85,7 +90,8 @@ std::vector<MemoryRow> memory_of(const Plan& plan, const std::vector<StepRow>& s
   for (size_t i = 0; i < g.value_count(); ++i) {
     const Value& v = g.value(static_cast<ValueId>(i));
     if (v.is_constant() && !g.readers(static_cast<ValueId>(i)).empty())
-      rows.push_back({v.name, "weight", fmt::format("{}{}", smelt::name(v.type), to_string(v.constant.shape())), v.constant.nbytes()});
+      rows.push_back({v.name, "weight", fmt::format("{}{}", smelt::name(v.type), to_string(v.constant.shape())),
+                      v.constant.nbytes()});
   }
   for (const StepRow& s : steps) {
     int64_t bytes = 0;
@@ -157,7 +163,8 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
   p.latency_us = summarize(latencies);
   p.gaps_us = median(gaps);
   const double middle = median(profiled);
-  const auto closest = std::min_element(profiled.begin(), profiled.end(), [&](double a, double b) { return std::abs(a - middle) < std::abs(b - middle); });
+  const auto closest = std::min_element(profiled.begin(), profiled.end(),
+                                        [&](double a, double b) { return std::abs(a - middle) < std::abs(b - middle); });
   p.timeline = runs[static_cast<size_t>(closest - profiled.begin())];
 
   const std::vector<StepInfo>& steps = execution.steps();
@@ -172,7 +179,8 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
   }
   for (StepRow& row : p.steps) {
     row.share = p.steps_us > 0 ? row.us.median / p.steps_us : 0;
-    const double floor = roof.floor_us(static_cast<double>(row.step.bytes), static_cast<double>(row.step.flops), problem_type(row.step.problem));
+    const double floor = roof.floor_us(static_cast<double>(row.step.bytes), static_cast<double>(row.step.flops),
+                                       problem_type(row.step.problem));
     row.roof_share = row.us.median > 0 ? floor / row.us.median : 0;
     row.limiter = limiter_of(row, roof);
   }

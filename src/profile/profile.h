@@ -13,6 +13,7 @@ namespace smelt::profile {
 /// What the machine can do, measured (smelt devices --measure). Zero: not measured.
 struct Roof {
   double bytes_per_s = 0;                        // memory bandwidth, read and write together
+  double launch_us = 0;                          // starting a kernel
   std::map<DType, double> flops_per_s;           // by element type
   double peak(DType t) const;                    // the type's, or f32's where it is not listed
   /// The least time bytes and flops can take: max of the two, in microseconds. 0 when nothing was measured.
@@ -36,6 +37,7 @@ struct ScopeRow {
   std::string path;                              // "" the whole model
   int depth = 0;
   double self_us = 0, total_us = 0, share = 0;   // total includes the modules inside; share is total's
+  double roof_share = 0;                         // of total: the sum of its steps' floors over it
   int calls = 0;                                 // steps below it
   int64_t bytes = 0, flops = 0;
 };

@@ -13,7 +13,8 @@ namespace {
 
 std::filesystem::path file_for(const std::filesystem::path& dir, int threads) {
   const std::string cpu = cpu_model();
-  return dir / fmt::format("ceilings-{:016x}-{}.json", hash_bytes(cpu.data(), static_cast<int64_t>(cpu.size())), threads > 0 ? threads : allowed_cores());
+  const uint64_t hash = hash_bytes(cpu.data(), static_cast<int64_t>(cpu.size()));
+  return dir / fmt::format("ceilings-{:016x}-{}.json", hash, threads > 0 ? threads : allowed_cores());
 }
 
 }  // namespace
@@ -39,6 +40,7 @@ std::optional<device::cpu::Ceilings> load_ceilings(const std::filesystem::path& 
     c.threads = j.at("threads");
     c.read_bytes_per_s = j.at("read_bytes_per_s");
     c.copy_bytes_per_s = j.at("copy_bytes_per_s");
+    c.launch_us = j.at("launch_us");
     for (const auto& r : j.at("rates")) {
       const auto type = parse_dtype(r.at("type").get<std::string>());
       if (type) c.rates.push_back({*type, r.at("flops_per_s"), r.at("how")});
@@ -50,9 +52,14 @@ std::optional<device::cpu::Ceilings> load_ceilings(const std::filesystem::path& 
 }
 
 void store_ceilings(const std::filesystem::path& dir, const device::cpu::Ceilings& c) {
-  nlohmann::ordered_json j = {{"cpu", cpu_model()}, {"threads", c.threads}, {"read_bytes_per_s", c.read_bytes_per_s}, {"copy_bytes_per_s", c.copy_bytes_per_s}};
+  nlohmann::ordered_json j = {{"cpu", cpu_model()},
+                              {"threads", c.threads},
+                              {"read_bytes_per_s", c.read_bytes_per_s},
+                              {"copy_bytes_per_s", c.copy_bytes_per_s},
+                              {"launch_us", c.launch_us}};
   j["rates"] = nlohmann::json::array();
-  for (const device::cpu::Rate& r : c.rates) j["rates"].push_back({{"type", std::string(name(r.type))}, {"flops_per_s", r.flops_per_s}, {"how", r.how}});
+  for (const device::cpu::Rate& r : c.rates)
+    j["rates"].push_back({{"type", std::string(name(r.type))}, {"flops_per_s", r.flops_per_s}, {"how", r.how}});
   std::filesystem::create_directories(dir);
   write_text(file_for(dir, c.threads), j.dump(2) + "\n");
 }
@@ -60,6 +67,7 @@ void store_ceilings(const std::filesystem::path& dir, const device::cpu::Ceiling
 Roof roof_of(const device::cpu::Ceilings& c) {
   Roof roof;
   roof.bytes_per_s = c.copy_bytes_per_s;
+  roof.launch_us = c.launch_us;
   for (const device::cpu::Rate& r : c.rates) roof.flops_per_s[r.type] = r.flops_per_s;
   return roof;
 }

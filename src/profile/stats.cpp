@@ -43,8 +43,14 @@ Summary summarize(std::span<const double> samples) {
   if (samples.empty()) return {};
   std::vector<double> s(samples.begin(), samples.end());
   std::sort(s.begin(), s.end());
-  return {.mean = mean(s), .median = sorted_percentile(s, 0.5), .p90 = sorted_percentile(s, 0.9), .p99 = sorted_percentile(s, 0.99),
-          .min = s.front(), .max = s.back(), .iqr = sorted_percentile(s, 0.75) - sorted_percentile(s, 0.25), .count = static_cast<int>(s.size())};
+  return {.mean = mean(s),
+          .median = sorted_percentile(s, 0.5),
+          .p90 = sorted_percentile(s, 0.9),
+          .p99 = sorted_percentile(s, 0.99),
+          .min = s.front(),
+          .max = s.back(),
+          .iqr = sorted_percentile(s, 0.75) - sorted_percentile(s, 0.25),
+          .count = static_cast<int>(s.size())};
 }
 
 Ratio ratio_interval(std::span<const double> before, std::span<const double> after, int resamples) {

@@ -12,7 +12,8 @@ namespace smelt::report {
 namespace {
 
 // Twelve light fills that stay apart in print and for most colour-blind readers, repeated when there are more groups.
-constexpr const char* group_colours[] = {"#a6cee3", "#b2df8a", "#fdbf6f", "#cab2d6", "#ffff99", "#fb9a99", "#8dd3c7", "#bebada", "#fccde5", "#d9d9d9", "#ccebc5", "#ffed6f"};
+constexpr const char* group_colours[] = {"#a6cee3", "#b2df8a", "#fdbf6f", "#cab2d6", "#ffff99", "#fb9a99",
+                                         "#8dd3c7", "#bebada", "#fccde5", "#d9d9d9", "#ccebc5", "#ffed6f"};
 
 std::string dot_string(std::string_view text) {
   std::string out = "\"";
@@ -27,16 +28,20 @@ std::string dot_string(std::string_view text) {
 std::string shape_text(const Value& v) { return fmt::format("{}{}", name(v.type), v.shape ? to_string(*v.shape) : "[…]"); }
 
 std::string to_dot(const Graph& g, const std::map<std::string, double>& us, const std::map<std::string, int>& groups) {
-  std::string dot = "digraph g {\n  rankdir=TB; nodesep=0.15; ranksep=0.25; bgcolor=transparent;\n"
-                    "  node [shape=box style=\"filled,rounded\" fillcolor=\"#f4f4f4\" color=\"#888888\" fontname=\"Helvetica,Arial,sans-serif\" fontsize=10 height=0.25 margin=\"0.08,0.04\"];\n"
-                    "  edge [color=\"#888888\" arrowsize=0.5];\n";
+  std::string dot =
+      "digraph g {\n  rankdir=TB; nodesep=0.15; ranksep=0.25; bgcolor=transparent;\n"
+      "  node [shape=box style=\"filled,rounded\" fillcolor=\"#f4f4f4\" color=\"#888888\" "
+      "fontname=\"Helvetica,Arial,sans-serif\" fontsize=10 height=0.25 margin=\"0.08,0.04\"];\n"
+      "  edge [color=\"#888888\" arrowsize=0.5];\n";
   for (ValueId v : g.inputs())
-    dot += fmt::format("  v{} [label={} shape=ellipse fillcolor=\"#ffffff\" tooltip={}];\n", index(v), dot_string(g.value(v).name), dot_string(shape_text(g.value(v))));
+    dot += fmt::format("  v{} [label={} shape=ellipse fillcolor=\"#ffffff\" tooltip={}];\n", index(v),
+                       dot_string(g.value(v).name), dot_string(shape_text(g.value(v))));
   for (NodeId id : g.topological()) {
     const Node& n = g.node(id);
     std::string tip = n.name;
     for (ValueId v : n.inputs)
-      if (v != ValueId::none) tip += fmt::format("\nin  {} {}{}", g.value(v).name, shape_text(g.value(v)), g.value(v).is_constant() ? " constant" : "");
+      if (v != ValueId::none)
+        tip += fmt::format("\nin  {} {}{}", g.value(v).name, shape_text(g.value(v)), g.value(v).is_constant() ? " constant" : "");
     for (ValueId v : n.outputs)
       if (v != ValueId::none) tip += fmt::format("\nout {} {}", g.value(v).name, shape_text(g.value(v)));
     std::string label = n.op;
@@ -47,13 +52,17 @@ std::string to_dot(const Graph& g, const std::map<std::string, double>& us, cons
     if (n.sources.size() > 1) {
       label += fmt::format("\n{} nodes", n.sources.size());
       tip += "\nstands for";
-      for (int32_t s : n.sources) tip += "\n  " + g.sources()[static_cast<size_t>(s)].name + " (" + g.sources()[static_cast<size_t>(s)].op_type + ")";
+      for (int32_t s : n.sources)
+        tip += "\n  " + g.sources()[static_cast<size_t>(s)].name + " (" + g.sources()[static_cast<size_t>(s)].op_type + ")";
     }
     int group = -1;
     for (int32_t s : n.sources)
       if (const auto at = groups.find(g.sources()[static_cast<size_t>(s)].name); at != groups.end()) group = at->second;
     const char* fill = group < 0 ? "#f4f4f4" : group_colours[static_cast<size_t>(group) % std::size(group_colours)];
-    dot += fmt::format("  n{} [label={} fillcolor=\"{}\" tooltip={}];\n", index(id), dot_string(label), fill, dot_string(tip));
+    // The class becomes the SVG element's: the page finds the nodes of one group by it.
+    const std::string part = group < 0 ? "" : fmt::format(" class=\"g{}\"", group);
+    dot += fmt::format("  n{} [label={} fillcolor=\"{}\" tooltip={}{}];\n", index(id), dot_string(label), fill, dot_string(tip),
+                       part);
     for (ValueId v : n.inputs) {
       if (v == ValueId::none || g.value(v).is_constant()) continue;
       const NodeId from = g.value(v).producer;
@@ -62,7 +71,8 @@ std::string to_dot(const Graph& g, const std::map<std::string, double>& us, cons
     }
   }
   for (ValueId v : g.outputs()) {
-    dot += fmt::format("  o{} [label={} shape=ellipse fillcolor=\"#ffffff\" tooltip={}];\n", index(v), dot_string(g.value(v).name), dot_string(shape_text(g.value(v))));
+    dot += fmt::format("  o{} [label={} shape=ellipse fillcolor=\"#ffffff\" tooltip={}];\n", index(v),
+                       dot_string(g.value(v).name), dot_string(shape_text(g.value(v))));
     if (g.value(v).producer != NodeId::none) dot += fmt::format("  n{} -> o{};\n", index(g.value(v).producer), index(v));
   }
   return dot + "}\n";
@@ -84,7 +94,8 @@ std::map<std::string, int> groups_of(const Graph& fused) {
 
 std::string draw(const Graph& g, const std::map<std::string, double>& us, const std::map<std::string, int>& groups) {
   namespace fs = std::filesystem;
-  if (std::system("command -v dot >/dev/null 2>&1") != 0) throw Error("the graph was not drawn: Graphviz's dot is not installed", "apt-get install graphviz");
+  if (std::system("command -v dot >/dev/null 2>&1") != 0)
+    throw Error("the graph was not drawn: Graphviz's dot is not installed", "apt-get install graphviz");
   const fs::path dot = fs::temp_directory_path() / fmt::format("smelt-{}.dot", getpid());
   struct Remove {
     fs::path path;

@@ -50,6 +50,8 @@ std::vector<Fact> version_facts() {
           {"compiler", "compiler", fmt::format("{}", __VERSION__)}};
 }
 
-std::string version_line() { return fmt::format("smelt {} (onnx {}, oneDNN {})", SMELT_VERSION, SMELT_ONNX_VERSION, onednn_version()); }
+std::string version_line() {
+  return fmt::format("smelt {} (onnx {}, oneDNN {})", SMELT_VERSION, SMELT_ONNX_VERSION, onednn_version());
+}
 
 }  // namespace smelt::report

@@ -3,17 +3,18 @@
 #include "report/document.h"
 #include "report/report.h"
 
-// The page is src/report/page.html as it stands, put into the library by the assembler.
-__asm__(
-    ".pushsection .rodata\n"
-    ".hidden smelt_page_begin\n.hidden smelt_page_end\n"
-    ".global smelt_page_begin\n.global smelt_page_end\n"
-    "smelt_page_begin:\n"
-    ".incbin \"" SMELT_PAGE_HTML "\"\n"
-    "smelt_page_end:\n"
-    ".byte 0\n"
-    ".popsection\n");
-extern "C" const char smelt_page_begin[], smelt_page_end[];
+// The page's parts are the files of src/report/page as they stand, put into the library by the assembler.
+#define SMELT_EMBED(name, file)                                                        \
+  __asm__(".pushsection .rodata\n.hidden smelt_" #name "_begin\n.hidden smelt_" #name "_end\n" \
+          ".global smelt_" #name "_begin\n.global smelt_" #name "_end\n"                \
+          "smelt_" #name "_begin:\n.incbin \"" SMELT_PAGE_DIR "/" file "\"\n"           \
+          "smelt_" #name "_end:\n.byte 0\n.popsection\n");                             \
+  extern "C" const char smelt_##name##_begin[], smelt_##name##_end[];
+
+SMELT_EMBED(page_html, "page.html")
+SMELT_EMBED(page_css, "page.css")
+SMELT_EMBED(page_js, "page.js")
+SMELT_EMBED(graph_js, "graph.js")
 
 namespace smelt::report {
 namespace {
@@ -39,7 +40,8 @@ std::string_view svg_element(std::string_view svg) {
 }  // namespace
 
 std::string html(const Report& report) {
-  const std::string_view page(smelt_page_begin, static_cast<size_t>(smelt_page_end - smelt_page_begin));
+  const auto text = [](const char* begin, const char* end) { return std::string_view(begin, static_cast<size_t>(end - begin)); };
+  const std::string_view page = text(smelt_page_html_begin, smelt_page_html_end);
   std::string out;
   size_t at = 0;
   for (;;) {
@@ -48,7 +50,10 @@ std::string html(const Report& report) {
     const size_t close = page.find("}}", open);
     out += page.substr(at, open - at);
     const std::string_view slot = page.substr(open + 2, close - open - 2);
-    if (slot == "title") out += escaped(report.title);
+    if (slot == "style") out += text(smelt_page_css_begin, smelt_page_css_end);
+    else if (slot == "script") out += text(smelt_page_js_begin, smelt_page_js_end);
+    else if (slot == "graph") out += text(smelt_graph_js_begin, smelt_graph_js_end);
+    else if (slot == "title") out += escaped(report.title);
     else if (slot == "data") out += page_data(report);
     else if (slot == "svg_before") out += svg_element(report.svg_before);
     else if (slot == "svg_after") out += svg_element(report.svg_after);

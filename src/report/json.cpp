@@ -11,11 +11,17 @@ using Json = nlohmann::ordered_json;
 
 Json number(double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); }
 
+/// A number, null where a column of numbers has none, or text.
+Json to_json(const Cell& c, Unit unit) {
+  if (c.has_number) return number(c.number);
+  return unit != Unit::text && c.text.empty() ? Json(nullptr) : Json(c.text);
+}
+
 Json to_json(const Table& t) {
   Json rows = Json::array();
   for (const auto& row : t.rows) {
     Json r = Json::object();
-    for (size_t i = 0; i < row.size(); ++i) r[t.columns[i].key] = row[i].has_number ? number(row[i].number) : Json(row[i].text);
+    for (size_t i = 0; i < row.size(); ++i) r[t.columns[i].key] = to_json(row[i], t.columns[i].unit);
     rows.push_back(std::move(r));
   }
   return rows;
@@ -29,22 +35,49 @@ Json to_json(const profile::Summary& s) {
 Json to_json(const profile::Profile& p) {
   Json steps = Json::array();
   for (const profile::StepRow& r : p.steps)
-    steps.push_back({{"name", r.step.name}, {"op", r.step.op}, {"problem", r.step.problem}, {"tactic", r.step.tactic}, {"config", r.step.config},
-                     {"sources", r.step.sources}, {"scopes", r.step.scopes}, {"bytes", r.step.bytes}, {"flops", r.step.flops},
-                     {"outputs", r.step.output_shapes}, {"us", to_json(r.us)}, {"share", r.share}, {"roof_share", number(r.roof_share)},
+    steps.push_back({{"name", r.step.name},
+                     {"op", r.step.op},
+                     {"problem", r.step.problem},
+                     {"tactic", r.step.tactic},
+                     {"config", r.step.config},
+                     {"sources", r.step.sources},
+                     {"scopes", r.step.scopes},
+                     {"bytes", r.step.bytes},
+                     {"flops", r.step.flops},
+                     {"outputs", r.step.output_shapes},
+                     {"us", to_json(r.us)},
+                     {"share", r.share},
+                     {"roof_share", number(r.roof_share)},
                      {"limiter", std::string(profile::name(r.limiter))}});
-  return {{"model", p.model}, {"latency_us", to_json(p.latency_us)}, {"steps_us", p.steps_us}, {"gaps_us", p.gaps_us},
-          {"arena_bytes", p.footprint.arena}, {"weight_bytes", p.footprint.weights}, {"peak_host_bytes", p.peak_host_bytes},
-          {"bandwidth_bytes_per_s", p.roof.bytes_per_s}, {"steps", steps}, {"scopes", to_json(scope_table(p))}, {"memory", to_json(memory_table(p))}};
+  return {{"model", p.model},
+          {"latency_us", to_json(p.latency_us)},
+          {"steps_us", p.steps_us},
+          {"gaps_us", p.gaps_us},
+          {"arena_bytes", p.footprint.arena},
+          {"weight_bytes", p.footprint.weights},
+          {"peak_host_bytes", p.peak_host_bytes},
+          {"bandwidth_bytes_per_s", p.roof.bytes_per_s},
+          {"steps", steps},
+          {"scopes", to_json(scope_table(p))},
+          {"memory", to_json(memory_table(p))}};
+}
+
+Json to_json(const BuildInfo& b) {
+  return {{"tuning_level", b.tuning_level}, {"problems", b.problems}, {"measured", b.measured}, {"cached", b.cached},
+          {"tuning_s", b.tuning_s}};
 }
 
 Json to_json(const profile::Side& s) {
-  return {{"name", s.name}, {"ms", to_json(s.ms)}, {"samples_ms", s.samples_ms}, {"build_s", s.build_s}, {"host_bytes", s.host_bytes}, {"device_bytes", s.device_bytes}};
+  return {{"name", s.name}, {"ms", to_json(s.ms)}, {"samples_ms", s.samples_ms}, {"build_s", s.build_s},
+          {"build", to_json(s.build)}, {"host_bytes", s.host_bytes}, {"device_bytes", s.device_bytes}};
 }
 
 Json to_json(const profile::BenchResult& b) {
-  return {{"before", to_json(b.before)}, {"after", to_json(b.after)}, {"ratio", b.ratio.value}, {"ratio_low", b.ratio.low}, {"ratio_high", b.ratio.high},
-          {"speedup", b.speedup()}, {"speedup_low", 1 / b.ratio.high}, {"speedup_high", 1 / b.ratio.low}, {"faster", b.ratio.faster()}, {"verdict", verdict(b)}};
+  return {{"before", to_json(b.before)},     {"after", to_json(b.after)},
+          {"ratio", b.ratio.value},          {"ratio_low", b.ratio.low},
+          {"ratio_high", b.ratio.high},      {"speedup", b.speedup()},
+          {"speedup_low", 1 / b.ratio.high}, {"speedup_high", 1 / b.ratio.low},
+          {"faster", b.ratio.faster()},      {"verdict", verdict(b)}};
 }
 
 Json facts(const std::vector<Fact>& list) {
@@ -60,7 +93,8 @@ Json for_page(const Table& t) {
   for (const auto& row : t.rows) {
     Json r = Json::array();
     for (size_t i = 0; i < row.size(); ++i)
-      r.push_back(row[i].has_number ? Json::array({format(row[i], t.columns[i].unit), number(row[i].number)}) : Json(row[i].text));
+      r.push_back(row[i].has_number ? Json::array({format(row[i], t.columns[i].unit), number(row[i].number)})
+                                    : Json(row[i].text));
     rows.push_back(std::move(r));
   }
   return {{"key", t.key}, {"title", t.title}, {"columns", columns}, {"rows", rows}, {"note", t.note}};
@@ -75,12 +109,20 @@ std::string table_json(const std::vector<Table>& tables) {
 }
 
 std::string json(const Report& r) {
-  Json o = {{"format", "smelt.report"}, {"version", 1}, {"title", r.title}, {"machine", facts(r.machine)}, {"versions", facts(r.versions)}};
+  Json o = {{"format", "smelt.report"},
+            {"version", 1},
+            {"title", r.title},
+            {"machine", facts(r.machine)},
+            {"versions", facts(r.versions)}};
   if (r.before) o["before"] = to_json(*r.before);
   if (r.after) o["after"] = to_json(*r.after);
   if (r.bench) o["bench"] = to_json(*r.bench);
   if (!r.differences.empty()) o["errors"] = to_json(difference_table(r.differences));
-  if (!r.ledger.empty()) o["ledger"] = to_json(ledger_table(r.ledger));
+  if (!r.explained.ledger.empty()) {
+    o["rewrites"] = to_json(ledger_summary(r.explained));
+    o["forms"] = to_json(form_table(r.explained));
+    o["ledger"] = to_json(ledger_table(r.explained));
+  }
   return o.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -89,21 +131,26 @@ std::string page_data(const Report& r) {
   for (const Fact& f : r.machine) o["machine"].push_back({f.title, f.value});
   for (const Fact& f : r.versions) o["versions"].push_back({f.title, f.value});
   const auto side = [](const profile::Profile& p) {
-    Json s = {{"latency", format(p.latency_us.median, Unit::us)}, {"steps", for_page(step_table(p))}, {"scopes", for_page(scope_table(p))}, {"memory", for_page(memory_table(p))}};
+    Json s = {{"latency", format(p.latency_us.median, Unit::us)},
+              {"steps", for_page(step_table(p))},
+              {"scopes", for_page(scope_table(p))},
+              {"memory", for_page(memory_table(p))}};
     return s;
   };
   if (r.before) o["before"] = side(*r.before);
   if (r.after) o["after"] = side(*r.after);
   if (r.bench) {
     const profile::BenchResult& b = *r.bench;
-    o["bench"] = {{"verdict", verdict(b)}, {"speedup", b.speedup()}, {"low", 1 / b.ratio.high}, {"high", 1 / b.ratio.low}, {"faster", b.ratio.faster()},
-                  {"before_name", b.before.name}, {"after_name", b.after.name}, {"before_ms", b.before.samples_ms}, {"after_ms", b.after.samples_ms},
+    o["bench"] = {{"verdict", verdict(b)},      {"speedup", b.speedup()},           {"low", 1 / b.ratio.high},
+                  {"high", 1 / b.ratio.low},    {"faster", b.ratio.faster()},       {"before_name", b.before.name},
+                  {"after_name", b.after.name}, {"before_ms", b.before.samples_ms}, {"after_ms", b.after.samples_ms},
                   {"qa", for_page(qa_table(b))}};
   }
   if (!r.differences.empty()) o["errors"] = for_page(difference_table(r.differences));
-  if (!r.ledger.empty()) {
-    o["rewrites"] = for_page(ledger_summary(r.ledger));
-    o["ledger"] = for_page(ledger_table(r.ledger));
+  if (!r.explained.ledger.empty()) {
+    o["rewrites"] = for_page(ledger_summary(r.explained));
+    o["forms"] = for_page(form_table(r.explained));
+    o["ledger"] = for_page(ledger_table(r.explained));
   }
   std::string text = o.dump(-1, ' ', false, Json::error_handler_t::replace);
   // "</script" inside a string would end the element that carries the data; "<!--" would change how it is read.
@@ -125,7 +172,13 @@ std::string chrome_trace(const profile::Profile& p) {
   double last_end = 0;
   const auto close_to = [&](size_t depth) {
     while (open.size() > depth) {
-      events.push_back({{"name", open.back().path}, {"cat", "module"}, {"ph", "X"}, {"pid", 1}, {"tid", 1}, {"ts", open.back().begin}, {"dur", last_end - open.back().begin}});
+      events.push_back({{"name", open.back().path},
+                        {"cat", "module"},
+                        {"ph", "X"},
+                        {"pid", 1},
+                        {"tid", 1},
+                        {"ts", open.back().begin},
+                        {"dur", last_end - open.back().begin}});
       open.pop_back();
     }
   };
@@ -140,8 +193,16 @@ std::string chrome_trace(const profile::Profile& p) {
     while (same < open.size() && same < scope.size() && open[same].path == scope[same]) ++same;
     close_to(same);
     for (size_t d = same; d < scope.size(); ++d) open.push_back({scope[d], begin});
-    events.push_back({{"name", s.name}, {"cat", "step"}, {"ph", "X"}, {"pid", 1}, {"tid", 1}, {"ts", begin}, {"dur", end - begin},
-                      {"args", {{"op", s.op}, {"problem", s.problem}, {"tactic", s.tactic}, {"sources", s.sources}, {"outputs", s.output_shapes}}}});
+    events.push_back(
+        {{"name", s.name},
+         {"cat", "step"},
+         {"ph", "X"},
+         {"pid", 1},
+         {"tid", 1},
+         {"ts", begin},
+         {"dur", end - begin},
+         {"args",
+          {{"op", s.op}, {"problem", s.problem}, {"tactic", s.tactic}, {"sources", s.sources}, {"outputs", s.output_shapes}}}});
     last_end = end;
   }
   close_to(0);

@@ -18,13 +18,20 @@ struct Fact {
   std::string key, title, value;
 };
 
+/// The ledger with what its estimates go by.
+struct Explained {
+  fuse::Ledger ledger;
+  fuse::Rates rates;
+  bool measured = false;                          // the rates are this machine's (smelt devices --measure), not defaults
+};
+
 struct Report {
   std::string title;                              // "resnet50.fp32.onnx"
   std::vector<Fact> machine, versions;
   std::optional<profile::Profile> before, after;  // after: of the optimised plan
   std::optional<profile::BenchResult> bench;
   std::vector<profile::Difference> differences;   // optimised against unfused, per output
-  fuse::Ledger ledger;
+  Explained explained;
   std::string svg_before, svg_after;              // drawings; empty: not drawn
   std::string drawing_note;                       // why not
 };
@@ -32,13 +39,19 @@ struct Report {
 Table step_table(const profile::Profile& p);
 Table scope_table(const profile::Profile& p);
 Table memory_table(const profile::Profile& p);
+/// One row: what the build was made of, and the plan's nodes.
+Table plan_table(const Plan& plan, double build_s);
 /// Average, p90, host memory, device memory: before, after, difference in percent.
 Table qa_table(const profile::BenchResult& b);
 Table difference_table(const std::vector<profile::Difference>& d);
-/// One row a ledger entry.
-Table ledger_table(const fuse::Ledger& ledger, bool matched_only = false);
-/// Matches and rejections per rewrite.
-Table ledger_summary(const fuse::Ledger& ledger);
+/// One row a ledger entry: the nodes, matched or rejected, the reason, the blocker, the estimate.
+Table ledger_table(const Explained& e);
+/// Matches and rejections per rewrite, with the sum of the estimates.
+Table ledger_summary(const Explained& e);
+/// Matches per rewrite and form: "matmul_epilogue, bias + gelu: 12".
+Table form_table(const Explained& e);
+/// One row a tactic of each step: the one that runs, then the others with the reason.
+Table tactic_table(const std::vector<StepInfo>& steps);
 /// "1.83x faster (95% interval 1.79 to 1.88, 40 runs each, interleaved)", or that it is not proven.
 std::string verdict(const profile::BenchResult& b);
 

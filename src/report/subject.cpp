@@ -1,10 +1,12 @@
 #include "report/subject.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "graph/graph.h"
 #include "import/import.h"
 #include "ops/op.h"
 #include "profile/inputs.h"
@@ -46,15 +48,33 @@ Prepared prepare(const Subject& s, bool optimize, const std::vector<Tensor>* inp
   return p;
 }
 
-fuse::Ledger ledger_of(const Subject& s) {
+const Tensor& output_of(const Prepared& p, const std::string& name) {
+  const auto& outputs = p.plan->outputs();
+  const auto at = std::find_if(outputs.begin(), outputs.end(), [&](const TensorInfo& o) { return o.name == name; });
+  if (at == outputs.end()) fail_usage("{} has no output '{}'", p.plan->graph().model.path, name);
+  return p.execution->outputs()[static_cast<size_t>(at - outputs.begin())];
+}
+
+std::vector<profile::Difference> differences_of(const Prepared& reference, const Prepared& other) {
+  std::vector<profile::Difference> differences;
+  for (const TensorInfo& o : reference.plan->outputs())
+    differences.push_back(profile::difference(o.name, output_of(other, o.name), output_of(reference, o.name)));
+  return differences;
+}
+
+Explained explain(const Subject& s) {
+  // Without measurements, what two channels of desktop memory and a parallel region of a few threads take.
+  constexpr fuse::Rates usual{.bytes_per_s = 20e9, .launch_us = 2};
   ImportOptions import;
   import.structure_only = true;
   import.shapes = s.shapes;
   import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
   Graph g = import_model(s.path, import);
-  fuse::Options options;
-  options.skip = s.options.skip;
-  return fuse::run(g, options);
+  const profile::Roof roof = known_roof(s.options);
+  Explained e{.rates = {roof.bytes_per_s, roof.launch_us}, .measured = roof.bytes_per_s > 0};
+  if (!e.measured) e.rates = usual;
+  e.ledger = fuse::run(g, {.skip = s.options.skip, .rates = e.rates});
+  return e;
 }
 
 profile::Roof known_roof(const Options& options) {
@@ -74,6 +94,7 @@ Comparison compare_speed(const Subject& s, const std::string& against, const pro
   c.bench.after.name = against.empty() ? "optimised" : file_name(s.path);
   for (auto [side, prepared] : {std::pair{&c.bench.before, &c.before}, std::pair{&c.bench.after, &c.after}}) {
     side->build_s = prepared->build_s;
+    side->build = prepared->plan->build_info();
     side->host_bytes = prepared->plan_bytes();
   }
   return c;
@@ -105,10 +126,9 @@ Report full_report(const Subject& s, Comparison& c) {
   r.after = profile::profile(*c.after.plan, *c.after.execution, few, roof);
   c.before.execution->run();
   c.after.execution->run();
-  for (size_t i = 0; i < c.after.plan->outputs().size(); ++i)
-    r.differences.push_back(profile::difference(c.after.plan->outputs()[i].name, c.after.execution->outputs()[i], c.before.execution->outputs()[i]));
+  r.differences = differences_of(c.before, c.after);
   r.bench = c.bench;
-  r.ledger = ledger_of(s);
+  r.explained = explain(s);
   add_drawings(r, c.before.plan.get(), c.after.plan.get());
   return r;
 }

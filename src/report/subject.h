@@ -35,8 +35,13 @@ std::vector<Tensor> inputs_for(const Plan& plan, const Subject& s);
 /// Builds the plan, makes the inputs and binds them. `inputs` reuses another plan's, so that two sides see the same.
 Prepared prepare(const Subject& s, bool optimize, const std::vector<Tensor>* inputs = nullptr);
 
+/// What the last run gave under this name. Throws Error (usage) when the plan has no such output.
+const Tensor& output_of(const Prepared& p, const std::string& name);
+/// Errors per output of what the two last computed; `reference` is what the other is held against.
+std::vector<profile::Difference> differences_of(const Prepared& reference, const Prepared& other);
+
 /// What rewriting does to the model, found without running it; weights need not be there.
-fuse::Ledger ledger_of(const Subject& s);
+Explained explain(const Subject& s);
 
 /// Unfused against optimised, or `against` (a model or plan) against the subject: interleaved timing.
 struct Comparison {

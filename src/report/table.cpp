@@ -22,7 +22,8 @@ std::string time_text(double us) {
 
 // Columns on a terminal, counting UTF-8 code points (µ is one).
 size_t width_of(std::string_view s) {
-  return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<size_t>(
+      std::count_if(s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 std::string cut(const std::string& s, size_t width) {
@@ -65,8 +66,16 @@ std::string format(double v, Unit unit) {
 
 std::string format(const Cell& cell, Unit unit) { return cell.has_number ? format(cell.number, unit) : cell.text; }
 
+std::string joined(const std::vector<std::string>& v, size_t most) {
+  std::string out;
+  for (size_t i = 0; i < v.size() && i < most; ++i) out += (i ? ", " : "") + v[i];
+  if (v.size() > most) out += fmt::format(", … ({})", v.size());
+  return out;
+}
+
 void Table::sort_by(std::string_view column) {
-  const auto at = std::find_if(columns.begin(), columns.end(), [&](const Column& c) { return c.key == column || c.title == column; });
+  const auto at =
+      std::find_if(columns.begin(), columns.end(), [&](const Column& c) { return c.key == column || c.title == column; });
   if (at == columns.end()) {
     std::string known;
     for (const Column& c : columns) known += (known.empty() ? "" : ", ") + c.key;
@@ -85,7 +94,29 @@ void Table::keep_top(size_t n) {
   note = note.empty() ? more : note + "; " + more;
 }
 
-std::string print(const Table& table, int width) {
+namespace {
+
+/// The table without text columns in which no cell says anything.
+Table spoken(const Table& table) {
+  Table t{.key = table.key,
+          .title = table.title,
+          .columns = {},
+          .rows = std::vector<std::vector<Cell>>(table.rows.size()),
+          .note = table.note};
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    const bool says =
+        std::any_of(table.rows.begin(), table.rows.end(), [&](const auto& r) { return r[i].has_number || !r[i].text.empty(); });
+    if (!says && !table.rows.empty()) continue;
+    t.columns.push_back(table.columns[i]);
+    for (size_t r = 0; r < table.rows.size(); ++r) t.rows[r].push_back(table.rows[r][i]);
+  }
+  return t;
+}
+
+}  // namespace
+
+std::string print(const Table& whole, int width) {
+  const Table table = spoken(whole);
   std::vector<std::vector<std::string>> cells;
   std::vector<size_t> widths;
   for (const Column& c : table.columns) widths.push_back(width_of(c.title));
@@ -103,7 +134,8 @@ std::string print(const Table& table, int width) {
     while (total > static_cast<size_t>(width)) {
       size_t widest = widths.size();
       for (size_t i = 0; i < widths.size(); ++i)
-        if (table.columns[i].unit == Unit::text && widths[i] > 12 && (widest == widths.size() || widths[i] > widths[widest])) widest = i;
+        if (table.columns[i].unit == Unit::text && widths[i] > 12 && (widest == widths.size() || widths[i] > widths[widest]))
+          widest = i;
       if (widest == widths.size()) break;
       --widths[widest], --total;
     }

@@ -2,6 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <chrono>
+#include <set>
+
 #include "base/error.h"
 #include "ops/cost.h"
 
@@ -29,21 +32,44 @@ void add_sources(const Graph& g, const Node& node, StepInfo& info) {
 
 }  // namespace
 
-void choose_kernels(Segment& s, tune::Tuner& tuner, ops::WeightStore* weights) {
+void choose_kernels(Segment& s, tune::Tuner& tuner, ops::WeightStore* weights,
+                    const std::function<void(const Progress&)>& progress) {
+  struct Open {
+    Step* step;
+    ops::BoundNode node;
+    ops::Offer offer;
+  };
+  std::vector<Open> open;
+  std::set<std::string> problems;
   for (Step& step : s.steps) {
     if (step.kind != StepKind::kernel) continue;
-    const ops::BoundNode node = bound_node(s, step, weights);
     try {
-      const ops::Offer offer = ops::offer(node, tuner.machine());
-      step.choice = tuner.choose(node, offer);
-      const ops::Candidate& chosen = offer.candidates[step.choice.candidate];
-      step.problem = offer.problem;
+      ops::BoundNode node = bound_node(s, step, weights);
+      ops::Offer offer = ops::offer(node, tuner.machine());
+      problems.insert(offer.problem);
+      open.push_back({&step, std::move(node), std::move(offer)});
+    } catch (const Error& e) {
+      throw e.at(ops::label(*step.node));
+    }
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const auto total = static_cast<int>(problems.size());
+  for (Open& o : open) {
+    Step& step = *o.step;
+    try {
+      step.choice = tuner.choose(o.node, o.offer);
+      const ops::Candidate& chosen = o.offer.candidates[step.choice.candidate];
+      step.problem = o.offer.problem;
       step.tactic = chosen.tactic;
       step.config = chosen.config;
       step.kernel = chosen.prepare();
     } catch (const Error& e) {
       throw e.at(ops::label(*step.node));
     }
+    if (!problems.erase(step.problem) || !progress) continue;
+    const int done = total - static_cast<int>(problems.size());
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    progress({"tuning", step.problem, done, total, seconds, seconds / done * (total - done)});
   }
 }
 

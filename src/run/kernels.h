@@ -5,8 +5,10 @@
 
 namespace smelt::run {
 
-/// For each kernel step: the problem, the chosen candidate and its kernel. Errors name the node.
-void choose_kernels(Segment& s, tune::Tuner& tuner, ops::WeightStore* weights);
+/// For each kernel step: the problem, the chosen candidate and its kernel. Errors name the node. `progress` (may be empty) is
+/// told after each distinct problem.
+void choose_kernels(Segment& s, tune::Tuner& tuner, ops::WeightStore* weights,
+                    const std::function<void(const Progress&)>& progress = {});
 
 /// What the profiler and `info` see of each step that runs.
 std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s);

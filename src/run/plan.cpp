@@ -9,6 +9,7 @@
 #include "fuse/rewrite.h"
 #include "import/import.h"
 #include "ops/machine.h"
+#include "ops/tactic_names.h"
 #include "run/execution.h"
 #include "run/precision.h"
 #include "run/shapes.h"
@@ -34,19 +35,13 @@ std::vector<GraphPtr> bodies_of(const Node& node) {
   return bodies;
 }
 
-/// Operators whose output's size depends on values that only a run makes.
-bool splits_plan(const Node& node) {
-  static constexpr std::array ops = {"NonZero", "NonMaxSuppression", "Unique", "Compress", "StringSplit"};
-  return is_control_flow(node) || (node.domain.empty() && std::ranges::find(ops, std::string_view(node.op)) != ops.end());
-}
-
 std::shared_ptr<PlanImpl::Shared> share(const Options& options) {
   const ops::Machine machine = ops::this_machine(options.threads);
   auto cache = !options.use_cache || options.tuning_level == 0
                    ? tune::Cache::in_memory()
                    : tune::Cache::open(tune::cache_path(options.cache_dir.empty() ? cache_dir() : std::filesystem::path(options.cache_dir)));
-  return std::shared_ptr<PlanImpl::Shared>(
-      new PlanImpl::Shared{{machine, options.tuning_level, tune::TacticFilter::parse(options.tactics), std::move(cache)}, {}, options});
+  const auto filter = tune::TacticFilter::parse(options.tactics, ops::tactic_names);
+  return std::shared_ptr<PlanImpl::Shared>(new PlanImpl::Shared{{machine, options.tuning_level, filter, std::move(cache)}, {}, options});
 }
 
 /// Operators that run as they are; import expands the others into their function bodies.
@@ -88,6 +83,11 @@ void PlanImpl::prepare() {
   std::vector<Shape> shapes;
   for (const TensorInfo& i : inputs_) shapes.push_back(to_shape(i.shape));
   prepared_ = plan_first(*this, shapes);
+}
+
+BuildInfo PlanImpl::build_info() const {
+  const tune::TunerStats s = shared_->tuner.stats();
+  return {shared_->options.tuning_level, s.problems, s.measured, s.cached, s.seconds};
 }
 
 std::unique_ptr<Planned> PlanImpl::take_prepared() const {

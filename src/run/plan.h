@@ -31,6 +31,7 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   const Graph& graph() const override { return graph_; }
   const Options& options() const override { return shared_->options; }
   std::vector<std::string> splits() const override { return splits_; }
+  BuildInfo build_info() const override;
 
   const std::vector<NodeId>& order() const { return order_; }
   Shared& shared() const { return *shared_; }

@@ -15,7 +15,7 @@ std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env) {
   s = plan_segment(plan.graph(), plan.order(), env);
   assign_layouts(s, plan.shared().tuner);
   assign_buffers(s);
-  choose_kernels(s, plan.shared().tuner, &plan.shared().weights);
+  choose_kernels(s, plan.shared().tuner, &plan.shared().weights, plan.shared().options.progress);
   share_in_place(s);
   place_buffers(s);
   planned->infos = describe_steps(plan.graph(), s);

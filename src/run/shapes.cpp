@@ -1,6 +1,7 @@
 #include "run/shapes.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "run/views.h"
@@ -171,6 +172,11 @@ Environment::Environment(const Graph& g, std::span<const NodeId> order)
 
 bool is_control_flow(const Node& node) {
   return std::ranges::any_of(node.attrs, [](const auto& a) { return std::holds_alternative<GraphPtr>(a.second); });
+}
+
+bool splits_plan(const Node& node) {
+  static constexpr std::array ops = {"NonZero", "NonMaxSuppression", "Unique", "Compress", "StringSplit"};
+  return is_control_flow(node) || (node.domain.empty() && std::ranges::find(ops, std::string_view(node.op)) != ops.end());
 }
 
 Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env) { return Planner(g, env).run(order); }

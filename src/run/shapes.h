@@ -33,8 +33,10 @@ struct Environment {
 /// Errors name the node. Throws when nothing can be planned although nodes are left.
 Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env);
 
-/// Nodes whose outputs' shapes are not known once the inputs' are: after them a plan is split.
+/// If, Loop, Scan and their like: nodes with bodies.
 bool is_control_flow(const Node& node);
+/// Nodes whose outputs' sizes depend on values that only a run makes: after them a plan is split.
+bool splits_plan(const Node& node);
 
 /// A value known before the run is kept up to this many elements; larger ones are computed by steps.
 inline constexpr int64_t max_host_elements = 4096;

@@ -31,7 +31,8 @@ def command(request):
 
     def run(*args, code=0, cwd=None, timeout=300, **kwargs):
         result = subprocess.run([str(path), *map(str, args)], capture_output=True, text=True, cwd=cwd, timeout=timeout, **kwargs)
-        assert code is None or result.returncode == code, f"exit {result.returncode}, expected {code}\n{result.stdout}\n{result.stderr}"
+        said = f"exit {result.returncode}, expected {code}\n{result.stdout}\n{result.stderr}"
+        assert code is None or result.returncode == code, said
         return result
 
     run.path = path
@@ -46,7 +47,8 @@ def filled(tmp_path_factory):
     def fill(name, **sizes):
         path = folder / f"{name}.onnx"
         if not path.exists() or sizes:
-            subprocess.check_call([sys.executable, str(ROOT / "examples/models/fill.py"), str(ROOT / f"examples/models/{name}.onnx"), str(folder),
+            models = ROOT / "examples/models"
+            subprocess.check_call([sys.executable, str(models / "fill.py"), str(models / f"{name}.onnx"), str(folder),
                                    *[f"{k}={v}" for k, v in sizes.items()]])
         return path
 

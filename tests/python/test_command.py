@@ -94,21 +94,26 @@ def test_compare_of_a_model_with_itself_finds_nothing_and_with_another_exits_4(c
         if t.name == "one":
             t.CopyFrom(onnx.numpy_helper.from_array(np.float32(1.75), "one"))
     onnx.save(changed, tmp_path / "changed.onnx")
-    result = command("compare", small_model, tmp_path / "changed.onnx", "--shapes", "x:2x3x8x8", "--bisect", code=4)
-    assert "'y'" in result.stderr and "add" in result.stderr
+    result = command("compare", small_model, tmp_path / "changed.onnx", "--shapes", "x:2x3x8x8", "--bisect", "--json", code=4)
+    [first] = json.loads(result.stdout)["bisection"]
+    assert (first["value"], first["node"]) == ("y", "add")
 
 
 def test_bench_of_a_plan_against_itself_proves_nothing_and_says_so(command, small_model, tmp_path):
     plan = tmp_path / "plan.onnx"
     command("optimize", small_model, "-o", plan)
-    claims = [command("bench", plan, "--against", plan, "--shapes", "x:1x3x8x8", "--require-speedup", "--duration", 0.5, code=None).returncode for _ in range(5)]
+    args = ("bench", plan, "--against", plan, "--shapes", "x:1x3x8x8", "--require-speedup", "--duration", 0.5)
+    claims = [command(*args, code=None).returncode for _ in range(5)]
     assert set(claims) <= {0, 5} and claims.count(5) >= 3, claims
 
 
 def test_bench_writes_trtexec_json(command, small_model, tmp_path):
-    command("bench", small_model, "--iterations", 5, "--warmUp", 0, "--duration", 0, "--percentile", "50,95", "--exportTimes", tmp_path / "t.json", "--exportProfile", tmp_path / "p.json")
+    command("bench", small_model, "--iterations", 5, "--warmUp", 0, "--duration", 0, "--percentile", "50,95",
+            "--exportTimes", tmp_path / "t.json", "--exportProfile", tmp_path / "p.json")
     times = json.loads((tmp_path / "t.json").read_text())
-    assert len(times) >= 5 and {"startComputeMs", "endComputeMs", "computeMs", "latencyMs", "h2dMs", "d2hMs", "startEnqMs"} <= times[0].keys()
+    spans = ("Enq", "H2d", "Compute", "D2h")
+    keys = {f"{end}{span}Ms" for end in ("start", "end") for span in spans} | {"h2dMs", "computeMs", "d2hMs", "latencyMs"}
+    assert len(times) >= 5 and times[0].keys() == keys
     profile = json.loads((tmp_path / "p.json").read_text())
     assert "count" in profile[0] and {"name", "timeMs", "averageMs", "medianMs", "percentage"} <= profile[1].keys()
 
@@ -143,11 +148,67 @@ def test_a_missing_model_and_a_full_disk_are_one_clear_line(command, small_model
 
 
 def test_ctrl_c_leaves_nothing_behind(command, filled, tmp_path):
-    process = subprocess.Popen([str(command.path), "optimize", str(filled("unet.fp32")), "-o", str(tmp_path / "plan.onnx"), "--no-cache", "--tuning-level", "3"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    args = ["optimize", filled("unet.fp32"), "-o", tmp_path / "plan.onnx", "--copy-weights", "--no-cache", "--tuning-level", 3]
+    process = subprocess.Popen([str(command.path), *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     time.sleep(1.0)
     process.send_signal(signal.SIGINT)
     process.wait(timeout=30)
     assert os.listdir(tmp_path) in ([], ["plan.onnx"])
     if os.listdir(tmp_path):
         onnx.checker.check_model(str(tmp_path / "plan.onnx"))
+
+
+def test_bisect_names_the_node_of_a_damaged_plan_not_its_readers(command, filled, tmp_path):
+    """One weight of a convolution in the middle of the plan is another one: the first wrong value is that convolution's."""
+    model, plan = filled("mobilenet_v3_large.fp32"), tmp_path / "plan.onnx"
+    command("optimize", model, "-o", plan, "--copy-weights", "--tuning-level", 0)
+    proto = onnx.load(plan)
+    fused = [n for n in proto.graph.node if n.domain == "ai.smelt"]
+    victim = fused[len(fused) // 2]
+    weights = next(t for t in proto.graph.initializer if t.name in victim.input and len(t.dims) > 1)
+    values = onnx.numpy_helper.to_array(weights).copy()
+    values.reshape(-1)[0] += 10
+    weights.CopyFrom(onnx.numpy_helper.from_array(values, weights.name))
+    onnx.save(proto, tmp_path / "damaged.onnx")
+    result = command("compare", model, tmp_path / "damaged.onnx", "--bisect", "--json", "--tuning-level", 0, code=4)
+    [first] = json.loads(result.stdout)["bisection"]
+    assert first["node"] == victim.name and first["value"] in victim.output
+    assert json.loads(command("compare", model, plan, "--bisect", "--json", "--tuning-level", 0).stdout)["bisection"] == []
+
+
+def test_optimize_says_at_once_that_the_weights_lie_elsewhere(command, filled, tmp_path):
+    model = filled("mobilenet_v3_large.fp32")
+    begin = time.monotonic()
+    result = command("optimize", model, "-o", tmp_path / "plan.onnx", "--no-cache", code=2)
+    assert "--copy-weights" in result.stderr and time.monotonic() - begin < 5
+    assert os.listdir(tmp_path) == []
+    assert "replace" in command("optimize", model, "-o", model, code=2).stderr
+
+
+def test_build_times_come_with_the_tuning_level(command, small_model, tmp_path):
+    shapes = ("--shapes", "x:2x3x8x8", "--tuning-level", 1, "--no-cache")
+    assert "tuning level 1" in command("optimize", small_model, "-o", tmp_path / "plan.onnx", *shapes).stdout
+    assert "tuning level 1" in command("profile", small_model, "--iterations", 3, *shapes).stdout
+    report = json.loads(command("bench", small_model, "--duration", 0, "--json", *shapes).stdout)["bench"]["after"]
+    assert report["build"]["tuning_level"] == 1 and report["build_s"] > 0
+    assert report["build"]["measured"] + report["build"]["cached"] <= report["build"]["problems"]
+
+
+def test_progress_goes_to_a_terminal_only(command, filled):
+    args = [str(command.path), "explain", str(filled("mobilenet_v3_large.fp32")), "--kernels", "--no-cache", "--json"]
+    assert subprocess.run(args, capture_output=True, text=True, timeout=300).stderr == ""
+    main, terminal = os.openpty()
+    process = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=terminal)
+    os.close(terminal)
+    seen = b""
+    while True:
+        try:
+            block = os.read(main, 4096)
+        except OSError:   # the other side is closed
+            break
+        if not block:
+            break
+        seen += block
+    assert process.wait(timeout=300) == 0
+    assert b"tuning" in seen and b" left: " in seen and seen.endswith(b"\x1b[K")
+

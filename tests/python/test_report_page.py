@@ -12,7 +12,8 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 @pytest.fixture(scope="module")
 def page(command, filled, tmp_path_factory):
     report = tmp_path_factory.mktemp("report") / "report.html"
-    command("bench", filled("unet.fp32"), "--iterations", 2, "--duration", 0, "--warmUp", 0, "--tuning-level", 0, "--report", report, timeout=600)
+    command("bench", filled("unet.fp32"), "--iterations", 2, "--duration", 0, "--warmUp", 0, "--tuning-level", 0, "--report", report,
+            timeout=600)
     return report
 
 
@@ -48,9 +49,9 @@ if (!document.title.startsWith('ERROR')) document.body.setAttribute('data-seen',
 </script>"""
     probed = tmp_path / "probed.html"
     probed.write_text(page.read_text().replace("</body>", probe + "</body>"))
-    result = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0", "--dump-dom", f"file://{probed}"],
-                            capture_output=True, text=True, timeout=120)
-    assert "CONSOLE" not in result.stderr or "Uncaught" not in result.stderr, result.stderr
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0", "--window-size=1400,1000"]
+    result = subprocess.run([BROWSER, *options, "--dump-dom", f"file://{probed}"], capture_output=True, text=True, timeout=120)
+    assert "CONSOLE" not in result.stderr, result.stderr
     found = re.search(r'data-seen="([^"]*)"', result.stdout)
     assert found, result.stderr[-2000:]
     seen = json.loads(found.group(1).replace("&quot;", '"'))

@@ -113,3 +113,111 @@ def test_results_print_as_tables(small_model):
     assert "matched" in str(explained)
     bench = smelt.bench(small_model, duration=0.2, shapes={"x": (2, 3, 8, 8)})
     assert bench["bench"]["speedup"] > 0 and "median" in str(bench)
+
+
+def test_contiguous_inputs_are_read_where_they_lie_and_results_handed_over_where_they_were_made(small_model):
+    from smelt.session import to_numpy, to_tensor
+
+    x = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    assert to_tensor(x).data_ptr == x.ctypes.data
+    [tensor] = smelt.Session(small_model).run_tensors(None, {"x": x})
+    y = to_numpy(tensor)
+    assert y.ctypes.data == tensor.data_ptr
+    assert np.from_dlpack(tensor).ctypes.data == tensor.data_ptr
+
+
+def test_torch_tensors_go_in_and_out_without_a_copy(small_model):
+    torch = pytest.importorskip("torch")
+    from smelt.session import to_tensor
+
+    x = torch.linspace(-1, 1, 2 * 3 * 8 * 8).reshape(2, 3, 8, 8).requires_grad_()
+    assert to_tensor(x).data_ptr == x.data_ptr()
+    session = smelt.Session(small_model)
+    [tensor] = session.run_tensors(None, {"x": x})
+    y = torch.from_dlpack(tensor)
+    assert y.data_ptr() == tensor.data_ptr
+    address = y.data_ptr()
+    del tensor
+    assert y.data_ptr() == address and torch.isfinite(y).all()
+    np.testing.assert_array_equal(y.numpy(), session.run(None, {"x": x.detach().numpy()})[0])
+
+
+def test_a_bfloat16_result_keeps_its_type_through_dlpack():
+    torch = pytest.importorskip("torch")
+    from conftest import model_of
+    from onnx import TensorProto, helper
+
+    model = model_of([helper.make_node("Add", ["x", "x"], ["y"])], [("x", TensorProto.BFLOAT16, [3])],
+                     [("y", TensorProto.BFLOAT16, [3])])
+    [y] = smelt.Session(model).run_tensors(None, {"x": torch.tensor([1, 2, 3], dtype=torch.bfloat16)})
+    assert torch.from_dlpack(y).dtype == torch.bfloat16 and torch.from_dlpack(y).tolist() == [2, 4, 6]
+
+
+def test_options_are_checked_by_name_and_type(small_model):
+    with pytest.raises(smelt.UsageError, match="thread.*\n.*threads"):
+        smelt.Session(small_model, thread=2)
+    with pytest.raises(smelt.UsageError, match="threads='two'"):
+        smelt.Session(small_model, threads="two")
+    with pytest.raises(smelt.UsageError, match="CPUExecutionProvider"):
+        smelt.Session(small_model, providers=["CUDAExecutionProvider"])
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = smelt.Session(small_model, options, providers=[("CPUExecutionProvider", {})])
+    assert session.run(None, {"x": np.zeros((1, 3, 8, 8), np.float32)})[0].shape == (1, 8, 8, 8)
+
+
+def test_errors_are_python_exceptions_of_their_kind(tmp_path):
+    assert issubclass(smelt.UsageError, (smelt.Error, ValueError)) and issubclass(smelt.UnsupportedError, NotImplementedError)
+    with pytest.raises(smelt.Error) as e:
+        smelt.Session(tmp_path / "none.onnx")
+    assert "none.onnx" in e.value.message and e.value.exit_code == 1
+
+
+def test_optimize_gives_a_plan_that_prints_and_goes_where_a_path_goes(small_model, tmp_path):
+    shapes = {"x": (2, 3, 8, 8)}
+    plan = smelt.optimize(small_model, tmp_path / "plan.onnx", shapes=shapes, tuning_level=0)
+    assert "conv_epilogue" in str(plan) and "<pre" in plan._repr_html_() and plan["plan"][0]["tuning_level"] == 0
+    x = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    [expected] = ort.InferenceSession(str(small_model)).run(None, {"x": x})
+    np.testing.assert_allclose(smelt.Session(plan).run(None, {"x": x})[0], expected, rtol=1e-5, atol=1e-5)
+    kernels = smelt.explain(small_model, kernels=True, shapes=shapes)
+    assert {r["result"] for r in kernels["tactics"]} >= {"runs"}
+
+
+def test_bench_and_profile_write_their_files(small_model, tmp_path):
+    shapes = {"x": (2, 3, 8, 8)}
+    smelt.bench(small_model, duration=0.1, report=tmp_path / "b.html", shapes=shapes)
+    smelt.profile(small_model, iterations=3, report=tmp_path / "p.html", trace=tmp_path / "t.json", shapes=shapes)
+    assert all((tmp_path / name).stat().st_size > 1000 for name in ("b.html", "p.html", "t.json"))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_onnx_attention_is_fused_and_matches_onnx_runtime(packed, tmp_path):
+    import onnx
+    from conftest import model_of
+    from onnx import TensorProto, helper
+
+    shape = (2, 5, 4 * 8) if packed else (2, 4, 5, 8)
+    attrs = {"q_num_heads": 4, "kv_num_heads": 4} if packed else {}
+    model = model_of([helper.make_node("Attention", ["q", "k", "v"], ["y"], name="attention", is_causal=1, **attrs)],
+                     [(n, TensorProto.FLOAT, shape) for n in "qkv"], [("y", TensorProto.FLOAT, shape)], opset=23)
+    model.ir_version = 11
+    path = tmp_path / "attention.onnx"
+    onnx.save(model, path)
+    assert [r["matched"] for r in smelt.explain(path)["rewrites"] if r["rewrite"] == "attention_operator"] == [1]
+    feeds = {n: np.random.default_rng(i).standard_normal(shape).astype(np.float32) for i, n in enumerate("qkv")}
+    np.testing.assert_allclose(smelt.Session(path).run(None, feeds)[0], ort.InferenceSession(str(path)).run(None, feeds)[0],
+                               rtol=1e-4, atol=1e-5)
+
+
+def test_stubs_type_check(tmp_path):
+    """A reader's program against the package's types: mypy accepts it, and refuses the same with a wrong option."""
+    mypy = pytest.importorskip("mypy.api")
+    good = tmp_path / "good.py"
+    good.write_text("import smelt\nsession = smelt.Session('m.onnx', threads=2, shapes={'x': (1, 3)})\n"
+                    "names: list[str] = [i.name for i in session.get_inputs()]\n"
+                    "print(names, smelt.bench('m.onnx', duration=1.0)['bench'])\n")
+    bad = tmp_path / "bad.py"
+    bad.write_text("import smelt\nsmelt.Session('m.onnx', threads='two')\n")
+    assert mypy.run(["--strict", str(good)])[2] == 0, mypy.run(["--strict", str(good)])[0]
+    assert mypy.run([str(bad)])[2] == 1

@@ -1,0 +1,46 @@
+"""The options of a build, as keywords that every entry point takes."""
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Mapping, Sequence, TypedDict, Union
+
+from . import smelt_ext as _ext
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    Path = Union[str, os.PathLike[str]]
+else:
+    Path = Union[str, os.PathLike]
+
+
+class BuildOptions(TypedDict, total=False):
+    threads: int                               # 0: all that this process may use
+    tuning_level: int                          # 0 nothing measured … 2 (default) … 3 everything, at length
+    tactics: str                               # "+onednn,-reference"
+    optimize: bool                             # False: run the model as it stands
+    skip: Sequence[str]                        # rewrites to leave out
+    precision: str                             # "fp16", "bf16", "tf32": convert an fp32 model
+    keep_fp32: Sequence[str]                   # patterns of nodes or modules that stay fp32 then
+    shapes: Mapping[str, Sequence[int]]        # {"x": (1, 3, 224, 224)}: fix symbolic extents
+    cache_dir: Path                            # of the tuning cache
+    use_cache: bool                            # False: neither read nor write it
+
+
+def make_options(options: Mapping[str, Any]) -> _ext.Options:
+    unknown = sorted(set(options) - set(BuildOptions.__annotations__))
+    if unknown:
+        raise UsageError(f"there is no option '{unknown[0]}'", "The options are: " + ", ".join(BuildOptions.__annotations__))
+    o = _ext.Options()
+    for name, value in options.items():
+        if name in ("skip", "keep_fp32"):
+            value = [value] if isinstance(value, str) else list(value)
+        elif name == "shapes":
+            value = {k: list(v) for k, v in (value or {}).items()}
+        elif name == "cache_dir":
+            value = os.fspath(value)
+        try:
+            setattr(o, name, value)
+        except TypeError:
+            expected = BuildOptions.__annotations__[name]
+            raise UsageError(f"option {name}={value!r} is a {type(value).__name__}, expected {expected}") from None
+    return o

@@ -1,0 +1,129 @@
+// Tables of what was tried: rewrites (the ledger) and tactics.
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "report/report.h"
+
+namespace smelt::report {
+namespace {
+
+Cell estimate(double us) { return us > 0 ? Cell(us) : Cell(""); }
+
+std::string rates_note(const Explained& e) {
+  return fmt::format("saves, costs: estimated from bytes and launches at {} and {} a launch ({})",
+                     format(e.rates.bytes_per_s, Unit::bytes_per_s), format(e.rates.launch_us, Unit::us),
+                     e.measured ? "measured here" : "defaults; take this machine's: smelt devices --measure");
+}
+
+std::string_view what_of(const std::string& rewrite) {
+  for (const fuse::Rewrite& r : fuse::pipeline())
+    if (r.name == rewrite) return r.what;
+  return "";
+}
+
+/// Rows in the order in which their keys first come.
+template <class Row> class InOrder {
+ public:
+  Row& operator[](const std::string& key) {
+    const auto [at, fresh] = index_.emplace(key, rows.size());
+    if (fresh) rows.push_back({key, Row{}});
+    return rows[at->second].second;
+  }
+  std::vector<std::pair<std::string, Row>> rows;
+
+ private:
+  std::map<std::string, size_t> index_;
+};
+
+}  // namespace
+
+Table ledger_table(const Explained& e) {
+  Table t{.key = "ledger",
+          .title = "What was tried",
+          .columns = {{"rewrite", "rewrite"},
+                      {"result", "result"},
+                      {"form", "form"},
+                      {"reason", "reason"},
+                      {"blocker", "blocked by"},
+                      {"saved_us", "saves", Unit::us},
+                      {"cost_us", "costs", Unit::us},
+                      {"detail", "detail"},
+                      {"nodes", "nodes"}}};
+  for (const fuse::Entry& x : e.ledger)
+    t.rows.push_back({x.rewrite, x.matched ? "matched" : "rejected", x.form, x.reason, x.blocker, estimate(x.saved_us),
+                      estimate(x.cost_us), x.detail, joined(x.nodes)});
+  t.note = rates_note(e);
+  return t;
+}
+
+Table ledger_summary(const Explained& e) {
+  struct Counts {
+    int64_t matched = 0, rejected = 0;
+    double saved_us = 0, cost_us = 0;
+    std::map<std::string, int> reasons;
+  };
+  InOrder<Counts> counts;
+  for (const fuse::Entry& x : e.ledger) {
+    Counts& c = counts[x.rewrite];
+    c.saved_us += x.saved_us;
+    c.cost_us += x.cost_us;
+    if (x.matched) ++c.matched;
+    else ++c.rejected, ++c.reasons[x.reason];
+  }
+  Table t{.key = "rewrites",
+          .title = "Rewrites",
+          .columns = {{"rewrite", "rewrite"}, {"what", "what"}, {"matched", "matched", Unit::count},
+                      {"rejected", "rejected", Unit::count}, {"saved_us", "saves", Unit::us}, {"cost_us", "costs", Unit::us},
+                      {"reasons", "rejected for"}}};
+  for (const auto& [rewrite, c] : counts.rows) {
+    std::vector<std::string> reasons;
+    for (const auto& [reason, n] : c.reasons) reasons.push_back(fmt::format("{} {}", n, reason));
+    t.rows.push_back({rewrite, std::string(what_of(rewrite)), c.matched, c.rejected, estimate(c.saved_us), estimate(c.cost_us),
+                      joined(reasons)});
+  }
+  t.note = rates_note(e);
+  return t;
+}
+
+Table form_table(const Explained& e) {
+  struct Counts {
+    int64_t matched = 0;
+    double saved_us = 0;
+  };
+  InOrder<InOrder<Counts>> counts;
+  for (const fuse::Entry& x : e.ledger) {
+    if (!x.matched || x.form.empty()) continue;
+    Counts& c = counts[x.rewrite][x.form];
+    ++c.matched;
+    c.saved_us += x.saved_us;
+  }
+  Table t{.key = "forms",
+          .title = "What the matches took in",
+          .columns = {
+              {"rewrite", "rewrite"}, {"form", "form"}, {"matched", "matched", Unit::count}, {"saved_us", "saves", Unit::us}}};
+  for (const auto& [rewrite, forms] : counts.rows)
+    for (const auto& [form, c] : forms.rows) t.rows.push_back({rewrite, form, c.matched, estimate(c.saved_us)});
+  return t;
+}
+
+Table tactic_table(const std::vector<StepInfo>& steps) {
+  Table t{
+      .key = "tactics",
+      .title = "Tactics",
+      .columns = {{"step", "step"}, {"problem", "problem"}, {"tactic", "tactic"}, {"result", "result"}, {"reason", "reason"}}};
+  const auto full = [](const std::string& tactic, const std::string& config) {
+    return config.empty() ? tactic : tactic + " " + config;
+  };
+  for (const StepInfo& s : steps) {
+    if (s.tactic.empty()) continue;
+    const std::string why = s.measured_us > 0  ? "fastest: " + format(s.measured_us, Unit::us)
+                            : s.others.empty() ? "the only one"
+                                               : "lowest estimate";
+    t.rows.push_back({s.name, s.problem, full(s.tactic, s.config), "runs", why});
+    for (const TacticNote& o : s.others) t.rows.push_back({s.name, s.problem, full(o.tactic, o.config), "not chosen", o.reason});
+  }
+  return t;
+}
+
+}  // namespace smelt::report

@@ -6,16 +6,10 @@
 #include <numeric>
 #include <random>
 
+#include "base/quantile.h"
+
 namespace smelt::profile {
 namespace {
-
-double sorted_percentile(std::span<const double> sorted, double q) {
-  if (sorted.empty()) return std::numeric_limits<double>::quiet_NaN();
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const auto low = static_cast<size_t>(at);
-  const size_t high = std::min(low + 1, sorted.size() - 1);
-  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
-}
 
 double median_in_place(std::vector<double>& v) {
   const size_t mid = v.size() / 2;
@@ -29,7 +23,7 @@ double median_in_place(std::vector<double>& v) {
 double percentile(std::span<const double> samples, double q) {
   std::vector<double> sorted(samples.begin(), samples.end());
   std::sort(sorted.begin(), sorted.end());
-  return sorted_percentile(sorted, q);
+  return quantile(sorted, q);
 }
 
 double median(std::span<const double> samples) { return percentile(samples, 0.5); }
@@ -44,12 +38,12 @@ Summary summarize(std::span<const double> samples) {
   std::vector<double> s(samples.begin(), samples.end());
   std::sort(s.begin(), s.end());
   return {.mean = mean(s),
-          .median = sorted_percentile(s, 0.5),
-          .p90 = sorted_percentile(s, 0.9),
-          .p99 = sorted_percentile(s, 0.99),
+          .median = quantile(s, 0.5),
+          .p90 = quantile(s, 0.9),
+          .p99 = quantile(s, 0.99),
           .min = s.front(),
           .max = s.back(),
-          .iqr = sorted_percentile(s, 0.75) - sorted_percentile(s, 0.25),
+          .iqr = quantile(s, 0.75) - quantile(s, 0.25),
           .count = static_cast<int>(s.size())};
 }
 

@@ -5,18 +5,12 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/quantile.h"
 
 namespace smelt::tune {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double quantile(const std::vector<double>& sorted, double q) {
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const size_t low = static_cast<size_t>(at);
-  const size_t high = std::min(low + 1, sorted.size() - 1);
-  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
-}
 
 /// Mean microseconds of `repeat` runs.
 double time_of(const std::function<void()>& run, int repeat) {

@@ -1,9 +1,10 @@
 #include "ops/f64/gemm.h"
 
 #include <algorithm>
-#include <atomic>
 #include <thread>
 #include <vector>
+
+#include "ops/parallel.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -107,14 +108,7 @@ void gemm_serial(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, double* c,
 int available_threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
 void parallel_for(int64_t n, int threads, const std::function<void(int64_t)>& f) {
-  std::atomic<int64_t> next{0};
-  const auto work = [&] {
-    for (int64_t i = next++; i < n; i = next++) f(i);
-  };
-  std::vector<std::thread> others;
-  for (int64_t t = 1; t < std::min<int64_t>(threads, n); ++t) others.emplace_back(work);
-  work();
-  for (std::thread& t : others) t.join();
+  parallel_dynamic(threads, n, [&](int64_t i, int) { f(i); });
 }
 
 void gemm(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, double* c, int64_t c_row, int threads) {

@@ -98,7 +98,7 @@ void add_model_options(CLI::App& app, ModelArguments& m) {
       ->check(CLI::IsMember({"fp16", "bf16", "tf32"}))
       ->type_name("TYPE");
   app.add_option("--keep-fp32", m.keep_text, "Nodes or modules that stay fp32 then; * and ? stand for any text, any character")
-      ->type_name("PATTERN,…");
+      ->type_name("PATTERN");
   add_build_options(app, m);
   add_json(app, m.as_json);
 }

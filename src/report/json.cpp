@@ -13,7 +13,8 @@ Json number(double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); }
 
 /// A number, null where a column of numbers has none, or text.
 Json to_json(const Cell& c, Unit unit) {
-  if (c.has_number) return number(c.number);
+  const bool whole = unit == Unit::count || unit == Unit::bytes || unit == Unit::flops;
+  if (c.has_number) return whole && std::isfinite(c.number) ? Json(std::llround(c.number)) : number(c.number);
   return unit != Unit::text && c.text.empty() ? Json(nullptr) : Json(c.text);
 }
 

@@ -2,18 +2,23 @@
 # the Python that configures the build (SMELT_PYTHON_EXECUTABLE): onnx (its C++ sources) and oneDNN.
 find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
 find_package(fmt REQUIRED)
+get_target_property(FMT_INCLUDE_DIRS fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
 find_package(SQLite3 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 
-# The wheels' folders: site-packages for onnx, the environment's root for oneDNN.
-execute_process(COMMAND ${Python_EXECUTABLE} -c "import onnx, os, sys, sysconfig; print(os.path.dirname(onnx.__file__) + ';' + sys.prefix + ';' + onnx.__version__)"
-                OUTPUT_VARIABLE wheels OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+# Where the wheels lie: in a virtual environment, or in the one that pip makes for a build.
+execute_process(COMMAND ${Python_EXECUTABLE} -c "import os, onnx, importlib.metadata as m
+print(os.path.dirname(onnx.__file__), onnx.__version__, *(f.locate().resolve().parent for f in m.files('onednn-devel-cpu-gomp') if f.name == 'dnnl-config.cmake'), sep=';')"
+                OUTPUT_VARIABLE wheels OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_VARIABLE why)
+if(failed)
+  message(FATAL_ERROR "${Python_EXECUTABLE} lacks the wheels that smelt builds with (scripts/setup.sh build installs them into .venv): ${why}")
+endif()
 list(GET wheels 0 ONNX_SOURCE_DIR)
-list(GET wheels 1 wheel_prefix)
-list(GET wheels 2 ONNX_VERSION)
-find_package(dnnl REQUIRED CONFIG PATHS ${wheel_prefix}/lib/cmake ${wheel_prefix} NO_DEFAULT_PATH)
+list(GET wheels 1 ONNX_VERSION)
+list(GET wheels 2 dnnl_config_dir)
+find_package(dnnl REQUIRED CONFIG PATHS ${dnnl_config_dir} NO_DEFAULT_PATH)
 
 include(Onnx)

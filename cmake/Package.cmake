@@ -11,22 +11,29 @@ set_target_properties(smelt_shared PROPERTIES OUTPUT_NAME smelt VERSION ${PROJEC
                       LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/smelt.map)
 target_compile_features(smelt_shared INTERFACE cxx_std_20)
 
-if(NOT SKBUILD)
-  install(TARGETS smelt_shared EXPORT smelt-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(DIRECTORY include/smelt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-  install(EXPORT smelt-targets NAMESPACE smelt:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/smelt)
-  configure_package_config_file(cmake/smelt-config.cmake.in ${CMAKE_BINARY_DIR}/smelt-config.cmake INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/smelt)
-  write_basic_package_version_file(${CMAKE_BINARY_DIR}/smelt-config-version.cmake COMPATIBILITY SameMinorVersion)
-  install(FILES ${CMAKE_BINARY_DIR}/smelt-config.cmake ${CMAKE_BINARY_DIR}/smelt-config-version.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/smelt)
-  # oneDNN comes from a wheel: its library goes beside smelt's.
+# smelt_install_libraries(TARGET FOLDER "REGEX…" [COMPONENT…]): the shared libraries that TARGET needs and whose names match,
+# since the user's machine may not have them.
+function(smelt_install_libraries target folder names)
+  list(JOIN names " " names)
   install(CODE "
-    file(GET_RUNTIME_DEPENDENCIES LIBRARIES $<TARGET_FILE:smelt_shared> RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR missing
-         PRE_INCLUDE_REGEXES dnnl PRE_EXCLUDE_REGEXES .*)
+    file(GET_RUNTIME_DEPENDENCIES LIBRARIES $<TARGET_FILE:${target}> RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR missing
+         PRE_INCLUDE_REGEXES ${names} PRE_EXCLUDE_REGEXES .*)
+    if(missing)
+      message(FATAL_ERROR \"${target}: these libraries were not found, so they cannot be installed beside it: \${missing}\")
+    endif()
     foreach(library \${found})
-      file(INSTALL DESTINATION \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR} TYPE SHARED_LIBRARY FOLLOW_SYMLINK_CHAIN FILES \${library})
-    endforeach()")
-  if(TARGET smelt)
-    install(TARGETS smelt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-    set_target_properties(smelt PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
-  endif()
+      file(INSTALL DESTINATION \${CMAKE_INSTALL_PREFIX}/${folder} TYPE SHARED_LIBRARY FOLLOW_SYMLINK_CHAIN FILES \${library})
+    endforeach()" ${ARGN})
+endfunction()
+
+install(TARGETS smelt_shared EXPORT smelt-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/smelt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT smelt-targets NAMESPACE smelt:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/smelt)
+configure_package_config_file(cmake/smelt-config.cmake.in ${CMAKE_BINARY_DIR}/smelt-config.cmake INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/smelt)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/smelt-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/smelt-config.cmake ${CMAKE_BINARY_DIR}/smelt-config-version.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/smelt)
+smelt_install_libraries(smelt_shared ${CMAKE_INSTALL_LIBDIR} dnnl)   # from a wheel; the others are Debian's
+if(TARGET smelt)
+  install(TARGETS smelt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set_target_properties(smelt PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 endif()

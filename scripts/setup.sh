@@ -5,14 +5,17 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 say() { printf '==> %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+# The package with the sanitizers' and libFuzzer's run time for the distribution's clang.
+clang_runtime() { case $(. /etc/os-release; echo "$VERSION_ID") in 12) echo libclang-rt-14-dev ;; *) echo libclang-rt-18-dev ;; esac; }
 
 packages="g++ cmake ninja-build ccache python3-venv python3-dev libprotobuf-dev protobuf-compiler libfmt-dev libcli11-dev nlohmann-json3-dev libsqlite3-dev zlib1g-dev graphviz"
 requirements=scripts/requirements.txt
+tests=no
 case " $* " in *" test "*)
-  packages="$packages libgtest-dev libgmock-dev"
+  tests=yes requirements=scripts/requirements-test.txt
+  packages="$packages libgtest-dev libgmock-dev clang $(clang_runtime)"   # clang: the fuzz targets
   # Ubuntu's chromium package only points at a snap, which containers cannot run: the browser test says when it has no browser.
-  grep -qi '^ID=debian' /etc/os-release && packages="$packages chromium clang libclang-rt-14-dev"
-  requirements=scripts/requirements-test.txt ;;
+  grep -qi '^ID=debian' /etc/os-release && packages="$packages chromium" ;;
 esac
 
 missing=""
@@ -23,9 +26,11 @@ if [ -n "$missing" ]; then
   command -v apt-get >/dev/null || die "needs Debian or Ubuntu (apt-get), or these packages installed by hand:$missing"
   sudo=""; [ "$(id -u)" = 0 ] || sudo=sudo
   say "installing packages:$missing"
-  $sudo apt-get update -qq || die "apt-get update failed; is the network up?"
-  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >/tmp/smelt-apt.log 2>&1 ||
-    { tail -3 /tmp/smelt-apt.log; die "apt-get install failed (/tmp/smelt-apt.log)"; }
+  log=$(mktemp)
+  $sudo apt-get update -qq >"$log" 2>&1 || { tail -3 "$log"; die "apt-get update failed; is the network up?"; }
+  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >"$log" 2>&1 ||
+    { tail -3 "$log"; die "apt-get install failed ($log)"; }
+  rm -f "$log"
 fi
 
 python=$(command -v python3) || die "python3 not found"
@@ -36,4 +41,16 @@ if [ ! -e "$stamp" ]; then
   say "installing wheels of $requirements into .venv"
   .venv/bin/python -m pip install -q --disable-pip-version-check -r $requirements || die "pip install failed"
   touch "$stamp"
+fi
+
+# torch is for one test (four frameworks in one process) and unpacks to 5 GB: without room for it that test runs the other three.
+torch=.venv/.torch-$(cksum < scripts/requirements-torch.txt | cut -d' ' -f1)
+if [ $tests = yes ] && [ ! -e "$torch" ]; then
+  if [ "$(df -Pk . | awk 'NR == 2 {print $4}')" -lt 12000000 ]; then
+    say "less than 12 GB free: going on without torch (one test uses it)"
+  else
+    say "installing torch into .venv (5 GB; one test uses it)"
+    .venv/bin/python -m pip install -q --disable-pip-version-check --no-cache-dir -r scripts/requirements-torch.txt && touch "$torch" ||
+      say "torch could not be installed: going on without it (one test uses it)"
+  fi
 fi

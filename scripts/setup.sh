@@ -13,7 +13,7 @@ requirements=scripts/requirements.txt
 tests=no
 case " $* " in *" test "*)
   tests=yes requirements=scripts/requirements-test.txt
-  packages="$packages libgtest-dev libgmock-dev clang $(clang_runtime)"   # clang: the fuzz targets
+  packages="$packages libgtest-dev libgmock-dev clang libomp-dev $(clang_runtime)"   # clang: the fuzz targets
   # Ubuntu's chromium package only points at a snap, which containers cannot run: the browser test says when it has no browser.
   grep -qi '^ID=debian' /etc/os-release && packages="$packages chromium" ;;
 esac

@@ -46,6 +46,8 @@ void on_signal(int number) {
   ::_exit(128 + number);
 }
 
+constexpr int closed = -1, gone = -2;   // for AtomicFile's descriptor: written, and under its name
+
 std::string reason(int error) { return std::strerror(error); }
 
 struct Descriptor {
@@ -56,7 +58,7 @@ struct Descriptor {
 }  // namespace
 
 std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};   // opening a pipe does not wait for its writer
   if (file.fd < 0) fail("{}: cannot open: {}", path.string(), reason(errno));
   struct stat info;
   if (::fstat(file.fd, &info) != 0) fail("{}: cannot read its size: {}", path.string(), reason(errno));
@@ -94,8 +96,8 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
 }
 
 AtomicFile::~AtomicFile() {
-  if (fd_ < 0) return;
-  ::close(fd_);
+  if (fd_ == gone) return;
+  if (fd_ != closed) ::close(fd_);
   if (temp_ == path_) return;
   ::unlink(temp_.c_str());
   forget(temp_.string());
@@ -112,14 +114,33 @@ void AtomicFile::write(const void* data, int64_t size) {
   }
 }
 
-void AtomicFile::commit() {
-  const int closed = ::close(fd_);
-  fd_ = -1;
-  if (temp_ == path_) return;
-  const int error = closed != 0 ? errno : ::rename(temp_.c_str(), path_.c_str()) != 0 ? errno : 0;
-  if (error) ::unlink(temp_.c_str());
-  forget(temp_.string());
-  if (error) fail("{}: cannot write: {}", path_.string(), reason(error));
+void AtomicFile::close() {
+  if (::close(fd_) != 0) {   // the destructor removes the temporary file
+    const int error = errno;
+    fd_ = closed;
+    fail("{}: cannot write: {}", path_.string(), reason(error));
+  }
+  fd_ = closed;
+}
+
+void AtomicFile::commit_together(std::initializer_list<AtomicFile*> files) {
+  for (AtomicFile* f : files) f->close();
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = 0;
+  std::string where;
+  for (AtomicFile* f : files) {
+    if (f->temp_ != f->path_ && ::rename(f->temp_.c_str(), f->path_.c_str()) != 0) {
+      error = errno;
+      where = f->path_.string();
+      break;
+    }
+    f->fd_ = gone;
+    if (f->temp_ != f->path_) forget(f->temp_.string());
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error) fail("{}: cannot write: {}", where, reason(error));
 }
 
 std::string read_text(const std::filesystem::path& path) {
@@ -152,7 +173,13 @@ std::filesystem::path cache_dir() {
 void clean_up_on_signals() {
   struct sigaction action = {};
   action.sa_handler = on_signal;
-  for (int number : {SIGINT, SIGTERM}) ::sigaction(number, &action, nullptr);
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+    struct sigaction before = {};
+    ::sigaction(number, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) ::sigaction(number, &action, nullptr);   // nohup's choice stays
+  }
+  action.sa_handler = SIG_IGN;
+  ::sigaction(SIGXFSZ, &action, nullptr);                 // a file beyond the limit of `ulimit -f` is a write that fails
 }
 
 uint64_t hash_bytes(const void* data, int64_t size, uint64_t seed) {

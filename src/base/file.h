@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,9 +34,12 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   void write(const void* data, int64_t size);
   void write(std::string_view text) { write(text.data(), static_cast<int64_t>(text.size())); }
-  void commit();
+  void commit() { commit_together({this}); }
+  /// Files that belong together: none takes its name before all are written and closed, and no signal comes between.
+  static void commit_together(std::initializer_list<AtomicFile*> files);
 
  private:
+  void close();
   std::filesystem::path path_, temp_;
   int fd_ = -1;
 };
@@ -46,7 +50,8 @@ void write_text(const std::filesystem::path& path, std::string_view text);
 /// SMELT_CACHE_DIR, else XDG_CACHE_HOME/smelt, else ~/.cache/smelt. Created on first use.
 std::filesystem::path cache_dir();
 
-/// Installs handlers for SIGINT and SIGTERM that remove unfinished AtomicFiles and exit with 130 or 143. For the command only.
+/// Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGPIPE that remove unfinished AtomicFiles and exit with 128 + the signal's
+/// number. For the command only.
 void clean_up_on_signals();
 
 /// 64-bit FNV-1a, for content names; not for security.

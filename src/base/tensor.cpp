@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/memory.h"
 
 namespace smelt {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 constexpr size_t alignment = 64;   // a cache line, and the widest vector register
 
 std::shared_ptr<void> allocate(int64_t nbytes, DType type, const Shape& shape) {
+  check_available(nbytes, type, shape);
   const size_t size = (static_cast<size_t>(nbytes) + alignment - 1) / alignment * alignment;
   void* p = std::aligned_alloc(alignment, size ? size : alignment);
   if (!p) fail("no memory for a tensor {}{}: {} bytes", name(type), to_string(shape), nbytes);
@@ -34,7 +36,12 @@ Tensor Tensor::borrow(DType type, Shape shape, void* data, std::shared_ptr<void>
 
 Tensor Tensor::empty(DType type, Shape shape) {
   if (type == DType::undefined) fail("a tensor needs an element type");
-  if (type == DType::string) return of_strings(shape, std::vector<std::string>(static_cast<size_t>(elements(shape))));
+  if (type == DType::string) {
+    const auto count = static_cast<size_t>(elements(shape));
+    if (count > std::vector<std::string>().max_size()) fail("a tensor string{} has more elements than memory has room for", to_string(shape));
+    check_available(static_cast<int64_t>(count * sizeof(std::string)), type, shape);
+    return of_strings(shape, std::vector<std::string>(count));
+  }
   auto memory = allocate(bytes(type, elements(shape)), type, shape);
   return borrow(type, std::move(shape), memory.get(), memory);
 }

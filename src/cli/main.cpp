@@ -2,10 +2,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <new>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "cli/common.h"
 #include "report/facts.h"
@@ -71,7 +74,9 @@ int main(int argc, char** argv) {
   for (auto& [sub, action] : actions) {
     if (!sub->parsed()) continue;
     try {
-      return action();
+      const int code = action();
+      if (std::fflush(stdout) != 0) fail("standard output: cannot write: {}", std::strerror(errno));
+      return code;
     } catch (const Error& e) {
       fmt::print(stderr, "smelt {}: {}\n", sub->get_name(), e.what());
       if (!e.next().empty()) fmt::print(stderr, "{}\n", e.next());

@@ -17,7 +17,9 @@ std::optional<std::vector<double>> per_channel(const Tensor& t, int64_t channels
 int64_t output_channels(const Graph& g, NodeId conv) {
   const Tensor& w = g.constant(conv, 1);
   if (!w.valid() || w.rank() < 3) return -1;
-  return g.node(conv).op == "ConvTranspose" ? w.shape()[1] * g.node(conv).get_int("group", 1) : w.shape()[0];
+  if (g.node(conv).op != "ConvTranspose") return w.shape()[0];
+  const int64_t group = g.node(conv).get_int("group", 1);
+  return group < 1 || group > w.shape()[0] || w.shape()[0] % group != 0 ? -1 : w.shape()[1] * group;
 }
 
 Tensor scale_channels(const Tensor& weights, std::span<const double> factors, bool transposed, int64_t group) {
@@ -42,7 +44,7 @@ Tensor vector_of(std::span<const double> values, DType type) {
 std::optional<std::vector<double>> bias_of(const Graph& g, NodeId conv, int64_t channels) {
   if (g.node(conv).in(2) == ValueId::none) return std::vector<double>(static_cast<size_t>(channels));
   const Tensor& b = g.constant(conv, 2);
-  if (!b.valid()) return {};
+  if (!b.valid() || b.size() != channels) return {};
   return b.to_doubles();
 }
 

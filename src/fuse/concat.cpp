@@ -26,7 +26,7 @@ std::optional<int64_t> extents_before(const SymShape& shape, int64_t axis) {
   int64_t n = 1;
   for (int64_t i = 0; i < axis; ++i) {
     if (!shape[static_cast<size_t>(i)].known()) return {};
-    n *= shape[static_cast<size_t>(i)].value;
+    if (__builtin_mul_overflow(n, shape[static_cast<size_t>(i)].value, &n)) return {};
   }
   return n;
 }
@@ -72,7 +72,9 @@ std::optional<Rejected> not_in_place(const Graph& g, NodeId concat) {
 std::optional<int64_t> nearest_factor(const Graph& g, NodeId resize) {
   const Node& node = g.node(resize);
   const auto &from = g.value(node.in(0)).shape, &to = g.value(node.out()).shape;
-  if (!node.is("Resize") || node.get_string("mode", "nearest") != "nearest" || !from || !to || from->size() < 3) return {};
+  if (!node.is("Resize") || node.get_string("mode", "nearest") != "nearest" || !from || !to || from->size() < 3 ||
+      from->size() != to->size())
+    return {};
   if (node.has("axes") || node.get_string("keep_aspect_ratio_policy", "stretch") != "stretch") return {};
   std::vector<double> scales;
   if (const Tensor& t = g.constant(resize, 2); t.valid() && t.size() > 0) {
@@ -85,6 +87,7 @@ std::optional<int64_t> nearest_factor(const Graph& g, NodeId resize) {
       else return {};
     }
   }
+  if (!(scales.back() >= 1 && scales.back() <= 1 << 20) || scales.size() != from->size()) return {};
   const auto factor = static_cast<int64_t>(scales.back());
   for (size_t i = 0; i < scales.size(); ++i)
     if (scales[i] != (i < 2 ? 1.0 : static_cast<double>(factor))) return {};

@@ -8,6 +8,12 @@
 namespace smelt::fuse {
 namespace {
 
+/// a * b; nothing when it overflows.
+std::optional<int64_t> product(int64_t a, int64_t b) {
+  int64_t r = 0;
+  return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional(r);
+}
+
 constexpr int max_depth = 64;   // operators followed from one value; far more than any exporter puts between two known shapes
 
 bool keeps_shape(const Node& n) {
@@ -65,9 +71,13 @@ Extent Analysis::one(ValueId v, int axis) {
   if (d.known()) return Extent::of(d.value);
   if (!is_made_up(d)) return {-1, d.symbol, ValueId::none, 0};
   if (depth_ >= max_depth) return unknown(v, axis);
-  ++depth_;
-  Extent e = derived(v, axis);
-  --depth_;
+  const int depth = depth_++;
+  Extent e = unknown(v, axis);
+  try {
+    e = derived(v, axis);
+  } catch (const Error&) {   // a node that does not fit its inputs, an axis beyond the rank: nothing follows from it
+  }
+  depth_ = depth;
   return e;
 }
 
@@ -109,27 +119,28 @@ Extent Analysis::reshaped(const Node& n, int axis, Extent otherwise) {
   if (!(e.is(-1) && e.symbol.empty() && e.value == ValueId::none)) return e;
   // The inferred extent: what is left of the input's once the other extents are taken away.
   Extents left = *from;
-  int64_t numbers = 1;
+  std::optional<int64_t> numbers = 1;
   for (size_t i = 0; i < target->size(); ++i) {
     if (static_cast<int>(i) == axis) continue;
     Extent t = resolve(i);
-    if (t.known()) numbers *= t.number;
+    if (t.known()) numbers = product(*numbers, t.number);
     else if (auto at = std::find(left.begin(), left.end(), t); at != left.end()) left.erase(at);
     else return otherwise;
+    if (!numbers) return otherwise;
   }
-  if (numbers == 0) return otherwise;
+  if (*numbers < 1) return otherwise;
   Extent symbolic;
-  int64_t product = 1;
+  std::optional<int64_t> rest = 1;
   int symbols = 0;
   for (const Extent& l : left) {
-    if (l.known()) product *= l.number;
-    else {
-      symbolic = l;
-      ++symbols;
-    }
+    if (l.known()) rest = product(*rest, l.number);
+    if (!rest) return otherwise;
+    if (l.known()) continue;
+    symbolic = l;
+    ++symbols;
   }
-  if (symbols == 0) return product % numbers == 0 ? Extent::of(product / numbers) : otherwise;
-  return symbols == 1 && product == numbers ? symbolic : otherwise;
+  if (symbols == 0) return *rest % *numbers == 0 ? Extent::of(*rest / *numbers) : otherwise;
+  return symbols == 1 && rest == numbers ? symbolic : otherwise;
 }
 
 Extent Analysis::derived(ValueId v, int axis) {
@@ -146,7 +157,8 @@ Extent Analysis::derived(ValueId v, int axis) {
   if (n.is("Reshape")) return reshaped(n, axis, otherwise);
   if (n.is("Transpose") && r0 == r) {
     auto perm = n.get_ints("perm");
-    return one(n.in(0), perm.empty() ? r - 1 - axis : static_cast<int>(perm[static_cast<size_t>(axis)]));
+    if (!perm.empty() && static_cast<int>(perm.size()) != r) return otherwise;
+    return one(n.in(0), perm.empty() ? r - 1 - axis : static_cast<int>(normalize_axis(perm[static_cast<size_t>(axis)], r)));
   }
   if (n.is("Expand")) {
     auto target = values(n.in(1));
@@ -172,7 +184,6 @@ Extent Analysis::derived(ValueId v, int axis) {
     const int along = static_cast<int>(normalize_axis(n.get_int("axis", 0), r));
     if (axis != along) return r0 == r ? one(n.in(0), axis) : otherwise;
     if (n.is("Split")) {
-      if (n.has("split")) return Extent::of(n.get_ints("split")[static_cast<size_t>(value.output)]);
       if (n.in(1) != ValueId::none) {
         auto parts = values(n.in(1));
         return parts && static_cast<size_t>(value.output) < parts->size() ? (*parts)[static_cast<size_t>(value.output)]
@@ -186,8 +197,7 @@ Extent Analysis::derived(ValueId v, int axis) {
     for (ValueId in : n.inputs) {
       if (rank(g_, in) != r) return otherwise;
       Extent e = one(in, axis);
-      if (!e.known()) return otherwise;
-      sum += e.number;
+      if (!e.known() || __builtin_add_overflow(sum, e.number, &sum)) return otherwise;
     }
     return Extent::of(sum);
   }
@@ -202,11 +212,9 @@ Extent Analysis::derived(ValueId v, int axis) {
     for (size_t i = 0; i < axes->size(); ++i) {
       if (normalize_axis((*axes)[i], r) != axis) continue;
       Extent whole = one(n.in(0), axis);
-      if (!starts || (!ends && !values(n.in(2))) || (n.in(4) != ValueId::none && !steps) || (steps && (*steps)[i] != 1))
-        return otherwise;
-      if (!ends) {   // from 0 to a symbolic end, which cannot be shown to lie within the whole
-        return otherwise;
-      }
+      // A symbolic end cannot be shown to lie within the whole.
+      if (!starts || !ends || i >= starts->size() || i >= ends->size() || (n.in(4) != ValueId::none && !steps)) return otherwise;
+      if (steps && (i >= steps->size() || (*steps)[i] != 1)) return otherwise;
       int64_t b = (*starts)[i], e = (*ends)[i];
       if (b == 0 && e >= INT32_MAX) return whole;
       if (!whole.known()) return otherwise;
@@ -293,8 +301,8 @@ std::optional<std::vector<Extent>> Analysis::computed_values(NodeId id) {
   if (n.is("Slice")) {
     auto e = values(n.in(0));
     auto starts = ints(g_, id, "starts", 1), ends = ints(g_, id, "ends", 2), steps = ints(g_, id, "steps", 4);
-    if (!e || !starts || !ends || starts->size() != 1 || (steps && (*steps)[0] != 1) || (n.in(4) != ValueId::none && !steps))
-      return {};
+    if (!e || !starts || !ends || starts->size() != 1 || ends->size() != 1 || (n.in(4) != ValueId::none && !steps)) return {};
+    if (steps && (steps->size() != 1 || (*steps)[0] != 1)) return {};
     const auto r = static_cast<int64_t>(e->size());
     auto clamp = [&](int64_t x) { return std::clamp(x < 0 ? std::max(x + r, int64_t{0}) : x, int64_t{0}, r); };
     const int64_t b = clamp((*starts)[0]), end = std::max(b, clamp((*ends)[0]));
@@ -313,12 +321,16 @@ std::optional<std::vector<Extent>> Analysis::arithmetic(const Node& n) {
     const bool neutral = y.is(n.is("Mul") || n.is("Div") ? 1 : 0);
     if (neutral) r.push_back(x);
     else if (n.is("Mul") && x.is(1)) r.push_back(y);
-    else if (!x.known() || !y.known() || (n.is("Div") && y.number == 0)) return {};
-    else
-      r.push_back(Extent::of(n.is("Add")   ? x.number + y.number
-                             : n.is("Sub") ? x.number - y.number
-                             : n.is("Mul") ? x.number * y.number
-                                           : x.number / y.number));
+    else if (!x.known() || !y.known() || (n.is("Div") && y.number < 1)) return {};
+    else {
+      int64_t number = 0;
+      const bool overflows = n.is("Add")   ? __builtin_add_overflow(x.number, y.number, &number)
+                             : n.is("Sub") ? __builtin_sub_overflow(x.number, y.number, &number)
+                             : n.is("Mul") ? __builtin_mul_overflow(x.number, y.number, &number)
+                                           : (number = x.number / y.number, false);
+      if (overflows) return {};
+      r.push_back(Extent::of(number));
+    }
   }
   return r;
 }

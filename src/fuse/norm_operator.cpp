@@ -62,6 +62,8 @@ Outcome instance(const Graph& g, NodeId id) {
     if (!g.value(n.in(i)).is_constant())
       return reject(Reason::not_constant, g.producer(id, i), "{} is computed", g.value(n.in(i)).name);
   Tensor gamma = g.constant(id, 1), beta = g.constant(id, 2);
+  if (gamma.size() != beta.size())
+    return reject(Reason::wrong_shape, id, "{} scales, {} offsets", gamma.size(), beta.size());
   Shape shape(static_cast<size_t>(r - 1), 1);
   shape[0] = gamma.size();
   Node fused = norm_node(n, false, 2 - r, 1e-5f, {n.in(0), ValueId::none, ValueId::none, ValueId::none}, {n.out()});

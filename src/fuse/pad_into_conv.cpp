@@ -22,6 +22,7 @@ std::optional<std::vector<int64_t>> all_pads(const Graph& g, NodeId pad, int ran
   if (!axes.valid()) return {};
   std::vector<int64_t> all(static_cast<size_t>(rank) * 2);
   const auto list = axes.to_ints();
+  if (pads->size() != list.size() * 2) return pads;   // does not fit any rank: the caller says so
   for (size_t i = 0; i < list.size(); ++i) {
     const auto axis = static_cast<size_t>(normalize_axis(list[i], rank));
     all[axis] = (*pads)[i];
@@ -56,12 +57,15 @@ Outcome pad_into_conv(const Graph& g, NodeId conv) {
 
   const auto axes = static_cast<size_t>(r), spatial = axes - 2;
   std::vector<int64_t> pads = node.get_ints("pads", std::vector<int64_t>(spatial * 2));
+  if (pads.size() != spatial * 2) return reject(Reason::wrong_attribute, conv, "{} has {} pads for {} axes", describe(g, conv), pads.size(), spatial);
   for (size_t i = 0; i < amount->size(); ++i) {
     const int64_t a = (*amount)[i];
     const size_t axis = i % axes;
     if (a < 0) return reject(Reason::wrong_value, pad, "{} cuts {} from axis {}", describe(g, pad), -a, axis);
     if (axis < 2 && a > 0) return reject(Reason::wrong_axis, pad, "{} pads axis {}", describe(g, pad), axis);
-    if (axis >= 2) pads[i < axes ? axis - 2 : axis - 2 + spatial] += a;
+    if (axis < 2) continue;
+    int64_t& total = pads[i < axes ? axis - 2 : axis - 2 + spatial];
+    if (__builtin_add_overflow(total, a, &total)) return reject(Reason::wrong_attribute, pad, "the pads of {} overflow", describe(g, pad));
   }
   return Match{{pad, conv}, [pad, conv, pads, x = padding.in(0)](Graph& graph) {
     graph.edit(conv).attrs["pads"] = pads;

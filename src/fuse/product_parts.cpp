@@ -25,6 +25,7 @@ bool swaps_last_two(const Graph& g, NodeId transpose) {
   if (r < 2) return false;
   auto perm = g.node(transpose).get_ints("perm");
   if (perm.empty()) return r == 2;
+  if (static_cast<int>(perm.size()) != r) return false;
   for (int i = 0; i < r - 2; ++i)
     if (perm[static_cast<size_t>(i)] != i) return false;
   return perm[static_cast<size_t>(r - 2)] == r - 1;

@@ -30,6 +30,7 @@ bool has_scale_of_product(const Graph& g, NodeId bias, const Dequantized& x, con
       if (z != 0) return false;
   }
   const auto found = s.to_doubles(), each = sw.to_doubles();
+  if (sx.size() != 1 || found.empty() || each.empty() || (found.size() != each.size() && found.size() != 1 && each.size() != 1)) return false;
   const double factor = sx.to_doubles()[0];
   for (size_t i = 0; i < std::max(found.size(), each.size()); ++i)
     if (!close(found[found.size() == 1 ? 0 : i], factor * each[each.size() == 1 ? 0 : i], DType::f32, 2)) return false;
@@ -53,6 +54,7 @@ std::variant<Bias, Rejected> bias_of(const Graph& g, NodeId conv, const Dequanti
   } else {
     return reject(Reason::not_constant, g.value(b).producer, "the bias {} is computed", g.value(b).name);
   }
+  if (rank(g, w.x) < 3) return reject(Reason::wrong_rank, w.node, "{} has rank {}", g.value(w.x).name, rank(g, w.x));
   Shape shape(static_cast<size_t>(rank(g, w.x)) - 1, 1);
   shape[0] = bias.numbers.size();
   bias.numbers = bias.numbers.reshaped(shape);

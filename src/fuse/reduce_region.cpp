@@ -75,6 +75,8 @@ Outcome reduce_region(const Graph& g, NodeId id) {
   }
   for (int64_t& a : *axes) a = normalize_axis(a, r);
   std::sort(axes->begin(), axes->end());
+  if (std::adjacent_find(axes->begin(), axes->end()) != axes->end())
+    return reject(Reason::wrong_attribute, id, "{} names an axis twice", describe(g, id));
 
   std::vector<NodeId> nodes = nodes_before(g, id, x);
   Body before = nodes.empty() ? plain(g, x) : compose(g, nullptr, nodes, std::span(&x, 1), true);

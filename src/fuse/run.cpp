@@ -145,11 +145,12 @@ class Runner {
     return true;
   }
 
+  /// A node around here may not fit its inputs (an axis beyond a rank that became known only now): it stays, and running it says so.
   Outcome match(const Rewrite& rewrite, NodeId n) const {
     try {
       return rewrite.match(g_, n);
     } catch (const Error& e) {
-      throw e.at(fmt::format("rewrite '{}' at {}", rewrite.name, describe(g_, n)));
+      return Rejected{Reason::unsupported, n, e.what()};
     }
   }
 

@@ -14,11 +14,12 @@ Outcome transpose_of_ones(const Graph& g, NodeId n) {
   if (!node.is("Transpose") || !node.has("perm") || !g.value(node.in(0)).shape) return NotHere{};
   const SymShape& shape = *g.value(node.in(0)).shape;
   const auto perm = node.get_ints("perm");
+  if (perm.size() != shape.size()) return reject(Reason::wrong_attribute, n, "perm of {} axes for rank {}", perm.size(), shape.size());
   std::vector<int64_t> to;
   int64_t last = -1, unknown = 0;
   bool moves = false;
   for (size_t i = 0; i < perm.size(); ++i) {
-    const Dim& d = shape[static_cast<size_t>(perm[i])];
+    const Dim& d = shape[static_cast<size_t>(normalize_axis(perm[i], static_cast<int64_t>(shape.size())))];
     moves |= perm[i] != static_cast<int64_t>(i);
     to.push_back(d.known() ? d.value : -1);
     unknown += !d.known();

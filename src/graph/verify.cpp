@@ -105,6 +105,9 @@ class Verifier {
     for (int32_t source : n.sources)
       if (source < 0 || static_cast<size_t>(source) >= g_.sources().size())
         broken("{} names source {}, which does not exist", describe(g_, id), source);
+    const int64_t captured = n.get_int("captured", 0);
+    if (captured < 0 || static_cast<size_t>(captured) > n.inputs.size())
+      broken("{}: captured = {}, but it has {} inputs", describe(g_, id), captured, n.inputs.size());
     if (n.domain == smelt_domain) verify_fused(g_, id);
     else if (n.program) broken("{} has a program, but is no operator of ai.smelt", describe(g_, id));
     for (const auto& [key, attribute] : n.attrs)

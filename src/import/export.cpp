@@ -125,17 +125,16 @@ ExportedData export_model(const Graph& g, const fs::path& path, const ExportOpti
                     path.string(), placement.foreign(), placement.foreign_file()),
         "Write the plan into the model's folder, or give --copy-weights.", ExitCode::usage);
   const std::string bytes = importer::serialize(model);
-  ExportedData data;
-  if (placement.size() > 0) {
-    data = {folder / own, placement.size()};
-    AtomicFile file(data.file);
-    placement.write(file);
-    file.commit();
-  }
   AtomicFile file(path);
   file.write(bytes);
-  file.commit();
-  return data;
+  if (placement.size() == 0) {
+    file.commit();
+    return {};
+  }
+  AtomicFile data(folder / own);
+  placement.write(data);
+  AtomicFile::commit_together({&data, &file});
+  return {folder / own, placement.size()};
 }
 
 std::string export_bytes(const Graph& g, const ExportOptions& options) {

@@ -44,9 +44,13 @@ Tensor mapped(const std::shared_ptr<MappedFile>& file, DType type, const Shape& 
   return reinterpret_cast<uintptr_t>(data) % align == 0 ? t : t.clone();   // typed access needs the alignment
 }
 
-// `path` resolved through links lies in `folder` or below it.
+// `path` resolved through links lies in `folder` or below it. Not when it cannot be resolved: a circle of links, too long a name.
 bool inside(const fs::path& path, const fs::path& folder) {
-  const fs::path p = fs::weakly_canonical(path), f = fs::weakly_canonical(folder);
+  std::error_code broken;
+  const fs::path p = fs::weakly_canonical(path, broken);
+  if (broken) return false;
+  const fs::path f = fs::weakly_canonical(folder, broken);
+  if (broken) return false;
   auto i = p.begin();
   for (const auto& part : f) {
     if (part.empty()) continue;
@@ -71,7 +75,7 @@ std::shared_ptr<MappedFile> ExternalData::open(const std::string& location, cons
   const fs::path path = folder / relative;
   if (fs::is_symlink(fs::symlink_status(path, ignored)) || fs::exists(path, ignored)) {
     if (!inside(path, folder))
-      throw Error(fmt::format("tensor '{}': external data '{}' is a link that leaves the model's folder", tensor, shown),
+      throw Error(fmt::format("tensor '{}': external data '{}' is a link that leaves the model's folder, or leads nowhere", tensor, shown),
                   "Put the file itself beside the model.");
   }
   if (!fs::exists(path, ignored)) {

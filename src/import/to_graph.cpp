@@ -1,4 +1,6 @@
 // The model's proto, checked, inferred and upgraded → Graph.
+#include <onnx/defs/schema.h>
+
 #include <algorithm>
 #include <set>
 
@@ -63,6 +65,25 @@ Tensor constant_of(const onnx::NodeProto& n, const Loaded& model) {
   if (a.name() == "value_ints") return Tensor::of<int64_t>({a.ints_size()}, ints());
   if (a.name() == "value_strings") return Tensor::of_strings({a.strings_size()}, {a.strings().begin(), a.strings().end()});
   fail("node {}: the attribute '{}' is no value of a constant", what, a.name());
+}
+
+// The checker has seen to this in the file; a function's body loses an input that its call leaves out, and among a variable number
+// of inputs it allows gaps.
+void check_present(const onnx::NodeProto& n, int opset) {
+  const auto* schema = onnx::OpSchemaRegistry::Schema(n.op_type(), opset, n.domain());
+  if (!schema) return;
+  const auto check = [&](const char* kind, const auto& formal, int least, const auto& actual) {
+    for (int i = 0; i < std::max(least, actual.size()); ++i) {
+      if (formal.empty() || (i >= static_cast<int>(formal.size()) && formal.back().GetOption() != onnx::OpSchema::Variadic))
+        fail("node {}: {} {}s, expected at most {}", describe(n), actual.size(), kind, formal.size());
+      const auto& parameter = formal[std::min(static_cast<size_t>(i), formal.size() - 1)];
+      const bool unread = i > 0 && *kind == 'o' && parameter.GetOption() == onnx::OpSchema::Variadic;   // parts of a Split
+      if (parameter.GetOption() == onnx::OpSchema::Optional || unread || (i < actual.size() && !actual[i].empty())) continue;
+      fail("node {}: {} {} ({}) is left out, but it is required", describe(n), kind, i, parameter.GetName());
+    }
+  };
+  check("input", schema->inputs(), schema->min_input(), n.input());
+  check("output", schema->outputs(), std::min(schema->min_output(), 1), n.output());
 }
 
 class Builder {
@@ -140,6 +161,7 @@ class Builder {
     node.name = unique_name(n.name());
     for (const auto& o : model_.proto.opset_import())
       if (o.domain() == n.domain()) node.opset = static_cast<int>(o.version());
+    check_present(n, node.opset);
     for (const auto& in : n.input()) {
       if (!in.empty()) pull_constant(in);
       node.inputs.push_back(in.empty() ? ValueId::none : lookup(in));

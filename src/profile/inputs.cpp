@@ -63,6 +63,25 @@ std::string unquoted(const std::string& name) {
   return name.size() > 1 && name.front() == '\'' && name.back() == '\'' ? name.substr(1, name.size() - 2) : name;
 }
 
+Tensor random_input(const Plan& plan, size_t k, const Shape& shape, uint64_t seed) try {
+  const TensorInfo& info = plan.inputs()[k];
+  Random random{hash_bytes(info.name.data(), static_cast<int64_t>(info.name.size())) ^ (seed * 0x2545f4914f6cdd1dull)};
+  const int64_t n = elements(shape);
+  if (info.type == DType::string) return Tensor::of_strings(shape, std::vector<std::string>(static_cast<size_t>(n), "smelt"));
+  Tensor wide = Tensor::empty(DType::f64, shape);
+  double* p = wide.data<double>();
+  if (is_float(info.type)) {
+    for (int64_t i = 0; i < n; ++i) p[i] = random.normal();
+  } else {
+    const ValueId v = plan.graph().find_value(info.name);
+    const int64_t limit = info.type == DType::boolean ? 2 : v == ValueId::none ? 10 : index_limit(plan.graph(), v).value_or(10);
+    for (int64_t i = 0; i < n; ++i) p[i] = static_cast<double>(random.next() % static_cast<uint64_t>(std::max<int64_t>(limit, 1)));
+  }
+  return wide.cast(info.type);
+} catch (const Error& e) {
+  throw e.at(fmt::format("input '{}'", plan.inputs()[k].name));   // more than there is memory for
+}
+
 }  // namespace
 
 std::map<std::string, Shape> parse_shapes(const std::string& text) {
@@ -131,28 +150,7 @@ std::vector<Shape> resolve_shapes(const std::vector<TensorInfo>& inputs, const s
 
 std::vector<Tensor> random_inputs(const Plan& plan, const std::vector<Shape>& shapes, uint64_t seed) {
   std::vector<Tensor> out;
-  for (size_t k = 0; k < shapes.size(); ++k) {
-    const TensorInfo& info = plan.inputs()[k];
-    const uint64_t hash = hash_bytes(info.name.data(), static_cast<int64_t>(info.name.size()));
-    Random random{hash ^ (seed * 0x2545f4914f6cdd1dull)};
-    const int64_t n = elements(shapes[k]);
-    if (info.type == DType::string) {
-      out.push_back(Tensor::of_strings(shapes[k], std::vector<std::string>(static_cast<size_t>(n), "smelt")));
-      continue;
-    }
-    Tensor wide = Tensor::empty(DType::f64, shapes[k]);
-    double* p = wide.data<double>();
-    if (is_float(info.type)) {
-      for (int64_t i = 0; i < n; ++i) p[i] = random.normal();
-    } else {
-      const ValueId v = plan.graph().find_value(info.name);
-      int64_t limit = info.type == DType::boolean ? 2 : 10;
-      if (limit == 10 && v != ValueId::none) limit = index_limit(plan.graph(), v).value_or(10);
-      const auto count = static_cast<uint64_t>(std::max<int64_t>(limit, 1));
-      for (int64_t i = 0; i < n; ++i) p[i] = static_cast<double>(random.next() % count);
-    }
-    out.push_back(wide.cast(info.type));
-  }
+  for (size_t k = 0; k < shapes.size(); ++k) out.push_back(random_input(plan, k, shapes[k], seed));
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,27 @@ TEST_F(File, leaves_nothing_and_the_old_one_untouched_without_commit) {
   EXPECT_EQ(entries(), 1u);
 }
 
+TEST_F(File, two_appear_together_or_not_at_all) {
+  write_text(dir_ / "data", "old");
+  {
+    AtomicFile data(dir_ / "data"), plan(dir_ / "plan");
+    data.write("new");
+    fs::create_directory(dir_ / "plan");                  // in the way of the second
+    fs::create_directory(dir_ / "plan" / "x");
+    plan.write("new");
+    EXPECT_THROW(AtomicFile::commit_together({&plan, &data}), Error);
+  }
+  EXPECT_EQ(read_text(dir_ / "data"), "old");
+  EXPECT_EQ(entries(), 2u);
+  fs::remove_all(dir_ / "plan");
+  AtomicFile data(dir_ / "data"), plan(dir_ / "plan");
+  data.write("new");
+  plan.write("new plan");
+  AtomicFile::commit_together({&data, &plan});
+  EXPECT_EQ(read_text(dir_ / "data") + ", " + read_text(dir_ / "plan"), "new, new plan");
+  EXPECT_EQ(entries(), 2u);
+}
+
 TEST_F(File, full_disk_names_the_path) {
   AtomicFile f("/dev/full");
   try {
@@ -56,6 +78,11 @@ TEST_F(File, refuses_a_missing_folder_and_a_folder) {
   EXPECT_THROW(AtomicFile{dir_}, Error);
   EXPECT_THROW(MappedFile::open(dir_), Error);
   EXPECT_THROW(MappedFile::open(dir_ / "missing"), Error);
+}
+
+TEST_F(File, a_pipe_is_refused_at_once) {
+  ASSERT_EQ(::mkfifo((dir_ / "pipe").c_str(), 0600), 0);
+  EXPECT_THROW(MappedFile::open(dir_ / "pipe"), Error);   // and does not wait for a writer
 }
 
 TEST_F(File, maps_an_empty_file) {

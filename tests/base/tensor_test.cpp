@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/memory.h"
 #include "smelt/error.h"
 
 namespace smelt {
@@ -22,6 +23,21 @@ TEST(Shape, refuses_negative_and_overflowing_extents) {
   EXPECT_THROW(elements({2, -1}), Error);
   EXPECT_THROW(elements({INT64_MAX, 2}), Error);
   EXPECT_THROW(strides({2, INT64_MAX, 2}), Error);
+}
+
+TEST(Tensor, more_than_the_machine_has_is_refused_before_it_is_promised) {
+  const int64_t available = available_memory();
+  ASSERT_GT(available, 0);
+  try {
+    Tensor::empty(DType::u8, {available / 2, 3});
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("a tensor u8["));
+    EXPECT_THAT(e.what(), testing::HasSubstr("the machine has"));
+    EXPECT_NE(e.next(), "");
+  }
+  EXPECT_THROW(Tensor::empty(DType::string, {INT64_MAX}), Error);
+  EXPECT_THROW(Tensor::empty(DType::string, {available / 8}), Error);
 }
 
 TEST(Shape, strides_are_row_major) { EXPECT_THAT(strides({2, 3, 4}), ElementsAre(12, 4, 1)); }

@@ -234,6 +234,13 @@ TEST(BadInput, functions_that_call_themselves_from_a_subgraph_are_refused_unchec
       HasSubstr("deep"));
 }
 
+TEST(BadInput, inputs_that_a_call_or_a_list_leaves_out) {
+  EXPECT_THAT(error_of(parse(R"(<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g (float[2] x) => (float[2] y) { y = my.f(x) }
+    <domain: "my", opset_import: ["" : 20]> f (u, w) => (v) { v = Add(u, w) })")), HasSubstr("input 1 (B) is left out"));
+  EXPECT_THAT(error_of(parse(20, "g (float[2] x) => (float[4] y) { y = Concat <axis = 0> (x, , x) }")), HasSubstr("input 1 (inputs) is left out"));
+  EXPECT_EQ(error_of(parse(20, "g (float[2] x, float m) => (float[2] y) { y = Clip(x, , m) }")), "");
+}
+
 TEST(BadInput, deep_nesting_is_refused) {
   auto m = parse(20, "g (bool c, float[2] x) => (float[2] y) { y = Relu(x) }");
   for (int i = 0; i < 20; ++i) {

@@ -5,7 +5,8 @@
 namespace smelt::ops {
 namespace {
 
-constexpr int64_t limit = int64_t{1} << 30;   // keeps every product of two of these inside int64_t
+constexpr int64_t limit = int64_t{1} << 30;           // keeps every product of two of these inside int64_t
+constexpr int64_t extent_limit = int64_t{1} << 32;    // and of one of these with a stride
 
 Shape ints_or(const Node& node, const char* attr, size_t count, int64_t otherwise, int64_t lowest) {
   Shape v = node.get_ints(attr);
@@ -33,6 +34,9 @@ Window window_of(const Node& node, const Shape& kernel, const Shape& spatial) {
   if (r == 0 || spatial.size() != r) fail("the window has {} axes, the input {} spatial ones", r, spatial.size());
   for (int64_t k : kernel) {
     if (k < 1 || k > limit) fail("the kernel is {}, expected extents of 1 to {}", to_string(kernel), limit);
+  }
+  for (int64_t x : spatial) {
+    if (x > extent_limit) fail("the input has spatial extents {}, expected at most {}", to_string(spatial), extent_limit);
   }
   Window w{kernel, ints_or(node, "strides", r, 1, 1), ints_or(node, "dilations", r, 1, 1), Shape(r, 0), Shape(r, 0)};
   const std::string auto_pad = node.get_string("auto_pad", "NOTSET");

@@ -146,7 +146,8 @@ template <class C> struct Bounds {
       return true;
     }
     if (!c.node.has(attr)) return false;
-    bound = static_cast<C>(c.node.get_float(attr, 0));
+    const Tensor value = Tensor::scalar(c.node.get_float(attr, 0));
+    load(value, 0, 1, 1, &bound);
     return true;
   }
   C operator()(C a) const {

@@ -5,15 +5,10 @@
 #include "ops/families.h"
 #include "ops/movement/copy.h"
 #include "ops/params.h"
+#include "ops/type_attribute.h"
 
 namespace smelt::ops {
 namespace {
-
-DType type_attribute(const Node& node, const char* attr) {
-  const int64_t code = node.get_int(attr, 0);
-  if (code <= 0 || code > static_cast<int64_t>(DType::i2)) fail("attribute {} is {}, expected a TensorProto element type", attr, code);
-  return static_cast<DType>(code);
-}
 
 void set_converted(InferContext& c, DType to) {
   type_of(c, 0);

@@ -35,6 +35,7 @@ std::vector<ValueId> expand_conv(Body& b) {
   for (size_t i = 0; i < s.count; ++i) {
     ValueId x = b.cast(b.in(i), c);
     if (s.upsample[i] != 1) {
+      if (b.rank(i) < 3) fail("segment {} has rank {}, expected [batch, channels, spatial…]", i, b.rank(i));
       std::vector<float> factors(static_cast<size_t>(b.rank(i)), static_cast<float>(s.upsample[i]));
       factors[0] = factors[1] = 1;
       x = b.op("Resize", {x, ValueId::none, b.floats(factors)},
@@ -51,6 +52,7 @@ std::vector<ValueId> expand_conv(Body& b) {
 std::vector<ValueId> expand_qlinear_conv(Body& b) {
   const ConvSegments s(b.node());
   const int64_t spatial = b.rank(0) - 2;
+  if (spatial < 1) fail("x has rank {}, expected [batch, channels, spatial…]", b.rank(0));
   const DType x_type = b.type(b.in(0)), w_type = b.type(b.in(1));
   std::vector<ValueId> inputs = {unsigned_activation(b, b.in(0)), b.in(1), unsigned_activation(b, zero_point(b, 4, x_type))};
   if (b.has(6)) inputs.push_back(zero_point(b, 6, w_type));

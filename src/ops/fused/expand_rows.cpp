@@ -9,7 +9,9 @@ std::vector<ValueId> expand_norm(Body& b) {
   const std::string kind = n.get_string("kind", "");
   if (kind != "rms" && kind != "layer") fail("kind = '{}', expected 'rms' or 'layer'", kind);
   const DType c = b.accumulator();
-  const int64_t axis = n.get_int("axis", -1), first = axis < 0 ? axis : axis - b.rank(0);
+  const int64_t axis = n.get_int("axis", -1), first = axis < 0 ? axis : normalize_axis(axis, b.rank(0)) - b.rank(0);
+  constexpr int64_t most = 64;                         // axes of any tensor
+  if (first < -most || first >= 0) fail("axis = {}, which is none of the last {} axes", axis, most);
   std::vector<int64_t> axes;
   for (int64_t a = first; a < 0; ++a) axes.push_back(a);
   auto mean = [&](ValueId v) { return b.op("ReduceMean", {v, b.ints(axes)}, {{"keepdims", int64_t{1}}}); };
@@ -46,6 +48,8 @@ ValueId repeat_heads(Body& b, ValueId v, size_t input, int64_t heads) {
 std::vector<ValueId> expand_attention(Body& b) {
   const Node& n = b.node();
   const DType c = b.accumulator();
+  for (size_t i = 0; i < 3; ++i)
+    if (b.rank(i) != 4) fail("input {} has rank {}, expected 4", i, b.rank(i));
   const int64_t heads = b.extent(0, 1);
   ValueId k = repeat_heads(b, b.cast(b.in(1), c), 1, heads);
   if (!n.get_int("k_transposed", 0)) k = b.transpose(k, {0, 1, 3, 2});

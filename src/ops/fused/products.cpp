@@ -64,7 +64,8 @@ TensorDesc joined(const InferContext& c, const ConvSegments& s) {
     if (!part.shape_known) return {DType::f32, {}, false, nullptr};
     if (part.shape.size() < 3) fail("segment {} has shape {}, expected [batch, channels, spatial…]", i, to_string(part.shape));
     Shape up = part.shape;
-    for (size_t a = 2; a < up.size(); ++a) up[a] *= s.upsample[i];
+    for (size_t a = 2; a < up.size(); ++a)
+      if (__builtin_mul_overflow(up[a], s.upsample[i], &up[a])) fail("segment {} of {} overflows, upsampled by {}", i, to_string(part.shape), s.upsample[i]);
     if (i == 0) {
       x.shape = up;
       continue;
@@ -72,7 +73,7 @@ TensorDesc joined(const InferContext& c, const ConvSegments& s) {
     Shape expected = x.shape;
     expected[1] = up[1];
     if (up != expected) fail("segment {} has shape {} after upsampling, expected {} but for the channels", i, to_string(up), to_string(x.shape));
-    x.shape[1] += up[1];
+    if (__builtin_add_overflow(x.shape[1], up[1], &x.shape[1])) fail("the channels of the segments overflow");
   }
   return x;
 }

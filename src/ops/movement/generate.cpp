@@ -7,6 +7,7 @@
 #include "ops/loops.h"
 #include "ops/movement/copy.h"
 #include "ops/params.h"
+#include "ops/type_attribute.h"
 
 namespace smelt::ops {
 namespace {
@@ -92,7 +93,7 @@ void run_range(ComputeContext& c) {
 // --- EyeLike, OneHot, Trilu ---------------------------------------------------------------------------------------
 
 void infer_eye_like(InferContext& c) {
-  const DType from = type_of(c, 0), type = c.node.has("dtype") ? static_cast<DType>(c.node.get_int("dtype", 0)) : from;
+  const DType from = type_of(c, 0), type = c.node.has("dtype") ? type_attribute(c.node, "dtype") : from;
   if (!c.in(0).shape_known) return c.set_type(0, type);
   if (c.shape(0).size() != 2) fail("the input has shape {}, expected rank 2", to_string(c.shape(0)));
   c.set(0, type, c.shape(0));
@@ -100,7 +101,7 @@ void infer_eye_like(InferContext& c) {
 
 void run_eye_like(ComputeContext& c) {
   Tensor& y = c.outputs[0];
-  const int64_t rows = y.shape()[0], columns = y.shape()[1], k = c.node.get_int("k", 0);
+  const int64_t rows = y.shape()[0], columns = y.shape()[1], k = std::clamp(c.node.get_int("k", 0), -rows, columns);
   fill_zero(y);
   const Tensor one = Tensor::scalar(1.0).cast(y.type());
   ElementCopier copier(one, y);
@@ -117,8 +118,9 @@ void infer_one_hot(InferContext& c) {
   const TensorDesc& depth = c.in(1);
   if (!c.in(0).shape_known || !depth.value) return c.set_type(0, type);
   if (depth.value->size() != 1) fail("depth has shape {}, expected a scalar", to_string(depth.shape));
-  const int64_t extent = static_cast<int64_t>(depth.value->to_doubles()[0]);
-  if (extent < 0) fail("depth is {}", extent);
+  const double given = depth.value->to_doubles()[0];
+  if (!(given >= 0 && given < 9e15)) fail("depth is {}", given);
+  const int64_t extent = static_cast<int64_t>(given);
   Shape s = c.shape(0);
   const int64_t axis = one_hot_axis(c.node, static_cast<int64_t>(s.size()) + 1);
   s.insert(s.begin() + axis, extent);
@@ -154,7 +156,8 @@ void run_trilu(ComputeContext& c) {
   Tensor& y = c.outputs[0];
   const bool upper = c.node.get_int("upper", 1) != 0;
   const int64_t columns = y.shape().back(), rows = y.shape()[y.shape().size() - 2];
-  const int64_t k = std::clamp(c.has(1) ? c.in(1).to_ints().at(0) : 0, -rows - 1, columns + 1);
+  if (c.has(1) && c.in(1).size() != 1) fail("k has shape {}, expected a scalar", to_string(c.in(1).shape()));
+  const int64_t k = std::clamp(c.has(1) ? c.in(1).to_ints()[0] : 0, -rows - 1, columns + 1);
   fill_zero(y);
   if (y.size() == 0) return;
   ElementCopier copier(x, y);

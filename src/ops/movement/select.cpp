@@ -175,7 +175,8 @@ void infer_reverse_sequence(InferContext& c) { same_as(c, 0, 0); }
 void run_reverse_sequence(ComputeContext& c) {
   const Tensor& x = c.in(0);
   const int64_t batch_axis = c.node.get_int("batch_axis", 1), time_axis = c.node.get_int("time_axis", 0);
-  if (x.rank() < 2 || batch_axis + time_axis != 1 || batch_axis * time_axis != 0) {
+  const bool batch_first = batch_axis == 0 && time_axis == 1, time_first = batch_axis == 1 && time_axis == 0;
+  if (x.rank() < 2 || !(batch_first || time_first)) {
     fail("batch_axis {} and time_axis {} of an input of shape {}: expected 0 and 1", batch_axis, time_axis, to_string(x.shape()));
   }
   const int64_t batch = x.shape()[static_cast<size_t>(batch_axis)], time = x.shape()[static_cast<size_t>(time_axis)];

@@ -138,7 +138,7 @@ std::vector<int64_t> pieces(const Node& node, const std::optional<std::vector<in
     int64_t total = 0;
     for (int64_t n : *listed) {
       if (n < 0) fail("split {} has the extent {}", to_string(*listed), n);
-      total += n;
+      if (__builtin_add_overflow(total, n, &total)) fail("split {} overflows", to_string(*listed));
     }
     if (total != extent) fail("split {} adds up to {}, the axis has extent {}", to_string(*listed), total, extent);
     if (static_cast<int64_t>(listed->size()) < outputs) fail("split {} has {} pieces for {} outputs", to_string(*listed), listed->size(), outputs);
@@ -146,9 +146,9 @@ std::vector<int64_t> pieces(const Node& node, const std::optional<std::vector<in
   }
   const int64_t count = node.get_int("num_outputs", outputs);
   if (count <= 0 || count < outputs) fail("num_outputs is {} for {} outputs", count, outputs);
-  const int64_t piece = (extent + count - 1) / count;
+  const int64_t piece = extent / count + (extent % count != 0);
   std::vector<int64_t> result;
-  for (int64_t i = 0; i < outputs; ++i) result.push_back(std::clamp<int64_t>(extent - i * piece, 0, piece));
+  for (int64_t i = 0, left = extent; i < outputs; ++i, left -= result.back()) result.push_back(std::min(left, piece));
   return result;
 }
 
@@ -227,7 +227,8 @@ void run_tile(ComputeContext& c) {
 
 int64_t block_size(const Node& node) {
   const int64_t b = node.get_int("blocksize", 0);
-  if (b <= 0) fail("blocksize is {}, expected a positive number", b);
+  constexpr int64_t largest = 1 << 20;   // its square, and that times an extent, must not overflow
+  if (b <= 0 || b > largest) fail("blocksize is {}, expected 1 to {}", b, largest);
   return b;
 }
 

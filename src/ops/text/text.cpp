@@ -137,8 +137,10 @@ void infer_tf_idf(InferContext& c) {
   type_of(c, 0);
   const auto places = c.node.get_ints("ngram_indexes");
   if (places.empty()) fail("ngram_indexes is missing");
-  const int64_t width = *std::max_element(places.begin(), places.end()) + 1;
-  if (*std::min_element(places.begin(), places.end()) < 0) fail("ngram_indexes has a negative entry");
+  const auto [least, most] = std::minmax_element(places.begin(), places.end());
+  constexpr int64_t widest = int64_t{1} << 40;
+  if (*least < 0 || *most >= widest) fail("ngram_indexes range from {} to {}, expected 0 to {}", *least, *most, widest - 1);
+  const int64_t width = *most + 1;
   if (!c.in(0).shape_known) return c.set_type(0, DType::f32);
   const Shape& s = c.shape(0);
   if (s.size() > 2) fail("the input has shape {}, expected [C] or [N, C]", to_string(s));
@@ -149,7 +151,7 @@ void infer_tf_idf(InferContext& c) {
 template <class T> void count_ngrams(const Node& node, std::span<const T> tokens, const std::vector<T>& pool, std::vector<int64_t>& counts) {
   const auto starts = node.get_ints("ngram_counts");
   const int64_t shortest = node.get_int("min_gram_length", 1), longest = node.get_int("max_gram_length", 1);
-  const int64_t skips = node.get_int("max_skip_count", 0), length = static_cast<int64_t>(tokens.size());
+  const int64_t length = static_cast<int64_t>(tokens.size()), skips = std::min(node.get_int("max_skip_count", 0), length);
   int64_t ngram = 0;   // index of the pool's n-gram, over all lengths
   for (size_t g = 0; g < starts.size(); ++g) {
     const int64_t n = static_cast<int64_t>(g) + 1;
@@ -158,6 +160,7 @@ template <class T> void count_ngrams(const Node& node, std::span<const T> tokens
       fail("ngram_counts {} does not divide a pool of {} tokens", to_string(starts), pool.size());
     }
     for (int64_t at = begin; at < end; at += n, ++ngram) {
+      if (ngram >= static_cast<int64_t>(counts.size())) fail("the pool has more n-grams than ngram_indexes has entries ({})", counts.size());
       if (n < shortest || n > longest) continue;
       for (int64_t skip = 0; skip <= (n == 1 ? 0 : skips); ++skip) {
         for (int64_t first = 0; first + (n - 1) * (skip + 1) < length; ++first) {
@@ -165,7 +168,7 @@ template <class T> void count_ngrams(const Node& node, std::span<const T> tokens
           for (int64_t i = 0; i < n && equal; ++i) {
             equal = tokens[static_cast<size_t>(first + i * (skip + 1))] == pool[static_cast<size_t>(at + i)];
           }
-          if (equal) ++counts.at(static_cast<size_t>(ngram));
+          if (equal) ++counts[static_cast<size_t>(ngram)];
         }
       }
     }

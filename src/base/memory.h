@@ -1,0 +1,19 @@
+// How much memory an allocation may take.
+#pragma once
+
+#include <cstdint>
+
+#include "smelt/dtype.h"
+#include "smelt/shape.h"
+
+namespace smelt {
+
+/// Bytes that this process can still get: what the system calls available, at most the limit of its control group. The largest
+/// int64_t where neither is known.
+int64_t available_memory();
+
+/// Throws Error when a tensor of that many bytes takes more than available_memory(): the system would promise them and end the
+/// process when they are written. Below 1 GiB nothing is looked at: the allocator says whether they fit.
+void check_available(int64_t bytes, DType type, const Shape& shape);
+
+}  // namespace smelt

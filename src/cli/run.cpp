@@ -1,11 +1,13 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <span>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/npy.h"
 #include "cli/common.h"
+#include "ops/f64/evaluate.h"
 #include "profile/stats.h"
 
 namespace smelt::cli {
@@ -64,23 +66,45 @@ void write_outputs(const std::string& target, const std::map<std::string, Tensor
   for (const auto& [name, t] : tensors) write_npy(std::filesystem::path(target) / (file_name(name) + ".npy"), t);
 }
 
+std::map<std::string, Tensor> named(const Plan& plan, std::span<const Tensor> outputs) {
+  std::map<std::string, Tensor> tensors;
+  for (size_t i = 0; i < outputs.size(); ++i) tensors[plan.outputs()[i].name] = outputs[i];
+  return tensors;
+}
+
+/// The imported graph in float64, with no plan, no rewriting and no kernel of a plan's involved.
+std::map<std::string, Tensor> run_in_f64(const report::Subject& s) {
+  Options options = s.options;
+  options.optimize = false;
+  options.tuning_level = 0;
+  options.precision.clear();
+  const auto plan = Plan::build(s.path, options);
+  return named(*plan, ops::evaluate_f64(plan->graph(), report::inputs_for(*plan, s), options.threads));
+}
+
 }  // namespace
 
 Action add_run(CLI::App& app) {
   struct Arguments : ModelArguments {
     std::vector<std::string> outputs;
-    bool unfused = false;
+    bool unfused = false, float64 = false;
   };
   auto a = std::make_shared<Arguments>();
   add_model_options(app, *a);
   add_input_options(app, *a);
   app.add_option("--outputs", a->outputs, "out.npz, NAME:file.npy, NAME:file.raw, or a folder")->delimiter(',');
   app.add_flag("--unfused", a->unfused, "Run the model as it stands, operator by operator");
+  app.add_flag("--float64", a->float64, "Evaluate the model as it stands in float64, slowly: the oracle that errors are measured against")->excludes("--unfused");
   return [a] {
-    const report::Prepared p = report::prepare(a->subject(), !a->unfused);
-    p.execution->run();
+    report::Prepared p;
     std::map<std::string, Tensor> tensors;
-    for (size_t i = 0; i < p.plan->outputs().size(); ++i) tensors[p.plan->outputs()[i].name] = p.execution->outputs()[i];
+    if (a->float64) {
+      tensors = run_in_f64(a->subject());
+    } else {
+      p = report::prepare(a->subject(), !a->unfused);
+      p.execution->run();
+      tensors = named(*p.plan, p.execution->outputs());
+    }
     for (const std::string& target : a->outputs) write_outputs(target, tensors);
     const report::Table t = tensor_table(tensors);
     if (a->as_json) print_line(report::table_json({t}));

@@ -6,12 +6,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "fuse/rewrite.h"
 #include "import/import.h"
+#include "import/precision.h"
 #include "ops/machine.h"
 #include "ops/tactic_names.h"
 #include "run/execution.h"
-#include "run/precision.h"
 #include "run/shapes.h"
 
 namespace smelt::run {
@@ -101,7 +102,8 @@ namespace smelt {
 
 std::shared_ptr<const Plan> Plan::build(Graph graph, const Options& options) {
   auto shared = run::share(options);
-  run::convert_precision(graph, options.precision, options.keep_fp32);
+  const PrecisionSummary done = convert_precision(graph, options.precision, options.keep_fp32);
+  if (done.converted > 0) info("{}: {} nodes compute in {}, {} stay in fp32, {} casts between them", graph.name, done.converted, options.precision, done.kept, done.casts);
   if (options.optimize) fuse::run(graph, {.skip = options.skip});
   auto plan = std::make_shared<run::PlanImpl>(std::move(graph), std::move(shared));
   plan->prepare();

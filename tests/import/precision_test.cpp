@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "import/models.h"
+#include "ops/op.h"
 
 namespace smelt::testing {
 namespace {
@@ -62,6 +63,28 @@ TEST(Precision, constants_stay_finite_and_do_not_vanish) {
   const auto order = g.topological();
   EXPECT_EQ(g.constant(order[1], 1).to_doubles(), std::vector<double>{-65504});
   EXPECT_GT(g.constant(order[2], 1).to_doubles()[0], 0);
+}
+
+TEST(Precision, the_result_is_near_the_fp32_one_and_not_equal_to_it) {
+  const Graph g = mlp();
+  const std::vector<Tensor> x{Tensor::of<float>({2, 4}, {0.1f, -0.7f, 0.33f, 1.9f, -1.3f, 0.01f, 0.77f, 0.5f})};
+  const std::vector<double> expected = ops::evaluate(g, x)[0].to_doubles();
+  for (const char* precision : {"fp16", "bf16"}) {
+    Graph low = clone(g);
+    convert_precision(low, precision);
+    const std::vector<double> found = ops::evaluate(low, x)[0].to_doubles();
+    EXPECT_NE(found, expected) << precision;
+    EXPECT_THAT(found, ::testing::Pointwise(::testing::DoubleNear(0.2), expected)) << precision;   // bf16 near 30: half a unit is 0.06
+  }
+}
+
+TEST(Precision, resize_and_its_scales_stay_fp32) {
+  Graph g = import(parse(20, R"(g (float[1, 1, 2, 2] x) => (float[1, 1, 4, 4] y) <float[4] scales = {1, 1, 2, 2}> {
+    r = Resize <mode = "nearest"> (x, , scales) y = Neg(r) })"));
+  convert_precision(g, "fp16");
+  verify(g);
+  EXPECT_EQ(type(g, "r"), DType::f32);
+  EXPECT_EQ(g.value(only(g, "Resize").inputs[2]).type, DType::f32);
 }
 
 TEST(Precision, integers_indices_and_bodies_are_left_alone) {

@@ -1,150 +1,192 @@
 #!/usr/bin/env python3
-"""Runs exported models through smelt, fused and operator by operator, and holds both to an oracle.
+"""Runs real models through smelt and ONNX Runtime, and holds what they return to the float64 evaluation of the same graph.
 
-usage: check_models.py [--smelt PATH] [--work DIR] [--threads N] [--size DIM=N ...] MODEL.onnx ...
+usage: check_models.py [--quick | --all | --made | NAME ...] [--build DIR] [--work DIR] [--threads N] [--level N] [--json F] [--table F]
 
-MODEL.onnx is an exported graph (weights and inputs are written into --work by fill.py beside the models, once) or a filled one
-(MODEL.data and MODEL.inputs.npz beside it). The oracle is ONNX Runtime on the model widened to float32 when it is float16 or
-bfloat16, and on the model itself when it is float32. Each output passes when
-    error(fused) <= 2 * error(unfused) + one unit in the last place of the output's largest value
-where error is the largest absolute difference from the oracle; integer outputs must be equal. Exit status 1 when one does not.
+Of each model, at each of its sizes:
+  oracle       smelt run --float64: the graph as it was imported, in double, by none of a plan's kernels; kept in WORK/golden
+  unfused      a Session that runs the graph as it stands, operator by operator, in the model's own precision
+  fused        a Session with every rewrite; all sizes of a symbolic model go through one Session
+  plan         smelt optimize -o, checked by onnx.checker, and run by smelt
+  ort          ONNX Runtime on the model, where it has the types (bfloat16 it has not)
+  plan in ort  ONNX Runtime on the plan
+A result passes by the rule in tolerance.py: at most twice the unfused error and one unit in the last place; a plan in ONNX Runtime, at most twice
+the larger error of the model unfused and in ONNX Runtime. Prints a line a model and size; exit status 1 when one fails.
 """
-import argparse, json, os, subprocess, sys, time
-import numpy as np, onnx
-from onnx import TensorProto, external_data_helper, helper, numpy_helper
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
 
-ULP = {TensorProto.FLOAT: 2.0**-23, TensorProto.FLOAT16: 2.0**-10, TensorProto.BFLOAT16: 2.0**-7, TensorProto.DOUBLE: 2.0**-52}
-LOW = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+import onnx
 
+import engines
+import subjects
+import tolerance
 
-def fill(model, work, sizes):
-    """The filled copy of an exported graph in `work`; the model itself when its data lies beside it."""
-    stem = model[: -len(".onnx")]
-    if os.path.exists(stem + ".data"):
-        return model
-    tag = "".join(f".{k}{v}" for k, v in sorted(sizes.items()))
-    out = os.path.join(work, "fill" + tag)
-    target = os.path.join(out, os.path.basename(model))
-    if not os.path.exists(target):
-        script = os.path.join(os.path.dirname(model), "fill.py")
-        subprocess.run([sys.executable, script, model, out] + [f"{k}={v}" for k, v in sizes.items()], check=True)
-    return target
+ENGINES = ("unfused", "fused", "plan", "ort", "plan in ort")
 
 
-def widen_type(t):
-    return TensorProto.FLOAT if t in LOW else t
+class Checker:
+    def __init__(self, build, work, threads=0, level=0, keep=False):
+        self.build, self.work, self.keep = pathlib.Path(build).resolve(), pathlib.Path(work).resolve(), keep
+        self.options = {"threads": threads, "tuning_level": level, "cache_dir": str(self.work / "cache")}
+        (self.work / "golden").mkdir(parents=True, exist_ok=True)
+
+    def smelt(self, *args):
+        """Runs the command and returns the peak memory of the process, bytes."""
+        process = subprocess.Popen([str(self.build / "smelt"), *map(str, args)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        text = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            raise RuntimeError(f"smelt {args[0]}: exit {os.waitstatus_to_exitcode(status)}: {text.strip()[-500:]}")
+        return usage.ru_maxrss * 1024
+
+    def golden(self, subject, inputs):
+        key = hashlib.sha256()
+        sources = sorted((subjects.ROOT / "src" / "ops" / "f64").glob("*"))
+        for path in (subject.model, inputs, *sources):
+            key.update(pathlib.Path(path).read_bytes())
+        target = self.work / "golden" / f"{subject.name}.{key.hexdigest()[:16]}.npz"
+        if not target.exists():
+            self.smelt("run", subject.model, "--float64", "--inputs", inputs, "--outputs", target, "--threads", self.options["threads"])
+        return engines.load(target)
+
+    def options_for(self, subject, optimize=True):
+        o = dict(self.options, optimize=optimize)
+        if subject.precision:
+            o.update(precision=subject.precision, keep_fp32=list(subject.keep_fp32))
+        return o
+
+    def run(self, subject, engine, plan):
+        """{"peak_bytes", "build_s", "run_s", "outputs": files} of one engine on all sizes."""
+        tag = engine.replace(" ", "_")
+        outputs = [str(self.work / f"{subject.name}.{tag}.{i}.npz") for i in range(len(subject.inputs))]
+        model = plan if engine.startswith("plan") else subject.model
+        name = "ort" if engine.endswith("ort") else "smelt"
+        if name == "ort":
+            options = {"threads": self.options["threads"]}
+        elif engine == "plan":
+            options = self.options
+        else:
+            options = self.options_for(subject, engine == "fused")
+        reply = engines.run(name, model, subject.inputs, outputs, options, self.build / "python")
+        return dict(reply, outputs=outputs)
+
+    def write_plan(self, subject):
+        plan = subject.model.parent / f"{subject.name}.plan.onnx"
+        args = ["optimize", subject.model, "-o", plan, "--tuning-level", self.options["tuning_level"], "--cache-dir", self.options["cache_dir"]]
+        if subject.precision:
+            args += ["--precision", subject.precision]
+            args += ["--keep-fp32", ",".join(subject.keep_fp32)] if subject.keep_fp32 else []
+        peak = self.smelt(*args)
+        onnx.checker.check_model(str(plan))
+        return plan, peak
+
+    def check(self, subject):
+        result = {"model": subject.name, "rows": [], "engines": {}, "passed": True, "data_bytes": subject.data_bytes}
+        begin = time.time()
+        plan = None
+        if subject.plan:
+            plan, result["optimize_peak_bytes"] = self.write_plan(subject)
+            result["plan_bytes"] = plan.stat().st_size
+        done = [e for e in ENGINES if (plan or not e.startswith("plan")) and (not e.endswith("ort") or subject.in_ort)]
+        if subject.precision == "bf16":
+            done = [e for e in done if e != "plan in ort"]
+        for engine in done:
+            result["engines"][engine] = self.run(subject, engine, plan)
+        for i, (inputs, size) in enumerate(zip(subject.inputs, subject.sizes)):
+            found = {e: engines.load(result["engines"][e]["outputs"][i]) for e in done}
+            oracle = self.golden(subject, inputs) if subject.oracle == "float64" else found["ort"]
+            for output in oracle:
+                row = self.judge(subject, output, {e: found[e][output] for e in done}, oracle[output])
+                result["rows"].append(dict(row, size=size))
+                result["passed"] &= not row["failed"]
+        for engine in done:
+            for path in result["engines"][engine].pop("outputs"):
+                if not self.keep:
+                    os.remove(path)
+        result["seconds"] = time.time() - begin
+        return result
+
+    def judge(self, subject, output, found, oracle):
+        dtype = tolerance.type_name(found["unfused"])
+        errors = {e: tolerance.error(x, oracle) for e, x in found.items()}
+        failed = []
+        for engine, error in errors.items():
+            if engine in ("unfused", "ort"):
+                good = error.largest != float("inf")
+            else:
+                references = [errors["unfused"]] + ([errors["ort"]] if engine == "plan in ort" else [])
+                good = any(tolerance.accepts(error, r, dtype) for r in references)
+            if subject.exact and not engine.endswith("ort"):
+                good = good and (found[engine].tobytes() == found["unfused"].tobytes())
+            if not good:
+                failed.append(engine + (f": {error.why}" if error.why else ""))
+        return {"output": output, "type": dtype, "failed": failed,
+                "errors": {e: {"largest": x.largest, "rms": x.rms, "relative": x.relative} for e, x in errors.items()}}
 
 
-def widen_graph(graph):
-    for values in (graph.input, graph.output, graph.value_info):
-        for v in values:
-            v.type.tensor_type.elem_type = widen_type(v.type.tensor_type.elem_type)
-    for t in graph.initializer:
-        if t.data_type in LOW:
-            t.CopyFrom(numpy_helper.from_array(as_float32(numpy_helper.to_array(t)), t.name))
-    for n in graph.node:
-        for a in n.attribute:
-            if n.op_type == "Cast" and a.name == "to" or a.name in ("dtype", "stash_type"):
-                a.i = widen_type(a.i)
-            if a.type == onnx.AttributeProto.TENSOR and a.t.data_type in LOW:
-                a.t.CopyFrom(numpy_helper.from_array(as_float32(numpy_helper.to_array(a.t)), a.t.name))
-            if a.type == onnx.AttributeProto.GRAPH:
-                widen_graph(a.g)
+HEADER = f"{'model':32} {'size':18} {'type':9}" + "".join(f"{e:>12}" for e in ENGINES) + f"{'build s':>9}{'run s':>8}{'MiB':>7}  verdict"
 
 
-def as_float32(x):
-    """float16, ml_dtypes' bfloat16 and raw bfloat16 ('<V2') as float32."""
-    if x.dtype.kind == "V" and x.dtype.itemsize == 2:
-        return (np.frombuffer(x.tobytes(), "<u2").astype("<u4") << 16).view("<f4").reshape(x.shape)
-    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iub" else x
-
-
-def oracle(path, feeds, work):
-    import onnxruntime as ort
-    model = onnx.load(path, load_external_data=False)
-    types = {t.data_type for t in model.graph.initializer} | {i.type.tensor_type.elem_type for i in model.graph.input}
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    source = path
-    if types & set(LOW):
-        external_data_helper.load_external_data_for_model(model, os.path.dirname(path))
-        widen_graph(model.graph)
-        source = os.path.join(work, "wide.onnx")
-        if os.path.exists(source + ".data"):
-            os.remove(source + ".data")
-        onnx.save(model, source, save_as_external_data=True, location="wide.onnx.data")
-    session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-    return dict(zip([o.name for o in session.get_outputs()], session.run(None, {k: as_float32(v) for k, v in feeds.items()})))
-
-
-def smelt_run(command, model, inputs, target, extra):
-    begin = time.time()
-    done = subprocess.run(command + ["run", model, "--inputs", inputs, "--outputs", target] + extra, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError((done.stderr or done.stdout).strip()[-600:])
-    with np.load(target) as arrays:
-        return {k: arrays[k] for k in arrays.files}, time.time() - begin
-
-
-def distance(found, expected):
-    if found.shape != expected.shape:
-        return float("inf")
-    if expected.size == 0:
-        return 0.0
-    if expected.dtype.kind in "iub":
-        return 0.0 if np.array_equal(found, expected) else float("inf")
-    d = np.abs(as_float32(found).astype(np.float64) - expected.astype(np.float64))
-    same_special = (np.isnan(found.astype(np.float64)) & np.isnan(expected)) | (as_float32(found) == expected)
-    return float(np.max(np.where(same_special, 0.0, np.where(np.isnan(d), np.inf, d))))
-
-
-def check(model, args, sizes):
-    path = fill(model, args.work, sizes)
-    inputs = path[: -len(".onnx")] + ".inputs.npz"
-    with np.load(inputs) as arrays:
-        feeds = {k: arrays[k] for k in arrays.files}
-    expected = oracle(path, feeds, args.work)
-    extra = ["--threads", str(args.threads), "--tuning-level", str(args.level)]
-    fused, seconds = smelt_run([args.smelt], path, inputs, os.path.join(args.work, "fused.npz"), extra)
-    plain, plain_seconds = smelt_run([args.smelt], path, inputs, os.path.join(args.work, "plain.npz"), extra + ["--unfused"])
-    declared = {o.name: o.type.tensor_type.elem_type for o in onnx.load(path, load_external_data=False).graph.output}
-    passed, rows = True, []
-    for name, e in expected.items():
-        unit = ULP.get(declared[name], 0) * float(np.max(np.abs(e))) if e.size and e.dtype.kind == "f" else 0.0
-        error, unfused = distance(fused[name], e), distance(plain[name], e)
-        good = error <= 2 * unfused + unit and np.isfinite(unfused)
-        passed = passed and good
-        rows.append({"output": name, "fused": error, "unfused": unfused, "ulp": unit, "passed": bool(good)})
-    return {"model": os.path.basename(model), "sizes": sizes, "passed": passed, "seconds": seconds, "unfused_seconds": plain_seconds, "outputs": rows}
+def lines(result):
+    """One line a size: the output whose fused error is furthest from the unfused one's. Figures are root mean square errors against the
+    oracle, relative to the oracle's root mean square."""
+    if "error" in result:
+        return [f"{result['model']:32} FAIL: {result['error']}"]
+    out = []
+    sizes = []
+    for r in result["rows"]:
+        if r["size"] not in sizes:
+            sizes.append(r["size"])
+    for i, size in enumerate(sizes):
+        rows = [r for r in result["rows"] if r["size"] == size]
+        worst = max(rows, key=lambda r: (len(r["failed"]), r["errors"]["fused"]["relative"]))
+        text = ",".join(f"{k}={v}" for k, v in size.items())
+        cells = "".join(f"{worst['errors'][e]['relative']:>12.2e}" if e in worst["errors"] else f"{'–':>12}" for e in ENGINES)
+        fused = result["engines"]["fused"]
+        verdict = "; ".join(f"FAIL {r['output']}: {', '.join(r['failed'])}" for r in rows if r["failed"]) or "pass"
+        out.append(f"{result['model']:32} {text:18} {worst['type']:9}{cells}{fused['build_s'] if i == 0 else 0:>9.1f}{fused['run_s'][i]:>8.2f}"
+                   f"{fused['peak_bytes'] / 2**20:>7.0f}  {verdict}")
+    return out
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+")
-    parser.add_argument("--smelt", default="build/smelt")
-    parser.add_argument("--work", default="build/models")
+    parser.add_argument("names", nargs="*", help="of graphs in examples/models, or of made models")
+    parser.add_argument("--all", action="store_true", help="every graph of examples/models, and every made model")
+    parser.add_argument("--quick", action="store_true", help="what the tests run")
+    parser.add_argument("--build", default=subjects.ROOT / "build")
+    parser.add_argument("--work", default=subjects.ROOT / "build" / "models", help="filled models (10 GB for --all), golden results, the cache")
     parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--level", type=int, default=0)
-    parser.add_argument("--size", action="append", default=[], help="a symbolic dimension's size, DIM=N")
-    parser.add_argument("--json", help="write the results here")
+    parser.add_argument("--level", type=int, default=0, help="tuning level of the fused and unfused Sessions")
+    parser.add_argument("--keep", action="store_true", help="keep every engine's outputs")
+    parser.add_argument("--json", help="write every figure here")
     args = parser.parse_args()
-    os.makedirs(args.work, exist_ok=True)
-    sizes = {k: int(v) for k, v in (s.split("=") for s in args.size)}
+    names = subjects.QUICK if args.quick else subjects.ALL + subjects.MADE if args.all else args.names
+    if not names:
+        parser.error("no model named; --quick, --all, or names")
+    checker = Checker(args.build, args.work, args.threads, args.level, args.keep)
     results = []
-    for model in args.models:
+    print(HEADER, flush=True)
+    for name in names:
         try:
-            r = check(model, args, sizes)
+            result = checker.check(subjects.subject(name, checker.work))
         except Exception as e:                                # one model's failure must not hide the others' results
-            r = {"model": os.path.basename(model), "passed": False, "error": f"{type(e).__name__}: {e}", "outputs": []}
-        results.append(r)
-        worst = max(r["outputs"], key=lambda o: (not o["passed"], o["fused"]), default=None)
-        detail = r.get("error") or f"fused {worst['fused']:.3g}  unfused {worst['unfused']:.3g}  ulp {worst['ulp']:.3g}  {r['seconds']:.1f} s"
-        print(f"{'pass' if r['passed'] else 'FAIL'}  {r['model']:34} {detail}", flush=True)
+            result = {"model": name, "passed": False, "error": f"{type(e).__name__}: {e}"}
+        results.append(result)
+        print("\n".join(lines(result)), flush=True)
     if args.json:
-        with open(args.json, "w") as f:
-            json.dump(results, f, indent=1)
-    sys.exit(0 if all(r["passed"] for r in results) else 1)
+        pathlib.Path(args.json).write_text(json.dumps(results, indent=1))
+    failed = [r["model"] for r in results if not r["passed"]]
+    print(f"{len(results) - len(failed)} of {len(results)} pass" + (f"; failed: {', '.join(failed)}" if failed else ""))
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""How far a result may be from the oracle, as shared by the model tests.
+
+The rule: error(fused) <= 2 * error(unfused) + one unit in the last place, where the error is taken against the float64
+evaluation of the same graph. It is held twice, for the largest error of an output and for the root mean square of all its errors, so that
+neither one wrong element nor a small error everywhere hides. Integers, bools and strings are equal to the oracle's.
+"""
+import dataclasses
+import math
+
+import numpy as np
+
+# Distance between neighbours of a value in [1, 2).
+EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+
+
+def wide(x):
+    """An array as float64; raw bfloat16 ('V2', as numpy files hold it) too."""
+    if x.dtype.kind == "V" and x.dtype.itemsize == 2:
+        x = (np.frombuffer(x.tobytes(), "<u2").astype("<u4") << 16).view("<f4").reshape(x.shape)
+    return x.astype(np.float64)
+
+
+def type_name(x):
+    return "bfloat16" if x.dtype.kind == "V" and x.dtype.itemsize == 2 else x.dtype.name
+
+
+def ulp(value, dtype):
+    """The distance from |value| to the next larger number of the type."""
+    if not math.isfinite(value):
+        return 0.0
+    return EPSILON[dtype] * 2.0 ** math.floor(math.log2(value)) if value > 0 else 0.0
+
+
+@dataclasses.dataclass
+class Error:
+    """Of one output against the oracle's: largest and root-mean-square distance, and the oracle's own size."""
+    largest: float
+    rms: float
+    scale: float          # largest magnitude of the oracle's
+    scale_rms: float
+    why: str = ""         # what makes the two incomparable
+
+    @property
+    def relative(self):
+        return self.rms / self.scale_rms if self.scale_rms else self.rms
+
+
+def error(found, oracle):
+    """Infinite where a value is NaN or infinite and the oracle's is not the same."""
+    def never(why):
+        return Error(math.inf, math.inf, 0.0, 0.0, why)
+
+    if found.shape != oracle.shape:
+        return never(f"shape {list(found.shape)}, expected {list(oracle.shape)}")
+    if oracle.dtype.kind in "iubOUS":
+        if found.dtype.kind != oracle.dtype.kind:
+            return never(f"type {found.dtype}, expected {oracle.dtype}")
+        wrong = int(np.sum(found != oracle))
+        return never(f"{wrong} of {oracle.size} elements differ") if wrong else Error(0.0, 0.0, 0.0, 0.0)
+    if oracle.size == 0:
+        return Error(0.0, 0.0, 0.0, 0.0)
+    largest, squares, scale, scale_squares, finite = 0.0, 0.0, 0.0, 0.0, 0
+    a, b = found.reshape(-1), oracle.reshape(-1)
+    for at in range(0, a.size, 1 << 24):                     # 131 million logits in one piece would take 3 GB a temporary
+        x, y = wide(a[at:at + (1 << 24)]), wide(b[at:at + (1 << 24)])
+        real = np.isfinite(y)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        if not np.all(same | (real & np.isfinite(x))):
+            return never("NaN or infinity where the oracle has none, or the other way round")
+        d = np.abs(np.where(real, x - np.where(real, y, 0), 0))
+        largest, scale = max(largest, float(d.max())), max(scale, float(np.abs(y[real]).max(initial=0)))
+        squares, scale_squares, finite = squares + float(d @ d), scale_squares + float(y[real] @ y[real]), finite + int(real.sum())
+    count = max(finite, 1)
+    return Error(largest, math.sqrt(squares / count), scale, math.sqrt(scale_squares / count))
+
+
+def accepts(found, reference, dtype):
+    """Whether the error of a fused result is within the rule, given the unfused result's error; `dtype` names the output's type."""
+    if not (math.isfinite(found.largest) and math.isfinite(reference.largest)):
+        return False
+    unit, unit_rms = (ulp(reference.scale, dtype), ulp(reference.scale_rms, dtype)) if dtype in EPSILON else (0.0, 0.0)
+    return found.largest <= 2 * reference.largest + unit and found.rms <= 2 * reference.rms + unit_rms

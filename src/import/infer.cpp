@@ -48,6 +48,59 @@ void drop_claims(onnx::ModelProto& proto) {
   });
 }
 
+const onnx::OpSchema::FormalParameter* formal(const std::vector<onnx::OpSchema::FormalParameter>& list, int i) {
+  if (list.empty()) return nullptr;
+  const size_t last = list.size() - 1, at = static_cast<size_t>(i);
+  return at <= last ? &list[at] : list[last].GetOption() == onnx::OpSchema::Variadic ? &list[last] : nullptr;
+}
+
+// Operators without an inference function (most of ai.onnx.ml) still say their outputs' types: the only one allowed, or that of the
+// inputs which share its type variable. True when a type was added, and inference has more to go on.
+bool add_declared_types(onnx::ModelProto& proto) {
+  std::map<std::string, int64_t> imports;
+  for (const auto& o : proto.opset_import()) imports[o.domain() == "ai.onnx" ? "" : o.domain()] = o.version();
+  bool added = false;
+  for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) {
+    std::map<std::string, int32_t> known;   // element types of tensors; 0: known to be no tensor
+    const auto learn = [&](const auto& values) {
+      for (const auto& v : values)
+        if (v.has_type()) known[v.name()] = v.type().has_tensor_type() ? v.type().tensor_type().elem_type() : 0;
+    };
+    learn(g.input()), learn(g.output()), learn(g.value_info());
+    for (const auto& t : g.initializer()) known[t.name()] = t.data_type();
+    for (const auto& n : g.node()) {
+      const auto version = imports.find(n.domain());
+      const auto* schema = version == imports.end() ? nullptr : onnx::OpSchemaRegistry::Schema(n.op_type(), static_cast<int>(version->second), n.domain());
+      if (!schema) continue;
+      for (int i = 0; i < n.output_size(); ++i) {
+        const auto* out = formal(schema->outputs(), i);
+        if (!out || n.output(i).empty() || known.contains(n.output(i))) continue;
+        int32_t type = 0;
+        if (out->GetTypes().size() == 1) {
+          const auto& only = onnx::Utils::DataTypeUtils::ToTypeProto(*out->GetTypes().begin());
+          if (only.has_tensor_type()) type = only.tensor_type().elem_type();
+        }
+        for (int k = 0; type == 0 && k < n.input_size(); ++k) {
+          const auto* in = formal(schema->inputs(), k);
+          if (in && in->GetTypeStr() == out->GetTypeStr() && known.contains(n.input(k))) type = known.at(n.input(k));
+        }
+        if (type == 0) continue;
+        auto& v = *g.add_value_info();
+        v.set_name(n.output(i));
+        v.mutable_type()->mutable_tensor_type()->set_elem_type(type);
+        known[n.output(i)] = type;
+        added = true;
+      }
+    }
+  });
+  return added;
+}
+
+void infer_all(onnx::ModelProto& proto, bool lenient) {
+  infer(proto, lenient);
+  if (add_declared_types(proto)) infer(proto, lenient);
+}
+
 }  // namespace
 
 void bind_shapes(Loaded& model, const std::map<std::string, Shape>& shapes) {
@@ -93,14 +146,14 @@ void bind_shapes(Loaded& model, const std::map<std::string, Shape>& shapes) {
 void infer_shapes(Loaded& model, bool lenient) {
   const onnx::ModelProto before = model.proto;
   try {
-    infer(model.proto, lenient);
+    infer_all(model.proto, lenient);
     return;
   } catch (const std::exception& first) {
     // The claims may be stale: written for another batch, or by a tool that edited the graph. The model itself decides.
     model.proto = before;
     drop_claims(model.proto);
     try {
-      infer(model.proto, lenient);
+      infer_all(model.proto, lenient);
       return;
     } catch (const std::exception&) {
       throw Error("types and shapes do not fit: " + one_line(first.what()));

@@ -1,7 +1,9 @@
 #include "ops/convert.h"
 
+#include <algorithm>
+
 #include "base/error.h"
-#include "ops/igemm/row_map.h"
+#include "ops/parallel.h"
 #include "ops/strides.h"
 
 namespace smelt::ops {
@@ -9,15 +11,6 @@ namespace {
 
 template <class T> void copy(float* to, int64_t to_stride, const T* from, int64_t from_stride, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i * to_stride] = static_cast<float>(from[i * from_stride]);
-}
-
-/// The axes in memory order, outermost first.
-Shape ordered(const Shape& s, Layout layout) {
-  if (layout != Layout::nhwc) return s;
-  Shape o = s;
-  o.erase(o.begin() + 1);
-  o.push_back(s[1]);
-  return o;
 }
 
 }  // namespace
@@ -31,18 +24,28 @@ void copy_as_f32(float* to, int64_t to_stride, const void* from, int64_t from_st
   }
 }
 
-void convert_to_f32(float* to, const BoundTensor& from, const void* data, int threads) {
-  const Shape extents = ordered(from.shape, from.layout), steps = ordered(memory_strides(from), from.layout);
-  if (elements(extents) == 0) return;
-  if (extents.empty()) return copy_as_f32(to, 1, data, 1, 1, from.type);
-  const Shape outer(extents.begin(), extents.end() - 1);
-  const igemm::RowMap rows(outer, Shape(steps.begin(), steps.end() - 1));
-  const int64_t count = elements(outer), row = extents.back();
-  const int64_t size = bytes(from.type, 1);
-#pragma omp parallel for num_threads(threads) schedule(static)
-  for (int64_t r = 0; r < count; ++r) {
-    copy_as_f32(to + r * row, 1, static_cast<const char*>(data) + rows.offset(r) * size, steps.back(), row, from.type);
+ConvertToF32::ConvertToF32(const BoundTensor& from, int threads) : type_(from.type), size_(bytes(from.type, 1)) {
+  // The axes in memory order, outermost first.
+  Shape extents = from.shape, steps = memory_strides(from);
+  if (from.layout == Layout::nhwc) {
+    for (Shape* s : {&extents, &steps}) std::rotate(s->begin() + 1, s->begin() + 2, s->end());
   }
+  if (extents.empty()) extents = steps = {1};
+  row_ = extents.back();
+  step_ = steps.back();
+  extents.pop_back();
+  steps.pop_back();
+  count_ = row_ == 0 ? 0 : elements(extents);
+  rows_ = igemm::RowMap(extents, steps);
+  threads_ = useful_threads(threads, count_ * row_);
+}
+
+void ConvertToF32::run(float* to, const void* data) const {
+  parallel(threads_, count_, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      copy_as_f32(to + r * row_, 1, static_cast<const char*>(data) + rows_.offset(r) * size_, step_, row_, type_);
+    }
+  });
 }
 
 }  // namespace smelt::ops

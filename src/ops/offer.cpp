@@ -26,6 +26,8 @@ bool resize_handles(const Node&);
 void resize_offer(const BoundNode&, const Machine&, Offer&);
 bool reorder_handles(const Node&);
 void reorder_offer(const BoundNode&, const Machine&, Offer&);
+bool movement_handles(const Node&);
+void movement_offer(const BoundNode&, const Machine&, Offer&);
 bool attention_handles(const Node&);
 void attention_offer(const BoundNode&, const Machine&, Offer&);
 bool norm_handles(const Node&);
@@ -49,6 +51,7 @@ constexpr TacticFamily families[] = {
     {"pool", pool_handles, pool_offer},
     {"resize", resize_handles, resize_offer},
     {"reorder", reorder_handles, reorder_offer},
+    {"movement", movement_handles, movement_offer},
     {"attention", attention_handles, attention_offer},
     {"norm", norm_handles, norm_offer},
     {"reduce", reduce_handles, reduce_offer},

@@ -3,21 +3,20 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/parallel.h"
+
 namespace smelt::run {
 namespace {
 
-constexpr int64_t parallel_bytes = 1 << 20;   // below, starting a team takes longer than copying on one core
+/// Threads for moving so many bytes; below a megabyte, starting a team takes longer than copying on one core.
+int copy_threads(int64_t bytes) { return bytes >= (1 << 20) ? omp_get_max_threads() : 1; }
 
 }  // namespace
 
 void copy_bytes(void* to, const void* from, int64_t bytes) {
-  constexpr int64_t block = 256 << 10;
-  const int64_t blocks = (bytes + block - 1) / block;
-#pragma omp parallel for if (bytes >= parallel_bytes)
-  for (int64_t b = 0; b < blocks; ++b) {
-    std::memcpy(static_cast<char*>(to) + b * block, static_cast<const char*>(from) + b * block,
-                static_cast<size_t>(std::min(block, bytes - b * block)));
-  }
+  ops::parallel(copy_threads(bytes), bytes, 64, [&](int64_t begin, int64_t end, int) {
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, static_cast<size_t>(end - begin));
+  });
 }
 
 void run_concat(const Step& step) {
@@ -29,10 +28,11 @@ void run_concat(const Step& step) {
       copy_bytes(to + part.offset, from, part.chunk);
       continue;
     }
-#pragma omp parallel for if (c.outer * part.chunk >= parallel_bytes)
-    for (int64_t o = 0; o < c.outer; ++o) {
-      std::memcpy(to + o * c.row + part.offset, from + o * part.chunk, static_cast<size_t>(part.chunk));
-    }
+    ops::parallel(copy_threads(c.outer * part.chunk), c.outer, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t o = begin; o < end; ++o) {
+        std::memcpy(to + o * c.row + part.offset, from + o * part.chunk, static_cast<size_t>(part.chunk));
+      }
+    });
   }
 }
 

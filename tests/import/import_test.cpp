@@ -169,6 +169,12 @@ TEST(Import, knows_types_behind_com_microsoft_operators) {
   EXPECT_EQ(g.value(only(g, "FusedMatMul").out()).type, DType::f16);
 }
 
+TEST(Import, knows_types_behind_operators_without_an_inference_function) {
+  const Graph g = import(parse(R"(<ir_version: 10, opset_import: ["" : 20, "ai.onnx.ml" : 3]> g (float[2, 6] x) => (int64[K] y) {
+    s = ai.onnx.ml.Scaler <offset = [0.5], scale = [2.0]> (x) a = Relu(s) y = ArgMax <keepdims = 0> (a) })"));
+  EXPECT_EQ(g.value(only(g, "Relu").in(0)).type, DType::f32);
+}
+
 TEST(Import, sparse_initializers_become_dense) {
   auto m = parse(20, "g (float[2, 3] x) => (float[2, 3] y) { y = Add(x, w) }");
   auto* s = m.mutable_graph()->add_sparse_initializer();

@@ -118,13 +118,13 @@ class Checker:
         errors = {e: tolerance.error(x, oracle) for e, x in found.items()}
         failed = []
         for engine, error in errors.items():
-            if engine in ("unfused", "ort"):
-                good = error.largest != float("inf")
+            if engine == "unfused":
+                good = tolerance.is_rounding(error, dtype)
+            elif engine == "ort":
+                good = True                                   # the peer's own error is reported, and judged by nobody
             else:
                 references = [errors["unfused"]] + ([errors["ort"]] if engine == "plan in ort" else [])
                 good = any(tolerance.accepts(error, r, dtype) for r in references)
-            if subject.exact and not engine.endswith("ort"):
-                good = good and (found[engine].tobytes() == found["unfused"].tobytes())
             if not good:
                 failed.append(engine + (f": {error.why}" if error.why else ""))
         return {"output": output, "type": dtype, "failed": failed,
@@ -156,6 +156,19 @@ def lines(result):
     return out
 
 
+def versions(checker):
+    def text(*command):
+        return subprocess.run(command, capture_output=True, text=True, cwd=subjects.ROOT).stdout.strip()
+
+    import numpy
+    import onnxruntime
+    cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown CPU")
+    dirty = " with changes" if text("git", "status", "--porcelain", "--untracked-files=no") else ""
+    return (f"{text(str(checker.build / 'smelt'), '--version')}, commit {text('git', 'rev-parse', '--short', 'HEAD')}{dirty}; onnxruntime {onnxruntime.__version__}, "
+            f"onnx {onnx.__version__}, numpy {numpy.__version__}; {cpu}, {checker.options['threads'] or len(os.sched_getaffinity(0))} threads; "
+            f"tuning level {checker.options['tuning_level']}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="of graphs in examples/models, or of made models")
@@ -167,6 +180,7 @@ def main():
     parser.add_argument("--level", type=int, default=0, help="tuning level of the fused and unfused Sessions")
     parser.add_argument("--keep", action="store_true", help="keep every engine's outputs")
     parser.add_argument("--json", help="write every figure here")
+    parser.add_argument("--table", help="write the table here, with versions and commit")
     args = parser.parse_args()
     names = subjects.QUICK if args.quick else subjects.ALL + subjects.MADE if args.all else args.names
     if not names:
@@ -181,6 +195,9 @@ def main():
             result = {"model": name, "passed": False, "error": f"{type(e).__name__}: {e}"}
         results.append(result)
         print("\n".join(lines(result)), flush=True)
+    if args.table:
+        text = [versions(checker), HEADER, *(line for r in results for line in lines(r))]
+        pathlib.Path(args.table).write_text("\n".join(text) + "\n")
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(results, indent=1))
     failed = [r["model"] for r in results if not r["passed"]]

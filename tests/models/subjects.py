@@ -1,6 +1,7 @@
 """What is checked: the exported graphs of examples/models, and models made here (made.py)."""
 import dataclasses
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -8,7 +9,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+import made
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 GRAPHS = ROOT / "examples" / "models"
 
 # Three sizes each for the graphs with symbolic dimensions, none of them a multiple of the others or of a kernel's tile throughout.
@@ -17,6 +21,8 @@ SIZES = {
     "unet.dyn.fp16": [{"batch": 1}, {"batch": 2}, {"batch": 3}],
     "bert_base.dyn.fp16": [{"batch": 1, "seq": 7}, {"batch": 3, "seq": 64}, {"batch": 2, "seq": 129}],
     "llama_gpt.dyn.bf16": [{"batch": 1, "seq": 5}, {"batch": 2, "seq": 33}, {"batch": 1, "seq": 128}],
+    "scripted": [{"batch": 2, "time": 7}, {"batch": 2, "time": 1}, {"batch": 2, "time": 30}],
+    "perceptron": [{"": 1}, {"": 33}, {"": 500}],
     "llama7b_decode.dyn.fp16": [{"batch": 1, "past": 1}, {"batch": 3, "past": 17}, {"batch": 2, "past": 300}],
 }
 
@@ -28,7 +34,8 @@ ALL = ["mobilenet_v3_large.fp32", "mobilenet_v3_large.op13.bn.fp32", "mobilenet_
        "dit_xl_2.fp32", "sd15_unet.fp16"]
 # One of each kind, small enough to run with the other tests.
 QUICK = ["mobilenet_v3_large.fp32", "mobilenet_v3_large.op13.bn.fp32", "mobilenet_v3_large.fp16", "resnet50.dyn.fp16", "unet.fp32", "ssdlite.op16.fp32",
-         "bert_base.dyn.fp16", "llama_gpt.dyn.bf16"]
+         "bert_base.dyn.fp16", "llama_gpt.dyn.bf16", "odd", "products", "scripted", "perceptron", "products.qdq.u8s8", "products.qdq.s8s8", "products.qlinear.u8s8",
+         "mobilenet_v3_large.fp32.qdq.u8s8", "mobilenet_v3_large.fp32.as_bf16"]
 
 
 @dataclasses.dataclass
@@ -42,7 +49,7 @@ class Subject:
     in_ort: bool = True                # ONNX Runtime can run the model
     plan: bool = True                  # the plan is written and run too
     oracle: str = "float64"            # or "ort": where an output's order depends on the last bit of a score
-    exact: bool = False                # every output is equal bit for bit, fused or not
+    quantised: bool = False            # its activations are rounded to 8 bits
     data_bytes: int = 0                # of the external data file
 
 
@@ -69,15 +76,57 @@ def feeds(model, sizes, seed=0):
     rng, made = np.random.default_rng(seed), {}
     for i in model.graph.input:
         t = i.type.tensor_type
-        shape = [sizes[d.dim_param] if d.dim_param else d.dim_value for d in t.shape.dim]
+        shape = [d.dim_value if d.HasField("dim_value") else sizes[d.dim_param] for d in t.shape.dim]
         dtype = helper.tensor_dtype_to_np_dtype(t.elem_type)
         made[i.name] = rng.integers(0, 1000, shape, dtype) if dtype.kind in "iu" else rng.standard_normal(shape).astype(dtype)
     return made
 
 
+def by_hand(name, work):
+    path, sizes, inputs = made.write(name, work)
+    files = []
+    for i, arrays in enumerate(inputs):
+        files.append(str(work / f"{name}.inputs.{i}.npz"))
+        np.savez(files[-1], **arrays)
+    return Subject(name, path, files, sizes)
+
+
+def quantised(name, work):
+    base, form, kind = made.QUANTISED[name]
+    source = by_hand(base, work) if base in BY_HAND else exported(base, work)
+    target = work / f"{name}.onnx"
+    if not target.exists():
+        proto = onnx.load(source.model, load_external_data=False)
+        made.quantise(source.model, target, lambda seed: feeds(proto, {}, seed), form, kind, per_channel=True)
+    return Subject(name, target, source.inputs, quantised=True)
+
+
+def converted(name, work):
+    base, precision, kept = made.CONVERTED[name]
+    s = exported(base, work)
+    s.name, s.precision, s.keep_fp32 = name, precision, kept
+    return s
+
+
+def checked_in(name, work):
+    model = HERE / "exported" / f"{name}.onnx"
+    proto, sizes, files = onnx.load(model), SIZES[name], []
+    for i, size in enumerate(sizes):
+        files.append(str(work / f"{name}.inputs.{i}.npz"))
+        np.savez(files[-1], **feeds(proto, size, i))
+    shutil.copy(model, work)                        # its plan is written beside it
+    return Subject(name, work / model.name, files, sizes)
+
+
+BY_HAND = ["odd", "products"]
+EXPORTED = ["scripted", "perceptron"]
+MADE = BY_HAND + EXPORTED + list(made.QUANTISED) + list(made.CONVERTED)
+
+
 def subject(name, work):
-    """Of this name, its files made in `work` where they are missing."""
-    return exported(name, work)
-
-
-MADE = []
+    """The subject of this name; its files are made in `work` where they are missing."""
+    work = pathlib.Path(work)
+    for names, make in ((BY_HAND, by_hand), (EXPORTED, checked_in), (made.QUANTISED, quantised), (made.CONVERTED, converted), (ALL, exported)):
+        if name in names:
+            return make(name, work)
+    raise KeyError(f"no model '{name}': {', '.join(ALL + MADE)}")

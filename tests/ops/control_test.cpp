@@ -90,6 +90,15 @@ TEST(Loop, without_an_iteration_returns_its_state_and_empty_stacks) {
   expect_near(y[1], {0}, {});
 }
 
+TEST(Loop, hands_its_scalars_over_in_the_shape_of_one_element_that_the_body_declares) {
+  Body body;
+  body.input("i", DType::i64, {1});
+  const ValueId go = body.input("go", DType::boolean, {1}), state = body.input("state", DType::f32, {});
+  const ValueId sum = body.node("Add", {state, state}, DType::f32, scalar);
+  const auto y = run_all("Loop", {i64({}, {3}), boolean(true), f32({}, {1})}, {{"body", body.output(go).output(sum).graph()}}, 1);
+  expect_near(y[0], {}, {8});
+}
+
 TEST(Scan, walks_along_axes_in_both_directions) {
   Body body;
   const ValueId state = body.input("state", DType::f32, {2}), x = body.input("x", DType::f32, {2});

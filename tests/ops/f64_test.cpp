@@ -132,6 +132,26 @@ TEST(EvaluateF64, rounds_nowhere_between_input_and_output) {
   EXPECT_EQ(out[1].to_doubles()[0], static_cast<double>(0.1f));
 }
 
+TEST(EvaluateF64, stacks_what_a_loop_makes_in_double) {
+  auto body = std::make_shared<Graph>();
+  const ValueId i = body->add_value("i", DType::i64, SymShape{}), go = body->add_value("go", DType::boolean, SymShape{});
+  const ValueId state = body->add_value("state", DType::f32, SymShape{}), third = body->add_value("third", DType::f32, SymShape{});
+  const ValueId three = body->add_constant("three", Tensor::scalar(3.0f));
+  for (ValueId v : {i, go, state}) body->add_input(v);
+  body->add_node(node_of("Div", {state, three}, third));
+  for (ValueId v : {go, third, third}) body->add_output(v);
+  Graph g;
+  const ValueId x = g.add_value("x", DType::f32, SymShape{}), last = g.add_value("last", DType::f32, SymShape{});
+  const ValueId all = g.add_value("all", DType::f32, SymShape{2}), trips = g.add_constant("trips", Tensor::scalar<int64_t>(2));
+  g.add_input(x);
+  Node loop = node_of("Loop", {trips, ValueId::none, x}, last, {{"body", GraphPtr(body)}});
+  loop.outputs.push_back(all);
+  g.add_node(std::move(loop));
+  g.add_output(all);
+  const auto out = evaluate_f64(g, std::vector<Tensor>{Tensor::scalar(1.0f)});
+  EXPECT_EQ(out[0].to_doubles(), (std::vector<double>{1.0 / 3, 1.0 / 3 / 3}));
+}
+
 TEST(EvaluateF64, leaves_integers_and_narrow_floats_what_they_are) {
   Graph g;
   const ValueId x = g.add_value("x", DType::f32, SymShape{1}), narrow = g.add_value("narrow", DType::f8e4m3fn, SymShape{1});

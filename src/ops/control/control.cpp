@@ -56,9 +56,10 @@ int64_t element_bytes(DType t) {
   return bits(t) / 8;
 }
 
-/// Tensors of one shape put beside each other along a new axis, the last first when `backward`. With none, extents of `shape`.
+/// Tensors of one shape put beside each other along a new axis, the last first when `backward`. With none, nothing of `type` with the
+/// extents of `shape`; else their own type and shape, which an evaluation in double makes wider than the body declares.
 Tensor stacked(const std::vector<Tensor>& parts, int64_t axis, bool backward, DType type, Shape shape) {
-  if (!parts.empty()) shape = parts[0].shape();
+  if (!parts.empty()) shape = parts[0].shape(), type = parts[0].type();
   const int64_t count = static_cast<int64_t>(parts.size()), at = normalize_axis(axis, static_cast<int64_t>(shape.size()) + 1);
   for (const Tensor& p : parts) {
     if (p.shape() != shape) fail("an iteration gave shape {}, an earlier one {}", to_string(p.shape()), to_string(shape));
@@ -124,6 +125,12 @@ void infer_loop(InferContext& c) {
   for (size_t i = 0; i < c.outputs.size(); ++i) c.set_type(i, i < states ? type_of(c, 2 + i) : output_type(body, 1 + i));
 }
 
+/// A scalar in the shape of one element that the body declares for its input: exporters write [1] for the condition too.
+Tensor one_element(const Graph& body, size_t input, const Tensor& scalar) {
+  const std::optional<SymShape>& s = body.value(body.inputs()[input]).shape;
+  return s && is_static(*s) && elements(to_shape(*s)) == 1 ? scalar.reshaped(to_shape(*s)) : scalar;
+}
+
 void run_loop(ComputeContext& c) {
   const Graph& body = body_of(c.node, "body");
   const size_t states = loop_states(c.node, c.inputs.size());
@@ -133,8 +140,8 @@ void run_loop(ComputeContext& c) {
   in.insert(in.end(), c.inputs.begin() + 2, c.inputs.end());
   std::vector<std::vector<Tensor>> scanned(c.outputs.size() - states);
   for (int64_t i = 0; i < trips && go; ++i) {
-    in[0] = Tensor::scalar(i);
-    in[1] = Tensor::scalar(go);
+    in[0] = one_element(body, 0, Tensor::scalar(i));
+    in[1] = one_element(body, 1, Tensor::scalar(go));
     std::vector<Tensor> out = c.run_graph(body, in);
     // Without a condition input the body's condition is ignored only when there is a trip count to end the loop.
     go = (!c.has(1) && c.has(0)) || truth(out[0]);

@@ -63,7 +63,7 @@ std::optional<std::string> reject(const Request& r) {
 class IndirectConv final : public Kernel {
  public:
   IndirectConv(const BoundNode& node, const Problem& p, const Arguments& at, int threads)
-      : p_(p), form_(form(p)), threads_(threads), epilogue_(node, at.operands, 1, bias(node, at)), input_(node.inputs[0]) {
+      : p_(p), form_(form(p)), threads_(threads), epilogue_(node, at.operands, 1, bias(node, at)), input_(node.inputs[0]), converted_(input_, threads) {
     for (ValueId v : node.node->inputs) read_once_.push_back(std::ranges::count(node.node->inputs, v) == 1);
     std::vector<Shape> pixels;
     for (size_t i = 0; i < p.x.size(); ++i) {
@@ -108,7 +108,7 @@ class IndirectConv final : public Kernel {
       padded_->set_image(copy);
       r.rows = &*padded_;
     } else {
-      if (converts()) convert_to_f32(copy, input_, b.inputs[0], threads_);
+      if (converts()) converted_.run(copy, b.inputs[0]);
       for (size_t i = 0; i < p_.x.size(); ++i) window_->set_input(i, converts() ? copy : static_cast<const float*>(b.inputs[i]));
       r.rows = &*window_;
     }
@@ -227,6 +227,7 @@ class IndirectConv final : public Kernel {
   int threads_;
   Epilogue epilogue_;
   BoundTensor input_;
+  ConvertToF32 converted_;
   std::vector<bool> read_once_;
   std::optional<WindowRows> window_;
   std::optional<PaddedRows> padded_;

@@ -133,7 +133,7 @@ class OnednnConv final : public Kernel {
     if (residual() >= 0) primitive_.add(residual_argument, y);
     if (chain_) chain_->bind(primitive_);
     if (converts(p)) {
-      conversion_ = {node.inputs[0], align(elements(p.x[0].shape) * 4), align(elements(p.y) * 4), elements(p.y) / p.y[1], p.y[1]};
+      conversion_ = {ConvertToF32(node.inputs[0], threads), align(elements(p.x[0].shape) * 4), align(elements(p.y) * 4), elements(p.y) / p.y[1], p.y[1]};
     } else if (!epilogue_.simple() && !chain_) {
       pass_.emplace(node.outputs[0], 1, threads);
     }
@@ -163,7 +163,7 @@ class OnednnConv final : public Kernel {
 
   /// Channels-last copies in f32 of input and output.
   struct Conversion {
-    BoundTensor x;
+    ConvertToF32 x;
     int64_t x_bytes, y_bytes, rows, columns;
   };
 
@@ -171,7 +171,7 @@ class OnednnConv final : public Kernel {
     const Conversion& c = *conversion_;
     float* x = reinterpret_cast<float*>(scratch + threads_ * epilogue_.scratch());
     float* y = x + c.x_bytes / 4;
-    convert_to_f32(x, c.x, b.inputs[0], threads_);
+    c.x.run(x, b.inputs[0]);
     primitive_.set(DNNL_ARG_SRC, x);
     primitive_.set(DNNL_ARG_DST, y);
     primitive_.run(memory);

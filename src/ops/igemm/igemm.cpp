@@ -1,10 +1,9 @@
 #include "ops/igemm/igemm.h"
 
-#include <omp.h>
-
 #include <algorithm>
 
 #include "expr/simd/isa.h"
+#include "ops/parallel.h"
 
 namespace smelt::ops::igemm {
 namespace {
@@ -199,21 +198,15 @@ void run(const Schedule& s, const Run& r) {
   const int64_t row_tasks = divide_up(s.m, task_rows), column_tasks = divide_up(s.n, task_columns);
   const int64_t tasks = row_tasks * column_tasks;
   const int64_t per_thread = thread_bytes(s);
-  const int threads = static_cast<int>(std::min<int64_t>(s.threads, tasks));
-#pragma omp parallel num_threads(threads)
-  {
-    const int thread = omp_get_thread_num();
+  parallel_dynamic(s.threads, tasks, [&](int64_t t, int thread) {
     char* memory = static_cast<char*>(r.workspace) + thread * per_thread;
     const Scratch scratch{reinterpret_cast<const float**>(memory),
                           s.keeps_sums ? reinterpret_cast<float*>(memory + pointer_bytes(s)) : nullptr,
                           reinterpret_cast<int16_t*>(memory + pointer_bytes(s) + sums_bytes(s)),
                           memory + pointer_bytes(s) + sums_bytes(s) + panel_bytes(s)};
-#pragma omp for schedule(dynamic, 1) nowait
-    for (int64_t t = 0; t < tasks; ++t) {
-      const int64_t row = t % row_tasks * task_rows, column = t / row_tasks * task_columns;
-      compute(s, r, {row, std::min(task_rows, s.m - row), column, std::min(task_columns, s.n - column)}, scratch, thread);
-    }
-  }
+    const int64_t row = t % row_tasks * task_rows, column = t / row_tasks * task_columns;
+    compute(s, r, {row, std::min(task_rows, s.m - row), column, std::min(task_columns, s.n - column)}, scratch, thread);
+  });
 }
 
 }  // namespace smelt::ops::igemm

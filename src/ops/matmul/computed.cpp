@@ -60,7 +60,7 @@ class Shifted final : public igemm::Finish {
 class ComputedProduct final : public Kernel {
  public:
   ComputedProduct(const Product& p, Epilogue epilogue, int threads)
-      : node_(p.node), epilogue_(std::move(epilogue)), a_(p.bound.inputs[0]), b_(p.bound.inputs[1]), alpha_(static_cast<float>(p.alpha)),
+      : node_(p.node), epilogue_(std::move(epilogue)), a_(p.bound.inputs[0]), b_(p.bound.inputs[1]), converted_a_(a_, threads), converted_b_(b_, threads), alpha_(static_cast<float>(p.alpha)),
         n_(p.problem.n), k_(p.problem.k), a_row_(p.a_row), a_column_(p.a_column), b_row_(p.b_row), b_column_(p.b_column), threads_(threads) {
     const bool tall = p.problem.b_batch.empty();
     batches_ = tall ? 1 : elements(p.batch);
@@ -86,8 +86,8 @@ class ComputedProduct final : public Kernel {
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
-    const float* a = as_f32(a_, b.inputs[0], memory);
-    const float* right = as_f32(b_, b.inputs[1], memory);
+    const float* a = as_f32(a_, converted_a_, b.inputs[0], memory);
+    const float* right = as_f32(b_, converted_b_, b.inputs[1], memory);
     char* workers_memory = memory;
     const Epilogue::Runner runner(epilogue_, b, memory + workers() * worker_bytes());
     if (each_) {
@@ -105,10 +105,10 @@ class ComputedProduct final : public Kernel {
   int64_t worker_bytes() const { return panels_bytes() + rows_bytes() + align(igemm::workspace(schedule_)); }
   static int64_t converted_bytes(const BoundTensor& t) { return t.type == DType::f32 ? 0 : align(elements(t.shape) * 4); }
 
-  const float* as_f32(const BoundTensor& t, const void* from, char*& memory) const {
+  static const float* as_f32(const BoundTensor& t, const ConvertToF32& convert, const void* from, char*& memory) {
     if (t.type == DType::f32) return static_cast<const float*>(from);
     float* to = reinterpret_cast<float*>(memory);
-    convert_to_f32(to, t, from, threads_);
+    convert.run(to, from);
     memory += converted_bytes(t);
     return to;
   }
@@ -157,6 +157,7 @@ class ComputedProduct final : public Kernel {
   std::shared_ptr<const Node> node_;
   Epilogue epilogue_;
   BoundTensor a_, b_;
+  ConvertToF32 converted_a_, converted_b_;
   float alpha_;
   int64_t m_, n_, k_, batches_, a_row_, a_column_, b_row_, b_column_;
   int threads_;

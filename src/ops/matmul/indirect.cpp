@@ -26,7 +26,7 @@ std::optional<std::string> reject(const Request& r) {
 class IndirectProduct final : public Kernel {
  public:
   IndirectProduct(const Product& p, Epilogue epilogue, int threads)
-      : threads_(threads), node_(p.node), epilogue_(std::move(epilogue)), a_(p.bound.inputs[0]),
+      : threads_(threads), node_(p.node), epilogue_(std::move(epilogue)), a_(p.bound.inputs[0]), converted_(a_, threads),
         parts_(igemm::split(std::vector<int64_t>{p.problem.k})),
         rows_(tall_rows(p), parts_),
         schedule_(igemm::schedule(p.problem.m, p.problem.n, parts_, !epilogue_.simple(), threads)) {
@@ -58,7 +58,7 @@ class IndirectProduct final : public Kernel {
     char* memory = static_cast<char*>(b.workspace);
     const float* a = static_cast<const float*>(b.inputs[0]);
     if (converted_floats() > 0) {
-      convert_to_f32(reinterpret_cast<float*>(memory), a_, b.inputs[0], threads_);
+      converted_.run(reinterpret_cast<float*>(memory), b.inputs[0]);
       a = reinterpret_cast<const float*>(memory);
       memory += align(converted_floats() * 4);
     }
@@ -93,6 +93,7 @@ class IndirectProduct final : public Kernel {
   std::shared_ptr<const Node> node_;
   Epilogue epilogue_;
   BoundTensor a_;
+  ConvertToF32 converted_;
   std::vector<igemm::Part> parts_;
   MatrixRows rows_;
   igemm::Schedule schedule_;

@@ -5,6 +5,7 @@
 #include "ops/families.h"
 #include "ops/loops.h"
 #include "ops/movement/copy.h"
+#include "ops/movement/windows.h"
 #include "ops/params.h"
 
 namespace smelt::ops {
@@ -37,39 +38,11 @@ void infer_transpose(InferContext& c) {
 
 void run_transpose(ComputeContext& c) {
   const Tensor& x = c.in(0);
-  const auto perm = permutation(c.node, x.shape().size());
   Tensor& y = c.outputs[0];
-  copy_window(y.shape(), x, {0, permuted(strides(x.shape()), perm)}, y, {0, strides(y.shape())});
+  copy_window(y.shape(), x, transpose_window(c.node, x.shape()), y, {0, strides(y.shape())});
 }
 
 // --- Slice --------------------------------------------------------------------------------------------------------
-
-struct SliceRange {
-  Shape start, step, extent;   // one entry an axis of the input
-};
-
-/// starts, ends, axes and steps as numpy slices: negative counts from the end, and what lies outside is clamped.
-SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const std::vector<int64_t>& ends,
-                       std::optional<std::vector<int64_t>> axes, std::optional<std::vector<int64_t>> steps) {
-  SliceRange r{Shape(s.size(), 0), Shape(s.size(), 1), s};
-  if (ends.size() != starts.size() || (axes && axes->size() != starts.size()) || (steps && steps->size() != starts.size())) {
-    fail("{} starts, {} ends: starts, ends, axes and steps must be equally many", starts.size(), ends.size());
-  }
-  for (size_t i = 0; i < starts.size(); ++i) {
-    const size_t a = static_cast<size_t>(normalize_axis(axes ? (*axes)[i] : static_cast<int64_t>(i), static_cast<int64_t>(s.size())));
-    const int64_t step = steps ? (*steps)[i] : 1, extent = s[a];
-    if (step == 0) fail("the step of axis {} is 0", a);
-    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;
-    const auto clamp = [&](int64_t at) { return std::clamp(at < 0 ? at + extent : at, low, high); };
-    const int64_t start = clamp(starts[i]), end = clamp(ends[i]);
-    const int64_t span = step > 0 ? end - start : start - end;
-    const uint64_t width = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
-    r.start[a] = start;
-    r.step[a] = step;
-    r.extent[a] = span <= 0 ? 0 : 1 + static_cast<int64_t>((static_cast<uint64_t>(span) - 1) / width);
-  }
-  return r;
-}
 
 void infer_slice(InferContext& c) {
   const DType type = type_of(c, 0);
@@ -86,13 +59,7 @@ void run_slice(ComputeContext& c) {
   const auto steps = c.has(4) ? std::optional(c.in(4).to_ints()) : std::nullopt;
   const SliceRange r = slice_range(x.shape(), list(c, 1, "starts"), list(c, 2, "ends"), axes, steps);
   Tensor& y = c.outputs[0];
-  if (y.size() == 0) return;
-  Window source{0, strides(x.shape())};
-  for (size_t a = 0; a < r.start.size(); ++a) {
-    source.offset += r.start[a] * source.strides[a];
-    source.strides[a] = r.extent[a] > 1 ? source.strides[a] * r.step[a] : 0;   // a huge step may overflow, and is not taken
-  }
-  copy_window(y.shape(), x, source, y, {0, strides(y.shape())});
+  if (y.size() > 0) copy_window(y.shape(), x, slice_window(r, x.shape()), y, {0, strides(y.shape())});
 }
 
 // --- Concat, Split ------------------------------------------------------------------------------------------------
@@ -289,6 +256,39 @@ void run_space_to_depth(ComputeContext& c) {
 }
 
 }  // namespace
+
+Window transpose_window(const Node& node, const Shape& x) { return {0, permuted(strides(x), permutation(node, x.size()))}; }
+
+SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const std::vector<int64_t>& ends,
+                       std::optional<std::vector<int64_t>> axes, std::optional<std::vector<int64_t>> steps) {
+  SliceRange r{Shape(s.size(), 0), Shape(s.size(), 1), s};
+  if (ends.size() != starts.size() || (axes && axes->size() != starts.size()) || (steps && steps->size() != starts.size())) {
+    fail("{} starts, {} ends: starts, ends, axes and steps must be equally many", starts.size(), ends.size());
+  }
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const size_t a = static_cast<size_t>(normalize_axis(axes ? (*axes)[i] : static_cast<int64_t>(i), static_cast<int64_t>(s.size())));
+    const int64_t step = steps ? (*steps)[i] : 1, extent = s[a];
+    if (step == 0) fail("the step of axis {} is 0", a);
+    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;
+    const auto clamp = [&](int64_t at) { return std::clamp(at < 0 ? at + extent : at, low, high); };
+    const int64_t start = clamp(starts[i]), end = clamp(ends[i]);
+    const int64_t span = step > 0 ? end - start : start - end;
+    const uint64_t width = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
+    r.start[a] = start;
+    r.step[a] = step;
+    r.extent[a] = span <= 0 ? 0 : 1 + static_cast<int64_t>((static_cast<uint64_t>(span) - 1) / width);
+  }
+  return r;
+}
+
+Window slice_window(const SliceRange& r, const Shape& x) {
+  Window source{0, strides(x)};
+  for (size_t a = 0; a < r.start.size(); ++a) {
+    source.offset += r.start[a] * source.strides[a];
+    source.strides[a] = r.extent[a] > 1 ? source.strides[a] * r.step[a] : 0;   // a huge step may overflow, and is not taken
+  }
+  return source;
+}
 
 std::span<const OpDef> strided_ops() {
   static constexpr OpDef table[] = {

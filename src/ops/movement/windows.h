@@ -1,0 +1,24 @@
+// Where the outputs of strided movement lie in its input: what the references and the prepared kernels share.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/movement/copy.h"
+
+namespace smelt::ops {
+
+/// The window of x [shape] that a Transpose's output is.
+Window transpose_window(const Node& node, const Shape& x);
+
+/// starts, ends, axes and steps as numpy slices: negative counts from the end, and what lies outside is clamped.
+struct SliceRange {
+  Shape start, step, extent;   // one entry an axis of the input
+};
+SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const std::vector<int64_t>& ends,
+                       std::optional<std::vector<int64_t>> axes, std::optional<std::vector<int64_t>> steps);
+/// The window of x [shape] that such a slice is.
+Window slice_window(const SliceRange& r, const Shape& x);
+
+}  // namespace smelt::ops

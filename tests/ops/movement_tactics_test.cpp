@@ -1,5 +1,7 @@
 #include "ops/tactic_check.h"
 
+#include "smelt/error.h"
+
 namespace smelt::ops {
 namespace {
 

@@ -63,7 +63,7 @@ std::optional<std::string> reject(const Request& r) {
 class IndirectConv final : public Kernel {
  public:
   IndirectConv(const BoundNode& node, const Problem& p, const Arguments& at, int threads)
-      : p_(p), form_(form(p)), threads_(threads), epilogue_(node, at.operands, 1, bias(node, at)), input_(node.inputs[0]), converted_(input_, threads) {
+      : p_(p), form_(form(p)), threads_(threads), epilogue_(node, at.operands, 1, bias(node, at)), input_(node.inputs[0]), converted_(input_, threads), strides_(memory_strides(input_)) {
     for (ValueId v : node.node->inputs) read_once_.push_back(std::ranges::count(node.node->inputs, v) == 1);
     std::vector<Shape> pixels;
     for (size_t i = 0; i < p.x.size(); ++i) {
@@ -203,7 +203,7 @@ class IndirectConv final : public Kernel {
   /// [N, C, H, W] in any layout and type to [N, H + pads, W + pads, C] in f32.
   void copy_padded(float* to, const void* from) const {
     const int64_t channels = p_.channels(), row = padded_->width * channels, height = p_.x[0].shape[2], width = p_.x[0].shape[3];
-    const Shape s = memory_strides(input_);
+    const Shape& s = strides_;
     const int bytes = static_cast<int>(smelt::bytes(input_.type, 1));
 #pragma omp parallel for num_threads(threads_) schedule(static)
     for (int64_t line = 0; line < p_.y[0] * padded_->height; ++line) {
@@ -228,6 +228,7 @@ class IndirectConv final : public Kernel {
   Epilogue epilogue_;
   BoundTensor input_;
   ConvertToF32 converted_;
+  Shape strides_;
   std::vector<bool> read_once_;
   std::optional<WindowRows> window_;
   std::optional<PaddedRows> padded_;

@@ -15,8 +15,8 @@ std::optional<std::string> reject(const Request& r) {
   const Product& p = r.product;
   if (!igemm::supported()) return "this CPU has no AVX2 and FMA";
   const auto floating = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
-  if (!floating(p.problem.input) || !floating(p.problem.output) || p.bound.inputs[1].type != p.problem.input) {
-    return fmt::format("types {} > {}", smelt::name(p.problem.input), smelt::name(p.problem.output));
+  if (!floating(p.problem.input) || !floating(p.problem.output) || !floating(p.bound.inputs[1].type)) {
+    return fmt::format("types {} and {} > {}", smelt::name(p.problem.input), smelt::name(p.bound.inputs[1].type), smelt::name(p.problem.output));
   }
   if (!p.bound.inputs[1].constant.valid() || p.a_column != 1 || !p.problem.b_batch.empty()) return "packed in the run";
   if (p.bound.inputs.size() > 14) return "more than 14 operands";

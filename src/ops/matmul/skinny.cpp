@@ -19,7 +19,7 @@ const SkinnyTable& table() { return simd::best() == simd::Isa::avx2 ? avx2::skin
 class SkinnyProduct final : public Kernel {
  public:
   SkinnyProduct(const Product& p, Epilogue epilogue, int threads)
-      : node_(p.node), epilogue_(std::move(epilogue)), a_(p.bound.inputs[0]), type_(*float_kind(p.problem.input)), m_(p.problem.m), n_(p.problem.n),
+      : node_(p.node), epilogue_(std::move(epilogue)), a_(p.bound.inputs[0]), converted_(a_, 1), type_(*float_kind(p.problem.input)), m_(p.problem.m), n_(p.problem.n),
         k_(p.problem.k), alpha_(static_cast<float>(p.alpha)), across_(p.b_column == 1), b_step_(across_ ? p.b_row : p.b_column) {
     threads_ = useful_threads(threads, n_ * k_);
     // Columns of a task: a block of sums stays in the L1 cache while the rows of b go by.
@@ -39,7 +39,7 @@ class SkinnyProduct final : public Kernel {
     const float* a = static_cast<const float*>(b.inputs[0]);
     if (copies_rows()) {
       float* rows = reinterpret_cast<float*>(memory);
-      convert_to_f32(rows, a_, b.inputs[0], 1);
+      converted_.run(rows, b.inputs[0]);
       if (alpha_ != 1) {
         for (int64_t i = 0; i < m_ * k_; ++i) rows[i] *= alpha_;
       }
@@ -86,6 +86,7 @@ class SkinnyProduct final : public Kernel {
   std::shared_ptr<const Node> node_;
   Epilogue epilogue_;
   BoundTensor a_;
+  ConvertToF32 converted_;
   FloatKind type_;
   int64_t m_, n_, k_;
   float alpha_;

@@ -2,7 +2,9 @@
 
 #include <sqlite3.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -82,22 +84,32 @@ std::filesystem::path cache_path(const std::filesystem::path& dir) { return dir 
 
 void Cache::open_database(const std::filesystem::path& path) {
   const std::string name = path.empty() ? ":memory:" : path.string();
-  try {
-    if (!path.empty()) std::filesystem::create_directories(path.parent_path());
-    if (sqlite3_open_v2(name.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr) != SQLITE_OK) {
-      fail("{}", db_ ? sqlite3_errmsg(db_) : "out of memory");
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(busy_timeout_ms);
+  while (true) {
+    bool busy = false;
+    try {
+      if (!path.empty()) std::filesystem::create_directories(path.parent_path());
+      if (sqlite3_open_v2(name.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr) != SQLITE_OK) {
+        fail("{}", db_ ? sqlite3_errmsg(db_) : "out of memory");
+      }
+      sqlite3_busy_timeout(db_, busy_timeout_ms);
+      if (!path.empty()) Statement(db_, "PRAGMA journal_mode=WAL").step();
+      Statement(db_, schema).step();
+      Statement(db_, "SELECT count(*) FROM timings").step();
+      path_ = path;
+      return;
+    } catch (const std::exception& e) {
+      const std::string reason = e.what();
+      busy = db_ && (sqlite3_errcode(db_) & 0xff) == SQLITE_BUSY;
+      sqlite3_close(db_);
+      db_ = nullptr;
+      if (!busy || std::chrono::steady_clock::now() > deadline) {
+        throw Error(fmt::format("tuning cache {}: {}", name, reason), fmt::format("Delete {} to begin with an empty cache", name));
+      }
     }
-    sqlite3_busy_timeout(db_, busy_timeout_ms);
-    if (!path.empty()) Statement(db_, "PRAGMA journal_mode=WAL").step();
-    Statement(db_, schema).step();
-    Statement(db_, "SELECT count(*) FROM timings").step();
-  } catch (const std::exception& e) {
-    const std::string reason = e.what();
-    sqlite3_close(db_);
-    db_ = nullptr;
-    throw Error(fmt::format("tuning cache {}: {}", name, reason), fmt::format("Delete {} to begin with an empty cache", name));
+    // Switching a new database to WAL fails at once where another process does the same: SQLite's busy timeout does not cover it.
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  path_ = path;
 }
 
 std::shared_ptr<Cache> Cache::open_or_throw(const std::filesystem::path& path) {

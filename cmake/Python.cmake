@@ -14,7 +14,10 @@ nanobind_add_module(smelt_ext NB_STATIC NOMINSIZE python/smelt_ext.cpp python/py
 target_include_directories(smelt_ext PRIVATE python)
 set_source_files_properties(python/python_api.cpp PROPERTIES COMPILE_DEFINITIONS SMELT_VERSION="${PROJECT_VERSION}")
 target_link_libraries(smelt_ext PRIVATE smelt_report)
-set_target_properties(smelt_ext PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package_dir})
+# ONNX's functions ask for default visibility; the onnx wheel's own, of another version perhaps, live in the same process.
+set_target_properties(smelt_ext PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package_dir}
+                      LINK_FLAGS "-Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/module.map"
+                      LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/module.map)
 
 file(GLOB python_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/smelt/*.py ${CMAKE_SOURCE_DIR}/python/smelt/py.typed)
 foreach(file ${python_files})

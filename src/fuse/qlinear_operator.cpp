@@ -22,8 +22,8 @@ Outcome qlinear_operator(const Graph& g, NodeId n) {
 
   // x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B
   const auto& in = node.inputs;
-  std::vector<ValueId> inputs = conv ? std::vector{in[0], in[3], node.in(8), in[1], in[2], in[4], in[5]}
-                                     : std::vector{in[0], in[3], in[1], in[2], in[4], in[5]};
+  std::vector<ValueId> inputs = conv ? std::vector{in[0], in[3], node.in(8), in[1], in[2], in[4], needed_zero_point(g, in[5])}
+                                     : std::vector{in[0], in[3], in[1], in[2], in[4], needed_zero_point(g, in[5])};
   return Match{{n}, [n, conv, inputs, y_scale = in[6], y_zero = in[7]](Graph& graph) {
     const Node old = graph.node(n);
     const ValueId real = graph.add_value(old.name + "_real", DType::f32, graph.value(old.out()).shape);

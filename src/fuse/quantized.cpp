@@ -1,5 +1,6 @@
 #include "fuse/quantized.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace smelt::fuse {
@@ -30,6 +31,12 @@ std::variant<Dequantized, Rejected> dequantized(const Graph& g, ValueId v, int64
     return reject(Reason::wrong_axis, n, "{} scales along axis {}, expected {}", describe(g, n), node.get_int("axis", 1),
                   channel_axis);
   return d;
+}
+
+ValueId needed_zero_point(const Graph& g, ValueId zero_point) {
+  if (zero_point == ValueId::none || !g.value(zero_point).constant.valid()) return zero_point;
+  const auto values = g.value(zero_point).constant.to_ints();
+  return std::all_of(values.begin(), values.end(), [](int64_t z) { return z == 0; }) ? ValueId::none : zero_point;
 }
 
 bool same_constant(const Graph& g, ValueId a, ValueId b) {

@@ -78,7 +78,7 @@ Outcome quantized_conv(const Graph& g, NodeId conv) {
   if (const auto* no = std::get_if<Rejected>(&given)) return *no;
   const Bias& bias = std::get<Bias>(given);
 
-  const std::vector<ValueId> inputs{qx.x, qw.x, bias.integers, qx.scale, qx.zero_point, qw.scale, qw.zero_point};
+  const std::vector<ValueId> inputs{qx.x, qw.x, bias.integers, qx.scale, qx.zero_point, qw.scale, needed_zero_point(g, qw.zero_point)};
   Node fused = fused_node("QLinearConv", inputs, node.outputs);
   fused.attrs = node.attrs;
   fused.attrs.erase("auto_pad");

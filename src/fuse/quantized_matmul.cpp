@@ -20,7 +20,8 @@ Outcome quantized_matmul(const Graph& g, NodeId n) {
     if (const auto* no = std::get_if<Rejected>(side)) return *no;
   const auto &qa = std::get<Dequantized>(a), &qb = std::get<Dequantized>(b);
 
-  Node fused = fused_node("QLinearMatMul", {qa.x, qb.x, qa.scale, qa.zero_point, qb.scale, qb.zero_point}, node.outputs);
+  Node fused = fused_node("QLinearMatMul", {qa.x, qb.x, qa.scale, qa.zero_point, qb.scale, needed_zero_point(g, qb.zero_point)},
+                          node.outputs);
   for (const char* attr : {"transA", "transB"})
     if (node.get_int(attr, 0)) fused.attrs[attr] = int64_t{1};
   const float alpha = node.get_float("alpha", 1), beta = node.get_float("beta", 1);

@@ -38,6 +38,25 @@ TEST(QuantizedConv, multiplies_integers) {
   }
 }
 
+TEST(QuantizedConv, leaves_out_zero_points_of_zero) {
+  QConv b;
+  const Node& dw = b.g.node(b["dw"]);
+  const ValueId w = dw.in(0), ws = dw.in(1);
+  b.g.set_inputs(b["dw"], {w, ws, b.constant("zeros", Tensor::of<int8_t>({4}, {0, 0, 0, 0}))});
+  apply_match(b.g, quantized_conv(b.g, b["conv"]));
+  EXPECT_EQ(b.g.node(b["conv"]).in(6), ValueId::none);
+  EXPECT_NE(b.g.node(b["conv"]).in(4), ValueId::none);     // the image's is 3
+}
+
+TEST(QuantizedConv, keeps_a_zero_point_for_each_channel) {
+  QConv b;
+  const Node& dw = b.g.node(b["dw"]);
+  const ValueId w = dw.in(0), ws = dw.in(1), zeros = b.constant("zeros", Tensor::of<int8_t>({4}, {0, 0, 1, 0}));
+  b.g.set_inputs(b["dw"], {w, ws, zeros});
+  apply_match(b.g, quantized_conv(b.g, b["conv"]));
+  EXPECT_EQ(b.g.node(b["conv"]).in(6), zeros);
+}
+
 TEST(QuantizedConv, adds_a_bias_of_another_scale_as_numbers) {
   QConv b(true, 0.3);
   apply_match(b.g, quantized_conv(b.g, b["conv"]));

@@ -54,9 +54,18 @@ std::vector<ValueId> expand_qlinear_conv(Body& b) {
   const int64_t spatial = b.rank(0) - 2;
   if (spatial < 1) fail("x has rank {}, expected [batch, channels, spatial…]", b.rank(0));
   const DType x_type = b.type(b.in(0)), w_type = b.type(b.in(1));
-  std::vector<ValueId> inputs = {unsigned_activation(b, b.in(0)), b.in(1), unsigned_activation(b, zero_point(b, 4, x_type))};
-  if (b.has(6)) inputs.push_back(zero_point(b, 6, w_type));
-  ValueId sum = b.op("ConvInteger", inputs, DType::i32, s.conv_attributes);
+  ValueId sum;
+  if (b.has(6) && b.rank(6) > 0 && !(b.shape(6)[0].known() && b.shape(6)[0].value == 1)) {
+    // ONNX Runtime's ConvInteger takes one zero point of the weights: one for each channel is subtracted before. Sums beyond 2^53 are none.
+    const ValueId zero = b.op("Reshape", {zero_point(b, 4, x_type), b.ints({})});
+    const ValueId x = b.op("Sub", {b.cast(b.in(0), DType::f64), b.cast(zero, DType::f64)});
+    const ValueId w = b.op("Sub", {b.cast(b.in(1), DType::f64), b.cast(channels(b, b.in(6), 6, spatial + 1), DType::f64)});
+    sum = b.cast(b.op("Conv", {x, w}, s.conv_attributes), DType::i32);
+  } else {
+    std::vector<ValueId> inputs = {unsigned_activation(b, b.in(0)), b.in(1), unsigned_activation(b, zero_point(b, 4, x_type))};
+    if (b.has(6)) inputs.push_back(zero_point(b, 6, w_type));
+    sum = b.op("ConvInteger", inputs, DType::i32, s.conv_attributes);
+  }
   if (b.has(2)) sum = b.op("Add", {sum, channels(b, b.in(2), 2, spatial)});
   const ValueId scale = scales(b, b.op("Reshape", {b.in(3), b.ints({})}), channels(b, b.in(5), 5, spatial));
   return {b.epilogue(b.op("Mul", {b.cast(sum, DType::f32), scale}), 7)};

@@ -190,7 +190,8 @@ class Pass {
     const Shape& w = s_.tensor(step.inputs[1]).shape;   // transposed: windows side by side
     const std::vector<int64_t> pads = n.get_ints("pads"), strides = n.get_ints("strides"), dilations = n.get_ints("dilations");
     return std::ranges::all_of(pads, [](int64_t p) { return p == 0; }) && strides == Shape(w.begin() + 2, w.end()) &&
-           std::ranges::all_of(dilations, [](int64_t d) { return d == 1; }) && !n.has("output_padding") && !n.has("output_shape");
+           std::ranges::all_of(dilations, [](int64_t d) { return d == 1; }) && !n.has("output_shape") &&
+           std::ranges::all_of(n.get_ints("output_padding"), [](int64_t p) { return p == 0; });   // exporters write its zeros out
   }
 
   void slice_concatenations() {

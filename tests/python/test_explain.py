@@ -98,3 +98,10 @@ def test_unknown_names_are_usage_errors_that_list_the_known_ones(command, small_
     assert "self_us" in command("profile", small_model, "--sort-by", "nope", code=2).stderr
     assert "nope*" in command("run", small_model, "--precision", "bf16", "--keep-fp32", "nope*", code=2).stderr
     assert "--precision" in command("run", small_model, "--keep-fp32", "conv", code=2).stderr
+
+
+@pytest.mark.parametrize("model", ["unet.fp32", "detector.fp32"])
+def test_the_plan_copies_no_concat_either(command, filled, model):
+    """What explain decided, the plan does: no step copies."""
+    rows = json.loads(command("explain", filled(model), "--kernels", "--tuning-level", 0, "--json").stdout)["tactics"]
+    assert rows and [r["step"] for r in rows if r["tactic"] == "copy"] == []

@@ -1,5 +1,7 @@
 #include <onnx/shape_inference/implementation.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "import/stages.h"
 
@@ -20,9 +22,45 @@ void substitute(onnx::TypeProto& type, const std::map<std::string, int64_t>& sym
   }
 }
 
-void infer(onnx::ModelProto& proto, bool lenient) {
-  const onnx::ShapeInferenceOptions options(/*check_type=*/!lenient, /*strict=*/lenient ? 0 : 1, /*data_prop=*/true);
+void infer_once(onnx::ModelProto& proto, bool lenient, bool follow_values) {
+  const onnx::ShapeInferenceOptions options(/*check_type=*/!lenient, /*strict=*/lenient ? 0 : 1, /*data_prop=*/follow_values);
   onnx::shape_inference::InferShapes(proto, onnx::OpSchemaRegistry::Instance(), options);
+}
+
+// ONNX follows the values of vectors an entry an element, whatever their type and length: a model of 100 bytes could fill all memory.
+bool has_long_vector(onnx::ModelProto& proto) {
+  constexpr int64_t longest = 1 << 20;                  // 56 MB of entries
+  bool found = false;
+  const auto look = [&](const auto& values) {
+    for (const auto& v : values) {
+      if (!v.type().has_tensor_type() || v.type().tensor_type().shape().dim_size() != 1) continue;
+      found = found || v.type().tensor_type().shape().dim(0).dim_value() > longest;
+    }
+  };
+  for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) { look(g.input()), look(g.output()), look(g.value_info()); });
+  return found;
+}
+
+// True when the model has operators whose result's size is a parameter.
+bool may_grow(onnx::ModelProto& proto) {
+  static const std::set<std::string> ops = {"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "Resize", "Upsample", "Pad", "RandomNormal",
+                                            "RandomUniform", "CenterCropPad", "HannWindow", "HammingWindow", "BlackmanWindow"};
+  bool found = false;
+  for_each_node(proto, [&](onnx::NodeProto& n) { found = found || ops.contains(n.op_type()); });
+  return found;
+}
+
+void infer(onnx::ModelProto& proto, bool lenient) {
+  bool follow = !has_long_vector(proto);
+  if (follow && may_grow(proto)) {
+    onnx::ModelProto sizes = proto;
+    try {
+      infer_once(sizes, true, false);
+    } catch (const std::exception&) {                   // what is wrong with the model, inference proper says below
+    }
+    follow = !has_long_vector(sizes);
+  }
+  infer_once(proto, lenient, follow);
 }
 
 // What the file claims of intermediate values, where ONNX can infer it, is dropped; output shapes too.

@@ -78,7 +78,12 @@ Explained explain(const Subject& s) {
 }
 
 profile::Roof known_roof(const Options& options) {
-  const auto dir = options.cache_dir.empty() ? cache_dir() : std::filesystem::path(options.cache_dir);
+  std::filesystem::path dir = options.cache_dir;
+  try {
+    if (dir.empty()) dir = cache_dir();
+  } catch (const Error&) {   // a folder that cannot be made holds no ceilings
+    return {};
+  }
   const auto ceilings = profile::load_ceilings(dir, options.threads);
   return ceilings ? profile::roof_of(*ceilings) : profile::Roof{};
 }

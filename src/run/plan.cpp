@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/log.h"
 #include "fuse/rewrite.h"
 #include "import/import.h"
 #include "import/precision.h"
@@ -36,11 +37,19 @@ std::vector<GraphPtr> bodies_of(const Node& node) {
   return bodies;
 }
 
+/// The timings in that folder, the default one if it is empty; in memory, and said so, where it cannot be made.
+std::shared_ptr<tune::Cache> open_cache(const std::filesystem::path& dir) {
+  try {
+    return tune::Cache::open(tune::cache_path(dir.empty() ? cache_dir() : dir));
+  } catch (const Error& e) {
+    warn("{}; timings are not kept. {}", e.what(), e.next());
+    return tune::Cache::in_memory();
+  }
+}
+
 std::shared_ptr<PlanImpl::Shared> share(const Options& options) {
   const ops::Machine machine = ops::this_machine(options.threads);
-  auto cache = !options.use_cache || options.tuning_level == 0
-                   ? tune::Cache::in_memory()
-                   : tune::Cache::open(tune::cache_path(options.cache_dir.empty() ? cache_dir() : std::filesystem::path(options.cache_dir)));
+  auto cache = !options.use_cache || options.tuning_level == 0 ? tune::Cache::in_memory() : open_cache(options.cache_dir);
   const auto filter = tune::TacticFilter::parse(options.tactics, ops::tactic_names);
   return std::shared_ptr<PlanImpl::Shared>(new PlanImpl::Shared{{machine, options.tuning_level, filter, std::move(cache)}, {}, options});
 }

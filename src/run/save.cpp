@@ -19,7 +19,13 @@ bool fixed_shapes(const Plan& plan) {
 // What each step runs with, found by binding inputs of the plan's own shapes; nothing is run.
 std::string tactics_of(const Plan& plan) {
   std::vector<Tensor> inputs;
-  for (const TensorInfo& i : plan.inputs()) inputs.push_back(Tensor::zeros(i.type, to_shape(i.shape)));
+  for (const TensorInfo& i : plan.inputs()) {
+    try {
+      inputs.push_back(Tensor::zeros(i.type, to_shape(i.shape)));
+    } catch (const Error& e) {   // more than there is memory for
+      throw e.at(fmt::format("input '{}'", i.name));
+    }
+  }
   const auto execution = plan.execution();
   execution->bind(inputs);
   std::string text;

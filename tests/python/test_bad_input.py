@@ -27,8 +27,8 @@ def refuses(command):
     def check(code, *args, says=(), timeout=60, **kwargs):
         result = command(*args, code=code, timeout=timeout, **kwargs)
         lines = result.stderr.strip().splitlines()
-        assert lines and len(lines) <= 3, result.stderr
-        assert any(line.startswith(f"smelt {args[0]}: ") for line in lines) or code == 2, result.stderr
+        begins = [i for i, line in enumerate(lines) if line.startswith((f"smelt {args[0]}: ", "smelt: "))]     # progress may come before
+        assert begins and len(lines) - begins[0] <= 3, result.stderr
         for noise in ("terminate called", "what():", "Traceback", "std::", "Sanitizer"):
             assert noise not in result.stderr
         for part in says:
@@ -329,7 +329,9 @@ def test_no_permission(as_nobody, small_model):
     result = run("optimize", model, "-o", locked / "plan.onnx", "--tuning-level", "0", "--no-cache")
     assert result.returncode == 1 and "plan.onnx" in result.stderr and "Permission denied" in result.stderr, result.stderr
     assert os.listdir(locked) == []
-    # A cache that cannot be written is said, and done without.
+    # A cache that cannot be made or written is said, and done without.
+    result = run("run", model, "--shapes=x:1x3x8x8")
+    assert result.returncode == 0 and "timings are not kept" in result.stderr, result.stderr
     (folder / "cache").mkdir(mode=0o755)
     (folder / "cache").chmod(0o555)
     result = run("run", model, "--shapes=x:1x3x8x8")
@@ -343,7 +345,7 @@ def test_no_permission(as_nobody, small_model):
 @pytest.mark.parametrize("verb", ["optimize", "bench"])
 def test_an_interrupted_build_or_measurement_leaves_nothing(command, filled, tmp_path, verb, number):
     model = filled("mobilenet_v3_large.fp32")
-    arguments = {"optimize": ["-o", tmp_path / "plan.onnx", "--tuning-level", "3", "--report", tmp_path / "r.html"],
+    arguments = {"optimize": ["-o", tmp_path / "plan.onnx", "--copy-weights", "--tuning-level", "3", "--report", tmp_path / "r.html"],
                  "bench": ["--report", tmp_path / "r.html", "--exportTimes", tmp_path / "t.json", "--duration", "30"]}[verb]
     for delay in (0.05, 0.4, 1.5):
         process = subprocess.Popen([str(command.path), verb, str(model), "--no-cache", *map(str, arguments)], stdout=subprocess.PIPE,
@@ -352,10 +354,11 @@ def test_an_interrupted_build_or_measurement_leaves_nothing(command, filled, tmp
         process.send_signal(number)
         _, errors = process.communicate(timeout=30)
         assert process.returncode in (128 + number, -number), errors      # the signal itself before main has begun
-        left = os.listdir(tmp_path)
-        assert left == [] or (verb == "optimize" and left == ["plan.onnx"]), left
+        left = sorted(os.listdir(tmp_path))
+        assert left == [] or (verb == "optimize" and left == ["plan.data", "plan.onnx"]), left
+        if left:
+            onnx.checker.check_model(str(tmp_path / "plan.onnx"))
         for name in left:
-            onnx.checker.check_model(str(tmp_path / name))
             os.unlink(tmp_path / name)
 
 

@@ -197,6 +197,7 @@ def test_build_times_come_with_the_tuning_level(command, small_model, tmp_path):
 def test_progress_goes_to_a_terminal_only(command, filled):
     args = [str(command.path), "explain", str(filled("mobilenet_v3_large.fp32")), "--kernels", "--no-cache", "--json"]
     assert subprocess.run(args, capture_output=True, text=True, timeout=300).stderr == ""
+    args += ["--tuning-level", "3"]   # long enough for a line
     main, terminal = os.openpty()
     process = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=terminal)
     os.close(terminal)

@@ -22,4 +22,9 @@ bool is_channels_last(const BoundTensor& t) {
   return true;
 }
 
+Shape pixel_steps(const BoundTensor& image) {
+  const Shape s = memory_strides(image);
+  return {s[0], s[2], s[3]};
+}
+
 }  // namespace smelt::ops

@@ -10,4 +10,7 @@ bool is_channels_last(const BoundTensor& t);
 /// True when plain and channels-last order are the same bytes: one channel, or one pixel.
 bool is_same_either_way(const Shape& image);
 
+/// Elements along [N, H, W] of an image whose channels are adjacent; one without extent in space may be called plain.
+Shape pixel_steps(const BoundTensor& image);
+
 }  // namespace smelt::ops

@@ -3,17 +3,13 @@
 #include <cstring>
 
 #include "expr/simd/isa.h"
+#include "ops/channels_last.h"
 #include "ops/integer/simd/rows.h"
 #include "ops/parallel.h"
 #include "ops/strides.h"
 
 namespace smelt::ops::pool {
 namespace {
-
-Shape pixel_steps(const BoundTensor& t) {
-  const Shape s = memory_strides(t);
-  return {s[0], s[2], s[3]};
-}
 
 class MaxOfBytes final : public Kernel {
  public:

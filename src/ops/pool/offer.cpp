@@ -20,12 +20,6 @@ using pool::Problem;
 
 const pool::RowFunctions& row_functions() { return simd::best() == simd::Isa::avx2 ? avx2::pool_rows() : base::pool_rows(); }
 
-/// [N, H, W] steps of a channels-last image; one without extent in space may be called plain.
-Shape pixel_steps(const BoundTensor& t) {
-  const Shape s = memory_strides(t);
-  return {s[0], s[2], s[3]};
-}
-
 class PoolKernel final : public Kernel {
  public:
   PoolKernel(const Problem& p, const BoundTensor& x, const BoundTensor& y, int threads)

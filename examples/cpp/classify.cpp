@@ -18,8 +18,10 @@ int main(int argc, char** argv) try {
   std::vector<int64_t> order(static_cast<size_t>(scores.size()));
   std::iota(order.begin(), order.end(), 0);
   const auto top = order.begin() + std::min<long>(5, static_cast<long>(order.size()));
-  std::partial_sort(order.begin(), top, order.end(), [&](int64_t a, int64_t b) { return scores.data<float>()[a] > scores.data<float>()[b]; });
-  for (auto i = order.begin(); i != top; ++i) std::printf("class %4lld  %.4f\n", static_cast<long long>(*i), scores.data<float>()[*i]);
+  std::partial_sort(order.begin(), top, order.end(),
+                    [&](int64_t a, int64_t b) { return scores.data<float>()[a] > scores.data<float>()[b]; });
+  for (auto i = order.begin(); i != top; ++i)
+    std::printf("class %4lld  %.4f\n", static_cast<long long>(*i), scores.data<float>()[*i]);
 } catch (const smelt::Error& e) {
   std::fprintf(stderr, "%s\n%s\n", e.what(), e.next().c_str());
   return static_cast<int>(e.code());

@@ -94,7 +94,8 @@ class SMELT_API Execution {
  public:
   virtual ~Execution() = default;
   /// Binds inputs (in Plan::inputs() order; their memory is read at every run) and, where given (valid), the outputs'
-  /// memory. A new shape plans memory and prepares kernels; a known one is cheap. Throws Error (usage) for a wrong type, rank or extent.
+  /// memory. A new shape plans memory and prepares kernels; a known one is cheap. Throws Error (usage) for a wrong type, rank or
+  /// extent.
   virtual void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}) = 0;
   /// Runs once. Allocates nothing, unless the plan has outputs whose size depends on data.
   virtual void run() = 0;

@@ -31,14 +31,16 @@ int64_t system_available() {
 }  // namespace
 
 int64_t available_memory() {
-  return std::min({system_available(), limit_in("/sys/fs/cgroup/memory.max"), limit_in("/sys/fs/cgroup/memory/memory.limit_in_bytes")});
+  return std::min(
+      {system_available(), limit_in("/sys/fs/cgroup/memory.max"), limit_in("/sys/fs/cgroup/memory/memory.limit_in_bytes")});
 }
 
 void check_available(int64_t bytes, DType type, const Shape& shape) {
   if (bytes < looked_at) return;
   if (const int64_t available = available_memory(); bytes > available)
-    throw Error(fmt::format("a tensor {}{} needs {} bytes, the machine has {} to give", name(type), to_string(shape), bytes, available),
-                "Bind smaller extents (--shapes), or run where there is more memory.");
+    throw Error(
+        fmt::format("a tensor {}{} needs {} bytes, the machine has {} to give", name(type), to_string(shape), bytes, available),
+        "Bind smaller extents (--shapes), or run where there is more memory.");
 }
 
 }  // namespace smelt

@@ -60,7 +60,8 @@ Tensor parse_npy(const uint8_t* data, int64_t size, const std::string& where) {
   for (const NumpyType& t : numpy_types)
     if (descr.size() > 2 && descr.substr(1, descr.size() - 2) == t.descr) type = t.type;
   if (type == DType::undefined) fail("{}: dtype {} is not supported (little-endian numbers and bool are)", where, descr);
-  if (field(header, "'fortran_order'", where) != "False") fail("{}: the array is in Fortran order; save a C-contiguous one", where);
+  if (field(header, "'fortran_order'", where) != "False")
+    fail("{}: the array is in Fortran order; save a C-contiguous one", where);
 
   Shape shape;
   for (std::string_view dims = field(header, "'shape'", where); !dims.empty(); dims.remove_prefix(1)) {
@@ -75,7 +76,8 @@ Tensor parse_npy(const uint8_t* data, int64_t size, const std::string& where) {
     if (dims.empty()) break;
   }
   const int64_t need = bytes(type, elements(shape));
-  if (need > size - begin) fail("{}: shape {} of {} needs {} bytes, the file has {}", where, to_string(shape), name(type), need, size - begin);
+  if (need > size - begin)
+    fail("{}: shape {} of {} needs {} bytes, the file has {}", where, to_string(shape), name(type), need, size - begin);
   Tensor t = Tensor::empty(type, shape);
   if (need) std::memcpy(t.raw(), data + begin, static_cast<size_t>(need));
   return t;
@@ -143,7 +145,8 @@ std::map<std::string, Tensor> read_npz(const std::filesystem::path& path) {
   int64_t members = le(data + end + 10, 2), at = le(data + end + 16, 4);
   if (at == 0xffffffff && end >= 20 && le(data + end - 20, 4) == locator64_magic) {
     const uint64_t end64 = le64(data + end - 12);
-    if (end64 + 56 > static_cast<uint64_t>(size) || le(data + end64, 4) != end64_magic) fail("{}: damaged zip64 directory", where);
+    if (end64 + 56 > static_cast<uint64_t>(size) || le(data + end64, 4) != end64_magic)
+      fail("{}: damaged zip64 directory", where);
     members = static_cast<int64_t>(le64(data + end64 + 32));
     at = static_cast<int64_t>(le64(data + end64 + 48));
   }

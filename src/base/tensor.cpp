@@ -38,7 +38,8 @@ Tensor Tensor::empty(DType type, Shape shape) {
   if (type == DType::undefined) fail("a tensor needs an element type");
   if (type == DType::string) {
     const auto count = static_cast<size_t>(elements(shape));
-    if (count > std::vector<std::string>().max_size()) fail("a tensor string{} has more elements than memory has room for", to_string(shape));
+    if (count > std::vector<std::string>().max_size())
+      fail("a tensor string{} has more elements than memory has room for", to_string(shape));
     check_available(static_cast<int64_t>(count * sizeof(std::string)), type, shape);
     return of_strings(shape, std::vector<std::string>(count));
   }

@@ -94,7 +94,9 @@ Action add_run(CLI::App& app) {
   add_input_options(app, *a);
   app.add_option("--outputs", a->outputs, "out.npz, NAME:file.npy, NAME:file.raw, or a folder")->delimiter(',');
   app.add_flag("--unfused", a->unfused, "Run the model as it stands, operator by operator");
-  app.add_flag("--float64", a->float64, "Evaluate the model as it stands in float64, slowly: the oracle that errors are measured against")->excludes("--unfused");
+  app.add_flag("--float64", a->float64,
+               "Evaluate the model as it stands in float64, slowly: the oracle that errors are measured against")
+      ->excludes("--unfused");
   return [a] {
     report::Prepared p;
     std::map<std::string, Tensor> tensors;

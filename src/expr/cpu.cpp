@@ -121,7 +121,8 @@ class Evaluator::Compiler {
     const DType from = values_[static_cast<size_t>(a)].type;
     if (is_half(from) && to != DType::f32) return emit_cast(emit_cast(a, DType::f32), to);
     // Through the float that holds every value of `from`, so that one rounding is left (f64 holds 64-bit integers up to 2^53).
-    if (is_half(to) && from != DType::f32 && from != DType::f64) return emit_cast(emit_cast(a, bits(from) > 16 ? DType::f64 : DType::f32), to);
+    if (is_half(to) && from != DType::f32 && from != DType::f64)
+      return emit_cast(emit_cast(a, bits(from) > 16 ? DType::f64 : DType::f32), to);
     return emit(table_.cast[static_cast<int>(block_type(from))][static_cast<int>(block_type(to))], to, a);
   }
 
@@ -174,7 +175,8 @@ class Evaluator::Compiler {
           if (a < 0 || std::find(step.args, step.args + k, a) != step.args + k) continue;
           const ValueInfo& v = values_[static_cast<size_t>(a)];
           // A loop may write over an argument only where element i of both lies at the same place.
-          if (v.slot >= e_.first_block_ && v.last_use == static_cast<int>(s) && (width(v.type) == width(out.type)) == same_width) free.push_back(v.slot);
+          if (v.slot >= e_.first_block_ && v.last_use == static_cast<int>(s) && (width(v.type) == width(out.type)) == same_width)
+            free.push_back(v.slot);
         }
       };
       release(true);
@@ -200,7 +202,8 @@ class Evaluator::Compiler {
     int widest = 1;
     for (const ValueInfo& v : values_) widest = std::max(widest, width(v.type));
     const int64_t fitting = working_set / (widest * std::max(e_.slots_, 1)) / cache_line * cache_line;
-    e_.block_ = std::min(std::clamp(fitting, shortest_block, longest_block), round_up(std::clamp<int64_t>(loop_length, 1, longest_block), cache_line));
+    e_.block_ = std::min(std::clamp(fitting, shortest_block, longest_block),
+                         round_up(std::clamp<int64_t>(loop_length, 1, longest_block), cache_line));
     e_.slot_bytes_ = static_cast<int32_t>(e_.block_ * widest);
     const int64_t blocks = p_.input_count() + e_.slots_ - e_.first_block_;
     e_.scratch_ = round_up(e_.slots_ * static_cast<int64_t>(sizeof(void*)), cache_line) + blocks * e_.slot_bytes_;
@@ -228,7 +231,9 @@ class Evaluator::Compiler {
   std::vector<std::pair<int32_t, double>> constants_;     // value, number
 };
 
-Evaluator::Evaluator(const Program& program, simd::Isa isa, int64_t loop_length) { Compiler(*this, program, isa).run(loop_length); }
+Evaluator::Evaluator(const Program& program, simd::Isa isa, int64_t loop_length) {
+  Compiler(*this, program, isa).run(loop_length);
+}
 
 void Evaluator::run(int64_t n, std::span<const Operand> inputs, std::span<void* const> outputs, void* scratch) const {
   const size_t input_count = input_bytes_.size(), output_count = output_bytes_.size();
@@ -240,7 +245,8 @@ void Evaluator::run(int64_t n, std::span<const Operand> inputs, std::span<void* 
   for (int32_t s = first_block_; s < slots_; ++s, next_block += slot_bytes_) slot[s] = next_block;
   for (size_t i = 0; i < input_count; ++i) {
     slot[i] = input_blocks + static_cast<int64_t>(i) * slot_bytes_;
-    if (inputs[i].stride == 0 && input_read_[i] && n > 0) gather(slot[i], inputs[i].data, 0, std::min(n, block_), input_bytes_[i]);
+    if (inputs[i].stride == 0 && input_read_[i] && n > 0)
+      gather(slot[i], inputs[i].data, 0, std::min(n, block_), input_bytes_[i]);
   }
   for (int64_t at = 0; at < n; at += block_) {
     const int64_t m = std::min(block_, n - at);

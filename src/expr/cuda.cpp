@@ -82,7 +82,8 @@ std::string converted(const std::string& v, DType from, DType to) {
     const int width = bits(to) - (is_signed(to) ? 1 : 0);
     const std::string type(cuda_type(to));
     const std::string ones = fmt::format("({})(~0ull >> {})", type, 64 - width);
-    return fmt::format("smelt_expr::saturated<{}, {}>({}, {}, {}, {})", type, cuda_type(from), v, literal(from, std::ldexp(1.0, width)),
+    return fmt::format("smelt_expr::saturated<{}, {}>({}, {}, {}, {})", type, cuda_type(from), v,
+                       literal(from, std::ldexp(1.0, width)),
                        is_signed(to) ? fmt::format("({})(~{})", type, ones) : fmt::format("({})0", type), ones);
   }
   return fmt::format("({})({})", cuda_type(to), v);
@@ -118,7 +119,9 @@ std::string to_cuda(const Program& p, std::string_view name) {
   std::set<Fn> used;
   for (const Instruction& c : p.code())
     if (c.fn > Fn::cast && used.insert(c.fn).second)
-      fmt::format_to(out, "  template <class A, class T> static __device__ __forceinline__ auto {}(A a, T b, T c) {{ using namespace smelt_expr; return {}; }}\n",
+      fmt::format_to(out,
+                     "  template <class A, class T> static __device__ __forceinline__ auto {}(A a, T b, T c) {{ using namespace "
+                     "smelt_expr; return {}; }}\n",
                      fmt::format("fn_{}", info(c.fn).name), info(c.fn).code);
   s += "  static __device__ __forceinline__ void apply(";
   for (int i = 0; i < p.input_count(); ++i) fmt::format_to(out, "{}{} v{}", i ? ", " : "", cuda_type(p.type(i)), i);
@@ -135,7 +138,10 @@ std::string to_cuda(const Program& p, std::string_view name) {
       value = converted(arg(0), p.type(c.args[0]), c.type);
     } else {
       const int arity = info(c.fn).arity;
-      value = fmt::format("({})fn_{}({}, {}, {})", cuda_type(c.type), info(c.fn).name, arg(0), arg(arity > 1 ? 1 : 0), arg(arity > 2 ? 2 : arity > 1 ? 1 : 0));
+      value = fmt::format("({})fn_{}({}, {}, {})", cuda_type(c.type), info(c.fn).name, arg(0), arg(arity > 1 ? 1 : 0),
+                          arg(arity > 2   ? 2
+                              : arity > 1 ? 1
+                                          : 0));
     }
     fmt::format_to(out, "    const {} v{} = {};\n", cuda_type(c.type), i, value);
   }

@@ -15,8 +15,8 @@ namespace smelt::expr {
 ///     static __device__ __forceinline__ void apply(T0 v0, …, U0& out0, …);
 ///   };
 ///
-/// over one element: inputs and outputs in their own types (f16 is __half, bf16 __nv_bfloat16: the kernel includes their headers).
-/// `name` must be an identifier. cuda_prelude() must stand before it once.
+/// over one element: inputs and outputs in their own types (f16 is __half, bf16 __nv_bfloat16: the kernel includes their
+/// headers). `name` must be an identifier. cuda_prelude() must stand before it once.
 std::string to_cuda(const Program& p, std::string_view name);
 
 /// The functions that functions.def's code calls besides <cmath>'s, as CUDA source.

@@ -12,7 +12,8 @@ namespace smelt::expr {
 namespace {
 
 bool gives_bool(std::string_view op) {
-  static constexpr std::array ops = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "And", "Or", "Xor", "Not", "IsNaN", "IsInf"};
+  static constexpr std::array ops = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "And",
+                                     "Or",   "Xor",         "Not",     "IsNaN",          "IsInf"};
   return std::ranges::find(ops, op) != ops.end();
 }
 
@@ -58,7 +59,8 @@ class Printer {
     current_ = &c;
     type_ = p_.type(c.args[c.fn == Fn::select ? 1 : 0]);
     std::string_view text = info(c.fn).onnx;
-    if (const size_t bar = text.find('|'); bar != text.npos) text = is_integer(type_) ? text.substr(bar + 1) : text.substr(0, bar);
+    if (const size_t bar = text.find('|'); bar != text.npos)
+      text = is_integer(type_) ? text.substr(bar + 1) : text.substr(0, bar);
     rest_ = text;
     return term();
   }

@@ -63,13 +63,15 @@ class Matcher {
     PostOp op{PostOp::Kind::eltwise, c.fn};
     if (takes_numbers(c.fn)) {
       if (!number(c.args[1], op.alpha)) return fmt::format("%{}: the second argument of {} is not a number", at, info(c.fn).name);
-      if (c.args[2] >= 0 && !number(c.args[2], op.beta)) return fmt::format("%{}: the third argument of {} is not a number", at, info(c.fn).name);
+      if (c.args[2] >= 0 && !number(c.args[2], op.beta))
+        return fmt::format("%{}: the third argument of {} is not a number", at, info(c.fn).name);
     } else if (is_binary(c.fn)) {
       const Ref other = c.args[0] == before ? c.args[1] : c.args[0];
       if (!number(other, op.alpha)) {
         op.kind = PostOp::Kind::binary;
         op.input = operand(other);
-        if (op.input < 0) return fmt::format("%{} reads %{}, which is neither the step before it, an operand nor a number", at, other);
+        if (op.input < 0)
+          return fmt::format("%{} reads %{}, which is neither the step before it, an operand nor a number", at, other);
       }
     } else if (info(c.fn).arity != 1) {
       return fmt::format("%{}: {} is no post-operation", at, info(c.fn).name);

@@ -13,7 +13,8 @@ constexpr FnInfo table[] = {
     {"input", 0, false, Types::any, "", ""},
     {"const", 0, false, Types::any, "", ""},
     {"cast", 1, false, Types::any, "", ""},
-#define SMELT_FN(id, arity, types, result, code, onnx) {#id, arity, std::string_view(#result) == "truth", Types::types, #code, onnx},
+#define SMELT_FN(id, arity, types, result, code, onnx) \
+  {#id, arity, std::string_view(#result) == "truth", Types::types, #code, onnx},
 #include "expr/functions.def"
 #undef SMELT_FN
 };
@@ -51,8 +52,8 @@ bool in_range(DType t, double v) {
 }  // namespace
 
 bool Instruction::operator==(const Instruction& o) const {
-  return fn == o.fn && type == o.type && args[0] == o.args[0] && args[1] == o.args[1] && args[2] == o.args[2] && index == o.index &&
-         std::bit_cast<uint64_t>(value) == std::bit_cast<uint64_t>(o.value);
+  return fn == o.fn && type == o.type && args[0] == o.args[0] && args[1] == o.args[1] && args[2] == o.args[2] &&
+         index == o.index && std::bit_cast<uint64_t>(value) == std::bit_cast<uint64_t>(o.value);
 }
 
 const FnInfo& info(Fn fn) { return table[static_cast<size_t>(fn)]; }
@@ -92,7 +93,8 @@ void Program::check(Ref r) const {
 }
 
 Ref Program::input(DType type) {
-  if (static_cast<size_t>(inputs_) != code_.size()) fail("expression: in{} comes after other instructions; expected all inputs first", inputs_);
+  if (static_cast<size_t>(inputs_) != code_.size())
+    fail("expression: in{} comes after other instructions; expected all inputs first", inputs_);
   if (!can_store(type)) fail("expression: in{} has type {}; expected f16, bf16 or {}", inputs_, name(type), describe(Types::any));
   return append({.fn = Fn::input, .type = type, .index = inputs_++});
 }
@@ -124,7 +126,8 @@ Ref Program::append_call(Fn fn, std::span<const Ref> args) {
   const DType t = type(args[first]);
   if (!accepts(fn, t)) fail("expression: {} of type {}; expected {}", f.name, name(t), describe(f.types));
   for (size_t k = first; k < args.size(); ++k)
-    if (type(args[k]) != t) fail("expression: {} of {} and {}; expected arguments of one type", f.name, name(t), name(type(args[k])));
+    if (type(args[k]) != t)
+      fail("expression: {} of {} and {}; expected arguments of one type", f.name, name(t), name(type(args[k])));
   i.type = f.predicate ? DType::boolean : t;
   return append(i);
 }

@@ -2,9 +2,9 @@
 //
 // A Program is straight-line code in single-assignment form. Instruction i defines %i; arguments are earlier instructions.
 // Each instruction has one element type and computes in it: f32 and f64 as IEEE arithmetic, integers wrapping at their
-// width (8 to 64 bits; functions.def has the rest of their semantics), bool for comparisons. f16 and bf16 only enter and leave: an input is loaded in its own type, `cast` widens it,
-// and a final `cast` rounds once (nearest even). So a fused chain of half-precision operators rounds once, not at
-// every operator.
+// width (8 to 64 bits; functions.def has the rest of their semantics), bool for comparisons. f16 and bf16 only enter and leave:
+// an input is loaded in its own type, `cast` widens it, and a final `cast` rounds once (nearest even). So a fused chain of
+// half-precision operators rounds once, not at every operator.
 //
 // Grammar of the printed form (parse(print(p)) == p; white space is free):
 //

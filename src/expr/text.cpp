@@ -49,11 +49,13 @@ class Parser {
  private:
   [[noreturn]] void stop(size_t at, std::string_view expected) const {
     const std::string_view found = text_.substr(at, 16);
-    fail("expression, character {}: expected {}, found {}", at + 1, expected, found.empty() ? "the end" : fmt::format("'{}'", found));
+    fail("expression, character {}: expected {}, found {}", at + 1, expected,
+         found.empty() ? "the end" : fmt::format("'{}'", found));
   }
 
   void skip_space() {
-    while (pos_ < text_.size() && (text_[pos_] == ' ' || text_[pos_] == '\t' || text_[pos_] == '\n' || text_[pos_] == '\r')) ++pos_;
+    while (pos_ < text_.size() && (text_[pos_] == ' ' || text_[pos_] == '\t' || text_[pos_] == '\n' || text_[pos_] == '\r'))
+      ++pos_;
   }
   bool accept(std::string_view word) {
     skip_space();
@@ -106,7 +108,8 @@ class Parser {
     const bool input = accept("in");
     if (!input) expect("%");
     const int32_t n = unsigned_number();
-    if (input ? n >= p.input_count() : n < p.input_count() || static_cast<size_t>(n) >= p.code().size()) stop(at, "a value defined before");
+    if (input ? n >= p.input_count() : n < p.input_count() || static_cast<size_t>(n) >= p.code().size())
+      stop(at, "a value defined before");
     return n;
   }
 
@@ -121,7 +124,8 @@ class Parser {
     skip_space();
     const size_t at = pos_;
     expect("%");
-    if (static_cast<size_t>(unsigned_number()) != p.code().size()) stop(at, fmt::format("%{} (instructions are numbered in order)", p.code().size()));
+    if (static_cast<size_t>(unsigned_number()) != p.code().size())
+      stop(at, fmt::format("%{} (instructions are numbered in order)", p.code().size()));
     expect("=");
     skip_space();
     const size_t name_at = pos_;
@@ -151,7 +155,8 @@ class Parser {
     }
   }
 
-  void build(Program& p, std::string_view called, size_t name_at, const Ref (&args)[3], int count, double constant, DType t, size_t type_at) {
+  void build(Program& p, std::string_view called, size_t name_at, const Ref (&args)[3], int count, double constant, DType t,
+             size_t type_at) {
     if (called == "const") {
       p.constant(t, constant);
       return;
@@ -164,7 +169,10 @@ class Parser {
     }
     const Fn fn = function(called);
     if (fn == Fn::input) stop(name_at, "a function of the expression language");
-    const Ref r = count == 1 ? p.call(fn, args[0]) : count == 2 ? p.call(fn, args[0], args[1]) : count == 3 ? p.call(fn, args[0], args[1], args[2]) : -1;
+    const Ref r = count == 1   ? p.call(fn, args[0])
+                  : count == 2 ? p.call(fn, args[0], args[1])
+                  : count == 3 ? p.call(fn, args[0], args[1], args[2])
+                               : -1;
     if (r < 0) fail("{} takes {} arguments, found none", called, info(fn).arity);
     if (p.type(r) != t) stop(type_at, fmt::format("{}, the type of this call's result", name(p.type(r))));
   }

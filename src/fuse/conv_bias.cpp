@@ -33,7 +33,9 @@ Outcome conv_bias(const Graph& g, NodeId n) {
   const auto only = reader_of(g, g.node(conv).out());
   if (const auto* no = std::get_if<Rejected>(&only)) return *no;
   const int64_t channels = output_channels(g, conv);
-  if (channels < 0) return reject(Reason::not_constant, g.producer(conv, 1), "the weights of {} are computed, or do not fit its groups", describe(g, conv));
+  if (channels < 0)
+    return reject(Reason::not_constant, g.producer(conv, 1), "the weights of {} are computed, or do not fit its groups",
+                  describe(g, conv));
   const Tensor& w = g.constant(conv, 1);
   if (c.rank() == 1 && c.size() == channels && channels > 1)
     return reject(Reason::wrong_rank, n, "the constant has shape {}: it goes with the last axis, not with the channels",
@@ -43,7 +45,9 @@ Outcome conv_bias(const Graph& g, NodeId n) {
     return reject(Reason::wrong_shape, n, "the constant has shape {}, the convolution {} channels", to_string(c.shape()),
                   channels);
   auto bias = bias_of(g, conv, channels);
-  if (!bias) return reject(Reason::not_constant, g.producer(conv, 2), "the bias of {} is computed, or not one for each channel", describe(g, conv));
+  if (!bias)
+    return reject(Reason::not_constant, g.producer(conv, 2), "the bias of {} is computed, or not one for each channel",
+                  describe(g, conv));
 
   Tensor weights;
   for (size_t i = 0; i < bias->size(); ++i) {

@@ -34,7 +34,8 @@ Outcome explicit_pads(const Graph& g, NodeId conv) {
       return reject(Reason::unknown_shape, conv, "extent {} of {} is not known, the stride is {}", i + 2,
                     g.value(node.in(0)).name,
                     strides[i]);
-    if (k.value > INT32_MAX || x.value > INT64_MAX / 4) return reject(Reason::wrong_attribute, conv, "extent {} overflows", i + 2);
+    if (k.value > INT32_MAX || x.value > INT64_MAX / 4)
+      return reject(Reason::wrong_attribute, conv, "extent {} overflows", i + 2);
     // As many outputs as strides begin in the input; the last one's window ends where the padding does.
     const int64_t window = (k.value - 1) * dilations[i] + 1;
     const int64_t extent = strides[i] == 1 ? 1 : x.value, outputs = (extent + strides[i] - 1) / strides[i];

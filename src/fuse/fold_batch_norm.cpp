@@ -19,11 +19,15 @@ Outcome fold_batch_norm(const Graph& g, NodeId norm) {
   if (const auto* no = std::get_if<Rejected>(&parameters)) return *no;
   const Affine& a = std::get<Affine>(parameters);
   const int64_t channels = output_channels(g, conv);
-  if (channels < 0) return reject(Reason::not_constant, g.producer(conv, 1), "the weights of {} are computed, or do not fit its groups", describe(g, conv));
+  if (channels < 0)
+    return reject(Reason::not_constant, g.producer(conv, 1), "the weights of {} are computed, or do not fit its groups",
+                  describe(g, conv));
   if (channels != static_cast<int64_t>(a.factor.size()))
     return reject(Reason::wrong_shape, norm, "{} channels, the convolution has {}", a.factor.size(), channels);
   auto bias = bias_of(g, conv, channels);
-  if (!bias) return reject(Reason::not_constant, g.producer(conv, 2), "the bias of {} is computed, or not one for each channel", describe(g, conv));
+  if (!bias)
+    return reject(Reason::not_constant, g.producer(conv, 2), "the bias of {} is computed, or not one for each channel",
+                  describe(g, conv));
 
   const Tensor& w = g.constant(conv, 1);
   const Tensor scaled = scale_channels(w, a.factor, transposed, g.node(conv).get_int("group", 1));

@@ -67,7 +67,8 @@ Outcome merge_duplicates(const Graph& g, NodeId id) {
       anchor = v;
       break;
     }
-  if (anchor == ValueId::none || g.readers(anchor).size() < 2 || !is_deterministic(n) || n.is("DequantizeLinear")) return NotHere{};
+  if (anchor == ValueId::none || g.readers(anchor).size() < 2 || !is_deterministic(n) || n.is("DequantizeLinear"))
+    return NotHere{};
   for (const Use& u : g.readers(anchor)) {
     const Node& first = g.node(u.node);
     if (u.node == id || std::pair(first.order, index(u.node)) > std::pair(n.order, index(id)) || !same(g, first, n)) continue;

@@ -57,7 +57,8 @@ Outcome pad_into_conv(const Graph& g, NodeId conv) {
 
   const auto axes = static_cast<size_t>(r), spatial = axes - 2;
   std::vector<int64_t> pads = node.get_ints("pads", std::vector<int64_t>(spatial * 2));
-  if (pads.size() != spatial * 2) return reject(Reason::wrong_attribute, conv, "{} has {} pads for {} axes", describe(g, conv), pads.size(), spatial);
+  if (pads.size() != spatial * 2)
+    return reject(Reason::wrong_attribute, conv, "{} has {} pads for {} axes", describe(g, conv), pads.size(), spatial);
   for (size_t i = 0; i < amount->size(); ++i) {
     const int64_t a = (*amount)[i];
     const size_t axis = i % axes;
@@ -65,7 +66,8 @@ Outcome pad_into_conv(const Graph& g, NodeId conv) {
     if (axis < 2 && a > 0) return reject(Reason::wrong_axis, pad, "{} pads axis {}", describe(g, pad), axis);
     if (axis < 2) continue;
     int64_t& total = pads[i < axes ? axis - 2 : axis - 2 + spatial];
-    if (__builtin_add_overflow(total, a, &total)) return reject(Reason::wrong_attribute, pad, "the pads of {} overflow", describe(g, pad));
+    if (__builtin_add_overflow(total, a, &total))
+      return reject(Reason::wrong_attribute, pad, "the pads of {} overflow", describe(g, pad));
   }
   return Match{{pad, conv}, [pad, conv, pads, x = padding.in(0)](Graph& graph) {
     graph.edit(conv).attrs["pads"] = pads;

@@ -1,7 +1,9 @@
-// Before   ai.smelt.QLinearConv or QLinearMatMul and what reads it: activation, Add of another dequantized tensor, QuantizeLinear;
-//          behind its QuantizeLinear, a DequantizeLinear and an activation or Add of another dequantized tensor up to the next one
-// After    the same operator with a program that does all of it in f32, rounds and saturates where the model does, and gives 8 bits
-// Unless   the result has another reader, or is a graph output
+// Before   ai.smelt.QLinearConv or QLinearMatMul and what reads it: activation, Add of another dequantized tensor,
+// QuantizeLinear;
+//          behind its QuantizeLinear, a DequantizeLinear and an activation or Add of another dequantized tensor up to the next
+//          one
+// After    the same operator with a program that does all of it in f32, rounds and saturates where the model does, and gives 8
+// bits Unless   the result has another reader, or is a graph output
 //          an operator is not pointwise, or quantizes with a scale for each channel
 //          behind the first QuantizeLinear, more is read than one tensor of the result's shape
 #include <algorithm>
@@ -28,7 +30,8 @@ std::optional<Rejected> take_quantize(const Graph& g, Epilogue& e) {
   return {};
 }
 
-/// Operands that the composition reads as numbers where 8 bits lie behind them: read as those. Their DequantizeLinear stays for its other readers.
+/// Operands that the composition reads as numbers where 8 bits lie behind them: read as those. Their DequantizeLinear stays for
+/// its other readers.
 void read_bytes(const Graph& g, const Base& base, Epilogue& e) {
   std::vector<NodeId> all = e.nodes;
   const std::vector<ValueId> operands = compose(g, &base, e.nodes, {&e.result, 1}).operands;
@@ -87,10 +90,13 @@ Outcome behind_bytes(const Graph& g, NodeId n) {
   const auto& operands = e.composition.operands;
   size_t tensors = 0;
   for (ValueId v : operands) tensors += same_shape(g, v, base.value) ? 1 : 0;
-  if (tensors > 1) return reject(Reason::too_large, e.nodes.back(), "{} tensors of the result's shape behind {}, at most 1", tensors, describe(g, n));
+  if (tensors > 1)
+    return reject(Reason::too_large, e.nodes.back(), "{} tensors of the result's shape behind {}, at most 1", tensors,
+                  describe(g, n));
   for (size_t i = base.operands.size(); i < operands.size(); ++i)
     if (!is_byte(g, operands[i]) || !adds(g, base, e, operands[i]))
-      return reject(Reason::wrong_reader, e.nodes.front(), "{} is not added to what {} gives", g.value(operands[i]).name, describe(g, n));
+      return reject(Reason::wrong_reader, e.nodes.front(), "{} is not added to what {} gives", g.value(operands[i]).name,
+                    describe(g, n));
   return with_program(g, n, e);
 }
 

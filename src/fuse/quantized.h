@@ -21,7 +21,8 @@ std::variant<Dequantized, Rejected> dequantized(const Graph& g, ValueId v, int64
 /// Elements of a value of known shape; -1 when it is not known, or there is no value.
 int64_t size_of(const Graph& g, ValueId v);
 
-/// The zero point, or none where it is 0 throughout: operators need not read it then, and not every runtime takes one for each channel.
+/// The zero point, or none where it is 0 throughout: operators need not read it then, and not every runtime takes one for each
+/// channel.
 ValueId needed_zero_point(const Graph& g, ValueId zero_point);
 
 /// The same scale and zero point: the same values, or equal constants. Both may be none.

@@ -30,7 +30,8 @@ bool has_scale_of_product(const Graph& g, NodeId bias, const Dequantized& x, con
       if (z != 0) return false;
   }
   const auto found = s.to_doubles(), each = sw.to_doubles();
-  if (sx.size() != 1 || found.empty() || each.empty() || (found.size() != each.size() && found.size() != 1 && each.size() != 1)) return false;
+  if (sx.size() != 1 || found.empty() || each.empty() || (found.size() != each.size() && found.size() != 1 && each.size() != 1))
+    return false;
   const double factor = sx.to_doubles()[0];
   for (size_t i = 0; i < std::max(found.size(), each.size()); ++i)
     if (!close(found[found.size() == 1 ? 0 : i], factor * each[each.size() == 1 ? 0 : i], DType::f32, 2)) return false;
@@ -78,7 +79,8 @@ Outcome quantized_conv(const Graph& g, NodeId conv) {
   if (const auto* no = std::get_if<Rejected>(&given)) return *no;
   const Bias& bias = std::get<Bias>(given);
 
-  const std::vector<ValueId> inputs{qx.x, qw.x, bias.integers, qx.scale, qx.zero_point, qw.scale, needed_zero_point(g, qw.zero_point)};
+  const std::vector<ValueId> inputs{
+      qx.x, qw.x, bias.integers, qx.scale, qx.zero_point, qw.scale, needed_zero_point(g, qw.zero_point)};
   Node fused = fused_node("QLinearConv", inputs, node.outputs);
   fused.attrs = node.attrs;
   fused.attrs.erase("auto_pad");

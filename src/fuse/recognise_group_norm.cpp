@@ -46,8 +46,8 @@ Outcome recognise_group_norm(const Graph& g, NodeId instance) {
     if (!g.value(n.in(i)).is_constant())
       return reject(Reason::not_constant, g.producer(instance, i), "{} is computed", g.value(n.in(i)).name);
     else if (g.constant(instance, i).size() != groups.number)
-      return reject(Reason::wrong_shape, instance, "{} has {} elements, expected {}", g.value(n.in(i)).name, g.constant(instance, i).size(),
-                    groups.number);
+      return reject(Reason::wrong_shape, instance, "{} has {} elements, expected {}", g.value(n.in(i)).name,
+                    g.constant(instance, i).size(), groups.number);
   const DType type = g.value(x).type;
   if (!is_real(type)) return reject(Reason::wrong_type, instance, "x is {}", name(type));
 

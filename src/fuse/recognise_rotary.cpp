@@ -38,7 +38,9 @@ std::optional<Part> part(const Graph& g, ValueId v) {
   if (!node.is("Slice")) return {};
   auto starts = ints(g, n, "starts", 1), ends = ints(g, n, "ends", 2), axes = ints(g, n, "axes", 3),
        steps = ints(g, n, "steps", 4);
-  if (!starts || !ends || !axes || starts->size() != 1 || ends->size() != 1 || axes->size() != 1 || (steps && steps->size() != 1) || normalize_axis((*axes)[0], r) != r - 1) return {};
+  if (!starts || !ends || !axes || starts->size() != 1 || ends->size() != 1 || axes->size() != 1 ||
+      (steps && steps->size() != 1) || normalize_axis((*axes)[0], r) != r - 1)
+    return {};
   const Extent whole = extent(g, node.in(0), -1);
   if (!whole.known() || whole.number % 2 != 0) return {};
   const int64_t half = whole.number / 2, begin = (*starts)[0] < 0 ? (*starts)[0] + whole.number : (*starts)[0],

@@ -145,7 +145,8 @@ class Runner {
     return true;
   }
 
-  /// A node around here may not fit its inputs (an axis beyond a rank that became known only now): it stays, and running it says so.
+  /// A node around here may not fit its inputs (an axis beyond a rank that became known only now): it stays, and running it says
+  /// so.
   Outcome match(const Rewrite& rewrite, NodeId n) const {
     try {
       return rewrite.match(g_, n);

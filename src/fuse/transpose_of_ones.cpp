@@ -14,7 +14,8 @@ Outcome transpose_of_ones(const Graph& g, NodeId n) {
   if (!node.is("Transpose") || !node.has("perm") || !g.value(node.in(0)).shape) return NotHere{};
   const SymShape& shape = *g.value(node.in(0)).shape;
   const auto perm = node.get_ints("perm");
-  if (perm.size() != shape.size()) return reject(Reason::wrong_attribute, n, "perm of {} axes for rank {}", perm.size(), shape.size());
+  if (perm.size() != shape.size())
+    return reject(Reason::wrong_attribute, n, "perm of {} axes for rank {}", perm.size(), shape.size());
   std::vector<int64_t> to;
   int64_t last = -1, unknown = 0;
   bool moves = false;

@@ -75,7 +75,8 @@ std::shared_ptr<MappedFile> ExternalData::open(const std::string& location, cons
   const fs::path path = folder / relative;
   if (fs::is_symlink(fs::symlink_status(path, ignored)) || fs::exists(path, ignored)) {
     if (!inside(path, folder))
-      throw Error(fmt::format("tensor '{}': external data '{}' is a link that leaves the model's folder, or leads nowhere", tensor, shown),
+      throw Error(fmt::format("tensor '{}': external data '{}' is a link that leaves the model's folder, or leads nowhere",
+                              tensor, shown),
                   "Put the file itself beside the model.");
   }
   if (!fs::exists(path, ignored)) {

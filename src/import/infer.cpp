@@ -27,7 +27,8 @@ void infer_once(onnx::ModelProto& proto, bool lenient, bool follow_values) {
   onnx::shape_inference::InferShapes(proto, onnx::OpSchemaRegistry::Instance(), options);
 }
 
-// ONNX follows the values of vectors an entry an element, whatever their type and length: a model of 100 bytes could fill all memory.
+// ONNX follows the values of vectors an entry an element, whatever their type and length: a model of 100 bytes could fill all
+// memory.
 bool has_long_vector(onnx::ModelProto& proto) {
   constexpr int64_t longest = 1 << 20;                  // 56 MB of entries
   bool found = false;
@@ -43,8 +44,9 @@ bool has_long_vector(onnx::ModelProto& proto) {
 
 // True when the model has operators whose result's size is a parameter.
 bool may_grow(onnx::ModelProto& proto) {
-  static const std::set<std::string> ops = {"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "Resize", "Upsample", "Pad", "RandomNormal",
-                                            "RandomUniform", "CenterCropPad", "HannWindow", "HammingWindow", "BlackmanWindow"};
+  static const std::set<std::string> ops = {"ConstantOfShape", "Expand",     "Tile",          "Range",         "OneHot",
+                                            "Resize",          "Upsample",   "Pad",           "RandomNormal",  "RandomUniform",
+                                            "CenterCropPad",   "HannWindow", "HammingWindow", "BlackmanWindow"};
   bool found = false;
   for_each_node(proto, [&](onnx::NodeProto& n) { found = found || ops.contains(n.op_type()); });
   return found;
@@ -92,8 +94,8 @@ const onnx::OpSchema::FormalParameter* formal(const std::vector<onnx::OpSchema::
   return at <= last ? &list[at] : list[last].GetOption() == onnx::OpSchema::Variadic ? &list[last] : nullptr;
 }
 
-// Operators without an inference function (most of ai.onnx.ml) still say their outputs' types: the only one allowed, or that of the
-// inputs which share its type variable. True when a type was added, and inference has more to go on.
+// Operators without an inference function (most of ai.onnx.ml) still say their outputs' types: the only one allowed, or that of
+// the inputs which share its type variable. True when a type was added, and inference has more to go on.
 bool add_declared_types(onnx::ModelProto& proto) {
   std::map<std::string, int64_t> imports;
   for (const auto& o : proto.opset_import()) imports[o.domain() == "ai.onnx" ? "" : o.domain()] = o.version();
@@ -108,7 +110,9 @@ bool add_declared_types(onnx::ModelProto& proto) {
     for (const auto& t : g.initializer()) known[t.name()] = t.data_type();
     for (const auto& n : g.node()) {
       const auto version = imports.find(n.domain());
-      const auto* schema = version == imports.end() ? nullptr : onnx::OpSchemaRegistry::Schema(n.op_type(), static_cast<int>(version->second), n.domain());
+      const auto* schema = version == imports.end()
+                               ? nullptr
+                               : onnx::OpSchemaRegistry::Schema(n.op_type(), static_cast<int>(version->second), n.domain());
       if (!schema) continue;
       for (int i = 0; i < n.output_size(); ++i) {
         const auto* out = formal(schema->outputs(), i);

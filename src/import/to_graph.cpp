@@ -67,8 +67,8 @@ Tensor constant_of(const onnx::NodeProto& n, const Loaded& model) {
   fail("node {}: the attribute '{}' is no value of a constant", what, a.name());
 }
 
-// The checker has seen to this in the file; a function's body loses an input that its call leaves out, and among a variable number
-// of inputs it allows gaps.
+// The checker has seen to this in the file; a function's body loses an input that its call leaves out, and among a variable
+// number of inputs it allows gaps.
 void check_present(const onnx::NodeProto& n, int opset) {
   const auto* schema = onnx::OpSchemaRegistry::Schema(n.op_type(), opset, n.domain());
   if (!schema) return;

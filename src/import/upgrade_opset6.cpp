@@ -14,7 +14,8 @@ int64_t rank_of(const Upgrade& u, int input) {
   return type->tensor_type().shape().dim_size();
 }
 
-/// Gives input `i`, whose axes begin at `axis` of a value of `rank` axes, the axes of extent 1 behind them that numpy's rule needs.
+/// Gives input `i`, whose axes begin at `axis` of a value of `rank` axes, the axes of extent 1 behind them that numpy's rule
+/// needs.
 void append_axes(Upgrade& u, int i, int64_t axis, int64_t rank) {
   std::vector<int64_t> axes;
   for (int64_t a = rank_of(u, i); axis + a < rank; ++a) axes.push_back(a);

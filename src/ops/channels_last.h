@@ -1,5 +1,5 @@
-// Images [N, C, H, W] whose pixels' channels lie side by side, whatever their layout is called: a plain image of one channel, or of one
-// pixel, is channels-last too.
+// Images [N, C, H, W] whose pixels' channels lie side by side, whatever their layout is called: a plain image of one channel, or
+// of one pixel, is channels-last too.
 #pragma once
 
 #include "ops/tactic.h"

@@ -18,7 +18,9 @@ const BoundTensor& in(const BoundNode& b, size_t i) {
   return i < b.inputs.size() ? b.inputs[i] : absent;
 }
 
-int64_t product(const Shape& s, size_t from) { return std::accumulate(s.begin() + static_cast<int64_t>(from), s.end(), int64_t{1}, std::multiplies<>()); }
+int64_t product(const Shape& s, size_t from) {
+  return std::accumulate(s.begin() + static_cast<int64_t>(from), s.end(), int64_t{1}, std::multiplies<>());
+}
 
 /// Operations of the node's program, an element of its first output.
 int64_t program_flops(const BoundNode& b) {
@@ -26,7 +28,9 @@ int64_t program_flops(const BoundNode& b) {
 }
 
 /// Each output element sums over the weight's elements of one output channel.
-int64_t conv_flops(const BoundNode& b, const BoundTensor& w) { return w.shape.empty() || w.shape[0] == 0 ? 0 : 2 * count(b.outputs[0]) * product(w.shape, 1); }
+int64_t conv_flops(const BoundNode& b, const BoundTensor& w) {
+  return w.shape.empty() || w.shape[0] == 0 ? 0 : 2 * count(b.outputs[0]) * product(w.shape, 1);
+}
 
 /// Each input element is multiplied with the weight's elements of one input channel, [C, M / group, kernel…].
 int64_t conv_transpose_flops(const BoundNode& b) { return 2 * count(in(b, 0)) * product(in(b, 1).shape, 1); }
@@ -56,18 +60,57 @@ int64_t pool_flops(const BoundNode& b) {
 
 /// Operations an element of input 0 for operators that pass over it a few times: the mean, the variance and the scaling
 /// of a normalisation; the maximum, the exponential, the sum and the division of a softmax.
-constexpr auto per_input_element = std::to_array<std::pair<std::string_view, int64_t>>({
-    {"Softmax", 5}, {"LogSoftmax", 6}, {"LayerNormalization", 8}, {"InstanceNormalization", 8}, {"GroupNormalization", 8},
-    {"RMSNormalization", 5}, {"BatchNormalization", 2}, {"SkipLayerNormalization", 9}, {"Norm", 8}, {"LRN", 8}, {"LpNormalization", 4},
-    {"ReduceSum", 1}, {"ReduceMean", 1}, {"ReduceMax", 1}, {"ReduceMin", 1}, {"ReduceProd", 1}, {"ReduceSumSquare", 2}, {"ReduceL1", 2},
-    {"ReduceL2", 2}, {"ReduceLogSum", 1}, {"ReduceLogSumExp", 2}, {"Reduce", 1}, {"CumSum", 1}, {"ArgMax", 1}, {"ArgMin", 1},
-    {"RotaryEmbedding", 3}, {"Resize", 1}, {"QuantizeLinear", 2}, {"DequantizeLinear", 2}, {"DynamicQuantizeLinear", 4},
-    {"Sum", 1}, {"Mean", 1}, {"Max", 1}, {"Min", 1}});
+constexpr auto per_input_element = std::to_array<std::pair<std::string_view, int64_t>>({{"Softmax", 5},
+                                                                                        {"LogSoftmax", 6},
+                                                                                        {"LayerNormalization", 8},
+                                                                                        {"InstanceNormalization", 8},
+                                                                                        {"GroupNormalization", 8},
+                                                                                        {"RMSNormalization", 5},
+                                                                                        {"BatchNormalization", 2},
+                                                                                        {"SkipLayerNormalization", 9},
+                                                                                        {"Norm", 8},
+                                                                                        {"LRN", 8},
+                                                                                        {"LpNormalization", 4},
+                                                                                        {"ReduceSum", 1},
+                                                                                        {"ReduceMean", 1},
+                                                                                        {"ReduceMax", 1},
+                                                                                        {"ReduceMin", 1},
+                                                                                        {"ReduceProd", 1},
+                                                                                        {"ReduceSumSquare", 2},
+                                                                                        {"ReduceL1", 2},
+                                                                                        {"ReduceL2", 2},
+                                                                                        {"ReduceLogSum", 1},
+                                                                                        {"ReduceLogSumExp", 2},
+                                                                                        {"Reduce", 1},
+                                                                                        {"CumSum", 1},
+                                                                                        {"ArgMax", 1},
+                                                                                        {"ArgMin", 1},
+                                                                                        {"RotaryEmbedding", 3},
+                                                                                        {"Resize", 1},
+                                                                                        {"QuantizeLinear", 2},
+                                                                                        {"DequantizeLinear", 2},
+                                                                                        {"DynamicQuantizeLinear", 4},
+                                                                                        {"Sum", 1},
+                                                                                        {"Mean", 1},
+                                                                                        {"Max", 1},
+                                                                                        {"Min", 1}});
 
 /// Functions that one instruction does not compute, in additions and multiplications of the usual spelling.
-constexpr auto pointwise_cost = std::to_array<std::pair<std::string_view, int64_t>>({
-    {"Gelu", 5}, {"FastGelu", 8}, {"BiasGelu", 6}, {"QuickGelu", 4}, {"Sigmoid", 3}, {"HardSigmoid", 4}, {"HardSwish", 5}, {"Mish", 5},
-    {"Softplus", 3}, {"Cast", 0}, {"Where", 0}, {"Not", 0}, {"And", 0}, {"Or", 0}, {"Xor", 0}});
+constexpr auto pointwise_cost = std::to_array<std::pair<std::string_view, int64_t>>({{"Gelu", 5},
+                                                                                     {"FastGelu", 8},
+                                                                                     {"BiasGelu", 6},
+                                                                                     {"QuickGelu", 4},
+                                                                                     {"Sigmoid", 3},
+                                                                                     {"HardSigmoid", 4},
+                                                                                     {"HardSwish", 5},
+                                                                                     {"Mish", 5},
+                                                                                     {"Softplus", 3},
+                                                                                     {"Cast", 0},
+                                                                                     {"Where", 0},
+                                                                                     {"Not", 0},
+                                                                                     {"And", 0},
+                                                                                     {"Or", 0},
+                                                                                     {"Xor", 0}});
 
 template <size_t N> const int64_t* lookup(const std::array<std::pair<std::string_view, int64_t>, N>& table, std::string_view op) {
   const auto at = std::ranges::find(table, op, &std::pair<std::string_view, int64_t>::first);
@@ -105,9 +148,10 @@ int64_t moved(const BoundNode& b) {
     const BoundTensor& t = b.inputs[i];
     if (t.type == DType::undefined || t.type == DType::string) continue;
     // One tensor read through two inputs moves once.
-    const bool again = t.constant.valid() && std::ranges::any_of(b.inputs.begin(), b.inputs.begin() + static_cast<int64_t>(i), [&](const BoundTensor& u) {
-                         return u.constant.valid() && u.constant.raw() == t.constant.raw();
-                       });
+    const bool again =
+        t.constant.valid() &&
+        std::ranges::any_of(b.inputs.begin(), b.inputs.begin() + static_cast<int64_t>(i),
+                            [&](const BoundTensor& u) { return u.constant.valid() && u.constant.raw() == t.constant.raw(); });
     if (again) continue;
     const int64_t all = bytes(t.type, elements(t.shape));
     const bool rows = i == 0 && reads_rows(*b.node) && !b.outputs.empty();

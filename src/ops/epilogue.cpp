@@ -90,7 +90,8 @@ Epilogue::Epilogue(const BoundNode& node, size_t first_operand, size_t column_ax
   }
   if (bias.valid()) {
     const std::vector<double> values = bias.to_doubles();
-    bias_.assign(static_cast<size_t>(y.shape[column_axis] + igemm::tile_columns - 1) / igemm::tile_columns * igemm::tile_columns, 0.0f);
+    bias_.assign(static_cast<size_t>(y.shape[column_axis] + igemm::tile_columns - 1) / igemm::tile_columns * igemm::tile_columns,
+                 0.0f);
     std::copy(values.begin(), values.end(), bias_.begin());
     text_ = "bias";
   }

@@ -31,7 +31,8 @@ Processor read_processor() {
 std::string widest_isa(const Processor& p) {
   __builtin_cpu_init();
   if (p.amx) return "amx";
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) return "avx512";
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    return "avx512";
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
   return "x86-64";
 }

@@ -10,7 +10,9 @@ namespace smelt::ops {
 
 /// How many threads are worth starting for `work` (in operations or bytes, about a nanosecond each for a few of them): starting
 /// them costs some microseconds, so each gets at least 2^14.
-inline int useful_threads(int threads, int64_t work) { return static_cast<int>(std::clamp<int64_t>(work >> 14, 1, std::max(threads, 1))); }
+inline int useful_threads(int threads, int64_t work) {
+  return static_cast<int>(std::clamp<int64_t>(work >> 14, 1, std::max(threads, 1)));
+}
 
 /// Calls f(begin, end, thread) for contiguous parts of [0, count), one a thread, begins at multiples of `grain`.
 template <class F> void parallel(int threads, int64_t count, int64_t grain, F&& f) {

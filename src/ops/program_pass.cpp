@@ -6,7 +6,8 @@
 
 namespace smelt::ops {
 
-ProgramPass::ProgramPass(const BoundTensor& y, size_t column_axis, int threads) : columns_(y.shape[column_axis]), threads_(threads) {
+ProgramPass::ProgramPass(const BoundTensor& y, size_t column_axis, int threads)
+    : columns_(y.shape[column_axis]), threads_(threads) {
   Shape grid = y.shape, steps = memory_strides(y);
   grid.erase(grid.begin() + static_cast<int64_t>(column_axis));
   steps.erase(steps.begin() + static_cast<int64_t>(column_axis));

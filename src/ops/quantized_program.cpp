@@ -17,7 +17,8 @@ std::vector<int32_t> quantized_integers(const Tensor& t) {
 expr::Program round_and_saturate(DType to, int32_t zero) {
   expr::Program p;
   const expr::Ref in0 = p.input(DType::f32), shift = p.constant(DType::f32, zero);
-  const expr::Ref low = p.constant(DType::f32, to == DType::u8 ? 0 : -128), high = p.constant(DType::f32, to == DType::u8 ? 255 : 127);
+  const expr::Ref low = p.constant(DType::f32, to == DType::u8 ? 0 : -128),
+                  high = p.constant(DType::f32, to == DType::u8 ? 255 : 127);
   const expr::Ref shifted = p.call(expr::Fn::add, p.call(expr::Fn::round, in0), shift);
   p.output(p.cast(p.call(expr::Fn::clip, shifted, low, high), to));
   return p;

@@ -13,7 +13,8 @@ std::optional<std::string> reference_rejects(const BoundNode& node);
 std::unique_ptr<Kernel> reference_kernel(const BoundNode& node);
 
 /// True for operators whose output element depends only on the input elements at its place (after broadcasting):
-/// Relu, Add, Where, Cast, ai.smelt Pointwise, …; not the variadic Max, Min, Mean and Sum, which pass over the output once per input.
+/// Relu, Add, Where, Cast, ai.smelt Pointwise, …; not the variadic Max, Min, Mean and Sum, which pass over the output once per
+/// input.
 bool is_elementwise(const Node& node);
 
 }  // namespace smelt::ops

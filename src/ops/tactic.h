@@ -34,7 +34,8 @@ int64_t storage_bytes(const BoundTensor& t);
 struct BoundNode {
   const Node* node = nullptr;
   std::vector<BoundTensor> inputs, outputs;
-  WeightStore* weights = nullptr;     // where prepare() keeps packed weights, shared by all Executions of a plan; null: keep them itself
+  WeightStore* weights =
+      nullptr;  // where prepare() keeps packed weights, shared by all Executions of a plan; null: keep them itself
 };
 
 struct Buffers {
@@ -73,7 +74,7 @@ struct Rejection {
 };
 
 struct Offer {
-  std::string problem;                  // "gemm:f32>f32:48x4096x4096:rcr:bias+relu": the cache key, the bench row, the test's name
+  std::string problem;  // "gemm:f32>f32:48x4096x4096:rcr:bias+relu": the cache key, the bench row, the test's name
   std::vector<Candidate> candidates;    // never empty for an operator with a reference
   std::vector<Rejection> rejected;
 };

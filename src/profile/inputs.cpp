@@ -25,7 +25,8 @@ std::string names_of(const std::vector<TensorInfo>& infos) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// One more than the largest index an integer input may hold: the extent of the smallest table that a Gather takes rows of with it.
+// One more than the largest index an integer input may hold: the extent of the smallest table that a Gather takes rows of with
+// it.
 std::optional<int64_t> index_limit(const Graph& g, ValueId v, int depth = 0) {
   std::optional<int64_t> limit;
   for (const Use& use : g.readers(v)) {
@@ -75,7 +76,8 @@ Tensor random_input(const Plan& plan, size_t k, const Shape& shape, uint64_t see
   } else {
     const ValueId v = plan.graph().find_value(info.name);
     const int64_t limit = info.type == DType::boolean ? 2 : v == ValueId::none ? 10 : index_limit(plan.graph(), v).value_or(10);
-    for (int64_t i = 0; i < n; ++i) p[i] = static_cast<double>(random.next() % static_cast<uint64_t>(std::max<int64_t>(limit, 1)));
+    for (int64_t i = 0; i < n; ++i)
+      p[i] = static_cast<double>(random.next() % static_cast<uint64_t>(std::max<int64_t>(limit, 1)));
   }
   return wide.cast(info.type);
 } catch (const Error& e) {

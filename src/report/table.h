@@ -43,7 +43,8 @@ std::string format(const Cell& cell, Unit unit);
 /// "a, b, c, … (12)": at most `most` of them.
 std::string joined(const std::vector<std::string>& v, size_t most = 6);
 
-/// For a terminal: aligned columns, those without a word left out, no line wider than `width` (0: no limit; the text columns give way).
+/// For a terminal: aligned columns, those without a word left out, no line wider than `width` (0: no limit; the text columns give
+/// way).
 std::string print(const Table& table, int width = 0);
 
 }  // namespace smelt::report

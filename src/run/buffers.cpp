@@ -180,7 +180,8 @@ void share_in_place(Segment& s) {
       if (!same_form(s.tensor(x), s.tensor(y)) || !step.kernel->in_place(i)) continue;
       const int32_t xb = s.tensor(x).buffer, yb = s.tensor(y).buffer;
       // Another input in the same buffer would be overwritten at another place than it is read.
-      const bool alone = std::ranges::count_if(step.inputs, [&](TensorIndex t) { return t != absent && s.tensor(t).buffer == xb; }) == 1;
+      const bool alone =
+          std::ranges::count_if(step.inputs, [&](TensorIndex t) { return t != absent && s.tensor(t).buffer == xb; }) == 1;
       if (xb == yb || !alone) continue;
       if (is_whole(s, y)) {
         merge(s, yb, xb, s.tensor(x).offset);

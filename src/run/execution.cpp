@@ -32,7 +32,8 @@ Tensor memory_for(DType type, const Shape& shape, std::string_view what) {
   try {
     return Tensor::empty(type, shape);
   } catch (const std::bad_alloc&) {
-    throw Error(fmt::format("no memory for {}: {} bytes", what, bytes(type, elements(shape))), "Bind smaller extents, or free memory");
+    throw Error(fmt::format("no memory for {}: {} bytes", what, bytes(type, elements(shape))),
+                "Bind smaller extents, or free memory");
   }
 }
 
@@ -100,7 +101,8 @@ void ExecutionImpl::give_outputs(std::span<const Tensor> outputs) {
   for (size_t i = 0; i < given_.size(); ++i) {
     given_[i] = i < outputs.size() ? outputs[i] : Tensor();
     if (given_[i].valid() && given_[i].type() != plan_->outputs()[i].type) {
-      fail_usage("memory for output '{}' has type {}, expected {}", plan_->outputs()[i].name, name(given_[i].type()), name(plan_->outputs()[i].type));
+      fail_usage("memory for output '{}' has type {}, expected {}", plan_->outputs()[i].name, name(given_[i].type()),
+                 name(plan_->outputs()[i].type));
     }
   }
   resolve(*first_);
@@ -110,7 +112,8 @@ void ExecutionImpl::give_outputs(std::span<const Tensor> outputs) {
 
 void ExecutionImpl::resolve(Planned& p) {
   Segment& s = p.segment;
-  if (!arena_.valid() || arena_.nbytes() < s.arena) arena_ = memory_for(DType::u8, {std::max<int64_t>(s.arena, 64)}, "the arena of activations");
+  if (!arena_.valid() || arena_.nbytes() < s.arena)
+    arena_ = memory_for(DType::u8, {std::max<int64_t>(s.arena, 64)}, "the arena of activations");
   const auto& outputs = plan_->graph().outputs();
   for (size_t i = 0; i < s.results.size(); ++i) {
     const Port& port = s.results[i];
@@ -120,7 +123,8 @@ void ExecutionImpl::resolve(Planned& p) {
     if (at < outputs.size() && given_[at].valid()) {
       const Tensor& given = given_[at];
       if (given.shape() != t.shape) {
-        fail_usage("memory for output '{}' has shape {}, the output {}", plan_->outputs()[at].name, to_string(given.shape()), to_string(t.shape));
+        fail_usage("memory for output '{}' has shape {}, the output {}", plan_->outputs()[at].name, to_string(given.shape()),
+                   to_string(t.shape));
       }
       // Memory that overlaps an input's could be written before the input is read.
       const bool apart = std::ranges::none_of(plan_->graph().inputs(), [&](ValueId in) { return overlaps(value(in), given); });
@@ -137,7 +141,9 @@ void ExecutionImpl::resolve(Planned& p) {
     step.out.clear();
     for (TensorIndex t : step.inputs) step.in.push_back(t == absent ? nullptr : address(p, t));
     for (TensorIndex t : step.outputs) step.out.push_back(t == absent ? nullptr : address(p, t));
-    step.scratch = step.workspace < 0 ? nullptr : static_cast<std::byte*>(arena_.raw()) + s.buffers[static_cast<size_t>(step.workspace)].offset;
+    step.scratch = step.workspace < 0
+                       ? nullptr
+                       : static_cast<std::byte*>(arena_.raw()) + s.buffers[static_cast<size_t>(step.workspace)].offset;
   }
 }
 
@@ -173,7 +179,9 @@ void ExecutionImpl::run_dynamic(const Planned& p, const Step& step) {
     if (step.inputs[i] == absent) continue;
     const BoundValue& t = s.tensor(step.inputs[i]);
     if (t.constant.valid()) in[i] = t.constant;
-    else if (s.buffers[static_cast<size_t>(t.buffer)].place == Place::external && t.value != ValueId::none && value(t.value).valid()) in[i] = value(t.value);
+    else if (s.buffers[static_cast<size_t>(t.buffer)].place == Place::external && t.value != ValueId::none &&
+             value(t.value).valid())
+      in[i] = value(t.value);
     else in[i] = Tensor::borrow(t.type, t.shape, const_cast<void*>(step.in[i]));
   }
   const auto run_graph = [this](const Graph& g, std::span<const Tensor> inputs) {
@@ -185,7 +193,8 @@ void ExecutionImpl::run_dynamic(const Planned& p, const Step& step) {
   for (size_t i = 0; i < out.size(); ++i) {
     if (step.node->outputs[i] == ValueId::none) continue;
     // An If may hand on a value of this segment as it is; the arena's bytes do not last.
-    const bool lent = std::ranges::any_of(in, [&](const Tensor& t) { return t.valid() && out[i].nbytes() > 0 && overlaps(t, out[i]); });
+    const bool lent =
+        std::ranges::any_of(in, [&](const Tensor& t) { return t.valid() && out[i].nbytes() > 0 && overlaps(t, out[i]); });
     value(step.node->outputs[i]) = lent ? out[i].clone() : std::move(out[i]);
   }
 }
@@ -247,7 +256,8 @@ void ExecutionImpl::copy_to_caller() {
     const Tensor& v = output_value(i);
     if (v.raw() == given_[i].raw()) continue;
     if (v.shape() != given_[i].shape()) {
-      fail_usage("memory for output '{}' has shape {}, the output {}", plan_->outputs()[i].name, to_string(given_[i].shape()), to_string(v.shape()));
+      fail_usage("memory for output '{}' has shape {}, the output {}", plan_->outputs()[i].name, to_string(given_[i].shape()),
+                 to_string(v.shape()));
     }
     if (v.type() == DType::string) given_[i].strings() = v.strings();
     else std::memmove(given_[i].raw(), v.raw(), static_cast<size_t>(v.nbytes()));

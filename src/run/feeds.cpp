@@ -28,7 +28,8 @@ size_t edits(const std::string& a, const std::string& b) {
 
 std::string list(const std::vector<TensorInfo>& inputs) {
   std::vector<std::string> lines;
-  for (const TensorInfo& i : inputs) lines.push_back(fmt::format("{} {}{}", i.name, name(i.type), i.rank_known ? to_string(i.shape) : "of any rank"));
+  for (const TensorInfo& i : inputs)
+    lines.push_back(fmt::format("{} {}{}", i.name, name(i.type), i.rank_known ? to_string(i.shape) : "of any rank"));
   return lines.empty() ? "The model has no inputs" : fmt::format("The model's inputs: {}", fmt::join(lines, ", "));
 }
 
@@ -61,8 +62,9 @@ std::vector<Tensor> order_feeds(const std::vector<TensorInfo>& inputs, const std
   for (const auto& [name, tensor] : feeds) {
     if (std::ranges::find(names, name) != names.end()) continue;
     const std::string suggestion = nearest(name, names);
-    throw Error(fmt::format("there is no input '{}'{}", name, suggestion.empty() ? "" : fmt::format("; did you mean '{}'?", suggestion)),
-                list(inputs), ExitCode::usage);
+    throw Error(
+        fmt::format("there is no input '{}'{}", name, suggestion.empty() ? "" : fmt::format("; did you mean '{}'?", suggestion)),
+        list(inputs), ExitCode::usage);
   }
   std::vector<Tensor> ordered;
   for (const TensorInfo& i : inputs) {
@@ -84,8 +86,8 @@ void check_inputs(const std::vector<TensorInfo>& inputs, std::span<const Tensor>
     if (t.type() != info.type) fail_usage("input '{}' has type {}, expected {}", info.name, name(t.type()), name(info.type));
     if (!info.rank_known) continue;
     if (t.rank() != static_cast<int64_t>(info.shape.size())) {
-      fail_usage("input '{}' has shape {} (rank {}), expected {} (rank {})", info.name, to_string(t.shape()), t.rank(), to_string(info.shape),
-                 info.shape.size());
+      fail_usage("input '{}' has shape {} (rank {}), expected {} (rank {})", info.name, to_string(t.shape()), t.rank(),
+                 to_string(info.shape), info.shape.size());
     }
     if (!fits(t.shape(), info.shape)) {
       fail_usage("input '{}' has shape {}, expected {}", info.name, to_string(t.shape()), to_string(info.shape));

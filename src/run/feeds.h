@@ -14,7 +14,8 @@ namespace smelt::run {
 /// input without a feed; both list the model's inputs.
 std::vector<Tensor> order_feeds(const std::vector<TensorInfo>& inputs, const std::map<std::string, Tensor>& feeds);
 
-/// Throws Error (usage) unless there are as many tensors as inputs, each valid and of the type, rank and known extents of its input.
+/// Throws Error (usage) unless there are as many tensors as inputs, each valid and of the type, rank and known extents of its
+/// input.
 void check_inputs(const std::vector<TensorInfo>& inputs, std::span<const Tensor> tensors);
 
 /// The one of `names` with the fewest edits to `name`; empty when even that one differs in more than half its letters.

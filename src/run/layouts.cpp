@@ -34,7 +34,8 @@ bool is_quantized_conv(const Node& n) { return n.is("QLinearConv") || n.is("QLin
 bool is_reorder(const Node& n) { return n.domain == smelt_domain && n.op == "Reorder"; }
 
 bool is_channel_concat(const Segment& s, const Step& step) {
-  return step.kind == StepKind::concat && is_image(s.tensor(step.outputs[0])) && normalize_axis(step.node->get_int("axis", 0), 4) == 1;
+  return step.kind == StepKind::concat && is_image(s.tensor(step.outputs[0])) &&
+         normalize_axis(step.node->get_int("axis", 0), 4) == 1;
 }
 
 /// Nearest ones move whole pixels; the offer of others takes plain images only.
@@ -55,7 +56,8 @@ bool is_image_conv(const Segment& s, const Step& step) {
 }
 
 bool is_image_pool(const Segment& s, const Step& step) {
-  static constexpr std::string_view pools[] = {"MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMean", "Reduce"};
+  static constexpr std::string_view pools[] = {"MaxPool",           "AveragePool", "GlobalMaxPool",
+                                               "GlobalAveragePool", "ReduceMean",  "Reduce"};
   if (std::ranges::find(pools, std::string_view(step.node->op)) == std::end(pools)) return false;
   const BoundValue& x = s.tensor(step.inputs[0]);
   if (!is_image(x) || (x.type != DType::f32 && !is_byte(x.type)) || !is_image(s.tensor(step.outputs[0]))) return false;
@@ -65,7 +67,8 @@ bool is_image_pool(const Segment& s, const Step& step) {
 
 Role role(const Segment& s, const Step& step) {
   if (is_channel_concat(s, step)) return Role::follows;
-  if (step.kind != StepKind::kernel || step.inputs.empty() || step.inputs[0] == absent || step.outputs[0] == absent) return Role::plain;
+  if (step.kind != StepKind::kernel || step.inputs.empty() || step.inputs[0] == absent || step.outputs[0] == absent)
+    return Role::plain;
   if (is_image_conv(s, step) || is_image_pool(s, step)) return Role::image;
   const bool images_out = std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t)); });
   return images_out && (ops::is_elementwise(*step.node) || is_resize(*step.node)) ? Role::follows : Role::plain;
@@ -85,7 +88,9 @@ class Pass {
 
  private:
   /// Tensors that have a layout to choose: computed images whose bytes are not the same either way.
-  static bool counts(const ops::BoundTensor& t) { return is_image(t) && !t.constant.valid() && !ops::is_same_either_way(t.shape); }
+  static bool counts(const ops::BoundTensor& t) {
+    return is_image(t) && !t.constant.valid() && !ops::is_same_either_way(t.shape);
+  }
   bool counts(TensorIndex t) const { return t != absent && counts(s_.tensor(t)); }
 
   /// Whether some allowed tactic runs the step with these tensors.
@@ -113,7 +118,8 @@ class Pass {
 
   /// A convolution of few channels copies its input with its padding anyhow, from any layout.
   bool reads_any_layout(const Step& step, size_t input) const {
-    if (input == 0 && is_quantized_conv(*step.node)) return s_.tensor(step.inputs[0]).shape[1] <= 4 && step.node->get_int("group", 1) == 1;
+    if (input == 0 && is_quantized_conv(*step.node))
+      return s_.tensor(step.inputs[0]).shape[1] <= 4 && step.node->get_int("group", 1) == 1;
     if (input != 0 || !is_image_conv(s_, step) || step.node->op != "Conv" || step.node->get_int("segments", 1) != 1) return false;
     return ops::conv::copies_with_padding(ops::conv::problem(bound_node(s_, step, nullptr)));
   }
@@ -199,7 +205,8 @@ class Pass {
     std::vector<bool> sliceable(s_.tensors.size(), false);
     for (const Step& step : s_.steps) {
       for (TensorIndex t : step.outputs) {
-        if (t != absent) sliceable[static_cast<size_t>(t)] = takes_strides(step) && !s_.tensor(t).fixed_layout && !dense_.contains(t);
+        if (t != absent)
+          sliceable[static_cast<size_t>(t)] = takes_strides(step) && !s_.tensor(t).fixed_layout && !dense_.contains(t);
       }
     }
     for (const Step& step : s_.steps) {
@@ -226,7 +233,8 @@ class Pass {
     for (const Step& step : s_.steps) {
       if (std::ranges::none_of(step.inputs, is_slice) && std::ranges::none_of(step.outputs, is_slice)) continue;
       if (runs(step, bound_node(s_, step, nullptr))) continue;
-      for (const auto* tensors : {&step.inputs, &step.outputs}) std::ranges::copy_if(*tensors, std::inserter(dense_, dense_.end()), is_slice);
+      for (const auto* tensors : {&step.inputs, &step.outputs})
+        std::ranges::copy_if(*tensors, std::inserter(dense_, dense_.end()), is_slice);
     }
     if (dense_.size() == before) return false;
     for (BoundValue& t : s_.tensors) t.strides.clear();

@@ -8,8 +8,8 @@
 namespace smelt::run {
 
 /// Sets layouts and inserts reorder steps, and gives the inputs of channels-last concatenations the strides of their slices
-/// where every kernel that touches them takes strides, so that nothing is copied. A step's images are channels-last only where some
-/// tactic that `tuner` allows is offered for exactly those layouts.
+/// where every kernel that touches them takes strides, so that nothing is copied. A step's images are channels-last only where
+/// some tactic that `tuner` allows is offered for exactly those layouts.
 void assign_layouts(Segment& s, const tune::Tuner& tuner);
 
 }  // namespace smelt::run

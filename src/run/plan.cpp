@@ -51,7 +51,8 @@ std::shared_ptr<PlanImpl::Shared> share(const Options& options) {
   const ops::Machine machine = ops::this_machine(options.threads);
   auto cache = !options.use_cache || options.tuning_level == 0 ? tune::Cache::in_memory() : open_cache(options.cache_dir);
   const auto filter = tune::TacticFilter::parse(options.tactics, ops::tactic_names);
-  return std::shared_ptr<PlanImpl::Shared>(new PlanImpl::Shared{{machine, options.tuning_level, filter, std::move(cache)}, {}, options});
+  return std::shared_ptr<PlanImpl::Shared>(
+      new PlanImpl::Shared{{machine, options.tuning_level, filter, std::move(cache)}, {}, options});
 }
 
 /// Operators that run as they are; import expands the others into their function bodies.
@@ -112,7 +113,9 @@ namespace smelt {
 std::shared_ptr<const Plan> Plan::build(Graph graph, const Options& options) {
   auto shared = run::share(options);
   const PrecisionSummary done = convert_precision(graph, options.precision, options.keep_fp32);
-  if (done.converted > 0) info("{}: {} nodes compute in {}, {} stay in fp32, {} casts between them", graph.name, done.converted, options.precision, done.kept, done.casts);
+  if (done.converted > 0)
+    info("{}: {} nodes compute in {}, {} stay in fp32, {} casts between them", graph.name, done.converted, options.precision,
+         done.kept, done.casts);
   if (options.optimize) fuse::run(graph, {.skip = options.skip});
   auto plan = std::make_shared<run::PlanImpl>(std::move(graph), std::move(shared));
   plan->prepare();

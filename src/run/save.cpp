@@ -29,7 +29,8 @@ std::string tactics_of(const Plan& plan) {
   const auto execution = plan.execution();
   execution->bind(inputs);
   std::string text;
-  for (const StepInfo& s : execution->steps()) text += fmt::format("{}\t{}\t{}{}{}\n", s.name, s.problem, s.tactic, s.config.empty() ? "" : " ", s.config);
+  for (const StepInfo& s : execution->steps())
+    text += fmt::format("{}\t{}\t{}{}{}\n", s.name, s.problem, s.tactic, s.config.empty() ? "" : " ", s.config);
   return text;
 }
 

@@ -17,9 +17,9 @@ struct Saved {
   int64_t data_bytes = 0;
 };
 
-/// Writes the plan to `path` (and its data file), whole or not at all. Metadata: "smelt.plan.device", and where the plan's shapes are
-/// fixed "smelt.plan.tactics", a line a step: node, problem, tactic. The same model, options and cache give the same
-/// bytes. Throws Error: usage where weights would have to be copied and `copy_weights` is not set, failed for the disk.
+/// Writes the plan to `path` (and its data file), whole or not at all. Metadata: "smelt.plan.device", and where the plan's shapes
+/// are fixed "smelt.plan.tactics", a line a step: node, problem, tactic. The same model, options and cache give the same bytes.
+/// Throws Error: usage where weights would have to be copied and `copy_weights` is not set, failed for the disk.
 SMELT_API Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveOptions& options = {});
 
 }  // namespace smelt

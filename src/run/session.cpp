@@ -49,7 +49,8 @@ std::vector<size_t> select(const std::vector<TensorInfo>& outputs, const std::ve
     const auto at = std::ranges::find(all, name);
     if (at == all.end()) {
       const std::string suggestion = run::nearest(name, all);
-      throw Error(fmt::format("there is no output '{}'{}", name, suggestion.empty() ? "" : fmt::format("; did you mean '{}'?", suggestion)),
+      throw Error(fmt::format("there is no output '{}'{}", name,
+                              suggestion.empty() ? "" : fmt::format("; did you mean '{}'?", suggestion)),
                   fmt::format("The model's outputs: {}", fmt::join(all, ", ")), ExitCode::usage);
     }
     positions.push_back(static_cast<size_t>(at - all.begin()));

@@ -11,7 +11,8 @@ namespace {
 
 class Planner {
  public:
-  Planner(const Graph& g, Environment& env) : g_(g), env_(env), tensors_(g.value_count(), absent), made_here_(g.value_count(), false) {}
+  Planner(const Graph& g, Environment& env)
+      : g_(g), env_(env), tensors_(g.value_count(), absent), made_here_(g.value_count(), false) {}
 
   Segment run(std::span<const NodeId> order) {
     const size_t before = env_.left;
@@ -57,8 +58,10 @@ class Planner {
       segment_.steps.push_back(std::move(step));
       return;
     }
-    for (size_t i = 0; i < out.size(); ++i) step.outputs.push_back(node.outputs[i] == ValueId::none ? absent : make(node.outputs[i], out[i]));
-    const bool empty = std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t == absent || elements(segment_.tensor(t).shape) == 0; });
+    for (size_t i = 0; i < out.size(); ++i)
+      step.outputs.push_back(node.outputs[i] == ValueId::none ? absent : make(node.outputs[i], out[i]));
+    const bool empty =
+        std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t == absent || elements(segment_.tensor(t).shape) == 0; });
     if (empty) return;   // nothing to compute
     if (view_offsets(segment_, step)) {
       step.kind = StepKind::view;

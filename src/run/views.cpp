@@ -51,7 +51,9 @@ std::optional<std::vector<int64_t>> slice_offsets(const Segment& s, const Step& 
   const BoundValue& y = s.tensor(step.outputs[0]);
   if (step.inputs.size() < 3 || bits(x.type) % 8 != 0) return std::nullopt;
   const auto axis = contiguous_axis(x.shape, y.shape);
-  const auto input = [&](size_t i) { return i < step.inputs.size() && step.inputs[i] != absent ? &s.tensor(step.inputs[i]).constant : nullptr; };
+  const auto input = [&](size_t i) {
+    return i < step.inputs.size() && step.inputs[i] != absent ? &s.tensor(step.inputs[i]).constant : nullptr;
+  };
   const Tensor* starts = input(1);
   const Tensor* axes = input(3);
   const Tensor* steps = input(4);
@@ -95,17 +97,19 @@ std::vector<size_t> memory_order(Layout layout, size_t rank) {
 
 std::optional<std::vector<int64_t>> view_offsets(const Segment& s, const Step& step) {
   const Node& node = *step.node;
-  if (!node.domain.empty() || step.inputs.empty() || step.inputs[0] == absent || step.outputs.empty() || step.outputs[0] == absent) {
+  if (!node.domain.empty() || step.inputs.empty() || step.inputs[0] == absent || step.outputs.empty() ||
+      step.outputs[0] == absent) {
     return std::nullopt;
   }
   const BoundValue& x = s.tensor(step.inputs[0]);
   const BoundValue& y = s.tensor(step.outputs[0]);
   if (node.op == "Split") return split_offsets(s, step);
   if (step.outputs.size() > 1 || !same_bytes(x, y)) return node.op == "Slice" ? slice_offsets(s, step) : std::nullopt;
-  const bool view = node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Flatten" || node.op == "Identity" ||
-                    (node.op == "Transpose" && keeps_order(x.shape, node.get_ints("perm"))) ||
-                    ((node.op == "Expand" || node.op == "Cast" || node.op == "Tile") && (x.shape == y.shape || node.op == "Expand")) ||
-                    (node.op == "Concat" && step.inputs.size() == 1);
+  const bool view =
+      node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Flatten" || node.op == "Identity" ||
+      (node.op == "Transpose" && keeps_order(x.shape, node.get_ints("perm"))) ||
+      ((node.op == "Expand" || node.op == "Cast" || node.op == "Tile") && (x.shape == y.shape || node.op == "Expand")) ||
+      (node.op == "Concat" && step.inputs.size() == 1);
   if (view) return std::vector<int64_t>{0};
   return node.op == "Slice" ? slice_offsets(s, step) : std::nullopt;
 }
@@ -119,7 +123,9 @@ std::optional<ConcatShape> concat_shape(const Segment& s, const Step& step) {
   const size_t depth = static_cast<size_t>(std::ranges::find(order, axis) - order.begin());
 
   ConcatShape shape;
-  const auto padded = [&](const Shape& extents, size_t a) { return a == 1 ? (extents[a] + block - 1) / block * block : extents[a]; };
+  const auto padded = [&](const Shape& extents, size_t a) {
+    return a == 1 ? (extents[a] + block - 1) / block * block : extents[a];
+  };
   for (size_t i = 0; i < depth; ++i) shape.outer *= padded(y.shape, order[i]);
   // In a blocked layout the block is the innermost axis, so that an axis behind the channels sees the blocks' count outside.
   if (block > 1 && axis > 1) shape.outer /= block;

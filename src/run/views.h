@@ -23,7 +23,8 @@ struct ConcatShape {
 /// Nothing when inputs and output differ in layout, or a blocked layout would put two inputs' channels into one block.
 std::optional<ConcatShape> concat_shape(const Segment& s, const Step& step);
 
-/// The strides that a slice of a plain or channels-last tensor has, in elements along the logical axes; empty for blocked layouts.
+/// The strides that a slice of a plain or channels-last tensor has, in elements along the logical axes; empty for blocked
+/// layouts.
 Shape slice_strides(const ops::BoundTensor& whole);
 
 }  // namespace smelt::run

@@ -17,7 +17,8 @@ constexpr int busy_timeout_ms = 3000;
 constexpr int format_version = 1;
 
 constexpr const char* schema =
-    "CREATE TABLE IF NOT EXISTS timings(problem TEXT NOT NULL, device TEXT NOT NULL, versions TEXT NOT NULL, level INTEGER NOT NULL,"
+    "CREATE TABLE IF NOT EXISTS timings(problem TEXT NOT NULL, device TEXT NOT NULL, versions TEXT NOT NULL, level INTEGER NOT "
+    "NULL,"
     " timings TEXT NOT NULL, PRIMARY KEY(problem, device, versions)) WITHOUT ROWID";
 
 Json to_json(const std::vector<Timing>& timings) {
@@ -32,8 +33,8 @@ Json to_json(const std::vector<Timing>& timings) {
 std::vector<Timing> timings_from(const Json& list) {
   std::vector<Timing> timings;
   for (const Json& t : list) {
-    timings.push_back({t.at("tactic"), t.at("config"), t.at("min_us"), t.at("q1_us"), t.at("median_us"), t.at("q3_us"), t.at("p90_us"),
-                       t.at("samples")});
+    timings.push_back({t.at("tactic"), t.at("config"), t.at("min_us"), t.at("q1_us"), t.at("median_us"), t.at("q3_us"),
+                       t.at("p90_us"), t.at("samples")});
   }
   if (timings.empty()) throw Json::other_error::create(501, "an entry without timings", nullptr);
   return timings;
@@ -89,7 +90,8 @@ void Cache::open_database(const std::filesystem::path& path) {
     bool busy = false;
     try {
       if (!path.empty()) std::filesystem::create_directories(path.parent_path());
-      if (sqlite3_open_v2(name.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr) != SQLITE_OK) {
+      if (sqlite3_open_v2(name.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr) !=
+          SQLITE_OK) {
         fail("{}", db_ ? sqlite3_errmsg(db_) : "out of memory");
       }
       sqlite3_busy_timeout(db_, busy_timeout_ms);
@@ -104,7 +106,8 @@ void Cache::open_database(const std::filesystem::path& path) {
       sqlite3_close(db_);
       db_ = nullptr;
       if (!busy || std::chrono::steady_clock::now() > deadline) {
-        throw Error(fmt::format("tuning cache {}: {}", name, reason), fmt::format("Delete {} to begin with an empty cache", name));
+        throw Error(fmt::format("tuning cache {}: {}", name, reason),
+                    fmt::format("Delete {} to begin with an empty cache", name));
       }
     }
     // Switching a new database to WAL fails at once where another process does the same: SQLite's busy timeout does not cover it.

@@ -16,7 +16,8 @@ TacticFilter TacticFilter::parse(std::string_view text, std::span<const std::str
     size_t end = std::min(text.find(',', begin), text.size());
     const std::string_view item = text.substr(begin, end - begin);
     if (item.empty() || (item[0] != '+' && item[0] != '-')) {
-      fail_usage("--tactics={}: item '{}' at position {} must begin with + (allow) or - (refuse), as in \"+onednn,-reference\"", text, item, begin);
+      fail_usage("--tactics={}: item '{}' at position {} must begin with + (allow) or - (refuse), as in \"+onednn,-reference\"",
+                 text, item, begin);
     }
     const std::string_view name = item.substr(1);
     if (name.empty()) fail_usage("--tactics={}: no tactic's name behind '{}' at position {}", text, item, begin);

@@ -65,7 +65,8 @@ std::vector<std::vector<double>> measure(std::span<const std::function<void()>> 
     if (dropped[i]) samples[i] = {first[i]};
     else round += first[i] * repeat[i];
   }
-  const int rounds = static_cast<int>(std::clamp(options.budget_us / std::max(round, 1.0), 3.0, static_cast<double>(options.repetitions)));
+  const int rounds =
+      static_cast<int>(std::clamp(options.budget_us / std::max(round, 1.0), 3.0, static_cast<double>(options.repetitions)));
   for (int r = 0; r < rounds; ++r) {
     for (size_t i = 0; i < runs.size(); ++i) {
       if (!dropped[i]) samples[i].push_back(time_of(runs[i], repeat[i]));

@@ -49,7 +49,8 @@ Trial::Trial(const ops::BoundNode& node, const ops::Machine& machine) : node_(no
 }
 
 std::function<void()> Trial::runner(const std::string& tactic, const std::string& config) {
-  const auto at = std::ranges::find_if(offer_.candidates, [&](const auto& c) { return c.tactic == tactic && c.config == config; });
+  const auto at =
+      std::ranges::find_if(offer_.candidates, [&](const auto& c) { return c.tactic == tactic && c.config == config; });
   if (at == offer_.candidates.end()) fail("{}: the offer has no candidate {} {} the second time", offer_.problem, tactic, config);
   kernels_.push_back(at->prepare());
   ops::Kernel* kernel = kernels_.back().get();

@@ -98,7 +98,8 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
     for (size_t i : allowed) {
       const auto& c = offer.candidates[i];
       if (i != choice.candidate) {
-        choice.others.push_back({c.tactic, c.config, fmt::format("estimated at {:.1f} µs, the chosen one at {:.1f} µs", c.estimate_us, chosen_us)});
+        choice.others.push_back(
+            {c.tactic, c.config, fmt::format("estimated at {:.1f} µs, the chosen one at {:.1f} µs", c.estimate_us, chosen_us)});
       }
     }
     return choice;
@@ -140,8 +141,10 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
     const auto& c = offer.candidates[i];
     if (i == choice.candidate) continue;
     const Timing* t = find(choice.timings, c);
-    choice.others.push_back({c.tactic, c.config, t && chosen ? why_not(*t, *chosen)
-                                                             : fmt::format("estimated at {:.1f} µs: not measured at level {}", c.estimate_us, level_)});
+    choice.others.push_back({c.tactic, c.config,
+                             t && chosen
+                                 ? why_not(*t, *chosen)
+                                 : fmt::format("estimated at {:.1f} µs: not measured at level {}", c.estimate_us, level_)});
   }
   return choice;
 }

@@ -33,7 +33,9 @@ TEST_F(Npy, array_survives_a_round_trip) {
 }
 
 TEST_F(Npy, archive_keeps_names_types_and_empty_and_scalar_shapes) {
-  write_npz(folder_ / "a.npz", {{"x/y", Tensor::of<int64_t>({3}, {1, -2, 3})}, {"empty", Tensor::zeros(DType::f16, {0, 4})}, {"s", Tensor::scalar(2.5)}});
+  write_npz(
+      folder_ / "a.npz",
+      {{"x/y", Tensor::of<int64_t>({3}, {1, -2, 3})}, {"empty", Tensor::zeros(DType::f16, {0, 4})}, {"s", Tensor::scalar(2.5)}});
   const auto back = read_npz(folder_ / "a.npz");
   ASSERT_EQ(back.size(), 3u);
   EXPECT_EQ(back.at("x/y").to_ints(), (std::vector<int64_t>{1, -2, 3}));

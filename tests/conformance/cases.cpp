@@ -55,7 +55,8 @@ bool agree(double a, double e, const Tolerance& t) {
 
 std::string difference(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance) {
   if (actual.type() != expected.type()) return fmt::format("type {}, expected {}", name(actual.type()), name(expected.type()));
-  if (actual.shape() != expected.shape()) return fmt::format("shape {}, expected {}", to_string(actual.shape()), to_string(expected.shape()));
+  if (actual.shape() != expected.shape())
+    return fmt::format("shape {}, expected {}", to_string(actual.shape()), to_string(expected.shape()));
   if (actual.type() == DType::string) return actual.strings() == expected.strings() ? "" : "the strings differ";
   if (is_integer(actual.type()) || actual.type() == DType::boolean) {
     const auto a = actual.to_ints(), e = expected.to_ints();
@@ -68,7 +69,8 @@ std::string difference(const Tensor& actual, const Tensor& expected, const Toler
   if (actual.type() == DType::bf16) t.relative = std::max(t.relative, 1.0 / 64);
   const auto a = actual.to_doubles(), e = expected.to_doubles();
   for (size_t i = 0; i < a.size(); ++i) {
-    if (!agree(a[i], e[i], t)) return fmt::format("element {} of {} is {}, expected {}", i, to_string(actual.shape()), a[i], e[i]);
+    if (!agree(a[i], e[i], t))
+      return fmt::format("element {} of {} is {}, expected {}", i, to_string(actual.shape()), a[i], e[i]);
   }
   return "";
 }
@@ -86,7 +88,8 @@ std::string run_case(const Case& c) {
       const std::vector<Tensor> actual = ops::evaluate(g, read_tensors(entry.path(), "input"));
       if (actual.size() < expected.size()) return fmt::format("{} outputs, expected {}", actual.size(), expected.size());
       for (size_t i = 0; i < expected.size(); ++i) {
-        if (std::string d = difference(actual[i], expected[i], c.tolerance); !d.empty()) return fmt::format("output {}: {}", i, d);
+        if (std::string d = difference(actual[i], expected[i], c.tolerance); !d.empty())
+          return fmt::format("output {}: {}", i, d);
       }
     }
     return sets > 0 ? "" : "the case has no data set";
@@ -125,7 +128,8 @@ std::string finish(const Child& child, int status, unsigned seconds) {
   const ssize_t n = read(child.pipe, buffer, sizeof buffer);
   close(child.pipe);
   if (WIFSIGNALED(status)) {
-    return WTERMSIG(status) == SIGALRM ? fmt::format("took longer than {} s", seconds) : fmt::format("crashed: {}", strsignal(WTERMSIG(status)));
+    return WTERMSIG(status) == SIGALRM ? fmt::format("took longer than {} s", seconds)
+                                       : fmt::format("crashed: {}", strsignal(WTERMSIG(status)));
   }
   return n > 0 ? std::string(buffer, static_cast<size_t>(n)) : WEXITSTATUS(status) ? "the case's process failed" : "";
 }

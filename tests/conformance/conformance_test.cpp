@@ -59,7 +59,8 @@ TEST(Conformance, every_case_passes_or_is_listed_with_its_reason) {
     else EXPECT_TRUE(listed) << o.name << ": " << o.failure;
   }
   for (const auto& [name, reason] : expected) {
-    EXPECT_TRUE(std::any_of(outcomes.begin(), outcomes.end(), [&](const Outcome& o) { return o.name == name; })) << "no such case: " << name;
+    EXPECT_TRUE(std::any_of(outcomes.begin(), outcomes.end(), [&](const Outcome& o) { return o.name == name; }))
+        << "no such case: " << name;
   }
   for (const auto& [kind, count] : total) std::cout << kind << ": " << passed[kind] << " of " << count << " pass\n";
   EXPECT_EQ(total["node"], 1884);
@@ -109,6 +110,7 @@ int run_some(const std::string& part) {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   const std::string flag = "--cases=";
-  if (argc == 2 && std::string(argv[1]).starts_with(flag)) return smelt::conformance::run_some(std::string(argv[1]).substr(flag.size())) ? 1 : 0;
+  if (argc == 2 && std::string(argv[1]).starts_with(flag))
+    return smelt::conformance::run_some(std::string(argv[1]).substr(flag.size())) ? 1 : 0;
   return RUN_ALL_TESTS();
 }

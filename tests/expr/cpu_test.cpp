@@ -81,7 +81,8 @@ TEST(Evaluator, reads_operands_at_any_stride) {
   const Operand in[] = {{a.raw(), 3}, {b.data<int16_t>() + 2 * n - 1, -2}};
   void* const out[] = {y.data()};
   e.run(n, in, out, scratch.data());
-  for (int64_t i = 0; i < n; ++i) ASSERT_EQ(y[static_cast<size_t>(i)], a.data<float>()[3 * i] + b.data<int16_t>()[2 * n - 1 - 2 * i]) << i;
+  for (int64_t i = 0; i < n; ++i)
+    ASSERT_EQ(y[static_cast<size_t>(i)], a.data<float>()[3 * i] + b.data<int16_t>()[2 * n - 1 - 2 * i]) << i;
 }
 
 TEST(Evaluator, returns_inputs_constants_and_the_same_value_twice) {
@@ -95,7 +96,8 @@ TEST(Evaluator, returns_inputs_constants_and_the_same_value_twice) {
 }
 
 TEST(Evaluator, may_write_over_its_input) {
-  const Program p = Program::parse("(in0:f32, in1:f32) { %2 = mul(in0, in0):f32; %3 = add(%2, in1):f32; %4 = mul(%3, in0):f32; return %4 }");
+  const Program p =
+      Program::parse("(in0:f32, in1:f32) { %2 = mul(in0, in0):f32; %3 = add(%2, in1):f32; %4 = mul(%3, in0):f32; return %4 }");
   const Tensor x = random(DType::f32, 3001, 8), b = random(DType::f32, 3001, 9);
   const Tensor expected = run(p, std::vector{x, b}, 3001)[0];
   Tensor y = x.clone();
@@ -136,7 +138,8 @@ template <class T> T whole(Fn fn, T a, T b, T c) {
     case Fn::bit_or: return static_cast<T>(a | b);
     case Fn::bit_xor: return static_cast<T>(a ^ b);
     case Fn::bit_not: return static_cast<T>(~a);
-    case Fn::shift_left: return static_cast<T>(y >= static_cast<Wide>(sizeof(T) * 8) ? 0 : static_cast<unsigned __int128>(x) << static_cast<int>(y));
+    case Fn::shift_left:
+      return static_cast<T>(y >= static_cast<Wide>(sizeof(T) * 8) ? 0 : static_cast<unsigned __int128>(x) << static_cast<int>(y));
     case Fn::shift_right: return static_cast<T>(y >= static_cast<Wide>(sizeof(T) * 8) ? 0 : x >> static_cast<int>(y));
     case Fn::less: return x < y;
     case Fn::less_equal: return x <= y;
@@ -154,7 +157,9 @@ TYPED_TEST_SUITE(Integers, IntegerTypes);
 TYPED_TEST(Integers, wrap_divide_and_shift_as_documented) {
   using T = TypeParam;
   constexpr T top = std::numeric_limits<T>::max(), bottom = std::numeric_limits<T>::min();
-  const std::vector<T> edge = {0, 1, 2, 3, 7, static_cast<T>(-1), static_cast<T>(-3), top, static_cast<T>(top - 1), bottom, static_cast<T>(bottom + 1), 64, 5};
+  const std::vector<T> edge = {
+      0,  1, 2, 3, 7, static_cast<T>(-1), static_cast<T>(-3), top, static_cast<T>(top - 1), bottom, static_cast<T>(bottom + 1),
+      64, 5};
   std::vector<T> a, b, c;
   for (T x : edge)
     for (T y : edge) a.push_back(x), b.push_back(y), c.push_back(static_cast<T>(y + 2));
@@ -170,7 +175,8 @@ TYPED_TEST(Integers, wrap_divide_and_shift_as_documented) {
       for (size_t i = 0; i < a.size(); ++i) {
         // A power's expectation multiplies b times: only where that ends.
         if (fn == Fn::pow && b[i] > T(64)) continue;
-        ASSERT_EQ(out.template data<T>()[i], whole<T>(fn, a[i], b[i], c[i])) << info(fn).name << ' ' << +a[i] << ' ' << +b[i] << ' ' << +c[i];
+        ASSERT_EQ(out.template data<T>()[i], whole<T>(fn, a[i], b[i], c[i]))
+            << info(fn).name << ' ' << +a[i] << ' ' << +b[i] << ' ' << +c[i];
       }
     }
   }
@@ -178,20 +184,24 @@ TYPED_TEST(Integers, wrap_divide_and_shift_as_documented) {
 
 TEST(Evaluator, computes_in_double_to_a_doubles_precision) {
   const Tensor x = random(DType::f64, 999, 10);
-  for (auto [fn, exact] : {std::pair<Fn, double (*)(double)>{Fn::exp, std::exp}, {Fn::tanh, std::tanh}, {Fn::erf, std::erf}, {Fn::sin, std::sin}}) {
+  for (auto [fn, exact] :
+       {std::pair<Fn, double (*)(double)>{Fn::exp, std::exp}, {Fn::tanh, std::tanh}, {Fn::erf, std::erf}, {Fn::sin, std::sin}}) {
     Program p;
     p.output(p.call(fn, p.input(DType::f64)));
     const Tensor y = run(p, std::vector{x}, 999)[0];
-    for (int64_t i = 0; i < 999; ++i) ASSERT_NEAR(y.data<double>()[i], exact(x.data<double>()[i]), 1e-14 * std::exp(4)) << info(fn).name;
+    for (int64_t i = 0; i < 999; ++i)
+      ASSERT_NEAR(y.data<double>()[i], exact(x.data<double>()[i]), 1e-14 * std::exp(4)) << info(fn).name;
   }
 }
 
 TEST(Evaluator, chooses_and_compares) {
   const Program p = Program::parse(
-      "(in0:f32, in1:f32) { %2 = less(in0, in1):bool; %3 = select(%2, in0, in1):f32; %4 = logical_not(%2):bool; %5 = is_nan(in0):bool; "
+      "(in0:f32, in1:f32) { %2 = less(in0, in1):bool; %3 = select(%2, in0, in1):f32; %4 = logical_not(%2):bool; %5 = "
+      "is_nan(in0):bool; "
       "%6 = logical_or(%4, %5):bool; %7 = is_inf(in1):bool; return %3, %6, %7 }");
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
-  const auto y = run(p, std::vector{Tensor::of<float>({5}, {1, 2, nan, -inf, 0}), Tensor::of<float>({5}, {2, 1, 0, inf, -inf})}, 5);
+  const auto y =
+      run(p, std::vector{Tensor::of<float>({5}, {1, 2, nan, -inf, 0}), Tensor::of<float>({5}, {2, 1, 0, inf, -inf})}, 5);
   EXPECT_EQ(values<float>(y[0]), (std::vector<float>{1, 1, 0, -inf, -inf}));
   EXPECT_EQ(values<bool>(y[1]), (std::vector<bool>{false, true, true, false, true}));
   EXPECT_EQ(values<bool>(y[2]), (std::vector<bool>{false, false, false, true, true}));
@@ -225,7 +235,9 @@ TEST(Evaluator, rounds_every_half_as_the_base_library_does) {
   // All 65,536 halves and, between each two neighbours, the midpoint and its two sides.
   for (DType t : {DType::f16, DType::bf16}) {
     std::vector<float> x;
-    auto decode = [&](uint32_t u) { return t == DType::f16 ? half_to_float(static_cast<uint16_t>(u)) : bfloat_to_float(static_cast<uint16_t>(u)); };
+    auto decode = [&](uint32_t u) {
+      return t == DType::f16 ? half_to_float(static_cast<uint16_t>(u)) : bfloat_to_float(static_cast<uint16_t>(u));
+    };
     for (uint32_t u = 0; u < 65535; ++u) {
       const float a = decode(u), b = decode(u + 1);
       if (!std::isfinite(a) || !std::isfinite(b)) continue;

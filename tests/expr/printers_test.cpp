@@ -31,7 +31,8 @@ TEST(OnnxPrinter, nests_operators_and_writes_each_constant_once) {
 }
 
 TEST(OnnxPrinter, chooses_the_integer_form_keeps_attributes_and_leaves_dead_code_out) {
-  const Program p = Program::parse("(in0:u8, in1:u8) { %2 = add(in0, in1):u8; %3 = shift_left(in0, in1):u8; %4 = relu(%3):u8; return %4 }");
+  const Program p =
+      Program::parse("(in0:u8, in1:u8) { %2 = add(in0, in1):u8; %3 = shift_left(in0, in1):u8; %4 = relu(%3):u8; return %4 }");
   EXPECT_EQ(text(to_onnx(p)), "2=BitShift[direction=LEFT] 0 1:u8; 3=Constant:u8; 4=Max 2 3:u8; return 4");
 }
 
@@ -63,34 +64,47 @@ std::string reason(const char* program) {
 }
 
 TEST(PostOps, a_bias_an_activation_and_a_residual_are_a_chain) {
-  const auto ops = chain("(in0:f32, in1:f32, in2:f16) { %3 = add(in1, in0):f32; %4 = const(0.1):f32; %5 = leaky_relu(%3, %4):f32; %6 = cast(in2):f32; %7 = add(%5, %6):f32; %8 = cast(%7):f16; return %8 }");
-  const std::vector<PostOp> expected = {{PostOp::Kind::binary, Fn::add, 0, 0, 1}, {PostOp::Kind::eltwise, Fn::leaky_relu, 0.1f, 0, -1}, {PostOp::Kind::binary, Fn::add, 0, 0, 2}};
+  const auto ops = chain(
+      "(in0:f32, in1:f32, in2:f16) { %3 = add(in1, in0):f32; %4 = const(0.1):f32; %5 = leaky_relu(%3, %4):f32; %6 = "
+      "cast(in2):f32; %7 = add(%5, %6):f32; %8 = cast(%7):f16; return %8 }");
+  const std::vector<PostOp> expected = {{PostOp::Kind::binary, Fn::add, 0, 0, 1},
+                                        {PostOp::Kind::eltwise, Fn::leaky_relu, 0.1f, 0, -1},
+                                        {PostOp::Kind::binary, Fn::add, 0, 0, 2}};
   EXPECT_EQ(ops, expected);
 }
 
 TEST(PostOps, numbers_are_eltwise_and_no_steps_are_an_empty_chain) {
   const std::vector<PostOp> expected = {{PostOp::Kind::eltwise, Fn::mul, 2, 0, -1}, {PostOp::Kind::eltwise, Fn::clip, 0, 6, -1}};
-  EXPECT_EQ(chain("(in0:f32) { %1 = const(2):f32; %2 = mul(in0, %1):f32; %3 = const(0):f32; %4 = const(6):f32; %5 = clip(%2, %3, %4):f32; return %5 }"), expected);
+  EXPECT_EQ(chain("(in0:f32) { %1 = const(2):f32; %2 = mul(in0, %1):f32; %3 = const(0):f32; %4 = const(6):f32; %5 = clip(%2, %3, "
+                  "%4):f32; return %5 }"),
+            expected);
   EXPECT_TRUE(chain("(in0:f32) { return in0 }").empty());
 }
 
 TEST(PostOps, what_is_no_chain_says_why) {
-  EXPECT_THAT(reason("(in0:f32) { %1 = sigmoid(in0):f32; %2 = mul(in0, %1):f32; return %2 }"), HasSubstr("%2 reads %1, which is neither"));
+  EXPECT_THAT(reason("(in0:f32) { %1 = sigmoid(in0):f32; %2 = mul(in0, %1):f32; return %2 }"),
+              HasSubstr("%2 reads %1, which is neither"));
   EXPECT_THAT(reason("(in0:f32, in1:f32) { %2 = sub(in1, in0):f32; return %2 }"), HasSubstr("does not come from in0"));
   EXPECT_THAT(reason("(in0:f32) { %1 = relu(in0):f32; return %1, in0 }"), HasSubstr("2 outputs"));
   EXPECT_THAT(reason("(in0:f64) { return in0 }"), HasSubstr("in0 is f64"));
-  EXPECT_THAT(reason("(in0:f32) { %1 = cast(in0):f16; %2 = cast(%1):f32; %3 = relu(%2):f32; return %3 }"), HasSubstr("%1 rounds in the middle"));
+  EXPECT_THAT(reason("(in0:f32) { %1 = cast(in0):f16; %2 = cast(%1):f32; %3 = relu(%2):f32; return %3 }"),
+              HasSubstr("%1 rounds in the middle"));
   EXPECT_THAT(reason("(in0:f32, in1:f32) { %2 = leaky_relu(in0, in1):f32; return %2 }"), HasSubstr("not a number"));
   EXPECT_THAT(reason("(in0:f32, in1:f32) { %2 = pow(in0, in1):f32; return %2 }"), HasSubstr("pow is no post-operation"));
 }
 
 TEST(CudaPrinter, writes_one_function_of_one_element) {
-  const Program p = Program::parse("(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = relu(%3):f32; %5 = const(0.5):f32; %6 = mul(%4, %5):f32; %7 = cast(%6):f16; return %7 }");
+  const Program p = Program::parse(
+      "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = relu(%3):f32; %5 = const(0.5):f32; %6 = mul(%4, "
+      "%5):f32; %7 = cast(%6):f16; return %7 }");
   EXPECT_EQ(to_cuda(p, "Epilogue"),
             "struct Epilogue {\n"
-            "  template <class A, class T> static __device__ __forceinline__ auto fn_add(A a, T b, T c) { using namespace smelt_expr; return a + b; }\n"
-            "  template <class A, class T> static __device__ __forceinline__ auto fn_relu(A a, T b, T c) { using namespace smelt_expr; return nan_max(a, T(0)); }\n"
-            "  template <class A, class T> static __device__ __forceinline__ auto fn_mul(A a, T b, T c) { using namespace smelt_expr; return a * b; }\n"
+            "  template <class A, class T> static __device__ __forceinline__ auto fn_add(A a, T b, T c) { using namespace "
+            "smelt_expr; return a + b; }\n"
+            "  template <class A, class T> static __device__ __forceinline__ auto fn_relu(A a, T b, T c) { using namespace "
+            "smelt_expr; return nan_max(a, T(0)); }\n"
+            "  template <class A, class T> static __device__ __forceinline__ auto fn_mul(A a, T b, T c) { using namespace "
+            "smelt_expr; return a * b; }\n"
             "  static __device__ __forceinline__ void apply(float v0, __half v1, __half& out0) {\n"
             "    const float v2 = __half2float(v1);\n"
             "    const float v3 = (float)fn_add(v0, v2, v2);\n"
@@ -104,7 +118,9 @@ TEST(CudaPrinter, writes_one_function_of_one_element) {
 }
 
 TEST(CudaPrinter, saturates_floats_to_integers_and_spells_what_is_no_number) {
-  EXPECT_THAT(to_cuda(conversion(DType::f32, DType::i8), "C"), HasSubstr("smelt_expr::saturated<signed char, float>(v0, 0x1p+7f, (signed char)(~(signed char)(~0ull >> 57)), (signed char)(~0ull >> 57))"));
+  EXPECT_THAT(to_cuda(conversion(DType::f32, DType::i8), "C"),
+              HasSubstr("smelt_expr::saturated<signed char, float>(v0, 0x1p+7f, (signed char)(~(signed char)(~0ull >> 57)), "
+                        "(signed char)(~0ull >> 57))"));
   EXPECT_THAT(to_cuda(Program::parse("() { %0 = const(-inf):f32; return %0 }"), "C"), HasSubstr("-__int_as_float(0x7f800000)"));
 }
 

@@ -1,5 +1,5 @@
-// The fuzzer's corpus, and one file a bug that it found (tests/repro), through every stage up to the plan: no sanitizers here, but
-// in every build.
+// The fuzzer's corpus, and one file a bug that it found (tests/repro), through every stage up to the plan: no sanitizers here,
+// but in every build.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace {
 
 std::vector<std::filesystem::path> files_of(const char* folder) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(SMELT_SOURCE_DIR) / "tests" / folder)) files.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(SMELT_SOURCE_DIR) / "tests" / folder))
+    files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
 }

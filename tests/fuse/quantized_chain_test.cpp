@@ -115,7 +115,8 @@ struct Joined : Builder {
     std::vector<ValueId> parts;
     for (int i = 0; i < 2; ++i) {
       const std::string n = std::to_string(i);
-      parts.push_back(node("d" + n, "DequantizeLinear", {input("x" + n, image, DType::u8), scalar(i == 0 ? 0.5 : second), scalar(3, DType::u8)}, image));
+      parts.push_back(node("d" + n, "DequantizeLinear",
+                           {input("x" + n, image, DType::u8), scalar(i == 0 ? 0.5 : second), scalar(3, DType::u8)}, image));
     }
     const ValueId c = node("concat", "Concat", parts, {1, 8, 8, 8}, DType::f32, {{"axis", int64_t{1}}});
     output(node("q", "QuantizeLinear", {c, scalar(0.5), scalar(3, DType::u8)}, {1, 8, 8, 8}, DType::u8));

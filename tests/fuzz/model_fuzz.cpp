@@ -18,8 +18,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   return bytes;
 }
 
-extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size, uint8_t* out, size_t max_size,
-                                            unsigned seed) {
+extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size, uint8_t* out,
+                                            size_t max_size, unsigned seed) {
   const auto model = smelt::fuzz::new_model(), other = smelt::fuzz::new_model();
   if (!model->ParseFromArray(a, static_cast<int>(a_size)) || !other->ParseFromArray(b, static_cast<int>(b_size))) return 0;
   smelt::fuzz::graft(*model, *other, seed);

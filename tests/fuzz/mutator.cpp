@@ -115,7 +115,8 @@ class Mutator {
   void become(Message& n, const onnx::OpSchema& first) {
     const onnx::OpSchema* schema = &first;
     const int inputs = n.GetReflection()->FieldSize(n, field(n, "input"));
-    for (int tries = 0; tries < 8 && (schema->min_input() > inputs || schema->max_input() < inputs); ++tries) schema = &any(schemas());
+    for (int tries = 0; tries < 8 && (schema->min_input() > inputs || schema->max_input() < inputs); ++tries)
+      schema = &any(schemas());
     set_text(n, "op_type", schema->Name());
     set_text(n, "domain", schema->domain());
   }
@@ -226,14 +227,17 @@ class Mutator {
       case onnx::AttributeProto::FLOAT: r->SetFloat(a, field(*a, "f"), static_cast<float>(number()) / 8); break;
       case onnx::AttributeProto::INT: r->SetInt64(a, field(*a, "i"), number()); break;
       case onnx::AttributeProto::STRING: {
-        static const std::vector<std::string> words = {"", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "nearest", "linear", "cubic", "reflect",
-                                                       "edge", "wrap", "constant", "tanh", "none", "add", "mul", "DCR", "CRD", "LT", "LTE", "sum",
-                                                       "bilinear", "bidirectional", "reverse", "half_pixel", "asymmetric", "ij,jk->ik", "...ij->...ji"};
+        static const std::vector<std::string> words = {
+            "",         "NOTSET",        "SAME_UPPER", "SAME_LOWER", "VALID",      "nearest",   "linear",
+            "cubic",    "reflect",       "edge",       "wrap",       "constant",   "tanh",      "none",
+            "add",      "mul",           "DCR",        "CRD",        "LT",         "LTE",       "sum",
+            "bilinear", "bidirectional", "reverse",    "half_pixel", "asymmetric", "ij,jk->ik", "...ij->...ji"};
         r->SetString(a, field(*a, "s"), any(words));
         break;
       }
       case onnx::AttributeProto::INTS:
-        for (size_t i = below(6); i > 0; --i) r->AddInt64(a, field(*a, "ints"), below(3) ? static_cast<int64_t>(below(4)) : number());
+        for (size_t i = below(6); i > 0; --i)
+          r->AddInt64(a, field(*a, "ints"), below(3) ? static_cast<int64_t>(below(4)) : number());
         break;
       case onnx::AttributeProto::FLOATS:
         for (size_t i = below(5); i > 0; --i) r->AddFloat(a, field(*a, "floats"), static_cast<float>(number()) / 8);

@@ -1,4 +1,5 @@
-// Changes of a model as a message: fields anywhere in it, and nodes, so that most inputs get past the parser and many past the checker.
+// Changes of a model as a message: fields anywhere in it, and nodes, so that most inputs get past the parser and many past the
+// checker.
 #pragma once
 
 #include <google/protobuf/message.h>

@@ -42,12 +42,13 @@ void read_back(const Graph& g, const ImportOptions& options) {
 bool optimize_any(std::span<const uint8_t> bytes) {
   ImportOptions options;
   options.max_nodes = 2000;
-  // No data files: for one input in four they are missing, which is an error; the others are read for their structure. One in four
-  // has most of the functions expanded that ONNX defines.
+  // No data files: for one input in four they are missing, which is an error; the others are read for their structure. One in
+  // four has most of the functions expanded that ONNX defines.
   options.folder = "/nonexistent";
   options.structure_only = bytes.size() % 4 != 1;
   options.supported = runs;
-  if (bytes.size() % 4 == 2) options.supported = [](std::string_view domain, std::string_view op) { return runs(domain, op) && op.size() % 3 != 0; };
+  if (bytes.size() % 4 == 2)
+    options.supported = [](std::string_view domain, std::string_view op) { return runs(domain, op) && op.size() % 3 != 0; };
   Graph g;
   try {
     g = import_model(bytes, "fuzz", options);

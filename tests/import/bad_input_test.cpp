@@ -237,13 +237,15 @@ TEST(BadInput, functions_that_call_themselves_from_a_subgraph_are_refused_unchec
 TEST(BadInput, inputs_that_a_call_or_a_list_leaves_out) {
   EXPECT_THAT(error_of(parse(R"(<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g (float[2] x) => (float[2] y) { y = my.f(x) }
     <domain: "my", opset_import: ["" : 20]> f (u, w) => (v) { v = Add(u, w) })")), HasSubstr("input 1 (B) is left out"));
-  EXPECT_THAT(error_of(parse(20, "g (float[2] x) => (float[4] y) { y = Concat <axis = 0> (x, , x) }")), HasSubstr("input 1 (inputs) is left out"));
+  EXPECT_THAT(error_of(parse(20, "g (float[2] x) => (float[4] y) { y = Concat <axis = 0> (x, , x) }")),
+              HasSubstr("input 1 (inputs) is left out"));
   EXPECT_EQ(error_of(parse(20, "g (float[2] x, float m) => (float[2] y) { y = Clip(x, , m) }")), "");
 }
 
 TEST(BadInput, vectors_that_inference_would_follow_element_by_element) {
   // A terabyte of entries in ONNX's data propagation, from a model of 200 bytes.
-  const Graph g = import(parse(20, "g (float x) => (float[N] y) <int64[1] n = {1099511627776}> { big = ConstantOfShape(n) y = Add(big, x) }"));
+  const Graph g = import(
+      parse(20, "g (float x) => (float[N] y) <int64[1] n = {1099511627776}> { big = ConstantOfShape(n) y = Add(big, x) }"));
   EXPECT_EQ(g.value(g.outputs()[0]).shape, (SymShape{int64_t{1} << 40}));
   EXPECT_NO_THROW(import(parse(20, "g (float[1099511627776] x) => (float[1099511627776] y) { y = Add(x, x) }")));
 }

@@ -161,7 +161,8 @@ TEST(Import, binds_symbols_everywhere_and_infers_again) {
 }
 
 TEST(Import, knows_types_behind_com_microsoft_operators) {
-  const Graph g = import(parse(20, R"(g (float16[2, 8, 4] x, float16[2, 8, 4] s, float16[4] w, float16[16, 4] m) => (float16[2, 8, 16] y) {
+  const Graph g =
+      import(parse(20, R"(g (float16[2, 8, 4] x, float16[2, 8, 4] s, float16[4] w, float16[16, 4] m) => (float16[2, 8, 16] y) {
     n, mean, var, sum = com.microsoft.SkipLayerNormalization(x, s, w)
     k = com.microsoft.FastGelu(sum)
     y = com.microsoft.FusedMatMul<alpha = 0.5, transB = 1>(k, m) })"));

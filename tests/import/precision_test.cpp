@@ -12,7 +12,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Graph mlp() {
-  return import(parse(20, R"(g (float[2, 4] x) => (float[2, 4] y) <float[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, float[4] b = {1, 2, 3, 4}> {
+  return import(parse(
+      20,
+      R"(g (float[2, 4] x) => (float[2, 4] y) <float[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, float[4] b = {1, 2, 3, 4}> {
     h = MatMul(x, w) a = Add(h, b) y = Relu(a) })"));
 }
 
@@ -49,7 +51,9 @@ TEST(Precision, keeps_nodes_and_scopes_by_pattern) {
 }
 
 TEST(Precision, squares_and_means_stay_fp32_with_what_lies_between) {
-  Graph g = import(parse(20, R"(g (float[2, 8] x) => (float[2, 8] y) <float two = {2}, float eps = {0.000001}, int64[1] last = {-1}, float[8] w = {1, 1, 1, 1, 1, 1, 1, 1}> {
+  Graph g = import(parse(
+      20,
+      R"(g (float[2, 8] x) => (float[2, 8] y) <float two = {2}, float eps = {0.000001}, int64[1] last = {-1}, float[8] w = {1, 1, 1, 1, 1, 1, 1, 1}> {
     p = Pow(x, two) m = ReduceMean(p, last) e = Add(m, eps) r = Sqrt(e) q = Div(x, r) y = Mul(q, w) })"));
   convert_precision(g, "fp16");
   verify(g);
@@ -58,7 +62,9 @@ TEST(Precision, squares_and_means_stay_fp32_with_what_lies_between) {
 }
 
 TEST(Precision, constants_stay_finite_and_do_not_vanish) {
-  Graph g = import(parse(20, R"(g (float[2] x) => (float[2] y) <float lowest = {-3.4e38}, float tiny = {1e-12}> { a = Add(x, lowest) y = Mul(a, tiny) })"));
+  Graph g = import(parse(
+      20,
+      R"(g (float[2] x) => (float[2] y) <float lowest = {-3.4e38}, float tiny = {1e-12}> { a = Add(x, lowest) y = Mul(a, tiny) })"));
   convert_precision(g, "fp16");
   const auto order = g.topological();
   EXPECT_EQ(g.constant(order[1], 1).to_doubles(), std::vector<double>{-65504});
@@ -74,7 +80,8 @@ TEST(Precision, the_result_is_near_the_fp32_one_and_not_equal_to_it) {
     convert_precision(low, precision);
     const std::vector<double> found = ops::evaluate(low, x)[0].to_doubles();
     EXPECT_NE(found, expected) << precision;
-    EXPECT_THAT(found, ::testing::Pointwise(::testing::DoubleNear(0.2), expected)) << precision;   // bf16 near 30: half a unit is 0.06
+    EXPECT_THAT(found, ::testing::Pointwise(::testing::DoubleNear(0.2), expected))
+        << precision;  // bf16 near 30: half a unit is 0.06
   }
 }
 

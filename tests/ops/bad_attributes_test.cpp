@@ -14,7 +14,11 @@ const Tensor image = Tensor::zeros(DType::f32, {1, 4, 2, 2});
 
 TEST(BadAttributes, block_sizes_whose_square_overflows) {
   for (const char* op : {"DepthToSpace", "SpaceToDepth"}) {
-    EXPECT_THAT(error_of([&] { run_op(op, {image}, {{"blocksize", huge}}); }), HasSubstr("blocksize is 9223372036854775807")) << op;
+    EXPECT_THAT(error_of([&] {
+                  run_op(op, {image}, {{"blocksize", huge}});
+                }),
+                HasSubstr("blocksize is 9223372036854775807"))
+        << op;
     EXPECT_THAT(error_of([&] { run_op(op, {image}, {{"blocksize", int64_t{0}}}); }), HasSubstr("blocksize is 0")) << op;
   }
 }
@@ -34,7 +38,10 @@ TEST(BadAttributes, splits_that_overflow_or_count_to_the_limit) {
 }
 
 TEST(BadAttributes, element_types_that_are_none) {
-  EXPECT_THAT(error_of([] { run_op("EyeLike", {iota(DType::f32, {2, 2})}, {{"dtype", int64_t{99}}}); }), HasSubstr("dtype is 99"));
+  EXPECT_THAT(error_of([] {
+                run_op("EyeLike", {iota(DType::f32, {2, 2})}, {{"dtype", int64_t{99}}});
+              }),
+              HasSubstr("dtype is 99"));
   EXPECT_THAT(error_of([] { run_op("Cast", {iota(DType::f32, {2})}, {{"to", int64_t{-1}}}); }), HasSubstr("to is -1"));
 }
 
@@ -42,8 +49,11 @@ TEST(BadAttributes, diagonals_and_axes_far_outside) {
   EXPECT_TENSOR(run_op("EyeLike", {iota(DType::f32, {2, 2})}, {{"k", huge}}), ({2, 2}), ({0, 0, 0, 0}));
   EXPECT_TENSOR(run_op("Trilu", {iota(DType::f32, {2, 2}), ints({}, {tiny})}), ({2, 2}), ({0, 1, 2, 3}));
   EXPECT_NE(error_of([] { run_op("Concat", {iota(DType::f32, {2})}, {{"axis", huge}}); }), "");
-  EXPECT_THAT(error_of([] { run_op("ReverseSequence", {iota(DType::f32, {2, 2}), ints({2}, {1, 1})}, {{"batch_axis", huge}, {"time_axis", huge}}); }),
-              HasSubstr("expected 0 and 1"));
+  EXPECT_THAT(
+      error_of([] {
+        run_op("ReverseSequence", {iota(DType::f32, {2, 2}), ints({2}, {1, 1})}, {{"batch_axis", huge}, {"time_axis", huge}});
+      }),
+      HasSubstr("expected 0 and 1"));
 }
 
 TEST(BadAttributes, depths_that_are_no_number) {
@@ -53,9 +63,14 @@ TEST(BadAttributes, depths_that_are_no_number) {
 }
 
 TEST(BadAttributes, ngram_pools_that_do_not_fit) {
-  Attrs attrs = {{"mode", std::string("TF")}, {"ngram_counts", std::vector<int64_t>{0}}, {"ngram_indexes", std::vector<int64_t>{0}},
+  Attrs attrs = {{"mode", std::string("TF")},
+                 {"ngram_counts", std::vector<int64_t>{0}},
+                 {"ngram_indexes", std::vector<int64_t>{0}},
                  {"pool_int64s", std::vector<int64_t>{1, 2}}};
-  EXPECT_THAT(error_of([&] { run_op("TfIdfVectorizer", {ints({2}, {1, 2})}, attrs); }), HasSubstr("more n-grams than ngram_indexes has entries (1)"));
+  EXPECT_THAT(error_of([&] {
+                run_op("TfIdfVectorizer", {ints({2}, {1, 2})}, attrs);
+              }),
+              HasSubstr("more n-grams than ngram_indexes has entries (1)"));
   attrs["ngram_indexes"] = std::vector<int64_t>{huge, 0};
   EXPECT_THAT(error_of([&] { run_op("TfIdfVectorizer", {ints({2}, {1, 2})}, attrs); }), HasSubstr("ngram_indexes range from 0"));
 }

@@ -71,7 +71,8 @@ Tensor sums(const Case& c, const Trial& t) {
   conv.outputs = {static_cast<ValueId>(9)};
   const size_t k = c.x.size();
   const std::vector<Tensor> parts(t.inputs.begin(), t.inputs.begin() + static_cast<int64_t>(k));
-  const std::vector<Tensor> in = {concatenated(parts, c.upsample), t.inputs[k].cast(DType::f64), t.inputs[k + 1].cast(DType::f64)};
+  const std::vector<Tensor> in = {concatenated(parts, c.upsample), t.inputs[k].cast(DType::f64),
+                                  t.inputs[k + 1].cast(DType::f64)};
   return evaluate(conv, in)[0];
 }
 
@@ -191,7 +192,8 @@ TEST(ConvTactics, winograd_leaves_other_windows_strides_and_types) {
   dilated.dilation = {2, 2};
   Case half = one({1, 16, 12, 12}, {16, 16, 3, 3});
   half.type = DType::f16;
-  for (const Case& c : {one({1, 16, 12, 12}, {16, 16, 5, 5}), one({1, 16, 12, 12}, {16, 16, 3, 3}, {2, 2}), one({1, 4, 12, 12}, {16, 4, 3, 3}), dilated, half}) {
+  for (const Case& c : {one({1, 16, 12, 12}, {16, 16, 5, 5}), one({1, 16, 12, 12}, {16, 16, 3, 3}, {2, 2}),
+                        one({1, 4, 12, 12}, {16, 4, 3, 3}), dilated, half}) {
     Trial t = trial(c);
     t.result(c.type, sums(c, t).shape(), Layout::nhwc);
     t.bound.node = &t.node;
@@ -218,7 +220,10 @@ void check_program(const Case& c, const Program& p, Tensor operand, bool constan
     const Tensor wide = operand.cast(DType::f64);
     for (int64_t i = 0; i < want.size(); ++i) {
       const int64_t channel = i / (shape[2] * shape[3]) % shape[1], image = i / (shape[1] * shape[2] * shape[3]);
-      const int64_t at = wide.size() == want.size() ? i : wide.size() == shape[1] ? channel : wide.size() == 1 ? 0 : image * shape[1] + channel;
+      const int64_t at = wide.size() == want.size() ? i
+                         : wide.size() == shape[1]  ? channel
+                         : wide.size() == 1         ? 0
+                                                    : image * shape[1] + channel;
       want.data<double>()[i] = f(want.data<double>()[i], wide.data<double>()[at]);
     }
     t.add(operand, constant, operand.rank() == 4 && !constant ? Layout::nhwc : Layout::plain);
@@ -300,7 +305,8 @@ TEST(ConvTactics, transposed_with_overlapping_windows_leaves_the_indirect_produc
 }
 
 TEST(ConvProblem, prints_and_parses_to_itself) {
-  for (const char* text : {"conv:f32>f32:1x64x56x56,64x64x3x3:s1p1:nhwc:bias+relu", "conv:f16>f16:2x10x4x6u2+2x7x8x12v,19x17x3x3:s1x2p1-0x1d2:plain>nhwcv:none",
+  for (const char* text : {"conv:f32>f32:1x64x56x56,64x64x3x3:s1p1:nhwc:bias+relu",
+                           "conv:f16>f16:2x10x4x6u2+2x7x8x12v,19x17x3x3:s1x2p1-0x1d2:plain>nhwcv:none",
                            "conv:f32>f32:1x24x9x9,24x1x5x5:s2p2g24:nhwc:(in0:f32) { %1 = relu(in0):f32; return %1 }",
                            "convt:f32>f32:1x20x5x6,20x11x2x2:s2p0o10x12:nhwc:bias"}) {
     EXPECT_EQ(conv::print(conv::parse(text)), text);

@@ -7,8 +7,8 @@ namespace {
 
 BoundTensor f32(Shape shape) { return {DType::f32, std::move(shape)}; }
 
-Cost cost_of(const std::string& op, std::vector<BoundTensor> in, std::vector<BoundTensor> out, std::map<std::string, Attribute> attrs = {},
-             std::string domain = {}) {
+Cost cost_of(const std::string& op, std::vector<BoundTensor> in, std::vector<BoundTensor> out,
+             std::map<std::string, Attribute> attrs = {}, std::string domain = {}) {
   Node n;
   n.op = op;
   n.domain = std::move(domain);
@@ -35,7 +35,8 @@ TEST(Cost, of_products_with_and_without_transposition) {
 }
 
 TEST(Cost, of_an_attention_is_its_two_products_and_the_softmax) {
-  const Cost c = cost_of("Attention", {f32({2, 4, 8, 16}), f32({2, 2, 32, 16}), f32({2, 2, 32, 16})}, {f32({2, 4, 8, 16})}, {}, std::string(smelt_domain));
+  const Cost c = cost_of("Attention", {f32({2, 4, 8, 16}), f32({2, 2, 32, 16}), f32({2, 2, 32, 16})}, {f32({2, 4, 8, 16})}, {},
+                         std::string(smelt_domain));
   EXPECT_EQ(c.flops, 2 * 4 * 8 * 32 * (2 * 16 + 2 * 16 + 5));
 }
 

@@ -56,11 +56,30 @@ TEST(Coverage, every_onnx_operator_runs_expands_or_is_left_out_for_a_reason) {
 }
 
 TEST(Coverage, the_common_operators_of_onnx_runtime_run) {
-  for (const char* op :
-       {"FusedMatMul", "Gelu", "FastGelu", "BiasGelu", "QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
-        "SimplifiedLayerNormalization", "RotaryEmbedding", "FusedConv", "FusedGemm", "QLinearAdd", "QLinearMul", "QLinearAveragePool",
-        "QLinearGlobalAveragePool", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearConcat", "QLinearSoftmax", "DynamicQuantizeMatMul",
-        "MatMulIntegerToFloat", "QGemm", "QuantizeLinear", "DequantizeLinear"}) {
+  for (const char* op : {"FusedMatMul",
+                         "Gelu",
+                         "FastGelu",
+                         "BiasGelu",
+                         "QuickGelu",
+                         "SkipLayerNormalization",
+                         "SkipSimplifiedLayerNormalization",
+                         "SimplifiedLayerNormalization",
+                         "RotaryEmbedding",
+                         "FusedConv",
+                         "FusedGemm",
+                         "QLinearAdd",
+                         "QLinearMul",
+                         "QLinearAveragePool",
+                         "QLinearGlobalAveragePool",
+                         "QLinearSigmoid",
+                         "QLinearLeakyRelu",
+                         "QLinearConcat",
+                         "QLinearSoftmax",
+                         "DynamicQuantizeMatMul",
+                         "MatMulIntegerToFloat",
+                         "QGemm",
+                         "QuantizeLinear",
+                         "DequantizeLinear"}) {
     EXPECT_NE(find(op, microsoft_domain), nullptr) << op;
   }
 }

@@ -26,7 +26,8 @@ struct Problem {
   Node node;
   std::vector<Tensor> inputs;
 
-  Problem(std::string op, std::string_view domain, std::vector<Tensor> in, Attributes attrs = {}, const std::string& program = {}, size_t outputs = 1)
+  Problem(std::string op, std::string_view domain, std::vector<Tensor> in, Attributes attrs = {}, const std::string& program = {},
+          size_t outputs = 1)
       : inputs(std::move(in)) {
     node.op = std::move(op);
     node.domain = domain;
@@ -81,7 +82,9 @@ std::vector<Tensor> run_tactic(const Problem& p, std::string_view tactic, int th
   return {};
 }
 
-double unit(DType t) { return t == DType::f16 ? 9.8e-4 : t == DType::bf16 ? 7.9e-3 : t == DType::f32 ? 1.2e-7 : t == DType::f64 ? 2.3e-16 : 0; }
+double unit(DType t) {
+  return t == DType::f16 ? 9.8e-4 : t == DType::bf16 ? 7.9e-3 : t == DType::f32 ? 1.2e-7 : t == DType::f64 ? 2.3e-16 : 0;
+}
 
 void expect_as_reference(const Problem& p, double units = 20, bool in_place = false) {
   const std::vector<Tensor> expected = evaluate(p.node, p.inputs);
@@ -94,7 +97,8 @@ void expect_as_reference(const Problem& p, double units = 20, bool in_place = fa
         if (std::isnan(y[i])) {
           ASSERT_TRUE(std::isnan(x[i])) << p.node.op << " output " << o << " element " << i;
         } else if (x[i] != y[i]) {
-          ASSERT_LE(std::abs(x[i] - y[i]), units * unit(got[o].type()) * std::max(1.0, std::abs(y[i]))) << p.node.op << " output " << o << " element " << i;
+          ASSERT_LE(std::abs(x[i] - y[i]), units * unit(got[o].type()) * std::max(1.0, std::abs(y[i])))
+              << p.node.op << " output " << o << " element " << i;
         }
       }
     }
@@ -104,32 +108,44 @@ void expect_as_reference(const Problem& p, double units = 20, bool in_place = fa
 const Tensor none;
 
 TEST(CpuPointwise, every_arrangement_of_broadcast_operands) {
-  const std::string program = "(in0:f32, in1:f32, in2:f32) { %3 = mul(in0, in1):f32; %4 = add(%3, in2):f32; %5 = tanh(%4):f32; return %5 }";
+  const std::string program =
+      "(in0:f32, in1:f32, in2:f32) { %3 = mul(in0, in1):f32; %4 = add(%3, in2):f32; %5 = tanh(%4):f32; return %5 }";
   const Shape shapes[][3] = {
       {{}, {}, {}}, {{7}, {1}, {}}, {{2, 3, 40, 50}, {3, 1, 1}, {1}}, {{2, 3, 40, 50}, {2, 3, 40, 50}, {50}},
       {{2, 3, 5, 4}, {2, 3, 5, 1}, {4}}, {{1, 3, 1, 4}, {5, 1, 6, 1}, {4}}, {{64, 1}, {1, 65}, {1, 1}}, {{3000}, {3000}, {3000}},
       {{2, 0, 3}, {3}, {1}}, {{3, 700, 2}, {700, 1}, {3, 1, 1}}, {{30000}, {1}, {30000}}};
   uint32_t seed = 0;
   for (const auto& s : shapes) {
-    const Problem p("Pointwise", smelt_domain, {random(DType::f32, s[0], ++seed), random(DType::f32, s[1], ++seed), random(DType::f32, s[2], ++seed)}, {}, program);
+    const Problem p("Pointwise", smelt_domain,
+                    {random(DType::f32, s[0], ++seed), random(DType::f32, s[1], ++seed), random(DType::f32, s[2], ++seed)}, {},
+                    program);
     expect_as_reference(p);
   }
 }
 
 TEST(CpuPointwise, several_outputs_of_several_types) {
-  expect_as_reference(Problem("Pointwise", smelt_domain, {random(DType::f16, {5, 33}, 1), random(DType::i32, {33}, 2, -50, 50)}, {},
-                              "(in0:f16, in1:i32) { %2 = cast(in0):f32; %3 = cast(in1):f32; %4 = add(%2, %3):f32; %5 = cast(%4):f16; %6 = less(%2, %3):bool; return %5, %6 }", 2));
+  expect_as_reference(Problem("Pointwise", smelt_domain, {random(DType::f16, {5, 33}, 1), random(DType::i32, {33}, 2, -50, 50)},
+                              {},
+                              "(in0:f16, in1:i32) { %2 = cast(in0):f32; %3 = cast(in1):f32; %4 = add(%2, %3):f32; %5 = "
+                              "cast(%4):f16; %6 = less(%2, %3):bool; return %5, %6 }",
+                              2));
 }
 
 TEST(CpuPointwise, writes_over_its_input_where_it_says_so) {
-  expect_as_reference(Problem("Pointwise", smelt_domain, {random(DType::f32, {40, 50}, 1), random(DType::f32, {50}, 2)}, {},
-                              "(in0:f32, in1:f32) { %2 = mul(in0, in0):f32; %3 = add(%2, in1):f32; %4 = sub(%3, in0):f32; return %4 }"), 20, true);
+  expect_as_reference(
+      Problem("Pointwise", smelt_domain, {random(DType::f32, {40, 50}, 1), random(DType::f32, {50}, 2)}, {},
+              "(in0:f32, in1:f32) { %2 = mul(in0, in0):f32; %3 = add(%2, in1):f32; %4 = sub(%3, in0):f32; return %4 }"),
+      20, true);
 }
 
 TEST(CpuPointwise, onnx_operators_one_by_one) {
-  auto f = [](uint32_t seed, Shape s = {6, 77}, double low = -2, double high = 2) { return random(DType::f32, std::move(s), seed, low, high); };
-  for (const char* op : {"Abs", "Neg", "Exp", "Sigmoid", "Tanh", "Erf", "Relu", "Floor", "Ceil", "Round", "Sin", "Cos", "Softplus", "Softsign", "HardSwish",
-                         "Elu", "Celu", "Selu", "LeakyRelu", "HardSigmoid", "ThresholdedRelu", "Sign", "Atan", "Sinh", "Gelu", "Mish", "Reciprocal"})
+  auto f = [](uint32_t seed, Shape s = {6, 77}, double low = -2, double high = 2) {
+    return random(DType::f32, std::move(s), seed, low, high);
+  };
+  for (const char* op : {"Abs",       "Neg",  "Exp",   "Sigmoid", "Tanh",      "Erf",         "Relu",
+                         "Floor",     "Ceil", "Round", "Sin",     "Cos",       "Softplus",    "Softsign",
+                         "HardSwish", "Elu",  "Celu",  "Selu",    "LeakyRelu", "HardSigmoid", "ThresholdedRelu",
+                         "Sign",      "Atan", "Sinh",  "Gelu",    "Mish",      "Reciprocal"})
     for (DType t : {DType::f32, DType::f16, DType::bf16, DType::f64}) expect_as_reference(Problem(op, "", {f(1).cast(t)}), 30);
   for (const char* op : {"Add", "Sub", "Mul", "Div", "Min", "Max", "Less", "Greater", "Equal", "LessOrEqual", "GreaterOrEqual"})
     for (DType t : {DType::f32, DType::i32, DType::i64})
@@ -156,13 +172,18 @@ class Floats : public testing::TestWithParam<DType> {
   std::string add(bool round) const {
     const std::string t(name(GetParam()));
     if (GetParam() == DType::f32) return "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }";
-    return "(in0:f32, in1:" + t + ") { %2 = cast(in1):f32; %3 = add(in0, %2):f32; " + (round ? "%4 = cast(%3):" + t + "; return %4 }" : "return %3 }");
+    return "(in0:f32, in1:" + t + ") { %2 = cast(in1):f32; %3 = add(in0, %2):f32; " +
+           (round ? "%4 = cast(%3):" + t + "; return %4 }" : "return %3 }");
   }
 };
 
 TEST_P(Floats, attention_over_tails_of_rows_columns_and_depth) {
   // batch, heads, kv heads, queries, keys, depth, value depth
-  const int64_t sizes[][7] = {{1, 1, 1, 1, 1, 1, 1}, {2, 4, 2, 7, 13, 8, 8}, {1, 2, 2, 61, 50, 20, 36}, {2, 3, 1, 97, 300, 64, 64}, {1, 1, 1, 5, 700, 16, 3}};
+  const int64_t sizes[][7] = {{1, 1, 1, 1, 1, 1, 1},
+                              {2, 4, 2, 7, 13, 8, 8},
+                              {1, 2, 2, 61, 50, 20, 36},
+                              {2, 3, 1, 97, 300, 64, 64},
+                              {1, 1, 1, 5, 700, 16, 3}};
   for (const auto& z : sizes)
     for (int64_t transposed : {0, 1}) {
       const Shape k = transposed ? Shape{z[0], z[2], z[5], z[4]} : Shape{z[0], z[2], z[4], z[5]};
@@ -183,12 +204,18 @@ TEST_P(Floats, norm_with_everything_and_with_nothing) {
       const Attributes attrs = {{"kind", std::string(kind)}, {"axis", int64_t{-1}}, {"epsilon", 1e-3f}};
       // bf16 results differ by an ulp where the f32 sums' order moves a value over a rounding boundary.
       expect_as_reference(Problem("Norm", smelt_domain, {r({3, 7, width}, 1)}, attrs), 40);
-      expect_as_reference(Problem("Norm", smelt_domain, {r({3, 7, width}, 1), r({3, 7, width}, 2), r({width}, 3), r({width}, 4)}, attrs, {}, 2), 40);
-      expect_as_reference(Problem("Norm", smelt_domain, {r({3, 7, width}, 1), none, r({width}, 3), none, r({3, 1, width}, 4)}, attrs, add(true)), 40);
+      expect_as_reference(
+          Problem("Norm", smelt_domain, {r({3, 7, width}, 1), r({3, 7, width}, 2), r({width}, 3), r({width}, 4)}, attrs, {}, 2),
+          40);
+      expect_as_reference(
+          Problem("Norm", smelt_domain, {r({3, 7, width}, 1), none, r({width}, 3), none, r({3, 1, width}, 4)}, attrs, add(true)),
+          40);
     }
   const Attributes axis2 = {{"kind", std::string("layer")}, {"axis", int64_t{-2}}};
   expect_as_reference(Problem("Norm", smelt_domain, {r({2, 3, 4, 9}, 1), none, r({3, 1, 1}, 2), r({3, 1, 1}, 3)}, axis2), 40);
-  expect_as_reference(Problem("Norm", smelt_domain, {r({2, 3, 4, 9}, 1), none, r({3, 1, 1}, 2), r({3, 1, 1}, 3), r({3, 4, 1}, 4)}, axis2, add(true)), 40);
+  expect_as_reference(Problem("Norm", smelt_domain, {r({2, 3, 4, 9}, 1), none, r({3, 1, 1}, 2), r({3, 1, 1}, 3), r({3, 4, 1}, 4)},
+                              axis2, add(true)),
+                      40);
   expect_as_reference(Problem("LayerNormalization", "", {r({5, 33}, 1), r({33}, 2), r({33}, 3)}), 40);
 }
 
@@ -196,24 +223,32 @@ TEST_P(Floats, rotary_embedding_of_both_kinds_with_both_tables) {
   for (int64_t interleaved : {0, 1})
     for (int64_t depth : {4, 10, 64})
       for (int64_t width : {depth, depth / 2})
-        expect_as_reference(Problem("RotaryEmbedding", smelt_domain, {r({2, 3, 5, depth}, 1), r({5, width}, 2), r({5, width}, 3)}, {{"interleaved", interleaved}}), 8);
+        expect_as_reference(Problem("RotaryEmbedding", smelt_domain, {r({2, 3, 5, depth}, 1), r({5, width}, 2), r({5, width}, 3)},
+                                    {{"interleaved", interleaved}}),
+                            8);
 }
 
 TEST_P(Floats, softmax_and_its_logarithm) {
   for (const char* op : {"Softmax", "LogSoftmax"})
-    for (int64_t width : {1, 3, 8, 100, 1031}) expect_as_reference(Problem(op, "", {r({3, 5, width}, 1)}, {{"axis", int64_t{-1}}}), 20);
+    for (int64_t width : {1, 3, 8, 100, 1031})
+      expect_as_reference(Problem(op, "", {r({3, 5, width}, 1)}, {{"axis", int64_t{-1}}}), 20);
 }
 
 TEST_P(Floats, reductions_over_any_axes) {
   using Ints = std::vector<int64_t>;
   for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare", "ReduceL2"})
     for (const Ints& axes : {Ints{}, Ints{-1}, Ints{0}, Ints{1}, Ints{0, 2}, Ints{1, 2}})
-      expect_as_reference(Problem(op, "", {random(GetParam(), {3, 5, 37}, 1, 0.9, 1.1)}, {{"axes", axes}, {"keepdims", int64_t{0}}}), 60);
+      expect_as_reference(
+          Problem(op, "", {random(GetParam(), {3, 5, 37}, 1, 0.9, 1.1)}, {{"axes", axes}, {"keepdims", int64_t{0}}}), 60);
   const std::string t(name(GetParam())), cast = GetParam() == DType::f32 ? "mul(in0, in0)" : "cast(in0)";
-  const std::string post = GetParam() == DType::f32 ? "(in0:f32, in1:f32) { %2 = div(in1, in0):f32; return %2 }"
-                                                    : "(in0:f32, in1:" + t + ") { %2 = cast(in1):f32; %3 = div(%2, in0):f32; %4 = cast(%3):" + t + "; return %4 }";
-  expect_as_reference(Problem("Reduce", smelt_domain, {r({4, 700, 3}, 1), r({4, 1, 3}, 2)}, {{"kind", std::string("l2")}, {"axes", Ints{1}}, {"inputs_before", int64_t{1}}, {"post", post}},
-                              "(in0:" + t + ") { %1 = " + cast + ":f32; return %1 }"), 60);
+  const std::string post =
+      GetParam() == DType::f32
+          ? "(in0:f32, in1:f32) { %2 = div(in1, in0):f32; return %2 }"
+          : "(in0:f32, in1:" + t + ") { %2 = cast(in1):f32; %3 = div(%2, in0):f32; %4 = cast(%3):" + t + "; return %4 }";
+  expect_as_reference(Problem("Reduce", smelt_domain, {r({4, 700, 3}, 1), r({4, 1, 3}, 2)},
+                              {{"kind", std::string("l2")}, {"axes", Ints{1}}, {"inputs_before", int64_t{1}}, {"post", post}},
+                              "(in0:" + t + ") { %1 = " + cast + ":f32; return %1 }"),
+                      60);
 }
 
 TEST(CpuReduce, long_rows_broadcast_operands_integers_and_nothing_at_all) {
@@ -221,17 +256,21 @@ TEST(CpuReduce, long_rows_broadcast_operands_integers_and_nothing_at_all) {
   expect_as_reference(Problem("ReduceMean", "", {random(DType::f32, {2, 100000}, 1)}, {{"axes", Ints{1}}}), 60);
   expect_as_reference(Problem("ReduceSum", "", {random(DType::i64, {3, 50, 7}, 1, -1e6, 1e6)}, {{"axes", Ints{1}}}), 0);
   expect_as_reference(Problem("ReduceSum", "", {random(DType::f32, {3, 0, 7}, 1)}, {{"axes", Ints{1}}}));
-  expect_as_reference(Problem("Reduce", smelt_domain, {random(DType::f32, {6, 1, 9}, 1), random(DType::f32, {5, 1}, 2)}, {{"kind", std::string("sum")}, {"axes", Ints{0, 2}}, {"inputs_before", int64_t{2}}},
+  expect_as_reference(Problem("Reduce", smelt_domain, {random(DType::f32, {6, 1, 9}, 1), random(DType::f32, {5, 1}, 2)},
+                              {{"kind", std::string("sum")}, {"axes", Ints{0, 2}}, {"inputs_before", int64_t{2}}},
                               "(in0:f32, in1:f32) { %2 = mul(in0, in1):f32; return %2 }"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, Floats, testing::Values(DType::f32, DType::f16, DType::bf16), [](const auto& i) { return std::string(name(i.param)); });
+INSTANTIATE_TEST_SUITE_P(Cpu, Floats, testing::Values(DType::f32, DType::f16, DType::bf16),
+                         [](const auto& i) { return std::string(name(i.param)); });
 
 TEST(CpuAttention, guards_rows_without_a_number_and_ignores_masked_keys) {
   const float inf = std::numeric_limits<float>::infinity();
   std::vector<float> mask(2 * 40, 0);
   for (size_t i = 0; i < 40; ++i) mask[i] = i % 3 ? 0 : -inf, mask[40 + i] = -inf;
-  const Problem p("Attention", smelt_domain, {random(DType::f32, {1, 2, 2, 8}, 1), random(DType::f32, {1, 2, 40, 8}, 2), random(DType::f32, {1, 2, 40, 8}, 3), Tensor::of<float>({2, 40}, mask)},
+  const Problem p("Attention", smelt_domain,
+                  {random(DType::f32, {1, 2, 2, 8}, 1), random(DType::f32, {1, 2, 40, 8}, 2),
+                   random(DType::f32, {1, 2, 40, 8}, 3), Tensor::of<float>({2, 40}, mask)},
                   {{"nan_guard", int64_t{1}}}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }");
   expect_as_reference(p);
   EXPECT_EQ(run_tactic(p, "cpu", 1)[0].to_doubles()[8], 0);

@@ -20,7 +20,8 @@ TEST(Pointwise, broadcasts_every_element_type) {
     const auto values = c.to_doubles();
     for (int64_t i = 0; i < 3; ++i) {
       for (int64_t j = 0; j < 100; ++j) {
-        for (int64_t k = 0; k < 7; ++k) ASSERT_EQ(values[static_cast<size_t>((i * 100 + j) * 7 + k)], static_cast<double>(i * 7 + k + j)) << name(t);
+        for (int64_t k = 0; k < 7; ++k)
+          ASSERT_EQ(values[static_cast<size_t>((i * 100 + j) * 7 + k)], static_cast<double>(i * 7 + k + j)) << name(t);
       }
     }
   }
@@ -68,7 +69,8 @@ TEST(Arithmetic, lets_nan_through_min_and_max) {
 }
 
 TEST(Arithmetic, raises_integers_to_integer_powers_exactly) {
-  EXPECT_EQ(run_op("Pow", {ints({2}, {3, -2}), ints({2}, {39, 63})}).to_ints(), (std::vector<int64_t>{4052555153018976267, INT64_MIN}));
+  EXPECT_EQ(run_op("Pow", {ints({2}, {3, -2}), ints({2}, {39, 63})}).to_ints(),
+            (std::vector<int64_t>{4052555153018976267, INT64_MIN}));
   EXPECT_EQ(run_op("Pow", {ints({3}, {2, -1, 1}), ints({3}, {-1, -3, -8})}).to_ints(), (std::vector<int64_t>{0, -1, 1}));
 }
 
@@ -93,7 +95,9 @@ TEST(Clip, reads_bounds_from_inputs_or_attributes) {
 
 TEST(Activation, agrees_with_its_formula) {
   const double x = 0.7;
-  const auto at = [&](const char* op, double v, Attrs attrs = {}) { return run_op(op, {Tensor::scalar(v)}, attrs).to_doubles()[0]; };
+  const auto at = [&](const char* op, double v, Attrs attrs = {}) {
+    return run_op(op, {Tensor::scalar(v)}, attrs).to_doubles()[0];
+  };
   EXPECT_NEAR(at("Gelu", x), 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))), 1e-15);
   EXPECT_NEAR(at("Gelu", x, {{"approximate", std::string("tanh")}}),
               0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))), 1e-15);
@@ -115,7 +119,10 @@ TEST(Where, selects_whole_elements_of_any_type) {
 TEST(BitCast, keeps_the_bits_and_refuses_another_width) {
   const Tensor t = run_op("BitCast", {floats({1}, {1.0f})}, {{"to", static_cast<int64_t>(DType::u32)}});
   EXPECT_EQ(t.data<uint32_t>()[0], 0x3f800000u);
-  EXPECT_THAT(error_of([] { run_op("BitCast", {floats({1}, {1.0f})}, {{"to", static_cast<int64_t>(DType::u16)}}); }), HasSubstr("widths differ"));
+  EXPECT_THAT(error_of([] {
+                run_op("BitCast", {floats({1}, {1.0f})}, {{"to", static_cast<int64_t>(DType::u16)}});
+              }),
+              HasSubstr("widths differ"));
 }
 
 }  // namespace

@@ -38,14 +38,17 @@ TEST_P(GemmF64, agrees_with_plain_loops) {
   const Tensor a = random(DType::f64, {m, k}, 1), b = random(DType::f64, {k, n}, 2);
   const int64_t gap = 3;   // c's rows lie further apart than they are long
   std::vector<double> c(static_cast<size_t>(m * (n + gap)), std::numeric_limits<double>::quiet_NaN());
-  f64::gemm(m, n, k, {a.data<double>(), ta ? 1 : k, ta ? m : 1}, {b.data<double>(), tb ? 1 : n, tb ? k : 1}, c.data(), n + gap, threads);
+  f64::gemm(m, n, k, {a.data<double>(), ta ? 1 : k, ta ? m : 1}, {b.data<double>(), tb ? 1 : n, tb ? k : 1}, c.data(), n + gap,
+            threads);
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0;
-      for (int64_t p = 0; p < k; ++p) sum += a.data<double>()[ta ? p * m + i : i * k + p] * b.data<double>()[tb ? j * k + p : p * n + j];
+      for (int64_t p = 0; p < k; ++p)
+        sum += a.data<double>()[ta ? p * m + i : i * k + p] * b.data<double>()[tb ? j * k + p : p * n + j];
       ASSERT_NEAR(c[static_cast<size_t>(i * (n + gap) + j)], sum, 1e-11) << i << ", " << j;
     }
-    for (int64_t j = n; j < n + gap; ++j) ASSERT_TRUE(std::isnan(c[static_cast<size_t>(i * (n + gap) + j)])) << "wrote behind a row";
+    for (int64_t j = n; j < n + gap; ++j)
+      ASSERT_TRUE(std::isnan(c[static_cast<size_t>(i * (n + gap) + j)])) << "wrote behind a row";
   }
 }
 
@@ -91,12 +94,15 @@ TEST(EvaluateF64, agrees_with_the_loops_on_matrix_products) {
 
 TEST(EvaluateF64, agrees_with_the_loops_on_convolutions) {
   const Attrs strided = {{"strides", Ints{2, 1}}, {"pads", Ints{1, 2, 0, 1}}, {"dilations", Ints{1, 2}}};
-  compare("Conv", {random(DType::f32, {2, 6, 13, 11}, 1), random(DType::f32, {8, 6, 3, 3}, 2), random(DType::f32, {8}, 3)}, strided);
+  compare("Conv", {random(DType::f32, {2, 6, 13, 11}, 1), random(DType::f32, {8, 6, 3, 3}, 2), random(DType::f32, {8}, 3)},
+          strided);
   Attrs grouped = strided;
   grouped["group"] = int64_t{2};
   compare("Conv", {random(DType::f32, {2, 6, 13, 11}, 1), random(DType::f32, {8, 3, 3, 3}, 2)}, grouped);
-  compare("Conv", {random(DType::f16, {1, 6, 9, 9}, 1), random(DType::f16, {6, 1, 3, 3}, 2)}, {{"group", int64_t{6}}});   // depthwise
-  compare("Conv", {random(DType::f32, {1, 5, 17}, 1), random(DType::f32, {4, 5, 4}, 2)}, {{"auto_pad", std::string("SAME_UPPER")}});
+  compare("Conv", {random(DType::f16, {1, 6, 9, 9}, 1), random(DType::f16, {6, 1, 3, 3}, 2)},
+          {{"group", int64_t{6}}});  // depthwise
+  compare("Conv", {random(DType::f32, {1, 5, 17}, 1), random(DType::f32, {4, 5, 4}, 2)},
+          {{"auto_pad", std::string("SAME_UPPER")}});
   compare("Conv", {random(DType::f32, {1, 2, 5, 6, 7}, 1), random(DType::f32, {4, 2, 2, 3, 3}, 2)});
   compare("ConvTranspose", {random(DType::f32, {2, 6, 5, 7}, 1), random(DType::f32, {6, 8, 3, 2}, 2), random(DType::f32, {8}, 3)},
           {{"strides", Ints{2, 3}}, {"pads", Ints{1, 0, 1, 1}}, {"output_padding", Ints{1, 0}}});
@@ -135,7 +141,8 @@ TEST(EvaluateF64, rounds_nowhere_between_input_and_output) {
 TEST(EvaluateF64, stacks_what_a_loop_makes_in_double) {
   auto body = std::make_shared<Graph>();
   const ValueId i = body->add_value("i", DType::i64, SymShape{}), go = body->add_value("go", DType::boolean, SymShape{});
-  const ValueId state = body->add_value("state", DType::f32, SymShape{}), third = body->add_value("third", DType::f32, SymShape{});
+  const ValueId state = body->add_value("state", DType::f32, SymShape{}),
+                third = body->add_value("third", DType::f32, SymShape{});
   const ValueId three = body->add_constant("three", Tensor::scalar(3.0f));
   for (ValueId v : {i, go, state}) body->add_input(v);
   body->add_node(node_of("Div", {state, three}, third));

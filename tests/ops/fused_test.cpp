@@ -26,8 +26,8 @@ struct Single {
   NodeId node = NodeId::none;
   std::vector<Tensor> inputs;         // those that are present
 
-  Single(const std::string& op, const std::vector<Tensor>& tensors, std::map<std::string, Attribute> attrs, const std::string& program = {},
-         size_t outputs = 1) {
+  Single(const std::string& op, const std::vector<Tensor>& tensors, std::map<std::string, Attribute> attrs,
+         const std::string& program = {}, size_t outputs = 1) {
     Node n{.domain = std::string(smelt_domain), .op = op, .name = "n", .attrs = std::move(attrs)};
     if (!program.empty()) n.program = expr::Program::parse(program);
     std::vector<TensorDesc> in;
@@ -111,7 +111,8 @@ class FusedTypes : public testing::TestWithParam<DType> {
 };
 
 TEST_P(FusedTypes, conv_with_bias_and_without_a_program) {
-  expect_same(Single("Conv", {r({2, 3, 7, 6}, 1), r({4, 3, 3, 3}, 2), r({4}, 3)}, {{"pads", Ints{1, 1, 1, 1}}, {"strides", Ints{2, 1}}}));
+  expect_same(
+      Single("Conv", {r({2, 3, 7, 6}, 1), r({4, 3, 3, 3}, 2), r({4}, 3)}, {{"pads", Ints{1, 1, 1, 1}}, {"strides", Ints{2, 1}}}));
 }
 
 TEST_P(FusedTypes, conv_reads_its_segments_upsampled_and_adds_a_residual) {
@@ -141,9 +142,10 @@ TEST_P(FusedTypes, norm_of_both_kinds_with_and_without_residual_gamma_and_beta) 
 }
 
 TEST_P(FusedTypes, norm_modulates_its_result) {
-  const std::string head = half() ? "(in0:$A, in1:$T) { %2 = cast(in1):$A; %3 = mul(in0, %2):$A;" : "(in0:$A, in1:$T) { %2 = const(1):$A; %3 = mul(in0, in1):$A;";
-  expect_same(Single("Norm", {r({3, 4, 32}, 1), none, none, none, r({3, 1, 32}, 2)}, {{"kind", std::string("layer")}, {"axis", int64_t{-1}}},
-                     rounded(head, "%3", 4)));
+  const std::string head = half() ? "(in0:$A, in1:$T) { %2 = cast(in1):$A; %3 = mul(in0, %2):$A;"
+                                  : "(in0:$A, in1:$T) { %2 = const(1):$A; %3 = mul(in0, in1):$A;";
+  expect_same(Single("Norm", {r({3, 4, 32}, 1), none, none, none, r({3, 1, 32}, 2)},
+                     {{"kind", std::string("layer")}, {"axis", int64_t{-1}}}, rounded(head, "%3", 4)));
 }
 
 TEST_P(FusedTypes, attention_with_grouped_heads_a_mask_and_either_order_of_keys) {
@@ -160,23 +162,30 @@ TEST_P(FusedTypes, attention_with_grouped_heads_a_mask_and_either_order_of_keys)
 TEST_P(FusedTypes, rotary_embedding_of_halves_and_pairs_with_full_and_half_tables) {
   for (int64_t interleaved : {0, 1})
     for (int64_t width : {8, 4})
-      expect_same(Single("RotaryEmbedding", {r({2, 3, 5, 8}, 1), r({5, width}, 2), r({5, width}, 3)}, {{"interleaved", interleaved}}));
+      expect_same(
+          Single("RotaryEmbedding", {r({2, 3, 5, 8}, 1), r({5, width}, 2), r({5, width}, 3)}, {{"interleaved", interleaved}}));
 }
 
 TEST_P(FusedTypes, pointwise_broadcasts_every_output_to_all_operands) {
-  const std::string p = program(half() ? "(in0:$T, in1:$T, in2:$T) { %3 = cast(in0):$A; %4 = cast(in1):$A; %5 = add(%3, %4):$A; %6 = cast(%5):$T; %7 = neg(%4):$A; %8 = cast(%7):$T; return %6, %8 }"
+  const std::string p = program(half() ? "(in0:$T, in1:$T, in2:$T) { %3 = cast(in0):$A; %4 = cast(in1):$A; %5 = add(%3, %4):$A; "
+                                         "%6 = cast(%5):$T; %7 = neg(%4):$A; %8 = cast(%7):$T; return %6, %8 }"
                                        : "(in0:$T, in1:$T, in2:$T) { %3 = add(in0, in1):$A; %4 = neg(in1):$A; return %3, %4 }");
   expect_same(Single("Pointwise", {r({3, 1}, 1), r({4}, 2), r({2, 1, 1}, 3)}, {}, p, 2));
 }
 
 TEST_P(FusedTypes, reduce_of_every_kind_between_two_programs) {
-  const std::string before = program(half() ? "(in0:$T, in1:$T) { %2 = cast(in0):$A; %3 = cast(in1):$A; %4 = mul(%2, %3):$A; return %4 }"
-                                            : "(in0:$T, in1:$T) { %2 = mul(in0, in1):$A; return %2 }");
-  const std::string post = rounded(half() ? "(in0:$A, in1:$T) { %2 = cast(in1):$A; %3 = add(in0, %2):$A;" : "(in0:$A, in1:$T) { %2 = const(1):$A; %3 = add(in0, in1):$A;", "%3", 4);
+  const std::string before =
+      program(half() ? "(in0:$T, in1:$T) { %2 = cast(in0):$A; %3 = cast(in1):$A; %4 = mul(%2, %3):$A; return %4 }"
+                     : "(in0:$T, in1:$T) { %2 = mul(in0, in1):$A; return %2 }");
+  const std::string post = rounded(half() ? "(in0:$A, in1:$T) { %2 = cast(in1):$A; %3 = add(in0, %2):$A;"
+                                          : "(in0:$A, in1:$T) { %2 = const(1):$A; %3 = add(in0, in1):$A;",
+                                   "%3", 4);
   for (const char* kind : {"sum", "mean", "max", "min", "prod", "sum_square", "l2"})
     for (int64_t keep : {0, 1})
-      expect_same(Single("Reduce", {r({3, 4, 5}, 1), r({5}, 2), r({1}, 3)},
-                         {{"kind", std::string(kind)}, {"axes", Ints{0, -1}}, {"keepdims", keep}, {"inputs_before", int64_t{2}}, {"post", post}}, before));
+      expect_same(Single(
+          "Reduce", {r({3, 4, 5}, 1), r({5}, 2), r({1}, 3)},
+          {{"kind", std::string(kind)}, {"axes", Ints{0, -1}}, {"keepdims", keep}, {"inputs_before", int64_t{2}}, {"post", post}},
+          before));
 }
 
 INSTANTIATE_TEST_SUITE_P(Fused, FusedTypes, testing::Values(DType::f64, DType::f32, DType::f16, DType::bf16),
@@ -185,18 +194,23 @@ INSTANTIATE_TEST_SUITE_P(Fused, FusedTypes, testing::Values(DType::f64, DType::f
 TEST(Fused, attention_guards_rows_without_a_number) {
   const float inf = INFINITY;
   const Tensor mask = Tensor::of<float>({1, 1, 2, 3}, {0, -inf, 0, -inf, -inf, -inf});
-  const Single s("Attention", {random(DType::f32, {1, 2, 2, 4}, 1), random(DType::f32, {1, 2, 3, 4}, 2), random(DType::f32, {1, 2, 3, 4}, 3), mask},
-                 {{"scale", 0.5f}, {"nan_guard", int64_t{1}}}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }");
+  const Single s(
+      "Attention",
+      {random(DType::f32, {1, 2, 2, 4}, 1), random(DType::f32, {1, 2, 3, 4}, 2), random(DType::f32, {1, 2, 3, 4}, 3), mask},
+      {{"scale", 0.5f}, {"nan_guard", int64_t{1}}}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }");
   expect_same(s);
   EXPECT_EQ(evaluate(s.g, s.inputs)[0].to_doubles()[5], 0);
 }
 
 TEST(Fused, quantised_conv_is_exact_for_signed_and_unsigned_activations) {
   for (DType t : {DType::u8, DType::i8}) {
-    const Tensor x = random(t, {2, 3, 6, 5}, 1, t == DType::u8 ? 0 : -128, t == DType::u8 ? 255 : 127), w = random(DType::i8, {4, 3, 3, 3}, 2, -127, 127);
-    expect_same(Single("QLinearConv", {x, w, random(DType::i32, {4}, 3, -900, 900), Tensor::scalar(0.02f), Tensor::scalar<int64_t>(5).cast(t),
-                                       random(DType::f32, {4}, 4, 0.001, 0.01), none},
-                       {{"pads", Ints{1, 1, 1, 1}}}, "(in0:f32) { %1 = relu(in0):f32; return %1 }"), 2);
+    const Tensor x = random(t, {2, 3, 6, 5}, 1, t == DType::u8 ? 0 : -128, t == DType::u8 ? 255 : 127),
+                 w = random(DType::i8, {4, 3, 3, 3}, 2, -127, 127);
+    expect_same(Single("QLinearConv",
+                       {x, w, random(DType::i32, {4}, 3, -900, 900), Tensor::scalar(0.02f), Tensor::scalar<int64_t>(5).cast(t),
+                        random(DType::f32, {4}, 4, 0.001, 0.01), none},
+                       {{"pads", Ints{1, 1, 1, 1}}}, "(in0:f32) { %1 = relu(in0):f32; return %1 }"),
+                2);
   }
 }
 
@@ -205,8 +219,11 @@ TEST(Fused, quantised_matmul_is_exact_with_zero_points_on_both_sides) {
     for (int64_t tb : {0, 1}) {
       const Tensor a = random(t, {2, 3, 16}, 1, t == DType::u8 ? 0 : -128, t == DType::u8 ? 255 : 127);
       const Tensor b = random(DType::u8, tb ? Shape{4, 16} : Shape{16, 4}, 2, 0, 255);
-      expect_same(Single("QLinearMatMul", {a, b, Tensor::scalar(0.02f), Tensor::scalar<int64_t>(3).cast(t), random(DType::f32, {4}, 4, 0.001, 0.01), Tensor::scalar<uint8_t>(128)},
-                         {{"transB", tb}}), 2);
+      expect_same(Single("QLinearMatMul",
+                         {a, b, Tensor::scalar(0.02f), Tensor::scalar<int64_t>(3).cast(t),
+                          random(DType::f32, {4}, 4, 0.001, 0.01), Tensor::scalar<uint8_t>(128)},
+                         {{"transB", tb}}),
+                  2);
     }
 }
 
@@ -220,15 +237,35 @@ TEST(Fused, shapes_that_do_not_fit_are_errors_with_the_numbers) {
     return std::string("no error");
   };
   auto f = [](Shape s) { return random(DType::f32, std::move(s), 1); };
-  EXPECT_THAT(error([&] { Single("Attention", {f({1, 3, 2, 4}), f({1, 2, 5, 4}), f({1, 2, 5, 4})}, {}); }), testing::HasSubstr("3 query heads over 2 key"));
-  EXPECT_THAT(error([&] { Single("Attention", {f({1, 2, 2, 4}), f({1, 2, 5, 3}), f({1, 2, 5, 4})}, {}); }), testing::HasSubstr("keys of depth 3 for queries of depth 4"));
+  EXPECT_THAT(error([&] {
+                Single("Attention", {f({1, 3, 2, 4}), f({1, 2, 5, 4}), f({1, 2, 5, 4})}, {});
+              }),
+              testing::HasSubstr("3 query heads over 2 key"));
+  EXPECT_THAT(error([&] {
+                Single("Attention", {f({1, 2, 2, 4}), f({1, 2, 5, 3}), f({1, 2, 5, 4})}, {});
+              }),
+              testing::HasSubstr("keys of depth 3 for queries of depth 4"));
   EXPECT_THAT(error([&] { Single("RotaryEmbedding", {f({2, 7}), f({7}), f({7})}, {}); }), testing::HasSubstr("even last extent"));
-  EXPECT_THAT(error([&] { Single("Norm", {f({2, 8}), none, f({3})}, {{"kind", std::string("rms")}}); }), testing::HasSubstr("does not broadcast to x's [2, 8]"));
-  EXPECT_THAT(error([&] { Single("Norm", {f({2, 8})}, {{"kind", std::string("batch")}}); }), testing::HasSubstr("expected 'rms' or 'layer'"));
-  EXPECT_THAT(error([&] { Single("MatMul", {f({2, 3}), f({3, 4}), f({5})}, {}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }"); }),
+  EXPECT_THAT(error([&] {
+                Single("Norm", {f({2, 8}), none, f({3})}, {{"kind", std::string("rms")}});
+              }),
+              testing::HasSubstr("does not broadcast to x's [2, 8]"));
+  EXPECT_THAT(error([&] {
+                Single("Norm", {f({2, 8})}, {{"kind", std::string("batch")}});
+              }),
+              testing::HasSubstr("expected 'rms' or 'layer'"));
+  EXPECT_THAT(error([&] {
+                Single("MatMul", {f({2, 3}), f({3, 4}), f({5})}, {}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }");
+              }),
               testing::HasSubstr("does not broadcast to the result's [2, 4]"));
-  EXPECT_THAT(error([&] { Single("Reduce", {f({2, 3})}, {{"kind", std::string("median")}}, "(in0:f32) { return in0 }"); }), testing::HasSubstr("kind = 'median'"));
-  EXPECT_THAT(error([&] { Single("Pointwise", {f({2, 3}), f({4})}, {}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }"); }), testing::HasSubstr("do not broadcast"));
+  EXPECT_THAT(error([&] {
+                Single("Reduce", {f({2, 3})}, {{"kind", std::string("median")}}, "(in0:f32) { return in0 }");
+              }),
+              testing::HasSubstr("kind = 'median'"));
+  EXPECT_THAT(error([&] {
+                Single("Pointwise", {f({2, 3}), f({4})}, {}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }");
+              }),
+              testing::HasSubstr("do not broadcast"));
 }
 
 }  // namespace

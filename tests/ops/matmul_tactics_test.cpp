@@ -22,8 +22,14 @@ TEST(MatMulTactics, agree_with_the_reference_on_every_listed_shape) {
     Shape a, b, y;
   };
   const Row rows[] = {
-      {{7, 5}, {5, 3}, {7, 3}},          {{1, 2048}, {2048, 40}, {1, 40}}, {{2, 300}, {300, 17}, {2, 17}},       {{197, 64}, {64, 96}, {197, 96}},
-      {{49, 700}, {700, 33}, {49, 33}},  {{6, 16}, {16, 16}, {6, 16}},     {{2, 3, 11, 20}, {20, 9}, {2, 3, 11, 9}}, {{13, 1}, {1, 8}, {13, 8}},
+      {{7, 5}, {5, 3}, {7, 3}},
+      {{1, 2048}, {2048, 40}, {1, 40}},
+      {{2, 300}, {300, 17}, {2, 17}},
+      {{197, 64}, {64, 96}, {197, 96}},
+      {{49, 700}, {700, 33}, {49, 33}},
+      {{6, 16}, {16, 16}, {6, 16}},
+      {{2, 3, 11, 20}, {20, 9}, {2, 3, 11, 9}},
+      {{13, 1}, {1, 8}, {13, 8}},
       {{100, 350}, {350, 300}, {100, 300}},
   };
   for (const Row& row : rows) {
@@ -61,7 +67,8 @@ TEST(MatMulTactics, broadcast_batches_on_either_side) {
   struct Row {
     Shape a, b, y;
   };
-  const Row rows[] = {{{2, 3, 5, 4}, {2, 3, 4, 6}, {2, 3, 5, 6}}, {{3, 5, 4}, {2, 1, 4, 6}, {2, 3, 5, 6}}, {{5, 4}, {2, 3, 4, 6}, {2, 3, 5, 6}}};
+  const Row rows[] = {
+      {{2, 3, 5, 4}, {2, 3, 4, 6}, {2, 3, 5, 6}}, {{3, 5, 4}, {2, 1, 4, 6}, {2, 3, 5, 6}}, {{5, 4}, {2, 3, 4, 6}, {2, 3, 5, 6}}};
   for (const Row& row : rows) {
     Trial t = matmul(row.a, row.b, false);
     t.result(DType::f32, row.y);
@@ -117,7 +124,8 @@ void check_program(const Program& p, double (*f)(double, double, double)) {
   };
   constexpr int64_t n = 37;
   for (const Row& row : {Row{{23, 30}, {30, n}, true}, Row{{2, 11, 700}, {700, n}, true}, Row{{2, 11, 70}, {70, n}, false},
-                         Row{{3, 70}, {70, n}, true}, Row{{5, 11, 70}, {5, 70, n}, false}, Row{{5, 11, 70}, {5, 70, n}, true}, Row{{3, 1, 9, 5}, {2, 5, n}, false}}) {
+                         Row{{3, 70}, {70, n}, true}, Row{{5, 11, 70}, {5, 70, n}, false}, Row{{5, 11, 70}, {5, 70, n}, true},
+                         Row{{3, 1, 9, 5}, {2, 5, n}, false}}) {
     Shape y = row.a;
     y.back() = n;
     if (y.size() == 4) y[1] = 2;
@@ -187,8 +195,9 @@ TEST(MatMulTactics, compute_half_precision_in_f32_and_round_once) {
 }
 
 TEST(MatMulProblem, prints_and_parses_to_itself) {
-  for (const char* text : {"gemm:f32>f32:48x4096x4096:rcr:bias+relu", "gemm:f16>f32:8x12*384x384x64:rrr:none", "gemm:f32>f32:8x12,1x12*384x384x64:crr:none",
-                           "gemm:bf16>bf16:3x5x7:rrr:(in0:f32) { %1 = gelu(in0):f32; return %1 }"}) {
+  for (const char* text :
+       {"gemm:f32>f32:48x4096x4096:rcr:bias+relu", "gemm:f16>f32:8x12*384x384x64:rrr:none",
+        "gemm:f32>f32:8x12,1x12*384x384x64:crr:none", "gemm:bf16>bf16:3x5x7:rrr:(in0:f32) { %1 = gelu(in0):f32; return %1 }"}) {
     EXPECT_EQ(matmul::print(matmul::parse(text)), text);
   }
   EXPECT_THROW(matmul::parse("gemm:f32>f32:48x4096:rrr:none"), Error);

@@ -36,7 +36,8 @@ TEST(Movement, transposes_every_element_size_and_order) {
 }
 
 TEST(Movement, slices_forwards_backwards_and_beyond_the_ends) {
-  const auto slice = [](std::vector<int64_t> starts, std::vector<int64_t> ends, std::vector<int64_t> axes, std::vector<int64_t> steps) {
+  const auto slice = [](std::vector<int64_t> starts, std::vector<int64_t> ends, std::vector<int64_t> axes,
+                        std::vector<int64_t> steps) {
     Trial t = trial("Slice", DType::f32, {6, 19, 5});
     for (auto* list : {&starts, &ends, &axes, &steps}) t.add(ints(*list), true);
     agrees(std::move(t));

@@ -19,14 +19,19 @@ TEST(Transpose, permutes_packed_bytes_and_strings) {
   EXPECT_TENSOR(run_op("Transpose", {iota(DType::i4, {2, 3})}), ({3, 2}), ({0, 3, 1, 4, 2, 5}));
   const Tensor words = Tensor::of_strings({1, 2}, {"a", "b"});
   EXPECT_EQ(run_op("Transpose", {words}).shape(), (Shape{2, 1}));
-  EXPECT_THAT(error_of([] { run_op("Transpose", {iota(DType::f32, {2, 3})}, {{"perm", std::vector<int64_t>{1, 1}}}); }), HasSubstr("listed twice"));
+  EXPECT_THAT(error_of([] {
+                run_op("Transpose", {iota(DType::f32, {2, 3})}, {{"perm", std::vector<int64_t>{1, 1}}});
+              }),
+              HasSubstr("listed twice"));
 }
 
 TEST(Slice, clamps_and_walks_backwards) {
   const Tensor x = iota(DType::i32, {5});
-  EXPECT_TENSOR(run_op("Slice", {x, ints({1}, {-1}), ints({1}, {INT64_MIN}), ints({1}, {0}), ints({1}, {-2})}), ({3}), ({4, 2, 0}));
+  EXPECT_TENSOR(run_op("Slice", {x, ints({1}, {-1}), ints({1}, {INT64_MIN}), ints({1}, {0}), ints({1}, {-2})}), ({3}),
+                ({4, 2, 0}));
   EXPECT_TENSOR(run_op("Slice", {x, ints({1}, {1}), ints({1}, {100})}), ({4}), ({1, 2, 3, 4}));
-  EXPECT_TENSOR(run_op("Slice", {x, ints({1}, {0}), ints({1}, {INT64_MAX}), ints({1}, {0}), ints({1}, {INT64_MAX})}), ({1}), ({0}));
+  EXPECT_TENSOR(run_op("Slice", {x, ints({1}, {0}), ints({1}, {INT64_MAX}), ints({1}, {0}), ints({1}, {INT64_MAX})}), ({1}),
+                ({0}));
   EXPECT_EQ(run_op("Slice", {x, ints({1}, {3}), ints({1}, {2})}).shape(), (Shape{0}));
 }
 

@@ -102,7 +102,8 @@ TEST(PoolTactics, leave_plain_images_to_the_reference_and_other_axes_to_the_redu
 }
 
 TEST(PoolProblem, prints_and_parses_to_itself) {
-  for (const char* text : {"pool:max:f32:1x64x112x112:k3x3s2x2p1x1-1x1d1x1>56x56:nhwc", "pool:mean-inside:f32:2x5x4x9:k4x9s1x1p0x0-0x0d1x1>1x1:nhwc>plain"}) {
+  for (const char* text : {"pool:max:f32:1x64x112x112:k3x3s2x2p1x1-1x1d1x1>56x56:nhwc",
+                           "pool:mean-inside:f32:2x5x4x9:k4x9s1x1p0x0-0x0d1x1>1x1:nhwc>plain"}) {
     EXPECT_EQ(pool::print(pool::parse(text)), text);
   }
   EXPECT_THROW(pool::parse("pool:least:f32:1x64x112x112:k3x3s2x2p1x1-1x1d1x1>56x56:nhwc"), Error);

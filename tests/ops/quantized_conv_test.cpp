@@ -193,7 +193,8 @@ TEST(QuantizedConv, clips_before_it_quantizes) {
   for (const char* act : {"%1 = relu(in0):f32; ", "%1 = const(-1.7):f32; %2 = const(6):f32; %3 = clip(in0, %1, %2):f32; "}) {
     const bool relu = std::string_view(act).find("relu") != std::string_view::npos;
     const int last = relu ? 1 : 3;
-    Trial t = fused(std::string("(in0:f32) { ") + act + quantized("%" + std::to_string(last), "0.031", 88, last + 1, "u8") + "return %" + std::to_string(last + 9) + " }");
+    Trial t = fused(std::string("(in0:f32) { ") + act + quantized("%" + std::to_string(last), "0.031", 88, last + 1, "u8") +
+                    "return %" + std::to_string(last + 9) + " }");
     t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
     EXPECT_EQ(check(t, 0), direct_and_winograd);
   }
@@ -209,8 +210,9 @@ TEST(QuantizedConv, adds_numbers_before_it_quantizes) {
 TEST(QuantizedConv, adds_a_quantized_residual) {
   for (const char* type : {"u8", "i8"}) {
     const std::string head = std::string("(in0:f32, in1:") + type + ") { ";
-    Trial t = fused(head + quantized("in0", "0.31", 88, 2, "u8") + dequantized("%10", "0.31", 88, 11) + dequantized("in1", "0.17", 5, 17) +
-                    "%23 = add(%16, %22):f32; " + quantized("%23", "0.4", 12, 24, "u8") + "return %32 }");
+    Trial t = fused(head + quantized("in0", "0.31", 88, 2, "u8") + dequantized("%10", "0.31", 88, 11) +
+                    dequantized("in1", "0.17", 5, 17) + "%23 = add(%16, %22):f32; " + quantized("%23", "0.4", 12, 24, "u8") +
+                    "return %32 }");
     t.add(random_bytes(*parse_dtype(type), {2, 21, 9, 7}, 6), false, Layout::nhwc);
     t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
     EXPECT_EQ(check(t, 0), direct_and_winograd);
@@ -218,8 +220,8 @@ TEST(QuantizedConv, adds_a_quantized_residual) {
 }
 
 TEST(QuantizedConv, looks_an_activation_up) {
-  Trial t = fused("(in0:f32) { " + quantized("in0", "0.031", 88, 1, "u8") + dequantized("%9", "0.031", 88, 10) + "%16 = hard_swish(%15):f32; " +
-                  quantized("%16", "0.02", 17, 17, "u8") + "return %25 }");
+  Trial t = fused("(in0:f32) { " + quantized("in0", "0.031", 88, 1, "u8") + dequantized("%9", "0.031", 88, 10) +
+                  "%16 = hard_swish(%15):f32; " + quantized("%16", "0.02", 17, 17, "u8") + "return %25 }");
   t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
   EXPECT_EQ(check(t, 0), direct_and_winograd);
 }

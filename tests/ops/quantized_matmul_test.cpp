@@ -14,7 +14,8 @@ const std::vector<std::string> exact{"avx2"};
 struct Shapes {
   Shape a, b;
 };
-const std::vector<Shapes> shapes = {{{7, 33}, {33, 19}}, {{1, 64}, {64, 40}}, {{2, 3, 5, 17}, {17, 8}}, {{13, 700}, {700, 300}}, {{1, 1}, {1, 1}}};
+const std::vector<Shapes> shapes = {
+    {{7, 33}, {33, 19}}, {{1, 64}, {64, 40}}, {{2, 3, 5, 17}, {17, 8}}, {{13, 700}, {700, 300}}, {{1, 1}, {1, 1}}};
 
 TEST(QuantizedMatMul, equals_the_reference_bit_for_bit) {
   for (const Shapes& s : shapes) {

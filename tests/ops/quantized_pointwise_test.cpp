@@ -17,20 +17,25 @@ struct Text {
     return "%" + std::to_string(next++);
   }
   std::string quantized(const std::string& x, const std::string& scale, int zero, const std::string& type) {
-    const std::string s = line("const(" + scale + "):f32"), d = line("div(" + x + ", " + s + "):f32"), r = line("round(" + d + "):f32");
+    const std::string s = line("const(" + scale + "):f32"), d = line("div(" + x + ", " + s + "):f32"),
+                      r = line("round(" + d + "):f32");
     const std::string z = line("const(" + std::to_string(zero) + "):f32"), a = line("add(" + r + ", " + z + "):f32");
-    const std::string low = line(type == "i8" ? "const(-128):f32" : "const(0):f32"), high = line(type == "i8" ? "const(127):f32" : "const(255):f32");
+    const std::string low = line(type == "i8" ? "const(-128):f32" : "const(0):f32"),
+                      high = line(type == "i8" ? "const(127):f32" : "const(255):f32");
     return line("cast(" + line("clip(" + a + ", " + low + ", " + high + "):f32") + "):" + type);
   }
   std::string dequantized(const std::string& q, const std::string& scale, int zero) {
     const std::string wide = line("cast(" + q + "):i32"), z = line("const(" + std::to_string(zero) + "):i32");
-    const std::string f = line("cast(" + line("sub(" + wide + ", " + z + "):i32") + "):f32"), s = line("const(" + scale + "):f32");
+    const std::string f = line("cast(" + line("sub(" + wide + ", " + z + "):i32") + "):f32"),
+                      s = line("const(" + scale + "):f32");
     return line("mul(" + f + ", " + s + "):f32");
   }
 };
 
 Tensor values(DType t, int64_t n, uint32_t seed) {
-  Tensor v = t == DType::f32 ? random_tensor(t, {n}, seed, -40, 40) : t == DType::u8 ? random_tensor(t, {n}, seed, 0, 255.99) : random_tensor(t, {n}, seed, -128, 127.99);
+  Tensor v = t == DType::f32  ? random_tensor(t, {n}, seed, -40, 40)
+             : t == DType::u8 ? random_tensor(t, {n}, seed, 0, 255.99)
+                              : random_tensor(t, {n}, seed, -128, 127.99);
   if (t == DType::f32 && n > 5) {
     v.data<float>()[1] = NAN;
     v.data<float>()[2] = INFINITY;

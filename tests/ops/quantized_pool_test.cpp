@@ -34,9 +34,10 @@ TEST(QuantizedPool, means_what_its_program_dequantizes) {
       t.node.attrs["axes"] = std::vector<int64_t>{2, 3};
       t.node.attrs["keepdims"] = int64_t{1};
       t.node.attrs["inputs_before"] = int64_t{1};
-      t.node.program = expr::Program::parse(std::string("(in0:") + std::string(name(type)) +
-                                            ") { %1 = cast(in0):i32; %2 = const(9):i32; %3 = sub(%1, %2):i32; %4 = cast(%3):f32; %5 = const(0.037):f32; "
-                                            "%6 = mul(%4, %5):f32; return %6 }");
+      t.node.program = expr::Program::parse(
+          std::string("(in0:") + std::string(name(type)) +
+          ") { %1 = cast(in0):i32; %2 = const(9):i32; %3 = sub(%1, %2):i32; %4 = cast(%3):f32; %5 = const(0.037):f32; "
+          "%6 = mul(%4, %5):f32; return %6 }");
       t.add(random_bytes(type, x), false, Layout::nhwc);
       t.result(DType::f32, {x[0], x[1], 1, 1});
       EXPECT_EQ(check(t, 1e-6), std::vector<std::string>{"cpu"}) << to_string(x);

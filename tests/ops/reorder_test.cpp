@@ -4,7 +4,8 @@ namespace smelt::ops {
 namespace {
 
 /// The same values in another order of memory.
-void check_reorder(DType type, const Shape& shape, Layout from, Layout to, const Shape& from_strides = {}, const Shape& to_strides = {}) {
+void check_reorder(DType type, const Shape& shape, Layout from, Layout to, const Shape& from_strides = {},
+                   const Shape& to_strides = {}) {
   Trial t;
   t.node.domain = smelt_domain;
   t.node.op = "Reorder";
@@ -22,7 +23,8 @@ void check_reorder(DType type, const Shape& shape, Layout from, Layout to, const
 }
 
 TEST(Reorder, moves_images_between_layouts) {
-  for (const Shape& shape : {Shape{1, 3, 5, 7}, Shape{2, 40, 9, 17}, Shape{1, 1, 6, 5}, Shape{3, 18, 1, 1}, Shape{1, 64, 1, 33}}) {
+  for (const Shape& shape :
+       {Shape{1, 3, 5, 7}, Shape{2, 40, 9, 17}, Shape{1, 1, 6, 5}, Shape{3, 18, 1, 1}, Shape{1, 64, 1, 33}}) {
     for (DType type : {DType::f32, DType::f16, DType::u8, DType::i64}) {
       check_reorder(type, shape, Layout::plain, Layout::nhwc);
       check_reorder(type, shape, Layout::nhwc, Layout::plain);

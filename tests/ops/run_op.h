@@ -23,7 +23,8 @@ inline std::vector<Tensor> run_all(const std::string& op, const std::vector<Tens
   node.domain = domain;
   node.name = "n";
   node.attrs = std::move(attrs);
-  for (size_t i = 0; i < inputs.size(); ++i) node.inputs.push_back(inputs[i].valid() ? ValueId(static_cast<int>(i)) : ValueId::none);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    node.inputs.push_back(inputs[i].valid() ? ValueId(static_cast<int>(i)) : ValueId::none);
   for (size_t i = 0; i < outputs; ++i) node.outputs.push_back(ValueId(static_cast<int>(inputs.size() + i)));
   return evaluate(node, inputs);
 }

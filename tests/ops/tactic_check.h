@@ -141,6 +141,8 @@ inline std::vector<std::string> agree(Trial& t, const Tensor& want, double toler
 }
 
 /// The same against what the reference makes of it.
-inline std::vector<std::string> check(Trial& t, double tolerance, int threads = 2) { return agree(t, expected(t), tolerance, threads); }
+inline std::vector<std::string> check(Trial& t, double tolerance, int threads = 2) {
+  return agree(t, expected(t), tolerance, threads);
+}
 
 }  // namespace smelt::ops

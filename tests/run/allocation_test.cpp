@@ -1,8 +1,8 @@
 // run allocates nothing: every allocation in this program goes through the functions below, which count while asked to.
 //
-// oneDNN's execute puts its arguments into a hash map of its own (oneDNN 3.2: 9 allocations of at most a few dozen bytes a primitive),
-// which no caller can avoid. What the library itself asks for is told apart by the caller's address and held to be small: a
-// scratchpad of its own would not be.
+// oneDNN's execute puts its arguments into a hash map of its own (oneDNN 3.2: 9 allocations of at most a few dozen bytes a
+// primitive), which no caller can avoid. What the library itself asks for is told apart by the caller's address and held to be
+// small: a scratchpad of its own would not be.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -120,7 +120,8 @@ TEST(Allocation, the_counter_counts_malloc_too) {
 TEST(Allocation, a_run_of_views_copies_and_concatenations_allocates_nothing) {
   Builder b;
   const ValueId x = b.input("x", to_sym({2, 8, 16}));
-  const ValueId c = b.node("c", "Concat", {x, b.weights("w", {2, 8, 16})}, to_sym({2, 16, 16}), DType::f32, {{"axis", int64_t{1}}});
+  const ValueId c =
+      b.node("c", "Concat", {x, b.weights("w", {2, 8, 16})}, to_sym({2, 16, 16}), DType::f32, {{"axis", int64_t{1}}});
   const ValueId r = b.node("r", "Reshape", {c, b.ints({32, 16})}, to_sym({32, 16}));
   b.output(r);
   b.output(b.node("i", "Identity", {c}, to_sym({2, 16, 16})));
@@ -135,8 +136,9 @@ TEST(Allocation, a_run_of_convolutions_pooling_and_products_allocates_nothing) {
   for (const bool optimize : {false, true}) {
     Builder b;
     const ValueId x = b.input("x", to_sym({1, 8, 16, 16}));
-    const ValueId conv = b.node("conv", "Conv", {x, b.weights("w", {8, 8, 3, 3}), b.weights("bias", {8})}, to_sym({1, 8, 16, 16}), DType::f32,
-                                {{"pads", std::vector<int64_t>{1, 1, 1, 1}}, {"kernel_shape", std::vector<int64_t>{3, 3}}});
+    const ValueId conv =
+        b.node("conv", "Conv", {x, b.weights("w", {8, 8, 3, 3}), b.weights("bias", {8})}, to_sym({1, 8, 16, 16}), DType::f32,
+               {{"pads", std::vector<int64_t>{1, 1, 1, 1}}, {"kernel_shape", std::vector<int64_t>{3, 3}}});
     const ValueId relu = b.node("relu", "Relu", {conv}, to_sym({1, 8, 16, 16}));
     const ValueId pool = b.node("pool", "MaxPool", {relu}, to_sym({1, 8, 8, 8}), DType::f32,
                                 {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}});

@@ -5,7 +5,8 @@
 namespace smelt::run {
 namespace {
 
-const std::vector<TensorInfo> inputs{{"x", DType::f32, to_sym({1, 3, 224, 224})}, {"mask", DType::boolean, {Dim("batch"), Dim(4)}}};
+const std::vector<TensorInfo> inputs{{"x", DType::f32, to_sym({1, 3, 224, 224})},
+                                     {"mask", DType::boolean, {Dim("batch"), Dim(4)}}};
 
 template <class F> Error error_of(F&& f) {
   try {
@@ -43,7 +44,8 @@ TEST(Feeds, missing_input_is_named) {
 
 TEST(Feeds, wrong_extent_says_found_and_expected) {
   const std::vector<Tensor> t{image({1, 3, 200, 224}), mask(1)};
-  EXPECT_STREQ(error_of([&] { check_inputs(inputs, t); }).what(), "input 'x' has shape [1, 3, 200, 224], expected [1, 3, 224, 224]");
+  EXPECT_STREQ(error_of([&] { check_inputs(inputs, t); }).what(),
+               "input 'x' has shape [1, 3, 200, 224], expected [1, 3, 224, 224]");
 }
 
 TEST(Feeds, wrong_rank_says_both_ranks) {

@@ -60,8 +60,10 @@ inline Graph random_graph(unsigned seed, int nodes = 25) {
   };
   std::vector<Item> pool{{b.input("x", to_sym({outer, 6, 4})), {outer, 6, 4}}};
   pool.push_back({b.constant("c", random_tensor({outer, 6, 4}, seed)), {outer, 6, 4}});
-  const auto make = [&](const std::string& op, std::vector<ValueId> in, const Shape& shape, std::map<std::string, Attribute> attrs = {}) {
-    pool.push_back({b.node("n" + std::to_string(b.g.node_count()), op, std::move(in), to_sym(shape), DType::f32, std::move(attrs)), shape});
+  const auto make = [&](const std::string& op, std::vector<ValueId> in, const Shape& shape,
+                        std::map<std::string, Attribute> attrs = {}) {
+    pool.push_back(
+        {b.node("n" + std::to_string(b.g.node_count()), op, std::move(in), to_sym(shape), DType::f32, std::move(attrs)), shape});
   };
   const char* unary[] = {"Relu", "Tanh", "Neg", "Abs"};
   const char* binary[] = {"Add", "Mul", "Sub", "Max"};
@@ -83,7 +85,9 @@ inline Graph random_graph(unsigned seed, int nodes = 25) {
         const Item y = pool[pick(pool.size())];
         const int64_t axis = 1 + static_cast<int64_t>(pick(2));
         Shape s = x.shape;
-        if (y.shape[0] != s[0] || y.shape[static_cast<size_t>(3 - axis)] != s[static_cast<size_t>(3 - axis)] || s[static_cast<size_t>(axis)] > 64) break;
+        if (y.shape[0] != s[0] || y.shape[static_cast<size_t>(3 - axis)] != s[static_cast<size_t>(3 - axis)] ||
+            s[static_cast<size_t>(axis)] > 64)
+          break;
         s[static_cast<size_t>(axis)] += y.shape[static_cast<size_t>(axis)];
         make("Concat", {x.v, y.v}, s, {{"axis", axis}});
         break;

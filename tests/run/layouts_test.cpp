@@ -25,7 +25,8 @@ struct Images {
     return b.node(name, "Conv", {in, constant({to, from, window, window}), constant({to})}, to_sym(out), DType::f32,
                   {{"pads", std::vector<int64_t>{pad, pad, pad, pad}}, {"strides", std::vector<int64_t>{stride, stride}}});
   }
-  ValueId node(const std::string& name, const std::string& op, std::vector<ValueId> in, Shape out, std::map<std::string, Attribute> attrs = {}) {
+  ValueId node(const std::string& name, const std::string& op, std::vector<ValueId> in, Shape out,
+               std::map<std::string, Attribute> attrs = {}) {
     return b.node(name, op, std::move(in), to_sym(out), DType::f32, std::move(attrs));
   }
 };
@@ -51,7 +52,8 @@ TEST(Layouts, a_region_of_images_is_reordered_only_where_it_ends) {
   const ValueId r = n.node("relu", "Relu", {v}, {1, 16, 16, 18});
   v = n.conv("deep", r, 16, 16, 3, {1, 16, 16, 18});
   v = n.node("add", "Add", {v, r}, {1, 16, 16, 18});
-  v = n.node("pool", "MaxPool", {v}, {1, 16, 8, 9}, {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}});
+  v = n.node("pool", "MaxPool", {v}, {1, 16, 8, 9},
+             {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}});
   n.b.g.add_output(v);
   const auto ops = run_and_compare(std::move(n.b.g), {1, 3, 16, 18});
   EXPECT_LE(std::ranges::count(ops, "ai.smelt.Reorder"), 3);
@@ -95,8 +97,9 @@ TEST(Layouts, a_depthwise_convolution_that_no_tactic_runs_channels_last_stays_pl
     const int64_t out = (extent - 1) / 2 + 1;
     Images n({1, 8, extent, extent});
     const ValueId a = n.conv("a", n.x, 8, 64, 1, {1, 64, extent, extent});
-    const ValueId d = n.b.node("d", "Conv", {a, n.constant({64, 1, 3, 3}), n.constant({64})}, to_sym({1, 64, out, out}), DType::f32,
-                               {{"pads", std::vector<int64_t>{1, 1, 1, 1}}, {"strides", std::vector<int64_t>{2, 2}}, {"group", int64_t{64}}});
+    const ValueId d =
+        n.b.node("d", "Conv", {a, n.constant({64, 1, 3, 3}), n.constant({64})}, to_sym({1, 64, out, out}), DType::f32,
+                 {{"pads", std::vector<int64_t>{1, 1, 1, 1}}, {"strides", std::vector<int64_t>{2, 2}}, {"group", int64_t{64}}});
     n.b.g.add_output(n.conv("y", d, 64, 8, 1, {1, 8, out, out}));
     run_and_compare(std::move(n.b.g), {1, 8, extent, extent});
   }
@@ -106,8 +109,9 @@ TEST(Layouts, a_depthwise_convolution_over_halves_is_computed_in_floats) {
   for (const char* precision : {"fp16", "bf16"}) {
     Images n({2, 8, 9, 11});
     const ValueId a = n.conv("a", n.x, 8, 24, 1, {2, 24, 9, 11});
-    const ValueId d = n.b.node("d", "Conv", {a, n.constant({24, 1, 3, 3}), n.constant({24})}, to_sym({2, 24, 5, 6}), DType::f32,
-                               {{"pads", std::vector<int64_t>{1, 1, 1, 1}}, {"strides", std::vector<int64_t>{2, 2}}, {"group", int64_t{24}}});
+    const ValueId d =
+        n.b.node("d", "Conv", {a, n.constant({24, 1, 3, 3}), n.constant({24})}, to_sym({2, 24, 5, 6}), DType::f32,
+                 {{"pads", std::vector<int64_t>{1, 1, 1, 1}}, {"strides", std::vector<int64_t>{2, 2}}, {"group", int64_t{24}}});
     n.b.g.add_output(n.conv("y", d, 24, 8, 1, {2, 8, 5, 6}));
     const Tensor x = random_tensor({2, 8, 9, 11}, 99);
     const Tensor want = ops::evaluate(n.b.g, std::vector{x})[0];
@@ -126,7 +130,8 @@ TEST(Layouts, a_depthwise_convolution_over_halves_is_computed_in_floats) {
 TEST(Layouts, the_references_alone_run_images_too) {
   Images n({1, 8, 6, 7});
   const ValueId a = n.conv("a", n.x, 8, 12, 3, {1, 12, 6, 7});
-  n.b.g.add_output(n.node("pool", "MaxPool", {a}, {1, 12, 3, 3}, {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}}));
+  n.b.g.add_output(n.node("pool", "MaxPool", {a}, {1, 12, 3, 3},
+                          {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}}));
   Options options = quick();
   options.tactics = "-all,+reference";
   const auto ops = run_and_compare(std::move(n.b.g), {1, 8, 6, 7}, options);

@@ -30,7 +30,8 @@ Graph selecting_graph() {
   const ValueId zero = b.scalar(0);
   const ValueId positive = b.node("positive", "Greater", {x, zero}, {Dim("n")}, DType::boolean);
   const ValueId where = b.node("where", "NonZero", {positive}, {Dim(1), Dim("k")}, DType::i64);
-  const ValueId index = b.node("index", "Transpose", {where}, {Dim("k"), Dim(1)}, DType::i64, {{"perm", std::vector<int64_t>{1, 0}}});
+  const ValueId index =
+      b.node("index", "Transpose", {where}, {Dim("k"), Dim(1)}, DType::i64, {{"perm", std::vector<int64_t>{1, 0}}});
   const ValueId picked = b.node("picked", "GatherND", {x, index}, {Dim("k")});
   b.output(b.node("doubled", "Add", {picked, picked}, {Dim("k")}));
   b.output(b.node("count", "Shape", {picked}, to_sym({1}), DType::i64));
@@ -86,7 +87,9 @@ TEST(Session, what_depends_on_no_data_is_in_the_first_segment) {
   execution.bind(x);
   execution.run();
   ASSERT_EQ(execution.segments().size(), 2u);
-  const auto has_dynamic = [](const Planned* p) { return std::ranges::any_of(p->segment.steps, [](const Step& s) { return s.kind == StepKind::dynamic; }); };
+  const auto has_dynamic = [](const Planned* p) {
+    return std::ranges::any_of(p->segment.steps, [](const Step& s) { return s.kind == StepKind::dynamic; });
+  };
   EXPECT_TRUE(has_dynamic(execution.segments()[0]));
   EXPECT_FALSE(has_dynamic(execution.segments()[1]));
   std::vector<StepTime> times;
@@ -159,7 +162,9 @@ TEST(Session, eight_threads_share_several_sessions) {
       for (unsigned i = 0; i < 12; ++i) {
         const size_t which = (t + i) % 3;
         const Graph& g = *graphs[which];
-        const Shape shape = which == 0 ? Shape{1 + t % 3, 1 + i % 4, 4} : which == 1 ? Shape{5 + t} : to_shape(*g.value(g.inputs()[0]).shape);
+        const Shape shape = which == 0   ? Shape{1 + t % 3, 1 + i % 4, 4}
+                            : which == 1 ? Shape{5 + t}
+                                         : to_shape(*g.value(g.inputs()[0]).shape);
         const Tensor x = random_tensor(shape, t * 100 + i);
         const auto found = sessions[which].run({{"x", x}});
         const auto expected = ops::evaluate(g, std::vector{x});

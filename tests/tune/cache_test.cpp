@@ -14,7 +14,9 @@ namespace smelt::tune {
 namespace {
 
 CacheEntry entry(const std::string& problem, double us, int level = 2) {
-  return {{problem, "cpu, avx2, 2 threads", "smelt 0"}, level, {{"onednn", "x", us, us, us, us, us, 5}, {"reference", "", 9 * us, 9 * us, 9 * us, 9 * us, 9 * us, 5}}};
+  return {{problem, "cpu, avx2, 2 threads", "smelt 0"},
+          level,
+          {{"onednn", "x", us, us, us, us, us, 5}, {"reference", "", 9 * us, 9 * us, 9 * us, 9 * us, 9 * us, 5}}};
 }
 
 class CacheTest : public testing::Test {
@@ -155,7 +157,8 @@ TEST_F(CacheTest, processes_that_measure_the_same_problem_agree_on_one_answer) {
     if (pid == 0) {
       auto cache = Cache::open(path_);
       std::ofstream out(dir_ / ("answers" + std::to_string(p)));
-      for (int i = 0; i < problems; ++i) out << cache->keep(entry("problem " + std::to_string(i), p + 1)).timings[0].median << '\n';
+      for (int i = 0; i < problems; ++i)
+        out << cache->keep(entry("problem " + std::to_string(i), p + 1)).timings[0].median << '\n';
       out.close();
       _exit(cache->path().empty() ? 1 : 0);
     }

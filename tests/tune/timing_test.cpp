@@ -9,7 +9,9 @@
 namespace smelt::tune {
 namespace {
 
-Timing around(double median, double half) { return {"t", "", median - half, median - half, median, median + half, median + half, 9}; }
+Timing around(double median, double half) {
+  return {"t", "", median - half, median - half, median, median + half, median + half, 9};
+}
 
 void spin(double us) {
   const auto begin = std::chrono::steady_clock::now();

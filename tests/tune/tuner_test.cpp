@@ -49,7 +49,8 @@ std::string reason(const Choice& c, const std::string& tactic) {
 CacheEntry timings(const Tuner& t, double first_us, double second_us, int level = 2) {
   return {{"relu:test", device_text(t.machine()), t.machine().versions},
           level,
-          {{"a", "", first_us, first_us, first_us, first_us, first_us, 9}, {"b", "", second_us, second_us, second_us, second_us, second_us, 9}}};
+          {{"a", "", first_us, first_us, first_us, first_us, first_us, 9},
+           {"b", "", second_us, second_us, second_us, second_us, second_us, 9}}};
 }
 
 TEST(Tuner, level_0_takes_the_lowest_estimate_and_says_why_not_the_others) {

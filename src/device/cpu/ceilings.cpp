@@ -130,7 +130,8 @@ Rate matmul_rate(DType type, dnnl::memory::data_type a, dnnl::memory::data_type 
     const engine cpu(engine::kind::cpu, 0);
     stream queue(cpu);
     const auto desc = [&](memory::data_type t, memory::format_tag f) { return memory::desc({n, n}, t, f); };
-    const matmul::primitive_desc pd(cpu, desc(a, memory::format_tag::ab), desc(b, memory::format_tag::any), desc(c, memory::format_tag::ab));
+    const matmul::primitive_desc pd(cpu, desc(a, memory::format_tag::ab), desc(b, memory::format_tag::any),
+                                    desc(c, memory::format_tag::ab));
     const std::string how = pd.impl_info_str();
     if (how.find("ref") != std::string::npos) return rate;
     memory x(pd.src_desc(), cpu), w(pd.weights_desc(), cpu), y(pd.dst_desc(), cpu);

@@ -19,7 +19,7 @@ struct Ceilings {
   int threads = 0;
   double read_bytes_per_s = 0;     // summing an array four times the last-level cache, at least 256 MiB
   double copy_bytes_per_s = 0;     // copying it: bytes read plus bytes written
-  double launch_us = 0;            // starting and joining an empty parallel region, the median: what a kernel costs before it works
+  double launch_us = 0;  // starting and joining an empty parallel region, the median: what a kernel costs before it works
   std::vector<Rate> rates;         // the best found for each type; types the CPU has no fast path for are left out
 };
 

@@ -47,7 +47,8 @@ template <class Op> void float_block(void* out, const void* pa, const void* pb, 
   }
   if (const int64_t left = n - i) {
     const F32 x = load_first(a + i, left);
-    store_first(o + i, Op::apply(x, Op::arity > 1 ? load_first(b + i, left) : x, Op::arity > 2 ? load_first(c + i, left) : x), left);
+    store_first(o + i, Op::apply(x, Op::arity > 1 ? load_first(b + i, left) : x, Op::arity > 2 ? load_first(c + i, left) : x),
+                left);
   }
 }
 
@@ -108,8 +109,10 @@ template <class To> void double_to_half_block(void* out, const void* in, const v
 }
 
 // F(number, type): BlockType's order; the 16-bit floats have no C++ type to compute in.
-#define SMELT_BLOCK_TYPES(F) \
-  F(0, float) F(1, double) F(2, int8_t) F(3, int16_t) F(4, int32_t) F(5, int64_t) F(6, uint8_t) F(7, uint16_t) F(8, uint32_t) F(9, uint64_t) F(10, bool)
+#define SMELT_BLOCK_TYPES(F)                                                                                                     \
+  F(0, float)                                                                                                                    \
+  F(1, double) F(2, int8_t) F(3, int16_t) F(4, int32_t) F(5, int64_t) F(6, uint8_t) F(7, uint16_t) F(8, uint32_t) F(9, uint64_t) \
+      F(10, bool)
 
 template <class Op> constexpr void fill_function(BlockFn* row) {
 #define F(number, T) row[number] = function_block<Op, T>();

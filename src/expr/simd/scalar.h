@@ -16,7 +16,8 @@ template <class T> SMELT_INLINE T pick(bool c, T a, T b) { return c ? a : b; }
 template <class T> requires is_number<T> SMELT_INLINE T nan_min(T a, T b) { return a < b || a != a ? a : b; }
 template <class T> requires is_number<T> SMELT_INLINE T nan_max(T a, T b) { return a > b || a != a ? a : b; }
 template <class T> requires is_number<T> SMELT_INLINE T abs(T a) {
-  if constexpr (is_floating<T>) return static_cast<T>(sizeof(T) == 4 ? __builtin_fabsf(static_cast<float>(a)) : __builtin_fabs(a));
+  if constexpr (is_floating<T>)
+    return static_cast<T>(sizeof(T) == 4 ? __builtin_fabsf(static_cast<float>(a)) : __builtin_fabs(a));
   else if constexpr (std::is_unsigned_v<T>) return a;
   else return static_cast<T>(a < 0 ? -a : a);
 }
@@ -29,7 +30,8 @@ template <class T> requires is_number<T> SMELT_INLINE T quotient(T a, T b) {
 SMELT_INLINE F32 quotient(F32 a, F32 b) { return a / b; }
 
 template <class T> requires is_number<T> SMELT_INLINE T trunc_mod(T a, T b) {
-  if constexpr (is_floating<T>) return static_cast<T>(sizeof(T) == 4 ? __builtin_fmodf(static_cast<float>(a), static_cast<float>(b)) : __builtin_fmod(a, b));
+  if constexpr (is_floating<T>)
+    return static_cast<T>(sizeof(T) == 4 ? __builtin_fmodf(static_cast<float>(a), static_cast<float>(b)) : __builtin_fmod(a, b));
   else if constexpr (std::is_signed_v<T>) return b == 0 || b == -1 ? T(0) : static_cast<T>(a % b);
   else return b == 0 ? T(0) : static_cast<T>(a % b);
 }
@@ -70,7 +72,8 @@ template <class To, class From> SMELT_INLINE To converted(From a) {
   } else if constexpr (is_floating<From> && !is_floating<To>) {
     // The smallest power of two above To's range is exact in a float, its largest number is not.
     constexpr From top = static_cast<From>(To(To(1) << (sizeof(To) * 8 - 2))) * (std::is_signed_v<To> ? From(2) : From(4));
-    constexpr To largest = std::is_signed_v<To> ? To(~(To(1) << (sizeof(To) * 8 - 1))) : To(~To(0)), smallest = std::is_signed_v<To> ? To(~largest) : To(0);
+    constexpr To largest = std::is_signed_v<To> ? To(~(To(1) << (sizeof(To) * 8 - 1))) : To(~To(0)),
+                 smallest = std::is_signed_v<To> ? To(~largest) : To(0);
     if (a != a) return To(0);
     if (a >= top) return largest;
     return a <= (std::is_signed_v<To> ? -top : From(0)) ? smallest : static_cast<To>(a);

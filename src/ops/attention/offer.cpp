@@ -26,8 +26,11 @@ const AttentionSimd& simd_kernels() { return simd::best() == simd::Isa::avx2 ? a
 class AttentionKernel final : public Kernel {
  public:
   AttentionKernel(const BoundNode& b, int threads)
-      : s_(*b.node, b.inputs[0].shape, b.inputs[1].shape, b.inputs[2].shape), simd_(simd_kernels()), type_(*float_kind(b.outputs[0].type)),
-        bytes_(type_ == FloatKind::f32 ? 4 : 2), threads_(threads) {
+      : s_(*b.node, b.inputs[0].shape, b.inputs[1].shape, b.inputs[2].shape),
+        simd_(simd_kernels()),
+        type_(*float_kind(b.outputs[0].type)),
+        bytes_(type_ == FloatKind::f32 ? 4 : 2),
+        threads_(threads) {
     for (size_t i = 0; i < 3; ++i) strides_[i] = memory_strides(b.inputs[i]);
     strides_[3] = memory_strides(b.outputs[0]);
     if (b.node->program) {
@@ -39,14 +42,20 @@ class AttentionKernel final : public Kernel {
     }
     score_stride_ = up(s_.keys);
     value_stride_ = up(s_.value_depth);
-    strip_ = std::clamp(strip_bytes / 4 / std::max<int64_t>(score_stride_, 1) / simd_.tile_rows * simd_.tile_rows, simd_.tile_rows, longest_strip);
+    strip_ = std::clamp(strip_bytes / 4 / std::max<int64_t>(score_stride_, 1) / simd_.tile_rows * simd_.tile_rows,
+                        simd_.tile_rows, longest_strip);
     // Whole heads to a task where there are enough of them; otherwise each head's rows are split, and packed for each part.
     const int64_t pairs = s_.batch * s_.heads, wanted = 4 * threads_;
-    parts_ = pairs >= wanted || threads_ == 1 ? 1 : std::clamp((wanted + pairs - 1) / std::max<int64_t>(pairs, 1), int64_t{1}, (s_.queries + strip_ - 1) / std::max<int64_t>(strip_, 1));
+    parts_ = pairs >= wanted || threads_ == 1 ? 1
+                                              : std::clamp((wanted + pairs - 1) / std::max<int64_t>(pairs, 1), int64_t{1},
+                                                           (s_.queries + strip_ - 1) / std::max<int64_t>(strip_, 1));
     parts_ = std::max<int64_t>(parts_, 1);
-    floats_ = align(score_stride_ * s_.depth) + align(s_.keys * value_stride_) + align(strip_ * s_.depth) + align(strip_ * score_stride_) +
-              align(strip_ * value_stride_) + align(strip_);
-    thread_bytes_ = floats_ * 4 + (evaluator_ ? (evaluator_->scratch() + 63) / 64 * 64 + static_cast<int64_t>(sizeof(expr::Operand) * (operand_bytes_.size() + 5)) / 64 * 64 + 64 : 0);
+    floats_ = align(score_stride_ * s_.depth) + align(s_.keys * value_stride_) + align(strip_ * s_.depth) +
+              align(strip_ * score_stride_) + align(strip_ * value_stride_) + align(strip_);
+    thread_bytes_ =
+        floats_ * 4 + (evaluator_ ? (evaluator_->scratch() + 63) / 64 * 64 +
+                                        static_cast<int64_t>(sizeof(expr::Operand) * (operand_bytes_.size() + 5)) / 64 * 64 + 64
+                                  : 0);
   }
 
   int64_t workspace() const override { return threads_ * thread_bytes_; }
@@ -55,7 +64,8 @@ class AttentionKernel final : public Kernel {
     const int64_t pairs = s_.batch * s_.heads;
     parallel_dynamic(threads_, pairs * parts_, [&](int64_t task, int thread) {
       const int64_t pair = task / parts_, part = task % parts_;
-      head(b, pair, s_.queries * part / parts_, s_.queries * (part + 1) / parts_, static_cast<char*>(b.workspace) + thread * thread_bytes_);
+      head(b, pair, s_.queries * part / parts_, s_.queries * (part + 1) / parts_,
+           static_cast<char*>(b.workspace) + thread * thread_bytes_);
     });
   }
 
@@ -82,17 +92,20 @@ class AttentionKernel final : public Kernel {
     for (int64_t row = begin; row < end; row += strip_) {
       const int64_t rows = std::min(strip_, end - row);
       for (int64_t r = 0; r < rows; ++r)
-        simd_.load_scaled(type_, at(b.inputs[0], 0, batch, head, row + r), s_.depth, static_cast<float>(s_.scale), queries + r * s_.depth);
+        simd_.load_scaled(type_, at(b.inputs[0], 0, batch, head, row + r), s_.depth, static_cast<float>(s_.scale),
+                          queries + r * s_.depth);
       simd_.product(queries, s_.depth, rows, s_.depth, keys, score_stride_ / simd_.panel, scores, score_stride_);
       if (evaluator_) apply_program(b, batch, head, row, rows, scores, scratch + floats_ * 4);
       simd_.softmax(scores, score_stride_, rows, s_.keys, factors, s_.nan_guard);
       simd_.product(scores, score_stride_, rows, s_.keys, values, value_stride_ / simd_.panel, sums, value_stride_);
       for (int64_t r = 0; r < rows; ++r)
-        simd_.store_scaled(type_, sums + r * value_stride_, s_.value_depth, factors[r], const_cast<char*>(at(b.outputs[0], 3, batch, head, row + r)));
+        simd_.store_scaled(type_, sums + r * value_stride_, s_.value_depth, factors[r],
+                           const_cast<char*>(at(b.outputs[0], 3, batch, head, row + r)));
     }
   }
 
-  void apply_program(const Buffers& b, int64_t batch, int64_t head, int64_t row, int64_t rows, float* scores, char* scratch) const {
+  void apply_program(const Buffers& b, int64_t batch, int64_t head, int64_t row, int64_t rows, float* scores,
+                     char* scratch) const {
     auto* operands = reinterpret_cast<expr::Operand*>(scratch);
     char* own = scratch + static_cast<int64_t>(sizeof(expr::Operand) * (operand_bytes_.size() + 5)) / 64 * 64 + 64;
     for (int64_t r = 0; r < rows; ++r) {
@@ -100,7 +113,9 @@ class AttentionKernel final : public Kernel {
       operands[0] = {line, 1};
       for (size_t i = 0; i < operand_bytes_.size(); ++i) {
         const Shape& s = operand_strides_[i];
-        operands[i + 1] = {static_cast<const char*>(b.inputs[i + 3]) + (batch * s[0] + head * s[1] + (row + r) * s[2]) * operand_bytes_[i], s[3]};
+        operands[i + 1] = {
+            static_cast<const char*>(b.inputs[i + 3]) + (batch * s[0] + head * s[1] + (row + r) * s[2]) * operand_bytes_[i],
+            s[3]};
       }
       evaluator_->run(s_.keys, {operands, operand_bytes_.size() + 1}, {&line, 1}, own);
     }
@@ -138,7 +153,8 @@ bool attention_handles(const Node& n) { return n.is("Attention", smelt_domain); 
 void attention_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (auto reason = rejects(b)) return offer.rejected.push_back({"cpu", *reason});
   const AttentionShape s(*b.node, b.inputs[0].shape, b.inputs[1].shape, b.inputs[2].shape);
-  const double flops = 2.0 * static_cast<double>(s.batch * s.heads * s.queries * s.keys) * static_cast<double>(s.depth + s.value_depth);
+  const double flops =
+      2.0 * static_cast<double>(s.batch * s.heads * s.queries * s.keys) * static_cast<double>(s.depth + s.value_depth);
   offer.candidates.push_back({"cpu", "", 5 + flops / 5e4 / machine.threads, [b, node = *b.node, threads = machine.threads] {
     BoundNode bound = b;
     bound.node = &node;

@@ -56,8 +56,8 @@ int64_t element_bytes(DType t) {
   return bits(t) / 8;
 }
 
-/// Tensors of one shape put beside each other along a new axis, the last first when `backward`. With none, nothing of `type` with the
-/// extents of `shape`; else their own type and shape, which an evaluation in double makes wider than the body declares.
+/// Tensors of one shape put beside each other along a new axis, the last first when `backward`. With none, nothing of `type` with
+/// the extents of `shape`; else their own type and shape, which an evaluation in double makes wider than the body declares.
 Tensor stacked(const std::vector<Tensor>& parts, int64_t axis, bool backward, DType type, Shape shape) {
   if (!parts.empty()) shape = parts[0].shape(), type = parts[0].type();
   const int64_t count = static_cast<int64_t>(parts.size()), at = normalize_axis(axis, static_cast<int64_t>(shape.size()) + 1);

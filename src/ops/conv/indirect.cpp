@@ -37,7 +37,8 @@ std::optional<std::string> reject(const Request& r) {
   const auto floating = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
   if (!floating(p.input) || !floating(p.output)) return fmt::format("types {} > {}", smelt::name(p.input), smelt::name(p.output));
   if (!b.inputs[r.at.w].constant.valid()) return "the weight is not constant";
-  if (r.at.b < b.inputs.size() && b.inputs[r.at.b].type != DType::undefined && !b.inputs[r.at.b].constant.valid()) return "the bias is not constant";
+  if (r.at.b < b.inputs.size() && b.inputs[r.at.b].type != DType::undefined && !b.inputs[r.at.b].constant.valid())
+    return "the bias is not constant";
   if (!is_channels_last(b.outputs[0])) return fmt::format("output layout {}; it writes nhwc", name(p.to));
   const Form f = form(p);
   for (size_t i = 0; i < p.x.size(); ++i) {
@@ -63,7 +64,13 @@ std::optional<std::string> reject(const Request& r) {
 class IndirectConv final : public Kernel {
  public:
   IndirectConv(const BoundNode& node, const Problem& p, const Arguments& at, int threads)
-      : p_(p), form_(form(p)), threads_(threads), epilogue_(node, at.operands, 1, bias(node, at)), input_(node.inputs[0]), converted_(input_, threads), strides_(memory_strides(input_)) {
+      : p_(p),
+        form_(form(p)),
+        threads_(threads),
+        epilogue_(node, at.operands, 1, bias(node, at)),
+        input_(node.inputs[0]),
+        converted_(input_, threads),
+        strides_(memory_strides(input_)) {
     for (ValueId v : node.node->inputs) read_once_.push_back(std::ranges::count(node.node->inputs, v) == 1);
     std::vector<Shape> pixels;
     for (size_t i = 0; i < p.x.size(); ++i) {
@@ -192,7 +199,8 @@ class IndirectConv final : public Kernel {
         return t;
       }
       Tensor t = Tensor::empty(DType::f32, {taps * one});
-      for (int64_t tap = 0; tap < taps; ++tap) igemm::pack(t.data<float>() + tap * one, source.data<float>() + tap, rows, taps, p_.y[1]);
+      for (int64_t tap = 0; tap < taps; ++tap)
+        igemm::pack(t.data<float>() + tap * one, source.data<float>() + tap, rows, taps, p_.y[1]);
       return t;
     };
     std::string form = fmt::format("igemm:{}:{}", static_cast<int>(form_), to_text(p_.w));

@@ -1,6 +1,6 @@
 // Convolution by oneDNN: dense plain or channels-last images, groups, depthwise, any number of spatial axes, transposed. Each
-// implementation that oneDNN has for the problem is a candidate. Grouped and transposed convolutions over f16 and bf16 on a CPU without
-// such arithmetic are computed in f32, from a copy of the image.
+// implementation that oneDNN has for the problem is a candidate. Grouped and transposed convolutions over f16 and bf16 on a CPU
+// without such arithmetic are computed in f32, from a copy of the image.
 #include <fmt/core.h>
 #include <omp.h>
 
@@ -71,12 +71,14 @@ struct Choice {
 };
 
 /// A bias of `outputs` floats is an argument of the primitive when there is one.
-std::vector<Choice> choices(const Problem& p, const BoundTensor& x, const BoundTensor& y, const Epilogue& epilogue, const Chain& chain, int threads) {
+std::vector<Choice> choices(const Problem& p, const BoundTensor& x, const BoundTensor& y, const Epilogue& epilogue,
+                            const Chain& chain, int threads) {
   const onednn::Threads scope(threads);
   const size_t rank = p.w.size();
   const memory::desc src = onednn::describe(x, rank), dst = onednn::describe(y, rank);
   const memory::desc weights = onednn::any_layout(weight_form(p).dims, x.type);
-  const memory::desc bias = epilogue.bias().empty() ? memory::desc() : memory::desc({p.outputs()}, memory::data_type::f32, memory::format_tag::a);
+  const memory::desc bias =
+      epilogue.bias().empty() ? memory::desc() : memory::desc({p.outputs()}, memory::data_type::f32, memory::format_tag::a);
   memory::dims dilation;
   for (int64_t d : p.dilation) dilation.push_back(d - 1);
   dnnl::primitive_attr attr;
@@ -90,18 +92,19 @@ std::vector<Choice> choices(const Problem& p, const BoundTensor& x, const BoundT
   const auto collect = [&](auto desc, auto make) {
     do {
       const std::string name = desc.impl_info_str();
-      if (onednn::is_fast(name) && names.insert(name).second) found.push_back({make(desc), desc.weights_desc(), desc.scratchpad_desc(), name});
+      if (onednn::is_fast(name) && names.insert(name).second)
+        found.push_back({make(desc), desc.weights_desc(), desc.scratchpad_desc(), name});
     } while (desc.next_impl());
   };
   const auto inference = dnnl::prop_kind::forward_inference;
   const auto slow = [](const Choice& c) { return c.name.find("gemm") != std::string::npos; };
   if (p.transposed) {
-    collect(dnnl::deconvolution_forward::primitive_desc(onednn::engine(), inference, dnnl::algorithm::deconvolution_direct, src, weights, bias, dst,
-                                                        p.stride, dilation, p.pad_begin, p.pad_end, attr),
+    collect(dnnl::deconvolution_forward::primitive_desc(onednn::engine(), inference, dnnl::algorithm::deconvolution_direct, src,
+                                                        weights, bias, dst, p.stride, dilation, p.pad_begin, p.pad_end, attr),
             [](const auto& d) { return dnnl::deconvolution_forward(d); });
   } else {
-    collect(dnnl::convolution_forward::primitive_desc(onednn::engine(), inference, dnnl::algorithm::convolution_direct, src, weights, bias, dst,
-                                                      p.stride, dilation, p.pad_begin, p.pad_end, attr),
+    collect(dnnl::convolution_forward::primitive_desc(onednn::engine(), inference, dnnl::algorithm::convolution_direct, src,
+                                                      weights, bias, dst, p.stride, dilation, p.pad_begin, p.pad_end, attr),
             [](const auto& d) { return dnnl::convolution_forward(d); });
   }
   // Unfolding the image into a matrix (2 to 4 times slower, measured) is for problems that nothing else takes.
@@ -111,8 +114,12 @@ std::vector<Choice> choices(const Problem& p, const BoundTensor& x, const BoundT
 
 class OnednnConv final : public Kernel {
  public:
-  OnednnConv(const BoundNode& node, const Problem& p, const Arguments& at, const Choice& choice, Epilogue epilogue, Chain chain, int threads)
-      : threads_(threads), epilogue_(std::move(epilogue)), chain_(std::move(chain)), primitive_(choice.primitive, choice.scratchpad) {
+  OnednnConv(const BoundNode& node, const Problem& p, const Arguments& at, const Choice& choice, Epilogue epilogue, Chain chain,
+             int threads)
+      : threads_(threads),
+        epilogue_(std::move(epilogue)),
+        chain_(std::move(chain)),
+        primitive_(choice.primitive, choice.scratchpad) {
     const WeightForm form = weight_form(p);
     const Tensor& w = node.inputs[at.w].constant;
     const BoundTensor x = computed(p, node.inputs[0]), output = computed(p, node.outputs[0]);
@@ -128,12 +135,14 @@ class OnednnConv final : public Kernel {
     const memory::desc y = onednn::describe(output, rank);
     primitive_.add(DNNL_ARG_DST, y);
     if (!epilogue_.bias().empty()) {
-      primitive_.add(DNNL_ARG_BIAS, {{p.outputs()}, memory::data_type::f32, memory::format_tag::a}, const_cast<float*>(epilogue_.bias().data()));
+      primitive_.add(DNNL_ARG_BIAS, {{p.outputs()}, memory::data_type::f32, memory::format_tag::a},
+                     const_cast<float*>(epilogue_.bias().data()));
     }
     if (residual() >= 0) primitive_.add(residual_argument, y);
     if (chain_) chain_->bind(primitive_);
     if (converts(p)) {
-      conversion_ = {ConvertToF32(node.inputs[0], threads), align(elements(p.x[0].shape) * 4), align(elements(p.y) * 4), elements(p.y) / p.y[1], p.y[1]};
+      conversion_ = {ConvertToF32(node.inputs[0], threads), align(elements(p.x[0].shape) * 4), align(elements(p.y) * 4),
+                     elements(p.y) / p.y[1], p.y[1]};
     } else if (!epilogue_.simple() && !chain_) {
       pass_.emplace(node.outputs[0], 1, threads);
     }
@@ -197,20 +206,24 @@ std::optional<std::string> reject(const Request& r, const Epilogue& epilogue) {
   if (p.x.size() > 1 || p.x[0].upsample != 1) return "several or upsampled inputs";
   if (auto reason = onednn::rejects_type(p.input); reason && !converts(p)) return reason;
   if (!is_float(p.input) || p.input != p.output) return fmt::format("types {} > {}", smelt::name(p.input), smelt::name(p.output));
-  if (p.input != DType::f32 && !epilogue.simple() && !converts(p)) return fmt::format("the program {} over {}", epilogue.text(), smelt::name(p.input));
-  if (!epilogue.simple() && memory_strides(b.outputs[0])[1] != 1) return "a program over an output whose channels are not adjacent";
+  if (p.input != DType::f32 && !epilogue.simple() && !converts(p))
+    return fmt::format("the program {} over {}", epilogue.text(), smelt::name(p.input));
+  if (!epilogue.simple() && memory_strides(b.outputs[0])[1] != 1)
+    return "a program over an output whose channels are not adjacent";
   if (b.inputs.size() - std::min(b.inputs.size(), r.at.operands) > 14) return "more than 14 operands";
   if (p.w.size() < 3 || p.w.size() > 5) return fmt::format("{} spatial axes; it knows 1 to 3", p.spatial());
   if (elements(p.y) == 0 || elements(p.x[0].shape) == 0 || elements(p.w) == 0) return "an empty tensor";
   if (!b.inputs[r.at.w].constant.valid()) return "the weight is not constant";
-  if (r.at.b < b.inputs.size() && b.inputs[r.at.b].type != DType::undefined && !b.inputs[r.at.b].constant.valid()) return "the bias is not constant";
+  if (r.at.b < b.inputs.size() && b.inputs[r.at.b].type != DType::undefined && !b.inputs[r.at.b].constant.valid())
+    return "the bias is not constant";
   for (const BoundTensor* t : {&b.inputs[0], &b.outputs[0]}) {
     if (t->layout != Layout::plain && t->layout != Layout::nhwc) return fmt::format("layout {}", name(t->layout));
     if (!is_dense(*t)) return "a slice of another tensor; its kernels want dense ones";
   }
   if (epilogue.simple() && epilogue.simple()->residual >= 0) {
     const BoundTensor& residual = b.inputs[static_cast<size_t>(epilogue.simple()->residual)];
-    if (residual.shape != b.outputs[0].shape || residual.layout != p.to || !is_dense(residual)) return "the residual's layout is not the output's";
+    if (residual.shape != b.outputs[0].shape || residual.layout != p.to || !is_dense(residual))
+      return "the residual's layout is not the output's";
   }
   return std::nullopt;
 }
@@ -225,9 +238,11 @@ double flops_per_us(std::string_view name, const Problem& p) {
 void offer_chain(const Request& r, const Epilogue& epilogue, const Chain& chain, Offer& offer) {
   try {
     const Problem& problem = r.problem;
-    const auto found = choices(problem, computed(problem, r.node.inputs[0]), computed(problem, r.node.outputs[0]), epilogue, chain, r.machine.threads);
+    const auto found = choices(problem, computed(problem, r.node.inputs[0]), computed(problem, r.node.outputs[0]), epilogue,
+                               chain, r.machine.threads);
     constexpr double converted_per_us = 1e3;   // elements, of one core
-    double moved = converts(problem) ? static_cast<double>(elements(problem.x[0].shape) + elements(problem.y)) / converted_per_us : 0;
+    double moved =
+        converts(problem) ? static_cast<double>(elements(problem.x[0].shape) + elements(problem.y)) / converted_per_us : 0;
     if (!epilogue.simple() && !chain) moved += static_cast<double>(elements(problem.y)) / converted_per_us;
     for (const Choice& c : found) {
       const double estimate = 3 + (moved + problem.flops() / flops_per_us(c.name, problem)) / r.machine.threads;
@@ -236,9 +251,12 @@ void offer_chain(const Request& r, const Epilogue& epilogue, const Chain& chain,
                                     return std::make_unique<OnednnConv>(node, p, at, c, epilogue, chain, threads);
                                   }});
     }
-    if (found.empty()) offer.rejected.push_back({"onednn", fmt::format("it has only its reference for this problem{}", chain ? " with the program as post-operations" : "")});
+    if (found.empty())
+      offer.rejected.push_back({"onednn", fmt::format("it has only its reference for this problem{}",
+                                                      chain ? " with the program as post-operations" : "")});
   } catch (const dnnl::error& e) {
-    offer.rejected.push_back({"onednn", fmt::format("oneDNN: {}{}", e.what(), chain ? " (with the program as post-operations)" : "")});
+    offer.rejected.push_back(
+        {"onednn", fmt::format("oneDNN: {}{}", e.what(), chain ? " (with the program as post-operations)" : "")});
   }
 }
 

@@ -35,7 +35,8 @@ std::vector<std::string_view> separate(std::string_view text, char by, size_t at
 int64_t number(std::string_view text, std::string_view field) {
   int64_t v = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
-  if (error != std::errc{} || end != text.data() + text.size()) fail("convolution problem: '{}' in '{}' is not a number", text, field);
+  if (error != std::errc{} || end != text.data() + text.size())
+    fail("convolution problem: '{}' in '{}' is not a number", text, field);
   return v;
 }
 
@@ -123,7 +124,8 @@ Problem parse(std::string_view text) {
   p.input = element_type(types[0]);
   p.output = element_type(types.back());
   const auto shapes = separate(fields[2], ',');
-  if (shapes.size() != 2) fail("convolution problem '{}': expected the inputs' shapes and the weight's, separated by a comma", text);
+  if (shapes.size() != 2)
+    fail("convolution problem '{}': expected the inputs' shapes and the weight's, separated by a comma", text);
   for (std::string_view x : separate(shapes[0], '+')) {
     Input in;
     in.strided = x.ends_with('v');
@@ -213,8 +215,8 @@ Problem problem(const BoundNode& b) {
 
 bool copies_with_padding(const Problem& p) {
   constexpr int64_t few_channels = 4;
-  return !p.transposed && p.spatial() == 2 && p.group == 1 && p.channels() <= few_channels && p.x.size() == 1 && p.x[0].upsample == 1 &&
-         p.dilation[1] == 1 && (p.w[2] > 1 || p.w[3] > 1);
+  return !p.transposed && p.spatial() == 2 && p.group == 1 && p.channels() <= few_channels && p.x.size() == 1 &&
+         p.x[0].upsample == 1 && p.dilation[1] == 1 && (p.w[2] > 1 || p.w[3] > 1);
 }
 
 }  // namespace smelt::ops::conv

@@ -27,7 +27,7 @@ struct Problem {
   DType input = DType::f32, output = DType::f32;
   std::vector<Input> x;
   Shape w;                      // [M, C / group, kernel…]; transposed: [C, M / group, kernel…]
-  Shape y;                      // [N, M, spatial…]; not printed: it follows from the rest but for a transposed one's output padding
+  Shape y;  // [N, M, spatial…]; not printed: it follows from the rest but for a transposed one's output padding
   bool y_strided = false;
   Shape stride, dilation, pad_begin, pad_end;   // one entry a spatial axis
   int64_t group = 1;

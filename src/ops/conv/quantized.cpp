@@ -1,5 +1,6 @@
 // Convolution of 8-bit integers, exact: the image less its zero point is copied once as 16-bit integers, with its padding in
-// place (with a window of one pixel, each task widens the pixels it reads); igemm's integer tile multiplies pairs of them. Two spatial axes, channels-last results; any group, any dilation.
+// place (with a window of one pixel, each task widens the pixels it reads); igemm's integer tile multiplies pairs of them. Two
+// spatial axes, channels-last results; any group, any dilation.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,7 +19,9 @@ namespace {
 int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 int64_t pairs(int64_t elements) { return (elements + 1) / 2; }
 
-bool has_one_tap(const Problem& p) { return p.w[2] == 1 && p.w[3] == 1 && p.pad_begin == Shape{0, 0} && p.pad_end == Shape{0, 0}; }
+bool has_one_tap(const Problem& p) {
+  return p.w[2] == 1 && p.w[3] == 1 && p.pad_begin == Shape{0, 0} && p.pad_end == Shape{0, 0};
+}
 
 /// The copy's extents. Windows of one tap take only the pixels they read, so that they lie one after the other.
 struct Copy {
@@ -46,7 +49,8 @@ struct Copy {
 /// A row of A is the window's rows (or its taps, where those do not lie side by side), from its first pixel in the copy.
 class ImageRows final : public igemm::Rows {
  public:
-  ImageRows(const Problem& p, const Copy& copy, std::vector<int64_t> offsets) : p_(p), copy_(copy), offsets_(std::move(offsets)) {}
+  ImageRows(const Problem& p, const Copy& copy, std::vector<int64_t> offsets)
+      : p_(p), copy_(copy), offsets_(std::move(offsets)) {}
   /// `image`: the copy, from the group's first channel on.
   void set_image(const int16_t* image) { image_ = image; }
   void point(int64_t first, int64_t count, const float** to) const override {
@@ -54,9 +58,11 @@ class ImageRows final : public igemm::Rows {
     int64_t x = first % out_width, y = first / out_width % out_height, n = first / out_width / out_height;
     const size_t tile = offsets_.size() * igemm::tile_rows;
     for (int64_t i = 0; i < count; ++i) {
-      const int16_t* corner = image_ + (n * copy_.height + y * copy_.stride_y) * copy_.row() + x * copy_.stride_x * copy_.channels;
+      const int16_t* corner =
+          image_ + (n * copy_.height + y * copy_.stride_y) * copy_.row() + x * copy_.stride_x * copy_.channels;
       const float** here = to + static_cast<size_t>(i / igemm::tile_rows) * tile + i % igemm::tile_rows;
-      for (size_t p = 0; p < offsets_.size(); ++p) here[p * igemm::tile_rows] = reinterpret_cast<const float*>(corner + offsets_[p]);
+      for (size_t p = 0; p < offsets_.size(); ++p)
+        here[p * igemm::tile_rows] = reinterpret_cast<const float*>(corner + offsets_[p]);
       if (++x < out_width) continue;
       x = 0;
       if (++y < out_height) continue;
@@ -75,12 +81,20 @@ class ImageRows final : public igemm::Rows {
 class QuantizedConv final : public Kernel {
  public:
   QuantizedConv(const Quantized& q, int threads)
-      : p_(q.problem), copy_(p_), threads_(threads), node_(q.node), x_(q.bound.inputs[q.x]), x_input_(q.x), zero_(q.x_zero), start_(q.start()),
+      : p_(q.problem),
+        copy_(p_),
+        threads_(threads),
+        node_(q.node),
+        x_(q.bound.inputs[q.x]),
+        x_input_(q.x),
+        zero_(q.x_zero),
+        start_(q.start()),
         epilogue_(q.bound, q.operands, 1, q.scales) {
     const int64_t taps_y = p_.w[2], taps_x = p_.w[3];
     // Elements of A's row that lie side by side: a row of the window over all channels, or one tap's.
     rows_of_window_ = p_.group == 1 && p_.dilation[1] == 1;
-    const std::vector<int64_t> lengths(static_cast<size_t>(rows_of_window_ ? taps_y : taps_y * taps_x), pairs(rows_of_window_ ? taps_x * copy_.channels : p_.w[1]));
+    const std::vector<int64_t> lengths(static_cast<size_t>(rows_of_window_ ? taps_y : taps_y * taps_x),
+                                       pairs(rows_of_window_ ? taps_x * copy_.channels : p_.w[1]));
     const std::vector<igemm::Part> parts = igemm::split(lengths);
     std::vector<int64_t> offsets;
     for (const igemm::Part& part : parts) {
@@ -89,7 +103,8 @@ class QuantizedConv final : public Kernel {
     }
     const Shape from = memory_strides(x_);
     if (has_one_tap(p_) && p_.group == 1 && (from[1] == 1 || copy_.channels == 1)) {
-      const igemm::RowMap pixels(Shape{p_.y[0], p_.y[2], p_.y[3]}, Shape{from[0], from[2] * p_.stride[0], from[3] * p_.stride[1]});
+      const igemm::RowMap pixels(Shape{p_.y[0], p_.y[2], p_.y[3]},
+                                 Shape{from[0], from[2] * p_.stride[0], from[3] * p_.stride[1]});
       pixels_.emplace(pixels, copy_.channels, x_.type == DType::i8, parts);
     } else {
       rows_.emplace(p_, copy_, std::move(offsets));
@@ -99,11 +114,14 @@ class QuantizedConv final : public Kernel {
     schedule_.narrow = q.has_narrow_weights() && schedule_.m > igemm::fewest_rows_to_widen;
     const auto make = [&] { return pack(q, parts); };
     const Tensor& w = q.bound.inputs[q.w].constant;
-    const std::string form = fmt::format("{}{}", rows_of_window_ ? "pairs-rows" : "pairs-taps", schedule_.narrow ? "-narrow" : "");
+    const std::string form =
+        fmt::format("{}{}", rows_of_window_ ? "pairs-rows" : "pairs-taps", schedule_.narrow ? "-narrow" : "");
     packed_ = q.bound.weights ? q.bound.weights->packed(w, q.packing(form), make) : make();
   }
 
-  int64_t workspace() const override { return copy_bytes() + align(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch(); }
+  int64_t workspace() const override {
+    return copy_bytes() + align(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch();
+  }
 
   bool in_place(size_t i) const override {
     return epilogue_.in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1;
@@ -128,7 +146,8 @@ class QuantizedConv final : public Kernel {
     for (int64_t g = 0; g < p_.group; ++g) {
       if (rows_) rows_->set_image(image + g * p_.w[1]);
       const int64_t pair = schedule_.narrow ? 2 : 4;
-      r.b = reinterpret_cast<const float*>(static_cast<const char*>(packed_.raw()) + g * igemm::packed_floats(schedule_.k, columns) * pair);
+      r.b = reinterpret_cast<const float*>(static_cast<const char*>(packed_.raw()) +
+                                           g * igemm::packed_floats(schedule_.k, columns) * pair);
       r.bias = reinterpret_cast<const float*>(start_.data()) + g * columns;
       const integer::Epilogue::Runner finish(epilogue_, b, g * columns, memory);
       r.finish = &finish;
@@ -223,7 +242,8 @@ void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer) {
   constexpr double flops_per_us = 150e3;   // one Zen 3 core at 3.2 GHz, measured: 164 in the tile, less the copy
   // Panels are at least 8 columns wide, and K counts in pairs.
   const Problem& p = q.problem;
-  const double groups = static_cast<double>(p.group), columns = static_cast<double>(p.y[1] / p.group), depth = static_cast<double>(p.w[1]);
+  const double groups = static_cast<double>(p.group), columns = static_cast<double>(p.y[1] / p.group),
+               depth = static_cast<double>(p.w[1]);
   const double waste = std::max(1.0, 8 / columns) * std::max(1.0, 2 / depth);
   const double weights = static_cast<double>(elements(p.w)) / 12e3;      // from memory, at 12 GB/s
   offer.candidates.push_back({"avx2", "pairs", 3 * groups + (waste * p.flops() / flops_per_us + weights) / machine.threads,

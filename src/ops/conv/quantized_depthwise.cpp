@@ -18,9 +18,18 @@ constexpr int64_t sums_in_cache = 4096;   // of several pixels, before they are 
 class QuantizedDepthwise final : public Kernel {
  public:
   QuantizedDepthwise(const Quantized& q, int threads)
-      : p_(q.problem), threads_(useful_threads(threads, static_cast<int64_t>(q.problem.flops() / 64))), node_(q.node), x_(q.bound.inputs[q.x]),
-        x_input_(q.x), steps_(memory_strides(x_)), blocks_((p_.y[1] + lanes - 1) / lanes), taps_(p_.w[2] * p_.w[3]), pairs_((taps_ + 1) / 2),
-        pixels_(std::clamp<int64_t>(sums_in_cache / (blocks_ * lanes), 1, 16)), start_(q.start()), epilogue_(q.bound, q.operands, 1, q.scales),
+      : p_(q.problem),
+        threads_(useful_threads(threads, static_cast<int64_t>(q.problem.flops() / 64))),
+        node_(q.node),
+        x_(q.bound.inputs[q.x]),
+        x_input_(q.x),
+        steps_(memory_strides(x_)),
+        blocks_((p_.y[1] + lanes - 1) / lanes),
+        taps_(p_.w[2] * p_.w[3]),
+        pairs_((taps_ + 1) / 2),
+        pixels_(std::clamp<int64_t>(sums_in_cache / (blocks_ * lanes), 1, 16)),
+        start_(q.start()),
+        epilogue_(q.bound, q.operands, 1, q.scales),
         outside_(static_cast<size_t>(blocks_ * lanes), static_cast<uint8_t>(q.x_zero)) {
     // Σ (x - zero) · w = Σ x · w - zero · Σ w; taps outside the image read the zero point.
     for (int64_t c = 0; c < p_.y[1]; ++c)

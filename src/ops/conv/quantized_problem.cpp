@@ -35,7 +35,8 @@ std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
   for (size_t i : {at.b, at.x_zero, at.w_zero}) {
     if (!left_out(i) && !constant(i).valid()) why = "the bias or a zero point is not constant";
   }
-  if (onnx && (!constant(6).valid() || (!left_out(7) && !constant(7).valid()))) why = "the output's scale or zero point is not constant";
+  if (onnx && (!constant(6).valid() || (!left_out(7) && !constant(7).valid())))
+    why = "the output's scale or zero point is not constant";
   if (!why.empty()) return std::nullopt;
 
   Quantized q;

@@ -1,7 +1,7 @@
-// Convolution of 8-bit integers by a 3 × 3 window in Winograd's form F(2 × 2, 3 × 3), exact: with its matrix G doubled, transformed weights
-// are whole (9 · 255 at most) and sums are four times what they should be. The image's transform has 11 bits, products are 16-bit pairs
-// with 32-bit sums, and sums wrap: whatever they do between, the last of them fits, so that dividing it by 4 is exact.
-// 16 multiplications a tile of 2 × 2 outputs instead of 36. Source: as for winograd.cpp.
+// Convolution of 8-bit integers by a 3 × 3 window in Winograd's form F(2 × 2, 3 × 3), exact: with its matrix G doubled,
+// transformed weights are whole (9 · 255 at most) and sums are four times what they should be. The image's transform has 11 bits,
+// products are 16-bit pairs with 32-bit sums, and sums wrap: whatever they do between, the last of them fits, so that dividing it
+// by 4 is exact. 16 multiplications a tile of 2 × 2 outputs instead of 36. Source: as for winograd.cpp.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -30,10 +30,20 @@ constexpr int32_t doubled_g[4][3] = {{2, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 2}
 class QuantizedWinograd final : public Kernel {
  public:
   QuantizedWinograd(const Quantized& q, int threads)
-      : p_(q.problem), depth_(pairs(p_.channels())), plan_(winograd_plan(p_, depth_, threads)), threads_(threads), node_(q.node), x_input_(q.x),
-        from_(memory_strides(q.bound.inputs[q.x])), zero_(q.x_zero), signed_(p_.input == DType::i8), start_(q.start()),
-        outside_(static_cast<size_t>(p_.channels()), static_cast<uint8_t>(q.x_zero)), epilogue_(q.bound, q.operands, 1, q.scales) {
-    for (const igemm::Part& part : igemm::split(std::vector<int64_t>{depth_})) parts_.push_back(static_cast<int32_t>(part.length));
+      : p_(q.problem),
+        depth_(pairs(p_.channels())),
+        plan_(winograd_plan(p_, depth_, threads)),
+        threads_(threads),
+        node_(q.node),
+        x_input_(q.x),
+        from_(memory_strides(q.bound.inputs[q.x])),
+        zero_(q.x_zero),
+        signed_(p_.input == DType::i8),
+        start_(q.start()),
+        outside_(static_cast<size_t>(p_.channels()), static_cast<uint8_t>(q.x_zero)),
+        epilogue_(q.bound, q.operands, 1, q.scales) {
+    for (const igemm::Part& part : igemm::split(std::vector<int64_t>{depth_}))
+      parts_.push_back(static_cast<int32_t>(part.length));
     const auto make = [&] { return transformed(q); };
     packed_ = q.bound.weights ? q.bound.weights->packed(q.bound.inputs[q.w].constant, q.packing("winograd-pairs"), make) : make();
   }
@@ -52,8 +62,14 @@ class QuantizedWinograd final : public Kernel {
     parallel_dynamic(threads_, splits * plan_.blocks(), [&](int64_t task, int thread) {
       char* own = memory + thread * own_bytes();
       const int64_t tile = task / splits * plan_.block, column = task % splits * plan_.columns;
-      const Task t{tile, std::min(plan_.block, plan_.tiles - tile), column, std::min(plan_.columns, p_.outputs() - column), reinterpret_cast<int16_t*>(own),
-                   reinterpret_cast<int32_t*>(own + input_bytes()), reinterpret_cast<int32_t*>(own + input_bytes() + sums_bytes()), thread};
+      const Task t{tile,
+                   std::min(plan_.block, plan_.tiles - tile),
+                   column,
+                   std::min(plan_.columns, p_.outputs() - column),
+                   reinterpret_cast<int16_t*>(own),
+                   reinterpret_cast<int32_t*>(own + input_bytes()),
+                   reinterpret_cast<int32_t*>(own + input_bytes() + sums_bytes()),
+                   thread};
       transform_input(image, t);
       for (int64_t first = 0; first < t.columns; first += plan_.slice) {
         const int64_t columns = std::min(plan_.slice, t.columns - first);
@@ -116,7 +132,8 @@ class QuantizedWinograd final : public Kernel {
     const float* input = reinterpret_cast<const float*>(t.input) + i * input_step();
     const float* weights = static_cast<const float*>(packed_.raw()) + i * igemm::packed_floats(depth_, p_.outputs());
     float* sums = reinterpret_cast<float*>(t.sums) + i * sums_step();
-    winograd_multiply(avx2::pair_table(), {input, weights, sums, t.tiles, depth_, p_.outputs(), plan_.slice}, parts_, column, columns);
+    winograd_multiply(avx2::pair_table(), {input, weights, sums, t.tiles, depth_, p_.outputs(), plan_.slice}, parts_, column,
+                      columns);
   }
 
   void transform_output(const igemm::Finish& finish, const Task& t, int64_t column, int64_t columns) const {
@@ -173,13 +190,14 @@ std::optional<std::string> reject(const Quantized& q) {
     int64_t sum = 0;
     for (int64_t c = 0; c < p.w[1]; ++c)
       for (int64_t tap = 0; tap < 9; ++tap) sum += std::abs(q.weight(m, c, tap));
-    if (sum * 255 >= int64_t{1} << 29) return fmt::format("weights of channel {} whose magnitudes add up to {}; at most {}", m, sum, (1 << 29) / 255);
+    if (sum * 255 >= int64_t{1} << 29)
+      return fmt::format("weights of channel {} whose magnitudes add up to {}; at most {}", m, sum, (1 << 29) / 255);
   }
   return std::nullopt;
 }
 
-/// On one Zen 3 core at 3.2 GHz, measured: the products reach 150 GFLOP/s, the transforms 6 elements a nanosecond, and the weights
-/// come from memory at 12 GB/s.
+/// On one Zen 3 core at 3.2 GHz, measured: the products reach 150 GFLOP/s, the transforms 6 elements a nanosecond, and the
+/// weights come from memory at 12 GB/s.
 double estimate_us(const Problem& p, int threads) {
   const WinogradPlan s = winograd_plan(p, pairs(p.channels()), threads);
   const double weights = static_cast<double>(positions * p.channels()) * static_cast<double>(p.outputs());

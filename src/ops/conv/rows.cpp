@@ -29,8 +29,8 @@ WindowRows::WindowRows(const Problem& p, const std::vector<Shape>& pixel_strides
   last_y_ = inputs_[0].height * inputs_[0].upsample - 1 - taps_.back().y;
   last_x_ = inputs_[0].width * inputs_[0].upsample - 1 - taps_.back().x;
   const Source& image = inputs_[0];
-  pixels_ = inputs_.size() == 1 && taps_.size() == 1 && !upsamples_ && stride_y_ == 1 && stride_x_ == 1 && pad_y_ == 0 && pad_x_ == 0 &&
-            out_height_ == image.height && out_width_ == image.width && image.y == image.width * image.x &&
+  pixels_ = inputs_.size() == 1 && taps_.size() == 1 && !upsamples_ && stride_y_ == 1 && stride_x_ == 1 && pad_y_ == 0 &&
+            pad_x_ == 0 && out_height_ == image.height && out_width_ == image.width && image.y == image.width * image.x &&
             (p.y[0] == 1 || image.n == image.height * image.y);
   for (const igemm::Part& part : parts_) {
     const Offset tap = taps_[static_cast<size_t>(part.source) / inputs_.size()];

@@ -47,7 +47,10 @@ Tensor transformed(const Tensor& weights, const Problem& p) {
 class WinogradConv final : public Kernel {
  public:
   WinogradConv(const BoundNode& node, const Problem& p, const Arguments& at, int threads)
-      : p_(p), plan_(winograd_plan(p, p.channels(), threads)), threads_(threads), epilogue_(node, at.operands, 1, bias(node, at)) {
+      : p_(p),
+        plan_(winograd_plan(p, p.channels(), threads)),
+        threads_(threads),
+        epilogue_(node, at.operands, 1, bias(node, at)) {
     for (ValueId v : node.node->inputs) read_once_.push_back(std::ranges::count(node.node->inputs, v) == 1);
     int64_t widest = 0;
     for (size_t i = 0; i < p.x.size(); ++i) {
@@ -56,7 +59,8 @@ class WinogradConv final : public Kernel {
       widest = std::max(widest, p.x[i].shape[1]);
     }
     zeros_.assign(static_cast<size_t>(widest), 0.0f);
-    for (const igemm::Part& part : igemm::split(std::vector<int64_t>{p.channels()})) parts_.push_back(static_cast<int32_t>(part.length));
+    for (const igemm::Part& part : igemm::split(std::vector<int64_t>{p.channels()}))
+      parts_.push_back(static_cast<int32_t>(part.length));
     const Tensor& w = node.inputs[at.w].constant;
     const auto make = [&] { return transformed(w, p); };
     packed_ = node.weights ? node.weights->packed(w, "winograd", make) : make();
@@ -77,9 +81,14 @@ class WinogradConv final : public Kernel {
     const int64_t splits = plan_.splits(p_.outputs()), blocks = plan_.blocks();
     parallel_dynamic(threads_, splits * blocks, [&](int64_t task, int thread) {
       char* own = memory + thread * each;
-      const Task t{task / splits * plan_.block, std::min(plan_.block, plan_.tiles - task / splits * plan_.block), task % splits * plan_.columns,
-                   std::min(plan_.columns, p_.outputs() - task % splits * plan_.columns), reinterpret_cast<float*>(own),
-                   reinterpret_cast<float*>(own + input_bytes()), reinterpret_cast<float*>(own + input_bytes() + sums_bytes()), thread};
+      const Task t{task / splits * plan_.block,
+                   std::min(plan_.block, plan_.tiles - task / splits * plan_.block),
+                   task % splits * plan_.columns,
+                   std::min(plan_.columns, p_.outputs() - task % splits * plan_.columns),
+                   reinterpret_cast<float*>(own),
+                   reinterpret_cast<float*>(own + input_bytes()),
+                   reinterpret_cast<float*>(own + input_bytes() + sums_bytes()),
+                   thread};
       compute(b, runner, t);
     });
   }
@@ -138,7 +147,8 @@ class WinogradConv final : public Kernel {
   void multiply(const Task& t, int64_t i, int64_t column, int64_t columns) const {
     const int64_t channels = p_.channels();
     const float* weights = packed_.data<float>() + i * igemm::packed_floats(channels, p_.outputs());
-    const WinogradProduct product{t.input + i * input_step(), weights, t.sums + i * sums_step(), t.tiles, channels, p_.outputs(), plan_.slice};
+    const WinogradProduct product{
+        t.input + i * input_step(), weights, t.sums + i * sums_step(), t.tiles, channels, p_.outputs(), plan_.slice};
     winograd_multiply(avx2::tile_table(), product, parts_, column, columns);
   }
 
@@ -154,7 +164,8 @@ class WinogradConv final : public Kernel {
       o.low = simple->low;
       o.high = simple->high;
     }
-    const float* residual = simple && simple->residual >= 0 ? static_cast<const float*>(b.inputs[static_cast<size_t>(simple->residual)]) : nullptr;
+    const float* residual =
+        simple && simple->residual >= 0 ? static_cast<const float*>(b.inputs[static_cast<size_t>(simple->residual)]) : nullptr;
     for (int64_t n = 0; n < t.tiles; ++n) {
       const WinogradPlan::Place at = plan_.place(t.tile + n);
       o.sums = t.sums + n * plan_.slice;
@@ -173,7 +184,8 @@ class WinogradConv final : public Kernel {
       kernels.output(o);
       if (simple) continue;
       for (int64_t dy = 0; dy < 2 && o.y[2 * dy]; ++dy) {
-        runner.take({(at.n * p_.y[2] + at.y + dy) * p_.y[3] + at.x, o.y[2 * dy + 1] ? 2 : 1, column, columns, o.y[2 * dy], plan_.slice, t.thread});
+        runner.take({(at.n * p_.y[2] + at.y + dy) * p_.y[3] + at.x, o.y[2 * dy + 1] ? 2 : 1, column, columns, o.y[2 * dy],
+                     plan_.slice, t.thread});
       }
     }
   }
@@ -200,11 +212,13 @@ std::optional<std::string> reject(const Request& r) {
   for (size_t a = 0; a < 2; ++a) {
     if (p.stride[a] != 1 || p.dilation[a] != 1) return "strides and dilations other than 1";
   }
-  if (p.input != DType::f32 || p.output != DType::f32) return fmt::format("types {} > {}", smelt::name(p.input), smelt::name(p.output));
+  if (p.input != DType::f32 || p.output != DType::f32)
+    return fmt::format("types {} > {}", smelt::name(p.input), smelt::name(p.output));
   constexpr int64_t fewest_channels = 8;
   if (p.channels() < fewest_channels) return fmt::format("{} channels; transforms pay from {} on", p.channels(), fewest_channels);
   if (!b.inputs[r.at.w].constant.valid()) return "the weight is not constant";
-  if (r.at.b < b.inputs.size() && b.inputs[r.at.b].type != DType::undefined && !b.inputs[r.at.b].constant.valid()) return "the bias is not constant";
+  if (r.at.b < b.inputs.size() && b.inputs[r.at.b].type != DType::undefined && !b.inputs[r.at.b].constant.valid())
+    return "the bias is not constant";
   if (!is_channels_last(b.outputs[0])) return fmt::format("output layout {}; it writes nhwc", name(p.to));
   for (size_t i = 0; i < p.x.size(); ++i) {
     if (b.inputs[i].type != DType::f32) return "inputs of several types";
@@ -215,7 +229,8 @@ std::optional<std::string> reject(const Request& r) {
   return std::nullopt;
 }
 
-/// On one Zen 3 core at 3.2 GHz, measured: the products reach 80 GFLOP/s, the transforms 3 elements a nanosecond, the weights 12 GB/s.
+/// On one Zen 3 core at 3.2 GHz, measured: the products reach 80 GFLOP/s, the transforms 3 elements a nanosecond, the weights 12
+/// GB/s.
 double estimate_us(const Problem& p, int threads) {
   const WinogradPlan s = winograd_plan(p, p.channels(), threads);
   const double pairs = static_cast<double>(positions * p.channels()) * static_cast<double>(p.outputs());

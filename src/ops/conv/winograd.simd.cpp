@@ -17,7 +17,8 @@ inline __m256i lanes(int64_t n) {
 
 /// Four values along an axis to the four of Bᵀ.
 inline __attribute__((always_inline)) void forward(__m256& a, __m256& b, __m256& c, __m256& d) {
-  const __m256 first = _mm256_sub_ps(a, c), second = _mm256_add_ps(b, c), third = _mm256_sub_ps(c, b), fourth = _mm256_sub_ps(b, d);
+  const __m256 first = _mm256_sub_ps(a, c), second = _mm256_add_ps(b, c), third = _mm256_sub_ps(c, b),
+               fourth = _mm256_sub_ps(b, d);
   a = first;
   b = second;
   c = third;
@@ -45,7 +46,8 @@ void input(const float* const* pixels, int64_t channels, float* to, int64_t step
   for (int i = 0; i < 16; ++i) from[i] = pixels[i];
   int64_t c = 0;
   for (; c + 8 <= channels; c += 8) {
-    input_step([&](int i) { return _mm256_loadu_ps(from[i] + c); }, [&](int i, __m256 v) { _mm256_storeu_ps(to + i * step + c, v); });
+    input_step([&](int i) { return _mm256_loadu_ps(from[i] + c); },
+               [&](int i, __m256 v) { _mm256_storeu_ps(to + i * step + c, v); });
   }
   if (c == channels) return;
   const __m256i mask = lanes(channels - c);

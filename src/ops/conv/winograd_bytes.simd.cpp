@@ -14,7 +14,8 @@ using ops::conv::WinogradPixels;
 
 /// Four values along an axis to the four of Bᵀ. Twice applied, 9-bit values stay within 11 bits.
 inline __attribute__((always_inline)) void forward(__m256i& a, __m256i& b, __m256i& c, __m256i& d) {
-  const __m256i first = _mm256_sub_epi16(a, c), second = _mm256_add_epi16(b, c), third = _mm256_sub_epi16(c, b), fourth = _mm256_sub_epi16(b, d);
+  const __m256i first = _mm256_sub_epi16(a, c), second = _mm256_add_epi16(b, c), third = _mm256_sub_epi16(c, b),
+                fourth = _mm256_sub_epi16(b, d);
   a = first;
   b = second;
   c = third;
@@ -22,7 +23,8 @@ inline __attribute__((always_inline)) void forward(__m256i& a, __m256i& b, __m25
 }
 
 /// 16 channels; load(i): the bytes of pixel i.
-template <bool is_signed, class Load> inline __attribute__((always_inline)) void input_step(__m256i zero, int16_t* to, int64_t step, Load load) {
+template <bool is_signed, class Load>
+inline __attribute__((always_inline)) void input_step(__m256i zero, int16_t* to, int64_t step, Load load) {
   __m256i v[4][4];
 #pragma GCC unroll 4
   for (int x = 0; x < 4; ++x) {
@@ -45,7 +47,8 @@ template <bool is_signed> void transform(const WinogradPixels& p, int16_t* to, i
   const __m256i zero = _mm256_set1_epi16(static_cast<int16_t>(p.zero));
   int64_t c = 0;
   for (; c + 16 <= p.channels; c += 16) {
-    input_step<is_signed>(zero, to + c, step, [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p.pixels[i] + c)); });
+    input_step<is_signed>(zero, to + c, step,
+                          [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p.pixels[i] + c)); });
   }
   if (c == p.channels) return;
   const size_t left = static_cast<size_t>(p.channels - c);

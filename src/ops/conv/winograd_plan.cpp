@@ -22,7 +22,8 @@ WinogradPlan winograd_plan(const Problem& p, int64_t depth, int threads) {
   s.tiles = p.y[0] * s.tiles_y * s.tiles_x;
   const int64_t outputs = p.outputs();
   constexpr int64_t most_elements = 320 * 1024, fewest_tiles = 24;
-  const int64_t most = std::clamp<int64_t>(most_elements / (winograd_positions * depth) / tile_rows * tile_rows, 2 * tile_rows, 16 * tile_rows);
+  const int64_t most =
+      std::clamp<int64_t>(most_elements / (winograd_positions * depth) / tile_rows * tile_rows, 2 * tile_rows, 16 * tile_rows);
   const int64_t blocks = s.tiles <= most ? 1 : round_up(divide_up(s.tiles, most), threads);
   s.columns = outputs;
   if (s.tiles < fewest_tiles * threads) {
@@ -36,7 +37,8 @@ WinogradPlan winograd_plan(const Problem& p, int64_t depth, int threads) {
   return s;
 }
 
-void winograd_multiply(const igemm::TileTable& table, const WinogradProduct& p, std::span<const int32_t> parts, int64_t column, int64_t columns) {
+void winograd_multiply(const igemm::TileTable& table, const WinogradProduct& p, std::span<const int32_t> parts, int64_t column,
+                       int64_t columns) {
   int64_t k = 0;
   for (const int32_t& length : parts) {
     for (int64_t j = 0; j < columns; j += tile_columns) {

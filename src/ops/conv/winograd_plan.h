@@ -1,4 +1,5 @@
-// What convolutions in Winograd's form F(2 × 2, 3 × 3) share: how tiles of 2 × 2 outputs are dealt out, and the products of the 16 positions.
+// What convolutions in Winograd's form F(2 × 2, 3 × 3) share: how tiles of 2 × 2 outputs are dealt out, and the products of the
+// 16 positions.
 #pragma once
 
 #include <span>
@@ -42,6 +43,7 @@ struct WinogradProduct {
   int64_t tiles, depth, outputs, slice;
 };
 /// For output channels [column, column + columns), `parts` of the depth at a time.
-void winograd_multiply(const igemm::TileTable& table, const WinogradProduct& p, std::span<const int32_t> parts, int64_t column, int64_t columns);
+void winograd_multiply(const igemm::TileTable& table, const WinogradProduct& p, std::span<const int32_t> parts, int64_t column,
+                       int64_t columns);
 
 }  // namespace smelt::ops::conv

@@ -65,7 +65,8 @@ struct Shrink : OnNumbers {
   double bias, lambda;
   /// a + by; an integer moves by a whole number, as ONNX computes in the element type.
   template <class C> static C shifted(C a, double by) {
-    if constexpr (std::is_integral_v<C>) return wrapping_add(a, static_cast<C>(static_cast<int64_t>(std::clamp(by, -1e18, 1e18))));
+    if constexpr (std::is_integral_v<C>)
+      return wrapping_add(a, static_cast<C>(static_cast<int64_t>(std::clamp(by, -1e18, 1e18))));
     else return a + C(by);
   }
   explicit Shrink(const Node& n) : bias(n.get_float("bias", 0.0f)), lambda(n.get_float("lambd", 0.5f)) {}

@@ -62,7 +62,8 @@ struct Mean : Sum {
 void infer_variadic(InferContext& c) {
   const DType type = type_of(c, 0);
   for (size_t i = 1; i < c.inputs.size(); ++i) {
-    if (type_of(c, i) != type) fail("inputs 0 and {} have the types {} and {}, expected one type", i, name(type), name(c.in(i).type));
+    if (type_of(c, i) != type)
+      fail("inputs 0 and {} have the types {} and {}, expected one type", i, name(type), name(c.in(i).type));
   }
   infer_broadcast(c, type, c.inputs.size());
 }

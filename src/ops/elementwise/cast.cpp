@@ -21,7 +21,8 @@ void infer_cast_like(InferContext& c) { set_converted(c, type_of(c, 1)); }
 
 void infer_bit_cast(InferContext& c) {
   const DType from = type_of(c, 0), to = type_attribute(c.node, "to");
-  if (from == DType::string || bits(from) != bits(to)) fail("cannot reinterpret {} as {}: the widths differ", name(from), name(to));
+  if (from == DType::string || bits(from) != bits(to))
+    fail("cannot reinterpret {} as {}: the widths differ", name(from), name(to));
   set_converted(c, to);
 }
 

@@ -38,7 +38,8 @@ void infer_logical(InferContext& c) {
 
 void infer_where(InferContext& c) {
   if (type_of(c, 0) != DType::boolean) fail("the condition has type {}, expected bool", name(c.in(0).type));
-  if (type_of(c, 1) != type_of(c, 2)) fail("inputs 1 and 2 have the types {} and {}, expected one type", name(c.in(1).type), name(c.in(2).type));
+  if (type_of(c, 1) != type_of(c, 2))
+    fail("inputs 1 and 2 have the types {} and {}, expected one type", name(c.in(1).type), name(c.in(2).type));
   infer_broadcast(c, c.in(1).type, 3);
 }
 
@@ -62,7 +63,8 @@ void run_where(ComputeContext& c) {
     return select(nest, condition, c.in(1).strings().data(), c.in(2).strings().data(), out.strings().data());
   }
   const auto run = [&]<class E>(E) {
-    select(nest, condition, static_cast<const E*>(c.in(1).raw()), static_cast<const E*>(c.in(2).raw()), static_cast<E*>(out.raw()));
+    select(nest, condition, static_cast<const E*>(c.in(1).raw()), static_cast<const E*>(c.in(2).raw()),
+           static_cast<E*>(out.raw()));
   };
   switch (bits(out.type())) {
     case 8: return run(uint8_t{});

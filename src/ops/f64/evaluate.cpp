@@ -22,7 +22,8 @@ Node promoted(const Node& node) {
   for (const char* name : type_attributes) {
     const auto at = n.attrs.find(name);
     if (at == n.attrs.end()) continue;
-    if (auto* code = std::get_if<int64_t>(&at->second); code && is_promoted(static_cast<DType>(*code))) *code = static_cast<int64_t>(DType::f64);
+    if (auto* code = std::get_if<int64_t>(&at->second); code && is_promoted(static_cast<DType>(*code)))
+      *code = static_cast<int64_t>(DType::f64);
   }
   for (auto& [name, value] : n.attrs) {
     if (auto* t = std::get_if<Tensor>(&value)) *t = promoted(*t);
@@ -45,8 +46,8 @@ Node promoted(const Node& node) {
 bool has_types(const Node& node) {
   if (node.is("Constant") || node.is("ConstantOfShape")) return true;
   return std::any_of(node.attrs.begin(), node.attrs.end(), [](const auto& attr) {
-    return std::holds_alternative<Tensor>(attr.second) ||
-           std::any_of(std::begin(type_attributes), std::end(type_attributes), [&](const char* name) { return attr.first == name; });
+    return std::holds_alternative<Tensor>(attr.second) || std::any_of(std::begin(type_attributes), std::end(type_attributes),
+                                                                      [&](const char* name) { return attr.first == name; });
   });
 }
 

@@ -11,7 +11,9 @@
 namespace smelt::ops::f64 {
 namespace {
 
-bool is_double(std::span<const Tensor> inputs, size_t i) { return i < inputs.size() && inputs[i].valid() && inputs[i].type() == DType::f64; }
+bool is_double(std::span<const Tensor> inputs, size_t i) {
+  return i < inputs.size() && inputs[i].valid() && inputs[i].type() == DType::f64;
+}
 
 bool flag(const Node& node, const char* attr) { return node.get_int(attr, 0) != 0; }
 
@@ -128,7 +130,8 @@ Tensor conv_transposed(const Node& node, std::span<const Tensor> in, int threads
 Tensor product(const Node& node, std::span<const Tensor> in, int threads) {
   if (!is_double(in, 0) || !is_double(in, 1)) return {};
   if (node.is("MatMul")) return matmul(node, in, threads);
-  if (node.is("FusedMatMul", microsoft_domain) && !flag(node, "transBatchA") && !flag(node, "transBatchB")) return matmul(node, in, threads);
+  if (node.is("FusedMatMul", microsoft_domain) && !flag(node, "transBatchA") && !flag(node, "transBatchB"))
+    return matmul(node, in, threads);
   if (node.is("Gemm")) return gemm_node(node, in, threads);
   if (node.is("Conv")) return conv(node, in, threads);
   if (node.is("ConvTranspose")) return conv_transposed(node, in, threads);

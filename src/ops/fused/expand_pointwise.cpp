@@ -42,7 +42,8 @@ std::vector<ValueId> full_outputs(Body& b, const expr::Program& p, std::span<con
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (reads[o][i]) continue;
       bool covered = false;
-      for (size_t k = 0; k < inputs.size() && !covered; ++k) covered = reads[o][k] && covers(b.shape_of(inputs[k]), b.shape_of(inputs[i]));
+      for (size_t k = 0; k < inputs.size() && !covered; ++k)
+        covered = reads[o][k] && covers(b.shape_of(inputs[k]), b.shape_of(inputs[i]));
       if (!covered) outputs[o] = b.op("Expand", {outputs[o], b.op("Shape", {inputs[i]}, DType::i64)});
     }
   }

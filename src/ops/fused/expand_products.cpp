@@ -39,7 +39,9 @@ std::vector<ValueId> expand_conv(Body& b) {
       std::vector<float> factors(static_cast<size_t>(b.rank(i)), static_cast<float>(s.upsample[i]));
       factors[0] = factors[1] = 1;
       x = b.op("Resize", {x, ValueId::none, b.floats(factors)},
-               {{"mode", std::string("nearest")}, {"coordinate_transformation_mode", std::string("asymmetric")}, {"nearest_mode", std::string("floor")}});
+               {{"mode", std::string("nearest")},
+                {"coordinate_transformation_mode", std::string("asymmetric")},
+                {"nearest_mode", std::string("floor")}});
     }
     parts.push_back(x);
   }
@@ -56,7 +58,8 @@ std::vector<ValueId> expand_qlinear_conv(Body& b) {
   const DType x_type = b.type(b.in(0)), w_type = b.type(b.in(1));
   ValueId sum;
   if (b.has(6) && b.rank(6) > 0 && !(b.shape(6)[0].known() && b.shape(6)[0].value == 1)) {
-    // ONNX Runtime's ConvInteger takes one zero point of the weights: one for each channel is subtracted before. Sums beyond 2^53 are none.
+    // ONNX Runtime's ConvInteger takes one zero point of the weights: one for each channel is subtracted before. Sums beyond 2^53
+    // are none.
     const ValueId zero = b.op("Reshape", {zero_point(b, 4, x_type), b.ints({})});
     const ValueId x = b.op("Sub", {b.cast(b.in(0), DType::f64), b.cast(zero, DType::f64)});
     const ValueId w = b.op("Sub", {b.cast(b.in(1), DType::f64), b.cast(channels(b, b.in(6), 6, spatial + 1), DType::f64)});

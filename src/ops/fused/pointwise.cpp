@@ -23,10 +23,12 @@ std::optional<Shape> operand_shape(const InferContext& c, size_t from, size_t to
 }
 
 void check_program(const expr::Program& p, const InferContext& c, size_t from, size_t to, size_t own) {
-  if (static_cast<size_t>(p.input_count()) != own + to - from) fail("the program has {} inputs, expected {}", p.input_count(), own + to - from);
+  if (static_cast<size_t>(p.input_count()) != own + to - from)
+    fail("the program has {} inputs, expected {}", p.input_count(), own + to - from);
   for (size_t i = from; i < to; ++i) {
     const DType wanted = p.type(static_cast<expr::Ref>(own + i - from));
-    if (c.in(i).present() && c.in(i).type != wanted) fail("operand {} is {}, the program takes {}", i, name(c.in(i).type), name(wanted));
+    if (c.in(i).present() && c.in(i).type != wanted)
+      fail("operand {} is {}, the program takes {}", i, name(c.in(i).type), name(wanted));
   }
 }
 
@@ -75,7 +77,8 @@ template <class C> C reduce_one(ReduceKind kind, const C* values, int64_t count)
 void infer_pointwise(InferContext& c) {
   const expr::Program& p = program_of(c.node);
   check_program(p, c, 0, c.inputs.size(), 0);
-  if (p.outputs().size() != c.outputs.size()) fail("the program has {} outputs, the node {}", p.outputs().size(), c.outputs.size());
+  if (p.outputs().size() != c.outputs.size())
+    fail("the program has {} outputs, the node {}", p.outputs().size(), c.outputs.size());
   const auto shape = operand_shape(c, 0, c.inputs.size());
   for (size_t o = 0; o < c.outputs.size(); ++o) {
     const DType type = p.type(p.outputs()[o]);
@@ -95,7 +98,8 @@ void infer_reduce(InferContext& c) {
   check_program(p, c, 0, r.inputs_before, 0);
   if (p.outputs().size() != 1) fail("the program has {} outputs, expected 1", p.outputs().size());
   DType type = p.type(p.outputs()[0]);
-  if (type != DType::f32 && type != DType::f64 && !is_integer(type)) fail("values of {} are reduced; expected f32, f64 or an integer", name(type));
+  if (type != DType::f32 && type != DType::f64 && !is_integer(type))
+    fail("values of {} are reduced; expected f32, f64 or an integer", name(type));
   if (!r.post && c.inputs.size() > r.inputs_before) fail("operands after inputs_before need a `post` program");
   if (r.post) {
     check_program(*r.post, c, r.inputs_before, c.inputs.size(), 1);
@@ -124,7 +128,8 @@ void run_reduce(ComputeContext& c) {
       nest.for_each_result([&](int64_t result, int64_t begin) {
         gathered.clear();
         nest.reduced.for_each_run([&](std::span<const int64_t> at) {
-          for (int64_t i = 0; i < nest.reduced.run(); ++i) gathered.push_back(values.data<T>()[begin + at[0] + i * nest.reduced.stride(0)]);
+          for (int64_t i = 0; i < nest.reduced.run(); ++i)
+            gathered.push_back(values.data<T>()[begin + at[0] + i * nest.reduced.stride(0)]);
         });
         reduced.data<T>()[result] = reduce_one(r.kind, gathered.data(), nest.count);
       });

@@ -23,7 +23,8 @@ void check_operands(const InferContext& c, size_t first, const Shape& shape) {
     if (!c.inputs[i].shape_known) continue;
     const auto both = broadcast(c.inputs[i].shape, shape);
     if (!both || *both != shape)
-      fail("operand {} (input {}) has shape {}, which does not broadcast to the result's {}", i - first, i, to_string(c.inputs[i].shape), to_string(shape));
+      fail("operand {} (input {}) has shape {}, which does not broadcast to the result's {}", i - first, i,
+           to_string(c.inputs[i].shape), to_string(shape));
   }
 }
 
@@ -65,14 +66,16 @@ TensorDesc joined(const InferContext& c, const ConvSegments& s) {
     if (part.shape.size() < 3) fail("segment {} has shape {}, expected [batch, channels, spatial…]", i, to_string(part.shape));
     Shape up = part.shape;
     for (size_t a = 2; a < up.size(); ++a)
-      if (__builtin_mul_overflow(up[a], s.upsample[i], &up[a])) fail("segment {} of {} overflows, upsampled by {}", i, to_string(part.shape), s.upsample[i]);
+      if (__builtin_mul_overflow(up[a], s.upsample[i], &up[a]))
+        fail("segment {} of {} overflows, upsampled by {}", i, to_string(part.shape), s.upsample[i]);
     if (i == 0) {
       x.shape = up;
       continue;
     }
     Shape expected = x.shape;
     expected[1] = up[1];
-    if (up != expected) fail("segment {} has shape {} after upsampling, expected {} but for the channels", i, to_string(up), to_string(x.shape));
+    if (up != expected)
+      fail("segment {} has shape {} after upsampling, expected {} but for the channels", i, to_string(up), to_string(x.shape));
     if (__builtin_add_overflow(x.shape[1], up[1], &x.shape[1])) fail("the channels of the segments overflow");
   }
   return x;
@@ -152,7 +155,8 @@ Tensor scaled(const Tensor& sum, const Tensor& a, const Tensor& b, int64_t axis)
   const int64_t inner = strides(sum.shape())[static_cast<size_t>(at)];
   if (sb.size() != 1 && sb.size() != extent) fail("{} scales for an axis of {}", sb.size(), extent);
   float* p = out.data<float>();
-  for (int64_t i = 0; i < out.size(); ++i) p[i] *= sa.data<float>()[0] * sb.data<float>()[sb.size() == 1 ? 0 : i / inner % extent];
+  for (int64_t i = 0; i < out.size(); ++i)
+    p[i] *= sa.data<float>()[0] * sb.data<float>()[sb.size() == 1 ? 0 : i / inner % extent];
   return out;
 }
 
@@ -204,7 +208,8 @@ void infer_fused_matmul(InferContext& c) { infer_product(c, program_type(c.node,
 
 void run_fused_matmul(ComputeContext& c) {
   const DType type = c.outputs[0].type(), acc = accumulator(type);
-  const std::vector<Tensor> in = {swapped(c.in(0).cast(acc), c.node.get_int("transA", 0)), swapped(c.in(1).cast(acc), c.node.get_int("transB", 0))};
+  const std::vector<Tensor> in = {swapped(c.in(0).cast(acc), c.node.get_int("transA", 0)),
+                                  swapped(c.in(1).cast(acc), c.node.get_int("transB", 0))};
   Tensor y = evaluate(plain_node("MatMul", 2), in)[0];
   if (const float alpha = c.node.get_float("alpha", 1); alpha != 1) {
     if (acc == DType::f64) for (int64_t i = 0; i < y.size(); ++i) y.data<double>()[i] *= alpha;
@@ -216,8 +221,9 @@ void run_fused_matmul(ComputeContext& c) {
 void infer_fused_qlinear_matmul(InferContext& c) { infer_product(c, program_type(c.node, DType::f32), 6); }
 
 void run_fused_qlinear_matmul(ComputeContext& c) {
-  const std::vector<Tensor> in = {swapped(shifted(c.in(0), c.in(3), -1), c.node.get_int("transA", 0)),
-                                  swapped(shifted(c.in(1), c.in(5), c.node.get_int("transB", 0) ? -2 : -1), c.node.get_int("transB", 0))};
+  const std::vector<Tensor> in = {
+      swapped(shifted(c.in(0), c.in(3), -1), c.node.get_int("transA", 0)),
+      swapped(shifted(c.in(1), c.in(5), c.node.get_int("transB", 0) ? -2 : -1), c.node.get_int("transB", 0))};
   const Tensor sum = evaluate(plain_node("MatMul", 2), in)[0];
   c.outputs[0] = run_epilogue(c, scaled(sum, c.in(2), c.in(4), -1), 6, c.outputs[0].type());
 }

@@ -7,12 +7,14 @@
 namespace smelt::ops {
 
 std::vector<Tensor> evaluate_program(const expr::Program& p, std::span<const Tensor> inputs, const Shape& shape) {
-  if (static_cast<int>(inputs.size()) != p.input_count()) fail("a program of {} inputs was given {}", p.input_count(), inputs.size());
+  if (static_cast<int>(inputs.size()) != p.input_count())
+    fail("a program of {} inputs was given {}", p.input_count(), inputs.size());
   std::vector<Shape> strides;
   std::vector<int64_t> bytes;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const DType wanted = p.type(static_cast<expr::Ref>(i));
-    if (inputs[i].type() != wanted) fail("the program's in{} is {}, but its operand is {}", i, name(wanted), name(inputs[i].type()));
+    if (inputs[i].type() != wanted)
+      fail("the program's in{} is {}, but its operand is {}", i, name(wanted), name(inputs[i].type()));
     strides.push_back(broadcast_strides(inputs[i].shape(), shape));
     bytes.push_back(smelt::bytes(wanted, 1));
   }

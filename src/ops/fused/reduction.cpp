@@ -10,8 +10,9 @@ namespace {
 struct KindName {
   std::string_view name, onnx;
 };
-constexpr KindName kinds[] = {{"sum", "ReduceSum"}, {"mean", "ReduceMean"}, {"max", "ReduceMax"}, {"min", "ReduceMin"},
-                              {"prod", "ReduceProd"}, {"sum_square", "ReduceSumSquare"}, {"l2", "ReduceL2"}};   // in ReduceKind's order
+constexpr KindName kinds[] = {{"sum", "ReduceSum"}, {"mean", "ReduceMean"}, {"max", "ReduceMax"},
+                              {"min", "ReduceMin"}, {"prod", "ReduceProd"}, {"sum_square", "ReduceSumSquare"},
+                              {"l2", "ReduceL2"}};  // in ReduceKind's order
 
 }  // namespace
 

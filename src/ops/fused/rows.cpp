@@ -175,7 +175,8 @@ void infer_fused_rotary(InferContext& c) {
 Shape rotary_table_shape(const Shape& table, const Shape& x) {
   Shape to = x;
   if (!table.empty() && table.back() == x.back() / 2) to.back() /= 2;
-  if (broadcast(table, to) != to) fail("a table of shape {} fits neither {} nor half its last extent", to_string(table), to_string(x));
+  if (broadcast(table, to) != to)
+    fail("a table of shape {} fits neither {} nor half its last extent", to_string(table), to_string(x));
   return to;
 }
 

@@ -12,7 +12,8 @@ namespace smelt::ops {
 
 struct ConvSegments {
   explicit ConvSegments(const Node& n) : count(static_cast<size_t>(n.get_int("segments", 1))), upsample(n.get_ints("upsample")) {
-    if (count < 1 || count > n.inputs.size()) fail("segments = {}, but there are {} inputs", n.get_int("segments", 1), n.inputs.size());
+    if (count < 1 || count > n.inputs.size())
+      fail("segments = {}, but there are {} inputs", n.get_int("segments", 1), n.inputs.size());
     if (upsample.empty()) upsample.assign(count, 1);
     if (upsample.size() != count) fail("upsample has {} factors, expected {}, one a segment", upsample.size(), count);
     for (int64_t u : upsample)

@@ -34,7 +34,8 @@ int64_t sums_bytes(const Schedule& s) {
 int64_t panel_bytes(const Schedule& s) {
   if (!s.narrow) return 0;
   int64_t longest = 0;
-  for (size_t i = 0; i < s.block_k.size(); ++i) longest = std::max(longest, (i + 1 < s.block_k.size() ? s.block_k[i + 1] : s.k) - s.block_k[i]);
+  for (size_t i = 0; i < s.block_k.size(); ++i)
+    longest = std::max(longest, (i + 1 < s.block_k.size() ? s.block_k[i + 1] : s.k) - s.block_k[i]);
   return round_up(longest * tile_columns * static_cast<int64_t>(sizeof(float)), 64);
 }
 

@@ -37,7 +37,9 @@ class Rows {
 
   /// Rows that are made when a task wants them: bytes that `count` of them need, in memory that the task's thread has for itself.
   virtual int64_t copy_bytes(int64_t count) const { return (void)count, 0; }
-  virtual void point_to_copy(int64_t first, int64_t count, void* copy, const float** to) const { return (void)copy, point(first, count, to); }
+  virtual void point_to_copy(int64_t first, int64_t count, void* copy, const float** to) const {
+    return (void)copy, point(first, count, to);
+  }
 };
 
 /// B packed: panels of 16 columns (8 when no more are left), each with its rows of K one after the other; padded with zeros.

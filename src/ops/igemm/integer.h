@@ -8,7 +8,8 @@
 
 namespace smelt::ops::igemm {
 
-/// Packs k pairs by n columns of 16 or, for Schedule::narrow, of 8 bits: value(pair, column, half) is B's element at row 2 · pair + half.
+/// Packs k pairs by n columns of 16 or, for Schedule::narrow, of 8 bits: value(pair, column, half) is B's element at row 2 · pair
+/// + half.
 template <class T, class F> void pack_pairs(T* to, int64_t k, int64_t n, F&& value) {
   for (int64_t column = 0; column < n; column += tile_columns) {
     const int64_t width = n - column <= 8 ? 8 : tile_columns;

@@ -53,7 +53,8 @@ template <int rows, int vectors> void run(const Tile& t) {
 #pragma GCC unroll 6
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 2
-    for (int j = 0; j < vectors; ++j) _mm256_storeu_si256(reinterpret_cast<__m256i*>(t.sums + r * t.sums_stride + 8 * j), sum[r][j]);
+    for (int j = 0; j < vectors; ++j)
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(t.sums + r * t.sums_stride + 8 * j), sum[r][j]);
   }
 }
 

@@ -13,7 +13,9 @@ RowMap::RowMap(std::span<const int64_t> extents, std::span<const int64_t> stride
       stride_[n - 1] = strides[i];
       continue;
     }
-    if (n == 8) fail_unsupported("a grid of rows {} with more than 8 axes that cannot be merged", to_string(Shape(extents.begin(), extents.end())));
+    if (n == 8)
+      fail_unsupported("a grid of rows {} with more than 8 axes that cannot be merged",
+                       to_string(Shape(extents.begin(), extents.end())));
     extent_[n] = extents[i];
     stride_[n++] = strides[i];
   }

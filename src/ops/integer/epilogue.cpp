@@ -66,7 +66,9 @@ class Epilogue::Matcher {
       const Instruction& i = at(p_, q->x);
       const bool clips = i.fn == Fn::clip;
       if (!clips && i.fn != Fn::relu) break;
-      const auto value = [&](int a) { return at(p_, i.args[a]).fn == Fn::constant ? static_cast<float>(at(p_, i.args[a]).value) : NAN; };
+      const auto value = [&](int a) {
+        return at(p_, i.args[a]).fn == Fn::constant ? static_cast<float>(at(p_, i.args[a]).value) : NAN;
+      };
       const float low = clips ? value(1) : 0, high = clips ? value(2) : INFINITY;
       if (!(low <= high)) return false;
       q->low = std::clamp(std::nearbyint(low / q->divisor), q->low, q->high);
@@ -173,7 +175,8 @@ void Epilogue::Runner::take(const igemm::Sums& s) const {
   const int64_t column = first_column_ + s.column;
   igemm::RowMap::Walk to(e_.general_.output_rows(), s.row), from(e_.residual_rows_, s.row);
   uint8_t* y = static_cast<uint8_t*>(b_.outputs[0]) + column;
-  const uint8_t* residual = e_.residual_ < 0 ? nullptr : static_cast<const uint8_t*>(b_.inputs[static_cast<size_t>(e_.residual_)]) + column;
+  const uint8_t* residual =
+      e_.residual_ < 0 ? nullptr : static_cast<const uint8_t*>(b_.inputs[static_cast<size_t>(e_.residual_)]) + column;
   for (int64_t r = 0; r < s.rows; ++r, to.next(), from.next()) {
     const int32_t* sums = reinterpret_cast<const int32_t*>(s.sums + r * s.stride);
     rows.requantize(e_.row_, sums, column, s.columns, residual ? residual + from.offset() : nullptr, y + to.offset());

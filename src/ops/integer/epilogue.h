@@ -1,6 +1,6 @@
-// What follows a product of 8-bit integers: scales by column, then an ai.smelt node's program over in0. Programs that end in 8 bits
-// after one quantization, with a table or a quantized residual behind it, take one vectorised pass over the sums; every other one
-// goes through the blocked evaluator. Either way the result is that of the program, bit for bit.
+// What follows a product of 8-bit integers: scales by column, then an ai.smelt node's program over in0. Programs that end in 8
+// bits after one quantization, with a table or a quantized residual behind it, take one vectorised pass over the sums; every
+// other one goes through the blocked evaluator. Either way the result is that of the program, bit for bit.
 #pragma once
 
 #include <array>

@@ -77,7 +77,8 @@ void RowProgram::run(int64_t n, std::span<const expr::Operand> inputs, void* out
       const auto dequantize = a_.type == DType::i8 ? rows.dequantize_i8 : rows.dequantize_u8;
       return dequantize(static_cast<float*>(output), static_cast<const uint8_t*>(inputs[0].data), n, a_.zero, a_.scale);
     }
-    case Kind::quantize: return rows.quantize(row_, static_cast<const float*>(inputs[static_cast<size_t>(a_.input)].data), n, bytes);
+    case Kind::quantize:
+      return rows.quantize(row_, static_cast<const float*>(inputs[static_cast<size_t>(a_.input)].data), n, bytes);
     case Kind::combine: break;
   }
   alignas(32) float a[block], b[block];

@@ -15,8 +15,8 @@ namespace smelt::ops::integer {
 /// A program of one output over contiguous operands; the result is that of the program, bit for bit.
 class RowProgram {
  public:
-  /// Nothing when the program is none of: bytes to bytes that depend on them alone; quantized f32, or sum or product of two operands, each f32 or
-  /// dequantized bytes; dequantized bytes. Nothing either where this CPU has no AVX2.
+  /// Nothing when the program is none of: bytes to bytes that depend on them alone; quantized f32, or sum or product of two
+  /// operands, each f32 or dequantized bytes; dequantized bytes. Nothing either where this CPU has no AVX2.
   static std::optional<RowProgram> match(const expr::Program& p);
 
   void run(int64_t n, std::span<const expr::Operand> inputs, void* output) const;

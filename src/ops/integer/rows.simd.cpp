@@ -18,8 +18,14 @@ inline __m256i load32(const void* p) { return _mm256_loadu_si256(static_cast<con
 inline void store16(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
 inline void store32(void* p, __m256i v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
 
-template <bool is_signed> inline __m256i to_16(__m128i bytes) { return is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes); }
-template <bool is_signed> inline __m256i to_32(__m128i bytes) { return is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes); }
+template <bool is_signed>
+inline __m256i to_16(__m128i bytes) {
+  return is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
+}
+template <bool is_signed>
+inline __m256i to_32(__m128i bytes) {
+  return is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
+}
 
 template <bool is_signed> void widen(int16_t* to, const uint8_t* from, int64_t n, int32_t zero) {
   const __m256i z = _mm256_set1_epi16(static_cast<int16_t>(zero));
@@ -38,7 +44,8 @@ inline __attribute__((always_inline)) __m256i quantize(const Requantization& r, 
   return _mm256_cvtps_epi32(v);
 }
 
-template <bool is_signed> inline __attribute__((always_inline)) __m256i add_residual(const Requantization& r, __m256i q, __m128i residual) {
+template <bool is_signed>
+inline __attribute__((always_inline)) __m256i add_residual(const Requantization& r, __m256i q, __m128i residual) {
   const __m256i other = _mm256_sub_epi32(to_32<is_signed>(residual), _mm256_set1_epi32(r.residual_zero));
   const __m256 a = _mm256_mul_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(r.scale2));
   const __m256 b = _mm256_mul_ps(_mm256_cvtepi32_ps(other), _mm256_set1_ps(r.residual_scale));
@@ -56,8 +63,8 @@ inline __m128i to_bytes(__m256i q, int32_t zero) {
 
 enum class Residual { none, u8, i8 };
 
-/// Division by multiplication: the guess is within 2^-14 of the quotient (three roundings of at most 2^-24 each, of numbers up to 256), so
-/// that both round to the same whole number unless the guess is nearer than that to a half.
+/// Division by multiplication: the guess is within 2^-14 of the quotient (three roundings of at most 2^-24 each, of numbers up to
+/// 256), so that both round to the same whole number unless the guess is nearer than that to a half.
 constexpr float next_to_half = 0.5f - 0x1p-13f;
 
 /// A requantization's numbers in registers: bytes that are stored may alias anything in memory.
@@ -66,9 +73,18 @@ struct Guess {
   __m256 inverse, low, high, scale2, residual_scale, inverse2, low2, high2;
   __m256i residual_zero;
   explicit Guess(const Requantization& r)
-      : scales(r.scales), addends(r.addends), multipliers(r.multipliers), inverse(_mm256_set1_ps(r.inverse)), low(_mm256_set1_ps(r.low)),
-        high(_mm256_set1_ps(r.high)), scale2(_mm256_set1_ps(r.scale2)), residual_scale(_mm256_set1_ps(r.residual_scale)),
-        inverse2(_mm256_set1_ps(r.inverse2)), low2(_mm256_set1_ps(r.low2)), high2(_mm256_set1_ps(r.high2)), residual_zero(_mm256_set1_epi32(r.residual_zero)) {}
+      : scales(r.scales),
+        addends(r.addends),
+        multipliers(r.multipliers),
+        inverse(_mm256_set1_ps(r.inverse)),
+        low(_mm256_set1_ps(r.low)),
+        high(_mm256_set1_ps(r.high)),
+        scale2(_mm256_set1_ps(r.scale2)),
+        residual_scale(_mm256_set1_ps(r.residual_scale)),
+        inverse2(_mm256_set1_ps(r.inverse2)),
+        low2(_mm256_set1_ps(r.low2)),
+        high2(_mm256_set1_ps(r.high2)),
+        residual_zero(_mm256_set1_epi32(r.residual_zero)) {}
 };
 
 inline __attribute__((always_inline)) __m256i rounded(__m256 guess, __m256 low, __m256 high, __m256& doubtful) {
@@ -84,8 +100,9 @@ inline __attribute__((always_inline)) bool any_doubt(__m256 distance) {
 }
 
 /// 8 columns by their guesses; `doubtful`: their largest distance from a whole number.
-template <Residual residual, bool adds> inline __attribute__((always_inline)) __m256i guessed(const Guess& g, const int32_t* sums, int64_t column,
-                                                                                             const uint8_t* other, __m256& doubtful) {
+template <Residual residual, bool adds>
+inline __attribute__((always_inline)) __m256i guessed(const Guess& g, const int32_t* sums, int64_t column, const uint8_t* other,
+                                                      __m256& doubtful) {
   const __m256 sum = _mm256_cvtepi32_ps(load32(sums));
   __m256 v;
   if constexpr (adds) {
@@ -104,14 +121,15 @@ template <Residual residual, bool adds> inline __attribute__((always_inline)) __
 }
 
 /// 8 columns as the program computes them.
-template <Residual residual> inline __m256i exact(const Requantization& r, const int32_t* sums, int64_t column, const uint8_t* other) {
+template <Residual residual>
+inline __m256i exact(const Requantization& r, const int32_t* sums, int64_t column, const uint8_t* other) {
   const __m256i q = quantize(r, sums, column);
   if constexpr (residual == Residual::none) return q;
   return add_residual<residual == Residual::i8>(r, q, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(other)));
 }
 
-template <Residual residual, bool adds> void requantize_row(const Requantization& r, const int32_t* sums, int64_t column, int64_t n, const uint8_t* other,
-                                                 uint8_t* to) {
+template <Residual residual, bool adds>
+void requantize_row(const Requantization& r, const int32_t* sums, int64_t column, int64_t n, const uint8_t* other, uint8_t* to) {
   const __m256i zero = _mm256_set1_epi16(static_cast<int16_t>(r.zero)), low_bytes = _mm256_set1_epi16(255);
   const Guess g(r);
   int64_t i = 0;
@@ -119,7 +137,8 @@ template <Residual residual, bool adds> void requantize_row(const Requantization
     __m256i q[4];
     __m256 doubtful = _mm256_setzero_ps();
 #pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) q[j] = guessed<residual, adds>(g, sums + i + 8 * j, column + i + 8 * j, other + i + 8 * j, doubtful);
+    for (int j = 0; j < 4; ++j)
+      q[j] = guessed<residual, adds>(g, sums + i + 8 * j, column + i + 8 * j, other + i + 8 * j, doubtful);
     if (__builtin_expect(any_doubt(doubtful), 0)) {
       for (int j = 0; j < 4; ++j) q[j] = exact<residual>(r, sums + i + 8 * j, column + i + 8 * j, other + i + 8 * j);
     }
@@ -156,7 +175,9 @@ void look_up(uint8_t* to, const uint8_t* from, int64_t n, const uint8_t* table) 
   for (; i < n; ++i) to[i] = table[from[i]];
 }
 
-template <bool adds> void requantize_with(const Requantization& r, const int32_t* sums, int64_t column, int64_t n, const uint8_t* residual, uint8_t* to) {
+template <bool adds>
+void requantize_with(const Requantization& r, const int32_t* sums, int64_t column, int64_t n, const uint8_t* residual,
+                     uint8_t* to) {
   if (!r.adds_residual) requantize_row<Residual::none, adds>(r, sums, column, n, nullptr, to);
   else if (r.residual_signed) requantize_row<Residual::i8, adds>(r, sums, column, n, residual, to);
   else requantize_row<Residual::u8, adds>(r, sums, column, n, residual, to);
@@ -170,7 +191,8 @@ void requantize(const Requantization& r, const int32_t* sums, int64_t column, in
 
 /// The taps' bytes interleaved by pairs of taps, so that vpmaddwd multiplies and adds two taps. unpacklo and unpackhi work within
 /// halves: `low` holds channels 0-3 and 8-11, `high` 4-7 and 12-15.
-template <bool is_signed, int blocks> inline __attribute__((always_inline)) void depthwise_blocks(const DepthwisePixel& p, int64_t c, const int16_t* w) {
+template <bool is_signed, int blocks>
+inline __attribute__((always_inline)) void depthwise_blocks(const DepthwisePixel& p, int64_t c, const int16_t* w) {
   __m256i low[blocks], high[blocks];
   for (int b = 0; b < blocks; ++b) {
     const __m256i s0 = load32(p.start + c + 16 * b), s1 = load32(p.start + c + 16 * b + 8);
@@ -219,7 +241,8 @@ inline __attribute__((always_inline)) __m128i quantize_8(const Requantization& r
   return to_bytes(_mm256_cvtps_epi32(v), r.zero);
 }
 
-template <class Load> inline __attribute__((always_inline)) void quantize_row(const Requantization& r, int64_t n, uint8_t* to, Load&& load) {
+template <class Load>
+inline __attribute__((always_inline)) void quantize_row(const Requantization& r, int64_t n, uint8_t* to, Load&& load) {
   int64_t i = 0;
   for (; i + 8 <= n; i += 8) _mm_storel_epi64(reinterpret_cast<__m128i*>(to + i), quantize_8(r, load(i)));
   // The last 8 again: rows have at least 8, and numbers and bytes never share memory.
@@ -249,9 +272,15 @@ void combine(ops::integer::Combine op, const Requantization& r, const float* a, 
     a = in[0], b = in[1], to = out, n = 8;
   }
   if (op == ops::integer::Combine::add) {
-    quantize_row(r, n, to, [&](int64_t i) __attribute__((always_inline)) { return _mm256_add_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i)); });
+    quantize_row(
+        r, n, to, [&](int64_t i) __attribute__((always_inline)) {
+          return _mm256_add_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i));
+        });
   } else {
-    quantize_row(r, n, to, [&](int64_t i) __attribute__((always_inline)) { return _mm256_mul_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i)); });
+    quantize_row(
+        r, n, to, [&](int64_t i) __attribute__((always_inline)) {
+          return _mm256_mul_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i));
+        });
   }
   if (to == out) std::memcpy(result, out, static_cast<size_t>(count));
 }
@@ -291,7 +320,9 @@ template <bool is_signed> void add_to(int32_t* to, const uint8_t* from, int64_t 
 }  // namespace
 
 const RowFunctions& integer_rows() {
-  static constexpr RowFunctions table = {widen<false>, widen<true>, requantize, depthwise, quantize_numbers, combine, dequantize<false>, dequantize<true>, look_up, max_of<false>, max_of<true>, add_to<false>, add_to<true>};
+  static constexpr RowFunctions table = {widen<false>, widen<true>,       requantize,       depthwise, quantize_numbers,
+                                         combine,      dequantize<false>, dequantize<true>, look_up,   max_of<false>,
+                                         max_of<true>, add_to<false>,     add_to<true>};
   return table;
 }
 

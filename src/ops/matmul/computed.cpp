@@ -60,8 +60,20 @@ class Shifted final : public igemm::Finish {
 class ComputedProduct final : public Kernel {
  public:
   ComputedProduct(const Product& p, Epilogue epilogue, int threads)
-      : node_(p.node), epilogue_(std::move(epilogue)), a_(p.bound.inputs[0]), b_(p.bound.inputs[1]), converted_a_(a_, threads), converted_b_(b_, threads), alpha_(static_cast<float>(p.alpha)),
-        n_(p.problem.n), k_(p.problem.k), a_row_(p.a_row), a_column_(p.a_column), b_row_(p.b_row), b_column_(p.b_column), threads_(threads) {
+      : node_(p.node),
+        epilogue_(std::move(epilogue)),
+        a_(p.bound.inputs[0]),
+        b_(p.bound.inputs[1]),
+        converted_a_(a_, threads),
+        converted_b_(b_, threads),
+        alpha_(static_cast<float>(p.alpha)),
+        n_(p.problem.n),
+        k_(p.problem.k),
+        a_row_(p.a_row),
+        a_column_(p.a_column),
+        b_row_(p.b_row),
+        b_column_(p.b_column),
+        threads_(threads) {
     const bool tall = p.problem.b_batch.empty();
     batches_ = tall ? 1 : elements(p.batch);
     m_ = p.problem.m;
@@ -78,7 +90,9 @@ class ComputedProduct final : public Kernel {
     for (ValueId v : p.node->inputs) read_once_.push_back(std::count(p.node->inputs.begin(), p.node->inputs.end(), v) == 1);
   }
 
-  int64_t workspace() const override { return converted_bytes(a_) + converted_bytes(b_) + workers() * worker_bytes() + threads_ * epilogue_.scratch(); }
+  int64_t workspace() const override {
+    return converted_bytes(a_) + converted_bytes(b_) + workers() * worker_bytes() + threads_ * epilogue_.scratch();
+  }
 
   bool in_place(size_t i) const override {
     return epilogue_.simple() && epilogue_.simple()->residual == static_cast<int>(i) && read_once_[i];
@@ -91,7 +105,9 @@ class ComputedProduct final : public Kernel {
     char* workers_memory = memory;
     const Epilogue::Runner runner(epilogue_, b, memory + workers() * worker_bytes());
     if (each_) {
-      parallel_dynamic(threads_, batches_, [&](int64_t batch, int thread) { one(b, a, right, batch, workers_memory + thread * worker_bytes(), runner, thread); });
+      parallel_dynamic(threads_, batches_, [&](int64_t batch, int thread) {
+        one(b, a, right, batch, workers_memory + thread * worker_bytes(), runner, thread);
+      });
     } else {
       for (int64_t batch = 0; batch < batches_; ++batch) one(b, a, right, batch, workers_memory, runner, -1);
     }
@@ -114,7 +130,8 @@ class ComputedProduct final : public Kernel {
   }
 
   /// thread < 0: all threads together.
-  void one(const Buffers& b, const float* a, const float* right, int64_t batch, char* memory, const Epilogue::Runner& runner, int thread) {
+  void one(const Buffers& b, const float* a, const float* right, int64_t batch, char* memory, const Epilogue::Runner& runner,
+           int thread) {
     float* panels = reinterpret_cast<float*>(memory);
     float* left = reinterpret_cast<float*>(memory + panels_bytes());
     const int share = thread < 0 ? threads_ : 1;
@@ -175,7 +192,8 @@ std::optional<std::string> reject(const Request& r) {
   if (!floating(p.problem.input) || !floating(p.problem.output) || p.bound.inputs[1].type != p.problem.input) {
     return fmt::format("types {} > {}", smelt::name(p.problem.input), smelt::name(p.problem.output));
   }
-  if (p.bound.inputs[1].constant.valid() && p.a_column == 1 && p.problem.b_batch.empty()) return "a constant right operand, packed beforehand";
+  if (p.bound.inputs[1].constant.valid() && p.a_column == 1 && p.problem.b_batch.empty())
+    return "a constant right operand, packed beforehand";
   if (p.bound.inputs.size() > 14) return "more than 14 operands";
   return std::nullopt;
 }

@@ -16,7 +16,8 @@ std::optional<std::string> reject(const Request& r) {
   if (!igemm::supported()) return "this CPU has no AVX2 and FMA";
   const auto floating = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
   if (!floating(p.problem.input) || !floating(p.problem.output) || !floating(p.bound.inputs[1].type)) {
-    return fmt::format("types {} and {} > {}", smelt::name(p.problem.input), smelt::name(p.bound.inputs[1].type), smelt::name(p.problem.output));
+    return fmt::format("types {} and {} > {}", smelt::name(p.problem.input), smelt::name(p.bound.inputs[1].type),
+                       smelt::name(p.problem.output));
   }
   if (!p.bound.inputs[1].constant.valid() || p.a_column != 1 || !p.problem.b_batch.empty()) return "packed in the run";
   if (p.bound.inputs.size() > 14) return "more than 14 operands";
@@ -42,7 +43,8 @@ class IndirectProduct final : public Kernel {
       }
       return t;
     };
-    packed_ = p.bound.weights ? p.bound.weights->packed(b, fmt::format("igemm:{}:{}:{}", p.b_row, p.b_column, p.alpha), make) : make();
+    packed_ =
+        p.bound.weights ? p.bound.weights->packed(b, fmt::format("igemm:{}:{}:{}", p.b_row, p.b_column, p.alpha), make) : make();
     for (ValueId v : p.node->inputs) read_once_.push_back(std::count(p.node->inputs.begin(), p.node->inputs.end(), v) == 1);
   }
 
@@ -111,7 +113,8 @@ void offer_indirect(const Request& r, Offer& offer) {
   const Problem& p = r.product.problem;
   // One Zen 3 core at 3.2 GHz, measured: 93 GFLOP/s, and 12 GB/s of B from memory where few rows reuse it.
   constexpr double flops_per_us = 93e3, bytes_per_us = 12e3;
-  const double compute = p.flops() / flops_per_us, memory = 4.0 * static_cast<double>(p.n) * static_cast<double>(p.k) / bytes_per_us;
+  const double compute = p.flops() / flops_per_us,
+               memory = 4.0 * static_cast<double>(p.n) * static_cast<double>(p.k) / bytes_per_us;
   offer.candidates.push_back({"avx2", "packed", 2 + std::max(compute, memory) / r.threads,
                               [product = r.product, epilogue = r.epilogue, threads = r.threads] {
                                 return std::make_unique<IndirectProduct>(product, epilogue, threads);

@@ -8,7 +8,8 @@ namespace matmul {
 std::optional<std::string> rejects_tensors(const Product& p) {
   for (const auto* tensors : {&p.bound.inputs, &p.bound.outputs}) {
     for (const BoundTensor& t : *tensors) {
-      if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t))) return "a tensor that is not dense and row-major";
+      if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t)))
+        return "a tensor that is not dense and row-major";
     }
   }
   if (p.bound.inputs[0].shape.size() < 2 || p.bound.inputs[1].shape.size() < 2) return "an operand is a vector";

@@ -87,7 +87,11 @@ std::vector<Choice> choices(const Request& r, const Descriptors& d, const Chain&
 class OnednnProduct final : public Kernel {
  public:
   OnednnProduct(const Request& r, const Descriptors& d, const Choice& choice, Chain chain)
-      : threads_(r.threads), node_(r.product.node), epilogue_(r.epilogue), chain_(std::move(chain)), primitive_(dnnl::matmul(choice.desc), choice.desc.scratchpad_desc()) {
+      : threads_(r.threads),
+        node_(r.product.node),
+        epilogue_(r.epilogue),
+        chain_(std::move(chain)),
+        primitive_(dnnl::matmul(choice.desc), choice.desc.scratchpad_desc()) {
     const memory::desc weights = choice.desc.weights_desc();
     primitive_.add(DNNL_ARG_SRC, d.a);
     if (d.b_constant) {
@@ -140,9 +144,11 @@ std::optional<std::string> reject(const Request& r) {
   const Product& p = r.product;
   if (auto reason = onednn::rejects_type(p.problem.input)) return reason;
   if (!is_float(p.problem.input) || p.problem.input != p.problem.output || p.bound.inputs[1].type != p.problem.input) {
-    return fmt::format("types {}, {} > {}", smelt::name(p.problem.input), smelt::name(p.bound.inputs[1].type), smelt::name(p.problem.output));
+    return fmt::format("types {}, {} > {}", smelt::name(p.problem.input), smelt::name(p.bound.inputs[1].type),
+                       smelt::name(p.problem.output));
   }
-  if (!r.epilogue.simple() && (p.problem.input != DType::f32 || p.alpha != 1)) return fmt::format("the program {}", r.epilogue.text());
+  if (!r.epilogue.simple() && (p.problem.input != DType::f32 || p.alpha != 1))
+    return fmt::format("the program {}", r.epilogue.text());
   if (p.alpha != 1 && !r.epilogue.bias().empty()) return "alpha with a bias; oneDNN scales after its bias";
   if (p.problem.k == 0) return "K = 0";
   if (p.batch.size() > 6) return fmt::format("{} batch axes; it knows 6", p.batch.size());
@@ -170,12 +176,16 @@ void offer_chain(const Request& r, const Chain& chain, Offer& offer) {
     const Descriptors d = descriptors(r);
     const auto found = choices(r, d, chain);
     for (const Choice& c : found) {
-      offer.candidates.push_back({"onednn", c.name + (chain ? "+post-ops" : ""), estimate_us(r, c.name, !r.epilogue.simple() && !chain),
+      offer.candidates.push_back({"onednn", c.name + (chain ? "+post-ops" : ""),
+                                  estimate_us(r, c.name, !r.epilogue.simple() && !chain),
                                   [r, d, c, chain] { return std::make_unique<OnednnProduct>(r, d, c, chain); }});
     }
-    if (found.empty()) offer.rejected.push_back({"onednn", fmt::format("it has only its reference for this problem{}", chain ? " with the program as post-operations" : "")});
+    if (found.empty())
+      offer.rejected.push_back({"onednn", fmt::format("it has only its reference for this problem{}",
+                                                      chain ? " with the program as post-operations" : "")});
   } catch (const dnnl::error& e) {
-    offer.rejected.push_back({"onednn", fmt::format("oneDNN: {}{}", e.what(), chain ? " (with the program as post-operations)" : "")});
+    offer.rejected.push_back(
+        {"onednn", fmt::format("oneDNN: {}{}", e.what(), chain ? " (with the program as post-operations)" : "")});
   }
 }
 

@@ -71,8 +71,8 @@ std::string print(const Problem& p) {
     if (p.a_batch != p.b_batch) shape += "," + to_text(p.b_batch);
     shape += "*";
   }
-  return fmt::format("gemm:{}>{}:{}{}x{}x{}:{}{}r:{}", smelt::name(p.input), smelt::name(p.output), shape, p.m, p.n, p.k, p.a_columns ? 'c' : 'r',
-                     p.b_columns ? 'c' : 'r', p.epilogue);
+  return fmt::format("gemm:{}>{}:{}{}x{}x{}:{}{}r:{}", smelt::name(p.input), smelt::name(p.output), shape, p.m, p.n, p.k,
+                     p.a_columns ? 'c' : 'r', p.b_columns ? 'c' : 'r', p.epilogue);
 }
 
 Problem parse(std::string_view text) {
@@ -93,7 +93,8 @@ Problem parse(std::string_view text) {
   if (mnk.size() != 3) fail("matrix product problem '{}': expected MxNxK", whole);
   p.m = mnk[0], p.n = mnk[1], p.k = mnk[2];
   const std::string_view storage = take(text, ':', whole);
-  if (storage.size() != 3 || storage.find_first_not_of("rc") != std::string_view::npos) fail("matrix product problem '{}': storage '{}'", whole, storage);
+  if (storage.size() != 3 || storage.find_first_not_of("rc") != std::string_view::npos)
+    fail("matrix product problem '{}': storage '{}'", whole, storage);
   p.a_columns = storage[0] == 'c';
   p.b_columns = storage[1] == 'c';
   p.epilogue = std::string(text);

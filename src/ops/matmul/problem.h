@@ -22,7 +22,9 @@ struct Problem {
   std::string epilogue = "none";
 
   int64_t batch() const;         // matrices in the result
-  double flops() const { return 2.0 * static_cast<double>(batch()) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
+  double flops() const {
+    return 2.0 * static_cast<double>(batch()) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
   bool operator==(const Problem&) const = default;
 };
 
@@ -30,7 +32,8 @@ std::string print(const Problem& p);
 /// The inverse of print; throws Error with the field that cannot be read.
 Problem parse(std::string_view text);
 
-/// MatMul, Gemm, com.microsoft FusedMatMul and ai.smelt MatMul in one form: inputs a, b, operands of a program over alpha · a · b.
+/// MatMul, Gemm, com.microsoft FusedMatMul and ai.smelt MatMul in one form: inputs a, b, operands of a program over alpha · a ·
+/// b.
 struct Product {
   std::shared_ptr<const Node> node;     // an ai.smelt MatMul
   BoundNode bound;                      // its tensors

@@ -1,5 +1,5 @@
-// A product of 8-bit integers with a constant right operand, exact: igemm's integer tile multiplies pairs of 16-bit integers, to which
-// each task widens its rows of a.
+// A product of 8-bit integers with a constant right operand, exact: igemm's integer tile multiplies pairs of 16-bit integers, to
+// which each task widens its rows of a.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,13 +36,22 @@ class StoreSums final : public igemm::Finish {
 class QuantizedProduct final : public Kernel {
  public:
   QuantizedProduct(const Quantized& q, int threads)
-      : threads_(threads), node_(q.node), a_(q.bound.inputs[q.a]), a_input_(q.a), zero_input_(q.a_zero_input), zero_(q.a_zero), start_(q.bias),
-        pairs_((q.product.problem.k + 1) / 2), k_(q.product.problem.k), parts_(igemm::split(std::vector<int64_t>{pairs_})),
+      : threads_(threads),
+        node_(q.node),
+        a_(q.bound.inputs[q.a]),
+        a_input_(q.a),
+        zero_input_(q.a_zero_input),
+        zero_(q.a_zero),
+        start_(q.bias),
+        pairs_((q.product.problem.k + 1) / 2),
+        k_(q.product.problem.k),
+        parts_(igemm::split(std::vector<int64_t>{pairs_})),
         rows_(igemm::RowMap(grid(q.product), steps(q.product)), k_, a_.type == DType::i8, parts_),
         schedule_(igemm::schedule(q.product.problem.m, q.product.problem.n, parts_, true, threads)) {
     schedule_.row_bytes = rows_.copy_bytes(schedule_.block_tiles * igemm::tile_rows);
     start_.resize(static_cast<size_t>(schedule_.n + igemm::tile_columns), 0);
-    if (q.node->program) epilogue_ = std::make_unique<integer::Epilogue>(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
+    if (q.node->program)
+      epilogue_ = std::make_unique<integer::Epilogue>(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
     const Tensor& b = q.bound.inputs[q.b].constant;
     const bool symmetric = std::ranges::all_of(q.b_zeros, [](int32_t z) { return z == 0; });
     schedule_.narrow = b.type() == DType::i8 && symmetric && schedule_.m > igemm::fewest_rows_to_widen;
@@ -52,9 +61,13 @@ class QuantizedProduct final : public Kernel {
     packed_ = q.bound.weights ? q.bound.weights->packed(b, form, make) : make();
   }
 
-  int64_t workspace() const override { return align(igemm::workspace(schedule_)) + threads_ * (epilogue_ ? epilogue_->scratch() : 0); }
+  int64_t workspace() const override {
+    return align(igemm::workspace(schedule_)) + threads_ * (epilogue_ ? epilogue_->scratch() : 0);
+  }
 
-  bool in_place(size_t i) const override { return epilogue_ && epilogue_->in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1; }
+  bool in_place(size_t i) const override {
+    return epilogue_ && epilogue_->in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1;
+  }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
@@ -132,7 +145,8 @@ std::optional<std::string> reject(const Quantized& q) {
   }
   for (const auto* tensors : {&q.bound.inputs, &q.bound.outputs})
     for (const BoundTensor& t : *tensors)
-      if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t))) return "a tensor that is not dense and row-major";
+      if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t)))
+        return "a tensor that is not dense and row-major";
   if (!q.bound.inputs[q.b].constant.valid()) return "the right operand is not constant";
   if (p.a_column != 1) return "the left operand is transposed";
   if (!p.problem.b_batch.empty()) return "the right operand has a batch of its own";
@@ -153,7 +167,8 @@ void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer) {
   const Problem& p = q.product.problem;
   // One Zen 3 core at 3.2 GHz, measured; B is 2 bytes an element, from memory where few rows reuse it.
   constexpr double flops_per_us = 150e3, bytes_per_us = 12e3;
-  const double compute = p.flops() / flops_per_us, memory = 2.0 * static_cast<double>(p.n) * static_cast<double>(p.k) / bytes_per_us;
+  const double compute = p.flops() / flops_per_us,
+               memory = 2.0 * static_cast<double>(p.n) * static_cast<double>(p.k) / bytes_per_us;
   offer.candidates.push_back({"avx2", "pairs", 3 + std::max(compute, memory) / machine.threads,
                               [q, threads = machine.threads] { return std::make_unique<QuantizedProduct>(q, threads); }});
 }

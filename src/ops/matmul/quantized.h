@@ -1,4 +1,5 @@
-// The products of 8-bit integers in one form: ONNX's QLinearMatMul and MatMulInteger, com.microsoft's QGemm, and ai.smelt's QLinearMatMul.
+// The products of 8-bit integers in one form: ONNX's QLinearMatMul and MatMulInteger, com.microsoft's QGemm, and ai.smelt's
+// QLinearMatMul.
 #pragma once
 
 #include <memory>
@@ -10,8 +11,8 @@
 
 namespace smelt::ops::matmul {
 
-/// sum = (a - a_zero) · (b - b_zeros) + bias; in0 = float(sum) · scales, by column; y = the node's program over in0, or the sum itself
-/// (MatMulInteger).
+/// sum = (a - a_zero) · (b - b_zeros) + bias; in0 = float(sum) · scales, by column; y = the node's program over in0, or the sum
+/// itself (MatMulInteger).
 struct Quantized {
   std::shared_ptr<const Node> node;     // with a program over in0 and the operands; without one for integer results
   BoundNode bound;

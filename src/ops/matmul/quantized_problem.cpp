@@ -69,7 +69,8 @@ std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
   else if (!constant(at.a_zero).valid() && elements(b.inputs[at.a_zero].shape) == 1) q.a_zero_input = at.a_zero;
   else why = "a zero point for each row";
   q.b_zeros = left_out(at.b_zero) ? std::vector<int32_t>{0} : quantized_integers(constant(at.b_zero));
-  if (q.b_zeros.size() != 1 && static_cast<int64_t>(q.b_zeros.size()) != columns) why = "zero points that are not one for each column";
+  if (q.b_zeros.size() != 1 && static_cast<int64_t>(q.b_zeros.size()) != columns)
+    why = "zero points that are not one for each column";
   if (!left_out(at.bias)) {
     const auto bias = by_column(b.inputs[at.bias], columns);
     if (bias) q.bias = *bias;

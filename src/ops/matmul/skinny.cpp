@@ -1,5 +1,5 @@
-// A product of a few rows (a token, a batch of one) with a matrix that is read once, where the model stored it and in its own type:
-// nothing is packed, so a model's weights stay in its mapped file, and half-precision ones cost half the memory traffic.
+// A product of a few rows (a token, a batch of one) with a matrix that is read once, where the model stored it and in its own
+// type: nothing is packed, so a model's weights stay in its mapped file, and half-precision ones cost half the memory traffic.
 #include <fmt/core.h>
 
 #include "expr/simd/isa.h"
@@ -19,8 +19,17 @@ const SkinnyTable& table() { return simd::best() == simd::Isa::avx2 ? avx2::skin
 class SkinnyProduct final : public Kernel {
  public:
   SkinnyProduct(const Product& p, Epilogue epilogue, int threads)
-      : node_(p.node), epilogue_(std::move(epilogue)), a_(p.bound.inputs[0]), converted_(a_, 1), type_(*float_kind(p.problem.input)), m_(p.problem.m), n_(p.problem.n),
-        k_(p.problem.k), alpha_(static_cast<float>(p.alpha)), across_(p.b_column == 1), b_step_(across_ ? p.b_row : p.b_column) {
+      : node_(p.node),
+        epilogue_(std::move(epilogue)),
+        a_(p.bound.inputs[0]),
+        converted_(a_, 1),
+        type_(*float_kind(p.problem.input)),
+        m_(p.problem.m),
+        n_(p.problem.n),
+        k_(p.problem.k),
+        alpha_(static_cast<float>(p.alpha)),
+        across_(p.b_column == 1),
+        b_step_(across_ ? p.b_row : p.b_column) {
     threads_ = useful_threads(threads, n_ * k_);
     // Columns of a task: a block of sums stays in the L1 cache while the rows of b go by.
     constexpr int64_t widest = 1024, grain = 64;
@@ -55,7 +64,8 @@ class SkinnyProduct final : public Kernel {
       const SkinnyTable& kernels = table();
       for (int64_t row = 0; row < m_; row += skinny_rows) {
         const int rows = static_cast<int>(std::min<int64_t>(skinny_rows, m_ - row));
-        (across_ ? kernels.across : kernels.along)(type_, from, b_step_, k_, columns, a + row * k_, k_, rows, sums + row * block_, block_);
+        (across_ ? kernels.across : kernels.along)(type_, from, b_step_, k_, columns, a + row * k_, k_, rows, sums + row * block_,
+                                                   block_);
       }
       if (epilogue_.simple()) finish(b, sums, column, columns);
       else runner.take({0, m_, column, columns, sums, block_, thread});
@@ -73,7 +83,8 @@ class SkinnyProduct final : public Kernel {
     const float* bias = epilogue_.bias().empty() ? nullptr : epilogue_.bias().data() + column;
     for (int64_t m = 0; m < m_; ++m) {
       float* y = static_cast<float*>(b.outputs[0]) + m * n_ + column;
-      const float* residual = s.residual < 0 ? nullptr : static_cast<const float*>(b.inputs[static_cast<size_t>(s.residual)]) + m * n_ + column;
+      const float* residual =
+          s.residual < 0 ? nullptr : static_cast<const float*>(b.inputs[static_cast<size_t>(s.residual)]) + m * n_ + column;
       for (int64_t j = 0; j < columns; ++j) {
         float v = sums[m * block_ + j];
         if (bias) v += bias[j];
@@ -100,8 +111,10 @@ std::optional<std::string> reject(const Request& r) {
   const Product& p = r.product;
   constexpr int64_t most_rows = 2 * skinny_rows;
   if (p.problem.m > most_rows) return fmt::format("{} rows; it pays up to {}", p.problem.m, most_rows);
-  if (!p.problem.b_batch.empty() || p.a_column != 1 || p.a_row != p.problem.k) return "rows that are not one after the other, or a batch";
-  if (!float_kind(p.problem.input) || p.bound.inputs[1].type != p.problem.input) return fmt::format("types {}", smelt::name(p.problem.input));
+  if (!p.problem.b_batch.empty() || p.a_column != 1 || p.a_row != p.problem.k)
+    return "rows that are not one after the other, or a batch";
+  if (!float_kind(p.problem.input) || p.bound.inputs[1].type != p.problem.input)
+    return fmt::format("types {}", smelt::name(p.problem.input));
   if (p.b_column != 1 && p.b_row != 1) return "a right operand of neither rows nor columns";
   if (p.bound.inputs.size() > 14) return "more than 14 operands";
   return std::nullopt;

@@ -9,7 +9,8 @@ using simd::FloatKind;
 
 /// y[m] += Σ over `depth` rows of b: y goes through memory once for all of them.
 template <class H, int rows, int depth>
-SMELT_INLINE void add_rows(const H* b, int64_t b_step, int64_t columns, const float* a, int64_t a_step, float* y, int64_t y_step) {
+SMELT_INLINE void add_rows(const H* b, int64_t b_step, int64_t columns, const float* a, int64_t a_step, float* y,
+                           int64_t y_step) {
   F32 factor[rows][depth];
   for (int m = 0; m < rows; ++m) {
     for (int d = 0; d < depth; ++d) factor[m][d] = splat(a[m * a_step + d]);
@@ -27,7 +28,8 @@ SMELT_INLINE void add_rows(const H* b, int64_t b_step, int64_t columns, const fl
 }
 
 template <class H, int rows>
-void across_rows(const H* b, int64_t b_step, int64_t k, int64_t columns, const float* a, int64_t a_step, float* y, int64_t y_step) {
+void across_rows(const H* b, int64_t b_step, int64_t k, int64_t columns, const float* a, int64_t a_step, float* y,
+                 int64_t y_step) {
   constexpr int depth = rows > 2 ? 2 : 4;
   for (int m = 0; m < rows; ++m) {
     for (int64_t j = 0; j < columns; ++j) y[m * y_step + j] = 0;
@@ -38,7 +40,8 @@ void across_rows(const H* b, int64_t b_step, int64_t k, int64_t columns, const f
 }
 
 template <class H, int rows>
-void along_rows(const H* b, int64_t b_step, int64_t k, int64_t columns, const float* a, int64_t a_step, float* y, int64_t y_step) {
+void along_rows(const H* b, int64_t b_step, int64_t k, int64_t columns, const float* a, int64_t a_step, float* y,
+                int64_t y_step) {
   constexpr int chains = rows == 1 ? 4 : 2;   // sums of one row, so that additions do not wait for each other
   for (int64_t j = 0; j < columns; ++j) {
     const H* row = b + j * b_step;
@@ -65,8 +68,8 @@ void along_rows(const H* b, int64_t b_step, int64_t k, int64_t columns, const fl
 }
 
 template <bool is_across>
-void of(FloatKind type, const void* b, int64_t b_step, int64_t k, int64_t columns, const float* a, int64_t a_step, int rows, float* y,
-        int64_t y_step) {
+void of(FloatKind type, const void* b, int64_t b_step, int64_t k, int64_t columns, const float* a, int64_t a_step, int rows,
+        float* y, int64_t y_step) {
   with_float_type(type, [&]<class H>(const H*) {
     const auto call = [&]<int count>() {
       if constexpr (is_across) across_rows<H, count>(static_cast<const H*>(b), b_step, k, columns, a, a_step, y, y_step);

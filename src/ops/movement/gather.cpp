@@ -54,7 +54,8 @@ template <class F> void for_each_indexed(const Tensor& indices, const Shape& s, 
   const Shape& extents = indices.shape();
   if (extents.size() != s.size()) fail("indices have shape {}, the data {}: ranks differ", to_string(extents), to_string(s));
   for (size_t a = 0; a < s.size(); ++a) {
-    if (static_cast<int64_t>(a) != axis && extents[a] > s[a]) fail("indices of shape {} exceed the data's {}", to_string(extents), to_string(s));
+    if (static_cast<int64_t>(a) != axis && extents[a] > s[a])
+      fail("indices of shape {} exceed the data's {}", to_string(extents), to_string(s));
   }
   const std::vector<int64_t> values = indices.to_ints();
   Shape elsewhere = strides(s);
@@ -119,7 +120,8 @@ template <class Visit> void scatter(ComputeContext& c, const Tensor& updates, Vi
 
 void run_scatter_elements(ComputeContext& c) {
   const Tensor &indices = c.in(1), &updates = c.in(2);
-  if (indices.shape() != updates.shape()) fail("indices have shape {}, updates {}", to_string(indices.shape()), to_string(updates.shape()));
+  if (indices.shape() != updates.shape())
+    fail("indices have shape {}, updates {}", to_string(indices.shape()), to_string(updates.shape()));
   const int64_t axis = normalize_axis(c.node.get_int("axis", 0), c.in(0).rank());
   scatter(c, updates, [&](auto&& put) {
     for_each_indexed(indices, c.in(0).shape(), axis, [&](int64_t position, int64_t offset) { put(position, offset, 1); });
@@ -162,7 +164,8 @@ struct NdIndices {
     for (int64_t r = 0; r < batches * rows; ++r) {
       int64_t offset = r / rows * batch_size;
       for (int64_t d = 0; d < depth; ++d) {
-        offset += checked_index(values[static_cast<size_t>(r * depth + d)], extents[static_cast<size_t>(d)]) * steps[static_cast<size_t>(d)];
+        offset += checked_index(values[static_cast<size_t>(r * depth + d)], extents[static_cast<size_t>(d)]) *
+                  steps[static_cast<size_t>(d)];
       }
       f(r, offset);
     }
@@ -191,7 +194,8 @@ void run_gather_nd(ComputeContext& c) {
 void run_scatter_nd(ComputeContext& c) {
   const Tensor &indices = c.in(1), &updates = c.in(2);
   const NdIndices nd(c.in(0).shape(), indices.shape(), 0);
-  if (updates.size() != nd.rows * nd.slice) fail("updates have shape {}, expected {} slices of {}", to_string(updates.shape()), nd.rows, nd.slice);
+  if (updates.size() != nd.rows * nd.slice)
+    fail("updates have shape {}, expected {} slices of {}", to_string(updates.shape()), nd.rows, nd.slice);
   const std::vector<int64_t> values = indices.to_ints();
   scatter(c, updates, [&](auto&& put) {
     nd.for_each(values, [&](int64_t row, int64_t offset) { put(row * nd.slice, offset, nd.slice); });
@@ -210,7 +214,8 @@ void run_tensor_scatter(ComputeContext& c) {
   const AxisView v = around_axis(past.shape(), axis);
   const int64_t length = update.shape()[static_cast<size_t>(axis)], batch = past.shape()[0];
   if (update.rank() != past.rank() || update.size() != v.outer * length * v.inner) {
-    fail("the update has shape {}, the cache {}: they may differ on axis {} only", to_string(update.shape()), to_string(past.shape()), axis);
+    fail("the update has shape {}, the cache {}: they may differ on axis {} only", to_string(update.shape()),
+         to_string(past.shape()), axis);
   }
   const std::vector<int64_t> begin = c.has(2) ? c.in(2).to_ints() : std::vector<int64_t>(static_cast<size_t>(batch), 0);
   if (static_cast<int64_t>(begin.size()) != batch) fail("{} write indices for a batch of {}", begin.size(), batch);

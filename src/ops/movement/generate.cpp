@@ -57,13 +57,15 @@ int64_t range_length(const Tensor& start, const Tensor& limit, const Tensor& del
   }
   if (is_float(start.type())) {
     const double step = delta.to_doubles()[0], n = std::ceil((limit.to_doubles()[0] - start.to_doubles()[0]) / step);
-    if (step == 0 || !(n < 9e15)) fail("the range from {} to {} in steps of {} has no end", start.to_doubles()[0], limit.to_doubles()[0], step);
+    if (step == 0 || !(n < 9e15))
+      fail("the range from {} to {} in steps of {} has no end", start.to_doubles()[0], limit.to_doubles()[0], step);
     return n > 0 ? static_cast<int64_t>(n) : 0;
   }
   const int64_t from = start.to_ints()[0], to = limit.to_ints()[0], step = delta.to_ints()[0];
   if (step == 0) fail("delta is 0");
   if (step > 0 ? from >= to : from <= to) return 0;
-  const uint64_t span = step > 0 ? static_cast<uint64_t>(to) - static_cast<uint64_t>(from) : static_cast<uint64_t>(from) - static_cast<uint64_t>(to);
+  const uint64_t span = step > 0 ? static_cast<uint64_t>(to) - static_cast<uint64_t>(from)
+                                 : static_cast<uint64_t>(from) - static_cast<uint64_t>(to);
   const uint64_t width = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
   const uint64_t n = (span - 1) / width + 1;
   if (n > static_cast<uint64_t>(INT64_MAX)) fail("the range from {} to {} has {} elements", from, to, n);
@@ -148,7 +150,8 @@ void run_one_hot(ComputeContext& c) {
 
 void infer_trilu(InferContext& c) {
   same_as(c, 0, 0);
-  if (c.in(0).shape_known && c.shape(0).size() < 2) fail("the input has shape {}, expected rank 2 or more", to_string(c.shape(0)));
+  if (c.in(0).shape_known && c.shape(0).size() < 2)
+    fail("the input has shape {}, expected rank 2 or more", to_string(c.shape(0)));
 }
 
 void run_trilu(ComputeContext& c) {

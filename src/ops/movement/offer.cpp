@@ -64,8 +64,8 @@ class GatherKernel final : public Kernel {
           continue;
         }
         const int64_t index = given < 0 ? given + extent_ : given;
-        std::memcpy(static_cast<char*>(b.outputs[0]) + r * row_bytes_, static_cast<const char*>(b.inputs[0]) + (o * extent_ + index) * row_bytes_,
-                    static_cast<size_t>(row_bytes_));
+        std::memcpy(static_cast<char*>(b.outputs[0]) + r * row_bytes_,
+                    static_cast<const char*>(b.inputs[0]) + (o * extent_ + index) * row_bytes_, static_cast<size_t>(row_bytes_));
       }
     });
     if (wrong != in_range) fail("index {} is outside [{}, {})", wrong.load(), -extent_, extent_);
@@ -101,7 +101,9 @@ std::vector<Window> windows_of(const BoundNode& b) {
   if (b.node->op == "Transpose") return {transpose_window(*b.node, x.shape)};
   if (b.node->op == "Expand") return {{0, broadcast_strides(x, b.outputs[0].shape.size())}};
   if (b.node->op == "Split") return split_windows(b);
-  return {slice_window(slice_range(x.shape, ints(b, 1).value_or(std::vector<int64_t>{}), ints(b, 2).value_or(std::vector<int64_t>{}), ints(b, 3), ints(b, 4)), x.shape)};
+  return {slice_window(slice_range(x.shape, ints(b, 1).value_or(std::vector<int64_t>{}),
+                                   ints(b, 2).value_or(std::vector<int64_t>{}), ints(b, 3), ints(b, 4)),
+                       x.shape)};
 }
 
 std::optional<std::string> reject(const BoundNode& b) {
@@ -111,7 +113,8 @@ std::optional<std::string> reject(const BoundNode& b) {
       if (t.layout != Layout::plain || !t.strides.empty()) return "tensors that are not dense and row-major";
     }
   }
-  if (!StridedCopy::can_move(element_bytes(b.inputs[0].type))) return fmt::format("elements of {}", smelt::name(b.inputs[0].type));
+  if (!StridedCopy::can_move(element_bytes(b.inputs[0].type)))
+    return fmt::format("elements of {}", smelt::name(b.inputs[0].type));
   if (node.op == "Gather") {
     const DType index = b.inputs[1].type;
     if (index != DType::i64 && index != DType::i32) return fmt::format("indices of {}", smelt::name(index));
@@ -119,7 +122,8 @@ std::optional<std::string> reject(const BoundNode& b) {
     return std::nullopt;
   }
   constexpr size_t most_axes = 8;
-  if (b.inputs[0].shape.size() > most_axes || b.outputs[0].shape.size() > most_axes) return fmt::format("more than {} axes", most_axes);
+  if (b.inputs[0].shape.size() > most_axes || b.outputs[0].shape.size() > most_axes)
+    return fmt::format("more than {} axes", most_axes);
   for (const BoundTensor& y : b.outputs) {
     if (y.type == DType::undefined) return "an output is left out";
   }

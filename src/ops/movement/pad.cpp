@@ -35,7 +35,8 @@ void infer_pad(InferContext& c) {
   const Pads p = pads_of(*pads, axes, s.size());
   for (size_t a = 0; a < s.size(); ++a) {
     const int64_t extent = s[a];
-    if (p.before[a] < -extent || p.after[a] < -extent) fail("pads {} and {} crop more than axis {} of extent {} has", p.before[a], p.after[a], a, extent);
+    if (p.before[a] < -extent || p.after[a] < -extent)
+      fail("pads {} and {} crop more than axis {} of extent {} has", p.before[a], p.after[a], a, extent);
     if (__builtin_add_overflow(s[a], p.before[a], &s[a]) || __builtin_add_overflow(s[a], p.after[a], &s[a]) || s[a] < 0) {
       fail("pads {} and {} leave no axis {} of extent {}", p.before[a], p.after[a], a, extent);
     }

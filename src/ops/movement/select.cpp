@@ -22,7 +22,8 @@ AxisView selection_axis(const Node& node, const Tensor& x) {
 Tensor take(const Node& node, const Tensor& x, const std::vector<int64_t>& picked) {
   const AxisView v = selection_axis(node, x);
   Shape s = node.has("axis") ? x.shape() : Shape{0};
-  s[node.has("axis") ? static_cast<size_t>(normalize_axis(node.get_int("axis", 0), x.rank())) : 0] = static_cast<int64_t>(picked.size());
+  s[node.has("axis") ? static_cast<size_t>(normalize_axis(node.get_int("axis", 0), x.rank())) : 0] =
+      static_cast<int64_t>(picked.size());
   Tensor y = Tensor::empty(x.type(), s);
   ElementCopier copier(x, y);
   int64_t to = 0;

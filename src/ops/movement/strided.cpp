@@ -67,7 +67,8 @@ void run_slice(ComputeContext& c) {
 void infer_concat(InferContext& c) {
   const DType type = type_of(c, 0);
   for (size_t i = 0; i < c.inputs.size(); ++i) {
-    if (type_of(c, i) != type) fail("inputs 0 and {} have the types {} and {}, expected one type", i, name(type), name(c.in(i).type));
+    if (type_of(c, i) != type)
+      fail("inputs 0 and {} have the types {} and {}, expected one type", i, name(type), name(c.in(i).type));
     if (!c.in(i).shape_known) return c.set_type(0, type);
   }
   Shape result = c.shape(0);
@@ -82,7 +83,8 @@ void infer_concat(InferContext& c) {
         continue;
       }
     }
-    fail("input {} has shape {}, input 0 {}: they may differ on axis {} only", i, to_string(c.shape(i)), to_string(c.shape(0)), axis);
+    fail("input {} has shape {}, input 0 {}: they may differ on axis {} only", i, to_string(c.shape(i)), to_string(c.shape(0)),
+         axis);
   }
   c.set(0, type, std::move(result));
 }
@@ -98,7 +100,8 @@ void run_concat(ComputeContext& c) {
   }
 }
 
-/// Extents of the pieces: listed, or num_outputs (the node's outputs in older opsets) pieces of equal extent, the last one smaller.
+/// Extents of the pieces: listed, or num_outputs (the node's outputs in older opsets) pieces of equal extent, the last one
+/// smaller.
 std::vector<int64_t> pieces(const Node& node, const std::optional<std::vector<int64_t>>& listed, int64_t extent) {
   const int64_t outputs = static_cast<int64_t>(node.outputs.size());
   if (listed) {
@@ -108,7 +111,8 @@ std::vector<int64_t> pieces(const Node& node, const std::optional<std::vector<in
       if (__builtin_add_overflow(total, n, &total)) fail("split {} overflows", to_string(*listed));
     }
     if (total != extent) fail("split {} adds up to {}, the axis has extent {}", to_string(*listed), total, extent);
-    if (static_cast<int64_t>(listed->size()) < outputs) fail("split {} has {} pieces for {} outputs", to_string(*listed), listed->size(), outputs);
+    if (static_cast<int64_t>(listed->size()) < outputs)
+      fail("split {} has {} pieces for {} outputs", to_string(*listed), listed->size(), outputs);
     return *listed;
   }
   const int64_t count = node.get_int("num_outputs", outputs);
@@ -136,11 +140,13 @@ void infer_split(InferContext& c) {
 void run_split(ComputeContext& c) {
   const Tensor& x = c.in(0);
   const size_t axis = static_cast<size_t>(normalize_axis(c.node.get_int("axis", 0), x.rank()));
-  const auto extents = pieces(c.node, has_list(c, 1, "split") ? std::optional(list(c, 1, "split")) : std::nullopt, x.shape()[axis]);
+  const auto extents =
+      pieces(c.node, has_list(c, 1, "split") ? std::optional(list(c, 1, "split")) : std::nullopt, x.shape()[axis]);
   const Shape source = strides(x.shape());
   int64_t begin = 0;
   for (size_t i = 0; i < c.outputs.size(); ++i) {
-    if (c.wants(i)) copy_window(c.outputs[i].shape(), x, {begin * source[axis], source}, c.outputs[i], {0, strides(c.outputs[i].shape())});
+    if (c.wants(i))
+      copy_window(c.outputs[i].shape(), x, {begin * source[axis], source}, c.outputs[i], {0, strides(c.outputs[i].shape())});
     begin += extents[i];
   }
 }
@@ -170,7 +176,8 @@ void infer_tile(InferContext& c) {
   Shape s = c.shape(0);
   if (repeats->size() != s.size()) fail("{} repeats for an input of rank {}", repeats->size(), s.size());
   for (size_t a = 0; a < s.size(); ++a) {
-    if ((*repeats)[a] < 0 || __builtin_mul_overflow(s[a], (*repeats)[a], &s[a])) fail("repeats {} are out of range", to_string(*repeats));
+    if ((*repeats)[a] < 0 || __builtin_mul_overflow(s[a], (*repeats)[a], &s[a]))
+      fail("repeats {} are out of range", to_string(*repeats));
   }
   c.set(0, type, std::move(s));
 }
@@ -266,7 +273,8 @@ SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const
     fail("{} starts, {} ends: starts, ends, axes and steps must be equally many", starts.size(), ends.size());
   }
   for (size_t i = 0; i < starts.size(); ++i) {
-    const size_t a = static_cast<size_t>(normalize_axis(axes ? (*axes)[i] : static_cast<int64_t>(i), static_cast<int64_t>(s.size())));
+    const size_t a =
+        static_cast<size_t>(normalize_axis(axes ? (*axes)[i] : static_cast<int64_t>(i), static_cast<int64_t>(s.size())));
     const int64_t step = steps ? (*steps)[i] : 1, extent = s[a];
     if (step == 0) fail("the step of axis {} is 0", a);
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;

@@ -124,7 +124,8 @@ void Primitive::run(void* scratch) {
     arguments_.push_back({DNNL_ARG_SCRATCHPAD, scratch_memory_.get()});
   }
   scratch_memory_.set_data_handle(scratch);
-  const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data());
+  const dnnl_status_t status =
+      dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data());
   if (status != dnnl_success) fail("oneDNN: executing a primitive failed with status {}", static_cast<int>(status));
 }
 

@@ -51,7 +51,8 @@ Tensor packed(const Tensor& source, const dnnl::memory::desc& from, const dnnl::
 /// A primitive with its arguments: bound once, handles set at each run.
 class Primitive {
  public:
-  Primitive(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad) : primitive_(std::move(primitive)), scratchpad_(scratchpad) {}
+  Primitive(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad)
+      : primitive_(std::move(primitive)), scratchpad_(scratchpad) {}
   void add(int argument, const dnnl::memory::desc& desc, void* fixed = nullptr);
   /// Memory of an added argument for the next run.
   void set(int argument, void* data);

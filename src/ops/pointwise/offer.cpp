@@ -11,8 +11,12 @@ namespace {
 
 class PointwiseKernel final : public Kernel {
  public:
-  PointwiseKernel(const expr::Program& p, const Shape& shape, std::vector<Shape> strides, std::vector<size_t> present, int threads)
-      : sweep_(p, shape, std::move(strides), threads), present_(std::move(present)), single_(p.outputs().size() == 1), inputs_(present_.size()) {}
+  PointwiseKernel(const expr::Program& p, const Shape& shape, std::vector<Shape> strides, std::vector<size_t> present,
+                  int threads)
+      : sweep_(p, shape, std::move(strides), threads),
+        present_(std::move(present)),
+        single_(p.outputs().size() == 1),
+        inputs_(present_.size()) {}
   int64_t workspace() const override { return sweep_.workspace(); }
   bool in_place(size_t) const override { return single_; }
   void run(const Buffers& b) override {

@@ -53,7 +53,9 @@ std::optional<Fn> other_function(const Node& n) {
 }
 
 bool is_variadic(const Node& n) { return n.op == "Sum" || n.op == "Max" || n.op == "Min"; }
-bool is_plain_is_inf(const Node& n) { return n.op != "IsInf" || (n.get_int("detect_negative", 1) && n.get_int("detect_positive", 1)); }
+bool is_plain_is_inf(const Node& n) {
+  return n.op != "IsInf" || (n.get_int("detect_negative", 1) && n.get_int("detect_positive", 1));
+}
 
 DType computing(DType t) { return t == DType::f16 || t == DType::bf16 ? DType::f32 : t; }
 
@@ -72,7 +74,8 @@ Ref widened(Program& p, const BoundTensor& t, Ref r, DType type) {
 bool is_pointwise(const Node& n) {
   if (n.domain == smelt_domain) return n.op == "Pointwise";
   if (!n.domain.empty() || !is_plain_is_inf(n)) return false;
-  return n.op == "Cast" || n.op == "Clip" || is_variadic(n) || same_function(n, false) || same_function(n, true) || other_function(n) ||
+  return n.op == "Cast" || n.op == "Clip" || is_variadic(n) || same_function(n, false) || same_function(n, true) ||
+         other_function(n) ||
          std::ranges::find(parametrised, std::string_view(n.op), &Parametrised::op) != std::end(parametrised);
 }
 

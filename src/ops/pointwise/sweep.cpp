@@ -93,7 +93,8 @@ void Sweep::locate(int64_t run, int64_t* offsets) const {
   }
 }
 
-void Sweep::run_part(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs, char* scratch) const {
+void Sweep::run_part(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs,
+                     char* scratch) const {
   auto* operands = reinterpret_cast<expr::Operand*>(scratch);
   auto* results = reinterpret_cast<void**>(operands + inputs_);
   auto* offsets = reinterpret_cast<int64_t*>(results + outputs.size());
@@ -103,7 +104,8 @@ void Sweep::run_part(int64_t begin, int64_t end, std::span<const void* const> in
     const int64_t run = begin / length, from = begin % length, n = std::min(length - from, end - begin);
     locate(run, offsets);
     for (size_t i = 0; i < inputs_; ++i)
-      operands[i] = {static_cast<const char*>(inputs[i]) + (offsets[i] + from * strides_[i].back()) * bytes_[i], strides_[i].back()};
+      operands[i] = {static_cast<const char*>(inputs[i]) + (offsets[i] + from * strides_[i].back()) * bytes_[i],
+                     strides_[i].back()};
     for (size_t o = 0; o < outputs.size(); ++o) {
       const size_t k = inputs_ + o;
       results[o] = static_cast<char*>(outputs[o]) + (offsets[k] + from * strides_[k].back()) * bytes_[k];
@@ -130,7 +132,8 @@ void Sweep::gather_block(size_t input, const void* data, int64_t begin, int64_t 
   }
 }
 
-void Sweep::run_gathered(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs, char* scratch) const {
+void Sweep::run_gathered(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs,
+                         char* scratch) const {
   auto* operands = reinterpret_cast<expr::Operand*>(scratch);
   auto* results = reinterpret_cast<void**>(operands + inputs_);
   char* own = scratch + thread_scratch_ - align(evaluator_->scratch());

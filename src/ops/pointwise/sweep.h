@@ -27,8 +27,10 @@ class Sweep {
   double estimate_us() const;
 
  private:
-  void run_part(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs, char* scratch) const;
-  void run_gathered(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs, char* scratch) const;
+  void run_part(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs,
+                char* scratch) const;
+  void run_gathered(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs,
+                    char* scratch) const;
   void locate(int64_t run, int64_t* offsets) const;
   void gather_block(size_t input, const void* data, int64_t begin, int64_t count, char* to) const;
 

@@ -14,7 +14,10 @@ namespace {
 class MaxOfBytes final : public Kernel {
  public:
   MaxOfBytes(const Problem& p, const BoundTensor& x, const BoundTensor& y, int threads)
-      : p_(p), threads_(useful_threads(threads, elements(p.y) * p.window.kernel[0] * p.window.kernel[1] / 8)), from_(pixel_steps(x)), to_(pixel_steps(y)),
+      : p_(p),
+        threads_(useful_threads(threads, elements(p.y) * p.window.kernel[0] * p.window.kernel[1] / 8)),
+        from_(pixel_steps(x)),
+        to_(pixel_steps(y)),
         max_(x.type == DType::i8 ? avx2::integer_rows().max_i8 : avx2::integer_rows().max_u8) {}
 
   void run(const Buffers& b) override {
@@ -51,7 +54,8 @@ class MaxOfBytes final : public Kernel {
   void (*max_)(uint8_t*, const uint8_t*, int64_t);
 };
 
-/// y = (sum - zero · pixels) · scale / pixels: the dequantized values' mean, but for f32's rounding of each. Channels are split over the threads.
+/// y = (sum - zero · pixels) · scale / pixels: the dequantized values' mean, but for f32's rounding of each. Channels are split
+/// over the threads.
 class MeanOfBytes final : public Kernel {
  public:
   MeanOfBytes(const Problem& p, const BoundTensor& x, const BoundTensor& y, int threads)
@@ -65,12 +69,14 @@ class MeanOfBytes final : public Kernel {
     float* y = static_cast<float*>(b.outputs[0]);
     int32_t* sums = static_cast<int32_t*>(b.workspace);
     const int64_t height = p_.x[2], width = p_.x[3], pixels = height * width;
-    const float zero = static_cast<float>(p_.dequantized->zero), scale = p_.dequantized->scale, count = static_cast<float>(pixels);
+    const float zero = static_cast<float>(p_.dequantized->zero), scale = p_.dequantized->scale,
+                count = static_cast<float>(pixels);
     for (int64_t n = 0; n < p_.x[0]; ++n) {
       parallel(threads_, p_.x[1], 64, [&](int64_t begin, int64_t end, int) {
         std::fill(sums + begin, sums + end, 0);
         for (int64_t i = 0; i < height; ++i)
-          for (int64_t j = 0; j < width; ++j) add_(sums + begin, x + n * from_[0] + i * from_[1] + j * from_[2] + begin, end - begin);
+          for (int64_t j = 0; j < width; ++j)
+            add_(sums + begin, x + n * from_[0] + i * from_[1] + j * from_[2] + begin, end - begin);
         for (int64_t c = begin; c < end; ++c) y[n * to_ + c] = (static_cast<float>(sums[c]) / count - zero) * scale;
       });
     }
@@ -102,9 +108,11 @@ void offer_integer(const BoundNode& node, const Problem& p, const Machine& machi
     return;
   }
   const bool whole_image = p.window.kernel == spatial_of(p.x) && p.y[2] == 1 && p.y[3] == 1;
-  if (p.kind == Kind::mean_inside && p.dequantized && whole_image && y.type == DType::f32 && p.x[2] * p.x[3] < (int64_t{1} << 23)) {
-    offer.candidates.push_back({"cpu", "bytes", 1 + static_cast<double>(elements(p.x)) / bytes_per_us / machine.threads,
-                                [p, x, y, threads = machine.threads] { return std::make_unique<MeanOfBytes>(p, x, y, threads); }});
+  if (p.kind == Kind::mean_inside && p.dequantized && whole_image && y.type == DType::f32 &&
+      p.x[2] * p.x[3] < (int64_t{1} << 23)) {
+    offer.candidates.push_back(
+        {"cpu", "bytes", 1 + static_cast<double>(elements(p.x)) / bytes_per_us / machine.threads,
+         [p, x, y, threads = machine.threads] { return std::make_unique<MeanOfBytes>(p, x, y, threads); }});
     return;
   }
   why = "bytes: it knows the maximum, and the mean over an image of what a program dequantizes";

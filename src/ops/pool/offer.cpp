@@ -30,7 +30,9 @@ class PoolKernel final : public Kernel {
   /// One large window: the threads share its rows, and their sums are added.
   bool splits_window() const { return p_.kind != Kind::max && whole_image_ && p_.y[0] < threads_; }
 
-  int64_t workspace() const override { return splits_window() ? threads_ * padded_channels() * static_cast<int64_t>(sizeof(float)) : 0; }
+  int64_t workspace() const override {
+    return splits_window() ? threads_ * padded_channels() * static_cast<int64_t>(sizeof(float)) : 0;
+  }
 
   void run(const Buffers& b) override {
     const float* x = static_cast<const float*>(b.inputs[0]);
@@ -102,7 +104,8 @@ bool no_empty_window(const Problem& p) {
   for (size_t a = 0; a < 2; ++a) {
     const int64_t reach = (p.window.kernel[a] - 1) * p.window.dilation[a];
     if (p.window.dilation[a] > 1 && p.window.pad_begin[a] > 0) return false;
-    if (p.window.pad_begin[a] > reach || (p.y[a + 2] - 1) * p.window.stride[a] - p.window.pad_begin[a] >= p.x[a + 2]) return false;
+    if (p.window.pad_begin[a] > reach || (p.y[a + 2] - 1) * p.window.stride[a] - p.window.pad_begin[a] >= p.x[a + 2])
+      return false;
   }
   return true;
 }
@@ -111,7 +114,8 @@ bool no_empty_window(const Problem& p) {
 
 bool pool_handles(const Node& node) {
   if (node.is("Reduce", smelt_domain)) return node.get_string("kind", "") == "mean";
-  return node.is("MaxPool") || node.is("AveragePool") || node.is("GlobalMaxPool") || node.is("GlobalAveragePool") || node.is("ReduceMean");
+  return node.is("MaxPool") || node.is("AveragePool") || node.is("GlobalMaxPool") || node.is("GlobalAveragePool") ||
+         node.is("ReduceMean");
 }
 
 void pool_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
@@ -122,7 +126,8 @@ void pool_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
     return;
   }
   if (p->x.size() != 4) why = fmt::format("{} spatial axes; it knows 2", p->x.size() - 2);
-  else if (!integer::is_byte(p->type) && (p->type != DType::f32 || b.outputs[0].type != DType::f32)) why = fmt::format("elements of {}", smelt::name(p->type));
+  else if (!integer::is_byte(p->type) && (p->type != DType::f32 || b.outputs[0].type != DType::f32))
+    why = fmt::format("elements of {}", smelt::name(p->type));
   else if (!is_channels_last(b.inputs[0]) || !is_channels_last(b.outputs[0])) why = "an image that is not channels-last";
   else if (elements(p->x) == 0 || elements(p->y) == 0) why = "an empty tensor";
   else if (!no_empty_window(*p)) why = "windows that lie in the padding altogether";

@@ -62,7 +62,8 @@ void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, 
     for (size_t a = 0; a < spatial; ++a) {
       dilation.push_back(p.window.dilation[a] - 1);
       // What the windows reach beyond the image: ceil_mode may reach further than the node's pads, or not as far.
-      end.push_back((p.y[a + 2] - 1) * p.window.stride[a] + (p.window.kernel[a] - 1) * p.window.dilation[a] + 1 - p.x[a + 2] - p.window.pad_begin[a]);
+      end.push_back((p.y[a + 2] - 1) * p.window.stride[a] + (p.window.kernel[a] - 1) * p.window.dilation[a] + 1 - p.x[a + 2] -
+                    p.window.pad_begin[a]);
       if (p.kind == Kind::mean && end[a] > p.window.pad_end[a]) {
         offer.rejected.push_back({"onednn", "a window beyond the padding, which counts no pixels there"});
         return;
@@ -70,8 +71,9 @@ void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, 
     }
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::pooling_forward::primitive_desc desc(onednn::engine(), dnnl::prop_kind::forward_inference, algorithm(p.kind), x, y, p.window.stride,
-                                                     p.window.kernel, dilation, p.window.pad_begin, end, attr);
+    const dnnl::pooling_forward::primitive_desc desc(onednn::engine(), dnnl::prop_kind::forward_inference, algorithm(p.kind), x,
+                                                     y, p.window.stride, p.window.kernel, dilation, p.window.pad_begin, end,
+                                                     attr);
     const std::string name = desc.impl_info_str();
     if (!onednn::is_fast(name)) {
       offer.rejected.push_back({"onednn", "it has only its reference for this problem"});
@@ -80,8 +82,9 @@ void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, 
     constexpr double bytes_per_us = 8e3;
     double taps = 1;
     for (int64_t k : p.window.kernel) taps *= static_cast<double>(k);
-    offer.candidates.push_back({"onednn", name, 4 + 4 * static_cast<double>(elements(p.y)) * taps / bytes_per_us / machine.threads,
-                                [desc, x, y, threads = machine.threads] { return std::make_unique<OnednnPool>(desc, x, y, threads); }});
+    offer.candidates.push_back(
+        {"onednn", name, 4 + 4 * static_cast<double>(elements(p.y)) * taps / bytes_per_us / machine.threads,
+         [desc, x, y, threads = machine.threads] { return std::make_unique<OnednnPool>(desc, x, y, threads); }});
   } catch (const dnnl::error& e) {
     offer.rejected.push_back({"onednn", fmt::format("oneDNN: {}", e.what())});
   }

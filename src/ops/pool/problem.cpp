@@ -29,14 +29,17 @@ Shape numbers(std::string_view text) {
   return s;
 }
 
-/// True when the node averages over exactly the axes behind the channels, and keeps them. `dequantized`: what its program does first.
+/// True when the node averages over exactly the axes behind the channels, and keeps them. `dequantized`: what its program does
+/// first.
 bool reduces_space(const BoundNode& b, std::optional<integer::Dequantized>& dequantized) {
   const int64_t rank = static_cast<int64_t>(b.inputs[0].shape.size());
   std::vector<int64_t> axes;
   if (b.node->is("Reduce", smelt_domain)) {
     if (b.node->get_string("kind", "") != "mean" || b.inputs.size() != 1) return false;
     axes = b.node->get_ints("axes");
-    const auto is_copy = [](const expr::Program& p) { return p.input_count() == 1 && p.operations() == 0 && p.outputs() == std::vector<expr::Ref>{0}; };
+    const auto is_copy = [](const expr::Program& p) {
+      return p.input_count() == 1 && p.operations() == 0 && p.outputs() == std::vector<expr::Ref>{0};
+    };
     if (b.node->program && !is_copy(*b.node->program)) {
       const expr::Program& p = *b.node->program;
       if (p.outputs().size() == 1) dequantized = integer::as_dequantized(p, p.outputs()[0]);
@@ -61,9 +64,9 @@ bool reduces_space(const BoundNode& b, std::optional<integer::Dequantized>& dequ
 }  // namespace
 
 std::string print(const Problem& p) {
-  std::string text = fmt::format("pool:{}:{}:{}:k{}s{}p{}-{}d{}>{}:{}", kinds[static_cast<size_t>(p.kind)], smelt::name(p.type), spelled(p.x), spelled(p.window.kernel),
-                                 spelled(p.window.stride), spelled(p.window.pad_begin), spelled(p.window.pad_end), spelled(p.window.dilation),
-                                 spelled(spatial_of(p.y)), name(p.from));
+  std::string text = fmt::format("pool:{}:{}:{}:k{}s{}p{}-{}d{}>{}:{}", kinds[static_cast<size_t>(p.kind)], smelt::name(p.type),
+                                 spelled(p.x), spelled(p.window.kernel), spelled(p.window.stride), spelled(p.window.pad_begin),
+                                 spelled(p.window.pad_end), spelled(p.window.dilation), spelled(spatial_of(p.y)), name(p.from));
   return p.to == p.from ? text : text + fmt::format(">{}", name(p.to));
 }
 
@@ -78,7 +81,8 @@ Problem parse(std::string_view text) {
   }
   const auto kind = std::ranges::find(kinds, fields[1]);
   const auto type = parse_dtype(fields[2]);
-  if (fields[0] != "pool" || kind == kinds.end() || !type) fail("pooling problem '{}': expected pool:max|mean|mean-inside:type:…", text);
+  if (fields[0] != "pool" || kind == kinds.end() || !type)
+    fail("pooling problem '{}': expected pool:max|mean|mean-inside:type:…", text);
   Problem p;
   p.kind = static_cast<Kind>(kind - kinds.begin());
   p.type = *type;

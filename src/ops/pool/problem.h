@@ -20,14 +20,16 @@ struct Problem {
   Shape x, y;
   Window window;
   Layout from = Layout::nhwc, to = Layout::nhwc;
-  std::optional<integer::Dequantized> dequantized;   // bytes that the node's program dequantizes before they are pooled; not printed
+  std::optional<integer::Dequantized>
+      dequantized;  // bytes that the node's program dequantizes before they are pooled; not printed
 };
 
 std::string print(const Problem& p);
 /// The inverse of print; throws Error with what cannot be read.
 Problem parse(std::string_view text);
 
-/// MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, and ReduceMean over all spatial axes. Nothing for other nodes, or with the reason in `why`.
+/// MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, and ReduceMean over all spatial axes. Nothing for other nodes, or with
+/// the reason in `why`.
 std::optional<Problem> problem(const BoundNode& node, std::string& why);
 
 }  // namespace smelt::ops::pool

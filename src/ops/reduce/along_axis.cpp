@@ -78,7 +78,8 @@ void infer_top_k(InferContext& c) {
   if (!k || !c.in(0).shape_known) return;
   Shape s = c.shape(0);
   const size_t axis = static_cast<size_t>(normalize_axis(c.node.get_int("axis", -1), static_cast<int64_t>(s.size())));
-  if (k->size() != 1 || k->front() < 0 || k->front() > s[axis]) fail("K is {}, expected one number in [0, {}]", to_string(*k), s[axis]);
+  if (k->size() != 1 || k->front() < 0 || k->front() > s[axis])
+    fail("K is {}, expected one number in [0, {}]", to_string(*k), s[axis]);
   s[axis] = k->front();
   c.set(0, type, s);
   c.set(1, DType::i64, s);

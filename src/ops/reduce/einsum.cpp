@@ -148,7 +148,8 @@ void run_einsum(ComputeContext& c) {
           for (int64_t i = 0; i < summed.run(); ++i) {
             A product = 1;
             for (size_t k = 0; k < operands; ++k) {
-              product = wrapping_mul(product, values[k][static_cast<size_t>(base[k] + o * outer.stride(k) + at[k] + i * summed.stride(k))]);
+              product = wrapping_mul(
+                  product, values[k][static_cast<size_t>(base[k] + o * outer.stride(k) + at[k] + i * summed.stride(k))]);
             }
             total = wrapping_add(total, product);
           }
@@ -179,7 +180,8 @@ double determinant(std::vector<double>& m, size_t n) {
     }
     if (m[pivot * n + column] == 0) return 0;
     if (pivot != column) {
-      std::swap_ranges(m.begin() + static_cast<std::ptrdiff_t>(pivot * n), m.begin() + static_cast<std::ptrdiff_t>((pivot + 1) * n),
+      std::swap_ranges(m.begin() + static_cast<std::ptrdiff_t>(pivot * n),
+                       m.begin() + static_cast<std::ptrdiff_t>((pivot + 1) * n),
                        m.begin() + static_cast<std::ptrdiff_t>(column * n));
       result = -result;
     }

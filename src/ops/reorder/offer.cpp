@@ -38,8 +38,9 @@ void reorder_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
     }
   }
   constexpr double bytes_per_us = 4e3;
-  offer.candidates.push_back({"cpu", "", 1 + 2.0 * static_cast<double>(size * elements(from.shape)) / bytes_per_us / machine.threads,
-                              [from, to, threads = machine.threads] { return std::make_unique<ReorderKernel>(from, to, threads); }});
+  offer.candidates.push_back(
+      {"cpu", "", 1 + 2.0 * static_cast<double>(size * elements(from.shape)) / bytes_per_us / machine.threads,
+       [from, to, threads = machine.threads] { return std::make_unique<ReorderKernel>(from, to, threads); }});
 }
 
 }  // namespace smelt::ops

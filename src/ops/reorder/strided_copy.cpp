@@ -13,7 +13,8 @@ constexpr int64_t tile = 16;
 
 /// to[i * to_row + j * to_column] = from[…] for a tile.
 template <class T>
-void copy_tile(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_row, int64_t to_column, int64_t from_row, int64_t from_column) {
+void copy_tile(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_row, int64_t to_column, int64_t from_row,
+               int64_t from_column) {
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; ++j) to[i * to_row + j * to_column] = from[i * from_row + j * from_column];
   }
@@ -21,7 +22,8 @@ void copy_tile(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_r
 
 }  // namespace
 
-StridedCopy::StridedCopy(const Shape& extents, const Shape& from, const Shape& to, int64_t element_bytes, int threads) : bytes_(element_bytes) {
+StridedCopy::StridedCopy(const Shape& extents, const Shape& from, const Shape& to, int64_t element_bytes, int threads)
+    : bytes_(element_bytes) {
   const size_t rank = extents.size();
   // The innermost axis of each side, among those longer than 1.
   const auto innermost = [&](const Shape& steps) {
@@ -69,7 +71,8 @@ template <class T> void StridedCopy::copy(T* to, const T* from) const {
         continue;
       }
       for (int64_t j = 0; j < columns_; j += tile) {
-        copy_tile(out + j * to_column_, in + j * from_column_, rows, std::min(tile, columns_ - j), to_row_, to_column_, from_row_, from_column_);
+        copy_tile(out + j * to_column_, in + j * from_column_, rows, std::min(tile, columns_ - j), to_row_, to_column_, from_row_,
+                  from_column_);
       }
     }
   });

@@ -7,15 +7,18 @@
 
 namespace smelt::ops {
 
-/// Element (i0, i1, …) of `extents` goes from Σ i · from to Σ i · to. Both sides are walked along the axis that is innermost in each,
-/// in square tiles, so that neither is read or written a cache line at a time for one element. Elements of 1, 2, 4 or 8 bytes.
+/// Element (i0, i1, …) of `extents` goes from Σ i · from to Σ i · to. Both sides are walked along the axis that is innermost in
+/// each, in square tiles, so that neither is read or written a cache line at a time for one element. Elements of 1, 2, 4 or 8
+/// bytes.
 class StridedCopy {
  public:
   /// Strides count elements; those of `from` may be 0 (repeat) or negative (reverse). At most 8 axes.
   StridedCopy(const Shape& extents, const Shape& from, const Shape& to, int64_t element_bytes, int threads);
   void run(void* to, const void* from) const;
 
-  static bool can_move(int64_t element_bytes) { return element_bytes == 1 || element_bytes == 2 || element_bytes == 4 || element_bytes == 8; }
+  static bool can_move(int64_t element_bytes) {
+    return element_bytes == 1 || element_bytes == 2 || element_bytes == 4 || element_bytes == 8;
+  }
 
  private:
   template <class T> void copy(T* to, const T* from) const;

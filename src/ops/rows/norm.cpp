@@ -41,7 +41,8 @@ Parts parts_of(const BoundNode& b) {
 
 /// gamma and beta, where they are not the same for every row or not contiguous, and the node's program, as one program over
 /// the normalised row.
-std::optional<expr::Program> program_over(const BoundNode& b, const Parts& p, bool with_parameters, std::vector<size_t>& operands) {
+std::optional<expr::Program> program_over(const BoundNode& b, const Parts& p, bool with_parameters,
+                                          std::vector<size_t>& operands) {
   const Node& n = *b.node;
   if (!n.program && !with_parameters) return std::nullopt;
   expr::Program out;
@@ -69,7 +70,8 @@ std::optional<expr::Program> program_over(const BoundNode& b, const Parts& p, bo
 
 class NormKernel final : public Kernel {
  public:
-  NormKernel(const BoundNode& b, int threads) : p_(parts_of(b)), type_(*float_kind(b.inputs[0].type)), out_type_(float_kind(b.outputs[0].type)) {
+  NormKernel(const BoundNode& b, int threads)
+      : p_(parts_of(b)), type_(*float_kind(b.inputs[0].type)), out_type_(float_kind(b.outputs[0].type)) {
     const Shape& shape = b.inputs[0].shape;
     std::vector<Shape> strides = {memory_strides(b.inputs[0]), memory_strides(b.outputs[0])};
     auto add_view = [&](const BoundTensor& t) {
@@ -143,7 +145,9 @@ class NormKernel final : public Kernel {
       float* row = reinterpret_cast<float*>(own);
       for (int64_t r = begin; r < end; ++r) {
         const void* x = static_cast<const char*>(b.inputs[0]) + views_->offset(r, 0) * bytes_;
-        const void* residual = p_.residual == none ? nullptr : static_cast<const char*>(b.inputs[p_.residual]) + views_->offset(r, residual_view_) * bytes_;
+        const void* residual = p_.residual == none
+                                   ? nullptr
+                                   : static_cast<const char*>(b.inputs[p_.residual]) + views_->offset(r, residual_view_) * bytes_;
         void* sum = p_.sum == none ? nullptr : static_cast<char*>(b.outputs[p_.sum]) + views_->offset(r, sum_view_) * bytes_;
         void* y = static_cast<char*>(b.outputs[0]) + views_->offset(r, 1) * out_bytes_;
         simd.load(type_, x, residual, sum, row, views_->width());
@@ -199,11 +203,14 @@ std::optional<std::string> rejects(const BoundNode& b) {
     for (const BoundTensor& t : *tensors)
       if (t.layout != Layout::plain) return "a tensor is not plain";
   for (size_t i : {p.residual, p.gamma, p.beta})
-    if (i != none && !float_kind(b.inputs[i].type)) return fmt::format("input {} is {}; expected f32, f16 or bf16", i, name(b.inputs[i].type));
+    if (i != none && !float_kind(b.inputs[i].type))
+      return fmt::format("input {} is {}; expected f32, f16 or bf16", i, name(b.inputs[i].type));
   if (p.residual != none && b.inputs[p.residual].type != type) return "x and the residual differ in type";
   if (p.residual != none && b.inputs[p.residual].shape != b.inputs[0].shape) return "the residual is broadcast";
-  if (!b.node->program && !float_kind(b.outputs[0].type)) return fmt::format("its result is {}; expected f32, f16 or bf16", name(b.outputs[0].type));
-  if (b.node->domain.empty() && (present(b.outputs, 1) != none || present(b.outputs, 2) != none)) return "the mean or the deviation is an output too";
+  if (!b.node->program && !float_kind(b.outputs[0].type))
+    return fmt::format("its result is {}; expected f32, f16 or bf16", name(b.outputs[0].type));
+  if (b.node->domain.empty() && (present(b.outputs, 1) != none || present(b.outputs, 2) != none))
+    return "the mean or the deviation is an output too";
   if (b.node->domain.empty() && b.node->get_int("stash_type", 1) != 1) return "it computes in another type than f32";
   // Rows are read whole.
   std::vector<Shape> strides = {memory_strides(b.inputs[0]), memory_strides(b.outputs[0])};

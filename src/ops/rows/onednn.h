@@ -7,6 +7,7 @@ namespace smelt::ops {
 
 void softmax_offer_onednn(const BoundNode& b, const Machine& machine, Offer& offer);
 /// A layer normalisation without residual or program. `gamma`, `beta`: the node's inputs; SIZE_MAX: none.
-void norm_offer_onednn(const BoundNode& b, size_t axis, size_t gamma, size_t beta, double epsilon, const Machine& machine, Offer& offer);
+void norm_offer_onednn(const BoundNode& b, size_t axis, size_t gamma, size_t beta, double epsilon, const Machine& machine,
+                       Offer& offer);
 
 }  // namespace smelt::ops

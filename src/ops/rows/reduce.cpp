@@ -35,9 +35,10 @@ struct OnnxReduction {
   std::string_view op;
   ReduceKind kind;
 };
-constexpr OnnxReduction onnx_reductions[] = {
-    {"ReduceSum", ReduceKind::sum}, {"ReduceMean", ReduceKind::mean}, {"ReduceMax", ReduceKind::max}, {"ReduceMin", ReduceKind::min},
-    {"ReduceProd", ReduceKind::prod}, {"ReduceSumSquare", ReduceKind::sum_square}, {"ReduceL2", ReduceKind::l2}};
+constexpr OnnxReduction onnx_reductions[] = {{"ReduceSum", ReduceKind::sum},   {"ReduceMean", ReduceKind::mean},
+                                             {"ReduceMax", ReduceKind::max},   {"ReduceMin", ReduceKind::min},
+                                             {"ReduceProd", ReduceKind::prod}, {"ReduceSumSquare", ReduceKind::sum_square},
+                                             {"ReduceL2", ReduceKind::l2}};
 
 Fold fold_of(ReduceKind k) {
   switch (k) {
@@ -55,7 +56,8 @@ std::optional<Problem> problem_of(const BoundNode& b, std::string& why) {
   Problem p;
   if (n.domain == smelt_domain) {
     const Reduction r(n);
-    p.before = *n.program, p.post = r.post, p.kind = r.kind, p.axes = r.axes, p.inputs_before = r.inputs_before, p.inputs = b.inputs.size();
+    p.before = *n.program, p.post = r.post, p.kind = r.kind, p.axes = r.axes, p.inputs_before = r.inputs_before,
+    p.inputs = b.inputs.size();
   } else {
     p.kind = std::ranges::find(onnx_reductions, std::string_view(n.op), &OnnxReduction::op)->kind;
     p.axes = n.get_ints("axes");
@@ -72,7 +74,8 @@ std::optional<Problem> problem_of(const BoundNode& b, std::string& why) {
   const DType type = p.before.type(p.before.outputs()[0]);
   if (type != DType::f32 && type != DType::f64 && type != DType::i32 && type != DType::i64)
     return why = fmt::format("values of {} are reduced; expected f32, f64, i32 or i64", name(type)), std::nullopt;
-  if (is_integer(type) && (p.kind == ReduceKind::mean || p.kind == ReduceKind::l2)) return why = "the mean or norm of integers", std::nullopt;
+  if (is_integer(type) && (p.kind == ReduceKind::mean || p.kind == ReduceKind::l2))
+    return why = "the mean or norm of integers", std::nullopt;
   for (const auto* tensors : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *tensors)
       if (t.layout != Layout::plain) return why = "a tensor is not plain", std::nullopt;
@@ -118,7 +121,8 @@ template <class T> void fold_lines(Fold f, T* to, const T* v, int64_t n) {
 
 class ReduceKernel final : public Kernel {
  public:
-  ReduceKernel(const BoundNode& b, const Problem& p, int threads) : p_(p), type_(p.before.type(p.before.outputs()[0])), threads_(threads) {
+  ReduceKernel(const BoundNode& b, const Problem& p, int threads)
+      : p_(p), type_(p.before.type(p.before.outputs()[0])), threads_(threads) {
     std::vector<Shape> shapes;
     for (size_t i = 0; i < p_.inputs_before; ++i) shapes.push_back(b.inputs[i].shape);
     const Shape shape = broadcast_all(shapes);
@@ -147,7 +151,9 @@ class ReduceKernel final : public Kernel {
     }
   }
 
-  int64_t workspace() const override { return align(kept_ * element_) + std::max(threads_ * thread_bytes_, post_ ? post_->workspace() : 0); }
+  int64_t workspace() const override {
+    return align(kept_ * element_) + std::max(threads_ * thread_bytes_, post_ ? post_->workspace() : 0);
+  }
 
   void run(const Buffers& b) override {
     char* scratch = static_cast<char*>(b.workspace);
@@ -197,7 +203,9 @@ class ReduceKernel final : public Kernel {
   /// Operands at kept index `kept` and reduced index `reduced` of the outer axes, `from` elements into the innermost one.
   void locate(const Buffers& b, int64_t kept, int64_t reduced, int64_t from, expr::Operand* operands) const {
     for (size_t k = 0; k < strides_.size(); ++k) operands[k] = {b.inputs[k], strides_[k].back()};
-    auto move = [&](size_t k, int64_t elements) { operands[k].data = static_cast<const char*>(operands[k].data) + elements * bytes_[k]; };
+    auto move = [&](size_t k, int64_t elements) {
+      operands[k].data = static_cast<const char*>(operands[k].data) + elements * bytes_[k];
+    };
     for (size_t k = 0; k < strides_.size(); ++k) move(k, from * strides_[k].back());
     for (size_t a = extents_.size() - 1; a-- > 0;) {
       int64_t& index = reduced_[a] ? reduced : kept;
@@ -238,7 +246,8 @@ class ReduceKernel final : public Kernel {
           results[task] = finished(static_cast<T>(total));
           continue;
         }
-        const int64_t kept = task / chunks_, from = task % chunks_ * column_chunk, n = std::min(column_chunk, extents_.back() - from);
+        const int64_t kept = task / chunks_, from = task % chunks_ * column_chunk,
+                      n = std::min(column_chunk, extents_.back() - from);
         std::fill_n(sums, n, identity<T>(f));
         for (int64_t r = 0; r < outer_reduced_; ++r) {
           evaluate(b, kept, r, from, n, operands, values, evaluating);
@@ -250,7 +259,9 @@ class ReduceKernel final : public Kernel {
     });
   }
 
-  template <class T> void evaluate(const Buffers& b, int64_t kept, int64_t reduced, int64_t from, int64_t n, expr::Operand* operands, T* values, void* scratch) const {
+  template <class T>
+  void evaluate(const Buffers& b, int64_t kept, int64_t reduced, int64_t from, int64_t n, expr::Operand* operands, T* values,
+                void* scratch) const {
     locate(b, kept, reduced, from, operands);
     void* out = values;
     evaluator_->run(n, {operands, strides_.size()}, {&out, 1}, scratch);
@@ -274,7 +285,8 @@ class ReduceKernel final : public Kernel {
 
 bool reduce_handles(const Node& n) {
   if (n.domain == smelt_domain) return n.op == "Reduce";
-  return n.domain.empty() && std::ranges::find(onnx_reductions, std::string_view(n.op), &OnnxReduction::op) != std::end(onnx_reductions);
+  return n.domain.empty() &&
+         std::ranges::find(onnx_reductions, std::string_view(n.op), &OnnxReduction::op) != std::end(onnx_reductions);
 }
 
 void reduce_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
@@ -290,11 +302,12 @@ void reduce_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   }
   double count = 0;
   for (const BoundTensor& t : b.inputs) count += static_cast<double>(t.type == DType::undefined ? 0 : elements(t.shape));
-  offer.candidates.push_back({"cpu", "", 2 + count / 2000 / machine.threads, [b, p = *p, node = *b.node, threads = machine.threads] {
-    BoundNode bound = b;
-    bound.node = &node;
-    return std::make_unique<ReduceKernel>(bound, p, threads);
-  }});
+  offer.candidates.push_back(
+      {"cpu", "", 2 + count / 2000 / machine.threads, [b, p = *p, node = *b.node, threads = machine.threads] {
+         BoundNode bound = b;
+         bound.node = &node;
+         return std::make_unique<ReduceKernel>(bound, p, threads);
+       }});
 }
 
 }  // namespace smelt::ops

@@ -12,7 +12,8 @@ namespace {
 
 std::vector<Shape> row_strides(const BoundNode& b) {
   const size_t rank = b.inputs[0].shape.size();
-  return {memory_strides(b.inputs[0]), memory_strides(b.outputs[0]), broadcast_strides(b.inputs[1], rank), broadcast_strides(b.inputs[2], rank)};
+  return {memory_strides(b.inputs[0]), memory_strides(b.outputs[0]), broadcast_strides(b.inputs[1], rank),
+          broadcast_strides(b.inputs[2], rank)};
 }
 
 class RotaryKernel final : public Kernel {

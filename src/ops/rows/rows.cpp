@@ -16,8 +16,12 @@ std::optional<FloatKind> float_kind(DType t) {
 }
 
 RowViews::RowViews(const Shape& shape, size_t axis, const std::vector<Shape>& strides)
-    : outer_(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(axis)), inner_(shape.begin() + static_cast<std::ptrdiff_t>(axis), shape.end()),
-      strides_(strides), axis_(axis), rows_(elements(outer_)), width_(elements(inner_)) {}
+    : outer_(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(axis)),
+      inner_(shape.begin() + static_cast<std::ptrdiff_t>(axis), shape.end()),
+      strides_(strides),
+      axis_(axis),
+      rows_(elements(outer_)),
+      width_(elements(inner_)) {}
 
 int64_t RowViews::offset(int64_t row, size_t k) const {
   int64_t at = 0;

@@ -78,7 +78,8 @@ void softmax(FloatKind t, const void* x, void* y_, float* row, int64_t n, bool l
   });
 }
 
-void rotate(FloatKind t, const void* x_, const float* cos, const float* sin, void* y_, int64_t half, bool half_tables, bool interleaved) {
+void rotate(FloatKind t, const void* x_, const float* cos, const float* sin, void* y_, int64_t half, bool half_tables,
+            bool interleaved) {
   with_float_type(t, [&]<class H>(const H*) {
     const H* x = static_cast<const H*>(x_);
     H* y = static_cast<H*>(y_);
@@ -134,7 +135,8 @@ template <Fold f> float fold_row(const float* row, int64_t n) {
 }
 
 template <Fold f> void fold_line(float* to, const float* row, int64_t n) {
-  for_registers(n, [&](int64_t i, int64_t c) { put(to + i, folded<f>(get(static_cast<const float*>(to) + i, c), get(row + i, c)), c); });
+  for_registers(
+      n, [&](int64_t i, int64_t c) { put(to + i, folded<f>(get(static_cast<const float*>(to) + i, c), get(row + i, c)), c); });
 }
 
 float fold(Fold f, const float* row, int64_t n) {

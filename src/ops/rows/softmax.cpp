@@ -45,12 +45,14 @@ void offer_rows(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (x.layout != Layout::plain || y.layout != Layout::plain) return reject("a tensor is not plain");
   const int64_t axis = normalize_axis(b.node->get_int("axis", -1), rank);
   if (axis != rank - 1) return reject(fmt::format("axis {} is not the last of {}", axis, rank));
-  if (x.shape.back() > 1 && (memory_strides(x).back() != 1 || memory_strides(y).back() != 1)) return reject("the elements of a row are apart");
-  offer.candidates.push_back({"cpu", "", 2 + static_cast<double>(elements(x.shape)) / 1500 / machine.threads, [b, threads = machine.threads, node = *b.node] {
-    BoundNode bound = b;
-    bound.node = &node;
-    return std::make_unique<SoftmaxKernel>(bound, threads);
-  }});
+  if (x.shape.back() > 1 && (memory_strides(x).back() != 1 || memory_strides(y).back() != 1))
+    return reject("the elements of a row are apart");
+  offer.candidates.push_back({"cpu", "", 2 + static_cast<double>(elements(x.shape)) / 1500 / machine.threads,
+                              [b, threads = machine.threads, node = *b.node] {
+                                BoundNode bound = b;
+                                bound.node = &node;
+                                return std::make_unique<SoftmaxKernel>(bound, threads);
+                              }});
 }
 
 }  // namespace

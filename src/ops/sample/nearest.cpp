@@ -23,9 +23,11 @@ std::optional<Places> places(const BoundNode& b, std::string& why) {
   const Node& n = *b.node;
   const bool upsample = n.op == "Upsample";
   const std::string mode = n.get_string("coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel");
-  if (n.get_string("mode", "nearest") != "nearest" || mode == "tf_crop_and_resize") return why = "not nearest, or with a region of interest", std::nullopt;
+  if (n.get_string("mode", "nearest") != "nearest" || mode == "tf_crop_and_resize")
+    return why = "not nearest, or with a region of interest", std::nullopt;
   const auto parameter = [&](size_t i) -> const Tensor* {
-    return i < b.inputs.size() && b.inputs[i].constant.valid() && b.inputs[i].constant.size() > 0 ? &b.inputs[i].constant : nullptr;
+    return i < b.inputs.size() && b.inputs[i].constant.valid() && b.inputs[i].constant.size() > 0 ? &b.inputs[i].constant
+                                                                                                  : nullptr;
   };
   const Tensor *scales = parameter(upsample ? 1 : 2), *sizes = upsample ? nullptr : parameter(3);
   if ((scales != nullptr) == (sizes != nullptr)) return why = "its sizes are computed", std::nullopt;
@@ -43,7 +45,9 @@ std::optional<Places> places(const BoundNode& b, std::string& why) {
 }
 
 /// Pixels of a fixed number of bytes are copied by instructions, others by memcpy.
-template <size_t bytes> void copy_pixels(char* to, int64_t to_step, const char* from, int64_t from_step, const std::vector<int64_t>& places, size_t size) {
+template <size_t bytes>
+void copy_pixels(char* to, int64_t to_step, const char* from, int64_t from_step, const std::vector<int64_t>& places,
+                 size_t size) {
   for (size_t x = 0; x < places.size(); ++x) {
     std::memcpy(to + static_cast<int64_t>(x) * to_step, from + places[x] * from_step, bytes ? bytes : size);
   }
@@ -52,8 +56,13 @@ template <size_t bytes> void copy_pixels(char* to, int64_t to_step, const char* 
 class NearestKernel final : public Kernel {
  public:
   NearestKernel(Places p, const BoundTensor& x, const BoundTensor& y, int threads)
-      : p_(std::move(p)), batch_(y.shape[0]), bytes_(bytes(x.type, 1)), pixel_(static_cast<size_t>(bytes(x.type, x.shape[1]))),
-        from_(memory_strides(x)), to_(memory_strides(y)), threads_(useful_threads(threads, bytes(y.type, elements(y.shape)) / 8)) {
+      : p_(std::move(p)),
+        batch_(y.shape[0]),
+        bytes_(bytes(x.type, 1)),
+        pixel_(static_cast<size_t>(bytes(x.type, x.shape[1]))),
+        from_(memory_strides(x)),
+        to_(memory_strides(y)),
+        threads_(useful_threads(threads, bytes(y.type, elements(y.shape)) / 8)) {
     for (Shape* steps : {&from_, &to_})
       for (int64_t& s : *steps) s *= bytes_;
   }
@@ -62,11 +71,15 @@ class NearestKernel final : public Kernel {
     const char* x = static_cast<const char*>(b.inputs[0]);
     char* y = static_cast<char*>(b.outputs[0]);
     const int64_t rows = static_cast<int64_t>(p_.y.size());
-    const auto copy = pixel_ == 32 ? copy_pixels<32> : pixel_ == 64 ? copy_pixels<64> : pixel_ == 128 ? copy_pixels<128> : copy_pixels<0>;
+    const auto copy = pixel_ == 32    ? copy_pixels<32>
+                      : pixel_ == 64  ? copy_pixels<64>
+                      : pixel_ == 128 ? copy_pixels<128>
+                                      : copy_pixels<0>;
     parallel(threads_, batch_ * rows, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t n = i / rows, row = i % rows;
-        copy(y + n * to_[0] + row * to_[2], to_[3], x + n * from_[0] + p_.y[static_cast<size_t>(row)] * from_[2], from_[3], p_.x, pixel_);
+        copy(y + n * to_[0] + row * to_[2], to_[3], x + n * from_[0] + p_.y[static_cast<size_t>(row)] * from_[2], from_[3], p_.x,
+             pixel_);
       }
     });
   }
@@ -96,8 +109,9 @@ void resize_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
     return;
   }
   constexpr double bytes_per_us = 8e3;
-  offer.candidates.push_back({"cpu", "nearest", 1 + static_cast<double>(bytes(y.type, elements(y.shape))) / bytes_per_us / machine.threads,
-                              [p = *p, x, y, threads = machine.threads] { return std::make_unique<NearestKernel>(p, x, y, threads); }});
+  offer.candidates.push_back(
+      {"cpu", "nearest", 1 + static_cast<double>(bytes(y.type, elements(y.shape))) / bytes_per_us / machine.threads,
+       [p = *p, x, y, threads = machine.threads] { return std::make_unique<NearestKernel>(p, x, y, threads); }});
 }
 
 }  // namespace smelt::ops

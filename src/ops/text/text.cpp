@@ -119,12 +119,15 @@ void run_string_normalizer(ComputeContext& c) {
   const bool one_row = x.rank() == 2 && x.shape()[0] == 1;
   if (x.rank() != 1 && !one_row) fail("the input has shape {}, expected [C] or [1, C]", to_string(x.shape()));
   const std::string change = c.node.get_string("case_change_action", "NONE");
-  if (change != "NONE" && change != "LOWER" && change != "UPPER") fail("case_change_action is '{}', expected 'NONE', 'LOWER' or 'UPPER'", change);
+  if (change != "NONE" && change != "LOWER" && change != "UPPER")
+    fail("case_change_action is '{}', expected 'NONE', 'LOWER' or 'UPPER'", change);
   const bool exact = c.node.get_int("is_case_sensitive", 0) != 0;
   std::vector<std::string> stop = c.node.get_strings("stopwords"), kept;
-  if (!exact) std::transform(stop.begin(), stop.end(), stop.begin(), [](const std::string& s) { return change_case(s, "LOWER"); });
+  if (!exact)
+    std::transform(stop.begin(), stop.end(), stop.begin(), [](const std::string& s) { return change_case(s, "LOWER"); });
   for (const std::string& word : x.strings()) {
-    if (std::find(stop.begin(), stop.end(), exact ? word : change_case(word, "LOWER")) == stop.end()) kept.push_back(change_case(word, change));
+    if (std::find(stop.begin(), stop.end(), exact ? word : change_case(word, "LOWER")) == stop.end())
+      kept.push_back(change_case(word, change));
   }
   if (kept.empty()) kept.emplace_back();
   const int64_t count = static_cast<int64_t>(kept.size());
@@ -148,7 +151,8 @@ void infer_tf_idf(InferContext& c) {
 }
 
 /// Counts, in one row of tokens, each n-gram of the pool; `tokens` and `pool` have one element type.
-template <class T> void count_ngrams(const Node& node, std::span<const T> tokens, const std::vector<T>& pool, std::vector<int64_t>& counts) {
+template <class T>
+void count_ngrams(const Node& node, std::span<const T> tokens, const std::vector<T>& pool, std::vector<int64_t>& counts) {
   const auto starts = node.get_ints("ngram_counts");
   const int64_t shortest = node.get_int("min_gram_length", 1), longest = node.get_int("max_gram_length", 1);
   const int64_t length = static_cast<int64_t>(tokens.size()), skips = std::min(node.get_int("max_skip_count", 0), length);
@@ -160,7 +164,8 @@ template <class T> void count_ngrams(const Node& node, std::span<const T> tokens
       fail("ngram_counts {} does not divide a pool of {} tokens", to_string(starts), pool.size());
     }
     for (int64_t at = begin; at < end; at += n, ++ngram) {
-      if (ngram >= static_cast<int64_t>(counts.size())) fail("the pool has more n-grams than ngram_indexes has entries ({})", counts.size());
+      if (ngram >= static_cast<int64_t>(counts.size()))
+        fail("the pool has more n-grams than ngram_indexes has entries ({})", counts.size());
       if (n < shortest || n > longest) continue;
       for (int64_t skip = 0; skip <= (n == 1 ? 0 : skips); ++skip) {
         for (int64_t first = 0; first + (n - 1) * (skip + 1) < length; ++first) {
@@ -191,7 +196,8 @@ void run_tf_idf(ComputeContext& c) {
     std::vector<int64_t> counts(places.size(), 0);
     const size_t begin = static_cast<size_t>(r) * length;
     if (x.type() == DType::string) {
-      count_ngrams<std::string>(c.node, std::span(x.strings()).subspan(begin, length), c.node.get_strings("pool_strings"), counts);
+      count_ngrams<std::string>(c.node, std::span(x.strings()).subspan(begin, length), c.node.get_strings("pool_strings"),
+                                counts);
     } else {
       count_ngrams<int64_t>(c.node, std::span(numbers).subspan(begin, length), c.node.get_ints("pool_int64s"), counts);
     }

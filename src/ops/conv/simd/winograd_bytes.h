@@ -14,11 +14,11 @@ struct WinogradPixels {
 };
 
 struct WinogradBytesTable {
-  /// Bᵀ d B of d = pixels - zero: position i's channels go to to + i · step, followed by a 0 where their number is odd. Up to 15 more are
-  /// written behind them.
+  /// Bᵀ d B of d = pixels - zero: position i's channels go to to + i · step, followed by a 0 where their number is odd. Up to 15
+  /// more are written behind them.
   void (*input)(const WinogradPixels& p, int16_t* to, int64_t step);
-  /// Aᵀ m A / 4 + start of the 16 positions `step` apart, modulo 2^32 before the division: the four outputs go to `outputs`. Works on
-  /// whole vectors of 8 columns.
+  /// Aᵀ m A / 4 + start of the 16 positions `step` apart, modulo 2^32 before the division: the four outputs go to `outputs`.
+  /// Works on whole vectors of 8 columns.
   void (*output)(const int32_t* sums, int64_t step, const int32_t* start, int64_t columns, int32_t* const* outputs);
 };
 

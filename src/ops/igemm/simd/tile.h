@@ -53,7 +53,8 @@ struct TileTable {
 
 namespace smelt::avx2 {
 const ops::igemm::TileTable& tile_table();
-/// The same over 16-bit integers: an element of A or B is a pair of them, sums and bias are 32-bit integers, and results stay in `sums`.
+/// The same over 16-bit integers: an element of A or B is a pair of them, sums and bias are 32-bit integers, and results stay in
+/// `sums`.
 const ops::igemm::TileTable& pair_table();
 /// to[i] = from[i]; n is a multiple of 16.
 void widen_pairs(int16_t* to, const int8_t* from, int64_t n);

@@ -24,9 +24,9 @@ struct Requantization {
   const uint8_t* table = nullptr;        // 256 bytes: y is table[y] instead; null: none
 };
 
-/// A channels-last depthwise window: for each channel c < channels, sums[c] = start[c] + Σ over taps of taps[t][c] · weight(t, c).
-/// Blocks of 16 channels begin at 0, 16, …; the last one ends with the channels. Weights are packed by pairs of taps: 2 · 16 16-bit integers for
-/// each block.
+/// A channels-last depthwise window: for each channel c < channels, sums[c] = start[c] + Σ over taps of taps[t][c] · weight(t,
+/// c). Blocks of 16 channels begin at 0, 16, …; the last one ends with the channels. Weights are packed by pairs of taps: 2 · 16
+/// 16-bit integers for each block.
 struct DepthwisePixel {
   const uint8_t* const* taps;            // [pairs · 2], each of `channels` bytes
   int64_t pairs;
@@ -44,7 +44,8 @@ struct RowFunctions {
   void (*widen_u8)(int16_t* to, const uint8_t* from, int64_t n, int32_t zero);
   void (*widen_i8)(int16_t* to, const uint8_t* from, int64_t n, int32_t zero);
   /// Columns [column, column + n) of a row; `residual` and `to` begin at that column.
-  void (*requantize)(const Requantization& r, const int32_t* sums, int64_t column, int64_t n, const uint8_t* residual, uint8_t* to);
+  void (*requantize)(const Requantization& r, const int32_t* sums, int64_t column, int64_t n, const uint8_t* residual,
+                     uint8_t* to);
   void (*depthwise)(const DepthwisePixel& p);
   /// to[i] = clamp(round(from[i] / divisor), low, high) + zero; NaN gives 0.
   void (*quantize)(const Requantization& r, const float* from, int64_t n, uint8_t* to);

@@ -22,7 +22,8 @@ struct RowSimd {
   /// y = softmax(x), or its logarithm; `row` holds n floats.
   void (*softmax)(FloatKind t, const void* x, void* y, float* row, int64_t n, bool logarithm);
   /// Rotary embedding of one row of 2 · half elements; tables of f32, 2 · half or half long (`half_tables`).
-  void (*rotate)(FloatKind t, const void* x, const float* cos, const float* sin, void* y, int64_t half, bool half_tables, bool interleaved);
+  void (*rotate)(FloatKind t, const void* x, const float* cos, const float* sin, void* y, int64_t half, bool half_tables,
+                 bool interleaved);
   /// The fold of n floats; what folding nothing gives when n is 0.
   float (*fold)(Fold f, const float* row, int64_t n);
   /// to[i] = fold(to[i], row[i]).

@@ -45,7 +45,7 @@ void expect_exact(Case c, const std::vector<std::string>& tactics) {
       c.y_type = x == w ? DType::i8 : DType::u8;
       c.per_channel = x == DType::u8;      // and zero points of 0
       Trial t = trial(c);
-      EXPECT_EQ(check(t, 0), tactics);
+      EXPECT_EQ(own(check(t, 0)), tactics);
     }
   }
 }
@@ -84,7 +84,7 @@ TEST(QuantizedConv, in_winograd_s_form_wraps_between_and_fits_at_the_end) {
   for (int64_t i = 0; i < t.inputs[0].size(); ++i) x[i] = i % 2 ? 255 : 0;
   int8_t* w = t.inputs[3].data<int8_t>();
   for (int64_t i = 0; i < t.inputs[3].size(); ++i) w[i] = i / 9 % 3 == 0 ? 127 : -128;
-  EXPECT_EQ(check(t, 0), direct_and_winograd);
+  EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
 }
 
 TEST(QuantizedConv, is_not_in_winograd_s_form_when_a_result_might_not_fit) {
@@ -111,6 +111,73 @@ TEST(QuantizedConv, takes_one_channel_a_group) {
   expect_exact({{1, 48, 40, 40}, {48, 1, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 48}, {"avx2", "avx2"});
 }
 
+/// The case with weights of 7 bits, which oneDNN multiplies exactly on every CPU.
+Trial small_weights(const Case& c, Layout from = Layout::nhwc) {
+  Trial t = trial(c, from);
+  const auto constant = [&](size_t i, Tensor value) { t.inputs[i] = t.bound.inputs[i].constant = std::move(value); };
+  constant(3, seven_bits(c.w_type, c.w, 2));
+  const Tensor zero = Tensor::scalar<int64_t>(c.w_type == DType::u8 ? 128 : 0).cast(c.w_type);
+  constant(5, zero);
+  t.bound.inputs[5].shape = zero.shape();
+  return t;
+}
+
+TEST(QuantizedConv, by_onednn_is_exact_with_weights_of_seven_bits) {
+  const Case cases[] = {
+      {{2, 7, 6, 5}, {9, 7, 1, 1}},
+      {{1, 3, 21, 20}, {16, 3, 7, 7}, {3, 3, 3, 3}, {2, 2}},
+      {{1, 64, 4, 4}, {33, 64, 2, 3}, {1, 0, 0, 2}, {1, 2}},
+      {{2, 5, 7, 9}, {11, 5, 1, 1}, {0, 0, 0, 0}, {2, 3}},
+      {{1, 6, 9, 11}, {5, 6, 3, 3}, {2, 2, 2, 2}, {1, 1}, {2, 2}},
+      {{1, 32, 7, 6}, {32, 8, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 4},
+      {{2, 37, 8, 9}, {37, 1, 5, 5}, {2, 2, 2, 2}, {2, 2}, {1, 1}, 37},
+      {{1, 8, 81, 80}, {64, 8, 3, 3}, {1, 1, 1, 1}},                           // some lines at a time, padded in a copy
+      {{1, 8, 80, 80}, {64, 8, 1, 1}},                                         // some lines at a time, where they lie
+      {{1, 8, 161, 80}, {64, 8, 3, 3}, {0, 1, 0, 1}, {2, 1}},
+      {{6, 8, 40, 40}, {64, 8, 1, 1}},                                         // some images at a time
+  };
+  for (Case c : cases) {
+    for (DType x : {DType::u8, DType::i8}) {
+      for (DType w : {DType::u8, DType::i8}) {
+        c.x_type = c.y_type = x;
+        c.w_type = w;
+        Trial t = small_weights(c);
+        EXPECT_THAT(check(t, 0), testing::Contains("onednn")) << onednn_reason(t);
+      }
+    }
+  }
+}
+
+TEST(QuantizedConv, by_onednn_pads_without_a_copy_when_the_zero_point_is_0) {
+  for (const Case& c : {Case{{1, 8, 80, 80}, {64, 8, 3, 3}, {1, 1, 1, 1}}, Case{{1, 8, 80, 80}, {64, 8, 1, 3}, {0, 1, 0, 1}}}) {
+    Trial t = small_weights(c);
+    t.inputs[2] = t.bound.inputs[2].constant = Tensor::scalar<uint8_t>(0);
+    EXPECT_THAT(check(t, 0), testing::Contains("onednn"));
+  }
+}
+
+TEST(QuantizedConv, by_onednn_reads_a_plain_image_and_writes_a_slice) {
+  Trial t = small_weights({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}}, Layout::plain);
+  t.bound.outputs[0].strides = {9 * 8 * 40, 1, 8 * 40, 40};
+  EXPECT_THAT(check(t, 0), testing::Contains("onednn"));
+}
+
+TEST(QuantizedConv, by_onednn_wants_dot_products_or_weights_of_seven_bits) {
+  Trial t = trial({{1, 16, 9, 8}, {24, 16, 1, 1}});
+  t.inputs[5] = t.bound.inputs[5].constant = Tensor::scalar<int8_t>(0);
+  if (has_dot_products()) {
+    EXPECT_THAT(check(t, 0), testing::Contains("onednn")) << onednn_reason(t);
+  } else {
+    EXPECT_THAT(onednn_reason(t), testing::AllOf(testing::HasSubstr("no 8-bit dot products"), testing::HasSubstr("saturates at 32767"),
+                                                 testing::HasSubstr("at most 64 is safe")));
+  }
+}
+
+TEST(QuantizedConv, by_onednn_wants_weights_that_fit_8_bits_without_their_zero_point) {
+  Trial t = trial({{1, 16, 9, 8}, {24, 16, 1, 1}});
+  EXPECT_THAT(onednn_reason(t), testing::HasSubstr("beyond 8 bits"));
+}
+
 TEST(QuantizedConv, does_not_saturate_on_the_largest_products) {
   for (int64_t group : {int64_t{1}, int64_t{64}}) {
     Case c{{1, 64, 5, 5}, {64, 64 / group, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, group};
@@ -123,13 +190,13 @@ TEST(QuantizedConv, does_not_saturate_on_the_largest_products) {
 
 TEST(QuantizedConv, reads_a_plain_image) {
   Trial t = trial({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}}, Layout::plain);
-  EXPECT_EQ(check(t, 0), std::vector<std::string>{"avx2"});
+  EXPECT_EQ(own(check(t, 0)), std::vector<std::string>{"avx2"});
 }
 
 TEST(QuantizedConv, writes_a_slice) {
   Trial t = trial({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}});
   t.bound.outputs[0].strides = {9 * 8 * 40, 1, 8 * 40, 40};
-  EXPECT_EQ(check(t, 0), direct_and_winograd);
+  EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
 }
 
 // ai.smelt.QLinearConv with what models put behind a convolution.
@@ -186,7 +253,7 @@ std::string dequantized(const std::string& q, const std::string& scale, int zero
 TEST(QuantizedConv, quantizes_as_its_program_says) {
   Trial t = fused("(in0:f32) { " + quantized("in0", "0.31", 88, 1, "u8") + "return %9 }");
   t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
-  EXPECT_EQ(check(t, 0), direct_and_winograd);
+  EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
 }
 
 TEST(QuantizedConv, clips_before_it_quantizes) {
@@ -196,7 +263,7 @@ TEST(QuantizedConv, clips_before_it_quantizes) {
     Trial t = fused(std::string("(in0:f32) { ") + act + quantized("%" + std::to_string(last), "0.031", 88, last + 1, "u8") +
                     "return %" + std::to_string(last + 9) + " }");
     t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
-    EXPECT_EQ(check(t, 0), direct_and_winograd);
+    EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
   }
 }
 
@@ -204,7 +271,7 @@ TEST(QuantizedConv, adds_numbers_before_it_quantizes) {
   Trial t = fused("(in0:f32, in1:f32) { %2 = add(in0, in1):f32; " + quantized("%2", "0.31", -3, 3, "i8") + "return %11 }");
   t.add(random_tensor(DType::f32, {21, 1, 1}, 9, -5, 5), true);
   t.result(DType::i8, {2, 21, 9, 7}, Layout::nhwc);
-  EXPECT_EQ(check(t, 0), direct_and_winograd);
+  EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
 }
 
 TEST(QuantizedConv, adds_a_quantized_residual) {
@@ -215,7 +282,20 @@ TEST(QuantizedConv, adds_a_quantized_residual) {
                     "return %32 }");
     t.add(random_bytes(*parse_dtype(type), {2, 21, 9, 7}, 6), false, Layout::nhwc);
     t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
-    EXPECT_EQ(check(t, 0), direct_and_winograd);
+    EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
+  }
+}
+
+TEST(QuantizedConv, by_onednn_ends_in_any_program) {
+  for (const bool direct : {true, false}) {
+    Trial t = fused(direct ? "(in0:f32, in1:u8) { " + quantized("in0", "0.31", 88, 2, "u8") + dequantized("%10", "0.31", 88, 11) +
+                                 dequantized("in1", "0.17", 5, 17) + "%23 = add(%16, %22):f32; " + quantized("%23", "0.4", 12, 24, "u8") + "return %32 }"
+                           : "(in0:f32, in1:f32) { %2 = tanh(in0):f32; %3 = mul(%2, in1):f32; return %3 }");
+    t.inputs[1] = t.bound.inputs[1].constant = seven_bits(DType::i8, {21, 16, 3, 3}, 2);
+    if (direct) t.add(random_bytes(DType::u8, {2, 21, 9, 7}, 6), false, Layout::nhwc);
+    else t.add(random_tensor(DType::f32, {1, 21, 9, 7}, 9, -5, 5), false, Layout::nhwc);
+    t.result(direct ? DType::u8 : DType::f32, {2, 21, 9, 7}, Layout::nhwc);
+    EXPECT_THAT(check(t, direct ? 0 : 1e-6), testing::Contains("onednn"));
   }
 }
 
@@ -223,14 +303,14 @@ TEST(QuantizedConv, looks_an_activation_up) {
   Trial t = fused("(in0:f32) { " + quantized("in0", "0.031", 88, 1, "u8") + dequantized("%9", "0.031", 88, 10) +
                   "%16 = hard_swish(%15):f32; " + quantized("%16", "0.02", 17, 17, "u8") + "return %25 }");
   t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
-  EXPECT_EQ(check(t, 0), direct_and_winograd);
+  EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
 }
 
 TEST(QuantizedConv, runs_any_other_program) {
   Trial t = fused("(in0:f32, in1:f32) { %2 = tanh(in0):f32; %3 = mul(%2, in1):f32; return %3 }");
   t.add(random_tensor(DType::f32, {1, 21, 9, 7}, 9, -5, 5), false, Layout::nhwc);
   t.result(DType::f32, {2, 21, 9, 7}, Layout::nhwc);
-  EXPECT_EQ(check(t, 1e-6), direct_and_winograd);
+  EXPECT_EQ(own(check(t, 1e-6)), direct_and_winograd);
 }
 
 TEST(QuantizedConv, is_left_to_the_reference_when_a_scale_is_computed) {
@@ -241,7 +321,7 @@ TEST(QuantizedConv, is_left_to_the_reference_when_a_scale_is_computed) {
   const Offer o = offer(t.bound, Machine{});
   ASSERT_EQ(o.candidates.size(), 1u);
   EXPECT_EQ(o.candidates[0].tactic, "reference");
-  ASSERT_EQ(o.rejected.size(), 1u);
+  ASSERT_FALSE(o.rejected.empty());
   EXPECT_EQ(o.rejected[0].reason, "the weight or a scale is not constant");
 }
 

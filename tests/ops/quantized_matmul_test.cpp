@@ -34,7 +34,7 @@ TEST(QuantizedMatMul, equals_the_reference_bit_for_bit) {
           t.add(Tensor::scalar(0.3f), true);
           t.add(zero_point(type_a), true);
           t.result(type_a, expected(t).shape());
-          EXPECT_EQ(check(t, 0), exact);
+          EXPECT_EQ(own(check(t, 0)), exact);
         }
       }
     }
@@ -51,7 +51,38 @@ TEST(QuantizedMatMul, gives_the_sums_of_integers) {
       t.add(zero_point(DType::u8), !computed);
       t.add(random_bytes(DType::i8, {s.b.back()}, 3), true);
       t.result(DType::i32, expected(t).shape());
-      EXPECT_EQ(check(t, 0), exact);
+      EXPECT_EQ(own(check(t, 0)), exact);
+    }
+  }
+}
+
+TEST(QuantizedMatMul, by_onednn_is_exact_with_weights_of_seven_bits) {
+  std::vector<Shapes> all = shapes;
+  all.push_back({{900, 24}, {24, 400}});       // some rows at a time
+  for (const Shapes& s : all) {
+    for (DType type_a : {DType::u8, DType::i8}) {
+      for (DType type_b : {DType::u8, DType::i8}) {
+        for (const char* op : {"QLinearMatMul", "MatMulInteger"}) {
+          for (bool computed : {false, true}) {
+            const bool sums = std::string_view(op) == "MatMulInteger";
+            if (computed && !sums) continue;
+            const Tensor b_zero = Tensor::scalar<int64_t>(type_b == DType::u8 ? 128 : 0).cast(type_b);
+            Trial t;
+            t.node.op = op;
+            t.add(random_bytes(type_a, s.a, 1), false);
+            if (!sums) t.add(Tensor::scalar(0.02f), true);
+            if (!sums) t.add(zero_point(type_a), true);
+            t.add(seven_bits(type_b, s.b, 2), true);
+            if (!sums) t.add(Tensor::scalar(0.002f), true);
+            if (sums) t.add(zero_point(type_a), !computed);
+            t.add(b_zero, true);
+            if (!sums) t.add(Tensor::scalar(0.3f), true);
+            if (!sums) t.add(zero_point(type_a), true);
+            t.result(sums ? DType::i32 : type_a, expected(t).shape());
+            EXPECT_THAT(check(t, 0), testing::Contains("onednn")) << onednn_reason(t);
+          }
+        }
+      }
     }
   }
 }
@@ -79,12 +110,21 @@ Trial gemm(bool quantizes) {
 
 TEST(QuantizedMatMul, takes_a_gemm_with_bias) {
   Trial t = gemm(true);
-  EXPECT_EQ(check(t, 0), exact);
+  EXPECT_EQ(own(check(t, 0)), exact);
 }
 
 TEST(QuantizedMatMul, gives_floats_of_a_gemm_that_does_not_quantize) {
   Trial t = gemm(false);
-  EXPECT_EQ(check(t, 0), exact);
+  EXPECT_EQ(own(check(t, 0)), exact);
+}
+
+TEST(QuantizedMatMul, by_onednn_wants_dot_products_or_weights_of_seven_bits) {
+  Trial t = gemm(true);
+  if (has_dot_products()) {
+    EXPECT_THAT(check(t, 0), testing::Contains("onednn")) << onednn_reason(t);
+  } else {
+    EXPECT_THAT(onednn_reason(t), testing::HasSubstr("saturates at 32767"));
+  }
 }
 
 TEST(QuantizedMatMul, is_left_to_the_reference_when_the_right_operand_is_computed) {

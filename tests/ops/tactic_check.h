@@ -145,4 +145,29 @@ inline std::vector<std::string> check(Trial& t, double tolerance, int threads = 
   return agree(t, expected(t), tolerance, threads);
 }
 
+/// Names without oneDNN's, whose 8-bit kernels are offered where the CPU has exact ones.
+inline std::vector<std::string> own(std::vector<std::string> names) {
+  std::erase(names, "onednn");
+  return names;
+}
+
+/// Whether the CPU multiplies bytes into 32-bit sums.
+inline bool has_dot_products() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512vnni") || __builtin_cpu_supports("avxvnni");
+}
+
+/// A weight tensor within [-64, 64] once less a zero point of 0, or of 128 for unsigned bytes.
+inline Tensor seven_bits(DType type, const Shape& shape, uint32_t seed) {
+  return type == DType::u8 ? random_tensor(type, shape, seed, 64, 192.99) : random_tensor(type, shape, seed, -64.99, 64.99);
+}
+
+/// Why oneDNN was not offered; empty when it was.
+inline std::string onednn_reason(Trial& t) {
+  t.bound.node = &t.node;
+  const Offer o = offer(t.bound, Machine{});
+  const auto r = std::ranges::find(o.rejected, "onednn", &Rejection::tactic);
+  return r == o.rejected.end() ? "" : r->reason;
+}
+
 }  // namespace smelt::ops

@@ -31,6 +31,7 @@ void quantized_conv_offer(const BoundNode& node, const Machine& machine, Offer& 
   conv::offer_depthwise(*q, machine, offer);
   conv::offer_pairs(*q, machine, offer);
   conv::offer_winograd(*q, machine, offer);
+  conv::offer_onednn(*q, machine, offer);
 }
 
 void conv_offer(const BoundNode& node, const Machine& machine, Offer& offer) {

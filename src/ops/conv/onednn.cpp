@@ -206,8 +206,6 @@ std::optional<std::string> reject(const Request& r, const Epilogue& epilogue) {
   if (p.x.size() > 1 || p.x[0].upsample != 1) return "several or upsampled inputs";
   if (auto reason = onednn::rejects_type(p.input); reason && !converts(p)) return reason;
   if (!is_float(p.input) || p.input != p.output) return fmt::format("types {} > {}", smelt::name(p.input), smelt::name(p.output));
-  if (p.input != DType::f32 && !epilogue.simple() && !converts(p))
-    return fmt::format("the program {} over {}", epilogue.text(), smelt::name(p.input));
   if (!epilogue.simple() && memory_strides(b.outputs[0])[1] != 1)
     return "a program over an output whose channels are not adjacent";
   if (b.inputs.size() - std::min(b.inputs.size(), r.at.operands) > 14) return "more than 14 operands";
@@ -269,11 +267,14 @@ void offer_onednn(const Request& r, Offer& offer) {
     return;
   }
   // With the program as post-operations where it is such a chain, and as a pass of its own over the result.
-  std::vector<Chain> chains = {std::nullopt};
+  std::vector<Chain> chains;
+  const bool passes = r.problem.output == DType::f32 || converts(r.problem);
   if (!epilogue.simple() && !converts(r.problem)) {
     auto chain = onednn::PostOps::of(r.node, r.at.operands, r.problem.w.size(), 0);
-    if (auto* ops = std::get_if<onednn::PostOps>(&chain)) chains.insert(chains.begin(), std::move(*ops));
+    if (auto* ops = std::get_if<onednn::PostOps>(&chain)) chains.emplace_back(std::move(*ops));
+    else if (!passes) offer.rejected.push_back({"onednn", fmt::format("{} as post-operations: {}", epilogue.text(), std::get<std::string>(chain))});
   }
+  if (epilogue.simple() || passes) chains.emplace_back(std::nullopt);
   for (const Chain& chain : chains) offer_chain(r, epilogue, chain, offer);
 }
 

@@ -38,5 +38,6 @@ std::optional<std::string> refuses_quantized(const Quantized& q);
 void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer);       // "avx2": exact, 16-bit pairs
 void offer_winograd(const Quantized& q, const Machine& machine, Offer& offer);    // "winograd": exact, 3 × 3 windows
 void offer_depthwise(const Quantized& q, const Machine& machine, Offer& offer);   // "avx2": one channel a group
+void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer);      // "onednn": exact sums where the CPU has them
 
 }  // namespace smelt::ops::conv

@@ -317,12 +317,18 @@ template <bool is_signed> void add_to(int32_t* to, const uint8_t* from, int64_t 
   for (; i < n; ++i) to[i] += is_signed ? static_cast<int8_t>(from[i]) : from[i];
 }
 
+void add_sums(int32_t* to, const int32_t* from, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) store32(to + i, _mm256_add_epi32(load32(to + i), load32(from + i)));
+  for (; i < n; ++i) to[i] += from[i];
+}
+
 }  // namespace
 
 const RowFunctions& integer_rows() {
   static constexpr RowFunctions table = {widen<false>, widen<true>,       requantize,       depthwise, quantize_numbers,
                                          combine,      dequantize<false>, dequantize<true>, look_up,   max_of<false>,
-                                         max_of<true>, add_to<false>,     add_to<true>};
+                                         max_of<true>, add_to<false>,     add_to<true>,     add_sums};
   return table;
 }
 

@@ -147,8 +147,7 @@ std::optional<std::string> reject(const Request& r) {
     return fmt::format("types {}, {} > {}", smelt::name(p.problem.input), smelt::name(p.bound.inputs[1].type),
                        smelt::name(p.problem.output));
   }
-  if (!r.epilogue.simple() && (p.problem.input != DType::f32 || p.alpha != 1))
-    return fmt::format("the program {}", r.epilogue.text());
+  if (!r.epilogue.simple() && p.alpha != 1) return fmt::format("the program {}", r.epilogue.text());
   if (p.alpha != 1 && !r.epilogue.bias().empty()) return "alpha with a bias; oneDNN scales after its bias";
   if (p.problem.k == 0) return "K = 0";
   if (p.batch.size() > 6) return fmt::format("{} batch axes; it knows 6", p.batch.size());
@@ -196,11 +195,14 @@ void offer_onednn(const Request& r, Offer& offer) {
     offer.rejected.push_back({"onednn", *reason});
     return;
   }
-  std::vector<Chain> chains = {std::nullopt};
+  std::vector<Chain> chains;
+  const bool passes = r.product.problem.output == DType::f32;
   if (!r.epilogue.simple()) {
     auto chain = onednn::PostOps::of(r.product.bound, 2, r.product.batch.size() + 2, r.product.alpha != 1 ? 1 : 0);
-    if (auto* ops = std::get_if<onednn::PostOps>(&chain)) chains.insert(chains.begin(), std::move(*ops));
+    if (auto* ops = std::get_if<onednn::PostOps>(&chain)) chains.emplace_back(std::move(*ops));
+    else if (!passes) offer.rejected.push_back({"onednn", fmt::format("{} as post-operations: {}", r.epilogue.text(), std::get<std::string>(chain))});
   }
+  if (r.epilogue.simple() || passes) chains.emplace_back(std::nullopt);
   for (const Chain& chain : chains) offer_chain(r, chain, offer);
 }
 

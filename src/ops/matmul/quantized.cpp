@@ -55,7 +55,7 @@ class QuantizedProduct final : public Kernel {
     const Tensor& b = q.bound.inputs[q.b].constant;
     const bool symmetric = std::ranges::all_of(q.b_zeros, [](int32_t z) { return z == 0; });
     schedule_.narrow = b.type() == DType::i8 && symmetric && schedule_.m > igemm::fewest_rows_to_widen;
-    const auto make = [&] { return pack(q, b); };
+    const auto make = [&] { return pack(q); };
     std::string form = fmt::format("pairs{}:{}:{}", schedule_.narrow ? "-narrow" : "", q.product.b_row, q.product.b_column);
     if (!symmetric) form += fmt::format(":{}", fmt::join(q.b_zeros, ","));
     packed_ = q.bound.weights ? q.bound.weights->packed(b, form, make) : make();
@@ -108,15 +108,11 @@ class QuantizedProduct final : public Kernel {
     return a_.type == DType::u8 ? *static_cast<const uint8_t*>(z) : *static_cast<const int8_t*>(z);
   }
 
-  Tensor pack(const Quantized& q, const Tensor& b) const {
-    const Product& p = q.product;
+  Tensor pack(const Quantized& q) const {
     return igemm::packed_pairs(schedule_.narrow, igemm::packed_floats(pairs_, schedule_.n), [&](auto* to) {
       igemm::pack_pairs(to, pairs_, schedule_.n, [&](int64_t pair, int64_t n, int half) -> int16_t {
         const int64_t k = 2 * pair + half;
-        if (k >= k_) return 0;
-        const int64_t at = k * p.b_row + n * p.b_column;
-        const int32_t v = b.type() == DType::u8 ? b.data<uint8_t>()[at] : b.data<int8_t>()[at];
-        return static_cast<int16_t>(v - q.b_zeros[q.b_zeros.size() == 1 ? 0 : static_cast<size_t>(n)]);
+        return k < k_ ? q.weight(k, n) : int16_t{0};
       });
     });
   }
@@ -136,31 +132,10 @@ class QuantizedProduct final : public Kernel {
   Tensor packed_;
 };
 
-std::optional<std::string> reject(const Quantized& q) {
-  const Product& p = q.product;
-  const auto is_byte = [](DType t) { return t == DType::u8 || t == DType::i8; };
-  if (!igemm::supported()) return "this CPU has no AVX2";
-  for (size_t i : {q.a, q.b}) {
-    if (!is_byte(q.bound.inputs[i].type)) return fmt::format("elements of {}", smelt::name(q.bound.inputs[i].type));
-  }
-  for (const auto* tensors : {&q.bound.inputs, &q.bound.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t)))
-        return "a tensor that is not dense and row-major";
-  if (!q.bound.inputs[q.b].constant.valid()) return "the right operand is not constant";
-  if (p.a_column != 1) return "the left operand is transposed";
-  if (!p.problem.b_batch.empty()) return "the right operand has a batch of its own";
-  if (elements(q.bound.outputs[0].shape) == 0 || p.problem.k == 0) return "an empty product";
-  // 255 · 255 · K must stay below 2^31.
-  if (p.problem.k > 33000) return fmt::format("K = {} of 8-bit products may overflow 32 bits; at most 33000", p.problem.k);
-  if (q.bound.inputs.size() - q.operands > 14) return "more than 14 operands";
-  return std::nullopt;
-}
-
 }  // namespace
 
 void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer) {
-  if (auto reason = reject(q)) {
+  if (auto reason = refuses_quantized(q)) {
     offer.rejected.push_back({"avx2", *reason});
     return;
   }
@@ -190,6 +165,7 @@ void quantized_matmul_offer(const BoundNode& node, const Machine& machine, Offer
   p.epilogue = q->node->program ? q->node->program->print() : "none";
   offer.problem = matmul::print(p);
   matmul::offer_pairs(*q, machine, offer);
+  matmul::offer_onednn(*q, machine, offer);
 }
 
 }  // namespace smelt::ops

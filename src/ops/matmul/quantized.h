@@ -23,11 +23,18 @@ struct Quantized {
   std::vector<int32_t> b_zeros;         // one, or one for each column
   std::vector<float> scales;            // the same
   std::vector<int32_t> bias;            // empty: none
+
+  /// Element [k, n] of b less its zero point.
+  int16_t weight(int64_t k, int64_t n) const;
 };
 
 /// Nothing, with the reason in `why`, where b or a parameter is not constant.
 std::optional<Quantized> quantized(const BoundNode& node, std::string& why);
 
 void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer);   // "avx2": exact, 16-bit pairs
+void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer);  // "onednn": exact sums where the CPU has them
+
+/// The reason why no 8-bit kernel takes it; nothing when they may.
+std::optional<std::string> refuses_quantized(const Quantized& q);
 
 }  // namespace smelt::ops::matmul

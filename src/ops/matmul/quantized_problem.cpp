@@ -1,6 +1,9 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/igemm/igemm.h"
 #include "ops/matmul/quantized.h"
 #include "ops/quantized_program.h"
 #include "ops/strides.h"
@@ -99,6 +102,33 @@ std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
   q.node = node;
   q.bound.node = q.node.get();
   return q;
+}
+
+int16_t Quantized::weight(int64_t k, int64_t n) const {
+  const Tensor& t = bound.inputs[b].constant;
+  const int64_t at = k * product.b_row + n * product.b_column;
+  const int32_t v = t.type() == DType::u8 ? t.data<uint8_t>()[at] : t.data<int8_t>()[at];
+  return static_cast<int16_t>(v - b_zeros[b_zeros.size() == 1 ? 0 : static_cast<size_t>(n)]);
+}
+
+std::optional<std::string> refuses_quantized(const Quantized& q) {
+  const Product& p = q.product;
+  const auto is_byte = [](DType t) { return t == DType::u8 || t == DType::i8; };
+  if (!igemm::supported()) return "this CPU has no AVX2";
+  for (size_t i : {q.a, q.b}) {
+    if (!is_byte(q.bound.inputs[i].type)) return fmt::format("elements of {}", smelt::name(q.bound.inputs[i].type));
+  }
+  for (const auto* tensors : {&q.bound.inputs, &q.bound.outputs})
+    for (const BoundTensor& t : *tensors)
+      if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t))) return "a tensor that is not dense and row-major";
+  if (!q.bound.inputs[q.b].constant.valid()) return "the right operand is not constant";
+  if (p.a_column != 1) return "the left operand is transposed";
+  if (!p.problem.b_batch.empty()) return "the right operand has a batch of its own";
+  if (elements(q.bound.outputs[0].shape) == 0 || p.problem.k == 0) return "an empty product";
+  // 255 · 255 · K must stay below 2^31.
+  if (p.problem.k > 33000) return fmt::format("K = {} of 8-bit products may overflow 32 bits; at most 33000", p.problem.k);
+  if (q.bound.inputs.size() - q.operands > 14) return "more than 14 operands";
+  return std::nullopt;
 }
 
 }  // namespace smelt::ops::matmul

@@ -21,12 +21,12 @@ dnnl::stream& stream() {
   return s;
 }
 
+}  // namespace
+
 bool has(dnnl::cpu_isa isa) {
   // Sets are nested along each of oneDNN's two lines; their numbers are bit masks of features.
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa);
 }
-
-}  // namespace
 
 std::optional<dnnl::memory::data_type> data_type(DType t) {
   using T = dnnl::memory::data_type;

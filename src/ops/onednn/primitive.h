@@ -16,6 +16,9 @@ namespace smelt::ops::onednn {
 /// The CPU engine, one for the process.
 const dnnl::engine& engine();
 
+/// Whether oneDNN uses these instructions here.
+bool has(dnnl::cpu_isa isa);
+
 /// oneDNN's element type; nothing when it has none.
 std::optional<dnnl::memory::data_type> data_type(DType t);
 

@@ -60,6 +60,7 @@ struct RowFunctions {
   void (*max_i8)(uint8_t* to, const uint8_t* from, int64_t n);
   void (*add_u8)(int32_t* to, const uint8_t* from, int64_t n);    // to += from
   void (*add_i8)(int32_t* to, const uint8_t* from, int64_t n);
+  void (*add_i32)(int32_t* to, const int32_t* from, int64_t n);
 };
 
 }  // namespace smelt::ops::integer

@@ -168,8 +168,9 @@ TEST(QuantizedConv, by_onednn_wants_dot_products_or_weights_of_seven_bits) {
   if (has_dot_products()) {
     EXPECT_THAT(check(t, 0), testing::Contains("onednn")) << onednn_reason(t);
   } else {
-    EXPECT_THAT(onednn_reason(t), testing::AllOf(testing::HasSubstr("no 8-bit dot products"), testing::HasSubstr("saturates at 32767"),
-                                                 testing::HasSubstr("at most 64 is safe")));
+    EXPECT_THAT(onednn_reason(t),
+                testing::AllOf(testing::HasSubstr("no 8-bit dot products"), testing::HasSubstr("saturates at 32767"),
+                               testing::HasSubstr("at most 64 is safe")));
   }
 }
 
@@ -289,7 +290,8 @@ TEST(QuantizedConv, adds_a_quantized_residual) {
 TEST(QuantizedConv, by_onednn_ends_in_any_program) {
   for (const bool direct : {true, false}) {
     Trial t = fused(direct ? "(in0:f32, in1:u8) { " + quantized("in0", "0.31", 88, 2, "u8") + dequantized("%10", "0.31", 88, 11) +
-                                 dequantized("in1", "0.17", 5, 17) + "%23 = add(%16, %22):f32; " + quantized("%23", "0.4", 12, 24, "u8") + "return %32 }"
+                                 dequantized("in1", "0.17", 5, 17) + "%23 = add(%16, %22):f32; " +
+                                 quantized("%23", "0.4", 12, 24, "u8") + "return %32 }"
                            : "(in0:f32, in1:f32) { %2 = tanh(in0):f32; %3 = mul(%2, in1):f32; return %3 }");
     t.inputs[1] = t.bound.inputs[1].constant = seven_bits(DType::i8, {21, 16, 3, 3}, 2);
     if (direct) t.add(random_bytes(DType::u8, {2, 21, 9, 7}, 6), false, Layout::nhwc);

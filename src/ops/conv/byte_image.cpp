@@ -8,9 +8,18 @@
 namespace smelt::ops::conv {
 
 ByteImage::ByteImage(const BoundTensor& x, const Shape& pad_begin, const Shape& pad_end, bool flips, uint8_t fill, int threads)
-    : batch_(x.shape[0]), channels_(x.shape[1]), height_(x.shape[2] + pad_begin[0] + pad_end[0]), width_(x.shape[3] + pad_begin[1] + pad_end[1]),
-      from_height_(x.shape[2]), from_width_(x.shape[3]), pad_y_(pad_begin[0]), pad_x_(pad_begin[1]), steps_(memory_strides(x)),
-      flip_(flips ? 128 : 0), fill_(fill), threads_(useful_threads(threads, bytes() / 8)) {}
+    : batch_(x.shape[0]),
+      channels_(x.shape[1]),
+      height_(x.shape[2] + pad_begin[0] + pad_end[0]),
+      width_(x.shape[3] + pad_begin[1] + pad_end[1]),
+      from_height_(x.shape[2]),
+      from_width_(x.shape[3]),
+      pad_y_(pad_begin[0]),
+      pad_x_(pad_begin[1]),
+      steps_(memory_strides(x)),
+      flip_(flips ? 128 : 0),
+      fill_(fill),
+      threads_(useful_threads(threads, bytes() / 8)) {}
 
 void ByteImage::run(uint8_t* to, const uint8_t* from) const {
   const bool dense = (steps_[1] == 1 || channels_ == 1) && steps_[3] == channels_;

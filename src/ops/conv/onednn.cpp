@@ -226,11 +226,11 @@ std::optional<std::string> reject(const Request& r, const Epilogue& epilogue) {
   return std::nullopt;
 }
 
-/// What an implementation reaches on one core, from the machine that smelt is developed on (Zen 3, 3.2 GHz, AVX2).
+/// What an implementation reaches on one core: f32 with AVX2 from the machine that smelt is developed on (Zen 3, 3.2 GHz).
 double flops_per_us(std::string_view name, const Problem& p) {
   if (p.group > 1 && p.w[1] == 1) return 40e3;
-  if (name.starts_with("brg") || name.find("1x1") != std::string_view::npos) return 92e3;
-  return name.find("gemm") != std::string_view::npos ? 35e3 : 80e3;
+  if (name.starts_with("brg") || name.find("1x1") != std::string_view::npos) return 92e3 * onednn::rate(name);
+  return name.find("gemm") != std::string_view::npos ? 35e3 : 80e3 * onednn::rate(name);
 }
 
 void offer_chain(const Request& r, const Epilogue& epilogue, const Chain& chain, Offer& offer) {
@@ -272,7 +272,9 @@ void offer_onednn(const Request& r, Offer& offer) {
   if (!epilogue.simple() && !converts(r.problem)) {
     auto chain = onednn::PostOps::of(r.node, r.at.operands, r.problem.w.size(), 0);
     if (auto* ops = std::get_if<onednn::PostOps>(&chain)) chains.emplace_back(std::move(*ops));
-    else if (!passes) offer.rejected.push_back({"onednn", fmt::format("{} as post-operations: {}", epilogue.text(), std::get<std::string>(chain))});
+    else if (!passes)
+      offer.rejected.push_back(
+          {"onednn", fmt::format("{} as post-operations: {}", epilogue.text(), std::get<std::string>(chain))});
   }
   if (epilogue.simple() || passes) chains.emplace_back(std::nullopt);
   for (const Chain& chain : chains) offer_chain(r, epilogue, chain, offer);

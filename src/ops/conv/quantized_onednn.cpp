@@ -1,6 +1,6 @@
-// Convolution of 8-bit integers by oneDNN: 32-bit sums in memory, and the epilogue over them while they are in the cache. Its kernels see
-// unsigned bytes (signed ones where they multiply those as they are) and no zero points: the image's is
-// folded into what the sums start from, and fills the padding of a copy where the padding is not 0.
+// Convolution of 8-bit integers by oneDNN: 32-bit sums in memory, and the epilogue over them while they are in the cache. Its
+// kernels see unsigned bytes (signed ones where they multiply those as they are) and no zero points: the image's is folded into
+// what the sums start from, and fills the padding of a copy where the padding is not 0.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -87,10 +87,10 @@ std::vector<Choice> choices(const Problem& p, const Plan& r, int threads) {
   const Shape x{r.images, r.x[1], r.x_lines, r.x[3]};
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::convolution_forward::primitive_desc desc(onednn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
-                                                 channels_last(x, r.type), onednn::any_layout(weight_dims(p), DType::i8),
-                                                 channels_last({r.images, p.y[1], r.lines, p.y[3]}, memory::data_type::s32), p.stride, dilation,
-                                                 r.pad_begin, r.pad_end, attr);
+  dnnl::convolution_forward::primitive_desc desc(
+      onednn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, channels_last(x, r.type),
+      onednn::any_layout(weight_dims(p), DType::i8), channels_last({r.images, p.y[1], r.lines, p.y[3]}, memory::data_type::s32),
+      p.stride, dilation, r.pad_begin, r.pad_end, attr);
   std::vector<Choice> found;
   std::set<std::string> names;
   do {
@@ -103,8 +103,15 @@ std::vector<Choice> choices(const Problem& p, const Plan& r, int threads) {
 class QuantizedOnednnConv final : public Kernel {
  public:
   QuantizedOnednnConv(const Quantized& q, Plan plan, const Choice& choice, int threads)
-      : p_(q.problem), plan_(std::move(plan)), threads_(threads), node_(q.node), x_input_(q.x), pass_(p_.y[1], threads), start_(q.start()),
-        epilogue_(q.bound, q.operands, 1, q.scales), primitive_(dnnl::convolution_forward(choice.desc), choice.desc.scratchpad_desc()) {
+      : p_(q.problem),
+        plan_(std::move(plan)),
+        threads_(threads),
+        node_(q.node),
+        x_input_(q.x),
+        pass_(p_.y[1], threads),
+        start_(q.start()),
+        epilogue_(q.bound, q.operands, 1, q.scales),
+        primitive_(dnnl::convolution_forward(choice.desc), choice.desc.scratchpad_desc()) {
     const int64_t depth = p_.w[1] * p_.w[2] * p_.w[3];
     // Σ (x - zero) · w = Σ x · w - zero · Σ w.
     for (int64_t m = 0; plan_.zero != 0 && m < p_.y[1]; ++m) {
@@ -116,13 +123,17 @@ class QuantizedOnednnConv final : public Kernel {
     const Tensor& w = q.bound.inputs[q.w].constant;
     const memory::desc layout = choice.desc.weights_desc();
     const auto pack = [&] { return pack_weights(q, layout); };
-    packed_ = q.bound.weights ? q.bound.weights->packed(w, q.packing(fmt::format("onednn:{}:{}:{}", choice.name, plan_.lines, print(p_))), pack) : pack();
+    packed_ = q.bound.weights ? q.bound.weights->packed(
+                                    w, q.packing(fmt::format("onednn:{}:{}:{}", choice.name, plan_.lines, print(p_))), pack)
+                              : pack();
     primitive_.add(DNNL_ARG_SRC, choice.desc.src_desc());
     primitive_.add(DNNL_ARG_WEIGHTS, layout, packed_.raw());
     primitive_.add(DNNL_ARG_DST, choice.desc.dst_desc());
   }
 
-  int64_t workspace() const override { return copy_bytes() + primitive_.scratch() + pass_.bytes(pixels()) + threads_ * epilogue_.scratch(); }
+  int64_t workspace() const override {
+    return copy_bytes() + primitive_.scratch() + pass_.bytes(pixels()) + threads_ * epilogue_.scratch();
+  }
 
   bool in_place(size_t i) const override {
     return epilogue_.in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1;
@@ -164,7 +175,8 @@ class QuantizedOnednnConv final : public Kernel {
     if (!q.has_narrow_weights()) {
       w = Tensor::empty(DType::i8, p_.w);
       const int64_t taps = p_.w[2] * p_.w[3], depth = p_.w[1] * taps;
-      for (int64_t i = 0; i < w.size(); ++i) w.data<int8_t>()[i] = static_cast<int8_t>(q.weight(i / depth, i % depth / taps, i % taps));
+      for (int64_t i = 0; i < w.size(); ++i)
+        w.data<int8_t>()[i] = static_cast<int8_t>(q.weight(i / depth, i % depth / taps, i % taps));
     }
     const memory::dims dims = weight_dims(p_);
     return onednn::packed(w, {dims, memory::data_type::s8, strides(dims)}, layout, threads_);
@@ -190,7 +202,8 @@ void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
   if (auto reason = refuses_quantized(q)) return reject(*reason);
   const Problem& p = q.problem;
   const int64_t taps = p.w[2] * p.w[3];
-  const onednn::WeightRange range = onednn::weight_range(p.w[0], p.w[1] * taps, [&](int64_t m, int64_t k) { return q.weight(m, k / taps, k % taps); });
+  const onednn::WeightRange range =
+      onednn::weight_range(p.w[0], p.w[1] * taps, [&](int64_t m, int64_t k) { return q.weight(m, k / taps, k % taps); });
   if (auto reason = onednn::rejects_weights(range)) return reject(*reason);
   try {
     const Plan r = plan(q, machine.threads);
@@ -202,11 +215,13 @@ void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
         continue;
       }
       constexpr double passed_per_us = 4e3, copied_per_us = 8e3;       // sums, and bytes, of one core
-      const double moved = static_cast<double>(elements(p.y)) / passed_per_us + (r.copy ? static_cast<double>(r.copy->bytes()) / copied_per_us : 0);
+      const double moved = static_cast<double>(elements(p.y)) / passed_per_us +
+                           (r.copy ? static_cast<double>(r.copy->bytes()) / copied_per_us : 0);
       const double depthwise = p.group > 1 && p.w[1] == 1 ? 4 : 1;
       const double estimate = 5 + (depthwise * p.flops() / onednn::byte_flops_per_us(c.name) + moved) / machine.threads;
-      offer.candidates.push_back({"onednn", c.name, estimate,
-                                  [q, r, c, threads = machine.threads] { return std::make_unique<QuantizedOnednnConv>(q, r, c, threads); }});
+      offer.candidates.push_back({"onednn", c.name, estimate, [q, r, c, threads = machine.threads] {
+                                    return std::make_unique<QuantizedOnednnConv>(q, r, c, threads);
+                                  }});
     }
   } catch (const dnnl::error& e) {
     reject(fmt::format("oneDNN: {}", e.what()));

@@ -13,8 +13,8 @@ class SumsPass {
   int64_t bytes(int64_t rows) const { return (rows * columns_ * 4 + 127) / 64 * 64; }
   /// Of `rows`, how many to make at a time, so that they stay in the cores' caches: a divisor of it.
   int64_t rows_at_a_time(int64_t rows) const;
-  /// Adds start[column] to rows [0, rows) of `sums` (null: adds nothing), then gives them to `finish` as those from `first_row` on (null:
-  /// they are the result).
+  /// Adds start[column] to rows [0, rows) of `sums` (null: adds nothing), then gives them to `finish` as those from `first_row`
+  /// on (null: they are the result).
   void run(int32_t* sums, int64_t first_row, int64_t rows, const int32_t* start, const igemm::Finish* finish) const;
 
  private:

@@ -158,13 +158,13 @@ std::optional<std::string> reject(const Request& r) {
   return std::nullopt;
 }
 
-/// Compute or memory, whichever is more, on one core of the machine that smelt is developed on (Zen 3, AVX2). oneDNN's "gemm:jit"
-/// reaches 0.07 GFLOP/s there (1 x 1280 x 960: 36 ms; 12 x 197 x 64 x 197: 600 ms on two): last choice, but for the reference.
+/// Compute or memory, whichever is more, on one core of the machine that smelt is developed on (Zen 3, AVX2). There oneDNN's "gemm:jit"
+/// reaches 0.07 GFLOP/s (1 x 1280 x 960: 36 ms; 12 x 197 x 64 x 197: 600 ms on two): last choice, but for the reference.
 double estimate_us(const Request& r, std::string_view implementation, bool passes) {
   const Problem& p = r.product.problem;
-  const double flops_per_us = implementation.starts_with("gemm") ? 70 : 85e3;
+  const double flops_per_us = implementation.starts_with("gemm") ? 70 : 85e3 * onednn::rate(implementation);
   constexpr double bytes_per_us = 12e3;
-  const double moved = 4.0 * static_cast<double>(p.batch()) * static_cast<double>(p.n * p.k + p.m * p.k + p.m * p.n);
+  const double moved = static_cast<double>(bytes(p.input, 1) * p.batch()) * static_cast<double>(p.n * p.k + p.m * p.k + p.m * p.n);
   constexpr double passed_per_us = 1e3;   // elements through the program in a pass of its own
   const double pass = passes ? static_cast<double>(p.batch() * p.m) * static_cast<double>(p.n) / passed_per_us : 0;
   return 4 + (std::max(p.flops() / flops_per_us, moved / bytes_per_us) + pass) / r.threads;
@@ -200,7 +200,9 @@ void offer_onednn(const Request& r, Offer& offer) {
   if (!r.epilogue.simple()) {
     auto chain = onednn::PostOps::of(r.product.bound, 2, r.product.batch.size() + 2, r.product.alpha != 1 ? 1 : 0);
     if (auto* ops = std::get_if<onednn::PostOps>(&chain)) chains.emplace_back(std::move(*ops));
-    else if (!passes) offer.rejected.push_back({"onednn", fmt::format("{} as post-operations: {}", r.epilogue.text(), std::get<std::string>(chain))});
+    else if (!passes)
+      offer.rejected.push_back(
+          {"onednn", fmt::format("{} as post-operations: {}", r.epilogue.text(), std::get<std::string>(chain))});
   }
   if (r.epilogue.simple() || passes) chains.emplace_back(std::nullopt);
   for (const Chain& chain : chains) offer_chain(r, chain, offer);

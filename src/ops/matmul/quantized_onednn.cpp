@@ -1,6 +1,6 @@
-// A product of 8-bit integers with a constant right operand by oneDNN: 32-bit sums of some rows at a time, and the epilogue over them
-// while they are in the cache. Its kernels see no zero points: the left operand's is folded into what
-// the sums start from, the right one's into its packed bytes.
+// A product of 8-bit integers with a constant right operand by oneDNN: 32-bit sums of some rows at a time, and the epilogue over
+// them while they are in the cache. Its kernels see no zero points: the left operand's is folded into what the sums start from,
+// the right one's into its packed bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,7 +46,8 @@ std::vector<Choice> choices(const Problem& p, const Plan& r, int threads) {
   const onednn::Threads scope(threads);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::matmul::primitive_desc desc(onednn::engine(), {{r.rows, p.k}, r.type, memory::format_tag::ab}, onednn::any_layout({p.k, p.n}, DType::i8),
+  dnnl::matmul::primitive_desc desc(onednn::engine(), {{r.rows, p.k}, r.type, memory::format_tag::ab},
+                                    onednn::any_layout({p.k, p.n}, DType::i8),
                                     {{r.rows, p.n}, memory::data_type::s32, memory::format_tag::ab}, attr);
   std::vector<Choice> found;
   std::set<std::string> names;
@@ -60,11 +61,21 @@ std::vector<Choice> choices(const Problem& p, const Plan& r, int threads) {
 class QuantizedOnednnProduct final : public Kernel {
  public:
   QuantizedOnednnProduct(const Quantized& q, const Plan& plan, const Choice& choice, int threads)
-      : plan_(plan), threads_(threads), node_(q.node), m_(q.product.problem.m), k_(q.product.problem.k), n_(q.product.problem.n), a_input_(q.a),
-        zero_input_(q.a_zero_input), a_signed_(q.bound.inputs[q.a].type == DType::i8), pass_(n_, threads), bias_(q.bias),
+      : plan_(plan),
+        threads_(threads),
+        node_(q.node),
+        m_(q.product.problem.m),
+        k_(q.product.problem.k),
+        n_(q.product.problem.n),
+        a_input_(q.a),
+        zero_input_(q.a_zero_input),
+        a_signed_(q.bound.inputs[q.a].type == DType::i8),
+        pass_(n_, threads),
+        bias_(q.bias),
         primitive_(dnnl::matmul(choice.desc), choice.desc.scratchpad_desc()) {
     bias_.resize(static_cast<size_t>(n_), 0);
-    if (q.node->program) epilogue_ = std::make_unique<integer::Epilogue>(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
+    if (q.node->program)
+      epilogue_ = std::make_unique<integer::Epilogue>(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
     columns_.resize(bias_.size());
     for (int64_t n = 0; n < n_; ++n)
       for (int64_t k = 0; k < k_; ++k) columns_[static_cast<size_t>(n)] += q.weight(k, n);
@@ -74,7 +85,8 @@ class QuantizedOnednnProduct final : public Kernel {
     const Tensor& b = q.bound.inputs[q.b].constant;
     const memory::desc layout = choice.desc.weights_desc();
     const auto pack = [&] { return pack_weights(q, layout); };
-    const std::string form = fmt::format("onednn:{}:{}:{}:{}", choice.name, plan_.rows, print(q.product.problem), fmt::join(q.b_zeros, ","));
+    const std::string form =
+        fmt::format("onednn:{}:{}:{}:{}", choice.name, plan_.rows, print(q.product.problem), fmt::join(q.b_zeros, ","));
     packed_ = q.bound.weights ? q.bound.weights->packed(b, form, pack) : pack();
     primitive_.add(DNNL_ARG_SRC, choice.desc.src_desc());
     primitive_.add(DNNL_ARG_WEIGHTS, layout, packed_.raw());
@@ -82,10 +94,13 @@ class QuantizedOnednnProduct final : public Kernel {
   }
 
   int64_t workspace() const override {
-    return copy_bytes() + start_bytes() + primitive_.scratch() + (epilogue_ ? pass_.bytes(plan_.rows) + threads_ * epilogue_->scratch() : 0);
+    return copy_bytes() + start_bytes() + primitive_.scratch() +
+           (epilogue_ ? pass_.bytes(plan_.rows) + threads_ * epilogue_->scratch() : 0);
   }
 
-  bool in_place(size_t i) const override { return epilogue_ && epilogue_->in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1; }
+  bool in_place(size_t i) const override {
+    return epilogue_ && epilogue_->in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1;
+  }
 
   void run(const Buffers& b) override {
     const onednn::Threads scope(threads_);
@@ -181,9 +196,11 @@ void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
       constexpr double passed_per_us = 4e3, copied_per_us = 8e3, bytes_per_us = 12e3;   // sums, bytes of a, and of b, of one core
       const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
       const double moved = m * n / passed_per_us + (r.flips ? m * k / copied_per_us : 0);
-      const double estimate = 5 + (std::max(p.flops() / onednn::byte_flops_per_us(c.name), n * k / bytes_per_us) + moved) / machine.threads;
-      offer.candidates.push_back({"onednn", c.name, estimate,
-                                  [q, r, c, threads = machine.threads] { return std::make_unique<QuantizedOnednnProduct>(q, r, c, threads); }});
+      const double estimate =
+          5 + (std::max(p.flops() / onednn::byte_flops_per_us(c.name), n * k / bytes_per_us) + moved) / machine.threads;
+      offer.candidates.push_back({"onednn", c.name, estimate, [q, r, c, threads = machine.threads] {
+                                    return std::make_unique<QuantizedOnednnProduct>(q, r, c, threads);
+                                  }});
     }
   } catch (const dnnl::error& e) {
     reject(fmt::format("oneDNN: {}", e.what()));

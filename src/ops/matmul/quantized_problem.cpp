@@ -120,7 +120,8 @@ std::optional<std::string> refuses_quantized(const Quantized& q) {
   }
   for (const auto* tensors : {&q.bound.inputs, &q.bound.outputs})
     for (const BoundTensor& t : *tensors)
-      if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t))) return "a tensor that is not dense and row-major";
+      if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t)))
+        return "a tensor that is not dense and row-major";
   if (!q.bound.inputs[q.b].constant.valid()) return "the right operand is not constant";
   if (p.a_column != 1) return "the left operand is transposed";
   if (!p.problem.b_batch.empty()) return "the right operand has a batch of its own";

@@ -21,9 +21,10 @@ std::optional<std::string> rejects_weights(const WeightRange& r) {
   constexpr int32_t safe = 64;
   const int32_t magnitude = std::max(r.largest, -r.smallest);
   if (has_dot_products() || magnitude <= safe) return std::nullopt;
-  return fmt::format("this CPU has no 8-bit dot products (AVX-512 VNNI, AVX-VNNI or AMX): vpmaddubsw saturates at 32767, and weights reach {}; "
-                     "at most {} is safe",
-                     magnitude, safe);
+  return fmt::format(
+      "this CPU has no 8-bit dot products (AVX-512 VNNI, AVX-VNNI or AMX): vpmaddubsw saturates at 32767, and weights reach {}; "
+      "at most {} is safe",
+      magnitude, safe);
 }
 
 bool multiplies_signed_bytes() { return has(dnnl::cpu_isa::avx512_core_amx); }

@@ -1,6 +1,6 @@
-// When oneDNN's products of 8-bit integers are exact. Its u8 · s8 kernels add products in 32 bits where the CPU has VNNI or AMX; elsewhere
-// vpmaddubsw adds two of them in 16 bits and saturates. Kernels outside its "brg" families pass the sums through f32, which holds
-// whole numbers up to 2^24. (Read in the sources of oneDNN 3.2.)
+// When oneDNN's products of 8-bit integers are exact. Its u8 · s8 kernels add products in 32 bits where the CPU has VNNI or AMX;
+// elsewhere vpmaddubsw adds two of them in 16 bits and saturates. Kernels outside its "brg" families pass the sums through f32,
+// which holds whole numbers up to 2^24. (Read in the sources of oneDNN 3.2.)
 #pragma once
 
 #include <algorithm>

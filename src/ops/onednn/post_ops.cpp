@@ -73,7 +73,8 @@ std::variant<PostOps, std::string> PostOps::of(const BoundNode& node, size_t fir
     const size_t input = first_operand + static_cast<size_t>(op.input) - 1;
     const BoundTensor& t = node.inputs[input];
     if (!b) return fmt::format("{} is none of oneDNN's binary operations", expr::info(op.fn).name);
-    if (t.type != DType::f32 && t.type != DType::f16 && t.type != DType::bf16) return fmt::format("an operand of {}", smelt::name(t.type));
+    if (t.type != DType::f32 && t.type != DType::f16 && t.type != DType::bf16)
+      return fmt::format("an operand of {}", smelt::name(t.type));
     if (auto why = rejects_type(t.type)) return fmt::format("an operand of {}: {}", smelt::name(t.type), *why);
     if (t.shape.size() > rank) return "an operand of more axes than the result";
     const dnnl::memory::desc desc = describe(t, rank);

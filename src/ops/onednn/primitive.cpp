@@ -90,6 +90,13 @@ bool is_fast(std::string_view implementation) {
   return true;
 }
 
+double rate(std::string_view implementation) {
+  const auto uses = [&](std::string_view isa) { return implementation.find(isa) != std::string_view::npos; };
+  if (uses("amx")) return 6;
+  if (uses("avx512_core_bf16")) return 3;
+  return uses("avx512") ? 1.6 : 1;
+}
+
 Threads::Threads(int count) : before_(omp_get_max_threads()) {
   if (count != before_) omp_set_num_threads(count);
 }

@@ -37,6 +37,9 @@ void append(dnnl::post_ops& ops, const Epilogue& epilogue, const dnnl::memory::d
 /// True for implementations worth measuring: not oneDNN's reference, nor one for an older instruction set.
 bool is_fast(std::string_view implementation);
 
+/// How many times the f32 rate of AVX2 an implementation's instructions have, roughly (wider vectors, bf16 pairs, AMX tiles).
+double rate(std::string_view implementation);
+
 /// Threads that oneDNN, and OpenMP, use in the calling thread while this lives.
 class Threads {
  public:

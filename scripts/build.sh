@@ -2,11 +2,18 @@
 # Configures and builds. usage: build.sh BUILD_DIR JOBS [--tests]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/steps.sh
 build=$1 jobs=$2 tests=OFF
 [ "${3:-}" = --tests ] && tests=ON
 [ -e "$build/CMakeCache.txt" ] && grep -q '^SMELT_TESTS:BOOL=ON' "$build/CMakeCache.txt" && tests=ON   # never drop what was built
-printf '==> building in %s with %s jobs\n' "$build" "$jobs"
-cmake -S . -B "$build" -G Ninja -DPython_EXECUTABLE="$PWD/.venv/bin/python" -DSMELT_TESTS=$tests >"$build.log" 2>&1 ||
-  { grep -A5 -E 'Error|error' "$build.log" | head -20; echo "build: cmake failed ($build.log)" >&2; exit 1; }
-mv "$build.log" "$build/configure.log"
-ninja -C "$build" -j "$jobs"
+[ -e "$build/smelt" ] || needs_room 2 . "a build"
+# A compiler takes up to a gigabyte.
+memory=$(awk '/^MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo)
+[ "$jobs" -le "$memory" ] || jobs=$((memory > 0 ? memory : 1))
+mkdir -p "$build" || die "the folder $build cannot be made"
+step "building in $build with $jobs jobs"
+quietly "$build/configure.log" cmake -S . -B "$build" -G Ninja -DPython_EXECUTABLE="$PWD/.venv/bin/python" -DSMELT_TESTS=$tests || {
+  grep -A5 -E 'Error|error' "$build/configure.log" | head -20
+  die "cmake failed ($build/configure.log)"
+}
+ninja -C "$build" -j "$jobs" || die "the build in $build failed: the first error is above"

@@ -3,10 +3,12 @@
 # usage: setup.sh build [test]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-say() { printf '==> %s\n' "$*"; }
-die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+. scripts/steps.sh
 # The package with the sanitizers' and libFuzzer's run time for the distribution's clang.
 clang_runtime() { case $(. /etc/os-release; echo "$VERSION_ID") in 12) echo libclang-rt-14-dev ;; *) echo libclang-rt-18-dev ;; esac; }
+# The line of a log that says why: of apt or pip, or else the last one.
+why() { grep -hE '^(E|ERROR): ' "$@" | head -n 1 | cut -c -300 | grep . || tail -qn 1 "$@" | tail -n 1; }
+no_network='name resolution|resolving|NewConnectionError|Could not connect|Cannot initiate|timed out|unreachable'
 
 packages="g++ cmake ninja-build ccache python3-venv python3-dev libprotobuf-dev protobuf-compiler libfmt-dev libcli11-dev nlohmann-json3-dev libsqlite3-dev zlib1g-dev graphviz"
 requirements=scripts/requirements.txt
@@ -18,28 +20,47 @@ case " $* " in *" test "*)
   grep -qi '^ID=debian' /etc/os-release && packages="$packages chromium" ;;
 esac
 
+python=$(command -v python3) || die "python3 not found (apt-get install python3)"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || die "needs Python 3.10 or newer; $python is $("$python" -V 2>&1)"
+log=$(mktemp) || die "no temporary file can be made in ${TMPDIR:-/tmp}"
+
 missing=""
 for p in $packages; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || missing="$missing $p"
 done
 if [ -n "$missing" ]; then
   command -v apt-get >/dev/null || die "needs Debian or Ubuntu (apt-get), or these packages installed by hand:$missing"
-  sudo=""; [ "$(id -u)" = 0 ] || sudo=sudo
-  say "installing packages:$missing"
-  log=$(mktemp)
-  $sudo apt-get update -qq >"$log" 2>&1 || { tail -3 "$log"; die "apt-get update failed; is the network up?"; }
-  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >"$log" 2>&1 ||
-    { tail -3 "$log"; die "apt-get install failed ($log)"; }
-  rm -f "$log"
+  sudo=""
+  if [ "$(id -u)" != 0 ]; then
+    sudo=sudo
+    command -v sudo >/dev/null && sudo -v || die "root has to install packages first, and sudo does not let this user:  apt-get install$missing"
+  fi
+  needs_room 2 /usr "installing packages"
+  step "installing packages with apt:$missing"
+  # A source that fails to update need not be one that matters: the installation shows.
+  quietly "$log.update" $sudo apt-get -o DPkg::Lock::Timeout=300 update || true
+  quietly "$log" $sudo env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing || {
+    grep -qE "$no_network" "$log" "$log.update" && die "apt-get cannot reach its servers; is the network up? ($log)"
+    die "apt-get install failed: $(why "$log") ($log)"
+  }
 fi
 
-python=$(command -v python3) || die "python3 not found"
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' || die "needs Python 3.9 or newer, found $("$python" -V)"
-[ -x .venv/bin/python ] || { say "making .venv"; "$python" -m venv .venv || die "python3 -m venv failed"; }
+# install_wheels ARGUMENTS…: pip in .venv; wheels alone, for what has none for this Python would be compiled for an hour.
+install_wheels() { quietly "$log" .venv/bin/python -m pip install --disable-pip-version-check --only-binary :all: "$@"; }
+
+if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+  step "making .venv"
+  rm -rf .venv
+  quietly "$log" "$python" -m venv .venv || die "python3 -m venv failed: $(why "$log")"
+fi
 stamp=.venv/.installed-$(cat scripts/requirements*.txt | cksum | cut -d' ' -f1)-$(basename $requirements .txt)
 if [ ! -e "$stamp" ]; then
-  say "installing wheels of $requirements into .venv"
-  .venv/bin/python -m pip install -q --disable-pip-version-check -r $requirements || die "pip install failed"
+  needs_room 1 . "installing wheels"
+  step "installing wheels into .venv: $(grep -ohE '^[a-z][^ ]*' scripts/requirements.txt $requirements | sort -u | tr '\n' ' ')"
+  install_wheels -r $requirements || {
+    grep -qE "$no_network" "$log" && die "pip cannot reach its servers; is the network up? ($log)"
+    die "pip install failed: $(why "$log") ($log)"
+  }
   touch "$stamp"
 fi
 
@@ -47,10 +68,11 @@ fi
 torch=.venv/.torch-$(cksum < scripts/requirements-torch.txt | cut -d' ' -f1)
 if [ $tests = yes ] && [ ! -e "$torch" ]; then
   if [ "$(df -Pk . | awk 'NR == 2 {print $4}')" -lt 12000000 ]; then
-    say "less than 12 GB free: going on without torch (one test uses it)"
+    step "less than 12 GB free: going on without torch (one test uses it)"
   else
-    say "installing torch into .venv (5 GB; one test uses it)"
-    .venv/bin/python -m pip install -q --disable-pip-version-check --no-cache-dir -r scripts/requirements-torch.txt && touch "$torch" ||
-      say "torch could not be installed: going on without it (one test uses it)"
+    step "installing torch into .venv (5 GB; one test uses it)"
+    install_wheels --no-cache-dir -r scripts/requirements-torch.txt && touch "$torch" ||
+      step "torch could not be installed: going on without it (one test uses it): $(why "$log")"
   fi
 fi
+rm -f "$log" "$log.update"

@@ -36,7 +36,7 @@ struct Options {
   int threads = 0;                           // 0: all cores this process may use
   int tuning_level = 2;                      // 0 the cost model's first choice, no measuring … 3 every candidate measured
   std::string tactics;                       // "+onednn,-reference": allowed or refused by name, in order; "" all
-  bool optimize = true;                      // false: run the graph as imported, operator by operator
+  bool optimize = true;                      // false: the graph as imported, operator by operator, every tensor in ONNX's layout
   std::vector<std::string> skip;             // rewrites to leave out, by name
   std::string precision;                     // "", "fp16", "bf16", "tf32": convert an fp32 model
   std::vector<std::string> keep_fp32;        // patterns (* and ?) of node names or scopes that stay fp32

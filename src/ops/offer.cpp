@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ops/reference_kernel.h"
+#include "ops/reorder/around.h"
 #include "ops/tactic_names.h"
 #include "ops/tactics.h"
 
@@ -44,11 +45,11 @@ void pointwise_offer(const BoundNode&, const Machine&, Offer&);
 namespace {
 
 constexpr TacticFamily families[] = {
-    {"conv", conv_handles, conv_offer},
-    {"quantized_conv", quantized_conv_handles, quantized_conv_offer},
+    {"conv", conv_handles, conv_offer, true},
+    {"quantized_conv", quantized_conv_handles, quantized_conv_offer, true},
     {"matmul", matmul_handles, matmul_offer},
     {"quantized_matmul", quantized_matmul_handles, quantized_matmul_offer},
-    {"pool", pool_handles, pool_offer},
+    {"pool", pool_handles, pool_offer, true},
     {"resize", resize_handles, resize_offer},
     {"reorder", reorder_handles, reorder_offer},
     {"movement", movement_handles, movement_offer},
@@ -91,6 +92,15 @@ std::string plain_problem(const BoundNode& b) {
   return text;
 }
 
+void offer_reordered(const TacticFamily& family, const BoundNode& node, const Machine& machine, Offer& o) {
+  auto form = channels_last_inside(node);
+  if (!form) return;
+  const auto inside = std::make_shared<const BoundNode>(std::move(*form));
+  Offer inner;
+  family.offer(*inside, machine, inner);
+  for (const Candidate& c : inner.candidates) o.candidates.push_back(reordered(node, inside, c, machine));
+}
+
 }  // namespace
 
 std::string_view name(Layout layout) {
@@ -116,6 +126,7 @@ Offer offer(const BoundNode& node, const Machine& machine) {
   for (const TacticFamily& family : families) {
     if (!family.handles(*node.node)) continue;
     family.offer(node, machine, o);
+    if (family.images) offer_reordered(family, node, machine, o);
     if (!o.candidates.empty()) break;   // a mean that no pooling computes is left to the reductions
   }
   for (const Candidate& c : o.candidates)

@@ -13,6 +13,8 @@ struct TacticFamily {
   bool (*handles)(const Node& node);
   /// Sets offer.problem and adds candidates and rejections; the reference is added by ops::offer.
   void (*offer)(const BoundNode& node, const Machine& machine, Offer& offer);
+  /// Its kernels like channels-last images: where a node's are plain, they are offered with reorders around them too.
+  bool images = false;
 };
 
 /// "f32[1,64,56,56]:nhwc", with ":strided" where the tensor is a slice of another; "-" for an input left out.

@@ -157,10 +157,10 @@ std::shared_ptr<const ConcatCopy> what_to_copy(const Segment& s, const Step& ste
 
 }  // namespace
 
-void assign_buffers(Segment& s) {
+void assign_buffers(Segment& s, bool join_concat_inputs) {
   own_buffers(s);
   share_views(s);
-  place_concat_inputs(s);
+  if (join_concat_inputs) place_concat_inputs(s);
   separate_results(s);
   for (Step& step : s.steps) {
     if (step.kind == StepKind::concat) step.concat = what_to_copy(s, step);

@@ -13,8 +13,9 @@ std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env) {
   auto planned = std::make_unique<Planned>();
   Segment& s = planned->segment;
   s = plan_segment(plan.graph(), plan.order(), env);
-  assign_layouts(s, plan.shared().tuner);
-  assign_buffers(s);
+  const bool optimize = plan.shared().options.optimize;
+  if (optimize) assign_layouts(s, plan.shared().tuner);
+  assign_buffers(s, optimize);
   choose_kernels(s, plan.shared().tuner, &plan.shared().weights, plan.shared().options.progress);
   share_in_place(s);
   place_buffers(s);

@@ -8,15 +8,9 @@
 namespace smelt::run {
 namespace {
 
-Options as_imported() {
-  Options o = quick();
-  o.optimize = false;   // many small steps, which is what the memory plan is about
-  return o;
-}
-
 /// The references' own loops, step by step: what a run gives is theirs to the bit.
 Options by_reference() {
-  Options o = as_imported();
+  Options o = quick();
   o.tactics = "-all,+reference";
   return o;
 }
@@ -26,7 +20,7 @@ struct Way {
   Options options;
   double tolerance;
 };
-std::vector<Way> ways() { return {{as_imported(), rounding}, {by_reference(), 0}}; }
+std::vector<Way> ways() { return {{quick(), rounding}, {unfused(), rounding}, {by_reference(), 0}}; }
 
 Tensor full(const Shape& shape, float value) {
   Tensor t = Tensor::empty(DType::f32, shape);
@@ -56,7 +50,7 @@ TEST_P(RandomGraph, matches_the_references_after_a_run_on_nan) {
 
 TEST_P(RandomGraph, writes_into_the_callers_memory_aligned_or_not) {
   const Graph g = random_graph(GetParam());
-  const auto plan = Plan::build(clone(g), as_imported());
+  const auto plan = Plan::build(clone(g), quick());
   const auto execution = plan->execution();
   const Tensor x = random_tensor(to_shape(*g.value(g.inputs()[0]).shape), GetParam() + 2);
   const auto expected = ops::evaluate(g, std::vector{x});
@@ -104,7 +98,7 @@ TEST(Buffers, an_output_may_be_written_over_the_input_that_it_is_made_from) {
 }
 
 TEST_P(RandomGraph, has_no_two_live_buffers_in_one_place) {
-  const auto plan = Plan::build(random_graph(GetParam()), as_imported());
+  const auto plan = Plan::build(random_graph(GetParam()), quick());
   ExecutionImpl execution(std::dynamic_pointer_cast<const PlanImpl>(plan));
   execution.bind(std::vector{random_tensor(to_shape(plan->inputs()[0].shape), 1)});
   for (const Planned* p : execution.segments()) {
@@ -129,7 +123,7 @@ TEST(Buffers, a_concatenation_along_the_first_long_axis_copies_nothing) {
   const ValueId p = b.node("p", "Tanh", {x}, to_sym({1, 4, 8})), q = b.node("q", "Neg", {x}, to_sym({1, 4, 8}));
   const ValueId c = b.node("c", "Concat", {p, q}, to_sym({1, 8, 8}), DType::f32, {{"axis", int64_t{1}}});
   b.output(b.node("y", "Abs", {c}, to_sym({1, 8, 8})));
-  const auto plan = Plan::build(std::move(b.g), as_imported());
+  const auto plan = Plan::build(std::move(b.g), quick());
   const auto execution = plan->execution();
   execution->bind(std::vector{random_tensor({1, 4, 8}, 1)});
   ASSERT_EQ(execution->steps().size(), 3u);
@@ -142,7 +136,7 @@ TEST(Buffers, a_concatenation_copies_an_input_that_appears_twice_only_once) {
   const ValueId p = b.node("p", "Tanh", {x}, to_sym({1, 4, 8}));
   b.output(b.node("c", "Concat", {p, p}, to_sym({1, 8, 8}), DType::f32, {{"axis", int64_t{1}}}));
   const Graph g = clone(b.g);
-  const auto plan = Plan::build(std::move(b.g), as_imported());
+  const auto plan = Plan::build(std::move(b.g), quick());
   const auto execution = plan->execution();
   const Tensor in = random_tensor({1, 4, 8}, 1);
   execution->bind(std::vector{in});
@@ -157,7 +151,7 @@ TEST(Buffers, views_are_no_steps) {
   const ValueId r = b.node("r", "Reshape", {t, b.ints({6, 4})}, to_sym({6, 4}));
   const ValueId u = b.node("u", "Unsqueeze", {r, b.ints({0})}, to_sym({1, 6, 4}));
   b.output(b.node("y", "Neg", {u}, to_sym({1, 6, 4})));
-  const auto plan = Plan::build(std::move(b.g), as_imported());
+  const auto plan = Plan::build(std::move(b.g), quick());
   const auto execution = plan->execution();
   execution->bind(std::vector{random_tensor({2, 3, 4}, 1)});
   EXPECT_EQ(execution->steps().size(), 2u);
@@ -168,7 +162,7 @@ TEST(Buffers, a_chain_of_pointwise_operators_runs_in_one_place) {
   ValueId v = b.input("x", to_sym({1000}));
   for (int i = 0; i < 6; ++i) v = b.node("n" + std::to_string(i), "Tanh", {v}, to_sym({1000}));
   b.output(v);
-  const auto plan = Plan::build(std::move(b.g), as_imported());
+  const auto plan = Plan::build(std::move(b.g), quick());
   const auto execution = plan->execution();
   execution->bind(std::vector{random_tensor({1000}, 1)});
   EXPECT_LT(execution->memory().arena, 2 * 4000);   // one tensor and a workspace
@@ -180,7 +174,7 @@ TEST(Buffers, an_output_that_is_an_input_or_a_constant_is_given_too) {
   b.output(x);
   b.output(b.constant("c", Tensor::of<float>({2}, {1, 2})));
   b.output(b.node("i", "Identity", {x}, to_sym({3})));
-  const auto plan = Plan::build(std::move(b.g), as_imported());
+  const auto plan = Plan::build(std::move(b.g), quick());
   Session session(plan);
   const Tensor in = random_tensor({3}, 5);
   const auto out = session.run({{"x", in}});

@@ -6,21 +6,30 @@
 #include <cstring>
 #include <random>
 
-#include "support/builder.h"
+#include "fuse/rewrite.h"
 #include "ops/op.h"
 #include "run/execution.h"
 #include "smelt/session.h"
+#include "support/builder.h"
 
 namespace smelt::run {
 
 using fuse::Builder;
 
-/// Nothing is measured and no cache is touched: tests of the executor are the same everywhere.
+/// Nothing is measured and no cache is touched: tests of the executor are the same everywhere. No rewrite runs: the steps are the
+/// graph's nodes.
 inline Options quick() {
   Options o;
   o.tuning_level = 0;
   o.use_cache = false;
   o.threads = 2;
+  for (const fuse::Rewrite& r : fuse::pipeline()) o.skip.emplace_back(r.name);
+  return o;
+}
+
+/// The same operator by operator: every tensor of its own, in ONNX's layout.
+inline Options unfused() {
+  Options o = quick();
   o.optimize = false;
   return o;
 }

@@ -46,6 +46,15 @@ std::vector<std::string> run_and_compare(Graph g, const Shape& input, const Opti
   return ops;
 }
 
+TEST(Layouts, without_optimising_nothing_is_reordered_between_operators_and_concatenations_copy) {
+  Images n({1, 16, 16, 18});
+  const ValueId a = n.conv("a", n.x, 16, 8, 3, {1, 8, 16, 18}), b = n.conv("b", n.x, 16, 8, 3, {1, 8, 16, 18});
+  const ValueId c = n.node("both", "Concat", {a, b}, {1, 16, 16, 18}, {{"axis", int64_t{1}}});
+  n.b.g.add_output(n.conv("c", c, 16, 16, 3, {1, 16, 16, 18}));
+  const auto ops = run_and_compare(std::move(n.b.g), {1, 16, 16, 18}, unfused());
+  EXPECT_EQ(ops, (std::vector<std::string>{"Conv", "Conv", "Concat", "Conv"}));
+}
+
 TEST(Layouts, a_region_of_images_is_reordered_only_where_it_ends) {
   Images n({1, 3, 16, 18});
   ValueId v = n.conv("stem", n.x, 3, 16, 3, {1, 16, 16, 18});

@@ -1,6 +1,7 @@
 // ai.smelt Reorder: the same tensor in another layout or with other strides.
 #include <fmt/core.h>
 
+#include "ops/reorder/reorder.h"
 #include "ops/reorder/strided_copy.h"
 #include "ops/strides.h"
 #include "ops/tactics.h"
@@ -11,7 +12,7 @@ namespace {
 class ReorderKernel final : public Kernel {
  public:
   ReorderKernel(const BoundTensor& from, const BoundTensor& to, int threads)
-      : copy_(from.shape, memory_strides(from), memory_strides(to), bytes(from.type, 1), threads) {}
+      : copy_(from.shape, memory_strides(from), memory_strides(to), element_bytes(from), threads) {}
   void run(const Buffers& b) override { copy_.run(b.outputs[0], b.inputs[0]); }
 
  private:
@@ -20,14 +21,20 @@ class ReorderKernel final : public Kernel {
 
 }  // namespace
 
+int64_t element_bytes(const BoundTensor& t) { return bits(t.type) % 8 == 0 ? bytes(t.type, 1) : 0; }
+
+double reorder_estimate_us(const BoundTensor& t, const Machine& machine) {
+  constexpr double bytes_per_us = 4e3;
+  return 1 + 2.0 * static_cast<double>(element_bytes(t) * elements(t.shape)) / bytes_per_us / machine.threads;
+}
+
 bool reorder_handles(const Node& node) { return node.is("Reorder", smelt_domain); }
 
 void reorder_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor& from = b.inputs[0];
   const BoundTensor& to = b.outputs[0];
   offer.problem = fmt::format("reorder:{}>{}", print(from), print(to));
-  const int64_t size = bits(from.type) % 8 == 0 ? bytes(from.type, 1) : 0;
-  if (!StridedCopy::can_move(size)) {
+  if (!StridedCopy::can_move(element_bytes(from))) {
     offer.rejected.push_back({"cpu", fmt::format("elements of {}", smelt::name(from.type))});
     return;
   }
@@ -37,10 +44,9 @@ void reorder_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
       return;
     }
   }
-  constexpr double bytes_per_us = 4e3;
-  offer.candidates.push_back(
-      {"cpu", "", 1 + 2.0 * static_cast<double>(size * elements(from.shape)) / bytes_per_us / machine.threads,
-       [from, to, threads = machine.threads] { return std::make_unique<ReorderKernel>(from, to, threads); }});
+  offer.candidates.push_back({"cpu", "", reorder_estimate_us(from, machine), [from, to, threads = machine.threads] {
+                                return std::make_unique<ReorderKernel>(from, to, threads);
+                              }});
 }
 
 }  // namespace smelt::ops

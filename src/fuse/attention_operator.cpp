@@ -5,8 +5,10 @@
 // Unless   the scores are an output, or the number of valid keys is computed, or a window limits them
 //          is_causal, and the number of queries or keys is not known, or their product is over 2^24
 //          a mask is not proven to broadcast to the scores
-//          the type is not a float, or q, k, v differ in it; the rank or the number of heads is not known
+//          the type is not a float, or q, k, v differ in it; the rank or the number of heads is not known, or does not fit
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "fuse/extents.h"
@@ -26,10 +28,25 @@ struct Shapes {
   std::optional<int64_t> past;                    // nothing: not known
 };
 
+/// True where both are numbers, and differ: nothing in ONNX's inference makes q, k and v of one Attention fit each other.
+bool differ(const Extent& a, const Extent& b) { return a.known() && b.known() && a.number != b.number; }
+
+/// Whether q, k and v, of the same rank, may be those of one attention: as many batches and values, heads that divide, one depth.
+bool fit(const Extents& q, const Extents& k, const Extents& v, int64_t heads, int64_t kv_heads, bool packed) {
+  if (heads % kv_heads != 0 || differ(q[0], k[0]) || differ(q[0], v[0]) || differ(k[k.size() - 2], v[v.size() - 2])) return false;
+  const Extent &wq = q.back(), &wk = k.back(), &wv = v.back();
+  if (!packed) return !differ(wq, wk) && v[1].is(kv_heads);
+  return wq.number % heads == 0 && (!wk.known() || wk.number == wq.number / heads * kv_heads) &&
+         (!wv.known() || wv.number % kv_heads == 0);
+}
+
 std::variant<Shapes, Rejected> shapes_of(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
   const auto q = extents(g, n.in(query)), k = extents(g, n.in(key)), v = extents(g, n.in(value));
   if (!q || !k || !v) return reject(Reason::unknown_shape, id, "the rank of q, k or v is not known");
+  if (q->size() != k->size() || q->size() != v->size() || (q->size() != 3 && q->size() != 4))
+    return reject(Reason::wrong_rank, id, "q {}, k {} and v {}: expected three or four axes each", to_string(*q), to_string(*k),
+                  to_string(*v));
   Shapes s;
   s.packed = q->size() == 3;
   s.heads = s.packed ? n.get_int("q_num_heads", 0) : (*q)[1].number;
@@ -38,14 +55,27 @@ std::variant<Shapes, Rejected> shapes_of(const Graph& g, NodeId id) {
   if (s.heads < 1 || s.kv_heads < 1 || !width.known())
     return reject(Reason::unknown_shape, id, "q {} and k {}: the number of heads or their size is not known", to_string(*q),
                   to_string(*k));
+  if (!fit(*q, *k, *v, s.heads, s.kv_heads, s.packed))
+    return reject(Reason::wrong_shape, id, "q {}, k {} and v {} do not fit each other with {} and {} heads", to_string(*q),
+                  to_string(*k), to_string(*v), s.heads, s.kv_heads);
   s.size = s.packed ? width.number / s.heads : width.number;
   s.batch = (*q)[0];
   s.steps = (*q)[q->size() - 2];
   s.keys = (*k)[k->size() - 2];
   s.past = 0;
+  if ((n.in(past_key) == ValueId::none) != (n.in(past_value) == ValueId::none))
+    return reject(Reason::missing_input, id, "one of past_key and past_value is there without the other");
   if (n.in(past_key) != ValueId::none) {
     const auto past = extents(g, n.in(past_key));
-    if (!past || past->size() != 4) return reject(Reason::unknown_shape, id, "the rank of past_key is not known");
+    const auto past_v = extents(g, n.in(past_value));
+    if (!past || past->size() != 4 || !past_v || past_v->size() != 4)
+      return reject(Reason::unknown_shape, id, "past_key and past_value are not known to have four axes");
+    const Extent kv_heads = Extent::of(s.kv_heads);
+    const Extents expected{s.batch, kv_heads, (*past_v)[2], s.packed ? Extent::of(s.size) : k->back()};
+    if (!std::equal(past->begin(), past->end(), expected.begin(), std::not_fn(differ)) || differ((*past_v)[1], kv_heads) ||
+        differ((*past_v)[0], s.batch))
+      return reject(Reason::wrong_shape, id, "past_key {} and past_value {} do not fit k {}", to_string(*past),
+                    to_string(*past_v), to_string(*k));
     s.past = (*past)[2].known() ? std::optional((*past)[2].number) : std::nullopt;
     s.keys = s.past && s.keys.known() ? Extent::of(*s.past + s.keys.number) : Extent{};
   }

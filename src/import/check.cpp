@@ -50,10 +50,41 @@ int nesting(const onnx::GraphProto& g) {
   return deepest;
 }
 
+void check_nesting(const onnx::ModelProto& proto) {
+  if (const int deep = nesting(proto.graph()); deep > deepest_nesting)
+    fail_unsupported("subgraphs are nested {} deep, expected at most {}", deep, deepest_nesting);
+  for (const auto& f : proto.functions()) {
+    onnx::GraphProto body;
+    *body.mutable_node() = f.node();
+    if (const int deep = nesting(body); deep > deepest_nesting)
+      fail_unsupported("function '{}': subgraphs are nested {} deep, expected at most {}", f.name(), deep, deepest_nesting);
+  }
+}
+
+/// Whether every node has the inputs, outputs and attributes that its operator takes: ONNX's inference counts on it, as far as to
+/// end the process where they are missing.
+bool fit_their_schemas(onnx::ModelProto& proto) {
+  const auto imports = imports_of(proto);
+  bool fit = true;
+  for_each_node(proto, [&](onnx::NodeProto& n) {
+    const auto version = imports.find(plain(n.domain()));
+    if (!fit || version == imports.end()) return;
+    const int known = static_cast<int>(std::clamp<int64_t>(version->second, 0, 1'000'000));
+    const auto* schema = onnx::OpSchemaRegistry::Schema(n.op_type(), known, plain(n.domain()));
+    try {
+      if (schema) schema->Verify(n);
+    } catch (const std::exception&) {
+      fit = false;
+    }
+  });
+  return fit;
+}
+
 }  // namespace
 
 void check_operators(Loaded& model, const ImportOptions& options) {
   check_versions(model.proto);
+  check_nesting(model.proto);
   std::set<std::pair<std::string, std::string>> functions;
   for (const auto& f : model.proto.functions()) functions.insert({plain(f.domain()), f.name()});
   const auto imports = imports_of(model.proto);
@@ -75,6 +106,7 @@ void check_operators(Loaded& model, const ImportOptions& options) {
       unknown.push_back(n);
     }
   });
+  if (!unknown.empty()) model.proto.clear_functions();   // inference goes through a body at every call, which can take for ever
   fail_unsupported_nodes(model, unknown);
 }
 
@@ -82,7 +114,7 @@ void fail_unsupported_nodes(Loaded& model, const std::vector<onnx::NodeProto>& n
   if (nodes.empty()) return;
   // Types make the list useful; inference goes as far as it can around what it does not know.
   try {
-    infer_shapes(model, true);
+    if (fit_their_schemas(model.proto)) infer_shapes(model, true);
   } catch (const std::exception&) {
   }
   std::map<std::string, const onnx::TypeProto*> types;
@@ -136,14 +168,6 @@ void check_tensors_only(Loaded& model) {
 void check_model(const Loaded& model) {
   const auto& proto = model.proto;
   if (!proto.has_graph()) fail("the file has no graph; expected an ONNX model");
-  if (const int deep = nesting(proto.graph()); deep > deepest_nesting)
-    fail_unsupported("subgraphs are nested {} deep, expected at most {}", deep, deepest_nesting);
-  for (const auto& f : proto.functions()) {
-    onnx::GraphProto body;
-    *body.mutable_node() = f.node();
-    if (const int deep = nesting(body); deep > deepest_nesting)
-      fail_unsupported("function '{}': subgraphs are nested {} deep, expected at most {}", f.name(), deep, deepest_nesting);
-  }
   onnx::checker::check_model(proto);
 }
 

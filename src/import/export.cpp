@@ -1,6 +1,7 @@
 #include "import/export.h"
 
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
 #include <limits>
@@ -108,6 +109,7 @@ fs::path folder_of(const fs::path& file) {
 }  // namespace importer
 
 ExportedData export_model(const Graph& g, const fs::path& path, const ExportOptions& options) {
+  const google::protobuf::LogSilencer quiet;   // a model's names need not be UTF-8
   const fs::path folder = path.parent_path();
   const bool beside = !g.model.path.empty() && importer::folder_of(path) == importer::folder_of(g.model.path);
   // The name of the plan's own data file must not be that of one that the plan, or the mapped model, reads.
@@ -138,6 +140,7 @@ ExportedData export_model(const Graph& g, const fs::path& path, const ExportOpti
 }
 
 std::string export_bytes(const Graph& g, const ExportOptions& options) {
+  const google::protobuf::LogSilencer quiet;
   return importer::serialize(
       importer::to_proto(g, options, [](const Tensor& t, onnx::TensorProto& p) { importer::write_tensor(t, p); }));
 }

@@ -1,6 +1,7 @@
 #include "import/import.h"
 
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/stubs/logging.h>
 
 #include <limits>
 
@@ -51,6 +52,7 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
   if (needs_upgrade(model.proto)) infer_shapes(model, lenient);
   upgrade(model);
   infer_shapes(model, lenient);
+  check_tensors_only(model);     // before ONNX builds bodies: its SequenceMap ends the process where a body's output has no type
   constexpr int rounds = 16;   // function bodies call functions; ONNX's own are three deep at most
   for (int i = 0; expand_functions(model, options); ++i) {
     if (i == rounds) fail_unsupported("ONNX's function bodies are nested more than {} deep", rounds);
@@ -67,6 +69,7 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
 // Everything that goes wrong inside ONNX or protobuf is the file's fault, and one line.
 Graph guarded(std::span<const uint8_t> bytes, const std::string& where, const std::filesystem::path& folder,
               const std::string& path, const ImportOptions& options) {
+  const google::protobuf::LogSilencer quiet;   // names that are no UTF-8 are allowed, and no business of standard error
   try {
     return run(bytes, where, folder, path, options);
   } catch (const Error& e) {

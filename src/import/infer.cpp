@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "import/schema.h"
 #include "import/stages.h"
 
 namespace smelt::importer {
@@ -86,12 +87,6 @@ void drop_claims(onnx::ModelProto& proto) {
     for (auto& v : *g.mutable_output())
       if (v.type().has_tensor_type() && !unknown.contains(v.name())) v.mutable_type()->mutable_tensor_type()->clear_shape();
   });
-}
-
-const onnx::OpSchema::FormalParameter* formal(const std::vector<onnx::OpSchema::FormalParameter>& list, int i) {
-  if (list.empty()) return nullptr;
-  const size_t last = list.size() - 1, at = static_cast<size_t>(i);
-  return at <= last ? &list[at] : list[last].GetOption() == onnx::OpSchema::Variadic ? &list[last] : nullptr;
 }
 
 // Operators without an inference function (most of ai.onnx.ml) still say their outputs' types: the only one allowed, or that of

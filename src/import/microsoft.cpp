@@ -4,6 +4,7 @@
 #include <onnx/defs/shape_inference.h>
 
 #include <mutex>
+#include <set>
 
 #include "import/stages.h"
 
@@ -18,20 +19,36 @@ using onnx::TensorShapeProto;
 bool has_shape(InferenceContext& c, size_t i) { return onnx::hasInputShape(c, i); }
 const TensorShapeProto& shape(InferenceContext& c, size_t i) { return onnx::getInputShape(c, i); }
 
+/// The shape of an input, where its type is known: ONNX's own propagateShapeFromInputToOutput reads a type that is not there.
+void copy_shape(InferenceContext& c, size_t from, size_t to) {
+  if (has_shape(c, from)) onnx::propagateShapeFromInputToOutput(c, from, to);
+}
+
 void like_first(InferenceContext& c) {
   onnx::propagateElemTypeFromInputToOutput(c, 0, 0);
-  onnx::propagateShapeFromInputToOutput(c, 0, 0);
+  copy_shape(c, 0, 0);
+}
+
+/// Fails where two extents that have to agree are known to differ.
+void same_extent(const TensorShapeProto::Dimension& a, const TensorShapeProto::Dimension& b, const char* what) {
+  if (a.has_dim_value() && b.has_dim_value() && a.dim_value() != b.dim_value())
+    fail_shape_inference(what, ": extents ", a.dim_value(), " and ", b.dim_value(), " differ");
 }
 
 // Every output of these has the shape and type of the first input where it is read as y or as the sum; the mean and the
 // inverse deviation in between are for training and are left without a shape.
 void skip_norm(InferenceContext& c) {
   like_first(c);
+  if (has_shape(c, 0) && has_shape(c, 2)) {
+    const TensorShapeProto &x = shape(c, 0), &gamma = shape(c, 2);
+    if (x.dim_size() == 0 || gamma.dim_size() != 1) fail_shape_inference("the scale has to be a vector");
+    same_extent(x.dim(x.dim_size() - 1), gamma.dim(0), "the last axis and the scale");
+  }
   for (size_t i : {size_t{1}, size_t{2}})
     if (i < c.getNumOutputs()) onnx::updateOutputElemType(c, i, onnx::TensorProto::FLOAT);
   if (c.getNumOutputs() > 3) {
     onnx::propagateElemTypeFromInputToOutput(c, 0, 3);
-    onnx::propagateShapeFromInputToOutput(c, 0, 3);
+    copy_shape(c, 0, 3);
   }
 }
 
@@ -47,6 +64,7 @@ void matmul_shape(InferenceContext& c, size_t a, size_t b, bool trans_a, bool tr
   const TensorShapeProto &x = shape(c, a), &y = shape(c, b);
   const int rx = x.dim_size(), ry = y.dim_size();
   if (rx < 2 || ry < 2) return;
+  same_extent(x.dim(rx - (trans_a ? 2 : 1)), y.dim(ry - (trans_b ? 1 : 2)), "the extent that a matrix product sums over");
   TensorShapeProto batch_x, batch_y, out;
   for (int i = 0; i < rx - 2; ++i) *batch_x.add_dim() = x.dim(i);
   for (int i = 0; i < ry - 2; ++i) *batch_y.add_dim() = y.dim(i);
@@ -63,7 +81,8 @@ void fused_matmul(InferenceContext& c) {
 }
 
 void gemm_shape(InferenceContext& c, size_t a, size_t b) {
-  if (!has_shape(c, a) || !has_shape(c, b) || shape(c, a).dim_size() != 2 || shape(c, b).dim_size() != 2) return;
+  if (!has_shape(c, a) || !has_shape(c, b)) return;
+  if (shape(c, a).dim_size() != 2 || shape(c, b).dim_size() != 2) fail_shape_inference("both factors have to be matrices");
   matmul_shape(c, a, b, onnx::getAttribute(c, "transA", 0) != 0, onnx::getAttribute(c, "transB", 0) != 0);
 }
 
@@ -139,66 +158,73 @@ void dynamic_quantize_matmul(InferenceContext& c) {
 void quantize(InferenceContext& c) {
   if (c.getNumInputs() > 2 && c.getInputType(2)) onnx::propagateElemTypeFromInputToOutput(c, 2, 0);
   else onnx::updateOutputElemType(c, 0, onnx::TensorProto::UINT8);
-  onnx::propagateShapeFromInputToOutput(c, 0, 0);
+  copy_shape(c, 0, 0);
 }
 
 void dequantize(InferenceContext& c) {
   onnx::propagateElemTypeFromInputToOutput(c, 1, 0);
-  onnx::propagateShapeFromInputToOutput(c, 0, 0);
+  copy_shape(c, 0, 0);
 }
 
+/// A letter for the type of each input and, behind the colon, of each output. Those with the same letter are of the same type,
+/// one with a dot is of any. '*' ends a list of inputs of any number and types.
 struct Row {
   const char* op;
-  int min_inputs, max_inputs, max_outputs;
+  const char* types;
+  int min_inputs;
   void (*infer)(InferenceContext&);
 };
 
-constexpr int any = 1 << 20;
 constexpr Row rows[] = {
-    {"BiasGelu", 2, 2, 1, like_first},
-    {"DequantizeLinear", 2, 3, 1, dequantize},
-    {"DynamicQuantizeMatMul", 3, 5, 1, dynamic_quantize_matmul},
-    {"FastGelu", 1, 2, 1, like_first},
-    {"FusedConv", 2, 4, 1, fused_conv},
-    {"FusedGemm", 2, 3, 1, fused_gemm},
-    {"FusedMatMul", 2, 2, 1, fused_matmul},
-    {"Gelu", 1, 1, 1, like_first},
-    {"MatMulIntegerToFloat", 4, 7, 1, matmul_integer_to_float},
-    {"QGemm", 6, 9, 1, qgemm},
-    {"QLinearAdd", 7, 8, 1, qlinear_binary},
-    {"QLinearAveragePool", 4, 5, 1, qlinear_pool},
-    {"QLinearConcat", 5, any, 1, qlinear_concat},
-    {"QLinearGlobalAveragePool", 5, 5, 1, qlinear_global_pool},
-    {"QLinearLeakyRelu", 4, 5, 1, like_first},
-    {"QLinearMul", 7, 8, 1, qlinear_binary},
-    {"QLinearSigmoid", 4, 5, 1, like_first},
-    {"QLinearSoftmax", 4, 5, 1, like_first},
-    {"QuantizeLinear", 2, 3, 1, quantize},
-    {"QuickGelu", 1, 1, 1, like_first},
-    {"RotaryEmbedding", 4, 4, 1, like_first},
-    {"SkipLayerNormalization", 3, 5, 4, skip_norm},
-    {"SkipSimplifiedLayerNormalization", 3, 4, 4, skip_norm},
+    {"BiasGelu", "TT:T", 2, like_first},
+    {"DequantizeLinear", "QSQ:S", 2, dequantize},
+    {"DynamicQuantizeMatMul", "TQTQT:T", 3, dynamic_quantize_matmul},
+    {"FastGelu", "TT:T", 1, like_first},
+    {"FusedConv", "TTTT:T", 2, fused_conv},
+    {"FusedGemm", "TTT:T", 2, fused_gemm},
+    {"FusedMatMul", "TT:T", 2, fused_matmul},
+    {"Gelu", "T:T", 1, like_first},
+    {"MatMulIntegerToFloat", "ABSSABS:S", 4, matmul_integer_to_float},
+    {"QGemm", "ASABSB.S.:.", 6, qgemm},
+    {"QLinearAdd", "TSTTSTST:T", 7, qlinear_binary},
+    {"QLinearAveragePool", "TSTST:T", 4, qlinear_pool},
+    {"QLinearConcat", "SQ..*:Q", 5, qlinear_concat},
+    {"QLinearGlobalAveragePool", "TSTST:T", 5, qlinear_global_pool},
+    {"QLinearLeakyRelu", "TSTST:T", 4, like_first},
+    {"QLinearMul", "TSTTSTST:T", 7, qlinear_binary},
+    {"QLinearSigmoid", "TSTST:T", 4, like_first},
+    {"QLinearSoftmax", "TSTST:T", 4, like_first},
+    {"QuantizeLinear", "SSQ:Q", 2, quantize},
+    {"QuickGelu", "T:T", 1, like_first},
+    {"RotaryEmbedding", "TPTT:T", 4, like_first},
+    {"SkipLayerNormalization", "TTTTT:TUUT", 3, skip_norm},
+    {"SkipSimplifiedLayerNormalization", "TTTT:TUUT", 3, skip_norm},
 };
 
-// Each parameter has a type of its own: the rules above say which ones agree. Any but the first and the last that is needed may
-// be left out, as the zero points in the middle of the QLinear operators' lists may.
+// Any input but the first and the last that is needed may be left out, as the zero points in the middle of the QLinear operators'
+// lists may.
 OpSchema schema_of(const Row& row) {
   OpSchema schema(row.op, __FILE__, __LINE__);
   schema.SetDomain("com.microsoft").SinceVersion(1).AllowUncheckedAttributes().TypeAndShapeInferenceFunction(row.infer);
-  auto type = [&](const std::string& name) {
-    schema.TypeConstraint(name, OpSchema::all_tensor_types_ir13(), "");
+  std::set<std::string> constrained;
+  const auto type = [&](char letter, const std::string& otherwise) {
+    const std::string name = letter == '.' ? otherwise : std::string(1, letter);
+    if (constrained.insert(name).second) schema.TypeConstraint(name, OpSchema::all_tensor_types_ir13(), "");
     return name;
   };
-  const int listed = row.max_inputs == any ? row.min_inputs - 1 : row.max_inputs;
-  for (int i = 0; i < listed; ++i) {
+  const std::string_view types = row.types;
+  const size_t colon = types.find(':');
+  for (int i = 0; i < static_cast<int>(colon); ++i) {
+    const std::string n = std::to_string(i);
+    const char letter = types[static_cast<size_t>(i)];
     const bool needed = i == 0 || i == row.min_inputs - 1;
-    const std::string n = std::to_string(i);
-    schema.Input(i, "in" + n, "", type("T" + n), needed ? OpSchema::Single : OpSchema::Optional);
+    if (letter == '*') schema.Input(i, "more", "", type('.', "Tmore"), OpSchema::Variadic, /*is_homogeneous=*/false);
+    else schema.Input(i, "in" + n, "", type(letter, "T" + n), needed ? OpSchema::Single : OpSchema::Optional);
   }
-  if (row.max_inputs == any) schema.Input(listed, "more", "", type("Tmore"), OpSchema::Variadic, /*is_homogeneous=*/false);
-  for (int i = 0; i < row.max_outputs; ++i) {
-    const std::string n = std::to_string(i);
-    schema.Output(i, "out" + n, "", type("U" + n), i == 0 ? OpSchema::Single : OpSchema::Optional);
+  for (size_t i = colon + 1; i < types.size(); ++i) {
+    const int at = static_cast<int>(i - colon) - 1;
+    const std::string n = std::to_string(at);
+    schema.Output(at, "out" + n, "", type(types[i], "U" + n), at == 0 ? OpSchema::Single : OpSchema::Optional);
   }
   return schema;
 }

@@ -1,13 +1,12 @@
 #include "import/to_proto.h"
 
-#include <onnx/defs/schema.h>
-
 #include <algorithm>
 #include <set>
 #include <unordered_set>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "import/schema.h"
 #include "import/stages.h"
 #include "import/tensors.h"
 
@@ -122,7 +121,6 @@ class Writer {
 
   void node(const Graph& g, NodeId id, onnx::NodeProto& proto, const Names_& names, const Scope& scope) {
     const Node& n = g.node(id);
-    import_domain(n);
     proto.set_domain(n.domain);
     proto.set_op_type(n.op);
     proto.set_name(n.name);
@@ -138,6 +136,8 @@ class Writer {
         *proto.add_attribute() = std::move(attribute);
       }
     }
+    if (n.domain.empty()) check_opset(g, n, proto);
+    else import_domain(n);
     if (n.domain == smelt_domain) function(g, id, proto);
     sources(g, n, proto);
   }
@@ -276,13 +276,28 @@ class Writer {
     set_metadata(proto, plan_scopes_key, print_python_list(scopes));
   }
 
-  void import_domain(const Node& n) {
-    if (n.domain.empty()) {
-      if (!onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(plan_opset), n.domain))
-        fail_unsupported("node '{}' ({}): the operator is newer than opset {}, which plans are written in", n.name, n.op,
-                         plan_opset);
-      return;
+  // A graph has the newest opset's semantics; the plan's may lack the operator, or the attribute or type that the node uses.
+  void check_opset(const Graph& g, const Node& n, const onnx::NodeProto& proto) {
+    const auto refuse = [&](const std::string& what) {
+      fail_unsupported("node '{}' ({}): {} newer than opset {}, which plans are written in", n.name, n.op, what, plan_opset);
+    };
+    const auto* schema = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(plan_opset), n.domain);
+    if (!schema) refuse("the operator is");
+    if (schema == onnx::OpSchemaRegistry::Schema(n.op, n.domain)) return;
+    for (const auto& a : proto.attribute())
+      if (!schema->attributes().contains(a.name())) refuse("attribute '" + a.name() + "' is");
+    for (size_t i = 0; i < static_cast<size_t>(proto.input_size()); ++i) {
+      const auto* parameter = formal(schema->inputs(), static_cast<int>(i));
+      const DType type = n.inputs[i] == ValueId::none ? DType::undefined : g.value(n.inputs[i]).type;
+      onnx::TypeProto proto_type;
+      set_type(proto_type, type, {});
+      if (!parameter || (type != DType::undefined &&
+                         !parameter->GetTypes().contains(onnx::Utils::DataTypeUtils::ToType(proto_type))))
+        refuse("input " + std::to_string(i) + (parameter ? " of type " + std::string(name(type)) : "") + " is");
     }
+  }
+
+  void import_domain(const Node& n) {
     for (const auto& o : model_.opset_import())
       if (o.domain() == n.domain) return;
     auto* o = model_.add_opset_import();

@@ -145,6 +145,31 @@ TEST(AttentionOperator, stays_when_the_scores_are_an_output) {
   EXPECT_EQ(b.why(), "extra_reader");
 }
 
+TEST(AttentionOperator, stays_when_queries_keys_and_values_do_not_fit) {
+  Operator heads;
+  heads.kv_heads = 3;
+  heads.qkv();
+  heads.finish();
+  EXPECT_EQ(heads.why(), "wrong_shape");
+  Operator depth;
+  depth.qkv();
+  depth.inputs[1] = depth.input("k of another depth", {2, 4, 5, 7});
+  depth.finish();
+  EXPECT_EQ(depth.why(), "wrong_shape");
+  Operator rank;
+  rank.qkv();
+  rank.inputs[2] = rank.input("v of three axes", {2, 5, 24});
+  rank.finish();
+  EXPECT_EQ(rank.why(), "wrong_rank");
+  Operator half;
+  half.past = 7;
+  half.qkv();
+  half.caches();
+  half.inputs.pop_back();
+  half.finish(3);
+  EXPECT_EQ(half.why(), "missing_input");
+}
+
 TEST(AttentionOperator, stays_when_a_window_limits_the_keys) {
   Operator b;
   b.attrs = {{"left_window_size", int64_t{2}}};

@@ -1,4 +1,6 @@
 // libFuzzer over import, verify and optimise: any bytes, changed as messages where they are models.
+#include <google/protobuf/stubs/logging.h>
+
 #include <cstdio>
 #include <cstdlib>
 
@@ -7,6 +9,11 @@
 #include "smelt/error.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  google::protobuf::SetLogHandler(nullptr);   // strings that are no UTF-8 would be half of the log
+  return 0;
+}
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   const auto model = smelt::fuzz::new_model();

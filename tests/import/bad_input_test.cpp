@@ -277,5 +277,24 @@ TEST(BadInput, deep_nesting_is_refused) {
   EXPECT_THAT(error_of(m), HasSubstr("nested"));
 }
 
+TEST(BadInput, unknown_operators_are_listed_beside_nodes_without_the_inputs_they_need) {
+  const auto loop = parse(20, "g (int64 n) => (float[2] y, float[2] z) { z = Nonsense(n)"
+                              " y = Loop <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t)"
+                              " { d = Identity(c) t = Add(s, s) }> (n) }");
+  EXPECT_THAT(error_of(loop), HasSubstr("Nonsense"));
+  const auto quantize = parse(20, "g (float x) => (float[2] y, float[2] z)"
+                                  " { z = Nonsense(x) y = com.microsoft.QuantizeLinear(x) }");
+  EXPECT_THAT(error_of(quantize), HasSubstr("Nonsense"));
+}
+
+TEST(BadInput, names_that_are_no_utf8_are_read_without_a_word) {
+  onnx::ModelProto m = relu();
+  m.mutable_graph()->mutable_node(0)->set_name("\xff\xfe");
+  ::testing::internal::CaptureStderr();
+  const Graph g = import(m);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(g.node(g.topological().front()).name, "\xff\xfe");
+}
+
 }  // namespace
 }  // namespace smelt::testing

@@ -144,6 +144,25 @@ TEST(Export, fused_nodes_become_their_bodies_for_who_does_not_know_them) {
   EXPECT_THAT(ops(import(later)), ElementsAre("Mul", "Mul"));
 }
 
+TEST(Export, names_what_the_plans_opset_lacks) {
+  const auto refused = [](const std::string& graph) {
+    try {
+      export_bytes(import(parse(28, graph)));
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::unsupported);
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refused("g (float[1, 2, 4, 4] x) => (float[1, 8, 2, 2] y) { y = SpaceToDepth <blocksize = 2> (x) }"), "");
+  EXPECT_THAT(refused("g (float[1, 2, 4, 4] x) => (float[1, 8, 2, 2] y) { y = SpaceToDepth <blocksize = 2, mode = \"CRD\"> (x) }"),
+              ::testing::HasSubstr("attribute 'mode' is newer than opset 26"));
+  EXPECT_THAT(refused("g (float16[2] x) => (float16[2] y) { y = Celu(x) }"),
+              ::testing::HasSubstr("input 0 of type f16 is newer than opset 26"));
+  EXPECT_THAT(refused("g (float[2, 4] x) => (float[2, 4] y) { y = SwiGLU(x, x) }"),
+              ::testing::HasSubstr("the operator is newer than opset 26"));
+}
+
 TEST(Export, needs_a_body_for_a_fused_node) { EXPECT_THROW(export_bytes(fused(2)), Error); }
 
 class Weights : public ::testing::Test {

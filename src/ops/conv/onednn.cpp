@@ -5,7 +5,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
 #include "ops/conv/tactics.h"
@@ -63,16 +62,9 @@ WeightForm weight_form(const Problem& p) {
 /// The epilogue's program as post-operations of the primitive; nothing: it is simple, or runs in a pass of its own.
 using Chain = std::optional<onednn::PostOps>;
 
-/// One of oneDNN's implementations.
-struct Choice {
-  dnnl::primitive primitive;
-  memory::desc weights, scratchpad;
-  std::string name;
-};
-
 /// A bias of `outputs` floats is an argument of the primitive when there is one.
-std::vector<Choice> choices(const Problem& p, const BoundTensor& x, const BoundTensor& y, const Epilogue& epilogue,
-                            const Chain& chain, int threads) {
+std::vector<onednn::Implementation> choices(const Problem& p, const BoundTensor& x, const BoundTensor& y,
+                                            const Epilogue& epilogue, const Chain& chain, int threads) {
   const onednn::Threads scope(threads);
   const size_t rank = p.w.size();
   const memory::desc src = onednn::describe(x, rank), dst = onednn::describe(y, rank);
@@ -87,26 +79,15 @@ std::vector<Choice> choices(const Problem& p, const BoundTensor& x, const BoundT
   if (epilogue.simple()) onednn::append(ops, epilogue, dst);
   else if (chain) chain->append(ops);
   attr.set_post_ops(ops);
-  std::vector<Choice> found;
-  std::set<std::string> names;
-  const auto collect = [&](auto desc, auto make) {
-    do {
-      const std::string name = desc.impl_info_str();
-      if (onednn::is_fast(name) && names.insert(name).second)
-        found.push_back({make(desc), desc.weights_desc(), desc.scratchpad_desc(), name});
-    } while (desc.next_impl());
-  };
   const auto inference = dnnl::prop_kind::forward_inference;
-  const auto slow = [](const Choice& c) { return c.name.find("gemm") != std::string::npos; };
-  if (p.transposed) {
-    collect(dnnl::deconvolution_forward::primitive_desc(onednn::engine(), inference, dnnl::algorithm::deconvolution_direct, src,
-                                                        weights, bias, dst, p.stride, dilation, p.pad_begin, p.pad_end, attr),
-            [](const auto& d) { return dnnl::deconvolution_forward(d); });
-  } else {
-    collect(dnnl::convolution_forward::primitive_desc(onednn::engine(), inference, dnnl::algorithm::convolution_direct, src,
-                                                      weights, bias, dst, p.stride, dilation, p.pad_begin, p.pad_end, attr),
-            [](const auto& d) { return dnnl::convolution_forward(d); });
-  }
+  std::vector<onednn::Implementation> found =
+      p.transposed ? onednn::implementations<dnnl::deconvolution_forward>(dnnl::deconvolution_forward::primitive_desc(
+                         onednn::engine(), inference, dnnl::algorithm::deconvolution_direct, src, weights, bias, dst, p.stride,
+                         dilation, p.pad_begin, p.pad_end, attr))
+                   : onednn::implementations<dnnl::convolution_forward>(dnnl::convolution_forward::primitive_desc(
+                         onednn::engine(), inference, dnnl::algorithm::convolution_direct, src, weights, bias, dst, p.stride,
+                         dilation, p.pad_begin, p.pad_end, attr));
+  const auto slow = [](const onednn::Implementation& c) { return c.name.find("gemm") != std::string::npos; };
   // Unfolding the image into a matrix (2 to 4 times slower, measured) is for problems that nothing else takes.
   if (!std::ranges::all_of(found, slow)) std::erase_if(found, slow);
   return found;
@@ -114,8 +95,8 @@ std::vector<Choice> choices(const Problem& p, const BoundTensor& x, const BoundT
 
 class OnednnConv final : public Kernel {
  public:
-  OnednnConv(const BoundNode& node, const Problem& p, const Arguments& at, const Choice& choice, Epilogue epilogue, Chain chain,
-             int threads)
+  OnednnConv(const BoundNode& node, const Problem& p, const Arguments& at, const onednn::Implementation& choice,
+             Epilogue epilogue, Chain chain, int threads)
       : threads_(threads),
         epilogue_(std::move(epilogue)),
         chain_(std::move(chain)),
@@ -242,7 +223,7 @@ void offer_chain(const Request& r, const Epilogue& epilogue, const Chain& chain,
     double moved =
         converts(problem) ? static_cast<double>(elements(problem.x[0].shape) + elements(problem.y)) / converted_per_us : 0;
     if (!epilogue.simple() && !chain) moved += static_cast<double>(elements(problem.y)) / converted_per_us;
-    for (const Choice& c : found) {
+    for (const onednn::Implementation& c : found) {
       const double estimate = 3 + (moved + problem.flops() / flops_per_us(c.name, problem)) / r.machine.threads;
       offer.candidates.push_back({"onednn", c.name + (chain ? "+post-ops" : ""), estimate,
                                   [node = r.node, p = problem, at = r.at, c, epilogue, chain, threads = r.machine.threads] {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 
 #include "ops/channels_last.h"
 #include "ops/conv/byte_image.h"
@@ -65,11 +64,6 @@ Plan plan(const Quantized& q, int threads) {
   return r;
 }
 
-struct Choice {
-  dnnl::convolution_forward::primitive_desc desc;
-  std::string name;
-};
-
 memory::desc channels_last(const Shape& s, memory::data_type type) { return {s, type, memory::format_tag::nhwc}; }
 
 memory::dims weight_dims(const Problem& p) {
@@ -80,29 +74,22 @@ memory::dims weight_dims(const Problem& p) {
   return dims;
 }
 
-std::vector<Choice> choices(const Problem& p, const Plan& r, int threads) {
+std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int threads) {
   const onednn::Threads scope(threads);
   memory::dims dilation;
   for (int64_t d : p.dilation) dilation.push_back(d - 1);
   const Shape x{r.images, r.x[1], r.x_lines, r.x[3]};
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::convolution_forward::primitive_desc desc(
+  return onednn::implementations<dnnl::convolution_forward>(dnnl::convolution_forward::primitive_desc(
       onednn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, channels_last(x, r.type),
       onednn::any_layout(weight_dims(p), DType::i8), channels_last({r.images, p.y[1], r.lines, p.y[3]}, memory::data_type::s32),
-      p.stride, dilation, r.pad_begin, r.pad_end, attr);
-  std::vector<Choice> found;
-  std::set<std::string> names;
-  do {
-    const std::string name = desc.impl_info_str();
-    if (onednn::is_fast(name) && names.insert(name).second) found.push_back({desc, name});
-  } while (desc.next_impl());
-  return found;
+      p.stride, dilation, r.pad_begin, r.pad_end, attr));
 }
 
 class QuantizedOnednnConv final : public Kernel {
  public:
-  QuantizedOnednnConv(const Quantized& q, Plan plan, const Choice& choice, int threads)
+  QuantizedOnednnConv(const Quantized& q, Plan plan, const onednn::Implementation& choice, int threads)
       : p_(q.problem),
         plan_(std::move(plan)),
         threads_(threads),
@@ -111,7 +98,7 @@ class QuantizedOnednnConv final : public Kernel {
         pass_(p_.y[1], threads),
         start_(q.start()),
         epilogue_(q.bound, q.operands, 1, q.scales),
-        primitive_(dnnl::convolution_forward(choice.desc), choice.desc.scratchpad_desc()) {
+        primitive_(choice.primitive, choice.scratchpad) {
     const int64_t depth = p_.w[1] * p_.w[2] * p_.w[3];
     // Σ (x - zero) · w = Σ x · w - zero · Σ w.
     for (int64_t m = 0; plan_.zero != 0 && m < p_.y[1]; ++m) {
@@ -121,14 +108,14 @@ class QuantizedOnednnConv final : public Kernel {
     }
     starts_ = std::ranges::any_of(start_, [](int32_t v) { return v != 0; });
     const Tensor& w = q.bound.inputs[q.w].constant;
-    const memory::desc layout = choice.desc.weights_desc();
+    const memory::desc layout = choice.weights;
     const auto pack = [&] { return pack_weights(q, layout); };
     packed_ = q.bound.weights ? q.bound.weights->packed(
                                     w, q.packing(fmt::format("onednn:{}:{}:{}", choice.name, plan_.lines, print(p_))), pack)
                               : pack();
-    primitive_.add(DNNL_ARG_SRC, choice.desc.src_desc());
+    primitive_.add(DNNL_ARG_SRC, choice.source);
     primitive_.add(DNNL_ARG_WEIGHTS, layout, packed_.raw());
-    primitive_.add(DNNL_ARG_DST, choice.desc.dst_desc());
+    primitive_.add(DNNL_ARG_DST, choice.result);
   }
 
   int64_t workspace() const override {
@@ -209,7 +196,7 @@ void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
     const Plan r = plan(q, machine.threads);
     const auto found = choices(p, r, machine.threads);
     if (found.empty()) reject("it has only its reference for this problem");
-    for (const Choice& c : found) {
+    for (const onednn::Implementation& c : found) {
       if (auto reason = onednn::rejects_sums(c.name, r.type == memory::data_type::s8, range)) {
         reject(*reason);
         continue;

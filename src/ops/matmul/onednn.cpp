@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <set>
 
 #include "ops/matmul/tactics.h"
 #include "ops/onednn/post_ops.h"
@@ -56,12 +55,7 @@ Descriptors descriptors(const Request& r) {
 /// The epilogue's program as post-operations of the primitive; nothing: it is simple, or runs in a pass of its own.
 using Chain = std::optional<onednn::PostOps>;
 
-struct Choice {
-  dnnl::matmul::primitive_desc desc;
-  std::string name;
-};
-
-std::vector<Choice> choices(const Request& r, const Descriptors& d, const Chain& chain) {
+std::vector<onednn::Implementation> choices(const Request& r, const Descriptors& d, const Chain& chain) {
   const onednn::Threads scope(r.threads);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -73,26 +67,20 @@ std::vector<Choice> choices(const Request& r, const Descriptors& d, const Chain&
     attr.set_post_ops(ops);
   }
   const memory::desc b = d.b_constant ? onednn::any_layout(d.b.get_dims(), r.product.bound.inputs[1].type) : d.b;
-  dnnl::matmul::primitive_desc desc = d.bias ? dnnl::matmul::primitive_desc(onednn::engine(), d.a, b, d.bias, d.c, attr)
-                                             : dnnl::matmul::primitive_desc(onednn::engine(), d.a, b, d.c, attr);
-  std::vector<Choice> found;
-  std::set<std::string> names;
-  do {
-    const std::string name = desc.impl_info_str();
-    if (onednn::is_fast(name) && names.insert(name).second) found.push_back({desc, name});
-  } while (desc.next_impl());
-  return found;
+  return onednn::implementations<dnnl::matmul>(
+      d.bias ? dnnl::matmul::primitive_desc(onednn::engine(), d.a, b, d.bias, d.c, attr)
+             : dnnl::matmul::primitive_desc(onednn::engine(), d.a, b, d.c, attr));
 }
 
 class OnednnProduct final : public Kernel {
  public:
-  OnednnProduct(const Request& r, const Descriptors& d, const Choice& choice, Chain chain)
+  OnednnProduct(const Request& r, const Descriptors& d, const onednn::Implementation& choice, Chain chain)
       : threads_(r.threads),
         node_(r.product.node),
         epilogue_(r.epilogue),
         chain_(std::move(chain)),
-        primitive_(dnnl::matmul(choice.desc), choice.desc.scratchpad_desc()) {
-    const memory::desc weights = choice.desc.weights_desc();
+        primitive_(choice.primitive, choice.scratchpad) {
+    const memory::desc weights = choice.weights;
     primitive_.add(DNNL_ARG_SRC, d.a);
     if (d.b_constant) {
       const Tensor& b = r.product.bound.inputs[1].constant;
@@ -158,13 +146,13 @@ std::optional<std::string> reject(const Request& r) {
   return std::nullopt;
 }
 
-/// Compute or memory, whichever is more, on one core of the machine that smelt is developed on (Zen 3, AVX2). There oneDNN's "gemm:jit"
-/// reaches 0.07 GFLOP/s (1 x 1280 x 960: 36 ms; 12 x 197 x 64 x 197: 600 ms on two): last choice, but for the reference.
+/// Compute or memory, whichever is more; f32 rates from one core of the machine that smelt is developed on (Zen 3, AVX2).
 double estimate_us(const Request& r, std::string_view implementation, bool passes) {
   const Problem& p = r.product.problem;
-  const double flops_per_us = implementation.starts_with("gemm") ? 70 : 85e3 * onednn::rate(implementation);
+  const double flops_per_us = 85e3 * onednn::rate(implementation);
   constexpr double bytes_per_us = 12e3;
-  const double moved = static_cast<double>(bytes(p.input, 1) * p.batch()) * static_cast<double>(p.n * p.k + p.m * p.k + p.m * p.n);
+  const double moved =
+      static_cast<double>(bytes(p.input, 1) * p.batch()) * static_cast<double>(p.n * p.k + p.m * p.k + p.m * p.n);
   constexpr double passed_per_us = 1e3;   // elements through the program in a pass of its own
   const double pass = passes ? static_cast<double>(p.batch() * p.m) * static_cast<double>(p.n) / passed_per_us : 0;
   return 4 + (std::max(p.flops() / flops_per_us, moved / bytes_per_us) + pass) / r.threads;
@@ -174,7 +162,7 @@ void offer_chain(const Request& r, const Chain& chain, Offer& offer) {
   try {
     const Descriptors d = descriptors(r);
     const auto found = choices(r, d, chain);
-    for (const Choice& c : found) {
+    for (const onednn::Implementation& c : found) {
       offer.candidates.push_back({"onednn", c.name + (chain ? "+post-ops" : ""),
                                   estimate_us(r, c.name, !r.epilogue.simple() && !chain),
                                   [r, d, c, chain] { return std::make_unique<OnednnProduct>(r, d, c, chain); }});

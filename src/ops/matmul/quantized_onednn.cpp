@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 
 #include "ops/integer/epilogue.h"
 #include "ops/integer/sums_pass.h"
@@ -37,30 +36,18 @@ Plan plan(const Quantized& q, int threads) {
   return r;
 }
 
-struct Choice {
-  dnnl::matmul::primitive_desc desc;
-  std::string name;
-};
-
-std::vector<Choice> choices(const Problem& p, const Plan& r, int threads) {
+std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int threads) {
   const onednn::Threads scope(threads);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::matmul::primitive_desc desc(onednn::engine(), {{r.rows, p.k}, r.type, memory::format_tag::ab},
-                                    onednn::any_layout({p.k, p.n}, DType::i8),
-                                    {{r.rows, p.n}, memory::data_type::s32, memory::format_tag::ab}, attr);
-  std::vector<Choice> found;
-  std::set<std::string> names;
-  do {
-    const std::string name = desc.impl_info_str();
-    if (onednn::is_fast(name) && names.insert(name).second) found.push_back({desc, name});
-  } while (desc.next_impl());
-  return found;
+  return onednn::implementations<dnnl::matmul>(dnnl::matmul::primitive_desc(
+      onednn::engine(), {{r.rows, p.k}, r.type, memory::format_tag::ab}, onednn::any_layout({p.k, p.n}, DType::i8),
+      {{r.rows, p.n}, memory::data_type::s32, memory::format_tag::ab}, attr));
 }
 
 class QuantizedOnednnProduct final : public Kernel {
  public:
-  QuantizedOnednnProduct(const Quantized& q, const Plan& plan, const Choice& choice, int threads)
+  QuantizedOnednnProduct(const Quantized& q, const Plan& plan, const onednn::Implementation& choice, int threads)
       : plan_(plan),
         threads_(threads),
         node_(q.node),
@@ -72,7 +59,7 @@ class QuantizedOnednnProduct final : public Kernel {
         a_signed_(q.bound.inputs[q.a].type == DType::i8),
         pass_(n_, threads),
         bias_(q.bias),
-        primitive_(dnnl::matmul(choice.desc), choice.desc.scratchpad_desc()) {
+        primitive_(choice.primitive, choice.scratchpad) {
     bias_.resize(static_cast<size_t>(n_), 0);
     if (q.node->program)
       epilogue_ = std::make_unique<integer::Epilogue>(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
@@ -83,14 +70,14 @@ class QuantizedOnednnProduct final : public Kernel {
     if (!zero_input_) fold(q.a_zero, start_.data());
     starts_ = std::ranges::any_of(start_, [](int32_t v) { return v != 0; });
     const Tensor& b = q.bound.inputs[q.b].constant;
-    const memory::desc layout = choice.desc.weights_desc();
+    const memory::desc layout = choice.weights;
     const auto pack = [&] { return pack_weights(q, layout); };
     const std::string form =
         fmt::format("onednn:{}:{}:{}:{}", choice.name, plan_.rows, print(q.product.problem), fmt::join(q.b_zeros, ","));
     packed_ = q.bound.weights ? q.bound.weights->packed(b, form, pack) : pack();
-    primitive_.add(DNNL_ARG_SRC, choice.desc.src_desc());
+    primitive_.add(DNNL_ARG_SRC, choice.source);
     primitive_.add(DNNL_ARG_WEIGHTS, layout, packed_.raw());
-    primitive_.add(DNNL_ARG_DST, choice.desc.dst_desc());
+    primitive_.add(DNNL_ARG_DST, choice.result);
   }
 
   int64_t workspace() const override {
@@ -188,7 +175,7 @@ void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
     const Plan r = plan(q, machine.threads);
     const auto found = choices(p, r, machine.threads);
     if (found.empty()) reject("it has only its reference for this problem");
-    for (const Choice& c : found) {
+    for (const onednn::Implementation& c : found) {
       if (auto reason = onednn::rejects_sums(c.name, r.type == memory::data_type::s8, range)) {
         reject(*reason);
         continue;

@@ -4,7 +4,9 @@
 
 #include <dnnl.hpp>
 
+#include <algorithm>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +38,25 @@ void append(dnnl::post_ops& ops, const Epilogue& epilogue, const dnnl::memory::d
 
 /// True for implementations worth measuring: not oneDNN's reference, nor one for an older instruction set.
 bool is_fast(std::string_view implementation);
+
+/// One of oneDNN's implementations of a problem.
+struct Implementation {
+  std::string name;                        // "brgconv:avx512_core_amx"
+  dnnl::primitive primitive;
+  dnnl::memory::desc source, weights, result, scratchpad;
+};
+
+/// All that are worth measuring, one of each name. `Made`: the primitive, dnnl::matmul. Each is made here because next_impl
+/// changes the descriptor in place, and with it every copy.
+template <class Made, class Desc> std::vector<Implementation> implementations(Desc desc) {
+  std::vector<Implementation> found;
+  do {
+    const std::string name = desc.impl_info_str();
+    if (!is_fast(name) || std::ranges::find(found, name, &Implementation::name) != found.end()) continue;
+    found.push_back({name, Made(desc), desc.src_desc(), desc.weights_desc(), desc.dst_desc(), desc.scratchpad_desc()});
+  } while (desc.next_impl());
+  return found;
+}
 
 /// How many times the f32 rate of AVX2 an implementation's instructions have, roughly (wider vectors, bf16 pairs, AMX tiles).
 double rate(std::string_view implementation);

@@ -1,23 +1,35 @@
 #!/usr/bin/env bash
-# Builds the fuzzer with clang++ (AddressSanitizer, UndefinedBehaviorSanitizer) beside an ordinary build, whose operators and ONNX sources
-# it links, and runs it on its corpus. usage: fuzz.sh BUILD_DIR JOBS SECONDS [PYTHON]      new inputs and findings land in BUILD_DIR/fuzz
+# Builds the fuzzer with clang++ (AddressSanitizer, UndefinedBehaviorSanitizer) beside an ordinary build, whose operators and ONNX
+# sources it links, and runs it on its corpus. New inputs and findings land in BUILD_DIR/fuzz.
+# usage: fuzz.sh BUILD_DIR JOBS SECONDS [PYTHON]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$(realpath "$1") jobs=$2 seconds=$3 python=${4:-$PWD/.venv/bin/python}
 fuzz=$build/fuzz
 clang=$(command -v clang++ || command -v clang++-14 || true)
-[ -n "$clang" ] || { echo "fuzz: needs clang++ with libFuzzer and OpenMP (packages clang, libclang-rt-dev, libomp-dev)" >&2; exit 1; }
+[ -n "$clang" ] ||
+  { echo "fuzz: needs clang++ with libFuzzer and OpenMP (packages clang, libclang-rt-dev, libomp-dev)" >&2; exit 1; }
 [ -e "$build/libsmelt_ops.a" ] || { echo "fuzz: $build has no libsmelt_ops.a; build there first" >&2; exit 1; }
-mkdir -p "$fuzz/new"
+level=-O0
+[ "$seconds" -le 600 ] || level=-O1   # 1.6 times as long to build, and a long run is worth it
+mkdir -p "$fuzz/new" "$fuzz/seeds"
 printf '==> building the fuzzer in %s with %s jobs\n' "$fuzz" "$jobs"
-cmake -S . -B "$fuzz" -G Ninja -DCMAKE_CXX_COMPILER="$clang" -DSMELT_FUZZ=ON -DSMELT_FUZZ_PREBUILT="$build" -DSMELT_TESTS=OFF -DSMELT_PYTHON=OFF \
-  -DSMELT_CLI=OFF -DPython_EXECUTABLE="$python" >"$fuzz/configure.log" 2>&1 ||
+cmake -S . -B "$fuzz" -G Ninja -DCMAKE_CXX_COMPILER="$clang" -DSMELT_FUZZ=ON -DSMELT_FUZZ_PREBUILT="$build" \
+  -DSMELT_FUZZ_LEVEL=$level -DSMELT_TESTS=OFF -DSMELT_PYTHON=OFF -DSMELT_CLI=OFF -DPython_EXECUTABLE="$python" \
+  >"$fuzz/configure.log" 2>&1 ||
   { tail -5 "$fuzz/configure.log"; echo "fuzz: cmake failed ($fuzz/configure.log)" >&2; exit 1; }
 ninja -C "$fuzz" -j "$jobs" model_fuzz
+# The models of ONNX's own tests are seeds too, where the tests have written them.
+if [ -d "$build/conformance" ]; then
+  find "$build/conformance" -name model.onnx -size -17k | while read -r model; do
+    name=${model#"$build/conformance/"}
+    cp -n "$model" "$fuzz/seeds/${name//\//_}"
+  done
+fi
 printf '==> fuzzing for %s s\n' "$seconds"
-# 30 s and 3 GB are far beyond what a model of 16 KiB may take. The schedule called entropic would take three quarters of the time.
+# 30 s and 3 GB are far beyond what a model of 16 KiB may take. The entropic schedule takes three quarters of the time.
 ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=32 \
-"$fuzz/model_fuzz" -entropic=0 -max_total_time="$seconds" -max_len=16384 -timeout=30 -rss_limit_mb=3000 -malloc_limit_mb=2000 -print_final_stats=1 \
-  -artifact_prefix="$fuzz/" "$fuzz/new" tests/fuzz/corpus tests/repro >"$fuzz/log" 2>&1 ||
-  { grep -E 'finding|ERROR|SUMMARY|Test unit' "$fuzz/log"; echo "fuzz: a finding ($fuzz/log)" >&2; exit 1; }
-grep -E 'INITED|DONE|stat::number_of_executed_units' "$fuzz/log"
+"$fuzz/model_fuzz" -entropic=0 -max_total_time="$seconds" -max_len=16384 -timeout=30 -rss_limit_mb=3000 -malloc_limit_mb=2000 \
+  -print_final_stats=1 -artifact_prefix="$fuzz/" "$fuzz/new" tests/fuzz/corpus tests/repro "$fuzz/seeds" >"$fuzz/log" 2>&1 ||
+  { grep -aE 'finding|ERROR|SUMMARY|Test unit' "$fuzz/log"; echo "fuzz: a finding ($fuzz/log)" >&2; exit 1; }
+grep -aE 'INITED|DONE|stat::number_of_executed_units' "$fuzz/log"

@@ -210,6 +210,51 @@ GRAPHS = {
           t = Concat <axis = 0> (b1, n1, two, four) r = Reshape(x, t) y = Transpose <perm = [0, 2, 1, 3]> (r)
           i = Range(zero, n, one) row = Unsqueeze(i, z1) u = Unsqueeze(i, one1) c = Greater(row, u) w = Where(c, big, none)
           mask = Unsqueeze(w, ax) one1 = Constant <value_ints = [1]> () }"""),
+    # Old operators, those of com.microsoft, and element types that nothing above has.
+    "old6": (6, """
+        g (float[2, 3, 4, 4] x, float[3] k) => (float[2, 48] y)
+        { d = Dropout <is_test = 1, ratio = 0.5> (x) a = Add <axis = 1, broadcast = 1> (d, k) m = Mul <broadcast = 1> (a, a)
+          p = PRelu(m, k) n = BatchNormalization <is_test = 1> (p, k, k, k, k) r = Reshape(n, s) y = Sub(r, r)
+          s = Constant <value = int64[2] {2, 48}> () }"""),
+    "old15": (15, """
+        g (float[1, 2, 8, 8] x, float[3, 4] rois, int64[3] batch) => (float[3, 2, 2, 2] y, float[1, 2] z)
+        { y = RoiAlign <output_height = 2, output_width = 2> (x, rois, batch) m = ReduceMax <axes = [2, 3], keepdims = 0> (x)
+          t = HardSwish(m) z = BatchNormalization(t, s, s, s, s) s = Constant <value = float[2] {1, 2}> () }"""),
+    "old17": (17, """
+        g (float[1, 2, 8, 8] x, float[1, 4, 4, 2] grid) => (float[1, 2, 1, 1] y, float[1, 2, 4, 4] c)
+        { s = GridSample <mode = "bicubic", align_corners = 1> (x, grid) c = Pad <mode = "reflect"> (s, p)
+          y = ReduceMean <axes = [2, 3]> (c) p = Constant <value = int64[8] {0, 0, 0, 0, 0, 0, 0, 0}> () }"""),
+    "contributed": (20, """
+        g (float[4, 8] x, float[8] b) => (float[4, 6] y, float[4, 6] z, float[4, 8] u, uint8[4, 8] q, float[4, 8] d)
+          <float[6, 8] w, float[6] c, float s = {0.1}, uint8 zp = {12}, uint8[8, 6] qw, float[6] ws>
+        { y = com.microsoft.FusedGemm <transB = 1, activation = "Relu"> (x, w, c) u = com.microsoft.BiasGelu(x, b)
+          q = com.microsoft.QuantizeLinear(x, s, zp) d = com.microsoft.DequantizeLinear(q, s, zp)
+          z = com.microsoft.DynamicQuantizeMatMul(x, qw, ws) }"""),
+    "contributed_integer": (20, """
+        g (uint8[4, 8] x, uint8[1, 2, 6, 6] p) => (float[4, 6] y, uint8[4, 6] z, uint8[1, 2, 3, 3] a, float[4, 6] f)
+          <float s = {0.1}, uint8 zp = {12}, uint8[8, 6] w, int32[6] c>
+        { y = com.microsoft.MatMulIntegerToFloat(x, w, s, s, zp, zp) z = com.microsoft.QGemm(x, s, zp, w, s, zp, c, s, zp)
+          a = com.microsoft.QLinearAveragePool <kernel_shape = [2, 2], strides = [2, 2]> (p, s, zp, s, zp)
+          f = com.microsoft.QGemm(x, s, zp, w, s, zp, c) }"""),
+    "casts": (24, """
+        g (float[4] x) => (float[4] y, string[3] t, double[2] v, bool[4] i)
+          <float8e4m3fn[4] e, float8e5m2[4] m, int4[4] n, uint4[4] u, float[3] f, uint64[2] big = {1, 18446744073709551615},
+            double[2] d = {1, 0.5}, uint32[4] shift>
+        { ef = Cast <to = 1> (e) mf = Cast <to = 1> (m) nf = Cast <to = 1> (n) uf = Cast <to = 1> (u) a = Add(ef, mf)
+          b = Add(nf, uf) c = Add(a, b) y = Add(c, x) t = Cast <to = 8> (f) w = Cast <to = 1> (t) g = Cast <to = 11> (big)
+          v = Add(g, d) i = IsInf <detect_negative = 0> (y) h = BitShift <direction = "LEFT"> (shift, shift)
+          k = Cast <to = 17> (x) l = Cast <to = 6> (k) o = CastLike(l, w) }"""),
+    "shapes_of_inputs": (20, """
+        g (float[N, S, 8] x, float[N, S, 8] z) => (float[N, S, 8] y, float[K, L, 8] e)
+          <int64[1] zero = {0}, int64[1] two = {2}, int64[1] eight = {8}, float[1] v = {2}>
+        { s = Shape(z) y = Reshape(x, s) f = Shape <end = 2> (x) t = Concat <axis = 0> (f, eight) e = Expand(one, t)
+          one = ConstantOfShape <value = float[1] {2}> (eight) q = Slice(s, zero, two) r = Size(x) }"""),
+    "upsample_concat": (20, """
+        g (float[1, 4, 6, 6] x, float[1, 2, 3, 3] low) => (float[1, 3, 6, 6] y)
+          <float[3, 6, 3, 3] w, float[4] sc = {1, 1, 2, 2}, float[3] s, float[3] b, float[3] m, float[3] v>
+        { u = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"> (low, , sc)
+          j = Concat <axis = 1> (x, u) d = Conv <pads = [1, 1, 1, 1]> (j, w) n = BatchNormalization(d, s, b, m, v)
+          y = Relu(n) }"""),
 }
 
 
@@ -263,8 +308,12 @@ def main(folder):
             values = helper.make_tensor("sparse", TensorProto.FLOAT, [2], [1.0, 2.0])
             indices = helper.make_tensor("", TensorProto.INT64, [2, 2], [0, 1, 1, 2])
             model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
-        with open(os.path.join(folder, name), "wb") as f:
-            f.write(model.SerializeToString())
+        for mode in range(4):     # stages.cpp takes the way to read a model from its size
+            model.doc_string = ""
+            while model.ByteSize() % 4 != mode:
+                model.doc_string += "."
+            with open(os.path.join(folder, f"{name}.{mode}"), "wb") as f:
+                f.write(model.SerializeToString())
 
 
 if __name__ == "__main__":

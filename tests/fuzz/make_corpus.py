@@ -212,10 +212,9 @@ GRAPHS = {
           mask = Unsqueeze(w, ax) one1 = Constant <value_ints = [1]> () }"""),
     # Old operators, those of com.microsoft, and element types that nothing above has.
     "old6": (6, """
-        g (float[2, 3, 4, 4] x, float[3] k) => (float[2, 48] y)
+        g (float[2, 3, 4, 4] x, float[3] k) => (float[2, 48] y) <int64[2] s = {2, 48}>
         { d = Dropout <is_test = 1, ratio = 0.5> (x) a = Add <axis = 1, broadcast = 1> (d, k) m = Mul <broadcast = 1> (a, a)
-          p = PRelu(m, k) n = BatchNormalization <is_test = 1> (p, k, k, k, k) r = Reshape(n, s) y = Sub(r, r)
-          s = Constant <value = int64[2] {2, 48}> () }"""),
+          p = PRelu(m, k) n = BatchNormalization <is_test = 1> (p, k, k, k, k) r = Reshape(n, s) y = Sub(r, r) }"""),
     "old15": (15, """
         g (float[1, 2, 8, 8] x, float[3, 4] rois, int64[3] batch) => (float[3, 2, 2, 2] y, float[1, 2] z)
         { y = RoiAlign <output_height = 2, output_width = 2> (x, rois, batch) m = ReduceMax <axes = [2, 3], keepdims = 0> (x)

@@ -316,7 +316,8 @@ std::optional<std::vector<Extent>> Analysis::arithmetic(const Node& n) {
   auto a = values(n.in(0)), b = values(n.in(1));
   if (!a || !b || (a->size() != b->size() && a->size() != 1 && b->size() != 1)) return {};
   std::vector<Extent> r;
-  for (size_t i = 0; i < std::max(a->size(), b->size()); ++i) {
+  const size_t count = a->size() == 1 ? b->size() : a->size();   // one element meets any number of them, none too
+  for (size_t i = 0; i < count; ++i) {
     const Extent &x = (*a)[a->size() == 1 ? 0 : i], &y = (*b)[b->size() == 1 ? 0 : i];
     const bool neutral = y.is(n.is("Mul") || n.is("Div") ? 1 : 0);
     if (neutral) r.push_back(x);

@@ -52,6 +52,17 @@ TEST(Extents, of_a_broadcast_need_one_that_is_proven_larger) {
   EXPECT_FALSE((*extents(b.g, b.node("c", "Add", {x, m}, {Dim(), Dim()})))[0] == symbol("n"));   // n may be 1
 }
 
+TEST(Extents, of_no_axes_stay_none_whatever_is_added) {
+  Builder b;
+  ValueId s = b.node("shape", "Shape", {b.input("x", {Dim("n")})}, {1}, DType::i64);
+  ValueId none = b.node("none", "Slice", {s, b.ints({0}), b.ints({0})}, {0}, DType::i64);
+  for (const auto& inputs : {std::vector{none, b.ints({1})}, std::vector{b.ints({1}), none}}) {
+    const auto e = shape_values(b.g, b.node("", "Add", inputs, {0}, DType::i64));
+    ASSERT_TRUE(e.has_value());
+    EXPECT_TRUE(e->empty());
+  }
+}
+
 TEST(RefineShapes, gives_numbers_once_inputs_have_them) {
   Builder b;
   ValueId x = b.input("x", {1, 3, 8, 8});

@@ -32,7 +32,9 @@ void read_back(const Graph& g, const ImportOptions& options) {
   try {
     plan = export_bytes(g, out);
   } catch (const Error& e) {
-    if (e.code() == ExitCode::unsupported) return;   // an operator, attribute or type that the plan's opset does not have
+    // An operator, attribute or type that the opset of plans does not have; or, where the model was read for its structure and
+    // its types and shapes were not insisted on, a fused node that no input would fit.
+    if (e.code() == ExitCode::unsupported || options.structure_only) return;
     throw;
   }
   try {

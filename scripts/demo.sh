@@ -21,7 +21,7 @@ for name in unet.fp32 resnet50.fp32; do
   printf '\n==> %s: what was fused, and what was not\n' "$name"
   "$smelt" explain "$models/$name.onnx" --summary
   printf '==> %s: optimised against unfused, timed in turn\n' "$name"
-  "$smelt" bench "$models/$name.onnx" --inputs "$models/$name.inputs.npz" --duration 5 --report "$report"
+  "$smelt" bench "$models/$name.onnx" --inputs "$models/$name.inputs.npz" --duration 5 --require-speedup --report "$report"
   "$smelt" optimize "$models/$name.onnx" -o "$models/$name.plan.onnx"
 done
 printf '\nOpen demo/report.html (resnet50) and demo/unet.html in a browser. The plans are in %s.\n' "$models"

@@ -1,7 +1,6 @@
 #include "ops/program_pass.h"
 
-#include <omp.h>
-
+#include "ops/parallel.h"
 #include "ops/strides.h"
 
 namespace smelt::ops {
@@ -18,10 +17,11 @@ ProgramPass::ProgramPass(const BoundTensor& y, size_t column_axis, int threads)
 void ProgramPass::run(const Epilogue& epilogue, const Buffers& b, void* scratch) const {
   const Epilogue::Runner runner(epilogue, b, scratch);
   const float* y = static_cast<const float*>(b.outputs[0]);
-#pragma omp parallel for num_threads(threads_) schedule(static)
-  for (int64_t row = 0; row < count_; ++row) {
-    runner.take({row, 1, 0, columns_, y + rows_.offset(row), columns_, omp_get_thread_num()});
-  }
+  parallel(threads_, count_, 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t row = begin; row < end; ++row) {
+      runner.take({row, 1, 0, columns_, y + rows_.offset(row), columns_, thread});
+    }
+  });
 }
 
 }  // namespace smelt::ops

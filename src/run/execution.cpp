@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 #include "ops/interpreter.h"
+#include "ops/parallel.h"
 #include "run/copy.h"
 #include "run/feeds.h"
-#include "run/threads.h"
 
 namespace smelt::run {
 namespace {
@@ -214,7 +214,7 @@ Planned& ExecutionImpl::following(Planned& p) {
 
 void ExecutionImpl::execute(std::vector<StepTime>* times) {
   if (!first_) fail_usage("run was called before bind");
-  const Threads threads(plan_->shared().tuner.machine().threads);
+  const ops::Threads threads(plan_->shared().tuner.machine().threads);
   for (Bounce& b : bounces_) std::memcpy(b.to.raw(), b.from.raw(), static_cast<size_t>(b.from.nbytes()));
   if (!is_static()) resolve(*first_);   // a later segment of the last run may have made the arena larger
   const auto start = Clock::now();

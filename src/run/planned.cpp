@@ -1,15 +1,15 @@
 #include "run/planned.h"
 
+#include "ops/parallel.h"
 #include "run/buffers.h"
 #include "run/kernels.h"
 #include "run/layouts.h"
 #include "run/plan.h"
-#include "run/threads.h"
 
 namespace smelt::run {
 
 std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env) {
-  const Threads threads(plan.shared().tuner.machine().threads);
+  const ops::Threads threads(plan.shared().tuner.machine().threads);
   auto planned = std::make_unique<Planned>();
   Segment& s = planned->segment;
   s = plan_segment(plan.graph(), plan.order(), env);

@@ -3,7 +3,6 @@
 // on either side cost nothing. Images of few channels are copied once with their padding in place, so that a whole row of taps is
 // contiguous; a transposed convolution whose window equals its stride is one product for each tap.
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include "ops/conv/rows.h"
 #include "ops/conv/tactics.h"
 #include "ops/convert.h"
+#include "ops/parallel.h"
 #include "ops/strides.h"
 
 namespace smelt::ops::conv {
@@ -213,13 +213,12 @@ class IndirectConv final : public Kernel {
     const int64_t channels = p_.channels(), row = padded_->width * channels, height = p_.x[0].shape[2], width = p_.x[0].shape[3];
     const Shape& s = strides_;
     const int bytes = static_cast<int>(smelt::bytes(input_.type, 1));
-#pragma omp parallel for num_threads(threads_) schedule(static)
-    for (int64_t line = 0; line < p_.y[0] * padded_->height; ++line) {
+    const auto copy_line = [&](int64_t line) {
       const int64_t n = line / padded_->height, y = line % padded_->height - p_.pad_begin[0];
       float* out = to + line * row;
       if (y < 0 || y >= height) {
         std::fill_n(out, row, 0.0f);
-        continue;
+        return;
       }
       std::fill_n(out, p_.pad_begin[1] * channels, 0.0f);
       std::fill_n(out + (p_.pad_begin[1] + width) * channels, p_.pad_end[1] * channels, 0.0f);
@@ -227,7 +226,10 @@ class IndirectConv final : public Kernel {
         const char* in = static_cast<const char*>(from) + (n * s[0] + c * s[1] + y * s[2]) * bytes;
         copy_as_f32(out + p_.pad_begin[1] * channels + c, channels, in, s[3], width, input_.type);
       }
-    }
+    };
+    parallel(threads_, p_.y[0] * padded_->height, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t line = begin; line < end; ++line) copy_line(line);
+    });
   }
 
   Problem p_;

@@ -2,7 +2,6 @@
 // implementation that oneDNN has for the problem is a candidate. Grouped and transposed convolutions over f16 and bf16 on a CPU
 // without such arithmetic are computed in f32, from a copy of the image.
 #include <fmt/core.h>
-#include <omp.h>
 
 #include <algorithm>
 
@@ -11,6 +10,7 @@
 #include "ops/convert.h"
 #include "ops/onednn/post_ops.h"
 #include "ops/onednn/primitive.h"
+#include "ops/parallel.h"
 #include "ops/program_pass.h"
 #include "ops/strides.h"
 
@@ -65,7 +65,7 @@ using Chain = std::optional<onednn::PostOps>;
 /// A bias of `outputs` floats is an argument of the primitive when there is one.
 std::vector<onednn::Implementation> choices(const Problem& p, const BoundTensor& x, const BoundTensor& y,
                                             const Epilogue& epilogue, const Chain& chain, int threads) {
-  const onednn::Threads scope(threads);
+  const Threads scope(threads);
   const size_t rank = p.w.size();
   const memory::desc src = onednn::describe(x, rank), dst = onednn::describe(y, rank);
   const memory::desc weights = onednn::any_layout(weight_form(p).dims, x.type);
@@ -135,7 +135,7 @@ class OnednnConv final : public Kernel {
   }
 
   void run(const Buffers& b) override {
-    const onednn::Threads scope(threads_);
+    const Threads scope(threads_);
     char* memory = static_cast<char*>(b.workspace);
     char* scratch = memory + align(primitive_.scratch());
     if (conversion_) return run_converted(b, memory, scratch);
@@ -166,10 +166,11 @@ class OnednnConv final : public Kernel {
     primitive_.set(DNNL_ARG_DST, y);
     primitive_.run(memory);
     const Epilogue::Runner runner(epilogue_, b, scratch);
-#pragma omp parallel for num_threads(threads_) schedule(static)
-    for (int64_t row = 0; row < c.rows; ++row) {
-      runner.take({row, 1, 0, c.columns, y + row * c.columns, c.columns, omp_get_thread_num()});
-    }
+    parallel(threads_, c.rows, 1, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t row = begin; row < end; ++row) {
+        runner.take({row, 1, 0, c.columns, y + row * c.columns, c.columns, thread});
+      }
+    });
   }
 
   int threads_;

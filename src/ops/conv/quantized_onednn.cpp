@@ -13,6 +13,7 @@
 #include "ops/integer/sums_pass.h"
 #include "ops/onednn/bytes.h"
 #include "ops/onednn/primitive.h"
+#include "ops/parallel.h"
 #include "ops/strides.h"
 
 namespace smelt::ops::conv {
@@ -75,7 +76,7 @@ memory::dims weight_dims(const Problem& p) {
 }
 
 std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int threads) {
-  const onednn::Threads scope(threads);
+  const Threads scope(threads);
   memory::dims dilation;
   for (int64_t d : p.dilation) dilation.push_back(d - 1);
   const Shape x{r.images, r.x[1], r.x_lines, r.x[3]};
@@ -127,7 +128,7 @@ class QuantizedOnednnConv final : public Kernel {
   }
 
   void run(const Buffers& b) override {
-    const onednn::Threads scope(threads_);
+    const Threads scope(threads_);
     char* memory = static_cast<char*>(b.workspace);
     const uint8_t* image = static_cast<const uint8_t*>(b.inputs[x_input_]);
     if (plan_.copy) {

@@ -6,6 +6,7 @@
 #include "ops/matmul/tactics.h"
 #include "ops/onednn/post_ops.h"
 #include "ops/onednn/primitive.h"
+#include "ops/parallel.h"
 #include "ops/program_pass.h"
 
 namespace smelt::ops::matmul {
@@ -56,7 +57,7 @@ Descriptors descriptors(const Request& r) {
 using Chain = std::optional<onednn::PostOps>;
 
 std::vector<onednn::Implementation> choices(const Request& r, const Descriptors& d, const Chain& chain) {
-  const onednn::Threads scope(r.threads);
+  const Threads scope(r.threads);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (r.epilogue.simple() || chain) {
@@ -106,7 +107,7 @@ class OnednnProduct final : public Kernel {
   int64_t workspace() const override { return primitive_.scratch() + (pass_ ? threads_ * epilogue_.scratch() : 0); }
 
   void run(const Buffers& b) override {
-    const onednn::Threads scope(threads_);
+    const Threads scope(threads_);
     char* memory = static_cast<char*>(b.workspace);
     primitive_.set(DNNL_ARG_SRC, const_cast<void*>(b.inputs[0]));
     if (!packed_.valid()) primitive_.set(DNNL_ARG_WEIGHTS, const_cast<void*>(b.inputs[1]));

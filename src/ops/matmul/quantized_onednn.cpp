@@ -37,7 +37,7 @@ Plan plan(const Quantized& q, int threads) {
 }
 
 std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int threads) {
-  const onednn::Threads scope(threads);
+  const Threads scope(threads);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return onednn::implementations<dnnl::matmul>(dnnl::matmul::primitive_desc(
@@ -90,7 +90,7 @@ class QuantizedOnednnProduct final : public Kernel {
   }
 
   void run(const Buffers& b) override {
-    const onednn::Threads scope(threads_);
+    const Threads scope(threads_);
     char* memory = static_cast<char*>(b.workspace);
     const uint8_t* a = static_cast<const uint8_t*>(b.inputs[a_input_]);
     if (plan_.flips) {

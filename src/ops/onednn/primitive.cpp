@@ -1,10 +1,9 @@
 #include "ops/onednn/primitive.h"
 
-#include <omp.h>
-
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/parallel.h"
 #include "ops/strides.h"
 
 namespace smelt::ops::onednn {
@@ -95,14 +94,6 @@ double rate(std::string_view implementation) {
   if (uses("amx")) return 6;
   if (uses("avx512_core_bf16")) return 3;
   return uses("avx512") ? 1.6 : 1;
-}
-
-Threads::Threads(int count) : before_(omp_get_max_threads()) {
-  if (count != before_) omp_set_num_threads(count);
-}
-
-Threads::~Threads() {
-  if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
 }
 
 Tensor packed(const Tensor& source, const dnnl::memory::desc& from, const dnnl::memory::desc& to, int threads) {

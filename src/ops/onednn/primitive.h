@@ -61,17 +61,6 @@ template <class Made, class Desc> std::vector<Implementation> implementations(De
 /// How many times the f32 rate of AVX2 an implementation's instructions have, roughly (wider vectors, bf16 pairs, AMX tiles).
 double rate(std::string_view implementation);
 
-/// Threads that oneDNN, and OpenMP, use in the calling thread while this lives.
-class Threads {
- public:
-  explicit Threads(int count);
-  ~Threads();
-  Threads(const Threads&) = delete;
-
- private:
-  int before_;
-};
-
 /// A tensor laid out as `to` wants it, padding included.
 Tensor packed(const Tensor& source, const dnnl::memory::desc& from, const dnnl::memory::desc& to, int threads);
 

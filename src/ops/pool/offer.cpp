@@ -1,12 +1,12 @@
 // Pooling over channels-last images: each output pixel gathers its window's pixels, all channels at once.
 #include <fmt/core.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "expr/simd/isa.h"
 #include "ops/channels_last.h"
+#include "ops/parallel.h"
 #include "ops/pool/integer.h"
 #include "ops/pool/simd/rows.h"
 #include "ops/pool/tactics.h"
@@ -39,12 +39,13 @@ class PoolKernel final : public Kernel {
     float* y = static_cast<float*>(b.outputs[0]);
     if (splits_window()) return split(x, y, static_cast<float*>(b.workspace));
     const int64_t lines = p_.y[0] * p_.y[2], line = p_.y[3];
-#pragma omp parallel for num_threads(threads_) schedule(static)
-    for (int64_t i = 0; i < lines; ++i) {
-      for (int64_t j = 0; j < line; ++j) {
-        pixel(x + i / p_.y[2] * from_[0], y + i / p_.y[2] * to_[0] + i % p_.y[2] * to_[1] + j * to_[2], i % p_.y[2], j);
+    parallel(threads_, lines, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        for (int64_t j = 0; j < line; ++j) {
+          pixel(x + i / p_.y[2] * from_[0], y + i / p_.y[2] * to_[0] + i % p_.y[2] * to_[1] + j * to_[2], i % p_.y[2], j);
+        }
       }
-    }
+    });
   }
 
  private:

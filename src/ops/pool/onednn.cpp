@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "ops/onednn/primitive.h"
+#include "ops/parallel.h"
 #include "ops/pool/tactics.h"
 #include "ops/strides.h"
 
@@ -19,7 +20,7 @@ class OnednnPool final : public Kernel {
   }
   int64_t workspace() const override { return primitive_.scratch(); }
   void run(const Buffers& b) override {
-    const onednn::Threads scope(threads_);
+    const Threads scope(threads_);
     primitive_.set(DNNL_ARG_SRC, const_cast<void*>(b.inputs[0]));
     primitive_.set(DNNL_ARG_DST, b.outputs[0]);
     primitive_.run(b.workspace);
@@ -55,7 +56,7 @@ void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, 
     return;
   }
   try {
-    const onednn::Threads scope(machine.threads);
+    const Threads scope(machine.threads);
     const size_t rank = p.x.size(), spatial = rank - 2;
     const memory::desc x = onednn::describe(b.inputs[0], rank), y = onednn::describe(b.outputs[0], rank);
     memory::dims dilation, end;

@@ -3,6 +3,7 @@
 
 #include "ops/onednn/primitive.h"
 #include "ops/rows/onednn.h"
+#include "ops/parallel.h"
 #include "ops/strides.h"
 
 namespace smelt::ops {
@@ -26,7 +27,7 @@ class OnednnRows final : public Kernel {
   }
   int64_t workspace() const override { return primitive_.scratch(); }
   void run(const Buffers& b) override {
-    const onednn::Threads scope(threads_);
+    const Threads scope(threads_);
     for (const Argument& a : inputs_) primitive_.set(a.argument, const_cast<void*>(b.inputs[a.input]));
     primitive_.set(DNNL_ARG_DST, b.outputs[0]);
     primitive_.run(b.workspace);
@@ -68,7 +69,7 @@ void softmax_offer_onednn(const BoundNode& b, const Machine& machine, Offer& off
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   if (auto reason = reject(x, y)) return offer.rejected.push_back({"onednn", *reason});
   try {
-    const onednn::Threads scope(machine.threads);
+    const Threads scope(machine.threads);
     const memory::desc from = onednn::describe(x, x.shape.size()), to = onednn::describe(y, y.shape.size());
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -107,7 +108,7 @@ void norm_offer_onednn(const BoundNode& b, size_t axis, size_t gamma, size_t bet
     return offer.rejected.push_back({"onednn", "a scale or shift that is not one f32 for each column"});
   }
   try {
-    const onednn::Threads scope(machine.threads);
+    const Threads scope(machine.threads);
     const memory::desc to = onednn::describe(y, rank);
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);

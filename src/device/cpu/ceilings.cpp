@@ -86,7 +86,7 @@ __attribute__((target("avx512f"))) float fma_f32_avx512() {
 #pragma GCC unroll 12
     for (int c = 0; c < chains; ++c) a[c] = _mm512_fmadd_ps(a[c], x, y);
   float out = 0;
-  for (int c = 0; c < chains; ++c) out += _mm512_reduce_add_ps(a[c]);
+  for (int c = 0; c < chains; ++c) out += _mm512_cvtss_f32(a[c]);
   return out;
 }
 #endif

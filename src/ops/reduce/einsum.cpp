@@ -56,7 +56,7 @@ Equation parse(const std::string& text, size_t operands) {
       if (std::count(e.output.begin(), e.output.end(), letter) > 1) fail("equation '{}': the output repeats '{}'", text, letter);
     }
   } else {
-    if (seen.contains('.')) e.output = ".";
+    if (seen.contains('.')) e.output.push_back('.');
     for (auto [letter, count] : seen) {
       if (letter != '.' && count == 1) e.output += letter;
     }

@@ -8,21 +8,25 @@
 namespace smelt::tune {
 namespace {
 
+/// Numbers are random: kernels may branch on values (a requantization near a half), and zeros cost less power. Types of indices stay
+/// 0, which every kernel accepts.
 void fill_random(Tensor& t, DType type, std::mt19937& random) {
   std::uniform_real_distribution<float> uniform(-1, 1);
-  const auto fill = [&]<class T>(T) {
+  const auto fill = [&]<class T>(T, auto&& draw) {
     auto* p = static_cast<T*>(t.raw());
     const int64_t n = t.nbytes() / static_cast<int64_t>(sizeof(T));
     // A short period keeps filling cheap; kernels do not look for repetition.
     std::vector<T> period(1021);
-    for (T& x : period) x = T(uniform(random));
+    for (T& x : period) x = draw();
     for (int64_t i = 0; i < n; ++i) p[i] = period[static_cast<size_t>(i) % period.size()];
   };
   switch (type) {
-    case DType::f32: fill(float{}); break;
-    case DType::f64: fill(double{}); break;
-    case DType::f16: fill(Half{}); break;
-    case DType::bf16: fill(BFloat{}); break;
+    case DType::f32: fill(float{}, [&] { return uniform(random); }); break;
+    case DType::f64: fill(double{}, [&] { return static_cast<double>(uniform(random)); }); break;
+    case DType::f16: fill(Half{}, [&] { return Half(uniform(random)); }); break;
+    case DType::bf16: fill(BFloat{}, [&] { return BFloat(uniform(random)); }); break;
+    case DType::u8:
+    case DType::i8: fill(uint8_t{}, [&] { return static_cast<uint8_t>(random()); }); break;
     default: break;
   }
 }

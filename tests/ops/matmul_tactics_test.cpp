@@ -112,7 +112,10 @@ TEST(MatMulTactics, take_a_transposed_left_operand) {
     t.add(random_tensor(DType::f32, {40, 13}, 1), false);
     t.add(random_tensor(DType::f32, {40, 19}, 2), constant);
     t.result(DType::f32, {13, 19});
-    EXPECT_EQ(check(t, 2e-6), (std::vector<std::string>{"avx2", "onednn"})) << constant;
+    // oneDNN has one implementation for each instruction set of the CPU.
+    std::vector<std::string> names = check(t, 2e-6);
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    EXPECT_EQ(names, (std::vector<std::string>{"avx2", "onednn"})) << constant;
   }
 }
 

@@ -205,8 +205,8 @@ void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
       constexpr double passed_per_us = 4e3, copied_per_us = 8e3;       // sums, and bytes, of one core
       const double moved = static_cast<double>(elements(p.y)) / passed_per_us +
                            (r.copy ? static_cast<double>(r.copy->bytes()) / copied_per_us : 0);
-      const double depthwise = p.group > 1 && p.w[1] == 1 ? 4 : 1;
-      const double estimate = 5 + (depthwise * p.flops() / onednn::byte_flops_per_us(c.name) + moved) / machine.threads;
+      const bool depthwise = p.group > 1 && p.w[1] == 1;
+      const double estimate = 5 + (p.flops() / onednn::byte_flops_per_us(c.name, depthwise) + moved) / machine.threads;
       offer.candidates.push_back({"onednn", c.name, estimate, [q, r, c, threads = machine.threads] {
                                     return std::make_unique<QuantizedOnednnConv>(q, r, c, threads);
                                   }});

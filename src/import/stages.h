@@ -72,6 +72,10 @@ std::string print_python_list(const std::vector<std::string>& items);
 /// Gives ONNX's registry the common operators of com.microsoft, so that their outputs get types and shapes.
 void register_microsoft_schemas();
 
+// --- guards.cpp ------------------------------------------------------------------------------------------------------
+/// Puts checks before those of ONNX's inference functions that a missing type makes crash.
+void guard_inference();
+
 // --- plan.cpp --------------------------------------------------------------------------------------------------------
 /// Whether a call is of a fused operator that becomes a fused node again; otherwise its function body stands for it.
 bool is_fused_call(const onnx::ModelProto& model, const onnx::NodeProto& call, const ImportOptions& options);

@@ -1,9 +1,15 @@
+set(SMELT_WARNINGS -Wall -Wextra -Wno-missing-field-initializers)
+# g++ 13 warns in its own library's inlined code (std::string, std::vector, fmt's bigint), where nothing is wrong.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+  list(APPEND SMELT_WARNINGS -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
+endif()
+
 # Sources named *.simd.cpp are compiled once for each of these instruction sets, in the namespace smelt::SMELT_ISA; callers choose
 # at run time (src/expr/simd/isa.h). Signed integers wrap in them.
 set(SMELT_ISAS base avx2)
 set(SMELT_ISA_base "")
 set(SMELT_ISA_avx2 -mavx2 -mfma -mf16c)
-set(SMELT_SIMD_FLAGS -O3 -fwrapv -fno-math-errno -fno-trapping-math -Wall -Wextra -Wno-missing-field-initializers)
+set(SMELT_SIMD_FLAGS -O3 -fwrapv -fno-math-errno -fno-trapping-math ${SMELT_WARNINGS})
 
 # smelt_module(NAME [libraries…]): a static library of every src/NAME/**.cpp, linked to the modules declared before it.
 set(SMELT_MODULES "" CACHE INTERNAL "")
@@ -21,7 +27,7 @@ function(smelt_module name)
     set(kind INTERFACE)
   elseif(sources)
     add_library(smelt_${name} STATIC ${sources})
-    target_compile_options(smelt_${name} PRIVATE -Wall -Wextra -Wno-missing-field-initializers)
+    target_compile_options(smelt_${name} PRIVATE ${SMELT_WARNINGS})
     set(kind PUBLIC)
     if(simd)
       foreach(isa ${SMELT_ISAS})
@@ -61,7 +67,7 @@ function(smelt_tests)
     endif()
     add_executable(test_${name} ${sources})
     # Tests are compiled once and run once: optimising them costs more than it gains.
-    target_compile_options(test_${name} PRIVATE -O0 -Wall -Wextra -Wno-missing-field-initializers)
+    target_compile_options(test_${name} PRIVATE -O0 ${SMELT_WARNINGS})
     target_compile_definitions(test_${name} PRIVATE SMELT_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
       SMELT_BINARY_DIR="${CMAKE_BINARY_DIR}" SMELT_PYTHON="${Python_EXECUTABLE}")
     target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)

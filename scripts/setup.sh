@@ -23,6 +23,7 @@ esac
 python=$(command -v python3) || die "python3 not found (apt-get install python3)"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || die "needs Python 3.10 or newer; $python is $("$python" -V 2>&1)"
 log=$(mktemp) || die "no temporary file can be made in ${TMPDIR:-/tmp}"
+trap '[ -s "$log" ] || rm -f "$log" "$log.update"' EXIT
 
 missing=""
 for p in $packages; do

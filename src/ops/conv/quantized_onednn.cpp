@@ -51,7 +51,6 @@ Plan plan(const Quantized& q, int threads) {
     r.x = r.copy->shape();
     r.pad_begin = r.pad_end = none;
   }
-  const integer::SumsPass pass(p.y[1], threads);
   const int64_t pixels = p.y[2] * p.y[3], lines = integer::SumsPass(p.y[1] * p.y[3], threads).rows_at_a_time(p.y[2]);
   r.images = integer::SumsPass(p.y[1] * pixels, threads).rows_at_a_time(p.y[0]);
   r.lines = p.y[2];

@@ -154,7 +154,8 @@ Epilogue::Epilogue(const BoundNode& node, size_t first_operand, size_t column_ax
   row_.multipliers = multipliers_.data();
 }
 
-void Epilogue::Runner::take(const igemm::Sums& s) const {
+void Epilogue::Runner::take(const igemm::Sums& s, const int32_t* start) const {
+  if (start) start += s.column;
   if (!e_.direct_) {
     // The sums are the driver's scratch memory, which is written anew for every task.
     for (int64_t r = 0; r < s.rows; ++r) {
@@ -163,6 +164,7 @@ void Epilogue::Runner::take(const igemm::Sums& s) const {
       for (int64_t c = 0; c < s.columns; ++c) {
         int32_t sum;
         std::memcpy(&sum, row + c, sizeof sum);
+        if (start) sum += start[c];
         row[c] = static_cast<float>(sum) * scales[c];
       }
     }
@@ -179,7 +181,7 @@ void Epilogue::Runner::take(const igemm::Sums& s) const {
       e_.residual_ < 0 ? nullptr : static_cast<const uint8_t*>(b_.inputs[static_cast<size_t>(e_.residual_)]) + column;
   for (int64_t r = 0; r < s.rows; ++r, to.next(), from.next()) {
     const int32_t* sums = reinterpret_cast<const int32_t*>(s.sums + r * s.stride);
-    rows.requantize(e_.row_, sums, column, s.columns, residual ? residual + from.offset() : nullptr, y + to.offset());
+    rows.requantize(e_.row_, sums, start, column, s.columns, residual ? residual + from.offset() : nullptr, y + to.offset());
   }
 }
 

@@ -33,7 +33,9 @@ class Epilogue {
     /// `first_column`: of the output, where the sums' column 0 goes (a group's). `scratch`: scratch() bytes for each thread.
     Runner(const Epilogue& e, const Buffers& b, int64_t first_column, void* scratch)
         : e_(e), b_(b), first_column_(first_column), general_(e.general_, b, scratch) {}
-    void take(const igemm::Sums& sums) const override;
+    void take(const igemm::Sums& sums) const override { take(sums, nullptr); }
+    /// The same of sums plus start[column of the sums], 32-bit numbers; null: plus nothing.
+    void take(const igemm::Sums& sums, const int32_t* start) const;
 
    private:
     const Epilogue& e_;

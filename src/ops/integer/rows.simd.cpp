@@ -34,9 +34,16 @@ template <bool is_signed> void widen(int16_t* to, const uint8_t* from, int64_t n
   for (; i < n; ++i) to[i] = static_cast<int16_t>((is_signed ? static_cast<int8_t>(from[i]) : from[i]) - zero);
 }
 
-/// The scaled sums of 8 columns as whole numbers within the type's range, the zero point not added yet.
-inline __attribute__((always_inline)) __m256i quantize(const Requantization& r, const int32_t* sums, int64_t column) {
-  __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(load32(sums)), _mm256_loadu_ps(r.scales + column));
+/// 8 sums and what they start from (null: 0).
+inline __attribute__((always_inline)) __m256 load_sums(const int32_t* sums, const int32_t* start) {
+  __m256i v = load32(sums);
+  if (start) v = _mm256_add_epi32(v, load32(start));
+  return _mm256_cvtepi32_ps(v);
+}
+
+/// 8 scaled sums as whole numbers within the type's range, the zero point not added yet.
+inline __attribute__((always_inline)) __m256i quantize(const Requantization& r, __m256 sums, int64_t column) {
+  __m256 v = _mm256_mul_ps(sums, _mm256_loadu_ps(r.scales + column));
   if (r.addends) v = _mm256_add_ps(v, _mm256_loadu_ps(r.addends + column));
   v = _mm256_div_ps(v, _mm256_set1_ps(r.divisor));
   // The bounds are whole, so that rounding after them is the same.
@@ -101,9 +108,8 @@ inline __attribute__((always_inline)) bool any_doubt(__m256 distance) {
 
 /// 8 columns by their guesses; `doubtful`: their largest distance from a whole number.
 template <Residual residual, bool adds>
-inline __attribute__((always_inline)) __m256i guessed(const Guess& g, const int32_t* sums, int64_t column, const uint8_t* other,
+inline __attribute__((always_inline)) __m256i guessed(const Guess& g, __m256 sum, int64_t column, const uint8_t* other,
                                                       __m256& doubtful) {
-  const __m256 sum = _mm256_cvtepi32_ps(load32(sums));
   __m256 v;
   if constexpr (adds) {
     v = _mm256_add_ps(_mm256_mul_ps(sum, _mm256_loadu_ps(g.scales + column)), _mm256_loadu_ps(g.addends + column));
@@ -122,14 +128,16 @@ inline __attribute__((always_inline)) __m256i guessed(const Guess& g, const int3
 
 /// 8 columns as the program computes them.
 template <Residual residual>
-inline __m256i exact(const Requantization& r, const int32_t* sums, int64_t column, const uint8_t* other) {
+inline __m256i exact(const Requantization& r, __m256 sums, int64_t column, const uint8_t* other) {
   const __m256i q = quantize(r, sums, column);
   if constexpr (residual == Residual::none) return q;
   return add_residual<residual == Residual::i8>(r, q, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(other)));
 }
 
-template <Residual residual, bool adds>
-void requantize_row(const Requantization& r, const int32_t* sums, int64_t column, int64_t n, const uint8_t* other, uint8_t* to) {
+template <Residual residual, bool adds, bool starts>
+void requantize_row(const Requantization& r, const int32_t* sums, const int32_t* start, int64_t column, int64_t n,
+                    const uint8_t* other, uint8_t* to) {
+  const auto load = [=](int64_t i) __attribute__((always_inline)) { return load_sums(sums + i, starts ? start + i : nullptr); };
   const __m256i zero = _mm256_set1_epi16(static_cast<int16_t>(r.zero)), low_bytes = _mm256_set1_epi16(255);
   const Guess g(r);
   int64_t i = 0;
@@ -138,27 +146,29 @@ void requantize_row(const Requantization& r, const int32_t* sums, int64_t column
     __m256 doubtful = _mm256_setzero_ps();
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j)
-      q[j] = guessed<residual, adds>(g, sums + i + 8 * j, column + i + 8 * j, other + i + 8 * j, doubtful);
+      q[j] = guessed<residual, adds>(g, load(i + 8 * j), column + i + 8 * j, other + i + 8 * j, doubtful);
     if (__builtin_expect(any_doubt(doubtful), 0)) {
-      for (int j = 0; j < 4; ++j) q[j] = exact<residual>(r, sums + i + 8 * j, column + i + 8 * j, other + i + 8 * j);
+      for (int j = 0; j < 4; ++j) q[j] = exact<residual>(r, load(i + 8 * j), column + i + 8 * j, other + i + 8 * j);
     }
     // Packing works within halves: the last permutation puts groups of 4 in order.
     const __m256i a = _mm256_and_si256(_mm256_add_epi16(_mm256_packs_epi32(q[0], q[1]), zero), low_bytes);
     const __m256i b = _mm256_and_si256(_mm256_add_epi16(_mm256_packs_epi32(q[2], q[3]), zero), low_bytes);
     store32(to + i, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
   }
-  const auto eight = [&](int64_t at, const uint8_t* from) __attribute__((always_inline)) {
+  const auto eight = [&](int64_t at, __m256 sum, const uint8_t* from) __attribute__((always_inline)) {
     __m256 doubtful = _mm256_setzero_ps();
-    __m256i q = guessed<residual, adds>(g, sums + at, column + at, from, doubtful);
-    if (__builtin_expect(any_doubt(doubtful), 0)) q = exact<residual>(r, sums + at, column + at, from);
+    __m256i q = guessed<residual, adds>(g, sum, column + at, from, doubtful);
+    if (__builtin_expect(any_doubt(doubtful), 0)) q = exact<residual>(r, sum, column + at, from);
     return to_bytes(q, r.zero);
   };
-  for (; i + 8 <= n; i += 8) _mm_storel_epi64(reinterpret_cast<__m128i*>(to + i), eight(i, other + i));
+  for (; i + 8 <= n; i += 8) _mm_storel_epi64(reinterpret_cast<__m128i*>(to + i), eight(i, load(i), other + i));
   if (i < n) {
-    // Sums, scales and addends are as long as panels are wide; what is read and written of the tensors ends with the row.
+    // Sums, scales and addends are as long as panels are wide; what is read and written of the others ends with the row.
     alignas(16) uint8_t from[16] = {}, last[16];
+    alignas(32) int32_t first[8] = {};
     if constexpr (residual != Residual::none) std::memcpy(from, other + i, static_cast<size_t>(n - i));
-    store16(last, eight(i, from));
+    if constexpr (starts) std::memcpy(first, start + i, static_cast<size_t>(n - i) * sizeof(int32_t));
+    store16(last, eight(i, load_sums(sums + i, starts ? first : nullptr), from));
     std::memcpy(to + i, last, static_cast<size_t>(n - i));
   }
 }
@@ -175,17 +185,19 @@ void look_up(uint8_t* to, const uint8_t* from, int64_t n, const uint8_t* table) 
   for (; i < n; ++i) to[i] = table[from[i]];
 }
 
-template <bool adds>
-void requantize_with(const Requantization& r, const int32_t* sums, int64_t column, int64_t n, const uint8_t* residual,
-                     uint8_t* to) {
-  if (!r.adds_residual) requantize_row<Residual::none, adds>(r, sums, column, n, nullptr, to);
-  else if (r.residual_signed) requantize_row<Residual::i8, adds>(r, sums, column, n, residual, to);
-  else requantize_row<Residual::u8, adds>(r, sums, column, n, residual, to);
+template <bool adds, bool starts>
+void requantize_with(const Requantization& r, const int32_t* sums, const int32_t* start, int64_t column, int64_t n,
+                     const uint8_t* residual, uint8_t* to) {
+  if (!r.adds_residual) requantize_row<Residual::none, adds, starts>(r, sums, start, column, n, nullptr, to);
+  else if (r.residual_signed) requantize_row<Residual::i8, adds, starts>(r, sums, start, column, n, residual, to);
+  else requantize_row<Residual::u8, adds, starts>(r, sums, start, column, n, residual, to);
 }
 
-void requantize(const Requantization& r, const int32_t* sums, int64_t column, int64_t n, const uint8_t* residual, uint8_t* to) {
-  if (r.addends) requantize_with<true>(r, sums, column, n, residual, to);
-  else requantize_with<false>(r, sums, column, n, residual, to);
+void requantize(const Requantization& r, const int32_t* sums, const int32_t* start, int64_t column, int64_t n,
+                const uint8_t* residual, uint8_t* to) {
+  constexpr decltype(&requantize) forms[2][2] = {{requantize_with<false, false>, requantize_with<false, true>},
+                                                 {requantize_with<true, false>, requantize_with<true, true>}};
+  forms[r.addends != nullptr][start != nullptr](r, sums, start, column, n, residual, to);
   if (r.table) look_up(to, to, n, r.table);
 }
 

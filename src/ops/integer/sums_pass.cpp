@@ -18,7 +18,7 @@ int64_t SumsPass::rows_at_a_time(int64_t rows) const {
   return best * 2 >= most ? best : rows;
 }
 
-void SumsPass::run(int32_t* sums, int64_t first_row, int64_t rows, const int32_t* start, const igemm::Finish* finish) const {
+void SumsPass::run(int32_t* sums, int64_t first_row, int64_t rows, const int32_t* start, const Epilogue::Runner* finish) const {
   if (!start && !finish) return;
   constexpr int64_t block_sums = 4096;          // read again from the L1 cache
   const int64_t block = std::clamp<int64_t>(block_sums / columns_, 1, 64);
@@ -27,8 +27,8 @@ void SumsPass::run(int32_t* sums, int64_t first_row, int64_t rows, const int32_t
     for (int64_t row = begin; row < end; row += block) {
       const int64_t count = std::min(block, end - row);
       int32_t* here = sums + row * columns_;
-      for (int64_t r = 0; start && r < count; ++r) add(here + r * columns_, start, columns_);
-      if (finish) finish->take({first_row + row, count, 0, columns_, reinterpret_cast<const float*>(here), columns_, thread});
+      if (finish) finish->take({first_row + row, count, 0, columns_, reinterpret_cast<const float*>(here), columns_, thread}, start);
+      else for (int64_t r = 0; r < count; ++r) add(here + r * columns_, start, columns_);
     }
   });
 }

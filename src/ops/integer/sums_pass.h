@@ -1,7 +1,7 @@
 // 32-bit sums that a library's product left in memory, on their way to the result.
 #pragma once
 
-#include "ops/igemm/igemm.h"
+#include "ops/integer/epilogue.h"
 
 namespace smelt::ops::integer {
 
@@ -15,7 +15,7 @@ class SumsPass {
   int64_t rows_at_a_time(int64_t rows) const;
   /// Adds start[column] to rows [0, rows) of `sums` (null: adds nothing), then gives them to `finish` as those from `first_row`
   /// on (null: they are the result).
-  void run(int32_t* sums, int64_t first_row, int64_t rows, const int32_t* start, const igemm::Finish* finish) const;
+  void run(int32_t* sums, int64_t first_row, int64_t rows, const int32_t* start, const Epilogue::Runner* finish) const;
 
  private:
   int64_t columns_;

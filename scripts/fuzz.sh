@@ -10,8 +10,8 @@ clang=$(command -v clang++ || command -v clang++-14 || true)
 [ -n "$clang" ] ||
   { echo "fuzz: needs clang++ with libFuzzer and OpenMP (packages clang, libclang-rt-dev, libomp-dev)" >&2; exit 1; }
 [ -e "$build/libsmelt_ops.a" ] || { echo "fuzz: $build has no libsmelt_ops.a; build there first" >&2; exit 1; }
-level=-O0
-[ "$seconds" -le 600 ] || level=-O1   # 1.6 times as long to build, and a long run is worth it
+level=-O0 seed=1                             # a short run, as in `make test`, is the same one every time
+[ "$seconds" -le 600 ] || level=-O1 seed=0   # a long one is worth 1.6 times as long to build, and has a seed of its own
 mkdir -p "$fuzz/new" "$fuzz/seeds"
 printf '==> building the fuzzer in %s with %s jobs\n' "$fuzz" "$jobs"
 cmake -S . -B "$fuzz" -G Ninja -DCMAKE_CXX_COMPILER="$clang" -DSMELT_FUZZ=ON -DSMELT_FUZZ_PREBUILT="$build" \
@@ -29,7 +29,8 @@ fi
 printf '==> fuzzing for %s s\n' "$seconds"
 # 30 s and 3 GB are far beyond what a model of 16 KiB may take. The entropic schedule takes three quarters of the time.
 ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=32 \
-"$fuzz/model_fuzz" -entropic=0 -max_total_time="$seconds" -max_len=16384 -timeout=30 -rss_limit_mb=3000 -malloc_limit_mb=2000 \
-  -print_final_stats=1 -artifact_prefix="$fuzz/" "$fuzz/new" tests/fuzz/corpus tests/repro "$fuzz/seeds" >"$fuzz/log" 2>&1 ||
+"$fuzz/model_fuzz" -seed=$seed -entropic=0 -max_total_time="$seconds" -max_len=16384 -timeout=30 -rss_limit_mb=3000 \
+  -malloc_limit_mb=2000 -print_final_stats=1 -artifact_prefix="$fuzz/" \
+  "$fuzz/new" tests/fuzz/corpus tests/repro "$fuzz/seeds" >"$fuzz/log" 2>&1 ||
   { grep -aE 'finding|ERROR|SUMMARY|Test unit' "$fuzz/log"; echo "fuzz: a finding ($fuzz/log)" >&2; exit 1; }
 grep -aE 'INITED|DONE|stat::number_of_executed_units' "$fuzz/log"

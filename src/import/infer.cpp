@@ -1,5 +1,6 @@
 #include <onnx/shape_inference/implementation.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/error.h"
@@ -29,18 +30,17 @@ void infer_once(onnx::ModelProto& proto, bool lenient, bool follow_values) {
 }
 
 // ONNX follows the values of vectors an entry an element, whatever their type and length: a model of 100 bytes could fill all
-// memory.
-bool has_long_vector(onnx::ModelProto& proto) {
-  constexpr int64_t longest = 1 << 20;                  // 56 MB of entries
-  bool found = false;
+// memory. How many elements the vectors have that the model names.
+double vector_elements(onnx::ModelProto& proto) {
+  double elements = 0;
   const auto look = [&](const auto& values) {
     for (const auto& v : values) {
       if (!v.type().has_tensor_type() || v.type().tensor_type().shape().dim_size() != 1) continue;
-      found = found || v.type().tensor_type().shape().dim(0).dim_value() > longest;
+      elements += static_cast<double>(std::max(v.type().tensor_type().shape().dim(0).dim_value(), int64_t{0}));
     }
   };
   for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) { look(g.input()), look(g.output()), look(g.value_info()); });
-  return found;
+  return elements;
 }
 
 // True when the model has operators whose result's size is a parameter.
@@ -54,14 +54,16 @@ bool may_grow(onnx::ModelProto& proto) {
 }
 
 void infer(onnx::ModelProto& proto, bool lenient) {
-  bool follow = !has_long_vector(proto);
-  if (follow && may_grow(proto)) {
+  constexpr double many = 1 << 14, most = 1 << 21;   // the latter: 117 MB of entries
+  const double given = vector_elements(proto);
+  bool follow = given <= most;
+  if (follow && (given > many || may_grow(proto))) {
     onnx::ModelProto sizes = proto;
     try {
       infer_once(sizes, true, false);
-    } catch (const std::exception&) {                   // what is wrong with the model, inference proper says below
+    } catch (const std::exception&) {                // what is wrong with the model, inference proper says below
     }
-    follow = !has_long_vector(sizes);
+    follow = vector_elements(sizes) <= most;
   }
   infer_once(proto, lenient, follow);
 }

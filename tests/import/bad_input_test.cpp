@@ -287,6 +287,29 @@ TEST(BadInput, unknown_operators_are_listed_beside_nodes_without_the_inputs_they
   EXPECT_THAT(error_of(quantize), HasSubstr("Nonsense"));
 }
 
+TEST(BadInput, types_and_shapes_of_com_microsoft_operators_fit_each_other) {
+  const auto gemm = [](const std::string& w) {
+    return error_of(parse(20, "g (float[4, 8] x, " + w + " w) => (float[4, 6] y) { y = com.microsoft.FusedGemm(x, w) }"));
+  };
+  EXPECT_EQ(gemm("float[8, 6]"), "");
+  EXPECT_EQ(gemm("float[K, L]"), "");
+  EXPECT_THAT(gemm("float16[8, 6]"), HasSubstr("types and shapes do not fit"));
+  EXPECT_THAT(gemm("float[7, 6]"), HasSubstr("extents 8 and 7 differ"));
+  EXPECT_THAT(gemm("float[1, 8, 6]"), HasSubstr("both factors have to be matrices"));
+  const auto add = [](const std::string& zero) {
+    return error_of(parse(20, "g (uint8[2] a, float s, uint8 za, uint8[2] b, " + zero + " zb, uint8 zc) => (uint8[2] y)"
+                              " { y = com.microsoft.QLinearAdd(a, s, za, b, s, zb, s, zc) }"));
+  };
+  EXPECT_EQ(add("uint8"), "");
+  EXPECT_THAT(add("int8"), HasSubstr("types and shapes do not fit"));
+  const auto norm = [](const std::string& gamma) {
+    return error_of(parse(20, "g (float[2, 3, 8] x, " + gamma + " w) => (float[2, 3, 8] y)"
+                              " { y = com.microsoft.SkipSimplifiedLayerNormalization(x, x, w) }"));
+  };
+  EXPECT_EQ(norm("float[8]"), "");
+  EXPECT_THAT(norm("float[4]"), HasSubstr("extents 8 and 4 differ"));
+}
+
 TEST(BadInput, names_that_are_no_utf8_are_read_without_a_word) {
   onnx::ModelProto m = relu();
   m.mutable_graph()->mutable_node(0)->set_name("\xff\xfe");

@@ -66,7 +66,7 @@ Ratio ratio_interval(std::span<const double> before, std::span<const double> aft
     }
     ratios.push_back(median_in_place(a) / median_in_place(b));
   }
-  return {value, percentile(ratios, 0.025), percentile(ratios, 0.975)};
+  return {value, percentile(ratios, 0.025), percentile(ratios, 0.975), static_cast<int>(n)};
 }
 
 }  // namespace smelt::profile

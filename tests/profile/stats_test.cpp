@@ -56,6 +56,15 @@ TEST(Stats, a_drift_common_to_both_does_not_become_a_difference) {
   EXPECT_FALSE(r.faster() || r.slower());
 }
 
+TEST(Stats, fewer_than_six_pairs_prove_nothing) {
+  const std::vector<double> before{10, 10.1, 10, 10.2, 10, 10.1}, after{5, 5.1, 5, 5.2, 5, 5.1};
+  const Ratio five = ratio_interval(std::span(before).first(5), std::span(after).first(5));
+  EXPECT_LT(five.high, 1);
+  EXPECT_FALSE(five.faster());
+  EXPECT_TRUE(ratio_interval(before, after).faster());
+  EXPECT_TRUE(ratio_interval(after, before).slower());
+}
+
 TEST(Stats, one_sample_has_no_interval_wider_than_itself) {
   const std::vector<double> a{2}, b{1};
   const Ratio r = ratio_interval(a, b);

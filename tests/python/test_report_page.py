@@ -4,7 +4,9 @@ import re
 import shutil
 import subprocess
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -57,3 +59,34 @@ if (!document.title.startsWith('ERROR')) document.body.setAttribute('data-seen',
     seen = json.loads(found.group(1).replace("&quot;", '"'))
     assert all(seen.values()), seen
     assert seen["rows"] > 10 and seen["nodes"] > 10
+
+
+def test_a_graph_of_a_thousand_nodes_is_drawn(command, tmp_path):
+    # Blocks that all read one condition, six ways each, as a diffusion transformer does: unbounded, dot takes minutes.
+    nodes, weights = [], [helper.make_tensor("six", TensorProto.INT64, [6], [4] * 6)]
+    value, made = "x", 0
+
+    def node(op, *inputs, outputs=1, **attributes):
+        nonlocal made
+        made += 1
+        names = [f"v{made}_{i}" for i in range(outputs)]
+        nodes.append(helper.make_node(op, inputs, names, name=f"n{made}", **attributes))
+        return names if outputs > 1 else names[0]
+
+    condition = node("Tanh", "c")
+    for _ in range(40):
+        shift, scale, gate, shift2, scale2, gate2 = node("Split", node("Concat", *[condition] * 6, axis=1), "six", outputs=6, axis=1)
+        for a, b, g in ((shift, scale, gate), (shift2, scale2, gate2)):
+            inner = value
+            for step in range(5):
+                inner = node(("Sin", "Cos", "Sigmoid", "Tanh", "Erf")[step], inner)
+            inner = node("Add", node("Mul", inner, b), a)
+            inner = node("Softmax", node("Sin", node("Cos", inner)), axis=1)
+            value = node("Add", value, node("Mul", inner, g))
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4]) for n in ("x", "c")],
+                              [helper.make_tensor_value_info(value, TensorProto.FLOAT, [1, 4])], weights)
+    model = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    result = command("profile", model, "--iterations", 1, "--tuning-level", 0, "--out", tmp_path / "out")
+    assert "not drawn" not in result.stderr, result.stderr
+    assert (tmp_path / "out" / "graph.svg").read_text().count('class="node') > 950

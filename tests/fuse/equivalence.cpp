@@ -47,7 +47,9 @@ void expect_close(const Tensor& after, const Tensor& before, const std::string& 
                      : is_float(t)      ? 0x1p-23
                                         : 0;
   EXPECT_LE(error, 16 * ulp * largest) << what << ": largest value " << largest;
-  if (is_float(t) && !a.empty()) EXPECT_GT(largest, 0) << what << " is all zeros, which proves nothing";
+  if (is_float(t) && !a.empty()) {
+    EXPECT_GT(largest, 0) << what << " is all zeros, which proves nothing";
+  }
 }
 
 void expect_same_outputs(const Graph& before, const Graph& after, const Bindings& symbols) {

@@ -370,7 +370,9 @@ TEST_P(Mutated, is_rejected_with_the_reason_and_the_original_is_not) {
     if (e.rewrite != m.rewrite) continue;
     found |= !e.matched && e.reason == m.reason && e.blocker == m.blocker;
     seen += "\n  " + (e.matched ? "matched" : e.reason + " by '" + e.blocker + "': " + e.detail);
-    if (!e.matched) EXPECT_FALSE(e.detail.empty());
+    if (!e.matched) {
+      EXPECT_FALSE(e.detail.empty());
+    }
   }
   EXPECT_TRUE(found) << "expected " << m.reason << " by '" << m.blocker << "', found:" << seen;
 }

@@ -1,6 +1,7 @@
 """Shared by the Python tests: the build under test, filled models, small models made by hand."""
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -8,6 +9,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+
+# A shell's background job ignores interrupts, and so would the commands that the tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -35,7 +35,8 @@ def wheel(build, tmp_path_factory):
     """`pip wheel .` in the build folder that the tests use, so that nothing is compiled twice."""
     folder = tmp_path_factory.mktemp("wheel")
     output_of(sys.executable, "-m", "pip", "wheel", ROOT, "--no-deps", "--no-build-isolation", "-w", folder,
-              "-C", f"build-dir={build}", "-C", "cmake.define.SMELT_TESTS=ON", env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2"})
+              "--config-settings", f"build-dir={build}", "--config-settings", "cmake.define.SMELT_TESTS=ON",
+              env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2"})
     [path] = folder.glob("smelt-*.whl")
     return path
 

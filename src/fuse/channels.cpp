@@ -4,6 +4,17 @@
 #include <cmath>
 
 namespace smelt::fuse {
+namespace {
+
+/// The output channels of constant weights of known rank; -1 when they are not known.
+int64_t output_channels(const Node& conv, const Tensor& w) {
+  if (!w.valid() || w.rank() < 3) return -1;
+  if (conv.op != "ConvTranspose") return w.shape()[0];
+  const int64_t group = conv.get_int("group", 1);
+  return group < 1 || group > w.shape()[0] || w.shape()[0] % group != 0 ? -1 : w.shape()[1] * group;
+}
+
+}  // namespace
 
 std::optional<std::vector<double>> per_channel(const Tensor& t, int64_t channels, int rank) {
   if (!is_real(t.type()) || t.rank() > rank) return {};
@@ -14,38 +25,47 @@ std::optional<std::vector<double>> per_channel(const Tensor& t, int64_t channels
   return std::vector<double>(static_cast<size_t>(channels), t.to_doubles()[0]);
 }
 
-int64_t output_channels(const Graph& g, NodeId conv) {
-  const Tensor& w = g.constant(conv, 1);
-  if (!w.valid() || w.rank() < 3) return -1;
-  if (g.node(conv).op != "ConvTranspose") return w.shape()[0];
-  const int64_t group = g.node(conv).get_int("group", 1);
-  return group < 1 || group > w.shape()[0] || w.shape()[0] % group != 0 ? -1 : w.shape()[1] * group;
+bool is_convolution(const Graph& g, ValueId v, NodeId* conv) {
+  return made_by(g, v, "Conv", conv) || made_by(g, v, "ConvTranspose", conv);
 }
 
-Tensor scale_channels(const Tensor& weights, std::span<const double> factors, bool transposed, int64_t group) {
+std::variant<Filters, Rejected> filters(const Graph& g, NodeId conv) {
+  const Node& node = g.node(conv);
+  const Tensor& w = g.constant(conv, 1);
+  const int64_t channels = output_channels(node, w);
+  if (channels < 0)
+    return reject(Reason::not_constant, g.producer(conv, 1), "the weights of {} are computed, or do not fit its groups",
+                  describe(g, conv));
+  Filters f{channels, w, {}, node.op == "ConvTranspose", node.get_int("group", 1)};
+  if (node.in(2) == ValueId::none) {
+    f.bias.resize(static_cast<size_t>(channels));
+    return f;
+  }
+  const Tensor& b = g.constant(conv, 2);
+  if (!b.valid() || b.size() != channels)
+    return reject(Reason::not_constant, g.producer(conv, 2), "the bias of {} is computed, or not one for each channel",
+                  describe(g, conv));
+  f.bias = b.to_doubles();
+  return f;
+}
+
+Tensor Filters::scaled(std::span<const double> factors) const {
   const Tensor wide = weights.cast(DType::f64);
-  Tensor scaled = wide.clone();
-  double* p = scaled.data<double>();
+  Tensor result = wide.clone();
+  double* p = result.data<double>();
   const Shape& s = weights.shape();
   // Conv: [M, C/group, …]. ConvTranspose: [C, M/group, …], where input channel c belongs to group c / (C/group).
   const int64_t rows = s[0], columns = s[1], inner = weights.size() / std::max<int64_t>(rows * columns, 1);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c)
       for (int64_t i = 0; i < inner; ++i) *p++ *= factors[static_cast<size_t>(transposed ? r / (rows / group) * columns + c : r)];
-  return scaled.cast(weights.type());
+  return result.cast(weights.type());
 }
 
 bool works_out_padding(const Node& conv) { return conv.get_string("auto_pad", "NOTSET") != "NOTSET"; }
 
 Tensor vector_of(std::span<const double> values, DType type) {
   return Tensor::of({static_cast<int64_t>(values.size())}, std::vector<double>(values.begin(), values.end())).cast(type);
-}
-
-std::optional<std::vector<double>> bias_of(const Graph& g, NodeId conv, int64_t channels) {
-  if (g.node(conv).in(2) == ValueId::none) return std::vector<double>(static_cast<size_t>(channels));
-  const Tensor& b = g.constant(conv, 2);
-  if (!b.valid() || b.size() != channels) return {};
-  return b.to_doubles();
 }
 
 std::variant<Affine, Rejected> batch_norm_affine(const Graph& g, NodeId norm) {

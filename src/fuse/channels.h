@@ -13,20 +13,29 @@ namespace smelt::fuse {
 /// or M along axis 1 and 1 along the others. Nothing for other shapes, and for a rank larger than `rank`.
 std::optional<std::vector<double>> per_channel(const Tensor& t, int64_t channels, int rank);
 
-/// The output channels of a Conv or ConvTranspose with constant weights of known rank; -1 when they are not known.
-int64_t output_channels(const Graph& g, NodeId conv);
-
-/// Weights with each output channel multiplied by its factor, computed in f64 and rounded to the weights' type.
-Tensor scale_channels(const Tensor& weights, std::span<const double> factors, bool transposed, int64_t group);
-
 /// Whether a convolution's padding depends on its input's extents: an auto_pad other than NOTSET. explicit_pads resolves it.
 bool works_out_padding(const Node& conv);
 
 /// A vector of the type.
 Tensor vector_of(std::span<const double> values, DType type);
 
-/// The bias of a Conv or ConvTranspose as numbers, zeros when it has none; nothing when it is computed.
-std::optional<std::vector<double>> bias_of(const Graph& g, NodeId conv, int64_t channels);
+/// Whether a Conv or ConvTranspose makes the value, and which.
+bool is_convolution(const Graph& g, ValueId v, NodeId* conv);
+
+/// A convolution whose weights and bias are constants that fit it.
+struct Filters {
+  int64_t channels;               // of the output
+  Tensor weights;
+  std::vector<double> bias;       // one for each output channel; zeros when the convolution has none
+  bool transposed;
+  int64_t group;
+
+  /// The weights with each output channel multiplied by its factor, computed in f64 and rounded to the weights' type.
+  Tensor scaled(std::span<const double> factors) const;
+};
+
+/// Of a Conv or ConvTranspose; rejected when the weights or the bias are computed, or do not fit.
+std::variant<Filters, Rejected> filters(const Graph& g, NodeId conv);
 
 /// y = x * factor + offset for each channel.
 struct Affine {

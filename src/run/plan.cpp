@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/log.h"
 #include "fuse/rewrite.h"
 #include "import/import.h"
 #include "import/precision.h"

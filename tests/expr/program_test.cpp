@@ -5,21 +5,12 @@
 
 #include <limits>
 
-#include "smelt/error.h"
+#include "support/errors.h"
 
 namespace smelt::expr {
 namespace {
 
 using testing::HasSubstr;
-
-template <class F> std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 Program add_relu() {
   Program p;

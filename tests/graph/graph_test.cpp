@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "smelt/error.h"
+#include "support/errors.h"
 
 namespace smelt {
 namespace {
@@ -27,14 +27,7 @@ struct Small {
   }
 };
 
-std::string broken(const Graph& g) {
-  try {
-    verify(g);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
+std::string broken(const Graph& g) { return error_of([&] { verify(g); }); }
 
 TEST(Graph, knows_producers_and_readers) {
   const Small s;

@@ -30,12 +30,7 @@ void make_external(onnx::TensorProto& t, const std::string& location, const std:
 }
 
 std::string error_of_file(const std::filesystem::path& path, ImportOptions options = {}) {
-  try {
-    import_model(path, options);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return smelt::error_of([&] { import_model(path, options); });
 }
 
 TEST(BadInput, every_truncation_is_an_error_or_a_valid_graph) {

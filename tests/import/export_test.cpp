@@ -27,7 +27,8 @@ TEST(Export, gives_back_the_graph) {
     a = Add(x, k)
     b = Clip(a, , hi)
     y = If(c) <then_branch = t () => (float[N, 4] p) { p = Add(b, k) }, else_branch = e () => (float[N, 4] q) { q = Neg(x) }>
-    z, w = Loop(m, c, b) <body = body (int64 i, bool c0, float[N, 4] s) => (bool d, float[N, 4] t, float[N, 4] u) { d = Identity(c0) t = Mul(s, a) u = Relu(t) }> })"));
+    z, w = Loop(m, c, b) <body = body (int64 i, bool c0, float[N, 4] s) => (bool d, float[N, 4] t, float[N, 4] u) {
+      d = Identity(c0) t = Mul(s, a) u = Relu(t) }> })"));
   EXPECT_EQ(print(again(g)), print(g));
 }
 
@@ -155,7 +156,8 @@ TEST(Export, names_what_the_plans_opset_lacks) {
     return std::string();
   };
   EXPECT_EQ(refused("g (float[1, 2, 4, 4] x) => (float[1, 8, 2, 2] y) { y = SpaceToDepth <blocksize = 2> (x) }"), "");
-  EXPECT_THAT(refused("g (float[1, 2, 4, 4] x) => (float[1, 8, 2, 2] y) { y = SpaceToDepth <blocksize = 2, mode = \"CRD\"> (x) }"),
+  EXPECT_THAT(refused("g (float[1, 2, 4, 4] x) => (float[1, 8, 2, 2] y) { "
+                      "y = SpaceToDepth <blocksize = 2, mode = \"CRD\"> (x) }"),
               ::testing::HasSubstr("attribute 'mode' is newer than opset 26"));
   EXPECT_THAT(refused("g (float16[2] x) => (float16[2] y) { y = Celu(x) }"),
               ::testing::HasSubstr("input 0 of type f16 is newer than opset 26"));

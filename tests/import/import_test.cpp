@@ -85,7 +85,8 @@ TEST(Import, loops_keep_their_formal_inputs_before_the_captured) {
 TEST(Import, inlines_local_functions_with_names_scopes_and_attributes) {
   auto m = parse(R"(<ir_version: 10, opset_import: ["" : 20, "my" : 1]>
     g (float[2] x) => (float[2] y) { a = my.twice<alpha = 0.5>(x) y = my.twice(a) }
-    <domain: "my", opset_import: ["" : 20], overload: ""> twice <alpha: float = 0.25>(u) => (v) { t = LeakyRelu<alpha: float = @alpha>(u) v = Add(t, t) })");
+    <domain: "my", opset_import: ["" : 20], overload: ""> twice <alpha: float = 0.25>(u) => (v) {
+      t = LeakyRelu<alpha: float = @alpha>(u) v = Add(t, t) })");
   for (auto& n : *m.mutable_graph()->mutable_node()) {
     auto* e = n.add_metadata_props();
     e->set_key("pkg.torch.onnx.name_scopes");

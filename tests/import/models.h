@@ -10,7 +10,7 @@
 #include <string>
 
 #include "import/import.h"
-#include "smelt/error.h"
+#include "support/errors.h"
 
 namespace smelt::testing {
 
@@ -34,13 +34,9 @@ inline Graph import(const onnx::ModelProto& model, const ImportOptions& options 
 
 /// The message of the Error that importing throws; "" when it does not throw.
 inline std::string error_of(const onnx::ModelProto& model, const ImportOptions& options = {}, ExitCode* code = nullptr) {
-  try {
-    import(model, options);
-  } catch (const Error& e) {
-    if (code) *code = e.code();
-    return e.what();
-  }
-  return "";
+  const std::optional<Error> e = error_from([&] { import(model, options); });
+  if (e && code) *code = e->code();
+  return e ? e->what() : "";
 }
 
 /// A folder of its own, removed at the end of the test.

@@ -13,8 +13,8 @@ using ::testing::HasSubstr;
 
 Graph mlp() {
   return import(parse(
-      20,
-      R"(g (float[2, 4] x) => (float[2, 4] y) <float[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, float[4] b = {1, 2, 3, 4}> {
+      20, R"(g (float[2, 4] x) => (float[2, 4] y) <
+      float[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, float[4] b = {1, 2, 3, 4}> {
     h = MatMul(x, w) a = Add(h, b) y = Relu(a) })"));
 }
 
@@ -52,8 +52,8 @@ TEST(Precision, keeps_nodes_and_scopes_by_pattern) {
 
 TEST(Precision, squares_and_means_stay_fp32_with_what_lies_between) {
   Graph g = import(parse(
-      20,
-      R"(g (float[2, 8] x) => (float[2, 8] y) <float two = {2}, float eps = {0.000001}, int64[1] last = {-1}, float[8] w = {1, 1, 1, 1, 1, 1, 1, 1}> {
+      20, R"(g (float[2, 8] x) => (float[2, 8] y) <
+      float two = {2}, float eps = {0.000001}, int64[1] last = {-1}, float[8] w = {1, 1, 1, 1, 1, 1, 1, 1}> {
     p = Pow(x, two) m = ReduceMean(p, last) e = Add(m, eps) r = Sqrt(e) q = Div(x, r) y = Mul(q, w) })"));
   convert_precision(g, "fp16");
   verify(g);
@@ -63,8 +63,8 @@ TEST(Precision, squares_and_means_stay_fp32_with_what_lies_between) {
 
 TEST(Precision, constants_stay_finite_and_do_not_vanish) {
   Graph g = import(parse(
-      20,
-      R"(g (float[2] x) => (float[2] y) <float lowest = {-3.4e38}, float tiny = {1e-12}> { a = Add(x, lowest) y = Mul(a, tiny) })"));
+      20, R"(g (float[2] x) => (float[2] y) <float lowest = {-3.4e38}, float tiny = {1e-12}> {
+    a = Add(x, lowest) y = Mul(a, tiny) })"));
   convert_precision(g, "fp16");
   const auto order = g.topological();
   EXPECT_EQ(g.constant(order[1], 1).to_doubles(), std::vector<double>{-65504});
@@ -96,7 +96,8 @@ TEST(Precision, resize_and_its_scales_stay_fp32) {
 
 TEST(Precision, integers_indices_and_bodies_are_left_alone) {
   Graph g = import(parse(20, R"(g (int64[2] i, float[4, 4] t, bool c) => (float[2, 4] y) {
-    r = Gather(t, i) y = If(c) <then_branch = a () => (float[2, 4] p) { p = Neg(r) }, else_branch = b () => (float[2, 4] q) { q = Relu(r) }> })"));
+    r = Gather(t, i)
+    y = If(c) <then_branch = a () => (float[2, 4] p) { p = Neg(r) }, else_branch = b () => (float[2, 4] q) { q = Relu(r) }> })"));
   convert_precision(g, "fp16");
   verify(g);
   EXPECT_EQ(type(g, "r"), DType::f16);

@@ -141,7 +141,8 @@ TEST(Upgrade, renamed_operators_and_modes) {
 
 TEST(Upgrade, scan_8_scans_each_example_of_the_batch) {
   const Graph g = import(parse(8, R"(g (float[B, 2] s, float[B, 5, 2] x) => (float[B, 2] t, float[B, 5, 2] y) {
-    t, y = Scan <num_scan_inputs = 1, body = b (float[2] a, float[2] b) => (float[2] c, float[2] d) { c = Add(a, b) d = Identity(c) }> ( , s, x) })"));
+    t, y = Scan <num_scan_inputs = 1, body = b (float[2] a, float[2] b) => (float[2] c, float[2] d) {
+      c = Add(a, b) d = Identity(c) }> ( , s, x) })"));
   const Node& outer = only(g, "Scan");
   EXPECT_EQ(outer.get_int("num_scan_inputs", 0), 2);
   const auto body = outer.get_graph("body");
@@ -151,7 +152,8 @@ TEST(Upgrade, scan_8_scans_each_example_of_the_batch) {
 
 TEST(Upgrade, reaches_nodes_of_subgraphs_and_functions) {
   const Graph g = import(parse(R"(<ir_version: 8, opset_import: ["" : 11, "my" : 1]> g (bool c, float[1, 2] x) => (float[2] y) {
-      y = If(c) <then_branch = t () => (float[2] p) { p = Squeeze <axes = [0]> (x) }, else_branch = e () => (float[2] q) { q = my.s(x) }> }
+      y = If(c) <then_branch = t () => (float[2] p) { p = Squeeze <axes = [0]> (x) },
+                 else_branch = e () => (float[2] q) { q = my.s(x) }> }
       <domain: "my", opset_import: ["" : 11]> s (u) => (v) { v = Squeeze <axes = [0]> (u) })"));
   for (const char* branch : {"then_branch", "else_branch"}) {
     const auto body = only(g, "If").get_graph(branch);

@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "ops/fused/segments.h"
-#include "run_op.h"
+#include "one_node.h"
 
-namespace smelt::ops {
+namespace smelt::ops::test {
 namespace {
 
 using testing::HasSubstr;
@@ -15,64 +15,64 @@ const Tensor image = Tensor::zeros(DType::f32, {1, 4, 2, 2});
 TEST(BadAttributes, block_sizes_whose_square_overflows) {
   for (const char* op : {"DepthToSpace", "SpaceToDepth"}) {
     EXPECT_THAT(error_of([&] {
-                  run_op(op, {image}, {{"blocksize", huge}});
+                  run(op, {image}, {{"blocksize", huge}});
                 }),
                 HasSubstr("blocksize is 9223372036854775807"))
         << op;
-    EXPECT_THAT(error_of([&] { run_op(op, {image}, {{"blocksize", int64_t{0}}}); }), HasSubstr("blocksize is 0")) << op;
+    EXPECT_THAT(error_of([&] { run(op, {image}, {{"blocksize", int64_t{0}}}); }), HasSubstr("blocksize is 0")) << op;
   }
 }
 
 TEST(BadAttributes, pads_that_crop_more_than_there_is_or_cancel_out) {
   const Tensor x = iota(DType::f32, {3});
-  EXPECT_THAT(error_of([&] { run_op("Pad", {x, ints({2}, {-4, 4})}); }), HasSubstr("crop more than axis 0 of extent 3 has"));
-  EXPECT_THAT(error_of([&] { run_op("Pad", {x, ints({2}, {tiny, huge})}); }), HasSubstr("crop more than axis 0"));
-  EXPECT_THAT(error_of([&] { run_op("Pad", {x, ints({3}, {1, 2, 3})}); }), HasSubstr("pads has 3 entries"));
+  EXPECT_THAT(error_of([&] { run("Pad", {x, i64({2}, {-4, 4})}); }), HasSubstr("crop more than axis 0 of extent 3 has"));
+  EXPECT_THAT(error_of([&] { run("Pad", {x, i64({2}, {tiny, huge})}); }), HasSubstr("crop more than axis 0"));
+  EXPECT_THAT(error_of([&] { run("Pad", {x, i64({3}, {1, 2, 3})}); }), HasSubstr("pads has 3 entries"));
 }
 
 TEST(BadAttributes, splits_that_overflow_or_count_to_the_limit) {
   const Tensor x = iota(DType::f32, {4});
-  EXPECT_THAT(error_of([&] { run_all("Split", {x, ints({2}, {huge, huge})}, {}, 2); }), HasSubstr("overflows"));
+  EXPECT_THAT(error_of([&] { run_all("Split", {x, i64({2}, {huge, huge})}, {}, 2); }), HasSubstr("overflows"));
   const auto out = run_all("Split", {x}, {{"num_outputs", huge}}, 2);
   EXPECT_EQ(out[0].shape(), (Shape{1}));
 }
 
 TEST(BadAttributes, element_types_that_are_none) {
   EXPECT_THAT(error_of([] {
-                run_op("EyeLike", {iota(DType::f32, {2, 2})}, {{"dtype", int64_t{99}}});
+                run("EyeLike", {iota(DType::f32, {2, 2})}, {{"dtype", int64_t{99}}});
               }),
               HasSubstr("dtype is 99"));
-  EXPECT_THAT(error_of([] { run_op("Cast", {iota(DType::f32, {2})}, {{"to", int64_t{-1}}}); }), HasSubstr("to is -1"));
+  EXPECT_THAT(error_of([] { run("Cast", {iota(DType::f32, {2})}, {{"to", int64_t{-1}}}); }), HasSubstr("to is -1"));
 }
 
 TEST(BadAttributes, diagonals_and_axes_far_outside) {
-  EXPECT_TENSOR(run_op("EyeLike", {iota(DType::f32, {2, 2})}, {{"k", huge}}), ({2, 2}), ({0, 0, 0, 0}));
-  EXPECT_TENSOR(run_op("Trilu", {iota(DType::f32, {2, 2}), ints({}, {tiny})}), ({2, 2}), ({0, 1, 2, 3}));
-  EXPECT_NE(error_of([] { run_op("Concat", {iota(DType::f32, {2})}, {{"axis", huge}}); }), "");
+  EXPECT_TENSOR(run("EyeLike", {iota(DType::f32, {2, 2})}, {{"k", huge}}), ({2, 2}), ({0, 0, 0, 0}));
+  EXPECT_TENSOR(run("Trilu", {iota(DType::f32, {2, 2}), i64({}, {tiny})}), ({2, 2}), ({0, 1, 2, 3}));
+  EXPECT_NE(error_of([] { run("Concat", {iota(DType::f32, {2})}, {{"axis", huge}}); }), "");
   EXPECT_THAT(
       error_of([] {
-        run_op("ReverseSequence", {iota(DType::f32, {2, 2}), ints({2}, {1, 1})}, {{"batch_axis", huge}, {"time_axis", huge}});
+        run("ReverseSequence", {iota(DType::f32, {2, 2}), i64({2}, {1, 1})}, {{"batch_axis", huge}, {"time_axis", huge}});
       }),
       HasSubstr("expected 0 and 1"));
 }
 
 TEST(BadAttributes, depths_that_are_no_number) {
-  const Tensor on_off = floats({2}, {0, 1});
-  EXPECT_THAT(error_of([&] { run_op("OneHot", {ints({1}, {0}), floats({}, {NAN}), on_off}); }), HasSubstr("depth is nan"));
-  EXPECT_THAT(error_of([&] { run_op("OneHot", {ints({1}, {0}), floats({}, {-1}), on_off}); }), HasSubstr("depth is -1"));
+  const Tensor on_off = f32({2}, {0, 1});
+  EXPECT_THAT(error_of([&] { run("OneHot", {i64({1}, {0}), f32({}, {NAN}), on_off}); }), HasSubstr("depth is nan"));
+  EXPECT_THAT(error_of([&] { run("OneHot", {i64({1}, {0}), f32({}, {-1}), on_off}); }), HasSubstr("depth is -1"));
 }
 
 TEST(BadAttributes, ngram_pools_that_do_not_fit) {
-  Attrs attrs = {{"mode", std::string("TF")},
+  Attributes attrs = {{"mode", std::string("TF")},
                  {"ngram_counts", std::vector<int64_t>{0}},
                  {"ngram_indexes", std::vector<int64_t>{0}},
                  {"pool_int64s", std::vector<int64_t>{1, 2}}};
   EXPECT_THAT(error_of([&] {
-                run_op("TfIdfVectorizer", {ints({2}, {1, 2})}, attrs);
+                run("TfIdfVectorizer", {i64({2}, {1, 2})}, attrs);
               }),
               HasSubstr("more n-grams than ngram_indexes has entries (1)"));
   attrs["ngram_indexes"] = std::vector<int64_t>{huge, 0};
-  EXPECT_THAT(error_of([&] { run_op("TfIdfVectorizer", {ints({2}, {1, 2})}, attrs); }), HasSubstr("ngram_indexes range from 0"));
+  EXPECT_THAT(error_of([&] { run("TfIdfVectorizer", {i64({2}, {1, 2})}, attrs); }), HasSubstr("ngram_indexes range from 0"));
 }
 
 TEST(BadAttributes, images_whose_places_overflow) {
@@ -101,4 +101,4 @@ TEST(BadAttributes, fused_convolutions_of_impossible_segments) {
 }
 
 }  // namespace
-}  // namespace smelt::ops
+}  // namespace smelt::ops::test

@@ -4,9 +4,9 @@
 
 #include "ops/f64/evaluate.h"
 #include "ops/f64/gemm.h"
-#include "run_op.h"
+#include "one_node.h"
 
-namespace smelt::ops {
+namespace smelt::ops::test {
 namespace {
 
 Tensor random(DType type, Shape shape, unsigned seed) {
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, GemmF64,
                                          GemmCase{0, 13, 4, false, false, 2}, GemmCase{401, 399, 100, true, false, 2}));
 
 /// A node as a graph, evaluated blocked and by its own reference on the widened inputs.
-void compare(const std::string& op, const std::vector<Tensor>& inputs, Attrs attrs = {}) {
+void compare(const std::string& op, const std::vector<Tensor>& inputs, Attributes attrs = {}) {
   Graph g;
   Node node;
   node.op = op;
@@ -78,10 +78,8 @@ void compare(const std::string& op, const std::vector<Tensor>& inputs, Attrs att
   g.add_output(node.outputs[0]);
   g.add_node(node);
   SCOPED_TRACE(op);
-  expect_near(evaluate_f64(g, feeds, 2)[0], run_op(op, wide, attrs));
+  expect_near(evaluate_f64(g, feeds, 2)[0], run(op, wide, attrs));
 }
-
-using Ints = std::vector<int64_t>;
 
 TEST(EvaluateF64, agrees_with_the_loops_on_matrix_products) {
   compare("MatMul", {random(DType::f32, {3, 1, 37, 50}, 1), random(DType::f32, {2, 50, 41}, 2)});
@@ -93,10 +91,10 @@ TEST(EvaluateF64, agrees_with_the_loops_on_matrix_products) {
 }
 
 TEST(EvaluateF64, agrees_with_the_loops_on_convolutions) {
-  const Attrs strided = {{"strides", Ints{2, 1}}, {"pads", Ints{1, 2, 0, 1}}, {"dilations", Ints{1, 2}}};
+  const Attributes strided = {{"strides", Ints{2, 1}}, {"pads", Ints{1, 2, 0, 1}}, {"dilations", Ints{1, 2}}};
   compare("Conv", {random(DType::f32, {2, 6, 13, 11}, 1), random(DType::f32, {8, 6, 3, 3}, 2), random(DType::f32, {8}, 3)},
           strided);
-  Attrs grouped = strided;
+  Attributes grouped = strided;
   grouped["group"] = int64_t{2};
   compare("Conv", {random(DType::f32, {2, 6, 13, 11}, 1), random(DType::f32, {8, 3, 3, 3}, 2)}, grouped);
   compare("Conv", {random(DType::f16, {1, 6, 9, 9}, 1), random(DType::f16, {6, 1, 3, 3}, 2)},
@@ -109,7 +107,7 @@ TEST(EvaluateF64, agrees_with_the_loops_on_convolutions) {
   compare("ConvTranspose", {random(DType::f32, {1, 6, 5, 7}, 1), random(DType::f32, {6, 4, 2, 2}, 2)}, {{"group", int64_t{3}}});
 }
 
-Node node_of(const std::string& op, std::vector<ValueId> inputs, ValueId output, Attrs attrs = {}) {
+Node node_of(const std::string& op, std::vector<ValueId> inputs, ValueId output, Attributes attrs = {}) {
   Node n;
   n.op = op;
   n.inputs = std::move(inputs);
@@ -131,7 +129,7 @@ TEST(EvaluateF64, rounds_nowhere_between_input_and_output) {
   g.add_output(y);
   g.add_output(made);
   const float third = 1.0f / 3;
-  const auto out = evaluate_f64(g, std::vector<Tensor>{floats({1}, {third})});
+  const auto out = evaluate_f64(g, std::vector<Tensor>{f32({1}, {third})});
   ASSERT_EQ(out[0].type(), DType::f64);
   EXPECT_EQ(out[0].to_doubles()[0], static_cast<double>(third) + static_cast<double>(Half(third)));
   EXPECT_EQ(out[1].type(), DType::f64);
@@ -168,11 +166,11 @@ TEST(EvaluateF64, leaves_integers_and_narrow_floats_what_they_are) {
   g.add_node(node_of("Cast", {x}, whole, {{"to", static_cast<int64_t>(DType::i32)}}));
   g.add_output(narrow);
   g.add_output(whole);
-  const auto out = evaluate_f64(g, std::vector<Tensor>{floats({1}, {2.3f})});
+  const auto out = evaluate_f64(g, std::vector<Tensor>{f32({1}, {2.3f})});
   EXPECT_EQ(out[0].type(), DType::f8e4m3fn);
   EXPECT_EQ(out[1].type(), DType::i32);
   EXPECT_EQ(out[0].to_doubles()[0], 2.25);
 }
 
 }  // namespace
-}  // namespace smelt::ops
+}  // namespace smelt::ops::test

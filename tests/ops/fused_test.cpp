@@ -7,7 +7,7 @@
 
 #include "ops/fused/expand.h"
 #include "ops/op.h"
-#include "smelt/error.h"
+#include "support/errors.h"
 
 namespace smelt::ops {
 namespace {
@@ -228,41 +228,34 @@ TEST(Fused, quantised_matmul_is_exact_with_zero_points_on_both_sides) {
 }
 
 TEST(Fused, shapes_that_do_not_fit_are_errors_with_the_numbers) {
-  auto error = [](auto&& make) {
-    try {
-      make();
-    } catch (const Error& e) {
-      return std::string(e.what());
-    }
-    return std::string("no error");
-  };
   auto f = [](Shape s) { return random(DType::f32, std::move(s), 1); };
-  EXPECT_THAT(error([&] {
+  EXPECT_THAT(error_of([&] {
                 Single("Attention", {f({1, 3, 2, 4}), f({1, 2, 5, 4}), f({1, 2, 5, 4})}, {});
               }),
               testing::HasSubstr("3 query heads over 2 key"));
-  EXPECT_THAT(error([&] {
+  EXPECT_THAT(error_of([&] {
                 Single("Attention", {f({1, 2, 2, 4}), f({1, 2, 5, 3}), f({1, 2, 5, 4})}, {});
               }),
               testing::HasSubstr("keys of depth 3 for queries of depth 4"));
-  EXPECT_THAT(error([&] { Single("RotaryEmbedding", {f({2, 7}), f({7}), f({7})}, {}); }), testing::HasSubstr("even last extent"));
-  EXPECT_THAT(error([&] {
+  EXPECT_THAT(error_of([&] { Single("RotaryEmbedding", {f({2, 7}), f({7}), f({7})}, {}); }),
+              testing::HasSubstr("even last extent"));
+  EXPECT_THAT(error_of([&] {
                 Single("Norm", {f({2, 8}), none, f({3})}, {{"kind", std::string("rms")}});
               }),
               testing::HasSubstr("does not broadcast to x's [2, 8]"));
-  EXPECT_THAT(error([&] {
+  EXPECT_THAT(error_of([&] {
                 Single("Norm", {f({2, 8})}, {{"kind", std::string("batch")}});
               }),
               testing::HasSubstr("expected 'rms' or 'layer'"));
-  EXPECT_THAT(error([&] {
+  EXPECT_THAT(error_of([&] {
                 Single("MatMul", {f({2, 3}), f({3, 4}), f({5})}, {}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }");
               }),
               testing::HasSubstr("does not broadcast to the result's [2, 4]"));
-  EXPECT_THAT(error([&] {
+  EXPECT_THAT(error_of([&] {
                 Single("Reduce", {f({2, 3})}, {{"kind", std::string("median")}}, "(in0:f32) { return in0 }");
               }),
               testing::HasSubstr("kind = 'median'"));
-  EXPECT_THAT(error([&] {
+  EXPECT_THAT(error_of([&] {
                 Single("Pointwise", {f({2, 3}), f({4})}, {}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }");
               }),
               testing::HasSubstr("do not broadcast"));

@@ -1,42 +1,42 @@
 #include <cmath>
 
-#include "run_op.h"
+#include "one_node.h"
 
-namespace smelt::ops {
+namespace smelt::ops::test {
 namespace {
 
 using testing::HasSubstr;
 
 TEST(Reshape, keeps_zero_extents_and_finds_the_open_one) {
   const Tensor x = iota(DType::f32, {2, 3, 4});
-  EXPECT_EQ(run_op("Reshape", {x, ints({3}, {0, -1, 2})}).shape(), (Shape{2, 6, 2}));
-  EXPECT_EQ(run_op("Reshape", {x}, {{"shape", std::vector<int64_t>{4, 6}}}).shape(), (Shape{4, 6}));
-  EXPECT_THAT(error_of([&] { run_op("Reshape", {x, ints({2}, {5, -1})}); }), HasSubstr("24 elements do not reshape to [5, -1]"));
-  EXPECT_THAT(error_of([&] { run_op("Reshape", {x, ints({2}, {INT64_MAX, 4})}); }), HasSubstr("overflows"));
+  EXPECT_EQ(run("Reshape", {x, i64({3}, {0, -1, 2})}).shape(), (Shape{2, 6, 2}));
+  EXPECT_EQ(run("Reshape", {x}, {{"shape", std::vector<int64_t>{4, 6}}}).shape(), (Shape{4, 6}));
+  EXPECT_THAT(error_of([&] { run("Reshape", {x, i64({2}, {5, -1})}); }), HasSubstr("24 elements do not reshape to [5, -1]"));
+  EXPECT_THAT(error_of([&] { run("Reshape", {x, i64({2}, {INT64_MAX, 4})}); }), HasSubstr("overflows"));
 }
 
 TEST(Transpose, permutes_packed_bytes_and_strings) {
-  EXPECT_TENSOR(run_op("Transpose", {iota(DType::i4, {2, 3})}), ({3, 2}), ({0, 3, 1, 4, 2, 5}));
+  EXPECT_TENSOR(run("Transpose", {iota(DType::i4, {2, 3})}), ({3, 2}), ({0, 3, 1, 4, 2, 5}));
   const Tensor words = Tensor::of_strings({1, 2}, {"a", "b"});
-  EXPECT_EQ(run_op("Transpose", {words}).shape(), (Shape{2, 1}));
+  EXPECT_EQ(run("Transpose", {words}).shape(), (Shape{2, 1}));
   EXPECT_THAT(error_of([] {
-                run_op("Transpose", {iota(DType::f32, {2, 3})}, {{"perm", std::vector<int64_t>{1, 1}}});
+                run("Transpose", {iota(DType::f32, {2, 3})}, {{"perm", std::vector<int64_t>{1, 1}}});
               }),
               HasSubstr("listed twice"));
 }
 
 TEST(Slice, clamps_and_walks_backwards) {
   const Tensor x = iota(DType::i32, {5});
-  EXPECT_TENSOR(run_op("Slice", {x, ints({1}, {-1}), ints({1}, {INT64_MIN}), ints({1}, {0}), ints({1}, {-2})}), ({3}),
+  EXPECT_TENSOR(run("Slice", {x, i64({1}, {-1}), i64({1}, {INT64_MIN}), i64({1}, {0}), i64({1}, {-2})}), ({3}),
                 ({4, 2, 0}));
-  EXPECT_TENSOR(run_op("Slice", {x, ints({1}, {1}), ints({1}, {100})}), ({4}), ({1, 2, 3, 4}));
-  EXPECT_TENSOR(run_op("Slice", {x, ints({1}, {0}), ints({1}, {INT64_MAX}), ints({1}, {0}), ints({1}, {INT64_MAX})}), ({1}),
+  EXPECT_TENSOR(run("Slice", {x, i64({1}, {1}), i64({1}, {100})}), ({4}), ({1, 2, 3, 4}));
+  EXPECT_TENSOR(run("Slice", {x, i64({1}, {0}), i64({1}, {INT64_MAX}), i64({1}, {0}), i64({1}, {INT64_MAX})}), ({1}),
                 ({0}));
-  EXPECT_EQ(run_op("Slice", {x, ints({1}, {3}), ints({1}, {2})}).shape(), (Shape{0}));
+  EXPECT_EQ(run("Slice", {x, i64({1}, {3}), i64({1}, {2})}).shape(), (Shape{0}));
 }
 
 TEST(Concat, refuses_another_extent_off_the_axis) {
-  EXPECT_THAT(error_of([] { run_op("Concat", {iota(DType::f32, {2, 2}), iota(DType::f32, {3, 3})}, {{"axis", int64_t{0}}}); }),
+  EXPECT_THAT(error_of([] { run("Concat", {iota(DType::f32, {2, 2}), iota(DType::f32, {3, 3})}, {{"axis", int64_t{0}}}); }),
               HasSubstr("they may differ on axis 0 only"));
 }
 
@@ -48,32 +48,32 @@ TEST(Split, makes_the_last_piece_smaller) {
 
 TEST(Pad, folds_a_reflection_more_than_once) {
   const Tensor x = iota(DType::f32, {3});
-  const Tensor pads = ints({2}, {5, 3});
-  EXPECT_TENSOR(run_op("Pad", {x, pads}, {{"mode", std::string("reflect")}}), ({11}), ({1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1}));
-  EXPECT_TENSOR(run_op("Pad", {x, pads}, {{"mode", std::string("wrap")}}), ({11}), ({1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2}));
-  EXPECT_TENSOR(run_op("Pad", {x, ints({2}, {-1, 2}), floats({}, {9})}), ({4}), ({1, 2, 9, 9}));
+  const Tensor pads = i64({2}, {5, 3});
+  EXPECT_TENSOR(run("Pad", {x, pads}, {{"mode", std::string("reflect")}}), ({11}), ({1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1}));
+  EXPECT_TENSOR(run("Pad", {x, pads}, {{"mode", std::string("wrap")}}), ({11}), ({1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2}));
+  EXPECT_TENSOR(run("Pad", {x, i64({2}, {-1, 2}), f32({}, {9})}), ({4}), ({1, 2, 9, 9}));
 }
 
 TEST(Gather, counts_negative_indices_from_the_end_and_refuses_others) {
   const Tensor x = iota(DType::f16, {3, 2});
-  EXPECT_TENSOR(run_op("Gather", {x, ints({2}, {-1, 0})}), ({2, 2}), ({4, 5, 0, 1}));
-  EXPECT_THAT(error_of([&] { run_op("Gather", {x, ints({1}, {3})}); }), HasSubstr("index 3 is outside [-3, 3)"));
+  EXPECT_TENSOR(run("Gather", {x, i64({2}, {-1, 0})}), ({2, 2}), ({4, 5, 0, 1}));
+  EXPECT_THAT(error_of([&] { run("Gather", {x, i64({1}, {3})}); }), HasSubstr("index 3 is outside [-3, 3)"));
 }
 
 TEST(ScatterND, combines_updates_of_one_place) {
-  const Tensor x = floats({3}, {1, 2, 3}), indices = ints({2, 1}, {1, 1}), updates = floats({2}, {10, 20});
-  EXPECT_TENSOR(run_op("ScatterND", {x, indices, updates}, {{"reduction", std::string("add")}}), ({3}), ({1, 32, 3}));
-  EXPECT_TENSOR(run_op("ScatterND", {x, indices, updates}), ({3}), ({1, 20, 3}));
+  const Tensor x = f32({3}, {1, 2, 3}), indices = i64({2, 1}, {1, 1}), updates = f32({2}, {10, 20});
+  EXPECT_TENSOR(run("ScatterND", {x, indices, updates}, {{"reduction", std::string("add")}}), ({3}), ({1, 32, 3}));
+  EXPECT_TENSOR(run("ScatterND", {x, indices, updates}), ({3}), ({1, 20, 3}));
 }
 
 TEST(DepthToSpace, is_undone_by_space_to_depth) {
   const Tensor x = iota(DType::f32, {2, 8, 3, 2});
-  const Attrs by_two = {{"blocksize", int64_t{2}}};
-  EXPECT_EQ(run_op("SpaceToDepth", {run_op("DepthToSpace", {x}, by_two)}, by_two).to_doubles(), x.to_doubles());
+  const Attributes by_two = {{"blocksize", int64_t{2}}};
+  EXPECT_EQ(run("SpaceToDepth", {run("DepthToSpace", {x}, by_two)}, by_two).to_doubles(), x.to_doubles());
 }
 
 TEST(Unique, orders_nan_last_and_reports_first_occurrences) {
-  const auto out = run_all("Unique", {floats({5}, {2, NAN, 1, 2, NAN})}, {}, 4);
+  const auto out = run_all("Unique", {f32({5}, {2, NAN, 1, 2, NAN})}, {}, 4);
   EXPECT_EQ(out[0].shape(), (Shape{3}));
   EXPECT_EQ(out[1].to_ints(), (std::vector<int64_t>{2, 0, 1}));
   EXPECT_EQ(out[2].to_ints(), (std::vector<int64_t>{1, 2, 0, 1, 2}));
@@ -81,16 +81,16 @@ TEST(Unique, orders_nan_last_and_reports_first_occurrences) {
 }
 
 TEST(Range, refuses_a_step_of_zero) {
-  EXPECT_TENSOR(run_op("Range", {ints({}, {10}), ints({}, {4}), ints({}, {-2})}), ({3}), ({10, 8, 6}));
-  EXPECT_THAT(error_of([] { run_op("Range", {ints({}, {1}), ints({}, {4}), ints({}, {0})}); }), HasSubstr("delta is 0"));
+  EXPECT_TENSOR(run("Range", {i64({}, {10}), i64({}, {4}), i64({}, {-2})}), ({3}), ({10, 8, 6}));
+  EXPECT_THAT(error_of([] { run("Range", {i64({}, {1}), i64({}, {4}), i64({}, {0})}); }), HasSubstr("delta is 0"));
 }
 
 TEST(Trilu, keeps_rows_beyond_the_matrix_empty_or_whole) {
   const Tensor x = iota(DType::i64, {2, 3});
-  EXPECT_TENSOR(run_op("Trilu", {x, ints({}, {1})}), ({2, 3}), ({0, 1, 2, 0, 0, 5}));
-  EXPECT_TENSOR(run_op("Trilu", {x, ints({}, {-1})}, {{"upper", int64_t{0}}}), ({2, 3}), ({0, 0, 0, 3, 0, 0}));
-  EXPECT_TENSOR(run_op("Trilu", {x, ints({}, {100})}), ({2, 3}), ({0, 0, 0, 0, 0, 0}));
+  EXPECT_TENSOR(run("Trilu", {x, i64({}, {1})}), ({2, 3}), ({0, 1, 2, 0, 0, 5}));
+  EXPECT_TENSOR(run("Trilu", {x, i64({}, {-1})}, {{"upper", int64_t{0}}}), ({2, 3}), ({0, 0, 0, 3, 0, 0}));
+  EXPECT_TENSOR(run("Trilu", {x, i64({}, {100})}), ({2, 3}), ({0, 0, 0, 0, 0, 0}));
 }
 
 }  // namespace
-}  // namespace smelt::ops
+}  // namespace smelt::ops::test

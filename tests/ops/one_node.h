@@ -1,15 +1,17 @@
-// One operator on given tensors, for the families' tests.
+// One operator on given tensors, as the tests of src/ops call it.
 #pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "ops/op.h"
+#include "support/errors.h"
 
 namespace smelt::ops::test {
 
@@ -25,6 +27,7 @@ inline Node make_node(std::string op, size_t inputs, Attributes attrs = {}, size
     domain = op.substr(0, colon);
     op = op.substr(colon + 1);
   }
+  n.name = "n";
   n.op = std::move(op);
   n.domain = std::move(domain);
   n.opset = opset;
@@ -34,9 +37,13 @@ inline Node make_node(std::string op, size_t inputs, Attributes attrs = {}, size
   return n;
 }
 
+/// Inputs that are not valid() are left out.
 inline std::vector<Tensor> run_all(const std::string& op, const std::vector<Tensor>& in, Attributes attrs = {},
                                    size_t outputs = 1, int opset = 0) {
-  return evaluate(make_node(op, in.size(), std::move(attrs), outputs, {}, opset), in);
+  Node n = make_node(op, in.size(), std::move(attrs), outputs, {}, opset);
+  for (size_t i = 0; i < in.size(); ++i)
+    if (!in[i].valid()) n.inputs[i] = ValueId::none;
+  return evaluate(n, in);
 }
 inline Tensor run(const std::string& op, const std::vector<Tensor>& in, Attributes attrs = {}, int opset = 0) {
   return run_all(op, in, std::move(attrs), 1, opset)[0];
@@ -47,6 +54,18 @@ inline Tensor i64(Shape shape, const std::vector<int64_t>& v) { return Tensor::o
 inline Tensor u8(Shape shape, const std::vector<uint8_t>& v) { return Tensor::of<uint8_t>(std::move(shape), v); }
 inline Tensor i8(Shape shape, const std::vector<int8_t>& v) { return Tensor::of<int8_t>(std::move(shape), v); }
 inline Tensor i32(Shape shape, const std::vector<int32_t>& v) { return Tensor::of<int32_t>(std::move(shape), v); }
+inline Tensor bools(Shape shape, const std::vector<bool>& v) {
+  Tensor t = Tensor::empty(DType::boolean, std::move(shape));
+  for (size_t i = 0; i < v.size(); ++i) t.data<bool>()[i] = v[i];
+  return t;
+}
+
+/// 0, 1, 2, … as elements of `type`.
+inline Tensor iota(DType type, Shape shape) {
+  Tensor t = Tensor::empty(DType::i64, std::move(shape));
+  for (int64_t i = 0; i < t.size(); ++i) t.data<int64_t>()[i] = i;
+  return t.cast(type);
+}
 
 /// start, start + step, …
 inline Tensor ramp(Shape shape, float start = 0, float step = 1) {
@@ -64,13 +83,15 @@ inline void expect_near(const Tensor& got, const Shape& shape, const std::vector
     EXPECT_NEAR(v[i], want[i], tolerance * std::max(1.0, std::abs(want[i]))) << "element " << i;
 }
 
-inline void expect_error(const std::string& part, const std::function<void()>& f) {
-  try {
-    f();
-    ADD_FAILURE() << "expected an error with '" << part << "'";
-  } catch (const Error& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr(part));
-  }
+#define EXPECT_TENSOR(t, expected_shape, ...)                                            \
+  do {                                                                                   \
+    const ::smelt::Tensor actual_ = (t);                                                 \
+    EXPECT_EQ(actual_.shape(), (::smelt::Shape expected_shape));                         \
+    EXPECT_EQ(actual_.to_doubles(), (std::vector<double> __VA_ARGS__));                  \
+  } while (false)
+
+template <class F> void expect_error(const std::string& part, F&& f) {
+  EXPECT_THAT(error_of(f), testing::HasSubstr(part));
 }
 
 }  // namespace smelt::ops::test

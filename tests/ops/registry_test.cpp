@@ -1,9 +1,9 @@
 #include <set>
 
 #include "ops/interpreter.h"
-#include "run_op.h"
+#include "one_node.h"
 
-namespace smelt::ops {
+namespace smelt::ops::test {
 namespace {
 
 using testing::HasSubstr;
@@ -26,8 +26,8 @@ TEST(Registry, lists_every_definition_once_and_whole) {
 }
 
 TEST(Evaluate, names_the_node_in_its_errors) {
-  EXPECT_THAT(error_of([] { run_op("Add", {floats({2}, {1, 2}), floats({3}, {1, 2, 3})}); }), HasSubstr("'n' (Add)"));
-  EXPECT_THAT(error_of([] { run_op("NoSuchOperator", {}); }), HasSubstr("'n' (NoSuchOperator)"));
+  EXPECT_THAT(error_of([] { run("Add", {f32({2}, {1, 2}), f32({3}, {1, 2, 3})}); }), HasSubstr("'n' (Add)"));
+  EXPECT_THAT(error_of([] { run("NoSuchOperator", {}); }), HasSubstr("'n' (NoSuchOperator)"));
 }
 
 TEST(Evaluate, leaves_outputs_out_that_the_node_does_not_ask_for) {
@@ -35,7 +35,7 @@ TEST(Evaluate, leaves_outputs_out_that_the_node_does_not_ask_for) {
   node.op = "Split";
   node.inputs = {ValueId(0)};
   node.outputs = {ValueId::none, ValueId(1)};
-  const std::vector<Tensor> in = {floats({4}, {1, 2, 3, 4})}, out = evaluate(node, in);
+  const std::vector<Tensor> in = {f32({4}, {1, 2, 3, 4})}, out = evaluate(node, in);
   EXPECT_FALSE(out[0].valid());
   EXPECT_TENSOR(out[1], ({2}), ({3, 4}));
 }
@@ -61,7 +61,7 @@ struct Chain {
 
 TEST(Interpreter, runs_a_graph_in_order) {
   const Chain chain(3);
-  EXPECT_TENSOR(evaluate(chain.g, std::vector<Tensor>{floats({2}, {1, -2})})[0], ({2}), ({-1, 2}));
+  EXPECT_TENSOR(evaluate(chain.g, std::vector<Tensor>{f32({2}, {1, -2})})[0], ({2}), ({-1, 2}));
 }
 
 TEST(Interpreter, frees_an_intermediate_after_its_last_reader) {
@@ -74,7 +74,7 @@ TEST(Interpreter, frees_an_intermediate_after_its_last_reader) {
   };
   const Interpreter how{[&](const Node&, std::span<const Tensor> in) { return std::vector<Tensor>{counted(in[0])}; },
                         [](const Tensor& t) { return t; }};
-  const std::vector<Tensor> out = interpret(chain.g, std::vector<Tensor>{floats({2}, {1, 2})}, how);
+  const std::vector<Tensor> out = interpret(chain.g, std::vector<Tensor>{f32({2}, {1, 2})}, how);
   EXPECT_EQ(live, 1);      // the graph's output
   EXPECT_LE(most, 2);      // a node's input and its output
 }
@@ -85,4 +85,4 @@ TEST(Interpreter, refuses_a_wrong_number_of_inputs) {
 }
 
 }  // namespace
-}  // namespace smelt::ops
+}  // namespace smelt::ops::test

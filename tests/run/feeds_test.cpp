@@ -2,21 +2,22 @@
 
 #include <gtest/gtest.h>
 
+#include "support/errors.h"
+
 namespace smelt::run {
 namespace {
 
 const std::vector<TensorInfo> inputs{{"x", DType::f32, to_sym({1, 3, 224, 224})},
                                      {"mask", DType::boolean, {Dim("batch"), Dim(4)}}};
 
-template <class F> Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::usage);
-    return e;
+template <class F> Error usage_error(F&& f) {
+  const std::optional<Error> e = error_from(f);
+  if (!e) {
+    ADD_FAILURE() << "no error";
+    return Error("");
   }
-  ADD_FAILURE() << "no error";
-  return Error("");
+  EXPECT_EQ(e->code(), ExitCode::usage);
+  return *e;
 }
 
 Tensor image(Shape shape = {1, 3, 224, 224}) { return Tensor::zeros(DType::f32, std::move(shape)); }
@@ -29,34 +30,34 @@ TEST(Feeds, are_put_into_the_models_order) {
 }
 
 TEST(Feeds, wrong_name_suggests_the_nearest_and_lists_the_inputs) {
-  const Error e = error_of([] { order_feeds(inputs, {{"x", image()}, {"maks", mask(1)}}); });
+  const Error e = usage_error([] { order_feeds(inputs, {{"x", image()}, {"maks", mask(1)}}); });
   EXPECT_STREQ(e.what(), "there is no input 'maks'; did you mean 'mask'?");
   EXPECT_NE(e.next().find("x f32[1, 3, 224, 224], mask bool[batch, 4]"), std::string::npos) << e.next();
 }
 
 TEST(Feeds, a_name_like_no_other_gets_no_suggestion) {
-  EXPECT_STREQ(error_of([] { order_feeds(inputs, {{"temperature", image()}}); }).what(), "there is no input 'temperature'");
+  EXPECT_STREQ(usage_error([] { order_feeds(inputs, {{"temperature", image()}}); }).what(), "there is no input 'temperature'");
 }
 
 TEST(Feeds, missing_input_is_named) {
-  EXPECT_STREQ(error_of([] { order_feeds(inputs, {{"x", image()}}); }).what(), "input 'mask' is missing");
+  EXPECT_STREQ(usage_error([] { order_feeds(inputs, {{"x", image()}}); }).what(), "input 'mask' is missing");
 }
 
 TEST(Feeds, wrong_extent_says_found_and_expected) {
   const std::vector<Tensor> t{image({1, 3, 200, 224}), mask(1)};
-  EXPECT_STREQ(error_of([&] { check_inputs(inputs, t); }).what(),
+  EXPECT_STREQ(usage_error([&] { check_inputs(inputs, t); }).what(),
                "input 'x' has shape [1, 3, 200, 224], expected [1, 3, 224, 224]");
 }
 
 TEST(Feeds, wrong_rank_says_both_ranks) {
   const std::vector<Tensor> t{image({3, 224, 224}), mask(1)};
-  EXPECT_STREQ(error_of([&] { check_inputs(inputs, t); }).what(),
+  EXPECT_STREQ(usage_error([&] { check_inputs(inputs, t); }).what(),
                "input 'x' has shape [3, 224, 224] (rank 3), expected [1, 3, 224, 224] (rank 4)");
 }
 
 TEST(Feeds, wrong_type_says_found_and_expected) {
   const std::vector<Tensor> t{image().cast(DType::f16), mask(1)};
-  EXPECT_STREQ(error_of([&] { check_inputs(inputs, t); }).what(), "input 'x' has type f16, expected f32");
+  EXPECT_STREQ(usage_error([&] { check_inputs(inputs, t); }).what(), "input 'x' has type f16, expected f32");
 }
 
 TEST(Feeds, symbolic_extents_take_any_size) {
@@ -74,7 +75,7 @@ TEST(Feeds, inputs_of_unknown_rank_take_any_shape) {
 
 TEST(Feeds, number_of_tensors_must_be_that_of_the_inputs) {
   const std::vector<Tensor> t{image()};
-  error_of([&] { check_inputs(inputs, t); });
+  usage_error([&] { check_inputs(inputs, t); });
 }
 
 }  // namespace

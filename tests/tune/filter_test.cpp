@@ -4,19 +4,15 @@
 
 #include <array>
 
-#include "smelt/error.h"
+#include "support/errors.h"
 
 namespace smelt::tune {
 namespace {
 
 std::string error_of(std::string_view text, std::span<const std::string_view> known = {}) {
-  try {
-    TacticFilter::parse(text, known);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::usage);
-    return e.what();
-  }
-  return "";
+  const std::optional<Error> e = error_from([&] { TacticFilter::parse(text, known); });
+  if (e) EXPECT_EQ(e->code(), ExitCode::usage);
+  return e ? e->what() : "";
 }
 
 TEST(TacticFilter, allows_everything_when_empty) { EXPECT_TRUE(TacticFilter::parse("").allows("onednn")); }

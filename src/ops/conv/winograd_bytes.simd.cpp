@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ops/conv/simd/winograd_bytes.h"
+#include "ops/conv/simd/winograd_transform.h"
 
 namespace smelt::avx2 {
 namespace {
@@ -12,35 +13,15 @@ namespace {
 using ops::conv::WinogradBytesTable;
 using ops::conv::WinogradPixels;
 
-/// Four values along an axis to the four of Bᵀ. Twice applied, 9-bit values stay within 11 bits.
-inline __attribute__((always_inline)) void forward(__m256i& a, __m256i& b, __m256i& c, __m256i& d) {
-  const __m256i first = _mm256_sub_epi16(a, c), second = _mm256_add_epi16(b, c), third = _mm256_sub_epi16(c, b),
-                fourth = _mm256_sub_epi16(b, d);
-  a = first;
-  b = second;
-  c = third;
-  d = fourth;
-}
-
-/// 16 channels; load(i): the bytes of pixel i.
+/// 16 channels; load(i): the bytes of pixel i. Twice transformed, 9-bit values stay within 11 bits.
 template <bool is_signed, class Load>
 inline __attribute__((always_inline)) void input_step(__m256i zero, int16_t* to, int64_t step, Load load) {
-  __m256i v[4][4];
-#pragma GCC unroll 4
-  for (int x = 0; x < 4; ++x) {
-#pragma GCC unroll 4
-    for (int y = 0; y < 4; ++y) {
-      const __m128i bytes = load(4 * y + x);
-      v[y][x] = _mm256_sub_epi16(is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes), zero);
-    }
-    forward(v[0][x], v[1][x], v[2][x], v[3][x]);
-  }
-#pragma GCC unroll 4
-  for (int y = 0; y < 4; ++y) {
-    forward(v[y][0], v[y][1], v[y][2], v[y][3]);
-#pragma GCC unroll 4
-    for (int x = 0; x < 4; ++x) _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + (4 * y + x) * step), v[y][x]);
-  }
+  winograd_input<I16Lanes>(
+      [&](int i) {
+        const __m128i bytes = load(i);
+        return _mm256_sub_epi16(is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes), zero);
+      },
+      [&](int i, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i * step), v); });
 }
 
 template <bool is_signed> void transform(const WinogradPixels& p, int16_t* to, int64_t step) {
@@ -67,24 +48,12 @@ void input(const WinogradPixels& p, int16_t* to, int64_t step) {
 
 void output(const int32_t* sums, int64_t step, const int32_t* start, int64_t columns, int32_t* const* outputs) {
   for (int64_t c = 0; c < columns; c += 8) {
-    const auto load = [&](int i) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums + i * step + c)); };
-    __m256i rows[2][4];
-#pragma GCC unroll 4
-    for (int x = 0; x < 4; ++x) {
-      const __m256i m0 = load(x), m1 = load(4 + x), m2 = load(8 + x), m3 = load(12 + x);
-      rows[0][x] = _mm256_add_epi32(m0, _mm256_add_epi32(m1, m2));
-      rows[1][x] = _mm256_sub_epi32(_mm256_sub_epi32(m1, m2), m3);
-    }
     const __m256i base = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(start + c));
-    const auto store = [&](int i, __m256i v) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(outputs[i] + c), _mm256_add_epi32(_mm256_srai_epi32(v, 2), base));
-    };
-#pragma GCC unroll 2
-    for (int y = 0; y < 2; ++y) {
-      const __m256i* r = rows[y];
-      store(2 * y, _mm256_add_epi32(r[0], _mm256_add_epi32(r[1], r[2])));
-      store(2 * y + 1, _mm256_sub_epi32(_mm256_sub_epi32(r[1], r[2]), r[3]));
-    }
+    winograd_output<I32Lanes>(
+        [&](int i) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums + i * step + c)); },
+        [&](int i, __m256i v) {
+          _mm256_storeu_si256(reinterpret_cast<__m256i*>(outputs[i] + c), _mm256_add_epi32(_mm256_srai_epi32(v, 2), base));
+        });
   }
 }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ops/igemm/simd/tile.h"
+#include "ops/igemm/simd/sums.h"
 
 namespace smelt::avx2 {
 namespace {
@@ -15,18 +15,9 @@ using ops::igemm::Tile;
 using ops::igemm::TileTable;
 using ops::igemm::tile_rows;
 
-inline __m256i load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
-
 template <int rows, int vectors> void run(const Tile& t) {
-  __m256i sum[rows][vectors];
-#pragma GCC unroll 6
-  for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 2
-    for (int j = 0; j < vectors; ++j) {
-      if (t.resume) sum[r][j] = load(t.sums + r * t.sums_stride + 8 * j);
-      else sum[r][j] = t.bias ? load(t.bias + 8 * j) : _mm256_setzero_si256();
-    }
-  }
+  Sums<I32Lanes, rows, vectors> s;
+  s.start(t);
   const float* b = t.b;
   const float* const* a = t.rows;
   for (int part = 0; part < t.parts; ++part, a += tile_rows) {
@@ -38,7 +29,7 @@ template <int rows, int vectors> void run(const Tile& t) {
     for (int64_t k = 0; k < length; ++k) {
       __m256i column[vectors];
 #pragma GCC unroll 2
-      for (int j = 0; j < vectors; ++j) column[j] = load(b + 8 * j);
+      for (int j = 0; j < vectors; ++j) column[j] = I32Lanes::load(b + 8 * j);
       b += 8 * vectors;
 #pragma GCC unroll 6
       for (int r = 0; r < rows; ++r) {
@@ -46,16 +37,11 @@ template <int rows, int vectors> void run(const Tile& t) {
         std::memcpy(&pair, row[r] + k, sizeof pair);
         const __m256i x = _mm256_set1_epi32(pair);
 #pragma GCC unroll 2
-        for (int j = 0; j < vectors; ++j) sum[r][j] = _mm256_add_epi32(sum[r][j], _mm256_madd_epi16(x, column[j]));
+        for (int j = 0; j < vectors; ++j) s.v[r][j] = _mm256_add_epi32(s.v[r][j], _mm256_madd_epi16(x, column[j]));
       }
     }
   }
-#pragma GCC unroll 6
-  for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 2
-    for (int j = 0; j < vectors; ++j)
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(t.sums + r * t.sums_stride + 8 * j), sum[r][j]);
-  }
+  s.leave(t);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "ops/igemm/simd/activate.h"
+#include "ops/igemm/simd/sums.h"
 
 namespace smelt::avx2 {
 namespace {
@@ -12,36 +13,9 @@ using ops::igemm::Tile;
 using ops::igemm::TileTable;
 using ops::igemm::tile_rows;
 
-/// Lanes below n set.
-inline __m256i lane_mask(int n) {
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
-template <int rows, int vectors> struct Sums {
-  __m256 v[rows][vectors];
-};
-
-template <int rows, int vectors> inline __attribute__((always_inline)) void start(Sums<rows, vectors>& s, const Tile& t) {
-#pragma GCC unroll 6
-  for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 2
-    for (int j = 0; j < vectors; ++j) {
-      if (t.resume) s.v[r][j] = _mm256_loadu_ps(t.sums + r * t.sums_stride + 8 * j);
-      else if (t.bias) s.v[r][j] = _mm256_loadu_ps(t.bias + 8 * j);
-      else s.v[r][j] = _mm256_setzero_ps();
-    }
-  }
-}
-
-template <int rows, int vectors> inline __attribute__((always_inline)) void finish(const Sums<rows, vectors>& s, const Tile& t) {
-  if (!t.c) {
-#pragma GCC unroll 6
-    for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 2
-      for (int j = 0; j < vectors; ++j) _mm256_storeu_ps(t.sums + r * t.sums_stride + 8 * j, s.v[r][j]);
-    }
-    return;
-  }
+template <int rows, int vectors>
+inline __attribute__((always_inline)) void finish(const Sums<F32Lanes, rows, vectors>& s, const Tile& t) {
+  if (!t.c) return s.leave(t);
 #pragma GCC unroll 6
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 2
@@ -52,7 +26,7 @@ template <int rows, int vectors> inline __attribute__((always_inline)) void fini
         if (t.residual) x = _mm256_add_ps(x, _mm256_loadu_ps(t.residual[r] + 8 * j));
         _mm256_storeu_ps(t.c[r] + 8 * j, activate(x, t.activation, t.low, t.high));
       } else {
-        const __m256i mask = lane_mask(left);
+        const __m256i mask = lanes_below(left);
         if (t.residual) x = _mm256_add_ps(x, _mm256_maskload_ps(t.residual[r] + 8 * j, mask));
         _mm256_maskstore_ps(t.c[r] + 8 * j, mask, activate(x, t.activation, t.low, t.high));
       }
@@ -61,8 +35,8 @@ template <int rows, int vectors> inline __attribute__((always_inline)) void fini
 }
 
 template <int rows, int vectors> void run(const Tile& t) {
-  Sums<rows, vectors> s;
-  start(s, t);
+  Sums<F32Lanes, rows, vectors> s;
+  s.start(t);
   const float* b = t.b;
   const float* const* a = t.rows;
   for (int part = 0; part < t.parts; ++part, a += tile_rows) {

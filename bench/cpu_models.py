@@ -3,8 +3,8 @@
 usage: cpu_models.py [--threads N] [--int8] [--models NAME...] [--tuning-level L] [--seconds S] [--out FOLDER]
 
 A model is a name in examples/models (without .onnx: resnet50.fp32) or a path to a filled .onnx with its .inputs.npz beside it.
-Without --models: the eight fp32 graphs; with --int8: QDQ models that ONNX Runtime's quantizer makes of four of them. What is missing
-is filled, and quantized, into --folder first.
+Without --models: the eight fp32 graphs; with --int8: QDQ models that ONNX Runtime's quantizer makes of four of them. What is
+missing is filled, and quantized, into --folder first.
 
 A round is one batch of each engine, in alternating order: the first run of a batch is dropped, and between batches the process
 sleeps, so that no engine is timed while the other one's threads still spin. The figure is the ratio of the medians, with a 95 %
@@ -30,7 +30,8 @@ import smelt
 from int8_models import QUANTIZED, quantize
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FP32 = [f"{name}.fp32" for name in ("resnet50", "mobilenet_v3_large", "unet", "detector", "vit_b_16", "bert_base", "llama_gpt", "dit_xl_2")]
+FP32 = [f"{name}.fp32" for name in
+        ("resnet50", "mobilenet_v3_large", "unet", "detector", "vit_b_16", "bert_base", "llama_gpt", "dit_xl_2")]
 
 
 def cpu_name():
@@ -133,7 +134,8 @@ def measure(path, args):
     low, high = interval(t["smelt"], t["onnxruntime"])
     row = {"model": path.name, "rounds": len(t["smelt"]), "runs": runs, "low": low, "high": high}
     for name, build in (("smelt", own_build), ("onnxruntime", peer_build)):
-        row[name] = {"median_ms": float(np.median(t[name])), "p90_ms": float(np.percentile(t[name], 90)), "min_ms": float(t[name].min()), "build_s": build, "error": errors[name]}
+        row[name] = {"median_ms": float(np.median(t[name])), "p90_ms": float(np.percentile(t[name], 90)),
+                     "min_ms": float(t[name].min()), "build_s": build, "error": errors[name]}
     row["ratio"] = row["smelt"]["median_ms"] / row["onnxruntime"]["median_ms"]
     return row
 
@@ -142,18 +144,21 @@ def text_of(r):
     rounds = f"{r['rounds']}x{r['runs']}"
     spread = f"{r['low']:.3f} – {r['high']:.3f}"
     return (f"{r['model']:30} {r['smelt']['median_ms']:9.2f} {r['onnxruntime']['median_ms']:9.2f} {r['ratio']:7.3f}  {spread:15} "
-            f"{r['smelt']['error']:8.1e} {r['onnxruntime']['error']:8.1e} {rounds:>7} {r['smelt']['build_s']:8.1f} {r['onnxruntime']['build_s']:7.1f}")
+            f"{r['smelt']['error']:8.1e} {r['onnxruntime']['error']:8.1e} {rounds:>7} {r['smelt']['build_s']:8.1f} "
+            f"{r['onnxruntime']['build_s']:7.1f}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", help="names or paths; default: the eight fp32 graphs, with --int8 the four QDQ models")
+    parser.add_argument("--models", nargs="+",
+                        help="names or paths; default: the eight fp32 graphs, with --int8 the four QDQ models")
     parser.add_argument("--int8", action="store_true", help="QDQ models by onnxruntime.quantization instead of fp32 graphs")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--tuning-level", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=10, help="of rounds a model")
     parser.add_argument("--pause", type=float, default=0.05, help="seconds of sleep before each batch")
-    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build" / "bench-models", help="where filled models are kept")
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build" / "bench-models",
+                        help="where filled models are kept")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench" / "results")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
@@ -162,7 +167,8 @@ def main():
             "onnx": importlib.metadata.version("onnx"), "smelt": smelt.__version__, "commit": commit(),
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
     lines = ["  ".join(f"{k}: {v}" for k, v in head.items()), "",
-             f"{'model':30} {'smelt ms':>9} {'ORT ms':>9} {'ratio':>7}  {'95 % interval':15} {'error':>8} {'ORT':>8} {'rounds':>7} {'build s':>8} {'ORT s':>7}"]
+             f"{'model':30} {'smelt ms':>9} {'ORT ms':>9} {'ratio':>7}  {'95 % interval':15} {'error':>8} {'ORT':>8} "
+             f"{'rounds':>7} {'build s':>8} {'ORT s':>7}"]
     print("\n".join(lines), flush=True)
     rows = []
     for name in args.models or (list(QUANTIZED) if args.int8 else FP32):

@@ -43,6 +43,6 @@ def quantize(source: pathlib.Path, target: pathlib.Path, recipe: Recipe):
         whole, ready = pathlib.Path(scratch) / "whole.onnx", pathlib.Path(scratch) / "ready.onnx"
         onnx.save(onnx.load(source), whole)             # weights inside: the preprocessing reads no data file beside its model
         quant_pre_process(str(whole), str(ready), skip_symbolic_shape=True)
-        quantize_static(str(ready), str(target), RandomInputs(dict(np.load(feeds))), quant_format=QuantFormat.QDQ, per_channel=True,
-                        activation_type=recipe.activations, weight_type=recipe.weights)
+        quantize_static(str(ready), str(target), RandomInputs(dict(np.load(feeds))), quant_format=QuantFormat.QDQ,
+                        per_channel=True, activation_type=recipe.activations, weight_type=recipe.weights)
     shutil.copy(feeds, target.with_suffix(".inputs.npz"))

@@ -22,7 +22,8 @@ _ML_DTYPES = {16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "f
               24: "float8_e8m0fnu"}
 _SUB_BYTE = {21: "uint4", 22: "int4", 23: "float4_e2m1fn", 25: "uint2", 26: "int2"}
 _NAMES = {**_NUMPY, 1: "float", 8: "string", 11: "double", 16: "bfloat16", 17: "float8e4m3fn", 18: "float8e4m3fnuz",
-          19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2"}
+          19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2",
+          26: "int2"}
 
 
 class NodeArg:
@@ -111,7 +112,8 @@ class Session:
     """A model, imported, fused and tuned.
 
     path: a model file, a plan that `smelt.optimize` wrote, a serialized model (bytes), or an onnx.ModelProto.
-    sess_options, providers: as ONNX Runtime takes them; of the former the number of threads counts, the latter must allow the CPU.
+    sess_options, providers: as ONNX Runtime takes them; of the former the number of threads counts, the latter must allow the
+    CPU.
     options: those of BuildOptions: threads (0: all), tuning_level (0 … 3), tactics ("+onednn,-reference"), optimize (False: run
     as imported), skip (rewrites), precision ("fp16", "bf16", "tf32"), keep_fp32 (patterns), shapes ({"x": (1, 3, 224, 224)}),
     cache_dir, use_cache.

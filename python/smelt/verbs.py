@@ -56,8 +56,8 @@ def optimize(model: Path, output: Path, *, copy_weights: bool = False, **options
 
 def profile(model: Path, feeds: Optional[Mapping[str, Any]] = None, *, iterations: int = 20, report: Path = "",
             trace: Path = "", **options: Unpack[BuildOptions]) -> Result:
-    """Where the time goes, per step and module; of the model as it stands unless optimize=True. Files on request: `report` (HTML),
-    `trace` (Chrome, Perfetto)."""
+    """Where the time goes, per step and module; of the model as it stands unless optimize=True. Files on request: `report`
+    (HTML), `trace` (Chrome, Perfetto)."""
     options.setdefault("optimize", False)
     return Result(*_ext.profile(os.fspath(model), make_options(options), _feeds(feeds), iterations, os.fspath(report),
                                 os.fspath(trace)))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs real models through smelt and ONNX Runtime, and holds what they return to the float64 evaluation of the same graph.
 
-usage: check_models.py [--quick | --all | --made | NAME ...] [--build DIR] [--work DIR] [--threads N] [--level N] [--json F] [--table F]
+usage: check_models.py [--quick | --all | --made | NAME ...] [--build DIR] [--work DIR] [--threads N] [--level N] [--json F]
+                       [--table F]
 
 Of each model, at each of its sizes:
   oracle       smelt run --float64: the graph as it was imported, in double, by none of a plan's kernels; kept in WORK/golden
@@ -10,8 +11,9 @@ Of each model, at each of its sizes:
   plan         smelt optimize -o, checked by onnx.checker, and run by smelt
   ort          ONNX Runtime on the model, where it has the types (bfloat16 it has not)
   plan in ort  ONNX Runtime on the plan
-A result passes by the rule in tolerance.py: at most twice the unfused error and one unit in the last place; a plan in ONNX Runtime, at most twice
-the larger error of the model unfused and in ONNX Runtime. Prints a line a model and size; exit status 1 when one fails.
+A result passes by the rule in tolerance.py: at most twice the unfused error and one unit in the last place; a plan in ONNX
+Runtime, at most twice the larger error of the model unfused and in ONNX Runtime. Prints a line a model and size; exit status 1
+when one fails.
 """
 import argparse
 import hashlib
@@ -40,7 +42,8 @@ class Checker:
 
     def smelt(self, *args):
         """Runs the command and returns the peak memory of the process, bytes."""
-        process = subprocess.Popen([str(self.build / "smelt"), *map(str, args)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([str(self.build / "smelt"), *map(str, args)], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)
         text = process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
         if status:
@@ -54,7 +57,8 @@ class Checker:
             key.update(pathlib.Path(path).read_bytes())
         target = self.work / "golden" / f"{subject.name}.{key.hexdigest()[:16]}.npz"
         if not target.exists():
-            self.smelt("run", subject.model, "--float64", "--inputs", inputs, "--outputs", target, "--threads", self.options["threads"])
+            self.smelt("run", subject.model, "--float64", "--inputs", inputs, "--outputs", target,
+                       "--threads", self.options["threads"])
         return engines.load(target)
 
     def options_for(self, subject, optimize=True):
@@ -80,7 +84,8 @@ class Checker:
 
     def write_plan(self, subject):
         plan = subject.model.parent / f"{subject.name}.plan.onnx"
-        args = ["optimize", subject.model, "-o", plan, "--tuning-level", self.options["tuning_level"], "--cache-dir", self.options["cache_dir"]]
+        args = ["optimize", subject.model, "-o", plan, "--tuning-level", self.options["tuning_level"],
+                "--cache-dir", self.options["cache_dir"]]
         if subject.precision:
             args += ["--precision", subject.precision]
             args += ["--keep-fp32", ",".join(subject.keep_fp32)] if subject.keep_fp32 else []
@@ -132,12 +137,13 @@ class Checker:
                 "errors": {e: {"largest": x.largest, "rms": x.rms, "relative": x.relative} for e, x in errors.items()}}
 
 
-HEADER = f"{'model':32} {'size':18} {'type':9}" + "".join(f"{e:>12}" for e in ENGINES) + f"{'build s':>9}{'run s':>8}{'MiB':>7}  verdict"
+HEADER = (f"{'model':32} {'size':18} {'type':9}" + "".join(f"{e:>12}" for e in ENGINES) +
+          f"{'build s':>9}{'run s':>8}{'MiB':>7}  verdict")
 
 
 def lines(result):
-    """One line a size: the output whose fused error is furthest from the unfused one's. Figures are root mean square errors against the
-    oracle, relative to the oracle's root mean square."""
+    """One line a size: the output whose fused error is furthest from the unfused one's. Figures are root mean square errors
+    against the oracle, relative to the oracle's root mean square."""
     if "error" in result:
         return [f"{result['model']:32} FAIL: {result['error']}"]
     out = []
@@ -152,8 +158,8 @@ def lines(result):
         cells = "".join(f"{worst['errors'][e]['relative']:>12.2e}" if e in worst["errors"] else f"{'–':>12}" for e in ENGINES)
         fused = result["engines"]["fused"]
         verdict = "; ".join(f"FAIL {r['output']}: {', '.join(r['failed'])}" for r in rows if r["failed"]) or "pass"
-        out.append(f"{result['model']:32} {text:18} {worst['type']:9}{cells}{fused['build_s'] if i == 0 else 0:>9.1f}{fused['run_s'][i]:>8.2f}"
-                   f"{fused['peak_bytes'] / 2**20:>7.0f}  {verdict}")
+        out.append(f"{result['model']:32} {text:18} {worst['type']:9}{cells}{fused['build_s'] if i == 0 else 0:>9.1f}"
+                   f"{fused['run_s'][i]:>8.2f}{fused['peak_bytes'] / 2**20:>7.0f}  {verdict}")
     return out
 
 
@@ -165,9 +171,10 @@ def versions(checker):
     import onnxruntime
     cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown CPU")
     dirty = " with changes" if text("git", "status", "--porcelain", "--untracked-files=no") else ""
-    return (f"{text(str(checker.build / 'smelt'), '--version')}, commit {text('git', 'rev-parse', '--short', 'HEAD')}{dirty}; onnxruntime {onnxruntime.__version__}, "
-            f"onnx {onnx.__version__}, numpy {numpy.__version__}; {cpu}, {checker.options['threads'] or len(os.sched_getaffinity(0))} threads; "
-            f"tuning level {checker.options['tuning_level']}")
+    smelt, commit = text(str(checker.build / "smelt"), "--version"), text("git", "rev-parse", "--short", "HEAD")
+    threads = checker.options["threads"] or len(os.sched_getaffinity(0))
+    return (f"{smelt}, commit {commit}{dirty}; onnxruntime {onnxruntime.__version__}, onnx {onnx.__version__}, "
+            f"numpy {numpy.__version__}; {cpu}, {threads} threads; tuning level {checker.options['tuning_level']}")
 
 
 def main():
@@ -176,7 +183,8 @@ def main():
     parser.add_argument("--all", action="store_true", help="every graph of examples/models, and every made model")
     parser.add_argument("--quick", action="store_true", help="what the tests run")
     parser.add_argument("--build", default=subjects.ROOT / "build")
-    parser.add_argument("--work", default=subjects.ROOT / "build" / "models", help="filled models (10 GB for --all), golden results, the cache")
+    parser.add_argument("--work", default=subjects.ROOT / "build" / "models",
+                        help="filled models (10 GB for --all), golden results, the cache")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--level", type=int, default=0, help="tuning level of the fused and unfused Sessions")
     parser.add_argument("--keep", action="store_true", help="keep every engine's outputs")

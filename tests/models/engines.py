@@ -2,8 +2,8 @@
 
 usage: engines.py REQUEST.json        (what the check writes; the reply goes to standard output as one line of JSON)
 
-One Session runs every input: symbolic dimensions take a new size each time. A process of its own, because its peak memory is one of the
-results, and because a crash must be one model's failure only.
+One Session runs every input: symbolic dimensions take a new size each time. A process of its own, because its peak memory is one
+of the results, and because a crash must be one model's failure only.
 """
 import json
 import os

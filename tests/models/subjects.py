@@ -15,7 +15,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 GRAPHS = ROOT / "examples" / "models"
 
-# Three sizes each for the graphs with symbolic dimensions, none of them a multiple of the others or of a kernel's tile throughout.
+# Three sizes each for the graphs with symbolic dimensions, none of them a multiple of the others or of a kernel's tile
+# throughout.
 SIZES = {
     "resnet50.dyn.fp16": [{"batch": 1}, {"batch": 2}, {"batch": 5}],
     "unet.dyn.fp16": [{"batch": 1}, {"batch": 2}, {"batch": 3}],
@@ -27,15 +28,16 @@ SIZES = {
 }
 
 # From the quickest to the slowest.
-ALL = ["mobilenet_v3_large.fp32", "mobilenet_v3_large.op13.bn.fp32", "mobilenet_v3_large.fp16", "resnet50.fp32", "resnet50.op11.bn.fp32",
-       "resnet50.fp16", "unet.fp32", "unet.fp16", "detector.fp32", "detector.fp16", "ssdlite.op16.fp32", "vit_b_16.fp32", "vit_b_16.fp16",
-       "resnet50.dyn.fp16", "unet.dyn.fp16", "bert_base.dyn.fp16", "llama_gpt.dyn.bf16", "resnet50_b32.fp16", "bert_base.fp32", "bert_base.fp16",
-       "llama7b_decode.dyn.fp16", "llama7b_decode.fp16", "llama_gpt.fp32", "llama_gpt.op14.fp32", "llama_gpt.bf16", "dit_xl_2.fp16",
-       "dit_xl_2.fp32", "sd15_unet.fp16"]
+ALL = ["mobilenet_v3_large.fp32", "mobilenet_v3_large.op13.bn.fp32", "mobilenet_v3_large.fp16", "resnet50.fp32",
+       "resnet50.op11.bn.fp32", "resnet50.fp16", "unet.fp32", "unet.fp16", "detector.fp32", "detector.fp16", "ssdlite.op16.fp32",
+       "vit_b_16.fp32", "vit_b_16.fp16", "resnet50.dyn.fp16", "unet.dyn.fp16", "bert_base.dyn.fp16", "llama_gpt.dyn.bf16",
+       "resnet50_b32.fp16", "bert_base.fp32", "bert_base.fp16", "llama7b_decode.dyn.fp16", "llama7b_decode.fp16",
+       "llama_gpt.fp32", "llama_gpt.op14.fp32", "llama_gpt.bf16", "dit_xl_2.fp16", "dit_xl_2.fp32", "sd15_unet.fp16"]
 # One of each kind, small enough to run with the other tests.
-QUICK = ["mobilenet_v3_large.fp32", "mobilenet_v3_large.op13.bn.fp32", "mobilenet_v3_large.fp16", "resnet50.dyn.fp16", "unet.fp32", "ssdlite.op16.fp32",
-         "bert_base.dyn.fp16", "llama_gpt.dyn.bf16", "odd", "products", "scripted", "perceptron", "products.qdq.u8s8", "products.qdq.s8s8", "products.qlinear.u8s8",
-         "mobilenet_v3_large.fp32.qdq.u8s8", "mobilenet_v3_large.fp32.as_bf16"]
+QUICK = ["mobilenet_v3_large.fp32", "mobilenet_v3_large.op13.bn.fp32", "mobilenet_v3_large.fp16", "resnet50.dyn.fp16",
+         "unet.fp32", "ssdlite.op16.fp32", "bert_base.dyn.fp16", "llama_gpt.dyn.bf16", "odd", "products", "scripted",
+         "perceptron", "products.qdq.u8s8", "products.qdq.s8s8", "products.qlinear.u8s8", "mobilenet_v3_large.fp32.qdq.u8s8",
+         "mobilenet_v3_large.fp32.as_bf16"]
 
 
 @dataclasses.dataclass
@@ -126,7 +128,8 @@ MADE = BY_HAND + EXPORTED + list(made.QUANTISED) + list(made.CONVERTED)
 def subject(name, work):
     """The subject of this name; its files are made in `work` where they are missing."""
     work = pathlib.Path(work)
-    for names, make in ((BY_HAND, by_hand), (EXPORTED, checked_in), (made.QUANTISED, quantised), (made.CONVERTED, converted), (ALL, exported)):
+    for names, make in ((BY_HAND, by_hand), (EXPORTED, checked_in), (made.QUANTISED, quantised), (made.CONVERTED, converted),
+                        (ALL, exported)):
         if name in names:
             return make(name, work)
     raise KeyError(f"no model '{name}': {', '.join(ALL + MADE)}")

@@ -1,8 +1,9 @@
 """How far a result may be from the oracle, as shared by the model tests.
 
 The rule: error(fused) <= 2 * error(unfused) + one unit in the last place, where the error is taken against the float64
-evaluation of the same graph. It is held twice, for the largest error of an output and for the root mean square of all its errors, so that
-neither one wrong element nor a small error everywhere hides. Integers, bools and strings are equal to the oracle's.
+evaluation of the same graph. It is held twice, for the largest error of an output and for the root mean square of all its
+errors, so that neither one wrong element nor a small error everywhere hides. Integers, bools and strings are equal to the
+oracle's.
 """
 import dataclasses
 import math
@@ -69,13 +70,15 @@ def error(found, oracle):
             return never("NaN or infinity where the oracle has none, or the other way round")
         d = np.abs(np.where(real, x - np.where(real, y, 0), 0))
         largest, scale = max(largest, float(d.max())), max(scale, float(np.abs(y[real]).max(initial=0)))
-        squares, scale_squares, finite = squares + float(d @ d), scale_squares + float(y[real] @ y[real]), finite + int(real.sum())
+        squares, scale_squares = squares + float(d @ d), scale_squares + float(y[real] @ y[real])
+        finite += int(real.sum())
     count = max(finite, 1)
     return Error(largest, math.sqrt(squares / count), scale, math.sqrt(scale_squares / count))
 
 
-# An unfused result further from the oracle than this, relative to the oracle's root mean square, is not rounding: one of the two computes
-# another function, and a bound of twice such an error would accept anything. (Largest seen among the exported graphs: 2e-6, 1.4e-3, 1.9e-2.)
+# An unfused result further from the oracle than this, relative to the oracle's root mean square, is not rounding: one of the two
+# computes another function, and a bound of twice such an error would accept anything. (Largest seen among the exported graphs:
+# 2e-6, 1.4e-3, 1.9e-2.)
 ROUNDING = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1,
             "int8": 5e-2}   # a quantum moved here and there, where a value lies next to a half: 2.4e-2 seen
 
@@ -85,7 +88,7 @@ def is_rounding(found, dtype):
 
 
 def accepts(found, reference, dtype):
-    """Whether the error of a fused result is within the rule, given the unfused result's error; `dtype` names the output's type."""
+    """Whether the error of a fused result is within the rule, given the unfused result's; `dtype` names the output's type."""
     if not (math.isfinite(found.largest) and math.isfinite(reference.largest)):
         return False
     unit, unit_rms = (ulp(reference.scale, dtype), ulp(reference.scale_rms, dtype)) if dtype in EPSILON else (0.0, 0.0)

@@ -22,12 +22,13 @@ FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 @pytest.fixture
 def refuses(command):
-    """refuses(code, verb, *arguments, says=[…]): exits with that code; the error begins with the verb and has every part in it."""
+    """refuses(code, verb, *arguments, says=[…]): exits with that code; the error begins with the verb and has every part."""
 
     def check(code, *args, says=(), timeout=60, **kwargs):
         result = command(*args, code=code, timeout=timeout, **kwargs)
         lines = result.stderr.strip().splitlines()
-        begins = [i for i, line in enumerate(lines) if line.startswith((f"smelt {args[0]}: ", "smelt: "))]     # progress may come before
+        # Progress may come before.
+        begins = [i for i, line in enumerate(lines) if line.startswith((f"smelt {args[0]}: ", "smelt: "))]
         assert begins and len(lines) - begins[0] <= 3, result.stderr
         for noise in ("terminate called", "what():", "Traceback", "std::", "Sanitizer"):
             assert noise not in result.stderr
@@ -46,7 +47,8 @@ def save(path, nodes, inputs, outputs, initializers=(), **kwargs):
 
 
 def relu(path, shape=(2, 3), **kwargs):
-    return save(path, [helper.make_node("Relu", ["x"], ["y"], name="relu")], [("x", FLOAT, shape)], [("y", FLOAT, shape)], **kwargs)
+    return save(path, [helper.make_node("Relu", ["x"], ["y"], name="relu")], [("x", FLOAT, shape)], [("y", FLOAT, shape)],
+                **kwargs)
 
 
 def external(path, location, dims=(4,)):
@@ -105,12 +107,14 @@ def test_a_cycle(refuses, tmp_path):
 
 
 def test_types_that_do_not_fit(refuses, tmp_path):
-    path = save(tmp_path / "m.onnx", [helper.make_node("Add", ["x", "z"], ["y"], name="sum")], [("x", FLOAT, [2]), ("z", INT64, [2])], [("y", FLOAT, [2])])
+    path = save(tmp_path / "m.onnx", [helper.make_node("Add", ["x", "z"], ["y"], name="sum")],
+                [("x", FLOAT, [2]), ("z", INT64, [2])], [("y", FLOAT, [2])])
     refuses(1, "run", path, says=["m.onnx", "sum", "Add"])
 
 
 def test_names_that_nothing_gives(refuses, tmp_path):
-    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["nothing"], ["y"], name="relu")], [("x", FLOAT, [2])], [("y", FLOAT, [2])])
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["nothing"], ["y"], name="relu")], [("x", FLOAT, [2])],
+                [("y", FLOAT, [2])])
     refuses(1, "run", path, says=["m.onnx", "nothing"])
     path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [("x", FLOAT, [2])], [("nowhere", FLOAT, [2])])
     refuses(1, "run", path, says=["m.onnx", "nowhere"])
@@ -139,16 +143,18 @@ def test_inputs_of_impossible_extents(refuses, tmp_path, shape, says):
 @pytest.mark.parametrize("dims, says", [([-3], "negative"), ([2**62, 4], "overflow"), ([2**40], "1099511627776")])
 def test_weights_of_impossible_extents(refuses, tmp_path, dims, says):
     w = TensorProto(name="w", data_type=FLOAT, dims=dims, float_data=[1.0])
-    path = save(tmp_path / "m.onnx", [helper.make_node("Add", ["x", "w"], ["y"])], [("x", FLOAT, [1])], [("y", FLOAT, ["n"])], [w])
+    path = save(tmp_path / "m.onnx", [helper.make_node("Add", ["x", "w"], ["y"])], [("x", FLOAT, [1])], [("y", FLOAT, ["n"])],
+                [w])
     refuses(1, "run", path, says=["m.onnx", "'w'", says])
 
 
-@pytest.mark.parametrize("op, value", [("ConstantOfShape", [2**20, 2**20]), ("ConstantOfShape", [2**40]), ("Expand", [2**20, 2**20]), ("Tile", [2**40])])
+@pytest.mark.parametrize("op, value", [("ConstantOfShape", [2**20, 2**20]), ("ConstantOfShape", [2**40]),
+                                       ("Expand", [2**20, 2**20]), ("Tile", [2**40])])
 def test_results_of_impossible_extents_are_refused_before_memory_is_taken(refuses, tmp_path, op, value):
     sizes = helper.make_tensor("sizes", INT64, [len(value)], value)
     inputs = ["sizes"] if op == "ConstantOfShape" else ["x", "sizes"]
-    path = save(tmp_path / "m.onnx", [helper.make_node(op, inputs, ["big"], name="grow"), helper.make_node("Add", ["big", "x"], ["y"])], [("x", FLOAT, [1])],
-                [("y", FLOAT, ["d"] * len(value))], [sizes])
+    nodes = [helper.make_node(op, inputs, ["big"], name="grow"), helper.make_node("Add", ["big", "x"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, [("x", FLOAT, [1])], [("y", FLOAT, ["d"] * len(value))], [sizes])
     for verb in ("run", "optimize"):
         refuses(1, verb, path, says=["needs"])
     assert os.listdir(tmp_path) == ["m.onnx"]
@@ -171,7 +177,8 @@ def test_external_data_that_is_missing_short_or_outside(refuses, command, tmp_pa
     (folder / "w.data").mkdir()
     refuses(1, "run", path, says=["'w'", "not a regular file"])
     for location in ("../outside.data", "a/../../outside.data", str(tmp_path / "outside.data")):
-        refuses(1, "run", external(path, location), says=["'w'", "outside.data", "expected a file in the model's folder", "Move the data file"])
+        refuses(1, "run", external(path, location),
+                says=["'w'", "outside.data", "expected a file in the model's folder", "Move the data file"])
     (folder / "link.data").symlink_to(tmp_path / "outside.data")
     refuses(1, "run", external(path, "link.data"), says=["'w'", "link that leaves the model's folder"])
     (folder / "up").symlink_to(tmp_path)
@@ -255,7 +262,8 @@ WRITES = {
     "optimize": lambda model, out: ["optimize", model, "-o", out / "plan.onnx", "--no-cache", "--tuning-level", "0"],
     "run": lambda model, out: ["run", model, "--outputs", out / "y.npz", "--no-cache", "--shapes=x:64x3x8x8"],
     "profile": lambda model, out: ["profile", model, "--report", out / "r.html", "--no-cache", "--iterations", "1"],
-    "bench": lambda model, out: ["bench", model, "--report", out / "r.html", "--no-cache", "--iterations", "2", "--duration", "0"],
+    "bench": lambda model, out: ["bench", model, "--report", out / "r.html", "--no-cache", "--iterations", "2",
+                                 "--duration", "0"],
 }
 
 
@@ -292,7 +300,8 @@ def test_outputs_that_cannot_be_written(refuses, small_model, tmp_path):
 
 def test_results_that_cannot_be_printed(command, small_model):
     with open("/dev/full", "w") as full:
-        result = subprocess.run([str(command.path), "info", str(small_model)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        result = subprocess.run([str(command.path), "info", str(small_model)], stdout=full, stderr=subprocess.PIPE, text=True,
+                                timeout=60)
     assert result.returncode == 1 and "No space left" in result.stderr
 
 
@@ -345,11 +354,12 @@ def test_no_permission(as_nobody, small_model):
 @pytest.mark.parametrize("verb", ["optimize", "bench"])
 def test_an_interrupted_build_or_measurement_leaves_nothing(command, filled, tmp_path, verb, number):
     model = filled("mobilenet_v3_large.fp32")
-    arguments = {"optimize": ["-o", tmp_path / "plan.onnx", "--copy-weights", "--tuning-level", "3", "--report", tmp_path / "r.html"],
+    arguments = {"optimize": ["-o", tmp_path / "plan.onnx", "--copy-weights", "--tuning-level", "3",
+                              "--report", tmp_path / "r.html"],
                  "bench": ["--report", tmp_path / "r.html", "--exportTimes", tmp_path / "t.json", "--duration", "30"]}[verb]
     for delay in (0.05, 0.4, 1.5):
-        process = subprocess.Popen([str(command.path), verb, str(model), "--no-cache", *map(str, arguments)], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([str(command.path), verb, str(model), "--no-cache", *map(str, arguments)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(delay)
         process.send_signal(number)
         _, errors = process.communicate(timeout=30)
@@ -375,7 +385,8 @@ def test_a_damaged_cache_is_said_and_done_without(command, refuses, small_model,
             extra.unlink()
         database.write_bytes(content)
         result = command("run", small_model, "--cache-dir", cache)
-        assert "tuning.db" in result.stderr and "timings are not kept" in result.stderr and "Delete" in result.stderr, result.stderr
+        for part in ("tuning.db", "timings are not kept", "Delete"):
+            assert part in result.stderr, result.stderr
         assert database.read_bytes() == content
         refuses(1, "cache", "--cache-dir", cache, "list", says=["tuning.db", "Delete"])
     # Damage further in may only be met on reading.

@@ -1,4 +1,5 @@
-"""Real models: their results, their plans, the memory they take. tests/models/check_models.py --all does the same for every graph and size."""
+"""Real models: their results, their plans, the memory they take. tests/models/check_models.py --all does the same for every graph
+and size."""
 import pathlib
 import subprocess
 import sys
@@ -91,7 +92,8 @@ def test_external_data_of_two_and_a_half_gigabytes_is_not_copied(command, tmp_pa
     table = TensorProto(name="table", data_type=TensorProto.FLOAT, dims=[rows, width], data_location=TensorProto.EXTERNAL)
     for key, value in [("location", "table.data"), ("offset", "0"), ("length", str(rows * width * 4))]:
         table.external_data.add(key=key, value=value)
-    nodes = [helper.make_node("Gather", ["table", "ids"], ["g"], name="look_up"), helper.make_node("Relu", ["g"], ["y"], name="relu")]
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["g"], name="look_up"),
+             helper.make_node("Relu", ["g"], ["y"], name="relu")]
     graph = helper.make_graph(nodes, "table", [helper.make_tensor_value_info("ids", TensorProto.INT64, [3])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, width])], [table])
     model = tmp_path / "table.onnx"

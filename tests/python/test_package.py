@@ -22,7 +22,8 @@ def output_of(*command, **kwargs):
 
 def exported(library):
     """The demangled names that a shared library offers to others."""
-    return [line.split(maxsplit=2)[2] for line in output_of("nm", "-DC", "--defined-only", library).splitlines() if line[17:18] in "TWVBDRui"]
+    symbols = output_of("nm", "-DC", "--defined-only", library).splitlines()
+    return [line.split(maxsplit=2)[2] for line in symbols if line[17:18] in "TWVBDRui"]
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +44,8 @@ def wheel(build, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def environment(wheel, tmp_path_factory):
-    """A fresh virtual environment with the wheel, and NumPy from the one that runs the tests; returns its bin folder and its environment."""
+    """A fresh virtual environment with the wheel, and NumPy from the one that runs the tests; returns its bin folder and its
+    environment."""
     root = tmp_path_factory.mktemp("venv")
     output_of(sys.executable, "-m", "venv", root / "venv")
     output_of(root / "venv/bin/python", "-m", "pip", "install", "--no-deps", "--no-index", wheel)
@@ -51,7 +53,8 @@ def environment(wheel, tmp_path_factory):
     for folder in (numpy, numpy.with_name("numpy.libs")):
         if folder.exists():
             (root / folder.name).symlink_to(folder)
-    return root / "venv/bin", {"PATH": os.environ["PATH"], "HOME": str(root), "PYTHONPATH": str(root), "SMELT_CACHE_DIR": str(root / "cache")}
+    return root / "venv/bin", {"PATH": os.environ["PATH"], "HOME": str(root), "PYTHONPATH": str(root),
+                               "SMELT_CACHE_DIR": str(root / "cache")}
 
 
 def test_the_wheel_gives_a_command_that_works_outside_the_source_tree(environment, small_model, tmp_path):

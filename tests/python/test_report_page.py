@@ -14,8 +14,8 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 @pytest.fixture(scope="module")
 def page(command, filled, tmp_path_factory):
     report = tmp_path_factory.mktemp("report") / "report.html"
-    command("bench", filled("unet.fp32"), "--iterations", 2, "--duration", 0, "--warmUp", 0, "--tuning-level", 0, "--report", report,
-            timeout=600)
+    command("bench", filled("unet.fp32"), "--iterations", 2, "--duration", 0, "--warmUp", 0, "--tuning-level", 0,
+            "--report", report, timeout=600)
     return report
 
 

@@ -35,8 +35,10 @@ def scripted():
             return y, count
 
     torch.manual_seed(0)
-    torch.onnx.export(torch.jit.script(Decoder().eval()), (torch.randn(2, 7, 12), torch.tensor([0.3])), str(HERE / "scripted.onnx"), dynamo=False, opset_version=17,
-                      input_names=["x", "limit"], output_names=["y", "count"], dynamic_axes={"x": {0: "batch", 1: "time"}, "y": {0: "batch", 1: "time"}})
+    torch.onnx.export(torch.jit.script(Decoder().eval()), (torch.randn(2, 7, 12), torch.tensor([0.3])),
+                      str(HERE / "scripted.onnx"), dynamo=False, opset_version=17,
+                      input_names=["x", "limit"], output_names=["y", "count"],
+                      dynamic_axes={"x": {0: "batch", 1: "time"}, "y": {0: "batch", 1: "time"}})
 
 
 def perceptron():

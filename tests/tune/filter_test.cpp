@@ -11,8 +11,9 @@ namespace {
 
 std::string error_of(std::string_view text, std::span<const std::string_view> known = {}) {
   const std::optional<Error> e = error_from([&] { TacticFilter::parse(text, known); });
-  if (e) EXPECT_EQ(e->code(), ExitCode::usage);
-  return e ? e->what() : "";
+  if (!e) return "";
+  EXPECT_EQ(e->code(), ExitCode::usage);
+  return e->what();
 }
 
 TEST(TacticFilter, allows_everything_when_empty) { EXPECT_TRUE(TacticFilter::parse("").allows("onednn")); }

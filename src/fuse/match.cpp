@@ -98,17 +98,17 @@ std::optional<Rejected> escapes(const Graph& g, std::span<const NodeId> nodes, s
 }
 
 bool depends_on(const Graph& g, ValueId v, NodeId from) {
-  std::vector<NodeId> todo;
+  std::vector<NodeId> pending;
   std::set<NodeId> seen;
   auto visit = [&](ValueId u) {
     if (u == ValueId::none) return;
     NodeId p = g.value(u).producer;
-    if (p != NodeId::none && seen.insert(p).second) todo.push_back(p);
+    if (p != NodeId::none && seen.insert(p).second) pending.push_back(p);
   };
   visit(v);
-  while (!todo.empty()) {
-    NodeId n = todo.back();
-    todo.pop_back();
+  while (!pending.empty()) {
+    NodeId n = pending.back();
+    pending.pop_back();
     if (n == from) return true;
     for (ValueId u : g.node(n).inputs) visit(u);
   }

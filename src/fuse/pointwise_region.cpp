@@ -92,7 +92,7 @@ class Region {
   /// No path leaves the nodes and comes back.
   bool is_convex(const std::vector<NodeId>& nodes) const {
     std::set<NodeId> in(nodes.begin(), nodes.end()), seen;
-    std::vector<NodeId> todo;
+    std::vector<NodeId> pending;
     auto visit = [&](NodeId n, bool from_inside) {
       for (ValueId v : g_.node(n).inputs) {
         if (v == ValueId::none) continue;
@@ -101,15 +101,15 @@ class Region {
         if (in.contains(p)) {
           if (!from_inside) return false;
         } else if (seen.insert(p).second) {
-          todo.push_back(p);
+          pending.push_back(p);
         }
       }
       return true;
     };
     for (NodeId n : nodes) visit(n, true);
-    while (!todo.empty()) {
-      const NodeId n = todo.back();
-      todo.pop_back();
+    while (!pending.empty()) {
+      const NodeId n = pending.back();
+      pending.pop_back();
       if (!visit(n, false)) return false;
     }
     return true;

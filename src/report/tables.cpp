@@ -114,8 +114,8 @@ std::string verdict(const profile::BenchResult& b) {
   if (b.ratio.faster()) return fmt::format("{} is {:.2f}x as fast as {} ({})", after, b.speedup(), before, interval);
   if (b.ratio.slower()) return fmt::format("{} is slower than {}: {:.2f}x its speed ({})", after, before, b.speedup(), interval);
   if (!b.ratio.enough())
-    return fmt::format("too few runs to compare {} and {}: {:.2f}x ({} runs each; {} are the fewest that can prove anything)", after,
-                       before, b.speedup(), b.ratio.pairs, profile::Ratio::fewest_pairs);
+    return fmt::format("too few runs to compare {} and {}: {:.2f}x ({} runs each; {} are the fewest that can prove anything)",
+                       after, before, b.speedup(), b.ratio.pairs, profile::Ratio::fewest_pairs);
   return fmt::format("no difference proven between {} and {}: {:.2f}x ({})", after, before, b.speedup(), interval);
 }
 

@@ -8,8 +8,8 @@
 namespace smelt::tune {
 namespace {
 
-/// Numbers are random: kernels may branch on values (a requantization near a half), and zeros cost less power. Types of indices stay
-/// 0, which every kernel accepts.
+/// Numbers are random: kernels may branch on values (a requantization near a half), and zeros cost less power. Types of indices
+/// stay 0, which every kernel accepts.
 void fill_random(Tensor& t, DType type, std::mt19937& random) {
   std::uniform_real_distribution<float> uniform(-1, 1);
   const auto fill = [&]<class T>(T, auto&& draw) {

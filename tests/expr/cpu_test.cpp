@@ -5,9 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <random>
 
-#include "smelt/tensor.h"
+#include "support/random.h"
 
 namespace smelt::expr {
 namespace {
@@ -26,11 +25,7 @@ std::vector<Tensor> run(const Program& p, std::span<const Tensor> in, int64_t n,
 }
 
 Tensor random(DType t, int64_t n, uint32_t seed, double low = -4, double high = 4) {
-  std::mt19937 g(seed);
-  std::uniform_real_distribution<double> d(low, high);
-  Tensor r = Tensor::empty(DType::f64, {n});
-  for (int64_t i = 0; i < n; ++i) r.data<double>()[i] = d(g);
-  return r.cast(t);
+  return random_tensor(t, {n}, seed, low, high);
 }
 
 template <class T> std::vector<T> values(const Tensor& t) { return {t.span<T>().begin(), t.span<T>().end()}; }

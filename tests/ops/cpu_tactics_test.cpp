@@ -5,19 +5,15 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 
 #include "ops/tactic.h"
+#include "support/random.h"
 
 namespace smelt::ops {
 namespace {
 
-Tensor random(DType t, Shape shape, uint32_t seed, double low = -2, double high = 2) {
-  std::mt19937 g(seed);
-  std::uniform_real_distribution<double> d(low, high);
-  Tensor r = Tensor::empty(DType::f64, std::move(shape));
-  for (int64_t i = 0; i < r.size(); ++i) r.data<double>()[i] = d(g);
-  return r.cast(t);
+Tensor random(DType t, const Shape& shape, uint32_t seed, double low = -2, double high = 2) {
+  return random_tensor(t, shape, seed, low, high);
 }
 
 using Attributes = std::map<std::string, Attribute>;

@@ -3,22 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 #include "ops/fused/expand.h"
 #include "ops/op.h"
 #include "support/errors.h"
+#include "support/random.h"
 
 namespace smelt::ops {
 namespace {
-
-Tensor random(DType t, Shape shape, uint32_t seed, double low = -1, double high = 1) {
-  std::mt19937 g(seed);
-  std::uniform_real_distribution<double> d(low, high);
-  Tensor r = Tensor::empty(DType::f64, std::move(shape));
-  for (int64_t i = 0; i < r.size(); ++i) r.data<double>()[i] = d(g);
-  return r.cast(t);
-}
 
 /// A graph of one fused node over inputs of these types and shapes.
 struct Single {
@@ -93,7 +85,7 @@ const Tensor none;
 
 class FusedTypes : public testing::TestWithParam<DType> {
  protected:
-  Tensor r(Shape shape, uint32_t seed) const { return random(GetParam(), std::move(shape), seed); }
+  Tensor r(Shape shape, uint32_t seed) const { return random_tensor(GetParam(), shape, seed); }
   DType acc() const { return GetParam() == DType::f64 ? DType::f64 : DType::f32; }
   /// The program with $A for the accumulator's type and $T for the tested one.
   std::string program(std::string text) const {
@@ -196,7 +188,8 @@ TEST(Fused, attention_guards_rows_without_a_number) {
   const Tensor mask = Tensor::of<float>({1, 1, 2, 3}, {0, -inf, 0, -inf, -inf, -inf});
   const Single s(
       "Attention",
-      {random(DType::f32, {1, 2, 2, 4}, 1), random(DType::f32, {1, 2, 3, 4}, 2), random(DType::f32, {1, 2, 3, 4}, 3), mask},
+      {random_tensor(DType::f32, {1, 2, 2, 4}, 1), random_tensor(DType::f32, {1, 2, 3, 4}, 2),
+       random_tensor(DType::f32, {1, 2, 3, 4}, 3), mask},
       {{"scale", 0.5f}, {"nan_guard", int64_t{1}}}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }");
   expect_same(s);
   EXPECT_EQ(evaluate(s.g, s.inputs)[0].to_doubles()[5], 0);
@@ -204,11 +197,12 @@ TEST(Fused, attention_guards_rows_without_a_number) {
 
 TEST(Fused, quantised_conv_is_exact_for_signed_and_unsigned_activations) {
   for (DType t : {DType::u8, DType::i8}) {
-    const Tensor x = random(t, {2, 3, 6, 5}, 1, t == DType::u8 ? 0 : -128, t == DType::u8 ? 255 : 127),
-                 w = random(DType::i8, {4, 3, 3, 3}, 2, -127, 127);
+    const Tensor x = random_tensor(t, {2, 3, 6, 5}, 1, t == DType::u8 ? 0 : -128, t == DType::u8 ? 255 : 127),
+                 w = random_tensor(DType::i8, {4, 3, 3, 3}, 2, -127, 127);
     expect_same(Single("QLinearConv",
-                       {x, w, random(DType::i32, {4}, 3, -900, 900), Tensor::scalar(0.02f), Tensor::scalar<int64_t>(5).cast(t),
-                        random(DType::f32, {4}, 4, 0.001, 0.01), none},
+                       {x, w, random_tensor(DType::i32, {4}, 3, -900, 900), Tensor::scalar(0.02f),
+                        Tensor::scalar<int64_t>(5).cast(t),
+                        random_tensor(DType::f32, {4}, 4, 0.001, 0.01), none},
                        {{"pads", Ints{1, 1, 1, 1}}}, "(in0:f32) { %1 = relu(in0):f32; return %1 }"),
                 2);
   }
@@ -217,18 +211,18 @@ TEST(Fused, quantised_conv_is_exact_for_signed_and_unsigned_activations) {
 TEST(Fused, quantised_matmul_is_exact_with_zero_points_on_both_sides) {
   for (DType t : {DType::u8, DType::i8})
     for (int64_t tb : {0, 1}) {
-      const Tensor a = random(t, {2, 3, 16}, 1, t == DType::u8 ? 0 : -128, t == DType::u8 ? 255 : 127);
-      const Tensor b = random(DType::u8, tb ? Shape{4, 16} : Shape{16, 4}, 2, 0, 255);
+      const Tensor a = random_tensor(t, {2, 3, 16}, 1, t == DType::u8 ? 0 : -128, t == DType::u8 ? 255 : 127);
+      const Tensor b = random_tensor(DType::u8, tb ? Shape{4, 16} : Shape{16, 4}, 2, 0, 255);
       expect_same(Single("QLinearMatMul",
                          {a, b, Tensor::scalar(0.02f), Tensor::scalar<int64_t>(3).cast(t),
-                          random(DType::f32, {4}, 4, 0.001, 0.01), Tensor::scalar<uint8_t>(128)},
+                          random_tensor(DType::f32, {4}, 4, 0.001, 0.01), Tensor::scalar<uint8_t>(128)},
                          {{"transB", tb}}),
                   2);
     }
 }
 
 TEST(Fused, shapes_that_do_not_fit_are_errors_with_the_numbers) {
-  auto f = [](Shape s) { return random(DType::f32, std::move(s), 1); };
+  auto f = [](Shape s) { return random_tensor(DType::f32, std::move(s), 1); };
   EXPECT_THAT(error_of([&] {
                 Single("Attention", {f({1, 3, 2, 4}), f({1, 2, 5, 4}), f({1, 2, 5, 4})}, {});
               }),

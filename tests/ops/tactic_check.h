@@ -7,22 +7,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 
 #include "ops/reference_kernel.h"
 #include "ops/strides.h"
 #include "ops/tactics.h"
+#include "support/random.h"
 
 namespace smelt::ops {
-
-inline Tensor random_tensor(DType type, const Shape& shape, uint32_t seed, double low = -1, double high = 1) {
-  std::mt19937 engine(seed);
-  std::uniform_real_distribution<double> next(low, high);
-  std::vector<double> values(static_cast<size_t>(elements(shape)));
-  Tensor t = Tensor::empty(DType::f64, shape);
-  for (double& v : t.span<double>()) v = next(engine);
-  return type == DType::f64 ? t : t.cast(type);
-}
 
 /// A node under test: tensors are given as logical (plain) values; `node.inputs` say where and how they lie.
 struct Trial {

@@ -75,7 +75,8 @@ def test_a_graph_of_a_thousand_nodes_is_drawn(command, tmp_path):
 
     condition = node("Tanh", "c")
     for _ in range(40):
-        shift, scale, gate, shift2, scale2, gate2 = node("Split", node("Concat", *[condition] * 6, axis=1), "six", outputs=6, axis=1)
+        joined = node("Concat", *[condition] * 6, axis=1)
+        shift, scale, gate, shift2, scale2, gate2 = node("Split", joined, "six", outputs=6, axis=1)
         for a, b, g in ((shift, scale, gate), (shift2, scale2, gate2)):
             inner = value
             for step in range(5):

@@ -190,7 +190,8 @@ def test_bench_and_profile_write_their_files(small_model, tmp_path):
     smelt.bench(small_model, duration=0.1, report=tmp_path / "b.html", shapes=shapes)
     smelt.profile(small_model, iterations=3, report=tmp_path / "p.html", trace=tmp_path / "t.json", shapes=shapes)
     assert all((tmp_path / name).read_text().rstrip().endswith("</html>") for name in ("b.html", "p.html"))
-    steps = [event["name"] for event in json.loads((tmp_path / "t.json").read_text())["traceEvents"] if event.get("cat") == "step"]
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    steps = [event["name"] for event in events if event.get("cat") == "step"]
     assert steps and "conv" in steps[0]
 
 

@@ -8,8 +8,7 @@
 #include "base/error.h"
 #include "ops/conv/tactics.h"
 #include "ops/convert.h"
-#include "ops/onednn/post_ops.h"
-#include "ops/onednn/primitive.h"
+#include "ops/onednn/offer.h"
 #include "ops/parallel.h"
 #include "ops/program_pass.h"
 #include "ops/strides.h"
@@ -59,8 +58,7 @@ WeightForm weight_form(const Problem& p) {
   return f;
 }
 
-/// The epilogue's program as post-operations of the primitive; nothing: it is simple, or runs in a pass of its own.
-using Chain = std::optional<onednn::PostOps>;
+using onednn::Chain;
 
 /// A bias of `outputs` floats is an argument of the primitive when there is one.
 std::vector<onednn::Implementation> choices(const Problem& p, const BoundTensor& x, const BoundTensor& y,
@@ -216,7 +214,7 @@ double flops_per_us(std::string_view name, const Problem& p) {
 }
 
 void offer_chain(const Request& r, const Epilogue& epilogue, const Chain& chain, Offer& offer) {
-  try {
+  onednn::offer_found(offer, chain.has_value(), [&] {
     const Problem& problem = r.problem;
     const auto found = choices(problem, computed(problem, r.node.inputs[0]), computed(problem, r.node.outputs[0]), epilogue,
                                chain, r.machine.threads);
@@ -231,13 +229,8 @@ void offer_chain(const Request& r, const Epilogue& epilogue, const Chain& chain,
                                     return std::make_unique<OnednnConv>(node, p, at, c, epilogue, chain, threads);
                                   }});
     }
-    if (found.empty())
-      offer.rejected.push_back({"onednn", fmt::format("it has only its reference for this problem{}",
-                                                      chain ? " with the program as post-operations" : "")});
-  } catch (const dnnl::error& e) {
-    offer.rejected.push_back(
-        {"onednn", fmt::format("oneDNN: {}{}", e.what(), chain ? " (with the program as post-operations)" : "")});
-  }
+    return !found.empty();
+  });
 }
 
 }  // namespace

@@ -11,8 +11,7 @@
 #include "ops/conv/quantized.h"
 #include "ops/integer/epilogue.h"
 #include "ops/integer/sums_pass.h"
-#include "ops/onednn/bytes.h"
-#include "ops/onednn/primitive.h"
+#include "ops/onednn/offer.h"
 #include "ops/parallel.h"
 #include "ops/strides.h"
 
@@ -192,15 +191,10 @@ void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
   const onednn::WeightRange range =
       onednn::weight_range(p.w[0], p.w[1] * taps, [&](int64_t m, int64_t k) { return q.weight(m, k / taps, k % taps); });
   if (auto reason = onednn::rejects_weights(range)) return reject(*reason);
-  try {
+  onednn::offer_found(offer, false, [&] {
     const Plan r = plan(q, machine.threads);
     const auto found = choices(p, r, machine.threads);
-    if (found.empty()) reject("it has only its reference for this problem");
-    for (const onednn::Implementation& c : found) {
-      if (auto reason = onednn::rejects_sums(c.name, r.type == memory::data_type::s8, range)) {
-        reject(*reason);
-        continue;
-      }
+    for (const onednn::Implementation& c : onednn::exact(found, r.type == memory::data_type::s8, range, offer)) {
       constexpr double passed_per_us = 4e3, copied_per_us = 8e3;       // sums, and bytes, of one core
       const double moved = static_cast<double>(elements(p.y)) / passed_per_us +
                            (r.copy ? static_cast<double>(r.copy->bytes()) / copied_per_us : 0);
@@ -210,9 +204,8 @@ void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
                                     return std::make_unique<QuantizedOnednnConv>(q, r, c, threads);
                                   }});
     }
-  } catch (const dnnl::error& e) {
-    reject(fmt::format("oneDNN: {}", e.what()));
-  }
+    return !found.empty();
+  });
 }
 
 }  // namespace smelt::ops::conv

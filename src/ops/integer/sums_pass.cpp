@@ -27,8 +27,11 @@ void SumsPass::run(int32_t* sums, int64_t first_row, int64_t rows, const int32_t
     for (int64_t row = begin; row < end; row += block) {
       const int64_t count = std::min(block, end - row);
       int32_t* here = sums + row * columns_;
-      if (finish) finish->take({first_row + row, count, 0, columns_, reinterpret_cast<const float*>(here), columns_, thread}, start);
-      else for (int64_t r = 0; r < count; ++r) add(here + r * columns_, start, columns_);
+      if (finish) {
+        finish->take({first_row + row, count, 0, columns_, reinterpret_cast<const float*>(here), columns_, thread}, start);
+      } else {
+        for (int64_t r = 0; r < count; ++r) add(here + r * columns_, start, columns_);
+      }
     }
   });
 }

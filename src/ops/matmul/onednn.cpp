@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "ops/matmul/tactics.h"
-#include "ops/onednn/post_ops.h"
-#include "ops/onednn/primitive.h"
+#include "ops/onednn/offer.h"
 #include "ops/parallel.h"
 #include "ops/program_pass.h"
 
@@ -53,8 +52,7 @@ Descriptors descriptors(const Request& r) {
   return d;
 }
 
-/// The epilogue's program as post-operations of the primitive; nothing: it is simple, or runs in a pass of its own.
-using Chain = std::optional<onednn::PostOps>;
+using onednn::Chain;
 
 std::vector<onednn::Implementation> choices(const Request& r, const Descriptors& d, const Chain& chain) {
   const Threads scope(r.threads);
@@ -160,7 +158,7 @@ double estimate_us(const Request& r, std::string_view implementation, bool passe
 }
 
 void offer_chain(const Request& r, const Chain& chain, Offer& offer) {
-  try {
+  onednn::offer_found(offer, chain.has_value(), [&] {
     const Descriptors d = descriptors(r);
     const auto found = choices(r, d, chain);
     for (const onednn::Implementation& c : found) {
@@ -168,13 +166,8 @@ void offer_chain(const Request& r, const Chain& chain, Offer& offer) {
                                   estimate_us(r, c.name, !r.epilogue.simple() && !chain),
                                   [r, d, c, chain] { return std::make_unique<OnednnProduct>(r, d, c, chain); }});
     }
-    if (found.empty())
-      offer.rejected.push_back({"onednn", fmt::format("it has only its reference for this problem{}",
-                                                      chain ? " with the program as post-operations" : "")});
-  } catch (const dnnl::error& e) {
-    offer.rejected.push_back(
-        {"onednn", fmt::format("oneDNN: {}{}", e.what(), chain ? " (with the program as post-operations)" : "")});
-  }
+    return !found.empty();
+  });
 }
 
 }  // namespace

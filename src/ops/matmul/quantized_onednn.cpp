@@ -9,8 +9,7 @@
 #include "ops/integer/epilogue.h"
 #include "ops/integer/sums_pass.h"
 #include "ops/matmul/quantized.h"
-#include "ops/onednn/bytes.h"
-#include "ops/onednn/primitive.h"
+#include "ops/onednn/offer.h"
 #include "ops/parallel.h"
 
 namespace smelt::ops::matmul {
@@ -171,15 +170,10 @@ void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
   const Problem& p = q.product.problem;
   const onednn::WeightRange range = onednn::weight_range(p.n, p.k, [&](int64_t n, int64_t k) { return q.weight(k, n); });
   if (auto reason = onednn::rejects_weights(range)) return reject(*reason);
-  try {
+  onednn::offer_found(offer, false, [&] {
     const Plan r = plan(q, machine.threads);
     const auto found = choices(p, r, machine.threads);
-    if (found.empty()) reject("it has only its reference for this problem");
-    for (const onednn::Implementation& c : found) {
-      if (auto reason = onednn::rejects_sums(c.name, r.type == memory::data_type::s8, range)) {
-        reject(*reason);
-        continue;
-      }
+    for (const onednn::Implementation& c : onednn::exact(found, r.type == memory::data_type::s8, range, offer)) {
       constexpr double passed_per_us = 4e3, copied_per_us = 8e3, bytes_per_us = 12e3;   // sums, bytes of a, and of b, of one core
       const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
       const double moved = m * n / passed_per_us + (r.flips ? m * k / copied_per_us : 0);
@@ -189,9 +183,8 @@ void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
                                     return std::make_unique<QuantizedOnednnProduct>(q, r, c, threads);
                                   }});
     }
-  } catch (const dnnl::error& e) {
-    reject(fmt::format("oneDNN: {}", e.what()));
-  }
+    return !found.empty();
+  });
 }
 
 }  // namespace smelt::ops::matmul

@@ -1,7 +1,7 @@
-// When oneDNN's products of 8-bit integers are exact. Its u8 · s8 kernels add products in 32 bits where they were made for VNNI or
-// AMX; the others, which it offers on every CPU, add two of them in 16 bits by vpmaddubsw, which saturates, and halve the weights
-// behind signed bytes. Kernels outside its "brg" families pass the sums through f32, which holds whole numbers up to 2^24. (Read
-// in the sources of oneDNN 3.2.)
+// When oneDNN's products of 8-bit integers are exact. Its u8 · s8 kernels add products in 32 bits where they were made for VNNI
+// or AMX; the others, which it offers on every CPU, add two of them in 16 bits by vpmaddubsw, which saturates, and halve the
+// weights behind signed bytes. Kernels outside its "brg" families pass the sums through f32, which holds whole numbers up to
+// 2^24. (Read in the sources of oneDNN 3.2.)
 #pragma once
 
 #include <algorithm>
@@ -41,8 +41,8 @@ std::optional<std::string> rejects_weights(const WeightRange& r);
 /// True where oneDNN multiplies signed bytes as they are (AMX); elsewhere they are better shifted by 128 to unsigned ones.
 bool multiplies_signed_bytes();
 
-/// Whether an implementation adds products of bytes in 32 bits, by the instruction set in its name ("brgconv:avx512_core_vnni"); one
-/// without (gemm) chooses by the CPU.
+/// Whether an implementation adds products of bytes in 32 bits, by the instruction set in its name
+/// ("brgconv:avx512_core_vnni"); one without (gemm) chooses by the CPU.
 bool has_dot_products(std::string_view implementation);
 
 /// Why an implementation's 32-bit sums may be wrong or rounded; nothing when they are exact. `is_signed`: the rows are.

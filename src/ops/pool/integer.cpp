@@ -34,18 +34,12 @@ class MaxOfBytes final : public Kernel {
  private:
   void pixel(const uint8_t* image, uint8_t* to, int64_t y, int64_t x) const {
     bool first = true;
-    for (int64_t ky = 0; ky < p_.window.kernel[0]; ++ky) {
-      const int64_t at_y = y * p_.window.stride[0] - p_.window.pad_begin[0] + ky * p_.window.dilation[0];
-      if (at_y < 0 || at_y >= p_.x[2]) continue;
-      for (int64_t kx = 0; kx < p_.window.kernel[1]; ++kx) {
-        const int64_t at_x = x * p_.window.stride[1] - p_.window.pad_begin[1] + kx * p_.window.dilation[1];
-        if (at_x < 0 || at_x >= p_.x[3]) continue;
-        const uint8_t* from = image + at_y * from_[1] + at_x * from_[2];
-        if (first) std::memcpy(to, from, static_cast<size_t>(p_.x[1]));
-        else max_(to, from, p_.x[1]);
-        first = false;
-      }
-    }
+    for_taps(p_, y, x, [&](int64_t at_y, int64_t at_x) {
+      const uint8_t* from = image + at_y * from_[1] + at_x * from_[2];
+      if (first) std::memcpy(to, from, static_cast<size_t>(p_.x[1]));
+      else max_(to, from, p_.x[1]);
+      first = false;
+    });
   }
 
   Problem p_;

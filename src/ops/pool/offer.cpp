@@ -54,17 +54,11 @@ class PoolKernel final : public Kernel {
   void pixel(const float* image, float* to, int64_t y, int64_t x) const {
     const int64_t channels = p_.x[1];
     int64_t taps = 0;
-    for (int64_t ky = 0; ky < p_.window.kernel[0]; ++ky) {
-      const int64_t at_y = y * p_.window.stride[0] - p_.window.pad_begin[0] + ky * p_.window.dilation[0];
-      if (at_y < 0 || at_y >= p_.x[2]) continue;
-      for (int64_t kx = 0; kx < p_.window.kernel[1]; ++kx) {
-        const int64_t at_x = x * p_.window.stride[1] - p_.window.pad_begin[1] + kx * p_.window.dilation[1];
-        if (at_x < 0 || at_x >= p_.x[3]) continue;
-        const float* from = image + at_y * from_[1] + at_x * from_[2];
-        if (taps++ == 0) std::memcpy(to, from, static_cast<size_t>(channels) * sizeof(float));
-        else (p_.kind == Kind::max ? rows_.max : rows_.add)(to, from, channels);
-      }
-    }
+    for_taps(p_, y, x, [&](int64_t at_y, int64_t at_x) {
+      const float* from = image + at_y * from_[1] + at_x * from_[2];
+      if (taps++ == 0) std::memcpy(to, from, static_cast<size_t>(channels) * sizeof(float));
+      else (p_.kind == Kind::max ? rows_.max : rows_.add)(to, from, channels);
+    });
     if (p_.kind == Kind::max) return;
     const int64_t count = p_.kind == Kind::mean ? p_.window.kernel[0] * p_.window.kernel[1] : taps;
     rows_.scale(to, 1.0f / static_cast<float>(count), channels);

@@ -20,13 +20,25 @@ struct Problem {
   Shape x, y;
   Window window;
   Layout from = Layout::nhwc, to = Layout::nhwc;
-  std::optional<integer::Dequantized>
-      dequantized;  // bytes that the node's program dequantizes before they are pooled; not printed
+  std::optional<integer::Dequantized> dequantized;   // bytes that the node's program dequantizes first; not printed
 };
 
 std::string print(const Problem& p);
 /// The inverse of print; throws Error with what cannot be read.
 Problem parse(std::string_view text);
+
+/// Calls f(tap y, tap x) for the taps of the window at a place that lie inside the image, row by row.
+template <class F> void for_taps(const Problem& p, int64_t place_y, int64_t place_x, F&& f) {
+  const Window& w = p.window;
+  for (int64_t ky = 0; ky < w.kernel[0]; ++ky) {
+    const int64_t y = place_y * w.stride[0] - w.pad_begin[0] + ky * w.dilation[0];
+    if (y < 0 || y >= p.x[2]) continue;
+    for (int64_t kx = 0; kx < w.kernel[1]; ++kx) {
+      const int64_t x = place_x * w.stride[1] - w.pad_begin[1] + kx * w.dilation[1];
+      if (x >= 0 && x < p.x[3]) f(y, x);
+    }
+  }
+}
 
 /// MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, and ReduceMean over all spatial axes. Nothing for other nodes, or with
 /// the reason in `why`.

@@ -23,7 +23,8 @@ class AroundKernel final : public Kernel {
   AroundKernel(const BoundNode& node, const BoundNode& inside, std::unique_ptr<Kernel> inner, int threads)
       : inner_(std::move(inner)), in_(node.inputs.size()), out_(node.outputs.size()) {
     const auto add = [&](std::vector<Image>& list, size_t i, const BoundTensor& from, const BoundTensor& to) {
-      list.push_back({i, images_, StridedCopy(from.shape, memory_strides(from), memory_strides(to), element_bytes(from), threads)});
+      list.push_back({i, images_,
+                      StridedCopy(from.shape, memory_strides(from), memory_strides(to), element_bytes(from), threads)});
       images_ += aligned(storage_bytes(from.layout == Layout::nhwc ? from : to));
     };
     for (size_t i = 0; i < in_.size(); ++i) {
@@ -77,7 +78,8 @@ std::optional<BoundNode> channels_last_inside(const BoundNode& node) {
   return inside;
 }
 
-Candidate reordered(const BoundNode& node, std::shared_ptr<const BoundNode> inside, const Candidate& inner, const Machine& machine) {
+Candidate reordered(const BoundNode& node, std::shared_ptr<const BoundNode> inside, const Candidate& inner,
+                    const Machine& machine) {
   double estimate = inner.estimate_us;
   const auto count = [&](const std::vector<BoundTensor>& outer, const std::vector<BoundTensor>& form) {
     for (size_t i = 0; i < outer.size(); ++i) {

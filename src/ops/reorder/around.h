@@ -11,8 +11,9 @@ namespace smelt::ops {
 /// The node with every plain image channels-last; nothing when its output is no plain image, or it has none to reorder.
 std::optional<BoundNode> channels_last_inside(const BoundNode& node);
 
-/// `inner`, offered for channels_last_inside(node) that `inside` is, as a candidate for `node`: the same tactic, "reordered" in its
-/// configuration, and the reorders in its estimate and its workspace.
-Candidate reordered(const BoundNode& node, std::shared_ptr<const BoundNode> inside, const Candidate& inner, const Machine& machine);
+/// `inner`, offered for channels_last_inside(node) that `inside` is, as a candidate for `node`: the same tactic, "reordered" in
+/// its configuration, and the reorders in its estimate and its workspace.
+Candidate reordered(const BoundNode& node, std::shared_ptr<const BoundNode> inside, const Candidate& inner,
+                    const Machine& machine);
 
 }  // namespace smelt::ops

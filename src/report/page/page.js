@@ -221,7 +221,8 @@ function samplesDrawing(b) {
   for (let ms = 0; ms <= high; ms += tick)
     svg.append(
         drawn('line', {x1: left, x2: W, y1: y(ms), y2: y(ms), stroke: 'var(--line)'}),
-        text({x: left - 6, y: y(ms) + 4, 'text-anchor': 'end'}, high < 1000 ? `${+ ms.toPrecision(6)} ms` : `${+ (ms / 1000).toPrecision(6)} s`));
+        text({x: left - 6, y: y(ms) + 4, 'text-anchor': 'end'},
+          high < 1000 ? `${+ ms.toPrecision(6)} ms` : `${+ (ms / 1000).toPrecision(6)} s`));
   const median = list => [...list].sort((a, c) => a - c)[Math.floor(list.length / 2)];
   for (const [samples, colour, label] of [
            [b.before_ms, 'var(--hot)', b.before_name], [b.after_ms, 'var(--cool)', b.after_name]]) {

@@ -43,8 +43,8 @@ struct RowFunctions {
   /// to[i] = from[i] - zero, as 16-bit integers.
   void (*widen_u8)(int16_t* to, const uint8_t* from, int64_t n, int32_t zero);
   void (*widen_i8)(int16_t* to, const uint8_t* from, int64_t n, int32_t zero);
-  /// Columns [column, column + n) of a row; `sums`, `start`, `residual` and `to` begin at that column. `start` is added to the sums
-  /// first; null: nothing is.
+  /// Columns [column, column + n) of a row; `sums`, `start`, `residual` and `to` begin at that column. `start` is added to the
+  /// sums first; null: nothing is.
   void (*requantize)(const Requantization& r, const int32_t* sums, const int32_t* start, int64_t column, int64_t n,
                      const uint8_t* residual, uint8_t* to);
   void (*depthwise)(const DepthwisePixel& p);

@@ -10,7 +10,7 @@ A round is one batch of each engine, in alternating order: the first run of a ba
 sleeps, so that no engine is timed while the other one's threads still spin. The figure is the ratio of the medians, with a 95 %
 bootstrap interval over rounds. Also printed: each engine's largest error against ONNX Runtime without its optimisations (every
 operator on its own, in float32), relative to the largest value: integer kernels that saturate show there.
-Writes cpu-models-DATE.txt and .json (or cpu-int8-DATE) into --out.
+Writes cpu-models-DATE-TIME.txt and .json (or cpu-int8-…; the time in UTC) into --out.
 """
 import argparse
 import datetime
@@ -179,7 +179,7 @@ def main():
     lines += ["", f"geometric mean of the ratios: {mean:.3f}; largest: {max(r['ratio'] for r in rows):.3f}"]
     print("\n".join(lines[-2:]))
     args.out.mkdir(parents=True, exist_ok=True)
-    stem = f"cpu-{'int8' if args.int8 else 'models'}-{head['date'][:10]}"
+    stem = f"cpu-{'int8' if args.int8 else 'models'}-{head['date'][:16].replace('T', '-').replace(':', '')}"
     (args.out / f"{stem}.txt").write_text("\n".join(lines) + "\n")
     (args.out / f"{stem}.json").write_text(json.dumps({**head, "geometric_mean": mean, "rows": rows}, indent=1) + "\n")
 

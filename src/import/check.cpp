@@ -168,7 +168,19 @@ void check_tensors_only(Loaded& model) {
 void check_model(const Loaded& model) {
   const auto& proto = model.proto;
   if (!proto.has_graph()) fail("the file has no graph; expected an ONNX model");
-  onnx::checker::check_model(proto);
+  const auto lacks_shape = [](const onnx::ValueInfoProto& v) {
+    return !v.has_type() || (v.type().has_tensor_type() && !v.type().tensor_type().has_shape());
+  };
+  const auto& outputs = proto.graph().output();
+  if (std::none_of(outputs.begin(), outputs.end(), lacks_shape)) return onnx::checker::check_model(proto);
+  // Exporters leave the shape of a result out, and some its type; other runtimes run such models, the checker refuses them. It reads
+  // no more of the two than that they are there; inference finds both.
+  onnx::ModelProto complete = proto;   // small: the bytes of tensors have been taken out
+  for (auto& v : *complete.mutable_graph()->mutable_output()) {
+    if (!v.has_type()) v.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+    if (v.type().has_tensor_type()) v.mutable_type()->mutable_tensor_type()->mutable_shape();
+  }
+  onnx::checker::check_model(complete);
 }
 
 }  // namespace smelt::importer

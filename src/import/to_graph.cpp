@@ -95,7 +95,8 @@ class Builder {
   Graph run(const std::vector<std::string>& captured) {
     graph_.name = proto_.name();
     for (const auto& v : proto_.value_info()) types_[v.name()] = &v.type();
-    for (const auto& v : proto_.output()) types_[v.name()] = &v.type();
+    for (const auto& v : proto_.output())
+      if (v.has_type()) types_[v.name()] = &v.type();   // otherwise inference has left it among the values
     for (const auto& v : proto_.input()) {
       types_[v.name()] = &v.type();
       graph_.add_input(define(v.name(), "input"));

@@ -24,6 +24,17 @@ TEST(Import, gives_nodes_values_types_and_shapes) {
   EXPECT_EQ(g.value(g.outputs()[0]).name, "y");
 }
 
+TEST(Import, finds_the_shape_and_the_type_that_a_result_does_not_have) {
+  auto m = parse(20, "g (float[2, 3] x) => (float[2, 3] y, float[2, 3] z) { y = Relu(x) z = Neg(x) }");
+  m.mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type()->clear_shape();
+  m.mutable_graph()->mutable_output(1)->clear_type();
+  const Graph g = import(m);
+  for (ValueId v : g.outputs()) {
+    EXPECT_EQ(g.value(v).type, DType::f32);
+    EXPECT_EQ(to_string(*g.value(v).shape), "[2, 3]");
+  }
+}
+
 TEST(Import, constants_and_initializers_that_are_inputs_too_become_constants) {
   const Graph g = import(parse(20, R"(g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}>
     { c = Constant<value_floats = [3.0, 4.0]>() a = Add(x, w) y = Add(a, c) })"));

@@ -1,6 +1,7 @@
 // Measurements as tagged values: a Table holds numbers with units; printers only format.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -166,16 +166,16 @@ class TakeOut {
       if (t.nbytes() <= inline_bytes) {
         write_tensor(t, p);
       } else {
-        stub(std::move(t), p);
+        set_aside(std::move(t), p);
       }
     } else if (bytes(type, elements(shape)) > inline_bytes || (type == DType::string && elements(shape) > inline_bytes)) {
-      stub(take_tensor(p), p);
+      set_aside(take_tensor(p), p);
     } else if (p.raw_data().size() > 0 && bytes(type, elements(shape)) != static_cast<int64_t>(p.raw_data().size())) {
       take_tensor(p);   // says what is wrong; ONNX's checker lets a raw_data that is too long pass
     }
   }
 
-  void stub(Tensor t, onnx::TensorProto& p) {
+  void set_aside(Tensor t, onnx::TensorProto& p) {
     normalize_bools(t);
     clear_data(p);
     p.set_data_location(onnx::TensorProto::EXTERNAL);
@@ -222,7 +222,7 @@ class TakeOut {
     if (t.nbytes() <= inline_bytes) {
       write_tensor(t, out);
     } else {
-      stub(std::move(t), out);
+      set_aside(std::move(t), out);
     }
   }
 

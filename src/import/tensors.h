@@ -30,7 +30,7 @@ class ExternalData {
 std::pair<DType, Shape> header_of(const onnx::TensorProto& proto, const std::string& what);
 /// The tensor that a proto holds itself; the bytes of raw_data are taken over, not copied.
 Tensor take_tensor(onnx::TensorProto& proto);
-/// A copy of a proto's tensor; a stub's is the one of `model`.
+/// A copy of a proto's tensor; one that was set aside is the one of `model`.
 Tensor read_tensor(const onnx::TensorProto& proto, const Loaded& model);
 /// Writes a small tensor (not strings) into a proto's raw_data.
 void write_tensor(const Tensor& t, onnx::TensorProto& proto);

@@ -24,7 +24,7 @@ struct Join : Builder {
 
 TEST(ConcatInPlace, lets_the_producers_write_their_slices) {
   Join j;
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["join"])), "matched");
+  EXPECT_EQ(verdict(j, concat_in_place, "join"), "matched");
 }
 
 TEST(ConcatInPlace, changes_nothing_and_is_listed_once) {
@@ -38,72 +38,72 @@ TEST(ConcatInPlace, changes_nothing_and_is_listed_once) {
 
 TEST(ConcatInPlace, counts_axes_from_the_end_too) {
   Join j(-3);
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["join"])), "matched");
+  EXPECT_EQ(verdict(j, concat_in_place, "join"), "matched");
 }
 
 TEST(ConcatInPlace, copies_a_constant) {
   Join j;
   j.g.set_input(j["join"], 1, j.weights("c", {1, 4, 8, 8}));
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["join"])), "wrong_producer by join");
+  EXPECT_EQ(verdict(j, concat_in_place, "join"), "wrong_producer by join");
 }
 
 TEST(ConcatInPlace, copies_a_graph_input) {
   Join j;
   j.g.set_input(j["join"], 1, j.input("z", image));
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["join"])), "wrong_producer by join");
+  EXPECT_EQ(verdict(j, concat_in_place, "join"), "wrong_producer by join");
 }
 
 TEST(ConcatInPlace, copies_a_view) {
   Join j;
   const ValueId flat = j.input("z", {1, 256});
   j.g.set_input(j["join"], 1, j.node("view", "Reshape", {flat, j.ints({1, 4, 8, 8})}, image));
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["join"])), "wrong_producer by view");
+  EXPECT_EQ(verdict(j, concat_in_place, "join"), "wrong_producer by view");
 }
 
 TEST(ConcatInPlace, copies_a_graph_output) {
   Join j;
   j.output(j.a);
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["join"])), "graph_output by a");
+  EXPECT_EQ(verdict(j, concat_in_place, "join"), "graph_output by a");
 }
 
 TEST(ConcatInPlace, copies_a_value_that_comes_twice) {
   Join j;
   j.g.set_input(j["join"], 1, j.a);
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["join"])), "extra_reader by join");
+  EXPECT_EQ(verdict(j, concat_in_place, "join"), "extra_reader by join");
 }
 
 TEST(ConcatInPlace, gives_a_value_to_the_first_of_two_concats) {
   Join j;
   j.output(j.node("second", "Concat", {j.a, j.b}, joined, DType::f32, {{"axis", int64_t{1}}}));
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["join"])), "matched");
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["second"])), "extra_reader by join");
+  EXPECT_EQ(verdict(j, concat_in_place, "join"), "matched");
+  EXPECT_EQ(verdict(j, concat_in_place, "second"), "extra_reader by join");
 }
 
 TEST(ConcatInPlace, copies_the_result_of_control_flow) {
   Join j;
   const ValueId looped = j.node("loop", "Loop", {j.a}, image);
   j.g.set_input(j["join"], 1, looped);
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["join"])), "in_subgraph by loop");
+  EXPECT_EQ(verdict(j, concat_in_place, "join"), "in_subgraph by loop");
 }
 
 TEST(ConcatInPlace, needs_producers_that_write_rows_apart_along_an_inner_axis) {
   Join j(3, {1, 4, 8, 16});
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["join"])), "matched");
+  EXPECT_EQ(verdict(j, concat_in_place, "join"), "matched");
   j.g.edit(j["b"]).op = "Softmax";
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["join"])), "wrong_axis by b");
+  EXPECT_EQ(verdict(j, concat_in_place, "join"), "wrong_axis by b");
   j.g.set_shape(j.concat, SymShape{Dim("batch"), 4, 8, 16});
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["join"])), "unknown_shape by b");
+  EXPECT_EQ(verdict(j, concat_in_place, "join"), "unknown_shape by b");
 }
 
 TEST(ConcatInPlace, needs_readers_that_read_rows_apart_along_an_inner_axis) {
   Join j(3, {1, 4, 8, 16});
   j.output(j.node("view", "Reshape", {j.a, j.ints({-1})}, {256}));
-  EXPECT_EQ(verdict(j.g, concat_in_place(j.g, j["join"])), "wrong_reader by view");
+  EXPECT_EQ(verdict(j, concat_in_place, "join"), "wrong_reader by view");
 }
 
 TEST(ConcatConv, reads_its_inputs_in_segments) {
   Join j;
-  apply_match(j.g, concat_conv(j.g, j["conv"]));
+  apply_match(j, concat_conv, "conv");
   const Node& n = j.g.node(j["conv"]);
   EXPECT_TRUE(n.is("Conv", smelt_domain));
   EXPECT_EQ(n.get_int("segments", 0), 2);
@@ -141,7 +141,7 @@ struct Upsampled : Join {
 
 TEST(ConcatConv, reads_through_a_nearest_upsampling) {
   Upsampled u;
-  apply_match(u.g, concat_conv(u.g, u["conv"]));
+  apply_match(u, concat_conv, "conv");
   const Node& n = u.g.node(u["conv"]);
   EXPECT_THAT(n.get_ints("upsample"), ElementsAre(1, 2));
   EXPECT_EQ(u.g.producer(u["conv"], 1), u["low"]);
@@ -149,7 +149,7 @@ TEST(ConcatConv, reads_through_a_nearest_upsampling) {
 
 TEST(ConcatConv, reads_the_result_of_an_upsampling_that_interpolates) {
   Upsampled u({{"mode", std::string("linear")}});
-  apply_match(u.g, concat_conv(u.g, u["conv"]));
+  apply_match(u, concat_conv, "conv");
   EXPECT_THAT(u.g.node(u["conv"]).get_ints("upsample"), ElementsAre(1, 1));
   EXPECT_EQ(u.g.producer(u["conv"], 1), u["up"]);
 }
@@ -157,45 +157,45 @@ TEST(ConcatConv, reads_the_result_of_an_upsampling_that_interpolates) {
 TEST(ConcatConv, reads_the_result_of_an_upsampling_that_others_read) {
   Upsampled u;
   u.output(u.node("other", "Relu", {u.g.node(u["up"]).out()}, image));
-  apply_match(u.g, concat_conv(u.g, u["conv"]));
+  apply_match(u, concat_conv, "conv");
   EXPECT_THAT(u.g.node(u["conv"]).get_ints("upsample"), ElementsAre(1, 1));
 }
 
 TEST(ConcatConv, stays_apart_when_the_axis_is_not_the_channels) {
   Join j(2, {1, 4, 16, 8});
-  EXPECT_EQ(verdict(j.g, concat_conv(j.g, j["conv"])), "wrong_axis by join");
+  EXPECT_EQ(verdict(j, concat_conv, "conv"), "wrong_axis by join");
 }
 
 TEST(ConcatConv, stays_apart_when_something_else_reads_the_concatenation) {
   Join j;
   j.output(j.node("other", "Relu", {j.concat}, joined));
-  EXPECT_EQ(verdict(j.g, concat_conv(j.g, j["conv"])), "extra_reader by other");
+  EXPECT_EQ(verdict(j, concat_conv, "conv"), "extra_reader by other");
 }
 
 TEST(ConcatConv, serves_two_convolutions) {
   Join j;
   j.output(j.node("conv2", "Conv", {j.concat, j.weights("w2", {4, 8, 1, 1})}, image));
-  apply_match(j.g, concat_conv(j.g, j["conv"]));
-  apply_match(j.g, concat_conv(j.g, j["conv2"]));
+  apply_match(j, concat_conv, "conv");
+  apply_match(j, concat_conv, "conv2");
   EXPECT_TRUE(j.g.readers(j.concat).empty());
 }
 
 TEST(ConcatConv, stays_apart_when_the_concatenation_is_a_graph_output) {
   Join j;
   j.output(j.concat);
-  EXPECT_EQ(verdict(j.g, concat_conv(j.g, j["conv"])), "graph_output by join");
+  EXPECT_EQ(verdict(j, concat_conv, "conv"), "graph_output by join");
 }
 
 TEST(ConcatConv, stays_apart_from_grouped_convolutions) {
   Join j;
   j.g.edit(j["conv"]).attrs["group"] = int64_t{2};
-  EXPECT_EQ(verdict(j.g, concat_conv(j.g, j["conv"])), "wrong_attribute by conv");
+  EXPECT_EQ(verdict(j, concat_conv, "conv"), "wrong_attribute by conv");
 }
 
 TEST(ConcatConv, needs_to_know_the_channels) {
   Join j;
   j.g.set_shape(j.b, SymShape{1, Dim("c"), 8, 8});
-  EXPECT_EQ(verdict(j.g, concat_conv(j.g, j["conv"])), "unknown_shape by join");
+  EXPECT_EQ(verdict(j, concat_conv, "conv"), "unknown_shape by join");
 }
 
 TEST(ConcatForms, the_pipeline_follows_the_option) {

@@ -44,7 +44,7 @@ TEST(FoldBatchNorm, gives_the_same_result_without_the_normalization) {
     for (int64_t group : {1, 2}) {
       NormBuilder b(op, group);
       const Graph before = clone(b.g);
-      apply_match(b.g, fold_batch_norm(b.g, b["norm"]));
+      apply_match(b, fold_batch_norm, "norm");
       EXPECT_EQ(count(b.g, "BatchNormalization"), 0u);
       expect_same_outputs(before, b.g);
     }
@@ -54,42 +54,42 @@ TEST(FoldBatchNorm, gives_the_same_result_without_the_normalization) {
 TEST(FoldBatchNorm, stays_apart_when_the_convolution_has_a_second_reader) {
   NormBuilder b;
   b.output(b.node("other", "Relu", {b.conv}, image));
-  EXPECT_EQ(verdict(b.g, fold_batch_norm(b.g, b["norm"])), "extra_reader by other");
+  EXPECT_EQ(verdict(b, fold_batch_norm, "norm"), "extra_reader by other");
 }
 
 TEST(FoldBatchNorm, stays_apart_when_the_convolution_is_a_graph_output) {
   NormBuilder b;
   b.output(b.conv);
-  EXPECT_EQ(verdict(b.g, fold_batch_norm(b.g, b["norm"])), "graph_output by conv");
+  EXPECT_EQ(verdict(b, fold_batch_norm, "norm"), "graph_output by conv");
 }
 
 TEST(FoldBatchNorm, stays_apart_when_a_parameter_is_computed) {
   NormBuilder b;
   b.g.set_input(b["norm"], 3, b.node("mean", "Relu", {b.input("m", {4})}, {4}));
-  EXPECT_EQ(verdict(b.g, fold_batch_norm(b.g, b["norm"])), "not_constant by mean");
+  EXPECT_EQ(verdict(b, fold_batch_norm, "norm"), "not_constant by mean");
 }
 
 TEST(FoldBatchNorm, stays_apart_when_the_weights_are_computed) {
   NormBuilder b;
   b.g.set_input(b["conv"], 1, b.node("weight", "Relu", {b.input("w3", {4, 4, 3, 3})}, {4, 4, 3, 3}));
-  EXPECT_EQ(verdict(b.g, fold_batch_norm(b.g, b["norm"])), "not_constant by weight");
+  EXPECT_EQ(verdict(b, fold_batch_norm, "norm"), "not_constant by weight");
 }
 
 TEST(FoldBatchNorm, stays_apart_in_training_mode) {
   NormBuilder b;
   b.g.edit(b["norm"]).attrs["training_mode"] = int64_t{1};
-  EXPECT_EQ(verdict(b.g, fold_batch_norm(b.g, b["norm"])), "wrong_attribute by norm");
+  EXPECT_EQ(verdict(b, fold_batch_norm, "norm"), "wrong_attribute by norm");
 }
 
 TEST(FoldBatchNorm, needs_a_convolution) {
   NormBuilder b;
   b.g.set_input(b["norm"], 0, b.node("relu", "Relu", {b.conv}, image));
-  EXPECT_EQ(verdict(b.g, fold_batch_norm(b.g, b["norm"])), "wrong_producer by relu");
+  EXPECT_EQ(verdict(b, fold_batch_norm, "norm"), "wrong_producer by relu");
 }
 
 TEST(BatchNorm, alone_becomes_one_multiplication_and_one_addition) {
   NormBuilder b;
-  apply_match(b.g, batch_norm(b.g, b["norm"]));
+  apply_match(b, batch_norm, "norm");
   const Node& n = b.g.node(b["norm"]);
   EXPECT_TRUE(n.is("Pointwise", smelt_domain));
   EXPECT_EQ(n.program->operations(), 2);
@@ -99,13 +99,13 @@ TEST(BatchNorm, alone_becomes_one_multiplication_and_one_addition) {
 TEST(BatchNorm, alone_stays_when_a_parameter_is_computed) {
   NormBuilder b;
   b.g.set_input(b["norm"], 1, b.input("m", {4}));
-  EXPECT_EQ(verdict(b.g, batch_norm(b.g, b["norm"])), "not_constant");
+  EXPECT_EQ(verdict(b, batch_norm, "norm"), "not_constant");
 }
 
 TEST(BatchNorm, alone_needs_a_rank) {
   NormBuilder b;
   b.g.set_shape(b.conv, std::nullopt);
-  EXPECT_EQ(verdict(b.g, batch_norm(b.g, b["norm"])), "unknown_shape by norm");
+  EXPECT_EQ(verdict(b, batch_norm, "norm"), "unknown_shape by norm");
 }
 
 struct PadBuilder : Builder {
@@ -119,7 +119,7 @@ struct PadBuilder : Builder {
 TEST(PadIntoConv, adds_to_the_convolutions_pads) {
   PadBuilder b({0, 0, 1, 3, 0, 0, 1, 1});
   const Graph before = clone(b.g);
-  apply_match(b.g, pad_into_conv(b.g, b["conv"]));
+  apply_match(b, pad_into_conv, "conv");
   EXPECT_THAT(b.g.node(b["conv"]).get_ints("pads"), ElementsAre(1, 3, 1, 1));
   expect_same_outputs(before, b.g);
 }
@@ -127,40 +127,40 @@ TEST(PadIntoConv, adds_to_the_convolutions_pads) {
 TEST(PadIntoConv, follows_the_axes_input) {
   PadBuilder b({3, 1, 1, 1});
   b.g.set_input(b["pad"], 3, b.ints({-1, 2}));
-  apply_match(b.g, pad_into_conv(b.g, b["conv"]));
+  apply_match(b, pad_into_conv, "conv");
   EXPECT_THAT(b.g.node(b["conv"]).get_ints("pads"), ElementsAre(1, 3, 1, 1));
 }
 
 TEST(PadIntoConv, stays_apart_when_padding_is_not_constant_zero) {
   PadBuilder reflect({0, 0, 1, 1, 0, 0, 1, 1}, {{"mode", std::string("reflect")}});
-  EXPECT_EQ(verdict(reflect.g, pad_into_conv(reflect.g, reflect["conv"])), "wrong_attribute by pad");
+  EXPECT_EQ(verdict(reflect, pad_into_conv, "conv"), "wrong_attribute by pad");
   PadBuilder ones({0, 0, 1, 1, 0, 0, 1, 1}, {}, 1);
-  EXPECT_EQ(verdict(ones.g, pad_into_conv(ones.g, ones["conv"])), "wrong_value by pad");
+  EXPECT_EQ(verdict(ones, pad_into_conv, "conv"), "wrong_value by pad");
   PadBuilder cut({0, 0, -1, 1, 0, 0, 1, 1});
-  EXPECT_EQ(verdict(cut.g, pad_into_conv(cut.g, cut["conv"])), "wrong_value by pad");
+  EXPECT_EQ(verdict(cut, pad_into_conv, "conv"), "wrong_value by pad");
 }
 
 TEST(PadIntoConv, stays_apart_when_channels_are_padded) {
   PadBuilder b({0, 1, 1, 1, 0, 0, 1, 1});
-  EXPECT_EQ(verdict(b.g, pad_into_conv(b.g, b["conv"])), "wrong_axis by pad");
+  EXPECT_EQ(verdict(b, pad_into_conv, "conv"), "wrong_axis by pad");
 }
 
 TEST(PadIntoConv, stays_apart_when_the_amount_is_computed) {
   PadBuilder b({0, 0, 1, 1, 0, 0, 1, 1});
   b.g.set_input(b["pad"], 1, b.input("amount", {8}, DType::i64));
-  EXPECT_EQ(verdict(b.g, pad_into_conv(b.g, b["conv"])), "not_constant");
+  EXPECT_EQ(verdict(b, pad_into_conv, "conv"), "not_constant");
 }
 
 TEST(PadIntoConv, stays_apart_when_something_else_reads_the_padded_value) {
   PadBuilder b({0, 0, 1, 1, 0, 0, 1, 1});
   b.output(b.node("other", "Relu", {b.g.node(b["pad"]).out()}, {1, 4, 10, 10}));
-  EXPECT_EQ(verdict(b.g, pad_into_conv(b.g, b["conv"])), "extra_reader by other");
+  EXPECT_EQ(verdict(b, pad_into_conv, "conv"), "extra_reader by other");
 }
 
 TEST(PadIntoConv, stays_apart_from_automatic_padding) {
   PadBuilder b({0, 0, 1, 1, 0, 0, 1, 1});
   b.g.edit(b["conv"]).attrs["auto_pad"] = std::string("SAME_UPPER");
-  EXPECT_EQ(verdict(b.g, pad_into_conv(b.g, b["conv"])), "wrong_attribute by conv");
+  EXPECT_EQ(verdict(b, pad_into_conv, "conv"), "wrong_attribute by conv");
 }
 
 std::vector<int64_t> pads_of(const std::string& mode, int64_t stride, int64_t kernel, Dim extent) {
@@ -199,7 +199,7 @@ TEST(ConvBias, takes_constants_for_each_channel_in) {
       ChannelBuilder b(op, s);
       if (op == "Div") b.g.set_input(b["op"], 1, b.constant("d", Tensor::of<float>(s, {1, 2, 4, 0.5f})));
       const Graph before = clone(b.g);
-      apply_match(b.g, conv_bias(b.g, b["op"]));
+      apply_match(b, conv_bias, "op");
       EXPECT_EQ(b.g.live_nodes(), 1u);
       expect_same_outputs(before, b.g);
     }
@@ -208,9 +208,9 @@ TEST(ConvBias, takes_constants_for_each_channel_in) {
 
 TEST(ConvBias, takes_the_constant_from_either_side) {
   ChannelBuilder b("Add", {4, 1, 1}, true);
-  EXPECT_EQ(verdict(b.g, conv_bias(b.g, b["op"])), "matched");
+  EXPECT_EQ(verdict(b, conv_bias, "op"), "matched");
   ChannelBuilder sub("Sub", {4, 1, 1}, true);
-  EXPECT_EQ(verdict(sub.g, conv_bias(sub.g, sub["op"])), "not here");
+  EXPECT_EQ(verdict(sub, conv_bias, "op"), "not here");
 }
 
 TEST(ConvBias, stays_apart_when_the_bias_goes_with_the_last_axis) {
@@ -218,31 +218,31 @@ TEST(ConvBias, stays_apart_when_the_bias_goes_with_the_last_axis) {
   const ValueId x = b.input("x", {1, 4, 8, 4});
   const ValueId conv = b.node("conv", "Conv", {x, b.weights("w", {4, 4, 1, 1})}, {1, 4, 8, 4});
   b.output(b.node("op", "Add", {conv, b.weights("c", {4})}, {1, 4, 8, 4}));
-  EXPECT_EQ(verdict(b.g, conv_bias(b.g, b["op"])), "wrong_rank by op");
+  EXPECT_EQ(verdict(b, conv_bias, "op"), "wrong_rank by op");
 }
 
 TEST(ConvBias, stays_apart_when_the_constant_varies_over_the_image) {
   ChannelBuilder b("Add", {4, 8, 8});
-  EXPECT_EQ(verdict(b.g, conv_bias(b.g, b["op"])), "wrong_shape by op");
+  EXPECT_EQ(verdict(b, conv_bias, "op"), "wrong_shape by op");
 }
 
 TEST(ConvBias, stays_apart_when_the_convolution_has_a_second_reader) {
   ChannelBuilder b("Add", {4, 1, 1});
   b.output(b.node("other", "Relu", {b.conv}, image));
-  EXPECT_EQ(verdict(b.g, conv_bias(b.g, b["op"])), "extra_reader by other");
+  EXPECT_EQ(verdict(b, conv_bias, "op"), "extra_reader by other");
 }
 
 TEST(ConvBias, stays_apart_when_the_bias_is_computed) {
   ChannelBuilder b("Add", {4, 1, 1});
   b.g.set_input(b["conv"], 2, b.node("bias", "Relu", {b.input("c2", {4})}, {4}));
-  EXPECT_EQ(verdict(b.g, conv_bias(b.g, b["op"])), "not_constant by bias");
+  EXPECT_EQ(verdict(b, conv_bias, "op"), "not_constant by bias");
 }
 
 TEST(ConvEpilogue, takes_residual_and_activation_in) {
   ConvBuilder b;
   const ValueId r = b.input("r", image), sum = b.node("sum", "Add", {b.conv, r}, image);
   b.output(b.node("relu", "Relu", {sum}, image));
-  apply_match(b.g, conv_epilogue(b.g, b["conv"]));
+  apply_match(b, conv_epilogue, "conv");
   const Node& n = b.g.node(b["relu"]);
   EXPECT_TRUE(n.is("Conv", smelt_domain));
   EXPECT_EQ(n.in(3), r);
@@ -254,7 +254,7 @@ TEST(ConvEpilogue, takes_residual_and_activation_in) {
 TEST(ConvEpilogue, rounds_half_precision_once) {
   ConvBuilder b(DType::f16, false);
   b.output(b.node("act", "HardSwish", {b.conv}, image, DType::f16));
-  apply_match(b.g, conv_epilogue(b.g, b["conv"]));
+  apply_match(b, conv_epilogue, "conv");
   const Node& n = b.g.node(b["act"]);
   EXPECT_EQ(n.program->print(), "(in0:f32) { %1 = hard_swish(in0):f32; %2 = cast(%1):f16; return %2 }");
   EXPECT_EQ(n.inputs.size(), 2u);
@@ -264,7 +264,7 @@ TEST(ConvEpilogue, keeps_the_operands_place_when_there_is_no_bias) {
   ConvBuilder b(DType::f32, false);
   const ValueId r = b.input("r", image);
   b.output(b.node("sum", "Add", {r, b.conv}, image));
-  apply_match(b.g, conv_epilogue(b.g, b["conv"]));
+  apply_match(b, conv_epilogue, "conv");
   EXPECT_EQ(b.g.node(b["sum"]).in(2), ValueId::none);
   EXPECT_EQ(b.g.node(b["sum"]).in(3), r);
 }
@@ -273,26 +273,26 @@ TEST(ConvEpilogue, stays_apart_when_the_result_is_a_graph_output) {
   ConvBuilder b;
   b.output(b.conv);
   b.output(b.node("relu", "Relu", {b.conv}, image));
-  EXPECT_EQ(verdict(b.g, conv_epilogue(b.g, b["conv"])), "graph_output by conv");
+  EXPECT_EQ(verdict(b, conv_epilogue, "conv"), "graph_output by conv");
 }
 
 TEST(ConvEpilogue, stays_apart_when_something_else_reads_the_result) {
   ConvBuilder b;
   b.output(b.node("relu", "Relu", {b.conv}, image));
   b.output(b.node("pool", "MaxPool", {b.conv}, half_image, DType::f32, {{"kernel_shape", std::vector<int64_t>{2, 2}}}));
-  EXPECT_THAT(verdict(b.g, conv_epilogue(b.g, b["conv"])), testing::StartsWith("extra_reader"));
+  EXPECT_THAT(verdict(b, conv_epilogue, "conv"), testing::StartsWith("extra_reader"));
 }
 
 TEST(ConvEpilogue, stays_apart_from_what_is_not_pointwise) {
   ConvBuilder b;
   b.output(b.node("pool", "MaxPool", {b.conv}, half_image, DType::f32, {{"kernel_shape", std::vector<int64_t>{2, 2}}}));
-  EXPECT_EQ(verdict(b.g, conv_epilogue(b.g, b["conv"])), "wrong_reader by pool");
+  EXPECT_EQ(verdict(b, conv_epilogue, "conv"), "wrong_reader by pool");
 }
 
 TEST(ConvEpilogue, stays_apart_from_an_operand_that_enlarges_the_result) {
   ConvBuilder b;
   b.output(b.node("sum", "Add", {b.conv, b.input("r", {3, 4, 8, 8})}, {3, 4, 8, 8}));
-  EXPECT_EQ(verdict(b.g, conv_epilogue(b.g, b["conv"])), "wrong_shape by sum");
+  EXPECT_EQ(verdict(b, conv_epilogue, "conv"), "wrong_shape by sum");
 }
 
 }  // namespace

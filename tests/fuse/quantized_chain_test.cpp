@@ -92,7 +92,7 @@ TEST(SplitDequantize, gives_each_reader_its_own) {
   b.output(b.node("a", "Softmax", {d}, image));
   b.output(b.node("b", "Mul", {d, d}, image));
   b.output(b.node("c", "Softmax", {d}, image, DType::f32, {{"axis", int64_t{1}}}));
-  apply_match(b.g, split_dequantize(b.g, b["d"]));
+  apply_match(b, split_dequantize, "d");
   EXPECT_EQ(count(b.g, "DequantizeLinear"), 3u);
   EXPECT_EQ(b.g.node(b["b"]).in(0), b.g.node(b["b"]).in(1));
   EXPECT_EQ(b.g.readers(d).size(), 1u);
@@ -102,11 +102,11 @@ TEST(SplitDequantize, is_not_here_with_one_reader_or_constant_integers) {
   Builder b;
   const ValueId d = b.node("d", "DequantizeLinear", {b.input("x", image, DType::u8), b.scalar(0.5)}, image);
   b.output(b.node("a", "Softmax", {d}, image));
-  EXPECT_EQ(verdict(b.g, split_dequantize(b.g, b["d"])), "not here");
+  EXPECT_EQ(verdict(b, split_dequantize, "d"), "not here");
   const ValueId w = b.node("w", "DequantizeLinear", {b.weights("k", {4, 4}, DType::i8, 20), b.scalar(0.5)}, {4, 4});
   b.output(b.node("e", "Softmax", {w}, {4, 4}));
   b.output(b.node("f", "Softmax", {w}, {4, 4}, DType::f32, {{"axis", int64_t{0}}}));
-  EXPECT_EQ(verdict(b.g, split_dequantize(b.g, b["w"])), "not here");
+  EXPECT_EQ(verdict(b, split_dequantize, "w"), "not here");
 }
 
 /// QuantizeLinear(Concat(DequantizeLinear(x0), DequantizeLinear(x1))) with the scales 0.5 and `second`, quantized with 0.5.
@@ -135,13 +135,13 @@ TEST(QuantizedConcat, joins_integers_of_differing_scales) {
 TEST(QuantizedConcat, stays_when_an_input_is_not_dequantized) {
   Joined b(0.75);
   b.g.set_input(b["concat"], 1, b.node("real", "Relu", {b.input("y", image)}, image));
-  EXPECT_EQ(verdict(b.g, quantized_concat(b.g, b["q"])), "wrong_producer by real");
+  EXPECT_EQ(verdict(b, quantized_concat, "q"), "wrong_producer by real");
 }
 
 TEST(QuantizedConcat, stays_when_the_result_has_another_reader) {
   Joined b(0.75);
   b.output(b.g.node(b["concat"]).out());
-  EXPECT_EQ(verdict(b.g, quantized_concat(b.g, b["q"])), "graph_output by concat");
+  EXPECT_EQ(verdict(b, quantized_concat, "q"), "graph_output by concat");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct QConv : Builder {
 TEST(QuantizedConv, multiplies_integers) {
   for (bool per_channel : {false, true}) {
     QConv b(per_channel);
-    apply_match(b.g, quantized_conv(b.g, b["conv"]));
+    apply_match(b, quantized_conv, "conv");
     const Node& n = b.g.node(b["conv"]);
     EXPECT_TRUE(n.is("QLinearConv", smelt_domain));
     EXPECT_EQ(n.in(0), b.x);
@@ -43,7 +43,7 @@ TEST(QuantizedConv, leaves_out_zero_points_of_zero) {
   const Node& dw = b.g.node(b["dw"]);
   const ValueId w = dw.in(0), ws = dw.in(1);
   b.g.set_inputs(b["dw"], {w, ws, b.constant("zeros", Tensor::of<int8_t>({4}, {0, 0, 0, 0}))});
-  apply_match(b.g, quantized_conv(b.g, b["conv"]));
+  apply_match(b, quantized_conv, "conv");
   EXPECT_EQ(b.g.node(b["conv"]).in(6), ValueId::none);
   EXPECT_NE(b.g.node(b["conv"]).in(4), ValueId::none);     // the image's is 3
 }
@@ -53,13 +53,13 @@ TEST(QuantizedConv, keeps_a_zero_point_for_each_channel) {
   const Node& dw = b.g.node(b["dw"]);
   const ValueId w = dw.in(0), ws = dw.in(1), zeros = b.constant("zeros", Tensor::of<int8_t>({4}, {0, 0, 1, 0}));
   b.g.set_inputs(b["dw"], {w, ws, zeros});
-  apply_match(b.g, quantized_conv(b.g, b["conv"]));
+  apply_match(b, quantized_conv, "conv");
   EXPECT_EQ(b.g.node(b["conv"]).in(6), zeros);
 }
 
 TEST(QuantizedConv, adds_a_bias_of_another_scale_as_numbers) {
   QConv b(true, 0.3);
-  apply_match(b.g, quantized_conv(b.g, b["conv"]));
+  apply_match(b, quantized_conv, "conv");
   const Node& n = b.g.node(b["conv"]);
   EXPECT_EQ(n.in(2), ValueId::none);
   ASSERT_EQ(n.inputs.size(), 8u);
@@ -81,37 +81,37 @@ TEST(QuantizedConv, ends_in_the_quantization_with_everything_between) {
 TEST(QuantizedConv, stays_apart_when_the_input_is_not_dequantized) {
   QConv b;
   b.g.set_input(b["conv"], 0, b.node("between", "Identity", {b.g.node(b["dx"]).out()}, image));
-  EXPECT_EQ(verdict(b.g, quantized_conv(b.g, b["conv"])), "wrong_producer by between");
+  EXPECT_EQ(verdict(b, quantized_conv, "conv"), "wrong_producer by between");
 }
 
 TEST(QuantizedConv, stays_apart_from_sixteen_bits) {
   QConv b;
   b.g.set_input(b["dx"], 0, b.input("wide", image, DType::i16));
-  EXPECT_EQ(verdict(b.g, quantized_conv(b.g, b["conv"])), "wrong_type by dx");
+  EXPECT_EQ(verdict(b, quantized_conv, "conv"), "wrong_type by dx");
 }
 
 TEST(QuantizedConv, stays_apart_when_the_input_has_a_scale_for_each_channel) {
   QConv b;
   b.g.set_inputs(b["dx"], {b.x, b.weights("each", {4})});
-  EXPECT_EQ(verdict(b.g, quantized_conv(b.g, b["conv"])), "wrong_shape by dx");
+  EXPECT_EQ(verdict(b, quantized_conv, "conv"), "wrong_shape by dx");
 }
 
 TEST(QuantizedConv, stays_apart_when_the_weights_scales_go_with_the_inputs_channels) {
   QConv b;
   b.g.edit(b["dw"]).attrs["axis"] = int64_t{1};
-  EXPECT_EQ(verdict(b.g, quantized_conv(b.g, b["conv"])), "wrong_axis by dw");
+  EXPECT_EQ(verdict(b, quantized_conv, "conv"), "wrong_axis by dw");
 }
 
 TEST(QuantizedConv, stays_apart_when_the_weights_are_computed) {
   QConv b;
   b.g.set_input(b["dw"], 0, b.input("w2", {4, 4, 1, 1}, DType::i8));
-  EXPECT_EQ(verdict(b.g, quantized_conv(b.g, b["conv"])), "not_constant by dw");
+  EXPECT_EQ(verdict(b, quantized_conv, "conv"), "not_constant by dw");
 }
 
 TEST(QuantizedConv, stays_apart_when_the_bias_is_computed) {
   QConv b;
   b.g.set_input(b["conv"], 2, b.node("bias", "Relu", {b.input("b2", {4})}, {4}));
-  EXPECT_EQ(verdict(b.g, quantized_conv(b.g, b["conv"])), "not_constant by bias");
+  EXPECT_EQ(verdict(b, quantized_conv, "conv"), "not_constant by bias");
 }
 
 TEST(QLinearEpilogue, reads_a_residual_as_the_integers_it_comes_from) {
@@ -120,8 +120,8 @@ TEST(QLinearEpilogue, reads_a_residual_as_the_integers_it_comes_from) {
   const ValueId dr = b.node("dr", "DequantizeLinear", {r, b.scalar(0.5), b.scalar(1, DType::u8)}, image);
   b.g.set_input(b["relu"], 0, b.node("sum", "Add", {b.g.node(b["conv"]).out(), dr}, image));
   b.output(b.node("other", "Sigmoid", {dr}, image));        // so that the DequantizeLinear has to stay
-  apply_match(b.g, quantized_conv(b.g, b["conv"]));
-  apply_match(b.g, qlinear_epilogue(b.g, b["conv"]));
+  apply_match(b, quantized_conv, "conv");
+  apply_match(b, qlinear_epilogue, "conv");
   const Node& n = b.g.node(b["q"]);
   EXPECT_TRUE(n.is("QLinearConv", smelt_domain));
   EXPECT_EQ(n.in(7), r);
@@ -131,8 +131,8 @@ TEST(QLinearEpilogue, reads_a_residual_as_the_integers_it_comes_from) {
 TEST(QLinearEpilogue, stops_at_a_second_reader) {
   QConv b;
   b.output(b.node("other", "Softmax", {b.g.node(b["relu"]).out()}, image));
-  apply_match(b.g, quantized_conv(b.g, b["conv"]));
-  apply_match(b.g, qlinear_epilogue(b.g, b["conv"]));
+  apply_match(b, quantized_conv, "conv");
+  apply_match(b, qlinear_epilogue, "conv");
   EXPECT_EQ(b.g.value(b.g.node(b["relu"]).out()).type, DType::f32);
   EXPECT_NE(b["q"], NodeId::none);
 }
@@ -141,9 +141,9 @@ TEST(QLinearEpilogue, stays_apart_from_a_quantization_with_a_scale_for_each_chan
   QConv b;
   b.g.set_input(b["q"], 0, b.g.node(b["conv"]).out());
   b.g.set_inputs(b["q"], {b.g.node(b["conv"]).out(), b.weights("each", {4})});
-  apply_match(b.g, quantized_conv(b.g, b["conv"]));
+  apply_match(b, quantized_conv, "conv");
   b.g.remove_node(b["relu"]);
-  EXPECT_EQ(verdict(b.g, qlinear_epilogue(b.g, b["conv"])), "wrong_shape by q");
+  EXPECT_EQ(verdict(b, qlinear_epilogue, "conv"), "wrong_shape by q");
 }
 
 /// DequantizeLinear(a) · DequantizeLinear(b) by `op`
@@ -164,14 +164,14 @@ struct QProduct : Builder {
 
 TEST(QuantizedMatmul, multiplies_integers) {
   QProduct b("MatMul");
-  apply_match(b.g, quantized_matmul(b.g, b["product"]));
+  apply_match(b, quantized_matmul, "product");
   EXPECT_TRUE(b.g.node(b["product"]).is("QLinearMatMul", smelt_domain));
   EXPECT_FALSE(b.g.node(b["product"]).program);
 }
 
 TEST(QuantizedMatmul, adds_gemms_addend) {
   QProduct b("Gemm", {{"transB", int64_t{1}}, {"beta", 2.0f}});
-  apply_match(b.g, quantized_matmul(b.g, b["product"]));
+  apply_match(b, quantized_matmul, "product");
   const Node& n = b.g.node(b["product"]);
   EXPECT_EQ(n.get_int("transB", 0), 1);
   EXPECT_EQ(n.inputs.size(), 7u);
@@ -182,13 +182,13 @@ TEST(QuantizedMatmul, adds_gemms_addend) {
 TEST(QuantizedMatmul, stays_apart_when_scales_go_with_rows) {
   QProduct b("MatMul");
   b.g.edit(b["db"]).attrs["axis"] = int64_t{0};
-  EXPECT_EQ(verdict(b.g, quantized_matmul(b.g, b["product"])), "wrong_axis by db");
+  EXPECT_EQ(verdict(b, quantized_matmul, "product"), "wrong_axis by db");
 }
 
 TEST(QuantizedMatmul, stays_apart_when_one_side_is_not_dequantized) {
   QProduct b("MatMul");
   b.g.set_input(b["product"], 0, b.input("real", {8, 32}));
-  EXPECT_EQ(verdict(b.g, quantized_matmul(b.g, b["product"])), "wrong_producer");
+  EXPECT_EQ(verdict(b, quantized_matmul, "product"), "wrong_producer");
 }
 
 TEST(QLinearOperator, becomes_the_fused_one_with_its_quantization) {
@@ -212,7 +212,7 @@ TEST(QLinearOperator, stays_when_an_activation_has_many_scales) {
   const ValueId w = b.weights("w", {32, 16}, DType::i8, 20), s = b.scalar(0.25), z = b.scalar(0, DType::i8);
   const ValueId yz = b.scalar(0, DType::u8);
   b.output(b.node("product", "QLinearMatMul", {a, each, zeros, w, s, z, s, yz}, matrix, DType::u8));
-  EXPECT_EQ(verdict(b.g, qlinear_operator(b.g, b["product"])), "wrong_shape by product");
+  EXPECT_EQ(verdict(b, qlinear_operator, "product"), "wrong_shape by product");
 }
 
 struct Moved : Builder {
@@ -228,7 +228,7 @@ struct Moved : Builder {
 
 TEST(QuantizedMovement, moves_the_integers) {
   Moved b;
-  apply_match(b.g, quantized_movement(b.g, b["q"]));
+  apply_match(b, quantized_movement, "q");
   EXPECT_EQ(b.g.node(b["pool"]).in(0), b.x);
   EXPECT_EQ(b.g.value(b.g.node(b["pool"]).out()).type, DType::u8);
 }
@@ -236,19 +236,19 @@ TEST(QuantizedMovement, moves_the_integers) {
 TEST(QuantizedMovement, knows_equal_constants) {
   Moved b;
   b.g.set_inputs(b["q"], {b.g.node(b["pool"]).out(), b.scalar(0.5), b.scalar(3, DType::u8)});
-  EXPECT_EQ(verdict(b.g, quantized_movement(b.g, b["q"])), "matched");
+  EXPECT_EQ(verdict(b, quantized_movement, "q"), "matched");
 }
 
 TEST(QuantizedMovement, stays_apart_when_the_scales_differ) {
   Moved b;
   b.g.set_input(b["q"], 1, b.scalar(0.25));
-  EXPECT_EQ(verdict(b.g, quantized_movement(b.g, b["q"])), "wrong_value by d");
+  EXPECT_EQ(verdict(b, quantized_movement, "q"), "wrong_value by d");
 }
 
 TEST(QuantizedMovement, stays_apart_when_something_else_reads_the_numbers) {
   Moved b;
   b.output(b.node("other", "Relu", {b.g.node(b["pool"]).out()}, {1, 4, 4, 4}));
-  EXPECT_EQ(verdict(b.g, quantized_movement(b.g, b["q"])), "extra_reader by other");
+  EXPECT_EQ(verdict(b, quantized_movement, "q"), "extra_reader by other");
 }
 
 TEST(QuantizedMovement, a_pair_that_cancels_disappears) {
@@ -265,7 +265,7 @@ TEST(FoldDequantized, keeps_numbers_that_no_int8_operator_took) {
   Builder b;
   const ValueId w = b.node("w", "DequantizeLinear", {b.weights("q", {4}, DType::i8, 20), b.scalar(0.5)}, {4});
   b.output(b.node("y", "Add", {b.input("x", {4}), w}, {4}));
-  apply_match(b.g, fold_dequantized(b.g, b["w"]));
+  apply_match(b, fold_dequantized, "w");
   EXPECT_TRUE(b.g.value(w).is_constant());
 }
 
@@ -273,7 +273,7 @@ TEST(FoldDequantized, does_not_blow_up) {
   Builder b;
   const ValueId w = b.constant("q", Tensor::zeros(DType::i8, {20 << 20}));
   b.output(b.node("y", "DequantizeLinear", {w, b.scalar(0.5)}, {20 << 20}));
-  EXPECT_EQ(verdict(b.g, fold_dequantized(b.g, b["y"])), "too_large by y");
+  EXPECT_EQ(verdict(b, fold_dequantized, "y"), "too_large by y");
 }
 
 }  // namespace

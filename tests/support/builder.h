@@ -38,11 +38,19 @@ inline std::string verdict(const Graph& g, const Outcome& o) {
   return std::string(name(r->reason)) + (r->blocker == NodeId::none ? "" : " by " + g.node(r->blocker).name);
 }
 
+/// The same of a rewrite's match function at the node of this name.
+inline std::string verdict(const Builder& b, Outcome (*match)(const Graph&, NodeId), const std::string& node) {
+  return verdict(b.g, match(b.g, b[node]));
+}
+
 /// Applies a match that must be there, and checks the graph.
 inline NodeId apply_match(Graph& g, const Outcome& o) {
   const NodeId n = std::get<Match>(o).apply(g);
   verify(g);
   return n;
+}
+inline NodeId apply_match(Builder& b, Outcome (*match)(const Graph&, NodeId), const std::string& node) {
+  return apply_match(b.g, match(b.g, b[node]));
 }
 
 /// Live nodes of an operator.

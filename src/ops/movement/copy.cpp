@@ -72,7 +72,7 @@ void fill(Tensor& t, const Tensor& value) {
   copy_window(t.shape(), value, {0, Shape(t.shape().size(), 0)}, t, {0, strides(t.shape())});
 }
 
-void copy_window(const Shape& extents, const Tensor& from, const Window& source, Tensor& to, const Window& target) {
+void copy_window(const Shape& extents, const Tensor& from, const StridedWindow& source, Tensor& to, const StridedWindow& target) {
   if (is_packed(from.type())) {
     Tensor bytes = unpack(to);
     copy_window(extents, unpack(from), source, bytes, target);
@@ -124,6 +124,18 @@ void ElementCopier::copy(int64_t from, int64_t to, int64_t count) {
 
 void ElementCopier::finish() {
   if (unpacked_to_.valid()) pack(unpacked_to_, to_);
+}
+
+void copy_slices(const Tensor& from, const AxisView& v, std::span<const int64_t> picked, Tensor& to) {
+  ElementCopier copier(from, to);
+  int64_t at = 0;
+  for (int64_t o = 0; o < v.outer; ++o) {
+    for (int64_t i : picked) {
+      copier.copy((o * v.extent + i) * v.inner, at, v.inner);
+      at += v.inner;
+    }
+  }
+  copier.finish();
 }
 
 }  // namespace smelt::ops

@@ -1,6 +1,9 @@
 // Copies between tensors of one element type, whatever it is: bytes, packed 4- and 2-bit elements, or strings.
 #pragma once
 
+#include <span>
+
+#include "ops/loops.h"
 #include "smelt/tensor.h"
 
 namespace smelt::ops {
@@ -15,11 +18,11 @@ void fill(Tensor& t, const Tensor& value);
 
 /// A strided window: element (i0, i1, …) of `extents` goes from offset + Σ i·strides to the same of `to`. Strides and
 /// offsets count elements; strides of `from` may be 0 (repeat) or negative (reverse).
-struct Window {
+struct StridedWindow {
   int64_t offset = 0;
   Shape strides;
 };
-void copy_window(const Shape& extents, const Tensor& from, const Window& source, Tensor& to, const Window& target);
+void copy_window(const Shape& extents, const Tensor& from, const StridedWindow& source, Tensor& to, const StridedWindow& target);
 
 /// Copies runs of elements one by one, for references whose offsets follow no stride (Gather, Scatter). Made once per
 /// call of the reference. Packed types are unpacked on construction and `to` is packed again by finish().
@@ -36,5 +39,8 @@ class ElementCopier {
   const uint8_t* source_ = nullptr;
   uint8_t* target_ = nullptr;
 };
+
+/// The slices `picked` of `from` along the axis that `v` is around, one behind the other, into `to`.
+void copy_slices(const Tensor& from, const AxisView& v, std::span<const int64_t> picked, Tensor& to);
 
 }  // namespace smelt::ops

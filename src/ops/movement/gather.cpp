@@ -35,15 +35,7 @@ void run_gather(ComputeContext& c) {
   const AxisView v = around_axis(x.shape(), normalize_axis(c.node.get_int("axis", 0), x.rank()));
   std::vector<int64_t> indices = c.in(1).to_ints();
   for (int64_t& i : indices) i = checked_index(i, v.extent);
-  ElementCopier copier(x, c.outputs[0]);
-  int64_t to = 0;
-  for (int64_t o = 0; o < v.outer; ++o) {
-    for (int64_t i : indices) {
-      copier.copy((o * v.extent + i) * v.inner, to, v.inner);
-      to += v.inner;
-    }
-  }
-  copier.finish();
+  copy_slices(x, v, indices, c.outputs[0]);
 }
 
 // --- GatherElements, ScatterElements ------------------------------------------------------------------------------

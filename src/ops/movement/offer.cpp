@@ -20,7 +20,8 @@ int64_t element_bytes(DType t) { return t != DType::string && bits(t) % 8 == 0 ?
 /// The outputs as windows of the input; a null output is left out.
 class WindowKernel final : public Kernel {
  public:
-  WindowKernel(const BoundNode& b, const std::vector<Window>& windows, int threads) : size_(element_bytes(b.inputs[0].type)) {
+  WindowKernel(const BoundNode& b, const std::vector<StridedWindow>& windows, int threads)
+      : size_(element_bytes(b.inputs[0].type)) {
     for (size_t i = 0; i < windows.size(); ++i) {
       const BoundTensor& y = b.outputs[i];
       offsets_.push_back(windows[i].offset * size_);
@@ -78,10 +79,10 @@ class GatherKernel final : public Kernel {
   int64_t outer_ = 1, extent_ = 0, row_bytes_ = 0, count_ = 0;
 };
 
-std::vector<Window> split_windows(const BoundNode& b) {
+std::vector<StridedWindow> split_windows(const BoundNode& b) {
   const BoundTensor& x = b.inputs[0];
   const auto axis = static_cast<size_t>(normalize_axis(b.node->get_int("axis", 0), static_cast<int64_t>(x.shape.size())));
-  std::vector<Window> windows;
+  std::vector<StridedWindow> windows;
   int64_t begin = 0;
   for (const BoundTensor& y : b.outputs) {
     windows.push_back({begin * strides(x.shape)[axis], strides(x.shape)});
@@ -96,7 +97,7 @@ std::optional<std::vector<int64_t>> ints(const BoundNode& b, size_t i) {
   return b.inputs[i].constant.to_ints();
 }
 
-std::vector<Window> windows_of(const BoundNode& b) {
+std::vector<StridedWindow> windows_of(const BoundNode& b) {
   const BoundTensor& x = b.inputs[0];
   if (b.node->op == "Transpose") return {transpose_window(*b.node, x.shape)};
   if (b.node->op == "Expand") return {{0, broadcast_strides(x, b.outputs[0].shape.size())}};

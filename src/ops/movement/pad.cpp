@@ -48,7 +48,7 @@ void infer_pad(InferContext& c) {
 void place(const Tensor& x, const Shape& before, Tensor& y) {
   const Shape in = strides(x.shape()), out = strides(y.shape());
   Shape extents;
-  Window source{0, in}, target{0, out};
+  StridedWindow source{0, in}, target{0, out};
   for (size_t a = 0; a < in.size(); ++a) {
     const int64_t skip = std::max<int64_t>(0, -before[a]), lead = std::max<int64_t>(0, before[a]);
     extents.push_back(std::max<int64_t>(0, std::min(x.shape()[a] - skip, y.shape()[a] - lead)));

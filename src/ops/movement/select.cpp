@@ -25,15 +25,7 @@ Tensor take(const Node& node, const Tensor& x, const std::vector<int64_t>& picke
   s[node.has("axis") ? static_cast<size_t>(normalize_axis(node.get_int("axis", 0), x.rank())) : 0] =
       static_cast<int64_t>(picked.size());
   Tensor y = Tensor::empty(x.type(), s);
-  ElementCopier copier(x, y);
-  int64_t to = 0;
-  for (int64_t o = 0; o < v.outer; ++o) {
-    for (int64_t i : picked) {
-      copier.copy((o * v.extent + i) * v.inner, to, v.inner);
-      to += v.inner;
-    }
-  }
-  copier.finish();
+  copy_slices(x, v, picked, y);
   return y;
 }
 

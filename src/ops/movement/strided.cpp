@@ -264,7 +264,9 @@ void run_space_to_depth(ComputeContext& c) {
 
 }  // namespace
 
-Window transpose_window(const Node& node, const Shape& x) { return {0, permuted(strides(x), permutation(node, x.size()))}; }
+StridedWindow transpose_window(const Node& node, const Shape& x) {
+  return {0, permuted(strides(x), permutation(node, x.size()))};
+}
 
 SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const std::vector<int64_t>& ends,
                        std::optional<std::vector<int64_t>> axes, std::optional<std::vector<int64_t>> steps) {
@@ -289,8 +291,8 @@ SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const
   return r;
 }
 
-Window slice_window(const SliceRange& r, const Shape& x) {
-  Window source{0, strides(x)};
+StridedWindow slice_window(const SliceRange& r, const Shape& x) {
+  StridedWindow source{0, strides(x)};
   for (size_t a = 0; a < r.start.size(); ++a) {
     source.offset += r.start[a] * source.strides[a];
     source.strides[a] = r.extent[a] > 1 ? source.strides[a] * r.step[a] : 0;   // a huge step may overflow, and is not taken

@@ -10,7 +10,7 @@
 namespace smelt::ops {
 
 /// The window of x [shape] that a Transpose's output is.
-Window transpose_window(const Node& node, const Shape& x);
+StridedWindow transpose_window(const Node& node, const Shape& x);
 
 /// starts, ends, axes and steps as numpy slices: negative counts from the end, and what lies outside is clamped.
 struct SliceRange {
@@ -19,6 +19,6 @@ struct SliceRange {
 SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const std::vector<int64_t>& ends,
                        std::optional<std::vector<int64_t>> axes, std::optional<std::vector<int64_t>> steps);
 /// The window of x [shape] that such a slice is.
-Window slice_window(const SliceRange& r, const Shape& x);
+StridedWindow slice_window(const SliceRange& r, const Shape& x);
 
 }  // namespace smelt::ops

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "ops/align.h"
 #include "ops/channels_last.h"
 #include "ops/conv/rows.h"
 #include "ops/conv/tactics.h"
@@ -17,8 +18,6 @@
 
 namespace smelt::ops::conv {
 namespace {
-
-int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// How A's rows are found.
 enum class Form { window, padded, transposed };
@@ -95,7 +94,7 @@ class IndirectConv final : public Kernel {
   }
 
   int64_t workspace() const override {
-    return align(copy_floats() * 4) + align(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch();
+    return aligned(copy_floats() * 4) + aligned(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch();
   }
 
   bool in_place(size_t i) const override {
@@ -106,10 +105,10 @@ class IndirectConv final : public Kernel {
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
     float* copy = reinterpret_cast<float*>(memory);
-    memory += align(copy_floats() * 4);
+    memory += aligned(copy_floats() * 4);
     igemm::Run r;
     r.workspace = memory;
-    memory += align(igemm::workspace(schedule_));
+    memory += aligned(igemm::workspace(schedule_));
     if (padded_) {
       copy_padded(copy, b.inputs[0]);
       padded_->set_image(copy);

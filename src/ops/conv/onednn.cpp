@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/align.h"
 #include "ops/conv/tactics.h"
 #include "ops/convert.h"
 #include "ops/onednn/offer.h"
@@ -17,8 +18,6 @@ namespace smelt::ops::conv {
 namespace {
 
 using dnnl::memory;
-
-int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// Whether the tactic computes in f32 what is stored in a type that this CPU only converts. Dense convolutions of images in such
 /// types are igemm's.
@@ -120,7 +119,7 @@ class OnednnConv final : public Kernel {
     if (residual() >= 0) primitive_.add(residual_argument, y);
     if (chain_) chain_->bind(primitive_);
     if (converts(p)) {
-      conversion_ = {ConvertToF32(node.inputs[0], threads), align(elements(p.x[0].shape) * 4), align(elements(p.y) * 4),
+      conversion_ = {ConvertToF32(node.inputs[0], threads), aligned(elements(p.x[0].shape) * 4), aligned(elements(p.y) * 4),
                      elements(p.y) / p.y[1], p.y[1]};
     } else if (!epilogue_.simple() && !chain_) {
       pass_.emplace(node.outputs[0], 1, threads);
@@ -129,13 +128,13 @@ class OnednnConv final : public Kernel {
 
   int64_t workspace() const override {
     const int64_t program = epilogue_.simple() || chain_ ? 0 : threads_ * epilogue_.scratch();
-    return align(primitive_.scratch()) + program + (conversion_ ? conversion_->x_bytes + conversion_->y_bytes : 0);
+    return aligned(primitive_.scratch()) + program + (conversion_ ? conversion_->x_bytes + conversion_->y_bytes : 0);
   }
 
   void run(const Buffers& b) override {
     const Threads scope(threads_);
     char* memory = static_cast<char*>(b.workspace);
-    char* scratch = memory + align(primitive_.scratch());
+    char* scratch = memory + aligned(primitive_.scratch());
     if (conversion_) return run_converted(b, memory, scratch);
     primitive_.set(DNNL_ARG_SRC, const_cast<void*>(b.inputs[0]));
     primitive_.set(DNNL_ARG_DST, b.outputs[0]);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ops/align.h"
 #include "ops/channels_last.h"
 #include "ops/conv/quantized.h"
 #include "ops/igemm/integer.h"
@@ -16,7 +17,6 @@
 namespace smelt::ops::conv {
 namespace {
 
-int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 int64_t pairs(int64_t elements) { return (elements + 1) / 2; }
 
 bool has_one_tap(const Problem& p) {
@@ -120,7 +120,7 @@ class QuantizedConv final : public Kernel {
   }
 
   int64_t workspace() const override {
-    return copy_bytes() + align(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch();
+    return copy_bytes() + aligned(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch();
   }
 
   bool in_place(size_t i) const override {
@@ -141,7 +141,7 @@ class QuantizedConv final : public Kernel {
       r.rows = &*rows_;
     }
     r.workspace = memory;
-    memory += align(igemm::workspace(schedule_));
+    memory += aligned(igemm::workspace(schedule_));
     const int64_t columns = schedule_.n;
     for (int64_t g = 0; g < p_.group; ++g) {
       if (rows_) rows_->set_image(image + g * p_.w[1]);
@@ -157,7 +157,7 @@ class QuantizedConv final : public Kernel {
 
  private:
   /// With room for the last pair of an odd number of elements.
-  int64_t copy_bytes() const { return pixels_ ? 0 : align(copy_.elements() * 2 + 64); }
+  int64_t copy_bytes() const { return pixels_ ? 0 : aligned(copy_.elements() * 2 + 64); }
 
   Tensor pack(const Quantized& q, const std::vector<igemm::Part>& parts) const {
     const int64_t columns = schedule_.n, one = igemm::packed_floats(schedule_.k, columns);

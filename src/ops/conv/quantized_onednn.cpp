@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ops/align.h"
 #include "ops/channels_last.h"
 #include "ops/conv/byte_image.h"
 #include "ops/conv/quantized.h"
@@ -19,8 +20,6 @@ namespace smelt::ops::conv {
 namespace {
 
 using dnnl::memory;
-
-int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// What the primitive computes: part of the image at a time.
 struct Plan {
@@ -152,7 +151,7 @@ class QuantizedOnednnConv final : public Kernel {
   }
 
  private:
-  int64_t copy_bytes() const { return plan_.copy ? align(plan_.copy->bytes()) : 0; }
+  int64_t copy_bytes() const { return plan_.copy ? aligned(plan_.copy->bytes()) : 0; }
   /// Of the result, made at a time.
   int64_t pixels() const { return plan_.images * plan_.lines * p_.y[3]; }
 
@@ -184,27 +183,23 @@ class QuantizedOnednnConv final : public Kernel {
 }  // namespace
 
 void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
-  const auto reject = [&](std::string why) { offer.rejected.push_back({"onednn", std::move(why)}); };
-  if (auto reason = refuses_quantized(q)) return reject(*reason);
+  if (auto reason = refuses_quantized(q)) return offer.rejected.push_back({"onednn", std::move(*reason)});
   const Problem& p = q.problem;
   const int64_t taps = p.w[2] * p.w[3];
   const onednn::WeightRange range =
       onednn::weight_range(p.w[0], p.w[1] * taps, [&](int64_t m, int64_t k) { return q.weight(m, k / taps, k % taps); });
-  if (auto reason = onednn::rejects_weights(range)) return reject(*reason);
-  onednn::offer_found(offer, false, [&] {
-    const Plan r = plan(q, machine.threads);
-    const auto found = choices(p, r, machine.threads);
-    for (const onednn::Implementation& c : onednn::exact(found, r.type == memory::data_type::s8, range, offer)) {
-      constexpr double passed_per_us = 4e3, copied_per_us = 8e3;       // sums, and bytes, of one core
-      const double moved = static_cast<double>(elements(p.y)) / passed_per_us +
-                           (r.copy ? static_cast<double>(r.copy->bytes()) / copied_per_us : 0);
-      const bool depthwise = p.group > 1 && p.w[1] == 1;
-      const double estimate = 5 + (p.flops() / onednn::byte_flops_per_us(c.name, depthwise) + moved) / machine.threads;
-      offer.candidates.push_back({"onednn", c.name, estimate, [q, r, c, threads = machine.threads] {
-                                    return std::make_unique<QuantizedOnednnConv>(q, r, c, threads);
-                                  }});
-    }
-    return !found.empty();
+  onednn::offer_exact(offer, range, [&, threads = machine.threads] {
+    const Plan r = plan(q, threads);
+    constexpr double passed_per_us = 4e3, copied_per_us = 8e3;         // sums, and bytes, of one core
+    const double moved = static_cast<double>(elements(p.y)) / passed_per_us +
+                         (r.copy ? static_cast<double>(r.copy->bytes()) / copied_per_us : 0);
+    const bool depthwise = p.group > 1 && p.w[1] == 1;
+    return onednn::ByteProducts{
+        choices(p, r, threads), r.type == memory::data_type::s8,
+        [=, flops = p.flops()](const onednn::Implementation& c) {
+          return 5 + (flops / onednn::byte_flops_per_us(c.name, depthwise) + moved) / threads;
+        },
+        [q, r, threads](const onednn::Implementation& c) { return std::make_unique<QuantizedOnednnConv>(q, r, c, threads); }};
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "ops/align.h"
 #include "ops/channels_last.h"
 #include "ops/conv/quantized.h"
 #include "ops/conv/simd/winograd_bytes.h"
@@ -21,7 +22,6 @@ namespace {
 constexpr int64_t positions = winograd_positions;
 constexpr int64_t run_tiles = 8;             // side by side, between the transform of the sums and the epilogue
 
-int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 int64_t pairs(int64_t channels) { return (channels + 1) / 2; }
 
 /// 2 G.
@@ -90,9 +90,9 @@ class QuantizedWinograd final : public Kernel {
 
   int64_t input_step() const { return winograd_position_step(plan_.block * depth_); }
   int64_t sums_step() const { return winograd_position_step(plan_.block * plan_.slice); }
-  int64_t input_bytes() const { return align(positions * input_step() * 4); }
-  int64_t sums_bytes() const { return align(positions * sums_step() * 4); }
-  int64_t own_bytes() const { return input_bytes() + sums_bytes() + align(4 * run_tiles * plan_.slice * 4); }
+  int64_t input_bytes() const { return aligned(positions * input_step() * 4); }
+  int64_t sums_bytes() const { return aligned(positions * sums_step() * 4); }
+  int64_t own_bytes() const { return input_bytes() + sums_bytes() + aligned(4 * run_tiles * plan_.slice * 4); }
 
   /// 2 G g 2 Gᵀ of every pair of channels, packed for the tiles: 16 matrices [pairs of C, M].
   Tensor transformed(const Quantized& q) const {

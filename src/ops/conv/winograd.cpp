@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "ops/align.h"
 #include "ops/channels_last.h"
 #include "ops/conv/simd/winograd.h"
 #include "ops/conv/tactics.h"
@@ -18,8 +19,6 @@ namespace smelt::ops::conv {
 namespace {
 
 constexpr int64_t positions = winograd_positions;
-
-int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// G g Gᵀ of every pair of channels, packed for the tiles: 16 matrices [C, M].
 Tensor transformed(const Tensor& weights, const Problem& p) {
@@ -106,9 +105,9 @@ class WinogradConv final : public Kernel {
   };
   int64_t input_step() const { return winograd_position_step(plan_.block * p_.channels()); }
   int64_t sums_step() const { return winograd_position_step(plan_.block * plan_.slice); }
-  int64_t input_bytes() const { return align(positions * input_step() * 4); }
-  int64_t sums_bytes() const { return align(positions * sums_step() * 4); }
-  int64_t row_bytes() const { return epilogue_.simple() ? 0 : align(4 * plan_.slice * 4); }
+  int64_t input_bytes() const { return aligned(positions * input_step() * 4); }
+  int64_t sums_bytes() const { return aligned(positions * sums_step() * 4); }
+  int64_t row_bytes() const { return epilogue_.simple() ? 0 : aligned(4 * plan_.slice * 4); }
 
   void compute(const Buffers& b, const Epilogue::Runner& runner, const Task& t) const {
     transform_input(b, t);

@@ -3,6 +3,7 @@
 // takes whole ones; else all threads share one.
 #include <fmt/core.h>
 
+#include "ops/align.h"
 #include "ops/convert.h"
 #include "ops/igemm/igemm.h"
 #include "ops/matmul/rows.h"
@@ -13,8 +14,6 @@ namespace smelt::ops::matmul {
 namespace {
 
 using igemm::tile_columns;
-
-int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// Panel `panel` of B, element (k, n) at from[k * row + n * column].
 void pack_panel(float* packed, const float* from, int64_t panel, int64_t k, int64_t n, int64_t row, int64_t column, float alpha) {
@@ -116,10 +115,10 @@ class ComputedProduct final : public Kernel {
  private:
   bool packs_a() const { return a_column_ != 1; }
   int64_t workers() const { return each_ ? threads_ : 1; }
-  int64_t panels_bytes() const { return align(igemm::packed_floats(k_, n_) * 4); }
-  int64_t rows_bytes() const { return packs_a() ? align(m_ * k_ * 4) : 0; }
-  int64_t worker_bytes() const { return panels_bytes() + rows_bytes() + align(igemm::workspace(schedule_)); }
-  static int64_t converted_bytes(const BoundTensor& t) { return t.type == DType::f32 ? 0 : align(elements(t.shape) * 4); }
+  int64_t panels_bytes() const { return aligned(igemm::packed_floats(k_, n_) * 4); }
+  int64_t rows_bytes() const { return packs_a() ? aligned(m_ * k_ * 4) : 0; }
+  int64_t worker_bytes() const { return panels_bytes() + rows_bytes() + aligned(igemm::workspace(schedule_)); }
+  static int64_t converted_bytes(const BoundTensor& t) { return t.type == DType::f32 ? 0 : aligned(elements(t.shape) * 4); }
 
   static const float* as_f32(const BoundTensor& t, const ConvertToF32& convert, const void* from, char*& memory) {
     if (t.type == DType::f32) return static_cast<const float*>(from);

@@ -1,6 +1,7 @@
 // A matrix product with a constant right operand: its panels are packed once, with alpha.
 #include <fmt/core.h>
 
+#include "ops/align.h"
 #include "ops/convert.h"
 #include "ops/igemm/igemm.h"
 #include "ops/matmul/rows.h"
@@ -8,8 +9,6 @@
 
 namespace smelt::ops::matmul {
 namespace {
-
-int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 std::optional<std::string> reject(const Request& r) {
   const Product& p = r.product;
@@ -49,7 +48,7 @@ class IndirectProduct final : public Kernel {
   }
 
   int64_t workspace() const override {
-    return align(converted_floats() * 4) + align(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch();
+    return aligned(converted_floats() * 4) + aligned(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch();
   }
 
   bool in_place(size_t i) const override {
@@ -62,14 +61,14 @@ class IndirectProduct final : public Kernel {
     if (converted_floats() > 0) {
       converted_.run(reinterpret_cast<float*>(memory), b.inputs[0]);
       a = reinterpret_cast<const float*>(memory);
-      memory += align(converted_floats() * 4);
+      memory += aligned(converted_floats() * 4);
     }
     rows_.set(a);
     igemm::Run r;
     r.rows = &rows_;
     r.b = packed_.data<float>();
     r.workspace = memory;
-    memory += align(igemm::workspace(schedule_));
+    memory += aligned(igemm::workspace(schedule_));
     if (!epilogue_.bias().empty()) r.bias = epilogue_.bias().data();
     r.c = static_cast<float*>(b.outputs[0]);
     r.c_rows = &epilogue_.output_rows();

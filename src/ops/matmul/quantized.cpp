@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ops/align.h"
 #include "ops/igemm/integer.h"
 #include "ops/integer/epilogue.h"
 #include "ops/integer/widened_rows.h"
@@ -14,8 +15,6 @@
 namespace smelt::ops {
 namespace matmul {
 namespace {
-
-int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// Integer results: the sums themselves.
 class StoreSums final : public igemm::Finish {
@@ -62,7 +61,7 @@ class QuantizedProduct final : public Kernel {
   }
 
   int64_t workspace() const override {
-    return align(igemm::workspace(schedule_)) + threads_ * (epilogue_ ? epilogue_->scratch() : 0);
+    return aligned(igemm::workspace(schedule_)) + threads_ * (epilogue_ ? epilogue_->scratch() : 0);
   }
 
   bool in_place(size_t i) const override {
@@ -78,7 +77,7 @@ class QuantizedProduct final : public Kernel {
     r.b = static_cast<const float*>(packed_.raw());
     r.bias = reinterpret_cast<const float*>(start_.data());
     r.workspace = memory;
-    memory += align(igemm::workspace(schedule_));
+    memory += aligned(igemm::workspace(schedule_));
     if (epilogue_) {
       const integer::Epilogue::Runner finish(*epilogue_, b, 0, memory);
       r.finish = &finish;

@@ -25,7 +25,12 @@ struct Quantized {
   std::vector<int32_t> bias;            // empty: none
 
   /// Element [k, n] of b less its zero point.
-  int16_t weight(int64_t k, int64_t n) const;
+  int16_t weight(int64_t k, int64_t n) const {
+    const Tensor& t = bound.inputs[b].constant;
+    const int64_t at = k * product.b_row + n * product.b_column;
+    const int32_t v = t.type() == DType::u8 ? t.data<uint8_t>()[at] : t.data<int8_t>()[at];
+    return static_cast<int16_t>(v - b_zeros[b_zeros.size() == 1 ? 0 : static_cast<size_t>(n)]);
+  }
 };
 
 /// Nothing, with the reason in `why`, where b or a parameter is not constant.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ops/align.h"
 #include "ops/integer/epilogue.h"
 #include "ops/integer/sums_pass.h"
 #include "ops/matmul/quantized.h"
@@ -16,8 +17,6 @@ namespace smelt::ops::matmul {
 namespace {
 
 using dnnl::memory;
-
-int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 struct Plan {
   bool flips = false;          // signed bytes of a to unsigned ones, in a copy
@@ -125,8 +124,8 @@ class QuantizedOnednnProduct final : public Kernel {
   }
 
  private:
-  int64_t copy_bytes() const { return plan_.flips ? align(m_ * k_) : 0; }
-  int64_t start_bytes() const { return zero_input_ ? align(n_ * 4) : 0; }
+  int64_t copy_bytes() const { return plan_.flips ? aligned(m_ * k_) : 0; }
+  int64_t start_bytes() const { return zero_input_ ? aligned(n_ * 4) : 0; }
 
   /// Σ (a - zero) · b = Σ a · b - zero · Σ b.
   void fold(int32_t zero, int32_t* start) const {
@@ -165,25 +164,20 @@ class QuantizedOnednnProduct final : public Kernel {
 }  // namespace
 
 void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
-  const auto reject = [&](std::string why) { offer.rejected.push_back({"onednn", std::move(why)}); };
-  if (auto reason = refuses_quantized(q)) return reject(*reason);
+  if (auto reason = refuses_quantized(q)) return offer.rejected.push_back({"onednn", std::move(*reason)});
   const Problem& p = q.product.problem;
   const onednn::WeightRange range = onednn::weight_range(p.n, p.k, [&](int64_t n, int64_t k) { return q.weight(k, n); });
-  if (auto reason = onednn::rejects_weights(range)) return reject(*reason);
-  onednn::offer_found(offer, false, [&] {
-    const Plan r = plan(q, machine.threads);
-    const auto found = choices(p, r, machine.threads);
-    for (const onednn::Implementation& c : onednn::exact(found, r.type == memory::data_type::s8, range, offer)) {
-      constexpr double passed_per_us = 4e3, copied_per_us = 8e3, bytes_per_us = 12e3;   // sums, bytes of a, and of b, of one core
-      const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
-      const double moved = m * n / passed_per_us + (r.flips ? m * k / copied_per_us : 0);
-      const double estimate =
-          5 + (std::max(p.flops() / onednn::byte_flops_per_us(c.name), n * k / bytes_per_us) + moved) / machine.threads;
-      offer.candidates.push_back({"onednn", c.name, estimate, [q, r, c, threads = machine.threads] {
-                                    return std::make_unique<QuantizedOnednnProduct>(q, r, c, threads);
-                                  }});
-    }
-    return !found.empty();
+  onednn::offer_exact(offer, range, [&, threads = machine.threads] {
+    const Plan r = plan(q, threads);
+    constexpr double passed_per_us = 4e3, copied_per_us = 8e3, bytes_per_us = 12e3;   // sums, bytes of a, and of b, of one core
+    const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+    const double moved = m * n / passed_per_us + (r.flips ? m * k / copied_per_us : 0), read = n * k / bytes_per_us;
+    return onednn::ByteProducts{
+        choices(p, r, threads), r.type == memory::data_type::s8,
+        [=, flops = p.flops()](const onednn::Implementation& c) {
+          return 5 + (std::max(flops / onednn::byte_flops_per_us(c.name), read) + moved) / threads;
+        },
+        [q, r, threads](const onednn::Implementation& c) { return std::make_unique<QuantizedOnednnProduct>(q, r, c, threads); }};
   });
 }
 

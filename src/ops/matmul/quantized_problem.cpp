@@ -104,13 +104,6 @@ std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
   return q;
 }
 
-int16_t Quantized::weight(int64_t k, int64_t n) const {
-  const Tensor& t = bound.inputs[b].constant;
-  const int64_t at = k * product.b_row + n * product.b_column;
-  const int32_t v = t.type() == DType::u8 ? t.data<uint8_t>()[at] : t.data<int8_t>()[at];
-  return static_cast<int16_t>(v - b_zeros[b_zeros.size() == 1 ? 0 : static_cast<size_t>(n)]);
-}
-
 std::optional<std::string> refuses_quantized(const Quantized& q) {
   const Product& p = q.product;
   const auto is_byte = [](DType t) { return t == DType::u8 || t == DType::i8; };

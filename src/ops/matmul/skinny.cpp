@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "expr/simd/isa.h"
+#include "ops/align.h"
 #include "ops/convert.h"
 #include "ops/matmul/simd/skinny.h"
 #include "ops/matmul/tactics.h"
@@ -11,8 +12,6 @@
 
 namespace smelt::ops::matmul {
 namespace {
-
-int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 const SkinnyTable& table() { return simd::best() == simd::Isa::avx2 ? avx2::skinny_table() : base::skinny_table(); }
 
@@ -75,8 +74,8 @@ class SkinnyProduct final : public Kernel {
  private:
   static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
   bool copies_rows() const { return a_.type != DType::f32 || alpha_ != 1; }
-  int64_t rows_bytes() const { return copies_rows() ? align(m_ * k_ * 4) : 0; }
-  int64_t sums_bytes() const { return align(m_ * block_ * 4); }
+  int64_t rows_bytes() const { return copies_rows() ? aligned(m_ * k_ * 4) : 0; }
+  int64_t sums_bytes() const { return aligned(m_ * block_ * 4); }
 
   void finish(const Buffers& b, const float* sums, int64_t column, int64_t columns) const {
     const Epilogue::Simple& s = *epilogue_.simple();

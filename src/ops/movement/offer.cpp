@@ -15,8 +15,6 @@
 namespace smelt::ops {
 namespace {
 
-int64_t element_bytes(DType t) { return t != DType::string && bits(t) % 8 == 0 ? bytes(t, 1) : 0; }
-
 /// The outputs as windows of the input; a null output is left out.
 class WindowKernel final : public Kernel {
  public:

@@ -13,13 +13,16 @@ void offer_found(Offer& offer, bool with_program, const std::function<bool()>& a
   }
 }
 
-std::vector<Implementation> exact(std::vector<Implementation> found, bool is_signed, const WeightRange& range, Offer& offer) {
-  std::erase_if(found, [&](const Implementation& i) {
-    auto reason = rejects_sums(i.name, is_signed, range);
-    if (reason) offer.rejected.push_back({"onednn", std::move(*reason)});
-    return reason.has_value();
+void offer_exact(Offer& offer, const WeightRange& range, const std::function<ByteProducts()>& ask) {
+  if (auto reason = rejects_weights(range)) return offer.rejected.push_back({"onednn", std::move(*reason)});
+  offer_found(offer, false, [&] {
+    const ByteProducts p = ask();
+    for (const Implementation& i : p.found) {
+      if (auto reason = rejects_sums(i.name, p.is_signed, range)) offer.rejected.push_back({"onednn", std::move(*reason)});
+      else offer.candidates.push_back({"onednn", i.name, p.estimate_us(i), [i, prepare = p.prepare] { return prepare(i); }});
+    }
+    return !p.found.empty();
   });
-  return found;
 }
 
 }  // namespace smelt::ops::onednn

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -17,7 +18,16 @@ using Chain = std::optional<PostOps>;
 /// and oneDNN's errors, become rejections, which say so where the implementations were to run the program too.
 void offer_found(Offer& offer, bool with_program, const std::function<bool()>& add);
 
-/// Those whose 32-bit sums of bytes are exact (rejects_sums); the others are rejected.
-std::vector<Implementation> exact(std::vector<Implementation> found, bool is_signed, const WeightRange& range, Offer& offer);
+/// What a tactic over bytes makes of oneDNN's implementations.
+struct ByteProducts {
+  std::vector<Implementation> found;
+  bool is_signed;                          // the rows
+  std::function<double(const Implementation&)> estimate_us;
+  std::function<std::unique_ptr<Kernel>(const Implementation&)> prepare;
+};
+
+/// offer_found for 8-bit products: those implementations whose 32-bit sums are exact with weights of that range become
+/// candidates, the others rejections (rejects_weights, rejects_sums).
+void offer_exact(Offer& offer, const WeightRange& range, const std::function<ByteProducts()>& ask);
 
 }  // namespace smelt::ops::onednn

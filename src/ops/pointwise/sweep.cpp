@@ -6,14 +6,13 @@
 #include <cstring>
 #include <numeric>
 
+#include "ops/align.h"
 #include "ops/parallel.h"
 
 namespace smelt::ops {
 namespace {
 
 constexpr int64_t short_run = 48;   // below, a call of the evaluator costs more than gathering its operands
-constexpr int64_t align(int64_t n) { return (n + 63) / 64 * 64; }
-
 int width(DType t) { return std::max(bits(t) / 8, 1); }
 
 }  // namespace
@@ -69,10 +68,10 @@ Sweep::Sweep(const expr::Program& p, const Shape& shape, std::vector<Shape> stri
   const int loops = rows_ ? 1 : evaluator_->loops();
   threads_ = useful_threads(threads, count_ * (1 + loops) / 4);
   // Operands, pointers, offsets, then the evaluator's own; gathered blocks in front of it.
-  const int64_t tables = align(static_cast<int64_t>((sizeof(expr::Operand) + sizeof(void*) + sizeof(int64_t)) * bytes_.size()));
+  const int64_t tables = aligned(static_cast<int64_t>((sizeof(expr::Operand) + sizeof(void*) + sizeof(int64_t)) * bytes_.size()));
   int64_t gathered = 0;
-  for (size_t i = 0; i < inputs_ && gathers_; ++i) gathered += align(evaluator_->block() * bytes_[i]);
-  thread_scratch_ = tables + gathered + align(evaluator_->scratch());
+  for (size_t i = 0; i < inputs_ && gathers_; ++i) gathered += aligned(evaluator_->block() * bytes_[i]);
+  thread_scratch_ = tables + gathered + aligned(evaluator_->scratch());
 }
 
 void Sweep::run(std::span<const void* const> inputs, std::span<void* const> outputs, void* workspace) const {
@@ -98,7 +97,7 @@ void Sweep::run_part(int64_t begin, int64_t end, std::span<const void* const> in
   auto* operands = reinterpret_cast<expr::Operand*>(scratch);
   auto* results = reinterpret_cast<void**>(operands + inputs_);
   auto* offsets = reinterpret_cast<int64_t*>(results + outputs.size());
-  char* own = scratch + thread_scratch_ - align(evaluator_->scratch());
+  char* own = scratch + thread_scratch_ - aligned(evaluator_->scratch());
   const int64_t length = extents_.back();
   while (begin < end) {
     const int64_t run = begin / length, from = begin % length, n = std::min(length - from, end - begin);
@@ -136,12 +135,12 @@ void Sweep::run_gathered(int64_t begin, int64_t end, std::span<const void* const
                          char* scratch) const {
   auto* operands = reinterpret_cast<expr::Operand*>(scratch);
   auto* results = reinterpret_cast<void**>(operands + inputs_);
-  char* own = scratch + thread_scratch_ - align(evaluator_->scratch());
+  char* own = scratch + thread_scratch_ - aligned(evaluator_->scratch());
   for (; begin < end; begin += evaluator_->block()) {
     const int64_t n = std::min(evaluator_->block(), end - begin);
     char* block = own;
     for (size_t i = 0; i < inputs_; ++i) {
-      block -= align(evaluator_->block() * bytes_[i]);
+      block -= aligned(evaluator_->block() * bytes_[i]);
       if (whole_[i]) {
         operands[i] = {static_cast<const char*>(inputs[i]) + begin * bytes_[i], 1};
       } else {

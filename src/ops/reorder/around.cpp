@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/align.h"
 #include "ops/channels_last.h"
 #include "ops/reorder/reorder.h"
 #include "ops/reorder/strided_copy.h"
@@ -13,10 +14,8 @@ namespace {
 /// Computed images whose bytes are not the same either way.
 bool is_plain_image(const BoundTensor& t) {
   return t.shape.size() == 4 && t.layout == Layout::plain && t.type != DType::undefined && !t.constant.valid() &&
-         !is_same_either_way(t.shape) && StridedCopy::can_move(element_bytes(t));
+         !is_same_either_way(t.shape) && StridedCopy::can_move(element_bytes(t.type));
 }
-
-int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 class AroundKernel final : public Kernel {
  public:
@@ -24,7 +23,7 @@ class AroundKernel final : public Kernel {
       : inner_(std::move(inner)), in_(node.inputs.size()), out_(node.outputs.size()) {
     const auto add = [&](std::vector<Image>& list, size_t i, const BoundTensor& from, const BoundTensor& to) {
       list.push_back({i, images_,
-                      StridedCopy(from.shape, memory_strides(from), memory_strides(to), element_bytes(from), threads)});
+                      StridedCopy(from.shape, memory_strides(from), memory_strides(to), element_bytes(from.type), threads)});
       images_ += aligned(storage_bytes(from.layout == Layout::nhwc ? from : to));
     };
     for (size_t i = 0; i < in_.size(); ++i) {

@@ -12,7 +12,7 @@ namespace {
 class ReorderKernel final : public Kernel {
  public:
   ReorderKernel(const BoundTensor& from, const BoundTensor& to, int threads)
-      : copy_(from.shape, memory_strides(from), memory_strides(to), element_bytes(from), threads) {}
+      : copy_(from.shape, memory_strides(from), memory_strides(to), element_bytes(from.type), threads) {}
   void run(const Buffers& b) override { copy_.run(b.outputs[0], b.inputs[0]); }
 
  private:
@@ -21,11 +21,9 @@ class ReorderKernel final : public Kernel {
 
 }  // namespace
 
-int64_t element_bytes(const BoundTensor& t) { return bits(t.type) % 8 == 0 ? bytes(t.type, 1) : 0; }
-
 double reorder_estimate_us(const BoundTensor& t, const Machine& machine) {
   constexpr double bytes_per_us = 4e3;
-  return 1 + 2.0 * static_cast<double>(element_bytes(t) * elements(t.shape)) / bytes_per_us / machine.threads;
+  return 1 + 2.0 * static_cast<double>(element_bytes(t.type) * elements(t.shape)) / bytes_per_us / machine.threads;
 }
 
 bool reorder_handles(const Node& node) { return node.is("Reorder", smelt_domain); }
@@ -34,7 +32,7 @@ void reorder_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor& from = b.inputs[0];
   const BoundTensor& to = b.outputs[0];
   offer.problem = fmt::format("reorder:{}>{}", print(from), print(to));
-  if (!StridedCopy::can_move(element_bytes(from))) {
+  if (!StridedCopy::can_move(element_bytes(from.type))) {
     offer.rejected.push_back({"cpu", fmt::format("elements of {}", smelt::name(from.type))});
     return;
   }

@@ -22,6 +22,8 @@ void copy_tile(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_r
 
 }  // namespace
 
+int64_t element_bytes(DType t) { return t != DType::string && bits(t) % 8 == 0 ? bytes(t, 1) : 0; }
+
 StridedCopy::StridedCopy(const Shape& extents, const Shape& from, const Shape& to, int64_t element_bytes, int threads)
     : bytes_(element_bytes) {
   const size_t rank = extents.size();

@@ -4,8 +4,12 @@
 #include <cstdint>
 
 #include "ops/igemm/row_map.h"
+#include "smelt/dtype.h"
 
 namespace smelt::ops {
+
+/// Bytes of one element; 0 where elements share bytes, or are strings.
+int64_t element_bytes(DType t);
 
 /// Element (i0, i1, …) of `extents` goes from Σ i · from to Σ i · to. Both sides are walked along the axis that is innermost in
 /// each, in square tiles, so that neither is read or written a cache line at a time for one element. Elements of 1, 2, 4 or 8

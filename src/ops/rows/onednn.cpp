@@ -2,8 +2,8 @@
 #include <fmt/core.h>
 
 #include "ops/onednn/primitive.h"
-#include "ops/rows/onednn.h"
 #include "ops/parallel.h"
+#include "ops/rows/onednn.h"
 #include "ops/strides.h"
 
 namespace smelt::ops {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/align.h"
 #include "ops/fused/reduction.h"
 #include "ops/loops.h"
 #include "ops/parallel.h"
@@ -19,8 +20,6 @@ namespace smelt::ops {
 namespace {
 
 constexpr int64_t column_chunk = 512;
-constexpr int64_t align(int64_t n) { return (n + 63) / 64 * 64; }
-
 /// What a node reduces: ONNX's operators in the fused one's terms.
 struct Problem {
   expr::Program before;
@@ -138,8 +137,8 @@ class ReduceKernel final : public Kernel {
     element_ = bits(type_) / 8;
     chunks_ = inner_reduced_ ? 1 : (extents_.back() + column_chunk - 1) / column_chunk;
     threads_ = useful_threads(threads, count_ * kept_ * (1 + evaluator_->loops()));
-    tables_ = align(static_cast<int64_t>(sizeof(expr::Operand) * p_.inputs_before));
-    thread_bytes_ = tables_ + 2 * align(std::max(evaluator_->block(), column_chunk) * element_) + align(evaluator_->scratch());
+    tables_ = aligned(static_cast<int64_t>(sizeof(expr::Operand) * p_.inputs_before));
+    thread_bytes_ = tables_ + 2 * aligned(std::max(evaluator_->block(), column_chunk) * element_) + aligned(evaluator_->scratch());
     if (p_.post) {
       const bool keepdims = b.node->get_int("keepdims", 1) != 0;
       const BoundTensor reduced{type_, reduced_shape(shape, axes, keepdims)};
@@ -152,13 +151,13 @@ class ReduceKernel final : public Kernel {
   }
 
   int64_t workspace() const override {
-    return align(kept_ * element_) + std::max(threads_ * thread_bytes_, post_ ? post_->workspace() : 0);
+    return aligned(kept_ * element_) + std::max(threads_ * thread_bytes_, post_ ? post_->workspace() : 0);
   }
 
   void run(const Buffers& b) override {
     char* scratch = static_cast<char*>(b.workspace);
     void* reduced = post_ ? scratch : b.outputs[0];
-    scratch += align(kept_ * element_);
+    scratch += aligned(kept_ * element_);
     switch (type_) {
       case DType::f32: reduce<float>(b, reduced, scratch); break;
       case DType::f64: reduce<double>(b, reduced, scratch); break;
@@ -230,8 +229,8 @@ class ReduceKernel final : public Kernel {
       char* own = scratch + thread * thread_bytes_;
       auto* operands = reinterpret_cast<expr::Operand*>(own);
       T* values = reinterpret_cast<T*>(own + tables_);
-      T* sums = values + align(std::max(evaluator_->block(), column_chunk) * element_) / element_;
-      void* evaluating = own + thread_bytes_ - align(evaluator_->scratch());
+      T* sums = values + aligned(std::max(evaluator_->block(), column_chunk) * element_) / element_;
+      void* evaluating = own + thread_bytes_ - aligned(evaluator_->scratch());
       for (int64_t task = begin; task < end; ++task) {
         if (inner_reduced_) {
           // Blocks of a long row are summed in double, so that the error does not grow with its length.

@@ -147,7 +147,7 @@ Outcome attention(const Graph& g, NodeId softmax) {
   }
   if (auto no = wrong_shapes(g, q, k, v)) return *no;
   const DType type = g.value(q.value).type;
-  for (ValueId x : {k.value, v.value})
+  for (ValueId x : {k.value, v.value, g.node(a.product).out()})
     if (!is_real(type) || g.value(x).type != type)
       return reject(Reason::wrong_type, g.value(x).producer, "q is {}, {} is {}", name(type), g.value(x).name,
                     name(g.value(x).type));

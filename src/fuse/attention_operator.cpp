@@ -165,7 +165,7 @@ Outcome attention_operator(const Graph& g, NodeId id) {
   if (n.get_int("left_window_size", -1) >= 0 || n.get_int("right_window_size", -1) >= 0)
     return reject(Reason::wrong_attribute, id, "a window limits the keys that a query sees");
   const DType type = g.value(n.in(query)).type;
-  for (ValueId x : {n.in(query), n.in(key), n.in(value)})
+  for (ValueId x : {n.in(query), n.in(key), n.in(value), n.out(0)})
     if (!is_real(type) || g.value(x).type != type)
       return reject(Reason::wrong_type, id, "q is {}, {} is {}", name(type), g.value(x).name, name(g.value(x).type));
   auto found = shapes_of(g, id);

@@ -34,16 +34,15 @@ bool swaps_last_two(const Graph& g, NodeId transpose) {
 Peeled peel_scale_and_transpose(const Graph& g, ValueId v) {
   Peeled p;
   p.value = v;
-  bool alone = true;   // whether what was gone through is read by this product alone
   for (int step = 0; step < 6; ++step) {
     NodeId n = g.value(p.value).producer;
     if (n == NodeId::none) break;
     const Node& node = g.node(n);
-    alone = alone && g.only_reader(p.value) != NodeId::none;
+    p.alone = p.alone && g.only_reader(p.value) != NodeId::none;
     ValueId from = node.in(0);
     if (node.is("Transpose") && swaps_last_two(g, n)) {
       p.transposed = !p.transposed;
-    } else if ((node.is("Mul") || node.is("Div")) && alone) {
+    } else if ((node.is("Mul") || node.is("Div")) && p.alone) {
       auto c = constant_operand(g, n);
       if (!c || rank(g, c->second) != rank(g, p.value)) break;
       if (node.is("Div") && (c->second != node.in(0) || c->first == 0)) break;
@@ -52,7 +51,7 @@ Peeled peel_scale_and_transpose(const Graph& g, ValueId v) {
     } else {
       break;
     }
-    if (alone) p.nodes.push_back(n);   // otherwise it stays for its other readers
+    if (p.alone) p.nodes.push_back(n);   // otherwise it stays for its other readers
     p.value = from;
   }
   return p;
@@ -73,11 +72,10 @@ void peel_repeated_heads(const Graph& g, Peeled& p) {
   if (*middle != Extents{f[0], f[1], Extent::of(1), f[2], f[3]}) return;
   const int64_t times = repetition(g, repeat, *middle);
   if (times < 1 || !f[1].known() || *to != Extents{f[0], Extent::of(f[1].number * times), f[2], f[3]}) return;
-  bool alone = true;
   ValueId at = p.value;
   for (NodeId n : {merge, repeat, split}) {
-    alone = alone && g.only_reader(at) != NodeId::none;
-    if (alone) p.nodes.push_back(n);
+    p.alone = p.alone && g.only_reader(at) != NodeId::none;
+    if (p.alone) p.nodes.push_back(n);
     at = g.node(n).in(0);
   }
   p.value = heads;

@@ -13,6 +13,7 @@ struct Peeled {
   bool transposed = false;     // an odd number of swaps of the last two axes
   int64_t repeats = 1;         // every head stands for this many (repeat_interleave over axis 1)
   std::vector<NodeId> nodes;   // gone through and read by nothing else
+  bool alone = true;           // whether all that was gone through is
 };
 
 /// Looks through scalings by a constant and transposes of the last two axes.

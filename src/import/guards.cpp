@@ -1,8 +1,11 @@
-// ONNX's inference functions that follow a null pointer where the type of an input is not known. Those of the other operators
-// throw.
+// ONNX's operators as shape inference gets to see them. Inference functions that follow a null pointer where the type of an input
+// is not known are not called then, and nothing is computed an element at a time of what is too long for a shape.
 #include <onnx/defs/schema.h>
 #include <onnx/defs/shape_inference.h>
 
+#include <algorithm>
+#include <map>
+#include <memory>
 #include <mutex>
 
 #include "import/stages.h"
@@ -11,32 +14,89 @@ namespace smelt::importer {
 
 namespace {
 
-struct Guarded {
+struct Needs {
   const char *op, *domain;
-  int version;
+  int since;
 };
 
-// Every operator and version was tried with every input's type missing in turn.
-constexpr Guarded guarded[] = {
-    {"DictVectorizer", "ai.onnx.ml", 1}, {"LabelEncoder", "ai.onnx.ml", 1}, {"RegexFullMatch", "", 20}};
+// Those that read the type of input 0 without a look whether there is one; the others throw (tests/import/inference_test.cpp
+// tries all of them).
+constexpr Needs first_type[] = {{"DictVectorizer", "ai.onnx.ml", 1},
+                                {"EyeLike", "", 9},
+                                {"LabelEncoder", "ai.onnx.ml", 1},
+                                {"RegexFullMatch", "", 20},
+                                {"TreeEnsemble", "ai.onnx.ml", 5}};
+
+constexpr int64_t longest = 1024;   // that a vector is taken for a shape
+
+/// How long input i is when it is a vector of known length; 0 otherwise.
+int64_t vector_length(const auto& context, size_t i) {
+  const onnx::TypeProto* type = i < context.getNumInputs() ? context.getInputType(i) : nullptr;
+  if (!type || !type->has_tensor_type() || type->tensor_type().shape().dim_size() != 1) return 0;
+  return type->tensor_type().shape().dim(0).dim_value();
+}
+
+void refuse_missing_type(onnx::OpSchema& schema) {
+  if (std::none_of(std::begin(first_type), std::end(first_type), [&](const Needs& n) {
+        return schema.Name() == n.op && schema.domain() == n.domain && schema.SinceVersion() >= n.since;
+      }))
+    return;
+  schema.TypeAndShapeInferenceFunction([infer = schema.GetTypeAndShapeInferenceFunction()](onnx::InferenceContext& c) {
+    if (!c.getInputType(0)) fail_type_inference("the type of input 0 is not known");
+    infer(c);
+  });
+}
+
+/// ONNX makes a list as long as Split's num_outputs says before it compares that with the number of outputs, and a shape of as many
+/// extents as Expand's second input has elements.
+void refuse_long_lists(onnx::OpSchema& schema) {
+  if (!schema.domain().empty() || (schema.Name() != "Split" && schema.Name() != "Expand")) return;
+  schema.TypeAndShapeInferenceFunction([infer = schema.GetTypeAndShapeInferenceFunction(),
+                                        split = schema.Name() == "Split"](onnx::InferenceContext& c) {
+    const auto* parts = split ? c.getAttribute("num_outputs") : nullptr;
+    if (parts && parts->i() > static_cast<int64_t>(c.getNumOutputs()))
+      fail_shape_inference("num_outputs is ", parts->i(), ", but there are ", c.getNumOutputs(), " outputs");
+    if (!split && vector_length(c, 1) > longest) fail_shape_inference("a shape of ", vector_length(c, 1), " extents");
+    infer(c);
+  });
+}
+
+/// ONNX follows the values of vectors, an entry of 56 bytes an element, whatever their type and length. Shapes are short.
+void follow_short_vectors_only(onnx::OpSchema& schema) {
+  if (!schema.has_data_propagation_function()) return;
+  schema.PartialDataPropagationFunction([follow = schema.GetDataPropagationFunction()](onnx::DataPropagationContext& c) {
+    for (size_t i = 0; i < c.getNumInputs(); ++i)
+      if (vector_length(c, i) > longest) return;
+    follow(c);
+  });
+}
+
+class GuardedSchemas final : public onnx::ISchemaRegistry {
+ public:
+  const onnx::OpSchema* GetSchema(const std::string& op, int version, const std::string& domain) const override {
+    const auto* schema = onnx::OpSchemaRegistry::Schema(op, version, domain);
+    if (!schema) return nullptr;
+    const std::lock_guard lock(mutex_);
+    auto& guarded = guarded_[schema];
+    if (!guarded) {
+      guarded = std::make_unique<onnx::OpSchema>(*schema);
+      refuse_missing_type(*guarded);
+      refuse_long_lists(*guarded);
+      follow_short_vectors_only(*guarded);
+    }
+    return guarded.get();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::map<const onnx::OpSchema*, std::unique_ptr<onnx::OpSchema>> guarded_;
+};
 
 }  // namespace
 
-void guard_inference() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    for (const auto& [op, domain, version] : guarded) {
-      const auto* found = onnx::OpSchemaRegistry::Schema(op, version, domain);
-      if (!found || found->SinceVersion() != version) continue;
-      onnx::OpSchema schema = *found;
-      schema.TypeAndShapeInferenceFunction([infer = found->GetTypeAndShapeInferenceFunction()](onnx::InferenceContext& c) {
-        if (!c.getInputType(0)) fail_type_inference("the type of input 0 is not known");
-        infer(c);
-      });
-      onnx::DeregisterSchema(op, version, domain);
-      onnx::RegisterSchema(std::move(schema), 0, true, true);
-    }
-  });
+const onnx::ISchemaRegistry& guarded_schemas() {
+  static const GuardedSchemas schemas;
+  return schemas;
 }
 
 }  // namespace smelt::importer

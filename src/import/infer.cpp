@@ -1,8 +1,5 @@
 #include <onnx/shape_inference/implementation.h>
 
-#include <algorithm>
-#include <set>
-
 #include "base/error.h"
 #include "import/schema.h"
 #include "import/stages.h"
@@ -24,48 +21,9 @@ void substitute(onnx::TypeProto& type, const std::map<std::string, int64_t>& sym
   }
 }
 
-void infer_once(onnx::ModelProto& proto, bool lenient, bool follow_values) {
-  const onnx::ShapeInferenceOptions options(/*check_type=*/!lenient, /*strict=*/lenient ? 0 : 1, /*data_prop=*/follow_values);
-  onnx::shape_inference::InferShapes(proto, onnx::OpSchemaRegistry::Instance(), options);
-}
-
-// ONNX follows the values of vectors an entry an element, whatever their type and length: a model of 100 bytes could fill all
-// memory. How many elements the vectors have that the model names.
-double vector_elements(onnx::ModelProto& proto) {
-  double elements = 0;
-  const auto look = [&](const auto& values) {
-    for (const auto& v : values) {
-      if (!v.type().has_tensor_type() || v.type().tensor_type().shape().dim_size() != 1) continue;
-      elements += static_cast<double>(std::max(v.type().tensor_type().shape().dim(0).dim_value(), int64_t{0}));
-    }
-  };
-  for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) { look(g.input()), look(g.output()), look(g.value_info()); });
-  return elements;
-}
-
-// True when the model has operators whose result's size is a parameter.
-bool may_grow(onnx::ModelProto& proto) {
-  static const std::set<std::string> ops = {"ConstantOfShape", "Expand",     "Tile",          "Range",         "OneHot",
-                                            "Resize",          "Upsample",   "Pad",           "RandomNormal",  "RandomUniform",
-                                            "CenterCropPad",   "HannWindow", "HammingWindow", "BlackmanWindow"};
-  bool found = false;
-  for_each_node(proto, [&](onnx::NodeProto& n) { found = found || ops.contains(n.op_type()); });
-  return found;
-}
-
 void infer(onnx::ModelProto& proto, bool lenient) {
-  constexpr double many = 1 << 14, most = 1 << 21;   // the latter: 117 MB of entries
-  const double given = vector_elements(proto);
-  bool follow = given <= most;
-  if (follow && (given > many || may_grow(proto))) {
-    onnx::ModelProto sizes = proto;
-    try {
-      infer_once(sizes, true, false);
-    } catch (const std::exception&) {                // what is wrong with the model, inference proper says below
-    }
-    follow = vector_elements(sizes) <= most;
-  }
-  infer_once(proto, lenient, follow);
+  const onnx::ShapeInferenceOptions options(/*check_type=*/!lenient, /*strict=*/lenient ? 0 : 1, /*data_prop=*/true);
+  onnx::shape_inference::InferShapes(proto, &guarded_schemas(), options);
 }
 
 // What the file claims of intermediate values, where ONNX can infer it, is dropped; output shapes too.

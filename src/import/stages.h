@@ -6,6 +6,10 @@
 
 #include "import/proto.h"
 
+namespace onnx {
+class ISchemaRegistry;
+}
+
 namespace smelt::importer {
 
 // --- check.cpp -------------------------------------------------------------------------------------------------------
@@ -73,8 +77,8 @@ std::string print_python_list(const std::vector<std::string>& items);
 void register_microsoft_schemas();
 
 // --- guards.cpp ------------------------------------------------------------------------------------------------------
-/// Puts checks before those of ONNX's inference functions that a missing type makes crash.
-void guard_inference();
+/// ONNX's operators with checks before what would crash or fill all memory when shape inference meets an odd model.
+const onnx::ISchemaRegistry& guarded_schemas();
 
 // --- plan.cpp --------------------------------------------------------------------------------------------------------
 /// Whether a call is of a fused operator that becomes a fused node again; otherwise its function body stands for it.

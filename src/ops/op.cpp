@@ -1,6 +1,8 @@
 // Running one node through its definition: shape rule, allocation, reference.
 #include "ops/op.h"
 
+#include <stdexcept>
+
 #include "base/error.h"
 #include "ops/interpreter.h"
 
@@ -11,6 +13,17 @@ const OpDef& definition(const Node& node) {
   const OpDef* def = find(node.op, node.domain);
   if (!def) fail_unsupported("{}: smelt has no operator {} in domain '{}'", label(node), node.op, node.domain);
   return *def;
+}
+
+/// What goes wrong in a rule says in which node. Operands of too few axes or elements are noticed by the vectors they are in.
+template <class Rule> void in_node(const Node& node, Rule&& rule) {
+  try {
+    rule();
+  } catch (const Error& e) {
+    throw e.at(label(node));
+  } catch (const std::out_of_range&) {
+    fail("{}: an operand has fewer axes or elements than the operator reads", label(node));
+  }
 }
 
 }  // namespace
@@ -56,14 +69,12 @@ const Tensor& ComputeContext::in(size_t i) const {
 void infer(const Node& node, std::span<const TensorDesc> inputs, std::span<TensorDesc> outputs) {
   const OpDef& def = definition(node);
   InferContext ctx{node, inputs, outputs};
-  try {
+  in_node(node, [&] {
     def.infer(ctx);
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (node.out(i) != ValueId::none && !outputs[i].present()) fail("output {} has no type by the operator's rule", i);
     }
-  } catch (const Error& e) {
-    throw e.at(label(node));
-  }
+  });
 }
 
 std::vector<Tensor> run_reference(const Node& node, std::span<const Tensor> inputs, const RunGraph& run_graph,
@@ -81,14 +92,12 @@ std::vector<Tensor> run_reference(const Node& node, std::span<const Tensor> inpu
     if (node.out(i) != ValueId::none && out[i].shape_known) results[i] = Tensor::empty(out[i].type, out[i].shape);
   }
   ComputeContext ctx{node, inputs, results, run_graph};
-  try {
+  in_node(node, [&] {
     def.reference(ctx);
     for (size_t i = 0; i < results.size(); ++i) {
       if (node.out(i) != ValueId::none && !results[i].valid()) fail("output {} was not computed", i);
     }
-  } catch (const Error& e) {
-    throw e.at(label(node));
-  }
+  });
   return results;
 }
 

@@ -145,6 +145,14 @@ TEST(AttentionOperator, stays_when_the_scores_are_an_output) {
   EXPECT_EQ(b.why(), "extra_reader");
 }
 
+TEST(AttentionOperator, stays_when_its_result_is_said_to_have_another_type) {
+  Operator b;
+  b.qkv();
+  b.finish();
+  b.g.set_type(b.g.outputs()[0], DType::f64);
+  EXPECT_EQ(b.why(), "wrong_type");
+}
+
 TEST(AttentionOperator, stays_when_queries_keys_and_values_do_not_fit) {
   Operator heads;
   heads.kv_heads = 3;

@@ -1,4 +1,5 @@
 #include "equivalence.h"
+#include "ops/fused/expand.h"
 
 namespace smelt::fuse {
 namespace {
@@ -121,6 +122,30 @@ TEST(Attention, reads_heads_once_that_are_repeated_for_groups) {
     EXPECT_EQ(only(b.g, "Attention").in(1), b.k);
     EXPECT_EQ(only(b.g, "Attention").in(2), b.v);
   }
+}
+
+TEST(Attention, leaves_repeated_keys_that_are_read_again_behind_their_transpose) {
+  Written b;
+  b.kv_heads = 2;
+  b.inputs();
+  ValueId kt = b.transposed(b.repeated("k", b.k));
+  b.output(b.finish(b.product(b.q, kt), b.repeated("v", b.v)));
+  b.output(b.at("other", "Neg", {kt}, b.of(2, 4, 8, 5)));
+  EXPECT_EQ(matches(b.fuse(), "attention"), 1u);
+  EXPECT_EQ(only(b.g, "Attention").in(1), b.k);
+  EXPECT_EQ(count(b.g, "Expand"), 1u);   // the values' repetition is gone, the keys' is not
+}
+
+TEST(Attention, works_over_as_many_heads_as_there_are) {
+  Written b;
+  b.inputs();
+  const SymShape any{2, Dim("heads"), 3, 8};
+  const ValueId q = b.input("qn", any), k = b.input("kn", any), v = b.input("vn", any);
+  const ValueId kt = b.node("kt", "Transpose", {k}, {2, Dim("heads"), 8, 3}, b.type, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+  const ValueId p = b.at("p", "Softmax", {b.at("s", "MatMul", {q, kt}, {2, Dim("heads"), 3, 3})}, {2, Dim("heads"), 3, 3});
+  b.output(b.at("y", "MatMul", {p, v}, any));
+  EXPECT_EQ(matches(b.fuse({{"heads", 4}}), "attention"), 1u);
+  EXPECT_NO_THROW(ops::expand(b.g, b.g.value(b.g.outputs()[0]).producer));   // the body that a plan has of it
 }
 
 TEST(Attention, works_over_symbolic_shapes) {

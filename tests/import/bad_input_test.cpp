@@ -245,6 +245,11 @@ TEST(BadInput, vectors_that_inference_would_follow_element_by_element) {
   EXPECT_NO_THROW(import(parse(20, "g (float[1099511627776] x) => (float[1099511627776] y) { y = Add(x, x) }")));
 }
 
+TEST(BadInput, more_parts_than_there_are_outputs) {
+  EXPECT_THAT(error_of(parse(20, "g (float[8] x) => (float[N] y) { y = Split <num_outputs = 1099511627776> (x) }")),
+              HasSubstr("there are 1 outputs"));
+}
+
 TEST(BadInput, deep_nesting_is_refused) {
   auto m = parse(20, "g (bool c, float[2] x) => (float[2] y) { y = Relu(x) }");
   for (int i = 0; i < 20; ++i) {

@@ -25,6 +25,10 @@ TEST(STFT, transforms_windowed_frames) {
   expect_near(y, {1, 2, 2, 2}, {3, 0, -1, 0, 7, 0, -1, 0});
 }
 
+TEST(STFT, refuses_a_window_without_an_axis) {
+  expect_error("fewer axes", [] { run("STFT", {f32({1, 4, 1}, {1, 2, 3, 4}), i64({}, {2}), f32({}, {1})}); });
+}
+
 TEST(Windows, are_symmetric_or_periodic) {
   expect_near(run("HannWindow", {i64({}, {5})}, {{"periodic", int64_t{0}}}), {5}, {0, 0.5, 1, 0.5, 0});
   expect_near(run("HannWindow", {i64({}, {4})}), {4}, {0, 0.5, 1, 0.5});

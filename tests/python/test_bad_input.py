@@ -359,7 +359,8 @@ def test_an_interrupted_build_or_measurement_leaves_nothing(command, filled, tmp
                  "bench": ["--report", tmp_path / "r.html", "--exportTimes", tmp_path / "t.json", "--duration", "30"]}[verb]
     for delay in (0.05, 0.4, 1.5):
         process = subprocess.Popen([str(command.path), verb, str(model), "--no-cache", *map(str, arguments)],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))   # under nohup it is ignored
         time.sleep(delay)
         process.send_signal(number)
         _, errors = process.communicate(timeout=30)

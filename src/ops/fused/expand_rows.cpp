@@ -31,9 +31,11 @@ std::vector<ValueId> expand_norm(Body& b) {
 
 namespace {
 
-/// Keys or values of Hk heads seen as Hq: each head repeated Hq / Hk times.
-ValueId repeat_heads(Body& b, ValueId v, size_t input, int64_t heads) {
-  const int64_t own = b.extent(input, 1);
+/// Keys or values of Hk heads seen as Hq: each head repeated Hq / Hk times. Heads that are no numbers are as many on both sides:
+/// no rewrite takes others.
+ValueId repeat_heads(Body& b, ValueId v, size_t input) {
+  if (!b.shape(0)[1].known() && !b.shape(input)[1].known()) return v;
+  const int64_t heads = b.extent(0, 1), own = b.extent(input, 1);
   if (own == heads) return v;
   if (own == 0 || heads % own != 0) fail("{} query heads over {} heads of input {}, expected a multiple", heads, own, input);
   const ValueId grouped = b.op("Expand", {b.op("Unsqueeze", {v, b.ints({2})}), b.ints({1, 1, heads / own, 1, 1})});
@@ -50,10 +52,9 @@ std::vector<ValueId> expand_attention(Body& b) {
   const DType c = b.accumulator();
   for (size_t i = 0; i < 3; ++i)
     if (b.rank(i) != 4) fail("input {} has rank {}, expected 4", i, b.rank(i));
-  const int64_t heads = b.extent(0, 1);
-  ValueId k = repeat_heads(b, b.cast(b.in(1), c), 1, heads);
+  ValueId k = repeat_heads(b, b.cast(b.in(1), c), 1);
   if (!n.get_int("k_transposed", 0)) k = b.transpose(k, {0, 1, 3, 2});
-  const ValueId v = repeat_heads(b, b.cast(b.in(2), c), 2, heads);
+  const ValueId v = repeat_heads(b, b.cast(b.in(2), c), 2);
   ValueId scores = b.op("Mul", {b.op("MatMul", {b.cast(b.in(0), c), k}), b.number(c, n.get_float("scale", 1))});
   if (n.program) {
     std::vector<ValueId> inputs = {scores};

@@ -190,7 +190,10 @@ Outcome attention_operator(const Graph& g, NodeId id) {
     if (!m || !keys_known || !broadcasts_to(*m, scores))
       return reject(Reason::wrong_shape, id, "{} {} is not proven to broadcast to the scores {}", g.value(n.in(mask)).name,
                     m ? to_string(*m) : "(rank unknown)", to_string(scores));
-    masks.push_back(g.value(n.in(mask)).type);
+    const DType added = g.value(n.in(mask)).type;
+    if (!expr::is_computing(added) && !is_real(added))
+      return reject(Reason::wrong_type, id, "{} is {}", g.value(n.in(mask)).name, name(added));
+    masks.push_back(added);
   }
   const double cap = n.get_float("softcap", 0);
   double scale = n.has("scale") ? static_cast<double>(n.get_float("scale", 1)) : 1 / std::sqrt(static_cast<double>(s.size));

@@ -1,7 +1,7 @@
 // Before   QLinearConv or QLinearMatMul
 // After    QuantizeLinear(ai.smelt.QLinearConv) or …MatMul: qlinear_epilogue takes the QuantizeLinear in
 // Unless   an activation's scale is not one number
-//          the convolution works out its own padding by an extent that is not known
+//          the convolution works out its own padding by an extent that is not known, or the rank of its weights is not
 #include "fuse/channels.h"
 #include "fuse/quantized.h"
 #include "fuse/rewrites.h"
@@ -18,6 +18,8 @@ Outcome qlinear_operator(const Graph& g, NodeId n) {
     if (size_of(g, node.in(i)) != 1)
       return reject(Reason::wrong_shape, n, "input {} of {} has {} elements, expected one", i, describe(g, n), size_of(g,
                     node.in(i)));
+  if (conv && rank(g, node.in(3)) < 3)
+    return reject(Reason::unknown_shape, n, "the weights of {} have rank {}", describe(g, n), rank(g, node.in(3)));
   if (works_out_padding(node)) return reject(Reason::wrong_attribute, n, "{} works out its own padding", describe(g, n));
 
   // x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B

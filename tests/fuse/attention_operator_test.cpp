@@ -44,8 +44,8 @@ struct Operator : Builder {
                                {batch, kv_heads, total, v_size},
                                {batch, heads, steps, total}};
     for (size_t i = 0; i < outputs; ++i) n.outputs.push_back(g.add_value("", type, shapes[i]));
-    for (ValueId v : n.outputs) output(v);
     g.add_node(n);
+    for (ValueId v : n.outputs) output(v);
   }
   void expect_fused(const std::string& form, const Bindings& symbols = {}) {
     const Ledger ledger = rewrite_and_compare(g, {"attention_operator"}, symbols);
@@ -143,6 +143,14 @@ TEST(AttentionOperator, stays_when_the_scores_are_an_output) {
   b.qkv();
   b.finish(4);
   EXPECT_EQ(b.why(), "extra_reader");
+}
+
+TEST(AttentionOperator, stays_when_its_mask_has_a_type_that_nothing_is_added_in) {
+  Operator b;
+  b.qkv();
+  b.inputs.push_back(b.input("mask", {3, 5}, DType::u4));
+  b.finish();
+  EXPECT_EQ(b.why(), "wrong_type");
 }
 
 TEST(AttentionOperator, stays_when_its_result_is_said_to_have_another_type) {

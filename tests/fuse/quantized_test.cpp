@@ -1,7 +1,8 @@
 #include <gmock/gmock.h>
 
-#include "support/builder.h"
 #include "fuse/rewrites.h"
+#include "ops/fused/expand.h"
+#include "support/builder.h"
 
 namespace smelt::fuse {
 namespace {
@@ -203,6 +204,19 @@ TEST(QLinearOperator, becomes_the_fused_one_with_its_quantization) {
   EXPECT_EQ(n.in(1), w);
   EXPECT_EQ(b.g.value(n.out()).type, DType::u8);
   EXPECT_EQ(b.g.value(b.g.outputs()[0]).name, "conv_out");
+}
+
+TEST(QLinearOperator, needs_to_know_how_many_axes_the_weights_have) {
+  Builder b;
+  const ValueId x = b.input("x", image, DType::u8), s = b.scalar(0.5), z = b.scalar(1, DType::u8);
+  const ValueId w = b.input("w", image, DType::i8), ws = b.scalar(0.25), wz = b.scalar(0, DType::i8);
+  b.g.set_shape(w, {});
+  b.output(b.node("conv", "QLinearConv", {x, s, z, w, ws, wz, s, z}, image, DType::u8));
+  EXPECT_EQ(verdict(b, qlinear_operator, "conv"), "unknown_shape by conv");
+  b.g.set_shape(x, {});
+  b.g.set_shape(w, SymShape{4, 4, 1, 1});
+  const NodeId made = apply_match(b, qlinear_operator, "conv");
+  EXPECT_NO_THROW(ops::expand(b.g, made));   // the body that a plan has of it
 }
 
 TEST(QLinearOperator, stays_when_an_activation_has_many_scales) {

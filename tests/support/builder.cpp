@@ -1,5 +1,13 @@
 #include "support/builder.h"
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "import/export.h"
+#include "ops/fused/expand.h"
+
 namespace smelt::fuse {
 
 ValueId Builder::input(const std::string& name, SymShape shape, DType type) {
@@ -27,6 +35,18 @@ ValueId Builder::node(const std::string& name, const std::string& op, std::vecto
   g.add_node({.domain = std::string(domain), .op = op, .name = name, .inputs = std::move(inputs), .outputs = {out},
               .attrs = std::move(attrs), .sources = {static_cast<int32_t>(g.sources().size()) - 1}});
   return out;
+}
+
+void Builder::output(ValueId v) {
+  g.add_output(v);
+  static int count = 0;
+  const char* folder = getenv("SMELT_SEEDS");
+  if (!folder) return;
+  try {
+    const std::string model = export_bytes(g, {.expand = ops::expand});
+    std::ofstream(std::filesystem::path(folder) / fmt::format("{:04}.onnx", ++count), std::ios::binary) << model;
+  } catch (const Error&) {   // not every graph of a test is one that ONNX can say
+  }
 }
 
 Ledger run_only(Graph& g, std::string_view name, const Options& options) {

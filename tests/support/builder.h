@@ -23,7 +23,8 @@ struct Builder {
   ValueId node(const std::string& name, const std::string& op, std::vector<ValueId> inputs, SymShape shape,
                DType type = DType::f32, std::map<std::string, Attribute> attrs = {}, std::string_view domain = onnx_domain);
 
-  void output(ValueId v) { g.add_output(v); }
+  /// With SMELT_SEEDS=FOLDER in the environment the graph, as it is then, becomes a file there: a seed for the fuzzer.
+  void output(ValueId v);
   NodeId operator[](const std::string& name) const { return g.find_node(name); }
 };
 

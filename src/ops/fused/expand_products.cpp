@@ -53,8 +53,8 @@ std::vector<ValueId> expand_conv(Body& b) {
 
 std::vector<ValueId> expand_qlinear_conv(Body& b) {
   const ConvSegments s(b.node());
-  const int64_t spatial = b.rank(0) - 2;
-  if (spatial < 1) fail("x has rank {}, expected [batch, channels, spatial…]", b.rank(0));
+  const int64_t spatial = b.rank(1) - 2;   // the weights' rank is x's, and known more often
+  if (spatial < 1) fail("the weights have rank {}, expected [channels, channels, spatial…]", b.rank(1));
   const DType x_type = b.type(b.in(0)), w_type = b.type(b.in(1));
   ValueId sum;
   if (b.has(6) && b.rank(6) > 0 && !(b.shape(6)[0].known() && b.shape(6)[0].value == 1)) {

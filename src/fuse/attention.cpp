@@ -8,6 +8,7 @@
 //          there is no product before the softmax or after it
 //          q, k, v are not [B, H, S, D] with the same B, and heads that divide
 //          a mask does not broadcast to the scores, or may not
+//          the types differ, or the softmax is in another one than the products add up in
 #include "fuse/epilogue.h"
 #include "fuse/extents.h"
 #include "fuse/product_parts.h"
@@ -172,6 +173,9 @@ Outcome attention(const Graph& g, NodeId softmax) {
         return reject(Reason::wrong_shape, g.value(o).producer, "{} {} is not proven to broadcast to the scores {}",
                       g.value(o).name, rank(g, o) < 0 ? "(rank unknown)" : to_string(*extents(g, o)),
                       to_string(*extents(g, scores)));
+    if (const DType made = c.program.type(c.program.outputs()[0]); made != accumulator(type))
+      return reject(Reason::wrong_type, softmax, "the softmax is over {}, products of {} add up in {}", name(made), name(type),
+                    name(accumulator(type)));
     operands = c.operands;
     program = c.program;
   }

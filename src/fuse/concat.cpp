@@ -87,7 +87,7 @@ std::optional<int64_t> nearest_factor(const Graph& g, NodeId resize) {
       else return {};
     }
   }
-  if (!(scales.back() >= 1 && scales.back() <= 1 << 20) || scales.size() != from->size()) return {};
+  if (scales.size() != from->size() || scales.empty() || !(scales.back() >= 1 && scales.back() <= 1 << 20)) return {};
   const auto factor = static_cast<int64_t>(scales.back());
   for (size_t i = 0; i < scales.size(); ++i)
     if (scales[i] != (i < 2 ? 1.0 : static_cast<double>(factor))) return {};

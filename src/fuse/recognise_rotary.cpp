@@ -116,7 +116,8 @@ Outcome make(const Graph& g, Rotation r, ValueId y) {
     return reject(Reason::wrong_type, g.value(y).producer, "x is {}, the result {}", name(g.value(r.x).type),
                   name(g.value(y).type));
   auto x = extents(g, r.x);
-  if (!x) return reject(Reason::unknown_shape, g.value(r.x).producer, "the rank of {} is not known", g.value(r.x).name);
+  if (!x || x->empty())
+    return reject(Reason::unknown_shape, g.value(r.x).producer, "{} is not known to have an axis", g.value(r.x).name);
   const Extent d = x->back();
   if (!d.known() || d.number % 2 != 0)
     return reject(Reason::unknown_shape, g.value(r.x).producer, "the last extent of {} is not a known even number",

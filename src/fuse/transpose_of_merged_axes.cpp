@@ -32,7 +32,7 @@ Outcome transpose_of_merged_axes(const Graph& g, NodeId split) {
   if (!from || !middle || !to)
     return reject(Reason::unknown_shape, split, "the rank of {} is not known", g.value(!from ? x : y).name);
   const size_t r = to->size();
-  if (r < 2) return NotHere{};
+  if (r < 2 || middle->size() < 2) return NotHere{};
   if (to->back() != middle->back() || (*to)[r - 2] != (*middle)[middle->size() - 2])
     return NotHere{};   // it does more than split leading axes
 

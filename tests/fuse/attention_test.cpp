@@ -171,6 +171,16 @@ TEST(Attention, takes_casts_around_the_softmax) {
   b.expect_fused();
 }
 
+TEST(Attention, stays_apart_from_a_softmax_in_another_type_than_its_sums) {
+  Written b;
+  b.inputs();
+  ValueId wide = b.node("up", "Cast", {b.product(b.q, b.transposed(b.k))}, b.scores_shape(), DType::f64, {{"to", int64_t{11}}});
+  ValueId p = b.node("softmax", "Softmax", {wide}, b.scores_shape(), DType::f64);
+  ValueId narrow = b.node("down", "Cast", {p}, b.scores_shape(), DType::f32, {{"to", int64_t{1}}});
+  b.output(b.at("y", "MatMul", {narrow, b.v}, b.of(2, 4, 3, 8)));
+  EXPECT_EQ(b.why(), "wrong_type");
+}
+
 TEST(Attention, needs_a_softmax_over_the_last_axis) {
   Written b;
   b.inputs();

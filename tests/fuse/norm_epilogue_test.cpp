@@ -64,6 +64,14 @@ TEST(NormOperator, leaves_a_front_axis_of_unknown_rank_alone) {
   EXPECT_EQ(rejection(run_only(b.g, "norm_operator"), "norm_operator"), "unknown_shape");
 }
 
+TEST(NormOperator, leaves_an_axis_alone_that_is_not_there) {
+  for (int64_t axis : {3, 252, -4}) {
+    Norms b;
+    b.output(b.layer(b.x, axis));
+    EXPECT_EQ(rejection(run_only(b.g, "norm_operator"), "norm_operator"), "wrong_axis") << axis;
+  }
+}
+
 TEST(NormOperator, leaves_a_skip_with_a_bias_alone) {
   Norms b;
   ValueId skip = b.input("skip", b.shape);

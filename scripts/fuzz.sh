@@ -10,27 +10,31 @@ clang=$(command -v clang++ || command -v clang++-14 || true)
 [ -n "$clang" ] ||
   { echo "fuzz: needs clang++ with libFuzzer and OpenMP (packages clang, libclang-rt-dev, libomp-dev)" >&2; exit 1; }
 [ -e "$build/libsmelt_ops.a" ] || { echo "fuzz: $build has no libsmelt_ops.a; build there first" >&2; exit 1; }
-level=-O0 seed=1                             # a short run, as in `make test`, is the same one every time
-[ "$seconds" -le 600 ] || level=-O1 seed=0   # a long one is worth 1.6 times as long to build, and has a seed of its own
-mkdir -p "$fuzz/new" "$fuzz/seeds"
+if [ "$seconds" -le 600 ]; then   # a short run, as in `make test`, is the same one every time
+  level=-O0 seed=1 folders=("$fuzz/short")
+  rm -rf "$fuzz/short"
+else                              # a long one is worth 1.6 times as long to build, and has a seed of its own
+  level=-O1 seed=0 folders=("$fuzz/new" "$fuzz/seeds")
+fi
+mkdir -p "${folders[@]}"
 printf '==> building the fuzzer in %s with %s jobs\n' "$fuzz" "$jobs"
 cmake -S . -B "$fuzz" -G Ninja -DCMAKE_CXX_COMPILER="$clang" -DSMELT_FUZZ=ON -DSMELT_FUZZ_PREBUILT="$build" \
   -DSMELT_FUZZ_LEVEL=$level -DSMELT_TESTS=OFF -DSMELT_PYTHON=OFF -DSMELT_CLI=OFF -DPython_EXECUTABLE="$python" \
   >"$fuzz/configure.log" 2>&1 ||
   { tail -5 "$fuzz/configure.log"; echo "fuzz: cmake failed ($fuzz/configure.log)" >&2; exit 1; }
 ninja -C "$fuzz" -j "$jobs" model_fuzz
-# The models of ONNX's own tests are seeds too, where the tests have written them.
-if [ -d "$build/conformance" ]; then
+# The models of ONNX's own tests are seeds too, where the tests have written them; to read them takes a short run's time.
+if [ $level = -O1 ] && [ -d "$build/conformance" ]; then
   find "$build/conformance" -name model.onnx -size -17k | while read -r model; do
     name=${model#"$build/conformance/"}
     cp -n "$model" "$fuzz/seeds/${name//\//_}"
   done
 fi
 printf '==> fuzzing for %s s\n' "$seconds"
-# 30 s and 3 GB are far beyond what a model of 16 KiB may take. The entropic schedule takes three quarters of the time.
+# 60 s and 3 GB are far beyond what a model of 16 KiB may take. The entropic schedule takes three quarters of the time.
 ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=32 \
-"$fuzz/model_fuzz" -seed=$seed -entropic=0 -max_total_time="$seconds" -max_len=16384 -timeout=30 -rss_limit_mb=3000 \
+"$fuzz/model_fuzz" -seed=$seed -entropic=0 -max_total_time="$seconds" -max_len=16384 -timeout=60 -rss_limit_mb=3000 \
   -malloc_limit_mb=2000 -print_final_stats=1 -artifact_prefix="$fuzz/" \
-  "$fuzz/new" tests/fuzz/corpus tests/repro "$fuzz/seeds" >"$fuzz/log" 2>&1 ||
+  "${folders[@]}" tests/fuzz/corpus tests/repro >"$fuzz/log" 2>&1 ||
   { grep -aE 'finding|ERROR|SUMMARY|Test unit' "$fuzz/log"; echo "fuzz: a finding ($fuzz/log)" >&2; exit 1; }
 grep -aE 'INITED|DONE|stat::number_of_executed_units' "$fuzz/log"

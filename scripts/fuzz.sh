@@ -15,21 +15,19 @@ if [ "$seconds" -le 600 ]; then   # a short run, as in `make test`, is the same 
   rm -rf "$fuzz/short"
 else                              # a long one is worth 1.6 times as long to build, and has a seed of its own
   level=-O1 seed=0 folders=("$fuzz/new" "$fuzz/seeds")
+  mkdir -p "$fuzz/seeds"          # also the models of ONNX's own tests, where those have written them
+  [ ! -d "$build/conformance" ] || find "$build/conformance" -name model.onnx -size -17k | while read -r model; do
+    name=${model#"$build/conformance/"}
+    cp -n "$model" "$fuzz/seeds/${name//\//_}"
+  done
 fi
-mkdir -p "${folders[@]}"
+mkdir -p "${folders[0]}"
 printf '==> building the fuzzer in %s with %s jobs\n' "$fuzz" "$jobs"
 cmake -S . -B "$fuzz" -G Ninja -DCMAKE_CXX_COMPILER="$clang" -DSMELT_FUZZ=ON -DSMELT_FUZZ_PREBUILT="$build" \
   -DSMELT_FUZZ_LEVEL=$level -DSMELT_TESTS=OFF -DSMELT_PYTHON=OFF -DSMELT_CLI=OFF -DPython_EXECUTABLE="$python" \
   >"$fuzz/configure.log" 2>&1 ||
   { tail -5 "$fuzz/configure.log"; echo "fuzz: cmake failed ($fuzz/configure.log)" >&2; exit 1; }
 ninja -C "$fuzz" -j "$jobs" model_fuzz
-# The models of ONNX's own tests are seeds too, where the tests have written them; to read them takes a short run's time.
-if [ $level = -O1 ] && [ -d "$build/conformance" ]; then
-  find "$build/conformance" -name model.onnx -size -17k | while read -r model; do
-    name=${model#"$build/conformance/"}
-    cp -n "$model" "$fuzz/seeds/${name//\//_}"
-  done
-fi
 printf '==> fuzzing for %s s\n' "$seconds"
 # 60 s and 3 GB are far beyond what a model of 16 KiB may take. The entropic schedule takes three quarters of the time.
 ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=32 \

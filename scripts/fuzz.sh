@@ -18,7 +18,7 @@ else                              # a long one is worth 1.6 times as long to bui
   mkdir -p "$fuzz/seeds"          # also the models of ONNX's own tests, where those have written them
   [ ! -d "$build/conformance" ] || find "$build/conformance" -name model.onnx -size -17k | while read -r model; do
     name=${model#"$build/conformance/"}
-    cp -n "$model" "$fuzz/seeds/${name//\//_}"
+    [ -e "$fuzz/seeds/${name//\//_}" ] || cp "$model" "$fuzz/seeds/${name//\//_}"   # cp -n fails on Ubuntu where it is there
   done
 fi
 mkdir -p "${folders[0]}"

@@ -13,23 +13,16 @@
 #include <map>
 #include <memory>
 #include <new>
-#include <random>
 
 #include "import/stages.h"
+#include "support/odd.h"
 
 namespace smelt::importer {
 namespace {
 
-class Odd {
+class Odd : public smelt::test::Odd {
  public:
-  explicit Odd(unsigned seed) : rng_(seed) {}
-
-  size_t below(size_t n) { return rng_() % n; }
-  bool one_in(size_t n) { return below(n) == 0; }
-  int64_t number() {
-    static constexpr int64_t odd[] = {0, 1, -1, 2, 3, 7, 255, 1 << 20, int64_t{1} << 40, INT32_MAX, INT64_MAX, INT64_MIN};
-    return one_in(2) ? odd[below(std::size(odd))] : static_cast<int64_t>(below(6));
-  }
+  using smelt::test::Odd::Odd;
 
   void shape(onnx::TensorShapeProto& s) {
     for (size_t rank = below(6); rank > 0; --rank) {
@@ -88,9 +81,6 @@ class Odd {
       default: return;
     }
   }
-
- private:
-  std::mt19937 rng_;
 };
 
 /// A body that gives any types.

@@ -1,4 +1,6 @@
 // Parameters that a damaged model may hold: each is an Error with the number in it, never overflow, a crash or a hang.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "ops/fused/segments.h"
@@ -98,6 +100,41 @@ TEST(BadAttributes, fused_convolutions_of_impossible_segments) {
     conv.attrs["upsample"] = std::vector<int64_t>{huge};
     EXPECT_THAT(error_of([&] { ConvSegments{conv}; }), HasSubstr("expected 1 to 1048576"));
   }
+}
+
+TEST(BadAttributes, updates_of_another_rank_or_past_the_cache) {
+  const Tensor cache = iota(DType::f32, {1, 3, 2});
+  EXPECT_THAT(error_of([&] { run("TensorScatter", {cache, f32({}, {1})}); }), HasSubstr("they may differ on axis 1 only"));
+  EXPECT_THAT(error_of([&] { run("TensorScatter", {cache, iota(DType::f32, {1, 2, 2}), i64({1}, {huge})}); }),
+              HasSubstr("2 places from write index 9223372036854775807"));
+  const Tensor update = f32({1, 2, 2}, {9, 8, 7, 6}), far = i64({1}, {huge - 1});   // a multiple of 3
+  EXPECT_TENSOR(run("TensorScatter", {cache, update, far}, {{"mode", std::string("circular")}}), ({1, 3, 2}),
+                ({9, 8, 7, 6, 4, 5}));
+}
+
+TEST(BadAttributes, padding_of_another_type) {
+  EXPECT_THAT(error_of([] { run("Pad", {u8({2}, {1, 2}), i64({2}, {1, 1}), i64({}, {7})}); }), HasSubstr("elements of i64 into u8"));
+}
+
+TEST(BadAttributes, grids_that_point_far_outside) {
+  for (const char* mode : {"nearest", "linear", "cubic"})
+    for (float far : {1e30f, -1e30f, INFINITY, NAN}) {
+      SCOPED_TRACE(fmt::format("{} {}", mode, far));
+      const Tensor grid = f32({1, 1, 1, 2}, {far, 0});
+      EXPECT_TENSOR(run("GridSample", {iota(DType::f32, {1, 1, 2, 2}), grid}, {{"mode", std::string(mode)}}), ({1, 1, 1, 1}), ({0}));
+    }
+}
+
+TEST(BadAttributes, features_that_do_not_fit) {
+  const Tensor none = Tensor::zeros(DType::f32, {2, 0});
+  const Attributes below{{"targets", int64_t{-1}}}, negative{{"inputdimensions", Ints{-1}}};
+  EXPECT_THAT(error_of([&] { run("ai.onnx.ml:ArrayFeatureExtractor", {none, i64({1}, {0})}); }),
+              HasSubstr("index 0 is outside [0, 0)"));
+  EXPECT_THAT(error_of([&] { run("ai.onnx.ml:FeatureVectorizer", {none}, negative); }), HasSubstr("entry -1"));
+  EXPECT_THAT(error_of([&] { run("ai.onnx.ml:LinearRegressor", {none}, below); }), HasSubstr("targets is -1"));
+  EXPECT_TENSOR(run("ai.onnx.ml:LinearRegressor", {none}, {{"intercepts", std::vector<float>{3}}}), ({2, 1}), ({3, 3}));
+  const Attributes both{{"cats_int64s", Ints{7}}, {"cats_strings", std::vector<std::string>{"a", "b"}}};
+  EXPECT_TENSOR(run("ai.onnx.ml:OneHotEncoder", {i64({1}, {7})}, both), ({1, 1}), ({1}));
 }
 
 }  // namespace

@@ -57,14 +57,17 @@ void run_rotary(ComputeContext& ctx) {
     const Tensor &cos = c.in(r.cos_input), &sin = c.in(r.sin_input);
     if (sin.shape() != cos.shape())
       fail("the sine cache has shape {}, the cosine cache {}", to_string(sin.shape()), to_string(cos.shape()));
+    if (c.in(0).size() == 0) return;
     const bool interleaved = c.node.get_int("interleaved", 0) != 0;
     const double scale = c.node.get_float("scale", 1.0f);
     const int64_t half = r.rotated / 2, rows = cos.size() / half;
     const std::vector<int64_t> positions = c.has(r.position_input) ? c.in(r.position_input).to_ints() : std::vector<int64_t>{};
+    if (positions.size() > 1 && static_cast<int64_t>(positions.size()) != r.batch * r.steps)
+      fail("{} positions, expected {} for {} sequences of {}", positions.size(), r.batch * r.steps, r.batch, r.steps);
     const auto cache_row = [&](int64_t b, int64_t s) {
       if (positions.empty()) return b * r.steps + s;                       // a cache of [batch, steps, half]
       if (positions.size() == 1) return positions[0] + s;                  // ONNX Runtime's single offset
-      return positions.at(static_cast<size_t>(b * r.steps + s));
+      return positions[static_cast<size_t>(b * r.steps + s)];
     };
     const T* x = c.in(0).data<T>();
     T* y = c.outputs[0].data<T>();

@@ -70,6 +70,8 @@ void infer_same_f32(InferContext& c) { c.set(0, DType::f32, c.shape(0)); }
 
 /// Features in a row: the last axis.
 int64_t features_of(const Shape& x) { return x.empty() ? 1 : x.back(); }
+/// Rows of [N, C]; [C] is one.
+int64_t rows_of(const Shape& x) { return x.size() > 1 ? x[0] : 1; }
 
 void run_binarizer(ComputeContext& c) {
   const double threshold = c.node.get_float("threshold", 0);
@@ -89,7 +91,8 @@ void infer_extractor(InferContext& c) {
 
 void run_extractor(ComputeContext& c) {
   const std::vector<int64_t> index = c.in(1).to_ints();
-  const int64_t features = features_of(c.in(0).shape()), rows = features ? c.in(0).size() / features : 0;
+  const Shape& y = c.outputs[0].shape();
+  const int64_t features = features_of(c.in(0).shape()), rows = elements(Shape(y.begin(), y.end() - 1));
   const bool text = c.in(0).type() == DType::string;
   const std::vector<double> x = text ? std::vector<double>{} : c.in(0).to_doubles();
   std::vector<double> out;
@@ -168,13 +171,18 @@ void run_imputer(ComputeContext& c) {
 std::vector<int64_t> vectorized_widths(const Node& node, size_t inputs) {
   const std::vector<int64_t> widths = node.get_ints("inputdimensions");
   if (widths.size() != inputs) fail("inputdimensions has {} entries, expected {}", widths.size(), inputs);
+  for (int64_t w : widths)
+    if (w < 0 || w > (int64_t{1} << 32)) fail("inputdimensions has the entry {}, expected 0 to 4294967296", w);
   return widths;
 }
 
 void infer_vectorizer(InferContext& c) {
   int64_t width = 0;
   for (int64_t w : vectorized_widths(c.node, c.inputs.size())) width += w;
-  c.set(0, DType::f32, {c.shape(0).size() > 1 ? c.shape(0)[0] : 1, width});
+  for (size_t i = 0; i < c.inputs.size(); ++i)
+    if (c.shape(i).size() > 2 || rows_of(c.shape(i)) != rows_of(c.shape(0)))
+      fail("input {} has shape {}, expected [{}, C]", i, to_string(c.shape(i)), rows_of(c.shape(0)));
+  c.set(0, DType::f32, {rows_of(c.shape(0)), width});
 }
 
 void run_vectorizer(ComputeContext& c) {
@@ -184,14 +192,15 @@ void run_vectorizer(ComputeContext& c) {
     for (size_t i = 0; i < widths.size(); ++i) {
       const std::vector<double> x = c.in(i).to_doubles();
       const int64_t features = features_of(c.in(i).shape());
-      for (int64_t k = 0; k < widths[i]; ++k) out.push_back(k < features ? x.at(static_cast<size_t>(r * features + k)) : 0);
+      for (int64_t k = 0; k < widths[i]; ++k) out.push_back(k < features ? x[static_cast<size_t>(r * features + k)] : 0);
     }
   }
   store_doubles(out, c.outputs[0]);
 }
 
 void infer_one_hot(InferContext& c) {
-  const size_t categories = std::max(c.node.get_ints("cats_int64s").size(), c.node.get_strings("cats_strings").size());
+  const size_t categories = type_of(c, 0) == DType::string ? c.node.get_strings("cats_strings").size()
+                                                           : c.node.get_ints("cats_int64s").size();
   Shape y = c.shape(0);
   y.push_back(static_cast<int64_t>(categories));
   c.set(0, DType::f32, y);
@@ -218,19 +227,23 @@ void run_one_hot(ComputeContext& c) {
 
 void infer_regressor(InferContext& c) {
   const Shape& x = c.shape(0);
-  c.set(0, DType::f32, {x.size() > 1 ? x[0] : 1, c.node.get_int("targets", 1)});
+  const int64_t targets = c.node.get_int("targets", 1);
+  if (targets < 1) fail("targets is {}, expected 1 or more", targets);
+  if (x.size() > 2) fail("X has shape {}, expected [N, C]", to_string(x));
+  c.set(0, DType::f32, {rows_of(x), targets});
 }
 
 void run_regressor(ComputeContext& c) {
   const std::vector<float> weights = c.node.get_floats("coefficients"), intercepts = c.node.get_floats("intercepts");
-  const size_t targets = static_cast<size_t>(c.node.get_int("targets", 1)),
+  const size_t targets = static_cast<size_t>(c.outputs[0].shape()[1]), rows = static_cast<size_t>(c.outputs[0].shape()[0]),
                features = static_cast<size_t>(features_of(c.in(0).shape()));
-  if (weights.size() != targets * features)
+  if (targets > weights.max_size() / std::max<size_t>(1, features) || weights.size() != targets * features)
     fail("coefficients has {} values, expected {} x {}", weights.size(), targets, features);
   const std::vector<double> x = c.in(0).to_doubles();
   const PostTransform transform = post_transform_of(c.node);
   std::vector<double> out;
-  for (size_t row = 0; row < x.size(); row += features) {
+  for (size_t r = 0; r < rows; ++r) {
+    const size_t row = r * features;
     std::vector<double> score(targets);
     for (size_t t = 0; t < targets; ++t) {
       score[t] = t < intercepts.size() ? intercepts[t] : 0;

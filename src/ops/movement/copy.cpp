@@ -73,6 +73,7 @@ void fill(Tensor& t, const Tensor& value) {
 }
 
 void copy_window(const Shape& extents, const Tensor& from, const StridedWindow& source, Tensor& to, const StridedWindow& target) {
+  if (from.type() != to.type()) fail("moving elements of {} into {}", name(from.type()), name(to.type()));
   if (is_packed(from.type())) {
     Tensor bytes = unpack(to);
     copy_window(extents, unpack(from), source, bytes, target);

@@ -204,20 +204,24 @@ void run_tensor_scatter(ComputeContext& c) {
   const int64_t axis = normalize_axis(c.node.get_int("axis", -2), past.rank());
   if (axis == 0) fail("axis is 0, which is the batch");
   const AxisView v = around_axis(past.shape(), axis);
-  const int64_t length = update.shape()[static_cast<size_t>(axis)], batch = past.shape()[0];
-  if (update.rank() != past.rank() || update.size() != v.outer * length * v.inner) {
+  Shape expected = past.shape();
+  if (update.rank() == past.rank()) expected[static_cast<size_t>(axis)] = update.shape()[static_cast<size_t>(axis)];
+  if (update.shape() != expected)
     fail("the update has shape {}, the cache {}: they may differ on axis {} only", to_string(update.shape()),
          to_string(past.shape()), axis);
-  }
+  const int64_t length = expected[static_cast<size_t>(axis)], batch = past.shape()[0];
+  if (length > v.extent) fail("an update of {} places, the cache has {}", length, v.extent);
   const std::vector<int64_t> begin = c.has(2) ? c.in(2).to_ints() : std::vector<int64_t>(static_cast<size_t>(batch), 0);
   if (static_cast<int64_t>(begin.size()) != batch) fail("{} write indices for a batch of {}", begin.size(), batch);
   copy_all(past, c.outputs[0]);
   ElementCopier copier(update, c.outputs[0]);
   for (int64_t o = 0; o < v.outer; ++o) {
-    const int64_t first = begin[static_cast<size_t>(o / (v.outer / batch))];
+    int64_t first = begin[static_cast<size_t>(o / (v.outer / batch))];
+    if (mode == "circular" && length > 0) first = (first % v.extent + v.extent) % v.extent;
+    else if (first < 0 || first > v.extent - length)
+      fail("{} places from write index {} on are outside the cache's {}", length, first, v.extent);
     for (int64_t i = 0; i < length; ++i) {
-      const int64_t at = mode == "circular" ? ((first + i) % v.extent + v.extent) % v.extent : first + i;
-      if (at < 0 || at >= v.extent) fail("write index {} is outside the cache's {} places", at, v.extent);
+      const int64_t at = first + i < v.extent ? first + i : first + i - v.extent;
       copier.copy((o * length + i) * v.inner, (o * v.extent + at) * v.inner, v.inner);
     }
   }

@@ -42,8 +42,8 @@ void normalize_groups(ComputeContext& ctx, int64_t groups) {
     const double epsilon = c.node.get_float("epsilon", 1e-5f);
     const T *x = c.in(0).data<T>(), *scale = c.in(1).data<T>(), *bias = c.in(2).data<T>();
     T* y = c.outputs[0].data<T>();
+    if (c.in(0).size() == 0) return;
     const int64_t per_group = channels / groups, per_parameter = channels / c.in(1).size();
-    if (plane == 0) return;
     for (int64_t g = 0; g < shape[0] * groups; ++g) {
       const Moments m = moments(x + g * per_group * plane, per_group * plane);
       const double inverse = 1 / std::sqrt(m.variance + epsilon);

@@ -88,7 +88,8 @@ Taps taps_at(const GridAxis& axis, Interpolation how, double x) {
   }
   const bool cubic = how == Interpolation::cubic;
   const double base = std::floor(x);
-  for (double i = base - (cubic ? 1 : 0); i <= base + (cubic ? 2 : 1); ++i) {
+  for (int k = cubic ? -1 : 0; k <= (cubic ? 2 : 1); ++k) {   // not by i itself: far enough out, i + 1 is i
+    const double i = base + k;
     t.add(axis.pixel(i), cubic ? cubic_kernel(i - x, -0.75) : linear_kernel(i - x));
   }
   return t;

@@ -1,0 +1,185 @@
+// Every operator, in every version, on inputs of any rank, with values and attributes as odd as a damaged model can have them: an
+// Error, or outputs. Constant folding runs operators on whatever a model holds. Each runs in a process of its own.
+#include <onnx/defs/schema.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "import/stages.h"
+#include "one_node.h"
+#include "support/odd.h"
+
+namespace smelt::ops::test {
+namespace {
+
+using smelt::test::Odd;
+using Kind = onnx::AttributeProto::AttributeType;
+
+/// "tensor(float)" → f32; undefined where smelt has no such type.
+DType dtype_of(const std::string& text) {
+  static const std::map<std::string, DType> known = {
+      {"tensor(float)", DType::f32},   {"tensor(double)", DType::f64},   {"tensor(float16)", DType::f16},
+      {"tensor(bfloat16)", DType::bf16}, {"tensor(int8)", DType::i8},    {"tensor(int16)", DType::i16},
+      {"tensor(int32)", DType::i32},   {"tensor(int64)", DType::i64},    {"tensor(uint8)", DType::u8},
+      {"tensor(uint16)", DType::u16},  {"tensor(uint32)", DType::u32},   {"tensor(uint64)", DType::u64},
+      {"tensor(bool)", DType::boolean}, {"tensor(string)", DType::string}};
+  const auto found = known.find(text);
+  return found == known.end() ? DType::undefined : found->second;
+}
+
+struct Call {
+  Node node;
+  std::vector<Tensor> inputs;
+};
+
+class Calls {
+ public:
+  Calls(const onnx::OpSchema& schema, unsigned seed) : schema_(schema), odd_(seed) {}
+
+  Call next() {
+    chosen_.clear();
+    base_.clear();
+    for (size_t rank = odd_.below(5); rank > 0; --rank) base_.push_back(extent());
+    Call call;
+    const size_t inputs = count(schema_.min_input(), schema_.max_input());
+    call.node = make_node(schema_.Name(), inputs, {}, count(schema_.min_output(), schema_.max_output()), schema_.domain(),
+                          schema_.SinceVersion());
+    for (size_t i = 0; i < inputs; ++i) {
+      const auto& formal = schema_.inputs()[std::min(i, schema_.inputs().size() - 1)];
+      const bool left_out = formal.GetOption() == onnx::OpSchema::Optional && odd_.one_in(3);
+      call.inputs.push_back(left_out ? Tensor() : tensor(type_of(formal.GetTypeStr()), shape()));
+      if (left_out) call.node.inputs[i] = ValueId::none;
+    }
+    for (const auto& [name, a] : schema_.attributes())
+      if (a.required ? !odd_.one_in(16) : odd_.one_in(2)) set(call.node.attrs, name, a.type);
+    return call;
+  }
+
+ private:
+  int64_t extent() { return odd_.one_in(8) ? 0 : static_cast<int64_t>(1 + odd_.below(3)); }
+  size_t count(int least, int most) {
+    return odd_.below(static_cast<size_t>(std::min(most, least + 3) - least + 1)) + static_cast<size_t>(least);
+  }
+  /// Mostly small, so that sizes that are worked out from them stay small.
+  int64_t number() { return odd_.one_in(8) ? odd_.number() : static_cast<int64_t>(odd_.below(8)) - 2; }
+
+  /// Inputs that belong together often have one shape or broadcast to it.
+  Shape shape() {
+    Shape s = base_;
+    if (odd_.one_in(3)) {
+      s.clear();
+      for (size_t rank = odd_.below(5); rank > 0; --rank) s.push_back(extent());
+    } else if (odd_.one_in(4) && !s.empty()) {
+      s[odd_.below(s.size())] = extent();
+    }
+    return s;
+  }
+
+  DType type_of(const std::string& formal) {
+    if (odd_.one_in(16)) return odd_.one_in(2) ? DType::f32 : DType::i64;
+    if (chosen_.contains(formal)) return chosen_[formal];
+    std::vector<DType> allowed;
+    for (const auto& t : schema_.typeConstraintParams())
+      if (t.type_param_str == formal)
+        for (const auto& text : t.allowed_type_strs)
+          if (const DType d = dtype_of(text); d != DType::undefined) allowed.push_back(d);
+    if (const DType d = dtype_of(formal); d != DType::undefined) allowed.push_back(d);
+    const DType any = allowed.empty() ? DType::f32 : allowed[odd_.below(allowed.size())];
+    return chosen_[formal] = any;
+  }
+
+  Tensor tensor(DType type, Shape s) {
+    if (type == DType::string) {
+      std::vector<std::string> words;
+      for (int64_t i = elements(s); i > 0; --i) words.push_back(odd_.one_in(2) ? "1" : odd_.one_in(2) ? "" : "a b");
+      return Tensor::of_strings(std::move(s), std::move(words));
+    }
+    std::vector<int64_t> values;
+    for (int64_t i = elements(s); i > 0; --i) values.push_back(number());
+    return Tensor::of<int64_t>(std::move(s), values).cast(type);
+  }
+
+  std::string word() {
+    static constexpr const char* words[] = {"",        "SAME_UPPER", "SAME_LOWER",    "VALID", "linear", "cubic",      "nearest",
+                                            "reflect", "wrap",       "edge",          "max",   "avg",    "ij,jk->ik",  "...i->",
+                                            "sum",     "mul",        "bidirectional", "TF",    ",->",    "align_corners"};
+    return words[odd_.below(std::size(words))];
+  }
+
+  void set(Attributes& attrs, const std::string& name, Kind kind) {
+    const auto list = [&](auto element) {
+      std::vector<decltype(element())> out;
+      for (size_t n = odd_.one_in(4) ? odd_.below(6) : base_.size(); n > 0; --n) out.push_back(element());
+      return out;
+    };
+    switch (kind) {
+      case onnx::AttributeProto::INT: attrs[name] = number(); return;
+      case onnx::AttributeProto::FLOAT: attrs[name] = static_cast<float>(number()); return;
+      case onnx::AttributeProto::STRING: attrs[name] = word(); return;
+      case onnx::AttributeProto::INTS: attrs[name] = list([&] { return number(); }); return;
+      case onnx::AttributeProto::FLOATS: attrs[name] = list([&] { return static_cast<float>(number()); }); return;
+      case onnx::AttributeProto::STRINGS: attrs[name] = list([&] { return word(); }); return;
+      case onnx::AttributeProto::TENSOR: attrs[name] = tensor(odd_.one_in(2) ? DType::f32 : DType::i64, shape()); return;
+      default: return;
+    }
+  }
+
+  const onnx::OpSchema& schema_;
+  Odd odd_;
+  Shape base_;
+  std::map<std::string, DType> chosen_;
+};
+
+enum Ending { refused_all = 10, ran, threw_another };   // nothing that a sanitizer would give
+
+Ending try_operator(const onnx::OpSchema& schema, unsigned seed, int times) {
+#ifndef __SANITIZE_ADDRESS__   // which takes terabytes of addresses
+  const rlimit memory{size_t{4} << 30, size_t{4} << 30};
+  setrlimit(RLIMIT_AS, &memory);
+#endif
+  alarm(120);
+  Calls calls(schema, seed);
+  Ending ending = refused_all;
+  for (int i = 0; i < times; ++i) {
+    const Call call = calls.next();
+    try {
+      evaluate(call.node, call.inputs);
+      ending = ran;
+    } catch (const Error&) {
+    } catch (const std::bad_alloc&) {   // a result that is asked for, and larger than the limit above
+    } catch (const std::exception& e) {
+      fprintf(stderr, "%s: %s\n", schema.Name().c_str(), e.what());
+      return threw_another;
+    }
+  }
+  return ending;
+}
+
+TEST(OddInputs, are_errors_or_give_outputs) {
+  const char* asked = getenv("SMELT_OPERATOR_TIMES");
+  const int times = asked ? atoi(asked) : 200;
+  importer::register_microsoft_schemas();
+  int tried = 0, gave_outputs = 0;
+  for (const auto& schema : onnx::OpSchemaRegistry::get_all_schemas_with_history()) {
+    if (!find(schema.Name(), schema.domain())) continue;
+    const pid_t child = fork();
+    if (child == 0) _exit(try_operator(schema, static_cast<unsigned>(tried), times));
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && (WEXITSTATUS(status) == ran || WEXITSTATUS(status) == refused_all))
+        << schema.domain() << "." << schema.Name() << " since " << schema.SinceVersion() << ": "
+        << (WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "an exception that is no Error, or a sanitizer's report");
+    ++tried;
+    gave_outputs += WIFEXITED(status) && WEXITSTATUS(status) == ran;
+  }
+  EXPECT_GT(tried, 400);
+  EXPECT_GT(gave_outputs, tried * 3 / 4);   // inputs are not so odd that most operators refuse them all
+}
+
+}  // namespace
+}  // namespace smelt::ops::test

@@ -142,12 +142,11 @@ ValueId split_heads(Graph& g, const Node& like, ValueId x, int64_t heads) {
 
 /// The cache before the fresh ones, as the operator's output `present` where that is there.
 ValueId join_past(Graph& g, const Node& like, ValueId past, ValueId fresh, ValueId present) {
-  if (present == ValueId::none) {
-    SymShape s = *g.value(fresh).shape;
-    const Dim before = (*g.value(past).shape)[2];
-    s[2] = s[2].known() && before.known() ? Dim(s[2].value + before.value) : Dim();
-    present = g.add_value("", g.value(fresh).type, s);
-  }
+  SymShape s = *g.value(fresh).shape;
+  const Dim before = (*g.value(past).shape)[2];
+  s[2] = s[2].known() && before.known() ? Dim(s[2].value + before.value) : Dim();
+  if (present == ValueId::none) present = g.add_value("", g.value(fresh).type, s);
+  else if (!g.value(present).shape) g.set_shape(present, s);
   return add_step(g, like, "Concat", {past, fresh}, present, {{"axis", int64_t{2}}});
 }
 
@@ -164,6 +163,12 @@ Outcome attention_operator(const Graph& g, NodeId id) {
     return reject(Reason::unsupported, id, "{} says how many keys are valid", g.value(n.in(valid_lengths)).name);
   if (n.get_int("left_window_size", -1) >= 0 || n.get_int("right_window_size", -1) >= 0)
     return reject(Reason::wrong_attribute, id, "a window limits the keys that a query sees");
+  for (size_t i : {0, 1, 2}) {
+    const int expected = i == 0 ? rank(g, n.in(query)) : 4, declared = n.out(i) == ValueId::none ? -1 : rank(g, n.out(i));
+    if (declared >= 0 && declared != expected)
+      return reject(Reason::wrong_rank, id, "{} is declared to have {} axes, and has {}", g.value(n.out(i)).name, declared,
+                    expected);
+  }
   const DType type = g.value(n.in(query)).type;
   for (ValueId x : {n.in(query), n.in(key), n.in(value), n.out(0)})
     if (!is_real(type) || g.value(x).type != type)

@@ -87,7 +87,14 @@ Outcome fold_constants(const Graph& g, NodeId n) {
     const auto size = result_bytes(node, inputs);
     if (size && *size > always && (*size > in_bytes || *size > at_most))
       return reject(Reason::too_large, n, "the result takes {} bytes, the inputs {}", *size, in_bytes);
-    return become_constants(n, node.outputs, ops::evaluate(node, inputs));
+    auto results = ops::evaluate(node, inputs);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const Value* declared = node.out(i) == ValueId::none ? nullptr : &g.value(node.out(i));
+      if (declared && declared->type != results[i].type())
+        return reject(Reason::wrong_type, n, "{} is declared as {}, and is {}", declared->name, name(declared->type),
+                      name(results[i].type()));
+    }
+    return become_constants(n, node.outputs, std::move(results));
   } catch (const Error& e) {
     return reject(Reason::unsupported, n, "{}", e.what());
   }

@@ -41,6 +41,7 @@ Outcome skip(const Graph& g, NodeId id, bool rms) {
   const Node& n = g.node(id);
   for (size_t o : {1, 2})
     if (is_read(g, n.out(o))) return reject(Reason::extra_reader, id, "output {} ({}) is used", o, g.value(n.out(o)).name);
+  if (n.in(1) == ValueId::none) return reject(Reason::missing_input, id, "there is nothing to skip to");
   const ValueId beta = rms ? ValueId::none : n.in(3), bias = n.in(rms ? 3 : 4);
   if (bias != ValueId::none) return reject(Reason::unsupported, id, "it adds the bias {}", g.value(bias).name);
   if (!same_shape(g, n.in(0), n.in(1)))

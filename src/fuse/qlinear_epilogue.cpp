@@ -1,9 +1,9 @@
 // Before   ai.smelt.QLinearConv or QLinearMatMul and what reads it: activation, Add of another dequantized tensor,
-// QuantizeLinear;
-//          behind its QuantizeLinear, a DequantizeLinear and an activation or Add of another dequantized tensor up to the next
-//          one
-// After    the same operator with a program that does all of it in f32, rounds and saturates where the model does, and gives 8
-// bits Unless   the result has another reader, or is a graph output
+//          QuantizeLinear; behind its QuantizeLinear, a DequantizeLinear and an activation or Add of another dequantized tensor
+//          up to the next one
+// After    the same operator with a program that does all of it in f32, rounds and saturates where the model does, and gives
+//          8 bits
+// Unless   the result has another reader, or is a graph output
 //          an operator is not pointwise, or quantizes with a scale for each channel
 //          behind the first QuantizeLinear, more is read than one tensor of the result's shape
 #include <algorithm>
@@ -37,7 +37,9 @@ void read_bytes(const Graph& g, const Base& base, Epilogue& e) {
   const std::vector<ValueId> operands = compose(g, &base, e.nodes, {&e.result, 1}).operands;
   for (ValueId v : operands) {
     NodeId maker;
-    if (!made_by(g, v, "DequantizeLinear", &maker) || not_pointwise(g, maker)) continue;
+    // One of the base's own is read by the program that the base has already.
+    const bool own = std::find(base.operands.begin(), base.operands.end(), v) != base.operands.end();
+    if (own || !made_by(g, v, "DequantizeLinear", &maker) || not_pointwise(g, maker)) continue;
     all.insert(all.begin(), maker);
     if (g.only_reader(v) != NodeId::none) e.nodes.insert(e.nodes.begin(), maker);
   }

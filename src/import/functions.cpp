@@ -107,6 +107,16 @@ class Expansion {
     for (auto& v : *g.mutable_output()) v.set_name(renamed(v.name(), renames));
   }
 
+  // What a default value or a call outside of functions refers to, nothing gives; a default that refers to itself has no end.
+  static bool refers(const onnx::AttributeProto& a) {
+    const auto any = [](const onnx::GraphProto& g) {
+      return std::any_of(g.node().begin(), g.node().end(), [](const onnx::NodeProto& n) {
+        return std::any_of(n.attribute().begin(), n.attribute().end(), refers);
+      });
+    };
+    return !a.ref_attr_name().empty() || (a.has_g() && any(a.g())) || std::any_of(a.graphs().begin(), a.graphs().end(), any);
+  }
+
   void bind_attributes(onnx::NodeProto& node) {
     auto& attributes = *node.mutable_attribute();
     for (int i = attributes.size() - 1; i >= 0; --i) {
@@ -119,6 +129,7 @@ class Expansion {
         attributes.DeleteSubrange(i, 1);
         continue;
       }
+      if (refers(*value)) fail("node {}: the value of attribute '{}' refers to another attribute", describe(call_), reference);
       const std::string name = attributes[i].name();
       attributes[i] = *value;
       attributes[i].set_name(name);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <sstream>
 
 #include "import/stages.h"
 
@@ -61,6 +62,23 @@ void refuse_long_lists(onnx::OpSchema& schema) {
   });
 }
 
+/// ONNX's reading of an equation never gets past a character that is neither a letter nor of "...".
+void refuse_odd_equations(onnx::OpSchema& schema) {
+  if (!schema.domain().empty() || schema.Name() != "Einsum") return;
+  schema.TypeAndShapeInferenceFunction([infer = schema.GetTypeAndShapeInferenceFunction()](onnx::InferenceContext& c) {
+    const auto* attribute = c.getAttribute("equation");
+    std::string equation = attribute ? attribute->s() : "";
+    std::erase(equation, ' ');
+    std::stringstream left(equation.substr(0, equation.find("->")));
+    for (std::string term; std::getline(left, term, ',');) {
+      if (const size_t dots = term.find("..."); dots != std::string::npos) term.erase(dots, 3);
+      if (!std::all_of(term.begin(), term.end(), [](char x) { return (x >= 'a' && x <= 'z') || (x >= 'A' && x <= 'Z'); }))
+        fail_shape_inference("the equation '", equation, "' has a term that is not of letters and one \"...\"");
+    }
+    infer(c);
+  });
+}
+
 /// ONNX follows the values of vectors, an entry of 56 bytes an element, whatever their type and length. Shapes are short.
 void follow_short_vectors_only(onnx::OpSchema& schema) {
   if (!schema.has_data_propagation_function()) return;
@@ -82,6 +100,7 @@ class GuardedSchemas final : public onnx::ISchemaRegistry {
       guarded = std::make_unique<onnx::OpSchema>(*schema);
       refuse_missing_type(*guarded);
       refuse_long_lists(*guarded);
+      refuse_odd_equations(*guarded);
       follow_short_vectors_only(*guarded);
     }
     return guarded.get();

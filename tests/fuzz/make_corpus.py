@@ -254,6 +254,62 @@ GRAPHS = {
         { u = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"> (low, , sc)
           j = Concat <axis = 1> (x, u) d = Conv <pads = [1, 1, 1, 1]> (j, w) n = BatchNormalization(d, s, b, m, v)
           y = Relu(n) }"""),
+    # What the fuzzer had not come to by itself in some million runs (scripts/fuzz_lines.sh names such lines).
+    "pads_of_some_axes": (18, """
+        g (float[1, 4, 6, 6] x, float[1, 4, 6, 6] big) => (float[1, 4, 6, 6] y, float[A, B, C, D] z) <float[4, 4, 3, 3] w,
+            int64[4] pads = {1, 1, 1, 1}, int64[2] axes = {2, -1}, int64[8] huge = {0, 0, 9223372036854775807, 0, 0, 0, 0, 0}>
+        { p = Pad(x, pads, , axes) y = Conv(p, w) q = Pad(big, huge) z = Conv <pads = [1, 1, 1, 1]> (q, w) }"""),
+    "resize_to_sizes": (20, """
+        g (float[1, 2, 3, 3] low, float[1, 2, 6, 6] x) => (float[1, 3, 6, 6] y, float[1, 3, 6, 6] z) <float[3, 4, 3, 3] w,
+            int64[4] sizes = {1, 2, 6, 6}, float[6, 2, 1, 1] group>
+        { u = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"> (low, , , sizes)
+          a = Relu(x) j = Concat <axis = 1> (a, u) y = Conv <pads = [1, 1, 1, 1]> (j, w) k = Concat <axis = 1> (u, a)
+          v = Conv <group = 2> (k, group) t = Slice(v, b, e, c) z = Relu(t) b = Constant <value_ints = [0]> ()
+          e = Constant <value_ints = [3]> () c = Constant <value_ints = [1]> () }"""),
+    "long_epilogue": (20, """
+        g (float[4, 8] x, float[4, 6] a, float[4, 6] b, float[4, 6] c, float[4, 6] d, float[4, 6] e, float[4, 6] f, float[4, 6] h,
+           float[4, 6] i, float[4, 6] j, float[4, 6] k) => (float[4, 6] y) <float[8, 6] w>
+        { m = MatMul(x, w) m1 = Add(m, a) m2 = Mul(m1, b) m3 = Add(m2, c) m4 = Mul(m3, d) m5 = Add(m4, e) m6 = Mul(m5, f)
+          m7 = Add(m6, h) m8 = Mul(m7, i) m9 = Add(m8, j) y = Mul(m9, k) }"""),
+    "large_constants": (20, """
+        g (float[1024] x) => (float[1024, 1024] y, float[K] z) <int64[2] s = {1024, 1024}, int64[1] n = {33554432},
+            float one = {1}>
+        { c = ConstantOfShape <value = float[1] {2}> (s) m = MatMul(c, c) y = Add(m, x) b = ConstantOfShape <value = int8[1] {2}> (n)
+          z = DequantizeLinear(b, one) }"""),
+    "double_norm": (20, """
+        g (double[2, 8] x) => (double[2, 8] y) <double[8] w, double eps = {0.000010000000000001}, int64[1] last = {-1}>
+        { q = Mul(x, x) m = ReduceMean(q, last) e = Add(m, eps) s = Sqrt(e) n = Div(x, s) y = Mul(n, w) }"""),
+    "bits": (20, """
+        g (uint32[4] x, uint32[4] k, float[4] f) => (uint32[4] y, bool[4] i) 
+        { l = BitShift <direction = "LEFT"> (x, k) r = BitShift <direction = "RIGHT"> (l, k) a = BitwiseAnd(r, x)
+          o = BitwiseOr(a, k) n = BitwiseNot(o) y = BitwiseXor(n, x) e = Exp(f) j = IsInf <detect_negative = 0,
+          detect_positive = 0> (e) i = Not(j) }"""),
+    "probabilities_out": (20, """
+        g (float[1, 2, 4, 8] q, float[1, 2, 8, 4] k) => (float[1, 2, 4, 4] p) <float s = {0.5}>
+        { a = MatMul(q, k) m = Mul(a, s) p = Softmax <axis = -1> (m) }"""),
+    "half_a_cache": (24, """
+        g (float[1, 2, 4, 8] q, float[1, 2, 4, 8] k, float[1, 2, 4, 8] v, float[1, 2, 3, 8] past) => (float[1, 2, 4, 8] y)
+        { y = Attention(q, k, v, , past) }"""),
+    "paired_heads": (20, """
+        g (float[1, 2, 4, 8] x, float[1, 1, 4, 4] c, float[1, 1, 4, 4] s) => (float[1, 2, 4, 8] y) <int64[5] pairs = {1, 2, 4, 4, 2},
+            int64[4] flat = {1, 2, 4, 8}, int64 zero = {0}, int64 one = {1}, int64[1] last = {3}, int64[2] two = {1, 1}>
+        { r = Reshape(x, pairs) a, b = Split <axis = -1> (r, two) sa = Squeeze(a, end) sb = Squeeze(b, end) ac = Mul(sa, c)
+          bs = Mul(sb, s) as = Mul(sa, s) bc = Mul(sb, c) f = Sub(ac, bs) h = Add(as, bc) u = Unsqueeze(f, last)
+          v = Unsqueeze(h, last) j = Concat <axis = 3> (u, v) y = Reshape(j, flat) end = Constant <value_ints = [-1]> () }"""),
+    "functions_that_pass_on": (20, """
+        g (float[2] x, bool c) => (float[2] y, float[2] z, float[2] v)
+        { y, z = my.both(x) v = If(c) <then_branch = t () => (float[2] p) { p = Identity(x) }, else_branch = e () => (float[2] q) { q = Neg(x) }> }
+        <domain: "my", opset_import: ["" : 20]> both (u) => (u, w) { w = Neg(u) }"""),
+    "nothing_passed_on": (20, """
+        g () => (float[2] y, float[2] z)
+        { y, z = my.both() }
+        <domain: "my", opset_import: ["" : 20]> both (u) => (u, w) { w = Constant <value = float[2] {1, 2}> () }"""),
+    "statistics_of_positions": (7, """
+        g (float[1, 2, 4, 4] x) => (float[1, 2, 4, 4] y) <float[2] s>
+        { y = BatchNormalization <spatial = 0> (x, s, s, s, s) }"""),
+    "cast_of_strings": (20, """
+        g (float[2] x) => (float[2] y, string[2] t) <string[2] s = {"1.5", "nan"}, float[2] f = {0.1, 100000}>
+        { n = Cast <to = 1> (s) y = Add(n, x) t = Cast <to = 8> (f) i = Cast <to = 7> (s) b = Cast <to = 9> (s) }"""),
 }
 
 
@@ -285,8 +341,8 @@ def order(model):
     graph.node.extend(nodes)
 
 
-def main(folder):
-    os.makedirs(folder, exist_ok=True)
+def models():
+    """Every model by name: those of GRAPHS, and what text does not spell."""
     for name, (opset, text) in GRAPHS.items():
         model = parser.parse_model(HEADER.format(ir=10 if opset > 10 else 4, opset=opset) + text)
         give_values(model)
@@ -307,6 +363,74 @@ def main(folder):
             values = helper.make_tensor("sparse", TensorProto.FLOAT, [2], [1.0, 2.0])
             indices = helper.make_tensor("", TensorProto.INT64, [2, 2], [0, 1, 1, 2])
             model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
+        yield name, model
+    yield from casts()
+    yield from nested()
+
+
+def casts():
+    """A constant of every element type, converted to every other."""
+    types = [t for t in TensorProto.DataType.values() if t not in (TensorProto.UNDEFINED, TensorProto.STRING) and not
+             TensorProto.DataType.Name(t).startswith(("COMPLEX", "FLOAT6"))]
+    for source in types:
+        kind = TensorProto.DataType.Name(source)
+        values = [0, 1, 1, 0, 1] if source == TensorProto.BOOL else [0, 1, 3, 2, 1]
+        if "FLOAT" in kind or kind == "DOUBLE":
+            values = [0.0, -1.5, math.nan, math.inf, -math.inf, 1e30, 1e-40, 0.7]
+        elif kind.startswith("INT"):
+            values = [0, -1, -2, 1, 1]
+        dims = [len(values)]
+        if source in (TensorProto.FLOAT, TensorProto.DOUBLE):
+            x = helper.make_tensor("x", source, dims, values)
+        else:       # through f32, by the operator itself
+            x = helper.make_tensor("f", TensorProto.FLOAT, dims, [float(v) for v in values])
+        nodes = [helper.make_node("Cast", ["f"], ["x"], to=source)] if x.name == "f" else []
+        outputs = []
+        for target in types:
+            for saturate in (0, 1) if "FLOAT8" in TensorProto.DataType.Name(target) else (1,):
+                name = f"y{target}_{saturate}"
+                nodes.append(helper.make_node("Cast", ["x"], [name], to=target, saturate=saturate))
+                outputs.append(helper.make_tensor_value_info(name, target, dims))
+        graph = helper.make_graph(nodes, "casts", [], outputs, [x])
+        yield f"casts_of_{kind.lower()}", helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=11)
+
+
+def nested():
+    """If in If, one deeper than smelt reads; in the graph and in a function; scopes as torch.jit wrote them; odd nodes."""
+    def branch(depth):
+        inner = helper.make_node("Neg", ["x"], ["y"]) if depth == 0 else helper.make_node(
+            "If", ["c"], ["y"], then_branch=branch(depth - 1), else_branch=branch(0))
+        return helper.make_graph([inner], f"b{depth}", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])])
+
+    x, c = (helper.make_tensor_value_info(n, t, s) for n, t, s in (("x", TensorProto.FLOAT, [2]), ("c", TensorProto.BOOL, [])))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("my", 1), helper.make_opsetid("ai.smelt", 1)]
+
+    def model(node, **more):
+        return helper.make_model(helper.make_graph([node], "g", [x, c], [y]), opset_imports=opsets, ir_version=10, **more)
+
+    for depth in (3, 17):
+        deep = helper.make_node("If", ["c"], ["y"], then_branch=branch(depth), else_branch=branch(0))
+        yield f"nested_{depth}", model(deep)
+        f = helper.make_function("my", "deep", ["x", "c"], ["y"], [deep], opsets[:1])
+        yield f"nested_function_{depth}", model(helper.make_node("deep", ["x", "c"], ["y"], domain="my"), functions=[f])
+    for name in ("/layer1/layer1.0/conv1/Neg", "/a/b.0/c/Neg", "/a.b/b.1/b.1.c/Neg", "Neg_3"):
+        yield "named" + name.replace("/", "_"), model(helper.make_node("Neg", ["x"], ["y"], name=name))
+    scoped = model(helper.make_node("Neg", ["x"], ["y"]))
+    scoped.graph.node[0].metadata_props.add(key="namespace", value=": my.Model/layer1: torch.nn.Sequential/neg: aten.neg")
+    yield "namespace", scoped
+    for op, domain, inputs in (("Unheard", "ai.smelt", ["x"]), ("Pointwise", "ai.smelt", ["x"]), ("Unheard", "", ["x"]),
+                               ("Neg", "", ["x", "x"]), ("QLinearConv", "", ["x"]), ("SkipLayerNormalization", "com.microsoft", ["x"])):
+        yield f"odd_{domain}_{op}", model(helper.make_node(op, inputs, ["y"], domain=domain))
+    odd = model(helper.make_node("Neg", ["x"], ["y"]))
+    odd.graph.node[0].attribute.add(name="t", type=onnx.AttributeProto.TYPE_PROTO).tp.tensor_type.elem_type = 1
+    yield "odd_attribute", odd
+    yield "odd_kind", model(helper.make_node("Softmax", ["x"], ["y"], axis=1.5))
+
+
+def main(folder):
+    os.makedirs(folder, exist_ok=True)
+    for name, model in models():
         for mode in range(4):     # stages.cpp takes the way to read a model from its size
             model.doc_string = ""
             while model.ByteSize() % 4 != mode:

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Which lines of smelt inputs of the fuzzer reach: builds the fuzzer for llvm-cov beside an ordinary build, runs every file of
+# FOLDER…, and writes the lines of src/ that none of them reaches to BUILD_DIR/fuzz-lines/unreached.txt, as FILE:LINE. Where that
+# file was there before, lines that are reached now and were not then are printed, and the exit status is 1.
+# usage: fuzz_lines.sh BUILD_DIR JOBS PYTHON FOLDER…
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ $# -ge 4 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
+root=$PWD build=$(realpath "$1") jobs=$2 python=$3
+shift 3
+out=$build/fuzz-lines
+for tool in clang++ llvm-cov llvm-profdata; do
+  command -v $tool >/dev/null || command -v $tool-14 >/dev/null || { echo "fuzz_lines: needs $tool (packages clang, llvm)" >&2; exit 1; }
+done
+any() { local tool=$1; shift; "$(command -v "$tool" || command -v "$tool-14")" "$@"; }
+mkdir -p "$out"
+cmake -S . -B "$out" -G Ninja -DCMAKE_CXX_COMPILER="$(command -v clang++ || command -v clang++-14)" -DSMELT_FUZZ=ON \
+  -DSMELT_FUZZ_LINES=ON -DSMELT_FUZZ_PREBUILT="$build" -DSMELT_FUZZ_LEVEL=-O1 -DSMELT_TESTS=OFF -DSMELT_PYTHON=OFF \
+  -DSMELT_CLI=OFF -DPython_EXECUTABLE="$python" >"$out/configure.log" 2>&1 ||
+  { tail -5 "$out/configure.log"; echo "fuzz_lines: cmake failed ($out/configure.log)" >&2; exit 1; }
+ninja -C "$out" -j "$jobs" model_fuzz
+LLVM_PROFILE_FILE=$out/raw "$out/model_fuzz" -seed=1 -runs=0 -max_len=16384 -timeout=60 "$@" >"$out/log" 2>&1 ||
+  { tail -3 "$out/log"; echo "fuzz_lines: a finding ($out/log)" >&2; exit 1; }
+any llvm-profdata merge -o "$out/data" "$out/raw"
+[ ! -e "$out/unreached.txt" ] || mv "$out/unreached.txt" "$out/before.txt"
+any llvm-cov export "$out/model_fuzz" -instr-profile="$out/data" -format=lcov 2>/dev/null |
+  awk -F'[:,]' -v root="$root/src/" '
+    /^SF/ { file = $2; gsub(/[^\/]+\/\.\.\//, "", file); ours = index(file, "src/") && !index(file, "/usr/"); sub(/.*src\//, "src/", file) }
+    /^DA/ && ours { ++lines; if ($3 == 0) print file ":" $2; else ++reached }
+    END { printf "%d of %d lines reached\n", reached, lines > "/dev/stderr" }' | sort -u >"$out/unreached.txt"
+if [ -e "$out/before.txt" ]; then
+  comm -23 "$out/before.txt" "$out/unreached.txt" | tee "$out/new.txt"
+  [ ! -s "$out/new.txt" ] || { echo "fuzz_lines: $(wc -l <"$out/new.txt") lines that were not reached before" >&2; exit 1; }
+fi

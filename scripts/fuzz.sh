@@ -30,7 +30,7 @@ cmake -S . -B "$fuzz" -G Ninja -DCMAKE_CXX_COMPILER="$clang" -DSMELT_FUZZ=ON -DS
 ninja -C "$fuzz" -j "$jobs" model_fuzz
 printf '==> fuzzing for %s s\n' "$seconds"
 # 60 s and 3 GB are far beyond what a model of 16 KiB may take. The entropic schedule takes three quarters of the time.
-ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=32 \
+ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=4:thread_local_quarantine_size_kb=64:max_malloc_fill_size=0 \
 "$fuzz/model_fuzz" -seed=$seed -entropic=0 -max_total_time="$seconds" -max_len=16384 -timeout=60 -rss_limit_mb=3000 \
   -malloc_limit_mb=2000 -print_final_stats=1 -artifact_prefix="$fuzz/" \
   "${folders[@]}" tests/fuzz/corpus tests/repro >"$fuzz/log" 2>&1 ||

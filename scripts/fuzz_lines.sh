@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -ge 4 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
-root=$PWD build=$(realpath "$1") jobs=$2 python=$3
+build=$(realpath "$1") jobs=$2 python=$3
 shift 3
 out=$build/fuzz-lines
 for tool in clang++ llvm-cov llvm-profdata; do
@@ -24,7 +24,7 @@ LLVM_PROFILE_FILE=$out/raw "$out/model_fuzz" -seed=1 -runs=0 -max_len=16384 -tim
 any llvm-profdata merge -o "$out/data" "$out/raw"
 [ ! -e "$out/unreached.txt" ] || mv "$out/unreached.txt" "$out/before.txt"
 any llvm-cov export "$out/model_fuzz" -instr-profile="$out/data" -format=lcov 2>/dev/null |
-  awk -F'[:,]' -v root="$root/src/" '
+  awk -F'[:,]' '
     /^SF/ { file = $2; gsub(/[^\/]+\/\.\.\//, "", file); ours = index(file, "src/") && !index(file, "/usr/"); sub(/.*src\//, "src/", file) }
     /^DA/ && ours { ++lines; if ($3 == 0) print file ":" $2; else ++reached }
     END { printf "%d of %d lines reached\n", reached, lines > "/dev/stderr" }' | sort -u >"$out/unreached.txt"

@@ -280,7 +280,7 @@ GRAPHS = {
         g (double[2, 8] x) => (double[2, 8] y) <double[8] w, double eps = {0.000010000000000001}, int64[1] last = {-1}>
         { q = Mul(x, x) m = ReduceMean(q, last) e = Add(m, eps) s = Sqrt(e) n = Div(x, s) y = Mul(n, w) }"""),
     "bits": (20, """
-        g (uint32[4] x, uint32[4] k, float[4] f) => (uint32[4] y, bool[4] i) 
+        g (uint32[4] x, uint32[4] k, float[4] f) => (uint32[4] y, bool[4] i)
         { l = BitShift <direction = "LEFT"> (x, k) r = BitShift <direction = "RIGHT"> (l, k) a = BitwiseAnd(r, x)
           o = BitwiseOr(a, k) n = BitwiseNot(o) y = BitwiseXor(n, x) e = Exp(f) j = IsInf <detect_negative = 0,
           detect_positive = 0> (e) i = Not(j) }"""),
@@ -298,7 +298,8 @@ GRAPHS = {
           v = Unsqueeze(h, last) j = Concat <axis = 3> (u, v) y = Reshape(j, flat) end = Constant <value_ints = [-1]> () }"""),
     "functions_that_pass_on": (20, """
         g (float[2] x, bool c) => (float[2] y, float[2] z, float[2] v)
-        { y, z = my.both(x) v = If(c) <then_branch = t () => (float[2] p) { p = Identity(x) }, else_branch = e () => (float[2] q) { q = Neg(x) }> }
+        { y, z = my.both(x) v = If(c) <then_branch = t () => (float[2] p) { p = Identity(x) },
+          else_branch = e () => (float[2] q) { q = Neg(x) }> }
         <domain: "my", opset_import: ["" : 20]> both (u) => (u, w) { w = Neg(u) }"""),
     "nothing_passed_on": (20, """
         g () => (float[2] y, float[2] z)

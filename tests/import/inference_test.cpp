@@ -4,7 +4,6 @@
 #include <onnx/defs/schema.h>
 #include <onnx/defs/shape_inference.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <new>
 
 #include "import/stages.h"
+#include "support/child.h"
 #include "support/odd.h"
 
 namespace smelt::importer {
@@ -207,14 +207,9 @@ TEST(Inference, survives_any_types_values_and_attributes) {
   for (const auto& known : onnx::OpSchemaRegistry::get_all_schemas_with_history()) {
     const auto* schema = guarded_schemas().GetSchema(known.Name(), known.SinceVersion(), known.domain());
     ASSERT_NE(schema, nullptr) << known.Name();
-    const pid_t child = fork();
-    if (child == 0) _exit(try_inference(*schema, static_cast<unsigned>(tried), times));
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_FALSE(WIFSIGNALED(status)) << known.domain() << "." << known.Name() << " since " << known.SinceVersion() << ": "
-                                      << strsignal(WTERMSIG(status));
-    EXPECT_NE(WEXITSTATUS(status), out_of_memory) << known.domain() << "." << known.Name() << " since " << known.SinceVersion()
-                                                  << ": memory";
+    const int status = smelt::test::in_child([&] { return try_inference(*schema, static_cast<unsigned>(tried), times); });
+    EXPECT_EQ(status, returned) << known.domain() << "." << known.Name() << " since " << known.SinceVersion() << ": "
+                                << (status < 0 ? strsignal(-status) : "memory");
     ++tried;
   }
   EXPECT_GT(tried, 500);

@@ -161,6 +161,16 @@ TEST(ConcatConv, reads_the_result_of_an_upsampling_that_others_read) {
   EXPECT_THAT(u.g.node(u["conv"]).get_ints("upsample"), ElementsAre(1, 1));
 }
 
+// A model that is read for its structure need not declare shapes that fit its operators.
+TEST(ConcatConv, finds_no_factor_in_an_upsampling_of_fewer_axes) {
+  for (const SymShape& shape : {SymShape{}, SymShape{4}, SymShape{4, 4}}) {
+    Builder b;
+    const ValueId x = b.input("x", shape), scales = b.constant("", Tensor::empty(DType::f32, {0}));
+    b.output(b.node("up", "Resize", {x, ValueId::none, scales}, shape, DType::f32, nearest()));
+    EXPECT_EQ(nearest_factor(b.g, b["up"]), std::nullopt);
+  }
+}
+
 TEST(ConcatConv, stays_apart_when_the_axis_is_not_the_channels) {
   Join j(2, {1, 4, 16, 8});
   EXPECT_EQ(verdict(j, concat_conv, "conv"), "wrong_axis by join");

@@ -280,13 +280,20 @@ GRAPHS = {
         g (double[2, 8] x) => (double[2, 8] y) <double[8] w, double eps = {0.000010000000000001}, int64[1] last = {-1}>
         { q = Mul(x, x) m = ReduceMean(q, last) e = Add(m, eps) s = Sqrt(e) n = Div(x, s) y = Mul(n, w) }"""),
     "bits": (20, """
-        g (uint32[4] x, uint32[4] k, float[4] f) => (uint32[4] y, bool[4] i)
+        g (uint32[4, 2] x, uint32[4, 2] k, float[4, 2] f) => (uint32[4, 2] y, bool[4, 2] i)
         { l = BitShift <direction = "LEFT"> (x, k) r = BitShift <direction = "RIGHT"> (l, k) a = BitwiseAnd(r, x)
           o = BitwiseOr(a, k) n = BitwiseNot(o) y = BitwiseXor(n, x) e = Exp(f) j = IsInf <detect_negative = 0,
           detect_positive = 0> (e) i = Not(j) }"""),
     "probabilities_out": (20, """
         g (float[1, 2, 4, 8] q, float[1, 2, 8, 4] k) => (float[1, 2, 4, 4] p) <float s = {0.5}>
         { a = MatMul(q, k) m = Mul(a, s) p = Softmax <axis = -1> (m) }"""),
+    "probabilities_cast_and_cast": (20, """
+        g (float[1, 2, 4, 8] q, float[1, 2, 8, 4] k, bfloat16[1, 2, 4, 8] v) => (bfloat16[1, 2, 4, 8] y) <float s = {0.5}>
+        { a = MatMul(q, k) m = Mul(a, s) p = Softmax <axis = -1> (m) h = Cast <to = 10> (p) b = Cast <to = 16> (h)
+          c = Cast <to = 10> (b) d = Cast <to = 16> (c) y = MatMul(d, v) }"""),
+    "mask_of_4_bits": (24, """
+        g (float[1, 2, 4, 8] q, float[1, 2, 4, 8] k, float[1, 2, 4, 8] v, uint4[4, 4] m) => (float[1, 2, 4, 8] y)
+        { y = Attention(q, k, v, m) }"""),
     "half_a_cache": (24, """
         g (float[1, 2, 4, 8] q, float[1, 2, 4, 8] k, float[1, 2, 4, 8] v, float[1, 2, 3, 8] past) => (float[1, 2, 4, 8] y)
         { y = Attention(q, k, v, , past) }"""),
@@ -296,6 +303,48 @@ GRAPHS = {
         { r = Reshape(x, pairs) a, b = Split <axis = -1> (r, two) sa = Squeeze(a, end) sb = Squeeze(b, end) ac = Mul(sa, c)
           bs = Mul(sb, s) as = Mul(sa, s) bc = Mul(sb, c) f = Sub(ac, bs) h = Add(as, bc) u = Unsqueeze(f, last)
           v = Unsqueeze(h, last) j = Concat <axis = 3> (u, v) y = Reshape(j, flat) end = Constant <value_ints = [-1]> () }"""),
+    "pairs_of_another_axis": (20, """
+        g (float[2, 4, 3, 8] x, float[3, 4] c, float[3, 4] s) => (float[2, 4, 3, 8] y) <int64[4] flat = {2, 4, 3, 8},
+            int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64[1] end = {8}>
+        { a = Slice(x, zero, end, three, two) b = Slice(x, one, end, three, two) ac = Mul(a, c) bs = Mul(b, s) as = Mul(a, s)
+          bc = Mul(b, c) f = Sub(ac, bs) h = Add(as, bc) u = Unsqueeze(f, two) v = Unsqueeze(h, two)
+          j = Concat <axis = -1> (u, v) y = Reshape(j, flat) }"""),
+    "concat_of_an_upsampled_concat": (20, """
+        g (float[1, 2, 3, 3] a, float[1, 2, 3, 3] b, float[1, 2, 6, 6] x) => (float[1, 3, 6, 6] y) <float[3, 6, 3, 3] w,
+            float[4] sc = {1, 1, 2, 2}>
+        { c = Concat <axis = 1> (a, b) u = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric",
+          nearest_mode = "floor"> (c, , sc) j = Concat <axis = 1> (u, x) y = Conv <pads = [1, 1, 1, 1]> (j, w) }"""),
+    "upsampled_to_sizes_not_known": (20, """
+        g (float[N, 2, 3, 3] low, float[N, 2, 6, 6] x, float[1, 2, 3, 3] one, int64[4] sizes)
+          => (float[A, B, C, D] y, float[E, F, G, H] z)
+            <float[3, 4, 3, 3] w, int64[4] known = {2, 2, 6, 6}, float[1, 2, 6, 6] v>
+        { u = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"> (low, , , known)
+          j = Concat <axis = 1> (u, x) y = Conv <pads = [1, 1, 1, 1]> (j, w) v = Resize <mode = "nearest",
+          coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"> (one, , , sizes) k = Concat <axis = 1> (v, v)
+          z = Conv <pads = [1, 1, 1, 1]> (k, w) }"""),
+    "padding_of_anything": (20, """
+        g (float[1, 1, 3000000000000000000] x, float[1, 1, 3] w, float[1, 1, 9] z, float[1, 1, 3000000000] v)
+          => (float[A, B, C] y, float[D, E, F] u)
+        { y = Conv <auto_pad = "SAME_UPPER", strides = [2]> (x, w) u = Conv <auto_pad = "SAME_LOWER"> (z, v) }"""),
+    "large_dequantized": (20, """
+        g (float[24000000] x) => (float[24000000] y) <int64[1] n = {8000000}, float one = {1}>
+        { a = ConstantOfShape <value = int8[1] {2}> (n) b = Concat <axis = 0> (a, a, a) z = DequantizeLinear(b, one)
+          y = Add(x, z) }"""),
+    "two_tensors_behind_bytes": (20, """
+        g (uint8[1, 2, 4, 4] x, uint8[1, 3, 4, 4] p, uint8[1, 3, 4, 4] q) => (uint8[1, 3, 4, 4] y) <float s = {0.5}, uint8 z = {3},
+            int8[3, 2, 1, 1] w, int8 wz = {0}>
+        { c = QLinearConv(x, s, z, w, s, wz, s, z) d = DequantizeLinear(c, s, z) e = DequantizeLinear(p, s, z)
+          f = DequantizeLinear(q, s, z) g1 = Add(d, e) h = Add(g1, f) y = QuantizeLinear(h, s, z) }"""),
+    "long_way_to_the_product": (20, """
+        g (float[2, 8] x, float[2, 8] r) => (float[2, 8] y) <float[8] w, float[8, 8] m>
+        { a = MatMul(x, m) b = Tanh(a) c = Sin(b) d = Cos(c) e = Sqrt(d) f = Abs(e) g1 = Neg(f) h = Erf(g1) i = Exp(h)
+          j = Floor(i) k = Ceil(j) l = Add(k, r) y = LayerNormalization(l, w) }"""),
+    "infinite_zero_point": (20, """
+        g (float8e5m2[2, 8] x) => (float[2, 8] y) <float[8, 8] m>
+        { s = Constant <value = float {0.5}> () n = Constant <value = float {-1e30}> () t = CastLike <saturate = 0> (n, x)
+          d = DequantizeLinear(x, s, t) y = MatMul(d, m) }"""),
+    "greatest_of_one": (20, """
+        g (float[2, 8] x) => (float[2, 8] y) { a = Max(x) b = Sum(a) c = Mean(b) d = Min(c) y = Exp(d) }"""),
     "functions_that_pass_on": (20, """
         g (float[2] x, bool c) => (float[2] y, float[2] z, float[2] v)
         { y, z = my.both(x) v = If(c) <then_branch = t () => (float[2] p) { p = Identity(x) },
@@ -366,6 +415,7 @@ def models():
             model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
         yield name, model
     yield from casts()
+    yield from plans()
     yield from nested()
 
 
@@ -394,6 +444,40 @@ def casts():
                 outputs.append(helper.make_tensor_value_info(name, target, dims))
         graph = helper.make_graph(nodes, "casts", [], outputs, [x])
         yield f"casts_of_{kind.lower()}", helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=11)
+
+
+def plans():
+    """Plans as smelt reads them, of fused nodes that are not as it writes them."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 8])
+    w = helper.make_tensor_value_info("w", TensorProto.FLOAT, [8, 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 8])
+    opsets = [helper.make_opsetid("", 26), helper.make_opsetid("ai.smelt", 1)]
+    add = "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }"
+    relu = "(in0:f32) { %1 = relu(in0):f32; return %1 }"
+    both = "(in0:f32) { %1 = relu(in0):f32; return %1, in0 }"
+    for name, op, inputs, attributes in (
+            ("sound", "MatMul", "x w", {"program": relu}), ("region", "Pointwise", "x x", {"program": add}),
+            ("passing_on", "Pointwise", "x", {"program": "(in0:f32) { return in0 }"}),
+            ("operands_missing", "MatMul", "x w", {"program": add}), ("operands_left", "MatMul", "x w x", {"program": relu}),
+            ("results", "Pointwise", "x", {"program": both}), ("no_program", "Pointwise", "x", {}),
+            ("no_reader", "MatMul", "x w x", {}), ("other_type", "MatMul", "x w", {"program": relu.replace("f32", "f64")}),
+            ("other_operand", "Pointwise", "x x", {"program": add.replace("in1:f32", "in1:i64")}),
+            ("one_input", "MatMul", "x", {"program": relu}), ("more_inputs", "RotaryEmbedding", "x x x x", {}),
+            ("gap", "MatMul", "x _", {}), ("outputs", "MatMul", "x w", {"more": 1}), ("segments", "Conv", "x w", {"segments": -2}),
+            ("text", "Norm", "x w", {"axis": "last", "kind": "rms"}), ("number", "Norm", "x w", {"axis": 0.5, "kind": "rms", "epsilon": 1}),
+            ("list", "Conv", "x w", {"strides": 2, "group": [1, 2]}), ("captured", "MatMul", "x w", {"captured": 5}),
+            ("before", "Reduce", "x x", {"program": add, "inputs_before": 7, "axes": [1]}), ("unread", "Pointwise", "x", {"program": "("}),
+            ("later", "Unheard", "x", {})):
+        attributes = dict(attributes)
+        outputs = ["y", "more"] if attributes.pop("more", 0) else ["y"]
+        node = helper.make_node(op, inputs.replace("_", "").split(" "), outputs, domain="ai.smelt", overload="0", **attributes)
+        body = helper.make_function("ai.smelt", op, [f"in{i}" for i in range(len(node.input))], ["out"],
+                                    [helper.make_node("Relu", ["in0"], ["out"])], opsets[:1], list(attributes), overload="0")
+        for with_body in (False, True):
+            model = helper.make_model(helper.make_graph([node], "g", [x, w], [y]), opset_imports=opsets, ir_version=13,
+                                      functions=[body] if with_body else [])
+            model.metadata_props.add(key="smelt.plan.version", value="1")
+            yield f"plan_{name}_{'with_body' if with_body else 'alone'}", model
 
 
 def nested():
@@ -426,6 +510,19 @@ def nested():
     odd = model(helper.make_node("Neg", ["x"], ["y"]))
     odd.graph.node[0].attribute.add(name="t", type=onnx.AttributeProto.TYPE_PROTO).tp.tensor_type.elem_type = 1
     yield "odd_attribute", odd
+    internal = model(helper.make_node("Neg", ["x"], ["y"]))       # ONNX leaves attributes of such names unchecked
+    internal.graph.node[0].attribute.add(name="__t", type=onnx.AttributeProto.TYPE_PROTO).tp.tensor_type.elem_type = 1
+    yield "odd_internal_attribute", internal
+    outer = helper.make_node("If", ["c"], ["y"], then_branch=helper.make_graph([], "t", [], [x]), else_branch=branch(0))
+    yield "branch_of_what_is_outside", model(outer)
+    words = model(helper.make_node("Neg", ["x"], ["y"]))
+    words.graph.initializer.add(name="words", data_type=TensorProto.STRING, dims=[3], string_data=[b"one", b"two"])
+    yield "odd_strings", words
+    vague = model(helper.make_node("Add", ["x", "v"], ["y"], broadcast=1, axis=0))
+    vague.graph.node.insert(0, helper.make_node("Reshape", ["x", "s"], ["v"]))
+    vague.graph.input.append(helper.make_tensor_value_info("s", TensorProto.INT64, ["K"]))
+    vague.opset_import[0].version = 6
+    yield "axis_of_unknown_rank", vague
     yield "odd_kind", model(helper.make_node("Softmax", ["x"], ["y"], axis=1.5))
 
 

@@ -25,7 +25,19 @@ int64_t constant_bytes(const Graph& g) {
 
 bool runs(std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; }
 
-void read_back(const Graph& g, const ImportOptions& options) {
+/// Whether a node, in a body too, is a fused one.
+bool has_fused(const Graph& g) {
+  for (size_t i = 0; i < g.node_count(); ++i) {
+    const Node& n = g.node(NodeId{static_cast<int32_t>(i)});
+    if (n.alive && n.domain == smelt_domain) return true;
+    for (const auto& [key, attribute] : n.attrs)
+      if (const auto* body = std::get_if<GraphPtr>(&attribute); body && has_fused(**body)) return true;
+  }
+  return false;
+}
+
+/// `any_fused`: the file had fused nodes of its own, which need not be as smelt makes them.
+void read_back(const Graph& g, const ImportOptions& options, bool any_fused) {
   ExportOptions out;
   out.expand = [](const Graph& graph, NodeId n) { return ops::expand(graph, n); };
   std::string plan;
@@ -33,8 +45,8 @@ void read_back(const Graph& g, const ImportOptions& options) {
     plan = export_bytes(g, out);
   } catch (const Error& e) {
     // An operator, attribute or type that the opset of plans does not have; or, where the model was read for its structure and
-    // its types and shapes were not insisted on, a fused node that no input would fit.
-    if (e.code() == ExitCode::unsupported || options.structure_only) return;
+    // its types and shapes were not insisted on, or it had fused nodes itself, one that no input would fit.
+    if (e.code() == ExitCode::unsupported || options.structure_only || any_fused) return;
     throw;
   }
   try {
@@ -62,11 +74,12 @@ bool optimize_any(std::span<const uint8_t> bytes) {
   } catch (const Error&) {
     return false;
   }
+  const bool any_fused = has_fused(g);
   fuse::run(g);
   verify(g);
   print(g);
   options.supported = runs;
-  if (constant_bytes(g) < written_at_most) read_back(g, options);
+  if (constant_bytes(g) < written_at_most) read_back(g, options, any_fused);
   return true;
 }
 

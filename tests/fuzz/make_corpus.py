@@ -323,8 +323,8 @@ GRAPHS = {
           coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"> (one, , , sizes) k = Concat <axis = 1> (v, v)
           z = Conv <pads = [1, 1, 1, 1]> (k, w) }"""),
     "padding_of_anything": (20, """
-        g (float[1, 1, 3000000000000000000] x, float[1, 1, 3] w, float[1, 1, 9] z, float[1, 1, 3000000000] v)
-          => (float[A, B, C] y, float[D, E, F] u)
+        g (float16[1, 1, 16] x, float16[1, 1, 3] w, float16[1, 1, 9] z, float16[1, 1, 3000000000] v)
+          => (float16[A, B, C] y, float16[D, E, F] u)
         { y = Conv <auto_pad = "SAME_UPPER", strides = [2]> (x, w) u = Conv <auto_pad = "SAME_LOWER"> (z, v) }"""),
     "large_dequantized": (20, """
         g (float[24000000] x) => (float[24000000] y) <int64[1] n = {8000000}, float one = {1}>

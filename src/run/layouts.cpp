@@ -60,7 +60,8 @@ bool is_image_pool(const Segment& s, const Step& step) {
                                                "GlobalAveragePool", "ReduceMean",  "Reduce"};
   if (std::ranges::find(pools, std::string_view(step.node->op)) == std::end(pools)) return false;
   const BoundValue& x = s.tensor(step.inputs[0]);
-  if (!is_image(x) || (x.type != DType::f32 && !is_byte(x.type)) || !is_image(s.tensor(step.outputs[0]))) return false;
+  const bool known = x.type == DType::f32 || is_byte(x.type) || is_half(x.type);
+  if (!is_image(x) || !known || !is_image(s.tensor(step.outputs[0]))) return false;
   std::string why;
   return ops::pool::problem(bound_node(s, step, nullptr), why).has_value();
 }

@@ -12,7 +12,7 @@ struct Case {
   int64_t ceil = 0, include_pad = 0;
 };
 
-Trial trial(const Case& c) {
+Trial trial(const Case& c, DType type = DType::f32) {
   Trial t;
   t.node.op = c.op;
   t.node.attrs["kernel_shape"] = c.kernel;
@@ -21,8 +21,8 @@ Trial trial(const Case& c) {
   if (t.node.op == "MaxPool") t.node.attrs["dilations"] = c.dilations;
   t.node.attrs["ceil_mode"] = c.ceil;
   if (t.node.op == "AveragePool") t.node.attrs["count_include_pad"] = c.include_pad;
-  t.add(random_tensor(DType::f32, c.x, 1), false, Layout::nhwc);
-  t.result(DType::f32, expected(t).shape(), Layout::nhwc);
+  t.add(random_tensor(type, c.x, 1), false, Layout::nhwc);
+  t.result(type, expected(t).shape(), Layout::nhwc);
   return t;
 }
 
@@ -39,9 +39,15 @@ TEST(PoolTactics, agree_with_the_reference_on_every_listed_window) {
   padded.include_pad = 1;
   cases.push_back(padded);
   cases.push_back({"MaxPool", {1, 9, 11, 12}, {3, 2}, {1, 2}, {0, 0, 0, 0}, {2, 3}});
+  cases.push_back({"MaxPool", {2, 300, 6, 5}, {2, 2}, {2, 2}});
+  cases.push_back({"AveragePool", {2, 300, 6, 5}, {2, 2}, {2, 2}});
   for (const Case& c : cases) {
     Trial t = trial(c);
     EXPECT_THAT(check(t, 2e-7), testing::Contains("cpu")) << c.op << to_string(c.x);
+    const bool mean = std::string(c.op) == "AveragePool";
+    Trial f16 = trial(c, DType::f16), bf16 = trial(c, DType::bf16);
+    EXPECT_THAT(check(f16, mean ? 0x1p-11 : 0), testing::Contains("cpu")) << "f16 " << c.op << to_string(c.x);
+    EXPECT_THAT(check(bf16, mean ? 0x1p-8 : 0), testing::Contains("cpu")) << "bf16 " << c.op << to_string(c.x);
   }
 }
 
@@ -59,10 +65,12 @@ TEST(PoolTactics, global_pools_and_means_over_space) {
 }
 
 TEST(PoolTactics, write_slices_of_wider_images) {
-  Trial t = trial({"MaxPool", {2, 12, 6, 8}, {2, 2}, {2, 2}});
-  t.bound.outputs[0].strides = {3 * 4 * 40, 1, 4 * 40, 40};
-  t.bound.inputs[0].strides = {6 * 8 * 15, 1, 8 * 15, 15};
-  EXPECT_EQ(check(t, 0), std::vector<std::string>{"cpu"});
+  for (const DType type : {DType::f32, DType::f16}) {
+    Trial t = trial({"MaxPool", {2, 12, 6, 8}, {2, 2}, {2, 2}}, type);
+    t.bound.outputs[0].strides = {3 * 4 * 40, 1, 4 * 40, 40};
+    t.bound.inputs[0].strides = {6 * 8 * 15, 1, 8 * 15, 15};
+    EXPECT_EQ(check(t, 0), std::vector<std::string>{"cpu"}) << name(type);
+  }
 }
 
 TEST(PoolTactics, onednn_takes_means_of_channels_last_images) {
@@ -87,6 +95,9 @@ TEST(PoolTactics, keep_a_nan_of_the_image) {
   Trial t = trial({"MaxPool", {1, 9, 4, 4}, {2, 2}, {2, 2}});
   t.inputs[0].data<float>()[5] = std::nanf("");
   EXPECT_EQ(check(t, 0), std::vector<std::string>{"cpu"});
+  Trial half = trial({"MaxPool", {1, 9, 4, 4}, {2, 2}, {2, 2}}, DType::f16);
+  static_cast<uint16_t*>(half.inputs[0].raw())[5] = 0x7e00;
+  EXPECT_EQ(check(half, 0), std::vector<std::string>{"cpu"});
 }
 
 TEST(PoolTactics, reorder_plain_images_and_leave_other_axes_to_the_reductions) {

@@ -177,7 +177,10 @@ INSTANTIATE_TEST_SUITE_P(Allocation, RealGraph,
                          ::testing::Values(std::tuple{"mobilenet_v3_large.fp32", Shape{1, 3, 224, 224}, true},
                                            std::tuple{"mobilenet_v3_large.fp32", Shape{1, 3, 224, 224}, false},
                                            std::tuple{"resnet50.fp32", Shape{1, 3, 224, 224}, true},
+                                           std::tuple{"resnet50.fp16", Shape{1, 3, 224, 224}, true},
                                            std::tuple{"unet.fp32", Shape{1, 3, 256, 256}, true},
+                                           std::tuple{"detector.fp16", Shape{1, 3, 640, 640}, true},
+                                           std::tuple{"vit_b_16.fp32", Shape{1, 3, 224, 224}, true},
                                            std::tuple{"bert_base.dyn.fp16", Shape{1, 16}, true},
                                            std::tuple{"llama_gpt.dyn.bf16", Shape{1, 8}, true}));
 

@@ -10,6 +10,7 @@
 #include "ops/pool/integer.h"
 #include "ops/pool/simd/rows.h"
 #include "ops/pool/tactics.h"
+#include "ops/rows/rows.h"
 #include "ops/strides.h"
 
 namespace smelt::ops {
@@ -18,14 +19,12 @@ namespace {
 using pool::Kind;
 using pool::Problem;
 
-const pool::RowFunctions& row_functions() { return simd::best() == simd::Isa::avx2 ? avx2::pool_rows() : base::pool_rows(); }
-
 class PoolKernel final : public Kernel {
  public:
   PoolKernel(const Problem& p, const BoundTensor& x, const BoundTensor& y, int threads)
       : p_(p), threads_(threads), from_(pixel_steps(x)), to_(pixel_steps(y)),
         whole_image_(p.window.kernel == spatial_of(p.x) && p.window.pad_begin == Shape{0, 0} && p.window.pad_end == Shape{0, 0}),
-        rows_(row_functions()) {}
+        rows_(pool::row_functions()) {}
 
   /// One large window: the threads share its rows, and their sums are added.
   bool splits_window() const { return p_.kind != Kind::max && whole_image_ && p_.y[0] < threads_; }
@@ -107,6 +106,10 @@ bool no_empty_window(const Problem& p) {
 
 }  // namespace
 
+const pool::RowFunctions& pool::row_functions() {
+  return simd::best() == simd::Isa::avx2 ? avx2::pool_rows() : base::pool_rows();
+}
+
 bool pool_handles(const Node& node) {
   if (node.is("Reduce", smelt_domain)) return node.get_string("kind", "") == "mean";
   return node.is("MaxPool") || node.is("AveragePool") || node.is("GlobalMaxPool") || node.is("GlobalAveragePool") ||
@@ -121,7 +124,7 @@ void pool_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
     return;
   }
   if (p->x.size() != 4) why = fmt::format("{} spatial axes; it knows 2", p->x.size() - 2);
-  else if (!integer::is_byte(p->type) && (p->type != DType::f32 || b.outputs[0].type != DType::f32))
+  else if (!integer::is_byte(p->type) && (!float_kind(p->type) || b.outputs[0].type != p->type))
     why = fmt::format("elements of {}", smelt::name(p->type));
   else if (!is_channels_last(b.inputs[0]) || !is_channels_last(b.outputs[0])) why = "an image that is not channels-last";
   else if (elements(p->x) == 0 || elements(p->y) == 0) why = "an empty tensor";
@@ -138,6 +141,7 @@ void pool_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
     pool::offer_onednn(b, *p, machine, offer);
     return;
   }
+  if (p->type != DType::f32) return pool::offer_halves(b, *p, machine, offer);
   constexpr double bytes_per_us = 10e3;
   const double bytes = 4.0 * static_cast<double>(elements(p->y) * p->window.kernel[0] * p->window.kernel[1]);
   offer.candidates.push_back({"cpu", "", 1 + bytes / bytes_per_us / machine.threads,

@@ -4,7 +4,6 @@
 
 JOBS  ?= $(shell nproc)
 BUILD ?= build
-PY     = .venv/bin/python
 
 .PHONY: help demo test setup setup-test build build-test clean
 help:
@@ -29,4 +28,4 @@ test: build-test
 	@scripts/test.sh $(BUILD) $(JOBS)
 
 clean:
-	rm -rf $(BUILD) demo/*.html demo/*.json demo/models
+	rm -rf $(BUILD) demo/*.html demo/models

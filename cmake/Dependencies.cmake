@@ -1,5 +1,5 @@
 # What smelt builds with. Debian's packages: fmt, SQLite, protobuf, nlohmann-json, CLI11, GoogleTest. PyPI's wheels, from
-# the Python that configures the build (SMELT_PYTHON_EXECUTABLE): onnx (its C++ sources) and oneDNN.
+# the Python that configures the build (Python_EXECUTABLE): onnx (its C++ sources) and oneDNN.
 find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
 find_package(fmt REQUIRED)
 get_target_property(FMT_INCLUDE_DIRS fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)

@@ -4,12 +4,12 @@
 # usage: fuzz.sh BUILD_DIR JOBS SECONDS [PYTHON]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=$(realpath "$1") jobs=$2 seconds=$3 python=${4:-$PWD/.venv/bin/python}
+. scripts/steps.sh
+build=$(realpath "$1") jobs=$(jobs_for "$2") seconds=$3 python=${4:-$PWD/.venv/bin/python}
 fuzz=$build/fuzz
 clang=$(command -v clang++ || command -v clang++-14 || true)
-[ -n "$clang" ] ||
-  { echo "fuzz: needs clang++ with libFuzzer and OpenMP (packages clang, libclang-rt-dev, libomp-dev)" >&2; exit 1; }
-[ -e "$build/libsmelt_ops.a" ] || { echo "fuzz: $build has no libsmelt_ops.a; build there first" >&2; exit 1; }
+[ -n "$clang" ] || die "needs clang++ with libFuzzer and OpenMP (packages clang, libclang-rt-dev, libomp-dev)"
+[ -e "$build/libsmelt_ops.a" ] || die "$build has no libsmelt_ops.a; build there first"
 if [ "$seconds" -le 600 ]; then   # a short run, as in `make test`, is the same one every time
   level=-O0 seed=1 folders=("$fuzz/short")
   rm -rf "$fuzz/short"
@@ -22,17 +22,19 @@ else                              # a long one is worth 1.6 times as long to bui
   done
 fi
 mkdir -p "${folders[0]}"
-printf '==> building the fuzzer in %s with %s jobs\n' "$fuzz" "$jobs"
+step "building the fuzzer in $fuzz with $jobs jobs"
 cmake -S . -B "$fuzz" -G Ninja -DCMAKE_CXX_COMPILER="$clang" -DSMELT_FUZZ=ON -DSMELT_FUZZ_PREBUILT="$build" \
   -DSMELT_FUZZ_LEVEL=$level -DSMELT_TESTS=OFF -DSMELT_PYTHON=OFF -DSMELT_CLI=OFF -DPython_EXECUTABLE="$python" \
   >"$fuzz/configure.log" 2>&1 ||
-  { tail -5 "$fuzz/configure.log"; echo "fuzz: cmake failed ($fuzz/configure.log)" >&2; exit 1; }
-ninja -C "$fuzz" -j "$jobs" model_fuzz
-printf '==> fuzzing for %s s\n' "$seconds"
+  { tail -5 "$fuzz/configure.log"; die "cmake failed ($fuzz/configure.log)"; }
+ninja -C "$fuzz" -j "$jobs" model_fuzz || die "the build in $fuzz failed: the first error is above"
+step "fuzzing for $seconds s"
+status=0
 # 60 s and 3 GB are far beyond what a model of 16 KiB may take. The entropic schedule takes three quarters of the time.
 ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=4:thread_local_quarantine_size_kb=64:max_malloc_fill_size=0 \
 "$fuzz/model_fuzz" -seed=$seed -entropic=0 -max_total_time="$seconds" -max_len=16384 -timeout=60 -rss_limit_mb=3000 \
   -malloc_limit_mb=2000 -print_final_stats=1 -artifact_prefix="$fuzz/" \
-  "${folders[@]}" tests/fuzz/corpus tests/repro >"$fuzz/log" 2>&1 ||
-  { grep -aE 'finding|ERROR|SUMMARY|Test unit' "$fuzz/log"; echo "fuzz: a finding ($fuzz/log)" >&2; exit 1; }
+  "${folders[@]}" tests/fuzz/corpus tests/repro >"$fuzz/log" 2>&1 || status=$?
+[ $status -lt 128 ] || die "the fuzzer was killed by signal $((status - 128)) ($fuzz/log)"
+[ $status = 0 ] || { grep -aE 'finding|ERROR|SUMMARY|Test unit' "$fuzz/log" || true; die "a finding ($fuzz/log)"; }
 grep -aE 'INITED|DONE|stat::number_of_executed_units' "$fuzz/log"

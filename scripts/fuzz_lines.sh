@@ -5,22 +5,23 @@
 # usage: fuzz_lines.sh BUILD_DIR JOBS PYTHON FOLDER…
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/steps.sh
 [ $# -ge 4 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
 build=$(realpath "$1") jobs=$2 python=$3
 shift 3
 out=$build/fuzz-lines
 for tool in clang++ llvm-cov llvm-profdata; do
-  command -v $tool >/dev/null || command -v $tool-14 >/dev/null || { echo "fuzz_lines: needs $tool (packages clang, llvm)" >&2; exit 1; }
+  command -v $tool >/dev/null || command -v $tool-14 >/dev/null || die "needs $tool (packages clang, llvm)"
 done
 any() { local tool=$1; shift; "$(command -v "$tool" || command -v "$tool-14")" "$@"; }
 mkdir -p "$out"
 cmake -S . -B "$out" -G Ninja -DCMAKE_CXX_COMPILER="$(command -v clang++ || command -v clang++-14)" -DSMELT_FUZZ=ON \
   -DSMELT_FUZZ_LINES=ON -DSMELT_FUZZ_PREBUILT="$build" -DSMELT_FUZZ_LEVEL=-O1 -DSMELT_TESTS=OFF -DSMELT_PYTHON=OFF \
   -DSMELT_CLI=OFF -DPython_EXECUTABLE="$python" >"$out/configure.log" 2>&1 ||
-  { tail -5 "$out/configure.log"; echo "fuzz_lines: cmake failed ($out/configure.log)" >&2; exit 1; }
+  { tail -5 "$out/configure.log"; die "cmake failed ($out/configure.log)"; }
 ninja -C "$out" -j "$jobs" model_fuzz
 LLVM_PROFILE_FILE=$out/raw "$out/model_fuzz" -seed=1 -runs=0 -max_len=16384 -timeout=60 "$@" >"$out/log" 2>&1 ||
-  { tail -3 "$out/log"; echo "fuzz_lines: a finding ($out/log)" >&2; exit 1; }
+  { tail -3 "$out/log"; die "a finding ($out/log)"; }
 any llvm-profdata merge -o "$out/data" "$out/raw"
 [ ! -e "$out/unreached.txt" ] || mv "$out/unreached.txt" "$out/before.txt"
 any llvm-cov export "$out/model_fuzz" -instr-profile="$out/data" -format=lcov 2>/dev/null |
@@ -30,5 +31,5 @@ any llvm-cov export "$out/model_fuzz" -instr-profile="$out/data" -format=lcov 2>
     END { printf "%d of %d lines reached\n", reached, lines > "/dev/stderr" }' | sort -u >"$out/unreached.txt"
 if [ -e "$out/before.txt" ]; then
   comm -23 "$out/before.txt" "$out/unreached.txt" | tee "$out/new.txt"
-  [ ! -s "$out/new.txt" ] || { echo "fuzz_lines: $(wc -l <"$out/new.txt") lines that were not reached before" >&2; exit 1; }
+  [ ! -s "$out/new.txt" ] || die "$(wc -l <"$out/new.txt") lines that were not reached before"
 fi

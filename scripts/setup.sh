@@ -65,15 +65,15 @@ if [ ! -e "$stamp" ]; then
   touch "$stamp"
 fi
 
-# torch is for one test (four frameworks in one process) and unpacks to 5 GB: without room for it that test runs the other three.
+# torch is for some tests (four frameworks in one process, DLPack) and unpacks to 5 GB: without room for it they go without.
 torch=.venv/.torch-$(cksum < scripts/requirements-torch.txt | cut -d' ' -f1)
 if [ $tests = yes ] && [ ! -e "$torch" ]; then
   if [ "$(df -Pk . | awk 'NR == 2 {print $4}')" -lt 12000000 ]; then
-    step "less than 12 GB free: going on without torch (one test uses it)"
+    step "less than 12 GB free: going on without torch (some tests use it)"
   else
-    step "installing torch into .venv (5 GB; one test uses it)"
+    step "installing torch into .venv (5 GB; some tests use it)"
     install_wheels --no-cache-dir -r scripts/requirements-torch.txt && touch "$torch" ||
-      step "torch could not be installed: going on without it (one test uses it): $(why "$log")"
+      step "torch could not be installed: going on without it (some tests use it): $(why "$log")"
   fi
 fi
 rm -f "$log" "$log.update"

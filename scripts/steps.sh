@@ -25,6 +25,13 @@ quietly() {
   return $status
 }
 
+# jobs_for JOBS: as many, or fewer where memory is short: a compiler takes up to a gigabyte.
+jobs_for() {
+  local memory
+  memory=$(awk '/^MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo)
+  [ "$1" -le "$memory" ] && echo "$1" || echo $((memory > 0 ? memory : 1))
+}
+
 # needs_room GIB FOLDER WHAT: stops when FOLDER's disk has less than that free.
 needs_room() {
   local free

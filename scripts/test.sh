@@ -2,17 +2,14 @@
 # Runs every test: CTest's programs, the Python ones, and the fuzzer for a minute. usage: test.sh BUILD_DIR JOBS
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=$1 jobs=$2
-status=0
-printf '==> C++ tests\n'
-ctest --test-dir "$build" -j "$jobs" --output-on-failure --timeout 900 || status=1
-if compgen -G 'tests/python/test_*.py' >/dev/null; then
-  printf '==> Python tests\n'
-  PYTHONPATH="$build/python${PYTHONPATH:+:$PYTHONPATH}" .venv/bin/python -m pytest -q tests/python --build "$build" || status=1
-fi
-if command -v clang++ >/dev/null; then
-  scripts/fuzz.sh "$build" "$jobs" 60 || status=1
-else
-  printf '==> no clang++: the fuzzer is not run\n'
-fi
-exit $status
+. scripts/steps.sh
+build=$1 jobs=$(jobs_for "$2")
+failed=""
+step "C++ tests"
+ctest --test-dir "$build" -j "$jobs" --output-on-failure --timeout 900 || failed="$failed, the C++ tests ($build/Testing/Temporary/LastTestsFailed.log)"
+step "Python tests"
+PYTHONPATH="$build/python${PYTHONPATH:+:$PYTHONPATH}" .venv/bin/python -m pytest -q -rs tests/python --build "$build" ||
+  failed="$failed, the Python tests (above)"
+scripts/fuzz.sh "$build" "$jobs" 60 || failed="$failed, the fuzzer ($build/fuzz/log)"
+[ -z "$failed" ] || die "failed: ${failed#, }"
+step "every test passes"

@@ -41,7 +41,7 @@ struct Options {
   std::string precision;                     // "", "fp16", "bf16", "tf32": convert an fp32 model
   std::vector<std::string> keep_fp32;        // patterns (* and ?) of node names or scopes that stay fp32
   std::map<std::string, Shape> shapes;       // fix symbolic dimensions of inputs at build time, by input name
-  std::string cache_dir;                     // "" the default (SMELT_CACHE_DIR or ~/.cache/smelt)
+  std::string cache_dir;                     // "" the default (SMELT_CACHE_DIR, XDG_CACHE_HOME/smelt or ~/.cache/smelt)
   bool use_cache = true;                     // false: neither read nor write the tuning cache
   std::function<void(const Progress&)> progress;   // may be empty
 };

@@ -1,4 +1,4 @@
-// Whole models in float64: the oracle that MEASURE's tolerances are measured against.
+// Whole models in float64: the oracle that tolerances are measured against.
 #pragma once
 
 #include "ops/op.h"

@@ -105,6 +105,13 @@ fs::path folder_of(const fs::path& file) {
   return fs::weakly_canonical(parent.empty() ? fs::path(".") : parent, ignored);
 }
 
+/// However each is spelled, and through links.
+bool is_same_file(const fs::path& a, const fs::path& b) {
+  std::error_code missing;
+  if (fs::equivalent(a, b, missing)) return true;
+  return folder_of(a) / a.filename() == folder_of(b) / b.filename();
+}
+
 }  // namespace
 }  // namespace importer
 
@@ -112,12 +119,17 @@ ExportedData export_model(const Graph& g, const fs::path& path, const ExportOpti
   const google::protobuf::LogSilencer quiet;   // a model's names need not be UTF-8
   const fs::path folder = path.parent_path();
   const bool beside = !g.model.path.empty() && importer::folder_of(path) == importer::folder_of(g.model.path);
-  // The name of the plan's own data file must not be that of one that the plan, or the mapped model, reads.
-  const auto used = [&](const std::string& name) {
-    return beside && std::any_of(g.model.data.begin(), g.model.data.end(), [&](const DataRange& r) { return r.file == name; });
+  // Neither the plan nor its data may take the place of a file that the plan, or the mapped model, reads.
+  std::set<std::string> weights;
+  for (const DataRange& r : g.model.data) weights.insert(r.file);
+  const auto used = [&](const fs::path& file) {
+    return !g.model.path.empty() && std::any_of(weights.begin(), weights.end(), [&](const std::string& w) {
+      return importer::is_same_file(file, importer::folder_of(g.model.path) / w);
+    });
   };
+  if (used(path)) throw Error(path.string() + ": the model's weights lie in this file", "Give the plan another name.", ExitCode::usage);
   std::string own = path.stem().string() + ".data";
-  for (int i = 1; used(own); ++i) own = path.stem().string() + "." + std::to_string(i) + ".data";
+  for (int i = 1; used(folder / own); ++i) own = path.stem().string() + "." + std::to_string(i) + ".data";
 
   importer::Placement placement(g, beside && !options.copy_weights, own);
   const auto model = importer::to_proto(g, options, [&](const Tensor& t, onnx::TensorProto& p) { placement.store(t, p); });

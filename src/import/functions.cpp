@@ -35,6 +35,9 @@ class Expansion {
       : call_(call), function_(function), names_(names) {}
 
   Nodes run() {
+    if (call_.input_size() > function_.input_size() || call_.output_size() > function_.output_size())
+      fail("node {}: {} inputs and {} outputs, but function '{}' has {} and {}", describe(call_), call_.input_size(),
+           call_.output_size(), function_.name(), function_.input_size(), function_.output_size());
     Nodes out;
     Renames renames;
     for (int i = 0; i < function_.input_size(); ++i) renames[function_.input(i)] = i < call_.input_size() ? call_.input(i) : "";

@@ -42,6 +42,7 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
   ModelInfo info = info_of(model.proto, path);
   ExternalData external(folder, options.structure_only);
   take_out_tensors(model, external);
+  normalize_domains(model);
   check_operators(model, options);
   if (options.check) check_model(model);
   normalize(model);

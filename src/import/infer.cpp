@@ -93,7 +93,64 @@ bool add_declared_types(onnx::ModelProto& proto) {
   return added;
 }
 
+/// Where ONNX has no inference function it infers through the operator's body, which refers to attributes that a node may leave to
+/// their defaults.
+void spell_out_defaults(onnx::ModelProto& proto) {
+  const int opset = static_cast<int>(opset_of(proto));
+  for_each_node(proto, [&](onnx::NodeProto& n) {
+    const auto* schema = n.domain().empty() ? onnx::OpSchemaRegistry::Schema(n.op_type(), opset, "") : nullptr;
+    if (!schema || !schema->HasFunction() || schema->has_type_and_shape_inference_function()) return;
+    for (const auto& [name, attribute] : schema->attributes())
+      if (!find_attribute(n, name.c_str()) && !attribute.default_value.name().empty()) *n.add_attribute() = attribute.default_value;
+  });
+}
+
+/// No number, and no symbol but one that ONNX's inference made up.
+bool is_open(const onnx::TensorShapeProto_Dimension& d) {
+  return !d.has_dim_value() && (d.dim_param().empty() || d.dim_param().rfind("unk__", 0) == 0);
+}
+
+/// Takes from the file's claims what inference has left open: a type, a rank, an extent. True when there was something.
+bool take_claims(onnx::GraphProto& g, const onnx::GraphProto& claimed) {
+  bool taken = false;
+  const auto fill = [&](onnx::ValueInfoProto& v, const onnx::ValueInfoProto& claim) {
+    if (!claim.has_type()) return;
+    if (!v.has_type() || v.type().value_case() == onnx::TypeProto::VALUE_NOT_SET) {
+      *v.mutable_type() = claim.type();
+      taken = true;
+    }
+    if (!v.type().has_tensor_type() || !claim.type().has_tensor_type()) return;
+    auto& to = *v.mutable_type()->mutable_tensor_type();
+    const auto& from = claim.type().tensor_type();
+    if (!from.has_shape() || (to.elem_type() != 0 && from.elem_type() != 0 && to.elem_type() != from.elem_type())) return;
+    if (!to.has_shape()) {
+      *to.mutable_shape() = from.shape();
+      taken = true;
+    }
+    if (to.shape().dim_size() != from.shape().dim_size()) return;
+    for (int i = 0; i < to.shape().dim_size(); ++i) {
+      const auto& dim = from.shape().dim(i);
+      auto& open = *to.mutable_shape()->mutable_dim(i);
+      if (!is_open(open) || is_open(dim)) continue;
+      open = dim;
+      taken = true;
+    }
+  };
+  std::map<std::string, onnx::ValueInfoProto*> inferred;
+  for (auto& v : *g.mutable_value_info()) inferred[v.name()] = &v;
+  std::vector<const onnx::ValueInfoProto*> missing;
+  for (const auto& claim : claimed.value_info()) {
+    const auto it = inferred.find(claim.name());
+    if (it != inferred.end()) fill(*it->second, claim);
+    else missing.push_back(&claim);
+  }
+  for (const auto* claim : missing) *g.add_value_info() = *claim;
+  for (int i = 0; i < g.output_size(); ++i) fill(*g.mutable_output(i), claimed.output(i));
+  return taken || !missing.empty();
+}
+
 void infer_all(onnx::ModelProto& proto, bool lenient) {
+  spell_out_defaults(proto);
   infer(proto, lenient);
   if (add_declared_types(proto)) infer(proto, lenient);
 }
@@ -140,21 +197,28 @@ void bind_shapes(Loaded& model, const std::map<std::string, Shape>& shapes) {
   });
 }
 
+// What the file says of its values may be stale: written for another batch, or by a tool that edited the graph. The model itself
+// decides; the claims serve where inference ends.
 void infer_shapes(Loaded& model, bool lenient) {
   const onnx::ModelProto before = model.proto;
+  drop_claims(model.proto);
   try {
     infer_all(model.proto, lenient);
-    return;
-  } catch (const std::exception& first) {
-    // The claims may be stale: written for another batch, or by a tool that edited the graph. The model itself decides.
-    model.proto = before;
-    drop_claims(model.proto);
-    try {
-      infer_all(model.proto, lenient);
-      return;
-    } catch (const std::exception&) {
-      throw Error("types and shapes do not fit: " + one_line(first.what()));
-    }
+  } catch (const std::exception& e) {
+    throw Error("types and shapes do not fit: " + one_line(e.what()));
+  }
+  std::vector<const onnx::GraphProto*> claims;
+  onnx::ModelProto claimed = before;
+  for_each_graph(*claimed.mutable_graph(), [&](onnx::GraphProto& g) { claims.push_back(&g); });
+  const onnx::ModelProto inferred = model.proto;
+  bool taken = false;
+  size_t next = 0;
+  for_each_graph(*model.proto.mutable_graph(), [&](onnx::GraphProto& g) { taken |= take_claims(g, *claims[next++]); });
+  if (!taken) return;
+  try {
+    infer_all(model.proto, lenient);
+  } catch (const std::exception&) {
+    model.proto = inferred;
   }
 }
 

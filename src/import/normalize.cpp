@@ -1,3 +1,7 @@
+#include <functional>
+#include <map>
+#include <set>
+#include <tuple>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -7,22 +11,64 @@ namespace smelt::importer {
 
 namespace {
 
+std::string plain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
 void plain_domain(onnx::NodeProto& node) {
   if (node.domain() == "ai.onnx") node.set_domain("");
 }
 
-template <class Proto> void plain_imports(Proto& proto) {
-  for (auto& o : *proto.mutable_opset_import())
+/// One entry a domain; `what` is whose.
+template <class Proto> void plain_imports(Proto& proto, const std::string& what) {
+  google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> plain;
+  std::map<std::string, int64_t> versions;
+  for (auto& o : *proto.mutable_opset_import()) {
     if (o.domain() == "ai.onnx") o.set_domain("");
+    const auto [at, fresh] = versions.try_emplace(o.domain(), o.version());
+    if (fresh) *plain.Add() = o;
+    else if (at->second != o.version())
+      fail("{} imports the operators of domain '{}' twice, of version {} and {}", what, o.domain(), at->second, o.version());
+  }
+  proto.mutable_opset_import()->Swap(&plain);
+}
+
+/// Drops the functions that nothing calls, which need not be ones that smelt can run.
+void drop_uncalled(onnx::ModelProto& proto) {
+  using Key = std::tuple<std::string, std::string, std::string>;
+  std::map<Key, const onnx::FunctionProto*> left;
+  for (const auto& f : proto.functions()) left[{plain(f.domain()), f.name(), f.overload()}] = &f;
+  if (left.empty()) return;
+  std::set<const onnx::FunctionProto*> called;
+  std::function<void(const google::protobuf::RepeatedPtrField<onnx::NodeProto>&)> visit = [&](const auto& nodes) {
+    for (const auto& n : nodes) {
+      for (const auto& a : n.attribute()) {
+        if (a.has_g()) visit(a.g().node());
+        for (const auto& g : a.graphs()) visit(g.node());
+      }
+      const auto it = left.find({plain(n.domain()), n.op_type(), n.overload()});
+      if (it == left.end()) continue;
+      const auto* function = it->second;
+      left.erase(it);
+      called.insert(function);
+      visit(function->node());
+    }
+  };
+  visit(proto.graph().node());
+  google::protobuf::RepeatedPtrField<onnx::FunctionProto> kept;
+  for (const auto& f : proto.functions())
+    if (called.contains(&f)) *kept.Add() = f;
+  proto.mutable_functions()->Swap(&kept);
 }
 
 }  // namespace
 
-void normalize(Loaded& model) {
-  plain_imports(model.proto);
-  for (auto& f : *model.proto.mutable_functions()) plain_imports(f);
+void normalize_domains(Loaded& model) {
+  drop_uncalled(model.proto);
+  plain_imports(model.proto, "the model");
+  for (auto& f : *model.proto.mutable_functions()) plain_imports(f, "function '" + f.name() + "'");
   for_each_node(model.proto, plain_domain);
+}
 
+void normalize(Loaded& model) {
   auto& graph = *model.proto.mutable_graph();
   std::unordered_set<std::string> initialized;
   for (const auto& t : graph.initializer()) initialized.insert(t.name());

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "import/export.h"
 #include "import/import.h"
 
 namespace smelt {
@@ -41,14 +42,14 @@ const Names heavy = {
     "Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum", "Attention", "LSTM", "GRU", "RNN", "FusedMatMul", "FusedConv",
     "FusedGemm"};
 
-// Squares, exponentials and long sums leave fp16's range (65504) or lose bf16's 8 bits; the others need fp32 for positions and
-// indices.
+// Squares, exponentials and long sums leave fp16's range (65504) or lose bf16's 8 bits; the others need fp32 for positions,
+// angles and indices.
 const Names sensitive = {
     "Pow", "Exp", "Log", "ReduceSum", "ReduceMean", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum",
     "ReduceLogSumExp", "ReduceProd", "CumSum", "CumProd", "Range", "Sqrt", "Reciprocal", "NonMaxSuppression", "RoiAlign",
     "GridSample", "Resize", "TopK", "Softplus", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike",
     "Bernoulli", "Multinomial", "EyeLike", "DFT", "STFT", "MelWeightMatrix", "QuantizeLinear", "DequantizeLinear",
-    "DynamicQuantizeLinear", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", "Det", "AffineGrid"};
+    "DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv", "Sin", "Cos", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", "Det", "AffineGrid"};
 
 const Names microsoft = {
     "Gelu", "FastGelu", "BiasGelu", "QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
@@ -87,6 +88,33 @@ class Converter {
     }
   }
 
+  /// Counts and positions: their values may be beyond what 16 bits tell apart.
+  bool is_cast_of_integers(const Node& n) const {
+    if (!n.is("Cast") && !n.is("CastLike")) return false;
+    const DType from = g_.value(n.in(0)).type;
+    return is_integer(from) && bits(from) > 8;
+  }
+
+  /// Whether all that comes of v, through nodes that move or scale it, is read by nodes that stay.
+  bool ends_in_fp32(ValueId v) const {
+    static const Names passing = {"Transpose", "Reshape", "Unsqueeze", "Squeeze", "Concat", "Expand", "Slice", "Identity", "Mul"};
+    std::vector<ValueId> left{v};
+    std::set<ValueId> seen;
+    while (!left.empty()) {
+      const ValueId at = left.back();
+      left.pop_back();
+      if (!seen.insert(at).second) continue;
+      if (g_.is_output(at) || g_.readers(at).empty()) return false;
+      for (const Use& u : g_.readers(at)) {
+        const Node& reader = g_.node(u.node);
+        if (kept_.contains(u.node) || sensitive.contains(reader.op)) continue;
+        if (!passing.contains(reader.op)) return false;
+        left.push_back(reader.out());
+      }
+    }
+    return true;
+  }
+
   // Which inputs and outputs of a node take the new type; both empty: the node stays.
   struct Plan {
     std::vector<size_t> inputs, outputs;
@@ -107,14 +135,16 @@ class Converter {
     }
     if (n.domain != onnx_domain) return p;
     const auto* schema = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(newest_opset()), n.domain);
+    const auto* in_plans = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(plan_opset), n.domain);
     if (!schema) return p;
     // The type variables that fp32 inputs bind and that may be the new type.
     std::set<std::string> variables;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const auto* formal = parameter(schema->inputs(), i);
       if (!formal || !is_f32(n.inputs[i])) continue;
-      const auto& types = formal->GetTypes();
-      const bool allowed = std::any_of(types.begin(), types.end(), [&](const auto* t) { return *t == onnx_type_; });
+      // By the opset of plans too, which may be older.
+      const auto* written = in_plans ? parameter(in_plans->inputs(), i) : nullptr;
+      const bool allowed = takes(*formal) && written && takes(*written);
       if (!allowed) continue;   // fp32 only, such as Resize's scales
       p.inputs.push_back(i);
       variables.insert(formal->GetTypeStr());
@@ -132,6 +162,11 @@ class Converter {
     return p;
   }
 
+  bool takes(const onnx::OpSchema::FormalParameter& formal) const {
+    const auto& types = formal.GetTypes();
+    return std::any_of(types.begin(), types.end(), [&](const auto* t) { return *t == onnx_type_; });
+  }
+
   static const onnx::OpSchema::FormalParameter* parameter(const std::vector<onnx::OpSchema::FormalParameter>& formal, size_t i) {
     if (formal.empty()) return nullptr;
     if (i < formal.size()) return &formal[i];
@@ -140,10 +175,10 @@ class Converter {
 
   bool stays(NodeId id) const {
     const Node& n = g_.node(id);
-    if (kept_.contains(id) || sensitive.contains(n.op)) return true;
+    if (kept_.contains(id) || sensitive.contains(n.op) || is_cast_of_integers(n)) return true;
     for (const auto& [name, a] : n.attrs)
       if (std::holds_alternative<GraphPtr>(a)) return true;
-    if (heavy.contains(n.op)) return false;
+    if (heavy.contains(n.op) && !ends_in_fp32(n.out())) return false;
     // Between nodes that stay (the + epsilon between a mean and its root) converting would only round twice.
     bool any = false;
     for (ValueId v : n.inputs) {

@@ -24,7 +24,10 @@ void check_tensors_only(Loaded& model);
 void fail_unsupported_nodes(Loaded& model, const std::vector<onnx::NodeProto>& nodes);
 
 // --- normalize.cpp ---------------------------------------------------------------------------------------------------
-/// Domain "ai.onnx" becomes "", nodes without a name get one, initializers leave the inputs, and every node's
+/// Domain "ai.onnx" becomes "", each domain is imported once (an Error where two versions of it are), and functions that nothing
+/// calls are gone. Before the checks, to which these are other operators or none.
+void normalize_domains(Loaded& model);
+/// Nodes without a name get one, initializers leave the inputs, and every node's
 /// metadata names its SourceNodes.
 void normalize(Loaded& model);
 

@@ -106,6 +106,13 @@ class Writer {
     }
   }
 
+  // ONNX Runtime takes no two nodes of one name, in a graph and its bodies.
+  std::string unique(const std::string& base) {
+    std::string name = base;
+    for (int i = 1; !name.empty() && !node_names_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
+    return name;
+  }
+
   // A body's output must be the body's own: a captured value is passed on through an Identity.
   std::string passed_on(const std::string& name, onnx::GraphProto& proto, Scope& scope) {
     auto& n = *proto.add_node();
@@ -113,7 +120,7 @@ class Writer {
     std::string out = name;
     for (int i = 1; scope.taken(out); ++i) out = name + "_" + std::to_string(i);
     scope.names.insert(out);
-    n.set_name("Identity_" + out);
+    n.set_name(unique("Identity_" + out));
     n.add_input(name);
     n.add_output(out);
     return out;
@@ -123,7 +130,7 @@ class Writer {
     const Node& n = g.node(id);
     proto.set_domain(n.domain);
     proto.set_op_type(n.op);
-    proto.set_name(n.name);
+    proto.set_name(unique(n.name));
     const auto captured = static_cast<size_t>(n.get_int("captured", 0));
     for (size_t i = 0; i < n.inputs.size() - captured; ++i)
       proto.add_input(n.inputs[i] == ValueId::none ? "" : names.at(n.inputs[i]));
@@ -310,6 +317,7 @@ class Writer {
   onnx::ModelProto& model_;
   std::map<std::string, const void*> constants_;   // of the main graph
   std::set<std::string> functions_;
+  std::unordered_set<std::string> node_names_;
 };
 
 }  // namespace

@@ -139,7 +139,7 @@ std::vector<onnx::NodeProto> Upgrade::nodes() && {
   return out;
 }
 
-bool is_replaced(const std::string& op) { return op == "Upsample" || op == "Scatter"; }
+bool is_replaced(const std::string& op) { return op == "Upsample" || op == "Scatter" || op == "GroupNormalization"; }
 
 static bool changed_since(const onnx::NodeProto& n, int64_t from) {
   const auto rules = upgrade_rules();

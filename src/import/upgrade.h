@@ -28,6 +28,8 @@ class Upgrade {
   /// The type of an input as inferred; null where it is not known.
   const onnx::TypeProto* type(int input) const { return type_of_(this->input(input)); }
 
+  const onnx::TypeProto* output_type(int i) const { return i < node.output_size() ? type_of_(node.output(i)) : nullptr; }
+
   /// A constant, defined before the node; returns its name.
   std::string constant(const std::vector<int64_t>& values);
   std::string scalar(int32_t element_type, double value);

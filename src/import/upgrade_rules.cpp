@@ -110,13 +110,46 @@ void upsample(Upgrade& u) {
   u.node.set_op_type("Resize");
 }
 
-// Resize 10 took (x, scales) and read position i of the output at i / scale, rounded down.
+const onnx::TensorShapeProto* shape_of(const onnx::TypeProto* type) {
+  return type && type->has_tensor_type() && type->tensor_type().has_shape() ? &type->tensor_type().shape() : nullptr;
+}
+
+/// Whether an axis is known to become shorter, and none longer.
+bool shrinks(const Upgrade& u) {
+  const auto *from = shape_of(u.type(0)), *to = shape_of(u.output_type(0));
+  bool any = false;
+  for (int i = 0; from && to && i < std::min(from->dim_size(), to->dim_size()); ++i) {
+    const auto &f = from->dim(i), &t = to->dim(i);
+    if (!f.has_dim_value() || !t.has_dim_value()) continue;
+    if (t.dim_value() > f.dim_value()) return false;
+    any = any || t.dim_value() < f.dim_value();
+  }
+  return any;
+}
+
+// Resize 10 took (x, scales) and read position i of the output at i / scale. How to round that its text did not say: its test cases
+// and ONNX Runtime round up where an axis becomes shorter, down where it becomes longer.
 void resize_from_scales(Upgrade& u) {
   const std::string scales = u.input(1);
   u.set_input(2, scales);
   u.set_input(1, "");
   u.set("coordinate_transformation_mode", std::string("asymmetric"));
-  u.set("nearest_mode", std::string("floor"));
+  u.set("nearest_mode", std::string(shrinks(u) ? "ceil" : "floor"));
+}
+
+// Before opset 21 there was one scale and one bias for a group of channels.
+void group_normalization(Upgrade& u) {
+  const auto* shape = shape_of(u.type(0));
+  const int64_t groups = u.integer("num_groups", 0);
+  if (!shape || shape->dim_size() < 2 || !shape->dim(1).has_dim_value() || groups < 1 || shape->dim(1).dim_value() % groups != 0)
+    fail_unsupported("node {}: GroupNormalization before opset 21 of {}, expected a known number of channels that its {} groups "
+                     "share evenly", describe(u.node), u.type(0) ? describe(*u.type(0)) : "an unknown type", groups);
+  const int64_t channels = shape->dim(1).dim_value();
+  for (int i : {1, 2}) {
+    const std::string column = u.before("Reshape", {u.input(i), u.constant({groups, 1})});
+    const std::string spread = u.before("Expand", {column, u.constant({groups, channels / groups})});
+    u.set_input(i, u.before("Reshape", {spread, u.constant({channels})}));
+  }
 }
 
 // In opset 11 the inputs roi and scales could not be left out, and were empty tensors when not meant.
@@ -194,6 +227,7 @@ constexpr UpgradeRule rules[] = {
     {"Dropout", 10, dropout_mask},
     {"Dropout", 12, dropout},
     {"GridSample", 20, grid_sample},
+    {"GroupNormalization", 21, group_normalization},
     {"Hardmax", 13, softmax},
     {"LogSoftmax", 13, softmax},
     {"Pad", 11, pad},

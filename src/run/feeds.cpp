@@ -79,6 +79,7 @@ void check_inputs(const std::vector<TensorInfo>& inputs, std::span<const Tensor>
   if (tensors.size() != inputs.size()) {
     throw Error(fmt::format("{} tensors were given for {} inputs", tensors.size(), inputs.size()), list(inputs), ExitCode::usage);
   }
+  std::map<std::string, std::pair<int64_t, const TensorInfo*>> symbols;   // one name is one extent: rewrites rely on it
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorInfo& info = inputs[i];
     const Tensor& t = tensors[i];
@@ -91,6 +92,14 @@ void check_inputs(const std::vector<TensorInfo>& inputs, std::span<const Tensor>
     }
     if (!fits(t.shape(), info.shape)) {
       fail_usage("input '{}' has shape {}, expected {}", info.name, to_string(t.shape()), to_string(info.shape));
+    }
+    for (size_t axis = 0; axis < info.shape.size(); ++axis) {
+      const std::string& symbol = info.shape[axis].symbol;
+      if (info.shape[axis].known() || symbol.empty()) continue;
+      const auto [at, fresh] = symbols.try_emplace(symbol, t.shape()[axis], &info);
+      if (!fresh && at->second.first != t.shape()[axis])
+        fail_usage("input '{}' has shape {}, in which {} is {}; expected {}, as in input '{}'", info.name, to_string(t.shape()),
+                   symbol, t.shape()[axis], at->second.first, at->second.second->name);
     }
   }
 }

@@ -107,10 +107,34 @@ TEST(Precision, integers_indices_and_bodies_are_left_alone) {
 }
 
 TEST(Precision, casts_to_fp32_cast_to_the_new_type) {
-  Graph g = import(parse(20, "g (int64[2] i, float[2] x) => (float[2] y) { f = Cast <to = 1> (i) y = Mul(f, x) }"));
+  for (const char* from : {"bool", "uint8", "double"}) {
+    Graph g = import(parse(20, std::string("g (") + from + "[2] i, float[2] x) => (float[2] y) { f = Cast <to = 1> (i) y = Mul(f, x) }"));
+    convert_precision(g, "bf16");
+    verify(g);
+    EXPECT_EQ(type(g, "f"), DType::bf16) << from;
+  }
+}
+
+// 70001 is infinite in f16, and bf16 has 8 bits for it.
+TEST(Precision, keeps_positions_and_what_becomes_of_them_up_to_their_angles) {
+  Graph g = import(parse(20, R"(g (int64[B, S] ids, float[B, S, 4] x, float[4, 4] w) => (float[B, S, 4] y)
+      <int64[1] last = {2}, float[1, 2] frequencies = {1, 0.01}>
+      { u = Unsqueeze(ids, last) f = Cast <to = 1> (u) a = MatMul(f, frequencies) both = Concat <axis = -1> (a, a) c = Cos(both)
+        m = MatMul(x, w) y = Mul(m, c) })"));
+  convert_precision(g, "fp16");
+  verify(g);
+  for (const char* kept : {"f", "a", "both", "c"}) EXPECT_EQ(type(g, kept), DType::f32) << kept;
+  EXPECT_EQ(type(g, "m"), DType::f16);
+}
+
+TEST(Precision, gives_operators_no_type_that_plans_cannot_spell) {
+  Graph g = import(parse(20, R"(g (float[2, 3] x, float[3, 4] w, float[2, 3] one) => (float[2, 4] y)
+      { m = Mul(x, one) y = Einsum <equation = "ij,jk->ik"> (m, w) })"));
   convert_precision(g, "bf16");
   verify(g);
-  EXPECT_EQ(type(g, "f"), DType::bf16);
+  EXPECT_EQ(type(g, "m"), DType::bf16);
+  const Node& einsum = g.node(g.value(g.find_value("y")).producer);
+  EXPECT_EQ(g.value(einsum.in(0)).type, DType::f32);
 }
 
 TEST(Precision, tf32_changes_no_type) {

@@ -98,6 +98,7 @@ double resize_coordinate(const ResizeAxis& a, const std::string& mode, int64_t p
   if (mode == "pytorch_half_pixel") return a.out > 1 ? unscale(x + 0.5) - 0.5 : 0;
   if (mode == "align_corners") return width == 1 ? 0 : x * (in - 1) / (width - 1);
   if (mode == "asymmetric") return unscale(x);
+  if (mode == "tf_half_pixel_for_nn") return unscale(x + 0.5);   // opsets 11 and 12
   if (mode == "tf_crop_and_resize") {
     if (a.out > 1) return a.roi_begin * (in - 1) + x * (a.roi_end - a.roi_begin) * (in - 1) / (width - 1);
     return 0.5 * (a.roi_begin + a.roi_end) * (in - 1);

@@ -36,8 +36,8 @@ Session session_from_bytes(const std::string& model, const Options& options) {
   ImportOptions import;
   import.shapes = options.shapes;
   import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
-return Session(
-    Plan::build(import_model(std::span(reinterpret_cast<const uint8_t*>(model.data()), model.size()), "model", import), options));
+  return Session(
+      Plan::build(import_model(std::span(reinterpret_cast<const uint8_t*>(model.data()), model.size()), "model", import), options));
 }
 
 Printed optimize(const std::string& model, const std::string& output, const Options& options, bool copy_weights) {
@@ -45,6 +45,7 @@ Printed optimize(const std::string& model, const std::string& output, const Opti
   const auto begin = std::chrono::steady_clock::now();
   const auto plan = Plan::build(model, options);
   const double build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (options.progress) options.progress({.doing = "saving"});   // the last chance to leave no files behind
   save_plan(*plan, output, {.copy_weights = copy_weights});
   return printed({report::ledger_summary(explained), report::form_table(explained), report::plan_table(*plan, build_s)});
 }

@@ -8,6 +8,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
+
 #include "base/error.h"
 #include "python_api.h"
 #include "smelt/session.h"
@@ -31,6 +33,11 @@ DType type_of(nb::dlpack::dtype d) {
   if (is(dtype_code::Bool, 8)) return DType::boolean;
   if (is(dtype_code::Complex, 64)) return DType::c64;
   if (is(dtype_code::Complex, 128)) return DType::c128;
+  if (is(dtype_code::Float8_E4M3FN, 8)) return DType::f8e4m3fn;
+  if (is(dtype_code::Float8_E4M3FNUZ, 8)) return DType::f8e4m3fnuz;
+  if (is(dtype_code::Float8_E5M2, 8)) return DType::f8e5m2;
+  if (is(dtype_code::Float8_E5M2FNUZ, 8)) return DType::f8e5m2fnuz;
+  if (is(dtype_code::Float8_E8M0FNU, 8)) return DType::f8e8m0;
   constexpr DType ints[] = {DType::i8, DType::i16, DType::i32, DType::i64},
                   uints[] = {DType::u8, DType::u16, DType::u32, DType::u64};
   for (int i = 0; i < 4; ++i) {
@@ -56,16 +63,64 @@ nb::dlpack::dtype dlpack_type(DType t) {
   }
 }
 
-// A view of the array's memory; the array is kept alive with it. The caller has made it C-contiguous.
+DType onnx_dtype(int onnx_type) {
+  if (onnx_type < static_cast<int>(DType::f32) || onnx_type > static_cast<int>(DType::i2))
+    fail_usage("there is no ONNX element type {}, expected 1 to {}", onnx_type, static_cast<int>(DType::i2));
+  return static_cast<DType>(onnx_type);
+}
+
+// Types that NumPy does not know come as integers of their width.
+bool renames(DType own, DType to) {
+  return (own == DType::u16 && to == DType::bf16) || (own == DType::u8 && bits(to) == 8 && is_float(to));
+}
+
+bool is_dense(const Array& a) {
+  if (a.size() == 0) return true;
+  int64_t dense = 1;
+  for (size_t i = a.ndim(); i-- > 0; dense *= static_cast<int64_t>(a.shape(i)))
+    if (a.shape(i) != 1 && a.stride(i) != dense) return false;
+  return true;
+}
+
+void copy_strided(const Array& a, size_t axis, const std::byte* from, std::byte*& to) {
+  if (axis == a.ndim()) {
+    std::memcpy(to, from, a.itemsize());
+    to += a.itemsize();
+    return;
+  }
+  const int64_t step = a.stride(axis) * static_cast<int64_t>(a.itemsize());
+  for (size_t i = 0; i < a.shape(axis); ++i, from += step) copy_strided(a, axis + 1, from, to);
+}
+
+// A view of the array's memory; the array is kept alive with it. Strided memory is copied. `onnx_type` (0: the array's own)
+// may only name a type that NumPy cannot.
 Tensor to_tensor(const Array& a, int onnx_type) {
   Shape shape;
   for (size_t i = 0; i < a.ndim(); ++i) shape.push_back(static_cast<int64_t>(a.shape(i)));
-  const DType type = onnx_type ? static_cast<DType>(onnx_type) : type_of(a.dtype());
+  const DType own = type_of(a.dtype()), type = onnx_type ? onnx_dtype(onnx_type) : own;
+  if (type != own && !renames(own, type)) fail_usage("the array has type {}, expected {}", name(own), name(type));
+  if (!is_dense(a)) {
+    Tensor t = Tensor::empty(type, std::move(shape));
+    auto* to = static_cast<std::byte*>(t.raw());
+    copy_strided(a, 0, static_cast<const std::byte*>(a.data()), to);
+    return t;
+  }
   auto keep = std::shared_ptr<void>(new Array(a), [](void* p) {
     const nb::gil_scoped_acquire gil;
     delete static_cast<Array*>(p);
   });
   return Tensor::borrow(type, std::move(shape), const_cast<void*>(a.data()), std::move(keep));
+}
+
+// A copy of sub-byte elements that are packed as ONNX packs them.
+Tensor packed(const Array& a, int onnx_type, const Shape& shape) {
+  const DType type = onnx_dtype(onnx_type);
+  if (bits(type) == 0 || bits(type) >= 8) fail_usage("elements of {} are not packed: expected 2 or 4 bits", name(type));
+  if (type_of(a.dtype()) != DType::u8 || !is_dense(a)) fail_usage("packed elements come as contiguous bytes (u8)");
+  const Tensor t = Tensor::borrow(type, shape, const_cast<void*>(a.data()));
+  if (static_cast<int64_t>(a.nbytes()) != t.nbytes())
+    fail_usage("{}{} is {} bytes, found {}", name(type), to_string(shape), t.nbytes(), a.nbytes());
+  return t.clone();
 }
 
 // A view of the tensor's memory as (array, ONNX element type); sub-byte and 8-bit float types come as bytes.
@@ -90,6 +145,12 @@ nb::object to_dlpack(const Tensor& t) {
   const std::vector<size_t> shape(t.shape().begin(), t.shape().end());
   return nb::cast(nb::ndarray<nb::array_api>(keep->raw(), shape.size(), shape.data(), owner, nullptr, dlpack_type(t.type())),
                   nb::rv_policy::reference);
+}
+
+// A build holds no GIL, and Python only notes a Ctrl-C: this raises it, after each problem.
+void check_signals(const Progress&) {
+  const nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
 nb::list shape_list(const SymShape& s) {
@@ -130,10 +191,7 @@ NB_MODULE(smelt_ext, m) {
       .def_static("borrow", &to_tensor, "array"_a, "onnx_type"_a = 0)
       .def_static("strings", [](const Shape& shape,
                                 std::vector<std::string> values) { return Tensor::of_strings(shape, std::move(values)); })
-      .def_static("packed",
-                  [](const Array& bytes, int onnx_type, const Shape& shape) {
-                    return Tensor::borrow(static_cast<DType>(onnx_type), shape, const_cast<void*>(bytes.data())).clone();
-                  })
+      .def_static("packed", &packed, "bytes"_a, "onnx_type"_a, "shape"_a)
       .def_prop_ro("type", [](const Tensor& t) { return static_cast<int>(t.type()); })
       .def_prop_ro("shape", [](const Tensor& t) { return t.shape(); })
       .def_prop_ro("data_ptr", [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.raw()); })
@@ -142,7 +200,7 @@ NB_MODULE(smelt_ext, m) {
       .def("__dlpack_device__", [](const Tensor&) { return nb::make_tuple(static_cast<int>(nb::device::cpu::value), 0); });
 
   nb::class_<Options>(m, "Options")
-      .def(nb::init<>())
+      .def("__init__", [](Options* self) { (new (self) Options)->progress = &check_signals; })
       .def_rw("threads", &Options::threads)
       .def_rw("tuning_level", &Options::tuning_level)
       .def_rw("tactics", &Options::tactics)

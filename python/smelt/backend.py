@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
+from .errors import UsageError
 from .session import Session
 
 
@@ -16,18 +18,18 @@ class SmeltRep(BackendRep):
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:
         names = [i.name for i in self._session.get_inputs()]
-        if isinstance(inputs, dict):
-            feeds = inputs
-        elif isinstance(inputs, (list, tuple)):
-            feeds = dict(zip(names, inputs))
-        else:
-            feeds = {names[0]: inputs}
-        return tuple(self._session.run(None, feeds))
+        if not isinstance(inputs, dict):
+            given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+            if len(given) > len(names):
+                raise UsageError(f"{len(given)} inputs were given, expected {len(names)}: {', '.join(names)}")
+            inputs = dict(zip(names, given))
+        return tuple(self._session.run(None, inputs))
 
 
 class SmeltBackend(Backend):
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> SmeltRep:
+        cls._check_device(device)
         super().prepare(model, device, **kwargs)
         return SmeltRep(Session(model, tuning_level=0, use_cache=False, **kwargs))
 
@@ -36,10 +38,44 @@ class SmeltBackend(Backend):
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
+    def run_node(cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU", outputs_info: Any = None,
+                 **kwargs: Any) -> tuple[np.ndarray, ...]:
+        """Runs one operator. inputs: by position, or by name; left-out ones ("") are None or not listed. outputs_info: (type,
+        shape) of each output, for operators whose result types cannot be inferred. opset_version: the newest if not given."""
+        cls._check_device(device)
+        version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
+        super().run_node(node, inputs, device, outputs_info, opset_version=version)   # checks the node
+        names = [n for n in node.input if n]
+        if not isinstance(inputs, dict):
+            given = [a for a in (inputs if isinstance(inputs, (list, tuple)) else [inputs]) if a is not None]
+            if len(given) != len(names):
+                raise UsageError(f"node '{node.name}' ({node.op_type}): {len(given)} inputs were given, expected {len(names)}: "
+                                 + ", ".join(names))
+            inputs = dict(zip(names, given))
+        feeds = {name: np.asarray(inputs[name]) for name in names}
+
+        def info(name: str, dtype: Any, shape: Any) -> onnx.ValueInfoProto:
+            return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
+
+        results = [n for n in node.output if n]
+        outputs = [info(n, *i) for n, i in zip(results, outputs_info, strict=True)] if outputs_info else [
+            onnx.ValueInfoProto(name=n) for n in results]
+        graph = helper.make_graph([node], "node", [info(n, a.dtype, a.shape) for n, a in feeds.items()], outputs)
+        opsets = [helper.make_opsetid("", version)] + ([helper.make_opsetid(node.domain, 1)] if node.domain else [])
+        model = helper.make_model(graph, opset_imports=opsets)
+        return SmeltRep(Session(model, tuning_level=0, use_cache=False, **kwargs)).run(feeds)
+
+    @classmethod
+    def _check_device(cls, device: str) -> None:
+        if not cls.supports_device(device):
+            raise UsageError(f"device is {device}, expected CPU")
+
+    @classmethod
     def supports_device(cls, device: str) -> bool:
         return Device(device).type == DeviceType.CPU
 
 
 prepare = SmeltBackend.prepare
 run_model = SmeltBackend.run_model
+run_node = SmeltBackend.run_node
 supports_device = SmeltBackend.supports_device

@@ -32,15 +32,18 @@ def make_options(options: Mapping[str, Any]) -> _ext.Options:
         raise UsageError(f"there is no option '{unknown[0]}'", "The options are: " + ", ".join(BuildOptions.__annotations__))
     o = _ext.Options()
     for name, value in options.items():
-        if name in ("skip", "keep_fp32"):
-            value = [value] if isinstance(value, str) else list(value)
-        elif name == "shapes":
-            value = {k: list(v) for k, v in (value or {}).items()}
-        elif name == "cache_dir":
-            value = os.fspath(value)
         try:
+            if name in ("skip", "keep_fp32"):
+                value = [value] if isinstance(value, str) else list(value)
+            elif name == "shapes":
+                value = {k: list(v) for k, v in (value or {}).items()}
+            elif name == "cache_dir":
+                value = os.fspath(value)
             setattr(o, name, value)
-        except TypeError:
-            expected = BuildOptions.__annotations__[name]
+        except (AttributeError, TypeError):
+            expected = getattr(BuildOptions.__annotations__[name], "__forward_arg__", BuildOptions.__annotations__[name])
             raise UsageError(f"option {name}={value!r} is a {type(value).__name__}, expected {expected}") from None
+    if o.keep_fp32 and not o.precision:
+        raise UsageError("keep_fp32 says what to leave out of a conversion, and there is none",
+                         "Give precision='fp16' or 'bf16' too.")
     return o

@@ -24,6 +24,10 @@ _SUB_BYTE = {21: "uint4", 22: "int4", 23: "float4_e2m1fn", 25: "uint2", 26: "int
 _NAMES = {**_NUMPY, 1: "float", 8: "string", 11: "double", 16: "bfloat16", 17: "float8e4m3fn", 18: "float8e4m3fnuz",
           19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2",
           26: "int2"}
+_CODES = {name: code for table in (_NUMPY, _ML_DTYPES, _SUB_BYTE) for code, name in table.items()}
+_BOUNDS = {21: (0, 15), 22: (-8, 7), 25: (0, 3), 26: (-2, 1),
+           **{code: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for code, name in _NUMPY.items() if "int" in name}}
+_PLAIN = (bool, int, float, complex, str, bytes, list, tuple, range)   # what has no element type of its own
 
 
 class NodeArg:
@@ -63,37 +67,65 @@ def _unpack(raw: np.ndarray, bits: int, dtype: np.dtype, shape: Sequence[int]) -
     return flat.view(dtype).reshape(shape) if dtype.name.startswith("float") else flat.astype(dtype).reshape(shape)
 
 
-def to_tensor(value: Any, onnx_type: int = 0) -> _ext.Tensor:
-    """A NumPy array, a DLPack tensor or nested lists as a smelt tensor. C-contiguous memory is used where it lies."""
+def _check_bounds(a: np.ndarray, onnx_type: int, what: str) -> None:
+    low, high = _BOUNDS[onnx_type]
+    outside = a[(a < low) | (a > high)]
+    if outside.size:
+        raise UsageError(f"{what} has the value {outside[0]}, expected {low} to {high} ({_NAMES[onnx_type]})")
+
+
+def _from_plain(value: Any, onnx_type: int, what: str) -> np.ndarray:
+    """Lists and scalars of Python in the type wanted, if it holds their kind of number; else in NumPy's choice."""
+    try:
+        a = np.asarray(value, dtype=object if onnx_type == 8 else None)
+    except ValueError as e:
+        raise UsageError(f"{what} is no array: {e}") from None
+    kinds = "biu" if onnx_type in _BOUNDS else "b" if onnx_type == 9 else "biufc" if onnx_type in (14, 15) else "biuf"
+    if onnx_type in (0, 8) or (a.size and a.dtype.kind not in kinds):
+        return a
+    if onnx_type in _BOUNDS:
+        _check_bounds(a, onnx_type, what)
+        return a.astype(_NUMPY.get(onnx_type, "int8"))
+    return a.astype(_NUMPY[onnx_type] if onnx_type in _NUMPY else _ml_dtype({**_ML_DTYPES, **_SUB_BYTE}[onnx_type]))
+
+
+def to_tensor(value: Any, onnx_type: int = 0, name: str = "") -> _ext.Tensor:
+    """A NumPy array, a DLPack tensor or nested lists as a smelt tensor. C-contiguous memory is used where it lies.
+
+    Arrays keep their element type, and the session says which it wanted. `onnx_type`, that of input `name`, is what lists
+    become, and int8 and uint8 values within its range where it has fewer bits."""
     if isinstance(value, _ext.Tensor):
         return value
+    what = f"input '{name}'" if name else "an array"
     if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
         try:
             if getattr(value, "requires_grad", False):
                 value = value.detach()
-            return _ext.Tensor.borrow(value.contiguous() if hasattr(value, "contiguous") else value, onnx_type)
-        except (TypeError, ValueError) as e:
-            raise UsageError(f"a DLPack tensor could not be used: {e}", "pass a CPU tensor, or convert it with numpy()") from e
-    a = np.asarray(value)
-    if a.dtype.kind in "OUS" or onnx_type == 8:
-        return _ext.Tensor.strings(list(a.shape), [s.decode() if isinstance(s, bytes) else str(s) for s in a.reshape(-1)])
-    code = onnx_type
-    for table in (_ML_DTYPES, _SUB_BYTE):
-        for k, name in table.items():
-            if a.dtype.name == name:
-                code = k
+            return _ext.Tensor.borrow(value.contiguous() if hasattr(value, "contiguous") else value)
+        except UsageError as e:
+            raise UsageError(f"{what}: {e.message}", e.next_step) from None
+        except (TypeError, ValueError, BufferError, RuntimeError) as e:
+            raise UsageError(f"{what}: a {type(value).__name__} could not be read through DLPack",
+                             "Pass a CPU tensor, or convert it with numpy()") from e
+    a = _from_plain(value, onnx_type, what) if isinstance(value, _PLAIN) else np.asarray(value)
+    if a.dtype.kind in "OUST":
+        values = a.reshape(-1).tolist()
+        for v in values:
+            if not isinstance(v, (str, bytes)):
+                raise UsageError(f"{what} holds values of type {type(v).__name__}, expected numbers of an ONNX type or strings")
+        return _ext.Tensor.strings(list(a.shape), [v.decode() if isinstance(v, bytes) else str(v) for v in values])
+    code = _CODES.get(a.dtype.name, 0)
+    if not code:
+        raise UsageError(f"{what} has type {a.dtype}, expected one that ONNX has")
+    if onnx_type in _SUB_BYTE and onnx_type in _BOUNDS and a.dtype in (np.int8, np.uint8):
+        _check_bounds(a, onnx_type, what)
+        code = onnx_type
     if code in _SUB_BYTE:
-        bits = 2 if code in (25, 26) else 4
-        return _ext.Tensor.packed(_pack(np.ascontiguousarray(a), bits), code, list(a.shape))
-    if not a.flags.c_contiguous or a.dtype.byteorder == ">":
-        a = np.ascontiguousarray(a, dtype=a.dtype.newbyteorder("="))
-    if code in _ML_DTYPES and a.dtype.name in _ML_DTYPES.values():
-        a = a.view(np.uint16 if a.dtype.itemsize == 2 else np.uint8)
-    elif code and code not in _ML_DTYPES and a.dtype != np.dtype(_NUMPY[code]):
-        code = 0   # the session says which type it wanted
-    if not a.flags.writeable:
-        a = a.view()   # a read-only view is only ever read
-    return _ext.Tensor.borrow(a, code if code in _ML_DTYPES else 0)
+        return _ext.Tensor.packed(_pack(np.ascontiguousarray(a), 2 if code in (25, 26) else 4), code, list(a.shape))
+    a = a.astype(a.dtype.newbyteorder("="), order="C", copy=False)
+    if code not in _ML_DTYPES:
+        return _ext.Tensor.borrow(a)
+    return _ext.Tensor.borrow(a.view(np.uint16 if a.dtype.itemsize == 2 else np.uint8), code)
 
 
 def to_numpy(t: _ext.Tensor) -> np.ndarray:
@@ -120,11 +152,12 @@ class Session:
     Raises smelt.Error and its subclasses. Runs from several threads at a time.
     """
 
-    def __init__(self, path: Any, sess_options: Any = None, providers: Optional[Sequence[Any]] = None,
+    def __init__(self, path: Any, sess_options: Any = None, providers: Union[str, Sequence[Any], None] = None,
                  **options: Unpack[BuildOptions]) -> None:
         if sess_options is not None:
             options.setdefault("threads", getattr(sess_options, "intra_op_num_threads", 0))
-        names = [p if isinstance(p, str) else p[0] for p in providers or []]
+        listed = [providers] if isinstance(providers, str) else providers or []
+        names = [p if isinstance(p, str) else p[0] for p in listed]
         if names and _PROVIDER not in names:
             raise UsageError(f"providers are {', '.join(names)}, expected {_PROVIDER} among them", "Leave providers out.")
         o = make_options(options)
@@ -145,14 +178,15 @@ class Session:
         return [_PROVIDER]
 
     def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
-        """Runs on `input_feed` (name → NumPy array, DLPack tensor or nested lists) and returns `output_names` (None: all) as
-        NumPy arrays. Contiguous inputs are read where they lie, and results are handed over where they were computed."""
+        """Runs on `input_feed` (name → NumPy array, DLPack tensor or nested lists) and returns `output_names` (None or
+        empty: all) as NumPy arrays. Contiguous inputs are read where they lie, and results are handed over where they
+        were computed."""
         return [to_numpy(t) for t in self.run_tensors(output_names, input_feed)]
 
     def run_tensors(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any]) -> list[_ext.Tensor]:
         """As run, but returns tensors for torch.from_dlpack and its like: types that NumPy lacks (bfloat16) keep theirs."""
         types = {i.name: i.onnx_type for i in self._inputs}
-        tensors = {name: to_tensor(value, types.get(name, 0)) for name, value in input_feed.items() if value is not None}
-        names = [o.name for o in self._outputs] if output_names is None else list(output_names)
+        tensors = {name: to_tensor(value, types.get(name, 0), name) for name, value in input_feed.items() if value is not None}
+        names = list(output_names or [o.name for o in self._outputs])
         results = self._session.run(tensors, names)
         return [results[name] for name in names]

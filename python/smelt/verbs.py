@@ -45,7 +45,7 @@ class Optimized(Result):
 
 
 def _feeds(feeds: Optional[Mapping[str, Any]]) -> dict[str, _ext.Tensor]:
-    return {k: to_tensor(v) for k, v in (feeds or {}).items()}
+    return {k: to_tensor(v, name=k) for k, v in (feeds or {}).items()}
 
 
 def optimize(model: Path, output: Path, *, copy_weights: bool = False, **options: Unpack[BuildOptions]) -> Optimized:

@@ -75,6 +75,7 @@ Action add_bench(CLI::App& app) {
   app.add_option("--duration", a->bench.duration_s, "Timed at least this long (3)")->check(in_range(0.0, 1e6))->type_name("S");
   app.add_option("--percentile", a->percentiles, "Percentiles to print (90,95,99)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(in_range(0.0, 100.0))
       ->type_name("P");
   app.add_option("--exportTimes", a->times, "Write each run of the optimised side as trtexec's JSON")->type_name("FILE");

@@ -34,6 +34,14 @@ report::Table entries(const std::vector<tune::CacheEntry>& list) {
   return t;
 }
 
+std::shared_ptr<tune::Cache> source(const std::string& file) {
+  try {
+    return tune::Cache::open_or_throw(file);
+  } catch (const Error& e) {
+    throw Error(e.what(), "Give the tuning.db of another cache folder, or what `smelt cache export` wrote (.json)", e.code());
+  }
+}
+
 }  // namespace
 
 Action add_cache(CLI::App& app) {
@@ -62,7 +70,7 @@ Action add_cache(CLI::App& app) {
     };
     if (merge->parsed()) {
       const int n = a->file.ends_with(".json") ? cache->import_json(read_text(a->file))
-                                               : cache->merge(*tune::Cache::open_or_throw(a->file));
+                                               : cache->merge(*source(a->file));
       say("merged", n, "taken from " + a->file);
     } else if (exported->parsed()) {
       if (a->file.empty()) print_line(cache->export_json());

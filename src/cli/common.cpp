@@ -76,7 +76,7 @@ void add_graph_options(CLI::App& app, ModelArguments& m, const char* what) {
   app.add_option("model", m.path, what)->required()->type_name("FILE");
   app.add_option("--shapes", m.shapes_text, "Extents of symbolic inputs, as x:1x3x224x224,mask:1x8; 1 where not given")
       ->type_name("SPEC");
-  app.add_option("--skip", m.options.skip, "Rewrites to leave out")->delimiter(',')->type_name("NAME");
+  app.add_option("--skip", m.options.skip, "Rewrites to leave out")->delimiter(',')->allow_extra_args(false)->type_name("NAME");
 }
 
 void add_build_options(CLI::App& app, ModelArguments& m) {
@@ -106,6 +106,7 @@ void add_model_options(CLI::App& app, ModelArguments& m) {
 void add_input_options(CLI::App& app, ModelArguments& m) {
   app.add_option("--inputs,--loadInputs", m.input_files, "in.npz, NAME:file.npy or NAME:file (raw bytes); random where not given")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("FILE");
   app.add_option("--seed", m.seed, "Of the random inputs")->type_name("N");
 }

@@ -38,7 +38,16 @@ void add_model_options(CLI::App& app, ModelArguments& m);
 /// --inputs (and trtexec's --loadInputs), --seed.
 void add_input_options(CLI::App& app, ModelArguments& m);
 /// A range check whose bounds do not show in the help.
-template <class T> CLI::Validator in_range(T low, T high) { return CLI::Range(low, high).description(""); }
+/// CLI::Range, and no NaN.
+template <class T> CLI::Validator in_range(T low, T high) {
+  return CLI::Validator(
+      [range = CLI::Range(low, high), low, high](std::string& text) {
+        T value{};
+        const bool inside = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+        return inside ? std::string() : range(text).empty() ? text + " is not a number" : range(text);
+      },
+      "");
+}
 void add_threads(CLI::App& app, int& threads);
 void add_cache_dir(CLI::App& app, std::string& dir);
 void add_json(CLI::App& app, bool& as_json);

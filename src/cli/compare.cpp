@@ -6,21 +6,6 @@
 namespace smelt::cli {
 namespace {
 
-/// The tensors that `inputs` are for one plan, in the other one's order.
-std::vector<Tensor> in_order_of(const Plan& other, const Plan& reference, const std::vector<Tensor>& inputs,
-                                const std::string& other_path, const std::string& path) {
-  if (reference.inputs().size() != other.inputs().size())
-    fail_usage("{} has {} inputs, {} has {}", path, reference.inputs().size(), other_path, other.inputs().size());
-  std::vector<Tensor> same;
-  for (const TensorInfo& i : other.inputs()) {
-    size_t k = 0;
-    while (k < reference.inputs().size() && reference.inputs()[k].name != i.name) ++k;
-    if (k == reference.inputs().size()) fail_usage("{} has an input '{}' that {} has not", other_path, i.name, path);
-    same.push_back(inputs[k]);
-  }
-  return same;
-}
-
 report::Table bisection_table(const std::optional<profile::Bisection>& b) {
   report::Table t{.key = "bisection",
                   .title = "First to leave tolerance",
@@ -31,8 +16,15 @@ report::Table bisection_table(const std::optional<profile::Bisection>& b) {
                               {"max_rel", "max relative", report::Unit::error},
                               {"compared", "compared", report::Unit::count}}};
   if (b)
-    t.rows.push_back({b->value, b->node, report::joined(b->sources), b->difference.max_abs, b->difference.max_rel, b->compared});
+    t.rows.push_back({b->value, b->node, b->sources, b->difference.max_abs, b->difference.max_rel, b->compared});
   return t;
+}
+
+report::Table tolerance_table(const profile::Tolerance& t, bool within) {
+  return {.key = "tolerance",
+          .title = "Tolerance",
+          .columns = {{"rtol", "relative", report::Unit::error}, {"atol", "absolute", report::Unit::error}, {"within", "within"}},
+          .rows = {{t.rtol, t.atol, within}}};
 }
 
 report::Prepared prepared(const std::string& path, const Options& options) {
@@ -56,8 +48,9 @@ Action add_compare(CLI::App& app) {
       ->type_name("FILE");
   app.add_option("--rtol", a->tolerance.rtol,
                  "Relative tolerance (0.001), of the element or the tensor's root mean square, if that is larger")
+      ->check(in_range(0.0, 1e300))
       ->type_name("X");
-  app.add_option("--atol", a->tolerance.atol, "Absolute tolerance (1e-5)")->type_name("X");
+  app.add_option("--atol", a->tolerance.atol, "Absolute tolerance (1e-5)")->check(in_range(0.0, 1e300))->type_name("X");
   app.add_flag("--bisect", a->bisect, "Name the first node whose result leaves tolerance");
   add_input_options(app, *a);
   return [a] {
@@ -71,7 +64,7 @@ Action add_compare(CLI::App& app) {
     const std::string other_path = a->other.empty() ? a->path : a->other;
     report::Prepared reference = prepared(a->path, plain), other = prepared(other_path, changed);
     reference.inputs = report::inputs_for(*reference.plan, subject);
-    other.inputs = in_order_of(*other.plan, *reference.plan, reference.inputs, other_path, a->path);
+    other.inputs = report::in_order_of(*other.plan, reference);
     for (report::Prepared* p : {&reference, &other}) {
       p->execution->bind(p->inputs);
       p->execution->run();
@@ -81,7 +74,7 @@ Action add_compare(CLI::App& app) {
     for (const TensorInfo& o : reference.plan->outputs())
       all &= profile::within(report::output_of(other, o.name), report::output_of(reference, o.name), a->tolerance);
 
-    std::vector<report::Table> tables{report::difference_table(differences)};
+    std::vector<report::Table> tables{report::difference_table(differences), tolerance_table(a->tolerance, all)};
     if (a->bisect) {
       const auto first = profile::bisect({*reference.plan, reference.inputs}, {*other.plan, other.inputs}, a->tolerance);
       tables.push_back(bisection_table(first));

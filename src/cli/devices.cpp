@@ -8,11 +8,12 @@
 namespace smelt::cli {
 namespace {
 
-report::Table machine_table(const Options& options) {
+/// JSON names each fact by its key, which holds the unit: memory_bytes.
+report::Table machine_table(const Options& options, bool as_json) {
   report::Subject subject;
   subject.options = options;
   report::Table t{.key = "cpu", .title = "CPU", .columns = {{"what", ""}, {"value", ""}}};
-  for (const report::Fact& f : report::bare_report(subject).machine) t.rows.push_back({f.title, f.value});
+  for (const report::Fact& f : report::bare_report(subject).machine) t.rows.push_back({as_json ? f.key : f.title, f.value});
   return t;
 }
 
@@ -55,7 +56,7 @@ Action add_devices(CLI::App& app) {
       const auto say = [](const std::string& what) { note("measuring " + what); };
       profile::store_ceilings(dir, device::cpu::measure_ceilings(a->options.threads, a->seconds, say));
     }
-    std::vector<report::Table> tables{machine_table(a->options)};
+    std::vector<report::Table> tables{machine_table(a->options, a->as_json)};
     const auto c = profile::load_ceilings(dir, a->options.threads);
     if (c) {
       tables.push_back(memory_table(*c));

@@ -54,11 +54,11 @@ Action add_explain(CLI::App& app) {
         });
       tables.push_back(report::tactic_table(steps));
     }
-    if (a->as_json) return print_line(report::table_json(tables)), 0;
     for (report::Table& t : tables) {
       if (t.key == "ledger") t.note.clear();   // the summary says it
       if (t.key == "ledger" && a->top) t.keep_top(static_cast<size_t>(a->top));
     }
+    if (a->as_json) return print_line(report::table_json(tables)), 0;
     if (e.ledger.empty()) note("no rewrite looked at such a place");
     print_tables(tables);
     return 0;

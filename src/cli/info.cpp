@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "cli/common.h"
@@ -18,9 +19,9 @@ report::Table model(const Graph& g) {
   for (const auto& [domain, version] : g.model.opsets)
     opsets += fmt::format("{}{} {}", opsets.empty() ? "" : ", ", domain.empty() ? "ai.onnx" : domain, version);
   report::Table t{.key = "model", .title = g.model.path, .columns = {{"what", ""}, {"value", ""}}};
-  t.rows.push_back({"nodes", fmt::format("{}", g.live_nodes())});
+  t.rows.push_back({"nodes", static_cast<int64_t>(g.live_nodes())});
   t.rows.push_back({"opset", opsets});
-  t.rows.push_back({"IR version", fmt::format("{}", g.model.ir_version)});
+  t.rows.push_back({"IR version", static_cast<int64_t>(g.model.ir_version)});
   t.rows.push_back({"written by", g.model.producer + " " + g.model.producer_version});
   return t;
 }
@@ -29,7 +30,7 @@ report::Table ports(const char* key, const char* title, const Graph& g, const st
   report::Table t{.key = key, .title = title, .columns = {{"name", "name"}, {"type", "type"}, {"shape", "shape"}}};
   for (ValueId v : values) {
     const Value& x = g.value(v);
-    t.rows.push_back({x.name, std::string(name(x.type)), x.shape ? to_string(*x.shape) : std::string("unknown rank")});
+    t.rows.push_back({x.name, std::string(name(x.type)), x.shape ? report::shape_cell(*x.shape) : report::Cell("unknown rank")});
   }
   return t;
 }
@@ -74,8 +75,42 @@ report::Table modules(const Graph& g, int depth) {
   return t;
 }
 
+std::vector<std::string> names(const Graph& g, const std::vector<ValueId>& values) {
+  std::vector<std::string> out;
+  for (ValueId v : values) out.push_back(v == ValueId::none ? "" : g.value(v).name);
+  return out;
+}
+
+/// One row a node, for JSON: what it reads and makes, and the ONNX nodes it stands for.
+report::Table node_table(const Graph& g, const std::vector<NodeId>& nodes) {
+  report::Table t{.key = "nodes",
+                  .title = "Nodes",
+                  .columns = {{"name", "node"}, {"domain", "domain"}, {"operator", "operator"}, {"inputs", "reads"},
+                              {"outputs", "makes"}, {"sources", "stands for"}}};
+  for (NodeId id : nodes) {
+    const Node& n = g.node(id);
+    std::vector<std::string> sources;
+    for (int32_t s : n.sources) sources.push_back(g.sources()[static_cast<size_t>(s)].name);
+    t.rows.push_back({n.name, n.domain, n.op, names(g, n.inputs), names(g, n.outputs), sources});
+  }
+  return t;
+}
+
+/// One row a value that these nodes read or make.
+report::Table value_table(const Graph& g, const std::vector<NodeId>& nodes) {
+  std::set<ValueId> values;
+  for (NodeId id : nodes)
+    for (const auto* list : {&g.node(id).inputs, &g.node(id).outputs}) values.insert(list->begin(), list->end());
+  values.erase(ValueId::none);
+  return ports("values", "Values", g, {values.begin(), values.end()});
+}
+
+void print_nodes_json(const Graph& g, const std::vector<NodeId>& nodes) {
+  print_line(report::table_json({node_table(g, nodes), value_table(g, nodes)}));
+}
+
 // The node, what feeds it and what reads it, as far as `radius` edges away.
-void print_around(const Graph& g, const std::string& wanted, int radius) {
+void print_around(const Graph& g, const std::string& wanted, int radius, bool as_json) {
   const NodeId start = g.find_node(wanted);
   if (start == NodeId::none)
     throw Error(fmt::format("{}: no node is named '{}'", g.model.path, wanted),
@@ -94,8 +129,11 @@ void print_around(const Graph& g, const std::string& wanted, int radius) {
     }
     front = std::move(next);
   }
+  std::vector<NodeId> around;
   for (NodeId n : g.topological())
-    if (distance.contains(n)) print_line((n == start ? "→ " : "  ") + print(g, n));
+    if (distance.contains(n)) around.push_back(n);
+  if (as_json) return print_nodes_json(g, around);
+  for (NodeId n : around) print_line((n == start ? "→ " : "  ") + print(g, n));
 }
 
 /// What importing the model to run it says; "" when it can run.
@@ -138,7 +176,8 @@ Action add_info(CLI::App& app) {
     import.shapes = a->subject().shapes;
     import.structure_only = true;
     const Graph g = import_model(a->path, import);
-    if (!a->node.empty()) return print_around(g, a->node, a->radius), 0;
+    if (!a->node.empty()) return print_around(g, a->node, a->radius, a->as_json), 0;
+    if (a->whole && a->as_json) return print_nodes_json(g, g.topological()), 0;
     if (a->whole) return print_line(print(g)), 0;
     std::vector<report::Table> tables{model(g),
                                       ports("inputs", "Inputs", g, g.inputs()),

@@ -38,7 +38,7 @@ std::vector<profile::Difference> precision_errors(const report::Subject& subject
   report::Subject plain = subject;
   plain.options.precision.clear();
   plain.options.keep_fp32.clear();
-  const report::Prepared reference = report::prepare(plain, false, &converted.inputs);
+  const report::Prepared reference = report::prepare(plain, false, &converted);
   converted.execution->run();
   reference.execution->run();
   return report::differences_of(reference, converted);

@@ -21,6 +21,17 @@ void write_folder(const std::filesystem::path& folder, const report::Report& r) 
                    folder.string()));
 }
 
+/// Puts the steps in the order that the step table has sorted by `column`, and keeps the first `top`.
+void arrange(profile::Profile& p, const std::string& column, size_t top) {
+  report::Table t = report::step_table(p);
+  for (size_t i = 0; i < t.rows.size(); ++i) t.rows[i].push_back(static_cast<int64_t>(i));
+  if (column != "order") t.sort_by(column);
+  std::vector<profile::StepRow> steps;
+  for (const auto& row : t.rows)
+    if (steps.size() < top) steps.push_back(p.steps[static_cast<size_t>(row.back().number)]);
+  p.steps = std::move(steps);
+}
+
 }  // namespace
 
 Action add_profile(CLI::App& app) {
@@ -42,7 +53,8 @@ Action add_profile(CLI::App& app) {
   app.add_flag("--print-only", a->print_only, "Write no file, whatever else is given");
   add_model_options(app, *a);
   add_input_options(app, *a);
-  return [a] {
+  const CLI::Option *sort_by = app.get_option("--sort-by"), *top_given = app.get_option("--top");
+  return [=] {
     const bool in_order = a->sort_by == "order";
     if (!in_order) report::step_table({}).sort_by(a->sort_by);   // a wrong name is said before anything runs
     const report::Subject subject = a->subject();
@@ -52,7 +64,11 @@ Action add_profile(CLI::App& app) {
     const profile::Profile& result = *r.after;
 
     if (a->as_json) {
-      print_line(report::json(r));
+      // All steps as they run, unless asked; the files below hold them all either way.
+      report::Report asked = r;
+      if (sort_by->count() || top_given->count())
+        arrange(*asked.after, sort_by->count() ? a->sort_by : "order", top_given->count() && a->top ? a->top : SIZE_MAX);
+      print_line(report::json(asked));
     } else {
       std::vector<report::Table> tables{report::step_table(result), report::scope_table(result), report::memory_table(result)};
       if (!in_order) tables[0].sort_by(a->sort_by);

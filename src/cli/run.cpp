@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <set>
 #include <span>
 
 #include "base/error.h"
@@ -20,18 +21,17 @@ report::Table tensor_table(const std::map<std::string, Tensor>& tensors) {
                   .columns = {{"name", "name"},
                               {"type", "type"},
                               {"shape", "shape"},
-                              {"min", "min", report::Unit::text},
-                              {"mean", "mean", report::Unit::text},
-                              {"max", "max", report::Unit::text}}};
+                              {"min", "min", report::Unit::value},
+                              {"mean", "mean", report::Unit::value},
+                              {"max", "max", report::Unit::value}}};
   for (const auto& [name, x] : tensors) {
     if (x.type() == DType::string || x.size() == 0) {
-      t.rows.push_back({name, std::string(smelt::name(x.type())), to_string(x.shape()), "", "", ""});
+      t.rows.push_back({name, std::string(smelt::name(x.type())), report::shape_cell(x.shape()), "", "", ""});
       continue;
     }
     const std::vector<double> v = x.to_doubles();
-    t.rows.push_back({name, std::string(smelt::name(x.type())), to_string(x.shape()),
-                      fmt::format("{:.5g}", profile::percentile(v, 0)), fmt::format("{:.5g}", profile::mean(v)),
-                      fmt::format("{:.5g}", profile::percentile(v, 1))});
+    t.rows.push_back({name, std::string(smelt::name(x.type())), report::shape_cell(x.shape()),
+                      profile::percentile(v, 0), profile::mean(v), profile::percentile(v, 1)});
   }
   return t;
 }
@@ -60,10 +60,20 @@ void write_outputs(const std::string& target, const std::map<std::string, Tensor
     for (const auto& [name, t] : tensors) known += (known.empty() ? "" : ", ") + name;
     fail_usage("--outputs: the model has no output '{}'; its outputs are {}", target.substr(0, colon), known);
   }
+  if (target.ends_with(".npy")) {
+    if (tensors.size() != 1)
+      fail_usage("--outputs={}: the model has {} outputs; expected NAME:{}, a .npz or a folder", target, tensors.size(), target);
+    return write_npy(target, tensors.begin()->second);
+  }
   std::error_code failed;
   std::filesystem::create_directories(target, failed);
   if (failed) fail("{}: cannot be made: {}", target, failed.message());
-  for (const auto& [name, t] : tensors) write_npy(std::filesystem::path(target) / (file_name(name) + ".npy"), t);
+  std::set<std::string> taken;
+  for (const auto& [name, t] : tensors) {
+    std::string file = file_name(name);
+    for (int i = 1; !taken.insert(file).second; ++i) file = file_name(name) + "_" + std::to_string(i);
+    write_npy(std::filesystem::path(target) / (file + ".npy"), t);
+  }
 }
 
 std::map<std::string, Tensor> named(const Plan& plan, std::span<const Tensor> outputs) {
@@ -92,7 +102,9 @@ Action add_run(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   add_model_options(app, *a);
   add_input_options(app, *a);
-  app.add_option("--outputs", a->outputs, "out.npz, NAME:file.npy, NAME:file.raw, or a folder")->delimiter(',');
+  app.add_option("--outputs", a->outputs, "out.npz, file.npy of the only output, NAME:file.npy, NAME:file.raw, or a folder")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_flag("--unfused", a->unfused, "Run the model as it stands, operator by operator");
   app.add_flag("--float64", a->float64,
                "Evaluate the model as it stands in float64, slowly: the oracle that errors are measured against")

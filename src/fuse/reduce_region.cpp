@@ -95,7 +95,9 @@ Outcome reduce_region(const Graph& g, NodeId id) {
   fused.attrs["axes"] = *axes;
   fused.attrs["keepdims"] = n.get_int("keepdims", 1);
   fused.attrs["inputs_before"] = static_cast<int64_t>(before.operands.size());
+  const DType type_of_result = g.value(y).type;
   if (!after.nodes.empty()) fused.attrs["post"] = after.composition.program.print();
+  else if (accumulator(type_of_result) != type_of_result) fused.attrs["post"] = base.program.print();   // rounds the sums
   nodes.push_back(id);
   nodes.insert(nodes.end(), after.nodes.begin(), after.nodes.end());
   nodes = in_order(g, std::move(nodes));

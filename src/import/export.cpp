@@ -127,6 +127,8 @@ ExportedData export_model(const Graph& g, const fs::path& path, const ExportOpti
       return importer::is_same_file(file, importer::folder_of(g.model.path) / w);
     });
   };
+  if (!g.model.path.empty() && importer::is_same_file(path, g.model.path))
+    fail_usage("{}: the plan would replace the model it is made from", path.string());
   if (used(path)) throw Error(path.string() + ": the model's weights lie in this file", "Give the plan another name.", ExitCode::usage);
   std::string own = path.stem().string() + ".data";
   for (int i = 1; used(folder / own); ++i) own = path.stem().string() + "." + std::to_string(i) + ".data";

@@ -1,6 +1,8 @@
 // A small tensor (scale, bias, zero point) read at the elements of the larger one that it broadcasts to.
 #pragma once
 
+#include <algorithm>
+
 #include "ops/loops.h"
 
 namespace smelt::ops {
@@ -14,7 +16,10 @@ template <class T> class Parameter {
     shape_ = over;
     strides_ = broadcast_strides(as, over);
     for (size_t d = over.size(); d-- > 0 && row_ < t.size();) row_ *= over[d];
-    whole_ = row_ == t.size() && (t.size() == 1 || strides_.back() == 1);   // the last axes, whole
+    // The last axes, whole.
+    const auto first = std::find_if(as.begin(), as.end(), [](int64_t d) { return d != 1; });
+    const auto own = static_cast<size_t>(as.end() - first);
+    whole_ = row_ == t.size() && own <= over.size() && std::equal(first, as.end(), over.end() - static_cast<ptrdiff_t>(own));
   }
   bool given() const { return data_ != nullptr; }
   /// The value for flat element i of the larger tensor, or `otherwise` when the parameter is left out.

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "base/error.h"
+
 namespace smelt::profile {
 namespace {
 
@@ -23,6 +25,12 @@ void time_once(Execution& e, Side& side, Clock::time_point origin) {
   side.trace.push_back({ms_between(origin, begin), ms_between(origin, end)});
 }
 
+void check(const BenchOptions& options) {
+  if (options.iterations < 1 || !(options.duration_s >= 0) || !(options.warmup_ms >= 0))
+    fail_usage("{} iterations, {} s, {} ms of warm-up: expected at least 1, 0 and 0", options.iterations, options.duration_s,
+               options.warmup_ms);
+}
+
 bool enough(const Side& side, Clock::time_point origin, const BenchOptions& options) {
   return static_cast<int>(side.samples_ms.size()) >= options.iterations &&
          ms_between(origin, Clock::now()) >= options.duration_s * 1e3;
@@ -31,6 +39,7 @@ bool enough(const Side& side, Clock::time_point origin, const BenchOptions& opti
 }  // namespace
 
 BenchResult bench(Execution& before, Execution& after, const BenchOptions& options) {
+  check(options);
   BenchResult r;
   warm_up(before, options.warmup_ms);
   warm_up(after, options.warmup_ms);
@@ -47,6 +56,7 @@ BenchResult bench(Execution& before, Execution& after, const BenchOptions& optio
 }
 
 Side bench_one(Execution& execution, const BenchOptions& options) {
+  check(options);
   Side side;
   warm_up(execution, options.warmup_ms);
   const auto origin = Clock::now();

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "base/error.h"
 #include "graph/graph.h"
 
 namespace smelt::profile {
@@ -137,6 +138,8 @@ int64_t resident_bytes() { return status_kib("VmRSS:") * 1024; }
 void reset_peak_resident() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& options, const Roof& roof) {
+  if (options.iterations < 1 || options.warmup < 0)
+    fail_usage("{} iterations and {} of warm-up, expected at least 1 and 0", options.iterations, options.warmup);
   Profile p;
   p.roof = roof;
   std::vector<StepTime> times;

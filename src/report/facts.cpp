@@ -36,10 +36,10 @@ std::vector<Fact> machine_facts(int threads) {
   uname(&system);
   const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   return {{"cpu", "CPU", profile::cpu_model()},
-          {"cores", "cores", fmt::format("{}", cores)},
-          {"threads", "threads", fmt::format("{}", threads > 0 ? threads : cores)},
+          {"cores", "cores", cores},
+          {"threads", "threads", threads > 0 ? threads : cores},
           {"isa", "instruction sets", instruction_sets()},
-          {"memory", "memory", format(memory, Unit::bytes)},
+          {"memory_bytes", "memory", Cell(memory, Unit::bytes)},
           {"system", "system", fmt::format("{} {}", system.sysname, system.release)}};
 }
 

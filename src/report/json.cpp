@@ -11,10 +11,20 @@ using Json = nlohmann::ordered_json;
 
 Json number(double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); }
 
-/// A number, null where a column of numbers has none, or text.
-Json to_json(const Cell& c, Unit unit) {
-  const bool whole = unit == Unit::count || unit == Unit::bytes || unit == Unit::flops;
-  if (c.has_number) return whole && std::isfinite(c.number) ? Json(std::llround(c.number)) : number(c.number);
+/// A number (null where a column of numbers has none), true or false, an array, or text.
+Json to_json(const Cell& c, Unit column) {
+  const Unit unit = c.unit.value_or(column);
+  const bool whole = c.whole || unit == Unit::count || unit == Unit::bytes || unit == Unit::flops;
+  switch (c.kind) {
+    case Cell::Kind::number: return whole && std::isfinite(c.number) ? Json(std::llround(c.number)) : number(c.number);
+    case Cell::Kind::flag: return c.number != 0;
+    case Cell::Kind::list: {
+      Json list = Json::array();
+      for (const Cell& part : c.list) list.push_back(to_json(part, Unit::text));
+      return list;
+    }
+    case Cell::Kind::text: break;
+  }
   return unit != Unit::text && c.text.empty() ? Json(nullptr) : Json(c.text);
 }
 
@@ -83,19 +93,23 @@ Json to_json(const profile::BenchResult& b) {
 
 Json facts(const std::vector<Fact>& list) {
   Json o = Json::object();
-  for (const Fact& f : list) o[f.key] = f.value;
+  for (const Fact& f : list) o[f.key] = to_json(f.value, Unit::text);
   return o;
 }
 
-// Tables keep their formatted text beside the raw numbers, so that the page sorts by one and shows the other.
+/// What the page shows, beside what it sorts by, or what a list is in full.
+Json for_page(const Cell& c, Unit unit) {
+  if (c.has_number()) return Json::array({format(c, unit), number(c.number)});
+  if (!c.full.empty()) return {{"text", c.text}, {"full", c.full}};
+  return c.text;
+}
+
 Json for_page(const Table& t) {
   Json columns = Json::array(), rows = Json::array();
   for (const Column& c : t.columns) columns.push_back({{"key", c.key}, {"title", c.title}, {"text", c.unit == Unit::text}});
   for (const auto& row : t.rows) {
     Json r = Json::array();
-    for (size_t i = 0; i < row.size(); ++i)
-      r.push_back(row[i].has_number ? Json::array({format(row[i], t.columns[i].unit), number(row[i].number)})
-                                    : Json(row[i].text));
+    for (size_t i = 0; i < row.size(); ++i) r.push_back(for_page(row[i], t.columns[i].unit));
     rows.push_back(std::move(r));
   }
   return {{"key", t.key}, {"title", t.title}, {"columns", columns}, {"rows", rows}, {"note", t.note}};
@@ -129,8 +143,8 @@ std::string json(const Report& r) {
 
 std::string page_data(const Report& r) {
   Json o = {{"title", r.title}, {"machine", Json::array()}, {"versions", Json::array()}, {"drawing_note", r.drawing_note}};
-  for (const Fact& f : r.machine) o["machine"].push_back({f.title, f.value});
-  for (const Fact& f : r.versions) o["versions"].push_back({f.title, f.value});
+  for (const Fact& f : r.machine) o["machine"].push_back({f.title, format(f.value, Unit::text)});
+  for (const Fact& f : r.versions) o["versions"].push_back({f.title, format(f.value, Unit::text)});
   const auto side = [](const profile::Profile& p) {
     Json s = {{"latency", format(p.latency_us.median, Unit::us)},
               {"steps", for_page(step_table(p))},

@@ -52,7 +52,7 @@ Table ledger_table(const Explained& e) {
                       {"nodes", "nodes"}}};
   for (const fuse::Entry& x : e.ledger)
     t.rows.push_back({x.rewrite, x.matched ? "matched" : "rejected", x.form, x.reason, x.blocker, estimate(x.saved_us),
-                      estimate(x.cost_us), x.detail, joined(x.nodes)});
+                      estimate(x.cost_us), x.detail, x.nodes});
   t.note = rates_note(e);
   return t;
 }
@@ -80,7 +80,7 @@ Table ledger_summary(const Explained& e) {
     std::vector<std::string> reasons;
     for (const auto& [reason, n] : c.reasons) reasons.push_back(fmt::format("{} {}", n, reason));
     t.rows.push_back({rewrite, std::string(what_of(rewrite)), c.matched, c.rejected, estimate(c.saved_us), estimate(c.cost_us),
-                      joined(reasons)});
+                      reasons});
   }
   t.note = rates_note(e);
   return t;

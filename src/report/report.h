@@ -15,7 +15,8 @@
 namespace smelt::report {
 
 struct Fact {
-  std::string key, title, value;
+  std::string key, title;
+  Cell value;
 };
 
 /// The ledger with what its estimates go by.

@@ -35,13 +35,26 @@ std::vector<Tensor> inputs_for(const Plan& plan, const Subject& s) {
   return inputs;
 }
 
-Prepared prepare(const Subject& s, bool optimize, const std::vector<Tensor>* inputs) {
+std::vector<Tensor> in_order_of(const Plan& other, const Prepared& reference) {
+  const auto &ours = reference.plan->inputs(), &theirs = other.inputs();
+  const std::string &path = reference.plan->graph().model.path, &other_path = other.graph().model.path;
+  if (ours.size() != theirs.size()) fail_usage("{} has {} inputs, {} has {}", path, ours.size(), other_path, theirs.size());
+  std::vector<Tensor> same;
+  for (const TensorInfo& i : theirs) {
+    const auto at = std::ranges::find(ours, i.name, &TensorInfo::name);
+    if (at == ours.end()) fail_usage("{} has an input '{}' that {} has not", other_path, i.name, path);
+    same.push_back(reference.inputs[static_cast<size_t>(at - ours.begin())]);
+  }
+  return same;
+}
+
+Prepared prepare(const Subject& s, bool optimize, const Prepared* same_inputs) {
   Prepared p;
   const auto begin = std::chrono::steady_clock::now();
   Options options = s.options;
   options.optimize = optimize;
   p.plan = Plan::build(s.path, options);
-  p.inputs = inputs ? *inputs : inputs_for(*p.plan, s);
+  p.inputs = same_inputs ? in_order_of(*p.plan, *same_inputs) : inputs_for(*p.plan, s);
   p.execution = p.plan->execution();
   p.execution->bind(p.inputs);
   p.build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -93,7 +106,7 @@ Comparison compare_speed(const Subject& s, const std::string& against, const pro
   c.after = prepare(s, true);
   Subject other = s;
   if (!against.empty()) other.path = against;
-  c.before = prepare(other, !against.empty(), &c.after.inputs);
+  c.before = prepare(other, !against.empty(), &c.after);
   c.bench = profile::bench(*c.before.execution, *c.after.execution, options);
   c.bench.before.name = against.empty() ? "unfused" : file_name(against);
   c.bench.after.name = against.empty() ? "optimised" : file_name(s.path);

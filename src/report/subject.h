@@ -32,8 +32,10 @@ struct Prepared {
 
 /// Inputs of `plan` in its order: feeds, then files, then random ones.
 std::vector<Tensor> inputs_for(const Plan& plan, const Subject& s);
-/// Builds the plan, makes the inputs and binds them. `inputs` reuses another plan's, so that two sides see the same.
-Prepared prepare(const Subject& s, bool optimize, const std::vector<Tensor>* inputs = nullptr);
+/// Builds the plan, makes the inputs and binds them. `same_inputs`: those of that side, by name.
+Prepared prepare(const Subject& s, bool optimize, const Prepared* same_inputs = nullptr);
+/// The tensors that are another plan's inputs, by name in this plan's order; a usage error where the names are not the same.
+std::vector<Tensor> in_order_of(const Plan& other, const Prepared& reference);
 
 /// What the last run gave under this name. Throws Error (usage) when the plan has no such output.
 const Tensor& output_of(const Prepared& p, const std::string& name);

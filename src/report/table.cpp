@@ -26,17 +26,27 @@ size_t width_of(std::string_view s) {
       std::count_if(s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
+/// The first `n` characters of s.
+std::string_view first(std::string_view s, size_t n) {
+  size_t at = 0;
+  for (size_t seen = 0; at < s.size(); ++at)
+    if ((static_cast<unsigned char>(s[at]) & 0xc0) != 0x80 && seen++ == n) break;
+  return s.substr(0, at);
+}
+
+/// One word, such as a path of modules: two of them differ at their ends.
+bool is_name(std::string_view s) {
+  const size_t begin = s.find_first_not_of(' ');
+  return begin != std::string_view::npos && s.find(' ', begin) == std::string_view::npos;
+}
+
 std::string cut(const std::string& s, size_t width) {
-  if (width_of(s) <= width) return s;
-  std::string out;
-  size_t n = 0;
-  for (char c : s) {
-    const bool starts = (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-    if (starts && n + 1 == width) break;
-    n += starts;
-    out += c;
-  }
-  return out + "…";
+  const size_t all = width_of(s);
+  if (all <= width) return s;
+  if (width == 0) return "";
+  // Of a name its indentation stays.
+  const size_t head = is_name(s) ? std::min(s.find_first_not_of(' '), width - 1) : width - 1, tail = width - 1 - head;
+  return std::string(first(s, head)) + "…" + s.substr(first(s, all - tail).size());
 }
 
 }  // namespace
@@ -46,6 +56,7 @@ std::string format(double v, Unit unit) {
   constexpr const char* flop_units[] = {"FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP"};
   constexpr const char* byte_rates[] = {"B/s", "KB/s", "MB/s", "GB/s", "TB/s"};
   constexpr const char* flop_rates[] = {"FLOP/s", "KFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s"};
+  if (unit == Unit::value) return fmt::format("{:.5g}", v);   // of a tensor: NaN is a finding, not a gap
   if (std::isnan(v)) return "–";
   switch (unit) {
     case Unit::us: return time_text(v);
@@ -59,12 +70,36 @@ std::string format(double v, Unit unit) {
     case Unit::ratio: return fmt::format("{:.3f}", v);
     case Unit::error: return v == 0 ? "0" : fmt::format("{:.2e}", v);
     case Unit::count: return fmt::format("{:.0f}", v);
-    case Unit::text: return fmt::format("{:g}", v);
+    case Unit::text:
+    case Unit::value: return fmt::format("{:g}", v);
   }
   return {};
 }
 
-std::string format(const Cell& cell, Unit unit) { return cell.has_number ? format(cell.number, unit) : cell.text; }
+std::string format(const Cell& cell, Unit column) {
+  if (!cell.has_number()) return cell.text;
+  const Unit unit = cell.unit.value_or(column);
+  return format(cell.number, cell.whole && unit == Unit::text ? Unit::count : unit);
+}
+
+Cell::Cell(const std::vector<std::string>& names)
+    : text(joined(names)), kind(Kind::list), list(names.begin(), names.end()) {
+  if (std::string all = joined(names, names.size()); all != text) full = std::move(all);
+}
+
+Cell shape_cell(const Shape& s) {
+  Cell c(to_string(s));
+  c.kind = Cell::Kind::list;
+  c.list.assign(s.begin(), s.end());
+  return c;
+}
+
+Cell shape_cell(const SymShape& s) {
+  Cell c(to_string(s));
+  c.kind = Cell::Kind::list;
+  for (const Dim& d : s) c.list.push_back(d.known() ? Cell(d.value) : d.symbol.empty() ? Cell(std::nan("")) : Cell(d.symbol));
+  return c;
+}
 
 std::string joined(const std::vector<std::string>& v, size_t most) {
   std::string out;
@@ -83,7 +118,7 @@ void Table::sort_by(std::string_view column) {
   }
   const auto i = static_cast<size_t>(at - columns.begin());
   std::stable_sort(rows.begin(), rows.end(), [i](const auto& a, const auto& b) {
-    return a[i].has_number && b[i].has_number ? a[i].number > b[i].number : a[i].text < b[i].text;
+    return a[i].has_number() && b[i].has_number() ? a[i].number > b[i].number : a[i].text < b[i].text;
   });
 }
 
@@ -105,7 +140,7 @@ Table spoken(const Table& table) {
           .note = table.note};
   for (size_t i = 0; i < table.columns.size(); ++i) {
     const bool says =
-        std::any_of(table.rows.begin(), table.rows.end(), [&](const auto& r) { return r[i].has_number || !r[i].text.empty(); });
+        std::any_of(table.rows.begin(), table.rows.end(), [&](const auto& r) { return r[i].has_number() || !r[i].text.empty(); });
     if (!says && !table.rows.empty()) continue;
     t.columns.push_back(table.columns[i]);
     for (size_t r = 0; r < table.rows.size(); ++r) t.rows[r].push_back(table.rows[r][i]);

@@ -1,25 +1,48 @@
 // Measurements as tagged values: a Table holds numbers with units; printers only format.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "smelt/shape.h"
+
 namespace smelt::report {
 
-enum class Unit : uint8_t { text, count, us, ms, seconds, bytes, flops, percent, ratio, bytes_per_s, flops_per_s, error };
+enum class Unit : uint8_t { text, count, us, ms, seconds, bytes, flops, percent, ratio, bytes_per_s, flops_per_s, error, value };
 
+/// "a, b, c, … (12)": at most `most` of them.
+std::string joined(const std::vector<std::string>& v, size_t most = 6);
+
+/// A text, a number, yes or no, or a list. `text` is what a reader sees of all but numbers; JSON gets the value itself.
 struct Cell {
+  enum class Kind : uint8_t { text, number, flag, list };
   std::string text;
-  double number = 0;
-  bool has_number = false;
+  std::string full;               // all of a list of which `text` shows the first; else ""
+  double number = 0;              // of a flag 0 or 1
+  Kind kind = Kind::text;
+  bool whole = false;             // a number of an integer type
+  std::optional<Unit> unit;       // its own, where a column holds several
+  std::vector<Cell> list;
   Cell(std::string t) : text(std::move(t)) {}
   Cell(const char* t) : text(t) {}
-  Cell(double n) : number(n), has_number(true) {}
-  Cell(int64_t n) : number(static_cast<double>(n)), has_number(true) {}
-  Cell(int n) : number(n), has_number(true) {}
+  Cell(double n) : number(n), kind(Kind::number) {}
+  Cell(int64_t n) : number(static_cast<double>(n)), kind(Kind::number), whole(true) {}
+  Cell(int n) : Cell(int64_t{n}) {}
+  Cell(double n, Unit u) : number(n), kind(Kind::number), unit(u) {}
+  template <std::same_as<bool> B> Cell(B yes) : text(yes ? "yes" : "no"), number(yes), kind(Kind::flag) {}
+  /// Shown cut after six, as joined() does.
+  Cell(const std::vector<std::string>& names);
+
+  bool has_number() const { return kind == Kind::number; }
 };
+
+/// "[1, 8]"; in JSON an array of numbers, of names where an extent is symbolic, null where it is unknown.
+Cell shape_cell(const Shape& s);
+Cell shape_cell(const SymShape& s);
 
 struct Column {
   std::string key;        // in JSON: "self_us"
@@ -40,12 +63,10 @@ struct Table {
 
 /// "12.3 ms", "1.2 GiB", "34.5%", "812 GFLOP/s": three significant digits and the unit that suits the size.
 std::string format(double value, Unit unit);
-std::string format(const Cell& cell, Unit unit);
-/// "a, b, c, … (12)": at most `most` of them.
-std::string joined(const std::vector<std::string>& v, size_t most = 6);
+std::string format(const Cell& cell, Unit column);
 
 /// For a terminal: aligned columns, those without a word left out, no line wider than `width` (0: no limit; the text columns give
-/// way).
+/// way: sentences at their end, names and paths at their front).
 std::string print(const Table& table, int width = 0);
 
 }  // namespace smelt::report

@@ -163,12 +163,17 @@ std::byte* ExecutionImpl::address(const Planned& p, TensorIndex index) {
 }
 
 void ExecutionImpl::run_step(Planned& p, Step& step) {
-  switch (step.kind) {
-    case StepKind::kernel: step.kernel->run({step.in, step.out, step.scratch}); break;
-    case StepKind::concat: run_concat(step); break;
-    case StepKind::copy: copy_bytes(step.out[0], step.in[0], ops::storage_bytes(p.segment.tensor(step.outputs[0]))); break;
-    case StepKind::dynamic: run_dynamic(p, step); break;
-    case StepKind::view: break;
+  try {
+    switch (step.kind) {
+      case StepKind::kernel: step.kernel->run({step.in, step.out, step.scratch}); break;
+      case StepKind::concat: run_concat(step); break;
+      case StepKind::copy: copy_bytes(step.out[0], step.in[0], ops::storage_bytes(p.segment.tensor(step.outputs[0]))); break;
+      case StepKind::dynamic: run_dynamic(p, step); break;
+      case StepKind::view: break;
+    }
+  } catch (const Error& e) {
+    if (!step.node) throw;
+    throw e.at(ops::label(*step.node));
   }
 }
 
@@ -298,6 +303,10 @@ std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs) {
     if (!fresh[i].valid()) fresh[i] = outputs_[i].clone();
   }
   // Nothing of the caller's stays behind: the next run needs a bind.
+  const Graph& g = plan_->graph();
+  for (const auto* values : {&g.inputs(), &g.outputs()})
+    for (ValueId v : *values) value(v) = g.value(v).constant;
+  bounces_.clear();
   given_.assign(given_.size(), Tensor());
   outputs_.clear();
   first_ = nullptr;

@@ -107,6 +107,7 @@ class Pass {
 
   /// Whether some tactic runs the step with its images channels-last, but for those inputs that it reads as they are.
   bool runs_channels_last(const Step& step, Role r) const {
+    if (!tuner_.allows("cpu")) return false;   // the only one that reorders: what follows may want it plain again
     ops::BoundNode node = bound_node(s_, step, nullptr);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (counts(node.inputs[i]) && !(r == Role::image && reads_any_layout(step, i))) node.inputs[i].layout = Layout::nhwc;

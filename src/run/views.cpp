@@ -1,5 +1,6 @@
 #include "run/views.h"
 
+#include "ops/channels_last.h"
 #include <algorithm>
 #include <numeric>
 
@@ -131,7 +132,7 @@ std::optional<ConcatShape> concat_shape(const Segment& s, const Step& step) {
   if (block > 1 && axis > 1) shape.outer /= block;
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     const BoundValue& x = s.tensor(step.inputs[i]);
-    if (x.layout != y.layout) return std::nullopt;
+    if (x.layout != y.layout && !ops::is_same_either_way(x.shape)) return std::nullopt;
     if (block > 1 && axis == 1 && x.shape[1] % block != 0 && i + 1 < step.inputs.size()) return std::nullopt;
     int64_t inner = block > 1 && axis > 1 ? block : 1;
     for (size_t d = depth; d < rank; ++d) inner *= padded(x.shape, order[d]);

@@ -89,7 +89,7 @@ void Cache::open_database(const std::filesystem::path& path) {
   while (true) {
     bool busy = false;
     try {
-      if (!path.empty()) std::filesystem::create_directories(path.parent_path());
+      if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
       if (sqlite3_open_v2(name.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr) !=
           SQLITE_OK) {
         fail("{}", db_ ? sqlite3_errmsg(db_) : "out of memory");
@@ -102,12 +102,15 @@ void Cache::open_database(const std::filesystem::path& path) {
       return;
     } catch (const std::exception& e) {
       const std::string reason = e.what();
-      busy = db_ && (sqlite3_errcode(db_) & 0xff) == SQLITE_BUSY;
+      const int code = db_ ? sqlite3_errcode(db_) & 0xff : SQLITE_OK;
+      busy = code == SQLITE_BUSY;
+      const bool readonly = code == SQLITE_READONLY || code == SQLITE_CANTOPEN;
       sqlite3_close(db_);
       db_ = nullptr;
       if (!busy || std::chrono::steady_clock::now() > deadline) {
         throw Error(fmt::format("tuning cache {}: {}", name, reason),
-                    fmt::format("Delete {} to begin with an empty cache", name));
+                    readonly ? "Give another folder (--cache-dir, SMELT_CACHE_DIR)"
+                             : fmt::format("Delete {} to begin with an empty cache", name));
       }
     }
     // Switching a new database to WAL fails at once where another process does the same: SQLite's busy timeout does not cover it.
@@ -171,13 +174,27 @@ std::optional<CacheEntry> Cache::find(const CacheKey& key) {
   return std::nullopt;
 }
 
+// A row of the same level may be of other tactics: those that another filter allowed. Its timings stay as they are, so that
+// processes which measure at the same time agree.
+bool Cache::add_known(CacheEntry& entry) {
+  const auto known = find(entry.key);
+  if (!known || known->level != entry.level) return false;
+  std::vector<Timing> timings = known->timings;
+  for (const Timing& t : entry.timings)
+    if (std::ranges::none_of(timings, [&](const Timing& k) { return k.tactic == t.tactic && k.config == t.config; }))
+      timings.push_back(t);
+  entry.timings = std::move(timings);
+  return entry.timings.size() > known->timings.size();
+}
+
 CacheEntry Cache::keep(CacheEntry entry) {
   std::lock_guard lock(mutex_);
   try {
+    const bool more = add_known(entry);
     Statement(db_,
               "INSERT INTO timings(problem, device, versions, level, timings) VALUES(?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-              " level=excluded.level, timings=excluded.timings WHERE excluded.level > level")
-        .bind(entry.key).bind(entry.level).bind(to_json(entry.timings).dump()).step();
+              " level=excluded.level, timings=excluded.timings WHERE excluded.level > level OR (? AND excluded.level = level)")
+        .bind(entry.key).bind(entry.level).bind(to_json(entry.timings).dump()).bind(int{more}).step();
     // A row that cannot be read back is damaged, whatever its level.
     if (const auto kept = find(entry.key)) return *kept;
     Statement(db_, "INSERT OR REPLACE INTO timings(problem, device, versions, level, timings) VALUES(?, ?, ?, ?, ?)")

@@ -65,6 +65,9 @@ class Cache {
   void give_up(std::string_view why);
   std::vector<CacheEntry> select(std::string_view where, const CacheKey* key);
 
+  /// Adds what the row of the same level knows of other tactics; true when `entry` now knows more than that row.
+  bool add_known(CacheEntry& entry);
+
   std::recursive_mutex mutex_;
   sqlite3* db_ = nullptr;
   std::filesystem::path path_;

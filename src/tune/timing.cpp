@@ -53,8 +53,8 @@ std::vector<std::vector<double>> measure(std::span<const std::function<void()>> 
   double best = INFINITY, round = 0;
   for (size_t i = 0; i < runs.size(); ++i) {
     const double cold = time_of(runs[i], 1);
-    // A run that is hopeless even allowing for a cold start is not run twice.
-    first[i] = cold > 10 * options.hopeless * best ? cold : time_of(runs[i], 1);
+    // The first run may have made code and threads; one that alone takes the time there is, is not run twice.
+    first[i] = cold > options.budget_us && cold > options.hopeless * best ? cold : time_of(runs[i], 1);
     best = std::min(best, first[i]);
   }
   std::vector<int> repeat(runs.size());

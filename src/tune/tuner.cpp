@@ -87,8 +87,10 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
   if (allowed.empty()) {
     std::string reasons;
     for (const auto& o : choice.others) reasons += fmt::format("\n  {}: {}", o.tactic, o.reason);
+    const auto& refused = offer.candidates;   // all of them, or there were none
     throw Error(fmt::format("no tactic runs {}{}", offer.problem, reasons),
-                filter_.text().empty() ? "" : "Allow one of the refused ones, as in --tactics=+reference", ExitCode::unsupported);
+                refused.empty() ? std::string() : fmt::format("Allow one of the refused ones, as in --tactics={},+{}", filter_.text(),
+                                                            refused.front().tactic), ExitCode::unsupported);
   }
 
   const auto by_estimate = std::ranges::min_element(allowed, {}, [&](size_t i) { return offer.candidates[i].estimate_us; });

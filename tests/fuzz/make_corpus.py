@@ -345,6 +345,24 @@ GRAPHS = {
           d = DequantizeLinear(x, s, t) y = MatMul(d, m) }"""),
     "greatest_of_one": (20, """
         g (float[2, 8] x) => (float[2, 8] y) { a = Max(x) b = Sum(a) c = Mean(b) d = Min(c) y = Exp(d) }"""),
+    "scale_of_a_group": (18, """
+        g (float[2, 4, 3, 3] x, float[2] s, float[2] b) => (float[2, 4, 3, 3] y)
+        { y = GroupNormalization <num_groups = 2> (x, s, b) }"""),
+    "scale_of_unknown_groups": (18, """
+        g (float[N, C, H] x, float[2] s, float[2] b) => (float[N, C, H] y) { y = GroupNormalization <num_groups = 2> (x, s, b) }"""),
+    "smaller_10": (10, """
+        g (float[1, 1, 5, 4] x) => (float[A, B, C, D] y, float[E, F, G, H] z) <float[4] s = {1, 1, 0.6, 0.6},
+            float[4] t = {1, 1, 2, 0.5}>
+        { y = Resize <mode = "nearest"> (x, s) z = Resize <mode = "nearest"> (x, t) }"""),
+    "nearest_half_pixels_11": (11, """
+        g (float[1, 1, 5, 4] x) => (float[A, B, C, D] y) <float[4] s = {1, 1, 1.7, 0.6}, float[0] roi>
+        { y = Resize <mode = "nearest", coordinate_transformation_mode = "tf_half_pixel_for_nn"> (x, roi, s) }"""),
+    "mean_and_variance": (13, """
+        g (float[2, 3, 4, 4] x) => (float[2, 3, 4, 4] y) { y = MeanVarianceNormalization(x) }"""),
+    "claims": (20, """
+        g (float[N, 3, 8] x, int64[3] s) => (float[A, B, C] y, float[E, F, G] z)
+        <float[4, 6, 1] r, float[1, 3, 8] a, float[2, 12] wrong>
+        { a = Relu(x) r = Reshape(a, s) y = Neg(r) wrong = Exp(a) z = Neg(wrong) }"""),
     "functions_that_pass_on": (20, """
         g (float[2] x, bool c) => (float[2] y, float[2] z, float[2] v)
         { y, z = my.both(x) v = If(c) <then_branch = t () => (float[2] p) { p = Identity(x) },
@@ -523,6 +541,19 @@ def nested():
     vague.graph.input.append(helper.make_tensor_value_info("s", TensorProto.INT64, ["K"]))
     vague.opset_import[0].version = 6
     yield "axis_of_unknown_rank", vague
+    twice = model(helper.make_node("Neg", ["x"], ["y"]))
+    twice.opset_import.append(helper.make_opsetid("ai.onnx", 20))
+    yield "imported_twice", twice
+    versions = model(helper.make_node("Neg", ["x"], ["y"]))
+    versions.opset_import.append(helper.make_opsetid("ai.onnx", 13))
+    yield "imported_in_two_versions", versions
+    negation = helper.make_function("my", "f", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], opsets[:1])
+    unused = helper.make_function("my", "g", ["a"], ["b"], [helper.make_node("NoSuch", ["a"], ["b"])], opsets[:1])
+    for inputs in (["x"], ["x", "x"]):
+        yield f"call_with_{len(inputs)}", model(helper.make_node("f", inputs, ["y"], domain="my"), functions=[negation, unused])
+    shapeless = model(helper.make_node("Neg", ["x"], ["y"]))
+    shapeless.graph.input[0].type.tensor_type.ClearField("shape")
+    yield "shapeless", shapeless
     yield "odd_kind", model(helper.make_node("Softmax", ["x"], ["y"], axis=1.5))
 
 

@@ -1,4 +1,5 @@
 """The HTML report in a real browser: it renders, sorts, logs no error, and asks the network for nothing."""
+import html
 import json
 import re
 import shutil
@@ -26,13 +27,125 @@ def test_page_is_one_file_without_any_address(page):
     assert not re.findall(r"@import|url\(\s*['\"]?http", text)
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine (Ubuntu ships it as a snap only)")
-def test_page_renders_and_sorts_without_an_error(page, tmp_path):
-    # The page drives itself: a script behind the page's own clicks headers and filters, and writes what it saw into the title.
-    probe = """
+def probed(page, tmp_path, probe, width=1400):
+    """What a script that runs behind the page's own leaves in `seen`."""
+    script = """
 <script>
 window.addEventListener('error', e => { document.title = 'ERROR ' + e.message; });
 const seen = {};
+""" + probe + """
+if (!document.title.startsWith('ERROR')) document.body.setAttribute('data-seen', JSON.stringify(seen));
+</script>"""
+    copy = tmp_path / "probed.html"
+    copy.write_text(page.read_text().replace("</body>", script + "</body>"))
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0", f"--window-size={width},1000"]
+    result = subprocess.run([BROWSER, *options, "--dump-dom", f"file://{copy}"], capture_output=True, text=True, timeout=120)
+    assert "CONSOLE" not in result.stderr, result.stderr
+    found = re.search(r'data-seen="([^"]*)"', result.stdout)
+    assert found, result.stderr[-2000:]
+    return json.loads(html.unescape(found.group(1)))
+
+
+def save(path, nodes, outputs):
+    """A model of x [1, 4] → outputs [1, 4]."""
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])],
+                              [helper.make_tensor_value_info(o, TensorProto.FLOAT, [1, 4]) for o in outputs])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+
+
+def bench_page(command, folder, model, *more):
+    command("bench", model, *more, "--iterations", 6, "--duration", 0, "--warmUp", 0, "--tuning-level", 0, "--threads", 1,
+            "--report", folder / "report.html")
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def against(command, tmp_path_factory):
+    """A chain of eight nodes, some hundred nanoseconds long, against another."""
+    folder = tmp_path_factory.mktemp("against")
+    for name, ops in {"chain": ["Tanh", "Sigmoid", "Erf", "Sin", "Cos", "Tanh", "Sigmoid", "Erf"], "short": ["Tanh"]}.items():
+        values = ["x", *[f"v{i}" for i in range(1, len(ops))], "y"]
+        save(folder / f"{name}.onnx",
+             [helper.make_node(op, [values[i]], [values[i + 1]], name=f"n{i}") for i, op in enumerate(ops)], ["y"])
+    return bench_page(command, folder, folder / "chain.onnx", "--against", folder / "short.onnx")
+
+
+@pytest.fixture(scope="module")
+def wide(command, tmp_path_factory):
+    """Sixty branches side by side, whose names are long and differ at the end."""
+    folder = tmp_path_factory.mktemp("wide")
+    nodes = [helper.make_node("CumSum", ["x", "axis"], [f"y{i}"], name="/backbone/features" * 4 + f"/{i}") for i in range(60)]
+    axis = helper.make_node("Constant", [], ["axis"], value=helper.make_tensor("a", TensorProto.INT64, [], [1]))
+    save(folder / "wide.onnx", [axis, *nodes], [f"y{i}" for i in range(60)])
+    return bench_page(command, folder, folder / "wide.onnx")
+
+
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine (Ubuntu ships it as a snap only)")
+
+
+@needs_browser
+def test_against_names_both_sides(against, tmp_path):
+    seen = probed(against, tmp_path, """
+seen.heading = document.querySelector('#errors h2').textContent;
+seen.cards = document.getElementById('cards').textContent;""")
+    assert seen["heading"] == "Numeric error, chain.onnx against short.onnx"
+    assert "(rms) against short.onnx" in seen["cards"] and "unfused" not in seen["cards"]
+
+
+@needs_browser
+def test_axis_labels_of_the_shortest_runs_lie_inside_the_drawing(against, tmp_path):
+    seen = probed(against, tmp_path, """
+seen.labels = [...document.querySelectorAll('#samples text')].map(t => [t.textContent, t.getBBox().x]);""")
+    assert len(seen["labels"]) > 3 and all(x >= 0 for _, x in seen["labels"]), seen
+    assert any(re.fullmatch(r"\d+(\.\d+)? (ns|µs)", text) for text, _ in seen["labels"]), seen
+
+
+@needs_browser
+def test_a_cut_list_of_nodes_is_whole_in_its_title_and_found_by_the_filter(against, tmp_path):
+    seen = probed(against, tmp_path, """
+const cut = [...document.querySelectorAll('#ledger td')].find(td => td.textContent.includes('… (8)'));
+seen.title = cut ? cut.title : '';
+const input = document.querySelector('#ledger input');
+input.value = 'n7'; input.dispatchEvent(new Event('input'));
+seen.rows = document.querySelectorAll('#ledger tbody tr').length;""")
+    assert seen["title"] == ", ".join(f"n{i}" for i in range(8)) and seen["rows"] > 0, seen
+
+
+@needs_browser
+def test_a_wide_graph_opens_on_its_first_node(wide, tmp_path):
+    seen = probed(wide, tmp_path, """
+for (const v of allViews) {
+  const box = v.box.getBoundingClientRect(), node = v.nodes[0].g.getBoundingClientRect();
+  seen[v.side] = [v.box.scrollLeft, (node.left + node.right) / 2 - (box.left + box.right) / 2];
+}""")
+    assert len(seen) == 2 and all(scrolled > 500 and abs(off) < 20 for scrolled, off in seen.values()), seen
+
+
+@needs_browser
+def test_a_narrow_window_gives_the_bars_a_row_of_their_own(wide, tmp_path):
+    seen = probed(wide, tmp_path, "seen.tracks = [...document.querySelectorAll('.bar .track')].map(t => t.clientWidth);", 500)
+    assert seen["tracks"] and all(w > 300 for w in seen["tracks"]), seen
+
+
+@needs_browser
+def test_long_names_keep_their_ends(wide, tmp_path):
+    # Where the last character of each lies, measured by a range; its box clips what is outside.
+    seen = probed(wide, tmp_path, """
+for (const [where, query] of [['bars', '.bar .label span'], ['steps', '#steps td.text > span']]) {
+  const spans = [...document.querySelectorAll(query)].filter(s => s.textContent.startsWith('/backbone'));
+  seen[where] = [spans.length, spans.filter(s => {
+    const last = document.createRange(), text = document.createTreeWalker(s, NodeFilter.SHOW_TEXT).nextNode();
+    last.setStart(text, text.length - 1); last.setEnd(text, text.length);
+    return s.scrollWidth > s.clientWidth && last.getBoundingClientRect().right <= s.getBoundingClientRect().right + 1;
+  }).length];
+}""")
+    assert all(count > 0 and count == whole for count, whole in seen.values()), seen
+
+
+@needs_browser
+def test_page_renders_and_sorts_without_an_error(page, tmp_path):
+    # The page drives itself: a script behind the page's own clicks headers and filters, and writes what it saw into the title.
+    probe = """
 for (const id of ['bars', 'steps', 'scopes', 'graphs', 'ledger', 'errors', 'qa', 'memory'])
   seen[id] = !document.getElementById(id).hidden && document.getElementById(id).getBoundingClientRect().height > 40;
 const selfColumn = [...document.querySelectorAll('#steps th')].findIndex(th => th.textContent === 'self');
@@ -47,16 +160,8 @@ seen.nodes = document.querySelectorAll('.graph:not([hidden]) svg g.node').length
 const all = document.querySelectorAll('#ledger tbody tr').length, input = document.querySelector('#ledger input');
 input.value = 'matched'; input.dispatchEvent(new Event('input'));
 seen.filtered = document.querySelectorAll('#ledger tbody tr').length < all;
-if (!document.title.startsWith('ERROR')) document.body.setAttribute('data-seen', JSON.stringify(seen));
-</script>"""
-    probed = tmp_path / "probed.html"
-    probed.write_text(page.read_text().replace("</body>", probe + "</body>"))
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0", "--window-size=1400,1000"]
-    result = subprocess.run([BROWSER, *options, "--dump-dom", f"file://{probed}"], capture_output=True, text=True, timeout=120)
-    assert "CONSOLE" not in result.stderr, result.stderr
-    found = re.search(r'data-seen="([^"]*)"', result.stdout)
-    assert found, result.stderr[-2000:]
-    seen = json.loads(found.group(1).replace("&quot;", '"'))
+"""
+    seen = probed(page, tmp_path, probe)
     assert all(seen.values()), seen
     assert seen["rows"] > 10 and seen["nodes"] > 10
 

@@ -93,18 +93,18 @@ void WindowRows::point(int64_t first, int64_t count, const float** to) const {
 PaddedRows::PaddedRows(const Problem& p, std::vector<igemm::Part> parts)
     : height(p.x[0].shape[2] + p.pad_begin[0] + p.pad_end[0]), width(p.x[0].shape[3] + p.pad_begin[1] + p.pad_end[1]),
       parts_(std::move(parts)), batch_(p.y[0]), channels_(p.channels()), out_height_(p.y[2]), out_width_(p.y[3]),
-      stride_y_(p.stride[0]), stride_x_(p.stride[1]) {}
+      stride_y_(p.stride[0]), stride_x_(p.stride[1]), dilation_y_(p.dilation[0]) {}
 
 int64_t PaddedRows::floats() const { return batch_ * height * width * channels_; }
 
 void PaddedRows::point(int64_t first, int64_t count, const float** to) const {
   int64_t x = first % out_width_, y = first / out_width_ % out_height_, n = first / out_width_ / out_height_;
   const size_t tile = parts_.size() * igemm::tile_rows;
-  const int64_t row = width * channels_;
+  const int64_t row = width * channels_, tap = dilation_y_ * row;
   for (int64_t i = 0; i < count; ++i) {
     const float* corner = base_ + (n * height + y * stride_y_) * row + x * stride_x_ * channels_;
     const float** here = to + static_cast<size_t>(i / igemm::tile_rows) * tile + i % igemm::tile_rows;
-    for (size_t p = 0; p < parts_.size(); ++p) here[p * igemm::tile_rows] = corner + parts_[p].source * row + parts_[p].offset;
+    for (size_t p = 0; p < parts_.size(); ++p) here[p * igemm::tile_rows] = corner + parts_[p].source * tap + parts_[p].offset;
     if (++x < out_width_) continue;
     x = 0;
     if (++y < out_height_) continue;

@@ -51,7 +51,7 @@ class PaddedRows final : public igemm::Rows {
  private:
   const float* base_ = nullptr;
   std::vector<igemm::Part> parts_;
-  int64_t batch_, channels_, out_height_, out_width_, stride_y_, stride_x_;
+  int64_t batch_, channels_, out_height_, out_width_, stride_y_, stride_x_, dilation_y_;
 };
 
 }  // namespace smelt::ops::conv

@@ -18,7 +18,7 @@ struct ConvSegments {
     if (upsample.size() != count) fail("upsample has {} factors, expected {}, one a segment", upsample.size(), count);
     for (int64_t u : upsample)
       if (u < 1 || u > largest_factor) fail("upsample has a factor {}, expected 1 to {}", u, largest_factor);
-    for (const char* key : {"strides", "pads", "dilations", "group", "kernel_shape"})
+    for (const char* key : {"strides", "pads", "dilations", "group", "kernel_shape", "auto_pad"})
       if (n.has(key)) conv_attributes.emplace(key, n.attrs.at(key));
   }
   static constexpr int64_t largest_factor = 1 << 20;

@@ -71,8 +71,8 @@ std::string print(const Problem& p) {
     if (p.a_batch != p.b_batch) shape += "," + to_text(p.b_batch);
     shape += "*";
   }
-  return fmt::format("gemm:{}>{}:{}{}x{}x{}:{}{}r:{}", smelt::name(p.input), smelt::name(p.output), shape, p.m, p.n, p.k,
-                     p.a_columns ? 'c' : 'r', p.b_columns ? 'c' : 'r', p.epilogue);
+  return fmt::format("gemm:{}>{}:{}{}x{}x{}:{}{}r{}:{}", smelt::name(p.input), smelt::name(p.output), shape, p.m, p.n, p.k,
+                     p.a_columns ? 'c' : 'r', p.b_columns ? 'c' : 'r', p.b_computed ? ",computed" : "", p.epilogue);
 }
 
 Problem parse(std::string_view text) {
@@ -92,7 +92,9 @@ Problem parse(std::string_view text) {
   const Shape mnk = extents(shape);
   if (mnk.size() != 3) fail("matrix product problem '{}': expected MxNxK", whole);
   p.m = mnk[0], p.n = mnk[1], p.k = mnk[2];
-  const std::string_view storage = take(text, ':', whole);
+  std::string_view storage = take(text, ':', whole);
+  p.b_computed = storage.ends_with(",computed");
+  if (p.b_computed) storage.remove_suffix(std::string_view(",computed").size());
   if (storage.size() != 3 || storage.find_first_not_of("rc") != std::string_view::npos)
     fail("matrix product problem '{}': storage '{}'", whole, storage);
   p.a_columns = storage[0] == 'c';
@@ -127,6 +129,7 @@ Product product(const BoundNode& b) {
   r.problem.m = g.m, r.problem.n = g.n, r.problem.k = g.k;
   r.problem.a_columns = trans_a && b.inputs[0].shape.size() > 1;
   r.problem.b_columns = trans_b && b.inputs[1].shape.size() > 1;
+  r.problem.b_computed = !b.inputs[1].constant.valid();
   const bool shared_b = std::ranges::all_of(g.b_batch, [](int64_t step) { return step == 0; });
   if (shared_b && !r.problem.a_columns) {
     r.problem.m *= elements(g.batch);   // one tall matrix

@@ -3,7 +3,7 @@
 //   gemm:f32>f32:48x4096x4096:rcr:bias+relu
 //
 // Fields: element types; M x N x K, after "BATCH*" where there is a batch ("8x12*", and "8x12,1x12*" where the operands' batches
-// differ); whether a, b and the result are stored by rows or columns; the epilogue. A batch that only a has is part of M.
+// differ); whether a, b and the result are stored by rows or columns, ",computed" where b is no constant; the epilogue. A batch that only a has is part of M.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,7 @@ struct Problem {
   Shape a_batch, b_batch;        // of equal rank, 1s in front; empty: none
   int64_t m = 0, n = 0, k = 0;
   bool a_columns = false, b_columns = false;   // stored transposed
+  bool b_computed = false;                     // b is no constant: it cannot be packed before the run
   std::string epilogue = "none";
 
   int64_t batch() const;         // matrices in the result

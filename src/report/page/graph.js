@@ -64,10 +64,10 @@ function viewOf(side) {
     view.paint();
   };
   view.fit = () => view.zoom(Math.min(box.clientWidth / full.width, box.clientHeight / full.height));
-  view.centre = node => box.scrollTo({
+  view.centre = (node, behavior = 'smooth') => box.scrollTo({
     left: (node.box.x + node.box.width / 2 + move.e) * view.scale - box.clientWidth / 2,
     top: (node.box.y + node.box.height / 2 + move.f) * view.scale - box.clientHeight / 2,
-    behavior: 'smooth'
+    behavior
   });
 
   // The overview: every node a dot of its colour, and the part in sight.
@@ -141,7 +141,11 @@ if (!allViews.length) {
       v.paint();
     }
   };
-  for (const v of allViews) v.zoom(1.15, [0.5, 0]);
+  // A wide drawing may begin anywhere across its width.
+  for (const v of allViews) {
+    v.zoom(1.15, [0.5, 0]);
+    if (v.nodes.length) v.centre(v.nodes[0], 'instant');
+  }
   tabsFor(document.querySelector('[data-colours]'), [['groups', 'fused groups'], ['time', 'time']], recolour, 'groups');
   for (const [title, act] of [
            ['−', v => v.zoom(v.scale / 1.3)], ['+', v => v.zoom(v.scale * 1.3)], ['fit', v => v.fit()],

@@ -12,17 +12,23 @@ const drawn = (tag, attrs = {}, ...children) => {
   e.append(...children);
   return e;
 };
-const cellText = c => Array.isArray(c) ? c[0] : c;
+// A cell is a text, a number as [text, value], or a list that is shown cut as {text, full}.
+const cellText = c => Array.isArray(c) ? c[0] : typeof c === 'object' ? c.text : c;
+const cellFull = c => c.full || cellText(c);
 const cellValue = c => Array.isArray(c) ? (c[1] === null ? -Infinity : c[1]) : null;
 const column = (t, key) => t.columns.findIndex(c => c.key === key);
 const put = (id, ...children) => byId(id).querySelector('[data-body]').replaceChildren(...children);
+
+/// One word, such as a path of modules, differs from others at its end: where it has no room, its head gives way.
+const nameElement = text => /\S\s/.test(text) ? make('span', {}, text) : make('span', {class: 'path'}, make('bdi', {}, text));
 
 // Columns in which no cell says anything are left out.
 const spoken = t => t.columns.map((c, i) => i).filter(i => !t.rows.length || t.rows.some(r => cellText(r[i]) !== ''));
 
 function bodyRow(t, columns, r) {
   return make('tr', {}, ...columns.map(i => {
-    const text = cellText(r[i]), td = make('td', t.columns[i].text ? {class: 'text', title: text} : {}, text);
+    const text = cellText(r[i]),
+          td = t.columns[i].text ? make('td', {class: 'text', title: cellFull(r[i])}, nameElement(text)) : make('td', {}, text);
     if (t.columns[i].key === 'share' && cellValue(r[i]) > 0) {
       td.classList.add('share');
       td.style.setProperty('--part', `${100 * cellValue(r[i])}%`);
@@ -37,7 +43,7 @@ function tableElement(t, {filter = '', onRow = null} = {}) {
   const head = make('tr'), body = make('tbody'), columns = spoken(t);
   let rows = t.rows, words = [];
   const fill = () => body.replaceChildren(...rows.filter(r => {
-    const all = r.map(cellText).join(' ').toLowerCase();
+    const all = r.map(cellFull).join(' ').toLowerCase();
     return words.every(w => all.includes(w));
   }).map(r => {
     const tr = bodyRow(t, columns, r);
@@ -140,7 +146,7 @@ if (data.rewrites) {
 if (data.errors) {
   const rms = column(data.errors, 'rms_rel'),
         worst = data.errors.rows.reduce((w, r) => cellValue(r[rms]) > cellValue(w[rms]) ? r : w);
-  card(cellText(worst[rms]), 'relative error (rms) against unfused, worst output');
+  card(cellText(worst[rms]), `relative error (rms) against ${sideTitle.before}, worst output`);
 }
 
 // --- where the time goes
@@ -188,7 +194,7 @@ perSide(byId('bars'), side => {
           title: `${cellText(r[name])}: ${cellText(r[us])}${known ? `, ${cellText(r[roof])} of roof` : ''}${
               cause ? `, limited by ${causes[cause]}` : ''}`
         },
-        make('div', {class: 'label'}, cellText(r[name]) + ' ', make('span', {}, fusedName(cellText(r[op])))),
+        make('div', {class: 'label'}, nameElement(cellText(r[name])), make('i', {}, fusedName(cellText(r[op])))),
         make('div', {class: 'track'}, fill), make('div', {class: 'cause'}, cause),
         make('div', {class: 'value'}, `${cellText(r[us])}  ${cellText(r[share])}`));
     line.addEventListener('click', () => toNode(side, cellText(r[name])));
@@ -210,10 +216,13 @@ perSide(byId('scopes'), side => put('scopes', tableElement(data[side].scopes, {f
 perSide(byId('memory'), side => put('memory', tableElement(data[side].memory)));
 
 // --- every run, in the order taken
+/// The unit in which `high` is read, and how many of it a millisecond has.
+const unitOf = high => high < 1e-3 ? ['ns', 1e6] : high < 1 ? ['µs', 1e3] : high < 1e3 ? ['ms', 1] : ['s', 1e-3];
 function samplesDrawing(b) {
   const W = 620, H = 250, left = 56, bottom = 24, all = [...b.before_ms, ...b.after_ms], high = Math.max(...all) * 1.06;
   const count = Math.max(b.before_ms.length, b.after_ms.length, 2);
   const x = i => left + 8 + (W - left - 16) * i / (count - 1), y = ms => (H - bottom) * (1 - ms / high) + 2;
+  const [unit, perMs] = unitOf(high);
   const svg = drawn(
       'svg', {viewBox: `0 0 ${W} ${H}`, style: 'width:100%;display:block', role: 'img', 'aria-label': 'latency of every run'});
   const text = (at, s, more = {}) => drawn('text', {fill: 'var(--dim)', 'font-size': 11, ...at, ...more}, s);
@@ -221,8 +230,7 @@ function samplesDrawing(b) {
   for (let ms = 0; ms <= high; ms += tick)
     svg.append(
         drawn('line', {x1: left, x2: W, y1: y(ms), y2: y(ms), stroke: 'var(--line)'}),
-        text({x: left - 6, y: y(ms) + 4, 'text-anchor': 'end'},
-          high < 1000 ? `${+ ms.toPrecision(6)} ms` : `${+ (ms / 1000).toPrecision(6)} s`));
+        text({x: left - 6, y: y(ms) + 4, 'text-anchor': 'end'}, `${+ (ms * perMs).toPrecision(6)} ${unit}`));
   const median = list => [...list].sort((a, c) => a - c)[Math.floor(list.length / 2)];
   for (const [samples, colour, label] of [
            [b.before_ms, 'var(--hot)', b.before_name], [b.after_ms, 'var(--cool)', b.after_name]]) {
@@ -231,7 +239,7 @@ function samplesDrawing(b) {
     samples.forEach(
         (ms, i) => svg.append(drawn(
             'circle', {cx: x(i), cy: y(ms), r: samples.length > 150 ? 2 : 3.2, fill: colour, 'fill-opacity': 0.75},
-            drawn('title', {}, `${label}, run ${i + 1}: ${ms.toFixed(3)} ms`))));
+            drawn('title', {}, `${label}, run ${i + 1}: ${(ms * perMs).toPrecision(4)} ${unit}`))));
   }
   svg.append(text({x: W - 4, y: H - 6, 'text-anchor': 'end'}, 'run, in the order taken; the two plans run in turn'));
   return svg;
@@ -249,6 +257,7 @@ if (data.bench) {
 // --- what was tried
 for (const id of ['errors', 'rewrites']) if (data[id]) put(id, tableElement(data[id])); else byId(id).hidden = true;
 if (data.forms && data.forms.rows.length) byId('forms').append(tableElement(data.forms)); else byId('forms').hidden = true;
+if (data.errors) byId('errors').querySelector('h2').append(`, ${sideTitle.after} against ${sideTitle.before}`);
 if (data.ledger) put('ledger', tableElement(data.ledger, {filter: 'Filter: rewrite, result, reason, node'}));
 else byId('ledger').hidden = true;
 

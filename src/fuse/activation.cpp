@@ -43,6 +43,8 @@ Outcome match_activation(const Graph& g, NodeId inner, ValueId x, const Activati
     nodes.insert(nodes.end(), pattern.argument.begin(), pattern.argument.end());
     nodes = in_order(g, std::move(nodes));
     if (auto no = escapes(g, nodes, {at})) return *no;
+    if (rank(g, at) != rank(g, x))   // by a constant of more axes
+      return reject(Reason::wrong_rank, n, "the result has rank {}, x {}", rank(g, at), rank(g, x));
     if (g.value(at).type != type)
       return reject(Reason::wrong_type, n, "the result is {}, x is {}", name(g.value(at).type), name(type));
     Node fused = fused_node("Pointwise", {x}, {at});

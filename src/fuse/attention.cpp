@@ -147,6 +147,8 @@ Outcome attention(const Graph& g, NodeId softmax) {
     v = v_as_read;
   }
   if (auto no = wrong_shapes(g, q, k, v)) return *no;
+  if (const int made = rank(g, g.node(a.product).out()); made >= 0 && made != 4)   // by a guard's zero of more axes
+    return reject(Reason::wrong_rank, a.product, "{} has rank {}, expected 4", g.value(g.node(a.product).out()).name, made);
   const DType type = g.value(q.value).type;
   for (ValueId x : {k.value, v.value, g.node(a.product).out()})
     if (!is_real(type) || g.value(x).type != type)

@@ -36,8 +36,12 @@ std::optional<Rejected> refusal(const Graph& g, NodeId n, ValueId y, const std::
                   name(g.value(y).type));
   auto shape = extents(g, y);
   if (!shape) return reject(Reason::unknown_shape, n, "the rank of {} is not known", g.value(y).name);
+  const NodeId fused = g.value(inside.front()).producer;
   for (ValueId v : operands_of(g, n)) {
     if (std::find(inside.begin(), inside.end(), v) != inside.end()) continue;
+    // A second output (a normalisation's sum) may come round to here.
+    if (fused != NodeId::none && g.node(fused).outputs.size() > 1 && depends_on(g, v, fused))
+      return reject(Reason::wrong_producer, n, "{} comes of {} too", g.value(v).name, describe(g, fused));
     auto operand = extents(g, v);
     if (!operand) return reject(Reason::unknown_shape, n, "the rank of {} is not known", g.value(v).name);
     if (!broadcasts_to(*operand, *shape))
@@ -132,6 +136,7 @@ Epilogue absorb(const Graph& g, const Base& base, const EpilogueLimits& limits) 
     }
     std::vector<NodeId> nodes = e.nodes;
     for (NodeId n : std::get<std::vector<NodeId>>(next)) nodes.push_back(n);
+    if (nodes.size() > limits.steps) break;
     const ValueId result = g.node(nodes.back()).out();
     Body c = compose(g, &base, nodes, std::span(&result, 1));
     if (auto bad =

@@ -1,6 +1,7 @@
 #include "fuse/extents.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "fuse/match.h"
@@ -14,7 +15,8 @@ std::optional<int64_t> product(int64_t a, int64_t b) {
   return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional(r);
 }
 
-constexpr int max_depth = 64;   // operators followed from one value; far more than any exporter puts between two known shapes
+constexpr int max_depth = 256;        // operators followed from one value, some 80 residual blocks; it bounds the stack
+constexpr size_t max_values = 4096;   // elements of a shape being computed; Concat(s, s) doubles them at every step
 
 bool keeps_shape(const Node& n) {
   constexpr std::string_view ops[] = {
@@ -35,6 +37,9 @@ bool broadcasts_inputs(const Node& n) {
   return n.domain == smelt_domain && n.op == "Pointwise";
 }
 
+/// Answers the questions of one proof. Everything is followed once, since an Add of two branches doubles the ways to what is
+/// above it. What max_depth cuts off is remembered too: an answer may then depend on the questions before it, so an Analysis
+/// lives for one call from outside, whose questions always come in the same order.
 class Analysis {
  public:
   explicit Analysis(const Graph& g) : g_(g) {}
@@ -44,6 +49,7 @@ class Analysis {
 
  private:
   Extent unknown(ValueId v, int axis) const { return {-1, {}, v, axis}; }
+  Extent followed(ValueId v, int axis);
   Extent derived(ValueId v, int axis);
   Extent broadcast(const Node& n, size_t skip_last, int from_end, Extent otherwise);
   Extent reshaped(const Node& n, int axis, Extent otherwise);
@@ -53,6 +59,8 @@ class Analysis {
 
   const Graph& g_;
   int depth_ = 0;
+  std::map<std::pair<ValueId, int>, Extent> extents_;
+  std::map<ValueId, std::optional<std::vector<Extent>>> values_;
 };
 
 std::optional<Extents> Analysis::all(ValueId v) {
@@ -70,6 +78,11 @@ Extent Analysis::one(ValueId v, int axis) {
   const Dim& d = (*g_.value(v).shape)[static_cast<size_t>(axis)];
   if (d.known()) return Extent::of(d.value);
   if (!is_made_up(d)) return {-1, d.symbol, ValueId::none, 0};
+  if (auto at = extents_.find({v, axis}); at != extents_.end()) return at->second;
+  return extents_[{v, axis}] = followed(v, axis);
+}
+
+Extent Analysis::followed(ValueId v, int axis) {
   if (depth_ >= max_depth) return unknown(v, axis);
   const int depth = depth_++;
   Extent e = unknown(v, axis);
@@ -253,11 +266,15 @@ std::optional<std::vector<Extent>> Analysis::values(ValueId v) {
     for (int64_t i : value.constant.to_ints()) e.push_back(Extent::of(i));
     return e;
   }
-  if (value.producer == NodeId::none || depth_ >= max_depth) return {};
-  ++depth_;
-  auto e = computed_values(value.producer);
-  --depth_;
-  return e;
+  if (value.producer == NodeId::none) return {};
+  if (auto at = values_.find(v); at != values_.end()) return at->second;
+  std::optional<std::vector<Extent>> e;
+  if (depth_ < max_depth) {
+    ++depth_;
+    e = computed_values(value.producer);
+    --depth_;
+  }
+  return values_[v] = e;
 }
 
 std::optional<std::vector<Extent>> Analysis::computed_values(NodeId id) {
@@ -274,7 +291,7 @@ std::optional<std::vector<Extent>> Analysis::computed_values(NodeId id) {
     std::vector<Extent> r;
     for (ValueId in : n.inputs) {
       auto e = values(in);
-      if (!e) return {};
+      if (!e || r.size() + e->size() > max_values) return {};
       r.insert(r.end(), e->begin(), e->end());
     }
     return r;
@@ -346,7 +363,8 @@ std::optional<std::vector<Extent>> shape_values(const Graph& g, ValueId v) { ret
 
 bool same_shape(const Graph& g, ValueId a, ValueId b) {
   if (a == b) return true;
-  auto ea = extents(g, a), eb = extents(g, b);
+  Analysis of(g);
+  auto ea = of.all(a), eb = of.all(b);
   return ea && eb && *ea == *eb;
 }
 
@@ -360,7 +378,8 @@ bool broadcasts_to(const Extents& from, const Extents& to) {
 }
 
 bool broadcasts_to(const Graph& g, ValueId v, ValueId to) {
-  auto ef = extents(g, v), et = extents(g, to);
+  Analysis of(g);
+  auto ef = of.all(v), et = of.all(to);
   return ef && et && broadcasts_to(*ef, *et);
 }
 

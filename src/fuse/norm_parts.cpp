@@ -129,6 +129,8 @@ Outcome make_norm(const Graph& g, std::string kind, ValueId x, std::vector<NodeI
   if (auto no = escapes(g, nodes, {tail.result})) return *no;
   const DType type = g.value(x).type;
   if (!is_real(type)) return reject(Reason::wrong_type, g.value(x).producer, "x is {}", name(type));
+  if (rank(g, tail.result) != rank(g, x))   // by a constant of more axes
+    return reject(Reason::wrong_rank, tail.nodes.back(), "the result has rank {}, x {}", rank(g, tail.result), rank(g, x));
   if (type == DType::f64 && !fits_attribute(tail.epsilon))
     return reject(Reason::wrong_value, tail.nodes.front(), "epsilon {} has more digits than an f32 attribute", tail.epsilon);
   NodeId cast;

@@ -16,7 +16,7 @@ constexpr Rewrite rewrites[] = {
     {"merge_reshapes", merge_reshapes, "reshapes in a row"},
     {"merge_duplicates", merge_duplicates, "the same node twice"},
     {"explicit_pads", explicit_pads, "auto_pad as numbers"},
-    {"pad_into_conv", pad_into_conv, "Pad into a convolution or pooling"},
+    {"pad_into_conv", pad_into_conv, "Pad into a convolution"},
     {"fold_batch_norm", fold_batch_norm, "BatchNormalization into a convolution's weights"},
     {"conv_bias", conv_bias, "bias into a convolution"},
     {"batch_norm", batch_norm, "BatchNormalization as one multiply-add"},

@@ -63,7 +63,6 @@ Ref power(const Writer& w) {
   if (exponent == 1) return x;
   if (exponent == 2) return w.call(Fn::mul, {x, x});
   if (exponent == 3) return w.call(Fn::mul, {w.call(Fn::mul, {x, x}), x});
-  if (exponent == 0.5 && is_float(w.type())) return w.call(Fn::sqrt, {x});
   if (exponent == -1 && is_float(w.type())) return w.call(Fn::reciprocal, {x});
   return w.call(Fn::pow, {x, w.convert(w.args[1], w.type())});
 }

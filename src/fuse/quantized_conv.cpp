@@ -84,11 +84,11 @@ Outcome quantized_conv(const Graph& g, NodeId conv) {
   Node fused = fused_node("QLinearConv", inputs, node.outputs);
   fused.attrs = node.attrs;
   fused.attrs.erase("auto_pad");
-  if (bias.numbers.valid()) {
-    const DType type = g.value(node.out()).type;
+  if (const DType type = g.value(node.out()).type; bias.numbers.valid() || type != DType::f32) {
     expr::Program p;
-    const expr::Ref product = p.input(DType::f32), b = p.input(bias.numbers.type());
-    p.output(p.cast(p.call(expr::Fn::add, product, p.cast(b, DType::f32)), type));
+    expr::Ref y = p.input(DType::f32);
+    if (bias.numbers.valid()) y = p.call(expr::Fn::add, y, p.cast(p.input(bias.numbers.type()), DType::f32));
+    p.output(p.cast(y, type));
     fused.program = std::move(p);
     fused.inputs.resize(7, ValueId::none);
   }

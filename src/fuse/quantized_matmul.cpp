@@ -26,7 +26,7 @@ Outcome quantized_matmul(const Graph& g, NodeId n) {
     if (node.get_int(attr, 0)) fused.attrs[attr] = int64_t{1};
   const float alpha = node.get_float("alpha", 1), beta = node.get_float("beta", 1);
   const ValueId c = gemm ? node.in(2) : ValueId::none;
-  if (alpha != 1 || c != ValueId::none) {
+  if (alpha != 1 || c != ValueId::none || g.value(node.out()).type != DType::f32) {
     expr::Program p;
     expr::Ref y = p.input(DType::f32), addend = c == ValueId::none ? -1 : p.input(g.value(c).type);
     if (alpha != 1) y = p.call(expr::Fn::mul, y, p.constant(DType::f32, alpha));

@@ -13,11 +13,15 @@
 namespace smelt::fuse {
 namespace {
 
-bool moves_elements(const Node& n) {
+/// Whether n does to integers of the type what it does to the numbers that they stand for.
+bool moves_elements(const Node& n, DType type) {
   constexpr std::string_view ops[] = {"MaxPool",   "Reshape", "Flatten", "Squeeze",     "Unsqueeze",    "Transpose", "Slice",
                                       "Gather",    "Concat",  "Expand",  "DepthToSpace", "SpaceToDepth", "Tile"};
   if (n.domain != onnx_domain || n.outputs.size() != 1) return false;
-  if (n.op == "Resize") return n.get_string("mode", "nearest") == "nearest";
+  if (n.op == "Resize")   // a crop may reach outside, where a number of the model's is
+    return n.get_string("mode", "nearest") == "nearest" && bits(type) >= 8 &&
+           n.get_string("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize";
+  if (n.op == "MaxPool") return type == DType::i8 || type == DType::u8;
   return std::find(std::begin(ops), std::end(ops), n.op) != std::end(ops);
 }
 
@@ -28,7 +32,7 @@ Outcome quantized_movement(const Graph& g, NodeId q) {
   if (!node.is("QuantizeLinear")) return NotHere{};
   NodeId op = g.producer(q, 0), first;
   const bool direct = made_by(g, node.in(0), "DequantizeLinear", &first);
-  if (op == NodeId::none || (!direct && !moves_elements(g.node(op)))) return NotHere{};
+  if (op == NodeId::none || (!direct && !moves_elements(g.node(op), g.value(node.out()).type))) return NotHere{};
   const size_t moved = direct ? 0 : g.node(op).op == "Concat" ? g.node(op).inputs.size() : 1;
   if (!direct && !made_by(g, g.node(op).in(0), "DequantizeLinear", &first)) return NotHere{};
 

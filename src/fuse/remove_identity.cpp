@@ -10,6 +10,7 @@
 
 #include "fuse/bypass.h"
 #include "fuse/extents.h"
+#include "fuse/quantized.h"
 #include "fuse/rewrites.h"
 
 namespace smelt::fuse {
@@ -38,6 +39,21 @@ Answer same_type(const Graph& g, NodeId n) {
 Answer same_extents(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   return when(same_shape(g, node.in(0), node.out()), node.in(0));
+}
+
+/// Of the same extents an image may still be sampled between its pixels.
+Answer resize(const Graph& g, NodeId n) {
+  const Node& node = g.node(n);
+  const std::string at = node.get_string("coordinate_transformation_mode", "half_pixel");
+  const size_t scales = node.op == "Upsample" ? 1 : 2;
+  if (at == "tf_crop_and_resize" || at == "tf_half_pixel_for_nn") return NotHere{};
+  if (node.in(scales) != ValueId::none && size_of(g, node.in(scales)) != 0) {
+    const Tensor& t = g.constant(n, scales);
+    if (!t.valid()) return NotHere{};
+    const auto numbers = t.to_doubles();
+    if (std::any_of(numbers.begin(), numbers.end(), [](double s) { return s != 1; })) return NotHere{};
+  }
+  return same_extents(g, n);
 }
 
 Answer transpose(const Graph& g, NodeId n) {
@@ -106,7 +122,7 @@ struct Row {
 constexpr Row rows[] = {
     {"Identity", identity},       {"Dropout", dropout},         {"Cast", same_type},       {"CastLike", same_type},
     {"Reshape", same_extents},    {"Flatten", same_extents},    {"Squeeze", same_extents}, {"Unsqueeze", same_extents},
-    {"Expand", same_extents},     {"Tile", same_extents},       {"Resize", same_extents},  {"Upsample", same_extents},
+    {"Expand", same_extents},     {"Tile", same_extents},       {"Resize", resize},        {"Upsample", resize},
     {"Transpose", transpose},     {"Pad", pad},                 {"Slice", slice},          {"Concat", only_input},
     {"Sum", only_input},          {"Min", only_input},          {"Max", only_input},       {"Mean", only_input},
     {"Split", only_output},       {"Add", add_zero},            {"Sub", subtract_zero},    {"Mul", times_one},

@@ -65,6 +65,14 @@ Outcome shape_from_inputs(const Graph& g, NodeId id) {
                    for (; i < wanted.size() && wanted[i].known(); ++i) numbers.push_back(wanted[i].number);
                    parts.push_back(graph.add_constant("", Tensor::of({static_cast<int64_t>(numbers.size())}, numbers)));
                  }
+                 if (parts.size() == 1 && graph.is_output(old.out())) {   // which keeps its name
+                   Node identity;
+                   identity.op = "Identity";
+                   identity.opset = old.opset;
+                   identity.inputs = parts;
+                   identity.outputs = {old.out()};
+                   return replace(graph, {id}, identity);
+                 }
                  if (parts.size() == 1) {
                    graph.replace_uses(old.out(), parts[0]);
                    graph.remove_node(id);

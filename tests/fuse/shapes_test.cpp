@@ -63,6 +63,42 @@ TEST(Extents, of_no_axes_stay_none_whatever_is_added) {
   }
 }
 
+// Two ways through each of 40 steps are 2^40 ways in all: these finish only if every value is followed once.
+TEST(Extents, of_a_long_residual_chain_over_an_unnamed_dimension) {
+  for (const Dim& d : {Dim(), Dim("unk__0")}) {
+    Builder b;
+    const ValueId x = b.input("x", {d, 4});
+    ValueId y = x;
+    for (int i = 0; i < 40; ++i) {
+      ValueId p = b.node("", "MatMul", {b.node("", "Exp", {y}, {Dim(), 4}), b.weights("", {4, 4})}, {Dim(), 4});
+      y = b.node("", "Add", {p, y}, {Dim(), 4});
+    }
+    b.output(y);
+    EXPECT_TRUE(same_shape(b.g, x, y));
+    EXPECT_EQ(refine_shapes(b.g), 0);
+  }
+}
+
+TEST(Extents, are_not_followed_without_end) {
+  Builder b;
+  const ValueId x = b.input("x", {Dim(), 4});
+  ValueId y = x;
+  for (int i = 0; i < 1000; ++i) y = b.node("", "Add", {b.node("", "Exp", {y}, {Dim(), 4}), y}, {Dim(), 4});
+  EXPECT_FALSE(same_shape(b.g, x, y));
+  EXPECT_EQ(*extents(b.g, y), *extents(b.g, y));
+}
+
+TEST(Extents, of_long_shape_arithmetic) {
+  Builder b;
+  ValueId one = b.node("shape", "Shape", {b.input("x", {1, 1})}, {2}, DType::i64), n = one, longer = one;
+  for (int i = 0; i < 40; ++i) {
+    n = b.node("", "Mul", {n, n}, {2}, DType::i64);
+    longer = b.node("", "Concat", {longer, longer}, {Dim()}, DType::i64, {{"axis", int64_t{0}}});
+  }
+  EXPECT_EQ(*shape_values(b.g, n), (Extents{Extent::of(1), Extent::of(1)}));
+  EXPECT_FALSE(shape_values(b.g, longer).has_value());
+}
+
 TEST(RefineShapes, gives_numbers_once_inputs_have_them) {
   Builder b;
   ValueId x = b.input("x", {1, 3, 8, 8});

@@ -3,6 +3,7 @@ import json
 
 import numpy as np
 import onnx
+import onnx.reference
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -17,7 +18,8 @@ def floats(*shape, dtype=np.float32):
 
 
 def saved(folder, nodes, inputs, outputs, constants, opset=17):
-    of = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float16): TensorProto.FLOAT16, np.dtype(np.uint8): TensorProto.UINT8}
+    of = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float16): TensorProto.FLOAT16, np.dtype(np.uint8): TensorProto.UINT8,
+          np.dtype(np.int8): TensorProto.INT8, np.dtype(np.int16): TensorProto.INT16, np.dtype(np.int64): TensorProto.INT64}
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(k, of[np.dtype(t)], s) for k, t, s in inputs],
                               [helper.make_tensor_value_info(k, of[np.dtype(t)], None) for k, t in outputs],
                               [numpy_helper.from_array(v, k) for k, v in constants.items()])
@@ -112,3 +114,96 @@ def test_what_another_filter_left_out_is_measured_and_kept(tmp_path, command):
     assert plan()["measured"] == 1
     assert plan()["measured"] == 0
     assert plan("--tactics=-onednn")["measured"] == 0
+
+
+def dequantize(node_inputs, output):
+    return helper.make_node("DequantizeLinear", node_inputs, [output])
+
+
+def quantize(node_inputs, output):
+    return helper.make_node("QuantizeLinear", node_inputs, [output])
+
+
+@pytest.mark.parametrize("tail", [[("Sigmoid", ["d"], "s"), ("Mul", ["d", "s"], "t")], [("Relu", ["d"], "t")],
+                                  [("Add", ["d", "e"], "s"), ("Sigmoid", ["s"], "u"), ("Mul", ["s", "u"], "t")]])
+def test_activations_of_several_nodes_behind_a_quantized_convolution(tmp_path, tail):
+    """The epilogue takes x * sigmoid(x) whole or not at all: dropping one of its nodes at a time once went on for ever."""
+    nodes = [quantize(["x", "s1", "z"], "q"), dequantize(["q", "s1", "z"], "xd"), dequantize(["w", "s2", "z2"], "wd"),
+             helper.make_node("Conv", ["xd", "wd"], ["c"]), quantize(["c", "s3", "z"], "cq"), dequantize(["cq", "s3", "z"], "d"),
+             *([dequantize(["q2", "s3", "z"], "e"), quantize(["r", "s3", "z"], "q2")][::-1] if "e" in tail[0][1] else []),
+             *[helper.make_node(op, inputs, [output]) for op, inputs, output in tail], helper.make_node("Neg", ["t"], ["y"])]
+    constants = {"s1": np.float32(0.05), "s2": np.float32(0.02), "s3": np.float32(0.1), "z": np.uint8(128), "z2": np.int8(0),
+                 "w": RNG.integers(-100, 100, (4, 3, 1, 1), dtype=np.int8)}
+    inputs = [("x", np.float32, [1, 3, 5, 5])] + [("r", np.float32, [1, 4, 5, 5])] * ("e" in tail[0][1])
+    path = saved(tmp_path, nodes, inputs, [("y", np.float32)], {k: np.asarray(v) for k, v in constants.items()})
+    check(path, {k: floats(*shape) for k, _, shape in inputs}, 0.11)   # a step of s3
+
+
+@pytest.mark.parametrize("last", ["Add", "Mul"])
+def test_a_normalised_sum_that_meets_the_sum_again(tmp_path, last):
+    nodes = [helper.make_node("Add", ["a", "b"], ["s"]), helper.make_node("LayerNormalization", ["s", "g"], ["n"]),
+             helper.make_node("Sigmoid", ["s"], ["t"]), helper.make_node(last, ["n", "t"], ["y"])]
+    path = saved(tmp_path, nodes, [("a", np.float32, [2, 8]), ("b", np.float32, [2, 8])], [("y", np.float32)], {"g": floats(8)})
+    check(path, {"a": floats(2, 8), "b": floats(2, 8)}, 1e-4)
+
+
+def test_quantized_products_of_halves_are_halves(tmp_path):
+    nodes = [dequantize(["xq", "s", "z"], "x"), dequantize(["w", "s", "z"], "wd"), helper.make_node("MatMul", ["x", "wd"], ["c"]),
+             helper.make_node("Reshape", ["c", "to"], ["r"]), helper.make_node("Relu", ["r"], ["y"])]
+    constants = {"s": np.float16(0.01), "z": np.int8(0), "w": RNG.integers(-99, 99, (8, 6), dtype=np.int8), "to": np.array([3, 2, 2])}
+    path = saved(tmp_path, nodes, [("xq", np.int8, [2, 8])], [("c", np.float16), ("y", np.float16)],
+                 {k: np.asarray(v) for k, v in constants.items()}, opset=19)
+    check(path, {"xq": RNG.integers(-99, 99, (2, 8), dtype=np.int8)}, 2e-3)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16])
+@pytest.mark.parametrize("op", ["MaxPool", "crop"])
+def test_what_moves_integers_and_what_does_not(tmp_path, kind, op):
+    attributes = {"mode": "nearest", "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 1.0}
+    moved = (helper.make_node("MaxPool", ["d"], ["m"], kernel_shape=[2, 2]) if op == "MaxPool" else
+             helper.make_node("Resize", ["d", "roi", "", "sizes"], ["m"], **attributes))
+    nodes = [dequantize(["q", "s", "z"], "d"), moved, quantize(["m", "s", "z"], "y")]
+    constants = {"s": np.float32(0.1), "z": kind(5), "roi": np.array([0, 0, -0.5, -0.5, 1, 1, 1.5, 1.5], np.float32),
+                 "sizes": np.array([1, 2, 8, 8])}
+    if op == "MaxPool":
+        del constants["roi"], constants["sizes"]
+    path = saved(tmp_path, nodes, [("q", kind, [1, 2, 4, 4])], [("y", kind)], {k: np.asarray(v) for k, v in constants.items()}, opset=21)
+    feeds = {"q": RNG.integers(-90, 90, (1, 2, 4, 4)).astype(kind)}
+    np.testing.assert_array_equal(smelt.Session(path).run(None, feeds)[0], smelt.Session(path, optimize=False).run(None, feeds)[0])
+
+
+def test_an_output_that_is_a_shape_keeps_its_name(tmp_path):
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Shape", ["r"], ["of"])]
+    for shape in ([2, 3], ["N", 3], ["N"]):
+        path = saved(tmp_path, nodes, [("x", np.float32, shape)], [("r", np.float32), ("of", np.int64)], {})
+        x = floats(*[4 if isinstance(d, str) else d for d in shape])
+        session = smelt.Session(path)
+        assert [o.name for o in session.get_outputs()] == ["r", "of"]
+        np.testing.assert_array_equal(session.run(["of"], {"x": x})[0], x.shape)
+
+
+def test_constants_of_more_axes_raise_the_rank(tmp_path):
+    """x [3, 8] beside constants of shape [1, 1, 1]: GELU and RMSNorm in their parts give [1, 3, 8]."""
+    half, two, root, one, eps = (np.full((1, 1, 1), v, np.float32) for v in (0.5, 2, np.sqrt(2), 1, 1e-5))
+    gelu = [helper.make_node("Div", ["x", "root"], ["a"]), helper.make_node("Erf", ["a"], ["b"]), helper.make_node("Add", ["b", "one"], ["c"]),
+            helper.make_node("Mul", ["x", "c"], ["d"]), helper.make_node("Mul", ["d", "half"], ["y"])]
+    path = saved(tmp_path, gelu, [("x", np.float32, [3, 8])], [("y", np.float32)], {"root": root, "one": one, "half": half})
+    check(path, {"x": floats(3, 8)}, 1e-5)
+    norm = [helper.make_node("Mul", ["x", "x"], ["a"]), helper.make_node("ReduceMean", ["a"], ["b"], axes=[-1]),
+            helper.make_node("Add", ["b", "eps"], ["c"]), helper.make_node("Sqrt", ["c"], ["d"]), helper.make_node("Div", ["x", "d"], ["y"])]
+    path = saved(tmp_path, norm, [("x", np.float32, [3, 8])], [("y", np.float32)], {"eps": eps})
+    check(path, {"x": floats(3, 8)}, 1e-5)
+
+
+def test_an_image_resized_to_its_own_extents_is_still_sampled(tmp_path):
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear")
+    path = saved(tmp_path, [node], [("x", np.float32, [1, 1, 5, 5])], [("y", np.float32)], {"s": np.array([1, 1, 1.15, 1.15], np.float32)})
+    x = {"x": floats(1, 1, 5, 5)}
+    want = onnx.reference.ReferenceEvaluator(str(path)).run(None, x)[0]
+    np.testing.assert_allclose(smelt.Session(path).run(None, x)[0], want, rtol=1e-4, atol=1e-5)
+
+
+def test_the_power_of_one_half_is_no_root(tmp_path):
+    nodes = [helper.make_node("Pow", ["x", "h"], ["p"]), helper.make_node("Add", ["p", "p"], ["y"])]
+    path = saved(tmp_path, nodes, [("x", np.float32, [4])], [("y", np.float32)], {"h": np.float32(0.5).reshape(())})
+    check(path, {"x": np.array([-np.inf, -0.0, 4, np.inf], np.float32)}, 1e-6)

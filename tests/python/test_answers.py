@@ -207,3 +207,11 @@ def test_the_power_of_one_half_is_no_root(tmp_path):
     nodes = [helper.make_node("Pow", ["x", "h"], ["p"]), helper.make_node("Add", ["p", "p"], ["y"])]
     path = saved(tmp_path, nodes, [("x", np.float32, [4])], [("y", np.float32)], {"h": np.float32(0.5).reshape(())})
     check(path, {"x": np.array([-np.inf, -0.0, 4, np.inf], np.float32)}, 1e-6)
+
+
+@pytest.mark.parametrize("op", ["Celu", "HardSigmoid", "Relu", "Elu", "Softplus", "HardSwish"])
+def test_nan_stays_nan_by_every_tactic(tmp_path, op):
+    path = saved(tmp_path, [helper.make_node(op, ["x"], ["y"])], [("x", np.float32, [3])], [("y", np.float32)], {})
+    x = np.array([np.nan, 1, -1], np.float32)
+    for options in ({}, {"optimize": False}, {"optimize": False, "tactics": "-all,+reference"}):
+        assert np.isnan(smelt.Session(path, **options).run(None, {"x": x})[0]).tolist() == [True, False, False]

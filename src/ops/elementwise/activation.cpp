@@ -21,7 +21,7 @@ struct Softplus : OnFloats { auto operator()(auto a) const { return std::isnan(a
 struct Softsign : OnFloats { auto operator()(auto a) const { return a / (decltype(a)(1) + std::abs(a)); } };
 struct Mish : OnFloats { auto operator()(auto a) const { return a * std::tanh(softplus(a)); } };
 struct HardSwish : OnFloats {
-  template <class C> C operator()(C a) const { return a * std::max(C(0), std::min(C(1), a / C(6) + C(0.5))); }
+  template <class C> C operator()(C a) const { return a * std::max(std::min(a / C(6) + C(0.5), C(1)), C(0)); }
 };
 
 /// A parameter attribute in double: attributes are floats, and their value is exact in whatever the operator computes.
@@ -40,7 +40,7 @@ struct Elu : OnFloats, Alpha {
 struct Celu : OnFloats, Alpha {
   explicit Celu(const Node& n) : Alpha(n, 1.0f) {}
   template <class C> C operator()(C a) const {
-    return std::max(C(0), a) + std::min(C(0), C(alpha) * std::expm1(a / C(alpha)));
+    return std::max(a, C(0)) + std::min(C(alpha) * std::expm1(a / C(alpha)), C(0));   // in this order a NaN stays
   }
 };
 struct Selu : OnFloats, Alpha {
@@ -59,7 +59,7 @@ struct ThresholdedRelu : OnFloats, Alpha {
 struct HardSigmoid : OnFloats, Alpha {
   double beta;
   explicit HardSigmoid(const Node& n) : Alpha(n, 0.2f), beta(n.get_float("beta", 0.5f)) {}
-  template <class C> C operator()(C a) const { return std::max(C(0), std::min(C(1), C(alpha) * a + C(beta))); }
+  template <class C> C operator()(C a) const { return std::max(std::min(C(alpha) * a + C(beta), C(1)), C(0)); }
 };
 struct Shrink : OnNumbers {
   double bias, lambda;

@@ -146,7 +146,13 @@ ValueId join_past(Graph& g, const Node& like, ValueId past, ValueId fresh, Value
   const Dim before = (*g.value(past).shape)[2];
   s[2] = s[2].known() && before.known() ? Dim(s[2].value + before.value) : Dim();
   if (present == ValueId::none) present = g.add_value("", g.value(fresh).type, s);
-  else if (!g.value(present).shape) g.set_shape(present, s);
+  else {
+    // What is declared may know less than the fresh ones: heads by a symbol of the past's.
+    if (const auto& declared = g.value(present).shape; declared && declared->size() == s.size())
+      for (size_t i = 0; i < s.size(); ++i)
+        if (!s[i].known()) s[i] = (*declared)[i];
+    g.set_shape(present, s);
+  }
   return add_step(g, like, "Concat", {past, fresh}, present, {{"axis", int64_t{2}}});
 }
 

@@ -1,6 +1,7 @@
 """Latency of whole models on the CPU: smelt against ONNX Runtime, the same threads, in one run.
 
-usage: cpu_models.py [--threads N] [--int8] [--models NAME...] [--tuning-level L] [--seconds S] [--out FOLDER]
+usage: PYTHONPATH=build/python .venv/bin/python bench/cpu_models.py     (after make test, which installs onnxruntime)
+                     [--threads N] [--int8] [--models NAME...] [--tuning-level L] [--seconds S] [--out FOLDER]
 
 A model is a name in examples/models (without .onnx: resnet50.fp32) or a path to a filled .onnx with its .inputs.npz beside it.
 Without --models: the eight fp32 graphs; with --int8: QDQ models that ONNX Runtime's quantizer makes of four of them. What is

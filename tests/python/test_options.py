@@ -98,3 +98,8 @@ def test_a_filter_that_refuses_the_reordering_tactic_leaves_images_as_they_are(t
     for tactics in ("-all,+onednn", "-cpu", "-all,+avx2"):
         command("run", tmp_path / "m.onnx", f"--tactics={tactics}", *QUICK)
     assert "--tactics=-all,+" in command("run", tmp_path / "m.onnx", "--tactics=-all", *QUICK, code=3).stderr
+
+
+def test_more_threads_than_any_machine_has_are_an_error(models):
+    with pytest.raises(smelt.UsageError, match="5000 threads: expected at most 4096"):
+        smelt.Session(models / "difference.onnx", threads=5000)

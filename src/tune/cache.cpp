@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <cctype>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -130,10 +131,28 @@ std::shared_ptr<Cache> Cache::open(const std::filesystem::path& path) {
   try {
     cache->open_database(path);
   } catch (const Error& e) {
-    warn("{}; timings are not kept. {}", e.what(), e.next());
     cache->open_database({});
+    const bool known = cache->take_unwritable(path);
+    warn("{}; {}timings are not kept. {}", e.what(), known ? "what it holds is used, and new " : "", e.next());
   }
   return cache;
+}
+
+// SQLite reads a database that it cannot lock only as one that nobody changes.
+bool Cache::take_unwritable(const std::filesystem::path& path) {
+  std::string uri = "file:";
+  for (const unsigned char c : path.string())
+    uri += std::isalnum(c) || c == '/' ? std::string(1, static_cast<char>(c)) : fmt::format("%{:02x}", c);
+  Cache there;
+  try {
+    if (sqlite3_open_v2((uri + "?immutable=1").c_str(), &there.db_,
+                        SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_FULLMUTEX, nullptr) != SQLITE_OK)
+      return false;
+    for (CacheEntry& e : there.select("", nullptr)) keep(std::move(e));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 std::shared_ptr<Cache> Cache::in_memory() { return open_or_throw({}); }

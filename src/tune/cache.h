@@ -32,7 +32,7 @@ struct CacheEntry {
 class Cache {
  public:
   /// Opens or creates the database. Never throws: one that is corrupt, locked for too long or not writable is reported once
-  /// as a warning, and the cache then holds nothing beyond the process.
+  /// as a warning; what it holds is used where it can be read, and nothing is kept beyond the process.
   static std::shared_ptr<Cache> open(const std::filesystem::path& path);
   /// As open, but throws Error naming the file and SQLite's reason: for commands that are about the cache.
   static std::shared_ptr<Cache> open_or_throw(const std::filesystem::path& path);
@@ -62,6 +62,7 @@ class Cache {
  private:
   Cache() = default;
   void open_database(const std::filesystem::path& path);   // throws
+  bool take_unwritable(const std::filesystem::path& path);
   void give_up(std::string_view why);
   std::vector<CacheEntry> select(std::string_view where, const CacheKey* key);
 

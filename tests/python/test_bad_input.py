@@ -341,10 +341,21 @@ def test_no_permission(as_nobody, small_model):
     # A cache that cannot be made or written is said, and done without.
     result = run("run", model, "--shapes=x:1x3x8x8")
     assert result.returncode == 0 and "timings are not kept" in result.stderr, result.stderr
-    (folder / "cache").mkdir(mode=0o755)
-    (folder / "cache").chmod(0o555)
+    cache = folder / "cache"
+    cache.mkdir()
+    cache.chmod(0o777)
+    arguments = ("explain", model, "--shapes=x:1x3x8x8", "--kernels", "--json")
+    filled = run(*arguments)
+    assert filled.returncode == 0 and not filled.stderr, filled.stderr
+    cache.chmod(0o555)
+    (cache / "tuning.db").chmod(0o444)
+    # One that can be read is: the same kernels with the same times.
+    result = run(*arguments)
+    assert result.returncode == 0 and "what it holds is used, and new timings are not kept" in result.stderr, result.stderr
+    assert result.stdout == filled.stdout
+    (cache / "tuning.db").unlink()
     result = run("run", model, "--shapes=x:1x3x8x8")
-    assert result.returncode == 0 and "timings are not kept" in result.stderr, result.stderr
+    assert result.returncode == 0 and "timings are not kept" in result.stderr and "is used" not in result.stderr, result.stderr
 
 
 # --- interruptions ----------------------------------------------------------------------------------------------------------

@@ -39,9 +39,14 @@ Action add_explain(CLI::App& app) {
     if (!a->pattern.empty()) check_rewrite(a->pattern);
     const report::Subject subject = a->subject();
     report::Explained e = report::explain(subject);
+    const auto names_node = [&](const fuse::Entry& x) {
+      return a->node.empty() || x.blocker == a->node || std::ranges::find(x.nodes, a->node) != x.nodes.end();
+    };
+    if (std::ranges::find(e.nodes, a->node) == e.nodes.end() && std::ranges::none_of(e.ledger, names_node))
+      throw Error(fmt::format("--node: {} has no node '{}'", a->path, a->node),
+                  fmt::format("See all of them: smelt info {} --graph", a->path), ExitCode::usage);
     std::erase_if(e.ledger, [&](const fuse::Entry& x) {
-      const bool names_node = a->node.empty() || x.blocker == a->node || std::ranges::find(x.nodes, a->node) != x.nodes.end();
-      return (!a->pattern.empty() && x.rewrite != a->pattern) || !names_node || (a->matched && !x.matched) ||
+      return (!a->pattern.empty() && x.rewrite != a->pattern) || !names_node(x) || (a->matched && !x.matched) ||
              (a->rejected && x.matched);
     });
     std::vector<report::Table> tables{report::ledger_summary(e), report::form_table(e)};

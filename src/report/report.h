@@ -22,6 +22,7 @@ struct Fact {
 /// The ledger with what its estimates go by.
 struct Explained {
   fuse::Ledger ledger;
+  std::vector<std::string> nodes;                 // names of the model's nodes
   fuse::Rates rates;
   bool measured = false;                          // the rates are this machine's (smelt devices --measure), not defaults
 };

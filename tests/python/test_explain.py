@@ -71,6 +71,7 @@ def test_filters_by_pattern_node_and_result(command):
     one = json.loads(command("explain", model, "--json", "--pattern", "reduce_region").stdout)["ledger"]
     assert {r["rewrite"] for r in one} == {"reduce_region"}
     assert "conv_epilogue" in command("explain", model, "--pattern", "nope", code=2).stderr
+    assert "has no node 'nope'" in command("explain", model, "--node", "nope", code=2).stderr
 
 
 def test_without_static_shapes_nothing_is_estimated_and_with_them_all_is(command):

@@ -11,7 +11,8 @@
 
 namespace smelt {
 
-inline constexpr int64_t plan_opset = 26, plan_ir_version = 13;   // what ONNX Runtime 1.31 accepts
+inline constexpr int64_t oldest_plan_opset = 21, newest_plan_opset = 26;   // the newest that ONNX Runtime 1.31 accepts
+inline constexpr int64_t plan_ir_version = 13;                             // as it does
 inline constexpr const char* plan_version_key = "smelt.plan.version";
 inline constexpr const char* plan_version = "1";
 
@@ -36,6 +37,8 @@ struct ExportedData {
 /// or not at all. The same graph and options give the same bytes. Throws Error: usage where weights would have to be copied,
 /// failed for a full disk or a missing permission.
 ExportedData export_model(const Graph& g, const std::filesystem::path& path, const ExportOptions& options = {});
+/// Throws the error of a plan that cannot point at weights: `bytes` of them lie in `file` beside the model.
+[[noreturn]] void fail_far_weights(const std::filesystem::path& plan, int64_t bytes, const std::string& file);
 /// The same as one message with everything in it, for models below 2 GB.
 std::string export_bytes(const Graph& g, const ExportOptions& options = {});
 

@@ -49,7 +49,8 @@ const Names sensitive = {
     "ReduceLogSumExp", "ReduceProd", "CumSum", "CumProd", "Range", "Sqrt", "Reciprocal", "NonMaxSuppression", "RoiAlign",
     "GridSample", "Resize", "TopK", "Softplus", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike",
     "Bernoulli", "Multinomial", "EyeLike", "DFT", "STFT", "MelWeightMatrix", "QuantizeLinear", "DequantizeLinear",
-    "DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv", "Sin", "Cos", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", "Det", "AffineGrid"};
+    "DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv", "Sin", "Cos", "NegativeLogLikelihoodLoss",
+    "SoftmaxCrossEntropyLoss", "Det", "AffineGrid"};
 
 const Names microsoft = {
     "Gelu", "FastGelu", "BiasGelu", "QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
@@ -135,7 +136,7 @@ class Converter {
     }
     if (n.domain != onnx_domain) return p;
     const auto* schema = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(newest_opset()), n.domain);
-    const auto* in_plans = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(plan_opset), n.domain);
+    const auto* in_plans = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(newest_plan_opset), n.domain);
     if (!schema) return p;
     // The type variables that fp32 inputs bind and that may be the new type.
     std::set<std::string> variables;

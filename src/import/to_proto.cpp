@@ -143,7 +143,7 @@ class Writer {
         *proto.add_attribute() = std::move(attribute);
       }
     }
-    if (n.domain.empty()) check_opset(g, n, proto);
+    if (n.domain.empty()) require_opset(g, n, proto);
     else import_domain(n);
     if (n.domain == smelt_domain) function(g, id, proto);
     sources(g, n, proto);
@@ -260,7 +260,7 @@ class Writer {
     for (const auto& d : domains) {
       auto* o = f.add_opset_import();
       o->set_domain(d);
-      o->set_version(d.empty() ? plan_opset : 1);
+      if (!d.empty()) o->set_version(1);   // ONNX's own is known when all nodes are
     }
     const std::string text = f.SerializeAsString();
     const std::string overload = fmt::format("{:016x}", hash_bytes(text.data(), static_cast<int64_t>(text.size())));
@@ -283,25 +283,48 @@ class Writer {
     set_metadata(proto, plan_scopes_key, print_python_list(scopes));
   }
 
-  // A graph has the newest opset's semantics; the plan's may lack the operator, or the attribute or type that the node uses.
-  void check_opset(const Graph& g, const Node& n, const onnx::NodeProto& proto) {
-    const auto refuse = [&](const std::string& what) {
-      fail_unsupported("node '{}' ({}): {} newer than opset {}, which plans are written in", n.name, n.op, what, plan_opset);
-    };
-    const auto* schema = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(plan_opset), n.domain);
-    if (!schema) refuse("the operator is");
-    if (schema == onnx::OpSchemaRegistry::Schema(n.op, n.domain)) return;
+  // A graph has the newest opset's semantics. The plan imports the oldest that says the same of every node: runtimes are slow to
+  // take new versions up, operator by operator.
+  void require_opset(const Graph& g, const Node& n, const onnx::NodeProto& proto) {
+    auto& import = *model_.mutable_opset_import(0);
+    int64_t version = import.version();
+    std::string newer = newer_than(version, g, n, proto);
+    while (!newer.empty() && version < newest_plan_opset) newer = newer_than(++version, g, n, proto);
+    if (!newer.empty())
+      fail_unsupported("node '{}' ({}): {} newer than opset {}, the newest that plans are written in", n.name, n.op, newer, version);
+    import.set_version(version);
+  }
+
+  // What of a node the operator of that version does not have, or not with the same meaning: "attribute 'x' is"; empty: nothing.
+  static std::string newer_than(int64_t version, const Graph& g, const Node& n, const onnx::NodeProto& proto) {
+    const auto* newest = onnx::OpSchemaRegistry::Schema(n.op, n.domain);
+    const auto* schema = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(version), n.domain);
+    if (!schema) return "the operator is";
+    if (schema == newest) return {};
     for (const auto& a : proto.attribute())
-      if (!schema->attributes().contains(a.name())) refuse("attribute '" + a.name() + "' is");
-    for (size_t i = 0; i < static_cast<size_t>(proto.input_size()); ++i) {
-      const auto* parameter = formal(schema->inputs(), static_cast<int>(i));
-      const DType type = n.inputs[i] == ValueId::none ? DType::undefined : g.value(n.inputs[i]).type;
-      onnx::TypeProto proto_type;
-      set_type(proto_type, type, {});
-      if (!parameter || (type != DType::undefined &&
-                         !parameter->GetTypes().contains(onnx::Utils::DataTypeUtils::ToType(proto_type))))
-        refuse("input " + std::to_string(i) + (parameter ? " of type " + std::string(name(type)) : "") + " is");
+      if (!schema->attributes().contains(a.name())) return "attribute '" + a.name() + "' is";
+    for (const auto& [name, attribute] : newest->attributes()) {
+      const auto old = schema->attributes().find(name);
+      if (old != schema->attributes().end() && !find_attribute(proto, name) &&
+          old->second.default_value.SerializeAsString() != attribute.default_value.SerializeAsString())
+        return "the default of attribute '" + name + "' is";
     }
+    for (const bool input : {true, false}) {
+      const auto& values = input ? n.inputs : n.outputs;
+      const int count = input ? proto.input_size() : proto.output_size();
+      for (int i = 0; i < count; ++i) {
+        const auto* parameter = formal(input ? schema->inputs() : schema->outputs(), i);
+        const ValueId v = values[static_cast<size_t>(i)];
+        const DType type = v == ValueId::none ? DType::undefined : g.value(v).type;
+        onnx::TypeProto proto_type;
+        set_type(proto_type, type, {});
+        if (!parameter || (type != DType::undefined &&
+                           !parameter->GetTypes().contains(onnx::Utils::DataTypeUtils::ToType(proto_type))))
+          return fmt::format("{} {}{} is", input ? "input" : "output", i,
+                             parameter ? " of type " + std::string(smelt::name(type)) : "");
+      }
+    }
+    return {};
   }
 
   void import_domain(const Node& n) {
@@ -329,7 +352,7 @@ onnx::ModelProto to_proto(const Graph& g, const ExportOptions& options, const St
   if (!g.model.producer_version.empty()) model.set_producer_version(g.model.producer_version);
   if (!g.model.domain.empty()) model.set_domain(g.model.domain);
   if (!g.model.doc.empty()) model.set_doc_string(g.model.doc);
-  model.add_opset_import()->set_version(plan_opset);
+  model.add_opset_import()->set_version(oldest_plan_opset);
   auto metadata = g.model.metadata;
   for (const auto& [key, value] : options.metadata) metadata[key] = value;
   metadata[plan_version_key] = plan_version;
@@ -339,6 +362,9 @@ onnx::ModelProto to_proto(const Graph& g, const ExportOptions& options, const St
     e->set_value(value);
   }
   Writer(options, store, model).main(g);
+  for (auto& f : *model.mutable_functions())
+    for (auto& o : *f.mutable_opset_import())
+      if (o.domain().empty()) o.set_version(model.opset_import(0).version());
   return model;
 }
 

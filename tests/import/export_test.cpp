@@ -145,6 +145,20 @@ TEST(Export, fused_nodes_become_their_bodies_for_who_does_not_know_them) {
   EXPECT_THAT(ops(import(later)), ElementsAre("Mul", "Mul"));
 }
 
+TEST(Export, is_of_the_oldest_opset_that_says_the_same) {
+  const auto opset = [](const std::string& graph) {
+    onnx::ModelProto plan;
+    plan.ParseFromString(export_bytes(import(parse(28, graph))));
+    return plan.opset_import(0).version();
+  };
+  EXPECT_EQ(opset("g (float[2] x) => (float[2] y) { y = Relu(x) }"), 21);
+  EXPECT_EQ(opset("g (float[1, 2, 4, 4] x) => (float[1, 2, 1, 1] y) { y = GlobalLpPool(x) }"), 21);
+  EXPECT_EQ(opset("g (bfloat16[1, 2, 4, 4] x) => (bfloat16[1, 2, 1, 1] y) { y = GlobalAveragePool(x) }"), 22);
+  EXPECT_EQ(opset("g (float[2] x) => (float[2] y) { a = Swish(x) y = Relu(a) }"), 24);
+  EXPECT_EQ(opset("g (bool c, float[2] x) => (float[2] y) { y = If(c) <then_branch = t () => (float[2] p) { p = Swish(x) }, "
+                  "else_branch = e () => (float[2] q) { q = Neg(x) }> }"), 24);
+}
+
 TEST(Export, names_what_the_plans_opset_lacks) {
   const auto refused = [](const std::string& graph) {
     try {

@@ -127,6 +127,19 @@ def test_resize_11_by_half_pixels_for_nearest_neighbours(tmp_path):
     check(path, {"x": floats(1, 1, 5, 4)})
 
 
+@pytest.mark.parametrize("body,shapes", [
+    ("(float[1,2,8,8] x, float[2,4] r, int64[2] b) => (float[2,2,3,3] y) { t = Relu(x) "
+     "y = RoiAlign<output_height = 3, output_width = 3>(t, r, b) }", {"x": (1, 2, 8, 8), "r": (2, 4)}),
+    ("(float[1,2,8,8] x) => (float[1,2,1,1] y) { t = Relu(x) y = GlobalLpPool(t) }", {"x": (1, 2, 8, 8)}),
+    ("(float[1,2,8,8] x) => (float[1,2,8,8] y) { t = RandomNormalLike<seed = 1.0>(x) u = Mul(t, x) y = Sub(u, u) }",
+     {"x": (1, 2, 8, 8)})])
+def test_plans_of_operators_that_onnx_runtime_has_in_older_opsets_only(tmp_path, body, shapes):
+    feeds = {name: RNG.uniform(0, 4, shape).astype(np.float32) for name, shape in shapes.items()}
+    if "r" in feeds:
+        feeds["b"] = np.zeros(2, np.int64)
+    check(saved(tmp_path, "g " + body), feeds)
+
+
 def test_the_standard_domain_by_its_long_name(tmp_path):
     def long_name(model):
         model.graph.node[0].domain = "ai.onnx"

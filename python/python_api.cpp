@@ -41,6 +41,7 @@ Session session_from_bytes(const std::string& model, const Options& options) {
 }
 
 Printed optimize(const std::string& model, const std::string& output, const Options& options, bool copy_weights) {
+  check_destination(model, output, {.copy_weights = copy_weights});
   const report::Explained explained = report::explain(subject(model, options));
   const auto begin = std::chrono::steady_clock::now();
   const auto plan = Plan::build(model, options);

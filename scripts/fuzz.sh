@@ -5,11 +5,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
+. scripts/fuzz_build.sh
 build=$(realpath "$1") jobs=$(jobs_for "$2") seconds=$3 python=${4:-$PWD/.venv/bin/python}
 fuzz=$build/fuzz
-clang=$(command -v clang++ || command -v clang++-14 || true)
-[ -n "$clang" ] || die "needs clang++ with libFuzzer and OpenMP (packages clang, libclang-rt-dev, libomp-dev)"
-[ -e "$build/libsmelt_ops.a" ] || die "$build has no libsmelt_ops.a; build there first"
 if [ "$seconds" -le 600 ]; then   # a short run, as in `make test`, is the same one every time
   level=-O0 seed=1 folders=("$fuzz/short")
   rm -rf "$fuzz/short"
@@ -22,12 +20,7 @@ else                              # a long one is worth 1.6 times as long to bui
   done
 fi
 mkdir -p "${folders[0]}"
-step "building the fuzzer in $fuzz with $jobs jobs"
-cmake -S . -B "$fuzz" -G Ninja -DCMAKE_CXX_COMPILER="$clang" -DSMELT_FUZZ=ON -DSMELT_FUZZ_PREBUILT="$build" \
-  -DSMELT_FUZZ_LEVEL=$level -DSMELT_TESTS=OFF -DSMELT_PYTHON=OFF -DSMELT_CLI=OFF -DPython_EXECUTABLE="$python" \
-  >"$fuzz/configure.log" 2>&1 ||
-  { tail -5 "$fuzz/configure.log"; die "cmake failed ($fuzz/configure.log)"; }
-ninja -C "$fuzz" -j "$jobs" model_fuzz || die "the build in $fuzz failed: the first error is above"
+build_fuzzer "$build" "$fuzz" "$jobs" "$python" -DSMELT_FUZZ_LEVEL=$level
 step "fuzzing for $seconds s"
 status=0
 # 60 s and 3 GB are far beyond what a model of 16 KiB may take. The entropic schedule takes three quarters of the time.

@@ -6,20 +6,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
+. scripts/fuzz_build.sh
 [ $# -ge 4 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
-build=$(realpath "$1") jobs=$2 python=$3
+build=$(realpath "$1") jobs=$(jobs_for "$2") python=$3
 shift 3
 out=$build/fuzz-lines
-for tool in clang++ llvm-cov llvm-profdata; do
-  command -v $tool >/dev/null || command -v $tool-14 >/dev/null || die "needs $tool (packages clang, llvm)"
-done
 any() { local tool=$1; shift; "$(command -v "$tool" || command -v "$tool-14")" "$@"; }
-mkdir -p "$out"
-cmake -S . -B "$out" -G Ninja -DCMAKE_CXX_COMPILER="$(command -v clang++ || command -v clang++-14)" -DSMELT_FUZZ=ON \
-  -DSMELT_FUZZ_LINES=ON -DSMELT_FUZZ_PREBUILT="$build" -DSMELT_FUZZ_LEVEL=-O1 -DSMELT_TESTS=OFF -DSMELT_PYTHON=OFF \
-  -DSMELT_CLI=OFF -DPython_EXECUTABLE="$python" >"$out/configure.log" 2>&1 ||
-  { tail -5 "$out/configure.log"; die "cmake failed ($out/configure.log)"; }
-ninja -C "$out" -j "$jobs" model_fuzz
+for tool in llvm-cov llvm-profdata; do
+  any $tool --version >/dev/null 2>&1 || die "needs $tool (package llvm)"
+done
+build_fuzzer "$build" "$out" "$jobs" "$python" -DSMELT_FUZZ_LINES=ON -DSMELT_FUZZ_LEVEL=-O1
 LLVM_PROFILE_FILE=$out/raw "$out/model_fuzz" -seed=1 -runs=0 -max_len=16384 -timeout=60 "$@" >"$out/log" 2>&1 ||
   { tail -3 "$out/log"; die "a finding ($out/log)"; }
 any llvm-profdata merge -o "$out/data" "$out/raw"

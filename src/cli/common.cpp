@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "ops/machine.h"
 #include "profile/inputs.h"
 
 namespace smelt::cli {
@@ -113,7 +114,7 @@ void add_input_options(CLI::App& app, ModelArguments& m) {
 
 void add_threads(CLI::App& app, int& threads) {
   app.add_option("--threads", threads, "CPU threads; 0 all that this process may use (default)")
-      ->check(in_range(0, 4096))
+      ->check(in_range(0, ops::max_threads))
       ->type_name("N");
 }
 

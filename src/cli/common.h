@@ -37,8 +37,7 @@ void add_build_options(CLI::App& app, ModelArguments& m);
 void add_model_options(CLI::App& app, ModelArguments& m);
 /// --inputs (and trtexec's --loadInputs), --seed.
 void add_input_options(CLI::App& app, ModelArguments& m);
-/// A range check whose bounds do not show in the help.
-/// CLI::Range, and no NaN.
+/// A range check whose bounds do not show in the help, and which NaN does not pass.
 template <class T> CLI::Validator in_range(T low, T high) {
   return CLI::Validator(
       [range = CLI::Range(low, high), low, high](std::string& text) {

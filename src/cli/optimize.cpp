@@ -6,31 +6,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/common.h"
-#include "import/import.h"
 #include "run/save.h"
 
 namespace smelt::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Says what would fail at the end before the work begins: a folder that cannot be written, weights that lie elsewhere.
-void check_destination(const std::string& model, const fs::path& output, bool copy_weights) {
-  const auto folder = [](const fs::path& p) {
-    return fs::weakly_canonical(p.has_parent_path() ? p.parent_path() : fs::path("."));
-  };
-  std::error_code ignored;
-  if (fs::equivalent(model, output, ignored)) fail_usage("{}: the plan would replace the model it is made from", output.string());
-  const AtomicFile writable(output);
-  if (copy_weights || folder(model) == folder(output)) return;
-  int64_t bytes = 0;
-  for (const DataRange& r : import_model(model, {}).model.data) bytes += r.size;
-  if (bytes > 0)
-    throw Error(
-        fmt::format("{}: {} of weights lie in a file beside the model, and a plan can only point at files of its own folder",
-                    output.string(), report::format(static_cast<double>(bytes), report::Unit::bytes)),
-        "Write the plan into the model's folder, or give --copy-weights.", ExitCode::usage);
-}
 
 /// What a conversion costs in accuracy, on the inputs given.
 std::vector<profile::Difference> precision_errors(const report::Subject& subject) {
@@ -66,7 +47,7 @@ Action add_optimize(CLI::App& app) {
     options.shapes = subject.shapes;
     const fs::path output = a->output.empty() ? fs::path(a->path).replace_extension(".plan.onnx") : fs::path(a->output);
     const report::Explained explained = report::explain(subject);
-    check_destination(a->path, output, a->save.copy_weights);
+    check_destination(a->path, output, a->save);
     const auto begin = std::chrono::steady_clock::now();
     const auto plan = Plan::build(a->path, options);
     const double build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

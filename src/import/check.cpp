@@ -16,15 +16,13 @@ constexpr const char* unchecked_domain = "smelt.unchecked";   // the checker lea
 constexpr int deepest_nesting = 16;   // If in If in Loop …; inference visits a body more than once per level
 
 bool standard(const std::string& domain) {
-  return domain.empty() || domain == "ai.onnx" || domain == "ai.onnx.ml" || domain == "ai.onnx.training" ||
+  return domain.empty() || domain == "ai.onnx.ml" || domain == "ai.onnx.training" ||
          domain == "ai.onnx.preview.training" || domain == "ai.onnx.preview";
 }
 
-std::string plain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
-
 std::map<std::string, int64_t> imports_of(const auto& proto) {
   std::map<std::string, int64_t> out;
-  for (const auto& o : proto.opset_import()) out[plain(o.domain())] = o.version();
+  for (const auto& o : proto.opset_import()) out[o.domain()] = o.version();
   return out;
 }
 
@@ -68,10 +66,10 @@ bool fit_their_schemas(onnx::ModelProto& proto) {
   const auto imports = imports_of(proto);
   bool fit = true;
   for_each_node(proto, [&](onnx::NodeProto& n) {
-    const auto version = imports.find(plain(n.domain()));
+    const auto version = imports.find(n.domain());
     if (!fit || version == imports.end()) return;
     const int known = static_cast<int>(std::clamp<int64_t>(version->second, 0, 1'000'000));
-    const auto* schema = onnx::OpSchemaRegistry::Schema(n.op_type(), known, plain(n.domain()));
+    const auto* schema = onnx::OpSchemaRegistry::Schema(n.op_type(), known, n.domain());
     try {
       if (schema) schema->Verify(n);
     } catch (const std::exception&) {
@@ -87,11 +85,11 @@ void check_operators(Loaded& model, const ImportOptions& options) {
   check_versions(model.proto);
   check_nesting(model.proto);
   std::set<std::pair<std::string, std::string>> functions;
-  for (const auto& f : model.proto.functions()) functions.insert({plain(f.domain()), f.name()});
+  for (const auto& f : model.proto.functions()) functions.insert({f.domain(), f.name()});
   const auto imports = imports_of(model.proto);
   std::vector<onnx::NodeProto> unknown;
   for_each_node(model.proto, [&](onnx::NodeProto& n) {
-    const std::string domain = plain(n.domain());
+    const std::string domain = n.domain();
     if (functions.contains({domain, n.op_type()})) return;
     const bool runs = !options.supported || options.supported(domain, n.op_type());
     const auto version = imports.find(domain);
@@ -178,9 +176,10 @@ void check_model(const Loaded& model) {
   for (auto* values : {complete.mutable_graph()->mutable_input(), complete.mutable_graph()->mutable_output()})
     for (auto& v : *values)
       if (v.type().has_tensor_type()) v.mutable_type()->mutable_tensor_type()->mutable_shape();
+  const int64_t opset = opset_of(complete);
   bool replaced = false;
   for_each_node(complete, [&](onnx::NodeProto& n) {
-    if (n.op_type() != "GroupNormalization" || !n.domain().empty() || opset_of(complete) > 20) return;
+    if (n.op_type() != "GroupNormalization" || !n.domain().empty() || opset > 20) return;
     n.set_domain(unchecked_domain);
     replaced = true;
   });

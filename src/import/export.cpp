@@ -115,6 +115,12 @@ bool is_same_file(const fs::path& a, const fs::path& b) {
 }  // namespace
 }  // namespace importer
 
+void fail_far_weights(const fs::path& plan, int64_t bytes, const std::string& file) {
+  throw Error(fmt::format("{}: {} bytes of weights lie in '{}' beside the model, and a plan can only point at files of its own folder",
+                          plan.string(), bytes, file),
+              "Write the plan into the model's folder, or give --copy-weights.", ExitCode::usage);
+}
+
 ExportedData export_model(const Graph& g, const fs::path& path, const ExportOptions& options) {
   const google::protobuf::LogSilencer quiet;   // a model's names need not be UTF-8
   const fs::path folder = path.parent_path();
@@ -136,10 +142,7 @@ ExportedData export_model(const Graph& g, const fs::path& path, const ExportOpti
   importer::Placement placement(g, beside && !options.copy_weights, own);
   const auto model = importer::to_proto(g, options, [&](const Tensor& t, onnx::TensorProto& p) { placement.store(t, p); });
   if (placement.foreign() > 0 && !options.copy_weights)
-    throw Error(
-        fmt::format("{}: {} bytes of weights lie in '{}' beside the model, and a plan can only point at files of its own folder",
-                    path.string(), placement.foreign(), placement.foreign_file()),
-        "Write the plan into the model's folder, or give --copy-weights.", ExitCode::usage);
+    fail_far_weights(path, placement.foreign(), placement.foreign_file());
   const std::string bytes = importer::serialize(model);
   AtomicFile file(path);
   file.write(bytes);

@@ -1,11 +1,10 @@
 // Function bodies in the place of calls: the model's own functions, and the ones that ONNX's schemas give. ONNX's inliner
 // drops node names and metadata, which is why this is done here.
-#include <onnx/defs/schema.h>
-
 #include <algorithm>
 #include <set>
 
 #include "base/error.h"
+#include "import/schema.h"
 #include "import/stages.h"
 
 namespace smelt::importer {
@@ -283,8 +282,7 @@ bool expand_functions(Loaded& model, const ImportOptions& options) {
       return {};
     }
     onnx::NodeProto full = call;   // with the schema's default attributes, which bodies refer to
-    for (const auto& [name, attribute] : schema->attributes())
-      if (!find_attribute(call, name) && !attribute.default_value.name().empty()) *full.add_attribute() = attribute.default_value;
+    add_defaults(full, *schema);
     onnx::FunctionProto function;
     if (schema->HasFunction()) {
       const auto* f = schema->GetFunction(version->second);

@@ -100,8 +100,7 @@ void spell_out_defaults(onnx::ModelProto& proto) {
   for_each_node(proto, [&](onnx::NodeProto& n) {
     const auto* schema = n.domain().empty() ? onnx::OpSchemaRegistry::Schema(n.op_type(), opset, "") : nullptr;
     if (!schema || !schema->HasFunction() || schema->has_type_and_shape_inference_function()) return;
-    for (const auto& [name, attribute] : schema->attributes())
-      if (!find_attribute(n, name.c_str()) && !attribute.default_value.name().empty()) *n.add_attribute() = attribute.default_value;
+    add_defaults(n, *schema);
   });
 }
 
@@ -200,7 +199,7 @@ void bind_shapes(Loaded& model, const std::map<std::string, Shape>& shapes) {
 // What the file says of its values may be stale: written for another batch, or by a tool that edited the graph. The model itself
 // decides; the claims serve where inference ends.
 void infer_shapes(Loaded& model, bool lenient) {
-  const onnx::ModelProto before = model.proto;
+  onnx::ModelProto claimed = model.proto;
   drop_claims(model.proto);
   try {
     infer_all(model.proto, lenient);
@@ -208,7 +207,6 @@ void infer_shapes(Loaded& model, bool lenient) {
     throw Error("types and shapes do not fit: " + one_line(e.what()));
   }
   std::vector<const onnx::GraphProto*> claims;
-  onnx::ModelProto claimed = before;
   for_each_graph(*claimed.mutable_graph(), [&](onnx::GraphProto& g) { claims.push_back(&g); });
   const onnx::ModelProto inferred = model.proto;
   bool taken = false;

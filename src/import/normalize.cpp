@@ -13,22 +13,18 @@ namespace {
 
 std::string plain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
-void plain_domain(onnx::NodeProto& node) {
-  if (node.domain() == "ai.onnx") node.set_domain("");
-}
-
 /// One entry a domain; `what` is whose.
 template <class Proto> void plain_imports(Proto& proto, const std::string& what) {
-  google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> plain;
+  google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> kept;
   std::map<std::string, int64_t> versions;
   for (auto& o : *proto.mutable_opset_import()) {
-    if (o.domain() == "ai.onnx") o.set_domain("");
+    o.set_domain(plain(o.domain()));
     const auto [at, fresh] = versions.try_emplace(o.domain(), o.version());
-    if (fresh) *plain.Add() = o;
+    if (fresh) *kept.Add() = o;
     else if (at->second != o.version())
       fail("{} imports the operators of domain '{}' twice, of version {} and {}", what, o.domain(), at->second, o.version());
   }
-  proto.mutable_opset_import()->Swap(&plain);
+  proto.mutable_opset_import()->Swap(&kept);
 }
 
 /// Drops the functions that nothing calls, which need not be ones that smelt can run.
@@ -65,7 +61,7 @@ void normalize_domains(Loaded& model) {
   drop_uncalled(model.proto);
   plain_imports(model.proto, "the model");
   for (auto& f : *model.proto.mutable_functions()) plain_imports(f, "function '" + f.name() + "'");
-  for_each_node(model.proto, plain_domain);
+  for_each_node(model.proto, [](onnx::NodeProto& n) { n.set_domain(plain(n.domain())); });
 }
 
 void normalize(Loaded& model) {

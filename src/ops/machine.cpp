@@ -46,7 +46,8 @@ int usable_cores() {
 }
 
 Machine this_machine(int threads) {
-  if (threads < 0 || threads > 4096) fail_usage("{} threads: expected at most 4096, or 0 for all cores", threads);
+  if (threads < 0 || threads > max_threads)
+    fail_usage("{} threads: expected at most {}, or 0 for all cores", threads, max_threads);
   static const Processor processor = read_processor();
   const dnnl_version_t* dnnl = dnnl_version();
   Machine m;

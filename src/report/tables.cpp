@@ -90,7 +90,7 @@ Table qa_table(const profile::BenchResult& b) {
   row("device memory", static_cast<double>(b.before.device_bytes), static_cast<double>(b.after.device_bytes), Unit::bytes);
   // Built one after the other in one process, what the first measures the second finds: no difference between the two.
   t.rows.push_back({fmt::format("build, tuning level {}", b.after.build.tuning_level), format(b.before.build_s, Unit::seconds),
-                    format(b.after.build_s, Unit::seconds), change(0, 0)});
+                    format(b.after.build_s, Unit::seconds), "–"});
   t.note = verdict(b);
   return t;
 }

@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "import/export.h"
+#include "import/import.h"
 #include "ops/fused/expand.h"
 #include "ops/machine.h"
 #include "run/plan.h"
@@ -35,6 +38,21 @@ std::string tactics_of(const Plan& plan) {
 }
 
 }  // namespace
+
+void check_destination(const std::filesystem::path& model, const std::filesystem::path& plan, const SaveOptions& options) {
+  namespace fs = std::filesystem;
+  const auto folder = [](const fs::path& p) {
+    return fs::weakly_canonical(p.has_parent_path() ? p.parent_path() : fs::path("."));
+  };
+  std::error_code ignored;
+  if (fs::equivalent(model, plan, ignored)) fail_usage("{}: the plan would replace the model it is made from", plan.string());
+  const AtomicFile writable(plan);
+  if (options.copy_weights || folder(model) == folder(plan)) return;
+  int64_t bytes = 0;
+  const Graph graph = import_model(model);
+  for (const DataRange& r : graph.model.data) bytes += r.size;
+  if (bytes > 0) fail_far_weights(plan, bytes, graph.model.data.front().file);
+}
 
 Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveOptions& options) {
   ExportOptions out;

@@ -17,6 +17,10 @@ struct Saved {
   int64_t data_bytes = 0;
 };
 
+/// Says before a plan is built what would make save_plan fail: a folder that cannot be written, weights that lie elsewhere.
+/// Throws Error as save_plan does.
+SMELT_API void check_destination(const std::filesystem::path& model, const std::filesystem::path& plan,
+                                 const SaveOptions& options = {});
 /// Writes the plan to `path` (and its data file), whole or not at all. Metadata: "smelt.plan.device", and where the plan's shapes
 /// are fixed "smelt.plan.tactics", a line a step: node, problem, tactic. The same model, options and cache give the same bytes.
 /// Throws Error: usage where weights would have to be copied and `copy_weights` is not set, failed for the disk.

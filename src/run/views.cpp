@@ -1,8 +1,9 @@
 #include "run/views.h"
 
-#include "ops/channels_last.h"
 #include <algorithm>
 #include <numeric>
+
+#include "ops/channels_last.h"
 
 namespace smelt::run {
 namespace {

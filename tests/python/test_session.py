@@ -12,6 +12,19 @@ from onnx import TensorProto as T
 import smelt
 
 
+class Forwarded:
+    """An array's DLPack, and nothing else of it."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **kwargs):
+        return self.array.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
 def test_inputs_and_outputs_are_described_as_onnx_runtime_describes_them(small_model):
     session, peer = smelt.Session(small_model), ort.InferenceSession(str(small_model))
     for ours, theirs in zip(session.get_inputs() + session.get_outputs(), peer.get_inputs() + peer.get_outputs(), strict=True):
@@ -87,19 +100,9 @@ def test_threads_share_a_session(small_model):
 
 
 def test_a_dlpack_tensor_goes_in_and_a_result_comes_out_through_dlpack(small_model):
-    class Borrowed:
-        def __init__(self, array):
-            self.array = array
-
-        def __dlpack__(self, **kwargs):
-            return self.array.__dlpack__(**kwargs)
-
-        def __dlpack_device__(self):
-            return self.array.__dlpack_device__()
-
     x = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)
     session = smelt.Session(small_model)
-    [y] = session.run(None, {"x": Borrowed(x)})
+    [y] = session.run(None, {"x": Forwarded(x)})
     np.testing.assert_array_equal(np.from_dlpack(y), session.run(None, {"x": x})[0])
 
 
@@ -300,16 +303,6 @@ def test_a_tensor_does_not_reach_beyond_its_memory(make, message):
 
 
 def test_a_strided_dlpack_object_is_read_as_its_strides_say():
-    class Forwarded:   # no .contiguous()
-        def __init__(self, array):
-            self.array = array
-
-        def __dlpack__(self, **kwargs):
-            return self.array.__dlpack__(**kwargs)
-
-        def __dlpack_device__(self):
-            return self.array.__dlpack_device__()
-
     x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     for view in (x.T, x[:, ::2], x[:, ::-1, 1:3], x.transpose(1, 0, 2)[1:2], x[:0].T, x[0, 0, 0:1]):
         np.testing.assert_array_equal(identity(T.FLOAT).run(None, {"x": Forwarded(view)})[0], view)

@@ -3,7 +3,8 @@
 //   gemm:f32>f32:48x4096x4096:rcr:bias+relu
 //
 // Fields: element types; M x N x K, after "BATCH*" where there is a batch ("8x12*", and "8x12,1x12*" where the operands' batches
-// differ); whether a, b and the result are stored by rows or columns, ",computed" where b is no constant; the epilogue. A batch that only a has is part of M.
+// differ); whether a, b and the result are stored by rows or columns, ",computed" where b is no constant; the
+// epilogue. A batch that only a has is part of M.
 #pragma once
 
 #include <memory>

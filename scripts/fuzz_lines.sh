@@ -11,16 +11,15 @@ cd "$(dirname "$0")/.."
 build=$(realpath "$1") jobs=$(jobs_for "$2") python=$3
 shift 3
 out=$build/fuzz-lines
-any() { local tool=$1; shift; "$(command -v "$tool" || command -v "$tool-14")" "$@"; }
-for tool in llvm-cov llvm-profdata; do
-  any $tool --version >/dev/null 2>&1 || die "needs $tool (package llvm)"
-done
+find_tool() { command -v "$1" || command -v "$1-14" || die "needs $1 (package llvm)"; }
+cov=$(find_tool llvm-cov)
+profdata=$(find_tool llvm-profdata)
 build_fuzzer "$build" "$out" "$jobs" "$python" -DSMELT_FUZZ_LINES=ON -DSMELT_FUZZ_LEVEL=-O1
 LLVM_PROFILE_FILE=$out/raw "$out/model_fuzz" -seed=1 -runs=0 -max_len=16384 -timeout=60 "$@" >"$out/log" 2>&1 ||
   { tail -3 "$out/log"; die "a finding ($out/log)"; }
-any llvm-profdata merge -o "$out/data" "$out/raw"
+"$profdata" merge -o "$out/data" "$out/raw"
 [ ! -e "$out/unreached.txt" ] || mv "$out/unreached.txt" "$out/before.txt"
-any llvm-cov export "$out/model_fuzz" -instr-profile="$out/data" -format=lcov 2>/dev/null |
+"$cov" export "$out/model_fuzz" -instr-profile="$out/data" -format=lcov 2>/dev/null |
   awk -F'[:,]' '
     /^SF/ { file = $2; gsub(/[^\/]+\/\.\.\//, "", file); ours = index(file, "src/") && !index(file, "/usr/"); sub(/.*src\//, "src/", file) }
     /^DA/ && ours { ++lines; if ($3 == 0) print file ":" $2; else ++reached }

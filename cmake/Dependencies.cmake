@@ -21,4 +21,8 @@ list(GET wheels 1 ONNX_VERSION)
 list(GET wheels 2 dnnl_config_dir)
 find_package(dnnl REQUIRED CONFIG PATHS ${dnnl_config_dir} NO_DEFAULT_PATH)
 
+# PyTorch's wheel brings CUDA's: their headers and NVRTC serve tests, nothing is built with them.
+execute_process(COMMAND ${Python_EXECUTABLE} -c "import sysconfig; print(sysconfig.get_path('purelib') + '/nvidia/cu13')"
+                OUTPUT_VARIABLE SMELT_CUDA_WHEELS OUTPUT_STRIP_TRAILING_WHITESPACE)
+
 include(Onnx)

@@ -1,0 +1,203 @@
+#include "device/cuda/compiler.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <memory>
+
+#include "base/error.h"
+#include "device/cuda/abi/nvrtc.h"
+#include "device/cuda/library.h"
+#include "kernels/embedded.h"
+
+namespace smelt::device::cuda {
+namespace {
+
+struct Opened {
+  abi::Nvrtc nvrtc;
+  int major = 0, minor = 0;
+  std::string missing;
+};
+
+Opened open() {
+  Opened o;
+  static const Library library("NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12"}, "without it smelt cannot compile its GPU kernels");
+  if (!library.available()) {
+    o.missing = library.missing();
+    return o;
+  }
+  const auto load = [&]<class F>(F& function, const char* symbol) {
+    function = reinterpret_cast<F>(library.find(symbol));
+    if (!function && o.missing.empty()) o.missing = fmt::format("{} has no {}", library.path(), symbol);
+  };
+  load(o.nvrtc.error_text, "nvrtcGetErrorString");
+#define X(name, symbol, ...) load(o.nvrtc.name, #symbol);
+  SMELT_CUDA_NVRTC(X)
+#undef X
+  if (o.missing.empty()) o.nvrtc.version(&o.major, &o.minor);
+  return o;
+}
+
+const Opened& opened() {
+  static const Opened o = open();
+  return o;
+}
+
+const abi::Nvrtc& nvrtc() {
+  if (const Opened& o = opened(); o.missing.empty()) return o.nvrtc;
+  throw Error(opened().missing, "pip install nvidia-cuda-nvrtc, or install the CUDA toolkit.", ExitCode::unsupported);
+}
+
+void check(abi::NvrtcResult result, std::string_view doing) {
+  if (result != abi::nvrtc_success) fail("{}: {}", doing, nvrtc().error_text(result));
+}
+
+constexpr std::array<std::string_view, 8> archs{"sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
+
+/// The number after `before` in a line of the log; 0 where it is not there.
+int number_before(std::string_view line, std::string_view after) {
+  const size_t at = line.find(after);
+  if (at == line.npos) return 0;
+  size_t begin = at;
+  while (begin > 0 && std::isdigit(static_cast<unsigned char>(line[begin - 1]))) --begin;
+  int value = 0;
+  std::from_chars(line.data() + begin, line.data() + at, value);
+  return value;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+// ptxas -v says of each kernel, in three lines:
+//   ptxas info    : Compiling entry function 'k' for 'sm_90a'
+//   ptxas info    : Function properties for k
+//       0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+//   ptxas info    : Used 10 registers, used 0 barriers, 384 bytes smem
+std::vector<KernelResources> resources_in(std::string_view log) {
+  std::vector<KernelResources> kernels;
+  bool of_kernel = false;
+  for (const std::string_view line : lines_of(log)) {
+    constexpr std::string_view compiling = "Compiling entry function '", properties = "Function properties for ";
+    if (const size_t at = line.find(compiling); at != line.npos) {
+      const std::string_view rest = line.substr(at + compiling.size());
+      kernels.push_back({.entry = std::string(rest.substr(0, rest.find('\'')))});
+      of_kernel = false;
+    } else if (const size_t of = line.find(properties); of != line.npos) {
+      of_kernel = !kernels.empty() && line.substr(of + properties.size()) == kernels.back().entry;
+    } else if (of_kernel && line.find("bytes stack frame") != line.npos) {
+      KernelResources& k = kernels.back();
+      k.stack_bytes = number_before(line, " bytes stack frame");
+      k.spill_store_bytes = number_before(line, " bytes spill stores");
+      k.spill_load_bytes = number_before(line, " bytes spill loads");
+    } else if (!kernels.empty() && line.find("Used ") != line.npos && line.find(" registers") != line.npos) {
+      kernels.back().registers = number_before(line, " registers");
+      kernels.back().static_shared_bytes = number_before(line, " bytes smem");
+    }
+  }
+  return kernels;
+}
+
+/// The first error of a log with the line of the source that it is about.
+std::string first_error(std::string_view log, const Source& source) {
+  const auto lines = lines_of(log);
+  const auto at = std::ranges::find_if(lines, [](std::string_view l) { return l.find("error") != l.npos; });
+  if (at == lines.end()) return lines.empty() ? "no log" : std::string(lines.front());
+  std::string text(*at);
+  if (const size_t open = at->find('('); at->starts_with(source.name) && open != at->npos) {
+    size_t line = 0;
+    std::from_chars(at->data() + open + 1, at->data() + at->size(), line);
+    const auto code = lines_of(source.code);
+    if (line >= 1 && line <= code.size()) text += fmt::format(": {}", code[line - 1]);
+  }
+  return text;
+}
+
+}  // namespace
+
+const KernelResources& Cubin::kernel(std::string_view entry) const {
+  const auto at = std::ranges::find(kernels, entry, &KernelResources::entry);
+  if (at == kernels.end()) fail("a cubin has no kernel '{}'", entry);
+  return *at;
+}
+
+std::span<const std::string_view> known_archs() { return archs; }
+
+std::pair<int, int> capability_of(std::string_view arch) {
+  std::string_view digits = arch;
+  if (digits.starts_with("sm_")) digits.remove_prefix(3);
+  if (digits.ends_with('a')) digits.remove_suffix(1);
+  const auto same = [&](std::string_view known) {
+    known.remove_prefix(3);
+    if (known.ends_with('a')) known.remove_suffix(1);
+    return known == digits;
+  };
+  int number = 0;
+  if (!arch.starts_with("sm_") || std::ranges::none_of(archs, same) ||
+      std::from_chars(digits.data(), digits.data() + digits.size(), number).ptr != digits.data() + digits.size()) {
+    std::string known;
+    for (const std::string_view a : archs) known += (known.empty() ? "" : ", ") + std::string(a);
+    throw Error(fmt::format("'{}' is no architecture that smelt compiles for", arch), "They are: " + known, ExitCode::usage);
+  }
+  return {number / 10, number % 10};
+}
+
+std::string arch_of(int major, int minor) { return fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : ""); }
+
+std::string compiler_missing() { return opened().missing; }
+
+std::string compiler_version() { return nvrtc(), fmt::format("NVRTC {}.{}", opened().major, opened().minor); }
+
+Cubin compile(const Source& source, std::string_view arch) {
+  const abi::Nvrtc& api = nvrtc();
+  const std::string where = fmt::format("compiling {} for {}", source.name, arch);
+  std::vector<const char*> names, texts;
+  for (const kernels::File& f : kernels::files()) {
+    names.push_back(f.name);
+    texts.push_back(f.text);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  abi::NvrtcProgram made = nullptr;
+  check(api.create(&made, source.code.c_str(), source.name.c_str(), static_cast<int>(names.size()), texts.data(), names.data()),
+        where);
+  const auto destroy = [&api](abi::NvrtcProgram p) { api.destroy(&p); };
+  const std::unique_ptr<_nvrtcProgram, decltype(destroy)> program(made, destroy);
+  // Nothing of the machine is read: no include folders, no standard headers.
+  std::vector<std::string> options{fmt::format("--gpu-architecture={}", arch), "--std=c++20", "-DNDEBUG", "--ptxas-options=-v", "--no-source-include"};
+  options.insert(options.end(), source.options.begin(), source.options.end());
+  std::vector<const char*> pointers;
+  for (const std::string& o : options) pointers.push_back(o.c_str());
+  const abi::NvrtcResult result = api.compile(program.get(), static_cast<int>(pointers.size()), pointers.data());
+  size_t size = 0;
+  check(api.log_size(program.get(), &size), where);
+  std::string log(size, '\0');
+  check(api.log(program.get(), log.data()), where);
+  while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
+  if (result != abi::nvrtc_success) {
+    const std::string why = log.empty() ? api.error_text(result) : first_error(log, source);
+    if (result == abi::nvrtc_invalid_option) fail_unsupported("{}: NVRTC {}.{}: {}", where, opened().major, opened().minor, why);
+    fail("{}: {}", where, why);
+  }
+  Cubin cubin;
+  check(api.cubin_size(program.get(), &size), where);
+  cubin.bytes.resize(size);
+  check(api.cubin(program.get(), cubin.bytes.data()), where);
+  cubin.kernels = resources_in(log);
+  cubin.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return cubin;
+}
+
+std::string_view kernel_header(std::string_view name) {
+  for (const kernels::File& f : kernels::files())
+    if (f.name == name) return f.text;
+  return {};
+}
+
+}  // namespace smelt::device::cuda

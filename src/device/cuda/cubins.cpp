@@ -1,0 +1,170 @@
+#include "device/cuda/cubins.h"
+
+#include <atomic>
+#include <sstream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "kernels/embedded.h"
+
+namespace smelt::device::cuda {
+namespace {
+
+constexpr std::string_view magic = "smelt-cubin 1";
+
+/// Two hashes of the same text from different seeds: 128 bits, so that two kernels never meet.
+class KeyHash {
+ public:
+  void add(std::string_view text) {
+    const auto size = static_cast<int64_t>(text.size());
+    for (uint64_t* h : {&a_, &b_}) *h = hash_bytes(text.data(), size, hash_bytes(&size, sizeof size, *h));
+  }
+  std::string text() const { return fmt::format("{:016x}{:016x}", a_, b_); }
+
+ private:
+  uint64_t a_ = 14695981039346656037ull, b_ = 0x9e3779b97f4a7c15ull;
+};
+
+uint64_t checksum(std::string_view bytes) { return hash_bytes(bytes.data(), static_cast<int64_t>(bytes.size())); }
+
+}  // namespace
+
+std::string to_file(const Cubin& cubin, std::string_view key) {
+  std::string file = fmt::format("{}\n{}\n{}\n", magic, key, cubin.kernels.size());
+  for (const KernelResources& k : cubin.kernels)
+    file += fmt::format("{} {} {} {} {} {}\n", k.entry, k.registers, k.stack_bytes, k.spill_store_bytes, k.spill_load_bytes,
+                        k.static_shared_bytes);
+  file += fmt::format("{} {:016x}\n", cubin.bytes.size(), checksum(cubin.bytes));
+  return file + cubin.bytes;
+}
+
+std::shared_ptr<const Cubin> from_file(std::string_view file, std::string_view key) {
+  std::istringstream in{std::string(file)};
+  std::string line, its_key;
+  size_t kernels = 0, size = 0;
+  uint64_t sum = 0;
+  if (!std::getline(in, line) || line != magic || !std::getline(in, its_key) || its_key != key) return nullptr;
+  if (!(in >> kernels) || kernels > 1000) return nullptr;
+  auto cubin = std::make_shared<Cubin>();
+  cubin->kernels.resize(kernels);
+  for (KernelResources& k : cubin->kernels)
+    if (!(in >> k.entry >> k.registers >> k.stack_bytes >> k.spill_store_bytes >> k.spill_load_bytes >> k.static_shared_bytes))
+      return nullptr;
+  if (!(in >> std::dec >> size >> std::hex >> sum) || in.get() != '\n') return nullptr;
+  const auto at = static_cast<size_t>(in.tellg());
+  if (file.size() != at + size) return nullptr;
+  cubin->bytes = file.substr(at);
+  return checksum(cubin->bytes) == sum ? cubin : nullptr;
+}
+
+CubinStore::CubinStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+std::string CubinStore::key(const Source& source, std::string_view arch, std::string_view compiler) {
+  static const std::string headers = [] {
+    KeyHash hash;
+    for (const kernels::File& f : kernels::files()) {
+      hash.add(f.name);
+      hash.add(f.text);
+    }
+    return hash.text();
+  }();
+  KeyHash hash;
+  hash.add(source.code);
+  for (const std::string& o : source.options) hash.add(o);
+  hash.add(arch);
+  hash.add(compiler);
+  hash.add(headers);
+  return hash.text();
+}
+
+std::filesystem::path CubinStore::path_of(const std::string& key) const { return folder_ / key.substr(0, 2) / (key + ".cubin"); }
+
+std::shared_ptr<const Cubin> CubinStore::read(const std::string& key) const {
+  std::error_code ignored;
+  if (folder_.empty() || !std::filesystem::exists(path_of(key), ignored)) return nullptr;
+  try {
+    const auto file = MappedFile::open(path_of(key));
+    auto cubin = from_file({reinterpret_cast<const char*>(file->data()), static_cast<size_t>(file->size())}, key);
+    if (!cubin) warn("{} is damaged; its kernel is compiled again", path_of(key).string());
+    return cubin;
+  } catch (const Error&) {   // removed in between, or not ours to read
+    return nullptr;
+  }
+}
+
+void CubinStore::write(const std::string& key, const Cubin& cubin) {
+  if (folder_.empty()) return;
+  try {
+    std::filesystem::create_directories(path_of(key).parent_path());
+    AtomicFile file(path_of(key));
+    file.write(to_file(cubin, key));
+    file.commit();
+  } catch (const std::exception& e) {
+    std::lock_guard lock(mutex_);
+    if (!std::exchange(warned_, true)) warn("{}; compiled kernels are not kept", e.what());
+  }
+}
+
+std::shared_ptr<const Cubin> CubinStore::get(const Source& source, std::string_view arch) {
+  // Where there is no compiler, a plan's own kernels may do.
+  const std::string id = key(source, arch, compiler_missing().empty() ? compiler_version() : "");
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto at = known_.find(id); at != known_.end()) {
+      ++stats_.from_memory;
+      return at->second;
+    }
+  }
+  auto cubin = read(id);
+  const bool found = cubin != nullptr;
+  if (!found) {
+    cubin = std::make_shared<Cubin>(compile(source, arch));
+    write(id, *cubin);
+  }
+  std::lock_guard lock(mutex_);
+  ++(found ? stats_.from_disk : stats_.compiled);
+  stats_.seconds += cubin->seconds;
+  return known_.try_emplace(id, cubin).first->second;
+}
+
+std::vector<std::shared_ptr<const Cubin>> CubinStore::get_all(std::span<const Source> sources, std::string_view arch, int threads,
+                                                              std::vector<std::string>* errors,
+                                                              const std::function<void(int done, int total)>& progress) {
+  std::vector<std::shared_ptr<const Cubin>> cubins(sources.size());
+  if (errors) errors->assign(sources.size(), "");
+  std::atomic<size_t> next = 0;
+  std::mutex reporting;
+  int done = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < sources.size(); i = next++) {
+      std::string why;
+      try {
+        cubins[i] = get(sources[i], arch);
+      } catch (const std::exception& e) {
+        why = e.what();
+      }
+      std::lock_guard lock(reporting);
+      if (errors) (*errors)[i] = why;
+      if (progress) progress(++done, static_cast<int>(sources.size()));
+    }
+  };
+  std::vector<std::jthread> helpers;
+  for (int i = 1; i < std::min<int>(threads, static_cast<int>(sources.size())); ++i) helpers.emplace_back(work);
+  work();
+  return cubins;
+}
+
+void CubinStore::add(const Source& source, std::string_view arch, Cubin cubin) {
+  const std::string id = key(source, arch, compiler_missing().empty() ? compiler_version() : "");
+  std::lock_guard lock(mutex_);
+  known_.try_emplace(id, std::make_shared<Cubin>(std::move(cubin)));
+}
+
+CubinStats CubinStore::stats() const {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+}  // namespace smelt::device::cuda

@@ -1,0 +1,62 @@
+// Compiled kernels, kept: in memory for the process, on disk under the hash of everything that made them.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/cuda/compiler.h"
+
+namespace smelt::device::cuda {
+
+struct CubinStats {
+  int64_t compiled = 0, from_disk = 0, from_memory = 0;
+  double seconds = 0;              // of compiling, summed over the threads
+};
+
+/// Thread-safe; several processes may share a folder.
+class CubinStore {
+ public:
+  /// `folder` is made when first written to; empty: nothing is kept on disk. A folder that cannot be written is said once.
+  explicit CubinStore(std::filesystem::path folder = {});
+
+  /// From memory, from disk, or compiled now and written to disk: under a temporary name, then renamed. An entry that is damaged,
+  /// or not of this source, is compiled again and replaced. Throws as compile() does.
+  std::shared_ptr<const Cubin> get(const Source& source, std::string_view arch);
+  /// The same for many, compiled by `threads` at once. One that does not compile does not stop the others: its place is null and
+  /// `errors` (may be null) gets its message at the same index.
+  std::vector<std::shared_ptr<const Cubin>> get_all(std::span<const Source> sources, std::string_view arch, int threads,
+                                                    std::vector<std::string>* errors = nullptr,
+                                                    const std::function<void(int done, int total)>& progress = {});
+  /// Puts a cubin that a plan carries in, as if it had been compiled here.
+  void add(const Source& source, std::string_view arch, Cubin cubin);
+
+  CubinStats stats() const;
+  /// 32 hexadecimal digits: of the code, the options, the architecture, the compiler and the headers of src/kernels; not of the
+  /// name. `compiler` is compiler_version(), or what a plan says made its cubins.
+  static std::string key(const Source& source, std::string_view arch, std::string_view compiler);
+
+ private:
+  std::shared_ptr<const Cubin> read(const std::string& key) const;
+  void write(const std::string& key, const Cubin& cubin);
+  std::filesystem::path path_of(const std::string& key) const;
+
+  std::filesystem::path folder_;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const Cubin>> known_;
+  CubinStats stats_;
+  bool warned_ = false;
+};
+
+/// A cubin as one file: its key, its kernels' resources, its bytes and their checksum.
+std::string to_file(const Cubin& cubin, std::string_view key);
+/// Null for what is no such file, is damaged, or has another key.
+std::shared_ptr<const Cubin> from_file(std::string_view file, std::string_view key);
+
+}  // namespace smelt::device::cuda

@@ -1,0 +1,268 @@
+#include "device/cuda/device.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "device/cuda/compiler.h"
+
+namespace smelt::device::cuda {
+namespace {
+
+struct Found {
+  std::vector<DeviceInfo> devices;
+  std::string missing;
+};
+
+std::string uuid_text(const abi::Uuid& u) {
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", u.bytes[i]);
+  return text;
+}
+
+DeviceInfo info_of(int ordinal) {
+  const abi::Driver& d = driver();
+  const std::string doing = fmt::format("asking for device {}", ordinal);
+  abi::Device device = 0;
+  check(d.device_get(&device, ordinal), doing);
+  const auto attribute = [&](abi::DeviceAttribute which) {
+    int value = 0;
+    check(d.device_attribute(&value, which, device), doing);
+    return value;
+  };
+  DeviceInfo info;
+  info.ordinal = ordinal;
+  std::array<char, 256> name{};
+  check(d.device_name(name.data(), static_cast<int>(name.size()), device), doing);
+  info.name = name.data();
+  abi::Uuid uuid{};
+  check(d.device_uuid(&uuid, device), doing);
+  info.uuid = uuid_text(uuid);
+  size_t bytes = 0;
+  check(d.device_memory(&bytes, device), doing);
+  info.memory_bytes = static_cast<int64_t>(bytes);
+  info.major = attribute(abi::compute_capability_major);
+  info.minor = attribute(abi::compute_capability_minor);
+  info.arch = arch_of(info.major, info.minor);
+  info.multiprocessors = attribute(abi::multiprocessor_count);
+  info.l2_bytes = attribute(abi::l2_cache_bytes);
+  info.shared_per_block = attribute(abi::max_shared_memory_per_block_optin);
+  info.shared_per_multiprocessor = attribute(abi::max_shared_memory_per_multiprocessor);
+  info.reserved_shared_per_block = attribute(abi::reserved_shared_memory_per_block);
+  info.registers_per_multiprocessor = attribute(abi::max_registers_per_multiprocessor);
+  info.threads_per_multiprocessor = attribute(abi::max_threads_per_multiprocessor);
+  info.blocks_per_multiprocessor = attribute(abi::max_blocks_per_multiprocessor);
+  info.integrated = attribute(abi::integrated) != 0;
+  return info;
+}
+
+Found find() {
+  Found found;
+  found.missing = driver_missing();
+  if (!found.missing.empty()) return found;
+  int count = 0;
+  if (const abi::Result r = driver().device_count(&count); r != abi::success || count == 0) {
+    found.missing = r == abi::success ? "the driver sees no GPU" : describe(r);
+    return found;
+  }
+  for (int i = 0; i < count; ++i) found.devices.push_back(info_of(i));
+  return found;
+}
+
+const Found& found() {
+  static const Found f = find();
+  return f;
+}
+
+// Blocks of the pool: small ones in steps of 512 bytes, large ones of 2 MiB, so that one that was freed serves the next of about
+// its size.
+int64_t block_size(int64_t bytes) {
+  const int64_t step = bytes < (1 << 20) ? 512 : 2 << 20;
+  return std::max<int64_t>(1, (bytes + step - 1) / step) * step;
+}
+
+}  // namespace
+
+const std::vector<DeviceInfo>& devices() { return found().devices; }
+
+std::string devices_missing() { return found().missing; }
+
+std::shared_ptr<Device> Device::open(int ordinal) {
+  const auto& all = devices();
+  if (all.empty()) throw Error("no GPU: " + devices_missing(), "Run on the CPU: --device cpu", ExitCode::unsupported);
+  if (ordinal < 0 || ordinal >= static_cast<int>(all.size()))
+    throw Error(fmt::format("there is no GPU {}: this machine has {}, from 0", ordinal, all.size()), "smelt devices lists them",
+                ExitCode::usage);
+  const DeviceInfo& info = all[static_cast<size_t>(ordinal)];
+  if (info.major * 10 + info.minor < 75)
+    fail_unsupported("GPU {} ({}) has compute capability {}.{}; smelt's kernels need 7.5", ordinal, info.name, info.major, info.minor);
+  static std::mutex mutex;
+  static std::map<int, std::weak_ptr<Device>> opened;
+  std::lock_guard lock(mutex);
+  auto device = opened[ordinal].lock();
+  if (!device) opened[ordinal] = device = std::shared_ptr<Device>(new Device(info));
+  return device;
+}
+
+Device::Device(const DeviceInfo& info) : info_(info) {
+  const std::string doing = fmt::format("opening GPU {} ({})", info.ordinal, info.name);
+  check(driver().device_get(&device_, info.ordinal), doing);
+  check(driver().primary_context_retain(&context_, device_), doing);
+}
+
+Device::~Device() {
+  trim();
+  driver().primary_context_release(device_);
+}
+
+Device::Current::Current(const Device& device) { driver().context_push(device.context_); }
+
+Device::Current::~Current() {
+  abi::Context ignored = nullptr;
+  driver().context_pop(&ignored);
+}
+
+int64_t Device::free_bytes() const {
+  const Current current(*this);
+  size_t free = 0, total = 0;
+  check(driver().memory_info(&free, &total), "asking for free memory");
+  return static_cast<int64_t>(free);
+}
+
+std::shared_ptr<Memory> Device::allocate(int64_t bytes, std::string_view what) {
+  const int64_t block = block_size(bytes);
+  std::unique_lock lock(mutex_);
+  // A free block of up to an eighth more will do.
+  if (const auto at = free_.lower_bound(block); at != free_.end() && at->first <= block + block / 8) {
+    const auto [size, address] = *at;
+    free_.erase(at);
+    used_ += size;
+    return std::shared_ptr<Memory>(new Memory(shared_from_this(), address, bytes, size));
+  }
+  const auto short_of = [&](std::string_view why) {
+    throw Error(fmt::format("no memory for {}: {} bytes asked for, {} held by smelt on GPU {}, {} free{}", what, bytes, held_,
+                            info_.ordinal, free_bytes(), why),
+                "Bind smaller extents, or free the GPU's memory.");
+  };
+  if (limit_ > 0 && held_ + block > limit_) {
+    lock.unlock();
+    trim();
+    lock.lock();
+    if (held_ + block > limit_) short_of(fmt::format("; the limit is {} bytes", limit_));
+  }
+  const Current current(*this);
+  abi::Address address = 0;
+  abi::Result r = driver().memory_allocate(&address, static_cast<size_t>(block));
+  if (r == abi::out_of_memory && !free_.empty()) {
+    lock.unlock();
+    trim();
+    lock.lock();
+    r = driver().memory_allocate(&address, static_cast<size_t>(block));
+  }
+  if (r == abi::out_of_memory) short_of("");
+  check(r, fmt::format("allocating {} bytes for {}", bytes, what));
+  held_ += block;
+  used_ += block;
+  return std::shared_ptr<Memory>(new Memory(shared_from_this(), address, bytes, block));
+}
+
+void Device::set_limit(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  limit_ = bytes;
+}
+
+int64_t Device::used_bytes() const {
+  std::lock_guard lock(mutex_);
+  return used_;
+}
+
+int64_t Device::held_bytes() const {
+  std::lock_guard lock(mutex_);
+  return held_;
+}
+
+void Device::trim() {
+  const Current current(*this);
+  std::lock_guard lock(mutex_);
+  for (const auto& [size, address] : free_) {
+    driver().memory_free(address);   // fails only where the context is lost already
+    held_ -= size;
+  }
+  free_.clear();
+}
+
+void Device::release(abi::Address address, int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  used_ -= bytes;
+  free_.emplace(bytes, address);
+}
+
+Memory::Memory(std::shared_ptr<Device> device, abi::Address address, int64_t bytes, int64_t block)
+    : device_(std::move(device)), address_(address), bytes_(bytes), block_(block) {}
+
+Memory::~Memory() { device_->release(address_, block_); }
+
+PinnedMemory::PinnedMemory(std::shared_ptr<Device> device, int64_t bytes) : device_(std::move(device)), bytes_(bytes) {
+  const Device::Current current(*device_);
+  check(driver().host_allocate(&data_, static_cast<size_t>(std::max<int64_t>(bytes, 1))),
+        fmt::format("allocating {} bytes of pinned memory", bytes));
+}
+
+PinnedMemory::~PinnedMemory() {
+  const Device::Current current(*device_);
+  driver().host_free(data_);
+}
+
+Stream::Stream(std::shared_ptr<Device> device) : device_(std::move(device)) {
+  const Device::Current current(*device_);
+  check(driver().stream_create(&stream_, abi::stream_non_blocking), "making a stream");
+}
+
+Stream::~Stream() {
+  const Device::Current current(*device_);
+  driver().stream_destroy(stream_);
+}
+
+void Stream::synchronize() const {
+  const Device::Current current(*device_);
+  check(driver().stream_synchronize(stream_), "waiting for the GPU");
+}
+
+Event::Event(std::shared_ptr<Device> device, bool timed) : device_(std::move(device)) {
+  const Device::Current current(*device_);
+  check(driver().event_create(&event_, timed ? abi::event_default : abi::event_disable_timing), "making an event");
+}
+
+Event::~Event() {
+  const Device::Current current(*device_);
+  driver().event_destroy(event_);
+}
+
+void Event::record(abi::Stream stream) const {
+  const Device::Current current(*device_);
+  check(driver().event_record(event_, stream), "recording an event");
+}
+
+void Event::synchronize() const {
+  const Device::Current current(*device_);
+  check(driver().event_synchronize(event_), "waiting for the GPU");
+}
+
+double Event::since(const Event& begin) const {
+  const Device::Current current(*device_);
+  float milliseconds = 0;
+  check(driver().event_elapsed(&milliseconds, begin.event_, event_), "reading a time");
+  return milliseconds * 1e3;
+}
+
+int device_of(const void* address) {
+  if (devices().empty()) return -1;
+  unsigned type = 0;
+  int ordinal = -1;
+  const auto at = reinterpret_cast<abi::Address>(address);
+  if (driver().pointer_attribute(&type, abi::pointer_memory_type, at) != abi::success || type != abi::memory_device) return -1;
+  check(driver().pointer_attribute(&ordinal, abi::pointer_device_ordinal, at), "asking where memory lies");
+  return ordinal;
+}
+
+}  // namespace smelt::device::cuda

@@ -1,0 +1,145 @@
+// GPUs: what they are, and the memory, streams and events on them. Every object keeps its device's primary context alive and
+// makes it current for its own calls, so any thread may use any of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/cuda/driver.h"
+
+namespace smelt::device::cuda {
+
+struct DeviceInfo {
+  int ordinal = 0;
+  std::string name;                        // "NVIDIA H100 80GB HBM3"
+  std::string uuid;                        // "GPU-8c5a…"
+  std::string arch;                        // "sm_90a": what its kernels are compiled for
+  int major = 0, minor = 0;                // compute capability
+  int multiprocessors = 0;
+  int64_t memory_bytes = 0, l2_bytes = 0;
+  int shared_per_block = 0, shared_per_multiprocessor = 0, reserved_shared_per_block = 0;   // bytes; per block: what it may opt in to
+  int registers_per_multiprocessor = 0, threads_per_multiprocessor = 0, blocks_per_multiprocessor = 0;
+  bool integrated = false;                 // shares the host's memory
+};
+
+/// The GPUs of this machine; empty where there is none or no driver.
+const std::vector<DeviceInfo>& devices();
+/// Why devices() is empty: "NVIDIA's driver was not found (libcuda.so.1)…".
+std::string devices_missing();
+
+class Memory;
+
+/// One GPU of this process.
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  /// The same object for the same ordinal while anyone holds it. Throws Error: usage for an ordinal that there is not (listing
+  /// those that there are), unsupported without a driver or below compute capability 7.5.
+  static std::shared_ptr<Device> open(int ordinal);
+  ~Device();
+  Device(const Device&) = delete;
+
+  const DeviceInfo& info() const { return info_; }
+  /// Bytes free on the device now, whoever uses the rest.
+  int64_t free_bytes() const;
+  /// From the pool of freed blocks, or from the driver; 256-byte aligned. `what` names it in the error for too little memory, which
+  /// says what was asked for, what smelt holds and what is free. `limit` (0: none) bounds what smelt holds on the device.
+  std::shared_ptr<Memory> allocate(int64_t bytes, std::string_view what);
+  void set_limit(int64_t bytes);
+  /// What the pool holds: in use by Memory objects, and in all.
+  int64_t used_bytes() const;
+  int64_t held_bytes() const;
+  /// Gives the pool's free blocks back to the driver.
+  void trim();
+
+  /// Makes the device's context current for as long as it lives. Never throws, for destructors: where it fails, so does the call
+  /// that it was made for.
+  class Current {
+   public:
+    explicit Current(const Device& device);
+    ~Current();
+    Current(const Current&) = delete;
+  };
+
+ private:
+  friend class Memory;
+  explicit Device(const DeviceInfo& info);
+  void release(abi::Address address, int64_t bytes);
+
+  DeviceInfo info_;
+  abi::Device device_ = 0;
+  abi::Context context_ = nullptr;
+  mutable std::mutex mutex_;
+  std::multimap<int64_t, abi::Address> free_;   // by size
+  int64_t held_ = 0, used_ = 0, limit_ = 0;
+};
+
+/// Device memory; goes back to the pool, so it must not be in use on any stream when the last reference goes.
+class Memory {
+ public:
+  ~Memory();
+  Memory(const Memory&) = delete;
+  abi::Address address() const { return address_; }
+  int64_t bytes() const { return bytes_; }   // what was asked for
+
+ private:
+  friend class Device;
+  Memory(std::shared_ptr<Device> device, abi::Address address, int64_t bytes, int64_t block);
+  std::shared_ptr<Device> device_;
+  abi::Address address_;
+  int64_t bytes_, block_;
+};
+
+/// Host memory that the device copies from and to without staging.
+class PinnedMemory {
+ public:
+  PinnedMemory(std::shared_ptr<Device> device, int64_t bytes);
+  ~PinnedMemory();
+  PinnedMemory(const PinnedMemory&) = delete;
+  void* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+class Stream {
+ public:
+  explicit Stream(std::shared_ptr<Device> device);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  abi::Stream get() const { return stream_; }
+  const Device& device() const { return *device_; }
+  void synchronize() const;
+
+ private:
+  std::shared_ptr<Device> device_;
+  abi::Stream stream_ = nullptr;
+};
+
+class Event {
+ public:
+  explicit Event(std::shared_ptr<Device> device, bool timed = true);
+  ~Event();
+  Event(const Event&) = delete;
+  abi::Event get() const { return event_; }
+  void record(abi::Stream stream) const;
+  void synchronize() const;
+  /// Microseconds from `begin` to this one, both recorded and done.
+  double since(const Event& begin) const;
+
+ private:
+  std::shared_ptr<Device> device_;
+  abi::Event event_ = nullptr;
+};
+
+/// Whether an address lies in device (or managed) memory, and on which device; -1 for host memory.
+int device_of(const void* address);
+
+}  // namespace smelt::device::cuda

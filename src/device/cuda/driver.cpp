@@ -1,0 +1,96 @@
+#include "device/cuda/driver.h"
+
+#include "base/error.h"
+#include "device/cuda/library.h"
+
+namespace smelt::device::cuda {
+namespace {
+
+struct Opened {
+  abi::Driver driver;
+  int version = 0;
+  std::string missing;
+};
+
+std::string text_of(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+Opened open() {
+  Opened o;
+  static const Library library("NVIDIA's driver", {"libcuda.so.1", "libcuda.so"}, "without it there is no GPU to run on");
+  if (!library.available()) {
+    o.missing = library.missing();
+    return o;
+  }
+  const auto version = reinterpret_cast<decltype(o.driver.driver_version)>(library.find("cuDriverGetVersion"));
+  if (!version || version(&o.version) != abi::success) {
+    o.missing = fmt::format("{} does not say its version", library.path());
+    return o;
+  }
+  if (o.version < oldest_driver) {
+    o.missing = fmt::format("the driver is of CUDA {}, smelt needs {} or newer", text_of(o.version), text_of(oldest_driver));
+    return o;
+  }
+#define X(name, symbol, ...) \
+  o.driver.name = reinterpret_cast<decltype(o.driver.name)>(library.find(#symbol)); \
+  if (!o.driver.name && o.missing.empty()) o.missing = fmt::format("the driver (CUDA {}) has no {}", text_of(o.version), #symbol);
+  SMELT_CUDA_DRIVER(X)
+#undef X
+  if (!o.missing.empty()) return o;
+  if (const abi::Result r = o.driver.init(0); r != abi::success) {
+    const char* text = nullptr;
+    o.driver.error_text(r, &text);
+    o.missing = fmt::format("the driver (CUDA {}) does not start: {}", text_of(o.version), text ? text : std::to_string(r));
+  }
+  return o;
+}
+
+const Opened& opened() {
+  static const Opened o = open();
+  return o;
+}
+
+}  // namespace
+
+std::string driver_missing() { return opened().missing; }
+
+const abi::Driver& driver() {
+  if (const Opened& o = opened(); o.missing.empty()) return o.driver;
+  throw Error(opened().missing, "Run on the CPU (--device cpu), or install NVIDIA's driver.", ExitCode::unsupported);
+}
+
+int driver_version() { return driver(), opened().version; }
+
+std::string describe(abi::Result result) {
+  const char *name = nullptr, *text = nullptr;
+  if (driver_missing().empty()) {
+    opened().driver.error_name(result, &name);
+    opened().driver.error_text(result, &text);
+  }
+  return name && text ? fmt::format("{} ({})", name, text) : fmt::format("CUDA error {}", result);
+}
+
+bool is_fatal(abi::Result result) {
+  switch (result) {
+    case abi::ecc_uncorrectable:
+    case abi::illegal_address:
+    case abi::launch_timeout:
+    case abi::assert_failed:
+    case abi::hardware_stack_error:
+    case abi::illegal_instruction:
+    case abi::misaligned_address:
+    case abi::invalid_address_space:
+    case abi::invalid_pc:
+    case abi::launch_failed:
+    case abi::unknown: return true;
+    default: return false;
+  }
+}
+
+void check(abi::Result result, std::string_view doing) {
+  if (result == abi::success) return;
+  const bool lost = is_fatal(result);
+  throw Error(fmt::format("{}: {}", doing, describe(result)),
+              lost ? "The GPU's work in this process is lost: start the process again." : "");
+}
+
+}  // namespace smelt::device::cuda

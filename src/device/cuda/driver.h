@@ -1,0 +1,28 @@
+// The CUDA driver: opened when first asked for, every call checked.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "device/cuda/abi/driver.h"
+
+namespace smelt::device::cuda {
+
+/// The driver's functions. Throws Error (unsupported) where there is no driver or it is too old, saying which.
+const abi::Driver& driver();
+/// Why driver() would throw; empty when it would not.
+std::string driver_missing();
+/// 13000 for CUDA 13.0: the newest that this driver runs. Throws as driver() does.
+int driver_version();
+
+/// Throws Error for a result other than success: "launching conv_3: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access …)".
+void check(abi::Result result, std::string_view doing);
+/// Whether after this error the process's work on the device is lost: every later call returns it again.
+bool is_fatal(abi::Result result);
+/// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+std::string describe(abi::Result result);
+
+/// The oldest driver that smelt runs on: CUDA 12.0, of which it uses cuLaunchKernelEx, cuKernel* and graphs' node parameters.
+inline constexpr int oldest_driver = 12000;
+
+}  // namespace smelt::device::cuda

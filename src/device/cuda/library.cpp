@@ -1,0 +1,81 @@
+#include "device/cuda/library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/error.h"
+
+namespace smelt::device::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The folder of the file that this code is in: the command, libsmelt.so or the Python module.
+fs::path own_folder() {
+  Dl_info info{};
+  if (!dladdr(reinterpret_cast<const void*>(&own_folder), &info) || !info.dli_fname) return {};
+  std::error_code ignored;
+  return fs::weakly_canonical(info.dli_fname, ignored).parent_path();
+}
+
+/// The folder of the file that a symbol of an open library lies in.
+std::string path_of(void* handle, const std::string& file) {
+  Dl_info info{};
+  for (const char* symbol : {"_init", "_fini"})
+    if (void* at = dlsym(handle, symbol); at && dladdr(at, &info) && info.dli_fname) return info.dli_fname;
+  return file;
+}
+
+void add_wheels(const fs::path& site_packages, std::vector<std::string>& folders) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(site_packages / "nvidia", ignored))
+    if (const fs::path lib = entry.path() / "lib"; fs::is_directory(lib, ignored)) folders.push_back(lib.string());
+}
+
+}  // namespace
+
+std::vector<std::string> library_folders() {
+  std::vector<std::string> folders;
+  if (const char* root = std::getenv("CUDA_PATH"); root && *root)
+    for (const char* lib : {"lib64", "lib"}) folders.push_back((fs::path(root) / lib).string());
+  // The package is site-packages/smelt, its command site-packages/smelt/bin/smelt.
+  for (fs::path at = own_folder(); at.has_relative_path(); at = at.parent_path()) {
+    if (at.filename() != "site-packages" && at.filename() != "dist-packages") continue;
+    add_wheels(at, folders);
+    break;
+  }
+  folders.push_back("/usr/local/cuda/lib64");
+  return folders;
+}
+
+Library::Library(std::string name, std::vector<std::string> files, std::string gives)
+    : name_(std::move(name)), gives_(std::move(gives)) {
+  const auto open = [&](const std::string& file) {
+    handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_) path_ = path_of(handle_, file);
+    return handle_ != nullptr;
+  };
+  for (const std::string& file : files) {
+    if (open(file)) return;
+    tried_ += (tried_.empty() ? "" : ", ") + file;
+  }
+  for (const std::string& folder : library_folders())
+    for (const std::string& file : files)
+      if (open(folder + "/" + file)) return;
+}
+
+void* Library::find(const char* symbol) const { return handle_ ? dlsym(handle_, symbol) : nullptr; }
+
+void* Library::require(const char* symbol) const {
+  if (void* at = find(symbol)) return at;
+  if (!handle_) fail_unsupported("{}", missing());
+  fail_unsupported("{} ({}) has no {}: it is older than what smelt was written for", name_, path_, symbol);
+}
+
+std::string Library::missing() const {
+  return handle_ ? "" : fmt::format("{} was not found ({}): {}", name_, tried_, gives_);
+}
+
+}  // namespace smelt::device::cuda

@@ -1,0 +1,70 @@
+#include "device/cuda/module.h"
+
+#include "base/error.h"
+
+namespace smelt::device::cuda {
+
+void KernelFunction::launch(const LaunchShape& s, void* const* parameters, abi::Stream stream) const {
+  abi::LaunchConfig config;
+  config.grid_x = s.grid[0];
+  config.grid_y = s.grid[1];
+  config.grid_z = s.grid[2];
+  config.block_x = s.block[0];
+  config.block_y = s.block[1];
+  config.block_z = s.block[2];
+  config.shared_bytes = static_cast<unsigned>(s.shared_bytes);
+  config.stream = stream;
+  abi::LaunchAttribute attributes[2];
+  config.attributes = attributes;
+  if (s.cluster > 1) {
+    abi::LaunchAttribute& a = attributes[config.attribute_count++];
+    a.id = abi::launch_cluster_dimension;
+    a.value.cluster = {s.cluster, 1, 1};
+  }
+  if (s.programmatic) {
+    abi::LaunchAttribute& a = attributes[config.attribute_count++];
+    a.id = abi::launch_programmatic_stream_serialization;
+    a.value.allowed = 1;
+  }
+  const Device::Current current(*device_);
+  const abi::Result r = driver().launch(&config, function_, const_cast<void**>(parameters), nullptr);
+  if (r != abi::success)
+    check(r, fmt::format("launching {} on {}x{}x{} blocks of {}x{}x{} threads with {} bytes of shared memory", resources_.entry,
+                         s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2], s.shared_bytes));
+}
+
+int KernelFunction::blocks_per_multiprocessor(int threads, int64_t shared_bytes) const {
+  const Device::Current current(*device_);
+  int blocks = 0;
+  check(driver().max_active_blocks(&blocks, function_, threads, static_cast<size_t>(shared_bytes)), "asking for occupancy");
+  return blocks;
+}
+
+Module::Module(std::shared_ptr<Device> device, std::shared_ptr<const Cubin> cubin, std::string name)
+    : device_(std::move(device)), cubin_(std::move(cubin)) {
+  const Device::Current current(*device_);
+  check(driver().module_load(&module_, cubin_->bytes.data()), "loading " + name);
+  for (const KernelResources& k : cubin_->kernels) {
+    KernelFunction f;
+    f.device_ = device_.get();
+    f.resources_ = k;
+    check(driver().module_function(&f.function_, module_, k.entry.c_str()), fmt::format("loading {}: {}", name, k.entry));
+    // Dynamic shared memory beyond 48 KiB has to be asked for; asking for all of it costs nothing until a launch uses it.
+    const int most = device_->info().shared_per_block - k.static_shared_bytes;
+    check(driver().function_set_attribute(f.function_, abi::function_max_dynamic_shared_bytes, most), "loading " + name);
+    functions_.emplace(k.entry, f);
+  }
+}
+
+Module::~Module() {
+  const Device::Current current(*device_);
+  if (module_) driver().module_unload(module_);
+}
+
+const KernelFunction& Module::function(const std::string& entry) const {
+  const auto at = functions_.find(entry);
+  if (at == functions_.end()) fail("a module has no kernel '{}'", entry);
+  return at->second;
+}
+
+}  // namespace smelt::device::cuda

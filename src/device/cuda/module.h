@@ -1,0 +1,54 @@
+// Compiled kernels on a device, and their launches.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "device/cuda/cubins.h"
+#include "device/cuda/device.h"
+
+namespace smelt::device::cuda {
+
+struct LaunchShape {
+  unsigned grid[3] = {1, 1, 1};
+  unsigned block[3] = {1, 1, 1};
+  int64_t shared_bytes = 0;          // dynamic
+  unsigned cluster = 1;              // blocks of a cluster along x
+  bool programmatic = false;         // may start before the kernel before it has ended; the kernel itself waits (griddepcontrol)
+};
+
+/// A kernel of a module. Lives as long as the module.
+class KernelFunction {
+ public:
+  /// Enqueues it. `parameters` points at each argument. Captured where the stream is capturing. Throws Error naming the kernel.
+  void launch(const LaunchShape& shape, void* const* parameters, abi::Stream stream) const;
+  const KernelResources& resources() const { return resources_; }
+  /// Blocks of so many threads and bytes of dynamic shared memory that one multiprocessor holds at a time.
+  int blocks_per_multiprocessor(int threads, int64_t shared_bytes) const;
+  abi::Function get() const { return function_; }
+
+ private:
+  friend class Module;
+  const Device* device_ = nullptr;
+  abi::Function function_ = nullptr;
+  KernelResources resources_;
+};
+
+class Module {
+ public:
+  Module(std::shared_ptr<Device> device, std::shared_ptr<const Cubin> cubin, std::string name);
+  ~Module();
+  Module(const Module&) = delete;
+  const KernelFunction& function(const std::string& entry) const;   // throws Error (failed) for a name that it lacks
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<const Cubin> cubin_;
+  abi::Module module_ = nullptr;
+  std::map<std::string, KernelFunction> functions_;
+};
+
+}  // namespace smelt::device::cuda

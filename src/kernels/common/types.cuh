@@ -1,0 +1,57 @@
+// The element types of tensors, without NVIDIA's headers: those cost 0.1 s a compilation, and are not ours to embed.
+//
+//   f16, bf16    two bytes; arithmetic is done in float: f32(x) widens, exactly; f16_of(x), bf16_of(x) round to nearest even
+#pragma once
+
+using i8 = signed char;
+using u8 = unsigned char;
+using i16 = short;
+using u16 = unsigned short;
+using i32 = int;
+using u32 = unsigned;
+using i64 = long long;
+using u64 = unsigned long long;
+
+struct alignas(2) f16 { u16 bits; };
+struct alignas(2) bf16 { u16 bits; };
+
+__device__ __forceinline__ float f32(float x) { return x; }
+__device__ __forceinline__ float f32(f16 x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}
+__device__ __forceinline__ float f32(bf16 x) { return __uint_as_float(static_cast<u32>(x.bits) << 16); }
+
+__device__ __forceinline__ f16 f16_of(float x) {
+  f16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ bf16 bf16_of(float x) {
+#if __CUDA_ARCH__ >= 800
+  bf16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+#else
+  const u32 bits = __float_as_uint(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<u16>((bits >> 16) | 0x40u)};   // NaN stays NaN
+  return {static_cast<u16>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+#endif
+}
+
+/// T of a float: T{…} for arithmetic types, rounding for f16 and bf16.
+template <class T> struct From {
+  static __device__ __forceinline__ T f32(float x) { return static_cast<T>(x); }
+};
+template <> struct From<f16> {
+  static __device__ __forceinline__ f16 f32(float x) { return f16_of(x); }
+};
+template <> struct From<bf16> {
+  static __device__ __forceinline__ bf16 f32(float x) { return bf16_of(x); }
+};
+
+/// N elements that are loaded and stored at once, 16 bytes at most.
+template <class T, int N> struct alignas(sizeof(T) * N) Vector {
+  T at[N];
+};

@@ -1,0 +1,190 @@
+// Compiling kernels for GPUs, with no GPU: NVRTC alone. Where it is not there (no PyTorch in .venv) these tests say so.
+#include "device/cuda/compiler.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "device/cuda/cubins.h"
+#include "kernels/embedded.h"
+
+namespace smelt::device::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+
+Source shift(const std::string& name = "shift") {
+  return {name,
+          "#include \"common/types.cuh\"\n"
+          "extern \"C\" __global__ void " + name + "(bf16* x, int n) {\n"
+          "  __shared__ float tile[64];\n"
+          "  const int i = blockIdx.x * 64 + threadIdx.x;\n"
+          "  tile[threadIdx.x] = i < n ? f32(x[i]) : 0.f;\n"
+          "  __syncthreads();\n"
+          "  if (i < n) x[i] = bf16_of(tile[63 - threadIdx.x]);\n"
+          "}\n",
+          {}};
+}
+
+std::string message(const std::function<void()>& f, ExitCode code) {
+  try {
+    f();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), code);
+    return e.what();
+  }
+  return "";
+}
+
+class Compiler : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!compiler_missing().empty()) GTEST_SKIP() << compiler_missing();
+    folder_ = std::filesystem::temp_directory_path() / ("smelt-cubins-" + std::to_string(getpid()));
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path only_file() const {
+    std::vector<std::filesystem::path> files;
+    for (const auto& e : std::filesystem::recursive_directory_iterator(folder_))
+      if (e.is_regular_file()) files.push_back(e.path());
+    EXPECT_EQ(files.size(), 1u);
+    return files.at(0);
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Compiler, compiles_for_every_known_architecture) {
+  for (const std::string_view arch : known_archs()) {
+    const Cubin cubin = compile(shift(), arch);
+    const KernelResources& k = cubin.kernel("shift");
+    EXPECT_GT(k.registers, 0) << arch;
+    EXPECT_EQ(k.static_shared_bytes, 256) << arch;
+    EXPECT_EQ(k.spill_store_bytes + k.spill_load_bytes + k.stack_bytes, 0) << arch;
+    EXPECT_EQ(cubin.bytes.substr(0, 4), "\x7f" "ELF") << arch;
+  }
+}
+
+TEST_F(Compiler, reads_spills_and_stack_of_each_kernel) {
+  Source s = shift();
+  s.code +=
+      "extern \"C\" __global__ void indexed(float* x, int n) {\n"
+      "  float a[40];\n"
+      "  for (int i = 0; i < 40; ++i) a[i] = x[i * n];\n"
+      "  for (int i = 0; i < n; ++i) x[i] = a[(i * n) % 40];\n"   // an index known at run time: the array is on the stack
+      "}\n";
+  const Cubin cubin = compile(s, "sm_80");
+  EXPECT_EQ(cubin.kernels.size(), 2u);
+  EXPECT_EQ(cubin.kernel("shift").stack_bytes, 0);
+  EXPECT_EQ(cubin.kernel("indexed").stack_bytes, 160);
+  EXPECT_THROW(cubin.kernel("nope"), Error);
+}
+
+TEST_F(Compiler, says_the_first_error_with_its_line) {
+  Source s = shift();
+  s.code += "__device__ int broken() { return frobnicate(); }\n";
+  const std::string text = message([&] { compile(s, "sm_90a"); }, ExitCode::failed);
+  EXPECT_THAT(text, HasSubstr("compiling shift for sm_90a"));
+  EXPECT_THAT(text, HasSubstr("\"frobnicate\" is undefined"));
+  EXPECT_THAT(text, HasSubstr("{ return frobnicate(); }"));
+}
+
+TEST_F(Compiler, reads_nothing_of_the_machine) {
+  Source s = shift();
+  s.code = "#include <stdio.h>\n" + s.code;
+  EXPECT_THAT(message([&] { compile(s, "sm_90a"); }, ExitCode::failed), HasSubstr("stdio.h"));
+}
+
+TEST_F(Compiler, names_the_architectures_that_it_knows) {
+  EXPECT_EQ(capability_of("sm_90"), std::pair(9, 0));
+  EXPECT_EQ(capability_of("sm_90a"), std::pair(9, 0));
+  EXPECT_EQ(capability_of("sm_120a"), std::pair(12, 0));
+  EXPECT_EQ(arch_of(9, 0), "sm_90a");
+  EXPECT_EQ(arch_of(8, 7), "sm_87");
+  for (const char* wrong : {"", "90", "sm_", "sm_13", "sm_9x", "compute_90", "sm_90ab"})
+    EXPECT_THAT(message([&] { capability_of(wrong); }, ExitCode::usage), HasSubstr("no architecture")) << wrong;
+  EXPECT_THAT(message([&] { compile(shift(), "sm_13"); }, ExitCode::unsupported), HasSubstr("sm_13"));
+}
+
+TEST_F(Compiler, keeps_what_it_compiled) {
+  std::string bytes;
+  {
+    CubinStore store(folder_);
+    bytes = store.get(shift(), "sm_90a")->bytes;
+    EXPECT_EQ(store.get(shift(), "sm_90a")->bytes, bytes);
+    EXPECT_EQ(store.stats().compiled, 1);
+    EXPECT_EQ(store.stats().from_memory, 1);
+  }
+  CubinStore store(folder_);
+  const auto again = store.get(shift(), "sm_90a");
+  EXPECT_EQ(again->bytes, bytes);
+  EXPECT_EQ(again->kernels, compile(shift(), "sm_90a").kernels);
+  EXPECT_EQ(store.stats().from_disk, 1);
+  EXPECT_EQ(store.stats().compiled, 0);
+}
+
+TEST_F(Compiler, compiles_a_damaged_entry_again) {
+  CubinStore(folder_).get(shift(), "sm_90a");
+  const std::string good = read_text(only_file());
+  std::vector<std::string> damaged{"", good.substr(0, good.size() / 2), good + "x", std::string(good.size(), '\0')};
+  for (const size_t at : {size_t{3}, size_t{20}, good.size() / 2, good.size() - 1}) {
+    damaged.push_back(good);
+    damaged.back()[at] = static_cast<char>(damaged.back()[at] ^ 1);
+  }
+  for (const std::string& file : damaged) {
+    std::ofstream(only_file(), std::ios::binary) << file;
+    CubinStore store(folder_);
+    EXPECT_EQ(to_file(*store.get(shift(), "sm_90a"), "").size() + 32, good.size());
+    EXPECT_EQ(store.stats().compiled, 1) << file.size();
+    EXPECT_EQ(read_text(only_file()), good);
+  }
+}
+
+TEST_F(Compiler, keys_tell_apart_what_makes_another_kernel) {
+  const std::string key = CubinStore::key(shift(), "sm_90a", "NVRTC 13.0");
+  EXPECT_EQ(CubinStore::key({"another name", shift().code, {}}, "sm_90a", "NVRTC 13.0"), key);
+  Source option = shift(), code = shift();
+  option.options = {"-DN=1"};
+  code.code += " ";
+  for (const std::string& other : {CubinStore::key(option, "sm_90a", "NVRTC 13.0"), CubinStore::key(code, "sm_90a", "NVRTC 13.0"),
+                                   CubinStore::key(shift(), "sm_80", "NVRTC 13.0"), CubinStore::key(shift(), "sm_90a", "NVRTC 12.8")})
+    EXPECT_NE(other, key);
+}
+
+TEST_F(Compiler, compiles_many_at_once_and_goes_on_after_one_that_fails) {
+  std::vector<Source> sources;
+  for (int i = 0; i < 8; ++i) sources.push_back(shift("shift" + std::to_string(i)));
+  sources[3].code += "nonsense";
+  std::vector<std::string> errors;
+  int reported = 0;
+  CubinStore store(folder_);
+  const auto cubins = store.get_all(sources, "sm_80", 4, &errors, [&](int done, int total) {
+    ++reported;
+    EXPECT_EQ(done, reported);
+    EXPECT_EQ(total, 8);
+  });
+  for (size_t i = 0; i < cubins.size(); ++i) {
+    EXPECT_EQ(cubins[i] == nullptr, i == 3) << i;
+    EXPECT_EQ(errors[i].empty(), i != 3) << errors[i];
+    if (!cubins[i]) continue;
+    EXPECT_GT(cubins[i]->kernel("shift" + std::to_string(i)).registers, 0);
+  }
+  EXPECT_EQ(reported, 8);
+}
+
+TEST(Kernels, every_header_compiles_by_itself) {
+  if (!compiler_missing().empty()) GTEST_SKIP() << compiler_missing();
+  ASSERT_FALSE(kernels::files().empty());
+  for (const kernels::File& f : kernels::files()) {
+    EXPECT_EQ(kernel_header(f.name), f.text);
+    EXPECT_NO_THROW(compile({"alone", fmt::format("#include \"{}\"\n", f.name), {}}, "sm_80")) << f.name;
+  }
+}
+
+}  // namespace
+}  // namespace smelt::device::cuda

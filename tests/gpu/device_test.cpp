@@ -1,0 +1,152 @@
+// The device layer on a GPU.
+#include "device/cuda/device.h"
+
+#include <gmock/gmock.h>
+
+#include <numeric>
+#include <thread>
+
+#include "base/error.h"
+#include "device/cuda/module.h"
+
+namespace smelt::device::cuda {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Gpu : public ::testing::Test {
+ protected:
+  void SetUp() override { device_ = Device::open(0); }   // no GPU is a failure here: these tests are run where there is one
+  std::shared_ptr<Device> device_;
+};
+
+Source twice() {
+  return {"twice",
+          "extern \"C\" __global__ void twice(float* y, const float* x, int n) {\n"
+          "  const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+          "  if (i < n) y[i] = 2 * x[i];\n"
+          "}\n",
+          {}};
+}
+
+TEST_F(Gpu, says_what_it_is) {
+  const DeviceInfo& i = device_->info();
+  EXPECT_FALSE(i.name.empty());
+  EXPECT_EQ(i.uuid.size(), 40u);
+  EXPECT_GE(i.major, 7);
+  EXPECT_GT(i.multiprocessors, 0);
+  EXPECT_GT(i.shared_per_multiprocessor, i.shared_per_block);
+  EXPECT_GE(i.memory_bytes, device_->free_bytes());
+  EXPECT_EQ(Device::open(0), device_);
+  EXPECT_THROW(Device::open(1000), Error);
+}
+
+TEST_F(Gpu, runs_a_compiled_kernel) {
+  constexpr int n = 1000;
+  const Module module(device_, std::make_shared<Cubin>(compile(twice(), device_->info().arch)), "twice");
+  const KernelFunction& kernel = module.function("twice");
+  EXPECT_GT(kernel.blocks_per_multiprocessor(256, 0), 0);
+  const Stream stream(device_);
+  const auto x = device_->allocate(n * 4, "x"), y = device_->allocate(n * 4, "y");
+  const PinnedMemory host(device_, n * 4);
+  auto* values = static_cast<float*>(host.data());
+  std::iota(values, values + n, 1.f);
+  const Device::Current current(*device_);
+  check(driver().copy_to_device(x->address(), values, n * 4, stream.get()), "copying");
+  auto out = y->address(), in = x->address();
+  int count = n;
+  void* parameters[] = {&out, &in, &count};
+  kernel.launch({.grid = {4, 1, 1}, .block = {256, 1, 1}}, parameters, stream.get());
+  check(driver().copy_to_host(values, y->address(), n * 4, stream.get()), "copying");
+  stream.synchronize();
+  for (int i = 0; i < n; ++i) ASSERT_EQ(values[i], 2.f * static_cast<float>(i + 1));
+  EXPECT_THROW(module.function("nope"), Error);
+}
+
+TEST_F(Gpu, times_with_events) {
+  const Stream stream(device_);
+  const Event begin(device_), end(device_);
+  const auto memory = device_->allocate(256 << 20, "a fill");
+  begin.record(stream.get());
+  const Device::Current current(*device_);
+  check(driver().fill_bytes(memory->address(), 1, 256 << 20, stream.get()), "filling");
+  end.record(stream.get());
+  end.synchronize();
+  EXPECT_GT(end.since(begin), 5);       // at most 50 TB/s
+  EXPECT_LT(end.since(begin), 50000);
+}
+
+TEST_F(Gpu, says_what_a_wrong_launch_was) {
+  const Module module(device_, std::make_shared<Cubin>(compile(twice(), device_->info().arch)), "twice");
+  const Stream stream(device_);
+  void* parameters[] = {nullptr, nullptr, nullptr};
+  try {
+    module.function("twice").launch({.block = {2048, 1, 1}}, parameters, stream.get());
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("launching twice on 1x1x1 blocks of 2048x1x1 threads"));
+  }
+}
+
+TEST_F(Gpu, gives_freed_memory_out_again) {
+  const int64_t held = device_->held_bytes(), used = device_->used_bytes();
+  abi::Address first = 0;
+  {
+    const auto a = device_->allocate(10 << 20, "a");
+    first = a->address();
+    EXPECT_EQ(first % 256, 0u);
+    EXPECT_EQ(device_->used_bytes() - used, 10 << 20);
+  }
+  EXPECT_EQ(device_->used_bytes(), used);
+  const auto b = device_->allocate((10 << 20) - 5, "b");
+  EXPECT_EQ(b->address(), first);
+  EXPECT_EQ(b->bytes(), (10 << 20) - 5);
+  EXPECT_EQ(device_->held_bytes() - held, 10 << 20);
+}
+
+TEST_F(Gpu, says_how_much_memory_there_was) {
+  for (const bool limited : {false, true}) {
+    if (limited) device_->set_limit(device_->held_bytes() + (1 << 20));
+    try {
+      device_->allocate(limited ? 64 << 20 : int64_t{1} << 50, "the arena of activations");
+      ADD_FAILURE();
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), HasSubstr("no memory for the arena of activations: "));
+      EXPECT_THAT(e.what(), HasSubstr(" free"));
+      EXPECT_EQ(std::string(e.what()).find("limit") != std::string::npos, limited) << e.what();
+    }
+  }
+  device_->set_limit(0);
+}
+
+TEST_F(Gpu, serves_many_threads) {
+  std::vector<std::jthread> threads;
+  std::atomic<int> wrong = 0;
+  CubinStore store;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      const Module module(device_, store.get(twice(), device_->info().arch), "twice");
+      const Stream stream(device_);
+      const Device::Current current(*device_);
+      for (int round = 0; round < 50; ++round) {
+        const int n = 1 + 37 * (round + t);
+        const auto x = device_->allocate(n * 4, "x");
+        std::vector<float> values(static_cast<size_t>(n), static_cast<float>(t + 1));
+        check(driver().copy_to_device(x->address(), values.data(), n * 4, stream.get()), "copying");
+        auto at = x->address();
+        int count = n;
+        void* parameters[] = {&at, &at, &count};
+        module.function("twice").launch({.grid = {static_cast<unsigned>(n + 255) / 256, 1, 1}, .block = {256, 1, 1}}, parameters,
+                                        stream.get());
+        check(driver().copy_to_host(values.data(), x->address(), n * 4, stream.get()), "copying");
+        stream.synchronize();
+        for (const float v : values) wrong += v != 2.f * static_cast<float>(t + 1);
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace smelt::device::cuda

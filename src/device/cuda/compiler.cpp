@@ -171,6 +171,8 @@ Cubin compile(const Source& source, std::string_view arch) {
   const std::unique_ptr<_nvrtcProgram, decltype(destroy)> program(made, destroy);
   // Nothing of the machine is read: no include folders, no standard headers.
   std::vector<std::string> options{fmt::format("--gpu-architecture={}", arch), "--std=c++20", "-DNDEBUG", "--ptxas-options=-v", "--no-source-include"};
+  // Beside a driver NVRTC 13 has a cache of its own, whose answers come without ptxas's report.
+  if (opened().major >= 13) options.push_back("--no-cache");
   options.insert(options.end(), source.options.begin(), source.options.end());
   std::vector<const char*> pointers;
   for (const std::string& o : options) pointers.push_back(o.c_str());
@@ -190,6 +192,8 @@ Cubin compile(const Source& source, std::string_view arch) {
   cubin.bytes.resize(size);
   check(api.cubin(program.get(), cubin.bytes.data()), where);
   cubin.kernels = resources_in(log);
+  if (cubin.kernels.empty() && source.code.find("__global__") != source.code.npos)
+    fail("{}: ptxas reported on no kernel", where);
   cubin.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return cubin;
 }

@@ -11,47 +11,6 @@
 namespace smelt::expr {
 namespace {
 
-constexpr std::string_view prelude = R"(namespace smelt_expr {
-template <class T> __device__ __forceinline__ T pick(bool c, T a, T b) { return c ? a : b; }
-__device__ __forceinline__ unsigned int abs(unsigned int a) { return a; }
-__device__ __forceinline__ unsigned long long abs(unsigned long long a) { return a; }
-template <class T> __device__ __forceinline__ T nan_min(T a, T b) { return a < b || a != a ? a : b; }
-template <class T> __device__ __forceinline__ T nan_max(T a, T b) { return a > b || a != a ? a : b; }
-__device__ __forceinline__ float quotient(float a, float b) { return a / b; }
-__device__ __forceinline__ double quotient(double a, double b) { return a / b; }
-template <class T> __device__ __forceinline__ T quotient(T a, T b) {
-  if (b == T(0)) return T(0);
-  if (T(-1) < T(0) && b == T(-1)) return T(0ull - (unsigned long long)a);
-  return T(a / b);
-}
-__device__ __forceinline__ float trunc_mod(float a, float b) { return fmodf(a, b); }
-__device__ __forceinline__ double trunc_mod(double a, double b) { return fmod(a, b); }
-template <class T> __device__ __forceinline__ T trunc_mod(T a, T b) {
-  return b == T(0) || (T(-1) < T(0) && b == T(-1)) ? T(0) : T(a % b);
-}
-template <class T> __device__ __forceinline__ T floor_mod(T a, T b) {
-  const T r = trunc_mod(a, b);
-  return r != T(0) && (r < T(0)) != (b < T(0)) ? T(r + b) : r;
-}
-__device__ __forceinline__ float power(float a, float b) { return powf(a, b); }
-__device__ __forceinline__ double power(double a, double b) { return pow(a, b); }
-template <class T> __device__ __forceinline__ T power(T a, T b) {
-  if (b < T(0)) return a == T(1) ? T(1) : a == T(-1) ? (b & T(1) ? T(-1) : T(1)) : T(0);
-  T r = T(1);
-  for (; b != T(0); b = T(b >> 1), a = T(a * a))
-    if (b & T(1)) r = T(r * a);
-  return r;
-}
-template <class T> __device__ __forceinline__ T shifted_left(T a, T b) { return b >= sizeof(T) * 8 ? T(0) : T(a << b); }
-template <class T> __device__ __forceinline__ T shifted_right(T a, T b) { return b >= sizeof(T) * 8 ? T(0) : T(a >> b); }
-template <class To, class From> __device__ __forceinline__ To saturated(From a, From top, To smallest, To largest) {
-  if (a != a) return To(0);
-  if (a >= top) return largest;
-  return a <= From(smallest) ? smallest : To(a);
-}
-}
-)";
-
 std::string literal(DType t, double v) {
   if (t == DType::boolean) return v != 0 ? "true" : "false";
   if (is_integer(t)) return fmt::format("({})({:.0f})", cuda_type(t), v);
@@ -68,13 +27,12 @@ std::string literal(DType t, double v) {
 std::string converted(const std::string& v, DType from, DType to) {
   const bool half_from = from == DType::f16 || from == DType::bf16, half_to = to == DType::f16 || to == DType::bf16;
   if (half_from) {
-    const std::string wide = fmt::format("{}({})", from == DType::f16 ? "__half2float" : "__bfloat162float", v);
+    const std::string wide = fmt::format("f32({})", v);
     return to == DType::f32 ? wide : converted(wide, DType::f32, to);
   }
   if (half_to) {
-    if (from == DType::f64) return fmt::format("{}({})", to == DType::f16 ? "__double2half" : "__double2bfloat16", v);
-    const std::string wide = from == DType::f32 ? v : fmt::format("float({})", v);
-    return fmt::format("{}({})", to == DType::f16 ? "__float2half_rn" : "__float2bfloat16_rn", wide);
+    const std::string wide = is_float(from) ? v : fmt::format("float({})", v);
+    return fmt::format("{}({})", to == DType::f16 ? "f16_of" : "bf16_of", wide);
   }
   if (to == DType::boolean) return fmt::format("{} != ({})0", v, cuda_type(from));
   if (is_float(from) && is_integer(to)) {
@@ -91,14 +49,12 @@ std::string converted(const std::string& v, DType from, DType to) {
 
 }  // namespace
 
-std::string_view cuda_prelude() { return prelude; }
-
 std::string_view cuda_type(DType t) {
   switch (t) {
     case DType::f32: return "float";
     case DType::f64: return "double";
-    case DType::f16: return "__half";
-    case DType::bf16: return "__nv_bfloat16";
+    case DType::f16: return "f16";
+    case DType::bf16: return "bf16";
     case DType::i8: return "signed char";
     case DType::i16: return "short";
     case DType::i32: return "int";

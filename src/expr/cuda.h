@@ -15,14 +15,10 @@ namespace smelt::expr {
 ///     static __device__ __forceinline__ void apply(T0 v0, …, U0& out0, …);
 ///   };
 ///
-/// over one element: inputs and outputs in their own types (f16 is __half, bf16 __nv_bfloat16: the kernel includes their
-/// headers). `name` must be an identifier. cuda_prelude() must stand before it once.
+/// over one element: inputs and outputs in their own types. `name` must be an identifier. The kernel includes "common/expr.cuh".
 std::string to_cuda(const Program& p, std::string_view name);
 
-/// The functions that functions.def's code calls besides <cmath>'s, as CUDA source.
-std::string_view cuda_prelude();
-
-/// The C++ type that holds a `t` in CUDA source.
+/// The C++ type that holds a `t` in CUDA source (src/kernels/common/types.cuh).
 std::string_view cuda_type(DType t);
 
 }  // namespace smelt::expr

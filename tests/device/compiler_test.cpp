@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "device/cuda/cubins.h"
-#include "kernels/embedded.h"
 
 namespace smelt::device::cuda {
 namespace {
@@ -175,15 +174,6 @@ TEST_F(Compiler, compiles_many_at_once_and_goes_on_after_one_that_fails) {
     EXPECT_GT(cubins[i]->kernel("shift" + std::to_string(i)).registers, 0);
   }
   EXPECT_EQ(reported, 8);
-}
-
-TEST(Kernels, every_header_compiles_by_itself) {
-  if (!compiler_missing().empty()) GTEST_SKIP() << compiler_missing();
-  ASSERT_FALSE(kernels::files().empty());
-  for (const kernels::File& f : kernels::files()) {
-    EXPECT_EQ(kernel_header(f.name), f.text);
-    EXPECT_NO_THROW(compile({"alone", fmt::format("#include \"{}\"\n", f.name), {}}, "sm_80")) << f.name;
-  }
 }
 
 }  // namespace

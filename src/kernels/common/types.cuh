@@ -40,6 +40,14 @@ __device__ __forceinline__ bf16 bf16_of(float x) {
 #endif
 }
 
+// A double is first rounded to odd in float, so that rounding twice gives what rounding once would.
+__device__ __forceinline__ float to_odd(double x) {
+  const float y = __double2float_rz(x);
+  return static_cast<double>(y) == x ? y : __uint_as_float(__float_as_uint(y) | 1u);
+}
+__device__ __forceinline__ f16 f16_of(double x) { return f16_of(to_odd(x)); }
+__device__ __forceinline__ bf16 bf16_of(double x) { return bf16_of(to_odd(x)); }
+
 /// T of a float: T{…} for arithmetic types, rounding for f16 and bf16.
 template <class T> struct From {
   static __device__ __forceinline__ T f32(float x) { return static_cast<T>(x); }

@@ -41,6 +41,7 @@ bool softmax_handles(const Node&);
 void softmax_offer(const BoundNode&, const Machine&, Offer&);
 bool pointwise_handles(const Node&);
 void pointwise_offer(const BoundNode&, const Machine&, Offer&);
+void pointwise_gpu_offer(const BoundNode&, const Machine&, Offer&);
 
 namespace {
 
@@ -58,7 +59,7 @@ constexpr TacticFamily families[] = {
     {"reduce", reduce_handles, reduce_offer},
     {"rotary", rotary_handles, rotary_offer},
     {"softmax", softmax_handles, softmax_offer},
-    {"pointwise", pointwise_handles, pointwise_offer},
+    {"pointwise", pointwise_handles, pointwise_offer, false, pointwise_gpu_offer},
 };
 
 /// What a reference costs an output element, at least: a guess. It ranks behind every other tactic, whatever they estimate.
@@ -125,15 +126,21 @@ Offer offer(const BoundNode& node, const Machine& machine) {
   Offer o;
   for (const TacticFamily& family : families) {
     if (!family.handles(*node.node)) continue;
-    family.offer(node, machine, o);
-    if (family.images) offer_reordered(family, node, machine, o);
+    if (machine.gpu) {
+      if (family.gpu_offer) family.gpu_offer(node, machine, o);
+    } else {
+      family.offer(node, machine, o);
+      if (family.images) offer_reordered(family, node, machine, o);
+    }
     if (!o.candidates.empty()) break;   // a mean that no pooling computes is left to the reductions
   }
   for (const Candidate& c : o.candidates)
     if (std::ranges::find(tactic_names, std::string_view(c.tactic)) == std::end(tactic_names))
       fail("tactic '{}' of {} is not listed in tactic_names", c.tactic, o.problem);
   if (o.problem.empty()) o.problem = plain_problem(node);
-  if (auto reason = reference_rejects(node)) {
+  if (machine.gpu) {
+    o.rejected.push_back({"reference", "runs on the processor"});
+  } else if (auto reason = reference_rejects(node)) {
     o.rejected.push_back({"reference", *reason});
   } else {
     double count = 0;

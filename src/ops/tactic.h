@@ -22,6 +22,7 @@ struct BoundTensor {
   Layout layout = Layout::plain;
   Shape strides;                      // elements from one index to the next along each logical axis; empty: dense in its layout
   Tensor constant;                    // valid() for weights
+  int64_t alignment = 256;            // of its first element in memory, bytes: a slice of another tensor begins anywhere
 };
 
 /// Channels in a block; 1 for layouts that do not block them.
@@ -41,7 +42,8 @@ struct BoundNode {
 struct Buffers {
   std::span<const void* const> inputs;     // null where left out
   std::span<void* const> outputs;
-  void* workspace = nullptr;               // 64-byte aligned, Kernel::workspace() bytes
+  void* workspace = nullptr;               // 64-byte aligned (256 on a GPU), Kernel::workspace() bytes
+  void* stream = nullptr;                  // a GPU's kernels are enqueued on it (device::cuda::abi::Stream), the rest is null
 };
 
 /// One bound problem, ready to run: weights packed, primitives made. run allocates nothing and is called by one thread at a time.
@@ -55,11 +57,14 @@ class Kernel {
   virtual void run(const Buffers& b) = 0;
 };
 
+struct Gpu;
+
 struct Machine {
   int threads = 1;
   std::string cpu;          // "AMD EPYC …", part of the cache key
   std::string isa;          // "avx2", "avx512", "amx"
   std::string versions;     // of the libraries the tactics come from: "smelt 0.1.0, oneDNN 3.2.0", part of the cache key
+  std::shared_ptr<const Gpu> gpu;   // the device that kernels run on (ops/gpu.h); null: the processor
 };
 
 struct Candidate {

@@ -15,6 +15,8 @@ struct TacticFamily {
   void (*offer)(const BoundNode& node, const Machine& machine, Offer& offer);
   /// Its kernels like channels-last images: where a node's are plain, they are offered with reorders around them too.
   bool images = false;
+  /// The same on a GPU (machine.gpu is set); null where the family has no kernels there.
+  void (*gpu_offer)(const BoundNode& node, const Machine& machine, Offer& offer) = nullptr;
 };
 
 /// "f32[1,64,56,56]:nhwc", with ":strided" where the tensor is a slice of another; "-" for an input left out.

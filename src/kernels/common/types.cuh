@@ -59,7 +59,7 @@ template <> struct From<bf16> {
   static __device__ __forceinline__ bf16 f32(float x) { return bf16_of(x); }
 };
 
-/// N elements that are loaded and stored at once, 16 bytes at most.
-template <class T, int N> struct alignas(sizeof(T) * N) Vector {
+/// N elements, loaded and stored 16 bytes at a time at most.
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vector {
   T at[N];
 };

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "ops/loops.h"
 #include "ops/pointwise/onnx.h"
+#include "ops/pointwise/problem.h"
 #include "ops/pointwise/sweep.h"
 #include "ops/strides.h"
 #include "ops/tactics.h"
@@ -33,34 +34,49 @@ class PointwiseKernel final : public Kernel {
 
 bool is_blocked(const BoundTensor& t) { return t.layout == Layout::nchw8c || t.layout == Layout::nchw16c; }
 
+/// What the node computes and how its operands lie; nothing, with the reason, where it cannot be said so.
+std::optional<PointwiseProblem> problem_of(const BoundNode& b, std::string& reason) {
+  const auto program = program_of(b);
+  if (!program) return reason = "the expression language has no program for its types", std::nullopt;
+  PointwiseProblem p{*program, b.outputs[0].shape};
+  const auto add = [&](const BoundTensor& t, Shape strides) {
+    p.strides.push_back(std::move(strides));
+    p.alignments.push_back(t.alignment);
+  };
+  for (size_t i = 0; i < b.inputs.size(); ++i) {
+    if (b.inputs[i].type == DType::undefined) continue;
+    if (is_blocked(b.inputs[i])) return reason = "an operand lies in blocks of channels", std::nullopt;
+    p.present.push_back(i);
+    add(b.inputs[i], broadcast_strides(b.inputs[i], p.shape.size()));
+  }
+  for (const BoundTensor& t : b.outputs) {
+    if (t.type == DType::undefined) return reason = "an output is left out", std::nullopt;
+    if (is_blocked(t)) return reason = "an output lies in blocks of channels", std::nullopt;
+    add(t, memory_strides(t));
+  }
+  if (auto why = Sweep::rejects(p.program, p.shape, std::span(p.strides).subspan(p.present.size())))
+    return reason = *why, std::nullopt;
+  return p;
+}
+
 }  // namespace
 
 bool pointwise_handles(const Node& n) { return is_pointwise(n); }
 
 void pointwise_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
-  const auto program = program_of(b);
-  if (!program) return offer.rejected.push_back({"cpu", "the expression language has no program for its types"});
-  const Shape& shape = b.outputs[0].shape;
-  std::vector<Shape> strides;
-  std::vector<size_t> present;
-  for (size_t i = 0; i < b.inputs.size(); ++i) {
-    if (b.inputs[i].type == DType::undefined) continue;
-    if (is_blocked(b.inputs[i])) return offer.rejected.push_back({"cpu", "an operand lies in blocks of channels"});
-    present.push_back(i);
-    strides.push_back(broadcast_strides(b.inputs[i], shape.size()));
-  }
-  std::vector<Shape> outputs;
-  for (const BoundTensor& t : b.outputs) {
-    if (t.type == DType::undefined) return offer.rejected.push_back({"cpu", "an output is left out"});
-    if (is_blocked(t)) return offer.rejected.push_back({"cpu", "an output lies in blocks of channels"});
-    outputs.push_back(memory_strides(t));
-  }
-  if (auto reason = Sweep::rejects(*program, shape, outputs)) return offer.rejected.push_back({"cpu", *reason});
-  strides.insert(strides.end(), outputs.begin(), outputs.end());
-  const double estimate = Sweep(*program, shape, strides, machine.threads).estimate_us();
-  offer.candidates.push_back({"cpu", "", estimate, [=, threads = machine.threads] {
-    return std::make_unique<PointwiseKernel>(*program, shape, strides, present, threads);
+  std::string reason;
+  const auto p = problem_of(b, reason);
+  if (!p) return offer.rejected.push_back({"cpu", reason});
+  const double estimate = Sweep(p->program, p->shape, p->strides, machine.threads).estimate_us();
+  offer.candidates.push_back({"cpu", "", estimate, [p = *p, threads = machine.threads] {
+    return std::make_unique<PointwiseKernel>(p.program, p.shape, p.strides, p.present, threads);
   }});
+}
+
+void pointwise_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  std::string reason;
+  if (const auto p = problem_of(b, reason)) offer_pointwise_cuda(*p, *machine.gpu, offer);
+  else offer.rejected.push_back({"cuda", reason});
 }
 
 }  // namespace smelt::ops

@@ -8,6 +8,7 @@
 
 #include "ops/align.h"
 #include "ops/parallel.h"
+#include "ops/strides.h"
 
 namespace smelt::ops {
 namespace {
@@ -37,25 +38,9 @@ Sweep::Sweep(const expr::Program& p, const Shape& shape, std::vector<Shape> stri
   for (size_t i = 0; i < inputs_; ++i) bytes_.push_back(width(p.type(static_cast<expr::Ref>(i))));
   for (expr::Ref r : p.outputs()) bytes_.push_back(width(p.type(r)));
 
-  std::vector<size_t> order;                 // axes with more than one index, as the outputs lie
-  for (size_t a = 0; a < shape.size(); ++a)
-    if (shape[a] != 1) order.push_back(a);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[inputs_][a] > strides[inputs_][b]; });
-  strides_.resize(strides.size());
-  for (size_t a : order) {
-    bool merges = !extents_.empty();
-    for (size_t k = 0; k < strides.size() && merges; ++k) merges = strides_[k].back() == strides[k][a] * shape[a];
-    if (merges) extents_.back() *= shape[a];
-    else extents_.push_back(shape[a]);
-    for (size_t k = 0; k < strides.size(); ++k) {
-      if (merges) strides_[k].back() = strides[k][a];
-      else strides_[k].push_back(strides[k][a]);
-    }
-  }
-  if (extents_.empty()) {
-    extents_.push_back(1);
-    for (Shape& s : strides_) s.push_back(0);
-  }
+  Views views = merged(shape, strides, inputs_);
+  extents_ = std::move(views.extents);
+  strides_ = std::move(views.strides);
 
   const Shape dense = smelt::strides(extents_);
   rows_ = integer::RowProgram::match(p);

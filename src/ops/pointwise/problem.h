@@ -1,0 +1,22 @@
+// A program over strided views of one shape: what every pointwise operator is, whichever kernel runs it.
+#pragma once
+
+#include <vector>
+
+#include "expr/program.h"
+#include "ops/tactic.h"
+
+namespace smelt::ops {
+
+struct PointwiseProblem {
+  expr::Program program;
+  Shape shape;                         // of the outputs
+  std::vector<Shape> strides;          // of each view along shape's axes, elements: inputs first, then outputs; 0 where it repeats
+  std::vector<int64_t> alignments;     // of each view's first element, bytes
+  std::vector<size_t> present;         // the node's inputs that the program reads, in order
+};
+
+/// Adds the generated CUDA kernels (src/ops/pointwise/cuda.cpp).
+void offer_pointwise_cuda(const PointwiseProblem& p, const Gpu& gpu, Offer& offer);
+
+}  // namespace smelt::ops

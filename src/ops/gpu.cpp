@@ -10,6 +10,7 @@ namespace cuda = device::cuda;
 
 CompiledKernel::CompiledKernel(const Gpu& gpu, const cuda::Source& source, const std::string& entry) {
   auto cubin = gpu.cubins->get(source, gpu.info.arch);
+  resources_ = cubin->kernel(entry);
   if (!gpu.device) return;   // compiling it was all
   module_ = std::make_shared<cuda::Module>(gpu.device, std::move(cubin), source.name);
   function_ = &module_->function(entry);
@@ -19,8 +20,6 @@ void CompiledKernel::launch(const Buffers& b, const cuda::LaunchShape& shape, vo
   if (!function_) fail("a kernel that was compiled for another machine cannot run");
   function_->launch(shape, parameters, static_cast<cuda::abi::Stream>(b.stream));
 }
-
-const cuda::KernelResources& CompiledKernel::resources() const { return function_->resources(); }
 
 // shift = ceil(log2 d); multiplier = floor(2^32 (2^shift - d) / d) + 1. For n below 2^31 the sum in quotient() does not overflow.
 Divider::Divider(uint32_t d) : divisor(d) {

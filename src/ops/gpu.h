@@ -23,14 +23,16 @@ class CompiledKernel : public Kernel {
  public:
   CompiledKernel(const Gpu& gpu, const device::cuda::Source& source, const std::string& entry);
 
+  const device::cuda::KernelResources& resources() const { return resources_; }
+
  protected:
   /// Enqueues it on the stream of `b`.
   void launch(const Buffers& b, const device::cuda::LaunchShape& shape, void* const* parameters) const;
-  const device::cuda::KernelResources& resources() const;
 
  private:
   std::shared_ptr<const device::cuda::Module> module_;
   const device::cuda::KernelFunction* function_ = nullptr;
+  device::cuda::KernelResources resources_;
 };
 
 /// What Divider::quotient (common/divide.cuh) wants for this divisor, of 1 … 2^31 - 1.

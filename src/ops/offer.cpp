@@ -27,12 +27,15 @@ bool resize_handles(const Node&);
 void resize_offer(const BoundNode&, const Machine&, Offer&);
 bool reorder_handles(const Node&);
 void reorder_offer(const BoundNode&, const Machine&, Offer&);
+void reorder_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool movement_handles(const Node&);
 void movement_offer(const BoundNode&, const Machine&, Offer&);
+void movement_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool attention_handles(const Node&);
 void attention_offer(const BoundNode&, const Machine&, Offer&);
 bool norm_handles(const Node&);
 void norm_offer(const BoundNode&, const Machine&, Offer&);
+void norm_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool reduce_handles(const Node&);
 void reduce_offer(const BoundNode&, const Machine&, Offer&);
 bool rotary_handles(const Node&);
@@ -52,10 +55,10 @@ constexpr TacticFamily families[] = {
     {"quantized_matmul", quantized_matmul_handles, quantized_matmul_offer},
     {"pool", pool_handles, pool_offer, true},
     {"resize", resize_handles, resize_offer},
-    {"reorder", reorder_handles, reorder_offer},
-    {"movement", movement_handles, movement_offer},
+    {"reorder", reorder_handles, reorder_offer, false, reorder_gpu_offer},
+    {"movement", movement_handles, movement_offer, false, movement_gpu_offer},
     {"attention", attention_handles, attention_offer},
-    {"norm", norm_handles, norm_offer},
+    {"norm", norm_handles, norm_offer, false, norm_gpu_offer},
     {"reduce", reduce_handles, reduce_offer},
     {"rotary", rotary_handles, rotary_offer},
     {"softmax", softmax_handles, softmax_offer},

@@ -1,10 +1,12 @@
 // The declarations of src/device/cuda/abi against NVIDIA's headers, where the build's Python has them (PyTorch's wheel brings them).
 #include <gtest/gtest.h>
 
+#include "device/cuda/abi/cublaslt.h"
 #include "device/cuda/abi/driver.h"
 #include "device/cuda/abi/nvrtc.h"
 
-#if __has_include(<cuda.h>) && __has_include(<nvrtc.h>)
+#if __has_include(<cuda.h>) && __has_include(<nvrtc.h>) && __has_include(<cublasLt.h>)
+#include <cublasLt.h>
 #include <cuda.h>
 #include <nvrtc.h>
 
@@ -18,7 +20,7 @@ template <class Theirs, class Ours> constexpr bool same_value() {
     using T = std::remove_pointer_t<Theirs>;
     using O = std::remove_pointer_t<Ours>;
     if constexpr (std::is_function_v<T> || std::is_function_v<O>) return false;
-    else if constexpr (std::is_void_v<T> || std::is_void_v<O>) return std::is_void_v<T> == std::is_void_v<O>;
+    else if constexpr (std::is_void_v<T> || std::is_void_v<O>) return std::is_void_v<O>;   // a handle of theirs is any pointer here
     else if constexpr (std::is_pointer_v<T>) return same_value<std::remove_cv_t<T>, std::remove_cv_t<O>>();
     else if constexpr (std::is_same_v<std::remove_cv_t<T>, std::remove_cv_t<O>>) return true;
     else return sizeof(T) == sizeof(O) && alignof(T) == alignof(O);
@@ -38,6 +40,10 @@ SMELT_CUDA_DRIVER(X)
 #undef X
 #define X(name, symbol, ...) static_assert(SameFunction<decltype(&::symbol), decltype(Nvrtc::name)>::value, #symbol);
 SMELT_CUDA_NVRTC(X)
+#undef X
+
+#define X(name, symbol, ...) static_assert(SameFunction<decltype(&::symbol), decltype(BlasLt::name)>::value, #symbol);
+SMELT_CUBLASLT(X)
 #undef X
 
 TEST(Abi, numbers_are_nvidias) {
@@ -122,6 +128,49 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(sizeof(KernelNodeParams), sizeof(CUDA_KERNEL_NODE_PARAMS));
   SAME(offsetof(KernelNodeParams, parameters), offsetof(CUDA_KERNEL_NODE_PARAMS, kernelParams));
   SAME(offsetof(KernelNodeParams, context), offsetof(CUDA_KERNEL_NODE_PARAMS, ctx));
+  SAME(blas_success, CUBLAS_STATUS_SUCCESS);
+  SAME(blas_not_supported, CUBLAS_STATUS_NOT_SUPPORTED);
+  SAME(compute_f32, CUBLAS_COMPUTE_32F);
+  SAME(compute_f32_tf32, CUBLAS_COMPUTE_32F_FAST_TF32);
+  SAME(compute_f64, CUBLAS_COMPUTE_64F);
+  SAME(compute_i32, CUBLAS_COMPUTE_32I);
+  SAME(r_f32, CUDA_R_32F);
+  SAME(r_f64, CUDA_R_64F);
+  SAME(r_f16, CUDA_R_16F);
+  SAME(r_i8, CUDA_R_8I);
+  SAME(r_u8, CUDA_R_8U);
+  SAME(r_i32, CUDA_R_32I);
+  SAME(r_bf16, CUDA_R_16BF);
+  SAME(r_f8e4m3, CUDA_R_8F_E4M3);
+  SAME(operation_n, CUBLAS_OP_N);
+  SAME(operation_t, CUBLAS_OP_T);
+  SAME(matmul_transpose_a, CUBLASLT_MATMUL_DESC_TRANSA);
+  SAME(matmul_transpose_b, CUBLASLT_MATMUL_DESC_TRANSB);
+  SAME(matmul_epilogue, CUBLASLT_MATMUL_DESC_EPILOGUE);
+  SAME(matmul_bias_pointer, CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+  SAME(matmul_bias_type, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE);
+  SAME(layout_order, CUBLASLT_MATRIX_LAYOUT_ORDER);
+  SAME(layout_batch_count, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
+  SAME(layout_batch_stride, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
+  SAME(order_columns, CUBLASLT_ORDER_COL);
+  SAME(order_rows, CUBLASLT_ORDER_ROW);
+  SAME(preference_workspace_bytes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+  SAME(preference_reduction_schemes, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
+  SAME(preference_alignment_a, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
+  SAME(preference_alignment_b, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
+  SAME(preference_alignment_c, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
+  SAME(preference_alignment_d, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+  SAME(epilogue_default, CUBLASLT_EPILOGUE_DEFAULT);
+  SAME(epilogue_relu, CUBLASLT_EPILOGUE_RELU);
+  SAME(epilogue_bias, CUBLASLT_EPILOGUE_BIAS);
+  SAME(epilogue_relu_bias, CUBLASLT_EPILOGUE_RELU_BIAS);
+  SAME(epilogue_gelu, CUBLASLT_EPILOGUE_GELU);
+  SAME(epilogue_gelu_bias, CUBLASLT_EPILOGUE_GELU_BIAS);
+  SAME(sizeof(MatmulAlgorithm), sizeof(cublasLtMatmulAlgo_t));
+  SAME(sizeof(MatmulHeuristic), sizeof(cublasLtMatmulHeuristicResult_t));
+  SAME(offsetof(MatmulHeuristic, workspace_bytes), offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
+  SAME(offsetof(MatmulHeuristic, state), offsetof(cublasLtMatmulHeuristicResult_t, state));
+  SAME(offsetof(MatmulHeuristic, waves), offsetof(cublasLtMatmulHeuristicResult_t, wavesCount));
 #undef SAME
 }
 

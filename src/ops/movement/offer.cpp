@@ -9,6 +9,7 @@
 #include "ops/movement/windows.h"
 #include "ops/parallel.h"
 #include "ops/reorder/strided_copy.h"
+#include "ops/reorder/strided_copy_cuda.h"
 #include "ops/strides.h"
 #include "ops/tactics.h"
 
@@ -155,6 +156,16 @@ void movement_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
                                 if (b.node->op == "Gather") return std::make_unique<GatherKernel>(b, threads);
                                 return std::make_unique<WindowKernel>(b, windows_of(b), threads);
                               }});
+}
+
+void movement_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (b.node->op == "Gather") return offer.rejected.push_back({"cuda", "Gather has no kernel yet"});
+  if (auto reason = reject(b)) return offer.rejected.push_back({"cuda", *reason});
+  std::vector<StridedMove> moves;
+  const std::vector<StridedWindow> windows = windows_of(b);
+  for (size_t i = 0; i < windows.size(); ++i)
+    moves.push_back({b.outputs[i].shape, windows[i].strides, memory_strides(b.outputs[i]), windows[i].offset, i});
+  offer_moves_cuda(b, std::move(moves), *machine.gpu, offer);
 }
 
 }  // namespace smelt::ops

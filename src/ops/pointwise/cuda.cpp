@@ -7,7 +7,7 @@
 #include "expr/cuda.h"
 #include "ops/gpu.h"
 #include "ops/pointwise/problem.h"
-#include "ops/strides.h"
+#include "ops/pointwise/walk.h"
 
 namespace smelt::ops {
 namespace {
@@ -28,17 +28,6 @@ struct Plan {
 int64_t size_of(const expr::Program& p, size_t view) {
   const auto inputs = static_cast<size_t>(p.input_count());
   return bytes(view < inputs ? p.type(static_cast<expr::Ref>(view)) : p.type(p.outputs()[view - inputs]), 1);
-}
-
-/// How a view's elements lie along the innermost axis for accesses of `width`.
-int step_of(const Plan& plan, size_t view) {
-  const Shape& strides = plan.views.strides[view];
-  if (strides.back() == 0) return 0;
-  if (strides.back() != 1) return -1;
-  const int64_t size = size_of(plan.problem.program, view), access = std::min<int64_t>(16, plan.width * size);
-  bool aligned = plan.problem.alignments[view] % access == 0;
-  for (size_t a = 0; a + 1 < strides.size(); ++a) aligned = aligned && strides[a] * size % access == 0;
-  return aligned ? 1 : -1;
 }
 
 std::string source_of(const Plan& plan) {
@@ -69,50 +58,28 @@ class PointwiseCuda final : public CompiledKernel {
   PointwiseCuda(const Plan& plan, const Gpu& gpu, const std::string& name)
       : CompiledKernel(gpu, {name, source_of(plan), {}}, "pointwise"),
         present_(plan.problem.present),
-        single_(plan.problem.program.outputs().size() == 1) {
-    // Walk<rank, views> of pointwise/walk.cuh, as it lies in memory.
-    const Shape& extents = plan.views.extents;
-    const size_t rank = extents.size(), views = plan.views.strides.size();
-    int64_t chunks = (extents.back() + plan.width - 1) / plan.width;
-    append(static_cast<uint32_t>(0));
-    append(static_cast<uint32_t>(extents.back()));
-    for (size_t a = rank - 1; a > 0; --a)
-      append(Divider(static_cast<uint32_t>(a == rank - 1 ? chunks : extents[a])));
-    if (rank == 1) append(Divider(1));
-    for (size_t a = 0; a + 1 < rank; ++a) chunks *= extents[a];
-    chunks_ = elements(plan.problem.shape) == 0 ? 0 : chunks;
-    const auto count = static_cast<uint32_t>(chunks_);
-    std::copy_n(reinterpret_cast<const std::byte*>(&count), sizeof count, walk_.begin());
-    walk_.resize((walk_.size() + 7) / 8 * 8);
-    for (size_t v = 0; v < views; ++v)
-      for (const int64_t s : plan.views.strides[v]) append(s);
-  }
+        single_(plan.problem.program.outputs().size() == 1),
+        walk_(plan.views, plan.width) {}
 
   bool in_place(size_t) const override { return single_; }
 
   void run(const Buffers& b) override {
-    if (chunks_ == 0) return;
+    if (walk_.chunks() == 0) return;
     std::array<const void*, 64> pointers;
     std::array<void*, 65> parameters;
     size_t n = 0;
     for (const size_t i : present_) pointers[n++] = b.inputs[i];
     for (void* out : b.outputs) pointers[n++] = out;
     for (size_t i = 0; i < n; ++i) parameters[i] = &pointers[i];
-    parameters[n] = walk_.data();
-    const auto blocks = static_cast<unsigned>((chunks_ + threads - 1) / threads);
+    parameters[n] = const_cast<void*>(walk_.data());
+    const auto blocks = static_cast<unsigned>((walk_.chunks() + threads - 1) / threads);
     launch(b, {.grid = {blocks, 1, 1}, .block = {threads, 1, 1}}, parameters.data());
   }
 
  private:
-  template <class T> void append(const T& value) {
-    const auto* p = reinterpret_cast<const std::byte*>(&value);
-    walk_.insert(walk_.end(), p, p + sizeof value);
-  }
-
   std::vector<size_t> present_;
   bool single_;
-  int64_t chunks_ = 0;
-  std::vector<std::byte> walk_;
+  WalkArgument walk_;
 };
 
 }  // namespace
@@ -133,15 +100,16 @@ void offer_pointwise_cuda(const PointwiseProblem& p, const Gpu& gpu, Offer& offe
     if (width > 1 && width > row) continue;
     plan.width = width;
     plan.steps.clear();
-    for (size_t v = 0; v < p.strides.size(); ++v) plan.steps.push_back(step_of(plan, v));
+    for (size_t v = 0; v < p.strides.size(); ++v)
+      plan.steps.push_back(access_step(plan.views.strides[v], size_of(p.program, v), p.alignments[v], width));
     const bool scattered = std::ranges::find(plan.steps, -1) != plan.steps.end();
-    int64_t chunks = (row + width - 1) / width;
-    for (size_t a = 0; a + 1 < plan.views.extents.size(); ++a) chunks *= plan.views.extents[a];
-    if (chunks >= int64_t{1} << 31 || row >= int64_t{1} << 31) continue;
+    if (!WalkArgument::fits(plan.views, width)) continue;
     const auto make = [plan, &gpu, name = fmt::format("pointwise:w{}", width)] {
       return std::make_unique<PointwiseCuda>(plan, gpu, name);
     };
-    offer.candidates.push_back({"cuda", fmt::format("w{}", width), estimate * (scattered && width > 1 ? 1.5 : 1) + 0.01 / static_cast<double>(width), make});
+    // Where an operand is read element by element anyhow, narrow accesses are the better coalesced ones.
+    const double worse = scattered && width > 1 ? 1.5 : 1 + 0.01 / static_cast<double>(width);
+    offer.candidates.push_back({"cuda", fmt::format("w{}", width), estimate * worse, make});
   }
   if (offer.candidates.empty())
     offer.rejected.push_back({"cuda", fmt::format("{} elements, more than 2^31 accesses", elements(p.shape))});

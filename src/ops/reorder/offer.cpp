@@ -3,6 +3,7 @@
 
 #include "ops/reorder/reorder.h"
 #include "ops/reorder/strided_copy.h"
+#include "ops/reorder/strided_copy_cuda.h"
 #include "ops/strides.h"
 #include "ops/tactics.h"
 
@@ -45,6 +46,16 @@ void reorder_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   offer.candidates.push_back({"cpu", "", reorder_estimate_us(from, machine), [from, to, threads = machine.threads] {
                                 return std::make_unique<ReorderKernel>(from, to, threads);
                               }});
+}
+
+void reorder_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const BoundTensor& from = b.inputs[0];
+  const BoundTensor& to = b.outputs[0];
+  offer.problem = fmt::format("reorder:{}>{}", print(from), print(to));
+  for (const BoundTensor* t : {&from, &to})
+    if (t->layout != Layout::plain && t->layout != Layout::nhwc)
+      return offer.rejected.push_back({"cuda", fmt::format("layout {}", name(t->layout))});
+  offer_moves_cuda(b, {{from.shape, memory_strides(from), memory_strides(to)}}, *machine.gpu, offer);
 }
 
 }  // namespace smelt::ops

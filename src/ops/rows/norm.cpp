@@ -1,8 +1,8 @@
 // ai.smelt.Norm, and ONNX's LayerNormalization and RMSNormalization of f32, f16 and bf16, a row at a time.
 #include <fmt/core.h>
 
-#include "ops/fused/rows.h"
 #include "ops/parallel.h"
+#include "ops/rows/norm_problem.h"
 #include "ops/rows/onednn.h"
 #include "ops/rows/rows.h"
 #include "ops/strides.h"
@@ -11,67 +11,12 @@
 namespace smelt::ops {
 namespace {
 
-constexpr size_t none = SIZE_MAX;
-
-/// Where the parts of a normalisation are among the node's inputs and outputs.
-struct Parts {
-  size_t residual = none, gamma = none, beta = none, first_operand = none, sum = none;
-  bool centre = false;
-  double epsilon = 1e-5;
-  size_t axis = 0;
-};
-
-size_t present(const std::vector<BoundTensor>& tensors, size_t i) {
-  return i < tensors.size() && tensors[i].type != DType::undefined ? i : none;
-}
-
-Parts parts_of(const BoundNode& b) {
-  const Node& n = *b.node;
-  const bool fused = n.domain == smelt_domain;
-  Parts p;
-  p.epsilon = n.get_float("epsilon", 1e-5f);
-  p.axis = static_cast<size_t>(normalize_axis(n.get_int("axis", -1), static_cast<int64_t>(b.inputs[0].shape.size())));
-  p.centre = fused ? n.get_string("kind", "") == "layer" : n.op == "LayerNormalization";
-  if (fused) p.residual = present(b.inputs, 1);
-  p.gamma = present(b.inputs, fused ? 2 : 1);
-  p.beta = present(b.inputs, fused ? 3 : 2);
-  if (fused) p.first_operand = 4, p.sum = present(b.outputs, 1);
-  return p;
-}
-
-/// gamma and beta, where they are not the same for every row or not contiguous, and the node's program, as one program over
-/// the normalised row.
-std::optional<expr::Program> program_over(const BoundNode& b, const Parts& p, bool with_parameters,
-                                          std::vector<size_t>& operands) {
-  const Node& n = *b.node;
-  if (!n.program && !with_parameters) return std::nullopt;
-  expr::Program out;
-  expr::Ref y = out.input(DType::f32);
-  std::vector<std::pair<size_t, expr::Ref>> inputs;
-  auto add_input = [&](size_t i) {
-    operands.push_back(i);
-    inputs.emplace_back(i, out.input(b.inputs[i].type));
-  };
-  if (with_parameters)
-    for (size_t i : {p.gamma, p.beta})
-      if (i != none) add_input(i);
-  const size_t parameters = inputs.size();
-  for (size_t i = p.first_operand; i < b.inputs.size(); ++i) add_input(i);
-  for (size_t i = 0; i < parameters; ++i)
-    y = out.call(inputs[i].first == p.gamma ? expr::Fn::mul : expr::Fn::add, y, out.cast(inputs[i].second, DType::f32));
-  if (n.program) {
-    std::vector<expr::Ref> args = {y};
-    for (size_t i = parameters; i < inputs.size(); ++i) args.push_back(inputs[i].second);
-    y = out.splice(*n.program, args)[0];
-  }
-  out.output(out.cast(y, b.outputs[0].type));
-  return out;
-}
+constexpr size_t none = NormParts::none;
 
 class NormKernel final : public Kernel {
  public:
   NormKernel(const BoundNode& b, int threads)
-      : p_(parts_of(b)), type_(*float_kind(b.inputs[0].type)), out_type_(float_kind(b.outputs[0].type)) {
+      : p_(b), type_(*float_kind(b.inputs[0].type)), out_type_(float_kind(b.outputs[0].type)) {
     const Shape& shape = b.inputs[0].shape;
     std::vector<Shape> strides = {memory_strides(b.inputs[0]), memory_strides(b.outputs[0])};
     auto add_view = [&](const BoundTensor& t) {
@@ -92,7 +37,7 @@ class NormKernel final : public Kernel {
       int64_t step = 1;
       for (size_t a = shape.size(); a-- > p_.axis; step *= shape[a]) shared &= shape[a] == 1 || strides[v][a] == step;
     }
-    const auto program = program_over(b, p_, !shared, operands_);
+    const auto program = norm_program(b, p_, !shared, operands_);
     for (size_t i : operands_) {
       operand_views_.push_back(add_view(b.inputs[i]));
       operand_bytes_.push_back(bits(b.inputs[i].type) / 8);
@@ -178,7 +123,7 @@ class NormKernel final : public Kernel {
     }
   }
 
-  Parts p_;
+  NormParts p_;
   FloatKind type_;
   std::optional<FloatKind> out_type_;
   std::optional<RowViews> views_;
@@ -195,33 +140,6 @@ class NormKernel final : public Kernel {
   int threads_ = 1;
 };
 
-std::optional<std::string> rejects(const BoundNode& b) {
-  const DType type = b.inputs[0].type;
-  if (!float_kind(type)) return fmt::format("its type is {}; expected f32, f16 or bf16", name(type));
-  const Parts p = parts_of(b);
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain) return "a tensor is not plain";
-  for (size_t i : {p.residual, p.gamma, p.beta})
-    if (i != none && !float_kind(b.inputs[i].type))
-      return fmt::format("input {} is {}; expected f32, f16 or bf16", i, name(b.inputs[i].type));
-  if (p.residual != none && b.inputs[p.residual].type != type) return "x and the residual differ in type";
-  if (p.residual != none && b.inputs[p.residual].shape != b.inputs[0].shape) return "the residual is broadcast";
-  if (!b.node->program && !float_kind(b.outputs[0].type))
-    return fmt::format("its result is {}; expected f32, f16 or bf16", name(b.outputs[0].type));
-  if (b.node->domain.empty() && (present(b.outputs, 1) != none || present(b.outputs, 2) != none))
-    return "the mean or the deviation is an output too";
-  if (b.node->domain.empty() && b.node->get_int("stash_type", 1) != 1) return "it computes in another type than f32";
-  // Rows are read whole.
-  std::vector<Shape> strides = {memory_strides(b.inputs[0]), memory_strides(b.outputs[0])};
-  if (p.residual != none) strides.push_back(memory_strides(b.inputs[p.residual]));
-  if (p.sum != none) strides.push_back(memory_strides(b.outputs[p.sum]));
-  const RowViews views(b.inputs[0].shape, p.axis, strides);
-  for (size_t k = 0; k < strides.size(); ++k)
-    if (views.stride(k) != 1 && views.width() > 1) return "the elements of a row are apart";
-  return std::nullopt;
-}
-
 }  // namespace
 
 bool norm_handles(const Node& n) {
@@ -229,19 +147,24 @@ bool norm_handles(const Node& n) {
 }
 
 void norm_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (auto reason = rejects(b)) return offer.rejected.push_back({"cpu", *reason});
+  if (auto reason = norm_rejects(b)) return offer.rejected.push_back({"cpu", *reason});
   const auto count = static_cast<double>(elements(b.inputs[0].shape));
   offer.candidates.push_back({"cpu", "", 2 + count / 1500 / machine.threads, [b, node = *b.node, threads = machine.threads] {
     BoundNode bound = b;
     bound.node = &node;
     return std::make_unique<NormKernel>(bound, threads);
   }});
-  const Parts p = parts_of(b);
-  if (p.centre && p.residual == none && p.sum == none && !b.node->program && present(b.outputs, 1) == none) {
+  const NormParts p(b);
+  if (p.centre && p.residual == none && p.sum == none && !b.node->program) {
     norm_offer_onednn(b, p.axis, p.gamma, p.beta, p.epsilon, machine, offer);
   } else {
     offer.rejected.push_back({"onednn", "a root mean square, a residual or a program; it knows plain layer normalisation"});
   }
+}
+
+void norm_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (auto reason = norm_rejects(b)) offer.rejected.push_back({"cuda", *reason});
+  else offer_norm_cuda(b, *machine.gpu, offer);
 }
 
 }  // namespace smelt::ops

@@ -1,0 +1,198 @@
+// Kernels of smelt on GPU 0, timed in one CUDA graph of many calls, replayed; inputs rotated over three times the L2 cache.
+//
+// usage: bench_gpu ceilings | ladder DOCS_LADDER | norm
+//
+// Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
+#include <fmt/core.h>
+
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/quantile.h"
+#include "device/cuda/graph.h"
+#include "device/cuda/module.h"
+#include "ops/gpu.h"
+
+namespace {
+
+using namespace smelt;
+namespace cuda = smelt::device::cuda;
+
+std::shared_ptr<const ops::Gpu> gpu() {
+  static const auto made = [] {
+    auto g = std::make_shared<ops::Gpu>();
+    g->device = cuda::Device::open(0);
+    g->info = g->device->info();
+    g->cubins = std::make_shared<cuda::CubinStore>();
+    return g;
+  }();
+  return made;
+}
+
+/// Copies of the same tensor, enough that together they do not fit into three L2 caches; random numbers of its type.
+class Rotating {
+ public:
+  Rotating(DType type, int64_t elements, int64_t bytes_of_a_call) {
+    const int64_t size = bytes(type, elements), wanted = 3 * gpu()->info.l2_bytes;
+    const int64_t copies = std::clamp<int64_t>(wanted / std::max<int64_t>(1, bytes_of_a_call) + 1, 2, 4096);
+    Tensor values = Tensor::empty(type, {elements});
+    std::mt19937 random(7);
+    std::uniform_real_distribution<float> uniform(-2, 2);
+    std::vector<float> period(8191);
+    for (float& x : period) x = uniform(random);
+    for (int64_t i = 0; i < elements; ++i) {
+      const float x = period[static_cast<size_t>(i) % period.size()];
+      if (type == DType::f32) values.data<float>()[i] = x;
+      else if (type == DType::f16) values.data<Half>()[i] = Half(x);
+      else if (type == DType::bf16) values.data<BFloat>()[i] = BFloat(x);
+      else fail("bench_gpu has no random {}", name(type));
+    }
+    const cuda::Device::Current current(*gpu()->device);
+    for (int64_t c = 0; c < copies; ++c) {
+      memory_.push_back(gpu()->device->allocate(size, "a benchmark"));
+      cuda::check(cuda::driver().copy_to_device(memory_.back()->address(), values.raw(), static_cast<size_t>(size), nullptr), "copying");
+      cuda::check(cuda::driver().stream_synchronize(nullptr), "copying");
+    }
+  }
+  void* at(int call) const { return reinterpret_cast<void*>(memory_[static_cast<size_t>(call) % memory_.size()]->address()); }
+
+ private:
+  std::vector<std::shared_ptr<cuda::Memory>> memory_;
+};
+
+void report(std::string_view problem, std::string_view tactic, std::vector<double> us, int64_t moved) {
+  std::ranges::sort(us);
+  fmt::print("{{\"problem\": \"{}\", \"tactic\": \"{}\", \"us\": {:.3f}, \"q1_us\": {:.3f}, \"q3_us\": {:.3f}, \"bytes\": {}}}\n", problem,
+             tactic, quantile(us, 0.5), quantile(us, 0.25), quantile(us, 0.75), moved);
+  std::fflush(stdout);
+}
+
+cuda::GraphTiming timing(int64_t bytes) { return {.calls = bytes > (64 << 20) ? 20 : 60, .replays = 30}; }
+
+/// Reading and copying 1 GiB.
+void ceilings() {
+  const int64_t n = int64_t{1} << 28;
+  const cuda::Source source{"ceilings",
+                            "#include \"common/types.cuh\"\n"
+                            "extern \"C\" __global__ void copy(const Vector<float, 4>* x, Vector<float, 4>* y, int n) {\n"
+                            "  for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) y[i] = x[i];\n}\n"
+                            "extern \"C\" __global__ void read(const Vector<float, 4>* x, float* y, int n) {\n"
+                            "  float sum = 0;\n"
+                            "  for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {\n"
+                            "    const Vector<float, 4> v = x[i];\n    sum += v.at[0] + v.at[1] + v.at[2] + v.at[3];\n  }\n"
+                            "  if (sum == 1e30f) *y = sum;\n}\n",
+                            {}};
+  const cuda::Module module(gpu()->device, gpu()->cubins->get(source, gpu()->info.arch), "ceilings");
+  const Rotating x(DType::f32, n, 4 * n), y(DType::f32, n, 4 * n);
+  const auto vectors = static_cast<int>(n / 4);
+  for (const char* kind : {"copy", "read"}) {
+    for (const unsigned waves : {4u, 16u, 64u, 4096u}) {
+      const auto us = cuda::time_graph(gpu()->device, [&](int call, cuda::abi::Stream stream) {
+        void *in = x.at(call), *out = y.at(call);
+        int count = vectors;
+        void* parameters[] = {&in, &out, &count};
+        const unsigned blocks = std::min(static_cast<unsigned>(gpu()->info.multiprocessors) * waves, static_cast<unsigned>(vectors / 256));
+        module.function(kind).launch({.grid = {blocks, 1, 1}, .block = {256, 1, 1}}, parameters, stream);
+      }, {.calls = 10, .replays = 15});
+      report(fmt::format("{} 1 GiB", kind), fmt::format("{} blocks an SM", waves), us, kind[0] == 'c' ? 8 * n : 4 * n);
+    }
+  }
+}
+
+using Rows = std::pair<int64_t, int64_t>;
+const std::vector<Rows> norm_shapes{{4096, 512}, {4096, 4096}, {16384, 8192}, {32768, 1024}, {8192, 5120}, {64, 4096}, {2, 4096}};
+const std::vector<Rows> odd_shapes{{4096, 1000}, {4096, 4099}, {1, 4096}, {4096, 3}, {64, 65536}, {1, 65536}};
+
+void ladder(const std::filesystem::path& folder) {
+  for (const auto& [rows, columns] : norm_shapes) {
+    const int64_t n = rows * columns, moved = 4 * n;
+    const Rotating x(DType::bf16, n, moved), y(DType::bf16, n, moved), g(DType::bf16, columns, moved);
+    for (const char* step : {"v1", "v2", "v3", "v4"}) {
+      double best = 1e30;
+      std::vector<double> kept;
+      std::string how;
+      for (const int threads : step[1] == '1' ? std::vector<int>{32} : std::vector<int>{64, 128, 256, 512, 1024}) {
+        const std::vector<std::string> options{fmt::format("-DTHREADS={}", threads), fmt::format("-DCOLUMNS={}", columns)};
+        const cuda::Source source{step, read_text(folder / (std::string(step) + ".cu")), options};
+        const cuda::Module module(gpu()->device, gpu()->cubins->get(source, gpu()->info.arch), step);
+        cuda::GraphTiming t = timing(moved);
+        if (step[1] == '1') t = {.calls = 2, .replays = 5};
+        auto us = cuda::time_graph(gpu()->device, [&](int call, cuda::abi::Stream stream) {
+          void *in = x.at(call), *out = y.at(call), *gain = g.at(call);
+          int width = static_cast<int>(columns);
+          float epsilon = 1e-5f;
+          void* parameters[] = {&in, &gain, &out, &width, &epsilon};
+          module.function("rms_norm").launch({.grid = {static_cast<unsigned>(rows), 1, 1}, .block = {static_cast<unsigned>(threads), 1, 1}},
+                                             parameters, stream);
+        }, t);
+        std::ranges::sort(us);
+        if (const double median = quantile(us, 0.5); median < best) best = median, kept = us, how = fmt::format("{} {} threads", step, threads);
+      }
+      report(fmt::format("rms_norm bf16 [{}, {}]", rows, columns), how, kept, moved);
+    }
+  }
+}
+
+/// Every candidate for a normalisation, the fastest last.
+void norm(const std::vector<Rows>& shapes, bool residual, DType type) {
+  for (const auto& [rows, columns] : shapes) {
+    Node node;
+    node.domain = smelt_domain;
+    node.op = "Norm";
+    node.attrs["kind"] = std::string("rms");
+    node.attrs["epsilon"] = 1e-5f;
+    ops::BoundNode b;
+    const int64_t n = rows * columns, size = bytes(type, 1), moved = (residual ? 4 : 2) * n * size;
+    const ops::BoundTensor full{type, {rows, columns}}, row{type, {columns}};
+    node.inputs = {ValueId{0}, residual ? ValueId{1} : ValueId::none, ValueId{2}, ValueId::none};
+    b.inputs = {full, residual ? full : ops::BoundTensor{}, row, {}};
+    node.outputs = {ValueId{3}};
+    b.outputs = {full};
+    if (residual) node.outputs.push_back(ValueId{4}), b.outputs.push_back(full);
+    b.node = &node;
+    ops::Machine machine;
+    machine.gpu = gpu();
+    const ops::Offer offer = ops::offer(b, machine);
+    const Rotating x(type, n, moved), r(type, residual ? n : 1, moved), g(type, columns, moved), y(type, n, moved), s(type, residual ? n : 1, moved);
+    const std::string problem = fmt::format("{}rms_norm {} [{}, {}]", residual ? "residual + " : "", name(type), rows, columns);
+    std::vector<double> best;
+    std::string tactic;
+    for (const ops::Candidate& c : offer.candidates) {
+      const auto kernel = c.prepare();
+      auto us = cuda::time_graph(gpu()->device, [&](int call, cuda::abi::Stream stream) {
+        const void* in[] = {x.at(call), residual ? r.at(call) : nullptr, g.at(call), nullptr};
+        void* out[] = {y.at(call), s.at(call)};
+        kernel->run({in, std::span(out, residual ? 2u : 1u), nullptr, stream});
+      }, timing(moved));
+      std::ranges::sort(us);
+      report(problem, c.config, us, moved);
+      if (best.empty() || quantile(us, 0.5) < quantile(best, 0.5)) best = us, tactic = c.config;
+    }
+    report(problem, "best: " + tactic, best, moved);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  try {
+    if (what == "ceilings") ceilings();
+    else if (what == "ladder" && argc > 2) ladder(argv[2]);
+    else if (what == "norm") {
+      norm(norm_shapes, false, DType::bf16);
+      norm(odd_shapes, false, DType::bf16);
+      norm({{4096, 4096}, {16384, 8192}, {4096, 512}, {2, 4096}}, true, DType::bf16);
+    } else {
+      fmt::print(stderr, "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm\n");
+      return 2;
+    }
+  } catch (const Error& e) {
+    fmt::print(stderr, "bench_gpu: {}\n", e.what());
+    return static_cast<int>(e.code());
+  }
+  return 0;
+}

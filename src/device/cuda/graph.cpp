@@ -1,0 +1,63 @@
+#include "device/cuda/graph.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace smelt::device::cuda {
+
+CapturedGraph::CapturedGraph(std::shared_ptr<Device> device, const std::function<void(abi::Stream)>& enqueue)
+    : device_(std::move(device)) {
+  const Stream stream(device_);
+  const Device::Current current(*device_);
+  check(driver().stream_begin_capture(stream.get(), abi::capture_thread_local), "beginning a capture");
+  try {
+    enqueue(stream.get());
+  } catch (...) {
+    abi::Graph broken = nullptr;
+    driver().stream_end_capture(stream.get(), &broken);
+    if (broken) driver().graph_destroy(broken);
+    throw;
+  }
+  check(driver().stream_end_capture(stream.get(), &graph_), "ending a capture");
+  const abi::Result counted = driver().graph_nodes(graph_, nullptr, &nodes_);
+  const abi::Result made = counted == abi::success ? driver().graph_instantiate(&exec_, graph_, 0) : counted;
+  if (made == abi::success) return;
+  driver().graph_destroy(graph_);
+  check(made, "making a CUDA graph");
+}
+
+CapturedGraph::~CapturedGraph() {
+  const Device::Current current(*device_);
+  driver().graph_exec_destroy(exec_);
+  driver().graph_destroy(graph_);
+}
+
+void CapturedGraph::launch(abi::Stream stream) const {
+  const Device::Current current(*device_);
+  check(driver().graph_launch(exec_, stream), "launching a CUDA graph");
+}
+
+std::vector<double> time_graph(const std::shared_ptr<Device>& device, const std::function<void(int, abi::Stream)>& enqueue,
+                               const GraphTiming& options) {
+  const CapturedGraph graph(device, [&](abi::Stream stream) {
+    for (int i = 0; i < options.calls; ++i) enqueue(i, stream);
+  });
+  const Stream stream(device);
+  const Event begin(device), end(device);
+  const auto replay = [&] {
+    begin.record(stream.get());
+    graph.launch(stream.get());
+    end.record(stream.get());
+    end.synchronize();
+    return end.since(begin);
+  };
+  replay();
+  const double first = replay();
+  const int replays = std::clamp(static_cast<int>(options.budget_us / std::max(first, 1.0)), 5, std::max(5, options.replays));
+  std::vector<double> samples;
+  for (int r = 0; r < replays; ++r) samples.push_back(replay() / options.calls);
+  return samples;
+}
+
+}  // namespace smelt::device::cuda

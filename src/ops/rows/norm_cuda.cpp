@@ -1,0 +1,205 @@
+// Normalisations on a GPU: a row in the registers of the threads that share it, what follows it as its epilogue
+// (src/kernels/norm/norm.cuh). Specialised on the row's width, the types and the program; the number of rows is an argument.
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "base/error.h"
+#include "expr/cuda.h"
+#include "ops/gpu.h"
+#include "ops/pointwise/walk.h"
+#include "ops/rows/norm_problem.h"
+#include "ops/rows/rows.h"
+#include "ops/strides.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr size_t none = NormParts::none;
+constexpr double launch_us = 2, bytes_per_us = 3e6;   // only rank candidates that are not measured
+constexpr int64_t most_held = 64;                     // floats of a row that a thread holds in registers
+
+/// A tensor that the kernel reads or writes, row by row.
+struct View {
+  bool input;
+  size_t index;              // among the node's inputs or outputs
+  DType type;
+  int64_t alignment;
+  Shape strides;             // along every axis of x
+  int64_t step = 1;          // elements from one to the next within a row
+};
+
+struct RowSplit {              // how threads share the work
+  int64_t vec = 1, threads = 32, rows = 1, held = 1;
+};
+
+struct NormCuda {
+  NormParts parts;
+  expr::Program program;                     // over the normalised row and `operands`
+  std::vector<View> views;                   // x, residual, sum, y, then the operands
+  std::vector<size_t> roles;                 // views' places: x 0, residual 1, sum 2, y 3, operands from 4 on
+  Views outer;                               // rows
+  int64_t width = 0;
+};
+
+enum Role : size_t { role_x, role_residual, role_sum, role_y, role_operands };
+
+std::optional<NormCuda> problem_of(const BoundNode& b, std::string& reason) {
+  NormCuda p{NormParts(b)};
+  std::vector<size_t> operands;
+  p.program = *norm_program(b, p.parts, true, operands);
+  const Shape& shape = b.inputs[0].shape;
+  const auto add = [&](bool input, size_t index, size_t role) {
+    if (index == none) return;
+    const BoundTensor& t = input ? b.inputs[index] : b.outputs[index];
+    p.views.push_back({input, index, t.type, t.alignment, broadcast_strides(t, shape.size())});
+    p.roles.push_back(role);
+  };
+  add(true, 0, role_x);
+  add(true, p.parts.residual, role_residual);
+  add(false, p.parts.sum, role_sum);
+  add(false, 0, role_y);
+  for (size_t i = 0; i < operands.size(); ++i) add(true, operands[i], role_operands + i);
+  std::vector<Shape> all, outer;
+  for (const View& v : p.views) {
+    all.push_back(v.strides);
+    outer.emplace_back(v.strides.begin(), v.strides.begin() + static_cast<std::ptrdiff_t>(p.parts.axis));
+  }
+  const RowViews rows(shape, p.parts.axis, all);
+  p.width = rows.width();
+  for (size_t v = 0; v < p.views.size(); ++v) {
+    const auto step = rows.stride(v);
+    if (!step) return reason = fmt::format("an operand's elements along a row are not equally far apart"), std::nullopt;
+    p.views[v].step = p.width == 1 ? 1 : *step;
+  }
+  p.outer = merged(Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(p.parts.axis)), outer, 0);
+  return p;
+}
+
+int64_t size_of(const View& v) { return bytes(v.type, 1); }
+
+/// How the kernel accesses a view by vectors of `vec` elements along a row.
+int step_of(const NormCuda& p, size_t v, int64_t vec) {
+  Shape strides = p.outer.strides[v];
+  strides.push_back(p.views[v].step);
+  return access_step(strides, size_of(p.views[v]), p.views[v].alignment, vec);
+}
+
+std::string source_of(const NormCuda& p, const RowSplit& s) {
+  std::string code = "#include \"norm/norm.cuh\"\n\n" + expr::to_cuda(p.program, "Program");
+  const size_t count = p.views.size(), rank = p.outer.extents.size();
+  code += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}) norm_rows(", s.threads * s.rows);
+  for (size_t v = 0; v < count; ++v)
+    code += fmt::format("{}{}* view{}, ", p.views[v].input ? "const " : "", expr::cuda_type(p.views[v].type), v);
+  code += fmt::format("const Walk<{}, {}> rows, float epsilon) {{\n", rank, count);
+  code += fmt::format("  using Row = HeldRow<{}, {}, {}, {}, {}>;\n", p.width, s.vec, s.threads, s.rows, s.held);
+  code += fmt::format("  const u32 number = blockIdx.x * {}u + threadIdx.x / {}u;\n", s.rows, s.threads);
+  code += fmt::format("  const bool inside = number < rows.chunks;\n  i64 at[{}];\n  rows.locate<1>(inside ? number : 0, at);\n", count);
+  code += "  Row row;\n  row.read(view0 + at[0], inside);\n";
+  const auto view_of = [&](size_t role) { return static_cast<size_t>(std::ranges::find(p.roles, role) - p.roles.begin()); };
+  const size_t residual = view_of(role_residual), sum = view_of(role_sum), y = view_of(role_y);
+  if (residual < count) {
+    const std::string to = sum < count ? fmt::format("view{} + at[{}]", sum, sum)
+                                       : fmt::format("static_cast<{}*>(nullptr)", expr::cuda_type(p.views[0].type));
+    code += fmt::format("  row.add(view{} + at[{}], {}, inside);\n", residual, residual, to);
+  } else if (sum < count) {   // without a residual the sum is x
+    code += fmt::format("  row.copy(view{} + at[{}], inside);\n", sum, sum);
+  }
+  code += fmt::format("  row.normalize<{}>(epsilon);\n  if (!inside) return;\n", p.parts.centre);
+  code += fmt::format("#pragma unroll\n  for (int h = 0; h < {}; ++h) {{\n    const int c = Row::column(h);\n", s.held);
+  code += fmt::format("    if (c >= {}) break;\n", p.width);
+  std::string arguments = "row.v[h][e]";
+  for (size_t v = 0; v < count; ++v) {
+    if (p.roles[v] < role_operands) continue;
+    code += fmt::format("    Vector<{}, {}> x{};\n    load<{}>(x{}, view{}, at[{}] + c * {}ll, {}ll, {});\n", expr::cuda_type(p.views[v].type),
+                        s.vec, v, step_of(p, v, s.vec), v, v, v, p.views[v].step, p.views[v].step, s.vec);
+    arguments += fmt::format(", x{}.at[e]", v);
+  }
+  code += fmt::format("    Vector<{}, {}> out;\n#pragma unroll\n    for (int e = 0; e < {}; ++e) Program::apply({}, out.at[e]);\n",
+                      expr::cuda_type(p.views[y].type), s.vec, s.vec, arguments);
+  code += fmt::format("    store<{}>(view{}, at[{}] + c, 1, {}, out);\n  }}\n}}\n", step_of(p, y, s.vec), y, y, s.vec);
+  return code;
+}
+
+class NormCudaKernel final : public CompiledKernel {
+ public:
+  NormCudaKernel(const NormCuda& p, const RowSplit& s, const Gpu& gpu, const std::string& name)
+      : CompiledKernel(gpu, {name, source_of(p, s), {}}, "norm_rows"),
+        walk_(p.outer, 1),
+        shape_(s),
+        epsilon_(static_cast<float>(p.parts.epsilon)),
+        empty_(p.width == 0) {
+    for (const View& v : p.views) views_.emplace_back(v.input, v.index);
+  }
+
+  void run(const Buffers& b) override {
+    if (walk_.chunks() == 0 || empty_) return;
+    std::array<const void*, 64> pointers;
+    std::array<void*, 66> parameters;
+    size_t n = 0;
+    for (const auto& [input, index] : views_) {
+      pointers[n] = input ? b.inputs[index] : b.outputs[index];
+      parameters[n] = &pointers[n];
+      ++n;
+    }
+    parameters[n++] = const_cast<void*>(walk_.data());
+    parameters[n] = &epsilon_;
+    const auto blocks = static_cast<unsigned>((walk_.chunks() + shape_.rows - 1) / shape_.rows);
+    launch(b, {.grid = {blocks, 1, 1}, .block = {static_cast<unsigned>(shape_.threads * shape_.rows), 1, 1}}, parameters.data());
+  }
+
+ private:
+  std::vector<std::pair<bool, size_t>> views_;
+  WalkArgument walk_;
+  RowSplit shape_;
+  float epsilon_;
+  bool empty_;
+};
+
+/// The widest access that every view of the row itself allows.
+int64_t widest(const NormCuda& p) {
+  for (int64_t vec = 16 / size_of(p.views[0]); vec > 1; vec /= 2) {
+    bool fits = p.width % vec == 0;
+    for (size_t v = 0; v < p.views.size(); ++v) fits = fits && (p.roles[v] >= role_operands || step_of(p, v, vec) == 1);
+    if (fits) return vec;
+  }
+  return 1;
+}
+
+}  // namespace
+
+void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
+  std::string reason;
+  const auto p = problem_of(b, reason);
+  if (!p) return offer.rejected.push_back({"cuda", reason});
+  if (p->views.size() > 60) return offer.rejected.push_back({"cuda", fmt::format("{} tensors, a kernel takes 60", p->views.size())});
+  if (!WalkArgument::fits(p->outer, 1)) return offer.rejected.push_back({"cuda", "more than 2^31 rows"});
+  const int64_t vec = widest(*p), rows = WalkArgument(p->outer, 1).chunks();
+  const int64_t vectors = std::max<int64_t>(1, (p->width + vec - 1) / vec);
+  double moved = 0;
+  for (const View& v : p->views) moved += static_cast<double>(rows * (v.step ? p->width : 1) * size_of(v));
+  for (int64_t held = 1; held * vec <= most_held; held *= 2) {
+    RowSplit s{.vec = vec, .held = held};
+    s.threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((vectors + held - 1) / held)));
+    if (s.threads > 1024) continue;
+    if (s.threads < 4 && held > 1) break;                  // a shorter one does the same
+    s.threads = std::max<int64_t>(s.threads, 4);
+    // Several short rows a block, while that leaves a block for every multiprocessor.
+    const int64_t multiprocessors = std::max(1, gpu.info.multiprocessors);
+    s.rows = std::clamp<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, rows / multiprocessors))), 1,
+                                 std::max<int64_t>(1, 256 / s.threads));
+    s.rows = std::max<int64_t>(s.rows, s.threads < 32 ? 32 / s.threads : 1);   // whole warps
+    const std::string config = fmt::format("v{} t{} r{} h{}", s.vec, s.threads, s.rows, s.held);
+    const double idle = static_cast<double>(s.threads * held) / static_cast<double>(vectors);
+    // Four vectors a thread hide the latency of one; more cost warps.
+    const double estimate = launch_us + moved / bytes_per_us * std::max(1.0, idle / 1.5) * (held == 4 ? 1 : held == 2 ? 1.02 : 1.05);
+    offer.candidates.push_back({"cuda", config, estimate, [p = *p, s, &gpu, name = fmt::format("norm:{}:{}", p->width, config)] {
+      return std::make_unique<NormCudaKernel>(p, s, gpu, name);
+    }});
+  }
+  if (offer.candidates.empty())
+    offer.rejected.push_back({"cuda", fmt::format("rows of {} elements by accesses of {}: registers hold {}", p->width, vec,
+                                                  1024 * most_held)});
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,35 @@
+// What ai.smelt.Norm and ONNX's LayerNormalization and RMSNormalization compute, whichever kernel runs them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "expr/program.h"
+#include "ops/tactic.h"
+
+namespace smelt::ops {
+
+/// Where the parts of a normalisation are among the node's inputs and outputs.
+struct NormParts {
+  static constexpr size_t none = SIZE_MAX;
+  explicit NormParts(const BoundNode& b);
+
+  size_t residual = none, gamma = none, beta = none, first_operand = none, sum = none;
+  bool centre = false;               // LayerNorm; not: RMSNorm
+  double epsilon = 1e-5;
+  size_t axis = 0;                   // the row is everything from this axis on
+};
+
+/// gamma and beta (where `with_parameters`) and the node's program, as one program over the normalised row: its input 0 is a row
+/// of f32, the others are the node's inputs `operands`, in order. Nothing where there is nothing to compute.
+std::optional<expr::Program> norm_program(const BoundNode& b, const NormParts& p, bool with_parameters,
+                                          std::vector<size_t>& operands);
+
+/// Why kernels that read whole rows cannot run the node.
+std::optional<std::string> norm_rejects(const BoundNode& b);
+
+/// Adds the generated CUDA kernels (src/ops/rows/norm_cuda.cpp) of a node that norm_rejects has nothing against.
+void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer);
+
+}  // namespace smelt::ops

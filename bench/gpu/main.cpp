@@ -53,7 +53,8 @@ class Rotating {
     const cuda::Device::Current current(*gpu()->device);
     for (int64_t c = 0; c < copies; ++c) {
       memory_.push_back(gpu()->device->allocate(size, "a benchmark"));
-      cuda::check(cuda::driver().copy_to_device(memory_.back()->address(), values.raw(), static_cast<size_t>(size), nullptr), "copying");
+      cuda::check(cuda::driver().copy_to_device(memory_.back()->address(), values.raw(), static_cast<size_t>(size), nullptr),
+                  "copying");
       cuda::check(cuda::driver().stream_synchronize(nullptr), "copying");
     }
   }
@@ -65,8 +66,8 @@ class Rotating {
 
 void report(std::string_view problem, std::string_view tactic, std::vector<double> us, int64_t moved) {
   std::ranges::sort(us);
-  fmt::print("{{\"problem\": \"{}\", \"tactic\": \"{}\", \"us\": {:.3f}, \"q1_us\": {:.3f}, \"q3_us\": {:.3f}, \"bytes\": {}}}\n", problem,
-             tactic, quantile(us, 0.5), quantile(us, 0.25), quantile(us, 0.75), moved);
+  fmt::print("{{\"problem\": \"{}\", \"tactic\": \"{}\", \"us\": {:.3f}, \"q1_us\": {:.3f}, \"q3_us\": {:.3f}, \"bytes\": {}}}\n",
+             problem, tactic, quantile(us, 0.5), quantile(us, 0.25), quantile(us, 0.75), moved);
   std::fflush(stdout);
 }
 
@@ -94,7 +95,8 @@ void ceilings() {
         void *in = x.at(call), *out = y.at(call);
         int count = vectors;
         void* parameters[] = {&in, &out, &count};
-        const unsigned blocks = std::min(static_cast<unsigned>(gpu()->info.multiprocessors) * waves, static_cast<unsigned>(vectors / 256));
+        const unsigned blocks =
+            std::min(static_cast<unsigned>(gpu()->info.multiprocessors) * waves, static_cast<unsigned>(vectors / 256));
         module.function(kind).launch({.grid = {blocks, 1, 1}, .block = {256, 1, 1}}, parameters, stream);
       }, {.calls = 10, .replays = 15});
       report(fmt::format("{} 1 GiB", kind), fmt::format("{} blocks an SM", waves), us, kind[0] == 'c' ? 8 * n : 4 * n);
@@ -125,11 +127,13 @@ void ladder(const std::filesystem::path& folder) {
           int width = static_cast<int>(columns);
           float epsilon = 1e-5f;
           void* parameters[] = {&in, &gain, &out, &width, &epsilon};
-          module.function("rms_norm").launch({.grid = {static_cast<unsigned>(rows), 1, 1}, .block = {static_cast<unsigned>(threads), 1, 1}},
-                                             parameters, stream);
+          module.function("rms_norm")
+              .launch({.grid = {static_cast<unsigned>(rows), 1, 1}, .block = {static_cast<unsigned>(threads), 1, 1}}, parameters,
+                      stream);
         }, t);
         std::ranges::sort(us);
-        if (const double median = quantile(us, 0.5); median < best) best = median, kept = us, how = fmt::format("{} {} threads", step, threads);
+        if (const double median = quantile(us, 0.5); median < best)
+          best = median, kept = us, how = fmt::format("{} {} threads", step, threads);
       }
       report(fmt::format("rms_norm bf16 [{}, {}]", rows, columns), how, kept, moved);
     }
@@ -156,7 +160,8 @@ void norm(const std::vector<Rows>& shapes, bool residual, DType type) {
     ops::Machine machine;
     machine.gpu = gpu();
     const ops::Offer offer = ops::offer(b, machine);
-    const Rotating x(type, n, moved), r(type, residual ? n : 1, moved), g(type, columns, moved), y(type, n, moved), s(type, residual ? n : 1, moved);
+    const Rotating x(type, n, moved), r(type, residual ? n : 1, moved), g(type, columns, moved), y(type, n, moved),
+        s(type, residual ? n : 1, moved);
     const std::string problem = fmt::format("{}rms_norm {} [{}, {}]", residual ? "residual + " : "", name(type), rows, columns);
     std::vector<double> best;
     std::string tactic;

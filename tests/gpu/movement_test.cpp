@@ -13,9 +13,16 @@ Trial node(const std::string& op, Tensor x, std::map<std::string, Attribute> att
 }
 
 TEST(GpuMovement, transposes_anything) {
-  const std::vector<std::pair<Shape, std::vector<int64_t>>> cases{
-      {{64, 96}, {1, 0}}, {{33, 65}, {1, 0}}, {{2, 3, 40, 50}, {0, 2, 3, 1}}, {{2, 40, 50, 3}, {0, 3, 1, 2}}, {{4, 12, 17, 8}, {0, 2, 1, 3}},
-      {{5, 6, 7}, {2, 1, 0}}, {{2, 3, 4, 5, 6}, {4, 2, 0, 3, 1}}, {{1, 128}, {1, 0}}, {{70000, 9}, {1, 0}}, {{8, 64, 64}, {1, 2, 0}}};
+  const std::vector<std::pair<Shape, std::vector<int64_t>>> cases{{{64, 96}, {1, 0}},
+                                                                  {{33, 65}, {1, 0}},
+                                                                  {{2, 3, 40, 50}, {0, 2, 3, 1}},
+                                                                  {{2, 40, 50, 3}, {0, 3, 1, 2}},
+                                                                  {{4, 12, 17, 8}, {0, 2, 1, 3}},
+                                                                  {{5, 6, 7}, {2, 1, 0}},
+                                                                  {{2, 3, 4, 5, 6}, {4, 2, 0, 3, 1}},
+                                                                  {{1, 128}, {1, 0}},
+                                                                  {{70000, 9}, {1, 0}},
+                                                                  {{8, 64, 64}, {1, 2, 0}}};
   for (const DType type : {DType::u8, DType::f16, DType::f32, DType::i64})
     for (const auto& [shape, perm] : cases) {
       Trial t = node("Transpose", random_tensor(type, shape, 1, 0, 100), {{"perm", perm}});
@@ -33,7 +40,8 @@ TEST(GpuMovement, slices_expands_and_splits) {
     slice.add(Tensor::of<int64_t>({3}, {6, 0, 30}), true);
     slice.add(Tensor::of<int64_t>({3}, {0, 1, 2}), true);
     slice.add(Tensor::of<int64_t>({3}, {2, -1, 1}), true);
-    const Tensor want = evaluate(slice.node.outputs.empty() ? (slice.node.outputs = {ValueId(101)}, slice.node) : slice.node, slice.inputs)[0];
+    const Tensor want =
+        evaluate(slice.node.outputs.empty() ? (slice.node.outputs = {ValueId(101)}, slice.node) : slice.node, slice.inputs)[0];
     slice.node.outputs.clear();
     slice.result(type, want.shape());
     EXPECT_FALSE(check_on_gpu(slice, 0).empty());

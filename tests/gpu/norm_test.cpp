@@ -50,7 +50,8 @@ TEST(GpuNorm, every_width_and_type) {
   for (const DType type : {DType::f32, DType::f16, DType::bf16})
     for (const char* kind : {"rms", "layer"})
       for (const int64_t width : {1, 3, 7, 64, 100, 1000, 1024, 4096, 4099, 5120})
-        for (const int64_t rows : {1, 2, 37}) expect({.kind = kind, .type = type, .parameters = type, .shape = {rows, width}, .beta = *kind == 'l'});
+        for (const int64_t rows : {1, 2, 37})
+          expect({.kind = kind, .type = type, .parameters = type, .shape = {rows, width}, .beta = *kind == 'l'});
 }
 
 TEST(GpuNorm, one_long_row) {
@@ -60,7 +61,8 @@ TEST(GpuNorm, one_long_row) {
 
 TEST(GpuNorm, adds_a_residual_and_writes_the_sum) {
   for (const DType type : {DType::f32, DType::f16, DType::bf16})
-    for (const bool sum : {false, true}) expect({.type = type, .parameters = type, .shape = {3, 5, 768}, .residual = true, .sum = sum});
+    for (const bool sum : {false, true})
+      expect({.type = type, .parameters = type, .shape = {3, 5, 768}, .residual = true, .sum = sum});
 }
 
 TEST(GpuNorm, parameters_of_another_type_and_none) {
@@ -69,13 +71,19 @@ TEST(GpuNorm, parameters_of_another_type_and_none) {
   expect({.kind = "layer", .type = DType::f32, .shape = {9, 130}, .gamma = false});
 }
 
-TEST(GpuNorm, several_axes_are_a_row) { expect({.kind = "layer", .type = DType::f32, .shape = {4, 6, 10, 8}, .beta = true, .axis = 2}); }
+TEST(GpuNorm, several_axes_are_a_row) {
+  expect({.kind = "layer", .type = DType::f32, .shape = {4, 6, 10, 8}, .beta = true, .axis = 2});
+}
 
 TEST(GpuNorm, modulates_and_quantizes_what_it_normalised) {
   // DiT's modulation: (1 + scale) * n + shift, a scale and a shift for each image.
-  expect({.kind = "layer", .type = DType::f16, .shape = {2, 16, 1152}, .gamma = false,
-          .program = "(in0:f32, in1:f16, in2:f16) { %3 = cast(in1):f32; %4 = const(1):f32; %5 = add(%3, %4):f32; %6 = mul(in0, %5):f32; "
-                     "%7 = cast(in2):f32; %8 = add(%6, %7):f32; %9 = cast(%8):f16; return %9 }",
+  expect({.kind = "layer",
+          .type = DType::f16,
+          .shape = {2, 16, 1152},
+          .gamma = false,
+          .program =
+              "(in0:f32, in1:f16, in2:f16) { %3 = cast(in1):f32; %4 = const(1):f32; %5 = add(%3, %4):f32; %6 = mul(in0, %5):f32; "
+              "%7 = cast(in2):f32; %8 = add(%6, %7):f32; %9 = cast(%8):f16; return %9 }",
           .operands = {random_tensor(DType::f16, {2, 1, 1152}, 5), random_tensor(DType::f16, {2, 1, 1152}, 6)}});
   Norm q{.type = DType::f32, .shape = {8, 320},
          .program = "(in0:f32) { %1 = const(20):f32; %2 = mul(in0, %1):f32; %3 = round(%2):f32; %4 = cast(%3):i8; return %4 }"};

@@ -18,8 +18,8 @@ Trial fused(const std::string& program, std::vector<Tensor> inputs, const std::v
 
 TEST(GpuPointwise, every_function_agrees_with_the_processors) {
   uint32_t seed = 1;
-  for (const DType type : {DType::f32, DType::f64, DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32,
-                           DType::u64, DType::boolean}) {
+  for (const DType type : {DType::f32, DType::f64, DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16,
+                           DType::u32, DType::u64, DType::boolean}) {
     for (const expr::Fn fn : expr::functions()) {
       if (!expr::accepts(fn, type)) continue;
       const expr::FnInfo& f = expr::info(fn);
@@ -51,7 +51,10 @@ TEST(GpuPointwise, every_conversion_gives_the_processors_bits) {
     for (const DType to : types) {
       SCOPED_TRACE(std::string(name(from)) + " to " + std::string(name(to)));
       const bool whole = !is_float(from);
-      Tensor x = random_tensor(from, {517}, 7, is_signed(from) || is_float(from) ? -300 : 0, from == DType::boolean ? 1.99 : whole ? 120 : 300);
+      Tensor x = random_tensor(from, {517}, 7, is_signed(from) || is_float(from) ? -300 : 0,
+                               from == DType::boolean ? 1.99
+                               : whole                ? 120
+                                                      : 300);
       if (from == DType::f32) {
         const std::vector<float> special{0.f, -0.f, NAN, INFINITY, -INFINITY, 1e30f, -1e30f, 65504.f, 65520.f, 1e-8f, 0.5f, 1.5f};
         std::copy(special.begin(), special.end(), x.data<float>());
@@ -71,10 +74,12 @@ TEST(GpuPointwise, every_conversion_gives_the_processors_bits) {
 }
 
 TEST(GpuPointwise, broadcasts_and_takes_every_width) {
-  const std::string add = "(in0:f16, in1:f16) { %2 = cast(in0):f32; %3 = cast(in1):f32; %4 = add(%2, %3):f32; %5 = cast(%4):f16; return %5 }";
-  const std::vector<std::pair<Shape, Shape>> shapes{{{7, 64}, {64}},     {{7, 65}, {65}},       {{7, 65}, {7, 1}}, {{3, 5, 8}, {3, 1, 8}},
-                                                    {{1}, {1}},           {{1, 1, 1000}, {1}},   {{129}, {129}},    {{2, 3, 4, 5, 6}, {3, 1, 5, 1}},
-                                                    {{4, 1024}, {4, 1}},  {{1025, 3}, {1025, 3}}, {{0, 4}, {4}},     {{5, 12}, {1, 12}}};
+  const std::string add =
+      "(in0:f16, in1:f16) { %2 = cast(in0):f32; %3 = cast(in1):f32; %4 = add(%2, %3):f32; %5 = cast(%4):f16; return %5 }";
+  const std::vector<std::pair<Shape, Shape>> shapes{
+      {{7, 64}, {64}},     {{7, 65}, {65}},        {{7, 65}, {7, 1}}, {{3, 5, 8}, {3, 1, 8}},
+      {{1}, {1}},          {{1, 1, 1000}, {1}},    {{129}, {129}},    {{2, 3, 4, 5, 6}, {3, 1, 5, 1}},
+      {{4, 1024}, {4, 1}}, {{1025, 3}, {1025, 3}}, {{0, 4}, {4}},     {{5, 12}, {1, 12}}};
   uint32_t seed = 1;
   for (const auto& [a, b] : shapes) {
     Trial t = fused(add, {random_tensor(DType::f16, a, seed++), random_tensor(DType::f16, b, seed++)}, {a});
@@ -91,7 +96,8 @@ TEST(GpuPointwise, reads_and_writes_slices_and_layouts) {
     for (const int64_t alignment : {256, 16, 4}) {
       for (const bool strided : {false, true}) {
         const Shape shape{2, 12, 5, 7};
-        Trial t = fused(twice, {random_tensor(DType::f32, shape, seed++), random_tensor(DType::f32, {12, 1, 1}, seed++)}, {shape});
+        Trial t =
+            fused(twice, {random_tensor(DType::f32, shape, seed++), random_tensor(DType::f32, {12, 1, 1}, seed++)}, {shape});
         t.bound.inputs[0].layout = t.bound.outputs[0].layout = layout;
         for (BoundTensor* b : {&t.bound.inputs[0], &t.bound.outputs[0]}) {
           b->alignment = alignment;
@@ -109,8 +115,10 @@ TEST(GpuPointwise, reads_and_writes_slices_and_layouts) {
 }
 
 TEST(GpuPointwise, writes_several_outputs_of_different_types) {
-  Trial t = fused("(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = cast(%3):f16; %5 = less(in0, %2):bool; return %3, %4, %5 }",
-                  {random_tensor(DType::f32, {33, 40}, 1), random_tensor(DType::f16, {33, 40}, 2)}, {{33, 40}, {33, 40}, {33, 40}});
+  Trial t = fused(
+      "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = cast(%3):f16; %5 = less(in0, %2):bool; return %3, "
+      "%4, %5 }",
+      {random_tensor(DType::f32, {33, 40}, 1), random_tensor(DType::f16, {33, 40}, 2)}, {{33, 40}, {33, 40}, {33, 40}});
   EXPECT_FALSE(check_on_gpu(t, 0).empty());
 }
 

@@ -170,7 +170,8 @@ Cubin compile(const Source& source, std::string_view arch) {
   const auto destroy = [&api](abi::NvrtcProgram p) { api.destroy(&p); };
   const std::unique_ptr<_nvrtcProgram, decltype(destroy)> program(made, destroy);
   // Nothing of the machine is read: no include folders, no standard headers.
-  std::vector<std::string> options{fmt::format("--gpu-architecture={}", arch), "--std=c++20", "-DNDEBUG", "--ptxas-options=-v", "--no-source-include"};
+  std::vector<std::string> options{fmt::format("--gpu-architecture={}", arch), "--std=c++20", "-DNDEBUG", "--ptxas-options=-v",
+                                   "--no-source-include"};
   // Beside a driver NVRTC 13 has a cache of its own, whose answers come without ptxas's report.
   if (opened().major >= 13) options.push_back("--no-cache");
   options.insert(options.end(), source.options.begin(), source.options.end());

@@ -95,7 +95,8 @@ std::shared_ptr<Device> Device::open(int ordinal) {
                 ExitCode::usage);
   const DeviceInfo& info = all[static_cast<size_t>(ordinal)];
   if (info.major * 10 + info.minor < 75)
-    fail_unsupported("GPU {} ({}) has compute capability {}.{}; smelt's kernels need 7.5", ordinal, info.name, info.major, info.minor);
+    fail_unsupported("GPU {} ({}) has compute capability {}.{}; smelt's kernels need 7.5", ordinal, info.name, info.major,
+                     info.minor);
   static std::mutex mutex;
   static std::map<int, std::weak_ptr<Device>> opened;
   std::lock_guard lock(mutex);

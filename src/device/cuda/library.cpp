@@ -1,6 +1,7 @@
 #include "device/cuda/library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -20,12 +21,10 @@ fs::path own_folder() {
   return fs::weakly_canonical(info.dli_fname, ignored).parent_path();
 }
 
-/// The folder of the file that a symbol of an open library lies in.
+/// The file that an open library was read from.
 std::string path_of(void* handle, const std::string& file) {
-  Dl_info info{};
-  for (const char* symbol : {"_init", "_fini"})
-    if (void* at = dlsym(handle, symbol); at && dladdr(at, &info) && info.dli_fname) return info.dli_fname;
-  return file;
+  const link_map* map = nullptr;
+  return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] ? map->l_name : file;
 }
 
 void add_wheels(const fs::path& site_packages, std::vector<std::string>& folders) {

@@ -41,14 +41,16 @@ int KernelFunction::blocks_per_multiprocessor(int threads, int64_t shared_bytes)
 }
 
 Module::Module(std::shared_ptr<Device> device, std::shared_ptr<const Cubin> cubin, std::string name)
-    : device_(std::move(device)), cubin_(std::move(cubin)) {
+    : device_(std::move(device)), cubin_(std::move(cubin)), module_(nullptr, Unload{device_.get()}) {
   const Device::Current current(*device_);
-  check(driver().module_load(&module_, cubin_->bytes.data()), "loading " + name);
+  abi::Module loaded = nullptr;
+  check(driver().module_load(&loaded, cubin_->bytes.data()), "loading " + name);
+  module_.reset(loaded);
   for (const KernelResources& k : cubin_->kernels) {
     KernelFunction f;
     f.device_ = device_.get();
     f.resources_ = k;
-    check(driver().module_function(&f.function_, module_, k.entry.c_str()), fmt::format("loading {}: {}", name, k.entry));
+    check(driver().module_function(&f.function_, loaded, k.entry.c_str()), fmt::format("loading {}: {}", name, k.entry));
     // Dynamic shared memory beyond 48 KiB has to be asked for; asking for all of it costs nothing until a launch uses it.
     const int most = device_->info().shared_per_block - k.static_shared_bytes;
     check(driver().function_set_attribute(f.function_, abi::function_max_dynamic_shared_bytes, most), "loading " + name);
@@ -56,9 +58,9 @@ Module::Module(std::shared_ptr<Device> device, std::shared_ptr<const Cubin> cubi
   }
 }
 
-Module::~Module() {
-  const Device::Current current(*device_);
-  if (module_) driver().module_unload(module_);
+void Module::Unload::operator()(abi::Module module) const {
+  const Device::Current current(*device);
+  driver().module_unload(module);
 }
 
 const KernelFunction& Module::function(const std::string& entry) const {

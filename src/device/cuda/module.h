@@ -40,14 +40,16 @@ class KernelFunction {
 class Module {
  public:
   Module(std::shared_ptr<Device> device, std::shared_ptr<const Cubin> cubin, std::string name);
-  ~Module();
-  Module(const Module&) = delete;
   const KernelFunction& function(const std::string& entry) const;   // throws Error (failed) for a name that it lacks
 
  private:
+  struct Unload {
+    const Device* device;
+    void operator()(abi::Module module) const;
+  };
   std::shared_ptr<Device> device_;
   std::shared_ptr<const Cubin> cubin_;
-  abi::Module module_ = nullptr;
+  std::unique_ptr<CUmod_st, Unload> module_;
   std::map<std::string, KernelFunction> functions_;
 };
 

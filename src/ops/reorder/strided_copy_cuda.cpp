@@ -20,25 +20,28 @@ std::string type_of(int64_t bytes) { return fmt::format("u{}", bytes * 8); }
 class WalkCopy final : public CompiledKernel {
  public:
   WalkCopy(const Views& views, int64_t bytes, int64_t width, const int (&steps)[2], const Gpu& gpu)
-      : CompiledKernel(gpu, {fmt::format("copy:w{}", width), source(views, bytes, width, steps), {}}, "copy"), walk_(views, width) {}
+      : CompiledKernel(gpu, {fmt::format("copy:w{}", width), source(views, bytes, width, steps), {}}, "copy"),
+        walk_(views, width) {}
 
   void run(const Buffers&) override { fail("a part of a move is not run by itself"); }
   void enqueue(const void* from, void* to, const Buffers& b) const {
     if (walk_.chunks() == 0) return;
     void* parameters[] = {&from, &to, const_cast<void*>(walk_.data())};
-    launch(b, {.grid = {static_cast<unsigned>((walk_.chunks() + threads - 1) / threads), 1, 1}, .block = {threads, 1, 1}}, parameters);
+    launch(b, {.grid = {static_cast<unsigned>((walk_.chunks() + threads - 1) / threads), 1, 1}, .block = {threads, 1, 1}},
+           parameters);
   }
 
  private:
   static std::string source(const Views& views, int64_t bytes, int64_t width, const int (&steps)[2]) {
     const size_t rank = views.extents.size();
     const std::string type = type_of(bytes);
-    return fmt::format("#include \"pointwise/walk.cuh\"\n\n"
-                       "extern \"C\" __global__ void __launch_bounds__({}) copy(const {}* from, {}* to, const Walk<{}, 2> walk) {{\n"
-                       "  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= walk.chunks) return;\n"
-                       "  i64 at[2];\n  const u32 count = walk.locate<{}>(chunk, at);\n  Vector<{}, {}> x;\n"
-                       "  load<{}>(x, from, at[0], walk.strides[0][{}], count);\n  store<{}>(to, at[1], walk.strides[1][{}], count, x);\n}}\n",
-                       threads, type, type, rank, threads, width, type, width, steps[0], rank - 1, steps[1], rank - 1);
+    return fmt::format(
+        "#include \"pointwise/walk.cuh\"\n\n"
+        "extern \"C\" __global__ void __launch_bounds__({}) copy(const {}* from, {}* to, const Walk<{}, 2> walk) {{\n"
+        "  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= walk.chunks) return;\n"
+        "  i64 at[2];\n  const u32 count = walk.locate<{}>(chunk, at);\n  Vector<{}, {}> x;\n"
+        "  load<{}>(x, from, at[0], walk.strides[0][{}], count);\n  store<{}>(to, at[1], walk.strides[1][{}], count, x);\n}}\n",
+        threads, type, type, rank, threads, width, type, width, steps[0], rank - 1, steps[1], rank - 1);
   }
 
   WalkArgument walk_;
@@ -58,9 +61,9 @@ class TileCopy final : public CompiledKernel {
   void run(const Buffers&) override { fail("a part of a move is not run by itself"); }
   void enqueue(const void* from, void* to, const Buffers& b) const {
     void* parameters[] = {&from, &to, const_cast<void*>(walk_.data()), const_cast<Plane*>(&plane_)};
-    const device::cuda::LaunchShape shape{
-        .grid = {(plane_.columns + 31) / 32, (plane_.rows + 31) / 32, static_cast<unsigned>(std::min<int64_t>(walk_.chunks(), 65535))},
-        .block = {32, 8, 1}};
+    const device::cuda::LaunchShape shape{.grid = {(plane_.columns + 31) / 32, (plane_.rows + 31) / 32,
+                                                   static_cast<unsigned>(std::min<int64_t>(walk_.chunks(), 65535))},
+                                          .block = {32, 8, 1}};
     launch(b, shape, parameters);
   }
   /// The axes that are contiguous on either side, where they differ and are long enough for tiles; the others are planes.
@@ -91,10 +94,11 @@ class TileCopy final : public CompiledKernel {
   static std::string source(const Split& s, int64_t bytes) {
     const std::string type = type_of(bytes);
     const size_t rank = s.planes.extents.size();
-    return fmt::format("#include \"movement/transpose.cuh\"\n\n"
-                       "extern \"C\" __global__ void __launch_bounds__(256) copy(const {}* from, {}* to, const Walk<{}, 2> planes, "
-                       "const Plane plane) {{\n  transpose(from, to, planes, plane);\n}}\n",
-                       type, type, rank);
+    return fmt::format(
+        "#include \"movement/transpose.cuh\"\n\n"
+        "extern \"C\" __global__ void __launch_bounds__(256) copy(const {}* from, {}* to, const Walk<{}, 2> planes, "
+        "const Plane plane) {{\n  transpose(from, to, planes, plane);\n}}\n",
+        type, type, rank);
   }
   WalkArgument walk_;
   Plane plane_;
@@ -170,7 +174,8 @@ void offer_moves_cuda(const BoundNode& b, std::vector<StridedMove> moves, const 
   if (tiles) add("tile", 1, true, 1.2);
   int64_t width = 1;
   while (width * 2 <= widest) width *= 2;
-  for (; width >= 1; width /= 2) add(fmt::format("walk w{}", width), width, false, tiles ? 4 : 1 + 0.01 / static_cast<double>(width));
+  for (; width >= 1; width /= 2)
+    add(fmt::format("walk w{}", width), width, false, tiles ? 4 : 1 + 0.01 / static_cast<double>(width));
 }
 
 }  // namespace smelt::ops

@@ -94,7 +94,8 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
   code += fmt::format("const Walk<{}, {}> rows, float epsilon) {{\n", rank, count);
   code += fmt::format("  using Row = HeldRow<{}, {}, {}, {}, {}>;\n", p.width, s.vec, s.threads, s.rows, s.held);
   code += fmt::format("  const u32 number = blockIdx.x * {}u + threadIdx.x / {}u;\n", s.rows, s.threads);
-  code += fmt::format("  const bool inside = number < rows.chunks;\n  i64 at[{}];\n  rows.locate<1>(inside ? number : 0, at);\n", count);
+  code += fmt::format("  const bool inside = number < rows.chunks;\n  i64 at[{}];\n  rows.locate<1>(inside ? number : 0, at);\n",
+                      count);
   code += "  Row row;\n  row.read(view0 + at[0], inside);\n";
   const auto view_of = [&](size_t role) { return static_cast<size_t>(std::ranges::find(p.roles, role) - p.roles.begin()); };
   const size_t residual = view_of(role_residual), sum = view_of(role_sum), y = view_of(role_y);
@@ -111,12 +112,14 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
   std::string arguments = "row.v[h][e]";
   for (size_t v = 0; v < count; ++v) {
     if (p.roles[v] < role_operands) continue;
-    code += fmt::format("    Vector<{}, {}> x{};\n    load<{}>(x{}, view{}, at[{}] + c * {}ll, {}ll, {});\n", expr::cuda_type(p.views[v].type),
-                        s.vec, v, step_of(p, v, s.vec), v, v, v, p.views[v].step, p.views[v].step, s.vec);
+    code += fmt::format("    Vector<{}, {}> x{};\n    load<{}>(x{}, view{}, at[{}] + c * {}ll, {}ll, {});\n",
+                        expr::cuda_type(p.views[v].type), s.vec, v, step_of(p, v, s.vec), v, v, v, p.views[v].step,
+                        p.views[v].step, s.vec);
     arguments += fmt::format(", x{}.at[e]", v);
   }
-  code += fmt::format("    Vector<{}, {}> out;\n#pragma unroll\n    for (int e = 0; e < {}; ++e) Program::apply({}, out.at[e]);\n",
-                      expr::cuda_type(p.views[y].type), s.vec, s.vec, arguments);
+  code +=
+      fmt::format("    Vector<{}, {}> out;\n#pragma unroll\n    for (int e = 0; e < {}; ++e) Program::apply({}, out.at[e]);\n",
+                  expr::cuda_type(p.views[y].type), s.vec, s.vec, arguments);
   code += fmt::format("    store<{}>(view{}, at[{}] + c, 1, {}, out);\n  }}\n}}\n", step_of(p, y, s.vec), y, y, s.vec);
   return code;
 }
@@ -172,7 +175,8 @@ void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   std::string reason;
   const auto p = problem_of(b, reason);
   if (!p) return offer.rejected.push_back({"cuda", reason});
-  if (p->views.size() > 60) return offer.rejected.push_back({"cuda", fmt::format("{} tensors, a kernel takes 60", p->views.size())});
+  if (p->views.size() > 60)
+    return offer.rejected.push_back({"cuda", fmt::format("{} tensors, a kernel takes 60", p->views.size())});
   if (!WalkArgument::fits(p->outer, 1)) return offer.rejected.push_back({"cuda", "more than 2^31 rows"});
   const int64_t vec = widest(*p), rows = WalkArgument(p->outer, 1).chunks();
   const int64_t vectors = std::max<int64_t>(1, (p->width + vec - 1) / vec);
@@ -192,7 +196,10 @@ void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
     const std::string config = fmt::format("v{} t{} r{} h{}", s.vec, s.threads, s.rows, s.held);
     const double idle = static_cast<double>(s.threads * held) / static_cast<double>(vectors);
     // Four vectors a thread hide the latency of one; more cost warps.
-    const double estimate = launch_us + moved / bytes_per_us * std::max(1.0, idle / 1.5) * (held == 4 ? 1 : held == 2 ? 1.02 : 1.05);
+    const double estimate = launch_us + moved / bytes_per_us * std::max(1.0, idle / 1.5) *
+                                            (held == 4   ? 1
+                                             : held == 2 ? 1.02
+                                                         : 1.05);
     offer.candidates.push_back({"cuda", config, estimate, [p = *p, s, &gpu, name = fmt::format("norm:{}:{}", p->width, config)] {
       return std::make_unique<NormCudaKernel>(p, s, gpu, name);
     }});

@@ -1,5 +1,7 @@
 #include "device/cuda/compiler.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -36,6 +38,9 @@ Opened open() {
   SMELT_CUDA_NVRTC(X)
 #undef X
   if (o.missing.empty()) o.nvrtc.version(&o.major, &o.minor);
+  // NVRTC opens its second library by name alone: one that the process has already is found wherever it lies.
+  const std::string folder = library.path().substr(0, library.path().rfind('/') + 1);
+  dlopen(fmt::format("{}libnvrtc-builtins.so.{}.{}", folder, o.major, o.minor).c_str(), RTLD_NOW | RTLD_LOCAL);
   return o;
 }
 

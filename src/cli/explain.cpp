@@ -42,7 +42,8 @@ Action add_explain(CLI::App& app) {
     const auto names_node = [&](const fuse::Entry& x) {
       return a->node.empty() || x.blocker == a->node || std::ranges::find(x.nodes, a->node) != x.nodes.end();
     };
-    if (std::ranges::find(e.nodes, a->node) == e.nodes.end() && std::ranges::none_of(e.ledger, names_node))
+    const bool known = a->node.empty() || std::ranges::find(e.nodes, a->node) != e.nodes.end();
+    if (!known && std::ranges::none_of(e.ledger, names_node))
       throw Error(fmt::format("--node: {} has no node '{}'", a->path, a->node),
                   fmt::format("See all of them: smelt info {} --graph", a->path), ExitCode::usage);
     std::erase_if(e.ledger, [&](const fuse::Entry& x) {

@@ -86,7 +86,7 @@ Explained explain(const Subject& s) {
   const profile::Roof roof = known_roof(s.options);
   Explained e{.rates = {roof.bytes_per_s, roof.launch_us}, .measured = roof.bytes_per_s > 0};
   if (!e.measured) e.rates = usual;
-  for (const SourceNode& s : g.sources()) e.nodes.push_back(s.name);
+  for (const SourceNode& source : g.sources()) e.nodes.push_back(source.name);
   e.ledger = fuse::run(g, {.skip = s.options.skip, .rates = e.rates});
   return e;
 }

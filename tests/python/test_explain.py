@@ -1,6 +1,8 @@
 """smelt explain: what is found in the exported graphs, counted as a reader of its summary counts."""
 import json
 
+import onnx
+import onnx.parser
 import pytest
 
 from conftest import ROOT
@@ -72,6 +74,13 @@ def test_filters_by_pattern_node_and_result(command):
     assert {r["rewrite"] for r in one} == {"reduce_region"}
     assert "conv_epilogue" in command("explain", model, "--pattern", "nope", code=2).stderr
     assert "has no node 'nope'" in command("explain", model, "--node", "nope", code=2).stderr
+
+
+def test_a_model_that_no_rewrite_looks_at(command, tmp_path):
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 20]> g (float[4] x) => (float[4] y) { y = Hardmax(x) }')
+    onnx.save(model, tmp_path / "m.onnx")
+    assert json.loads(command("explain", tmp_path / "m.onnx", "--json").stdout)["ledger"] == []
+    assert "has no node 'nope'" in command("explain", tmp_path / "m.onnx", "--node", "nope", code=2).stderr
 
 
 def test_without_static_shapes_nothing_is_estimated_and_with_them_all_is(command):

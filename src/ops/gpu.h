@@ -7,6 +7,7 @@
 #include "device/cuda/cubins.h"
 #include "device/cuda/device.h"
 #include "device/cuda/module.h"
+#include "ops/device_weights.h"
 #include "ops/tactic.h"
 
 namespace smelt::ops {
@@ -16,6 +17,7 @@ struct Gpu {
   device::cuda::DeviceInfo info;
   std::shared_ptr<device::cuda::Device> device;       // null where kernels are only compiled, for another machine
   std::shared_ptr<device::cuda::CubinStore> cubins;
+  std::shared_ptr<DeviceWeights> weights = std::make_shared<DeviceWeights>();   // constants that kernels keep packed on the device
 };
 
 /// A kernel of smelt's own: compiled, or found in the cache, when made.

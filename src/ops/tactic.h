@@ -54,6 +54,9 @@ class Kernel {
   /// True when output 0 may be the very memory of input i: no element of it is read after the output's element in its place
   /// is written. Asked only where both have the same type, shape, layout and strides.
   virtual bool in_place(size_t i) const { (void)i; return false; }
+  /// False for an input that run() never touches: a constant whose packed form the kernel keeps itself, so that no raw copy of it
+  /// need lie in the device's memory.
+  virtual bool reads(size_t i) const { (void)i; return true; }
   virtual void run(const Buffers& b) = 0;
 };
 

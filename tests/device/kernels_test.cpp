@@ -5,6 +5,7 @@
 #include "device/cuda/compiler.h"
 #include "expr/cuda.h"
 #include "kernels/embedded.h"
+#include "support/mma_kernel.h"
 
 namespace smelt::device::cuda {
 namespace {
@@ -20,7 +21,25 @@ TEST_F(Kernels, every_header_compiles_by_itself) {
   ASSERT_FALSE(kernels::files().empty());
   for (const kernels::File& f : kernels::files()) {
     EXPECT_EQ(kernel_header(f.name), f.text);
-    EXPECT_NO_THROW(compile({"alone", fmt::format("#include \"{}\"\n", f.name), {}}, "sm_80")) << f.name;
+    for (const char* arch : {"sm_75", "sm_80", "sm_90a"})
+      EXPECT_NO_THROW(compile({"alone", fmt::format("#include \"{}\"\n", f.name), {}}, arch)) << f.name << ' ' << arch;
+  }
+}
+
+TEST_F(Kernels, tensor_core_products_compile_for_every_architecture) {
+  for (const std::string_view arch : known_archs()) {
+    const auto expect = [&](const char* a, const char* b, bool transposed, int bytes) {
+      try {
+        compile({fmt::format("{} {}", a, b), test::mma_kernel(a, b, transposed, bytes), {}}, arch);
+      } catch (const Error& e) {
+        ADD_FAILURE() << e.what();
+      }
+    };
+    expect("f16", "f16", true, 16);
+    expect("u8", "i8", false, 8);
+    if (arch == "sm_75") continue;
+    expect("bf16", "bf16", true, 4);
+    expect("tf32", "tf32", false, 2);
   }
 }
 

@@ -22,13 +22,7 @@ using namespace smelt;
 namespace cuda = smelt::device::cuda;
 
 std::shared_ptr<const ops::Gpu> gpu() {
-  static const auto made = [] {
-    auto g = std::make_shared<ops::Gpu>();
-    g->device = cuda::Device::open(0);
-    g->info = g->device->info();
-    g->cubins = std::make_shared<cuda::CubinStore>();
-    return g;
-  }();
+  static const std::shared_ptr<const ops::Gpu> made = ops::open_gpu(0);
   return made;
 }
 

@@ -99,12 +99,6 @@ class Placement {
   std::string foreign_file_;
 };
 
-fs::path folder_of(const fs::path& file) {
-  std::error_code ignored;
-  const fs::path parent = file.parent_path();
-  return fs::weakly_canonical(parent.empty() ? fs::path(".") : parent, ignored);
-}
-
 /// However each is spelled, and through links.
 bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code missing;
@@ -115,6 +109,17 @@ bool is_same_file(const fs::path& a, const fs::path& b) {
 }  // namespace
 }  // namespace importer
 
+fs::path folder_of(const fs::path& file) {
+  std::error_code ignored;
+  const fs::path parent = file.parent_path();
+  return fs::weakly_canonical(parent.empty() ? fs::path(".") : parent, ignored);
+}
+
+void check_spares_model(const fs::path& plan, const fs::path& model) {
+  if (!model.empty() && importer::is_same_file(plan, model))
+    fail_usage("{}: the plan would replace the model it is made from", plan.string());
+}
+
 void fail_far_weights(const fs::path& plan, int64_t bytes, const std::string& file) {
   throw Error(fmt::format("{}: {} bytes of weights lie in '{}' beside the model, and a plan can only point at files of its own folder",
                           plan.string(), bytes, file),
@@ -124,17 +129,16 @@ void fail_far_weights(const fs::path& plan, int64_t bytes, const std::string& fi
 ExportedData export_model(const Graph& g, const fs::path& path, const ExportOptions& options) {
   const google::protobuf::LogSilencer quiet;   // a model's names need not be UTF-8
   const fs::path folder = path.parent_path();
-  const bool beside = !g.model.path.empty() && importer::folder_of(path) == importer::folder_of(g.model.path);
+  const bool beside = !g.model.path.empty() && folder_of(path) == folder_of(g.model.path);
   // Neither the plan nor its data may take the place of a file that the plan, or the mapped model, reads.
   std::set<std::string> weights;
   for (const DataRange& r : g.model.data) weights.insert(r.file);
   const auto used = [&](const fs::path& file) {
     return !g.model.path.empty() && std::any_of(weights.begin(), weights.end(), [&](const std::string& w) {
-      return importer::is_same_file(file, importer::folder_of(g.model.path) / w);
+      return importer::is_same_file(file, folder_of(g.model.path) / w);
     });
   };
-  if (!g.model.path.empty() && importer::is_same_file(path, g.model.path))
-    fail_usage("{}: the plan would replace the model it is made from", path.string());
+  check_spares_model(path, g.model.path);
   if (used(path)) throw Error(path.string() + ": the model's weights lie in this file", "Give the plan another name.", ExitCode::usage);
   std::string own = path.stem().string() + ".data";
   for (int i = 1; used(folder / own); ++i) own = path.stem().string() + "." + std::to_string(i) + ".data";

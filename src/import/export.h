@@ -27,6 +27,11 @@ struct ExportOptions {
   bool copy_weights = false;
 };
 
+/// The folder of a file, links followed; of a bare name, the current one.
+std::filesystem::path folder_of(const std::filesystem::path& file);
+/// Throws Error (usage) where a plan written to `plan` would replace the model that it is made from. An empty model is no file.
+void check_spares_model(const std::filesystem::path& plan, const std::filesystem::path& model);
+
 /// What was written beside the plan; no name: nothing.
 struct ExportedData {
   std::filesystem::path file;

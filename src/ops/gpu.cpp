@@ -1,5 +1,6 @@
 #include "ops/gpu.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/error.h"
@@ -7,6 +8,44 @@
 namespace smelt::ops {
 
 namespace cuda = device::cuda;
+
+std::shared_ptr<const Gpu> open_gpu(int ordinal, const std::filesystem::path& cubins) {
+  auto gpu = std::make_shared<Gpu>();
+  gpu->device = cuda::Device::open(ordinal);
+  gpu->info = gpu->device->info();
+  gpu->cubins = std::make_shared<cuda::CubinStore>(cubins);
+  return gpu;
+}
+
+std::shared_ptr<const Gpu> gpu_of_arch(std::string_view arch, const std::filesystem::path& cubins) {
+  auto gpu = std::make_shared<Gpu>();
+  gpu->info = cuda::info_of_arch(arch);
+  gpu->cubins = std::make_shared<cuda::CubinStore>(cubins);
+  return gpu;
+}
+
+double gpu_estimate_us(const Gpu& gpu, double bytes, double flops) {
+  constexpr double launch_us = 2;     // from the end of one kernel to the end of an empty one after it
+  constexpr double reached = 0.9;     // of either peak, by a good kernel
+  // Dense f16 on tensor cores, of a multiprocessor in a clock: NVIDIA's white papers.
+  const cuda::DeviceInfo& i = gpu.info;
+  const int flops_a_clock = i.major == 9 ? 4096 : i.major == 10 ? 8192 : i.major == 8 && i.minor == 0 ? 2048 : 1024;
+  const double peak = static_cast<double>(i.multiprocessors) * i.clock_mhz * flops_a_clock;
+  const double bandwidth = std::max(i.bandwidth, 1e5);   // a virtual GPU may not say its memory's clock
+  return launch_us + std::max(bytes / bandwidth, flops / peak) / reached;
+}
+
+Arguments& Arguments::tensor(const void* memory) {
+  if (tensor_count_ == tensors_.size()) fail("a kernel takes {} tensors", most_tensors);
+  tensors_[tensor_count_] = memory;
+  return bytes(&tensors_[tensor_count_++]);
+}
+
+Arguments& Arguments::bytes(const void* value) {
+  if (count_ == parameters_.size()) fail("a kernel takes {} arguments", parameters_.size());
+  parameters_[count_++] = const_cast<void*>(value);
+  return *this;
+}
 
 CompiledKernel::CompiledKernel(const Gpu& gpu, const cuda::Source& source, const std::string& entry) {
   auto cubin = gpu.cubins->get(source, gpu.info.arch);
@@ -16,21 +55,15 @@ CompiledKernel::CompiledKernel(const Gpu& gpu, const cuda::Source& source, const
   function_ = &module_->function(entry);
 }
 
-void CompiledKernel::launch(const Buffers& b, const cuda::LaunchShape& shape, void* const* parameters) const {
+void CompiledKernel::launch(const Buffers& b, const cuda::LaunchShape& shape, const Arguments& arguments) const {
   if (!function_) fail("a kernel that was compiled for another machine cannot run");
-  function_->launch(shape, parameters, static_cast<cuda::abi::Stream>(b.stream));
+  function_->launch(shape, arguments.data(), static_cast<cuda::abi::Stream>(b.stream));
 }
 
 // shift = ceil(log2 d); multiplier = floor(2^32 (2^shift - d) / d) + 1. For n below 2^31 the sum in quotient() does not overflow.
 Divider::Divider(uint32_t d) : divisor(d) {
   shift = static_cast<uint32_t>(std::bit_width(d - 1));
   multiplier = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d)) / d + 1);
-}
-
-int64_t widest_access(int64_t bytes, int64_t alignment) {
-  int64_t width = 16;
-  while (width > bytes && (alignment % width != 0)) width /= 2;
-  return std::max<int64_t>(1, width / bytes);
 }
 
 }  // namespace smelt::ops

@@ -1,6 +1,8 @@
 // The GPU that kernels are chosen for, and what its kernels have in common.
 #pragma once
 
+#include <array>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -20,6 +22,37 @@ struct Gpu {
   std::shared_ptr<DeviceWeights> weights = std::make_shared<DeviceWeights>();   // constants that kernels keep packed on the device
 };
 
+/// A GPU of this machine; its kernels are kept in `cubins` (empty: in memory only). Throws as Device::open does.
+std::shared_ptr<const Gpu> open_gpu(int ordinal, const std::filesystem::path& cubins = {});
+/// A GPU that need not be here, to compile kernels for: info_of_arch. Throws as that does.
+std::shared_ptr<const Gpu> gpu_of_arch(std::string_view arch, const std::filesystem::path& cubins = {});
+
+/// Microseconds of a kernel in a CUDA graph that moves so many bytes and does so many multiplications and additions on tensor
+/// cores (counted as if in f16: 8-bit types do two in the time of one, tf32 takes twice). Ranks candidates that are not measured.
+double gpu_estimate_us(const Gpu& gpu, double bytes, double flops = 0);
+
+/// A kernel's arguments in their order, as a launch takes them.
+class Arguments {
+ public:
+  static constexpr size_t most_tensors = 60;
+  Arguments() = default;
+  Arguments(const Arguments&) = delete;
+
+  /// A tensor's memory.
+  Arguments& tensor(const void* memory);
+  /// A number or a structure; must live until the launch.
+  template <class T> Arguments& value(const T& v) { return bytes(&v); }
+  template <class T> Arguments& value(const T&&) = delete;
+  /// The same of what lies there as it does for the kernel.
+  Arguments& bytes(const void* value);
+  void* const* data() const { return parameters_.data(); }
+
+ private:
+  std::array<const void*, most_tensors> tensors_;
+  std::array<void*, most_tensors + 8> parameters_;
+  size_t tensor_count_ = 0, count_ = 0;
+};
+
 /// A kernel of smelt's own: compiled, or found in the cache, when made.
 class CompiledKernel : public Kernel {
  public:
@@ -29,7 +62,7 @@ class CompiledKernel : public Kernel {
 
  protected:
   /// Enqueues it on the stream of `b`.
-  void launch(const Buffers& b, const device::cuda::LaunchShape& shape, void* const* parameters) const;
+  void launch(const Buffers& b, const device::cuda::LaunchShape& shape, const Arguments& arguments) const;
 
  private:
   std::shared_ptr<const device::cuda::Module> module_;
@@ -42,8 +75,5 @@ struct Divider {
   uint32_t divisor = 1, multiplier = 0, shift = 0;
   explicit Divider(uint32_t d = 1);
 };
-
-/// How many elements of `bytes` each make the widest access that memory of this alignment allows, 16 bytes at most.
-int64_t widest_access(int64_t bytes, int64_t alignment);
 
 }  // namespace smelt::ops

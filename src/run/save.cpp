@@ -40,14 +40,9 @@ std::string tactics_of(const Plan& plan) {
 }  // namespace
 
 void check_destination(const std::filesystem::path& model, const std::filesystem::path& plan, const SaveOptions& options) {
-  namespace fs = std::filesystem;
-  const auto folder = [](const fs::path& p) {
-    return fs::weakly_canonical(p.has_parent_path() ? p.parent_path() : fs::path("."));
-  };
-  std::error_code ignored;
-  if (fs::equivalent(model, plan, ignored)) fail_usage("{}: the plan would replace the model it is made from", plan.string());
+  check_spares_model(plan, model);
   const AtomicFile writable(plan);
-  if (options.copy_weights || folder(model) == folder(plan)) return;
+  if (options.copy_weights || folder_of(model) == folder_of(plan)) return;
   int64_t bytes = 0;
   const Graph graph = import_model(model);
   for (const DataRange& r : graph.model.data) bytes += r.size;

@@ -5,10 +5,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "device/cuda/cubins.h"
+#include "device/cuda/device.h"
 
 namespace smelt::device::cuda {
 namespace {
@@ -108,6 +110,57 @@ TEST_F(Compiler, names_the_architectures_that_it_knows) {
   for (const char* wrong : {"", "90", "sm_", "sm_13", "sm_9x", "compute_90", "sm_90ab"})
     EXPECT_THAT(message([&] { capability_of(wrong); }, ExitCode::usage), HasSubstr("no architecture")) << wrong;
   EXPECT_THAT(message([&] { compile(shift(), "sm_13"); }, ExitCode::unsupported), HasSubstr("sm_13"));
+}
+
+TEST_F(Compiler, knows_a_device_of_every_architecture) {
+  for (const std::string_view arch : known_archs()) {
+    const DeviceInfo info = info_of_arch(arch);
+    EXPECT_EQ(info.arch, arch);
+    EXPECT_GT(info.multiprocessors, 0);
+    EXPECT_GE(info.shared_per_multiprocessor, info.shared_per_block + info.reserved_shared_per_block);
+    EXPECT_EQ(info.threads_per_multiprocessor % 32, 0);
+    EXPECT_GT(info.bandwidth, 1e5);
+    EXPECT_GT(info.memory_bytes, info.l2_bytes);
+  }
+  EXPECT_EQ(info_of_arch("sm_90").arch, "sm_90a");
+  EXPECT_THAT(message([&] { info_of_arch("sm_13"); }, ExitCode::usage), HasSubstr("no architecture"));
+}
+
+TEST_F(Compiler, compiles_once_what_several_threads_want) {
+  CubinStore store;
+  std::array<std::shared_ptr<const Cubin>, 4> cubins;
+  {
+    std::vector<std::jthread> threads;
+    for (auto& cubin : cubins) threads.emplace_back([&] { cubin = store.get(shift(), "sm_90a"); });
+  }
+  for (const auto& cubin : cubins) EXPECT_EQ(cubin, cubins[0]);
+  EXPECT_EQ(store.stats().compiled, 1);
+  EXPECT_EQ(store.stats().from_memory, 3);
+  EXPECT_EQ(store.in_memory(), std::vector{cubins[0]});
+}
+
+TEST_F(Compiler, tells_every_thread_that_it_does_not_compile) {
+  CubinStore store;
+  Source broken = shift();
+  broken.code += "nonsense";
+  std::atomic<int> told = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 3; ++i)
+      threads.emplace_back([&] { told += !message([&] { store.get(broken, "sm_90a"); }, ExitCode::failed).empty(); });
+  }
+  EXPECT_EQ(told, 3);
+  EXPECT_TRUE(store.in_memory().empty());
+}
+
+TEST_F(Compiler, takes_a_plans_cubin_for_its_own) {
+  const Cubin made = compile(shift(), "sm_80");
+  CubinStore store;
+  store.add(shift(), "sm_80", made);
+  EXPECT_EQ(store.get(shift(), "sm_80")->bytes, made.bytes);
+  EXPECT_EQ(store.stats().compiled, 0);
+  store.get(shift(), "sm_90a");
+  EXPECT_EQ(store.stats().compiled, 1);
 }
 
 TEST_F(Compiler, keeps_what_it_compiled) {

@@ -19,11 +19,9 @@ class Kernels : public ::testing::Test {
 
 TEST_F(Kernels, every_header_compiles_by_itself) {
   ASSERT_FALSE(kernels::files().empty());
-  for (const kernels::File& f : kernels::files()) {
-    EXPECT_EQ(kernel_header(f.name), f.text);
+  for (const kernels::File& f : kernels::files())
     for (const char* arch : {"sm_75", "sm_80", "sm_90a"})
       EXPECT_NO_THROW(compile({"alone", fmt::format("#include \"{}\"\n", f.name), {}}, arch)) << f.name << ' ' << arch;
-  }
 }
 
 TEST_F(Kernels, tensor_core_products_compile_for_every_architecture) {

@@ -34,11 +34,42 @@ TEST_F(Gpu, says_what_it_is) {
   EXPECT_FALSE(i.name.empty());
   EXPECT_EQ(i.uuid.size(), 40u);
   EXPECT_GE(i.major, 7);
+  EXPECT_GE(i.driver, oldest_driver);
+  EXPECT_GT(i.clock_mhz, 100);
+  EXPECT_GT(i.bandwidth, 5e4);    // 50 GB/s … 20 TB/s
+  EXPECT_LT(i.bandwidth, 2e7);
   EXPECT_GT(i.multiprocessors, 0);
   EXPECT_GT(i.shared_per_multiprocessor, i.shared_per_block);
   EXPECT_GE(i.memory_bytes, device_->free_bytes());
   EXPECT_EQ(Device::open(0), device_);
   EXPECT_THROW(Device::open(1000), Error);
+}
+
+TEST_F(Gpu, is_what_the_table_says_of_its_architecture) {
+  const DeviceInfo &i = device_->info(), t = info_of_arch(i.arch);
+  EXPECT_EQ(t.shared_per_block, i.shared_per_block);
+  EXPECT_EQ(t.shared_per_multiprocessor, i.shared_per_multiprocessor);
+  EXPECT_EQ(t.reserved_shared_per_block, i.reserved_shared_per_block);
+  EXPECT_EQ(t.registers_per_multiprocessor, i.registers_per_multiprocessor);
+  EXPECT_EQ(t.threads_per_multiprocessor, i.threads_per_multiprocessor);
+  EXPECT_EQ(t.blocks_per_multiprocessor, i.blocks_per_multiprocessor);
+}
+
+TEST_F(Gpu, tells_device_memory_from_host_memory_on_any_thread) {
+  const auto memory = device_->allocate(1 << 20, "a tensor");
+  const PinnedMemory pinned(device_, 4096);
+  const std::vector<char> own(4096);
+  int inside = -2, of_pinned = -2, of_own = -2, of_null = -2;
+  std::jthread([&] {   // with no context current
+    inside = device_of(reinterpret_cast<const void*>(memory->address() + 12345));
+    of_pinned = device_of(pinned.data());
+    of_own = device_of(own.data());
+    of_null = device_of(nullptr);
+  }).join();
+  EXPECT_EQ(inside, 0);
+  EXPECT_EQ(of_pinned, -1);
+  EXPECT_EQ(of_own, -1);
+  EXPECT_EQ(of_null, -1);
 }
 
 TEST_F(Gpu, runs_a_compiled_kernel) {

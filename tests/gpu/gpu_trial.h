@@ -8,13 +8,7 @@
 namespace smelt::ops {
 
 inline std::shared_ptr<const Gpu> test_gpu() {
-  static const auto gpu = [] {
-    auto g = std::make_shared<Gpu>();
-    g->device = device::cuda::Device::open(0);
-    g->info = g->device->info();
-    g->cubins = std::make_shared<device::cuda::CubinStore>();
-    return g;
-  }();
+  static const std::shared_ptr<const Gpu> gpu = open_gpu(0);
   return gpu;
 }
 

@@ -25,19 +25,12 @@ struct Opened {
 Opened open() {
   Opened o;
   static const Library library("NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12"}, "without it smelt cannot compile its GPU kernels");
-  if (!library.available()) {
-    o.missing = library.missing();
-    return o;
-  }
-  const auto load = [&]<class F>(F& function, const char* symbol) {
-    function = reinterpret_cast<F>(library.find(symbol));
-    if (!function && o.missing.empty()) o.missing = fmt::format("{} has no {}", library.path(), symbol);
-  };
-  load(o.nvrtc.error_text, "nvrtcGetErrorString");
-#define X(name, symbol, ...) load(o.nvrtc.name, #symbol);
+  library.load(o.nvrtc.error_text, "nvrtcGetErrorString", o.missing);
+#define X(name, symbol, ...) library.load(o.nvrtc.name, #symbol, o.missing);
   SMELT_CUDA_NVRTC(X)
 #undef X
-  if (o.missing.empty()) o.nvrtc.version(&o.major, &o.minor);
+  if (!o.missing.empty()) return o;
+  o.nvrtc.version(&o.major, &o.minor);
   // NVRTC opens its second library by name alone: one that the process has already is found wherever it lies.
   const std::string folder = library.path().substr(0, library.path().rfind('/') + 1);
   dlopen(fmt::format("{}libnvrtc-builtins.so.{}.{}", folder, o.major, o.minor).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -202,12 +195,6 @@ Cubin compile(const Source& source, std::string_view arch) {
     fail("{}: ptxas reported on no kernel", where);
   cubin.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return cubin;
-}
-
-std::string_view kernel_header(std::string_view name) {
-  for (const kernels::File& f : kernels::files())
-    if (f.name == name) return f.text;
-  return {};
 }
 
 }  // namespace smelt::device::cuda

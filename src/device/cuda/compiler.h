@@ -51,7 +51,4 @@ std::string compiler_version();
 /// missing or does not know the architecture.
 Cubin compile(const Source& source, std::string_view arch);
 
-/// What of the file NAME of src/kernels a source may include; empty for a name that is not there.
-std::string_view kernel_header(std::string_view name);
-
 }  // namespace smelt::device::cuda

@@ -27,6 +27,9 @@ class KeyHash {
   uint64_t a_ = 14695981039346656037ull, b_ = 0x9e3779b97f4a7c15ull;
 };
 
+/// Where there is no compiler, a plan's own kernels may do.
+std::string compiler_or_none() { return compiler_missing().empty() ? compiler_version() : ""; }
+
 uint64_t checksum(std::string_view bytes) { return hash_bytes(bytes.data(), static_cast<int64_t>(bytes.size())); }
 
 }  // namespace
@@ -108,15 +111,32 @@ void CubinStore::write(const std::string& key, const Cubin& cubin) {
 }
 
 std::shared_ptr<const Cubin> CubinStore::get(const Source& source, std::string_view arch) {
-  // Where there is no compiler, a plan's own kernels may do.
-  const std::string id = key(source, arch, compiler_missing().empty() ? compiler_version() : "");
-  {
-    std::lock_guard lock(mutex_);
-    if (const auto at = known_.find(id); at != known_.end()) {
-      ++stats_.from_memory;
-      return at->second;
-    }
+  const std::string id = key(source, arch, compiler_or_none());
+  std::unique_lock lock(mutex_);
+  made_.wait(lock, [&] { return !making_.contains(id); });
+  if (const auto at = known_.find(id); at != known_.end()) {
+    ++stats_.from_memory;
+    return at->second;
   }
+  making_.insert(id);
+  lock.unlock();
+  std::shared_ptr<const Cubin> cubin;
+  std::exception_ptr failure;
+  try {
+    cubin = make(id, source, arch);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  lock.lock();
+  making_.erase(id);
+  if (cubin) known_.try_emplace(id, cubin);
+  lock.unlock();
+  made_.notify_all();
+  if (failure) std::rethrow_exception(failure);
+  return cubin;
+}
+
+std::shared_ptr<const Cubin> CubinStore::make(const std::string& id, const Source& source, std::string_view arch) {
   auto cubin = read(id);
   const bool found = cubin != nullptr;
   if (!found) {
@@ -126,7 +146,7 @@ std::shared_ptr<const Cubin> CubinStore::get(const Source& source, std::string_v
   std::lock_guard lock(mutex_);
   ++(found ? stats_.from_disk : stats_.compiled);
   stats_.seconds += cubin->seconds;
-  return known_.try_emplace(id, cubin).first->second;
+  return cubin;
 }
 
 std::vector<std::shared_ptr<const Cubin>> CubinStore::get_all(std::span<const Source> sources, std::string_view arch, int threads,
@@ -157,9 +177,16 @@ std::vector<std::shared_ptr<const Cubin>> CubinStore::get_all(std::span<const So
 }
 
 void CubinStore::add(const Source& source, std::string_view arch, Cubin cubin) {
-  const std::string id = key(source, arch, compiler_missing().empty() ? compiler_version() : "");
+  const std::string id = key(source, arch, compiler_or_none());
   std::lock_guard lock(mutex_);
   known_.try_emplace(id, std::make_shared<Cubin>(std::move(cubin)));
+}
+
+std::vector<std::shared_ptr<const Cubin>> CubinStore::in_memory() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<const Cubin>> all;
+  for (const auto& [key, cubin] : known_) all.push_back(cubin);
+  return all;
 }
 
 CubinStats CubinStore::stats() const {

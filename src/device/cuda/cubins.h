@@ -1,11 +1,13 @@
 // Compiled kernels, kept: in memory for the process, on disk under the hash of everything that made them.
 #pragma once
 
+#include <condition_variable>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,29 +29,35 @@ class CubinStore {
   explicit CubinStore(std::filesystem::path folder = {});
 
   /// From memory, from disk, or compiled now and written to disk: under a temporary name, then renamed. An entry that is damaged,
-  /// or not of this source, is compiled again and replaced. Throws as compile() does.
+  /// or not of this source, is compiled again and replaced. Threads that want the same one wait for the first of them. Throws as
+  /// compile() does.
   std::shared_ptr<const Cubin> get(const Source& source, std::string_view arch);
   /// The same for many, compiled by `threads` at once. One that does not compile does not stop the others: its place is null and
-  /// `errors` (may be null) gets its message at the same index.
+  /// `errors` (may be null) gets its message at the same index. `progress` must not throw.
   std::vector<std::shared_ptr<const Cubin>> get_all(std::span<const Source> sources, std::string_view arch, int threads,
                                                     std::vector<std::string>* errors = nullptr,
                                                     const std::function<void(int done, int total)>& progress = {});
   /// Puts a cubin that a plan carries in, as if it had been compiled here.
   void add(const Source& source, std::string_view arch, Cubin cubin);
 
+  /// Every cubin that it has in memory, in no order.
+  std::vector<std::shared_ptr<const Cubin>> in_memory() const;
   CubinStats stats() const;
   /// 32 hexadecimal digits: of the code, the options, the architecture, the compiler and the headers of src/kernels; not of the
   /// name. `compiler` is compiler_version(), or what a plan says made its cubins.
   static std::string key(const Source& source, std::string_view arch, std::string_view compiler);
 
  private:
+  std::shared_ptr<const Cubin> make(const std::string& key, const Source& source, std::string_view arch);
   std::shared_ptr<const Cubin> read(const std::string& key) const;
   void write(const std::string& key, const Cubin& cubin);
   std::filesystem::path path_of(const std::string& key) const;
 
   std::filesystem::path folder_;
   mutable std::mutex mutex_;
+  std::condition_variable made_;
   std::map<std::string, std::shared_ptr<const Cubin>> known_;
+  std::set<std::string> making_;   // keys that a thread reads or compiles
   CubinStats stats_;
   bool warned_ = false;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "base/error.h"
 #include "device/cuda/compiler.h"
@@ -44,7 +45,11 @@ DeviceInfo info_of(int ordinal) {
   info.major = attribute(abi::compute_capability_major);
   info.minor = attribute(abi::compute_capability_minor);
   info.arch = arch_of(info.major, info.minor);
+  check(d.driver_version(&info.driver), doing);
   info.multiprocessors = attribute(abi::multiprocessor_count);
+  info.clock_mhz = attribute(abi::clock_rate_khz) / 1000;
+  // Two transfers a clock.
+  info.bandwidth = 2e-3 * attribute(abi::memory_clock_rate_khz) * attribute(abi::memory_bus_bits) / 8;
   info.l2_bytes = attribute(abi::l2_cache_bytes);
   info.shared_per_block = attribute(abi::max_shared_memory_per_block_optin);
   info.shared_per_multiprocessor = attribute(abi::max_shared_memory_per_multiprocessor);
@@ -86,6 +91,42 @@ int64_t block_size(int64_t bytes) {
 const std::vector<DeviceInfo>& devices() { return found().devices; }
 
 std::string devices_missing() { return found().missing; }
+
+DeviceInfo info_of_arch(std::string_view arch) {
+  // NVIDIA's data sheets; shared memory, threads and blocks: the CUDA programming guide, "Technical Specifications per Compute
+  // Capability".
+  struct Row {
+    int capability, multiprocessors, clock_mhz, gbytes_per_s, memory_gib, l2_mib, shared_kib, block_shared_kib, threads, blocks;
+    const char* name;
+  };
+  constexpr Row rows[] = {{75, 40, 1590, 320, 16, 4, 64, 64, 1024, 16, "Tesla T4"},
+                          {80, 108, 1410, 1555, 40, 40, 164, 163, 2048, 32, "NVIDIA A100"},
+                          {86, 72, 1695, 600, 24, 6, 100, 99, 1536, 16, "NVIDIA A10"},
+                          {87, 16, 1300, 204, 32, 4, 164, 163, 1536, 16, "Jetson AGX Orin"},
+                          {89, 58, 2040, 300, 24, 48, 100, 99, 1536, 24, "NVIDIA L4"},
+                          {90, 132, 1980, 3350, 80, 50, 228, 227, 2048, 32, "NVIDIA H100"},
+                          {100, 148, 1965, 8000, 180, 126, 228, 227, 2048, 32, "NVIDIA B200"},
+                          {120, 170, 2407, 1792, 32, 96, 100, 99, 1536, 24, "NVIDIA GeForce RTX 5090"}};
+  DeviceInfo info;
+  std::tie(info.major, info.minor) = capability_of(arch);
+  const int capability = info.major * 10 + info.minor;
+  const Row& r = *std::ranges::find(rows, capability, &Row::capability);
+  info.name = r.name;
+  info.arch = arch_of(info.major, info.minor);
+  info.multiprocessors = r.multiprocessors;
+  info.clock_mhz = r.clock_mhz;
+  info.bandwidth = r.gbytes_per_s * 1e3;
+  info.memory_bytes = int64_t{r.memory_gib} << 30;
+  info.l2_bytes = int64_t{r.l2_mib} << 20;
+  info.shared_per_multiprocessor = r.shared_kib << 10;
+  info.shared_per_block = r.block_shared_kib << 10;
+  info.reserved_shared_per_block = info.shared_per_multiprocessor - info.shared_per_block;
+  info.registers_per_multiprocessor = 65536;
+  info.threads_per_multiprocessor = r.threads;
+  info.blocks_per_multiprocessor = r.blocks;
+  info.integrated = capability == 87;
+  return info;
+}
 
 std::shared_ptr<Device> Device::open(int ordinal) {
   const auto& all = devices();
@@ -261,7 +302,10 @@ int device_of(const void* address) {
   unsigned type = 0;
   int ordinal = -1;
   const auto at = reinterpret_cast<abi::Address>(address);
-  if (driver().pointer_attribute(&type, abi::pointer_memory_type, at) != abi::success || type != abi::memory_device) return -1;
+  const abi::Result r = driver().pointer_attribute(&type, abi::pointer_memory_type, at);
+  if (r == abi::invalid_value) return -1;   // memory that CUDA knows nothing of
+  check(r, "asking where memory lies");
+  if (type != abi::memory_device) return -1;
   check(driver().pointer_attribute(&ordinal, abi::pointer_device_ordinal, at), "asking where memory lies");
   return ordinal;
 }

@@ -19,8 +19,11 @@ struct DeviceInfo {
   std::string name;                        // "NVIDIA H100 80GB HBM3"
   std::string uuid;                        // "GPU-8c5a…"
   std::string arch;                        // "sm_90a": what its kernels are compiled for
+  int driver = 0;                          // 13000: the newest CUDA that its driver runs
   int major = 0, minor = 0;                // compute capability
   int multiprocessors = 0;
+  int clock_mhz = 0;                       // of the multiprocessors, at most
+  double bandwidth = 0;                    // of its memory by its clock and width, bytes a microsecond
   int64_t memory_bytes = 0, l2_bytes = 0;
   int shared_per_block = 0, shared_per_multiprocessor = 0, reserved_shared_per_block = 0;   // bytes; per block: what it may opt in to
   int registers_per_multiprocessor = 0, threads_per_multiprocessor = 0, blocks_per_multiprocessor = 0;
@@ -31,6 +34,9 @@ struct DeviceInfo {
 const std::vector<DeviceInfo>& devices();
 /// Why devices() is empty: "NVIDIA's driver was not found (libcuda.so.1)…".
 std::string devices_missing();
+/// What kernels are chosen for where no device of the architecture is at hand: NVIDIA's T4, A100, A10, Jetson AGX Orin, L4, H100
+/// SXM, B200 and RTX 5090. Throws as capability_of() does.
+DeviceInfo info_of_arch(std::string_view arch);
 
 class Memory;
 
@@ -139,7 +145,7 @@ class Event {
   abi::Event event_ = nullptr;
 };
 
-/// Whether an address lies in device (or managed) memory, and on which device; -1 for host memory.
+/// The ordinal of the device in whose memory an address lies, whoever allocated it; -1 for host memory, pinned or not.
 int device_of(const void* address);
 
 }  // namespace smelt::device::cuda

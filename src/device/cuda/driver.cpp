@@ -17,22 +17,14 @@ std::string text_of(int version) { return fmt::format("{}.{}", version / 1000, v
 Opened open() {
   Opened o;
   static const Library library("NVIDIA's driver", {"libcuda.so.1", "libcuda.so"}, "without it there is no GPU to run on");
-  if (!library.available()) {
-    o.missing = library.missing();
-    return o;
-  }
-  const auto version = reinterpret_cast<decltype(o.driver.driver_version)>(library.find("cuDriverGetVersion"));
-  if (!version || version(&o.version) != abi::success) {
-    o.missing = fmt::format("{} does not say its version", library.path());
-    return o;
-  }
-  if (o.version < oldest_driver) {
+  // The version first: a driver that is too old is said to be that, not to lack some function.
+  library.load(o.driver.driver_version, "cuDriverGetVersion", o.missing);
+  if (!o.missing.empty()) return o;
+  if (o.driver.driver_version(&o.version) != abi::success || o.version < oldest_driver) {
     o.missing = fmt::format("the driver is of CUDA {}, smelt needs {} or newer", text_of(o.version), text_of(oldest_driver));
     return o;
   }
-#define X(name, symbol, ...) \
-  o.driver.name = reinterpret_cast<decltype(o.driver.name)>(library.find(#symbol)); \
-  if (!o.driver.name && o.missing.empty()) o.missing = fmt::format("the driver (CUDA {}) has no {}", text_of(o.version), #symbol);
+#define X(name, symbol, ...) library.load(o.driver.name, #symbol, o.missing);
   SMELT_CUDA_DRIVER(X)
 #undef X
   if (!o.missing.empty()) return o;
@@ -57,8 +49,6 @@ const abi::Driver& driver() {
   if (const Opened& o = opened(); o.missing.empty()) return o.driver;
   throw Error(opened().missing, "Run on the CPU (--device cpu), or install NVIDIA's driver.", ExitCode::unsupported);
 }
-
-int driver_version() { return driver(), opened().version; }
 
 std::string describe(abi::Result result) {
   const char *name = nullptr, *text = nullptr;

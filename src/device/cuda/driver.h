@@ -12,8 +12,6 @@ namespace smelt::device::cuda {
 const abi::Driver& driver();
 /// Why driver() would throw; empty when it would not.
 std::string driver_missing();
-/// 13000 for CUDA 13.0: the newest that this driver runs. Throws as driver() does.
-int driver_version();
 
 /// Throws Error for a result other than success: "launching conv_3: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access …)".
 void check(abi::Result result, std::string_view doing);

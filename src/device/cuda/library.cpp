@@ -67,10 +67,9 @@ Library::Library(std::string name, std::vector<std::string> files, std::string g
 
 void* Library::find(const char* symbol) const { return handle_ ? dlsym(handle_, symbol) : nullptr; }
 
-void* Library::require(const char* symbol) const {
-  if (void* at = find(symbol)) return at;
-  if (!handle_) fail_unsupported("{}", missing());
-  fail_unsupported("{} ({}) has no {}: it is older than what smelt was written for", name_, path_, symbol);
+std::string Library::lacks(const char* symbol) const {
+  if (!handle_) return missing();
+  return fmt::format("{} ({}) has no {}: it is older than what smelt was written for", name_, path_, symbol);
 }
 
 std::string Library::missing() const {

@@ -18,8 +18,11 @@ class Library {
   bool available() const { return handle_ != nullptr; }
   /// The address, null where the library or the symbol is missing.
   void* find(const char* symbol) const;
-  /// The address of a symbol. Throws Error (unsupported): missing() or the name of the symbol that this version lacks.
-  void* require(const char* symbol) const;
+  /// Fills one entry of a table of functions; where there is no such symbol, says so in `missing` unless that is filled already.
+  template <class F> void load(F& to, const char* symbol, std::string& missing) const {
+    to = reinterpret_cast<F>(find(symbol));
+    if (!to && missing.empty()) missing = lacks(symbol);
+  }
   /// "libnvrtc.so.13 was not found; with it smelt compiles its GPU kernels", empty where it is available.
   std::string missing() const;
   const std::string& name() const { return name_; }
@@ -27,6 +30,8 @@ class Library {
   const std::string& path() const { return path_; }
 
  private:
+  std::string lacks(const char* symbol) const;
+
   std::string name_, gives_, path_, tried_;
   void* handle_ = nullptr;
 };

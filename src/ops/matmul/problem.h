@@ -3,8 +3,8 @@
 //   gemm:f32>f32:48x4096x4096:rcr:bias+relu
 //
 // Fields: element types; M x N x K, after "BATCH*" where there is a batch ("8x12*", and "8x12,1x12*" where the operands' batches
-// differ); whether a, b and the result are stored by rows or columns, ",computed" where b is no constant; the
-// epilogue. A batch that only a has is part of M.
+// differ); whether a, b and the result are stored by rows or columns, ",computed" where b is no constant; the epilogue. A batch
+// that only a has is part of M.
 #pragma once
 
 #include <memory>
@@ -34,8 +34,8 @@ std::string print(const Problem& p);
 /// The inverse of print; throws Error with the field that cannot be read.
 Problem parse(std::string_view text);
 
-/// MatMul, Gemm, com.microsoft FusedMatMul and ai.smelt MatMul in one form: inputs a, b, operands of a program over alpha · a ·
-/// b.
+/// MatMul, Gemm, com.microsoft FusedMatMul and ai.smelt MatMul in one form: inputs a, b, operands of a program over
+/// alpha · a · b.
 struct Product {
   std::shared_ptr<const Node> node;     // an ai.smelt MatMul
   BoundNode bound;                      // its tensors

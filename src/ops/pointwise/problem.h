@@ -1,6 +1,7 @@
 // A program over strided views of one shape: what every pointwise operator is, whichever kernel runs it.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "expr/program.h"
@@ -16,6 +17,8 @@ struct PointwiseProblem {
   std::vector<size_t> present;         // the node's inputs that the program reads, in order
 };
 
+/// The generated CUDA kernel that accesses `width` elements along the innermost axis at a time: 1, 2, 4 or 8.
+std::unique_ptr<Kernel> pointwise_cuda(const PointwiseProblem& p, int64_t width, const Gpu& gpu);
 /// Adds the generated CUDA kernels (src/ops/pointwise/cuda.cpp).
 void offer_pointwise_cuda(const PointwiseProblem& p, const Gpu& gpu, Offer& offer);
 

@@ -4,48 +4,29 @@
 #include <optional>
 
 #include "base/error.h"
+#include "expr/cuda.h"
 #include "ops/gpu.h"
+#include "ops/pointwise/problem.h"
 #include "ops/pointwise/walk.h"
 #include "ops/reorder/strided_copy.h"
 
 namespace smelt::ops {
 namespace {
 
-constexpr unsigned threads = 256;
-constexpr double launch_us = 2, bytes_per_us = 3e6;   // only rank candidates that are not measured
+/// Unsigned integers of so many bytes, whatever they stand for.
+DType integer_of(int64_t size) { return size == 1 ? DType::u8 : size == 2 ? DType::u16 : size == 4 ? DType::u32 : DType::u64; }
 
-std::string type_of(int64_t bytes) { return fmt::format("u{}", bytes * 8); }
-
-/// One move in the output's order, `width` elements at a time.
-class WalkCopy final : public CompiledKernel {
- public:
-  WalkCopy(const Views& views, int64_t bytes, int64_t width, const int (&steps)[2], const Gpu& gpu)
-      : CompiledKernel(gpu, {fmt::format("copy:w{}", width), source(views, bytes, width, steps), {}}, "copy"),
-        walk_(views, width) {}
-
-  void run(const Buffers&) override { fail("a part of a move is not run by itself"); }
-  void enqueue(const void* from, void* to, const Buffers& b) const {
-    if (walk_.chunks() == 0) return;
-    void* parameters[] = {&from, &to, const_cast<void*>(walk_.data())};
-    launch(b, {.grid = {static_cast<unsigned>((walk_.chunks() + threads - 1) / threads), 1, 1}, .block = {threads, 1, 1}},
-           parameters);
-  }
-
- private:
-  static std::string source(const Views& views, int64_t bytes, int64_t width, const int (&steps)[2]) {
-    const size_t rank = views.extents.size();
-    const std::string type = type_of(bytes);
-    return fmt::format(
-        "#include \"pointwise/walk.cuh\"\n\n"
-        "extern \"C\" __global__ void __launch_bounds__({}) copy(const {}* from, {}* to, const Walk<{}, 2> walk) {{\n"
-        "  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= walk.chunks) return;\n"
-        "  i64 at[2];\n  const u32 count = walk.locate<{}>(chunk, at);\n  Vector<{}, {}> x;\n"
-        "  load<{}>(x, from, at[0], walk.strides[0][{}], count);\n  store<{}>(to, at[1], walk.strides[1][{}], count, x);\n}}\n",
-        threads, type, type, rank, threads, width, type, width, steps[0], rank - 1, steps[1], rank - 1);
-  }
-
-  WalkArgument walk_;
-};
+/// One move in the output's order, `width` elements at a time: the pointwise program that returns its input.
+std::unique_ptr<Kernel> walk_copy(const StridedMove& m, int64_t bytes, int64_t width, int64_t alignment_in, int64_t alignment_out,
+                                  const Gpu& gpu) {
+  PointwiseProblem p;
+  p.program.output(p.program.input(integer_of(bytes)));
+  p.shape = m.extents;
+  p.strides = {m.from, m.to};
+  p.alignments = {alignment_in, alignment_out};
+  p.present = {0};
+  return pointwise_cuda(p, width, gpu);
+}
 
 /// One move through tiles.
 class TileCopy final : public CompiledKernel {
@@ -58,13 +39,13 @@ class TileCopy final : public CompiledKernel {
       : CompiledKernel(gpu, {"copy:tile", source(s, bytes), {}}, "copy"), walk_(s.planes, 1),
         plane_{static_cast<uint32_t>(s.rows), static_cast<uint32_t>(s.columns), s.from_row, s.to_column} {}
 
-  void run(const Buffers&) override { fail("a part of a move is not run by itself"); }
-  void enqueue(const void* from, void* to, const Buffers& b) const {
-    void* parameters[] = {&from, &to, const_cast<void*>(walk_.data()), const_cast<Plane*>(&plane_)};
+  void run(const Buffers& b) override {
+    Arguments arguments;
+    arguments.tensor(b.inputs[0]).tensor(b.outputs[0]).bytes(walk_.data()).value(plane_);
     const device::cuda::LaunchShape shape{.grid = {(plane_.columns + 31) / 32, (plane_.rows + 31) / 32,
                                                    static_cast<unsigned>(std::min<int64_t>(walk_.chunks(), 65535))},
                                           .block = {32, 8, 1}};
-    launch(b, shape, parameters);
+    launch(b, shape, arguments);
   }
   /// The axes that are contiguous on either side, where they differ and are long enough for tiles; the others are planes.
   static std::optional<Split> split(const Views& v) {
@@ -92,7 +73,7 @@ class TileCopy final : public CompiledKernel {
     int64_t from_row, to_column;
   };
   static std::string source(const Split& s, int64_t bytes) {
-    const std::string type = type_of(bytes);
+    const std::string_view type = expr::cuda_type(integer_of(bytes));
     const size_t rank = s.planes.extents.size();
     return fmt::format(
         "#include \"movement/transpose.cuh\"\n\n"
@@ -111,16 +92,13 @@ class MovesKernel final : public Kernel {
               const std::vector<int64_t>& alignments_out, const Gpu& gpu) {
     for (const StridedMove& m : moves) {
       if (elements(m.extents) == 0) continue;
-      const Views views = merged(m.extents, {m.from, m.to}, 1);
-      Part part{m.offset * bytes, m.output, nullptr, nullptr};
-      if (const auto split = tiles ? TileCopy::split(views) : std::nullopt) {
-        part.tile = std::make_unique<TileCopy>(*split, bytes, gpu);
+      Part part{m.offset * bytes, m.output, nullptr};
+      if (const auto split = tiles ? TileCopy::split(merged(m.extents, {m.from, m.to}, 1)) : std::nullopt) {
+        part.kernel = std::make_unique<TileCopy>(*split, bytes, gpu);
       } else {
         int64_t aligned = alignment_in;   // the window begins where the offset says
-        while (aligned > 1 && (m.offset * bytes) % aligned != 0) aligned /= 2;
-        const int steps[] = {access_step(views.strides[0], bytes, aligned, width),
-                             access_step(views.strides[1], bytes, alignments_out[m.output], width)};
-        part.walk = std::make_unique<WalkCopy>(views, bytes, width, steps, gpu);
+        while (aligned > 1 && part.offset % aligned != 0) aligned /= 2;
+        part.kernel = walk_copy(m, bytes, width, aligned, alignments_out[m.output], gpu);
       }
       parts_.push_back(std::move(part));
     }
@@ -129,8 +107,7 @@ class MovesKernel final : public Kernel {
   void run(const Buffers& b) override {
     for (const Part& p : parts_) {
       const void* from = static_cast<const char*>(b.inputs[0]) + p.offset;
-      if (p.tile) p.tile->enqueue(from, b.outputs[p.output], b);
-      else p.walk->enqueue(from, b.outputs[p.output], b);
+      p.kernel->run({{&from, 1}, b.outputs.subspan(p.output, 1), nullptr, b.stream});
     }
   }
 
@@ -138,8 +115,7 @@ class MovesKernel final : public Kernel {
   struct Part {
     int64_t offset;              // bytes
     size_t output;
-    std::unique_ptr<WalkCopy> walk;
-    std::unique_ptr<TileCopy> tile;
+    std::unique_ptr<Kernel> kernel;
   };
   std::vector<Part> parts_;
 };
@@ -166,7 +142,7 @@ void offer_moves_cuda(const BoundNode& b, std::vector<StridedMove> moves, const 
   std::vector<int64_t> alignments;
   for (const BoundTensor& y : b.outputs) alignments.push_back(y.alignment);
   const auto add = [&](const std::string& config, int64_t width, bool through_tiles, double factor) {
-    offer.candidates.push_back({"cuda", config, launch_us + moved / bytes_per_us * factor,
+    offer.candidates.push_back({"cuda", config, gpu_estimate_us(gpu, moved * factor),
                                 [moves, bytes, width, through_tiles, in = b.inputs[0].alignment, alignments, &gpu] {
                                   return std::make_unique<MovesKernel>(moves, bytes, width, through_tiles, in, alignments, gpu);
                                 }});

@@ -1,7 +1,6 @@
 // Normalisations on a GPU: a row in the registers of the threads that share it, what follows it as its epilogue
 // (src/kernels/norm/norm.cuh). Specialised on the row's width, the types and the program; the number of rows is an argument.
 #include <algorithm>
-#include <array>
 #include <bit>
 
 #include "base/error.h"
@@ -16,11 +15,14 @@ namespace smelt::ops {
 namespace {
 
 constexpr size_t none = NormParts::none;
-constexpr double launch_us = 2, bytes_per_us = 3e6;   // only rank candidates that are not measured
 constexpr int64_t most_held = 64;                     // floats of a row that a thread holds in registers
+
+/// What a tensor is to the kernel; operands are numbered from there on.
+enum Role : size_t { role_x, role_residual, role_sum, role_y, role_operands };
 
 /// A tensor that the kernel reads or writes, row by row.
 struct View {
+  size_t role;
   bool input;
   size_t index;              // among the node's inputs or outputs
   DType type;
@@ -36,30 +38,26 @@ struct RowSplit {              // how threads share the work
 struct NormCuda {
   NormParts parts;
   expr::Program program;                     // over the normalised row and `operands`
-  std::vector<View> views;                   // x, residual, sum, y, then the operands
-  std::vector<size_t> roles;                 // views' places: x 0, residual 1, sum 2, y 3, operands from 4 on
+  std::vector<View> views;                   // in the order of their roles
   Views outer;                               // rows
   int64_t width = 0;
 };
-
-enum Role : size_t { role_x, role_residual, role_sum, role_y, role_operands };
 
 std::optional<NormCuda> problem_of(const BoundNode& b, std::string& reason) {
   NormCuda p{NormParts(b)};
   std::vector<size_t> operands;
   p.program = *norm_program(b, p.parts, true, operands);
   const Shape& shape = b.inputs[0].shape;
-  const auto add = [&](bool input, size_t index, size_t role) {
+  const auto add = [&](size_t role, bool input, size_t index) {
     if (index == none) return;
     const BoundTensor& t = input ? b.inputs[index] : b.outputs[index];
-    p.views.push_back({input, index, t.type, t.alignment, broadcast_strides(t, shape.size())});
-    p.roles.push_back(role);
+    p.views.push_back({role, input, index, t.type, t.alignment, broadcast_strides(t, shape.size())});
   };
-  add(true, 0, role_x);
-  add(true, p.parts.residual, role_residual);
-  add(false, p.parts.sum, role_sum);
-  add(false, 0, role_y);
-  for (size_t i = 0; i < operands.size(); ++i) add(true, operands[i], role_operands + i);
+  add(role_x, true, 0);
+  add(role_residual, true, p.parts.residual);
+  add(role_sum, false, p.parts.sum);
+  add(role_y, false, 0);
+  for (size_t i = 0; i < operands.size(); ++i) add(role_operands + i, true, operands[i]);
   std::vector<Shape> all, outer;
   for (const View& v : p.views) {
     all.push_back(v.strides);
@@ -97,7 +95,9 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
   code += fmt::format("  const bool inside = number < rows.chunks;\n  i64 at[{}];\n  rows.locate<1>(inside ? number : 0, at);\n",
                       count);
   code += "  Row row;\n  row.read(view0 + at[0], inside);\n";
-  const auto view_of = [&](size_t role) { return static_cast<size_t>(std::ranges::find(p.roles, role) - p.roles.begin()); };
+  const auto view_of = [&](size_t role) {
+    return static_cast<size_t>(std::ranges::find(p.views, role, &View::role) - p.views.begin());
+  };
   const size_t residual = view_of(role_residual), sum = view_of(role_sum), y = view_of(role_y);
   if (residual < count) {
     const std::string to = sum < count ? fmt::format("view{} + at[{}]", sum, sum)
@@ -111,7 +111,7 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
   code += fmt::format("    if (c >= {}) break;\n", p.width);
   std::string arguments = "row.v[h][e]";
   for (size_t v = 0; v < count; ++v) {
-    if (p.roles[v] < role_operands) continue;
+    if (p.views[v].role < role_operands) continue;
     code += fmt::format("    Vector<{}, {}> x{};\n    load<{}>(x{}, view{}, at[{}] + c * {}ll, {}ll, {});\n",
                         expr::cuda_type(p.views[v].type), s.vec, v, step_of(p, v, s.vec), v, v, v, p.views[v].step,
                         p.views[v].step, s.vec);
@@ -137,18 +137,11 @@ class NormCudaKernel final : public CompiledKernel {
 
   void run(const Buffers& b) override {
     if (walk_.chunks() == 0 || empty_) return;
-    std::array<const void*, 64> pointers;
-    std::array<void*, 66> parameters;
-    size_t n = 0;
-    for (const auto& [input, index] : views_) {
-      pointers[n] = input ? b.inputs[index] : b.outputs[index];
-      parameters[n] = &pointers[n];
-      ++n;
-    }
-    parameters[n++] = const_cast<void*>(walk_.data());
-    parameters[n] = &epsilon_;
+    Arguments arguments;
+    for (const auto& [input, index] : views_) arguments.tensor(input ? b.inputs[index] : b.outputs[index]);
+    arguments.bytes(walk_.data()).value(epsilon_);
     const auto blocks = static_cast<unsigned>((walk_.chunks() + shape_.rows - 1) / shape_.rows);
-    launch(b, {.grid = {blocks, 1, 1}, .block = {static_cast<unsigned>(shape_.threads * shape_.rows), 1, 1}}, parameters.data());
+    launch(b, {.grid = {blocks, 1, 1}, .block = {static_cast<unsigned>(shape_.threads * shape_.rows), 1, 1}}, arguments);
   }
 
  private:
@@ -163,7 +156,7 @@ class NormCudaKernel final : public CompiledKernel {
 int64_t widest(const NormCuda& p) {
   for (int64_t vec = 16 / size_of(p.views[0]); vec > 1; vec /= 2) {
     bool fits = p.width % vec == 0;
-    for (size_t v = 0; v < p.views.size(); ++v) fits = fits && (p.roles[v] >= role_operands || step_of(p, v, vec) == 1);
+    for (size_t v = 0; v < p.views.size(); ++v) fits = fits && (p.views[v].role >= role_operands || step_of(p, v, vec) == 1);
     if (fits) return vec;
   }
   return 1;
@@ -175,8 +168,9 @@ void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   std::string reason;
   const auto p = problem_of(b, reason);
   if (!p) return offer.rejected.push_back({"cuda", reason});
-  if (p->views.size() > 60)
-    return offer.rejected.push_back({"cuda", fmt::format("{} tensors, a kernel takes 60", p->views.size())});
+  if (p->views.size() > Arguments::most_tensors)
+    return offer.rejected.push_back(
+        {"cuda", fmt::format("{} tensors, a kernel takes {}", p->views.size(), Arguments::most_tensors)});
   if (!WalkArgument::fits(p->outer, 1)) return offer.rejected.push_back({"cuda", "more than 2^31 rows"});
   const int64_t vec = widest(*p), rows = WalkArgument(p->outer, 1).chunks();
   const int64_t vectors = std::max<int64_t>(1, (p->width + vec - 1) / vec);
@@ -189,17 +183,15 @@ void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
     if (s.threads < 4 && held > 1) break;                  // a shorter one does the same
     s.threads = std::max<int64_t>(s.threads, 4);
     // Several short rows a block, while that leaves a block for every multiprocessor.
-    const int64_t multiprocessors = std::max(1, gpu.info.multiprocessors);
+    const int64_t multiprocessors = gpu.info.multiprocessors;
     s.rows = std::clamp<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, rows / multiprocessors))), 1,
                                  std::max<int64_t>(1, 256 / s.threads));
     s.rows = std::max<int64_t>(s.rows, s.threads < 32 ? 32 / s.threads : 1);   // whole warps
     const std::string config = fmt::format("v{} t{} r{} h{}", s.vec, s.threads, s.rows, s.held);
     const double idle = static_cast<double>(s.threads * held) / static_cast<double>(vectors);
     // Four vectors a thread hide the latency of one; more cost warps.
-    const double estimate = launch_us + moved / bytes_per_us * std::max(1.0, idle / 1.5) *
-                                            (held == 4   ? 1
-                                             : held == 2 ? 1.02
-                                                         : 1.05);
+    const double worse = held == 4 ? 1 : held == 2 ? 1.02 : 1.05;
+    const double estimate = gpu_estimate_us(gpu, moved * std::max(1.0, idle / 1.5) * worse);
     offer.candidates.push_back({"cuda", config, estimate, [p = *p, s, &gpu, name = fmt::format("norm:{}:{}", p->width, config)] {
       return std::make_unique<NormCudaKernel>(p, s, gpu, name);
     }});

@@ -13,7 +13,6 @@ struct CUfunc_st;
 struct CUgraph_st;
 struct CUgraphExec_st;
 struct CUgraphNode_st;
-struct CUmemPoolHandle_st;
 
 namespace smelt::device::cuda::abi {
 
@@ -28,24 +27,13 @@ using Function = CUfunc_st*;
 using Graph = CUgraph_st*;
 using GraphExec = CUgraphExec_st*;
 using GraphNode = CUgraphNode_st*;
-using MemoryPool = CUmemPoolHandle_st*;
 
 enum ResultCode : Result {
   success = 0,
   invalid_value = 1,
   out_of_memory = 2,
-  not_initialized = 3,
-  deinitialized = 4,
-  no_device = 100,
-  invalid_device = 101,
-  invalid_image = 200,
-  invalid_context = 201,
-  no_binary_for_gpu = 209,
   ecc_uncorrectable = 214,
-  not_found = 500,
-  not_ready = 600,
   illegal_address = 700,
-  launch_out_of_resources = 701,
   launch_timeout = 702,
   assert_failed = 710,
   hardware_stack_error = 714,
@@ -54,15 +42,11 @@ enum ResultCode : Result {
   invalid_address_space = 717,
   invalid_pc = 718,
   launch_failed = 719,
-  system_driver_mismatch = 803,
   unknown = 999,
 };
 
 /// CUdevice_attribute.
 enum DeviceAttribute : int {
-  max_threads_per_block = 1,
-  max_shared_memory_per_block = 8,
-  warp_size = 10,
   clock_rate_khz = 13,
   multiprocessor_count = 16,
   integrated = 18,
@@ -77,37 +61,17 @@ enum DeviceAttribute : int {
   max_shared_memory_per_block_optin = 97,
   max_blocks_per_multiprocessor = 106,
   reserved_shared_memory_per_block = 111,
-  memory_pools_supported = 115,
 };
 
-/// CUfunction_attribute.
-enum FunctionAttribute : int {
-  function_max_threads_per_block = 0,
-  function_shared_bytes = 1,
-  function_const_bytes = 2,
-  function_local_bytes = 3,
-  function_registers = 4,
-  function_max_dynamic_shared_bytes = 8,
-  function_preferred_shared_carveout = 9,
-  function_non_portable_cluster_allowed = 14,
-};
-
+enum FunctionAttribute : int { function_max_dynamic_shared_bytes = 8 };   // CUfunction_attribute
 enum StreamFlags : unsigned { stream_non_blocking = 1 };
 enum EventFlags : unsigned { event_default = 0, event_disable_timing = 2 };
-enum CaptureMode : int { capture_global = 0, capture_thread_local = 1, capture_relaxed = 2 };
-enum CaptureStatus : int { capture_none = 0, capture_active = 1, capture_invalidated = 2 };
-enum GraphNodeType : int { graph_node_kernel = 0, graph_node_memcpy = 1, graph_node_memset = 2 };
-/// CUpointer_attribute.
-enum PointerAttribute : int { pointer_context = 1, pointer_memory_type = 2, pointer_device_ordinal = 9 };
-enum MemoryType : unsigned { memory_host = 1, memory_device = 2, memory_array = 3, memory_unified = 4 };
-enum MemoryPoolAttribute : int { pool_release_threshold = 4, pool_reserved_current = 5, pool_used_current = 7 };
+enum CaptureMode : int { capture_thread_local = 1 };
+enum PointerAttribute : int { pointer_memory_type = 2, pointer_device_ordinal = 9 };   // CUpointer_attribute
+enum MemoryType : unsigned { memory_device = 2 };                                     // CUmemorytype
 
 /// CUlaunchAttributeID.
-enum LaunchAttributeId : int {
-  launch_cooperative = 2,
-  launch_cluster_dimension = 4,
-  launch_programmatic_stream_serialization = 6,
-};
+enum LaunchAttributeId : int { launch_cluster_dimension = 4, launch_programmatic_stream_serialization = 6 };
 
 /// CUlaunchAttribute: a value of 64 bytes behind its number.
 struct LaunchAttribute {
@@ -115,7 +79,7 @@ struct LaunchAttribute {
   int unused = 0;
   union {
     char bytes[64];
-    int allowed;                               // cooperative, programmatic_stream_serialization
+    int allowed;                               // programmatic_stream_serialization
     struct { unsigned x, y, z; } cluster;
   } value{};
 };
@@ -131,18 +95,6 @@ struct LaunchConfig {                          // CUlaunchConfig
 };
 static_assert(sizeof(LaunchConfig) == 56);
 
-struct KernelNodeParams {                      // CUDA_KERNEL_NODE_PARAMS_v2
-  Function function = nullptr;
-  unsigned grid_x = 1, grid_y = 1, grid_z = 1;
-  unsigned block_x = 1, block_y = 1, block_z = 1;
-  unsigned shared_bytes = 0;
-  void** parameters = nullptr;
-  void** extra = nullptr;
-  void* kernel = nullptr;
-  Context context = nullptr;
-};
-static_assert(sizeof(KernelNodeParams) == 72);
-
 struct Uuid { unsigned char bytes[16]; };
 
 // name here, symbol in libcuda, parameters
@@ -157,12 +109,10 @@ struct Uuid { unsigned char bytes[16]; };
   X(device_uuid, cuDeviceGetUuid_v2, Uuid* uuid, Device device) \
   X(device_memory, cuDeviceTotalMem_v2, size_t* bytes, Device device) \
   X(device_attribute, cuDeviceGetAttribute, int* value, DeviceAttribute attribute, Device device) \
-  X(device_pci_bus_id, cuDeviceGetPCIBusId, char* id, int size, Device device) \
   X(primary_context_retain, cuDevicePrimaryCtxRetain, Context* context, Device device) \
   X(primary_context_release, cuDevicePrimaryCtxRelease_v2, Device device) \
   X(context_push, cuCtxPushCurrent_v2, Context context) \
   X(context_pop, cuCtxPopCurrent_v2, Context* context) \
-  X(context_synchronize, cuCtxSynchronize) \
   X(memory_info, cuMemGetInfo_v2, size_t* free, size_t* total) \
   X(memory_allocate, cuMemAlloc_v2, Address* address, size_t bytes) \
   X(memory_free, cuMemFree_v2, Address address) \
@@ -176,10 +126,8 @@ struct Uuid { unsigned char bytes[16]; };
   X(stream_create, cuStreamCreate, Stream* stream, unsigned flags) \
   X(stream_destroy, cuStreamDestroy_v2, Stream stream) \
   X(stream_synchronize, cuStreamSynchronize, Stream stream) \
-  X(stream_wait, cuStreamWaitEvent, Stream stream, Event event, unsigned flags) \
   X(stream_begin_capture, cuStreamBeginCapture_v2, Stream stream, CaptureMode mode) \
   X(stream_end_capture, cuStreamEndCapture, Stream stream, Graph* graph) \
-  X(stream_is_capturing, cuStreamIsCapturing, Stream stream, CaptureStatus* status) \
   X(event_create, cuEventCreate, Event* event, unsigned flags) \
   X(event_destroy, cuEventDestroy_v2, Event event) \
   X(event_record, cuEventRecord, Event event, Stream stream) \
@@ -187,23 +135,16 @@ struct Uuid { unsigned char bytes[16]; };
   X(event_elapsed, cuEventElapsedTime, float* milliseconds, Event begin, Event end) \
   X(graph_destroy, cuGraphDestroy, Graph graph) \
   X(graph_nodes, cuGraphGetNodes, Graph graph, GraphNode* nodes, size_t* count) \
-  X(graph_node_type, cuGraphNodeGetType, GraphNode node, GraphNodeType* type) \
-  X(graph_kernel_node_params, cuGraphKernelNodeGetParams_v2, GraphNode node, KernelNodeParams* params) \
   X(graph_instantiate, cuGraphInstantiateWithFlags, GraphExec* exec, Graph graph, unsigned long long flags) \
-  X(graph_exec_set_kernel_node, cuGraphExecKernelNodeSetParams_v2, GraphExec exec, GraphNode node, \
-    const KernelNodeParams* params) \
   X(graph_exec_destroy, cuGraphExecDestroy, GraphExec exec) \
-  X(graph_upload, cuGraphUpload, GraphExec exec, Stream stream) \
   X(graph_launch, cuGraphLaunch, GraphExec exec, Stream stream) \
   X(module_load, cuModuleLoadData, Module* module, const void* image) \
   X(module_unload, cuModuleUnload, Module module) \
   X(module_function, cuModuleGetFunction, Function* function, Module module, const char* name) \
-  X(function_attribute, cuFuncGetAttribute, int* value, FunctionAttribute attribute, Function function) \
   X(function_set_attribute, cuFuncSetAttribute, Function function, FunctionAttribute attribute, int value) \
   X(launch, cuLaunchKernelEx, const LaunchConfig* config, Function function, void** parameters, void** extra) \
   X(max_active_blocks, cuOccupancyMaxActiveBlocksPerMultiprocessor, int* blocks, Function function, int threads, \
-    size_t shared_bytes) \
-  X(max_active_clusters, cuOccupancyMaxActiveClusters, int* clusters, Function function, const LaunchConfig* config)
+    size_t shared_bytes)
 
 /// Their addresses.
 struct Driver {

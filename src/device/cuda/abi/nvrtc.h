@@ -9,12 +9,10 @@ namespace smelt::device::cuda::abi {
 
 using NvrtcResult = int;   // nvrtcResult; 0 is success
 using NvrtcProgram = _nvrtcProgram*;
-enum NvrtcResultCode : NvrtcResult { nvrtc_success = 0, nvrtc_invalid_option = 5, nvrtc_compilation = 6 };
+enum NvrtcResultCode : NvrtcResult { nvrtc_success = 0, nvrtc_invalid_option = 5 };
 
 #define SMELT_CUDA_NVRTC(X) \
   X(version, nvrtcVersion, int* major, int* minor) \
-  X(arch_count, nvrtcGetNumSupportedArchs, int* count) \
-  X(archs, nvrtcGetSupportedArchs, int* archs) \
   X(create, nvrtcCreateProgram, NvrtcProgram* program, const char* source, const char* name, int headers, \
     const char* const* header_sources, const char* const* header_names) \
   X(destroy, nvrtcDestroyProgram, NvrtcProgram* program) \

@@ -3,6 +3,7 @@
 
 #include "device/cuda/abi/driver.h"
 #include "device/cuda/abi/nvrtc.h"
+#include "same_function.h"
 
 #if __has_include(<cuda.h>) && __has_include(<nvrtc.h>)
 #include <cuda.h>
@@ -10,27 +11,6 @@
 
 namespace smelt::device::cuda::abi {
 namespace {
-
-// Parameters of theirs and ours: enumerations, pointers to structures of one size, and numbers.
-template <class Theirs, class Ours> constexpr bool same_value() {
-  if constexpr (std::is_pointer_v<Theirs> != std::is_pointer_v<Ours>) return false;
-  else if constexpr (std::is_pointer_v<Theirs>) {
-    using T = std::remove_pointer_t<Theirs>;
-    using O = std::remove_pointer_t<Ours>;
-    if constexpr (std::is_function_v<T> || std::is_function_v<O>) return false;
-    else if constexpr (std::is_void_v<T> || std::is_void_v<O>) return std::is_void_v<T> == std::is_void_v<O>;
-    else if constexpr (std::is_pointer_v<T>) return same_value<std::remove_cv_t<T>, std::remove_cv_t<O>>();
-    else if constexpr (std::is_same_v<std::remove_cv_t<T>, std::remove_cv_t<O>>) return true;
-    else return sizeof(T) == sizeof(O) && alignof(T) == alignof(O);
-  } else return sizeof(Theirs) == sizeof(Ours);
-}
-template <class Theirs, class Ours> struct SameFunction : std::false_type {};
-template <class R, class... T, class S, class... O> struct SameFunction<R (*)(T...), S (*)(O...)> {
-  static constexpr bool value = [] {
-    if constexpr (sizeof...(T) != sizeof...(O)) return false;
-    else return (same_value<T, O>() && ...) && sizeof(R) == sizeof(S);
-  }();
-};
 
 // cuda.h turns a name without a version into the newest one, which has the same parameters.
 #define X(name, symbol, ...) static_assert(SameFunction<decltype(&::symbol), decltype(Driver::name)>::value, #symbol);

@@ -164,6 +164,11 @@ Device::Current::~Current() {
   driver().context_pop(&ignored);
 }
 
+void Device::synchronize() const {
+  const Current current(*this);
+  check(driver().context_synchronize(), "waiting for the GPU");
+}
+
 int64_t Device::free_bytes() const {
   const Current current(*this);
   size_t free = 0, total = 0;

@@ -50,6 +50,8 @@ class Device : public std::enable_shared_from_this<Device> {
   Device(const Device&) = delete;
 
   const DeviceInfo& info() const { return info_; }
+  /// Waits for all that this process has asked of the device.
+  void synchronize() const;
   /// Bytes free on the device now, whoever uses the rest.
   int64_t free_bytes() const;
   /// From the pool of freed blocks, or from the driver; 256-byte aligned. `what` names it in the error for too little memory, which

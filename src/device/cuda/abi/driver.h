@@ -113,6 +113,7 @@ struct Uuid { unsigned char bytes[16]; };
   X(primary_context_release, cuDevicePrimaryCtxRelease_v2, Device device) \
   X(context_push, cuCtxPushCurrent_v2, Context context) \
   X(context_pop, cuCtxPopCurrent_v2, Context* context) \
+  X(context_synchronize, cuCtxSynchronize) \
   X(memory_info, cuMemGetInfo_v2, size_t* free, size_t* total) \
   X(memory_allocate, cuMemAlloc_v2, Address* address, size_t bytes) \
   X(memory_free, cuMemFree_v2, Address address) \

@@ -1,0 +1,55 @@
+// What the GPUs did, kernel by kernel: CUPTI's activity records, opened when first asked for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/cuda/device.h"
+
+struct CUpti_Subscriber_st;
+
+namespace smelt::device::cuda {
+
+struct Activity {
+  enum class Kind : uint8_t { kernel, copy, fill };
+  Kind kind = Kind::kernel;
+  std::string name;                        // a kernel's as it was compiled; "copy host to device", "fill"
+  uint64_t begin_ns = 0, end_ns = 0;       // of one clock; how long it took by itself is their difference
+  int device = 0, stream = 0;              // CUPTI's numbers for them: the ordinal, and one that stays the same for a stream
+  uint32_t correlation = 0;                // the same for all that one launch did: a graph's nodes share it
+  uint64_t graph_node = 0;                 // the same in every launch of a graph; 0 where it was launched by itself
+  int64_t bytes = 0;                       // of a copy or a fill
+  std::array<int, 3> grid{}, block{};      // of a kernel, from here on
+  int registers = 0;                       // a thread
+  int static_shared_bytes = 0, dynamic_shared_bytes = 0;   // a block
+};
+
+/// Collects what all threads of the process have done on the GPUs from when it is made to stop(). One at a time.
+///
+/// Every node of a graph gets timestamps of its own, which takes time: latencies are measured without it.
+class ActivityTrace {
+ public:
+  /// Throws Error: unsupported without CUPTI, failed where another trace or another profiler (Nsight, PyTorch's,
+  /// compute-sanitizer) has it.
+  explicit ActivityTrace(std::shared_ptr<Device> device);
+  ~ActivityTrace();
+  ActivityTrace(const ActivityTrace&) = delete;
+
+  /// Waits for the device, then gives all records, the earliest first. Throws Error where some were lost.
+  std::vector<Activity> stop();
+
+ private:
+  /// Ends collecting; what was collected, and how many records were lost.
+  std::pair<std::vector<Activity>, size_t> detach();
+
+  std::shared_ptr<Device> device_;
+  CUpti_Subscriber_st* subscriber_ = nullptr;
+};
+
+/// Why an ActivityTrace cannot be made on this machine; empty where it can.
+std::string activity_missing();
+
+}  // namespace smelt::device::cuda

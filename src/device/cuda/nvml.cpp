@@ -1,0 +1,95 @@
+#include "device/cuda/nvml.h"
+
+#include "base/error.h"
+#include "device/cuda/abi/nvml.h"
+#include "device/cuda/library.h"
+
+namespace smelt::device::cuda {
+namespace {
+
+struct Opened {
+  abi::Nvml nvml;
+  std::string missing;
+};
+
+Opened open() {
+  Opened o;
+  static const Library library("NVML", {"libnvidia-ml.so.1"}, "with it smelt sees clocks, power, heat and who else uses the GPU");
+  library.load(o.nvml.error_text, "nvmlErrorString", o.missing);
+#define X(name, symbol, ...) library.load(o.nvml.name, #symbol, o.missing);
+  SMELT_CUDA_NVML(X)
+#undef X
+  if (!o.missing.empty()) return o;
+  if (const abi::NvmlResult r = o.nvml.init(); r != abi::nvml_success)
+    o.missing = fmt::format("NVML does not start: {}", o.nvml.error_text(r));
+  return o;
+}
+
+const Opened& opened() {
+  static const Opened o = open();
+  return o;
+}
+
+std::vector<std::string> names_of(unsigned long long slowdowns) {
+  constexpr std::pair<abi::NvmlSlowdown, const char*> all[] = {
+      {abi::nvml_application_clocks, "clocks set by hand"}, {abi::nvml_power_cap, "power cap"},
+      {abi::nvml_hardware_slowdown, "hardware slowdown"},   {abi::nvml_sync_boost, "sync boost"},
+      {abi::nvml_thermal, "heat"},                          {abi::nvml_hardware_thermal, "heat (hardware)"},
+      {abi::nvml_power_brake, "power brake"},               {abi::nvml_display_clocks, "display's clocks"}};
+  std::vector<std::string> names;
+  for (const auto& [bit, name] : all)
+    if (slowdowns & bit) names.emplace_back(name);
+  return names;
+}
+
+std::vector<GpuProcess> processes_of(const abi::Nvml& api, abi::NvmlDevice device) {
+  std::vector<abi::NvmlProcess> found(16);
+  auto count = static_cast<unsigned>(found.size());
+  abi::NvmlResult r = api.processes(device, &count, found.data());
+  while (r == abi::nvml_insufficient_size) {   // count says how many there were; more may have come since
+    found.resize(count + 16);
+    count = static_cast<unsigned>(found.size());
+    r = api.processes(device, &count, found.data());
+  }
+  std::vector<GpuProcess> processes;
+  if (r != abi::nvml_success) return processes;
+  for (unsigned i = 0; i < count; ++i) {
+    processes.push_back({static_cast<int>(found[i].pid), std::nullopt});
+    if (found[i].used_bytes != ~0ull) processes.back().memory_bytes = static_cast<int64_t>(found[i].used_bytes);
+  }
+  return processes;
+}
+
+}  // namespace
+
+std::string nvml_missing() { return opened().missing; }
+
+GpuState read_state(const std::string& uuid) {
+  const abi::Nvml& api = opened().nvml;
+  if (!nvml_missing().empty()) fail_unsupported("{}", nvml_missing());
+  abi::NvmlDevice device = nullptr;
+  if (const abi::NvmlResult r = api.device_by_uuid(uuid.c_str(), &device); r != abi::nvml_success)
+    fail_unsupported("NVML does not say what {} does: {}", uuid, api.error_text(r));
+  GpuState s;
+  unsigned value = 0;
+  const auto number = [&value](abi::NvmlResult r) -> std::optional<int> {
+    if (r != abi::nvml_success) return std::nullopt;
+    return static_cast<int>(value);
+  };
+  s.clock_mhz = number(api.clock(device, abi::nvml_clock_multiprocessors, &value));
+  s.max_clock_mhz = number(api.max_clock(device, abi::nvml_clock_multiprocessors, &value));
+  s.memory_clock_mhz = number(api.clock(device, abi::nvml_clock_memory, &value));
+  s.max_memory_clock_mhz = number(api.max_clock(device, abi::nvml_clock_memory, &value));
+  s.celsius = number(api.temperature(device, abi::nvml_sensor_gpu, &value));
+  if (const auto mw = number(api.power(device, &value))) s.watts = *mw / 1e3;
+  if (const auto mw = number(api.power_limit(device, &value))) s.watts_limit = *mw / 1e3;
+  if (abi::NvmlUtilization u{}; api.utilization(device, &u) == abi::nvml_success) s.busy_percent = static_cast<int>(u.gpu);
+  if (unsigned long long reasons = 0; api.slowdowns(device, &reasons) == abi::nvml_success) {
+    s.slowed_by = names_of(reasons);
+    s.idle = (reasons & abi::nvml_idle) != 0;
+  }
+  s.processes = processes_of(api, device);
+  return s;
+}
+
+}  // namespace smelt::device::cuda

@@ -33,6 +33,9 @@ struct Progress {
 };
 
 struct Options {
+  std::string device = "cpu";                // "cpu"; "gpu" (the first), or a GPU's number: "1"
+  int64_t memory_limit = 0;                  // bytes that smelt may hold on the GPU; 0: what there is
+  bool allow_fallback = false;               // steps that no kernel for the GPU runs, run on the processor; false: an error
   int threads = 0;                           // 0: all cores this process may use
   int tuning_level = 2;                      // 0 the cost model's first choice, no measuring … 3 every candidate measured
   std::string tactics;                       // "+onednn,-reference": allowed or refused by name, in order; "" all
@@ -64,6 +67,7 @@ struct StepInfo {
   std::string op;                            // "Conv", "ai.smelt.Conv"
   std::string problem;                       // printed Problem
   std::string tactic, config;
+  bool on_host = false;                      // runs on the processor although the plan is for a GPU
   double measured_us = 0;                    // the tactic's median when it was tuned; 0: chosen by estimate or without a choice
   std::vector<TacticNote> others;            // every other tactic
   std::vector<std::string> sources;          // ONNX node names it stands for
@@ -82,8 +86,8 @@ struct BuildInfo {
 };
 
 struct MemoryInfo {
-  int64_t arena = 0;                         // activations and workspaces of one Execution, bytes
-  int64_t weights = 0;                       // packed or mapped constants, bytes
+  int64_t arena = 0;                         // activations and workspaces of one Execution, bytes (on a GPU: there)
+  int64_t weights = 0;                       // packed or mapped constants, bytes (on a GPU: copied there)
 };
 
 struct StepTime {
@@ -96,9 +100,20 @@ class SMELT_API Execution {
   /// Binds inputs (in Plan::inputs() order; their memory is read at every run) and, where given (valid), the outputs'
   /// memory. A new shape plans memory and prepares kernels; a known one is cheap. Throws Error (usage) for a wrong type, rank or
   /// extent.
+  ///
+  /// A plan for a GPU takes tensors in the host's memory and in that GPU's (Tensor::borrow of its address), and uses the latter
+  /// in place where they are 16-byte aligned. An output that is not given lies on the GPU where one of the inputs does, else on
+  /// the host.
   virtual void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}) = 0;
-  /// Runs once. Allocates nothing, unless the plan has outputs whose size depends on data.
+  /// Runs once and waits for the outputs. Allocates nothing, unless the plan has outputs whose size depends on data.
   virtual void run() = 0;
+  /// A GPU's plan: puts one run on the caller's stream (a CUstream) and does not wait for it, so that the outputs hold their
+  /// values for what is put on that stream afterwards. One stream at a time. Throws Error (usage) for a plan of the processor,
+  /// for inputs or outputs in the host's memory, and for plans with outputs whose size depends on data.
+  virtual void enqueue(void* stream) = 0;
+  /// Runs `times` times, one after the other without a wait between, and returns the microseconds that a run took: by events on
+  /// the stream of a GPU, else by the clock.
+  virtual double run_timed(int times = 1) = 0;
   /// Runs once and writes each step's times; `times` gets steps().size() entries.
   virtual void run_profiled(std::vector<StepTime>& times) = 0;
   /// The outputs of the last run, in Plan::outputs() order: views that stay valid until the next bind or run.
@@ -116,12 +131,19 @@ class SMELT_API Plan {
   virtual const std::vector<TensorInfo>& inputs() const = 0;
   virtual const std::vector<TensorInfo>& outputs() const = 0;
   virtual std::unique_ptr<Execution> execution() const = 0;
+  /// The tensor where the plan's kernels can use it in place: a copy in the GPU's memory, the tensor itself for the processor.
+  virtual Tensor place(const Tensor& t) const = 0;
   virtual const Graph& graph() const = 0;                       // after rewriting
   virtual const Options& options() const = 0;
   /// Names of the nodes after which outputs' sizes depend on data and the plan is split.
   virtual std::vector<std::string> splits() const = 0;
   virtual BuildInfo build_info() const = 0;
 };
+
+/// The number of the GPU that the tensor's memory lies on; -1: the host's memory.
+SMELT_API int gpu_of(const Tensor& t);
+/// The tensor, or a copy of it in the host's memory.
+SMELT_API Tensor to_host(const Tensor& t);
 
 class SMELT_API Session {
  public:

@@ -88,6 +88,12 @@ void add_build_options(CLI::App& app, ModelArguments& m) {
                  "every one, at length")
       ->check(in_range(0, 3))
       ->type_name("0-3");
+  app.add_option("--device", m.options.device, "cpu (default), gpu, or a GPU's number: 1")->type_name("DEVICE");
+  app.add_option("--memory", m.options.memory_limit, "The most that smelt may hold on the GPU: 2GiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
+  app.add_flag("--allow-fallback", m.options.allow_fallback,
+               "Run what no kernel for the GPU takes on the processor, with copies between");
   add_threads(app, m.options.threads);
   add_cache_dir(app, m.options.cache_dir);
   app.add_flag("--no-cache", m.no_cache, "Neither read nor write the tuning cache");

@@ -31,7 +31,8 @@ struct ModelArguments {
 
 /// MODEL, and what fixes its graph: --shapes, --skip.
 void add_graph_options(CLI::App& app, ModelArguments& m, const char* what = "An ONNX model, or a plan that smelt optimize wrote");
-/// How kernels are chosen: --tactics, --tuning-level, --threads, --cache-dir, --no-cache.
+/// Where and how the plan runs: --tactics, --tuning-level, --device, --memory, --allow-fallback, --threads, --cache-dir,
+/// --no-cache.
 void add_build_options(CLI::App& app, ModelArguments& m);
 /// add_graph_options, add_build_options, --precision, --keep-fp32, --json.
 void add_model_options(CLI::App& app, ModelArguments& m);

@@ -78,7 +78,7 @@ void write_outputs(const std::string& target, const std::map<std::string, Tensor
 
 std::map<std::string, Tensor> named(const Plan& plan, std::span<const Tensor> outputs) {
   std::map<std::string, Tensor> tensors;
-  for (size_t i = 0; i < outputs.size(); ++i) tensors[plan.outputs()[i].name] = outputs[i];
+  for (size_t i = 0; i < outputs.size(); ++i) tensors[plan.outputs()[i].name] = to_host(outputs[i]);
   return tensors;
 }
 
@@ -87,6 +87,7 @@ std::map<std::string, Tensor> run_in_f64(const report::Subject& s) {
   Options options = s.options;
   options.optimize = false;
   options.tuning_level = 0;
+  options.device = "cpu";
   options.precision.clear();
   const auto plan = Plan::build(s.path, options);
   return named(*plan, ops::evaluate_f64(plan->graph(), report::inputs_for(*plan, s), options.threads));

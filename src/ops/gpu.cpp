@@ -47,11 +47,19 @@ Arguments& Arguments::bytes(const void* value) {
   return *this;
 }
 
+std::shared_ptr<const cuda::Module> Modules::get(const std::shared_ptr<cuda::Device>& device,
+                                                 std::shared_ptr<const cuda::Cubin> cubin, const std::string& name) {
+  std::lock_guard lock(mutex_);
+  auto& module = loaded_[cubin];
+  if (!module) module = std::make_shared<cuda::Module>(device, cubin, name);
+  return module;
+}
+
 CompiledKernel::CompiledKernel(const Gpu& gpu, const cuda::Source& source, const std::string& entry) {
   auto cubin = gpu.cubins->get(source, gpu.info.arch);
   resources_ = cubin->kernel(entry);
   if (!gpu.device) return;   // compiling it was all
-  module_ = std::make_shared<cuda::Module>(gpu.device, std::move(cubin), source.name);
+  module_ = gpu.modules->get(gpu.device, std::move(cubin), source.name);
   function_ = &module_->function(entry);
 }
 

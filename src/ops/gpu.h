@@ -3,7 +3,9 @@
 
 #include <array>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "device/cuda/cubins.h"
@@ -14,11 +16,23 @@
 
 namespace smelt::ops {
 
+/// Kernels loaded on a device: each cubin once, for as long as this lives. Thread-safe.
+class Modules {
+ public:
+  std::shared_ptr<const device::cuda::Module> get(const std::shared_ptr<device::cuda::Device>& device,
+                                                  std::shared_ptr<const device::cuda::Cubin> cubin, const std::string& name);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::shared_ptr<const device::cuda::Cubin>, std::shared_ptr<const device::cuda::Module>> loaded_;
+};
+
 /// Which device, and where its compiled kernels are kept.
 struct Gpu {
   device::cuda::DeviceInfo info;
   std::shared_ptr<device::cuda::Device> device;       // null where kernels are only compiled, for another machine
   std::shared_ptr<device::cuda::CubinStore> cubins;
+  std::shared_ptr<Modules> modules = std::make_shared<Modules>();
   std::shared_ptr<DeviceWeights> weights = std::make_shared<DeviceWeights>();   // constants that kernels keep packed on the device
 };
 

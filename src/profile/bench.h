@@ -35,6 +35,7 @@ struct BenchOptions {
   int iterations = 10;                           // of each side, at least
   double warmup_ms = 200;                        // of each side, at least one run
   double duration_s = 3;                         // timing goes on until both are reached
+  int runs_per_sample = 1;                       // more where runs overlap their launches: on a GPU
 };
 
 /// Times two executions whose inputs are bound, in turn: A B B A A B …, the order within a pair alternating so that

@@ -38,7 +38,7 @@ Prepared prepare(const Subject& s, bool optimize, const Prepared* same_inputs = 
 std::vector<Tensor> in_order_of(const Plan& other, const Prepared& reference);
 
 /// What the last run gave under this name. Throws Error (usage) when the plan has no such output.
-const Tensor& output_of(const Prepared& p, const std::string& name);
+Tensor output_of(const Prepared& p, const std::string& name);
 /// Errors per output of what the two last computed; `reference` is what the other is held against.
 std::vector<profile::Difference> differences_of(const Prepared& reference, const Prepared& other);
 

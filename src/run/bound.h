@@ -44,7 +44,7 @@ enum class Place : uint8_t {
 struct Buffer {
   Place place = Place::arena;
   int64_t bytes = 0;
-  int64_t offset = 0;                        // arena: from its start, a multiple of 64
+  int64_t offset = 0;                        // arena: from its start, a multiple of Backend::block_alignment()
   int first = 0, last = 0;                   // arena: the steps between which (both included) it is alive
   TensorIndex owner = absent;                // not arena: the constant, external or result whose bytes these are
 };
@@ -86,6 +86,7 @@ struct Step {
   std::string problem, tactic, config;
   tune::Choice choice;                       // with the timings, and why each other tactic was not chosen
   std::shared_ptr<ops::Kernel> kernel;
+  bool on_host = false;                      // runs on the processor although the plan is a GPU's (fallback.h)
   int32_t workspace = -1;                    // buffer; -1: none
 
   // Filled by resolve(): what Kernel::run is given.

@@ -168,6 +168,15 @@ void assign_buffers(Segment& s, bool join_concat_inputs) {
   std::erase_if(s.steps, [](const Step& step) { return step.kind == StepKind::concat && step.concat->parts.empty(); });
 }
 
+void find_alignments(Segment& s, int64_t block, int64_t caller) {
+  for (BoundValue& t : s.tensors) {
+    if (t.buffer < 0) continue;
+    const Place place = s.buffers[static_cast<size_t>(t.buffer)].place;
+    t.alignment = place == Place::arena || place == Place::constant ? block : caller;
+    while (t.offset % t.alignment != 0) t.alignment /= 2;
+  }
+}
+
 void share_in_place(Segment& s) {
   find_lifetimes(s);
   for (size_t at = 0; at < s.steps.size(); ++at) {
@@ -183,9 +192,10 @@ void share_in_place(Segment& s) {
       const bool alone =
           std::ranges::count_if(step.inputs, [&](TensorIndex t) { return t != absent && s.tensor(t).buffer == xb; }) == 1;
       if (xb == yb || !alone) continue;
-      if (is_whole(s, y)) {
+      // The kernels were chosen for these alignments.
+      if (is_whole(s, y) && s.tensor(x).alignment >= s.tensor(y).alignment) {
         merge(s, yb, xb, s.tensor(x).offset);
-      } else if (is_whole(s, x)) {
+      } else if (is_whole(s, x) && s.tensor(y).alignment >= s.tensor(x).alignment) {
         // y's part of its buffer belongs to y alone until this step: slices of a concatenation are disjoint.
         merge(s, xb, yb, s.tensor(y).offset);
       } else {
@@ -197,7 +207,7 @@ void share_in_place(Segment& s) {
   }
 }
 
-void place_buffers(Segment& s) {
+void place_buffers(Segment& s, int64_t alignment) {
   for (Step& step : s.steps) {
     if (step.kind != StepKind::kernel || step.kernel->workspace() == 0) continue;
     step.workspace = static_cast<int32_t>(s.buffers.size());
@@ -212,7 +222,7 @@ void place_buffers(Segment& s) {
     blocks.push_back({b.bytes, b.first, b.last});
     which.push_back(i);
   }
-  const ArenaPlan plan = plan_arena(blocks);
+  const ArenaPlan plan = plan_arena(blocks, alignment);
   for (size_t i = 0; i < which.size(); ++i) s.buffers[which[i]].offset = plan.offsets[i];
   s.arena = plan.bytes;
 }

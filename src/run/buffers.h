@@ -12,10 +12,14 @@ namespace smelt::run {
 ///   - results get buffers of their own: where a result shares memory with something else, a copy step is added.
 void assign_buffers(Segment& s, bool join_concat_inputs);
 
+/// Tells each tensor how its first element is aligned in its buffer, for kernels with accesses of several bytes: blocks of an
+/// arena and constants as `block`, what a caller may give as `caller`. After assign_buffers.
+void find_alignments(Segment& s, int64_t block, int64_t caller);
+
 /// Lets kernels write over an input that nothing reads afterwards, where they allow it. After choose_kernels.
 void share_in_place(Segment& s);
 
-/// Lifetimes, workspaces' buffers, and offsets in one arena. After share_in_place.
-void place_buffers(Segment& s);
+/// Lifetimes, workspaces' buffers, and offsets in one arena, multiples of `alignment`. After share_in_place.
+void place_buffers(Segment& s, int64_t alignment);
 
 }  // namespace smelt::run

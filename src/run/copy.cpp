@@ -19,21 +19,13 @@ void copy_bytes(void* to, const void* from, int64_t bytes) {
   });
 }
 
-void run_concat(const Step& step) {
-  const ConcatCopy& c = *step.concat;
-  char* to = static_cast<char*>(step.out[0]);
-  for (const ConcatCopy::Part& part : c.parts) {
-    const char* from = static_cast<const char*>(step.in[part.input]);
-    if (c.outer == 1) {
-      copy_bytes(to + part.offset, from, part.chunk);
-      continue;
-    }
-    ops::parallel(copy_threads(c.outer * part.chunk), c.outer, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t o = begin; o < end; ++o) {
-        std::memcpy(to + o * c.row + part.offset, from + o * part.chunk, static_cast<size_t>(part.chunk));
-      }
-    });
-  }
+void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows) {
+  if (rows == 1) return copy_bytes(to, from, width);
+  ops::parallel(copy_threads(rows * width), rows, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r)
+      std::memcpy(static_cast<char*>(to) + r * to_step, static_cast<const char*>(from) + r * from_step,
+                  static_cast<size_t>(width));
+  });
 }
 
 }  // namespace smelt::run

@@ -1,14 +1,13 @@
-// Steps that only copy.
+// Copies within the host's memory, by several threads where it is worth starting them.
 #pragma once
 
-#include "run/bound.h"
+#include <cstdint>
 
 namespace smelt::run {
 
-/// memcpy, by several threads where it is worth starting them.
 void copy_bytes(void* to, const void* from, int64_t bytes);
 
-/// Copies those inputs of a concat step that do not lie in its output, from step.in to step.out.
-void run_concat(const Step& step);
+/// `rows` times `width` bytes, the rows `to_step` and `from_step` bytes apart.
+void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows);
 
 }  // namespace smelt::run

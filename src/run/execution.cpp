@@ -1,48 +1,28 @@
 #include "run/execution.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <new>
 
 #include "base/error.h"
-#include "ops/interpreter.h"
-#include "ops/parallel.h"
-#include "run/copy.h"
+#include "base/log.h"
 #include "run/feeds.h"
 
 namespace smelt::run {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-bool aligned(const Tensor& t) {
-  const auto unit = static_cast<uintptr_t>(std::max(1, bits(t.type()) / 8));
+bool aligned(const Tensor& t, int64_t alignment) {
+  const auto unit = static_cast<uintptr_t>(std::max<int64_t>(alignment, bits(t.type()) / 8));
   return reinterpret_cast<uintptr_t>(t.raw()) % unit == 0;
-}
-
-bool overlaps(const Tensor& a, const Tensor& b) {
-  const auto* x = static_cast<const char*>(a.raw());
-  const auto* y = static_cast<const char*>(b.raw());
-  return x < y + b.nbytes() && y < x + a.nbytes();
-}
-
-/// Tensor::empty, with what the memory is for in the error.
-Tensor memory_for(DType type, const Shape& shape, std::string_view what) {
-  try {
-    return Tensor::empty(type, shape);
-  } catch (const std::bad_alloc&) {
-    throw Error(fmt::format("no memory for {}: {} bytes", what, bytes(type, elements(shape))),
-                "Bind smaller extents, or free memory");
-  }
 }
 
 }  // namespace
 
-ExecutionImpl::ExecutionImpl(std::shared_ptr<const PlanImpl> plan) : plan_(std::move(plan)) {
+ExecutionImpl::ExecutionImpl(std::shared_ptr<const PlanImpl> plan)
+    : plan_(std::move(plan)), backend_(*plan_->shared().backend), stream_(backend_.stream()) {
   values_.resize(plan_->graph().value_count());
   for (size_t i = 0; i < values_.size(); ++i) values_[i] = plan_->graph().value(ValueId{static_cast<int32_t>(i)}).constant;
   given_.resize(plan_->outputs().size());
+  outputs_.resize(given_.size());
+  own_inputs_.resize(plan_->inputs().size());
   if (auto prepared = plan_->take_prepared()) {
     std::vector<Shape> shapes;
     for (const TensorInfo& i : plan_->inputs()) shapes.push_back(to_shape(i.shape));
@@ -50,7 +30,13 @@ ExecutionImpl::ExecutionImpl(std::shared_ptr<const PlanImpl> plan) : plan_(std::
   }
 }
 
-ExecutionImpl::~ExecutionImpl() = default;
+ExecutionImpl::~ExecutionImpl() {
+  try {
+    wait_for_enqueued();
+  } catch (const Error& e) {
+    warn("{}", e.what());
+  }
+}
 
 Planned& ExecutionImpl::first_segment(std::span<const Tensor> inputs) {
   const auto same = [&](const std::vector<Shape>& shapes) {
@@ -65,19 +51,38 @@ Planned& ExecutionImpl::first_segment(std::span<const Tensor> inputs) {
   for (const Tensor& t : inputs) shapes.push_back(t.shape());
   auto planned = plan_first(*plan_, shapes);
   bound_.emplace_front(std::move(shapes), std::move(planned));
-  if (bound_.size() > max_bound_shapes) bound_.pop_back();
+  if (bound_.size() > max_bound_shapes) {
+    wait_for_enqueued();
+    bound_.pop_back();
+  }
   return *bound_.front().second;
+}
+
+void ExecutionImpl::wait_for_enqueued() {
+  if (!enqueued_) return;
+  backend_.wait_for_all();
+  enqueued_ = false;
+}
+
+bool ExecutionImpl::usable(const Tensor& t) const {
+  return aligned(t, backend_.caller_alignment()) && (t.nbytes() == 0 || backend_.reaches(t.raw()));
 }
 
 void ExecutionImpl::start(std::span<const Tensor> inputs) {
   check_inputs(plan_->inputs(), inputs);
   Planned& first = first_segment(inputs);   // throws before anything of the last binding is touched
   bounces_.clear();
+  outputs_on_device_ = std::ranges::any_of(inputs, [&](const Tensor& t) { return !in_host_memory(t); });
   for (size_t i = 0; i < inputs.size(); ++i) {
     Tensor& v = value(plan_->graph().inputs()[i]);
     v = inputs[i];
-    if (aligned(v)) continue;
-    v = Tensor::empty(inputs[i].type(), inputs[i].shape());
+    if (v.type() == DType::string || (usable(v) && !first.own_memory_only)) continue;
+    Tensor& own = own_inputs_[i];
+    if (own.type() != v.type() || own.shape() != v.shape()) {
+      wait_for_enqueued();
+      own = backend_.allocate(v.type(), v.shape(), fmt::format("input '{}'", plan_->inputs()[i].name));
+    }
+    v = own;
     bounces_.push_back({inputs[i], v});
   }
   first_ = &first;
@@ -91,6 +96,11 @@ void ExecutionImpl::bind(std::span<const Tensor> inputs, std::span<const Tensor>
   start(inputs);
   try {
     give_outputs(outputs);
+    if (!backend_.is_host() && !recorded(*first_) && first_->own_memory_only) {
+      start(inputs);
+      give_outputs(outputs);
+      recorded(*first_);
+    }
   } catch (...) {
     first_ = nullptr;   // pointers may be half set: the next run needs a bind
     throw;
@@ -110,10 +120,28 @@ void ExecutionImpl::give_outputs(std::span<const Tensor> outputs) {
   collect_outputs();
 }
 
+void ExecutionImpl::bring_externals(Planned& p) {
+  if (backend_.is_host()) return;
+  const Segment& s = p.segment;
+  for (size_t i = 0; i < s.externals.size(); ++i) {
+    Tensor& v = value(s.externals[i].value);
+    if (!v.valid() || v.type() == DType::string || v.nbytes() == 0 || backend_.reaches(v.raw())) continue;
+    Tensor& twin = p.twins[i];
+    if (twin.type() != v.type() || twin.shape() != v.shape())
+      twin = backend_.allocate(v.type(), v.shape(), plan_->graph().value(s.externals[i].value).name);
+    backend_.copy(twin.raw(), v.raw(), v.nbytes(), stream_.get());
+    v = twin;
+  }
+}
+
 void ExecutionImpl::resolve(Planned& p) {
   Segment& s = p.segment;
-  if (!arena_.valid() || arena_.nbytes() < s.arena)
-    arena_ = memory_for(DType::u8, {std::max<int64_t>(s.arena, 64)}, "the arena of activations");
+  if (!arena_.valid() || arena_.nbytes() < s.arena) {
+    wait_for_enqueued();
+    arena_ = Tensor();   // its memory may serve the larger one
+    arena_ = backend_.allocate(DType::u8, {std::max<int64_t>(s.arena, 64)}, "the arena of activations");
+  }
+  bring_externals(p);
   const auto& outputs = plan_->graph().outputs();
   for (size_t i = 0; i < s.results.size(); ++i) {
     const Port& port = s.results[i];
@@ -128,18 +156,19 @@ void ExecutionImpl::resolve(Planned& p) {
       }
       // Memory that overlaps an input's could be written before the input is read.
       const bool apart = std::ranges::none_of(plan_->graph().inputs(), [&](ValueId in) { return overlaps(value(in), given); });
-      if (aligned(given) && apart) {
+      if (usable(given) && apart && !p.own_memory_only) {
         v = given;
         continue;
       }
     }
-    if (!p.own[i].valid()) p.own[i] = memory_for(t.type, t.shape, plan_->graph().value(port.value).name);
+    if (!p.own[i].valid()) p.own[i] = backend_.allocate(t.type, t.shape, plan_->graph().value(port.value).name);
     v = p.own[i];
   }
   for (Step& step : s.steps) {
     step.in.clear();
     step.out.clear();
-    for (TensorIndex t : step.inputs) step.in.push_back(t == absent ? nullptr : address(p, t));
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      step.in.push_back(step.inputs[i] == absent ? nullptr : address(p, step.inputs[i]));
     for (TensorIndex t : step.outputs) step.out.push_back(t == absent ? nullptr : address(p, t));
     step.scratch = step.workspace < 0
                        ? nullptr
@@ -157,51 +186,39 @@ std::byte* ExecutionImpl::address(const Planned& p, TensorIndex index) {
   } else {
     // The tensor that the buffer was made for: a constant, an external or a result.
     const BoundValue& owner = s.tensor(b.owner);
-    base = static_cast<std::byte*>(const_cast<void*>(owner.constant.valid() ? owner.constant.raw() : value(owner.value).raw()));
+    const void* memory = owner.constant.valid() ? backend_.constant(owner.constant) : value(owner.value).raw();
+    base = static_cast<std::byte*>(const_cast<void*>(memory));
   }
   return base + t.offset;
 }
 
-void ExecutionImpl::run_step(Planned& p, Step& step) {
-  try {
-    switch (step.kind) {
-      case StepKind::kernel: step.kernel->run({step.in, step.out, step.scratch}); break;
-      case StepKind::concat: run_concat(step); break;
-      case StepKind::copy: copy_bytes(step.out[0], step.in[0], ops::storage_bytes(p.segment.tensor(step.outputs[0]))); break;
-      case StepKind::dynamic: run_dynamic(p, step); break;
-      case StepKind::view: break;
-    }
-  } catch (const Error& e) {
-    if (!step.node) throw;
-    throw e.at(ops::label(*step.node));
-  }
-}
-
-void ExecutionImpl::run_dynamic(const Planned& p, const Step& step) {
+const Recorded* ExecutionImpl::recorded(Planned& p) {
   const Segment& s = p.segment;
-  std::vector<Tensor> in(step.inputs.size());
-  for (size_t i = 0; i < in.size(); ++i) {
-    if (step.inputs[i] == absent) continue;
-    const BoundValue& t = s.tensor(step.inputs[i]);
-    if (t.constant.valid()) in[i] = t.constant;
-    else if (s.buffers[static_cast<size_t>(t.buffer)].place == Place::external && t.value != ValueId::none &&
-             value(t.value).valid())
-      in[i] = value(t.value);
-    else in[i] = Tensor::borrow(t.type, t.shape, const_cast<void*>(step.in[i]));
+  std::vector<const void*> addresses{arena_.raw()};
+  for (const Port& port : s.externals) addresses.push_back(value(port.value).raw());
+  for (const Port& port : s.results) addresses.push_back(value(port.value).raw());
+  for (auto i = p.recorded.begin(); i != p.recorded.end(); ++i) {
+    if (i->addresses != addresses) continue;
+    p.recorded.splice(p.recorded.begin(), p.recorded, i);
+    return &p.recorded.front();
   }
-  const auto run_graph = [this](const Graph& g, std::span<const Tensor> inputs) {
-    auto& body = bodies_[&g];
-    if (!body) body = std::make_unique<ExecutionImpl>(plan_->body(g));
-    return body->run_fresh(inputs);
-  };
-  std::vector<Tensor> out = ops::run_reference(*step.node, in, run_graph);
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (step.node->outputs[i] == ValueId::none) continue;
-    // An If may hand on a value of this segment as it is; the arena's bytes do not last.
-    const bool lent =
-        std::ranges::any_of(in, [&](const Tensor& t) { return t.valid() && out[i].nbytes() > 0 && overlaps(t, out[i]); });
-    value(step.node->outputs[i]) = lent ? out[i].clone() : std::move(out[i]);
+  if (p.recorded.size() >= max_recordings && !p.own_memory_only) {
+    info(
+        "{}: {} sets of addresses were bound; from now on inputs and outputs are copied to and from memory of the Execution's "
+        "own",
+        plan_->graph().name, max_recordings + 1);
+    p.own_memory_only = true;
+    p.recorded.clear();
+    return nullptr;
   }
+  Recorded made{std::move(addresses), {}};
+  for (const Stretch& stretch : p.stretches) {
+    made.stretches.push_back(stretch.on_host ? nullptr : backend_.record([&](void* stream) {
+      for (size_t i = stretch.begin; i < stretch.end; ++i) run_step(p, p.segment.steps[i], stream);
+    }));
+  }
+  p.recorded.push_front(std::move(made));
+  return &p.recorded.front();
 }
 
 Planned& ExecutionImpl::following(Planned& p) {
@@ -217,55 +234,19 @@ Planned& ExecutionImpl::following(Planned& p) {
   return *next;
 }
 
-void ExecutionImpl::execute(std::vector<StepTime>* times) {
-  if (!first_) fail_usage("run was called before bind");
-  const ops::Threads threads(plan_->shared().tuner.machine().threads);
-  for (Bounce& b : bounces_) std::memcpy(b.to.raw(), b.from.raw(), static_cast<size_t>(b.from.nbytes()));
-  if (!is_static()) resolve(*first_);   // a later segment of the last run may have made the arena larger
-  const auto start = Clock::now();
-  const auto now = [start] { return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count(); };
-  if (times) times->clear();
-  for (Planned* p = first_;;) {
-    for (Step& step : p->segment.steps) {
-      const int64_t begin = times ? now() : 0;
-      run_step(*p, step);
-      if (times) times->push_back({begin, now()});
-    }
-    if (!p->after) break;
-    if (p == first_) chain_.resize(1);
-    p = &following(*p);
-    chain_.push_back(p);
-    resolve(*p);
-  }
-  if (!is_static()) {
-    infos_.clear();
-    for (const Planned* p : chain_) infos_.insert(infos_.end(), p->infos.begin(), p->infos.end());
-    collect_outputs();
-  }
-  copy_to_caller();
-}
-
-void ExecutionImpl::run_profiled(std::vector<StepTime>& times) { execute(&times); }
-
 void ExecutionImpl::collect_outputs() {
-  outputs_.resize(given_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const Tensor& v = output_value(i);
-    outputs_[i] = given_[i].valid() ? given_[i] : v;
-  }
-}
-
-void ExecutionImpl::copy_to_caller() {
-  for (size_t i = 0; i < given_.size(); ++i) {
-    if (!given_[i].valid()) continue;
-    const Tensor& v = output_value(i);
-    if (v.raw() == given_[i].raw()) continue;
-    if (v.shape() != given_[i].shape()) {
-      fail_usage("memory for output '{}' has shape {}, the output {}", plan_->outputs()[i].name, to_string(given_[i].shape()),
-                 to_string(v.shape()));
+    if (given_[i].valid()) {
+      outputs_[i] = given_[i];
+    } else if (!v.valid() || v.type() == DType::string || in_host_memory(v) != outputs_on_device_) {
+      outputs_[i] = v;
+    } else if (outputs_[i].type() != v.type() || outputs_[i].shape() != v.shape() ||
+               in_host_memory(outputs_[i]) == outputs_on_device_) {
+      wait_for_enqueued();
+      outputs_[i] = outputs_on_device_ ? backend_.allocate(v.type(), v.shape(), plan_->outputs()[i].name)
+                                       : backend_.allocate_host(v.type(), v.shape());
     }
-    if (v.type() == DType::string) given_[i].strings() = v.strings();
-    else std::memmove(given_[i].raw(), v.raw(), static_cast<size_t>(v.nbytes()));
   }
 }
 
@@ -279,38 +260,9 @@ const Tensor& ExecutionImpl::output_value(size_t i) {
   return value(v);
 }
 
-MemoryInfo ExecutionImpl::memory() const { return {arena_.nbytes(), plan_->constant_bytes() + plan_->shared().weights.bytes()}; }
-
-std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs) {
-  start(inputs);
-  std::vector<Tensor> fresh(given_.size());
-  if (is_static()) {
-    const auto& outputs = plan_->graph().outputs();
-    for (size_t i = 0; i < fresh.size(); ++i) {
-      const auto& results = first_->segment.results;
-      const auto made = std::ranges::find(results, outputs[i], &Port::value);
-      if (made != results.end()) {
-        const BoundValue& t = first_->segment.tensor(made->tensor);
-        fresh[i] = Tensor::empty(t.type, t.shape);
-      } else if (const Tensor& v = output_value(i); v.valid() && v.type() != DType::string) {
-        fresh[i] = Tensor::empty(v.type(), v.shape());
-      }
-    }
-  }
-  give_outputs(fresh);
-  run();
-  for (size_t i = 0; i < fresh.size(); ++i) {
-    if (!fresh[i].valid()) fresh[i] = outputs_[i].clone();
-  }
-  // Nothing of the caller's stays behind: the next run needs a bind.
-  const Graph& g = plan_->graph();
-  for (const auto* values : {&g.inputs(), &g.outputs()})
-    for (ValueId v : *values) value(v) = g.value(v).constant;
-  bounces_.clear();
-  given_.assign(given_.size(), Tensor());
-  outputs_.clear();
-  first_ = nullptr;
-  return fresh;
+MemoryInfo ExecutionImpl::memory() const {
+  const int64_t weights = backend_.is_host() ? plan_->constant_bytes() : backend_.constant_bytes();
+  return {arena_.nbytes(), weights + plan_->shared().weights.bytes()};
 }
 
 }  // namespace smelt::run

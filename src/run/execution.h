@@ -18,6 +18,8 @@ class ExecutionImpl final : public Execution {
 
   void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}) override;
   void run() override { execute(nullptr); }
+  void enqueue(void* stream) override;
+  double run_timed(int times) override;
   void run_profiled(std::vector<StepTime>& times) override;
   std::span<const Tensor> outputs() const override { return outputs_; }
   const std::vector<StepInfo>& steps() const override { return infos_; }
@@ -34,35 +36,64 @@ class ExecutionImpl final : public Execution {
   };
 
   void execute(std::vector<StepTime>* times);
+  /// All of a run but waiting for it.
+  void issue(Marks* marks);
   /// bind without the outputs.
   void start(std::span<const Tensor> inputs);
   void give_outputs(std::span<const Tensor> outputs);
+  void check_given(std::span<const Tensor> outputs);
   Planned& first_segment(std::span<const Tensor> inputs);
   Planned& following(Planned& p);
   /// Points the segment's steps at the bytes of their tensors.
   void resolve(Planned& p);
+  /// On a device: copies values that the host made to where its kernels reach them.
+  void bring_externals(Planned& p);
   std::byte* address(const Planned& p, TensorIndex t);
-  void run_step(Planned& p, Step& step);
+  /// On a device: the recordings for the addresses that the segment is resolved to; null where they are too many sets.
+  const Recorded* recorded(Planned& p);
+  void run_segment(Planned& p, void* stream, Marks* marks);
+  void run_step(Planned& p, Step& step, void* stream);
+  void run_concat(const Step& step, void* stream);
   void run_dynamic(const Planned& p, const Step& step);
   bool is_static() const { return !first_->after && first_->found.empty(); }
+  /// Whether kernels can use the caller's tensor as it lies.
+  bool usable(const Tensor& t) const;
+  bool in_host_memory(const Tensor& t) const { return backend_.is_host() || !backend_.reaches(t.raw()) || t.nbytes() == 0; }
+  /// The tensor, or a copy of it in the host's memory.
+  Tensor on_host(const Tensor& t);
+  /// Memory for a new tensor of the caller's, on the side where it wants outputs.
+  Tensor fresh_memory(DType type, const Shape& shape);
+  /// Before memory goes that work on a caller's stream may still use.
+  void wait_for_enqueued();
   /// The tensor of output i: made by a segment, known before the run, an input or a constant.
   const Tensor& output_value(size_t i);
   void collect_outputs();
-  void copy_to_caller();
+  void copy_to_caller(void* stream);
   Tensor& value(ValueId v) { return values_[static_cast<size_t>(index(v))]; }
 
   std::shared_ptr<const PlanImpl> plan_;
+  Backend& backend_;
+  std::shared_ptr<void> stream_;
   std::list<std::pair<std::vector<Shape>, std::unique_ptr<Planned>>> bound_;   // most recently bound first
   std::vector<const Planned*> chain_;
   Planned* first_ = nullptr;
   Tensor arena_;
   std::vector<Tensor> values_;        // by graph value: inputs, results of segments, what dynamic steps made
-  std::vector<Bounce> bounces_;       // inputs at addresses that their type does not allow
+  std::vector<Tensor> own_inputs_;    // memory of bounces, by input, kept from bind to bind
+  std::vector<Bounce> bounces_;       // inputs at addresses that kernels cannot use
   std::vector<Tensor> given_;         // the caller's output memory, not valid() where there is none
   std::vector<Tensor> outputs_;
+  bool outputs_on_device_ = false;    // those that the caller gives no memory for
+  bool enqueued_ = false;             // work on a stream of the caller's, since all was last waited for
   std::vector<StepInfo> infos_;
   std::map<const Graph*, std::unique_ptr<ExecutionImpl>> bodies_;
 };
+
+inline bool overlaps(const Tensor& a, const Tensor& b) {
+  const auto* x = static_cast<const char*>(a.raw());
+  const auto* y = static_cast<const char*>(b.raw());
+  return x < y + b.nbytes() && y < x + a.nbytes();
+}
 
 /// Shapes that one Execution keeps plans for; the least recently bound goes first.
 inline constexpr size_t max_bound_shapes = 8;

@@ -2,11 +2,17 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <set>
+#include <thread>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "ops/cost.h"
+#include "ops/machine.h"
+#include "run/fallback.h"
 
 namespace smelt::run {
 namespace {
@@ -30,39 +36,123 @@ void add_sources(const Graph& g, const Node& node, StepInfo& info) {
   }
 }
 
+/// Whether the step gets a kernel of the processor's, after the GPU's offer failed with `e`.
+bool falls_back(Step& step, const ops::BoundNode& node, PlanImpl::Shared& shared, const Error& e) {
+  if (shared.backend->is_host() || e.code() != ExitCode::unsupported) return false;
+  if (!shared.options.allow_fallback)
+    throw Error(e.what(), "Let such steps run on the processor, with copies between: --allow-fallback", ExitCode::unsupported);
+  step.kernel = fallback_kernel(node, shared.options.threads, shared.backend, step.problem, step.tactic);
+  step.on_host = true;
+  return true;
+}
+
+struct Open {
+  Step* step;
+  ops::BoundNode node;
+  ops::Offer offer;
+};
+
+/// Takes a candidate that cannot be prepared out of the offer, so that the next best runs, and says so.
+void refuse(ops::Offer& offer, size_t candidate, const std::string& why) {
+  const ops::Candidate c = offer.candidates[candidate];
+  warn("{}: {} {} is left out: {}", offer.problem, c.tactic, c.config, why);
+  offer.rejected.push_back({c.config.empty() ? c.tactic : fmt::format("{} {}", c.tactic, c.config), why});
+  offer.candidates.erase(offer.candidates.begin() + static_cast<std::ptrdiff_t>(candidate));
+}
+
+/// Compiles what tuning will need, by all cores at once: the results stay in the store of kernels.
+void prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, int threads) {
+  struct Task {
+    Open* open;
+    size_t candidate;
+    std::string failed;
+  };
+  std::vector<Task> tasks;
+  std::set<std::string> seen;
+  for (Open& o : open) {
+    if (!seen.insert(o.offer.problem).second) continue;
+    for (size_t i : tuner.needed(o.offer)) tasks.push_back({&o, i, {}});
+  }
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < tasks.size(); i = next++) {
+      try {
+        tasks[i].open->offer.candidates[tasks[i].candidate].prepare();
+      } catch (const std::exception& e) {
+        tasks[i].failed = e.what();
+      }
+    }
+  };
+  std::vector<std::thread> pool;
+  for (int t = 1; t < std::min(threads, static_cast<int>(tasks.size())); ++t) pool.emplace_back(work);
+  work();
+  for (std::thread& t : pool) t.join();
+  for (const Task& t : tasks) {
+    if (t.failed.empty()) continue;
+    const ops::Candidate bad = t.open->offer.candidates[t.candidate];
+    for (Open& o : open) {
+      if (o.offer.problem != t.open->offer.problem || &o == t.open) continue;
+      const auto same = std::ranges::find_if(o.offer.candidates, [&](const ops::Candidate& c) {
+        return c.tactic == bad.tactic && c.config == bad.config;
+      });
+      if (same != o.offer.candidates.end()) o.offer.candidates.erase(same);
+    }
+  }
+  // Last to first: an erased candidate moves those behind it.
+  for (auto t = tasks.rbegin(); t != tasks.rend(); ++t)
+    if (!t->failed.empty()) refuse(t->open->offer, t->candidate, t->failed);
+}
+
+/// The tuner's choice, prepared. On a GPU a candidate that does not compile makes room for the next.
+void choose_and_prepare(Open& o, PlanImpl::Shared& shared) {
+  Step& step = *o.step;
+  for (;;) {
+    step.choice = shared.tuner.choose(o.node, o.offer);
+    const ops::Candidate& chosen = o.offer.candidates[step.choice.candidate];
+    step.problem = o.offer.problem;
+    step.tactic = chosen.tactic;
+    step.config = chosen.config;
+    try {
+      step.kernel = chosen.prepare();
+      return;
+    } catch (const Error& e) {
+      if (shared.backend->is_host() || o.offer.candidates.size() == 1) throw;
+      refuse(o.offer, step.choice.candidate, e.what());
+    }
+  }
+}
+
 }  // namespace
 
-void choose_kernels(Segment& s, tune::Tuner& tuner, ops::WeightStore* weights,
-                    const std::function<void(const Progress&)>& progress) {
-  struct Open {
-    Step* step;
-    ops::BoundNode node;
-    ops::Offer offer;
-  };
+void choose_kernels(Segment& s, PlanImpl::Shared& shared) {
+  tune::Tuner& tuner = shared.tuner;
+  const auto& progress = shared.options.progress;
   std::vector<Open> open;
   std::set<std::string> problems;
   for (Step& step : s.steps) {
+    step.on_host = step.kind == StepKind::dynamic && !shared.backend->is_host();
     if (step.kind != StepKind::kernel) continue;
     try {
-      ops::BoundNode node = bound_node(s, step, weights);
-      ops::Offer offer = ops::offer(node, tuner.machine());
-      problems.insert(offer.problem);
-      open.push_back({&step, std::move(node), std::move(offer)});
+      ops::BoundNode node = bound_node(s, step, &shared.weights);
+      try {
+        ops::Offer offer = ops::offer(node, tuner.machine());
+        problems.insert(offer.problem);
+        open.push_back({&step, std::move(node), std::move(offer)});
+      } catch (const Error& e) {
+        if (!falls_back(step, node, shared, e)) throw;
+      }
     } catch (const Error& e) {
       throw e.at(ops::label(*step.node));
     }
   }
   const auto begin = std::chrono::steady_clock::now();
+  if (!shared.backend->is_host())
+    prepare_in_parallel(open, tuner, shared.options.threads > 0 ? shared.options.threads : ops::usable_cores());
   const auto total = static_cast<int>(problems.size());
   for (Open& o : open) {
     Step& step = *o.step;
     try {
-      step.choice = tuner.choose(o.node, o.offer);
-      const ops::Candidate& chosen = o.offer.candidates[step.choice.candidate];
-      step.problem = o.offer.problem;
-      step.tactic = chosen.tactic;
-      step.config = chosen.config;
-      step.kernel = chosen.prepare();
+      choose_and_prepare(o, shared);
     } catch (const Error& e) {
       throw e.at(ops::label(*step.node));
     }
@@ -87,6 +177,7 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
         info.problem = step.problem;
         info.tactic = step.tactic;
         info.config = step.config;
+        info.on_host = step.on_host;
         for (const tune::Timing& t : step.choice.timings) {
           if (t.tactic == step.tactic && t.config == step.config) info.measured_us = t.median;
         }
@@ -105,6 +196,7 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
       case StepKind::dynamic:
         info.problem = plain_problem(s, step, "dynamic", info.op);
         info.tactic = "reference";
+        info.on_host = step.on_host;
         break;
       case StepKind::view: break;
     }

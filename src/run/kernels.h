@@ -2,13 +2,14 @@
 #pragma once
 
 #include "run/bound.h"
+#include "run/plan.h"
 
 namespace smelt::run {
 
-/// For each kernel step: the problem, the chosen candidate and its kernel. Errors name the node. `progress` (may be empty) is
-/// told after each distinct problem.
-void choose_kernels(Segment& s, tune::Tuner& tuner, ops::WeightStore* weights,
-                    const std::function<void(const Progress&)>& progress = {});
+/// For each kernel step: the problem, the chosen candidate and its kernel. Errors name the node. Options::progress is told after
+/// each distinct problem. On a GPU, steps that none of its tactics runs get a kernel of the processor's where
+/// Options::allow_fallback is set; else that is an error (unsupported).
+void choose_kernels(Segment& s, PlanImpl::Shared& shared);
 
 /// What the profiler and `info` see of each step that runs.
 std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s);

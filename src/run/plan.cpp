@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <set>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "device/cuda/compiler.h"
 #include "fuse/rewrite.h"
 #include "import/import.h"
 #include "import/precision.h"
+#include "ops/gpu.h"
 #include "ops/machine.h"
 #include "ops/tactic_names.h"
+#include "run/cuda_backend.h"
 #include "run/execution.h"
 #include "run/shapes.h"
 
@@ -46,12 +50,35 @@ std::shared_ptr<tune::Cache> open_cache(const std::filesystem::path& dir) {
   }
 }
 
+/// "cpu" → nothing, "gpu" → 0, "1" → 1.
+std::optional<int> ordinal_of(const std::string& device) {
+  if (device == "cpu") return std::nullopt;
+  if (device == "gpu") return 0;
+  int number = -1;
+  const auto [end, error] = std::from_chars(device.data(), device.data() + device.size(), number);
+  if (error != std::errc() || end != device.data() + device.size() || number < 0)
+    fail_usage("device '{}' is none of cpu, gpu, or a GPU's number (smelt devices lists them)", device);
+  return number;
+}
+
+/// The machine as it is, for plans that run on this GPU.
+void use_gpu(ops::Machine& machine, int ordinal, const Options& options) {
+  const std::filesystem::path dir = options.cache_dir.empty() ? cache_dir() : std::filesystem::path(options.cache_dir);
+  machine.gpu = ops::open_gpu(ordinal, options.use_cache ? dir / "kernels" : std::filesystem::path());
+  if (options.memory_limit < 0) fail_usage("a memory limit of {} bytes", options.memory_limit);
+  machine.gpu->device->set_limit(options.memory_limit);
+  machine.versions += fmt::format(", {}, driver {}", device::cuda::compiler_version(), machine.gpu->info.driver);
+}
+
 std::shared_ptr<PlanImpl::Shared> share(const Options& options) {
-  const ops::Machine machine = ops::this_machine(options.threads);
+  ops::Machine machine = ops::this_machine(options.threads);
+  const auto gpu = ordinal_of(options.device);
+  if (gpu) use_gpu(machine, *gpu, options);
+  auto backend = gpu ? cuda_backend(machine.gpu->device) : host_backend();
   auto cache = !options.use_cache || options.tuning_level == 0 ? tune::Cache::in_memory() : open_cache(options.cache_dir);
   const auto filter = tune::TacticFilter::parse(options.tactics, ops::tactic_names);
   return std::shared_ptr<PlanImpl::Shared>(
-      new PlanImpl::Shared{{machine, options.tuning_level, filter, std::move(cache)}, {}, options});
+      new PlanImpl::Shared{{machine, options.tuning_level, filter, std::move(cache)}, {}, options, std::move(backend)});
 }
 
 /// Operators that run as they are; import expands the others into their function bodies.
@@ -87,6 +114,16 @@ std::shared_ptr<const PlanImpl> PlanImpl::body(const Graph& g) const {
 }
 
 std::unique_ptr<Execution> PlanImpl::execution() const { return std::make_unique<ExecutionImpl>(shared_from_this()); }
+
+Tensor PlanImpl::place(const Tensor& t) const {
+  Backend& backend = *shared_->backend;
+  if (!t.valid() || t.type() == DType::string || backend.reaches(t.raw())) return t;
+  Tensor placed = backend.allocate(t.type(), t.shape(), "a tensor of the caller's");
+  const std::shared_ptr<void> stream = backend.stream();
+  backend.copy(placed.raw(), t.raw(), t.nbytes(), stream.get());
+  backend.wait(stream.get());
+  return placed;
+}
 
 void PlanImpl::prepare() {
   if (!std::ranges::all_of(inputs_, [](const TensorInfo& i) { return i.rank_known && is_static(i.shape); })) return;

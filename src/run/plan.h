@@ -8,6 +8,7 @@
 
 #include "graph/graph.h"
 #include "ops/weights.h"
+#include "run/backend.h"
 #include "run/planned.h"
 #include "smelt/session.h"
 #include "tune/tuner.h"
@@ -21,6 +22,7 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
     tune::Tuner tuner;
     ops::WeightStore weights;
     Options options;
+    std::shared_ptr<Backend> backend;
   };
 
   PlanImpl(Graph graph, std::shared_ptr<Shared> shared);
@@ -28,6 +30,7 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   const std::vector<TensorInfo>& inputs() const override { return inputs_; }
   const std::vector<TensorInfo>& outputs() const override { return outputs_; }
   std::unique_ptr<Execution> execution() const override;
+  Tensor place(const Tensor& t) const override;
   const Graph& graph() const override { return graph_; }
   const Options& options() const override { return shared_->options; }
   std::vector<std::string> splits() const override { return splits_; }

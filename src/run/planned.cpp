@@ -7,18 +7,34 @@
 #include "run/plan.h"
 
 namespace smelt::run {
+namespace {
+
+std::vector<Stretch> stretches_of(const Segment& s) {
+  std::vector<Stretch> all;
+  for (size_t i = 0; i < s.steps.size(); ++i) {
+    if (all.empty() || all.back().on_host != s.steps[i].on_host) all.push_back({i, i, s.steps[i].on_host});
+    all.back().end = i + 1;
+  }
+  return all;
+}
+
+}  // namespace
 
 std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env) {
   const ops::Threads threads(plan.shared().tuner.machine().threads);
   auto planned = std::make_unique<Planned>();
   Segment& s = planned->segment;
+  const Backend& backend = *plan.shared().backend;
   s = plan_segment(plan.graph(), plan.order(), env);
   const bool optimize = plan.shared().options.optimize;
   if (optimize) assign_layouts(s, plan.shared().tuner);
   assign_buffers(s, optimize);
-  choose_kernels(s, plan.shared().tuner, &plan.shared().weights, plan.shared().options.progress);
+  if (!backend.is_host()) find_alignments(s, backend.block_alignment(), backend.caller_alignment());
+  choose_kernels(s, plan.shared());
   share_in_place(s);
-  place_buffers(s);
+  place_buffers(s, backend.block_alignment());
+  planned->stretches = stretches_of(s);
+  planned->twins.resize(s.externals.size());
   planned->infos = describe_steps(plan.graph(), s);
   planned->own.resize(s.results.size());
   for (const Step& step : s.steps) {

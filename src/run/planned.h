@@ -1,10 +1,12 @@
 // Segments with their kernels and memory, for given sizes, and the segments that follow for each outcome of theirs.
 #pragma once
 
+#include <list>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "run/backend.h"
 #include "run/bound.h"
 #include "run/shapes.h"
 
@@ -12,11 +14,27 @@ namespace smelt::run {
 
 class PlanImpl;
 
+/// Steps of a segment that follow each other, all of them on the device or all on the host.
+struct Stretch {
+  size_t begin = 0, end = 0;
+  bool on_host = false;
+};
+
+/// A segment's device stretches, recorded for the memory that these addresses name: its externals', its results', the arena's.
+struct Recorded {
+  std::vector<const void*> addresses;
+  std::vector<std::unique_ptr<Recording>> stretches;   // null for those on the host
+};
+
 struct Planned {
   Segment segment;
   std::vector<StepInfo> infos;                    // of its steps
   std::vector<Tensor> own;                        // memory of results that the caller gives none for; by result, made when needed
   std::map<ValueId, Tensor> known_outputs;        // graph outputs whose value is known before the run
+  std::vector<Tensor> twins;                      // by external: the device's copy of a value that the host made
+  std::vector<Stretch> stretches;
+  std::list<Recorded> recorded;                   // most recently used first
+  bool own_memory_only = false;                   // too many sets of addresses: the caller's tensors are copied instead
   std::vector<ValueId> found;                     // made by dynamic steps: their sizes decide what follows
   std::shared_ptr<const Environment> after;       // null for the last segment
   /// By the types and shapes of `found`, in order.
@@ -25,6 +43,10 @@ struct Planned {
 
 /// Outcomes of one segment that are kept; beyond that all are dropped and planned again when met.
 inline constexpr size_t max_outcomes = 16;
+
+/// Recordings that are kept for one shape. With still more sets of addresses, inputs and outputs are copied to and from memory of
+/// the Execution's own.
+inline constexpr size_t max_recordings = 16;
 
 /// Plans the next segment for what `env` knows, kernels and memory included.
 std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env);

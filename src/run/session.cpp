@@ -6,10 +6,24 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "run/cuda_backend.h"
 #include "run/execution.h"
 #include "run/feeds.h"
 
 namespace smelt {
+
+int gpu_of(const Tensor& t) { return t.nbytes() == 0 || t.type() == DType::string ? -1 : device::cuda::device_of(t.raw()); }
+
+Tensor to_host(const Tensor& t) {
+  const int gpu = gpu_of(t);
+  if (gpu < 0) return t;
+  const auto backend = run::cuda_backend(device::cuda::Device::open(gpu));
+  Tensor copy = Tensor::empty(t.type(), t.shape());
+  const std::shared_ptr<void> stream = backend->stream();
+  backend->copy(copy.raw(), t.raw(), t.nbytes(), stream.get());
+  backend->wait(stream.get());
+  return copy;
+}
 
 struct Session::State {
   std::shared_ptr<const run::PlanImpl> plan;

@@ -1,15 +1,10 @@
 #include "tune/trial.h"
 
 #include <algorithm>
-#include <random>
 
 #include "base/error.h"
 
 namespace smelt::tune {
-namespace {
-
-/// Numbers are random: kernels may branch on values (a requantization near a half), and zeros cost less power. Types of indices
-/// stay 0, which every kernel accepts.
 void fill_random(Tensor& t, DType type, std::mt19937& random) {
   std::uniform_real_distribution<float> uniform(-1, 1);
   const auto fill = [&]<class T>(T, auto&& draw) {
@@ -30,8 +25,6 @@ void fill_random(Tensor& t, DType type, std::mt19937& random) {
     default: break;
   }
 }
-
-}  // namespace
 
 Trial::Trial(const ops::BoundNode& node, const ops::Machine& machine) : node_(node) {
   node_.weights = &weights_;

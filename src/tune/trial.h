@@ -3,12 +3,17 @@
 
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "ops/tactic.h"
 
 namespace smelt::tune {
+
+/// Fills the tensor's bytes as elements of `type`: uniform in [-1, 1), bytes of 8-bit integers uniform. Kernels may branch on
+/// values (a requantization near a half), and zeros cost less power. Other types, those of indices, stay as they are.
+void fill_random(Tensor& t, DType type, std::mt19937& random);
 
 class Trial {
  public:

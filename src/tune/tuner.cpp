@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "ops/gpu.h"
+#include "tune/gpu_trial.h"
 #include "tune/trial.h"
 
 namespace smelt::tune {
@@ -15,6 +17,14 @@ MeasureOptions options_of(int level) {
     case 1: return {.repetitions = 5, .budget_us = 20'000, .hopeless = 3};
     case 3: return {.repetitions = 60, .budget_us = 1'000'000, .hopeless = 30};
     default: return {.repetitions = 15, .budget_us = 100'000, .hopeless = 5};
+  }
+}
+
+GpuMeasureOptions gpu_options_of(int level) {
+  switch (level) {
+    case 1: return {.repetitions = 5, .budget_us = 10'000, .hopeless = 3};
+    case 3: return {.repetitions = 40, .budget_us = 500'000, .hopeless = 20};
+    default: return {};
   }
 }
 
@@ -33,6 +43,7 @@ std::string why_not(const Timing& loser, const Timing& chosen) {
 }  // namespace
 
 std::string device_text(const ops::Machine& machine) {
+  if (machine.gpu) return fmt::format("{}, {}", machine.gpu->info.name, machine.gpu->info.arch);
   return fmt::format("{}, {}, {} thread{}", machine.cpu, machine.isa, machine.threads, machine.threads == 1 ? "" : "s");
 }
 
@@ -57,10 +68,15 @@ std::vector<size_t> Tuner::worth_measuring(const ops::Offer& offer, const std::v
 
 std::vector<Timing> Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which) {
   const auto begin = std::chrono::steady_clock::now();
-  Trial trial(node, machine_);
-  std::vector<std::function<void()>> runs;
-  for (size_t i : which) runs.push_back(trial.runner(offer.candidates[i].tactic, offer.candidates[i].config));
-  const auto samples = measure(runs, options_of(level_));
+  std::vector<std::vector<double>> samples;
+  if (machine_.gpu) {
+    samples = measure_on_gpu(node, offer, which, machine_, gpu_options_of(level_));
+  } else {
+    Trial trial(node, machine_);
+    std::vector<std::function<void()>> runs;
+    for (size_t i : which) runs.push_back(trial.runner(offer.candidates[i].tactic, offer.candidates[i].config));
+    samples = measure(runs, options_of(level_));
+  }
   std::vector<std::pair<size_t, Timing>> by_order;
   for (size_t i = 0; i < which.size(); ++i) {
     const auto& c = offer.candidates[which[i]];
@@ -75,22 +91,54 @@ std::vector<Timing> Tuner::measure_now(const ops::BoundNode& node, const ops::Of
   return timings;
 }
 
+std::vector<size_t> Tuner::allowed(const ops::Offer& offer) const {
+  std::vector<size_t> allowed;
+  for (size_t i = 0; i < offer.candidates.size(); ++i)
+    if (filter_.allows(offer.candidates[i].tactic)) allowed.push_back(i);
+  return allowed;
+}
+
+bool Tuner::covers(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted) const {
+  return entry.level >= level_ && std::ranges::all_of(wanted, [&](size_t i) { return find(entry.timings, offer.candidates[i]); });
+}
+
+std::optional<CacheEntry> Tuner::look_up(const ops::Offer& offer, const std::vector<size_t>& wanted) const {
+  if (const auto known = known_.find(offer.problem); known != known_.end() && covers(known->second, offer, wanted))
+    return known->second;
+  auto cached = cache_->find(key(offer.problem));
+  if (cached && !covers(*cached, offer, wanted)) cached.reset();
+  return cached;
+}
+
+std::vector<size_t> Tuner::needed(const ops::Offer& offer) {
+  const std::vector<size_t> candidates = allowed(offer);
+  if (candidates.empty()) return {};
+  const std::vector<size_t> wanted = worth_measuring(offer, candidates);
+  if (level_ == 0 || wanted.size() == 1) return {wanted.front()};
+  std::lock_guard lock(mutex_);
+  const auto cached = look_up(offer, wanted);
+  if (!cached) return wanted;
+  std::vector<Timing> timings;
+  for (size_t i : wanted) timings.push_back(*find(cached->timings, offer.candidates[i]));
+  return {wanted[winner(timings)]};
+}
+
 Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
   Choice choice;
   for (const auto& r : offer.rejected) choice.others.push_back({r.tactic, "", r.reason});
-  std::vector<size_t> allowed;
-  for (size_t i = 0; i < offer.candidates.size(); ++i) {
-    const auto& c = offer.candidates[i];
-    if (filter_.allows(c.tactic)) allowed.push_back(i);
-    else choice.others.push_back({c.tactic, c.config, fmt::format("refused by --tactics={}", filter_.text())});
-  }
+  const std::vector<size_t> allowed = this->allowed(offer);
+  for (const auto& c : offer.candidates)
+    if (!filter_.allows(c.tactic))
+      choice.others.push_back({c.tactic, c.config, fmt::format("refused by --tactics={}", filter_.text())});
   if (allowed.empty()) {
     std::string reasons;
     for (const auto& o : choice.others) reasons += fmt::format("\n  {}: {}", o.tactic, o.reason);
     const auto& refused = offer.candidates;   // all of them, or there were none
     throw Error(fmt::format("no tactic runs {}{}", offer.problem, reasons),
-                refused.empty() ? std::string() : fmt::format("Allow one of the refused ones, as in --tactics={},+{}", filter_.text(),
-                                                            refused.front().tactic), ExitCode::unsupported);
+                refused.empty() ? std::string()
+                                : fmt::format("Allow one of the refused ones, as in --tactics={},+{}", filter_.text(),
+                                              refused.front().tactic),
+                ExitCode::unsupported);
   }
 
   const auto by_estimate = std::ranges::min_element(allowed, {}, [&](size_t i) { return offer.candidates[i].estimate_us; });
@@ -109,18 +157,13 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
 
   std::lock_guard lock(mutex_);
   const std::vector<size_t> wanted = worth_measuring(offer, allowed);
-  const auto covers = [&](const CacheEntry& e) {
-    return e.level >= level_ && std::ranges::all_of(wanted, [&](size_t i) { return find(e.timings, offer.candidates[i]); });
-  };
   auto known = known_.find(offer.problem);
-  if (known == known_.end() || !covers(known->second)) {
+  if (known == known_.end() || !covers(known->second, offer, wanted)) {
     ++stats_.problems;
-    auto cached = cache_->find(key(offer.problem));
-    if (cached && covers(*cached)) {
+    auto cached = look_up(offer, wanted);
+    if (cached) {
       ++stats_.cached;
-    } else if (wanted.size() == 1) {
-      cached.reset();
-    } else {
+    } else if (wanted.size() > 1) {
       // What was measured with other tactics allowed is kept beside the new timings only when it is measured again.
       cached = cache_->keep({key(offer.problem), level_, measure_now(node, offer, wanted)});
     }

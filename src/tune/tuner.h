@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ struct TunerStats {
   double seconds = 0;                               // spent measuring
 };
 
-/// Thread-safe: one thread measures at a time. Levels:
+/// Thread-safe: one thread measures at a time. On a GPU candidates are timed there (gpu_trial.h). Levels:
 ///   0  estimates only: nothing is measured and the cache is not read, so that the choice is the same everywhere
 ///   1  the two candidates with the lowest estimates, briefly
 ///   2  every candidate whose estimate is at most 10 times the lowest
@@ -43,12 +44,19 @@ class Tuner {
   /// left, with every reason.
   Choice choose(const ops::BoundNode& node, const ops::Offer& offer);
 
+  /// The candidates that choose() would run for this offer, the one that it takes included: those to be measured, or one where
+  /// nothing is.
+  std::vector<size_t> needed(const ops::Offer& offer);
+
   const ops::Machine& machine() const { return machine_; }
   bool allows(std::string_view tactic) const { return filter_.allows(tactic); }
   TunerStats stats() const;
 
  private:
   CacheKey key(const std::string& problem) const;
+  std::vector<size_t> allowed(const ops::Offer& offer) const;
+  bool covers(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted) const;
+  std::optional<CacheEntry> look_up(const ops::Offer& offer, const std::vector<size_t>& wanted) const;
   std::vector<size_t> worth_measuring(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
   std::vector<Timing> measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which);
 
@@ -61,7 +69,7 @@ class Tuner {
   TunerStats stats_;
 };
 
-/// "AMD EPYC 7B13, avx2, 2 threads": the cache key's device.
+/// "AMD EPYC 7B13, avx2, 2 threads", "NVIDIA H100 80GB HBM3, sm_90a": the cache key's device.
 std::string device_text(const ops::Machine& machine);
 
 }  // namespace smelt::tune

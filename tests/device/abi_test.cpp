@@ -62,6 +62,15 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(nvrtc_success, NVRTC_SUCCESS);
   SAME(nvrtc_invalid_option, NVRTC_ERROR_INVALID_OPTION);
   SAME(sizeof(LaunchAttribute), sizeof(CUlaunchAttribute));
+  SAME(sizeof(Copy2d), sizeof(CUDA_MEMCPY2D));
+  SAME(offsetof(Copy2d, from_type), offsetof(CUDA_MEMCPY2D, srcMemoryType));
+  SAME(offsetof(Copy2d, from), offsetof(CUDA_MEMCPY2D, srcDevice));
+  SAME(offsetof(Copy2d, from_pitch), offsetof(CUDA_MEMCPY2D, srcPitch));
+  SAME(offsetof(Copy2d, to_type), offsetof(CUDA_MEMCPY2D, dstMemoryType));
+  SAME(offsetof(Copy2d, to), offsetof(CUDA_MEMCPY2D, dstDevice));
+  SAME(offsetof(Copy2d, to_pitch), offsetof(CUDA_MEMCPY2D, dstPitch));
+  SAME(offsetof(Copy2d, width), offsetof(CUDA_MEMCPY2D, WidthInBytes));
+  SAME(memory_unified, CU_MEMORYTYPE_UNIFIED);
   SAME(sizeof(LaunchConfig), sizeof(CUlaunchConfig));
   SAME(offsetof(LaunchConfig, stream), offsetof(CUlaunchConfig, hStream));
   SAME(offsetof(LaunchConfig, attribute_count), offsetof(CUlaunchConfig, numAttrs));

@@ -68,7 +68,7 @@ enum StreamFlags : unsigned { stream_non_blocking = 1 };
 enum EventFlags : unsigned { event_default = 0, event_disable_timing = 2 };
 enum CaptureMode : int { capture_thread_local = 1 };
 enum PointerAttribute : int { pointer_memory_type = 2, pointer_device_ordinal = 9 };   // CUpointer_attribute
-enum MemoryType : unsigned { memory_device = 2 };                                     // CUmemorytype
+enum MemoryType : unsigned { memory_device = 2, memory_unified = 4 };                                     // CUmemorytype
 
 /// CUlaunchAttributeID.
 enum LaunchAttributeId : int { launch_cluster_dimension = 4, launch_programmatic_stream_serialization = 6 };
@@ -97,6 +97,23 @@ static_assert(sizeof(LaunchConfig) == 56);
 
 struct Uuid { unsigned char bytes[16]; };
 
+struct Copy2d {                                // CUDA_MEMCPY2D
+  size_t from_x = 0, from_y = 0;
+  MemoryType from_type = memory_unified;
+  const void* from_host = nullptr;
+  Address from = 0;
+  void* from_array = nullptr;
+  size_t from_pitch = 0;
+  size_t to_x = 0, to_y = 0;
+  MemoryType to_type = memory_unified;
+  void* to_host = nullptr;
+  Address to = 0;
+  void* to_array = nullptr;
+  size_t to_pitch = 0;
+  size_t width = 0, height = 0;                // bytes, rows
+};
+static_assert(sizeof(Copy2d) == 128);
+
 // name here, symbol in libcuda, parameters
 #define SMELT_CUDA_DRIVER(X) \
   X(init, cuInit, unsigned flags) \
@@ -121,6 +138,8 @@ struct Uuid { unsigned char bytes[16]; };
   X(host_free, cuMemFreeHost, void* memory) \
   X(copy_to_device, cuMemcpyHtoDAsync_v2, Address to, const void* from, size_t bytes, Stream stream) \
   X(copy_to_host, cuMemcpyDtoHAsync_v2, void* to, Address from, size_t bytes, Stream stream) \
+  X(copy, cuMemcpyAsync, Address to, Address from, size_t bytes, Stream stream) \
+  X(copy_2d, cuMemcpy2DAsync_v2, const Copy2d* copy, Stream stream) \
   X(copy_on_device, cuMemcpyDtoDAsync_v2, Address to, Address from, size_t bytes, Stream stream) \
   X(fill_bytes, cuMemsetD8Async, Address to, unsigned char value, size_t count, Stream stream) \
   X(pointer_attribute, cuPointerGetAttribute, void* value, PointerAttribute attribute, Address address) \

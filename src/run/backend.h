@@ -1,0 +1,73 @@
+// Where a plan's kernels run and its tensors lie: the processor, or a GPU. All that an Execution asks of it.
+//
+// `stream` orders work: what is put on one happens in turn, and the host goes on meanwhile. On the processor there are no streams
+// (null): a call returns when its work is done.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "smelt/tensor.h"
+
+namespace smelt::run {
+
+/// Work that was put on a stream once, to be issued again and again as one: a CUDA graph.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void issue(void* stream) = 0;
+};
+
+/// Moments on a stream.
+class Marks {
+ public:
+  virtual ~Marks() = default;
+  virtual void mark(void* stream) = 0;
+  /// Nanoseconds from the first mark to each; waits for them.
+  virtual std::vector<int64_t> times() = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// True where tensors lie in the host's memory, steps run one after the other in the calling thread, and nothing is recorded.
+  virtual bool is_host() const = 0;
+  /// Of the blocks in an arena, in bytes; a constant's memory is aligned as much.
+  virtual int64_t block_alignment() const = 0;
+  /// What kernels were promised of memory that a caller gives, in bytes; 1 where its elements' own alignment is enough.
+  virtual int64_t caller_alignment() const = 0;
+
+  /// Memory that its kernels use. Throws Error naming `what` where there is not enough.
+  virtual Tensor allocate(DType type, const Shape& shape, std::string_view what) = 0;
+  /// Host memory that copies to and from it are fast with.
+  virtual Tensor allocate_host(DType type, const Shape& shape) = 0;
+  /// Whether its kernels can use memory at this address. True for null, the address of tensors without elements.
+  virtual bool reaches(const void* address) const = 0;
+  /// The constant's bytes where its kernels can read them: copied at the first call, shared by all Executions of the plan.
+  virtual const void* constant(const Tensor& t) = 0;
+  /// What constant() copied, in bytes.
+  virtual int64_t constant_bytes() const = 0;
+
+  /// A stream of an Execution's own.
+  virtual std::shared_ptr<void> stream() = 0;
+  /// From any memory to any; they do not overlap.
+  virtual void copy(void* to, const void* from, int64_t bytes, void* stream) = 0;
+  /// `rows` times `width` bytes, the rows `to_step` and `from_step` bytes apart, both in memory that it reaches.
+  virtual void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows,
+                         void* stream) = 0;
+  virtual void wait(void* stream) = 0;
+  /// For all that any stream was given, the callers' own ones included.
+  virtual void wait_for_all() = 0;
+
+  /// Records what `enqueue` puts on the stream that it is given; nothing runs. Null on the host.
+  virtual std::unique_ptr<Recording> record(const std::function<void(void* stream)>& enqueue) = 0;
+  virtual std::unique_ptr<Marks> marks() = 0;
+};
+
+std::shared_ptr<Backend> host_backend();
+
+}  // namespace smelt::run

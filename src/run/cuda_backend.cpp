@@ -1,0 +1,148 @@
+#include "run/cuda_backend.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "base/error.h"
+#include "device/cuda/graph.h"
+
+namespace smelt::run {
+namespace {
+
+namespace cuda = device::cuda;
+using cuda::abi::Address;
+
+cuda::abi::Stream of(void* stream) { return static_cast<cuda::abi::Stream>(stream); }
+
+Address address_of(const void* p) { return reinterpret_cast<Address>(p); }
+
+class GraphRecording final : public Recording {
+ public:
+  GraphRecording(std::shared_ptr<cuda::Device> device, const std::function<void(void*)>& enqueue)
+      : graph_(std::move(device), enqueue) {}
+  void issue(void* stream) override { graph_.launch(of(stream)); }
+
+ private:
+  cuda::CapturedGraph graph_;
+};
+
+class EventMarks final : public Marks {
+ public:
+  explicit EventMarks(std::shared_ptr<cuda::Device> device) : device_(std::move(device)) {}
+  void mark(void* stream) override {
+    events_.push_back(std::make_unique<cuda::Event>(device_));
+    events_.back()->record(of(stream));
+  }
+  std::vector<int64_t> times() override {
+    std::vector<int64_t> times;
+    if (!events_.empty()) events_.back()->synchronize();
+    for (const auto& e : events_) times.push_back(static_cast<int64_t>(e->since(*events_.front()) * 1e3));
+    return times;
+  }
+
+ private:
+  std::shared_ptr<cuda::Device> device_;
+  std::vector<std::unique_ptr<cuda::Event>> events_;
+};
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(std::shared_ptr<cuda::Device> device) : device_(std::move(device)), uploads_(device_) {}
+
+  bool is_host() const override { return false; }
+  int64_t block_alignment() const override { return 256; }
+  int64_t caller_alignment() const override { return 16; }
+
+  Tensor allocate(DType type, const Shape& shape, std::string_view what) override {
+    auto memory = device_->allocate(bytes(type, elements(shape)), what);
+    void* address = reinterpret_cast<void*>(memory->address());
+    return Tensor::borrow(type, shape, address, std::move(memory));
+  }
+
+  Tensor allocate_host(DType type, const Shape& shape) override {
+    auto memory = std::make_shared<cuda::PinnedMemory>(device_, bytes(type, elements(shape)));
+    void* address = memory->data();
+    return Tensor::borrow(type, shape, address, std::move(memory));
+  }
+
+  bool reaches(const void* address) const override {
+    return !address || cuda::device_of(address) == device_->info().ordinal;
+  }
+
+  const void* constant(const Tensor& t) override {
+    if (t.nbytes() == 0) return nullptr;
+    std::lock_guard lock(mutex_);
+    Constant& c = constants_[{t.raw(), t.nbytes()}];
+    if (!c.memory) {
+      auto memory = device_->allocate(t.nbytes(), "the model's constants");
+      copy(reinterpret_cast<void*>(memory->address()), t.raw(), t.nbytes(), uploads_.get());
+      uploads_.synchronize();
+      c = {t, std::move(memory)};
+      constant_bytes_ += t.nbytes();
+    }
+    return reinterpret_cast<const void*>(c.memory->address());
+  }
+  int64_t constant_bytes() const override { return constant_bytes_; }
+
+  std::shared_ptr<void> stream() override {
+    auto stream = std::make_shared<cuda::Stream>(device_);
+    return {stream, stream->get()};
+  }
+
+  void copy(void* to, const void* from, int64_t bytes, void* stream) override {
+    if (bytes == 0) return;
+    const cuda::Device::Current current(*device_);
+    cuda::check(cuda::driver().copy(address_of(to), address_of(from), static_cast<size_t>(bytes), of(stream)),
+                "copying a tensor");
+  }
+
+  void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows,
+                 void* stream) override {
+    if (rows == 1 || (width == to_step && width == from_step)) return copy(to, from, rows * width, stream);
+    cuda::abi::Copy2d c;
+    c.from = address_of(from);
+    c.to = address_of(to);
+    c.from_pitch = static_cast<size_t>(from_step);
+    c.to_pitch = static_cast<size_t>(to_step);
+    c.width = static_cast<size_t>(width);
+    c.height = static_cast<size_t>(rows);
+    const cuda::Device::Current current(*device_);
+    cuda::check(cuda::driver().copy_2d(&c, of(stream)), "copying rows of a tensor");
+  }
+
+  void wait(void* stream) override {
+    const cuda::Device::Current current(*device_);
+    cuda::check(cuda::driver().stream_synchronize(of(stream)), "waiting for the GPU");
+  }
+  void wait_for_all() override {
+    const cuda::Device::Current current(*device_);
+    cuda::check(cuda::driver().context_synchronize(), "waiting for the GPU");
+  }
+
+  std::unique_ptr<Recording> record(const std::function<void(void*)>& enqueue) override {
+    return std::make_unique<GraphRecording>(device_, enqueue);
+  }
+  std::unique_ptr<Marks> marks() override { return std::make_unique<EventMarks>(device_); }
+
+ private:
+  struct Constant {
+    Tensor source;        // keeps the host's memory, and with it the key, from being reused
+    std::shared_ptr<cuda::Memory> memory;
+  };
+
+  std::shared_ptr<cuda::Device> device_;
+  cuda::Stream uploads_;
+  std::mutex mutex_;
+  std::map<std::pair<const void*, int64_t>, Constant> constants_;
+  std::atomic<int64_t> constant_bytes_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<Backend> cuda_backend(std::shared_ptr<device::cuda::Device> device) {
+  return std::make_shared<CudaBackend>(std::move(device));
+}
+
+}  // namespace smelt::run

@@ -1,0 +1,210 @@
+// An Execution's runs: the segments' steps one by one, or as they were recorded, and what a run of fresh tensors adds.
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "ops/interpreter.h"
+#include "ops/parallel.h"
+#include "run/execution.h"
+
+namespace smelt::run {
+void ExecutionImpl::run_step(Planned& p, Step& step, void* stream) {
+  try {
+    switch (step.kind) {
+      case StepKind::kernel: step.kernel->run({step.in, step.out, step.scratch, stream}); break;
+      case StepKind::concat: run_concat(step, stream); break;
+      case StepKind::copy:
+        backend_.copy(step.out[0], step.in[0], ops::storage_bytes(p.segment.tensor(step.outputs[0])), stream);
+        break;
+      case StepKind::dynamic: run_dynamic(p, step); break;
+      case StepKind::view: break;
+    }
+  } catch (const Error& e) {
+    if (!step.node) throw;
+    throw e.at(ops::label(*step.node));
+  }
+}
+
+void ExecutionImpl::run_concat(const Step& step, void* stream) {
+  const ConcatCopy& c = *step.concat;
+  char* to = static_cast<char*>(step.out[0]);
+  for (const ConcatCopy::Part& part : c.parts)
+    backend_.copy_rows(to + part.offset, c.row, step.in[part.input], part.chunk, part.chunk, c.outer, stream);
+}
+
+Tensor ExecutionImpl::on_host(const Tensor& t) {
+  if (!t.valid() || t.type() == DType::string || in_host_memory(t)) return t;
+  Tensor copy = Tensor::empty(t.type(), t.shape());
+  backend_.copy(copy.raw(), t.raw(), t.nbytes(), stream_.get());
+  backend_.wait(stream_.get());
+  return copy;
+}
+
+void ExecutionImpl::run_dynamic(const Planned& p, const Step& step) {
+  const Segment& s = p.segment;
+  std::vector<Tensor> in(step.inputs.size());
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (step.inputs[i] == absent) continue;
+    const BoundValue& t = s.tensor(step.inputs[i]);
+    if (t.constant.valid()) in[i] = t.constant;
+    else if (s.buffers[static_cast<size_t>(t.buffer)].place == Place::external && t.value != ValueId::none &&
+             value(t.value).valid())
+      in[i] = on_host(value(t.value));
+    else in[i] = on_host(Tensor::borrow(t.type, t.shape, const_cast<void*>(step.in[i])));
+  }
+  const auto run_graph = [this](const Graph& g, std::span<const Tensor> inputs) {
+    auto& body = bodies_[&g];
+    if (!body) body = std::make_unique<ExecutionImpl>(plan_->body(g));
+    return body->run_fresh(inputs);
+  };
+  std::vector<Tensor> out = ops::run_reference(*step.node, in, run_graph);
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (step.node->outputs[i] == ValueId::none) continue;
+    // An If may hand on a value of this segment as it is; the arena's bytes do not last.
+    const bool lent =
+        std::ranges::any_of(in, [&](const Tensor& t) { return t.valid() && out[i].nbytes() > 0 && overlaps(t, out[i]); });
+    value(step.node->outputs[i]) = lent ? out[i].clone() : std::move(out[i]);
+  }
+}
+
+void ExecutionImpl::run_segment(Planned& p, void* stream, Marks* marks) {
+  // Segments after the first have their sizes, and their memory, from this very run: what would be recorded would not be met
+  // again.
+  const Recorded* recording = backend_.is_host() || marks || &p != first_ ? nullptr : recorded(p);
+  if (marks) marks->mark(stream);
+  for (size_t i = 0; i < p.stretches.size(); ++i) {
+    if (recording && recording->stretches[i]) {
+      recording->stretches[i]->issue(stream);
+      continue;
+    }
+    for (size_t s = p.stretches[i].begin; s < p.stretches[i].end; ++s) {
+      run_step(p, p.segment.steps[s], stream);
+      if (marks) marks->mark(stream);
+    }
+  }
+}
+
+void ExecutionImpl::issue(Marks* marks) {
+  for (Bounce& b : bounces_) backend_.copy(b.to.raw(), b.from.raw(), b.from.nbytes(), stream_.get());
+  if (!is_static()) resolve(*first_);   // a later segment of the last run may have made the arena larger
+  for (Planned* p = first_;;) {
+    run_segment(*p, stream_.get(), marks);
+    if (!p->after) break;
+    if (p == first_) chain_.resize(1);
+    p = &following(*p);
+    chain_.push_back(p);
+    resolve(*p);
+  }
+  if (!is_static()) {
+    infos_.clear();
+    for (const Planned* p : chain_) infos_.insert(infos_.end(), p->infos.begin(), p->infos.end());
+    collect_outputs();
+  }
+  copy_to_caller(stream_.get());
+}
+
+void ExecutionImpl::execute(std::vector<StepTime>* times) {
+  if (!first_) fail_usage("run was called before bind");
+  const ops::Threads threads(plan_->shared().tuner.machine().threads);
+  const std::unique_ptr<Marks> marks = times ? backend_.marks() : nullptr;
+  issue(marks.get());
+  backend_.wait(stream_.get());
+  if (!times) return;
+  times->clear();
+  const std::vector<int64_t> at = marks->times();
+  size_t next = 0;
+  for (const Planned* p : chain_) {
+    for (size_t i = 0; i < p->segment.steps.size(); ++i) times->push_back({at[next + i], at[next + i + 1]});
+    next += p->segment.steps.size() + 1;
+  }
+}
+
+double ExecutionImpl::run_timed(int times) {
+  if (!first_) fail_usage("run_timed was called before bind");
+  const ops::Threads threads(plan_->shared().tuner.machine().threads);
+  const std::unique_ptr<Marks> marks = backend_.marks();
+  marks->mark(stream_.get());
+  for (int i = 0; i < times; ++i) issue(nullptr);
+  marks->mark(stream_.get());
+  return static_cast<double>(marks->times()[1]) * 1e-3 / times;
+}
+
+void ExecutionImpl::run_profiled(std::vector<StepTime>& times) { execute(&times); }
+
+void ExecutionImpl::enqueue(void* stream) {
+  if (!first_) fail_usage("enqueue was called before bind");
+  if (backend_.is_host()) fail_usage("enqueue: the plan is the processor's, which has no streams; call run");
+  if (!is_static()) fail_usage("enqueue: sizes in '{}' depend on data, so that a run has to wait; call run", plan_->graph().name);
+  if (std::ranges::any_of(first_->stretches, &Stretch::on_host))
+    fail_usage("enqueue: some steps of '{}' run on the processor, so that a run has to wait; call run", plan_->graph().name);
+  for (const Bounce& b : bounces_)
+    if (in_host_memory(b.from)) fail_usage("enqueue: an input lies in the host's memory; copy it to the GPU, or call run");
+  for (const Tensor& t : outputs_)
+    if (t.nbytes() > 0 && in_host_memory(t))
+      fail_usage("enqueue: an output lies in the host's memory; give memory on the GPU, or call run");
+  for (Bounce& b : bounces_) backend_.copy(b.to.raw(), b.from.raw(), b.from.nbytes(), stream);
+  enqueued_ = true;
+  run_segment(*first_, stream, nullptr);
+  copy_to_caller(stream);
+}
+
+void ExecutionImpl::copy_to_caller(void* stream) {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    Tensor& to = outputs_[i];
+    const Tensor& v = output_value(i);
+    if (!to.valid() || v.raw() == to.raw()) continue;
+    if (v.shape() != to.shape()) {
+      fail_usage("memory for output '{}' has shape {}, the output {}", plan_->outputs()[i].name, to_string(to.shape()),
+                 to_string(v.shape()));
+    }
+    if (v.type() == DType::string) to.strings() = v.strings();
+    else if (backend_.is_host()) std::memmove(to.raw(), v.raw(), static_cast<size_t>(v.nbytes()));   // they may overlap
+    else backend_.copy(to.raw(), v.raw(), v.nbytes(), stream);
+  }
+}
+
+Tensor ExecutionImpl::fresh_memory(DType type, const Shape& shape) {
+  return outputs_on_device_ ? backend_.allocate(type, shape, "an output") : Tensor::empty(type, shape);
+}
+
+std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs) {
+  start(inputs);
+  std::vector<Tensor> fresh(given_.size());
+  if (is_static()) {
+    const auto& outputs = plan_->graph().outputs();
+    for (size_t i = 0; i < fresh.size(); ++i) {
+      const auto& results = first_->segment.results;
+      const auto made = std::ranges::find(results, outputs[i], &Port::value);
+      if (made != results.end()) {
+        const BoundValue& t = first_->segment.tensor(made->tensor);
+        fresh[i] = fresh_memory(t.type, t.shape);
+      } else if (const Tensor& v = output_value(i); v.valid() && v.type() != DType::string) {
+        fresh[i] = fresh_memory(v.type(), v.shape());
+      }
+    }
+  }
+  give_outputs(fresh);
+  run();
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    if (fresh[i].valid()) continue;
+    const Tensor& made = outputs_[i];
+    if (in_host_memory(made)) {
+      fresh[i] = made.clone();
+    } else {
+      fresh[i] = fresh_memory(made.type(), made.shape());
+      backend_.copy(fresh[i].raw(), made.raw(), made.nbytes(), stream_.get());
+      backend_.wait(stream_.get());
+    }
+  }
+  // Nothing of the caller's stays behind: the next run needs a bind.
+  const Graph& g = plan_->graph();
+  for (const auto* values : {&g.inputs(), &g.outputs()})
+    for (ValueId v : *values) value(v) = g.value(v).constant;
+  bounces_.clear();
+  given_.assign(given_.size(), Tensor());
+  outputs_.assign(outputs_.size(), Tensor());
+  first_ = nullptr;
+  return fresh;
+}
+
+}  // namespace smelt::run

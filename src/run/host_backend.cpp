@@ -1,0 +1,64 @@
+// The processor: tensors lie in the host's memory, and a call's work is done when it returns.
+#include <chrono>
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+#include "run/backend.h"
+#include "run/copy.h"
+#include "run/memory.h"
+
+namespace smelt::run {
+namespace {
+
+class HostMarks final : public Marks {
+ public:
+  using Clock = std::chrono::steady_clock;
+  void mark(void*) override { at_.push_back(Clock::now()); }
+  std::vector<int64_t> times() override {
+    std::vector<int64_t> times;
+    for (Clock::time_point t : at_)
+      times.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(t - at_.front()).count());
+    return times;
+  }
+
+ private:
+  std::vector<Clock::time_point> at_;
+};
+
+class HostBackend final : public Backend {
+ public:
+  bool is_host() const override { return true; }
+  int64_t block_alignment() const override { return arena_alignment; }
+  int64_t caller_alignment() const override { return 1; }
+
+  Tensor allocate(DType type, const Shape& shape, std::string_view what) override {
+    try {
+      return Tensor::empty(type, shape);
+    } catch (const std::bad_alloc&) {
+      throw Error(fmt::format("no memory for {}: {} bytes", what, bytes(type, elements(shape))),
+                  "Bind smaller extents, or free memory");
+    }
+  }
+  Tensor allocate_host(DType type, const Shape& shape) override { return Tensor::empty(type, shape); }
+  bool reaches(const void*) const override { return true; }
+  const void* constant(const Tensor& t) override { return t.raw(); }
+  int64_t constant_bytes() const override { return 0; }
+
+  std::shared_ptr<void> stream() override { return nullptr; }
+  void copy(void* to, const void* from, int64_t bytes, void*) override { copy_bytes(to, from, bytes); }
+  void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows, void*) override {
+    run::copy_rows(to, to_step, from, from_step, width, rows);
+  }
+  void wait(void*) override {}
+  void wait_for_all() override {}
+
+  std::unique_ptr<Recording> record(const std::function<void(void*)>&) override { return nullptr; }
+  std::unique_ptr<Marks> marks() override { return std::make_unique<HostMarks>(); }
+};
+
+}  // namespace
+
+std::shared_ptr<Backend> host_backend() { return std::make_shared<HostBackend>(); }
+
+}  // namespace smelt::run

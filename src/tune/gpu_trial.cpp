@@ -1,0 +1,135 @@
+#include "tune/gpu_trial.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "base/error.h"
+#include "ops/gpu.h"
+#include "tune/trial.h"
+
+namespace smelt::tune {
+namespace {
+
+namespace cuda = device::cuda;
+
+constexpr int64_t period_bytes = 1 << 20;   // of random data; kernels do not look for repetition
+
+/// The problem's tensors on the device.
+class Problem {
+ public:
+  Problem(const ops::BoundNode& node, const std::shared_ptr<cuda::Device>& device, const cuda::Stream& stream)
+      : device_(device), stream_(stream) {
+    std::mt19937 random(1);
+    for (const ops::BoundTensor& t : node.inputs) {
+      if (t.type == DType::undefined) {
+        in.push_back(nullptr);
+      } else if (t.constant.valid()) {
+        void* to = place(t.constant.nbytes());
+        upload(to, t.constant);
+        in.push_back(to);
+      } else {
+        in.push_back(random_input(t, random));
+      }
+    }
+    for (const ops::BoundTensor& t : node.outputs)
+      out.push_back(t.type == DType::undefined ? nullptr : place(ops::storage_bytes(t)));
+    stream_.synchronize();
+  }
+
+  void* place(int64_t bytes) {
+    memory_.push_back(device_->allocate(bytes, "timing kernels"));
+    return reinterpret_cast<void*>(memory_.back()->address());
+  }
+
+  std::vector<const void*> in;
+  std::vector<void*> out;
+
+ private:
+  void upload(void* to, const Tensor& t) {
+    if (t.nbytes() == 0) return;
+    cuda::check(cuda::driver().copy_to_device(reinterpret_cast<cuda::abi::Address>(to), t.raw(), static_cast<size_t>(t.nbytes()),
+                                              stream_.get()),
+                "copying a constant");
+  }
+
+  /// A period of random data, doubled until it fills the tensor.
+  void* random_input(const ops::BoundTensor& t, std::mt19937& random) {
+    const int64_t bytes = ops::storage_bytes(t);
+    void* to = place(bytes);
+    Tensor period = Tensor::zeros(DType::u8, {std::min(bytes, period_bytes)});
+    fill_random(period, t.type, random);
+    upload(to, period);
+    const auto at = reinterpret_cast<cuda::abi::Address>(to);
+    for (int64_t done = period.nbytes(); done < bytes && done > 0;) {
+      const int64_t more = std::min(done, bytes - done);
+      cuda::check(cuda::driver().copy_on_device(at + static_cast<uint64_t>(done), at, static_cast<size_t>(more), stream_.get()),
+                  "filling a tensor");
+      done += more;
+    }
+    stream_.synchronize();   // `period` goes
+    return to;
+  }
+
+  std::shared_ptr<cuda::Device> device_;
+  const cuda::Stream& stream_;
+  std::vector<std::shared_ptr<cuda::Memory>> memory_;
+};
+
+}  // namespace
+
+std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, const ops::Offer& offer,
+                                                std::span<const size_t> which, const ops::Machine& machine,
+                                                const GpuMeasureOptions& options) {
+  const auto& device = machine.gpu->device;
+  if (!device) fail("kernels for another machine's GPU cannot be timed here");
+  const cuda::Device::Current current(*device);
+  const cuda::Stream stream(device);
+  Problem problem(node, device, stream);
+  std::vector<std::unique_ptr<ops::Kernel>> kernels;
+  std::vector<void*> workspaces;
+  for (size_t i : which) {
+    kernels.push_back(offer.candidates[i].prepare());
+    workspaces.push_back(problem.place(std::max<int64_t>(kernels.back()->workspace(), 1)));
+  }
+  const int64_t flush_bytes = 2 * std::max<int64_t>(device->info().l2_bytes, 1 << 20);
+  const auto flush = device->allocate(flush_bytes, "emptying the L2 cache");
+  const cuda::Event begin(device), end(device);
+  // The fill takes the GPU longer than the host takes to put what follows on the stream, so that launches are not what is timed.
+  const auto time_of = [&](const auto& work) {
+    cuda::check(cuda::driver().fill_bytes(flush->address(), 0, static_cast<size_t>(flush_bytes), stream.get()),
+                "emptying the L2 cache");
+    begin.record(stream.get());
+    work();
+    end.record(stream.get());
+    end.synchronize();
+    return end.since(begin);
+  };
+  const auto run = [&](size_t k) { kernels[k]->run({problem.in, problem.out, workspaces[k], stream.get()}); };
+
+  double nothing = INFINITY, best = INFINITY, round = 0;
+  for (int i = 0; i < 5; ++i) nothing = std::min(nothing, time_of([] {}));
+  std::vector<std::vector<double>> samples(kernels.size());
+  std::vector<double> first(kernels.size());
+  const auto sample = [&](size_t k) { return std::max(0.01, time_of([&] { run(k); }) - nothing); };
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    sample(k);   // the first run loads the kernel
+    best = std::min(best, first[k] = sample(k));
+  }
+  std::vector<bool> dropped(kernels.size());
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    dropped[k] = first[k] > options.hopeless * best;
+    if (dropped[k]) samples[k] = {first[k]};
+    else round += first[k] + 60;   // the fill, and the host
+  }
+  const int rounds =
+      static_cast<int>(std::clamp(options.budget_us / std::max(round, 1.0), 3.0, static_cast<double>(options.repetitions)));
+  for (int r = 0; r < rounds; ++r) {
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      if (!dropped[k]) samples[k].push_back(sample(k));
+    }
+  }
+  return samples;
+}
+
+}  // namespace smelt::tune

@@ -1,0 +1,24 @@
+// A problem's candidates timed on the GPU.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ops/tactic.h"
+
+namespace smelt::tune {
+
+struct GpuMeasureOptions {
+  int repetitions = 12;            // samples a candidate, at most
+  double budget_us = 60'000;       // time all candidates of a problem may take together
+  double hopeless = 4;             // a candidate whose first run takes this many times the best one's is dropped
+};
+
+/// Microseconds a run, of each candidate in `which`, A B C A B C … after a first run each. Before every run twice the L2 cache's
+/// size is written, so that nothing of the problem is in it; a sample is the time between two events on the stream, less what two
+/// events take with nothing between them. Inputs as in Trial.
+std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, const ops::Offer& offer,
+                                                std::span<const size_t> which, const ops::Machine& machine,
+                                                const GpuMeasureOptions& options);
+
+}  // namespace smelt::tune

@@ -1,0 +1,356 @@
+// Executions on a device that is made up: memory of its own that the host's kernels happen to reach, streams, and recordings.
+// What is copied, recorded and repeated is the executor's doing, and seen here without a GPU.
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/error.h"
+#include "graphs.h"
+#include "ops/machine.h"
+
+namespace smelt::run {
+namespace {
+
+class FakeDevice;
+
+class FakeRecording final : public Recording {
+ public:
+  FakeRecording(FakeDevice& device, std::function<void(void*)> enqueue);
+  void issue(void* stream) override;
+
+ private:
+  FakeDevice& device_;
+  std::function<void(void*)> enqueue_;
+  std::vector<const void*> copied_;   // addresses, in the order of the copies
+};
+
+class FakeMarks final : public Marks {
+ public:
+  void mark(void*) override { ++count_; }
+  std::vector<int64_t> times() override {
+    std::vector<int64_t> times(static_cast<size_t>(count_));
+    for (size_t i = 0; i < times.size(); ++i) times[i] = static_cast<int64_t>(i);
+    return times;
+  }
+
+ private:
+  int count_ = 0;
+};
+
+class FakeDevice final : public Backend {
+ public:
+  bool is_host() const override { return false; }
+  int64_t block_alignment() const override { return 256; }
+  int64_t caller_alignment() const override { return 16; }
+
+  Tensor allocate(DType type, const Shape& shape, std::string_view) override {
+    const int64_t bytes = smelt::bytes(type, elements(shape));
+    auto* p = static_cast<char*>(std::aligned_alloc(256, static_cast<size_t>(std::max<int64_t>(bytes, 1) + 255) / 256 * 256));
+    std::memset(p, 0xff, static_cast<size_t>(bytes));
+    blocks_[p] = bytes;
+    ++allocations;
+    std::shared_ptr<void> keep(p, [this](void* block) {
+      blocks_.erase(static_cast<char*>(block));
+      std::free(block);
+    });
+    return Tensor::borrow(type, shape, p, std::move(keep));
+  }
+  Tensor allocate_host(DType type, const Shape& shape) override { return Tensor::empty(type, shape); }
+  bool reaches(const void* address) const override { return !address || holds(address, 1); }
+  const void* constant(const Tensor& t) override {
+    Tensor& copy = constants_[t.raw()];
+    if (!copy.valid()) {
+      copy = allocate(t.type(), t.shape(), "a constant");
+      std::memcpy(copy.raw(), t.raw(), static_cast<size_t>(t.nbytes()));
+    }
+    return copy.raw();
+  }
+  int64_t constant_bytes() const override {
+    int64_t sum = 0;
+    for (const auto& [key, t] : constants_) sum += t.nbytes();
+    return sum;
+  }
+
+  std::shared_ptr<void> stream() override { return std::make_shared<int>(0); }
+  void copy(void* to, const void* from, int64_t bytes, void* stream) override {
+    copy_rows(to, bytes, from, bytes, bytes, 1, stream);
+  }
+  void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows,
+                 void* stream) override {
+    EXPECT_NE(stream, nullptr);
+    copied.push_back(from);
+    copied.push_back(to);
+    if (recording) return;
+    for (int64_t r = 0; r < rows; ++r)
+      std::memcpy(static_cast<char*>(to) + r * to_step, static_cast<const char*>(from) + r * from_step,
+                  static_cast<size_t>(width));
+  }
+  void wait(void*) override {}
+  void wait_for_all() override { ++waits_for_all; }
+
+  std::unique_ptr<Recording> record(const std::function<void(void*)>& enqueue) override {
+    ++recordings;
+    return std::make_unique<FakeRecording>(*this, enqueue);
+  }
+  std::unique_ptr<Marks> marks() override { return std::make_unique<FakeMarks>(); }
+
+  bool holds(const void* address, int64_t bytes) const {
+    auto at = blocks_.upper_bound(static_cast<const char*>(address));
+    if (at == blocks_.begin()) return false;
+    --at;
+    return static_cast<const char*>(address) + bytes <= at->first + at->second;
+  }
+
+  int recordings = 0, issues = 0, allocations = 0, waits_for_all = 0;
+  bool recording = false;
+  std::vector<const void*> copied;
+
+ private:
+  std::map<const char*, int64_t> blocks_;
+  std::map<const void*, Tensor> constants_;
+};
+
+// The kernels are the processor's, which run whenever they are called: a recording calls them again, and holds its copies against
+// those that were recorded.
+FakeRecording::FakeRecording(FakeDevice& device, std::function<void(void*)> enqueue)
+    : device_(device), enqueue_(std::move(enqueue)) {
+  const auto before = device_.copied.size();
+  device_.recording = true;
+  enqueue_(&device_);
+  device_.recording = false;
+  copied_.assign(device_.copied.begin() + static_cast<std::ptrdiff_t>(before), device_.copied.end());
+}
+
+void FakeRecording::issue(void* stream) {
+  ++device_.issues;
+  const auto before = device_.copied.size();
+  enqueue_(stream);
+  EXPECT_TRUE(std::equal(copied_.begin(), copied_.end(), device_.copied.begin() + static_cast<std::ptrdiff_t>(before)))
+      << "a recording of other addresses was issued";
+}
+
+struct Made {
+  std::shared_ptr<FakeDevice> device = std::make_shared<FakeDevice>();
+  std::shared_ptr<PlanImpl> plan;
+
+  explicit Made(Graph g, const Options& options = quick()) {
+    const ops::Machine machine = ops::this_machine(options.threads);
+    plan = std::make_shared<PlanImpl>(std::move(g), std::shared_ptr<PlanImpl::Shared>(new PlanImpl::Shared{
+                                                        {machine, 0, {}, tune::Cache::in_memory()}, {}, options, device}));
+    plan->prepare();
+  }
+
+  Tensor place(const Tensor& t) const { return plan->place(t); }
+};
+
+/// y = concat(x + c, x · c) in two places that are copied: neither input of the concatenation is contiguous in it.
+Graph copying_graph() {
+  Builder b;
+  const ValueId x = b.input("x", to_sym({4, 6}));
+  const ValueId c = b.constant("c", random_tensor({4, 6}, 9));
+  const ValueId sum = b.node("sum", "Add", {x, c}, to_sym({4, 6}));
+  const ValueId product = b.node("product", "Mul", {x, c}, to_sym({4, 6}));
+  b.output(b.node("y", "Concat", {sum, product}, to_sym({4, 12}), DType::f32, {{"axis", int64_t{1}}}));
+  b.output(sum);
+  return std::move(b.g);
+}
+
+/// The elements of x above 0, doubled.
+Graph selecting_graph() {
+  Builder b;
+  const ValueId x = b.input("x", {Dim("n")});
+  const ValueId positive = b.node("positive", "Greater", {x, b.scalar(0)}, {Dim("n")}, DType::boolean);
+  const ValueId where = b.node("where", "NonZero", {positive}, {Dim(1), Dim("k")}, DType::i64);
+  const ValueId index =
+      b.node("index", "Transpose", {where}, {Dim("k"), Dim(1)}, DType::i64, {{"perm", std::vector<int64_t>{1, 0}}});
+  const ValueId picked = b.node("picked", "GatherND", {x, index}, {Dim("k")});
+  b.output(b.node("doubled", "Add", {picked, picked}, {Dim("k")}));
+  return std::move(b.g);
+}
+
+TEST(Device, host_tensors_are_copied_there_and_back) {
+  const Graph g = copying_graph();
+  Made m(clone(g));
+  Session session(m.plan);
+  for (unsigned seed = 0; seed < 5; ++seed) {
+    const Tensor x = random_tensor({4, 6}, seed);
+    const auto found = session.run({{"x", x}});
+    const auto expected = ops::evaluate(g, std::vector{x});
+    expect_same(found.at("y_out"), expected[0]);
+    EXPECT_FALSE(m.device->holds(found.at("y_out").raw(), 1));
+  }
+  EXPECT_EQ(m.device->recordings, 1) << "the same memory was bound each time";
+  EXPECT_EQ(m.device->issues, 5);
+}
+
+TEST(Device, its_own_tensors_are_used_in_place_and_give_outputs_there) {
+  const Graph g = copying_graph();
+  Made m(clone(g));
+  const Tensor x = m.place(random_tensor({4, 6}, 3));
+  const auto execution = m.plan->execution();
+  execution->bind(std::vector{x});
+  m.device->copied.clear();
+  execution->run();
+  for (const void* p : m.device->copied) EXPECT_TRUE(m.device->holds(p, 1)) << "a copy from or to the host";
+  const auto expected = ops::evaluate(g, std::vector{x});
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(m.device->holds(execution->outputs()[i].raw(), 1));
+    expect_same(execution->outputs()[i], expected[i]);
+  }
+}
+
+TEST(Device, a_run_allocates_nothing_there) {
+  Made m(copying_graph());
+  const auto execution = m.plan->execution();
+  execution->bind(std::vector{random_tensor({4, 6}, 3)});
+  const int before = m.device->allocations;
+  for (int i = 0; i < 3; ++i) execution->run();
+  EXPECT_EQ(m.device->allocations, before);
+}
+
+TEST(Device, a_set_of_addresses_is_recorded_once) {
+  Made m(copying_graph());
+  const Tensor a = m.place(random_tensor({4, 6}, 1)), b = m.place(random_tensor({4, 6}, 2));
+  const auto execution = m.plan->execution();
+  for (int i = 0; i < 4; ++i) {
+    for (const Tensor& x : {a, b}) {
+      execution->bind(std::vector{x});
+      execution->run();
+      expect_same(execution->outputs()[0], ops::evaluate(copying_graph(), std::vector{x})[0]);
+    }
+  }
+  EXPECT_EQ(m.device->recordings, 2);
+}
+
+TEST(Device, fresh_tensors_at_every_call_end_in_copies_not_in_recordings) {
+  const Graph g = copying_graph();
+  Made m(clone(g));
+  const auto execution = m.plan->execution();
+  std::vector<Tensor> kept;   // so that no address comes twice
+  for (unsigned seed = 0; seed < 3 * max_recordings; ++seed) {
+    kept.push_back(m.place(random_tensor({4, 6}, seed)));
+    std::vector<Tensor> outputs{m.device->allocate(DType::f32, {4, 12}, ""), m.device->allocate(DType::f32, {4, 6}, "")};
+    execution->bind(std::vector{kept.back()}, outputs);
+    execution->run();
+    const auto expected = ops::evaluate(g, std::vector{kept.back()});
+    for (size_t i = 0; i < 2; ++i) expect_same(outputs[i], expected[i]);
+    kept.insert(kept.end(), outputs.begin(), outputs.end());
+  }
+  EXPECT_EQ(m.device->recordings, static_cast<int>(max_recordings) + 1);
+}
+
+TEST(Device, memory_that_no_kernel_could_read_by_vectors_is_copied) {
+  const Graph g = copying_graph();
+  Made m(clone(g));
+  const Tensor larger = m.device->allocate(DType::f32, {25}, "");
+  const Tensor x = Tensor::borrow(DType::f32, {4, 6}, static_cast<float*>(const_cast<void*>(larger.raw())) + 1);
+  const Tensor values = random_tensor({4, 6}, 5);
+  std::memcpy(const_cast<void*>(x.raw()), values.raw(), static_cast<size_t>(values.nbytes()));
+  const auto execution = m.plan->execution();
+  execution->bind(std::vector{x});
+  execution->run();
+  expect_same(execution->outputs()[0], ops::evaluate(g, std::vector{values})[0]);
+}
+
+TEST(Device, an_output_over_an_input_is_written_after_the_input_is_read) {
+  const Graph g = copying_graph();
+  Made m(clone(g));
+  const Tensor values = random_tensor({4, 6}, 5);
+  const auto expected = ops::evaluate(g, std::vector{values});
+  const Tensor x = m.place(values);
+  const auto execution = m.plan->execution();
+  execution->bind(std::vector{x}, std::vector{Tensor(), x});
+  execution->run();
+  expect_same(execution->outputs()[0], expected[0]);
+  expect_same(x, expected[1]);
+}
+
+TEST(Device, sizes_that_depend_on_data_go_by_the_host) {
+  const Graph g = selecting_graph();
+  Made m(clone(g));
+  Session session(m.plan);
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    const Tensor x = random_tensor({static_cast<int64_t>(seed % 5) * 3}, seed);
+    expect_same(session.run({{"x", x}}).at("doubled_out"), ops::evaluate(g, std::vector{x})[0]);
+    const Tensor placed = m.place(x);
+    const Tensor found = session.run({{"x", placed}}).at("doubled_out");
+    EXPECT_TRUE(found.nbytes() == 0 || m.device->holds(found.raw(), found.nbytes()));
+    expect_same(found, ops::evaluate(g, std::vector{x})[0]);
+  }
+}
+
+TEST(Device, work_is_put_on_the_callers_stream_only_where_nothing_has_to_wait) {
+  const Graph g = copying_graph();
+  Made m(clone(g));
+  const auto execution = m.plan->execution();
+  int stream = 0;
+  EXPECT_THROW(execution->enqueue(&stream), Error) << "nothing is bound";
+  const Tensor values = random_tensor({4, 6}, 3);
+  execution->bind(std::vector{values});
+  EXPECT_THROW(execution->enqueue(&stream), Error) << "the input is the host's";
+  const Tensor x = m.place(values);
+  execution->bind(std::vector{x});
+  execution->enqueue(&stream);
+  expect_same(execution->outputs()[0], ops::evaluate(g, std::vector{x})[0]);
+
+  Made selecting(selecting_graph());
+  const auto waits = selecting.plan->execution();
+  waits->bind(std::vector{selecting.place(random_tensor({6}, 1))});
+  EXPECT_THROW(waits->enqueue(&stream), Error) << "a size depends on data";
+  EXPECT_THROW(Plan::build(copying_graph(), quick())->execution()->enqueue(&stream), Error) << "the processor has no streams";
+}
+
+TEST(Device, memory_that_enqueued_work_uses_goes_after_that_work) {
+  Made m(copying_graph());
+  auto execution = m.plan->execution();
+  execution->bind(std::vector{m.place(random_tensor({4, 6}, 3))});
+  int stream = 0;
+  execution->enqueue(&stream);
+  EXPECT_EQ(m.device->waits_for_all, 0);
+  execution.reset();
+  EXPECT_EQ(m.device->waits_for_all, 1);
+}
+
+TEST(Device, a_profiled_run_times_every_step) {
+  Made m(copying_graph());
+  const auto execution = m.plan->execution();
+  execution->bind(std::vector{random_tensor({4, 6}, 3)});
+  std::vector<StepTime> times;
+  execution->run_profiled(times);
+  ASSERT_EQ(times.size(), execution->steps().size());
+  for (const StepTime& t : times) EXPECT_EQ(t.end_ns, t.begin_ns + 1);
+}
+
+TEST(Device, several_executions_share_the_constants) {
+  Made m(copying_graph());
+  const auto a = m.plan->execution(), b = m.plan->execution();
+  for (const auto& e : {a.get(), b.get()}) e->bind(std::vector{random_tensor({4, 6}, 3)});
+  EXPECT_EQ(m.device->constant_bytes(), 4 * 6 * 4);
+}
+
+class RandomDeviceGraph : public testing::TestWithParam<unsigned> {};
+
+TEST_P(RandomDeviceGraph, gives_what_the_reference_gives) {
+  const Graph g = random_graph(GetParam());
+  Made m(clone(g));
+  const Tensor x = random_tensor(to_shape(*g.value(g.inputs()[0]).shape), GetParam());
+  Session session(m.plan);
+  const auto expected = ops::evaluate(g, std::vector{x});
+  for (const Tensor& input : {x, m.place(x), x}) {
+    const auto found = session.run({{"x", input}});
+    for (size_t i = 0; i < expected.size(); ++i) expect_same(found.at(m.plan->outputs()[i].name), expected[i], rounding);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomDeviceGraph, testing::Range(0u, 40u));
+
+TEST(Device, names_of_devices_are_checked) {
+  Options o = quick();
+  for (const char* device : {"gpu0", "-1", "", "cuda:x", "1x"}) {
+    o.device = device;
+    EXPECT_THROW(Plan::build(copying_graph(), o), Error) << device;
+  }
+}
+
+}  // namespace
+}  // namespace smelt::run

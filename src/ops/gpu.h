@@ -33,6 +33,7 @@ struct Gpu {
   std::shared_ptr<device::cuda::Device> device;       // null where kernels are only compiled, for another machine
   std::shared_ptr<device::cuda::CubinStore> cubins;
   std::shared_ptr<Modules> modules = std::make_shared<Modules>();
+  bool tf32 = false;                                   // products of f32 may round their operands to 10 bits of mantissa
   std::shared_ptr<DeviceWeights> weights = std::make_shared<DeviceWeights>();   // constants that kernels keep packed on the device
 };
 

@@ -19,6 +19,7 @@ void conv_offer(const BoundNode&, const Machine&, Offer&);
 bool quantized_conv_handles(const Node&);
 void quantized_conv_offer(const BoundNode&, const Machine&, Offer&);
 void matmul_offer(const BoundNode&, const Machine&, Offer&);
+void matmul_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool quantized_matmul_handles(const Node&);
 void quantized_matmul_offer(const BoundNode&, const Machine&, Offer&);
 bool pool_handles(const Node&);
@@ -51,7 +52,7 @@ namespace {
 constexpr TacticFamily families[] = {
     {"conv", conv_handles, conv_offer, true},
     {"quantized_conv", quantized_conv_handles, quantized_conv_offer, true},
-    {"matmul", matmul_handles, matmul_offer},
+    {"matmul", matmul_handles, matmul_offer, false, matmul_gpu_offer},
     {"quantized_matmul", quantized_matmul_handles, quantized_matmul_offer},
     {"pool", pool_handles, pool_offer, true},
     {"resize", resize_handles, resize_offer},

@@ -60,6 +60,13 @@ std::vector<Form> forms() {
                          .in(*kind == 'l' ? DType::bf16 : DType::undefined, {width})
                          .out(DType::bf16, {48, width})
                          .out(DType::bf16, {48, width}));
+  const std::string bias_gelu =
+      "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = gelu(%3):f32; %5 = cast(%4):f16; return %5 }";
+  list.push_back(Form("MatMul", smelt_domain, {}, bias_gelu)
+                     .in(DType::f16, {197, 768}).in(DType::f16, {768, 3072}).in(DType::f16, {3072}).out(DType::f16, {197, 3072}));
+  list.push_back(Form("MatMul", smelt_domain, {{"transB", int64_t{1}}})
+                     .in(DType::bf16, {2, 12, 64, 40}).in(DType::bf16, {2, 12, 66, 40}).out(DType::bf16, {2, 12, 64, 66}));
+  list.push_back(Form("MatMul", "").in(DType::f32, {2, 4096}).in(DType::f32, {4096, 1000}).out(DType::f32, {2, 1000}));
   return list;
 }
 

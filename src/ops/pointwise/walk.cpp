@@ -34,6 +34,13 @@ WalkArgument::WalkArgument(const Views& views, int64_t width) : chunks_(count(vi
 
 bool WalkArgument::fits(const Views& views, int64_t width) { return count(views, width) < most && views.extents.back() < most; }
 
+Views in_order(const Shape& extents, std::vector<Shape> views) {
+  views.push_back(strides(extents));   // leads: keeps the order, and forbids no merge
+  Views v = merged(extents, views, views.size() - 1);
+  v.strides.pop_back();
+  return v;
+}
+
 int access_step(const Shape& strides, int64_t bytes, int64_t alignment, int64_t width) {
   if (strides.back() == 0) return 0;
   if (strides.back() != 1) return -1;

@@ -15,6 +15,7 @@ class WalkArgument {
   WalkArgument(const Views& views, int64_t width);
   int64_t chunks() const { return chunks_; }
   const void* data() const { return bytes_.data(); }
+  size_t size() const { return bytes_.size(); }
   /// Why there can be none: more chunks than a kernel counts.
   static bool fits(const Views& views, int64_t width);
 
@@ -26,6 +27,10 @@ class WalkArgument {
   int64_t chunks_ = 0;
   std::vector<std::byte> bytes_;
 };
+
+/// Views of one shape, neighbouring axes merged where all of them allow; unlike merged() in the axes' own order, so that an index over
+/// all of them counts as it does over the shape.
+Views in_order(const Shape& extents, std::vector<Shape> strides);
 
 /// How load<Step> and store<Step> take a view whose innermost elements are `strides.back()` apart, for accesses of `width` elements
 /// of `bytes` each: 1 contiguous and aligned, 0 one element for all, -1 neither. `alignment`: of its first element.

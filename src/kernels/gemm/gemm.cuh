@@ -1,0 +1,124 @@
+// Matrix products with an epilogue, over batches:
+//
+//   y[batch, m, n] = Epilogue(sum over k of a[batch, m, k] · b[batch, k, n], operands at [batch, m, n])
+//
+// One block a tile of TileM x TileN, or a share of its K where K is split: Stages tiles along K are on their way into a ring in shared
+// memory while one multiplies (NVIDIA's CUTLASS calls it a multistage pipeline). Any M, N and K; operands at any strides that
+// their Tile's copies take.
+//
+// Split sums are written to a workspace and added by the block that comes last to its tile, in the order of the splits, whichever
+// comes last: the same inputs give the same bits.
+#pragma once
+
+#include "common/dependent_launch.cuh"
+#include "gemm/float_tile.cuh"
+#include "gemm/tensor_tile.cuh"
+#include "pointwise/walk.cuh"
+
+template <class Tile, int BatchRank> struct GemmArgument {
+  const typename Tile::A* a;
+  const typename Tile::B* b;
+  typename Tile::Sum* partial;           // (tile, split, TileM, TileN), where K is split
+  u32* arrived;                          // (tile), 0 between launches
+  i64 a_row, a_k, b_k, b_column;         // elements from one to the next
+  u32 m, n, k;
+  u32 tiles_m, tiles_n;
+  u32 split_k;                           // steps of K of a split, whole tiles of them; gridDim.y splits
+  Walk<BatchRank, 2> batches;            // where a's and b's begin
+};
+
+/// From the L2 cache, where other blocks' writes are.
+template <class T> __device__ __forceinline__ Vector<T, 4> past_l1(const Vector<T, 4>* from) {
+  Vector<u32, 4> x;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.at[0]), "=r"(x.at[1]), "=r"(x.at[2]), "=r"(x.at[3])
+               : "l"(from)
+               : "memory");
+  return *reinterpret_cast<const Vector<T, 4>*>(&x);
+}
+
+/// Rows of tiles that neighbouring blocks share b's columns over, so that both operands' parts stay in the L2 cache.
+constexpr u32 raster_rows = 8;
+
+template <class Tile, bool Split, int BatchRank, class Epilogue>
+__device__ __forceinline__ void gemm_block(const GemmArgument<Tile, BatchRank>& g, const Epilogue& epilogue, char* shared) {
+  const u32 tiles = g.tiles_m * g.tiles_n, batch = blockIdx.x / tiles, tile = blockIdx.x % tiles;
+  const u32 group = tile / (raster_rows * g.tiles_n), first = group * raster_rows;
+  const u32 high = g.tiles_m - first < raster_rows ? g.tiles_m - first : raster_rows, rest = tile % (raster_rows * g.tiles_n);
+  const u32 row = (first + rest % high) * Tile::tile_m, column = rest / high * Tile::tile_n;
+  const u32 k_begin = Split ? blockIdx.y * g.split_k : 0;
+  const int k_left = static_cast<int>(Split && g.k - k_begin > g.split_k ? g.split_k : g.k - k_begin);
+  const int k_tiles = (k_left + Tile::tile_k - 1) / Tile::tile_k;
+  wait_for_kernels_before();
+
+  i64 begin[2];
+  g.batches.template locate<1>(batch, begin);
+  typename Tile::CopyA copy_a(g.a + begin[0] + row * g.a_row + k_begin * g.a_k, Tile::CopyA::k_major ? g.a_row : g.a_k,
+                              Tile::CopyA::k_major ? g.a_k : g.a_row, g.m - row);
+  typename Tile::CopyB copy_b(g.b + begin[1] + column * g.b_column + k_begin * g.b_k, Tile::CopyB::k_major ? g.b_column : g.b_k,
+                              Tile::CopyB::k_major ? g.b_k : g.b_column, g.n - column);
+  const u32 ring = shared_address(shared);
+#pragma unroll
+  for (int s = 0; s < Tile::stages - 1; ++s) {
+    if (s < k_tiles) {
+      copy_a(ring + s * Tile::stage_bytes, k_left - s * Tile::tile_k);
+      copy_b(ring + s * Tile::stage_bytes + Tile::CopyA::tile_bytes, k_left - s * Tile::tile_k);
+    }
+    copy_async_commit();
+  }
+  Tile sums;
+  int read = 0, written = Tile::stages - 1;                                // stages of the ring
+#pragma unroll 1
+  for (int t = 0; t < k_tiles; ++t) {
+    copy_async_wait<Tile::stages - 2>();
+    __syncthreads();                                                       // tile t has arrived, tile t - 1 has been read
+    if (const int next = t + Tile::stages - 1; next < k_tiles) {
+      copy_a(ring + written * Tile::stage_bytes, k_left - next * Tile::tile_k);
+      copy_b(ring + written * Tile::stage_bytes + Tile::CopyA::tile_bytes, k_left - next * Tile::tile_k);
+    }
+    copy_async_commit();
+    const char* stage = shared + read * Tile::stage_bytes;
+    sums.multiply(stage, stage + Tile::CopyA::tile_bytes);
+    read = read + 1 == Tile::stages ? 0 : read + 1;
+    written = written + 1 == Tile::stages ? 0 : written + 1;
+  }
+  copy_async_wait<0>();
+  __syncthreads();
+  let_next_kernel_begin();
+
+  const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);
+  const auto start = epilogue.start(batch);
+  const auto finish = [&](int r, int c, const typename Tile::Sum(&v)[4]) {
+    if (r < rows && c < columns) epilogue.apply(start, row + r, column + c, static_cast<u32>(columns - c), v);
+  };
+  if constexpr (!Split) {
+    sums.each(shared, finish);
+  } else {
+    constexpr i64 area = Tile::tile_m * Tile::tile_n;
+    using Four = Vector<typename Tile::Sum, 4>;
+    typename Tile::Sum* parts = g.partial + static_cast<i64>(blockIdx.x) * gridDim.y * area;
+    sums.each(shared, [&](int r, int c, const typename Tile::Sum(&v)[4]) {
+      if (r < rows && c < columns)
+        *reinterpret_cast<Four*>(parts + blockIdx.y * area + r * Tile::tile_n + c) = {v[0], v[1], v[2], v[3]};
+    });
+    __threadfence();
+    __syncthreads();
+    u32* last = reinterpret_cast<u32*>(shared);
+    if (threadIdx.x == 0) *last = atomicInc(g.arrived + blockIdx.x, gridDim.y - 1) == gridDim.y - 1;
+    __syncthreads();
+    if (!*last) return;
+    __threadfence();
+    for (int q = threadIdx.x; q < area / 4; q += Tile::threads) {
+      const int r = q / (Tile::tile_n / 4), c = q % (Tile::tile_n / 4) * 4;
+      if (r >= rows || c >= columns) continue;
+      Four sum = {};
+#pragma unroll 4
+      for (u32 s = 0; s < gridDim.y; ++s) {
+        const Four part = past_l1(reinterpret_cast<const Four*>(parts + s * area + r * Tile::tile_n + c));
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum.at[e] += part.at[e];
+      }
+      finish(r, c, sum.at);
+    }
+  }
+}

@@ -1,0 +1,137 @@
+// A block's tile of a product on tensor cores: WarpsM x WarpsN warps, each with its part of the sums in registers.
+//
+//   sums (TileM, TileN) += a (TileM, TileK) · b (TileK, TileN)       a and b in shared memory as TileCopy lays them
+//
+// E names the instruction's operands (f16, bf16, tf32, i8, …), T is how elements lie in memory. Operands along M or N take 16-bit
+// types by ldmatrix.trans and tf32 by single words; 8-bit ones lie along K only.
+#pragma once
+
+#include "common/mma.cuh"
+#include "gemm/tile_copy.cuh"
+
+template <class EA, class EB> struct TensorTypes {
+  using A = EA;
+  using B = EB;
+};
+template <> struct TensorTypes<tf32, tf32> {
+  using A = float;
+  using B = float;
+};
+
+template <class EA, class EB, int M, int N, int K, int WarpsM, int WarpsN, int StageCount, bool AKMajor, int AVec, bool BKMajor, int BVec>
+struct TensorTile {
+  using A = typename TensorTypes<EA, EB>::A;
+  using B = typename TensorTypes<EA, EB>::B;
+  using Product = Mma<EA, EB>;
+  using Sum = typename Product::Sum;
+  static constexpr int tile_m = M, tile_n = N, tile_k = K, stages = StageCount, threads = 32 * WarpsM * WarpsN;
+  static constexpr int warp_m = M / WarpsM, warp_n = N / WarpsN, rows = warp_m / 16, columns = warp_n / 8;
+  static_assert(warp_m % 16 == 0 && warp_n % 16 == 0 && K % Product::k == 0);
+  static constexpr bool words = sizeof(A) == 4;
+  static constexpr Reads a_reads = words && !AKMajor ? Reads::words : Reads::neighbours;
+  static constexpr Reads b_reads = words && !BKMajor ? Reads::words : Reads::neighbours;
+  using CopyA = TileCopy<A, AKMajor, AKMajor ? M : K, AKMajor ? K : M, a_reads, AVec, threads>;
+  using CopyB = TileCopy<B, BKMajor, BKMajor ? N : K, BKMajor ? K : N, b_reads, BVec, threads>;
+  static constexpr int stage_bytes = CopyA::tile_bytes + CopyB::tile_bytes;
+  // The sums go through shared memory 16 rows at a time; rows are padded so that a warp's pairs of sums meet no bank twice.
+  static constexpr int exchange_row = warp_n + 8, exchange_bytes = WarpsM * WarpsN * 16 * exchange_row * 4;
+  static constexpr int shared_bytes = stages * stage_bytes > exchange_bytes ? stages * stage_bytes : exchange_bytes;
+
+  Sum d[rows][columns][4] = {};
+
+  static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
+  static __device__ __forceinline__ int first_row() { return static_cast<int>(threadIdx.x) / 32 / WarpsN * warp_m; }
+  static __device__ __forceinline__ int first_column() { return static_cast<int>(threadIdx.x) / 32 % WarpsN * warp_n; }
+
+  static __device__ __forceinline__ u32 word(u32 address) {
+    float x;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(address) : "memory");
+    return tf32_of(x);
+  }
+  /// Fragments of all of the warp's rows for step `step` of K.
+  static __device__ __forceinline__ void load_a(u32 (&a)[rows][4], u32 tile, int step) {
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+      const int row = first_row() + i * 16;
+      if constexpr (AKMajor) {
+        ldmatrix(a[i], tile + tile_offset<CopyA::line_bytes, a_reads>(row + lane() % 16, step * 32 + lane() / 16 * 16));
+        if constexpr (words)
+#pragma unroll
+          for (int w = 0; w < 4; ++w) a[i][w] = tf32_of(__uint_as_float(a[i][w]));
+      } else if constexpr (words) {
+#pragma unroll
+        for (int w = 0; w < 4; ++w)
+          a[i][w] = word(tile + tile_offset<CopyA::line_bytes, a_reads>(step * 8 + w / 2 * 4 + lane() % 4,
+                                                                        (row + w % 2 * 8 + lane() / 4) * 4));
+      } else {
+        ldmatrix_transposed(a[i], tile + tile_offset<CopyA::line_bytes, a_reads>(step * 16 + lane() / 16 * 8 + lane() % 8,
+                                                                                 (row + lane() / 8 % 2 * 8) * 2));
+      }
+    }
+  }
+  static __device__ __forceinline__ void load_b(u32 (&b)[columns][2], u32 tile, int step) {
+#pragma unroll
+    for (int j = 0; j < columns; j += 2) {
+      const int column = first_column() + j * 8;
+      if constexpr (words && !BKMajor) {
+#pragma unroll
+        for (int w = 0; w < 4; ++w)
+          b[j + w / 2][w % 2] = word(tile + tile_offset<CopyB::line_bytes, b_reads>(step * 8 + w % 2 * 4 + lane() % 4,
+                                                                                    (column + w / 2 * 8 + lane() / 4) * 4));
+      } else {
+        u32 both[4];
+        if constexpr (BKMajor)
+          ldmatrix(both, tile + tile_offset<CopyB::line_bytes, b_reads>(column + lane() / 16 * 8 + lane() % 8,
+                                                                        step * 32 + lane() / 8 % 2 * 16));
+        else
+          ldmatrix_transposed(both, tile + tile_offset<CopyB::line_bytes, b_reads>(step * 16 + lane() % 16,
+                                                                                   (column + lane() / 16 * 8) * 2));
+#pragma unroll
+        for (int w = 0; w < 4; ++w) b[j + w / 2][w % 2] = words ? tf32_of(__uint_as_float(both[w])) : both[w];
+      }
+    }
+  }
+
+  /// Adds the product of one stage; the fragments of the next step of K load while this one's multiply.
+  __device__ __forceinline__ void multiply(const char* a_shared, const char* b_shared) {
+    constexpr int steps = K / Product::k;
+    const u32 a_tile = shared_address(a_shared), b_tile = shared_address(b_shared);
+    u32 a[2][rows][4], b[2][columns][2];
+    load_a(a[0], a_tile, 0);
+    load_b(b[0], b_tile, 0);
+#pragma unroll
+    for (int step = 0; step < steps; ++step) {
+      if (step + 1 < steps) {
+        load_a(a[(step + 1) % 2], a_tile, step + 1);
+        load_b(b[(step + 1) % 2], b_tile, step + 1);
+      }
+#pragma unroll
+      for (int i = 0; i < rows; ++i)
+#pragma unroll
+        for (int j = 0; j < columns; ++j) Product::add(d[i][j], a[step % 2][i], b[step % 2][j]);
+    }
+  }
+
+  /// Calls f(row, column, values) for all of the tile, four neighbouring columns at a time, whole rows of a warp's part together.
+  /// `shared` is free for use in all threads.
+  template <class F> __device__ __forceinline__ void each(char* shared, F&& f) const {
+    Sum* exchange = reinterpret_cast<Sum*>(shared) + threadIdx.x / 32 * (16 * exchange_row);
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+#pragma unroll
+      for (int j = 0; j < columns; ++j) {
+        Sum* to = exchange + lane() / 4 * exchange_row + j * 8 + lane() % 4 * 2;
+        *reinterpret_cast<Vector<Sum, 2>*>(to) = {d[i][j][0], d[i][j][1]};
+        *reinterpret_cast<Vector<Sum, 2>*>(to + 8 * exchange_row) = {d[i][j][2], d[i][j][3]};
+      }
+      __syncwarp();
+#pragma unroll 2
+      for (int q = 0; q < warp_n / 8; ++q) {
+        const int at = q * 32 + lane(), row = at / (warp_n / 4), column = at % (warp_n / 4) * 4;
+        const auto v = *reinterpret_cast<const Vector<Sum, 4>*>(exchange + row * exchange_row + column);
+        f(first_row() + i * 16 + row, first_column() + column, v.at);
+      }
+      __syncwarp();
+    }
+  }
+};

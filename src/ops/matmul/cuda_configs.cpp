@@ -1,0 +1,131 @@
+#include "ops/matmul/cuda_configs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace smelt::ops::matmul {
+namespace {
+
+using Unit = CudaConfig::Unit;
+
+int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// tile, warps, stages; tile_k in bytes of a line, so that one list serves all element types
+struct Shape4 {
+  int64_t m, n, k_bytes, warps_m, warps_n, stages;
+};
+constexpr Shape4 tensor_shapes[] = {
+    {256, 128, 64, 4, 2, 3}, {128, 256, 64, 2, 4, 3}, {256, 64, 64, 4, 1, 4},  {64, 256, 64, 1, 4, 4},
+    {128, 128, 64, 2, 2, 4}, {128, 128, 64, 2, 4, 4}, {128, 128, 128, 2, 4, 3}, {128, 64, 64, 2, 2, 4},
+    {64, 128, 64, 2, 2, 4},  {64, 128, 128, 2, 2, 3}, {64, 64, 128, 2, 2, 4},  {64, 64, 64, 2, 2, 4},
+    {32, 128, 128, 1, 4, 4}, {32, 64, 128, 2, 2, 5},  {16, 128, 128, 1, 4, 4}, {16, 64, 128, 1, 4, 6},
+    {16, 64, 128, 1, 4, 3},  {64, 32, 128, 4, 1, 4},
+};
+constexpr Shape4 fma_shapes[] = {
+    {128, 128, 128, 16, 16, 2}, {128, 64, 128, 16, 16, 2}, {64, 64, 128, 16, 16, 2}, {64, 64, 128, 16, 8, 2}, {32, 64, 128, 8, 16, 2},
+    {16, 64, 128, 4, 16, 3},
+};
+
+/// How many copies a thread issues for one stage of an operand.
+int64_t copies(const CudaConfig& c, const CudaOperand& o, int64_t tile) { return divide_up(tile * c.tile_k / o.vec, c.threads()); }
+
+bool runs(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
+  const int64_t element = bytes(p.type, 1);
+  if (c.shared_bytes(element) > gpu.info.shared_per_block) return false;
+  // Narrow copies of a wide tile unroll into more code than compiles in a moment.
+  constexpr int64_t most_copies = 32;
+  if (copies(c, p.a, c.tile_m) > most_copies || copies(c, p.b, c.tile_n) > most_copies) return false;
+  return true;
+}
+
+/// Factors to split k by: 1, 2, 4, …, as long as a split has two tiles and the blocks are not more than four a multiprocessor.
+std::vector<int64_t> splits(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
+  const int64_t tiles = divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches(), steps = divide_up(p.k, c.tile_k);
+  std::vector<int64_t> factors{1};
+  for (const int64_t f : {2, 3, 4, 6, 8, 12, 16, 24, 32})
+    if (steps >= 2 * f && tiles * f <= 4 * std::max(1, gpu.info.multiprocessors)) factors.push_back(f);
+  return factors;
+}
+
+/// Floating-point operations of one multiprocessor in a clock: by mma.sync in f16 (on Hopper that reaches some two thirds of what
+/// wgmma does), and by multiply-adds in float.
+double flops_a_clock(const device::cuda::DeviceInfo& i, Unit unit) {
+  if (unit == Unit::fma) return i.major == 7 || (i.major == 8 && i.minor == 0) ? 128 : 256;
+  const double f16 = i.major == 9 ? 2700 : i.major == 10 ? 2700 : i.major == 8 && i.minor == 0 ? 2048 : 1024;
+  return unit == Unit::tf32 ? f16 / 2 : f16;
+}
+
+}  // namespace
+
+int64_t CudaConfig::shared_bytes(int64_t element) const {
+  const int64_t ring = stages * (tile_m + tile_n) * tile_k * element;
+  const int64_t exchange = unit == Unit::fma ? 0 : warps_m * warps_n * 16 * (tile_n / warps_n + 8) * 4;   // TensorTile::exchange_bytes
+  return std::max(ring, exchange);
+}
+
+std::string CudaConfig::print() const {
+  return fmt::format("{}{}x{}x{} {}x{} s{} k{}", unit == Unit::fma ? "fma " : unit == Unit::tf32 ? "tf32 " : "", tile_m, tile_n, tile_k,
+                     warps_m, warps_n, stages, splits);
+}
+
+double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
+  const device::cuda::DeviceInfo& i = gpu.info;
+  const int64_t element = bytes(p.type, 1), multiprocessors = std::max(1, i.multiprocessors);
+  const int64_t tiles = divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches(), blocks = tiles * c.splits;
+  const int64_t k = divide_up(divide_up(p.k, c.tile_k), c.splits) * c.tile_k;
+  // Blocks that a multiprocessor holds at once, registers guessed by the sums.
+  const int64_t registers = c.tile_m * c.tile_n / c.threads() + 64;
+  const int64_t resident = std::max<int64_t>(
+      1, std::min({i.shared_per_multiprocessor / (c.shared_bytes(element) + i.reserved_shared_per_block),
+                   i.registers_per_multiprocessor / (registers * c.threads()), i.threads_per_multiprocessor / c.threads()}));
+  const int64_t each = divide_up(blocks, multiprocessors), together = std::min(resident, each);
+  // What an instruction brings: fragments of small warps' tiles are loaded more often; few warps do not fill the pipes.
+  const double warp_m = static_cast<double>(c.tile_m / c.warps_m), warp_n = static_cast<double>(c.tile_n / c.warps_n);
+  const double reuse = c.unit == Unit::fma ? std::min(1.0, warp_m * warp_n / 64) : std::min(1.0, 2 * warp_m * warp_n / (warp_m + warp_n) / 48);
+  const double warps = static_cast<double>(together * c.threads()) / 32, filled = std::min(1.0, warps / 8);
+  const double rate = flops_a_clock(i, c.unit) * i.clock_mhz * (0.25 + 0.75 * reuse) * (0.3 + 0.7 * filled) * 0.85;
+  const double compute = static_cast<double>(each) * 2.0 * static_cast<double>(c.tile_m * c.tile_n) * static_cast<double>(k) / rate;
+  // Memory: as fast as the bytes that are on their way allow, a microsecond each.
+  const double active = static_cast<double>(std::min(blocks, multiprocessors));
+  const double bandwidth = std::max(i.bandwidth, 1e5) * 0.92;
+  const double flying = active * static_cast<double>(together * (c.stages - 1) * (c.tile_m + c.tile_n) * c.tile_k * element);
+  const double narrow = p.a.vec * element < 4 || p.b.vec * element < 4 ? 3 : 1;   // copies that the thread waits for
+  const double memory = p.moved_bytes() / std::min(bandwidth, flying / 0.9) * narrow;
+  const double from_l2 = static_cast<double>(blocks) * static_cast<double>((c.tile_m + c.tile_n) * k * element) / (2.5 * bandwidth);
+  double us = 3.5 + std::max({compute, memory, from_l2});
+  if (c.splits > 1)
+    us += 1.0 + 2.0 * static_cast<double>(blocks) * 4 * static_cast<double>(std::min(p.m, c.tile_m) * c.tile_n) / (2 * bandwidth) +
+          0.05 * static_cast<double>(c.splits);
+  return us;
+}
+
+std::vector<CudaConfig> cuda_configs(const CudaProblem& p, const Gpu& gpu, std::string& reason) {
+  const int64_t element = bytes(p.type, 1);
+  std::vector<CudaConfig> found;
+  const auto add = [&](Unit unit, const auto& shapes) {
+    for (const Shape4& s : shapes) {
+      CudaConfig c{unit, s.m, s.n, s.k_bytes / element, s.warps_m, s.warps_n, s.stages, 1};
+      while (c.stages > 2 && c.shared_bytes(element) > gpu.info.shared_per_block) --c.stages;
+      if (!runs(p, c, gpu)) continue;
+      for (const int64_t f : splits(p, c, gpu)) {
+        c.splits = f;
+        found.push_back(c);
+      }
+    }
+  };
+  const bool ampere = gpu.info.major >= 8;
+  if (p.type == DType::f16 || (p.type == DType::bf16 && ampere)) add(Unit::tensor, tensor_shapes);
+  if (p.type == DType::f32 && gpu.tf32 && ampere) add(Unit::tf32, tensor_shapes);
+  if (found.empty()) add(Unit::fma, fma_shapes);
+  if (found.empty()) reason = fmt::format("no tile fits into {} bytes of shared memory", gpu.info.shared_per_block);
+  std::vector<std::pair<double, CudaConfig>> ranked;
+  for (const CudaConfig& c : found) ranked.emplace_back(cuda_estimate_us(p, c, gpu), c);
+  std::ranges::stable_sort(ranked, {}, &std::pair<double, CudaConfig>::first);
+  found.clear();
+  for (auto& [us, c] : ranked) found.push_back(c);
+  return found;
+}
+
+}  // namespace smelt::ops::matmul

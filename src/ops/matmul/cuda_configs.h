@@ -1,0 +1,33 @@
+// The tiles that a GPU's matrix products are cut into, and which of them suit a problem.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/gpu.h"
+#include "ops/matmul/cuda_problem.h"
+
+namespace smelt::ops::matmul {
+
+struct CudaConfig {
+  enum class Unit { tensor, tf32, fma };   // tensor cores in the operands' type, with f32 rounded to tf32, or multiply-adds in float
+  Unit unit = Unit::tensor;
+  int64_t tile_m = 0, tile_n = 0, tile_k = 0;
+  int64_t warps_m = 0, warps_n = 0;        // fma: threads
+  int64_t stages = 0;
+  int64_t splits = 1;                      // of k
+
+  int64_t threads() const { return warps_m * warps_n * (unit == Unit::fma ? 1 : 32); }
+  int64_t shared_bytes(int64_t element) const;
+  /// "128x64x32 2x2 s4 k2": the tile, its warps, stages, splits; "fma" or "tf32" before it.
+  std::string print() const;
+  bool operator==(const CudaConfig&) const = default;
+};
+
+/// Microseconds that the problem takes by this config, guessed: waves of blocks, each as long as its operations or its bytes take.
+double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu);
+
+/// What can run here, the best guess first; empty where nothing can, with the reason.
+std::vector<CudaConfig> cuda_configs(const CudaProblem& p, const Gpu& gpu, std::string& reason);
+
+}  // namespace smelt::ops::matmul

@@ -1,0 +1,39 @@
+// A matrix product as a GPU's kernels take it: any strides, batches that only a has folded into its rows where memory allows.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "ops/epilogue_cuda.h"
+#include "ops/matmul/problem.h"
+
+namespace smelt::ops::matmul {
+
+/// One operand's matrices: the axis that it shares with the result (a's rows, b's columns), and k.
+struct CudaOperand {
+  int64_t outer = 0, k = 0;            // elements from one to the next
+  Shape batch;                         // the same along the batch axes
+  int64_t alignment = 1;               // bytes, of its first element
+  bool k_major = true;                 // elements along k lie side by side (or those of neither axis do)
+  int64_t vec = 1;                     // elements of the widest copy, 16 bytes at most, that begins in every line's every vec-th
+};
+
+struct CudaProblem {
+  DType type = DType::f16;             // of a and b
+  int64_t m = 0, n = 0, k = 0;         // m: of all the rows of one batch
+  Shape batch;
+  CudaOperand a, b;
+  EpilogueCuda epilogue;
+  Problem problem;                     // the cache's key
+  int64_t batches() const { return elements(batch); }
+  double flops() const {
+    return 2.0 * static_cast<double>(batches()) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
+  /// a, b, operands and the result, each element once.
+  double moved_bytes() const;
+};
+
+/// The problem, or why no kernel of the GPU's takes it.
+std::variant<CudaProblem, std::string> cuda_problem(const BoundNode& node);
+
+}  // namespace smelt::ops::matmul

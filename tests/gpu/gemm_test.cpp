@@ -1,0 +1,256 @@
+// Matrix products on a GPU: every kind of tile, type, storage and epilogue against the processor's reference, on shapes that no tile
+// divides.
+#include <fmt/core.h>
+
+#include <set>
+
+#include "gpu_trial.h"
+#include "ops/matmul/cuda_tactics.h"
+
+namespace smelt::ops {
+namespace {
+
+using matmul::CudaConfig;
+
+struct Gemm {
+  DType type = DType::f16;
+  Shape a, b;                          // as stored
+  bool trans_a = false, trans_b = false;
+  double alpha = 1;
+  std::string program;
+  std::vector<Tensor> operands;
+};
+
+Shape result_shape(const Gemm& g) {
+  Node n;
+  n.domain = smelt_domain;
+  n.op = "MatMul";
+  if (g.trans_a) n.attrs["transA"] = int64_t{1};
+  if (g.trans_b) n.attrs["transB"] = int64_t{1};
+  n.inputs = {ValueId(0), ValueId(1)};
+  n.outputs = {ValueId(2)};
+  const TensorDesc in[] = {{g.type, g.a, true, nullptr}, {g.type, g.b, true, nullptr}};
+  TensorDesc out;
+  infer(n, in, {&out, 1});
+  return out.shape;
+}
+
+Trial trial(const Gemm& g) {
+  Trial t;
+  t.node.domain = smelt_domain;
+  t.node.op = "MatMul";
+  if (g.trans_a) t.node.attrs["transA"] = int64_t{1};
+  if (g.trans_b) t.node.attrs["transB"] = int64_t{1};
+  if (g.alpha != 1) t.node.attrs["alpha"] = static_cast<float>(g.alpha);
+  t.add(random_tensor(g.type, g.a, 1, -1, 1), false);
+  t.add(random_tensor(g.type, g.b, 2, -1, 1), false);
+  for (const Tensor& o : g.operands) t.add(o, false);
+  DType out = g.type;
+  if (!g.program.empty()) {
+    t.node.program = expr::Program::parse(g.program);
+    out = t.node.program->type(t.node.program->outputs()[0]);
+  }
+  t.result(out, result_shape(g));
+  return t;
+}
+
+/// Sums of k products of numbers within ±1, in float, then one rounding to the result's type.
+double tolerance(DType type, int64_t k, bool tf32 = false) {
+  const double last = type == DType::f32 ? 0 : type == DType::f16 ? 1.0 / 2048 : 1.0 / 256;
+  return last * 1.01 + (tf32 ? 1.0 / 1024 : 4e-7) * std::sqrt(static_cast<double>(k) + 1);
+}
+
+int64_t depth(const Gemm& g) { return g.a.size() == 1 || !g.trans_a ? g.a.back() : g.a[g.a.size() - 2]; }
+
+/// The `count` candidates that rank first agree with the reference.
+void expect(const Gemm& g, size_t count = 2) {
+  Trial t = trial(g);
+  t.bound.node = &t.node;
+  const Offer o = offer(t.bound, gpu_machine());
+  SCOPED_TRACE(o.problem);
+  ASSERT_FALSE(o.candidates.empty());
+  const Tensor want = evaluate(t.node, t.inputs)[0];
+  for (size_t i = 0; i < std::min(count, o.candidates.size()); ++i) {
+    SCOPED_TRACE(o.candidates[i].config);
+    EXPECT_LE(error(run_on_gpu(t, o.candidates[i])[0], want), tolerance(t.bound.outputs[0].type, depth(g)));
+  }
+}
+
+/// One configuration on a problem whose every extent is odd for it.
+void expect_config(const CudaConfig& c, const Gemm& g, bool tf32 = false) {
+  Trial t = trial(g);
+  t.bound.node = &t.node;
+  auto found = matmul::cuda_problem(t.bound);
+  ASSERT_TRUE(std::holds_alternative<matmul::CudaProblem>(found));
+  const auto& p = std::get<matmul::CudaProblem>(found);
+  SCOPED_TRACE(matmul::print(p.problem) + " " + c.print());
+  const Candidate candidate{"cuda", c.print(), 0, [&] { return matmul::cuda_product(p, c, *test_gpu()); }};
+  EXPECT_LE(error(run_on_gpu(t, candidate)[0], evaluate(t.node, t.inputs)[0]), tolerance(t.bound.outputs[0].type, depth(g), tf32));
+}
+
+struct TileCase {
+  DType type;
+  bool tf32;
+  int storage;   // bit 0: a transposed, bit 1: b
+};
+
+class GpuGemmTiles : public ::testing::TestWithParam<TileCase> {};
+
+TEST_P(GpuGemmTiles, on_extents_that_they_do_not_divide) {
+  const auto [type, tf32, storage] = GetParam();
+  const bool trans_a = storage & 1, trans_b = storage & 2;
+  auto gpu = std::make_shared<Gpu>(*test_gpu());
+  gpu->tf32 = tf32;
+  Trial wide = trial({.type = type, .a = {300, 2048}, .b = {2048, 300}});
+  wide.bound.node = &wide.node;
+  const auto found = matmul::cuda_problem(wide.bound);
+  std::string reason;
+  std::set<std::string> seen;
+  int split = 0;
+  for (CudaConfig c : matmul::cuda_configs(std::get<matmul::CudaProblem>(found), *gpu, reason)) {
+    c.splits = 1;
+    if (!seen.insert(c.print()).second) continue;   // each tile once
+    c.splits = ++split % 3 == 0 ? 3 : 1;
+    const int64_t m = c.tile_m + 24, n = c.tile_n + 40, k = 2 * c.stages * c.tile_k + 24;
+    expect_config(c, {.type = type, .a = trans_a ? Shape{k, m} : Shape{m, k}, .b = trans_b ? Shape{n, k} : Shape{k, n},
+                      .trans_a = trans_a, .trans_b = trans_b}, tf32);
+  }
+  EXPECT_GE(seen.size(), type == DType::f32 && !tf32 ? 4u : 10u) << reason;
+}
+
+std::vector<TileCase> tile_cases() {
+  std::vector<TileCase> cases;
+  for (int storage = 0; storage < 4; ++storage) {
+    for (const DType type : {DType::f16, DType::f32}) cases.push_back({type, false, storage});
+    cases.push_back({DType::f32, true, storage});
+  }
+  cases.push_back({DType::bf16, false, 0});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Storages, GpuGemmTiles, ::testing::ValuesIn(tile_cases()), [](const auto& info) {
+  const TileCase& c = info.param;
+  return fmt::format("{}_{}{}", c.tf32 ? "tf32" : std::string(name(c.type)), c.storage & 1 ? 't' : 'n', c.storage & 2 ? 't' : 'n');
+});
+
+TEST(GpuGemm, odd_shapes) {
+  const int64_t extents[][3] = {{1, 1, 1}, {1, 300, 7}, {2, 3, 5}, {7, 1, 300}, {17, 31, 13}, {33, 65, 129}, {64, 64, 64}, {97, 101, 103},
+                                {127, 130, 60}, {128, 257, 211}, {197, 299, 64}, {293, 4, 2}, {300, 300, 300}, {2, 256, 3000}};
+  for (const DType type : {DType::f16, DType::bf16, DType::f32})
+    for (const auto& [m, n, k] : extents) expect({.type = type, .a = {m, k}, .b = {k, n}}, 1);
+}
+
+TEST(GpuGemm, either_operand_transposed_at_every_width_of_copies) {
+  for (const DType type : {DType::f16, DType::f32})
+    for (const int64_t k : {72, 44, 42, 41})
+      for (const bool trans_a : {false, true})
+        for (const bool trans_b : {false, true}) {
+          const int64_t m = k == 41 ? 67 : 64 + k % 8, n = k == 41 ? 81 : 80 + k % 8;
+          expect({.type = type, .a = trans_a ? Shape{k, m} : Shape{m, k}, .b = trans_b ? Shape{n, k} : Shape{k, n}, .trans_a = trans_a,
+                  .trans_b = trans_b}, 1);
+        }
+}
+
+TEST(GpuGemm, batches_and_their_broadcast) {
+  for (const DType type : {DType::f16, DType::f32}) {
+    expect({.type = type, .a = {2, 3, 50, 40}, .b = {2, 3, 40, 70}});
+    expect({.type = type, .a = {3, 50, 40}, .b = {2, 1, 40, 70}});
+    expect({.type = type, .a = {50, 40}, .b = {2, 3, 40, 70}});
+    expect({.type = type, .a = {4, 5, 33, 40}, .b = {40, 48}});
+    expect({.type = type, .a = {5, 1, 40}, .b = {40, 48}});
+    expect({.type = type, .a = {2, 3, 64, 50}, .b = {2, 3, 64, 70}, .trans_a = true});
+    expect({.type = type, .a = {2, 3, 64, 50}, .b = {2, 3, 70, 50}, .trans_b = true, .alpha = 0.125});
+    expect({.type = type, .a = {3, 40, 50}, .b = {40, 48}, .trans_a = true});
+  }
+}
+
+TEST(GpuGemm, vectors) {
+  expect({.a = {40}, .b = {40, 70}});
+  expect({.a = {50, 40}, .b = {40}});
+  expect({.a = {40}, .b = {40}});
+  expect({.a = {40}, .b = {3, 40, 70}});
+  expect({.a = {2, 50, 40}, .b = {40}, .program = "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = cast(%3):f16; return %4 }",
+          .operands = {random_tensor(DType::f16, {2, 1}, 4)}});
+}
+
+TEST(GpuGemm, every_form_of_an_operand) {
+  const std::string add = "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = relu(%3):f32; %5 = cast(%4):f16; return %5 }";
+  for (const Shape& s : {Shape{}, Shape{1}, Shape{72}, Shape{1, 72}, Shape{50, 1}, Shape{50, 72}, Shape{3, 1, 1}, Shape{3, 1, 72},
+                         Shape{3, 50, 72}, Shape{2, 1, 50, 1}, Shape{2, 3, 50, 72}}) {
+    SCOPED_TRACE(to_string(s));
+    expect({.a = {2, 3, 50, 40}, .b = {40, 72}, .program = add, .operands = {random_tensor(DType::f16, s, 5)}});
+    expect({.a = {2, 3, 50, 40}, .b = {2, 1, 40, 72}, .program = add, .operands = {random_tensor(DType::f16, s, 5)}}, 1);
+  }
+  const std::string odd = "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = mul(in0, %2):f32; return %3 }";
+  for (const Shape& s : {Shape{71}, Shape{49, 71}, Shape{49, 1}})
+    expect({.a = {49, 40}, .b = {40, 71}, .program = odd, .operands = {random_tensor(DType::f16, s, 5)}});
+}
+
+TEST(GpuGemm, gated_with_residual_and_several_types) {
+  // silu(x) * up + residual, a bias of another type.
+  const std::string gated =
+      "(in0:f32, in1:f32, in2:bf16, in3:bf16) { %4 = add(in0, in1):f32; %5 = silu(%4):f32; %6 = cast(in2):f32; %7 = mul(%5, %6):f32; "
+      "%8 = cast(in3):f32; %9 = add(%7, %8):f32; %10 = cast(%9):bf16; return %10 }";
+  for (const int64_t m : {2, 130})
+    expect({.type = DType::bf16, .a = {m, 512}, .b = {512, 136}, .program = gated,
+            .operands = {random_tensor(DType::f32, {136}, 3), random_tensor(DType::bf16, {m, 136}, 4), random_tensor(DType::bf16, {m, 136}, 5)}},
+           4);
+  const std::string quantized =
+      "(in0:f32) { %1 = const(3):f32; %2 = mul(in0, %1):f32; %3 = round(%2):f32; %4 = cast(%3):i8; return %4 }";
+  Trial t = trial({.a = {70, 64}, .b = {64, 90}, .program = quantized});
+  EXPECT_FALSE(agree_on_gpu(t, evaluate(t.node, t.inputs), 1.0 / 16).empty());   // one quantum where a sum lies at a half
+}
+
+TEST(GpuGemm, splits_give_the_same_bits_whichever_block_comes_last) {
+  for (const int64_t splits : {2, 3, 7}) {
+    const CudaConfig c{CudaConfig::Unit::tensor, 16, 64, 64, 1, 4, 4, splits};
+    expect_config(c, {.a = {5, 64 * 29 + 8}, .b = {64 * 29 + 8, 200}});   // run_on_gpu compares two runs bit for bit
+    const CudaConfig large{CudaConfig::Unit::tensor, 64, 64, 64, 2, 2, 4, splits};
+    expect_config(large, {.type = DType::bf16, .a = {2, 90, 1040}, .b = {2, 1040, 72}});
+  }
+}
+
+TEST(GpuGemm, operands_that_begin_anywhere_and_lie_apart) {
+  for (const int64_t alignment : {16, 8, 4, 2}) {
+    Trial t = trial({.a = {50, 64}, .b = {64, 80}});
+    for (BoundTensor* b : {&t.bound.inputs[0], &t.bound.inputs[1], &t.bound.outputs[0]}) b->alignment = alignment;
+    EXPECT_FALSE(check_on_gpu(t, tolerance(DType::f16, 64)).empty());
+  }
+  Trial rows = trial({.a = {3, 50, 64}, .b = {64, 80}});
+  rows.bound.inputs[0].strides = {64 * 90, 72, 1};
+  rows.bound.inputs[1].strides = {88, 1};
+  rows.bound.outputs[0].strides = {80 * 60, 88, 1};
+  EXPECT_FALSE(check_on_gpu(rows, tolerance(DType::f16, 64)).empty());
+  Trial heads = trial({.a = {2, 4, 50, 64}, .b = {2, 4, 60, 64}, .trans_b = true});   // [batch, sequence, heads, 64] seen by heads
+  heads.bound.inputs[0].strides = {50 * 256, 64, 256, 1};
+  heads.bound.inputs[1].strides = {60 * 256, 64, 256, 1};
+  heads.bound.outputs[0].strides = {50 * 4 * 60, 60, 4 * 60, 1};
+  EXPECT_FALSE(check_on_gpu(heads, tolerance(DType::f16, 64)).empty());
+  Trial apart = trial({.a = {50, 33}, .b = {33, 40}});   // neither axis side by side
+  apart.bound.inputs[0].strides = {33 * 3, 3};
+  apart.bound.inputs[1].strides = {2, 90};
+  apart.bound.outputs[0].strides = {90, 2};
+  EXPECT_FALSE(check_on_gpu(apart, tolerance(DType::f16, 33)).empty());
+}
+
+TEST(GpuGemm, empty_extents) {
+  expect({.a = {0, 40}, .b = {40, 8}});
+  expect({.a = {4, 0}, .b = {0, 8}});   // zeros
+  expect({.a = {0, 4, 8}, .b = {8, 8}});
+}
+
+TEST(GpuGemm, onnx_operators) {
+  for (const bool trans : {false, true}) {
+    Trial t;
+    t.node.op = "Gemm";
+    t.node.attrs = {{"transB", int64_t{trans}}, {"alpha", 0.5f}, {"beta", 2.0f}};
+    t.add(random_tensor(DType::f32, {13, 40}, 1), false);
+    t.add(random_tensor(DType::f32, trans ? Shape{19, 40} : Shape{40, 19}, 2), true);
+    t.add(random_tensor(DType::f32, {19}, 3), true);
+    t.result(DType::f32, {13, 19});
+    EXPECT_FALSE(check_on_gpu(t, 2e-6).empty());
+  }
+}
+
+}  // namespace
+}  // namespace smelt::ops

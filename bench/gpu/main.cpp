@@ -1,71 +1,18 @@
 // Kernels of smelt on GPU 0, timed in one CUDA graph of many calls, replayed; inputs rotated over three times the L2 cache.
 //
-// usage: bench_gpu ceilings | ladder DOCS_LADDER | norm
+// usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | gemm [FIRST LAST [EPILOGUE…]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
-#include <fmt/core.h>
-
-#include <cstring>
 #include <filesystem>
-#include <random>
 
-#include "base/error.h"
 #include "base/file.h"
-#include "base/quantile.h"
-#include "device/cuda/graph.h"
+#include "bench.h"
 #include "device/cuda/module.h"
-#include "ops/gpu.h"
 
 namespace {
 
 using namespace smelt;
-namespace cuda = smelt::device::cuda;
-
-std::shared_ptr<const ops::Gpu> gpu() {
-  static const std::shared_ptr<const ops::Gpu> made = ops::open_gpu(0);
-  return made;
-}
-
-/// Copies of the same tensor, enough that together they do not fit into three L2 caches; random numbers of its type.
-class Rotating {
- public:
-  Rotating(DType type, int64_t elements, int64_t bytes_of_a_call) {
-    const int64_t size = bytes(type, elements), wanted = 3 * gpu()->info.l2_bytes;
-    const int64_t copies = std::clamp<int64_t>(wanted / std::max<int64_t>(1, bytes_of_a_call) + 1, 2, 4096);
-    Tensor values = Tensor::empty(type, {elements});
-    std::mt19937 random(7);
-    std::uniform_real_distribution<float> uniform(-2, 2);
-    std::vector<float> period(8191);
-    for (float& x : period) x = uniform(random);
-    for (int64_t i = 0; i < elements; ++i) {
-      const float x = period[static_cast<size_t>(i) % period.size()];
-      if (type == DType::f32) values.data<float>()[i] = x;
-      else if (type == DType::f16) values.data<Half>()[i] = Half(x);
-      else if (type == DType::bf16) values.data<BFloat>()[i] = BFloat(x);
-      else fail("bench_gpu has no random {}", name(type));
-    }
-    const cuda::Device::Current current(*gpu()->device);
-    for (int64_t c = 0; c < copies; ++c) {
-      memory_.push_back(gpu()->device->allocate(size, "a benchmark"));
-      cuda::check(cuda::driver().copy_to_device(memory_.back()->address(), values.raw(), static_cast<size_t>(size), nullptr),
-                  "copying");
-      cuda::check(cuda::driver().stream_synchronize(nullptr), "copying");
-    }
-  }
-  void* at(int call) const { return reinterpret_cast<void*>(memory_[static_cast<size_t>(call) % memory_.size()]->address()); }
-
- private:
-  std::vector<std::shared_ptr<cuda::Memory>> memory_;
-};
-
-void report(std::string_view problem, std::string_view tactic, std::vector<double> us, int64_t moved) {
-  std::ranges::sort(us);
-  fmt::print("{{\"problem\": \"{}\", \"tactic\": \"{}\", \"us\": {:.3f}, \"q1_us\": {:.3f}, \"q3_us\": {:.3f}, \"bytes\": {}}}\n",
-             problem, tactic, quantile(us, 0.5), quantile(us, 0.25), quantile(us, 0.75), moved);
-  std::fflush(stdout);
-}
-
-cuda::GraphTiming timing(int64_t bytes) { return {.calls = bytes > (64 << 20) ? 20 : 60, .replays = 30}; }
+using namespace smelt::bench;
 
 /// Reading and copying 1 GiB.
 void ceilings() {
@@ -185,8 +132,12 @@ int main(int argc, char** argv) {
       norm(norm_shapes, false, DType::bf16);
       norm(odd_shapes, false, DType::bf16);
       norm({{4096, 4096}, {16384, 8192}, {4096, 512}, {2, 4096}}, true, DType::bf16);
+    } else if (what == "gemm") {
+      const std::vector<std::string> epilogues = argc > 4 ? std::vector<std::string>(argv + 4, argv + argc)
+                                                          : std::vector<std::string>{"relu", "gelu"};
+      gemm(epilogues, argc > 3 ? std::stoul(argv[2]) : 0, argc > 3 ? std::stoul(argv[3]) : SIZE_MAX);
     } else {
-      fmt::print(stderr, "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm\n");
+      fmt::print(stderr, "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | gemm [FIRST LAST [EPILOGUE…]]\n");
       return 2;
     }
   } catch (const Error& e) {

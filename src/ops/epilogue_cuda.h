@@ -53,6 +53,9 @@ class EpilogueCuda {
   std::string source() const;
   /// "bias" forms as a cache key wants them: the program, then types, shapes and strides of the operands.
   std::string text() const;
+  const expr::Program& program() const { return program_; }
+  const BoundTensor& output() const { return y_; }
+  const std::vector<EpilogueOperand>& operands() const { return operands_; }
   int64_t rows() const { return row_count_; }
   int64_t batches() const { return batch_count_; }
   /// Bytes that the operands and the output move, each element once.

@@ -6,6 +6,6 @@
 namespace smelt::ops {
 
 /// What --tactics takes. ops::offer insists that every family keeps to it.
-inline constexpr std::string_view tactic_names[] = {"onednn", "avx2", "winograd", "cpu", "cuda", "reference"};
+inline constexpr std::string_view tactic_names[] = {"onednn", "avx2", "winograd", "cpu", "cuda", "cublaslt", "reference"};
 
 }  // namespace smelt::ops

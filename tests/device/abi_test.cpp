@@ -1,6 +1,7 @@
 // The declarations of src/device/cuda/abi against NVIDIA's headers, where the build's Python has them (PyTorch's wheel brings them).
 #include <gtest/gtest.h>
 
+#include "device/cuda/abi/cublaslt.h"
 #include "device/cuda/abi/driver.h"
 #include "device/cuda/abi/nvrtc.h"
 #include "same_function.h"
@@ -8,6 +9,11 @@
 #if __has_include(<cuda.h>) && __has_include(<nvrtc.h>)
 #include <cuda.h>
 #include <nvrtc.h>
+// cuBLASLt's header includes the compiler's, which are a wheel of their own that PyTorch does not bring.
+#if __has_include(<cublasLt.h>) && __has_include(<crt/host_defines.h>)
+#include <cublasLt.h>
+#define SMELT_HAS_CUBLASLT
+#endif
 
 namespace smelt::device::cuda::abi {
 namespace {
@@ -19,6 +25,12 @@ SMELT_CUDA_DRIVER(X)
 #define X(name, symbol, ...) static_assert(SameFunction<decltype(&::symbol), decltype(Nvrtc::name)>::value, #symbol);
 SMELT_CUDA_NVRTC(X)
 #undef X
+
+#ifdef SMELT_HAS_CUBLASLT
+#define X(name, symbol, ...) static_assert(SameFunction<decltype(&::symbol), decltype(BlasLt::name)>::value, #symbol);
+SMELT_CUBLASLT(X)
+#undef X
+#endif
 
 TEST(Abi, numbers_are_nvidias) {
 #define SAME(ours, theirs) EXPECT_EQ(static_cast<long long>(ours), static_cast<long long>(theirs)) << #theirs
@@ -75,11 +87,60 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(offsetof(LaunchConfig, stream), offsetof(CUlaunchConfig, hStream));
   SAME(offsetof(LaunchConfig, attribute_count), offsetof(CUlaunchConfig, numAttrs));
   SAME(offsetof(LaunchAttribute, value), offsetof(CUlaunchAttribute, value));
+#ifdef SMELT_HAS_CUBLASLT
+  SAME(blas_success, CUBLAS_STATUS_SUCCESS);
+  SAME(compute_f32, CUBLAS_COMPUTE_32F);
+  SAME(compute_f32_tf32, CUBLAS_COMPUTE_32F_FAST_TF32);
+  SAME(r_f32, CUDA_R_32F);
+  SAME(r_f16, CUDA_R_16F);
+  SAME(r_bf16, CUDA_R_16BF);
+  SAME(operation_n, CUBLAS_OP_N);
+  SAME(operation_t, CUBLAS_OP_T);
+  SAME(matmul_transpose_a, CUBLASLT_MATMUL_DESC_TRANSA);
+  SAME(matmul_transpose_b, CUBLASLT_MATMUL_DESC_TRANSB);
+  SAME(matmul_epilogue, CUBLASLT_MATMUL_DESC_EPILOGUE);
+  SAME(matmul_bias_pointer, CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+  SAME(matmul_bias_type, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE);
+  SAME(layout_batch_count, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
+  SAME(layout_batch_stride, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
+  SAME(preference_workspace_bytes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+  SAME(preference_reduction_schemes, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
+  SAME(preference_alignment_a, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
+  SAME(preference_alignment_b, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
+  SAME(preference_alignment_c, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
+  SAME(preference_alignment_d, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+  SAME(epilogue_default, CUBLASLT_EPILOGUE_DEFAULT);
+  SAME(epilogue_relu, CUBLASLT_EPILOGUE_RELU);
+  SAME(epilogue_bias, CUBLASLT_EPILOGUE_BIAS);
+  SAME(epilogue_relu_bias, CUBLASLT_EPILOGUE_RELU_BIAS);
+  SAME(epilogue_gelu, CUBLASLT_EPILOGUE_GELU);
+  SAME(epilogue_gelu_bias, CUBLASLT_EPILOGUE_GELU_BIAS);
+  SAME(sizeof(MatmulAlgorithm), sizeof(cublasLtMatmulAlgo_t));
+  SAME(sizeof(MatmulHeuristic), sizeof(cublasLtMatmulHeuristicResult_t));
+  SAME(offsetof(MatmulHeuristic, workspace_bytes), offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
+  SAME(offsetof(MatmulHeuristic, state), offsetof(cublasLtMatmulHeuristicResult_t, state));
+  SAME(offsetof(MatmulHeuristic, waves), offsetof(cublasLtMatmulHeuristicResult_t, wavesCount));
+  SAME(reduction_compute_type, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+  SAME(algorithm_id, CUBLASLT_ALGO_CONFIG_ID);
+  SAME(algorithm_tile, CUBLASLT_ALGO_CONFIG_TILE_ID);
+  SAME(algorithm_splits, CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
+  SAME(algorithm_swizzle, CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING);
+  SAME(algorithm_custom, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION);
+  SAME(algorithm_stages, CUBLASLT_ALGO_CONFIG_STAGES_ID);
+  SAME(algorithm_inner_shape, CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID);
+  SAME(algorithm_cluster_shape, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID);
+#endif
 #undef SAME
 }
 
 }  // namespace
 }  // namespace smelt::device::cuda::abi
 #else
+#ifdef SMELT_HAS_CUBLASLT
+#define X(name, symbol, ...) static_assert(SameFunction<decltype(&::symbol), decltype(BlasLt::name)>::value, #symbol);
+SMELT_CUBLASLT(X)
+#undef X
+#endif
+
 TEST(Abi, numbers_are_nvidias) { GTEST_SKIP() << "no CUDA headers beside the build's Python"; }
 #endif

@@ -8,6 +8,7 @@
 namespace smelt::ops::matmul {
 
 void offer_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer);   // "cuda": src/kernels/gemm
+void offer_cublaslt(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer);   // "cublaslt"
 
 /// One kernel of that tactic.
 std::unique_ptr<Kernel> cuda_product(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu);

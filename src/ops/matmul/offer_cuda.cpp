@@ -8,6 +8,7 @@ void matmul_gpu_offer(const BoundNode& node, const Machine& machine, Offer& offe
   const auto& p = std::get<matmul::CudaProblem>(found);
   offer.problem = matmul::print(p.problem);
   matmul::offer_cuda(p, machine.gpu, offer);
+  matmul::offer_cublaslt(p, machine.gpu, offer);
 }
 
 }  // namespace smelt::ops

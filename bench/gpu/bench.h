@@ -1,0 +1,72 @@
+// What the benchmarks of GPU kernels have in common: buffers that are cold, and the line that is printed.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <random>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+#include "base/quantile.h"
+#include "device/cuda/graph.h"
+#include "ops/gpu.h"
+
+namespace smelt::bench {
+
+namespace cuda = smelt::device::cuda;
+
+inline std::shared_ptr<const ops::Gpu> gpu() {
+  static const std::shared_ptr<const ops::Gpu> made = ops::open_gpu(0);
+  return made;
+}
+
+/// Copies of the same tensor, enough that together they do not fit into three L2 caches; random numbers of its type.
+class Rotating {
+ public:
+  Rotating(DType type, int64_t elements, int64_t bytes_of_a_call) {
+    const int64_t size = bytes(type, elements), wanted = 3 * gpu()->info.l2_bytes;
+    const int64_t copies = std::clamp<int64_t>(wanted / std::max<int64_t>(1, bytes_of_a_call) + 1, 2, 4096);
+    Tensor values = Tensor::empty(type, {elements});
+    std::mt19937 random(7);
+    std::uniform_real_distribution<float> uniform(-2, 2);
+    std::vector<float> period(8191);
+    for (float& x : period) x = uniform(random);
+    for (int64_t i = 0; i < elements; ++i) {
+      const float x = period[static_cast<size_t>(i) % period.size()];
+      if (type == DType::f32) values.data<float>()[i] = x;
+      else if (type == DType::f16) values.data<Half>()[i] = Half(x);
+      else if (type == DType::bf16) values.data<BFloat>()[i] = BFloat(x);
+      else fail("bench_gpu has no random {}", name(type));
+    }
+    for (int64_t c = 0; c < copies; ++c) memory_.push_back(gpu()->device->allocate(size, "a benchmark"));
+    fill(values);
+  }
+  /// All copies become `values`.
+  void fill(const Tensor& values) {
+    const cuda::Device::Current current(*gpu()->device);
+    for (const auto& m : memory_) {
+      cuda::check(cuda::driver().copy_to_device(m->address(), values.raw(), static_cast<size_t>(values.nbytes()), nullptr), "copying");
+      cuda::check(cuda::driver().stream_synchronize(nullptr), "copying");
+    }
+  }
+  void* at(int call) const { return reinterpret_cast<void*>(memory_[static_cast<size_t>(call) % memory_.size()]->address()); }
+
+ private:
+  std::vector<std::shared_ptr<cuda::Memory>> memory_;
+};
+
+inline void report(std::string_view problem, std::string_view tactic, std::vector<double> us, int64_t moved) {
+  std::ranges::sort(us);
+  fmt::print("{{\"problem\": \"{}\", \"tactic\": \"{}\", \"us\": {:.3f}, \"q1_us\": {:.3f}, \"q3_us\": {:.3f}, \"bytes\": {}}}\n",
+             problem, tactic, quantile(us, 0.5), quantile(us, 0.25), quantile(us, 0.75), moved);
+  std::fflush(stdout);
+}
+
+inline cuda::GraphTiming timing(int64_t bytes) { return {.calls = bytes > (64 << 20) ? 20 : 60, .replays = 30}; }
+
+/// Matrix products of KERNELS.md's shapes with these epilogues ("relu", "gelu", "none"), shapes `first` … `last` of them: the best of
+/// smelt's kernels and of cuBLASLt's algorithms, as a table (gemm.cpp).
+void gemm(std::span<const std::string> epilogues, size_t first, size_t last);
+
+}  // namespace smelt::bench

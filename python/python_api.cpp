@@ -36,8 +36,8 @@ Session session_from_bytes(const std::string& model, const Options& options) {
   ImportOptions import;
   import.shapes = options.shapes;
   import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
-  return Session(
-      Plan::build(import_model(std::span(reinterpret_cast<const uint8_t*>(model.data()), model.size()), "model", import), options));
+return Session(
+    Plan::build(import_model(std::span(reinterpret_cast<const uint8_t*>(model.data()), model.size()), "model", import), options));
 }
 
 Printed optimize(const std::string& model, const std::string& output, const Options& options, bool copy_weights) {

@@ -46,7 +46,8 @@ class Rotating {
   void fill(const Tensor& values) {
     const cuda::Device::Current current(*gpu()->device);
     for (const auto& m : memory_) {
-      cuda::check(cuda::driver().copy_to_device(m->address(), values.raw(), static_cast<size_t>(values.nbytes()), nullptr), "copying");
+      cuda::check(cuda::driver().copy_to_device(m->address(), values.raw(), static_cast<size_t>(values.nbytes()), nullptr),
+                  "copying");
       cuda::check(cuda::driver().stream_synchronize(nullptr), "copying");
     }
   }
@@ -65,8 +66,8 @@ inline void report(std::string_view problem, std::string_view tactic, std::vecto
 
 inline cuda::GraphTiming timing(int64_t bytes) { return {.calls = bytes > (64 << 20) ? 20 : 60, .replays = 30}; }
 
-/// Matrix products of KERNELS.md's shapes with these epilogues ("relu", "gelu", "none"), shapes `first` … `last` of them: the best of
-/// smelt's kernels and of cuBLASLt's algorithms, as a table (gemm.cpp).
+/// Matrix products of KERNELS.md's shapes with these epilogues ("relu", "gelu", "none"), shapes `first` … `last` of them: the
+/// best of smelt's kernels and of cuBLASLt's algorithms, as a table (gemm.cpp).
 void gemm(std::span<const std::string> epilogues, size_t first, size_t last);
 
 }  // namespace smelt::bench

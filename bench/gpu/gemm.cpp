@@ -40,11 +40,13 @@ struct Timed {
 }  // namespace
 
 void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
-  fmt::print("{:>18} {:>5} {:>8} {:>8} {:>6} {:>6}  {}\n", "m n k", "", "smelt", "cublaslt", "ratio", "TB/s", "smelt's best, cuBLASLt's best");
+  fmt::print("{:>18} {:>5} {:>8} {:>8} {:>6} {:>6}  {}\n", "m n k", "", "smelt", "cublaslt", "ratio", "TB/s",
+             "smelt's best, cuBLASLt's best");
   for (size_t s = first; s < std::min(last, std::size(shapes)); ++s) {
     const auto [m, n, k] = shapes[s];
     const int64_t moved = 2 * (m * k + k * n + m * n);
-    const Rotating a(DType::f16, m * k, moved), b(DType::f16, k * n, moved), bias(DType::f16, n, moved), y(DType::f16, m * n, moved);
+    const Rotating a(DType::f16, m * k, moved), b(DType::f16, k * n, moved), bias(DType::f16, n, moved),
+        y(DType::f16, m * n, moved);
     for (const std::string& epilogue : epilogues) {
       Node node;
       node.domain = smelt_domain;
@@ -75,7 +77,8 @@ void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
         Timed& best = offer.candidates[i].tactic == "cuda" ? ours : theirs;
         Timed t{offer.candidates[i].config};
         const auto measure = [&](int replays) {
-          t.samples = cuda::time_graph(gpu()->device, enqueue, {.calls = moved > (64 << 20) ? 20 : 60, .replays = replays, .budget_us = 2e5});
+          t.samples = cuda::time_graph(gpu()->device, enqueue,
+                                       {.calls = moved > (64 << 20) ? 20 : 60, .replays = replays, .budget_us = 2e5});
           std::ranges::sort(t.samples);
           t.us = quantile(t.samples, 0.5);
         };
@@ -84,8 +87,8 @@ void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
         measure(30);
         if (t.us < best.us) best = std::move(t);
       }
-      fmt::print("{:>18} {:>5} {:8.2f} {:8.2f} {:6.2f} {:6.2f}  {}, {}\n", fmt::format("{} {} {}", m, n, k), epilogue, ours.us, theirs.us,
-                 ours.us / theirs.us, static_cast<double>(moved) / ours.us / 1e6, ours.name, theirs.name);
+      fmt::print("{:>18} {:>5} {:8.2f} {:8.2f} {:6.2f} {:6.2f}  {}, {}\n", fmt::format("{} {} {}", m, n, k), epilogue, ours.us,
+                 theirs.us, ours.us / theirs.us, static_cast<double>(moved) / ours.us / 1e6, ours.name, theirs.name);
       std::fflush(stdout);
     }
   }

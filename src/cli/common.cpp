@@ -125,8 +125,9 @@ void add_threads(CLI::App& app, int& threads) {
 }
 
 void add_cache_dir(CLI::App& app, std::string& dir) {
-  app.add_option("--cache-dir", dir,
-                 "Folder of the tuning cache and the machine's ceilings (SMELT_CACHE_DIR, XDG_CACHE_HOME/smelt or ~/.cache/smelt)")
+  app.add_option(
+         "--cache-dir", dir,
+         "Folder of the tuning cache and the machine's ceilings (SMELT_CACHE_DIR, XDG_CACHE_HOME/smelt or ~/.cache/smelt)")
       ->type_name("DIR");
 }
 

@@ -31,7 +31,8 @@ Outcome layer(const Graph& g, NodeId id, bool rms) {
     if (is_read(g, n.out(o))) return reject(Reason::extra_reader, id, "output {} ({}) is used", o, g.value(n.out(o)).name);
   int64_t axis = n.get_int("axis", -1);
   const int r = rank(g, n.in(0));
-  if (axis >= 0 && r < 0) return reject(Reason::unknown_shape, id, "axis {} counts from the front and the rank is not known", axis);
+  if (axis >= 0 && r < 0)
+    return reject(Reason::unknown_shape, id, "axis {} counts from the front and the rank is not known", axis);
   if (r >= 0 && (axis < -r || axis >= r)) return reject(Reason::wrong_axis, id, "axis {} of {} axes", axis, r);
   if (axis >= 0) axis -= r;
   return norm(id, norm_node(n, rms, axis, 1e-5f, {n.in(0), ValueId::none, n.in(1), n.in(2)}, {n.out()}));

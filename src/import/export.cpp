@@ -121,9 +121,10 @@ void check_spares_model(const fs::path& plan, const fs::path& model) {
 }
 
 void fail_far_weights(const fs::path& plan, int64_t bytes, const std::string& file) {
-  throw Error(fmt::format("{}: {} bytes of weights lie in '{}' beside the model, and a plan can only point at files of its own folder",
-                          plan.string(), bytes, file),
-              "Write the plan into the model's folder, or give --copy-weights.", ExitCode::usage);
+  throw Error(
+      fmt::format("{}: {} bytes of weights lie in '{}' beside the model, and a plan can only point at files of its own folder",
+                  plan.string(), bytes, file),
+      "Write the plan into the model's folder, or give --copy-weights.", ExitCode::usage);
 }
 
 ExportedData export_model(const Graph& g, const fs::path& path, const ExportOptions& options) {
@@ -139,7 +140,8 @@ ExportedData export_model(const Graph& g, const fs::path& path, const ExportOpti
     });
   };
   check_spares_model(path, g.model.path);
-  if (used(path)) throw Error(path.string() + ": the model's weights lie in this file", "Give the plan another name.", ExitCode::usage);
+  if (used(path))
+    throw Error(path.string() + ": the model's weights lie in this file", "Give the plan another name.", ExitCode::usage);
   std::string own = path.stem().string() + ".data";
   for (int i = 1; used(folder / own); ++i) own = path.stem().string() + "." + std::to_string(i) + ".data";
 

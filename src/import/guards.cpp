@@ -48,8 +48,8 @@ void refuse_missing_type(onnx::OpSchema& schema) {
   });
 }
 
-/// ONNX makes a list as long as Split's num_outputs says before it compares that with the number of outputs, and a shape of as many
-/// extents as Expand's second input has elements.
+/// ONNX makes a list as long as Split's num_outputs says before it compares that with the number of outputs, and a shape of as
+/// many extents as Expand's second input has elements.
 void refuse_long_lists(onnx::OpSchema& schema) {
   if (!schema.domain().empty() || (schema.Name() != "Split" && schema.Name() != "Expand")) return;
   schema.TypeAndShapeInferenceFunction([infer = schema.GetTypeAndShapeInferenceFunction(),

@@ -93,8 +93,8 @@ bool add_declared_types(onnx::ModelProto& proto) {
   return added;
 }
 
-/// Where ONNX has no inference function it infers through the operator's body, which refers to attributes that a node may leave to
-/// their defaults.
+/// Where ONNX has no inference function it infers through the operator's body, which refers to attributes that a node may leave
+/// to their defaults.
 void spell_out_defaults(onnx::ModelProto& proto) {
   const int opset = static_cast<int>(opset_of(proto));
   for_each_node(proto, [&](onnx::NodeProto& n) {

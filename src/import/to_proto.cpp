@@ -291,7 +291,8 @@ class Writer {
     std::string newer = newer_than(version, g, n, proto);
     while (!newer.empty() && version < newest_plan_opset) newer = newer_than(++version, g, n, proto);
     if (!newer.empty())
-      fail_unsupported("node '{}' ({}): {} newer than opset {}, the newest that plans are written in", n.name, n.op, newer, version);
+      fail_unsupported("node '{}' ({}): {} newer than opset {}, the newest that plans are written in", n.name, n.op, newer,
+                       version);
     import.set_version(version);
   }
 

@@ -127,8 +127,8 @@ bool shrinks(const Upgrade& u) {
   return any;
 }
 
-// Resize 10 took (x, scales) and read position i of the output at i / scale. How to round that its text did not say: its test cases
-// and ONNX Runtime round up where an axis becomes shorter, down where it becomes longer.
+// Resize 10 took (x, scales) and read position i of the output at i / scale. How to round that its text did not say: its test
+// cases and ONNX Runtime round up where an axis becomes shorter, down where it becomes longer.
 void resize_from_scales(Upgrade& u) {
   const std::string scales = u.input(1);
   u.set_input(2, scales);

@@ -21,8 +21,9 @@ std::shared_ptr<cuda::Memory> DeviceWeights::packed(const std::shared_ptr<cuda::
     form = std::make_shared<Form>(Form{constant, device->allocate(host.nbytes(), "packed weights")});
     const cuda::Stream stream(device);   // not the default one, on which another thread's capture would fail
     const cuda::Device::Current current(*device);
-    cuda::check(cuda::driver().copy_to_device(form->memory->address(), host.raw(), static_cast<size_t>(host.nbytes()), stream.get()),
-                "uploading packed weights");
+    cuda::check(
+        cuda::driver().copy_to_device(form->memory->address(), host.raw(), static_cast<size_t>(host.nbytes()), stream.get()),
+        "uploading packed weights");
     stream.synchronize();
     std::lock_guard known(mutex_);
     entry->form = form;

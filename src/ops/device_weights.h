@@ -18,10 +18,10 @@ namespace smelt::ops {
 
 class DeviceWeights {
  public:
-  /// `constant` in the form that `packing` names ("conv:f16:taps3x3:k64:m64"), in the memory of `device`: made on the host by `pack`
-  /// and uploaded the first time, shared for as long as anyone holds it. The name must say everything that the form depends on but
-  /// the constant. Thread-safe; a form is packed once even when several threads ask for it at the same time. When pack or the
-  /// upload throws, the next caller tries again.
+  /// `constant` in the form that `packing` names ("conv:f16:taps3x3:k64:m64"), in the memory of `device`: made on the host by
+  /// `pack` and uploaded the first time, shared for as long as anyone holds it. The name must say everything that the form
+  /// depends on but the constant. Thread-safe; a form is packed once even when several threads ask for it at the same time. When
+  /// pack or the upload throws, the next caller tries again.
   std::shared_ptr<device::cuda::Memory> packed(const std::shared_ptr<device::cuda::Device>& device, const Tensor& constant,
                                                std::string_view packing, const std::function<Tensor()>& pack);
 

@@ -105,13 +105,14 @@ std::string EpilogueCuda::source() const {
   const auto step = [&](size_t v) { return access_[v] >= 0 ? fmt::format("{}ll", access_[v]) : fmt::format("steps[{}]", v); };
   std::string arguments = "sums[i]";
   for (size_t v = 1; v < views; ++v) {
-    code += fmt::format("    Vector<{}, {}> x{};\n    load<{}>(x{}, view{}, s.at[{}] + at[{}] + column * {}, {}, count);\n", type(v),
-                        width_, v, access_[v], v, v, v, v, step(v), step(v));
+    code += fmt::format("    Vector<{}, {}> x{};\n    load<{}>(x{}, view{}, s.at[{}] + at[{}] + column * {}, {}, count);\n",
+                        type(v), width_, v, access_[v], v, v, v, v, step(v), step(v));
     arguments += fmt::format(", x{}.at[i]", v);
   }
   code += fmt::format("    Vector<{}, {}> y;\n#pragma unroll\n    for (int i = 0; i < {}; ++i) Program::apply({}, y.at[i]);\n",
                       type(0), width_, width_, arguments);
-  code += fmt::format("    store<{}>(view0, s.at[0] + at[0] + column * {}, {}, count, y);\n  }}\n}};\n", access_[0], step(0), step(0));
+  code += fmt::format("    store<{}>(view0, s.at[0] + at[0] + column * {}, {}, count, y);\n  }}\n}};\n", access_[0], step(0),
+                      step(0));
   return code;
 }
 
@@ -132,7 +133,8 @@ bool EpilogueCuda::in_place(size_t i) const {
 const void* EpilogueCuda::argument(const Buffers& b) {
   for (size_t v = 0; v <= operands_.size(); ++v) {
     const void* address = b.outputs[0];
-    if (v > 0) address = operands_[v - 1].input == EpilogueOperand::no_input ? operands_[v - 1].memory : b.inputs[operands_[v - 1].input];
+    if (v > 0)
+      address = operands_[v - 1].input == EpilogueOperand::no_input ? operands_[v - 1].memory : b.inputs[operands_[v - 1].input];
     std::memcpy(argument_.data() + 8 * v, &address, 8);
   }
   return argument_.data();

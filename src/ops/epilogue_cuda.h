@@ -1,8 +1,8 @@
-// What follows a product on a GPU: a program over the sums and its operands, printed as device code that tensor-core kernels apply to
-// a few neighbouring columns of a row at a time. Products and convolutions share it.
+// What follows a product on a GPU: a program over the sums and its operands, printed as device code that tensor-core kernels
+// apply to a few neighbouring columns of a row at a time. Products and convolutions share it.
 //
-// The output is seen as batches of a matrix: its columns are one axis, its batches some others (or none), and its rows all that are
-// left, in order. Operands broadcast to the output. Any tensor may have any strides.
+// The output is seen as batches of a matrix: its columns are one axis, its batches some others (or none), and its rows all that
+// are left, in order. Operands broadcast to the output. Any tensor may have any strides.
 //
 // The device's side, which source() defines:
 //
@@ -14,8 +14,8 @@
 //     void apply(const Start&, u32 row, u32 column, u32 count, const Sum (&sums)[width]) const;
 //   };
 //
-// apply() reads the operands at [batch, row, column … column + width - 1], of which the first `count` lie inside, and writes the output
-// there; `column` is a multiple of `width`. A kernel takes an Epilogue by value (const __grid_constant__).
+// apply() reads the operands at [batch, row, column … column + width - 1], of which the first `count` lie inside, and writes the
+// output there; `column` is a multiple of `width`. A kernel takes an Epilogue by value (const __grid_constant__).
 #pragma once
 
 #include <span>
@@ -47,7 +47,8 @@ class EpilogueCuda {
  public:
   /// y = program(sums, operands…), or the reason why there is none: "31 operands, an epilogue takes 30".
   static std::variant<EpilogueCuda, std::string> make(const expr::Program& program, const BoundTensor& y,
-                                                      std::vector<EpilogueOperand> operands, const EpilogueAxes& axes, int64_t width = 4);
+                                                      std::vector<EpilogueOperand> operands, const EpilogueAxes& axes,
+                                                      int64_t width = 4);
 
   /// Declares Program and Epilogue.
   std::string source() const;

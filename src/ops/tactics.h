@@ -1,5 +1,6 @@
-// Operators with a choice of kernels, by family. Each family lives in src/ops/FAMILY/: one file a tactic, offer.cpp, which defines
-// the family's row of the table in src/ops/offer.cpp, and where a node alone does not say what is computed, problem.h, which does.
+// Operators with a choice of kernels, by family. Each family lives in src/ops/FAMILY/: one file a tactic, offer.cpp, which
+// defines the family's row of the table in src/ops/offer.cpp, and where a node alone does not say what is computed, problem.h,
+// which does.
 #pragma once
 
 #include <string_view>

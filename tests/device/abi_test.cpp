@@ -1,4 +1,5 @@
-// The declarations of src/device/cuda/abi against NVIDIA's headers, where the build's Python has them (PyTorch's wheel brings them).
+// The declarations of src/device/cuda/abi against NVIDIA's headers, where the build's Python has them (PyTorch's wheel brings
+// them).
 #include <gtest/gtest.h>
 
 #include "device/cuda/abi/cublaslt.h"

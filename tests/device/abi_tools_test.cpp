@@ -1,5 +1,5 @@
-// The declarations of NVML, CUPTI and NVTX in src/device/cuda/abi against NVIDIA's headers, where the build's Python or the compiler
-// has them.
+// The declarations of NVML, CUPTI and NVTX in src/device/cuda/abi against NVIDIA's headers, where the build's Python or the
+// compiler has them.
 #include <gtest/gtest.h>
 
 #include "device/cuda/abi/cupti.h"

@@ -203,8 +203,9 @@ TEST_F(Compiler, keys_tell_apart_what_makes_another_kernel) {
   Source option = shift(), code = shift();
   option.options = {"-DN=1"};
   code.code += " ";
-  for (const std::string& other : {CubinStore::key(option, "sm_90a", "NVRTC 13.0"), CubinStore::key(code, "sm_90a", "NVRTC 13.0"),
-                                   CubinStore::key(shift(), "sm_80", "NVRTC 13.0"), CubinStore::key(shift(), "sm_90a", "NVRTC 12.8")})
+  for (const std::string& other :
+       {CubinStore::key(option, "sm_90a", "NVRTC 13.0"), CubinStore::key(code, "sm_90a", "NVRTC 13.0"),
+        CubinStore::key(shift(), "sm_80", "NVRTC 13.0"), CubinStore::key(shift(), "sm_90a", "NVRTC 12.8")})
     EXPECT_NE(other, key);
 }
 

@@ -52,20 +52,22 @@ std::string all_functions(DType type) {
     const bool select = expr::info(fn).name == "select";
     std::vector<expr::Ref> args;
     for (int i = 0; i < arity; ++i) args.push_back(p.input(select && i == 0 ? DType::boolean : type));
-    p.output(arity == 1 ? p.call(fn, args[0]) : arity == 2 ? p.call(fn, args[0], args[1]) : p.call(fn, args[0], args[1], args[2]));
+    p.output(arity == 1   ? p.call(fn, args[0])
+             : arity == 2 ? p.call(fn, args[0], args[1])
+                          : p.call(fn, args[0], args[1], args[2]));
     const std::string name = fmt::format("F{}", count++);
     code += expr::to_cuda(p, name);
     std::string call;
     for (int i = 0; i < arity; ++i) call += fmt::format("{}x[{}], ", select && i == 0 ? "(bool)" : "", i);
-    body += fmt::format("  {{ {} y; {}::apply({}y); x[i] = ({})y; i += 1; }}\n", expr::cuda_type(p.type(p.outputs()[0])), name, call,
-                        expr::cuda_type(type));
+    body += fmt::format("  {{ {} y; {}::apply({}y); x[i] = ({})y; i += 1; }}\n", expr::cuda_type(p.type(p.outputs()[0])), name,
+                        call, expr::cuda_type(type));
   }
   return code + fmt::format("extern \"C\" __global__ void all({}* x, int i) {{\n{}}}\n", expr::cuda_type(type), body);
 }
 
 TEST_F(Kernels, every_function_of_the_expression_language_compiles_in_every_type) {
-  for (const DType type : {DType::f32, DType::f64, DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32,
-                           DType::u64, DType::boolean}) {
+  for (const DType type : {DType::f32, DType::f64, DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16,
+                           DType::u32, DType::u64, DType::boolean}) {
     SCOPED_TRACE(name(type));
     try {
       compile({"all", all_functions(type), {}}, "sm_80");

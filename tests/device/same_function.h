@@ -15,6 +15,7 @@ template <class Theirs, class Ours> constexpr bool same_value() {
     using T = std::remove_pointer_t<Theirs>;
     using O = std::remove_pointer_t<Ours>;
     if constexpr (std::is_function_v<T> || std::is_function_v<O>) return SameFunction<Theirs, Ours>::value;
+    else if constexpr (std::is_void_v<O>) return true;   // a handle of theirs is any pointer here
     else if constexpr (std::is_pointer_v<T> || std::is_void_v<T> || std::is_void_v<O>)
       return same_value<std::remove_cv_t<T>, std::remove_cv_t<O>>();
     else if constexpr (std::is_same_v<std::remove_cv_t<T>, std::remove_cv_t<O>>) return true;

@@ -141,7 +141,8 @@ TEST(Attention, works_over_as_many_heads_as_there_are) {
   b.inputs();
   const SymShape any{2, Dim("heads"), 3, 8};
   const ValueId q = b.input("qn", any), k = b.input("kn", any), v = b.input("vn", any);
-  const ValueId kt = b.node("kt", "Transpose", {k}, {2, Dim("heads"), 8, 3}, b.type, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
+  const ValueId kt =
+      b.node("kt", "Transpose", {k}, {2, Dim("heads"), 8, 3}, b.type, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}});
   const ValueId p = b.at("p", "Softmax", {b.at("s", "MatMul", {q, kt}, {2, Dim("heads"), 3, 3})}, {2, Dim("heads"), 3, 3});
   b.output(b.at("y", "MatMul", {p, v}, any));
   EXPECT_EQ(matches(b.fuse({{"heads", 4}}), "attention"), 1u);

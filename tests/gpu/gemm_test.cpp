@@ -1,5 +1,5 @@
-// Matrix products on a GPU: every kind of tile, type, storage and epilogue against the processor's reference, on shapes that no tile
-// divides.
+// Matrix products on a GPU: every kind of tile, type, storage and epilogue against the processor's reference, on shapes that no
+// tile divides.
 #include <fmt/core.h>
 
 #include <map>
@@ -55,8 +55,8 @@ Trial trial(const Gemm& g) {
   return t;
 }
 
-/// Sums of k products of numbers within ±1, in float, rounded to the result's type; the reference's are rounded too, so that they differ
-/// by one unit in the last place where a sum lies near the middle of two.
+/// Sums of k products of numbers within ±1, in float, rounded to the result's type; the reference's are rounded too, so that they
+/// differ by one unit in the last place where a sum lies near the middle of two.
 double tolerance(DType type, int64_t k, bool tf32 = false) {
   const double last = type == DType::f32 ? 0 : type == DType::f16 ? 1.0 / 1024 : 1.0 / 128;
   return last + (tf32 ? 1.0 / 1024 : 4e-7) * std::sqrt(static_cast<double>(k) + 1);
@@ -90,7 +90,8 @@ void expect_config(const CudaConfig& c, const Gemm& g, bool tf32 = false) {
   const auto& p = std::get<matmul::CudaProblem>(found);
   SCOPED_TRACE(matmul::print(p.problem) + " " + c.print());
   const Candidate candidate{"cuda", c.print(), 0, [&] { return matmul::cuda_product(p, c, *test_gpu()); }};
-  EXPECT_LE(error(run_on_gpu(t, candidate)[0], evaluate(t.node, t.inputs)[0]), tolerance(t.bound.outputs[0].type, depth(g), tf32));
+  EXPECT_LE(error(run_on_gpu(t, candidate)[0], evaluate(t.node, t.inputs)[0]),
+            tolerance(t.bound.outputs[0].type, depth(g), tf32));
 }
 
 struct TileCase {
@@ -135,12 +136,14 @@ std::vector<TileCase> tile_cases() {
 
 INSTANTIATE_TEST_SUITE_P(Storages, GpuGemmTiles, ::testing::ValuesIn(tile_cases()), [](const auto& info) {
   const TileCase& c = info.param;
-  return fmt::format("{}_{}{}", c.tf32 ? "tf32" : std::string(name(c.type)), c.storage & 1 ? 't' : 'n', c.storage & 2 ? 't' : 'n');
+  return fmt::format("{}_{}{}", c.tf32 ? "tf32" : std::string(name(c.type)), c.storage & 1 ? 't' : 'n',
+                     c.storage & 2 ? 't' : 'n');
 });
 
 TEST(GpuGemm, odd_shapes) {
-  const int64_t extents[][3] = {{1, 1, 1}, {1, 300, 7}, {2, 3, 5}, {7, 1, 300}, {17, 31, 13}, {33, 65, 129}, {64, 64, 64}, {97, 101, 103},
-                                {127, 130, 60}, {128, 257, 211}, {197, 299, 64}, {293, 4, 2}, {300, 300, 300}, {2, 256, 3000}};
+  const int64_t extents[][3] = {{1, 1, 1},      {1, 300, 7},  {2, 3, 5},       {7, 1, 300},    {17, 31, 13},
+                                {33, 65, 129},  {64, 64, 64}, {97, 101, 103},  {127, 130, 60}, {128, 257, 211},
+                                {197, 299, 64}, {293, 4, 2},  {300, 300, 300}, {2, 256, 3000}};
   for (const DType type : {DType::f16, DType::bf16, DType::f32})
     for (const auto& [m, n, k] : extents) expect({.type = type, .a = {m, k}, .b = {k, n}}, 1);
 }
@@ -151,8 +154,12 @@ TEST(GpuGemm, either_operand_transposed_at_every_width_of_copies) {
       for (const bool trans_a : {false, true})
         for (const bool trans_b : {false, true}) {
           const int64_t m = k == 41 ? 67 : 64 + k % 8, n = k == 41 ? 81 : 80 + k % 8;
-          expect({.type = type, .a = trans_a ? Shape{k, m} : Shape{m, k}, .b = trans_b ? Shape{n, k} : Shape{k, n}, .trans_a = trans_a,
-                  .trans_b = trans_b}, 1);
+          expect({.type = type,
+                  .a = trans_a ? Shape{k, m} : Shape{m, k},
+                  .b = trans_b ? Shape{n, k} : Shape{k, n},
+                  .trans_a = trans_a,
+                  .trans_b = trans_b},
+                 1);
         }
 }
 
@@ -174,12 +181,15 @@ TEST(GpuGemm, vectors) {
   expect({.a = {50, 40}, .b = {40}});
   expect({.a = {40}, .b = {40}});
   expect({.a = {40}, .b = {3, 40, 70}});
-  expect({.a = {2, 50, 40}, .b = {40}, .program = "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = cast(%3):f16; return %4 }",
+  expect({.a = {2, 50, 40},
+          .b = {40},
+          .program = "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = cast(%3):f16; return %4 }",
           .operands = {random_tensor(DType::f16, {2, 1}, 4)}});
 }
 
 TEST(GpuGemm, every_form_of_an_operand) {
-  const std::string add = "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = relu(%3):f32; %5 = cast(%4):f16; return %5 }";
+  const std::string add =
+      "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = relu(%3):f32; %5 = cast(%4):f16; return %5 }";
   for (const Shape& s : {Shape{}, Shape{1}, Shape{72}, Shape{1, 72}, Shape{50, 1}, Shape{50, 72}, Shape{3, 1, 1}, Shape{3, 1, 72},
                          Shape{3, 50, 72}, Shape{2, 1, 50, 1}, Shape{2, 3, 50, 72}}) {
     SCOPED_TRACE(to_string(s));
@@ -194,11 +204,16 @@ TEST(GpuGemm, every_form_of_an_operand) {
 TEST(GpuGemm, gated_with_residual_and_several_types) {
   // silu(x) * up + residual, a bias of another type.
   const std::string gated =
-      "(in0:f32, in1:f32, in2:bf16, in3:bf16) { %4 = add(in0, in1):f32; %5 = silu(%4):f32; %6 = cast(in2):f32; %7 = mul(%5, %6):f32; "
+      "(in0:f32, in1:f32, in2:bf16, in3:bf16) { %4 = add(in0, in1):f32; %5 = silu(%4):f32; %6 = cast(in2):f32; %7 = mul(%5, "
+      "%6):f32; "
       "%8 = cast(in3):f32; %9 = add(%7, %8):f32; %10 = cast(%9):bf16; return %10 }";
   for (const int64_t m : {2, 130})
-    expect({.type = DType::bf16, .a = {m, 512}, .b = {512, 136}, .program = gated,
-            .operands = {random_tensor(DType::f32, {136}, 3), random_tensor(DType::bf16, {m, 136}, 4), random_tensor(DType::bf16, {m, 136}, 5)}},
+    expect({.type = DType::bf16,
+            .a = {m, 512},
+            .b = {512, 136},
+            .program = gated,
+            .operands = {random_tensor(DType::f32, {136}, 3), random_tensor(DType::bf16, {m, 136}, 4),
+                         random_tensor(DType::bf16, {m, 136}, 5)}},
            4);
   const std::string quantized =
       "(in0:f32) { %1 = const(3):f32; %2 = mul(in0, %1):f32; %3 = round(%2):f32; %4 = cast(%3):i8; return %4 }";
@@ -208,8 +223,10 @@ TEST(GpuGemm, gated_with_residual_and_several_types) {
 
 TEST(GpuGemm, cublaslt_fuses_what_it_can_and_leaves_the_rest_to_a_pass) {
   const auto program = [](std::string_view middle, std::string_view last) {
-    return fmt::format("(in0:f32, in1:f16, in2:f16) {{ %3 = cast(in1):f32; %4 = add(in0, %3):f32; %5 = cast(in2):f32; {} %9 = cast({}):f16; "
-                       "return %9 }}", middle, last);
+    return fmt::format(
+        "(in0:f32, in1:f16, in2:f16) {{ %3 = cast(in1):f32; %4 = add(in0, %3):f32; %5 = cast(in2):f32; {} %9 = cast({}):f16; "
+        "return %9 }}",
+        middle, last);
   };
   struct Row {
     std::string text;
@@ -251,7 +268,7 @@ TEST(GpuGemm, operands_that_begin_anywhere_and_lie_apart) {
   rows.bound.inputs[1].strides = {88, 1};
   rows.bound.outputs[0].strides = {80 * 60, 88, 1};
   EXPECT_FALSE(check_on_gpu(rows, tolerance(DType::f16, 64)).empty());
-  Trial heads = trial({.a = {2, 4, 50, 64}, .b = {2, 4, 60, 64}, .trans_b = true});   // [batch, sequence, heads, 64] seen by heads
+  Trial heads = trial({.a = {2, 4, 50, 64}, .b = {2, 4, 60, 64}, .trans_b = true});  // [batch, sequence, heads, 64] seen by heads
   heads.bound.inputs[0].strides = {50 * 256, 64, 256, 1};
   heads.bound.inputs[1].strides = {60 * 256, 64, 256, 1};
   heads.bound.outputs[0].strides = {50 * 4 * 60, 60, 4 * 60, 1};

@@ -59,7 +59,8 @@ class Odd : public smelt::test::Odd {
       case onnx::AttributeProto::FLOAT: return a.set_f(static_cast<float>(number()));
       case onnx::AttributeProto::INT: return a.set_i(number());
       case onnx::AttributeProto::STRING: {
-        static constexpr const char* words[] = {"", "SAME_UPPER", "VALID", "linear", "ij,jk->ik", "...i->", "bidirectional", ",->"};
+        static constexpr const char* words[] = {"",          "SAME_UPPER", "VALID",         "linear",
+                                                "ij,jk->ik", "...i->",     "bidirectional", ",->"};
         return a.set_s(words[below(std::size(words))]);
       }
       case onnx::AttributeProto::INTS:

@@ -108,7 +108,8 @@ TEST(Precision, integers_indices_and_bodies_are_left_alone) {
 
 TEST(Precision, casts_to_fp32_cast_to_the_new_type) {
   for (const char* from : {"bool", "uint8", "double"}) {
-    Graph g = import(parse(20, std::string("g (") + from + "[2] i, float[2] x) => (float[2] y) { f = Cast <to = 1> (i) y = Mul(f, x) }"));
+    Graph g = import(
+        parse(20, std::string("g (") + from + "[2] i, float[2] x) => (float[2] y) { f = Cast <to = 1> (i) y = Mul(f, x) }"));
     convert_precision(g, "bf16");
     verify(g);
     EXPECT_EQ(type(g, "f"), DType::bf16) << from;

@@ -113,7 +113,10 @@ TEST(BadAttributes, updates_of_another_rank_or_past_the_cache) {
 }
 
 TEST(BadAttributes, padding_of_another_type) {
-  EXPECT_THAT(error_of([] { run("Pad", {u8({2}, {1, 2}), i64({2}, {1, 1}), i64({}, {7})}); }), HasSubstr("elements of i64 into u8"));
+  EXPECT_THAT(error_of([] {
+                run("Pad", {u8({2}, {1, 2}), i64({2}, {1, 1}), i64({}, {7})});
+              }),
+              HasSubstr("elements of i64 into u8"));
 }
 
 TEST(BadAttributes, grids_that_point_far_outside) {
@@ -121,7 +124,8 @@ TEST(BadAttributes, grids_that_point_far_outside) {
     for (float far : {1e30f, -1e30f, INFINITY, NAN}) {
       SCOPED_TRACE(fmt::format("{} {}", mode, far));
       const Tensor grid = f32({1, 1, 1, 2}, {far, 0});
-      EXPECT_TENSOR(run("GridSample", {iota(DType::f32, {1, 1, 2, 2}), grid}, {{"mode", std::string(mode)}}), ({1, 1, 1, 1}), ({0}));
+      EXPECT_TENSOR(run("GridSample", {iota(DType::f32, {1, 1, 2, 2}), grid}, {{"mode", std::string(mode)}}), ({1, 1, 1, 1}),
+                    ({0}));
     }
 }
 

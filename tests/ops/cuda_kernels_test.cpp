@@ -1,5 +1,5 @@
-// The GPU's kernels compiled for every architecture that smelt is for, without a GPU: each family in a few forms, nothing spilled,
-// and hardly more registers than the architecture's table says (tests/ops/cuda_resources).
+// The GPU's kernels compiled for every architecture that smelt is for, without a GPU: each family in a few forms, nothing
+// spilled, and hardly more registers than the architecture's table says (tests/ops/cuda_resources).
 #include <filesystem>
 #include <set>
 #include <sstream>

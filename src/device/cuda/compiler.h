@@ -37,7 +37,8 @@ struct Cubin {
 /// "sm_90a": what kernels are compiled for, of a device of compute capability 9.0. Architectures whose own instructions need it
 /// (from 9.0 on) get the "a".
 std::string arch_of(int major, int minor);
-/// {9, 0} of "sm_90" or "sm_90a". Throws Error (usage) for what is no architecture or one that smelt does not know, listing those.
+/// {9, 0} of "sm_90" or "sm_90a". Throws Error (usage) for what is no architecture or one that smelt does not know, listing
+/// those.
 std::pair<int, int> capability_of(std::string_view arch);
 /// The architectures that smelt's kernels are written and tested for.
 std::span<const std::string_view> known_archs();

@@ -21,7 +21,8 @@ struct Opened {
 const Opened& opened() {
   static const Opened o = [] {
     Opened made;
-    static const Library library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, "with it smelt has NVIDIA's matrix products");
+    static const Library library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"},
+                                 "with it smelt has NVIDIA's matrix products");
     if (!library.available()) {
       made.missing = library.missing();
       return made;

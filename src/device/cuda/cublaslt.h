@@ -1,5 +1,5 @@
-// cuBLASLt's matrix products: opened at run time, every call checked, its objects owned. Matrices are stored by columns here, as in
-// BLAS: a row-major product is that of the transposed operands in the other order.
+// cuBLASLt's matrix products: opened at run time, every call checked, its objects owned. Matrices are stored by columns here, as
+// in BLAS: a row-major product is that of the transposed operands in the other order.
 #pragma once
 
 #include <memory>
@@ -48,8 +48,8 @@ class BlasMatmul {
   /// Throws Error: unsupported without cuBLASLt, failed for what it refuses.
   BlasMatmul(std::shared_ptr<Device> device, const BlasProblem& problem);
 
-  /// The library's answers for at most so much workspace, best guess first, without those whose sums may be added in an order that
-  /// differs from run to run, or in the result's type. Empty where it has none.
+  /// The library's answers for at most so much workspace, best guess first, without those whose sums may be added in an order
+  /// that differs from run to run, or in the result's type. Empty where it has none.
   std::vector<BlasAlgorithm> algorithms(int wanted, int64_t workspace_bytes) const;
   struct Operands {
     const void *a = nullptr, *b = nullptr, *bias = nullptr, *c = nullptr;

@@ -25,7 +25,8 @@ struct DeviceInfo {
   int clock_mhz = 0;                       // of the multiprocessors, at most
   double bandwidth = 0;                    // of its memory by its clock and width, bytes a microsecond
   int64_t memory_bytes = 0, l2_bytes = 0;
-  int shared_per_block = 0, shared_per_multiprocessor = 0, reserved_shared_per_block = 0;   // bytes; per block: what it may opt in to
+  int shared_per_block = 0, shared_per_multiprocessor = 0,
+      reserved_shared_per_block = 0;  // bytes; per block: what it may opt in to
   int registers_per_multiprocessor = 0, threads_per_multiprocessor = 0, blocks_per_multiprocessor = 0;
   bool integrated = false;                 // shares the host's memory
 };
@@ -54,8 +55,8 @@ class Device : public std::enable_shared_from_this<Device> {
   void synchronize() const;
   /// Bytes free on the device now, whoever uses the rest.
   int64_t free_bytes() const;
-  /// From the pool of freed blocks, or from the driver; 256-byte aligned. `what` names it in the error for too little memory, which
-  /// says what was asked for, what smelt holds and what is free. `limit` (0: none) bounds what smelt holds on the device.
+  /// From the pool of freed blocks, or from the driver; 256-byte aligned. `what` names it in the error for too little memory,
+  /// which says what was asked for, what smelt holds and what is free. `limit` (0: none) bounds what smelt holds on the device.
   std::shared_ptr<Memory> allocate(int64_t bytes, std::string_view what);
   void set_limit(int64_t bytes);
   /// What the pool holds: in use by Memory objects, and in all.

@@ -11,8 +11,8 @@ namespace smelt::device::cuda {
 
 class CapturedGraph {
  public:
-  /// What `enqueue` puts on the stream that it is given. Nothing runs. Throws Error for work that cannot be captured (an allocation,
-  /// a wait), and passes on what `enqueue` throws.
+  /// What `enqueue` puts on the stream that it is given. Nothing runs. Throws Error for work that cannot be captured (an
+  /// allocation, a wait), and passes on what `enqueue` throws.
   CapturedGraph(std::shared_ptr<Device> device, const std::function<void(abi::Stream)>& enqueue);
   ~CapturedGraph();
   CapturedGraph(const CapturedGraph&) = delete;
@@ -33,8 +33,8 @@ struct GraphTiming {
   double budget_us = 1e6;   // fewer replays (at least 5) where they would take longer
 };
 
-/// Microseconds a call: `enqueue(i, stream)` for i of 0 … calls-1 is captured into one graph, which is replayed; a sample a replay,
-/// by events, after two replays to warm up. The caller rotates its buffers by i.
+/// Microseconds a call: `enqueue(i, stream)` for i of 0 … calls-1 is captured into one graph, which is replayed; a sample a
+/// replay, by events, after two replays to warm up. The caller rotates its buffers by i.
 std::vector<double> time_graph(const std::shared_ptr<Device>& device, const std::function<void(int, abi::Stream)>& enqueue,
                                const GraphTiming& options = {});
 

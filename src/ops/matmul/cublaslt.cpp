@@ -1,5 +1,5 @@
-// Matrix products by cuBLASLt: with its own epilogue where that is what follows (a bias, a residual, relu, the tanh form of gelu), else
-// the plain product and then the program by a pointwise kernel.
+// Matrix products by cuBLASLt: with its own epilogue where that is what follows (a bias, a residual, relu, the tanh form of
+// gelu), else the plain product and then the program by a pointwise kernel.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,7 +59,8 @@ std::optional<Fused> fused(const CudaProblem& p) {
       if (at(o).fn != Fn::input || o == 0) continue;
       const EpilogueOperand& operand = p.epilogue.operands()[static_cast<size_t>(o) - 1];
       const BoundTensor& t = operand.tensor;
-      const bool by_column = is_dense(t) && !t.shape.empty() && t.shape.back() == p.n && elements(t.shape) == p.n && t.alignment >= 16;
+      const bool by_column =
+          is_dense(t) && !t.shape.empty() && t.shape.back() == p.n && elements(t.shape) == p.n && t.alignment >= 16;
       const bool like_y = t.shape == y.shape && memory_strides(t) == memory_strides(y) && t.alignment >= y.alignment;
       if (t.type != y.type) continue;
       if (f.bias == none && by_column) f.bias = operand.input;
@@ -76,8 +77,8 @@ std::optional<Fused> fused(const CudaProblem& p) {
   return f;
 }
 
-/// An operand as BLAS has it, by columns: they run along k where the operand's elements lie side by side along the other axis, else
-/// along that. `first`: BLAS's left operand, our right one. The reason why there is none in `why`.
+/// An operand as BLAS has it, by columns: they run along k where the operand's elements lie side by side along the other axis,
+/// else along that. `first`: BLAS's left operand, our right one. The reason why there is none in `why`.
 cuda::BlasMatrix operand_matrix(const CudaOperand& o, int64_t batch_stride, bool first, int64_t outer, const CudaProblem& p,
                                 std::string& why) {
   const bool along_k = !o.k_major;
@@ -107,7 +108,8 @@ struct Plan {
 cuda::BlasMatrix result_matrix(const BoundTensor& y, const CudaProblem& p, std::string& why) {
   const Shape steps = memory_strides(y);
   const auto batches = static_cast<std::ptrdiff_t>(p.batch.size());
-  const Views rows = in_order(Shape(y.shape.begin() + batches, y.shape.end() - 1), {Shape(steps.begin() + batches, steps.end() - 1)});
+  const Views rows =
+      in_order(Shape(y.shape.begin() + batches, y.shape.end() - 1), {Shape(steps.begin() + batches, steps.end() - 1)});
   const Views matrices = in_order(p.batch, {Shape(steps.begin(), steps.begin() + batches)});
   if (rows.extents.size() != 1 || matrices.extents.size() != 1 || (steps.back() != 1 && p.n != 1))
     why = "a result whose rows are not equally far apart";
@@ -163,7 +165,8 @@ std::variant<Plan, std::string> plan(const CudaProblem& p, const Gpu& gpu) {
   }
   const expr::Program& program = p.epilogue.program();
   std::vector<expr::Ref> inputs{r.pass.program.input(between)};
-  for (size_t i = 1; i < p.epilogue.operands().size() + 1; ++i) inputs.push_back(r.pass.program.input(program.type(static_cast<expr::Ref>(i))));
+  for (size_t i = 1; i < p.epilogue.operands().size() + 1; ++i)
+    inputs.push_back(r.pass.program.input(program.type(static_cast<expr::Ref>(i))));
   inputs[0] = r.pass.program.cast(inputs[0], DType::f32);
   for (const expr::Ref o : r.pass.program.splice(program, inputs)) r.pass.program.output(o);
   r.pass.shape = y.shape;

@@ -1,5 +1,5 @@
-// Matrix products on a GPU by kernels of smelt's own (src/kernels/gemm/gemm.cuh), generated for the types, the tile, the widths of the
-// operands' copies and the epilogue; extents and strides are arguments.
+// Matrix products on a GPU by kernels of smelt's own (src/kernels/gemm/gemm.cuh), generated for the types, the tile, the widths
+// of the operands' copies and the epilogue; extents and strides are arguments.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -17,8 +17,8 @@ using Unit = CudaConfig::Unit;
 std::string tile_type(const CudaProblem& p, const CudaConfig& c) {
   const std::string_view type = c.unit == Unit::tf32 ? "tf32" : expr::cuda_type(p.type);
   const std::string operands = c.unit == Unit::fma ? std::string(type) : fmt::format("{}, {}", type, type);
-  return fmt::format("{}Tile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", c.unit == Unit::fma ? "Float" : "Tensor", operands, c.tile_m,
-                     c.tile_n, c.tile_k, c.warps_m, c.warps_n, c.stages, p.a.k_major, p.a.vec, p.b.k_major, p.b.vec);
+  return fmt::format("{}Tile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", c.unit == Unit::fma ? "Float" : "Tensor", operands,
+                     c.tile_m, c.tile_n, c.tile_k, c.warps_m, c.warps_n, c.stages, p.a.k_major, p.a.vec, p.b.k_major, p.b.vec);
 }
 
 Views batch_views(const CudaProblem& p) { return in_order(p.batch, {p.a.batch, p.b.batch}); }
@@ -128,7 +128,8 @@ void offer_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Off
   if (configs.empty()) return offer.rejected.push_back({"cuda", reason});
   if (configs.size() > most_candidates) configs.resize(most_candidates);
   for (const CudaConfig& c : configs)
-    offer.candidates.push_back({"cuda", c.print(), cuda_estimate_us(p, c, *gpu), [p, c, gpu] { return cuda_product(p, c, *gpu); }});
+    offer.candidates.push_back(
+        {"cuda", c.print(), cuda_estimate_us(p, c, *gpu), [p, c, gpu] { return cuda_product(p, c, *gpu); }});
 }
 
 }  // namespace smelt::ops::matmul

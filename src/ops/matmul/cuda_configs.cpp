@@ -24,12 +24,14 @@ constexpr Shape4 tensor_shapes[] = {
     {16, 64, 128, 1, 4, 3},  {64, 32, 128, 4, 1, 4},
 };
 constexpr Shape4 fma_shapes[] = {
-    {128, 128, 128, 16, 16, 2}, {128, 64, 128, 16, 16, 2}, {64, 64, 128, 16, 16, 2}, {64, 64, 128, 16, 8, 2}, {32, 64, 128, 8, 16, 2},
-    {16, 64, 128, 4, 16, 3},
+    {128, 128, 128, 16, 16, 2}, {128, 64, 128, 16, 16, 2}, {64, 64, 128, 16, 16, 2},
+    {64, 64, 128, 16, 8, 2},    {32, 64, 128, 8, 16, 2},   {16, 64, 128, 4, 16, 3},
 };
 
 /// How many copies a thread issues for one stage of an operand.
-int64_t copies(const CudaConfig& c, const CudaOperand& o, int64_t tile) { return divide_up(tile * c.tile_k / o.vec, c.threads()); }
+int64_t copies(const CudaConfig& c, const CudaOperand& o, int64_t tile) {
+  return divide_up(tile * c.tile_k / o.vec, c.threads());
+}
 
 bool runs(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
   const int64_t element = bytes(p.type, 1);
@@ -61,13 +63,17 @@ double flops_a_clock(const device::cuda::DeviceInfo& i, Unit unit) {
 
 int64_t CudaConfig::shared_bytes(int64_t element) const {
   const int64_t ring = stages * (tile_m + tile_n) * tile_k * element;
-  const int64_t exchange = unit == Unit::fma ? 0 : warps_m * warps_n * 16 * (tile_n / warps_n + 8) * 4;   // TensorTile::exchange_bytes
+  const int64_t exchange =
+      unit == Unit::fma ? 0 : warps_m * warps_n * 16 * (tile_n / warps_n + 8) * 4;  // TensorTile::exchange_bytes
   return std::max(ring, exchange);
 }
 
 std::string CudaConfig::print() const {
-  return fmt::format("{}{}x{}x{} {}x{} s{} k{}", unit == Unit::fma ? "fma " : unit == Unit::tf32 ? "tf32 " : "", tile_m, tile_n, tile_k,
-                     warps_m, warps_n, stages, splits);
+  return fmt::format("{}{}x{}x{} {}x{} s{} k{}",
+                     unit == Unit::fma    ? "fma "
+                     : unit == Unit::tf32 ? "tf32 "
+                                          : "",
+                     tile_m, tile_n, tile_k, warps_m, warps_n, stages, splits);
 }
 
 double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
@@ -83,20 +89,24 @@ double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gp
   const int64_t each = divide_up(blocks, multiprocessors), together = std::min(resident, each);
   // What an instruction brings: fragments of small warps' tiles are loaded more often; few warps do not fill the pipes.
   const double warp_m = static_cast<double>(c.tile_m / c.warps_m), warp_n = static_cast<double>(c.tile_n / c.warps_n);
-  const double reuse = c.unit == Unit::fma ? std::min(1.0, warp_m * warp_n / 64) : std::min(1.0, 2 * warp_m * warp_n / (warp_m + warp_n) / 48);
+  const double reuse =
+      c.unit == Unit::fma ? std::min(1.0, warp_m * warp_n / 64) : std::min(1.0, 2 * warp_m * warp_n / (warp_m + warp_n) / 48);
   const double warps = static_cast<double>(together * c.threads()) / 32, filled = std::min(1.0, warps / 8);
   const double rate = flops_a_clock(i, c.unit) * i.clock_mhz * (0.25 + 0.75 * reuse) * (0.3 + 0.7 * filled) * 0.85;
-  const double compute = static_cast<double>(each) * 2.0 * static_cast<double>(c.tile_m * c.tile_n) * static_cast<double>(k) / rate;
+  const double compute =
+      static_cast<double>(each) * 2.0 * static_cast<double>(c.tile_m * c.tile_n) * static_cast<double>(k) / rate;
   // Memory: as fast as the bytes that are on their way allow, a microsecond each.
   const double active = static_cast<double>(std::min(blocks, multiprocessors));
   const double bandwidth = std::max(i.bandwidth, 1e5) * 0.92;
   const double flying = active * static_cast<double>(together * (c.stages - 1) * (c.tile_m + c.tile_n) * c.tile_k * element);
   const double narrow = p.a.vec * element < 4 || p.b.vec * element < 4 ? 3 : 1;   // copies that the thread waits for
   const double memory = p.moved_bytes() / std::min(bandwidth, flying / 0.9) * narrow;
-  const double from_l2 = static_cast<double>(blocks) * static_cast<double>((c.tile_m + c.tile_n) * k * element) / (2.5 * bandwidth);
+  const double from_l2 =
+      static_cast<double>(blocks) * static_cast<double>((c.tile_m + c.tile_n) * k * element) / (2.5 * bandwidth);
   double us = 3.5 + std::max({compute, memory, from_l2});
   if (c.splits > 1)
-    us += 1.0 + 2.0 * static_cast<double>(blocks) * 4 * static_cast<double>(std::min(p.m, c.tile_m) * c.tile_n) / (2 * bandwidth) +
+    us += 1.0 +
+          2.0 * static_cast<double>(blocks) * 4 * static_cast<double>(std::min(p.m, c.tile_m) * c.tile_n) / (2 * bandwidth) +
           0.05 * static_cast<double>(c.splits);
   return us;
 }

@@ -10,7 +10,11 @@
 namespace smelt::ops::matmul {
 
 struct CudaConfig {
-  enum class Unit { tensor, tf32, fma };   // tensor cores in the operands' type, with f32 rounded to tf32, or multiply-adds in float
+  enum class Unit {
+    tensor,
+    tf32,
+    fma
+  };  // tensor cores in the operands' type, with f32 rounded to tf32, or multiply-adds in float
   Unit unit = Unit::tensor;
   int64_t tile_m = 0, tile_n = 0, tile_k = 0;
   int64_t warps_m = 0, warps_n = 0;        // fma: threads
@@ -24,7 +28,8 @@ struct CudaConfig {
   bool operator==(const CudaConfig&) const = default;
 };
 
-/// Microseconds that the problem takes by this config, guessed: waves of blocks, each as long as its operations or its bytes take.
+/// Microseconds that the problem takes by this config, guessed: waves of blocks, each as long as its operations or its bytes
+/// take.
 double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu);
 
 /// What can run here, the best guess first; empty where nothing can, with the reason.

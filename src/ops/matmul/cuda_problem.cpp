@@ -85,7 +85,8 @@ std::variant<CudaProblem, std::string> cuda_problem(const BoundNode& node) {
   };
   const Problem& p = product.problem;
   const size_t rank = product.batch.size();
-  const bool trans_a = node.node->get_int("transA", 0) != 0 && !vector_a, trans_b = node.node->get_int("transB", 0) != 0 && !vector_b;
+  const bool trans_a = node.node->get_int("transA", 0) != 0 && !vector_a,
+             trans_b = node.node->get_int("transB", 0) != 0 && !vector_b;
   const Matrix a = matrix(vector_a ? with_axis(b.inputs[0], 1) : b.inputs[0], trans_a, rank);
   const Matrix w = matrix(vector_b ? with_axis(b.inputs[1], 0) : b.inputs[1], trans_b, rank);
 
@@ -113,7 +114,8 @@ std::variant<CudaProblem, std::string> cuda_problem(const BoundNode& node) {
   CudaProblem r{.type = b.inputs[0].type, .m = m, .n = y.shape[rank + 1], .k = p.k, .batch = batch, .a = left, .b = right,
                 .epilogue = std::move(std::get<EpilogueCuda>(made)), .problem = p};
   constexpr int64_t most = (int64_t{1} << 31) - 1024;
-  if (r.m > most || r.n > most || r.k > most) return fmt::format("{} x {} x {}: 2^31 rows, columns and steps are counted", r.m, r.n, r.k);
+  if (r.m > most || r.n > most || r.k > most)
+    return fmt::format("{} x {} x {}: 2^31 rows, columns and steps are counted", r.m, r.n, r.k);
   const int64_t element = bytes(r.type, 1);
   choose_copies(r.a, r.m, r.k, batch, element);
   choose_copies(r.b, r.n, r.k, batch, element);

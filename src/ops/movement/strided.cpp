@@ -280,7 +280,9 @@ SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const
     const int64_t step = steps ? (*steps)[i] : 1, extent = s[a];
     if (step == 0) fail("the step of axis {} is 0", a);
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;
-    const auto clamp = [&](int64_t at, int64_t least) { return std::clamp(at < 0 ? at + extent : at, least, std::max(high, least)); };
+    const auto clamp = [&](int64_t at, int64_t least) {
+      return std::clamp(at < 0 ? at + extent : at, least, std::max(high, least));
+    };
     const int64_t start = clamp(starts[i], 0), end = clamp(ends[i], low);
     const int64_t span = step > 0 ? end - start : start - end;
     const uint64_t width = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);

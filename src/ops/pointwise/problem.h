@@ -12,7 +12,7 @@ namespace smelt::ops {
 struct PointwiseProblem {
   expr::Program program;
   Shape shape;                         // of the outputs
-  std::vector<Shape> strides;          // of each view along shape's axes, elements: inputs first, then outputs; 0 where it repeats
+  std::vector<Shape> strides;  // of each view along shape's axes, elements: inputs first, then outputs; 0 where it repeats
   std::vector<int64_t> alignments;     // of each view's first element, bytes
   std::vector<size_t> present;         // the node's inputs that the program reads, in order
 };

@@ -28,12 +28,12 @@ class WalkArgument {
   std::vector<std::byte> bytes_;
 };
 
-/// Views of one shape, neighbouring axes merged where all of them allow; unlike merged() in the axes' own order, so that an index over
-/// all of them counts as it does over the shape.
+/// Views of one shape, neighbouring axes merged where all of them allow; unlike merged() in the axes' own order, so that an index
+/// over all of them counts as it does over the shape.
 Views in_order(const Shape& extents, std::vector<Shape> strides);
 
-/// How load<Step> and store<Step> take a view whose innermost elements are `strides.back()` apart, for accesses of `width` elements
-/// of `bytes` each: 1 contiguous and aligned, 0 one element for all, -1 neither. `alignment`: of its first element.
+/// How load<Step> and store<Step> take a view whose innermost elements are `strides.back()` apart, for accesses of `width`
+/// elements of `bytes` each: 1 contiguous and aligned, 0 one element for all, -1 neither. `alignment`: of its first element.
 int access_step(const Shape& strides, int64_t bytes, int64_t alignment, int64_t width);
 
 }  // namespace smelt::ops

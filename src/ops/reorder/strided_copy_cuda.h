@@ -12,8 +12,8 @@ struct StridedMove {
   size_t output = 0;             // of the node; its input is input 0
 };
 
-/// Adds the candidates that run all of a node's moves: by elements or vectors in the output's order ("walk w8"), and through tiles
-/// in shared memory where source and destination are contiguous along different axes ("tile").
+/// Adds the candidates that run all of a node's moves: by elements or vectors in the output's order ("walk w8"), and through
+/// tiles in shared memory where source and destination are contiguous along different axes ("tile").
 void offer_moves_cuda(const BoundNode& b, std::vector<StridedMove> moves, const Gpu& gpu, Offer& offer);
 
 }  // namespace smelt::ops

@@ -138,7 +138,8 @@ class ReduceKernel final : public Kernel {
     chunks_ = inner_reduced_ ? 1 : (extents_.back() + column_chunk - 1) / column_chunk;
     threads_ = useful_threads(threads, count_ * kept_ * (1 + evaluator_->loops()));
     tables_ = aligned(static_cast<int64_t>(sizeof(expr::Operand) * p_.inputs_before));
-    thread_bytes_ = tables_ + 2 * aligned(std::max(evaluator_->block(), column_chunk) * element_) + aligned(evaluator_->scratch());
+    thread_bytes_ =
+        tables_ + 2 * aligned(std::max(evaluator_->block(), column_chunk) * element_) + aligned(evaluator_->scratch());
     if (p_.post) {
       const bool keepdims = b.node->get_int("keepdims", 1) != 0;
       const BoundTensor reduced{type_, reduced_shape(shape, axes, keepdims)};

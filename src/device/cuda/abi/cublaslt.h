@@ -1,5 +1,5 @@
-// What smelt uses of cuBLASLt's interface (cublasLt.h), declared here so that a build needs no CUDA toolkit. The numbers and layouts
-// are NVIDIA's: tests/device/abi_test.cpp compares them with the toolkit's header where there is one.
+// What smelt uses of cuBLASLt's interface (cublasLt.h), declared here so that a build needs no CUDA toolkit. The numbers and
+// layouts are NVIDIA's: tests/device/abi_test.cpp compares them with the toolkit's header where there is one.
 #pragma once
 
 #include <cstddef>
@@ -67,27 +67,29 @@ struct MatmulHeuristic {                               // cublasLtMatmulHeuristi
 };
 static_assert(sizeof(MatmulHeuristic) == 96);
 
-#define SMELT_CUBLASLT(X) \
-  X(create, cublasLtCreate, BlasHandle* handle) \
-  X(destroy, cublasLtDestroy, BlasHandle handle) \
-  X(matmul_create, cublasLtMatmulDescCreate, MatmulDescriptor* matmul, BlasCompute compute, BlasType scale) \
-  X(matmul_destroy, cublasLtMatmulDescDestroy, MatmulDescriptor matmul) \
-  X(matmul_set, cublasLtMatmulDescSetAttribute, MatmulDescriptor matmul, MatmulAttribute attribute, const void* value, \
-    size_t bytes) \
-  X(layout_create, cublasLtMatrixLayoutCreate, MatrixLayout* layout, BlasType type, uint64_t rows, uint64_t columns, int64_t stride) \
-  X(layout_destroy, cublasLtMatrixLayoutDestroy, MatrixLayout layout) \
-  X(layout_set, cublasLtMatrixLayoutSetAttribute, MatrixLayout layout, LayoutAttribute attribute, const void* value, size_t bytes) \
-  X(preference_create, cublasLtMatmulPreferenceCreate, MatmulPreference* preference) \
-  X(preference_destroy, cublasLtMatmulPreferenceDestroy, MatmulPreference preference) \
-  X(preference_set, cublasLtMatmulPreferenceSetAttribute, MatmulPreference preference, PreferenceAttribute attribute, \
-    const void* value, size_t bytes) \
-  X(heuristic, cublasLtMatmulAlgoGetHeuristic, BlasHandle handle, MatmulDescriptor matmul, MatrixLayout a, MatrixLayout b, \
-    MatrixLayout c, MatrixLayout d, MatmulPreference preference, int wanted, MatmulHeuristic* found, int* count) \
-  X(algorithm_get, cublasLtMatmulAlgoConfigGetAttribute, const MatmulAlgorithm* algorithm, AlgorithmAttribute attribute, void* value, \
-    size_t bytes, size_t* written) \
+#define SMELT_CUBLASLT(X)                                                                                                        \
+  X(create, cublasLtCreate, BlasHandle* handle)                                                                                  \
+  X(destroy, cublasLtDestroy, BlasHandle handle)                                                                                 \
+  X(matmul_create, cublasLtMatmulDescCreate, MatmulDescriptor* matmul, BlasCompute compute, BlasType scale)                      \
+  X(matmul_destroy, cublasLtMatmulDescDestroy, MatmulDescriptor matmul)                                                          \
+  X(matmul_set, cublasLtMatmulDescSetAttribute, MatmulDescriptor matmul, MatmulAttribute attribute, const void* value,           \
+    size_t bytes)                                                                                                                \
+  X(layout_create, cublasLtMatrixLayoutCreate, MatrixLayout* layout, BlasType type, uint64_t rows, uint64_t columns,             \
+    int64_t stride)                                                                                                              \
+  X(layout_destroy, cublasLtMatrixLayoutDestroy, MatrixLayout layout)                                                            \
+  X(layout_set, cublasLtMatrixLayoutSetAttribute, MatrixLayout layout, LayoutAttribute attribute, const void* value,             \
+    size_t bytes)                                                                                                                \
+  X(preference_create, cublasLtMatmulPreferenceCreate, MatmulPreference* preference)                                             \
+  X(preference_destroy, cublasLtMatmulPreferenceDestroy, MatmulPreference preference)                                            \
+  X(preference_set, cublasLtMatmulPreferenceSetAttribute, MatmulPreference preference, PreferenceAttribute attribute,            \
+    const void* value, size_t bytes)                                                                                             \
+  X(heuristic, cublasLtMatmulAlgoGetHeuristic, BlasHandle handle, MatmulDescriptor matmul, MatrixLayout a, MatrixLayout b,       \
+    MatrixLayout c, MatrixLayout d, MatmulPreference preference, int wanted, MatmulHeuristic* found, int* count)                 \
+  X(algorithm_get, cublasLtMatmulAlgoConfigGetAttribute, const MatmulAlgorithm* algorithm, AlgorithmAttribute attribute,         \
+    void* value, size_t bytes, size_t* written)                                                                                  \
   X(matmul, cublasLtMatmul, BlasHandle handle, MatmulDescriptor matmul, const void* alpha, const void* a, MatrixLayout a_layout, \
-    const void* b, MatrixLayout b_layout, const void* beta, const void* c, MatrixLayout c_layout, void* d, MatrixLayout d_layout, \
-    const MatmulAlgorithm* algorithm, void* workspace, size_t workspace_bytes, Stream stream)
+    const void* b, MatrixLayout b_layout, const void* beta, const void* c, MatrixLayout c_layout, void* d,                       \
+    MatrixLayout d_layout, const MatmulAlgorithm* algorithm, void* workspace, size_t workspace_bytes, Stream stream)
 
 struct BlasLt {
   size_t (*version)() = nullptr;                       // cublasLtGetVersion

@@ -1,5 +1,5 @@
-// What smelt uses of the CUDA driver's interface, declared here so that a build needs no CUDA toolkit. The numbers and layouts are
-// NVIDIA's (cuda.h, "CUDA Driver API"): tests/device/abi_test.cpp compares them with the toolkit's header where there is one.
+// What smelt uses of the CUDA driver's interface, declared here so that a build needs no CUDA toolkit. The numbers and layouts
+// are NVIDIA's (cuda.h, "CUDA Driver API"): tests/device/abi_test.cpp compares them with the toolkit's header where there is one.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What smelt uses of NVRTC's interface (nvrtc.h, "CUDA Runtime Compilation"), declared here so that a build needs no CUDA toolkit.
+// What smelt uses of NVRTC's interface (nvrtc.h, "CUDA Runtime Compilation"), declared here so that a build needs no CUDA
+// toolkit.
 #pragma once
 
 #include <cstddef>

@@ -18,6 +18,7 @@
 namespace smelt::device::cuda {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -129,7 +130,12 @@ TEST_F(GpuActivity, sees_the_nodes_of_a_graph_made_before_it) {
   ASSERT_EQ(all.size(), 12u) << ::testing::PrintToString(names(all));
   std::set<uint64_t> nodes;
   for (size_t i = 0; i < all.size(); ++i) {
-    EXPECT_EQ(all[i].name, (std::array{"first", "fill", "second", "first"})[i % 4]);
+    // Where CUPTI was not there yet when the graph was made, it says which kernel of the driver's filled.
+    if (i % 4 == 1) {
+      EXPECT_THAT(all[i].name, AnyOf("fill", HasSubstr("memset")));
+    } else {
+      EXPECT_EQ(all[i].name, (std::array{"first", "", "second", "first"})[i % 4]);
+    }
     EXPECT_NE(all[i].graph_node, 0u);
     EXPECT_EQ(all[i].graph_node, all[i % 4].graph_node);
     EXPECT_EQ(all[i].correlation, all[i / 4 * 4].correlation);
@@ -220,7 +226,7 @@ TEST_F(GpuActivity, names_its_ranges_to_nvidias_tools) {
   };
   abi::CuptiSubscriber subscriber = nullptr;
   ASSERT_EQ(cupti.subscribe(&subscriber, hear, nullptr), abi::cupti_success);
-  ASSERT_EQ(enable_domain(1, subscriber, 4), abi::cupti_success);   // CUPTI_CB_DOMAIN_NVTX
+  ASSERT_EQ(enable_domain(1, subscriber, 5), abi::cupti_success);   // CUPTI_CB_DOMAIN_NVTX
   EXPECT_TRUE(listen_to_ranges(tool));
   {
     const NamedRange outer("layer");

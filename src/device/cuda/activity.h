@@ -16,7 +16,8 @@ namespace smelt::device::cuda {
 struct Activity {
   enum class Kind : uint8_t { kernel, copy, fill };
   Kind kind = Kind::kernel;
-  std::string name;                        // a kernel's as it was compiled; "copy host to device", "fill"
+  std::string name;                        // a kernel's as it was compiled; "copy host to device", "fill". A fill in a graph that
+                                           // is older than the process's first trace is the driver's kernel ("memset32")
   uint64_t begin_ns = 0, end_ns = 0;       // of one clock; how long it took by itself is their difference
   int device = 0, stream = 0;              // CUPTI's numbers for them: the ordinal, and one that stays the same for a stream
   uint32_t correlation = 0;                // the same for all that one launch did: a graph's nodes share it

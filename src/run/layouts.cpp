@@ -45,14 +45,14 @@ bool is_byte(DType t) { return t == DType::u8 || t == DType::i8; }
 bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 
 /// Convolutions that a channels-last kernel may take (ops/conv); whether one does, its offer tells.
-bool is_image_conv(const Segment& s, const Step& step) {
+bool is_image_conv(const Segment& s, const Step& step, bool on_gpu) {
   if (is_quantized_conv(*step.node)) return is_image(s.tensor(step.inputs[0])) && is_image(s.tensor(step.outputs[0]));
   if (!is_conv(*step.node)) return false;
   const BoundValue& x = s.tensor(step.inputs[0]);
   const size_t w = step.node->domain.empty() ? 1 : static_cast<size_t>(step.node->get_int("segments", 1));
   if (!is_image(x) || !s.tensor(step.inputs[w]).constant.valid()) return false;
   if (x.type == DType::f32) return true;
-  return is_half(x.type) && w == 1;
+  return is_half(x.type) && (on_gpu || w == 1);
 }
 
 bool is_image_pool(const Segment& s, const Step& step) {
@@ -66,18 +66,18 @@ bool is_image_pool(const Segment& s, const Step& step) {
   return ops::pool::problem(bound_node(s, step, nullptr), why).has_value();
 }
 
-Role role(const Segment& s, const Step& step) {
+Role role(const Segment& s, const Step& step, bool on_gpu) {
   if (is_channel_concat(s, step)) return Role::follows;
   if (step.kind != StepKind::kernel || step.inputs.empty() || step.inputs[0] == absent || step.outputs[0] == absent)
     return Role::plain;
-  if (is_image_conv(s, step) || is_image_pool(s, step)) return Role::image;
+  if (is_image_conv(s, step, on_gpu) || is_image_pool(s, step)) return Role::image;
   const bool images_out = std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t)); });
   return images_out && (ops::is_elementwise(*step.node) || is_resize(*step.node)) ? Role::follows : Role::plain;
 }
 
 class Pass {
  public:
-  Pass(Segment& s, const tune::Tuner& tuner) : s_(s), tuner_(tuner) {}
+  Pass(Segment& s, const tune::Tuner& tuner) : s_(s), tuner_(tuner), on_gpu_(tuner.machine().gpu != nullptr) {}
 
   void run() {
     std::vector<Step> steps = std::move(s_.steps);
@@ -107,7 +107,8 @@ class Pass {
 
   /// Whether some tactic runs the step with its images channels-last, but for those inputs that it reads as they are.
   bool runs_channels_last(const Step& step, Role r) const {
-    if (!tuner_.allows("cpu")) return false;   // the only one that reorders: what follows may want it plain again
+    // The only one that reorders: what follows may want it plain again.
+    if (!tuner_.allows(on_gpu_ ? "cuda" : "cpu")) return false;
     ops::BoundNode node = bound_node(s_, step, nullptr);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (counts(node.inputs[i]) && !(r == Role::image && reads_any_layout(step, i))) node.inputs[i].layout = Layout::nhwc;
@@ -122,8 +123,19 @@ class Pass {
   bool reads_any_layout(const Step& step, size_t input) const {
     if (input == 0 && is_quantized_conv(*step.node))
       return s_.tensor(step.inputs[0]).shape[1] <= 4 && step.node->get_int("group", 1) == 1;
-    if (input != 0 || !is_image_conv(s_, step) || step.node->op != "Conv" || step.node->get_int("segments", 1) != 1) return false;
+    if (on_gpu_) return input == 0 && reads_plain(step);
+    if (input != 0 || !is_image_conv(s_, step, false) || step.node->op != "Conv" || step.node->get_int("segments", 1) != 1) return false;
     return ops::conv::copies_with_padding(ops::conv::problem(bound_node(s_, step, nullptr)));
+  }
+
+  /// Whether a GPU's convolution of few channels reads the image as it lies and writes a channels-last one: pixels of 3 elements are no
+  /// better to read than rows.
+  bool reads_plain(const Step& step) const {
+    const BoundValue& x = s_.tensor(step.inputs[0]);
+    if (!is_image_conv(s_, step, true) || x.shape[1] > 4 || x.layout != Layout::plain) return false;
+    ops::BoundNode node = bound_node(s_, step, nullptr);
+    for (ops::BoundTensor& t : node.outputs) t.layout = Layout::nhwc;
+    return runs(step, node);
   }
 
   /// Images that are reordered either way had better be while their elements are small (the dequantized results of a model).
@@ -139,7 +151,7 @@ class Pass {
   }
 
   void place(Step step) {
-    const Role r = role(s_, step);
+    const Role r = role(s_, step, on_gpu_);
     const auto is_last = [&](TensorIndex t) { return counts(t) && s_.tensor(t).layout == Layout::nhwc; };
     const bool wanted = r == Role::image || (r == Role::follows && std::ranges::any_of(step.inputs, is_last));
     const bool last = wanted && !(r == Role::follows && widens_into_plain(step)) && runs_channels_last(step, r);
@@ -192,8 +204,8 @@ class Pass {
     if (step.kind != StepKind::kernel) return false;
     const Node& n = *step.node;
     if (is_reorder(n) || ops::is_elementwise(n) || is_resize(n) || is_image_pool(s_, step)) return true;
-    if (is_quantized_conv(n)) return is_image_conv(s_, step);
-    if (!is_image_conv(s_, step) || n.get_int("group", 1) != 1 || s_.tensor(step.inputs[0]).type != DType::f32) return false;
+    if (is_quantized_conv(n) || on_gpu_) return is_image_conv(s_, step, on_gpu_);
+    if (!is_image_conv(s_, step, false) || n.get_int("group", 1) != 1 || s_.tensor(step.inputs[0]).type != DType::f32) return false;
     if (n.op == "Conv") return true;
     const Shape& w = s_.tensor(step.inputs[1]).shape;   // transposed: windows side by side
     const std::vector<int64_t> pads = n.get_ints("pads"), strides = n.get_ints("strides"), dilations = n.get_ints("dilations");
@@ -245,6 +257,7 @@ class Pass {
 
   Segment& s_;
   const tune::Tuner& tuner_;
+  bool on_gpu_;
   std::map<std::pair<TensorIndex, Layout>, TensorIndex> copies_;
   std::set<TensorIndex> dense_;   // must not be slices
 };

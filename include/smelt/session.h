@@ -120,6 +120,7 @@ class SMELT_API Execution {
   virtual std::span<const Tensor> outputs() const = 0;
   virtual const std::vector<StepInfo>& steps() const = 0;       // of the bound shape
   virtual MemoryInfo memory() const = 0;                        // of the bound shape
+  virtual bool on_gpu() const = 0;
 };
 
 class SMELT_API Plan {

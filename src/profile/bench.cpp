@@ -17,9 +17,9 @@ void warm_up(Execution& e, double at_least_ms) {
   while (ms_between(begin, Clock::now()) < at_least_ms);
 }
 
-void time_once(Execution& e, Side& side, Clock::time_point origin, int runs) {
+void time_once(Execution& e, Side& side, Clock::time_point origin) {
   const auto begin = Clock::now();
-  side.samples_ms.push_back(e.run_timed(runs) * 1e-3);
+  side.samples_ms.push_back(e.run_timed(runs_per_sample(e)) * 1e-3);
   const auto end = Clock::now();
   side.trace.push_back({ms_between(origin, begin), ms_between(origin, end)});
 }
@@ -44,9 +44,9 @@ BenchResult bench(Execution& before, Execution& after, const BenchOptions& optio
   warm_up(after, options.warmup_ms);
   const auto origin = Clock::now();
   for (bool swap = false; !enough(r.before, origin, options); swap = !swap) {
-    if (swap) time_once(after, r.after, origin, options.runs_per_sample);
-    time_once(before, r.before, origin, options.runs_per_sample);
-    if (!swap) time_once(after, r.after, origin, options.runs_per_sample);
+    if (swap) time_once(after, r.after, origin);
+    time_once(before, r.before, origin);
+    if (!swap) time_once(after, r.after, origin);
   }
   r.before.ms = summarize(r.before.samples_ms);
   r.after.ms = summarize(r.after.samples_ms);
@@ -59,7 +59,7 @@ Side bench_one(Execution& execution, const BenchOptions& options) {
   Side side;
   warm_up(execution, options.warmup_ms);
   const auto origin = Clock::now();
-  while (!enough(side, origin, options)) time_once(execution, side, origin, options.runs_per_sample);
+  while (!enough(side, origin, options)) time_once(execution, side, origin);
   side.ms = summarize(side.samples_ms);
   return side;
 }

@@ -31,11 +31,13 @@ struct BenchResult {
   double speedup() const { return 1 / ratio.value; }
 };
 
+/// Runs of a sample, issued without a wait between: on a GPU as many as hide what launching one takes.
+inline int runs_per_sample(const Execution& e) { return e.on_gpu() ? 20 : 1; }
+
 struct BenchOptions {
   int iterations = 10;                           // of each side, at least
   double warmup_ms = 200;                        // of each side, at least one run
   double duration_s = 3;                         // timing goes on until both are reached
-  int runs_per_sample = 1;                       // more where runs overlap their launches: on a GPU
 };
 
 /// Times two executions whose inputs are bound, in turn: A B B A A B …, the order within a pair alternating so that

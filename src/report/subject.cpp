@@ -94,6 +94,7 @@ Explained explain(const Subject& s) {
 }
 
 profile::Roof known_roof(const Options& options) {
+  if (options.device != "cpu") return {};   // the ceilings that are kept are the processor's
   std::filesystem::path dir = options.cache_dir;
   try {
     if (dir.empty()) dir = cache_dir();

@@ -30,6 +30,17 @@ class Marks {
   virtual std::vector<int64_t> times() = 0;
 };
 
+/// What the device does from when it is made to stop(), seen by the device's own clock.
+class Trace {
+ public:
+  struct Work {
+    int64_t begin_ns = 0, end_ns = 0;
+  };
+  virtual ~Trace() = default;
+  /// Waits, then gives what recordings did, in the order in which it began. Throws Error where something was not seen.
+  virtual std::vector<Work> stop() = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -65,7 +76,11 @@ class Backend {
 
   /// Records what `enqueue` puts on the stream that it is given; nothing runs. Null on the host.
   virtual std::unique_ptr<Recording> record(const std::function<void(void* stream)>& enqueue) = 0;
+  /// How many pieces of work (kernels, copies, fills) the `enqueue` that is being recorded has put on its stream so far.
+  virtual size_t recorded_so_far(void* stream) const = 0;
   virtual std::unique_ptr<Marks> marks() = 0;
+  /// Null where work cannot be seen one by one: on the host, without CUPTI, beside another profiler.
+  virtual std::unique_ptr<Trace> trace() = 0;
 };
 
 std::shared_ptr<Backend> host_backend();

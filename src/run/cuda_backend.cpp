@@ -6,6 +6,8 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "device/cuda/activity.h"
 #include "device/cuda/graph.h"
 
 namespace smelt::run {
@@ -45,6 +47,24 @@ class EventMarks final : public Marks {
  private:
   std::shared_ptr<cuda::Device> device_;
   std::vector<std::unique_ptr<cuda::Event>> events_;
+};
+
+class ActivityWork final : public Trace {
+ public:
+  explicit ActivityWork(std::shared_ptr<cuda::Device> device) : trace_(std::move(device)) {}
+  std::vector<Work> stop() override {
+    std::vector<Work> work;
+    uint64_t origin = 0;
+    for (const cuda::Activity& a : trace_.stop()) {
+      if (a.graph_node == 0) continue;   // inputs and outputs that are copied
+      if (work.empty()) origin = a.begin_ns;
+      work.push_back({static_cast<int64_t>(a.begin_ns - origin), static_cast<int64_t>(a.end_ns - origin)});
+    }
+    return work;
+  }
+
+ private:
+  cuda::ActivityTrace trace_;
 };
 
 class CudaBackend final : public Backend {
@@ -124,6 +144,18 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Recording> record(const std::function<void(void*)>& enqueue) override {
     return std::make_unique<GraphRecording>(device_, enqueue);
   }
+  size_t recorded_so_far(void* stream) const override {
+    const cuda::Device::Current current(*device_);
+    return cuda::captured_nodes(of(stream));
+  }
+  std::unique_ptr<Trace> trace() override {
+    try {
+      return std::make_unique<ActivityWork>(device_);
+    } catch (const Error& e) {
+      if (!warned_.exchange(true)) warn("{}; steps are timed one by one, with the gaps that launching them makes", e.what());
+      return nullptr;
+    }
+  }
   std::unique_ptr<Marks> marks() override { return std::make_unique<EventMarks>(device_); }
 
  private:
@@ -137,6 +169,7 @@ class CudaBackend final : public Backend {
   std::mutex mutex_;
   std::map<std::pair<const void*, int64_t>, Constant> constants_;
   std::atomic<int64_t> constant_bytes_ = 0;
+  std::atomic<bool> warned_ = false;
 };
 
 }  // namespace

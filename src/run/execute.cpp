@@ -1,6 +1,7 @@
 // An Execution's runs: the segments' steps one by one, or as they were recorded, and what a run of fresh tensors adds.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "ops/interpreter.h"
@@ -129,7 +130,33 @@ double ExecutionImpl::run_timed(int times) {
   return static_cast<double>(marks->times()[1]) * 1e-3 / times;
 }
 
-void ExecutionImpl::run_profiled(std::vector<StepTime>& times) { execute(&times); }
+bool ExecutionImpl::trace(std::vector<StepTime>& times) {
+  if (backend_.is_host() || !is_static() || std::ranges::any_of(first_->stretches, &Stretch::on_host)) return false;
+  const Recorded* recording = recorded(*first_);
+  const std::unique_ptr<Trace> seen = recording ? backend_.trace() : nullptr;
+  if (!seen) return false;
+  const std::vector<size_t> pieces = first_->work;
+  issue(nullptr);
+  backend_.wait(stream_.get());
+  const std::vector<Trace::Work> work = seen->stop();
+  const size_t expected = std::accumulate(pieces.begin(), pieces.end(), size_t{0});
+  if (work.size() != expected) fail("{} pieces of work were recorded, {} were seen on the GPU", expected, work.size());
+  times.clear();
+  int64_t end = 0;
+  size_t next = 0;
+  for (size_t count : pieces) {
+    // Work that began while the step before still ran counts from that step's end.
+    const int64_t begin = count > 0 ? std::max(end, work[next].begin_ns) : end;
+    for (; count > 0; --count) end = std::max(end, work[next++].end_ns);
+    times.push_back({std::min(begin, end), end});
+  }
+  return true;
+}
+
+void ExecutionImpl::run_profiled(std::vector<StepTime>& times) {
+  if (!first_) fail_usage("run_profiled was called before bind");
+  if (!trace(times)) execute(&times);
+}
 
 void ExecutionImpl::enqueue(void* stream) {
   if (!first_) fail_usage("enqueue was called before bind");

@@ -1,6 +1,7 @@
 #include "run/execution.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -212,9 +213,15 @@ const Recorded* ExecutionImpl::recorded(Planned& p) {
     return nullptr;
   }
   Recorded made{std::move(addresses), {}};
+  p.work.assign(s.steps.size(), 0);
   for (const Stretch& stretch : p.stretches) {
-    made.stretches.push_back(stretch.on_host ? nullptr : backend_.record([&](void* stream) {
-      for (size_t i = stretch.begin; i < stretch.end; ++i) run_step(p, p.segment.steps[i], stream);
+    made.stretches.push_back(stretch.on_host ? nullptr : backend_.record([this, &p, &stretch](void* stream) {
+      size_t before = 0;
+      for (size_t i = stretch.begin; i < stretch.end; ++i) {
+        run_step(p, p.segment.steps[i], stream);
+        const size_t now = backend_.recorded_so_far(stream);
+        p.work[i] = now - std::exchange(before, now);
+      }
     }));
   }
   p.recorded.push_front(std::move(made));

@@ -24,6 +24,7 @@ class ExecutionImpl final : public Execution {
   std::span<const Tensor> outputs() const override { return outputs_; }
   const std::vector<StepInfo>& steps() const override { return infos_; }
   MemoryInfo memory() const override;
+  bool on_gpu() const override { return !backend_.is_host(); }
 
   /// Binds, runs and returns the outputs as tensors of their own, written by the run itself where their size is known before it.
   std::vector<Tensor> run_fresh(std::span<const Tensor> inputs);
@@ -36,6 +37,8 @@ class ExecutionImpl final : public Execution {
   };
 
   void execute(std::vector<StepTime>* times);
+  /// The steps' times as the device saw them in a recorded run; false where it cannot tell.
+  bool trace(std::vector<StepTime>& times);
   /// All of a run but waiting for it.
   void issue(Marks* marks);
   /// bind without the outputs.

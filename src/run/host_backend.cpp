@@ -54,6 +54,8 @@ class HostBackend final : public Backend {
   void wait_for_all() override {}
 
   std::unique_ptr<Recording> record(const std::function<void(void*)>&) override { return nullptr; }
+  size_t recorded_so_far(void*) const override { return 0; }
+  std::unique_ptr<Trace> trace() override { return nullptr; }
   std::unique_ptr<Marks> marks() override { return std::make_unique<HostMarks>(); }
 };
 

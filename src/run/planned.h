@@ -34,6 +34,7 @@ struct Planned {
   std::vector<Tensor> twins;                      // by external: the device's copy of a value that the host made
   std::vector<Stretch> stretches;
   std::list<Recorded> recorded;                   // most recently used first
+  std::vector<size_t> work;                       // by step, of the last recording: how many pieces of work it is
   bool own_memory_only = false;                   // too many sets of addresses: the caller's tensors are copied instead
   std::vector<ValueId> found;                     // made by dynamic steps: their sizes decide what follows
   std::shared_ptr<const Environment> after;       // null for the last segment

@@ -92,6 +92,8 @@ class FakeDevice final : public Backend {
     ++recordings;
     return std::make_unique<FakeRecording>(*this, enqueue);
   }
+  size_t recorded_so_far(void*) const override { return copied.size() / 2; }
+  std::unique_ptr<Trace> trace() override { return nullptr; }
   std::unique_ptr<Marks> marks() override { return std::make_unique<FakeMarks>(); }
 
   bool holds(const void* address, int64_t bytes) const {

@@ -20,7 +20,7 @@ bool is_fatal(abi::Result result);
 /// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
 std::string describe(abi::Result result);
 
-/// The oldest driver that smelt runs on: CUDA 12.0, of which it uses cuLaunchKernelEx, cuKernel* and graphs' node parameters.
-inline constexpr int oldest_driver = 12000;
+/// The oldest driver that smelt runs on: CUDA 12.3, of which it uses cuStreamGetCaptureInfo_v3.
+inline constexpr int oldest_driver = 12030;
 
 }  // namespace smelt::device::cuda

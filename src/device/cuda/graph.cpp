@@ -38,6 +38,20 @@ void CapturedGraph::launch(abi::Stream stream) const {
   check(driver().graph_launch(exec_, stream), "launching a CUDA graph");
 }
 
+size_t captured_nodes(abi::Stream stream) {
+  int status = 0;
+  uint64_t id = 0;
+  abi::Graph graph = nullptr;
+  // With all else null, edges that carry data would be an error.
+  const abi::GraphNode* dependencies = nullptr;
+  const abi::GraphEdge* edges = nullptr;
+  size_t dependency_count = 0, nodes = 0;
+  check(driver().stream_capture_info(stream, &status, &id, &graph, &dependencies, &edges, &dependency_count), "asking for a capture");
+  if (!graph) fail("the stream is not capturing");
+  check(driver().graph_nodes(graph, nullptr, &nodes), "counting a capture's nodes");
+  return nodes;
+}
+
 std::vector<double> time_graph(const std::shared_ptr<Device>& device, const std::function<void(int, abi::Stream)>& enqueue,
                                const GraphTiming& options) {
   const CapturedGraph graph(device, [&](abi::Stream stream) {

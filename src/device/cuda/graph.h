@@ -27,6 +27,9 @@ class CapturedGraph {
   size_t nodes_ = 0;
 };
 
+/// Kernels, copies and fills that the capture under way on this stream has taken so far.
+size_t captured_nodes(abi::Stream stream);
+
 struct GraphTiming {
   int calls = 20;           // in the graph
   int replays = 30;

@@ -13,6 +13,7 @@ struct CUfunc_st;
 struct CUgraph_st;
 struct CUgraphExec_st;
 struct CUgraphNode_st;
+struct CUgraphEdgeData_st;
 
 namespace smelt::device::cuda::abi {
 
@@ -27,6 +28,7 @@ using Function = CUfunc_st*;
 using Graph = CUgraph_st*;
 using GraphExec = CUgraphExec_st*;
 using GraphNode = CUgraphNode_st*;
+using GraphEdge = CUgraphEdgeData_st;
 
 enum ResultCode : Result {
   success = 0,
@@ -147,6 +149,8 @@ static_assert(sizeof(Copy2d) == 128);
   X(stream_destroy, cuStreamDestroy_v2, Stream stream) \
   X(stream_synchronize, cuStreamSynchronize, Stream stream) \
   X(stream_begin_capture, cuStreamBeginCapture_v2, Stream stream, CaptureMode mode) \
+  X(stream_capture_info, cuStreamGetCaptureInfo_v3, Stream stream, int* status, uint64_t* id, Graph* graph, \
+    const GraphNode** dependencies, const GraphEdge** edges, size_t* dependency_count) \
   X(stream_end_capture, cuStreamEndCapture, Stream stream, Graph* graph) \
   X(event_create, cuEventCreate, Event* event, unsigned flags) \
   X(event_destroy, cuEventDestroy_v2, Event event) \

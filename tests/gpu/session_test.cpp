@@ -1,0 +1,198 @@
+// Plans on GPU 0, held against the processor's reference: the executor's tests on a made-up device (tests/run/backend_test.cpp) tell
+// what is copied and recorded; these, that the driver agrees.
+#include <atomic>
+#include <thread>
+
+#include "base/error.h"
+#include "device/cuda/device.h"
+#include "device/cuda/driver.h"
+#include "run/graphs.h"
+
+namespace smelt::run {
+namespace {
+
+namespace cuda = device::cuda;
+
+Options on_gpu() {
+  Options o = quick();
+  o.device = "gpu";
+  o.allow_fallback = true;   // random graphs hold operators at random
+  return o;
+}
+
+/// Norm, products with a constant and a residual, and a concatenation of two results.
+Graph block(int64_t rows, int64_t width, unsigned seed) {
+  Builder b;
+  const SymShape shape = to_sym({rows, width});
+  const ValueId x = b.input("x", shape);
+  const ValueId scale = b.constant("scale", random_tensor({width}, seed));
+  const ValueId normal = b.node("normal", "RMSNormalization", {x, scale}, shape, DType::f32, {{"axis", int64_t{-1}}});
+  const ValueId gate = b.node("gate", "Sigmoid", {normal}, shape);
+  const ValueId gated = b.node("gated", "Mul", {normal, gate}, shape);
+  const ValueId sum = b.node("sum", "Add", {gated, x}, shape);
+  b.output(b.node("both", "Concat", {sum, normal}, to_sym({rows, 2 * width}), DType::f32, {{"axis", int64_t{1}}}));
+  b.output(b.node("turned", "Transpose", {sum}, to_sym({width, rows}), DType::f32, {{"perm", std::vector<int64_t>{1, 0}}}));
+  return std::move(b.g);
+}
+
+void expect_outputs(std::span<const Tensor> found, const std::vector<Tensor>& expected, double tolerance = 1e-5) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) expect_same(to_host(found[i]), expected[i], tolerance);
+}
+
+TEST(GpuSession, runs_on_the_hosts_tensors_and_on_its_own) {
+  const Graph g = block(33, 100, 1);
+  const auto plan = Plan::build(clone(g), on_gpu());
+  const auto execution = plan->execution();
+  const Tensor x = random_tensor({33, 100}, 2);
+  const auto expected = ops::evaluate(g, std::vector{x});
+  execution->bind(std::vector{x});
+  execution->run();
+  for (const Tensor& t : execution->outputs()) EXPECT_EQ(gpu_of(t), -1);
+  expect_outputs(execution->outputs(), expected);
+  const Tensor placed = plan->place(x);
+  EXPECT_EQ(gpu_of(placed), 0);
+  execution->bind(std::vector{placed});
+  execution->run();
+  for (const Tensor& t : execution->outputs()) EXPECT_EQ(gpu_of(t), 0);
+  expect_outputs(execution->outputs(), expected);
+}
+
+TEST(GpuSession, puts_runs_on_the_callers_stream) {
+  const Graph g = block(64, 256, 1);
+  const auto plan = Plan::build(clone(g), on_gpu());
+  const auto device = cuda::Device::open(0);
+  const cuda::Stream stream(device);
+  const auto execution = plan->execution();
+  const Tensor a = random_tensor({64, 256}, 2), b = random_tensor({64, 256}, 3);
+  const Tensor x = plan->place(a);
+  execution->bind(std::vector{x});
+  execution->enqueue(stream.get());
+  stream.synchronize();
+  expect_outputs(execution->outputs(), ops::evaluate(g, std::vector{a}));
+  // The same memory, other values: put there on the same stream, between two runs.
+  {
+    const cuda::Device::Current current(*device);
+    cuda::check(cuda::driver().copy_to_device(reinterpret_cast<cuda::abi::Address>(x.raw()), b.raw(), static_cast<size_t>(b.nbytes()),
+                                              stream.get()),
+                "copying an input");
+  }
+  execution->enqueue(stream.get());
+  stream.synchronize();
+  expect_outputs(execution->outputs(), ops::evaluate(g, std::vector{b}));
+}
+
+TEST(GpuSession, gives_the_same_bits_every_time) {
+  const Graph g = block(129, 1000, 1);
+  Session session(Plan::build(clone(g), on_gpu()));
+  const Tensor x = random_tensor({129, 1000}, 2);
+  const auto first = session.run({{"x", x}});
+  for (int i = 0; i < 20; ++i) {
+    const auto again = session.run({{"x", x}});
+    for (const auto& [name, t] : first)
+      EXPECT_EQ(std::memcmp(t.raw(), again.at(name).raw(), static_cast<size_t>(t.nbytes())), 0) << name;
+  }
+}
+
+TEST(GpuSession, ten_thousand_runs_from_eight_threads_over_four_plans_in_flat_memory) {
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::vector<Tensor> inputs;
+  std::vector<std::vector<Tensor>> expected;
+  for (unsigned p = 0; p < 4; ++p) {
+    const int64_t rows = 8 + 5 * p, width = 64 + 12 * p;
+    const Graph g = block(rows, width, p);
+    sessions.push_back(std::make_unique<Session>(Plan::build(clone(g), on_gpu())));
+    inputs.push_back(random_tensor({rows, width}, 10 + p));
+    expected.push_back(ops::evaluate(g, std::vector{inputs.back()}));
+  }
+  const auto device = cuda::Device::open(0);
+  std::atomic<int> wrong = 0;
+  const auto hammer = [&](int runs) {
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 8; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < runs; ++i) {
+          const size_t p = (t + static_cast<unsigned>(i)) % 4;
+          const auto found = sessions[p]->run({{"x", inputs[p]}});
+          const auto& outputs = sessions[p]->outputs();
+          for (size_t o = 0; o < outputs.size(); ++o) {
+            const Tensor& a = found.at(outputs[o].name);
+            for (int64_t e = 0; e < a.size(); ++e)
+              wrong += !(std::abs(a.data<float>()[e] - expected[p][o].data<float>()[e]) <= 1e-4f);
+          }
+        }
+      });
+    }
+    for (std::thread& t : threads) t.join();
+  };
+  hammer(50);   // each Session makes as many Executions as ever run at a time
+  const int64_t held = device->held_bytes();
+  hammer(1200);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_LE(device->held_bytes(), held + (8 << 20)) << "a thread more at a time may still have met";
+}
+
+TEST(GpuSession, a_profile_sees_every_step_and_its_times_add_up) {
+  const auto plan = Plan::build(block(4096, 2048, 1), on_gpu());
+  const auto execution = plan->execution();
+  execution->bind(std::vector{plan->place(random_tensor({4096, 2048}, 2))});
+  execution->run();
+  std::vector<StepTime> times;
+  execution->run_profiled(times);
+  ASSERT_EQ(times.size(), execution->steps().size());
+  double sum = 0;
+  int64_t end = 0;
+  for (const StepTime& t : times) {
+    EXPECT_GE(t.begin_ns, end);
+    EXPECT_GE(t.end_ns, t.begin_ns);
+    end = t.end_ns;
+    sum += static_cast<double>(t.end_ns - t.begin_ns) * 1e-3;
+  }
+  const double whole = execution->run_timed(20);
+  EXPECT_GT(sum, 0.5 * whole);
+  EXPECT_LT(sum, 1.3 * whole);
+}
+
+TEST(GpuSession, too_little_memory_says_what_was_asked_for) {
+  Options o = on_gpu();
+  o.memory_limit = 4 << 20;
+  const auto plan = Plan::build(block(4096, 4096, 1), o);
+  const auto execution = plan->execution();
+  try {
+    execution->bind(std::vector{random_tensor({4096, 4096}, 2)});
+    FAIL() << "64 MiB fit into 4";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("the limit is 4194304 bytes"), std::string::npos) << e.what();
+  }
+  cuda::Device::open(0)->set_limit(0);
+}
+
+TEST(GpuSession, a_gpu_that_there_is_not_is_a_usage_error) {
+  Options o = on_gpu();
+  o.device = "99";
+  try {
+    Plan::build(block(4, 4, 1), o);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+  }
+}
+
+class GpuRandomGraph : public testing::TestWithParam<unsigned> {};
+
+TEST_P(GpuRandomGraph, gives_what_the_reference_gives) {
+  const Graph g = random_graph(GetParam());
+  const auto plan = Plan::build(clone(g), on_gpu());
+  const Tensor x = random_tensor(to_shape(*g.value(g.inputs()[0]).shape), GetParam());
+  Session session(plan);
+  const auto expected = ops::evaluate(g, std::vector{x});
+  for (const Tensor& input : {x, plan->place(x)}) {
+    const auto found = session.run({{"x", input}});
+    for (size_t i = 0; i < expected.size(); ++i) expect_same(to_host(found.at(plan->outputs()[i].name)), expected[i], 1e-5);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, GpuRandomGraph, testing::Range(0u, 6u));
+
+}  // namespace
+}  // namespace smelt::run

@@ -59,10 +59,10 @@ def measure(command, path, level, iterations, extra):
         shutil.rmtree(cache, ignore_errors=True)
     p = json.loads(text)["after"]
     latency, inside = p["latency_us"]["median"], p["steps_us"] + p["gaps_us"]
-    top = sorted(p["steps"], key=lambda s: -s.get("self_us", 0))[:8]
+    top = sorted(p["steps"], key=lambda s: -s["us"]["median"])[:8]
     return {"latency_us": latency, "iqr_us": p["latency_us"]["iqr"], "steps_us": p["steps_us"], "gaps_us": p["gaps_us"],
             "unattributed": 1 - inside / latency, "steps": len(p["steps"]), "cold_s": cold, "warm_s": warm,
-            "top": [{k: s.get(k) for k in ("name", "problem", "tactic", "config", "self_us")} for s in top]}
+            "top": [{"us": s["us"]["median"], **{k: s[k] for k in ("name", "problem", "tactic", "config")}} for s in top]}
 
 
 def onnxruntime_us(path):

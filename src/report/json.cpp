@@ -51,6 +51,7 @@ Json to_json(const profile::Profile& p) {
                      {"problem", r.step.problem},
                      {"tactic", r.step.tactic},
                      {"config", r.step.config},
+                     {"on_host", r.step.on_host},
                      {"sources", r.step.sources},
                      {"scopes", r.step.scopes},
                      {"bytes", r.step.bytes},

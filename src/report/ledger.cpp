@@ -120,7 +120,7 @@ Table tactic_table(const std::vector<StepInfo>& steps) {
     const std::string why = s.measured_us > 0  ? "fastest: " + format(s.measured_us, Unit::us)
                             : s.others.empty() ? "the only one"
                                                : "lowest estimate";
-    t.rows.push_back({s.name, s.problem, full(s.tactic, s.config), "runs", why});
+    t.rows.push_back({s.name, s.problem, tactic_text(s), "runs", why});
     for (const TacticNote& o : s.others) t.rows.push_back({s.name, s.problem, full(o.tactic, o.config), "not chosen", o.reason});
   }
   return t;

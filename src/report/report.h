@@ -38,6 +38,8 @@ struct Report {
   std::string drawing_note;                       // why not
 };
 
+/// The tactic that runs a step: "cuda v8 t64", "reference (on the host)".
+std::string tactic_text(const StepInfo& s);
 Table step_table(const profile::Profile& p);
 Table scope_table(const profile::Profile& p);
 Table memory_table(const profile::Profile& p);

@@ -12,6 +12,10 @@ Cell change(double before, double after) { return before > 0 ? Cell(after / befo
 
 }  // namespace
 
+std::string tactic_text(const StepInfo& s) {
+  return fmt::format("{}{}{}{}", s.tactic, s.config.empty() ? "" : " ", s.config, s.on_host ? " (on the host)" : "");
+}
+
 Table step_table(const profile::Profile& p) {
   Table t{.key = "steps",
           .title = "Time per step",
@@ -22,7 +26,7 @@ Table step_table(const profile::Profile& p) {
   for (const profile::StepRow& r : p.steps)
     t.rows.push_back({r.step.name, r.step.op, r.us.median, r.us.iqr, r.share, r.step.bytes, r.step.flops,
                       p.roof.bytes_per_s > 0 ? Cell(r.roof_share) : Cell(""), std::string(profile::name(r.limiter)),
-                      r.step.config.empty() ? r.step.tactic : r.step.tactic + " " + r.step.config, r.step.problem,
+                      tactic_text(r.step), r.step.problem,
                       r.step.sources});
   t.note = fmt::format("{} steps take {}, gaps between them {}; one run takes {} (median of {})", p.steps.size(),
                        format(p.steps_us, Unit::us), format(p.gaps_us, Unit::us), format(p.latency_us.median, Unit::us),

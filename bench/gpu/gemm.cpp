@@ -2,6 +2,7 @@
 #include <future>
 
 #include "bench.h"
+#include "ops/matmul/cuda_tactics.h"
 
 namespace smelt::bench {
 namespace {
@@ -31,10 +32,66 @@ void* workspace(int64_t bytes) {
   return reinterpret_cast<void*>(memory->address());
 }
 
+/// What is multiplied, with its buffers.
+class Product {
+ public:
+  Product(const Mnk& s, const std::string& epilogue)
+      : moved_(2 * (s.m * s.k + s.k * s.n + s.m * s.n)),
+        a_(DType::f16, s.m * s.k, moved_),
+        b_(DType::f16, s.k * s.n, moved_),
+        bias_(DType::f16, s.n, moved_),
+        y_(DType::f16, s.m * s.n, moved_) {
+    node_.domain = smelt_domain;
+    node_.op = "MatMul";
+    node_.program = expr::Program::parse(program(epilogue));
+    bound_.inputs = {{DType::f16, {s.m, s.k}}, {DType::f16, {s.k, s.n}}};
+    bound_.inputs[1].constant = Tensor::empty(DType::f16, {s.k, s.n});   // weights; its values lie in b_
+    if (epilogue != "none") bound_.inputs.push_back({DType::f16, {s.n}});
+    for (size_t i = 0; i < bound_.inputs.size(); ++i) node_.inputs.push_back(ValueId(static_cast<int>(i)));
+    bound_.outputs = {{DType::f16, {s.m, s.n}}};
+    node_.outputs = {ValueId(9)};
+    bound_.node = &node_;
+  }
+  Product(const Product&) = delete;
+  const ops::BoundNode& node() const { return bound_; }
+  int64_t moved() const { return moved_; }
+
+  /// Sorted samples, µs.
+  std::vector<double> time(ops::Kernel& kernel, int replays) const {
+    void* memory = workspace(std::max<int64_t>(1, kernel.workspace()));
+    auto us = cuda::time_graph(gpu()->device, [&](int call, cuda::abi::Stream stream) {
+      const void* in[] = {a_.at(call), b_.at(call), bias_.at(call)};
+      void* out[] = {y_.at(call)};
+      kernel.run({std::span(in, bound_.inputs.size()), out, memory, stream});
+    }, {.calls = moved_ > (64 << 20) ? 20 : 60, .replays = replays, .budget_us = 2e5});
+    std::ranges::sort(us);
+    return us;
+  }
+
+ private:
+  int64_t moved_;
+  Rotating a_, b_, bias_, y_;
+  Node node_;
+  ops::BoundNode bound_;
+};
+
+/// The offer's kernels, compiled side by side.
+std::vector<std::future<std::unique_ptr<ops::Kernel>>> prepare(const ops::Offer& offer) {
+  std::vector<std::future<std::unique_ptr<ops::Kernel>>> kernels;
+  for (const ops::Candidate& c : offer.candidates)
+    kernels.push_back(std::async(c.tactic == "cuda" ? std::launch::async : std::launch::deferred, c.prepare));
+  return kernels;
+}
+
+ops::Offer offer_of(const Product& p) {
+  ops::Machine machine;
+  machine.gpu = gpu();
+  return ops::offer(p.node(), machine);
+}
+
 struct Timed {
   std::string name;
   double us = 1e30;
-  std::vector<double> samples;
 };
 
 }  // namespace
@@ -43,55 +100,45 @@ void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
   fmt::print("{:>18} {:>5} {:>8} {:>8} {:>6} {:>6}  {}\n", "m n k", "", "smelt", "cublaslt", "ratio", "TB/s",
              "smelt's best, cuBLASLt's best");
   for (size_t s = first; s < std::min(last, std::size(shapes)); ++s) {
-    const auto [m, n, k] = shapes[s];
-    const int64_t moved = 2 * (m * k + k * n + m * n);
-    const Rotating a(DType::f16, m * k, moved), b(DType::f16, k * n, moved), bias(DType::f16, n, moved),
-        y(DType::f16, m * n, moved);
     for (const std::string& epilogue : epilogues) {
-      Node node;
-      node.domain = smelt_domain;
-      node.op = "MatMul";
-      node.program = expr::Program::parse(program(epilogue));
-      ops::BoundNode bound;
-      bound.node = &node;
-      bound.inputs = {{DType::f16, {m, k}}, {DType::f16, {k, n}}};
-      if (epilogue != "none") bound.inputs.push_back({DType::f16, {n}});
-      for (size_t i = 0; i < bound.inputs.size(); ++i) node.inputs.push_back(ValueId(static_cast<int>(i)));
-      bound.outputs = {{DType::f16, {m, n}}};
-      node.outputs = {ValueId(9)};
-      ops::Machine machine;
-      machine.gpu = gpu();
-      const ops::Offer offer = ops::offer(bound, machine);
-      std::vector<std::future<std::unique_ptr<ops::Kernel>>> kernels;   // compiled side by side
-      for (const ops::Candidate& c : offer.candidates)
-        kernels.push_back(std::async(c.tactic == "cuda" ? std::launch::async : std::launch::deferred, c.prepare));
+      const Product p(shapes[s], epilogue);
+      const ops::Offer offer = offer_of(p);
+      auto kernels = prepare(offer);
       Timed ours, theirs;
       for (size_t i = 0; i < kernels.size(); ++i) {
         const auto kernel = kernels[i].get();
-        void* memory = workspace(std::max<int64_t>(1, kernel->workspace()));
-        const auto enqueue = [&](int call, cuda::abi::Stream stream) {
-          const void* in[] = {a.at(call), b.at(call), bias.at(call)};
-          void* out[] = {y.at(call)};
-          kernel->run({std::span(in, bound.inputs.size()), out, memory, stream});
-        };
         Timed& best = offer.candidates[i].tactic == "cuda" ? ours : theirs;
-        Timed t{offer.candidates[i].config};
-        const auto measure = [&](int replays) {
-          t.samples = cuda::time_graph(gpu()->device, enqueue,
-                                       {.calls = moved > (64 << 20) ? 20 : 60, .replays = replays, .budget_us = 2e5});
-          std::ranges::sort(t.samples);
-          t.us = quantile(t.samples, 0.5);
-        };
-        measure(5);
-        if (t.us > 1.05 * best.us) continue;
-        measure(30);
-        if (t.us < best.us) best = std::move(t);
+        if (quantile(p.time(*kernel, 5), 0.5) > 1.05 * best.us) continue;
+        const double us = quantile(p.time(*kernel, 30), 0.5);
+        if (us < best.us) best = {offer.candidates[i].config, us};
       }
-      fmt::print("{:>18} {:>5} {:8.2f} {:8.2f} {:6.2f} {:6.2f}  {}, {}\n", fmt::format("{} {} {}", m, n, k), epilogue, ours.us,
-                 theirs.us, ours.us / theirs.us, static_cast<double>(moved) / ours.us / 1e6, ours.name, theirs.name);
+      fmt::print("{:>18} {:>5} {:8.2f} {:8.2f} {:6.2f} {:6.2f}  {}, {}\n",
+                 fmt::format("{} {} {}", shapes[s].m, shapes[s].n, shapes[s].k), epilogue, ours.us, theirs.us,
+                 ours.us / theirs.us, static_cast<double>(p.moved()) / ours.us / 1e6, ours.name, theirs.name);
       std::fflush(stdout);
     }
   }
+}
+
+void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogue) {
+  const Product product({m, n, k}, epilogue);
+  const auto found = ops::matmul::cuda_problem(product.node());
+  const auto& p = std::get<ops::matmul::CudaProblem>(found);
+  std::string reason;
+  std::vector<ops::matmul::CudaConfig> configs = ops::matmul::cuda_configs(p, *gpu(), reason);
+  const double guess = ops::matmul::cuda_estimate_us(p, configs.at(0), *gpu());
+  std::erase_if(configs, [&](const auto& c) { return ops::matmul::cuda_estimate_us(p, c, *gpu()) > 2 * guess; });
+  std::vector<std::future<std::unique_ptr<ops::Kernel>>> kernels;
+  for (const auto& c : configs)
+    kernels.push_back(std::async(std::launch::async, [&p, &c] { return ops::matmul::cuda_product(p, c, *gpu()); }));
+  std::vector<std::tuple<double, double, std::string>> rows;
+  for (size_t i = 0; i < kernels.size(); ++i)
+    rows.emplace_back(quantile(product.time(*kernels[i].get(), 5), 0.5), ops::matmul::cuda_estimate_us(p, configs[i], *gpu()),
+                      configs[i].print());
+  std::ranges::sort(rows);
+  fmt::print("{} {} {} {}: us, guessed\n", m, n, k, epilogue);
+  for (const auto& [us, guessed, config] : rows) fmt::print("{:8.2f} {:8.2f}  {}\n", us, guessed, config);
+  std::fflush(stdout);
 }
 
 }  // namespace smelt::bench

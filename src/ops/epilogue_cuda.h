@@ -45,6 +45,7 @@ struct EpilogueAxes {
 
 class EpilogueCuda {
  public:
+  EpilogueCuda() = default;   // none; only to be assigned to
   /// y = program(sums, operands…), or the reason why there is none: "31 operands, an epilogue takes 30".
   static std::variant<EpilogueCuda, std::string> make(const expr::Program& program, const BoundTensor& y,
                                                       std::vector<EpilogueOperand> operands, const EpilogueAxes& axes,
@@ -69,8 +70,6 @@ class EpilogueCuda {
   const void* argument(const Buffers& b);
 
  private:
-  EpilogueCuda() = default;
-
   expr::Program program_;
   BoundTensor y_;
   std::vector<EpilogueOperand> operands_;

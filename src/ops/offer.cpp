@@ -22,6 +22,7 @@ void matmul_offer(const BoundNode&, const Machine&, Offer&);
 void matmul_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool quantized_matmul_handles(const Node&);
 void quantized_matmul_offer(const BoundNode&, const Machine&, Offer&);
+void quantized_matmul_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool pool_handles(const Node&);
 void pool_offer(const BoundNode&, const Machine&, Offer&);
 bool resize_handles(const Node&);
@@ -53,7 +54,8 @@ constexpr TacticFamily families[] = {
     {"conv", conv_handles, conv_offer, true},
     {"quantized_conv", quantized_conv_handles, quantized_conv_offer, true},
     {"matmul", matmul_handles, matmul_offer, false, matmul_gpu_offer},
-    {"quantized_matmul", quantized_matmul_handles, quantized_matmul_offer},
+    {"quantized_matmul", quantized_matmul_handles, quantized_matmul_offer, false,
+     quantized_matmul_gpu_offer},
     {"pool", pool_handles, pool_offer, true},
     {"resize", resize_handles, resize_offer},
     {"reorder", reorder_handles, reorder_offer, false, reorder_gpu_offer},

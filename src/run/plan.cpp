@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "device/cuda/compiler.h"
+#include "device/cuda/cublaslt.h"
 #include "fuse/rewrite.h"
 #include "import/import.h"
 #include "import/precision.h"
@@ -62,18 +63,21 @@ std::optional<int> ordinal_of(const std::string& device) {
 }
 
 /// The machine as it is, for plans that run on this GPU.
-void use_gpu(ops::Machine& machine, int ordinal, const Options& options) {
+void use_gpu(ops::Machine& machine, int ordinal, const Options& options, bool tf32) {
   const std::filesystem::path dir = options.cache_dir.empty() ? cache_dir() : std::filesystem::path(options.cache_dir);
-  machine.gpu = ops::open_gpu(ordinal, options.use_cache ? dir / "kernels" : std::filesystem::path());
+  ops::Gpu gpu = *ops::open_gpu(ordinal, options.use_cache ? dir / "kernels" : std::filesystem::path());
+  gpu.tf32 = tf32;
+  machine.gpu = std::make_shared<ops::Gpu>(std::move(gpu));
   if (options.memory_limit < 0) fail_usage("a memory limit of {} bytes", options.memory_limit);
   machine.gpu->device->set_limit(options.memory_limit);
   machine.versions += fmt::format(", {}, driver {}", device::cuda::compiler_version(), machine.gpu->info.driver);
+  if (device::cuda::cublaslt_missing().empty()) machine.versions += ", " + device::cuda::cublaslt_version();
 }
 
-std::shared_ptr<PlanImpl::Shared> share(const Options& options) {
+std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32) {
   ops::Machine machine = ops::this_machine(options.threads);
   const auto gpu = ordinal_of(options.device);
-  if (gpu) use_gpu(machine, *gpu, options);
+  if (gpu) use_gpu(machine, *gpu, options, tf32);
   auto backend = gpu ? cuda_backend(machine.gpu->device) : host_backend();
   auto cache = !options.use_cache || options.tuning_level == 0 ? tune::Cache::in_memory() : open_cache(options.cache_dir);
   const auto filter = tune::TacticFilter::parse(options.tactics, ops::tactic_names);
@@ -147,7 +151,9 @@ std::unique_ptr<Planned> PlanImpl::take_prepared() const {
 namespace smelt {
 
 std::shared_ptr<const Plan> Plan::build(Graph graph, const Options& options) {
-  auto shared = run::share(options);
+  const auto asked = graph.model.metadata.find("smelt.precision");   // of a plan that was saved
+  const bool tf32 = options.precision == "tf32" || (asked != graph.model.metadata.end() && asked->second == "tf32");
+  auto shared = run::share(options, tf32);
   const PrecisionSummary done = convert_precision(graph, options.precision, options.keep_fp32);
   if (done.converted > 0)
     info("{}: {} nodes compute in {}, {} stay in fp32, {} casts between them", graph.name, done.converted, options.precision,

@@ -2,7 +2,7 @@
 //
 //   copy_async<16>(to, from, inside);   any number of these
 //   copy_async_commit();                closes a group
-//   copy_async_wait<1>();               all of this thread's groups but the last one have arrived; then __syncthreads() for the block's
+//   copy_async_wait<1>();               all of this thread's groups but the last have arrived; __syncthreads() for the block's
 //
 // From sm_80 on by cp.async; before, and for 1 and 2 bytes, by a load and a store. 16 bytes go past the L1 cache.
 // Where `inside` is false zeros are written and `from` is not read. Both addresses are aligned to the copy's bytes.

@@ -120,8 +120,8 @@ SMELT_MMA_OF_BYTES(u8, u8, u8, u8)
 #undef SMELT_MMA_ADD_BYTES
 
 /// Loads 8x8 matrices of 16-bit elements, rows of 16 bytes: lane 8i + r holds the address of row r of matrix i (lanes beyond 8 ·
-/// Count hold any). r[i]: row lane / 4, bytes 4 · (lane % 4) … + 3 of matrix i. An (16, 32 bytes) tile of a as x4 takes the matrices
-/// in the order rows 0-7, rows 8-15, then 16 bytes further on.
+/// Count hold any). r[i]: row lane / 4, bytes 4 · (lane % 4) … + 3 of matrix i. A (16, 32 bytes) tile of a takes the matrices in
+/// the order rows 0-7, rows 8-15, then 16 bytes further on.
 template <int Count> __device__ __forceinline__ void ldmatrix(u32 (&r)[Count], u32 address) {
   static_assert(Count == 1 || Count == 2 || Count == 4);
   if constexpr (Count == 1)

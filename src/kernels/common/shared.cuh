@@ -1,6 +1,6 @@
-// Shared memory: its addresses, and where the 16-byte vectors of a tile's rows lie in it. They are permuted so that eight rows' vectors
-// of one column (what ldmatrix reads) and eight neighbouring vectors of one row (what copies write) each touch all 32 banks once,
-// without padding.
+// Shared memory: its addresses, and where the 16-byte vectors of a tile's rows lie in it. They are permuted so that eight rows'
+// vectors of one column (what ldmatrix reads) and eight neighbouring vectors of one row (what copies write) each touch all 32
+// banks once, without padding.
 //
 //   RowBytes 32    four rows to a 128-byte line,  vector ^= (row / 4) % 2
 //   RowBytes 64    two rows,                      vector ^= (row / 2) % 4

@@ -1,15 +1,16 @@
-// A block's tile of a product by fused multiply-adds in float, exact to IEEE's rounding: for float operands, and for types that the
-// architecture's tensor cores do not take.
+// A block's tile of a product by fused multiply-adds in float, exact to IEEE's rounding: for float operands, and for types that
+// the architecture's tensor cores do not take.
 //
 //   sums (TileM, TileN) += a (TileM, TileK) · b (TileK, TileN)       a and b in shared memory as TileCopy lays them
 //
-// ThreadsM x ThreadsN threads, each with blocks of 4 x 4 sums that lie 4 · ThreadsM rows and 4 · ThreadsN columns apart. Four steps of K
-// are read at once, as vectors of four elements along whichever axis an operand's lines run.
+// ThreadsM x ThreadsN threads, each with blocks of 4 x 4 sums that lie 4 · ThreadsM rows and 4 · ThreadsN columns apart. Four
+// steps of K are read at once, as vectors of four elements along whichever axis an operand's lines run.
 #pragma once
 
 #include "gemm/tile_copy.cuh"
 
-template <class T, int M, int N, int K, int ThreadsM, int ThreadsN, int StageCount, bool AKMajor, int AVec, bool BKMajor, int BVec>
+template <class T, int M, int N, int K, int ThreadsM, int ThreadsN, int StageCount, bool AKMajor, int AVec, bool BKMajor,
+          int BVec>
 struct FloatTile {
   using A = T;
   using B = T;
@@ -22,6 +23,8 @@ struct FloatTile {
   using CopyA = TileCopy<T, AKMajor, AKMajor ? M : K, AKMajor ? K : M, a_reads, AVec, threads>;
   using CopyB = TileCopy<T, BKMajor, BKMajor ? N : K, BKMajor ? K : N, b_reads, BVec, threads>;
   static constexpr int stage_bytes = CopyA::tile_bytes + CopyB::tile_bytes, shared_bytes = stages * stage_bytes;
+
+  static constexpr bool row_sums = false;
 
   float d[rows][columns] = {};
 
@@ -41,7 +44,10 @@ struct FloatTile {
       }
     }
   }
-  __device__ __forceinline__ void multiply(const char* a_tile, const char* b_tile) {
+  __device__ __forceinline__ void prime(const char*) {}
+  /// Adds the product of one stage, then waits for the next.
+  template <class F> __device__ __forceinline__ void multiply(const char* stage, const char*, F&& arrives) {
+    const char *a_tile = stage, *b_tile = stage + CopyA::tile_bytes;
     const int thread_m = threadIdx.x / ThreadsN, thread_n = threadIdx.x % ThreadsN;
 #pragma unroll 1
     for (int k = 0; k < K; k += 4) {
@@ -55,6 +61,7 @@ struct FloatTile {
 #pragma unroll
           for (int j = 0; j < columns; ++j) d[i][j] = fmaf(a[i][e], b[j][e], d[i][j]);
     }
+    arrives();
   }
   /// Calls f(row, column, values) for all of the tile, four neighbouring columns at a time.
   template <class F> __device__ __forceinline__ void each(char*, F&& f) const {

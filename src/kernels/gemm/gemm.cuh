@@ -2,9 +2,9 @@
 //
 //   y[batch, m, n] = Epilogue(sum over k of a[batch, m, k] · b[batch, k, n], operands at [batch, m, n])
 //
-// One block a tile of TileM x TileN, or a share of its K where K is split: Stages tiles along K are on their way into a ring in shared
-// memory while one multiplies (NVIDIA's CUTLASS calls it a multistage pipeline). Any M, N and K; operands at any strides that
-// their Tile's copies take.
+// One block a tile of TileM x TileN, or a share of its K where K is split: Stages tiles along K are on their way into a ring in
+// shared memory while one multiplies (NVIDIA's CUTLASS calls it a multistage pipeline). Any M, N and K; operands at any strides
+// that their Tile's copies take.
 //
 // Split sums are written to a workspace and added by the block that comes last to its tile, in the order of the splits, whichever
 // comes last: the same inputs give the same bits.
@@ -20,6 +20,7 @@ template <class Tile, int BatchRank> struct GemmArgument {
   const typename Tile::B* b;
   typename Tile::Sum* partial;           // (tile, split, TileM, TileN), where K is split
   u32* arrived;                          // (tile), 0 between launches
+  const i32* b_zeros;                    // (N), of b's columns, where the tile has row_sums
   i64 a_row, a_k, b_k, b_column;         // elements from one to the next
   u32 m, n, k;
   u32 tiles_m, tiles_n;
@@ -49,7 +50,6 @@ __device__ __forceinline__ void gemm_block(const GemmArgument<Tile, BatchRank>& 
   const u32 k_begin = Split ? blockIdx.y * g.split_k : 0;
   const int k_left = static_cast<int>(Split && g.k - k_begin > g.split_k ? g.split_k : g.k - k_begin);
   const int k_tiles = (k_left + Tile::tile_k - 1) / Tile::tile_k;
-  wait_for_kernels_before();
 
   i64 begin[2];
   g.batches.template locate<1>(batch, begin);
@@ -58,6 +58,7 @@ __device__ __forceinline__ void gemm_block(const GemmArgument<Tile, BatchRank>& 
   typename Tile::CopyB copy_b(g.b + begin[1] + column * g.b_column + k_begin * g.b_k, Tile::CopyB::k_major ? g.b_column : g.b_k,
                               Tile::CopyB::k_major ? g.b_k : g.b_column, g.n - column);
   const u32 ring = shared_address(shared);
+  wait_for_kernels_before();
 #pragma unroll
   for (int s = 0; s < Tile::stages - 1; ++s) {
     if (s < k_tiles) {
@@ -67,24 +68,30 @@ __device__ __forceinline__ void gemm_block(const GemmArgument<Tile, BatchRank>& 
     copy_async_commit();
   }
   Tile sums;
+  // The next tile has arrived, and this one has been read by all warps.
+  const auto arrives = [] {
+    copy_async_wait<Tile::stages - 2>();
+    __syncthreads();
+  };
+  arrives();
+  sums.prime(shared);
   int read = 0, written = Tile::stages - 1;                                // stages of the ring
 #pragma unroll 1
   for (int t = 0; t < k_tiles; ++t) {
-    copy_async_wait<Tile::stages - 2>();
-    __syncthreads();                                                       // tile t has arrived, tile t - 1 has been read
     if (const int next = t + Tile::stages - 1; next < k_tiles) {
       copy_a(ring + written * Tile::stage_bytes, k_left - next * Tile::tile_k);
       copy_b(ring + written * Tile::stage_bytes + Tile::CopyA::tile_bytes, k_left - next * Tile::tile_k);
     }
     copy_async_commit();
-    const char* stage = shared + read * Tile::stage_bytes;
-    sums.multiply(stage, stage + Tile::CopyA::tile_bytes);
-    read = read + 1 == Tile::stages ? 0 : read + 1;
+    const int after = read + 1 == Tile::stages ? 0 : read + 1;
+    sums.multiply(shared + read * Tile::stage_bytes, shared + after * Tile::stage_bytes, arrives);
+    read = after;
     written = written + 1 == Tile::stages ? 0 : written + 1;
   }
   copy_async_wait<0>();
   __syncthreads();
   let_next_kernel_begin();
+  if constexpr (Tile::row_sums) sums.take_zeros(g.b_zeros + column, static_cast<int>(g.n - column));
 
   const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);
   const auto start = epilogue.start(batch);

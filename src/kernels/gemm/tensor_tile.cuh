@@ -18,7 +18,16 @@ template <> struct TensorTypes<tf32, tf32> {
   using B = float;
 };
 
-template <class EA, class EB, int M, int N, int K, int WarpsM, int WarpsN, int StageCount, bool AKMajor, int AVec, bool BKMajor, int BVec>
+/// sum + the four bytes of x.
+template <class T> __device__ __forceinline__ i32 sum_of_bytes(u32 x, i32 sum) {
+  i32 y;
+  if constexpr (T(-1) < T(0)) asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0x01010101), "r"(sum));
+  else asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0x01010101), "r"(sum));
+  return y;
+}
+
+template <class EA, class EB, int M, int N, int K, int WarpsM, int WarpsN, int StageCount, bool Ahead, bool AKMajor, int AVec,
+          bool BKMajor, int BVec, bool RowSums = false>
 struct TensorTile {
   using A = typename TensorTypes<EA, EB>::A;
   using B = typename TensorTypes<EA, EB>::B;
@@ -37,7 +46,11 @@ struct TensorTile {
   static constexpr int exchange_row = warp_n + 8, exchange_bytes = WarpsM * WarpsN * 16 * exchange_row * 4;
   static constexpr int shared_bytes = stages * stage_bytes > exchange_bytes ? stages * stage_bytes : exchange_bytes;
 
+  static constexpr bool row_sums = RowSums;
+
   Sum d[rows][columns][4] = {};
+  u32 a[2][rows][4], b[2][columns][2];                                      // fragments of this step of K and of the next
+  i32 of_a[RowSums ? rows : 1][2] = {};                                     // this lane's part of the sums over a's rows
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
   static __device__ __forceinline__ int first_row() { return static_cast<int>(threadIdx.x) / 32 / WarpsN * warp_m; }
@@ -92,24 +105,62 @@ struct TensorTile {
     }
   }
 
-  /// Adds the product of one stage; the fragments of the next step of K load while this one's multiply.
-  __device__ __forceinline__ void multiply(const char* a_shared, const char* b_shared) {
+  /// Loads the fragments of a stage's first step of K.
+  __device__ __forceinline__ void load_first(const char* stage) {
+    const u32 tile = shared_address(stage);
+    load_a(a[0], tile, 0);
+    load_b(b[0], tile + CopyA::tile_bytes, 0);
+  }
+  __device__ __forceinline__ void prime(const char* stage) {
+    if constexpr (Ahead) load_first(stage);
+  }
+  /// Adds the product of one stage. The fragments of the next step load while this one's multiply; where Ahead, those of the stage
+  /// after it too, once `arrives` returns, which waits for it: no barrier is then without multiplications under way, at the price of
+  /// registers that live across it.
+  template <class F> __device__ __forceinline__ void multiply(const char* stage, const char* after, F&& arrives) {
     constexpr int steps = K / Product::k;
-    const u32 a_tile = shared_address(a_shared), b_tile = shared_address(b_shared);
-    u32 a[2][rows][4], b[2][columns][2];
-    load_a(a[0], a_tile, 0);
-    load_b(b[0], b_tile, 0);
+    static_assert(steps % 2 == 0, "the fragments' buffers take turns");
+    if constexpr (!Ahead) load_first(stage);
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
-      if (step + 1 < steps) {
-        load_a(a[(step + 1) % 2], a_tile, step + 1);
-        load_b(b[(step + 1) % 2], b_tile, step + 1);
+      const bool last = step + 1 == steps;
+      if (Ahead && last) arrives();
+      if (Ahead || !last) {
+        const u32 tile = shared_address(last ? after : stage);
+        load_a(a[(step + 1) % 2], tile, last ? 0 : step + 1);
+        load_b(b[(step + 1) % 2], tile + CopyA::tile_bytes, last ? 0 : step + 1);
       }
+      if constexpr (RowSums)
+#pragma unroll
+        for (int i = 0; i < rows; ++i)
+#pragma unroll
+          for (int w = 0; w < 4; ++w) of_a[i][w % 2] = sum_of_bytes<A>(a[step % 2][i][w], of_a[i][w % 2]);
 #pragma unroll
       for (int i = 0; i < rows; ++i)
 #pragma unroll
         for (int j = 0; j < columns; ++j) Product::add(d[i][j], a[step % 2][i], b[step % 2][j]);
     }
+    if (!Ahead) arrives();
+  }
+
+  /// Takes zeros[column] times its row's sum over a from every sum: what the zero points of b's columns add. `left`: columns from
+  /// the tile's first on.
+  __device__ __forceinline__ void take_zeros(const i32* zeros, int left) {
+#pragma unroll
+    for (int i = 0; i < rows; ++i)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        of_a[i][h] += __shfl_xor_sync(~0u, of_a[i][h], 1);
+        of_a[i][h] += __shfl_xor_sync(~0u, of_a[i][h], 2);
+      }
+#pragma unroll
+    for (int j = 0; j < columns; ++j)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int column = first_column() + j * 8 + lane() % 4 * 2 + e, zero = column < left ? zeros[column] : 0;
+#pragma unroll
+        for (int i = 0; i < rows; ++i) d[i][j][e] -= zero * of_a[i][0], d[i][j][2 + e] -= zero * of_a[i][1];
+      }
   }
 
   /// Calls f(row, column, values) for all of the tile, four neighbouring columns at a time, whole rows of a warp's part together.

@@ -1,16 +1,16 @@
-// An operand's tile on its way from global to shared memory: Lines lines of Line elements, a line's elements side by side in memory.
+// An operand's tile on its way from global to shared memory: Lines lines of Line elements that lie side by side in memory.
 //
 //   KMajor     a line runs along K: lines are rows of a, or columns of b          (TileM or TileN, TileK)
 //   otherwise  a line runs along M or N: lines are steps of K                     (TileK, TileM or TileN)
 //
-// Copies are of Vec elements each. Vec = 1 takes any distance between a line's elements. What lies outside of the operand is filled
-// with zeros.
+// Copies are of Vec elements each. Vec = 1 takes any distance between a line's elements. What lies outside of the operand is
+// filled with zeros.
 #pragma once
 
 #include "common/copy_async.cuh"
 
-/// What reads a tile: vectors of eight neighbouring lines at once (ldmatrix), single words of four neighbouring lines (tf32 along M or N),
-/// or vectors of every fourth line (float along K). Its 16-byte vectors are permuted so that this meets no bank twice.
+/// What reads a tile: vectors of eight neighbouring lines at once (ldmatrix), single words of four neighbouring lines (tf32 along
+/// M or N), or vectors of every fourth line (float along K). Its 16-byte vectors are permuted so that this meets no bank twice.
 enum class Reads { neighbours, words, every_fourth };
 
 template <int LineBytes, Reads How> __device__ __forceinline__ u32 tile_offset(u32 line, u32 byte) {
@@ -30,8 +30,8 @@ template <class T, bool KMajor, int Lines, int Line, Reads How, int Vec, int Thr
   i64 line_step, element_step, tile_step;
   int lines_left, elements_left;   // of those along M or N, from the tile's first
 
-  /// `base`: the tile's first element; `line`, `element`: elements from one to the next; `left`: rows of a (columns of b) from the
-  /// tile's first on.
+  /// `base`: the tile's first element; `line`, `element`: elements from one to the next; `left`: rows of a (columns of b) from
+  /// the tile's first on.
   __device__ __forceinline__ TileCopy(const T* base, i64 line, i64 element, u32 left)
       : line_step(line), element_step(Vec == 1 ? element : 1), tile_step(KMajor ? Line * element_step : Lines * line) {
     from = base + line_of(0) * line_step + element_of(0) * element_step;

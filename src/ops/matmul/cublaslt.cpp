@@ -150,9 +150,10 @@ std::variant<Plan, std::string> plan(const CudaProblem& p, const Gpu& gpu) {
     }
     why.clear();
   }
-  // The plain product where the result will be, if it has its type; else dense in the workspace.
+  // The plain product where the result will be, if it has its type; else dense in the workspace. It is rounded to the operands'
+  // type only where the result is too.
   r.passes = true;
-  const DType between = is_float(y.type) && y.type != DType::f64 ? p.type : DType::f32;
+  const DType between = y.type == p.type ? p.type : DType::f32;
   BoundTensor plain = y;
   r.in_output = between == y.type;
   if (r.in_output) r.blas.d = result_matrix(y, p, why);

@@ -15,10 +15,12 @@ namespace {
 using Unit = CudaConfig::Unit;
 
 std::string tile_type(const CudaProblem& p, const CudaConfig& c) {
-  const std::string_view type = c.unit == Unit::tf32 ? "tf32" : expr::cuda_type(p.type);
-  const std::string operands = c.unit == Unit::fma ? std::string(type) : fmt::format("{}, {}", type, type);
-  return fmt::format("{}Tile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", c.unit == Unit::fma ? "Float" : "Tensor", operands,
-                     c.tile_m, c.tile_n, c.tile_k, c.warps_m, c.warps_n, c.stages, p.a.k_major, p.a.vec, p.b.k_major, p.b.vec);
+  const std::string tile = fmt::format("{}, {}, {}, {}, {}, {}", c.tile_m, c.tile_n, c.tile_k, c.warps_m, c.warps_n, c.stages);
+  const std::string copies = fmt::format("{}, {}, {}, {}", p.a.k_major, p.a.vec, p.b.k_major, p.b.vec);
+  if (c.unit == Unit::fma) return fmt::format("FloatTile<{}, {}, {}>", expr::cuda_type(p.type), tile, copies);
+  const std::string types =
+      c.unit == Unit::tf32 ? "tf32, tf32" : fmt::format("{}, {}", expr::cuda_type(p.type), expr::cuda_type(p.type_b));
+  return fmt::format("TensorTile<{}, {}, {}, {}, {}>", types, tile, c.ahead, copies, p.row_sums);
 }
 
 Views batch_views(const CudaProblem& p) { return in_order(p.batch, {p.a.batch, p.b.batch}); }
@@ -41,7 +43,7 @@ std::string source_of(const CudaProblem& p, const CudaConfig& c) {
 class Argument {
  public:
   Argument(const CudaProblem& p, const CudaConfig& c, uint32_t tiles_m, uint32_t tiles_n) {
-    bytes_.resize(4 * sizeof(void*));
+    bytes_.resize(5 * sizeof(void*));
     for (const int64_t step : {p.a.outer, p.a.k, p.b.k, p.b.outer}) append(&step, sizeof step);
     const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k, split_k = (steps + c.splits - 1) / c.splits * c.tile_k;
     for (const int64_t n : {p.m, p.n, p.k, int64_t{tiles_m}, int64_t{tiles_n}, split_k}) {
@@ -51,8 +53,9 @@ class Argument {
     const WalkArgument batches(batch_views(p), 1);
     append(batches.data(), batches.size());
   }
-  const void* with(const void* a, const void* b, const void* partial, device::cuda::abi::Address arrived) {
-    const void* addresses[] = {a, b, partial, reinterpret_cast<const void*>(arrived)};
+  const void* with(const Buffers& b, bool row_sums, device::cuda::abi::Address arrived) {
+    const void* addresses[] = {b.inputs[0], b.inputs[1], b.workspace, reinterpret_cast<const void*>(arrived),
+                               row_sums ? b.inputs[2] : nullptr};
     std::memcpy(bytes_.data(), addresses, sizeof addresses);
     return bytes_.data();
   }
@@ -68,7 +71,7 @@ class Argument {
 class CudaProduct final : public CompiledKernel {
  public:
   CudaProduct(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu)
-      : CompiledKernel(gpu, {fmt::format("gemm:{}", c.print()), source_of(p, c), {}}, "gemm"),
+      : CompiledKernel(gpu, {fmt::format("gemm:{}", c.print()), source_of(p, c), options_of(p)}, "gemm"),
         epilogue_(p.epilogue),
         tiles_m_((p.m + c.tile_m - 1) / c.tile_m),
         tiles_n_((p.n + c.tile_n - 1) / c.tile_n),
@@ -79,6 +82,7 @@ class CudaProduct final : public CompiledKernel {
                .block = {static_cast<unsigned>(c.threads()), 1, 1},
                .shared_bytes = c.shared_bytes(bytes(p.type, 1))},
         argument_(p, c, static_cast<uint32_t>(tiles_m_), static_cast<uint32_t>(tiles_n_)),
+        row_sums_(p.row_sums),
         partial_bytes_(c.splits == 1 ? 0 : blocks_ * splits_ * c.tile_m * c.tile_n * 4) {
     if (c.splits == 1 || !gpu.device || blocks_ == 0) return;
     arrived_ = gpu.device->allocate(blocks_ * 4, "a product's split tiles");
@@ -95,12 +99,15 @@ class CudaProduct final : public CompiledKernel {
   void run(const Buffers& b) override {
     if (blocks_ == 0) return;
     Arguments arguments;
-    arguments.bytes(argument_.with(b.inputs[0], b.inputs[1], b.workspace, arrived_ ? arrived_->address() : 0));
+    arguments.bytes(argument_.with(b, row_sums_, arrived_ ? arrived_->address() : 0));
     arguments.bytes(epilogue_.argument(b));
     launch(b, shape_, arguments);
   }
 
  private:
+  static std::vector<std::string> options_of(const CudaProblem& p) {
+    return p.fused_multiply_add ? std::vector<std::string>{} : std::vector<std::string>{"--fmad=false"};
+  }
   static int64_t split_count(const CudaProblem& p, const CudaConfig& c) {
     const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k, each = (steps + c.splits - 1) / c.splits;
     return (steps + each - 1) / each;
@@ -110,6 +117,7 @@ class CudaProduct final : public CompiledKernel {
   int64_t tiles_m_, tiles_n_, blocks_, splits_;
   device::cuda::LaunchShape shape_;
   Argument argument_;
+  bool row_sums_;
   int64_t partial_bytes_;
   std::shared_ptr<device::cuda::Memory> arrived_;
 };
@@ -120,7 +128,7 @@ std::unique_ptr<Kernel> cuda_product(const CudaProblem& p, const CudaConfig& c, 
   return std::make_unique<CudaProduct>(p, c, gpu);
 }
 
-void offer_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer) {
+void offer_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer, const MakeProduct& make) {
   // The rest rank behind these by so much that they never won.
   constexpr size_t most_candidates = 16;
   std::string reason;
@@ -128,8 +136,7 @@ void offer_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Off
   if (configs.empty()) return offer.rejected.push_back({"cuda", reason});
   if (configs.size() > most_candidates) configs.resize(most_candidates);
   for (const CudaConfig& c : configs)
-    offer.candidates.push_back(
-        {"cuda", c.print(), cuda_estimate_us(p, c, *gpu), [p, c, gpu] { return cuda_product(p, c, *gpu); }});
+    offer.candidates.push_back({"cuda", c.print(), cuda_estimate_us(p, c, *gpu), [make, c] { return make(c); }});
 }
 
 }  // namespace smelt::ops::matmul

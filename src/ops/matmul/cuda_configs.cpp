@@ -15,13 +15,15 @@ int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // tile, warps, stages; tile_k in bytes of a line, so that one list serves all element types
 struct Shape4 {
   int64_t m, n, k_bytes, warps_m, warps_n, stages;
+  bool ahead = false;
 };
 constexpr Shape4 tensor_shapes[] = {
-    {256, 128, 64, 4, 2, 3}, {128, 256, 64, 2, 4, 3}, {256, 64, 64, 4, 1, 4},  {64, 256, 64, 1, 4, 4},
-    {128, 128, 64, 2, 2, 4}, {128, 128, 64, 2, 4, 4}, {128, 128, 128, 2, 4, 3}, {128, 64, 64, 2, 2, 4},
-    {64, 128, 64, 2, 2, 4},  {64, 128, 128, 2, 2, 3}, {64, 64, 128, 2, 2, 4},  {64, 64, 64, 2, 2, 4},
-    {32, 128, 128, 1, 4, 4}, {32, 64, 128, 2, 2, 5},  {16, 128, 128, 1, 4, 4}, {16, 64, 128, 1, 4, 6},
-    {16, 64, 128, 1, 4, 3},  {64, 32, 128, 4, 1, 4},
+    {256, 128, 64, 4, 2, 3, true}, {128, 256, 64, 2, 4, 3, true},  {256, 64, 64, 4, 1, 4},         {64, 256, 64, 1, 4, 4},
+    {128, 128, 64, 2, 2, 4},       {128, 128, 64, 2, 2, 4, true},  {128, 128, 64, 2, 4, 4},        {128, 128, 64, 2, 4, 4, true},
+    {128, 128, 128, 2, 4, 3},      {128, 128, 128, 2, 2, 3, true}, {128, 64, 64, 2, 2, 4},         {128, 64, 128, 2, 2, 3, true},
+    {64, 128, 64, 2, 2, 4},        {64, 128, 128, 2, 2, 3},        {64, 128, 128, 2, 2, 3, true},  {64, 64, 128, 2, 2, 4},
+    {64, 64, 128, 2, 2, 4, true},  {64, 64, 64, 2, 2, 4},          {32, 128, 128, 1, 4, 4},        {32, 64, 128, 2, 2, 5},
+    {16, 128, 128, 1, 4, 4},       {16, 64, 128, 1, 4, 6},         {16, 64, 128, 1, 4, 3},         {64, 32, 128, 4, 1, 4},
 };
 constexpr Shape4 fma_shapes[] = {
     {128, 128, 128, 16, 16, 2}, {128, 64, 128, 16, 16, 2}, {64, 64, 128, 16, 16, 2},
@@ -53,10 +55,10 @@ std::vector<int64_t> splits(const CudaProblem& p, const CudaConfig& c, const Gpu
 
 /// Floating-point operations of one multiprocessor in a clock: by mma.sync in f16 (on Hopper that reaches some two thirds of what
 /// wgmma does), and by multiply-adds in float.
-double flops_a_clock(const device::cuda::DeviceInfo& i, Unit unit) {
+double flops_a_clock(const device::cuda::DeviceInfo& i, Unit unit, int64_t element) {
   if (unit == Unit::fma) return i.major == 7 || (i.major == 8 && i.minor == 0) ? 128 : 256;
   const double f16 = i.major == 9 ? 2700 : i.major == 10 ? 2700 : i.major == 8 && i.minor == 0 ? 2048 : 1024;
-  return unit == Unit::tf32 ? f16 / 2 : f16;
+  return unit == Unit::tf32 ? f16 / 2 : element == 1 ? 2 * f16 : f16;
 }
 
 }  // namespace
@@ -69,11 +71,8 @@ int64_t CudaConfig::shared_bytes(int64_t element) const {
 }
 
 std::string CudaConfig::print() const {
-  return fmt::format("{}{}x{}x{} {}x{} s{} k{}",
-                     unit == Unit::fma    ? "fma "
-                     : unit == Unit::tf32 ? "tf32 "
-                                          : "",
-                     tile_m, tile_n, tile_k, warps_m, warps_n, stages, splits);
+  return fmt::format("{}{}x{}x{} {}x{} s{}{} k{}", unit == Unit::fma ? "fma " : unit == Unit::tf32 ? "tf32 " : "", tile_m, tile_n,
+                     tile_k, warps_m, warps_n, stages, ahead ? "a" : "", splits);
 }
 
 double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
@@ -92,7 +91,7 @@ double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gp
   const double reuse =
       c.unit == Unit::fma ? std::min(1.0, warp_m * warp_n / 64) : std::min(1.0, 2 * warp_m * warp_n / (warp_m + warp_n) / 48);
   const double warps = static_cast<double>(together * c.threads()) / 32, filled = std::min(1.0, warps / 8);
-  const double rate = flops_a_clock(i, c.unit) * i.clock_mhz * (0.25 + 0.75 * reuse) * (0.3 + 0.7 * filled) * 0.85;
+  const double rate = flops_a_clock(i, c.unit, element) * i.clock_mhz * (0.25 + 0.75 * reuse) * (0.3 + 0.7 * filled) * 0.85;
   const double compute =
       static_cast<double>(each) * 2.0 * static_cast<double>(c.tile_m * c.tile_n) * static_cast<double>(k) / rate;
   // Memory: as fast as the bytes that are on their way allow, a microsecond each.
@@ -116,7 +115,7 @@ std::vector<CudaConfig> cuda_configs(const CudaProblem& p, const Gpu& gpu, std::
   std::vector<CudaConfig> found;
   const auto add = [&](Unit unit, const auto& shapes) {
     for (const Shape4& s : shapes) {
-      CudaConfig c{unit, s.m, s.n, s.k_bytes / element, s.warps_m, s.warps_n, s.stages, 1};
+      CudaConfig c{unit, s.m, s.n, s.k_bytes / element, s.warps_m, s.warps_n, s.stages, s.ahead, 1};
       while (c.stages > 2 && c.shared_bytes(element) > gpu.info.shared_per_block) --c.stages;
       if (!runs(p, c, gpu)) continue;
       for (const int64_t f : splits(p, c, gpu)) {
@@ -126,7 +125,7 @@ std::vector<CudaConfig> cuda_configs(const CudaProblem& p, const Gpu& gpu, std::
     }
   };
   const bool ampere = gpu.info.major >= 8;
-  if (p.type == DType::f16 || (p.type == DType::bf16 && ampere)) add(Unit::tensor, tensor_shapes);
+  if (p.type == DType::f16 || element == 1 || (p.type == DType::bf16 && ampere)) add(Unit::tensor, tensor_shapes);
   if (p.type == DType::f32 && gpu.tf32 && ampere) add(Unit::tf32, tensor_shapes);
   if (found.empty()) add(Unit::fma, fma_shapes);
   if (found.empty()) reason = fmt::format("no tile fits into {} bytes of shared memory", gpu.info.shared_per_block);

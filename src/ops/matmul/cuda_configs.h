@@ -19,11 +19,12 @@ struct CudaConfig {
   int64_t tile_m = 0, tile_n = 0, tile_k = 0;
   int64_t warps_m = 0, warps_n = 0;        // fma: threads
   int64_t stages = 0;
+  bool ahead = false;                      // tensor, tf32: fragments load across the barrier between stages
   int64_t splits = 1;                      // of k
 
   int64_t threads() const { return warps_m * warps_n * (unit == Unit::fma ? 1 : 32); }
   int64_t shared_bytes(int64_t element) const;
-  /// "128x64x32 2x2 s4 k2": the tile, its warps, stages, splits; "fma" or "tf32" before it.
+  /// "128x64x32 2x2 s4a k2": the tile, its warps, stages ("a": ahead), splits; "fma" or "tf32" before it.
   std::string print() const;
   bool operator==(const CudaConfig&) const = default;
 };

@@ -74,51 +74,63 @@ double CudaProblem::moved_bytes() const {
          static_cast<double>(epilogue.moved_bytes());
 }
 
+BoundTensor MatrixResult::view(const BoundTensor& t) const {
+  const BoundTensor r = vector_b ? with_axis(t, 0) : t;
+  return vector_a ? with_axis(r, 1) : r;
+}
+
+std::pair<CudaGeometry, MatrixResult> cuda_geometry(const Product& product, const BoundTensor& a, const BoundTensor& b,
+                                                    const BoundTensor& y) {
+  MatrixResult result{.vector_a = a.shape.size() == 1, .vector_b = b.shape.size() == 1, .y = {}, .axes = {}};
+  result.y = result.view(y);
+  const size_t rank = product.batch.size();
+  const bool trans_a = product.node->get_int("transA", 0) != 0 && !result.vector_a;
+  const bool trans_b = product.node->get_int("transB", 0) != 0 && !result.vector_b;
+  const Matrix left = matrix(result.vector_a ? with_axis(a, 1) : a, trans_a, rank);
+  const Matrix right = matrix(result.vector_b ? with_axis(b, 0) : b, trans_b, rank);
+  CudaGeometry g;
+  g.m = result.y.shape[rank], g.n = result.y.shape[rank + 1], g.k = product.problem.k;
+  g.batch = product.batch;
+  g.a = {left.row, left.column, left.batch, a.alignment};
+  g.b = {right.column, right.row, right.batch, b.alignment};
+  // Batches that b repeats over are more rows of a, where they lie at a row's distance.
+  while (!g.batch.empty()) {
+    const int64_t extent = g.batch.back(), step = g.a.batch.back();
+    if (extent != 1 && (g.b.batch.back() != 0 || (g.m != 1 && step != g.m * g.a.outer))) break;
+    if (extent != 1 && g.m == 1) g.a.outer = step;
+    g.m *= extent;
+    g.batch.pop_back(), g.a.batch.pop_back(), g.b.batch.pop_back();
+  }
+  choose_copies(g.a, g.m, g.k, g.batch, bytes(a.type, 1));
+  choose_copies(g.b, g.n, g.k, g.batch, bytes(b.type, 1));
+  result.axes.column = rank + 1;
+  for (size_t d = 0; d < g.batch.size(); ++d) result.axes.batches.push_back(d);
+  return {g, result};
+}
+
+std::string uncountable(const CudaGeometry& g) {
+  constexpr int64_t most = (int64_t{1} << 31) - 1024;
+  if (g.m <= most && g.n <= most && g.k <= most) return {};
+  return fmt::format("{} x {} x {}: 2^31 rows, columns and steps are counted", g.m, g.n, g.k);
+}
+
 std::variant<CudaProblem, std::string> cuda_problem(const BoundNode& node) {
   if (std::string why = rejects(node); !why.empty()) return why;
   const Product product = matmul::product(node);
   const BoundNode& b = product.bound;
-  const bool vector_a = b.inputs[0].shape.size() == 1, vector_b = b.inputs[1].shape.size() == 1;
-  const auto as_matrix = [&](const BoundTensor& t) {   // the result and what broadcasts to it
-    BoundTensor r = vector_b ? with_axis(t, 0) : t;
-    return vector_a ? with_axis(r, 1) : r;
-  };
-  const Problem& p = product.problem;
-  const size_t rank = product.batch.size();
-  const bool trans_a = node.node->get_int("transA", 0) != 0 && !vector_a,
-             trans_b = node.node->get_int("transB", 0) != 0 && !vector_b;
-  const Matrix a = matrix(vector_a ? with_axis(b.inputs[0], 1) : b.inputs[0], trans_a, rank);
-  const Matrix w = matrix(vector_b ? with_axis(b.inputs[1], 0) : b.inputs[1], trans_b, rank);
-
-  const BoundTensor y = as_matrix(b.outputs[0]);
-  CudaOperand left{a.row, a.column, a.batch, b.inputs[0].alignment}, right{w.column, w.row, w.batch, b.inputs[1].alignment};
-  // Batches that b repeats over are more rows of a, where they lie at a row's distance.
-  Shape batch = product.batch;
-  int64_t m = y.shape[rank];
-  while (!batch.empty()) {
-    const int64_t extent = batch.back(), step = left.batch.back();
-    if (extent != 1 && (right.batch.back() != 0 || (m != 1 && step != m * left.outer))) break;
-    if (extent != 1 && m == 1) left.outer = step;
-    m *= extent;
-    batch.pop_back(), left.batch.pop_back(), right.batch.pop_back();
-  }
-  EpilogueAxes axes{rank + 1, {}};
-  for (size_t d = 0; d < batch.size(); ++d) axes.batches.push_back(d);
+  const auto [geometry, result] = cuda_geometry(product, b.inputs[0], b.inputs[1], b.outputs[0]);
+  if (std::string why = uncountable(geometry); !why.empty()) return why;
   std::vector<EpilogueOperand> operands = epilogue_operands(b, 2);
-  for (EpilogueOperand& o : operands) o.tensor = as_matrix(o.tensor);
-  const expr::Program program = epilogue_program(*b.node, y.type, product.alpha);
+  for (EpilogueOperand& o : operands) o.tensor = result.view(o.tensor);
+  const expr::Program program = epilogue_program(*b.node, result.y.type, product.alpha);
   if (program.type(0) != DType::f32) return fmt::format("sums in {}, they are taken in f32", smelt::name(program.type(0)));
-  auto made = EpilogueCuda::make(program, y, std::move(operands), axes);
+  auto made = EpilogueCuda::make(program, result.y, std::move(operands), result.axes);
   if (auto* why = std::get_if<std::string>(&made)) return *why;
 
-  CudaProblem r{.type = b.inputs[0].type, .m = m, .n = y.shape[rank + 1], .k = p.k, .batch = batch, .a = left, .b = right,
-                .epilogue = std::move(std::get<EpilogueCuda>(made)), .problem = p};
-  constexpr int64_t most = (int64_t{1} << 31) - 1024;
-  if (r.m > most || r.n > most || r.k > most)
-    return fmt::format("{} x {} x {}: 2^31 rows, columns and steps are counted", r.m, r.n, r.k);
-  const int64_t element = bytes(r.type, 1);
-  choose_copies(r.a, r.m, r.k, batch, element);
-  choose_copies(r.b, r.n, r.k, batch, element);
+  CudaProblem r{geometry};
+  r.type = r.type_b = b.inputs[0].type;
+  r.epilogue = std::move(std::get<EpilogueCuda>(made));
+  r.problem = product.problem;
   r.problem.epilogue = r.epilogue.text();
   // What the printed form does not say of a and b: strides, and where they begin.
   for (size_t i : {size_t{0}, size_t{1}})

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "ops/epilogue_cuda.h"
@@ -18,14 +19,36 @@ struct CudaOperand {
   int64_t vec = 1;                     // elements of the widest copy, 16 bytes at most, that begins in every line's every vec-th
 };
 
-struct CudaProblem {
-  DType type = DType::f16;             // of a and b
+/// A product but for its types and what follows.
+struct CudaGeometry {
   int64_t m = 0, n = 0, k = 0;         // m: of all the rows of one batch
   Shape batch;
   CudaOperand a, b;
+  int64_t batches() const { return elements(batch); }
+};
+
+/// The result seen as [batch…, rows, columns] where an operand is a vector.
+struct MatrixResult {
+  bool vector_a = false, vector_b = false;
+  BoundTensor y;
+  EpilogueAxes axes;
+  /// The same of a tensor that broadcasts to the result.
+  BoundTensor view(const BoundTensor& t) const;
+};
+
+/// `a` and `b` as the product's node has them, transposed or not.
+std::pair<CudaGeometry, MatrixResult> cuda_geometry(const Product& product, const BoundTensor& a, const BoundTensor& b,
+                                                    const BoundTensor& y);
+
+/// Why its extents cannot be counted; empty where they can.
+std::string uncountable(const CudaGeometry& g);
+
+struct CudaProblem : CudaGeometry {
+  DType type = DType::f16, type_b = DType::f16;
   EpilogueCuda epilogue;
   Problem problem;                     // the cache's key
-  int64_t batches() const { return elements(batch); }
+  // Of 8-bit products: b_zeros[n] · Σ a is taken from the sums, b_zeros input 2; and programs round at every operation.
+  bool row_sums = false, fused_multiply_add = true;
   double flops() const {
     return 2.0 * static_cast<double>(batches()) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }

@@ -7,7 +7,9 @@ void matmul_gpu_offer(const BoundNode& node, const Machine& machine, Offer& offe
   if (auto* why = std::get_if<std::string>(&found)) return offer.rejected.push_back({"cuda", *why});
   const auto& p = std::get<matmul::CudaProblem>(found);
   offer.problem = matmul::print(p.problem);
-  matmul::offer_cuda(p, machine.gpu, offer);
+  if (machine.gpu->tf32 && p.type == DType::f32) offer.problem += ";tf32";
+  matmul::offer_cuda(p, machine.gpu, offer,
+                     [p, gpu = machine.gpu](const matmul::CudaConfig& c) { return matmul::cuda_product(p, c, *gpu); });
   matmul::offer_cublaslt(p, machine.gpu, offer);
 }
 

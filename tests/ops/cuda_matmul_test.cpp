@@ -1,0 +1,113 @@
+// How matrix products are laid out for a GPU, and which tiles they are offered: no GPU is needed.
+#include <algorithm>
+
+#include "ops/matmul/cuda_tactics.h"
+#include "ops/tactic_check.h"
+
+namespace smelt::ops::matmul {
+namespace {
+
+Trial product_of(DType type, Shape a, Shape b, Shape y, bool trans_b = false) {
+  Trial t;
+  t.node.domain = smelt_domain;
+  t.node.op = "MatMul";
+  if (trans_b) t.node.attrs["transB"] = int64_t{1};
+  for (Shape* s : {&a, &b}) {
+    t.node.inputs.push_back(ValueId(static_cast<int>(t.node.inputs.size())));
+    t.bound.inputs.push_back({type, *s, Layout::plain, {}, {}});
+  }
+  t.result(type, std::move(y));
+  t.bound.node = &t.node;
+  return t;
+}
+
+CudaProblem problem_of(Trial& t) {
+  t.bound.node = &t.node;
+  auto found = cuda_problem(t.bound);
+  if (auto* why = std::get_if<std::string>(&found)) ADD_FAILURE() << *why;
+  return std::get<CudaProblem>(found);
+}
+
+TEST(CudaMatMul, folds_batches_that_only_the_left_operand_has_into_its_rows) {
+  Trial t = product_of(DType::f16, {4, 5, 33, 64}, {64, 48}, {4, 5, 33, 48});
+  const CudaProblem p = problem_of(t);
+  EXPECT_EQ(p.m, 4 * 5 * 33);
+  EXPECT_EQ(p.batches(), 1);
+  Trial apart = product_of(DType::f16, {4, 33, 64}, {64, 48}, {4, 33, 48});
+  apart.bound.inputs[0].strides = {40 * 64, 64, 1};   // rows of one image are not followed by the next image's
+  EXPECT_EQ(problem_of(apart).m, 33);
+  EXPECT_EQ(problem_of(apart).batches(), 4);
+  Trial one_row = product_of(DType::f16, {4, 1, 64}, {64, 48}, {4, 1, 48});
+  one_row.bound.inputs[0].strides = {40 * 64, 64, 1};
+  EXPECT_EQ(problem_of(one_row).m, 4);
+  EXPECT_EQ(problem_of(one_row).a.outer, 40 * 64);
+}
+
+TEST(CudaMatMul, copies_are_as_wide_as_lines_steps_and_alignment_allow) {
+  const auto widths = [](Trial t) {
+    const CudaProblem p = problem_of(t);
+    return std::pair(p.a.vec, p.b.vec);
+  };
+  EXPECT_EQ(widths(product_of(DType::f16, {50, 64}, {64, 80}, {50, 80})), std::pair(int64_t{8}, int64_t{8}));
+  EXPECT_EQ(widths(product_of(DType::f32, {50, 64}, {64, 80}, {50, 80})), std::pair(int64_t{4}, int64_t{4}));
+  EXPECT_EQ(widths(product_of(DType::f16, {50, 60}, {60, 42}, {50, 42})), std::pair(int64_t{4}, int64_t{2}));
+  EXPECT_EQ(widths(product_of(DType::f16, {50, 41}, {41, 43}, {50, 43})), std::pair(int64_t{1}, int64_t{1}));
+  EXPECT_EQ(widths(product_of(DType::f16, {50, 64}, {81, 64}, {50, 81}, true)), std::pair(int64_t{8}, int64_t{8}));
+  Trial slice = product_of(DType::f16, {50, 64}, {64, 80}, {50, 80});
+  slice.bound.inputs[0].alignment = 4;
+  slice.bound.inputs[1].strides = {82, 1};
+  EXPECT_EQ(widths(slice), std::pair(int64_t{2}, int64_t{2}));
+}
+
+TEST(CudaMatMul, says_why_it_takes_no_product) {
+  const auto why = [](Trial t) {
+    const auto found = cuda_problem(t.bound);
+    const auto* text = std::get_if<std::string>(&found);
+    return text ? *text : "";
+  };
+  EXPECT_EQ(why(product_of(DType::f64, {2, 3}, {3, 4}, {2, 4})), "a product of f64, they multiply f16, bf16 and f32");
+  Trial mixed = product_of(DType::f16, {2, 3}, {3, 4}, {2, 4});
+  mixed.bound.inputs[1].type = DType::f32;
+  mixed.bound.node = &mixed.node;
+  const auto found = cuda_problem(mixed.bound);
+  EXPECT_EQ(std::get<std::string>(found), "operands of f16 and f32, they take two of one type");
+}
+
+TEST(CudaMatMul, every_architecture_has_tiles_for_every_type_within_its_shared_memory) {
+  for (const std::string_view arch : device::cuda::known_archs()) {
+    const auto gpu = gpu_of_arch(arch);
+    for (const DType type : {DType::f16, DType::bf16, DType::f32}) {
+      for (const Shape& mnk : {Shape{2, 4096, 4096}, Shape{512, 512, 512}, Shape{37, 41, 43}, Shape{1, 1, 1}}) {
+        Trial t = product_of(type, {mnk[0], mnk[2]}, {mnk[2], mnk[1]}, {mnk[0], mnk[1]});
+        std::string reason;
+        const auto configs = cuda_configs(problem_of(t), *gpu, reason);
+        EXPECT_FALSE(configs.empty()) << arch << ' ' << reason;
+        EXPECT_TRUE(std::ranges::all_of(configs, [&](const CudaConfig& c) {
+          return c.shared_bytes(bytes(type, 1)) <= gpu->info.shared_per_block;
+        })) << arch;
+        const bool tensor = type == DType::f16 || (type == DType::bf16 && gpu->info.major >= 8);
+        EXPECT_EQ(configs[0].unit, tensor ? CudaConfig::Unit::tensor : CudaConfig::Unit::fma) << arch << ' ' << name(type);
+      }
+    }
+  }
+}
+
+TEST(CudaMatMul, tf32_where_the_model_lets_products_round) {
+  auto gpu = std::make_shared<Gpu>(*gpu_of_arch("sm_90a"));
+  gpu->tf32 = true;
+  Trial t = product_of(DType::f32, {512, 512}, {512, 512}, {512, 512});
+  std::string reason;
+  EXPECT_EQ(cuda_configs(problem_of(t), *gpu, reason).at(0).unit, CudaConfig::Unit::tf32);
+}
+
+TEST(CudaMatMul, few_rows_of_a_deep_product_are_split) {
+  const auto gpu = gpu_of_arch("sm_90a");
+  std::string reason;
+  Trial deep = product_of(DType::f16, {2, 40000}, {40000, 1024}, {2, 1024});
+  EXPECT_GT(cuda_configs(problem_of(deep), *gpu, reason).at(0).splits, 1);
+  Trial wide = product_of(DType::f16, {4096, 512}, {512, 4096}, {4096, 4096});
+  EXPECT_EQ(cuda_configs(problem_of(wide), *gpu, reason).at(0).splits, 1);
+}
+
+}  // namespace
+}  // namespace smelt::ops::matmul

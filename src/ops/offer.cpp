@@ -47,8 +47,27 @@ void softmax_offer(const BoundNode&, const Machine&, Offer&);
 bool pointwise_handles(const Node&);
 void pointwise_offer(const BoundNode&, const Machine&, Offer&);
 void pointwise_gpu_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_reduce_handles(const Node&);
+void gpu_reduce_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_softmax_handles(const Node&);
+void gpu_softmax_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_gather_handles(const Node&);
+void gpu_gather_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_pad_handles(const Node&);
+void gpu_pad_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_scatter_handles(const Node&);
+void gpu_scatter_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_top_k_handles(const Node&);
+void gpu_top_k_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_scan_handles(const Node&);
+void gpu_scan_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_generate_handles(const Node&);
+void gpu_generate_offer(const BoundNode&, const Machine&, Offer&);
 
 namespace {
+
+/// Of families whose operators have no faster kernel than the reference on the processor, or have it in another family's row.
+void no_offer(const BoundNode&, const Machine&, Offer&) {}
 
 constexpr TacticFamily families[] = {
     {"conv", conv_handles, conv_offer, true},
@@ -66,6 +85,14 @@ constexpr TacticFamily families[] = {
     {"rotary", rotary_handles, rotary_offer},
     {"softmax", softmax_handles, softmax_offer},
     {"pointwise", pointwise_handles, pointwise_offer, false, pointwise_gpu_offer},
+    {"gpu_reduce", gpu_reduce_handles, no_offer, false, gpu_reduce_offer},
+    {"gpu_softmax", gpu_softmax_handles, no_offer, false, gpu_softmax_offer},
+    {"gpu_gather", gpu_gather_handles, no_offer, false, gpu_gather_offer},
+    {"gpu_pad", gpu_pad_handles, no_offer, false, gpu_pad_offer},
+    {"gpu_scatter", gpu_scatter_handles, no_offer, false, gpu_scatter_offer},
+    {"gpu_top_k", gpu_top_k_handles, no_offer, false, gpu_top_k_offer},
+    {"gpu_scan", gpu_scan_handles, no_offer, false, gpu_scan_offer},
+    {"gpu_generate", gpu_generate_handles, no_offer, false, gpu_generate_offer},
 };
 
 /// What a reference costs an output element, at least: a guess. It ranks behind every other tactic, whatever they estimate.
@@ -99,6 +126,17 @@ std::string plain_problem(const BoundNode& b) {
   return text;
 }
 
+/// Every output has a shape and no elements.
+bool writes_nothing(const BoundNode& b) {
+  return std::ranges::all_of(b.outputs,
+                             [](const BoundTensor& t) { return t.type == DType::undefined || elements(t.shape) == 0; });
+}
+
+class NothingKernel final : public Kernel {
+ public:
+  void run(const Buffers&) override {}
+};
+
 void offer_reordered(const TacticFamily& family, const BoundNode& node, const Machine& machine, Offer& o) {
   auto form = channels_last_inside(node);
   if (!form) return;
@@ -130,7 +168,10 @@ std::string print(const BoundTensor& t) {
 
 Offer offer(const BoundNode& node, const Machine& machine) {
   Offer o;
+  if (machine.gpu && writes_nothing(node))
+    o.candidates.push_back({"cuda", "empty", 0, [] { return std::make_unique<NothingKernel>(); }});
   for (const TacticFamily& family : families) {
+    if (!o.candidates.empty()) break;   // a mean that no pooling computes is left to the reductions
     if (!family.handles(*node.node)) continue;
     if (machine.gpu) {
       if (family.gpu_offer) family.gpu_offer(node, machine, o);
@@ -138,7 +179,6 @@ Offer offer(const BoundNode& node, const Machine& machine) {
       family.offer(node, machine, o);
       if (family.images) offer_reordered(family, node, machine, o);
     }
-    if (!o.candidates.empty()) break;   // a mean that no pooling computes is left to the reductions
   }
   for (const Candidate& c : o.candidates)
     if (std::ranges::find(tactic_names, std::string_view(c.tactic)) == std::end(tactic_names))

@@ -5,14 +5,10 @@
 #include "ops/families.h"
 #include "ops/loops.h"
 #include "ops/movement/copy.h"
+#include "ops/movement/pad.h"
 #include "ops/params.h"
 
 namespace smelt::ops {
-namespace {
-
-struct Pads {
-  Shape before, after;   // one entry an axis; negative crops
-};
 
 Pads pads_of(const std::vector<int64_t>& listed, const std::optional<std::vector<int64_t>>& axes, size_t rank) {
   Pads p{Shape(rank, 0), Shape(rank, 0)};
@@ -25,6 +21,23 @@ Pads pads_of(const std::vector<int64_t>& listed, const std::optional<std::vector
   }
   return p;
 }
+
+namespace {
+
+int64_t floor_mod(int64_t a, int64_t n) { return (a % n + n) % n; }
+
+}  // namespace
+
+int64_t pad_source(const std::string& mode, int64_t at, int64_t extent) {
+  if (at >= 0 && at < extent) return at;
+  if (mode == "edge") return at < 0 ? 0 : extent - 1;
+  if (mode == "wrap") return floor_mod(at, extent);
+  if (extent == 1) return 0;
+  const int64_t period = 2 * (extent - 1), folded = floor_mod(at, period);   // reflect, again and again
+  return folded < extent ? folded : period - folded;
+}
+
+namespace {
 
 void infer_pad(InferContext& c) {
   const DType type = type_of(c, 0);
@@ -66,18 +79,6 @@ void pad_constant(ComputeContext& c, const Pads& p) {
   place(c.in(0), p.before, y);
 }
 
-int64_t floor_mod(int64_t a, int64_t n) { return (a % n + n) % n; }
-
-/// The input index that output index `at` (relative to the input's first) reads, in a mode other than constant.
-int64_t source_index(const std::string& mode, int64_t at, int64_t extent) {
-  if (at >= 0 && at < extent) return at;
-  if (mode == "edge") return at < 0 ? 0 : extent - 1;
-  if (mode == "wrap") return floor_mod(at, extent);
-  if (extent == 1) return 0;
-  const int64_t period = 2 * (extent - 1), folded = floor_mod(at, period);   // reflect, again and again
-  return folded < extent ? folded : period - folded;
-}
-
 void run_pad(ComputeContext& c) {
   const Tensor& x = c.in(0);
   Tensor& y = c.outputs[0];
@@ -94,7 +95,7 @@ void run_pad(ComputeContext& c) {
   const Shape in = strides(x.shape());
   std::vector<std::vector<int64_t>> offsets(in.size());
   for (size_t a = 0; a < in.size(); ++a) {
-    for (int64_t i = 0; i < y.shape()[a]; ++i) offsets[a].push_back(source_index(mode, i - p.before[a], x.shape()[a]) * in[a]);
+    for (int64_t i = 0; i < y.shape()[a]; ++i) offsets[a].push_back(pad_source(mode, i - p.before[a], x.shape()[a]) * in[a]);
   }
   ElementCopier copier(x, y);
   Shape at(in.size(), 0);

@@ -1,0 +1,81 @@
+// Running sums and products along lines: y[i] = x[0] ∘ … ∘ x[i], or without x[i] (Exclusive), from the end on (Reverse).
+//
+//   x, y    [outer, extent, inner]
+//
+// Two forms. Rows (inner 1): a block a line, Threads · Items elements at a time, each thread its own side by side, scanned by
+// warps. Columns: a thread a line, neighbours read side by side. Computed in A: double for f64 and f32 alike costs nothing here,
+// the kernel waits for memory; integers in 64 bits.
+#pragma once
+
+#include "common/convert.cuh"
+#include "common/divide.cuh"
+#include "common/expr.cuh"
+
+template <class A> struct RunningSum {
+  static constexpr int start = 0;
+  static __device__ __forceinline__ A of(A a, A b) { return a + b; }
+};
+template <class A> struct RunningProduct {
+  static constexpr int start = 1;
+  static __device__ __forceinline__ A of(A a, A b) { return a * b; }
+};
+
+template <class A> __device__ __forceinline__ A up(A x, int offset) { return __shfl_up_sync(0xffffffffu, x, offset); }
+
+template <class A, class Op, bool Exclusive, bool Reverse, int Threads, int Items, class T>
+__device__ __forceinline__ void scan_rows(const T* x, T* y, u32 extent) {
+  __shared__ A warps[Threads / 32];
+  __shared__ A carry;
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  x += static_cast<u64>(blockIdx.x) * extent, y += static_cast<u64>(blockIdx.x) * extent;
+  if (threadIdx.x == 0) carry = A(Op::start);
+  for (u32 begin = 0; begin < extent; begin += Threads * Items) {
+    A own[Items];
+    A total = A(Op::start);
+#pragma unroll
+    for (int i = 0; i < Items; ++i) {
+      const u32 at = begin + threadIdx.x * Items + i;
+      own[i] = at < extent ? widened<A>(x[Reverse ? extent - 1 - at : at]) : A(Op::start);
+      total = Op::of(total, own[i]);
+    }
+    A until = total;                                                        // with the lanes before
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const A other = up(until, offset);
+      if (lane >= offset) until = Op::of(other, until);
+    }
+    A before = up(until, 1);
+    if (lane == 0) before = A(Op::start);
+    __syncthreads();                                                        // the carry of the last round is there
+    if (lane == 31) warps[warp] = until;
+    __syncthreads();
+    A running = carry;
+    for (u32 w = 0; w < warp; ++w) running = Op::of(running, warps[w]);
+    running = Op::of(running, before);
+#pragma unroll
+    for (int i = 0; i < Items; ++i) {
+      const u32 at = begin + threadIdx.x * Items + i;
+      const A after = Op::of(running, own[i]);
+      if (at < extent) y[Reverse ? extent - 1 - at : at] = narrowed<T>(Exclusive ? running : after);
+      running = after;
+    }
+    __syncthreads();                                                        // everyone has read the carry
+    if (threadIdx.x == Threads - 1) carry = running;
+  }
+}
+
+template <class A, class Op, bool Exclusive, bool Reverse, class T>
+__device__ __forceinline__ void scan_columns(const T* x, T* y, u32 lines, u32 extent, Divider inner) {
+  const u32 line = blockIdx.x * blockDim.x + threadIdx.x;
+  if (line >= lines) return;
+  const u32 o = inner.quotient(line), i = line - o * inner.divisor;
+  const u64 first = static_cast<u64>(o) * extent * inner.divisor + i;
+  A running = A(Op::start);
+#pragma unroll 4
+  for (u32 k = 0; k < extent; ++k) {
+    const u64 at = first + static_cast<u64>(Reverse ? extent - 1 - k : k) * inner.divisor;
+    const A after = Op::of(running, widened<A>(x[at]));
+    y[at] = narrowed<T>(Exclusive ? running : after);
+    running = after;
+  }
+}

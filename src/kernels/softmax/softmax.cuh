@@ -1,0 +1,180 @@
+// Softmax along one axis: y = exp(x - top) / Σ exp(x - top), top the largest of its values; Log: x - top - log Σ.
+//
+//   x, y     [rows…, width], strided; in the columns' form [columns…, width] with the columns side by side
+//
+// Computed in A (float, double for f64), rounded once. Four forms:
+//   held      a row in the registers of Team threads side by side: read once, one exponential an element
+//   looped    a row a block, read twice
+//   parts     a row by several blocks: states, then the values
+//   columns   a thread has Vec columns, Team rows of threads take the elements of a column in turns, read twice
+#pragma once
+
+#include "common/convert.cuh"
+#include "reduce/reduce.cuh"
+
+/// What one value becomes, once the row's sum is known. A row with an infinite value has no softmax: NaN.
+template <class A, bool Log> struct Scale {
+  A top, factor;
+  __device__ __forceinline__ explicit Scale(const LogSumExp<A>& s) : top(s.top) {
+    factor = Log ? log(s.total) : A(1) / s.total;
+    if (top == A(__int_as_float(0x7f800000))) factor = A(__int_as_float(0x7fc00000));
+  }
+  __device__ __forceinline__ A operator()(A x) const { return Log ? x - top - factor : exp(x - top) * factor; }
+};
+
+/// Adds n of the values to a state, which is rescaled once.
+template <class A, int Vec, class T>
+__device__ __forceinline__ void add_all(LogSumExp<A>& s, const Vector<T, Vec>& x, u32 n) {
+  A top = s.top;
+#pragma unroll
+  for (int e = 0; e < Vec; ++e)
+    if (e < n) top = smelt_expr::nan_max(top, widened<A>(x.at[e]));
+  A total = s.top == top ? s.total : s.total * exp(s.top - top);
+#pragma unroll
+  for (int e = 0; e < Vec; ++e)
+    if (e < n) total += widened<A>(x.at[e]) == top ? A(1) : exp(widened<A>(x.at[e]) - top);
+  s.top = top, s.total = total;
+}
+
+template <class A, bool Log, int Vec, int Team, int Rows, int Held, class T, int Rank>
+__device__ __forceinline__ void softmax_held(const T* x, T* y, const Walk<Rank, 2>& rows, u32 width) {
+  __shared__ alignas(16) unsigned char exchange[sizeof(LogSumExp<A>) * (Rows * Team / 32)];
+  const u32 number = blockIdx.x * Rows + threadIdx.x / Team, lane = threadIdx.x % Team;
+  const bool inside = number < rows.chunks;
+  i64 at[2];
+  rows.template locate<1>(inside ? number : 0, at);
+  Vector<T, Vec> v[Held];                                                   // (Held, Vec) of the row
+#pragma unroll
+  for (int h = 0; h < Held; ++h) {
+    const u32 column = (h * Team + lane) * Vec;
+    if (inside && column < width) v[h] = *reinterpret_cast<const Vector<T, Vec>*>(x + at[0] + column);
+  }
+  LogSumExp<A> s;
+#pragma unroll
+  for (int h = 0; h < Held; ++h) {
+    if (!inside || (h * Team + lane) * Vec >= width) break;
+#pragma unroll
+    for (int e = 0; e < Vec; ++e) s.top = smelt_expr::nan_max(s.top, widened<A>(v[h].at[e]));
+  }
+  A power[Held][Vec];                                                       // exp(x - this thread's top)
+#pragma unroll
+  for (int h = 0; h < Held; ++h) {
+    if (!inside || (h * Team + lane) * Vec >= width) break;
+#pragma unroll
+    for (int e = 0; e < Vec; ++e) {
+      const A value = widened<A>(v[h].at[e]);
+      power[h][e] = value == s.top ? A(1) : exp(value - s.top);
+      s.total += power[h][e];
+    }
+  }
+  const A own = s.top;
+  merge_side_by_side<Team>(s, reinterpret_cast<LogSumExp<A>*>(exchange));
+  const Scale<A, Log> scale(s);
+  const A factor = exp(own - s.top) * scale.factor;
+#pragma unroll
+  for (int h = 0; h < Held; ++h) {
+    const u32 column = (h * Team + lane) * Vec;
+    if (!inside || column >= width) break;
+    Vector<T, Vec> out;
+#pragma unroll
+    for (int e = 0; e < Vec; ++e) out.at[e] = narrowed<T>(Log ? scale(widened<A>(v[h].at[e])) : power[h][e] * factor);
+    *reinterpret_cast<Vector<T, Vec>*>(y + at[1] + column) = out;
+  }
+}
+
+/// The state of elements [begin, end) (chunks of Vec) of a row, by the whole block; every thread gets it.
+template <class A, int Vec, int Threads, class T>
+__device__ __forceinline__ LogSumExp<A> state_of(const T* x, i64 stride, u32 width, const Part& part) {
+  __shared__ alignas(16) unsigned char exchange[sizeof(LogSumExp<A>) * (Threads / 32)];
+  LogSumExp<A> s;
+#pragma unroll 4
+  for (u32 c = part.begin + threadIdx.x; c < part.end; c += Threads) {
+    Vector<T, Vec> v;
+    load<(Vec > 1 ? 1 : -1)>(v, x, static_cast<i64>(c) * Vec * stride, stride, width - c * Vec);
+    add_all<A>(s, v, width - c * Vec);
+  }
+  merge_side_by_side<Threads>(s, reinterpret_cast<LogSumExp<A>*>(exchange));
+  return s;
+}
+
+template <int Vec, int Threads, class S, class T>
+__device__ __forceinline__ void write_all(const T* x, T* y, i64 from, i64 to, u32 width, const Part& part, const S& scale) {
+#pragma unroll 4
+  for (u32 c = part.begin + threadIdx.x; c < part.end; c += Threads) {
+    Vector<T, Vec> v;
+    load<(Vec > 1 ? 1 : -1)>(v, x, static_cast<i64>(c) * Vec * from, from, width - c * Vec);
+#pragma unroll
+    for (int e = 0; e < Vec; ++e) v.at[e] = narrowed<T>(scale(widened<decltype(scale.top)>(v.at[e])));
+    store<(Vec > 1 ? 1 : -1)>(y, static_cast<i64>(c) * Vec * to, to, width - c * Vec, v);
+  }
+}
+
+template <class A, bool Log, int Vec, int Threads, class T, int Rank>
+__device__ __forceinline__ void softmax_looped(const T* x, T* y, const Walk<Rank, 2>& rows, u32 width, i64 from, i64 to) {
+  i64 at[2];
+  rows.template locate<1>(blockIdx.x, at);
+  const Part all((width + Vec - 1) / Vec, 0, 1);
+  const Scale<A, Log> scale(state_of<A, Vec, Threads>(x + at[0], from, width, all));
+  write_all<Vec, Threads>(x + at[0], y + at[1], from, to, width, all, scale);
+}
+
+/// parts: [rows, gridDim.y]
+template <class A, int Vec, int Threads, class T, int Rank>
+__device__ __forceinline__ void softmax_parts(const T* x, LogSumExp<A>* parts, const Walk<Rank, 2>& rows, u32 width, i64 from) {
+  i64 at[2];
+  rows.template locate<1>(blockIdx.x, at);
+  const Part part((width + Vec - 1) / Vec, blockIdx.y, gridDim.y);
+  const LogSumExp<A> s = state_of<A, Vec, Threads>(x + at[0], from, width, part);
+  if (threadIdx.x == 0) parts[static_cast<u64>(blockIdx.x) * gridDim.y + blockIdx.y] = s;
+}
+
+template <class A, bool Log, int Vec, int Threads, class T, int Rank>
+__device__ __forceinline__ void softmax_from_parts(const T* x, T* y, const LogSumExp<A>* parts, const Walk<Rank, 2>& rows,
+                                                   u32 width, i64 from, i64 to) {
+  i64 at[2];
+  rows.template locate<1>(blockIdx.x, at);
+  LogSumExp<A> s;                                                           // the same in every warp
+  for (u32 i = threadIdx.x % 32; i < gridDim.y; i += 32) s.merge(parts[static_cast<u64>(blockIdx.x) * gridDim.y + i]);
+  merge_side_by_side<32>(s, static_cast<LogSumExp<A>*>(nullptr));
+  const Part part((width + Vec - 1) / Vec, blockIdx.y, gridDim.y);
+  write_all<Vec, Threads>(x + at[0], y + at[1], from, to, width, part, Scale<A, Log>(s));
+}
+
+template <class A, bool Log, int Vec, int Step, int Side, int Team, class T, int Rank>
+__device__ __forceinline__ void softmax_columns(const T* x, T* y, const Walk<Rank, 2>& columns, u32 width, i64 from, i64 to) {
+  __shared__ alignas(16) unsigned char memory[sizeof(LogSumExp<A>) * Side * Team * Vec];
+  auto* exchange = reinterpret_cast<LogSumExp<A>*>(memory);
+  const u32 own = blockIdx.x * Side + threadIdx.x % Side, member = threadIdx.x / Side;
+  const bool inside = own < columns.chunks;
+  i64 at[2];
+  const u32 n = columns.template locate<Vec>(inside ? own : 0, at);
+  LogSumExp<A> s[Vec];
+  if (inside) {
+#pragma unroll 4
+    for (u32 i = member; i < width; i += Team) {
+      Vector<T, Vec> v;
+      load<Step>(v, x, at[0] + i * from, columns.strides[0][Rank - 1], n);
+#pragma unroll
+      for (int e = 0; e < Vec; ++e)
+        if (e < n) s[e].add(widened<A>(v.at[e]), 0);
+    }
+  }
+  merge_rows<Side, Team, Vec>(s, exchange);
+  __syncthreads();
+  if (member == 0)
+#pragma unroll
+    for (int e = 0; e < Vec; ++e) exchange[e * Side + threadIdx.x] = s[e];
+  __syncthreads();
+  if (!inside) return;
+#pragma unroll
+  for (int e = 0; e < Vec; ++e) s[e] = exchange[e * Side + threadIdx.x % Side];
+#pragma unroll 4
+  for (u32 i = member; i < width; i += Team) {
+    Vector<T, Vec> v;
+    load<Step>(v, x, at[0] + i * from, columns.strides[0][Rank - 1], n);
+#pragma unroll
+    for (int e = 0; e < Vec; ++e)
+      if (e < n) v.at[e] = narrowed<T>(Scale<A, Log>(s[e])(widened<A>(v.at[e])));
+    store<Step>(y, at[1] + i * to, columns.strides[1][Rank - 1], n, v);
+  }
+}

@@ -1,0 +1,150 @@
+// Lines of keys sorted, each with the place that it came from; equal keys by place, so the order is the only one there is.
+//
+//   lines     [lines, extent] keys from a functor, item(line, place)
+//   runs      [lines, runs, keep] sorted items, the first `keep` of each run: what lies behind can never be among the first
+//             `keep` of the line
+//
+// A run begins as a tile of N keys that a block sorts in shared memory (bitonic, Batcher 1968). Runs are merged two by two: an
+// item's place in the merged run is its own place plus the number of items of the other run before it, found by bisection.
+#pragma once
+
+#include "common/divide.cuh"
+#include "common/expr.cuh"
+
+template <class K> struct Item {
+  K key;
+  u32 place;
+  __device__ __forceinline__ bool before(const Item& o) const { return key < o.key || (key == o.key && place < o.place); }
+};
+
+/// Behind every other.
+template <class K> __device__ __forceinline__ Item<K> last_item() { return {static_cast<K>(~K(0)), 0xffffffffu}; }
+
+/// Keys that order as TopK does: a NaN is larger than every number, and the zeros are equal.
+template <class T> struct Ordered {
+  using Key = u32;
+  static __device__ __forceinline__ u32 key(T x) { return static_cast<u32>(static_cast<i32>(x)) ^ 0x80000000u; }
+};
+template <> struct Ordered<u32> {
+  using Key = u32;
+  static __device__ __forceinline__ u32 key(u32 x) { return x; }
+};
+template <> struct Ordered<i64> {
+  using Key = u64;
+  static __device__ __forceinline__ u64 key(i64 x) { return static_cast<u64>(x) ^ 0x8000000000000000ull; }
+};
+template <> struct Ordered<u64> {
+  using Key = u64;
+  static __device__ __forceinline__ u64 key(u64 x) { return x; }
+};
+template <> struct Ordered<float> {
+  using Key = u32;
+  static __device__ __forceinline__ u32 key(float x) {
+    if (x != x) return 0xffffffffu;
+    const u32 bits = x == 0.f ? 0u : __float_as_uint(x);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+  }
+};
+template <> struct Ordered<f16> {
+  using Key = u32;
+  static __device__ __forceinline__ u32 key(f16 x) { return Ordered<float>::key(f32(x)); }
+};
+template <> struct Ordered<bf16> {
+  using Key = u32;
+  static __device__ __forceinline__ u32 key(bf16 x) { return Ordered<float>::key(f32(x)); }
+};
+template <> struct Ordered<double> {
+  using Key = u64;
+  static __device__ __forceinline__ u64 key(double x) {
+    if (x != x) return ~0ull;
+    const u64 bits = x == 0. ? 0ull : static_cast<u64>(__double_as_longlong(x));
+    return bits >> 63 ? ~bits : bits | 0x8000000000000000ull;
+  }
+};
+
+/// Elements along an axis of x [outer, extent, inner], the line (outer, inner); Largest: the largest first.
+template <class T, bool Largest> struct AlongAxis {
+  using Key = typename Ordered<T>::Key;
+  const T* x;
+  Divider inner;
+  u32 extent;
+  __device__ __forceinline__ u64 at(u32 line, u32 place) const {
+    const u32 o = inner.quotient(line), i = line - o * inner.divisor;
+    return (static_cast<u64>(o) * extent + place) * inner.divisor + i;
+  }
+  __device__ __forceinline__ Item<Key> operator()(u32 line, u32 place) const {
+    const Key key = Ordered<T>::key(x[at(line, place)]);
+    return {Largest ? static_cast<Key>(~key) : key, place};
+  }
+};
+
+/// The tile's items in order, by all threads of the block; N a power of two.
+template <int N, class K> __device__ __forceinline__ void sort_shared(Item<K>* items) {
+  for (u32 size = 2; size <= N; size *= 2) {
+    for (u32 step = size / 2; step > 0; step /= 2) {
+      __syncthreads();
+      for (u32 pair = threadIdx.x; pair < N / 2; pair += blockDim.x) {
+        const u32 low = 2 * pair - (pair & (step - 1)), high = low + step;
+        const Item<K> a = items[low], b = items[high];
+        if (b.before(a) == ((low & size) == 0)) items[low] = b, items[high] = a;
+      }
+    }
+  }
+  __syncthreads();
+}
+
+/// Fills `items` with tile blockIdx.x % tiles of its line and sorts it; returns the line.
+template <int N, class K, class Source>
+__device__ __forceinline__ u32 sort_tile(Item<K>* items, const Source& source, u32 extent, u32 tiles) {
+  const u32 line = blockIdx.x / tiles, begin = (blockIdx.x - line * tiles) * N;
+  for (u32 i = threadIdx.x; i < N; i += blockDim.x)
+    items[i] = begin + i < extent ? source(line, begin + i) : last_item<K>();
+  sort_shared<N>(items);
+  return line;
+}
+
+/// out [lines, tiles, keep]
+template <int N, class Source>
+__device__ __forceinline__ void sort_tiles(const Source& source, Item<typename Source::Key>* out, u32 extent, u32 tiles,
+                                           u32 keep) {
+  using K = typename Source::Key;
+  __shared__ alignas(16) unsigned char memory[sizeof(Item<K>) * N];
+  auto* items = reinterpret_cast<Item<K>*>(memory);
+  sort_tile<N>(items, source, extent, tiles);
+  for (u32 i = threadIdx.x; i < keep; i += blockDim.x) out[static_cast<u64>(blockIdx.x) * keep + i] = items[i];
+}
+
+/// runs [lines, runs, keep] → out [lines, ceil(runs / 2), kept]. A thread an item.
+template <class K>
+__device__ __forceinline__ void merge_runs(const Item<K>* runs, Item<K>* out, u32 count, Divider keep, Divider per_line,
+                                           u32 kept) {
+  const u32 number = blockIdx.x * blockDim.x + threadIdx.x;
+  if (number >= count) return;
+  const u32 run_of_all = keep.quotient(number), place = number - run_of_all * keep.divisor;
+  const u32 line = per_line.quotient(run_of_all), run = run_of_all - line * per_line.divisor;
+  const Item<K> item = runs[number];
+  u32 before = 0;
+  const u32 other = run ^ 1;
+  if (other < per_line.divisor) {
+    const Item<K>* o = runs + (static_cast<u64>(line) * per_line.divisor + other) * keep.divisor;
+    u32 end = keep.divisor;
+    while (before < end) {
+      const u32 middle = (before + end) / 2;
+      // Of equal items, which lie behind the end of a line, those of the left run come first.
+      if (other < run ? !item.before(o[middle]) : o[middle].before(item)) before = middle + 1;
+      else end = middle;
+    }
+  }
+  const u32 to = place + before, pairs = (per_line.divisor + 1) / 2;
+  if (to < kept) out[(static_cast<u64>(line) * pairs + run / 2) * kept + to] = item;
+}
+
+/// The line's first k elements and their places, each where it is asked for.
+template <class T, bool Largest, class Out>
+__device__ __forceinline__ void put(const AlongAxis<T, Largest>& source, u32 line, u32 i, u32 k, const Out& item, T* values,
+                                    i64* places) {
+  const u32 o = source.inner.quotient(line), in = line - o * source.inner.divisor;
+  const u64 to = (static_cast<u64>(o) * k + i) * source.inner.divisor + in;
+  if (values) values[to] = source.x[source.at(line, item.place)];
+  if (places) places[to] = item.place;
+}

@@ -72,7 +72,8 @@ function(smelt_tests)
       SMELT_BINARY_DIR="${CMAKE_BINARY_DIR}" SMELT_PYTHON="${Python_EXECUTABLE}")
     target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
     target_link_libraries(test_${name} PRIVATE test_support ${all} GTest::gtest_main GTest::gmock)
-    if(name STREQUAL "gpu")   # built with the others, run where there is a GPU: scripts/gpu_tests.sh
+    if(name STREQUAL "gpu")   # with ONNX's cases; built with the others, run where there is a GPU: scripts/gpu_tests.sh
+      target_sources(test_gpu PRIVATE tests/conformance/cases.cpp)
       continue()
     endif()
     if(name STREQUAL "device" AND EXISTS ${SMELT_CUDA_WHEELS}/include/cuda.h)

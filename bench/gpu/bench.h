@@ -72,4 +72,9 @@ void gemm(std::span<const std::string> epilogues, size_t first, size_t last);
 /// Every configuration of smelt's for one shape that is not guessed to take twice as long as the best.
 void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogue);
 
+/// Problems of data.cpp, every candidate of each.
+void reduce();
+void softmax();
+void movement();
+
 }  // namespace smelt::bench

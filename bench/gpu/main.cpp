@@ -1,6 +1,7 @@
 // Kernels of smelt on GPU 0, timed in one CUDA graph of many calls, replayed; inputs rotated over three times the L2 cache.
 //
-// usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE
+// usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | gemm [FIRST LAST [EPILOGUE…]]
+//        | gemm_candidates M N K EPILOGUE
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
 #include <filesystem>
@@ -134,14 +135,20 @@ int main(int argc, char** argv) {
       norm({{4096, 4096}, {16384, 8192}, {4096, 512}, {2, 4096}}, true, DType::bf16);
     } else if (what == "gemm_candidates" && argc > 5) {
       gemm_candidates(std::stol(argv[2]), std::stol(argv[3]), std::stol(argv[4]), argv[5]);
+    } else if (what == "reduce") {
+      reduce();
+    } else if (what == "softmax") {
+      softmax();
+    } else if (what == "movement") {
+      movement();
     } else if (what == "gemm") {
       const std::vector<std::string> epilogues = argc > 4 ? std::vector<std::string>(argv + 4, argv + argc)
                                                           : std::vector<std::string>{"relu", "gelu"};
       gemm(epilogues, argc > 3 ? std::stoul(argv[2]) : 0, argc > 3 ? std::stoul(argv[3]) : SIZE_MAX);
     } else {
       fmt::print(stderr,
-                 "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K "
-                 "EPILOGUE\n");
+                 "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | gemm [FIRST "
+                 "LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE\n");
       return 2;
     }
   } catch (const Error& e) {

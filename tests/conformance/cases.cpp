@@ -1,4 +1,4 @@
-#include "cases.h"
+#include "conformance/cases.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,9 +31,6 @@ std::vector<Case> list_cases(const fs::path& root) {
   return cases;
 }
 
-namespace {
-
-/// input_0.pb, input_1.pb, … of a data set.
 std::vector<Tensor> read_tensors(const fs::path& folder, const std::string& what) {
   std::vector<Tensor> result;
   for (int i = 0;; ++i) {
@@ -44,6 +41,8 @@ std::vector<Tensor> read_tensors(const fs::path& folder, const std::string& what
     result.push_back(importer::take_tensor(proto));
   }
 }
+
+namespace {
 
 bool agree(double a, double e, const Tolerance& t) {
   if (std::isnan(a) || std::isnan(e)) return std::isnan(a) && std::isnan(e);

@@ -22,6 +22,9 @@ struct Case {
 /// Every case below `root`, by name.
 std::vector<Case> list_cases(const std::filesystem::path& root);
 
+/// The tensors of a data set's folder: input_0.pb, input_1.pb, … for "input".
+std::vector<Tensor> read_tensors(const std::filesystem::path& folder, const std::string& what);
+
 /// Imports the model and evaluates every data set with the reference operators. Empty when all outputs agree, otherwise
 /// the first difference or error in one line.
 std::string run_case(const Case& c);

@@ -51,8 +51,8 @@ class Guarded {
   std::shared_ptr<device::cuda::Memory> memory_;
 };
 
-/// Runs one candidate; its outputs in logical order. Twice, and the two runs must agree bit for bit.
-inline std::vector<Tensor> run_on_gpu(Trial& t, const Candidate& c) {
+/// Runs a candidate's kernel; its outputs in logical order. Twice, and the two runs must agree bit for bit.
+inline std::vector<Tensor> run_on_gpu(Trial& t, Kernel& kernel) {
   t.bound.node = &t.node;
   std::vector<std::unique_ptr<Guarded>> memory;
   std::vector<const void*> in;
@@ -75,13 +75,12 @@ inline std::vector<Tensor> run_on_gpu(Trial& t, const Candidate& c) {
   }
   const size_t first = memory.size();
   for (const BoundTensor& b : t.bound.outputs) out.push_back(reinterpret_cast<void*>(place(b).address()));
-  const std::unique_ptr<Kernel> kernel = c.prepare();
-  Guarded workspace(std::max<int64_t>(kernel->workspace(), 1), 0);
+  Guarded workspace(std::max<int64_t>(kernel.workspace(), 1), 0);
   std::vector<Tensor> results;
   for (const bool again : {false, true}) {
     for (size_t o = 0; o < out.size(); ++o) memory[first + o]->upload(poisoned(t.bound.outputs[o]).data());
-    workspace.upload(std::vector<uint8_t>(static_cast<size_t>(std::max<int64_t>(kernel->workspace(), 1)), 0xff).data());
-    kernel->run({in, out, reinterpret_cast<void*>(workspace.address())});
+    workspace.upload(std::vector<uint8_t>(static_cast<size_t>(std::max<int64_t>(kernel.workspace(), 1)), 0xff).data());
+    kernel.run({in, out, reinterpret_cast<void*>(workspace.address())});
     for (size_t o = 0; o < out.size(); ++o) {
       const BoundTensor& b = t.bound.outputs[o];
       std::vector<uint8_t> bytes(poisoned(b).size());
@@ -94,6 +93,8 @@ inline std::vector<Tensor> run_on_gpu(Trial& t, const Candidate& c) {
   }
   return results;
 }
+
+inline std::vector<Tensor> run_on_gpu(Trial& t, const Candidate& c) { return run_on_gpu(t, *c.prepare()); }
 
 /// Every candidate for the GPU agrees with `want`, output by output; their names and configurations.
 inline std::vector<std::string> agree_on_gpu(Trial& t, const std::vector<Tensor>& want, double tolerance) {

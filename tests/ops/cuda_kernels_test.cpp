@@ -6,35 +6,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "ops/cuda_forms.h"
 #include "ops/gpu.h"
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {
 namespace {
-
-/// A node with tensors of these types and shapes; nothing is computed.
-struct Form {
-  Node node;
-  BoundNode bound;
-
-  Form(std::string op, std::string_view domain, std::map<std::string, Attribute> attributes = {},
-       const std::string& program = {}) {
-    node.op = std::move(op);
-    node.domain = domain;
-    node.attrs = std::move(attributes);
-    if (!program.empty()) node.program = expr::Program::parse(program);
-  }
-  Form& in(DType type, Shape shape, Layout layout = Layout::plain) {
-    node.inputs.push_back(type == DType::undefined ? ValueId::none : ValueId(static_cast<int>(node.inputs.size())));
-    bound.inputs.push_back({type, std::move(shape), layout, {}, {}});
-    return *this;
-  }
-  Form& out(DType type, Shape shape, Layout layout = Layout::plain) {
-    node.outputs.push_back(ValueId(100 + static_cast<int>(node.outputs.size())));
-    bound.outputs.push_back({type, std::move(shape), layout, {}, {}});
-    return *this;
-  }
-};
 
 std::vector<Form> forms() {
   std::vector<Form> list;
@@ -71,6 +48,7 @@ std::vector<Form> forms() {
   quantized.in(DType::u8, {384, 768}).in(DType::i8, {768, 3072}).out(DType::i32, {384, 3072});
   quantized.bound.inputs[1].constant = Tensor::zeros(DType::i8, {768, 3072});
   list.push_back(std::move(quantized));
+  for (Form& f : data_forms()) list.push_back(std::move(f));
   return list;
 }
 

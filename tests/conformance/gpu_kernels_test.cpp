@@ -1,0 +1,63 @@
+// Which of ONNX's node cases have a kernel for the GPU at every node: offers only, no GPU is needed.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iostream>
+#include <map>
+
+#include "conformance/node_walk.h"
+#include "ops/gpu.h"
+
+namespace smelt::conformance {
+namespace {
+
+ops::Machine gpu_machine() {
+  auto gpu = std::make_shared<ops::Gpu>();
+  gpu->info.arch = "sm_90a";
+  gpu->info.major = 9;
+  gpu->info.multiprocessors = 132;
+  gpu->cubins = std::make_shared<device::cuda::CubinStore>();
+  ops::Machine machine;
+  machine.gpu = gpu;
+  return machine;
+}
+
+/// Why a node of the case has no kernel; empty when every one has.
+std::string missing(const Case& c, const ops::Machine& machine) {
+  std::string why;
+  try {
+    walk_nodes(c, [&](const Node& n, std::span<const Tensor> inputs, const std::vector<Tensor>& outputs) {
+      if (!why.empty() || needs_no_kernel(n)) return;
+      try {
+        ops::offer(bound_node(n, inputs, outputs), machine);
+      } catch (const std::exception& e) {
+        why = n.op + ": " + e.what();
+      }
+    });
+  } catch (const std::exception& e) {
+    return std::string("not run: ") + e.what();
+  }
+  return why;
+}
+
+TEST(GpuKernels, most_of_the_node_cases_have_one_at_every_node) {
+  const std::filesystem::path root = std::filesystem::path(SMELT_BINARY_DIR) / "conformance";
+  if (!std::filesystem::exists(root / "node")) GTEST_SKIP() << "the cases are not written yet: run the conformance tests";
+  const ops::Machine machine = gpu_machine();
+  std::map<std::string, int> without;
+  int complete = 0;
+  for (const Case& c : list_cases(root)) {
+    if (!c.name.starts_with("node/")) continue;
+    const std::string why = missing(c, machine);
+    complete += why.empty();
+    if (!why.empty()) ++without[why.substr(0, why.find(':'))];
+  }
+  std::cout << complete << " node cases have a kernel at every node; the others lack one of";
+  for (const auto& [op, count] : without) std::cout << ' ' << op << ' ' << count;
+  std::cout << '\n';
+  EXPECT_GE(complete, 850);
+}
+
+
+}  // namespace
+}  // namespace smelt::conformance

@@ -1,0 +1,89 @@
+// Many trials of one test: their kernels are compiled by as many threads as there are cores, then run one after the other.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+#include "gpu/gpu_trial.h"
+
+namespace smelt::ops {
+
+/// Prepares every candidate of these offers, in parallel; a null kernel where that threw, whose message is in `errors`.
+inline std::vector<std::vector<std::unique_ptr<Kernel>>> prepare_all(const std::vector<Offer>& offers,
+                                                                     std::vector<std::string>& errors) {
+  std::vector<std::vector<std::unique_ptr<Kernel>>> kernels(offers.size());
+  std::vector<std::pair<size_t, size_t>> jobs;
+  for (size_t o = 0; o < offers.size(); ++o) {
+    kernels[o].resize(offers[o].candidates.size());
+    for (size_t c = 0; c < kernels[o].size(); ++c) jobs.emplace_back(o, c);
+  }
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i) {
+    threads.emplace_back([&] {
+      for (size_t job; (job = next++) < jobs.size();) {
+        const auto [o, c] = jobs[job];
+        try {
+          kernels[o][c] = offers[o].candidates[c].prepare();
+        } catch (const std::exception& e) {
+          std::lock_guard lock(mutex);
+          errors.push_back(offers[o].problem + " " + offers[o].candidates[c].config + ": " + e.what());
+        }
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  return kernels;
+}
+
+/// A node whose inputs but the first are constants, with as many outputs as the reference makes of `outputs`.
+inline Trial node_trial(const std::string& op, std::vector<Tensor> inputs, std::map<std::string, Attribute> attributes = {},
+                        int outputs = 1) {
+  Trial t;
+  t.node.op = op;
+  t.node.attrs = std::move(attributes);
+  for (size_t i = 0; i < inputs.size(); ++i) t.add(std::move(inputs[i]), i > 0);
+  Node asked = t.node;
+  for (int o = 0; o < outputs; ++o) asked.outputs.push_back(static_cast<ValueId>(101 + o));
+  const std::vector<Tensor> results = evaluate(asked, t.inputs);
+  for (const Tensor& y : results) t.result(y.type(), y.shape());
+  return t;
+}
+
+/// A test whose trials are run when its body is done.
+class GpuBatch : public ::testing::Test {
+ protected:
+  /// Every candidate must agree with the reference within the tolerance, and there must be one.
+  void expect(Trial t, double tolerance = 0) { trials_.push_back({std::make_unique<Trial>(std::move(t)), tolerance}); }
+
+  void TearDown() override {
+    std::vector<Offer> offers;
+    for (const auto& [t, tolerance] : trials_) {
+      t->bound.node = &t->node;
+      offers.push_back(offer(t->bound, gpu_machine()));
+    }
+    std::vector<std::string> errors;
+    const auto kernels = prepare_all(offers, errors);
+    for (const std::string& e : errors) ADD_FAILURE() << e;
+    for (size_t i = 0; i < trials_.size(); ++i) {
+      Trial& t = *trials_[i].first;
+      const std::vector<Tensor> want = evaluate(t.node, t.inputs);
+      for (size_t c = 0; c < kernels[i].size(); ++c) {
+        SCOPED_TRACE(offers[i].problem + " " + offers[i].candidates[c].config);
+        if (!kernels[i][c]) continue;
+        const std::vector<Tensor> got = run_on_gpu(t, *kernels[i][c]);
+        for (size_t o = 0; o < want.size(); ++o) {
+          if (!want[o].valid()) continue;
+          ASSERT_EQ(got[o].shape(), want[o].shape()) << "output " << o;
+          EXPECT_LE(error(got[o], want[o]), trials_[i].second) << "output " << o;
+        }
+      }
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::unique_ptr<Trial>, double>> trials_;
+};
+
+}  // namespace smelt::ops

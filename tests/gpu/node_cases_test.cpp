@@ -1,0 +1,93 @@
+// The nodes of ONNX's own cases: every candidate on the GPU against the reference. Runs where the cases have been written
+// (test_conformance writes them): beside the program in conformance/, or in the build folder.
+#include "conformance/node_walk.h"
+#include "gpu/gpu_batch.h"
+
+namespace smelt::ops {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path cases() {
+  const fs::path here = "conformance", built = fs::path(SMELT_BINARY_DIR) / "conformance";
+  return fs::exists(here / "node") ? here : built;
+}
+
+bool same_numbers(const Tensor& got, const Tensor& want, const conformance::Tolerance& t, std::string& why) {
+  conformance::Tolerance wide = t;
+  if (want.type() == DType::f16) wide.absolute = std::max(wide.absolute, 1e-3), wide.relative = std::max(wide.relative, 2e-3);
+  if (want.type() == DType::f32) wide.absolute = std::max(wide.absolute, 1e-6);
+  why = conformance::difference(got, want, wide);
+  return why.empty();
+}
+
+struct Work {
+  Trial trial;
+  std::vector<Tensor> want;
+  std::string name;
+  conformance::Tolerance tolerance;
+};
+
+/// A node's trial and what the GPU is offered for it; nothing where there is no kernel.
+std::optional<Offer> offered(Work& w) {
+  w.trial.bound.node = &w.trial.node;
+  try {
+    return offer(w.trial.bound, gpu_machine());
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+TEST(GpuNodeCases, every_candidate_agrees_with_the_reference) {
+  if (!fs::exists(cases() / "node")) GTEST_SKIP() << "no cases at " << cases();
+  std::vector<std::unique_ptr<Work>> work;
+  std::vector<Offer> offers;
+  int complete = 0, ran = 0;
+  for (const conformance::Case& c : conformance::list_cases(cases())) {
+    if (!c.name.starts_with("node/")) continue;
+    bool all = true;
+    try {
+      conformance::walk_nodes(c, [&](const Node& n, std::span<const Tensor> inputs, const std::vector<Tensor>& outputs) {
+        if (conformance::needs_no_kernel(n)) return;
+        auto w = std::make_unique<Work>();
+        w->trial.bound = conformance::bound_node(n, inputs, outputs);
+        w->trial.node = n;
+        w->trial.inputs.assign(inputs.begin(), inputs.end());
+        w->want = outputs;
+        w->name = c.name;
+        w->tolerance = c.tolerance;
+        auto o = offered(*w);
+        all = all && o;
+        if (!o) return;
+        work.push_back(std::move(w));
+        offers.push_back(std::move(*o));
+      });
+    } catch (const std::exception&) {
+      all = false;             // strings, sequences: the reference does not run it either
+    }
+    complete += all;
+  }
+  std::vector<std::string> errors;
+  const auto kernels = prepare_all(offers, errors);
+  for (const std::string& e : errors) ADD_FAILURE() << e;
+  for (size_t i = 0; i < work.size(); ++i) {
+    Work& w = *work[i];
+    for (size_t k = 0; k < kernels[i].size(); ++k) {
+      if (!kernels[i][k]) continue;
+      SCOPED_TRACE(w.name + " " + offers[i].problem + " " + offers[i].candidates[k].tactic + " " +
+                   offers[i].candidates[k].config);
+      const std::vector<Tensor> got = run_on_gpu(w.trial, *kernels[i][k]);
+      ++ran;
+      for (size_t o = 0; o < w.want.size(); ++o) {
+        std::string why;
+        if (!w.want[o].valid()) continue;
+        EXPECT_TRUE(same_numbers(got[o], w.want[o], w.tolerance, why)) << "output " << o << ": " << why;
+      }
+    }
+  }
+  std::cout << complete << " node cases ran with a kernel at every node, " << ran << " candidates\n";
+  EXPECT_GE(complete, 800);
+}
+
+}  // namespace
+}  // namespace smelt::ops

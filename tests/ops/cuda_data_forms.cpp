@@ -1,0 +1,41 @@
+#include "ops/cuda_forms.h"
+
+namespace smelt::ops {
+
+std::vector<Form> data_forms() {
+  const auto axes = [](std::vector<int64_t> v) { return Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, v); };
+  const Attribute nearest = std::string("nearest"), asymmetric = std::string("asymmetric");
+  std::vector<Form> list;
+  // Means of channels-last images, as mobilenet has them; rows; few results; places.
+  list.push_back(
+      Form("GlobalAveragePool", "").in(DType::f16, {1, 960, 7, 7}, Layout::nhwc).out(DType::f16, {1, 960, 1, 1}, Layout::nhwc));
+  list.push_back(Form("ReduceSum", "").in(DType::bf16, {4096, 4096}).in(axes({1})).out(DType::bf16, {4096, 1}));
+  list.push_back(Form("ReduceLogSumExp", "").in(DType::f32, {1, 1 << 20}).in(axes({1})).out(DType::f32, {1, 1}));
+  list.push_back(Form("ReduceProd", "").in(DType::i32, {64, 33}).in(axes({0})).out(DType::i32, {1, 33}));
+  list.push_back(Form("ArgMax", "", {{"axis", int64_t{1}}}).in(DType::f16, {8, 1000}).out(DType::i64, {8, 1}));
+  list.push_back(Form("Softmax", "").in(DType::f32, {3234, 91}).out(DType::f32, {3234, 91}));
+  list.push_back(Form("Softmax", "", {{"axis", int64_t{1}}}).in(DType::f16, {2, 64, 40}).out(DType::f16, {2, 64, 40}));
+  list.push_back(Form("LogSoftmax", "").in(DType::bf16, {1, 300000}).out(DType::bf16, {1, 300000}));
+  list.push_back(Form("Gather", "").in(DType::f16, {30522, 768}).in(DType::i64, {8, 384}).out(DType::f16, {8, 384, 768}));
+  list.push_back(Form("GatherND", "").in(DType::f32, {3234, 4}).in(DType::i64, {300, 1}).out(DType::f32, {300, 4}));
+  list.push_back(Form("GatherElements", "").in(DType::f32, {6, 7}).in(DType::i64, {4, 7}).out(DType::f32, {4, 7}));
+  for (const char* reduction : {"none", "add"})
+    list.push_back(Form("ScatterND", "", {{"reduction", std::string(reduction)}}).in(DType::f32, {64, 16}).in(DType::i64, {9, 1})
+                       .in(DType::f32, {9, 16}).out(DType::f32, {64, 16}));
+  list.push_back(Form("Pad", "").in(DType::f16, {1, 8, 20, 20}, Layout::nhwc).in(axes({0, 0, 1, 1, 0, 0, 1, 1}))
+                     .out(DType::f16, {1, 8, 22, 22}, Layout::nhwc));
+  list.push_back(Form("Resize", "",
+                      {{"mode", nearest}, {"coordinate_transformation_mode", asymmetric}, {"nearest_mode", std::string("floor")}})
+                     .in(DType::f16, {1, 256, 20, 20}, Layout::nhwc)
+                     .in(DType::undefined, {})
+                     .in(Tensor::of<float>({4}, {1, 1, 2, 2}))
+                     .out(DType::f16, {1, 256, 40, 40}, Layout::nhwc));
+  list.push_back(Form("Trilu", "").in(DType::f32, {64, 64}).out(DType::f32, {64, 64}));
+  list.push_back(
+      Form("TopK", "").in(DType::f32, {91, 3234}).in(axes({300})).out(DType::f32, {91, 300}).out(DType::i64, {91, 300}));
+  list.push_back(Form("TopK", "").in(DType::f64, {9000}).in(axes({300})).out(DType::f64, {300}).out(DType::i64, {300}));
+  list.push_back(Form("CumSum", "").in(DType::f32, {8, 1000}).in(Tensor::scalar<int64_t>(1)).out(DType::f32, {8, 1000}));
+  return list;
+}
+
+}  // namespace smelt::ops

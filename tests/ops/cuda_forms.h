@@ -1,0 +1,44 @@
+// The shape of a node, for tests that compile kernels and run nothing.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ops/tactic.h"
+
+namespace smelt::ops {
+
+/// A node with tensors of these types and shapes; nothing is computed.
+struct Form {
+  Node node;
+  BoundNode bound;
+
+  Form(std::string op, std::string_view domain, std::map<std::string, Attribute> attributes = {},
+       const std::string& program = {}) {
+    node.op = std::move(op);
+    node.domain = domain;
+    node.attrs = std::move(attributes);
+    if (!program.empty()) node.program = expr::Program::parse(program);
+  }
+  Form& in(DType type, Shape shape, Layout layout = Layout::plain) {
+    node.inputs.push_back(type == DType::undefined ? ValueId::none : ValueId(static_cast<int>(node.inputs.size())));
+    bound.inputs.push_back({type, std::move(shape), layout, {}, {}});
+    return *this;
+  }
+  Form& in(Tensor constant) {
+    in(constant.type(), constant.shape());
+    bound.inputs.back().constant = std::move(constant);
+    return *this;
+  }
+  Form& out(DType type, Shape shape, Layout layout = Layout::plain) {
+    node.outputs.push_back(ValueId(100 + static_cast<int>(node.outputs.size())));
+    bound.outputs.push_back({type, std::move(shape), layout, {}, {}});
+    return *this;
+  }
+};
+
+/// Reductions, softmax, data movement, sorting and selection.
+std::vector<Form> data_forms();
+
+}  // namespace smelt::ops

@@ -2,6 +2,8 @@
 #include <future>
 
 #include "bench.h"
+#include "device/cuda/compiler.h"
+#include "device/cuda/cublaslt.h"
 #include "ops/matmul/cuda_tactics.h"
 
 namespace smelt::bench {
@@ -89,6 +91,12 @@ ops::Offer offer_of(const Product& p) {
   return ops::offer(p.node(), machine);
 }
 
+/// The line that a table of figures is worth nothing without.
+void print_machine() {
+  fmt::print("{}, driver {}, {}, {}\n", gpu()->info.name, gpu()->info.driver, cuda::compiler_version(),
+             cuda::cublaslt_missing().empty() ? cuda::cublaslt_version() : "no cuBLASLt");
+}
+
 struct Timed {
   std::string name;
   double us = 1e30;
@@ -97,6 +105,7 @@ struct Timed {
 }  // namespace
 
 void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
+  print_machine();
   fmt::print("{:>18} {:>5} {:>8} {:>8} {:>6} {:>6}  {}\n", "m n k", "", "smelt", "cublaslt", "ratio", "TB/s",
              "smelt's best, cuBLASLt's best");
   for (size_t s = first; s < std::min(last, std::size(shapes)); ++s) {
@@ -136,6 +145,7 @@ void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogu
     rows.emplace_back(quantile(product.time(*kernels[i].get(), 5), 0.5), ops::matmul::cuda_estimate_us(p, configs[i], *gpu()),
                       configs[i].print());
   std::ranges::sort(rows);
+  print_machine();
   fmt::print("{} {} {} {}: us, guessed\n", m, n, k, epilogue);
   for (const auto& [us, guessed, config] : rows) fmt::print("{:8.2f} {:8.2f}  {}\n", us, guessed, config);
   std::fflush(stdout);

@@ -39,6 +39,7 @@ constexpr Rewrite rewrites[] = {
     {"recognise_rotary", recognise_rotary, "rotary embedding from its parts"},
     {"attention_operator", attention_operator, "ONNX's Attention"},
     {"attention", attention, "attention from its parts"},
+    {"attention_keys", attention_keys, "transposed keys of an attention as rows"},
     {"residual_norm", residual_norm, "residual into a normalisation"},
     {"modulated_norm", modulated_norm, "scale and shift into a normalisation"},
     {"norm_epilogue", norm_epilogue, "what follows a normalisation"},

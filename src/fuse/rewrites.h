@@ -44,6 +44,7 @@ Outcome norm_operator(const Graph& g, NodeId n);
 Outcome recognise_rotary(const Graph& g, NodeId n);
 Outcome attention(const Graph& g, NodeId n);
 Outcome attention_operator(const Graph& g, NodeId n);
+Outcome attention_keys(const Graph& g, NodeId n);
 Outcome residual_norm(const Graph& g, NodeId n);
 Outcome modulated_norm(const Graph& g, NodeId n);
 Outcome norm_epilogue(const Graph& g, NodeId n);

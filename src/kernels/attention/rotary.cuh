@@ -1,0 +1,58 @@
+// Rotary position embedding: pairs of elements of a row turned by an angle. Su et al., arXiv:2104.09864.
+//
+//   y1 = x1 * cos1 - x2 * sin1
+//   y2 = x2 * cos2 + x1 * sin2
+//
+//   x, y        [rows…, D]; a pair is elements i and i + D/2, or 2i and 2i + 1
+//   cos, sin    [rows…, D] or [rows…, D/2] broadcast; the second has one entry a pair
+//
+// A thread turns Pairs pairs, neighbours along the axis that lies innermost in x.
+#pragma once
+
+#include "attention/element.cuh"
+#include "pointwise/walk.cuh"
+
+/// How the two elements of Pairs pairs are read and written: `contiguous`, `repeated` and `strided` are load's 1, 0 and -1 for
+/// each of the two; of `together` both lie side by side, all of them in one access.
+enum Access { strided = -1, repeated = 0, contiguous = 1, together = 2 };
+
+/// `second`: elements from the first of a pair to the other; 0 where there is one entry a pair.
+template <int How, bool Single, class T, int Pairs>
+__device__ __forceinline__ void load_pairs(Vector<T, Pairs> (&x)[2], const T* view, i64 at, i64 second, i64 stride, u32 count) {
+  if (How == together && count >= Pairs) {
+    Vector<T, 2 * Pairs> both;
+    load<1>(both, view, at, 1, 2 * Pairs);
+#pragma unroll
+    for (int i = 0; i < 2 * Pairs; ++i) x[i % 2].at[i / 2] = both.at[i];
+  } else {
+    constexpr int step = How == together ? -1 : How;
+    load<step>(x[0], view, at, stride, count);
+    if (Single) x[1] = x[0];
+    else load<step>(x[1], view, at + second, stride, count);
+  }
+}
+
+template <int How, class T, int Pairs>
+__device__ __forceinline__ void store_pairs(T* view, i64 at, i64 second, i64 stride, u32 count, const Vector<T, Pairs> (&x)[2]) {
+  if (How == together && count >= Pairs) {
+    Vector<T, 2 * Pairs> both;
+#pragma unroll
+    for (int i = 0; i < 2 * Pairs; ++i) both.at[i] = x[i % 2].at[i / 2];
+    store<1>(view, at, 1, 2 * Pairs, both);
+  } else {
+    constexpr int step = How == together ? -1 : How;
+    store<step>(view, at, stride, count, x[0]);
+    store<step>(view, at + second, stride, count, x[1]);
+  }
+}
+
+template <class T, class Table, int Pairs>
+__device__ __forceinline__ void turn(const Vector<T, Pairs> (&x)[2], const Vector<Table, Pairs> (&cos)[2],
+                                     const Vector<Table, Pairs> (&sin)[2], Vector<T, Pairs> (&y)[2]) {
+#pragma unroll
+  for (int i = 0; i < Pairs; ++i) {
+    const typename Computing<T>::type a = widened(x[0].at[i]), b = widened(x[1].at[i]);
+    narrow(y[0].at[i], a * widened(cos[0].at[i]) - b * widened(sin[0].at[i]));
+    narrow(y[1].at[i], b * widened(cos[1].at[i]) + a * widened(sin[1].at[i]));
+  }
+}

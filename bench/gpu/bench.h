@@ -76,5 +76,7 @@ void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogu
 void reduce();
 void softmax();
 void movement();
+/// Every candidate for Attention and RotaryEmbedding over the models' problems whose name contains `filter` (attention.cpp).
+void attention(std::string_view filter);
 
 }  // namespace smelt::bench

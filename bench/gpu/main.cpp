@@ -1,7 +1,7 @@
 // Kernels of smelt on GPU 0, timed in one CUDA graph of many calls, replayed; inputs rotated over three times the L2 cache.
 //
 // usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | gemm [FIRST LAST [EPILOGUE…]]
-//        | gemm_candidates M N K EPILOGUE
+//        | gemm_candidates M N K EPILOGUE | attention [PART OF A PROBLEM'S NAME]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
 #include <filesystem>
@@ -129,6 +129,7 @@ int main(int argc, char** argv) {
   try {
     if (what == "ceilings") ceilings();
     else if (what == "ladder" && argc > 2) ladder(argv[2]);
+    else if (what == "attention") attention(argc > 2 ? argv[2] : "");
     else if (what == "norm") {
       norm(norm_shapes, false, DType::bf16);
       norm(odd_shapes, false, DType::bf16);
@@ -148,7 +149,7 @@ int main(int argc, char** argv) {
     } else {
       fmt::print(stderr,
                  "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | gemm [FIRST "
-                 "LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE\n");
+                 "LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART]\n");
       return 2;
     }
   } catch (const Error& e) {

@@ -35,6 +35,7 @@ void movement_offer(const BoundNode&, const Machine&, Offer&);
 void movement_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool attention_handles(const Node&);
 void attention_offer(const BoundNode&, const Machine&, Offer&);
+void attention_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool norm_handles(const Node&);
 void norm_offer(const BoundNode&, const Machine&, Offer&);
 void norm_gpu_offer(const BoundNode&, const Machine&, Offer&);
@@ -42,6 +43,7 @@ bool reduce_handles(const Node&);
 void reduce_offer(const BoundNode&, const Machine&, Offer&);
 bool rotary_handles(const Node&);
 void rotary_offer(const BoundNode&, const Machine&, Offer&);
+void rotary_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool softmax_handles(const Node&);
 void softmax_offer(const BoundNode&, const Machine&, Offer&);
 bool pointwise_handles(const Node&);
@@ -79,10 +81,10 @@ constexpr TacticFamily families[] = {
     {"resize", resize_handles, resize_offer},
     {"reorder", reorder_handles, reorder_offer, false, reorder_gpu_offer},
     {"movement", movement_handles, movement_offer, false, movement_gpu_offer},
-    {"attention", attention_handles, attention_offer},
+    {"attention", attention_handles, attention_offer, false, attention_gpu_offer},
     {"norm", norm_handles, norm_offer, false, norm_gpu_offer},
     {"reduce", reduce_handles, reduce_offer},
-    {"rotary", rotary_handles, rotary_offer},
+    {"rotary", rotary_handles, rotary_offer, false, rotary_gpu_offer},
     {"softmax", softmax_handles, softmax_offer},
     {"pointwise", pointwise_handles, pointwise_offer, false, pointwise_gpu_offer},
     {"gpu_reduce", gpu_reduce_handles, no_offer, false, gpu_reduce_offer},

@@ -40,5 +40,7 @@ struct Form {
 
 /// Reductions, softmax, data movement, sorting and selection.
 std::vector<Form> data_forms();
+/// Attention and rotary embeddings.
+std::vector<Form> attention_forms();
 
 }  // namespace smelt::ops

@@ -49,6 +49,7 @@ std::vector<Form> forms() {
   quantized.bound.inputs[1].constant = Tensor::zeros(DType::i8, {768, 3072});
   list.push_back(std::move(quantized));
   for (Form& f : data_forms()) list.push_back(std::move(f));
+  for (Form& f : attention_forms()) list.push_back(std::move(f));
   return list;
 }
 

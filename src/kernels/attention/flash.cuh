@@ -1,0 +1,332 @@
+// Attention by tiles on tensor cores: Dao, "FlashAttention-2", arXiv:2307.08691; with few query rows the keys are split too (Dao
+// et al., "Flash-Decoding for long-context inference", 2023).
+//
+//   q, k, v, y    as attention/problem.cuh says, f16 or bf16; rows contiguous, each row 16-byte aligned, Depth and ValueDepth
+//                 multiples of 8 (the padded columns of q and k up to 16 are zeros)
+//
+// A block has RowWarps x KeyWarps warps. A warp holds 16 RowTiles rows of queries and goes over its part of each tile of Keys
+// keys: S = Q Kt in fragments of (16, 8), the softmax's running maximum and sum, then O += P V, P being rounded to T in
+// registers: the layout of a product's result is that of the next one's left operand. KeyWarps results are added in shared
+// memory, those of the grid's Splits by combine.cuh; both in a fixed order.
+//
+// Tiles of K and V come by cp.async, Stages of them in flight. Their rows lie an odd number of 16-byte vectors apart, so that the
+// eight rows an ldmatrix reads touch all banks: depths such as 40, 72, 80 and 160 have no power of two to permute by.
+//
+// Launch: row tiles x pairs x splits blocks of 32 RowWarps KeyWarps threads; Flash::shared_bytes of dynamic shared memory.
+// attention/flash_block.cuh has what a block does; this file what its warps do with a tile.
+#pragma once
+
+#include "attention/problem.cuh"
+#include "common/copy_async.cuh"
+#include "common/mma.cuh"
+
+namespace smelt_flash {
+
+constexpr float log2e = 1.4426950408889634f;
+
+__device__ __forceinline__ float exp2_of(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+template <class T> __device__ __forceinline__ u32 rounded_pair(float low, float high);
+template <> __device__ __forceinline__ u32 rounded_pair<f16>(float low, float high) {
+  u32 y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+template <> __device__ __forceinline__ u32 rounded_pair<bf16>(float low, float high) {
+  u32 y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+
+/// A tile of Rows rows of Vectors 16-byte vectors each, and a vector of zeros behind them where a padded depth needs it.
+template <class T, int Rows, int Vectors, int Padded, int Threads> struct Tile {
+  static constexpr int vectors = Vectors;
+  static constexpr int pitch = (Padded | 1) * 16;                                  // bytes
+  static constexpr int bytes = Rows * pitch;
+  static constexpr int step = Threads / Vectors;                                   // rows copied at a time
+  static constexpr int copies = (Rows + step - 1) / step;
+  static_assert(Vectors <= Threads);
+
+  /// The vectors behind each row become zeros. `anywhere` is not read.
+  static __device__ __forceinline__ void clear_padding(u32 to, const T* anywhere) {
+    if constexpr (Padded > Vectors)
+#pragma unroll 1
+      for (u32 i = threadIdx.x; i < Rows * (Padded - Vectors); i += Threads)
+        copy_async<16>(to + i / (Padded - Vectors) * pitch + (Vectors + i % (Padded - Vectors)) * 16, anywhere, false);
+  }
+};
+
+/// Copies tiles of a tensor's rows: a thread one vector of every step-th row. Rows of a tile span less than 2^31 bytes.
+template <class Tile, class T, int Rows> struct TileCopies {
+  const char* from;                                                                // this thread's first vector of tile 0
+  u32 to, row, step_bytes, tile_bytes;
+
+  __device__ __forceinline__ TileCopies(const T* rows, i64 stride) {
+    row = threadIdx.x / Tile::vectors;
+    const u32 vector = threadIdx.x % Tile::vectors;
+    from = reinterpret_cast<const char*>(rows + row * stride) + vector * 16;
+    to = row * Tile::pitch + vector * 16;
+    step_bytes = static_cast<u32>(stride) * Tile::step * 2;
+    tile_bytes = static_cast<u32>(stride) * Rows * 2;
+  }
+  /// `inside` rows of it exist; the others become zeros.
+  __device__ __forceinline__ void copy(u32 tile_address, u32 tile, u32 inside) const {
+    if (row >= Tile::step) return;
+    const char* source = from + static_cast<u64>(tile) * tile_bytes;
+    const u32 target = tile_address + to;
+    if (inside >= Rows) {
+#pragma unroll
+      for (int c = 0; c < Tile::copies; ++c, source += step_bytes)
+        if ((c + 1) * Tile::step <= Rows || row + c * Tile::step < Rows)
+          copy_async<16>(target + c * Tile::step * Tile::pitch, source, true);
+    } else {
+#pragma unroll
+      for (int c = 0; c < Tile::copies; ++c, source += step_bytes)
+        if ((c + 1) * Tile::step <= Rows || row + c * Tile::step < Rows)
+          copy_async<16>(target + c * Tile::step * Tile::pitch, source, row + c * Tile::step < inside);
+    }
+  }
+};
+
+}  // namespace smelt_flash
+
+/// How keys are hidden: `open` none, `causal` those beyond i + offset, `scored` as the program says.
+enum class Hiding { open, causal, scored };
+
+template <class T, int Depth, int ValueDepth, int RowTiles, int RowWarps, int KeyWarps, int Keys, int Stages, bool HeldQueries>
+struct Flash {
+  using Element = T;
+  static constexpr int row_tiles = RowTiles, keys = Keys, stages = Stages, value_depth = ValueDepth;
+  static constexpr float log2e = smelt_flash::log2e;
+  static constexpr int threads = 32 * RowWarps * KeyWarps;
+  static constexpr int rows = 16 * RowTiles * RowWarps;                            // of a block
+  static constexpr int warp_keys = Keys / KeyWarps;
+  static constexpr int steps = (Depth + 15) / 16;                                  // of 16 along the depth
+  static constexpr int columns = ValueDepth / 8;                                   // fragments of a row of values
+  static_assert(Depth % 8 == 0 && ValueDepth % 8 == 0 && warp_keys % 16 == 0);
+  using Queries = smelt_flash::Tile<T, rows, Depth / 8, 2 * steps, threads>;
+  using KeyTile = smelt_flash::Tile<T, Keys, Depth / 8, 2 * steps, threads>;
+  using ValueTile = smelt_flash::Tile<T, Keys, columns, columns, threads>;
+  static constexpr int stage_bytes = KeyTile::bytes + ValueTile::bytes;
+  /// In place of the stages; a cluster's is no larger.
+  static constexpr int exchange_bytes = KeyWarps > 1 ? rows * (ValueDepth + 2 * KeyWarps) * 4 : 0;
+  static constexpr int stages_bytes = Stages * stage_bytes > exchange_bytes ? Stages * stage_bytes : exchange_bytes;
+  static constexpr int shared_bytes = Queries::bytes + stages_bytes;
+
+  float o[RowTiles][columns][4];                                                   // (16, ValueDepth) a row tile
+  float top[RowTiles][2], total[RowTiles][2];                                      // of rows lane / 4 and lane / 4 + 8
+  u32 held[HeldQueries ? RowTiles : 1][HeldQueries ? steps : 1][4];
+
+  u32 key_at, value_at;                                                            // of this lane's rows in a tile, for ldmatrix
+
+  static __device__ __forceinline__ u32 lane() { return threadIdx.x % 32; }
+  static __device__ __forceinline__ u32 warp_row() { return threadIdx.x / 32 / KeyWarps * 16 * RowTiles; }
+  static __device__ __forceinline__ u32 key_warp() { return threadIdx.x / 32 % KeyWarps; }
+
+  __device__ __forceinline__ void clear() {
+    key_at = (key_warp() * warp_keys + lane() / 16 * 8 + lane() % 8) * KeyTile::pitch + lane() / 8 % 2 * 16;
+    value_at = (key_warp() * warp_keys + lane() % 16) * ValueTile::pitch + lane() / 16 * 16;
+#pragma unroll
+    for (int m = 0; m < RowTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < columns; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) o[m][n][e] = 0;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) top[m][e] = minus_infinity, total[m][e] = 0;
+    }
+  }
+
+  static __device__ __forceinline__ void load_queries(u32 (&a)[4], u32 queries, int m, int step) {
+    const u32 row = warp_row() + 16 * m + lane() % 16;
+    ldmatrix<4>(a, queries + row * Queries::pitch + (2 * step + lane() / 16) * 16);
+  }
+  __device__ __forceinline__ void hold_queries(u32 queries) {
+    if constexpr (HeldQueries)
+#pragma unroll
+      for (int m = 0; m < RowTiles; ++m)
+#pragma unroll
+        for (int s = 0; s < steps; ++s) load_queries(held[m][s], queries, m, s);
+  }
+
+  /// S = Q Kt                                                                     // (16, warp_keys) a row tile
+  __device__ __forceinline__ void scores(float (&s)[RowTiles][warp_keys / 8][4], u32 queries, u32 keys) const {
+#pragma unroll
+    for (int m = 0; m < RowTiles; ++m)
+#pragma unroll
+      for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) s[m][n][e] = 0;
+#pragma unroll
+    for (int step = 0; step < steps; ++step) {
+      u32 a[RowTiles][4];
+#pragma unroll
+      for (int m = 0; m < RowTiles; ++m) {
+        if constexpr (HeldQueries) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) a[m][e] = held[m][step][e];
+        } else {
+          load_queries(a[m], queries, m, step);
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < warp_keys / 16; ++n) {
+        u32 b[4];
+        ldmatrix<4>(b, keys + key_at + 16 * n * KeyTile::pitch + 32 * step);
+        const u32 left[2] = {b[0], b[1]}, right[2] = {b[2], b[3]};
+#pragma unroll
+        for (int m = 0; m < RowTiles; ++m) {
+          Mma<T>::add(s[m][2 * n], a[m], left);
+          Mma<T>::add(s[m][2 * n + 1], a[m], right);
+        }
+      }
+    }
+  }
+
+  /// What a sum or weight taken with maximum `old` counts beside those with maximum `now`; neither may be NaN, minus infinity
+  /// counts 0.
+  static __device__ __forceinline__ float faded_by(float old, float now) {
+    return smelt_flash::exp2_of((old - (now == minus_infinity ? 0.f : now)) * log2e);
+  }
+
+  /// s becomes exp(scale s - max), what was added before fades by the new maximum. `scale` is positive, `factor` its
+  /// product with log2e. Low: scale is 1, and s may be so
+  /// low that s log2e overflows or loses bits: the difference is taken first, one addition a score more.
+  template <bool Low> __device__ __forceinline__ void soften(float (&s)[RowTiles][warp_keys / 8][4], float scale, float factor) {
+#pragma unroll
+    for (int m = 0; m < RowTiles; ++m) {
+      float faded[2];
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        float highest = fmaxf(s[m][0][2 * r], s[m][0][2 * r + 1]);
+#pragma unroll
+        for (int n = 1; n < warp_keys / 8; ++n) highest = fmaxf(highest, fmaxf(s[m][n][2 * r], s[m][n][2 * r + 1]));
+        highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, 1));
+        highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, 2));
+        highest = fmaxf(top[m][r], Low ? highest : highest * scale);
+        faded[r] = faded_by(top[m][r], highest);
+        top[m][r] = highest;
+        const float most = highest == minus_infinity ? 0.f : highest, base = most * log2e;    // nothing visible: exp2(-inf) is 0
+        float sums[2] = {};
+#pragma unroll
+        for (int n = 0; n < warp_keys / 8; ++n)
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            const float x = s[m][n][2 * r + e];
+            s[m][n][2 * r + e] = smelt_flash::exp2_of(Low ? (x - most) * log2e : x * factor - base);
+            sums[e] += s[m][n][2 * r + e];
+          }
+        total[m][r] = total[m][r] * faded[r] + (sums[0] + sums[1]);               // of this lane's columns
+      }
+      // After the first tiles a new maximum is rare.
+      if (__any_sync(0xffffffffu, faded[0] != 1 || faded[1] != 1)) {
+#pragma unroll
+        for (int n = 0; n < columns; ++n)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) o[m][n][e] *= faded[e / 2];
+      }
+    }
+  }
+
+  /// O += P V
+  __device__ __forceinline__ void add_values(const float (&s)[RowTiles][warp_keys / 8][4], u32 values) {
+#pragma unroll
+    for (int k = 0; k < warp_keys / 16; ++k) {
+      u32 a[RowTiles][4];
+#pragma unroll
+      for (int m = 0; m < RowTiles; ++m)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          a[m][e] = smelt_flash::rounded_pair<T>(s[m][2 * k + e / 2][e % 2 * 2], s[m][2 * k + e / 2][e % 2 * 2 + 1]);
+      const u32 from = values + value_at + 16 * k * ValueTile::pitch;
+#pragma unroll
+      for (int n = 0; n + 1 < columns; n += 2) {
+        u32 b[4];
+        ldmatrix_transposed<4>(b, from + n * 16);
+        const u32 left[2] = {b[0], b[1]}, right[2] = {b[2], b[3]};
+#pragma unroll
+        for (int m = 0; m < RowTiles; ++m) {
+          Mma<T>::add(o[m][n], a[m], left);
+          Mma<T>::add(o[m][n + 1], a[m], right);
+        }
+      }
+      if constexpr (columns % 2 == 1) {
+        u32 b[2];
+        ldmatrix_transposed<2>(b, from + (columns - 1) * 16);
+#pragma unroll
+        for (int m = 0; m < RowTiles; ++m) Mma<T>::add(o[m][columns - 1], a[m], b);
+      }
+    }
+  }
+
+  /// The lanes' parts of the sums, and where several warps share the rows, theirs: warp by warp through shared memory. Leaves the
+  /// whole result in every warp's registers of key_warp() 0.
+  __device__ __forceinline__ void reduce(u8* exchange) {
+#pragma unroll
+    for (int m = 0; m < RowTiles; ++m)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        total[m][r] += __shfl_xor_sync(0xffffffffu, total[m][r], 1);
+        total[m][r] += __shfl_xor_sync(0xffffffffu, total[m][r], 2);
+      }
+    if constexpr (KeyWarps > 1) {
+      float* const sums = reinterpret_cast<float*>(exchange);                     // (rows, ValueDepth)
+      float* const stats = sums + rows * ValueDepth;                              // (rows, KeyWarps, 2)
+      const u32 first = warp_row() + lane() / 4, pair = lane() % 4;
+#pragma unroll
+      for (int m = 0; m < RowTiles; ++m)
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+          if (pair == 0) {
+            float* const mine = stats + ((first + 16 * m + 8 * r) * KeyWarps + key_warp()) * 2;
+            mine[0] = top[m][r];
+            mine[1] = total[m][r];
+          }
+      __syncthreads();
+#pragma unroll
+      for (int m = 0; m < RowTiles; ++m)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const float* const all = stats + (first + 16 * m + 8 * r) * KeyWarps * 2;
+          float highest = minus_infinity;
+#pragma unroll
+          for (int w = 0; w < KeyWarps; ++w) highest = fmaxf(highest, all[2 * w]);
+          const float faded = faded_by(top[m][r], highest);
+          float sum = 0;
+#pragma unroll
+          for (int w = 0; w < KeyWarps; ++w) sum += all[2 * w + 1] * faded_by(all[2 * w], highest);
+          top[m][r] = highest;
+          total[m][r] = sum;
+#pragma unroll
+          for (int n = 0; n < columns; ++n) {
+            o[m][n][2 * r] *= faded;
+            o[m][n][2 * r + 1] *= faded;
+          }
+        }
+#pragma unroll
+      for (int w = KeyWarps - 1; w >= 0; --w) {
+        if (key_warp() == w) {
+#pragma unroll
+          for (int m = 0; m < RowTiles; ++m)
+#pragma unroll
+            for (int r = 0; r < 2; ++r)
+#pragma unroll
+              for (int n = 0; n < columns; ++n) {
+                Vector<float, 2>* const at =
+                    reinterpret_cast<Vector<float, 2>*>(sums + (first + 16 * m + 8 * r) * ValueDepth + 8 * n + 2 * pair);
+                if (w < KeyWarps - 1) {
+                  o[m][n][2 * r] += at->at[0];
+                  o[m][n][2 * r + 1] += at->at[1];
+                }
+                if (w > 0) *at = {o[m][n][2 * r], o[m][n][2 * r + 1]};
+              }
+        }
+        if (w > 0) __syncthreads();
+      }
+    }
+  }
+};

@@ -1,0 +1,304 @@
+// What a block of attention/flash.cuh does: its rows, the tiles of keys that they see, and where the results go.
+//
+//   Packed    the rows of a block are those of all query heads that read the same keys: row r is query r % queries of head
+//             r / queries of the group, so that with one or a few queries a head the keys are read once a group
+//   map       attention/map.cuh's, `map_batch` and `map_head` groups of rows from one batch and head to the next; `map_groups` 1:
+//             the same for all rows
+//   Splits    the keys are split over `plan.splits` blocks, whose results are added in their order: by combine.cuh, or where they
+//             are a cluster by its blocks, each for a part of the columns, in each other's shared memory
+//   partial   where combine.cuh does it: O not yet divided, (splits, pairs x rows, ValueDepth), then (splits, pairs x rows, 2) of
+//             maximum and sum
+#pragma once
+
+#include "attention/flash.cuh"
+#include "attention/map.cuh"
+#include "common/cluster.cuh"
+
+struct FlashPlan {
+  u32 pairs, row_tiles, splits;  // pairs: (batch, head), or (batch, key head) where rows are packed
+  i32 offset;                    // causal: query i sees keys up to i + offset
+  u32 map_batch, map_head, map_groups;
+  float scale, factor;           // the scores', positive but where every tile is scored; times log2e
+};
+
+enum class Splits { none, grid, cluster };
+
+/// A row of a block: which head and query it is.
+struct FlashRow {
+  u32 head, query;
+};
+template <bool Packed> __device__ __forceinline__ FlashRow flash_row(const AttentionProblem& p, u32 group_or_head, u32 row) {
+  if constexpr (Packed) {
+    const u32 head = row / p.queries;
+    return {group_or_head * p.group + head, row - head * p.queries};
+  } else {
+    return {group_or_head, row};
+  }
+}
+
+/// The tiles that a block goes over, in order: numbers, or where there is a map a list in shared memory.
+template <bool Mapped> struct FlashTiles {
+  u32 count;
+  const u16* list;
+  __device__ __forceinline__ u32 number(u32 n) const { return Mapped ? list[n] >> 1 : n; }
+  __device__ __forceinline__ bool scored(u32 n) const { return Mapped ? list[n] & 1 : true; }
+};
+
+/// Lists the tiles that `groups` (at most Groups) rows of a map do not all hide: twice the number, and 1 where they are scored.
+/// One warp does it.
+template <int Groups> __device__ __forceinline__ u32 list_tiles(const u8* map, u32 groups, u32 tiles, u16* list) {
+  u32 count = 0;
+  for (u32 begin = 0; begin < tiles; begin += 32) {
+    const u32 tile = begin + threadIdx.x % 32;
+    u32 bits = 0;
+#pragma unroll
+    for (int g = 0; g < Groups; ++g)
+      if (g < groups && tile < tiles) bits |= map[static_cast<u64>(g) * tiles + tile];
+    const bool seen = bits & (map_open | map_scored);
+    const u32 visible = __ballot_sync(0xffffffffu, seen);
+    if (seen) list[count + __popc(visible & ((1u << threadIdx.x % 32) - 1))] = static_cast<u16>(2 * tile + (bits != map_open));
+    count += __popc(visible);
+  }
+  return count;
+}
+
+/// Adds what the blocks of a cluster have left in their registers, each block a part of the `rows` x ValueDepth results, and
+/// writes it to y_of(row). `exchange`: shared memory of F::rows x (ValueDepth + 2) floats.
+template <class F, class Rows>
+__device__ __forceinline__ void add_up_cluster(const F& f, const AttentionProblem& p, const FlashPlan& plan, float* exchange,
+                                               u32 rows, const Rows& y_of) {
+#if __CUDA_ARCH__ >= 900
+  constexpr u32 vectors = F::value_depth / 4;
+  float* const stats = exchange + F::rows * F::value_depth;
+  __syncthreads();                                                                   // the warps have added up theirs in it
+  if (F::key_warp() == 0) {
+#pragma unroll
+    for (int m = 0; m < F::row_tiles; ++m)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const u32 row = F::warp_row() + 16 * m + 8 * r + F::lane() / 4, column = 2 * (F::lane() % 4);
+#pragma unroll
+        for (int n = 0; n < F::columns; ++n)
+          *reinterpret_cast<Vector<float, 2>*>(exchange + row * F::value_depth + 8 * n + column) = {f.o[m][n][2 * r],
+                                                                                                    f.o[m][n][2 * r + 1]};
+        if (column == 0) *reinterpret_cast<Vector<float, 2>*>(stats + 2 * row) = {f.top[m][r], f.total[m][r]};
+      }
+  }
+  synchronize_cluster();
+  const u32 own = shared_address(exchange), own_stats = shared_address(stats);
+  for (u32 i = block_of_cluster() * F::threads + threadIdx.x; i < rows * vectors; i += plan.splits * F::threads) {
+    const u32 row = i / vectors, column = i % vectors * 4;
+    float most = minus_infinity, total = 0, sums[4] = {};
+    for (u32 s = 0; s < plan.splits; ++s) most = fmaxf(most, load_2_in_cluster(address_in_block(own_stats + 8 * row, s)).at[0]);
+    for (u32 s = 0; s < plan.splits; ++s) {
+      const Vector<float, 2> stat = load_2_in_cluster(address_in_block(own_stats + 8 * row, s));
+      const Vector<float, 4> o = load_4_in_cluster(address_in_block(own + 4 * (row * F::value_depth + column), s));
+      const float weight = F::faded_by(stat.at[0], most);
+      total += weight * stat.at[1];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[e] += weight * o.at[e];
+    }
+    const bool zero = !(total > 0) && p.nan_guard;
+    const float part = 1 / total;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sums[e] = zero ? 0.f : sums[e] * part;
+    using T = typename F::Element;
+    u32* const to = reinterpret_cast<u32*>(y_of(row) + column);
+    to[0] = smelt_flash::rounded_pair<T>(sums[0], sums[1]);
+    to[1] = smelt_flash::rounded_pair<T>(sums[2], sums[3]);
+  }
+  synchronize_cluster();  // no block leaves while others read what it holds
+#endif
+}
+
+template <class F, bool Packed, Hiding Hidden, bool Mapped, Splits Split, class T, class Scores>
+__device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, T* y, const AttentionProblem& p,
+                                            const FlashPlan& plan, const u8* map, float* partial, Scores scores) {
+  extern __shared__ __align__(128) u8 shared[];
+  constexpr int Keys = F::keys, Stages = F::stages, RowTiles = F::row_tiles, ValueDepth = F::value_depth,
+                warp_keys = F::warp_keys;
+  // The rows that see most keys first, if the mask is causal: they end last.
+  constexpr bool descending = Hidden == Hiding::causal || Mapped;
+  const u32 split = Split == Splits::none ? 0 : blockIdx.x % plan.splits,
+            block = Split == Splits::none ? blockIdx.x : blockIdx.x / plan.splits;
+  const u32 row_tile = descending ? plan.row_tiles - 1 - block / plan.pairs : block % plan.row_tiles;
+  const u32 pair = descending ? block % plan.pairs : block / plan.row_tiles;
+  const u32 heads = Packed ? p.heads / p.group : p.heads, b = pair / heads, h = pair % heads, g = Packed ? h : h / p.group;
+  const u32 all_rows = Packed ? p.group * p.queries : p.queries, first_row = row_tile * F::rows;
+  const u32 first_query = Packed ? 0 : first_row;
+  const u32 last_query = Packed ? p.queries - 1 : (first_row + F::rows < all_rows ? first_row + F::rows : all_rows) - 1;
+  q += b * p.q[0];
+  k += b * p.k[0] + g * p.k[1];
+  v += b * p.v[0] + g * p.v[1];
+  y += b * p.y[0];
+  if constexpr (!Packed) scores.seek(b, h);
+
+  const u32 queries = shared_address(shared), stages = queries + F::Queries::bytes;
+  {
+    constexpr int vectors = F::Queries::vectors;
+#pragma unroll 2
+    for (u32 i = threadIdx.x; i < F::rows * vectors; i += F::threads) {
+      const u32 row = i / vectors, vector = i % vectors;
+      const bool inside = first_row + row < all_rows;
+      const FlashRow r = flash_row<Packed>(p, h, inside ? first_row + row : 0);
+      copy_async<16>(queries + row * F::Queries::pitch + vector * 16, q + r.head * p.q[1] + r.query * p.q[2] + vector * 8,
+                     inside);
+    }
+    F::Queries::clear_padding(queries, q);
+#pragma unroll
+    for (int s = 0; s < Stages; ++s) F::KeyTile::clear_padding(stages + s * F::stage_bytes, q);
+  }
+
+  u32 end = p.keys;
+  if constexpr (Hidden == Hiding::causal) {
+    const i64 seen = static_cast<i64>(last_query) + plan.offset + 1;
+    end = seen < 0 ? 0 : seen < end ? static_cast<u32>(seen) : end;
+  }
+  FlashTiles<Mapped> tiles{(end + Keys - 1) / Keys, reinterpret_cast<const u16*>(shared + F::shared_bytes)};
+  if constexpr (Mapped) {
+    __shared__ u32 listed;
+    if (threadIdx.x < 32) {
+      const u32 group = plan.map_groups > 1 ? first_row / MapRows : 0, left = plan.map_groups - group;
+      const u8* const rows = map + (static_cast<u64>(b) * plan.map_batch + h * plan.map_head + group) * tiles.count;
+      const u32 count =
+          list_tiles<F::rows / MapRows>(rows, left, tiles.count, reinterpret_cast<u16*>(shared + F::shared_bytes));
+      if (threadIdx.x == 0) listed = count;
+    }
+    __syncthreads();
+    tiles.count = listed;
+  }
+  u32 at = 0, stop = tiles.count;
+  if constexpr (Split != Splits::none) {
+    const u32 part = (tiles.count + plan.splits - 1) / plan.splits;
+    at = split * part;
+    stop = at + part < tiles.count ? at + part : tiles.count;
+  }
+
+  const smelt_flash::TileCopies<typename F::KeyTile, T, Keys> key_copies(k, p.k[2]);
+  const smelt_flash::TileCopies<typename F::ValueTile, T, Keys> value_copies(v, p.v[2]);
+  const auto fetch = [&](u32 n, u32 to) {
+    const u32 tile = tiles.number(n), inside = p.keys - tile * Keys;
+    key_copies.copy(to, tile, inside);
+    value_copies.copy(to + F::KeyTile::bytes, tile, inside);
+  };
+  u32 stage = stages, free = stages;  // where the next tile lies, and the next copy goes
+  const auto after = [&](u32 place) {
+    return place + F::stage_bytes == stages + Stages * F::stage_bytes ? stages : place + F::stage_bytes;
+  };
+#pragma unroll
+  for (int s = 0; s < Stages - 1; ++s, free = after(free)) {
+    if (at + s < stop) fetch(at + s, free);
+    copy_async_commit();
+  }
+
+  F f;
+  f.clear();
+  const u32 first = first_row + F::warp_row() + F::lane() / 4;                       // this lane's first row
+  for (u32 n = at; n < stop; ++n, stage = after(stage)) {
+    copy_async_wait<Stages - 2>();
+    __syncthreads();
+    if (n + Stages - 1 < stop) fetch(n + Stages - 1, free);
+    free = after(free);
+    copy_async_commit();
+    if (n == at) f.hold_queries(queries);
+    float s[RowTiles][warp_keys / 8][4];                                             // (16, warp_keys) a row tile
+    f.scores(s, queries, stage);
+
+    const u32 first_key = tiles.number(n) * Keys;
+    const u32 key = first_key + F::key_warp() * warp_keys + 2 * (F::lane() % 4);     // this lane's first key
+    const bool beyond = first_key + Keys > p.keys;
+    const bool scored = Hidden == Hiding::scored && tiles.scored(n);
+    if constexpr (Hidden == Hiding::scored) {
+      if (scored) {
+#pragma unroll
+        for (int m = 0; m < RowTiles; ++m)
+#pragma unroll
+          for (int r = 0; r < 2; ++r) {
+            const u32 row = first + 16 * m + 8 * r;
+            const FlashRow of = flash_row<Packed>(p, h, row < all_rows ? row : all_rows - 1);
+            Scores here = scores;
+            if constexpr (Packed) here.seek(b, of.head);
+#pragma unroll
+            for (int c = 0; c < warp_keys / 8; ++c) {
+              s[m][c][2 * r] *= plan.scale;
+              s[m][c][2 * r + 1] *= plan.scale;
+            }
+            if (!beyond) {
+              const typename Scores::Near near = here.near(of.query, key);
+#pragma unroll
+              for (int c = 0; c < warp_keys / 8; ++c) Scores::apply(here.two(near, 8 * c), s[m][c][2 * r], s[m][c][2 * r + 1]);
+            } else {
+#pragma unroll
+              for (int c = 0; c < warp_keys / 8; ++c) {
+                const u32 j = key + 8 * c, safe = j < p.keys ? j : 0;                // what is beyond is hidden below
+                Scores::apply(here.two_of(of.query, safe, j + 1 < p.keys ? j + 1 : safe), s[m][c][2 * r], s[m][c][2 * r + 1]);
+              }
+            }
+          }
+      }
+    }
+    const bool diagonal =
+        Hidden == Hiding::causal && static_cast<i64>(first_key) + Keys - 1 > static_cast<i64>(first_query) + plan.offset;
+    if (beyond || diagonal) {
+#pragma unroll
+      for (int m = 0; m < RowTiles; ++m)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          u32 seen = p.keys;                                                         // of this row's keys
+          if constexpr (Hidden == Hiding::causal) {
+            const i64 sees = static_cast<i64>(flash_row<Packed>(p, h, first + 16 * m + 8 * r).query) + plan.offset + 1;
+            seen = sees < 0 ? 0 : sees < seen ? static_cast<u32>(sees) : seen;
+          }
+#pragma unroll
+          for (int c = 0; c < warp_keys / 8; ++c)
+#pragma unroll
+            for (int e = 0; e < 2; ++e)
+              if (key + 8 * c + e >= seen) s[m][c][2 * r + e] = minus_infinity;
+        }
+    }
+    if (scored) f.template soften<true>(s, 1, smelt_flash::log2e);
+    else if constexpr (Hidden != Hiding::scored || Mapped) f.template soften<false>(s, plan.scale, plan.factor);
+    f.add_values(s, stage + F::KeyTile::bytes);
+  }
+  copy_async_wait<0>();
+  __syncthreads();  // the stages are free: they may be the exchange
+  f.reduce(shared + F::Queries::bytes);
+  if constexpr (Split == Splits::cluster) {
+    const u32 left = all_rows - first_row;
+    return add_up_cluster(f, p, plan, reinterpret_cast<float*>(shared + F::Queries::bytes), left < F::rows ? left : F::rows,
+                          [&](u32 row) {
+                            const FlashRow of = flash_row<Packed>(p, h, first_row + row);
+                            return y + of.head * p.y[1] + of.query * p.y[2];
+                          });
+  }
+  if (F::key_warp() != 0) return;
+
+  const u32 pair_column = 2 * (F::lane() % 4);
+#pragma unroll
+  for (int m = 0; m < RowTiles; ++m)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const u32 row = first + 16 * m + 8 * r;
+      if (row >= all_rows) continue;
+      const float total = f.total[m][r];
+      if constexpr (Split == Splits::grid) {
+        const u64 rows = static_cast<u64>(plan.pairs) * all_rows, number = split * rows + static_cast<u64>(pair) * all_rows + row;
+        float* const to = partial + number * ValueDepth + pair_column;
+#pragma unroll
+        for (int n = 0; n < F::columns; ++n)
+          *reinterpret_cast<Vector<float, 2>*>(to + 8 * n) = {f.o[m][n][2 * r], f.o[m][n][2 * r + 1]};
+        if (pair_column == 0)
+          *reinterpret_cast<Vector<float, 2>*>(partial + plan.splits * rows * ValueDepth + 2 * number) = {f.top[m][r], total};
+      } else {
+        const bool hidden = !(total > 0), zero = hidden && p.nan_guard;              // no key is visible, or a score is NaN
+        const float part = zero ? 0.f : 1 / total;
+        const FlashRow of = flash_row<Packed>(p, h, row);
+        T* const to = y + of.head * p.y[1] + of.query * p.y[2] + pair_column;
+#pragma unroll
+        for (int n = 0; n < F::columns; ++n) {
+          const float left = zero ? 0.f : f.o[m][n][2 * r] * part, right = zero ? 0.f : f.o[m][n][2 * r + 1] * part;
+          *reinterpret_cast<u32*>(to + 8 * n) = smelt_flash::rounded_pair<T>(left, right);
+        }
+      }
+    }
+}

@@ -1,0 +1,89 @@
+// Attention, a warp a query row: correct for every type, depth, stride and mask, and what is left where no tile fits.
+//
+//   q, k, v, y    as attention/problem.cuh says, with any strides; Width neighbouring elements of q and k are read in one access
+//   Scores        what is done to a score: scores.seek(b, h), then scores.at(i, j, x)
+//
+// Each lane takes one of 32 keys, the products of a key summed in Computing<T>; the maximum and the sum of the softmax are kept
+// as the keys go by (Milakov and Gimelshein, arXiv:1805.02867), so no score is written. Lane l then sums columns l, l + 32, … of
+// the values; Held of those a block, the grid's y over the rest.
+//
+// Launch: (rows / Warps, columns / (32 Held)) blocks of 32 Warps threads.
+#pragma once
+
+#include "attention/element.cuh"
+#include "attention/problem.cuh"
+
+__device__ __forceinline__ float exponential(float x) { return expf(x); }
+__device__ __forceinline__ double exponential(double x) { return exp(x); }
+__device__ __forceinline__ float larger(float a, float b) { return fmaxf(a, b); }
+__device__ __forceinline__ double larger(double a, double b) { return fmax(a, b); }
+
+template <class T, int Width>
+__device__ __forceinline__ typename Computing<T>::type dot(const T* a, i64 a_step, const T* b, i64 b_step, u32 n) {
+  typename Computing<T>::type sum = 0;
+  if constexpr (Width > 1) {
+    for (u32 e = 0; e < n; e += Width) {
+      const Vector<T, Width> x = *reinterpret_cast<const Vector<T, Width>*>(a + e),
+                             y = *reinterpret_cast<const Vector<T, Width>*>(b + e);
+#pragma unroll
+      for (int i = 0; i < Width; ++i) sum += widened(x.at[i]) * widened(y.at[i]);
+    }
+  } else {
+    for (u32 e = 0; e < n; ++e) sum += widened(a[e * a_step]) * widened(b[e * b_step]);
+  }
+  return sum;
+}
+
+template <class T, int Width, int Warps, int Held, class Scores>
+__device__ __forceinline__ void plain_attention(const T* q, const T* k, const T* v, T* y, const AttentionProblem& p,
+                                                Scores scores) {
+  using C = typename Computing<T>::type;
+  constexpr u32 all = 0xffffffffu;
+  constexpr C lowest = static_cast<C>(minus_infinity);
+  const u32 lane = threadIdx.x % 32;
+  const u32 row = blockIdx.x * Warps + threadIdx.x / 32;
+  if (row >= p.batch * p.heads * p.queries) return;
+  const u32 i = row % p.queries, pair = row / p.queries, h = pair % p.heads, b = pair / p.heads, g = h / p.group;
+  q += b * p.q[0] + h * p.q[1] + i * p.q[2];
+  k += b * p.k[0] + g * p.k[1];
+  v += b * p.v[0] + g * p.v[1];
+  y += b * p.y[0] + h * p.y[1] + i * p.y[2];
+  scores.seek(b, h);
+  const u32 first = blockIdx.y * 32 * Held + lane;      // of this lane's columns
+
+  C top = lowest, total = 0, sums[Held] = {};
+  for (u32 begin = 0; begin < p.keys; begin += 32) {
+    const u32 j = begin + lane;
+    C x = lowest;
+    if (j < p.keys) x = scores.at(i, j, static_cast<C>(p.scale) * dot<T, Width>(q, p.q[3], k + j * p.k[2], p.k[3], p.depth));
+    C highest = x;
+#pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) highest = larger(highest, __shfl_xor_sync(all, highest, offset));
+    highest = larger(highest, top);
+    const C base = highest == lowest ? 0 : highest;     // nothing is visible yet: exp(lowest - 0) is 0
+    const C faded = exponential(top - base), weight = j < p.keys ? exponential(x - base) : 0;
+    top = highest;
+    C sum = weight;
+#pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(all, sum, offset);
+    total = total * faded + sum;
+#pragma unroll
+    for (int c = 0; c < Held; ++c) sums[c] *= faded;
+    const u32 count = p.keys - begin < 32 ? p.keys - begin : 32;
+    for (u32 n = 0; n < count; ++n) {
+      const C w = __shfl_sync(all, weight, n);
+      const T* values = v + (begin + n) * p.v[2];
+#pragma unroll
+      for (int c = 0; c < Held; ++c)
+        if (first + 32 * c < p.value_depth) sums[c] += w * widened(values[(first + 32 * c) * p.v[3]]);
+    }
+  }
+  const bool hidden = !(total > 0);                     // 0, or NaN
+  const C factor = hidden && (p.nan_guard || p.keys == 0) ? 0 : 1 / total;
+#pragma unroll
+  for (int c = 0; c < Held; ++c)
+    if (first + 32 * c < p.value_depth) {
+      const C result = hidden && factor == 0 ? 0 : sums[c] * factor;
+      narrow(y[(first + 32 * c) * p.y[3]], result);
+    }
+}

@@ -1,0 +1,22 @@
+// What every attention kernel computes, and how its tensors lie.
+//
+//   x[b, h, i, j] = Scores(scale * sum over e of q[b, h, i, e] * k[b, g, j, e])          g = h / group
+//   y[b, h, i, :] = sum over j of softmax over j of x[b, h, i, j] * v[b, g, j, :]
+//
+//   q [B, H, queries, depth], k [B, H / group, keys, depth], v [B, H / group, keys, value_depth], y [B, H, queries, value_depth]
+//
+// A row whose scores are all minus infinity, or of which one is NaN, is NaN, or 0 where `nan_guard` says so.
+#pragma once
+
+#include "common/expr.cuh"
+
+struct AttentionProblem {
+  u32 batch, heads, group, queries, keys, depth, value_depth, nan_guard;
+  i64 q[4], k[4], v[4], y[4];          // elements from one index to the next along [batch, head, row, column]; k's rows are keys
+  double scale;
+};
+
+constexpr float minus_infinity = __builtin_bit_cast(float, 0xff800000u);
+
+/// Where a program's operands lie: elements from one index to the next along [batch, head, query, key], 0 where they repeat.
+template <int Operands> struct ScoreStrides { i64 of[Operands][4]; };

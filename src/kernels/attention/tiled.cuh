@@ -1,0 +1,154 @@
+// Attention by tiles in shared memory, multiplied and added in float: for f32, whose products tensor cores would round, and for
+// rows that they cannot load.
+//
+//   q, k, v, y    as attention/problem.cuh says, f32, f16 or bf16, with any strides; Depth and ValueDepth at most 256
+//
+// A block of 256 threads has 64 rows of queries and goes over tiles of 64 keys. Thread (ty, tx) of 16 x 16 has rows 4 ty … 4 ty +
+// 3: of the scores (64, 64) the keys tx + 16 c, of O (64, ValueDepth) the columns tx + 16 c. The softmax's maximum and sum are
+// kept as the tiles go by (Milakov and Gimelshein, arXiv:1805.02867); the 16 threads of a row lie in one half of a warp.
+//
+// Launch: (row tiles, pairs) blocks; TiledAttention::shared_bytes of dynamic shared memory.
+#pragma once
+
+#include "attention/element.cuh"
+#include "attention/problem.cuh"
+
+struct TiledPlan {
+  u32 causal;          // query i sees keys up to i + offset
+  i32 offset;
+};
+
+template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
+  static constexpr int rows = 64, keys = 64, threads = 256;
+  static constexpr int padded = (Depth + 3) / 4 * 4;
+  static constexpr int pitch = padded + 4;                                  // floats: eight rows' 16-byte vectors touch all banks
+  static constexpr int columns = (ValueDepth + 15) / 16;                    // a thread's
+  static constexpr int value_pitch = columns * 16;
+  static constexpr int score_pitch = keys + 4;
+  static constexpr int shared_bytes = 4 * ((rows + keys) * pitch + keys * value_pitch + rows * score_pitch);
+
+  /// Rows of `count` elements, `row_step` and `step` elements apart, into shared memory as floats; what is beyond becomes 0. Keys
+  /// whose elements lie apart and whose rows lie side by side are read along the rows.
+  template <int Count, int Pitch>
+  static __device__ __forceinline__ void load(float* to, const T* from, i64 row_step, i64 step, u32 inside) {
+    constexpr int padded_count = Pitch == value_pitch ? value_pitch : padded;
+    if (Width > 1 && Count % Width == 0) {
+      for (u32 i = threadIdx.x; i < 64 * (padded_count / Width); i += threads) {
+        const u32 row = i / (padded_count / Width), e = i % (padded_count / Width) * Width;
+        Vector<T, Width> x = {};
+        if (row < inside && e < Count) x = *reinterpret_cast<const Vector<T, Width>*>(from + row * row_step + e);
+#pragma unroll
+        for (int w = 0; w < Width; ++w) to[row * Pitch + e + w] = f32(x.at[w]);
+      }
+    } else {
+      const bool along_rows = step != 1 && row_step == 1;
+      for (u32 i = threadIdx.x; i < 64 * padded_count; i += threads) {
+        const u32 row = along_rows ? i % 64 : i / padded_count, e = along_rows ? i / 64 : i % padded_count;
+        to[row * Pitch + e] = row < inside && e < Count ? f32(from[row * row_step + e * step]) : 0.f;
+      }
+    }
+  }
+
+  template <class Scores>
+  static __device__ __forceinline__ void run(const T* q, const T* k, const T* v, T* y, const AttentionProblem& p,
+                                             const TiledPlan& plan, Scores scores) {
+    extern __shared__ __align__(16) float shared[];
+    float* const queries = shared;                                          // (64, Depth)
+    float* const keys_at = queries + rows * pitch;                          // (64, Depth)
+    float* const values = keys_at + keys * pitch;                           // (64, ValueDepth)
+    float* const weights = values + keys * value_pitch;                     // (64, 64)
+    const u32 tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+    const u32 pair = blockIdx.y, b = pair / p.heads, h = pair % p.heads, g = h / p.group;
+    // The longest rows of a causal problem first.
+    const u32 first_row = (plan.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * rows;
+    q += b * p.q[0] + h * p.q[1] + first_row * p.q[2];
+    k += b * p.k[0] + g * p.k[1];
+    v += b * p.v[0] + g * p.v[1];
+    y += b * p.y[0] + h * p.y[1];
+    scores.seek(b, h);
+    load<Depth, pitch>(queries, q, p.q[2], p.q[3], p.queries - first_row);
+
+    float o[4][columns] = {}, top[4], total[4] = {};
+#pragma unroll
+    for (int r = 0; r < 4; ++r) top[r] = minus_infinity;
+    u32 end = p.keys;
+    if (plan.causal) {
+      const i64 seen = static_cast<i64>(first_row) + rows + plan.offset;
+      end = seen < 0 ? 0 : seen < end ? static_cast<u32>(seen) : end;
+    }
+    for (u32 begin = 0; begin < end; begin += keys) {
+      __syncthreads();
+      load<Depth, pitch>(keys_at, k + begin * p.k[2], p.k[2], p.k[3], p.keys - begin);
+      load<ValueDepth, value_pitch>(values, v + begin * p.v[2], p.v[2], p.v[3], p.keys - begin);
+      __syncthreads();
+      float s[4][4] = {};                                                   // (row, key) of this thread
+      for (int e = 0; e < padded; e += 4) {
+        Vector<float, 4> a[4], c[4];
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+          a[r] = *reinterpret_cast<const Vector<float, 4>*>(queries + (4 * ty + r) * pitch + e);
+          c[r] = *reinterpret_cast<const Vector<float, 4>*>(keys_at + (tx + 16 * r) * pitch + e);
+        }
+#pragma unroll
+        for (int w = 0; w < 4; ++w)
+#pragma unroll
+          for (int r = 0; r < 4; ++r)
+#pragma unroll
+            for (int n = 0; n < 4; ++n) s[r][n] += a[r].at[w] * c[n].at[w];
+      }
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const u32 i = first_row + 4 * ty + r, row = i < p.queries ? i : p.queries - 1;
+        float highest = top[r];
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          const u32 j = begin + tx + 16 * n;
+          const bool seen = j < p.keys && (!plan.causal || static_cast<i64>(j) <= static_cast<i64>(row) + plan.offset);
+          s[r][n] = seen ? scores.at(row, j, static_cast<float>(p.scale) * s[r][n]) : minus_infinity;
+          highest = fmaxf(highest, s[r][n]);
+        }
+#pragma unroll
+        for (int offset = 8; offset > 0; offset /= 2) highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, offset));
+        const float base = highest == minus_infinity ? 0.f : highest;       // nothing is visible yet: exp(lowest - 0) is 0
+        const float faded = expf(top[r] - base);
+        top[r] = highest;
+        float sum = 0;
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          const float weight = expf(s[r][n] - base);
+          sum += weight;
+          weights[(4 * ty + r) * score_pitch + tx + 16 * n] = weight;
+        }
+        total[r] = total[r] * faded + sum;                                  // of this thread's keys
+#pragma unroll
+        for (int c = 0; c < columns; ++c) o[r][c] *= faded;
+      }
+      __syncwarp();                                                         // a row's weights come from its own half warp
+      for (int j = 0; j < keys; j += 4) {
+        Vector<float, 4> w[4];
+#pragma unroll
+        for (int r = 0; r < 4; ++r) w[r] = *reinterpret_cast<const Vector<float, 4>*>(weights + (4 * ty + r) * score_pitch + j);
+#pragma unroll
+        for (int n = 0; n < 4; ++n)
+#pragma unroll
+          for (int c = 0; c < columns; ++c) {
+            const float x = values[(j + n) * value_pitch + tx + 16 * c];
+#pragma unroll
+            for (int r = 0; r < 4; ++r) o[r][c] += w[r].at[n] * x;
+          }
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+#pragma unroll
+      for (int offset = 8; offset > 0; offset /= 2) total[r] += __shfl_xor_sync(0xffffffffu, total[r], offset);
+      const u32 i = first_row + 4 * ty + r;
+      if (i >= p.queries) continue;
+      const bool zero = !(total[r] > 0) && p.nan_guard;                     // no key is visible, or a score is NaN
+      const float part = 1 / total[r];
+#pragma unroll
+      for (int c = 0; c < columns; ++c)
+        if (tx + 16 * c < ValueDepth) narrow(y[i * p.y[2] + (tx + 16 * c) * p.y[3]], zero ? 0.f : o[r][c] * part);
+    }
+  }
+};

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "device/cuda/device.h"
 #include "import/import.h"
 #include "ops/op.h"
 #include "report/subject.h"
@@ -90,6 +91,8 @@ Printed bench(const std::string& model, const std::string& against, const Option
   r.bench = c.bench;
   return {report::json(r), print_all({report::qa_table(c.bench), report::difference_table(r.differences)})};
 }
+
+int gpu_count() { return static_cast<int>(device::cuda::devices().size()); }
 
 std::string version() { return SMELT_VERSION; }
 

@@ -23,6 +23,8 @@ Printed profile(const std::string& model, const Options& options, const Feeds& f
 Printed explain(const std::string& model, const Options& options, bool kernels);
 Printed bench(const std::string& model, const std::string& against, const Options& options, const Feeds& feeds, int iterations,
               double duration_s, const std::string& report);
+/// GPUs of this machine.
+int gpu_count();
 std::string version();
 
 }  // namespace smelt::python

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "python_api.h"
+#include "run/normalize.h"
 #include "smelt/session.h"
 
 namespace nb = nanobind;
@@ -21,6 +22,7 @@ namespace smelt::python {
 namespace {
 
 using Array = nb::ndarray<nb::ro, nb::device::cpu>;
+using DeviceArray = nb::ndarray<nb::ro, nb::device::cuda>;
 
 DType type_of(nb::dlpack::dtype d) {
   using nb::dlpack::dtype_code;
@@ -74,7 +76,7 @@ bool renames(DType own, DType to) {
   return (own == DType::u16 && to == DType::bf16) || (own == DType::u8 && bits(to) == 8 && is_float(to));
 }
 
-bool is_dense(const Array& a) {
+template <class A> bool is_dense(const A& a) {
   if (a.size() == 0) return true;
   int64_t dense = 1;
   for (size_t i = a.ndim(); i-- > 0; dense *= static_cast<int64_t>(a.shape(i)))
@@ -92,11 +94,29 @@ void copy_strided(const Array& a, size_t axis, const std::byte* from, std::byte*
   for (size_t i = 0; i < a.shape(axis); ++i, from += step) copy_strided(a, axis + 1, from, to);
 }
 
+template <class A> Shape shape_of(const A& a) {
+  Shape shape;
+  for (size_t i = 0; i < a.ndim(); ++i) shape.push_back(static_cast<int64_t>(a.shape(i)));
+  return shape;
+}
+
+template <class A> std::shared_ptr<void> keeping(const A& a) {
+  return std::shared_ptr<void>(new A(a), [](void* p) {
+    const nb::gil_scoped_acquire gil;
+    delete static_cast<A*>(p);
+  });
+}
+
+// A view of an array in a GPU's memory. What made it must come before whoever uses it: that is asked of its __dlpack__.
+Tensor to_device_tensor(const DeviceArray& a) {
+  if (!is_dense(a)) fail_usage("an array on a GPU has strides, expected contiguous memory");
+  return Tensor::borrow(type_of(a.dtype()), shape_of(a), const_cast<void*>(a.data()), keeping(a));
+}
+
 // A view of the array's memory; the array is kept alive with it. Strided memory is copied. `onnx_type` (0: the array's own)
 // may only name a type that NumPy cannot.
 Tensor to_tensor(const Array& a, int onnx_type) {
-  Shape shape;
-  for (size_t i = 0; i < a.ndim(); ++i) shape.push_back(static_cast<int64_t>(a.shape(i)));
+  Shape shape = shape_of(a);
   const DType own = type_of(a.dtype()), type = onnx_type ? onnx_dtype(onnx_type) : own;
   if (type != own && !renames(own, type)) fail_usage("the array has type {}, expected {}", name(own), name(type));
   if (!is_dense(a)) {
@@ -105,11 +125,7 @@ Tensor to_tensor(const Array& a, int onnx_type) {
     copy_strided(a, 0, static_cast<const std::byte*>(a.data()), to);
     return t;
   }
-  auto keep = std::shared_ptr<void>(new Array(a), [](void* p) {
-    const nb::gil_scoped_acquire gil;
-    delete static_cast<Array*>(p);
-  });
-  return Tensor::borrow(type, std::move(shape), const_cast<void*>(a.data()), std::move(keep));
+  return Tensor::borrow(type, std::move(shape), const_cast<void*>(a.data()), keeping(a));
 }
 
 // A copy of sub-byte elements that are packed as ONNX packs them.
@@ -123,10 +139,16 @@ Tensor packed(const Array& a, int onnx_type, const Shape& shape) {
   return t.clone();
 }
 
-// A view of the tensor's memory as (array, ONNX element type); sub-byte and 8-bit float types come as bytes.
-nb::object to_array(const Tensor& t) {
-  if (t.type() == DType::string) return nb::cast(t.strings());
-  auto* keep = new Tensor(t);
+Tensor on_host(const Tensor& t) {
+  const nb::gil_scoped_release unlocked;
+  return to_host(t);
+}
+
+// A view of the tensor's memory, or of a copy of it where it lies on a GPU; sub-byte and 8-bit float types come as bytes.
+nb::object to_array(const Tensor& tensor) {
+  if (tensor.type() == DType::string) return nb::cast(tensor.strings());
+  auto* keep = new Tensor(on_host(tensor));
+  const Tensor& t = *keep;
   const nb::capsule owner(keep, [](void* p) noexcept { delete static_cast<Tensor*>(p); });
   std::vector<size_t> shape(t.shape().begin(), t.shape().end());
   const DType type = t.type() == DType::bf16 ? DType::u16 : bits(t.type()) == 8 && is_float(t.type()) ? DType::u8 : t.type();
@@ -136,6 +158,13 @@ nb::object to_array(const Tensor& t) {
                   nb::rv_policy::reference);
 }
 
+// (type, number), as DLPack counts devices.
+std::pair<int, int> device_of(const Tensor& t) {
+  const int gpu = gpu_of(t);
+  if (gpu < 0) return {static_cast<int>(nb::device::cpu::value), 0};
+  return {static_cast<int>(nb::device::cuda::value), gpu};
+}
+
 // The same memory as an object with __dlpack__, in its own type.
 nb::object to_dlpack(const Tensor& t) {
   if (t.type() == DType::string || bits(t.type()) < 8 || (bits(t.type()) == 8 && is_float(t.type())))
@@ -143,8 +172,43 @@ nb::object to_dlpack(const Tensor& t) {
   auto* keep = new Tensor(t);
   const nb::capsule owner(keep, [](void* p) noexcept { delete static_cast<Tensor*>(p); });
   const std::vector<size_t> shape(t.shape().begin(), t.shape().end());
-  return nb::cast(nb::ndarray<nb::array_api>(keep->raw(), shape.size(), shape.data(), owner, nullptr, dlpack_type(t.type())),
+  const auto [device, number] = device_of(t);
+  return nb::cast(nb::ndarray<nb::array_api>(keep->raw(), shape.size(), shape.data(), owner, nullptr, dlpack_type(t.type()),
+                                             device, number),
                   nb::rv_policy::reference);
+}
+
+void* stream_at(uintptr_t number) { return reinterpret_cast<void*>(number); }
+
+// What a consumer asks for: the tensor's work comes before what it puts on `stream` (DLPack: 1 and 2 the default streams, -1 it
+// takes care itself; None the default stream).
+nb::object give_dlpack(const Tensor& t, const nb::kwargs& how) {
+  nb::dict rest;
+  int64_t stream = 1;
+  for (const auto& [key, value] : how) {
+    if (nb::cast<std::string>(key) != "stream") rest[key] = value;
+    else if (!value.is_none()) stream = nb::cast<int64_t>(value);
+  }
+  if (stream >= 0 && gpu_of(t) >= 0) share(t, stream_at(static_cast<uintptr_t>(stream)));
+  return to_dlpack(t).attr("__dlpack__")(**nb::borrow<nb::kwargs>(rest));
+}
+
+// The tensors with an object that lives as long as their memory: the stream that they are used on.
+std::map<std::string, Tensor> holding(const std::map<std::string, Tensor>& tensors, const nb::object& object) {
+  if (object.is_none()) return tensors;
+  struct Both {
+    nb::object object;      // let go of last
+    Tensor tensor;
+  };
+  std::map<std::string, Tensor> held;
+  for (const auto& [name, t] : tensors) {
+    auto keep = std::shared_ptr<void>(new Both{object, t}, [](void* p) {
+      const nb::gil_scoped_acquire gil;
+      delete static_cast<Both*>(p);
+    });
+    held.emplace(name, t.type() == DType::string ? t : Tensor::borrow(t.type(), t.shape(), const_cast<void*>(t.raw()), keep));
+  }
+  return held;
 }
 
 // A build holds no GIL, and Python only notes a Ctrl-C: this raises it, after each problem.
@@ -189,6 +253,7 @@ NB_MODULE(smelt_ext, m) {
 
   nb::class_<Tensor>(m, "Tensor")
       .def_static("borrow", &to_tensor, "array"_a, "onnx_type"_a = 0)
+      .def_static("borrow_device", &to_device_tensor, "array"_a)
       .def_static("strings", [](const Shape& shape,
                                 std::vector<std::string> values) { return Tensor::of_strings(shape, std::move(values)); })
       .def_static("packed", &packed, "bytes"_a, "onnx_type"_a, "shape"_a)
@@ -196,11 +261,14 @@ NB_MODULE(smelt_ext, m) {
       .def_prop_ro("shape", [](const Tensor& t) { return t.shape(); })
       .def_prop_ro("data_ptr", [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.raw()); })
       .def("array", &to_array)
-      .def("__dlpack__", [](const Tensor& t, const nb::kwargs& how) { return to_dlpack(t).attr("__dlpack__")(**how); })
-      .def("__dlpack_device__", [](const Tensor&) { return nb::make_tuple(static_cast<int>(nb::device::cpu::value), 0); });
+      .def("__dlpack__", &give_dlpack)
+      .def("__dlpack_device__", &device_of);
 
   nb::class_<Options>(m, "Options")
       .def("__init__", [](Options* self) { (new (self) Options)->progress = &check_signals; })
+      .def_rw("device", &Options::device)
+      .def_rw("memory_limit", &Options::memory_limit)
+      .def_rw("allow_fallback", &Options::allow_fallback)
       .def_rw("threads", &Options::threads)
       .def_rw("tuning_level", &Options::tuning_level)
       .def_rw("tactics", &Options::tactics)
@@ -222,7 +290,18 @@ NB_MODULE(smelt_ext, m) {
       .def("run", [](Session& s, const std::map<std::string, Tensor>& feeds, const std::vector<std::string>& names) {
         const nb::gil_scoped_release unlocked;
         return s.run(feeds, names);
-      });
+      })
+      .def(
+          "enqueue",
+          [](Session& s, const Feeds& feeds, const std::vector<std::string>& names, uintptr_t stream, const nb::object& keep) {
+            std::map<std::string, Tensor> made;
+            {
+              const nb::gil_scoped_release unlocked;
+              made = s.enqueue(feeds, stream_at(stream), names);
+            }
+            return holding(made, keep);
+          },
+          "feeds"_a, "names"_a, "stream"_a, "keep"_a.none());
 
   m.def("session_from_bytes", [](nb::bytes model, const Options& options) {
     const std::string text(static_cast<const char*>(model.data()), model.size());
@@ -233,5 +312,16 @@ NB_MODULE(smelt_ext, m) {
   m.def("profile", &profile, nb::call_guard<nb::gil_scoped_release>());
   m.def("explain", &explain, nb::call_guard<nb::gil_scoped_release>());
   m.def("bench", &bench, nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "normalize",
+      [](bool centre, float epsilon, const Tensor& x, const std::optional<Tensor>& residual, const std::optional<Tensor>& weight,
+         const std::optional<Tensor>& bias, Tensor& y, const std::optional<Tensor>& sum, uintptr_t stream) {
+        const nb::gil_scoped_release unlocked;
+        Tensor to = sum.value_or(Tensor());
+        run::normalize({centre, epsilon}, x, residual.value_or(Tensor()), weight.value_or(Tensor()), bias.value_or(Tensor()), y,
+                       to, stream_at(stream));
+      },
+      "centre"_a, "epsilon"_a, "x"_a, "residual"_a.none(), "weight"_a.none(), "bias"_a.none(), "y"_a, "sum"_a.none(), "stream"_a);
+  m.def("gpu_count", &gpu_count);
   m.def("version", &version);
 }

@@ -143,8 +143,11 @@ class SMELT_API Plan {
 
 /// The number of the GPU that the tensor's memory lies on; -1: the host's memory.
 SMELT_API int gpu_of(const Tensor& t);
-/// The tensor, or a copy of it in the host's memory.
+/// The tensor, or a copy of it in the host's memory. Waits for what Session::enqueue put on a stream to make it.
 SMELT_API Tensor to_host(const Tensor& t);
+/// The stream (a CUstream) is about to use a tensor that Session::enqueue returned: after what made it, and before its memory is
+/// used for anything else. Nothing happens for other memory.
+SMELT_API void share(const Tensor& t, void* stream);
 
 class SMELT_API Session {
  public:
@@ -159,6 +162,12 @@ class SMELT_API Session {
   /// Runs on these inputs and returns the outputs by name (those of `names`, or all), as tensors of their own. Thread-safe:
   /// concurrent calls take an Execution each.
   std::map<std::string, Tensor> run(const std::map<std::string, Tensor>& feeds, const std::vector<std::string>& names = {});
+  /// The same for a GPU's plan, put on the caller's stream (a CUstream) and not waited for: the outputs lie on the GPU and hold
+  /// their values for what is put on that stream afterwards; inputs in the host's memory are copied there. An output may be let
+  /// go while work on that stream, or on one that share() was called for, still uses it; these streams must live as long as it
+  /// does. A plan whose sizes depend on data, or with steps on the processor, waits.
+  std::map<std::string, Tensor> enqueue(const std::map<std::string, Tensor>& feeds, void* stream,
+                                        const std::vector<std::string>& names = {});
   std::shared_ptr<const Plan> plan() const;
 
  private:

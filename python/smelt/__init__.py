@@ -13,5 +13,15 @@ from .smelt_ext import version as _version
 from .verbs import Optimized, Result, bench, explain, optimize, profile
 
 __version__ = _version()
+
+
+def __getattr__(name: str) -> object:
+    if name == "ops":   # it looks for PyTorch, which takes seconds to import
+        import importlib
+
+        return importlib.import_module(".ops", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = ["AccuracyError", "BuildOptions", "Error", "NodeArg", "NotProvenError", "Optimized", "Result", "Session", "Tensor",
            "UnsupportedError", "UsageError", "bench", "explain", "optimize", "profile"]

@@ -10,6 +10,7 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
 from .errors import UsageError
 from .session import Session
+from .smelt_ext import gpu_count
 
 
 class SmeltRep(BackendRep):
@@ -31,7 +32,7 @@ class SmeltBackend(Backend):
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> SmeltRep:
         cls._check_device(device)
         super().prepare(model, device, **kwargs)
-        return SmeltRep(Session(model, tuning_level=0, use_cache=False, **kwargs))
+        return SmeltRep(Session(model, **cls._options(device), **kwargs))
 
     @classmethod
     def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[np.ndarray, ...]:
@@ -63,16 +64,24 @@ class SmeltBackend(Backend):
         graph = helper.make_graph([node], "node", [info(n, a.dtype, a.shape) for n, a in feeds.items()], outputs)
         opsets = [helper.make_opsetid("", version)] + ([helper.make_opsetid(node.domain, 1)] if node.domain else [])
         model = helper.make_model(graph, opset_imports=opsets)
-        return SmeltRep(Session(model, tuning_level=0, use_cache=False, **kwargs)).run(feeds)
+        return SmeltRep(Session(model, **cls._options(device), **kwargs)).run(feeds)
 
     @classmethod
     def _check_device(cls, device: str) -> None:
         if not cls.supports_device(device):
-            raise UsageError(f"device is {device}, expected CPU")
+            gpus = "".join(f", CUDA:{i}" for i in range(gpu_count()))
+            raise UsageError(f"device is {device}, expected CPU{gpus}")
+
+    @classmethod
+    def _options(cls, device: str) -> dict[str, Any]:
+        wanted = Device(device)
+        where = {} if wanted.type == DeviceType.CPU else {"device": str(wanted.device_id)}
+        return {"tuning_level": 0, "use_cache": False, **where}
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        return Device(device).type == DeviceType.CPU
+        wanted = Device(device)
+        return wanted.type == DeviceType.CPU or (wanted.type == DeviceType.CUDA and 0 <= wanted.device_id < gpu_count())
 
 
 prepare = SmeltBackend.prepare

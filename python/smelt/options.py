@@ -14,6 +14,9 @@ else:
 
 
 class BuildOptions(TypedDict, total=False):
+    device: str                                # "cpu" (default); "gpu" the first, or a GPU's number: "1"
+    memory_limit: int                          # bytes that smelt may hold on the GPU; 0: what there is
+    allow_fallback: bool                       # steps that no kernel for the GPU runs, run on the processor
     threads: int                               # 0: all that this process may use
     tuning_level: int                          # 0 nothing measured … 2 (default) … 3 everything, at length
     tactics: str                               # "+onednn,-reference"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
+from . import gpu
 from . import smelt_ext as _ext
 from .errors import UsageError
 from .options import BuildOptions, make_options
@@ -13,7 +14,7 @@ from .options import BuildOptions, make_options
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_PROVIDER = "CPUExecutionProvider"
+_CPU, _GPU = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 # ONNX element type → (NumPy type, ONNX Runtime's name). ml_dtypes gives the types NumPy lacks.
 _NUMPY = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
@@ -97,6 +98,9 @@ def to_tensor(value: Any, onnx_type: int = 0, name: str = "") -> _ext.Tensor:
     if isinstance(value, _ext.Tensor):
         return value
     what = f"input '{name}'" if name else "an array"
+    if gpu.number_of(value) is not None:
+        raise UsageError(f"{what} lies on a GPU, expected the host's memory",
+                         "Build with device='gpu', or pass a copy on the CPU.")
     if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
         try:
             if getattr(value, "requires_grad", False):
@@ -140,15 +144,32 @@ def to_numpy(t: _ext.Tensor) -> np.ndarray:
     return raw
 
 
+def _device_of(providers: Union[str, Sequence[Any], None]) -> Optional[str]:
+    """The device of the first of ONNX Runtime's providers that is here; None where none is named."""
+    listed = [providers] if isinstance(providers, str) else providers or []
+    pairs = [(p, {}) if isinstance(p, str) else (p[0], p[1]) for p in listed]
+    known = [(name, how) for name, how in pairs if name in (_CPU, _GPU)]
+    if pairs and not known:
+        raise UsageError(f"providers are {', '.join(name for name, _ in pairs)}, expected {_CPU} or {_GPU} among them",
+                         "Leave providers out.")
+    for name, how in known:
+        if name == _CPU:
+            return "cpu"
+        if _ext.gpu_count() > 0 or len(known) == 1:
+            return str(how.get("device_id", 0))
+    return "cpu" if known else None
+
+
 class Session:
     """A model, imported, fused and tuned.
 
     path: a model file, a plan that `smelt.optimize` wrote, a serialized model (bytes), or an onnx.ModelProto.
-    sess_options, providers: as ONNX Runtime takes them; of the former the number of threads counts, the latter must allow the
-    CPU.
-    options: those of BuildOptions: threads (0: all), tuning_level (0 … 3), tactics ("+onednn,-reference"), optimize (False: run
-    as imported), skip (rewrites), precision ("fp16", "bf16", "tf32"), keep_fp32 (patterns), shapes ({"x": (1, 3, 224, 224)}),
-    cache_dir, use_cache.
+    sess_options, providers: as ONNX Runtime takes them; of the former the number of threads counts, of the latter the first of
+    CUDAExecutionProvider (with its device_id) and CPUExecutionProvider that is here.
+    options: those of BuildOptions: device ("cpu", "gpu", "1"), memory_limit (bytes on the GPU), allow_fallback (steps that no
+    kernel for the GPU runs, run on the processor), threads (0: all), tuning_level (0 … 3), tactics ("+onednn,-reference"),
+    optimize (False: run as imported), skip (rewrites), precision ("fp16", "bf16", "tf32"), keep_fp32 (patterns), shapes
+    ({"x": (1, 3, 224, 224)}), cache_dir, use_cache.
     Raises smelt.Error and its subclasses. Runs from several threads at a time.
     """
 
@@ -156,11 +177,11 @@ class Session:
                  **options: Unpack[BuildOptions]) -> None:
         if sess_options is not None:
             options.setdefault("threads", getattr(sess_options, "intra_op_num_threads", 0))
-        listed = [providers] if isinstance(providers, str) else providers or []
-        names = [p if isinstance(p, str) else p[0] for p in listed]
-        if names and _PROVIDER not in names:
-            raise UsageError(f"providers are {', '.join(names)}, expected {_PROVIDER} among them", "Leave providers out.")
+        device = _device_of(providers)
+        if device is not None:
+            options.setdefault("device", device)
         o = make_options(options)
+        self._on_gpu = o.device != "cpu"
         if hasattr(path, "SerializeToString"):
             path = path.SerializeToString()
         from_bytes = isinstance(path, (bytes, bytearray))
@@ -175,7 +196,7 @@ class Session:
         return list(self._outputs)
 
     def get_providers(self) -> list[str]:
-        return [_PROVIDER]
+        return [_GPU if self._on_gpu else _CPU]
 
     def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
         """Runs on `input_feed` (name → NumPy array, DLPack tensor or nested lists) and returns `output_names` (None or
@@ -183,10 +204,25 @@ class Session:
         were computed."""
         return [to_numpy(t) for t in self.run_tensors(output_names, input_feed)]
 
-    def run_tensors(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any]) -> list[_ext.Tensor]:
-        """As run, but returns tensors for torch.from_dlpack and its like: types that NumPy lacks (bfloat16) keep theirs."""
+    def run_tensors(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
+                    stream: Any = None) -> list[_ext.Tensor]:
+        """As run, but returns tensors for torch.from_dlpack and its like: types that NumPy lacks (bfloat16) keep theirs.
+
+        On a GPU: where an input lies there (a tensor of PyTorch, CuPy or JAX), the results do too, and nothing is copied or
+        waited for. The run is put on `stream` (a CUstream's number, a stream of PyTorch or CuPy), by default the current one of the
+        library that the first such input is from."""
         types = {i.name: i.onnx_type for i in self._inputs}
-        tensors = {name: to_tensor(value, types.get(name, 0), name) for name, value in input_feed.items() if value is not None}
+        feed = {name: value for name, value in input_feed.items() if value is not None}
         names = list(output_names or [o.name for o in self._outputs])
-        results = self._session.run(tensors, names)
+        there = [value for value in feed.values() if gpu.number_of(value) is not None] if self._on_gpu else []
+        if not self._on_gpu and stream is not None:
+            raise UsageError("a stream was given, and the session runs on the processor", "Build with device='gpu'.")
+        if not there and stream is None:
+            tensors = {name: to_tensor(value, types.get(name, 0), name) for name, value in feed.items()}
+            results = self._session.run(tensors, names)
+        else:
+            handle, keep = gpu.stream_of(there[0]) if stream is None else gpu.handle_of(stream)
+            tensors = {name: gpu.borrow(value, handle) if gpu.number_of(value) is not None else
+                       to_tensor(value, types.get(name, 0), name) for name, value in feed.items()}
+            results = self._session.enqueue(tensors, names, handle, keep)
         return [results[name] for name in names]

@@ -30,6 +30,14 @@ class Marks {
   virtual std::vector<int64_t> times() = 0;
 };
 
+/// Orders the work of two streams: what is put on one after follow() waits for what the other had been given at leave().
+class Turn {
+ public:
+  virtual ~Turn() = default;
+  virtual void leave(void* stream) = 0;
+  virtual void follow(void* stream) = 0;
+};
+
 /// What the device does from when it is made to stop(), seen by the device's own clock.
 class Trace {
  public:
@@ -54,6 +62,14 @@ class Backend {
 
   /// Memory that its kernels use. Throws Error naming `what` where there is not enough.
   virtual Tensor allocate(DType type, const Shape& shape, std::string_view what) = 0;
+  /// The same for memory that the stream is the first to use. It may still be used there when the last reference goes, and on
+  /// streams that share() was told of: it serves nothing else before.
+  virtual Tensor allocate_on(DType type, const Shape& shape, std::string_view what, void* stream) {
+    (void)stream;
+    return allocate(type, shape, what);
+  }
+  /// The stream is about to use that memory: where it is allocate_on's, after what other streams did with it.
+  virtual void share(void* stream, const void* address) { (void)stream, (void)address; }
   /// Host memory that copies to and from it are fast with.
   virtual Tensor allocate_host(DType type, const Shape& shape) = 0;
   /// Whether its kernels can use memory at this address. True for null, the address of tensors without elements.
@@ -71,6 +87,10 @@ class Backend {
   virtual void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows,
                          void* stream) = 0;
   virtual void wait(void* stream) = 0;
+  /// Null on the host.
+  virtual std::unique_ptr<Turn> turn() { return nullptr; }
+  /// Whether the caller records what is put on the stream, so that nothing may be allocated or waited for meanwhile.
+  virtual bool is_capturing(void* stream) const { (void)stream; return false; }
   /// For all that any stream was given, the callers' own ones included.
   virtual void wait_for_all() = 0;
 

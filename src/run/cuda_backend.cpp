@@ -49,6 +49,16 @@ class EventMarks final : public Marks {
   std::vector<std::unique_ptr<cuda::Event>> events_;
 };
 
+class EventTurn final : public Turn {
+ public:
+  explicit EventTurn(std::shared_ptr<cuda::Device> device) : event_(std::move(device), false) {}
+  void leave(void* stream) override { event_.record(of(stream)); }
+  void follow(void* stream) override { event_.delay(of(stream)); }
+
+ private:
+  cuda::Event event_;
+};
+
 class ActivityWork final : public Trace {
  public:
   explicit ActivityWork(std::shared_ptr<cuda::Device> device) : trace_(std::move(device)) {}
@@ -76,10 +86,12 @@ class CudaBackend final : public Backend {
   int64_t caller_alignment() const override { return 16; }
 
   Tensor allocate(DType type, const Shape& shape, std::string_view what) override {
-    auto memory = device_->allocate(bytes(type, elements(shape)), what);
-    void* address = reinterpret_cast<void*>(memory->address());
-    return Tensor::borrow(type, shape, address, std::move(memory));
+    return tensor_in(device_->allocate(bytes(type, elements(shape)), what), type, shape);
   }
+  Tensor allocate_on(DType type, const Shape& shape, std::string_view what, void* stream) override {
+    return tensor_in(device_->allocate(bytes(type, elements(shape)), what, of(stream)), type, shape);
+  }
+  void share(void* stream, const void* address) override { device_->follow(of(stream), address); }
 
   Tensor allocate_host(DType type, const Shape& shape) override {
     auto memory = std::make_shared<cuda::PinnedMemory>(device_, bytes(type, elements(shape)));
@@ -136,6 +148,11 @@ class CudaBackend final : public Backend {
     const cuda::Device::Current current(*device_);
     cuda::check(cuda::driver().stream_synchronize(of(stream)), "waiting for the GPU");
   }
+  std::unique_ptr<Turn> turn() override { return std::make_unique<EventTurn>(device_); }
+  bool is_capturing(void* stream) const override {
+    const cuda::Device::Current current(*device_);
+    return cuda::is_capturing(of(stream));
+  }
   void wait_for_all() override {
     const cuda::Device::Current current(*device_);
     cuda::check(cuda::driver().context_synchronize(), "waiting for the GPU");
@@ -163,6 +180,11 @@ class CudaBackend final : public Backend {
     Tensor source;        // keeps the host's memory, and with it the key, from being reused
     std::shared_ptr<cuda::Memory> memory;
   };
+
+  static Tensor tensor_in(std::shared_ptr<cuda::Memory> memory, DType type, const Shape& shape) {
+    void* address = reinterpret_cast<void*>(memory->address());
+    return Tensor::borrow(type, shape, address, std::move(memory));
+  }
 
   std::shared_ptr<cuda::Device> device_;
   cuda::Stream uploads_;

@@ -4,12 +4,16 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "device/cuda/nvtx.h"
 #include "ops/interpreter.h"
 #include "ops/parallel.h"
 #include "run/execution.h"
 
 namespace smelt::run {
+
 void ExecutionImpl::run_step(Planned& p, Step& step, void* stream) {
+  static const std::string unnamed = "copy";
+  const device::cuda::NamedRange range(step.node ? step.node->name : unnamed);
   try {
     switch (step.kind) {
       case StepKind::kernel: step.kernel->run({step.in, step.out, step.scratch, stream}); break;
@@ -85,7 +89,13 @@ void ExecutionImpl::run_segment(Planned& p, void* stream, Marks* marks) {
   }
 }
 
+void ExecutionImpl::take_turn(void* stream) {
+  if (last_stream_ && *last_stream_ != stream) turn_->follow(stream);
+}
+
 void ExecutionImpl::issue(Marks* marks) {
+  take_turn(stream_.get());
+  last_stream_.reset();   // who issues waits
   for (Bounce& b : bounces_) backend_.copy(b.to.raw(), b.from.raw(), b.from.nbytes(), stream_.get());
   if (!is_static()) resolve(*first_);   // a later segment of the last run may have made the arena larger
   for (Planned* p = first_;;) {
@@ -158,21 +168,62 @@ void ExecutionImpl::run_profiled(std::vector<StepTime>& times) {
   if (!trace(times)) execute(&times);
 }
 
+std::string ExecutionImpl::has_to_wait() const {
+  const std::string& name = plan_->graph().name;
+  if (!is_static()) return fmt::format("sizes in '{}' depend on data, so that a run has to wait", name);
+  if (std::ranges::any_of(first_->stretches, &Stretch::on_host))
+    return fmt::format("some steps of '{}' run on the processor, so that a run has to wait", name);
+  return "";
+}
+
 void ExecutionImpl::enqueue(void* stream) {
   if (!first_) fail_usage("enqueue was called before bind");
   if (backend_.is_host()) fail_usage("enqueue: the plan is the processor's, which has no streams; call run");
-  if (!is_static()) fail_usage("enqueue: sizes in '{}' depend on data, so that a run has to wait; call run", plan_->graph().name);
-  if (std::ranges::any_of(first_->stretches, &Stretch::on_host))
-    fail_usage("enqueue: some steps of '{}' run on the processor, so that a run has to wait; call run", plan_->graph().name);
+  if (const std::string why = has_to_wait(); !why.empty()) fail_usage("enqueue: {}; call run", why);
   for (const Bounce& b : bounces_)
     if (in_host_memory(b.from)) fail_usage("enqueue: an input lies in the host's memory; copy it to the GPU, or call run");
   for (const Tensor& t : outputs_)
     if (t.nbytes() > 0 && in_host_memory(t))
       fail_usage("enqueue: an output lies in the host's memory; give memory on the GPU, or call run");
+  // What is captured runs when the caller says, in an order that only the caller knows.
+  const bool captured = backend_.is_capturing(stream);
+  if (!captured) take_turn(stream);
   for (Bounce& b : bounces_) backend_.copy(b.to.raw(), b.from.raw(), b.from.nbytes(), stream);
   enqueued_ = true;
   run_segment(*first_, stream, nullptr);
   copy_to_caller(stream);
+  if (captured) return;
+  turn_->leave(stream);
+  last_stream_ = stream;
+}
+
+std::vector<Tensor> ExecutionImpl::enqueue_fresh(std::span<const Tensor> inputs, void* stream) {
+  if (backend_.is_host()) fail_usage("enqueue: the plan is the processor's, which has no streams; call run");
+  if (backend_.is_capturing(stream))
+    fail_usage("enqueue: outputs cannot be allocated while the stream is being captured; bind an Execution to them before");
+  std::vector<Tensor> placed(inputs.begin(), inputs.end());
+  for (Tensor& t : placed) {
+    if (t.nbytes() == 0 || t.type() == DType::string) continue;
+    if (in_host_memory(t)) {
+      const Tensor from = t;
+      t = backend_.allocate_on(from.type(), from.shape(), "an input", stream);
+      backend_.copy(t.raw(), from.raw(), from.nbytes(), stream);
+    } else {
+      backend_.share(stream, t.raw());
+    }
+  }
+  start(placed);
+  outputs_on_device_ = true;
+  if (!has_to_wait().empty()) {
+    backend_.wait(stream);
+    return run_fresh(placed);
+  }
+  const std::vector<Tensor> fresh = fresh_outputs(stream);
+  give_outputs(fresh);
+  make_recordings(placed, fresh);
+  enqueue(stream);
+  forget_bound();
+  return fresh;
 }
 
 void ExecutionImpl::copy_to_caller(void* stream) {
@@ -190,26 +241,41 @@ void ExecutionImpl::copy_to_caller(void* stream) {
   }
 }
 
-Tensor ExecutionImpl::fresh_memory(DType type, const Shape& shape) {
+Tensor ExecutionImpl::fresh_memory(DType type, const Shape& shape, std::optional<void*> stream) {
+  if (stream) return backend_.allocate_on(type, shape, "an output", *stream);
   return outputs_on_device_ ? backend_.allocate(type, shape, "an output") : Tensor::empty(type, shape);
+}
+
+std::vector<Tensor> ExecutionImpl::fresh_outputs(std::optional<void*> stream) {
+  std::vector<Tensor> fresh(given_.size());
+  if (!is_static()) return fresh;
+  const auto& outputs = plan_->graph().outputs();
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    const auto& results = first_->segment.results;
+    const auto made = std::ranges::find(results, outputs[i], &Port::value);
+    if (made != results.end()) {
+      const BoundValue& t = first_->segment.tensor(made->tensor);
+      fresh[i] = fresh_memory(t.type, t.shape, stream);
+    } else if (const Tensor& v = output_value(i); v.valid() && v.type() != DType::string) {
+      fresh[i] = fresh_memory(v.type(), v.shape(), stream);
+    }
+  }
+  return fresh;
+}
+
+void ExecutionImpl::forget_bound() {
+  const Graph& g = plan_->graph();
+  for (const auto* values : {&g.inputs(), &g.outputs()})
+    for (ValueId v : *values) value(v) = g.value(v).constant;
+  bounces_.clear();
+  given_.assign(given_.size(), Tensor());
+  outputs_.assign(outputs_.size(), Tensor());
+  first_ = nullptr;
 }
 
 std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs) {
   start(inputs);
-  std::vector<Tensor> fresh(given_.size());
-  if (is_static()) {
-    const auto& outputs = plan_->graph().outputs();
-    for (size_t i = 0; i < fresh.size(); ++i) {
-      const auto& results = first_->segment.results;
-      const auto made = std::ranges::find(results, outputs[i], &Port::value);
-      if (made != results.end()) {
-        const BoundValue& t = first_->segment.tensor(made->tensor);
-        fresh[i] = fresh_memory(t.type, t.shape);
-      } else if (const Tensor& v = output_value(i); v.valid() && v.type() != DType::string) {
-        fresh[i] = fresh_memory(v.type(), v.shape());
-      }
-    }
-  }
+  std::vector<Tensor> fresh = fresh_outputs(std::nullopt);
   give_outputs(fresh);
   run();
   for (size_t i = 0; i < fresh.size(); ++i) {
@@ -218,19 +284,12 @@ std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs) {
     if (in_host_memory(made)) {
       fresh[i] = made.clone();
     } else {
-      fresh[i] = fresh_memory(made.type(), made.shape());
+      fresh[i] = fresh_memory(made.type(), made.shape(), std::nullopt);
       backend_.copy(fresh[i].raw(), made.raw(), made.nbytes(), stream_.get());
       backend_.wait(stream_.get());
     }
   }
-  // Nothing of the caller's stays behind: the next run needs a bind.
-  const Graph& g = plan_->graph();
-  for (const auto* values : {&g.inputs(), &g.outputs()})
-    for (ValueId v : *values) value(v) = g.value(v).constant;
-  bounces_.clear();
-  given_.assign(given_.size(), Tensor());
-  outputs_.assign(outputs_.size(), Tensor());
-  first_ = nullptr;
+  forget_bound();
   return fresh;
 }
 

@@ -18,7 +18,7 @@ bool aligned(const Tensor& t, int64_t alignment) {
 }  // namespace
 
 ExecutionImpl::ExecutionImpl(std::shared_ptr<const PlanImpl> plan)
-    : plan_(std::move(plan)), backend_(*plan_->shared().backend), stream_(backend_.stream()) {
+    : plan_(std::move(plan)), backend_(*plan_->shared().backend), stream_(backend_.stream()), turn_(backend_.turn()) {
   values_.resize(plan_->graph().value_count());
   for (size_t i = 0; i < values_.size(); ++i) values_[i] = plan_->graph().value(ValueId{static_cast<int32_t>(i)}).constant;
   given_.resize(plan_->outputs().size());
@@ -97,15 +97,18 @@ void ExecutionImpl::bind(std::span<const Tensor> inputs, std::span<const Tensor>
   start(inputs);
   try {
     give_outputs(outputs);
-    if (!backend_.is_host() && !recorded(*first_) && first_->own_memory_only) {
-      start(inputs);
-      give_outputs(outputs);
-      recorded(*first_);
-    }
+    make_recordings(inputs, outputs);
   } catch (...) {
     first_ = nullptr;   // pointers may be half set: the next run needs a bind
     throw;
   }
+}
+
+void ExecutionImpl::make_recordings(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  if (backend_.is_host() || recorded(*first_) || !first_->own_memory_only) return;
+  start(inputs);
+  give_outputs(outputs);
+  recorded(*first_);
 }
 
 void ExecutionImpl::give_outputs(std::span<const Tensor> outputs) {

@@ -4,6 +4,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,11 @@ class ExecutionImpl final : public Execution {
 
   /// Binds, runs and returns the outputs as tensors of their own, written by the run itself where their size is known before it.
   std::vector<Tensor> run_fresh(std::span<const Tensor> inputs);
+  /// The same on the caller's stream of a GPU's plan, without waiting unless the plan has to: the outputs lie on the GPU. Inputs
+  /// in the host's memory are copied there. The Execution may be used on another stream next.
+  std::vector<Tensor> enqueue_fresh(std::span<const Tensor> inputs, void* stream);
+  /// The caller's stream that it was last enqueued on; none after a run.
+  std::optional<void*> last_stream() const { return last_stream_; }
   /// The segments of the last run (of the bound shapes, before one), for tests and `explain`.
   std::span<const Planned* const> segments() const { return chain_; }
 
@@ -65,7 +71,17 @@ class ExecutionImpl final : public Execution {
   /// The tensor, or a copy of it in the host's memory.
   Tensor on_host(const Tensor& t);
   /// Memory for a new tensor of the caller's, on the side where it wants outputs.
-  Tensor fresh_memory(DType type, const Shape& shape);
+  Tensor fresh_memory(DType type, const Shape& shape, std::optional<void*> stream);
+  /// Memory for outputs whose size is known; `stream`: where they are made.
+  std::vector<Tensor> fresh_outputs(std::optional<void*> stream);
+  /// Drops what is the caller's: the next run needs a bind.
+  void forget_bound();
+  /// Recordings for what is bound, where there can be any.
+  void make_recordings(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  /// Why a run cannot do without waiting in its midst; empty where it can.
+  std::string has_to_wait() const;
+  /// Before work on a stream, where the last was on another.
+  void take_turn(void* stream);
   /// Before memory goes that work on a caller's stream may still use.
   void wait_for_enqueued();
   /// The tensor of output i: made by a segment, known before the run, an input or a constant.
@@ -87,6 +103,8 @@ class ExecutionImpl final : public Execution {
   std::vector<Tensor> given_;         // the caller's output memory, not valid() where there is none
   std::vector<Tensor> outputs_;
   bool outputs_on_device_ = false;    // those that the caller gives no memory for
+  std::optional<void*> last_stream_;  // of a caller
+  std::unique_ptr<Turn> turn_;        // left there
   bool enqueued_ = false;             // work on a stream of the caller's, since all was last waited for
   std::vector<StepInfo> infos_;
   std::map<const Graph*, std::unique_ptr<ExecutionImpl>> bodies_;

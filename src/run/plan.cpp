@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <set>
 
 #include "base/error.h"
@@ -51,17 +50,6 @@ std::shared_ptr<tune::Cache> open_cache(const std::filesystem::path& dir) {
   }
 }
 
-/// "cpu" → nothing, "gpu" → 0, "1" → 1.
-std::optional<int> ordinal_of(const std::string& device) {
-  if (device == "cpu") return std::nullopt;
-  if (device == "gpu") return 0;
-  int number = -1;
-  const auto [end, error] = std::from_chars(device.data(), device.data() + device.size(), number);
-  if (error != std::errc() || end != device.data() + device.size() || number < 0)
-    fail_usage("device '{}' is none of cpu, gpu, or a GPU's number (smelt devices lists them)", device);
-  return number;
-}
-
 /// The machine as it is, for plans that run on this GPU.
 void use_gpu(ops::Machine& machine, int ordinal, const Options& options, bool tf32) {
   const std::filesystem::path dir = options.cache_dir.empty() ? cache_dir() : std::filesystem::path(options.cache_dir);
@@ -74,9 +62,14 @@ void use_gpu(ops::Machine& machine, int ordinal, const Options& options, bool tf
   if (device::cuda::cublaslt_missing().empty()) machine.versions += ", " + device::cuda::cublaslt_version();
 }
 
+/// Operators that run as they are; import expands the others into their function bodies.
+bool runs(std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain) != nullptr; }
+
+}  // namespace
+
 std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32) {
   ops::Machine machine = ops::this_machine(options.threads);
-  const auto gpu = ordinal_of(options.device);
+  const auto gpu = device::cuda::ordinal_of(options.device);
   if (gpu) use_gpu(machine, *gpu, options, tf32);
   auto backend = gpu ? cuda_backend(machine.gpu->device) : host_backend();
   auto cache = !options.use_cache || options.tuning_level == 0 ? tune::Cache::in_memory() : open_cache(options.cache_dir);
@@ -84,11 +77,6 @@ std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32) {
   return std::shared_ptr<PlanImpl::Shared>(
       new PlanImpl::Shared{{machine, options.tuning_level, filter, std::move(cache)}, {}, options, std::move(backend)});
 }
-
-/// Operators that run as they are; import expands the others into their function bodies.
-bool runs(std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain) != nullptr; }
-
-}  // namespace
 
 PlanImpl::PlanImpl(Graph graph, std::shared_ptr<Shared> shared) : shared_(std::move(shared)), graph_(std::move(graph)) {
   order_ = graph_.topological();

@@ -59,4 +59,8 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   mutable std::unique_ptr<Planned> prepared_;
 };
 
+/// What a plan of these options is to share with its graph's bodies; `tf32`: its model asks for products of f32 that round their
+/// operands so. Throws Error (usage) for options that are wrong.
+std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32);
+
 }  // namespace smelt::run

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 #include "base/error.h"
 #include "run/cuda_backend.h"
@@ -17,12 +18,19 @@ int gpu_of(const Tensor& t) { return t.nbytes() == 0 || t.type() == DType::strin
 Tensor to_host(const Tensor& t) {
   const int gpu = gpu_of(t);
   if (gpu < 0) return t;
-  const auto backend = run::cuda_backend(device::cuda::Device::open(gpu));
+  const auto device = device::cuda::Device::open(gpu);
+  device->wait_for(t.raw());
+  const auto backend = run::cuda_backend(device);
   Tensor copy = Tensor::empty(t.type(), t.shape());
   const std::shared_ptr<void> stream = backend->stream();
   backend->copy(copy.raw(), t.raw(), t.nbytes(), stream.get());
   backend->wait(stream.get());
   return copy;
+}
+
+void share(const Tensor& t, void* stream) {
+  if (const int gpu = gpu_of(t); gpu >= 0)
+    device::cuda::Device::open(gpu)->follow(static_cast<device::cuda::abi::Stream>(stream), t.raw());
 }
 
 struct Session::State {
@@ -34,12 +42,15 @@ struct Session::State {
     if (!plan) fail_usage("a Session needs a plan made by Plan::build");
   }
 
-  std::unique_ptr<run::ExecutionImpl> take() {
+  /// `stream`: the caller's; one that was last used there needs not wait for another stream.
+  std::unique_ptr<run::ExecutionImpl> take(std::optional<void*> stream = {}) {
     {
       std::lock_guard lock(mutex);
       if (!idle.empty()) {
-        auto execution = std::move(idle.back());
-        idle.pop_back();
+        const auto same = std::ranges::find_if(idle, [&](const auto& e) { return e->last_stream() == stream; });
+        const auto at = same == idle.end() ? idle.end() - 1 : same;
+        auto execution = std::move(*at);
+        idle.erase(at);
         return execution;
       }
     }
@@ -72,6 +83,13 @@ std::vector<size_t> select(const std::vector<TensorInfo>& outputs, const std::ve
   return positions;
 }
 
+std::map<std::string, Tensor> named(const std::vector<TensorInfo>& outputs, const std::vector<size_t>& wanted,
+                                    const std::vector<Tensor>& all) {
+  std::map<std::string, Tensor> results;
+  for (size_t i : wanted) results.emplace(outputs[i].name, all[i]);
+  return results;
+}
+
 }  // namespace
 
 Session::Session(const std::string& path, const Options& options) : Session(Plan::build(path, options)) {}
@@ -88,11 +106,19 @@ std::map<std::string, Tensor> Session::run(const std::map<std::string, Tensor>& 
   const std::vector<size_t> wanted = select(outputs(), names);
   const std::vector<Tensor> inputs = run::order_feeds(state_->plan->inputs(), feeds);
   auto execution = state_->take();
-  std::vector<Tensor> all = execution->run_fresh(inputs);   // an Execution whose run threw is dropped, not reused
+  const std::vector<Tensor> all = execution->run_fresh(inputs);   // an Execution whose run threw is dropped, not reused
   state_->give_back(std::move(execution));
-  std::map<std::string, Tensor> results;
-  for (size_t i : wanted) results.emplace(outputs()[i].name, all[i]);
-  return results;
+  return named(outputs(), wanted, all);
+}
+
+std::map<std::string, Tensor> Session::enqueue(const std::map<std::string, Tensor>& feeds, void* stream,
+                                               const std::vector<std::string>& names) {
+  const std::vector<size_t> wanted = select(outputs(), names);
+  const std::vector<Tensor> inputs = run::order_feeds(state_->plan->inputs(), feeds);
+  auto execution = state_->take(stream);
+  const std::vector<Tensor> all = execution->enqueue_fresh(inputs, stream);
+  state_->give_back(std::move(execution));
+  return named(outputs(), wanted, all);
 }
 
 }  // namespace smelt

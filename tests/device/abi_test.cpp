@@ -39,6 +39,7 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(invalid_value, CUDA_ERROR_INVALID_VALUE);
   SAME(out_of_memory, CUDA_ERROR_OUT_OF_MEMORY);
   SAME(ecc_uncorrectable, CUDA_ERROR_ECC_UNCORRECTABLE);
+  SAME(not_ready, CUDA_ERROR_NOT_READY);
   SAME(illegal_address, CUDA_ERROR_ILLEGAL_ADDRESS);
   SAME(launch_timeout, CUDA_ERROR_LAUNCH_TIMEOUT);
   SAME(assert_failed, CUDA_ERROR_ASSERT);

@@ -135,6 +135,65 @@ TEST_F(Gpu, gives_freed_memory_out_again) {
   EXPECT_EQ(device_->held_bytes() - held, 10 << 20);
 }
 
+/// Fills of 256 MiB, a millisecond or more of them.
+void keep_busy(Device& device, abi::Stream stream, const Memory& memory) {
+  const Device::Current current(device);
+  for (int i = 0; i < 40; ++i)
+    check(driver().fill_bytes(memory.address(), 1, static_cast<size_t>(memory.bytes()), stream), "filling");
+}
+
+TEST_F(Gpu, memory_goes_to_other_streams_after_those_that_used_it) {
+  const Stream first(device_), second(device_);
+  const auto large = device_->allocate(256 << 20, "what takes time");
+  const int64_t size = 3 << 20;
+  abi::Address address = 0;
+  {
+    const auto a = device_->allocate(size, "a", first.get());
+    address = a->address();
+    keep_busy(*device_, first.get(), *large);
+  }
+  const auto elsewhere = device_->allocate(size, "b"), other_stream = device_->allocate(size, "c", second.get());
+  EXPECT_NE(elsewhere->address(), address);
+  EXPECT_NE(other_stream->address(), address);
+  { const auto same_stream = device_->allocate(size, "d", first.get()); EXPECT_EQ(same_stream->address(), address); }
+  first.synchronize();
+  EXPECT_EQ(device_->allocate(size, "e")->address(), address);
+}
+
+TEST_F(Gpu, a_stream_follows_what_others_did_with_memory) {
+  const Stream first(device_), second(device_);
+  const auto large = device_->allocate(256 << 20, "what takes time");
+  const auto a = device_->allocate(1 << 20, "a", first.get());
+  keep_busy(*device_, first.get(), *large);
+  const void* inside = reinterpret_cast<const void*>(a->address() + 4096);
+  std::vector<unsigned char> bytes(1 << 20, 0);
+  const Device::Current current(*device_);
+  check(driver().fill_bytes(a->address(), 7, bytes.size(), first.get()), "filling");
+  device_->follow(second.get(), inside);
+  const Event end(device_, false);
+  end.record(second.get());
+  EXPECT_FALSE(end.passed()) << "the second stream waits for the first";
+  check(driver().copy_to_host(bytes.data(), a->address(), bytes.size(), second.get()), "copying");
+  second.synchronize();
+  EXPECT_TRUE(end.passed());
+  EXPECT_EQ(std::count(bytes.begin(), bytes.end(), 7), static_cast<int64_t>(bytes.size()));
+  check(driver().fill_bytes(a->address(), 9, bytes.size(), second.get()), "filling");
+  device_->wait_for(inside);
+  EXPECT_FALSE(is_capturing(second.get()));
+  int own = 0;
+  device_->follow(first.get(), &own);   // memory of others: nothing
+}
+
+TEST_F(Gpu, trimming_waits_for_streams_that_use_freed_memory) {
+  const Stream stream(device_);
+  const auto large = device_->allocate(256 << 20, "what takes time");
+  { const auto a = device_->allocate(5 << 20, "a", stream.get()); keep_busy(*device_, stream.get(), *large); }
+  const int64_t held = device_->held_bytes();
+  device_->trim();
+  EXPECT_LE(device_->held_bytes(), held - (5 << 20));
+  EXPECT_EQ(driver().stream_synchronize(stream.get()), abi::success);
+}
+
 TEST_F(Gpu, says_how_much_memory_there_was) {
   for (const bool limited : {false, true}) {
     if (limited) device_->set_limit(device_->held_bytes() + (1 << 20));

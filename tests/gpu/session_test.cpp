@@ -40,6 +40,41 @@ void expect_outputs(std::span<const Tensor> found, const std::vector<Tensor>& ex
   for (size_t i = 0; i < found.size(); ++i) expect_same(to_host(found[i]), expected[i], tolerance);
 }
 
+TEST(GpuSession, fresh_outputs_on_the_callers_streams_may_be_let_go_at_once) {
+  const Graph g = block(33, 100, 1);
+  const auto plan = Plan::build(clone(g), on_gpu());
+  Session session(plan);
+  const auto device = cuda::Device::open(0);
+  const cuda::Stream streams[] = {cuda::Stream(device), cuda::Stream(device)};
+  std::vector<Tensor> inputs, expected;
+  for (unsigned seed = 0; seed < 2; ++seed) {
+    const Tensor x = random_tensor({33, 100}, seed);
+    inputs.push_back(plan->place(x));
+    expected.push_back(ops::evaluate(g, std::vector{x})[0]);
+  }
+  // Copies of the outputs, which themselves go at once.
+  const int64_t bytes = expected[0].nbytes();
+  std::vector<std::shared_ptr<cuda::Memory>> kept;
+  for (int i = 0; i < 60; ++i) {
+    const auto& stream = streams[i % 2];
+    const auto found = session.enqueue({{"x", inputs[static_cast<size_t>(i % 2)]}}, stream.get());
+    kept.push_back(device->allocate(bytes, "a copy"));
+    const cuda::Device::Current current(*device);
+    cuda::check(cuda::driver().copy_on_device(kept.back()->address(), reinterpret_cast<uintptr_t>(found.at("both_out").raw()),
+                                              static_cast<size_t>(bytes), stream.get()),
+                "copying");
+  }
+  device->synchronize();
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const Tensor copy =
+        Tensor::borrow(DType::f32, expected[0].shape(), reinterpret_cast<void*>(kept[i]->address()), kept[i]);
+    expect_same(to_host(copy), expected[i % 2], 1e-5);
+  }
+  const Tensor of_host = session.enqueue({{"x", to_host(inputs[0])}}, streams[0].get()).at("both_out");
+  EXPECT_EQ(gpu_of(of_host), 0);
+  expect_same(to_host(of_host), expected[0], 1e-5);
+}
+
 TEST(GpuSession, runs_on_the_hosts_tensors_and_on_its_own) {
   const Graph g = block(33, 100, 1);
   const auto plan = Plan::build(clone(g), on_gpu());

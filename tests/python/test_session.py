@@ -165,8 +165,8 @@ def test_options_are_checked_by_name_and_type(small_model):
         smelt.Session(small_model, thread=2)
     with pytest.raises(smelt.UsageError, match="threads='two'"):
         smelt.Session(small_model, threads="two")
-    with pytest.raises(smelt.UsageError, match="CPUExecutionProvider"):
-        smelt.Session(small_model, providers=["CUDAExecutionProvider"])
+    with pytest.raises(smelt.UsageError, match="expected CPUExecutionProvider or CUDAExecutionProvider among them"):
+        smelt.Session(small_model, providers=["TensorrtExecutionProvider"])
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     session = smelt.Session(small_model, options, providers=[("CPUExecutionProvider", {})])
@@ -380,8 +380,14 @@ def test_wrong_options_say_what_was_expected(small_model):
         smelt.Session(small_model, shapes=3)
     with pytest.raises(smelt.UsageError, match="keep_fp32 .*\n.*precision="):
         smelt.Session(small_model, keep_fp32=["conv"])
-    with pytest.raises(smelt.UsageError, match="providers are CUDAExecutionProvider, expected"):
-        smelt.Session(small_model, providers="CUDAExecutionProvider")
+    with pytest.raises(smelt.UsageError, match="providers are TensorrtExecutionProvider, expected"):
+        smelt.Session(small_model, providers="TensorrtExecutionProvider")
+    with pytest.raises(smelt.UsageError, match="device 'tpu' is none of cpu, gpu, or a GPU's number"):
+        smelt.Session(small_model, device="tpu")
+    with pytest.raises(smelt.UsageError, match="memory_limit='2GiB' is a str, expected int"):
+        smelt.Session(small_model, memory_limit="2GiB")
+    with pytest.raises(smelt.UsageError, match="a stream was given, and the session runs on the processor"):
+        smelt.Session(small_model).run_tensors(None, {"x": np.zeros((1, 3, 8, 8), np.float32)}, stream=0)
     assert smelt.Session(small_model, providers="CPUExecutionProvider").get_providers() == ["CPUExecutionProvider"]
 
 
@@ -408,8 +414,9 @@ def test_the_backend_refuses_other_devices_and_surplus_inputs(small_model):
     from smelt import backend
 
     model, x = onnx.load(small_model), np.ones((1, 3, 8, 8), np.float32)
-    with pytest.raises(smelt.UsageError, match="device is CUDA, expected CPU"):
-        backend.prepare(model, "CUDA")
+    assert backend.supports_device("CPU") and not backend.supports_device("CUDA:99")
+    with pytest.raises(smelt.UsageError, match="device is CUDA:99, expected CPU"):
+        backend.prepare(model, "CUDA:99")
     assert backend.run_model(model, [x])[0].shape == (1, 8, 8, 8)
     with pytest.raises(smelt.UsageError, match="2 inputs were given, expected 1: x"):
         backend.run_model(model, [x, x])

@@ -37,6 +37,17 @@ class FakeMarks final : public Marks {
   int count_ = 0;
 };
 
+/// Leaves on and follows from streams, in words: "leave 1", by the streams' first bytes.
+class FakeTurn final : public Turn {
+ public:
+  explicit FakeTurn(std::vector<std::string>& told) : told_(told) {}
+  void leave(void* stream) override { told_.push_back(fmt::format("leave {}", *static_cast<int*>(stream))); }
+  void follow(void* stream) override { told_.push_back(fmt::format("follow {}", *static_cast<int*>(stream))); }
+
+ private:
+  std::vector<std::string>& told_;
+};
+
 class FakeDevice final : public Backend {
  public:
   bool is_host() const override { return false; }
@@ -87,6 +98,14 @@ class FakeDevice final : public Backend {
   }
   void wait(void*) override {}
   void wait_for_all() override { ++waits_for_all; }
+  Tensor allocate_on(DType type, const Shape& shape, std::string_view what, void* stream) override {
+    Tensor t = allocate(type, shape, what);
+    first_used[t.raw()] = stream;
+    return t;
+  }
+  void share(void* stream, const void* address) override { shared.emplace_back(stream, address); }
+  std::unique_ptr<Turn> turn() override { return std::make_unique<FakeTurn>(turns); }
+  bool is_capturing(void* stream) const override { return stream == capturing; }
 
   std::unique_ptr<Recording> record(const std::function<void(void*)>& enqueue) override {
     ++recordings;
@@ -106,6 +125,10 @@ class FakeDevice final : public Backend {
   int recordings = 0, issues = 0, allocations = 0, waits_for_all = 0;
   bool recording = false;
   std::vector<const void*> copied;
+  std::map<const void*, void*> first_used;
+  std::vector<std::pair<void*, const void*>> shared;
+  std::vector<std::string> turns;
+  void* capturing = nullptr;
 
  private:
   std::map<const char*, int64_t> blocks_;
@@ -300,6 +323,73 @@ TEST(Device, work_is_put_on_the_callers_stream_only_where_nothing_has_to_wait) {
   waits->bind(std::vector{selecting.place(random_tensor({6}, 1))});
   EXPECT_THROW(waits->enqueue(&stream), Error) << "a size depends on data";
   EXPECT_THROW(Plan::build(copying_graph(), quick())->execution()->enqueue(&stream), Error) << "the processor has no streams";
+}
+
+TEST(Device, a_session_puts_runs_of_fresh_tensors_on_the_callers_stream) {
+  const Graph g = copying_graph();
+  Made m(clone(g));
+  Session session(m.plan);
+  int stream = 1;
+  const Tensor x = m.place(random_tensor({4, 6}, 3));
+  const auto found = session.enqueue({{"x", x}}, &stream);
+  const auto expected = ops::evaluate(g, std::vector{x});
+  expect_same(found.at("y_out"), expected[0]);
+  for (const auto& [name, t] : found) {
+    ASSERT_TRUE(m.device->first_used.contains(t.raw())) << name;
+    EXPECT_EQ(m.device->first_used.at(t.raw()), &stream) << name;
+  }
+  EXPECT_EQ(m.device->shared, (std::vector<std::pair<void*, const void*>>{{&stream, x.raw()}}));
+  EXPECT_EQ(session.enqueue({{"x", x}}, &stream, {"y_out"}).size(), 1u);
+  EXPECT_THROW(session.enqueue({{"x", x}}, &stream, {"z"}), Error);
+}
+
+TEST(Device, an_input_of_the_hosts_is_copied_on_the_callers_stream) {
+  const Graph g = copying_graph();
+  Made m(clone(g));
+  Session session(m.plan);
+  int stream = 1;
+  const Tensor x = random_tensor({4, 6}, 3);
+  const Tensor found = session.enqueue({{"x", x}}, &stream).at("y_out");
+  EXPECT_TRUE(m.device->holds(found.raw(), found.nbytes()));
+  expect_same(found, ops::evaluate(g, std::vector{x})[0]);
+}
+
+TEST(Device, an_execution_that_changes_streams_waits_for_the_one_before) {
+  Made m(copying_graph());
+  Session session(m.plan);
+  int first = 1, second = 2;
+  const Tensor x = m.place(random_tensor({4, 6}, 3));
+  for (int* stream : {&first, &first, &second}) session.enqueue({{"x", x}}, stream);
+  EXPECT_EQ(m.device->turns, (std::vector<std::string>{"leave 1", "leave 1", "follow 2", "leave 2"}));
+  m.device->turns.clear();
+  session.run({{"x", x}});           // on a stream of its own, and waits
+  session.enqueue({{"x", x}}, &first);
+  EXPECT_EQ(m.device->turns, (std::vector<std::string>{"follow 0", "leave 1"}));
+}
+
+TEST(Device, a_session_waits_on_the_callers_stream_where_a_run_has_to) {
+  const Graph g = selecting_graph();
+  Made m(clone(g));
+  Session session(m.plan);
+  int stream = 1;
+  const Tensor x = random_tensor({6}, 1);
+  const Tensor found = session.enqueue({{"x", m.place(x)}}, &stream).at("doubled_out");
+  expect_same(found, ops::evaluate(g, std::vector{x})[0]);
+}
+
+TEST(Device, nothing_is_allocated_while_a_stream_is_captured) {
+  Made m(copying_graph());
+  Session session(m.plan);
+  int stream = 1;
+  m.device->capturing = &stream;
+  const Tensor x = m.place(random_tensor({4, 6}, 3));
+  EXPECT_THROW(session.enqueue({{"x", x}}, &stream), Error);
+  const auto execution = m.plan->execution();
+  execution->bind(std::vector{x});
+  execution->enqueue(&stream);
+  EXPECT_TRUE(m.device->turns.empty()) << "what is captured runs when the caller says";
+  Session on_host(Plan::build(copying_graph(), quick()));
+  EXPECT_THROW(on_host.enqueue({{"x", random_tensor({4, 6}, 3)}}, &stream), Error) << "the processor has no streams";
 }
 
 TEST(Device, memory_that_enqueued_work_uses_goes_after_that_work) {

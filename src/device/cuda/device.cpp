@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <tuple>
 
 #include "base/error.h"
@@ -79,18 +80,21 @@ const Found& found() {
   return f;
 }
 
-// Blocks of the pool: small ones in steps of 512 bytes, large ones of 2 MiB, so that one that was freed serves the next of about
-// its size.
-int64_t block_size(int64_t bytes) {
-  const int64_t step = bytes < (1 << 20) ? 512 : 2 << 20;
-  return std::max<int64_t>(1, (bytes + step - 1) / step) * step;
-}
-
 }  // namespace
 
 const std::vector<DeviceInfo>& devices() { return found().devices; }
 
 std::string devices_missing() { return found().missing; }
+
+std::optional<int> ordinal_of(const std::string& device) {
+  if (device == "cpu") return std::nullopt;
+  if (device == "gpu") return 0;
+  int number = -1;
+  const auto [end, error] = std::from_chars(device.data(), device.data() + device.size(), number);
+  if (error != std::errc() || end != device.data() + device.size() || number < 0)
+    fail_usage("device '{}' is none of cpu, gpu, or a GPU's number (smelt devices lists them)", device);
+  return number;
+}
 
 DeviceInfo info_of_arch(std::string_view arch) {
   // NVIDIA's data sheets; shared memory, threads and blocks: the CUDA programming guide, "Technical Specifications per Compute
@@ -176,79 +180,6 @@ int64_t Device::free_bytes() const {
   return static_cast<int64_t>(free);
 }
 
-std::shared_ptr<Memory> Device::allocate(int64_t bytes, std::string_view what) {
-  const int64_t block = block_size(bytes);
-  std::unique_lock lock(mutex_);
-  // A free block of up to an eighth more will do.
-  if (const auto at = free_.lower_bound(block); at != free_.end() && at->first <= block + block / 8) {
-    const auto [size, address] = *at;
-    free_.erase(at);
-    used_ += size;
-    return std::shared_ptr<Memory>(new Memory(shared_from_this(), address, bytes, size));
-  }
-  const auto short_of = [&](std::string_view why) {
-    throw Error(fmt::format("no memory for {}: {} bytes asked for, {} held by smelt on GPU {}, {} free{}", what, bytes, held_,
-                            info_.ordinal, free_bytes(), why),
-                "Bind smaller extents, or free the GPU's memory.");
-  };
-  if (limit_ > 0 && held_ + block > limit_) {
-    lock.unlock();
-    trim();
-    lock.lock();
-    if (held_ + block > limit_) short_of(fmt::format("; the limit is {} bytes", limit_));
-  }
-  const Current current(*this);
-  abi::Address address = 0;
-  abi::Result r = driver().memory_allocate(&address, static_cast<size_t>(block));
-  if (r == abi::out_of_memory && !free_.empty()) {
-    lock.unlock();
-    trim();
-    lock.lock();
-    r = driver().memory_allocate(&address, static_cast<size_t>(block));
-  }
-  if (r == abi::out_of_memory) short_of("");
-  check(r, fmt::format("allocating {} bytes for {}", bytes, what));
-  held_ += block;
-  used_ += block;
-  return std::shared_ptr<Memory>(new Memory(shared_from_this(), address, bytes, block));
-}
-
-void Device::set_limit(int64_t bytes) {
-  std::lock_guard lock(mutex_);
-  limit_ = bytes;
-}
-
-int64_t Device::used_bytes() const {
-  std::lock_guard lock(mutex_);
-  return used_;
-}
-
-int64_t Device::held_bytes() const {
-  std::lock_guard lock(mutex_);
-  return held_;
-}
-
-void Device::trim() {
-  const Current current(*this);
-  std::lock_guard lock(mutex_);
-  for (const auto& [size, address] : free_) {
-    driver().memory_free(address);   // fails only where the context is lost already
-    held_ -= size;
-  }
-  free_.clear();
-}
-
-void Device::release(abi::Address address, int64_t bytes) {
-  std::lock_guard lock(mutex_);
-  used_ -= bytes;
-  free_.emplace(bytes, address);
-}
-
-Memory::Memory(std::shared_ptr<Device> device, abi::Address address, int64_t bytes, int64_t block)
-    : device_(std::move(device)), address_(address), bytes_(bytes), block_(block) {}
-
-Memory::~Memory() { device_->release(address_, block_); }
-
 PinnedMemory::PinnedMemory(std::shared_ptr<Device> device, int64_t bytes) : device_(std::move(device)), bytes_(bytes) {
   const Device::Current current(*device_);
   check(driver().host_allocate(&data_, static_cast<size_t>(std::max<int64_t>(bytes, 1))),
@@ -295,11 +226,27 @@ void Event::synchronize() const {
   check(driver().event_synchronize(event_), "waiting for the GPU");
 }
 
+bool Event::passed() const {
+  const Device::Current current(*device_);
+  return driver().event_query(event_) != abi::not_ready;
+}
+
+void Event::delay(abi::Stream stream) const {
+  const Device::Current current(*device_);
+  check(driver().stream_wait_event(stream, event_, 0), "making a stream wait");
+}
+
 double Event::since(const Event& begin) const {
   const Device::Current current(*device_);
   float milliseconds = 0;
   check(driver().event_elapsed(&milliseconds, begin.event_, event_), "reading a time");
   return milliseconds * 1e3;
+}
+
+bool is_capturing(abi::Stream stream) {
+  int status = 0;
+  check(driver().stream_is_capturing(stream, &status), "asking for a capture");
+  return status != 0;
 }
 
 int device_of(const void* address) {

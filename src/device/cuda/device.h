@@ -6,11 +6,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "device/cuda/driver.h"
+#include "device/cuda/free_blocks.h"
 
 namespace smelt::device::cuda {
 
@@ -35,6 +37,8 @@ struct DeviceInfo {
 const std::vector<DeviceInfo>& devices();
 /// Why devices() is empty: "NVIDIA's driver was not found (libcuda.so.1)…".
 std::string devices_missing();
+/// What Options::device says: "cpu" → nothing, "gpu" → 0, "1" → 1. Throws Error (usage) for anything else.
+std::optional<int> ordinal_of(const std::string& device);
 /// What kernels are chosen for where no device of the architecture is at hand: NVIDIA's T4, A100, A10, Jetson AGX Orin, L4, H100
 /// SXM, B200 and RTX 5090. Throws as capability_of() does.
 DeviceInfo info_of_arch(std::string_view arch);
@@ -57,8 +61,18 @@ class Device : public std::enable_shared_from_this<Device> {
   int64_t free_bytes() const;
   /// From the pool of freed blocks, or from the driver; 256-byte aligned. `what` names it in the error for too little memory,
   /// which says what was asked for, what smelt holds and what is free. `limit` (0: none) bounds what smelt holds on the device.
-  std::shared_ptr<Memory> allocate(int64_t bytes, std::string_view what);
+  /// `stream`: where it is used first, as used_on() says too; a block that this stream still uses will do then.
+  std::shared_ptr<Memory> allocate(int64_t bytes, std::string_view what, std::optional<abi::Stream> stream = {});
+  /// Says that a stream was given work on the memory at `address`, of whichever Memory lies there: when that goes back to the
+  /// pool, it is not used for anything else before what the stream has been given until then is done. The stream must live at
+  /// least as long as the Memory. Nothing happens for memory that is not the pool's.
+  void used_on(abi::Stream stream, const void* address);
+  /// Makes what `stream` is given from now on wait for what other streams were given on that memory, and used_on().
+  void follow(abi::Stream stream, const void* address);
+  /// Waits, in the calling thread, for what streams were given on that memory.
+  void wait_for(const void* address);
   void set_limit(int64_t bytes);
+  int64_t limit() const;
   /// What the pool holds: in use by Memory objects, and in all.
   int64_t used_bytes() const;
   int64_t held_bytes() const;
@@ -78,16 +92,26 @@ class Device : public std::enable_shared_from_this<Device> {
   friend class Memory;
   explicit Device(const DeviceInfo& info);
   void release(abi::Address address, int64_t bytes);
+  /// What is held by a Memory, from its first byte.
+  struct Held {
+    int64_t bytes = 0;
+    std::vector<abi::Stream> streams;
+  };
+  /// Of the block that the address lies in; null for memory of others. With the mutex held.
+  Held* held(const void* address);
+  std::vector<abi::Stream> streams_of(const void* address);
 
   DeviceInfo info_;
   abi::Device device_ = 0;
   abi::Context context_ = nullptr;
   mutable std::mutex mutex_;
-  std::multimap<int64_t, abi::Address> free_;   // by size
+  FreeBlocks free_;
+  std::map<abi::Address, Held> in_use_;
   int64_t held_ = 0, used_ = 0, limit_ = 0;
 };
 
-/// Device memory; goes back to the pool, so it must not be in use on any stream when the last reference goes.
+/// Device memory; goes back to the pool, so it must not be in use when the last reference goes on any stream that Device::used_on
+/// was not told of.
 class Memory {
  public:
   ~Memory();
@@ -140,6 +164,10 @@ class Event {
   abi::Event get() const { return event_; }
   void record(abi::Stream stream) const;
   void synchronize() const;
+  /// Whether what was before it on its stream is done; true where it cannot be told, for the GPU's work is lost then.
+  bool passed() const;
+  /// What `stream` is given from now on waits for it.
+  void delay(abi::Stream stream) const;
   /// Microseconds from `begin` to this one, both recorded and done.
   double since(const Event& begin) const;
 
@@ -147,6 +175,9 @@ class Event {
   std::shared_ptr<Device> device_;
   abi::Event event_ = nullptr;
 };
+
+/// Whether work put on this stream now is captured into a graph.
+bool is_capturing(abi::Stream stream);
 
 /// The ordinal of the device in whose memory an address lies, whoever allocated it; -1 for host memory, pinned or not.
 int device_of(const void* address);

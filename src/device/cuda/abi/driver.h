@@ -35,6 +35,7 @@ enum ResultCode : Result {
   invalid_value = 1,
   out_of_memory = 2,
   ecc_uncorrectable = 214,
+  not_ready = 600,
   illegal_address = 700,
   launch_timeout = 702,
   assert_failed = 710,
@@ -148,6 +149,8 @@ static_assert(sizeof(Copy2d) == 128);
   X(stream_create, cuStreamCreate, Stream* stream, unsigned flags) \
   X(stream_destroy, cuStreamDestroy_v2, Stream stream) \
   X(stream_synchronize, cuStreamSynchronize, Stream stream) \
+  X(stream_wait_event, cuStreamWaitEvent, Stream stream, Event event, unsigned flags) \
+  X(stream_is_capturing, cuStreamIsCapturing, Stream stream, int* status) \
   X(stream_begin_capture, cuStreamBeginCapture_v2, Stream stream, CaptureMode mode) \
   X(stream_capture_info, cuStreamGetCaptureInfo_v3, Stream stream, int* status, uint64_t* id, Graph* graph, \
     const GraphNode** dependencies, const GraphEdge** edges, size_t* dependency_count) \
@@ -155,6 +158,7 @@ static_assert(sizeof(Copy2d) == 128);
   X(event_create, cuEventCreate, Event* event, unsigned flags) \
   X(event_destroy, cuEventDestroy_v2, Event event) \
   X(event_record, cuEventRecord, Event event, Stream stream) \
+  X(event_query, cuEventQuery, Event event) \
   X(event_synchronize, cuEventSynchronize, Event event) \
   X(event_elapsed, cuEventElapsedTime, float* milliseconds, Event begin, Event end) \
   X(graph_destroy, cuGraphDestroy, Graph graph) \

@@ -1,0 +1,98 @@
+"""smelt.ops: normalisations of single tensors, of NumPy and as PyTorch's custom operators; on the GPU where there is one."""
+import numpy as np
+import pytest
+
+import smelt
+from smelt import smelt_ext
+
+SHAPES = [(7,), (5, 64), (2, 3, 33), (4, 4099)]
+
+
+def reference(x, weight, bias, eps, residual, centre):
+    s = x.astype(np.float64) + (0 if residual is None else residual)
+    if centre:
+        s = s - s.mean(-1, keepdims=True)
+    y = s / np.sqrt((s * s).mean(-1, keepdims=True) + eps)
+    return y * (1 if weight is None else weight) + (0 if bias is None else bias)
+
+
+def arrays(shape, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(s).astype(np.float32) for s in (shape, shape, shape[-1:], shape[-1:])]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_norms_of_numpy_arrays(shape):
+    x, r, w, b = arrays(shape)
+    np.testing.assert_allclose(smelt.ops.rms_norm(x, w, 1e-3), reference(x, w, None, 1e-3, None, False), atol=1e-5)
+    np.testing.assert_allclose(smelt.ops.layer_norm(x, w, b, 1e-3), reference(x, w, b, 1e-3, None, True), atol=1e-5)
+    y, s = smelt.ops.rms_norm(x, None, 1e-3, residual=r)
+    np.testing.assert_allclose(y, reference(x, None, None, 1e-3, r, False), atol=1e-5)
+    np.testing.assert_array_equal(s, x + r)
+    y, s = smelt.ops.layer_norm(x, w, residual=r)
+    np.testing.assert_allclose(y, reference(x, w, None, 1e-5, r, True), atol=1e-5)
+
+
+def test_what_does_not_fit_is_said():
+    x, r, w, b = arrays((5, 64))
+    with pytest.raises(smelt.UsageError, match=r"weight has shape \[63\], expected \[64\] beside x of \[5, 64\]"):
+        smelt.ops.rms_norm(x, w[:63])
+    with pytest.raises(smelt.UsageError, match="the residual is f16, x is f32"):
+        smelt.ops.rms_norm(x, w, residual=r.astype(np.float16))
+    with pytest.raises(smelt.UsageError, match="x is i32, expected f32, f16 or bf16"):
+        smelt.ops.rms_norm(np.ones((2, 3), np.int32))
+    with pytest.raises(smelt.UsageError, match="x is a list, expected an array of PyTorch, CuPy or NumPy"):
+        smelt.ops.rms_norm([[1.0, 2.0]])
+
+
+def places():
+    torch = pytest.importorskip("torch")
+    there = smelt_ext.gpu_count() > 0 and torch.cuda.is_available()
+    return torch, ["cpu", "cuda"] if there else ["cpu"]
+
+
+@pytest.mark.parametrize("type_name", ["float32", "float16", "bfloat16"])
+def test_norms_of_pytorch_tensors(type_name):
+    torch, devices = places()
+    tolerance = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 4e-2}[type_name]
+    for device in devices:
+        for shape in SHAPES:
+            x, r, w, b = [torch.from_numpy(a).to(device, getattr(torch, type_name)) for a in arrays(shape)]
+            want = torch.nn.functional.rms_norm(x.float(), shape[-1:], w.float(), 1e-5)
+            torch.testing.assert_close(smelt.ops.rms_norm(x, w, 1e-5).float(), want, rtol=tolerance, atol=tolerance)
+            want = torch.nn.functional.layer_norm(x.float() + r.float(), shape[-1:], w.float(), b.float(), 1e-5)
+            y, s = smelt.ops.layer_norm(x, w, b, 1e-5, residual=r)
+            torch.testing.assert_close(y.float(), want, rtol=tolerance, atol=tolerance)
+            torch.testing.assert_close(s.float(), x.float() + r.float(), rtol=tolerance, atol=tolerance)
+            assert y.dtype == x.dtype and y.device == x.device and y.is_contiguous()
+
+
+def test_a_strided_tensor_is_normalised_as_its_strides_say():
+    torch, devices = places()
+    for device in devices:
+        x = torch.randn(64, 6, device=device).T
+        torch.testing.assert_close(smelt.ops.rms_norm(x, eps=1e-5), torch.nn.functional.rms_norm(x, (64,), eps=1e-5),
+                                   rtol=1e-5, atol=1e-5)
+
+
+def test_pytorch_knows_them_as_operators():
+    torch, devices = places()
+    for device in devices:
+        x, r, w, b = [torch.from_numpy(a).to(device) for a in arrays((5, 64))]
+        checks = ("test_schema", "test_faketensor")
+        torch.library.opcheck(torch.ops.smelt.rms_norm, (x, w, 1e-5), test_utils=checks)
+        torch.library.opcheck(torch.ops.smelt.add_layer_norm, (x, r, w, b, 1e-5), test_utils=checks)
+
+
+def test_torch_compile_takes_them_in_one_graph():
+    torch, devices = places()
+
+    def block(x, r, w):
+        y, s = smelt.ops.rms_norm(x * 2, w, 1e-5, residual=r)
+        return y + 1, s
+
+    for device in devices:
+        x, r, w, _ = [torch.from_numpy(a).to(device) for a in arrays((5, 64))]
+        compiled = torch.compile(block, backend="aot_eager", fullgraph=True)
+        for got, want in zip(compiled(x, r, w), block(x, r, w), strict=True):
+            torch.testing.assert_close(got, want, rtol=0, atol=0)

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "bench.h"
+#include "device/cuda/ceilings.h"
 #include "device/cuda/module.h"
 
 namespace {
@@ -15,35 +16,12 @@ namespace {
 using namespace smelt;
 using namespace smelt::bench;
 
-/// Reading and copying 1 GiB.
 void ceilings() {
-  const int64_t n = int64_t{1} << 28;
-  const cuda::Source source{"ceilings",
-                            "#include \"common/types.cuh\"\n"
-                            "extern \"C\" __global__ void copy(const Vector<float, 4>* x, Vector<float, 4>* y, int n) {\n"
-                            "  for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) y[i] = x[i];\n}\n"
-                            "extern \"C\" __global__ void read(const Vector<float, 4>* x, float* y, int n) {\n"
-                            "  float sum = 0;\n"
-                            "  for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {\n"
-                            "    const Vector<float, 4> v = x[i];\n    sum += v.at[0] + v.at[1] + v.at[2] + v.at[3];\n  }\n"
-                            "  if (sum == 1e30f) *y = sum;\n}\n",
-                            {}};
-  const cuda::Module module(gpu()->device, gpu()->cubins->get(source, gpu()->info.arch), "ceilings");
-  const Rotating x(DType::f32, n, 4 * n), y(DType::f32, n, 4 * n);
-  const auto vectors = static_cast<int>(n / 4);
-  for (const char* kind : {"copy", "read"}) {
-    for (const unsigned waves : {4u, 16u, 64u, 4096u}) {
-      const auto us = cuda::time_graph(gpu()->device, [&](int call, cuda::abi::Stream stream) {
-        void *in = x.at(call), *out = y.at(call);
-        int count = vectors;
-        void* parameters[] = {&in, &out, &count};
-        const unsigned blocks =
-            std::min(static_cast<unsigned>(gpu()->info.multiprocessors) * waves, static_cast<unsigned>(vectors / 256));
-        module.function(kind).launch({.grid = {blocks, 1, 1}, .block = {256, 1, 1}}, parameters, stream);
-      }, {.calls = 10, .replays = 15});
-      report(fmt::format("{} 1 GiB", kind), fmt::format("{} blocks an SM", waves), us, kind[0] == 'c' ? 8 * n : 4 * n);
-    }
-  }
+  const auto c = cuda::measure_ceilings(gpu()->device, *gpu()->cubins);
+  fmt::print("{{\"read_bytes_per_s\": {:.4g}, \"copy_bytes_per_s\": {:.4g}, \"launch_us\": {:.3f}}}\n", c.read_bytes_per_s,
+             c.copy_bytes_per_s, c.launch_us);
+  for (const device::Rate& r : c.rates)
+    fmt::print("{{\"type\": \"{}\", \"flops_per_s\": {:.4g}, \"how\": \"{}\"}}\n", name(r.type), r.flops_per_s, r.how);
 }
 
 using Rows = std::pair<int64_t, int64_t>;

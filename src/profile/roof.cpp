@@ -17,26 +17,16 @@ std::filesystem::path file_for(const std::filesystem::path& dir, int threads) {
   return dir / fmt::format("ceilings-{:016x}-{}.json", hash, threads > 0 ? threads : allowed_cores());
 }
 
-}  // namespace
-
-std::string cpu_model() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);)
-    if (line.starts_with("model name") && line.find(':') + 2 < line.size()) return line.substr(line.find(':') + 2);
-  return "unknown";
+std::filesystem::path file_for(const std::filesystem::path& dir, const std::string& uuid) {
+  return dir / fmt::format("ceilings-gpu-{:016x}.json", hash_bytes(uuid.data(), static_cast<int64_t>(uuid.size())));
 }
 
-int allowed_cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
-std::optional<device::cpu::Ceilings> load_ceilings(const std::filesystem::path& dir, int threads) {
+std::optional<device::Ceilings> load(const std::filesystem::path& file) {
   std::error_code ignored;
-  if (!std::filesystem::exists(file_for(dir, threads), ignored)) return std::nullopt;
+  if (!std::filesystem::exists(file, ignored)) return std::nullopt;
   try {
-    const auto j = nlohmann::json::parse(read_text(file_for(dir, threads)));
-    device::cpu::Ceilings c;
+    const auto j = nlohmann::json::parse(read_text(file));
+    device::Ceilings c;
     c.threads = j.at("threads");
     c.read_bytes_per_s = j.at("read_bytes_per_s");
     c.copy_bytes_per_s = j.at("copy_bytes_per_s");
@@ -51,24 +41,55 @@ std::optional<device::cpu::Ceilings> load_ceilings(const std::filesystem::path& 
   }
 }
 
-void store_ceilings(const std::filesystem::path& dir, const device::cpu::Ceilings& c) {
-  nlohmann::ordered_json j = {{"cpu", cpu_model()},
-                              {"threads", c.threads},
-                              {"read_bytes_per_s", c.read_bytes_per_s},
-                              {"copy_bytes_per_s", c.copy_bytes_per_s},
-                              {"launch_us", c.launch_us}};
+/// `j`: what they are of.
+void store(const std::filesystem::path& file, nlohmann::ordered_json j, const device::Ceilings& c) {
+  j["threads"] = c.threads;
+  j["read_bytes_per_s"] = c.read_bytes_per_s;
+  j["copy_bytes_per_s"] = c.copy_bytes_per_s;
+  j["launch_us"] = c.launch_us;
   j["rates"] = nlohmann::json::array();
-  for (const device::cpu::Rate& r : c.rates)
+  for (const device::Rate& r : c.rates)
     j["rates"].push_back({{"type", std::string(name(r.type))}, {"flops_per_s", r.flops_per_s}, {"how", r.how}});
-  std::filesystem::create_directories(dir);
-  write_text(file_for(dir, c.threads), j.dump(2) + "\n");
+  std::filesystem::create_directories(file.parent_path());
+  write_text(file, j.dump(2) + "\n");
 }
 
-Roof roof_of(const device::cpu::Ceilings& c) {
+}  // namespace
+
+std::string cpu_model() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("model name") && line.find(':') + 2 < line.size()) return line.substr(line.find(':') + 2);
+  return "unknown";
+}
+
+int allowed_cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+std::optional<device::Ceilings> load_ceilings(const std::filesystem::path& dir, int threads) {
+  return load(file_for(dir, threads));
+}
+
+void store_ceilings(const std::filesystem::path& dir, const device::Ceilings& c) {
+  store(file_for(dir, c.threads), {{"cpu", cpu_model()}}, c);
+}
+
+std::optional<device::Ceilings> load_gpu_ceilings(const std::filesystem::path& dir, const std::string& uuid) {
+  return load(file_for(dir, uuid));
+}
+
+void store_gpu_ceilings(const std::filesystem::path& dir, const std::string& uuid, const std::string& gpu,
+                        const device::Ceilings& c) {
+  store(file_for(dir, uuid), {{"gpu", gpu}, {"uuid", uuid}}, c);
+}
+
+Roof roof_of(const device::Ceilings& c) {
   Roof roof;
   roof.bytes_per_s = c.copy_bytes_per_s;
   roof.launch_us = c.launch_us;
-  for (const device::cpu::Rate& r : c.rates) roof.flops_per_s[r.type] = r.flops_per_s;
+  for (const device::Rate& r : c.rates) roof.flops_per_s[r.type] = r.flops_per_s;
   return roof;
 }
 

@@ -1,21 +1,25 @@
-// The measured ceilings on disk: one file a machine and thread count in the cache folder.
+// The measured ceilings on disk: one file a processor and thread count, and one a GPU, in the cache folder.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 
-#include "device/cpu/ceilings.h"
+#include "device/ceilings.h"
 #include "profile/profile.h"
 
 namespace smelt::profile {
 
 /// Ceilings that `smelt devices --measure` kept for this CPU and thread count (0: all cores); nothing when it never ran, or when
 /// the file is damaged.
-std::optional<device::cpu::Ceilings> load_ceilings(const std::filesystem::path& cache_dir, int threads);
-void store_ceilings(const std::filesystem::path& cache_dir, const device::cpu::Ceilings& c);
+std::optional<device::Ceilings> load_ceilings(const std::filesystem::path& cache_dir, int threads);
+void store_ceilings(const std::filesystem::path& cache_dir, const device::Ceilings& c);
+/// The same for the GPU of this DeviceInfo::uuid; `gpu` is its name, for who reads the file.
+std::optional<device::Ceilings> load_gpu_ceilings(const std::filesystem::path& cache_dir, const std::string& uuid);
+void store_gpu_ceilings(const std::filesystem::path& cache_dir, const std::string& uuid, const std::string& gpu,
+                        const device::Ceilings& c);
 
 /// As profiles use them: copy bandwidth, and a rate per type.
-Roof roof_of(const device::cpu::Ceilings& c);
+Roof roof_of(const device::Ceilings& c);
 
 /// The "model name" of /proc/cpuinfo.
 std::string cpu_model();

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "device/cuda/device.h"
 #include "graph/graph.h"
 #include "import/import.h"
 #include "ops/op.h"
@@ -94,14 +95,17 @@ Explained explain(const Subject& s) {
 }
 
 profile::Roof known_roof(const Options& options) {
-  if (options.device != "cpu") return {};   // the ceilings that are kept are the processor's
+  const auto gpu = device::cuda::ordinal_of(options.device);
   std::filesystem::path dir = options.cache_dir;
   try {
     if (dir.empty()) dir = cache_dir();
   } catch (const Error&) {   // a folder that cannot be made holds no ceilings
     return {};
   }
-  const auto ceilings = profile::load_ceilings(dir, options.threads);
+  const auto& gpus = device::cuda::devices();
+  if (gpu && *gpu >= static_cast<int>(gpus.size())) return {};
+  const auto ceilings = gpu ? profile::load_gpu_ceilings(dir, gpus[static_cast<size_t>(*gpu)].uuid)
+                            : profile::load_ceilings(dir, options.threads);
   return ceilings ? profile::roof_of(*ceilings) : profile::Roof{};
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "device/cuda/ceilings.h"
 #include "device/cuda/compiler.h"
 #include "expr/cuda.h"
 #include "kernels/embedded.h"
@@ -38,6 +39,19 @@ TEST_F(Kernels, tensor_core_products_compile_for_every_architecture) {
     if (arch == "sm_75") continue;
     expect("bf16", "bf16", true, 4);
     expect("tf32", "tf32", false, 2);
+  }
+}
+
+TEST_F(Kernels, that_measure_ceilings_compile_for_every_architecture_and_spill_nothing) {
+  for (const std::string_view arch : known_archs()) {
+    const Cubin cubin = compile(ceiling_kernels(), arch);
+    const auto has = [&](std::string_view entry) {
+      return std::ranges::find(cubin.kernels, entry, &KernelResources::entry) != cubin.kernels.end();
+    };
+    EXPECT_TRUE(has("copy") && has("read") && has("fma_f32") && has("mma_f16") && has("nothing")) << arch;
+    EXPECT_EQ(has("mma_bf16"), arch != "sm_75") << arch;
+    EXPECT_EQ(has("wgmma_f16"), arch == "sm_90a") << arch;
+    for (const KernelResources& k : cubin.kernels) EXPECT_EQ(k.spill_store_bytes + k.stack_bytes, 0) << arch << ' ' << k.entry;
   }
 }
 

@@ -1,0 +1,198 @@
+// What a GPU reaches at best: kernels that do nothing but move memory, or nothing but arithmetic on registers.
+//
+//   copy, read      every 16 bytes once, block after block
+//   fma_f32         chains of multiply-adds                    a <- a x + y
+//   mma_TYPE        tensor-core products, one warp each        d <- d + a b       a (16, 32 bytes), b (32 bytes, 8), d (16, 8)
+//   wgmma_TYPE      the same, four warps each (sm_90a)                           a (64, 32 bytes), b (32 bytes, 128), d (64, 128)
+//   nothing         an empty kernel
+//
+// A sum is written where it has one certain value, so that the compiler leaves nothing out. The operands of products are not
+// zero: multiplying zeros takes less power, and clocks that no real product sees.
+#pragma once
+
+#include "common/mma.cuh"
+#include "common/types.cuh"
+
+namespace smelt_ceilings {
+
+constexpr int chains = 16;          // multiply-adds of a thread under way, enough for their latency of 4 clocks
+constexpr int products = 8;         // of a warp
+constexpr int group = 16;           // wgmma instructions between two waits
+template <class T> constexpr T never = T(1.2345e9);   // a sum of products that does not come about
+
+/// 32 bits that look random: two f16 or bf16 of either sign below 1, or four bytes.
+__device__ __forceinline__ u32 operand(u32 seed) {
+  const u32 x = (seed + 1) * 2654435761u;
+  return (x & 0x80ff80ffu) | 0x38003800u;
+}
+
+template <class T> __device__ __forceinline__ void multiply(float* out, int rounds) {
+  using Sum = typename Mma<T>::Sum;
+  u32 a[4], b[products][2];
+  Sum d[products][4] = {};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) a[i] = operand(threadIdx.x * 4 + i);
+#pragma unroll
+  for (int p = 0; p < products; ++p) b[p][0] = operand(threadIdx.x + p), b[p][1] = operand(threadIdx.x + 77 * p);
+  for (int r = 0; r < rounds; ++r)
+#pragma unroll
+    for (int p = 0; p < products; ++p) Mma<T>::add(d[p], a, b[p]);
+  Sum sum = 0;
+#pragma unroll
+  for (int p = 0; p < products; ++p) sum += d[p][0] + d[p][1] + d[p][2] + d[p][3];
+  if (sum == never<Sum>) *out = static_cast<float>(sum);
+}
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+/// Of a matrix in shared memory, rows of 128 bytes, swizzled by 128 bytes, 8 rows 1024 bytes from the next 8 (PTX ISA,
+/// "Asynchronous warpgroup level matrix shared memory layout").
+__device__ __forceinline__ u64 descriptor(const void* tile) {
+  const u64 address = static_cast<u64>(__cvta_generic_to_shared(tile));
+  return (address >> 4 & 0x3fff) | u64{1} << 16 | u64{64} << 32 | u64{1} << 62;
+}
+
+struct Group_f16 {
+  using Sum = float;
+  static __device__ __forceinline__ void add(float (&d)[64], const u32 (&a)[4], u64 b) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
+        "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
+        "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
+        "%62, %63}, "
+        "{%64, %65, %66, %67}, %68, p, 1, 1, 0;}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
+          "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
+          "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]),
+          "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
+          "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]),
+          "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),
+          "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
+          "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  }
+};
+struct Group_bf16 {
+  using Sum = float;
+  static __device__ __forceinline__ void add(float (&d)[64], const u32 (&a)[4], u64 b) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
+        "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
+        "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
+        "%62, %63}, "
+        "{%64, %65, %66, %67}, %68, p, 1, 1, 0;}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
+          "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
+          "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]),
+          "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
+          "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]),
+          "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),
+          "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
+          "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  }
+};
+struct Group_i8 {
+  using Sum = i32;
+  static __device__ __forceinline__ void add(i32 (&d)[64], const u32 (&a)[4], u64 b) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "
+        "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "
+        "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
+        "%62, %63}, "
+        "{%64, %65, %66, %67}, %68, p;}\n"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]), "+r"(d[4]), "+r"(d[5]), "+r"(d[6]), "+r"(d[7]),
+          "+r"(d[8]), "+r"(d[9]), "+r"(d[10]), "+r"(d[11]), "+r"(d[12]), "+r"(d[13]), "+r"(d[14]),
+          "+r"(d[15]), "+r"(d[16]), "+r"(d[17]), "+r"(d[18]), "+r"(d[19]), "+r"(d[20]), "+r"(d[21]),
+          "+r"(d[22]), "+r"(d[23]), "+r"(d[24]), "+r"(d[25]), "+r"(d[26]), "+r"(d[27]), "+r"(d[28]),
+          "+r"(d[29]), "+r"(d[30]), "+r"(d[31]), "+r"(d[32]), "+r"(d[33]), "+r"(d[34]), "+r"(d[35]),
+          "+r"(d[36]), "+r"(d[37]), "+r"(d[38]), "+r"(d[39]), "+r"(d[40]), "+r"(d[41]), "+r"(d[42]),
+          "+r"(d[43]), "+r"(d[44]), "+r"(d[45]), "+r"(d[46]), "+r"(d[47]), "+r"(d[48]), "+r"(d[49]),
+          "+r"(d[50]), "+r"(d[51]), "+r"(d[52]), "+r"(d[53]), "+r"(d[54]), "+r"(d[55]), "+r"(d[56]),
+          "+r"(d[57]), "+r"(d[58]), "+r"(d[59]), "+r"(d[60]), "+r"(d[61]), "+r"(d[62]), "+r"(d[63])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  }
+};
+
+template <class Group> __device__ __forceinline__ void multiply_in_groups(float* out, int rounds) {
+  using Sum = typename Group::Sum;
+  __shared__ alignas(1024) u32 tile[128 * 32];
+  for (int i = static_cast<int>(threadIdx.x); i < 128 * 32; i += static_cast<int>(blockDim.x)) tile[i] = operand(i);
+  __syncthreads();
+  const u64 b = descriptor(tile);
+  u32 a[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) a[i] = operand(threadIdx.x * 4 + i);
+  Sum d[64] = {};
+  for (int r = 0; r < rounds; ++r) {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int g = 0; g < group; ++g) Group::add(d, a, b);
+    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+  }
+  Sum sum = 0;
+#pragma unroll
+  for (int i = 0; i < 64; ++i) sum += d[i];
+  if (sum == never<Sum>) *out = static_cast<float>(sum);
+}
+#endif
+
+}  // namespace smelt_ceilings
+
+extern "C" __global__ void __launch_bounds__(256) copy(const Vector<float, 4>* x, Vector<float, 4>* y, i64 n) {
+  for (i64 i = i64{blockIdx.x} * 256 + threadIdx.x; i < n; i += i64{gridDim.x} * 256) y[i] = x[i];
+}
+
+extern "C" __global__ void __launch_bounds__(256) read(const Vector<float, 4>* x, float* out, i64 n) {
+  float sum = 0;
+  for (i64 i = i64{blockIdx.x} * 256 + threadIdx.x; i < n; i += i64{gridDim.x} * 256) {
+    const Vector<float, 4> v = x[i];
+    sum += v.at[0] + v.at[1] + v.at[2] + v.at[3];
+  }
+  if (sum == smelt_ceilings::never<float>) *out = sum;
+}
+
+extern "C" __global__ void __launch_bounds__(256) fma_f32(float* out, int rounds) {
+  using namespace smelt_ceilings;
+  float a[chains];
+  const float x = 0.999f + 1e-9f * static_cast<float>(threadIdx.x), y = 1e-3f;
+#pragma unroll
+  for (int c = 0; c < chains; ++c) a[c] = static_cast<float>(c);
+#pragma unroll 4
+  for (int r = 0; r < rounds; ++r)
+#pragma unroll
+    for (int c = 0; c < chains; ++c) a[c] = __fmaf_rn(a[c], x, y);
+  float sum = 0;
+#pragma unroll
+  for (int c = 0; c < chains; ++c) sum += a[c];
+  if (sum == never<float>) *out = sum;
+}
+
+extern "C" __global__ void nothing() {}
+
+extern "C" __global__ void __launch_bounds__(256) mma_f16(float* out, int rounds) { smelt_ceilings::multiply<f16>(out, rounds); }
+extern "C" __global__ void __launch_bounds__(256) mma_i8(float* out, int rounds) { smelt_ceilings::multiply<i8>(out, rounds); }
+#if __CUDA_ARCH__ >= 800
+extern "C" __global__ void __launch_bounds__(256) mma_bf16(float* out, int rounds) {
+  smelt_ceilings::multiply<bf16>(out, rounds);
+}
+#endif
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+extern "C" __global__ void __launch_bounds__(128) wgmma_f16(float* out, int rounds) {
+  smelt_ceilings::multiply_in_groups<smelt_ceilings::Group_f16>(out, rounds);
+}
+extern "C" __global__ void __launch_bounds__(128) wgmma_bf16(float* out, int rounds) {
+  smelt_ceilings::multiply_in_groups<smelt_ceilings::Group_bf16>(out, rounds);
+}
+extern "C" __global__ void __launch_bounds__(128) wgmma_i8(float* out, int rounds) {
+  smelt_ceilings::multiply_in_groups<smelt_ceilings::Group_i8>(out, rounds);
+}
+#endif

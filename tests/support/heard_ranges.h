@@ -13,6 +13,7 @@ namespace smelt::test {
 namespace abi = device::cuda::abi;
 
 inline std::vector<std::string> heard;   // "domain smelt", "push conv_2", "pop"
+inline bool deaf = false;                 // a tool stays for the rest of the process
 inline nvtxDomainRegistration_st* const some_domain = reinterpret_cast<nvtxDomainRegistration_st*>(0x5e11);
 
 inline void fill(abi::NvtxTables tables, abi::NvtxCore2 which, abi::NvtxFunction function) {
@@ -35,12 +36,12 @@ inline int listening(abi::NvtxTables tables) {
     EXPECT_EQ(domain, some_domain);
     EXPECT_EQ(a->version, 3);
     EXPECT_EQ(a->bytes, sizeof(abi::NvtxAttributes));
-    heard.push_back(std::string("push ") + a->message);
+    if (!deaf) heard.push_back(std::string("push ") + a->message);
     return 0;
   };
   const abi::NvtxRangePop pop = [](abi::NvtxDomain domain) {
     EXPECT_EQ(domain, some_domain);
-    heard.push_back("pop");
+    if (!deaf) heard.emplace_back("pop");
     return 0;
   };
   fill(tables, abi::nvtx_domain_create, reinterpret_cast<abi::NvtxFunction>(create));

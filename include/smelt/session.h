@@ -34,6 +34,7 @@ struct Progress {
 
 struct Options {
   std::string device = "cpu";                // "cpu"; "gpu" (the first), or a GPU's number: "1"
+  std::string arch;                          // "sm_87": make the plan for such a GPU, here or not; nothing is measured, it runs elsewhere
   int64_t memory_limit = 0;                  // bytes that smelt may hold on the GPU; 0: what there is
   bool allow_fallback = false;               // steps that no kernel for the GPU runs, run on the processor; false: an error
   int threads = 0;                           // 0: all cores this process may use

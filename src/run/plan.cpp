@@ -15,6 +15,7 @@
 #include "ops/gpu.h"
 #include "ops/machine.h"
 #include "ops/tactic_names.h"
+#include "run/absent_backend.h"
 #include "run/cuda_backend.h"
 #include "run/execution.h"
 #include "run/shapes.h"
@@ -50,16 +51,25 @@ std::shared_ptr<tune::Cache> open_cache(const std::filesystem::path& dir) {
   }
 }
 
-/// The machine as it is, for plans that run on this GPU.
-void use_gpu(ops::Machine& machine, int ordinal, const Options& options, bool tf32) {
-  const std::filesystem::path dir = options.cache_dir.empty() ? cache_dir() : std::filesystem::path(options.cache_dir);
-  ops::Gpu gpu = *ops::open_gpu(ordinal, options.use_cache ? dir / "kernels" : std::filesystem::path());
+std::filesystem::path kernels_folder(const Options& options) {
+  if (!options.use_cache) return {};
+  return (options.cache_dir.empty() ? cache_dir() : std::filesystem::path(options.cache_dir)) / "kernels";
+}
+
+/// The machine as it is, for plans that run on a GPU; where they do.
+std::shared_ptr<Backend> use_gpu(ops::Machine& machine, const Options& options, bool tf32) {
+  const bool here = options.arch.empty();
+  ops::Gpu gpu = here ? *ops::open_gpu(*device::cuda::ordinal_of(options.device), kernels_folder(options))
+                      : *ops::gpu_of_arch(options.arch, kernels_folder(options));
   gpu.tf32 = tf32;
   machine.gpu = std::make_shared<ops::Gpu>(std::move(gpu));
+  machine.versions += ", " + device::cuda::compiler_version();
+  if (device::cuda::cublaslt_missing().empty()) machine.versions += ", " + device::cuda::cublaslt_version();
+  if (!here) return absent_backend(options.arch);
+  machine.versions += fmt::format(", driver {}", machine.gpu->info.driver);
   if (options.memory_limit < 0) fail_usage("a memory limit of {} bytes", options.memory_limit);
   machine.gpu->device->set_limit(options.memory_limit);
-  machine.versions += fmt::format(", {}, driver {}", device::cuda::compiler_version(), machine.gpu->info.driver);
-  if (device::cuda::cublaslt_missing().empty()) machine.versions += ", " + device::cuda::cublaslt_version();
+  return cuda_backend(machine.gpu->device);
 }
 
 /// Operators that run as they are; import expands the others into their function bodies.
@@ -69,13 +79,12 @@ bool runs(std::string_view domain, std::string_view op) { return domain == smelt
 
 std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32) {
   ops::Machine machine = ops::this_machine(options.threads);
-  const auto gpu = device::cuda::ordinal_of(options.device);
-  if (gpu) use_gpu(machine, *gpu, options, tf32);
-  auto backend = gpu ? cuda_backend(machine.gpu->device) : host_backend();
-  auto cache = !options.use_cache || options.tuning_level == 0 ? tune::Cache::in_memory() : open_cache(options.cache_dir);
+  auto backend = options.arch.empty() && !device::cuda::ordinal_of(options.device) ? host_backend() : use_gpu(machine, options, tf32);
+  const int level = options.arch.empty() ? options.tuning_level : 0;
+  auto cache = !options.use_cache || level == 0 ? tune::Cache::in_memory() : open_cache(options.cache_dir);
   const auto filter = tune::TacticFilter::parse(options.tactics, ops::tactic_names);
   return std::shared_ptr<PlanImpl::Shared>(
-      new PlanImpl::Shared{{machine, options.tuning_level, filter, std::move(cache)}, {}, options, std::move(backend)});
+      new PlanImpl::Shared{{machine, level, filter, std::move(cache)}, {}, options, std::move(backend)});
 }
 
 PlanImpl::PlanImpl(Graph graph, std::shared_ptr<Shared> shared) : shared_(std::move(shared)), graph_(std::move(graph)) {

@@ -140,6 +140,10 @@ class SMELT_API Plan {
   /// Names of the nodes after which outputs' sizes depend on data and the plan is split.
   virtual std::vector<std::string> splits() const = 0;
   virtual BuildInfo build_info() const = 0;
+  /// What is known at build time: the steps before the first split, where all inputs' shapes are fixed; else empty.
+  virtual const std::vector<StepInfo>& steps() const = 0;
+  /// "AMD EPYC 7B13, avx2, 2 threads", "NVIDIA H100 80GB HBM3, sm_90a": what its kernels were chosen for.
+  virtual std::string device() const = 0;
 };
 
 /// The number of the GPU that the tensor's memory lies on; -1: the host's memory.

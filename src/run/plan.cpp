@@ -131,7 +131,10 @@ void PlanImpl::prepare() {
   std::vector<Shape> shapes;
   for (const TensorInfo& i : inputs_) shapes.push_back(to_shape(i.shape));
   prepared_ = plan_first(*this, shapes);
+  steps_ = prepared_->infos;
 }
+
+std::string PlanImpl::device() const { return tune::device_text(shared_->tuner.machine()); }
 
 BuildInfo PlanImpl::build_info() const {
   const tune::TunerStats s = shared_->tuner.stats();

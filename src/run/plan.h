@@ -35,6 +35,8 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   const Options& options() const override { return shared_->options; }
   std::vector<std::string> splits() const override { return splits_; }
   BuildInfo build_info() const override;
+  const std::vector<StepInfo>& steps() const override { return steps_; }
+  std::string device() const override;
 
   const std::vector<NodeId>& order() const { return order_; }
   Shared& shared() const { return *shared_; }
@@ -55,6 +57,7 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   std::vector<std::string> splits_;
   std::map<const Graph*, std::shared_ptr<const PlanImpl>> bodies_;
   int64_t constant_bytes_ = 0;
+  std::vector<StepInfo> steps_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<Planned> prepared_;
 };

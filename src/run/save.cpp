@@ -7,7 +7,6 @@
 #include "import/export.h"
 #include "import/import.h"
 #include "ops/fused/expand.h"
-#include "ops/machine.h"
 #include "run/plan.h"
 
 namespace smelt {
@@ -19,20 +18,10 @@ bool fixed_shapes(const Plan& plan) {
   return plan.splits().empty();
 }
 
-// What each step runs with, found by binding inputs of the plan's own shapes; nothing is run.
+/// A line a step: what it runs with.
 std::string tactics_of(const Plan& plan) {
-  std::vector<Tensor> inputs;
-  for (const TensorInfo& i : plan.inputs()) {
-    try {
-      inputs.push_back(Tensor::zeros(i.type, to_shape(i.shape)));
-    } catch (const Error& e) {   // more than there is memory for
-      throw e.at(fmt::format("input '{}'", i.name));
-    }
-  }
-  const auto execution = plan.execution();
-  execution->bind(inputs);
   std::string text;
-  for (const StepInfo& s : execution->steps())
+  for (const StepInfo& s : plan.steps())
     text += fmt::format("{}\t{}\t{}{}{}\n", s.name, s.problem, s.tactic, s.config.empty() ? "" : " ", s.config);
   return text;
 }
@@ -53,7 +42,7 @@ Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveO
   ExportOptions out;
   out.copy_weights = options.copy_weights;
   out.expand = [](const Graph& g, NodeId n) { return ops::expand(g, n); };
-  out.metadata["smelt.plan.device"] = tune::device_text(ops::this_machine(plan.options().threads));
+  out.metadata["smelt.plan.device"] = plan.device();
   if (fixed_shapes(plan)) out.metadata["smelt.plan.tactics"] = tactics_of(plan);
   const ExportedData data = export_model(plan.graph(), path, out);
   return {data.file, data.bytes};

@@ -1,6 +1,7 @@
 """Latency, build time and closed attribution of whole models on GPU 0.
 
-usage: python bench/gpu_models.py SMELT FOLDER [--models NAME ...] [--tuning-level L] [--iterations N] [--ort] [--out FOLDER]
+usage: python bench/gpu_models.py SMELT FOLDER [--models NAME ...] [--tuning-level L] [--tactics LIST] [--iterations N] [--ort]
+                                  [--allow-fallback] [--out FOLDER]
        (SMELT: build/smelt; FOLDER: where filled models are made: examples/models/fill.py, which needs numpy and onnx)
 
 Of each model, with a cache folder of its own that begins empty:
@@ -100,17 +101,18 @@ def main():
     parser.add_argument("--tuning-level", default=2)
     parser.add_argument("--iterations", default=30)
     parser.add_argument("--allow-fallback", action="store_true")
+    parser.add_argument("--tactics", default="")
     parser.add_argument("--ort", action="store_true")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench" / "results")
     a = parser.parse_args()
     gpu = subprocess.check_output(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], text=True).strip()
-    results = {"gpu": gpu, "smelt": smelt(a.smelt, "--version")[0].strip(), "tuning_level": int(a.tuning_level), "models": {}}
+    results = {"gpu": gpu, "smelt": smelt(a.smelt, "--version")[0].strip(), "tuning_level": int(a.tuning_level), "tactics": a.tactics, "models": {}}
     print(f"{gpu}\n{'model':<24}{'latency us':>11}{'IQR':>7}{'steps us':>10}{'gaps us':>9}{'missing':>9}{'steps':>7}"
           f"{'cold s':>8}{'warm s':>8}" + (f"{'ort us':>10}{'ratio':>7}" if a.ort else ""), flush=True)
     for name in a.models:
         try:
             path = filled(name, a.folder)
-            row = measure(a.smelt, path, a.tuning_level, a.iterations, ["--allow-fallback"] if a.allow_fallback else [])
+            row = measure(a.smelt, path, a.tuning_level, a.iterations, (["--allow-fallback"] if a.allow_fallback else []) + [f"--tactics={a.tactics}"])
             line = (f"{name:<24}{row['latency_us']:>11.1f}{row['iqr_us']:>7.1f}{row['steps_us']:>10.1f}{row['gaps_us']:>9.1f}"
                     f"{row['unattributed']:>9.1%}{row['steps']:>7}{row['cold_s']:>8.1f}{row['warm_s']:>8.1f}")
             if a.ort and (peer := onnxruntime_us(path)):

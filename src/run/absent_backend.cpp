@@ -5,6 +5,12 @@
 namespace smelt::run {
 namespace {
 
+class NoTurn final : public Turn {
+ public:
+  void leave(void*) override {}
+  void follow(void*) override {}
+};
+
 class AbsentBackend final : public Backend {
  public:
   explicit AbsentBackend(std::string arch) : arch_(std::move(arch)) {}
@@ -23,6 +29,7 @@ class AbsentBackend final : public Backend {
   void copy(void*, const void*, int64_t, void*) override { refuse(); }
   void copy_rows(void*, int64_t, const void*, int64_t, int64_t, int64_t, void*) override { refuse(); }
   void wait(void*) override {}
+  std::unique_ptr<Turn> turn() override { return std::make_unique<NoTurn>(); }
   void wait_for_all() override {}
 
   std::unique_ptr<Recording> record(const std::function<void(void*)>&) override { refuse(); }

@@ -52,32 +52,36 @@ struct Open {
   ops::Offer offer;
 };
 
-/// Takes a candidate that cannot be prepared out of the offer, so that the next best runs, and says so.
-void refuse(ops::Offer& offer, size_t candidate, const std::string& why) {
-  const ops::Candidate c = offer.candidates[candidate];
-  warn("{}: {} {} is left out: {}", offer.problem, c.tactic, c.config, why);
-  offer.rejected.push_back({c.config.empty() ? c.tactic : fmt::format("{} {}", c.tactic, c.config), why});
-  offer.candidates.erase(offer.candidates.begin() + static_cast<std::ptrdiff_t>(candidate));
+/// Takes a candidate that cannot be prepared out of the offer, so that the next best runs.
+void refuse(ops::Offer& offer, const ops::Candidate& bad, const std::string& why) {
+  const auto same = [&](const ops::Candidate& c) { return c.tactic == bad.tactic && c.config == bad.config; };
+  if (std::erase_if(offer.candidates, same) > 0)
+    offer.rejected.push_back({bad.config.empty() ? bad.tactic : fmt::format("{} {}", bad.tactic, bad.config), why});
 }
 
-/// Compiles what tuning will need, by all cores at once: the results stay in the store of kernels.
-void prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, int threads) {
+void say_refused(const std::string& problem, const ops::Candidate& bad, const std::string& why) {
+  warn("{}: {} {} is left out: {}", problem, bad.tactic, bad.config, why);
+}
+
+/// Compiles what tuning will need, by all cores at once: the results stay in the store of kernels. True where some candidate was
+/// refused, so that tuning will need another.
+bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, int threads) {
   struct Task {
-    Open* open;
-    size_t candidate;
+    std::string problem;
+    ops::Candidate candidate;
     std::string failed;
   };
   std::vector<Task> tasks;
   std::set<std::string> seen;
-  for (Open& o : open) {
+  for (const Open& o : open) {
     if (!seen.insert(o.offer.problem).second) continue;
-    for (size_t i : tuner.needed(o.offer)) tasks.push_back({&o, i, {}});
+    for (size_t i : tuner.needed(o.offer)) tasks.push_back({o.offer.problem, o.offer.candidates[i], {}});
   }
   std::atomic<size_t> next = 0;
   const auto work = [&] {
     for (size_t i = next++; i < tasks.size(); i = next++) {
       try {
-        tasks[i].open->offer.candidates[tasks[i].candidate].prepare();
+        tasks[i].candidate.prepare();
       } catch (const std::exception& e) {
         tasks[i].failed = e.what();
       }
@@ -87,20 +91,15 @@ void prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, int thread
   for (int t = 1; t < std::min(threads, static_cast<int>(tasks.size())); ++t) pool.emplace_back(work);
   work();
   for (std::thread& t : pool) t.join();
+  bool refused = false;
   for (const Task& t : tasks) {
     if (t.failed.empty()) continue;
-    const ops::Candidate bad = t.open->offer.candidates[t.candidate];
-    for (Open& o : open) {
-      if (o.offer.problem != t.open->offer.problem || &o == t.open) continue;
-      const auto same = std::ranges::find_if(o.offer.candidates, [&](const ops::Candidate& c) {
-        return c.tactic == bad.tactic && c.config == bad.config;
-      });
-      if (same != o.offer.candidates.end()) o.offer.candidates.erase(same);
-    }
+    refused = true;
+    say_refused(t.problem, t.candidate, t.failed);
+    for (Open& o : open)
+      if (o.offer.problem == t.problem) refuse(o.offer, t.candidate, t.failed);
   }
-  // Last to first: an erased candidate moves those behind it.
-  for (auto t = tasks.rbegin(); t != tasks.rend(); ++t)
-    if (!t->failed.empty()) refuse(t->open->offer, t->candidate, t->failed);
+  return refused;
 }
 
 /// The tuner's choice, prepared. On a GPU a candidate that does not compile makes room for the next.
@@ -117,7 +116,9 @@ void choose_and_prepare(Open& o, PlanImpl::Shared& shared) {
       return;
     } catch (const Error& e) {
       if (shared.backend->is_host() || o.offer.candidates.size() == 1) throw;
-      refuse(o.offer, step.choice.candidate, e.what());
+      const ops::Candidate bad = chosen;
+      say_refused(o.offer.problem, bad, e.what());
+      refuse(o.offer, bad, e.what());
     }
   }
 }
@@ -146,8 +147,9 @@ void choose_kernels(Segment& s, PlanImpl::Shared& shared) {
     }
   }
   const auto begin = std::chrono::steady_clock::now();
-  if (!shared.backend->is_host())
-    prepare_in_parallel(open, tuner, shared.options.threads > 0 ? shared.options.threads : ops::usable_cores());
+  const int cores = shared.options.threads > 0 ? shared.options.threads : ops::usable_cores();
+  while (!shared.backend->is_host() && prepare_in_parallel(open, tuner, cores)) {
+  }
   const auto total = static_cast<int>(problems.size());
   for (Open& o : open) {
     Step& step = *o.step;

@@ -24,6 +24,16 @@ std::shared_ptr<const Gpu> gpu_of_arch(std::string_view arch, const std::filesys
   return gpu;
 }
 
+std::shared_ptr<cuda::Memory> zeroed(const Gpu& gpu, int64_t bytes, std::string_view what) {
+  if (!gpu.device || bytes == 0) return nullptr;
+  auto memory = gpu.device->allocate(bytes, what);
+  const cuda::Stream stream(gpu.device);   // not the default one, on which another thread's capture would fail
+  const cuda::Device::Current current(*gpu.device);
+  cuda::check(cuda::driver().fill_bytes(memory->address(), 0, static_cast<size_t>(bytes), stream.get()), "clearing memory");
+  stream.synchronize();
+  return memory;
+}
+
 double gpu_estimate_us(const Gpu& gpu, double bytes, double flops) {
   constexpr double launch_us = 2;     // from the end of one kernel to the end of an empty one after it
   constexpr double reached = 0.9;     // of either peak, by a good kernel

@@ -42,6 +42,9 @@ std::shared_ptr<const Gpu> open_gpu(int ordinal, const std::filesystem::path& cu
 /// A GPU that need not be here, to compile kernels for: info_of_arch. Throws as that does.
 std::shared_ptr<const Gpu> gpu_of_arch(std::string_view arch, const std::filesystem::path& cubins = {});
 
+/// Device memory of zeros, as counters that kernels leave at zero begin; null where the GPU is not here.
+std::shared_ptr<device::cuda::Memory> zeroed(const Gpu& gpu, int64_t bytes, std::string_view what);
+
 /// Microseconds of a kernel in a CUDA graph that moves so many bytes and does so many multiplications and additions on tensor
 /// cores (counted as if in f16: 8-bit types do two in the time of one, tf32 takes twice). Ranks candidates that are not measured.
 double gpu_estimate_us(const Gpu& gpu, double bytes, double flops = 0);

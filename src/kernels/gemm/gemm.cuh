@@ -13,6 +13,7 @@
 #include "common/dependent_launch.cuh"
 #include "gemm/float_tile.cuh"
 #include "gemm/tensor_tile.cuh"
+#include "gemm/tile_loop.cuh"
 #include "pointwise/walk.cuh"
 
 template <class Tile, int BatchRank> struct GemmArgument {
@@ -27,16 +28,6 @@ template <class Tile, int BatchRank> struct GemmArgument {
   u32 split_k;                           // steps of K of a split, whole tiles of them; gridDim.y splits
   Walk<BatchRank, 2> batches;            // where a's and b's begin
 };
-
-/// From the L2 cache, where other blocks' writes are.
-template <class T> __device__ __forceinline__ Vector<T, 4> past_l1(const Vector<T, 4>* from) {
-  Vector<u32, 4> x;
-  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x.at[0]), "=r"(x.at[1]), "=r"(x.at[2]), "=r"(x.at[3])
-               : "l"(from)
-               : "memory");
-  return *reinterpret_cast<const Vector<T, 4>*>(&x);
-}
 
 /// Rows of tiles that neighbouring blocks share b's columns over, so that both operands' parts stay in the L2 cache.
 constexpr u32 raster_rows = 8;
@@ -57,75 +48,18 @@ __device__ __forceinline__ void gemm_block(const GemmArgument<Tile, BatchRank>& 
                               Tile::CopyA::k_major ? g.a_k : g.a_row, g.m - row);
   typename Tile::CopyB copy_b(g.b + begin[1] + column * g.b_column + k_begin * g.b_k, Tile::CopyB::k_major ? g.b_column : g.b_k,
                               Tile::CopyB::k_major ? g.b_k : g.b_column, g.n - column);
-  const u32 ring = shared_address(shared);
   wait_for_kernels_before();
-#pragma unroll
-  for (int s = 0; s < Tile::stages - 1; ++s) {
-    if (s < k_tiles) {
-      copy_a(ring + s * Tile::stage_bytes, k_left - s * Tile::tile_k);
-      copy_b(ring + s * Tile::stage_bytes + Tile::CopyA::tile_bytes, k_left - s * Tile::tile_k);
-    }
-    copy_async_commit();
-  }
   Tile sums;
-  // The next tile has arrived, and this one has been read by all warps.
-  const auto arrives = [] {
-    copy_async_wait<Tile::stages - 2>();
-    __syncthreads();
-  };
-  arrives();
-  sums.prime(shared);
-  int read = 0, written = Tile::stages - 1;                                // stages of the ring
-#pragma unroll 1
-  for (int t = 0; t < k_tiles; ++t) {
-    if (const int next = t + Tile::stages - 1; next < k_tiles) {
-      copy_a(ring + written * Tile::stage_bytes, k_left - next * Tile::tile_k);
-      copy_b(ring + written * Tile::stage_bytes + Tile::CopyA::tile_bytes, k_left - next * Tile::tile_k);
-    }
-    copy_async_commit();
-    const int after = read + 1 == Tile::stages ? 0 : read + 1;
-    sums.multiply(shared + read * Tile::stage_bytes, shared + after * Tile::stage_bytes, arrives);
-    read = after;
-    written = written + 1 == Tile::stages ? 0 : written + 1;
-  }
-  copy_async_wait<0>();
-  __syncthreads();
+  multiply_tiles(sums, shared, k_tiles, [&](u32 a, u32 b, int t) {
+    copy_a(a, k_left - t * Tile::tile_k);
+    copy_b(b, k_left - t * Tile::tile_k);
+  });
   let_next_kernel_begin();
   if constexpr (Tile::row_sums) sums.take_zeros(g.b_zeros + column, static_cast<int>(g.n - column));
 
   const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);
   const auto start = epilogue.start(batch);
-  const auto finish = [&](int r, int c, const typename Tile::Sum(&v)[4]) {
-    if (r < rows && c < columns) epilogue.apply(start, row + r, column + c, static_cast<u32>(columns - c), v);
-  };
-  if constexpr (!Split) {
-    sums.each(shared, finish);
-  } else {
-    constexpr i64 area = Tile::tile_m * Tile::tile_n;
-    using Four = Vector<typename Tile::Sum, 4>;
-    typename Tile::Sum* parts = g.partial + static_cast<i64>(blockIdx.x) * gridDim.y * area;
-    sums.each(shared, [&](int r, int c, const typename Tile::Sum(&v)[4]) {
-      if (r < rows && c < columns)
-        *reinterpret_cast<Four*>(parts + blockIdx.y * area + r * Tile::tile_n + c) = {v[0], v[1], v[2], v[3]};
-    });
-    __threadfence();
-    __syncthreads();
-    u32* last = reinterpret_cast<u32*>(shared);
-    if (threadIdx.x == 0) *last = atomicInc(g.arrived + blockIdx.x, gridDim.y - 1) == gridDim.y - 1;
-    __syncthreads();
-    if (!*last) return;
-    __threadfence();
-    for (int q = threadIdx.x; q < area / 4; q += Tile::threads) {
-      const int r = q / (Tile::tile_n / 4), c = q % (Tile::tile_n / 4) * 4;
-      if (r >= rows || c >= columns) continue;
-      Four sum = {};
-#pragma unroll 4
-      for (u32 s = 0; s < gridDim.y; ++s) {
-        const Four part = past_l1(reinterpret_cast<const Four*>(parts + s * area + r * Tile::tile_n + c));
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sum.at[e] += part.at[e];
-      }
-      finish(r, c, sum.at);
-    }
-  }
+  finish_tile<Split>(sums, shared, rows, columns, g.partial, g.arrived, [&](int r, int c, const typename Tile::Sum(&v)[4]) {
+    epilogue.apply(start, row + r, column + c, static_cast<u32>(columns - c), v);
+  });
 }

@@ -84,13 +84,7 @@ class CudaProduct final : public CompiledKernel {
         argument_(p, c, static_cast<uint32_t>(tiles_m_), static_cast<uint32_t>(tiles_n_)),
         row_sums_(p.row_sums),
         partial_bytes_(c.splits == 1 ? 0 : blocks_ * splits_ * c.tile_m * c.tile_n * 4) {
-    if (c.splits == 1 || !gpu.device || blocks_ == 0) return;
-    arrived_ = gpu.device->allocate(blocks_ * 4, "a product's split tiles");
-    const device::cuda::Stream stream(gpu.device);
-    const device::cuda::Device::Current current(*gpu.device);
-    device::cuda::check(device::cuda::driver().fill_bytes(arrived_->address(), 0, static_cast<size_t>(blocks_ * 4), stream.get()),
-                        "clearing a product's counters");
-    stream.synchronize();
+    if (c.splits > 1) arrived_ = zeroed(gpu, blocks_ * 4, "a product's split tiles");
   }
 
   int64_t workspace() const override { return partial_bytes_; }

@@ -70,8 +70,8 @@ double CudaProblem::moved_bytes() const {
     return static_cast<double>(count);
   };
   const double element = static_cast<double>(bytes(type, 1)), depth = static_cast<double>(k);
-  return element * depth * (matrices(a) * static_cast<double>(m) + matrices(b) * static_cast<double>(n)) +
-         static_cast<double>(epilogue.moved_bytes());
+  const double of_a = image_bytes > 0 ? image_bytes : element * depth * matrices(a) * static_cast<double>(m);
+  return of_a + element * depth * matrices(b) * static_cast<double>(n) + static_cast<double>(epilogue.moved_bytes());
 }
 
 BoundTensor MatrixResult::view(const BoundTensor& t) const {

@@ -50,4 +50,11 @@ int access_step(const Shape& strides, int64_t bytes, int64_t alignment, int64_t 
   return aligned ? 1 : -1;
 }
 
+int64_t widest_access(Shape strides, int64_t extent, int64_t bytes, int64_t alignment) {
+  strides.push_back(1);
+  int64_t width = 16 / bytes;
+  while (width > 1 && (extent % width != 0 || access_step(strides, bytes, alignment, width) != 1)) width /= 2;
+  return std::max<int64_t>(1, width);
+}
+
 }  // namespace smelt::ops

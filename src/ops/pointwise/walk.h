@@ -36,4 +36,8 @@ Views in_order(const Shape& extents, std::vector<Shape> strides);
 /// elements of `bytes` each: 1 contiguous and aligned, 0 one element for all, -1 neither. `alignment`: of its first element.
 int access_step(const Shape& strides, int64_t bytes, int64_t alignment, int64_t width);
 
+/// Elements of the widest access, 16 bytes at most, that divides an axis of `extent` elements side by side, each axis' first
+/// `strides` elements from the one before; `bytes` of an element, `alignment` of the tensor.
+int64_t widest_access(Shape strides, int64_t extent, int64_t bytes, int64_t alignment);
+
 }  // namespace smelt::ops

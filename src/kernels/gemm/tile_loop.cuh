@@ -1,0 +1,95 @@
+// What products share whose operands come to shared memory tile by tile, matrices and images alike: the ring of stages along K,
+// and the sums' way out of it.
+//
+// Tile is a TensorTile or a FloatTile. K may be split over blockIdx.y: the splits' sums are written to a workspace and added by
+// the block that comes last to its tile, in the order of the splits, whichever comes last: the same inputs give the same bits.
+#pragma once
+
+#include "common/copy_async.cuh"
+
+/// From the L2 cache, where other blocks' writes are.
+template <class T> __device__ __forceinline__ Vector<T, 4> past_l1(const Vector<T, 4>* from) {
+  Vector<u32, 4> x;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.at[0]), "=r"(x.at[1]), "=r"(x.at[2]), "=r"(x.at[3])
+               : "l"(from)
+               : "memory");
+  return *reinterpret_cast<const Vector<T, 4>*>(&x);
+}
+
+/// sums += the products of `k_tiles` tiles along K. issue(a, b, t) issues the copies of tile t's operands to these addresses in
+/// shared memory; it is called once for each t, in order, Tile::stages - 1 tiles ahead of what multiplies. `shared` is free
+/// afterwards.
+template <class Tile, class Issue>
+__device__ __forceinline__ void multiply_tiles(Tile& sums, char* shared, int k_tiles, Issue&& issue) {
+  const u32 ring = shared_address(shared);
+#pragma unroll
+  for (int s = 0; s < Tile::stages - 1; ++s) {
+    if (s < k_tiles) issue(ring + s * Tile::stage_bytes, ring + s * Tile::stage_bytes + Tile::CopyA::tile_bytes, s);
+    copy_async_commit();
+  }
+  // The next tile has arrived, and this one has been read by all warps.
+  const auto arrives = [] {
+    copy_async_wait<Tile::stages - 2>();
+    __syncthreads();
+  };
+  arrives();
+  sums.prime(shared);
+  int read = 0, written = Tile::stages - 1;                                // stages of the ring
+#pragma unroll 1
+  for (int t = 0; t < k_tiles; ++t) {
+    if (const int next = t + Tile::stages - 1; next < k_tiles) {
+      const u32 stage = ring + written * Tile::stage_bytes;
+      issue(stage, stage + Tile::CopyA::tile_bytes, next);
+    }
+    copy_async_commit();
+    const int after = read + 1 == Tile::stages ? 0 : read + 1;
+    sums.multiply(shared + read * Tile::stage_bytes, shared + after * Tile::stage_bytes, arrives);
+    read = after;
+    written = written + 1 == Tile::stages ? 0 : written + 1;
+  }
+  copy_async_wait<0>();
+  __syncthreads();
+}
+
+/// Calls finish(row, column, values) for four neighbouring columns at a time of the tile's first `rows` rows and `columns`
+/// columns: with the sums, or where K is split with all splits' sums, in the block that comes last.
+///
+///   partial    (tile, split, TileM, TileN)
+///   arrived    (tile), 0 between launches
+template <bool Split, class Tile, class F>
+__device__ __forceinline__ void finish_tile(const Tile& sums, char* shared, int rows, int columns, typename Tile::Sum* partial,
+                                            u32* arrived, F&& finish) {
+  using Four = Vector<typename Tile::Sum, 4>;
+  if constexpr (!Split) {
+    sums.each(shared, [&](int r, int c, const typename Tile::Sum(&v)[4]) {
+      if (r < rows && c < columns) finish(r, c, v);
+    });
+  } else {
+    constexpr i64 area = Tile::tile_m * Tile::tile_n;
+    typename Tile::Sum* parts = partial + static_cast<i64>(blockIdx.x) * gridDim.y * area;
+    sums.each(shared, [&](int r, int c, const typename Tile::Sum(&v)[4]) {
+      if (r < rows && c < columns)
+        *reinterpret_cast<Four*>(parts + blockIdx.y * area + r * Tile::tile_n + c) = {v[0], v[1], v[2], v[3]};
+    });
+    __threadfence();
+    __syncthreads();
+    u32* last = reinterpret_cast<u32*>(shared);
+    if (threadIdx.x == 0) *last = atomicInc(arrived + blockIdx.x, gridDim.y - 1) == gridDim.y - 1;
+    __syncthreads();
+    if (!*last) return;
+    __threadfence();
+    for (int q = threadIdx.x; q < area / 4; q += Tile::threads) {
+      const int r = q / (Tile::tile_n / 4), c = q % (Tile::tile_n / 4) * 4;
+      if (r >= rows || c >= columns) continue;
+      Four sum = {};
+#pragma unroll 4
+      for (u32 s = 0; s < gridDim.y; ++s) {
+        const Four part = past_l1(reinterpret_cast<const Four*>(parts + s * area + r * Tile::tile_n + c));
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum.at[e] += part.at[e];
+      }
+      finish(r, c, sum.at);
+    }
+  }
+}

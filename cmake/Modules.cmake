@@ -77,7 +77,7 @@ function(smelt_tests)
       continue()
     endif()
     if(name STREQUAL "device" AND EXISTS ${SMELT_CUDA_WHEELS}/include/cuda.h)
-      target_include_directories(test_device SYSTEM PRIVATE ${SMELT_CUDA_WHEELS}/include)
+      target_include_directories(test_device SYSTEM PRIVATE ${SMELT_CUDA_WHEELS}/include ${SMELT_CUDA_WHEELS}/../cudnn/include)
     endif()
     add_test(NAME ${name} COMMAND test_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     # NVRTC, which needs no GPU, lies among the Python's wheels where PyTorch is one of them.

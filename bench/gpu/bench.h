@@ -79,4 +79,7 @@ void movement();
 /// Every candidate for Attention and RotaryEmbedding over the models' problems whose name contains `filter` (attention.cpp).
 void attention(std::string_view filter);
 
+/// Convolutions of `n` images: "resnet50", "depthwise" or "concat"; of each tactic the `candidates` that rank first (conv.cpp).
+void conv(std::string_view what, int64_t n, size_t candidates);
+
 }  // namespace smelt::bench

@@ -1,7 +1,7 @@
 // Kernels of smelt on GPU 0, timed in one CUDA graph of many calls, replayed; inputs rotated over three times the L2 cache.
 //
 // usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | gemm [FIRST LAST [EPILOGUE…]]
-//        | gemm_candidates M N K EPILOGUE | attention [PART OF A PROBLEM'S NAME]
+//        | gemm_candidates M N K EPILOGUE | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
 #include <filesystem>
@@ -120,6 +120,8 @@ int main(int argc, char** argv) {
       softmax();
     } else if (what == "movement") {
       movement();
+    } else if (what == "conv" && argc > 2) {
+      conv(argv[2], argc > 3 ? std::stol(argv[3]) : 1, argc > 4 ? std::stoul(argv[4]) : 8);
     } else if (what == "gemm") {
       const std::vector<std::string> epilogues = argc > 4 ? std::vector<std::string>(argv + 4, argv + argc)
                                                           : std::vector<std::string>{"relu", "gelu"};
@@ -127,7 +129,8 @@ int main(int argc, char** argv) {
     } else {
       fmt::print(stderr,
                  "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | gemm [FIRST "
-                 "LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART]\n");
+                 "LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART] | conv WHAT [IMAGES "
+                 "[CANDIDATES]]\n");
       return 2;
     }
   } catch (const Error& e) {

@@ -16,6 +16,7 @@ namespace smelt::ops {
 bool conv_handles(const Node&);
 bool matmul_handles(const Node&);
 void conv_offer(const BoundNode&, const Machine&, Offer&);
+void conv_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool quantized_conv_handles(const Node&);
 void quantized_conv_offer(const BoundNode&, const Machine&, Offer&);
 void matmul_offer(const BoundNode&, const Machine&, Offer&);
@@ -25,6 +26,7 @@ void quantized_matmul_offer(const BoundNode&, const Machine&, Offer&);
 void quantized_matmul_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool pool_handles(const Node&);
 void pool_offer(const BoundNode&, const Machine&, Offer&);
+void pool_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool resize_handles(const Node&);
 void resize_offer(const BoundNode&, const Machine&, Offer&);
 bool reorder_handles(const Node&);
@@ -72,12 +74,12 @@ namespace {
 void no_offer(const BoundNode&, const Machine&, Offer&) {}
 
 constexpr TacticFamily families[] = {
-    {"conv", conv_handles, conv_offer, true},
+    {"conv", conv_handles, conv_offer, true, conv_gpu_offer},
     {"quantized_conv", quantized_conv_handles, quantized_conv_offer, true},
     {"matmul", matmul_handles, matmul_offer, false, matmul_gpu_offer},
     {"quantized_matmul", quantized_matmul_handles, quantized_matmul_offer, false,
      quantized_matmul_gpu_offer},
-    {"pool", pool_handles, pool_offer, true},
+    {"pool", pool_handles, pool_offer, true, pool_gpu_offer},
     {"resize", resize_handles, resize_offer},
     {"reorder", reorder_handles, reorder_offer, false, reorder_gpu_offer},
     {"movement", movement_handles, movement_offer, false, movement_gpu_offer},

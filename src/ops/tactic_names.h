@@ -6,6 +6,7 @@
 namespace smelt::ops {
 
 /// What --tactics takes. ops::offer insists that every family keeps to it.
-inline constexpr std::string_view tactic_names[] = {"onednn", "avx2", "winograd", "cpu", "cuda", "cublaslt", "reference"};
+inline constexpr std::string_view tactic_names[] = {"onednn", "avx2",     "winograd", "cpu",
+                                                    "cuda",   "cublaslt", "cudnn",    "reference"};
 
 }  // namespace smelt::ops

@@ -1,6 +1,9 @@
 // Runs candidates on GPU 0, over the layouts and slices that tensors may have, and holds them against the processor's reference.
 #pragma once
 
+#include <future>
+
+#include "base/error.h"
 #include "base/file.h"
 #include "ops/gpu.h"
 #include "ops/tactic_check.h"
@@ -101,9 +104,18 @@ inline std::vector<std::string> agree_on_gpu(Trial& t, const std::vector<Tensor>
   t.bound.node = &t.node;
   std::vector<std::string> names;
   const Offer o = offer(t.bound, gpu_machine());
-  for (const Candidate& c : o.candidates) {
+  std::vector<std::future<std::unique_ptr<Kernel>>> kernels;   // compiled side by side
+  for (const Candidate& c : o.candidates) kernels.push_back(std::async(std::launch::async, c.prepare));
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const Candidate& c = o.candidates[k];
     SCOPED_TRACE(o.problem + " " + c.tactic + " " + c.config);
-    const std::vector<Tensor> got = run_on_gpu(t, c);
+    std::vector<Tensor> got;
+    try {
+      got = run_on_gpu(t, *kernels[k].get());
+    } catch (const Error& e) {
+      ADD_FAILURE() << e.what();
+      throw;
+    }
     for (size_t i = 0; i < want.size(); ++i) EXPECT_LE(error(got[i], want[i]), tolerance) << "output " << i;
     names.push_back(c.tactic + " " + c.config);
   }

@@ -42,5 +42,7 @@ struct Form {
 std::vector<Form> data_forms();
 /// Attention and rotary embeddings.
 std::vector<Form> attention_forms();
+/// Convolutions and poolings.
+std::vector<Form> image_forms();
 
 }  // namespace smelt::ops

@@ -50,6 +50,7 @@ std::vector<Form> forms() {
   list.push_back(std::move(quantized));
   for (Form& f : data_forms()) list.push_back(std::move(f));
   for (Form& f : attention_forms()) list.push_back(std::move(f));
+  for (Form& f : image_forms()) list.push_back(std::move(f));
   return list;
 }
 

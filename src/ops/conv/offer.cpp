@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "ops/conv/cuda.h"
 #include "ops/conv/quantized.h"
 #include "ops/conv/tactics.h"
 #include "ops/tactics.h"
@@ -41,6 +42,17 @@ void conv_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
   conv::offer_indirect(r, offer);
   conv::offer_winograd(r, offer);
   conv::offer_onednn(r, offer);
+}
+
+void conv_gpu_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
+  const auto made = conv::gpu_request(node, machine);
+  if (const auto* why = std::get_if<std::string>(&made)) return offer.rejected.push_back({"cuda", *why});
+  const conv::SharedRequest& r = std::get<conv::SharedRequest>(made);
+  offer.problem = conv::print(r->problem);
+  conv::offer_implicit_cuda(r, offer);
+  conv::offer_depthwise_cuda(r, offer);
+  conv::offer_direct_cuda(r, offer);
+  conv::offer_cudnn(r, offer);
 }
 
 }  // namespace smelt::ops

@@ -14,15 +14,6 @@ namespace {
 
 using Unit = CudaConfig::Unit;
 
-std::string tile_type(const CudaProblem& p, const CudaConfig& c) {
-  const std::string tile = fmt::format("{}, {}, {}, {}, {}, {}", c.tile_m, c.tile_n, c.tile_k, c.warps_m, c.warps_n, c.stages);
-  const std::string copies = fmt::format("{}, {}, {}, {}", p.a.k_major, p.a.vec, p.b.k_major, p.b.vec);
-  if (c.unit == Unit::fma) return fmt::format("FloatTile<{}, {}, {}>", expr::cuda_type(p.type), tile, copies);
-  const std::string types =
-      c.unit == Unit::tf32 ? "tf32, tf32" : fmt::format("{}, {}", expr::cuda_type(p.type), expr::cuda_type(p.type_b));
-  return fmt::format("TensorTile<{}, {}, {}, {}, {}>", types, tile, c.ahead, copies, p.row_sums);
-}
-
 Views batch_views(const CudaProblem& p) { return in_order(p.batch, {p.a.batch, p.b.batch}); }
 
 std::string source_of(const CudaProblem& p, const CudaConfig& c) {
@@ -117,6 +108,15 @@ class CudaProduct final : public CompiledKernel {
 };
 
 }  // namespace
+
+std::string tile_type(const CudaProblem& p, const CudaConfig& c) {
+  const std::string tile = fmt::format("{}, {}, {}, {}, {}, {}", c.tile_m, c.tile_n, c.tile_k, c.warps_m, c.warps_n, c.stages);
+  const std::string copies = fmt::format("{}, {}, {}, {}", p.a.k_major, p.a.vec, p.b.k_major, p.b.vec);
+  if (c.unit == Unit::fma) return fmt::format("FloatTile<{}, {}, {}>", expr::cuda_type(p.type), tile, copies);
+  const std::string types =
+      c.unit == Unit::tf32 ? "tf32, tf32" : fmt::format("{}, {}", expr::cuda_type(p.type), expr::cuda_type(p.type_b));
+  return fmt::format("TensorTile<{}, {}, {}, {}, {}>", types, tile, c.ahead, copies, p.row_sums);
+}
 
 std::unique_ptr<Kernel> cuda_product(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
   return std::make_unique<CudaProduct>(p, c, gpu);

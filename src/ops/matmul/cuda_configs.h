@@ -29,6 +29,9 @@ struct CudaConfig {
   bool operator==(const CudaConfig&) const = default;
 };
 
+/// The C++ type of the kernel's tile (src/kernels/gemm/tensor_tile.cuh, float_tile.cuh).
+std::string tile_type(const CudaProblem& p, const CudaConfig& c);
+
 /// Microseconds that the problem takes by this config, guessed: waves of blocks, each as long as its operations or its bytes
 /// take.
 double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu);

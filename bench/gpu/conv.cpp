@@ -1,0 +1,171 @@
+// Convolutions with bias and relu, f16, channels-last: ResNet-50's layers and convolutions of concatenated inputs.
+#include <future>
+#include <map>
+
+#include "bench.h"
+#include "ops/conv/problem.h"
+
+namespace smelt::bench {
+namespace {
+
+/// n images of `channels` (several: concatenated inputs), size x size, to m channels.
+struct Layer {
+  std::vector<int64_t> channels;
+  int64_t size, m, kernel, stride = 1, groups = 1;
+};
+
+std::vector<Layer> resnet50() {
+  return {{{3}, 224, 64, 7, 2},     {{64}, 56, 64, 1},    {{64}, 56, 64, 3},       {{64}, 56, 256, 1},
+          {{256}, 56, 64, 1},       {{256}, 56, 128, 1},  {{128}, 56, 128, 3, 2},  {{128}, 28, 512, 1},
+          {{256}, 56, 512, 1, 2},   {{512}, 28, 128, 1},  {{128}, 28, 128, 3},     {{512}, 28, 256, 1},
+          {{256}, 28, 256, 3, 2},   {{256}, 14, 1024, 1}, {{512}, 28, 1024, 1, 2}, {{1024}, 14, 256, 1},
+          {{256}, 14, 256, 3},      {{1024}, 14, 512, 1}, {{512}, 14, 512, 3, 2},  {{512}, 7, 2048, 1},
+          {{1024}, 14, 2048, 1, 2}, {{2048}, 7, 512, 1},  {{512}, 7, 512, 3}};
+}
+std::vector<Layer> depthwise() {
+  return {{{16}, 112, 16, 3, 1, 16},  {{64}, 112, 64, 3, 2, 64},   {{72}, 56, 72, 3, 1, 72},    {{72}, 56, 72, 5, 2, 72},
+          {{120}, 28, 120, 5, 1, 120}, {{240}, 28, 240, 3, 2, 240}, {{480}, 14, 480, 3, 1, 480}, {{672}, 14, 672, 5, 2, 672},
+          {{960}, 7, 960, 5, 1, 960}};
+}
+std::vector<Layer> concatenated() {
+  return {{{64, 64}, 80, 64, 3},
+          {{128, 128}, 40, 128, 3},
+          {{256, 256}, 20, 256, 3},
+          {{256, 128}, 80, 128, 3},
+          {{128, 256}, 40, 128, 3}};
+}
+
+/// The node, and its tensors bound channels-last; a constant weight of its own for each of `copies`.
+struct Bound {
+  Node node;
+  std::vector<ops::BoundNode> copies;
+  int64_t moved = 0;
+  std::string text;
+
+  Bound(const Layer& l, int64_t n, int64_t copies_wanted) {
+    node.domain = smelt_domain;
+    node.op = "Conv";
+    const int64_t pad = (l.kernel - 1) / 2;
+    node.attrs["segments"] = static_cast<int64_t>(l.channels.size());
+    node.attrs["strides"] = std::vector<int64_t>{l.stride, l.stride};
+    node.attrs["pads"] = std::vector<int64_t>{pad, pad, pad, pad};
+    node.attrs["group"] = l.groups;
+    node.program = expr::Program::parse("(in0:f32) { %1 = relu(in0):f32; %2 = cast(%1):f16; return %2 }");
+    int64_t channels = 0;
+    ops::BoundNode b;
+    for (const int64_t c : l.channels) {
+      b.inputs.push_back(
+          {DType::f16, {n, c, l.size, l.size}, l.channels.size() == 1 && c < 4 ? ops::Layout::plain : ops::Layout::nhwc});
+      channels += c;
+      text += fmt::format("{}{}", text.empty() ? fmt::format("{}x", n) : "+", c);
+    }
+    const int64_t out = (l.size + 2 * pad - l.kernel) / l.stride + 1;
+    const Shape w{l.m, channels / l.groups, l.kernel, l.kernel}, y{n, l.m, out, out};
+    b.inputs.push_back({DType::f16, w});
+    b.inputs.push_back({DType::f16, {l.m}});
+    for (size_t i = 0; i < b.inputs.size(); ++i) node.inputs.push_back(ValueId(static_cast<int>(i)));
+    b.outputs = {{DType::f16, y, ops::Layout::nhwc}};
+    node.outputs = {ValueId(99)};
+    b.node = &node;
+    moved = 2 * (elements(w) + n * channels * l.size * l.size + elements(y));
+    text += fmt::format("x{}x{} -> {} {}x{} s{}{}", l.size, l.size, l.m, l.kernel, l.kernel, l.stride,
+                        l.groups > 1 ? fmt::format(" g{}", l.groups) : "");
+    std::mt19937 random(3);
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    for (int64_t i = 0; i < copies_wanted; ++i) {
+      Tensor weights = Tensor::empty(DType::f16, w);
+      for (Half& v : weights.span<Half>()) v = Half(uniform(random));
+      b.inputs[l.channels.size()].constant = weights;
+      copies.push_back(b);
+    }
+  }
+  Bound(const Bound&) = delete;
+};
+
+struct Timed {
+  std::string name;
+  double us = 1e30;
+};
+
+}  // namespace
+
+void conv(std::string_view what, int64_t n, size_t candidates) {
+  const std::vector<Layer> layers = what == "resnet50" ? resnet50() : what == "depthwise" ? depthwise() : concatenated();
+  fmt::print("{:>34} {:>8} {:>8} {:>6}  {}\n", "images, channels -> channels", "smelt", "cudnn", "ratio",
+             "smelt's best of how many, its first guess, cuDNN's");
+  ops::Machine machine;
+  machine.gpu = gpu();
+  struct Work {
+    std::unique_ptr<Bound> bound;
+    ops::Offer offer;
+    std::vector<std::future<std::unique_ptr<ops::Kernel>>> compiled;
+  };
+  std::vector<Work> all;
+  for (const Layer& l : layers) {   // everything is compiled side by side before anything is timed
+    Work w;
+    // As many weights as it takes that they are cold.
+    const int64_t weights = 2 * l.m * l.kernel * l.kernel * l.channels[0] / l.groups;
+    w.bound = std::make_unique<Bound>(l, n, std::clamp<int64_t>(2 * gpu()->info.l2_bytes / std::max<int64_t>(1, weights), 2, 6));
+    w.offer = ops::offer(w.bound->copies[0], machine);
+    std::map<std::string, size_t> count;
+    std::erase_if(w.offer.candidates, [&](const ops::Candidate& c) { return ++count[c.tactic] > candidates; });
+    all.push_back(std::move(w));
+  }
+  for (Work& w : all)
+    for (const ops::Candidate& c : w.offer.candidates)
+      w.compiled.push_back(std::async(std::launch::async, c.prepare));
+  for (Work& w : all) {
+    const Bound& b = *w.bound;
+    const std::vector<ops::BoundTensor>& inputs = b.copies[0].inputs;
+    std::vector<std::unique_ptr<Rotating>> images;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool weight = inputs[i].constant.valid();
+      images.push_back(std::make_unique<Rotating>(DType::f16, weight ? 8 : elements(inputs[i].shape), b.moved));
+    }
+    const Rotating y(DType::f16, elements(b.copies[0].outputs[0].shape), b.moved);
+    std::map<std::string, Timed> best;
+    std::string first;
+    for (size_t i = 0; i < w.offer.candidates.size(); ++i) {
+      const ops::Candidate& c = w.offer.candidates[i];
+      std::unique_ptr<ops::Kernel> made;
+      try {
+        made = w.compiled[i].get();
+      } catch (const Error&) {   // an engine that cannot after all
+        continue;
+      }
+      std::vector<std::unique_ptr<ops::Kernel>> kernels;
+      for (const ops::BoundNode& copy : b.copies) {
+        const ops::Offer again = ops::offer(copy, machine);
+        for (const ops::Candidate& same : again.candidates)
+          if (same.tactic == c.tactic && same.config == c.config && kernels.size() < b.copies.size()) {
+            kernels.push_back(same.prepare());
+            break;
+          }
+      }
+      const auto memory = gpu()->device->allocate(std::max<int64_t>(1, kernels[0]->workspace()), "a workspace");
+      const auto enqueue = [&](int call, cuda::abi::Stream stream) {
+        std::vector<const void*> in;
+        for (const auto& image : images) in.push_back(image->at(call));
+        void* out[] = {y.at(call)};
+        kernels[static_cast<size_t>(call) % kernels.size()]->run({in, out, reinterpret_cast<void*>(memory->address()), stream});
+      };
+      Timed& winner = best[c.tactic];
+      const auto measure = [&](int replays) {
+        auto us = cuda::time_graph(gpu()->device, enqueue,
+                                   {.calls = b.moved > (64 << 20) ? 20 : 60, .replays = replays, .budget_us = 1e5});
+        std::ranges::sort(us);
+        return quantile(us, 0.5);
+      };
+      double us = measure(5);
+      if (us <= 1.05 * winner.us) us = measure(30);
+      if (us < winner.us) winner = {c.config, us};
+      if (c.tactic == "cuda" && first.empty()) first = fmt::format("{:.2f} {}", us, c.config);
+    }
+    const Timed ours = best["cuda"], theirs = best["cudnn"];
+    fmt::print("{:>34} {:8.2f} {:8.2f} {:6.2f}  {}; {}; {}\n", b.text, ours.us, theirs.us < 1e29 ? theirs.us : 0,
+               theirs.us < 1e29 ? ours.us / theirs.us : 0, ours.name, first, theirs.name);
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace smelt::bench

@@ -1,0 +1,139 @@
+// Convolution of channels-last images as a product that never writes its left operand (an implicit GEMM):
+//
+//   y[p, m] = Epilogue(sum over segments, taps and channels of x[pixel(p, tap), channel] · w[m, segment, tap, channel])
+//
+//   p          (n, oh, ow) of the output, in row-major order: the product's rows; m, the output channels, are its columns
+//   pixel      h = oh * stride + kh * dilation - pad, w likewise, each divided by the segment's upsampling; zero outside of it
+//   x          segments [N, H, W, Ci], of any strides but 1 along the channels: what a concatenation would join is read in turn
+//   w          [M, K], packed: K walks segments, taps, then channels, each tap's channels filled with zeros to whole tiles
+//
+// A transposed convolution whose windows lie side by side is one such product a tap, each into pixels of its own: a batch a tap.
+//
+// Blocks, tiles and splits of K are those of a matrix product (gemm/tile_loop.cuh); only the left operand's copies differ. A
+// tap's pixels are found once for all of its channels, so that the inner loop has no divisions and one addition a copy.
+#pragma once
+
+#include "common/dependent_launch.cuh"
+#include "common/divide.cuh"
+#include "gemm/float_tile.cuh"
+#include "gemm/tensor_tile.cuh"
+#include "gemm/tile_loop.cuh"
+
+struct ImageSegment {
+  i32 image, row, pixel;        // elements from one image, row, pixel to the next
+  i32 channels, shift;          // log2 of the upsampling
+  i32 tiles;                    // of K, along the channels
+};
+
+template <class Tile, int Segments> struct ConvArgument {
+  const typename Tile::A* x[Segments];
+  const typename Tile::B* w;
+  typename Tile::Sum* partial;
+  u32* arrived;
+  ImageSegment segments[Segments];
+  i64 w_row, w_batch;           // elements from one output channel's weights to the next's (K), from one batch's to the next's
+  u32 m, n;                     // pixels of the output, its channels
+  u32 tiles, tiles_n;           // of a batch; side by side
+  i32 k_tiles, split_tiles;     // in all, and of a split
+  Divider width, height;        // of the output
+  i32 in_height, in_width;      // upsampled
+  i32 stride[2], pad[2], dilation[2], taps[2];
+};
+
+/// The left operand's tile: TileM pixels' TileK channels at a tap, Vec a copy.
+template <class Tile, int Vec, int Segments> struct PixelCopy {
+  using T = typename Tile::A;
+  static constexpr int size = sizeof(T), line_bytes = Tile::tile_k * size, line_copies = Tile::tile_k / Vec;
+  static constexpr int copies = Tile::tile_m * line_copies, each = (copies + Tile::threads - 1) / Tile::threads;
+  static_assert(Tile::threads % line_copies == 0);
+
+  const ConvArgument<Tile, Segments>& g;
+  int image[each], first_h[each], first_w[each];   // of the pixel under the first tap; image -1 beyond the last row
+  int at[each];                                    // of the pixel under this tap, elements; -Vec (aligned) outside of the image
+  int segment = 0, tap_h = 0, tap_w = 0, channel = 0;
+
+  static __device__ __forceinline__ int line_of(int i) {
+    return static_cast<int>(threadIdx.x) / line_copies + i * (Tile::threads / line_copies);
+  }
+  static __device__ __forceinline__ int element() { return static_cast<int>(threadIdx.x) % line_copies * Vec; }
+
+  /// From tile `k_tile` of K on.
+  __device__ __forceinline__ PixelCopy(const ConvArgument<Tile, Segments>& argument, u32 row, int k_tile) : g(argument) {
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      const u32 p = row + line_of(i);
+      const u32 line = g.width.quotient(p), n = g.height.quotient(line);
+      image[i] = p < g.m ? static_cast<int>(n) : -1;
+      first_h[i] = static_cast<int>(line - n * g.height.divisor) * g.stride[0] - g.pad[0];
+      first_w[i] = static_cast<int>(p - line * g.width.divisor) * g.stride[1] - g.pad[1];
+    }
+    while (segment + 1 < Segments && k_tile >= g.taps[0] * g.taps[1] * g.segments[segment].tiles)
+      k_tile -= g.taps[0] * g.taps[1] * g.segments[segment++].tiles;
+    const int tap = k_tile / g.segments[segment].tiles;
+    channel = (k_tile - tap * g.segments[segment].tiles) * Tile::tile_k;
+    tap_h = tap / g.taps[1];
+    tap_w = tap - tap_h * g.taps[1];
+    locate();
+  }
+
+  /// Finds the pixels under this tap.
+  __device__ __forceinline__ void locate() {
+    const ImageSegment& s = g.segments[segment];
+    const int over_h = tap_h * g.dilation[0], over_w = tap_w * g.dilation[1];
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      const int h = first_h[i] + over_h, w = first_w[i] + over_w;
+      const bool inside = image[i] >= 0 && h >= 0 && h < g.in_height && w >= 0 && w < g.in_width;
+      at[i] = inside ? image[i] * s.image + (h >> s.shift) * s.row + (w >> s.shift) * s.pixel : -Vec;
+    }
+  }
+
+  /// Issues the copies of the next tile.
+  __device__ __forceinline__ void operator()(u32 shared) {
+    const ImageSegment& s = g.segments[segment];
+    const T* from = g.x[segment] + channel + element();
+    const bool any = channel + element() < s.channels;
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      const int line = line_of(i);
+      if (copies % Tile::threads != 0 && line >= Tile::tile_m) break;
+      copy_async<Vec * size>(shared + tile_offset<line_bytes, Tile::a_reads>(line, element() * size), from + at[i],
+                             any && at[i] >= 0);
+    }
+    channel += Tile::tile_k;
+    if (channel < s.channels) return;
+    channel = 0;
+    if (++tap_w == g.taps[1]) {
+      tap_w = 0;
+      if (++tap_h == g.taps[0]) {
+        tap_h = 0;
+        if (segment + 1 < Segments) ++segment;
+      }
+    }
+    locate();
+  }
+};
+
+template <class Tile, int Vec, int Segments, bool Split, class Epilogue>
+__device__ __forceinline__ void conv_block(const ConvArgument<Tile, Segments>& g, const Epilogue& epilogue, char* shared) {
+  const u32 batch = blockIdx.x / g.tiles, tile = blockIdx.x - batch * g.tiles, tile_m = tile / g.tiles_n;
+  const u32 row = tile_m * Tile::tile_m, column = (tile - tile_m * g.tiles_n) * Tile::tile_n;
+  const int begin = Split ? static_cast<int>(blockIdx.y) * g.split_tiles : 0;
+  const int k_tiles = Split && g.k_tiles - begin > g.split_tiles ? g.split_tiles : g.k_tiles - begin;
+  wait_for_kernels_before();
+
+  PixelCopy<Tile, Vec, Segments> copy_a(g, row, begin);
+  typename Tile::CopyB copy_b(g.w + batch * g.w_batch + column * g.w_row + begin * Tile::tile_k, g.w_row, 1, g.n - column);
+  Tile sums;
+  multiply_tiles(sums, shared, k_tiles, [&](u32 a, u32 b, int) {
+    copy_a(a);
+    copy_b(b, Tile::tile_k);
+  });
+  let_next_kernel_begin();
+
+  const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);
+  const auto start = epilogue.start(batch);
+  finish_tile<Split>(sums, shared, rows, columns, g.partial, g.arrived, [&](int r, int c, const typename Tile::Sum(&v)[4]) {
+    epilogue.apply(start, row + r, column + c, static_cast<u32>(columns - c), v);
+  });
+}

@@ -1,0 +1,51 @@
+// The convolution's tactics on a GPU; offer.cpp lists them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ops/conv/tactics.h"
+#include "ops/epilogue_cuda.h"
+#include "ops/gpu.h"
+
+namespace smelt::ops::conv {
+
+/// What a GPU tactic sees of a node.
+struct GpuRequest {
+  BoundNode node;
+  std::shared_ptr<const Gpu> gpu;
+  Problem problem;
+  conv::Arguments at;
+  expr::Program program;                       // over the sums, the bias where there is one, and the operands
+  std::vector<EpilogueOperand> operands;
+
+  /// The program for kernels that make `width` channels of a pixel at a time.
+  EpilogueCuda epilogue(int64_t width) const;
+  const BoundTensor& weight() const { return node.inputs[at.w]; }
+  /// Of the images, the weights and what the program reads and writes, each element once.
+  double moved_bytes() const;
+};
+using SharedRequest = std::shared_ptr<const GpuRequest>;   // what candidates keep of it
+
+/// The request, or why no kernel of the GPU's takes it.
+std::variant<SharedRequest, std::string> gpu_request(const BoundNode& node, const Machine& machine);
+
+void offer_implicit_cuda(const SharedRequest& r, Offer& offer);     // "cuda" implicit: tensor cores, channels-last images
+void offer_depthwise_cuda(const SharedRequest& r, Offer& offer);    // "cuda" depthwise: channels-last images
+void offer_direct_cuda(const SharedRequest& r, Offer& offer);       // "cuda" direct: multiply-adds, every geometry
+
+void offer_cudnn(const SharedRequest& r, Offer& offer);             // "cudnn"
+
+/// Elements of the widest access to a pixel's neighbouring channels, 16 bytes at most.
+int64_t widest_channels(const BoundTensor& t);
+/// A shape's spatial part with entries of `fill` in front, so that there are three.
+Shape three(const Shape& spatial, int64_t fill);
+/// Strides along N, C and three spatial axes, those that the tensor lacks 0.
+Shape five_strides(const BoundTensor& t);
+template <class T> void copy(T* to, const Shape& from) {
+  for (size_t i = 0; i < from.size(); ++i) to[i] = static_cast<T>(from[i]);
+}
+
+}  // namespace smelt::ops::conv

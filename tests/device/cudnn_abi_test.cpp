@@ -1,0 +1,125 @@
+// The declarations of src/device/cuda/abi/cudnn.h against NVIDIA's header, where the build's Python has it.
+#include <gtest/gtest.h>
+
+#include "device/cuda/abi/cudnn.h"
+#include "same_function.h"
+
+#if __has_include(<cudnn_graph.h>) && __has_include(<crt/host_defines.h>)
+#define SMELT_HAS_CUDNN
+#endif
+
+#ifdef SMELT_HAS_CUDNN
+#include <cudnn_graph.h>
+
+namespace smelt::device::cuda::abi {
+namespace {
+
+#define X(name, symbol, ...) static_assert(SameFunction<decltype(&::symbol), decltype(Dnn::name)>::value, #symbol);
+SMELT_CUDNN(X)
+#undef X
+
+TEST(CudnnAbi, numbers_are_nvidias) {
+#define SAME(ours, theirs) EXPECT_EQ(static_cast<long long>(ours), static_cast<long long>(theirs)) << #theirs
+  SAME(dnn_success, CUDNN_STATUS_SUCCESS);
+  SAME(dnn_not_supported, CUDNN_STATUS_NOT_SUPPORTED);
+  SAME(dnn_internal_error, CUDNN_STATUS_INTERNAL_ERROR);
+  SAME(dnn_f32, CUDNN_DATA_FLOAT);
+  SAME(dnn_f64, CUDNN_DATA_DOUBLE);
+  SAME(dnn_f16, CUDNN_DATA_HALF);
+  SAME(dnn_i8, CUDNN_DATA_INT8);
+  SAME(dnn_i32, CUDNN_DATA_INT32);
+  SAME(dnn_u8, CUDNN_DATA_UINT8);
+  SAME(dnn_bf16, CUDNN_DATA_BFLOAT16);
+  SAME(dnn_i64, CUDNN_DATA_INT64);
+  SAME(dnn_pointwise, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  SAME(dnn_convolution, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  SAME(dnn_engine, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  SAME(dnn_engine_config, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  SAME(dnn_heuristic, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  SAME(dnn_plan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  SAME(dnn_operation_convolution, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+  SAME(dnn_operation_pointwise, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  SAME(dnn_operation_graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  SAME(dnn_variant_pack, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  SAME(dnn_tensor, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  SAME(dnn_is_handle, CUDNN_TYPE_HANDLE);
+  SAME(dnn_is_type, CUDNN_TYPE_DATA_TYPE);
+  SAME(dnn_is_bool, CUDNN_TYPE_BOOLEAN);
+  SAME(dnn_is_i64, CUDNN_TYPE_INT64);
+  SAME(dnn_is_float, CUDNN_TYPE_FLOAT);
+  SAME(dnn_is_double, CUDNN_TYPE_DOUBLE);
+  SAME(dnn_is_pointer, CUDNN_TYPE_VOID_PTR);
+  SAME(dnn_is_convolution_mode, CUDNN_TYPE_CONVOLUTION_MODE);
+  SAME(dnn_is_heuristic_mode, CUDNN_TYPE_HEUR_MODE);
+  SAME(dnn_is_numerical_note, CUDNN_TYPE_NUMERICAL_NOTE);
+  SAME(dnn_is_pointwise_mode, CUDNN_TYPE_POINTWISE_MODE);
+  SAME(dnn_is_descriptor, CUDNN_TYPE_BACKEND_DESCRIPTOR);
+  SAME(dnn_pointwise_mode, CUDNN_ATTR_POINTWISE_MODE);
+  SAME(dnn_pointwise_precision, CUDNN_ATTR_POINTWISE_MATH_PREC);
+  SAME(dnn_convolution_type, CUDNN_ATTR_CONVOLUTION_COMP_TYPE);
+  SAME(dnn_convolution_mode, CUDNN_ATTR_CONVOLUTION_CONV_MODE);
+  SAME(dnn_convolution_dilations, CUDNN_ATTR_CONVOLUTION_DILATIONS);
+  SAME(dnn_convolution_strides, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+  SAME(dnn_convolution_post_paddings, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
+  SAME(dnn_convolution_pre_paddings, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+  SAME(dnn_convolution_axes, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS);
+  SAME(dnn_heuristic_mode, CUDNN_ATTR_ENGINEHEUR_MODE);
+  SAME(dnn_heuristic_graph, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+  SAME(dnn_heuristic_results, CUDNN_ATTR_ENGINEHEUR_RESULTS);
+  SAME(dnn_config_engine, CUDNN_ATTR_ENGINECFG_ENGINE);
+  SAME(dnn_plan_handle, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+  SAME(dnn_plan_config, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  SAME(dnn_plan_workspace, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+  SAME(dnn_forward_alpha, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA);
+  SAME(dnn_forward_beta, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA);
+  SAME(dnn_forward_convolution, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC);
+  SAME(dnn_forward_w, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W);
+  SAME(dnn_forward_x, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X);
+  SAME(dnn_forward_y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
+  SAME(dnn_operation_pointwise_descriptor, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+  SAME(dnn_operation_pointwise_x, CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+  SAME(dnn_operation_pointwise_b, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+  SAME(dnn_operation_pointwise_y, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+  SAME(dnn_graph_handle, CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
+  SAME(dnn_graph_operations, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  SAME(dnn_tensor_alignment, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+  SAME(dnn_tensor_type, CUDNN_ATTR_TENSOR_DATA_TYPE);
+  SAME(dnn_tensor_dimensions, CUDNN_ATTR_TENSOR_DIMENSIONS);
+  SAME(dnn_tensor_strides, CUDNN_ATTR_TENSOR_STRIDES);
+  SAME(dnn_tensor_id, CUDNN_ATTR_TENSOR_UNIQUE_ID);
+  SAME(dnn_tensor_virtual, CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+  SAME(dnn_pack_ids, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  SAME(dnn_pack_pointers, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  SAME(dnn_pack_workspace, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+  SAME(dnn_engine_index, CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  SAME(dnn_engine_numerical_note, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE);
+  SAME(dnn_cross_correlation, CUDNN_CROSS_CORRELATION);
+  SAME(dnn_mode_instant, CUDNN_HEUR_MODE_INSTANT);
+  SAME(dnn_mode_b, CUDNN_HEUR_MODE_B);
+  SAME(dnn_mode_fallback, CUDNN_HEUR_MODE_FALLBACK);
+  SAME(dnn_mode_a, CUDNN_HEUR_MODE_A);
+  SAME(dnn_add, CUDNN_POINTWISE_ADD);
+  SAME(dnn_mul, CUDNN_POINTWISE_MUL);
+  SAME(dnn_min, CUDNN_POINTWISE_MIN);
+  SAME(dnn_max, CUDNN_POINTWISE_MAX);
+  SAME(dnn_div, CUDNN_POINTWISE_DIV);
+  SAME(dnn_sub, CUDNN_POINTWISE_SUB);
+  SAME(dnn_relu, CUDNN_POINTWISE_RELU_FWD);
+  SAME(dnn_tanh, CUDNN_POINTWISE_TANH_FWD);
+  SAME(dnn_sigmoid, CUDNN_POINTWISE_SIGMOID_FWD);
+  SAME(dnn_gelu, CUDNN_POINTWISE_GELU_FWD);
+  SAME(dnn_swish, CUDNN_POINTWISE_SWISH_FWD);
+  SAME(dnn_gelu_tanh, CUDNN_POINTWISE_GELU_APPROX_TANH_FWD);
+  SAME(dnn_uses_tensor_cores, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+  SAME(dnn_rounds_inputs, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+  SAME(dnn_rounds_sums, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
+  SAME(dnn_uses_fft, CUDNN_NUMERICAL_NOTE_FFT);
+  SAME(dnn_not_deterministic, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+  SAME(dnn_winograd, CUDNN_NUMERICAL_NOTE_WINOGRAD);
+  SAME(dnn_notes, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+#undef SAME
+}
+
+}  // namespace
+}  // namespace smelt::device::cuda::abi
+#endif

@@ -1,0 +1,246 @@
+#include "gpu_trial.h"
+#include "ops/conv/problem.h"
+
+namespace smelt::ops {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+struct Case {
+  std::vector<Shape> x;
+  Shape w;
+  Ints stride, pads, dilation;
+  int64_t group = 1;
+  bool transposed = false;
+  Ints upsample, output_padding;
+  std::string program;               // over the sums and one operand of y's shape or [1, M, 1, 1]
+  std::vector<Shape> operands;
+  bool bias = true;
+  bool constant = true;              // the weights
+};
+
+Case one(Shape x, Shape w, Ints stride = {}, Ints pads = {}) {
+  Case c;
+  c.x = {std::move(x)};
+  c.w = std::move(w);
+  c.stride = std::move(stride);
+  c.pads = std::move(pads);
+  return c;
+}
+
+Trial trial(const Case& c, DType type, Layout layout) {
+  Trial t;
+  const bool fused = c.x.size() > 1 || !c.program.empty() || !c.upsample.empty();
+  t.node.op = c.transposed ? "ConvTranspose" : "Conv";
+  t.node.domain = fused ? smelt_domain : onnx_domain;
+  if (fused) t.node.attrs["segments"] = static_cast<int64_t>(c.x.size());
+  if (!c.stride.empty()) t.node.attrs["strides"] = c.stride;
+  if (!c.pads.empty()) t.node.attrs["pads"] = c.pads;
+  if (!c.dilation.empty()) t.node.attrs["dilations"] = c.dilation;
+  if (!c.upsample.empty()) t.node.attrs["upsample"] = c.upsample;
+  if (!c.output_padding.empty()) t.node.attrs["output_padding"] = c.output_padding;
+  if (c.group != 1) t.node.attrs["group"] = c.group;
+  if (!c.program.empty()) t.node.program = expr::Program::parse(c.program);
+  uint32_t seed = 1;
+  for (const Shape& x : c.x) t.add(random_tensor(type, x, seed++), false, layout);
+  t.add(random_tensor(type, c.w, 50), c.constant);
+  if (c.bias) t.add(random_tensor(type, {c.transposed ? c.w[1] * c.group : c.w[0]}, 51), true);
+  else if (!c.operands.empty()) t.add({}, false);
+  for (const Shape& o : c.operands) t.add(random_tensor(type, o, seed++), false, layout);
+  return t;
+}
+
+/// What the products and sums round to, relative to the largest output.
+double tolerance(DType type) {
+  return type == DType::f16 ? 1e-3 : type == DType::bf16 ? 8e-3 : type == DType::f64 ? 1e-13 : 3e-6;
+}
+
+/// Names of the candidates, all of which agree.
+std::vector<std::string> check(const Case& c, DType type, Layout layout) {
+  SCOPED_TRACE(::testing::Message() << name(type) << ' ' << name(layout));
+  Trial t = trial(c, type, layout);
+  const Tensor want = expected(t);
+  t.result(want.type(), want.shape(), layout);
+  const auto names = agree_on_gpu(t, {want}, tolerance(type));
+  EXPECT_FALSE(names.empty());
+  return names;
+}
+
+std::vector<Case> geometries() {
+  std::vector<Case> all = {
+      one({1, 64, 14, 14}, {64, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}), one({2, 5, 9, 7}, {3, 5, 1, 1}),
+      one({1, 3, 20, 17}, {8, 3, 7, 7}, {2, 2}, {3, 3, 3, 3}),    one({1, 17, 6, 5}, {33, 17, 3, 2}, {1, 2}, {1, 0, 0, 1}),
+      one({1, 700, 3, 3}, {25, 700, 1, 1}),                       one({1, 40, 1, 1}, {10, 40, 1, 1}),
+      one({3, 1, 4, 4}, {1, 1, 4, 4}),                            one({1, 350, 4, 5}, {40, 350, 3, 3}, {1, 1}, {1, 1, 1, 1}),
+      one({1, 32, 10, 10}, {16, 32, 1, 1}, {2, 2}),               one({1, 4, 6, 6}, {24, 4, 1, 1}, {2, 2}, {1, 1, 1, 1}),
+      one({1, 128, 23, 21}, {136, 128, 3, 3}, {2, 2}, {1, 1, 1, 1}), one({1, 4, 32, 32}, {96, 4, 16, 16}, {16, 16}),
+      one({3, 72, 17, 19}, {80, 72, 5, 5}, {1, 1}, {2, 2, 2, 2}),
+  };
+  Case dilated = one({1, 12, 11, 13}, {20, 12, 3, 3}, {1, 1}, {2, 2, 2, 2});
+  dilated.dilation = {2, 2};
+  all.push_back(dilated);
+  dilated = one({1, 64, 16, 16}, {64, 64, 3, 3}, {2, 1}, {3, 1, 2, 4});
+  dilated.dilation = {1, 3};
+  all.push_back(dilated);
+  for (const int64_t group : {2, 3, 6}) {
+    Case grouped = one({1, 12, 8, 8}, {18, 12 / group, 3, 3}, {1, 1}, {1, 1, 1, 1});
+    grouped.group = group;
+    all.push_back(grouped);
+  }
+  return all;
+}
+
+class GpuConvGeometries : public ::testing::TestWithParam<DType> {};
+
+TEST_P(GpuConvGeometries, agree_with_the_reference) {
+  for (const Case& c : geometries())
+    for (const Layout layout : {Layout::nhwc, Layout::plain}) check(c, GetParam(), layout);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuConvGeometries, ::testing::Values(DType::f16, DType::bf16, DType::f32, DType::f64),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+TEST(GpuConv, depthwise) {
+  for (const int64_t channels : {24, 72, 5, 130})
+    for (const int64_t kernel : {3, 5})
+      for (const int64_t stride : {1, 2}) {
+        Case c = one({2, channels, 11, 13}, {channels, 1, kernel, kernel}, {stride, stride},
+                     {kernel / 2, kernel / 2, kernel / 2, kernel / 2});
+        c.group = channels;
+        for (const DType type : {DType::f16, DType::bf16, DType::f32}) {
+          EXPECT_THAT(check(c, type, Layout::nhwc), testing::Contains(testing::HasSubstr("depthwise")));
+          check(c, type, Layout::plain);
+        }
+      }
+  Case dilated = one({1, 16, 12, 12}, {16, 1, 3, 3}, {1, 2}, {2, 3, 2, 3});
+  dilated.group = 16;
+  dilated.dilation = {2, 3};
+  check(dilated, DType::f16, Layout::nhwc);
+  Case multiplied = one({1, 8, 12, 12}, {24, 1, 3, 3});   // three filters a channel
+  multiplied.group = 8;
+  check(multiplied, DType::f16, Layout::nhwc);
+}
+
+TEST(GpuConv, every_number_of_channels) {
+  for (int64_t channels = 1; channels <= 130; channels += channels < 34 ? 1 : 9) {
+    check(one({1, channels, 7, 6}, {131 - channels, channels, 3, 3}, {1, 1}, {1, 1, 1, 1}), DType::f16, Layout::nhwc);
+    if (channels % 3 == 0) check(one({1, channels, 7, 6}, {channels, channels, 1, 1}), DType::bf16, Layout::nhwc);
+  }
+}
+
+TEST(GpuConv, several_inputs_of_their_own_channels) {
+  for (const Ints& channels : {Ints{64, 64}, Ints{10, 7}, Ints{96, 33, 8}, Ints{1, 130}}) {
+    Case c;
+    int64_t sum = 0;
+    for (const int64_t n : channels) c.x.push_back({2, n, 9, 11}), sum += n;
+    c.w = {40, sum, 3, 3};
+    c.pads = {1, 1, 1, 1};
+    for (const DType type : {DType::f16, DType::bf16, DType::f32}) check(c, type, Layout::nhwc);
+    check(c, DType::f16, Layout::plain);
+    c.w = {24, sum, 1, 1};
+    c.pads = {};
+    check(c, DType::f16, Layout::nhwc);
+  }
+}
+
+TEST(GpuConv, inputs_that_are_upsampled) {
+  Case c;
+  c.x = {{1, 10, 4, 6}, {1, 24, 8, 12}};
+  c.w = {19, 34, 3, 3};
+  c.pads = {1, 1, 1, 1};
+  c.upsample = {2, 1};
+  for (const DType type : {DType::f16, DType::f32})
+    for (const Layout layout : {Layout::nhwc, Layout::plain}) check(c, type, layout);
+  Case single = one({1, 32, 5, 7}, {32, 32, 3, 3}, {2, 2}, {1, 1, 1, 1});
+  single.upsample = {2};
+  check(single, DType::f16, Layout::nhwc);
+}
+
+TEST(GpuConv, programs_over_the_sums_and_operands) {
+  const std::string residual_relu =
+      "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = relu(%3):f32; %5 = cast(%4):f16; return %5 }";
+  const std::string silu = "(in0:f32) { %1 = silu(in0):f32; %2 = cast(%1):f16; return %2 }";
+  for (const Layout layout : {Layout::nhwc, Layout::plain}) {
+    for (const Shape& operand :
+         {Shape{2, 40, 9, 9}, Shape{2, 40, 1, 1}, Shape{1, 40, 1, 1}, Shape{1, 1, 9, 9}, Shape{1, 1, 1, 9}}) {
+      Case c = one({2, 24, 9, 9}, {40, 24, 3, 3}, {1, 1}, {1, 1, 1, 1});
+      c.program = residual_relu;
+      c.operands = {operand};
+      check(c, DType::f16, layout);
+      c.bias = false;
+      check(c, DType::f16, layout);
+    }
+    Case c = one({2, 24, 9, 9}, {41, 24, 1, 1});
+    c.program = silu;
+    check(c, DType::f16, layout);
+  }
+}
+
+TEST(GpuConv, transposed) {
+  for (const DType type : {DType::f16, DType::f32})
+    for (const Layout layout : {Layout::nhwc, Layout::plain}) {
+      Case c = one({2, 24, 7, 5}, {24, 16, 2, 2}, {2, 2});
+      c.transposed = true;
+      check(c, type, layout);
+      if (layout == Layout::nhwc) {
+        EXPECT_THAT(check(c, type, layout), testing::Contains(testing::HasSubstr("implicit")));
+        c.w = {24, 18, 1, 1};
+        c.stride = {1, 1};
+        c.bias = false;
+        check(c, type, layout);
+      }
+      Case odd = one({1, 10, 6, 5}, {10, 7, 3, 4}, {2, 3}, {1, 0, 1, 2});
+      odd.transposed = true;
+      odd.output_padding = {1, 2};
+      check(odd, type, layout);
+      Case grouped = one({1, 12, 5, 5}, {12, 8, 3, 3}, {1, 2}, {1, 1, 1, 1});
+      grouped.transposed = true;
+      grouped.group = 3;
+      grouped.dilation = {2, 1};
+      check(grouped, type, layout);
+    }
+}
+
+TEST(GpuConv, lines_and_volumes) {
+  for (const DType type : {DType::f16, DType::f32}) {
+    check(one({2, 9, 31}, {20, 9, 5}, {2}, {2, 1}), type, Layout::plain);
+    check(one({1, 6, 5, 7, 6}, {10, 6, 3, 2, 3}, {1, 2, 1}, {1, 0, 1, 1, 1, 1}), type, Layout::plain);
+  }
+}
+
+TEST(GpuConv, weights_that_are_computed) {
+  for (const bool transposed : {false, true}) {
+    Case c = one({1, 12, 7, 7}, {12, 12, 3, 3}, {2, 2}, {1, 1, 1, 1});
+    c.constant = false;
+    c.transposed = transposed;
+    check(c, DType::f16, Layout::nhwc);
+    c.w = {12, 4, 3, 3};
+    c.group = 3;
+    check(c, DType::f32, Layout::plain);
+  }
+}
+
+TEST(GpuConv, slices_of_other_tensors_and_odd_alignments) {
+  for (const int64_t alignment : {2, 8, 16}) {
+    for (const int64_t pitch : {40, 43}) {
+      Trial t = trial(one({2, 24, 8, 9}, {32, 24, 3, 3}, {1, 1}, {1, 1, 1, 1}), DType::f16, Layout::nhwc);
+      const Tensor want = expected(t);
+      t.result(DType::f16, want.shape(), Layout::nhwc);
+      t.bound.inputs[0].alignment = t.bound.outputs[0].alignment = alignment;
+      t.bound.inputs[0].strides = t.bound.outputs[0].strides = {8 * 9 * pitch, 1, 9 * pitch, pitch};
+      EXPECT_FALSE(agree_on_gpu(t, {want}, tolerance(DType::f16)).empty());
+    }
+  }
+}
+
+TEST(GpuConv, plain_images_into_channels_last_ones_and_back) {
+  for (const Layout from : {Layout::plain, Layout::nhwc}) {
+    Trial t = trial(one({1, 3, 33, 31}, {32, 3, 3, 3}, {2, 2}, {1, 1, 1, 1}), DType::f16, from);
+    const Tensor want = expected(t);
+    t.result(DType::f16, want.shape(), from == Layout::plain ? Layout::nhwc : Layout::plain);
+    EXPECT_FALSE(agree_on_gpu(t, {want}, tolerance(DType::f16)).empty());
+  }
+}
+
+}  // namespace
+}  // namespace smelt::ops

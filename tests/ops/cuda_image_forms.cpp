@@ -1,4 +1,4 @@
-#include "cuda_forms.h"
+#include "ops/cuda_forms.h"
 
 namespace smelt::ops {
 

@@ -80,11 +80,12 @@ bool runs(std::string_view domain, std::string_view op) { return domain == smelt
 std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32) {
   ops::Machine machine = ops::this_machine(options.threads);
   auto backend = options.arch.empty() && !device::cuda::ordinal_of(options.device) ? host_backend() : use_gpu(machine, options, tf32);
-  const int level = options.arch.empty() ? options.tuning_level : 0;
-  auto cache = !options.use_cache || level == 0 ? tune::Cache::in_memory() : open_cache(options.cache_dir);
+  Options kept = options;
+  if (!options.arch.empty()) kept.tuning_level = 0;
+  auto cache = !options.use_cache || kept.tuning_level == 0 ? tune::Cache::in_memory() : open_cache(options.cache_dir);
   const auto filter = tune::TacticFilter::parse(options.tactics, ops::tactic_names);
   return std::shared_ptr<PlanImpl::Shared>(
-      new PlanImpl::Shared{{machine, level, filter, std::move(cache)}, {}, options, std::move(backend)});
+      new PlanImpl::Shared{{machine, kept.tuning_level, filter, std::move(cache)}, {}, kept, std::move(backend)});
 }
 
 PlanImpl::PlanImpl(Graph graph, std::shared_ptr<Shared> shared) : shared_(std::move(shared)), graph_(std::move(graph)) {

@@ -166,6 +166,8 @@ void offer_implicit_cuda(const SharedRequest& r, Offer& offer) {
   std::vector<std::pair<double, Config>> ranked;
   for (const Config& c : matmul::cuda_configs(product, *r->gpu, why)) {
     if (c.tile_m * c.tile_k / p->vec > most_copies * c.threads() || c.threads() % (c.tile_k / p->vec) != 0) continue;
+    // Its pixels' places beside 32 x 32 sums a warp are more than the registers that it may have: 8 bytes spilled (sm_90a, bf16).
+    if (c.tile_m == 32 && c.tile_n == 128) continue;
     product.k = p->k(c.tile_k);
     ranked.emplace_back(matmul::cuda_estimate_us(product, c, *r->gpu) + (p->padded ? 2 : 0), c);
   }

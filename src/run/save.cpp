@@ -18,6 +18,19 @@ bool fixed_shapes(const Plan& plan) {
   return plan.splits().empty();
 }
 
+/// Binds inputs of the plan's own shapes, and runs nothing: a plan that this machine has no memory for is not written.
+void check_memory(const Plan& plan) {
+  std::vector<Tensor> inputs;
+  for (const TensorInfo& i : plan.inputs()) {
+    try {
+      inputs.push_back(Tensor::zeros(i.type, to_shape(i.shape)));
+    } catch (const Error& e) {
+      throw e.at(fmt::format("input '{}'", i.name));
+    }
+  }
+  plan.execution()->bind(inputs);
+}
+
 /// A line a step: what it runs with.
 std::string tactics_of(const Plan& plan) {
   std::string text;
@@ -43,7 +56,10 @@ Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveO
   out.copy_weights = options.copy_weights;
   out.expand = [](const Graph& g, NodeId n) { return ops::expand(g, n); };
   out.metadata["smelt.plan.device"] = plan.device();
-  if (fixed_shapes(plan)) out.metadata["smelt.plan.tactics"] = tactics_of(plan);
+  if (fixed_shapes(plan)) {
+    if (plan.options().arch.empty()) check_memory(plan);   // a GPU that is not here has none to ask for
+    out.metadata["smelt.plan.tactics"] = tactics_of(plan);
+  }
   const ExportedData data = export_model(plan.graph(), path, out);
   return {data.file, data.bytes};
 }

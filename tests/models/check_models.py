@@ -2,7 +2,7 @@
 """Runs real models through smelt and ONNX Runtime, and holds what they return to the float64 evaluation of the same graph.
 
 usage: check_models.py [--quick | --all | --made | NAME ...] [--build DIR] [--work DIR] [--threads N] [--level N] [--json F]
-                       [--table F]
+                       [--table F] [--device D]
 
 Of each model, at each of its sizes:
   oracle       smelt run --float64: the graph as it was imported, in double, by none of a plan's kernels; kept in WORK/golden
@@ -11,6 +11,7 @@ Of each model, at each of its sizes:
   plan         smelt optimize -o, checked by onnx.checker, and run by smelt
   ort          ONNX Runtime on the model, where it has the types (bfloat16 it has not)
   plan in ort  ONNX Runtime on the plan
+With --device gpu, smelt's command runs unfused and fused on the GPU, each size in a process of its own, and nothing else runs.
 A result passes by the rule in tolerance.py: at most twice the unfused error and one unit in the last place; a plan in ONNX
 Runtime, at most twice the larger error of the model unfused and in ONNX Runtime. Prints a line a model and size; exit status 1
 when one fails.
@@ -35,8 +36,9 @@ ENGINES = ("unfused", "fused", "plan", "ort", "plan in ort")
 
 
 class Checker:
-    def __init__(self, build, work, threads=0, level=0, keep=False):
+    def __init__(self, build, work, threads=0, level=0, keep=False, device=""):
         self.build, self.work, self.keep = pathlib.Path(build).resolve(), pathlib.Path(work).resolve(), keep
+        self.device = device
         self.options = {"threads": threads, "tuning_level": level, "cache_dir": str(self.work / "cache")}
         (self.work / "golden").mkdir(parents=True, exist_ok=True)
 
@@ -67,10 +69,27 @@ class Checker:
             o.update(precision=subject.precision, keep_fp32=list(subject.keep_fp32))
         return o
 
+    def run_command(self, subject, engine, outputs):
+        """As run(), on the GPU; what building and running took is not told apart."""
+        options = ["--device", self.device, "--tuning-level", self.options["tuning_level"],
+                   "--cache-dir", self.options["cache_dir"]]
+        options += ["--unfused"] if engine == "unfused" else []
+        if subject.precision:
+            options += ["--precision", subject.precision]
+            options += ["--keep-fp32", ",".join(subject.keep_fp32)] if subject.keep_fp32 else []
+        peak, took = 0, []
+        for inputs, target in zip(subject.inputs, outputs):
+            begin = time.time()
+            peak = max(peak, self.smelt("run", subject.model, "--inputs", inputs, "--outputs", target, *options))
+            took.append(time.time() - begin)
+        return {"peak_bytes": peak, "build_s": 0, "run_s": took}
+
     def run(self, subject, engine, plan):
         """{"peak_bytes", "build_s", "run_s", "outputs": files} of one engine on all sizes."""
         tag = engine.replace(" ", "_")
         outputs = [str(self.work / f"{subject.name}.{tag}.{i}.npz") for i in range(len(subject.inputs))]
+        if self.device:
+            return dict(self.run_command(subject, engine, outputs), outputs=outputs)
         model = plan if engine.startswith("plan") else subject.model
         name = "ort" if engine.endswith("ort") else "smelt"
         if name == "ort":
@@ -97,10 +116,12 @@ class Checker:
         result = {"model": subject.name, "rows": [], "engines": {}, "passed": True, "data_bytes": subject.data_bytes}
         begin = time.time()
         plan = None
-        if subject.plan:
+        if subject.plan and not self.device:
             plan, result["optimize_peak_bytes"] = self.write_plan(subject)
             result["plan_bytes"] = plan.stat().st_size
         done = [e for e in ENGINES if (plan or not e.startswith("plan")) and (not e.endswith("ort") or subject.in_ort)]
+        if self.device:
+            done = ["unfused", "fused"]
         if subject.precision == "bf16":
             done = [e for e in done if e != "plan in ort"]
         for engine in done:
@@ -167,13 +188,17 @@ def versions(checker):
     def text(*command):
         return subprocess.run(command, capture_output=True, text=True, cwd=subjects.ROOT).stdout.strip()
 
+    import importlib.metadata
     import numpy
-    import onnxruntime
     cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown CPU")
     dirty = " with changes" if text("git", "status", "--porcelain", "--untracked-files=no") else ""
     smelt, commit = text(str(checker.build / "smelt"), "--version"), text("git", "rev-parse", "--short", "HEAD")
     threads = checker.options["threads"] or len(os.sched_getaffinity(0))
-    return (f"{smelt}, commit {commit}{dirty}; onnxruntime {onnxruntime.__version__}, onnx {onnx.__version__}, "
+    if checker.device:
+        peer = text("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader") + "; "
+    else:
+        peer = f"onnxruntime {importlib.metadata.version('onnxruntime')}, "
+    return (f"{smelt}, commit {commit}{dirty}; {peer}onnx {onnx.__version__}, "
             f"numpy {numpy.__version__}; {cpu}, {threads} threads; tuning level {checker.options['tuning_level']}")
 
 
@@ -187,6 +212,7 @@ def main():
                         help="filled models (10 GB for --all), golden results, the cache")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--level", type=int, default=0, help="tuning level of the fused and unfused Sessions")
+    parser.add_argument("--device", default="", help="gpu, or a GPU's number: unfused and fused there, and nothing else")
     parser.add_argument("--keep", action="store_true", help="keep every engine's outputs")
     parser.add_argument("--json", help="write every figure here")
     parser.add_argument("--table", help="write the table here, with versions and commit")
@@ -194,7 +220,7 @@ def main():
     names = subjects.QUICK if args.quick else subjects.ALL + subjects.MADE if args.all else args.names
     if not names:
         parser.error("no model named; --quick, --all, or names")
-    checker = Checker(args.build, args.work, args.threads, args.level, args.keep)
+    checker = Checker(args.build, args.work, args.threads, args.level, args.keep, args.device)
     results = []
     print(HEADER, flush=True)
     for name in names:

@@ -106,13 +106,15 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench" / "results")
     a = parser.parse_args()
     gpu = subprocess.check_output(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], text=True).strip()
-    results = {"gpu": gpu, "smelt": smelt(a.smelt, "--version")[0].strip(), "tuning_level": int(a.tuning_level), "tactics": a.tactics, "models": {}}
+    results = {"gpu": gpu, "smelt": smelt(a.smelt, "--version")[0].strip(), "tuning_level": int(a.tuning_level),
+               "tactics": a.tactics, "models": {}}
+    options = (["--allow-fallback"] if a.allow_fallback else []) + ([f"--tactics={a.tactics}"] if a.tactics else [])
     print(f"{gpu}\n{'model':<24}{'latency us':>11}{'IQR':>7}{'steps us':>10}{'gaps us':>9}{'missing':>9}{'steps':>7}"
           f"{'cold s':>8}{'warm s':>8}" + (f"{'ort us':>10}{'ratio':>7}" if a.ort else ""), flush=True)
     for name in a.models:
         try:
             path = filled(name, a.folder)
-            row = measure(a.smelt, path, a.tuning_level, a.iterations, (["--allow-fallback"] if a.allow_fallback else []) + [f"--tactics={a.tactics}"])
+            row = measure(a.smelt, path, a.tuning_level, a.iterations, options)
             line = (f"{name:<24}{row['latency_us']:>11.1f}{row['iqr_us']:>7.1f}{row['steps_us']:>10.1f}{row['gaps_us']:>9.1f}"
                     f"{row['unattributed']:>9.1%}{row['steps']:>7}{row['cold_s']:>8.1f}{row['warm_s']:>8.1f}")
             if a.ort and (peer := onnxruntime_us(path)):

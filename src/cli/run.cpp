@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 #include <span>
@@ -9,10 +11,37 @@
 #include "base/npy.h"
 #include "cli/common.h"
 #include "ops/f64/evaluate.h"
-#include "profile/stats.h"
+#include "ops/parallel.h"
 
 namespace smelt::cli {
 namespace {
+
+struct Range {
+  double min = INFINITY, sum = 0, max = -INFINITY;
+};
+
+Range range_of(const Tensor& x, int64_t begin, int64_t end) {
+  Range r;
+  void* first = static_cast<std::byte*>(const_cast<void*>(x.raw())) + bytes(x.type(), begin);
+  for (double v : Tensor::borrow(x.type(), {end - begin}, first).to_doubles()) {
+    r.min = std::min(r.min, v);
+    r.max = std::max(r.max, v);
+    r.sum += v;
+  }
+  return r;
+}
+
+/// Of a tensor of numbers with elements. In blocks: a language model's logits are a gigabyte as doubles.
+Range range_of(const Tensor& x) {
+  constexpr int64_t block = 1 << 13;   // small enough to be allocated without a mapping of its own
+  std::vector<Range> blocks(static_cast<size_t>((x.size() + block - 1) / block));
+  const auto fill = [&](int64_t i) { blocks[static_cast<size_t>(i)] = range_of(x, i * block, std::min((i + 1) * block, x.size())); };
+  fill(0);   // throws here for a type that is not real
+  ops::parallel_dynamic(omp_get_max_threads(), std::ssize(blocks) - 1, [&](int64_t i, int) { fill(i + 1); });
+  Range r;
+  for (const Range& b : blocks) r = {std::min(r.min, b.min), r.sum + b.sum, std::max(r.max, b.max)};
+  return r;
+}
 
 // One line a tensor: enough to see that a result is alive.
 report::Table tensor_table(const std::map<std::string, Tensor>& tensors) {
@@ -29,9 +58,9 @@ report::Table tensor_table(const std::map<std::string, Tensor>& tensors) {
       t.rows.push_back({name, std::string(smelt::name(x.type())), report::shape_cell(x.shape()), "", "", ""});
       continue;
     }
-    const std::vector<double> v = x.to_doubles();
-    t.rows.push_back({name, std::string(smelt::name(x.type())), report::shape_cell(x.shape()),
-                      profile::percentile(v, 0), profile::mean(v), profile::percentile(v, 1)});
+    const Range r = range_of(x);
+    t.rows.push_back({name, std::string(smelt::name(x.type())), report::shape_cell(x.shape()), r.min,
+                      r.sum / static_cast<double>(x.size()), r.max});
   }
   return t;
 }

@@ -72,10 +72,7 @@ void ExecutionImpl::run_dynamic(const Planned& p, const Step& step) {
   }
 }
 
-void ExecutionImpl::run_segment(Planned& p, void* stream, Marks* marks) {
-  // Segments after the first have their sizes, and their memory, from this very run: what would be recorded would not be met
-  // again.
-  const Recorded* recording = backend_.is_host() || marks || &p != first_ ? nullptr : recorded(p);
+void ExecutionImpl::run_segment(Planned& p, const Recorded* recording, void* stream, Marks* marks) {
   if (marks) marks->mark(stream);
   for (size_t i = 0; i < p.stretches.size(); ++i) {
     if (recording && recording->stretches[i]) {
@@ -97,9 +94,14 @@ void ExecutionImpl::issue(Marks* marks) {
   take_turn(stream_.get());
   last_stream_.reset();   // who issues waits
   for (Bounce& b : bounces_) backend_.copy(b.to.raw(), b.from.raw(), b.from.nbytes(), stream_.get());
-  if (!is_static()) resolve(*first_);   // a later segment of the last run may have made the arena larger
+  if (!is_static()) {
+    resolve(*first_);   // a later segment of the last run may have made the arena larger
+    recording_ = backend_.is_host() ? nullptr : recorded(*first_);
+  }
   for (Planned* p = first_;;) {
-    run_segment(*p, stream_.get(), marks);
+    // Segments after the first have their sizes, and their memory, from this very run: what would be recorded would not be met
+    // again. What is timed step by step is not issued as one.
+    run_segment(*p, p == first_ && !marks ? recording_ : nullptr, stream_.get(), marks);
     if (!p->after) break;
     if (p == first_) chain_.resize(1);
     p = &following(*p);
@@ -142,8 +144,7 @@ double ExecutionImpl::run_timed(int times) {
 
 bool ExecutionImpl::trace(std::vector<StepTime>& times) {
   if (backend_.is_host() || !is_static() || std::ranges::any_of(first_->stretches, &Stretch::on_host)) return false;
-  const Recorded* recording = recorded(*first_);
-  const std::unique_ptr<Trace> seen = recording ? backend_.trace() : nullptr;
+  const std::unique_ptr<Trace> seen = recording_ ? backend_.trace() : nullptr;
   if (!seen) return false;
   const std::vector<size_t> pieces = first_->work;
   issue(nullptr);
@@ -190,7 +191,7 @@ void ExecutionImpl::enqueue(void* stream) {
   if (!captured) take_turn(stream);
   for (Bounce& b : bounces_) backend_.copy(b.to.raw(), b.from.raw(), b.from.nbytes(), stream);
   enqueued_ = true;
-  run_segment(*first_, stream, nullptr);
+  run_segment(*first_, recording_, stream, nullptr);
   copy_to_caller(stream);
   if (captured) return;
   turn_->leave(stream);
@@ -271,12 +272,14 @@ void ExecutionImpl::forget_bound() {
   given_.assign(given_.size(), Tensor());
   outputs_.assign(outputs_.size(), Tensor());
   first_ = nullptr;
+  recording_ = nullptr;
 }
 
 std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs) {
   start(inputs);
   std::vector<Tensor> fresh = fresh_outputs(std::nullopt);
   give_outputs(fresh);
+  make_recordings(inputs, fresh);
   run();
   for (size_t i = 0; i < fresh.size(); ++i) {
     if (fresh[i].valid()) continue;

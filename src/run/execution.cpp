@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "ops/gpu.h"
 #include "run/feeds.h"
 
 namespace smelt::run {
@@ -87,6 +88,7 @@ void ExecutionImpl::start(std::span<const Tensor> inputs) {
     bounces_.push_back({inputs[i], v});
   }
   first_ = &first;
+  recording_ = nullptr;
   chain_ = {first_};
 }
 
@@ -105,10 +107,12 @@ void ExecutionImpl::bind(std::span<const Tensor> inputs, std::span<const Tensor>
 }
 
 void ExecutionImpl::make_recordings(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-  if (backend_.is_host() || recorded(*first_) || !first_->own_memory_only) return;
+  if (backend_.is_host()) return;
+  recording_ = recorded(*first_);
+  if (recording_ || !first_->own_memory_only) return;
   start(inputs);
   give_outputs(outputs);
-  recorded(*first_);
+  recording_ = recorded(*first_);
 }
 
 void ExecutionImpl::give_outputs(std::span<const Tensor> outputs) {
@@ -171,8 +175,10 @@ void ExecutionImpl::resolve(Planned& p) {
   for (Step& step : s.steps) {
     step.in.clear();
     step.out.clear();
-    for (size_t i = 0; i < step.inputs.size(); ++i)
-      step.in.push_back(step.inputs[i] == absent ? nullptr : address(p, step.inputs[i]));
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const bool read = step.inputs[i] != absent && (!step.kernel || step.kernel->reads(i));
+      step.in.push_back(read ? address(p, step.inputs[i]) : nullptr);
+    }
     for (TensorIndex t : step.outputs) step.out.push_back(t == absent ? nullptr : address(p, t));
     step.scratch = step.workspace < 0
                        ? nullptr
@@ -271,8 +277,9 @@ const Tensor& ExecutionImpl::output_value(size_t i) {
 }
 
 MemoryInfo ExecutionImpl::memory() const {
+  const auto& gpu = plan_->shared().tuner.machine().gpu;
   const int64_t weights = backend_.is_host() ? plan_->constant_bytes() : backend_.constant_bytes();
-  return {arena_.nbytes(), weights + plan_->shared().weights.bytes()};
+  return {arena_.nbytes(), weights + (gpu ? gpu->weights->bytes() : plan_->shared().weights.bytes())};
 }
 
 }  // namespace smelt::run

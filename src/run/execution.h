@@ -50,7 +50,6 @@ class ExecutionImpl final : public Execution {
   /// bind without the outputs.
   void start(std::span<const Tensor> inputs);
   void give_outputs(std::span<const Tensor> outputs);
-  void check_given(std::span<const Tensor> outputs);
   Planned& first_segment(std::span<const Tensor> inputs);
   Planned& following(Planned& p);
   /// Points the segment's steps at the bytes of their tensors.
@@ -60,7 +59,8 @@ class ExecutionImpl final : public Execution {
   std::byte* address(const Planned& p, TensorIndex t);
   /// On a device: the recordings for the addresses that the segment is resolved to; null where they are too many sets.
   const Recorded* recorded(Planned& p);
-  void run_segment(Planned& p, void* stream, Marks* marks);
+  /// `recording`: the segment's, null where it has none.
+  void run_segment(Planned& p, const Recorded* recording, void* stream, Marks* marks);
   void run_step(Planned& p, Step& step, void* stream);
   void run_concat(const Step& step, void* stream);
   void run_dynamic(const Planned& p, const Step& step);
@@ -96,6 +96,7 @@ class ExecutionImpl final : public Execution {
   std::list<std::pair<std::vector<Shape>, std::unique_ptr<Planned>>> bound_;   // most recently bound first
   std::vector<const Planned*> chain_;
   Planned* first_ = nullptr;
+  const Recorded* recording_ = nullptr;   // of first_ as it is bound; null on the host, and for too many sets of addresses
   Tensor arena_;
   std::vector<Tensor> values_;        // by graph value: inputs, results of segments, what dynamic steps made
   std::vector<Tensor> own_inputs_;    // memory of bounces, by input, kept from bind to bind

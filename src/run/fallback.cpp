@@ -26,6 +26,7 @@ class FallbackKernel final : public ops::Kernel {
     for (Tensor& t : outputs_) out_.push_back(t.raw());
   }
 
+  bool reads(size_t i) const override { return copied_[i]; }
   void run(const ops::Buffers& b) override {
     for (size_t i = 0; i < inputs_.size(); ++i)
       if (copied_[i]) backend_->copy(inputs_[i].raw(), b.inputs[i], inputs_[i].nbytes(), b.stream);

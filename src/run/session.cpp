@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "run/cuda_backend.h"
+#include "device/cuda/device.h"
 #include "run/execution.h"
 #include "run/feeds.h"
 
@@ -20,11 +20,13 @@ Tensor to_host(const Tensor& t) {
   if (gpu < 0) return t;
   const auto device = device::cuda::Device::open(gpu);
   device->wait_for(t.raw());
-  const auto backend = run::cuda_backend(device);
   Tensor copy = Tensor::empty(t.type(), t.shape());
-  const std::shared_ptr<void> stream = backend->stream();
-  backend->copy(copy.raw(), t.raw(), t.nbytes(), stream.get());
-  backend->wait(stream.get());
+  const device::cuda::Device::Current current(*device);
+  const device::cuda::Stream stream(device);
+  device::cuda::check(device::cuda::driver().copy_to_host(copy.raw(), reinterpret_cast<device::cuda::abi::Address>(t.raw()),
+                                                          static_cast<size_t>(t.nbytes()), stream.get()),
+                      "copying a tensor to the host");
+  stream.synchronize();
   return copy;
 }
 

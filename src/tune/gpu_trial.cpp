@@ -15,14 +15,18 @@ namespace cuda = device::cuda;
 
 constexpr int64_t period_bytes = 1 << 20;   // of random data; kernels do not look for repetition
 
-/// The problem's tensors on the device.
+using Kernels = std::vector<std::unique_ptr<ops::Kernel>>;
+
+/// The problem's tensors on the device; null for inputs that none of the kernels reads.
 class Problem {
  public:
-  Problem(const ops::BoundNode& node, const std::shared_ptr<cuda::Device>& device, const cuda::Stream& stream)
+  Problem(const ops::BoundNode& node, const Kernels& kernels, const std::shared_ptr<cuda::Device>& device,
+          const cuda::Stream& stream)
       : device_(device), stream_(stream) {
     std::mt19937 random(1);
-    for (const ops::BoundTensor& t : node.inputs) {
-      if (t.type == DType::undefined) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ops::BoundTensor& t = node.inputs[i];
+      if (t.type == DType::undefined || std::ranges::none_of(kernels, [i](const auto& k) { return k->reads(i); })) {
         in.push_back(nullptr);
       } else if (t.constant.valid()) {
         void* to = place(t.constant.nbytes());
@@ -85,13 +89,11 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
   if (!device) fail("kernels for another machine's GPU cannot be timed here");
   const cuda::Device::Current current(*device);
   const cuda::Stream stream(device);
-  Problem problem(node, device, stream);
-  std::vector<std::unique_ptr<ops::Kernel>> kernels;
+  Kernels kernels;
+  for (size_t i : which) kernels.push_back(offer.candidates[i].prepare());
+  Problem problem(node, kernels, device, stream);
   std::vector<void*> workspaces;
-  for (size_t i : which) {
-    kernels.push_back(offer.candidates[i].prepare());
-    workspaces.push_back(problem.place(std::max<int64_t>(kernels.back()->workspace(), 1)));
-  }
+  for (const auto& k : kernels) workspaces.push_back(problem.place(std::max<int64_t>(k->workspace(), 1)));
   const int64_t flush_bytes = 2 * std::max<int64_t>(device->info().l2_bytes, 1 << 20);
   const auto flush = device->allocate(flush_bytes, "emptying the L2 cache");
   const cuda::Event begin(device), end(device);

@@ -117,6 +117,24 @@ TEST(GpuSession, puts_runs_on_the_callers_stream) {
   expect_outputs(execution->outputs(), ops::evaluate(g, std::vector{b}));
 }
 
+TEST(GpuSession, weights_that_only_their_packed_form_is_read_of_lie_there_once) {
+  Builder b;
+  const ValueId x = b.input("x", to_sym({1, 64, 20, 20}), DType::f16);
+  const ValueId w = b.constant("w", random_tensor({128, 64, 3, 3}, 1).cast(DType::f16));
+  b.output(b.node("y", "Conv", {x, w}, to_sym({1, 128, 20, 20}), DType::f16, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}}));
+  Options o = on_gpu();
+  o.tactics = "-all,+cuda";
+  const Graph g = clone(b.g);
+  const auto execution = Plan::build(std::move(b.g), o)->execution();
+  const Tensor input = random_tensor({1, 64, 20, 20}, 2).cast(DType::f16);
+  execution->bind(std::vector{input});
+  execution->run();
+  expect_outputs(execution->outputs(), ops::evaluate(g, std::vector{input}), 2e-2);
+  const int64_t raw = 128 * 64 * 9 * 2;
+  EXPECT_GE(execution->memory().weights, raw);
+  EXPECT_LT(execution->memory().weights, raw * 3 / 2);
+}
+
 TEST(GpuSession, gives_the_same_bits_every_time) {
   const Graph g = block(129, 1000, 1);
   Session session(Plan::build(clone(g), on_gpu()));

@@ -55,7 +55,7 @@ def measure(command, path, level, iterations, extra):
     try:
         _, cold = smelt(command, "run", path, "--tuning-level", level, *options)
         _, warm = smelt(command, "run", path, "--tuning-level", level, *options)
-        text, _ = smelt(command, "profile", path, "--tuning-level", level, "--iterations", iterations, "--json", *options)
+        text, _ = smelt(command, "profile", path, "--optimized", "--tuning-level", level, "--iterations", iterations, "--json", *options)
     finally:
         shutil.rmtree(cache, ignore_errors=True)
     p = json.loads(text)["after"]

@@ -13,6 +13,7 @@
 #include "ops/cost.h"
 #include "ops/machine.h"
 #include "run/fallback.h"
+#include "tune/gpu_trial.h"
 
 namespace smelt::run {
 namespace {
@@ -105,10 +106,20 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, int thread
 /// The tuner's choice, prepared. On a GPU a candidate that does not compile makes room for the next.
 void choose_and_prepare(Open& o, PlanImpl::Shared& shared) {
   Step& step = *o.step;
+  step.problem = o.offer.problem;
+  const auto leave_out = [&](size_t candidate, const Error& e) {
+    const ops::Candidate bad = o.offer.candidates[candidate];
+    say_refused(o.offer.problem, bad, e.what());
+    refuse(o.offer, bad, e.what());
+  };
   for (;;) {
-    step.choice = shared.tuner.choose(o.node, o.offer);
+    try {
+      step.choice = shared.tuner.choose(o.node, o.offer);
+    } catch (const tune::Unfit& e) {
+      leave_out(e.candidate, e);
+      continue;
+    }
     const ops::Candidate& chosen = o.offer.candidates[step.choice.candidate];
-    step.problem = o.offer.problem;
     step.tactic = chosen.tactic;
     step.config = chosen.config;
     try {
@@ -116,9 +127,7 @@ void choose_and_prepare(Open& o, PlanImpl::Shared& shared) {
       return;
     } catch (const Error& e) {
       if (shared.backend->is_host() || o.offer.candidates.size() == 1) throw;
-      const ops::Candidate bad = chosen;
-      say_refused(o.offer.problem, bad, e.what());
-      refuse(o.offer, bad, e.what());
+      leave_out(step.choice.candidate, e);
     }
   }
 }

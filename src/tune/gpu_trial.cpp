@@ -90,7 +90,14 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
   const cuda::Device::Current current(*device);
   const cuda::Stream stream(device);
   Kernels kernels;
-  for (size_t i : which) kernels.push_back(offer.candidates[i].prepare());
+  const auto tried = [&](size_t candidate, const auto& work) {
+    try {
+      work();
+    } catch (const Error& e) {
+      throw Unfit(e, candidate);
+    }
+  };
+  for (size_t i : which) tried(i, [&] { kernels.push_back(offer.candidates[i].prepare()); });
   Problem problem(node, kernels, device, stream);
   std::vector<void*> workspaces;
   for (const auto& k : kernels) workspaces.push_back(problem.place(std::max<int64_t>(k->workspace(), 1)));
@@ -115,7 +122,7 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
   std::vector<double> first(kernels.size());
   const auto sample = [&](size_t k) { return std::max(0.01, time_of([&] { run(k); }) - nothing); };
   for (size_t k = 0; k < kernels.size(); ++k) {
-    sample(k);   // the first run loads the kernel
+    tried(which[k], [&] { sample(k); });   // the first run loads the kernel
     best = std::min(best, first[k] = sample(k));
   }
   std::vector<bool> dropped(kernels.size());

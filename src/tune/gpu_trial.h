@@ -5,8 +5,15 @@
 #include <vector>
 
 #include "ops/tactic.h"
+#include "smelt/error.h"
 
 namespace smelt::tune {
+
+/// A candidate that cannot be prepared, or fails when it first runs.
+struct Unfit : Error {
+  Unfit(const Error& why, size_t at) : Error(why), candidate(at) {}
+  size_t candidate;                // its place among the offer's
+};
 
 struct GpuMeasureOptions {
   int repetitions = 12;            // samples a candidate, at most
@@ -16,7 +23,7 @@ struct GpuMeasureOptions {
 
 /// Microseconds a run, of each candidate in `which`, A B C A B C … after a first run each. Before every run twice the L2 cache's
 /// size is written, so that nothing of the problem is in it; a sample is the time between two events on the stream, less what two
-/// events take with nothing between them. Inputs as in Trial.
+/// events take with nothing between them. Inputs as in Trial. Throws Unfit.
 std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, const ops::Offer& offer,
                                                 std::span<const size_t> which, const ops::Machine& machine,
                                                 const GpuMeasureOptions& options);

@@ -41,7 +41,7 @@ class Tuner {
   Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache);
 
   /// Chooses for the node's problem; `offer` is ops::offer(node, machine). Throws Error (unsupported) when no candidate is
-  /// left, with every reason.
+  /// left, with every reason, and Unfit (tune/gpu_trial.h) where timing finds one that cannot run: the caller takes it out.
   Choice choose(const ops::BoundNode& node, const ops::Offer& offer);
 
   /// The candidates that choose() would run for this offer, the one that it takes included: those to be measured, or one where

@@ -94,7 +94,25 @@ DnnContext::DnnContext(std::shared_ptr<Device> device) : device_(std::move(devic
 
 DnnContext::~DnnContext() {
   const Device::Current current(*device_);
+  for (abi::DnnHandle handle : free_) dnn().destroy(handle);
   dnn().destroy(handle_);
+}
+
+DnnContext::OwnHandle::OwnHandle(DnnContext& context) : context_(context) {
+  {
+    std::lock_guard lock(context_.free_mutex_);
+    if (!context_.free_.empty()) {
+      handle_ = context_.free_.back();
+      context_.free_.pop_back();
+      return;
+    }
+  }
+  check_dnn(dnn().create(&handle_), "starting");
+}
+
+DnnContext::OwnHandle::~OwnHandle() {
+  std::lock_guard lock(context_.free_mutex_);
+  context_.free_.push_back(handle_);
 }
 
 std::shared_ptr<DnnContext> DnnContext::open(const std::shared_ptr<Device>& device) {
@@ -247,8 +265,9 @@ std::vector<DnnGraph::Engine> DnnGraph::engines(const DnnRules& rules) {
 
 std::unique_ptr<DnnPlan> DnnGraph::plan(const Engine& engine) const {
   const Device::Current current(*context_->device());
+  const DnnContext::OwnHandle handle(*context_);
   DnnObject plan(abi::dnn_plan, "making a plan");
-  plan.set(abi::dnn_plan_handle, context_->handle()).set(abi::dnn_plan_config, *engine.config);
+  plan.set(abi::dnn_plan_handle, handle.get()).set(abi::dnn_plan_config, *engine.config);
   if (!plan.try_finish()) return nullptr;
   return std::unique_ptr<DnnPlan>(new DnnPlan(context_, std::move(plan), ids_));
 }

@@ -75,10 +75,25 @@ class DnnContext {
   const std::shared_ptr<Device>& device() const { return device_; }
   void execute(const DnnObject& plan, const DnnObject& pack, abi::Stream stream);
 
+  /// Plans are made by many threads, and no two may use one handle: this one is the caller's until it goes.
+  class OwnHandle {
+   public:
+    explicit OwnHandle(DnnContext& context);
+    ~OwnHandle();
+    OwnHandle(const OwnHandle&) = delete;
+    abi::DnnHandle get() const { return handle_; }
+
+   private:
+    DnnContext& context_;
+    abi::DnnHandle handle_ = nullptr;
+  };
+
  private:
   std::shared_ptr<Device> device_;
   abi::DnnHandle handle_ = nullptr;
   std::mutex mutex_;
+  std::mutex free_mutex_;
+  std::vector<abi::DnnHandle> free_;
 };
 
 abi::DnnType dnn_type(DType t);   // throws Error for a type that it has none for

@@ -53,20 +53,34 @@ struct Open {
   ops::Offer offer;
 };
 
-/// Takes a candidate that cannot be prepared out of the offer, so that the next best runs.
-void refuse(ops::Offer& offer, const ops::Candidate& bad, const std::string& why) {
-  const auto same = [&](const ops::Candidate& c) { return c.tactic == bad.tactic && c.config == bad.config; };
-  if (std::erase_if(offer.candidates, same) > 0)
-    offer.rejected.push_back({bad.config.empty() ? bad.tactic : fmt::format("{} {}", bad.tactic, bad.config), why});
-}
+/// Takes candidates that cannot be prepared out of the offers, so that the next best run.
+class Refusals {
+ public:
+  Refusals(std::vector<Open>& open, tune::Tuner& tuner) : open_(open), tuner_(tuner) {}
 
-void say_refused(const std::string& problem, const ops::Candidate& bad, const std::string& why) {
-  warn("{}: {} {} is left out: {}", problem, bad.tactic, bad.config, why);
-}
+  /// Said once a reason: a library that lacks something lacks it for every problem.
+  void refuse(const std::string& problem, const ops::Candidate& bad, const std::string& why) {
+    const std::string line = fmt::format("{}: {} {} is left out: {}", problem, bad.tactic, bad.config, why);
+    if (said_.insert(bad.tactic + why).second) warn("{}", line);
+    else info("{}", line);
+    tuner_.leave_out(problem, bad);
+    const auto same = [&](const ops::Candidate& c) { return c.tactic == bad.tactic && c.config == bad.config; };
+    for (Open& o : open_) {
+      if (o.offer.problem == problem && std::erase_if(o.offer.candidates, same) > 0)
+        o.offer.rejected.push_back({bad.config.empty() ? bad.tactic : fmt::format("{} {}", bad.tactic, bad.config), why});
+    }
+  }
 
-/// Compiles what tuning will need, by all cores at once: the results stay in the store of kernels. True where some candidate was
-/// refused, so that tuning will need another.
-bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, int threads) {
+ private:
+  std::vector<Open>& open_;
+  tune::Tuner& tuner_;
+  std::set<std::string> said_;
+};
+
+/// Compiles what tuning will need and is not in `done`, by all cores at once: the results stay in the store of kernels. True where
+/// some candidate was refused, so that tuning will need another.
+bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& refusals, int threads,
+                         std::set<std::string>& done) {
   struct Task {
     std::string problem;
     ops::Candidate candidate;
@@ -76,7 +90,11 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, int thread
   std::set<std::string> seen;
   for (const Open& o : open) {
     if (!seen.insert(o.offer.problem).second) continue;
-    for (size_t i : tuner.needed(o.offer)) tasks.push_back({o.offer.problem, o.offer.candidates[i], {}});
+    for (size_t i : tuner.needed(o.offer)) {
+      const ops::Candidate& c = o.offer.candidates[i];
+      if (done.insert(fmt::format("{}\n{}\n{}", o.offer.problem, c.tactic, c.config)).second)
+        tasks.push_back({o.offer.problem, c, {}});
+    }
   }
   std::atomic<size_t> next = 0;
   const auto work = [&] {
@@ -96,21 +114,18 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, int thread
   for (const Task& t : tasks) {
     if (t.failed.empty()) continue;
     refused = true;
-    say_refused(t.problem, t.candidate, t.failed);
-    for (Open& o : open)
-      if (o.offer.problem == t.problem) refuse(o.offer, t.candidate, t.failed);
+    refusals.refuse(t.problem, t.candidate, t.failed);
   }
   return refused;
 }
 
 /// The tuner's choice, prepared. On a GPU a candidate that does not compile makes room for the next.
-void choose_and_prepare(Open& o, PlanImpl::Shared& shared) {
+void choose_and_prepare(Open& o, PlanImpl::Shared& shared, Refusals& refusals) {
   Step& step = *o.step;
   step.problem = o.offer.problem;
   const auto leave_out = [&](size_t candidate, const Error& e) {
     const ops::Candidate bad = o.offer.candidates[candidate];
-    say_refused(o.offer.problem, bad, e.what());
-    refuse(o.offer, bad, e.what());
+    refusals.refuse(o.offer.problem, bad, e.what());
   };
   for (;;) {
     try {
@@ -157,13 +172,15 @@ void choose_kernels(Segment& s, PlanImpl::Shared& shared) {
   }
   const auto begin = std::chrono::steady_clock::now();
   const int cores = shared.options.threads > 0 ? shared.options.threads : ops::usable_cores();
-  while (!shared.backend->is_host() && prepare_in_parallel(open, tuner, cores)) {
+  Refusals refusals(open, tuner);
+  std::set<std::string> prepared;
+  while (!shared.backend->is_host() && prepare_in_parallel(open, tuner, refusals, cores, prepared)) {
   }
   const auto total = static_cast<int>(problems.size());
   for (Open& o : open) {
     Step& step = *o.step;
     try {
-      choose_and_prepare(o, shared);
+      choose_and_prepare(o, shared, refusals);
     } catch (const Error& e) {
       throw e.at(ops::label(*step.node));
     }

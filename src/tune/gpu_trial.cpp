@@ -94,6 +94,7 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
     try {
       work();
     } catch (const Error& e) {
+      stream.synchronize();   // a device that is lost fails here: no candidate is to blame for what comes then
       throw Unfit(e, candidate);
     }
   };

@@ -35,13 +35,13 @@ Timing summarize(std::string tactic, std::string config, std::vector<double> sam
 }
 
 size_t winner(std::span<const Timing> timings) {
-  if (timings.empty()) fail("no timings to choose among");
-  size_t best = 0;
-  for (size_t i = 1; i < timings.size(); ++i) {
-    if (timings[i].median < timings[best].median) best = i;
-  }
+  size_t best = timings.size();
   for (size_t i = 0; i < timings.size(); ++i) {
-    if (timings[i].q1 <= timings[best].q3) return i;
+    if (timings[i].runs() && (best == timings.size() || timings[i].median < timings[best].median)) best = i;
+  }
+  if (best == timings.size()) fail("no timings to choose among");
+  for (size_t i = 0; i < timings.size(); ++i) {
+    if (timings[i].runs() && timings[i].q1 <= timings[best].q3) return i;
   }
   return best;
 }

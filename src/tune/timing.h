@@ -8,11 +8,13 @@
 
 namespace smelt::tune {
 
-/// The distribution of a candidate's time on one problem, in microseconds a run.
+/// The distribution of a candidate's time on one problem, in microseconds a run. Without samples, a candidate that was tried and
+/// could not be prepared or run.
 struct Timing {
   std::string tactic, config;
   double min = 0, q1 = 0, median = 0, q3 = 0, p90 = 0;
   int samples = 0;
+  bool runs() const { return samples > 0; }
   bool operator==(const Timing&) const = default;
 };
 
@@ -20,7 +22,7 @@ struct Timing {
 Timing summarize(std::string tactic, std::string config, std::vector<double> samples);
 
 /// The winner among timings in the candidates' fixed order: the first whose interquartile range meets that of the one with
-/// the lowest median, so that noise does not decide. Throws when there are none.
+/// the lowest median, so that noise does not decide. Throws where none runs.
 size_t winner(std::span<const Timing> timings);
 
 struct MeasureOptions {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -85,16 +86,41 @@ std::vector<Timing> Tuner::measure_now(const ops::BoundNode& node, const ops::Of
   std::ranges::sort(by_order, {}, &std::pair<size_t, Timing>::first);
   std::vector<Timing> timings;
   for (auto& [i, t] : by_order) timings.push_back(std::move(t));
+  for (const Timing& t : left_out(offer.problem)) timings.push_back(t);
   ++stats_.measured;
   stats_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   info("measured {}: {} takes {}", offer.problem, timings[winner(timings)].tactic, spread(timings[winner(timings)]));
   return timings;
 }
 
-std::vector<size_t> Tuner::allowed(const ops::Offer& offer) const {
+std::vector<Timing>& Tuner::left_out(const std::string& problem) {
+  const auto [at, first] = left_out_.try_emplace(problem);
+  if (first && level_ > 0) {
+    if (const auto cached = cache_->find(key(problem)))
+      std::ranges::copy_if(cached->timings, std::back_inserter(at->second), [](const Timing& t) { return !t.runs(); });
+  }
+  return at->second;
+}
+
+void Tuner::leave_out(const std::string& problem, const ops::Candidate& candidate) {
+  std::lock_guard lock(mutex_);
+  std::vector<Timing>& out = left_out(problem);
+  if (find(out, candidate)) return;
+  out.push_back({candidate.tactic, candidate.config});
+  // Before anything is measured there is no entry to keep it in: measure_now adds it.
+  const auto known = known_.find(problem);
+  if (known == known_.end() || known->second.timings.empty()) return;
+  std::erase_if(known->second.timings,
+                [&](const Timing& t) { return t.tactic == candidate.tactic && t.config == candidate.config; });
+  known->second.timings.push_back(out.back());
+  if (std::ranges::any_of(known->second.timings, &Timing::runs)) cache_->keep(known->second);
+}
+
+std::vector<size_t> Tuner::allowed(const ops::Offer& offer) {
+  const std::vector<Timing>& out = left_out(offer.problem);
   std::vector<size_t> allowed;
   for (size_t i = 0; i < offer.candidates.size(); ++i)
-    if (filter_.allows(offer.candidates[i].tactic)) allowed.push_back(i);
+    if (filter_.allows(offer.candidates[i].tactic) && !find(out, offer.candidates[i])) allowed.push_back(i);
   return allowed;
 }
 
@@ -111,11 +137,11 @@ std::optional<CacheEntry> Tuner::look_up(const ops::Offer& offer, const std::vec
 }
 
 std::vector<size_t> Tuner::needed(const ops::Offer& offer) {
+  std::lock_guard lock(mutex_);
   const std::vector<size_t> candidates = allowed(offer);
   if (candidates.empty()) return {};
   const std::vector<size_t> wanted = worth_measuring(offer, candidates);
   if (level_ == 0 || wanted.size() == 1) return {wanted.front()};
-  std::lock_guard lock(mutex_);
   const auto cached = look_up(offer, wanted);
   if (!cached) return wanted;
   std::vector<Timing> timings;
@@ -124,12 +150,16 @@ std::vector<size_t> Tuner::needed(const ops::Offer& offer) {
 }
 
 Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
+  std::lock_guard lock(mutex_);
   Choice choice;
   for (const auto& r : offer.rejected) choice.others.push_back({r.tactic, "", r.reason});
   const std::vector<size_t> allowed = this->allowed(offer);
-  for (const auto& c : offer.candidates)
+  for (const auto& c : offer.candidates) {
     if (!filter_.allows(c.tactic))
       choice.others.push_back({c.tactic, c.config, fmt::format("refused by --tactics={}", filter_.text())});
+    else if (find(left_out(offer.problem), c))
+      choice.others.push_back({c.tactic, c.config, "failed when it was tried with these versions"});
+  }
   if (allowed.empty()) {
     std::string reasons;
     for (const auto& o : choice.others) reasons += fmt::format("\n  {}: {}", o.tactic, o.reason);
@@ -155,7 +185,6 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
     return choice;
   }
 
-  std::lock_guard lock(mutex_);
   const std::vector<size_t> wanted = worth_measuring(offer, allowed);
   auto known = known_.find(offer.problem);
   if (known == known_.end() || !covers(known->second, offer, wanted)) {
@@ -163,7 +192,7 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
     auto cached = look_up(offer, wanted);
     if (cached) {
       ++stats_.cached;
-    } else if (wanted.size() > 1) {
+    } else if (wanted.size() > 1 || !left_out(offer.problem).empty()) {
       // What was measured with other tactics allowed is kept beside the new timings only when it is measured again.
       cached = cache_->keep({key(offer.problem), level_, measure_now(node, offer, wanted)});
     }

@@ -48,13 +48,18 @@ class Tuner {
   /// nothing is.
   std::vector<size_t> needed(const ops::Offer& offer);
 
+  /// A candidate that cannot be prepared or run here: it is passed over from now on, and kept with the problem's timings, so that
+  /// no later process tries it again with these versions.
+  void leave_out(const std::string& problem, const ops::Candidate& candidate);
+
   const ops::Machine& machine() const { return machine_; }
   bool allows(std::string_view tactic) const { return filter_.allows(tactic); }
   TunerStats stats() const;
 
  private:
   CacheKey key(const std::string& problem) const;
-  std::vector<size_t> allowed(const ops::Offer& offer) const;
+  std::vector<Timing>& left_out(const std::string& problem);
+  std::vector<size_t> allowed(const ops::Offer& offer);
   bool covers(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted) const;
   std::optional<CacheEntry> look_up(const ops::Offer& offer, const std::vector<size_t>& wanted) const;
   std::vector<size_t> worth_measuring(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
@@ -66,6 +71,7 @@ class Tuner {
   std::shared_ptr<Cache> cache_;
   mutable std::mutex mutex_;
   std::map<std::string, CacheEntry> known_;
+  std::map<std::string, std::vector<Timing>> left_out_;   // by problem; without samples
   TunerStats stats_;
 };
 

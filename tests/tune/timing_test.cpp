@@ -35,6 +35,12 @@ TEST(Winner, is_the_fastest_when_intervals_are_apart) {
   EXPECT_EQ(winner(std::vector{around(10, 1), around(5, 1), around(20, 1)}), 1u);
 }
 
+TEST(Winner, is_one_that_runs) {
+  EXPECT_EQ(winner(std::vector<Timing>{{"t", ""}, around(10, 1)}), 1u);
+  EXPECT_THROW(winner(std::vector<Timing>{{"t", ""}}), Error);
+  EXPECT_THROW(winner({}), Error);
+}
+
 TEST(Winner, is_the_first_in_order_among_those_within_noise) {
   EXPECT_EQ(winner(std::vector{around(20, 1), around(10.5, 1), around(10, 1)}), 1u);
   EXPECT_EQ(winner(std::vector{around(10.5, 1), around(10, 1), around(10.2, 1)}), 0u);

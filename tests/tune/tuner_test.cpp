@@ -124,6 +124,35 @@ TEST(Tuner, measures_a_real_problem_once_and_keeps_it) {
   }
 }
 
+TEST(Tuner, passes_over_what_the_cache_says_cannot_run) {
+  Problem p;
+  auto cache = Cache::in_memory();
+  Tuner t = tuner(2, "", cache);
+  CacheEntry entry = timings(t, 30, 12);
+  entry.timings[1] = {"b", ""};
+  cache->keep(entry);
+  const ops::Offer offer = offer_of({{"a", "", 2, {}}, {"b", "", 1, {}}});
+  EXPECT_EQ(t.needed(offer), std::vector<size_t>{0});
+  const Choice c = t.choose(p.bound, offer);
+  EXPECT_EQ(c.candidate, 0u);
+  EXPECT_EQ(reason(c, "b"), "failed when it was tried with these versions");
+}
+
+TEST(Tuner, keeps_what_failed_beside_what_was_measured) {
+  Problem p;
+  ops::Offer offer = ops::offer(p.bound, ops::this_machine(1));
+  ops::Candidate broken{"broken", "", 0.001, {}};
+  auto cache = Cache::in_memory();
+  Tuner t = tuner(3, "", cache);
+  t.leave_out(offer.problem, broken);
+  offer.candidates.push_back(broken);
+  EXPECT_NE(offer.candidates[t.choose(p.bound, offer).candidate].tactic, "broken");
+  ASSERT_EQ(cache->list().size(), 1u);
+  Tuner later = tuner(3, "", cache);
+  EXPECT_NE(offer.candidates[later.choose(p.bound, offer).candidate].tactic, "broken");
+  EXPECT_EQ(later.stats().measured, 0);
+}
+
 TEST(Tuner, a_higher_level_measures_again) {
   Problem p;
   auto cache = Cache::in_memory();

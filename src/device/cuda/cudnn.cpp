@@ -100,7 +100,7 @@ DnnContext::~DnnContext() {
 
 DnnContext::OwnHandle::OwnHandle(DnnContext& context) : context_(context) {
   {
-    std::lock_guard lock(context_.free_mutex_);
+    std::lock_guard lock(context_.making_mutex_);
     if (!context_.free_.empty()) {
       handle_ = context_.free_.back();
       context_.free_.pop_back();
@@ -111,7 +111,7 @@ DnnContext::OwnHandle::OwnHandle(DnnContext& context) : context_(context) {
 }
 
 DnnContext::OwnHandle::~OwnHandle() {
-  std::lock_guard lock(context_.free_mutex_);
+  std::lock_guard lock(context_.making_mutex_);
   context_.free_.push_back(handle_);
 }
 
@@ -130,6 +130,18 @@ void DnnContext::execute(const DnnObject& plan, const DnnObject& pack, abi::Stre
   const Device::Current current(*device_);
   check_dnn(dnn().set_stream(handle_, stream), "choosing a stream");
   check_dnn(dnn().execute(handle_, plan.get(), pack.get()), "running a plan");
+}
+
+bool DnnContext::compiles(int64_t engine) {
+  constexpr int enough = 3;
+  std::lock_guard lock(making_mutex_);
+  const auto [made, failed] = compiled_[engine];
+  return made > 0 || failed < enough;
+}
+
+void DnnContext::note(int64_t engine, bool compiled) {
+  std::lock_guard lock(making_mutex_);
+  ++(compiled ? compiled_[engine].first : compiled_[engine].second);
 }
 
 abi::DnnType dnn_type(DType t) {
@@ -257,7 +269,7 @@ std::vector<DnnGraph::Engine> DnnGraph::engines(const DnnRules& rules) {
       if (refused) continue;
       int64_t number = 0;
       engine.get(abi::dnn_engine_index, abi::dnn_is_i64, 1, &number);
-      found.push_back({fmt::format("{}{} engine {}", mode == abi::dnn_mode_a ? "a" : "b", i, number), configs[i]});
+      found.push_back({fmt::format("{}{} engine {}", mode == abi::dnn_mode_a ? "a" : "b", i, number), number, configs[i]});
     }
   }
   return found;
@@ -265,10 +277,17 @@ std::vector<DnnGraph::Engine> DnnGraph::engines(const DnnRules& rules) {
 
 std::unique_ptr<DnnPlan> DnnGraph::plan(const Engine& engine) const {
   const Device::Current current(*context_->device());
+  if (!context_->compiles(engine.number)) fail("cuDNN: engine {} compiled nothing so far: it is not tried again", engine.number);
   const DnnContext::OwnHandle handle(*context_);
   DnnObject plan(abi::dnn_plan, "making a plan");
   plan.set(abi::dnn_plan_handle, handle.get()).set(abi::dnn_plan_config, *engine.config);
-  if (!plan.try_finish()) return nullptr;
+  try {
+    if (!plan.try_finish()) return nullptr;
+  } catch (const Error&) {
+    context_->note(engine.number, false);
+    throw;
+  }
+  context_->note(engine.number, true);
   return std::unique_ptr<DnnPlan>(new DnnPlan(context_, std::move(plan), ids_));
 }
 

@@ -75,6 +75,11 @@ class DnnContext {
   const std::shared_ptr<Device>& device() const { return device_; }
   void execute(const DnnObject& plan, const DnnObject& pack, abi::Stream stream);
 
+  /// Plans of these engines that were made and that did not compile. An engine none of whose plans compiled will not compile
+  /// the next one either, and trying takes up to a second.
+  bool compiles(int64_t engine);
+  void note(int64_t engine, bool compiled);
+
   /// Plans are made by many threads, and no two may use one handle: this one is the caller's until it goes.
   class OwnHandle {
    public:
@@ -92,8 +97,9 @@ class DnnContext {
   std::shared_ptr<Device> device_;
   abi::DnnHandle handle_ = nullptr;
   std::mutex mutex_;
-  std::mutex free_mutex_;
+  std::mutex making_mutex_;
   std::vector<abi::DnnHandle> free_;
+  std::map<int64_t, std::pair<int, int>> compiled_;   // by engine: how many were, how many were not
 };
 
 abi::DnnType dnn_type(DType t);   // throws Error for a type that it has none for
@@ -136,7 +142,8 @@ class DnnGraph {
   void pointwise(abi::DnnPointwise mode, size_t x, size_t b, size_t y);
 
   struct Engine {
-    std::string name;              // "engine 12 #0": its number, and its place in the list
+    std::string name;              // "a0 engine 12": its place in the list, and its number
+    int64_t number = 0;
     std::shared_ptr<const DnnObject> config;
   };
   /// What the library thinks can run the graph, the best guess first, without engines whose results differ from run to run, that

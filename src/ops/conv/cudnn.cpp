@@ -83,12 +83,12 @@ struct Described {
   std::optional<cuda::DnnGraph> graph;
   std::vector<cuda::DnnGraph::Engine> engines;
   std::vector<size_t> inputs;       // of the node: x, then the operands in the order of the plan's pointers behind x, w and y
-  std::map<size_t, std::weak_ptr<cuda::DnnPlan>> plans;   // by engine: layers of one shape share them
+  std::map<size_t, std::shared_ptr<cuda::DnnPlan>> plans;   // by engine: layers of one shape share them, tuning makes each once
 
   std::shared_ptr<cuda::DnnPlan> plan(size_t engine) {
     std::lock_guard lock(mutex);
-    std::shared_ptr<cuda::DnnPlan> plan = plans[engine].lock();
-    if (!plan) plans[engine] = plan = graph->plan(engines[engine]);
+    std::shared_ptr<cuda::DnnPlan>& plan = plans[engine];
+    if (!plan) plan = graph->plan(engines[engine]);
     if (!plan) fail("cuDNN's {} cannot run this after all", engines[engine].name);
     return plan;
   }

@@ -67,6 +67,8 @@ bool gpu_scan_handles(const Node&);
 void gpu_scan_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_generate_handles(const Node&);
 void gpu_generate_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_select_handles(const Node&);
+void gpu_select_offer(const BoundNode&, const Machine&, Offer&);
 
 namespace {
 
@@ -97,6 +99,7 @@ constexpr TacticFamily families[] = {
     {"gpu_top_k", gpu_top_k_handles, no_offer, false, gpu_top_k_offer},
     {"gpu_scan", gpu_scan_handles, no_offer, false, gpu_scan_offer},
     {"gpu_generate", gpu_generate_handles, no_offer, false, gpu_generate_offer},
+    {"gpu_select", gpu_select_handles, no_offer, false, gpu_select_offer},
 };
 
 /// What a reference costs an output element, at least: a guess. It ranks behind every other tactic, whatever they estimate.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/dynamic.h"
+
 namespace smelt::ops {
 namespace {
 
@@ -12,7 +14,13 @@ class ReferenceKernel final : public Kernel {
  public:
   ReferenceKernel(const BoundNode& node, const OpDef& def)
       : node_(*node.node), def_(def), bound_inputs_(node.inputs), bound_outputs_(node.outputs),
-        inputs_(node.inputs.size()), outputs_(node.outputs.size()) {}
+        inputs_(node.inputs.size()), outputs_(node.outputs.size()) {
+    if (!is_bound_at_most(node)) return;
+    std::vector<TensorDesc> in;
+    for (const BoundTensor& t : node.inputs) in.push_back({t.type, t.shape, true, nullptr});
+    const std::vector<AtMost> most = outputs_at_most(node_, in);
+    if (!most.empty()) counted_axis_ = most[0].axis;
+  }
 
   bool in_place(size_t i) const override {
     return is_elementwise(node_) && outputs_.size() == 1 && i < inputs_.size();
@@ -32,6 +40,8 @@ class ReferenceKernel final : public Kernel {
         std::copy_n(static_cast<const char*>(outputs_[i].raw()), outputs_[i].nbytes(), static_cast<char*>(b.outputs[i]));
       }
     }
+    if (counted_axis_ >= 0)
+      *static_cast<int64_t*>(b.outputs.back()) = outputs_[0].shape()[static_cast<size_t>(counted_axis_)];
   }
 
  private:
@@ -45,6 +55,7 @@ class ReferenceKernel final : public Kernel {
   const OpDef& def_;
   std::vector<BoundTensor> bound_inputs_, bound_outputs_;
   std::vector<Tensor> inputs_, outputs_;
+  int64_t counted_axis_ = -1;   // of output 0, for an operator that finds out its extent
 };
 
 }  // namespace

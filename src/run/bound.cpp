@@ -28,6 +28,7 @@ ops::BoundNode bound_node(const Segment& s, const Step& step, ops::WeightStore* 
   };
   pick(step.inputs, b.inputs);
   pick(step.outputs, b.outputs);
+  if (!step.at_most.empty()) b.outputs.push_back(ops::bound_at_most({}).back());
   return b;
 }
 

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/tactic.h"
+#include "ops/dynamic.h"
 #include "smelt/session.h"
 #include "tune/tuner.h"
 
@@ -52,6 +52,7 @@ struct Buffer {
 struct BoundValue : ops::BoundTensor {
   ValueId value = ValueId::none;             // the graph's value; none for what a reorder makes
   bool fixed_layout = false;                 // must stay plain
+  bool at_most = false;                      // of a dynamic step's kernel: the run finds out how much of the shape there is
   int32_t buffer = -1;                       // index into Segment::buffers
   int64_t offset = 0;                        // bytes into it
 };
@@ -61,7 +62,8 @@ enum class StepKind : uint8_t {
   view,       // moves no data: output 0 is input 0's bytes; dropped once buffers are assigned
   concat,     // copies those inputs that do not lie in the output already; dropped when all do
   copy,       // output 0 = input 0, same bytes: a view that ends in memory of its own
-  dynamic,    // sizes known after running it only, strings, or control flow: ops::evaluate on tensors
+  dynamic,    // sizes known after running it only, strings, or control flow: ops::evaluate on tensors; or a kernel of
+              // ops/dynamic.h
 };
 
 /// What a concat step copies: `outer` times, a chunk of each of these inputs.
@@ -81,6 +83,7 @@ struct Step {
   std::vector<TensorIndex> inputs, outputs;
 
   std::shared_ptr<const ConcatCopy> concat;  // filled by assign_buffers
+  std::vector<ops::AtMost> at_most;          // a dynamic step with a kernel: its outputs; the kernel counts its results behind them
 
   // Filled by choose_kernels:
   std::string problem, tactic, config;

@@ -209,7 +209,7 @@ void share_in_place(Segment& s) {
 
 void place_buffers(Segment& s, int64_t alignment) {
   for (Step& step : s.steps) {
-    if (step.kind != StepKind::kernel || step.kernel->workspace() == 0) continue;
+    if (!step.kernel || step.kernel->workspace() == 0) continue;
     step.workspace = static_cast<int32_t>(s.buffers.size());
     s.buffers.push_back({.place = Place::arena, .bytes = step.kernel->workspace()});
   }

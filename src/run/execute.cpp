@@ -21,7 +21,10 @@ void ExecutionImpl::run_step(Planned& p, Step& step, void* stream) {
       case StepKind::copy:
         backend_.copy(step.out[0], step.in[0], ops::storage_bytes(p.segment.tensor(step.outputs[0])), stream);
         break;
-      case StepKind::dynamic: run_dynamic(p, step); break;
+      case StepKind::dynamic:
+        if (step.kernel) step.kernel->run({step.in, step.out, step.scratch, stream});
+        else run_dynamic(p, step);
+        break;
       case StepKind::view: break;
     }
   } catch (const Error& e) {
@@ -72,6 +75,23 @@ void ExecutionImpl::run_dynamic(const Planned& p, const Step& step) {
   }
 }
 
+void ExecutionImpl::find_extents(Planned& p, void* stream) {
+  if (!p.counts.valid()) return;
+  backend_.copy(p.counted.raw(), p.counts.raw(), p.counts.nbytes(), stream);
+  backend_.wait(stream);
+  const int64_t* count = p.counted.data<int64_t>();
+  for (const Step& step : p.segment.steps) {
+    if (step.at_most.empty()) continue;
+    for (size_t i = 0; i < step.at_most.size(); ++i) {
+      if (step.node->outputs[i] == ValueId::none) continue;
+      Tensor& v = value(step.node->outputs[i]);
+      const auto memory = std::make_shared<Tensor>(v);
+      v = Tensor::borrow(v.type(), ops::found_shape(step.at_most[i], *count), memory->raw(), memory);
+    }
+    ++count;
+  }
+}
+
 void ExecutionImpl::run_segment(Planned& p, const Recorded* recording, void* stream, Marks* marks) {
   if (marks) marks->mark(stream);
   for (size_t i = 0; i < p.stretches.size(); ++i) {
@@ -84,6 +104,7 @@ void ExecutionImpl::run_segment(Planned& p, const Recorded* recording, void* str
       if (marks) marks->mark(stream);
     }
   }
+  find_extents(p, stream);
 }
 
 void ExecutionImpl::take_turn(void* stream) {

@@ -125,7 +125,7 @@ void ExecutionImpl::give_outputs(std::span<const Tensor> outputs) {
   }
   resolve(*first_);
   infos_ = first_->infos;
-  collect_outputs();
+  if (is_static()) collect_outputs();
 }
 
 void ExecutionImpl::bring_externals(Planned& p) {
@@ -156,7 +156,7 @@ void ExecutionImpl::resolve(Planned& p) {
     const BoundValue& t = s.tensor(port.tensor);
     const size_t at = static_cast<size_t>(std::ranges::find(outputs, port.value) - outputs.begin());
     Tensor& v = value(port.value);
-    if (at < outputs.size() && given_[at].valid()) {
+    if (at < outputs.size() && given_[at].valid() && !t.at_most) {
       const Tensor& given = given_[at];
       if (given.shape() != t.shape) {
         fail_usage("memory for output '{}' has shape {}, the output {}", plan_->outputs()[at].name, to_string(given.shape()),
@@ -172,6 +172,12 @@ void ExecutionImpl::resolve(Planned& p) {
     if (!p.own[i].valid()) p.own[i] = backend_.allocate(t.type, t.shape, plan_->graph().value(port.value).name);
     v = p.own[i];
   }
+  const auto counting = std::ranges::count_if(s.steps, [](const Step& step) { return !step.at_most.empty(); });
+  if (counting > 0 && !p.counts.valid()) {
+    p.counts = backend_.allocate(DType::i64, {counting}, "counts of results");
+    p.counted = backend_.allocate_host(DType::i64, {counting});
+  }
+  int64_t counted = 0;
   for (Step& step : s.steps) {
     step.in.clear();
     step.out.clear();
@@ -180,6 +186,7 @@ void ExecutionImpl::resolve(Planned& p) {
       step.in.push_back(read ? address(p, step.inputs[i]) : nullptr);
     }
     for (TensorIndex t : step.outputs) step.out.push_back(t == absent ? nullptr : address(p, t));
+    if (!step.at_most.empty()) step.out.push_back(p.counts.data<int64_t>() + counted++);
     step.scratch = step.workspace < 0
                        ? nullptr
                        : static_cast<std::byte*>(arena_.raw()) + s.buffers[static_cast<size_t>(step.workspace)].offset;

@@ -64,6 +64,8 @@ class ExecutionImpl final : public Execution {
   void run_step(Planned& p, Step& step, void* stream);
   void run_concat(const Step& step, void* stream);
   void run_dynamic(const Planned& p, const Step& step);
+  /// Waits for what the segment's kernels counted, and gives their results the shapes found.
+  void find_extents(Planned& p, void* stream);
   bool is_static() const { return !first_->after && first_->found.empty(); }
   /// Whether kernels can use the caller's tensor as it lies.
   bool usable(const Tensor& t) const;

@@ -155,8 +155,8 @@ void choose_kernels(Segment& s, PlanImpl::Shared& shared) {
   std::vector<Open> open;
   std::set<std::string> problems;
   for (Step& step : s.steps) {
-    step.on_host = step.kind == StepKind::dynamic && !shared.backend->is_host();
-    if (step.kind != StepKind::kernel) continue;
+    step.on_host = step.kind == StepKind::dynamic && step.at_most.empty() && !shared.backend->is_host();
+    if (step.kind != StepKind::kernel && step.at_most.empty()) continue;
     try {
       ops::BoundNode node = bound_node(s, step, &shared.weights);
       try {
@@ -200,7 +200,7 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
       info.op = full_op(*step.node);
       add_sources(g, *step.node, info);
     }
-    switch (step.kind) {
+    switch (step.kernel ? StepKind::kernel : step.kind) {
       case StepKind::kernel:
         info.problem = step.problem;
         info.tactic = step.tactic;
@@ -235,7 +235,8 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
     } else {
       info.bytes = 2 * ops::storage_bytes(s.tensor(step.outputs[0]));
     }
-    for (TensorIndex t : step.outputs) info.output_shapes.push_back(t == absent ? "" : type_and_shape(s.tensor(t)));
+    for (TensorIndex t : step.outputs)
+      info.output_shapes.push_back(t == absent ? "" : (s.tensor(t).at_most ? "at most " : "") + type_and_shape(s.tensor(t)));
     infos.push_back(std::move(info));
   }
   return infos;

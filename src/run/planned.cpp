@@ -25,7 +25,7 @@ std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env) {
   auto planned = std::make_unique<Planned>();
   Segment& s = planned->segment;
   const Backend& backend = *plan.shared().backend;
-  s = plan_segment(plan.graph(), plan.order(), env);
+  s = plan_segment(plan.graph(), plan.order(), env, !backend.is_host());
   const bool optimize = plan.shared().options.optimize;
   if (optimize) assign_layouts(s, plan.shared().tuner);
   assign_buffers(s, optimize);

@@ -37,6 +37,7 @@ struct Planned {
   std::vector<size_t> work;                       // by step, of the last recording: how many pieces of work it is
   bool own_memory_only = false;                   // too many sets of addresses: the caller's tensors are copied instead
   std::vector<ValueId> found;                     // made by dynamic steps: their sizes decide what follows
+  Tensor counts, counted;                         // i64 [kernels that count their results]: the device's, and the host's copy
   std::shared_ptr<const Environment> after;       // null for the last segment
   /// By the types and shapes of `found`, in order.
   std::map<std::vector<std::pair<DType, Shape>>, std::unique_ptr<Planned>> next;

@@ -11,8 +11,9 @@ namespace {
 
 class Planner {
  public:
-  Planner(const Graph& g, Environment& env)
-      : g_(g), env_(env), tensors_(g.value_count(), absent), made_here_(g.value_count(), false) {}
+  Planner(const Graph& g, Environment& env, bool on_device)
+      : g_(g), env_(env), on_device_(on_device), tensors_(g.value_count(), absent), made_here_(g.value_count(), false),
+        found_(g.value_count(), false) {}
 
   Segment run(std::span<const NodeId> order) {
     const size_t before = env_.left;
@@ -55,6 +56,7 @@ class Planner {
     if (!shapes_known) {
       step.kind = StepKind::dynamic;
       for (TensorIndex t : step.inputs) fix(t);
+      if (on_device_ && !is_control_flow(node)) find_on_device(step, in);
       segment_.steps.push_back(std::move(step));
       return;
     }
@@ -73,6 +75,23 @@ class Planner {
       for (TensorIndex t : step.outputs) fix(t);
     }
     segment_.steps.push_back(std::move(step));
+  }
+
+  /// Memory for all that a kernel may find, where there is such a kernel. It lasts until the results are read, in later segments.
+  void find_on_device(Step& step, std::span<const ops::TensorDesc> in) {
+    step.at_most = ops::outputs_at_most(*step.node, in);
+    for (size_t i = 0; i < step.at_most.size(); ++i) {
+      const ValueId v = step.node->outputs[i];
+      step.outputs.push_back(absent);
+      if (v == ValueId::none) continue;
+      BoundValue b;
+      b.type = step.at_most[i].type;
+      b.shape = step.at_most[i].shape;
+      b.value = v;
+      b.at_most = true;
+      found_[static_cast<size_t>(index(v))] = true;
+      step.outputs.back() = tensors_[static_cast<size_t>(index(v))] = add_tensor(segment_, std::move(b));
+    }
   }
 
   void done(NodeId n) {
@@ -135,13 +154,13 @@ class Planner {
     if (t != absent) segment_.tensor(t).fixed_layout = true;
   }
 
-  /// What nodes not yet planned and the caller read of this segment's tensors.
+  /// What nodes not yet planned and the caller read of this segment's tensors, and what kernels find.
   void add_results(std::span<const NodeId> order) {
-    std::vector<bool> wanted(g_.value_count(), false);
+    std::vector<bool> wanted = found_;
     for (NodeId n : order) {
       if (env_.done[static_cast<size_t>(index(n))]) continue;
       for (ValueId v : g_.node(n).inputs) {
-        if (v != ValueId::none) wanted[static_cast<size_t>(index(v))] = made_here_[static_cast<size_t>(index(v))];
+        if (v != ValueId::none && made_here_[static_cast<size_t>(index(v))]) wanted[static_cast<size_t>(index(v))] = true;
       }
     }
     for (ValueId v : g_.outputs()) {
@@ -158,9 +177,10 @@ class Planner {
 
   const Graph& g_;
   Environment& env_;
+  bool on_device_;
   Segment segment_;
   std::vector<TensorIndex> tensors_;
-  std::vector<bool> made_here_;
+  std::vector<bool> made_here_, found_;
 };
 
 }  // namespace
@@ -182,6 +202,8 @@ bool splits_plan(const Node& node) {
   return is_control_flow(node) || (node.domain.empty() && std::ranges::find(ops, std::string_view(node.op)) != ops.end());
 }
 
-Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env) { return Planner(g, env).run(order); }
+Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env, bool on_device) {
+  return Planner(g, env, on_device).run(order);
+}
 
 }  // namespace smelt::run

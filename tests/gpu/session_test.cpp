@@ -135,6 +135,37 @@ TEST(GpuSession, weights_that_only_their_packed_form_is_read_of_lie_there_once) 
   EXPECT_LT(execution->memory().weights, raw * 3 / 2);
 }
 
+TEST(GpuSession, what_depends_on_data_is_found_and_counted_on_the_device) {
+  Builder b;
+  const ValueId x = b.input("x", {Dim("n"), Dim(7)});
+  const ValueId positive = b.node("positive", "Greater", {x, b.scalar(0.5)}, {Dim("n"), Dim(7)}, DType::boolean);
+  const ValueId where = b.node("where", "NonZero", {positive}, {Dim(2), Dim("k")}, DType::i64);
+  const ValueId places = b.node("places", "Transpose", {where}, {Dim("k"), Dim(2)}, DType::i64, {{"perm", std::vector<int64_t>{1, 0}}});
+  const ValueId picked = b.node("picked", "GatherND", {x, places}, {Dim("k")});
+  const ValueId first = b.node("first", "Slice", {positive, b.ints({0}), b.ints({1}), b.ints({1})}, {Dim("n"), Dim(1)}, DType::boolean);
+  const ValueId flags = b.node("flags", "Reshape", {first, b.ints({-1})}, {Dim("n")}, DType::boolean);
+  const ValueId rows = b.node("rows", "Compress", {x, flags}, {Dim("m"), Dim(7)}, DType::f32, {{"axis", int64_t{0}}});
+  b.output(where);
+  b.output(b.node("doubled", "Add", {picked, picked}, {Dim("k")}));
+  b.output(b.node("halved", "Mul", {rows, b.scalar(0.5)}, {Dim("m"), Dim(7)}));
+  Options o = on_gpu();
+  o.allow_fallback = false;
+  const auto plan = Plan::build(clone(b.g), o);
+  const auto execution = plan->execution();
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    const Tensor values = random_tensor({static_cast<int64_t>(seed % 3 == 0 ? 5000 : 2 * seed), 7}, seed);
+    const auto expected = ops::evaluate(b.g, std::vector{values});
+    for (const Tensor& input : {values, plan->place(values)}) {
+      execution->bind(std::vector{input});
+      for (int again = 0; again < 2; ++again) {
+        execution->run();
+        expect_outputs(execution->outputs(), expected);
+      }
+    }
+    for (const StepInfo& s : execution->steps()) EXPECT_FALSE(s.on_host) << s.name;
+  }
+}
+
 TEST(GpuSession, gives_the_same_bits_every_time) {
   const Graph g = block(129, 1000, 1);
   Session session(Plan::build(clone(g), on_gpu()));

@@ -35,6 +35,11 @@ std::vector<Form> data_forms() {
       Form("TopK", "").in(DType::f32, {91, 3234}).in(axes({300})).out(DType::f32, {91, 300}).out(DType::i64, {91, 300}));
   list.push_back(Form("TopK", "").in(DType::f64, {9000}).in(axes({300})).out(DType::f64, {300}).out(DType::i64, {300}));
   list.push_back(Form("CumSum", "").in(DType::f32, {8, 1000}).in(Tensor::scalar<int64_t>(1)).out(DType::f32, {8, 1000}));
+  // What is found is counted there: an output more (ops/dynamic.h).
+  list.push_back(Form("NonZero", "").in(DType::f16, {60, 91, 3}).out(DType::i64, {3, 16380}).count());
+  list.push_back(Form("Compress", "").in(DType::f32, {9000}).in(DType::boolean, {9000}).out(DType::f32, {9000}).count());
+  list.push_back(Form("Compress", "", {{"axis", int64_t{1}}}).in(DType::f16, {2, 3234, 8}).in(DType::boolean, {3234})
+                     .out(DType::f16, {2, 3234, 8}).count());
   return list;
 }
 

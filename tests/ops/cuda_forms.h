@@ -36,6 +36,11 @@ struct Form {
     bound.outputs.push_back({type, std::move(shape), layout, {}, {}});
     return *this;
   }
+  /// The count of what is found (ops/dynamic.h).
+  Form& count() {
+    bound.outputs.push_back({DType::i64, {1}, Layout::plain, {}, {}});
+    return *this;
+  }
 };
 
 /// Reductions, softmax, data movement, sorting and selection.

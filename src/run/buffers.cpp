@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ops/strides.h"
 #include "run/memory.h"
 #include "run/views.h"
 
@@ -42,8 +43,16 @@ void own_buffers(Segment& s) {
 void share_views(Segment& s) {
   for (const Step& step : s.steps) {
     if (step.kind != StepKind::view) continue;
-    const auto offsets = view_offsets(s, step);
     const BoundValue source = s.tensor(step.inputs[0]);
+    const bool dense = source.strides.empty() && std::ranges::all_of(step.outputs, [&](TensorIndex t) {
+      return t == absent || s.tensor(t).strides.empty();
+    });
+    auto offsets = dense ? view_offsets(s, step) : std::nullopt;
+    if (!offsets) {
+      const auto views = strided_views(s, step, ops::memory_strides(source));
+      offsets.emplace();
+      for (const View& v : *views) offsets->push_back(bytes(source.type, v.offset));
+    }
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       BoundValue& t = s.tensor(step.outputs[i]);
       s.buffers[static_cast<size_t>(t.buffer)].bytes = 0;

@@ -5,6 +5,7 @@
 #include "run/kernels.h"
 #include "run/layouts.h"
 #include "run/plan.h"
+#include "run/strided_views.h"
 
 namespace smelt::run {
 namespace {
@@ -28,6 +29,7 @@ std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env) {
   s = plan_segment(plan.graph(), plan.order(), env, !backend.is_host());
   const bool optimize = plan.shared().options.optimize;
   if (optimize) assign_layouts(s, plan.shared().tuner);
+  if (optimize && !backend.is_host()) assign_views(s, plan.shared().tuner);
   assign_buffers(s, optimize);
   if (!backend.is_host()) find_alignments(s, backend.block_alignment(), backend.caller_alignment());
   choose_kernels(s, plan.shared());

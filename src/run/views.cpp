@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ops/channels_last.h"
+#include "ops/movement/windows.h"
 
 namespace smelt::run {
 namespace {
@@ -95,7 +96,141 @@ std::vector<size_t> memory_order(Layout layout, size_t rank) {
   return order;
 }
 
+/// Reshape and its like: the elements in their order, under other extents.
+bool is_reshape(const Node& node) {
+  return node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Flatten" || node.op == "Identity";
+}
+
+/// A Reorder between the layouts that strides tell.
+bool is_reorder_of_pixels(const Segment& s, const Step& step) {
+  const auto strided = [&](TensorIndex t) { return s.tensor(t).layout == Layout::plain || s.tensor(t).layout == Layout::nhwc; };
+  return step.node->is("Reorder", smelt_domain) && strided(step.inputs[0]) && strided(step.outputs[0]);
+}
+
+std::vector<int64_t> permutation(const Node& node, size_t rank) {
+  std::vector<int64_t> perm = node.get_ints("perm");
+  if (perm.empty())
+    for (size_t a = rank; a > 0; --a) perm.push_back(static_cast<int64_t>(a) - 1);
+  for (int64_t& a : perm) a = normalize_axis(a, static_cast<int64_t>(rank));
+  return perm;
+}
+
+std::optional<std::vector<int64_t>> known_ints(const Segment& s, const Step& step, size_t i) {
+  if (i >= step.inputs.size() || step.inputs[i] == absent || !s.tensor(step.inputs[i]).constant.valid()) return std::nullopt;
+  return s.tensor(step.inputs[i]).constant.to_ints();
+}
+
+/// Opset 10 and later, steps of at least 1.
+std::optional<View> slice_view(const Segment& s, const Step& step, const Shape& from) {
+  for (size_t i = 1; i < step.inputs.size(); ++i)
+    if (step.inputs[i] != absent && !known_ints(s, step, i)) return std::nullopt;
+  const auto starts = known_ints(s, step, 1), ends = known_ints(s, step, 2);
+  if (!starts || !ends) return std::nullopt;
+  const std::vector<int64_t> steps = known_ints(s, step, 4).value_or(std::vector<int64_t>(starts->size(), 1));
+  const ops::SliceRange range =
+      ops::slice_range(s.tensor(step.inputs[0]).shape, *starts, *ends, known_ints(s, step, 3), steps);
+  View v;
+  for (size_t a = 0; a < from.size(); ++a) {
+    if (range.step[a] < 1) return std::nullopt;
+    v.strides.push_back(from[a] * range.step[a]);
+    v.offset += from[a] * range.start[a];
+  }
+  return v;
+}
+
+/// Of a single constant index.
+std::optional<View> gather_view(const Segment& s, const Step& step, const Shape& from) {
+  const Shape& x = s.tensor(step.inputs[0]).shape;
+  const auto index = known_ints(s, step, 1);
+  if (!index || index->size() != 1) return std::nullopt;
+  const auto axis = static_cast<size_t>(normalize_axis(step.node->get_int("axis", 0), static_cast<int64_t>(x.size())));
+  const int64_t at = index->front() < 0 ? index->front() + x[axis] : index->front();
+  if (at < 0 || at >= x[axis]) return std::nullopt;   // the kernel tells
+  View v{from, at * from[axis]};
+  const Shape ones(s.tensor(step.inputs[1]).shape.size(), from[axis]);
+  v.strides.erase(v.strides.begin() + static_cast<std::ptrdiff_t>(axis));
+  v.strides.insert(v.strides.begin() + static_cast<std::ptrdiff_t>(axis), ones.begin(), ones.end());
+  return v;
+}
+
+std::vector<View> split_views(const Segment& s, const Step& step, const Shape& from) {
+  const size_t rank = from.size();
+  const auto axis = static_cast<size_t>(normalize_axis(step.node->get_int("axis", 0), static_cast<int64_t>(rank)));
+  std::vector<View> views;
+  int64_t at = 0;
+  for (TensorIndex t : step.outputs) {
+    views.push_back({from, at * from[axis]});
+    at += s.tensor(t).shape[axis];
+  }
+  return views;
+}
+
 }  // namespace
+
+std::optional<Shape> reshaped_strides(const Shape& shape, const Shape& strides, const Shape& to) {
+  std::vector<size_t> axes;
+  for (size_t a = 0; a < shape.size(); ++a)
+    if (shape[a] != 1) axes.push_back(a);
+  Shape result(to.size(), 1);
+  size_t next = 0, made = 0;
+  while (next < axes.size()) {
+    // As many axes on either side as hold the same number of elements.
+    size_t end = next + 1, made_end = made;
+    int64_t before = shape[axes[next]], after = 1;
+    while (before != after || made_end == made) {
+      if (after < before || made_end == made) {
+        if (made_end == to.size()) return std::nullopt;
+        after *= to[made_end++];
+      } else {
+        if (end == axes.size()) return std::nullopt;
+        before *= shape[axes[end++]];
+      }
+    }
+    for (size_t i = next; i + 1 < end; ++i)
+      if (strides[axes[i]] != strides[axes[i + 1]] * shape[axes[i + 1]]) return std::nullopt;
+    int64_t step = strides[axes[end - 1]];
+    for (size_t a = made_end; a-- > made; step *= to[a]) result[a] = step;
+    next = end, made = made_end;
+  }
+  return result;
+}
+
+std::optional<std::vector<View>> strided_views(const Segment& s, const Step& step, const Shape& from) {
+  const Node& node = *step.node;
+  const bool reorder = is_reorder_of_pixels(s, step);
+  if ((!node.domain.empty() && !reorder) || step.inputs.empty() || step.inputs[0] == absent) return std::nullopt;
+  if (std::ranges::find(step.outputs, absent) != step.outputs.end()) return std::nullopt;
+  const BoundValue& x = s.tensor(step.inputs[0]);
+  if (elements(x.shape) == 0 || bits(x.type) % 8 != 0) return std::nullopt;
+  if (reorder) return std::vector{View{from, 0}};
+  if (node.op == "Split") return split_views(s, step, from);
+  if (step.outputs.size() != 1 || elements(s.tensor(step.outputs[0]).shape) == 0) return std::nullopt;
+  const auto one = [](std::optional<View> v) { return v ? std::optional(std::vector{std::move(*v)}) : std::nullopt; };
+  if (node.op == "Slice") return one(slice_view(s, step, from));
+  if (node.op == "Gather") return one(gather_view(s, step, from));
+  if (node.op == "Transpose") {
+    View v;
+    for (int64_t a : permutation(node, from.size())) v.strides.push_back(from[static_cast<size_t>(a)]);
+    return std::vector{std::move(v)};
+  }
+  if (!is_reshape(node)) return std::nullopt;
+  const auto strides = reshaped_strides(x.shape, from, s.tensor(step.outputs[0]).shape);
+  return strides ? std::optional(std::vector{View{*strides, 0}}) : std::nullopt;
+}
+
+std::optional<Shape> strides_before(const Segment& s, const Step& step, const Shape& to) {
+  const Node& node = *step.node;
+  if (is_reorder_of_pixels(s, step)) return to;
+  if (!node.domain.empty() || step.inputs.empty() || step.inputs[0] == absent || step.outputs.size() != 1) return std::nullopt;
+  const Shape &x = s.tensor(step.inputs[0]).shape, &y = s.tensor(step.outputs[0]).shape;
+  if (elements(x) == 0) return std::nullopt;
+  if (is_reshape(node)) return reshaped_strides(y, to, x);
+  if (node.op != "Transpose") return std::nullopt;
+  Shape strides(x.size());
+  const std::vector<int64_t> perm = permutation(node, x.size());
+  for (size_t a = 0; a < perm.size(); ++a) strides[static_cast<size_t>(perm[a])] = to[a];
+  return strides;
+}
 
 std::optional<std::vector<int64_t>> view_offsets(const Segment& s, const Step& step) {
   const Node& node = *step.node;

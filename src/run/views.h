@@ -13,6 +13,23 @@ namespace smelt::run {
 /// first axis longer than 1): the byte offset of each output. Nothing otherwise.
 std::optional<std::vector<int64_t>> view_offsets(const Segment& s, const Step& step);
 
+/// A tensor that lies in another's memory, from its first element on, elements.
+struct View {
+  Shape strides;
+  int64_t offset = 0;
+};
+
+/// Where a tensor of `shape` with these strides has the elements of the same tensor reshaped to `to`; nothing where that takes
+/// more than one stride an axis. Axes of extent 1 get the strides of a dense tensor.
+std::optional<Shape> reshaped_strides(const Shape& shape, const Shape& strides, const Shape& to);
+
+/// Where the outputs of a step that only moves data (Reshape and its like, Transpose, Slice forwards, Split, Gather at one
+/// constant index, Reorder) lie in input 0, if that has these strides. Nothing for other steps, and where a Reshape is not a view.
+std::optional<std::vector<View>> strided_views(const Segment& s, const Step& step, const Shape& from);
+
+/// The other way about, for Reshape and its like, Transpose and Reorder: the strides that input 0 has where output 0 has these.
+std::optional<Shape> strides_before(const Segment& s, const Step& step, const Shape& to);
+
 /// How the inputs of a concatenation alternate in its output's memory: `outer` times, one chunk of each input.
 struct ConcatShape {
   int64_t outer = 1;

@@ -166,6 +166,16 @@ TEST(GpuSession, what_depends_on_data_is_found_and_counted_on_the_device) {
   }
 }
 
+TEST(GpuSession, heads_are_read_and_written_through_strides) {
+  const Graph g = attention_block(DType::f16);
+  const auto execution = Plan::build(clone(g), on_gpu())->execution();
+  const Tensor x = random_tensor({2, 24, 64}, 2).cast(DType::f16);
+  execution->bind(std::vector{x});
+  EXPECT_EQ(execution->steps().size(), 3u);
+  execution->run();
+  expect_outputs(execution->outputs(), ops::evaluate(g, std::vector{x}), 5e-3);
+}
+
 TEST(GpuSession, gives_the_same_bits_every_time) {
   const Graph g = block(129, 1000, 1);
   Session session(Plan::build(clone(g), on_gpu()));

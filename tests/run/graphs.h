@@ -56,6 +56,33 @@ inline void expect_same(const Tensor& found, const Tensor& expected, double tole
 /// than 1 ulp away, measured).
 inline constexpr double rounding = 5e-7;
 
+/// Attention of 4 heads of 16 over 24 tokens, two images: q, k and v cut from one product, the heads merged for another.
+inline Graph attention_block(DType type) {
+  Builder b;
+  const int64_t n = 2, tokens = 24, heads = 4, depth = 16, width = heads * depth;
+  const auto transpose = [&](const std::string& name, ValueId x, const Shape& shape) {
+    return b.node(name, "Transpose", {x}, to_sym(shape), type, {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+  };
+  const ValueId x = b.input("x", to_sym({n, tokens, width}), type);
+  const ValueId w = b.weights("w", {width, 3 * width}, type);
+  const ValueId all = b.node("qkv", "MatMul", {x, w}, to_sym({n, tokens, 3 * width}), type);
+  std::vector<ValueId> parts;
+  for (const char* name : {"q", "k", "v"}) parts.push_back(b.g.add_value(name, type, to_sym({n, tokens, width})));
+  b.g.add_node({.op = "Split", .name = "cut", .inputs = {all}, .outputs = parts,
+                .attrs = {{"axis", int64_t{2}}, {"num_outputs", int64_t{3}}}});
+  for (ValueId& p : parts) {
+    const std::string name = b.g.value(p).name;
+    p = b.node(name + "_heads", "Reshape", {p, b.ints({n, tokens, heads, depth})}, to_sym({n, tokens, heads, depth}), type);
+    p = transpose(name + "_turned", p, {n, heads, tokens, depth});
+  }
+  const ValueId y = b.node("attention", "Attention", parts, to_sym({n, heads, tokens, depth}), type, {{"scale", 0.25f}},
+                           smelt_domain);
+  const ValueId back = transpose("back", y, {n, tokens, heads, depth});
+  const ValueId merged = b.node("merged", "Reshape", {back, b.ints({n, tokens, width})}, to_sym({n, tokens, width}), type);
+  b.output(b.node("out", "MatMul", {merged, b.weights("o", {width, width}, type)}, to_sym({n, tokens, width}), type));
+  return std::move(b.g);
+}
+
 /// A random graph of pointwise operators, views, concatenations, splits and transposes over [1 or 2, n, 4] tensors. One
 /// input; some values have several readers, and some are outputs too.
 inline Graph random_graph(unsigned seed, int nodes = 25) {

@@ -20,17 +20,15 @@ import json
 import math
 import os
 import pathlib
-import subprocess
-import sys
 import time
 
 import numpy as np
 import onnxruntime
 
+import shared
 import smelt
 from int8_models import QUANTIZED, quantize
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 FP32 = [f"{name}.fp32" for name in
         ("resnet50", "mobilenet_v3_large", "unet", "detector", "vit_b_16", "bert_base", "llama_gpt", "dit_xl_2")]
 
@@ -42,23 +40,9 @@ def cpu_name():
     return "unknown"
 
 
-def commit():
-    try:
-        return subprocess.check_output(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], text=True).strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
 def filled(name, folder):
     """The path of a model with weights and inputs; made when it is missing."""
-    if name.endswith(".onnx"):
-        return pathlib.Path(name)
-    path = folder / f"{name}.onnx"
-    if not path.with_suffix(".inputs.npz").exists():
-        source = ROOT / "examples" / "models"
-        print(f"filling {name} into {folder}", flush=True)
-        subprocess.run([sys.executable, str(source / "fill.py"), str(source / f"{name}.onnx"), str(folder)], check=True)
-    return path
+    return pathlib.Path(name) if name.endswith(".onnx") else shared.filled(name, folder)
 
 
 def quantized(name, folder):
@@ -158,14 +142,14 @@ def main():
     parser.add_argument("--tuning-level", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=10, help="of rounds a model")
     parser.add_argument("--pause", type=float, default=0.05, help="seconds of sleep before each batch")
-    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build" / "bench-models",
+    parser.add_argument("--folder", type=pathlib.Path, default=shared.ROOT / "build" / "bench-models",
                         help="where filled models are kept")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench" / "results")
+    parser.add_argument("--out", type=pathlib.Path, default=shared.ROOT / "bench" / "results")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
 
     head = {"cpu": cpu_name(), "threads": args.threads, "tuning level": args.tuning_level, "onnxruntime": onnxruntime.__version__,
-            "onnx": importlib.metadata.version("onnx"), "smelt": smelt.__version__, "commit": commit(),
+            "onnx": importlib.metadata.version("onnx"), "smelt": smelt.__version__, "commit": shared.commit(),
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
     lines = ["  ".join(f"{k}: {v}" for k, v in head.items()), "",
              f"{'model':30} {'smelt ms':>9} {'ORT ms':>9} {'ratio':>7}  {'95 % interval':15} {'error':>8} {'ORT':>8} "

@@ -1,43 +1,41 @@
-"""Latency, build time and closed attribution of whole models on GPU 0.
+"""Latency, build time and closed attribution of whole models on GPU 0, beside PyTorch and ONNX Runtime.
 
-usage: python bench/gpu_models.py SMELT FOLDER [--models NAME ...] [--tuning-level L] [--tactics LIST] [--iterations N] [--ort]
-                                  [--allow-fallback] [--out FOLDER]
+usage: python bench/gpu_models.py SMELT FOLDER [--models NAME ...] [--tuning-level L] [--tactics LIST] [--iterations N]
+                                  [--torch] [--torch-limit S] [--ort] [--ort-limit S] [--allow-fallback] [--out FOLDER]
        (SMELT: build/smelt; FOLDER: where filled models are made: examples/models/fill.py, which needs numpy and onnx)
 
 Of each model, with a cache folder of its own that begins empty:
-  cold, warm   seconds from the command's start to the first result, with an empty cache and again with what it left: import, rewriting,
-               compiling, tuning, upload, one run
-  latency      of one forward pass, inputs and outputs on the device, one CUDA graph: the median over samples of 20 replays that follow
-               each other, by events
-  steps, gaps  the sum of the steps' times and of the gaps between them as CUPTI saw them in a recorded run, and how far their sum is
-               from the latency
-  ort          ONNX Runtime's CUDA provider on the same file (IO binding, CUDA graph mode), where onnxruntime-gpu is installed
-Prints a line a model, and writes gpu-models-DATE-TIME.json (UTC) into --out.
+  cold, warm   seconds from the command's start to the first result, with an empty cache and again with what it left: import,
+               rewriting, compiling, tuning, upload, one run
+  latency      of one forward pass, inputs and outputs on the device, one CUDA graph: the median over samples of 20 replays that
+               follow each other, by events. With peers it is taken before and after them, and the figure is the median of the two
+  steps, gaps  the sum of the steps' times and of the gaps between them as CUPTI saw them in a recorded run, and how far their sum
+               is from the latency of that pass
+  --torch      PyTorch eager by the wall clock, eager in a CUDA graph, torch.compile (max-autotune) in a CUDA graph, and seconds
+               to compile (* from its cache: TORCHINDUCTOR_CACHE_DIR), on the modules of bench/torch_models.py
+  --ort        ONNX Runtime's CUDA provider on the same file with bound inputs and outputs, plain and in its CUDA graph mode
+               (bench/ort_gpu.py)
+  of …         smelt's latency over the peer's; of ONNX Runtime's two the faster
+PyTorch's peers of a model are one process, ONNX Runtime's another, each ended at its limit: what is not known by then is '-',
+with the reason below the row. Ends with the geometric means, and writes gpu-models-DATE-TIME.json (UTC) into --out.
 """
 import argparse
 import datetime
 import json
+import math
 import os
 import pathlib
-import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODELS = ("resnet50.fp16", "resnet50_b32.fp16", "mobilenet_v3_large.fp16", "unet.fp16", "detector.fp16", "vit_b_16.fp16",
-          "bert_base.fp16", "llama_gpt.bf16", "dit_xl_2.fp16")
+import shared
 
-
-def filled(name, folder):
-    path = folder / f"{name}.onnx"
-    if not path.with_suffix(".inputs.npz").exists():
-        source = ROOT / "examples" / "models"
-        subprocess.run([sys.executable, str(source / "fill.py"), str(source / f"{name}.onnx"), str(folder)], check=True,
-                       stdout=subprocess.DEVNULL)
-    return path
+TORCH, ORT = {"wall": "eager us", "graph": "graph us", "compile": "compile us"}, {"ort": "ort us", "ort_graph": "ort graph"}
+BENCH = pathlib.Path(__file__).resolve().parent
 
 
 def smelt(command, *args):
@@ -49,84 +47,137 @@ def smelt(command, *args):
     return done.stdout, time.perf_counter() - begin
 
 
-def measure(command, path, level, iterations, extra):
-    cache = tempfile.mkdtemp(prefix="smelt-")
-    options = ["--device", "gpu", "--cache-dir", cache, "--inputs", path.with_suffix(".inputs.npz"), *extra]
+def ask_peers(names, limit, script, *args):
+    """{name: its row, with "failed" where there is no figure}, and versions. The script's lines count up to where it ended."""
+    command = [sys.executable, str(BENCH / script), *map(str, args)]
+    peer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            start_new_session=True)   # with the compilers it starts, to be ended as one
     try:
-        _, cold = smelt(command, "run", path, "--tuning-level", level, *options)
-        _, warm = smelt(command, "run", path, "--tuning-level", level, *options)
-        text, _ = smelt(command, "profile", path, "--optimized", "--tuning-level", level, "--iterations", iterations, "--json", *options)
+        text, said = peer.communicate(timeout=limit)
+        reason = f"exit {peer.returncode}: {said.strip()[-300:]}"
+    except subprocess.TimeoutExpired:
+        os.killpg(peer.pid, signal.SIGKILL)
+        text, _ = peer.communicate()
+        reason = f"out of time after {limit:g} s"
     finally:
-        shutil.rmtree(cache, ignore_errors=True)
-    p = json.loads(text)["after"]
-    latency, inside = p["latency_us"]["median"], p["steps_us"] + p["gaps_us"]
+        if peer.poll() is None:
+            os.killpg(peer.pid, signal.SIGKILL)
+    rows, versions = {name: {"failed": reason} for name in names}, {}
+    for line in text.splitlines():
+        if line.startswith("{") and line.endswith("}"):
+            row = json.loads(line)
+            versions |= row.get("versions", {})
+            if "peer" in row:
+                rows[row.pop("peer")] = row
+    return rows, versions
+
+
+def measure(command, name, path, level, a, extra):
+    """A model's row, and the peers' versions."""
+    with tempfile.TemporaryDirectory(prefix="smelt-", ignore_cleanup_errors=True) as cache:
+        inputs = path.with_suffix(".inputs.npz")
+        options = ["--tuning-level", level, "--device", "gpu", "--cache-dir", cache, "--inputs", inputs, *extra]
+
+        def profile():
+            text, _ = smelt(command, "profile", path, "--optimized", "--iterations", a.iterations, "--json", *options)
+            return json.loads(text)["after"]
+
+        _, cold = smelt(command, "run", path, *options)
+        _, warm = smelt(command, "run", path, *options)
+        p, peers, versions = profile(), {}, {}
+        if a.torch:
+            peers, versions = ask_peers(TORCH, a.torch_limit, "torch_models.py", path.parent, "--models", name)
+        if a.ort:
+            rows, more = ask_peers(ORT, a.ort_limit, "ort_gpu.py", path)
+            peers, versions = peers | rows, versions | more
+        passes = [p["latency_us"]] + ([profile()["latency_us"]] if peers else [])
+    latency, inside = statistics.median(s["median"] for s in passes), p["steps_us"] + p["gaps_us"]
     top = sorted(p["steps"], key=lambda s: -s["us"]["median"])[:8]
-    return {"latency_us": latency, "iqr_us": p["latency_us"]["iqr"], "steps_us": p["steps_us"], "gaps_us": p["gaps_us"],
-            "unattributed": 1 - inside / latency, "steps": len(p["steps"]), "cold_s": cold, "warm_s": warm,
-            "top": [{"us": s["us"]["median"], **{k: s[k] for k in ("name", "problem", "tactic", "config")}} for s in top]}
+    row = {"latency_us": latency, "iqr_us": max(s["iqr"] for s in passes), "passes_us": [s["median"] for s in passes],
+           "steps_us": p["steps_us"], "gaps_us": p["gaps_us"], "unattributed": 1 - inside / p["latency_us"]["median"],
+           "steps": len(p["steps"]), "cold_s": cold, "warm_s": warm, "peers": peers,
+           "ratios": {k: latency / r["us"] for k, r in peers.items() if "us" in r},
+           "top": [{"us": s["us"]["median"], **{k: s[k] for k in ("name", "problem", "tactic", "config")}} for s in top]}
+    if both := [row["ratios"][k] for k in ORT if k in row["ratios"]]:
+        row["ratios"]["ort_best"] = max(both)
+    return row, versions
 
 
-def onnxruntime_us(path):
-    """ONNX Runtime's CUDA provider in a CUDA graph, microseconds; None where it is not installed."""
-    try:
-        import numpy as np
-        import onnxruntime as ort
-    except ImportError:
-        return None
-    if "CUDAExecutionProvider" not in ort.get_available_providers():
-        return None
-    session = ort.InferenceSession(str(path), providers=[("CUDAExecutionProvider", {"enable_cuda_graph": "1"})])
-    binding = session.io_binding()
-    for name, value in np.load(path.with_suffix(".inputs.npz")).items():
-        binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(value, "cuda", 0))
-    for output in session.get_outputs():
-        binding.bind_output(output.name, "cuda")
-    for _ in range(5):
-        session.run_with_iobinding(binding)
-    samples = []
-    for _ in range(30):
-        begin = time.perf_counter()
-        for _ in range(20):
-            session.run_with_iobinding(binding)
-        binding.synchronize_outputs()
-        samples.append((time.perf_counter() - begin) / 20 * 1e6)
-    return statistics.median(samples)
+def heading(a):
+    text = (f"{'model':<24}{'latency us':>11}{'IQR':>7}{'steps us':>10}{'gaps us':>9}{'missing':>9}{'steps':>7}"
+            f"{'cold s':>8}{'warm s':>8}")
+    if a.torch:
+        text += "".join(f"{title:>11}" for title in TORCH.values()) + f"{'of compile':>12}{'compiled s':>12}"
+    return text + ("".join(f"{title:>11}" for title in ORT.values()) + f"{'of ort':>8}" if a.ort else "")
+
+
+def line(name, row, a):
+    text = (f"{name:<24}{row['latency_us']:>11.1f}{row['iqr_us']:>7.1f}{row['steps_us']:>10.1f}{row['gaps_us']:>9.1f}"
+            f"{row['unattributed']:>9.1%}{row['steps']:>7}{row['cold_s']:>8.1f}{row['warm_s']:>8.1f}")
+
+    def ratio(key, width):
+        return f"{row['ratios'][key]:>{width}.3f}" if key in row["ratios"] else f"{'-':>{width}}"
+
+    def figures(peers):
+        return "".join(f"{row['peers'][k]['us']:>11.1f}" if "us" in row["peers"][k] else f"{'-':>11}" for k in peers)
+
+    if a.torch:
+        made = row["peers"]["compile"]
+        seconds = f"{made['compile_s']:.1f}{'*' if made['cache_hits'] else ''}" if "compile_s" in made else "-"
+        text += figures(TORCH) + ratio("compile", 12) + f"{seconds:>12}"
+    if a.ort:
+        text += figures(ORT) + ratio("ort_best", 8)
+    return "\n".join([text, *(f"    {k}: {r['failed']}" for k, r in row["peers"].items() if "failed" in r)])
+
+
+def summary(rows):
+    """{peer: the geometric mean of smelt's latency over the peer's, the largest, and of how many models}"""
+    result = {}
+    for key in (*TORCH, *ORT, "ort_best"):
+        if ratios := [r["ratios"][key] for r in rows if key in r.get("ratios", {})]:
+            mean = math.exp(statistics.fmean(map(math.log, ratios)))
+            result[key] = {"mean": mean, "largest": max(ratios), "models": len(ratios)}
+    return result
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("smelt", type=os.path.abspath)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--models", nargs="+", default=MODELS)
+    parser.add_argument("--models", nargs="+", default=shared.GPU_MODELS)
     parser.add_argument("--tuning-level", default=2)
     parser.add_argument("--iterations", default=30)
     parser.add_argument("--allow-fallback", action="store_true")
     parser.add_argument("--tactics", default="")
+    parser.add_argument("--torch", action="store_true")
+    parser.add_argument("--torch-limit", type=float, default=300, help="seconds a model")
     parser.add_argument("--ort", action="store_true")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench" / "results")
+    parser.add_argument("--ort-limit", type=float, default=120, help="seconds a model")
+    parser.add_argument("--out", type=pathlib.Path, default=shared.ROOT / "bench" / "results")
     a = parser.parse_args()
     gpu = subprocess.check_output(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], text=True).strip()
-    results = {"gpu": gpu, "smelt": smelt(a.smelt, "--version")[0].strip(), "tuning_level": int(a.tuning_level),
-               "tactics": a.tactics, "models": {}}
+    now = datetime.datetime.now(datetime.timezone.utc)
+    results = {"gpu": gpu, "smelt": smelt(a.smelt, "--version")[0].strip(), "commit": shared.commit(),
+               "date": now.isoformat(timespec="seconds"), "tuning_level": int(a.tuning_level), "tactics": a.tactics,
+               "versions": {}, "models": {}}
     options = (["--allow-fallback"] if a.allow_fallback else []) + ([f"--tactics={a.tactics}"] if a.tactics else [])
-    print(f"{gpu}\n{'model':<24}{'latency us':>11}{'IQR':>7}{'steps us':>10}{'gaps us':>9}{'missing':>9}{'steps':>7}"
-          f"{'cold s':>8}{'warm s':>8}" + (f"{'ort us':>10}{'ratio':>7}" if a.ort else ""), flush=True)
+    print(f"{gpu}, {results['smelt']}, commit {results['commit']}\n{heading(a)}", flush=True)
     for name in a.models:
         try:
-            path = filled(name, a.folder)
-            row = measure(a.smelt, path, a.tuning_level, a.iterations, options)
-            line = (f"{name:<24}{row['latency_us']:>11.1f}{row['iqr_us']:>7.1f}{row['steps_us']:>10.1f}{row['gaps_us']:>9.1f}"
-                    f"{row['unattributed']:>9.1%}{row['steps']:>7}{row['cold_s']:>8.1f}{row['warm_s']:>8.1f}")
-            if a.ort and (peer := onnxruntime_us(path)):
-                row["ort_us"] = peer
-                line += f"{peer:>10.1f}{row['latency_us'] / peer:>7.3f}"
+            row, versions = measure(a.smelt, name, shared.filled(name, a.folder), a.tuning_level, a, options)
+            results["versions"] |= versions
+            text = line(name, row, a)
         except (RuntimeError, subprocess.CalledProcessError) as error:
-            row, line = {"error": str(error)}, f"{name:<24} failed: {str(error)[-300:]}"
+            row, text = {"error": str(error)}, f"{name:<24} failed: {str(error)[-300:]}"
         results["models"][name] = row
-        print(line, flush=True)
+        print(text, flush=True)
+    results["summary"] = summary(results["models"].values())
+    for key, of in results["summary"].items():
+        print(f"smelt / {key}: geometric mean {of['mean']:.3f}, largest {of['largest']:.3f} ({of['models']} models)")
+    if results["versions"]:
+        print(", ".join(f"{k} {v}" for k, v in results["versions"].items()))
     a.out.mkdir(parents=True, exist_ok=True)
-    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d-%H%M")
-    (a.out / f"gpu-models-{now}.json").write_text(json.dumps(results, indent=1) + "\n")
+    (a.out / f"gpu-models-{now:%Y-%m-%d-%H%M}.json").write_text(json.dumps(results, indent=1) + "\n")
     return 1 if any("error" in r for r in results["models"].values()) else 0
 
 

@@ -2,6 +2,7 @@
 
 usage: python bench/gpu_models.py SMELT FOLDER [--models NAME ...] [--tuning-level L] [--tactics LIST] [--iterations N]
                                   [--torch] [--torch-limit S] [--ort] [--ort-limit S] [--allow-fallback] [--out FOLDER]
+                                  [--join RESULTS.json ...]
        (SMELT: build/smelt; FOLDER: where filled models are made: examples/models/fill.py, which needs numpy and onnx)
 
 Of each model, with a cache folder of its own that begins empty:
@@ -16,6 +17,8 @@ Of each model, with a cache folder of its own that begins empty:
   --ort        ONNX Runtime's CUDA provider on the same file with bound inputs and outputs, plain and in its CUDA graph mode
                (bench/ort_gpu.py)
   of …         smelt's latency over the peer's; of ONNX Runtime's two the faster
+  --join       rows of earlier results, of the same GPU, commit and options, come first and count in the means: for commands that
+               may not last as long as all models take
 PyTorch's peers of a model are one process, ONNX Runtime's another, each ended at its limit: what is not known by then is '-',
 with the reason below the row. Ends with the geometric means, and writes gpu-models-DATE-TIME.json (UTC) into --out.
 """
@@ -119,10 +122,11 @@ def line(name, row, a):
         return f"{row['ratios'][key]:>{width}.3f}" if key in row["ratios"] else f"{'-':>{width}}"
 
     def figures(peers):
-        return "".join(f"{row['peers'][k]['us']:>11.1f}" if "us" in row["peers"][k] else f"{'-':>11}" for k in peers)
+        known = (row["peers"].get(k, {}) for k in peers)
+        return "".join(f"{r['us']:>11.1f}" if "us" in r else f"{'-':>11}" for r in known)
 
     if a.torch:
-        made = row["peers"]["compile"]
+        made = row["peers"].get("compile", {})
         seconds = f"{made['compile_s']:.1f}{'*' if made['cache_hits'] else ''}" if "compile_s" in made else "-"
         text += figures(TORCH) + ratio("compile", 12) + f"{seconds:>12}"
     if a.ort:
@@ -140,11 +144,21 @@ def summary(rows):
     return result
 
 
+def join(results, path):
+    """Adds the rows of an earlier results file that are not errors. Raises ValueError where it is of another machine or build."""
+    earlier = json.loads(path.read_text())
+    for key in ("gpu", "smelt", "commit", "tuning_level", "tactics"):
+        if earlier[key] != results[key]:
+            raise ValueError(f"{path}: {key} is {earlier[key]!r}, here {results[key]!r}: rows of one build and machine only")
+    results["versions"] |= earlier["versions"]
+    results["models"] |= {name: row for name, row in earlier["models"].items() if "error" not in row}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("smelt", type=os.path.abspath)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--models", nargs="+", default=shared.GPU_MODELS)
+    parser.add_argument("--models", nargs="*", default=shared.GPU_MODELS)
     parser.add_argument("--tuning-level", default=2)
     parser.add_argument("--iterations", default=30)
     parser.add_argument("--allow-fallback", action="store_true")
@@ -153,6 +167,7 @@ def main():
     parser.add_argument("--torch-limit", type=float, default=300, help="seconds a model")
     parser.add_argument("--ort", action="store_true")
     parser.add_argument("--ort-limit", type=float, default=120, help="seconds a model")
+    parser.add_argument("--join", nargs="+", type=pathlib.Path, default=[])
     parser.add_argument("--out", type=pathlib.Path, default=shared.ROOT / "bench" / "results")
     a = parser.parse_args()
     gpu = subprocess.check_output(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], text=True).strip()
@@ -162,6 +177,10 @@ def main():
                "versions": {}, "models": {}}
     options = (["--allow-fallback"] if a.allow_fallback else []) + ([f"--tactics={a.tactics}"] if a.tactics else [])
     print(f"{gpu}, {results['smelt']}, commit {results['commit']}\n{heading(a)}", flush=True)
+    for path in a.join:
+        join(results, path)
+    for name, row in results["models"].items():
+        print(line(name, row, a), flush=True)
     for name in a.models:
         try:
             row, versions = measure(a.smelt, name, shared.filled(name, a.folder), a.tuning_level, a, options)

@@ -98,6 +98,22 @@ def test_smelt_alone_is_measured_once(machine):
     assert results["models"]["mobilenet_v3_large.fp16"]["passes_us"] == [12.0]
 
 
+def test_rows_of_an_earlier_command_join_unless_the_build_is_another(machine):
+    folder, _ = machine
+    drive(machine)
+    first = next(folder.glob("gpu-models-*.json"))
+    earlier = first.rename(folder / "earlier.json")
+    made = json.loads(earlier.read_text())
+    row = made["models"]["mobilenet_v3_large.fp16"] | {"ratios": {"compile": 0.5}}
+    made["models"] = {"other.fp16": row, "bad": {"error": "exit 1"}}
+    earlier.write_text(json.dumps(made))
+    text, _, results = drive(machine, "--join", earlier)
+    assert list(results["models"]) == ["other.fp16", "mobilenet_v3_large.fp16"] and "\nother.fp16 " in text
+    assert results["summary"]["compile"]["models"] == 1 and "geometric mean 0.500" in text
+    with pytest.raises(ValueError, match="commit"):
+        gpu_models.join({**made, "commit": "another"}, earlier)
+
+
 def test_a_peer_out_of_time_keeps_what_it_had(tmp_path):
     script = tmp_path / "peer.py"
     script.write_text("""import time

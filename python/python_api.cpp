@@ -41,14 +41,16 @@ return Session(
     Plan::build(import_model(std::span(reinterpret_cast<const uint8_t*>(model.data()), model.size()), "model", import), options));
 }
 
-Printed optimize(const std::string& model, const std::string& output, const Options& options, bool copy_weights) {
-  check_destination(model, output, {.copy_weights = copy_weights});
+Printed optimize(const std::string& model, const std::string& output, const Options& options, bool copy_weights,
+                 bool embed_kernels) {
+  const SaveOptions save{.copy_weights = copy_weights, .embed_kernels = embed_kernels};
+  check_destination(model, output, options, save);
   const report::Explained explained = report::explain(subject(model, options));
   const auto begin = std::chrono::steady_clock::now();
   const auto plan = Plan::build(model, options);
   const double build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (options.progress) options.progress({.doing = "saving"});   // the last chance to leave no files behind
-  save_plan(*plan, output, {.copy_weights = copy_weights});
+  save_plan(*plan, output, save);
   return printed({report::ledger_summary(explained), report::form_table(explained), report::plan_table(*plan, build_s)});
 }
 

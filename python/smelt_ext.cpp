@@ -267,6 +267,7 @@ NB_MODULE(smelt_ext, m) {
   nb::class_<Options>(m, "Options")
       .def("__init__", [](Options* self) { (new (self) Options)->progress = &check_signals; })
       .def_rw("device", &Options::device)
+      .def_rw("arch", &Options::arch)
       .def_rw("memory_limit", &Options::memory_limit)
       .def_rw("allow_fallback", &Options::allow_fallback)
       .def_rw("threads", &Options::threads)

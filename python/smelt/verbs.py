@@ -48,10 +48,14 @@ def _feeds(feeds: Optional[Mapping[str, Any]]) -> dict[str, _ext.Tensor]:
     return {k: to_tensor(v, name=k) for k, v in (feeds or {}).items()}
 
 
-def optimize(model: Path, output: Path, *, copy_weights: bool = False, **options: Unpack[BuildOptions]) -> Optimized:
-    """Fuses and tunes `model` and writes the plan, a valid ONNX file. Options as Session's."""
+def optimize(model: Path, output: Path, *, copy_weights: bool = False, embed_kernels: bool = False,
+             arch: str = "", **options: Unpack[BuildOptions]) -> Optimized:
+    """Fuses and tunes `model` and writes the plan, a valid ONNX file. Options as Session's; `arch` ("sm_87"): for such a GPU, here or
+    not. `embed_kernels` writes a GPU's compiled kernels into the plan, which then runs without a compiler and unmeasured."""
     target = os.fspath(output)
-    return Optimized(target, *_ext.optimize(os.fspath(model), target, make_options(options), copy_weights))
+    made = make_options(options)
+    made.arch = arch
+    return Optimized(target, *_ext.optimize(os.fspath(model), target, made, copy_weights, embed_kernels))
 
 
 def profile(model: Path, feeds: Optional[Mapping[str, Any]] = None, *, iterations: int = 20, report: Path = "",

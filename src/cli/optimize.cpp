@@ -37,6 +37,8 @@ Action add_optimize(CLI::App& app) {
   app.add_option("-o,--output", a->output, "The plan to write; MODEL.plan.onnx beside the model if not given")->type_name("FILE");
   app.add_flag("--copy-weights", a->save.copy_weights,
                "Write the weights beside the plan, even where it could point at the model's data file");
+  app.add_flag("--embed-kernels", a->save.embed_kernels,
+               "Write a GPU's compiled kernels into the plan, which then runs without a compiler and unmeasured");
   app.add_option("--report", a->report, "Also time the plan against the unfused model and write an HTML report")
       ->type_name("FILE");
   app.add_option("--arch", a->options.arch,
@@ -50,7 +52,7 @@ Action add_optimize(CLI::App& app) {
     options.shapes = subject.shapes;
     const fs::path output = a->output.empty() ? fs::path(a->path).replace_extension(".plan.onnx") : fs::path(a->output);
     const report::Explained explained = report::explain(subject);
-    check_destination(a->path, output, a->save);
+    check_destination(a->path, output, options, a->save);
     const auto begin = std::chrono::steady_clock::now();
     const auto plan = Plan::build(a->path, options);
     const double build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -67,6 +69,9 @@ Action add_optimize(CLI::App& app) {
       const auto size = [](int64_t bytes) { return report::format(static_cast<double>(bytes), report::Unit::bytes); };
       print_line("\n" + build_text(*plan, build_s));
       print_line(fmt::format("wrote {} ({})", output.string(), size(static_cast<int64_t>(fs::file_size(output)))));
+      if (saved.kernels > 0)
+        print_line(fmt::format("it carries {} compiled kernel{} ({})", saved.kernels, saved.kernels == 1 ? "" : "s",
+                               size(saved.kernel_bytes)));
       if (!saved.data.empty()) print_line(fmt::format("wrote {} ({} of weights)", saved.data.string(), size(saved.data_bytes)));
     }
     if (!a->report.empty()) {

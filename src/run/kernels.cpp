@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "device/cuda/compiler.h"
 #include "ops/cost.h"
 #include "ops/machine.h"
 #include "run/fallback.h"
@@ -101,6 +102,7 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& 
     for (size_t i = next++; i < tasks.size(); i = next++) {
       try {
         tasks[i].candidate.prepare();
+      } catch (const device::cuda::CompilerMissing&) {   // said of the first step that needs it
       } catch (const std::exception& e) {
         tasks[i].failed = e.what();
       }
@@ -140,6 +142,8 @@ void choose_and_prepare(Open& o, PlanImpl::Shared& shared, Refusals& refusals) {
     try {
       step.kernel = chosen.prepare();
       return;
+    } catch (const device::cuda::CompilerMissing&) {
+      throw;
     } catch (const Error& e) {
       if (shared.backend->is_host() || o.offer.candidates.size() == 1) throw;
       leave_out(step.choice.candidate, e);

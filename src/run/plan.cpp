@@ -16,6 +16,7 @@
 #include "ops/machine.h"
 #include "ops/tactic_names.h"
 #include "run/absent_backend.h"
+#include "run/carried.h"
 #include "run/cuda_backend.h"
 #include "run/execution.h"
 #include "run/shapes.h"
@@ -57,13 +58,15 @@ std::filesystem::path kernels_folder(const Options& options) {
 }
 
 /// The machine as it is, for plans that run on a GPU; where they do.
-std::shared_ptr<Backend> use_gpu(ops::Machine& machine, const Options& options, bool tf32) {
+/// What `carried` has for that GPU is taken; its choices are dropped where it has nothing.
+std::shared_ptr<Backend> use_gpu(ops::Machine& machine, const Options& options, bool tf32, Carried& carried) {
   const bool here = options.arch.empty();
   ops::Gpu gpu = here ? *ops::open_gpu(*device::cuda::ordinal_of(options.device), kernels_folder(options))
                       : *ops::gpu_of_arch(options.arch, kernels_folder(options));
   gpu.tf32 = tf32;
+  const bool carries = take_kernels(carried, gpu);
   machine.gpu = std::make_shared<ops::Gpu>(std::move(gpu));
-  machine.versions += ", " + device::cuda::compiler_version();
+  machine.versions += ", " + (carries && !device::cuda::compiler_missing().empty() ? "no NVRTC" : device::cuda::compiler_version());
   if (device::cuda::cublaslt_missing().empty()) machine.versions += ", " + device::cuda::cublaslt_version();
   if (!here) return absent_backend(options.arch);
   machine.versions += fmt::format(", driver {}", machine.gpu->info.driver);
@@ -77,15 +80,17 @@ bool runs(std::string_view domain, std::string_view op) { return domain == smelt
 
 }  // namespace
 
-std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32) {
+std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32, Carried carried) {
   ops::Machine machine = ops::this_machine(options.threads);
-  auto backend = options.arch.empty() && !device::cuda::ordinal_of(options.device) ? host_backend() : use_gpu(machine, options, tf32);
+  const bool on_host = options.arch.empty() && !device::cuda::ordinal_of(options.device);
+  if (on_host) carried = {};
+  auto backend = on_host ? host_backend() : use_gpu(machine, options, tf32, carried);
   Options kept = options;
   if (!options.arch.empty()) kept.tuning_level = 0;
   auto cache = !options.use_cache || kept.tuning_level == 0 ? tune::Cache::in_memory() : open_cache(options.cache_dir);
   const auto filter = tune::TacticFilter::parse(options.tactics, ops::tactic_names);
   return std::shared_ptr<PlanImpl::Shared>(
-      new PlanImpl::Shared{{machine, kept.tuning_level, filter, std::move(cache)}, {}, kept, std::move(backend)});
+      new PlanImpl::Shared{{machine, kept.tuning_level, filter, std::move(cache), std::move(carried.choices)}, {}, kept, std::move(backend)});
 }
 
 PlanImpl::PlanImpl(Graph graph, std::shared_ptr<Shared> shared) : shared_(std::move(shared)), graph_(std::move(graph)) {
@@ -154,7 +159,7 @@ namespace smelt {
 std::shared_ptr<const Plan> Plan::build(Graph graph, const Options& options) {
   const auto asked = graph.model.metadata.find("smelt.precision");   // of a plan that was saved
   const bool tf32 = options.precision == "tf32" || (asked != graph.model.metadata.end() && asked->second == "tf32");
-  auto shared = run::share(options, tf32);
+  auto shared = run::share(options, tf32, run::read_carried(graph.model.metadata));
   const PrecisionSummary done = convert_precision(graph, options.precision, options.keep_fp32);
   if (done.converted > 0)
     info("{}: {} nodes compute in {}, {} stay in fp32, {} casts between them", graph.name, done.converted, options.precision,

@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "ops/weights.h"
 #include "run/backend.h"
+#include "run/carried.h"
 #include "run/planned.h"
 #include "smelt/session.h"
 #include "tune/tuner.h"
@@ -63,7 +64,8 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
 };
 
 /// What a plan of these options is to share with its graph's bodies; `tf32`: its model asks for products of f32 that round their
-/// operands so. Throws Error (usage) for options that are wrong.
-std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32);
+/// operands so; `carried`: what the model brings for a GPU, taken where it is that GPU. Throws Error (usage) for options that are
+/// wrong.
+std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32, Carried carried = {});
 
 }  // namespace smelt::run

@@ -7,6 +7,7 @@
 #include "import/export.h"
 #include "import/import.h"
 #include "ops/fused/expand.h"
+#include "run/carried.h"
 #include "run/plan.h"
 
 namespace smelt {
@@ -41,10 +42,13 @@ std::string tactics_of(const Plan& plan) {
 
 }  // namespace
 
-void check_destination(const std::filesystem::path& model, const std::filesystem::path& plan, const SaveOptions& options) {
+void check_destination(const std::filesystem::path& model, const std::filesystem::path& plan, const Options& options,
+                       const SaveOptions& save) {
   check_spares_model(plan, model);
+  if (save.embed_kernels && options.device == "cpu" && options.arch.empty())
+    throw Error("--embed-kernels: a plan for the processor has no compiled kernels", "Give --arch or --device.", ExitCode::usage);
   const AtomicFile writable(plan);
-  if (options.copy_weights || folder_of(model) == folder_of(plan)) return;
+  if (save.copy_weights || folder_of(model) == folder_of(plan)) return;
   int64_t bytes = 0;
   const Graph graph = import_model(model);
   for (const DataRange& r : graph.model.data) bytes += r.size;
@@ -60,8 +64,18 @@ Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveO
     if (plan.options().arch.empty()) check_memory(plan);   // a GPU that is not here has none to ask for
     out.metadata["smelt.plan.tactics"] = tactics_of(plan);
   }
+  Saved saved;
+  if (options.embed_kernels) {
+    const run::Carried carried = run::carried_by(plan);
+    run::write_carried(carried, out.metadata);
+    out.metadata["smelt.plan.tactics"] = tactics_of(plan);
+    saved.kernels = static_cast<int64_t>(carried.cubins.size());
+    for (const auto& [key, cubin] : carried.cubins) saved.kernel_bytes += static_cast<int64_t>(cubin->bytes.size());
+  }
   const ExportedData data = export_model(plan.graph(), path, out);
-  return {data.file, data.bytes};
+  saved.data = data.file;
+  saved.data_bytes = data.bytes;
+  return saved;
 }
 
 }  // namespace smelt

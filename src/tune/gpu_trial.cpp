@@ -93,6 +93,8 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
   const auto tried = [&](size_t candidate, const auto& work) {
     try {
       work();
+    } catch (const cuda::CompilerMissing&) {
+      throw;
     } catch (const Error& e) {
       stream.synchronize();   // a device that is lost fails here: no candidate is to blame for what comes then
       throw Unfit(e, candidate);

@@ -48,8 +48,12 @@ std::string device_text(const ops::Machine& machine) {
   return fmt::format("{}, {}, {} thread{}", machine.cpu, machine.isa, machine.threads, machine.threads == 1 ? "" : "s");
 }
 
-Tuner::Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache)
-    : machine_(std::move(machine)), level_(level), filter_(std::move(filter)), cache_(std::move(cache)) {
+Tuner::Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, SettledChoices settled)
+    : machine_(std::move(machine)),
+      level_(level),
+      filter_(std::move(filter)),
+      cache_(std::move(cache)),
+      settled_(std::move(settled)) {
   if (level < 0 || level > 3) fail_usage("tuning level {} is not one of 0 (estimates), 1, 2, 3 (exhaustive)", level);
 }
 
@@ -124,6 +128,15 @@ std::vector<size_t> Tuner::allowed(const ops::Offer& offer) {
   return allowed;
 }
 
+std::optional<size_t> Tuner::settled(const ops::Offer& offer, const std::vector<size_t>& allowed) const {
+  const auto at = settled_.find(offer.problem);
+  if (at == settled_.end()) return std::nullopt;
+  const auto same = std::ranges::find_if(allowed, [&](size_t i) {
+    return Settled{offer.candidates[i].tactic, offer.candidates[i].config} == at->second;
+  });
+  return same == allowed.end() ? std::nullopt : std::optional(*same);
+}
+
 bool Tuner::covers(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted) const {
   return entry.level >= level_ && std::ranges::all_of(wanted, [&](size_t i) { return find(entry.timings, offer.candidates[i]); });
 }
@@ -140,6 +153,7 @@ std::vector<size_t> Tuner::needed(const ops::Offer& offer) {
   std::lock_guard lock(mutex_);
   const std::vector<size_t> candidates = allowed(offer);
   if (candidates.empty()) return {};
+  if (const auto chosen = settled(offer, candidates)) return {*chosen};
   const std::vector<size_t> wanted = worth_measuring(offer, candidates);
   if (level_ == 0 || wanted.size() == 1) return {wanted.front()};
   const auto cached = look_up(offer, wanted);
@@ -170,6 +184,17 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
                                               refused.front().tactic),
                 ExitCode::unsupported);
   }
+
+  if (const auto chosen = settled(offer, allowed)) {
+    choice.candidate = *chosen;
+    for (size_t i : allowed)
+      if (i != *chosen)
+        choice.others.push_back({offer.candidates[i].tactic, offer.candidates[i].config, "the plan carries the chosen one's kernel"});
+    return choice;
+  }
+  if (const auto other = settled_.extract(offer.problem))
+    warn("{}: the plan's {} {} cannot run here; another kernel is chosen", offer.problem, other.mapped().tactic,
+         other.mapped().config);
 
   const auto by_estimate = std::ranges::min_element(allowed, {}, [&](size_t i) { return offer.candidates[i].estimate_us; });
   choice.candidate = *by_estimate;

@@ -25,6 +25,13 @@ struct Choice {
   std::vector<NotChosen> others;        // all other candidates, and the offer's rejections
 };
 
+/// What a plan that carries its kernels runs a problem with.
+struct Settled {
+  std::string tactic, config;
+  bool operator==(const Settled&) const = default;
+};
+using SettledChoices = std::map<std::string, Settled>;   // by problem
+
 struct TunerStats {
   int64_t problems = 0, measured = 0, cached = 0;   // distinct problems with a choice; measured now; found in the cache
   double seconds = 0;                               // spent measuring
@@ -37,8 +44,10 @@ struct TunerStats {
 ///   3  every candidate, with more samples
 class Tuner {
  public:
-  /// `cache` may be Cache::in_memory(). Throws Error (usage) for a level outside 0 … 3.
-  Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache);
+  /// `cache` may be Cache::in_memory(). Problems in `settled` get the candidate that it names, at every level and unmeasured; one
+  /// that is not offered or not allowed is said, and another chosen as if nothing were settled. Throws Error (usage) for a level
+  /// outside 0 … 3.
+  Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, SettledChoices settled = {});
 
   /// Chooses for the node's problem; `offer` is ops::offer(node, machine). Throws Error (unsupported) when no candidate is
   /// left, with every reason, and Unfit (tune/gpu_trial.h) where timing finds one that cannot run: the caller takes it out.
@@ -60,6 +69,8 @@ class Tuner {
   CacheKey key(const std::string& problem) const;
   std::vector<Timing>& left_out(const std::string& problem);
   std::vector<size_t> allowed(const ops::Offer& offer);
+  /// Of the allowed ones, that which the problem is settled on.
+  std::optional<size_t> settled(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
   bool covers(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted) const;
   std::optional<CacheEntry> look_up(const ops::Offer& offer, const std::vector<size_t>& wanted) const;
   std::vector<size_t> worth_measuring(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
@@ -69,6 +80,7 @@ class Tuner {
   int level_;
   TacticFilter filter_;
   std::shared_ptr<Cache> cache_;
+  SettledChoices settled_;
   mutable std::mutex mutex_;
   std::map<std::string, CacheEntry> known_;
   std::map<std::string, std::vector<Timing>> left_out_;   // by problem; without samples

@@ -93,7 +93,7 @@ Resources compile_forms(std::string_view arch) {
       } catch (const Error& e) {
         ADD_FAILURE() << e.what();
       }
-      for (const auto& cubin : machine.gpu->cubins->in_memory()) {
+      for (const auto& [key, cubin] : machine.gpu->cubins->in_memory()) {
         if (!known.insert(cubin).second) continue;
         for (const device::cuda::KernelResources& k : cubin->kernels) {
           EXPECT_EQ(k.spill_store_bytes + k.spill_load_bytes, 0) << k.entry;

@@ -2,6 +2,7 @@
 import gc
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 
@@ -59,6 +60,32 @@ def test_devices_says_in_one_line_why_there_is_no_gpu(command):
 def test_a_gpu_that_is_not_here_cannot_be_measured(command):
     assert "no GPU" in command("devices", "--device", "gpu", "--measure", code=3).stderr
     assert "none of cpu, gpu" in command("devices", "--device", "tpu", code=2).stderr
+
+
+def test_a_plan_with_its_kernels_is_onnx_that_other_runtimes_run(command, small_model, tmp_path):
+    plan = tmp_path / "plan.onnx"
+    args = ["optimize", small_model, "-o", plan, "--shapes", "x:2x3x8x8", "--arch", "sm_87", "--embed-kernels", "--no-cache"]
+    result = command(*args, code=None)
+    if result.returncode == 3 and "NVRTC" in result.stderr:
+        pytest.skip("no NVRTC")
+    assert result.returncode == 0 and "it carries" in result.stdout, result.stderr
+    model = onnx.load(plan)
+    onnx.checker.check_model(model, full_check=True)
+    metadata = {p.key: p.value for p in model.metadata_props}
+    assert metadata["smelt.plan.gpu"] == "sm_87 16" and any(key.startswith("smelt.plan.kernel.") for key in metadata)
+    want = ort.InferenceSession(str(small_model)).run(None, {"x": image()})[0]
+    for session in (ort.InferenceSession(str(plan)), smelt.Session(plan, tuning_level=0)):
+        np.testing.assert_allclose(session.run(None, {"x": image()})[0], want, rtol=1e-4, atol=1e-4)
+    again = smelt.optimize(plan, tmp_path / "again.onnx", arch="sm_87", embed_kernels=True, use_cache=False)
+    assert (tmp_path / "again.onnx").read_bytes() == plan.read_bytes() and again.path == str(tmp_path / "again.onnx")
+
+
+def test_kernels_are_embedded_for_a_gpu_and_fixed_shapes(command, small_model, tmp_path):
+    plan = tmp_path / "plan.onnx"
+    assert "Give --arch or --device" in command("optimize", small_model, "-o", plan, "--embed-kernels", code=2).stderr
+    result = command("optimize", small_model, "-o", plan, "--embed-kernels", "--arch", "sm_87", "--no-cache", code=None)
+    assert (result.returncode == 2 and "Give --shapes" in result.stderr) or "NVRTC" in result.stderr
+    assert not plan.exists()
 
 
 def test_a_tensor_on_a_gpu_is_refused_by_a_session_on_the_processor(small_model):

@@ -162,6 +162,28 @@ TEST(Tuner, a_higher_level_measures_again) {
   EXPECT_THROW(t.choose(p.bound, offer_of({{"a", "", 1, {}}, {"b", "", 2, {}}})), Error);
 }
 
+TEST(Tuner, what_a_plan_settled_on_is_taken_unmeasured) {
+  Problem p;
+  Tuner t(ops::this_machine(1), 2, {}, Cache::in_memory(), {{"relu:test", {"a", "x y"}}});
+  const Offer offer = offer_of({{"a", "", 1, {}}, {"b", "", 2, {}}, {"a", "x y", 30, {}}});
+  EXPECT_EQ(t.needed(offer), std::vector<size_t>{2});
+  const Choice c = t.choose(p.bound, offer);
+  EXPECT_EQ(c.candidate, 2u);
+  EXPECT_TRUE(c.timings.empty());
+  EXPECT_EQ(reason(c, "b"), "the plan carries the chosen one's kernel");
+  EXPECT_EQ(t.stats().measured, 0);
+}
+
+TEST(Tuner, what_a_plan_settled_on_gives_way_where_it_is_refused_or_not_offered) {
+  Problem p;
+  for (const auto& [filter, settled] : {std::pair{"-a", "a"}, {"", "z"}}) {
+    Tuner t(ops::this_machine(1), 0, TacticFilter::parse(filter), Cache::in_memory(), {{"relu:test", {settled, ""}}});
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(t.choose(p.bound, offer_of({{"a", "", 20, {}}, {"b", "", 10, {}}})).candidate, 1u);
+    EXPECT_NE(testing::internal::GetCapturedStderr().find(std::string("the plan's ") + settled), std::string::npos);
+  }
+}
+
 TEST(Tuner, refuses_levels_that_do_not_exist) {
   EXPECT_THROW(tuner(4), Error);
   EXPECT_THROW(tuner(-1), Error);

@@ -44,7 +44,7 @@ const Opened& opened() {
 
 const abi::Nvrtc& nvrtc() {
   if (const Opened& o = opened(); o.missing.empty()) return o.nvrtc;
-  throw Error(opened().missing, "pip install nvidia-cuda-nvrtc, or install the CUDA toolkit.", ExitCode::unsupported);
+  throw CompilerMissing(opened().missing, "pip install nvidia-cuda-nvrtc, or install the CUDA toolkit.", ExitCode::unsupported);
 }
 
 void check(abi::NvrtcResult result, std::string_view doing) {

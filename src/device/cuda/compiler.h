@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "smelt/error.h"
+
 namespace smelt::device::cuda {
 
 /// What one kernel takes of a multiprocessor, as ptxas reports it.
@@ -43,13 +45,19 @@ std::pair<int, int> capability_of(std::string_view arch);
 /// The architectures that smelt's kernels are written and tested for.
 std::span<const std::string_view> known_archs();
 
-/// Why compile() would throw; empty when NVRTC is there.
+/// Nothing can be compiled: another kernel would not do better.
+class CompilerMissing : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Why compile() would throw CompilerMissing; empty when NVRTC is there.
 std::string compiler_missing();
-/// "NVRTC 13.0", part of every cubin's key. Throws Error (unsupported) where there is none.
+/// "NVRTC 13.0", part of the key of every cubin on disk. Throws CompilerMissing (unsupported).
 std::string compiler_version();
 /// Compiles for `arch`, in the calling thread; several threads may compile at once. C++20, -DNDEBUG, --use_fast_math off, fused
-/// multiply-adds on. Throws Error (failed) with the first error of the log and its line of source, unsupported where NVRTC is
-/// missing or does not know the architecture.
+/// multiply-adds on. Throws Error (failed) with the first error of the log and its line of source, unsupported where NVRTC does
+/// not know the architecture; CompilerMissing (unsupported).
 Cubin compile(const Source& source, std::string_view arch);
 
 }  // namespace smelt::device::cuda

@@ -12,7 +12,7 @@
 namespace smelt::device::cuda {
 namespace {
 
-constexpr std::string_view magic = "smelt-cubin 1";
+constexpr std::string_view magic = "smelt-cubin 2";
 
 /// Two hashes of the same text from different seeds: 128 bits, so that two kernels never meet.
 class KeyHash {
@@ -27,42 +27,43 @@ class KeyHash {
   uint64_t a_ = 14695981039346656037ull, b_ = 0x9e3779b97f4a7c15ull;
 };
 
-/// Where there is no compiler, a plan's own kernels may do.
-std::string compiler_or_none() { return compiler_missing().empty() ? compiler_version() : ""; }
-
-uint64_t checksum(std::string_view bytes) { return hash_bytes(bytes.data(), static_cast<int64_t>(bytes.size())); }
+std::string checksum(std::string_view bytes) {
+  return fmt::format("{:016x}", hash_bytes(bytes.data(), static_cast<int64_t>(bytes.size())));
+}
 
 }  // namespace
 
 std::string to_file(const Cubin& cubin, std::string_view key) {
-  std::string file = fmt::format("{}\n{}\n{}\n", magic, key, cubin.kernels.size());
+  std::string file = fmt::format("{}\n{}\n", key, cubin.kernels.size());
   for (const KernelResources& k : cubin.kernels)
     file += fmt::format("{} {} {} {} {} {}\n", k.entry, k.registers, k.stack_bytes, k.spill_store_bytes, k.spill_load_bytes,
                         k.static_shared_bytes);
-  file += fmt::format("{} {:016x}\n", cubin.bytes.size(), checksum(cubin.bytes));
-  return file + cubin.bytes;
+  file += fmt::format("{}\n{}", cubin.bytes.size(), cubin.bytes);
+  return fmt::format("{}\n{}\n{}", magic, checksum(file), file);
 }
 
 std::shared_ptr<const Cubin> from_file(std::string_view file, std::string_view key) {
   std::istringstream in{std::string(file)};
-  std::string line, its_key;
+  std::string line, sum, its_key;
   size_t kernels = 0, size = 0;
-  uint64_t sum = 0;
-  if (!std::getline(in, line) || line != magic || !std::getline(in, its_key) || its_key != key) return nullptr;
+  if (!std::getline(in, line) || line != magic || !std::getline(in, sum)) return nullptr;
+  if (const auto rest = in.tellg(); rest < 0 || sum != checksum(file.substr(static_cast<size_t>(rest)))) return nullptr;
+  if (!std::getline(in, its_key) || its_key != key) return nullptr;
   if (!(in >> kernels) || kernels > 1000) return nullptr;
   auto cubin = std::make_shared<Cubin>();
   cubin->kernels.resize(kernels);
   for (KernelResources& k : cubin->kernels)
     if (!(in >> k.entry >> k.registers >> k.stack_bytes >> k.spill_store_bytes >> k.spill_load_bytes >> k.static_shared_bytes))
       return nullptr;
-  if (!(in >> std::dec >> size >> std::hex >> sum) || in.get() != '\n') return nullptr;
+  if (!(in >> size) || in.get() != '\n') return nullptr;
   const auto at = static_cast<size_t>(in.tellg());
   if (file.size() != at + size) return nullptr;
   cubin->bytes = file.substr(at);
-  return checksum(cubin->bytes) == sum ? cubin : nullptr;
+  return cubin;
 }
 
-CubinStore::CubinStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
+CubinStore::CubinStore(std::filesystem::path folder, Compile compile)
+    : folder_(std::move(folder)), compile_(std::move(compile)) {}
 
 std::string CubinStore::key(const Source& source, std::string_view arch, std::string_view compiler) {
   static const std::string headers = [] {
@@ -74,6 +75,7 @@ std::string CubinStore::key(const Source& source, std::string_view arch, std::st
     return hash.text();
   }();
   KeyHash hash;
+  hash.add(magic);
   hash.add(source.code);
   for (const std::string& o : source.options) hash.add(o);
   hash.add(arch);
@@ -86,7 +88,7 @@ std::filesystem::path CubinStore::path_of(const std::string& key) const { return
 
 std::shared_ptr<const Cubin> CubinStore::read(const std::string& key) const {
   std::error_code ignored;
-  if (folder_.empty() || !std::filesystem::exists(path_of(key), ignored)) return nullptr;
+  if (!std::filesystem::exists(path_of(key), ignored)) return nullptr;
   try {
     const auto file = MappedFile::open(path_of(key));
     auto cubin = from_file({reinterpret_cast<const char*>(file->data()), static_cast<size_t>(file->size())}, key);
@@ -98,7 +100,6 @@ std::shared_ptr<const Cubin> CubinStore::read(const std::string& key) const {
 }
 
 void CubinStore::write(const std::string& key, const Cubin& cubin) {
-  if (folder_.empty()) return;
   try {
     std::filesystem::create_directories(path_of(key).parent_path());
     AtomicFile file(path_of(key));
@@ -111,7 +112,7 @@ void CubinStore::write(const std::string& key, const Cubin& cubin) {
 }
 
 std::shared_ptr<const Cubin> CubinStore::get(const Source& source, std::string_view arch) {
-  const std::string id = key(source, arch, compiler_or_none());
+  const std::string id = key(source, arch);
   std::unique_lock lock(mutex_);
   made_.wait(lock, [&] { return !making_.contains(id); });
   if (const auto at = known_.find(id); at != known_.end()) {
@@ -123,7 +124,7 @@ std::shared_ptr<const Cubin> CubinStore::get(const Source& source, std::string_v
   std::shared_ptr<const Cubin> cubin;
   std::exception_ptr failure;
   try {
-    cubin = make(id, source, arch);
+    cubin = make(source, arch);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -136,12 +137,22 @@ std::shared_ptr<const Cubin> CubinStore::get(const Source& source, std::string_v
   return cubin;
 }
 
-std::shared_ptr<const Cubin> CubinStore::make(const std::string& id, const Source& source, std::string_view arch) {
-  auto cubin = read(id);
+std::shared_ptr<const Cubin> CubinStore::make(const Source& source, std::string_view arch) {
+  // On disk, what another compiler made is another kernel.
+  const bool on_disk = !folder_.empty() && compiler_missing().empty();
+  const std::string id = on_disk ? key(source, arch, compiler_version()) : "";
+  auto cubin = on_disk ? read(id) : nullptr;
   const bool found = cubin != nullptr;
   if (!found) {
-    cubin = std::make_shared<Cubin>(compile(source, arch));
-    write(id, *cubin);
+    try {
+      cubin = std::make_shared<Cubin>(compile_(source, arch));
+    } catch (const CompilerMissing& e) {
+      if (!carries_) throw;
+      throw CompilerMissing(fmt::format("the plan does not carry the kernel of {}, or not undamaged, and {}", source.name, e.what()),
+                            "Write the plan again with this smelt (smelt optimize --embed-kernels), or install NVRTC.",
+                            ExitCode::unsupported);
+    }
+    if (on_disk) write(id, *cubin);
   }
   std::lock_guard lock(mutex_);
   ++(found ? stats_.from_disk : stats_.compiled);
@@ -176,17 +187,15 @@ std::vector<std::shared_ptr<const Cubin>> CubinStore::get_all(std::span<const So
   return cubins;
 }
 
-void CubinStore::add(const Source& source, std::string_view arch, Cubin cubin) {
-  const std::string id = key(source, arch, compiler_or_none());
+void CubinStore::carry(const Cubins& cubins) {
   std::lock_guard lock(mutex_);
-  known_.try_emplace(id, std::make_shared<Cubin>(std::move(cubin)));
+  known_.insert(cubins.begin(), cubins.end());
+  carries_ = true;
 }
 
-std::vector<std::shared_ptr<const Cubin>> CubinStore::in_memory() const {
+Cubins CubinStore::in_memory() const {
   std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<const Cubin>> all;
-  for (const auto& [key, cubin] : known_) all.push_back(cubin);
-  return all;
+  return known_;
 }
 
 CubinStats CubinStore::stats() const {

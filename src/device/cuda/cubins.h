@@ -22,11 +22,15 @@ struct CubinStats {
   double seconds = 0;              // of compiling, summed over the threads
 };
 
+/// By CubinStore::key() without a compiler.
+using Cubins = std::map<std::string, std::shared_ptr<const Cubin>>;
+using Compile = std::function<Cubin(const Source& source, std::string_view arch)>;
+
 /// Thread-safe; several processes may share a folder.
 class CubinStore {
  public:
   /// `folder` is made when first written to; empty: nothing is kept on disk. A folder that cannot be written is said once.
-  explicit CubinStore(std::filesystem::path folder = {});
+  explicit CubinStore(std::filesystem::path folder = {}, Compile compile = cuda::compile);
 
   /// From memory, from disk, or compiled now and written to disk: under a temporary name, then renamed. An entry that is damaged,
   /// or not of this source, is compiled again and replaced. Threads that want the same one wait for the first of them. Throws as
@@ -37,32 +41,33 @@ class CubinStore {
   std::vector<std::shared_ptr<const Cubin>> get_all(std::span<const Source> sources, std::string_view arch, int threads,
                                                     std::vector<std::string>* errors = nullptr,
                                                     const std::function<void(int done, int total)>& progress = {});
-  /// Puts a cubin that a plan carries in, as if it had been compiled here.
-  void add(const Source& source, std::string_view arch, Cubin cubin);
+  /// Puts in what a plan carries, as if it had been compiled here, whatever compiler made it.
+  void carry(const Cubins& cubins);
 
-  /// Every cubin that it has in memory, in no order.
-  std::vector<std::shared_ptr<const Cubin>> in_memory() const;
+  /// Every cubin that it has in memory.
+  Cubins in_memory() const;
   CubinStats stats() const;
-  /// 32 hexadecimal digits: of the code, the options, the architecture, the compiler and the headers of src/kernels; not of the
-  /// name. `compiler` is compiler_version(), or what a plan says made its cubins.
-  static std::string key(const Source& source, std::string_view arch, std::string_view compiler);
+  /// 32 hexadecimal digits: of the code, the options, the architecture, the compiler (where given) and the headers of
+  /// src/kernels; not of the name.
+  static std::string key(const Source& source, std::string_view arch, std::string_view compiler = {});
 
  private:
-  std::shared_ptr<const Cubin> make(const std::string& key, const Source& source, std::string_view arch);
+  std::shared_ptr<const Cubin> make(const Source& source, std::string_view arch);
   std::shared_ptr<const Cubin> read(const std::string& key) const;
   void write(const std::string& key, const Cubin& cubin);
   std::filesystem::path path_of(const std::string& key) const;
 
   std::filesystem::path folder_;
+  Compile compile_;
   mutable std::mutex mutex_;
   std::condition_variable made_;
-  std::map<std::string, std::shared_ptr<const Cubin>> known_;
+  Cubins known_;
   std::set<std::string> making_;   // keys that a thread reads or compiles
   CubinStats stats_;
-  bool warned_ = false;
+  bool carries_ = false, warned_ = false;
 };
 
-/// A cubin as one file: its key, its kernels' resources, its bytes and their checksum.
+/// A cubin as one file: a checksum, its key, its kernels' resources, its bytes.
 std::string to_file(const Cubin& cubin, std::string_view key);
 /// Null for what is no such file, is damaged, or has another key.
 std::shared_ptr<const Cubin> from_file(std::string_view file, std::string_view key);

@@ -1,5 +1,7 @@
 #include "device/cuda/driver.h"
 
+#include <mutex>
+
 #include "base/error.h"
 #include "device/cuda/library.h"
 
@@ -41,6 +43,16 @@ const Opened& opened() {
   return o;
 }
 
+struct Lost {
+  std::mutex mutex;
+  std::string why;
+};
+
+Lost& lost_work() {
+  static Lost l;
+  return l;
+}
+
 }  // namespace
 
 std::string driver_missing() { return opened().missing; }
@@ -78,9 +90,23 @@ bool is_fatal(abi::Result result) {
 
 void check(abi::Result result, std::string_view doing) {
   if (result == abi::success) return;
-  const bool lost = is_fatal(result);
-  throw Error(fmt::format("{}: {}", doing, describe(result)),
-              lost ? "The GPU's work in this process is lost: start the process again." : "");
+  const std::string text = fmt::format("{}: {}", doing, describe(result));
+  if (!is_fatal(result)) throw Error(text);
+  Lost& l = lost_work();
+  std::lock_guard lock(l.mutex);
+  if (l.why.empty()) l.why = text;
+  throw Error(text, "The GPU's work in this process is lost: start the process again.");
+}
+
+std::string lost() {
+  Lost& l = lost_work();
+  std::lock_guard lock(l.mutex);
+  return l.why;
+}
+
+void refuse_if_lost() {
+  if (const std::string why = lost(); !why.empty())
+    throw Error("the GPU's work in this process is lost since " + why, "Start the process again.");
 }
 
 }  // namespace smelt::device::cuda

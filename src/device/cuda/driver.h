@@ -17,6 +17,10 @@ std::string driver_missing();
 void check(abi::Result result, std::string_view doing);
 /// Whether after this error the process's work on the device is lost: every later call returns it again.
 bool is_fatal(abi::Result result);
+/// The first such error that check() met, with what it was doing; empty before.
+std::string lost();
+/// Throws Error (failed) after such an error.
+void refuse_if_lost();
 /// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
 std::string describe(abi::Result result);
 

@@ -76,6 +76,10 @@ void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogu
 void reduce();
 void softmax();
 void movement();
+/// detect.cpp: every candidate, the first two beside a plain kernel that must agree.
+void nms();
+void roi_align();
+void select();
 /// Every candidate for Attention and RotaryEmbedding over the models' problems whose name contains `filter` (attention.cpp).
 void attention(std::string_view filter);
 

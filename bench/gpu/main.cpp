@@ -1,7 +1,7 @@
 // Kernels of smelt on GPU 0, timed in one CUDA graph of many calls, replayed; inputs rotated over three times the L2 cache.
 //
-// usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | gemm [FIRST LAST [EPILOGUE…]]
-//        | gemm_candidates M N K EPILOGUE | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES]]
+// usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | nms | roi_align | select
+//        | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
 #include <filesystem>
@@ -120,6 +120,12 @@ int main(int argc, char** argv) {
       softmax();
     } else if (what == "movement") {
       movement();
+    } else if (what == "nms") {
+      nms();
+    } else if (what == "roi_align") {
+      roi_align();
+    } else if (what == "select") {
+      select();
     } else if (what == "conv" && argc > 2) {
       conv(argv[2], argc > 3 ? std::stol(argv[3]) : 1, argc > 4 ? std::stoul(argv[4]) : 8);
     } else if (what == "gemm") {
@@ -128,8 +134,8 @@ int main(int argc, char** argv) {
       gemm(epilogues, argc > 3 ? std::stoul(argv[2]) : 0, argc > 3 ? std::stoul(argv[3]) : SIZE_MAX);
     } else {
       fmt::print(stderr,
-                 "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | gemm [FIRST "
-                 "LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART] | conv WHAT [IMAGES "
+                 "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | nms | "
+                 "roi_align | select | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART] | conv WHAT [IMAGES "
                  "[CANDIDATES]]\n");
       return 2;
     }

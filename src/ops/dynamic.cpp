@@ -36,12 +36,27 @@ std::vector<AtMost> compress(const Node& n, Inputs in) {
   return {{x.type, most, static_cast<int64_t>(axis)}};
 }
 
+std::vector<AtMost> non_max_suppression(const Node&, Inputs in) {
+  const TensorDesc &boxes = in[0], &scores = in[1];
+  if (boxes.type != DType::f32 || scores.type != DType::f32 || scores.shape.size() != 3) return {};
+  const auto scalar = [&](size_t i, DType type) {
+    return in.size() <= i || !in[i].present() || (in[i].type == type && elements(in[i].shape) == 1);
+  };
+  if (!scalar(2, DType::i64) || !scalar(3, DType::f32) || !scalar(4, DType::f32)) return {};
+  int64_t each = scores.shape[2];
+  if (each >= int64_t{1} << 24) return {};   // a queue's entry holds a box's number in 24 bits
+  if (in.size() <= 2 || !in[2].present()) each = 0;
+  else if (in[2].value) each = std::clamp<int64_t>(in[2].value->to_ints()[0], 0, each);
+  return {{DType::i64, {scores.shape[0] * scores.shape[1] * each, 3}, 0}};
+}
+
 }  // namespace
 
 std::vector<AtMost> outputs_at_most(const Node& node, Inputs inputs) {
   std::vector<AtMost> most;
   if (node.is("NonZero")) most = non_zero(node, inputs);
   else if (node.is("Compress")) most = compress(node, inputs);
+  else if (node.is("NonMaxSuppression")) most = non_max_suppression(node, inputs);
   // Nothing to find is found by the host.
   for (const AtMost& m : most)
     if (elements(m.shape) == 0 || bytes(m.type, elements(m.shape)) > largest_at_most) return {};

@@ -69,6 +69,10 @@ bool gpu_generate_handles(const Node&);
 void gpu_generate_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_select_handles(const Node&);
 void gpu_select_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_nms_handles(const Node&);
+void gpu_nms_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_roi_align_handles(const Node&);
+void gpu_roi_align_offer(const BoundNode&, const Machine&, Offer&);
 
 namespace {
 
@@ -100,6 +104,8 @@ constexpr TacticFamily families[] = {
     {"gpu_scan", gpu_scan_handles, no_offer, false, gpu_scan_offer},
     {"gpu_generate", gpu_generate_handles, no_offer, false, gpu_generate_offer},
     {"gpu_select", gpu_select_handles, no_offer, false, gpu_select_offer},
+    {"gpu_nms", gpu_nms_handles, no_offer, false, gpu_nms_offer},
+    {"gpu_roi_align", gpu_roi_align_handles, no_offer, false, gpu_roi_align_offer},
 };
 
 /// What a reference costs an output element, at least: a guess. It ranks behind every other tactic, whatever they estimate.

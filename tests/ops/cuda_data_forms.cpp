@@ -40,6 +40,14 @@ std::vector<Form> data_forms() {
   list.push_back(Form("Compress", "").in(DType::f32, {9000}).in(DType::boolean, {9000}).out(DType::f32, {9000}).count());
   list.push_back(Form("Compress", "", {{"axis", int64_t{1}}}).in(DType::f16, {2, 3234, 8}).in(DType::boolean, {3234})
                      .out(DType::f16, {2, 3234, 8}).count());
+  for (const int64_t centered : {0, 1})
+    list.push_back(Form("NonMaxSuppression", "", {{"center_point_box", centered}}).in(DType::f32, {1, 6000, 4})
+                       .in(DType::f32, {1, 80, 6000}).in(Tensor::of<int64_t>({1}, {200})).in(DType::f32, {1}).in(DType::f32, {1})
+                       .out(DType::i64, {16000, 3}).count());
+  for (const char* mode : {"avg", "max"})
+    for (const DType type : {DType::f16, DType::f32, DType::f64})
+      list.push_back(Form("RoiAlign", "", {{"mode", std::string(mode)}, {"output_height", int64_t{7}}, {"output_width", int64_t{7}}})
+                         .in(type, {1, 256, 50, 76}).in(type, {512, 4}).in(DType::i64, {512}).out(type, {512, 256, 7, 7}));
   return list;
 }
 

@@ -1,0 +1,208 @@
+// NonMaxSuppression: of each line (a class of an item) the boxes in the order of their scores, but those that overlap a better one.
+//
+//   boxes     [items, count, 4]    as corners, or as centre and extent
+//   sorted    [lines, count]       the line's boxes, best first (sort/sort.cuh); those from the first key of ~0 on are no candidates
+//   corners   [lines, keep]        of the boxes that were taken, for the scouts
+//   taken     [lines, keep]        their numbers, in order; counts [lines]
+//
+// Scout and dive. A block has a line, a thread one of its next Threads candidates. Whether two boxes touch at all is four minima and
+// two comparisons in float, exact or on the safe side: threads scan the boxes taken so far for that alone, and push what touches into
+// a queue in shared memory. What is dear, the intersection over the union in double with its division, is done when the queue is
+// nearly full, by all threads, so that no warp runs half empty. Candidates that are left are compared with each other in the same
+// way into a matrix of bits, along which one warp then takes them in order.
+#pragma once
+
+#include "select/compact.cuh"
+#include "sort/sort.cuh"
+
+/// Scores as keys for sorting, the best first; those below the lowest score, and NaN, behind all others.
+struct ByScore {
+  using Key = u32;
+  const float* scores;
+  const float* lowest;
+  u32 count;
+  __device__ __forceinline__ Item<u32> operator()(u32 line, u32 place) const {
+    const float s = scores[static_cast<u64>(line) * count + place];
+    const bool candidate = lowest ? s >= *lowest : s == s;
+    return {candidate ? ~Ordered<float>::key(s) : 0xffffffffu, place};
+  }
+};
+
+/// A box for scouts: what it covers, or a little more.
+struct alignas(16) Corners {
+  float y1, x1, y2, x2;
+  __device__ __forceinline__ bool touches(const Corners& o) const {
+    return fminf(y2, o.y2) > fmaxf(y1, o.y1) && fminf(x2, o.x2) > fmaxf(x1, o.x1);
+  }
+  static __device__ __forceinline__ Corners nothing() {
+    const float most = __int_as_float(0x7f800000);
+    return {most, most, -most, -most};
+  }
+};
+
+// As std::min and std::max: the first where one is NaN.
+template <class A> __device__ __forceinline__ A first_min(A a, A b) { return b < a ? b : a; }
+template <class A> __device__ __forceinline__ A first_max(A a, A b) { return a < b ? b : a; }
+
+/// A box as the reference has it; no product and sum becomes one multiply-add.
+template <bool Centered> struct ExactBox {
+  double y1, x1, y2, x2;
+  __device__ __forceinline__ explicit ExactBox(const float* v) {
+    if constexpr (Centered) {
+      y1 = __dsub_rn(v[1], v[3] * 0.5), x1 = __dsub_rn(v[0], v[2] * 0.5);
+      y2 = __dadd_rn(v[1], v[3] * 0.5), x2 = __dadd_rn(v[0], v[2] * 0.5);
+    } else {
+      y1 = first_min(v[0], v[2]), x1 = first_min(v[1], v[3]), y2 = first_max(v[0], v[2]), x2 = first_max(v[1], v[3]);
+    }
+  }
+  __device__ __forceinline__ double area() const { return __dmul_rn(__dsub_rn(y2, y1), __dsub_rn(x2, x1)); }
+  __device__ __forceinline__ Corners corners() const {
+    return {__double2float_rd(y1), __double2float_rd(x1), __double2float_ru(y2), __double2float_ru(x2)};
+  }
+  /// Intersection over union is more than the threshold.
+  __device__ __forceinline__ bool overlaps(const ExactBox& b, double threshold) const {
+    const double h = __dsub_rn(first_min(y2, b.y2), first_max(y1, b.y1)), w = __dsub_rn(first_min(x2, b.x2), first_max(x1, b.x1));
+    const double own = area(), other = b.area();
+    if (h <= 0 || w <= 0 || own <= 0 || other <= 0) return false;
+    const double both = __dmul_rn(h, w);
+    return __ddiv_rn(both, __dsub_rn(__dadd_rn(own, other), both)) > threshold;
+  }
+};
+
+/// Pairs of a candidate (below 256) and another box, pushed by threads and taken out by the whole block.
+template <int Threads, int Round> struct PairQueue {
+  static constexpr u32 nearly_full = 4 * Threads;
+  u32 entries[nearly_full + Threads * Round];
+  u32 count;
+
+  /// This thread's pairs with the others `first` + j, for each bit j. True where the queue should be drained.
+  __device__ __forceinline__ bool push(u32 candidate, u32 first, u32 bits) {
+    if (!bits) return false;
+    u32 at = atomicAdd(&count, static_cast<u32>(__popc(bits)));
+    for (; bits; bits &= bits - 1) entries[at++] = candidate | (first + __ffs(bits) - 1) << 8;
+    return at > nearly_full;
+  }
+  /// By the whole block, with a barrier since the last push; one behind it is the caller's.
+  template <class Dive> __device__ __forceinline__ void drain(const Dive& dive) {
+    for (u32 i = threadIdx.x; i < count; i += Threads) dive(entries[i] & 255, entries[i] >> 8);
+    __syncthreads();
+    if (threadIdx.x == 0) count = 0;
+  }
+};
+
+template <bool Centered, int Threads>
+__device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* sorted, const i64* limit, const float* threshold,
+                                         Corners* corners, u32* taken, u32* counts, u32 count, u32 classes, u32 keep) {
+  static_assert(Threads == 256, "a queue's entry has 8 bits for the candidate");
+  constexpr int Round = 16, Words = Threads / 32;
+  __shared__ PairQueue<Threads, Round> queue;
+  __shared__ Corners others[Threads];           // some of the boxes taken; then the candidates that are left
+  __shared__ u32 numbers[Threads];              // of the candidates, by thread; then of those that are left
+  __shared__ u32 dead[Threads];                 // by thread
+  __shared__ u32 beaten[Threads][Words];        // by candidate left: those that it suppresses
+  __shared__ u32 order[Threads], newly;
+
+  const u32 line = blockIdx.x, t = threadIdx.x;
+  boxes += static_cast<u64>(line / classes) * count * 4;
+  sorted += static_cast<u64>(line) * count;
+  corners += static_cast<u64>(line) * keep, taken += static_cast<u64>(line) * keep;
+  const i64 wanted = limit ? *limit : 0;
+  const u32 most = wanted < 0 ? 0 : wanted < keep ? static_cast<u32>(wanted) : keep;
+  const double overlap = threshold ? static_cast<double>(*threshold) : 0.;
+  const auto box = [&](u32 number) { return ExactBox<Centered>(boxes + static_cast<u64>(number) * 4); };
+  u32 total = 0;
+  if (t == 0) queue.count = 0;
+  for (u32 begin = 0; begin < count && total < most; begin += Threads) {
+    const Item<u32> item = begin + t < count ? sorted[begin + t] : last_item<u32>();
+    bool alive = item.key != 0xffffffffu;
+    if (__syncthreads_count(alive) == 0) break;
+    const Corners own = alive ? box(item.place).corners() : Corners::nothing();
+    numbers[t] = item.place, dead[t] = !alive;
+
+    const auto dive = [&](u32 candidate, u32 other) {
+      if (!dead[candidate] && box(numbers[candidate]).overlaps(box(taken[other]), overlap)) dead[candidate] = 1;
+    };
+    bool any = true;
+    for (u32 tile = 0; tile < total && any; tile += Threads) {
+      __syncthreads();
+      others[t] = tile + t < total ? corners[tile + t] : Corners::nothing();
+      __syncthreads();
+      for (u32 r = 0; r < min(total - tile, static_cast<u32>(Threads)) && any; r += Round) {
+        u32 hits = 0;
+        if (alive) {
+#pragma unroll
+          for (int j = 0; j < Round; ++j) hits |= own.touches(others[r + j]) ? 1u << j : 0u;
+        }
+        if (!__syncthreads_or(queue.push(t, tile + r, hits))) continue;
+        queue.drain(dive);
+        alive = !dead[t];
+        any = __syncthreads_or(alive);
+      }
+    }
+    __syncthreads();
+    queue.drain(dive);
+    alive = !dead[t];
+
+    // Candidates that are left move together, in their order.
+    const u32 here = __ballot_sync(0xffffffffu, alive);
+    u32 left;
+    const u32 rank = sum_before<Threads>(__popc(here), left) + __popc(here & ((1u << (t % 32)) - 1));
+    if (alive) others[rank] = own, numbers[rank] = item.place;
+    if (t >= left) others[t] = Corners::nothing();
+#pragma unroll
+    for (int w = 0; w < Words; ++w) beaten[t][w] = 0;
+    __syncthreads();
+    const auto beat = [&](u32 candidate, u32 better) {
+      if (box(numbers[candidate]).overlaps(box(numbers[better]), overlap))
+        atomicOr(&beaten[better][candidate / 32], 1u << (candidate % 32));
+    };
+    const Corners mine = others[t];
+    for (u32 r = 0; r + 1 < left; r += Round) {
+      u32 hits = 0;
+      if (t > r && t < left) {
+#pragma unroll
+        for (int j = 0; j < Round; ++j) hits |= mine.touches(others[r + j]) ? 1u << j : 0u;
+        if (t - r < Round) hits &= (1u << (t - r)) - 1;      // better ones only
+      }
+      if (!__syncthreads_or(queue.push(t, r, hits))) continue;
+      queue.drain(beat);
+      __syncthreads();
+    }
+    __syncthreads();
+    queue.drain(beat);
+    if (t < 32) {
+      const u32 first = t * 32;                              // a lane has a word of those that are still to be taken
+      u32 word = first + 32 <= left ? 0xffffffffu : first < left ? (1u << (left - first)) - 1 : 0u, n = 0;
+      for (; total + n < most; ++n) {
+        const u32 words = __ballot_sync(0xffffffffu, word != 0);
+        if (!words) break;
+        const u32 lane = __ffs(words) - 1, next = lane * 32 + __ffs(__shfl_sync(0xffffffffu, word, lane)) - 1;
+        if (t == lane) word &= word - 1;
+        if (t < Words) word &= ~beaten[next][t];
+        if (t == 0) order[n] = next;
+      }
+      if (t == 0) newly = n;
+    }
+    __syncthreads();
+    if (t < newly) taken[total + t] = numbers[order[t]], corners[total + t] = others[order[t]];
+    total += newly;
+  }
+  if (t == 0) counts[line] = total;
+}
+
+/// y [found, 3]: item, class and box of what was taken, line after line; found: i64 [1]. A block a line.
+__device__ __forceinline__ void emit_taken(const u32* taken, const u32* counts, i64* y, i64* found, u32 classes, u32 keep) {
+  __shared__ u32 before;
+  if (threadIdx.x == 0) before = 0;
+  __syncthreads();
+  const u32 line = blockIdx.x, own = counts[line];
+  u32 sum = 0;
+  for (u32 l = threadIdx.x; l < line; l += blockDim.x) sum += counts[l];
+  if (sum) atomicAdd(&before, sum);                          // whole numbers: the same in any order
+  __syncthreads();
+  for (u32 i = threadIdx.x; i < own; i += blockDim.x) {
+    i64* row = y + (static_cast<u64>(before) + i) * 3;
+    row[0] = line / classes, row[1] = line % classes, row[2] = taken[static_cast<u64>(line) * keep + i];
+  }
+  if (line + 1 == gridDim.x && threadIdx.x == 0) *found = static_cast<i64>(before) + own;
+}

@@ -34,7 +34,8 @@ extern "C" __global__ void __launch_bounds__(1024) take(const float* boxes, cons
   if (threadIdx.x == 0) counts[line] = total;
 }
 
-extern "C" __global__ void __launch_bounds__(256) emit(const u32* taken, const u32* counts, i64* y, i64* found, u32 classes, u32 keep) {
+extern "C" __global__ void __launch_bounds__(256) emit(const u32* taken, const u32* counts, i64* y, i64* found, u32 classes,
+                                                       u32 keep) {
   emit_taken(taken, counts, y, found, classes, keep);
 }
 )";
@@ -50,7 +51,15 @@ std::unique_ptr<ops::Kernel> plain_nms_kernel(int64_t lines, int64_t count, int6
   sort.give = [&](ops::Launch& l) { l.input(1).input(4).value(n); };
   const ops::Place sorted = sort.add_to(plan, "sort"), taken = plan.reserve(lines * keep * 4), counts = plan.reserve(lines * 4);
   plan.launch("take", ops::blocks_of(lines * 1024, 1024))
-      .input(0).at(sorted).input(2).input(3).at(taken).at(counts).value(n).value(classes).value(most);
+      .input(0)
+      .at(sorted)
+      .input(2)
+      .input(3)
+      .at(taken)
+      .at(counts)
+      .value(n)
+      .value(classes)
+      .value(most);
   plan.launch("emit", ops::blocks_of(lines * 256, 256)).at(taken).at(counts).output(0).output(1).value(classes).value(most);
   return ops::launched(std::move(plan), *gpu());
 }
@@ -59,7 +68,8 @@ std::unique_ptr<ops::Kernel> plain_nms_kernel(int64_t lines, int64_t count, int6
 constexpr const char* plain_roi_align = R"(#include "common/convert.cuh"
 
 extern "C" __global__ void __launch_bounds__(256) roi_align(const T* x, const T* rois, const i64* items, T* y, int results,
-                                                            int channels, int height, int width, int bins, int sampling, float scale) {
+                                                            int channels, int height, int width, int bins, int sampling,
+                                                            float scale) {
   const int number = blockIdx.x * 256 + threadIdx.x;
   if (number >= results) return;
   const int column = number % bins, row = number / bins % bins, channel = number / (bins * bins) % channels;
@@ -67,8 +77,10 @@ extern "C" __global__ void __launch_bounds__(256) roi_align(const T* x, const T*
   const T* roi = rois + region * 4;
   const T* map = x + (items[region] * channels + channel) * height * width;
   const float x0 = widened<float>(roi[0]) * scale - 0.5f, y0 = widened<float>(roi[1]) * scale - 0.5f;
-  const float across = (widened<float>(roi[2]) * scale - 0.5f - x0) / bins, down = (widened<float>(roi[3]) * scale - 0.5f - y0) / bins;
-  const int nx = sampling > 0 ? sampling : static_cast<int>(ceilf(across)), ny = sampling > 0 ? sampling : static_cast<int>(ceilf(down));
+  const float across = (widened<float>(roi[2]) * scale - 0.5f - x0) / bins;
+  const float down = (widened<float>(roi[3]) * scale - 0.5f - y0) / bins;
+  const int nx = sampling > 0 ? sampling : static_cast<int>(ceilf(across));
+  const int ny = sampling > 0 ? sampling : static_cast<int>(ceilf(down));
   float sum = 0;
   for (int i = 0; i < ny; ++i) {
     float v = y0 + row * down + (i + 0.5f) * down / ny;
@@ -98,8 +110,17 @@ std::unique_ptr<ops::Kernel> plain_roi_align_kernel(const ops::RoiAlign& p, DTyp
                                                       type == DType::f16 ? "f16" : "float", plain_roi_align));
   const int64_t results = p.rois * p.channels * p.out_height * p.out_width;
   plan.launch("roi_align", ops::blocks_of(results, 256))
-      .input(0).input(1).input(2).output(0).value(narrow(results)).value(narrow(p.channels)).value(narrow(p.height))
-      .value(narrow(p.width)).value(narrow(p.out_width)).value(narrow(p.sampling)).value(static_cast<float>(p.scale));
+      .input(0)
+      .input(1)
+      .input(2)
+      .output(0)
+      .value(narrow(results))
+      .value(narrow(p.channels))
+      .value(narrow(p.height))
+      .value(narrow(p.width))
+      .value(narrow(p.out_width))
+      .value(narrow(p.sampling))
+      .value(static_cast<float>(p.scale));
   return ops::launched(std::move(plan), *gpu());
 }
 
@@ -124,7 +145,8 @@ std::vector<Tensor> results(const Problem& p, ops::Kernel& kernel) {
   for (size_t i = 0; i < out.size(); ++i) {
     made.push_back(Tensor::zeros(p.outputs[i].type, p.outputs[i].shape));
     cuda::check(cuda::driver().copy_to_host(made.back().raw(), reinterpret_cast<cuda::abi::Address>(out[i]),
-                                            static_cast<size_t>(made.back().nbytes()), nullptr), "copying");
+                                            static_cast<size_t>(made.back().nbytes()), nullptr),
+                "copying");
   }
   cuda::check(cuda::driver().stream_synchronize(nullptr), "copying");
   return made;
@@ -141,7 +163,8 @@ void expect_agreement(const Problem& p, ops::Kernel& plain, double tolerance) {
     const std::vector<double> a = got[0].to_doubles(), b = want[0].to_doubles();
     for (int64_t i = 0; i < count; ++i)
       if (!(std::abs(a[static_cast<size_t>(i)] - b[static_cast<size_t>(i)]) <= tolerance))
-        fail("{} {}: result {} is {}, the plain kernel's {}", p.name, c.config, i, a[static_cast<size_t>(i)], b[static_cast<size_t>(i)]);
+        fail("{} {}: result {} is {}, the plain kernel's {}", p.name, c.config, i, a[static_cast<size_t>(i)],
+             b[static_cast<size_t>(i)]);
   }
 }
 
@@ -179,11 +202,10 @@ Problem roi_problem(DType type, int64_t rois, int64_t sampling) {
     v[0] = between(0, 1216 - w), v[1] = between(0, 800 - h), v[2] = v[0] + w, v[3] = v[1] + h;
     for (int i = 0; i < 4; ++i) v[i] = std::floor(v[i] * 2) / 2;   // f16 has these
   }
-  return problem(fmt::format("roi_align {} [1, 256, 200, 304] {} regions 7x7 sampling {}", name(type), rois, sampling), "RoiAlign",
-                 {bench::random(type, {1, 256, 200, 304}), regions.cast(type),
-                  Tensor::zeros(DType::i64, {rois})},
-                 type, {rois, 256, 7, 7},
-                 {{"output_height", int64_t{7}}, {"output_width", int64_t{7}}, {"sampling_ratio", sampling}, {"spatial_scale", 0.25f}});
+  return problem(
+      fmt::format("roi_align {} [1, 256, 200, 304] {} regions 7x7 sampling {}", name(type), rois, sampling), "RoiAlign",
+      {bench::random(type, {1, 256, 200, 304}), regions.cast(type), Tensor::zeros(DType::i64, {rois})}, type, {rois, 256, 7, 7},
+      {{"output_height", int64_t{7}}, {"output_width", int64_t{7}}, {"sampling_ratio", sampling}, {"spatial_scale", 0.25f}});
 }
 
 std::vector<Other> plain(std::unique_ptr<ops::Kernel> kernel) {
@@ -192,11 +214,16 @@ std::vector<Other> plain(std::unique_ptr<ops::Kernel> kernel) {
   return others;
 }
 
-}  // namespace
+}   // namespace
 
 void nms() {
-  for (const auto& [count, classes, most, share] : std::vector<std::tuple<int64_t, int64_t, int64_t, double>>{
-           {1000, 80, 100, 1}, {3000, 80, 200, 1}, {6000, 80, 200, 1}, {6000, 80, 200, 0.05}, {6000, 1, 1000, 1}, {6000, 80, 6000, 1}}) {
+  for (const auto& [count, classes, most, share] :
+       std::vector<std::tuple<int64_t, int64_t, int64_t, double>>{{1000, 80, 100, 1},
+                                                                  {3000, 80, 200, 1},
+                                                                  {6000, 80, 200, 1},
+                                                                  {6000, 80, 200, 0.05},
+                                                                  {6000, 1, 1000, 1},
+                                                                  {6000, 80, 6000, 1}}) {
     const Problem p = nms_problem(count, classes, most, share);
     auto kernel = plain_nms_kernel(classes, count, most);
     expect_agreement(p, *kernel, 0);
@@ -231,9 +258,10 @@ void select() {
   for (const int64_t n : {3234, 65536, 1 << 20, 1 << 24})
     time(counted(problem(fmt::format("non_zero bool [{}] 10%", n), "NonZero", {flags(n, 10)}, DType::i64, {1, n})));
   for (const int64_t n : {65536, 1 << 24})
-    time(counted(problem(fmt::format("compress f32 [{}] 50%", n), "Compress", {random(DType::f32, {n}), flags(n, 50)}, DType::f32, {n})));
+    time(counted(
+        problem(fmt::format("compress f32 [{}] 50%", n), "Compress", {random(DType::f32, {n}), flags(n, 50)}, DType::f32, {n})));
   time(counted(problem("compress f16 rows of [20000, 256] 50%", "Compress", {random(DType::f16, {20000, 256}), flags(20000, 50)},
                        DType::f16, {20000, 256}, {{"axis", int64_t{0}}})));
 }
 
-}  // namespace smelt::bench
+}   // namespace smelt::bench

@@ -1,7 +1,8 @@
 // Kernels of smelt on GPU 0, timed in one CUDA graph of many calls, replayed; inputs rotated over three times the L2 cache.
 //
 // usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | nms | roi_align | select
-//        | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES]]
+//        | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART OF A PROBLEM'S NAME]
+//        | conv WHAT [IMAGES [CANDIDATES]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
 #include <filesystem>
@@ -135,8 +136,8 @@ int main(int argc, char** argv) {
     } else {
       fmt::print(stderr,
                  "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | nms | "
-                 "roi_align | select | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART] | conv WHAT [IMAGES "
-                 "[CANDIDATES]]\n");
+                 "roi_align | select | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART] | "
+                 "conv WHAT [IMAGES [CANDIDATES]]\n");
       return 2;
     }
   } catch (const Error& e) {

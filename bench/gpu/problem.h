@@ -47,7 +47,7 @@ struct Problem {
 
 /// A problem of `op` whose inputs but the first are constants.
 inline Problem problem(const std::string& name, const std::string& op, std::vector<Tensor> inputs, DType type, const Shape& shape,
-                std::map<std::string, Attribute> attributes = {}, ops::Layout layout = ops::Layout::plain) {
+                       std::map<std::string, Attribute> attributes = {}, ops::Layout layout = ops::Layout::plain) {
   Problem p{name, {}, std::move(inputs), {}};
   p.node.op = op;
   p.node.attrs = std::move(attributes);
@@ -95,13 +95,15 @@ inline void time(const Problem& p, std::vector<Other> others = {}) {
   std::string tactic;
   const auto run = [&](const std::string& name, ops::Kernel& kernel) {
     const auto workspace = gpu()->device->allocate(std::max<int64_t>(1, kernel.workspace()), "a workspace");
-    auto us = cuda::time_graph(gpu()->device, [&](int call, cuda::abi::Stream stream) {
-      std::vector<const void*> from;
-      std::vector<void*> to;
-      for (const auto& i : in) from.push_back(i ? i->at(call) : nullptr);
-      for (const auto& o : out) to.push_back(o->at(call));
-      kernel.run({from, to, reinterpret_cast<void*>(workspace->address()), stream});
-    }, {.calls = p.moved > (64 << 20) ? 10 : 40, .replays = 15});
+    auto us = cuda::time_graph(gpu()->device,
+                               [&](int call, cuda::abi::Stream stream) {
+                                 std::vector<const void*> from;
+                                 std::vector<void*> to;
+                                 for (const auto& i : in) from.push_back(i ? i->at(call) : nullptr);
+                                 for (const auto& o : out) to.push_back(o->at(call));
+                                 kernel.run({from, to, reinterpret_cast<void*>(workspace->address()), stream});
+                               },
+                               {.calls = p.moved > (64 << 20) ? 10 : 40, .replays = 15});
     std::ranges::sort(us);
     report(p.name, name, us, p.moved);
     return us;
@@ -116,4 +118,4 @@ inline void time(const Problem& p, std::vector<Other> others = {}) {
 
 inline Tensor ints(std::vector<int64_t> v) { return Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, v); }
 
-}  // namespace smelt::bench
+}   // namespace smelt::bench

@@ -45,18 +45,23 @@ std::vector<AtMost> non_max_suppression(const Node&, Inputs in) {
   if (!scalar(2, DType::i64) || !scalar(3, DType::f32) || !scalar(4, DType::f32)) return {};
   int64_t each = scores.shape[2];
   if (each >= int64_t{1} << 24) return {};   // a queue's entry holds a box's number in 24 bits
-  if (in.size() <= 2 || !in[2].present()) each = 0;
-  else if (in[2].value) each = std::clamp<int64_t>(in[2].value->to_ints()[0], 0, each);
+  if (in.size() <= 2 || !in[2].present())
+    each = 0;
+  else if (in[2].value)
+    each = std::clamp<int64_t>(in[2].value->to_ints()[0], 0, each);
   return {{DType::i64, {scores.shape[0] * scores.shape[1] * each, 3}, 0}};
 }
 
-}  // namespace
+}   // namespace
 
 std::vector<AtMost> outputs_at_most(const Node& node, Inputs inputs) {
   std::vector<AtMost> most;
-  if (node.is("NonZero")) most = non_zero(node, inputs);
-  else if (node.is("Compress")) most = compress(node, inputs);
-  else if (node.is("NonMaxSuppression")) most = non_max_suppression(node, inputs);
+  if (node.is("NonZero"))
+    most = non_zero(node, inputs);
+  else if (node.is("Compress"))
+    most = compress(node, inputs);
+  else if (node.is("NonMaxSuppression"))
+    most = non_max_suppression(node, inputs);
   // Nothing to find is found by the host.
   for (const AtMost& m : most)
     if (elements(m.shape) == 0 || bytes(m.type, elements(m.shape)) > largest_at_most) return {};
@@ -81,4 +86,4 @@ std::vector<BoundTensor> bound_at_most(std::span<const AtMost> outputs) {
   return bound;
 }
 
-}  // namespace smelt::ops
+}   // namespace smelt::ops

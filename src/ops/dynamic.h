@@ -1,8 +1,9 @@
-// Nodes whose outputs' extents depend on data, as kernels: their results lie in memory for the most that there can be, and how many
-// there are is counted where they are made.
+// Nodes whose outputs' extents depend on data, as kernels: their results lie in memory for the most that there can be, and how
+// many there are is counted where they are made.
 //
 //   bound outputs   the node's, each of the largest shape that it can have, then one more: the count, i64 [1]
-//   the kernel      writes the count, and each output densely in the shape that the count gives it, from the beginning of its memory
+//   the kernel      writes the count, and each output densely in the shape that the count gives it, from the beginning of its
+//   memory
 //
 // The executor ends a recording behind such a kernel, waits for the count, and plans what follows for the shapes found
 // (src/run/execution.h).
@@ -14,8 +15,8 @@
 
 namespace smelt::ops {
 
-/// The largest shape that an output can have; its extent along `axis` is the count. `type` undefined: left out. axis -1: it has this
-/// shape whatever is found.
+/// The largest shape that an output can have; its extent along `axis` is the count. `type` undefined: left out. axis -1: it has
+/// this shape whatever is found.
 struct AtMost {
   DType type = DType::undefined;
   Shape shape;
@@ -25,8 +26,8 @@ struct AtMost {
 /// Memory for results that are not there is not taken beyond this, in bytes an output: such nodes run on the host.
 inline constexpr int64_t largest_at_most = int64_t{1} << 30;
 
-/// By output of the node, where a kernel can run it in this way: NonZero, Compress and NonMaxSuppression over types that the GPU's
-/// kernels know. Empty elsewhere. `inputs` are known shapes, `value` where it is constant.
+/// By output of the node, where a kernel can run it in this way: NonZero, Compress and NonMaxSuppression over types that the
+/// GPU's kernels know. Empty elsewhere. `inputs` are known shapes, `value` where it is constant.
 std::vector<AtMost> outputs_at_most(const Node& node, std::span<const TensorDesc> inputs);
 
 /// The shape for this count. Throws Error for a count outside of 0 … shape[axis].
@@ -38,4 +39,4 @@ std::vector<BoundTensor> bound_at_most(std::span<const AtMost> outputs);
 /// Whether a node that outputs_at_most knows is bound in this way.
 inline bool is_bound_at_most(const BoundNode& b) { return b.outputs.size() == b.node->outputs.size() + 1; }
 
-}  // namespace smelt::ops
+}   // namespace smelt::ops

@@ -83,7 +83,7 @@ struct Step {
   std::vector<TensorIndex> inputs, outputs;
 
   std::shared_ptr<const ConcatCopy> concat;  // filled by assign_buffers
-  std::vector<ops::AtMost> at_most;          // a dynamic step with a kernel: its outputs; the kernel counts its results behind them
+  std::vector<ops::AtMost> at_most;          // a dynamic step with a kernel: its outputs, the count left out
 
   // Filled by choose_kernels:
   std::string problem, tactic, config;

@@ -7,8 +7,8 @@ namespace {
 class GpuNms : public GpuBatch {};
 class GpuRoiAlign : public GpuBatch {};
 
-/// Boxes with sides up to 2 in a square of `spread`, as corners in any order or as centre and extent. Coarse: in whole numbers, so that
-/// many are equal, touch at an edge or have no area.
+/// Boxes with sides up to 2 in a square of `spread`, as corners in any order or as centre and extent. Coarse: in whole numbers,
+/// so that many are equal, touch at an edge or have no area.
 Tensor boxes(int64_t items, int64_t count, float spread, bool centered, bool coarse, uint32_t seed) {
   Tensor t = Tensor::empty(DType::f32, {items, count, 4});
   std::mt19937 random(seed);
@@ -37,21 +37,22 @@ Tensor number(float x) { return Tensor::of<float>({1}, {x}); }
 TEST_F(GpuNms, any_number_of_boxes_classes_and_items_with_and_without_ties) {
   for (const int64_t centered : {0, 1})
     for (const bool coarse : {false, true}) {
-      const auto add = [&](int64_t items, int64_t classes, int64_t count, float spread, int64_t most, float overlap, float lowest) {
+      const auto add = [&](int64_t items, int64_t classes, int64_t count, float spread, int64_t most, float overlap,
+                           float lowest) {
         expect(finding_trial("NonMaxSuppression",
-                             {boxes(items, count, spread, centered, coarse, 1), scores(items, classes, count, coarse, 2), limit(most),
-                              number(overlap), number(lowest)},
+                             {boxes(items, count, spread, centered, coarse, 1), scores(items, classes, count, coarse, 2),
+                              limit(most), number(overlap), number(lowest)},
                              {{"center_point_box", centered}}));
       };
       add(1, 1, 1, 2, 10, 0.5f, -1);
       add(2, 3, 37, 3, 10, 0.5f, -0.5f);
       add(2, 2, 257, 6, 1000, 0.3f, -0.9f);
       add(1, 80, 1000, 40, 100, 0.5f, 0.2f);
-      add(1, 3, 4097, 60, 4097, 0.6f, -1);          // most are kept: more than one tile of them
-      add(1, 2, 9001, 4, 9001, 0.45f, -1);          // most are suppressed; three runs are merged
-      add(1, 1, 3000, 1, 3000, 0, -1);              // everything touches
+      add(1, 3, 4097, 60, 4097, 0.6f, -1);   // most are kept: more than one tile of them
+      add(1, 2, 9001, 4, 9001, 0.45f, -1);   // most are suppressed; three runs are merged
+      add(1, 1, 3000, 1, 3000, 0, -1);       // everything touches
       add(1, 2, 300, 5, 3, 0.5f, -1);
-      add(3, 2, 300, 5, 30, 0.5f, 10);              // no candidate
+      add(3, 2, 300, 5, 30, 0.5f, 10);   // no candidate
     }
 }
 
@@ -78,8 +79,8 @@ struct Map {
 };
 
 /// Regions around and outside of the map, up to `largest` pixels a side; inverted ones where `inverted`.
-Trial roi_align(DType type, const Map& m, int64_t count, std::array<int64_t, 2> bins, int64_t sampling, float scale, const char* mode,
-                const char* transformation, float largest, bool inverted = false) {
+Trial roi_align(DType type, const Map& m, int64_t count, std::array<int64_t, 2> bins, int64_t sampling, float scale,
+                const char* mode, const char* transformation, float largest, bool inverted = false) {
   Tensor rois = Tensor::empty(DType::f32, {count, 4}), items = Tensor::empty(DType::i64, {count});
   std::mt19937 random(7);
   const auto between = [&](float low, float high) { return std::uniform_real_distribution<float>(low, high)(random) / scale; };
@@ -91,10 +92,13 @@ Trial roi_align(DType type, const Map& m, int64_t count, std::array<int64_t, 2> 
       for (int i = 0; i < 4; ++i) v[i] = std::floor(v[i]);
     items.data<int64_t>()[r] = static_cast<int64_t>(random() % static_cast<unsigned>(m.items));
   }
-  return node_trial("RoiAlign",
-                    {random_tensor(type, {m.items, m.channels, m.height, m.width}, 8), rois.cast(type), items},
-                    {{"output_height", bins[0]}, {"output_width", bins[1]}, {"sampling_ratio", sampling}, {"spatial_scale", scale},
-                     {"mode", std::string(mode)}, {"coordinate_transformation_mode", std::string(transformation)}});
+  return node_trial("RoiAlign", {random_tensor(type, {m.items, m.channels, m.height, m.width}, 8), rois.cast(type), items},
+                    {{"output_height", bins[0]},
+                     {"output_width", bins[1]},
+                     {"sampling_ratio", sampling},
+                     {"spatial_scale", scale},
+                     {"mode", std::string(mode)},
+                     {"coordinate_transformation_mode", std::string(transformation)}});
 }
 
 TEST_F(GpuRoiAlign, every_mode_type_grid_and_size_of_region) {
@@ -102,17 +106,17 @@ TEST_F(GpuRoiAlign, every_mode_type_grid_and_size_of_region) {
     for (const char* transformation : {"half_pixel", "output_half_pixel"})
       for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
         const double allowed = type == DType::f16 ? 1e-3 : type == DType::bf16 ? 8e-3 : type == DType::f32 ? 2e-6 : 1e-12;
-        const auto add = [&](const Map& m, int64_t count, std::array<int64_t, 2> bins, int64_t sampling, float scale, float largest,
-                             bool inverted = false) {
+        const auto add = [&](const Map& m, int64_t count, std::array<int64_t, 2> bins, int64_t sampling, float scale,
+                             float largest, bool inverted = false) {
           expect(roi_align(type, m, count, bins, sampling, scale, mode, transformation, largest, inverted), allowed);
         };
         add({2, 70, 20, 30}, 17, {7, 7}, 0, 0.25f, 10);
-        add({2, 5, 20, 30}, 17, {7, 7}, 2, 0.25f, 40);       // samples farther apart than pixels
+        add({2, 5, 20, 30}, 17, {7, 7}, 2, 0.25f, 40);   // samples farther apart than pixels
         add({1, 3, 50, 44}, 9, {14, 14}, 0, 1, 60);
         add({1, 2, 33, 44}, 40, {1, 1}, 0, 0.5f, 12);
         add({1, 2, 33, 44}, 9, {3, 5}, 1, 0.5f, 12, true);
         add({1, 1, 1, 1}, 5, {2, 3}, 0, 1, 3, true);
-        add({1, 2, 40, 40}, 4, {2, 2}, 0, 1, 1500);          // lists that no table holds
+        add({1, 2, 40, 40}, 4, {2, 2}, 0, 1, 1500);   // lists that no table holds
       }
 }
 
@@ -124,5 +128,5 @@ TEST_F(GpuRoiAlign, an_item_that_is_not_there_gives_zeros) {
   EXPECT_FALSE(agree_on_gpu(t, want, 2e-6).empty());
 }
 
-}  // namespace
-}  // namespace smelt::ops
+}   // namespace
+}   // namespace smelt::ops

@@ -16,7 +16,8 @@ Tensor sparse(DType type, const Shape& shape, uint32_t seed, int percent) {
 }
 
 TEST_F(GpuSelect, non_zero_of_every_type_and_rank) {
-  for (const DType type : {DType::boolean, DType::u8, DType::i16, DType::f16, DType::bf16, DType::i32, DType::f32, DType::i64, DType::f64})
+  for (const DType type :
+       {DType::boolean, DType::u8, DType::i16, DType::f16, DType::bf16, DType::i32, DType::f32, DType::i64, DType::f64})
     expect(finding_trial("NonZero", {sparse(type, {37, 5}, 1, 40)}));
   for (const Shape& s : {Shape{1}, Shape{33}, Shape{1000}, Shape{7, 1, 9}, Shape{3, 4, 5, 6, 7}, Shape{2, 1, 2, 3, 1, 2, 3, 2}})
     expect(finding_trial("NonZero", {sparse(DType::f32, s, 2, 50)}));
@@ -24,7 +25,8 @@ TEST_F(GpuSelect, non_zero_of_every_type_and_rank) {
 
 TEST_F(GpuSelect, non_zero_of_one_block_and_of_tiles_of_few_all_and_none) {
   for (const int percent : {0, 1, 50, 100})
-    for (const int64_t n : {31, 4096, 4097, 40003, 1000001}) expect(finding_trial("NonZero", {sparse(DType::f32, {n}, 3, percent)}));
+    for (const int64_t n : {31, 4096, 4097, 40003, 1000001})
+      expect(finding_trial("NonZero", {sparse(DType::f32, {n}, 3, percent)}));
   expect(finding_trial("NonZero", {sparse(DType::boolean, {90, 300, 91}, 4, 3)}));
 }
 
@@ -43,7 +45,7 @@ TEST_F(GpuSelect, compress_of_elements_and_along_every_axis) {
   for (const DType type : {DType::boolean, DType::u8, DType::f16, DType::f32, DType::i64}) {
     const Tensor x = random_tensor(type, {6, 35, 9}, 6, 0, 90);
     expect(finding_trial("Compress", {x, flags(x.size(), 30)}));
-    expect(finding_trial("Compress", {x, flags(100, 30)}));                        // fewer flags than elements
+    expect(finding_trial("Compress", {x, flags(100, 30)}));   // fewer flags than elements
     for (const int64_t axis : {0, 1, 2, -1})
       for (const int percent : {0, 40, 100})
         expect(finding_trial("Compress", {x, flags(x.shape()[static_cast<size_t>((axis + 3) % 3)], percent)}, {{"axis", axis}}));
@@ -53,5 +55,5 @@ TEST_F(GpuSelect, compress_of_elements_and_along_every_axis) {
   expect(finding_trial("Compress", {random_tensor(DType::f32, {300000}, 7), flags(300000, 50)}));
 }
 
-}  // namespace
-}  // namespace smelt::ops
+}   // namespace
+}   // namespace smelt::ops

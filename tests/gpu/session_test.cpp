@@ -140,9 +140,11 @@ TEST(GpuSession, what_depends_on_data_is_found_and_counted_on_the_device) {
   const ValueId x = b.input("x", {Dim("n"), Dim(7)});
   const ValueId positive = b.node("positive", "Greater", {x, b.scalar(0.5)}, {Dim("n"), Dim(7)}, DType::boolean);
   const ValueId where = b.node("where", "NonZero", {positive}, {Dim(2), Dim("k")}, DType::i64);
-  const ValueId places = b.node("places", "Transpose", {where}, {Dim("k"), Dim(2)}, DType::i64, {{"perm", std::vector<int64_t>{1, 0}}});
+  const ValueId places =
+      b.node("places", "Transpose", {where}, {Dim("k"), Dim(2)}, DType::i64, {{"perm", std::vector<int64_t>{1, 0}}});
   const ValueId picked = b.node("picked", "GatherND", {x, places}, {Dim("k")});
-  const ValueId first = b.node("first", "Slice", {positive, b.ints({0}), b.ints({1}), b.ints({1})}, {Dim("n"), Dim(1)}, DType::boolean);
+  const ValueId first =
+      b.node("first", "Slice", {positive, b.ints({0}), b.ints({1}), b.ints({1})}, {Dim("n"), Dim(1)}, DType::boolean);
   const ValueId flags = b.node("flags", "Reshape", {first, b.ints({-1})}, {Dim("n")}, DType::boolean);
   const ValueId rows = b.node("rows", "Compress", {x, flags}, {Dim("m"), Dim(7)}, DType::f32, {{"axis", int64_t{0}}});
   b.output(where);

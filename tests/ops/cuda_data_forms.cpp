@@ -46,7 +46,8 @@ std::vector<Form> data_forms() {
                        .out(DType::i64, {16000, 3}).count());
   for (const char* mode : {"avg", "max"})
     for (const DType type : {DType::f16, DType::f32, DType::f64})
-      list.push_back(Form("RoiAlign", "", {{"mode", std::string(mode)}, {"output_height", int64_t{7}}, {"output_width", int64_t{7}}})
+      list.push_back(Form("RoiAlign", "",
+                          {{"mode", std::string(mode)}, {"output_height", int64_t{7}}, {"output_width", int64_t{7}}})
                          .in(type, {1, 256, 50, 76}).in(type, {512, 4}).in(DType::i64, {512}).out(type, {512, 256, 7, 7}));
   return list;
 }

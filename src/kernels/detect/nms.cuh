@@ -1,15 +1,15 @@
-// NonMaxSuppression: of each line (a class of an item) the boxes in the order of their scores, but those that overlap a better one.
+// NonMaxSuppression: of each line (a class of an item) the boxes by score, but those that overlap a better one.
 //
 //   boxes     [items, count, 4]    as corners, or as centre and extent
-//   sorted    [lines, count]       the line's boxes, best first (sort/sort.cuh); those from the first key of ~0 on are no candidates
+//   sorted    [lines, count]       the line's boxes, best first (sort/sort.cuh); those with a key of ~0 are no candidates
 //   corners   [lines, keep]        of the boxes that were taken, for the scouts
 //   taken     [lines, keep]        their numbers, in order; counts [lines]
 //
-// Scout and dive. A block has a line, a thread one of its next Threads candidates. Whether two boxes touch at all is four minima and
-// two comparisons in float, exact or on the safe side: threads scan the boxes taken so far for that alone, and push what touches into
-// a queue in shared memory. What is dear, the intersection over the union in double with its division, is done when the queue is
-// nearly full, by all threads, so that no warp runs half empty. Candidates that are left are compared with each other in the same
-// way into a matrix of bits, along which one warp then takes them in order.
+// Scout and dive. A block has a line, a thread one of its next Threads candidates. Whether two boxes touch at all is four minima
+// and two comparisons in float, exact or on the safe side: threads scan the boxes taken so far for that alone, and push what
+// touches into a queue in shared memory. What is dear, the intersection over the union in double with its division, is done when
+// the queue is nearly full, by all threads, so that no warp runs half empty. Candidates that are left are compared with each
+// other in the same way into a matrix of bits, along which one warp then takes them in order.
 #pragma once
 
 #include "select/compact.cuh"
@@ -96,10 +96,10 @@ __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* so
   static_assert(Threads == 256, "a queue's entry has 8 bits for the candidate");
   constexpr int Round = 16, Words = Threads / 32;
   __shared__ PairQueue<Threads, Round> queue;
-  __shared__ Corners others[Threads];           // some of the boxes taken; then the candidates that are left
-  __shared__ u32 numbers[Threads];              // of the candidates, by thread; then of those that are left
-  __shared__ u32 dead[Threads];                 // by thread
-  __shared__ u32 beaten[Threads][Words];        // by candidate left: those that it suppresses
+  __shared__ Corners others[Threads];      // some of the boxes taken; then the candidates that are left
+  __shared__ u32 numbers[Threads];         // of the candidates, by thread; then of those that are left
+  __shared__ u32 dead[Threads];            // by thread
+  __shared__ u32 beaten[Threads][Words];   // by candidate left: those that it suppresses
   __shared__ u32 order[Threads], newly;
 
   const u32 line = blockIdx.x, t = threadIdx.x;
@@ -162,7 +162,7 @@ __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* so
       if (t > r && t < left) {
 #pragma unroll
         for (int j = 0; j < Round; ++j) hits |= mine.touches(others[r + j]) ? 1u << j : 0u;
-        if (t - r < Round) hits &= (1u << (t - r)) - 1;      // better ones only
+        if (t - r < Round) hits &= (1u << (t - r)) - 1;   // better ones only
       }
       if (!__syncthreads_or(queue.push(t, r, hits))) continue;
       queue.drain(beat);
@@ -171,7 +171,7 @@ __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* so
     __syncthreads();
     queue.drain(beat);
     if (t < 32) {
-      const u32 first = t * 32;                              // a lane has a word of those that are still to be taken
+      const u32 first = t * 32;   // a lane has a word of those that are still to be taken
       u32 word = first + 32 <= left ? 0xffffffffu : first < left ? (1u << (left - first)) - 1 : 0u, n = 0;
       for (; total + n < most; ++n) {
         const u32 words = __ballot_sync(0xffffffffu, word != 0);
@@ -198,7 +198,7 @@ __device__ __forceinline__ void emit_taken(const u32* taken, const u32* counts, 
   const u32 line = blockIdx.x, own = counts[line];
   u32 sum = 0;
   for (u32 l = threadIdx.x; l < line; l += blockDim.x) sum += counts[l];
-  if (sum) atomicAdd(&before, sum);                          // whole numbers: the same in any order
+  if (sum) atomicAdd(&before, sum);   // whole numbers: the same in any order
   __syncthreads();
   for (u32 i = threadIdx.x; i < own; i += blockDim.x) {
     i64* row = y + (static_cast<u64>(before) + i) * 3;

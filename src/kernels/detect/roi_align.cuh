@@ -1,5 +1,5 @@
-// RoiAlign (He et al., arXiv:1703.06870), on the grid that the reference takes (src/ops/detect/roi.cpp): of each region's bins the
-// mean of bilinear samples, or the largest weighted neighbour.
+// RoiAlign (He et al., arXiv:1703.06870), on the grid that the reference takes (src/ops/detect/roi.cpp): of each region's bins
+// the mean of bilinear samples, or the largest weighted neighbour.
 //
 //   x        [batch, channels, height, width]
 //   rois     [R, 4]           x1, y1, x2, y2
@@ -7,10 +7,10 @@
 //   y        [R, channels, out_height, out_width]
 //
 // A block has a region and some of its channels. Along either axis a bin is a list of (pixel, weight), the same for all channels:
-// two for each sample; or, for a mean whose samples are closer than pixels are, one for each pixel, their sum. The mean over a bin is
-// then the product of two such lists. Regions have lists of different lengths, so the block takes another shape for each: its threads
-// are folded into powers of two over a bin's columns, its rows, and bins and channels, such that neighbouring threads read
-// neighbouring pixels and few of them idle; the threads of a bin are added up by shuffles.
+// two for each sample; or, for a mean whose samples are closer than pixels are, one for each pixel, their sum. The mean over a
+// bin is then the product of two such lists. Regions have lists of different lengths, so the block takes another shape for each:
+// its threads are folded into powers of two over a bin's columns, its rows, and bins and channels, such that neighbouring threads
+// read neighbouring pixels and few of them idle; the threads of a bin are added up by shuffles.
 // A region that the reference refuses (an item that is not there, more than 2^16 samples a side) is 0.
 #pragma once
 
@@ -41,12 +41,13 @@ struct RoiAxis {
     of_grid = __ddiv_rn(1, grid);
   }
   struct Sample {
-    int low;             // pixel; -1: outside of the map
-    double rest;         // how far behind it
+    int low;       // pixel; -1: outside of the map
+    double rest;   // how far behind it
   };
   __device__ __forceinline__ Sample sample(int of_bin, int i) const {
     // A division without a branch: rounded as one (Markstein 1990), as grid's inverse is.
-    const double v = __dmul_rn(i + 0.5, bin), q = __dmul_rn(v, of_grid), quotient = fma(fma(-q, static_cast<double>(grid), v), of_grid, q);
+    const double v = __dmul_rn(i + 0.5, bin), q = __dmul_rn(v, of_grid),
+                 quotient = fma(fma(-q, static_cast<double>(grid), v), of_grid, q);
     return sample_at(__dadd_rn(__dadd_rn(start, __dmul_rn(of_bin, bin)), quotient));
   }
   __device__ __forceinline__ Sample sample_at(double v) const {
@@ -73,12 +74,12 @@ template <class A, int Capacity> struct RoiTable {
   RoiEntry<A> entries[Capacity];
   int low[Capacity / 2];
   A rest[Capacity / 2];
-  int pixels;             // the most of a bin
+  int pixels;   // the most of a bin
   __device__ __forceinline__ RoiEntry<A> operator()(int bin, int i, int count) const { return entries[bin * count + i]; }
 };
 
-/// The same, computed where it is read: for regions that no table holds. Their samples are so many that the last bit of a place does
-/// not matter.
+/// The same, computed where it is read: for regions that no table holds. Their samples are so many that the last bit of a place
+/// does not matter.
 struct RoiComputed {
   const RoiAxis& axis;
   template <class A> __device__ __forceinline__ RoiEntry<A> entry(int bin, int i) const {
@@ -143,10 +144,10 @@ __device__ __forceinline__ int fold(int n, int most) {
 
 /// This block's bins of all its channels: rows(bin, i), columns(bin, i) are the lists, `ny` and `nx` long.
 template <bool Maximum, class A, class T, class Rows, class Columns>
-__device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiShape& s, int items, int ny, int nx, A samples, const Rows& rows,
-                                          const Columns& columns) {
+__device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiShape& s, int items, int ny, int nx, A samples,
+                                          const Rows& rows, const Columns& columns) {
   const int px = fold(nx, 16), steps = (nx + px - 1) / px;
-  int py = 1;                                            // rows are folded where a thread would read more than 16 pixels
+  int py = 1;   // rows are folded where a thread would read more than 16 pixels
   if (steps * ny > 16) py = fold(ny, min(32 / px, 16));
   const int column = threadIdx.x & (px - 1), line = threadIdx.x / px & (py - 1), slot = threadIdx.x / (px * py);
   const int slots = blockDim.x / (px * py), plane = s.height * s.width;
@@ -164,20 +165,26 @@ __device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiShape& s, i
         for (int a = line; a < ny; a += py) {
           const RoiEntry<A> down = rows(row, a);
           const A v = widened<A>(map[down.pixel * s.width + across.pixel]);
-          if constexpr (Maximum) sum = max(sum, down.weight * across.weight * v);
-          else part += down.weight * v;
+          if constexpr (Maximum)
+            sum = max(sum, down.weight * across.weight * v);
+          else
+            part += down.weight * v;
         }
         if constexpr (!Maximum) sum += across.weight * part;
       }
     }
     for (int offset = 1; offset < px * py; offset *= 2) {
       const A other = __shfl_xor_sync(0xffffffffu, sum, offset);
-      if constexpr (Maximum) sum = max(sum, other);
-      else sum += other;
+      if constexpr (Maximum)
+        sum = max(sum, other);
+      else
+        sum += other;
     }
     if (column == 0 && line == 0 && item < items) {
-      if constexpr (Maximum) y[item] = narrowed<T>(nx * ny > 0 ? sum : A(0));
-      else y[item] = narrowed<T>(sum / max(samples, A(1)));
+      if constexpr (Maximum)
+        y[item] = narrowed<T>(nx * ny > 0 ? sum : A(0));
+      else
+        y[item] = narrowed<T>(sum / max(samples, A(1)));
     }
   }
 }
@@ -205,12 +212,13 @@ __device__ __forceinline__ void roi_align(const T* x, const T* rois, const i64* 
   constexpr int most = Capacity / 2;
   if (vertical.grid <= most / s.out_height && horizontal.grid <= most / s.out_width) {
     const int ny = fill_table<!Maximum>(down, vertical, s.out_height), nx = fill_table<!Maximum>(across, horizontal, s.out_width);
-    pool_bins<Maximum, A>(x, y, s, items, ny, nx, samples, [&](int bin, int i) { return down(bin, i, ny); },
-                          [&](int bin, int i) { return across(bin, i, nx); });
+    pool_bins<Maximum, A>(
+        x, y, s, items, ny, nx, samples, [&](int bin, int i) { return down(bin, i, ny); },
+        [&](int bin, int i) { return across(bin, i, nx); });
   } else {
     const RoiComputed rows{vertical}, columns{horizontal};
-    pool_bins<Maximum, A>(x, y, s, items, 2 * vertical.grid, 2 * horizontal.grid, samples,
-                          [&](int bin, int i) { return rows.entry<A>(bin, i); },
-                          [&](int bin, int i) { return columns.entry<A>(bin, i); });
+    pool_bins<Maximum, A>(
+        x, y, s, items, 2 * vertical.grid, 2 * horizontal.grid, samples, [&](int bin, int i) { return rows.entry<A>(bin, i); },
+        [&](int bin, int i) { return columns.entry<A>(bin, i); });
   }
 }

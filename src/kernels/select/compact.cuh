@@ -3,9 +3,9 @@
 //   flag(place) → bool                 for places 0 … extent - 1
 //   put(place, rank, total)            once for each flagged one
 //
-// A warp has neighbouring places, takes 32 of them at a time and numbers the flagged ones by a ballot. Two forms: a block that counts
-// and then puts; or tiles, a block each: counted, their counts scanned (scan/scan.cuh), put. Both pass over the flags twice; whatever
-// runs when, the ranks are the same.
+// A warp has neighbouring places, takes 32 of them at a time and numbers the flagged ones by a ballot. Two forms: a block that
+// counts and then puts; or tiles, a block each: counted, their counts scanned (scan/scan.cuh), put. Both pass over the flags
+// twice; whatever runs when, the ranks are the same.
 #pragma once
 
 #include "common/divide.cuh"
@@ -94,16 +94,15 @@ __device__ __forceinline__ void select_put(const Flag& flag, const Put& put, u32
   put_flagged(flag, put, p.begin, p.end, counts[blockIdx.x] + rank, total);
 }
 
-/// An element that has any bit of the mask: all but the sign for floating-point types, so that both zeros are zero and NaN is not.
+/// An element that has any bit of the mask: all but the sign for floating-point types, so that both zeros are zero and NaN is
+/// not.
 template <class Word, Word Mask> struct HasBits {
   const Word* x;
   __device__ __forceinline__ bool operator()(u32 i) const { return (x[i] & Mask) != 0; }
 };
 
 /// y [Rank, total]: the place's index along each axis.
-template <int Rank> struct Extents {
-  Divider of[Rank];
-};
+template <int Rank> struct Extents { Divider of[Rank]; };
 template <int Rank> struct PutIndices {
   i64* y;
   const Extents<Rank>& extents;
@@ -131,9 +130,9 @@ struct PutRank {
 };
 
 /// x [outer, extent, row] → y [outer, count, row]: the flagged slices among the first `flags`. A thread a unit of x.
-template <class Unit>
-__device__ __forceinline__ void copy_flagged(const Unit* x, const u8* flag, const u32* ranks, const i64* count, Unit* y, u32 units,
-                                             Divider row, Divider extent, u32 flags) {
+template <class Unit> __device__ __forceinline__ void copy_flagged(const Unit* x, const u8* flag, const u32* ranks,
+                                                                   const i64* count, Unit* y, u32 units, Divider row,
+                                                                   Divider extent, u32 flags) {
   const u32 number = blockIdx.x * blockDim.x + threadIdx.x;
   if (number >= units) return;
   const u32 slice = row.quotient(number), u = number - slice * row.divisor;

@@ -16,8 +16,10 @@ struct Nms {
 };
 
 void optional_input(Launch& l, size_t i, bool given) {
-  if (given) l.input(i);
-  else l.value(uint64_t{0});
+  if (given)
+    l.input(i);
+  else
+    l.value(uint64_t{0});
 }
 
 std::unique_ptr<Kernel> nms(const Nms& p, const Gpu& gpu) {
@@ -27,7 +29,8 @@ std::unique_ptr<Kernel> nms(const Nms& p, const Gpu& gpu) {
   sort.parameters = "const float* scores, const float* lowest, u32 boxes";
   sort.members = "scores, lowest, boxes";
   sort.lines = p.lines, sort.extent = p.count, sort.keep = p.count;
-  const auto count = static_cast<uint32_t>(p.count), classes = static_cast<uint32_t>(p.classes), keep = static_cast<uint32_t>(p.keep);
+  const auto count = static_cast<uint32_t>(p.count), classes = static_cast<uint32_t>(p.classes),
+             keep = static_cast<uint32_t>(p.keep);
   sort.give = [&](Launch& l) {
     l.input(1);
     optional_input(l, 4, p.lowest);
@@ -53,7 +56,7 @@ std::unique_ptr<Kernel> nms(const Nms& p, const Gpu& gpu) {
   return launched(std::move(plan), gpu);
 }
 
-}  // namespace
+}   // namespace
 
 bool gpu_nms_handles(const Node& n) { return n.is("NonMaxSuppression"); }
 
@@ -70,8 +73,8 @@ void gpu_nms_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   p.centered = b.node->get_int("center_point_box", 0) != 0;
   p.limit = given(2), p.threshold = given(3), p.lowest = given(4);
   const double moved = static_cast<double>(6 * storage_bytes(b.inputs[1]) + storage_bytes(b.outputs[0]));
-  offer.candidates.push_back({"cuda", "queue", 30 + gpu_estimate_us(*machine.gpu, moved),
-                              [p, gpu = machine.gpu] { return nms(p, *gpu); }});
+  offer.candidates.push_back(
+      {"cuda", "queue", 30 + gpu_estimate_us(*machine.gpu, moved), [p, gpu = machine.gpu] { return nms(p, *gpu); }});
 }
 
-}  // namespace smelt::ops
+}   // namespace smelt::ops

@@ -24,14 +24,24 @@ std::unique_ptr<Kernel> roi_align(const RoiAlign& p, DType type, int64_t group, 
   const bool wide = type == DType::f64;
   LaunchPlan plan("roi_align", "#include \"detect/roi_align.cuh\"\n");
   plan.source += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({0}, 2) roi_align(const {1}* x, const {1}* rois, const i64* items, {1}* y, "
-      "const __grid_constant__ RoiShape shape, u32 groups) {{\n  roi_align<{2}, {3}, {4}>(x, rois, items, y, shape, groups);\n}}\n",
+      "\nextern \"C\" __global__ void __launch_bounds__({0}, 2) roi_align(const {1}* x, const {1}* rois, const i64* items, {1}* "
+      "y, "
+      "const __grid_constant__ RoiShape shape, u32 groups) {{\n  roi_align<{2}, {3}, {4}>(x, rois, items, y, shape, "
+      "groups);\n}}\n",
       block, expr::cuda_type(type), p.maximum, wide ? "double" : "float", wide ? 512 : 1024);
   const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
-  const RoiShape shape{narrow(p.batch),      narrow(p.channels),  narrow(p.height),   narrow(p.width),
-                       narrow(p.out_height), narrow(p.out_width), narrow(p.sampling), narrow(group),
-                       p.scale,              p.half_pixel ? 0.5 : 0.0,
-                       Divider(static_cast<uint32_t>(p.out_height * p.out_width)), Divider(static_cast<uint32_t>(p.out_width))};
+  const RoiShape shape{narrow(p.batch),
+                       narrow(p.channels),
+                       narrow(p.height),
+                       narrow(p.width),
+                       narrow(p.out_height),
+                       narrow(p.out_width),
+                       narrow(p.sampling),
+                       narrow(group),
+                       p.scale,
+                       p.half_pixel ? 0.5 : 0.0,
+                       Divider(static_cast<uint32_t>(p.out_height * p.out_width)),
+                       Divider(static_cast<uint32_t>(p.out_width))};
   const int64_t groups = (p.channels + group - 1) / group;
   plan.launch("roi_align", blocks_of(p.rois * groups * block, block))
       .input(0)
@@ -43,7 +53,7 @@ std::unique_ptr<Kernel> roi_align(const RoiAlign& p, DType type, int64_t group, 
   return launched(std::move(plan), gpu);
 }
 
-}  // namespace
+}   // namespace
 
 bool gpu_roi_align_handles(const Node& n) { return n.is("RoiAlign"); }
 
@@ -73,4 +83,4 @@ void gpu_roi_align_offer(const BoundNode& b, const Machine& machine, Offer& offe
   }
 }
 
-}  // namespace smelt::ops
+}   // namespace smelt::ops

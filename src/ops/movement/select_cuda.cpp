@@ -22,7 +22,7 @@ struct Selection {
   std::string parameters, flag, put;
   std::function<void(Launch&)> give;
   int64_t extent = 0;
-  size_t count = 1;                    // the output that is the count
+  size_t count = 1;   // the output that is the count
 
   /// Adds the kernels and their launches, one block's or those of tiles.
   void add_to(LaunchPlan& plan, bool tiles) const {
@@ -60,11 +60,16 @@ constexpr const char* include = "#include \"select/compact.cuh\"\n";
 
 std::string_view word_of(int64_t bytes) {
   switch (bytes) {
-    case 1: return "u8";
-    case 2: return "u16";
-    case 4: return "u32";
-    case 8: return "u64";
-    default: return "Vector<u32, 4>";
+    case 1:
+      return "u8";
+    case 2:
+      return "u16";
+    case 4:
+      return "u32";
+    case 8:
+      return "u64";
+    default:
+      return "Vector<u32, 4>";
   }
 }
 
@@ -155,18 +160,21 @@ void offer_compress(const BoundNode& b, const std::shared_ptr<const Gpu>& gpu, O
   });
 }
 
-}  // namespace
+}   // namespace
 
 bool gpu_select_handles(const Node& n) { return n.is("NonZero") || n.is("Compress"); }
 
 void gpu_select_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (!is_bound_at_most(b)) return offer.rejected.push_back({"cuda", "its outputs' shapes are known, its count is not asked for"});
+  if (!is_bound_at_most(b))
+    return offer.rejected.push_back({"cuda", "its outputs' shapes are known, its count is not asked for"});
   for (const auto* tensors : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *tensors)
       if (t.layout != Layout::plain || !is_dense(t))
         return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
-  if (b.node->op == "NonZero") offer_non_zero(b, machine.gpu, offer);
-  else offer_compress(b, machine.gpu, offer);
+  if (b.node->op == "NonZero")
+    offer_non_zero(b, machine.gpu, offer);
+  else
+    offer_compress(b, machine.gpu, offer);
 }
 
-}  // namespace smelt::ops
+}   // namespace smelt::ops

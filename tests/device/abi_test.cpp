@@ -84,6 +84,8 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(offsetof(Copy2d, to), offsetof(CUDA_MEMCPY2D, dstDevice));
   SAME(offsetof(Copy2d, to_pitch), offsetof(CUDA_MEMCPY2D, dstPitch));
   SAME(offsetof(Copy2d, width), offsetof(CUDA_MEMCPY2D, WidthInBytes));
+  SAME(sizeof(GraphEdge), sizeof(CUgraphEdgeData));
+  SAME(offsetof(GraphEdge, type), offsetof(CUgraphEdgeData, type));
   SAME(memory_unified, CU_MEMORYTYPE_UNIFIED);
   SAME(sizeof(LaunchConfig), sizeof(CUlaunchConfig));
   SAME(offsetof(LaunchConfig, stream), offsetof(CUlaunchConfig, hStream));

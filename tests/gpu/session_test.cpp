@@ -1,6 +1,8 @@
 // Plans on GPU 0, held against the processor's reference: the executor's tests on a made-up device (tests/run/backend_test.cpp) tell
 // what is copied and recorded; these, that the driver agrees.
 #include <atomic>
+#include <cmath>
+#include <cstring>
 #include <thread>
 
 #include "base/error.h"
@@ -247,6 +249,49 @@ TEST(GpuSession, a_profile_sees_every_step_and_its_times_add_up) {
   const double whole = execution->run_timed(20);
   EXPECT_GT(sum, 0.5 * whole);
   EXPECT_LT(sum, 1.3 * whole);
+}
+
+/// `blocks` bottlenecks of 256 channels, 64 inside, as ResNet-50 begins with, in f16.
+Graph bottlenecks(int64_t batch, int64_t side, int blocks) {
+  Builder b;
+  const SymShape wide = to_sym({batch, 256, side, side}), narrow = to_sym({batch, 64, side, side});
+  unsigned seed = 0;
+  const auto conv = [&](ValueId x, const SymShape& y, const Shape& w) {
+    const double scale = 1 / std::sqrt(static_cast<double>(w[1] * w[2] * w[3]));
+    Tensor weights = random_tensor(w, ++seed);
+    for (float& value : weights.span<float>()) value *= static_cast<float>(scale);
+    const std::string name = std::to_string(seed);
+    const ValueId k = b.constant("w" + name, weights.cast(DType::f16));
+    const ValueId bias = b.constant("b" + name, random_tensor({w[0]}, seed + 100).cast(DType::f16));
+    return b.node("conv" + name, "Conv", {x, k, bias}, y, DType::f16, {{"pads", std::vector<int64_t>(4, w[2] / 2)}});
+  };
+  const auto relu = [&](ValueId x, const SymShape& y) {
+    return b.node("relu" + std::to_string(++seed), "Relu", {x}, y, DType::f16);
+  };
+  ValueId x = b.input("x", wide, DType::f16);
+  for (int i = 0; i < blocks; ++i) {
+    ValueId y = relu(conv(x, narrow, {64, 256, 1, 1}), narrow);
+    y = relu(conv(y, narrow, {64, 64, 3, 3}), narrow);
+    y = conv(y, wide, {256, 64, 1, 1});
+    x = relu(b.node("sum" + std::to_string(i), "Add", {y, x}, wide, DType::f16), wide);
+  }
+  b.output(x);
+  return std::move(b.g);
+}
+
+TEST(GpuSession, convolutions_that_follow_each_other_give_the_same_bits_at_every_run) {
+  const Graph g = bottlenecks(32, 56, 4);
+  Options o = on_gpu();
+  o.tuning_level = 0;
+  Options own = o;
+  own.tactics = "-cudnn";
+  const Tensor x = random_tensor({32, 256, 56, 56}, 1).cast(DType::f16);
+  const auto run = [&](const std::shared_ptr<Session>& s) { return to_host(s->run({{"x", x}}).begin()->second); };
+  const auto session = std::make_shared<Session>(Plan::build(clone(g), o));
+  const Tensor first = run(session);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(std::memcmp(run(session).raw(), first.raw(), static_cast<size_t>(first.nbytes())), 0) << i;
+  expect_same(first.cast(DType::f32), run(std::make_shared<Session>(Plan::build(clone(g), own))).cast(DType::f32), 2e-2);
 }
 
 TEST(GpuSession, too_little_memory_says_what_was_asked_for) {

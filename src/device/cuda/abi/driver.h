@@ -13,7 +13,6 @@ struct CUfunc_st;
 struct CUgraph_st;
 struct CUgraphExec_st;
 struct CUgraphNode_st;
-struct CUgraphEdgeData_st;
 
 namespace smelt::device::cuda::abi {
 
@@ -28,7 +27,12 @@ using Function = CUfunc_st*;
 using Graph = CUgraph_st*;
 using GraphExec = CUgraphExec_st*;
 using GraphNode = CUgraphNode_st*;
-using GraphEdge = CUgraphEdgeData_st;
+/// What a dependency waits for: all zero, the whole of the node before.
+struct GraphEdge {
+  unsigned char from_port = 0, to_port = 0;
+  unsigned char type = 0;              // 1: programmatic, the node after begins when the one before lets it
+  unsigned char reserved[5] = {};
+};
 
 enum ResultCode : Result {
   success = 0,
@@ -163,6 +167,11 @@ static_assert(sizeof(Copy2d) == 128);
   X(event_elapsed, cuEventElapsedTime, float* milliseconds, Event begin, Event end) \
   X(graph_destroy, cuGraphDestroy, Graph graph) \
   X(graph_nodes, cuGraphGetNodes, Graph graph, GraphNode* nodes, size_t* count) \
+  X(graph_edges, cuGraphGetEdges_v2, Graph graph, GraphNode* from, GraphNode* to, GraphEdge* data, size_t* count) \
+  X(graph_add_edges, cuGraphAddDependencies_v2, Graph graph, const GraphNode* from, const GraphNode* to, const GraphEdge* data, \
+    size_t count) \
+  X(graph_remove_edges, cuGraphRemoveDependencies_v2, Graph graph, const GraphNode* from, const GraphNode* to, \
+    const GraphEdge* data, size_t count) \
   X(graph_instantiate, cuGraphInstantiateWithFlags, GraphExec* exec, Graph graph, unsigned long long flags) \
   X(graph_exec_destroy, cuGraphExecDestroy, GraphExec exec) \
   X(graph_launch, cuGraphLaunch, GraphExec exec, Stream stream) \

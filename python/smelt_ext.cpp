@@ -281,6 +281,8 @@ NB_MODULE(smelt_ext, m) {
       .def_rw("cache_dir", &Options::cache_dir)
       .def_rw("use_cache", &Options::use_cache);
 
+  nb::class_<Cache>(m, "Cache").def(nb::init<std::string, std::string, Tensor, int64_t>());
+
   nb::class_<Session>(m, "Session")
       .def("__init__", [](Session* self, const std::string& path, const Options& options) {
         const nb::gil_scoped_release unlocked;
@@ -288,21 +290,22 @@ NB_MODULE(smelt_ext, m) {
       })
       .def("inputs", [](const Session& s) { return infos(s.inputs()); })
       .def("outputs", [](const Session& s) { return infos(s.outputs()); })
-      .def("run", [](Session& s, const std::map<std::string, Tensor>& feeds, const std::vector<std::string>& names) {
+      .def("run", [](Session& s, const Feeds& feeds, const std::vector<std::string>& names, const std::vector<Cache>& caches) {
         const nb::gil_scoped_release unlocked;
-        return s.run(feeds, names);
+        return s.run(feeds, names, caches);
       })
       .def(
           "enqueue",
-          [](Session& s, const Feeds& feeds, const std::vector<std::string>& names, uintptr_t stream, const nb::object& keep) {
+          [](Session& s, const Feeds& feeds, const std::vector<std::string>& names, const std::vector<Cache>& caches,
+             uintptr_t stream, const nb::object& keep) {
             std::map<std::string, Tensor> made;
             {
               const nb::gil_scoped_release unlocked;
-              made = s.enqueue(feeds, stream_at(stream), names);
+              made = s.enqueue(feeds, stream_at(stream), names, caches);
             }
             return holding(made, keep);
           },
-          "feeds"_a, "names"_a, "stream"_a, "keep"_a.none());
+          "feeds"_a, "names"_a, "caches"_a, "stream"_a, "keep"_a.none());
 
   m.def("session_from_bytes", [](nb::bytes model, const Options& options) {
     const std::string text(static_cast<const char*>(model.data()), model.size());

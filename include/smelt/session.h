@@ -95,6 +95,14 @@ struct StepTime {
   int64_t begin_ns = 0, end_ns = 0;          // from the start of the run
 };
 
+/// A cache of keys or values that grows in place: the model makes output `present` by a Concat of input `past` and what is new
+/// along one axis, and both lie in one buffer. A run writes the new part behind the past and touches nothing else of it.
+struct Cache {
+  std::string past, present;                 // names of an input and an output
+  Tensor memory;                             // of present's type and shape, but as long as it may get along the axis of the Concat
+  int64_t length = 0;                        // of the past along that axis: what the memory holds before the run
+};
+
 class SMELT_API Execution {
  public:
   virtual ~Execution() = default;
@@ -105,7 +113,13 @@ class SMELT_API Execution {
   /// A plan for a GPU takes tensors in the host's memory and in that GPU's (Tensor::borrow of its address), and uses the latter
   /// in place where they are 16-byte aligned. An output that is not given lies on the GPU where one of the inputs does, else on
   /// the host.
-  virtual void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}) = 0;
+  ///
+  /// The pasts of `caches` are read where their memory says, so that neither they nor their presents need be among the tensors
+  /// (valid()); outputs() has the memory itself for such a present. Throws Error (usage) for names that there are not or that
+  /// occur twice, a present that is no Concat beginning with the past, memory of another type or shape, too short for the past and
+  /// what is new, that overlaps any other tensor bound or (a GPU's plan) does not lie on that GPU 16-byte aligned, and for a plan
+  /// with outputs whose size depends on data.
+  virtual void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}, std::span<const Cache> caches = {}) = 0;
   /// Runs once and waits for the outputs. Allocates nothing, unless the plan has outputs whose size depends on data.
   virtual void run() = 0;
   /// A GPU's plan: puts one run on the caller's stream (a CUstream) and does not wait for it, so that the outputs hold their
@@ -165,14 +179,15 @@ class SMELT_API Session {
   const std::vector<TensorInfo>& inputs() const;
   const std::vector<TensorInfo>& outputs() const;
   /// Runs on these inputs and returns the outputs by name (those of `names`, or all), as tensors of their own. Thread-safe:
-  /// concurrent calls take an Execution each.
-  std::map<std::string, Tensor> run(const std::map<std::string, Tensor>& feeds, const std::vector<std::string>& names = {});
+  /// concurrent calls take an Execution each. `caches`: as Execution::bind takes them, their pasts not among the feeds.
+  std::map<std::string, Tensor> run(const std::map<std::string, Tensor>& feeds, const std::vector<std::string>& names = {},
+                                    std::span<const Cache> caches = {});
   /// The same for a GPU's plan, put on the caller's stream (a CUstream) and not waited for: the outputs lie on the GPU and hold
   /// their values for what is put on that stream afterwards; inputs in the host's memory are copied there. An output may be let
   /// go while work on that stream, or on one that share() was called for, still uses it; these streams must live as long as it
   /// does. A plan whose sizes depend on data, or with steps on the processor, waits.
   std::map<std::string, Tensor> enqueue(const std::map<std::string, Tensor>& feeds, void* stream,
-                                        const std::vector<std::string>& names = {});
+                                        const std::vector<std::string>& names = {}, std::span<const Cache> caches = {});
   std::shared_ptr<const Plan> plan() const;
 
  private:

@@ -7,7 +7,7 @@
 """
 from .errors import AccuracyError, Error, NotProvenError, UnsupportedError, UsageError
 from .options import BuildOptions
-from .session import NodeArg, Session
+from .session import Cache, NodeArg, Session
 from .smelt_ext import Tensor
 from .smelt_ext import version as _version
 from .verbs import Optimized, Result, bench, explain, optimize, profile
@@ -23,5 +23,5 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["AccuracyError", "BuildOptions", "Error", "NodeArg", "NotProvenError", "Optimized", "Result", "Session", "Tensor",
-           "UnsupportedError", "UsageError", "bench", "explain", "optimize", "profile"]
+__all__ = ["AccuracyError", "BuildOptions", "Cache", "Error", "NodeArg", "NotProvenError", "Optimized", "Result", "Session",
+           "Tensor", "UnsupportedError", "UsageError", "bench", "explain", "optimize", "profile"]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -42,6 +43,30 @@ class NodeArg:
 
     def __repr__(self) -> str:
         return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
+
+
+@dataclass
+class Cache:
+    """Keys or values that grow in place: the model makes output `present` by a Concat of input `past` and what is new.
+
+    memory: a C-contiguous, writable array or tensor of present's type and shape, but as long as it may get along the axis of
+    the Concat; on the GPU for a session on one. length: of the past along that axis, what the memory holds before the run. A run
+    writes the new part behind the past and nothing else of it."""
+
+    past: str
+    present: str
+    memory: Any
+    length: int
+
+    def _bound(self, stream: int) -> _ext.Cache:
+        m = self.memory
+        flags = getattr(m, "flags", None) if isinstance(m, np.ndarray) else None
+        dense = flags.c_contiguous and flags.writeable and m.dtype.isnative if flags is not None else \
+            not hasattr(m, "is_contiguous") or m.is_contiguous()
+        if not dense or isinstance(m, _PLAIN):
+            raise UsageError(f"the memory for '{self.present}' is not contiguous and writable: it would not grow in place")
+        tensor = gpu.borrow(m, stream) if gpu.number_of(m) is not None else to_tensor(m, 0, self.past)
+        return _ext.Cache(self.past, self.present, tensor, self.length)
 
 
 def _ml_dtype(name: str) -> np.dtype:
@@ -198,14 +223,15 @@ class Session:
     def get_providers(self) -> list[str]:
         return [_GPU if self._on_gpu else _CPU]
 
-    def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
+    def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any], run_options: Any = None,
+            caches: Sequence[Cache] = ()) -> list[Any]:
         """Runs on `input_feed` (name → NumPy array, DLPack tensor or nested lists) and returns `output_names` (None or
         empty: all) as NumPy arrays. Contiguous inputs are read where they lie, and results are handed over where they
-        were computed."""
-        return [to_numpy(t) for t in self.run_tensors(output_names, input_feed)]
+        were computed. The pasts of `caches` are not fed, and the result for such a present is its memory."""
+        return [to_numpy(t) for t in self.run_tensors(output_names, input_feed, caches=caches)]
 
-    def run_tensors(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
-                    stream: Any = None) -> list[_ext.Tensor]:
+    def run_tensors(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any], stream: Any = None,
+                    caches: Sequence[Cache] = ()) -> list[_ext.Tensor]:
         """As run, but returns tensors for torch.from_dlpack and its like: types that NumPy lacks (bfloat16) keep theirs.
 
         On a GPU: where an input lies there (a tensor of PyTorch, CuPy or JAX), the results do too, and nothing is copied or
@@ -214,15 +240,16 @@ class Session:
         types = {i.name: i.onnx_type for i in self._inputs}
         feed = {name: value for name, value in input_feed.items() if value is not None}
         names = list(output_names or [o.name for o in self._outputs])
-        there = [value for value in feed.values() if gpu.number_of(value) is not None] if self._on_gpu else []
+        values = [*feed.values(), *(c.memory for c in caches)]
+        there = [value for value in values if gpu.number_of(value) is not None] if self._on_gpu else []
         if not self._on_gpu and stream is not None:
             raise UsageError("a stream was given, and the session runs on the processor", "Build with device='gpu'.")
         if not there and stream is None:
             tensors = {name: to_tensor(value, types.get(name, 0), name) for name, value in feed.items()}
-            results = self._session.run(tensors, names)
+            results = self._session.run(tensors, names, [c._bound(0) for c in caches])
         else:
             handle, keep = gpu.stream_of(there[0]) if stream is None else gpu.handle_of(stream)
             tensors = {name: gpu.borrow(value, handle) if gpu.number_of(value) is not None else
                        to_tensor(value, types.get(name, 0), name) for name, value in feed.items()}
-            results = self._session.enqueue(tensors, names, handle, keep)
+            results = self._session.enqueue(tensors, names, [c._bound(handle) for c in caches], handle, keep)
         return [results[name] for name in names]

@@ -2,6 +2,8 @@
 //
 //   shapes.h    walk the graph: types, concrete shapes, values known before the run  → tensors and steps
 //   layouts     assign_layouts: pick each tensor's layout, insert reorder steps      (steps have no kernels yet)
+//   caches.h    an input and an output that are one buffer get the strides that they have there
+//   strided_views.h  movement that readers or makers follow by strides becomes views
 //   buffers.h   views share their source's buffer, concat's inputs lie in its output → tensors' buffers
 //   kernels.h   offers → chosen candidates → kernels                                 → steps' kernels
 //   memory.h    lifetimes → offsets in one arena, workspaces included                → buffers' offsets
@@ -104,12 +106,18 @@ struct Port {
   TensorIndex tensor;
 };
 
+/// Two tensors in one caller's buffer: what is in `past` is the beginning of `present`.
+struct CachePair {
+  TensorIndex past, present;
+};
+
 struct Segment {
   std::vector<BoundValue> tensors;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
   std::vector<Port> externals;               // read here, made elsewhere
   std::vector<Port> results;                 // made here (or passed through), needed after the segment
+  std::vector<CachePair> caches;
   int64_t arena = 0;                         // bytes
 
   BoundValue& tensor(TensorIndex t) { return tensors[static_cast<size_t>(t)]; }

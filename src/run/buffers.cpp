@@ -169,6 +169,7 @@ std::shared_ptr<const ConcatCopy> what_to_copy(const Segment& s, const Step& ste
 void assign_buffers(Segment& s, bool join_concat_inputs) {
   own_buffers(s);
   share_views(s);
+  for (const CachePair& c : s.caches) merge(s, s.tensor(c.past).buffer, s.tensor(c.present).buffer, 0);
   if (join_concat_inputs) place_concat_inputs(s);
   separate_results(s);
   for (Step& step : s.steps) {

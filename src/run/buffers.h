@@ -7,6 +7,7 @@ namespace smelt::run {
 
 /// Gives every tensor a buffer and an offset into it:
 ///   - a view's outputs lie in its input's buffer (and view steps are dropped);
+///   - the past of a cache lies in its present's;
 ///   - with join_concat_inputs, an input of a concatenation whose buffer is its own lies in the output, when its bytes are
 ///     contiguous there or its strides are already those of the slice; concat steps with nothing left to copy are dropped;
 ///   - results get buffers of their own: where a result shares memory with something else, a copy step is added.

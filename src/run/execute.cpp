@@ -219,11 +219,13 @@ void ExecutionImpl::enqueue(void* stream) {
   last_stream_ = stream;
 }
 
-std::vector<Tensor> ExecutionImpl::enqueue_fresh(std::span<const Tensor> inputs, void* stream) {
+std::vector<Tensor> ExecutionImpl::enqueue_fresh(std::span<const Tensor> inputs, void* stream, std::span<const Cache> caches) {
   if (backend_.is_host()) fail_usage("enqueue: the plan is the processor's, which has no streams; call run");
   if (backend_.is_capturing(stream))
     fail_usage("enqueue: outputs cannot be allocated while the stream is being captured; bind an Execution to them before");
-  std::vector<Tensor> placed(inputs.begin(), inputs.end());
+  auto bound = bind_caches(*plan_, caches);
+  std::vector<Tensor> placed = with_pasts(inputs, bound);
+  check_apart(*plan_, bound, placed, {});
   for (Tensor& t : placed) {
     if (t.nbytes() == 0 || t.type() == DType::string) continue;
     if (in_host_memory(t)) {
@@ -234,11 +236,12 @@ std::vector<Tensor> ExecutionImpl::enqueue_fresh(std::span<const Tensor> inputs,
       backend_.share(stream, t.raw());
     }
   }
-  start(placed);
+  for (const BoundCache& c : bound) backend_.share(stream, c.memory.raw());
+  start(placed, std::move(bound));
   outputs_on_device_ = true;
   if (!has_to_wait().empty()) {
     backend_.wait(stream);
-    return run_fresh(placed);
+    return run_fresh(placed, caches);
   }
   const std::vector<Tensor> fresh = fresh_outputs(stream);
   give_outputs(fresh);
@@ -273,6 +276,10 @@ std::vector<Tensor> ExecutionImpl::fresh_outputs(std::optional<void*> stream) {
   if (!is_static()) return fresh;
   const auto& outputs = plan_->graph().outputs();
   for (size_t i = 0; i < fresh.size(); ++i) {
+    if (const auto c = std::ranges::find(caches_, i, &BoundCache::output); c != caches_.end()) {
+      fresh[i] = c->memory;
+      continue;
+    }
     const auto& results = first_->segment.results;
     const auto made = std::ranges::find(results, outputs[i], &Port::value);
     if (made != results.end()) {
@@ -290,17 +297,21 @@ void ExecutionImpl::forget_bound() {
   for (const auto* values : {&g.inputs(), &g.outputs()})
     for (ValueId v : *values) value(v) = g.value(v).constant;
   bounces_.clear();
+  caches_.clear();
   given_.assign(given_.size(), Tensor());
   outputs_.assign(outputs_.size(), Tensor());
   first_ = nullptr;
   recording_ = nullptr;
 }
 
-std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs) {
-  start(inputs);
+std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs, std::span<const Cache> caches) {
+  auto bound = bind_caches(*plan_, caches);
+  const std::vector<Tensor> all = with_pasts(inputs, bound);
+  check_apart(*plan_, bound, all, {});
+  start(all, std::move(bound));
   std::vector<Tensor> fresh = fresh_outputs(std::nullopt);
   give_outputs(fresh);
-  make_recordings(inputs, fresh);
+  make_recordings(all, fresh);
   run();
   for (size_t i = 0; i < fresh.size(); ++i) {
     if (fresh[i].valid()) continue;

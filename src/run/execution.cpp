@@ -9,15 +9,6 @@
 #include "run/feeds.h"
 
 namespace smelt::run {
-namespace {
-
-bool aligned(const Tensor& t, int64_t alignment) {
-  const auto unit = static_cast<uintptr_t>(std::max<int64_t>(alignment, bits(t.type()) / 8));
-  return reinterpret_cast<uintptr_t>(t.raw()) % unit == 0;
-}
-
-}  // namespace
-
 ExecutionImpl::ExecutionImpl(std::shared_ptr<const PlanImpl> plan)
     : plan_(std::move(plan)), backend_(*plan_->shared().backend), stream_(backend_.stream()), turn_(backend_.turn()) {
   values_.resize(plan_->graph().value_count());
@@ -28,7 +19,7 @@ ExecutionImpl::ExecutionImpl(std::shared_ptr<const PlanImpl> plan)
   if (auto prepared = plan_->take_prepared()) {
     std::vector<Shape> shapes;
     for (const TensorInfo& i : plan_->inputs()) shapes.push_back(to_shape(i.shape));
-    bound_.emplace_front(std::move(shapes), std::move(prepared));
+    bound_.emplace_front(Binding{std::move(shapes), {}}, std::move(prepared));
   }
 }
 
@@ -40,19 +31,14 @@ ExecutionImpl::~ExecutionImpl() {
   }
 }
 
-Planned& ExecutionImpl::first_segment(std::span<const Tensor> inputs) {
-  const auto same = [&](const std::vector<Shape>& shapes) {
-    return std::ranges::equal(shapes, inputs, {}, {}, [](const Tensor& t) -> const Shape& { return t.shape(); });
-  };
+Planned& ExecutionImpl::first_segment(Binding binding) {
   for (auto i = bound_.begin(); i != bound_.end(); ++i) {
-    if (!same(i->first)) continue;
+    if (i->first != binding) continue;
     bound_.splice(bound_.begin(), bound_, i);
     return *bound_.front().second;
   }
-  std::vector<Shape> shapes;
-  for (const Tensor& t : inputs) shapes.push_back(t.shape());
-  auto planned = plan_first(*plan_, shapes);
-  bound_.emplace_front(std::move(shapes), std::move(planned));
+  auto planned = plan_first(*plan_, binding.shapes, binding.caches);
+  bound_.emplace_front(std::move(binding), std::move(planned));
   if (bound_.size() > max_bound_shapes) {
     wait_for_enqueued();
     bound_.pop_back();
@@ -67,16 +53,23 @@ void ExecutionImpl::wait_for_enqueued() {
 }
 
 bool ExecutionImpl::usable(const Tensor& t) const {
-  return aligned(t, backend_.caller_alignment()) && (t.nbytes() == 0 || backend_.reaches(t.raw()));
+  return is_aligned(t, backend_.caller_alignment()) && (t.nbytes() == 0 || backend_.reaches(t.raw()));
 }
 
-void ExecutionImpl::start(std::span<const Tensor> inputs) {
+void ExecutionImpl::start(std::span<const Tensor> inputs, std::vector<BoundCache> caches) {
   check_inputs(plan_->inputs(), inputs);
-  Planned& first = first_segment(inputs);   // throws before anything of the last binding is touched
+  Binding binding{{}, forms(caches)};
+  for (const Tensor& t : inputs) binding.shapes.push_back(t.shape());
+  Planned& first = first_segment(std::move(binding));   // throws before anything of the last binding is touched
+  caches_ = std::move(caches);
   bounces_.clear();
   outputs_on_device_ = std::ranges::any_of(inputs, [&](const Tensor& t) { return !in_host_memory(t); });
   for (size_t i = 0; i < inputs.size(); ++i) {
     Tensor& v = value(plan_->graph().inputs()[i]);
+    if (const auto c = std::ranges::find(caches_, i, &BoundCache::input); c != caches_.end()) {
+      v = c->memory;
+      continue;
+    }
     v = inputs[i];
     if (v.type() == DType::string || (usable(v) && !first.own_memory_only)) continue;
     Tensor& own = own_inputs_[i];
@@ -92,14 +85,17 @@ void ExecutionImpl::start(std::span<const Tensor> inputs) {
   chain_ = {first_};
 }
 
-void ExecutionImpl::bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+void ExecutionImpl::bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs, std::span<const Cache> caches) {
   if (!outputs.empty() && outputs.size() != given_.size()) {
     fail_usage("{} output tensors were given for {} outputs", outputs.size(), given_.size());
   }
-  start(inputs);
+  auto bound = bind_caches(*plan_, caches);
+  const std::vector<Tensor> all = with_pasts(inputs, bound);
+  check_apart(*plan_, bound, all, outputs);
+  start(all, std::move(bound));
   try {
     give_outputs(outputs);
-    make_recordings(inputs, outputs);
+    make_recordings(all, outputs);
   } catch (...) {
     first_ = nullptr;   // pointers may be half set: the next run needs a bind
     throw;
@@ -110,14 +106,15 @@ void ExecutionImpl::make_recordings(std::span<const Tensor> inputs, std::span<co
   if (backend_.is_host()) return;
   recording_ = recorded(*first_);
   if (recording_ || !first_->own_memory_only) return;
-  start(inputs);
+  start(inputs, std::move(caches_));
   give_outputs(outputs);
   recording_ = recorded(*first_);
 }
 
 void ExecutionImpl::give_outputs(std::span<const Tensor> outputs) {
   for (size_t i = 0; i < given_.size(); ++i) {
-    given_[i] = i < outputs.size() ? outputs[i] : Tensor();
+    const auto c = std::ranges::find(caches_, i, &BoundCache::output);
+    given_[i] = c != caches_.end() ? c->memory : i < outputs.size() ? outputs[i] : Tensor();
     if (given_[i].valid() && given_[i].type() != plan_->outputs()[i].type) {
       fail_usage("memory for output '{}' has type {}, expected {}", plan_->outputs()[i].name, name(given_[i].type()),
                  name(plan_->outputs()[i].type));
@@ -158,6 +155,11 @@ void ExecutionImpl::resolve(Planned& p) {
     Tensor& v = value(port.value);
     if (at < outputs.size() && given_[at].valid() && !t.at_most) {
       const Tensor& given = given_[at];
+      if (const auto c = std::ranges::find(caches_, at, &BoundCache::output); c != caches_.end()) {
+        check_room(*plan_, *c, t.shape);
+        v = given;
+        continue;
+      }
       if (given.shape() != t.shape) {
         fail_usage("memory for output '{}' has shape {}, the output {}", plan_->outputs()[at].name, to_string(given.shape()),
                    to_string(t.shape));
@@ -227,6 +229,10 @@ const Recorded* ExecutionImpl::recorded(Planned& p) {
     p.own_memory_only = true;
     p.recorded.clear();
     return nullptr;
+  }
+  if (p.recorded.size() >= max_recordings) {   // caches are used where they lie
+    wait_for_enqueued();
+    p.recorded.pop_back();
   }
   Recorded made{std::move(addresses), {}};
   p.work.assign(s.steps.size(), 0);

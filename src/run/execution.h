@@ -1,6 +1,7 @@
 // What one run of a plan needs: the planned segments of the shapes it was bound to, an arena, and where values lie.
 #pragma once
 
+#include <algorithm>
 #include <list>
 #include <map>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "run/caches.h"
 #include "run/plan.h"
 
 namespace smelt::run {
@@ -17,7 +19,7 @@ class ExecutionImpl final : public Execution {
   explicit ExecutionImpl(std::shared_ptr<const PlanImpl> plan);
   ~ExecutionImpl() override;
 
-  void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}) override;
+  void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}, std::span<const Cache> caches = {}) override;
   void run() override { execute(nullptr); }
   void enqueue(void* stream) override;
   double run_timed(int times) override;
@@ -28,10 +30,10 @@ class ExecutionImpl final : public Execution {
   bool on_gpu() const override { return !backend_.is_host(); }
 
   /// Binds, runs and returns the outputs as tensors of their own, written by the run itself where their size is known before it.
-  std::vector<Tensor> run_fresh(std::span<const Tensor> inputs);
+  std::vector<Tensor> run_fresh(std::span<const Tensor> inputs, std::span<const Cache> caches = {});
   /// The same on the caller's stream of a GPU's plan, without waiting unless the plan has to: the outputs lie on the GPU. Inputs
   /// in the host's memory are copied there. The Execution may be used on another stream next.
-  std::vector<Tensor> enqueue_fresh(std::span<const Tensor> inputs, void* stream);
+  std::vector<Tensor> enqueue_fresh(std::span<const Tensor> inputs, void* stream, std::span<const Cache> caches = {});
   /// The caller's stream that it was last enqueued on; none after a run.
   std::optional<void*> last_stream() const { return last_stream_; }
   /// The segments of the last run (of the bound shapes, before one), for tests and `explain`.
@@ -41,6 +43,12 @@ class ExecutionImpl final : public Execution {
   struct Bounce {
     Tensor from, to;
   };
+  /// What a first segment is planned for.
+  struct Binding {
+    std::vector<Shape> shapes;
+    std::vector<CacheForm> caches;
+    bool operator==(const Binding&) const = default;
+  };
 
   void execute(std::vector<StepTime>* times);
   /// The steps' times as the device saw them in a recorded run; false where it cannot tell.
@@ -48,9 +56,9 @@ class ExecutionImpl final : public Execution {
   /// All of a run but waiting for it.
   void issue(Marks* marks);
   /// bind without the outputs.
-  void start(std::span<const Tensor> inputs);
+  void start(std::span<const Tensor> inputs, std::vector<BoundCache> caches);
   void give_outputs(std::span<const Tensor> outputs);
-  Planned& first_segment(std::span<const Tensor> inputs);
+  Planned& first_segment(Binding binding);
   Planned& following(Planned& p);
   /// Points the segment's steps at the bytes of their tensors.
   void resolve(Planned& p);
@@ -95,7 +103,8 @@ class ExecutionImpl final : public Execution {
   std::shared_ptr<const PlanImpl> plan_;
   Backend& backend_;
   std::shared_ptr<void> stream_;
-  std::list<std::pair<std::vector<Shape>, std::unique_ptr<Planned>>> bound_;   // most recently bound first
+  std::list<std::pair<Binding, std::unique_ptr<Planned>>> bound_;   // most recently bound first
+  std::vector<BoundCache> caches_;
   std::vector<const Planned*> chain_;
   Planned* first_ = nullptr;
   const Recorded* recording_ = nullptr;   // of first_ as it is bound; null on the host, and for too many sets of addresses
@@ -112,6 +121,11 @@ class ExecutionImpl final : public Execution {
   std::vector<StepInfo> infos_;
   std::map<const Graph*, std::unique_ptr<ExecutionImpl>> bodies_;
 };
+
+/// Whether its first element lies at a multiple of so many bytes, and of its own size.
+inline bool is_aligned(const Tensor& t, int64_t alignment) {
+  return reinterpret_cast<uintptr_t>(t.raw()) % static_cast<uintptr_t>(std::max<int64_t>(alignment, bits(t.type()) / 8)) == 0;
+}
 
 inline bool overlaps(const Tensor& a, const Tensor& b) {
   const auto* x = static_cast<const char*>(a.raw());

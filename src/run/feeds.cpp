@@ -56,7 +56,8 @@ std::string nearest(const std::string& name, std::span<const std::string> names)
   return best ? *best : std::string();
 }
 
-std::vector<Tensor> order_feeds(const std::vector<TensorInfo>& inputs, const std::map<std::string, Tensor>& feeds) {
+std::vector<Tensor> order_feeds(const std::vector<TensorInfo>& inputs, const std::map<std::string, Tensor>& feeds,
+                                std::span<const Cache> caches) {
   std::vector<std::string> names;
   for (const TensorInfo& i : inputs) names.push_back(i.name);
   for (const auto& [name, tensor] : feeds) {
@@ -69,6 +70,11 @@ std::vector<Tensor> order_feeds(const std::vector<TensorInfo>& inputs, const std
   std::vector<Tensor> ordered;
   for (const TensorInfo& i : inputs) {
     const auto feed = feeds.find(i.name);
+    if (std::ranges::find(caches, i.name, &Cache::past) != caches.end()) {
+      if (feed != feeds.end()) fail_usage("input '{}' is given both as a tensor and as a cache", i.name);
+      ordered.emplace_back();
+      continue;
+    }
     if (feed == feeds.end()) throw Error(fmt::format("input '{}' is missing", i.name), list(inputs), ExitCode::usage);
     ordered.push_back(feed->second);
   }

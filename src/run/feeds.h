@@ -10,9 +10,10 @@
 
 namespace smelt::run {
 
-/// The feeds in the order of `inputs`. Throws Error (usage) for a name that is no input (suggesting the nearest) and for an
-/// input without a feed; both list the model's inputs.
-std::vector<Tensor> order_feeds(const std::vector<TensorInfo>& inputs, const std::map<std::string, Tensor>& feeds);
+/// The feeds in the order of `inputs`; none for the pasts of caches. Throws Error (usage) for a name that is no input (suggesting
+/// the nearest) and for an input without a feed, both listing the model's inputs, and for an input that is a past and a feed.
+std::vector<Tensor> order_feeds(const std::vector<TensorInfo>& inputs, const std::map<std::string, Tensor>& feeds,
+                                std::span<const Cache> caches = {});
 
 /// Throws Error (usage) unless there are as many tensors as inputs, each valid and of the type, rank and known extents of its
 /// input.

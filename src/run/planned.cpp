@@ -1,7 +1,9 @@
 #include "run/planned.h"
 
+#include "base/error.h"
 #include "ops/parallel.h"
 #include "run/buffers.h"
+#include "run/caches.h"
 #include "run/kernels.h"
 #include "run/layouts.h"
 #include "run/plan.h"
@@ -21,7 +23,7 @@ std::vector<Stretch> stretches_of(const Segment& s) {
 
 }  // namespace
 
-std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env) {
+std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env, std::span<const CacheForm> caches) {
   const ops::Threads threads(plan.shared().tuner.machine().threads);
   auto planned = std::make_unique<Planned>();
   Segment& s = planned->segment;
@@ -29,7 +31,8 @@ std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env) {
   s = plan_segment(plan.graph(), plan.order(), env, !backend.is_host());
   const bool optimize = plan.shared().options.optimize;
   if (optimize) assign_layouts(s, plan.shared().tuner);
-  if (optimize && !backend.is_host()) assign_views(s, plan.shared().tuner);
+  place_caches(s, caches);
+  if (optimize && (!backend.is_host() || !caches.empty())) assign_views(s, plan.shared().tuner);
   assign_buffers(s, optimize);
   if (!backend.is_host()) find_alignments(s, backend.block_alignment(), backend.caller_alignment());
   choose_kernels(s, plan.shared());
@@ -52,12 +55,15 @@ std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env) {
   return planned;
 }
 
-std::unique_ptr<Planned> plan_first(const PlanImpl& plan, std::span<const Shape> inputs) {
+std::unique_ptr<Planned> plan_first(const PlanImpl& plan, std::span<const Shape> inputs, std::span<const CacheForm> caches) {
   Environment env(plan.graph(), plan.order());
   for (size_t i = 0; i < inputs.size(); ++i) {
     env.set(plan.graph().inputs()[i], plan.inputs()[i].type, inputs[i]);
   }
-  return plan_next(plan, std::move(env));
+  auto planned = plan_next(plan, std::move(env), caches);
+  if (!caches.empty() && (planned->after || !planned->found.empty()))
+    fail_usage("sizes in '{}' depend on data: it takes no caches", plan.graph().name);
+  return planned;
 }
 
 }  // namespace smelt::run

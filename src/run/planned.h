@@ -13,6 +13,7 @@
 namespace smelt::run {
 
 class PlanImpl;
+struct CacheForm;
 
 /// Steps of a segment that follow each other, all of them on the device or all on the host.
 struct Stretch {
@@ -51,8 +52,8 @@ inline constexpr size_t max_outcomes = 16;
 inline constexpr size_t max_recordings = 16;
 
 /// Plans the next segment for what `env` knows, kernels and memory included.
-std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env);
-/// The first segment for inputs of these shapes.
-std::unique_ptr<Planned> plan_first(const PlanImpl& plan, std::span<const Shape> inputs);
+std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env, std::span<const CacheForm> caches = {});
+/// The first segment for inputs of these shapes. Throws Error (usage) for caches where it is not the only one.
+std::unique_ptr<Planned> plan_first(const PlanImpl& plan, std::span<const Shape> inputs, std::span<const CacheForm> caches = {});
 
 }  // namespace smelt::run

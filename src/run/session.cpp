@@ -104,21 +104,22 @@ const std::vector<TensorInfo>& Session::inputs() const { return state_->plan->in
 const std::vector<TensorInfo>& Session::outputs() const { return state_->plan->outputs(); }
 std::shared_ptr<const Plan> Session::plan() const { return state_->plan; }
 
-std::map<std::string, Tensor> Session::run(const std::map<std::string, Tensor>& feeds, const std::vector<std::string>& names) {
+std::map<std::string, Tensor> Session::run(const std::map<std::string, Tensor>& feeds, const std::vector<std::string>& names,
+                                           std::span<const Cache> caches) {
   const std::vector<size_t> wanted = select(outputs(), names);
-  const std::vector<Tensor> inputs = run::order_feeds(state_->plan->inputs(), feeds);
+  const std::vector<Tensor> inputs = run::order_feeds(state_->plan->inputs(), feeds, caches);
   auto execution = state_->take();
-  const std::vector<Tensor> all = execution->run_fresh(inputs);   // an Execution whose run threw is dropped, not reused
+  const std::vector<Tensor> all = execution->run_fresh(inputs, caches);   // an Execution whose run threw is dropped, not reused
   state_->give_back(std::move(execution));
   return named(outputs(), wanted, all);
 }
 
 std::map<std::string, Tensor> Session::enqueue(const std::map<std::string, Tensor>& feeds, void* stream,
-                                               const std::vector<std::string>& names) {
+                                               const std::vector<std::string>& names, std::span<const Cache> caches) {
   const std::vector<size_t> wanted = select(outputs(), names);
-  const std::vector<Tensor> inputs = run::order_feeds(state_->plan->inputs(), feeds);
+  const std::vector<Tensor> inputs = run::order_feeds(state_->plan->inputs(), feeds, caches);
   auto execution = state_->take(stream);
-  const std::vector<Tensor> all = execution->enqueue_fresh(inputs, stream);
+  const std::vector<Tensor> all = execution->enqueue_fresh(inputs, stream, caches);
   state_->give_back(std::move(execution));
   return named(outputs(), wanted, all);
 }

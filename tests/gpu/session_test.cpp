@@ -180,6 +180,33 @@ TEST(GpuSession, heads_are_read_and_written_through_strides) {
   expect_outputs(execution->outputs(), ops::evaluate(g, std::vector{x}), 5e-3);
 }
 
+TEST(GpuSession, caches_grow_in_place) {
+  for (const int64_t images : {1, 3}) {
+    const Graph g = decoding_block(images, DType::f16);
+    const auto plan = Plan::build(clone(g), on_gpu());
+    const auto execution = plan->execution();
+    const Tensor poison = random_tensor({images, 2, 24, 8}, 7).cast(DType::f16);
+    const Tensor k = plan->place(poison), v = plan->place(poison);
+    for (int64_t length : {0, 1, 2, 20, 21, 23}) {
+      const Tensor x = random_tensor({images, 1, 16}, static_cast<unsigned>(length)).cast(DType::f16);
+      const Tensor before = to_host(k);
+      const auto expected = ops::evaluate(g, std::vector{x, rows_of(before, length), rows_of(to_host(v), length)});
+      const Cache caches[] = {{"past_k", "k_out", k, length}, {"past_v", "v_out", v, length}};
+      execution->bind(std::vector{plan->place(x), Tensor(), Tensor()}, {}, caches);
+      for (const StepInfo& s : execution->steps()) EXPECT_NE(s.op, "ai.smelt.Reorder") << "a cache is copied to be read";
+      execution->run();
+      const Tensor after = to_host(k);
+      expect_same(to_host(execution->outputs()[0]), expected[0], 5e-3);
+      expect_same(rows_of(after, length + 1), expected[1], 5e-3);
+      expect_same(rows_of(to_host(v), length + 1), expected[2], 5e-3);
+      for (int64_t row = 0; row < images * 2 * 24; ++row) {
+        if (row % 24 == length) continue;
+        EXPECT_EQ(std::memcmp(after.data<Half>() + row * 8, before.data<Half>() + row * 8, 16), 0) << "row " << row;
+      }
+    }
+  }
+}
+
 TEST(GpuSession, gives_the_same_bits_every_time) {
   const Graph g = block(129, 1000, 1);
   Session session(Plan::build(clone(g), on_gpu()));

@@ -160,6 +160,34 @@ def test_a_bfloat16_result_keeps_its_type_through_dlpack():
     assert torch.from_dlpack(y).dtype == torch.bfloat16 and torch.from_dlpack(y).tolist() == [2, 4, 6]
 
 
+def growing_model():
+    """present = Concat(past [2, n, 3], x [2, 1, 3]), y its sum over n."""
+    from conftest import model_of
+    from onnx import helper
+
+    return model_of([helper.make_node("Concat", ["past", "x"], ["present"], axis=1),
+                     helper.make_node("ReduceSum", ["present"], ["y"], keepdims=0)],
+                    [("past", T.FLOAT, [2, "n", 3]), ("x", T.FLOAT, [2, 1, 3])],
+                    [("present", T.FLOAT, [2, "m", 3]), ("y", T.FLOAT, [])])
+
+
+def test_a_cache_grows_in_place():
+    session = smelt.Session(growing_model())
+    memory = np.full((2, 5, 3), np.nan, np.float32)
+    rows = np.random.default_rng(0).standard_normal((2, 5, 3)).astype(np.float32)
+    for n in range(5):
+        cache = smelt.Cache("past", "present", memory, n)
+        present, y = session.run(None, {"x": rows[:, n : n + 1]}, caches=[cache])
+        assert present.ctypes.data == memory.ctypes.data
+        np.testing.assert_array_equal(memory[:, : n + 1], rows[:, : n + 1])
+        assert np.isnan(memory[:, n + 1 :]).all()
+        np.testing.assert_allclose(y, rows[:, : n + 1].sum(), rtol=1e-5)
+    with pytest.raises(smelt.UsageError, match="too small"):
+        session.run(None, {"x": rows[:, :1]}, caches=[smelt.Cache("past", "present", memory, 5)])
+    with pytest.raises(smelt.UsageError, match="not contiguous and writable"):
+        session.run(None, {"x": rows[:, :1]}, caches=[smelt.Cache("past", "present", memory[:, ::2], 1)])
+
+
 def test_options_are_checked_by_name_and_type(small_model):
     with pytest.raises(smelt.UsageError, match="thread.*\n.*threads"):
         smelt.Session(small_model, thread=2)

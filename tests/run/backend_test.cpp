@@ -506,6 +506,43 @@ TEST(Device, heads_are_read_and_written_through_strides) {
   expect_same(execution->outputs()[0], ops::evaluate(g, std::vector{x})[0], 1e-5);
 }
 
+TEST(Device, caches_grow_in_place_there) {
+  const Graph g = decoding_block(2, DType::f32);
+  Made m(clone(g));
+  const auto execution = m.plan->execution();
+  Tensor k = m.place(random_tensor({2, 2, 8, 8}, 1)), v = m.place(random_tensor({2, 2, 8, 8}, 2));
+  for (int64_t length = 3; length < 8; ++length) {
+    const Tensor x = random_tensor({2, 1, 16}, static_cast<unsigned>(length));
+    const auto expected = ops::evaluate(g, std::vector{x, rows_of(k, length), rows_of(v, length)});
+    const Cache caches[] = {{"past_k", "k_out", k, length}, {"past_v", "v_out", v, length}};
+    execution->bind(std::vector{x, Tensor(), Tensor()}, {}, caches);
+    m.device->copied.clear();
+    execution->run();
+    EXPECT_LE(m.device->copied.size(), 2u * 4) << "x there, y back, and the new parts to their places";
+    expect_same(execution->outputs()[0], expected[0], 1e-5);
+    expect_same(rows_of(k, length + 1), expected[1], 1e-6);
+    expect_same(rows_of(v, length + 1), expected[2], 1e-6);
+  }
+  const Cache on_host[] = {{"past_k", "k_out", random_tensor({2, 2, 8, 8}, 1), 3}};
+  EXPECT_THROW(execution->bind(std::vector{random_tensor({2, 1, 16}, 1), Tensor(), rows_of(v, 3)}, {}, on_host), Error);
+}
+
+TEST(Device, caches_keep_their_recordings_to_the_cap) {
+  Made m(decoding_block(1, DType::f32));
+  const auto execution = m.plan->execution();
+  const Tensor x = m.place(random_tensor({1, 1, 16}, 1));
+  std::vector<Tensor> kept;   // so that no address comes twice
+  for (size_t i = 0; i < 3 * max_recordings; ++i) {
+    for (unsigned seed : {1u, 2u}) kept.push_back(m.place(random_tensor({1, 2, 6, 8}, seed)));
+    const Cache caches[] = {{"past_k", "k_out", kept[2 * i], 5}, {"past_v", "v_out", kept[2 * i + 1], 5}};
+    execution->bind(std::vector{x, Tensor(), Tensor()}, {}, caches);
+    execution->run();
+    expect_same(kept[2 * i], kept[0]);
+    const auto& planned = *static_cast<ExecutionImpl&>(*execution).segments()[0];
+    EXPECT_LE(planned.recorded.size(), max_recordings);
+  }
+}
+
 class RandomDeviceGraph : public testing::TestWithParam<unsigned> {};
 
 TEST_P(RandomDeviceGraph, gives_what_the_reference_gives) {

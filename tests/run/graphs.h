@@ -83,6 +83,46 @@ inline Graph attention_block(DType type) {
   return std::move(b.g);
 }
 
+/// One step of decoding: attention of 2 heads of 8 for a new token over what past_k and past_v hold and its own key and value.
+/// Outputs y [images, 1, 16], k and v [images, 2, past + 1, 8].
+inline Graph decoding_block(int64_t images, DType type) {
+  Builder b;
+  const int64_t heads = 2, depth = 8, width = heads * depth;
+  const SymShape past{Dim(images), Dim(heads), Dim("past"), Dim(depth)};
+  const SymShape present{Dim(images), Dim(heads), Dim("total"), Dim(depth)};
+  const ValueId x = b.input("x", to_sym({images, 1, width}), type);
+  const auto head = [&](const std::string& name) {
+    const ValueId product = b.node(name + "_product", "MatMul", {x, b.weights("w" + name, {width, width}, type, 0.3)},
+                                   to_sym({images, 1, width}), type);
+    const ValueId cut =
+        b.node(name + "_cut", "Reshape", {product, b.ints({images, 1, heads, depth})}, to_sym({images, 1, heads, depth}), type);
+    return b.node(name + "_new", "Transpose", {cut}, to_sym({images, heads, 1, depth}), type,
+                  {{"perm", std::vector<int64_t>{0, 2, 1, 3}}});
+  };
+  const auto grown = [&](const std::string& name) {
+    const ValueId before = b.input("past_" + name, past, type);
+    return b.node(name, "Concat", {before, head(name)}, present, type, {{"axis", int64_t{2}}});
+  };
+  const ValueId q = head("q"), k = grown("k"), v = grown("v");
+  const ValueId y = b.node("attention", "Attention", {q, k, v}, to_sym({images, heads, 1, depth}), type, {{"scale", 0.3f}},
+                           smelt_domain);
+  b.output(b.node("y", "Reshape", {y, b.ints({images, 1, width})}, to_sym({images, 1, width}), type));
+  b.output(k);
+  b.output(v);
+  return std::move(b.g);
+}
+
+/// The first `length` rows of each head of `cache` [images, heads, capacity, depth].
+inline Tensor rows_of(const Tensor& cache, int64_t length) {
+  const Shape& s = cache.shape();
+  const int64_t size = bytes(cache.type(), 1);
+  Tensor t = Tensor::empty(cache.type(), {s[0], s[1], length, s[3]});
+  for (int64_t h = 0; h < s[0] * s[1]; ++h)
+    std::memcpy(static_cast<char*>(t.raw()) + h * length * s[3] * size,
+                static_cast<const char*>(cache.raw()) + h * s[2] * s[3] * size, static_cast<size_t>(length * s[3] * size));
+  return t;
+}
+
 /// A random graph of pointwise operators, views, concatenations, splits and transposes over [1 or 2, n, 4] tensors. One
 /// input; some values have several readers, and some are outputs too.
 inline Graph random_graph(unsigned seed, int nodes = 25) {

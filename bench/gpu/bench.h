@@ -73,6 +73,7 @@ void gemm(std::span<const std::string> epilogues, size_t first, size_t last);
 void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogue);
 
 /// Problems of data.cpp, every candidate of each.
+void group_norm();
 void reduce();
 void softmax();
 void movement();

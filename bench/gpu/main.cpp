@@ -1,6 +1,6 @@
 // Kernels of smelt on GPU 0, timed in one CUDA graph of many calls, replayed; inputs rotated over three times the L2 cache.
 //
-// usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | nms | roi_align | select
+// usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | roi_align | select
 //        | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART OF A PROBLEM'S NAME]
 //        | conv WHAT [IMAGES [CANDIDATES]]
 //
@@ -115,6 +115,8 @@ int main(int argc, char** argv) {
       norm({{4096, 4096}, {16384, 8192}, {4096, 512}, {2, 4096}}, true, DType::bf16);
     } else if (what == "gemm_candidates" && argc > 5) {
       gemm_candidates(std::stol(argv[2]), std::stol(argv[3]), std::stol(argv[4]), argv[5]);
+    } else if (what == "group_norm") {
+      group_norm();
     } else if (what == "reduce") {
       reduce();
     } else if (what == "softmax") {
@@ -135,7 +137,7 @@ int main(int argc, char** argv) {
       gemm(epilogues, argc > 3 ? std::stoul(argv[2]) : 0, argc > 3 ? std::stoul(argv[3]) : SIZE_MAX);
     } else {
       fmt::print(stderr,
-                 "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | reduce | softmax | movement | nms | "
+                 "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | "
                  "roi_align | select | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART] | "
                  "conv WHAT [IMAGES [CANDIDATES]]\n");
       return 2;

@@ -5,6 +5,8 @@
 //          C is not known
 //          scale or bias of InstanceNormalization is computed
 //          what is between has another reader or is a graph output
+#include <algorithm>
+
 #include "fuse/epilogue.h"
 #include "fuse/extents.h"
 #include "fuse/rewrites.h"
@@ -20,6 +22,10 @@ bool is_per_channel(const Graph& g, ValueId v, int64_t channels, int rank) {
   const Shape& s = value.constant.shape();
   const auto at = static_cast<int64_t>(s.size()) - (rank - 1);   // axis that lines up with C
   return value.constant.size() == channels && at >= 0 && s[static_cast<size_t>(at)] == channels;
+}
+
+bool all_are(const Tensor& t, double v) {
+  return std::ranges::all_of(t.to_doubles(), [v](double x) { return x == v; });
 }
 
 }  // namespace
@@ -76,18 +82,10 @@ Outcome recognise_group_norm(const Graph& g, NodeId instance) {
                    const Shape s = to_shape(*graph.value(x).shape);
                    four.back() = Dim(elements(Shape(s.begin() + 2, s.end())));
                  }
-                 Node norm = fused_node("Norm",
-                                        {none, none, graph.add_constant("", gamma.reshaped(per_group)),
-                                         graph.add_constant("", beta.reshaped(per_group))},
-                                        {graph.add_value("", y_type, four)});
-                 norm.attrs["kind"] = std::string("layer");
-                 norm.attrs["axis"] = int64_t{-2};
-                 norm.attrs["epsilon"] = graph.node(instance).get_float("epsilon", 1e-5f);
-                 if (!epilogue.nodes.empty()) norm.program = epilogue.composition.program;
-                 for (ValueId v : epilogue.composition.operands) {
-                   const Tensor& t = graph.value(v).constant;
-                   norm.inputs.push_back(t.size() == 1 ? v : graph.add_constant("", t.reshaped(per_channel)));
-                 }
+                 // Exporters write ones and zeros where the channels have the parameters.
+                 const auto parameter = [&](const Tensor& t, double neutral) {
+                   return all_are(t, neutral) ? none : graph.add_constant("", t.reshaped(per_group));
+                 };
                  Node split;
                  split.op = "Reshape";
                  split.opset = before_node.opset;
@@ -96,7 +94,16 @@ Outcome recognise_group_norm(const Graph& g, NodeId instance) {
                  split.order = before_node.order;
                  split.inputs = {x, graph.add_constant("", Tensor::of<int64_t>({4}, {0, groups.number, in_group, -1}))};
                  split.outputs = {graph.add_value("", type, four)};
-                 norm.inputs[0] = split.outputs[0];
+                 std::vector<ValueId> inputs{split.outputs[0], none, parameter(gamma, 1), parameter(beta, 0)};
+                 for (ValueId v : epilogue.composition.operands) {
+                   const Tensor& t = graph.value(v).constant;
+                   inputs.push_back(t.size() == 1 ? v : graph.add_constant("", t.reshaped(per_channel)));
+                 }
+                 Node norm = fused_node("Norm", inputs, {graph.add_value("", y_type, four)});
+                 norm.attrs["kind"] = std::string("layer");
+                 norm.attrs["axis"] = int64_t{-2};
+                 norm.attrs["epsilon"] = graph.node(instance).get_float("epsilon", 1e-5f);
+                 if (!epilogue.nodes.empty()) norm.program = epilogue.composition.program;
                  Node merge = back_node;
                  merge.inputs[0] = norm.outputs[0];
                  merge.outputs = {result_value};

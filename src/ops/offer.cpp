@@ -59,12 +59,16 @@ bool gpu_gather_handles(const Node&);
 void gpu_gather_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_pad_handles(const Node&);
 void gpu_pad_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_resize_handles(const Node&);
+void gpu_resize_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_scatter_handles(const Node&);
 void gpu_scatter_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_top_k_handles(const Node&);
 void gpu_top_k_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_scan_handles(const Node&);
 void gpu_scan_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_group_norm_handles(const Node&);
+void gpu_group_norm_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_generate_handles(const Node&);
 void gpu_generate_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_select_handles(const Node&);
@@ -99,9 +103,11 @@ constexpr TacticFamily families[] = {
     {"gpu_softmax", gpu_softmax_handles, no_offer, false, gpu_softmax_offer},
     {"gpu_gather", gpu_gather_handles, no_offer, false, gpu_gather_offer},
     {"gpu_pad", gpu_pad_handles, no_offer, false, gpu_pad_offer},
+    {"gpu_resize", gpu_resize_handles, no_offer, false, gpu_resize_offer},
     {"gpu_scatter", gpu_scatter_handles, no_offer, false, gpu_scatter_offer},
     {"gpu_top_k", gpu_top_k_handles, no_offer, false, gpu_top_k_offer},
     {"gpu_scan", gpu_scan_handles, no_offer, false, gpu_scan_offer},
+    {"gpu_group_norm", gpu_group_norm_handles, no_offer, false, gpu_group_norm_offer},
     {"gpu_generate", gpu_generate_handles, no_offer, false, gpu_generate_offer},
     {"gpu_select", gpu_select_handles, no_offer, false, gpu_select_offer},
     {"gpu_nms", gpu_nms_handles, no_offer, false, gpu_nms_offer},

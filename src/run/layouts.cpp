@@ -38,6 +38,9 @@ bool is_channel_concat(const Segment& s, const Step& step) {
          normalize_axis(step.node->get_int("axis", 0), 4) == 1;
 }
 
+/// Statistics over the pixels of each channel.
+bool is_instance_norm(const Step& step) { return step.node->is("Norm", smelt_domain) && step.node->get_int("axis", -1) == -2; }
+
 /// Nearest ones move whole pixels; the offer of others takes plain images only.
 bool is_resize(const Node& n) { return n.is("Resize") || n.is("Upsample"); }
 
@@ -72,7 +75,8 @@ Role role(const Segment& s, const Step& step, bool on_gpu) {
     return Role::plain;
   if (is_image_conv(s, step, on_gpu) || is_image_pool(s, step)) return Role::image;
   const bool images_out = std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t)); });
-  return images_out && (ops::is_elementwise(*step.node) || is_resize(*step.node)) ? Role::follows : Role::plain;
+  const bool either_way = ops::is_elementwise(*step.node) || is_resize(*step.node) || (on_gpu && is_instance_norm(step));
+  return images_out && either_way ? Role::follows : Role::plain;
 }
 
 class Pass {
@@ -82,12 +86,63 @@ class Pass {
   void run() {
     std::vector<Step> steps = std::move(s_.steps);
     s_.steps.clear();
+    if (on_gpu_) find_group_norms(steps);
     for (Step& step : steps) place(std::move(step));
     do slice_concatenations();
     while (drop_refused_slices());
   }
 
  private:
+  /// Group normalisation of an image: Reshape to [N, G, C/G, pixels], Norm of the last two axes, Reshape back. A channels-last image is
+  /// seen so through strides, without moving data.
+  struct GroupNorm {
+    TensorIndex image, grouped, normalised, result;
+    const Step* norm;                                // valid until it is placed
+  };
+
+  /// Fills group_norms_; their images need not be plain, which views would want.
+  void find_group_norms(const std::vector<Step>& steps) {
+    std::map<TensorIndex, std::vector<const Step*>> readers;
+    std::map<TensorIndex, const Step*> producer;
+    for (const Step& step : steps) {
+      for (TensorIndex t : step.inputs) readers[t].push_back(&step);
+      for (TensorIndex t : step.outputs) producer[t] = &step;
+    }
+    const auto result = [&](TensorIndex t) { return std::ranges::find(s_.results, t, &Port::tensor) != s_.results.end(); };
+    const auto only = [&](TensorIndex t) { return readers[t].size() == 1 && !result(t) ? readers[t][0] : nullptr; };
+    const auto reshapes = [](const Step* step) { return step && step->kind == StepKind::view && step->node->is("Reshape"); };
+    for (const Step& norm : steps) {
+      if (!is_instance_norm(norm) || norm.outputs.size() != 1 || !producer.contains(norm.inputs[0])) continue;
+      const Step *before = producer[norm.inputs[0]], *after = only(norm.outputs[0]);
+      if (!reshapes(before) || !reshapes(after) || only(norm.inputs[0]) != &norm) continue;
+      const GroupNorm g{before->inputs[0], norm.inputs[0], norm.outputs[0], after->outputs[0], &norm};
+      const Shape &image = s_.tensor(g.image).shape, &grouped = s_.tensor(g.grouped).shape;
+      if (!counts(g.image) || !producer.contains(g.image) || s_.tensor(g.result).shape != image || grouped.size() != 4 ||
+          grouped[0] != image[0] || grouped[1] * grouped[2] != image[1])
+        continue;
+      group_norms_.push_back(g);
+      for (TensorIndex t : {g.image, g.result}) s_.tensor(t).fixed_layout = result(t);
+    }
+  }
+
+  /// Whether the step is part of a group normalisation whose channels-last image a kernel takes as it lies.
+  bool groups_channels_last(const Step& step) {
+    if (step.inputs.empty() || step.outputs.empty()) return false;
+    if (seen_.contains(step.inputs[0])) return true;                        // its first step was asked
+    const auto g = std::ranges::find(group_norms_, step.outputs[0], &GroupNorm::grouped);
+    if (g == group_norms_.end() || s_.tensor(g->image).layout != Layout::nhwc || s_.tensor(g->result).fixed_layout) return false;
+    BoundValue &grouped = s_.tensor(g->grouped), &normalised = s_.tensor(g->normalised);
+    const int64_t channels = grouped.shape[1] * grouped.shape[2];
+    grouped.strides = normalised.strides = {channels * grouped.shape[3], grouped.shape[2], 1, channels};
+    if (!runs(*g->norm, bound_node(s_, *g->norm, nullptr))) {
+      grouped.strides = normalised.strides = {};
+      return false;
+    }
+    s_.tensor(g->result).layout = Layout::nhwc;
+    for (TensorIndex t : {g->grouped, g->normalised}) seen_[t] = grouped.strides;
+    return true;
+  }
+
   /// Tensors that have a layout to choose: computed images whose bytes are not the same either way.
   static bool counts(const ops::BoundTensor& t) {
     return is_image(t) && !t.constant.valid() && !ops::is_same_either_way(t.shape);
@@ -151,6 +206,7 @@ class Pass {
   }
 
   void place(Step step) {
+    if (groups_channels_last(step)) return s_.steps.push_back(std::move(step));
     const Role r = role(s_, step, on_gpu_);
     const auto is_last = [&](TensorIndex t) { return counts(t) && s_.tensor(t).layout == Layout::nhwc; };
     const bool wanted = r == Role::image || (r == Role::follows && std::ranges::any_of(step.inputs, is_last));
@@ -252,6 +308,7 @@ class Pass {
     }
     if (dense_.size() == before) return false;
     for (BoundValue& t : s_.tensors) t.strides.clear();
+    for (const auto& [t, strides] : seen_) s_.tensor(t).strides = strides;
     return true;
   }
 
@@ -260,6 +317,8 @@ class Pass {
   bool on_gpu_;
   std::map<std::pair<TensorIndex, Layout>, TensorIndex> copies_;
   std::set<TensorIndex> dense_;   // must not be slices
+  std::vector<GroupNorm> group_norms_;
+  std::map<TensorIndex, Shape> seen_;   // images as their groups
 };
 
 }  // namespace

@@ -214,6 +214,16 @@ TEST(RecogniseGroupNorm, takes_scale_shift_and_activation_of_the_channels) {
   }
 }
 
+TEST(RecogniseGroupNorm, leaves_out_scales_of_one_and_offsets_of_zero) {
+  Groups b;
+  b.output(b.instance(b.x, b.g.add_constant("one", Tensor::of<float>({2}, {1, 1}))));
+  b.g.set_input(b["in"], 2, b.g.add_constant("zero", Tensor::zeros(DType::f32, {2})));
+  EXPECT_EQ(matches(rewrite_and_compare(b.g, {"recognise_group_norm"}), "recognise_group_norm"), 1u);
+  const Node& norm = only(b.g, "Norm");
+  EXPECT_EQ(norm.in(2), ValueId::none);
+  EXPECT_EQ(norm.in(3), ValueId::none);
+}
+
 TEST(RecogniseGroupNorm, leaves_what_is_not_of_the_channels_outside) {
   Groups b;
   b.output(b.node("y", "Add", {b.instance(b.x, b.scale()), b.input("z", b.shape)}, b.shape));

@@ -1,5 +1,5 @@
 // Generated normalisation kernels against the processor's reference.
-#include "gpu/gpu_trial.h"
+#include "gpu/gpu_batch.h"
 
 namespace smelt::ops {
 namespace {
@@ -100,6 +100,70 @@ TEST(GpuNorm, rows_that_begin_anywhere) {
   Trial t = trial({.type = DType::f16, .parameters = DType::f16, .shape = {5, 256}}, 1);
   t.bound.inputs[0].strides = {259, 1};
   EXPECT_FALSE(check_on_gpu(t, tolerance(DType::f16)).empty());
+}
+
+using GpuGroupNorm = GpuBatch;
+
+/// GroupNormalization in `groups`, or (0) InstanceNormalization.
+Trial group_trial(int64_t groups, DType type, const Shape& shape, Layout layout, uint32_t seed = 1) {
+  Trial t = node_trial(groups ? "GroupNormalization" : "InstanceNormalization",
+                       {random_tensor(type, shape, seed, -3, 5), random_tensor(type, {shape[1]}, seed + 1, 0.5, 1.5),
+                        random_tensor(type, {shape[1]}, seed + 2, -1, 1)},
+                       {{"num_groups", groups}});
+  t.bound.inputs[0].layout = t.bound.outputs[0].layout = layout;
+  return t;
+}
+
+TEST_F(GpuGroupNorm, plain_and_channels_last_images) {
+  for (const Layout layout : {Layout::plain, Layout::nhwc})
+    for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+      expect(group_trial(32, type, {2, 320, 16, 16}, layout), tolerance(type));
+      expect(group_trial(4, type, {3, 12, 7, 5}, layout), tolerance(type));
+      expect(group_trial(1, type, {1, 24, 9, 8}, layout), tolerance(type));
+      expect(group_trial(0, type, {2, 48, 6, 6}, layout), tolerance(type));
+      expect(group_trial(0, type, {1, 3, 5, 1}, layout), tolerance(type));
+    }
+  expect(group_trial(32, DType::f16, {2, 1920, 8, 8}, Layout::nhwc), tolerance(DType::f16));
+  expect(group_trial(32, DType::f16, {1, 960, 64, 64}, Layout::nhwc), tolerance(DType::f16));
+}
+
+TEST_F(GpuGroupNorm, rows_longer_than_registers_hold) {
+  expect(group_trial(2, DType::f32, {1, 4, 301, 300}, Layout::plain), 3e-5);   // the reference adds up in double, then rounds
+  expect(group_trial(2, DType::f16, {1, 64, 129, 128}, Layout::nhwc), tolerance(DType::f16));
+  expect(node_trial("LayerNormalization", {random_tensor(DType::f32, {3, 70001}, 1), random_tensor(DType::f32, {70001}, 2)}),
+         1e-5);
+}
+
+TEST_F(GpuGroupNorm, takes_what_follows_per_channel_and_per_element) {
+  const std::string scaled_silu =
+      "(in0:f32, in1:f16, in2:f16, in3:f16) { %4 = cast(in1):f32; %5 = mul(in0, %4):f32; %6 = cast(in2):f32; %7 = add(%5, %6):f32; "
+      "%8 = silu(%7):f32; %9 = cast(in3):f32; %10 = add(%8, %9):f32; %11 = cast(%10):f16; return %11 }";
+  for (const bool channels_last : {false, true})
+    for (const Shape& shape : {Shape{2, 32, 10, 64}, Shape{2, 3, 5, 49}}) {
+      const int64_t groups = shape[1], deep = shape[2];
+      Trial t = trial({.kind = "layer", .type = DType::f16, .shape = shape, .gamma = false, .program = scaled_silu,
+                       .operands = {random_tensor(DType::f16, {groups, deep, 1}, 5), random_tensor(DType::f16, {groups, deep, 1}, 6),
+                                    random_tensor(DType::f16, shape, 7)},
+                       .axis = -2}, 4);
+      t.add(Tensor(), false);
+      t.inputs.pop_back(), t.bound.inputs.pop_back(), t.node.inputs.pop_back();
+      t.inputs[3] = random_tensor(DType::f16, {groups, 1, 1}, 8);                 // beta, one a group
+      t.node.inputs[3] = t.node.inputs[0];
+      t.bound.inputs[3] = {DType::f16, {groups, 1, 1}};
+      if (channels_last)
+        for (BoundTensor* b : {&t.bound.inputs[0], &t.bound.inputs[6], &t.bound.outputs[0]})
+          b->strides = {groups * deep * shape[3], deep, 1, groups * deep};
+      expect(std::move(t), tolerance(DType::f16));
+    }
+}
+
+TEST_F(GpuGroupNorm, images_that_begin_anywhere_and_are_slices) {
+  Trial t = group_trial(8, DType::f16, {2, 64, 6, 6}, Layout::nhwc);
+  t.bound.inputs[0].alignment = t.bound.outputs[0].alignment = 4;
+  expect(std::move(t), tolerance(DType::f16));
+  t = group_trial(8, DType::f16, {2, 64, 6, 6}, Layout::nhwc);
+  t.bound.inputs[0].strides = {36 * 96, 1, 6 * 96, 96};
+  expect(std::move(t), tolerance(DType::f16));
 }
 
 TEST(GpuNorm, onnx_operators) {

@@ -1,9 +1,12 @@
 // Plans on GPU 0, held against the processor's reference: the executor's tests on a made-up device (tests/run/backend_test.cpp) tell
 // what is copied and recorded; these, that the driver agrees.
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
 #include <thread>
+
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "device/cuda/device.h"
@@ -40,6 +43,40 @@ Graph block(int64_t rows, int64_t width, unsigned seed) {
 void expect_outputs(std::span<const Tensor> found, const std::vector<Tensor>& expected, double tolerance = 1e-5) {
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) expect_same(to_host(found[i]), expected[i], tolerance);
+}
+
+TEST(GpuSession, group_normalisation_between_convolutions_leaves_images_channels_last) {
+  Builder b;
+  const SymShape image = to_sym({2, 64, 12, 10}), groups = to_sym({2, 8, 960});
+  unsigned constants = 0;
+  const auto weights = [&](const Shape& s) {
+    ++constants;
+    return b.constant("c" + std::to_string(constants), random_tensor(s, constants));
+  };
+  const auto conv = [&](const std::string& name, ValueId x) {
+    return b.node(name, "Conv", {x, weights({64, 64, 3, 3}), weights({64})}, image, DType::f32, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  };
+  ValueId v = conv("first", b.input("x", image));
+  v = b.node("grouped", "Reshape", {v, b.constant("to", Tensor::of<int64_t>({3}, {0, 8, -1}))}, groups);
+  v = b.node("normal", "InstanceNormalization", {v, weights({8}), weights({8})}, groups);
+  v = b.node("back", "Reshape", {v, b.constant("image", Tensor::of<int64_t>({4}, {2, 64, 12, 10}))}, image);
+  v = b.node("scaled", "Mul", {v, weights({64, 1, 1})}, image);
+  v = b.node("active", "Sigmoid", {v}, image);
+  b.output(conv("second", v));
+  const Graph g = std::move(b.g);
+  Options options = on_gpu();
+  options.allow_fallback = false;
+  options.skip.clear();
+  options.tactics = "-cudnn";
+  const auto plan = Plan::build(clone(g), options);
+  auto execution = plan->execution();
+  const std::vector<Tensor> in{random_tensor({2, 64, 12, 10}, 5)};
+  execution->bind(in);
+  execution->run();
+  expect_outputs(execution->outputs(), ops::evaluate(g, in), 1e-4);
+  std::vector<std::string> ops;
+  for (const StepInfo& s : execution->steps()) ops.push_back(s.op);
+  EXPECT_EQ(std::ranges::count(ops, "ai.smelt.Reorder"), 2) << fmt::format("{}", fmt::join(ops, " "));   // at the ends
 }
 
 TEST(GpuSession, fresh_outputs_on_the_callers_streams_may_be_let_go_at_once) {

@@ -30,6 +30,13 @@ std::vector<Form> data_forms() {
                      .in(DType::undefined, {})
                      .in(Tensor::of<float>({4}, {1, 1, 2, 2}))
                      .out(DType::f16, {1, 256, 40, 40}, Layout::nhwc));
+  for (const char* mode : {"linear", "cubic"})
+    for (const Layout layout : {Layout::plain, Layout::nhwc})
+      list.push_back(Form("Resize", "", {{"mode", std::string(mode)}})
+                         .in(DType::f16, {1, 256, 20, 20}, layout)
+                         .in(DType::undefined, {})
+                         .in(Tensor::of<float>({4}, {1, 1, 2, 2}))
+                         .out(DType::f16, {1, 256, 40, 40}, layout));
   list.push_back(Form("Trilu", "").in(DType::f32, {64, 64}).out(DType::f32, {64, 64}));
   list.push_back(
       Form("TopK", "").in(DType::f32, {91, 3234}).in(axes({300})).out(DType::f32, {91, 300}).out(DType::i64, {91, 300}));

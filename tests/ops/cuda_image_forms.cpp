@@ -40,6 +40,27 @@ std::vector<Form> image_forms() {
     list.push_back(
         Form("GlobalAveragePool", "").in(DType::f16, {1, 2048, 7, 7}, layout).out(DType::f16, {1, 2048, 1, 1}, layout));
   }
+  for (const Layout layout : {Layout::nhwc, Layout::plain})
+    for (const Shape& shape : {Shape{2, 320, 64, 64}, Shape{1, 64, 512, 512}})
+      list.push_back(Form("GroupNormalization", "", {{"num_groups", int64_t{32}}})
+                         .in(DType::f16, shape, layout)
+                         .in(DType::f16, {shape[1]})
+                         .in(DType::f16, {shape[1]})
+                         .out(DType::f16, shape, layout));
+  list.push_back(Form("InstanceNormalization", "")
+                     .in(DType::f32, {1, 48, 56, 56}, Layout::nhwc)
+                     .in(DType::f32, {48})
+                     .in(DType::f32, {48})
+                     .out(DType::f32, {1, 48, 56, 56}, Layout::nhwc));
+  list.push_back(Form("Norm", smelt_domain, {{"kind", std::string("layer")}, {"axis", int64_t{-2}}},
+                      "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = mul(in0, %2):f32; %4 = silu(%3):f32; %5 = cast(%4):f16; "
+                      "return %5 }")
+                     .in(DType::f16, {2, 32, 40, 256})
+                     .in(DType::undefined, {})
+                     .in(DType::undefined, {})
+                     .in(DType::undefined, {})
+                     .in(DType::f16, {32, 40, 1})
+                     .out(DType::f16, {2, 32, 40, 256}));
   return list;
 }
 

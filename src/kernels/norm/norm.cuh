@@ -19,29 +19,30 @@ template <int Width, int Vec, int Threads, int Rows, int Held> struct HeldRow {
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % Threads; }
   static __device__ __forceinline__ int column(int h) { return (h * Threads + lane()) * Vec; }
-  /// Every access is issued before the first is used, so Held loads are in flight.
-  template <class T> __device__ __forceinline__ void read(const T* row, bool inside) {
+  /// Every access is issued before the first is used, so Held loads are in flight: never a branch, what is outside of the row reads its
+  /// beginning.
+  template <class T> static __device__ __forceinline__ void load_all(Vector<T, Vec> (&raw)[Held], const T* row) {
+#pragma unroll
+    for (int h = 0; h < Held; ++h) raw[h] = *reinterpret_cast<const Vector<T, Vec>*>(row + (column(h) < Width ? column(h) : 0));
+  }
+  template <class T> __device__ __forceinline__ void read(const T* row) {
     Vector<T, Vec> raw[Held];
+    load_all(raw, row);
 #pragma unroll
     for (int h = 0; h < Held; ++h)
-      raw[h] = inside && column(h) < Width ? *reinterpret_cast<const Vector<T, Vec>*>(row + column(h)) : Vector<T, Vec>{};
 #pragma unroll
-    for (int h = 0; h < Held; ++h)
-#pragma unroll
-      for (int e = 0; e < Vec; ++e) v[h][e] = f32(raw[h].at[e]);
+      for (int e = 0; e < Vec; ++e) v[h][e] = column(h) < Width ? f32(raw[h].at[e]) : 0.f;
   }
   /// Adds another row, rounds to T and writes the sum where there is a place for it.
   template <class T> __device__ __forceinline__ void add(const T* row, T* sum, bool inside) {
     Vector<T, Vec> raw[Held];
-#pragma unroll
-    for (int h = 0; h < Held; ++h)
-      raw[h] = inside && column(h) < Width ? *reinterpret_cast<const Vector<T, Vec>*>(row + column(h)) : Vector<T, Vec>{};
+    load_all(raw, row);
 #pragma unroll
     for (int h = 0; h < Held; ++h) {
 #pragma unroll
       for (int e = 0; e < Vec; ++e) {
         raw[h].at[e] = From<T>::f32(v[h][e] + f32(raw[h].at[e]));
-        v[h][e] = f32(raw[h].at[e]);
+        v[h][e] = column(h) < Width ? f32(raw[h].at[e]) : 0.f;
       }
       if (sum && inside && column(h) < Width) *reinterpret_cast<Vector<T, Vec>*>(sum + column(h)) = raw[h];
     }

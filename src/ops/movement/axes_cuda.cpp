@@ -8,9 +8,7 @@
 #include "ops/strides.h"
 
 namespace smelt::ops {
-namespace {
 
-/// src/kernels/movement/rows.cuh: Axes<Rank>.
 std::vector<std::byte> axes_argument(const std::vector<MappedAxis>& axes, std::vector<int64_t>& tables) {
   ArgumentBytes bytes;
   for (size_t a = axes.size(); a-- > 0;) bytes.append(axes[a].from);
@@ -22,8 +20,6 @@ std::vector<std::byte> axes_argument(const std::vector<MappedAxis>& axes, std::v
   for (size_t a = axes.size(); a-- > 0;) bytes.append(Divider(static_cast<uint32_t>(std::max<int64_t>(1, axes[a].extent))));
   return bytes.take();
 }
-
-}  // namespace
 
 std::vector<MappedAxis> axes_of(const BoundTensor& x, const BoundTensor& y) {
   const Shape from = memory_strides(x), to = memory_strides(y);

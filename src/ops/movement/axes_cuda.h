@@ -40,6 +40,9 @@ class ArgumentBytes {
   std::vector<std::byte> bytes_;
 };
 
+/// src/kernels/movement/rows.cuh: Axes<Rank>; the places, in elements of x, are added to `tables`.
+std::vector<std::byte> axes_argument(const std::vector<MappedAxis>& axes, std::vector<int64_t>& tables);
+
 /// Adds the candidate. `axes`: y's, in any order; `fill`: what lies outside. x and y are input 0 and output 0.
 void offer_by_axes(std::vector<MappedAxis> axes, const BoundNode& b, std::vector<std::byte> fill, const std::string& name,
                    const Gpu& gpu, Offer& offer);

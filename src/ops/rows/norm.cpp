@@ -163,8 +163,10 @@ void norm_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
 }
 
 void norm_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (auto reason = norm_unknown(b)) return offer.rejected.push_back({"cuda", *reason});
   if (auto reason = norm_rejects(b)) offer.rejected.push_back({"cuda", *reason});
   else offer_norm_cuda(b, *machine.gpu, offer);
+  if (offer.candidates.empty()) offer_group_norm_cuda(b, *machine.gpu, offer);
 }
 
 }  // namespace smelt::ops

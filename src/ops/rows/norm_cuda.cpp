@@ -94,7 +94,7 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
   code += fmt::format("  const u32 number = blockIdx.x * {}u + threadIdx.x / {}u;\n", s.rows, s.threads);
   code += fmt::format("  const bool inside = number < rows.chunks;\n  i64 at[{}];\n  rows.locate<1>(inside ? number : 0, at);\n",
                       count);
-  code += "  Row row;\n  row.read(view0 + at[0], inside);\n";
+  code += "  Row row;\n  row.read(view0 + at[0]);\n";
   const auto view_of = [&](size_t role) {
     return static_cast<size_t>(std::ranges::find(p.views, role, &View::role) - p.views.begin());
   };

@@ -56,13 +56,13 @@ std::optional<expr::Program> norm_program(const BoundNode& b, const NormParts& p
   return out;
 }
 
-std::optional<std::string> norm_rejects(const BoundNode& b) {
+std::optional<std::string> norm_unknown(const BoundNode& b) {
   const DType type = b.inputs[0].type;
   if (!float_kind(type)) return fmt::format("its type is {}; expected f32, f16 or bf16", name(type));
   const NormParts p(b);
   for (const auto* tensors : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain) return "a tensor is not plain";
+      if (channel_block(t.layout) > 1) return "a tensor lies in blocks of channels";
   for (size_t i : {p.residual, p.gamma, p.beta})
     if (i != none && !float_kind(b.inputs[i].type))
       return fmt::format("input {} is {}; expected f32, f16 or bf16", i, name(b.inputs[i].type));
@@ -73,7 +73,12 @@ std::optional<std::string> norm_rejects(const BoundNode& b) {
   if (b.node->domain.empty() && (present(b.outputs, 1) != none || present(b.outputs, 2) != none))
     return "the mean or the deviation is an output too";
   if (b.node->domain.empty() && b.node->get_int("stash_type", 1) != 1) return "it computes in another type than f32";
-  // Rows are read whole.
+  return std::nullopt;
+}
+
+std::optional<std::string> norm_rejects(const BoundNode& b) {
+  if (auto reason = norm_unknown(b)) return reason;
+  const NormParts p(b);
   std::vector<Shape> strides = {memory_strides(b.inputs[0]), memory_strides(b.outputs[0])};
   if (p.residual != none) strides.push_back(memory_strides(b.inputs[p.residual]));
   if (p.sum != none) strides.push_back(memory_strides(b.outputs[p.sum]));

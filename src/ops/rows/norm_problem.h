@@ -26,10 +26,14 @@ struct NormParts {
 std::optional<expr::Program> norm_program(const BoundNode& b, const NormParts& p, bool with_parameters,
                                           std::vector<size_t>& operands);
 
-/// Why kernels that read whole rows cannot run the node.
+/// Why no kernel but the reference knows the node.
+std::optional<std::string> norm_unknown(const BoundNode& b);
+/// The same, or why kernels that read whole rows cannot run it.
 std::optional<std::string> norm_rejects(const BoundNode& b);
 
 /// Adds the generated CUDA kernels (src/ops/rows/norm_cuda.cpp) of a node that norm_rejects has nothing against.
 void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer);
+/// Those for rows in pieces (src/ops/rows/group_norm_cuda.cpp), of a node that norm_unknown has nothing against.
+void offer_group_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer);
 
 }  // namespace smelt::ops

@@ -59,6 +59,8 @@ bool gpu_gather_handles(const Node&);
 void gpu_gather_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_pad_handles(const Node&);
 void gpu_pad_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_small_handles(const Node&);
+void gpu_small_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_resize_handles(const Node&);
 void gpu_resize_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_scatter_handles(const Node&);
@@ -103,6 +105,7 @@ constexpr TacticFamily families[] = {
     {"gpu_softmax", gpu_softmax_handles, no_offer, false, gpu_softmax_offer},
     {"gpu_gather", gpu_gather_handles, no_offer, false, gpu_gather_offer},
     {"gpu_pad", gpu_pad_handles, no_offer, false, gpu_pad_offer},
+    {"gpu_small", gpu_small_handles, no_offer, false, gpu_small_offer},
     {"gpu_resize", gpu_resize_handles, no_offer, false, gpu_resize_offer},
     {"gpu_scatter", gpu_scatter_handles, no_offer, false, gpu_scatter_offer},
     {"gpu_top_k", gpu_top_k_handles, no_offer, false, gpu_top_k_offer},

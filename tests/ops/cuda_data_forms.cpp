@@ -37,6 +37,12 @@ std::vector<Form> data_forms() {
                          .in(DType::undefined, {})
                          .in(Tensor::of<float>({4}, {1, 1, 2, 2}))
                          .out(DType::f16, {1, 256, 40, 40}, layout));
+  list.push_back(Form("Cast", "").in(DType::f32, {1000}).out(DType::f8e4m3fn, {1000}));
+  list.push_back(Form("Cast", "").in(DType::f8e5m2fnuz, {1000}).out(DType::f16, {1000}));
+  list.push_back(Form("Cast", "").in(DType::i4, {1000}).out(DType::f4e2m1, {1000}));
+  list.push_back(Form("QuantizeLinear", "").in(DType::f16, {8, 64, 100}).in(DType::f16, {64}).in(DType::i8, {64}).out(DType::i8, {8, 64, 100}));
+  list.push_back(Form("DequantizeLinear", "", {{"axis", int64_t{0}}, {"block_size", int64_t{32}}})
+                     .in(DType::u4, {4096, 64}).in(DType::f16, {128, 64}).in(DType::u4, {128, 64}).out(DType::f16, {4096, 64}));
   list.push_back(Form("Trilu", "").in(DType::f32, {64, 64}).out(DType::f32, {64, 64}));
   list.push_back(
       Form("TopK", "").in(DType::f32, {91, 3234}).in(axes({300})).out(DType::f32, {91, 300}).out(DType::i64, {91, 300}));

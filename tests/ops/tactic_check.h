@@ -42,6 +42,10 @@ struct Trial {
 
 /// Copies between logical order (dense, plain) and where a bound tensor's elements lie.
 inline void scatter(const BoundTensor& t, void* memory, void* logical, bool to_memory) {
+  if (bits(t.type) < 8) {   // several to a byte: dense
+    std::memcpy(to_memory ? memory : logical, to_memory ? logical : memory, static_cast<size_t>(bytes(t.type, elements(t.shape))));
+    return;
+  }
   const Shape steps = memory_strides(t), dense = strides(t.shape);
   const int64_t size = bytes(t.type, 1);
   for (int64_t i = 0; i < elements(t.shape); ++i) {

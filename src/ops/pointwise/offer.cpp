@@ -43,7 +43,7 @@ std::optional<PointwiseProblem> problem_of(const BoundNode& b, std::string& reas
     p.strides.push_back(std::move(strides));
     p.alignments.push_back(t.alignment);
   };
-  for (size_t i = 0; i < b.inputs.size(); ++i) {
+  for (size_t i = 0; i < pointwise_inputs(b).size(); ++i) {
     if (b.inputs[i].type == DType::undefined) continue;
     if (is_blocked(b.inputs[i])) return reason = "an operand lies in blocks of channels", std::nullopt;
     p.present.push_back(i);

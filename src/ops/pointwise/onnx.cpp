@@ -14,7 +14,9 @@ using expr::Ref;
 std::optional<Fn> same_function(const Node& n, bool integers) {
   for (Fn fn : expr::functions()) {
     std::string_view form = expr::info(fn).onnx;
-    if (const size_t bar = form.find('|'); bar != form.npos) form = integers ? form.substr(bar + 1) : form.substr(0, bar);
+    // The first of two forms is the operator itself where ONNX has it for floats; what it has for integers is the same function.
+    if (const size_t bar = form.find('|'); bar != form.npos)
+      form = integers && n.op != "Neg" ? form.substr(bar + 1) : form.substr(0, bar);
     static constexpr std::array arguments = {"", "($a)", "($a, $b)", "($a, $b, $c)"};
     const std::string_view args = arguments[static_cast<size_t>(expr::info(fn).arity)];
     if (!form.ends_with(args)) continue;
@@ -69,14 +71,31 @@ Ref widened(Program& p, const BoundTensor& t, Ref r, DType type) {
   return known ? p.constant(type, t.constant.to_doubles()[0]) : p.cast(r, type);
 }
 
+DType unsigned_of(DType t) { return bits(t) == 8 ? DType::u8 : bits(t) == 16 ? DType::u16 : bits(t) == 32 ? DType::u32 : DType::u64; }
+
+/// The language shifts numbers without a sign. To the right, a negative number's complement is shifted; a negative count is beyond the
+/// width of its unsigned form, as it should be.
+Ref signed_shift(Program& p, Ref a, Ref by, DType type, bool left) {
+  const DType raw = unsigned_of(type);
+  by = p.cast(by, raw);
+  if (left) return p.cast(p.call(Fn::shift_left, p.cast(a, raw), by), type);
+  const Ref zero = p.constant(type, 0), mask = p.call(Fn::select, p.call(Fn::less, a, zero), p.constant(type, -1), zero);
+  const Ref shifted = p.call(Fn::shift_right, p.cast(p.call(Fn::bit_xor, a, mask), raw), by);
+  return p.call(Fn::bit_xor, p.cast(shifted, type), mask);
+}
+
 }  // namespace
 
 bool is_pointwise(const Node& n) {
   if (n.domain == smelt_domain) return n.op == "Pointwise";
   if (!n.domain.empty() || !is_plain_is_inf(n)) return false;
-  return n.op == "Cast" || n.op == "Clip" || is_variadic(n) || same_function(n, false) || same_function(n, true) ||
+  return n.op == "Cast" || n.op == "CastLike" || n.op == "Clip" || is_variadic(n) || same_function(n, false) || same_function(n, true) ||
          other_function(n) ||
          std::ranges::find(parametrised, std::string_view(n.op), &Parametrised::op) != std::end(parametrised);
+}
+
+std::span<const BoundTensor> pointwise_inputs(const BoundNode& b) {
+  return std::span(b.inputs).first(b.node->is("CastLike") ? 1 : b.inputs.size());
 }
 
 std::optional<Program> program_of(const BoundNode& b) {
@@ -84,26 +103,28 @@ std::optional<Program> program_of(const BoundNode& b) {
   if (n.program) return *n.program;
   Program p;
   std::vector<Ref> in;                       // -1 where left out
-  for (const BoundTensor& t : b.inputs) {
+  const std::span<const BoundTensor> inputs = pointwise_inputs(b);
+  for (const BoundTensor& t : inputs) {
     if (t.type == DType::undefined) continue;
     if (!expr::is_computing(computing(t.type))) return std::nullopt;
     p.input(t.type);
   }
   Ref next = 0;
-  for (const BoundTensor& t : b.inputs) in.push_back(t.type == DType::undefined ? -1 : next++);
+  for (const BoundTensor& t : inputs) in.push_back(t.type == DType::undefined ? -1 : next++);
   const DType to = b.outputs[0].type;
   if (in.empty() || !expr::is_computing(computing(to))) return std::nullopt;
   auto finish = [&](Ref r) -> std::optional<Program> {
     p.output(p.cast(r, to));
     return p;
   };
-  if (n.op == "Cast") return finish(in[0]);
+  if (n.op == "Cast" || n.op == "CastLike") return finish(in[0]);
   // A select's condition stays a bool; all other operands are widened, Pow's exponent to its base's type.
   const DType type = computing(b.inputs[n.op == "Where" ? 1 : 0].type);
   for (size_t i = 0; i < in.size(); ++i)
     if (in[i] >= 0 && !(n.op == "Where" && i == 0)) in[i] = widened(p, b.inputs[i], in[i], type);
 
   std::optional<Fn> fn;
+  if (n.op == "BitShift" && is_signed(type)) return finish(signed_shift(p, in[0], in[1], type, n.get_string("direction", "") == "LEFT"));
   if (n.op == "Clip") {
     if (!expr::accepts(Fn::clip, type)) return std::nullopt;
     Ref r = in[0];

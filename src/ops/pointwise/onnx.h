@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "expr/program.h"
 #include "ops/tactic.h"
@@ -10,6 +11,9 @@ namespace smelt::ops {
 
 /// True for ai.smelt.Pointwise and for ONNX operators that are one call of the expression language.
 bool is_pointwise(const Node& n);
+
+/// The inputs that it reads: CastLike's second is only there for its type.
+std::span<const BoundTensor> pointwise_inputs(const BoundNode& b);
 
 /// The program that the node computes over its present inputs in their own types, in order; f16 and bf16 are computed in f32
 /// and rounded at the end. Nothing when a type has no program.

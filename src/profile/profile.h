@@ -52,6 +52,8 @@ struct Profile {
   Summary latency_us;                            // unprofiled runs: what the user sees
   double steps_us = 0;                           // sum of the steps' medians
   double gaps_us = 0;                            // profiled run's time outside steps (median)
+  /// The share of an unprofiled run that steps and gaps leave open; negative where taking the times made the run longer.
+  double unattributed() const { return latency_us.median > 0 ? 1 - (steps_us + gaps_us) / latency_us.median : 0; }
   std::vector<StepRow> steps;                    // in execution order
   std::vector<ScopeRow> scopes;                  // in module order
   std::vector<MemoryRow> memory;                 // largest first

@@ -65,6 +65,7 @@ Json to_json(const profile::Profile& p) {
           {"latency_us", to_json(p.latency_us)},
           {"steps_us", p.steps_us},
           {"gaps_us", p.gaps_us},
+          {"unattributed", p.unattributed()},
           {"arena_bytes", p.footprint.arena},
           {"weight_bytes", p.footprint.weights},
           {"peak_host_bytes", p.peak_host_bytes},

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/error.h"
@@ -28,9 +29,10 @@ Table step_table(const profile::Profile& p) {
                       p.roof.bytes_per_s > 0 ? Cell(r.roof_share) : Cell(""), std::string(profile::name(r.limiter)),
                       tactic_text(r.step), r.step.problem,
                       r.step.sources});
-  t.note = fmt::format("{} steps take {}, gaps between them {}; one run takes {} (median of {})", p.steps.size(),
-                       format(p.steps_us, Unit::us), format(p.gaps_us, Unit::us), format(p.latency_us.median, Unit::us),
-                       p.latency_us.count);
+  const double missing = p.unattributed();
+  t.note = fmt::format("{} steps take {}, gaps between them {}, together {:.1f}% {} than one run: {} (median of {})",
+                       p.steps.size(), format(p.steps_us, Unit::us), format(p.gaps_us, Unit::us), 100 * std::abs(missing),
+                       missing > 0 ? "less" : "more", format(p.latency_us.median, Unit::us), p.latency_us.count);
   return t;
 }
 

@@ -243,6 +243,7 @@ std::vector<DnnGraph::Engine> DnnGraph::engines(const DnnRules& rules) {
   std::vector<Engine> found;
   if (!graph_->try_finish()) return found;
   constexpr size_t most = 24;
+  std::vector<int64_t> answered;   // by mode a; where it has no answer of its own, mode b gives the same one again
   for (const abi::DnnHeuristicMode mode : {abi::dnn_mode_a, abi::dnn_mode_b}) {
     DnnObject heuristic(abi::dnn_heuristic, "asking for engines");
     heuristic.set(abi::dnn_heuristic_graph, *graph_).set(abi::dnn_heuristic_mode, mode);
@@ -254,10 +255,15 @@ std::vector<DnnGraph::Engine> DnnGraph::engines(const DnnRules& rules) {
       places.push_back(configs.back()->get());
     }
     const int64_t count = heuristic.get(abi::dnn_heuristic_results, abi::dnn_is_descriptor, most, places.data());
+    std::vector<Engine> offered;
+    std::vector<int64_t> numbers;
     for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
       const DnnObject engine(abi::dnn_engine, "asking about an engine");
       abi::DnnDescriptor place = engine.get();
       configs[i]->get(abi::dnn_config_engine, abi::dnn_is_descriptor, 1, &place);
+      int64_t number = 0;
+      engine.get(abi::dnn_engine_index, abi::dnn_is_i64, 1, &number);
+      numbers.push_back(number);
       std::array<abi::DnnNumericalNote, abi::dnn_notes> notes{};
       const auto noted = static_cast<size_t>(
           engine.get(abi::dnn_engine_numerical_note, abi::dnn_is_numerical_note, abi::dnn_notes, notes.data()));
@@ -267,10 +273,11 @@ std::vector<DnnGraph::Engine> DnnGraph::engines(const DnnRules& rules) {
                    n == abi::dnn_uses_fft || (n == abi::dnn_uses_tensor_cores && !rules.tensor_cores);
           });
       if (refused) continue;
-      int64_t number = 0;
-      engine.get(abi::dnn_engine_index, abi::dnn_is_i64, 1, &number);
-      found.push_back({fmt::format("{}{} engine {}", mode == abi::dnn_mode_a ? "a" : "b", i, number), number, configs[i]});
+      offered.push_back({fmt::format("{}{} engine {}", mode == abi::dnn_mode_a ? "a" : "b", i, number), number, configs[i]});
     }
+    if (numbers == answered) continue;
+    answered = std::move(numbers);
+    found.insert(found.end(), offered.begin(), offered.end());
   }
   return found;
 }

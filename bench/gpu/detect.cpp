@@ -214,7 +214,7 @@ std::vector<Other> plain(std::unique_ptr<ops::Kernel> kernel) {
   return others;
 }
 
-}   // namespace
+}  // namespace
 
 void nms() {
   for (const auto& [count, classes, most, share] :
@@ -264,4 +264,4 @@ void select() {
                        DType::f16, {20000, 256}, {{"axis", int64_t{0}}})));
 }
 
-}   // namespace smelt::bench
+}  // namespace smelt::bench

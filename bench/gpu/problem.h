@@ -118,4 +118,4 @@ inline void time(const Problem& p, std::vector<Other> others = {}) {
 
 inline Tensor ints(std::vector<int64_t> v) { return Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, v); }
 
-}   // namespace smelt::bench
+}  // namespace smelt::bench

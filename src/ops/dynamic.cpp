@@ -36,6 +36,18 @@ std::vector<AtMost> compress(const Node& n, Inputs in) {
   return {{x.type, most, static_cast<int64_t>(axis)}};
 }
 
+/// Over all elements; slices along an axis have no kernel.
+std::vector<AtMost> unique(const Node& n, Inputs in) {
+  const TensorDesc& x = in[0];
+  if (!is_number(x.type) || (n.has("axis") && x.shape.size() != 1)) return {};
+  const Shape all{elements(x.shape)};
+  std::vector<AtMost> most{{x.type, all, 0}, {DType::i64, all, 0}, {DType::i64, all, -1}, {DType::i64, all, 0}};
+  most.resize(n.outputs.size());
+  for (size_t i = 0; i < most.size(); ++i)
+    if (n.outputs[i] == ValueId::none) most[i] = {};
+  return most;
+}
+
 std::vector<AtMost> non_max_suppression(const Node&, Inputs in) {
   const TensorDesc &boxes = in[0], &scores = in[1];
   if (boxes.type != DType::f32 || scores.type != DType::f32 || scores.shape.size() != 3) return {};
@@ -52,7 +64,7 @@ std::vector<AtMost> non_max_suppression(const Node&, Inputs in) {
   return {{DType::i64, {scores.shape[0] * scores.shape[1] * each, 3}, 0}};
 }
 
-}   // namespace
+}  // namespace
 
 std::vector<AtMost> outputs_at_most(const Node& node, Inputs inputs) {
   std::vector<AtMost> most;
@@ -60,14 +72,21 @@ std::vector<AtMost> outputs_at_most(const Node& node, Inputs inputs) {
     most = non_zero(node, inputs);
   else if (node.is("Compress"))
     most = compress(node, inputs);
+  else if (node.is("Unique")) most = unique(node, inputs);
   else if (node.is("NonMaxSuppression"))
     most = non_max_suppression(node, inputs);
   // Nothing to find is found by the host.
   for (const AtMost& m : most)
-    if (elements(m.shape) == 0 || bytes(m.type, elements(m.shape)) > largest_at_most) return {};
+    if (m.type != DType::undefined && (elements(m.shape) == 0 || bytes(m.type, elements(m.shape)) > largest_at_most)) return {};
   for (const TensorDesc& d : inputs)
     if (d.present() && elements(d.shape) > most_elements) return {};
   return most;
+}
+
+std::vector<AtMost> outputs_at_most(const Node& node, std::span<const BoundTensor> inputs) {
+  std::vector<TensorDesc> in;
+  for (const BoundTensor& t : inputs) in.push_back({t.type, t.shape, true, t.constant.valid() ? &t.constant : nullptr});
+  return outputs_at_most(node, in);
 }
 
 Shape found_shape(const AtMost& output, int64_t count) {
@@ -86,4 +105,4 @@ std::vector<BoundTensor> bound_at_most(std::span<const AtMost> outputs) {
   return bound;
 }
 
-}   // namespace smelt::ops
+}  // namespace smelt::ops

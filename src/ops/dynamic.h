@@ -26,9 +26,13 @@ struct AtMost {
 /// Memory for results that are not there is not taken beyond this, in bytes an output: such nodes run on the host.
 inline constexpr int64_t largest_at_most = int64_t{1} << 30;
 
-/// By output of the node, where a kernel can run it in this way: NonZero, Compress and NonMaxSuppression over types that the
+/// By output of the node, where a kernel can run it in this way: NonZero, Compress, Unique (but along an
+/// axis) and NonMaxSuppression over types that the
 /// GPU's kernels know. Empty elsewhere. `inputs` are known shapes, `value` where it is constant.
 std::vector<AtMost> outputs_at_most(const Node& node, std::span<const TensorDesc> inputs);
+
+/// The same for inputs as they are bound.
+std::vector<AtMost> outputs_at_most(const Node& node, std::span<const BoundTensor> inputs);
 
 /// The shape for this count. Throws Error for a count outside of 0 … shape[axis].
 Shape found_shape(const AtMost& output, int64_t count);
@@ -39,4 +43,4 @@ std::vector<BoundTensor> bound_at_most(std::span<const AtMost> outputs);
 /// Whether a node that outputs_at_most knows is bound in this way.
 inline bool is_bound_at_most(const BoundNode& b) { return b.outputs.size() == b.node->outputs.size() + 1; }
 
-}   // namespace smelt::ops
+}  // namespace smelt::ops

@@ -75,6 +75,8 @@ bool gpu_generate_handles(const Node&);
 void gpu_generate_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_select_handles(const Node&);
 void gpu_select_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_unique_handles(const Node&);
+void gpu_unique_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_nms_handles(const Node&);
 void gpu_nms_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_roi_align_handles(const Node&);
@@ -113,6 +115,7 @@ constexpr TacticFamily families[] = {
     {"gpu_group_norm", gpu_group_norm_handles, no_offer, false, gpu_group_norm_offer},
     {"gpu_generate", gpu_generate_handles, no_offer, false, gpu_generate_offer},
     {"gpu_select", gpu_select_handles, no_offer, false, gpu_select_offer},
+    {"gpu_unique", gpu_unique_handles, no_offer, false, gpu_unique_offer},
     {"gpu_nms", gpu_nms_handles, no_offer, false, gpu_nms_offer},
     {"gpu_roi_align", gpu_roi_align_handles, no_offer, false, gpu_roi_align_offer},
 };

@@ -7,6 +7,7 @@
 #include "conformance/cases.h"
 #include "graph/graph.h"
 #include "import/import.h"
+#include "ops/dynamic.h"
 #include "ops/interpreter.h"
 #include "ops/tactic.h"
 
@@ -39,7 +40,8 @@ inline bool needs_no_kernel(const Node& n) {
   return n.domain.empty() && std::ranges::find(ops, std::string_view(n.op)) != std::end(ops);
 }
 
-/// The node as a kernel is offered it. Inputs but the first are constants, as shapes, axes and the like are in a model.
+/// The node as a kernel is offered it. Inputs but the first are constants, as shapes, axes and the like are in a model. What finds
+/// out how many results it has is bound to memory for the most (ops/dynamic.h).
 inline ops::BoundNode bound_node(const Node& n, std::span<const Tensor> inputs, const std::vector<Tensor>& outputs) {
   ops::BoundNode b;
   b.node = &n;
@@ -50,6 +52,7 @@ inline ops::BoundNode bound_node(const Node& n, std::span<const Tensor> inputs, 
   }
   for (const Tensor& t : outputs)
     b.outputs.push_back({t.valid() ? t.type() : DType::undefined, t.valid() ? t.shape() : Shape(), ops::Layout::plain, {}, {}});
+  if (const auto most = ops::outputs_at_most(n, b.inputs); !most.empty()) b.outputs = ops::bound_at_most(most);
   return b;
 }
 

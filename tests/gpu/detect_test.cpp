@@ -128,5 +128,5 @@ TEST_F(GpuRoiAlign, an_item_that_is_not_there_gives_zeros) {
   EXPECT_FALSE(agree_on_gpu(t, want, 2e-6).empty());
 }
 
-}   // namespace
-}   // namespace smelt::ops
+}  // namespace
+}  // namespace smelt::ops

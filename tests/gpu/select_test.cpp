@@ -40,6 +40,30 @@ TEST_F(GpuSelect, a_nan_is_not_zero_and_both_zeros_are) {
   }
 }
 
+TEST_F(GpuSelect, unique_of_every_type_sorted_or_not_with_any_of_its_outputs) {
+  const auto add = [&](const Tensor& x, int64_t sorted, std::array<bool, 4> wanted) {
+    Trial t;
+    t.node.op = "Unique";
+    t.node.attrs = {{"sorted", sorted}};
+    for (int o = 0; o < 4; ++o) t.node.outputs.push_back(wanted[static_cast<size_t>(o)] ? static_cast<ValueId>(101 + o) : ValueId::none);
+    t.add(x, false);
+    t.bound.outputs = bound_at_most(outputs_at_most(t.node, t.bound.inputs));
+    expect(std::move(t));
+  };
+  constexpr std::array all{true, true, true, true};
+  for (const int64_t sorted : {0, 1}) {
+    for (const DType type : {DType::boolean, DType::u8, DType::f16, DType::i32, DType::f32, DType::i64, DType::f64})
+      add(sparse(type, {30, 31}, 8, 60), sorted, all);
+    for (const int64_t n : {1, 64, 4097, 20001}) add(random_tensor(DType::f32, {n}, 9, -900, 900).cast(DType::i32), sorted, all);
+    add(sparse(DType::f32, {70000}, 10, 0), sorted, all);
+    add(random_tensor(DType::f32, {3000}, 11), sorted, {true, false, false, false});
+    add(sparse(DType::f32, {3000}, 12, 50), sorted, {true, false, true, false});
+    Tensor odd = sparse(DType::f32, {500}, 13, 30);
+    for (int i = 0; i < 500; i += 7) odd.data<float>()[i] = i % 2 ? NAN : -0.f;
+    add(odd, sorted, all);
+  }
+}
+
 TEST_F(GpuSelect, compress_of_elements_and_along_every_axis) {
   const auto flags = [](int64_t n, int percent) { return sparse(DType::boolean, {n}, 5, percent); };
   for (const DType type : {DType::boolean, DType::u8, DType::f16, DType::f32, DType::i64}) {
@@ -55,5 +79,5 @@ TEST_F(GpuSelect, compress_of_elements_and_along_every_axis) {
   expect(finding_trial("Compress", {random_tensor(DType::f32, {300000}, 7), flags(300000, 50)}));
 }
 
-}   // namespace
-}   // namespace smelt::ops
+}  // namespace
+}  // namespace smelt::ops

@@ -53,6 +53,8 @@ std::vector<Form> data_forms() {
   list.push_back(Form("Compress", "").in(DType::f32, {9000}).in(DType::boolean, {9000}).out(DType::f32, {9000}).count());
   list.push_back(Form("Compress", "", {{"axis", int64_t{1}}}).in(DType::f16, {2, 3234, 8}).in(DType::boolean, {3234})
                      .out(DType::f16, {2, 3234, 8}).count());
+  list.push_back(Form("Unique", "", {{"sorted", int64_t{0}}}).in(DType::f32, {9000}).out(DType::f32, {9000})
+                     .out(DType::i64, {9000}).out(DType::i64, {9000}).out(DType::i64, {9000}).count());
   for (const int64_t centered : {0, 1})
     list.push_back(Form("NonMaxSuppression", "", {{"center_point_box", centered}}).in(DType::f32, {1, 6000, 4})
                        .in(DType::f32, {1, 80, 6000}).in(Tensor::of<int64_t>({1}, {200})).in(DType::f32, {1}).in(DType::f32, {1})

@@ -362,15 +362,15 @@ TEST(Device, memory_given_for_what_is_found_must_have_its_size) {
 
 TEST(Device, sizes_that_no_kernel_finds_go_by_the_host) {
   Builder b;
-  const ValueId x = b.input("x", {Dim("n")});
-  const ValueId signs = b.node("signs", "Sign", {x}, {Dim("n")});
-  const ValueId once = b.node("once", "Unique", {signs}, {Dim("k")});
-  b.output(b.node("doubled", "Add", {once, once}, {Dim("k")}));
+  const ValueId x = b.input("x", {Dim("n"), Dim(1)});
+  const ValueId signs = b.node("signs", "Sign", {x}, {Dim("n"), Dim(1)});
+  const ValueId once = b.node("once", "Unique", {signs}, {Dim("k"), Dim(1)}, DType::f32, {{"axis", int64_t{0}}});
+  b.output(b.node("doubled", "Add", {once, once}, {Dim("k"), Dim(1)}));
   const Graph g = std::move(b.g);
   Made m(clone(g));
   Session session(m.plan);
   for (unsigned seed = 0; seed < 20; ++seed) {
-    const Tensor x = random_tensor({static_cast<int64_t>(seed % 5) * 3}, seed);
+    const Tensor x = random_tensor({static_cast<int64_t>(seed % 5) * 3, 1}, seed);
     expect_same(session.run({{"x", x}}).at("doubled_out"), ops::evaluate(g, std::vector{x})[0]);
     const Tensor placed = m.place(x);
     const Tensor found = session.run({{"x", placed}}).at("doubled_out");

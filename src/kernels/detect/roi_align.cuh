@@ -142,61 +142,74 @@ __device__ __forceinline__ int fold(int n, int most) {
   return p;
 }
 
-/// This block's bins of all its channels: rows(bin, i), columns(bin, i) are the lists, `ny` and `nx` long.
-template <bool Maximum, class A, class T, class Rows, class Columns>
-__device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiShape& s, int items, int ny, int nx, A samples,
+/// This block's bins of all its channels, U channels at a time, of which there are at least so many; the last few again where they are
+/// not a multiple. rows(bin, i), columns(bin, i) are the lists, `ny` and `nx` long.
+template <bool Maximum, int U, class A, class T, class Rows, class Columns>
+__device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiShape& s, int channels, int ny, int nx, A samples,
                                           const Rows& rows, const Columns& columns) {
   const int px = fold(nx, 16), steps = (nx + px - 1) / px;
-  int py = 1;   // rows are folded where a thread would read more than 16 pixels
-  if (steps * ny > 16) py = fold(ny, min(32 / px, 16));
+  const int py = steps * ny > 64 ? fold(ny, min(32 / px, 16)) : 1;   // rows are folded where a thread would read many pixels
   const int column = threadIdx.x & (px - 1), line = threadIdx.x / px & (py - 1), slot = threadIdx.x / (px * py);
   const int slots = blockDim.x / (px * py), plane = s.height * s.width;
+  const int bins = s.bins.divisor, items = (channels + U - 1) / U * bins;
   for (int begin = 0; begin < items; begin += slots) {   // all lanes take part in the shuffles
     const int item = begin + slot;
-    A sum = Maximum ? A(-__int_as_float(0x7f800000)) : A(0);
+    const int several = s.bins.quotient(item), bin = item - several * bins, first = min(several * U, channels - U);
+    const int row = s.row.quotient(bin), of_row = bin - row * s.row.divisor;
+    A sum[U];
+#pragma unroll
+    for (int u = 0; u < U; ++u) sum[u] = Maximum ? A(-__int_as_float(0x7f800000)) : A(0);
     if (item < items) {
-      const int channel = s.bins.quotient(item), bin = item - channel * s.bins.divisor;
-      const int row = s.row.quotient(bin), of_row = bin - row * s.row.divisor;
-      const T* map = x + static_cast<i64>(channel) * plane;
+      const T* map = x + static_cast<i64>(first) * plane;
       for (int b = column; b < nx; b += px) {
         const RoiEntry<A> across = columns(of_row, b);
-        A part = 0;
-#pragma unroll 4
+        A part[U];
+#pragma unroll
+        for (int u = 0; u < U; ++u) part[u] = 0;
+#pragma unroll 2
         for (int a = line; a < ny; a += py) {
           const RoiEntry<A> down = rows(row, a);
-          const A v = widened<A>(map[down.pixel * s.width + across.pixel]);
-          if constexpr (Maximum)
-            sum = max(sum, down.weight * across.weight * v);
-          else
-            part += down.weight * v;
+          const T* pixel = map + (down.pixel * s.width + across.pixel);
+#pragma unroll
+          for (int u = 0; u < U; ++u) {
+            const A v = widened<A>(pixel[u * plane]);
+            if constexpr (Maximum) sum[u] = max(sum[u], down.weight * across.weight * v);
+            else part[u] += down.weight * v;
+          }
         }
-        if constexpr (!Maximum) sum += across.weight * part;
+        if constexpr (!Maximum) {
+#pragma unroll
+          for (int u = 0; u < U; ++u) sum[u] += across.weight * part[u];
+        }
       }
     }
     for (int offset = 1; offset < px * py; offset *= 2) {
-      const A other = __shfl_xor_sync(0xffffffffu, sum, offset);
-      if constexpr (Maximum)
-        sum = max(sum, other);
-      else
-        sum += other;
+#pragma unroll
+      for (int u = 0; u < U; ++u) {
+        const A other = __shfl_xor_sync(0xffffffffu, sum[u], offset);
+        if constexpr (Maximum) sum[u] = max(sum[u], other);
+        else sum[u] += other;
+      }
     }
-    if (column == 0 && line == 0 && item < items) {
-      if constexpr (Maximum)
-        y[item] = narrowed<T>(nx * ny > 0 ? sum : A(0));
-      else
-        y[item] = narrowed<T>(sum / max(samples, A(1)));
+    if (item >= items) continue;
+    const int lane = threadIdx.x & (px * py - 1);        // all of a bin's have its sums
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      if ((u & (px * py - 1)) != lane) continue;
+      if constexpr (!Maximum) sum[u] /= max(samples, A(1));
+      y[(first + u) * bins + bin] = narrowed<T>(sum[u]);
     }
   }
 }
 
-/// A block: region blockIdx.x / groups, channels from (blockIdx.x % groups) · s.group on.
-template <bool Maximum, class A, int Capacity, class T>
-__device__ __forceinline__ void roi_align(const T* x, const T* rois, const i64* of_item, T* y, const RoiShape& s, u32 groups) {
+/// A block: region blockIdx.x % regions, channels from (blockIdx.x / regions) · s.group on: regions that read the same planes follow
+/// each other.
+template <bool Maximum, int U, class A, int Capacity, class T>
+__device__ __forceinline__ void roi_align(const T* x, const T* rois, const i64* of_item, T* y, const RoiShape& s, u32 regions) {
   __shared__ RoiTable<A, Capacity> down, across;
   __shared__ RoiAxis vertical, horizontal;
-  const u32 region = blockIdx.x / groups;
-  const int channel = static_cast<int>(blockIdx.x - region * groups) * s.group, channels = min(s.group, s.channels - channel);
-  const int bins = s.bins.divisor, items = channels * bins;
+  const u32 part = blockIdx.x / regions, region = blockIdx.x - part * regions;
+  const int channel = static_cast<int>(part) * s.group, channels = min(s.group, s.channels - channel), bins = s.bins.divisor;
   const i64 item = of_item[region];
   y += (static_cast<i64>(region) * s.channels + channel) * bins;
   const auto corner = [&](int i) { return widened<double>(rois[static_cast<i64>(region) * 4 + i]); };
@@ -204,7 +217,7 @@ __device__ __forceinline__ void roi_align(const T* x, const T* rois, const i64* 
   if (threadIdx.x == 32) horizontal.set(s, corner(0), corner(2), s.width, s.out_width);
   __syncthreads();
   if (item < 0 || item >= s.batch || vertical.grid == 0 || horizontal.grid == 0) {
-    for (int i = threadIdx.x; i < items; i += blockDim.x) y[i] = narrowed<T>(A(0));
+    for (int i = threadIdx.x; i < channels * bins; i += blockDim.x) y[i] = narrowed<T>(A(0));
     return;
   }
   x += (item * s.channels + channel) * s.height * s.width;
@@ -212,13 +225,14 @@ __device__ __forceinline__ void roi_align(const T* x, const T* rois, const i64* 
   constexpr int most = Capacity / 2;
   if (vertical.grid <= most / s.out_height && horizontal.grid <= most / s.out_width) {
     const int ny = fill_table<!Maximum>(down, vertical, s.out_height), nx = fill_table<!Maximum>(across, horizontal, s.out_width);
-    pool_bins<Maximum, A>(
-        x, y, s, items, ny, nx, samples, [&](int bin, int i) { return down(bin, i, ny); },
-        [&](int bin, int i) { return across(bin, i, nx); });
+    const auto rows = [&](int bin, int i) { return down(bin, i, ny); };
+    const auto columns = [&](int bin, int i) { return across(bin, i, nx); };
+    if (channels >= U) pool_bins<Maximum, U>(x, y, s, channels, ny, nx, samples, rows, columns);
+    else pool_bins<Maximum, 1>(x, y, s, channels, ny, nx, samples, rows, columns);
   } else {
     const RoiComputed rows{vertical}, columns{horizontal};
-    pool_bins<Maximum, A>(
-        x, y, s, items, 2 * vertical.grid, 2 * horizontal.grid, samples, [&](int bin, int i) { return rows.entry<A>(bin, i); },
-        [&](int bin, int i) { return columns.entry<A>(bin, i); });
+    pool_bins<Maximum, 1>(
+        x, y, s, channels, 2 * vertical.grid, 2 * horizontal.grid, samples,
+        [&](int bin, int i) { return rows.entry<A>(bin, i); }, [&](int bin, int i) { return columns.entry<A>(bin, i); });
   }
 }

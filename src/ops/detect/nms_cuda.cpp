@@ -56,7 +56,7 @@ std::unique_ptr<Kernel> nms(const Nms& p, const Gpu& gpu) {
   return launched(std::move(plan), gpu);
 }
 
-}   // namespace
+}  // namespace
 
 bool gpu_nms_handles(const Node& n) { return n.is("NonMaxSuppression"); }
 
@@ -77,4 +77,4 @@ void gpu_nms_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
       {"cuda", "queue", 30 + gpu_estimate_us(*machine.gpu, moved), [p, gpu = machine.gpu] { return nms(p, *gpu); }});
 }
 
-}   // namespace smelt::ops
+}  // namespace smelt::ops

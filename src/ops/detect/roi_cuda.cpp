@@ -24,11 +24,11 @@ std::unique_ptr<Kernel> roi_align(const RoiAlign& p, DType type, int64_t group, 
   const bool wide = type == DType::f64;
   LaunchPlan plan("roi_align", "#include \"detect/roi_align.cuh\"\n");
   plan.source += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({0}, 2) roi_align(const {1}* x, const {1}* rois, const i64* items, {1}* "
-      "y, "
-      "const __grid_constant__ RoiShape shape, u32 groups) {{\n  roi_align<{2}, {3}, {4}>(x, rois, items, y, shape, "
-      "groups);\n}}\n",
-      block, expr::cuda_type(type), p.maximum, wide ? "double" : "float", wide ? 512 : 1024);
+      "\nextern \"C\" __global__ void __launch_bounds__({0}, {5}) roi_align(const {1}* x, const {1}* rois, const i64* items, "
+      "{1}* y, const __grid_constant__ RoiShape shape, u32 regions) {{\n"
+      "  roi_align<{2}, {3}, {4}>(x, rois, items, y, shape, regions);\n}}\n",
+      block, expr::cuda_type(type), p.maximum, wide ? "2, double" : "4, float", wide ? 512 : 1024,
+      wide ? 2 : p.maximum ? 3 : 4);
   const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
   const RoiShape shape{narrow(p.batch),
                        narrow(p.channels),
@@ -49,11 +49,11 @@ std::unique_ptr<Kernel> roi_align(const RoiAlign& p, DType type, int64_t group, 
       .input(2)
       .output(0)
       .value(shape)
-      .value(static_cast<uint32_t>(groups));
+      .value(static_cast<uint32_t>(p.rois));
   return launched(std::move(plan), gpu);
 }
 
-}   // namespace
+}  // namespace
 
 bool gpu_roi_align_handles(const Node& n) { return n.is("RoiAlign"); }
 
@@ -66,12 +66,12 @@ void gpu_roi_align_offer(const BoundNode& b, const Machine& machine, Offer& offe
   if (x.type != DType::f32 && x.type != DType::f16 && x.type != DType::bf16 && x.type != DType::f64)
     return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(x.type))});
   const RoiAlign p = roi_align_of(*b.node, x.shape, b.inputs[1].shape, b.inputs[2].shape);
-  constexpr int64_t limit = int64_t{1} << 30;
+  constexpr int64_t limit = int64_t{1} << 28;
   if (p.height * p.width > limit || p.channels * p.out_height * p.out_width > limit || p.sampling > 1 << 16)
     return offer.rejected.push_back({"cuda", fmt::format("a map of {} x {} or {} bins of its channels", p.height, p.width,
                                                          p.channels * p.out_height * p.out_width)});
   const double moved = static_cast<double>(storage_bytes(x) + 4 * storage_bytes(y));
-  // Channels that share a block share its lists; fewer make blocks that are done at the same time.
+  // Channels that share a block share its lists; with few of them, the planes that are read at the same time fit into the L2 cache.
   int64_t before = 0;
   for (const int64_t wanted : {64, 16, 256}) {
     const int64_t group = std::min(wanted, p.channels);
@@ -83,4 +83,4 @@ void gpu_roi_align_offer(const BoundNode& b, const Machine& machine, Offer& offe
   }
 }
 
-}   // namespace smelt::ops
+}  // namespace smelt::ops

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "ops/dynamic.h"
-#include "ops/launches.h"
 #include "ops/loops.h"
+#include "ops/movement/select_cuda.h"
 #include "ops/strides.h"
 #include "ops/tactics.h"
 
@@ -17,44 +17,47 @@ constexpr int64_t tile = 4096;
 constexpr unsigned lone_block = 1024;
 constexpr int64_t most_of_one_block = 1 << 16, least_of_tiles = 1 << 12;
 
-/// Flagged places and what is done with them: a kernel's parameters, the two functors made of them, and the arguments.
-struct Selection {
-  std::string parameters, flag, put;
-  std::function<void(Launch&)> give;
-  int64_t extent = 0;
-  size_t count = 1;   // the output that is the count
+}  // namespace
 
-  /// Adds the kernels and their launches, one block's or those of tiles.
-  void add_to(LaunchPlan& plan, bool tiles) const {
-    const auto entry = [&](const char* name, unsigned threads, const std::string& parameters_, const std::string& call) {
-      plan.source += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n  {};\n}}\n", threads, name,
-                                 parameters_, call);
-    };
-    const auto n = static_cast<uint32_t>(extent);
-    if (!tiles) {
-      entry("select", lone_block, parameters + ", u32 extent, i64* count",
-            fmt::format("select_block<{}>({}, {}, extent, count)", lone_block, flag, put));
-      Launch& l = plan.launch("select", blocks_of(1, lone_block));
-      give(l);
-      l.value(n).output(count);
-      return;
-    }
-    entry("count", block, parameters + ", u32 extent, u32* counts",
-          fmt::format("select_count<{}, {}>({}, extent, counts)", block, tile, flag));
-    entry("scan", lone_block, "u32* counts, u32 tiles", fmt::format("select_scan<{}>(counts, tiles)", lone_block));
-    entry("put", block, parameters + ", u32 extent, const u32* counts, i64* count",
-          fmt::format("select_put<{}, {}>({}, {}, extent, counts, count)", block, tile, flag, put));
-    const int64_t blocks = (extent + tile - 1) / tile;
-    const Place counts = plan.reserve((blocks + 1) * 4);
-    Launch& first = plan.launch("count", blocks_of(blocks * block, block));
-    give(first);
-    first.value(n).at(counts);
-    plan.launch("scan", blocks_of(1, lone_block)).at(counts).value(static_cast<uint32_t>(blocks));
-    Launch& last = plan.launch("put", blocks_of(blocks * block, block));
-    give(last);
-    last.value(n).at(counts).output(count);
+void Selection::add_to(LaunchPlan& plan, bool tiles, const std::string& prefix) const {
+  const auto entry = [&](const char* name, unsigned threads, const std::string& parameters_, const std::string& call) {
+    plan.source += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}) {}{}({}) {{\n  {};\n}}\n", threads, prefix, name,
+                               parameters_, call);
+  };
+  const auto n = static_cast<uint32_t>(extent);
+  if (!tiles) {
+    entry("select", lone_block, parameters + ", u32 extent, i64* count",
+          fmt::format("select_block<{}>({}, {}, extent, count)", lone_block, flag, put));
+    Launch& l = plan.launch(prefix + "select", blocks_of(1, lone_block));
+    give(l);
+    l.value(n).output(count);
+    return;
   }
-};
+  entry("count", block, parameters + ", u32 extent, u32* counts",
+        fmt::format("select_count<{}, {}>({}, extent, counts)", block, tile, flag));
+  entry("scan", lone_block, "u32* counts, u32 tiles", fmt::format("select_scan<{}>(counts, tiles)", lone_block));
+  entry("put", block, parameters + ", u32 extent, const u32* counts, i64* count",
+        fmt::format("select_put<{}, {}>({}, {}, extent, counts, count)", block, tile, flag, put));
+  const int64_t blocks = (extent + tile - 1) / tile;
+  const Place counts = plan.reserve((blocks + 1) * 4);
+  Launch& first = plan.launch(prefix + "count", blocks_of(blocks * block, block));
+  give(first);
+  first.value(n).at(counts);
+  plan.launch(prefix + "scan", blocks_of(1, lone_block)).at(counts).value(static_cast<uint32_t>(blocks));
+  Launch& last = plan.launch(prefix + "put", blocks_of(blocks * block, block));
+  give(last);
+  last.value(n).at(counts).output(count);
+}
+
+void offer_selection(int64_t extent, double moved, const Gpu& gpu, Offer& offer,
+                     const std::function<std::unique_ptr<Kernel>(bool)>& make, double more_us) {
+  if (extent <= most_of_one_block)
+    offer.candidates.push_back({"cuda", "block", more_us + 4 + static_cast<double>(extent) * 2e-4, [make] { return make(false); }});
+  if (extent > least_of_tiles)
+    offer.candidates.push_back({"cuda", "tiles", more_us + 6 + gpu_estimate_us(gpu, moved), [make] { return make(true); }});
+}
+
+namespace {
 
 constexpr const char* include = "#include \"select/compact.cuh\"\n";
 
@@ -71,15 +74,6 @@ std::string_view word_of(int64_t bytes) {
     default:
       return "Vector<u32, 4>";
   }
-}
-
-/// A kernel of `add` for one block and for tiles, where they may be worth it.
-void offer_selection(int64_t extent, double moved, const Gpu& gpu, Offer& offer,
-                     const std::function<std::unique_ptr<Kernel>(bool)>& make) {
-  if (extent <= most_of_one_block)
-    offer.candidates.push_back({"cuda", "block", 4 + static_cast<double>(extent) * 2e-4, [make] { return make(false); }});
-  if (extent > least_of_tiles)
-    offer.candidates.push_back({"cuda", "tiles", 6 + gpu_estimate_us(gpu, moved), [make] { return make(true); }});
 }
 
 void offer_non_zero(const BoundNode& b, const std::shared_ptr<const Gpu>& gpu, Offer& offer) {
@@ -160,7 +154,7 @@ void offer_compress(const BoundNode& b, const std::shared_ptr<const Gpu>& gpu, O
   });
 }
 
-}   // namespace
+}  // namespace
 
 bool gpu_select_handles(const Node& n) { return n.is("NonZero") || n.is("Compress"); }
 
@@ -177,4 +171,4 @@ void gpu_select_offer(const BoundNode& b, const Machine& machine, Offer& offer) 
     offer_compress(b, machine.gpu, offer);
 }
 
-}   // namespace smelt::ops
+}  // namespace smelt::ops

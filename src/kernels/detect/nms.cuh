@@ -1,7 +1,7 @@
 // NonMaxSuppression: of each line (a class of an item) the boxes by score, but those that overlap a better one.
 //
 //   boxes     [items, count, 4]    as corners, or as centre and extent
-//   sorted    [lines, count]       the line's boxes, best first (sort/sort.cuh); those with a key of ~0 are no candidates
+//   sorted    [lines, count]       the line's boxes, best first; those with a key of ~0, and all behind, are no candidates
 //   corners   [lines, keep]        of the boxes that were taken, for the scouts
 //   taken     [lines, keep]        their numbers, in order; counts [lines]
 //
@@ -55,6 +55,7 @@ template <bool Centered> struct ExactBox {
       y1 = first_min(v[0], v[2]), x1 = first_min(v[1], v[3]), y2 = first_max(v[0], v[2]), x2 = first_max(v[1], v[3]);
     }
   }
+  __device__ __forceinline__ explicit ExactBox(const Corners& c) : y1(c.y1), x1(c.x1), y2(c.y2), x2(c.x2) {}
   __device__ __forceinline__ double area() const { return __dmul_rn(__dsub_rn(y2, y1), __dsub_rn(x2, x1)); }
   __device__ __forceinline__ Corners corners() const {
     return {__double2float_rd(y1), __double2float_rd(x1), __double2float_ru(y2), __double2float_ru(x2)};
@@ -68,6 +69,49 @@ template <bool Centered> struct ExactBox {
     return __ddiv_rn(both, __dsub_rn(__dadd_rn(own, other), both)) > threshold;
   }
 };
+
+/// The candidates of line blockIdx.x alone, sorted: most boxes score too little, and need no place in the order. They are
+/// gathered in shared memory, sorted there, and merged with those before where they are more than a tile.
+///   sorted, spare    [lines, count]; what is behind the candidates in `sorted` gets a key of ~0 as far as `suppress` looks
+template <int Threads, int Tile, int Chunk>
+__device__ __forceinline__ void sort_candidates(const ByScore& source, Item<u32>* sorted, Item<u32>* spare) {
+  static_assert(Tile % Threads == 0, "a tile takes whole rounds of the block");
+  __shared__ alignas(16) unsigned char memory[sizeof(Item<u32>) * Tile];
+  __shared__ u32 next;
+  auto* items = reinterpret_cast<Item<u32>*>(memory);
+  const u32 line = blockIdx.x, count = source.count;
+  sorted += static_cast<u64>(line) * count, spare += static_cast<u64>(line) * count;
+  Item<u32>*from = spare, *to = sorted;
+  u32 total = 0;
+  for (u32 begin = 0; begin < count;) {
+    if (threadIdx.x == 0) next = 0;
+    __syncthreads();
+    u32 found = 0;
+    for (; begin < count && found + Threads <= Tile; begin += Threads) {
+      const u32 place = begin + threadIdx.x;
+      const Item<u32> item = place < count ? source(line, place) : last_item<u32>();
+      const bool candidate = item.key != 0xffffffffu;
+      const u32 here = __ballot_sync(0xffffffffu, candidate), lane = threadIdx.x % 32;
+      u32 at = lane == 0 && here ? atomicAdd(&next, static_cast<u32>(__popc(here))) : 0;   // in any order: they are sorted
+      at = __shfl_sync(0xffffffffu, at, 0) + __popc(here & ((1u << lane) - 1));
+      if (candidate) items[at] = item;
+      found += __syncthreads_count(candidate);
+    }
+    u32 n = 4;
+    while (n < found) n *= 2;
+    for (u32 i = found + threadIdx.x; i < n; i += Threads) items[i] = last_item<u32>();
+    sort_shared(items, n);
+    for (u32 i = threadIdx.x; i < found; i += Threads) to[i + count_before(from, total, items[i])] = items[i];
+    for (u32 i = threadIdx.x; i < total; i += Threads) to[i + count_before(items, found, from[i])] = from[i];
+    total += found;
+    __syncthreads();
+    Item<u32>* const merged = to;
+    to = from, from = merged;
+  }
+  for (u32 i = threadIdx.x; from != sorted && i < total; i += Threads) sorted[i] = from[i];
+  const u32 end = min(count, (total / Chunk + 2) * Chunk);
+  for (u32 i = total + threadIdx.x; i < end; i += Threads) sorted[i] = last_item<u32>();
+}
 
 /// Pairs of a candidate (below 256) and another box, pushed by threads and taken out by the whole block.
 template <int Threads, int Round> struct PairQueue {
@@ -96,6 +140,7 @@ __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* so
   static_assert(Threads == 256, "a queue's entry has 8 bits for the candidate");
   constexpr int Round = 16, Words = Threads / 32;
   __shared__ PairQueue<Threads, Round> queue;
+  __shared__ Corners candidates[Threads];
   __shared__ Corners others[Threads];      // some of the boxes taken; then the candidates that are left
   __shared__ u32 numbers[Threads];         // of the candidates, by thread; then of those that are left
   __shared__ u32 dead[Threads];            // by thread
@@ -109,18 +154,24 @@ __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* so
   const i64 wanted = limit ? *limit : 0;
   const u32 most = wanted < 0 ? 0 : wanted < keep ? static_cast<u32>(wanted) : keep;
   const double overlap = threshold ? static_cast<double>(*threshold) : 0.;
-  const auto box = [&](u32 number) { return ExactBox<Centered>(boxes + static_cast<u64>(number) * 4); };
+  // Corners are exact but for those of centred boxes.
+  const auto exact = [&](const Corners& c, const u32& number) {
+    if constexpr (Centered) return ExactBox<Centered>(boxes + static_cast<u64>(number) * 4);
+    else return ExactBox<Centered>(c);
+  };
   u32 total = 0;
   if (t == 0) queue.count = 0;
   for (u32 begin = 0; begin < count && total < most; begin += Threads) {
     const Item<u32> item = begin + t < count ? sorted[begin + t] : last_item<u32>();
     bool alive = item.key != 0xffffffffu;
     if (__syncthreads_count(alive) == 0) break;
-    const Corners own = alive ? box(item.place).corners() : Corners::nothing();
-    numbers[t] = item.place, dead[t] = !alive;
+    const Corners own = alive ? ExactBox<Centered>(boxes + static_cast<u64>(item.place) * 4).corners() : Corners::nothing();
+    candidates[t] = own, numbers[t] = item.place, dead[t] = !alive;
 
     const auto dive = [&](u32 candidate, u32 other) {
-      if (!dead[candidate] && box(numbers[candidate]).overlaps(box(taken[other]), overlap)) dead[candidate] = 1;
+      if (dead[candidate]) return;
+      if (exact(candidates[candidate], numbers[candidate]).overlaps(exact(corners[other], taken[other]), overlap))
+        dead[candidate] = 1;
     };
     bool any = true;
     for (u32 tile = 0; tile < total && any; tile += Threads) {
@@ -153,7 +204,7 @@ __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* so
     for (int w = 0; w < Words; ++w) beaten[t][w] = 0;
     __syncthreads();
     const auto beat = [&](u32 candidate, u32 better) {
-      if (box(numbers[candidate]).overlaps(box(numbers[better]), overlap))
+      if (exact(others[candidate], numbers[candidate]).overlaps(exact(others[better], numbers[better]), overlap))
         atomicOr(&beaten[better][candidate / 32], 1u << (candidate % 32));
     };
     const Corners mine = others[t];

@@ -78,16 +78,34 @@ template <class T, bool Largest> struct AlongAxis {
   }
 };
 
-/// The tile's items in order, by all threads of the block; N a power of two.
-template <int N, class K> __device__ __forceinline__ void sort_shared(Item<K>* items) {
-  for (u32 size = 2; size <= N; size *= 2) {
-    for (u32 step = size / 2; step > 0; step /= 2) {
+/// The first n items in order, by all threads of the block; n a power of two, at least 4. A thread takes four items through two
+/// steps: half as many barriers, and half as much is read and written.
+template <class K> __device__ __forceinline__ void sort_shared(Item<K>* items, u32 n) {
+  const auto order = [](Item<K>& a, Item<K>& b, bool up) {
+    if (b.before(a) != up) return;
+    const Item<K> kept = a;
+    a = b, b = kept;
+  };
+  for (u32 size = 2; size <= n; size *= 2) {
+    u32 step = size / 2;
+    for (; step > 1; step /= 4) {
       __syncthreads();
-      for (u32 pair = threadIdx.x; pair < N / 2; pair += blockDim.x) {
-        const u32 low = 2 * pair - (pair & (step - 1)), high = low + step;
-        const Item<K> a = items[low], b = items[high];
-        if (b.before(a) == ((low & size) == 0)) items[low] = b, items[high] = a;
+      const u32 half = step / 2;
+      for (u32 four = threadIdx.x; four < n / 4; four += blockDim.x) {
+        const u32 at = 4 * four - 3 * (four & (half - 1));
+        const bool up = (at & size) == 0;
+        Item<K> a = items[at], b = items[at + half], c = items[at + step], d = items[at + step + half];
+        order(a, c, up), order(b, d, up);
+        order(a, b, up), order(c, d, up);
+        items[at] = a, items[at + half] = b, items[at + step] = c, items[at + step + half] = d;
       }
+    }
+    if (step == 0) continue;
+    __syncthreads();
+    for (u32 pair = threadIdx.x; pair < n / 2; pair += blockDim.x) {
+      Item<K> a = items[2 * pair], b = items[2 * pair + 1];
+      order(a, b, (2 * pair & size) == 0);
+      items[2 * pair] = a, items[2 * pair + 1] = b;
     }
   }
   __syncthreads();
@@ -99,7 +117,7 @@ __device__ __forceinline__ u32 sort_tile(Item<K>* items, const Source& source, u
   const u32 line = blockIdx.x / tiles, begin = (blockIdx.x - line * tiles) * N;
   for (u32 i = threadIdx.x; i < N; i += blockDim.x)
     items[i] = begin + i < extent ? source(line, begin + i) : last_item<K>();
-  sort_shared<N>(items);
+  sort_shared(items, N);
   return line;
 }
 
@@ -112,6 +130,17 @@ __device__ __forceinline__ void sort_tiles(const Source& source, Item<typename S
   auto* items = reinterpret_cast<Item<K>*>(memory);
   sort_tile<N>(items, source, extent, tiles);
   for (u32 i = threadIdx.x; i < keep; i += blockDim.x) out[static_cast<u64>(blockIdx.x) * keep + i] = items[i];
+}
+
+/// Of n sorted items, how many come before `item`.
+template <class K> __device__ __forceinline__ u32 count_before(const Item<K>* items, u32 n, const Item<K>& item) {
+  u32 begin = 0;
+  while (begin < n) {
+    const u32 middle = (begin + n) / 2;
+    if (items[middle].before(item)) begin = middle + 1;
+    else n = middle;
+  }
+  return begin;
 }
 
 /// runs [lines, runs, keep] → out [lines, ceil(runs / 2), kept]. A thread an item.

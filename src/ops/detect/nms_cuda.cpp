@@ -22,21 +22,42 @@ void optional_input(Launch& l, size_t i, bool given) {
     l.value(uint64_t{0});
 }
 
-std::unique_ptr<Kernel> nms(const Nms& p, const Gpu& gpu) {
-  LaunchPlan plan("nms", "#include \"detect/nms.cuh\"\n");
-  LineSort sort;
-  sort.source_type = "ByScore";
-  sort.parameters = "const float* scores, const float* lowest, u32 boxes";
-  sort.members = "scores, lowest, boxes";
-  sort.lines = p.lines, sort.extent = p.count, sort.keep = p.count;
-  const auto count = static_cast<uint32_t>(p.count), classes = static_cast<uint32_t>(p.classes),
-             keep = static_cast<uint32_t>(p.keep);
-  sort.give = [&](Launch& l) {
+constexpr int64_t tile = 4096, chunk = 256;
+constexpr int64_t most_of_a_block = 4 * tile;   // boxes of a line that one block sorts
+
+/// Adds the sorting of every line's candidates; returns where [lines, count] items lie.
+Place add_sorting(LaunchPlan& plan, const Nms& p) {
+  const auto count = static_cast<uint32_t>(p.count);
+  const auto give = [&](Launch& l) {
     l.input(1);
     optional_input(l, 4, p.lowest);
     l.value(count);
   };
-  const Place sorted = sort.add_to(plan, "sort");
+  LineSort sort;
+  sort.source_type = "ByScore";
+  sort.parameters = "const float* scores, const float* lowest, u32 boxes";
+  sort.members = "scores, lowest, boxes";
+  sort.give = give;
+  sort.lines = p.lines, sort.extent = p.count, sort.keep = p.count;
+  if (p.count > most_of_a_block) return sort.add_to(plan, "sort");
+  const unsigned threads = LineSort::threads(sort.tile());
+  plan.source += fmt::format(
+      "\nextern \"C\" __global__ void __launch_bounds__({0}) sort({1}, Item<u32>* sorted, Item<u32>* spare) {{\n"
+      "  sort_candidates<{0}, {2}, {3}>(ByScore{{{4}}}, sorted, spare);\n}}\n",
+      threads, sort.parameters, sort.tile(), chunk, sort.members);
+  const int64_t bytes = p.lines * p.count * sort.item_bytes();
+  const Place sorted = plan.reserve(bytes), spare = plan.reserve(bytes);
+  Launch& l = plan.launch("sort", blocks_of(p.lines * threads, threads));
+  give(l);
+  l.at(sorted).at(spare);
+  return sorted;
+}
+
+std::unique_ptr<Kernel> nms(const Nms& p, const Gpu& gpu) {
+  LaunchPlan plan("nms", "#include \"detect/nms.cuh\"\n");
+  const auto count = static_cast<uint32_t>(p.count), classes = static_cast<uint32_t>(p.classes),
+             keep = static_cast<uint32_t>(p.keep);
+  const Place sorted = add_sorting(plan, p);
   const Place corners = plan.reserve(p.lines * p.keep * 16), taken = plan.reserve(p.lines * p.keep * 4),
               counts = plan.reserve(p.lines * 4);
   plan.source += fmt::format(

@@ -51,6 +51,7 @@ TEST_F(GpuNms, any_number_of_boxes_classes_and_items_with_and_without_ties) {
       add(1, 3, 4097, 60, 4097, 0.6f, -1);   // most are kept: more than one tile of them
       add(1, 2, 9001, 4, 9001, 0.45f, -1);   // most are suppressed; three runs are merged
       add(1, 1, 3000, 1, 3000, 0, -1);       // everything touches
+      add(1, 2, 17000, 90, 500, 0.5f, -1);   // more than one block sorts
       add(1, 2, 300, 5, 3, 0.5f, -1);
       add(3, 2, 300, 5, 30, 0.5f, 10);   // no candidate
     }

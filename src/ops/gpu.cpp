@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "ops/waiting.h"
 
 namespace smelt::ops {
 
@@ -66,7 +67,7 @@ std::shared_ptr<const cuda::Module> Modules::get(const std::shared_ptr<cuda::Dev
 }
 
 CompiledKernel::CompiledKernel(const Gpu& gpu, const cuda::Source& source, const std::string& entry) {
-  auto cubin = gpu.cubins->get(source, gpu.info.arch);
+  auto cubin = gpu.cubins->get({source.name, waiting(source.code), source.options}, gpu.info.arch);
   resources_ = cubin->kernel(entry);
   if (!gpu.device) return;   // compiling it was all
   module_ = gpu.modules->get(gpu.device, std::move(cubin), source.name);
@@ -75,7 +76,9 @@ CompiledKernel::CompiledKernel(const Gpu& gpu, const cuda::Source& source, const
 
 void CompiledKernel::launch(const Buffers& b, const cuda::LaunchShape& shape, const Arguments& arguments) const {
   if (!function_) fail("a kernel that was compiled for another machine cannot run");
-  function_->launch(shape, arguments.data(), static_cast<cuda::abi::Stream>(b.stream));
+  cuda::LaunchShape early = shape;
+  early.programmatic = true;
+  function_->launch(early, arguments.data(), static_cast<cuda::abi::Stream>(b.stream));
 }
 
 // shift = ceil(log2 d); multiplier = floor(2^32 (2^shift - d) / d) + 1. For n below 2^31 the sum in quotient() does not overflow.

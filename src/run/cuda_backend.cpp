@@ -22,8 +22,8 @@ Address address_of(const void* p) { return reinterpret_cast<Address>(p); }
 
 class GraphRecording final : public Recording {
  public:
-  GraphRecording(std::shared_ptr<cuda::Device> device, const std::function<void(void*)>& enqueue)
-      : graph_(std::move(device), enqueue) {}
+  GraphRecording(std::shared_ptr<cuda::Device> device, const std::function<void(void*)>& enqueue, bool early)
+      : graph_(std::move(device), enqueue, early) {}
   void issue(void* stream) override { graph_.launch(of(stream)); }
 
  private:
@@ -79,7 +79,7 @@ class ActivityWork final : public Trace {
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(std::shared_ptr<cuda::Device> device) : device_(std::move(device)), uploads_(device_) {}
+  CudaBackend(std::shared_ptr<cuda::Device> device, bool early) : device_(std::move(device)), early_(early), uploads_(device_) {}
 
   bool is_host() const override { return false; }
   int64_t block_alignment() const override { return 256; }
@@ -159,7 +159,7 @@ class CudaBackend final : public Backend {
   }
 
   std::unique_ptr<Recording> record(const std::function<void(void*)>& enqueue) override {
-    return std::make_unique<GraphRecording>(device_, enqueue);
+    return std::make_unique<GraphRecording>(device_, enqueue, early_);
   }
   size_t recorded_so_far(void* stream) const override {
     const cuda::Device::Current current(*device_);
@@ -187,6 +187,7 @@ class CudaBackend final : public Backend {
   }
 
   std::shared_ptr<cuda::Device> device_;
+  bool early_;
   cuda::Stream uploads_;
   std::mutex mutex_;
   std::map<std::pair<const void*, int64_t>, Constant> constants_;
@@ -196,8 +197,8 @@ class CudaBackend final : public Backend {
 
 }  // namespace
 
-std::shared_ptr<Backend> cuda_backend(std::shared_ptr<device::cuda::Device> device) {
-  return std::make_shared<CudaBackend>(std::move(device));
+std::shared_ptr<Backend> cuda_backend(std::shared_ptr<device::cuda::Device> device, bool early) {
+  return std::make_shared<CudaBackend>(std::move(device), early);
 }
 
 }  // namespace smelt::run

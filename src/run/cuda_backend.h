@@ -8,6 +8,7 @@
 
 namespace smelt::run {
 
-std::shared_ptr<Backend> cuda_backend(std::shared_ptr<device::cuda::Device> device);
+/// `early`: in its recordings smelt's own kernels begin before the one before them has ended (from sm_90 on).
+std::shared_ptr<Backend> cuda_backend(std::shared_ptr<device::cuda::Device> device, bool early);
 
 }  // namespace smelt::run

@@ -59,7 +59,8 @@ std::filesystem::path kernels_folder(const Options& options) {
 
 /// The machine as it is, for plans that run on a GPU; where they do.
 /// What `carried` has for that GPU is taken; its choices are dropped where it has nothing.
-std::shared_ptr<Backend> use_gpu(ops::Machine& machine, const Options& options, bool tf32, Carried& carried) {
+std::shared_ptr<Backend> use_gpu(ops::Machine& machine, const Options& options, const tune::TacticFilter& filter, bool tf32,
+                                 Carried& carried) {
   const bool here = options.arch.empty();
   ops::Gpu gpu = here ? *ops::open_gpu(*device::cuda::ordinal_of(options.device), kernels_folder(options))
                       : *ops::gpu_of_arch(options.arch, kernels_folder(options));
@@ -72,7 +73,7 @@ std::shared_ptr<Backend> use_gpu(ops::Machine& machine, const Options& options, 
   machine.versions += fmt::format(", driver {}", machine.gpu->info.driver);
   if (options.memory_limit < 0) fail_usage("a memory limit of {} bytes", options.memory_limit);
   machine.gpu->device->set_limit(options.memory_limit);
-  return cuda_backend(machine.gpu->device);
+  return cuda_backend(machine.gpu->device, filter.asks_for(ops::early_launch));
 }
 
 /// Operators that run as they are; import expands the others into their function bodies.
@@ -84,11 +85,11 @@ std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32, Carri
   ops::Machine machine = ops::this_machine(options.threads);
   const bool on_host = options.arch.empty() && !device::cuda::ordinal_of(options.device);
   if (on_host) carried = {};
-  auto backend = on_host ? host_backend() : use_gpu(machine, options, tf32, carried);
+  const auto filter = tune::TacticFilter::parse(options.tactics, ops::tactic_names);
+  auto backend = on_host ? host_backend() : use_gpu(machine, options, filter, tf32, carried);
   Options kept = options;
   if (!options.arch.empty()) kept.tuning_level = 0;
   auto cache = !options.use_cache || kept.tuning_level == 0 ? tune::Cache::in_memory() : open_cache(options.cache_dir);
-  const auto filter = tune::TacticFilter::parse(options.tactics, ops::tactic_names);
   return std::shared_ptr<PlanImpl::Shared>(
       new PlanImpl::Shared{{machine, kept.tuning_level, filter, std::move(cache), std::move(carried.choices)}, {}, kept, std::move(backend)});
 }

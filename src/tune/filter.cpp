@@ -39,4 +39,9 @@ bool TacticFilter::allows(std::string_view tactic) const {
   return allowed;
 }
 
+bool TacticFilter::asks_for(std::string_view tactic) const {
+  const auto last = std::find_if(items_.rbegin(), items_.rend(), [&](const Item& item) { return item.name == tactic; });
+  return last != items_.rend() && last->allow;
+}
+
 }  // namespace smelt::tune

@@ -17,6 +17,8 @@ class TacticFilter {
   /// `known` names any name is taken.
   static TacticFilter parse(std::string_view text, std::span<const std::string_view> known = {});
   bool allows(std::string_view tactic) const;
+  /// Whether it is allowed by its own name: of what is off to begin with.
+  bool asks_for(std::string_view tactic) const;
   /// As it was given.
   const std::string& text() const { return text_; }
 

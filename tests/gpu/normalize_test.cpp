@@ -64,6 +64,9 @@ TEST(GpuNormalize, is_captured_once_its_kernel_is_chosen) {
   graph.launch(stream.get());
   stream.synchronize();
   expect_same(to_host(y), first, 0);
+  const auto twice = [&](cuda::abi::Stream s) { enqueue(s), enqueue(s); };
+  EXPECT_EQ(cuda::CapturedGraph(device, twice).early_nodes(), 0u);
+  EXPECT_EQ(cuda::CapturedGraph(device, twice, true).early_nodes(), device->info().major >= 9 ? 1u : 0u);
 }
 
 }  // namespace

@@ -244,6 +244,44 @@ TEST(GpuSession, caches_grow_in_place) {
   }
 }
 
+/// Kernels of one block and of many in turn, each reading what the one before wrote last.
+Graph chain(int64_t rows, int64_t width, int links) {
+  Builder b;
+  const SymShape wide = to_sym({rows, width}), turned = to_sym({width, rows}), one = to_sym({rows, 1});
+  ValueId x = b.input("x", wide, DType::f16);
+  const ValueId w = b.weights("w", {width, width}, DType::f16, 0.05);
+  for (int i = 0; i < links; ++i) {
+    const std::string n = std::to_string(i);
+    const ValueId product = b.node("product" + n, "MatMul", {x, w}, wide, DType::f16);
+    const ValueId most = b.node("most" + n, "ReduceMax", {product, b.ints({1})}, one, DType::f16);
+    const ValueId less = b.node("less" + n, "Sub", {product, most}, wide, DType::f16);
+    const ValueId perm = b.node("turned" + n, "Transpose", {less}, turned, DType::f16, {{"perm", std::vector<int64_t>{1, 0}}});
+    const ValueId back = b.node("back" + n, "Transpose", {b.node("tanh" + n, "Tanh", {perm}, turned, DType::f16)}, wide, DType::f16,
+                                {{"perm", std::vector<int64_t>{1, 0}}});
+    x = b.node("sum" + n, "Add", {back, x}, wide, DType::f16);
+  }
+  b.output(x);
+  return std::move(b.g);
+}
+
+TEST(GpuSession, kernels_that_begin_early_read_what_the_one_before_wrote) {
+  for (const char* libraries : {"", ",-cublaslt,-cudnn"}) {
+    for (const int64_t rows : {7, 3000}) {
+      const Graph g = chain(rows, 256, 12);
+      Options late = on_gpu(), early = on_gpu();
+      late.tactics = std::string("-early_launch") + libraries;
+      early.tactics = std::string("+early_launch") + libraries;
+      const Tensor x = random_tensor({rows, 256}, 2).cast(DType::f16);
+      Session one(Plan::build(clone(g), late)), other(Plan::build(clone(g), early));
+      const Tensor expected = one.run({{"x", x}}).begin()->second;
+      for (int i = 0; i < 200; ++i) {
+        const Tensor found = other.run({{"x", x}}).begin()->second;
+        ASSERT_EQ(std::memcmp(found.raw(), expected.raw(), static_cast<size_t>(expected.nbytes())), 0) << "run " << i;
+      }
+    }
+  }
+}
+
 TEST(GpuSession, gives_the_same_bits_every_time) {
   const Graph g = block(129, 1000, 1);
   Session session(Plan::build(clone(g), on_gpu()));

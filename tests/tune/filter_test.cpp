@@ -16,6 +16,14 @@ std::string error_of(std::string_view text, std::span<const std::string_view> kn
   return e->what();
 }
 
+TEST(TacticFilter, asks_only_for_what_it_names) {
+  EXPECT_FALSE(TacticFilter::parse("").asks_for("cudnn"));
+  EXPECT_FALSE(TacticFilter::parse("+all").asks_for("cudnn"));
+  EXPECT_TRUE(TacticFilter::parse("-all,+cudnn").asks_for("cudnn"));
+  EXPECT_TRUE(TacticFilter::parse("+cudnn,-all").asks_for("cudnn"));
+  EXPECT_FALSE(TacticFilter::parse("+cudnn,-cudnn").asks_for("cudnn"));
+}
+
 TEST(TacticFilter, allows_everything_when_empty) { EXPECT_TRUE(TacticFilter::parse("").allows("onednn")); }
 
 TEST(TacticFilter, refuses_what_is_marked_minus_and_keeps_the_rest) {

@@ -1,16 +1,18 @@
 #include "device/cuda/graph.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
+#include "device/cuda/early_kernels.h"
 
 namespace smelt::device::cuda {
 namespace {
 
-/// Every node waits for the whole of the one before it. Libraries launch kernels that may begin while the kernel before them still
-/// runs, and some of cuDNN 9.14's then read what is not written yet: of resnet50's 58 edges at batch 32 it made 22 such ones, and
-/// the first images' results were off, otherwise at every run.
-abi::Result wait_for_whole_nodes(abi::Graph graph) {
+/// Every node but the early ones waits for the whole of the one before it. Libraries launch kernels that may begin while the
+/// kernel before them still runs, and some of cuDNN 9.14's then read what is not written yet: of resnet50's 58 edges at batch 32
+/// it made 22 such ones, and the first images' results were off, otherwise at every run.
+abi::Result wait_for_whole_nodes(abi::Graph graph, const std::optional<EarlyKernels>& early, size_t& early_nodes) {
   size_t count = 0;
   if (const abi::Result r = driver().graph_edges(graph, nullptr, nullptr, nullptr, &count); r != abi::success) return r;
   std::vector<abi::GraphNode> from(count), to(count);
@@ -18,6 +20,10 @@ abi::Result wait_for_whole_nodes(abi::Graph graph) {
   abi::Result result = driver().graph_edges(graph, from.data(), to.data(), edges.data(), &count);
   for (size_t i = 0; i < count && result == abi::success; ++i) {
     if (edges[i].type == 0) continue;
+    if (early && early->contains(to[i])) {
+      ++early_nodes;
+      continue;
+    }
     result = driver().graph_remove_edges(graph, &from[i], &to[i], &edges[i], 1);
     if (result == abi::success) result = driver().graph_add_edges(graph, &from[i], &to[i], nullptr, 1);
   }
@@ -26,9 +32,11 @@ abi::Result wait_for_whole_nodes(abi::Graph graph) {
 
 }  // namespace
 
-CapturedGraph::CapturedGraph(std::shared_ptr<Device> device, const std::function<void(abi::Stream)>& enqueue)
+CapturedGraph::CapturedGraph(std::shared_ptr<Device> device, const std::function<void(abi::Stream)>& enqueue, bool early)
     : device_(std::move(device)) {
   const Stream stream(device_);
+  std::optional<EarlyKernels> kernels;
+  if (early) kernels.emplace();
   const Device::Current current(*device_);
   check(driver().stream_begin_capture(stream.get(), abi::capture_thread_local), "beginning a capture");
   try {
@@ -41,7 +49,7 @@ CapturedGraph::CapturedGraph(std::shared_ptr<Device> device, const std::function
   }
   check(driver().stream_end_capture(stream.get(), &graph_), "ending a capture");
   abi::Result made = driver().graph_nodes(graph_, nullptr, &nodes_);
-  if (made == abi::success) made = wait_for_whole_nodes(graph_);
+  if (made == abi::success) made = wait_for_whole_nodes(graph_, kernels, early_nodes_);
   if (made == abi::success) made = driver().graph_instantiate(&exec_, graph_, 0);
   if (made == abi::success) return;
   driver().graph_destroy(graph_);

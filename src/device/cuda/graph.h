@@ -12,19 +12,22 @@ namespace smelt::device::cuda {
 class CapturedGraph {
  public:
   /// What `enqueue` puts on the stream that it is given. Nothing runs. Throws Error for work that cannot be captured (an
-  /// allocation, a wait), and passes on what `enqueue` throws.
-  CapturedGraph(std::shared_ptr<Device> device, const std::function<void(abi::Stream)>& enqueue);
+  /// allocation, a wait), and passes on what `enqueue` throws. `early`: kernels launched with LaunchShape::programmatic may begin
+  /// before the node before them has ended, from sm_90 on; all else waits for the whole of it.
+  CapturedGraph(std::shared_ptr<Device> device, const std::function<void(abi::Stream)>& enqueue, bool early = false);
   ~CapturedGraph();
   CapturedGraph(const CapturedGraph&) = delete;
   void launch(abi::Stream stream) const;
   /// Kernels, copies and fills in it.
   size_t nodes() const { return nodes_; }
+  /// Those that may begin early.
+  size_t early_nodes() const { return early_nodes_; }
 
  private:
   std::shared_ptr<Device> device_;
   abi::Graph graph_ = nullptr;
   abi::GraphExec exec_ = nullptr;
-  size_t nodes_ = 0;
+  size_t nodes_ = 0, early_nodes_ = 0;
 };
 
 /// Kernels, copies and fills that the capture under way on this stream has taken so far.

@@ -1,6 +1,7 @@
 #include "device/cuda/module.h"
 
 #include "base/error.h"
+#include "device/cuda/early_kernels.h"
 
 namespace smelt::device::cuda {
 
@@ -21,7 +22,8 @@ void KernelFunction::launch(const LaunchShape& s, void* const* parameters, abi::
     a.id = abi::launch_cluster_dimension;
     a.value.cluster = {s.cluster, 1, 1};
   }
-  if (s.programmatic) {
+  const bool early = s.programmatic && EarlyKernels::in_scope() && device_->info().major >= 9;
+  if (early) {
     abi::LaunchAttribute& a = attributes[config.attribute_count++];
     a.id = abi::launch_programmatic_stream_serialization;
     a.value.allowed = 1;
@@ -31,6 +33,7 @@ void KernelFunction::launch(const LaunchShape& s, void* const* parameters, abi::
   if (r != abi::success)
     check(r, fmt::format("launching {} on {}x{}x{} blocks of {}x{}x{} threads with {} bytes of shared memory", resources_.entry,
                          s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2], s.shared_bytes));
+  if (early) EarlyKernels::note(stream);
 }
 
 int KernelFunction::blocks_per_multiprocessor(int threads, int64_t shared_bytes) const {

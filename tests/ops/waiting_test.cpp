@@ -1,0 +1,26 @@
+// What is put into the source of every kernel on a GPU.
+#include <gtest/gtest.h>
+
+#include "ops/waiting.h"
+
+namespace smelt::ops {
+namespace {
+
+TEST(Waiting, every_kernel_begins_with_a_wait) {
+  const std::string code =
+      "struct Program { int x; };\n"
+      "extern \"C\" __global__ void __launch_bounds__(Tile::threads(2), 1) first(const float* x, Pair<(3)> p) {\n  body();\n}\n"
+      "__device__ void helper() { }\n"
+      "extern \"C\" __global__ void second(int n) {}\n";
+  EXPECT_EQ(waiting(code),
+            "#include \"common/dependent_launch.cuh\"\n"
+            "struct Program { int x; };\n"
+            "extern \"C\" __global__ void __launch_bounds__(Tile::threads(2), 1) first(const float* x, Pair<(3)> p) {\n"
+            "  wait_for_kernels_before();\n  body();\n}\n"
+            "__device__ void helper() { }\n"
+            "extern \"C\" __global__ void second(int n) {\n  wait_for_kernels_before();}\n");
+  EXPECT_EQ(waiting("int x;"), "#include \"common/dependent_launch.cuh\"\nint x;") << "nothing to wait in";
+}
+
+}  // namespace
+}  // namespace smelt::ops

@@ -154,7 +154,8 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
   file.commit();
 }
 
-std::filesystem::path cache_dir() {
+std::filesystem::path cache_dir(const std::filesystem::path& given) {
+  if (!given.empty()) return given;
   const auto variable = [](const char* name) { const char* v = std::getenv(name); return std::string(v ? v : ""); };
   std::filesystem::path dir = variable("SMELT_CACHE_DIR");
   if (dir.empty() && !variable("XDG_CACHE_HOME").empty()) dir = std::filesystem::path(variable("XDG_CACHE_HOME")) / "smelt";

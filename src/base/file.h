@@ -47,8 +47,9 @@ class AtomicFile {
 std::string read_text(const std::filesystem::path& path);
 void write_text(const std::filesystem::path& path, std::string_view text);
 
-/// SMELT_CACHE_DIR, else XDG_CACHE_HOME/smelt, else ~/.cache/smelt. Created on first use.
-std::filesystem::path cache_dir();
+/// `given`, as an option names it; where that is empty, SMELT_CACHE_DIR, else XDG_CACHE_HOME/smelt, else ~/.cache/smelt, which is
+/// created on first use. Throws Error where it cannot be.
+std::filesystem::path cache_dir(const std::filesystem::path& given = {});
 
 /// Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGPIPE that remove unfinished AtomicFiles and exit with 128 + the signal's
 /// number. For the command only.

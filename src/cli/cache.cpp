@@ -63,7 +63,7 @@ Action add_cache(CLI::App& app) {
   for (CLI::App* sub : {merge, exported, clear}) sub->fallthrough();
   app.get_subcommand("list")->fallthrough();
   return [=] {
-    const auto cache = tune::Cache::open_or_throw(tune::cache_path(cache_folder(a->folder)));
+    const auto cache = tune::Cache::open_or_throw(tune::cache_path(cache_dir(a->folder)));
     const auto say = [&](const char* key, int n, const std::string& text) {
       report::Table t{.key = key, .columns = {{"entries", "entries", report::Unit::count}}, .rows = {{n}}};
       print_line(a->as_json ? report::table_json({t}) : fmt::format("{} entries {}", n, text));

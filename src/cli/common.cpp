@@ -133,10 +133,6 @@ void add_cache_dir(CLI::App& app, std::string& dir) {
 
 void add_json(CLI::App& app, bool& as_json) { app.add_flag("--json", as_json, "Print JSON"); }
 
-std::filesystem::path cache_folder(const std::string& given) {
-  return given.empty() ? cache_dir() : std::filesystem::path(given);
-}
-
 int terminal_width() {
   if (!isatty(STDOUT_FILENO)) return 0;
   return columns(STDOUT_FILENO) > 40 ? columns(STDOUT_FILENO) : 0;

@@ -51,8 +51,6 @@ template <class T> CLI::Validator in_range(T low, T high) {
 void add_threads(CLI::App& app, int& threads);
 void add_cache_dir(CLI::App& app, std::string& dir);
 void add_json(CLI::App& app, bool& as_json);
-/// The folder of --cache-dir, or the default.
-std::filesystem::path cache_folder(const std::string& given);
 
 int terminal_width();                  // 0: not a terminal
 void print_table(const report::Table& t);

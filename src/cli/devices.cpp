@@ -65,7 +65,7 @@ Action add_devices(CLI::App& app) {
   add_cache_dir(app, a->options.cache_dir);
   add_json(app, a->as_json);
   return [a] {
-    const auto dir = cache_folder(a->options.cache_dir);
+    const auto dir = cache_dir(a->options.cache_dir);
     device::cuda::ordinal_of(a->options.device);   // a wrong one is said, measured or not
     if (a->measure) measure(dir, a->options, a->seconds);
     std::vector<report::Table> tables{machine_table(a->options, a->as_json)};

@@ -9,6 +9,7 @@
 #include "device/cuda/activity.h"
 #include "device/cuda/compiler.h"
 #include "device/cuda/cublaslt.h"
+#include "device/cuda/cudnn.h"
 #include "device/cuda/device.h"
 #include "device/cuda/nvml.h"
 
@@ -86,14 +87,12 @@ Table process_table(const cuda::DeviceInfo& gpu, const cuda::GpuState& state) {
 }
 
 Table library_table() {
-  Table t{.key = "libraries", .title = "NVIDIA's libraries", .columns = {{"library", "library"}, {"state", "state"}}};
-  const auto add = [&](const char* library, const std::string& missing) {
-    t.rows.push_back({library, missing.empty() ? "found" : missing});
-  };
-  add("NVRTC", cuda::compiler_missing());
-  add("cuBLASLt", cuda::cublaslt_missing());
-  add("CUPTI", cuda::activity_missing());
-  add("NVML", cuda::nvml_missing());
+  Table t{.key = "libraries",
+          .title = "NVIDIA's libraries",
+          .columns = {{"library", "library"}, {"version", "version"}, {"state", "found as"}}};
+  for (const cuda::LibraryState& l : {cuda::compiler_library(), cuda::cublaslt_library(), cuda::cudnn_library(),
+                                      cuda::activity_library(), cuda::nvml_library()})
+    t.rows.push_back({l.name, l.version, l.missing.empty() ? l.path : l.missing});
   return t;
 }
 

@@ -96,9 +96,9 @@ Explained explain(const Subject& s) {
 
 profile::Roof known_roof(const Options& options) {
   const auto gpu = device::cuda::ordinal_of(options.device);
-  std::filesystem::path dir = options.cache_dir;
+  std::filesystem::path dir;
   try {
-    if (dir.empty()) dir = cache_dir();
+    dir = cache_dir(options.cache_dir);
   } catch (const Error&) {   // a folder that cannot be made holds no ceilings
     return {};
   }

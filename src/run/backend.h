@@ -55,6 +55,8 @@ class Backend {
 
   /// True where tensors lie in the host's memory, steps run one after the other in the calling thread, and nothing is recorded.
   virtual bool is_host() const = 0;
+  /// Throws Error where an error of the device has lost all of this process's work on it, and every call to it would fail.
+  virtual void refuse_if_lost() const {}
   /// Of the blocks in an arena, in bytes; a constant's memory is aligned as much.
   virtual int64_t block_alignment() const = 0;
   /// What kernels were promised of memory that a caller gives, in bytes; 1 where its elements' own alignment is enough.

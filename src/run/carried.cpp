@@ -26,7 +26,8 @@ tune::SettledChoices choices_in(const std::string& tactics) {
     if (first == line.npos) continue;
     const std::string tactic = line.substr(last + 1);
     const size_t space = std::min(tactic.find(' '), tactic.size());
-    choices[line.substr(first + 1, last - first - 1)] = {tactic.substr(0, space), tactic.substr(std::min(space + 1, tactic.size()))};
+    choices[line.substr(first + 1, last - first - 1)] = {tactic.substr(0, space),
+                                                         tactic.substr(std::min(space + 1, tactic.size()))};
   }
   return choices;
 }
@@ -43,7 +44,8 @@ Carried read_carried(std::map<std::string, std::string>& metadata) {
   Carried carried;
   std::istringstream gpu(taken(metadata, gpu_key));
   const std::string tactics = taken(metadata, tactics_key);
-  const bool any = gpu >> carried.arch >> carried.multiprocessors && carried.multiprocessors > 0 && carried.multiprocessors < 10000;
+  gpu >> carried.arch >> carried.multiprocessors;
+  const bool any = gpu && carried.multiprocessors > 0 && carried.multiprocessors < 10000;
   for (auto at = metadata.lower_bound(std::string(kernel_prefix)); at != metadata.end() && at->first.starts_with(kernel_prefix);
        at = metadata.erase(at)) {
     const std::string key = at->first.substr(kernel_prefix.size());

@@ -28,8 +28,8 @@ void write_carried(const Carried& carried, std::map<std::string, std::string>& m
 /// that is said. Throws Error (usage) for a plan of the processor, and where its inputs have no fixed shapes.
 Carried carried_by(const Plan& plan);
 
-/// Puts the cubins into the GPU's store where they are of its architecture, and lays kernels out for the multiprocessors that they
-/// were made for, so that these and no others are asked for; true then. Else nothing is left of the choices, and where there was
+/// Puts the cubins into the GPU's store where they are of its architecture, and lays kernels out for the multiprocessors that
+/// they were made for, so that these and no others are asked for; true then. Else nothing is left of the choices, and where there was
 /// something it is said.
 bool take_kernels(Carried& carried, ops::Gpu& gpu);
 

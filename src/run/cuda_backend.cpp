@@ -82,6 +82,7 @@ class CudaBackend final : public Backend {
   CudaBackend(std::shared_ptr<cuda::Device> device, bool early) : device_(std::move(device)), early_(early), uploads_(device_) {}
 
   bool is_host() const override { return false; }
+  void refuse_if_lost() const override { cuda::refuse_if_lost(); }
   int64_t block_alignment() const override { return 256; }
   int64_t caller_alignment() const override { return 16; }
 
@@ -119,6 +120,7 @@ class CudaBackend final : public Backend {
   int64_t constant_bytes() const override { return constant_bytes_; }
 
   std::shared_ptr<void> stream() override {
+    refuse_if_lost();
     auto stream = std::make_shared<cuda::Stream>(device_);
     return {stream, stream->get()};
   }

@@ -112,6 +112,7 @@ void ExecutionImpl::take_turn(void* stream) {
 }
 
 void ExecutionImpl::issue(Marks* marks) {
+  backend_.refuse_if_lost();
   take_turn(stream_.get());
   last_stream_.reset();   // who issues waits
   for (Bounce& b : bounces_) backend_.copy(b.to.raw(), b.from.raw(), b.from.nbytes(), stream_.get());
@@ -199,6 +200,7 @@ std::string ExecutionImpl::has_to_wait() const {
 }
 
 void ExecutionImpl::enqueue(void* stream) {
+  backend_.refuse_if_lost();
   if (!first_) fail_usage("enqueue was called before bind");
   if (backend_.is_host()) fail_usage("enqueue: the plan is the processor's, which has no streams; call run");
   if (const std::string why = has_to_wait(); !why.empty()) fail_usage("enqueue: {}; call run", why);
@@ -221,6 +223,7 @@ void ExecutionImpl::enqueue(void* stream) {
 
 std::vector<Tensor> ExecutionImpl::enqueue_fresh(std::span<const Tensor> inputs, void* stream, std::span<const Cache> caches) {
   if (backend_.is_host()) fail_usage("enqueue: the plan is the processor's, which has no streams; call run");
+  backend_.refuse_if_lost();
   if (backend_.is_capturing(stream))
     fail_usage("enqueue: outputs cannot be allocated while the stream is being captured; bind an Execution to them before");
   auto bound = bind_caches(*plan_, caches);

@@ -57,6 +57,7 @@ bool ExecutionImpl::usable(const Tensor& t) const {
 }
 
 void ExecutionImpl::start(std::span<const Tensor> inputs, std::vector<BoundCache> caches) {
+  backend_.refuse_if_lost();
   check_inputs(plan_->inputs(), inputs);
   Binding binding{{}, forms(caches)};
   for (const Tensor& t : inputs) binding.shapes.push_back(t.shape());

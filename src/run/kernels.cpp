@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "device/cuda/compiler.h"
 #include "ops/cost.h"
 #include "ops/machine.h"
 #include "run/fallback.h"
@@ -59,12 +58,12 @@ class Refusals {
  public:
   Refusals(std::vector<Open>& open, tune::Tuner& tuner) : open_(open), tuner_(tuner) {}
 
-  /// Said once a reason: a library that lacks something lacks it for every problem.
-  void refuse(const std::string& problem, const ops::Candidate& bad, const std::string& why) {
+  /// Said once a reason: a library that lacks something lacks it for every problem. `for_good`: in later processes too.
+  void refuse(const std::string& problem, const ops::Candidate& bad, const std::string& why, bool for_good) {
     const std::string line = fmt::format("{}: {} {} is left out: {}", problem, bad.tactic, bad.config, why);
     if (said_.insert(bad.tactic + why).second) warn("{}", line);
     else info("{}", line);
-    tuner_.leave_out(problem, bad);
+    if (for_good) tuner_.leave_out(problem, bad);
     const auto same = [&](const ops::Candidate& c) { return c.tactic == bad.tactic && c.config == bad.config; };
     for (Open& o : open_) {
       if (o.offer.problem == problem && std::erase_if(o.offer.candidates, same) > 0)
@@ -85,7 +84,7 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& 
   struct Task {
     std::string problem;
     ops::Candidate candidate;
-    std::string failed;
+    std::exception_ptr failed;
   };
   std::vector<Task> tasks;
   std::set<std::string> seen;
@@ -102,9 +101,8 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& 
     for (size_t i = next++; i < tasks.size(); i = next++) {
       try {
         tasks[i].candidate.prepare();
-      } catch (const device::cuda::CompilerMissing&) {   // said of the first step that needs it
-      } catch (const std::exception& e) {
-        tasks[i].failed = e.what();
+      } catch (const Error&) {
+        tasks[i].failed = std::current_exception();
       }
     }
   };
@@ -114,9 +112,17 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& 
   for (std::thread& t : pool) t.join();
   bool refused = false;
   for (const Task& t : tasks) {
-    if (t.failed.empty()) continue;
-    refused = true;
-    refusals.refuse(t.problem, t.candidate, t.failed);
+    if (!t.failed) continue;
+    try {
+      std::rethrow_exception(t.failed);
+    } catch (const Error& e) {
+      try {
+        refusals.refuse(t.problem, t.candidate, e.what(), tune::would_fail_again(e));
+        refused = true;
+      } catch (const Error&) {
+        return false;   // no candidate's fault: choose_and_prepare meets it again, and says the node
+      }
+    }
   }
   return refused;
 }
@@ -125,15 +131,15 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& 
 void choose_and_prepare(Open& o, PlanImpl::Shared& shared, Refusals& refusals) {
   Step& step = *o.step;
   step.problem = o.offer.problem;
-  const auto leave_out = [&](size_t candidate, const Error& e) {
+  const auto leave_out = [&](size_t candidate, const Error& e, bool for_good) {
     const ops::Candidate bad = o.offer.candidates[candidate];
-    refusals.refuse(o.offer.problem, bad, e.what());
+    refusals.refuse(o.offer.problem, bad, e.what(), for_good);
   };
   for (;;) {
     try {
       step.choice = shared.tuner.choose(o.node, o.offer);
     } catch (const tune::Unfit& e) {
-      leave_out(e.candidate, e);
+      leave_out(e.candidate, e, e.would_again);
       continue;
     }
     const ops::Candidate& chosen = o.offer.candidates[step.choice.candidate];
@@ -142,11 +148,9 @@ void choose_and_prepare(Open& o, PlanImpl::Shared& shared, Refusals& refusals) {
     try {
       step.kernel = chosen.prepare();
       return;
-    } catch (const device::cuda::CompilerMissing&) {
-      throw;
     } catch (const Error& e) {
       if (shared.backend->is_host() || o.offer.candidates.size() == 1) throw;
-      leave_out(step.choice.candidate, e);
+      leave_out(step.choice.candidate, e, tune::would_fail_again(e));
     }
   }
 }

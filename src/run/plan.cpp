@@ -45,16 +45,22 @@ std::vector<GraphPtr> bodies_of(const Node& node) {
 /// The timings in that folder, the default one if it is empty; in memory, and said so, where it cannot be made.
 std::shared_ptr<tune::Cache> open_cache(const std::filesystem::path& dir) {
   try {
-    return tune::Cache::open(tune::cache_path(dir.empty() ? cache_dir() : dir));
+    return tune::Cache::open(tune::cache_path(cache_dir(dir)));
   } catch (const Error& e) {
     warn("{}; timings are not kept. {}", e.what(), e.next());
     return tune::Cache::in_memory();
   }
 }
 
+/// Where compiled kernels are kept; nowhere, and said so, where that cannot be made.
 std::filesystem::path kernels_folder(const Options& options) {
   if (!options.use_cache) return {};
-  return (options.cache_dir.empty() ? cache_dir() : std::filesystem::path(options.cache_dir)) / "kernels";
+  try {
+    return cache_dir(options.cache_dir) / "kernels";
+  } catch (const Error& e) {
+    warn("{}; compiled kernels are not kept. {}", e.what(), e.next());
+    return {};
+  }
 }
 
 /// The machine as it is, for plans that run on a GPU; where they do.
@@ -66,8 +72,10 @@ std::shared_ptr<Backend> use_gpu(ops::Machine& machine, const Options& options, 
                       : *ops::gpu_of_arch(options.arch, kernels_folder(options));
   gpu.tf32 = tf32;
   const bool carries = take_kernels(carried, gpu);
+  if (!carries) device::cuda::check_compiler(gpu.info.arch, gpu.info.driver);
   machine.gpu = std::make_shared<ops::Gpu>(std::move(gpu));
-  machine.versions += ", " + (carries && !device::cuda::compiler_missing().empty() ? "no NVRTC" : device::cuda::compiler_version());
+  const bool compiles = !carries || device::cuda::compiler_missing().empty();
+  machine.versions += ", " + (compiles ? device::cuda::compiler_version() : "no NVRTC");
   if (device::cuda::cublaslt_missing().empty()) machine.versions += ", " + device::cuda::cublaslt_version();
   if (!here) return absent_backend(options.arch);
   machine.versions += fmt::format(", driver {}", machine.gpu->info.driver);
@@ -91,7 +99,10 @@ std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32, Carri
   if (!options.arch.empty()) kept.tuning_level = 0;
   auto cache = !options.use_cache || kept.tuning_level == 0 ? tune::Cache::in_memory() : open_cache(options.cache_dir);
   return std::shared_ptr<PlanImpl::Shared>(
-      new PlanImpl::Shared{{machine, kept.tuning_level, filter, std::move(cache), std::move(carried.choices)}, {}, kept, std::move(backend)});
+      new PlanImpl::Shared{{machine, kept.tuning_level, filter, std::move(cache), std::move(carried.choices)},
+                           {},
+                           kept,
+                           std::move(backend)});
 }
 
 PlanImpl::PlanImpl(Graph graph, std::shared_ptr<Shared> shared) : shared_(std::move(shared)), graph_(std::move(graph)) {

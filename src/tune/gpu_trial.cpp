@@ -82,6 +82,11 @@ class Problem {
 
 }  // namespace
 
+bool would_fail_again(const Error& e) {
+  if (dynamic_cast<const cuda::CompilerMissing*>(&e) || !cuda::lost().empty()) throw;
+  return !dynamic_cast<const cuda::OutOfMemory*>(&e);
+}
+
 std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, const ops::Offer& offer,
                                                 std::span<const size_t> which, const ops::Machine& machine,
                                                 const GpuMeasureOptions& options) {
@@ -93,11 +98,10 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
   const auto tried = [&](size_t candidate, const auto& work) {
     try {
       work();
-    } catch (const cuda::CompilerMissing&) {
-      throw;
     } catch (const Error& e) {
+      const bool again = would_fail_again(e);
       stream.synchronize();   // a device that is lost fails here: no candidate is to blame for what comes then
-      throw Unfit(e, candidate);
+      throw Unfit(e, candidate, again);
     }
   };
   for (size_t i : which) tried(i, [&] { kernels.push_back(offer.candidates[i].prepare()); });

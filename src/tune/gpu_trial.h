@@ -11,9 +11,14 @@ namespace smelt::tune {
 
 /// A candidate that cannot be prepared, or fails when it first runs.
 struct Unfit : Error {
-  Unfit(const Error& why, size_t at) : Error(why), candidate(at) {}
+  Unfit(const Error& why, size_t at, bool again) : Error(why), candidate(at), would_again(again) {}
   size_t candidate;                // its place among the offer's
+  bool would_again;                // in another process too
 };
+
+/// Within the catch block of `e`, which a candidate threw: whether it would throw it in another process too. Not where memory was
+/// short. Throws `e` on where no other candidate would do better: a missing compiler, a device whose work is lost.
+bool would_fail_again(const Error& e);
 
 struct GpuMeasureOptions {
   int repetitions = 12;            // samples a candidate, at most

@@ -189,7 +189,8 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
     choice.candidate = *chosen;
     for (size_t i : allowed)
       if (i != *chosen)
-        choice.others.push_back({offer.candidates[i].tactic, offer.candidates[i].config, "the plan carries the chosen one's kernel"});
+        choice.others.push_back(
+            {offer.candidates[i].tactic, offer.candidates[i].config, "the plan carries the chosen one's kernel"});
     return choice;
   }
   if (const auto other = settled_.extract(offer.problem))

@@ -7,7 +7,6 @@
 #include "device/cuda/abi/nvtx.h"
 #include "same_function.h"
 
-#define SAME(ours, theirs) EXPECT_EQ(static_cast<long long>(ours), static_cast<long long>(theirs)) << #theirs
 #define SAME_FIELD(ours, field, theirs, their_field) \
   static_assert(offsetof(ours, field) == offsetof(theirs, their_field) && sizeof(ours::field) == sizeof(theirs::their_field))
 
@@ -15,6 +14,7 @@
 #include <cupti_activity.h>
 #include <cupti_activity_deprecated.h>
 #include <cupti_callbacks.h>
+#include <cupti_version.h>
 
 namespace smelt::device::cuda::abi {
 namespace {

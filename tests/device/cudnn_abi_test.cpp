@@ -19,7 +19,6 @@ SMELT_CUDNN(X)
 #undef X
 
 TEST(CudnnAbi, numbers_are_nvidias) {
-#define SAME(ours, theirs) EXPECT_EQ(static_cast<long long>(ours), static_cast<long long>(theirs)) << #theirs
   SAME(dnn_success, CUDNN_STATUS_SUCCESS);
   SAME(dnn_not_supported, CUDNN_STATUS_NOT_SUPPORTED);
   SAME(dnn_internal_error, CUDNN_STATUS_INTERNAL_ERROR);
@@ -117,7 +116,6 @@ TEST(CudnnAbi, numbers_are_nvidias) {
   SAME(dnn_not_deterministic, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
   SAME(dnn_winograd, CUDNN_NUMERICAL_NOTE_WINOGRAD);
   SAME(dnn_notes, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-#undef SAME
 }
 
 }  // namespace

@@ -1,7 +1,12 @@
 // Whether a declaration of smelt's own passes its arguments as NVIDIA's does.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <type_traits>
+
+/// Within a test: a number of smelt's own is NVIDIA's.
+#define SAME(ours, theirs) EXPECT_EQ(static_cast<long long>(ours), static_cast<long long>(theirs)) << #theirs
 
 namespace smelt::device::cuda::abi {
 

@@ -115,7 +115,8 @@ TEST_F(Carries, on_when_a_kernel_is_damaged_which_is_compiled_again) {
 TEST_F(Carries, nothing_for_another_architecture_and_says_so) {
   testing::internal::CaptureStderr();
   const auto plan = Plan::build(file().string(), for_arch("sm_90"));
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("carries kernels for sm_87, which NVIDIA H100 (sm_90a) does not"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("carries kernels for sm_87, which NVIDIA H100 (sm_90a) does not"));
   EXPECT_GE(stats(*plan).compiled, 3);
 }
 
@@ -145,11 +146,13 @@ TEST_F(Carries, nothing_where_it_cannot_know_what) {
 
 TEST(Carried, metadata_that_is_no_plans_carries_nothing) {
   for (const char* gpu : {"", "sm_87", "sm_87 0", "sm_87 -3", "sm_87 99999999999999999999", "16 sm_87"}) {
-    std::map<std::string, std::string> metadata{{"smelt.plan.gpu", gpu}, {"smelt.plan.tactics", "a\tb\tc d\n"}, {"other", "kept"}};
+    std::map<std::string, std::string> metadata{
+        {"smelt.plan.gpu", gpu}, {"smelt.plan.tactics", "a\tb\tc d\n"}, {"other", "kept"}};
     EXPECT_TRUE(read_carried(metadata).arch.empty()) << gpu;
     EXPECT_EQ(metadata, (std::map<std::string, std::string>{{"other", "kept"}}));
   }
-  std::map<std::string, std::string> odd{{"smelt.plan.gpu", "sm_87 16"}, {"smelt.plan.tactics", "\n\t\n\t\t\na\tb\tc d e\nx\ty\tz\n"}};
+  std::map<std::string, std::string> odd{{"smelt.plan.gpu", "sm_87 16"},
+                                         {"smelt.plan.tactics", "\n\t\n\t\t\na\tb\tc d e\nx\ty\tz\n"}};
   const Carried carried = read_carried(odd);
   EXPECT_EQ(carried.choices.at("b"), (tune::Settled{"c", "d e"}));
   EXPECT_EQ(carried.choices.at("y"), (tune::Settled{"z", ""}));

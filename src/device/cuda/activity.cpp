@@ -14,35 +14,27 @@ namespace {
 constexpr abi::ActivityKind kinds[] = {abi::activity_kernel, abi::activity_copy, abi::activity_fill};
 constexpr size_t buffer_bytes = 4 << 20;   // some 20,000 records
 
-struct Opened {
-  abi::Cupti cupti;
-  std::string missing;
-};
+using abi::Cupti;
 
-Opened open() {
-  Opened o;
-  if (o.missing = driver_missing(); !o.missing.empty()) return o;
+Functions<Cupti> open() {
   // CUPTI wants a driver of its own version or newer.
-  int version = 0;
-  driver().driver_version(&version);
   std::vector<std::string> files{"libcupti.so.12"};
-  if (version >= 13000) files.insert(files.begin(), "libcupti.so.13");
-  static const Library library("CUPTI", files, "with it smelt sees each kernel's time on the GPU");
-#define X(name, symbol, ...) library.load(o.cupti.name, #symbol, o.missing);
+  if (driver_version() >= 13000) files.insert(files.begin(), "libcupti.so.13");
+  Functions<Cupti> f({"CUPTI", files, "with it smelt sees each kernel's time on the GPU"},
+                     "pip install nvidia-cuda-cupti, or install the CUDA toolkit.");
+#define X(name, symbol, ...) f.load(&Cupti::name, #symbol);
   SMELT_CUDA_CUPTI(X)
 #undef X
-  return o;
+  if (const std::string why = driver_missing(); !why.empty()) f.refuse(why);
+  return f;
 }
 
-const Opened& opened() {
-  static const Opened o = open();
-  return o;
+const Functions<Cupti>& opened() {
+  static const Functions<Cupti> f = open();
+  return f;
 }
 
-const abi::Cupti& cupti() {
-  if (const Opened& o = opened(); o.missing.empty()) return o.cupti;
-  throw Error(opened().missing, "pip install nvidia-cuda-cupti, or install the CUDA toolkit.", ExitCode::unsupported);
-}
+const Cupti& cupti() { return opened().get(); }
 
 void check_start(abi::CuptiResult result) {
   if (result == abi::cupti_success) return;
@@ -111,7 +103,7 @@ void buffer_wanted(uint8_t** buffer, size_t* bytes, size_t* most_records) {
 
 void buffer_full(abi::Context, uint32_t, uint8_t* buffer, size_t, size_t valid_bytes) {
   Collector& c = collector();
-  const abi::Cupti& api = opened().cupti;
+  const abi::Cupti& api = opened().get();
   {
     std::lock_guard lock(c.mutex);
     abi::ActivityRecord* record = nullptr;
@@ -133,7 +125,13 @@ void no_callback(void*, int, uint32_t, const void*) {}
 
 }  // namespace
 
-std::string activity_missing() { return opened().missing; }
+std::string activity_missing() { return opened().missing(); }
+
+LibraryState activity_library() {
+  uint32_t version = 0;
+  if (activity_missing().empty()) cupti().version(&version);
+  return opened().state(version > 0 ? fmt::format("interface {}", version) : "");
+}
 
 ActivityTrace::ActivityTrace(std::shared_ptr<Device> device) : device_(std::move(device)) {
   const abi::Cupti& api = cupti();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/cuda/device.h"
+#include "device/cuda/library.h"
 
 struct CUpti_Subscriber_st;
 
@@ -52,5 +53,6 @@ class ActivityTrace {
 
 /// Why an ActivityTrace cannot be made on this machine; empty where it can.
 std::string activity_missing();
+LibraryState activity_library();
 
 }  // namespace smelt::device::cuda

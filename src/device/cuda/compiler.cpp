@@ -10,29 +10,34 @@
 
 #include "base/error.h"
 #include "device/cuda/abi/nvrtc.h"
+#include "device/cuda/driver.h"
 #include "device/cuda/library.h"
 #include "kernels/embedded.h"
 
 namespace smelt::device::cuda {
 namespace {
 
+using abi::Nvrtc;
+
 struct Opened {
-  abi::Nvrtc nvrtc;
+  Functions<Nvrtc> nvrtc;
   int major = 0, minor = 0;
-  std::string missing;
 };
 
 Opened open() {
-  Opened o;
-  static const Library library("NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12"}, "without it smelt cannot compile its GPU kernels");
-  library.load(o.nvrtc.error_text, "nvrtcGetErrorString", o.missing);
-#define X(name, symbol, ...) library.load(o.nvrtc.name, #symbol, o.missing);
+  std::vector<std::string> files{"libnvrtc.so.13", "libnvrtc.so.12"};
+  if (const int driver = driver_version(); driver > 0 && driver < 13000) std::ranges::reverse(files);   // see check_compiler
+  Opened o{{{"NVRTC", files, "without it smelt cannot compile its GPU kernels"},
+            "pip install nvidia-cuda-nvrtc, or install the CUDA toolkit."}};
+  o.nvrtc.load(&Nvrtc::error_text, "nvrtcGetErrorString");
+#define X(name, symbol, ...) o.nvrtc.load(&Nvrtc::name, #symbol);
   SMELT_CUDA_NVRTC(X)
 #undef X
-  if (!o.missing.empty()) return o;
-  o.nvrtc.version(&o.major, &o.minor);
+  if (!o.nvrtc.missing().empty()) return o;
+  o.nvrtc.get().version(&o.major, &o.minor);
   // NVRTC opens its second library by name alone: one that the process has already is found wherever it lies.
-  const std::string folder = library.path().substr(0, library.path().rfind('/') + 1);
+  const std::string& path = o.nvrtc.library().path();
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
   dlopen(fmt::format("{}libnvrtc-builtins.so.{}.{}", folder, o.major, o.minor).c_str(), RTLD_NOW | RTLD_LOCAL);
   return o;
 }
@@ -42,12 +47,9 @@ const Opened& opened() {
   return o;
 }
 
-const abi::Nvrtc& nvrtc() {
-  if (const Opened& o = opened(); o.missing.empty()) return o.nvrtc;
-  throw CompilerMissing(opened().missing, "pip install nvidia-cuda-nvrtc, or install the CUDA toolkit.", ExitCode::unsupported);
-}
+const Nvrtc& nvrtc() { return opened().nvrtc.get<CompilerMissing>(); }
 
-void check(abi::NvrtcResult result, std::string_view doing) {
+void check_nvrtc(abi::NvrtcResult result, std::string_view doing) {
   if (result != abi::nvrtc_success) fail("{}: {}", doing, nvrtc().error_text(result));
 }
 
@@ -149,9 +151,33 @@ std::pair<int, int> capability_of(std::string_view arch) {
 
 std::string arch_of(int major, int minor) { return fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : ""); }
 
-std::string compiler_missing() { return opened().missing; }
+std::string compiler_missing() { return opened().nvrtc.missing(); }
 
-std::string compiler_version() { return nvrtc(), fmt::format("NVRTC {}.{}", opened().major, opened().minor); }
+std::string compiler_version() { return nvrtc(), "NVRTC " + compiler_library().version; }
+
+LibraryState compiler_library() {
+  const Opened& o = opened();
+  return o.nvrtc.state(o.nvrtc.missing().empty() ? fmt::format("{}.{}", o.major, o.minor) : "");
+}
+
+void check_compiler(std::string_view arch, int driver) {
+  const abi::Nvrtc& api = nvrtc();
+  int count = 0, number = 0;
+  check_nvrtc(api.supported_count(&count), "asking NVRTC for its architectures");
+  std::vector<int> known(static_cast<size_t>(count));
+  check_nvrtc(api.supported(known.data()), "asking NVRTC for its architectures");
+  std::from_chars(arch.data() + arch.find('_') + 1, arch.data() + arch.size(), number);
+  if (std::ranges::find(known, number) == known.end())
+    throw Error(fmt::format("{} does not compile for {}", compiler_version(), arch),
+                fmt::format("Install {} one, as in pip install nvidia-cuda-nvrtc.",
+                            !known.empty() && number > std::ranges::max(known) ? "a newer" : "another"),
+                ExitCode::unsupported);
+  if (driver > 0 && driver / 1000 < opened().major)
+    throw Error(fmt::format("the driver is of CUDA {}.{} and does not load what {} compiles", driver / 1000, driver % 1000 / 10,
+                            compiler_version()),
+                fmt::format("pip install nvidia-cuda-nvrtc-cu{}, or install a newer driver.", driver / 1000),
+                ExitCode::unsupported);
+}
 
 Cubin compile(const Source& source, std::string_view arch) {
   const abi::Nvrtc& api = nvrtc();
@@ -163,8 +189,9 @@ Cubin compile(const Source& source, std::string_view arch) {
   }
   const auto begin = std::chrono::steady_clock::now();
   abi::NvrtcProgram made = nullptr;
-  check(api.create(&made, source.code.c_str(), source.name.c_str(), static_cast<int>(names.size()), texts.data(), names.data()),
-        where);
+  check_nvrtc(api.create(&made, source.code.c_str(), source.name.c_str(), static_cast<int>(names.size()), texts.data(),
+                         names.data()),
+              where);
   const auto destroy = [&api](abi::NvrtcProgram p) { api.destroy(&p); };
   const std::unique_ptr<_nvrtcProgram, decltype(destroy)> program(made, destroy);
   // Nothing of the machine is read: no include folders, no standard headers.
@@ -177,9 +204,9 @@ Cubin compile(const Source& source, std::string_view arch) {
   for (const std::string& o : options) pointers.push_back(o.c_str());
   const abi::NvrtcResult result = api.compile(program.get(), static_cast<int>(pointers.size()), pointers.data());
   size_t size = 0;
-  check(api.log_size(program.get(), &size), where);
+  check_nvrtc(api.log_size(program.get(), &size), where);
   std::string log(size, '\0');
-  check(api.log(program.get(), log.data()), where);
+  check_nvrtc(api.log(program.get(), log.data()), where);
   while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
   if (result != abi::nvrtc_success) {
     const std::string why = log.empty() ? api.error_text(result) : first_error(log, source);
@@ -187,9 +214,9 @@ Cubin compile(const Source& source, std::string_view arch) {
     fail("{}: {}", where, why);
   }
   Cubin cubin;
-  check(api.cubin_size(program.get(), &size), where);
+  check_nvrtc(api.cubin_size(program.get(), &size), where);
   cubin.bytes.resize(size);
-  check(api.cubin(program.get(), cubin.bytes.data()), where);
+  check_nvrtc(api.cubin(program.get(), cubin.bytes.data()), where);
   cubin.kernels = resources_in(log);
   if (cubin.kernels.empty() && source.code.find("__global__") != source.code.npos)
     fail("{}: ptxas reported on no kernel", where);

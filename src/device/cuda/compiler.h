@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "device/cuda/library.h"
 #include "smelt/error.h"
 
 namespace smelt::device::cuda {
@@ -55,6 +56,10 @@ class CompilerMissing : public Error {
 std::string compiler_missing();
 /// "NVRTC 13.0", part of the key of every cubin on disk. Throws CompilerMissing (unsupported).
 std::string compiler_version();
+LibraryState compiler_library();
+/// Throws Error (unsupported) where what compile() makes for `arch` would not run: NVRTC does not know the architecture, or the
+/// driver (13000 of CUDA 13.0; 0: not known) is of an older major version and does not load what it makes. CompilerMissing.
+void check_compiler(std::string_view arch, int driver);
 /// Compiles for `arch`, in the calling thread; several threads may compile at once. C++20, -DNDEBUG, --use_fast_math off, fused
 /// multiply-adds on. Throws Error (failed) with the first error of the log and its line of source, unsupported where NVRTC does
 /// not know the architecture; CompilerMissing (unsupported).

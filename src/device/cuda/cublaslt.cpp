@@ -13,34 +13,23 @@
 namespace smelt::device::cuda {
 namespace {
 
-struct Opened {
-  abi::BlasLt blas;
-  std::string missing;
-};
+using abi::BlasLt;
 
-const Opened& opened() {
-  static const Opened o = [] {
-    Opened made;
-    static const Library library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"},
-                                 "with it smelt has NVIDIA's matrix products");
-    if (!library.available()) {
-      made.missing = library.missing();
-      return made;
-    }
-    library.load(made.blas.version, "cublasLtGetVersion", made.missing);
-    library.load(made.blas.status_text, "cublasLtGetStatusString", made.missing);
-#define X(name, symbol, ...) library.load(made.blas.name, #symbol, made.missing);
+const Functions<BlasLt>& opened() {
+  static const auto made = [] {
+    Functions<BlasLt> f({"cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, "with it smelt has NVIDIA's matrix products"},
+                        "pip install nvidia-cublas, or install the CUDA toolkit.");
+    f.load(&BlasLt::version, "cublasLtGetVersion");
+    f.load(&BlasLt::status_text, "cublasLtGetStatusString");
+#define X(name, symbol, ...) f.load(&BlasLt::name, #symbol);
     SMELT_CUBLASLT(X)
 #undef X
-    return made;
+    return f;
   }();
-  return o;
+  return made;
 }
 
-const abi::BlasLt& blas() {
-  if (const Opened& o = opened(); o.missing.empty()) return o.blas;
-  throw Error(opened().missing, "pip install nvidia-cublas, or install the CUDA toolkit.", ExitCode::unsupported);
-}
+const BlasLt& blas() { return opened().get(); }
 
 void check_blas(abi::BlasStatus status, std::string_view doing) {
   if (status != abi::blas_success) fail("cuBLASLt: {}: {}", doing, blas().status_text(status));
@@ -71,11 +60,14 @@ std::string name_of(const abi::MatmulAlgorithm& a) {
 
 }  // namespace
 
-std::string cublaslt_missing() { return opened().missing; }
+std::string cublaslt_missing() { return opened().missing(); }
 
-std::string cublaslt_version() {
+std::string cublaslt_version() { return blas(), "cuBLASLt " + cublaslt_library().version; }
+
+LibraryState cublaslt_library() {
+  if (!opened().missing().empty()) return opened().state("");
   const size_t v = blas().version();
-  return fmt::format("cuBLASLt {}.{}.{}", v / 10000, v / 100 % 100, v % 100);
+  return opened().state(fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100));
 }
 
 struct BlasMatmul::Handle {

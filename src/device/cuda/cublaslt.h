@@ -8,6 +8,7 @@
 
 #include "device/cuda/abi/cublaslt.h"
 #include "device/cuda/device.h"
+#include "device/cuda/library.h"
 
 namespace smelt::device::cuda {
 
@@ -15,6 +16,7 @@ namespace smelt::device::cuda {
 std::string cublaslt_missing();
 /// "cuBLASLt 13.1.0", part of the key of what was measured with it. Throws Error (unsupported) where there is none.
 std::string cublaslt_version();
+LibraryState cublaslt_library();
 
 struct BlasMatrix {
   abi::BlasType type = abi::r_f16;

@@ -9,34 +9,24 @@
 namespace smelt::device::cuda {
 namespace {
 
-struct Opened {
-  abi::Dnn dnn;
-  std::string missing;
-};
+using abi::Dnn;
 
-const Opened& opened() {
-  static const Opened o = [] {
-    Opened made;
-    static const Library library("cuDNN", {"libcudnn.so.9"}, "with it smelt has NVIDIA's convolutions");
-    if (!library.available()) {
-      made.missing = library.missing();
-      return made;
-    }
-    library.load(made.dnn.version, "cudnnGetVersion", made.missing);
-    library.load(made.dnn.status_text, "cudnnGetErrorString", made.missing);
-    library.load(made.dnn.last_error, "cudnnGetLastErrorString", made.missing);
-#define X(name, symbol, ...) library.load(made.dnn.name, #symbol, made.missing);
+const Functions<Dnn>& opened() {
+  static const auto made = [] {
+    Functions<Dnn> f({"cuDNN", {"libcudnn.so.9"}, "with it smelt has NVIDIA's convolutions"},
+                     "pip install nvidia-cudnn-cu13 (or -cu12), or install cuDNN 9.");
+    f.load(&Dnn::version, "cudnnGetVersion");
+    f.load(&Dnn::status_text, "cudnnGetErrorString");
+    f.load(&Dnn::last_error, "cudnnGetLastErrorString");
+#define X(name, symbol, ...) f.load(&Dnn::name, #symbol);
     SMELT_CUDNN(X)
 #undef X
-    return made;
+    return f;
   }();
-  return o;
+  return made;
 }
 
-const abi::Dnn& dnn() {
-  if (const Opened& o = opened(); o.missing.empty()) return o.dnn;
-  throw Error(opened().missing, "pip install nvidia-cudnn-cu13 (or -cu12), or install cuDNN 9.", ExitCode::unsupported);
-}
+const Dnn& dnn() { return opened().get(); }
 
 void check_dnn(abi::DnnStatus status, std::string_view doing) {
   if (status == abi::dnn_success) return;
@@ -51,11 +41,14 @@ void destroy(abi::DnnDescriptor descriptor) {
 
 }  // namespace
 
-std::string cudnn_missing() { return opened().missing; }
+std::string cudnn_missing() { return opened().missing(); }
 
-std::string cudnn_version() {
+std::string cudnn_version() { return dnn(), "cuDNN " + cudnn_library().version; }
+
+LibraryState cudnn_library() {
+  if (!opened().missing().empty()) return opened().state("");
   const size_t v = dnn().version();
-  return fmt::format("cuDNN {}.{}.{}", v / 10000, v / 100 % 100, v % 100);
+  return opened().state(fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100));
 }
 
 DnnObject::DnnObject(abi::DnnDescriptorType type, std::string_view what) : what_(what), descriptor_(nullptr, destroy) {

@@ -12,6 +12,7 @@
 
 #include "device/cuda/abi/cudnn.h"
 #include "device/cuda/device.h"
+#include "device/cuda/library.h"
 #include "smelt/dtype.h"
 #include "smelt/tensor.h"
 
@@ -21,6 +22,7 @@ namespace smelt::device::cuda {
 std::string cudnn_missing();
 /// "cuDNN 9.19.0", part of the key of what was measured with it. Throws Error (unsupported) where there is none.
 std::string cudnn_version();
+LibraryState cudnn_library();
 
 /// A backend descriptor: set attributes, then finish() it, once. Every failure throws Error with what was being described.
 class DnnObject {

@@ -133,6 +133,7 @@ DeviceInfo info_of_arch(std::string_view arch) {
 }
 
 std::shared_ptr<Device> Device::open(int ordinal) {
+  refuse_if_lost();
   const auto& all = devices();
   if (all.empty()) throw Error("no GPU: " + devices_missing(), "Run on the CPU: --device cpu", ExitCode::unsupported);
   if (ordinal < 0 || ordinal >= static_cast<int>(all.size()))

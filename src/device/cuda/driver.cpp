@@ -8,32 +8,34 @@
 namespace smelt::device::cuda {
 namespace {
 
+using abi::Driver;
+
 struct Opened {
-  abi::Driver driver;
+  Functions<Driver> driver;
   int version = 0;
-  std::string missing;
 };
 
 std::string text_of(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 Opened open() {
-  Opened o;
-  static const Library library("NVIDIA's driver", {"libcuda.so.1", "libcuda.so"}, "without it there is no GPU to run on");
+  Opened o{{{"NVIDIA's driver", {"libcuda.so.1", "libcuda.so"}, "without it there is no GPU to run on"},
+            "Run on the CPU (--device cpu), or install NVIDIA's driver."}};
+  Functions<Driver>& f = o.driver;
   // The version first: a driver that is too old is said to be that, not to lack some function.
-  library.load(o.driver.driver_version, "cuDriverGetVersion", o.missing);
-  if (!o.missing.empty()) return o;
-  if (o.driver.driver_version(&o.version) != abi::success || o.version < oldest_driver) {
-    o.missing = fmt::format("the driver is of CUDA {}, smelt needs {} or newer", text_of(o.version), text_of(oldest_driver));
+  f.load(&Driver::driver_version, "cuDriverGetVersion");
+  if (!f.missing().empty()) return o;
+  if (f.get().driver_version(&o.version) != abi::success || o.version < oldest_driver) {
+    f.refuse(fmt::format("the driver is of CUDA {}, smelt needs {} or newer", text_of(o.version), text_of(oldest_driver)));
     return o;
   }
-#define X(name, symbol, ...) library.load(o.driver.name, #symbol, o.missing);
+#define X(name, symbol, ...) f.load(&Driver::name, #symbol);
   SMELT_CUDA_DRIVER(X)
 #undef X
-  if (!o.missing.empty()) return o;
-  if (const abi::Result r = o.driver.init(0); r != abi::success) {
+  if (!f.missing().empty()) return o;
+  if (const abi::Result r = f.get().init(0); r != abi::success) {
     const char* text = nullptr;
-    o.driver.error_text(r, &text);
-    o.missing = fmt::format("the driver (CUDA {}) does not start: {}", text_of(o.version), text ? text : std::to_string(r));
+    f.get().error_text(r, &text);
+    f.refuse(fmt::format("the driver (CUDA {}) does not start: {}", text_of(o.version), text ? text : std::to_string(r)));
   }
   return o;
 }
@@ -55,18 +57,17 @@ Lost& lost_work() {
 
 }  // namespace
 
-std::string driver_missing() { return opened().missing; }
+std::string driver_missing() { return opened().driver.missing(); }
 
-const abi::Driver& driver() {
-  if (const Opened& o = opened(); o.missing.empty()) return o.driver;
-  throw Error(opened().missing, "Run on the CPU (--device cpu), or install NVIDIA's driver.", ExitCode::unsupported);
-}
+int driver_version() { return driver_missing().empty() ? opened().version : 0; }
+
+const Driver& driver() { return opened().driver.get(); }
 
 std::string describe(abi::Result result) {
   const char *name = nullptr, *text = nullptr;
   if (driver_missing().empty()) {
-    opened().driver.error_name(result, &name);
-    opened().driver.error_text(result, &text);
+    driver().error_name(result, &name);
+    driver().error_text(result, &text);
   }
   return name && text ? fmt::format("{} ({})", name, text) : fmt::format("CUDA error {}", result);
 }
@@ -91,6 +92,7 @@ bool is_fatal(abi::Result result) {
 void check(abi::Result result, std::string_view doing) {
   if (result == abi::success) return;
   const std::string text = fmt::format("{}: {}", doing, describe(result));
+  if (result == abi::out_of_memory) throw OutOfMemory(text);
   if (!is_fatal(result)) throw Error(text);
   Lost& l = lost_work();
   std::lock_guard lock(l.mutex);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "device/cuda/abi/driver.h"
+#include "smelt/error.h"
 
 namespace smelt::device::cuda {
 
@@ -12,8 +13,17 @@ namespace smelt::device::cuda {
 const abi::Driver& driver();
 /// Why driver() would throw; empty when it would not.
 std::string driver_missing();
+/// 13000: the newest CUDA that it runs; 0 where driver() would throw.
+int driver_version();
 
-/// Throws Error for a result other than success: "launching conv_3: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access …)".
+/// Memory that there was not: with less of it in use the same may succeed.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Throws Error, OutOfMemory where it is that, for a result other than success: "launching conv_3: CUDA_ERROR_ILLEGAL_ADDRESS (an
+/// illegal memory access …)".
 void check(abi::Result result, std::string_view doing);
 /// Whether after this error the process's work on the device is lost: every later call returns it again.
 bool is_fatal(abi::Result result);

@@ -3,7 +3,10 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "smelt/error.h"
 
 namespace smelt::device::cuda {
 
@@ -34,6 +37,40 @@ class Library {
 
   std::string name_, gives_, path_, tried_;
   void* handle_ = nullptr;
+};
+
+/// What `smelt devices` says of a library.
+struct LibraryState {
+  std::string name, version, path;
+  std::string missing;               // why it cannot be used, and what it would have given; empty where it can
+};
+
+/// The functions of a library by a table of their addresses (src/device/cuda/abi), or why there are none.
+template <class Table> class Functions {
+ public:
+  /// `install`: what to do where it is missing.
+  Functions(Library library, std::string install)
+      : library_(std::move(library)), install_(std::move(install)), missing_(library_.missing()) {}
+
+  template <class F> void load(F Table::*entry, const char* symbol) { library_.load(table_.*entry, symbol, missing_); }
+  /// It is there but of no use.
+  void refuse(std::string why) { missing_ = std::move(why); }
+
+  /// Throws E (unsupported) where there are none.
+  template <class E = Error> const Table& get() const {
+    if (missing_.empty()) return table_;
+    throw E(missing_, install_, ExitCode::unsupported);
+  }
+  /// Why get() would throw; empty where it would not.
+  const std::string& missing() const { return missing_; }
+  const Library& library() const { return library_; }
+  LibraryState state(std::string version) const { return {library_.name(), std::move(version), library_.path(), missing_}; }
+
+ private:
+  Library library_;
+  std::string install_;
+  Table table_;
+  std::string missing_;
 };
 
 /// Folders of NVIDIA's libraries outside the dynamic linker's, in the order that Library searches them.

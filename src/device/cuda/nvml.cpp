@@ -1,5 +1,7 @@
 #include "device/cuda/nvml.h"
 
+#include <array>
+
 #include "base/error.h"
 #include "device/cuda/abi/nvml.h"
 #include "device/cuda/library.h"
@@ -7,27 +9,23 @@
 namespace smelt::device::cuda {
 namespace {
 
-struct Opened {
-  abi::Nvml nvml;
-  std::string missing;
-};
+using abi::Nvml;
 
-Opened open() {
-  Opened o;
-  static const Library library("NVML", {"libnvidia-ml.so.1"}, "with it smelt sees clocks, power, heat and who else uses the GPU");
-  library.load(o.nvml.error_text, "nvmlErrorString", o.missing);
-#define X(name, symbol, ...) library.load(o.nvml.name, #symbol, o.missing);
+Functions<Nvml> open() {
+  Functions<Nvml> f({"NVML", {"libnvidia-ml.so.1"}, "with it smelt sees clocks, power, heat and who else uses the GPU"}, "");
+  f.load(&Nvml::error_text, "nvmlErrorString");
+#define X(name, symbol, ...) f.load(&Nvml::name, #symbol);
   SMELT_CUDA_NVML(X)
 #undef X
-  if (!o.missing.empty()) return o;
-  if (const abi::NvmlResult r = o.nvml.init(); r != abi::nvml_success)
-    o.missing = fmt::format("NVML does not start: {}", o.nvml.error_text(r));
-  return o;
+  if (!f.missing().empty()) return f;
+  if (const abi::NvmlResult r = f.get().init(); r != abi::nvml_success)
+    f.refuse(fmt::format("NVML does not start: {}", f.get().error_text(r)));
+  return f;
 }
 
-const Opened& opened() {
-  static const Opened o = open();
-  return o;
+const Functions<Nvml>& opened() {
+  static const Functions<Nvml> f = open();
+  return f;
 }
 
 std::vector<std::string> names_of(unsigned long long slowdowns) {
@@ -62,11 +60,16 @@ std::vector<GpuProcess> processes_of(const abi::Nvml& api, abi::NvmlDevice devic
 
 }  // namespace
 
-std::string nvml_missing() { return opened().missing; }
+std::string nvml_missing() { return opened().missing(); }
+
+LibraryState nvml_library() {
+  std::array<char, 80> version{};
+  if (nvml_missing().empty()) opened().get().version(version.data(), static_cast<unsigned>(version.size()));
+  return opened().state(version.data());
+}
 
 GpuState read_state(const std::string& uuid) {
-  const abi::Nvml& api = opened().nvml;
-  if (!nvml_missing().empty()) fail_unsupported("{}", nvml_missing());
+  const abi::Nvml& api = opened().get();
   abi::NvmlDevice device = nullptr;
   if (const abi::NvmlResult r = api.device_by_uuid(uuid.c_str(), &device); r != abi::nvml_success)
     fail_unsupported("NVML does not say what {} does: {}", uuid, api.error_text(r));

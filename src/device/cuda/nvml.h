@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "device/cuda/library.h"
+
 namespace smelt::device::cuda {
 
 struct GpuProcess {
@@ -30,5 +32,6 @@ struct GpuState {
 GpuState read_state(const std::string& uuid);
 /// Why read_state() would throw for every GPU; empty when it would not.
 std::string nvml_missing();
+LibraryState nvml_library();
 
 }  // namespace smelt::device::cuda

@@ -52,9 +52,9 @@ std::shared_ptr<Memory> Device::allocate(int64_t bytes, std::string_view what, s
   };
   if (const auto free = free_.take(block, stream)) return hand_out(free->address, free->bytes);
   const auto short_of = [&](std::string_view why) {
-    throw Error(fmt::format("no memory for {}: {} bytes asked for, {} held by smelt on GPU {}, {} free{}", what, bytes, held_,
-                            info_.ordinal, free_bytes(), why),
-                "Bind smaller extents, or free the GPU's memory.");
+    throw OutOfMemory(fmt::format("no memory for {}: {} bytes asked for, {} held by smelt on GPU {}, {} free{}", what, bytes,
+                                  held_, info_.ordinal, free_bytes(), why),
+                      "Bind smaller extents, or free the GPU's memory.");
   };
   if (limit_ > 0 && held_ + block > limit_) {
     lock.unlock();

@@ -59,6 +59,7 @@ using CuptiCallback = void (*)(void* data, int domain, uint32_t callback, const 
 
 #define SMELT_CUDA_CUPTI(X) \
   X(result_text, cuptiGetResultString, CuptiResult result, const char** text) \
+  X(version, cuptiGetVersion, uint32_t* version) \
   X(subscribe, cuptiSubscribe, CuptiSubscriber* subscriber, CuptiCallback callback, void* data) \
   X(unsubscribe, cuptiUnsubscribe, CuptiSubscriber subscriber) \
   X(register_buffers, cuptiActivityRegisterCallbacks, ActivityBufferWanted wanted, ActivityBufferFull full) \

@@ -34,6 +34,7 @@ struct NvmlUtilization { unsigned gpu, memory; };   // percent of the last sampl
 
 #define SMELT_CUDA_NVML(X) \
   X(init, nvmlInit_v2) \
+  X(version, nvmlSystemGetNVMLVersion, char* text, unsigned size) \
   X(device_by_uuid, nvmlDeviceGetHandleByUUID, const char* uuid, NvmlDevice* device) \
   X(clock, nvmlDeviceGetClockInfo, NvmlDevice device, NvmlClock which, unsigned* mhz) \
   X(max_clock, nvmlDeviceGetMaxClockInfo, NvmlDevice device, NvmlClock which, unsigned* mhz) \

@@ -14,6 +14,8 @@ enum NvrtcResultCode : NvrtcResult { nvrtc_success = 0, nvrtc_invalid_option = 5
 
 #define SMELT_CUDA_NVRTC(X) \
   X(version, nvrtcVersion, int* major, int* minor) \
+  X(supported_count, nvrtcGetNumSupportedArchs, int* count) \
+  X(supported, nvrtcGetSupportedArchs, int* architectures) \
   X(create, nvrtcCreateProgram, NvrtcProgram* program, const char* source, const char* name, int headers, \
     const char* const* header_sources, const char* const* header_names) \
   X(destroy, nvrtcDestroyProgram, NvrtcProgram* program) \

@@ -122,6 +122,16 @@ struct TurnedKeys : Written {
   }
 };
 
+/// The keys are an input of these extents with its axes in another order.
+Written keys_of_a_transpose(SymShape shape, std::vector<int64_t> perm) {
+  Written b;
+  b.inputs();
+  const ValueId kt =
+      b.node("turn", "Transpose", {b.input("kx", std::move(shape))}, b.of(2, 4, 8, 5), b.type, {{"perm", std::move(perm)}});
+  b.output(b.finish(b.product(b.q, kt), b.v));
+  return b;
+}
+
 TEST(AttentionKeys, lie_side_by_side_where_their_transpose_can_leave_them_so) {
   TurnedKeys b;
   EXPECT_EQ(matches(rewrite_and_compare(b.g, {"attention", "attention_keys"}), "attention_keys"), 1u);
@@ -130,11 +140,7 @@ TEST(AttentionKeys, lie_side_by_side_where_their_transpose_can_leave_them_so) {
 }
 
 TEST(AttentionKeys, of_a_transpose_without_a_reshape) {
-  Written b;
-  b.inputs();
-  ValueId kt = b.node("turn", "Transpose", {b.input("kx", {2, 5, 4, 8})}, b.of(2, 4, 8, 5), b.type,
-                      {{"perm", std::vector<int64_t>{0, 2, 3, 1}}});
-  b.output(b.finish(b.product(b.q, kt), b.v));
+  Written b = keys_of_a_transpose({2, 5, 4, 8}, {0, 2, 3, 1});
   EXPECT_EQ(matches(rewrite_and_compare(b.g, {"attention", "attention_keys"}), "attention_keys"), 1u);
   EXPECT_EQ(only(b.g, "Transpose", onnx_domain).get_ints("perm"), (std::vector<int64_t>{0, 2, 1, 3}));
 }
@@ -146,11 +152,7 @@ TEST(AttentionKeys, stay_where_something_else_reads_them) {
 }
 
 TEST(AttentionKeys, stay_where_the_last_axis_is_another) {
-  Written b;
-  b.inputs();
-  ValueId kt = b.node("turn", "Transpose", {b.input("kx", {2, 8, 5, 4})}, b.of(2, 4, 8, 5), b.type,
-                      {{"perm", std::vector<int64_t>{0, 3, 1, 2}}});
-  b.output(b.finish(b.product(b.q, kt), b.v));
+  Written b = keys_of_a_transpose({2, 8, 5, 4}, {0, 3, 1, 2});
   EXPECT_EQ(rejection(rewrite_and_compare(b.g, {"attention", "attention_keys"}), "attention_keys"), "wrong_axis");
 }
 

@@ -1,5 +1,6 @@
 #include "gpu_trial.h"
 #include "ops/conv/problem.h"
+#include "support/conv_geometries.h"
 
 namespace smelt::ops {
 namespace {
@@ -68,14 +69,10 @@ std::vector<std::string> check(const Case& c, DType type, Layout layout) {
 
 std::vector<Case> geometries() {
   std::vector<Case> all = {
-      one({1, 64, 14, 14}, {64, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}), one({2, 5, 9, 7}, {3, 5, 1, 1}),
-      one({1, 3, 20, 17}, {8, 3, 7, 7}, {2, 2}, {3, 3, 3, 3}),    one({1, 17, 6, 5}, {33, 17, 3, 2}, {1, 2}, {1, 0, 0, 1}),
-      one({1, 700, 3, 3}, {25, 700, 1, 1}),                       one({1, 40, 1, 1}, {10, 40, 1, 1}),
-      one({3, 1, 4, 4}, {1, 1, 4, 4}),                            one({1, 350, 4, 5}, {40, 350, 3, 3}, {1, 1}, {1, 1, 1, 1}),
-      one({1, 32, 10, 10}, {16, 32, 1, 1}, {2, 2}),               one({1, 4, 6, 6}, {24, 4, 1, 1}, {2, 2}, {1, 1, 1, 1}),
       one({1, 128, 23, 21}, {136, 128, 3, 3}, {2, 2}, {1, 1, 1, 1}), one({1, 4, 32, 32}, {96, 4, 16, 16}, {16, 16}),
       one({3, 72, 17, 19}, {80, 72, 5, 5}, {1, 1}, {2, 2, 2, 2}),
   };
+  for (const test::ConvGeometry& g : test::conv_geometries()) all.push_back(one(g.x, g.w, g.stride, g.pads));
   Case dilated = one({1, 12, 11, 13}, {20, 12, 3, 3}, {1, 1}, {2, 2, 2, 2});
   dilated.dilation = {2, 2};
   all.push_back(dilated);

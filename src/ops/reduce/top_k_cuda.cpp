@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned block = 256;
 
-std::unique_ptr<Kernel> top_k(const LineSort& sort, const std::string& type, bool largest, const Gpu& gpu) {
+std::unique_ptr<Kernel> top_k(const LineSort& sort, const std::string& type, const Gpu& gpu) {
   LaunchPlan plan("top_k", "#include \"sort/sort.cuh\"\n");
   const std::string outputs = fmt::format("{}* values, i64* places", type);
   const int64_t n = sort.tile(), k = sort.keep;
@@ -78,7 +78,7 @@ void gpu_top_k_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
     return offer.rejected.push_back({"cuda", fmt::format("{} elements, more than 2^31", sort.lines * sort.extent)});
   const double moved = static_cast<double>(storage_bytes(x));
   offer.candidates.push_back({"cuda", "bitonic", 10 + gpu_estimate_us(*machine.gpu, 4 * moved),
-                              [sort, type, largest, gpu = machine.gpu] { return top_k(sort, type, largest, *gpu); }});
+                              [sort, type, gpu = machine.gpu] { return top_k(sort, type, *gpu); }});
 }
 
 }  // namespace smelt::ops

@@ -1,4 +1,4 @@
-// Plans on GPU 0, held against the processor's reference: the executor's tests on a made-up device (tests/run/backend_test.cpp) tell
+// Plans on GPU 0, held against the processor's reference: the executor's tests on a made-up device (tests/run/device_*_test.cpp) tell
 // what is copied and recorded; these, that the driver agrees.
 #include <algorithm>
 #include <atomic>

@@ -8,10 +8,9 @@ std::vector<Form> image_forms() {
   const std::string relu =
       "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = relu(%3):f32; %5 = cast(%4):f16; "
       "return %5 }";
-  const auto conv = [&](DType type, Shape x, Shape w, Shape y, Layout layout, std::map<std::string, Attribute> attributes,
-                        const std::string& program = {}) {
-    Form f(program.empty() && attributes.contains("transposed") ? "ConvTranspose" : "Conv", program.empty() ? "" : smelt_domain,
-           std::move(attributes), program);
+  const auto conv = [&](const char* op, DType type, Shape x, Shape w, Shape y, Layout layout,
+                        std::map<std::string, Attribute> attributes, const std::string& program = {}) {
+    Form f(op, program.empty() ? "" : smelt_domain, std::move(attributes), program);
     f.in(type, std::move(x), layout);
     f.in(Tensor::zeros(type, w)).in(type, {y[1]});
     if (!program.empty()) f.in(type, y, layout);
@@ -19,13 +18,13 @@ std::vector<Form> image_forms() {
     list.push_back(std::move(f));
   };
   const Ints around{1, 1, 1, 1};
-  conv(DType::f16, {1, 64, 56, 56}, {64, 64, 3, 3}, {1, 64, 56, 56}, Layout::nhwc, {{"pads", around}}, relu);
-  conv(DType::f16, {1, 64, 56, 56}, {64, 64, 3, 3}, {1, 64, 56, 56}, Layout::plain, {{"pads", around}}, relu);
-  conv(DType::f32, {1, 64, 14, 14}, {64, 64, 3, 3}, {1, 64, 14, 14}, Layout::nhwc, {{"pads", around}});
-  conv(DType::f16, {1, 72, 56, 56}, {72, 1, 5, 5}, {1, 72, 28, 28}, Layout::nhwc,
+  conv("Conv", DType::f16, {1, 64, 56, 56}, {64, 64, 3, 3}, {1, 64, 56, 56}, Layout::nhwc, {{"pads", around}}, relu);
+  conv("Conv", DType::f16, {1, 64, 56, 56}, {64, 64, 3, 3}, {1, 64, 56, 56}, Layout::plain, {{"pads", around}}, relu);
+  conv("Conv", DType::f32, {1, 64, 14, 14}, {64, 64, 3, 3}, {1, 64, 14, 14}, Layout::nhwc, {{"pads", around}});
+  conv("Conv", DType::f16, {1, 72, 56, 56}, {72, 1, 5, 5}, {1, 72, 28, 28}, Layout::nhwc,
        {{"pads", Ints{2, 2, 2, 2}}, {"strides", Ints{2, 2}}, {"group", int64_t{72}}});
-  conv(DType::bf16, {1, 64, 14, 14}, {64, 32, 2, 2}, {1, 32, 28, 28}, Layout::nhwc,
-       {{"strides", Ints{2, 2}}, {"transposed", int64_t{1}}});
+  conv("ConvTranspose", DType::bf16, {1, 64, 14, 14}, {64, 32, 2, 2}, {1, 32, 28, 28}, Layout::nhwc,
+       {{"strides", Ints{2, 2}}});
   list.push_back(Form("Conv", smelt_domain, {{"segments", int64_t{2}}, {"pads", Ints{1, 1, 1, 1}}, {"upsample", Ints{1, 2}}})
                      .in(DType::f16, {1, 64, 80, 80}, Layout::nhwc)
                      .in(DType::f16, {1, 40, 40, 40}, Layout::nhwc)

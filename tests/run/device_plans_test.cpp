@@ -1,0 +1,38 @@
+// Plans for devices that are not here, and names of devices.
+#include "base/error.h"
+#include "device/cuda/compiler.h"
+#include "made_up_device.h"
+
+namespace smelt::run {
+namespace {
+
+TEST(Device, a_plan_for_a_gpu_that_is_not_here_is_made_but_not_run) {
+  if (!device::cuda::compiler_missing().empty()) GTEST_SKIP() << device::cuda::compiler_missing();
+  Builder b;
+  const ValueId x = b.input("x", to_sym({4, 6}));
+  b.output(b.node("y", "Sigmoid", {x}, to_sym({4, 6})));
+  Options o = quick();
+  o.arch = "sm_87";
+  const auto plan = Plan::build(std::move(b.g), o);
+  const auto execution = plan->execution();
+  try {
+    execution->bind(std::vector{random_tensor({4, 6}, 1)});
+    FAIL() << "it was bound";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    EXPECT_NE(std::string(e.what()).find("sm_87"), std::string::npos) << e.what();
+  }
+  o.arch = "sm_12";
+  EXPECT_THROW(Plan::build(copying_graph(), o), Error);
+}
+
+TEST(Device, names_of_devices_are_checked) {
+  Options o = quick();
+  for (const char* device : {"gpu0", "-1", "", "cuda:x", "1x"}) {
+    o.device = device;
+    EXPECT_THROW(Plan::build(copying_graph(), o), Error) << device;
+  }
+}
+
+}  // namespace
+}  // namespace smelt::run

@@ -1,0 +1,221 @@
+// A device that is made up: memory of its own that the host's kernels happen to reach, streams, and recordings. What is copied,
+// recorded and repeated is the executor's doing, and seen here without a GPU.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/error.h"
+#include "graphs.h"
+#include "ops/machine.h"
+
+namespace smelt::run {
+
+class FakeDevice;
+
+class FakeRecording final : public Recording {
+ public:
+  FakeRecording(FakeDevice& device, std::function<void(void*)> enqueue);
+  void issue(void* stream) override;
+
+ private:
+  FakeDevice& device_;
+  std::function<void(void*)> enqueue_;
+  std::vector<const void*> copied_;   // addresses, in the order of the copies
+};
+
+class FakeMarks final : public Marks {
+ public:
+  void mark(void*) override { ++count_; }
+  std::vector<int64_t> times() override {
+    std::vector<int64_t> times(static_cast<size_t>(count_));
+    for (size_t i = 0; i < times.size(); ++i) times[i] = static_cast<int64_t>(i);
+    return times;
+  }
+
+ private:
+  int count_ = 0;
+};
+
+/// Leaves on and follows from streams, in words: "leave 1", by the streams' first bytes.
+class FakeTurn final : public Turn {
+ public:
+  explicit FakeTurn(std::vector<std::string>& told) : told_(told) {}
+  void leave(void* stream) override { told_.push_back(fmt::format("leave {}", *static_cast<int*>(stream))); }
+  void follow(void* stream) override { told_.push_back(fmt::format("follow {}", *static_cast<int*>(stream))); }
+
+ private:
+  std::vector<std::string>& told_;
+};
+
+class FakeDevice final : public Backend {
+ public:
+  bool is_host() const override { return false; }
+  void refuse_if_lost() const override {
+    if (!lost.empty()) throw Error("lost since " + lost);
+  }
+  int64_t block_alignment() const override { return 256; }
+  int64_t caller_alignment() const override { return 16; }
+
+  Tensor allocate(DType type, const Shape& shape, std::string_view) override {
+    if (allocations_left-- == 0) throw Error("no memory left");
+    const int64_t bytes = smelt::bytes(type, elements(shape));
+    auto* p = static_cast<char*>(std::aligned_alloc(256, static_cast<size_t>(std::max<int64_t>(bytes, 1) + 255) / 256 * 256));
+    std::memset(p, 0xff, static_cast<size_t>(bytes));
+    blocks_[p] = bytes;
+    ++allocations;
+    std::shared_ptr<void> keep(p, [this](void* block) {
+      blocks_.erase(static_cast<char*>(block));
+      std::free(block);
+    });
+    return Tensor::borrow(type, shape, p, std::move(keep));
+  }
+  Tensor allocate_host(DType type, const Shape& shape) override { return Tensor::empty(type, shape); }
+  bool reaches(const void* address) const override { return !address || holds(address, 1); }
+  const void* constant(const Tensor& t) override {
+    Tensor& copy = constants_[t.raw()];
+    if (!copy.valid()) {
+      copy = allocate(t.type(), t.shape(), "a constant");
+      std::memcpy(copy.raw(), t.raw(), static_cast<size_t>(t.nbytes()));
+    }
+    return copy.raw();
+  }
+  int64_t constant_bytes() const override {
+    int64_t sum = 0;
+    for (const auto& [key, t] : constants_) sum += t.nbytes();
+    return sum;
+  }
+
+  std::shared_ptr<void> stream() override { return std::make_shared<int>(0); }
+  void copy(void* to, const void* from, int64_t bytes, void* stream) override {
+    copy_rows(to, bytes, from, bytes, bytes, 1, stream);
+  }
+  void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t width, int64_t rows,
+                 void* stream) override {
+    EXPECT_NE(stream, nullptr);
+    copied.push_back(from);
+    copied.push_back(to);
+    if (recording) return;
+    for (int64_t r = 0; r < rows; ++r)
+      std::memcpy(static_cast<char*>(to) + r * to_step, static_cast<const char*>(from) + r * from_step,
+                  static_cast<size_t>(width));
+  }
+  void wait(void*) override {}
+  void wait_for_all() override { ++waits_for_all; }
+  Tensor allocate_on(DType type, const Shape& shape, std::string_view what, void* stream) override {
+    Tensor t = allocate(type, shape, what);
+    first_used[t.raw()] = stream;
+    return t;
+  }
+  void share(void* stream, const void* address) override { shared.emplace_back(stream, address); }
+  std::unique_ptr<Turn> turn() override { return std::make_unique<FakeTurn>(turns); }
+  bool is_capturing(void* stream) const override { return stream == capturing; }
+
+  std::unique_ptr<Recording> record(const std::function<void(void*)>& enqueue) override {
+    ++recordings;
+    return std::make_unique<FakeRecording>(*this, enqueue);
+  }
+  size_t recorded_so_far(void*) const override { return copied.size() / 2; }
+  std::unique_ptr<Trace> trace() override { return nullptr; }
+  std::unique_ptr<Marks> marks() override { return std::make_unique<FakeMarks>(); }
+
+  bool holds(const void* address, int64_t bytes) const {
+    auto at = blocks_.upper_bound(static_cast<const char*>(address));
+    if (at == blocks_.begin()) return false;
+    --at;
+    return static_cast<const char*>(address) + bytes <= at->first + at->second;
+  }
+
+  int recordings = 0, issues = 0, allocations = 0, waits_for_all = 0;
+  bool recording = false;
+  int allocations_left = -1;   // before one fails, once; -1: none does
+  std::string lost;            // since when
+  std::vector<const void*> copied;
+  std::map<const void*, void*> first_used;
+  std::vector<std::pair<void*, const void*>> shared;
+  std::vector<std::string> turns;
+  void* capturing = nullptr;
+
+ private:
+  std::map<const char*, int64_t> blocks_;
+  std::map<const void*, Tensor> constants_;
+};
+
+// The kernels are the processor's, which run whenever they are called: a recording calls them again, and holds its copies against
+// those that were recorded.
+inline FakeRecording::FakeRecording(FakeDevice& device, std::function<void(void*)> enqueue)
+    : device_(device), enqueue_(std::move(enqueue)) {
+  const auto before = device_.copied.size();
+  device_.recording = true;
+  enqueue_(&device_);
+  device_.recording = false;
+  copied_.assign(device_.copied.begin() + static_cast<std::ptrdiff_t>(before), device_.copied.end());
+}
+
+inline void FakeRecording::issue(void* stream) {
+  ++device_.issues;
+  const auto before = device_.copied.size();
+  enqueue_(stream);
+  EXPECT_TRUE(std::equal(copied_.begin(), copied_.end(), device_.copied.begin() + static_cast<std::ptrdiff_t>(before)))
+      << "a recording of other addresses was issued";
+}
+
+struct Made {
+  std::shared_ptr<FakeDevice> device = std::make_shared<FakeDevice>();
+  std::shared_ptr<PlanImpl> plan;
+
+  explicit Made(Graph g, const Options& options = quick()) {
+    const ops::Machine machine = ops::this_machine(options.threads);
+    plan = std::make_shared<PlanImpl>(std::move(g), std::shared_ptr<PlanImpl::Shared>(new PlanImpl::Shared{
+                                                        {machine, 0, {}, tune::Cache::in_memory()}, {}, options, device}));
+    plan->prepare();
+  }
+
+  Tensor place(const Tensor& t) const { return plan->place(t); }
+};
+
+/// y = concat(x + c, x · c) in two places that are copied: neither input of the concatenation is contiguous in it.
+inline Graph copying_graph() {
+  Builder b;
+  const ValueId x = b.input("x", to_sym({4, 6}));
+  const ValueId c = b.constant("c", random_tensor({4, 6}, 9));
+  const ValueId sum = b.node("sum", "Add", {x, c}, to_sym({4, 6}));
+  const ValueId product = b.node("product", "Mul", {x, c}, to_sym({4, 6}));
+  b.output(b.node("y", "Concat", {sum, product}, to_sym({4, 12}), DType::f32, {{"axis", int64_t{1}}}));
+  b.output(sum);
+  return std::move(b.g);
+}
+
+/// The elements of x above 0, doubled.
+inline Graph selecting_graph() {
+  Builder b;
+  const ValueId x = b.input("x", {Dim("n")});
+  const ValueId positive = b.node("positive", "Greater", {x, b.scalar(0)}, {Dim("n")}, DType::boolean);
+  const ValueId where = b.node("where", "NonZero", {positive}, {Dim(1), Dim("k")}, DType::i64);
+  const ValueId index =
+      b.node("index", "Transpose", {where}, {Dim("k"), Dim(1)}, DType::i64, {{"perm", std::vector<int64_t>{1, 0}}});
+  const ValueId picked = b.node("picked", "GatherND", {x, index}, {Dim("k")});
+  b.output(b.node("doubled", "Add", {picked, picked}, {Dim("k")}));
+  return std::move(b.g);
+}
+
+/// Places of x above 0 and, of the rows of x whose first element is, those rows; the first alone is read on.
+inline Graph finding_graph() {
+  Builder b;
+  const ValueId x = b.input("x", {Dim("n"), Dim(3)});
+  const ValueId positive = b.node("positive", "Greater", {x, b.scalar(0)}, {Dim("n"), Dim(3)}, DType::boolean);
+  const ValueId where = b.node("where", "NonZero", {positive}, {Dim(2), Dim("k")}, DType::i64);
+  const ValueId first =
+      b.node("first", "Slice", {positive, b.ints({0}), b.ints({1}), b.ints({1})}, {Dim("n"), Dim(1)}, DType::boolean);
+  const ValueId flat = b.node("flat", "Reshape", {first, b.ints({-1})}, {Dim("n")}, DType::boolean);
+  const ValueId rows = b.node("rows", "Compress", {x, flat}, {Dim("m"), Dim(3)}, DType::f32, {{"axis", int64_t{0}}});
+  const ValueId sums = b.node("sums", "Add", {rows, rows}, {Dim("m"), Dim(3)});
+  const ValueId again = b.node("again", "NonZero", {sums}, {Dim(2), Dim("l")}, DType::i64);
+  b.output(where);
+  b.output(sums);
+  b.output(b.node("turned", "Transpose", {again}, {Dim("l"), Dim(2)}, DType::i64, {{"perm", std::vector<int64_t>{1, 0}}}));
+  return std::move(b.g);
+}
+
+}  // namespace smelt::run

@@ -34,6 +34,7 @@ struct Gpu {
   std::shared_ptr<device::cuda::CubinStore> cubins;
   std::shared_ptr<Modules> modules = std::make_shared<Modules>();
   bool tf32 = false;                                   // products of f32 may round their operands to 10 bits of mantissa
+  bool untried = false;                                // kernels that no device has run yet are offered too: for their tests
   std::shared_ptr<DeviceWeights> weights = std::make_shared<DeviceWeights>();  // constants that kernels keep packed on the device
 };
 

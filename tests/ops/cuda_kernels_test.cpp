@@ -81,7 +81,9 @@ Resources compile_forms(std::string_view arch) {
   for (Form& f : forms()) {
     f.bound.node = &f.node;
     Machine machine;
-    machine.gpu = gpu_of_arch(arch);
+    const auto gpu = std::make_shared<Gpu>(*gpu_of_arch(arch));
+    gpu->untried = true;
+    machine.gpu = gpu;
     std::set<std::shared_ptr<const device::cuda::Cubin>> known;
     const Offer o = offer(f.bound, machine);
     for (const Candidate& c : o.candidates) {

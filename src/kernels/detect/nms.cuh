@@ -100,7 +100,7 @@ __device__ __forceinline__ void sort_candidates(const ByScore& source, Item<u32>
     u32 n = 4;
     while (n < found) n *= 2;
     for (u32 i = found + threadIdx.x; i < n; i += Threads) items[i] = last_item<u32>();
-    sort_shared(items, n);
+    sort_by_fours(items, n);
     for (u32 i = threadIdx.x; i < found; i += Threads) to[i + count_before(from, total, items[i])] = items[i];
     for (u32 i = threadIdx.x; i < total; i += Threads) to[i + count_before(items, found, from[i])] = from[i];
     total += found;
@@ -134,13 +134,14 @@ template <int Threads, int Round> struct PairQueue {
   }
 };
 
-template <bool Centered, int Threads>
+/// Near: boxes are compared by the corners that lie in shared memory, where those are exact, and not read again.
+template <bool Centered, bool Near, int Threads>
 __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* sorted, const i64* limit, const float* threshold,
                                          Corners* corners, u32* taken, u32* counts, u32 count, u32 classes, u32 keep) {
   static_assert(Threads == 256, "a queue's entry has 8 bits for the candidate");
   constexpr int Round = 16, Words = Threads / 32;
   __shared__ PairQueue<Threads, Round> queue;
-  __shared__ Corners candidates[Threads];
+  __shared__ Corners candidates[Near ? Threads : 1];
   __shared__ Corners others[Threads];      // some of the boxes taken; then the candidates that are left
   __shared__ u32 numbers[Threads];         // of the candidates, by thread; then of those that are left
   __shared__ u32 dead[Threads];            // by thread
@@ -156,7 +157,7 @@ __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* so
   const double overlap = threshold ? static_cast<double>(*threshold) : 0.;
   // Corners are exact but for those of centred boxes.
   const auto exact = [&](const Corners& c, const u32& number) {
-    if constexpr (Centered) return ExactBox<Centered>(boxes + static_cast<u64>(number) * 4);
+    if constexpr (Centered || !Near) return ExactBox<Centered>(boxes + static_cast<u64>(number) * 4);
     else return ExactBox<Centered>(c);
   };
   u32 total = 0;
@@ -166,11 +167,12 @@ __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* so
     bool alive = item.key != 0xffffffffu;
     if (__syncthreads_count(alive) == 0) break;
     const Corners own = alive ? ExactBox<Centered>(boxes + static_cast<u64>(item.place) * 4).corners() : Corners::nothing();
-    candidates[t] = own, numbers[t] = item.place, dead[t] = !alive;
+    if constexpr (Near) candidates[t] = own;
+    numbers[t] = item.place, dead[t] = !alive;
 
     const auto dive = [&](u32 candidate, u32 other) {
       if (dead[candidate]) return;
-      if (exact(candidates[candidate], numbers[candidate]).overlaps(exact(corners[other], taken[other]), overlap))
+      if (exact(candidates[Near ? candidate : 0], numbers[candidate]).overlaps(exact(corners[other], taken[other]), overlap))
         dead[candidate] = 1;
     };
     bool any = true;

@@ -78,9 +78,24 @@ template <class T, bool Largest> struct AlongAxis {
   }
 };
 
+/// The tile's items in order, by all threads of the block; N a power of two.
+template <int N, class K> __device__ __forceinline__ void sort_shared(Item<K>* items) {
+  for (u32 size = 2; size <= N; size *= 2) {
+    for (u32 step = size / 2; step > 0; step /= 2) {
+      __syncthreads();
+      for (u32 pair = threadIdx.x; pair < N / 2; pair += blockDim.x) {
+        const u32 low = 2 * pair - (pair & (step - 1)), high = low + step;
+        const Item<K> a = items[low], b = items[high];
+        if (b.before(a) == ((low & size) == 0)) items[low] = b, items[high] = a;
+      }
+    }
+  }
+  __syncthreads();
+}
+
 /// The first n items in order, by all threads of the block; n a power of two, at least 4. A thread takes four items through two
 /// steps: half as many barriers, and half as much is read and written.
-template <class K> __device__ __forceinline__ void sort_shared(Item<K>* items, u32 n) {
+template <class K> __device__ __forceinline__ void sort_by_fours(Item<K>* items, u32 n) {
   const auto order = [](Item<K>& a, Item<K>& b, bool up) {
     if (b.before(a) != up) return;
     const Item<K> kept = a;
@@ -117,7 +132,7 @@ __device__ __forceinline__ u32 sort_tile(Item<K>* items, const Source& source, u
   const u32 line = blockIdx.x / tiles, begin = (blockIdx.x - line * tiles) * N;
   for (u32 i = threadIdx.x; i < N; i += blockDim.x)
     items[i] = begin + i < extent ? source(line, begin + i) : last_item<K>();
-  sort_shared(items, N);
+  sort_shared<N>(items);
   return line;
 }
 

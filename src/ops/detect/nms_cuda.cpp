@@ -1,4 +1,6 @@
 // NonMaxSuppression on a GPU (src/kernels/detect/nms.cuh): scores sorted line by line, a block a line, what was taken gathered.
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/dynamic.h"
 #include "ops/reduce/sort_cuda.h"
@@ -12,6 +14,7 @@ constexpr unsigned block = 256;
 
 struct Nms {
   int64_t lines = 0, classes = 0, count = 0, keep = 0;
+  bool near = false;   // candidates sorted alone, and compared in shared memory
   bool centered = false, limit = false, threshold = false, lowest = false;   // the inputs that are there
 };
 
@@ -22,8 +25,7 @@ void optional_input(Launch& l, size_t i, bool given) {
     l.value(uint64_t{0});
 }
 
-constexpr int64_t tile = 4096, chunk = 256;
-constexpr int64_t most_of_a_block = 4 * tile;   // boxes of a line that one block sorts
+constexpr int64_t most_of_a_block = 1 << 14;   // boxes of a line whose candidates one block sorts
 
 /// Adds the sorting of every line's candidates; returns where [lines, count] items lie.
 Place add_sorting(LaunchPlan& plan, const Nms& p) {
@@ -39,12 +41,12 @@ Place add_sorting(LaunchPlan& plan, const Nms& p) {
   sort.members = "scores, lowest, boxes";
   sort.give = give;
   sort.lines = p.lines, sort.extent = p.count, sort.keep = p.count;
-  if (p.count > most_of_a_block) return sort.add_to(plan, "sort");
-  const unsigned threads = LineSort::threads(sort.tile());
+  if (!p.near) return sort.add_to(plan, "sort");
+  const auto threads = static_cast<unsigned>(std::clamp<int64_t>(sort.tile() / 4, 32, 1024));
   plan.source += fmt::format(
       "\nextern \"C\" __global__ void __launch_bounds__({0}) sort({1}, Item<u32>* sorted, Item<u32>* spare) {{\n"
       "  sort_candidates<{0}, {2}, {3}>(ByScore{{{4}}}, sorted, spare);\n}}\n",
-      threads, sort.parameters, sort.tile(), chunk, sort.members);
+      threads, sort.parameters, sort.tile(), block, sort.members);
   const int64_t bytes = p.lines * p.count * sort.item_bytes();
   const Place sorted = plan.reserve(bytes), spare = plan.reserve(bytes);
   Launch& l = plan.launch("sort", blocks_of(p.lines * threads, threads));
@@ -63,10 +65,10 @@ std::unique_ptr<Kernel> nms(const Nms& p, const Gpu& gpu) {
   plan.source += fmt::format(
       "\nextern \"C\" __global__ void __launch_bounds__({0}) take(const float* boxes, const Item<u32>* sorted, const i64* limit, "
       "const float* threshold, Corners* corners, u32* taken, u32* counts, u32 count, u32 classes, u32 keep) {{\n"
-      "  suppress<{1}, {0}>(boxes, sorted, limit, threshold, corners, taken, counts, count, classes, keep);\n}}\n"
+      "  suppress<{1}, {2}, {0}>(boxes, sorted, limit, threshold, corners, taken, counts, count, classes, keep);\n}}\n"
       "\nextern \"C\" __global__ void __launch_bounds__({0}) emit(const u32* taken, const u32* counts, i64* y, i64* found, "
       "u32 classes, u32 keep) {{\n  emit_taken(taken, counts, y, found, classes, keep);\n}}\n",
-      block, p.centered);
+      block, p.centered, p.near);
   Launch& take = plan.launch("take", blocks_of(p.lines * block, block));
   take.input(0).at(sorted);
   optional_input(take, 2, p.limit);
@@ -94,8 +96,11 @@ void gpu_nms_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   p.centered = b.node->get_int("center_point_box", 0) != 0;
   p.limit = given(2), p.threshold = given(3), p.lowest = given(4);
   const double moved = static_cast<double>(6 * storage_bytes(b.inputs[1]) + storage_bytes(b.outputs[0]));
-  offer.candidates.push_back(
-      {"cuda", "queue", 30 + gpu_estimate_us(*machine.gpu, moved), [p, gpu = machine.gpu] { return nms(p, *gpu); }});
+  const double estimate = 30 + gpu_estimate_us(*machine.gpu, moved);
+  offer.candidates.push_back({"cuda", "queue", estimate, [p, gpu = machine.gpu] { return nms(p, *gpu); }});
+  if (!machine.gpu->untried || p.count > most_of_a_block) return;
+  p.near = true;
+  offer.candidates.push_back({"cuda", "queue near", estimate, [p, gpu = machine.gpu] { return nms(p, *gpu); }});
 }
 
 }  // namespace smelt::ops

@@ -12,7 +12,7 @@ int64_t LineSort::tile() const {
   return std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, extent)))), 64, most);
 }
 
-unsigned LineSort::threads(int64_t tile) { return static_cast<unsigned>(std::clamp<int64_t>(tile / 4, 32, 1024)); }
+unsigned LineSort::threads(int64_t tile) { return static_cast<unsigned>(std::clamp<int64_t>(tile / 2, 32, 1024)); }
 
 Place LineSort::add_to(LaunchPlan& plan, const std::string& prefix) const {
   const int64_t n = tile();

@@ -35,6 +35,12 @@ std::shared_ptr<cuda::Memory> zeroed(const Gpu& gpu, int64_t bytes, std::string_
   return memory;
 }
 
+bool expanded_on_gpu(std::string_view domain, std::string_view op) {
+  static constexpr std::string_view ops[] = {"BlackmanWindow", "DynamicQuantizeLinear",     "HammingWindow",
+                                             "HannWindow",     "MeanVarianceNormalization", "RotaryEmbedding", "SwiGLU"};
+  return domain.empty() && std::ranges::find(ops, op) != std::end(ops);
+}
+
 double gpu_estimate_us(const Gpu& gpu, double bytes, double flops) {
   constexpr double launch_us = 2;     // from the end of one kernel to the end of an empty one after it
   constexpr double reached = 0.9;     // of either peak, by a good kernel

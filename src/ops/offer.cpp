@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "ops/gpu.h"
 #include "ops/reference_kernel.h"
 #include "ops/reorder/around.h"
 #include "ops/tactic_names.h"
@@ -61,6 +62,20 @@ bool gpu_pad_handles(const Node&);
 void gpu_pad_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_small_handles(const Node&);
 void gpu_small_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_onnx_attention_handles(const Node&);
+void gpu_onnx_attention_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_loss_handles(const Node&);
+void gpu_loss_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_grid_handles(const Node&);
+void gpu_grid_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_lines_handles(const Node&);
+void gpu_lines_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_batch_norm_handles(const Node&);
+void gpu_batch_norm_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_recurrent_handles(const Node&);
+void gpu_recurrent_offer(const BoundNode&, const Machine&, Offer&);
+bool gpu_einsum_handles(const Node&);
+void gpu_einsum_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_resize_handles(const Node&);
 void gpu_resize_offer(const BoundNode&, const Machine&, Offer&);
 bool gpu_scatter_handles(const Node&);
@@ -108,6 +123,13 @@ constexpr TacticFamily families[] = {
     {"gpu_gather", gpu_gather_handles, no_offer, false, gpu_gather_offer},
     {"gpu_pad", gpu_pad_handles, no_offer, false, gpu_pad_offer},
     {"gpu_small", gpu_small_handles, no_offer, false, gpu_small_offer},
+    {"gpu_onnx_attention", gpu_onnx_attention_handles, no_offer, false, gpu_onnx_attention_offer},
+    {"gpu_loss", gpu_loss_handles, no_offer, false, gpu_loss_offer},
+    {"gpu_grid", gpu_grid_handles, no_offer, false, gpu_grid_offer},
+    {"gpu_lines", gpu_lines_handles, no_offer, false, gpu_lines_offer},
+    {"gpu_batch_norm", gpu_batch_norm_handles, no_offer, false, gpu_batch_norm_offer},
+    {"gpu_recurrent", gpu_recurrent_handles, no_offer, false, gpu_recurrent_offer},
+    {"gpu_einsum", gpu_einsum_handles, no_offer, false, gpu_einsum_offer},
     {"gpu_resize", gpu_resize_handles, no_offer, false, gpu_resize_offer},
     {"gpu_scatter", gpu_scatter_handles, no_offer, false, gpu_scatter_offer},
     {"gpu_top_k", gpu_top_k_handles, no_offer, false, gpu_top_k_offer},
@@ -119,6 +141,10 @@ constexpr TacticFamily families[] = {
     {"gpu_nms", gpu_nms_handles, no_offer, false, gpu_nms_offer},
     {"gpu_roi_align", gpu_roi_align_handles, no_offer, false, gpu_roi_align_offer},
 };
+
+/// Kernels that no device has run yet: Gpu::untried.
+constexpr std::string_view untried[] = {"gpu_onnx_attention", "gpu_loss",      "gpu_grid",  "gpu_lines",
+                                        "gpu_batch_norm",     "gpu_recurrent", "gpu_einsum"};
 
 /// What a reference costs an output element, at least: a guess. It ranks behind every other tactic, whatever they estimate.
 constexpr double reference_us_per_element = 0.05;
@@ -198,7 +224,9 @@ Offer offer(const BoundNode& node, const Machine& machine) {
   for (const TacticFamily& family : families) {
     if (!o.candidates.empty()) break;   // a mean that no pooling computes is left to the reductions
     if (!family.handles(*node.node)) continue;
-    if (machine.gpu) {
+    if (machine.gpu && !machine.gpu->untried && std::ranges::find(untried, std::string_view(family.name)) != std::end(untried)) {
+      o.rejected.push_back({"cuda", "no device has run its kernel yet"});
+    } else if (machine.gpu) {
       if (family.gpu_offer) family.gpu_offer(node, machine, o);
     } else {
       family.offer(node, machine, o);

@@ -93,8 +93,8 @@ class Pass {
   }
 
  private:
-  /// Group normalisation of an image: Reshape to [N, G, C/G, pixels], Norm of the last two axes, Reshape back. A channels-last image is
-  /// seen so through strides, without moving data.
+  /// Group normalisation of an image: Reshape to [N, G, C/G, pixels], Norm of the last two axes, Reshape back. A channels-last
+  /// image is seen so through strides, without moving data.
   struct GroupNorm {
     TensorIndex image, grouped, normalised, result;
     const Step* norm;                                // valid until it is placed

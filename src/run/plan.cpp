@@ -84,6 +84,8 @@ std::shared_ptr<Backend> use_gpu(ops::Machine& machine, const Options& options, 
   return cuda_backend(machine.gpu->device, filter.asks_for(ops::early_launch));
 }
 
+bool on_gpu(const Options& options) { return !options.arch.empty() || device::cuda::ordinal_of(options.device); }
+
 /// Operators that run as they are; import expands the others into their function bodies.
 bool runs(std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain) != nullptr; }
 
@@ -91,7 +93,7 @@ bool runs(std::string_view domain, std::string_view op) { return domain == smelt
 
 std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32, Carried carried) {
   ops::Machine machine = ops::this_machine(options.threads);
-  const bool on_host = options.arch.empty() && !device::cuda::ordinal_of(options.device);
+  const bool on_host = !on_gpu(options);
   if (on_host) carried = {};
   const auto filter = tune::TacticFilter::parse(options.tactics, ops::tactic_names);
   auto backend = on_host ? host_backend() : use_gpu(machine, options, filter, tf32, carried);
@@ -185,7 +187,9 @@ std::shared_ptr<const Plan> Plan::build(Graph graph, const Options& options) {
 std::shared_ptr<const Plan> Plan::build(const std::string& path, const Options& options) {
   ImportOptions import;
   import.shapes = options.shapes;
-  import.supported = run::runs;
+  import.supported = [gpu = run::on_gpu(options)](std::string_view domain, std::string_view op) {
+    return run::runs(domain, op) && !(gpu && ops::expanded_on_gpu(domain, op));
+  };
   Graph graph = import_model(path, import);
   try {
     return build(std::move(graph), options);

@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "import/import.h"
 #include "ops/dynamic.h"
+#include "ops/gpu.h"
 #include "ops/interpreter.h"
 #include "ops/tactic.h"
 
@@ -15,11 +16,13 @@ namespace smelt::conformance {
 
 using Visit = std::function<void(const Node& node, std::span<const Tensor> inputs, const std::vector<Tensor>& outputs)>;
 
-/// Calls `visit` for every node that runs in the case's data sets, those of subgraphs included. Throws what importing and running
-/// do.
+/// Calls `visit` for every node that runs in the case's data sets, those of subgraphs included, the model imported as for a GPU.
+/// Throws what importing and running do.
 inline void walk_nodes(const Case& c, const Visit& visit) {
   ImportOptions options;
-  options.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
+  options.supported = [](std::string_view domain, std::string_view op) {
+    return ops::find(op, domain) != nullptr && !ops::expanded_on_gpu(domain, op);
+  };
   const Graph g = import_model(c.folder / "model.onnx", options);
   ops::RunGraph run;
   const ops::Interpreter how{[&](const Node& n, std::span<const Tensor> inputs) {

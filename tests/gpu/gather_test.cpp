@@ -90,18 +90,18 @@ TEST_F(GpuResize, linear_and_cubic_of_every_rule_and_layout) {
       for (const int64_t antialias : {0, 1})
         for (const Layout layout : {Layout::plain, Layout::nhwc}) {
           const DType type = antialias ? DType::f16 : DType::f32;
-          Trial t = node_trial("Resize",
-                               {random_tensor(type, {2, 16, 10, 9}, 1), Tensor(), Tensor(), Tensor::of<int64_t>({4}, {2, 16, 21, 4})},
-                               {{"mode", std::string(mode)},
-                                {"coordinate_transformation_mode", std::string(rule)},
-                                {"exclude_outside", antialias},
-                                {"antialias", antialias}});
+          Trial t = node_trial(
+              "Resize", {random_tensor(type, {2, 16, 10, 9}, 1), Tensor(), Tensor(), Tensor::of<int64_t>({4}, {2, 16, 21, 4})},
+              {{"mode", std::string(mode)},
+               {"coordinate_transformation_mode", std::string(rule)},
+               {"exclude_outside", antialias},
+               {"antialias", antialias}});
           t.bound.inputs[0].layout = t.bound.outputs[0].layout = layout;
           expect(std::move(t), antialias ? 1.0 / 1024 : 2e-6);
         }
   expect(node_trial("Resize",
-                    {random_tensor(DType::f32, {1, 3, 8, 8}, 1), Tensor::of<float>({8}, {0, 0, 0.4f, 0.6f, 1, 1, 1.2f, 1.7f}), Tensor(),
-                     Tensor::of<int64_t>({4}, {1, 3, 5, 6})},
+                    {random_tensor(DType::f32, {1, 3, 8, 8}, 1), Tensor::of<float>({8}, {0, 0, 0.4f, 0.6f, 1, 1, 1.2f, 1.7f}),
+                     Tensor(), Tensor::of<int64_t>({4}, {1, 3, 5, 6})},
                     {{"mode", std::string("linear")},
                      {"coordinate_transformation_mode", std::string("tf_crop_and_resize")},
                      {"extrapolation_value", 7.f}}),

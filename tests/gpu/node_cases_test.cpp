@@ -1,5 +1,5 @@
-// The nodes of ONNX's own cases: every candidate on the GPU against the reference, in slices that may run side by side. Runs where the
-// cases have been written (test_conformance writes them): beside the program in conformance/, or in the build folder.
+// The nodes of ONNX's own cases: every candidate on the GPU against the reference, in slices that may run side by side. Runs
+// where the cases have been written (test_conformance writes them): beside the program in conformance/, or in the build folder.
 #include "conformance/node_walk.h"
 #include "gpu/gpu_batch.h"
 

@@ -36,7 +36,8 @@ TEST_F(GpuSmall, rounds_what_is_tiny_and_too_large) {
       expect(cast(random_tensor(DType::f32, {4000}, 2, -1e-3, 1e-3), s, saturate));
       expect(cast(random_tensor(DType::f64, {4000}, 2, -1e6, 1e6), s, saturate));
       expect(cast(Tensor::of<float>({5}, {top, -top, 0.f, -0.f, std::numeric_limits<float>::quiet_NaN()}), s, saturate));
-      expect(cast(Tensor::of<float>({2}, {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}), s, saturate));
+      expect(cast(Tensor::of<float>({2}, {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}), s,
+                  saturate));
     }
 }
 

@@ -155,6 +155,20 @@ TEST(CpuPointwise, onnx_operators_one_by_one) {
   expect_as_reference(Problem("Where", "", {f(1).cast(DType::boolean), f(2), f(3, {1, 77})}));
   expect_as_reference(Problem("Mod", "", {f(1, {99}, -50, 50).cast(DType::i32), f(2, {99}, 1, 9).cast(DType::i32)}));
   expect_as_reference(Problem("Mod", "", {f(1, {99}, -50, 50), f(2, {99}, 1, 9)}, {{"fmod", int64_t{1}}}));
+  expect_as_reference(Problem("Mod", "", {f(1, {99}, -50, 50), f(2, {99}, -9, 9)}));
+  expect_as_reference(Problem("Mean", "", {f(1), f(2), f(3)}));
+  expect_as_reference(Problem("Shrink", "", {f(1)}, {{"lambd", 0.7f}, {"bias", 0.2f}}));
+  expect_as_reference(Problem("CastLike", "", {f(1), Tensor::zeros(DType::f16, {3})}));
+  expect_as_reference(Problem("Neg", "", {f(1, {99}, -100, 100).cast(DType::i64)}));
+  expect_as_reference(Problem("Dropout", "", {f(1)}, {}, "", 2));
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const int64_t negative : {0, 1})
+    expect_as_reference(Problem("IsInf", "", {Tensor::of<float>({3}, {infinity, -infinity, 1})},
+                                {{"detect_negative", negative}, {"detect_positive", 1 - negative}}));
+  for (const char* direction : {"LEFT", "RIGHT"})
+    for (const DType t : {DType::i8, DType::i32, DType::i64})
+      expect_as_reference(Problem("BitShift", "", {f(1, {99}, -100, 100).cast(t), f(2, {99}, -3, 70).cast(t)},
+                                  {{"direction", std::string(direction)}}));
   expect_as_reference(Problem("And", "", {f(1).cast(DType::boolean), f(2).cast(DType::boolean)}));
   expect_as_reference(Problem("Sum", "", {f(1), f(2), f(3)}));
   expect_as_reference(Problem("Cast", "", {f(1)}, {{"to", static_cast<int64_t>(DType::f16)}}));

@@ -40,9 +40,44 @@ std::vector<Form> data_forms() {
   list.push_back(Form("Cast", "").in(DType::f32, {1000}).out(DType::f8e4m3fn, {1000}));
   list.push_back(Form("Cast", "").in(DType::f8e5m2fnuz, {1000}).out(DType::f16, {1000}));
   list.push_back(Form("Cast", "").in(DType::i4, {1000}).out(DType::f4e2m1, {1000}));
-  list.push_back(Form("QuantizeLinear", "").in(DType::f16, {8, 64, 100}).in(DType::f16, {64}).in(DType::i8, {64}).out(DType::i8, {8, 64, 100}));
+  list.push_back(Form("QuantizeLinear", "")
+                     .in(DType::f16, {8, 64, 100})
+                     .in(DType::f16, {64})
+                     .in(DType::i8, {64})
+                     .out(DType::i8, {8, 64, 100}));
   list.push_back(Form("DequantizeLinear", "", {{"axis", int64_t{0}}, {"block_size", int64_t{32}}})
                      .in(DType::u4, {4096, 64}).in(DType::f16, {128, 64}).in(DType::u4, {128, 64}).out(DType::f16, {4096, 64}));
+  for (const bool cache : {false, true}) {
+    Form f("Attention", "");
+    for (int i = 0; i < 3; ++i) f.in(DType::f16, {2, 4, 64, 32});
+    if (cache) f.in(DType::boolean, {64, 96}).in(DType::f16, {2, 4, 32, 32}).in(DType::f16, {2, 4, 32, 32});
+    f.out(DType::f16, {2, 4, 64, 32});
+    if (cache) f.out(DType::f16, {2, 4, 96, 32}).out(DType::f16, {2, 4, 96, 32});
+    list.push_back(std::move(f));
+  }
+  for (const char* op : {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"})
+    list.push_back(Form(op, "").in(DType::f32, {8, 91, 100}).in(DType::i64, {8, 100}).out(DType::f32, {}));
+  for (const char* mode : {"linear", "cubic"})
+    list.push_back(Form("GridSample", "", {{"mode", std::string(mode)}})
+                       .in(DType::f32, {1, 8, 20, 20})
+                       .in(DType::f32, {1, 30, 30, 2})
+                       .out(DType::f32, {1, 8, 30, 30}));
+  for (const char* op : {"Hardmax", "LpNormalization", "LRN"})
+    list.push_back(Form(op, "", {{"size", int64_t{5}}}).in(DType::f16, {8, 64, 9}).out(DType::f16, {8, 64, 9}));
+  for (const auto& [op, gates] : {std::pair{"RNN", 1}, std::pair{"GRU", 3}, std::pair{"LSTM", 4}})
+    list.push_back(Form(op, "")
+                       .in(DType::f16, {9, 2, 64})
+                       .in(DType::f16, {1, gates * 128, 64})
+                       .in(DType::f16, {1, gates * 128, 128})
+                       .in(DType::f16, {1, gates * 256})
+                       .out(DType::f16, {9, 1, 2, 128})
+                       .out(DType::f16, {1, 2, 128}));
+  list.push_back(Form("Einsum", "", {{"equation", std::string("bij,bjk->bik")}})
+                     .in(DType::f32, {3, 50, 40})
+                     .in(DType::f32, {3, 40, 70})
+                     .out(DType::f32, {3, 50, 70}));
+  list.push_back(Form("LayerNormalization", "").in(DType::f16, {64, 768}).in(DType::f16, {768}).in(DType::f16, {768})
+                     .out(DType::f16, {64, 768}).out(DType::f32, {64, 1}).out(DType::f32, {64, 1}));
   list.push_back(Form("Trilu", "").in(DType::f32, {64, 64}).out(DType::f32, {64, 64}));
   list.push_back(
       Form("TopK", "").in(DType::f32, {91, 3234}).in(axes({300})).out(DType::f32, {91, 300}).out(DType::i64, {91, 300}));

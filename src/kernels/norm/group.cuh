@@ -1,14 +1,14 @@
-// Normalisation of groups of elements whose rows are not one run of memory, or too long for the registers of one block: channels of an
-// image in groups, whichever way the image lies.
+// Normalisation of groups of elements whose rows are not one run of memory, or too long for the registers of one block: channels
+// of an image in groups, whichever way the image lies.
 //
 //   x, y         Lines lines of Bundle groups side by side, each group's part of a line Length elements:
 //                plain images           a line is a channel (or the whole group), Bundle 1
-//                channels-last images   a line is a pixel; Bundle groups are taken together, so that accesses of Vec elements fill a
-//                                       line where one group's part would not
+//                channels-last images   a line is a pixel; Bundle groups are taken together, so that accesses of Vec elements
+//                                       fill a line where one group's part would not
 //   moments      of each group: the mean, and the sum of squared differences from it
 //
-// A thread holds Held vectors of Vec elements; Threads * Held vectors are a part of the bundle: one block's. Where a bundle is several
-// parts, each one's own moments are merged (T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the sample
+// A thread holds Held vectors of Vec elements; Threads * Held vectors are a part of the bundle: one block's. Where a bundle is
+// several parts, each one's own moments are merged (T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the sample
 // variance", 1983, equations 2.1), through the cluster's shared memory or a workspace; every sum in the same order each time.
 #pragma once
 
@@ -109,9 +109,10 @@ template <class T, int Lines, int Length, int Bundle, int Vec, int Threads, int 
   }
 
  private:
-  /// Adds up each group's elements over the block's threads, always in the same order; done(group, sum) once for each. What it wrote
-  /// is visible to all threads afterwards.
-  template <class Done> static __device__ __forceinline__ void group_sums(const float (&sums)[Vec], float* exchange, const Done& done) {
+  /// Adds up each group's elements over the block's threads, always in the same order; done(group, sum) once for each. What it
+  /// wrote is visible to all threads afterwards.
+  template <class Done>
+  static __device__ __forceinline__ void group_sums(const float (&sums)[Vec], float* exchange, const Done& done) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     constexpr int warps = Threads / 32;
     if constexpr (Bundle == 1) {

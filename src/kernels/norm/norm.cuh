@@ -7,20 +7,25 @@
 //   x, residual, sum, y    [rows…, Width], the elements of a row side by side
 //   operands               [rows…, Width] broadcast: gamma, beta and what follows the normalisation
 //
-// Accumulates in float; x is read once, y written once. Threads threads hold Held vectors of Vec elements each; Rows rows a block.
+// Accumulates in float; x is read once, y written once. Threads threads hold Held vectors of Vec elements each; Rows rows a
+// block.
 #pragma once
 
 #include "common/expr.cuh"
 #include "norm/rows.cuh"
 #include "pointwise/walk.cuh"
 
+struct Statistics {
+  float mean, factor;                                                       // mean 0 where it is not taken off
+};
+
 template <int Width, int Vec, int Threads, int Rows, int Held> struct HeldRow {
   float v[Held][Vec];                                                       // (Held, Vec) of the row's Width elements
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % Threads; }
   static __device__ __forceinline__ int column(int h) { return (h * Threads + lane()) * Vec; }
-  /// Every access is issued before the first is used, so Held loads are in flight: never a branch, what is outside of the row reads its
-  /// beginning.
+  /// Every access is issued before the first is used, so Held loads are in flight: never a branch, what is outside of the row
+  /// reads its beginning.
   template <class T> static __device__ __forceinline__ void load_all(Vector<T, Vec> (&raw)[Held], const T* row) {
 #pragma unroll
     for (int h = 0; h < Held; ++h) raw[h] = *reinterpret_cast<const Vector<T, Vec>*>(row + (column(h) < Width ? column(h) : 0));
@@ -57,7 +62,7 @@ template <int Width, int Vec, int Threads, int Rows, int Held> struct HeldRow {
     }
   }
   /// v becomes n.
-  template <bool Centred> __device__ __forceinline__ void normalize(float epsilon) {
+  template <bool Centred> __device__ __forceinline__ Statistics normalize(float epsilon) {
     constexpr int slots = Rows * (Threads < 32 ? 32 : Threads) / 32;
     __shared__ float exchange[2][slots];
     float mean = 0;
@@ -82,5 +87,6 @@ template <int Width, int Vec, int Threads, int Rows, int Held> struct HeldRow {
     for (int h = 0; h < Held; ++h)
 #pragma unroll
       for (int e = 0; e < Vec; ++e) v[h][e] = (v[h][e] - mean) * factor;
+    return {mean, factor};
   }
 };

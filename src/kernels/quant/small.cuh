@@ -1,8 +1,10 @@
 // Numbers of 8 bits and fewer that CUDA C++ has no type for, as codes; several to a byte, the first in the lowest bits.
 //
 //   decode(code)             the number, exactly
-//   encode(x, saturate)      rounded to nearest even; beyond the largest number that number where `saturate`, otherwise infinity, or NaN
-//                            in a format without one. A double or an integer is rounded to odd in float first, which changes nothing.
+//   encode(x, saturate)      rounded to nearest even; beyond the largest number that number where `saturate`, otherwise infinity,
+//   or NaN
+//                            in a format without one. A double or an integer is rounded to odd in float first, which changes
+//                            nothing.
 //
 // The formats are those of src/base/minifloat.h, and so are the rules.
 #pragma once
@@ -76,7 +78,9 @@ template <int Width, bool Signed> struct SmallInteger {
   static __device__ __forceinline__ float decode(u32 code) {
     return static_cast<float>(Signed && code >> (Width - 1) ? static_cast<int>(code) - (1 << Width) : static_cast<int>(code));
   }
-  static __device__ __forceinline__ u32 encode(float x, bool) { return static_cast<u32>(static_cast<i64>(x)) & ((1u << Width) - 1); }
+  static __device__ __forceinline__ u32 encode(float x, bool) {
+    return static_cast<u32>(static_cast<i64>(x)) & ((1u << Width) - 1);
+  }
 };
 
 /// Code i of packed ones of Width bits.
@@ -98,7 +102,8 @@ template <class T> __device__ __forceinline__ T from_float(float x) {
   else return static_cast<T>(static_cast<i64>(x));
 }
 
-/// Which scale belongs to an element: one for all (inner 0), one for each index of an axis, or (block > 0) one for each block along it.
+/// Which scale belongs to an element: one for all (inner 0), one for each index of an axis, or (block > 0) one for each block
+/// along it.
 struct ScaleOf {
   u32 inner, extent, block, blocks;
   __device__ __forceinline__ u32 operator()(u32 i) const {

@@ -54,9 +54,15 @@ std::optional<Fn> other_function(const Node& n) {
   return std::nullopt;
 }
 
-bool is_variadic(const Node& n) { return n.op == "Sum" || n.op == "Max" || n.op == "Min"; }
-bool is_plain_is_inf(const Node& n) {
-  return n.op != "IsInf" || (n.get_int("detect_negative", 1) && n.get_int("detect_positive", 1));
+bool is_variadic(const Node& n) { return n.op == "Mean" || n.op == "Sum" || n.op == "Max" || n.op == "Min"; }
+/// Inference, or nothing to drop: the input itself, and a mask of ones.
+bool keeps_all(const BoundNode& b) {
+  const auto is = [&](size_t i, double v) {
+    const Tensor* t = i < b.inputs.size() && b.inputs[i].constant.valid() ? &b.inputs[i].constant : nullptr;
+    return t && t->size() == 1 && t->to_doubles()[0] == v;
+  };
+  const bool given = b.inputs.size() > 2 && b.inputs[2].type != DType::undefined;
+  return !given || is(2, 0) || is(1, 0);
 }
 
 DType computing(DType t) { return t == DType::f16 || t == DType::bf16 ? DType::f32 : t; }
@@ -71,10 +77,12 @@ Ref widened(Program& p, const BoundTensor& t, Ref r, DType type) {
   return known ? p.constant(type, t.constant.to_doubles()[0]) : p.cast(r, type);
 }
 
-DType unsigned_of(DType t) { return bits(t) == 8 ? DType::u8 : bits(t) == 16 ? DType::u16 : bits(t) == 32 ? DType::u32 : DType::u64; }
+DType unsigned_of(DType t) {
+  return bits(t) == 8 ? DType::u8 : bits(t) == 16 ? DType::u16 : bits(t) == 32 ? DType::u32 : DType::u64;
+}
 
-/// The language shifts numbers without a sign. To the right, a negative number's complement is shifted; a negative count is beyond the
-/// width of its unsigned form, as it should be.
+/// The language shifts numbers without a sign. To the right, a negative number's complement is shifted; a negative count is
+/// beyond the width of its unsigned form, as it should be.
 Ref signed_shift(Program& p, Ref a, Ref by, DType type, bool left) {
   const DType raw = unsigned_of(type);
   by = p.cast(by, raw);
@@ -84,18 +92,27 @@ Ref signed_shift(Program& p, Ref a, Ref by, DType type, bool left) {
   return p.call(Fn::bit_xor, p.cast(shifted, type), mask);
 }
 
+/// The remainder with the sign of the divisor.
+Ref floor_mod(Program& p, Ref a, Ref b, DType type) {
+  const Ref zero = p.constant(type, 0), r = p.call(Fn::fmod, a, b);
+  const Ref other_sign = p.call(Fn::logical_xor, p.call(Fn::less, r, zero), p.call(Fn::less, b, zero));
+  const Ref whole = p.call(Fn::equal, r, zero);
+  return p.call(Fn::select, p.call(Fn::logical_or, whole, p.call(Fn::logical_not, other_sign)), r, p.call(Fn::add, r, b));
+}
+
 }  // namespace
 
 bool is_pointwise(const Node& n) {
   if (n.domain == smelt_domain) return n.op == "Pointwise";
-  if (!n.domain.empty() || !is_plain_is_inf(n)) return false;
-  return n.op == "Cast" || n.op == "CastLike" || n.op == "Clip" || is_variadic(n) || same_function(n, false) || same_function(n, true) ||
+  if (!n.domain.empty()) return false;
+  return n.op == "Cast" || n.op == "CastLike" || n.op == "Clip" || n.op == "IsInf" || n.op == "Shrink" || n.op == "Dropout" ||
+         is_variadic(n) || same_function(n, false) || same_function(n, true) ||
          other_function(n) ||
          std::ranges::find(parametrised, std::string_view(n.op), &Parametrised::op) != std::end(parametrised);
 }
 
 std::span<const BoundTensor> pointwise_inputs(const BoundNode& b) {
-  return std::span(b.inputs).first(b.node->is("CastLike") ? 1 : b.inputs.size());
+  return std::span(b.inputs).first(b.node->is("CastLike") || b.node->is("Dropout") ? 1 : b.inputs.size());
 }
 
 std::optional<Program> program_of(const BoundNode& b) {
@@ -124,7 +141,31 @@ std::optional<Program> program_of(const BoundNode& b) {
     if (in[i] >= 0 && !(n.op == "Where" && i == 0)) in[i] = widened(p, b.inputs[i], in[i], type);
 
   std::optional<Fn> fn;
-  if (n.op == "BitShift" && is_signed(type)) return finish(signed_shift(p, in[0], in[1], type, n.get_string("direction", "") == "LEFT"));
+  if (n.op == "BitShift" && is_signed(type))
+    return finish(signed_shift(p, in[0], in[1], type, n.get_string("direction", "") == "LEFT"));
+  if (n.op == "Dropout") {
+    if (!keeps_all(b)) return std::nullopt;
+    p.output(p.cast(in[0], to));
+    if (b.outputs.size() > 1) p.output(p.cast(p.constant(DType::i32, 1), b.outputs[1].type));
+    return p;
+  }
+  if (n.op == "IsInf") {
+    if (!expr::accepts(Fn::is_inf, type)) return std::nullopt;
+    const Ref zero = p.constant(type, 0);
+    Ref r = p.call(Fn::is_inf, in[0]);
+    if (!n.get_int("detect_negative", 1)) r = p.call(Fn::logical_and, r, p.call(Fn::greater, in[0], zero));
+    if (!n.get_int("detect_positive", 1)) r = p.call(Fn::logical_and, r, p.call(Fn::less, in[0], zero));
+    return finish(r);
+  }
+  if (n.op == "Mod" && !n.get_int("fmod", 0) && is_float(type)) return finish(floor_mod(p, in[0], in[1], type));
+  if (n.op == "Shrink") {
+    if (!is_float(type)) return std::nullopt;
+    const double bias = n.get_float("bias", 0), lambda = n.get_float("lambd", 0.5f);
+    const Ref zero = p.constant(type, 0), by = p.constant(type, bias);
+    const Ref above = p.call(Fn::select, p.call(Fn::greater, in[0], p.constant(type, lambda)), p.call(Fn::sub, in[0], by), zero);
+    const Ref r = p.call(Fn::select, p.call(Fn::less, in[0], p.constant(type, -lambda)), p.call(Fn::add, in[0], by), above);
+    return finish(p.call(Fn::select, p.call(Fn::is_nan, in[0]), in[0], r));
+  }
   if (n.op == "Clip") {
     if (!expr::accepts(Fn::clip, type)) return std::nullopt;
     Ref r = in[0];
@@ -133,10 +174,12 @@ std::optional<Program> program_of(const BoundNode& b) {
     return finish(r);
   }
   if (is_variadic(n)) {
-    fn = n.op == "Sum" ? Fn::add : n.op == "Max" ? Fn::max : Fn::min;
+    if (n.op == "Mean" && !is_float(type)) return std::nullopt;
+    fn = n.op == "Sum" || n.op == "Mean" ? Fn::add : n.op == "Max" ? Fn::max : Fn::min;
     if (!expr::accepts(*fn, type)) return std::nullopt;
     Ref r = in[0];
     for (size_t i = 1; i < in.size(); ++i) r = p.call(*fn, r, in[i]);
+    if (n.op == "Mean") r = p.call(Fn::div, r, p.constant(type, static_cast<double>(in.size())));
     return finish(r);
   }
   const auto* with = std::ranges::find(parametrised, std::string_view(n.op), &Parametrised::op);

@@ -1,6 +1,6 @@
-// Cast, CastLike, QuantizeLinear and DequantizeLinear on a GPU, where they are no program of the expression language: from and to numbers
-// of 8 bits and fewer (src/kernels/quant/small.cuh), with a scale for all, for an axis or for blocks along it. A thread writes one
-// element, or the elements of one byte.
+// Cast, CastLike, QuantizeLinear and DequantizeLinear on a GPU, where they are no program of the expression language: from and to
+// numbers of 8 bits and fewer (src/kernels/quant/small.cuh), with a scale for all, for an axis or for blocks along it. A thread
+// writes one element, or the elements of one byte.
 #include <algorithm>
 
 #include "base/error.h"
@@ -50,17 +50,20 @@ struct Conversion {
 std::string source_of(const Conversion& c) {
   const int64_t per_thread = bits(c.to) < 8 ? 8 / bits(c.to) : 1;
   std::string code = fmt::format(
-      "#include \"quant/small.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__({}) convert(const {}* x, {}* y, u32 count{}) {{\n"
+      "#include \"quant/small.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__({}) convert(const {}* x, {}* y, u32 "
+      "count{}) {{\n"
       "  const u32 thread = blockIdx.x * {}u + threadIdx.x, first = thread * {};\n  if (first >= count) return;\n",
       block, memory_type(c.from), memory_type(c.to), c.parameters, block, per_thread);
   code += fmt::format("  u32 byte = 0;\n#pragma unroll\n  for (u32 e = 0; e < {}; ++e) {{\n    const u32 i = first + e;\n"
                       "    if (i >= count) break;\n    {}\n", per_thread, c.code);
   const std::string to(is_small(c.to) ? "" : expr::cuda_type(c.to));
-  if (!is_small(c.to)) code += fmt::format("    y[i] = {};\n  }}\n}}\n", c.whole ? fmt::format("({})n", to) : fmt::format("from_float<{}>(v)", to));
+  if (!is_small(c.to))
+    code += fmt::format("    y[i] = {};\n  }}\n}}\n", c.whole ? fmt::format("({})n", to) : fmt::format("from_float<{}>(v)", to));
   else
-    code += fmt::format("    byte |= ({} & {}u) << (e * {});\n  }}\n  y[thread] = byte;\n}}\n",
-                        c.whole ? "static_cast<u32>(n)" : fmt::format("{}::encode(v, {})", format_of(c.to, c.rounding), c.saturate),
-                        (1u << bits(c.to)) - 1, bits(c.to));
+    code +=
+        fmt::format("    byte |= ({} & {}u) << (e * {});\n  }}\n  y[thread] = byte;\n}}\n",
+                    c.whole ? "static_cast<u32>(n)" : fmt::format("{}::encode(v, {})", format_of(c.to, c.rounding), c.saturate),
+                    (1u << bits(c.to)) - 1, bits(c.to));
   return code;
 }
 
@@ -82,7 +85,8 @@ void offer_conversion(const BoundNode& b, Conversion c, const Gpu& gpu, Offer& o
 
 /// Types that the kernel reads and writes.
 bool known(DType t) {
-  return is_small(t) || t == DType::boolean || t == DType::f32 || t == DType::f64 || t == DType::f16 || t == DType::bf16 || is_integer(t);
+  return is_small(t) || t == DType::boolean || t == DType::f32 || t == DType::f64 || t == DType::f16 || t == DType::bf16 ||
+         is_integer(t);
 }
 
 void offer_cast(const BoundNode& b, const Gpu& gpu, Offer& offer) {
@@ -156,12 +160,15 @@ void offer_dequantize(const BoundNode& b, const Gpu& gpu, Offer& offer) {
 
 }  // namespace
 
-bool gpu_small_handles(const Node& n) { return n.is("Cast") || n.is("CastLike") || n.is("QuantizeLinear") || n.is("DequantizeLinear"); }
+bool gpu_small_handles(const Node& n) {
+  return n.is("Cast") || n.is("CastLike") || n.is("QuantizeLinear") || n.is("DequantizeLinear");
+}
 
 void gpu_small_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   const std::string& op = b.node->op;
   for (const BoundTensor* t : {&b.inputs[0], &b.outputs[0]}) {
-    if (t->layout != Layout::plain || !is_dense(*t)) return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+    if (t->layout != Layout::plain || !is_dense(*t))
+      return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
     if (!known(t->type)) return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(t->type))});
   }
   if (op == "Cast" || op == "CastLike") return offer_cast(b, *machine.gpu, offer);

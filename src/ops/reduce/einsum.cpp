@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/elementwise/pointwise.h"
 #include "ops/families.h"
+#include "ops/reduce/einsum.h"
 
 namespace smelt::ops {
 namespace {
@@ -64,12 +65,6 @@ Equation parse(const std::string& text, size_t operands) {
   return e;
 }
 
-/// Extents and strides of the loops: first the output's axes, then those that are summed.
-struct Contraction {
-  Shape outer, summed;
-  std::vector<Shape> outer_strides, summed_strides;   // one an operand
-};
-
 Contraction contraction(const Equation& e, const std::vector<Shape>& shapes) {
   size_t widest = 0;   // axes that the ellipsis stands for
   for (size_t k = 0; k < shapes.size(); ++k) {
@@ -115,6 +110,14 @@ Contraction contraction(const Equation& e, const std::vector<Shape>& shapes) {
   return c;
 }
 
+}  // namespace
+
+Contraction einsum_contraction(const Node& n, const std::vector<Shape>& shapes) {
+  return contraction(parse(n.get_string("equation", ""), shapes.size()), shapes);
+}
+
+namespace {
+
 void infer_einsum(InferContext& c) {
   const DType type = type_of(c, 0);
   const Equation e = parse(c.node.get_string("equation", ""), c.inputs.size());
@@ -130,7 +133,7 @@ void infer_einsum(InferContext& c) {
 void run_einsum(ComputeContext& c) {
   std::vector<Shape> shapes;
   for (const Tensor& t : c.inputs) shapes.push_back(t.shape());
-  const Contraction plan = contraction(parse(c.node.get_string("equation", ""), shapes.size()), shapes);
+  const Contraction plan = einsum_contraction(c.node, shapes);
   const LoopNest outer(plan.outer, plan.outer_strides), summed(plan.summed, plan.summed_strides);
   const size_t operands = shapes.size();
   dispatch_compute(c.outputs[0].type(), "Einsum", [&]<class C>(C) {

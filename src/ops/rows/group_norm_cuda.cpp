@@ -1,6 +1,6 @@
 // Normalisations whose rows are no single run of memory for every operand, or longer than a block's registers: group and instance
-// normalisation of plain and of channels-last images, very long rows (src/kernels/norm/group.cuh). Specialised on the row's extents and
-// strides, the types and the program; the number of rows is an argument.
+// normalisation of plain and of channels-last images, very long rows (src/kernels/norm/group.cuh). Specialised on the row's
+// extents and strides, the types and the program; the number of rows is an argument.
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -84,6 +84,8 @@ void take_bundles(Groups& p, const Shape& shape, const std::vector<Shape>& strid
 std::optional<Groups> problem_of(const BoundNode& b, std::span<const size_t> numbers, std::string& reason) {
   Groups p{NormParts(b)};
   if (p.parts.residual != none || p.parts.sum != none) return reason = "groups: a residual, or x is an output too", std::nullopt;
+  if (p.parts.mean != none || p.parts.inverse != none)
+    return reason = "groups: the mean or the deviation is an output too", std::nullopt;
   std::vector<size_t> operands;
   p.program = *norm_program(b, p.parts, true, operands);
   const Shape& shape = b.inputs[0].shape;
@@ -116,15 +118,20 @@ std::optional<Groups> problem_of(const BoundNode& b, std::span<const size_t> num
   }
   if (p.length == 1 && p.line_extents.size() > 0 && g == none) return reason = "groups: elements of x are apart", std::nullopt;
   take_bundles(p, shape, strides, none, 1);
-  // Accesses of 16 bytes, and lines of two sectors: as few groups together as that takes.
-  constexpr int64_t good_line = 64, most_groups = 32;
-  const int64_t size = size_of(p.views[0]), widest = 16 / size;
-  const auto good = [&] { return p.vec == widest && p.bundle * p.length * size >= good_line; };
+  // Accesses of 16 bytes; lines of whole sectors of 32 bytes, at least two (a sector that two blocks write a part of each costs
+  // as much as two): as few groups together as that takes.
+  constexpr int64_t sector = 32, most_groups = 32;
+  const int64_t size = size_of(p.views[0]);
+  const auto whole = [&](const Groups& q) {
+    const int64_t line = q.bundle * q.length * size;
+    return line % sector == 0 && line >= 2 * sector;
+  };
+  const auto worth = [&](const Groups& q) { return std::pair(q.vec, whole(q)); };
   Groups best = p;
-  for (int64_t bundle = 2; g != none && !good() && bundle <= std::min(most_groups, shape[g]); ++bundle) {
+  for (int64_t bundle = 2; g != none && bundle <= std::min(most_groups, shape[g]); ++bundle) {
     if (shape[g] % bundle != 0) continue;
     take_bundles(p, shape, strides, g, bundle);
-    if (p.vec > best.vec || (p.vec == best.vec && best.bundle * best.length * size < good_line)) best = p;
+    if (worth(p) > worth(best)) best = p;
   }
   if (best.in_line() > 1024 && best.bundle > 1) return reason = "groups: lines too long to be shared", std::nullopt;
   return best;
@@ -169,7 +176,8 @@ std::string load_of(const Groups& p, size_t v) {
     return fmt::format("load<{0}>(x{1}, view{1}, at[{1}] + {2} + column * {3}ll, {3}ll, {4});", a.step, v, line_offset(p, view),
                        *a.stride, p.vec);
   return fmt::format(
-      "for (u32 e = 0; e < {0}; ++e) x{1}.at[e] = view{1}[at[{1}] + {2} + (column + e) / {3}u * {4}ll + (column + e) % {3}u * {5}ll];",
+      "for (u32 e = 0; e < {0}; ++e) x{1}.at[e] = view{1}[at[{1}] + {2} + (column + e) / {3}u * {4}ll + (column + e) % {3}u * "
+      "{5}ll];",
       p.vec, v, line_offset(p, view), p.length, view.group, view.length);
 }
 
@@ -177,7 +185,7 @@ std::string source_of(const Groups& p, const Split& s) {
   const size_t count = p.views.size();
   const auto type = [&](size_t v) { return expr::cuda_type(p.views[v].type); };
   const bool own_column = s.threads % p.in_line() == 0;
-  std::string head = fmt::format("__global__ void __launch_bounds__({}) ", s.threads), views, tile;
+  std::string head = fmt::format("__global__ void __launch_bounds__({}, 1) ", s.threads), views, tile;
   for (size_t v = 0; v < count; ++v) views += fmt::format("{}{}* view{}, ", p.views[v].input ? "const " : "", type(v), v);
   views += fmt::format("const Walk<{}, {}> bundles, float epsilon", p.outer.extents.size(), count);
   tile = fmt::format("  using Tile = GroupTile<{}, {}, {}, {}, {}, {}, {}>;\n", type(0), p.lines(), p.length, p.bundle, p.vec,
@@ -185,9 +193,12 @@ std::string source_of(const Groups& p, const Split& s) {
   tile += "  const u32 bundle = blockIdx.x / Tile::parts, part = blockIdx.x % Tile::parts;\n";
   tile += fmt::format("  i64 at[{}];\n  bundles.locate<1>(bundle, at);\n  Tile tile(part);\n", count);
   tile += fmt::format("  tile.read(view0 + at[0], [](u32 line) {{ return {}; }});\n", line_offset(p, p.views[0]));
-  std::string finish = fmt::format("  float mean[{0}], factor[{0}];\n#pragma unroll\n  for (int e = 0; e < {0}; ++e) {{\n", p.vec);
-  finish += fmt::format("    const Moments m = all[Tile::group(e)];\n    mean[e] = {};\n    factor[e] = factor_of<{}>(m, Tile::total, "
-                        "epsilon);\n  }}\n", p.parts.centre ? "m.mean" : "0", p.parts.centre);
+  std::string finish =
+      fmt::format("  float mean[{0}], factor[{0}];\n#pragma unroll\n  for (int e = 0; e < {0}; ++e) {{\n", p.vec);
+  finish += fmt::format(
+      "    const Moments m = all[Tile::group(e)];\n    mean[e] = {};\n    factor[e] = factor_of<{}>(m, Tile::total, "
+      "epsilon);\n  }}\n",
+      p.parts.centre ? "m.mean" : "0", p.parts.centre);
   std::string hoisted, each, arguments = "(f32(tile.raw[h].at[e]) - mean[e]) * factor[e]";
   for (size_t v = 2; v < count; ++v) {
     const bool once = own_column && std::ranges::all_of(p.views[v].lines, [](int64_t stride) { return stride == 0; });
@@ -197,8 +208,8 @@ std::string source_of(const Groups& p, const Split& s) {
   if (!hoisted.empty()) finish += "  const u32 column = tile.column(0);\n" + hoisted;
   finish += fmt::format("#pragma unroll\n  for (int h = 0; h < {}; ++h) {{\n  if (!tile.inside(h)) continue;\n", s.held);
   finish += "  const u32 line = tile.line(h), column = tile.column(h);\n" + each;
-  finish += fmt::format("  Vector<{}, {}> y;\n#pragma unroll\n  for (int e = 0; e < {}; ++e) Program::apply({}, y.at[e]);\n", type(1),
-                        p.vec, p.vec, arguments);
+  finish += fmt::format("  Vector<{}, {}> y;\n#pragma unroll\n  for (int e = 0; e < {}; ++e) Program::apply({}, y.at[e]);\n",
+                        type(1), p.vec, p.vec, arguments);
   finish += fmt::format("  store<{}>(view1, at[1] + {} + column, 1, {}, y);\n  }}\n}}\n", access_of(p, 1).step,
                         line_offset(p, p.views[1]), p.vec);
   std::string code = "#include \"norm/group.cuh\"\n\n" + expr::to_cuda(p.program, "Program") + "\nextern \"C\" " + head;
@@ -209,13 +220,16 @@ std::string source_of(const Groups& p, const Split& s) {
                         "  for (u32 g = threadIdx.x; g < {0}; g += {1}) moments[blockIdx.x * {0} + g] = own[g];\n}}\n", p.bundle,
                         s.threads);
     code += "\nextern \"C\" " + head + fmt::format("group_norm({}, const Moments* moments) {{\n{}", views, tile);
-    code += fmt::format("  __shared__ Moments all[{0}];\n  Tile::merge(all, [&](int g, int p) {{ return moments[(bundle * Tile::parts + "
-                        "p) * {0} + g]; }});\n", p.bundle);
+    code += fmt::format(
+        "  __shared__ Moments all[{0}];\n  Tile::merge(all, [&](int g, int p) {{ return moments[(bundle * Tile::parts + "
+        "p) * {0} + g]; }});\n",
+        p.bundle);
     return code + finish;
   }
   code += fmt::format("group_norm({}) {{\n{}{}  tile.moments(Tile::share(part), own);\n", views, tile, shared);
   if (s.blocks == 1) {
-    code += fmt::format("  for (u32 g = threadIdx.x; g < {}; g += {}) all[g] = own[g];\n  __syncthreads();\n", p.bundle, s.threads);
+    code +=
+        fmt::format("  for (u32 g = threadIdx.x; g < {}; g += {}) all[g] = own[g];\n  __syncthreads();\n", p.bundle, s.threads);
   } else {   // no block leaves while another reads its moments
     code += "  synchronize_cluster();\n  Tile::merge(all, [&](int g, int p) {\n"
             "    const Vector<float, 2> m = load_2_in_cluster(address_in_block(shared_address(own + g), p));\n"
@@ -265,10 +279,12 @@ void offer_groups(const BoundNode& b, std::span<const size_t> numbers, const Gpu
   const auto add = [&](const Split& s, double us) {
     const std::string config = fmt::format("groups v{} b{} t{} h{}{}", p->vec, p->bundle, s.threads, s.held,
                                            s.blocks == 0 ? " parts" : s.blocks > 1 ? fmt::format(" cluster {}", s.blocks) : "");
-    offer.candidates.push_back({"cuda", config, us, [p = *p, s, config, &gpu] { return launched(plan_of(p, s, "norm:" + config), gpu); }});
+    offer.candidates.push_back(
+        {"cuda", config, us, [p = *p, s, config, &gpu] { return launched(plan_of(p, s, "norm:" + config), gpu); }});
   };
   const int64_t unit = p->bundle == 1 ? 32 : p->in_line();
-  // What one multiprocessor has to move decides where there are fewer blocks than multiprocessors; it loads some 100 bytes a nanosecond.
+  // What one multiprocessor has to move decides where there are fewer blocks than multiprocessors; it loads some 100 bytes a
+  // nanosecond.
   const auto estimate = [&](int64_t blocks) {
     return std::max(gpu_estimate_us(gpu, moved), 2 + moved / static_cast<double>(std::min(blocks, multiprocessors)) / 100e3);
   };
@@ -280,8 +296,9 @@ void offer_groups(const BoundNode& b, std::span<const size_t> numbers, const Gpu
       Split s{.threads = multiple_near(wanted, unit), .held = 1, .blocks = blocks};
       s.held = (vectors + blocks * s.threads - 1) / (blocks * s.threads);
       const bool all_work = (vectors + s.threads * s.held - 1) / (s.threads * s.held) == blocks;
-      // What is held, its element's mean and factor and sum, and the rest.
-      const int64_t registers = s.held * vector_bytes / 4 + (p->bundle > 1 ? 3 : 1) * p->vec + 24;
+      // What is held, its element's mean and factor and sum, and the rest, of which the compiler takes more for Blackwell.
+      const int64_t rest = gpu.info.major >= 10 ? 72 : 24;
+      const int64_t registers = s.held * vector_bytes / 4 + (p->bundle > 1 ? 3 : 1) * p->vec + rest;
       if (s.threads >= 32 && s.threads <= 1024 && s.held <= most_held && s.held * vector_bytes <= most_bytes_held &&
           registers * s.threads < 65536 && all_work)
         splits.push_back(s);

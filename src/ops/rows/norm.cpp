@@ -147,14 +147,18 @@ bool norm_handles(const Node& n) {
 }
 
 void norm_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (auto reason = norm_rejects(b)) return offer.rejected.push_back({"cpu", *reason});
+  auto reason = norm_unknown(b);
+  if (!reason) reason = norm_rows_apart(b);
+  if (reason) return offer.rejected.push_back({"cpu", *reason});
+  const NormParts p(b);
+  if (p.mean != none || p.inverse != none)
+    return offer.rejected.push_back({"cpu", "the mean or the deviation is an output too"});
   const auto count = static_cast<double>(elements(b.inputs[0].shape));
   offer.candidates.push_back({"cpu", "", 2 + count / 1500 / machine.threads, [b, node = *b.node, threads = machine.threads] {
     BoundNode bound = b;
     bound.node = &node;
     return std::make_unique<NormKernel>(bound, threads);
   }});
-  const NormParts p(b);
   if (p.centre && p.residual == none && p.sum == none && !b.node->program) {
     norm_offer_onednn(b, p.axis, p.gamma, p.beta, p.epsilon, machine, offer);
   } else {
@@ -164,7 +168,7 @@ void norm_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
 
 void norm_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (auto reason = norm_unknown(b)) return offer.rejected.push_back({"cuda", *reason});
-  if (auto reason = norm_rejects(b)) offer.rejected.push_back({"cuda", *reason});
+  if (auto reason = norm_rows_apart(b)) offer.rejected.push_back({"cuda", *reason});
   else offer_norm_cuda(b, *machine.gpu, offer);
   if (offer.candidates.empty()) offer_group_norm_cuda(b, *machine.gpu, offer);
 }

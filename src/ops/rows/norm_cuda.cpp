@@ -18,7 +18,7 @@ constexpr size_t none = NormParts::none;
 constexpr int64_t most_held = 64;                     // floats of a row that a thread holds in registers
 
 /// What a tensor is to the kernel; operands are numbered from there on.
-enum Role : size_t { role_x, role_residual, role_sum, role_y, role_operands };
+enum Role : size_t { role_x, role_residual, role_sum, role_y, role_mean, role_inverse, role_operands };
 
 /// A tensor that the kernel reads or writes, row by row.
 struct View {
@@ -57,6 +57,8 @@ std::optional<NormCuda> problem_of(const BoundNode& b, std::string& reason) {
   add(role_residual, true, p.parts.residual);
   add(role_sum, false, p.parts.sum);
   add(role_y, false, 0);
+  add(role_mean, false, p.parts.mean);
+  add(role_inverse, false, p.parts.inverse);
   for (size_t i = 0; i < operands.size(); ++i) add(role_operands + i, true, operands[i]);
   std::vector<Shape> all, outer;
   for (const View& v : p.views) {
@@ -106,7 +108,11 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
   } else if (sum < count) {   // without a residual the sum is x
     code += fmt::format("  row.copy(view{} + at[{}], inside);\n", sum, sum);
   }
-  code += fmt::format("  row.normalize<{}>(epsilon);\n  if (!inside) return;\n", p.parts.centre);
+  code += fmt::format("  const Statistics s = row.normalize<{}>(epsilon);\n  if (!inside) return;\n", p.parts.centre);
+  for (const auto& [role, value] : {std::pair(role_mean, "mean"), std::pair(role_inverse, "factor")})
+    if (const size_t v = view_of(role); v < count)
+      code += fmt::format("  if (Row::lane() == 0) view{}[at[{}]] = From<{}>::f32(s.{});\n", v, v,
+                          expr::cuda_type(p.views[v].type), value);
   code += fmt::format("#pragma unroll\n  for (int h = 0; h < {}; ++h) {{\n    const int c = Row::column(h);\n", s.held);
   code += fmt::format("    if (c >= {}) break;\n", p.width);
   std::string arguments = "row.v[h][e]";
@@ -156,7 +162,7 @@ class NormCudaKernel final : public CompiledKernel {
 int64_t widest(const NormCuda& p) {
   for (int64_t vec = 16 / size_of(p.views[0]); vec > 1; vec /= 2) {
     bool fits = p.width % vec == 0;
-    for (size_t v = 0; v < p.views.size(); ++v) fits = fits && (p.views[v].role >= role_operands || step_of(p, v, vec) == 1);
+    for (size_t v = 0; v < p.views.size(); ++v) fits = fits && (p.views[v].role >= role_mean || step_of(p, v, vec) == 1);
     if (fits) return vec;
   }
   return 1;

@@ -27,6 +27,7 @@ NormParts::NormParts(const BoundNode& b) {
   gamma = present(b.inputs, fused ? 2 : 1);
   beta = present(b.inputs, fused ? 3 : 2);
   if (fused) first_operand = 4, sum = present(b.outputs, 1);
+  else mean = present(b.outputs, 1), inverse = present(b.outputs, 2);
 }
 
 std::optional<expr::Program> norm_program(const BoundNode& b, const NormParts& p, bool with_parameters,
@@ -70,14 +71,11 @@ std::optional<std::string> norm_unknown(const BoundNode& b) {
   if (p.residual != none && b.inputs[p.residual].shape != b.inputs[0].shape) return "the residual is broadcast";
   if (!b.node->program && !float_kind(b.outputs[0].type))
     return fmt::format("its result is {}; expected f32, f16 or bf16", name(b.outputs[0].type));
-  if (b.node->domain.empty() && (present(b.outputs, 1) != none || present(b.outputs, 2) != none))
-    return "the mean or the deviation is an output too";
   if (b.node->domain.empty() && b.node->get_int("stash_type", 1) != 1) return "it computes in another type than f32";
   return std::nullopt;
 }
 
-std::optional<std::string> norm_rejects(const BoundNode& b) {
-  if (auto reason = norm_unknown(b)) return reason;
+std::optional<std::string> norm_rows_apart(const BoundNode& b) {
   const NormParts p(b);
   std::vector<Shape> strides = {memory_strides(b.inputs[0]), memory_strides(b.outputs[0])};
   if (p.residual != none) strides.push_back(memory_strides(b.inputs[p.residual]));

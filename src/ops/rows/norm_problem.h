@@ -16,6 +16,7 @@ struct NormParts {
   explicit NormParts(const BoundNode& b);
 
   size_t residual = none, gamma = none, beta = none, first_operand = none, sum = none;
+  size_t mean = none, inverse = none;      // outputs: each row's mean, and what it is multiplied by then
   bool centre = false;               // LayerNorm; not: RMSNorm
   double epsilon = 1e-5;
   size_t axis = 0;                   // the row is everything from this axis on
@@ -28,10 +29,10 @@ std::optional<expr::Program> norm_program(const BoundNode& b, const NormParts& p
 
 /// Why no kernel but the reference knows the node.
 std::optional<std::string> norm_unknown(const BoundNode& b);
-/// The same, or why kernels that read whole rows cannot run it.
-std::optional<std::string> norm_rejects(const BoundNode& b);
+/// Why kernels that read whole rows cannot run a node that norm_unknown has nothing against.
+std::optional<std::string> norm_rows_apart(const BoundNode& b);
 
-/// Adds the generated CUDA kernels (src/ops/rows/norm_cuda.cpp) of a node that norm_rejects has nothing against.
+/// Adds the generated CUDA kernels (src/ops/rows/norm_cuda.cpp) of a node that neither has anything against.
 void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer);
 /// Those for rows in pieces (src/ops/rows/group_norm_cuda.cpp), of a node that norm_unknown has nothing against.
 void offer_group_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer);

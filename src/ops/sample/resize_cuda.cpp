@@ -1,5 +1,6 @@
-// Linear and cubic Resize and Upsample on a GPU: each element is a sum over the taps of its places, along all resized axes at once. A
-// thread does one element, or 16 bytes of neighbours along axes that keep their places (a channels-last image's channels).
+// Linear and cubic Resize and Upsample on a GPU: each element is a sum over the taps of its places, along all resized axes at
+// once. A thread does one element, or 16 bytes of neighbours along axes that keep their places (a channels-last image's
+// channels).
 #include "ops/sample/resize_cuda.h"
 
 #include <algorithm>
@@ -58,7 +59,8 @@ std::string source_of(const Interpolation& p) {
       "resize(const {}* x, {}* y, u32 chunks, Divider per_row, u32 width, const i64* places, const {}* weights, "
       "const Axes<{}> axes, {} beyond) {{\n", block, type, type, sum, rank, sum);
   code += fmt::format("  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= chunks) return;\n", block);
-  code += fmt::format("  u32 rest = per_row.quotient(chunk), i, next;\n  const u32 c = (chunk - rest * per_row.divisor) * {};\n", p.vec);
+  code += fmt::format("  u32 rest = per_row.quotient(chunk), i, next;\n  const u32 c = (chunk - rest * per_row.divisor) * {};\n",
+                      p.vec);
   code += "  i64 from = c, to = c;\n  bool outside = false;\n";
   std::string loops, weight, place = "from";
   for (size_t d = 0; d < rank; ++d) {    // innermost first, as the structure has them
@@ -80,8 +82,10 @@ std::string source_of(const Interpolation& p) {
   code += fmt::format("    const {} w = {};\n    Vector<{}, {}> v;\n    load<1>(v, x, {}, 1, width - c);\n", sum,
                       weight.empty() ? "1" : weight, type, p.vec, place);
   code += fmt::format("#pragma unroll\n    for (int e = 0; e < {}; ++e) sum[e] += w * widened<{}>(v.at[e]);\n  }}\n", p.vec, sum);
-  code += fmt::format("  Vector<{0}, {1}> v;\n#pragma unroll\n  for (int e = 0; e < {1}; ++e) v.at[e] = narrowed<{0}>(outside ? beyond : "
-                      "sum[e]);\n  store<1>(y, to, 1, width - c, v);\n}}\n", type, p.vec);
+  code += fmt::format(
+      "  Vector<{0}, {1}> v;\n#pragma unroll\n  for (int e = 0; e < {1}; ++e) v.at[e] = narrowed<{0}>(outside ? beyond : "
+      "sum[e]);\n  store<1>(y, to, 1, width - c, v);\n}}\n",
+      type, p.vec);
   return code;
 }
 
@@ -106,7 +110,9 @@ LaunchPlan plan_of(const Interpolation& p) {
 
 }  // namespace
 
-bool gpu_resize_handles(const Node& n) { return (n.is("Resize") || n.is("Upsample")) && n.get_string("mode", "nearest") != "nearest"; }
+bool gpu_resize_handles(const Node& n) {
+  return (n.is("Resize") || n.is("Upsample")) && n.get_string("mode", "nearest") != "nearest";
+}
 
 void gpu_resize_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Node& n = *b.node;
@@ -119,7 +125,8 @@ void gpu_resize_offer(const BoundNode& b, const Machine& machine, Offer& offer) 
     return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(x.type))});
   for (const BoundTensor* t : {&x, &y})
     if (channel_block(t->layout) > 1) return offer.rejected.push_back({"cuda", "a tensor lies in blocks of channels"});
-  const std::string transformation = n.get_string("coordinate_transformation_mode", n.op == "Upsample" ? "asymmetric" : "half_pixel");
+  const std::string transformation =
+      n.get_string("coordinate_transformation_mode", n.op == "Upsample" ? "asymmetric" : "half_pixel");
   std::vector<MappedAxis> axes = axes_of(x, y);
   std::vector<TapTable> tables(axes.size());
   Interpolation p;

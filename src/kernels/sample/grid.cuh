@@ -1,0 +1,94 @@
+// GridSample: y[n, c, o] = x[n, c] interpolated at the place that grid [n, o, Rank] names, innermost axis first, -1 to 1 over the
+// image. Everything dense; a thread an element of y. Coordinates are in double, as the processor's are: a nearest pixel must not
+// depend on how a half was rounded.
+#pragma once
+
+#include "common/convert.cuh"
+
+enum class Padding { zeros, border, reflection };
+enum class Between { nearest, linear, cubic };
+
+template <int Rank> struct GridGeometry {
+  u32 count;                             // of y
+  i64 channels, places, plane;           // places: of one image of y; plane: elements of one of x
+  i64 extents[Rank], steps[Rank];        // of x, outermost first
+};
+
+/// Reflects x at the ends of [low, high] until it lies inside.
+__device__ __forceinline__ double reflected(double x, double low, double high) {
+  const double range = high - low;
+  if (range <= 0) return low;
+  const bool below = x < low;
+  if (!below && x <= high) return x;
+  const double beyond = below ? low - x : x - high, turns = floor(beyond / range), rest = beyond - turns * range;
+  const bool even = fmod(turns, 2.0) == 0;
+  return below == even ? low + rest : high - rest;
+}
+
+template <Padding P, Between B, bool Align> struct GridAxis {
+  i64 extent;
+  __device__ __forceinline__ double low() const { return Align ? 0.0 : -0.5; }
+  __device__ __forceinline__ double high() const { return static_cast<double>(extent) - (Align ? 1.0 : 0.5); }
+  __device__ __forceinline__ double coordinate(double g) const {
+    const double length = static_cast<double>(extent);
+    double x = Align ? (g + 1) / 2 * (length - 1) : ((g + 1) * length - 1) / 2;
+    if (B == Between::nearest) x = rint(x);
+    if (x >= low() && x <= high()) return x;
+    if (P == Padding::border) return fmin(fmax(x, 0.0), length - 1);
+    return P == Padding::reflection && isfinite(x) ? reflected(x, low(), high()) : x;
+  }
+  /// The pixel that stands for pixel i; -1 for none.
+  __device__ __forceinline__ i64 pixel(double i) const {
+    if (i >= 0 && i < static_cast<double>(extent)) return static_cast<i64>(i);
+    if (P == Padding::zeros || !isfinite(i)) return -1;
+    if (P == Padding::border) return i < 0 ? 0 : extent - 1;
+    const i64 at = static_cast<i64>(reflected(i, low(), high()));
+    return at < 0 ? 0 : at >= extent ? extent - 1 : at;
+  }
+};
+
+/// Keys' kernel with a = -0.75, and the triangle.
+template <Between B> __device__ __forceinline__ double grid_weight(double d) {
+  const double x = fabs(d), a = -0.75;
+  if (B == Between::linear) return x < 1 ? 1 - x : 0;
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((x - 5) * x + 8) * x * a - 4 * a : 0;
+}
+
+template <class T, class G, int Rank, Padding P, Between B, bool Align>
+__device__ __forceinline__ void sample_grid(const T* x, const G* grid, T* y, const GridGeometry<Rank>& g) {
+  const u32 element = blockIdx.x * blockDim.x + threadIdx.x;
+  if (element >= g.count) return;
+  constexpr int taps = B == Between::nearest ? 1 : B == Between::linear ? 2 : 4;
+  constexpr int corners = Rank == 1 ? taps : Rank == 2 ? taps * taps : taps * taps * taps;
+  const i64 o = element % g.places, image = element / g.places, n = image / g.channels;
+  i64 place[Rank][taps];
+  double weight[Rank][taps];
+#pragma unroll
+  for (int d = 0; d < Rank; ++d) {
+    const GridAxis<P, B, Align> axis{g.extents[d]};
+    const double at = axis.coordinate(widened<double>(grid[(n * g.places + o) * Rank + Rank - 1 - d]));
+    const double base = B == Between::nearest ? rint(at) : floor(at) - (B == Between::cubic ? 1 : 0);
+#pragma unroll
+    for (int k = 0; k < taps; ++k) {
+      place[d][k] = axis.pixel(base + k);
+      weight[d][k] = B == Between::nearest ? 1 : grid_weight<B>(base + k - at);
+    }
+  }
+  double sum = 0;
+#pragma unroll
+  for (int c = 0; c < corners; ++c) {
+    double w = 1;
+    i64 offset = image * g.plane;
+    bool inside = true;
+#pragma unroll
+    for (int d = 0, rest = c; d < Rank; ++d, rest /= taps) {
+      const int k = rest % taps;
+      inside = inside && place[d][k] >= 0 && weight[d][k] != 0;
+      w *= weight[d][k];
+      offset += place[d][k] * g.steps[d];
+    }
+    if (inside) sum += w * widened<double>(x[offset]);
+  }
+  y[element] = narrowed<T>(sum);
+}

@@ -1,0 +1,132 @@
+// Operators that models have seldom, each by a plain kernel, against the processor's references: sizes and forms that ONNX's own
+// cases (node_cases_test.cpp) do not have.
+#include "gpu/gpu_batch.h"
+
+namespace smelt::ops {
+namespace {
+
+class GpuRare : public GpuBatch {};
+
+using Ints = std::vector<int64_t>;
+
+TEST_F(GpuRare, attention_of_every_form) {
+  for (const DType type : {DType::f32, DType::f16}) {
+    const double tolerance = type == DType::f32 ? 2e-6 : 1.0 / 512;
+    const auto x = [&](const Shape& s, uint32_t seed) { return random_tensor(type, s, seed); };
+    expect(node_trial("Attention",
+                      {x({2, 6, 5, 40}, 1), x({2, 3, 300, 40}, 2), x({2, 3, 300, 24}, 3), random_tensor(type, {5, 300}, 4)},
+                      {{"softcap", 2.f}}),
+           tolerance);
+    expect(node_trial("Attention", {x({2, 7, 32}, 1), x({2, 9, 16}, 2), x({2, 9, 16}, 3)},
+                      {{"q_num_heads", int64_t{4}}, {"kv_num_heads", int64_t{2}}, {"is_causal", int64_t{1}}, {"scale", 0.3f}}),
+           tolerance);
+    expect(
+        node_trial("Attention",
+                   {x({1, 2, 3, 8}, 1), x({1, 2, 4, 8}, 2), x({1, 2, 4, 8}, 3), Tensor(), x({1, 2, 6, 8}, 5), x({1, 2, 6, 8}, 6)},
+                   {{"qk_matmul_output_mode", int64_t{3}}}, 4),
+        tolerance);
+    expect(node_trial("Attention",
+                      {x({2, 2, 3, 8}, 1), x({2, 2, 8, 8}, 2), x({2, 2, 8, 8}, 3), Tensor(), Tensor(), Tensor(),
+                       Tensor::of<int64_t>({2}, {5, 8})},
+                      {{"left_window_size", int64_t{2}}, {"is_causal", int64_t{1}}}),
+           tolerance);
+  }
+}
+
+TEST_F(GpuRare, losses_of_many_samples) {
+  const Tensor scores = random_tensor(DType::f32, {13, 91, 7, 9}, 1, -4, 4),
+               labels = random_tensor(DType::i64, {13, 7, 9}, 2, 0, 91);
+  const Tensor weights = random_tensor(DType::f32, {91}, 3, 0, 2);
+  for (const char* op : {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"})
+    for (const char* reduction : {"none", "sum", "mean"})
+      for (const bool weighted : {false, true})
+        expect(node_trial(op, {scores, labels, weighted ? weights : Tensor()},
+                          {{"reduction", std::string(reduction)}, {"ignore_index", int64_t{5}}}), 1e-5);
+  expect(node_trial("SoftmaxCrossEntropyLoss", {scores.cast(DType::f16), labels}, {}, 2), 2e-3);
+}
+
+TEST_F(GpuRare, grids_and_lines) {
+  for (const char* mode : {"nearest", "linear", "cubic"})
+    for (const char* padding : {"zeros", "border", "reflection"})
+      for (const int64_t align : {0, 1}) {
+        const std::map<std::string, Attribute> how{
+            {"mode", std::string(mode)}, {"padding_mode", std::string(padding)}, {"align_corners", align}};
+        expect(
+            node_trial("GridSample",
+                       {random_tensor(DType::f32, {2, 3, 9, 11}, 1), random_tensor(DType::f32, {2, 6, 5, 2}, 2, -1.6, 1.6)}, how),
+            2e-6);
+        expect(
+            node_trial("GridSample",
+                       {random_tensor(DType::f16, {1, 2, 4, 5, 6}, 1), random_tensor(DType::f32, {1, 3, 4, 2, 3}, 2, -1.6, 1.6)},
+                       how),
+            1e-3);
+      }
+  for (const int64_t axis : {0, 1, 2})
+    for (const DType type : {DType::f32, DType::f16}) {
+      expect(node_trial("Hardmax", {random_tensor(type, {5, 33, 20}, 1)}, {{"axis", axis}}));
+      for (const int64_t p : {1, 2})
+        expect(node_trial("LpNormalization", {random_tensor(type, {5, 33, 20}, 1)}, {{"axis", axis}, {"p", p}}), 1e-3);
+    }
+  expect(node_trial("LRN", {random_tensor(DType::f32, {2, 20, 5, 6}, 1)}, {{"size", int64_t{5}}, {"alpha", 0.3f}}), 1e-6);
+}
+
+TEST_F(GpuRare, batch_norm_of_both_layouts_and_statistics_of_rows) {
+  for (const Layout layout : {Layout::plain, Layout::nhwc}) {
+    Trial t = node_trial("BatchNormalization", {random_tensor(DType::f16, {2, 24, 5, 6}, 1), random_tensor(DType::f32, {24}, 2),
+                                                random_tensor(DType::f32, {24}, 3), random_tensor(DType::f32, {24}, 4),
+                                                random_tensor(DType::f32, {24}, 5, 0.1, 2)});
+    t.bound.inputs[0].layout = t.bound.outputs[0].layout = layout;
+    expect(std::move(t), 1.0 / 1024);
+  }
+  for (const Shape& shape : {Shape{7, 4096}, Shape{40, 100}, Shape{3, 5}}) {
+    const Tensor x = random_tensor(DType::f32, shape, 1, -3, 5), gamma = random_tensor(DType::f32, {shape[1]}, 2);
+    expect(node_trial("LayerNormalization", {x, gamma}, {}, 3), 1e-5);
+  }
+}
+
+TEST_F(GpuRare, recurrences) {
+  for (const auto& [op, gates] : {std::pair{"RNN", 1}, std::pair{"GRU", 3}, std::pair{"LSTM", 4}})
+    for (const char* direction : {"forward", "reverse", "bidirectional"})
+      for (const int64_t layout : {0, 1}) {
+        const int64_t d = direction[0] == 'b' ? 2 : 1, hidden = 70, input = 40, steps = 9, batch = 3;
+        const Shape x = layout ? Shape{batch, steps, input} : Shape{steps, batch, input},
+                    state = layout ? Shape{batch, d, hidden} : Shape{d, batch, hidden};
+        expect(node_trial(op,
+                          {random_tensor(DType::f32, x, 1), random_tensor(DType::f32, {d, gates * hidden, input}, 2, -0.2, 0.2),
+                           random_tensor(DType::f32, {d, gates * hidden, hidden}, 3, -0.2, 0.2),
+                           random_tensor(DType::f32, {d, 2 * gates * hidden}, 4),
+                           layout ? Tensor() : Tensor::of<int32_t>({batch}, {9, 4, 6}), random_tensor(DType::f32, state, 5)},
+                          {{"direction", std::string(direction)},
+                           {"layout", layout},
+                           {"hidden_size", hidden},
+                           {"linear_before_reset", layout}},
+                          gates == 4 ? 3 : 2),
+               1e-5);
+      }
+}
+
+TEST_F(GpuRare, einsums) {
+  expect(node_trial("Einsum", {random_tensor(DType::f32, {3, 5, 40}, 1), random_tensor(DType::f32, {3, 40, 7}, 2)},
+                    {{"equation", std::string("bij,bjk->bik")}}),
+         1e-6);
+  expect(node_trial("Einsum", {random_tensor(DType::f16, {4, 6, 6}, 1)}, {{"equation", std::string("...ii->...i")}}));
+  expect(node_trial("Einsum",
+                    {random_tensor(DType::f32, {5, 6}, 1), random_tensor(DType::f32, {6}, 2), random_tensor(DType::f32, {5}, 3)},
+                    {{"equation", std::string("ab,b,a->")}}),
+         1e-6);
+}
+
+TEST_F(GpuRare, functions_with_parameters) {
+  const Tensor x = random_tensor(DType::f32, {700}, 1, -4, 4);
+  const float top = std::numeric_limits<float>::infinity();
+  expect(node_trial("Shrink", {x}, {{"lambd", 1.5f}, {"bias", 0.5f}}), 1e-7);
+  expect(node_trial("Mean", {x, random_tensor(DType::f32, {700}, 2), random_tensor(DType::f32, {700}, 3)}), 1e-6);
+  expect(node_trial("Mod", {x, random_tensor(DType::f32, {700}, 2, -2, 2)}), 1e-6);
+  for (const int64_t negative : {0, 1})
+    expect(node_trial("IsInf", {Tensor::of<float>({4}, {top, -top, 1, 0})},
+                      {{"detect_negative", negative}, {"detect_positive", 1 - negative}}));
+  expect(node_trial("Dropout", {x}, {}, 2));
+}
+
+}  // namespace
+}  // namespace smelt::ops

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "device/cuda/compiler.h"
 #include "device/cuda/cublaslt.h"
+#include "device/cuda/cudnn.h"
 #include "fuse/rewrite.h"
 #include "import/import.h"
 #include "import/precision.h"
@@ -77,6 +78,7 @@ std::shared_ptr<Backend> use_gpu(ops::Machine& machine, const Options& options, 
   const bool compiles = !carries || device::cuda::compiler_missing().empty();
   machine.versions += ", " + (compiles ? device::cuda::compiler_version() : "no NVRTC");
   if (device::cuda::cublaslt_missing().empty()) machine.versions += ", " + device::cuda::cublaslt_version();
+  if (device::cuda::cudnn_missing().empty()) machine.versions += ", " + device::cuda::cudnn_version();
   if (!here) return absent_backend(options.arch);
   machine.versions += fmt::format(", driver {}", machine.gpu->info.driver);
   if (options.memory_limit < 0) fail_usage("a memory limit of {} bytes", options.memory_limit);

@@ -101,7 +101,7 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& 
     for (size_t i = next++; i < tasks.size(); i = next++) {
       try {
         tasks[i].candidate.prepare();
-      } catch (const Error&) {
+      } catch (...) {   // what is no Error is thrown on below, in the caller's thread
         tasks[i].failed = std::current_exception();
       }
     }

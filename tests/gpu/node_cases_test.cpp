@@ -2,22 +2,17 @@
 // where the cases have been written (test_conformance writes them): beside the program in conformance/, or in the build folder.
 #include "conformance/node_walk.h"
 #include "gpu/gpu_batch.h"
+#include "gpu/gpu_cases.h"
 
 namespace smelt::ops {
 namespace {
 
 namespace fs = std::filesystem;
 
-fs::path cases() {
-  const fs::path here = "conformance", built = fs::path(SMELT_BINARY_DIR) / "conformance";
-  return fs::exists(here / "node") ? here : built;
-}
+using conformance::cases_for_gpu, conformance::gpu_slices;
 
 bool same_numbers(const Tensor& got, const Tensor& want, const conformance::Tolerance& t, std::string& why) {
-  conformance::Tolerance wide = t;
-  if (want.type() == DType::f16) wide.absolute = std::max(wide.absolute, 1e-3), wide.relative = std::max(wide.relative, 2e-3);
-  if (want.type() == DType::f32) wide.absolute = std::max(wide.absolute, 1e-6);
-  why = conformance::difference(got, want, wide);
+  why = conformance::difference(got, want, conformance::on_gpu(t, want.type()));
   return why.empty();
 }
 
@@ -38,17 +33,15 @@ std::optional<Offer> offered(Work& w) {
   }
 }
 
-constexpr int slices = 12;
-
 class GpuNodeCases : public ::testing::TestWithParam<int> {};
 
 TEST_P(GpuNodeCases, every_candidate_agrees_with_the_reference) {
-  if (!fs::exists(cases() / "node")) GTEST_SKIP() << "no cases at " << cases();
+  if (!fs::exists(cases_for_gpu() / "node")) GTEST_SKIP() << "no cases at " << cases_for_gpu();
   std::vector<std::unique_ptr<Work>> work;
   std::vector<Offer> offers;
   int complete = 0, ran = 0, number = 0, all_cases = 0;
-  for (const conformance::Case& c : conformance::list_cases(cases())) {
-    if (!c.name.starts_with("node/") || number++ % slices != GetParam()) continue;
+  for (const conformance::Case& c : conformance::list_cases(cases_for_gpu())) {
+    if (!c.name.starts_with("node/") || number++ % gpu_slices != GetParam()) continue;
     ++all_cases;
     bool all = true;
     try {
@@ -95,7 +88,7 @@ TEST_P(GpuNodeCases, every_candidate_agrees_with_the_reference) {
   EXPECT_GE(complete, all_cases * 2 / 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Slices, GpuNodeCases, ::testing::Range(0, slices));
+INSTANTIATE_TEST_SUITE_P(Slices, GpuNodeCases, ::testing::Range(0, gpu_slices));
 
 }  // namespace
 }  // namespace smelt::ops

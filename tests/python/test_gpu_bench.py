@@ -45,7 +45,7 @@ def test_a_module_with_a_layer_more_or_less_is_refused(modules):
 def test_a_module_computes_what_its_graph_does_and_another_activation_shows(modules, monkeypatch, tmp_path):
     subject, error, limit = modules.check("mobilenet_v3_large.fp16", tmp_path)
     assert subject == "mobilenet_v3_large.fp32" and error <= limit
-    monkeypatch.setattr(modules.F, "hardsigmoid", modules.torch.sigmoid)
+    monkeypatch.setattr(modules.torch.nn.functional, "hardsigmoid", modules.torch.sigmoid)
     assert modules.check("mobilenet_v3_large.fp16", tmp_path)[1] > 10 * limit
 
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "device/cuda/graph.h"
+
 namespace smelt::device::cuda {
 namespace {
 
@@ -15,14 +17,8 @@ EarlyKernels::~EarlyKernels() { current = outer_; }
 bool EarlyKernels::in_scope() { return current != nullptr; }
 
 void EarlyKernels::note(abi::Stream stream) {
-  int status = 0;
-  uint64_t id = 0;
-  abi::Graph graph = nullptr;
-  const abi::GraphNode* last = nullptr;
-  const abi::GraphEdge* edges = nullptr;
-  size_t count = 0;
-  check(driver().stream_capture_info(stream, &status, &id, &graph, &last, &edges, &count), "asking for a capture");
-  if (graph && count == 1) current->nodes_.insert(*last);
+  const Capture capture = capture_on(stream);
+  if (capture.graph && capture.last.size() == 1) current->nodes_.insert(capture.last.front());
 }
 
 }  // namespace smelt::device::cuda

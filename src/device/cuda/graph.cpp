@@ -67,17 +67,24 @@ void CapturedGraph::launch(abi::Stream stream) const {
   check(driver().graph_launch(exec_, stream), "launching a CUDA graph");
 }
 
-size_t captured_nodes(abi::Stream stream) {
+Capture capture_on(abi::Stream stream) {
   int status = 0;
   uint64_t id = 0;
-  abi::Graph graph = nullptr;
-  // With all else null, edges that carry data would be an error.
-  const abi::GraphNode* dependencies = nullptr;
+  Capture c;
+  // With edges null, edges that carry data would be an error.
   const abi::GraphEdge* edges = nullptr;
-  size_t dependency_count = 0, nodes = 0;
-  check(driver().stream_capture_info(stream, &status, &id, &graph, &dependencies, &edges, &dependency_count), "asking for a capture");
-  if (!graph) fail("the stream is not capturing");
-  check(driver().graph_nodes(graph, nullptr, &nodes), "counting a capture's nodes");
+  const abi::GraphNode* last = nullptr;
+  size_t count = 0;
+  check(driver().stream_capture_info(stream, &status, &id, &c.graph, &last, &edges, &count), "asking for a capture");
+  c.last = {last, count};
+  return c;
+}
+
+size_t captured_nodes(abi::Stream stream) {
+  const Capture capture = capture_on(stream);
+  if (!capture.graph) fail("the stream is not capturing");
+  size_t nodes = 0;
+  check(driver().graph_nodes(capture.graph, nullptr, &nodes), "counting a capture's nodes");
   return nodes;
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "device/cuda/device.h"
@@ -29,6 +30,13 @@ class CapturedGraph {
   abi::GraphExec exec_ = nullptr;
   size_t nodes_ = 0, early_nodes_ = 0;
 };
+
+/// A capture under way; graph: null where the stream is not capturing.
+struct Capture {
+  abi::Graph graph = nullptr;
+  std::span<const abi::GraphNode> last;   // what the stream's next work will wait for; valid until more is captured
+};
+Capture capture_on(abi::Stream stream);
 
 /// Kernels, copies and fills that the capture under way on this stream has taken so far.
 size_t captured_nodes(abi::Stream stream);

@@ -66,13 +66,13 @@ std::vector<AtMost> non_max_suppression(const Node&, Inputs in) {
 
 }  // namespace
 
-std::vector<AtMost> outputs_at_most(const Node& node, Inputs inputs, bool untried) {
+std::vector<AtMost> outputs_at_most(const Node& node, Inputs inputs) {
   std::vector<AtMost> most;
   if (node.is("NonZero"))
     most = non_zero(node, inputs);
   else if (node.is("Compress"))
     most = compress(node, inputs);
-  else if (node.is("Unique") && untried) most = unique(node, inputs);
+  else if (node.is("Unique")) most = unique(node, inputs);
   else if (node.is("NonMaxSuppression"))
     most = non_max_suppression(node, inputs);
   // Nothing to find is found by the host.
@@ -83,10 +83,10 @@ std::vector<AtMost> outputs_at_most(const Node& node, Inputs inputs, bool untrie
   return most;
 }
 
-std::vector<AtMost> outputs_at_most(const Node& node, std::span<const BoundTensor> inputs, bool untried) {
+std::vector<AtMost> outputs_at_most(const Node& node, std::span<const BoundTensor> inputs) {
   std::vector<TensorDesc> in;
   for (const BoundTensor& t : inputs) in.push_back({t.type, t.shape, true, t.constant.valid() ? &t.constant : nullptr});
-  return outputs_at_most(node, in, untried);
+  return outputs_at_most(node, in);
 }
 
 Shape found_shape(const AtMost& output, int64_t count) {

@@ -26,13 +26,12 @@ struct AtMost {
 /// Memory for results that are not there is not taken beyond this, in bytes an output: such nodes run on the host.
 inline constexpr int64_t largest_at_most = int64_t{1} << 30;
 
-/// By output of the node, where a kernel can run it in this way: NonZero, Compress and NonMaxSuppression over types that the GPU's
-/// kernels know; where `untried` Unique over all elements too (Gpu::untried). Empty elsewhere. `inputs` are known shapes, `value`
-/// where it is constant.
-std::vector<AtMost> outputs_at_most(const Node& node, std::span<const TensorDesc> inputs, bool untried = false);
+/// By output of the node, where a kernel can run it in this way: NonZero, Compress, NonMaxSuppression and Unique over all elements,
+/// of types that the GPU's kernels know. Empty elsewhere. `inputs` are known shapes, `value` where it is constant.
+std::vector<AtMost> outputs_at_most(const Node& node, std::span<const TensorDesc> inputs);
 
 /// The same for inputs as they are bound.
-std::vector<AtMost> outputs_at_most(const Node& node, std::span<const BoundTensor> inputs, bool untried = false);
+std::vector<AtMost> outputs_at_most(const Node& node, std::span<const BoundTensor> inputs);
 
 /// The shape for this count. Throws Error for a count outside of 0 … shape[axis].
 Shape found_shape(const AtMost& output, int64_t count);

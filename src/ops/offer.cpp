@@ -123,13 +123,13 @@ constexpr TacticFamily families[] = {
     {"gpu_gather", gpu_gather_handles, no_offer, false, gpu_gather_offer},
     {"gpu_pad", gpu_pad_handles, no_offer, false, gpu_pad_offer},
     {"gpu_small", gpu_small_handles, no_offer, false, gpu_small_offer},
-    {"gpu_onnx_attention", gpu_onnx_attention_handles, no_offer, false, gpu_onnx_attention_offer, true},
-    {"gpu_loss", gpu_loss_handles, no_offer, false, gpu_loss_offer, true},
-    {"gpu_grid", gpu_grid_handles, no_offer, false, gpu_grid_offer, true},
-    {"gpu_lines", gpu_lines_handles, no_offer, false, gpu_lines_offer, true},
-    {"gpu_batch_norm", gpu_batch_norm_handles, no_offer, false, gpu_batch_norm_offer, true},
-    {"gpu_recurrent", gpu_recurrent_handles, no_offer, false, gpu_recurrent_offer, true},
-    {"gpu_einsum", gpu_einsum_handles, no_offer, false, gpu_einsum_offer, true},
+    {"gpu_onnx_attention", gpu_onnx_attention_handles, no_offer, false, gpu_onnx_attention_offer},
+    {"gpu_loss", gpu_loss_handles, no_offer, false, gpu_loss_offer},
+    {"gpu_grid", gpu_grid_handles, no_offer, false, gpu_grid_offer},
+    {"gpu_lines", gpu_lines_handles, no_offer, false, gpu_lines_offer},
+    {"gpu_batch_norm", gpu_batch_norm_handles, no_offer, false, gpu_batch_norm_offer},
+    {"gpu_recurrent", gpu_recurrent_handles, no_offer, false, gpu_recurrent_offer},
+    {"gpu_einsum", gpu_einsum_handles, no_offer, false, gpu_einsum_offer},
     {"gpu_resize", gpu_resize_handles, no_offer, false, gpu_resize_offer},
     {"gpu_scatter", gpu_scatter_handles, no_offer, false, gpu_scatter_offer},
     {"gpu_top_k", gpu_top_k_handles, no_offer, false, gpu_top_k_offer},
@@ -220,9 +220,7 @@ Offer offer(const BoundNode& node, const Machine& machine) {
   for (const TacticFamily& family : families) {
     if (!o.candidates.empty()) break;   // a mean that no pooling computes is left to the reductions
     if (!family.handles(*node.node)) continue;
-    if (machine.gpu && family.untried && !machine.gpu->untried) {
-      o.rejected.push_back({"cuda", "no device has run its kernel yet"});
-    } else if (machine.gpu) {
+    if (machine.gpu) {
       if (family.gpu_offer) family.gpu_offer(node, machine, o);
     } else {
       family.offer(node, machine, o);

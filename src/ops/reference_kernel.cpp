@@ -16,7 +16,7 @@ class ReferenceKernel final : public Kernel {
       : node_(*node.node), def_(def), bound_inputs_(node.inputs), bound_outputs_(node.outputs),
         inputs_(node.inputs.size()), outputs_(node.outputs.size()) {
     if (!is_bound_at_most(node)) return;
-    const std::vector<AtMost> most = outputs_at_most(node_, node.inputs, true);
+    const std::vector<AtMost> most = outputs_at_most(node_, node.inputs);
     if (!most.empty()) counted_axis_ = most[0].axis;
   }
 

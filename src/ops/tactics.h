@@ -18,8 +18,6 @@ struct TacticFamily {
   bool images = false;
   /// The same on a GPU (machine.gpu is set); null where the family has no kernels there.
   void (*gpu_offer)(const BoundNode& node, const Machine& machine, Offer& offer) = nullptr;
-  /// No device has run its kernels on a GPU yet: offered there where Gpu::untried is set.
-  bool untried = false;
 };
 
 /// "f32[1,64,56,56]:nhwc", with ":strided" where the tensor is a slice of another; "-" for an input left out.

@@ -59,14 +59,14 @@ inline Trial finding_trial(const std::string& op, std::vector<Tensor> inputs, st
   t.node.op = op;
   t.node.attrs = std::move(attributes);
   for (size_t i = 0; i < inputs.size(); ++i) t.add(inputs[i], i >= constants);
-  t.bound.outputs = bound_at_most(outputs_at_most(t.node, t.bound.inputs, true));
+  t.bound.outputs = bound_at_most(outputs_at_most(t.node, t.bound.inputs));
   for (size_t o = 0; o + 1 < t.bound.outputs.size(); ++o) t.node.outputs.push_back(static_cast<ValueId>(101 + o));
   return t;
 }
 
 /// What a kernel found, in the shapes of `want`; a failed expectation where it found another number.
 inline void cut_to_found(const Trial& t, std::vector<Tensor>& got, const std::vector<Tensor>& want) {
-  const std::vector<AtMost> most = outputs_at_most(t.node, t.bound.inputs, true);
+  const std::vector<AtMost> most = outputs_at_most(t.node, t.bound.inputs);
   ASSERT_EQ(most.size() + 1, got.size());
   const int64_t count = got.back().to_ints()[0];
   for (size_t o = 0; o < most.size(); ++o) {

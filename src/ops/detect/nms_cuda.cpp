@@ -98,7 +98,7 @@ void gpu_nms_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   const double moved = static_cast<double>(6 * storage_bytes(b.inputs[1]) + storage_bytes(b.outputs[0]));
   const double estimate = 30 + gpu_estimate_us(*machine.gpu, moved);
   offer.candidates.push_back({"cuda", "queue", estimate, [p, gpu = machine.gpu] { return nms(p, *gpu); }});
-  if (!machine.gpu->untried || p.count > most_of_a_block) return;
+  if (p.count > most_of_a_block) return;
   p.near = true;
   offer.candidates.push_back({"cuda", "queue near", estimate, [p, gpu = machine.gpu] { return nms(p, *gpu); }});
 }

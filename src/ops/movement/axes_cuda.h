@@ -23,10 +23,11 @@ struct MergedAxes {
 };
 MergedAxes merged_axes(std::vector<MappedAxis> axes);
 
-/// For a kernel's structure of arrays: values as they lie in memory.
+/// For a kernel's structure of arrays: its members as they lie there, each aligned as its type.
 class ArgumentBytes {
  public:
   template <class T> void append(const T& v) {
+    bytes_.resize((bytes_.size() + alignof(T) - 1) / alignof(T) * alignof(T));
     const auto* p = reinterpret_cast<const std::byte*>(&v);
     bytes_.insert(bytes_.end(), p, p + sizeof v);
   }

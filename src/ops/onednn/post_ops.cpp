@@ -57,7 +57,7 @@ std::optional<algorithm> binary(Fn fn) {
 }  // namespace
 
 std::variant<PostOps, std::string> PostOps::of(const BoundNode& node, size_t first_operand, size_t rank, int before) {
-  if (!node.node->program) return "no program";
+  if (!node.node->program) return PostOps();
   auto chain = expr::to_post_ops(*node.node->program);
   if (auto* why = std::get_if<std::string>(&chain)) return *why;
   PostOps result;

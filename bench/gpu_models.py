@@ -1,4 +1,4 @@
-"""Latency, build time and closed attribution of whole models on GPU 0, beside PyTorch and ONNX Runtime.
+"""Latency, build time and closed attribution of whole models on the first GPU that is visible, beside PyTorch and ONNX Runtime.
 
 usage: python bench/gpu_models.py SMELT FOLDER [--models NAME ...] [--tuning-level L] [--tactics LIST] [--iterations N]
                                   [--torch] [--torch-limit S] [--ort] [--ort-limit S] [--allow-fallback] [--out FOLDER]
@@ -170,7 +170,9 @@ def main():
     parser.add_argument("--join", nargs="+", type=pathlib.Path, default=[])
     parser.add_argument("--out", type=pathlib.Path, default=shared.ROOT / "bench" / "results")
     a = parser.parse_args()
-    gpu = subprocess.check_output(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], text=True).strip()
+    ordinal = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
+    gpu = subprocess.check_output(["nvidia-smi", "-i", ordinal, "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                                  text=True).strip()
     now = datetime.datetime.now(datetime.timezone.utc)
     results = {"gpu": gpu, "smelt": smelt(a.smelt, "--version")[0].strip(), "commit": shared.commit(),
                "date": now.isoformat(timespec="seconds"), "tuning_level": int(a.tuning_level), "tactics": a.tactics,

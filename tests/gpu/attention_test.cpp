@@ -102,6 +102,16 @@ TEST(GpuAttention, f32_and_f64) {
   EXPECT_FALSE(expect(c).empty());
 }
 
+/// By emulation: 2.4e-7 where each tile's part is summed apart, 1.1e-6 where a row of O is one chain of additions.
+TEST(GpuAttention, long_rows_in_f32_are_no_chain_of_additions) {
+  Trial t = trial({.type = DType::f32, .queries = 20, .keys = 4096});
+  const Tensor want = expected(t);
+  const std::vector<Candidate> all = offer(t.bound, gpu_machine()).candidates;
+  const auto tiled = std::ranges::find(all, "tiled", &Candidate::config);
+  ASSERT_NE(tiled, all.end());
+  EXPECT_LE(rms_error(run_on_gpu(t, *tiled)[0], want), 4e-7);
+}
+
 TEST(GpuAttention, groups_of_heads_share_keys) {
   for (const int64_t queries : {1, 3, 80}) {
     const auto names = expect({.batch = 2, .heads = 8, .kv_heads = 2, .queries = queries, .keys = 150});

@@ -118,6 +118,21 @@ TEST(GpuConv, depthwise) {
   check(multiplied, DType::f16, Layout::nhwc);
 }
 
+TEST(GpuConv, deep_sums_in_float_are_no_chain_of_additions) {   // as those of products (gemm_test.cpp)
+  Trial t = trial(one({2, 512, 20, 20}, {24, 512, 3, 3}, {1, 1}, {1, 1, 1, 1}), DType::f32, Layout::nhwc);
+  const Tensor want = expected(t);
+  t.result(DType::f32, want.shape(), Layout::nhwc);
+  t.bound.node = &t.node;
+  size_t tiles = 0;
+  for (const Candidate& c : offer(t.bound, gpu_machine()).candidates) {
+    if (!c.config.starts_with("implicit fma")) continue;
+    SCOPED_TRACE(c.config);
+    EXPECT_LE(rms_error(run_on_gpu(t, c)[0], want), 3e-7);
+    ++tiles;
+  }
+  EXPECT_GE(tiles, 3u);
+}
+
 TEST(GpuConv, every_number_of_channels) {
   for (int64_t channels = 1; channels <= 130; channels += channels < 34 ? 1 : 9) {
     check(one({1, channels, 7, 6}, {131 - channels, channels, 3, 3}, {1, 1}, {1, 1, 1, 1}), DType::f16, Layout::nhwc);

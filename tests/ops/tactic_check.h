@@ -118,6 +118,14 @@ inline double error(const Tensor& got, const Tensor& want) {
   return worst / scale;
 }
 
+/// The root mean square of the errors over that of what is expected.
+inline double rms_error(const Tensor& got, const Tensor& want) {
+  const std::vector<double> g = got.to_doubles(), w = want.to_doubles();
+  double errors = 0, scale = 1e-60;
+  for (size_t i = 0; i < w.size(); ++i) errors += (g[i] - w[i]) * (g[i] - w[i]), scale += w[i] * w[i];
+  return std::sqrt(errors / scale);
+}
+
 /// Every candidate but the reference agrees with `want`; returns the names of those that ran, in the offer's order.
 inline std::vector<std::string> agree(Trial& t, const Tensor& want, double tolerance, int threads = 2) {
   t.bound.node = &t.node;

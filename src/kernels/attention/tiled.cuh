@@ -5,7 +5,8 @@
 //
 // A block of 256 threads has 64 rows of queries and goes over tiles of 64 keys. Thread (ty, tx) of 16 x 16 has rows 4 ty … 4 ty +
 // 3: of the scores (64, 64) the keys tx + 16 c, of O (64, ValueDepth) the columns tx + 16 c. The softmax's maximum and sum are
-// kept as the tiles go by (Milakov and Gimelshein, arXiv:1805.02867); the 16 threads of a row lie in one half of a warp.
+// kept as the tiles go by (Milakov and Gimelshein, arXiv:1805.02867); the 16 threads of a row lie in one half of a warp. Each
+// tile's part of O is summed apart and then added, so that long rows are no long chains of additions.
 //
 // Launch: (row tiles, pairs) blocks; TiledAttention::shared_bytes of dynamic shared memory.
 #pragma once
@@ -81,7 +82,7 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
       load<Depth, pitch>(keys_at, k + begin * p.k[2], p.k[2], p.k[3], p.keys - begin);
       load<ValueDepth, value_pitch>(values, v + begin * p.v[2], p.v[2], p.v[3], p.keys - begin);
       __syncthreads();
-      float s[4][4] = {};                                                   // (row, key) of this thread
+      float s[4][4] = {}, faded[4];                                         // (row, key) of this thread
       for (int e = 0; e < padded; e += 4) {
         Vector<float, 4> a[4], c[4];
 #pragma unroll
@@ -110,7 +111,7 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
 #pragma unroll
         for (int offset = 8; offset > 0; offset /= 2) highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, offset));
         const float base = highest == minus_infinity ? 0.f : highest;       // nothing is visible yet: exp(lowest - 0) is 0
-        const float faded = expf(top[r] - base);
+        faded[r] = expf(top[r] - base);
         top[r] = highest;
         float sum = 0;
 #pragma unroll
@@ -119,10 +120,9 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
           sum += weight;
           weights[(4 * ty + r) * score_pitch + tx + 16 * n] = weight;
         }
-        total[r] = total[r] * faded + sum;                                  // of this thread's keys
-#pragma unroll
-        for (int c = 0; c < columns; ++c) o[r][c] *= faded;
+        total[r] = total[r] * faded[r] + sum;                               // of this thread's keys
       }
+      float part[4][columns] = {};                                          // of O
       __syncwarp();                                                         // a row's weights come from its own half warp
       for (int j = 0; j < keys; j += 4) {
         Vector<float, 4> w[4];
@@ -134,9 +134,13 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
           for (int c = 0; c < columns; ++c) {
             const float x = values[(j + n) * value_pitch + tx + 16 * c];
 #pragma unroll
-            for (int r = 0; r < 4; ++r) o[r][c] += w[r].at[n] * x;
+            for (int r = 0; r < 4; ++r) part[r][c] += w[r].at[n] * x;
           }
       }
+#pragma unroll
+      for (int r = 0; r < 4; ++r)
+#pragma unroll
+        for (int c = 0; c < columns; ++c) o[r][c] = o[r][c] * faded[r] + part[r][c];
     }
 #pragma unroll
     for (int r = 0; r < 4; ++r) {

@@ -26,8 +26,8 @@ constexpr Shape4 tensor_shapes[] = {
     {16, 128, 128, 1, 4, 4},       {16, 64, 128, 1, 4, 6},         {16, 64, 128, 1, 4, 3},         {64, 32, 128, 4, 1, 4},
 };
 constexpr Shape4 fma_shapes[] = {
-    {128, 128, 128, 16, 16, 2}, {128, 64, 128, 16, 16, 2}, {64, 64, 128, 16, 16, 2},
-    {64, 64, 128, 16, 8, 2},    {32, 64, 128, 8, 16, 2},   {16, 64, 128, 4, 16, 3},
+    {128, 128, 128, 16, 16, 2}, {128, 128, 128, 32, 16, 2}, {128, 64, 128, 16, 16, 2}, {64, 64, 128, 16, 16, 2},
+    {64, 64, 128, 16, 8, 2},    {32, 64, 128, 8, 16, 2},    {16, 64, 128, 4, 16, 3},
 };
 
 /// How many copies a thread issues for one stage of an operand.
@@ -80,8 +80,8 @@ double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gp
   const int64_t element = bytes(p.type, 1), multiprocessors = std::max(1, i.multiprocessors);
   const int64_t tiles = divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches(), blocks = tiles * c.splits;
   const int64_t k = divide_up(divide_up(p.k, c.tile_k), c.splits) * c.tile_k;
-  // Blocks that a multiprocessor holds at once, registers guessed by the sums.
-  const int64_t registers = c.tile_m * c.tile_n / c.threads() + 64;
+  // Blocks that a multiprocessor holds at once, registers guessed by the sums: FloatTile has two of each.
+  const int64_t registers = (c.unit == Unit::fma ? 2 : 1) * c.tile_m * c.tile_n / c.threads() + 64;
   const int64_t resident = std::max<int64_t>(
       1, std::min({i.shared_per_multiprocessor / (c.shared_bytes(element) + i.reserved_shared_per_block),
                    i.registers_per_multiprocessor / (registers * c.threads()), i.threads_per_multiprocessor / c.threads()}));

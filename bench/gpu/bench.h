@@ -74,7 +74,7 @@ inline cuda::GraphTiming timing(int64_t bytes) { return {.calls = bytes > (64 <<
 /// best of smelt's kernels and of cuBLASLt's algorithms, as a table (gemm.cpp).
 void gemm(std::span<const std::string> epilogues, size_t first, size_t last);
 /// Every configuration of smelt's for one shape that is not guessed to take twice as long as the best.
-void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogue);
+void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogue, DType type);
 
 /// Problems of data.cpp, every candidate of each.
 void group_norm();

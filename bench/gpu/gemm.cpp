@@ -1,4 +1,5 @@
-// Matrix products with bias and an activation, the 24 shapes that the project measures itself by, f16, weights [K, N] by rows.
+// Matrix products with bias and an activation, weights [K, N] by rows: the 24 shapes that the project measures itself by in f16,
+// and every configuration for any shape and type.
 #include <future>
 
 #include "bench.h"
@@ -20,11 +21,13 @@ constexpr Mnk shapes[] = {
 };
 
 /// Bias, then the activation; cuBLASLt's gelu is the tanh form.
-std::string program(std::string_view epilogue) {
-  if (epilogue == "none") return "(in0:f32) { %1 = cast(in0):f16; return %1 }";
-  const std::string_view fn = epilogue == "gelu" ? "gelu_tanh" : "relu";
-  return fmt::format(
-      "(in0:f32, in1:f16) {{ %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = {}(%3):f32; %5 = cast(%4):f16; return %5 }}", fn);
+expr::Program program(std::string_view epilogue, DType type) {
+  if (epilogue == "none") return expr::conversion(DType::f32, type);
+  expr::Program p;
+  const expr::Ref product = p.input(DType::f32), bias = p.input(type);
+  const expr::Ref sum = p.call(expr::Fn::add, product, p.cast(bias, DType::f32));
+  p.output(p.cast(p.call(epilogue == "gelu" ? expr::Fn::gelu_tanh : expr::Fn::relu, sum), type));
+  return p;
 }
 
 /// Blocks that are larger than any workspace a candidate wants; kept for all problems.
@@ -37,20 +40,20 @@ void* workspace(int64_t bytes) {
 /// What is multiplied, with its buffers.
 class Product {
  public:
-  Product(const Mnk& s, const std::string& epilogue)
-      : moved_(2 * (s.m * s.k + s.k * s.n + s.m * s.n)),
-        a_(DType::f16, s.m * s.k, moved_),
-        b_(DType::f16, s.k * s.n, moved_),
-        bias_(DType::f16, s.n, moved_),
-        y_(DType::f16, s.m * s.n, moved_) {
+  Product(const Mnk& s, const std::string& epilogue, DType type)
+      : moved_(bytes(type, s.m * s.k + s.k * s.n + s.m * s.n)),
+        a_(type, s.m * s.k, moved_),
+        b_(type, s.k * s.n, moved_),
+        bias_(type, s.n, moved_),
+        y_(type, s.m * s.n, moved_) {
     node_.domain = smelt_domain;
     node_.op = "MatMul";
-    node_.program = expr::Program::parse(program(epilogue));
-    bound_.inputs = {{DType::f16, {s.m, s.k}}, {DType::f16, {s.k, s.n}}};
-    bound_.inputs[1].constant = Tensor::empty(DType::f16, {s.k, s.n});   // weights; its values lie in b_
-    if (epilogue != "none") bound_.inputs.push_back({DType::f16, {s.n}});
+    node_.program = program(epilogue, type);
+    bound_.inputs = {{type, {s.m, s.k}}, {type, {s.k, s.n}}};
+    bound_.inputs[1].constant = Tensor::empty(type, {s.k, s.n});   // weights; its values lie in b_
+    if (epilogue != "none") bound_.inputs.push_back({type, {s.n}});
     for (size_t i = 0; i < bound_.inputs.size(); ++i) node_.inputs.push_back(ValueId(static_cast<int>(i)));
-    bound_.outputs = {{DType::f16, {s.m, s.n}}};
+    bound_.outputs = {{type, {s.m, s.n}}};
     node_.outputs = {ValueId(9)};
     bound_.node = &node_;
   }
@@ -110,7 +113,7 @@ void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
              "smelt's best, cuBLASLt's best");
   for (size_t s = first; s < std::min(last, std::size(shapes)); ++s) {
     for (const std::string& epilogue : epilogues) {
-      const Product p(shapes[s], epilogue);
+      const Product p(shapes[s], epilogue, DType::f16);
       const ops::Offer offer = offer_of(p);
       auto kernels = prepare(offer);
       Timed ours, theirs;
@@ -129,8 +132,8 @@ void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
   }
 }
 
-void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogue) {
-  const Product product({m, n, k}, epilogue);
+void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogue, DType type) {
+  const Product product({m, n, k}, epilogue, type);
   const auto found = ops::matmul::cuda_problem(product.node());
   const auto& p = std::get<ops::matmul::CudaProblem>(found);
   std::string reason;
@@ -146,7 +149,7 @@ void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogu
                       configs[i].print());
   std::ranges::sort(rows);
   print_machine();
-  fmt::print("{} {} {} {}: us, guessed\n", m, n, k, epilogue);
+  fmt::print("{} {} {} {} {}: us, guessed\n", m, n, k, epilogue, name(type));
   for (const auto& [us, guessed, config] : rows) fmt::print("{:8.2f} {:8.2f}  {}\n", us, guessed, config);
   std::fflush(stdout);
 }

@@ -1,7 +1,7 @@
 // Kernels of smelt on GPU 0, timed in one CUDA graph of many calls, replayed; inputs rotated over three times the L2 cache.
 //
 // usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | roi_align | select
-//        | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART OF A PROBLEM'S NAME]
+//        | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | attention [PART OF A PROBLEM'S NAME]
 //        | conv WHAT [IMAGES [CANDIDATES]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
@@ -114,7 +114,9 @@ int main(int argc, char** argv) {
       norm(odd_shapes, false, DType::bf16);
       norm({{4096, 4096}, {16384, 8192}, {4096, 512}, {2, 4096}}, true, DType::bf16);
     } else if (what == "gemm_candidates" && argc > 5) {
-      gemm_candidates(std::stol(argv[2]), std::stol(argv[3]), std::stol(argv[4]), argv[5]);
+      const auto type = parse_dtype(argc > 6 ? argv[6] : "f16");
+      if (!type) fail("'{}' is no type", argv[6]);
+      gemm_candidates(std::stol(argv[2]), std::stol(argv[3]), std::stol(argv[4]), argv[5], *type);
     } else if (what == "group_norm") {
       group_norm();
     } else if (what == "reduce") {
@@ -138,7 +140,7 @@ int main(int argc, char** argv) {
     } else {
       fmt::print(stderr,
                  "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | "
-                 "roi_align | select | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE | attention [PART] | "
+                 "roi_align | select | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | attention [PART] | "
                  "conv WHAT [IMAGES [CANDIDATES]]\n");
       return 2;
     }

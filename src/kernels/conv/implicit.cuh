@@ -13,7 +13,6 @@
 // tap's pixels are found once for all of its channels, so that the inner loop has no divisions and one addition a copy.
 #pragma once
 
-#include "common/dependent_launch.cuh"
 #include "common/divide.cuh"
 #include "gemm/float_tile.cuh"
 #include "gemm/tensor_tile.cuh"
@@ -120,7 +119,6 @@ __device__ __forceinline__ void conv_block(const ConvArgument<Tile, Segments>& g
   const u32 row = tile_m * Tile::tile_m, column = (tile - tile_m * g.tiles_n) * Tile::tile_n;
   const int begin = Split ? static_cast<int>(blockIdx.y) * g.split_tiles : 0;
   const int k_tiles = Split && g.k_tiles - begin > g.split_tiles ? g.split_tiles : g.k_tiles - begin;
-  wait_for_kernels_before();
 
   PixelCopy<Tile, Vec, Segments> copy_a(g, row, begin);
   typename Tile::CopyB copy_b(g.w + batch * g.w_batch + column * g.w_row + begin * Tile::tile_k, g.w_row, 1, g.n - column);
@@ -129,7 +127,6 @@ __device__ __forceinline__ void conv_block(const ConvArgument<Tile, Segments>& g
     copy_a(a);
     copy_b(b, Tile::tile_k);
   });
-  let_next_kernel_begin();
 
   const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);
   const auto start = epilogue.start(batch);

@@ -10,7 +10,6 @@
 // comes last: the same inputs give the same bits.
 #pragma once
 
-#include "common/dependent_launch.cuh"
 #include "gemm/float_tile.cuh"
 #include "gemm/tensor_tile.cuh"
 #include "gemm/tile_loop.cuh"
@@ -48,13 +47,11 @@ __device__ __forceinline__ void gemm_block(const GemmArgument<Tile, BatchRank>& 
                               Tile::CopyA::k_major ? g.a_k : g.a_row, g.m - row);
   typename Tile::CopyB copy_b(g.b + begin[1] + column * g.b_column + k_begin * g.b_k, Tile::CopyB::k_major ? g.b_column : g.b_k,
                               Tile::CopyB::k_major ? g.b_k : g.b_column, g.n - column);
-  wait_for_kernels_before();
   Tile sums;
   multiply_tiles(sums, shared, k_tiles, [&](u32 a, u32 b, int t) {
     copy_a(a, k_left - t * Tile::tile_k);
     copy_b(b, k_left - t * Tile::tile_k);
   });
-  let_next_kernel_begin();
   if constexpr (Tile::row_sums) sums.take_zeros(g.b_zeros + column, static_cast<int>(g.n - column));
 
   const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);

@@ -140,8 +140,8 @@ int main(int argc, char** argv) {
     } else {
       fmt::print(stderr,
                  "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | "
-                 "roi_align | select | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | attention [PART] | "
-                 "conv WHAT [IMAGES [CANDIDATES]]\n");
+                 "roi_align | select | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
+                 "attention [PART] | conv WHAT [IMAGES [CANDIDATES]]\n");
       return 2;
     }
   } catch (const Error& e) {

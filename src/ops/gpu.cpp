@@ -75,6 +75,10 @@ std::shared_ptr<const cuda::Module> Modules::get(const std::shared_ptr<cuda::Dev
 CompiledKernel::CompiledKernel(const Gpu& gpu, const cuda::Source& source, const std::string& entry) {
   auto cubin = gpu.cubins->get({source.name, waiting(source.code), source.options}, gpu.info.arch);
   resources_ = cubin->kernel(entry);
+  if (gpu.log) {
+    log_ = gpu.log;
+    log_->compiled(name_ = log_name(source, entry));
+  }
   if (!gpu.device) return;   // compiling it was all
   module_ = gpu.modules->get(gpu.device, std::move(cubin), source.name);
   function_ = &module_->function(entry);
@@ -85,6 +89,7 @@ void CompiledKernel::launch(const Buffers& b, const cuda::LaunchShape& shape, co
   cuda::LaunchShape early = shape;
   early.programmatic = true;
   function_->launch(early, arguments.data(), static_cast<cuda::abi::Stream>(b.stream));
+  if (log_) log_->launched(name_);
 }
 
 // shift = ceil(log2 d); multiplier = floor(2^32 (2^shift - d) / d) + 1. For n below 2^31 the sum in quotient() does not overflow.

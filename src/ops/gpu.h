@@ -12,6 +12,7 @@
 #include "device/cuda/device.h"
 #include "device/cuda/module.h"
 #include "ops/device_weights.h"
+#include "ops/kernel_log.h"
 #include "ops/tactic.h"
 
 namespace smelt::ops {
@@ -35,6 +36,7 @@ struct Gpu {
   std::shared_ptr<Modules> modules = std::make_shared<Modules>();
   bool tf32 = false;                                   // products of f32 may round their operands to 10 bits of mantissa
   bool untried = false;                                // kernels that no device has run yet are offered too: for their tests
+  std::shared_ptr<KernelLog> log;                      // of what is compiled and launched; null: none is kept
   std::shared_ptr<DeviceWeights> weights = std::make_shared<DeviceWeights>();  // constants that kernels keep packed on the device
 };
 
@@ -91,6 +93,8 @@ class CompiledKernel : public Kernel {
   std::shared_ptr<const device::cuda::Module> module_;
   const device::cuda::KernelFunction* function_ = nullptr;
   device::cuda::KernelResources resources_;
+  std::shared_ptr<KernelLog> log_;
+  std::string name_;                                   // in the log
 };
 
 /// What Divider::quotient (common/divide.cuh) wants for this divisor, of 1 … 2^31 - 1.

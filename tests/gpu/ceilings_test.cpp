@@ -4,9 +4,36 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
+
+#include "device/cuda/module.h"
 
 namespace smelt::device::cuda {
 namespace {
+
+TEST(GpuCeilings, every_kernel_ends_after_little_work) {
+  const auto device = Device::open(0);
+  const auto cubin = CubinStore().get(ceiling_kernels(), device->info().arch);
+  const Module module(device, cubin, "ceilings");
+  const Stream stream(device);
+  const Device::Current current(*device);
+  int64_t vectors = 300;
+  std::vector<char> bytes(16 * static_cast<size_t>(vectors), 0x3c), copied(bytes.size());
+  const auto x = device->allocate(16 * vectors, "x"), y = device->allocate(16 * vectors, "y");
+  check(driver().copy_to_device(x->address(), bytes.data(), bytes.size(), stream.get()), "copying");
+  abi::Address from = x->address(), to = y->address();
+  int rounds = 2;
+  void *moved[] = {&from, &to, &vectors}, *looped[] = {&from, &rounds};
+  for (const KernelResources& k : cubin->kernels) {
+    const unsigned threads = k.entry.starts_with("wgmma") ? 128 : 256;
+    module.function(k.entry).launch({.grid = {2, 1, 1}, .block = {threads, 1, 1}},
+                                    k.entry == "copy" || k.entry == "read" ? moved : looped, stream.get());
+    if (k.entry == "copy")
+      check(driver().copy_to_host(copied.data(), y->address(), copied.size(), stream.get()), "copying");
+    stream.synchronize();
+  }
+  EXPECT_EQ(copied, bytes);
+}
 
 TEST(GpuCeilings, are_plausible_for_the_device) {
   const auto device = Device::open(0);

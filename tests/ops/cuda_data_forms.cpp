@@ -78,6 +78,7 @@ std::vector<Form> data_forms() {
                      .out(DType::f32, {3, 50, 70}));
   list.push_back(Form("LayerNormalization", "").in(DType::f16, {64, 768}).in(DType::f16, {768}).in(DType::f16, {768})
                      .out(DType::f16, {64, 768}).out(DType::f32, {64, 1}).out(DType::f32, {64, 1}));
+  list.push_back(Form("Range", "").in(DType::f32, {}).in(DType::f32, {}).in(DType::f32, {}).out(DType::f32, {1000}));
   list.push_back(Form("Trilu", "").in(DType::f32, {64, 64}).out(DType::f32, {64, 64}));
   list.push_back(
       Form("TopK", "").in(DType::f32, {91, 3234}).in(axes({300})).out(DType::f32, {91, 300}).out(DType::i64, {91, 300}));

@@ -43,6 +43,8 @@ struct Form {
   }
 };
 
+/// All of them: pointwise programs, transposes, norms and products, and the following.
+std::vector<Form> all_forms();
 /// Reductions, softmax, data movement, sorting and selection.
 std::vector<Form> data_forms();
 /// Attention and rotary embeddings.

@@ -6,53 +6,14 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "device/cuda/ceilings.h"
+#include "kernels/embedded.h"
 #include "ops/cuda_forms.h"
 #include "ops/gpu.h"
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {
 namespace {
-
-std::vector<Form> forms() {
-  std::vector<Form> list;
-  list.push_back(Form("Pointwise", smelt_domain, {},
-                      "(in0:bf16, in1:bf16) { %2 = cast(in0):f32; %3 = silu(%2):f32; %4 = cast(in1):f32; %5 = mul(%3, %4):f32; "
-                      "%6 = cast(%5):bf16; return %6 }")
-                     .in(DType::bf16, {64, 1408}).in(DType::bf16, {64, 1408}).out(DType::bf16, {64, 1408}));
-  list.push_back(
-      Form("Pointwise", smelt_domain, {}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = gelu(%2):f32; return %3 }")
-          .in(DType::f32, {2, 3, 5, 7})
-          .in(DType::f32, {3, 1, 7})
-          .out(DType::f32, {2, 3, 5, 7}));
-  list.push_back(Form("Transpose", "", {{"perm", std::vector<int64_t>{0, 2, 3, 1}}})
-                     .in(DType::f16, {2, 64, 14, 14})
-                     .out(DType::f16, {2, 14, 14, 64}));
-  list.push_back(Form("Reorder", smelt_domain).in(DType::f16, {1, 3, 224, 224}).out(DType::f16, {1, 3, 224, 224}, Layout::nhwc));
-  for (const char* kind : {"rms", "layer"})
-    for (const int64_t width : {512, 4099, 8192})
-      list.push_back(Form("Norm", smelt_domain, {{"kind", std::string(kind)}})
-                         .in(DType::bf16, {48, width})
-                         .in(DType::bf16, {48, width})
-                         .in(DType::bf16, {width})
-                         .in(*kind == 'l' ? DType::bf16 : DType::undefined, {width})
-                         .out(DType::bf16, {48, width})
-                         .out(DType::bf16, {48, width}));
-  const std::string bias_gelu =
-      "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = gelu(%3):f32; %5 = cast(%4):f16; return %5 }";
-  list.push_back(Form("MatMul", smelt_domain, {}, bias_gelu)
-                     .in(DType::f16, {197, 768}).in(DType::f16, {768, 3072}).in(DType::f16, {3072}).out(DType::f16, {197, 3072}));
-  list.push_back(Form("MatMul", smelt_domain, {{"transB", int64_t{1}}})
-                     .in(DType::bf16, {2, 12, 64, 40}).in(DType::bf16, {2, 12, 66, 40}).out(DType::bf16, {2, 12, 64, 66}));
-  list.push_back(Form("MatMul", "").in(DType::f32, {2, 4096}).in(DType::f32, {4096, 1000}).out(DType::f32, {2, 1000}));
-  Form quantized("MatMulInteger", "");
-  quantized.in(DType::u8, {384, 768}).in(DType::i8, {768, 3072}).out(DType::i32, {384, 3072});
-  quantized.bound.inputs[1].constant = Tensor::zeros(DType::i8, {768, 3072});
-  list.push_back(std::move(quantized));
-  for (Form& f : data_forms()) list.push_back(std::move(f));
-  for (Form& f : attention_forms()) list.push_back(std::move(f));
-  for (Form& f : image_forms()) list.push_back(std::move(f));
-  return list;
-}
 
 /// Registers a thread of each kernel, by "PROBLEM TACTIC CONFIGURATION: ENTRY". As a file: the compiler's version, then a line a
 /// kernel.
@@ -76,13 +37,14 @@ struct Resources {
 };
 
 /// Of every form's candidates: all of them for sm_90a, the first elsewhere. A failed expectation for what spills.
-Resources compile_forms(std::string_view arch) {
+Resources compile_forms(std::string_view arch, const std::shared_ptr<KernelLog>& log) {
   Resources all{device::cuda::compiler_version(), {}};
-  for (Form& f : forms()) {
+  for (Form& f : all_forms()) {
     f.bound.node = &f.node;
     Machine machine;
     const auto gpu = std::make_shared<Gpu>(*gpu_of_arch(arch));
     gpu->untried = true;
+    gpu->log = log;
     machine.gpu = gpu;
     std::set<std::shared_ptr<const device::cuda::Cubin>> known;
     const Offer o = offer(f.bound, machine);
@@ -109,15 +71,48 @@ Resources compile_forms(std::string_view arch) {
   return all;
 }
 
+/// The headers of src/kernels that `code` includes, and those that they include.
+void add_headers(std::string_view code, std::set<std::string>& headers) {
+  constexpr std::string_view include = "#include \"";
+  for (size_t at = code.find(include); at != code.npos; at = code.find(include, at)) {
+    at += include.size();
+    const std::string name(code.substr(at, code.find('"', at) - at));
+    if (!headers.insert(name).second) continue;
+    for (const kernels::File& f : kernels::files())
+      if (name == f.name) add_headers(f.text, headers);
+  }
+}
+
+/// The forms reach every header, and the list of kernels that scripts/gpu_tests.sh holds sanitized runs to is theirs.
+void expect_every_kernel(const KernelLog& log) {
+  std::set<std::string> headers;
+  std::string names;
+  for (const std::string& name : log.compiled()) {
+    names += name + "\n";
+    add_headers(fmt::format("#include \"{}\"", name.substr(0, name.find_first_of(" :"))), headers);
+  }
+  add_headers(device::cuda::ceiling_kernels().code, headers);   // run by tests/gpu/ceilings_test.cpp
+  headers.insert("common/dependent_launch.cuh");                // in every source: ops/waiting.h
+  headers.insert("common/expr.cuh");                            // in that of every program
+  for (const kernels::File& f : kernels::files()) EXPECT_TRUE(headers.contains(f.name)) << f.name << " is in no form's kernels";
+  const std::filesystem::path file = "tests/ops/cuda_resources/kernels.txt", kept = std::filesystem::path(SMELT_SOURCE_DIR) / file,
+                              written = std::filesystem::path(SMELT_BINARY_DIR) / file;
+  write_text(written, names);
+  EXPECT_EQ(std::filesystem::exists(kept) ? read_text(kept) : "", names)
+      << "If that is meant: cp " << written.string() << " " << kept.string();
+}
+
 class CudaKernels : public ::testing::TestWithParam<std::string_view> {};
 
 TEST_P(CudaKernels, spill_nothing_and_keep_to_the_table_of_registers) {
   if (!device::cuda::compiler_missing().empty()) GTEST_SKIP() << device::cuda::compiler_missing();
   constexpr int granted = 8;   // registers above the table: one step of their allocation to a warp
   const std::string file = fmt::format("tests/ops/cuda_resources/{}.txt", GetParam());
-  const Resources now = compile_forms(GetParam());
+  const auto log = std::make_shared<KernelLog>();
+  std::filesystem::create_directories(std::filesystem::path(SMELT_BINARY_DIR) / "tests/ops/cuda_resources");
+  const Resources now = compile_forms(GetParam(), log);
+  if (GetParam() == "sm_90a") expect_every_kernel(*log);
   const std::filesystem::path written = std::filesystem::path(SMELT_BINARY_DIR) / file;
-  std::filesystem::create_directories(written.parent_path());
   write_text(written, now.print());
   const std::filesystem::path kept = std::filesystem::path(SMELT_SOURCE_DIR) / file;
   const Resources table = std::filesystem::exists(kept) ? Resources::parse(read_text(kept)) : Resources{now.compiler, {}};

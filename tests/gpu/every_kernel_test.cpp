@@ -1,0 +1,133 @@
+// Every kernel on problems that are run and not looked at: for compute-sanitizer, which sees what a kernel reads and writes. The
+// problems are the forms that tests/ops/cuda_kernels_test.cpp compiles. Without NVIDIA's libraries: their kernels are not smelt's
+// to mend, and instrumenting them takes minutes.
+#include <fstream>
+#include <set>
+
+#include "gpu/gpu_trial.h"
+#include "ops/cuda_forms.h"
+
+namespace smelt::ops {
+namespace {
+
+namespace cuda = device::cuda;
+
+/// GPU 0, its kernels kept where SMELT_CACHE_DIR says: each of the sanitizer's tools runs the same ones.
+const std::shared_ptr<const Gpu>& every_gpu() {
+  static const std::shared_ptr<const Gpu> gpu = [] {
+    auto made = std::make_shared<Gpu>(*test_gpu());
+    if (const char* folder = std::getenv("SMELT_CACHE_DIR"))
+      made->cubins = std::make_shared<cuda::CubinStore>(std::filesystem::path(folder) / "cubins");
+    return made;
+  }();
+  return gpu;
+}
+
+/// Device memory of so many bytes and none beyond, which nothing has written: not of the pool, whose blocks are larger and used.
+class Exact {
+ public:
+  explicit Exact(int64_t bytes) {
+    const cuda::Device::Current current(*test_gpu()->device);
+    cuda::check(cuda::driver().memory_allocate(&address_, static_cast<size_t>(std::max<int64_t>(1, bytes))), "allocating");
+  }
+  ~Exact() {
+    const cuda::Device::Current current(*test_gpu()->device);
+    cuda::driver().memory_free(address_);
+  }
+  Exact(const Exact&) = delete;
+  void upload(const std::vector<char>& bytes, cuda::abi::Stream stream) {
+    const cuda::Device::Current current(*test_gpu()->device);
+    cuda::check(cuda::driver().copy_to_device(address_, bytes.data(), bytes.size(), stream), "uploading");
+    cuda::check(cuda::driver().stream_synchronize(stream), "uploading");
+  }
+  void* get() const { return reinterpret_cast<void*>(address_); }
+
+ private:
+  cuda::abi::Address address_ = 0;
+};
+
+/// Numbers of 0 to 1, integers of 0 to 2; the same ones again after 2^14.
+std::vector<char> values(const BoundTensor& t) {
+  if (t.constant.valid()) {
+    const char* raw = static_cast<const char*>(t.constant.raw());
+    return {raw, raw + t.constant.nbytes()};
+  }
+  constexpr int64_t period = 1 << 14;
+  const int64_t count = elements(t.shape);
+  const Tensor some = random_tensor(t.type, {std::min(count, period)}, 1, 0, is_float(t.type) ? 1 : 3);
+  std::vector<char> all(static_cast<size_t>(bytes(t.type, count)));
+  for (size_t at = 0; at < all.size(); at += static_cast<size_t>(some.nbytes()))
+    std::memcpy(all.data() + at, some.raw(), std::min(all.size() - at, static_cast<size_t>(some.nbytes())));
+  return all;
+}
+
+void run(const Form& f, Kernel& kernel) {
+  const cuda::Stream stream(test_gpu()->device);
+  std::vector<std::unique_ptr<Exact>> memory;
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (const BoundTensor& t : f.bound.inputs) {
+    in.push_back(nullptr);
+    if (t.type == DType::undefined) continue;
+    memory.push_back(std::make_unique<Exact>(storage_bytes(t)));
+    memory.back()->upload(values(t), stream.get());
+    in.back() = memory.back()->get();
+  }
+  for (const BoundTensor& t : f.bound.outputs) {
+    memory.push_back(std::make_unique<Exact>(storage_bytes(t)));
+    out.push_back(memory.back()->get());
+  }
+  const Exact workspace(kernel.workspace());
+  kernel.run({in, out, workspace.get(), stream.get()});
+  stream.synchronize();
+}
+
+constexpr int slices = 64;
+
+class GpuEveryKernel : public ::testing::TestWithParam<int> {};
+
+TEST_P(GpuEveryKernel, runs) {
+  constexpr double longest_us = 200;   // as estimated: under the tools it takes up to a thousand times as long
+  std::vector<Form> forms = all_forms();
+  std::vector<Offer> offers;
+  size_t most = 0;
+  Machine machine;
+  machine.gpu = every_gpu();
+  for (Form& f : forms) {
+    f.bound.node = &f.node;
+    offers.push_back(offer(f.bound, machine));
+    most = std::max(most, offers.back().candidates.size());
+  }
+  // The best candidates of all problems first.
+  int number = 0;
+  for (size_t rank = 0; rank < most; ++rank)
+    for (size_t i = 0; i < forms.size(); ++i) {
+      if (rank >= offers[i].candidates.size()) continue;
+      const Candidate& c = offers[i].candidates[rank];
+      if (c.tactic != "cuda" || c.estimate_us > longest_us || number++ % slices != GetParam()) continue;
+      SCOPED_TRACE(offers[i].problem + " " + c.config);
+      run(forms[i], *c.prepare());
+    }
+  const std::set<std::string> launched = test_gpu()->log->launched();
+  for (const std::string& name : test_gpu()->log->compiled()) EXPECT_TRUE(launched.contains(name)) << name << " was not launched";
+}
+
+INSTANTIATE_TEST_SUITE_P(Slices, GpuEveryKernel, ::testing::Range(0, slices));
+
+/// Kernels launched by these tests, by name, are added to the file SMELT_LAUNCHED where the environment names one:
+/// scripts/gpu_tests.sh compares them with the list of all.
+class WritesWhatWasLaunched : public ::testing::Environment {
+ public:
+  void TearDown() override {
+    const char* file = std::getenv("SMELT_LAUNCHED");
+    if (!file) return;
+    std::string names;
+    for (const std::string& name : test_gpu()->log->launched()) names += name + "\n";
+    std::ofstream(file, std::ios::app) << names << std::flush;
+  }
+};
+
+const auto* const writes_what_was_launched = ::testing::AddGlobalTestEnvironment(new WritesWhatWasLaunched);
+
+}  // namespace
+}  // namespace smelt::ops

@@ -1,0 +1,46 @@
+#include "ops/cuda_forms.h"
+
+namespace smelt::ops {
+
+std::vector<Form> all_forms() {
+  std::vector<Form> list;
+  list.push_back(Form("Pointwise", smelt_domain, {},
+                      "(in0:bf16, in1:bf16) { %2 = cast(in0):f32; %3 = silu(%2):f32; %4 = cast(in1):f32; %5 = mul(%3, %4):f32; "
+                      "%6 = cast(%5):bf16; return %6 }")
+                     .in(DType::bf16, {64, 1408}).in(DType::bf16, {64, 1408}).out(DType::bf16, {64, 1408}));
+  list.push_back(
+      Form("Pointwise", smelt_domain, {}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = gelu(%2):f32; return %3 }")
+          .in(DType::f32, {2, 3, 5, 7})
+          .in(DType::f32, {3, 1, 7})
+          .out(DType::f32, {2, 3, 5, 7}));
+  list.push_back(Form("Transpose", "", {{"perm", std::vector<int64_t>{0, 2, 3, 1}}})
+                     .in(DType::f16, {2, 64, 14, 14})
+                     .out(DType::f16, {2, 14, 14, 64}));
+  list.push_back(Form("Reorder", smelt_domain).in(DType::f16, {1, 3, 224, 224}).out(DType::f16, {1, 3, 224, 224}, Layout::nhwc));
+  for (const char* kind : {"rms", "layer"})
+    for (const int64_t width : {512, 4099, 8192})
+      list.push_back(Form("Norm", smelt_domain, {{"kind", std::string(kind)}})
+                         .in(DType::bf16, {48, width})
+                         .in(DType::bf16, {48, width})
+                         .in(DType::bf16, {width})
+                         .in(*kind == 'l' ? DType::bf16 : DType::undefined, {width})
+                         .out(DType::bf16, {48, width})
+                         .out(DType::bf16, {48, width}));
+  const std::string bias_gelu =
+      "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = gelu(%3):f32; %5 = cast(%4):f16; return %5 }";
+  list.push_back(Form("MatMul", smelt_domain, {}, bias_gelu)
+                     .in(DType::f16, {197, 768}).in(DType::f16, {768, 3072}).in(DType::f16, {3072}).out(DType::f16, {197, 3072}));
+  list.push_back(Form("MatMul", smelt_domain, {{"transB", int64_t{1}}})
+                     .in(DType::bf16, {2, 12, 64, 40}).in(DType::bf16, {2, 12, 66, 40}).out(DType::bf16, {2, 12, 64, 66}));
+  list.push_back(Form("MatMul", "").in(DType::f32, {2, 4096}).in(DType::f32, {4096, 1000}).out(DType::f32, {2, 1000}));
+  Form quantized("MatMulInteger", "");
+  quantized.in(DType::u8, {384, 768}).in(DType::i8, {768, 3072}).out(DType::i32, {384, 3072});
+  quantized.bound.inputs[1].constant = Tensor::zeros(DType::i8, {768, 3072});
+  list.push_back(std::move(quantized));
+  for (Form& f : data_forms()) list.push_back(std::move(f));
+  for (Form& f : attention_forms()) list.push_back(std::move(f));
+  for (Form& f : image_forms()) list.push_back(std::move(f));
+  return list;
+}
+
+}  // namespace smelt::ops

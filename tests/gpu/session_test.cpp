@@ -1,10 +1,8 @@
 // Plans on GPU 0, held against the processor's reference: the executor's tests on a made-up device (tests/run/device_*_test.cpp) tell
 // what is copied and recorded; these, that the driver agrees.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <thread>
 
 #include <fmt/ranges.h>
 
@@ -292,44 +290,6 @@ TEST(GpuSession, gives_the_same_bits_every_time) {
     for (const auto& [name, t] : first)
       EXPECT_EQ(std::memcmp(t.raw(), again.at(name).raw(), static_cast<size_t>(t.nbytes())), 0) << name;
   }
-}
-
-TEST(GpuSession, ten_thousand_runs_from_eight_threads_over_four_plans_in_flat_memory) {
-  std::vector<std::unique_ptr<Session>> sessions;
-  std::vector<Tensor> inputs;
-  std::vector<std::vector<Tensor>> expected;
-  for (unsigned p = 0; p < 4; ++p) {
-    const int64_t rows = 8 + 5 * p, width = 64 + 12 * p;
-    const Graph g = block(rows, width, p);
-    sessions.push_back(std::make_unique<Session>(Plan::build(clone(g), on_gpu())));
-    inputs.push_back(random_tensor({rows, width}, 10 + p));
-    expected.push_back(ops::evaluate(g, std::vector{inputs.back()}));
-  }
-  const auto device = cuda::Device::open(0);
-  std::atomic<int> wrong = 0;
-  const auto hammer = [&](int runs) {
-    std::vector<std::thread> threads;
-    for (unsigned t = 0; t < 8; ++t) {
-      threads.emplace_back([&, t] {
-        for (int i = 0; i < runs; ++i) {
-          const size_t p = (t + static_cast<unsigned>(i)) % 4;
-          const auto found = sessions[p]->run({{"x", inputs[p]}});
-          const auto& outputs = sessions[p]->outputs();
-          for (size_t o = 0; o < outputs.size(); ++o) {
-            const Tensor& a = found.at(outputs[o].name);
-            for (int64_t e = 0; e < a.size(); ++e)
-              wrong += !(std::abs(a.data<float>()[e] - expected[p][o].data<float>()[e]) <= 1e-4f);
-          }
-        }
-      });
-    }
-    for (std::thread& t : threads) t.join();
-  };
-  hammer(50);   // each Session makes as many Executions as ever run at a time
-  const int64_t held = device->held_bytes();
-  hammer(1200);
-  EXPECT_EQ(wrong, 0);
-  EXPECT_LE(device->held_bytes(), held + (8 << 20)) << "a thread more at a time may still have met";
 }
 
 TEST(GpuSession, a_profile_sees_every_step_and_its_times_add_up) {

@@ -123,6 +123,38 @@ inline Tensor rows_of(const Tensor& cache, int64_t length) {
   return t;
 }
 
+/// y = Reshape(Softmax(x · w), [batch * seq, 8]), with the reshape's extents computed from Shape(x).
+inline Graph symbolic_graph() {
+  Builder b;
+  const ValueId x = b.input("x", {Dim("batch"), Dim("seq"), Dim(4)});
+  const ValueId m = b.node("m", "MatMul", {x, b.weights("w", {4, 8})}, {Dim("batch"), Dim("seq"), Dim(8)});
+  const ValueId s = b.node("s", "Softmax", {m}, {Dim("batch"), Dim("seq"), Dim(8)}, DType::f32, {{"axis", int64_t{-1}}});
+  const ValueId shape = b.node("shape", "Shape", {x}, to_sym({3}), DType::i64);
+  const ValueId batch = b.node("batch", "Gather", {shape, b.g.add_constant("", Tensor::scalar<int64_t>(0))}, {}, DType::i64);
+  const ValueId seq = b.node("seq", "Gather", {shape, b.g.add_constant("", Tensor::scalar<int64_t>(1))}, {}, DType::i64);
+  const ValueId rows = b.node("rows", "Mul", {batch, seq}, {}, DType::i64);
+  const ValueId rows1 = b.node("rows1", "Unsqueeze", {rows, b.ints({0})}, to_sym({1}), DType::i64);
+  const ValueId to = b.node("to", "Concat", {rows1, b.ints({8})}, to_sym({2}), DType::i64, {{"axis", int64_t{0}}});
+  b.output(b.node("y", "Reshape", {s, to}, {Dim("rows"), Dim(8)}, DType::f32, {{"allowzero", int64_t{1}}}));
+  return std::move(b.g);
+}
+
+/// The elements of x above 0, doubled, their count, and a product that depends on neither.
+inline Graph counting_graph() {
+  Builder b;
+  const ValueId x = b.input("x", {Dim("n")});
+  const ValueId zero = b.scalar(0);
+  const ValueId positive = b.node("positive", "Greater", {x, zero}, {Dim("n")}, DType::boolean);
+  const ValueId where = b.node("where", "NonZero", {positive}, {Dim(1), Dim("k")}, DType::i64);
+  const ValueId index =
+      b.node("index", "Transpose", {where}, {Dim("k"), Dim(1)}, DType::i64, {{"perm", std::vector<int64_t>{1, 0}}});
+  const ValueId picked = b.node("picked", "GatherND", {x, index}, {Dim("k")});
+  b.output(b.node("doubled", "Add", {picked, picked}, {Dim("k")}));
+  b.output(b.node("count", "Shape", {picked}, to_sym({1}), DType::i64));
+  b.output(b.node("square", "Mul", {x, x}, {Dim("n")}));
+  return std::move(b.g);
+}
+
 /// A random graph of pointwise operators, views, concatenations, splits and transposes over [1 or 2, n, 4] tensors. One
 /// input; some values have several readers, and some are outputs too.
 inline Graph random_graph(unsigned seed, int nodes = 25) {

@@ -25,10 +25,13 @@ export GTEST_TOTAL_SHARDS
 failed=0
 for tool in memcheck racecheck initcheck synccheck; do
   step "compute-sanitizer --tool $tool"
+  # Errors that calls return are smelt's to handle: asking whose an address is returns one for the host's.
+  options=(--tool $tool --error-exitcode 1)
+  if [ $tool = memcheck ]; then options+=(--report-api-errors no); fi
   begun=$SECONDS jobs=()
   for ((shard = 0; shard < GTEST_TOTAL_SHARDS; ++shard)); do
     GTEST_SHARD_INDEX=$shard SMELT_LAUNCHED=$folder/$tool timeout "$limit" \
-      compute-sanitizer --tool $tool --error-exitcode 1 "$test" --gtest_filter="$filter" >"$folder/$tool.$shard" 2>&1 &
+      compute-sanitizer "${options[@]}" "$test" --gtest_filter="$filter" >"$folder/$tool.$shard" 2>&1 &
     jobs+=($!)
   done
   for shard in "${!jobs[@]}"; do

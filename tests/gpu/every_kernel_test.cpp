@@ -70,6 +70,7 @@ void run(const Form& f, Kernel& kernel) {
     in.push_back(nullptr);
     if (t.type == DType::undefined) continue;
     memory.push_back(std::make_unique<Exact>(storage_bytes(t)));
+    EXPECT_EQ(static_cast<int64_t>(values(t).size()), storage_bytes(t));
     memory.back()->upload(values(t), stream.get());
     in.back() = memory.back()->get();
   }
@@ -82,32 +83,63 @@ void run(const Form& f, Kernel& kernel) {
   stream.synchronize();
 }
 
+/// The forms, and small ones of kernels whose forms take long.
+std::vector<Form> problems() {
+  std::vector<Form> list = all_forms();
+  const auto attention = [&](DType type, int64_t queries, int64_t keys, int64_t depth) {
+    list.push_back(Form("Attention", smelt_domain, {{"scale", 0.1f}}).in(type, {1, 2, queries, depth}).in(type, {1, 2, keys, depth})
+                       .in(type, {1, 2, keys, depth}).out(type, {1, 2, queries, depth}));
+  };
+  attention(DType::f32, 70, 90, 40);
+  attention(DType::f16, 70, 150, 64);
+  for (const char* mode : {"avg", "max"})
+    list.push_back(Form("RoiAlign", "", {{"mode", std::string(mode)}, {"output_height", int64_t{7}}, {"output_width", int64_t{5}}})
+                       .in(DType::f32, {1, 24, 20, 30}).in(DType::f32, {9, 4}).in(DType::i64, {9}).out(DType::f32, {9, 24, 7, 5}));
+  return list;
+}
+
 constexpr int slices = 64;
 
 class GpuEveryKernel : public ::testing::TestWithParam<int> {};
 
-TEST_P(GpuEveryKernel, runs) {
+/// A kernel of one of the problems.
+struct Run {
+  const Form* form;
+  std::string name;
+  const Candidate* candidate;
+};
+
+/// All of smelt's own, the best candidates of all problems first.
+const std::vector<Run>& runs() {
   constexpr double longest_us = 200;   // as estimated: under the tools it takes up to a thousand times as long
-  std::vector<Form> forms = all_forms();
-  std::vector<Offer> offers;
-  size_t most = 0;
-  Machine machine;
-  machine.gpu = every_gpu();
-  for (Form& f : forms) {
-    f.bound.node = &f.node;
-    offers.push_back(offer(f.bound, machine));
-    most = std::max(most, offers.back().candidates.size());
-  }
-  // The best candidates of all problems first.
-  int number = 0;
-  for (size_t rank = 0; rank < most; ++rank)
-    for (size_t i = 0; i < forms.size(); ++i) {
-      if (rank >= offers[i].candidates.size()) continue;
-      const Candidate& c = offers[i].candidates[rank];
-      if (c.tactic != "cuda" || c.estimate_us > longest_us || number++ % slices != GetParam()) continue;
-      SCOPED_TRACE(offers[i].problem + " " + c.config);
-      run(forms[i], *c.prepare());
+  static std::vector<Form> forms = problems();
+  static std::vector<Offer> offers;
+  static const std::vector<Run> all = [] {
+    std::vector<Run> list;
+    Machine machine;
+    machine.gpu = every_gpu();
+    size_t most = 0;
+    for (Form& f : forms) {
+      f.bound.node = &f.node;
+      offers.push_back(offer(f.bound, machine));
+      most = std::max(most, offers.back().candidates.size());
     }
+    for (size_t rank = 0; rank < most; ++rank)
+      for (size_t i = 0; i < forms.size(); ++i) {
+        if (rank >= offers[i].candidates.size()) continue;
+        const Candidate& c = offers[i].candidates[rank];
+        if (c.tactic == "cuda" && c.estimate_us <= longest_us) list.push_back({&forms[i], offers[i].problem + " " + c.config, &c});
+      }
+    return list;
+  }();
+  return all;
+}
+
+TEST_P(GpuEveryKernel, runs) {
+  for (size_t i = static_cast<size_t>(GetParam()); i < runs().size(); i += slices) {
+    SCOPED_TRACE(runs()[i].name);
+    run(*runs()[i].form, *runs()[i].candidate->prepare());
+  }
   const std::set<std::string> launched = test_gpu()->log->launched();
   for (const std::string& name : test_gpu()->log->compiled()) EXPECT_TRUE(launched.contains(name)) << name << " was not launched";
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the GPU's tests on GPU 0. With --sanitize instead every kernel on small problems, and what runs plans, under each of
-# compute-sanitizer's tools, by as many processes as there are cores; fails too where a kernel of
-# tests/ops/cuda_resources/kernels.txt was not launched.
+# Runs the GPU's tests on GPU 0; fails too where they launch a kernel that is not in tests/ops/cuda_resources/kernels.txt. With
+# --sanitize instead every kernel on small problems, and what runs plans, under each of
+# compute-sanitizer's tools, by as many processes as there are cores; fails too where a kernel of that list was not launched.
 # usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +10,12 @@ test=$(realpath "$1")/test_gpu
 [ -x "$test" ] || die "$test is not there; build first (make build-test)"
 if [ "${2:-}" != --sanitize ]; then
   step "tests on the GPU"
-  exec "$test"
+  launched=$(mktemp)
+  trap 'rm -f "$launched"' EXIT
+  SMELT_LAUNCHED=$launched "$test"
+  unlisted=$(sort -u "$launched" | comm -23 - <(sort -u tests/ops/cuda_resources/kernels.txt))
+  [ -z "$unlisted" ] || die "kernels that no form in tests/ops/cuda_*forms.cpp has: $unlisted"
+  exit
 fi
 
 # NVIDIA's own kernels are left out: they are not ours to mend, and instrumenting their libraries takes minutes.

@@ -11,6 +11,9 @@ std::vector<Form> data_forms() {
       Form("GlobalAveragePool", "").in(DType::f16, {1, 960, 7, 7}, Layout::nhwc).out(DType::f16, {1, 960, 1, 1}, Layout::nhwc));
   list.push_back(Form("ReduceSum", "").in(DType::bf16, {4096, 4096}).in(axes({1})).out(DType::bf16, {4096, 1}));
   list.push_back(Form("ReduceLogSumExp", "").in(DType::f32, {1, 1 << 20}).in(axes({1})).out(DType::f32, {1, 1}));
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
+                         "ReduceLogSum"})
+    list.push_back(Form(op, "").in(DType::f32, {2, 1 << 17}).in(axes({1})).out(DType::f32, {2, 1}));
   list.push_back(Form("ReduceProd", "").in(DType::i32, {64, 33}).in(axes({0})).out(DType::i32, {1, 33}));
   list.push_back(Form("ArgMax", "", {{"axis", int64_t{1}}}).in(DType::f16, {8, 1000}).out(DType::i64, {8, 1}));
   list.push_back(Form("Softmax", "").in(DType::f32, {3234, 91}).out(DType::f32, {3234, 91}));
@@ -22,6 +25,8 @@ std::vector<Form> data_forms() {
   for (const char* reduction : {"none", "add"})
     list.push_back(Form("ScatterND", "", {{"reduction", std::string(reduction)}}).in(DType::f32, {64, 16}).in(DType::i64, {9, 1})
                        .in(DType::f32, {9, 16}).out(DType::f32, {64, 16}));
+  list.push_back(Form("ScatterND", "", {{"reduction", std::string("add")}}).in(DType::f32, {64, 16}).in(DType::i64, {9000, 1})
+                     .in(DType::f32, {9000, 16}).out(DType::f32, {64, 16}));
   list.push_back(Form("Pad", "").in(DType::f16, {1, 8, 20, 20}, Layout::nhwc).in(axes({0, 0, 1, 1, 0, 0, 1, 1}))
                      .out(DType::f16, {1, 8, 22, 22}, Layout::nhwc));
   list.push_back(Form("Resize", "",

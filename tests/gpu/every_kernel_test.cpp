@@ -98,7 +98,7 @@ std::vector<Form> problems() {
   return list;
 }
 
-constexpr int slices = 64;
+constexpr int slices = 256;
 
 class GpuEveryKernel : public ::testing::TestWithParam<int> {};
 
@@ -111,10 +111,11 @@ struct Run {
 
 /// All of smelt's own, the best candidates of all problems first.
 const std::vector<Run>& runs() {
-  constexpr double longest_us = 200;   // as estimated: under the tools it takes up to a thousand times as long
+  const char* limit = std::getenv("SMELT_LONGEST_US");
+  const double longest_us = limit ? std::atof(limit) : 200;   // as estimated: under the tools it takes up to a thousand times as long
   static std::vector<Form> forms = problems();
   static std::vector<Offer> offers;
-  static const std::vector<Run> all = [] {
+  static const std::vector<Run> all = [longest_us] {
     std::vector<Run> list;
     Machine machine;
     machine.gpu = every_gpu();
@@ -148,18 +149,25 @@ INSTANTIATE_TEST_SUITE_P(Slices, GpuEveryKernel, ::testing::Range(0, slices));
 
 /// Kernels launched by these tests, by name, are added to the file SMELT_LAUNCHED where the environment names one:
 /// scripts/gpu_tests.sh compares them with the list of all.
-class WritesWhatWasLaunched : public ::testing::Environment {
+class WritesWhatWasLaunched : public ::testing::EmptyTestEventListener {
  public:
-  void TearDown() override {
+  void OnTestEnd(const ::testing::TestInfo&) override {
     const char* file = std::getenv("SMELT_LAUNCHED");
     if (!file) return;
     std::string names;
-    for (const std::string& name : test_gpu()->log->launched()) names += name + "\n";
+    for (const std::string& name : test_gpu()->log->launched())
+      if (written_.insert(name).second) names += name + "\n";
     std::ofstream(file, std::ios::app) << names << std::flush;
   }
+
+ private:
+  std::set<std::string> written_;
 };
 
-const auto* const writes_what_was_launched = ::testing::AddGlobalTestEnvironment(new WritesWhatWasLaunched);
+const bool writes_what_was_launched = [] {
+  ::testing::UnitTest::GetInstance()->listeners().Append(new WritesWhatWasLaunched);
+  return true;
+}();
 
 }  // namespace
 }  // namespace smelt::ops

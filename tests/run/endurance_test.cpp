@@ -7,8 +7,7 @@ namespace {
 TEST(Endurance, ten_thousand_runs_of_the_processor_from_eight_threads_over_four_plans_in_flat_memory) {
   Options o = quick();
   o.skip.clear();
-  // Plans keep what Executions share; what a thread more at a time needs is below a mebibyte.
-  endure(o, {{"resident memory", [] { return profile::resident_bytes(); }, 16 << 20}});
+  endure(o, {{"resident memory", [] { return profile::resident_bytes(); }, 16 << 20, 4 << 20}});
 }
 
 }  // namespace

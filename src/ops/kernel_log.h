@@ -9,8 +9,8 @@
 
 namespace smelt::ops {
 
-/// "gemm/gemm.cuh TensorTile: gemm": the header of src/kernels that a source is made of, the templates that it names types by, and
-/// the entry.
+/// "gemm/gemm.cuh TensorTile: gemm": the header of src/kernels that a source is made of, the templates that it names types by,
+/// and the entry.
 std::string log_name(const device::cuda::Source& source, const std::string& entry);
 
 /// By log_name(). Thread-safe. For tests of whether every kernel runs.

@@ -11,8 +11,8 @@ std::vector<Form> data_forms() {
       Form("GlobalAveragePool", "").in(DType::f16, {1, 960, 7, 7}, Layout::nhwc).out(DType::f16, {1, 960, 1, 1}, Layout::nhwc));
   list.push_back(Form("ReduceSum", "").in(DType::bf16, {4096, 4096}).in(axes({1})).out(DType::bf16, {4096, 1}));
   list.push_back(Form("ReduceLogSumExp", "").in(DType::f32, {1, 1 << 20}).in(axes({1})).out(DType::f32, {1, 1}));
-  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
-                         "ReduceLogSum"})
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+                         "ReduceSumSquare", "ReduceLogSum"})
     list.push_back(Form(op, "").in(DType::f32, {2, 1 << 17}).in(axes({1})).out(DType::f32, {2, 1}));
   list.push_back(Form("ReduceProd", "").in(DType::i32, {64, 33}).in(axes({0})).out(DType::i32, {1, 33}));
   list.push_back(Form("ArgMax", "", {{"axis", int64_t{1}}}).in(DType::f16, {8, 1000}).out(DType::i64, {8, 1}));

@@ -95,8 +95,8 @@ void expect_every_kernel(const KernelLog& log) {
   headers.insert("common/dependent_launch.cuh");                // in every source: ops/waiting.h
   headers.insert("common/expr.cuh");                            // in that of every program
   for (const kernels::File& f : kernels::files()) EXPECT_TRUE(headers.contains(f.name)) << f.name << " is in no form's kernels";
-  const std::filesystem::path file = "tests/ops/cuda_resources/kernels.txt", kept = std::filesystem::path(SMELT_SOURCE_DIR) / file,
-                              written = std::filesystem::path(SMELT_BINARY_DIR) / file;
+  const std::filesystem::path file = "tests/ops/cuda_resources/kernels.txt";
+  const std::filesystem::path kept = SMELT_SOURCE_DIR / file, written = SMELT_BINARY_DIR / file;
   write_text(written, names);
   EXPECT_EQ(std::filesystem::exists(kept) ? read_text(kept) : "", names)
       << "If that is meant: cp " << written.string() << " " << kept.string();

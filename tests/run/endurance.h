@@ -52,8 +52,8 @@ inline std::vector<Endured> endured_plans() {
   return plans;
 }
 
-/// Memory of some kind, and by how many bytes it may grow: after the first 720 runs, while Executions of a Session still meet shapes
-/// that are new to them, and over the last 2320, when they have met them all.
+/// Memory of some kind, and by how many bytes it may grow: after the first 720 runs, while Executions of a Session still meet
+/// shapes that are new to them, and over the last 2320, when they have met them all.
 struct FlatMemory {
   std::string what;
   std::function<int64_t()> held;
@@ -138,8 +138,9 @@ inline void endure(const Options& options, const std::vector<FlatMemory>& memory
     std::string all;
     for (const auto& phase : held) all += fmt::format(" {}", phase[m]);
     ::testing::Test::RecordProperty(memory[m].what, all);
-    EXPECT_LE(held.back()[m], held.front()[m] + memory[m].growth) << memory[m].what << ", bytes after each phase:" << all;
-    EXPECT_LE(held.back()[m], held[held.size() - 2][m] + memory[m].at_last) << memory[m].what << ", bytes after each phase:" << all;
+    const int64_t last = held.back()[m], before = held[held.size() - 2][m];
+    EXPECT_LE(last, held.front()[m] + memory[m].growth) << memory[m].what << ", bytes after each phase:" << all;
+    EXPECT_LE(last, before + memory[m].at_last) << memory[m].what << ", bytes after each phase:" << all;
   }
 }
 

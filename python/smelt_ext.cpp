@@ -100,8 +100,10 @@ template <class A> Shape shape_of(const A& a) {
   return shape;
 }
 
+/// A copy of what is Python's, kept until the last reference goes, in whichever thread; for good where Python has ended before.
 template <class A> std::shared_ptr<void> keeping(const A& a) {
   return std::shared_ptr<void>(new A(a), [](void* p) {
+    if (!Py_IsInitialized()) return;
     const nb::gil_scoped_acquire gil;
     delete static_cast<A*>(p);
   });
@@ -202,11 +204,8 @@ std::map<std::string, Tensor> holding(const std::map<std::string, Tensor>& tenso
   };
   std::map<std::string, Tensor> held;
   for (const auto& [name, t] : tensors) {
-    auto keep = std::shared_ptr<void>(new Both{object, t}, [](void* p) {
-      const nb::gil_scoped_acquire gil;
-      delete static_cast<Both*>(p);
-    });
-    held.emplace(name, t.type() == DType::string ? t : Tensor::borrow(t.type(), t.shape(), const_cast<void*>(t.raw()), keep));
+    held.emplace(name, t.type() == DType::string ? t : Tensor::borrow(t.type(), t.shape(), const_cast<void*>(t.raw()),
+                                                                      keeping(Both{object, t})));
   }
   return held;
 }
@@ -326,6 +325,7 @@ NB_MODULE(smelt_ext, m) {
                        to, stream_at(stream));
       },
       "centre"_a, "epsilon"_a, "x"_a, "residual"_a.none(), "weight"_a.none(), "bias"_a.none(), "y"_a, "sum"_a.none(), "stream"_a);
+  m.def("keep", [](const Tensor& t, uintptr_t stream) { keep(t, stream_at(stream)); });
   m.def("gpu_count", &gpu_count);
   m.def("version", &version);
 }

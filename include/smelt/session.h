@@ -167,6 +167,9 @@ SMELT_API Tensor to_host(const Tensor& t);
 /// The stream (a CUstream) is about to use a tensor that Session::enqueue returned: after what made it, and before its memory is
 /// used for anything else. Nothing happens for other memory.
 SMELT_API void share(const Tensor& t, void* stream);
+/// Keeps a tensor in a GPU's memory, one that was made by others, until all that the stream (a CUstream) has been given by now is
+/// done, or somewhat longer: for inputs of Session::enqueue whose memory would serve other work as soon as they are let go.
+SMELT_API void keep(const Tensor& t, void* stream);
 
 class SMELT_API Session {
  public:

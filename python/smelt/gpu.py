@@ -13,6 +13,8 @@ _DEFAULT = 1        # DLPack's number, and the driver's handle, of the default s
 
 def number_of(value: Any) -> Optional[int]:
     """The number of the GPU that a tensor with __dlpack_device__ lies on; None: the host's memory."""
+    if is_of(value, "torch", "Tensor"):   # a tenth of what its __dlpack_device__ takes
+        return int(value.device.index) if value.is_cuda else None
     if not hasattr(value, "__dlpack_device__"):
         return None
     kind, number = value.__dlpack_device__()
@@ -56,8 +58,40 @@ def borrow(value: Any, stream: int) -> _ext.Tensor:
     """The tensor's memory where it lies; what made it comes before what is put on `stream` afterwards."""
     if isinstance(value, _ext.Tensor):
         return value
-    if getattr(value, "requires_grad", False):
-        value = value.detach()
-    if hasattr(value, "contiguous"):
-        value = value.contiguous()
+    if is_of(value, "torch", "Tensor"):
+        return _borrow_torch(value, stream)
+    if is_of(value, "cupy", "ndarray"):
+        value = sys.modules["cupy"].ascontiguousarray(value)
     return _ext.Tensor.borrow_device(value.__dlpack__(stream=stream))
+
+
+def _borrow_torch(value: Any, stream: int) -> _ext.Tensor:
+    """As its __dlpack__, but also of GPUs other than PyTorch's current one, and with record_stream: the tensor, or the copy that is
+    made here, may be let go before the work on `stream` is done."""
+    torch = sys.modules["torch"]
+    value = plain_torch(value)
+    current = torch.cuda.current_stream(value.device)
+    if (current.cuda_stream or _DEFAULT) != stream:
+        other = torch.cuda.default_stream(value.device) if stream == _DEFAULT else \
+            torch.cuda.ExternalStream(stream, value.device)
+        other.wait_stream(current)
+        value.record_stream(other)
+    return _ext.Tensor.borrow_device(torch.utils.dlpack.to_dlpack(value))
+
+
+def plain_torch(value: Any) -> Any:
+    """The tensor, or a copy of it, with its elements side by side and as they are."""
+    if value.requires_grad:
+        value = value.detach()
+    if not value.is_contiguous():
+        value = value.contiguous()
+    if value.is_conj() or value.is_neg():
+        value = value.resolve_conj().resolve_neg()
+    return value
+
+
+def must_be_kept(value: Any, stream: int) -> bool:
+    """Whether work on `stream` needs `value` to be kept: its library would give its memory to other work without asking."""
+    if isinstance(value, _ext.Tensor) or is_of(value, "torch", "Tensor"):
+        return False
+    return stream_of(value)[0] != stream or not is_of(value, "cupy", "ndarray")

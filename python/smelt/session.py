@@ -252,4 +252,7 @@ class Session:
             tensors = {name: gpu.borrow(value, handle) if gpu.number_of(value) is not None else
                        to_tensor(value, types.get(name, 0), name) for name, value in feed.items()}
             results = self._session.enqueue(tensors, names, [c._bound(handle) for c in caches], handle, keep)
+            for name, value in feed.items():
+                if gpu.must_be_kept(value, handle):
+                    _ext.keep(tensors[name], handle)
         return [results[name] for name in names]

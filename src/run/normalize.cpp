@@ -19,6 +19,7 @@ struct Chosen {
   Node node;
   std::unique_ptr<ops::Kernel> kernel;
   std::mutex mutex;                 // a kernel is run by one thread at a time
+  std::vector<Tensor> captured;     // workspaces of launches that were captured: whoever did so may launch them at any time
 };
 
 /// All that a kernel is chosen for: kind, epsilon, and each tensor's type, extents and alignment, in the node's order.
@@ -49,14 +50,14 @@ Engine& engine(int gpu) {
   return *e;
 }
 
-void check(const Tensor& x, const Tensor& t, bool as_x, const char* what) {
+void check(const Tensor& x, int gpu, const Tensor& t, bool as_x, const char* what) {
   if (!t.valid()) return;
   const Shape expected = as_x ? x.shape() : Shape{x.shape().back()};
   if (t.shape() != expected)
     fail_usage("{} has shape {}, expected {} beside x of {}", what, to_string(t.shape()), to_string(expected),
                to_string(x.shape()));
   if (as_x && t.type() != x.type()) fail_usage("{} is {}, x is {}: expected the same", what, name(t.type()), name(x.type()));
-  if (gpu_of(t) != gpu_of(x)) fail_usage("{} does not lie where x does: all in the host's memory, or all on one GPU", what);
+  if (gpu_of(t) != gpu) fail_usage("{} does not lie where x does: all in the host's memory, or all on one GPU", what);
 }
 
 int64_t alignment_of(const Tensor& t) {
@@ -105,11 +106,12 @@ void normalize(const Normalization& how, const Tensor& x, const Tensor& residual
   if (x.shape().empty()) fail_usage("x is a scalar, expected at least one axis");
   if (x.type() != DType::f32 && x.type() != DType::f16 && x.type() != DType::bf16)
     fail_usage("x is {}, expected f32, f16 or bf16", name(x.type()));
-  check(x, residual, true, "the residual");
-  check(x, weight, false, "weight");
-  check(x, bias, false, "bias");
-  check(x, y, true, "y");
-  check(x, sum, true, "the sum");
+  const int gpu = gpu_of(x);
+  check(x, gpu, residual, true, "the residual");
+  check(x, gpu, weight, false, "weight");
+  check(x, gpu, bias, false, "bias");
+  check(x, gpu, y, true, "y");
+  check(x, gpu, sum, true, "the sum");
   if (x.size() == 0) return;
   std::vector<Tensor> in{x, residual, weight, bias}, out{y};
   if (sum.valid()) out.push_back(sum);
@@ -122,7 +124,7 @@ void normalize(const Normalization& how, const Tensor& x, const Tensor& residual
       key.push_back(t.valid() ? -alignment_of(t) : 0);
     }
   }
-  Engine& e = engine(gpu_of(x));
+  Engine& e = engine(gpu);
   Backend& backend = *e.shared->backend;
   const ops::Threads threads(e.shared->tuner.machine().threads);
   std::shared_ptr<Chosen> chosen;
@@ -145,6 +147,7 @@ void normalize(const Normalization& how, const Tensor& x, const Tensor& residual
   if (const int64_t bytes = chosen->kernel->workspace(); bytes > 0)
     workspace = backend.allocate_on(DType::u8, {bytes}, "a normalisation's workspace", stream);
   std::lock_guard lock(chosen->mutex);
+  if (workspace.valid() && backend.is_capturing(stream)) chosen->captured.push_back(workspace);
   chosen->kernel->run({inputs, outputs, workspace.raw(), stream});
 }
 

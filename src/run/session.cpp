@@ -35,6 +35,11 @@ void share(const Tensor& t, void* stream) {
     device::cuda::Device::open(gpu)->follow(static_cast<device::cuda::abi::Stream>(stream), t.raw());
 }
 
+void keep(const Tensor& t, void* stream) {
+  if (const int gpu = gpu_of(t); gpu >= 0)
+    device::cuda::Device::open(gpu)->keep(std::make_shared<Tensor>(t), static_cast<device::cuda::abi::Stream>(stream));
+}
+
 struct Session::State {
   std::shared_ptr<const run::PlanImpl> plan;
   std::mutex mutex;

@@ -67,6 +67,7 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(stream_non_blocking, CU_STREAM_NON_BLOCKING);
   SAME(event_disable_timing, CU_EVENT_DISABLE_TIMING);
   SAME(capture_thread_local, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  SAME(capture_relaxed, CU_STREAM_CAPTURE_MODE_RELAXED);
   SAME(pointer_memory_type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
   SAME(pointer_device_ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
   SAME(memory_device, CU_MEMORYTYPE_DEVICE);

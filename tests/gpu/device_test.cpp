@@ -160,6 +160,32 @@ TEST_F(Gpu, memory_goes_to_other_streams_after_those_that_used_it) {
   EXPECT_EQ(device_->allocate(size, "e")->address(), address);
 }
 
+TEST_F(Gpu, what_is_kept_goes_after_the_work_of_its_stream) {
+  const Stream stream(device_);
+  const auto large = device_->allocate(256 << 20, "what takes time");
+  auto thing = std::make_shared<int>(1);
+  const std::weak_ptr<int> seen = thing;
+  keep_busy(*device_, stream.get(), *large);
+  device_->keep(std::move(thing), stream.get());
+  device_->allocate(1 << 20, "a");
+  EXPECT_FALSE(seen.expired());
+  stream.synchronize();
+  device_->allocate(1 << 20, "b");
+  EXPECT_TRUE(seen.expired());
+}
+
+TEST_F(Gpu, memory_comes_and_goes_during_a_capture) {
+  const Stream stream(device_);
+  const Device::Current current(*device_);
+  constexpr abi::CaptureMode global{};   // that of PyTorch: all threads are refused what cannot be captured
+  check(driver().stream_begin_capture(stream.get(), global), "capturing");
+  EXPECT_NO_THROW(device_->allocate(77 << 20, "a"));
+  device_->trim();
+  abi::Graph graph = nullptr;
+  ASSERT_EQ(driver().stream_end_capture(stream.get(), &graph), abi::success);
+  driver().graph_destroy(graph);
+}
+
 TEST_F(Gpu, a_stream_follows_what_others_did_with_memory) {
   const Stream first(device_), second(device_);
   const auto large = device_->allocate(256 << 20, "what takes time");

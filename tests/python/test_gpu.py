@@ -1,5 +1,6 @@
 """Sessions on a GPU: what PyTorch's tensors there go in and out of. And what is said where there is no GPU."""
 import gc
+import os
 
 import numpy as np
 import onnx
@@ -18,6 +19,31 @@ def torch_there():
     if not torch.cuda.is_available():
         pytest.skip("PyTorch sees no GPU")
     return torch
+
+
+def ran_once(model):
+    """PyTorch, a session, an input of PyTorch's and its result, the GPU at rest."""
+    torch = torch_there()
+    session = smelt.Session(model, device="gpu", allow_fallback=True, tuning_level=0)
+    x = torch.from_numpy(image()).cuda()
+    want = torch.from_dlpack(session.run_tensors(None, {"x": x})[0]).clone()
+    torch.cuda.synchronize()
+    return torch, session, x, want
+
+
+def cupy_there():
+    cupy = pytest.importorskip("cupy")
+    if not cupy.cuda.is_available():
+        pytest.skip("CuPy sees no GPU")
+    return cupy
+
+
+def jax_there():
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    jax = pytest.importorskip("jax")
+    if jax.default_backend() != "gpu":
+        pytest.skip("JAX sees no GPU")
+    return jax
 
 
 def image(n=2):
@@ -117,6 +143,22 @@ def test_the_number_of_a_gpu_is_what_dlpack_says():
     assert gpu.number_of(np.zeros(3)) is None and gpu.number_of([1, 2]) is None
 
 
+def test_a_library_is_told_the_stream_that_its_array_is_read_on():
+    class Asked(OnDevice):
+        def __dlpack__(self, stream):
+            raise LookupError(stream)
+
+    for stream in (1, 2, 4660):
+        with pytest.raises(LookupError) as told:
+            gpu.borrow(Asked(0), stream)
+        assert told.value.args == (stream,)
+
+
+def test_only_what_no_library_keeps_for_the_stream_is_kept():
+    assert gpu.must_be_kept(OnDevice(0), 1) and gpu.must_be_kept(OnDevice(0), 4660)
+    assert not gpu.must_be_kept(smelt_ext.Tensor.borrow(np.zeros(3)), 1)
+
+
 @on_gpu
 def test_arrays_of_the_host_come_back_as_such(small_model):
     x = image()
@@ -139,7 +181,7 @@ def test_a_tensor_of_pytorch_goes_in_and_comes_out_on_its_stream(small_model):
             assert y.device == x.device
             doubled = y * 2
             del y   # its memory goes back while the product may still read it
-        np.testing.assert_allclose(doubled.cpu().numpy(), 2 * want, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(doubled.cpu().numpy(), 2 * want, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(session.run(None, {"x": x})[0], want, rtol=1e-4, atol=1e-4)
 
 
@@ -165,15 +207,103 @@ def test_memory_that_is_let_go_is_not_written_before_another_stream_has_read_it(
 
 @on_gpu
 def test_a_consumer_on_another_stream_waits(small_model):
-    torch = torch_there()
-    session = smelt.Session(small_model, device="gpu", allow_fallback=True, tuning_level=0)
-    x = torch.from_numpy(image()).cuda()
-    want = torch.from_dlpack(session.run_tensors(None, {"x": x})[0]).clone()
+    torch, session, x, want = ran_once(small_model)
     maker, reader = torch.cuda.Stream(), torch.cuda.Stream()
-    torch.cuda.synchronize()
     with torch.cuda.stream(maker):
         torch.cuda._sleep(20_000_000)
         [y] = session.run_tensors(None, {"x": x})
     with torch.cuda.stream(reader):
         copy = torch.from_dlpack(y).clone()
+    reader.synchronize()
     torch.testing.assert_close(copy, want, rtol=0, atol=0)
+
+
+@on_gpu
+def test_a_tensor_of_pytorch_goes_in_on_a_stream_that_is_not_its_own(small_model):
+    torch, session, x, want = ran_once(small_model)
+    other = torch.cuda.Stream()
+    for stream in (other, other.cuda_stream, torch.cuda.default_stream(), 0, 1, 2):
+        torch.cuda._sleep(2_000_000)
+        late = (x + 0).transpose(0, 1).contiguous().transpose(0, 1)   # strided: a copy goes in, and is let go at once
+        [y] = session.run_tensors(None, {"x": late}, stream=stream)
+        del late
+        torch.full_like(x, float("nan"))
+        torch.testing.assert_close(torch.from_dlpack(y), want, rtol=0, atol=0)
+
+
+@on_gpu
+def test_results_are_inputs_again():
+    torch = torch_there()
+    node = onnx.helper.make_node("Tanh", ["x"], ["y"])
+    x, y = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.BFLOAT16, ["n"]) for n in "xy"]
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", [x], [y]), ir_version=9,
+                                   opset_imports=[onnx.helper.make_opsetid("", 17)])
+    session = smelt.Session(model, device="gpu", tuning_level=0)
+    first = torch.linspace(-2, 2, 1000, device="cuda", dtype=torch.bfloat16)
+    value, want = first, first
+    for _ in range(4):
+        [value] = session.run_tensors(None, {"x": value})
+        want = torch.tanh(want)
+    torch.testing.assert_close(torch.from_dlpack(value), want, rtol=2e-2, atol=1e-2)
+
+
+@on_gpu
+def test_arrays_of_cupy_go_in_and_come_out_on_their_stream(small_model):
+    cupy = cupy_there()
+    session = smelt.Session(small_model, device="gpu", allow_fallback=True, tuning_level=0)
+    want = ort.InferenceSession(str(small_model)).run(None, {"x": image()})[0]
+    for stream in (cupy.cuda.Stream.null, cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream.ptds):
+        with stream:
+            x = cupy.asarray(image())
+            [y] = session.run_tensors(None, {"x": x * 1})
+            [z] = session.run_tensors(None, {"x": cupy.asfortranarray(x)})
+            doubled = cupy.from_dlpack(y) * 2
+            assert cupy.from_dlpack(z).device == x.device
+            np.testing.assert_allclose(cupy.asnumpy(doubled), 2 * want, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(cupy.asnumpy(cupy.from_dlpack(z)), want, rtol=1e-4, atol=1e-4)
+
+
+@on_gpu
+def test_arrays_of_jax_go_in_and_come_out(small_model):
+    jax = jax_there()
+    session = smelt.Session(small_model, device="gpu", allow_fallback=True, tuning_level=0)
+    want = ort.InferenceSession(str(small_model)).run(None, {"x": image()})[0]
+    x = jax.device_put(image())
+    results = []
+    for k in range(40):
+        [y] = session.run_tensors(None, {"x": x * (k + 1)})   # the product is let go while the run may still read it
+        jax.numpy.full((64, 64), float("nan")).block_until_ready()
+        results.append(jax.dlpack.from_dlpack(y))
+    again = [session.run_tensors(None, {"x": x * (k + 1)})[0].array() for k in range(40)]
+    np.testing.assert_allclose(np.asarray(results[0]), want, rtol=1e-4, atol=1e-4)
+    for result, expected in zip(results, again, strict=True):
+        np.testing.assert_array_equal(np.asarray(result), expected)
+
+
+@on_gpu
+def test_a_cache_grows_in_place_with_the_tactics_of_its_bucket():
+    torch = torch_there()
+    heads, depth, capacity = 4, 64, 100
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    half = onnx.TensorProto.FLOAT16
+    nodes = [node("Concat", ["past_k", "new_k"], ["k"], axis=2), node("Concat", ["past_v", "new_v"], ["v"], axis=2),
+             node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]), node("MatMul", ["q", "kt"], ["scores"]),
+             node("Softmax", ["scores"], ["p"], axis=-1), node("MatMul", ["p", "v"], ["y"])]
+    one, past, present = [1, heads, 1, depth], [1, heads, "past", depth], [1, heads, "total", depth]
+    graph = onnx.helper.make_graph(
+        nodes, "g", [value(n, half, one) for n in ("q", "new_k", "new_v")] + [value(n, half, past) for n in ("past_k", "past_v")],
+        [value("y", half, one), value("k", half, present), value("v", half, present)])
+    model = onnx.helper.make_model(graph, ir_version=9, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    session = smelt.Session(model, device="gpu")
+    torch.manual_seed(0)
+    k, v = [torch.zeros(1, heads, capacity, depth, dtype=torch.float16, device="cuda") for _ in "kv"]
+    for length in range(capacity - 1):
+        q, new_k, new_v = [torch.randn(one, device="cuda").half() for _ in range(3)]
+        before = k.clone()
+        [y] = session.run_tensors(["y"], {"q": q, "new_k": new_k, "new_v": new_v},
+                                  caches=[smelt.Cache("past_k", "k", k, length), smelt.Cache("past_v", "v", v, length)])
+        before[:, :, length] = new_k[:, :, 0]
+        torch.testing.assert_close(k, before, rtol=0, atol=0)
+        n = length + 1
+        want = torch.softmax(q.float() @ k[:, :, :n].float().transpose(2, 3), -1) @ v[:, :, :n].float()
+        torch.testing.assert_close(torch.from_dlpack(y).float(), want, rtol=2e-2, atol=4e-3)

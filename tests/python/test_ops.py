@@ -84,6 +84,15 @@ def test_pytorch_knows_them_as_operators():
         torch.library.opcheck(torch.ops.smelt.add_layer_norm, (x, r, w, b, 1e-5), test_utils=checks)
 
 
+def test_a_gradient_through_them_is_refused():
+    torch, devices = places()
+    for device in devices:
+        x = torch.ones(5, 64, device=device, requires_grad=True)
+        y = smelt.ops.rms_norm(x)
+        with pytest.raises(RuntimeError, match="smelt.rms_norm.* no autograd formula"):
+            y.sum().backward()
+
+
 def test_torch_compile_takes_them_in_one_graph():
     torch, devices = places()
 
@@ -96,3 +105,49 @@ def test_torch_compile_takes_them_in_one_graph():
         compiled = torch.compile(block, backend="aot_eager", fullgraph=True)
         for got, want in zip(compiled(x, r, w), block(x, r, w), strict=True):
             torch.testing.assert_close(got, want, rtol=0, atol=0)
+
+
+def test_they_are_captured_with_what_their_kernels_need():
+    torch, devices = places()
+    if "cuda" not in devices:
+        pytest.skip("no GPU")
+    for shape in ((5, 64), (1, 1 << 20)):   # the latter's blocks meet in a workspace
+        x = torch.randn(shape, device="cuda")
+        want = smelt.ops.rms_norm(x, eps=1e-5)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = smelt.ops.rms_norm(x, eps=1e-5)
+        others = [smelt.ops.rms_norm(torch.randn(shape, device="cuda"), eps=1e-5) for _ in range(3)]
+        graph.replay()
+        torch.testing.assert_close(y, want, rtol=0, atol=0)
+        del others
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_torch_compile_generates_code_around_them(mode):
+    torch, devices = places()
+    if "cuda" not in devices:
+        pytest.skip("no GPU")
+
+    def block(x, r, w, b):
+        y, s = smelt.ops.layer_norm(torch.relu(x), w, b, 1e-5, residual=r)
+        return smelt.ops.rms_norm(y * 2, w, 1e-5) + 1, s
+
+    x, r, w, b = [torch.from_numpy(a).cuda() for a in arrays((5, 64))]
+    compiled = torch.compile(block, fullgraph=True, mode=mode)
+    want = block(x, r, w, b)
+    for _ in range(4):
+        for got, expected in zip(compiled(x, r, w, b), want, strict=True):
+            torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_norms_of_cupy_arrays():
+    cupy = pytest.importorskip("cupy")
+    if smelt_ext.gpu_count() == 0 or not cupy.cuda.is_available():
+        pytest.skip("no GPU")
+    x, r, w, b = arrays((5, 64))
+    with cupy.cuda.Stream(non_blocking=True):
+        y, s = smelt.ops.layer_norm(*[cupy.asarray(a) for a in (x, w, b)], residual=cupy.asfortranarray(cupy.asarray(r)))
+        assert isinstance(y, cupy.ndarray)
+        np.testing.assert_allclose(cupy.asnumpy(y), reference(x, w, b, 1e-5, r, True), atol=1e-5)
+        np.testing.assert_array_equal(cupy.asnumpy(s), x + r)

@@ -69,6 +69,9 @@ class Device : public std::enable_shared_from_this<Device> {
   void used_on(abi::Stream stream, const void* address);
   /// Makes what `stream` is given from now on wait for what other streams were given on that memory, and used_on().
   void follow(abi::Stream stream, const void* address);
+  /// Keeps what does not live in the pool until all that `stream` has been given by now is done; lets go of it at the next
+  /// allocate() after that, in the calling thread.
+  void keep(std::shared_ptr<const void> used, abi::Stream stream);
   /// Waits, in the calling thread, for what streams were given on that memory.
   void wait_for(const void* address);
   void set_limit(int64_t bytes);
@@ -97,6 +100,10 @@ class Device : public std::enable_shared_from_this<Device> {
     int64_t bytes = 0;
     std::vector<abi::Stream> streams;
   };
+  struct Kept {
+    std::shared_ptr<const void> used;
+    std::shared_ptr<const Moment> end;
+  };
   /// Of the block that the address lies in; null for memory of others. With the mutex held.
   Held* held(const void* address);
   std::vector<abi::Stream> streams_of(const void* address);
@@ -107,6 +114,7 @@ class Device : public std::enable_shared_from_this<Device> {
   mutable std::mutex mutex_;
   FreeBlocks free_;
   std::map<abi::Address, Held> in_use_;
+  std::vector<Kept> kept_;
   int64_t held_ = 0, used_ = 0, limit_ = 0;
 };
 

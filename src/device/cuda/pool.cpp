@@ -39,12 +39,28 @@ class EndOfUse final : public Moment {
   bool recorded_ = true;
 };
 
+/// Lets this thread allocate, free and ask for events while it, or another, captures: none of that is part of what is captured.
+class BesideCaptures {
+ public:
+  BesideCaptures() { driver().thread_capture_mode(&mode_); }
+  ~BesideCaptures() { driver().thread_capture_mode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+
+ private:
+  abi::CaptureMode mode_ = abi::capture_relaxed;   // the thread's own, while this one is in its place
+};
+
 }  // namespace
 
 std::shared_ptr<Memory> Device::allocate(int64_t bytes, std::string_view what, std::optional<abi::Stream> stream) {
   const int64_t block = block_size(bytes);
   const Current current(*this);
+  const BesideCaptures beside;
+  std::vector<Kept> done;   // let go of behind the lock: whose memory it is may take locks of its own
   std::unique_lock lock(mutex_);
+  const auto still_used = std::ranges::partition(kept_, [](const Kept& k) { return k.end->passed(); });
+  done.assign(std::make_move_iterator(kept_.begin()), std::make_move_iterator(still_used.begin()));
+  kept_.erase(kept_.begin(), still_used.begin());
   const auto hand_out = [&](abi::Address address, int64_t size) {
     in_use_[address] = {size, stream ? std::vector{*stream} : std::vector<abi::Stream>()};
     used_ += size;
@@ -98,6 +114,7 @@ int64_t Device::held_bytes() const {
 
 void Device::trim() {
   const Current current(*this);
+  const BesideCaptures beside;
   std::lock_guard lock(mutex_);
   for (const FreeBlock& block : free_.take_all()) {
     for (const StreamUse& use : block.uses) use.end->wait();
@@ -145,6 +162,12 @@ void Device::follow(abi::Stream stream, const void* address) {
     now.delay(stream);
   }
   used_on(stream, address);
+}
+
+void Device::keep(std::shared_ptr<const void> used, abi::Stream stream) {
+  const Current current(*this);
+  std::lock_guard lock(mutex_);
+  kept_.push_back({std::move(used), std::make_shared<EndOfUse>(stream)});
 }
 
 void Device::wait_for(const void* address) {

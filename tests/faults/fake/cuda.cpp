@@ -169,6 +169,7 @@ CALL(cuStreamDestroy_v2, abi::Stream stream) delete stream; END
 CALL(cuStreamSynchronize, abi::Stream) END
 CALL(cuStreamWaitEvent, abi::Stream, abi::Event, unsigned) END
 CALL(cuStreamIsCapturing, abi::Stream stream, int* status) *status = stream && stream->capture ? 1 : 0; END
+CALL(cuThreadExchangeStreamCaptureMode, abi::CaptureMode*) END
 CALL(cuStreamBeginCapture_v2, abi::Stream stream, abi::CaptureMode) stream->capture = new CUgraph_st; END
 CALL(cuStreamGetCaptureInfo_v3, abi::Stream stream, int* status, uint64_t* id, abi::Graph* graph, const abi::GraphNode** nodes,
      const abi::GraphEdge** edges, size_t* count)

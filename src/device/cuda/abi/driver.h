@@ -73,7 +73,7 @@ enum DeviceAttribute : int {
 enum FunctionAttribute : int { function_max_dynamic_shared_bytes = 8 };   // CUfunction_attribute
 enum StreamFlags : unsigned { stream_non_blocking = 1 };
 enum EventFlags : unsigned { event_default = 0, event_disable_timing = 2 };
-enum CaptureMode : int { capture_thread_local = 1 };
+enum CaptureMode : int { capture_thread_local = 1, capture_relaxed = 2 };
 enum PointerAttribute : int { pointer_memory_type = 2, pointer_device_ordinal = 9 };   // CUpointer_attribute
 enum MemoryType : unsigned { memory_device = 2, memory_unified = 4 };                                     // CUmemorytype
 
@@ -155,6 +155,7 @@ static_assert(sizeof(Copy2d) == 128);
   X(stream_synchronize, cuStreamSynchronize, Stream stream) \
   X(stream_wait_event, cuStreamWaitEvent, Stream stream, Event event, unsigned flags) \
   X(stream_is_capturing, cuStreamIsCapturing, Stream stream, int* status) \
+  X(thread_capture_mode, cuThreadExchangeStreamCaptureMode, CaptureMode* mode) \
   X(stream_begin_capture, cuStreamBeginCapture_v2, Stream stream, CaptureMode mode) \
   X(stream_capture_info, cuStreamGetCaptureInfo_v3, Stream stream, int* status, uint64_t* id, Graph* graph, \
     const GraphNode** dependencies, const GraphEdge** edges, size_t* dependency_count) \

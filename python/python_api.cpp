@@ -60,17 +60,19 @@ Printed profile(const std::string& model, const Options& options, const Feeds& f
   const report::Prepared p = report::prepare(s, options.optimize);
   report::Report r = report::bare_report(s);
   r.after = profile::profile(*p.plan, *p.execution, {.iterations = iterations}, report::known_roof(options));
-  report::Table steps = report::step_table(*r.after), scopes = report::scope_table(*r.after);
+  report::Table steps = report::step_table(*r.after), scopes = report::scope_table(*r.after),
+                memory = report::memory_table(*r.after);
   steps.sort_by("self_us");
   steps.keep_top(25);
   scopes.keep_top(25);
+  memory.keep_top(10);
   if (!trace.empty()) write_text(trace, report::chrome_trace(*r.after));
   if (!report.empty()) {
     if (options.optimize) r.explained = report::explain(s);
     report::add_drawings(r, nullptr, p.plan.get());
     write_text(report, report::html(r));
   }
-  return {report::json(r), print_all({steps, scopes})};
+  return {report::json(r), print_all({steps, scopes, memory})};
 }
 
 Printed explain(const std::string& model, const Options& options, bool kernels) {

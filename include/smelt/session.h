@@ -62,6 +62,14 @@ struct TacticNote {
   std::string tactic, config, reason;
 };
 
+/// What an Execution's memory holds while a step runs, by the memory plan; bytes, weights apart.
+struct StepMemory {
+  int64_t bound = 0;                         // inputs, outputs and what later segments read: throughout
+  int64_t activations = 0;                   // made before or by this step, and read by it or later
+  int64_t workspace = 0;
+  int64_t total() const { return bound + activations + workspace; }
+};
+
 /// One kernel launch of a bound plan, as the profiler and `info` see it.
 struct StepInfo {
   std::string name;                          // the plan's node
@@ -75,6 +83,7 @@ struct StepInfo {
   std::vector<std::vector<std::string>> scopes;   // module path of each source
   int64_t bytes = 0;                         // moved at least once: inputs + weights + outputs
   int64_t flops = 0;
+  StepMemory memory;
   std::vector<std::string> output_shapes;    // "f32[1, 64, 56, 56]"
 };
 

@@ -192,6 +192,8 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
   p.scopes = scopes_of(p.steps, p.steps_us);
   p.memory = memory_of(plan, p.steps);
   p.footprint = execution.memory();
+  for (const StepRow& row : p.steps)
+    if (p.held(row) > p.peak_bytes) p.peak_bytes = p.held(row), p.peak_step = row.step.name.empty() ? row.step.op : row.step.name;
   p.peak_host_bytes = peak_resident_bytes();
   p.model = plan.graph().model.path;
   return p;

@@ -58,6 +58,9 @@ struct Profile {
   std::vector<ScopeRow> scopes;                  // in module order
   std::vector<MemoryRow> memory;                 // largest first
   MemoryInfo footprint;
+  int64_t held(const StepRow& s) const { return footprint.weights + s.step.memory.total(); }   // while it runs
+  int64_t peak_bytes = 0;                        // the most that any step holds, and the first that does, its name or operator
+  std::string peak_step;
   int64_t peak_host_bytes = 0;                   // the process's peak resident set
   Roof roof;
   std::vector<StepTime> timeline;                // of the median profiled run

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -45,6 +47,12 @@ Json to_json(const profile::Summary& s) {
 
 Json to_json(const profile::Profile& p) {
   Json steps = Json::array();
+  const auto memory = [&p](const profile::StepRow& r) -> Json {
+    return {{"bound_bytes", r.step.memory.bound},
+            {"activation_bytes", r.step.memory.activations},
+            {"workspace_bytes", r.step.memory.workspace},
+            {"held_bytes", p.held(r)}};
+  };
   for (const profile::StepRow& r : p.steps)
     steps.push_back({{"name", r.step.name},
                      {"op", r.step.op},
@@ -56,6 +64,7 @@ Json to_json(const profile::Profile& p) {
                      {"scopes", r.step.scopes},
                      {"bytes", r.step.bytes},
                      {"flops", r.step.flops},
+                     {"memory", memory(r)},
                      {"outputs", r.step.output_shapes},
                      {"us", to_json(r.us)},
                      {"share", r.share},
@@ -68,6 +77,8 @@ Json to_json(const profile::Profile& p) {
           {"unattributed", p.unattributed()},
           {"arena_bytes", p.footprint.arena},
           {"weight_bytes", p.footprint.weights},
+          {"peak_bytes", p.peak_bytes},
+          {"peak_step", p.peak_step},
           {"peak_host_bytes", p.peak_host_bytes},
           {"bandwidth_bytes_per_s", p.roof.bytes_per_s},
           {"steps", steps},
@@ -143,6 +154,22 @@ std::string json(const Report& r) {
   return o.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+/// The memory held while each step runs, over the time of one run, for the page to draw.
+Json held_over_time(const profile::Profile& p) {
+  const auto size = [](int64_t bytes) { return format(static_cast<double>(bytes), Unit::bytes); };
+  Json steps = Json::array();
+  for (size_t i = 0; i < p.steps.size() && i < p.timeline.size(); ++i) {
+    const StepMemory& m = p.steps[i].step.memory;
+    steps.push_back({{"name", p.steps[i].step.name},
+                     {"begin_us", static_cast<double>(p.timeline[i].begin_ns) / 1e3},
+                     {"end_us", static_cast<double>(p.timeline[i].end_ns) / 1e3},
+                     {"bytes", Json::array({m.bound, m.activations, m.workspace})},
+                     {"text", fmt::format("{} held: {} of inputs and outputs, {} of activations, {} of workspace",
+                                          size(p.held(p.steps[i])), size(m.bound), size(m.activations), size(m.workspace))}});
+  }
+  return {{"weights", size(p.footprint.weights)}, {"peak", size(p.peak_bytes)}, {"peak_step", p.peak_step}, {"steps", steps}};
+}
+
 std::string page_data(const Report& r) {
   Json o = {{"title", r.title}, {"machine", Json::array()}, {"versions", Json::array()}, {"drawing_note", r.drawing_note}};
   for (const Fact& f : r.machine) o["machine"].push_back({f.title, format(f.value, Unit::text)});
@@ -151,7 +178,8 @@ std::string page_data(const Report& r) {
     Json s = {{"latency", format(p.latency_us.median, Unit::us)},
               {"steps", for_page(step_table(p))},
               {"scopes", for_page(scope_table(p))},
-              {"memory", for_page(memory_table(p))}};
+              {"memory", for_page(memory_table(p))},
+              {"held", held_over_time(p)}};
     return s;
   };
   if (r.before) o["before"] = side(*r.before);
@@ -220,6 +248,14 @@ std::string chrome_trace(const profile::Profile& p) {
          {"dur", end - begin},
          {"args",
           {{"op", s.op}, {"problem", s.problem}, {"tactic", s.tactic}, {"sources", s.sources}, {"outputs", s.output_shapes}}}});
+    events.push_back({{"name", "memory"},
+                      {"ph", "C"},
+                      {"pid", 1},
+                      {"ts", begin},
+                      {"args",
+                       {{"inputs and outputs", s.memory.bound},
+                        {"activations", s.memory.activations},
+                        {"workspace", s.memory.workspace}}}});
     last_end = end;
   }
   close_to(0);

@@ -61,6 +61,12 @@ Table memory_table(const profile::Profile& p) {
   const auto size = [](int64_t bytes) { return format(static_cast<double>(bytes), Unit::bytes); };
   t.note = fmt::format("arena {}, weights {}, peak of the process {}", size(p.footprint.arena), size(p.footprint.weights),
                        size(p.peak_host_bytes));
+  const auto at = std::ranges::find(p.steps, p.peak_bytes, [&](const profile::StepRow& r) { return p.held(r); });
+  if (at == p.steps.end()) return t;
+  const StepMemory& most = at->step.memory;
+  t.note += fmt::format("\nat most {} held at a time, in step {}: weights, {} of inputs and outputs, {} of activations, {} of "
+                        "workspace", size(p.peak_bytes), p.peak_step, size(most.bound), size(most.activations),
+                        size(most.workspace));
   return t;
 }
 

@@ -237,4 +237,20 @@ void place_buffers(Segment& s, int64_t alignment) {
   s.arena = plan.bytes;
 }
 
+std::vector<StepMemory> held_by_step(const Segment& s) {
+  StepMemory throughout;
+  for (const Buffer& b : s.buffers)
+    if (b.place == Place::external || b.place == Place::result) throughout.bound += b.bytes;
+  std::vector<StepMemory> held(s.steps.size(), throughout);
+  for (size_t i = 0; i < s.buffers.size(); ++i) {
+    const Buffer& b = s.buffers[i];
+    if (b.place != Place::arena || b.bytes == 0) continue;
+    for (int step = b.first; step <= b.last; ++step) {
+      StepMemory& at = held[static_cast<size_t>(step)];
+      (s.steps[static_cast<size_t>(step)].workspace == static_cast<int32_t>(i) ? at.workspace : at.activations) += b.bytes;
+    }
+  }
+  return held;
+}
+
 }  // namespace smelt::run

@@ -23,4 +23,7 @@ void share_in_place(Segment& s);
 /// Lifetimes, workspaces' buffers, and offsets in one arena, multiples of `alignment`. After share_in_place.
 void place_buffers(Segment& s, int64_t alignment);
 
+/// By step. After place_buffers.
+std::vector<StepMemory> held_by_step(const Segment& s);
+
 }  // namespace smelt::run

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "ops/cost.h"
 #include "ops/machine.h"
+#include "run/buffers.h"
 #include "run/fallback.h"
 #include "tune/gpu_trial.h"
 
@@ -201,8 +202,9 @@ void choose_kernels(Segment& s, PlanImpl::Shared& shared) {
 
 std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
   std::vector<StepInfo> infos;
+  const std::vector<StepMemory> held = held_by_step(s);
   for (const Step& step : s.steps) {
-    StepInfo info;
+    StepInfo info{.memory = held[infos.size()]};
     if (step.node) {
       info.name = step.node->name;
       info.op = full_op(*step.node);

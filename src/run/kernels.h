@@ -11,7 +11,7 @@ namespace smelt::run {
 /// Options::allow_fallback is set; else that is an error (unsupported).
 void choose_kernels(Segment& s, PlanImpl::Shared& shared);
 
-/// What the profiler and `info` see of each step that runs.
+/// What the profiler and `info` see of each step that runs. After place_buffers.
 std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s);
 
 }  // namespace smelt::run

@@ -41,10 +41,17 @@ def test_run_writes_arrays_named_after_the_outputs(command, small_model, tmp_pat
 def test_profile_writes_everything_into_a_folder(command, small_model, tmp_path):
     command("profile", small_model, "--shapes", "x:2x3x8x8", "--iterations", 3, "--out", tmp_path / "p")
     assert sorted(os.listdir(tmp_path / "p")) == ["graph.svg", "profile.json", "report.html", "trace.json"]
-    steps = json.loads((tmp_path / "p/profile.json").read_text())["after"]["steps"]
+    after = json.loads((tmp_path / "p/profile.json").read_text())["after"]
+    steps = after["steps"]
     assert {s for step in steps for s in step["sources"]} >= {"conv", "relu", "add"}
     events = json.loads((tmp_path / "p/trace.json").read_text())["traceEvents"]
     assert any(e["ph"] == "X" and e["dur"] > 0 for e in events)
+    memory = [step["memory"] for step in steps]
+    assert all(m["bound_bytes"] == 4 * 2 * 8 * 8 * (3 + 8) for m in memory), "x and y"
+    assert [e["args"]["activations"] for e in events if e["ph"] == "C"] == [m["activation_bytes"] for m in memory]
+    held = [after["weight_bytes"] + m["bound_bytes"] + m["activation_bytes"] + m["workspace_bytes"] for m in memory]
+    assert held == [m["held_bytes"] for m in memory] and max(held) == after["peak_bytes"]
+    assert steps[held.index(max(held))]["name"] == after["peak_step"]
 
 
 def test_profile_print_only_writes_nothing(command, small_model, tmp_path):

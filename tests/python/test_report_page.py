@@ -93,6 +93,24 @@ seen.cards = document.getElementById('cards').textContent;""")
 
 
 @needs_browser
+def test_memory_is_drawn_over_the_time_of_a_run(page, tmp_path):
+    seen = probed(page, tmp_path, """
+const svg = document.querySelector('#memory svg'), rects = [...svg.querySelectorAll('rect')], held = data.after.held;
+seen.parts = [...svg.querySelectorAll('path')].map(p => p.dataset.part);
+seen.steps = rects.length === data.after.steps.rows.length;
+seen.titled = rects.every((r, i) => r.textContent.startsWith(held.steps[i].name + ': ') && r.textContent.includes(' held: '));
+seen.forwards = rects.every((r, i) => i === 0 || r.x.baseVal.value >= rects[i - 1].x.baseVal.value);
+const box = svg.viewBox.baseVal;
+seen.inside = [...svg.querySelectorAll('path, text')].every(e => {
+  const b = e.getBBox();
+  return b.x >= -1 && b.y >= -1 && b.x + b.width <= box.width + 1 && b.y + b.height <= box.height + 1;
+});
+seen.activations = svg.querySelector('[data-part=activations]').getBBox().height > 100;
+seen.peak = svg.textContent.includes(held.peak_step);""")
+    assert seen.pop("parts") == ["workspace", "activations", "inputs and outputs"] and all(seen.values()), seen
+
+
+@needs_browser
 def test_axis_labels_of_the_shortest_runs_lie_inside_the_drawing(against, tmp_path):
     seen = probed(against, tmp_path, """
 seen.labels = [...document.querySelectorAll('#samples text')].map(t => [t.textContent, t.getBBox().x]);""")

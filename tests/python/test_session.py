@@ -222,7 +222,8 @@ def test_optimize_gives_a_plan_that_prints_and_goes_where_a_path_goes(small_mode
 def test_bench_and_profile_write_their_files(small_model, tmp_path):
     shapes = {"x": (2, 3, 8, 8)}
     smelt.bench(small_model, duration=0.1, report=tmp_path / "b.html", shapes=shapes)
-    smelt.profile(small_model, iterations=3, report=tmp_path / "p.html", trace=tmp_path / "t.json", shapes=shapes)
+    profile = smelt.profile(small_model, iterations=3, report=tmp_path / "p.html", trace=tmp_path / "t.json", shapes=shapes)
+    assert f"held at a time, in step {profile['after']['peak_step']}" in str(profile)
     assert all((tmp_path / name).read_text().rstrip().endswith("</html>") for name in ("b.html", "p.html"))
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     steps = [event["name"] for event in events if event.get("cat") == "step"]

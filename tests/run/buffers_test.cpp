@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "graphs.h"
+#include "run/buffers.h"
 
 namespace smelt::run {
 namespace {
@@ -166,6 +167,24 @@ TEST(Buffers, a_chain_of_pointwise_operators_runs_in_one_place) {
   const auto execution = plan->execution();
   execution->bind(std::vector{random_tensor({1000}, 1)});
   EXPECT_LT(execution->memory().arena, 2 * 4000);   // one tensor and a workspace
+}
+
+TEST(Buffers, each_step_holds_what_is_bound_and_what_is_alive) {
+  Segment s;
+  s.steps.resize(3);
+  s.steps[1].workspace = 5;
+  s.buffers = {{.place = Place::external, .bytes = 100}, {.place = Place::result, .bytes = 50},
+               {.place = Place::constant, .bytes = 7},   {.bytes = 64, .first = 0, .last = 1},
+               {.bytes = 32, .first = 1, .last = 2},     {.bytes = 16, .first = 1, .last = 1}};
+  const auto held = held_by_step(s);
+  ASSERT_EQ(held.size(), 3u);
+  for (const StepMemory& m : held) EXPECT_EQ(m.bound, 150);
+  EXPECT_EQ(held[0].activations, 64);
+  EXPECT_EQ(held[1].activations, 64 + 32);
+  EXPECT_EQ(held[2].activations, 32);
+  EXPECT_EQ(held[1].workspace, 16);
+  EXPECT_EQ(held[1].total(), 150 + 96 + 16);
+  EXPECT_EQ(held[2].workspace, 0);
 }
 
 TEST(Buffers, an_output_that_is_an_input_or_a_constant_is_given_too) {

@@ -213,7 +213,33 @@ perSide(byId('steps'), side => put('steps', tableElement(data[side].steps, {
                                      onRow: r => toNode(side, cellText(r[column(data[side].steps, 'name')]))
                                    })));
 perSide(byId('scopes'), side => put('scopes', tableElement(data[side].scopes, {filter: 'Filter: module'})));
-perSide(byId('memory'), side => put('memory', tableElement(data[side].memory)));
+
+// --- memory over the time of one run: what a step holds, from its beginning to the next one's
+const heldParts = [['inputs and outputs', 'var(--overhead)'], ['activations', 'var(--cool)'], ['workspace', 'var(--hot)']];
+function heldDrawing({steps, weights, peak, peak_step}) {
+  const W = 1000, H = 190, floor = H - 20, begin = steps[0].begin_us, end = steps[steps.length - 1].end_us;
+  const sum = s => s.bytes.reduce((a, b) => a + b, 0), most = Math.max(1, ...steps.map(sum));
+  const x = us => W * (us - begin) / Math.max(1e-9, end - begin), y = bytes => floor - (floor - 14) * bytes / most;
+  const until = i => x(i + 1 < steps.length ? steps[i + 1].begin_us : end), label = {fill: 'var(--dim)', 'font-size': 11};
+  const svg = drawn('svg', {viewBox: `0 0 ${W} ${H}`, style: 'width:100%;display:block', role: 'img', 'aria-label': 'memory'});
+  for (let part = heldParts.length; part-- > 0;) {   // the whole first: each layer is drawn over the lower part of those above it
+    const top = s => y(s.bytes.slice(0, part + 1).reduce((a, b) => a + b, 0));
+    const outline = steps.map((s, i) => `V${top(s)}H${until(i)}`).join('');
+    svg.append(drawn('path', {d: `M0 ${floor}${outline}V${floor}Z`, fill: heldParts[part][1], 'data-part': heldParts[part][0]}));
+  }
+  steps.forEach((s, i) => svg.append(drawn(
+      'rect', {x: x(s.begin_us), y: 0, width: Math.max(0, until(i) - x(s.begin_us)), height: floor, fill: 'transparent'},
+      drawn('title', {}, `${s.name}: ${s.text}`))));
+  const at = steps.findIndex(s => sum(s) === most);
+  const middle = (x(steps[at].begin_us) + until(at)) / 2, anchor = middle < W / 3 ? 'start' : middle > 2 * W / 3 ? 'end' : 'middle';
+  svg.append(
+      drawn('text', {x: middle, y: 10, 'text-anchor': anchor, ...label}, `${peak} with the weights, ${peak_step}`),
+      drawn('text', {x: W, y: H - 5, 'text-anchor': 'end', ...label}, `time of one run; beside weights of ${weights}`));
+  const legend = heldParts.map(([name, colour]) => make('span', {}, make('i', {style: `background:${colour}`}), name));
+  return make('figure', {}, svg, make('div', {class: 'legend'}, ...legend));
+}
+perSide(byId('memory'), side => put(
+    'memory', ...(data[side].held.steps.length ? [heldDrawing(data[side].held)] : []), tableElement(data[side].memory)));
 
 // --- every run, in the order taken
 /// The unit in which `high` is read, and how many of it a millisecond has.

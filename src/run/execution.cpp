@@ -37,7 +37,8 @@ Planned& ExecutionImpl::first_segment(Binding binding) {
     bound_.splice(bound_.begin(), bound_, i);
     return *bound_.front().second;
   }
-  auto planned = plan_first(*plan_, binding.shapes, binding.caches);
+  const Segment* before = bound_.empty() ? nullptr : &bound_.front().second->segment;
+  auto planned = plan_first(*plan_, binding.shapes, binding.caches, before);
   bound_.emplace_front(std::move(binding), std::move(planned));
   if (bound_.size() > max_bound_shapes) {
     wait_for_enqueued();

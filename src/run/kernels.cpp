@@ -52,6 +52,8 @@ struct Open {
   Step* step;
   ops::BoundNode node;
   ops::Offer offer;
+  std::string bucket;
+  std::optional<tune::Settled> near;   // what the bucket has
 };
 
 /// Takes candidates that cannot be prepared out of the offers, so that the next best run.
@@ -78,10 +80,9 @@ class Refusals {
   std::set<std::string> said_;
 };
 
-/// Compiles what tuning will need and is not in `done`, by all cores at once: the results stay in the store of kernels. True where
-/// some candidate was refused, so that tuning will need another.
-bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& refusals, int threads,
-                         std::set<std::string>& done) {
+/// Compiles what tuning will need and was not prepared before, by all cores at once: the results stay in the store of kernels. True
+/// where some candidate was refused, so that tuning will need another.
+bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& refusals, int threads, BucketChoices& buckets) {
   struct Task {
     std::string problem;
     ops::Candidate candidate;
@@ -91,10 +92,9 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& 
   std::set<std::string> seen;
   for (const Open& o : open) {
     if (!seen.insert(o.offer.problem).second) continue;
-    for (size_t i : tuner.needed(o.offer)) {
+    for (size_t i : tuner.needed(o.offer, o.near)) {
       const ops::Candidate& c = o.offer.candidates[i];
-      if (done.insert(fmt::format("{}\n{}\n{}", o.offer.problem, c.tactic, c.config)).second)
-        tasks.push_back({o.offer.problem, c, {}});
+      if (buckets.is_new(o.bucket, c)) tasks.push_back({o.offer.problem, c, {}});
     }
   }
   std::atomic<size_t> next = 0;
@@ -138,7 +138,7 @@ void choose_and_prepare(Open& o, PlanImpl::Shared& shared, Refusals& refusals) {
   };
   for (;;) {
     try {
-      step.choice = shared.tuner.choose(o.node, o.offer);
+      step.choice = shared.tuner.choose(o.node, o.offer, o.near);
     } catch (const tune::Unfit& e) {
       leave_out(e.candidate, e, e.would_again);
       continue;
@@ -158,7 +158,7 @@ void choose_and_prepare(Open& o, PlanImpl::Shared& shared, Refusals& refusals) {
 
 }  // namespace
 
-void choose_kernels(Segment& s, PlanImpl::Shared& shared) {
+void choose_kernels(Segment& s, PlanImpl::Shared& shared, BucketChoices& buckets, const KnownSteps& known) {
   tune::Tuner& tuner = shared.tuner;
   const auto& progress = shared.options.progress;
   std::vector<Open> open;
@@ -166,12 +166,23 @@ void choose_kernels(Segment& s, PlanImpl::Shared& shared) {
   for (Step& step : s.steps) {
     step.on_host = step.kind == StepKind::dynamic && step.at_most.empty() && !shared.backend->is_host();
     if (step.kind != StepKind::kernel && step.at_most.empty()) continue;
+    if (const Step* same = known.find(s, step)) {
+      step.problem = same->problem;
+      step.tactic = same->tactic;
+      step.config = same->config;
+      step.choice = same->choice;
+      step.kernel = same->kernel;
+      step.on_host = same->on_host;
+      continue;
+    }
     try {
       ops::BoundNode node = bound_node(s, step, &shared.weights);
       try {
         ops::Offer offer = ops::offer(node, tuner.machine());
         problems.insert(offer.problem);
-        open.push_back({&step, std::move(node), std::move(offer)});
+        std::string bucket = bucket_of(s, step);
+        auto near = buckets.find(bucket);
+        open.push_back({&step, std::move(node), std::move(offer), std::move(bucket), std::move(near)});
       } catch (const Error& e) {
         if (!falls_back(step, node, shared, e)) throw;
       }
@@ -182,14 +193,14 @@ void choose_kernels(Segment& s, PlanImpl::Shared& shared) {
   const auto begin = std::chrono::steady_clock::now();
   const int cores = shared.options.threads > 0 ? shared.options.threads : ops::usable_cores();
   Refusals refusals(open, tuner);
-  std::set<std::string> prepared;
-  while (!shared.backend->is_host() && prepare_in_parallel(open, tuner, refusals, cores, prepared)) {
+  while (!shared.backend->is_host() && prepare_in_parallel(open, tuner, refusals, cores, buckets)) {
   }
   const auto total = static_cast<int>(problems.size());
   for (Open& o : open) {
     Step& step = *o.step;
     try {
       choose_and_prepare(o, shared, refusals);
+      if (!step.choice.timings.empty()) buckets.keep(o.bucket, {step.tactic, step.config});
     } catch (const Error& e) {
       throw e.at(ops::label(*step.node));
     }

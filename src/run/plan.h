@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "ops/weights.h"
 #include "run/backend.h"
+#include "run/buckets.h"
 #include "run/carried.h"
 #include "run/planned.h"
 #include "smelt/session.h"
@@ -41,6 +42,7 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
 
   const std::vector<NodeId>& order() const { return order_; }
   Shared& shared() const { return *shared_; }
+  BucketChoices& buckets() const { return buckets_; }
   /// The plan of a body that a node of this graph has as an attribute.
   std::shared_ptr<const PlanImpl> body(const Graph& g) const;
   /// Bytes of the graph's constants, those of bodies included.
@@ -61,6 +63,7 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   std::vector<StepInfo> steps_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<Planned> prepared_;
+  mutable BucketChoices buckets_;
 };
 
 /// What a plan of these options is to share with its graph's bodies; `tf32`: its model asks for products of f32 that round their

@@ -23,7 +23,8 @@ std::vector<Stretch> stretches_of(const Segment& s) {
 
 }  // namespace
 
-std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env, std::span<const CacheForm> caches) {
+std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env, std::span<const CacheForm> caches,
+                                   const Segment* before) {
   const ops::Threads threads(plan.shared().tuner.machine().threads);
   auto planned = std::make_unique<Planned>();
   Segment& s = planned->segment;
@@ -35,7 +36,7 @@ std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env, std::s
   if (optimize && (!backend.is_host() || !caches.empty())) assign_views(s, plan.shared().tuner);
   assign_buffers(s, optimize);
   if (!backend.is_host()) find_alignments(s, backend.block_alignment(), backend.caller_alignment());
-  choose_kernels(s, plan.shared());
+  choose_kernels(s, plan.shared(), plan.buckets(), KnownSteps(before));
   share_in_place(s);
   place_buffers(s, backend.block_alignment());
   planned->stretches = stretches_of(s);
@@ -55,12 +56,13 @@ std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env, std::s
   return planned;
 }
 
-std::unique_ptr<Planned> plan_first(const PlanImpl& plan, std::span<const Shape> inputs, std::span<const CacheForm> caches) {
+std::unique_ptr<Planned> plan_first(const PlanImpl& plan, std::span<const Shape> inputs, std::span<const CacheForm> caches,
+                                    const Segment* before) {
   Environment env(plan.graph(), plan.order());
   for (size_t i = 0; i < inputs.size(); ++i) {
     env.set(plan.graph().inputs()[i], plan.inputs()[i].type, inputs[i]);
   }
-  auto planned = plan_next(plan, std::move(env), caches);
+  auto planned = plan_next(plan, std::move(env), caches, before);
   if (!caches.empty() && (planned->after || !planned->found.empty()))
     fail_usage("sizes in '{}' depend on data: it takes no caches", plan.graph().name);
   return planned;

@@ -52,8 +52,11 @@ inline constexpr size_t max_outcomes = 16;
 inline constexpr size_t max_recordings = 16;
 
 /// Plans the next segment for what `env` knows, kernels and memory included.
-std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env, std::span<const CacheForm> caches = {});
+/// `before`: the segment for other sizes that the same Execution has, if any, whose kernels serve again.
+std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env, std::span<const CacheForm> caches = {},
+                                   const Segment* before = nullptr);
 /// The first segment for inputs of these shapes. Throws Error (usage) for caches where it is not the only one.
-std::unique_ptr<Planned> plan_first(const PlanImpl& plan, std::span<const Shape> inputs, std::span<const CacheForm> caches = {});
+std::unique_ptr<Planned> plan_first(const PlanImpl& plan, std::span<const Shape> inputs, std::span<const CacheForm> caches = {},
+                                    const Segment* before = nullptr);
 
 }  // namespace smelt::run

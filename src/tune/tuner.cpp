@@ -130,10 +130,12 @@ std::vector<size_t> Tuner::allowed(const ops::Offer& offer) {
 
 std::optional<size_t> Tuner::settled(const ops::Offer& offer, const std::vector<size_t>& allowed) const {
   const auto at = settled_.find(offer.problem);
-  if (at == settled_.end()) return std::nullopt;
-  const auto same = std::ranges::find_if(allowed, [&](size_t i) {
-    return Settled{offer.candidates[i].tactic, offer.candidates[i].config} == at->second;
-  });
+  return at == settled_.end() ? std::nullopt : position(offer, allowed, at->second);
+}
+
+std::optional<size_t> Tuner::position(const ops::Offer& offer, const std::vector<size_t>& allowed, const Settled& wanted) {
+  const auto same = std::ranges::find_if(
+      allowed, [&](size_t i) { return Settled{offer.candidates[i].tactic, offer.candidates[i].config} == wanted; });
   return same == allowed.end() ? std::nullopt : std::optional(*same);
 }
 
@@ -149,7 +151,7 @@ std::optional<CacheEntry> Tuner::look_up(const ops::Offer& offer, const std::vec
   return cached;
 }
 
-std::vector<size_t> Tuner::needed(const ops::Offer& offer) {
+std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<Settled>& near) {
   std::lock_guard lock(mutex_);
   const std::vector<size_t> candidates = allowed(offer);
   if (candidates.empty()) return {};
@@ -157,13 +159,14 @@ std::vector<size_t> Tuner::needed(const ops::Offer& offer) {
   const std::vector<size_t> wanted = worth_measuring(offer, candidates);
   if (level_ == 0 || wanted.size() == 1) return {wanted.front()};
   const auto cached = look_up(offer, wanted);
+  if (const auto like = cached || !near ? std::nullopt : position(offer, candidates, *near)) return {*like};
   if (!cached) return wanted;
   std::vector<Timing> timings;
   for (size_t i : wanted) timings.push_back(*find(cached->timings, offer.candidates[i]));
   return {wanted[winner(timings)]};
 }
 
-Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
+Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<Settled>& near) {
   std::lock_guard lock(mutex_);
   Choice choice;
   for (const auto& r : offer.rejected) choice.others.push_back({r.tactic, "", r.reason});
@@ -214,8 +217,16 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer) {
   const std::vector<size_t> wanted = worth_measuring(offer, allowed);
   auto known = known_.find(offer.problem);
   if (known == known_.end() || !covers(known->second, offer, wanted)) {
-    ++stats_.problems;
     auto cached = look_up(offer, wanted);
+    if (const auto like = cached || !near ? std::nullopt : position(offer, allowed, *near)) {
+      choice.candidate = *like;
+      for (size_t i : allowed)
+        if (i != *like)
+          choice.others.push_back({offer.candidates[i].tactic, offer.candidates[i].config,
+                                   "the chosen one was the fastest at sizes of the same bucket"});
+      return choice;
+    }
+    ++stats_.problems;
     if (cached) {
       ++stats_.cached;
     } else if (wanted.size() > 1 || !left_out(offer.problem).empty()) {

@@ -49,13 +49,14 @@ class Tuner {
   /// outside 0 … 3.
   Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, SettledChoices settled = {});
 
-  /// Chooses for the node's problem; `offer` is ops::offer(node, machine). Throws Error (unsupported) when no candidate is
+  /// Chooses for the node's problem; `offer` is ops::offer(node, machine). A problem that would have to be measured gets `near`, what
+  /// one of about its sizes runs with, where that is offered and allowed. Throws Error (unsupported) when no candidate is
   /// left, with every reason, and Unfit (tune/gpu_trial.h) where timing finds one that cannot run: the caller takes it out.
-  Choice choose(const ops::BoundNode& node, const ops::Offer& offer);
+  Choice choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<Settled>& near = {});
 
   /// The candidates that choose() would run for this offer, the one that it takes included: those to be measured, or one where
   /// nothing is.
-  std::vector<size_t> needed(const ops::Offer& offer);
+  std::vector<size_t> needed(const ops::Offer& offer, const std::optional<Settled>& near = {});
 
   /// A candidate that cannot be prepared or run here: it is passed over from now on, and kept with the problem's timings, so that
   /// no later process tries it again with these versions.
@@ -71,6 +72,8 @@ class Tuner {
   std::vector<size_t> allowed(const ops::Offer& offer);
   /// Of the allowed ones, that which the problem is settled on.
   std::optional<size_t> settled(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
+  /// Of the allowed ones, that one.
+  static std::optional<size_t> position(const ops::Offer& offer, const std::vector<size_t>& allowed, const Settled& wanted);
   bool covers(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted) const;
   std::optional<CacheEntry> look_up(const ops::Offer& offer, const std::vector<size_t>& wanted) const;
   std::vector<size_t> worth_measuring(const ops::Offer& offer, const std::vector<size_t>& allowed) const;

@@ -54,6 +54,23 @@ TEST(Caches, only_the_new_part_is_written_and_nothing_is_copied_to_be_read) {
   EXPECT_LE(concats, 2);
 }
 
+TEST(Caches, a_new_length_keeps_the_kernels_that_it_does_not_change) {
+  const auto execution = Plan::build(decoding_block(3, DType::f32), quick())->execution();
+  const Tensor k = random_tensor({3, 2, 9, 8}, 1), v = random_tensor({3, 2, 9, 8}, 2);
+  const auto kernels_at = [&](int64_t length) {
+    const Cache caches[] = {{"past_k", "k_out", k, length}, {"past_v", "v_out", v, length}};
+    execution->bind(std::vector{random_tensor({3, 1, 16}, 3), Tensor(), Tensor()}, {}, caches);
+    std::map<std::string, std::shared_ptr<ops::Kernel>> kernels;
+    for (const Step& step : static_cast<ExecutionImpl&>(*execution).segments()[0]->segment.steps)
+      if (step.kernel) kernels.emplace(step.node->name, step.kernel);
+    return kernels;
+  };
+  const auto four = kernels_at(4), five = kernels_at(5);
+  ASSERT_EQ(four.size(), five.size());
+  for (const char* product : {"q_product", "k_product", "v_product"}) EXPECT_EQ(four.at(product), five.at(product)) << product;
+  EXPECT_NE(four.at("attention"), five.at("attention"));
+}
+
 TEST(Caches, one_plan_serves_pasts_apart_and_in_place) {
   const Graph g = decoding_block(2, DType::f32);
   Session session(Plan::build(clone(g), quick()));

@@ -78,7 +78,15 @@ struct ConcatCopy {
   std::vector<Part> parts;
 };
 
-struct Step {
+/// What choose_kernels fills in.
+struct ChosenKernel {
+  std::string problem, tactic, config;
+  std::shared_ptr<const tune::Choice> choice;   // with the timings, and why each other tactic was not chosen; null without one
+  std::shared_ptr<ops::Kernel> kernel;
+  bool on_host = false;                         // runs on the processor although the plan is a GPU's (fallback.h)
+};
+
+struct Step : ChosenKernel {
   StepKind kind = StepKind::kernel;
   NodeId id = NodeId::none;                  // the graph's node; none for inserted steps
   std::shared_ptr<const Node> node;          // the graph's own node (not owned), or the inserted step's
@@ -87,12 +95,7 @@ struct Step {
   std::shared_ptr<const ConcatCopy> concat;  // filled by assign_buffers
   std::vector<ops::AtMost> at_most;          // a dynamic step with a kernel: its outputs, the count left out
 
-  // Filled by choose_kernels:
-  std::string problem, tactic, config;
-  tune::Choice choice;                       // with the timings, and why each other tactic was not chosen
-  std::shared_ptr<ops::Kernel> kernel;
-  bool on_host = false;                      // runs on the processor although the plan is a GPU's (fallback.h)
-  int32_t workspace = -1;                    // buffer; -1: none
+  int32_t workspace = -1;                    // buffer, by place_buffers; -1: none
 
   // Filled by resolve(): what Kernel::run is given.
   std::vector<const void*> in;

@@ -131,8 +131,7 @@ void ExecutionImpl::issue(Marks* marks) {
     resolve(*p);
   }
   if (!is_static()) {
-    infos_.clear();
-    for (const Planned* p : chain_) infos_.insert(infos_.end(), p->infos.begin(), p->infos.end());
+    described_ = false;
     collect_outputs();
   }
   copy_to_caller(stream_.get());

@@ -1,12 +1,14 @@
 #include "run/execution.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "ops/gpu.h"
 #include "run/feeds.h"
+#include "run/kernels.h"
 
 namespace smelt::run {
 ExecutionImpl::ExecutionImpl(std::shared_ptr<const PlanImpl> plan)
@@ -85,6 +87,14 @@ void ExecutionImpl::start(std::span<const Tensor> inputs, std::vector<BoundCache
   first_ = &first;
   recording_ = nullptr;
   chain_ = {first_};
+  described_ = false;
+}
+
+const std::vector<StepInfo>& ExecutionImpl::steps() const {
+  if (std::exchange(described_, true)) return infos_;
+  infos_.clear();
+  for (const Planned* p : chain_) std::ranges::move(describe_steps(plan_->graph(), p->segment), std::back_inserter(infos_));
+  return infos_;
 }
 
 void ExecutionImpl::bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs, std::span<const Cache> caches) {
@@ -123,7 +133,6 @@ void ExecutionImpl::give_outputs(std::span<const Tensor> outputs) {
     }
   }
   resolve(*first_);
-  infos_ = first_->infos;
   if (is_static()) collect_outputs();
 }
 

@@ -25,7 +25,7 @@ class ExecutionImpl final : public Execution {
   double run_timed(int times) override;
   void run_profiled(std::vector<StepTime>& times) override;
   std::span<const Tensor> outputs() const override { return outputs_; }
-  const std::vector<StepInfo>& steps() const override { return infos_; }
+  const std::vector<StepInfo>& steps() const override;
   MemoryInfo memory() const override;
   bool on_gpu() const override { return !backend_.is_host(); }
 
@@ -118,7 +118,8 @@ class ExecutionImpl final : public Execution {
   std::optional<void*> last_stream_;  // of a caller
   std::unique_ptr<Turn> turn_;        // left there
   bool enqueued_ = false;             // work on a stream of the caller's, since all was last waited for
-  std::vector<StepInfo> infos_;
+  mutable std::vector<StepInfo> infos_;
+  mutable bool described_ = true;     // infos_ is chain_'s: made when asked for
   std::map<const Graph*, std::unique_ptr<ExecutionImpl>> bodies_;
 };
 

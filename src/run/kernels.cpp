@@ -138,12 +138,12 @@ void choose_and_prepare(Open& o, PlanImpl::Shared& shared, Refusals& refusals) {
   };
   for (;;) {
     try {
-      step.choice = shared.tuner.choose(o.node, o.offer, o.near);
+      step.choice = std::make_shared<const tune::Choice>(shared.tuner.choose(o.node, o.offer, o.near));
     } catch (const tune::Unfit& e) {
       leave_out(e.candidate, e, e.would_again);
       continue;
     }
-    const ops::Candidate& chosen = o.offer.candidates[step.choice.candidate];
+    const ops::Candidate& chosen = o.offer.candidates[step.choice->candidate];
     step.tactic = chosen.tactic;
     step.config = chosen.config;
     try {
@@ -151,7 +151,7 @@ void choose_and_prepare(Open& o, PlanImpl::Shared& shared, Refusals& refusals) {
       return;
     } catch (const Error& e) {
       if (shared.backend->is_host() || o.offer.candidates.size() == 1) throw;
-      leave_out(step.choice.candidate, e, tune::would_fail_again(e));
+      leave_out(step.choice->candidate, e, tune::would_fail_again(e));
     }
   }
 }
@@ -167,12 +167,7 @@ void choose_kernels(Segment& s, PlanImpl::Shared& shared, BucketChoices& buckets
     step.on_host = step.kind == StepKind::dynamic && step.at_most.empty() && !shared.backend->is_host();
     if (step.kind != StepKind::kernel && step.at_most.empty()) continue;
     if (const Step* same = known.find(s, step)) {
-      step.problem = same->problem;
-      step.tactic = same->tactic;
-      step.config = same->config;
-      step.choice = same->choice;
-      step.kernel = same->kernel;
-      step.on_host = same->on_host;
+      static_cast<ChosenKernel&>(step) = *same;
       continue;
     }
     try {
@@ -200,7 +195,7 @@ void choose_kernels(Segment& s, PlanImpl::Shared& shared, BucketChoices& buckets
     Step& step = *o.step;
     try {
       choose_and_prepare(o, shared, refusals);
-      if (!step.choice.timings.empty()) buckets.keep(o.bucket, {step.tactic, step.config});
+      if (!step.choice->timings.empty()) buckets.keep(o.bucket, {step.tactic, step.config});
     } catch (const Error& e) {
       throw e.at(ops::label(*step.node));
     }
@@ -227,10 +222,11 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
         info.tactic = step.tactic;
         info.config = step.config;
         info.on_host = step.on_host;
-        for (const tune::Timing& t : step.choice.timings) {
+        if (!step.choice) break;
+        for (const tune::Timing& t : step.choice->timings) {
           if (t.tactic == step.tactic && t.config == step.config) info.measured_us = t.median;
         }
-        for (const tune::NotChosen& o : step.choice.others) info.others.push_back({o.tactic, o.config, o.reason});
+        for (const tune::NotChosen& o : step.choice->others) info.others.push_back({o.tactic, o.config, o.reason});
         break;
       case StepKind::concat:
         info.problem = plain_problem(s, step, "copy", "Concat");

@@ -20,6 +20,7 @@
 #include "run/carried.h"
 #include "run/cuda_backend.h"
 #include "run/execution.h"
+#include "run/kernels.h"
 #include "run/shapes.h"
 
 namespace smelt::run {
@@ -153,7 +154,7 @@ void PlanImpl::prepare() {
   std::vector<Shape> shapes;
   for (const TensorInfo& i : inputs_) shapes.push_back(to_shape(i.shape));
   prepared_ = plan_first(*this, shapes);
-  steps_ = prepared_->infos;
+  steps_ = describe_steps(graph_, prepared_->segment);
 }
 
 std::string PlanImpl::device() const { return tune::device_text(shared_->tuner.machine()); }

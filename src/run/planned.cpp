@@ -41,7 +41,6 @@ std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env, std::s
   place_buffers(s, backend.block_alignment());
   planned->stretches = stretches_of(s);
   planned->twins.resize(s.externals.size());
-  planned->infos = describe_steps(plan.graph(), s);
   planned->own.resize(s.results.size());
   for (const Step& step : s.steps) {
     if (step.kind != StepKind::dynamic) continue;

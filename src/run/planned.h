@@ -29,7 +29,6 @@ struct Recorded {
 
 struct Planned {
   Segment segment;
-  std::vector<StepInfo> infos;                    // of its steps
   std::vector<Tensor> own;                        // memory of results that the caller gives none for; by result, made when needed
   std::map<ValueId, Tensor> known_outputs;        // graph outputs whose value is known before the run
   std::vector<Tensor> twins;                      // by external: the device's copy of a value that the host made

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/kept_files.h"
 #include "device/cuda/compiler.h"
 
 namespace smelt::device::cuda {
@@ -53,18 +54,15 @@ class CubinStore {
 
  private:
   std::shared_ptr<const Cubin> make(const Source& source, std::string_view arch);
-  std::shared_ptr<const Cubin> read(const std::string& key) const;
-  void write(const std::string& key, const Cubin& cubin);
-  std::filesystem::path path_of(const std::string& key) const;
 
-  std::filesystem::path folder_;
+  KeptFiles files_;
   Compile compile_;
   mutable std::mutex mutex_;
   std::condition_variable made_;
   Cubins known_;
   std::set<std::string> making_;   // keys that a thread reads or compiles
   CubinStats stats_;
-  bool carries_ = false, warned_ = false;
+  bool carries_ = false;
 };
 
 /// A cubin as one file: a checksum, its key, its kernels' resources, its bytes.

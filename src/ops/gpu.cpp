@@ -4,24 +4,26 @@
 #include <bit>
 
 #include "base/error.h"
+#include "device/cuda/cudnn_graph.h"
 #include "ops/waiting.h"
 
 namespace smelt::ops {
 
 namespace cuda = device::cuda;
 
-std::shared_ptr<const Gpu> open_gpu(int ordinal, const std::filesystem::path& cubins) {
+std::shared_ptr<const Gpu> open_gpu(int ordinal, const std::filesystem::path& kernels) {
   auto gpu = std::make_shared<Gpu>();
   gpu->device = cuda::Device::open(ordinal);
   gpu->info = gpu->device->info();
-  gpu->cubins = std::make_shared<cuda::CubinStore>(cubins);
+  gpu->cubins = std::make_shared<cuda::CubinStore>(kernels);
+  gpu->dnn_plans = cuda::dnn_plan_files(kernels);
   return gpu;
 }
 
-std::shared_ptr<const Gpu> gpu_of_arch(std::string_view arch, const std::filesystem::path& cubins) {
+std::shared_ptr<const Gpu> gpu_of_arch(std::string_view arch, const std::filesystem::path& kernels) {
   auto gpu = std::make_shared<Gpu>();
   gpu->info = cuda::info_of_arch(arch);
-  gpu->cubins = std::make_shared<cuda::CubinStore>(cubins);
+  gpu->cubins = std::make_shared<cuda::CubinStore>(kernels);
   return gpu;
 }
 

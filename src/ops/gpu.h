@@ -33,6 +33,7 @@ struct Gpu {
   device::cuda::DeviceInfo info;
   std::shared_ptr<device::cuda::Device> device;       // null where kernels are only compiled, for another machine
   std::shared_ptr<device::cuda::CubinStore> cubins;
+  std::shared_ptr<const KeptFiles> dnn_plans;          // cuDNN's, where kernels are kept; null without a device
   std::shared_ptr<Modules> modules = std::make_shared<Modules>();
   bool tf32 = false;                                   // products of f32 may round their operands to 10 bits of mantissa
   bool untried = false;                                // kernels that no device has run yet are offered too: for their tests
@@ -40,10 +41,10 @@ struct Gpu {
   std::shared_ptr<DeviceWeights> weights = std::make_shared<DeviceWeights>();  // constants that kernels keep packed on the device
 };
 
-/// A GPU of this machine; its kernels are kept in `cubins` (empty: in memory only). Throws as Device::open does.
-std::shared_ptr<const Gpu> open_gpu(int ordinal, const std::filesystem::path& cubins = {});
+/// A GPU of this machine; its kernels, cuDNN's too, are kept in `kernels` (empty: in memory only). Throws as Device::open does.
+std::shared_ptr<const Gpu> open_gpu(int ordinal, const std::filesystem::path& kernels = {});
 /// A GPU that need not be here, to compile kernels for: info_of_arch. Throws as that does.
-std::shared_ptr<const Gpu> gpu_of_arch(std::string_view arch, const std::filesystem::path& cubins = {});
+std::shared_ptr<const Gpu> gpu_of_arch(std::string_view arch, const std::filesystem::path& kernels = {});
 
 /// Operators without a kernel for a GPU whose definition in ONNX's other operators has one at every node: import puts that in their
 /// place for a GPU.

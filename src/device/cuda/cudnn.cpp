@@ -80,6 +80,23 @@ int64_t DnnObject::get(abi::DnnAttribute attribute, abi::DnnAttributeType type, 
   return std::min(count, wanted);
 }
 
+std::string DnnObject::text(abi::DnnAttribute attribute) const {
+  int64_t count = 0;
+  if (dnn().descriptor_get(get(), attribute, abi::dnn_is_char, 0, &count, nullptr) != abi::dnn_success) return {};
+  std::string text(static_cast<size_t>(count), '\0');
+  text.resize(static_cast<size_t>(get(attribute, abi::dnn_is_char, count, text.data())));
+  return text;
+}
+
+std::vector<DnnObject> DnnObject::objects(abi::DnnAttribute attribute, abi::DnnDescriptorType type, int64_t most) const {
+  std::vector<DnnObject> objects;
+  std::vector<abi::DnnDescriptor> places;
+  for (int64_t i = 0; i < most; ++i) places.push_back(objects.emplace_back(type, what_).get());
+  const int64_t count = get(attribute, abi::dnn_is_descriptor, most, places.data());
+  objects.erase(objects.begin() + count, objects.end());
+  return objects;
+}
+
 DnnContext::DnnContext(std::shared_ptr<Device> device) : device_(std::move(device)) {
   const Device::Current current(*device_);
   check_dnn(dnn().create(&handle_), "starting");
@@ -149,146 +166,6 @@ abi::DnnType dnn_type(DType t) {
     case DType::i64: return abi::dnn_i64;
     default: fail("cuDNN has no type for {}", name(t));
   }
-}
-
-DnnPlan::DnnPlan(std::shared_ptr<DnnContext> context, DnnObject plan, std::vector<int64_t> ids)
-    : context_(std::move(context)), plan_(std::move(plan)), ids_(std::move(ids)) {
-  plan_.get(abi::dnn_plan_workspace, abi::dnn_is_i64, 1, &workspace_);
-}
-
-void DnnPlan::run(std::span<const void* const> pointers, void* workspace, abi::Stream stream) {
-  if (pointers.size() != ids_.size()) fail("cuDNN: {} tensors for a plan over {}", pointers.size(), ids_.size());
-  DnnObject pack(abi::dnn_variant_pack, "giving a plan its tensors");
-  pack.set(abi::dnn_pack_ids, ids_)
-      .set(abi::dnn_pack_pointers, abi::dnn_is_pointer, static_cast<int64_t>(pointers.size()), pointers.data())
-      .set(abi::dnn_pack_workspace, abi::dnn_is_pointer, 1, &workspace)
-      .finish();
-  context_->execute(plan_, pack, stream);
-}
-
-size_t DnnGraph::add_tensor(DType type, const Shape& shape, const Shape& strides, int64_t alignment, bool is_virtual) {
-  const auto id = static_cast<int64_t>(tensors_.size()) + 1;
-  DnnObject t(abi::dnn_tensor, "describing a tensor");
-  t.set(abi::dnn_tensor_type, dnn_type(type))
-      .set(abi::dnn_tensor_dimensions, shape)
-      .set(abi::dnn_tensor_strides, strides)
-      .set(abi::dnn_tensor_id, id)
-      .set(abi::dnn_tensor_alignment, alignment)
-      .set(abi::dnn_tensor_virtual, is_virtual)
-      .finish();
-  tensors_.push_back(std::move(t));
-  return tensors_.size() - 1;
-}
-
-size_t DnnGraph::tensor(DType type, const Shape& shape, const Shape& strides, int64_t alignment) {
-  const size_t t = add_tensor(type, shape, strides, alignment, false);
-  ids_.push_back(static_cast<int64_t>(t) + 1);
-  return t;
-}
-
-size_t DnnGraph::between(DType type, const Shape& shape, const Shape& strides) {
-  return add_tensor(type, shape, strides, 16, true);
-}
-
-void DnnGraph::convolve(size_t x, size_t w, size_t y, DType sums, const Shape& stride, const Shape& dilation,
-                        const Shape& pad_begin, const Shape& pad_end) {
-  DnnObject window(abi::dnn_convolution, "describing a convolution");
-  window.set(abi::dnn_convolution_type, dnn_type(sums))
-      .set(abi::dnn_convolution_mode, abi::dnn_cross_correlation)
-      .set(abi::dnn_convolution_axes, static_cast<int64_t>(stride.size()))
-      .set(abi::dnn_convolution_strides, stride)
-      .set(abi::dnn_convolution_dilations, dilation)
-      .set(abi::dnn_convolution_pre_paddings, pad_begin)
-      .set(abi::dnn_convolution_post_paddings, pad_end)
-      .finish();
-  DnnObject operation(abi::dnn_operation_convolution, "describing a convolution");
-  operation.set(abi::dnn_forward_convolution, window)
-      .set(abi::dnn_forward_x, tensors_[x])
-      .set(abi::dnn_forward_w, tensors_[w])
-      .set(abi::dnn_forward_y, tensors_[y])
-      .set(abi::dnn_forward_alpha, 1.0f)
-      .set(abi::dnn_forward_beta, 0.0f)
-      .finish();
-  parts_.push_back(std::move(window));
-  operations_.push_back(std::move(operation));
-}
-
-void DnnGraph::pointwise(abi::DnnPointwise mode, size_t x, size_t y) { pointwise(mode, x, tensors_.size(), y); }
-
-void DnnGraph::pointwise(abi::DnnPointwise mode, size_t x, size_t b, size_t y) {
-  DnnObject function(abi::dnn_pointwise, "describing a function");
-  function.set(abi::dnn_pointwise_mode, mode).set(abi::dnn_pointwise_precision, abi::dnn_f32).finish();
-  DnnObject operation(abi::dnn_operation_pointwise, "describing a function");
-  operation.set(abi::dnn_operation_pointwise_descriptor, function).set(abi::dnn_operation_pointwise_x, tensors_[x]);
-  if (b < tensors_.size()) operation.set(abi::dnn_operation_pointwise_b, tensors_[b]);
-  operation.set(abi::dnn_operation_pointwise_y, tensors_[y]).finish();
-  parts_.push_back(std::move(function));
-  operations_.push_back(std::move(operation));
-}
-
-std::vector<DnnGraph::Engine> DnnGraph::engines(const DnnRules& rules) {
-  const Device::Current current(*context_->device());
-  graph_ = std::make_unique<DnnObject>(abi::dnn_operation_graph, "describing a graph");
-  std::vector<abi::DnnDescriptor> operations;
-  for (const DnnObject& o : operations_) operations.push_back(o.get());
-  graph_->set(abi::dnn_graph_operations, abi::dnn_is_descriptor, static_cast<int64_t>(operations.size()), operations.data())
-      .set(abi::dnn_graph_handle, context_->handle());
-  std::vector<Engine> found;
-  if (!graph_->try_finish()) return found;
-  constexpr size_t most = 24;
-  std::vector<int64_t> answered;   // by mode a; where it has no answer of its own, mode b gives the same one again
-  for (const abi::DnnHeuristicMode mode : {abi::dnn_mode_a, abi::dnn_mode_b}) {
-    DnnObject heuristic(abi::dnn_heuristic, "asking for engines");
-    heuristic.set(abi::dnn_heuristic_graph, *graph_).set(abi::dnn_heuristic_mode, mode);
-    if (!heuristic.try_finish()) continue;
-    std::vector<std::shared_ptr<DnnObject>> configs;
-    std::vector<abi::DnnDescriptor> places;
-    for (size_t i = 0; i < most; ++i) {
-      configs.push_back(std::make_shared<DnnObject>(abi::dnn_engine_config, "asking for engines"));
-      places.push_back(configs.back()->get());
-    }
-    const int64_t count = heuristic.get(abi::dnn_heuristic_results, abi::dnn_is_descriptor, most, places.data());
-    std::vector<Engine> offered;
-    std::vector<int64_t> numbers;
-    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-      const DnnObject engine(abi::dnn_engine, "asking about an engine");
-      abi::DnnDescriptor place = engine.get();
-      configs[i]->get(abi::dnn_config_engine, abi::dnn_is_descriptor, 1, &place);
-      int64_t number = 0;
-      engine.get(abi::dnn_engine_index, abi::dnn_is_i64, 1, &number);
-      numbers.push_back(number);
-      std::array<abi::DnnNumericalNote, abi::dnn_notes> notes{};
-      const auto noted = static_cast<size_t>(
-          engine.get(abi::dnn_engine_numerical_note, abi::dnn_is_numerical_note, abi::dnn_notes, notes.data()));
-      const bool refused =
-          std::any_of(notes.begin(), notes.begin() + static_cast<std::ptrdiff_t>(noted), [&](abi::DnnNumericalNote n) {
-            return n == abi::dnn_not_deterministic || n == abi::dnn_rounds_inputs || n == abi::dnn_rounds_sums ||
-                   n == abi::dnn_uses_fft || (n == abi::dnn_uses_tensor_cores && !rules.tensor_cores);
-          });
-      if (refused) continue;
-      offered.push_back({fmt::format("{}{} engine {}", mode == abi::dnn_mode_a ? "a" : "b", i, number), number, configs[i]});
-    }
-    if (numbers == answered) continue;
-    answered = std::move(numbers);
-    found.insert(found.end(), offered.begin(), offered.end());
-  }
-  return found;
-}
-
-std::unique_ptr<DnnPlan> DnnGraph::plan(const Engine& engine) const {
-  const Device::Current current(*context_->device());
-  if (!context_->compiles(engine.number)) fail("cuDNN: engine {} compiled nothing so far: it is not tried again", engine.number);
-  const DnnContext::OwnHandle handle(*context_);
-  DnnObject plan(abi::dnn_plan, "making a plan");
-  plan.set(abi::dnn_plan_handle, handle.get()).set(abi::dnn_plan_config, *engine.config);
-  try {
-    if (!plan.try_finish()) return nullptr;
-  } catch (const Error&) {
-    context_->note(engine.number, false);
-    throw;
-  }
-  context_->note(engine.number, true);
-  return std::unique_ptr<DnnPlan>(new DnnPlan(context_, std::move(plan), ids_));
 }
 
 }  // namespace smelt::device::cuda

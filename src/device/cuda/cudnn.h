@@ -1,5 +1,5 @@
-// cuDNN's backend: operations over tensors described as a graph, the engines that can run it, and their plans. Opened at run
-// time, every call checked, its objects owned.
+// cuDNN's backend interface, opened at run time: every call checked, its objects owned, its state on a device. What is described
+// by them is in cudnn_graph.h.
 #pragma once
 
 #include <initializer_list>
@@ -42,10 +42,16 @@ class DnnObject {
   DnnObject& set(abi::DnnAttribute attribute, abi::DnnConvolutionMode value) {
     return set(attribute, abi::dnn_is_convolution_mode, 1, &value);
   }
+  DnnObject& set(abi::DnnAttribute attribute, abi::DnnReduction value) {
+    return set(attribute, abi::dnn_is_reduction, 1, &value);
+  }
   DnnObject& set(abi::DnnAttribute attribute, abi::DnnHeuristicMode value) {
     return set(attribute, abi::dnn_is_heuristic_mode, 1, &value);
   }
   DnnObject& set(abi::DnnAttribute attribute, abi::DnnHandle value) { return set(attribute, abi::dnn_is_handle, 1, &value); }
+  DnnObject& set(abi::DnnAttribute attribute, std::string_view text) {
+    return set(attribute, abi::dnn_is_char, static_cast<int64_t>(text.size()), text.data());
+  }
   DnnObject& set(abi::DnnAttribute attribute, const DnnObject& value) {
     const abi::DnnDescriptor descriptor = value.get();
     return set(attribute, abi::dnn_is_descriptor, 1, &descriptor);
@@ -57,6 +63,10 @@ class DnnObject {
 
   /// How many of `wanted` values there are; they are written to `values`.
   int64_t get(abi::DnnAttribute attribute, abi::DnnAttributeType type, int64_t wanted, void* values) const;
+  /// Empty where it has none.
+  std::string text(abi::DnnAttribute attribute) const;
+  /// Objects that it refers to, at most so many.
+  std::vector<DnnObject> objects(abi::DnnAttribute attribute, abi::DnnDescriptorType type, int64_t most) const;
   abi::DnnDescriptor get() const { return descriptor_.get(); }
 
  private:
@@ -105,61 +115,5 @@ class DnnContext {
 };
 
 abi::DnnType dnn_type(DType t);   // throws Error for a type that it has none for
-
-/// One engine with its settings, compiled where it needs that.
-class DnnPlan {
- public:
-  int64_t workspace() const { return workspace_; }
-  /// Enqueues it: `pointers` in the order of `ids` when the graph was made. Any thread may call it, and one after
-  /// the other they do. Captured where the stream is capturing.
-  void run(std::span<const void* const> pointers, void* workspace, abi::Stream stream);
-
- private:
-  friend class DnnGraph;
-  DnnPlan(std::shared_ptr<DnnContext> context, DnnObject plan, std::vector<int64_t> ids);
-  std::shared_ptr<DnnContext> context_;
-  DnnObject plan_;
-  std::vector<int64_t> ids_;
-  int64_t workspace_ = 0;
-};
-
-/// What an engine may do to the numbers.
-struct DnnRules {
-  bool tensor_cores = true;        // false for exact f32: they would round it to tf32
-};
-
-/// Operations over tensors. Tensors are numbered as they are made.
-class DnnGraph {
- public:
-  explicit DnnGraph(std::shared_ptr<DnnContext> context) : context_(std::move(context)) {}
-
-  /// A tensor in memory; its place in `pointers` of DnnPlan::run is that among the calls of this function.
-  size_t tensor(DType type, const Shape& shape, const Shape& strides, int64_t alignment);
-  /// A result that is never written.
-  size_t between(DType type, const Shape& shape, const Shape& strides);
-  /// y = the cross-correlation of x [N, C, spatial…] with w [M, C / group, kernel…], summed in `sums`.
-  void convolve(size_t x, size_t w, size_t y, DType sums, const Shape& stride, const Shape& dilation, const Shape& pad_begin,
-                const Shape& pad_end);
-  void pointwise(abi::DnnPointwise mode, size_t x, size_t y);
-  void pointwise(abi::DnnPointwise mode, size_t x, size_t b, size_t y);
-
-  struct Engine {
-    std::string name;              // "a0 engine 12": its place in the list, and its number
-    int64_t number = 0;
-    std::shared_ptr<const DnnObject> config;
-  };
-  /// What the library thinks can run the graph, the best guess first, without engines whose results differ from run to run, that
-  /// round their inputs or sums, or that break the rules. Ends the description. Empty where it has none.
-  std::vector<Engine> engines(const DnnRules& rules);
-  /// Null where the engine cannot after all.
-  std::unique_ptr<DnnPlan> plan(const Engine& engine) const;
-
- private:
-  size_t add_tensor(DType type, const Shape& shape, const Shape& strides, int64_t alignment, bool is_virtual);
-  std::shared_ptr<DnnContext> context_;
-  std::vector<DnnObject> tensors_, parts_, operations_;   // parts: what operations refer to
-  std::vector<int64_t> ids_;                              // of the tensors in memory
-  std::unique_ptr<DnnObject> graph_;
-};
 
 }  // namespace smelt::device::cuda

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+
 #include "base/error.h"
 #include "ops/conv/window.h"
 #include "ops/strides.h"
@@ -55,6 +57,23 @@ double GpuRequest::moved_bytes() const {
   for (const Input& x : problem.x) sum += static_cast<double>(bytes(problem.input, elements(x.shape)));
   for (const EpilogueOperand& o : operands) sum += static_cast<double>(bytes(o.tensor.type, elements(o.tensor.shape)));
   return sum;
+}
+
+Shape channels_last_strides(const Shape& w) { return {w[1] * w[2] * w[3], 1, w[1] * w[3], w[1]}; }
+
+std::shared_ptr<device::cuda::Memory> channels_last_weights(const Gpu& gpu, const Tensor& w, uint8_t less) {
+  return gpu.weights->packed(gpu.device, w, fmt::format("conv:channels last:{}", less), [&] {
+    const Shape& s = w.shape();
+    const int64_t size = bytes(w.type(), 1), taps = s[2] * s[3];
+    Tensor to = Tensor::empty(w.type(), {s[0], s[2], s[3], s[1]});
+    for (int64_t m = 0; m < s[0]; ++m)
+      for (int64_t c = 0; c < s[1]; ++c)
+        for (int64_t k = 0; k < taps; ++k)
+          std::memcpy(static_cast<char*>(to.raw()) + ((m * taps + k) * s[1] + c) * size,
+                      static_cast<const char*>(w.raw()) + ((m * s[1] + c) * taps + k) * size, static_cast<size_t>(size));
+    for (int64_t i = 0; less != 0 && i < to.size(); ++i) static_cast<uint8_t*>(to.raw())[i] -= less;
+    return to;
+  });
 }
 
 Shape three(const Shape& spatial, int64_t fill) {

@@ -17,7 +17,7 @@ using DnnDescriptor = void*;                         // cudnnBackendDescriptor_t
 
 enum DnnStatusCode : DnnStatus { dnn_success = 0, dnn_not_supported = 3000, dnn_internal_error = 4000 };
 enum DnnType : int {                                 // cudnnDataType_t
-  dnn_f32 = 0, dnn_f64 = 1, dnn_f16 = 2, dnn_i8 = 3, dnn_i32 = 4, dnn_u8 = 6, dnn_bf16 = 9, dnn_i64 = 10,
+  dnn_f32 = 0, dnn_f64 = 1, dnn_f16 = 2, dnn_i8 = 3, dnn_i32 = 4, dnn_u8 = 6, dnn_bf16 = 9, dnn_i64 = 10, dnn_bool = 11,
 };
 
 enum DnnDescriptorType : int {                       // cudnnBackendDescriptorType_t
@@ -27,11 +27,16 @@ enum DnnDescriptorType : int {                       // cudnnBackendDescriptorTy
   dnn_engine_config = 3,
   dnn_heuristic = 4,
   dnn_plan = 5,
+  dnn_knob_choice = 7,
   dnn_operation_convolution = 10,
   dnn_operation_pointwise = 13,
   dnn_operation_graph = 15,
   dnn_variant_pack = 16,
   dnn_tensor = 17,
+  dnn_matmul = 18,
+  dnn_operation_matmul = 19,
+  dnn_reduction = 21,
+  dnn_operation_reduction = 22,
 };
 
 enum DnnAttributeType : int {                        // cudnnBackendAttributeType_t
@@ -44,14 +49,19 @@ enum DnnAttributeType : int {                        // cudnnBackendAttributeTyp
   dnn_is_pointer = 6,
   dnn_is_convolution_mode = 7,
   dnn_is_heuristic_mode = 8,
+  dnn_is_knob = 9,
   dnn_is_numerical_note = 11,
   dnn_is_pointwise_mode = 14,
   dnn_is_descriptor = 15,
+  dnn_is_reduction = 18,
+  dnn_is_behavior_note = 19,
+  dnn_is_char = 24,
 };
 
 enum DnnAttribute : int {                            // cudnnBackendAttributeName_t
   dnn_pointwise_mode = 0,
   dnn_pointwise_precision = 1,
+  dnn_pointwise_axis = 9,
   dnn_convolution_type = 100,
   dnn_convolution_mode = 101,
   dnn_convolution_dilations = 102,
@@ -63,9 +73,13 @@ enum DnnAttribute : int {                            // cudnnBackendAttributeNam
   dnn_heuristic_graph = 201,
   dnn_heuristic_results = 202,
   dnn_config_engine = 300,
+  dnn_config_choices = 302,
   dnn_plan_handle = 400,
   dnn_plan_config = 401,
   dnn_plan_workspace = 402,
+  dnn_plan_text = 405,
+  dnn_choice_knob = 600,
+  dnn_choice_value = 601,
   dnn_forward_alpha = 700,
   dnn_forward_beta = 701,
   dnn_forward_convolution = 702,
@@ -76,6 +90,7 @@ enum DnnAttribute : int {                            // cudnnBackendAttributeNam
   dnn_operation_pointwise_x = 751,
   dnn_operation_pointwise_b = 752,
   dnn_operation_pointwise_y = 753,
+  dnn_operation_pointwise_t = 758,
   dnn_graph_handle = 800,
   dnn_graph_operations = 801,
   dnn_tensor_alignment = 900,
@@ -84,11 +99,23 @@ enum DnnAttribute : int {                            // cudnnBackendAttributeNam
   dnn_tensor_strides = 903,
   dnn_tensor_id = 906,
   dnn_tensor_virtual = 907,
+  dnn_tensor_by_value = 908,
   dnn_pack_ids = 1000,
   dnn_pack_pointers = 1001,
   dnn_pack_workspace = 1003,
   dnn_engine_index = 1301,
   dnn_engine_numerical_note = 1303,
+  dnn_engine_behavior_note = 1305,
+  dnn_matmul_type = 1500,
+  dnn_operation_matmul_a = 1520,
+  dnn_operation_matmul_b = 1521,
+  dnn_operation_matmul_c = 1522,
+  dnn_operation_matmul_descriptor = 1523,
+  dnn_reduction_operator = 1600,
+  dnn_reduction_type = 1601,
+  dnn_operation_reduction_x = 1610,
+  dnn_operation_reduction_y = 1611,
+  dnn_operation_reduction_descriptor = 1612,
 };
 
 enum DnnConvolutionMode : int { dnn_cross_correlation = 1 };
@@ -100,12 +127,18 @@ enum DnnPointwise : int {                            // cudnnPointwiseMode_t
   dnn_max = 3,
   dnn_div = 6,
   dnn_sub = 9,
+  dnn_exp = 13,
+  dnn_log = 15,
+  dnn_identity = 21,
   dnn_relu = 100,
   dnn_tanh = 101,
   dnn_sigmoid = 102,
   dnn_gelu = 104,
   dnn_swish = 106,
   dnn_gelu_tanh = 107,
+  dnn_at_least = 303,
+  dnn_index = 501,
+  dnn_select = 601,
 };
 enum DnnNumericalNote : int {
   dnn_uses_tensor_cores = 0,
@@ -114,8 +147,13 @@ enum DnnNumericalNote : int {
   dnn_uses_fft = 3,
   dnn_not_deterministic = 4,
   dnn_winograd = 5,
-  dnn_notes = 10,
 };
+enum DnnBehaviorNote : int {                         // cudnnBackendBehaviorNote_t
+  dnn_wants_reordered_weights = 1,
+  dnn_wants_reordered_bias = 2,
+};
+enum DnnReduction : int { dnn_sum = 0, dnn_maximum = 3 };   // cudnnReduceTensorOp_t
+constexpr int64_t dnn_most_notes = 16, dnn_most_knobs = 64;  // more than any version has
 
 #define SMELT_CUDNN(X) \
   X(create, cudnnCreate, DnnHandle* handle) \

@@ -20,6 +20,7 @@ void conv_offer(const BoundNode&, const Machine&, Offer&);
 void conv_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool quantized_conv_handles(const Node&);
 void quantized_conv_offer(const BoundNode&, const Machine&, Offer&);
+void quantized_conv_gpu_offer(const BoundNode&, const Machine&, Offer&);
 void matmul_offer(const BoundNode&, const Machine&, Offer&);
 void matmul_gpu_offer(const BoundNode&, const Machine&, Offer&);
 bool quantized_matmul_handles(const Node&);
@@ -104,7 +105,7 @@ void no_offer(const BoundNode&, const Machine&, Offer&) {}
 
 constexpr TacticFamily families[] = {
     {"conv", conv_handles, conv_offer, true, conv_gpu_offer},
-    {"quantized_conv", quantized_conv_handles, quantized_conv_offer, true},
+    {"quantized_conv", quantized_conv_handles, quantized_conv_offer, true, quantized_conv_gpu_offer},
     {"matmul", matmul_handles, matmul_offer, false, matmul_gpu_offer},
     {"quantized_matmul", quantized_matmul_handles, quantized_matmul_offer, false,
      quantized_matmul_gpu_offer},

@@ -1,40 +1,9 @@
-#include "ops/tactic_check.h"
+#include "ops/quantized_conv_case.h"
 
 namespace smelt::ops {
 namespace {
 
-Tensor random_bytes(DType type, const Shape& shape, uint32_t seed) {
-  return type == DType::u8 ? random_tensor(type, shape, seed, 0, 255.99) : random_tensor(type, shape, seed, -128, 127.99);
-}
-
-struct Case {
-  Shape x, w;
-  std::vector<int64_t> pads = {0, 0, 0, 0}, strides = {1, 1}, dilations = {1, 1};
-  int64_t group = 1;
-  DType x_type = DType::u8, w_type = DType::i8, y_type = DType::u8;
-  bool per_channel = false, bias = true;
-};
-
-Trial trial(const Case& c, Layout from = Layout::nhwc) {
-  Trial t;
-  const int64_t m = c.w[0];
-  t.node.op = "QLinearConv";
-  t.node.attrs["pads"] = c.pads;
-  t.node.attrs["strides"] = c.strides;
-  t.node.attrs["dilations"] = c.dilations;
-  t.node.attrs["group"] = c.group;
-  t.add(random_bytes(c.x_type, c.x, 1), false, from);
-  t.add(Tensor::scalar(0.02f), true);
-  t.add(Tensor::scalar<int64_t>(c.x_type == DType::u8 ? 117 : -9).cast(c.x_type), true);
-  t.add(random_bytes(c.w_type, c.w, 2), true);
-  t.add(c.per_channel ? random_tensor(DType::f32, {m}, 3, 0.001, 0.003) : Tensor::scalar(0.002f), true);
-  t.add(c.per_channel ? Tensor::zeros(c.w_type, {m}) : Tensor::scalar<int64_t>(3).cast(c.w_type), true);
-  t.add(Tensor::scalar(0.3f), true);
-  t.add(Tensor::scalar<int64_t>(c.y_type == DType::u8 ? 101 : -7).cast(c.y_type), true);
-  if (c.bias) t.add(random_tensor(DType::i32, {m}, 4, -9000, 9000), true);
-  t.result(c.y_type, expected(t).shape(), Layout::nhwc);
-  return t;
-}
+using Case = QuantizedCase;
 
 /// Runs the case with all types of image, weight and result; names the tactics that ran.
 void expect_exact(Case c, const std::vector<std::string>& tactics) {
@@ -44,7 +13,7 @@ void expect_exact(Case c, const std::vector<std::string>& tactics) {
       c.w_type = w;
       c.y_type = x == w ? DType::i8 : DType::u8;
       c.per_channel = x == DType::u8;      // and zero points of 0
-      Trial t = trial(c);
+      Trial t = quantized_trial(c);
       EXPECT_EQ(own(check(t, 0)), tactics);
     }
   }
@@ -79,7 +48,7 @@ TEST(QuantizedConv, equals_the_reference_in_winograd_s_form) {
 
 TEST(QuantizedConv, in_winograd_s_form_wraps_between_and_fits_at_the_end) {
   // Every sum of the transform but the last may leave 32 bits: 917 channels of the largest products, and signs that cancel.
-  Trial t = trial({{1, 910, 4, 4}, {9, 910, 3, 3}, {1, 1, 1, 1}});
+  Trial t = quantized_trial({{1, 910, 4, 4}, {9, 910, 3, 3}, {1, 1, 1, 1}});
   uint8_t* x = t.inputs[0].data<uint8_t>();
   for (int64_t i = 0; i < t.inputs[0].size(); ++i) x[i] = i % 2 ? 255 : 0;
   int8_t* w = t.inputs[3].data<int8_t>();
@@ -88,7 +57,7 @@ TEST(QuantizedConv, in_winograd_s_form_wraps_between_and_fits_at_the_end) {
 }
 
 TEST(QuantizedConv, is_not_in_winograd_s_form_when_a_result_might_not_fit) {
-  Trial t = trial({{1, 2000, 3, 3}, {1, 2000, 3, 3}, {1, 1, 1, 1}});
+  Trial t = quantized_trial({{1, 2000, 3, 3}, {1, 2000, 3, 3}, {1, 1, 1, 1}});
   for (int8_t& v : t.inputs[3].span<int8_t>()) v = 127;
   t.bound.node = &t.node;
   const Offer o = offer(t.bound, Machine{});
@@ -113,12 +82,8 @@ TEST(QuantizedConv, takes_one_channel_a_group) {
 
 /// The case with weights of 7 bits, which oneDNN multiplies exactly on every CPU.
 Trial small_weights(const Case& c, Layout from = Layout::nhwc) {
-  Trial t = trial(c, from);
-  const auto constant = [&](size_t i, Tensor value) { t.inputs[i] = t.bound.inputs[i].constant = std::move(value); };
-  constant(3, seven_bits(c.w_type, c.w, 2));
-  const Tensor zero = Tensor::scalar<int64_t>(c.w_type == DType::u8 ? 128 : 0).cast(c.w_type);
-  constant(5, zero);
-  t.bound.inputs[5].shape = zero.shape();
+  Trial t = quantized_trial(c, from);
+  set_weights(t, seven_bits(c.w_type, c.w, 2), c.w_type == DType::u8 ? 128 : 0);
   return t;
 }
 
@@ -163,7 +128,7 @@ TEST(QuantizedConv, by_onednn_reads_a_plain_image_and_writes_a_slice) {
 }
 
 TEST(QuantizedConv, by_onednn_wants_dot_products_or_weights_of_seven_bits) {
-  Trial t = trial({{1, 16, 9, 8}, {24, 16, 1, 1}});
+  Trial t = quantized_trial({{1, 16, 9, 8}, {24, 16, 1, 1}});
   t.inputs[5] = t.bound.inputs[5].constant = Tensor::scalar<int8_t>(0);
   if (has_dot_products()) {
     EXPECT_THAT(check(t, 0), testing::Contains("onednn")) << onednn_reason(t);
@@ -175,14 +140,14 @@ TEST(QuantizedConv, by_onednn_wants_dot_products_or_weights_of_seven_bits) {
 }
 
 TEST(QuantizedConv, by_onednn_wants_weights_that_fit_8_bits_without_their_zero_point) {
-  Trial t = trial({{1, 16, 9, 8}, {24, 16, 1, 1}});
+  Trial t = quantized_trial({{1, 16, 9, 8}, {24, 16, 1, 1}});
   EXPECT_THAT(onednn_reason(t), testing::HasSubstr("beyond 8 bits"));
 }
 
 TEST(QuantizedConv, does_not_saturate_on_the_largest_products) {
   for (int64_t group : {int64_t{1}, int64_t{64}}) {
     Case c{{1, 64, 5, 5}, {64, 64 / group, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, group};
-    Trial t = trial(c);
+    Trial t = quantized_trial(c);
     for (uint8_t& v : t.inputs[0].span<uint8_t>()) v = 255;
     for (int8_t& v : t.inputs[3].span<int8_t>()) v = 127;
     EXPECT_FALSE(check(t, 0).empty());
@@ -190,69 +155,20 @@ TEST(QuantizedConv, does_not_saturate_on_the_largest_products) {
 }
 
 TEST(QuantizedConv, reads_a_plain_image) {
-  Trial t = trial({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}}, Layout::plain);
+  Trial t = quantized_trial({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}}, Layout::plain);
   EXPECT_EQ(own(check(t, 0)), std::vector<std::string>{"avx2"});
 }
 
 TEST(QuantizedConv, writes_a_slice) {
-  Trial t = trial({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}});
+  Trial t = quantized_trial({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}});
   t.bound.outputs[0].strides = {9 * 8 * 40, 1, 8 * 40, 40};
   EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
 }
 
 // ai.smelt.QLinearConv with what models put behind a convolution.
 
-/// An ai.smelt.QLinearConv [2, 16, 9, 7] > [2, 21, 9, 7] with `program`; operands are added by the caller, then the result.
-Trial fused(const std::string& program) {
-  Trial t;
-  t.node.op = "QLinearConv";
-  t.node.domain = smelt_domain;
-  t.node.attrs["pads"] = std::vector<int64_t>{1, 1, 1, 1};
-  t.node.program = expr::Program::parse(program);
-  t.add(random_bytes(DType::u8, {2, 16, 9, 7}, 1), false, Layout::nhwc);
-  t.add(random_bytes(DType::i8, {21, 16, 3, 3}, 2), true);
-  t.add(random_tensor(DType::i32, {21}, 4, -9000, 9000), true);
-  t.add(Tensor::scalar(0.02f), true);
-  t.add(Tensor::scalar<uint8_t>(99), true);
-  t.add(random_tensor(DType::f32, {21}, 3, 0.001, 0.003), true);
-  t.add(Tensor::zeros(DType::i8, {21}), true);
-  return t;
-}
-
-/// The text of a QuantizeLinear whose last instruction is %(first + 8).
-std::string quantized(const std::string& x, const std::string& scale, int zero, int first, const char* type) {
-  const bool is_signed = std::string_view(type) == "i8";
-  std::string text;
-  int n = first;
-  const auto line = [&](const std::string& what) { text += "%" + std::to_string(n++) + " = " + what + "; "; };
-  line("const(" + scale + "):f32");
-  line("div(" + x + ", %" + std::to_string(first) + "):f32");
-  line("round(%" + std::to_string(first + 1) + "):f32");
-  line("const(" + std::to_string(zero) + "):f32");
-  line("add(%" + std::to_string(first + 2) + ", %" + std::to_string(first + 3) + "):f32");
-  line(is_signed ? "const(-128):f32" : "const(0):f32");
-  line(is_signed ? "const(127):f32" : "const(255):f32");
-  line("clip(%" + std::to_string(first + 4) + ", %" + std::to_string(first + 5) + ", %" + std::to_string(first + 6) + "):f32");
-  line("cast(%" + std::to_string(first + 7) + "):" + type);
-  return text;
-}
-
-/// The text of a DequantizeLinear whose last instruction is %(first + 5).
-std::string dequantized(const std::string& q, const std::string& scale, int zero, int first) {
-  std::string text;
-  int n = first;
-  const auto line = [&](const std::string& what) { text += "%" + std::to_string(n++) + " = " + what + "; "; };
-  line("cast(" + q + "):i32");
-  line("const(" + std::to_string(zero) + "):i32");
-  line("sub(%" + std::to_string(first) + ", %" + std::to_string(first + 1) + "):i32");
-  line("cast(%" + std::to_string(first + 2) + "):f32");
-  line("const(" + scale + "):f32");
-  line("mul(%" + std::to_string(first + 3) + ", %" + std::to_string(first + 4) + "):f32");
-  return text;
-}
-
 TEST(QuantizedConv, quantizes_as_its_program_says) {
-  Trial t = fused("(in0:f32) { " + quantized("in0", "0.31", 88, 1, "u8") + "return %9 }");
+  Trial t = fused_trial("(in0:f32) { " + quantized("in0", "0.31", 88, 1, "u8") + "return %9 }");
   t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
   EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
 }
@@ -261,15 +177,15 @@ TEST(QuantizedConv, clips_before_it_quantizes) {
   for (const char* act : {"%1 = relu(in0):f32; ", "%1 = const(-1.7):f32; %2 = const(6):f32; %3 = clip(in0, %1, %2):f32; "}) {
     const bool relu = std::string_view(act).find("relu") != std::string_view::npos;
     const int last = relu ? 1 : 3;
-    Trial t = fused(std::string("(in0:f32) { ") + act + quantized("%" + std::to_string(last), "0.031", 88, last + 1, "u8") +
-                    "return %" + std::to_string(last + 9) + " }");
+    Trial t = fused_trial(std::string("(in0:f32) { ") + act + quantized("%" + std::to_string(last), "0.031", 88, last + 1, "u8") +
+                          "return %" + std::to_string(last + 9) + " }");
     t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
     EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
   }
 }
 
 TEST(QuantizedConv, adds_numbers_before_it_quantizes) {
-  Trial t = fused("(in0:f32, in1:f32) { %2 = add(in0, in1):f32; " + quantized("%2", "0.31", -3, 3, "i8") + "return %11 }");
+  Trial t = fused_trial("(in0:f32, in1:f32) { %2 = add(in0, in1):f32; " + quantized("%2", "0.31", -3, 3, "i8") + "return %11 }");
   t.add(random_tensor(DType::f32, {21, 1, 1}, 9, -5, 5), true);
   t.result(DType::i8, {2, 21, 9, 7}, Layout::nhwc);
   EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
@@ -278,9 +194,9 @@ TEST(QuantizedConv, adds_numbers_before_it_quantizes) {
 TEST(QuantizedConv, adds_a_quantized_residual) {
   for (const char* type : {"u8", "i8"}) {
     const std::string head = std::string("(in0:f32, in1:") + type + ") { ";
-    Trial t = fused(head + quantized("in0", "0.31", 88, 2, "u8") + dequantized("%10", "0.31", 88, 11) +
-                    dequantized("in1", "0.17", 5, 17) + "%23 = add(%16, %22):f32; " + quantized("%23", "0.4", 12, 24, "u8") +
-                    "return %32 }");
+    Trial t = fused_trial(head + quantized("in0", "0.31", 88, 2, "u8") + dequantized("%10", "0.31", 88, 11) +
+                          dequantized("in1", "0.17", 5, 17) + "%23 = add(%16, %22):f32; " +
+                          quantized("%23", "0.4", 12, 24, "u8") + "return %32 }");
     t.add(random_bytes(*parse_dtype(type), {2, 21, 9, 7}, 6), false, Layout::nhwc);
     t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
     EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
@@ -289,10 +205,10 @@ TEST(QuantizedConv, adds_a_quantized_residual) {
 
 TEST(QuantizedConv, by_onednn_ends_in_any_program) {
   for (const bool direct : {true, false}) {
-    Trial t = fused(direct ? "(in0:f32, in1:u8) { " + quantized("in0", "0.31", 88, 2, "u8") + dequantized("%10", "0.31", 88, 11) +
-                                 dequantized("in1", "0.17", 5, 17) + "%23 = add(%16, %22):f32; " +
-                                 quantized("%23", "0.4", 12, 24, "u8") + "return %32 }"
-                           : "(in0:f32, in1:f32) { %2 = tanh(in0):f32; %3 = mul(%2, in1):f32; return %3 }");
+    Trial t = fused_trial(direct ? "(in0:f32, in1:u8) { " + quantized("in0", "0.31", 88, 2, "u8") +
+                                       dequantized("%10", "0.31", 88, 11) + dequantized("in1", "0.17", 5, 17) +
+                                       "%23 = add(%16, %22):f32; " + quantized("%23", "0.4", 12, 24, "u8") + "return %32 }"
+                                 : "(in0:f32, in1:f32) { %2 = tanh(in0):f32; %3 = mul(%2, in1):f32; return %3 }");
     t.inputs[1] = t.bound.inputs[1].constant = seven_bits(DType::i8, {21, 16, 3, 3}, 2);
     if (direct) t.add(random_bytes(DType::u8, {2, 21, 9, 7}, 6), false, Layout::nhwc);
     else t.add(random_tensor(DType::f32, {1, 21, 9, 7}, 9, -5, 5), false, Layout::nhwc);
@@ -302,21 +218,21 @@ TEST(QuantizedConv, by_onednn_ends_in_any_program) {
 }
 
 TEST(QuantizedConv, looks_an_activation_up) {
-  Trial t = fused("(in0:f32) { " + quantized("in0", "0.031", 88, 1, "u8") + dequantized("%9", "0.031", 88, 10) +
+  Trial t = fused_trial("(in0:f32) { " + quantized("in0", "0.031", 88, 1, "u8") + dequantized("%9", "0.031", 88, 10) +
                   "%16 = hard_swish(%15):f32; " + quantized("%16", "0.02", 17, 17, "u8") + "return %25 }");
   t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
   EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
 }
 
 TEST(QuantizedConv, runs_any_other_program) {
-  Trial t = fused("(in0:f32, in1:f32) { %2 = tanh(in0):f32; %3 = mul(%2, in1):f32; return %3 }");
+  Trial t = fused_trial("(in0:f32, in1:f32) { %2 = tanh(in0):f32; %3 = mul(%2, in1):f32; return %3 }");
   t.add(random_tensor(DType::f32, {1, 21, 9, 7}, 9, -5, 5), false, Layout::nhwc);
   t.result(DType::f32, {2, 21, 9, 7}, Layout::nhwc);
   EXPECT_EQ(own(check(t, 1e-6)), direct_and_winograd);
 }
 
 TEST(QuantizedConv, is_left_to_the_reference_when_a_scale_is_computed) {
-  Trial t = trial({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}}, Layout::plain);
+  Trial t = quantized_trial({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}}, Layout::plain);
   t.bound.outputs[0].layout = Layout::plain;
   t.bound.inputs[1].constant = {};
   t.bound.node = &t.node;

@@ -35,6 +35,18 @@ void quantized_conv_offer(const BoundNode& node, const Machine& machine, Offer& 
   conv::offer_onednn(*q, machine, offer);
 }
 
+void quantized_conv_gpu_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
+  std::string why;
+  const auto q = conv::quantized(node, why);
+  if (!q) return offer.rejected.push_back({"cudnn", why});
+  conv::Problem p = q->problem;
+  p.epilogue = q->node->program->print();
+  if (q->x_zero != 0) p.epilogue += " zero";   // another zero point than the padding's may cost a copy
+  for (const EpilogueOperand& o : epilogue_operands(q->bound, q->operands)) p.epilogue += " " + print(o.tensor);
+  offer.problem = conv::print(p);
+  conv::offer_cudnn(*q, machine, offer);
+}
+
 void conv_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
   conv::Request r{node, machine, conv::problem(node), conv::arguments(*node.node)};
   r.problem.epilogue = Epilogue(node, r.at.operands, 1, conv::bias(node, r.at)).text();

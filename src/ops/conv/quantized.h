@@ -39,5 +39,6 @@ void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer);     
 void offer_winograd(const Quantized& q, const Machine& machine, Offer& offer);    // "winograd": exact, 3 × 3 windows
 void offer_depthwise(const Quantized& q, const Machine& machine, Offer& offer);   // "avx2": one channel a group
 void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer);      // "onednn": exact sums where the CPU has them
+void offer_cudnn(const Quantized& q, const Machine& machine, Offer& offer);       // "cudnn": exact sums on a GPU
 
 }  // namespace smelt::ops::conv

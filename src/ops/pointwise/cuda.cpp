@@ -57,7 +57,7 @@ std::string source_of(const Specialised& s) {
 class PointwiseCuda final : public CompiledKernel {
  public:
   PointwiseCuda(const Specialised& s, const Gpu& gpu)
-      : CompiledKernel(gpu, {fmt::format("pointwise:w{}", s.width), source_of(s), {}}, "pointwise"),
+      : CompiledKernel(gpu, {fmt::format("pointwise:w{}", s.width), source_of(s), options_of(s.problem)}, "pointwise"),
         present_(s.problem.present),
         single_(s.problem.program.outputs().size() == 1),
         walk_(s.views, s.width) {}
@@ -75,6 +75,9 @@ class PointwiseCuda final : public CompiledKernel {
   }
 
  private:
+  static std::vector<std::string> options_of(const PointwiseProblem& p) {
+    return p.fused_multiply_add ? std::vector<std::string>{} : std::vector<std::string>{"--fmad=false"};
+  }
   std::vector<size_t> present_;
   bool single_;
   WalkArgument walk_;

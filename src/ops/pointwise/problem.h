@@ -15,6 +15,7 @@ struct PointwiseProblem {
   std::vector<Shape> strides;  // of each view along shape's axes, elements: inputs first, then outputs; 0 where it repeats
   std::vector<int64_t> alignments;     // of each view's first element, bytes
   std::vector<size_t> present;         // the node's inputs that the program reads, in order
+  bool fused_multiply_add = true;      // false: each product is rounded before it is added to
 };
 
 /// The generated CUDA kernel that accesses `width` elements along the innermost axis at a time: 1, 2, 4 or 8.

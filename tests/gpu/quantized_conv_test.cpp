@@ -1,0 +1,119 @@
+// Convolutions of 8-bit integers against the processor's reference, to the bit.
+#include "gpu_trial.h"
+#include "ops/quantized_conv_case.h"
+
+namespace smelt::ops {
+namespace {
+
+using Case = QuantizedCase;
+using testing::Contains;
+using testing::HasSubstr;
+
+/// The case with weights that have 8 bits less their zero points.
+Trial narrow(const Case& c, Layout from = Layout::nhwc) {
+  Trial t = quantized_trial(c, from);
+  set_weights(t, random_bytes(c.w_type, c.w, 2), c.w_type == DType::u8 ? 128 : 0);
+  return t;
+}
+
+/// With all types of image, weight and result.
+void expect_exact(Case c, Layout from = Layout::nhwc) {
+  for (const DType x : {DType::u8, DType::i8})
+    for (const DType w : {DType::u8, DType::i8}) {
+      c.x_type = x;
+      c.w_type = w;
+      c.y_type = x == w ? DType::i8 : DType::u8;
+      c.per_channel = x == w;
+      SCOPED_TRACE(::testing::Message() << name(x) << " by " << name(w));
+      Trial t = narrow(c, from);
+      EXPECT_FALSE(check_on_gpu(t, 0).empty());
+    }
+}
+
+TEST(GpuQuantizedConv, equals_the_reference_bit_for_bit) {
+  const Case cases[] = {
+      {{1, 64, 14, 14}, {64, 64, 3, 3}, {1, 1, 1, 1}},
+      {{2, 16, 9, 7}, {24, 16, 1, 1}},
+      {{1, 128, 15, 13}, {32, 128, 3, 3}, {1, 1, 1, 1}, {2, 2}},
+      {{1, 32, 12, 12}, {48, 32, 3, 3}, {2, 2, 2, 2}, {1, 1}, {2, 2}},
+  };
+  for (const Case& c : cases) expect_exact(c);
+}
+
+TEST(GpuQuantizedConv, takes_odd_numbers_of_channels_and_uneven_padding) {
+  expect_exact({{1, 3, 21, 20}, {16, 3, 7, 7}, {3, 3, 3, 3}, {2, 2}});
+  expect_exact({{2, 7, 6, 5}, {9, 7, 1, 1}});
+  expect_exact({{1, 64, 4, 4}, {33, 64, 2, 3}, {1, 0, 0, 2}, {1, 2}});
+}
+
+TEST(GpuQuantizedConv, copies_an_image_only_where_it_must) {
+  for (const int64_t zero : {0, -9})
+    for (const int64_t pad : {0, 1}) {
+      Case c{{1, 32, 9, 9}, {32, 32, 3, 3}, {pad, pad, pad, pad}};
+      c.x_type = c.y_type = DType::i8;
+      Trial t = narrow(c);
+      t.inputs[2] = t.bound.inputs[2].constant = Tensor::scalar<int64_t>(zero).cast(DType::i8);
+      const bool copied = zero != 0 && pad != 0;
+      for (const std::string& n : check_on_gpu(t, 0)) EXPECT_EQ(n.find("copied") != n.npos, copied) << n;
+    }
+}
+
+TEST(GpuQuantizedConv, rounds_and_saturates_in_cudnn_where_that_is_all) {
+  for (const bool biased : {true, false}) {
+    Case c{{1, 64, 14, 14}, {64, 64, 3, 3}, {1, 1, 1, 1}};
+    c.x_type = c.y_type = DType::i8;
+    c.bias = c.per_channel = biased;
+    Trial t = narrow(c);
+    for (const size_t zero : {2, 7}) t.inputs[zero] = t.bound.inputs[zero].constant = Tensor::scalar<int8_t>(0);
+    EXPECT_THAT(check_on_gpu(t, 0), Contains(HasSubstr("fused")));
+  }
+  for (const char* relu : {"", "%1 = relu(in0):f32; "}) {
+    const std::string from = *relu ? "%1" : "in0";
+    const int n = *relu ? 2 : 1;
+    Trial t = fused_trial(fmt::format(
+        "(in0:f32) {{ {0}%{2} = round({1}):f32; %{3} = const(0):f32; %{4} = add(%{2}, %{3}):f32; %{5} = const(-128):f32; "
+        "%{6} = const(127):f32; %{7} = clip(%{4}, %{5}, %{6}):f32; %{8} = cast(%{7}):i8; return %{8} }}",
+        relu, from, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6));
+    t.result(DType::i8, {2, 21, 9, 7}, Layout::nhwc);
+    EXPECT_THAT(check_on_gpu(t, 0), Contains(HasSubstr("fused")));
+  }
+}
+
+TEST(GpuQuantizedConv, reads_plain_images_and_slices_and_writes_them) {
+  expect_exact({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}}, Layout::plain);
+  Trial t = narrow({{1, 16, 9, 8}, {24, 16, 3, 3}, {1, 1, 1, 1}});
+  t.bound.inputs[0].strides = {9 * 8 * 43, 1, 8 * 43, 43};
+  t.bound.inputs[0].alignment = 1;
+  t.bound.outputs[0].strides = {9 * 8 * 40, 1, 8 * 40, 40};
+  EXPECT_FALSE(check_on_gpu(t, 0).empty());
+}
+
+TEST(GpuQuantizedConv, does_not_overflow_on_the_largest_products) {
+  Case c{{1, 64, 5, 5}, {64, 64, 3, 3}, {1, 1, 1, 1}};
+  Trial t = narrow(c);
+  for (uint8_t& v : t.inputs[0].span<uint8_t>()) v = 255;
+  for (int8_t& v : t.inputs[3].span<int8_t>()) v = -128;
+  EXPECT_FALSE(check_on_gpu(t, 0).empty());
+}
+
+TEST(GpuQuantizedConv, ends_in_any_program) {
+  Trial t = fused_trial("(in0:f32, in1:u8) { " + quantized("in0", "0.31", 88, 2, "u8") +
+                        dequantized("%10", "0.31", 88, 11) + dequantized("in1", "0.17", 5, 17) +
+                        "%23 = add(%16, %22):f32; " + quantized("%23", "0.4", 12, 24, "u8") + "return %32 }");
+  t.add(random_bytes(DType::u8, {2, 21, 9, 7}, 6), false, Layout::nhwc);
+  t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
+  EXPECT_FALSE(check_on_gpu(t, 0).empty());
+  t = fused_trial("(in0:f32, in1:f32) { %2 = relu(in0):f32; %3 = add(%2, in1):f32; return %3 }");
+  t.add(random_tensor(DType::f32, {21, 1, 1}, 9, -5, 5), true);
+  t.result(DType::f32, {2, 21, 9, 7}, Layout::nhwc);
+  EXPECT_FALSE(check_on_gpu(t, 0).empty());
+}
+
+TEST(GpuQuantizedConv, is_left_out_where_weights_have_more_than_8_bits) {
+  Trial t = quantized_trial({{1, 16, 9, 8}, {24, 16, 1, 1}});   // i8 less 3
+  t.bound.node = &t.node;
+  EXPECT_THAT([&] { offer(t.bound, gpu_machine()); }, testing::ThrowsMessage<Error>(HasSubstr("more than 8 bits")));
+}
+
+}  // namespace
+}  // namespace smelt::ops

@@ -179,6 +179,7 @@ void attention_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offe
   offer_flash_attention(p, form, machine, offer);
   offer_tiled_attention(p, form, machine, offer);
   offer_plain_attention(p, machine, offer);
+  offer_cudnn_attention(b, p, form, machine, offer);
 }
 
 }  // namespace smelt::ops

@@ -69,5 +69,6 @@ std::string kernel_name(const AttentionCuda& p, const std::string& config);
 void offer_plain_attention(const AttentionCuda& p, const Machine& machine, Offer& offer);
 void offer_flash_attention(const AttentionCuda& p, ScoreForm form, const Machine& machine, Offer& offer);
 void offer_tiled_attention(const AttentionCuda& p, ScoreForm form, const Machine& machine, Offer& offer);
+void offer_cudnn_attention(const BoundNode& b, const AttentionCuda& p, ScoreForm form, const Machine& machine, Offer& offer);
 
 }  // namespace smelt::ops

@@ -75,6 +75,7 @@ struct Candidate {
   std::string config;       // what distinguishes two candidates of one tactic: "brgemm nhwc", "" when there is one
   double estimate_us = 0;   // the cost model's guess, which ranks candidates
   std::function<std::unique_ptr<Kernel>()> prepare;
+  bool lengthy = false;     // to prepare, with little hoped of it: measured at tuning level 3 only
 };
 
 struct Rejection {

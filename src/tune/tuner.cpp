@@ -63,6 +63,8 @@ std::vector<size_t> Tuner::worth_measuring(const ops::Offer& offer, const std::v
   std::vector<size_t> order = allowed;
   const auto estimate = [&](size_t i) { return offer.candidates[i].estimate_us; };
   std::ranges::stable_sort(order, [&](size_t a, size_t b) { return estimate(a) < estimate(b); });
+  const auto lengthy = [&](size_t i) { return offer.candidates[i].lengthy; };
+  if (level_ < 3 && !std::ranges::all_of(order, lengthy)) std::erase_if(order, lengthy);
   if (level_ == 1 && order.size() > 2) order.resize(2);
   if (level_ == 2) {
     const double limit = 10 * estimate(order[0]);

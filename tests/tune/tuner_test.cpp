@@ -199,6 +199,13 @@ TEST(Tuner, takes_what_is_near_only_where_it_would_have_to_measure) {
   EXPECT_EQ(knows.choose(p.bound, offer, Settled{"b", ""}).candidate, 0u);
 }
 
+TEST(Tuner, prepares_lengthy_candidates_at_level_3_only) {
+  const Offer o = offer_of({{"a", "", 10, {}}, {"b", "", 12, {}}, {"c", "", 11, {}, true}});
+  EXPECT_EQ(tuner(2).needed(o), (std::vector<size_t>{0, 1}));
+  EXPECT_EQ(tuner(3).needed(o), (std::vector<size_t>{0, 2, 1}));
+  EXPECT_EQ(tuner(2, "-all,+c").needed(o), std::vector<size_t>{2});
+}
+
 TEST(Tuner, refuses_levels_that_do_not_exist) {
   EXPECT_THROW(tuner(4), Error);
   EXPECT_THROW(tuner(-1), Error);

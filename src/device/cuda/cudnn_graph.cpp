@@ -20,10 +20,9 @@ std::vector<Note> notes_of(const DnnObject& engine, abi::DnnAttribute attribute,
   return notes;
 }
 
-bool refused(const DnnObject& engine, const DnnRules& rules) {
+bool refused(const DnnObject& engine, const std::vector<abi::DnnBehaviorNote>& behaviors, const DnnRules& rules) {
   const auto numbers =
       notes_of<abi::DnnNumericalNote>(engine, abi::dnn_engine_numerical_note, abi::dnn_is_numerical_note);
-  const auto behaviors = notes_of<abi::DnnBehaviorNote>(engine, abi::dnn_engine_behavior_note, abi::dnn_is_behavior_note);
   return std::ranges::any_of(numbers,
                              [&](abi::DnnNumericalNote n) {
                                return n == abi::dnn_not_deterministic || n == abi::dnn_rounds_inputs ||
@@ -48,19 +47,21 @@ std::string settings_of(const DnnObject& config, int64_t number) {
   return text;
 }
 
-/// Engines as lines of name, number and settings between tabs.
+/// Engines as lines of name, number, whether it compiles, and settings between tabs.
 std::string written(const std::vector<DnnGraph::Engine>& engines) {
   std::string text;
-  for (const DnnGraph::Engine& e : engines) text += fmt::format("{}\t{}\t{}\n", e.name, e.number, e.settings);
+  for (const DnnGraph::Engine& e : engines) text += fmt::format("{}\t{}\t{}\t{}\n", e.name, e.number, e.compiles, e.settings);
   return text;
 }
 
 std::vector<DnnGraph::Engine> read_engines(const std::string& text) {
   std::vector<DnnGraph::Engine> engines;
   std::istringstream in(text);
-  std::string number;
-  for (DnnGraph::Engine e; std::getline(in, e.name, '\t') && std::getline(in, number, '\t') && std::getline(in, e.settings);) {
+  std::string number, compiles;
+  for (DnnGraph::Engine e; std::getline(in, e.name, '\t') && std::getline(in, number, '\t') &&
+                           std::getline(in, compiles, '\t') && std::getline(in, e.settings);) {
     e.number = std::stoll(number);
+    e.compiles = compiles == "true";
     engines.push_back(e);
   }
   return engines;
@@ -230,9 +231,11 @@ const std::vector<DnnGraph::Engine>& DnnGraph::ask() const {
       int64_t number = 0;
       engine.get(abi::dnn_engine_index, abi::dnn_is_i64, 1, &number);
       std::string settings = settings_of(configs[i], number);
-      if (!seen.insert(settings).second || refused(engine, rules_)) continue;
+      const auto behaviors = notes_of<abi::DnnBehaviorNote>(engine, abi::dnn_engine_behavior_note, abi::dnn_is_behavior_note);
+      if (!seen.insert(settings).second || refused(engine, behaviors, rules_)) continue;
       found.push_back({fmt::format("{}{} engine {}", mode == abi::dnn_mode_a ? "a" : "b", i, number), number,
-                       std::move(settings), std::make_shared<const DnnObject>(std::move(configs[i]))});
+                       std::move(settings), std::ranges::find(behaviors, abi::dnn_compiles) != behaviors.end(),
+                       std::make_shared<const DnnObject>(std::move(configs[i]))});
     }
   }
   return found;

@@ -70,6 +70,7 @@ class DnnGraph {
     std::string name;              // "a0 engine 12": its place in the list, and its number
     int64_t number = 0;
     std::string settings;          // "12 2=5 13=1": the number and what is chosen for its knobs
+    bool compiles = false;         // a kernel, when a plan is made
     std::shared_ptr<const DnnObject> config;   // null where the list comes from disk
   };
   /// What the library thinks can run the graph, the best guess first, each engine with the same settings once, without those

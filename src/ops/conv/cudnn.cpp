@@ -18,7 +18,7 @@ namespace {
 namespace cuda = device::cuda;
 using expr::Fn;
 
-constexpr size_t most_candidates = 12;
+constexpr size_t most_candidates = 12, most_compiled = 6;   // beyond these, what compiles is for tuning level 3
 
 /// What it is asked to fuse: sums and relu, which its engines take together with a convolution.
 std::optional<cuda::abi::DnnPointwise> pointwise_of(Fn fn) {
@@ -139,9 +139,13 @@ void offer_cudnn(const SharedRequest& r, Offer& offer) {
   if (problem->engines().empty())
     return offer.rejected.push_back({"cudnn", "no engine for this graph whose results are always the same"});
   const double estimate = gpu_estimate_us(*r->gpu, r->moved_bytes(), r->problem.flops());
-  for (size_t i = 0; i < std::min(most_candidates, problem->engines().size()); ++i)
-    offer.candidates.push_back({"cudnn", problem->engines()[i].name, estimate * (1.3 + 0.05 * static_cast<double>(i)),
-                                [r, problem, i] { return std::make_unique<DnnKernel>(*r, *problem, i); }});
+  size_t compiled = 0;
+  for (size_t i = 0; i < std::min(most_candidates, problem->engines().size()); ++i) {
+    const cuda::DnnGraph::Engine& e = problem->engines()[i];
+    offer.candidates.push_back({"cudnn", e.name, estimate * (1.3 + 0.05 * static_cast<double>(i)),
+                                [r, problem, i] { return std::make_unique<DnnKernel>(*r, *problem, i); },
+                                e.compiles && ++compiled > most_compiled});
+  }
 }
 
 }  // namespace smelt::ops::conv

@@ -149,6 +149,7 @@ enum DnnNumericalNote : int {
   dnn_winograd = 5,
 };
 enum DnnBehaviorNote : int {                         // cudnnBackendBehaviorNote_t
+  dnn_compiles = 0,
   dnn_wants_reordered_weights = 1,
   dnn_wants_reordered_bias = 2,
 };

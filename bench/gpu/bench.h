@@ -17,11 +17,7 @@ namespace smelt::bench {
 namespace cuda = smelt::device::cuda;
 
 inline std::shared_ptr<const ops::Gpu> gpu() {
-  static const std::shared_ptr<const ops::Gpu> made = [] {
-    auto gpu = std::make_shared<ops::Gpu>(*ops::open_gpu(0));
-    gpu->untried = true;
-    return gpu;
-  }();
+  static const std::shared_ptr<const ops::Gpu> made = ops::open_gpu(0);
   return made;
 }
 

@@ -36,7 +36,6 @@ struct Gpu {
   std::shared_ptr<const KeptFiles> dnn_plans;          // cuDNN's, where kernels are kept; null without a device
   std::shared_ptr<Modules> modules = std::make_shared<Modules>();
   bool tf32 = false;                                   // products of f32 may round their operands to 10 bits of mantissa
-  bool untried = false;                                // kernels that no device has run yet are offered too: for their tests
   std::shared_ptr<KernelLog> log;                      // of what is compiled and launched; null: none is kept
   std::shared_ptr<DeviceWeights> weights = std::make_shared<DeviceWeights>();  // constants that kernels keep packed on the device
 };

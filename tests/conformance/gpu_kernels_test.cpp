@@ -14,9 +14,7 @@ namespace {
 
 ops::Machine gpu_machine() {
   ops::Machine machine;
-  auto gpu = std::make_shared<ops::Gpu>(*ops::gpu_of_arch("sm_90a"));
-  gpu->untried = true;
-  machine.gpu = gpu;
+  machine.gpu = ops::gpu_of_arch("sm_90a");
   return machine;
 }
 

@@ -67,7 +67,7 @@ TEST_P(GpuModelCases, those_that_run_without_the_processor_are_right) {
     std::string line = r.why.substr(0, 300);
     std::ranges::replace(line, '\n', ' ');
     EXPECT_NE(r.verdict, Verdict::failed) << c.name << ": " << line;
-    if (is_light) EXPECT_EQ(r.verdict, Verdict::passed) << c.name << ": " << line;
+    EXPECT_FALSE(is_light && r.verdict == Verdict::unsupported) << c.name << ": " << line;
     if (r.verdict == Verdict::unsupported) std::cout << "not on the GPU: " << c.name << ": " << line << '\n';
     all += node, passed += node && r.verdict == Verdict::passed, light += is_light && r.verdict == Verdict::passed;
   }

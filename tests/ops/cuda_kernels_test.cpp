@@ -43,7 +43,6 @@ Resources compile_forms(std::string_view arch, const std::shared_ptr<KernelLog>&
     f.bound.node = &f.node;
     Machine machine;
     const auto gpu = std::make_shared<Gpu>(*gpu_of_arch(arch));
-    gpu->untried = true;
     gpu->log = log;
     machine.gpu = gpu;
     std::set<std::shared_ptr<const device::cuda::Cubin>> known;

@@ -20,7 +20,6 @@ constexpr size_t most_candidates = 4;
 
 std::optional<std::string> rejects(const AttentionCuda& p, ScoreForm form, const Gpu& gpu) {
   const AttentionShape& s = p.shape;
-  if (!gpu.untried) return "no device has run it yet";
   if (std::string missing = dnn_missing(gpu); !missing.empty()) return missing;
   if (gpu.info.major < 8) return fmt::format("{} is older than its flash kernels", gpu.info.arch);
   if (p.type != DType::f16 && p.type != DType::bf16) return fmt::format("its type is {}; expected f16 or bf16", name(p.type));

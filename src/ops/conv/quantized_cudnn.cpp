@@ -62,7 +62,6 @@ bool are_narrow(const Quantized& q) {
 
 std::string rejects(const Quantized& q, const Gpu& gpu) {
   const Problem& p = q.problem;
-  if (!gpu.untried) return "no device has run it yet";
   if (std::string missing = dnn_missing(gpu); !missing.empty()) return missing;
   if (p.input != DType::u8 && p.input != DType::i8) return fmt::format("elements of {}", smelt::name(p.input));
   if (!are_narrow(q)) return "weights that have more than 8 bits less their zero points";

@@ -14,18 +14,26 @@ import sys
 import time
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 
 RUNS, SAMPLES = 20, 30
-CUDA = {"cudnn_conv_algo_search": "EXHAUSTIVE", "prefer_nhwc": "1", "use_tf32": "0"}
+CUDA = {"cudnn_conv_algo_search": "EXHAUSTIVE", "prefer_nhwc": "1"}
 
 
-def providers(device, graph):
+def is_half(path):
+    """Its weights are of 16 bits. Others' products stay exact: use_tf32 is off for them."""
+    weights = onnx.load(path, load_external_data=False).graph.initializer
+    return any(t.data_type in (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16) for t in weights)
+
+
+def providers(path, device, graph):
     if device == "cpu":
         return ["CPUExecutionProvider"]
     if "CUDAExecutionProvider" not in ort.get_available_providers():
         raise RuntimeError(f"onnxruntime {ort.__version__} has no CUDA provider: {', '.join(ort.get_available_providers())}")
-    return [("CUDAExecutionProvider", {**CUDA, "enable_cuda_graph": "1" if graph else "0"})]
+    options = {"enable_cuda_graph": "1" if graph else "0", "use_tf32": "1" if is_half(path) else "0"}
+    return [("CUDAExecutionProvider", CUDA | options)]
 
 
 def measure(path, feeds, device, outputs=None):
@@ -33,7 +41,7 @@ def measure(path, feeds, device, outputs=None):
     options = ort.SessionOptions()
     options.log_severity_level = 4
     begin = time.perf_counter()
-    session = ort.InferenceSession(path, options, providers=providers(device, outputs is not None))
+    session = ort.InferenceSession(path, options, providers=providers(path, device, outputs is not None))
     if device != "cpu" and "CUDAExecutionProvider" not in session.get_providers():
         raise RuntimeError("the CUDA provider did not start: its libraries (CUDA, cuDNN) were not found")
     binding, held = session.io_binding(), []

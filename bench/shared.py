@@ -14,12 +14,14 @@ GPU_MODELS = ("resnet50.fp16", "resnet50_b32.fp16", "mobilenet_v3_large.fp16", "
 
 
 def commit():
-    """Of this tree; where it has no history, what SMELT_COMMIT says."""
+    """What SMELT_COMMIT says, for a tree that is a copy; else of this tree."""
+    if given := os.environ.get("SMELT_COMMIT"):
+        return given
     try:
         return subprocess.check_output(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], text=True,
                                        stderr=subprocess.DEVNULL).strip()
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("SMELT_COMMIT", "unknown")
+        return "unknown"
 
 
 def filled(name, folder):

@@ -306,6 +306,25 @@ TEST(GpuGemm, deep_sums_in_float_are_no_chain_of_additions) {
   EXPECT_GE(seen.size(), 12u) << reason;
 }
 
+TEST(GpuGemm, gelu_in_float_is_as_exact_as_the_product) {
+  Trial t = trial({.type = DType::f32,
+                   .a = {70, 256},
+                   .b = {256, 96},
+                   .program = "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = gelu_tanh(%2):f32; return %3 }",
+                   .operands = {random_tensor(DType::f32, {96}, 4)}});
+  t.bound.node = &t.node;
+  const Tensor want = evaluate(t.node, t.inputs)[0];
+  size_t by_cublaslt = 0;
+  for (const Candidate& c : offer(t.bound, gpu_machine()).candidates) {
+    SCOPED_TRACE(c.tactic + " " + c.config);
+    EXPECT_LE(rms_error(run_on_gpu(t, c)[0], want), 4e-7);
+    if (c.tactic != "cublaslt") continue;
+    ++by_cublaslt;
+    EXPECT_TRUE(c.config.ends_with("+pointwise"));
+  }
+  EXPECT_GE(by_cublaslt, 1u);
+}
+
 TEST(GpuGemm, empty_extents) {
   expect({.a = {0, 40}, .b = {40, 8}});
   expect({.a = {4, 0}, .b = {0, 8}});   // zeros

@@ -1,8 +1,8 @@
 """Latency, build time and closed attribution of whole models on the first GPU that is visible, beside PyTorch and ONNX Runtime.
 
 usage: python bench/gpu_models.py SMELT FOLDER [--models NAME ...] [--tuning-level L] [--tactics LIST] [--iterations N]
-                                  [--torch] [--torch-limit S] [--ort] [--ort-limit S] [--allow-fallback] [--out FOLDER]
-                                  [--join RESULTS.json ...]
+                                  [--torch] [--torch-limit S] [--ort] [--ort-limit S] [--rebuilds N] [--allow-fallback]
+                                  [--out FOLDER] [--join RESULTS.json ...]
        (SMELT: build/smelt; FOLDER: where filled models are made: examples/models/fill.py, which needs numpy and onnx)
 
 Of each model, with a cache folder of its own that begins empty:
@@ -16,6 +16,8 @@ Of each model, with a cache folder of its own that begins empty:
                to compile (* from its cache: TORCHINDUCTOR_CACHE_DIR), on the modules of bench/torch_models.py
   --ort        ONNX Runtime's CUDA provider on the same file with bound inputs and outputs, plain and in its CUDA graph mode
                (bench/ort_gpu.py)
+  --rebuilds   N more builds, each with an empty cache: how many steps have another tactic or other settings than in the first, and the
+               latency with them
   of …         smelt's latency over the peer's; of ONNX Runtime's two the faster
   --join       rows of earlier results, of the same GPU, commit and options, come first and count in the means: for commands that
                may not last as long as all models take
@@ -23,6 +25,7 @@ PyTorch's peers of a model are one process, ONNX Runtime's another, each ended a
 with the reason below the row. Ends with the geometric means, and writes gpu-models-DATE-TIME.json (UTC) into --out.
 """
 import argparse
+import collections
 import datetime
 import json
 import math
@@ -75,30 +78,44 @@ def ask_peers(names, limit, script, *args):
     return rows, versions
 
 
+def another_tactic(first, again):
+    """How many of the second profile's steps are not among the first's, with the same tactic and settings."""
+    found = [collections.Counter((s["name"], s["problem"], s["tactic"], s["config"]) for s in p["steps"]) for p in (first, again)]
+    return (found[1] - found[0]).total()
+
+
 def measure(command, name, path, level, a, extra):
     """A model's row, and the peers' versions."""
-    with tempfile.TemporaryDirectory(prefix="smelt-", ignore_cleanup_errors=True) as cache:
-        inputs = path.with_suffix(".inputs.npz")
-        options = ["--tuning-level", level, "--device", "gpu", "--cache-dir", cache, "--inputs", inputs, *extra]
+    given = ["--tuning-level", level, "--device", "gpu", "--inputs", path.with_suffix(".inputs.npz"), *extra]
 
-        def profile():
-            text, _ = smelt(command, "profile", path, "--optimized", "--iterations", a.iterations, "--json", *options)
-            return json.loads(text)["after"]
+    def empty_cache():
+        return tempfile.TemporaryDirectory(prefix="smelt-", ignore_cleanup_errors=True)
 
+    def profile(options):
+        text, _ = smelt(command, "profile", path, "--optimized", "--iterations", a.iterations, "--json", *options)
+        return json.loads(text)["after"]
+
+    with empty_cache() as cache:
+        options = [*given, "--cache-dir", cache]
         _, cold = smelt(command, "run", path, *options)
         _, warm = smelt(command, "run", path, *options)
-        p, peers, versions = profile(), {}, {}
+        p, peers, versions = profile(options), {}, {}
         if a.torch:
             peers, versions = ask_peers(TORCH, a.torch_limit, "torch_models.py", path.parent, "--models", name)
         if a.ort:
             rows, more = ask_peers(ORT, a.ort_limit, "ort_gpu.py", path)
             peers, versions = peers | rows, versions | more
-        passes = [p["latency_us"]] + ([profile()["latency_us"]] if peers else [])
+        passes = [p["latency_us"]] + ([profile(options)["latency_us"]] if peers else [])
+    rebuilds = []
+    for _ in range(a.rebuilds):
+        with empty_cache() as cache:
+            again = profile([*given, "--cache-dir", cache])
+        rebuilds.append({"others": another_tactic(p, again), "latency_us": again["latency_us"]["median"]})
     latency, inside = statistics.median(s["median"] for s in passes), p["steps_us"] + p["gaps_us"]
     top = sorted(p["steps"], key=lambda s: -s["us"]["median"])[:8]
     row = {"latency_us": latency, "iqr_us": max(s["iqr"] for s in passes), "passes_us": [s["median"] for s in passes],
            "steps_us": p["steps_us"], "gaps_us": p["gaps_us"], "unattributed": 1 - inside / p["latency_us"]["median"],
-           "steps": len(p["steps"]), "cold_s": cold, "warm_s": warm, "peers": peers,
+           "steps": len(p["steps"]), "cold_s": cold, "warm_s": warm, "rebuilds": rebuilds, "peers": peers,
            "ratios": {k: latency / r["us"] for k, r in peers.items() if "us" in r},
            "top": [{"us": s["us"]["median"], **{k: s[k] for k in ("name", "problem", "tactic", "config")}} for s in top]}
     if both := [row["ratios"][k] for k in ORT if k in row["ratios"]]:
@@ -131,7 +148,9 @@ def line(name, row, a):
         text += figures(TORCH) + ratio("compile", 12) + f"{seconds:>12}"
     if a.ort:
         text += figures(ORT) + ratio("ort_best", 8)
-    return "\n".join([text, *(f"    {k}: {r['failed']}" for k, r in row["peers"].items() if "failed" in r)])
+    rebuilt = (f"    built again: {r['others']} of {row['steps']} steps by another tactic or other settings, {r['latency_us']:.1f} us"
+               for r in row.get("rebuilds", []))
+    return "\n".join([text, *rebuilt, *(f"    {k}: {r['failed']}" for k, r in row["peers"].items() if "failed" in r)])
 
 
 def summary(rows):
@@ -167,6 +186,7 @@ def main():
     parser.add_argument("--torch-limit", type=float, default=300, help="seconds a model")
     parser.add_argument("--ort", action="store_true")
     parser.add_argument("--ort-limit", type=float, default=120, help="seconds a model")
+    parser.add_argument("--rebuilds", type=int, default=0)
     parser.add_argument("--join", nargs="+", type=pathlib.Path, default=[])
     parser.add_argument("--out", type=pathlib.Path, default=shared.ROOT / "bench" / "results")
     a = parser.parse_args()

@@ -55,7 +55,7 @@ if sys.argv[1] == "profile":
     passes = pathlib.Path(__file__).with_name("passes")
     passes.write_text(seen := (passes.read_text() if passes.exists() else "") + "x")
     us = {{"median": 8.0 + 4 * len(seen), "iqr": 1.0}}
-    step = {{"us": us, "name": "conv", "problem": "p", "tactic": "t", "config": ""}}
+    step = {{"us": us, "name": "conv", "problem": "p", "tactic": "t", "config": sys.argv[-1] if len(seen) > 1 else ""}}
     print(json.dumps({{"after": {{"latency_us": us, "steps_us": 9.0, "gaps_us": 0.6, "steps": [step]}}}}))
 else:
     print("smelt 0")
@@ -96,6 +96,14 @@ def test_smelt_alone_is_measured_once(machine):
     text, row, results = drive(machine)
     assert row[1] == "12.0" and len(row) == 9 and "torch" not in text
     assert results["models"]["mobilenet_v3_large.fp16"]["passes_us"] == [12.0]
+
+
+def test_a_build_with_an_empty_cache_is_compared_with_the_first(machine):
+    text, row, results = drive(machine, "--rebuilds", "2")
+    built = [line for line in text.splitlines() if "built again" in line]
+    assert len(built) == 2 and "1 of 1 steps by another tactic or other settings, 16.0 us" in built[0]
+    rebuilds = results["models"]["mobilenet_v3_large.fp16"]["rebuilds"]
+    assert rebuilds == [{"others": 1, "latency_us": 16.0}, {"others": 1, "latency_us": 20.0}]
 
 
 def test_rows_of_an_earlier_command_join_unless_the_build_is_another(machine):

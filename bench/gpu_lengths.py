@@ -1,9 +1,9 @@
-"""What a new length of a cache costs on a GPU: llama7b_decode (two layers, f16) with its caches grown in place, token after token.
+"""What a new length of a cache costs on a GPU: llama7b_decode (two layers, f16), its caches grown in place, token after token.
 
 usage: python bench/gpu_lengths.py [--model FILE] [--first 129] [--tokens 128] [--batch 2]       (needs PyTorch with CUDA)
 
-The weights are zeros: only times are looked at. A line a length: milliseconds of the first run at it until the call returned and until
-its result was there, then the least of 5 more runs at it.
+The weights are zeros: only times are looked at. A line a length: milliseconds of the first run at it until the call returned and
+until its result was there, then the least of 5 more runs at it.
 """
 import argparse
 import pathlib
@@ -61,7 +61,8 @@ def main():
         new, again = once(length), min((once(length) for _ in range(5)), key=lambda t: t[1])
         news.append(new[1])
         print(f"past {length}: new {new[0]:8.2f} {new[1]:8.2f}   again {again[0]:6.3f} {again[1]:6.3f}", flush=True)
-    print(f"{torch.cuda.get_device_name()}, smelt {smelt.__version__}: new, median of {len(news)}: {statistics.median(news):.2f} ms")
+    gpu, median = torch.cuda.get_device_name(), statistics.median(news)
+    print(f"{gpu}, smelt {smelt.__version__}: new, median of {len(news)}: {median:.2f} ms")
 
 
 if __name__ == "__main__":

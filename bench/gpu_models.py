@@ -16,8 +16,8 @@ Of each model, with a cache folder of its own that begins empty:
                to compile (* from its cache: TORCHINDUCTOR_CACHE_DIR), on the modules of bench/torch_models.py
   --ort        ONNX Runtime's CUDA provider on the same file with bound inputs and outputs, plain and in its CUDA graph mode
                (bench/ort_gpu.py)
-  --rebuilds   N more builds, each with an empty cache: how many steps have another tactic or other settings than in the first, and the
-               latency with them
+  --rebuilds   N more builds, each with an empty cache: how many steps have another tactic or other settings than in the first,
+               and the latency with them
   of …         smelt's latency over the peer's; of ONNX Runtime's two the faster
   --join       rows of earlier results, of the same GPU, commit and options, come first and count in the means: for commands that
                may not last as long as all models take
@@ -148,8 +148,8 @@ def line(name, row, a):
         text += figures(TORCH) + ratio("compile", 12) + f"{seconds:>12}"
     if a.ort:
         text += figures(ORT) + ratio("ort_best", 8)
-    rebuilt = (f"    built again: {r['others']} of {row['steps']} steps by another tactic or other settings, {r['latency_us']:.1f} us"
-               for r in row.get("rebuilds", []))
+    rebuilt = (f"    built again: {r['others']} of {row['steps']} steps by another tactic or other settings, "
+               f"{r['latency_us']:.1f} us" for r in row.get("rebuilds", []))
     return "\n".join([text, *rebuilt, *(f"    {k}: {r['failed']}" for k, r in row["peers"].items() if "failed" in r)])
 
 

@@ -26,8 +26,8 @@ struct AtMost {
 /// Memory for results that are not there is not taken beyond this, in bytes an output: such nodes run on the host.
 inline constexpr int64_t largest_at_most = int64_t{1} << 30;
 
-/// By output of the node, where a kernel can run it in this way: NonZero, Compress, NonMaxSuppression and Unique over all elements,
-/// of types that the GPU's kernels know. Empty elsewhere. `inputs` are known shapes, `value` where it is constant.
+/// By output of the node, where a kernel can run it in this way: NonZero, Compress, NonMaxSuppression and Unique over all
+/// elements, of types that the GPU's kernels know. Empty elsewhere. `inputs` are known shapes, `value` where it is constant.
 std::vector<AtMost> outputs_at_most(const Node& node, std::span<const TensorDesc> inputs);
 
 /// The same for inputs as they are bound.

@@ -11,8 +11,8 @@
 
 namespace smelt::run {
 
-/// The step's place in the graph and its tensors, each extent and stride replaced by its bucket: the next power of 2, and the power
-/// of 2 that divides it, up to 16, for how wide accesses are depends on that.
+/// The step's place in the graph and its tensors, each extent and stride replaced by its bucket: the next power of 2, and the
+/// power of 2 that divides it, up to 16, for how wide accesses are depends on that.
 std::string bucket_of(const Segment& s, const Step& step);
 
 /// What was chosen for the first sizes met of each bucket. Thread-safe.

@@ -80,8 +80,8 @@ class Refusals {
   std::set<std::string> said_;
 };
 
-/// Compiles what tuning will need and was not prepared before, by all cores at once: the results stay in the store of kernels. True
-/// where some candidate was refused, so that tuning will need another.
+/// Compiles what tuning will need and was not prepared before, by all cores at once: the results stay in the store of kernels.
+/// True where some candidate was refused, so that tuning will need another.
 bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& refusals, int threads, BucketChoices& buckets) {
   struct Task {
     std::string problem;

@@ -8,7 +8,8 @@
 namespace smelt::run {
 
 /// For each kernel step: the problem, the chosen candidate and its kernel. Errors name the node. Options::progress is told after
-/// each distinct problem. Steps that `known` has take its kernels; one of sizes in a bucket that `buckets` knows is measured no more; others are kept there. On a GPU, steps that none of its tactics runs get a kernel of the processor's where
+/// each distinct problem. Steps that `known` has take its kernels; one of sizes in a bucket that `buckets` knows is measured no
+/// more, and others are kept there. On a GPU, steps that none of its tactics runs get a kernel of the processor's where
 /// Options::allow_fallback is set; else that is an error (unsupported).
 void choose_kernels(Segment& s, PlanImpl::Shared& shared, BucketChoices& buckets, const KnownSteps& known);
 

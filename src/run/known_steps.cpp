@@ -9,7 +9,8 @@ namespace {
 /// Constants that are made while a segment is planned are new each time.
 bool same_constant(const Tensor& a, const Tensor& b) {
   if (a.valid() != b.valid() || a.raw() == b.raw()) return a.valid() == b.valid();
-  return a.type() != DType::string && a.nbytes() == b.nbytes() && std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.nbytes())) == 0;
+  if (a.type() == DType::string || a.nbytes() != b.nbytes()) return false;
+  return std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.nbytes())) == 0;
 }
 
 bool same_form(const BoundValue& a, const BoundValue& b) {

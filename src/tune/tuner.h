@@ -49,8 +49,8 @@ class Tuner {
   /// outside 0 … 3.
   Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, SettledChoices settled = {});
 
-  /// Chooses for the node's problem; `offer` is ops::offer(node, machine). A problem that would have to be measured gets `near`, what
-  /// one of about its sizes runs with, where that is offered and allowed. Throws Error (unsupported) when no candidate is
+  /// Chooses for the node's problem; `offer` is ops::offer(node, machine). A problem that would have to be measured gets `near`,
+  /// what one of about its sizes runs with, where that is offered and allowed. Throws Error (unsupported) when no candidate is
   /// left, with every reason, and Unfit (tune/gpu_trial.h) where timing finds one that cannot run: the caller takes it out.
   Choice choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<Settled>& near = {});
 

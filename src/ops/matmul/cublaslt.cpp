@@ -48,8 +48,9 @@ std::optional<Fused> fused(const CudaProblem& p) {
   expr::Ref r = program.outputs()[0];
   if (at(r).fn == Fn::cast) r = at(r).args[0];
   if (program.type(r) != DType::f32) return std::nullopt;
+  // Its gelu is not for results in float: NVIDIA states no error of its tanh.
   if (at(r).fn == Fn::relu) f.relu = true, r = at(r).args[0];
-  else if (at(r).fn == Fn::gelu_tanh && y.type != DType::f32) f.gelu = true, r = at(r).args[0];   // NVIDIA states no error of its tanh
+  else if (at(r).fn == Fn::gelu_tanh && y.type != DType::f32) f.gelu = true, r = at(r).args[0];
   // Sums of in0 and operands, whichever comes first.
   while (at(r).fn == Fn::add) {
     std::optional<expr::Ref> rest;

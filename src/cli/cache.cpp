@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -34,6 +35,18 @@ report::Table entries(const std::vector<tune::CacheEntry>& list) {
   return t;
 }
 
+/// What was compiled for GPUs and kept (KeptFiles): files named by a hash, in folders named by its first two digits. No others.
+std::vector<std::filesystem::path> compiled(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  if (!std::filesystem::is_directory(folder)) return files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    const std::string stem = entry.path().stem().string(), parent = entry.path().parent_path().filename().string();
+    const bool hash = stem.size() == 32 && stem.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (hash && stem.starts_with(parent) && entry.is_regular_file()) files.push_back(entry.path());
+  }
+  return files;
+}
+
 std::shared_ptr<tune::Cache> source(const std::string& file) {
   try {
     return tune::Cache::open_or_throw(file);
@@ -59,15 +72,17 @@ Action add_cache(CLI::App& app) {
   merge->add_option("from", a->file, "tuning.db or an exported .json")->required()->check(CLI::ExistingFile)->type_name("FILE");
   CLI::App* exported = app.add_subcommand("export", "Write all entries as JSON");
   exported->add_option("to", a->file, "Standard output if not given")->type_name("FILE");
-  CLI::App* clear = app.add_subcommand("clear", "Remove every entry");
+  CLI::App* clear = app.add_subcommand("clear", "Remove every entry, and what was compiled for GPUs");
   for (CLI::App* sub : {merge, exported, clear}) sub->fallthrough();
   app.get_subcommand("list")->fallthrough();
   return [=] {
-    const auto cache = tune::Cache::open_or_throw(tune::cache_path(cache_dir(a->folder)));
+    const std::filesystem::path folder = cache_dir(a->folder);
+    const auto cache = tune::Cache::open_or_throw(tune::cache_path(folder));
     const auto say = [&](const char* key, int n, const std::string& text) {
       report::Table t{.key = key, .columns = {{"entries", "entries", report::Unit::count}}, .rows = {{n}}};
       print_line(a->as_json ? report::table_json({t}) : fmt::format("{} entries {}", n, text));
     };
+    const std::vector<std::filesystem::path> kernels = compiled(folder / "kernels");
     if (merge->parsed()) {
       const int n = a->file.ends_with(".json") ? cache->import_json(read_text(a->file))
                                                : cache->merge(*source(a->file));
@@ -76,9 +91,19 @@ Action add_cache(CLI::App& app) {
       if (a->file.empty()) print_line(cache->export_json());
       else write_text(a->file, cache->export_json());
     } else if (clear->parsed()) {
-      say("cleared", cache->clear(), "removed from " + cache->path().string());
+      const int n = cache->clear();
+      std::error_code another_process_was_first;
+      for (const std::filesystem::path& file : kernels) std::filesystem::remove(file, another_process_was_first);
+      say("cleared", n, fmt::format("removed from {}, and {} files of compiled kernels", cache->path().string(), kernels.size()));
     } else {
-      const report::Table t = entries(cache->list());
+      report::Table t = entries(cache->list());
+      uintmax_t bytes = 0;
+      for (const std::filesystem::path& file : kernels) {
+        std::error_code gone;
+        if (const uintmax_t size = std::filesystem::file_size(file, gone); !gone) bytes += size;
+      }
+      if (!kernels.empty())
+        t.note += fmt::format("; {} files of compiled kernels, {:.1f} MB", kernels.size(), static_cast<double>(bytes) / 1e6);
       if (a->as_json) print_line(report::table_json({t}));
       else print_table(t);
     }

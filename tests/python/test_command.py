@@ -142,8 +142,15 @@ def test_cache_is_listed_exported_merged_and_cleared(command, small_model, tmp_p
     command("cache", "--cache-dir", a, "export", tmp_path / "e.json")
     command("cache", "--cache-dir", b, "merge", tmp_path / "e.json")
     assert json.loads(command("cache", "--cache-dir", b, "list", "--json").stdout)["entries"] == listed
+    kernels = b / "kernels" / "0f"
+    kernels.mkdir(parents=True)
+    kept = [kernels / f"0f{'1' * 30}.cubin", kernels / "mine.txt"]
+    for file in kept:
+        file.write_bytes(bytes(1_500_000))
+    assert "1 files of compiled kernels, 1.5 MB" in command("cache", "--cache-dir", b).stdout
     command("cache", "--cache-dir", b, "clear")
     assert json.loads(command("cache", "--cache-dir", b, "list", "--json").stdout)["entries"] == []
+    assert [file.exists() for file in kept] == [False, True], "what smelt did not write stays"
 
 
 def test_a_missing_model_and_a_full_disk_are_one_clear_line(command, small_model, tmp_path):

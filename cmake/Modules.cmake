@@ -95,7 +95,8 @@ function(smelt_tests)
     endif()
     add_test(NAME ${name} COMMAND test_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     # NVRTC, which needs no GPU, lies among the Python's wheels where PyTorch is one of them.
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT "CUDA_PATH=${SMELT_CUDA_WHEELS}")
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT
+                         "CUDA_PATH=${SMELT_CUDA_WHEELS};SMELT_CACHE_DIR=${CMAKE_BINARY_DIR}/test_cache")
     if(name STREQUAL "conformance")   # two thousand models; ctest -LE slow leaves it out
       set_tests_properties(${name} PROPERTIES LABELS slow TIMEOUT 900)
     endif()

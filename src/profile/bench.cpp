@@ -1,5 +1,6 @@
 #include "profile/bench.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
@@ -35,22 +36,41 @@ bool enough(const Side& side, Clock::time_point origin, const BenchOptions& opti
          ms_between(origin, Clock::now()) >= options.duration_s * 1e3;
 }
 
+constexpr int most_rounds = 10;
+
 }  // namespace
 
-BenchResult bench(Execution& before, Execution& after, const BenchOptions& options) {
+BenchResult bench(const MakeExecution& before, const MakeExecution& after, const BenchOptions& options) {
   check(options);
   BenchResult r;
-  warm_up(before, options.warmup_ms);
-  warm_up(after, options.warmup_ms);
+  const int rounds = std::min(most_rounds, options.iterations);
   const auto origin = Clock::now();
-  for (bool swap = false; !enough(r.before, origin, options); swap = !swap) {
-    if (swap) time_once(after, r.after, origin);
-    time_once(before, r.before, origin);
-    if (!swap) time_once(after, r.after, origin);
+  std::shared_ptr<Execution> a, b;
+  std::vector<size_t> ends;
+  bool swap = false;
+  for (int round = 0; round < rounds; ++round) {
+    std::shared_ptr<Execution> next_a, next_b;
+    if (round % 2) next_b = after();
+    next_a = before();
+    if (!next_b) next_b = after();
+    a = std::move(next_a), b = std::move(next_b);
+    warm_up(*a, options.warmup_ms / rounds);
+    warm_up(*b, options.warmup_ms / rounds);
+    for (int i = 0; i < 3; ++i) a->run(), b->run();   // in turn, as they are timed: the one warmed first is cold again
+    swap = round % 2;
+    const auto begin = Clock::now();
+    const size_t wanted = static_cast<size_t>(int64_t{options.iterations} * (round + 1) / rounds);
+    const double at_least_ms = options.duration_s * 1e3 / rounds;
+    for (; r.before.samples_ms.size() < wanted || ms_between(begin, Clock::now()) < at_least_ms; swap = !swap) {
+      if (swap) time_once(*b, r.after, origin);
+      time_once(*a, r.before, origin);
+      if (!swap) time_once(*b, r.after, origin);
+    }
+    ends.push_back(r.before.samples_ms.size());
   }
   r.before.ms = summarize(r.before.samples_ms);
   r.after.ms = summarize(r.after.samples_ms);
-  r.ratio = ratio_interval(r.before.samples_ms, r.after.samples_ms);
+  r.ratio = ratio_interval(r.before.samples_ms, r.after.samples_ms, ends);
   return r;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -40,9 +41,13 @@ struct BenchOptions {
   double duration_s = 3;                         // timing goes on until both are reached
 };
 
-/// Times two executions whose inputs are bound, in turn: A B B A A B …, the order within a pair alternating so that
-/// neither side always runs on the other's caches.
-BenchResult bench(Execution& before, Execution& after, const BenchOptions& options);
+/// A side's execution, its inputs bound, in memory that no other has.
+using MakeExecution = std::function<std::shared_ptr<Execution>()>;
+
+/// Times two sides in turn: A B B A A B …, the order within a pair alternating so that neither side always runs on the other's
+/// caches. In up to ten rounds, each with executions made anew, those of the last still there: where memory lies makes some
+/// percent of a short run, and is no property of a plan.
+BenchResult bench(const MakeExecution& before, const MakeExecution& after, const BenchOptions& options);
 /// One side alone, for `bench` of a single plan and trtexec's spellings.
 Side bench_one(Execution& execution, const BenchOptions& options);
 

@@ -69,4 +69,23 @@ Ratio ratio_interval(std::span<const double> before, std::span<const double> aft
   return {value, percentile(ratios, 0.025), percentile(ratios, 0.975), static_cast<int>(n)};
 }
 
+Ratio ratio_interval(std::span<const double> before, std::span<const double> after, std::span<const size_t> ends,
+                     int resamples) {
+  if (ends.size() < 2) return ratio_interval(before, after, resamples);
+  const double value = median(after) / median(before);
+  std::mt19937_64 random(20260101);
+  std::uniform_int_distribution<size_t> any(0, ends.size() - 1);
+  std::vector<double> ratios, a, b;
+  for (int r = 0; r < resamples; ++r) {
+    a.clear(), b.clear();
+    for (size_t drawn = 0; drawn + 1 < ends.size(); ++drawn) {
+      const size_t round = any(random), from = round ? ends[round - 1] : 0, count = ends[round] - from;
+      a.insert(a.end(), after.begin() + static_cast<long>(from), after.begin() + static_cast<long>(from + count));
+      b.insert(b.end(), before.begin() + static_cast<long>(from), before.begin() + static_cast<long>(from + count));
+    }
+    ratios.push_back(median_in_place(a) / median_in_place(b));
+  }
+  return {value, percentile(ratios, 0.025), percentile(ratios, 0.975), static_cast<int>(before.size())};
+}
+
 }  // namespace smelt::profile

@@ -34,5 +34,9 @@ struct Ratio {
 /// resampled in pairs, in blocks of neighbours so that slow drifts of a shared machine widen the interval instead of
 /// hiding in it (moving-block bootstrap, Künsch 1989). Same samples, same interval: the generator is seeded with a constant.
 Ratio ratio_interval(std::span<const double> before, std::span<const double> after, int resamples = 2000);
+/// The same of rounds, which are resampled whole (cluster bootstrap; one fewer than there are is drawn, for few of them differ
+/// too little otherwise: Rao and Wu, 1988). `ends`: the number of pairs up to the end of each round.
+Ratio ratio_interval(std::span<const double> before, std::span<const double> after, std::span<const size_t> ends,
+                     int resamples = 2000);
 
 }  // namespace smelt::profile

@@ -36,32 +36,42 @@ bool enough(const Side& side, Clock::time_point origin, const BenchOptions& opti
          ms_between(origin, Clock::now()) >= options.duration_s * 1e3;
 }
 
+/// In turn, as they are timed: one that was warmed alone is cold again when the other has been. Milliseconds of the last pair.
+double warm_up_together(Execution& a, Execution& b, double at_least_ms) {
+  const auto begin = Clock::now();
+  for (;;) {
+    const auto pair = Clock::now();
+    a.run();
+    b.run();
+    if (ms_between(begin, Clock::now()) >= at_least_ms) return ms_between(pair, Clock::now());
+  }
+}
+
 constexpr int most_rounds = 10;
+constexpr double long_pair_ms = 100;   // beyond it where memory lies is little, and executions made anew cost more than they tell
 
 }  // namespace
 
 BenchResult bench(const MakeExecution& before, const MakeExecution& after, const BenchOptions& options) {
   check(options);
   BenchResult r;
-  const int rounds = std::min(most_rounds, options.iterations);
+  int rounds = std::min(most_rounds, options.iterations);
   const auto origin = Clock::now();
   std::shared_ptr<Execution> a, b;
   std::vector<size_t> ends;
-  bool swap = false;
   for (int round = 0; round < rounds; ++round) {
     std::shared_ptr<Execution> next_a, next_b;
     if (round % 2) next_b = after();
     next_a = before();
     if (!next_b) next_b = after();
     a = std::move(next_a), b = std::move(next_b);
-    warm_up(*a, options.warmup_ms / rounds);
-    warm_up(*b, options.warmup_ms / rounds);
-    for (int i = 0; i < 3; ++i) a->run(), b->run();   // in turn, as they are timed: the one warmed first is cold again
-    swap = round % 2;
+    const double pair_ms = warm_up_together(*a, *b, 2 * options.warmup_ms / rounds);
+    if (round == 0 && pair_ms > long_pair_ms) rounds = 1;
     const auto begin = Clock::now();
     const size_t wanted = static_cast<size_t>(int64_t{options.iterations} * (round + 1) / rounds);
     const double at_least_ms = options.duration_s * 1e3 / rounds;
-    for (; r.before.samples_ms.size() < wanted || ms_between(begin, Clock::now()) < at_least_ms; swap = !swap) {
+    const auto under_way = [&] { return r.before.samples_ms.size() < wanted || ms_between(begin, Clock::now()) < at_least_ms; };
+    for (bool swap = round % 2; under_way(); swap = !swap) {
       if (swap) time_once(*b, r.after, origin);
       time_once(*a, r.before, origin);
       if (!swap) time_once(*b, r.after, origin);

@@ -45,8 +45,8 @@ struct BenchOptions {
 using MakeExecution = std::function<std::shared_ptr<Execution>()>;
 
 /// Times two sides in turn: A B B A A B …, the order within a pair alternating so that neither side always runs on the other's
-/// caches. In up to ten rounds, each with executions made anew, those of the last still there: where memory lies makes some
-/// percent of a short run, and is no property of a plan.
+/// caches. Short runs in up to ten rounds, each with executions made anew, those of the last still there: where memory lies makes
+/// some percent of a short run, and is no property of a plan.
 BenchResult bench(const MakeExecution& before, const MakeExecution& after, const BenchOptions& options);
 /// One side alone, for `bench` of a single plan and trtexec's spellings.
 Side bench_one(Execution& execution, const BenchOptions& options);

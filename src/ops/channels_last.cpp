@@ -22,6 +22,10 @@ bool is_channels_last(const BoundTensor& t) {
   return true;
 }
 
+Shape channels_last_strides(const Shape& image) {
+  return {image[1] * image[2] * image[3], 1, image[1] * image[3], image[1]};
+}
+
 Shape pixel_steps(const BoundTensor& image) {
   const Shape s = memory_strides(image);
   return {s[0], s[2], s[3]};

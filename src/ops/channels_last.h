@@ -7,6 +7,8 @@
 namespace smelt::ops {
 
 bool is_channels_last(const BoundTensor& t);
+/// Elements along the axes of an image (or of weights) [N, C, H, W] that lies densely as [N, H, W, C].
+Shape channels_last_strides(const Shape& image);
 /// True when plain and channels-last order are the same bytes: one channel, or one pixel.
 bool is_same_either_way(const Shape& image);
 

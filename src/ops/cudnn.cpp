@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "ops/channels_last.h"
 #include "ops/strides.h"
 #include "ops/tactics.h"
 
@@ -54,7 +55,7 @@ std::pair<Shape, Shape> dnn_image(const BoundTensor& t) {
   const Shape own = memory_strides(t);
   Shape shape(rank - t.shape.size(), 1);
   shape.insert(shape.end(), t.shape.begin(), t.shape.end());
-  Shape strides{shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
+  Shape strides = channels_last_strides(shape);
   for (size_t a = 0; a < own.size(); ++a)
     if (t.shape[a] != 1) strides[rank - own.size() + a] = own[a];
   return {shape, strides};

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "device/cuda/driver.h"
+#include "ops/align.h"
 
 namespace smelt::ops {
 
@@ -30,7 +31,7 @@ cuda::LaunchShape blocks_of(int64_t threads, unsigned block) {
 
 Place LaunchPlan::reserve(int64_t bytes) {
   const Place p{Place::workspace, 0, workspace};
-  workspace += (bytes + 255) / 256 * 256;
+  workspace += device_aligned(bytes);
   return p;
 }
 

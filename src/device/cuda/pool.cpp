@@ -21,7 +21,7 @@ class EndOfUse final : public Moment {
   explicit EndOfUse(abi::Stream stream) {
     if (driver().event_create(&event_, abi::event_disable_timing) != abi::success) event_ = nullptr;
     if (event_ && driver().event_record(event_, stream) == abi::success) return;
-    // Without an event to ask, the work is waited for now.
+    // A driver short of memory makes no event to ask later: the work is waited for now.
     driver().stream_synchronize(stream);
     recorded_ = false;
   }

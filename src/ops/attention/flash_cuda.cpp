@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "ops/align.h"
 #include "ops/attention/flash_tile.h"
 #include "ops/attention/hiding.h"
 
@@ -180,7 +181,7 @@ class FlashAttention final : public CompiledKernel {
   }
 
  private:
-  int64_t map_bytes() const { return map_ ? (map_->bytes() + 255) / 256 * 256 : 0; }
+  int64_t map_bytes() const { return map_ ? device_aligned(map_->bytes()) : 0; }
 
   FlashProblem f_;
   AttentionArgument argument_;

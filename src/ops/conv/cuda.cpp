@@ -59,8 +59,6 @@ double GpuRequest::moved_bytes() const {
   return sum;
 }
 
-Shape channels_last_strides(const Shape& w) { return {w[1] * w[2] * w[3], 1, w[1] * w[3], w[1]}; }
-
 std::shared_ptr<device::cuda::Memory> channels_last_weights(const Gpu& gpu, const Tensor& w, uint8_t less) {
   return gpu.weights->packed(gpu.device, w, fmt::format("conv:channels last:{}", less), [&] {
     const Shape& s = w.shape();

@@ -38,9 +38,7 @@ void offer_direct_cuda(const SharedRequest& r, Offer& offer);       // "cuda" di
 
 void offer_cudnn(const SharedRequest& r, Offer& offer);             // "cudnn"
 
-/// Elements along [M, C, KH, KW] of weights that lie as [M, KH, KW, C], which cuDNN reads.
-Shape channels_last_strides(const Shape& w);
-/// Weights so, on the device; `less` is taken from each byte of 8-bit ones.
+/// Weights [M, C, KH, KW] as [M, KH, KW, C], which cuDNN reads, on the device; `less` is taken from each byte of 8-bit ones.
 std::shared_ptr<device::cuda::Memory> channels_last_weights(const Gpu& gpu, const Tensor& w, uint8_t less = 0);
 
 /// Elements of the widest access to a pixel's neighbouring channels, 16 bytes at most.

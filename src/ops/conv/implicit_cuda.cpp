@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "expr/cuda.h"
+#include "ops/align.h"
 #include "ops/conv/implicit_problem.h"
 #include "ops/matmul/cuda_configs.h"
 #include "ops/strides.h"
@@ -82,7 +83,7 @@ class ImplicitKernel final : public CompiledKernel {
         epilogue_(implicit_epilogue(r, p)),
         at_(r.at),
         segments_(p.segments.size()),
-        image_bytes_((p.padded_bytes() + 255) / 256 * 256) {
+        image_bytes_(device_aligned(p.padded_bytes())) {
     if (p.padded) pad_ = std::make_unique<PadKernel>(r, p);
     const int64_t tiles_n = (p.m + c.tile_n - 1) / c.tile_n, tiles = (p.pixels() + c.tile_m - 1) / c.tile_m * tiles_n;
     const int64_t blocks = tiles * p.batches;

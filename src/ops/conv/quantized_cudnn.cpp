@@ -15,6 +15,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "ops/align.h"
 #include "ops/channels_last.h"
 #include "ops/conv/cuda.h"
 #include "ops/conv/quantized.h"
@@ -211,15 +212,14 @@ class QuantizedDnnKernel final : public Kernel {
         device_(r.gpu->device),
         plan_(problem.plan(engine)),
         weights_(weights_of(r)) {
-    const auto up = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
     if (r.copy) {
       copy_ = pointwise(*r.copy, *r.gpu);
       filled_ = r.copied_at != 0 || r.image != r.q.problem.x[0].shape ? elements(r.image) : 0;
-      image_bytes_ = up(elements(r.image));
+      image_bytes_ = device_aligned(elements(r.image));
     }
     if (!r.fused) {
       pass_ = pointwise(r.pass, *r.gpu);
-      sums_bytes_ = up(elements(r.q.problem.y) * 4);
+      sums_bytes_ = device_aligned(elements(r.q.problem.y) * 4);
     }
     const Tensor& w = r.q.bound.inputs[r.q.w].constant;
     if (r.column)

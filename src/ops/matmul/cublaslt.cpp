@@ -8,6 +8,7 @@
 #include <span>
 
 #include "device/cuda/cublaslt.h"
+#include "ops/align.h"
 #include "ops/matmul/cuda_tactics.h"
 #include "ops/pointwise/problem.h"
 #include "ops/strides.h"
@@ -191,7 +192,7 @@ class CublasLtProduct final : public Kernel {
   CublasLtProduct(const Plan& plan, std::shared_ptr<const cuda::BlasMatmul> matmul, cuda::BlasAlgorithm algorithm, const Gpu& gpu)
       : plan_(plan), matmul_(std::move(matmul)), algorithm_(std::move(algorithm)) {
     if (!plan_.passes) return;
-    if (!plan_.in_output) plain_bytes_ = (elements(plan_.pass.shape) * bytes(plan_.pass.program.type(0), 1) + 255) / 256 * 256;
+    if (!plan_.in_output) plain_bytes_ = device_aligned(bytes(plan_.pass.program.type(0), elements(plan_.pass.shape)));
     Offer offer;
     offer_pointwise_cuda(plan_.pass, gpu, offer);
     pass_ = std::ranges::min_element(offer.candidates, {}, &Candidate::estimate_us)->prepare();

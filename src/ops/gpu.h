@@ -28,6 +28,8 @@ class Modules {
   std::map<std::shared_ptr<const device::cuda::Cubin>, std::shared_ptr<const device::cuda::Module>> loaded_;
 };
 
+class ScoreForms;
+
 /// Which device, and where its compiled kernels are kept.
 struct Gpu {
   device::cuda::DeviceInfo info;
@@ -37,6 +39,7 @@ struct Gpu {
   std::shared_ptr<Modules> modules = std::make_shared<Modules>();
   bool tf32 = false;                                   // products of f32 may round their operands to 10 bits of mantissa
   std::shared_ptr<KernelLog> log;                      // of what is compiled and launched; null: none is kept
+  std::shared_ptr<ScoreForms> score_forms;             // of the model's attentions (ops/attention/hiding.h)
   std::shared_ptr<DeviceWeights> weights = std::make_shared<DeviceWeights>();  // constants that kernels keep packed on the device
 };
 

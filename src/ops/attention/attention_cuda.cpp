@@ -175,7 +175,7 @@ void attention_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offe
     if (extent >= int64_t{1} << 31) return reject(fmt::format("an extent of {}, a kernel counts to 2^31", extent));
   if (p.operands.size() + 4 > Arguments::most_tensors)
     return reject(fmt::format("{} operands, a kernel takes {}", p.operands.size(), Arguments::most_tensors - 4));
-  const ScoreForm form = form_of(b, p);
+  const ScoreForm form = machine.gpu->score_forms->of(b, p);
   offer_flash_attention(p, form, machine, offer);
   offer_tiled_attention(p, form, machine, offer);
   offer_plain_attention(p, machine, offer);

@@ -1,9 +1,12 @@
 #include "ops/attention/hiding.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 
 #include "expr/cpu.h"
+#include "ops/tactics.h"
 
 namespace smelt::ops {
 namespace {
@@ -121,6 +124,26 @@ ScoreForm form_of(const BoundNode& b, const AttentionCuda& p) {
         if ((sees == 0) != (e != Effect::none)) return {};
       }
   return {Hiding::causal, *offset};
+}
+
+ScoreForm ScoreForms::of(const BoundNode& b, const AttentionCuda& p) {
+  if (!p.program) return form_of(b, p);
+  const AttentionShape& s = p.shape;
+  std::string key = fmt::format("{} {}x{}x{}x{}", p.program->print(), s.batch, s.heads, s.queries, s.keys);
+  Known known;
+  for (const ScoreOperand& o : p.operands) {
+    const BoundTensor& t = b.inputs[o.input];
+    if (!t.constant.valid()) return form_of(b, p);   // at once: there is nothing to look at
+    key += fmt::format(" {}{}:{}:{}", fmt::ptr(t.constant.raw()), print(t), fmt::join(t.strides, ","), fmt::join(o.strides, ","));
+    known.constants.push_back(t.constant);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = known_.find(key); at != known_.end()) return at->second.form;
+  }
+  known.form = form_of(b, p);
+  const std::lock_guard lock(mutex_);
+  return known_.try_emplace(std::move(key), std::move(known)).first->second.form;
 }
 
 }  // namespace smelt::ops

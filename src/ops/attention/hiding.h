@@ -2,6 +2,11 @@
 // need not be read.
 #pragma once
 
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
 #include "ops/attention/attention_cuda.h"
 
 namespace smelt::ops {
@@ -11,6 +16,21 @@ namespace smelt::ops {
 /// something else.
 bool adds_or_selects(const expr::Program& p);
 
+/// What the program does to every score of the node; looks at all of them where its operands are constants.
 ScoreForm form_of(const BoundNode& b, const AttentionCuda& p);
+
+/// What form_of found so far: layers that share a mask, and the layouts that planning tries for one, have it looked at once. Thread-safe.
+class ScoreForms {
+ public:
+  ScoreForm of(const BoundNode& b, const AttentionCuda& p);
+
+ private:
+  struct Known {
+    ScoreForm form;
+    std::vector<Tensor> constants;   // keeps their memory, and with it the key, from being reused
+  };
+  std::mutex mutex_;
+  std::map<std::string, Known> known_;
+};
 
 }  // namespace smelt::ops

@@ -1,0 +1,67 @@
+// What is known of an attention's mask at build time, and that it is found once.
+#include "ops/attention/hiding.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ops/cuda_forms.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr int64_t queries = 5, keys = 7;
+
+/// A mask of i + offset < j.
+Tensor causal_mask(int64_t offset) {
+  Tensor t = Tensor::empty(DType::boolean, {queries, keys});
+  for (int64_t i = 0; i < queries; ++i)
+    for (int64_t j = 0; j < keys; ++j) t.data<bool>()[i * keys + j] = j > i + offset;
+  return t;
+}
+
+Form masked(Tensor mask) {
+  return Form("Attention", smelt_domain, {{"scale", 0.1f}},
+              "(in0:f32, in1:bool) { %2 = const(-inf):f32; %3 = select(in1, %2, in0):f32; return %3 }")
+      .in(DType::f16, {1, 2, queries, 16})
+      .in(DType::f16, {1, 2, keys, 16})
+      .in(DType::f16, {1, 2, keys, 16})
+      .in(std::move(mask))
+      .out(DType::f16, {1, 2, queries, 16});
+}
+
+ScoreForm form_in(ScoreForms& forms, Form& f) {
+  f.bound.node = &f.node;
+  return forms.of(f.bound, AttentionCuda(f.bound));
+}
+
+TEST(ScoreForms, are_those_of_each_mask) {
+  ScoreForms forms;
+  for (const int64_t offset : {0, 2, 0}) {
+    Form f = masked(causal_mask(offset));
+    const ScoreForm form = form_in(forms, f);
+    EXPECT_EQ(form.hiding, Hiding::causal);
+    EXPECT_EQ(form.offset, offset);
+  }
+  Form none = masked(causal_mask(keys));
+  EXPECT_EQ(form_in(forms, none).hiding, Hiding::open);
+  Form given = masked(Tensor());
+  given.bound.inputs[3] = {DType::boolean, {queries, keys}, Layout::plain, {}, {}};
+  EXPECT_EQ(form_in(forms, given).hiding, Hiding::scored);
+}
+
+TEST(ScoreForms, look_at_a_mask_once_and_keep_its_memory) {
+  ScoreForms forms;
+  Tensor mask = causal_mask(0);
+  bool* const first = mask.data<bool>();
+  Form f = masked(mask);
+  EXPECT_EQ(form_in(forms, f).hiding, Hiding::causal);
+  std::fill_n(first, queries * keys, false);   // constants do not change: a second look would find that it hides nothing
+  EXPECT_EQ(form_in(forms, f).hiding, Hiding::causal);
+  f = masked(Tensor());
+  mask = Tensor();
+  EXPECT_NE(causal_mask(keys).data<bool>(), first);
+}
+
+}  // namespace
+}  // namespace smelt::ops

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 
 #include "base/error.h"
+#include "ops/channels_last.h"
 #include "ops/conv/window.h"
+#include "ops/reorder/strided_copy.h"
 #include "ops/strides.h"
 
 namespace smelt::ops::conv {
@@ -62,13 +63,8 @@ double GpuRequest::moved_bytes() const {
 std::shared_ptr<device::cuda::Memory> channels_last_weights(const Gpu& gpu, const Tensor& w, uint8_t less) {
   return gpu.weights->packed(gpu.device, w, fmt::format("conv:channels last:{}", less), [&] {
     const Shape& s = w.shape();
-    const int64_t size = bytes(w.type(), 1), taps = s[2] * s[3];
     Tensor to = Tensor::empty(w.type(), {s[0], s[2], s[3], s[1]});
-    for (int64_t m = 0; m < s[0]; ++m)
-      for (int64_t c = 0; c < s[1]; ++c)
-        for (int64_t k = 0; k < taps; ++k)
-          std::memcpy(static_cast<char*>(to.raw()) + ((m * taps + k) * s[1] + c) * size,
-                      static_cast<const char*>(w.raw()) + ((m * s[1] + c) * taps + k) * size, static_cast<size_t>(size));
+    StridedCopy(s, strides(s), channels_last_strides(s), bytes(w.type(), 1), 1).run(to.raw(), w.raw());
     for (int64_t i = 0; less != 0 && i < to.size(); ++i) static_cast<uint8_t*>(to.raw())[i] -= less;
     return to;
   });

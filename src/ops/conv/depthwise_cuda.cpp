@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "expr/cuda.h"
 #include "ops/channels_last.h"
 #include "ops/conv/cuda.h"
 #include "ops/conv/window.h"
+#include "ops/reorder/strided_copy.h"
 #include "ops/strides.h"
 
 namespace smelt::ops::conv {
@@ -43,10 +43,7 @@ std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
 Tensor packed(const Tensor& w) {
   const int64_t channels = w.shape()[0], taps = elements(spatial_of(w.shape())), size = bytes(w.type(), 1);
   Tensor to = Tensor::empty(w.type(), {taps, channels});
-  for (int64_t c = 0; c < channels; ++c)
-    for (int64_t k = 0; k < taps; ++k)
-      std::memcpy(static_cast<char*>(to.raw()) + (k * channels + c) * size,
-                  static_cast<const char*>(w.raw()) + (c * taps + k) * size, static_cast<size_t>(size));
+  StridedCopy({channels, taps}, {taps, 1}, {1, channels}, size, 1).run(to.raw(), w.raw());
   return to;
 }
 

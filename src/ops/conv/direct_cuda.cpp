@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "expr/cuda.h"
 #include "ops/channels_last.h"
 #include "ops/conv/cuda.h"
 #include "ops/conv/window.h"
+#include "ops/reorder/strided_copy.h"
 #include "ops/strides.h"
 
 namespace smelt::ops::conv {
@@ -42,14 +42,10 @@ Tensor packed(const Tensor& w, const Problem& p) {
   const int64_t taps = elements(spatial_of(s)), size = bytes(w.type(), 1), m = p.outputs();
   const int64_t group_m = m / p.group, channels = p.transposed ? s[0] / p.group : s[1];
   Tensor to = Tensor::empty(w.type(), {taps, channels, m});
-  const char* from = static_cast<const char*>(w.raw());
-  char* out = static_cast<char*>(to.raw());
-  for (int64_t o = 0; o < m; ++o)
-    for (int64_t c = 0; c < channels; ++c)
-      for (int64_t k = 0; k < taps; ++k) {
-        const int64_t row = p.transposed ? (o / group_m * channels + c) * group_m + o % group_m : o * channels + c;
-        std::memcpy(out + ((k * channels + c) * m + o) * size, from + (row * taps + k) * size, static_cast<size_t>(size));
-      }
+  // Along [group, output of the group, channel, tap].
+  const int64_t output = p.transposed ? taps : channels * taps, channel = p.transposed ? group_m * taps : taps;
+  StridedCopy({p.group, group_m, channels, taps}, {group_m * channels * taps, output, channel, 1}, {group_m, 1, m, channels * m}, size, 1)
+      .run(to.raw(), w.raw());
   return to;
 }
 

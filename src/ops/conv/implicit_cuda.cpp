@@ -97,9 +97,8 @@ class ImplicitKernel final : public CompiledKernel {
     argument(p, c, tiles, tiles_n, k_tiles, split_tiles);
     if (!r.gpu->device) return;
     const Tensor& w = r.weight().constant;
-    std::string packing = fmt::format("conv:implicit:k{}:{}", c.tile_k, p.padded ? "padded" : p.transposed ? "transposed" : "");
-    for (const ImageSegment& s : p.segments) packing += fmt::format(":{}", s.channels);
-    weights_ = r.gpu->weights->packed(r.gpu->device, w, packing, [&] { return implicit_weights(w, p, c.tile_k); });
+    weights_ = r.gpu->weights->packed(r.gpu->device, w, "conv:implicit:" + implicit_packing(p, c.tile_k),
+                                      [&] { return implicit_weights(w, p, c.tile_k); });
     if (c.splits > 1) arrived_ = zeroed(*r.gpu, blocks * 4, "a convolution's split tiles");
   }
 

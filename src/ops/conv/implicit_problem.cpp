@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "ops/conv/window.h"
+#include "ops/reorder/strided_copy.h"
 #include "ops/strides.h"
 
 namespace smelt::ops::conv {
@@ -59,11 +60,13 @@ int64_t common_width(std::initializer_list<int64_t> counts, int64_t element) {
   return width;
 }
 
+int64_t whole_tiles(int64_t count, int64_t tile) { return (count + tile - 1) / tile * tile; }
+
 }  // namespace
 
 int64_t ImplicitProblem::k(int64_t tile) const {
   int64_t sum = 0;
-  for (const ImageSegment& s : segments) sum += taps[0] * taps[1] * ((s.channels + tile - 1) / tile) * tile;
+  for (const ImageSegment& s : segments) sum += taps[0] * taps[1] * whole_tiles(s.channels, tile);
   return sum;
 }
 
@@ -140,38 +143,33 @@ EpilogueCuda implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p) {
   return std::get<EpilogueCuda>(EpilogueCuda::make(r.program, y, std::move(operands), {5, {2, 4}}, 4));
 }
 
+std::string implicit_packing(const ImplicitProblem& p, int64_t tile) {
+  if (p.transposed) return fmt::format("transposed:{}", p.k(tile));
+  std::string name = p.padded ? "padded" : "";
+  for (const ImageSegment& s : p.segments) name += fmt::format(":{}/{}", s.channels, whole_tiles(s.channels, tile));
+  return name;
+}
+
 Tensor implicit_weights(const Tensor& w, const ImplicitProblem& p, int64_t tile) {
+  const int64_t size = bytes(w.type(), 1), k = p.k(tile);
+  const Shape& s = w.shape();
+  Tensor to = Tensor::empty(w.type(), {p.batches, p.m, k});
+  char* const out = static_cast<char*>(to.raw());
+  const char* const from = static_cast<const char*>(w.raw());
+  if (p.batches * p.m * k != w.size()) std::memset(out, 0, static_cast<size_t>(to.nbytes()));
   if (p.transposed) {
-    const int64_t size = bytes(w.type(), 1), k = p.k(tile), channels = w.shape()[0];
-    Tensor to = Tensor::empty(w.type(), {p.batches, p.m, k});
-    std::memset(to.raw(), 0, static_cast<size_t>(to.nbytes()));
-    for (int64_t c = 0; c < channels; ++c)
-      for (int64_t m = 0; m < p.m; ++m)
-        for (int64_t tap = 0; tap < p.batches; ++tap)
-          std::memcpy(static_cast<char*>(to.raw()) + ((tap * p.m + m) * k + c) * size,
-                      static_cast<const char*>(w.raw()) + ((c * p.m + m) * p.batches + tap) * size, static_cast<size_t>(size));
+    StridedCopy({s[0], p.m, p.batches}, {p.m * p.batches, p.batches, 1}, {1, k, p.m * k}, size, 1).run(out, from);
     return to;
   }
-  const int64_t size = bytes(w.type(), 1), k = p.k(tile), rows = p.taps[0], columns = p.padded ? p.taps_w : p.taps[1];
-  const int64_t all = w.shape()[1];
-  Tensor to = Tensor::empty(w.type(), {p.m, k});
-  std::memset(to.raw(), 0, static_cast<size_t>(to.nbytes()));
-  const char* from = static_cast<const char*>(w.raw());
-  char* out = static_cast<char*>(to.raw());
-  for (int64_t m = 0; m < p.m; ++m) {
-    int64_t base = 0, first = 0;           // of the segment: its place in K, its first channel
-    for (const ImageSegment& s : p.segments) {
-      const int64_t span = (s.channels + tile - 1) / tile * tile, channels = p.padded ? all : s.channels;
-      for (int64_t h = 0; h < rows; ++h)
-        for (int64_t v = 0; v < columns; ++v)
-          for (int64_t c = 0; c < channels; ++c) {
-            const int64_t at = base + (p.padded ? h * span + v * ImplicitProblem::padded_channels : (h * columns + v) * span) + c;
-            std::memcpy(out + (m * k + at) * size, from + (((m * all + first + c) * rows + h) * columns + v) * size,
-                        static_cast<size_t>(size));
-          }
-      base += rows * (p.padded ? 1 : columns) * span;
-      first += channels;
-    }
+  const int64_t rows = p.taps[0], columns = p.padded ? p.taps_w : p.taps[1], taps = rows * columns;
+  int64_t base = 0, first = 0;           // of the segment: its place in K, its first channel
+  for (const ImageSegment& segment : p.segments) {
+    const int64_t span = whole_tiles(segment.channels, tile), channels = p.padded ? s[1] : segment.channels;
+    const int64_t row = p.padded ? span : columns * span, column = p.padded ? ImplicitProblem::padded_channels : span;
+    StridedCopy({p.m, rows, columns, channels}, {s[1] * taps, columns, 1, taps}, {k, row, column, 1}, size, 1)
+        .run(out + base * size, from + first * taps * size);
+    base += rows * row;
+    first += channels;
   }
   return to;
 }

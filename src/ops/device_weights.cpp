@@ -1,5 +1,7 @@
 #include "ops/device_weights.h"
 
+#include "device/cuda/upload.h"
+
 namespace smelt::ops {
 
 namespace cuda = device::cuda;
@@ -19,12 +21,8 @@ std::shared_ptr<cuda::Memory> DeviceWeights::packed(const std::shared_ptr<cuda::
   if (!form) {
     const Tensor host = pack();
     form = std::make_shared<Form>(Form{constant, device->allocate(host.nbytes(), "packed weights")});
-    const cuda::Stream stream(device);   // not the default one, on which another thread's capture would fail
-    const cuda::Device::Current current(*device);
-    cuda::check(
-        cuda::driver().copy_to_device(form->memory->address(), host.raw(), static_cast<size_t>(host.nbytes()), stream.get()),
-        "uploading packed weights");
-    stream.synchronize();
+    const cuda::Upload whole{form->memory->address(), host.raw(), host.nbytes()};
+    cuda::upload(device, {&whole, 1}, 1);
     std::lock_guard known(mutex_);
     entry->form = form;
   }

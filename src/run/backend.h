@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -76,9 +77,11 @@ class Backend {
   virtual Tensor allocate_host(DType type, const Shape& shape) = 0;
   /// Whether its kernels can use memory at this address. True for null, the address of tensors without elements.
   virtual bool reaches(const void* address) const = 0;
-  /// The constant's bytes where its kernels can read them: copied at the first call, shared by all Executions of the plan.
+  /// Copies constants to where its kernels can read them, with so many threads: each once, shared by all Executions of the plan.
+  virtual void bring(std::span<const Tensor> constants, int threads) { (void)constants, (void)threads; }
+  /// A constant's bytes there; brings it where that was not done.
   virtual const void* constant(const Tensor& t) = 0;
-  /// What constant() copied, in bytes.
+  /// What was copied, in bytes.
   virtual int64_t constant_bytes() const = 0;
 
   /// A stream of an Execution's own.

@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "device/cuda/activity.h"
 #include "device/cuda/graph.h"
+#include "device/cuda/upload.h"
+#include "ops/align.h"
 
 namespace smelt::run {
 namespace {
@@ -79,7 +81,7 @@ class ActivityWork final : public Trace {
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(std::shared_ptr<cuda::Device> device, bool early) : device_(std::move(device)), early_(early), uploads_(device_) {}
+  CudaBackend(std::shared_ptr<cuda::Device> device, bool early) : device_(std::move(device)), early_(early) {}
 
   bool is_host() const override { return false; }
   void refuse_if_lost() const override { cuda::refuse_if_lost(); }
@@ -104,18 +106,31 @@ class CudaBackend final : public Backend {
     return !address || cuda::device_of(address) == device_->info().ordinal;
   }
 
+  void bring(std::span<const Tensor> constants, int threads) override {
+    const std::lock_guard lock(mutex_);
+    std::map<std::pair<const void*, int64_t>, Constant> fresh;
+    int64_t bytes = 0;
+    for (const Tensor& t : constants) {
+      const std::pair key{t.raw(), t.nbytes()};
+      if (t.nbytes() == 0 || constants_.contains(key) || !fresh.try_emplace(key, Constant{t, nullptr, bytes}).second) continue;
+      bytes += ops::device_aligned(t.nbytes());
+    }
+    if (fresh.empty()) return;
+    const std::shared_ptr<cuda::Memory> memory = device_->allocate(bytes, "the model's constants");
+    std::vector<cuda::Upload> uploads;
+    for (auto& [key, c] : fresh) {
+      c.memory = memory;
+      uploads.push_back({c.address(), c.source.raw(), c.source.nbytes()});
+    }
+    cuda::upload(device_, uploads, threads);
+    for (const cuda::Upload& u : uploads) constant_bytes_ += u.bytes;
+    constants_.merge(fresh);
+  }
   const void* constant(const Tensor& t) override {
     if (t.nbytes() == 0) return nullptr;
-    std::lock_guard lock(mutex_);
-    Constant& c = constants_[{t.raw(), t.nbytes()}];
-    if (!c.memory) {
-      auto memory = device_->allocate(t.nbytes(), "the model's constants");
-      copy(reinterpret_cast<void*>(memory->address()), t.raw(), t.nbytes(), uploads_.get());
-      uploads_.synchronize();
-      c = {t, std::move(memory)};
-      constant_bytes_ += t.nbytes();
-    }
-    return reinterpret_cast<const void*>(c.memory->address());
+    bring({&t, 1}, 1);
+    const std::lock_guard lock(mutex_);
+    return reinterpret_cast<const void*>(constants_.at({t.raw(), t.nbytes()}).address());
   }
   int64_t constant_bytes() const override { return constant_bytes_; }
 
@@ -180,7 +195,9 @@ class CudaBackend final : public Backend {
  private:
   struct Constant {
     Tensor source;        // keeps the host's memory, and with it the key, from being reused
-    std::shared_ptr<cuda::Memory> memory;
+    std::shared_ptr<cuda::Memory> memory;   // one block for all that were brought together
+    int64_t offset = 0;
+    Address address() const { return memory->address() + static_cast<Address>(offset); }
   };
 
   static Tensor tensor_in(std::shared_ptr<cuda::Memory> memory, DType type, const Shape& shape) {
@@ -190,7 +207,6 @@ class CudaBackend final : public Backend {
 
   std::shared_ptr<cuda::Device> device_;
   bool early_;
-  cuda::Stream uploads_;
   std::mutex mutex_;
   std::map<std::pair<const void*, int64_t>, Constant> constants_;
   std::atomic<int64_t> constant_bytes_ = 0;

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/npy.h"
 #include "graph/graph.h"
+#include "ops/parallel.h"
 
 namespace smelt::profile {
 namespace {
@@ -48,9 +49,12 @@ std::optional<int64_t> index_limit(const Graph& g, ValueId v, int depth = 0) {
 
 // A counter-based generator (SplitMix64): the same numbers on every machine, unlike the standard library's distributions.
 struct Random {
+  static constexpr uint64_t step = 0x9e3779b97f4a7c15ull;
   uint64_t state;
+  /// As it is after so many next().
+  Random after(int64_t count) const { return {state + static_cast<uint64_t>(count) * step}; }
   uint64_t next() {
-    uint64_t z = (state += 0x9e3779b97f4a7c15ull);
+    uint64_t z = (state += step);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
     return z ^ (z >> 31);
@@ -64,20 +68,27 @@ std::string unquoted(const std::string& name) {
   return name.size() > 1 && name.front() == '\'' && name.back() == '\'' ? name.substr(1, name.size() - 2) : name;
 }
 
+/// Of input k: floats standard normal, bool fair, integers uniform over the rows of the tables they index (Gather), else 0…9.
 Tensor random_input(const Plan& plan, size_t k, const Shape& shape, uint64_t seed) try {
   const TensorInfo& info = plan.inputs()[k];
-  Random random{hash_bytes(info.name.data(), static_cast<int64_t>(info.name.size())) ^ (seed * 0x2545f4914f6cdd1dull)};
+  const Random first{hash_bytes(info.name.data(), static_cast<int64_t>(info.name.size())) ^ (seed * 0x2545f4914f6cdd1dull)};
   const int64_t n = elements(shape);
   if (info.type == DType::string) return Tensor::of_strings(shape, std::vector<std::string>(static_cast<size_t>(n), "smelt"));
   Tensor wide = Tensor::empty(DType::f64, shape);
   double* p = wide.data<double>();
+  // Each element by `draws` numbers of the generator's.
+  const auto fill = [&](const auto& draw, int64_t draws) {
+    ops::parallel(ops::useful_threads(omp_get_max_threads(), n * 64), n, 1, [&](int64_t begin, int64_t end, int) {
+      Random random = first.after(begin * draws);
+      for (int64_t i = begin; i < end; ++i) p[i] = draw(random);
+    });
+  };
   if (is_float(info.type)) {
-    for (int64_t i = 0; i < n; ++i) p[i] = random.normal();
+    fill([](Random& random) { return random.normal(); }, 2);
   } else {
     const ValueId v = plan.graph().find_value(info.name);
     const int64_t limit = info.type == DType::boolean ? 2 : v == ValueId::none ? 10 : index_limit(plan.graph(), v).value_or(10);
-    for (int64_t i = 0; i < n; ++i)
-      p[i] = static_cast<double>(random.next() % static_cast<uint64_t>(std::max<int64_t>(limit, 1)));
+    fill([m = static_cast<uint64_t>(std::max<int64_t>(limit, 1))](Random& random) { return static_cast<double>(random.next() % m); }, 1);
   }
   return wide.cast(info.type);
 } catch (const Error& e) {
@@ -150,12 +161,6 @@ std::vector<Shape> resolve_shapes(const std::vector<TensorInfo>& inputs, const s
   return out;
 }
 
-std::vector<Tensor> random_inputs(const Plan& plan, const std::vector<Shape>& shapes, uint64_t seed) {
-  std::vector<Tensor> out;
-  for (size_t k = 0; k < shapes.size(); ++k) out.push_back(random_input(plan, k, shapes[k], seed));
-  return out;
-}
-
 std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>& files,
                                 const std::map<std::string, Shape>& shapes, uint64_t seed) {
   std::map<std::string, Tensor> given;
@@ -180,7 +185,7 @@ std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>
   for (const auto& [name, t] : given) check(name), known[name] = t.shape();
   for (const auto& [name, path] : raw) check(name);
   const std::vector<Shape> resolved = resolve_shapes(infos, known);
-  std::vector<Tensor> inputs = random_inputs(plan, resolved, seed);
+  std::vector<Tensor> inputs;
   for (size_t k = 0; k < infos.size(); ++k) {
     const TensorInfo& info = infos[k];
     if (auto at = given.find(info.name); at != given.end()) {
@@ -190,13 +195,17 @@ std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>
       if (t.type() != info.type && bits(t.type()) == bits(info.type) && only_width)
         t = Tensor::borrow(info.type, t.shape(), t.raw(), std::make_shared<Tensor>(t));
       if (t.type() != info.type) fail_usage("--inputs: '{}' is {}, expected {}", info.name, name(t.type()), name(info.type));
-      inputs[k] = t;
+      inputs.push_back(t);
     } else if (auto file = raw.find(info.name); file != raw.end()) {
       const auto mapped = MappedFile::open(file->second);
-      if (mapped->size() != inputs[k].nbytes())
+      const int64_t need = bytes(info.type, elements(resolved[k]));
+      if (mapped->size() != need)
         fail_usage("--inputs: {} has {} bytes, input '{}' of {} {} needs {}", file->second, mapped->size(), info.name,
-                   name(info.type), to_text(resolved[k]), inputs[k].nbytes());
-      std::memcpy(inputs[k].raw(), mapped->data(), static_cast<size_t>(mapped->size()));
+                   name(info.type), to_text(resolved[k]), need);
+      Tensor& t = inputs.emplace_back(Tensor::empty(info.type, resolved[k]));
+      std::memcpy(t.raw(), mapped->data(), static_cast<size_t>(mapped->size()));
+    } else {
+      inputs.push_back(random_input(plan, k, resolved[k], seed));
     }
   }
   return inputs;

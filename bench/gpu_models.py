@@ -6,8 +6,9 @@ usage: python bench/gpu_models.py SMELT FOLDER [--models NAME ...] [--tuning-lev
        (SMELT: build/smelt; FOLDER: where filled models are made: examples/models/fill.py, which needs numpy and onnx)
 
 Of each model, with a cache folder of its own that begins empty:
-  cold, warm   seconds from the command's start to the first result, with an empty cache and again with what it left: import,
-               rewriting, compiling, tuning, upload, one run
+  cold, warm   seconds of `smelt run`, from the command's start to its end, with an empty cache and again with what it left
+  build        seconds of the warm one's that went into the build, up to where a run can begin (its stages are in the results file);
+               the others start the process, read the inputs, run once and print
   latency      of one forward pass, inputs and outputs on the device, one CUDA graph: the median over samples of 20 replays that
                follow each other, by events. With peers it is taken before and after them, and the figure is the median of the two
   steps, gaps  the sum of the steps' times and of the gaps between them as CUPTI saw them in a recorded run, and how far their sum
@@ -78,8 +79,8 @@ def ask_peers(names, limit, script, *args):
     return rows, versions
 
 
-def another_tactic(first, again):
-    """How many of the second profile's steps are not among the first's, with the same tactic and settings."""
+def changed_steps(first, again):
+    """How many steps of the second profile have no step of the same name, problem, tactic and settings in the first."""
     found = [collections.Counter((s["name"], s["problem"], s["tactic"], s["config"]) for s in p["steps"]) for p in (first, again)]
     return (found[1] - found[0]).total()
 
@@ -97,8 +98,8 @@ def measure(command, name, path, level, a, extra):
 
     with empty_cache() as cache:
         options = [*given, "--cache-dir", cache]
-        _, cold = smelt(command, "run", path, *options)
-        _, warm = smelt(command, "run", path, *options)
+        (cold_text, cold), (warm_text, warm) = (smelt(command, "run", path, "--json", *options) for _ in range(2))
+        stages = [{r["stage"]: r["seconds"] for r in json.loads(text)["build"]} for text in (cold_text, warm_text)]
         p, peers, versions = profile(options), {}, {}
         if a.torch:
             peers, versions = ask_peers(TORCH, a.torch_limit, "torch_models.py", path.parent, "--models", name)
@@ -110,12 +111,13 @@ def measure(command, name, path, level, a, extra):
     for _ in range(a.rebuilds):
         with empty_cache() as cache:
             again = profile([*given, "--cache-dir", cache])
-        rebuilds.append({"others": another_tactic(p, again), "latency_us": again["latency_us"]["median"]})
+        rebuilds.append({"changed_steps": changed_steps(p, again), "latency_us": again["latency_us"]["median"]})
     latency, inside = statistics.median(s["median"] for s in passes), p["steps_us"] + p["gaps_us"]
     top = sorted(p["steps"], key=lambda s: -s["us"]["median"])[:8]
     row = {"latency_us": latency, "iqr_us": max(s["iqr"] for s in passes), "passes_us": [s["median"] for s in passes],
            "steps_us": p["steps_us"], "gaps_us": p["gaps_us"], "unattributed": 1 - inside / p["latency_us"]["median"],
-           "steps": len(p["steps"]), "cold_s": cold, "warm_s": warm, "rebuilds": rebuilds, "peers": peers,
+           "steps": len(p["steps"]), "cold_s": cold, "warm_s": warm,
+           "cold_stages_s": stages[0], "warm_stages_s": stages[1], "build_s": sum(stages[1].values()), "rebuilds": rebuilds, "peers": peers,
            "ratios": {k: latency / r["us"] for k, r in peers.items() if "us" in r},
            "top": [{"us": s["us"]["median"], **{k: s[k] for k in ("name", "problem", "tactic", "config")}} for s in top]}
     if both := [row["ratios"][k] for k in ORT if k in row["ratios"]]:
@@ -125,7 +127,7 @@ def measure(command, name, path, level, a, extra):
 
 def heading(a):
     text = (f"{'model':<24}{'latency us':>11}{'IQR':>7}{'steps us':>10}{'gaps us':>9}{'missing':>9}{'steps':>7}"
-            f"{'cold s':>8}{'warm s':>8}")
+            f"{'cold s':>8}{'warm s':>8}{'build s':>9}")
     if a.torch:
         text += "".join(f"{title:>11}" for title in TORCH.values()) + f"{'of compile':>12}{'compiled s':>12}"
     return text + ("".join(f"{title:>11}" for title in ORT.values()) + f"{'of ort':>8}" if a.ort else "")
@@ -133,7 +135,7 @@ def heading(a):
 
 def line(name, row, a):
     text = (f"{name:<24}{row['latency_us']:>11.1f}{row['iqr_us']:>7.1f}{row['steps_us']:>10.1f}{row['gaps_us']:>9.1f}"
-            f"{row['unattributed']:>9.1%}{row['steps']:>7}{row['cold_s']:>8.1f}{row['warm_s']:>8.1f}")
+            f"{row['unattributed']:>9.1%}{row['steps']:>7}{row['cold_s']:>8.1f}{row['warm_s']:>8.2f}{row['build_s']:>9.2f}")
 
     def ratio(key, width):
         return f"{row['ratios'][key]:>{width}.3f}" if key in row["ratios"] else f"{'-':>{width}}"
@@ -148,7 +150,7 @@ def line(name, row, a):
         text += figures(TORCH) + ratio("compile", 12) + f"{seconds:>12}"
     if a.ort:
         text += figures(ORT) + ratio("ort_best", 8)
-    rebuilt = (f"    built again: {r['others']} of {row['steps']} steps by another tactic or other settings, "
+    rebuilt = (f"    built again: {r['changed_steps']} of {row['steps']} steps by another tactic or other settings, "
                f"{r['latency_us']:.1f} us" for r in row.get("rebuilds", []))
     return "\n".join([text, *rebuilt, *(f"    {k}: {r['failed']}" for k, r in row["peers"].items() if "failed" in r)])
 
@@ -186,7 +188,7 @@ def main():
     parser.add_argument("--torch-limit", type=float, default=300, help="seconds a model")
     parser.add_argument("--ort", action="store_true")
     parser.add_argument("--ort-limit", type=float, default=120, help="seconds a model")
-    parser.add_argument("--rebuilds", type=int, default=0)
+    parser.add_argument("--rebuilds", type=int, default=0, help="builds more, each with an empty cache")
     parser.add_argument("--join", nargs="+", type=pathlib.Path, default=[])
     parser.add_argument("--out", type=pathlib.Path, default=shared.ROOT / "bench" / "results")
     a = parser.parse_args()

@@ -87,12 +87,22 @@ struct StepInfo {
   std::vector<std::string> output_shapes;    // "f32[1, 64, 56, 56]"
 };
 
+/// A part of a build: "import", "device" (a GPU and its libraries opened, beside the import), "rewriting", "planning" (shapes,
+/// layouts, memory), "candidates" (what can run each step), "compiling" (candidates that are to be measured), "tuning"
+/// (measuring, or looking up what was measured), "kernels" (the chosen ones loaded, their weights packed), "constants" (brought to a
+/// GPU), "recording" (of its CUDA graphs).
+struct BuildStage {
+  std::string name;
+  double seconds = 0;
+};
+
 /// What a plan's build was made of. Shapes that are bound later add to it.
 struct BuildInfo {
   int tuning_level = 0;
   int64_t problems = 0;                      // distinct ones with a choice of tactics
   int64_t measured = 0, cached = 0;          // of these: measured now, found in the cache
   double tuning_s = 0;                       // spent measuring
+  std::vector<BuildStage> stages;            // in their order
 };
 
 struct MemoryInfo {

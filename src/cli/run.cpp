@@ -151,7 +151,8 @@ Action add_run(CLI::App& app) {
     }
     for (const std::string& target : a->outputs) write_outputs(target, tensors);
     const report::Table t = tensor_table(tensors);
-    if (a->as_json) print_line(report::table_json({t}));
+    if (a->as_json && p.plan) print_line(report::table_json({t, report::build_table(*p.plan)}));
+    else if (a->as_json) print_line(report::table_json({t}));
     else print_table(t);
     return 0;
   };

@@ -87,8 +87,10 @@ Json to_json(const profile::Profile& p) {
 }
 
 Json to_json(const BuildInfo& b) {
+  Json stages = Json::object();
+  for (const BuildStage& s : b.stages) stages[s.name] = s.seconds;
   return {{"tuning_level", b.tuning_level}, {"problems", b.problems}, {"measured", b.measured}, {"cached", b.cached},
-          {"tuning_s", b.tuning_s}};
+          {"tuning_s", b.tuning_s},         {"stages_s", stages}};
 }
 
 Json to_json(const profile::Side& s) {

@@ -45,6 +45,10 @@ Table scope_table(const profile::Profile& p);
 Table memory_table(const profile::Profile& p);
 /// One row: what the build was made of, and the plan's nodes.
 Table plan_table(const Plan& plan, double build_s);
+/// The stages of the build.
+Table build_table(const Plan& plan);
+/// "import 103 ms, device 310 ms, …"; empty where none is known.
+std::string stages_text(const Plan& plan);
 /// Average, p90, host memory, device memory: before, after, difference in percent.
 Table qa_table(const profile::BenchResult& b);
 Table difference_table(const std::vector<profile::Difference>& d);

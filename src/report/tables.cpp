@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -84,6 +86,18 @@ Table plan_table(const Plan& plan, double build_s) {
   t.rows.push_back(
       {static_cast<int64_t>(plan.graph().live_nodes()), build_s, b.tuning_level, b.problems, b.measured, b.cached, b.tuning_s});
   return t;
+}
+
+Table build_table(const Plan& plan) {
+  Table t{.key = "build", .title = "Build", .columns = {{"stage", "stage"}, {"seconds", "time", Unit::seconds}}};
+  for (const BuildStage& s : plan.build_info().stages) t.rows.push_back({s.name, s.seconds});
+  return t;
+}
+
+std::string stages_text(const Plan& plan) {
+  std::vector<std::string> stages;
+  for (const BuildStage& s : plan.build_info().stages) stages.push_back(fmt::format("{} {}", s.name, format(s.seconds, Unit::seconds)));
+  return fmt::format("{}", fmt::join(stages, ", "));
 }
 
 Table qa_table(const profile::BenchResult& b) {

@@ -150,6 +150,31 @@ void ExecutionImpl::bring_externals(Planned& p) {
   }
 }
 
+namespace {
+
+bool reads(const Step& step, size_t input) {
+  return step.inputs[input] != absent && (!step.kernel || step.kernel->reads(input));
+}
+
+}  // namespace
+
+void ExecutionImpl::bring_constants(Planned& p) {
+  if (backend_.is_host() || p.has_constants) return;
+  StageClock clock(*plan_->shared().stages);
+  const Segment& s = p.segment;
+  std::vector<Tensor> constants;
+  for (const Step& step : s.steps)
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      if (!reads(step, i)) continue;
+      const Buffer& b = s.buffers[static_cast<size_t>(s.tensor(step.inputs[i]).buffer)];
+      if (b.place == Place::arena) continue;
+      if (const Tensor& constant = s.tensor(b.owner).constant; constant.valid()) constants.push_back(constant);
+    }
+  backend_.bring(constants, plan_->shared().tuner.machine().threads);
+  p.has_constants = true;
+  clock.end("constants");
+}
+
 void ExecutionImpl::resolve(Planned& p) {
   Segment& s = p.segment;
   if (!arena_.valid() || arena_.nbytes() < s.arena) {
@@ -157,6 +182,7 @@ void ExecutionImpl::resolve(Planned& p) {
     arena_ = Tensor();   // its memory may serve the larger one
     arena_ = backend_.allocate(DType::u8, {std::max<int64_t>(s.arena, 64)}, "the arena of activations");
   }
+  bring_constants(p);
   bring_externals(p);
   const auto& outputs = plan_->graph().outputs();
   for (size_t i = 0; i < s.results.size(); ++i) {
@@ -195,8 +221,7 @@ void ExecutionImpl::resolve(Planned& p) {
     step.in.clear();
     step.out.clear();
     for (size_t i = 0; i < step.inputs.size(); ++i) {
-      const bool read = step.inputs[i] != absent && (!step.kernel || step.kernel->reads(i));
-      step.in.push_back(read ? address(p, step.inputs[i]) : nullptr);
+      step.in.push_back(reads(step, i) ? address(p, step.inputs[i]) : nullptr);
     }
     for (TensorIndex t : step.outputs) step.out.push_back(t == absent ? nullptr : address(p, t));
     if (!step.at_most.empty()) step.out.push_back(p.counts.data<int64_t>() + counted++);
@@ -245,6 +270,7 @@ const Recorded* ExecutionImpl::recorded(Planned& p) {
     wait_for_enqueued();
     p.recorded.pop_back();
   }
+  StageClock clock(*plan_->shared().stages);
   Recorded made{std::move(addresses), {}};
   p.work.assign(s.steps.size(), 0);
   for (const Stretch& stretch : p.stretches) {
@@ -258,6 +284,7 @@ const Recorded* ExecutionImpl::recorded(Planned& p) {
     }));
   }
   p.recorded.push_front(std::move(made));
+  clock.end("recording");
   return &p.recorded.front();
 }
 

@@ -63,6 +63,7 @@ class ExecutionImpl final : public Execution {
   /// Points the segment's steps at the bytes of their tensors.
   void resolve(Planned& p);
   /// On a device: copies values that the host made to where its kernels reach them.
+  void bring_constants(Planned& p);
   void bring_externals(Planned& p);
   std::byte* address(const Planned& p, TensorIndex t);
   /// On a device: the recordings for the addresses that the segment is resolved to; null where they are too many sets.

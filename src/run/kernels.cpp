@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -80,9 +81,44 @@ class Refusals {
   std::set<std::string> said_;
 };
 
-/// Compiles what tuning will need and was not prepared before, by all cores at once: the results stay in the store of kernels.
+/// f(0) … f(count - 1), by so many threads.
+void by_threads(int threads, size_t count, const std::function<void(size_t)>& f) {
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < count; i = next++) f(i);
+  };
+  std::vector<std::jthread> pool;
+  for (int t = 1; t < std::min(threads, static_cast<int>(count)); ++t) pool.emplace_back(work);
+  work();
+}
+
+/// Kernels that were made to be measured: the weights that they packed serve tuning, and the chosen ones, for as long as they are held.
+class HeldKernels {
+ public:
+  explicit HeldKernels(const ops::Machine& machine) : machine_(machine), most_bytes_(share_of_memory(machine)) {}
+  /// Not beyond a part of the device's memory.
+  void hold(std::unique_ptr<ops::Kernel> kernel) {
+    const std::lock_guard lock(mutex_);
+    if (machine_.gpu->weights->bytes() <= most_bytes_) kernels_.push_back(std::move(kernel));
+  }
+
+ private:
+  static int64_t share_of_memory(const ops::Machine& machine) {
+    constexpr int64_t part = 8;
+    if (!machine.gpu || !machine.gpu->device) return 0;
+    const int64_t limit = machine.gpu->device->limit();
+    return (limit > 0 ? limit : machine.gpu->info.memory_bytes) / part;
+  }
+  const ops::Machine& machine_;
+  int64_t most_bytes_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ops::Kernel>> kernels_;
+};
+
+/// Compiles what tuning will measure and was not prepared before, by all cores at once: the results stay in the store of kernels.
 /// True where some candidate was refused, so that tuning will need another.
-bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& refusals, int threads, BucketChoices& buckets) {
+bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& refusals, int threads, BucketChoices& buckets,
+                         HeldKernels& held) {
   struct Task {
     std::string problem;
     ops::Candidate candidate;
@@ -92,25 +128,23 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& 
   std::set<std::string> seen;
   for (const Open& o : open) {
     if (!seen.insert(o.offer.problem).second) continue;
-    for (size_t i : tuner.needed(o.offer, o.near)) {
+    const std::vector<size_t> needed = tuner.needed(o.offer, o.near);
+    if (needed.size() < 2) continue;   // not measured: prepared once it is chosen, with each node's own weights
+    for (size_t i : needed) {
       const ops::Candidate& c = o.offer.candidates[i];
       if (buckets.is_new(o.bucket, c)) tasks.push_back({o.offer.problem, c, {}});
     }
   }
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < tasks.size(); i = next++) {
-      try {
-        tasks[i].candidate.prepare();
-      } catch (...) {   // what is no Error is thrown on below, in the caller's thread
-        tasks[i].failed = std::current_exception();
-      }
+  by_threads(threads, tasks.size(), [&](size_t i) {
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      held.hold(tasks[i].candidate.prepare());
+      info("{}: {} {} was ready after {:.2f} s", tasks[i].problem, tasks[i].candidate.tactic, tasks[i].candidate.config,
+           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    } catch (...) {   // what is no Error is thrown on below, in the caller's thread
+      tasks[i].failed = std::current_exception();
     }
-  };
-  std::vector<std::thread> pool;
-  for (int t = 1; t < std::min(threads, static_cast<int>(tasks.size())); ++t) pool.emplace_back(work);
-  work();
-  for (std::thread& t : pool) t.join();
+  });
   bool refused = false;
   for (const Task& t : tasks) {
     if (!t.failed) continue;
@@ -128,37 +162,57 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& 
   return refused;
 }
 
-/// The tuner's choice, prepared. On a GPU a candidate that does not compile makes room for the next.
-void choose_and_prepare(Open& o, PlanImpl::Shared& shared, Refusals& refusals) {
+/// The tuner's choice. On a GPU a candidate that cannot be timed makes room for the next.
+void choose(Open& o, PlanImpl::Shared& shared, Refusals& refusals) {
   Step& step = *o.step;
   step.problem = o.offer.problem;
-  const auto leave_out = [&](size_t candidate, const Error& e, bool for_good) {
-    const ops::Candidate bad = o.offer.candidates[candidate];
-    refusals.refuse(o.offer.problem, bad, e.what(), for_good);
-  };
   for (;;) {
     try {
       step.choice = std::make_shared<const tune::Choice>(shared.tuner.choose(o.node, o.offer, o.near));
+      break;
     } catch (const tune::Unfit& e) {
-      leave_out(e.candidate, e, e.would_again);
-      continue;
-    }
-    const ops::Candidate& chosen = o.offer.candidates[step.choice->candidate];
-    step.tactic = chosen.tactic;
-    step.config = chosen.config;
-    try {
-      step.kernel = chosen.prepare();
-      return;
-    } catch (const Error& e) {
-      if (shared.backend->is_host() || o.offer.candidates.size() == 1) throw;
-      leave_out(step.choice->candidate, e, tune::would_fail_again(e));
+      refusals.refuse(step.problem, ops::Candidate(o.offer.candidates[e.candidate]), e.what(), e.would_again);
     }
   }
+  const ops::Candidate& chosen = o.offer.candidates[step.choice->candidate];
+  step.tactic = chosen.tactic;
+  step.config = chosen.config;
+}
+
+/// Gives the steps their chosen kernels, by so many threads. The result: those whose candidate does not compile and is refused, so that
+/// they have to choose again.
+std::vector<Open*> prepare_chosen(const std::vector<Open*>& steps, PlanImpl::Shared& shared, Refusals& refusals, int threads) {
+  std::vector<std::exception_ptr> failed(steps.size());
+  by_threads(threads, steps.size(), [&](size_t i) {
+    try {
+      steps[i]->step->kernel = steps[i]->offer.candidates[steps[i]->step->choice->candidate].prepare();
+    } catch (...) {
+      failed[i] = std::current_exception();
+    }
+  });
+  std::vector<Open*> again;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (!failed[i]) continue;
+    const Step& step = *steps[i]->step;
+    const auto is_chosen = [&](const ops::Candidate& c) { return c.tactic == step.tactic && c.config == step.config; };
+    const std::vector<ops::Candidate>& candidates = steps[i]->offer.candidates;
+    try {
+      std::rethrow_exception(failed[i]);
+    } catch (const Error& e) {
+      const auto bad = std::ranges::find_if(candidates, is_chosen);
+      // Gone where another step of the same problem had it refused.
+      if (bad != candidates.end() && (shared.backend->is_host() || candidates.size() == 1)) throw e.at(ops::label(*step.node));
+      if (bad != candidates.end()) refusals.refuse(step.problem, ops::Candidate(*bad), e.what(), tune::would_fail_again(e));
+    }
+    again.push_back(steps[i]);
+  }
+  return again;
 }
 
 }  // namespace
 
 void choose_kernels(Segment& s, PlanImpl::Shared& shared, BucketChoices& buckets, const KnownSteps& known) {
+  StageClock clock(*shared.stages);
   tune::Tuner& tuner = shared.tuner;
   const auto& progress = shared.options.progress;
   std::vector<Open> open;
@@ -185,25 +239,36 @@ void choose_kernels(Segment& s, PlanImpl::Shared& shared, BucketChoices& buckets
       throw e.at(ops::label(*step.node));
     }
   }
+  clock.end("candidates");
   const auto begin = std::chrono::steady_clock::now();
   const int cores = shared.options.threads > 0 ? shared.options.threads : ops::usable_cores();
+  const int at_once = shared.backend->is_host() ? 1 : cores;   // the processor's kernels pack with all threads themselves
   Refusals refusals(open, tuner);
-  while (!shared.backend->is_host() && prepare_in_parallel(open, tuner, refusals, cores, buckets)) {
+  HeldKernels held(tuner.machine());
+  while (!shared.backend->is_host() && prepare_in_parallel(open, tuner, refusals, cores, buckets, held)) {
   }
+  clock.end("compiling");
   const auto total = static_cast<int>(problems.size());
-  for (Open& o : open) {
-    Step& step = *o.step;
-    try {
-      choose_and_prepare(o, shared, refusals);
-      if (!step.choice->timings.empty()) buckets.keep(o.bucket, {step.tactic, step.config});
-    } catch (const Error& e) {
-      throw e.at(ops::label(*step.node));
+  std::vector<Open*> left;
+  for (Open& o : open) left.push_back(&o);
+  while (!left.empty()) {
+    for (Open* o : left) {
+      try {
+        choose(*o, shared, refusals);
+      } catch (const Error& e) {
+        throw e.at(ops::label(*o->step->node));
+      }
+      if (!problems.erase(o->step->problem) || !progress) continue;
+      const int done = total - static_cast<int>(problems.size());
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      progress({"tuning", o->step->problem, done, total, seconds, seconds / done * (total - done)});
     }
-    if (!problems.erase(step.problem) || !progress) continue;
-    const int done = total - static_cast<int>(problems.size());
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    progress({"tuning", step.problem, done, total, seconds, seconds / done * (total - done)});
+    clock.end("tuning");
+    left = prepare_chosen(left, shared, refusals, at_once);
+    clock.end("kernels");
   }
+  for (const Open& o : open)
+    if (!o.step->choice->timings.empty()) buckets.keep(o.bucket, {o.step->tactic, o.step->config});
 }
 
 std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -87,6 +88,34 @@ std::shared_ptr<Backend> use_gpu(ops::Machine& machine, const Options& options, 
   return cuda_backend(machine.gpu->device, filter.asks_for(ops::early_launch));
 }
 
+/// Opens the GPU and the libraries that candidates come from while the model is imported, each in a thread of its own: what fails here
+/// fails again, and is said, where it is used.
+class Opening {
+ public:
+  explicit Opening(const Options& options) {
+    const bool here = options.arch.empty();
+    const auto ordinal = here ? device::cuda::ordinal_of(options.device) : std::nullopt;
+    if (!ordinal) return;
+    threads_.emplace_back([this, ordinal] {
+      try {
+        device_ = device::cuda::Device::open(*ordinal);
+      } catch (const Error&) {
+      }
+    });
+    threads_.emplace_back([] {
+      device::cuda::compiler_missing();
+      device::cuda::cublaslt_missing();
+      device::cuda::cudnn_missing();
+    });
+  }
+  /// Until the device is open.
+  void wait() { threads_.clear(); }
+
+ private:
+  std::shared_ptr<device::cuda::Device> device_;   // stays open while this lives
+  std::vector<std::jthread> threads_;
+};
+
 bool on_gpu(const Options& options) { return !options.arch.empty() || device::cuda::ordinal_of(options.device); }
 
 /// Operators that run as they are; import expands the others into their function bodies.
@@ -161,7 +190,7 @@ std::string PlanImpl::device() const { return tune::device_text(shared_->tuner.m
 
 BuildInfo PlanImpl::build_info() const {
   const tune::TunerStats s = shared_->tuner.stats();
-  return {shared_->options.tuning_level, s.problems, s.measured, s.cached, s.seconds};
+  return {shared_->options.tuning_level, s.problems, s.measured, s.cached, s.seconds, shared_->stages->list()};
 }
 
 std::unique_ptr<Planned> PlanImpl::take_prepared() const {
@@ -173,18 +202,32 @@ std::unique_ptr<Planned> PlanImpl::take_prepared() const {
 
 namespace smelt {
 
-std::shared_ptr<const Plan> Plan::build(Graph graph, const Options& options) {
+namespace run {
+namespace {
+
+std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shared_ptr<Stages> stages) {
+  StageClock clock(*stages);
   const auto asked = graph.model.metadata.find("smelt.precision");   // of a plan that was saved
   const bool tf32 = options.precision == "tf32" || (asked != graph.model.metadata.end() && asked->second == "tf32");
-  auto shared = run::share(options, tf32, run::read_carried(graph.model.metadata));
+  auto shared = share(options, tf32, read_carried(graph.model.metadata));
+  shared->stages = std::move(stages);
+  clock.end("device");
   const PrecisionSummary done = convert_precision(graph, options.precision, options.keep_fp32);
   if (done.converted > 0)
     info("{}: {} nodes compute in {}, {} stay in fp32, {} casts between them", graph.name, done.converted, options.precision,
          done.kept, done.casts);
   if (options.optimize) fuse::run(graph, {.skip = options.skip});
-  auto plan = std::make_shared<run::PlanImpl>(std::move(graph), std::move(shared));
+  auto plan = std::make_shared<PlanImpl>(std::move(graph), std::move(shared));
+  clock.end("rewriting");
   plan->prepare();
   return plan;
+}
+
+}  // namespace
+}  // namespace run
+
+std::shared_ptr<const Plan> Plan::build(Graph graph, const Options& options) {
+  return run::build(std::move(graph), options, std::make_shared<run::Stages>());
 }
 
 std::shared_ptr<const Plan> Plan::build(const std::string& path, const Options& options) {
@@ -193,9 +236,15 @@ std::shared_ptr<const Plan> Plan::build(const std::string& path, const Options& 
   import.supported = [gpu = run::on_gpu(options)](std::string_view domain, std::string_view op) {
     return run::runs(domain, op) && !(gpu && ops::expanded_on_gpu(domain, op));
   };
+  auto stages = std::make_shared<run::Stages>();
+  run::StageClock clock(*stages);
+  run::Opening opening(options);
   Graph graph = import_model(path, import);
+  clock.end("import");
+  opening.wait();
+  clock.end("device");
   try {
-    return build(std::move(graph), options);
+    return run::build(std::move(graph), options, std::move(stages));
   } catch (const Error& e) {
     throw e.code() == ExitCode::usage ? e : e.at(path);
   }

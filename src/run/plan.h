@@ -12,6 +12,7 @@
 #include "run/buckets.h"
 #include "run/carried.h"
 #include "run/planned.h"
+#include "run/stages.h"
 #include "smelt/session.h"
 #include "tune/tuner.h"
 
@@ -25,6 +26,7 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
     ops::WeightStore weights;
     Options options;
     std::shared_ptr<Backend> backend;
+    std::shared_ptr<Stages> stages = std::make_shared<Stages>();
   };
 
   PlanImpl(Graph graph, std::shared_ptr<Shared> shared);

@@ -26,6 +26,7 @@ std::vector<Stretch> stretches_of(const Segment& s) {
 std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env, std::span<const CacheForm> caches,
                                    const Segment* before) {
   const ops::Threads threads(plan.shared().tuner.machine().threads);
+  StageClock clock(*plan.shared().stages);
   auto planned = std::make_unique<Planned>();
   Segment& s = planned->segment;
   const Backend& backend = *plan.shared().backend;
@@ -36,7 +37,9 @@ std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env, std::s
   if (optimize && (!backend.is_host() || !caches.empty())) assign_views(s, plan.shared().tuner);
   assign_buffers(s, optimize);
   if (!backend.is_host()) find_alignments(s, backend.block_alignment(), backend.caller_alignment());
+  clock.end("planning");
   choose_kernels(s, plan.shared(), plan.buckets(), KnownSteps(before));
+  clock.restart();
   share_in_place(s);
   place_buffers(s, backend.block_alignment());
   planned->stretches = stretches_of(s);
@@ -52,6 +55,7 @@ std::unique_ptr<Planned> plan_next(const PlanImpl& plan, Environment env, std::s
     if (env[v].value.valid() && !plan.graph().value(v).is_constant()) planned->known_outputs.emplace(v, env[v].value);
   }
   if (env.left > 0) planned->after = std::make_shared<const Environment>(std::move(env));
+  clock.end("planning");
   return planned;
 }
 

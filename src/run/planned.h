@@ -33,6 +33,7 @@ struct Planned {
   std::map<ValueId, Tensor> known_outputs;        // graph outputs whose value is known before the run
   std::vector<Tensor> twins;                      // by external: the device's copy of a value that the host made
   std::vector<Stretch> stretches;
+  bool has_constants = false;                     // what its steps read of them was brought to the device
   std::list<Recorded> recorded;                   // most recently used first
   std::vector<size_t> work;                       // by step, of the last recording: how many pieces of work it is
   bool own_memory_only = false;                   // too many sets of addresses: the caller's tensors are copied instead

@@ -57,6 +57,8 @@ if sys.argv[1] == "profile":
     us = {{"median": 8.0 + 4 * len(seen), "iqr": 1.0}}
     step = {{"us": us, "name": "conv", "problem": "p", "tactic": "t", "config": sys.argv[-1] if len(seen) > 1 else ""}}
     print(json.dumps({{"after": {{"latency_us": us, "steps_us": 9.0, "gaps_us": 0.6, "steps": [step]}}}}))
+elif sys.argv[1] == "run":
+    print(json.dumps({{"outputs": [], "build": [{{"stage": "import", "seconds": 0.5}}, {{"stage": "device", "seconds": 0.25}}]}}))
 else:
     print("smelt 0")
 """
@@ -64,7 +66,7 @@ else:
 
 @pytest.fixture
 def machine(tmp_path):
-    """A folder with a smelt (12 us, and 4 more each time it is asked) and an nvidia-smi that answer, and a torch that is not
+    """A folder with a smelt (12 us, and 4 more each time it is asked, its step's settings the cache folder from the second time on) and an nvidia-smi that answer, and a torch that is not
     installed; and the environment that finds them."""
     for name, text in {"smelt": SMELT.format(python=sys.executable), "nvidia-smi": "#!/bin/sh\necho a GPU, 1.0\n"}.items():
         (tmp_path / name).write_text(text)
@@ -86,7 +88,7 @@ def drive(machine, *options):
 
 def test_smelt_is_measured_around_peers_that_fail_and_each_says_why(machine):
     text, row, results = drive(machine, "--torch", "--ort")
-    assert row[1:7] == ["14.0", "1.0", "9.0", "0.6", "20.0%", "1"] and row[9:] == ["-"] * 8
+    assert row[1:7] == ["14.0", "1.0", "9.0", "0.6", "20.0%", "1"] and row[9:] == ["0.75"] + ["-"] * 8
     assert "no torch here" in text and results["gpu"] == "a GPU, 1.0" and not results["summary"]
     model = results["models"]["mobilenet_v3_large.fp16"]
     assert model["passes_us"] == [12.0, 16.0] and all("failed" in r for r in model["peers"].values())
@@ -94,7 +96,7 @@ def test_smelt_is_measured_around_peers_that_fail_and_each_says_why(machine):
 
 def test_smelt_alone_is_measured_once(machine):
     text, row, results = drive(machine)
-    assert row[1] == "12.0" and len(row) == 9 and "torch" not in text
+    assert row[1] == "12.0" and len(row) == 10 and "torch" not in text
     assert results["models"]["mobilenet_v3_large.fp16"]["passes_us"] == [12.0]
 
 
@@ -103,7 +105,16 @@ def test_a_build_with_an_empty_cache_is_compared_with_the_first(machine):
     built = [line for line in text.splitlines() if "built again" in line]
     assert len(built) == 2 and "1 of 1 steps by another tactic or other settings, 16.0 us" in built[0]
     rebuilds = results["models"]["mobilenet_v3_large.fp16"]["rebuilds"]
-    assert rebuilds == [{"others": 1, "latency_us": 16.0}, {"others": 1, "latency_us": 20.0}]
+    assert rebuilds == [{"changed_steps": 1, "latency_us": 16.0}, {"changed_steps": 1, "latency_us": 20.0}]
+
+
+def test_only_steps_with_another_tactic_or_other_settings_are_counted():
+    def profile(*configs):
+        return {"steps": [{"name": "n", "problem": "p", "tactic": "t", "config": c} for c in configs]}
+
+    assert gpu_models.changed_steps(profile("a", "b"), profile("b", "a")) == 0
+    assert gpu_models.changed_steps(profile("a", "b"), profile("a", "c")) == 1
+    assert gpu_models.changed_steps(profile("a", "b"), profile("a", "a")) == 1
 
 
 def test_rows_of_an_earlier_command_join_unless_the_build_is_another(machine):

@@ -15,13 +15,12 @@ import time
 import onnx
 import torch
 
+import shared
 import smelt
-
-MODEL = pathlib.Path(__file__).resolve().parents[1] / "examples/models/llama7b_decode.dyn.fp16.onnx"
 
 
 def with_zeros(path, folder):
-    """A copy of a graph whose weights' file is all zeros."""
+    """A copy of a graph in `folder`, its external weights a sparse file of zeros. Returns the copy's path."""
     sizes = {}
     for t in onnx.load(path, load_external_data=False).graph.initializer:
         where = {e.key: e.value for e in t.external_data}
@@ -36,13 +35,14 @@ def with_zeros(path, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=pathlib.Path, default=MODEL)
-    parser.add_argument("--first", type=int, default=129)
-    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--model", type=pathlib.Path, default=shared.MODELS / "llama7b_decode.dyn.fp16.onnx",
+                        help="a graph with the inputs ids, pos and past_*, and the output logits")
+    parser.add_argument("--first", type=int, default=129, help="the first length of the past")
+    parser.add_argument("--tokens", type=int, default=128, help="how many lengths")
     parser.add_argument("--batch", type=int, default=2)
     a = parser.parse_args()
-    folder = tempfile.TemporaryDirectory()
-    session = smelt.Session(with_zeros(a.model, pathlib.Path(folder.name)), device="gpu")
+    with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
+        session = smelt.Session(with_zeros(a.model, pathlib.Path(folder)), device="gpu")
     caches = {i.name: torch.zeros(a.batch, i.shape[1], a.first + a.tokens, i.shape[3], dtype=torch.float16, device="cuda")
               for i in session.get_inputs() if i.name.startswith("past_")}
     feeds = {"ids": torch.ones(a.batch, 1, dtype=torch.int64, device="cuda"),
@@ -56,13 +56,13 @@ def main():
         torch.cuda.synchronize()
         return [(t - begin) * 1e3 for t in (returned, time.perf_counter())]
 
-    news = []
+    first_runs = []
     for length in range(a.first, a.first + a.tokens):
         new, again = once(length), min((once(length) for _ in range(5)), key=lambda t: t[1])
-        news.append(new[1])
+        first_runs.append(new[1])
         print(f"past {length}: new {new[0]:8.2f} {new[1]:8.2f}   again {again[0]:6.3f} {again[1]:6.3f}", flush=True)
-    gpu, median = torch.cuda.get_device_name(), statistics.median(news)
-    print(f"{gpu}, smelt {smelt.__version__}: new, median of {len(news)}: {median:.2f} ms")
+    gpu, median = torch.cuda.get_device_name(), statistics.median(first_runs)
+    print(f"{gpu}, smelt {smelt.__version__}: new, median of {len(first_runs)}: {median:.2f} ms")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ CUDA = {"cudnn_conv_algo_search": "EXHAUSTIVE", "prefer_nhwc": "1"}
 
 
 def is_half(path):
-    """Its weights are of 16 bits. Others' products stay exact: use_tf32 is off for them."""
+    """Whether any weight is of 16 bits. ONNX Runtime's use_tf32 = 0 is for float32 alone, whose products stay IEEE's: in 16 bits it
+    costs time (bench/results/gpu-models-2026-11-22-1951.txt)."""
     weights = onnx.load(path, load_external_data=False).graph.initializer
     return any(t.data_type in (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16) for t in weights)
 
@@ -40,8 +41,9 @@ def measure(path, feeds, device, outputs=None):
     """A row, and the outputs' shapes and types: with them given, in CUDA graph mode."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
+    chosen = providers(path, device, outputs is not None)
     begin = time.perf_counter()
-    session = ort.InferenceSession(path, options, providers=providers(path, device, outputs is not None))
+    session = ort.InferenceSession(path, options, providers=chosen)
     if device != "cpu" and "CUDAExecutionProvider" not in session.get_providers():
         raise RuntimeError("the CUDA provider did not start: its libraries (CUDA, cuDNN) were not found")
     binding, held = session.io_binding(), []

@@ -14,7 +14,7 @@ GPU_MODELS = ("resnet50.fp16", "resnet50_b32.fp16", "mobilenet_v3_large.fp16", "
 
 
 def commit():
-    """What SMELT_COMMIT says, for a tree that is a copy; else of this tree."""
+    """The commit that is measured: SMELT_COMMIT, for a copy without its history; else git's description of this tree."""
     if given := os.environ.get("SMELT_COMMIT"):
         return given
     try:

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs the GPU's tests on GPU 0; fails too where they launch a kernel that is not in tests/ops/cuda_resources/kernels.txt. With
-# --sanitize instead every kernel on small problems, and what runs plans, under each of
-# compute-sanitizer's tools, by as many processes as there are cores; fails too where a kernel of that list was not launched.
+# --sanitize it runs every kernel on small problems instead, and the tests that run plans, under each of compute-sanitizer's tools,
+# in as many processes as there are cores; fails too where a kernel of that list was not launched.
 # usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
-test=$(realpath "$1")/test_gpu
+{ [ $# -ge 1 ] && [ "${2:---sanitize}" = --sanitize ]; } || die "usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL]]"
+test=$(realpath -m "$1")/test_gpu
 [ -x "$test" ] || die "$test is not there; build first (make build-test)"
 if [ "${2:-}" != --sanitize ]; then
   step "tests on the GPU"
@@ -14,7 +15,8 @@ if [ "${2:-}" != --sanitize ]; then
   trap 'rm -f "$launched"' EXIT
   SMELT_LAUNCHED=$launched "$test"
   unlisted=$(sort -u "$launched" | comm -23 - <(sort -u tests/ops/cuda_resources/kernels.txt))
-  [ -z "$unlisted" ] || die "kernels that no form in tests/ops/cuda_*forms.cpp has: $unlisted"
+  [ -z "$unlisted" ] || die "launched, but not in tests/ops/cuda_resources/kernels.txt: ${unlisted//$'\n'/, }
+Add a form of each to tests/ops/cuda_*forms.cpp; the test CudaKernels then prints the command that renews the list."
   exit
 fi
 
@@ -22,7 +24,9 @@ fi
 filter='*GpuEveryKernel*:GpuCeilings.every_kernel*:Gpu.runs*:Gpu.serves*:GpuSession.runs_on*:GpuSession.puts_runs*'
 limit=${3:-600}
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+jobs=()
+trap '[ ${#jobs[@]} -eq 0 ] || kill "${jobs[@]}" 2>/dev/null || true; rm -rf "$folder"' EXIT
+trap 'exit 130' INT TERM   # background jobs ignore the interrupt themselves
 export SMELT_CACHE_DIR=$folder/cache GTEST_BRIEF=1
 GTEST_TOTAL_SHARDS=$(nproc)
 export GTEST_TOTAL_SHARDS
@@ -34,6 +38,7 @@ for tool in memcheck racecheck initcheck synccheck; do
   options=(--tool $tool --error-exitcode 1)
   if [ $tool = memcheck ]; then options+=(--report-api-errors no); fi
   begun=$SECONDS jobs=()
+  : >"$folder/$tool"   # also where no process gets as far as writing it
   for ((shard = 0; shard < GTEST_TOTAL_SHARDS; ++shard)); do
     GTEST_SHARD_INDEX=$shard SMELT_LAUNCHED=$folder/$tool timeout "$limit" \
       compute-sanitizer "${options[@]}" "$test" --gtest_filter="$filter" >"$folder/$tool.$shard" 2>&1 &
@@ -45,6 +50,7 @@ for tool in memcheck racecheck initcheck synccheck; do
     printf 'process %d of %d failed or took more than %d s:\n' "$shard" "$GTEST_TOTAL_SHARDS" "$limit"
     head -n 60 "$folder/$tool.$shard"
   done
+  jobs=()
   missing=$(sort -u "$folder/$tool" | comm -13 - <(sort -u tests/ops/cuda_resources/kernels.txt))
   if [ -n "$missing" ]; then
     failed=1

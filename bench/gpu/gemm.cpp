@@ -23,6 +23,7 @@ constexpr Mnk shapes[] = {
 /// Bias, then the activation; cuBLASLt's gelu is the tanh form.
 expr::Program program(std::string_view epilogue, DType type) {
   if (epilogue == "none") return expr::conversion(DType::f32, type);
+  if (epilogue != "relu" && epilogue != "gelu") fail("EPILOGUE is '{}', expected none, relu or gelu", epilogue);
   expr::Program p;
   const expr::Ref product = p.input(DType::f32), bias = p.input(type);
   const expr::Ref sum = p.call(expr::Fn::add, product, p.cast(bias, DType::f32));

@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
       norm({{4096, 4096}, {16384, 8192}, {4096, 512}, {2, 4096}}, true, DType::bf16);
     } else if (what == "gemm_candidates" && argc > 5) {
       const auto type = parse_dtype(argc > 6 ? argv[6] : "f16");
-      if (!type) fail("'{}' is no type", argv[6]);
+      if (!type) fail("gemm_candidates: TYPE is '{}', expected f32, f16 or bf16", argv[6]);
       gemm_candidates(std::stol(argv[2]), std::stol(argv[3]), std::stol(argv[4]), argv[5], *type);
     } else if (what == "group_norm") {
       group_norm();

@@ -22,7 +22,7 @@ class SmeltRep(BackendRep):
         if not isinstance(inputs, dict):
             given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
             if len(given) > len(names):
-                raise UsageError(f"{len(given)} inputs were given, expected {len(names)}: {', '.join(names)}")
+                raise UsageError(f"found {len(given)} inputs, expected {len(names)}: {', '.join(names)}")
             inputs = dict(zip(names, given))
         return tuple(self._session.run(None, inputs))
 
@@ -50,7 +50,7 @@ class SmeltBackend(Backend):
         if not isinstance(inputs, dict):
             given = [a for a in (inputs if isinstance(inputs, (list, tuple)) else [inputs]) if a is not None]
             if len(given) != len(names):
-                raise UsageError(f"node '{node.name}' ({node.op_type}): {len(given)} inputs were given, expected {len(names)}: "
+                raise UsageError(f"node '{node.name}' ({node.op_type}): found {len(given)} of the inputs, expected {len(names)}: "
                                  + ", ".join(names))
             inputs = dict(zip(names, given))
         feeds = {name: np.asarray(inputs[name]) for name in names}

@@ -45,7 +45,7 @@ def make_options(options: Mapping[str, Any]) -> _ext.Options:
             setattr(o, name, value)
         except (AttributeError, TypeError):
             expected = getattr(BuildOptions.__annotations__[name], "__forward_arg__", BuildOptions.__annotations__[name])
-            raise UsageError(f"option {name}={value!r} is a {type(value).__name__}, expected {expected}") from None
+            raise UsageError(f"option {name}={value!r} has type {type(value).__name__}, expected {expected}") from None
     if o.keep_fp32 and not o.precision:
         raise UsageError("keep_fp32 says what to leave out of a conversion, and there is none",
                          "Give precision='fp16' or 'bf16' too.")

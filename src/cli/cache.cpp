@@ -94,7 +94,7 @@ Action add_cache(CLI::App& app) {
       const int n = cache->clear();
       std::error_code another_process_was_first;
       for (const std::filesystem::path& file : kernels) std::filesystem::remove(file, another_process_was_first);
-      say("cleared", n, fmt::format("removed from {}, and {} files of compiled kernels", cache->path().string(), kernels.size()));
+      say("cleared", n, fmt::format("removed from {}, and {} compiled kernel{}", cache->path().string(), kernels.size(), kernels.size() == 1 ? "" : "s"));
     } else {
       report::Table t = entries(cache->list());
       uintmax_t bytes = 0;
@@ -103,7 +103,7 @@ Action add_cache(CLI::App& app) {
         if (const uintmax_t size = std::filesystem::file_size(file, gone); !gone) bytes += size;
       }
       if (!kernels.empty())
-        t.note += fmt::format("; {} files of compiled kernels, {:.1f} MB", kernels.size(), static_cast<double>(bytes) / 1e6);
+        t.note += fmt::format("; {} compiled kernel{}, {:.1f} MB", kernels.size(), kernels.size() == 1 ? "" : "s", static_cast<double>(bytes) / 1e6);
       if (a->as_json) print_line(report::table_json({t}));
       else print_table(t);
     }

@@ -27,7 +27,7 @@ class Kept : public testing::Test {
   std::string key_ = KeyHash().add("a problem").text();
 };
 
-TEST_F(Kept, gives_what_was_written_in_another_process_too) {
+TEST_F(Kept, gives_what_another_object_of_the_folder_wrote) {
   const std::string body("two\nlines\0and a zero", 20);
   EXPECT_EQ(files().read(key_), std::nullopt);
   files().write(key_, body);

@@ -11,6 +11,7 @@
 namespace smelt::device::cuda {
 namespace {
 
+/// For compute-sanitizer (scripts/gpu_tests.sh). The loops and the read write nothing: only the copy has a result to compare.
 TEST(GpuCeilings, every_kernel_ends_after_little_work) {
   const auto device = Device::open(0);
   const auto cubin = CubinStore().get(ceiling_kernels(), device->info().arch);

@@ -71,10 +71,10 @@ class GpuPlans : public testing::Test {
   }
 
   std::vector<fs::path> files() const {
-    std::vector<fs::path> files;
+    std::vector<fs::path> found;
     for (const auto& entry : fs::recursive_directory_iterator(folder_))
-      if (entry.is_regular_file()) files.push_back(entry.path());
-    return files;
+      if (entry.is_regular_file()) found.push_back(entry.path());
+    return found;
   }
   /// The plan's; that of the engines is small.
   fs::path plan_file() const {
@@ -87,7 +87,7 @@ class GpuPlans : public testing::Test {
   std::shared_ptr<DnnContext> context_;
 };
 
-TEST_F(GpuPlans, of_their_texts_give_the_same_bits) {
+TEST_F(GpuPlans, read_from_disk_give_the_same_bits) {
   const auto kept = dnn_plan_files(folder_);
   const auto made = result(*dnn_plan_files({}));
   EXPECT_EQ(result(*kept), made);
@@ -97,7 +97,7 @@ TEST_F(GpuPlans, of_their_texts_give_the_same_bits) {
   EXPECT_EQ(fs::last_write_time(file), written);
 }
 
-TEST_F(GpuPlans, of_texts_that_mean_nothing_are_made_again) {
+TEST_F(GpuPlans, that_cannot_be_read_are_made_again) {
   const auto kept = dnn_plan_files(folder_);
   const auto made = result(*kept);
   const std::string text = read_text(plan_file());
@@ -127,7 +127,7 @@ TEST_F(GpuPlans, have_the_engines_that_the_library_named) {
   EXPECT_NE(g.plan(g.engines({}, *kept)[0], *kept), nullptr);
 }
 
-TEST_F(GpuPlans, are_others_for_another_graph) {
+TEST_F(GpuPlans, of_another_graph_have_files_of_their_own) {
   const auto kept = dnn_plan_files(folder_);
   result(*kept);
   EXPECT_EQ(files().size(), 2u);

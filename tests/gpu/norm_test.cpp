@@ -136,9 +136,8 @@ TEST_F(GpuGroupNorm, rows_longer_than_registers_hold) {
 
 TEST_F(GpuGroupNorm, takes_what_follows_per_channel_and_per_element) {
   const std::string scaled_silu =
-      "(in0:f32, in1:f16, in2:f16, in3:f16) { %4 = cast(in1):f32; %5 = mul(in0, %4):f32; %6 = cast(in2):f32; %7 = add(%5, "
-      "%6):f32; "
-      "%8 = silu(%7):f32; %9 = cast(in3):f32; %10 = add(%8, %9):f32; %11 = cast(%10):f16; return %11 }";
+      "(in0:f32, in1:f16, in2:f16, in3:f16) { %4 = cast(in1):f32; %5 = mul(in0, %4):f32; %6 = cast(in2):f32; "
+      "%7 = add(%5, %6):f32; %8 = silu(%7):f32; %9 = cast(in3):f32; %10 = add(%8, %9):f32; %11 = cast(%10):f16; return %11 }";
   for (const bool channels_last : {false, true})
     for (const Shape& shape : {Shape{2, 32, 10, 64}, Shape{2, 3, 5, 49}}) {
       const int64_t groups = shape[1], deep = shape[2];

@@ -1,4 +1,4 @@
-// Operators that models have seldom, each by a plain kernel, against the processor's references: sizes and forms that ONNX's own
+// Operators that models seldom have, each by a plain kernel, against the processor's references: sizes and forms that ONNX's own
 // cases (node_cases_test.cpp) do not have.
 #include "gpu/gpu_batch.h"
 
@@ -45,7 +45,7 @@ TEST_F(GpuRare, losses_of_many_samples) {
   expect(node_trial("SoftmaxCrossEntropyLoss", {scores.cast(DType::f16), labels}, {}, 2), 2e-3);
 }
 
-TEST_F(GpuRare, grids_and_lines) {
+TEST_F(GpuRare, grid_samples_of_every_mode_and_padding) {
   for (const char* mode : {"nearest", "linear", "cubic"})
     for (const char* padding : {"zeros", "border", "reflection"})
       for (const int64_t align : {0, 1}) {
@@ -61,6 +61,9 @@ TEST_F(GpuRare, grids_and_lines) {
                        how),
             1e-3);
       }
+}
+
+TEST_F(GpuRare, hardmax_and_norms_along_every_axis) {
   for (const int64_t axis : {0, 1, 2})
     for (const DType type : {DType::f32, DType::f16}) {
       expect(node_trial("Hardmax", {random_tensor(type, {5, 33, 20}, 1)}, {{"axis", axis}}));
@@ -84,7 +87,7 @@ TEST_F(GpuRare, batch_norm_of_both_layouts_and_statistics_of_rows) {
   }
 }
 
-TEST_F(GpuRare, recurrences) {
+TEST_F(GpuRare, recurrences_of_every_direction_and_layout) {
   for (const auto& [op, gates] : {std::pair{"RNN", 1}, std::pair{"GRU", 3}, std::pair{"LSTM", 4}})
     for (const char* direction : {"forward", "reverse", "bidirectional"})
       for (const int64_t layout : {0, 1}) {
@@ -105,7 +108,7 @@ TEST_F(GpuRare, recurrences) {
       }
 }
 
-TEST_F(GpuRare, einsums) {
+TEST_F(GpuRare, einsums_of_batches_diagonals_and_scalars) {
   expect(node_trial("Einsum", {random_tensor(DType::f32, {3, 5, 40}, 1), random_tensor(DType::f32, {3, 40, 7}, 2)},
                     {{"equation", std::string("bij,bjk->bik")}}),
          1e-6);
@@ -116,7 +119,7 @@ TEST_F(GpuRare, einsums) {
          1e-6);
 }
 
-TEST_F(GpuRare, functions_with_parameters) {
+TEST_F(GpuRare, pointwise_functions_with_attributes) {
   const Tensor x = random_tensor(DType::f32, {700}, 1, -4, 4);
   const float top = std::numeric_limits<float>::infinity();
   expect(node_trial("Shrink", {x}, {{"lambd", 1.5f}, {"bias", 0.5f}}), 1e-7);

@@ -36,7 +36,8 @@ struct Resources {
   }
 };
 
-/// Of every form's candidates: all of them for sm_90a, the first elsewhere. A failed expectation for what spills.
+/// Of every form's candidates: all of them for sm_90a, the first elsewhere; their kernels' names go into `log`. A failed expectation
+/// for what spills.
 Resources compile_forms(std::string_view arch, const std::shared_ptr<KernelLog>& log) {
   Resources all{device::cuda::compiler_version(), {}};
   for (Form& f : all_forms()) {
@@ -82,7 +83,8 @@ void add_headers(std::string_view code, std::set<std::string>& headers) {
   }
 }
 
-/// The forms reach every header, and the list of kernels that scripts/gpu_tests.sh holds sanitized runs to is theirs.
+/// The forms reach every header of src/kernels; their kernels are those of kernels.txt, to which scripts/gpu_tests.sh holds what it
+/// runs.
 void expect_every_kernel(const KernelLog& log) {
   std::set<std::string> headers;
   std::string names;
@@ -103,14 +105,14 @@ void expect_every_kernel(const KernelLog& log) {
 
 class CudaKernels : public ::testing::TestWithParam<std::string_view> {};
 
-TEST_P(CudaKernels, spill_nothing_and_keep_to_the_table_of_registers) {
+TEST_P(CudaKernels, spill_nothing_keep_to_the_table_of_registers_and_reach_every_header) {
   if (!device::cuda::compiler_missing().empty()) GTEST_SKIP() << device::cuda::compiler_missing();
   constexpr int granted = 8;   // registers above the table: one step of their allocation to a warp
   const std::string file = fmt::format("tests/ops/cuda_resources/{}.txt", GetParam());
   const auto log = std::make_shared<KernelLog>();
   std::filesystem::create_directories(std::filesystem::path(SMELT_BINARY_DIR) / "tests/ops/cuda_resources");
   const Resources now = compile_forms(GetParam(), log);
-  if (GetParam() == "sm_90a") expect_every_kernel(*log);
+  if (GetParam() == "sm_90a") expect_every_kernel(*log);   // the architecture whose candidates are all compiled
   const std::filesystem::path written = std::filesystem::path(SMELT_BINARY_DIR) / file;
   write_text(written, now.print());
   const std::filesystem::path kept = std::filesystem::path(SMELT_SOURCE_DIR) / file;

@@ -219,7 +219,7 @@ TEST(QuantizedConv, by_onednn_ends_in_any_program) {
 
 TEST(QuantizedConv, looks_an_activation_up) {
   Trial t = fused_trial("(in0:f32) { " + quantized("in0", "0.031", 88, 1, "u8") + dequantized("%9", "0.031", 88, 10) +
-                  "%16 = hard_swish(%15):f32; " + quantized("%16", "0.02", 17, 17, "u8") + "return %25 }");
+                        "%16 = hard_swish(%15):f32; " + quantized("%16", "0.02", 17, 17, "u8") + "return %25 }");
   t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
   EXPECT_EQ(own(check(t, 0)), direct_and_winograd);
 }

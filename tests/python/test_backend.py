@@ -18,7 +18,7 @@ def test_the_backend_runs_one_node():
         assert backend.run_node(clip, inputs, opset_version=13, outputs_info=[(np.float32, (2,))])[0].tolist() == [1, 2]
     values, index = backend.run_node(helper.make_node("TopK", ["x", "k"], ["v", "i"]), [x, np.array([1])])
     assert values.tolist() == [5] and index.tolist() == [1]
-    with pytest.raises(smelt.UsageError, match="1 inputs were given, expected 2: x, y"):
+    with pytest.raises(smelt.UsageError, match="found 1 of the inputs, expected 2: x, y"):
         backend.run_node(helper.make_node("Sub", ["x", "y"], ["z"]), [x])
 
 
@@ -32,5 +32,5 @@ def test_the_backend_refuses_other_devices_and_surplus_inputs(small_model):
     with pytest.raises(smelt.UsageError, match="device is CUDA:99, expected CPU"):
         backend.prepare(model, "CUDA:99")
     assert backend.run_model(model, [x])[0].shape == (1, 8, 8, 8)
-    with pytest.raises(smelt.UsageError, match="2 inputs were given, expected 1: x"):
+    with pytest.raises(smelt.UsageError, match="found 2 inputs, expected 1: x"):
         backend.run_model(model, [x, x])

@@ -147,7 +147,7 @@ def test_cache_is_listed_exported_merged_and_cleared(command, small_model, tmp_p
     kept = [kernels / f"0f{'1' * 30}.cubin", kernels / "mine.txt"]
     for file in kept:
         file.write_bytes(bytes(1_500_000))
-    assert "1 files of compiled kernels, 1.5 MB" in command("cache", "--cache-dir", b).stdout
+    assert "1 compiled kernel, 1.5 MB" in command("cache", "--cache-dir", b).stdout
     command("cache", "--cache-dir", b, "clear")
     assert json.loads(command("cache", "--cache-dir", b, "list", "--json").stdout)["entries"] == []
     assert [file.exists() for file in kept] == [False, True], "what smelt did not write stays"

@@ -117,9 +117,9 @@ def test_a_plan_does_not_replace_its_model(small_model, tmp_path):
 
 
 def test_wrong_options_say_what_was_expected(small_model):
-    with pytest.raises(smelt.UsageError, match="threads=1.5 is a float, expected int$"):
+    with pytest.raises(smelt.UsageError, match="threads=1.5 has type float, expected int$"):
         smelt.Session(small_model, threads=1.5)
-    with pytest.raises(smelt.UsageError, match="shapes=3 is a int, expected Mapping"):
+    with pytest.raises(smelt.UsageError, match="shapes=3 has type int, expected Mapping"):
         smelt.Session(small_model, shapes=3)
     with pytest.raises(smelt.UsageError, match="keep_fp32 .*\n.*precision="):
         smelt.Session(small_model, keep_fp32=["conv"])
@@ -127,7 +127,7 @@ def test_wrong_options_say_what_was_expected(small_model):
         smelt.Session(small_model, providers="TensorrtExecutionProvider")
     with pytest.raises(smelt.UsageError, match="device 'tpu' is none of cpu, gpu, or a GPU's number"):
         smelt.Session(small_model, device="tpu")
-    with pytest.raises(smelt.UsageError, match="memory_limit='2GiB' is a str, expected int"):
+    with pytest.raises(smelt.UsageError, match="memory_limit='2GiB' has type str, expected int"):
         smelt.Session(small_model, memory_limit="2GiB")
     with pytest.raises(smelt.UsageError, match="a stream was given, and the session runs on the processor"):
         smelt.Session(small_model).run_tensors(None, {"x": np.zeros((1, 3, 8, 8), np.float32)}, stream=0)

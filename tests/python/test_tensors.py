@@ -62,10 +62,9 @@ def test_torch_tensors_go_in_and_out_without_a_copy(small_model):
 def test_a_bfloat16_result_keeps_its_type_through_dlpack():
     torch = pytest.importorskip("torch")
     from conftest import model_of
-    from onnx import TensorProto, helper
+    from onnx import helper
 
-    model = model_of([helper.make_node("Add", ["x", "x"], ["y"])], [("x", TensorProto.BFLOAT16, [3])],
-                     [("y", TensorProto.BFLOAT16, [3])])
+    model = model_of([helper.make_node("Add", ["x", "x"], ["y"])], [("x", T.BFLOAT16, [3])], [("y", T.BFLOAT16, [3])])
     [y] = smelt.Session(model).run_tensors(None, {"x": torch.tensor([1, 2, 3], dtype=torch.bfloat16)})
     assert torch.from_dlpack(y).dtype == torch.bfloat16 and torch.from_dlpack(y).tolist() == [2, 4, 6]
 

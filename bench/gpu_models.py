@@ -7,8 +7,8 @@ usage: python bench/gpu_models.py SMELT FOLDER [--models NAME ...] [--tuning-lev
 
 Of each model, with a cache folder of its own that begins empty:
   cold, warm   seconds of `smelt run`, from the command's start to its end, with an empty cache and again with what it left
-  build        seconds of the warm one's that went into the build, up to where a run can begin (its stages are in the results file);
-               the others start the process, read the inputs, run once and print
+  build        seconds of the warm one's that went into the build, up to where a run can begin (its stages are in the results
+               file); the others start the process, read the inputs, run once and print
   latency      of one forward pass, inputs and outputs on the device, one CUDA graph: the median over samples of 20 replays that
                follow each other, by events. With peers it is taken before and after them, and the figure is the median of the two
   steps, gaps  the sum of the steps' times and of the gaps between them as CUPTI saw them in a recorded run, and how far their sum
@@ -117,7 +117,8 @@ def measure(command, name, path, level, a, extra):
     row = {"latency_us": latency, "iqr_us": max(s["iqr"] for s in passes), "passes_us": [s["median"] for s in passes],
            "steps_us": p["steps_us"], "gaps_us": p["gaps_us"], "unattributed": 1 - inside / p["latency_us"]["median"],
            "steps": len(p["steps"]), "cold_s": cold, "warm_s": warm,
-           "cold_stages_s": stages[0], "warm_stages_s": stages[1], "build_s": sum(stages[1].values()), "rebuilds": rebuilds, "peers": peers,
+           "cold_stages_s": stages[0], "warm_stages_s": stages[1], "build_s": sum(stages[1].values()),
+           "rebuilds": rebuilds, "peers": peers,
            "ratios": {k: latency / r["us"] for k, r in peers.items() if "us" in r},
            "top": [{"us": s["us"]["median"], **{k: s[k] for k in ("name", "problem", "tactic", "config")}} for s in top]}
     if both := [row["ratios"][k] for k in ORT if k in row["ratios"]]:

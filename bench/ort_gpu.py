@@ -22,8 +22,8 @@ CUDA = {"cudnn_conv_algo_search": "EXHAUSTIVE", "prefer_nhwc": "1"}
 
 
 def is_half(path):
-    """Whether any weight is of 16 bits. ONNX Runtime's use_tf32 = 0 is for float32 alone, whose products stay IEEE's: in 16 bits it
-    costs time (bench/results/gpu-models-2026-11-22-1951.txt)."""
+    """Whether any weight is of 16 bits. ONNX Runtime's use_tf32 = 0 is for float32 alone, whose products stay IEEE's: in 16 bits
+    it costs time (bench/results/gpu-models-2026-11-22-1951.txt)."""
     weights = onnx.load(path, load_external_data=False).graph.initializer
     return any(t.data_type in (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16) for t in weights)
 

@@ -34,7 +34,7 @@ struct Progress {
 
 struct Options {
   std::string device = "cpu";                // "cpu"; "gpu" (the first), or a GPU's number: "1"
-  std::string arch;                          // "sm_87": make the plan for such a GPU, here or not; nothing is measured, it runs elsewhere
+  std::string arch;                          // "sm_87": the plan is for such GPUs, to run elsewhere; nothing is measured
   int64_t memory_limit = 0;                  // bytes that smelt may hold on the GPU; 0: what there is
   bool allow_fallback = false;               // steps that no kernel for the GPU runs, run on the processor; false: an error
   int threads = 0;                           // 0: all cores this process may use
@@ -89,8 +89,8 @@ struct StepInfo {
 
 /// A part of a build: "import", "device" (a GPU and its libraries opened, beside the import), "rewriting", "planning" (shapes,
 /// layouts, memory), "candidates" (what can run each step), "compiling" (candidates that are to be measured), "tuning"
-/// (measuring, or looking up what was measured), "kernels" (the chosen ones loaded, their weights packed), "constants" (brought to a
-/// GPU), "recording" (of its CUDA graphs).
+/// (measuring, or looking up what was measured), "kernels" (the chosen ones loaded, their weights packed), "constants" (brought
+/// to a GPU), "recording" (of its CUDA graphs).
 struct BuildStage {
   std::string name;
   double seconds = 0;
@@ -118,7 +118,7 @@ struct StepTime {
 /// along one axis, and both lie in one buffer. A run writes the new part behind the past and touches nothing else of it.
 struct Cache {
   std::string past, present;                 // names of an input and an output
-  Tensor memory;                             // of present's type and shape, but as long as it may get along the axis of the Concat
+  Tensor memory;                             // of present's type and shape, as long as it may get along the axis of the Concat
   int64_t length = 0;                        // of the past along that axis: what the memory holds before the run
 };
 
@@ -135,9 +135,9 @@ class SMELT_API Execution {
   ///
   /// The pasts of `caches` are read where their memory says, so that neither they nor their presents need be among the tensors
   /// (valid()); outputs() has the memory itself for such a present. Throws Error (usage) for names that there are not or that
-  /// occur twice, a present that is no Concat beginning with the past, memory of another type or shape, too short for the past and
-  /// what is new, that overlaps any other tensor bound or (a GPU's plan) does not lie on that GPU 16-byte aligned, and for a plan
-  /// with outputs whose size depends on data.
+  /// occur twice, a present that is no Concat beginning with the past, memory of another type or shape, too short for the past
+  /// and what is new, that overlaps any other tensor bound or (a GPU's plan) does not lie on that GPU 16-byte aligned, and for a
+  /// plan with outputs whose size depends on data.
   virtual void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}, std::span<const Cache> caches = {}) = 0;
   /// Runs once and waits for the outputs. Allocates nothing, unless the plan has outputs whose size depends on data.
   virtual void run() = 0;

@@ -47,6 +47,8 @@ std::vector<std::filesystem::path> compiled(const std::filesystem::path& folder)
   return files;
 }
 
+std::string compiled_kernels(size_t count) { return fmt::format("{} compiled kernel{}", count, count == 1 ? "" : "s"); }
+
 std::shared_ptr<tune::Cache> source(const std::string& file) {
   try {
     return tune::Cache::open_or_throw(file);
@@ -94,7 +96,7 @@ Action add_cache(CLI::App& app) {
       const int n = cache->clear();
       std::error_code another_process_was_first;
       for (const std::filesystem::path& file : kernels) std::filesystem::remove(file, another_process_was_first);
-      say("cleared", n, fmt::format("removed from {}, and {} compiled kernel{}", cache->path().string(), kernels.size(), kernels.size() == 1 ? "" : "s"));
+      say("cleared", n, fmt::format("removed from {}, and {}", cache->path().string(), compiled_kernels(kernels.size())));
     } else {
       report::Table t = entries(cache->list());
       uintmax_t bytes = 0;
@@ -103,7 +105,7 @@ Action add_cache(CLI::App& app) {
         if (const uintmax_t size = std::filesystem::file_size(file, gone); !gone) bytes += size;
       }
       if (!kernels.empty())
-        t.note += fmt::format("; {} compiled kernel{}, {:.1f} MB", kernels.size(), kernels.size() == 1 ? "" : "s", static_cast<double>(bytes) / 1e6);
+        t.note += fmt::format("; {}, {:.1f} MB", compiled_kernels(kernels.size()), static_cast<double>(bytes) / 1e6);
       if (a->as_json) print_line(report::table_json({t}));
       else print_table(t);
     }

@@ -42,7 +42,8 @@ Action add_optimize(CLI::App& app) {
   app.add_option("--report", a->report, "Also time the plan against the unfused model and write an HTML report")
       ->type_name("FILE");
   app.add_option("--arch", a->options.arch,
-                 "Make the plan for a GPU of this architecture, here or not: sm_87. Nothing is measured; NVRTC is needed, a driver is not")
+                 "Make the plan for a GPU of this architecture, here or not: sm_87. Nothing is measured; NVRTC is needed, a "
+                 "driver is not")
       ->type_name("ARCH");
   add_model_options(app, *a);
   add_input_options(app, *a);

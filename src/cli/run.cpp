@@ -35,7 +35,9 @@ Range range_of(const Tensor& x, int64_t begin, int64_t end) {
 Range range_of(const Tensor& x) {
   constexpr int64_t block = 1 << 13;   // small enough to be allocated without a mapping of its own
   std::vector<Range> blocks(static_cast<size_t>((x.size() + block - 1) / block));
-  const auto fill = [&](int64_t i) { blocks[static_cast<size_t>(i)] = range_of(x, i * block, std::min((i + 1) * block, x.size())); };
+  const auto fill = [&](int64_t i) {
+    blocks[static_cast<size_t>(i)] = range_of(x, i * block, std::min((i + 1) * block, x.size()));
+  };
   fill(0);   // throws here for a type that is not real
   ops::parallel_dynamic(omp_get_max_threads(), std::ssize(blocks) - 1, [&](int64_t i, int) { fill(i + 1); });
   Range r;

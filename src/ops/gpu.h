@@ -48,8 +48,8 @@ std::shared_ptr<const Gpu> open_gpu(int ordinal, const std::filesystem::path& ke
 /// A GPU that need not be here, to compile kernels for: info_of_arch. Throws as that does.
 std::shared_ptr<const Gpu> gpu_of_arch(std::string_view arch, const std::filesystem::path& kernels = {});
 
-/// Operators without a kernel for a GPU whose definition in ONNX's other operators has one at every node: import puts that in their
-/// place for a GPU.
+/// Operators without a kernel for a GPU whose definition in ONNX's other operators has one at every node: import puts that in
+/// their place for a GPU.
 bool expanded_on_gpu(std::string_view domain, std::string_view op);
 
 /// Device memory of zeros, as counters that kernels leave at zero begin; null where the GPU is not here.

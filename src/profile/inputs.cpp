@@ -88,7 +88,8 @@ Tensor random_input(const Plan& plan, size_t k, const Shape& shape, uint64_t see
   } else {
     const ValueId v = plan.graph().find_value(info.name);
     const int64_t limit = info.type == DType::boolean ? 2 : v == ValueId::none ? 10 : index_limit(plan.graph(), v).value_or(10);
-    fill([m = static_cast<uint64_t>(std::max<int64_t>(limit, 1))](Random& random) { return static_cast<double>(random.next() % m); }, 1);
+    const auto values = static_cast<uint64_t>(std::max<int64_t>(limit, 1));
+    fill([values](Random& random) { return static_cast<double>(random.next() % values); }, 1);
   }
   return wide.cast(info.type);
 } catch (const Error& e) {

@@ -14,9 +14,9 @@ namespace smelt::profile {
 std::vector<Shape> resolve_shapes(const std::vector<TensorInfo>& inputs, const std::map<std::string, Shape>& shapes);
 
 /// Reads --inputs: an .npz whose arrays are named after the inputs, or "name:file.npy" / "name:file.raw" pairs (trtexec's
-/// --loadInputs), in Plan::inputs() order. Inputs not given are random: floats standard normal, bool fair, integers uniform over the
-/// rows of the tables they index (Gather), else 0…9; the same seed gives the same on every machine. Throws Error (usage) for a name
-/// that is no input.
+/// --loadInputs), in Plan::inputs() order. Inputs not given are random: floats standard normal, bool fair, integers uniform over
+/// the rows of the tables they index (Gather), else 0…9; the same seed gives the same on every machine. Throws Error (usage) for
+/// a name that is no input.
 std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>& files,
                                 const std::map<std::string, Shape>& shapes, uint64_t seed = 0);
 

@@ -92,7 +92,8 @@ void by_threads(int threads, size_t count, const std::function<void(size_t)>& f)
   work();
 }
 
-/// Kernels that were made to be measured: the weights that they packed serve tuning, and the chosen ones, for as long as they are held.
+/// Kernels that were made to be measured: the weights that they packed serve tuning, and the chosen ones, for as long as they are
+/// held.
 class HeldKernels {
  public:
   explicit HeldKernels(const ops::Machine& machine) : machine_(machine), most_bytes_(share_of_memory(machine)) {}
@@ -179,8 +180,8 @@ void choose(Open& o, PlanImpl::Shared& shared, Refusals& refusals) {
   step.config = chosen.config;
 }
 
-/// Gives the steps their chosen kernels, by so many threads. The result: those whose candidate does not compile and is refused, so that
-/// they have to choose again.
+/// Gives the steps their chosen kernels, by so many threads. The result: those whose candidate does not compile and is refused,
+/// so that they have to choose again.
 std::vector<Open*> prepare_chosen(const std::vector<Open*>& steps, PlanImpl::Shared& shared, Refusals& refusals, int threads) {
   std::vector<std::exception_ptr> failed(steps.size());
   by_threads(threads, steps.size(), [&](size_t i) {

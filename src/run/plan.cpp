@@ -88,8 +88,8 @@ std::shared_ptr<Backend> use_gpu(ops::Machine& machine, const Options& options, 
   return cuda_backend(machine.gpu->device, filter.asks_for(ops::early_launch));
 }
 
-/// Opens the GPU and the libraries that candidates come from while the model is imported, each in a thread of its own: what fails here
-/// fails again, and is said, where it is used.
+/// Opens the GPU and the libraries that candidates come from while the model is imported, each in a thread of its own: what fails
+/// here fails again, and is said, where it is used.
 class Opening {
  public:
   explicit Opening(const Options& options) {

@@ -63,7 +63,7 @@ TEST(GpuCeilings, are_plausible_for_the_device) {
   EXPECT_LT(rate(DType::f32), 1.05 * most);
   EXPECT_GT(rate(DType::f16), 4 * rate(DType::f32)) << "tensor cores";
   EXPECT_GT(rate(DType::i8), 1.3 * rate(DType::f16));
-  if (i.major == 9) {   // 4096 operations a clock and multiprocessor, of which mma.sync reaches about 60%; power lowers the clocks
+  if (i.major == 9) {   // 4096 operations a clock and multiprocessor: mma.sync reaches about 60%; power lowers the clocks
     EXPECT_GT(rate(DType::f16), 0.6 * 4096e6 * i.clock_mhz * i.multiprocessors);
   }
 }

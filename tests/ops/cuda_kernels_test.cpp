@@ -36,8 +36,8 @@ struct Resources {
   }
 };
 
-/// Of every form's candidates: all of them for sm_90a, the first elsewhere; their kernels' names go into `log`. A failed expectation
-/// for what spills.
+/// Of every form's candidates: all of them for sm_90a, the first elsewhere; their kernels' names go into `log`. A failed
+/// expectation for what spills.
 Resources compile_forms(std::string_view arch, const std::shared_ptr<KernelLog>& log) {
   Resources all{device::cuda::compiler_version(), {}};
   for (Form& f : all_forms()) {
@@ -83,8 +83,8 @@ void add_headers(std::string_view code, std::set<std::string>& headers) {
   }
 }
 
-/// The forms reach every header of src/kernels; their kernels are those of kernels.txt, to which scripts/gpu_tests.sh holds what it
-/// runs.
+/// The forms reach every header of src/kernels; their kernels are those of kernels.txt, to which scripts/gpu_tests.sh holds what
+/// it runs.
 void expect_every_kernel(const KernelLog& log) {
   std::set<std::string> headers;
   std::string names;

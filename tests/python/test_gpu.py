@@ -1,4 +1,4 @@
-"""Sessions on a GPU: tensors of PyTorch, CuPy and JAX go in, and results come out to them. And what is said where there is no GPU."""
+"""Sessions on a GPU: tensors of PyTorch, CuPy and JAX go in, and results come out to them. What is said where there is no GPU."""
 import gc
 import os
 

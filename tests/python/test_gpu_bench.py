@@ -66,8 +66,8 @@ else:
 
 @pytest.fixture
 def machine(tmp_path):
-    """A folder with a smelt (12 us, and 4 more each time it is asked, its step's settings the cache folder from the second time on) and an nvidia-smi that answer, and a torch that is not
-    installed; and the environment that finds them."""
+    """A folder with a smelt (12 us, and 4 more each time it is asked; its step's settings are the cache folder from the second
+    time on) and an nvidia-smi that answer, and a torch that is not installed; and the environment that finds them."""
     for name, text in {"smelt": SMELT.format(python=sys.executable), "nvidia-smi": "#!/bin/sh\necho a GPU, 1.0\n"}.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)

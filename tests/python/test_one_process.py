@@ -39,12 +39,12 @@ def run(order, model):
 
 @pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed (scripts/setup.sh build test installs it where 12 GB are free); "
                                           "the orders of the other three run")
-@pytest.mark.parametrize("order", itertools.permutations(["torch", "onnx", "onnxruntime", "smelt"]), ids="-".join)
+@pytest.mark.parametrize("order", list(itertools.permutations(["torch", "onnx", "onnxruntime", "smelt"])), ids="-".join)
 def test_imports_and_runs_in_this_order(order, small_model):
     run(order, small_model)
 
 
 @pytest.mark.skipif(HAS_TORCH, reason="the orders with torch run, which hold these")
-@pytest.mark.parametrize("order", itertools.permutations(["onnx", "onnxruntime", "smelt"]), ids="-".join)
+@pytest.mark.parametrize("order", list(itertools.permutations(["onnx", "onnxruntime", "smelt"])), ids="-".join)
 def test_imports_and_runs_in_this_order_without_torch(order, small_model):
     run(order, small_model)

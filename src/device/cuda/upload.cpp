@@ -61,7 +61,8 @@ void upload(const std::shared_ptr<Device>& device, std::span<const Upload> uploa
   for (const Upload& u : uploads) {
     all += u.bytes;
     for (int64_t at = 0; at < u.bytes; at += piece_bytes)
-      pieces.push_back({u.to + static_cast<abi::Address>(at), static_cast<const std::byte*>(u.from) + at, std::min(piece_bytes, u.bytes - at)});
+      pieces.push_back({u.to + static_cast<abi::Address>(at), static_cast<const std::byte*>(u.from) + at,
+                        std::min(piece_bytes, u.bytes - at)});
   }
   threads = static_cast<int>(std::min<int64_t>({threads, most_threads, all / bytes_a_thread}));
   if (threads < 2) {

@@ -19,7 +19,8 @@ bool adds_or_selects(const expr::Program& p);
 /// What the program does to every score of the node; looks at all of them where its operands are constants.
 ScoreForm form_of(const BoundNode& b, const AttentionCuda& p);
 
-/// What form_of found so far: layers that share a mask, and the layouts that planning tries for one, have it looked at once. Thread-safe.
+/// What form_of found so far: layers that share a mask, and the layouts that planning tries for one, have it looked at once.
+/// Thread-safe.
 class ScoreForms {
  public:
   ScoreForm of(const BoundNode& b, const AttentionCuda& p);

@@ -44,7 +44,8 @@ Tensor packed(const Tensor& w, const Problem& p) {
   Tensor to = Tensor::empty(w.type(), {taps, channels, m});
   // Along [group, output of the group, channel, tap].
   const int64_t output = p.transposed ? taps : channels * taps, channel = p.transposed ? group_m * taps : taps;
-  StridedCopy({p.group, group_m, channels, taps}, {group_m * channels * taps, output, channel, 1}, {group_m, 1, m, channels * m}, size, 1)
+  const Shape extents{p.group, group_m, channels, taps};
+  StridedCopy(extents, {group_m * channels * taps, output, channel, 1}, {group_m, 1, m, channels * m}, size, 1)
       .run(to.raw(), w.raw());
   return to;
 }

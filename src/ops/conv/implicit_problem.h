@@ -44,8 +44,8 @@ std::variant<ImplicitProblem, std::string> implicit_problem(const GpuRequest& r)
 /// What follows the sums, for the kernel's rows, columns and batches.
 EpilogueCuda implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p);
 
-/// ONNX's weights [M, C, KH, KW] (transposed: [C, M, KH, KW]) as [batches, M, K], for tiles of so many steps of K: within K the segments,
-/// in each the taps, in each its channels and zeros up to a whole tile.
+/// ONNX's weights [M, C, KH, KW] (transposed: [C, M, KH, KW]) as [batches, M, K], for tiles of so many steps of K: within K the
+/// segments, in each the taps, in each its channels and zeros up to a whole tile.
 Tensor implicit_weights(const Tensor& w, const ImplicitProblem& p, int64_t tile);
 /// The name of that form: the same where the bytes are.
 std::string implicit_packing(const ImplicitProblem& p, int64_t tile);

@@ -2,9 +2,10 @@
 
 usage: python bench/gpu_norm.py BENCH_GPU [--out FOLDER]          (BENCH_GPU: build/bench_gpu; needs PyTorch with CUDA)
 
-PyTorch's rows: the seven kernels that the operator is spelled with, eager; F.rms_norm; torch.compile (max-autotune). Each is captured
-into a CUDA graph of many calls over inputs that together exceed three L2 caches, and replayed 30 times, as bench_gpu does: the median
-and the quartiles. The order is PyTorch, smelt, PyTorch: a row of PyTorch's is the faster of its two.
+PyTorch's rows: the seven kernels that the operator is spelled with, eager; F.rms_norm; torch.compile (max-autotune). Each is
+captured into a CUDA graph of many calls over inputs that together exceed three L2 caches, and replayed 30 times, as
+bench_gpu does: the median and the quartiles. The order is PyTorch, smelt, PyTorch: a row of PyTorch's is the faster of its
+two.
 """
 import argparse
 import datetime
@@ -16,6 +17,8 @@ import sys
 
 import torch
 import torch.nn.functional as F
+
+import shared
 
 SHAPES = [(4096, 512), (4096, 4096), (16384, 8192), (32768, 1024), (8192, 5120), (64, 4096), (2, 4096),
           (4096, 1000), (4096, 4099), (1, 4096), (4096, 3), (64, 65536), (1, 65536)]
@@ -69,7 +72,7 @@ def time_calls(f, inputs, moved):
 def peers():
     rows = {}
     for shape in SHAPES:
-        x, g = torch.randn(shape, device="cuda", dtype=torch.bfloat16), torch.randn(shape[-1], device="cuda", dtype=torch.bfloat16)
+        x, g = (torch.randn(extents, device="cuda", dtype=torch.bfloat16) for extents in (shape, shape[-1:]))
         moved = 4 * x.numel()
         problem = f"rms_norm bf16 [{shape[0]}, {shape[1]}]"
         torch._dynamo.reset()
@@ -99,22 +102,27 @@ def main():
     args = parser.parse_args()
     root = pathlib.Path(__file__).parent.parent
     first = peers()
-    ceilings, norms, ladder = ours(args.bench, "ceilings"), ours(args.bench, "norm"), ours(args.bench, "ladder", str(root / "docs/ladder"))
+    ceilings, norms = ours(args.bench, "ceilings")[0], ours(args.bench, "norm")
+    ladder = ours(args.bench, "ladder", str(root / "docs/ladder"))
     second = peers()
-    read = max(r["bytes"] / r["us"] / 1e6 for r in ceilings if r["problem"].startswith("read"))
-    copy = max(r["bytes"] / r["us"] / 1e6 for r in ceilings if r["problem"].startswith("copy"))
-    print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}; read {read:.2f} TB/s, copy {copy:.2f} TB/s")
-    print(f"{'problem':38}{'eager':>9}{'F.rms_norm':>12}{'compile':>9}{'smelt':>9}{'IQR':>7}{'of compile':>12}{'of copy':>9}  kernel")
-    result = {"device": torch.cuda.get_device_name(0), "torch": torch.__version__, "ceilings": ceilings, "rows": []}
+    read, copy = (ceilings[f"{what}_bytes_per_s"] / 1e12 for what in ("read", "copy"))
+    print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, commit {shared.commit()}; "
+          f"read {read:.2f} TB/s, copy {copy:.2f} TB/s")
+    print(f"{'problem':38}{'eager':>9}{'F.rms_norm':>12}{'compile':>9}{'smelt':>9}{'IQR':>7}{'of compile':>12}{'of copy':>9}"
+          "  kernel")
+    result = {"device": torch.cuda.get_device_name(0), "torch": torch.__version__, "commit": shared.commit(),
+              "ceilings": ceilings, "rows": []}
     for problem, peer in first.items():
         best = {k: min(v, second[problem][k], key=lambda q: q[1]) for k, v in peer.items()}
         mine = [r for r in norms if r["problem"] == problem]
         row = mine[-1]
         share = row["bytes"] / row["us"] / 1e6 / copy
-        print(f"{problem:38}{best['eager'][1]:9.1f}" + (f"{best['F.rms_norm'][1]:12.1f}" if "F.rms_norm" in best else f"{'':12}") +
+        alone = f"{best['F.rms_norm'][1]:12.1f}" if "F.rms_norm" in best else f"{'':12}"
+        print(f"{problem:38}{best['eager'][1]:9.1f}{alone}"
               f"{best['torch.compile'][1]:9.2f}{row['us']:9.2f}{row['q3_us'] - row['q1_us']:7.2f}"
               f"{row['us'] / best['torch.compile'][1]:12.3f}{share:9.1%}  {row['tactic']}")
-        result["rows"].append({"problem": problem, "peers": best, "smelt": mine, "ladder": [r for r in ladder if r["problem"] == problem]})
+        result["rows"].append({"problem": problem, "peers": best, "smelt": mine,
+                               "ladder": [r for r in ladder if r["problem"] == problem]})
     print(f"\n{'ladder':38}" + "".join(f"{step:>24}" for step in ("v1", "v2", "v3", "v4")))
     for problem in first:
         steps = [r for r in ladder if r["problem"] == problem]

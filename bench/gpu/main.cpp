@@ -88,10 +88,11 @@ void norm(const std::vector<Rows>& shapes, bool residual, DType type) {
     std::string tactic;
     for (const ops::Candidate& c : offer.candidates) {
       const auto kernel = c.prepare();
+      const auto workspace = gpu()->device->allocate(std::max<int64_t>(1, kernel->workspace()), "a workspace");
       auto us = cuda::time_graph(gpu()->device, [&](int call, cuda::abi::Stream stream) {
         const void* in[] = {x.at(call), residual ? r.at(call) : nullptr, g.at(call), nullptr};
         void* out[] = {y.at(call), s.at(call)};
-        kernel->run({in, std::span(out, residual ? 2u : 1u), nullptr, stream});
+        kernel->run({in, std::span(out, residual ? 2u : 1u), reinterpret_cast<void*>(workspace->address()), stream});
       }, timing(moved));
       std::ranges::sort(us);
       report(problem, c.config, us, moved);

@@ -18,7 +18,8 @@ Graph conv_and_product() {
   Builder b;
   const ValueId x = b.input("x", to_sym({1, 32, 16, 16}));
   const ValueId w = b.constant("w", random_tensor({32, 32, 3, 3}, 1)), m = b.constant("m", random_tensor({16, 64}, 2));
-  const ValueId conv = b.node("conv", "Conv", {x, w}, to_sym({1, 32, 16, 16}), DType::f32, {{"pads", std::vector<int64_t>(4, 1)}});
+  const std::vector<int64_t> pads(4, 1);
+  const ValueId conv = b.node("conv", "Conv", {x, w}, to_sym({1, 32, 16, 16}), DType::f32, {{"pads", pads}});
   b.output(b.node("product", "MatMul", {conv, m}, to_sym({1, 32, 16, 64})));
   return std::move(b.g);
 }

@@ -102,6 +102,14 @@ TEST(GpuNorm, rows_that_begin_anywhere) {
   EXPECT_FALSE(check_on_gpu(t, tolerance(DType::f16)).empty());
 }
 
+TEST(GpuNorm, few_long_rows_are_split_over_several_blocks_too) {
+  for (const Shape& shape : {Shape{1, 65536}, Shape{3, 40000}}) {
+    Trial t = trial({.type = DType::bf16, .parameters = DType::bf16, .shape = shape}, 1);
+    const auto in_pieces = testing::AnyOf(testing::HasSubstr("cluster"), testing::HasSubstr("parts"));
+    EXPECT_THAT(check_on_gpu(t, tolerance(DType::bf16)), testing::Contains(in_pieces));
+  }
+}
+
 using GpuGroupNorm = GpuBatch;
 
 /// GroupNormalization in `groups`, or (0) InstanceNormalization.

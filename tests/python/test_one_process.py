@@ -37,8 +37,8 @@ def run(order, model):
     subprocess.run([sys.executable, "-c", PROGRAM, str(model), *order], check=True, timeout=300)
 
 
-@pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed (scripts/setup.sh build test installs it where 12 GB are free); "
-                                          "the orders of the other three run")
+@pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed (scripts/setup.sh build test installs it where 12 GB are "
+                                          "free); the orders of the other three run")
 @pytest.mark.parametrize("order", list(itertools.permutations(["torch", "onnx", "onnxruntime", "smelt"])), ids="-".join)
 def test_imports_and_runs_in_this_order(order, small_model):
     run(order, small_model)

@@ -283,11 +283,7 @@ void offer_groups(const BoundNode& b, std::span<const size_t> numbers, const Gpu
         {"cuda", config, us, [p = *p, s, config, &gpu] { return launched(plan_of(p, s, "norm:" + config), gpu); }});
   };
   const int64_t unit = p->bundle == 1 ? 32 : p->in_line();
-  // What one multiprocessor has to move decides where there are fewer blocks than multiprocessors; it loads some 100 bytes a
-  // nanosecond.
-  const auto estimate = [&](int64_t blocks) {
-    return std::max(gpu_estimate_us(gpu, moved), 2 + moved / static_cast<double>(std::min(blocks, multiprocessors)) / 100e3);
-  };
+  const auto estimate = [&](int64_t blocks) { return norm_estimate_us(gpu, moved, blocks); };
   for (const int64_t blocks : {1, 2, 4, 8}) {
     if (blocks > 1 && (gpu.info.major < 9 || bundles * blocks > 2 * multiprocessors)) break;
     // Few vectors a thread leave little to overlap, many leave few threads: the two splits nearest to four.

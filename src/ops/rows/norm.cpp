@@ -1,6 +1,11 @@
 // ai.smelt.Norm, and ONNX's LayerNormalization and RMSNormalization of f32, f16 and bf16, a row at a time.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "ops/gpu.h"
 #include "ops/parallel.h"
 #include "ops/rows/norm_problem.h"
 #include "ops/rows/onednn.h"
@@ -170,7 +175,19 @@ void norm_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (auto reason = norm_unknown(b)) return offer.rejected.push_back({"cuda", *reason});
   if (auto reason = norm_rows_apart(b)) offer.rejected.push_back({"cuda", *reason});
   else offer_norm_cuda(b, *machine.gpu, offer);
-  if (offer.candidates.empty()) offer_group_norm_cuda(b, *machine.gpu, offer);
+  // Rows in pieces too where whole ones are long and leave multiprocessors idle.
+  constexpr int64_t long_bytes = 32 << 10;
+  const Shape& shape = b.inputs[0].shape;
+  const int64_t rows = std::accumulate(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(NormParts(b).axis), int64_t{1},
+                                       std::multiplies<>());
+  const bool few = rows < machine.gpu->info.multiprocessors && bytes(b.inputs[0].type, elements(shape)) >= long_bytes * rows;
+  if (offer.candidates.empty() || few) offer_group_norm_cuda(b, *machine.gpu, offer);
+}
+
+double norm_estimate_us(const Gpu& gpu, double moved, int64_t blocks) {
+  constexpr double bytes_a_us = 100e3;   // that one multiprocessor loads
+  const auto busy = static_cast<double>(std::min<int64_t>(blocks, std::max(1, gpu.info.multiprocessors)));
+  return std::max(gpu_estimate_us(gpu, moved), gpu_estimate_us(gpu, 0) + moved / busy / bytes_a_us);
 }
 
 }  // namespace smelt::ops

@@ -197,7 +197,7 @@ void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
     const double idle = static_cast<double>(s.threads * held) / static_cast<double>(vectors);
     // Four vectors a thread hide the latency of one; more cost warps.
     const double worse = held == 4 ? 1 : held == 2 ? 1.02 : 1.05;
-    const double estimate = gpu_estimate_us(gpu, moved * std::max(1.0, idle / 1.5) * worse);
+    const double estimate = norm_estimate_us(gpu, moved * std::max(1.0, idle / 1.5) * worse, (rows + s.rows - 1) / s.rows);
     offer.candidates.push_back({"cuda", config, estimate, [p = *p, s, &gpu, name = fmt::format("norm:{}:{}", p->width, config)] {
       return std::make_unique<NormCudaKernel>(p, s, gpu, name);
     }});

@@ -32,6 +32,9 @@ std::optional<std::string> norm_unknown(const BoundNode& b);
 /// Why kernels that read whole rows cannot run a node that norm_unknown has nothing against.
 std::optional<std::string> norm_rows_apart(const BoundNode& b);
 
+/// Microseconds of a kernel of so many blocks that moves `moved` bytes: where there are fewer blocks than multiprocessors, what
+/// one of them has to move decides.
+double norm_estimate_us(const Gpu& gpu, double moved, int64_t blocks);
 /// Adds the generated CUDA kernels (src/ops/rows/norm_cuda.cpp) of a node that neither has anything against.
 void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer);
 /// Those for rows in pieces (src/ops/rows/group_norm_cuda.cpp), of a node that norm_unknown has nothing against.

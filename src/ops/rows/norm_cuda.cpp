@@ -108,6 +108,21 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
   } else if (sum < count) {   // without a residual the sum is x
     code += fmt::format("  row.copy(view{} + at[{}], inside);\n", sum, sum);
   }
+  // Operands are on their way while the row is added up: on an H200 5% less time at 512 columns, 2% at 1024, 11% at 4099.
+  // Not where their registers cost more: with four vectors a thread (1% at 5120) and in the largest blocks.
+  const auto operands = std::ranges::count_if(p.views, [](const View& v) { return v.role >= role_operands; });
+  const bool ahead = operands * s.held <= (s.vec == 1 ? 32 : 2) && s.threads * s.rows <= 512;
+  const auto operand = [&](size_t v, std::string_view to, std::string_view column) {
+    return fmt::format("load<{}>({}, view{}, at[{}] + {} * {}ll, {}ll, {});\n", step_of(p, v, s.vec), to, v, v, column,
+                       p.views[v].step, p.views[v].step, s.vec);
+  };
+  const std::string within = fmt::format("(Row::column(h) < {} ? Row::column(h) : 0)", p.width);
+  for (size_t v = 0; v < count && ahead; ++v) {
+    if (p.views[v].role < role_operands) continue;
+    code += fmt::format("  Vector<{}, {}> x{}[{}];\n#pragma unroll\n  for (int h = 0; h < {}; ++h)\n    {}",
+                        expr::cuda_type(p.views[v].type), s.vec, v, s.held, s.held,
+                        operand(v, fmt::format("x{}[h]", v), within));
+  }
   code += fmt::format("  const Statistics s = row.normalize<{}>(epsilon);\n  if (!inside) return;\n", p.parts.centre);
   for (const auto& [role, value] : {std::pair(role_mean, "mean"), std::pair(role_inverse, "factor")})
     if (const size_t v = view_of(role); v < count)
@@ -118,10 +133,10 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
   std::string arguments = "row.v[h][e]";
   for (size_t v = 0; v < count; ++v) {
     if (p.views[v].role < role_operands) continue;
-    code += fmt::format("    Vector<{}, {}> x{};\n    load<{}>(x{}, view{}, at[{}] + c * {}ll, {}ll, {});\n",
-                        expr::cuda_type(p.views[v].type), s.vec, v, step_of(p, v, s.vec), v, v, v, p.views[v].step,
-                        p.views[v].step, s.vec);
-    arguments += fmt::format(", x{}.at[e]", v);
+    if (!ahead)
+      code += fmt::format("    Vector<{}, {}> x{};\n    {}", expr::cuda_type(p.views[v].type), s.vec, v,
+                          operand(v, fmt::format("x{}", v), "c"));
+    arguments += fmt::format(", x{}{}.at[e]", v, ahead ? "[h]" : "");
   }
   code +=
       fmt::format("    Vector<{}, {}> out;\n#pragma unroll\n    for (int e = 0; e < {}; ++e) Program::apply({}, out.at[e]);\n",

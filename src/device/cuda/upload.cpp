@@ -52,7 +52,6 @@ class Stager {
   size_t turn_ = 0;
 };
 
-
 }  // namespace
 
 void upload(const std::shared_ptr<Device>& device, std::span<const Upload> uploads, int threads) {

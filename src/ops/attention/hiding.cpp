@@ -142,7 +142,9 @@ ScoreForm ScoreForms::of(const BoundNode& b, const AttentionCuda& p) {
     if (const auto at = known_.find(key); at != known_.end()) return at->second.form;
   }
   known.form = form_of(b, p);
+  constexpr size_t most = 64;   // masks that are made for each size that is bound would add up
   const std::lock_guard lock(mutex_);
+  if (known_.size() >= most) known_.clear();
   return known_.try_emplace(std::move(key), std::move(known)).first->second.form;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 #include "base/error.h"
 #include "ops/channels_last.h"
 #include "ops/conv/window.h"

@@ -51,7 +51,8 @@ Printed optimize(const std::string& model, const std::string& output, const Opti
   const double build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (options.progress) options.progress({.doing = "saving"});   // the last chance to leave no files behind
   save_plan(*plan, output, save);
-  return printed({report::ledger_summary(explained), report::form_table(explained), report::plan_table(*plan, build_s)});
+  return printed({report::ledger_summary(explained), report::form_table(explained), report::plan_table(*plan, build_s),
+                  report::build_table(*plan)});
 }
 
 Printed profile(const std::string& model, const Options& options, const Feeds& feeds, int iterations, const std::string& report,

@@ -158,7 +158,8 @@ void note(const std::string& line) { fmt::print(stderr, "{}\n", line); }
 std::string build_text(const Plan& plan, double seconds) {
   const auto time = [](double s) { return report::format(s, report::Unit::seconds); };
   const BuildInfo b = plan.build_info();
-  const std::string stages = b.stages.empty() ? "" : "\n  " + report::stages_text(plan);
+  std::string stages = report::stages_text(plan);
+  if (!stages.empty()) stages = "\n  " + stages;
   if (b.tuning_level == 0) return fmt::format("built in {} (tuning level 0: nothing measured){}", time(seconds), stages);
   return fmt::format("built in {} (tuning level {}: {} problems, {} measured in {}, {} from the cache){}", time(seconds),
                      b.tuning_level, b.problems, b.measured, time(b.tuning_s), b.cached, stages);

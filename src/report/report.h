@@ -47,7 +47,7 @@ Table memory_table(const profile::Profile& p);
 Table plan_table(const Plan& plan, double build_s);
 /// The stages of the build.
 Table build_table(const Plan& plan);
-/// "import 103 ms, device 310 ms, …"; empty where none is known.
+/// "import 103 ms, device 310 ms, …": those of a millisecond or more; may be empty.
 std::string stages_text(const Plan& plan);
 /// Average, p90, host memory, device memory: before, after, difference in percent.
 Table qa_table(const profile::BenchResult& b);

@@ -97,7 +97,7 @@ Table build_table(const Plan& plan) {
 std::string stages_text(const Plan& plan) {
   std::vector<std::string> stages;
   for (const BuildStage& s : plan.build_info().stages)
-    stages.push_back(fmt::format("{} {}", s.name, format(s.seconds, Unit::seconds)));
+    if (s.seconds >= 1e-3) stages.push_back(fmt::format("{} {}", s.name, format(s.seconds, Unit::seconds)));
   return fmt::format("{}", fmt::join(stages, ", "));
 }
 

@@ -45,6 +45,8 @@ def test_optimize_gives_a_plan_that_prints_and_goes_where_a_path_goes(small_mode
     shapes = {"x": (2, 3, 8, 8)}
     plan = smelt.optimize(small_model, tmp_path / "plan.onnx", shapes=shapes, tuning_level=0)
     assert "conv_epilogue" in str(plan) and "<pre" in plan._repr_html_() and plan["plan"][0]["tuning_level"] == 0
+    seconds = {r["stage"]: r["seconds"] for r in plan["build"]}
+    assert {"import", "rewriting", "kernels"} <= seconds.keys() and min(seconds.values()) > 0
     x = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
     [expected] = ort.InferenceSession(str(small_model)).run(None, {"x": x})
     np.testing.assert_allclose(smelt.Session(plan).run(None, {"x": x})[0], expected, rtol=1e-5, atol=1e-5)

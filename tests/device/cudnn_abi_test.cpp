@@ -157,6 +157,28 @@ TEST(CudnnAbi, numbers_are_nvidias) {
   SAME(dnn_wants_reordered_bias, CUDNN_BEHAVIOR_NOTE_REQUIRES_BIAS_INT8x32_REORDER);
   SAME(dnn_sum, CUDNN_REDUCE_TENSOR_ADD);
   SAME(dnn_maximum, CUDNN_REDUCE_TENSOR_MAX);
+  SAME(dnn_resample, CUDNN_BACKEND_RESAMPLE_DESCRIPTOR);
+  SAME(dnn_operation_resample, CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR);
+  SAME(dnn_is_resample_mode, CUDNN_TYPE_RESAMPLE_MODE);
+  SAME(dnn_is_padding_mode, CUDNN_TYPE_PADDING_MODE);
+  SAME(dnn_is_fraction, CUDNN_TYPE_FRACTION);
+  SAME(dnn_resample_mode, CUDNN_ATTR_RESAMPLE_MODE);
+  SAME(dnn_resample_type, CUDNN_ATTR_RESAMPLE_COMP_TYPE);
+  SAME(dnn_resample_axes, CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS);
+  SAME(dnn_resample_post_paddings, CUDNN_ATTR_RESAMPLE_POST_PADDINGS);
+  SAME(dnn_resample_pre_paddings, CUDNN_ATTR_RESAMPLE_PRE_PADDINGS);
+  SAME(dnn_resample_strides, CUDNN_ATTR_RESAMPLE_STRIDES);
+  SAME(dnn_resample_window, CUDNN_ATTR_RESAMPLE_WINDOW_DIMS);
+  SAME(dnn_resample_padding_mode, CUDNN_ATTR_RESAMPLE_PADDING_MODE);
+  SAME(dnn_operation_resample_x, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC);
+  SAME(dnn_operation_resample_y, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC);
+  SAME(dnn_operation_resample_descriptor, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC);
+  SAME(dnn_mean_with_padding, CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING);
+  SAME(dnn_mean_inside, CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING);
+  SAME(dnn_largest, CUDNN_RESAMPLE_MAXPOOL);
+  SAME(dnn_zeros, CUDNN_ZERO_PAD);
+  SAME(dnn_minus_infinity, CUDNN_NEG_INF_PAD);
+  static_assert(sizeof(DnnFraction) == sizeof(cudnnFraction_t));
 }
 
 }  // namespace

@@ -45,6 +45,15 @@ class DnnObject {
   DnnObject& set(abi::DnnAttribute attribute, abi::DnnReduction value) {
     return set(attribute, abi::dnn_is_reduction, 1, &value);
   }
+  DnnObject& set(abi::DnnAttribute attribute, abi::DnnResample value) {
+    return set(attribute, abi::dnn_is_resample_mode, 1, &value);
+  }
+  DnnObject& set(abi::DnnAttribute attribute, abi::DnnPadding value) {
+    return set(attribute, abi::dnn_is_padding_mode, 1, &value);
+  }
+  DnnObject& set(abi::DnnAttribute attribute, std::span<const abi::DnnFraction> values) {
+    return set(attribute, abi::dnn_is_fraction, static_cast<int64_t>(values.size()), values.data());
+  }
   DnnObject& set(abi::DnnAttribute attribute, abi::DnnHeuristicMode value) {
     return set(attribute, abi::dnn_is_heuristic_mode, 1, &value);
   }

@@ -156,6 +156,32 @@ void DnnGraph::convolve(size_t x, size_t w, size_t y, DType sums, const Shape& s
                        fmt::join(dilation, ","), fmt::join(pad_begin, ","), fmt::join(pad_end, ","));
 }
 
+void DnnGraph::pool(size_t x, size_t y, abi::DnnResample mode, const Shape& window, const Shape& stride, const Shape& pad_begin,
+                    const Shape& pad_end) {
+  const auto whole = [](const Shape& numbers) {
+    std::vector<abi::DnnFraction> fractions;
+    for (const int64_t n : numbers) fractions.push_back({n});
+    return fractions;
+  };
+  DnnObject& windows = parts_.emplace_back(abi::dnn_resample, "describing a pooling");
+  windows.set(abi::dnn_resample_mode, mode)
+      .set(abi::dnn_resample_type, abi::dnn_f32)
+      .set(abi::dnn_resample_axes, static_cast<int64_t>(window.size()))
+      .set(abi::dnn_resample_window, whole(window))
+      .set(abi::dnn_resample_strides, whole(stride))
+      .set(abi::dnn_resample_pre_paddings, whole(pad_begin))
+      .set(abi::dnn_resample_post_paddings, whole(pad_end))
+      .set(abi::dnn_resample_padding_mode, mode == abi::dnn_largest ? abi::dnn_minus_infinity : abi::dnn_zeros)
+      .finish();
+  DnnObject operation(abi::dnn_operation_resample, "describing a pooling");
+  operation.set(abi::dnn_operation_resample_descriptor, windows)
+      .set(abi::dnn_operation_resample_x, tensors_[x])
+      .set(abi::dnn_operation_resample_y, tensors_[y]);
+  add_operation(std::move(operation));
+  text_ += fmt::format("pool {} {} {} {} {} {} {}\n", x, y, static_cast<int>(mode), fmt::join(window, ","),
+                       fmt::join(stride, ","), fmt::join(pad_begin, ","), fmt::join(pad_end, ","));
+}
+
 void DnnGraph::pointwise(const DnnFunction& f, std::initializer_list<size_t> inputs, size_t y) {
   DnnObject& function = parts_.emplace_back(abi::dnn_pointwise, "describing a function");
   function.set(abi::dnn_pointwise_mode, f.mode).set(abi::dnn_pointwise_precision, f.precision);

@@ -59,6 +59,9 @@ class DnnGraph {
   /// y = the cross-correlation of x [N, C, spatial…] with w [M, C / group, kernel…], summed in `sums`.
   void convolve(size_t x, size_t w, size_t y, DType sums, const Shape& stride, const Shape& dilation, const Shape& pad_begin,
                 const Shape& pad_end);
+  /// y = what `mode` makes of the windows of x [N, C, spatial…], in f32; padding is below all numbers for the largest, else 0.
+  void pool(size_t x, size_t y, abi::DnnResample mode, const Shape& window, const Shape& stride, const Shape& pad_begin,
+            const Shape& pad_end);
   /// At most three inputs; the third selects.
   void pointwise(const DnnFunction& f, std::initializer_list<size_t> inputs, size_t y);
   /// c = a · b over the last two axes, summed in f32.

@@ -9,9 +9,8 @@
 #include "base/error.h"
 #include "expr/cuda.h"
 #include "ops/channels_last.h"
-#include "ops/conv/window.h"
-#include "ops/gpu.h"
 #include "ops/pointwise/walk.h"
+#include "ops/pool/pooling_cuda.h"
 #include "ops/strides.h"
 #include "ops/tactics.h"
 
@@ -54,16 +53,6 @@ template <class T>
 void copy(T* to, const Shape& from) {
   std::ranges::transform(from, to, [](int64_t v) { return static_cast<T>(v); });
 }
-
-struct Pooling {
-  std::string_view kind;                 // Pool's enumerator
-  DType type;
-  BoundTensor x, y, index;
-  bool indexed = false, column_major = false;
-  Window window;                         // three axes
-  bool channels_last = false;            // in x and y
-  bool whole = false;                    // the window is the plane
-};
 
 /// Elements of the widest access to the channels of a pixel, or to the pixels of a plane.
 int64_t widest(const BoundTensor& t, bool channels, int64_t extent) {
@@ -262,6 +251,7 @@ void pool_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   const double estimate = gpu_estimate_us(*machine.gpu, moved);
   if (p->whole && !p->indexed) pool::offer_planes(*p, *machine.gpu, estimate, offer);
   if (offer.candidates.empty()) pool::offer_windows(*p, *machine.gpu, estimate, offer);
+  pool::offer_cudnn(*p, *machine.gpu, estimate, offer);
 }
 
 }  // namespace smelt::ops

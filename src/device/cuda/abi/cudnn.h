@@ -37,6 +37,8 @@ enum DnnDescriptorType : int {                       // cudnnBackendDescriptorTy
   dnn_operation_matmul = 19,
   dnn_reduction = 21,
   dnn_operation_reduction = 22,
+  dnn_resample = 24,
+  dnn_operation_resample = 25,
 };
 
 enum DnnAttributeType : int {                        // cudnnBackendAttributeType_t
@@ -55,7 +57,10 @@ enum DnnAttributeType : int {                        // cudnnBackendAttributeTyp
   dnn_is_descriptor = 15,
   dnn_is_reduction = 18,
   dnn_is_behavior_note = 19,
+  dnn_is_resample_mode = 21,
+  dnn_is_padding_mode = 22,
   dnn_is_char = 24,
+  dnn_is_fraction = 26,
 };
 
 enum DnnAttribute : int {                            // cudnnBackendAttributeName_t
@@ -116,6 +121,17 @@ enum DnnAttribute : int {                            // cudnnBackendAttributeNam
   dnn_operation_reduction_x = 1610,
   dnn_operation_reduction_y = 1611,
   dnn_operation_reduction_descriptor = 1612,
+  dnn_resample_mode = 1700,
+  dnn_resample_type = 1701,
+  dnn_resample_axes = 1702,
+  dnn_resample_post_paddings = 1703,
+  dnn_resample_pre_paddings = 1704,
+  dnn_resample_strides = 1705,
+  dnn_resample_window = 1706,
+  dnn_resample_padding_mode = 1708,
+  dnn_operation_resample_x = 1710,
+  dnn_operation_resample_y = 1711,
+  dnn_operation_resample_descriptor = 1716,
 };
 
 enum DnnConvolutionMode : int { dnn_cross_correlation = 1 };
@@ -154,6 +170,12 @@ enum DnnBehaviorNote : int {                         // cudnnBackendBehaviorNote
   dnn_wants_reordered_bias = 2,
 };
 enum DnnReduction : int { dnn_sum = 0, dnn_maximum = 3 };   // cudnnReduceTensorOp_t
+/// cudnnResampleMode_t: of windows, the mean with the padding counted or not, the largest.
+enum DnnResample : int { dnn_mean_with_padding = 2, dnn_largest = 3, dnn_mean_inside = 4 };
+enum DnnPadding : int { dnn_zeros = 0, dnn_minus_infinity = 1 };   // cudnnPaddingMode_t
+struct DnnFraction {                                 // cudnnFraction_t
+  int64_t numerator = 0, denominator = 1;
+};
 constexpr int64_t dnn_most_notes = 16, dnn_most_knobs = 64;  // more than any version has
 
 #define SMELT_CUDNN(X) \

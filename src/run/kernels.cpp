@@ -3,12 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <set>
-#include <thread>
 
+#include "base/by_threads.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "ops/cost.h"
@@ -80,17 +79,6 @@ class Refusals {
   tune::Tuner& tuner_;
   std::set<std::string> said_;
 };
-
-/// f(0) … f(count - 1), by so many threads.
-void by_threads(int threads, size_t count, const std::function<void(size_t)>& f) {
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < count; i = next++) f(i);
-  };
-  std::vector<std::jthread> pool;
-  for (int t = 1; t < std::min(threads, static_cast<int>(count)); ++t) pool.emplace_back(work);
-  work();
-}
 
 /// Kernels that were made to be measured: the weights that they packed serve tuning, and the chosen ones, for as long as they are
 /// held.

@@ -1,8 +1,6 @@
 #include "device/cuda/cubins.h"
 
-#include <atomic>
 #include <sstream>
-#include <thread>
 
 #include "base/error.h"
 #include "kernels/embedded.h"
@@ -106,7 +104,8 @@ std::shared_ptr<const Cubin> CubinStore::make(const Source& source, std::string_
       cubin = std::make_shared<Cubin>(compile_(source, arch));
     } catch (const CompilerMissing& e) {
       if (!carries_) throw;
-      throw CompilerMissing(fmt::format("the plan does not carry the kernel of {}, or not undamaged, and {}", source.name, e.what()),
+      throw CompilerMissing(fmt::format("the plan does not carry the kernel of {}, or not undamaged, and {}", source.name,
+                                        e.what()),
                             "Write the plan again with this smelt (smelt optimize --embed-kernels), or install NVRTC.",
                             ExitCode::unsupported);
     }
@@ -116,33 +115,6 @@ std::shared_ptr<const Cubin> CubinStore::make(const Source& source, std::string_
   ++(found ? stats_.from_disk : stats_.compiled);
   stats_.seconds += cubin->seconds;
   return cubin;
-}
-
-std::vector<std::shared_ptr<const Cubin>> CubinStore::get_all(std::span<const Source> sources, std::string_view arch, int threads,
-                                                              std::vector<std::string>* errors,
-                                                              const std::function<void(int done, int total)>& progress) {
-  std::vector<std::shared_ptr<const Cubin>> cubins(sources.size());
-  if (errors) errors->assign(sources.size(), "");
-  std::atomic<size_t> next = 0;
-  std::mutex reporting;
-  int done = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < sources.size(); i = next++) {
-      std::string why;
-      try {
-        cubins[i] = get(sources[i], arch);
-      } catch (const std::exception& e) {
-        why = e.what();
-      }
-      std::lock_guard lock(reporting);
-      if (errors) (*errors)[i] = why;
-      if (progress) progress(++done, static_cast<int>(sources.size()));
-    }
-  };
-  std::vector<std::jthread> helpers;
-  for (int i = 1; i < std::min<int>(threads, static_cast<int>(sources.size())); ++i) helpers.emplace_back(work);
-  work();
-  return cubins;
 }
 
 void CubinStore::carry(const Cubins& cubins) {

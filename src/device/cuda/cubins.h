@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,11 +36,6 @@ class CubinStore {
   /// or not of this source, is compiled again and replaced. Threads that want the same one wait for the first of them. Throws as
   /// compile() does.
   std::shared_ptr<const Cubin> get(const Source& source, std::string_view arch);
-  /// The same for many, compiled by `threads` at once. One that does not compile does not stop the others: its place is null and
-  /// `errors` (may be null) gets its message at the same index. `progress` must not throw.
-  std::vector<std::shared_ptr<const Cubin>> get_all(std::span<const Source> sources, std::string_view arch, int threads,
-                                                    std::vector<std::string>* errors = nullptr,
-                                                    const std::function<void(int done, int total)>& progress = {});
   /// Puts in what a plan carries, as if it had been compiled here, whatever compiler made it.
   void carry(const Cubins& cubins);
 

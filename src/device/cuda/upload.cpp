@@ -5,8 +5,9 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
-#include <thread>
 #include <vector>
+
+#include "base/by_threads.h"
 
 namespace smelt::device::cuda {
 namespace {
@@ -72,7 +73,7 @@ void upload(const std::shared_ptr<Device>& device, std::span<const Upload> uploa
 
   std::atomic<size_t> next = 0;
   std::vector<std::exception_ptr> failed(static_cast<size_t>(threads));
-  const auto work = [&](size_t thread) {
+  by_threads(threads, failed.size(), [&](size_t thread) {
     try {
       Stager stager(device);
       for (size_t i = next++; i < pieces.size(); i = next++) stager.copy(pieces[i]);
@@ -80,12 +81,7 @@ void upload(const std::shared_ptr<Device>& device, std::span<const Upload> uploa
     } catch (...) {
       failed[thread] = std::current_exception();
     }
-  };
-  {
-    std::vector<std::jthread> others;
-    for (size_t t = 1; t < failed.size(); ++t) others.emplace_back(work, t);
-    work(0);
-  }
+  });
   for (const std::exception_ptr& e : failed)
     if (e) std::rethrow_exception(e);
 }

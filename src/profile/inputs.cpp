@@ -163,7 +163,8 @@ std::vector<Shape> resolve_shapes(const std::vector<TensorInfo>& inputs, const s
 }
 
 std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>& files,
-                                const std::map<std::string, Shape>& shapes, uint64_t seed) {
+                                const std::map<std::string, Shape>& shapes,
+                                const std::map<std::string, Tensor>& feeds, uint64_t seed) {
   std::map<std::string, Tensor> given;
   std::map<std::string, std::string> raw;
   for (const std::string& file : files) {
@@ -185,11 +186,14 @@ std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>
   std::map<std::string, Shape> known = shapes;
   for (const auto& [name, t] : given) check(name), known[name] = t.shape();
   for (const auto& [name, path] : raw) check(name);
+  for (const auto& [name, t] : feeds) known[name] = t.shape();
   const std::vector<Shape> resolved = resolve_shapes(infos, known);
   std::vector<Tensor> inputs;
   for (size_t k = 0; k < infos.size(); ++k) {
     const TensorInfo& info = infos[k];
-    if (auto at = given.find(info.name); at != given.end()) {
+    if (const auto feed = feeds.find(info.name); feed != feeds.end()) {
+      inputs.push_back(feed->second);
+    } else if (auto at = given.find(info.name); at != given.end()) {
       Tensor t = at->second;
       // ml_dtypes arrays say only their width.
       const bool only_width = t.type() == DType::bf16 || t.type() == DType::f8e4m3fn;

@@ -37,12 +37,7 @@ std::unique_ptr<Execution> bound(const Prepared& p) {
 }  // namespace
 
 std::vector<Tensor> inputs_for(const Plan& plan, const Subject& s) {
-  std::map<std::string, Shape> shapes = s.shapes;
-  for (const auto& [name, t] : s.feeds) shapes[name] = t.shape();
-  std::vector<Tensor> inputs = profile::load_inputs(plan, s.input_files, shapes, s.seed);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (const auto at = s.feeds.find(plan.inputs()[i].name); at != s.feeds.end()) inputs[i] = at->second;
-  return inputs;
+  return profile::load_inputs(plan, s.input_files, s.shapes, s.feeds, s.seed);
 }
 
 std::vector<Tensor> in_order_of(const Plan& other, const Prepared& reference) {

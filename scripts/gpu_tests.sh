@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the GPU's tests on GPU 0; fails too where they launch a kernel that is not in tests/ops/cuda_resources/kernels.txt. With
 # --sanitize it runs every kernel on small problems instead, and the tests that run plans, under each of compute-sanitizer's
-# tools, in as many processes as there are cores; fails too where a kernel of that list was not launched. usage: gpu_tests.sh
-# BUILD_DIR [--sanitize [SECONDS_A_TOOL]]
+# tools, in as many processes as there are cores; fails too where a kernel of that list was not launched.
+# usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh

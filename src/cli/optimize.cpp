@@ -59,13 +59,12 @@ Action add_optimize(CLI::App& app) {
     const double build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const Saved saved = save_plan(*plan, output, a->save);
 
-    std::vector<report::Table> tables{report::ledger_summary(explained), report::form_table(explained),
-                                      report::plan_table(*plan, build_s), report::build_table(*plan)};
+    std::vector<report::Table> tables{report::ledger_summary(explained), report::form_table(explained)};
+    if (a->as_json) tables.insert(tables.end(), {report::plan_table(*plan, build_s), report::build_table(*plan)});
     if (!options.precision.empty()) tables.push_back(report::difference_table(precision_errors(subject)));
     if (a->as_json) {
       print_line(report::table_json(tables));
     } else {
-      std::erase_if(tables, [](const report::Table& t) { return t.key == "plan" || t.key == "build"; });
       print_tables(tables);
       const auto size = [](int64_t bytes) { return report::format(static_cast<double>(bytes), report::Unit::bytes); };
       print_line("\n" + build_text(*plan, build_s));

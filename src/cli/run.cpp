@@ -152,10 +152,10 @@ Action add_run(CLI::App& app) {
       tensors = named(*p.plan, p.execution->outputs());
     }
     for (const std::string& target : a->outputs) write_outputs(target, tensors);
-    const report::Table t = tensor_table(tensors);
-    if (a->as_json && p.plan) print_line(report::table_json({t, report::build_table(*p.plan)}));
-    else if (a->as_json) print_line(report::table_json({t}));
-    else print_table(t);
+    std::vector<report::Table> tables{tensor_table(tensors)};
+    if (a->as_json && p.plan) tables.push_back(report::build_table(*p.plan));
+    if (a->as_json) print_line(report::table_json(tables));
+    else print_tables(tables);
     return 0;
   };
 }

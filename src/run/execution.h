@@ -62,8 +62,9 @@ class ExecutionImpl final : public Execution {
   Planned& following(Planned& p);
   /// Points the segment's steps at the bytes of their tensors.
   void resolve(Planned& p);
-  /// On a device: copies values that the host made to where its kernels reach them.
+  /// On a device: copies the constants that the segment's kernels read to where they reach them, once.
   void bring_constants(Planned& p);
+  /// On a device: copies values that the host made to where its kernels reach them.
   void bring_externals(Planned& p);
   std::byte* address(const Planned& p, TensorIndex t);
   /// On a device: the recordings for the addresses that the segment is resolved to; null where they are too many sets.

@@ -198,11 +198,6 @@ std::unique_ptr<Planned> PlanImpl::take_prepared() const {
   return std::move(prepared_);
 }
 
-}  // namespace smelt::run
-
-namespace smelt {
-
-namespace run {
 namespace {
 
 std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shared_ptr<Stages> stages) {
@@ -224,7 +219,9 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
 }
 
 }  // namespace
-}  // namespace run
+}  // namespace smelt::run
+
+namespace smelt {
 
 std::shared_ptr<const Plan> Plan::build(Graph graph, const Options& options) {
   return run::build(std::move(graph), options, std::make_shared<run::Stages>());

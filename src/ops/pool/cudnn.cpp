@@ -1,5 +1,5 @@
-// Poolings by cuDNN. Its engines compile for 0.15 to 0.23 s each and took 7 to 10 us for resnet50's two poolings on an H200, little
-// hope beside smelt's kernels: tuning measures them at level 3 only.
+// Poolings by cuDNN. Its engines compile for 0.15 to 0.23 s each and took 7 to 10 us for resnet50's two poolings on an H200,
+// little hope beside smelt's kernels: tuning measures them at level 3 only.
 #include <fmt/format.h>
 
 #include <algorithm>

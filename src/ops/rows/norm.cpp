@@ -2,8 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "ops/gpu.h"
 #include "ops/parallel.h"
@@ -178,8 +176,7 @@ void norm_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   // Rows in pieces too where whole ones are long and leave multiprocessors idle.
   constexpr int64_t long_bytes = 32 << 10;
   const Shape& shape = b.inputs[0].shape;
-  const int64_t rows = std::accumulate(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(NormParts(b).axis), int64_t{1},
-                                       std::multiplies<>());
+  const int64_t rows = elements(Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(NormParts(b).axis)));
   const bool few = rows < machine.gpu->info.multiprocessors && bytes(b.inputs[0].type, elements(shape)) >= long_bytes * rows;
   if (offer.candidates.empty() || few) offer_group_norm_cuda(b, *machine.gpu, offer);
 }

@@ -19,6 +19,10 @@ std::string dnn_missing(const Gpu& gpu) {
   return cuda::cudnn_missing();
 }
 
+cuda::DnnRules dnn_rules(const Gpu& gpu, bool tensor_cores) {
+  return {.tensor_cores = tensor_cores, .deterministic = !gpu.nondeterministic};
+}
+
 DnnProblem::DnnProblem(const Gpu& gpu, const cuda::DnnRules& rules, const Describe& describe)
     : graph_(cuda::DnnContext::open(gpu.device)), kept_(gpu.dnn_plans) {
   describe(graph_);
@@ -30,7 +34,7 @@ std::shared_ptr<DnnProblem> DnnProblem::find(const Gpu& gpu, const std::string& 
                                              const Describe& describe) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<DnnProblem>> known;
-  const std::string whole = fmt::format("{} {} {}", gpu.info.ordinal, rules.tensor_cores, key);
+  const std::string whole = fmt::format("{} {} {}", gpu.info.ordinal, print(rules), key);
   {
     std::lock_guard lock(mutex);
     if (const auto at = known.find(whole); at != known.end()) return at->second;

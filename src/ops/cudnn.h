@@ -15,6 +15,9 @@ namespace smelt::ops {
 /// Why no problem can be given to it on that GPU; empty where one can.
 std::string dnn_missing(const Gpu& gpu);
 
+/// What that GPU's user lets engines do.
+device::cuda::DnnRules dnn_rules(const Gpu& gpu, bool tensor_cores = true);
+
 /// A problem's engines. Layers of one shape share it, and tuning finds plans made.
 class DnnProblem {
  public:

@@ -38,6 +38,7 @@ struct Gpu {
   std::shared_ptr<const KeptFiles> dnn_plans;          // cuDNN's, where kernels are kept; null without a device
   std::shared_ptr<Modules> modules = std::make_shared<Modules>();
   bool tf32 = false;                                   // products of f32 may round their operands to 10 bits of mantissa
+  bool nondeterministic = false;                       // engines whose results differ from run to run are candidates
   std::shared_ptr<KernelLog> log;                      // of what is compiled and launched; null: none is kept
   std::shared_ptr<ScoreForms> score_forms;             // of the model's attentions (ops/attention/hiding.h)
   std::shared_ptr<DeviceWeights> weights = std::make_shared<DeviceWeights>();  // constants that kernels keep packed on the device

@@ -8,9 +8,11 @@ namespace smelt::ops {
 /// smelt's own kernels in a CUDA graph begin before the one before them has ended (docs/gpu.md). No candidate, but named like
 /// one; off where --tactics does not ask for it.
 inline constexpr std::string_view early_launch = "early_launch";
+/// Libraries' engines whose results differ from run to run are candidates too, with this behind their name. Off likewise.
+inline constexpr std::string_view nondeterministic = "nondeterministic";
 
 /// What --tactics takes. ops::offer insists that every family keeps to it.
-inline constexpr std::string_view tactic_names[] = {"onednn", "avx2",     "winograd", "cpu",       "cuda",
-                                                    "cublaslt", "cudnn",  "reference", early_launch};
+inline constexpr std::string_view tactic_names[] = {"onednn",   "avx2",  "winograd",  "cpu",        "cuda",
+                                                    "cublaslt", "cudnn", "reference", early_launch, nondeterministic};
 
 }  // namespace smelt::ops

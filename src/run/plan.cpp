@@ -74,6 +74,7 @@ std::shared_ptr<Backend> use_gpu(ops::Machine& machine, const Options& options, 
   ops::Gpu gpu = here ? *ops::open_gpu(*device::cuda::ordinal_of(options.device), kernels_folder(options))
                       : *ops::gpu_of_arch(options.arch, kernels_folder(options));
   gpu.tf32 = tf32;
+  gpu.nondeterministic = filter.asks_for(ops::nondeterministic);
   const bool carries = take_kernels(carried, gpu);
   if (!carries) device::cuda::check_compiler(gpu.info.arch, gpu.info.driver);
   machine.gpu = std::make_shared<ops::Gpu>(std::move(gpu));

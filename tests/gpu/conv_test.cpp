@@ -133,6 +133,24 @@ TEST(GpuConv, deep_sums_in_float_are_no_chain_of_additions) {   // as those of p
   EXPECT_GE(tiles, 3u);
 }
 
+TEST(GpuConv, engines_whose_results_differ_from_run_to_run_are_offered_only_where_asked_for) {
+  Trial t = trial(one({2, 64, 28, 28}, {64, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}), DType::f16, Layout::nhwc);
+  t.result(DType::f16, {2, 64, 28, 28}, Layout::nhwc);
+  t.bound.node = &t.node;
+  Machine asking = gpu_machine();
+  auto gpu = std::make_shared<Gpu>(*asking.gpu);
+  gpu->nondeterministic = true;
+  asking.gpu = gpu;
+  const auto of_cudnn = [&](const Machine& machine) {
+    std::vector<std::string> configs;
+    for (const Candidate& c : offer(t.bound, machine).candidates)
+      if (c.tactic == "cudnn") configs.push_back(c.config);
+    return configs;
+  };
+  EXPECT_THAT(of_cudnn(gpu_machine()), testing::Each(testing::Not(testing::EndsWith("nondeterministic"))));
+  EXPECT_GE(of_cudnn(asking).size(), of_cudnn(gpu_machine()).size());
+}
+
 TEST(GpuConv, every_number_of_channels) {
   for (int64_t channels = 1; channels <= 130; channels += channels < 34 ? 1 : 9) {
     check(one({1, channels, 7, 6}, {131 - channels, channels, 3, 3}, {1, 1}, {1, 1, 1, 1}), DType::f16, Layout::nhwc);

@@ -127,6 +127,17 @@ TEST_F(GpuPlans, have_the_engines_that_the_library_named) {
   EXPECT_NE(g.plan(g.engines({}, *kept)[0], *kept), nullptr);
 }
 
+TEST_F(GpuPlans, only_of_engines_whose_results_are_always_the_same_unless_others_are_asked_for) {
+  const auto kept = dnn_plan_files(folder_);
+  const auto same = graph().engines({}, *kept), all = graph().engines({.deterministic = false}, *kept);
+  EXPECT_EQ(files().size(), 2u);   // lists of their own
+  EXPECT_GE(all.size(), same.size());
+  for (const DnnGraph::Engine& e : all) {
+    const bool among = std::ranges::find(same, e.name, &DnnGraph::Engine::name) != same.end();
+    EXPECT_NE(among, e.name.ends_with(" nondeterministic")) << e.name;
+  }
+}
+
 TEST_F(GpuPlans, of_another_graph_have_files_of_their_own) {
   const auto kept = dnn_plan_files(folder_);
   result(*kept);

@@ -2,6 +2,8 @@
 #include "base/error.h"
 #include "device/cuda/compiler.h"
 #include "made_up_device.h"
+#include "ops/gpu.h"
+#include "run/plan.h"
 
 namespace smelt::run {
 namespace {
@@ -24,6 +26,17 @@ TEST(Device, a_plan_for_a_gpu_that_is_not_here_is_made_but_not_run) {
   }
   o.arch = "sm_12";
   EXPECT_THROW(Plan::build(copying_graph(), o), Error);
+}
+
+TEST(Device, engines_whose_results_differ_from_run_to_run_are_let_in_by_their_own_name) {
+  if (!device::cuda::compiler_missing().empty()) GTEST_SKIP() << device::cuda::compiler_missing();
+  Options o = quick();
+  o.arch = "sm_90a";
+  for (const auto& [tactics, asked] : {std::pair{"", false}, {"+all", false}, {"+nondeterministic", true},
+                                       {"+nondeterministic,-cuda", true}, {"+nondeterministic,-nondeterministic", false}}) {
+    o.tactics = tactics;
+    EXPECT_EQ(share(o, false)->tuner.machine().gpu->nondeterministic, asked) << tactics;
+  }
 }
 
 TEST(Device, names_of_devices_are_checked) {

@@ -20,19 +20,12 @@ std::vector<Note> notes_of(const DnnObject& engine, abi::DnnAttribute attribute,
   return notes;
 }
 
-bool refused(const DnnObject& engine, const std::vector<abi::DnnBehaviorNote>& behaviors, const DnnRules& rules) {
-  const auto numbers =
-      notes_of<abi::DnnNumericalNote>(engine, abi::dnn_engine_numerical_note, abi::dnn_is_numerical_note);
-  return std::ranges::any_of(numbers,
-                             [&](abi::DnnNumericalNote n) {
-                               return n == abi::dnn_not_deterministic || n == abi::dnn_rounds_inputs ||
-                                      n == abi::dnn_rounds_sums || n == abi::dnn_uses_fft ||
-                                      (n == abi::dnn_uses_tensor_cores && !rules.tensor_cores);
-                             }) ||
-         std::ranges::any_of(behaviors, [](abi::DnnBehaviorNote n) {
-           return n == abi::dnn_wants_reordered_weights || n == abi::dnn_wants_reordered_bias;
-         });
+DnnNotes notes_of(const DnnObject& engine) {
+  return {notes_of<abi::DnnNumericalNote>(engine, abi::dnn_engine_numerical_note, abi::dnn_is_numerical_note),
+          notes_of<abi::DnnBehaviorNote>(engine, abi::dnn_engine_behavior_note, abi::dnn_is_behavior_note)};
 }
+
+bool has(const auto& notes, auto note) { return std::ranges::find(notes, note) != notes.end(); }
 
 /// "12 2=5 13=1".
 std::string settings_of(const DnnObject& config, int64_t number) {
@@ -71,6 +64,18 @@ std::vector<DnnGraph::Engine> read_engines(const std::string& text) {
 
 std::shared_ptr<const KeptFiles> dnn_plan_files(std::filesystem::path folder) {
   return std::make_shared<const KeptFiles>(std::move(folder), "smelt-cudnn-plan 1", ".plan", "cuDNN's compiled plans");
+}
+
+std::string print(const DnnRules& rules) {
+  return fmt::format("tensor_cores={} deterministic={}", rules.tensor_cores, rules.deterministic);
+}
+
+bool allows(const DnnRules& rules, const DnnNotes& notes) {
+  return (rules.tensor_cores || !has(notes.numbers, abi::dnn_uses_tensor_cores)) &&
+         (!rules.deterministic || !has(notes.numbers, abi::dnn_not_deterministic)) &&
+         !has(notes.numbers, abi::dnn_rounds_inputs) && !has(notes.numbers, abi::dnn_rounds_sums) &&
+         !has(notes.numbers, abi::dnn_uses_fft) && !has(notes.behaviors, abi::dnn_wants_reordered_weights) &&
+         !has(notes.behaviors, abi::dnn_wants_reordered_bias);
 }
 
 DnnPlan::DnnPlan(std::shared_ptr<DnnContext> context, DnnObject plan, const DnnBindings& bindings)
@@ -223,7 +228,7 @@ void DnnGraph::reduce(abi::DnnReduction operation, size_t x, size_t y) {
 
 std::vector<DnnGraph::Engine> DnnGraph::engines(const DnnRules& rules, const KeptFiles& kept) {
   rules_ = rules;
-  const std::string id = kept.any() ? key(fmt::format("engines {}", rules.tensor_cores)) : "";
+  const std::string id = kept.any() ? key("engines " + print(rules)) : "";
   if (const auto text = id.empty() ? std::nullopt : kept.read(id)) return read_engines(*text);
   const std::vector<Engine>& engines = ask();
   if (!id.empty()) kept.write(id, written(engines));
@@ -257,10 +262,11 @@ const std::vector<DnnGraph::Engine>& DnnGraph::ask() const {
       int64_t number = 0;
       engine.get(abi::dnn_engine_index, abi::dnn_is_i64, 1, &number);
       std::string settings = settings_of(configs[i], number);
-      const auto behaviors = notes_of<abi::DnnBehaviorNote>(engine, abi::dnn_engine_behavior_note, abi::dnn_is_behavior_note);
-      if (!seen.insert(settings).second || refused(engine, behaviors, rules_)) continue;
-      found.push_back({fmt::format("{}{} engine {}", mode == abi::dnn_mode_a ? "a" : "b", i, number), number,
-                       std::move(settings), std::ranges::find(behaviors, abi::dnn_compiles) != behaviors.end(),
+      const DnnNotes notes = notes_of(engine);
+      if (!seen.insert(settings).second || !allows(rules_, notes)) continue;
+      found.push_back({fmt::format("{}{} engine {}{}", mode == abi::dnn_mode_a ? "a" : "b", i, number,
+                                   has(notes.numbers, abi::dnn_not_deterministic) ? " nondeterministic" : ""),
+                       number, std::move(settings), has(notes.behaviors, abi::dnn_compiles),
                        std::make_shared<const DnnObject>(std::move(configs[i]))});
     }
   }

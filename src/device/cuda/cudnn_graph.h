@@ -13,7 +13,20 @@ std::shared_ptr<const KeptFiles> dnn_plan_files(std::filesystem::path folder);
 /// What an engine may do to the numbers.
 struct DnnRules {
   bool tensor_cores = true;        // false for exact f32: they would round it to tf32
+  bool deterministic = true;       // false: engines whose results differ from run to run may be taken too
 };
+
+/// What sets rules apart, for keys.
+std::string print(const DnnRules& rules);
+
+/// What an engine says of itself.
+struct DnnNotes {
+  std::vector<abi::DnnNumericalNote> numbers;
+  std::vector<abi::DnnBehaviorNote> behaviors;
+};
+
+/// Whether such an engine may be taken: one that rounds its inputs or sums or wants weights in another order never.
+bool allows(const DnnRules& rules, const DnnNotes& notes);
 
 /// y = mode(x, …) element by element, computed in `precision`.
 struct DnnFunction {
@@ -70,15 +83,14 @@ class DnnGraph {
   void reduce(abi::DnnReduction operation, size_t x, size_t y);
 
   struct Engine {
-    std::string name;              // "a0 engine 12": its place in the list, and its number
+    std::string name;              // "a0 engine 12": its place in the list, its number, and " nondeterministic" where it is
     int64_t number = 0;
     std::string settings;          // "12 2=5 13=1": the number and what is chosen for its knobs
     bool compiles = false;         // a kernel, when a plan is made
     std::shared_ptr<const DnnObject> config;   // null where the list comes from disk
   };
-  /// What the library thinks can run the graph, the best guess first, each engine with the same settings once, without those
-  /// whose results differ from run to run, that round their inputs or sums, want weights in another order, or break the rules;
-  /// out of `kept`, or asked for and kept there. Ends the description. Empty where it has none.
+  /// What the library thinks can run the graph, the best guess first, each engine with the same settings once, where the rules
+  /// allow it; out of `kept`, or asked for and kept there. Ends the description. Empty where it has none.
   std::vector<Engine> engines(const DnnRules& rules, const KeptFiles& kept);
   /// Out of `kept`, or made and kept there. Null where the engine cannot after all. Several threads may ask for plans of one
   /// graph.

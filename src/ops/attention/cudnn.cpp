@@ -98,7 +98,7 @@ void offer_cudnn_attention(const BoundNode& b, const AttentionCuda& p, ScoreForm
   for (const BoundTensor* t : {&b.inputs[0], &b.inputs[1], &b.inputs[2], &b.outputs[0]}) key += " " + dnn_key(*t);
   std::shared_ptr<DnnProblem> problem;
   try {
-    problem = DnnProblem::find(gpu, key, {}, [&](cuda::DnnGraph& g) { describe(p, causal, g); });
+    problem = DnnProblem::find(gpu, key, dnn_rules(gpu), [&](cuda::DnnGraph& g) { describe(p, causal, g); });
   } catch (const Error& e) {   // a graph that it has no words for
     return offer.rejected.push_back({"cudnn", e.what()});
   }

@@ -297,7 +297,7 @@ void offer_form(const std::shared_ptr<const ByCudnn>& r, Offer& offer) {
   for (const BoundTensor* t : {&q.bound.inputs[q.x], &q.bound.outputs[0]}) key += " " + dnn_key(*t);
   std::shared_ptr<DnnProblem> problem;
   try {
-    problem = DnnProblem::find(*r->gpu, key, {}, [&](cuda::DnnGraph& g) { describe(*r, g); });
+    problem = DnnProblem::find(*r->gpu, key, dnn_rules(*r->gpu), [&](cuda::DnnGraph& g) { describe(*r, g); });
   } catch (const Error& e) {   // a graph that it has no words for
     return offer.rejected.push_back({"cudnn", e.what()});
   }

@@ -61,8 +61,8 @@ void offer_cudnn(const Pooling& p, const Gpu& gpu, double estimate, Offer& offer
   if (std::string why = rejects(p, gpu); !why.empty()) return offer.rejected.push_back({"cudnn", std::move(why)});
   std::shared_ptr<DnnProblem> problem;
   try {
-    problem = DnnProblem::find(gpu, fmt::format("pool {} {} {}", offer.problem, dnn_key(p.x), dnn_key(p.y)), {},
-                               [&](cuda::DnnGraph& g) { describe(p, g); });
+    problem = DnnProblem::find(gpu, fmt::format("pool {} {} {}", offer.problem, dnn_key(p.x), dnn_key(p.y)),
+                               dnn_rules(gpu), [&](cuda::DnnGraph& g) { describe(p, g); });
   } catch (const Error& e) {   // a graph that it has no words for
     return offer.rejected.push_back({"cudnn", e.what()});
   }

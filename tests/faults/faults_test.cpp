@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "device/cuda/compiler.h"
+#include "device/cuda/device.h"
 #include "faults/fake/cuda.h"
 #include "fuse/rewrite.h"
 #include "report/gpus.h"
@@ -116,6 +117,20 @@ TEST_F(Faults, without_any_a_plan_runs) {
     Session session(Plan::build(several_kernels(), on_gpu()));
     for (int i = 0; i < 3; ++i) EXPECT_EQ(session.run(input()).size(), 2u);
     EXPECT_EQ(cuda.calls["cuGraphLaunch"], 3);
+  });
+}
+
+TEST_F(Faults, without_any_streams_are_made_for_the_most_that_are_used_at_a_time) {
+  alone([&](fake::Cuda& cuda) {
+    using namespace device::cuda;
+    auto device = Device::open(0);
+    for (int i = 0; i < 100; ++i) {
+      const Stream one(device), other(device);
+      EXPECT_NE(one.get(), other.get());
+    }
+    EXPECT_EQ(cuda.calls["cuStreamCreate"], 2);
+    device.reset();
+    EXPECT_EQ(cuda.calls["cuStreamDestroy_v2"], 2);
   });
 }
 

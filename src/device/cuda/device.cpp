@@ -159,6 +159,10 @@ Device::Device(const DeviceInfo& info) : info_(info) {
 
 Device::~Device() {
   trim();
+  {
+    const Current current(*this);
+    for (abi::Stream s : spare_streams_) driver().stream_destroy(s);
+  }
   driver().primary_context_release(device_);
 }
 
@@ -192,15 +196,29 @@ PinnedMemory::~PinnedMemory() {
   driver().host_free(data_);
 }
 
-Stream::Stream(std::shared_ptr<Device> device) : device_(std::move(device)) {
-  const Device::Current current(*device_);
-  check(driver().stream_create(&stream_, abi::stream_non_blocking), "making a stream");
+abi::Stream Device::take_stream() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!spare_streams_.empty()) {
+      abi::Stream spare = spare_streams_.back();
+      spare_streams_.pop_back();
+      return spare;
+    }
+  }
+  const Current current(*this);
+  abi::Stream made = nullptr;
+  check(driver().stream_create(&made, abi::stream_non_blocking), "making a stream");
+  return made;
 }
 
-Stream::~Stream() {
-  const Device::Current current(*device_);
-  driver().stream_destroy(stream_);
+void Device::give_back(abi::Stream stream) {
+  std::lock_guard lock(mutex_);
+  spare_streams_.push_back(stream);
 }
+
+Stream::Stream(std::shared_ptr<Device> device) : device_(std::move(device)), stream_(device_->take_stream()) {}
+
+Stream::~Stream() { device_->give_back(stream_); }
 
 void Stream::synchronize() const {
   const Device::Current current(*device_);

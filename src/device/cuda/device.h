@@ -93,7 +93,10 @@ class Device : public std::enable_shared_from_this<Device> {
 
  private:
   friend class Memory;
+  friend class Stream;
   explicit Device(const DeviceInfo& info);
+  abi::Stream take_stream();
+  void give_back(abi::Stream stream);
   void release(abi::Address address, int64_t bytes);
   /// What is held by a Memory, from its first byte.
   struct Held {
@@ -115,6 +118,7 @@ class Device : public std::enable_shared_from_this<Device> {
   FreeBlocks free_;
   std::map<abi::Address, Held> in_use_;
   std::vector<Kept> kept_;
+  std::vector<abi::Stream> spare_streams_;
   int64_t held_ = 0, used_ = 0, limit_ = 0;
 };
 
@@ -150,6 +154,8 @@ class PinnedMemory {
   int64_t bytes_ = 0;
 };
 
+/// The driver's streams are used again by later Streams, whose work comes after what their last user left on them: after some
+/// hundred streams made and destroyed, gaps between the kernels of a process's CUDA graphs are four times as long (docs/gpu.md).
 class Stream {
  public:
   explicit Stream(std::shared_ptr<Device> device);

@@ -102,6 +102,43 @@ TEST(GpuNorm, rows_that_begin_anywhere) {
   EXPECT_FALSE(check_on_gpu(t, tolerance(DType::f16)).empty());
 }
 
+TEST(GpuNorm, rows_beyond_the_cache_pass_through_it) {
+  auto small = std::make_shared<Gpu>(*test_gpu());
+  small->info.l2_bytes = 1 << 14;
+  Machine machine;
+  machine.gpu = small;
+  const Norm norms[] = {{.type = DType::bf16, .parameters = DType::bf16, .shape = {37, 4096}},
+                        {.kind = "layer", .type = DType::f32, .shape = {37, 1000}, .beta = true},
+                        {.kind = "layer", .type = DType::f16, .parameters = DType::f16, .shape = {37, 520}, .residual = true,
+                         .sum = true},
+                        {.type = DType::f16, .parameters = DType::f32, .shape = {5, 1024}, .residual = true},
+                        {.type = DType::f16, .shape = {300, 1024}, .sum = true, .gamma = false,
+                         .program = "(in0:f32) { %1 = relu(in0):f32; return %1 }"}};
+  for (const Norm& n : norms) {
+    Trial t = trial(n, 7);
+    const std::vector<Tensor> want = evaluate(t.node, t.inputs);
+    t.bound.node = &t.node;
+    std::map<std::string, std::vector<Tensor>> found;
+    for (const Candidate& c : offer(t.bound, machine).candidates) {
+      SCOPED_TRACE(c.config);
+      found[c.config] = run_on_gpu(t, c);
+      for (size_t i = 0; i < want.size(); ++i) EXPECT_LE(error(found[c.config][i], want[i]), tolerance(n.type)) << "output " << i;
+    }
+    size_t others = 0;
+    for (const auto& [config, results] : found) {
+      for (const char* suffix : {" streamed", " twice"}) {
+        const auto other = found.find(config + suffix);
+        if (other == found.end()) continue;
+        ++others;
+        for (size_t i = 0; i < want.size(); ++i)
+          EXPECT_EQ(std::memcmp(other->second[i].raw(), results[i].raw(), static_cast<size_t>(results[i].nbytes())), 0)
+              << other->first;
+      }
+    }
+    EXPECT_GE(others, 4u) << to_string(n.shape);
+  }
+}
+
 TEST(GpuNorm, few_long_rows_are_split_over_several_blocks_too) {
   for (const Shape& shape : {Shape{1, 65536}, Shape{3, 40000}}) {
     Trial t = trial({.type = DType::bf16, .parameters = DType::bf16, .shape = shape}, 1);

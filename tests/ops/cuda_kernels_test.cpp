@@ -45,6 +45,7 @@ Resources compile_forms(std::string_view arch, const std::shared_ptr<KernelLog>&
     Machine machine;
     const auto gpu = std::make_shared<Gpu>(*gpu_of_arch(arch));
     gpu->log = log;
+    gpu->info.l2_bytes = 1 << 20;   // small problems have the kernels of large ones
     machine.gpu = gpu;
     std::set<std::shared_ptr<const device::cuda::Cubin>> known;
     const Offer o = offer(f.bound, machine);

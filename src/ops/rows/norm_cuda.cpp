@@ -31,8 +31,19 @@ struct View {
   int64_t step = 1;          // elements from one to the next within a row
 };
 
+/// What happens to a row in the L2 cache. Streamed: it is given up first, and so is what is written. Twice: it is read for the
+/// sums and again for what is written, by when the cache is to have it still, and held in no register between.
+enum class Traffic { plain, streamed, twice };
+
 struct RowSplit {              // how threads share the work
   int64_t vec = 1, threads = 32, rows = 1, held = 1;
+  Traffic traffic = Traffic::plain;
+
+  /// "v8 t512 r1 h2 streamed".
+  std::string print() const {
+    constexpr std::string_view suffixes[] = {"", " streamed", " twice"};
+    return fmt::format("v{} t{} r{} h{}{}", vec, threads, rows, held, suffixes[static_cast<size_t>(traffic)]);
+  }
 };
 
 struct NormCuda {
@@ -96,22 +107,29 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
   code += fmt::format("  const u32 number = blockIdx.x * {}u + threadIdx.x / {}u;\n", s.rows, s.threads);
   code += fmt::format("  const bool inside = number < rows.chunks;\n  i64 at[{}];\n  rows.locate<1>(inside ? number : 0, at);\n",
                       count);
-  code += "  Row row;\n  row.read(view0 + at[0]);\n";
   const auto view_of = [&](size_t role) {
     return static_cast<size_t>(std::ranges::find(p.views, role, &View::role) - p.views.begin());
   };
   const size_t residual = view_of(role_residual), sum = view_of(role_sum), y = view_of(role_y);
-  if (residual < count) {
-    const std::string to = sum < count ? fmt::format("view{} + at[{}]", sum, sum)
-                                       : fmt::format("static_cast<{}*>(nullptr)", expr::cuda_type(p.views[0].type));
-    code += fmt::format("  row.add(view{} + at[{}], {}, inside);\n", residual, residual, to);
-  } else if (sum < count) {   // without a residual the sum is x
-    code += fmt::format("  row.copy(view{} + at[{}], inside);\n", sum, sum);
-  }
+  const bool twice = s.traffic == Traffic::twice;
+  const std::string_view written = s.traffic == Traffic::streamed ? "Keep::shortest" : "Keep::plain";
+  const auto read_row = [&](std::string_view read, bool writes) {
+    code += fmt::format("  row.read<{}>(view0 + at[0]);\n", read);
+    writes = writes && sum < count;
+    if (residual < count) {
+      const std::string to = writes ? fmt::format("view{} + at[{}]", sum, sum)
+                                    : fmt::format("static_cast<{}*>(nullptr)", expr::cuda_type(p.views[0].type));
+      code += fmt::format("  row.add<{}, {}>(view{} + at[{}], {}, inside);\n", read, written, residual, residual, to);
+    } else if (writes) {   // without a residual the sum is x
+      code += fmt::format("  row.copy<{}>(view{} + at[{}], inside);\n", written, sum, sum);
+    }
+  };
+  code += "  Row row;\n";
+  read_row(twice ? "Keep::longest" : s.traffic == Traffic::streamed ? "Keep::shortest" : "Keep::plain", !twice);
   // Operands are on their way while the row is added up: on an H200 5% less time at 512 columns, 2% at 1024, 11% at 4099.
   // Not where their registers cost more: with four vectors a thread (1% at 5120) and in the largest blocks.
   const auto operands = std::ranges::count_if(p.views, [](const View& v) { return v.role >= role_operands; });
-  const bool ahead = operands * s.held <= (s.vec == 1 ? 32 : 2) && s.threads * s.rows <= 512;
+  const bool ahead = operands * s.held <= (s.vec == 1 ? 32 : 2) && s.threads * s.rows <= 512 && !twice;
   const auto operand = [&](size_t v, std::string_view to, std::string_view column) {
     return fmt::format("load<{}>({}, view{}, at[{}] + {} * {}ll, {}ll, {});\n", step_of(p, v, s.vec), to, v, v, column,
                        p.views[v].step, p.views[v].step, s.vec);
@@ -123,7 +141,9 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
                         expr::cuda_type(p.views[v].type), s.vec, v, s.held, s.held,
                         operand(v, fmt::format("x{}[h]", v), within));
   }
-  code += fmt::format("  const Statistics s = row.normalize<{}>(epsilon);\n  if (!inside) return;\n", p.parts.centre);
+  code += fmt::format("  const Statistics s = row.statistics<{}>(epsilon);\n", p.parts.centre);
+  if (twice) read_row("Keep::shortest", true);
+  code += "  row.normalize(s);\n  if (!inside) return;\n";
   for (const auto& [role, value] : {std::pair(role_mean, "mean"), std::pair(role_inverse, "factor")})
     if (const size_t v = view_of(role); v < count)
       code += fmt::format("  if (Row::lane() == 0) view{}[at[{}]] = From<{}>::f32(s.{});\n", v, v,
@@ -141,8 +161,11 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
   code +=
       fmt::format("    Vector<{}, {}> out;\n#pragma unroll\n    for (int e = 0; e < {}; ++e) Program::apply({}, out.at[e]);\n",
                   expr::cuda_type(p.views[y].type), s.vec, s.vec, arguments);
-  code += fmt::format("    store<{}>(view{}, at[{}] + c, 1, {}, out);\n  }}\n}}\n", step_of(p, y, s.vec), y, y, s.vec);
-  return code;
+  if (s.traffic == Traffic::plain)
+    code += fmt::format("    store<{}>(view{}, at[{}] + c, 1, {}, out);\n", step_of(p, y, s.vec), y, y, s.vec);
+  else
+    code += fmt::format("    store_keeping<{}>(reinterpret_cast<decltype(out)*>(view{} + at[{}] + c), out);\n", written, y, y);
+  return code + "  }\n}\n";
 }
 
 class NormCudaKernel final : public CompiledKernel {
@@ -197,6 +220,9 @@ void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   const int64_t vectors = std::max<int64_t>(1, (p->width + vec - 1) / vec);
   double moved = 0;
   for (const View& v : p->views) moved += static_cast<double>(rows * (v.step ? p->width : 1) * size_of(v));
+  // What is larger than the cache passes through it: nothing that is written will be there for its reader.
+  const int64_t row_bytes = p->width * size_of(p->views[0]);
+  const bool passes = gpu.info.major >= 8 && vec * size_of(p->views[0]) == 16 && moved > static_cast<double>(gpu.info.l2_bytes);
   for (int64_t held = 1; held * vec <= most_held; held *= 2) {
     RowSplit s{.vec = vec, .held = held};
     s.threads = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>((vectors + held - 1) / held)));
@@ -208,14 +234,20 @@ void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
     s.rows = std::clamp<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, rows / multiprocessors))), 1,
                                  std::max<int64_t>(1, 256 / s.threads));
     s.rows = std::max<int64_t>(s.rows, s.threads < 32 ? 32 / s.threads : 1);   // whole warps
-    const std::string config = fmt::format("v{} t{} r{} h{}", s.vec, s.threads, s.rows, s.held);
     const double idle = static_cast<double>(s.threads * held) / static_cast<double>(vectors);
     // Four vectors a thread hide the latency of one; more cost warps.
     const double worse = held == 4 ? 1 : held == 2 ? 1.02 : 1.05;
     const double estimate = norm_estimate_us(gpu, moved * std::max(1.0, idle / 1.5) * worse, (rows + s.rows - 1) / s.rows);
-    offer.candidates.push_back({"cuda", config, estimate, [p = *p, s, &gpu, name = fmt::format("norm:{}:{}", p->width, config)] {
-      return std::make_unique<NormCudaKernel>(p, s, gpu, name);
-    }});
+    for (const Traffic traffic : {Traffic::plain, Traffic::streamed, Traffic::twice}) {
+      if (traffic != Traffic::plain && !passes) continue;
+      s.traffic = traffic;
+      // On an H200 (docs/ladder): rows of 16 KiB gain 3% by the second reading, shorter ones lose; streaming gains 1 to 5%.
+      const double gain = traffic == Traffic::streamed ? 0.98 : traffic == Traffic::twice ? (row_bytes < 16384 ? 1.03 : 0.97) : 1;
+      const auto make = [p = *p, s, &gpu, name = fmt::format("norm:{}:{}", p->width, s.print())] {
+        return std::make_unique<NormCudaKernel>(p, s, gpu, name);
+      };
+      offer.candidates.push_back({"cuda", s.print(), estimate * gain, make});
+    }
   }
   if (offer.candidates.empty())
     offer.rejected.push_back({"cuda", fmt::format("rows of {} elements by accesses of {}: registers hold {}", p->width, vec,

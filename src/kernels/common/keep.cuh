@@ -1,0 +1,49 @@
+// Accesses that say how soon the L2 cache may give up what they touch.
+//
+// From sm_80 on (createpolicy); elements or vectors of 16 bytes, or several times that, are accessed so, smaller ones plainly.
+#pragma once
+
+#include "common/types.cuh"
+
+/// What lies in the cache is given up first, last, or in its turn.
+enum class Keep { shortest, longest, plain };
+
+template <Keep K> __device__ __forceinline__ u64 cache_policy() {
+  u64 policy;
+  if constexpr (K == Keep::shortest)
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  else
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+/// Volatile: what is read twice is meant to be, and not held in registers.
+template <Keep K, class V> __device__ __forceinline__ V load_keeping(const V* from) {
+  if constexpr (K == Keep::plain || sizeof(V) % 16 != 0) {
+    return *from;
+  } else {
+    V v;
+    uint4* to = reinterpret_cast<uint4*>(&v);
+    const u64 policy = cache_policy<K>();
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(V) / 16); ++i)
+      asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                   : "=r"(to[i].x), "=r"(to[i].y), "=r"(to[i].z), "=r"(to[i].w)
+                   : "l"(reinterpret_cast<const uint4*>(from) + i), "l"(policy));
+    return v;
+  }
+}
+
+template <Keep K, class V> __device__ __forceinline__ void store_keeping(V* to, const V& v) {
+  if constexpr (K == Keep::plain || sizeof(V) % 16 != 0) {
+    *to = v;
+  } else {
+    const uint4* from = reinterpret_cast<const uint4*>(&v);
+    const u64 policy = cache_policy<K>();
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(V) / 16); ++i)
+      asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(reinterpret_cast<uint4*>(to) + i),
+                   "r"(from[i].x), "r"(from[i].y), "r"(from[i].z), "r"(from[i].w), "l"(policy)
+                   : "memory");
+  }
+}

@@ -111,7 +111,6 @@ def measure(command, name, path, level, a, extra):
     for _ in range(a.rebuilds):
         with empty_cache() as cache:
             anew = [*given, "--cache-dir", cache]
-            smelt(command, "run", path, *anew)   # a process that has measured runs slower: docs/gpu.md
             again = profile(anew)
         rebuilds.append({"changed_steps": changed_steps(p, again), "latency_us": again["latency_us"]["median"]})
     latency, inside = statistics.median(s["median"] for s in passes), p["steps_us"] + p["gaps_us"]

@@ -123,6 +123,33 @@ TEST_F(GpuViews, heads_are_cut_from_one_projection_and_merged_without_a_copy) {
   EXPECT_EQ(launched(attention_block(DType::f16)), (std::vector<std::string>{"MatMul", "ai.smelt.Attention", "MatMul"}));
 }
 
+TEST_F(GpuViews, a_transformer_block_between_convolutions_converts_no_layout) {
+  // As in a diffusion model: pixels of a channels-last image are rows of tokens as they lie.
+  constexpr int64_t channels = 64, side = 16;
+  const SymShape image = to_sym({2, channels, side, side}), flat = to_sym({2, channels, side * side}),
+                 tokens = to_sym({2, side * side, channels});
+  Builder b;
+  const auto conv = [&](const std::string& name, ValueId x) {
+    const ValueId w = b.weights(name + ".weight", {channels, channels, 1, 1}, DType::f16);
+    return b.node(name, "Conv", {x, w}, image, DType::f16);
+  };
+  const auto reshaped = [&](const std::string& name, ValueId x, const Shape& to) {
+    return b.node(name, "Reshape", {x, b.ints(to)}, to_sym(to), DType::f16);
+  };
+  const auto turned = [&](const std::string& name, ValueId x, const SymShape& to) {
+    return b.node(name, "Transpose", {x}, to, DType::f16, {{"perm", Ints{0, 2, 1}}});
+  };
+  ValueId v = conv("first", b.input("x", image, DType::f16));
+  v = turned("to_tokens", reshaped("flat", v, {2, channels, side * side}), tokens);
+  v = b.node("normal", "LayerNormalization", {v, b.weights("scale", {channels}, DType::f16)}, tokens, DType::f16,
+             {{"axis", int64_t{-1}}});
+  v = b.node("product", "MatMul", {v, b.weights("w", {channels, channels}, DType::f16)}, tokens, DType::f16);
+  v = reshaped("image", turned("from_tokens", v, flat), {2, channels, side, side});
+  b.output(conv("second", v));
+  const std::vector<std::string> expected{"ai.smelt.Reorder", "Conv", "LayerNormalization", "MatMul", "Conv", "ai.smelt.Reorder"};
+  EXPECT_EQ(launched(std::move(b.g)), expected) << "at the ends, whose images ONNX has plain";
+}
+
 TEST_F(GpuViews, a_result_is_dense_in_memory_of_its_own) {
   Builder b;
   const ValueId x = b.input("x", to_sym({8, 64, 128}), DType::f16);

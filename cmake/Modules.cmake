@@ -80,8 +80,8 @@ function(smelt_tests)
     if(name STREQUAL "device" AND EXISTS ${SMELT_CUDA_WHEELS}/include/cuda.h)
       target_include_directories(test_device SYSTEM PRIVATE ${SMELT_CUDA_WHEELS}/include ${SMELT_CUDA_WHEELS}/../cudnn/include)
     endif()
-    if(name STREQUAL "faults")   # on a driver that is made up, and without NVRTC
-      foreach(fake "cuda;1" "nvrtc;13")
+    if(name STREQUAL "faults")   # on a driver and an NVML that are made up, and without NVRTC
+      foreach(fake "cuda;1" "nvidia-ml;1" "nvrtc;13")
         list(GET fake 0 library)
         list(GET fake 1 version)
         file(GLOB sources_of_fake CONFIGURE_DEPENDS ${folder}/fake/${library}*.cpp)

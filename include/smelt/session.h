@@ -96,6 +96,13 @@ struct BuildStage {
   double seconds = 0;
 };
 
+/// A GPU's multiprocessors' clocks while candidates were timed; 0 where nothing was timed or nobody says (NVML does).
+struct ClocksSeen {
+  int lowest_mhz = 0, highest_mhz = 0;
+  int most_mhz = 0;                          // that they may have
+  std::vector<std::string> slowed_by;        // "power cap", "heat", …
+};
+
 /// What a plan's build was made of. Shapes that are bound later add to it.
 struct BuildInfo {
   int tuning_level = 0;
@@ -103,6 +110,7 @@ struct BuildInfo {
   int64_t measured = 0, cached = 0;          // of these: measured now, found in the cache
   double tuning_s = 0;                       // spent measuring
   std::vector<BuildStage> stages;            // in their order
+  ClocksSeen clocks;
 };
 
 struct MemoryInfo {

@@ -161,8 +161,10 @@ std::string build_text(const Plan& plan, double seconds) {
   std::string stages = report::stages_text(plan);
   if (!stages.empty()) stages = "\n  " + stages;
   if (b.tuning_level == 0) return fmt::format("built in {} (tuning level 0: nothing measured){}", time(seconds), stages);
-  return fmt::format("built in {} (tuning level {}: {} problems, {} measured in {}, {} from the cache){}", time(seconds),
-                     b.tuning_level, b.problems, b.measured, time(b.tuning_s), b.cached, stages);
+  const std::string clocks = report::clocks_text(b.clocks);
+  return fmt::format("built in {} (tuning level {}: {} problems, {} measured in {}{}, {} from the cache){}", time(seconds),
+                     b.tuning_level, b.problems, b.measured, time(b.tuning_s), clocks.empty() ? "" : " at " + clocks, b.cached,
+                     stages);
 }
 
 }  // namespace smelt::cli

@@ -49,6 +49,8 @@ Table plan_table(const Plan& plan, double build_s);
 Table build_table(const Plan& plan);
 /// "import 103 ms, device 310 ms, …": those of a millisecond or more; may be empty.
 std::string stages_text(const Plan& plan);
+/// "1410 to 1980 of 1980 MHz, held down by power cap"; empty where nothing was seen.
+std::string clocks_text(const ClocksSeen& clocks);
 /// Average, p90, host memory, device memory: before, after, difference in percent.
 Table qa_table(const profile::BenchResult& b);
 Table difference_table(const std::vector<profile::Difference>& d);

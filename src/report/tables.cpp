@@ -82,10 +82,19 @@ Table plan_table(const Plan& plan, double build_s) {
                       {"problems", "problems", Unit::count},
                       {"measured", "measured", Unit::count},
                       {"cached", "from the cache", Unit::count},
-                      {"tuning_s", "measuring", Unit::seconds}}};
-  t.rows.push_back(
-      {static_cast<int64_t>(plan.graph().live_nodes()), build_s, b.tuning_level, b.problems, b.measured, b.cached, b.tuning_s});
+                      {"tuning_s", "measuring", Unit::seconds},
+                      {"clocks", "clocks"}}};
+  t.rows.push_back({static_cast<int64_t>(plan.graph().live_nodes()), build_s, b.tuning_level, b.problems, b.measured, b.cached,
+                    b.tuning_s, clocks_text(b.clocks)});
   return t;
+}
+
+std::string clocks_text(const ClocksSeen& c) {
+  if (c.highest_mhz == 0) return "";
+  std::string text = c.lowest_mhz < c.highest_mhz ? fmt::format("{} to ", c.lowest_mhz) : "";
+  text += std::to_string(c.highest_mhz);
+  text += c.most_mhz > 0 ? fmt::format(" of {} MHz", c.most_mhz) : " MHz";
+  return c.slowed_by.empty() ? text : fmt::format("{}, held down by {}", text, fmt::join(c.slowed_by, ", "));
 }
 
 Table build_table(const Plan& plan) {

@@ -191,7 +191,8 @@ std::string PlanImpl::device() const { return tune::device_text(shared_->tuner.m
 
 BuildInfo PlanImpl::build_info() const {
   const tune::TunerStats s = shared_->tuner.stats();
-  return {shared_->options.tuning_level, s.problems, s.measured, s.cached, s.seconds, shared_->stages->list()};
+  return {shared_->options.tuning_level, s.problems, s.measured, s.cached, s.seconds, shared_->stages->list(),
+          s.clocks};
 }
 
 std::unique_ptr<Planned> PlanImpl::take_prepared() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
 
 #include "base/error.h"
 #include "ops/gpu.h"
@@ -112,12 +113,14 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
   const auto flush = device->allocate(flush_bytes, "emptying the L2 cache");
   const cuda::Event begin(device), end(device);
   // The fill takes the GPU longer than the host takes to put what follows on the stream, so that launches are not what is timed.
+  std::function<void()> while_busy;          // for the next sample
   const auto time_of = [&](const auto& work) {
     cuda::check(cuda::driver().fill_bytes(flush->address(), 0, static_cast<size_t>(flush_bytes), stream.get()),
                 "emptying the L2 cache");
     begin.record(stream.get());
     work();
     end.record(stream.get());
+    if (const auto look = std::exchange(while_busy, nullptr)) look();
     end.synchronize();
     return end.since(begin);
   };
@@ -138,6 +141,7 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
     if (dropped[k]) samples[k] = {first[k]};
     else round += first[k] + 60;   // the fill, and the host
   }
+  while_busy = options.while_busy;
   const int rounds =
       static_cast<int>(std::clamp(options.budget_us / std::max(round, 1.0), 3.0, static_cast<double>(options.repetitions)));
   for (int r = 0; r < rounds; ++r) {

@@ -1,6 +1,7 @@
 // A problem's candidates timed on the GPU.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct GpuMeasureOptions {
   int repetitions = 12;            // samples a candidate, at most
   double budget_us = 60'000;       // time all candidates of a problem may take together
   double hopeless = 4;             // a candidate whose first run takes this many times the best one's is dropped
+  std::function<void()> while_busy = {};   // called once, while the GPU works
 };
 
 /// Microseconds a run, of each candidate in `which`, A B C A B C … after a first run each. Before every run twice the L2 cache's

@@ -55,6 +55,8 @@ Tuner::Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_p
       cache_(std::move(cache)),
       settled_(std::move(settled)) {
   if (level < 0 || level > 3) fail_usage("tuning level {} is not one of 0 (estimates), 1, 2, 3 (exhaustive)", level);
+  if (machine_.gpu && machine_.gpu->device)
+    clocks_.emplace([uuid = machine_.gpu->info.uuid] { return device::cuda::read_state(uuid); });
 }
 
 CacheKey Tuner::key(const std::string& problem) const { return {problem, device_text(machine_), machine_.versions}; }
@@ -77,7 +79,9 @@ std::vector<Timing> Tuner::measure_now(const ops::BoundNode& node, const ops::Of
   const auto begin = std::chrono::steady_clock::now();
   std::vector<std::vector<double>> samples;
   if (machine_.gpu) {
-    samples = measure_on_gpu(node, offer, which, machine_, gpu_options_of(level_));
+    GpuMeasureOptions options = gpu_options_of(level_);
+    if (clocks_) options.while_busy = [&] { clocks_->look(); };
+    samples = measure_on_gpu(node, offer, which, machine_, options);
   } else {
     Trial trial(node, machine_);
     std::vector<std::function<void()>> runs;
@@ -264,7 +268,9 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
 
 TunerStats Tuner::stats() const {
   std::lock_guard lock(mutex_);
-  return stats_;
+  TunerStats stats = stats_;
+  if (clocks_) stats.clocks = clocks_->seen();
+  return stats;
 }
 
 }  // namespace smelt::tune

@@ -10,6 +10,7 @@
 
 #include "ops/tactic.h"
 #include "tune/cache.h"
+#include "tune/clocks.h"
 #include "tune/filter.h"
 
 namespace smelt::tune {
@@ -35,6 +36,7 @@ using SettledChoices = std::map<std::string, Settled>;   // by problem
 struct TunerStats {
   int64_t problems = 0, measured = 0, cached = 0;   // distinct problems with a choice; measured now; found in the cache
   double seconds = 0;                               // spent measuring
+  ClocksSeen clocks;
 };
 
 /// Thread-safe: one thread measures at a time. On a GPU candidates are timed there (gpu_trial.h). Levels:
@@ -88,6 +90,7 @@ class Tuner {
   std::map<std::string, CacheEntry> known_;
   std::map<std::string, std::vector<Timing>> left_out_;   // by problem; without samples
   TunerStats stats_;
+  std::optional<ClockWatch> clocks_;                      // of the GPU that candidates are timed on
 };
 
 /// "AMD EPYC 7B13, avx2, 2 threads", "NVIDIA H100 80GB HBM3, sm_90a": the cache key's device.

@@ -13,6 +13,7 @@
 #include "faults/fake/cuda.h"
 #include "fuse/rewrite.h"
 #include "report/gpus.h"
+#include "report/report.h"
 #include "run/plan.h"
 #include "run/save.h"
 #include "support/builder.h"
@@ -283,6 +284,21 @@ TEST_F(Faults, a_device_error_while_tuning_blames_no_kernel_in_the_cache) {
     EXPECT_GT(plan->build_info().measured, 0);
     for (const StepInfo& s : plan->steps())
       for (const TacticNote& n : s.others) EXPECT_THAT(n.reason, Not(HasSubstr("failed"))) << s.problem;
+  });
+}
+
+TEST_F(Faults, clocks_that_are_held_down_while_tuning_are_said) {
+  for (const int level : {0, 1}) {
+    alone_with_nvrtc([&](fake::Cuda&) {
+      open_first("libnvidia-ml.so.1");
+      const auto plan = Plan::build(several_kernels(), on_gpu(level));
+      const std::string expected = "1410 of 1980 MHz, held down by power cap";
+      EXPECT_EQ(report::clocks_text(plan->build_info().clocks), level == 0 ? "" : expected);
+    });
+  }
+  alone_with_nvrtc([&](fake::Cuda&) {   // every timing is in the cache
+    open_first("libnvidia-ml.so.1");
+    EXPECT_EQ(report::clocks_text(Plan::build(several_kernels(), on_gpu(1))->build_info().clocks), "");
   });
 }
 

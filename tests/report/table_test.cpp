@@ -20,6 +20,13 @@ json row_of(std::vector<Cell> row, std::vector<Column> columns) {
 
 const std::vector<std::string> seven{"a", "b", "c", "d", "e", "f", "g"};
 
+TEST(Clocks, are_told_as_a_range_with_what_held_them_down) {
+  EXPECT_EQ(clocks_text({}), "");
+  EXPECT_EQ(clocks_text({.lowest_mhz = 1980, .highest_mhz = 1980, .most_mhz = 1980}), "1980 of 1980 MHz");
+  EXPECT_EQ(clocks_text({.lowest_mhz = 1410, .highest_mhz = 1755}), "1410 to 1755 MHz");
+  EXPECT_EQ(clocks_text({1410, 1980, 1980, {"power cap", "heat"}}), "1410 to 1980 of 1980 MHz, held down by power cap, heat");
+}
+
 TEST(Cell, a_list_is_whole_in_json_and_cut_for_a_reader) {
   EXPECT_EQ(row_of({seven}, {{"nodes", "nodes"}})["nodes"], json(seven));
   EXPECT_EQ(row_of({std::vector<std::string>{}}, {{"nodes", "nodes"}})["nodes"], json::array());

@@ -241,7 +241,7 @@ void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
     for (const Traffic traffic : {Traffic::plain, Traffic::streamed, Traffic::twice}) {
       if (traffic != Traffic::plain && !passes) continue;
       s.traffic = traffic;
-      // On an H200 (docs/ladder): rows of 16 KiB gain 3% by the second reading, shorter ones lose; streaming gains 1 to 5%.
+      // On an H200 (docs/ladder): rows of 16 KiB gain 3% by the second reading, shorter ones lose; streaming gains 1 to 3%.
       const double gain = traffic == Traffic::streamed ? 0.98 : traffic == Traffic::twice ? (row_bytes < 16384 ? 1.03 : 0.97) : 1;
       const auto make = [p = *p, s, &gpu, name = fmt::format("norm:{}:{}", p->width, s.print())] {
         return std::make_unique<NormCudaKernel>(p, s, gpu, name);

@@ -110,8 +110,7 @@ def measure(command, name, path, level, a, extra):
     rebuilds = []
     for _ in range(a.rebuilds):
         with empty_cache() as cache:
-            anew = [*given, "--cache-dir", cache]
-            again = profile(anew)
+            again = profile([*given, "--cache-dir", cache])
         rebuilds.append({"changed_steps": changed_steps(p, again), "latency_us": again["latency_us"]["median"]})
     latency, inside = statistics.median(s["median"] for s in passes), p["steps_us"] + p["gaps_us"]
     top = sorted(p["steps"], key=lambda s: -s["us"]["median"])[:8]

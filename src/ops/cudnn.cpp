@@ -19,10 +19,6 @@ std::string dnn_missing(const Gpu& gpu) {
   return cuda::cudnn_missing();
 }
 
-cuda::DnnRules dnn_rules(const Gpu& gpu, bool tensor_cores) {
-  return {.tensor_cores = tensor_cores, .deterministic = !gpu.nondeterministic};
-}
-
 DnnProblem::DnnProblem(const Gpu& gpu, const cuda::DnnRules& rules, const Describe& describe)
     : graph_(cuda::DnnContext::open(gpu.device)), kept_(gpu.dnn_plans) {
   describe(graph_);
@@ -30,18 +26,31 @@ DnnProblem::DnnProblem(const Gpu& gpu, const cuda::DnnRules& rules, const Descri
   for (size_t i = 0; i < engines_.size(); ++i) made_.push_back(std::make_unique<Made>());
 }
 
-std::shared_ptr<DnnProblem> DnnProblem::find(const Gpu& gpu, const std::string& key, const cuda::DnnRules& rules,
-                                             const Describe& describe) {
+std::shared_ptr<DnnProblem> DnnProblem::find(const Gpu& gpu, const std::string& key, std::string_view what, Offer& offer,
+                                             const Describe& describe, bool tensor_cores) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<DnnProblem>> known;
+  const cuda::DnnRules rules{.tensor_cores = tensor_cores, .deterministic = !gpu.nondeterministic};
   const std::string whole = fmt::format("{} {} {}", gpu.info.ordinal, print(rules), key);
+  std::shared_ptr<DnnProblem> problem;
   {
     std::lock_guard lock(mutex);
-    if (const auto at = known.find(whole); at != known.end()) return at->second;
+    if (const auto at = known.find(whole); at != known.end()) problem = at->second;
   }
-  auto made = std::make_shared<DnnProblem>(gpu, rules, describe);
-  std::lock_guard lock(mutex);
-  return known.try_emplace(whole, std::move(made)).first->second;
+  if (!problem) {
+    try {
+      problem = std::make_shared<DnnProblem>(gpu, rules, describe);
+    } catch (const Error& e) {   // a graph that it has no words for
+      offer.rejected.push_back({"cudnn", e.what()});
+      return nullptr;
+    }
+    std::lock_guard lock(mutex);
+    problem = known.try_emplace(whole, problem).first->second;
+  }
+  if (!problem->engines().empty()) return problem;
+  const char* kind = rules.deterministic ? " whose results are always the same" : "";
+  offer.rejected.push_back({"cudnn", fmt::format("no engine for this {}{}", what, kind)});
+  return nullptr;
 }
 
 std::shared_ptr<cuda::DnnPlan> DnnProblem::plan(size_t engine) {

@@ -15,17 +15,15 @@ namespace smelt::ops {
 /// Why no problem can be given to it on that GPU; empty where one can.
 std::string dnn_missing(const Gpu& gpu);
 
-/// What that GPU's user lets engines do.
-device::cuda::DnnRules dnn_rules(const Gpu& gpu, bool tensor_cores = true);
-
 /// A problem's engines. Layers of one shape share it, and tuning finds plans made.
 class DnnProblem {
  public:
   using Describe = std::function<void(device::cuda::DnnGraph&)>;
-  /// The same for the same `key`, which must say everything that `describe` depends on but the device. Throws Error where cuDNN
-  /// has no words for it.
-  static std::shared_ptr<DnnProblem> find(const Gpu& gpu, const std::string& key, const device::cuda::DnnRules& rules,
-                                          const Describe& describe);
+  /// The same for the same `key`, which must say everything that `describe` depends on but the device. Null where cuDNN has no
+  /// words for it, or no engine that the GPU's user allows: the offer's rejections say so of `what`. `tensor_cores`: as in
+  /// DnnRules.
+  static std::shared_ptr<DnnProblem> find(const Gpu& gpu, const std::string& key, std::string_view what, Offer& offer,
+                                          const Describe& describe, bool tensor_cores = true);
   DnnProblem(const Gpu& gpu, const device::cuda::DnnRules& rules, const Describe& describe);
 
   const std::vector<device::cuda::DnnGraph::Engine>& engines() const { return engines_; }

@@ -64,6 +64,7 @@ template <int Width, int Vec, int Threads, int Rows, int Held> struct HeldRow {
       if (inside && column(h) < Width) store_keeping<K>(reinterpret_cast<Vector<T, Vec>*>(to + column(h)), raw);
     }
   }
+  /// Of the row in v.
   template <bool Centred> __device__ __forceinline__ Statistics statistics(float epsilon) const {
     constexpr int slots = Rows * (Threads < 32 ? 32 : Threads) / 32;
     __shared__ float exchange[2][slots];

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <optional>
 
-#include "base/error.h"
 #include "ops/attention/attention_cuda.h"
 #include "ops/cudnn.h"
 
@@ -96,13 +95,9 @@ void offer_cudnn_attention(const BoundNode& b, const AttentionCuda& p, ScoreForm
   const bool causal = form.hiding == Hiding::causal;
   std::string key = fmt::format("attention {} {} {}", p.shape.scale, causal, p.shape.k_transposed);
   for (const BoundTensor* t : {&b.inputs[0], &b.inputs[1], &b.inputs[2], &b.outputs[0]}) key += " " + dnn_key(*t);
-  std::shared_ptr<DnnProblem> problem;
-  try {
-    problem = DnnProblem::find(gpu, key, dnn_rules(gpu), [&](cuda::DnnGraph& g) { describe(p, causal, g); });
-  } catch (const Error& e) {   // a graph that it has no words for
-    return offer.rejected.push_back({"cudnn", e.what()});
-  }
-  if (problem->engines().empty()) return offer.rejected.push_back({"cudnn", "no engine for this attention"});
+  const auto problem =
+      DnnProblem::find(gpu, key, "attention", offer, [&](cuda::DnnGraph& g) { describe(p, causal, g); });
+  if (!problem) return;
   const double estimate = gpu_estimate_us(gpu, p.bytes_moved(), p.flops() * (causal ? 0.5 : 1));
   for (size_t i = 0; i < std::min(most_candidates, problem->engines().size()); ++i)
     offer.candidates.push_back({"cudnn", problem->engines()[i].name, estimate * (1.2 + 0.05 * static_cast<double>(i)),

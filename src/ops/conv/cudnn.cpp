@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/error.h"
 #include "ops/channels_last.h"
 #include "ops/conv/cuda.h"
 #include "ops/tactics.h"
@@ -130,16 +129,9 @@ void offer_cudnn(const SharedRequest& r, Offer& offer) {
   for (const auto* tensors : {&r->node.inputs, &r->node.outputs})
     for (const BoundTensor& t : *tensors) key += " " + dnn_key(t);
   const bool tensor_cores = r->problem.input != DType::f32 || r->gpu->tf32;
-  std::shared_ptr<DnnProblem> problem;
-  try {
-    problem = DnnProblem::find(*r->gpu, key, dnn_rules(*r->gpu, tensor_cores), [&](cuda::DnnGraph& g) { describe(*r, g); });
-  } catch (const Error& e) {   // a graph that it has no words for
-    return offer.rejected.push_back({"cudnn", e.what()});
-  }
-  if (problem->engines().empty()) {
-    const char* kind = r->gpu->nondeterministic ? "" : " whose results are always the same";
-    return offer.rejected.push_back({"cudnn", fmt::format("no engine for this graph{}", kind)});
-  }
+  const auto problem = DnnProblem::find(*r->gpu, key, "convolution", offer, [&](cuda::DnnGraph& g) { describe(*r, g); },
+                                        tensor_cores);
+  if (!problem) return;
   const double estimate = gpu_estimate_us(*r->gpu, r->moved_bytes(), r->problem.flops());
   size_t compiled = 0;
   for (size_t i = 0; i < std::min(most_candidates, problem->engines().size()); ++i) {

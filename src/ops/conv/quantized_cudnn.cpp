@@ -14,7 +14,6 @@
 #include <optional>
 #include <span>
 
-#include "base/error.h"
 #include "ops/align.h"
 #include "ops/channels_last.h"
 #include "ops/conv/cuda.h"
@@ -295,14 +294,9 @@ void offer_form(const std::shared_ptr<const ByCudnn>& r, Offer& offer) {
   const std::string form = std::string(r->copy ? " copied" : "") + (r->fused ? " fused" : "");
   std::string key = fmt::format("quantized{}{} {}", form, r->column ? " column" : "", offer.problem);
   for (const BoundTensor* t : {&q.bound.inputs[q.x], &q.bound.outputs[0]}) key += " " + dnn_key(*t);
-  std::shared_ptr<DnnProblem> problem;
-  try {
-    problem = DnnProblem::find(*r->gpu, key, dnn_rules(*r->gpu), [&](cuda::DnnGraph& g) { describe(*r, g); });
-  } catch (const Error& e) {   // a graph that it has no words for
-    return offer.rejected.push_back({"cudnn", e.what()});
-  }
-  if (problem->engines().empty())
-    return offer.rejected.push_back({"cudnn", fmt::format("no engine for this convolution of 8-bit integers{}", form)});
+  const auto problem = DnnProblem::find(*r->gpu, key, "convolution of 8-bit integers" + form, offer,
+                                        [&](cuda::DnnGraph& g) { describe(*r, g); });
+  if (!problem) return;
   const Problem& p = q.problem;
   const int64_t image = elements(p.x[0].shape), result = elements(p.y);
   const auto moved = static_cast<double>(image * (r->copy ? 3 : 1) + elements(p.w) + result * (r->fused ? 1 : 9));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "ops/cudnn.h"
 #include "ops/pool/pooling_cuda.h"
 
@@ -60,14 +59,9 @@ class DnnPooling final : public Kernel {
 
 void offer_cudnn(const Pooling& p, const Gpu& gpu, double estimate, Offer& offer) {
   if (std::string why = rejects(p, gpu); !why.empty()) return offer.rejected.push_back({"cudnn", std::move(why)});
-  std::shared_ptr<DnnProblem> problem;
-  try {
-    problem = DnnProblem::find(gpu, fmt::format("pool {} {} {}", offer.problem, dnn_key(p.x), dnn_key(p.y)),
-                               dnn_rules(gpu), [&](cuda::DnnGraph& g) { describe(p, g); });
-  } catch (const Error& e) {   // a graph that it has no words for
-    return offer.rejected.push_back({"cudnn", e.what()});
-  }
-  if (problem->engines().empty()) return offer.rejected.push_back({"cudnn", "no engine for this pooling"});
+  const std::string key = fmt::format("pool {} {} {}", offer.problem, dnn_key(p.x), dnn_key(p.y));
+  const auto problem = DnnProblem::find(gpu, key, "pooling", offer, [&](cuda::DnnGraph& g) { describe(p, g); });
+  if (!problem) return;
   constexpr size_t most_candidates = 2;
   for (size_t i = 0; i < std::min(most_candidates, problem->engines().size()); ++i)
     offer.candidates.push_back({"cudnn", problem->engines()[i].name, estimate * (2 + 0.05 * static_cast<double>(i)),

@@ -1,5 +1,7 @@
 // The GPU's kernels compiled for every architecture that smelt is for, without a GPU: each family in a few forms, nothing
 // spilled, and hardly more registers than the architecture's table says (tests/ops/cuda_resources).
+#include <time.h>
+
 #include <filesystem>
 #include <set>
 #include <sstream>
@@ -36,10 +38,18 @@ struct Resources {
   }
 };
 
+/// What this thread has used of a core: other work on the machine does not count.
+double thread_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
 /// Of every form's candidates: all of them for sm_90a, the first elsewhere; their kernels' names go into `log`. A failed
-/// expectation for what spills.
+/// expectation for what spills, and for what takes a core 3 s or more.
 Resources compile_forms(std::string_view arch, const std::shared_ptr<KernelLog>& log) {
   Resources all{device::cuda::compiler_version(), {}};
+  std::pair<double, std::string> slowest;
   for (Form& f : all_forms()) {
     f.bound.node = &f.node;
     Machine machine;
@@ -53,11 +63,14 @@ Resources compile_forms(std::string_view arch, const std::shared_ptr<KernelLog>&
       if (arch != "sm_90a" && &c != &o.candidates.front()) break;
       const std::string name = fmt::format("{} {} {}", o.problem, c.tactic, c.config);
       SCOPED_TRACE(name);
+      const double begin = thread_seconds();
       try {
         c.prepare();
       } catch (const Error& e) {
         ADD_FAILURE() << e.what();
       }
+      EXPECT_LT(thread_seconds() - begin, 3) << "seconds of one core to compile it";
+      slowest = std::max(slowest, {thread_seconds() - begin, name});
       for (const auto& [key, cubin] : machine.gpu->cubins->in_memory()) {
         if (!known.insert(cubin).second) continue;
         for (const device::cuda::KernelResources& k : cubin->kernels) {
@@ -69,6 +82,7 @@ Resources compile_forms(std::string_view arch, const std::shared_ptr<KernelLog>&
       }
     }
   }
+  fmt::print("{}: at most {:.2f} s to compile, {}\n", arch, slowest.first, slowest.second);
   return all;
 }
 

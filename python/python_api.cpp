@@ -58,9 +58,9 @@ Printed optimize(const std::string& model, const std::string& output, const Opti
 Printed profile(const std::string& model, const Options& options, const Feeds& feeds, int iterations, const std::string& report,
                 const std::string& trace) {
   const report::Subject s = subject(model, options, feeds);
-  const report::Prepared p = report::prepare(s, options.optimize);
+  report::Prepared p = report::prepare(s, options.optimize);
   report::Report r = report::bare_report(s);
-  r.after = profile::profile(*p.plan, *p.execution, {.iterations = iterations}, report::known_roof(options));
+  r.after = report::profile_of(p, {.iterations = iterations}, report::known_roof(options));
   report::Table steps = report::step_table(*r.after), scopes = report::scope_table(*r.after),
                 memory = report::memory_table(*r.after);
   steps.sort_by("self_us");
@@ -73,7 +73,7 @@ Printed profile(const std::string& model, const Options& options, const Feeds& f
     report::add_drawings(r, nullptr, p.plan.get());
     write_text(report, report::html(r));
   }
-  return {report::json(r), print_all({steps, scopes, memory})};
+  return {report::json(r), print_all({steps, scopes, memory, report::copy_table(*r.after)})};
 }
 
 Printed explain(const std::string& model, const Options& options, bool kernels) {

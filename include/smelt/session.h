@@ -122,6 +122,16 @@ struct StepTime {
   int64_t begin_ns = 0, end_ns = 0;          // from the start of the run
 };
 
+/// A copy that a run on a GPU made beside what its kernels did: of an input or output that lies in the host's memory or where
+/// kernels cannot use it, to and from a step that runs on the host, of a count that sizes depend on.
+struct CopyTime {
+  enum class Way : uint8_t { to_device, to_host, on_device, other };
+  std::string name;                          // of the input, output, value or step; "" where it cannot be told
+  Way way = Way::other;
+  int64_t bytes = 0;
+  int64_t begin_ns = 0, end_ns = 0;          // from the start of the run
+};
+
 /// A cache of keys or values that grows in place: the model makes output `present` by a Concat of input `past` and what is new
 /// along one axis, and both lie in one buffer. A run writes the new part behind the past and touches nothing else of it.
 struct Cache {
@@ -156,8 +166,9 @@ class SMELT_API Execution {
   /// Runs `times` times, one after the other without a wait between, and returns the microseconds that a run took: by events on
   /// the stream of a GPU, else by the clock.
   virtual double run_timed(int times = 1) = 0;
-  /// Runs once and writes each step's times; `times` gets steps().size() entries.
-  virtual void run_profiled(std::vector<StepTime>& times) = 0;
+  /// Runs once and writes each step's times; `times` gets steps().size() entries. `copies`, where given, gets those of the run in
+  /// the order in which they began; none for a plan of the processor and where they cannot be seen (without CUPTI).
+  virtual void run_profiled(std::vector<StepTime>& times, std::vector<CopyTime>* copies = nullptr) = 0;
   /// The outputs of the last run, in Plan::outputs() order: views that stay valid until the next bind or run.
   virtual std::span<const Tensor> outputs() const = 0;
   virtual const std::vector<StepInfo>& steps() const = 0;       // of the bound shape

@@ -58,9 +58,9 @@ Action add_profile(CLI::App& app) {
     const bool in_order = a->sort_by == "order";
     if (!in_order) report::step_table({}).sort_by(a->sort_by);   // a wrong name is said before anything runs
     const report::Subject subject = a->subject();
-    const report::Prepared p = report::prepare(subject, a->optimized);
+    report::Prepared p = report::prepare(subject, a->optimized);
     report::Report r = report::bare_report(subject);
-    r.after = profile::profile(*p.plan, *p.execution, {.iterations = a->iterations}, report::known_roof(subject.options));
+    r.after = report::profile_of(p, {.iterations = a->iterations}, report::known_roof(subject.options));
     const profile::Profile& result = *r.after;
 
     if (a->as_json) {
@@ -70,7 +70,8 @@ Action add_profile(CLI::App& app) {
         arrange(*asked.after, sort_by->count() ? a->sort_by : "order", top_given->count() && a->top ? a->top : SIZE_MAX);
       print_line(report::json(asked));
     } else {
-      std::vector<report::Table> tables{report::step_table(result), report::scope_table(result), report::memory_table(result)};
+      std::vector<report::Table> tables{report::step_table(result), report::scope_table(result), report::memory_table(result),
+                                        report::copy_table(result)};
       if (!in_order) tables[0].sort_by(a->sort_by);
       const size_t top = a->top ? static_cast<size_t>(a->top) : SIZE_MAX;
       for (report::Table& t : tables) t.keep_top(t.key == "memory" && a->top ? std::min<size_t>(top, 10) : top);

@@ -45,6 +45,15 @@ Limiter limiter_of(const StepRow& row, const Roof& roof) {
   return compute_us >= memory_us ? Limiter::compute : Limiter::memory;
 }
 
+/// The place of the number nearest to the median.
+size_t middle_of(const std::vector<double>& v) {
+  const double middle = median(v);
+  const auto closest = std::ranges::min_element(v, {}, [&](double x) { return std::abs(x - middle); });
+  return static_cast<size_t>(closest - v.begin());
+}
+
+double us_of(int64_t begin_ns, int64_t end_ns) { return static_cast<double>(end_ns - begin_ns) / 1e3; }
+
 std::vector<std::string> common_scope(const StepInfo& step) {
   if (step.scopes.empty()) return {};
   std::vector<std::string> common = step.scopes.front();
@@ -134,6 +143,11 @@ std::string_view name(Limiter l) {
   return names[static_cast<size_t>(l)];
 }
 
+std::string_view name(CopyTime::Way way) {
+  constexpr std::string_view names[] = {"host to device", "device to host", "on the device", "elsewhere"};
+  return names[static_cast<size_t>(way)];
+}
+
 int64_t peak_resident_bytes() { return status_kib("VmHWM:") * 1024; }
 int64_t resident_bytes() { return status_kib("VmRSS:") * 1024; }
 void reset_peak_resident() { std::ofstream("/proc/self/clear_refs") << "5"; }
@@ -157,27 +171,24 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
     execution.run_profiled(times);
     // A GPU's times are its own; what the host took to ask for them is no part of the run.
     const double whole = execution.on_gpu() && !times.empty()
-                             ? static_cast<double>(times.back().end_ns - times.front().begin_ns) / 1e3
+                             ? us_of(times.front().begin_ns, times.back().end_ns)
                              : us_since(t);
     double inside = 0;
-    for (const StepTime& s : times) inside += static_cast<double>(s.end_ns - s.begin_ns) / 1e3;
+    for (const StepTime& s : times) inside += us_of(s.begin_ns, s.end_ns);
     gaps.push_back(whole - inside);
     profiled.push_back(whole);
     runs.push_back(times);
   }
   p.latency_us = summarize(latencies);
   p.gaps_us = median(gaps);
-  const double middle = median(profiled);
-  const auto closest = std::min_element(profiled.begin(), profiled.end(),
-                                        [&](double a, double b) { return std::abs(a - middle) < std::abs(b - middle); });
-  p.timeline = runs[static_cast<size_t>(closest - profiled.begin())];
+  p.timeline = runs[middle_of(profiled)];
 
   const std::vector<StepInfo>& steps = execution.steps();
   std::vector<double> samples(runs.size());
   for (size_t s = 0; s < steps.size(); ++s) {
     for (size_t r = 0; r < runs.size(); ++r) {
       const StepTime t = s < runs[r].size() ? runs[r][s] : StepTime{};
-      samples[r] = static_cast<double>(t.end_ns - t.begin_ns) / 1e3;
+      samples[r] = us_of(t.begin_ns, t.end_ns);
     }
     p.steps.push_back({.step = steps[s], .us = summarize(samples)});
     p.steps_us += p.steps.back().us.median;
@@ -197,6 +208,37 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
   p.peak_host_bytes = peak_resident_bytes();
   p.model = plan.graph().model.path;
   return p;
+}
+
+void profile_copies(Profile& p, Execution& execution, std::span<const Tensor> inputs, const ProfileOptions& options) {
+  if (!execution.on_gpu()) return;
+  execution.bind(inputs);
+  HostRun run;
+  for (int i = 0; i < options.warmup; ++i) execution.run();
+  execution.run_profiled(run.steps, &run.copies);
+  std::vector<double> latencies, sums;
+  std::vector<HostRun> runs;
+  const auto begin = Clock::now();
+  for (int i = 0; i < options.iterations && (i < 3 || us_since(begin) < options.max_seconds * 1e6); ++i) {
+    const auto t = Clock::now();
+    execution.run();
+    latencies.push_back(us_since(t));
+    execution.run_profiled(run.steps, &run.copies);
+    double sum = 0;
+    for (const CopyTime& c : run.copies) sum += us_of(c.begin_ns, c.end_ns);
+    sums.push_back(sum);
+    runs.push_back(run);
+  }
+  p.host_latency_us = summarize(latencies);
+  p.host_run = runs[middle_of(sums)];
+  std::vector<double> samples;
+  for (size_t c = 0; c < p.host_run.copies.size(); ++c) {
+    samples.clear();
+    for (const HostRun& r : runs)
+      if (c < r.copies.size()) samples.push_back(us_of(r.copies[c].begin_ns, r.copies[c].end_ns));
+    const CopyTime& copy = p.host_run.copies[c];
+    p.copies.push_back({copy.name, copy.way, copy.bytes, summarize(samples)});
+  }
 }
 
 }  // namespace smelt::profile

@@ -47,6 +47,21 @@ struct MemoryRow {
   int64_t bytes = 0;
 };
 
+/// A copy in runs whose inputs and outputs lie in the host's memory.
+struct CopyRow {
+  std::string name;                              // of the input, output, value or step; "" where it cannot be told
+  CopyTime::Way way = CopyTime::Way::other;
+  int64_t bytes = 0;
+  Summary us;
+};
+std::string_view name(CopyTime::Way way);        // "host to device"
+
+/// One run on a device whose inputs and outputs lie in the host's memory: its steps and what was copied beside them.
+struct HostRun {
+  std::vector<StepTime> steps;
+  std::vector<CopyTime> copies;
+};
+
 struct Profile {
   std::string model;
   Summary latency_us;                            // unprofiled runs: what the user sees
@@ -64,6 +79,10 @@ struct Profile {
   int64_t peak_host_bytes = 0;                   // the process's peak resident set
   Roof roof;
   std::vector<StepTime> timeline;                // of the median profiled run
+  // Of a GPU's plan, by profile_copies:
+  std::vector<CopyRow> copies;                   // in the order of a run; empty where they cannot be seen
+  Summary host_latency_us;                       // unprofiled runs from and to the host's memory, by the host's clock
+  HostRun host_run;                              // the profiled one with the median time of copies
 };
 
 struct ProfileOptions {
@@ -74,6 +93,9 @@ struct ProfileOptions {
 
 /// Times an execution whose inputs are bound.
 Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& options, const Roof& roof);
+/// Times the copies that a GPU's plan makes of tensors in the host's memory, as Session::run gets and gives them: fills in the
+/// profile's last fields. The execution is bound to `inputs` then. Nothing happens for a plan of the processor.
+void profile_copies(Profile& p, Execution& execution, std::span<const Tensor> inputs, const ProfileOptions& options);
 
 /// Peak resident set of this process in bytes (VmHWM), and what it is now (VmRSS).
 int64_t peak_resident_bytes();

@@ -83,7 +83,9 @@ Json to_json(const profile::Profile& p) {
           {"bandwidth_bytes_per_s", p.roof.bytes_per_s},
           {"steps", steps},
           {"scopes", to_json(scope_table(p))},
-          {"memory", to_json(memory_table(p))}};
+          {"memory", to_json(memory_table(p))},
+          {"copies", to_json(copy_table(p))},
+          {"host_latency_us", p.host_latency_us.count > 0 ? to_json(p.host_latency_us) : Json(nullptr)}};
 }
 
 Json to_json(const BuildInfo& b) {
@@ -185,6 +187,7 @@ std::string page_data(const Report& r) {
               {"scopes", for_page(scope_table(p))},
               {"memory", for_page(memory_table(p))},
               {"held", held_over_time(p)}};
+    if (!p.copies.empty()) s["copies"] = for_page(copy_table(p));
     return s;
   };
   if (r.before) o["before"] = side(*r.before);
@@ -211,7 +214,12 @@ std::string page_data(const Report& r) {
 std::string chrome_trace(const profile::Profile& p) {
   Json events = Json::array();
   events.push_back({{"name", "process_name"}, {"ph", "M"}, {"pid", 1}, {"args", {{"name", "smelt " + p.model}}}});
-  events.push_back({{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", 1}, {"args", {{"name", "run"}}}});
+  const auto name_thread = [&](int thread, const char* name) {
+    events.push_back({{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", thread}, {"args", {{"name", name}}}});
+  };
+  name_thread(1, "run");
+  if (!p.host_run.copies.empty()) name_thread(2, "copies");
+  const std::vector<StepTime>& timeline = p.host_run.copies.empty() ? p.timeline : p.host_run.steps;
 
   // A module's slice spans its consecutive steps; it closes when a step outside it begins.
   struct Open {
@@ -232,9 +240,9 @@ std::string chrome_trace(const profile::Profile& p) {
       open.pop_back();
     }
   };
-  for (size_t i = 0; i < p.steps.size() && i < p.timeline.size(); ++i) {
+  for (size_t i = 0; i < p.steps.size() && i < timeline.size(); ++i) {
     const StepInfo& s = p.steps[i].step;
-    const double begin = static_cast<double>(p.timeline[i].begin_ns) / 1e3, end = static_cast<double>(p.timeline[i].end_ns) / 1e3;
+    const double begin = static_cast<double>(timeline[i].begin_ns) / 1e3, end = static_cast<double>(timeline[i].end_ns) / 1e3;
     std::vector<std::string> scope;
     if (!s.scopes.empty())
       for (const std::string& part : s.scopes.front())
@@ -264,6 +272,15 @@ std::string chrome_trace(const profile::Profile& p) {
     last_end = end;
   }
   close_to(0);
+  for (const CopyTime& c : p.host_run.copies)
+    events.push_back({{"name", c.name.empty() ? "copy" : c.name},
+                      {"cat", "copy"},
+                      {"ph", "X"},
+                      {"pid", 1},
+                      {"tid", 2},
+                      {"ts", static_cast<double>(c.begin_ns) / 1e3},
+                      {"dur", static_cast<double>(c.end_ns - c.begin_ns) / 1e3},
+                      {"args", {{"way", std::string(profile::name(c.way))}, {"bytes", c.bytes}}}});
   return Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -43,6 +43,8 @@ std::string tactic_text(const StepInfo& s);
 Table step_table(const profile::Profile& p);
 Table scope_table(const profile::Profile& p);
 Table memory_table(const profile::Profile& p);
+/// Copies from and to the host's memory; without a row where there are none to tell of.
+Table copy_table(const profile::Profile& p);
 /// One row: what the build was made of, and the plan's nodes.
 Table plan_table(const Plan& plan, double build_s);
 /// The stages of the build.
@@ -70,7 +72,8 @@ std::string table_json(const std::vector<Table>& tables);
 std::string json(const Report& report);
 /// One self-contained file: no network, no other file.
 std::string html(const Report& report);
-/// Chrome/Perfetto trace events: the steps of one run, the module scopes nested around them.
+/// Chrome/Perfetto trace events: the steps of one run, the module scopes nested around them, and the copies beside them (of a run
+/// from and to the host's memory then).
 std::string chrome_trace(const profile::Profile& p);
 
 /// The graph as SVG through Graphviz's dot. Nodes that one fused operator stands for share a colour; titles (hover) give

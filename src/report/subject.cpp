@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "device/cuda/device.h"
 #include "graph/graph.h"
 #include "import/import.h"
@@ -25,12 +26,16 @@ std::map<std::string, double> median_us(const profile::Profile& p) {
 
 std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
 
+std::vector<Tensor> placed(const Prepared& p) {
+  std::vector<Tensor> placed;
+  for (const Tensor& t : p.inputs) placed.push_back(p.plan->place(t));
+  return placed;
+}
+
 /// An execution of its plan with its inputs; a GPU's plan is timed on inputs that lie there.
 std::unique_ptr<Execution> bound(const Prepared& p) {
   auto execution = p.plan->execution();
-  std::vector<Tensor> placed;
-  for (const Tensor& t : p.inputs) placed.push_back(p.plan->place(t));
-  execution->bind(placed);
+  execution->bind(placed(p));
   return execution;
 }
 
@@ -63,6 +68,18 @@ Prepared prepare(const Subject& s, bool optimize, const Prepared* same_inputs) {
   p.execution = bound(p);
   p.build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return p;
+}
+
+profile::Profile profile_of(Prepared& p, const profile::ProfileOptions& options, const profile::Roof& roof) {
+  profile::Profile result = profile::profile(*p.plan, *p.execution, options, roof);
+  if (!p.execution->on_gpu()) return result;
+  try {
+    profile::profile_copies(result, *p.execution, p.inputs, options);
+  } catch (const Error& e) {   // the device has no room for the inputs twice
+    warn("copies from and to the host's memory were not timed: {}", e.what());
+  }
+  p.execution->bind(placed(p));
+  return result;
 }
 
 Tensor output_of(const Prepared& p, const std::string& name) {
@@ -159,8 +176,8 @@ Report full_report(const Subject& s, Comparison& c) {
   Report r = bare_report(s);
   const profile::Roof roof = known_roof(s.options);
   const profile::ProfileOptions few{.iterations = 10, .warmup = 1, .max_seconds = 10};
-  r.before = profile::profile(*c.before.plan, *c.before.execution, few, roof);
-  r.after = profile::profile(*c.after.plan, *c.after.execution, few, roof);
+  r.before = profile_of(c.before, few, roof);
+  r.after = profile_of(c.after, few, roof);
   c.before.execution->run();
   c.after.execution->run();
   r.differences = differences_of(c.before, c.after);

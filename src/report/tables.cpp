@@ -72,6 +72,23 @@ Table memory_table(const profile::Profile& p) {
   return t;
 }
 
+Table copy_table(const profile::Profile& p) {
+  Table t{.key = "copies",
+          .title = "Copies of tensors in the host's memory",
+          .columns = {{"name", "of"}, {"way", "way"}, {"bytes", "bytes", Unit::bytes}, {"us", "time", Unit::us},
+                      {"iqr_us", "± IQR", Unit::us}, {"bytes_per_s", "rate", Unit::bytes_per_s}}};
+  double sum = 0;
+  for (const profile::CopyRow& c : p.copies) {
+    const double rate = c.us.median > 0 ? static_cast<double>(c.bytes) / c.us.median * 1e6 : NAN;
+    t.rows.push_back({c.name, std::string(profile::name(c.way)), c.bytes, c.us.median, c.us.iqr, rate});
+    sum += c.us.median;
+  }
+  t.note = fmt::format("together {}; from and to the host's memory a run takes {} by the host's clock (median of {}), from and to "
+                       "the device's {}", format(sum, Unit::us), format(p.host_latency_us.median, Unit::us),
+                       p.host_latency_us.count, format(p.latency_us.median, Unit::us));
+  return t;
+}
+
 Table plan_table(const Plan& plan, double build_s) {
   const BuildInfo b = plan.build_info();
   Table t{.key = "plan",

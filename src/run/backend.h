@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "smelt/tensor.h"
+#include "smelt/session.h"
 
 namespace smelt::run {
 
@@ -45,9 +45,16 @@ class Trace {
   struct Work {
     int64_t begin_ns = 0, end_ns = 0;
   };
+  struct Seen {
+    std::vector<Work> work;            // what recordings did
+    std::vector<CopyTime> copies;      // that the backend was asked for outside of them
+  };
   virtual ~Trace() = default;
-  /// Waits, then gives what recordings did, in the order in which it began. Throws Error where something was not seen.
-  virtual std::vector<Work> stop() = 0;
+  /// The copies asked for from here on get this name.
+  virtual void name_copies(std::string_view name) = 0;
+  /// Waits, then gives all in the order in which it began, its times from the first of whatever was done. Throws Error where
+  /// something was not seen.
+  virtual Seen stop() = 0;
 };
 
 class Backend {

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -61,22 +63,91 @@ class EventTurn final : public Turn {
   cuda::Event event_;
 };
 
+/// The copies that a backend is asked for while somebody wants to know them, in their order: CUPTI's records do not say of what.
+class AskedCopies {
+ public:
+  struct One {
+    std::string name;
+    int64_t bytes = 0;
+  };
+  bool wanted() const { return wanted_; }
+  void begin() {
+    const std::lock_guard lock(mutex_);
+    all_.clear();
+    name_.clear();
+    wanted_ = true;
+  }
+  void name(std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    name_ = name;
+  }
+  void add(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    all_.push_back({name_, bytes});
+  }
+  std::vector<One> end() {
+    const std::lock_guard lock(mutex_);
+    wanted_ = false;
+    return std::exchange(all_, {});
+  }
+
+ private:
+  std::atomic<bool> wanted_ = false;
+  std::mutex mutex_;
+  std::string name_;
+  std::vector<One> all_;
+};
+
+CopyTime::Way way_of(const cuda::Activity& a) {
+  switch (a.way) {
+    case cuda::Activity::Way::host_to_device: return CopyTime::Way::to_device;
+    case cuda::Activity::Way::device_to_host: return CopyTime::Way::to_host;
+    case cuda::Activity::Way::on_device: return CopyTime::Way::on_device;
+    case cuda::Activity::Way::other: break;
+  }
+  return CopyTime::Way::other;
+}
+
 class ActivityWork final : public Trace {
  public:
-  explicit ActivityWork(std::shared_ptr<cuda::Device> device) : trace_(std::move(device)) {}
-  std::vector<Work> stop() override {
-    std::vector<Work> work;
-    uint64_t origin = 0;
-    for (const cuda::Activity& a : trace_.stop()) {
-      if (a.graph_node == 0) continue;   // inputs and outputs that are copied
-      if (work.empty()) origin = a.begin_ns;
-      work.push_back({static_cast<int64_t>(a.begin_ns - origin), static_cast<int64_t>(a.end_ns - origin)});
+  ActivityWork(std::shared_ptr<cuda::Device> device, std::shared_ptr<AskedCopies> asked)
+      : trace_(std::move(device)), asked_(std::move(asked)) {
+    asked_->begin();
+  }
+  ~ActivityWork() override { asked_->end(); }
+  void name_copies(std::string_view name) override { asked_->name(name); }
+  Seen stop() override {
+    Seen seen;
+    const std::vector<cuda::Activity> all = trace_.stop();
+    std::optional<uint32_t> copying;   // the correlation of the last copy: one in several pieces
+    for (const cuda::Activity& a : all) {
+      const auto begin = static_cast<int64_t>(a.begin_ns - all.front().begin_ns);
+      const auto end = static_cast<int64_t>(a.end_ns - all.front().begin_ns);
+      if (a.graph_node != 0) {
+        seen.work.push_back({begin, end});
+      } else if (a.kind == cuda::Activity::Kind::copy && copying == a.correlation) {
+        seen.copies.back().bytes += a.bytes;
+        seen.copies.back().end_ns = std::max(seen.copies.back().end_ns, end);
+      } else if (a.kind == cuda::Activity::Kind::copy) {
+        copying = a.correlation;
+        seen.copies.push_back({"", way_of(a), a.bytes, begin, end});
+      }
     }
-    return work;
+    // Libraries may copy too: what nobody asked for keeps no name.
+    const std::vector<AskedCopies::One> asked = asked_->end();
+    auto next = asked.begin();
+    for (CopyTime& c : seen.copies) {
+      const auto at = std::find_if(next, asked.end(), [&](const AskedCopies::One& one) { return one.bytes == c.bytes; });
+      if (at == asked.end()) continue;
+      c.name = at->name;
+      next = at + 1;
+    }
+    return seen;
   }
 
  private:
   cuda::ActivityTrace trace_;
+  std::shared_ptr<AskedCopies> asked_;
 };
 
 class CudaBackend final : public Backend {
@@ -143,6 +214,7 @@ class CudaBackend final : public Backend {
   void copy(void* to, const void* from, int64_t bytes, void* stream) override {
     if (bytes == 0) return;
     const cuda::Device::Current current(*device_);
+    note_copy(bytes, of(stream));
     cuda::check(cuda::driver().copy(address_of(to), address_of(from), static_cast<size_t>(bytes), of(stream)),
                 "copying a tensor");
   }
@@ -158,6 +230,7 @@ class CudaBackend final : public Backend {
     c.width = static_cast<size_t>(width);
     c.height = static_cast<size_t>(rows);
     const cuda::Device::Current current(*device_);
+    note_copy(width * rows, of(stream));
     cuda::check(cuda::driver().copy_2d(&c, of(stream)), "copying rows of a tensor");
   }
 
@@ -184,7 +257,7 @@ class CudaBackend final : public Backend {
   }
   std::unique_ptr<Trace> trace() override {
     try {
-      return std::make_unique<ActivityWork>(device_);
+      return std::make_unique<ActivityWork>(device_, asked_);
     } catch (const Error& e) {
       if (!warned_.exchange(true)) warn("{}; steps are timed one by one, with the gaps that launching them makes", e.what());
       return nullptr;
@@ -200,6 +273,10 @@ class CudaBackend final : public Backend {
     Address address() const { return memory->address() + static_cast<Address>(offset); }
   };
 
+  /// What is captured is no copy yet.
+  void note_copy(int64_t bytes, cuda::abi::Stream stream) const {
+    if (asked_->wanted() && !cuda::is_capturing(stream)) asked_->add(bytes);
+  }
   static Tensor tensor_in(std::shared_ptr<cuda::Memory> memory, DType type, const Shape& shape) {
     void* address = reinterpret_cast<void*>(memory->address());
     return Tensor::borrow(type, shape, address, std::move(memory));
@@ -211,6 +288,7 @@ class CudaBackend final : public Backend {
   std::map<std::pair<const void*, int64_t>, Constant> constants_;
   std::atomic<int64_t> constant_bytes_ = 0;
   std::atomic<bool> warned_ = false;
+  std::shared_ptr<AskedCopies> asked_ = std::make_shared<AskedCopies>();
 };
 
 }  // namespace

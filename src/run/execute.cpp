@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "device/cuda/nvtx.h"
@@ -10,10 +11,27 @@
 #include "run/execution.h"
 
 namespace smelt::run {
+namespace {
+
+/// A variable's value while this lives.
+template <class T>
+class ForNow {
+ public:
+  ForNow(T& variable, T value) : variable_(variable), before_(std::exchange(variable, std::move(value))) {}
+  ~ForNow() { variable_ = std::move(before_); }
+  ForNow(const ForNow&) = delete;
+
+ private:
+  T& variable_;
+  T before_;
+};
+
+}  // namespace
 
 void ExecutionImpl::run_step(Planned& p, Step& step, void* stream) {
   static const std::string unnamed = "copy";
   const device::cuda::NamedRange range(step.node ? step.node->name : unnamed);
+  name_copies(step.on_host ? std::string_view(step.node->name) : "");   // without a name: a step's own, on the device
   try {
     switch (step.kind) {
       case StepKind::kernel: step.kernel->run({step.in, step.out, step.scratch, stream}); break;
@@ -77,6 +95,7 @@ void ExecutionImpl::run_dynamic(const Planned& p, const Step& step) {
 
 void ExecutionImpl::find_extents(Planned& p, void* stream) {
   if (!p.counts.valid()) return;
+  name_copies("counts of results");
   backend_.copy(p.counted.raw(), p.counts.raw(), p.counts.nbytes(), stream);
   backend_.wait(stream);
   const int64_t* count = p.counted.data<int64_t>();
@@ -111,11 +130,16 @@ void ExecutionImpl::take_turn(void* stream) {
   if (last_stream_ && *last_stream_ != stream) turn_->follow(stream);
 }
 
-void ExecutionImpl::issue(Marks* marks) {
+void ExecutionImpl::issue(Marks* marks, Trace* seen) {
   backend_.refuse_if_lost();
+  const ForNow<Trace*> naming(seen_, seen);
   take_turn(stream_.get());
   last_stream_.reset();   // who issues waits
-  for (Bounce& b : bounces_) backend_.copy(b.to.raw(), b.from.raw(), b.from.nbytes(), stream_.get());
+  if (marks) marks->mark(stream_.get());
+  for (Bounce& b : bounces_) {
+    name_copies(plan_->inputs()[b.input].name);
+    backend_.copy(b.to.raw(), b.from.raw(), b.from.nbytes(), stream_.get());
+  }
   if (!is_static()) {
     resolve(*first_);   // a later segment of the last run may have made the arena larger
     recording_ = backend_.is_host() ? nullptr : recorded(*first_);
@@ -137,16 +161,28 @@ void ExecutionImpl::issue(Marks* marks) {
   copy_to_caller(stream_.get());
 }
 
-void ExecutionImpl::execute(std::vector<StepTime>* times) {
+namespace {
+
+/// Without the copies on the device that are steps, or parts of them.
+std::vector<CopyTime> beside_steps(std::vector<CopyTime> copies) {
+  std::erase_if(copies, [](const CopyTime& c) { return c.way == CopyTime::Way::on_device && c.name.empty(); });
+  return copies;
+}
+
+}  // namespace
+
+void ExecutionImpl::execute(std::vector<StepTime>* times, std::vector<CopyTime>* copies) {
   if (!first_) fail_usage("run was called before bind");
   const ops::Threads threads(plan_->shared().tuner.machine().threads);
   const std::unique_ptr<Marks> marks = times ? backend_.marks() : nullptr;
-  issue(marks.get());
+  const std::unique_ptr<Trace> seen = copies ? backend_.trace() : nullptr;
+  issue(marks.get(), seen.get());
   backend_.wait(stream_.get());
+  if (seen) *copies = beside_steps(seen->stop().copies);
   if (!times) return;
   times->clear();
   const std::vector<int64_t> at = marks->times();
-  size_t next = 0;
+  size_t next = 1;   // behind the mark of the run's beginning
   for (const Planned* p : chain_) {
     for (size_t i = 0; i < p->segment.steps.size(); ++i) times->push_back({at[next + i], at[next + i + 1]});
     next += p->segment.steps.size() + 1;
@@ -163,18 +199,20 @@ double ExecutionImpl::run_timed(int times) {
   return static_cast<double>(marks->times()[1]) * 1e-3 / times;
 }
 
-bool ExecutionImpl::trace(std::vector<StepTime>& times) {
+bool ExecutionImpl::trace(std::vector<StepTime>& times, std::vector<CopyTime>* copies) {
   if (backend_.is_host() || !is_static() || std::ranges::any_of(first_->stretches, &Stretch::on_host)) return false;
-  const std::unique_ptr<Trace> seen = recording_ ? backend_.trace() : nullptr;
-  if (!seen) return false;
+  const std::unique_ptr<Trace> trace = recording_ ? backend_.trace() : nullptr;
+  if (!trace) return false;
   const std::vector<size_t> pieces = first_->work;
-  issue(nullptr);
+  issue(nullptr, trace.get());
   backend_.wait(stream_.get());
-  const std::vector<Trace::Work> work = seen->stop();
+  Trace::Seen seen = trace->stop();
+  if (copies) *copies = beside_steps(std::move(seen.copies));
+  const std::vector<Trace::Work>& work = seen.work;
   const size_t expected = std::accumulate(pieces.begin(), pieces.end(), size_t{0});
   if (work.size() != expected) fail("{} pieces of work were recorded, {} were seen on the GPU", expected, work.size());
   times.clear();
-  int64_t end = 0;
+  int64_t end = work.empty() ? 0 : work.front().begin_ns;   // copies may come before
   size_t next = 0;
   for (size_t count : pieces) {
     // Work that began while the step before still ran counts from that step's end.
@@ -185,9 +223,10 @@ bool ExecutionImpl::trace(std::vector<StepTime>& times) {
   return true;
 }
 
-void ExecutionImpl::run_profiled(std::vector<StepTime>& times) {
+void ExecutionImpl::run_profiled(std::vector<StepTime>& times, std::vector<CopyTime>* copies) {
   if (!first_) fail_usage("run_profiled was called before bind");
-  if (!trace(times)) execute(&times);
+  if (copies) copies->clear();
+  if (!trace(times, copies)) execute(&times, copies);
 }
 
 std::string ExecutionImpl::has_to_wait() const {
@@ -262,6 +301,7 @@ void ExecutionImpl::copy_to_caller(void* stream) {
       fail_usage("memory for output '{}' has shape {}, the output {}", plan_->outputs()[i].name, to_string(to.shape()),
                  to_string(v.shape()));
     }
+    name_copies(plan_->outputs()[i].name);
     if (v.type() == DType::string) to.strings() = v.strings();
     else if (backend_.is_host()) std::memmove(to.raw(), v.raw(), static_cast<size_t>(v.nbytes()));   // they may overlap
     else backend_.copy(to.raw(), v.raw(), v.nbytes(), stream);

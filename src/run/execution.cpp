@@ -82,7 +82,7 @@ void ExecutionImpl::start(std::span<const Tensor> inputs, std::vector<BoundCache
       own = backend_.allocate(v.type(), v.shape(), fmt::format("input '{}'", plan_->inputs()[i].name));
     }
     v = own;
-    bounces_.push_back({inputs[i], v});
+    bounces_.push_back({i, inputs[i], v});
   }
   first_ = &first;
   recording_ = nullptr;
@@ -145,6 +145,7 @@ void ExecutionImpl::bring_externals(Planned& p) {
     Tensor& twin = p.twins[i];
     if (twin.type() != v.type() || twin.shape() != v.shape())
       twin = backend_.allocate(v.type(), v.shape(), plan_->graph().value(s.externals[i].value).name);
+    name_copies(plan_->graph().value(s.externals[i].value).name);
     backend_.copy(twin.raw(), v.raw(), v.nbytes(), stream_.get());
     v = twin;
   }

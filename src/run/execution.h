@@ -20,10 +20,10 @@ class ExecutionImpl final : public Execution {
   ~ExecutionImpl() override;
 
   void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}, std::span<const Cache> caches = {}) override;
-  void run() override { execute(nullptr); }
+  void run() override { execute(nullptr, nullptr); }
   void enqueue(void* stream) override;
   double run_timed(int times) override;
-  void run_profiled(std::vector<StepTime>& times) override;
+  void run_profiled(std::vector<StepTime>& times, std::vector<CopyTime>* copies = nullptr) override;
   std::span<const Tensor> outputs() const override { return outputs_; }
   const std::vector<StepInfo>& steps() const override;
   MemoryInfo memory() const override;
@@ -41,6 +41,7 @@ class ExecutionImpl final : public Execution {
 
  private:
   struct Bounce {
+    size_t input = 0;
     Tensor from, to;
   };
   /// What a first segment is planned for.
@@ -50,11 +51,11 @@ class ExecutionImpl final : public Execution {
     bool operator==(const Binding&) const = default;
   };
 
-  void execute(std::vector<StepTime>* times);
+  void execute(std::vector<StepTime>* times, std::vector<CopyTime>* copies);
   /// The steps' times as the device saw them in a recorded run; false where it cannot tell.
-  bool trace(std::vector<StepTime>& times);
+  bool trace(std::vector<StepTime>& times, std::vector<CopyTime>* copies);
   /// All of a run but waiting for it.
-  void issue(Marks* marks);
+  void issue(Marks* marks, Trace* seen = nullptr);
   /// bind without the outputs.
   void start(std::span<const Tensor> inputs, std::vector<BoundCache> caches);
   void give_outputs(std::span<const Tensor> outputs);
@@ -92,6 +93,8 @@ class ExecutionImpl final : public Execution {
   void make_recordings(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   /// Why a run cannot do without waiting in its midst; empty where it can.
   std::string has_to_wait() const;
+  /// Tells the trace, where there is one, what is copied from here on.
+  void name_copies(std::string_view name) const { if (seen_) seen_->name_copies(name); }
   /// Before work on a stream, where the last was on another.
   void take_turn(void* stream);
   /// Before memory goes that work on a caller's stream may still use.
@@ -119,6 +122,7 @@ class ExecutionImpl final : public Execution {
   bool outputs_on_device_ = false;    // those that the caller gives no memory for
   std::optional<void*> last_stream_;  // of a caller
   std::unique_ptr<Turn> turn_;        // left there
+  Trace* seen_ = nullptr;             // of the run that is being issued
   bool enqueued_ = false;             // work on a stream of the caller's, since all was last waited for
   mutable std::vector<StepInfo> infos_;
   mutable bool described_ = true;     // infos_ is chain_'s: made when asked for

@@ -38,6 +38,23 @@ class FakeMarks final : public Marks {
   int count_ = 0;
 };
 
+/// Sees every copy, one after the other: each takes a nanosecond, and begins two after the one before.
+class FakeTrace final : public Trace {
+ public:
+  explicit FakeTrace(FakeTrace*& place) : place_(place) { place_ = this; }
+  ~FakeTrace() override { place_ = nullptr; }
+  void name_copies(std::string_view name) override { name_ = name; }
+  void see_recorded() { seen_.work.push_back({at_, at_ + 1}), at_ += 2; }
+  void see(CopyTime::Way way, int64_t bytes) { seen_.copies.push_back({name_, way, bytes, at_, at_ + 1}), at_ += 2; }
+  Seen stop() override { return std::move(seen_); }
+
+ private:
+  FakeTrace*& place_;
+  std::string name_;
+  Seen seen_;
+  int64_t at_ = 0;
+};
+
 /// Leaves on and follows from streams, in words: "leave 1", by the streams' first bytes.
 class FakeTurn final : public Turn {
  public:
@@ -97,6 +114,8 @@ class FakeDevice final : public Backend {
     copied.push_back(from);
     copied.push_back(to);
     if (recording) return;
+    if (trace_ && issuing) trace_->see_recorded();
+    else if (trace_) trace_->see(way(to, from), width * rows);
     for (int64_t r = 0; r < rows; ++r)
       std::memcpy(static_cast<char*>(to) + r * to_step, static_cast<const char*>(from) + r * from_step,
                   static_cast<size_t>(width));
@@ -116,8 +135,8 @@ class FakeDevice final : public Backend {
     ++recordings;
     return std::make_unique<FakeRecording>(*this, enqueue);
   }
-  size_t recorded_so_far(void*) const override { return copied.size() / 2; }
-  std::unique_ptr<Trace> trace() override { return nullptr; }
+  size_t recorded_so_far(void*) const override { return copied.size() / 2 - copied_before_recording; }
+  std::unique_ptr<Trace> trace() override { return traces ? std::make_unique<FakeTrace>(trace_) : nullptr; }
   std::unique_ptr<Marks> marks() override { return std::make_unique<FakeMarks>(); }
 
   bool holds(const void* address, int64_t bytes) const {
@@ -128,16 +147,24 @@ class FakeDevice final : public Backend {
   }
 
   int recordings = 0, issues = 0, allocations = 0, waits_for_all = 0;
-  bool recording = false;
+  bool recording = false, issuing = false;
+  bool traces = false;         // it has what CUPTI is to a GPU
   int allocations_left = -1;   // before one fails, once; -1: none does
   std::string lost;            // since when
   std::vector<const void*> copied;
+  size_t copied_before_recording = 0;   // pieces
   std::map<const void*, void*> first_used;
   std::vector<std::pair<void*, const void*>> shared;
   std::vector<std::string> turns;
   void* capturing = nullptr;
 
  private:
+  CopyTime::Way way(const void* to, const void* from) const {
+    if (!holds(to, 1)) return CopyTime::Way::to_host;
+    return holds(from, 1) ? CopyTime::Way::on_device : CopyTime::Way::to_device;
+  }
+
+  FakeTrace* trace_ = nullptr;
   std::map<const char*, int64_t> blocks_;
   std::map<const void*, Tensor> constants_;
 };
@@ -147,6 +174,7 @@ class FakeDevice final : public Backend {
 inline FakeRecording::FakeRecording(FakeDevice& device, std::function<void(void*)> enqueue)
     : device_(device), enqueue_(std::move(enqueue)) {
   const auto before = device_.copied.size();
+  device_.copied_before_recording = before / 2;
   device_.recording = true;
   enqueue_(&device_);
   device_.recording = false;
@@ -156,7 +184,10 @@ inline FakeRecording::FakeRecording(FakeDevice& device, std::function<void(void*
 inline void FakeRecording::issue(void* stream) {
   ++device_.issues;
   const auto before = device_.copied.size();
+  device_.copied_before_recording = before / 2;
+  device_.issuing = true;
   enqueue_(stream);
+  device_.issuing = false;
   EXPECT_TRUE(std::equal(copied_.begin(), copied_.end(), device_.copied.begin() + static_cast<std::ptrdiff_t>(before)))
       << "a recording of other addresses was issued";
 }

@@ -99,10 +99,10 @@ function tabsFor(tabs, choices, show, first) {
   }
   press(first);
 }
-function perSide(section, render) {
+function perSide(section, render, shown = sides) {
   const tabs = section.querySelector('[data-sides]');
-  if (sides.length < 2) tabs.hidden = true;
-  if (sides.length) tabsFor(tabs, sides.map(s => [s, sideTitle[s]]), render, sides[sides.length - 1]);
+  if (shown.length < 2) tabs.hidden = true;
+  if (shown.length) tabsFor(tabs, shown.map(s => [s, sideTitle[s]]), render, shown[shown.length - 1]);
   else section.hidden = true;
 }
 
@@ -240,6 +240,7 @@ function heldDrawing({steps, weights, peak, peak_step}) {
 }
 perSide(byId('memory'), side => put(
     'memory', ...(data[side].held.steps.length ? [heldDrawing(data[side].held)] : []), tableElement(data[side].memory)));
+perSide(byId('copies'), side => put('copies', tableElement(data[side].copies)), sides.filter(s => data[s].copies));
 
 // --- every run, in the order taken
 /// The unit in which `high` is read, and how many of it a millisecond has.

@@ -123,6 +123,8 @@ std::string EpilogueCuda::text() const {
   return text;
 }
 
+bool EpilogueCuda::reads(size_t i) const { return std::ranges::find(operands_, i, &EpilogueOperand::input) != operands_.end(); }
+
 bool EpilogueCuda::in_place(size_t i) const {
   size_t count = 0, at = 0;
   for (size_t o = 0; o < operands_.size(); ++o)

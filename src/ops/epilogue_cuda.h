@@ -62,6 +62,7 @@ class EpilogueCuda {
   int64_t batches() const { return batch_count_; }
   /// Bytes that the operands and the output move, each element once.
   int64_t moved_bytes() const { return moved_; }
+  bool reads(size_t i) const;              // input i
   /// Whether input i is read once only, at the place where the output's element in its place is written next.
   bool in_place(size_t i) const;
   size_t bytes() const { return argument_.size(); }

@@ -27,6 +27,24 @@ std::vector<Form> image_forms() {
        {{"pads", Ints{2, 2, 2, 2}}, {"strides", Ints{2, 2}}, {"group", int64_t{72}}});
   conv("ConvTranspose", DType::bf16, {1, 64, 14, 14}, {64, 32, 2, 2}, {1, 32, 28, 28}, Layout::nhwc,
        {{"strides", Ints{2, 2}}});
+  // 8-bit integers: an image, what it is scaled by and its zero point, weights with theirs, the result's, the bias.
+  const auto integers = [&](DType type, Shape x, Shape w, Shape y, Layout layout, int64_t group) {
+    const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<int64_t>(3).cast(type);
+    list.push_back(Form("QLinearConv", "", {{"pads", around}, {"group", group}})
+                       .in(type, std::move(x), layout)
+                       .in(scale)
+                       .in(zero)
+                       .in(Tensor::zeros(DType::i8, w))
+                       .in(Tensor::zeros(DType::f32, {w[0]}))
+                       .in(Tensor::zeros(DType::i8, {w[0]}))
+                       .in(scale)
+                       .in(zero)
+                       .in(Tensor::zeros(DType::i32, {w[0]}))
+                       .out(type, std::move(y), layout));
+  };
+  integers(DType::u8, {1, 64, 56, 56}, {64, 64, 3, 3}, {1, 64, 56, 56}, Layout::nhwc, 1);
+  integers(DType::i8, {1, 24, 14, 14}, {36, 8, 3, 3}, {1, 36, 14, 14}, Layout::plain, 3);
+  integers(DType::u8, {1, 72, 56, 56}, {72, 1, 3, 3}, {1, 72, 56, 56}, Layout::nhwc, 72);
   list.push_back(Form("Conv", smelt_domain, {{"segments", int64_t{2}}, {"pads", Ints{1, 1, 1, 1}}, {"upsample", Ints{1, 2}}})
                      .in(DType::f16, {1, 64, 80, 80}, Layout::nhwc)
                      .in(DType::f16, {1, 40, 40, 40}, Layout::nhwc)

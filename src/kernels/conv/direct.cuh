@@ -9,9 +9,10 @@
 //   w    any strides; packed [k, C, M], so that Vec output channels are one access
 //
 // A thread makes Pixels outputs, a block's threads apart, by Vec neighbouring channels. Taps outside of the image count as zero.
-// Accumulates in Sum. Images of fewer axes have extents of 1 in front.
+// Accumulates in Sum; where that is i32, x is less its zero point. Images of fewer axes have extents of 1 in front.
 #pragma once
 
+#include "common/convert.cuh"
 #include "common/divide.cuh"
 
 struct DirectSegment {
@@ -24,12 +25,12 @@ struct DirectGeometry {
   u32 columns;                  // M / Vec
   Divider extents[3];           // of the output: W, H, D
   Divider group;                // of the columns: columns to a group
-  i32 group_channels;
+  i32 group_channels, zero;     // zero: of integers
   i32 in[3], stride[3], pad[3], dilation[3], taps[3];                       // in: after upsampling
   i64 w_group, w_m, w_c, w_tap;
 };
 
-template <class T, class Sum, bool Transposed, int Pixels, int Vec> struct Direct {
+template <class X, class W, class Sum, bool Transposed, int Pixels, int Vec> struct Direct {
   Sum sum[Pixels][Vec] = {};
   int place[Pixels][4];         // n, then d, h, w of the first tap's place
   bool inside[Pixels];
@@ -63,7 +64,7 @@ template <class T, class Sum, bool Transposed, int Pixels, int Vec> struct Direc
   }
 
   template <int Up>
-  __device__ __forceinline__ void add(const T* x, const DirectSegment& s, const T* w, const DirectGeometry& g, u32 column) {
+  __device__ __forceinline__ void add(const X* x, const DirectSegment& s, const W* w, const DirectGeometry& g, u32 column) {
     const u32 group = g.group.quotient(column);
     w += group * g.w_group + i64(column - group * g.group.divisor) * Vec * g.w_m + s.first * g.w_c;
     x += group * g.group_channels * s.from[1];
@@ -73,7 +74,7 @@ template <class T, class Sum, bool Transposed, int Pixels, int Vec> struct Direc
       for (int kh = 0; kh < g.taps[1]; ++kh)
 #pragma unroll 1
         for (int kw = 0; kw < g.taps[2]; ++kw) {
-          const T* weight = w + ((kd * g.taps[1] + kh) * g.taps[2] + kw) * g.w_tap;
+          const W* weight = w + ((kd * g.taps[1] + kh) * g.taps[2] + kw) * g.w_tap;
           int from[Pixels];
           bool meet[Pixels], any = false;
 #pragma unroll
@@ -89,22 +90,21 @@ template <class T, class Sum, bool Transposed, int Pixels, int Vec> struct Direc
           for (int c = 0; c < s.channels; ++c) {
             Sum b[Vec];
             if constexpr (Vec > 1) {
-              const Vector<T, Vec> packed = *reinterpret_cast<const Vector<T, Vec>*>(weight + c * g.w_c);
+              const Vector<W, Vec> packed = *reinterpret_cast<const Vector<W, Vec>*>(weight + c * g.w_c);
 #pragma unroll
-              for (int e = 0; e < Vec; ++e) b[e] = widened(packed.at[e]);
+              for (int e = 0; e < Vec; ++e) b[e] = widened<Sum>(packed.at[e]);
             } else {
-              b[0] = widened(weight[c * g.w_c]);
+              b[0] = widened<Sum>(weight[c * g.w_c]);
             }
 #pragma unroll
             for (int p = 0; p < Pixels; ++p) {
-              const Sum a = meet[p] ? widened(x[from[p] + c * s.from[1]]) : Sum(0);
+              Sum a = 0;
+              if (meet[p]) a = widened<Sum>(x[from[p] + c * s.from[1]]);
+              if constexpr (is_same_type<Sum, i32>) a -= meet[p] ? g.zero : 0;
 #pragma unroll
               for (int e = 0; e < Vec; ++e) sum[p][e] += a * b[e];
             }
           }
         }
   }
-
-  static __device__ __forceinline__ double widened(double v) { return v; }
-  template <class V> static __device__ __forceinline__ float widened(V v) { return f32(v); }
 };

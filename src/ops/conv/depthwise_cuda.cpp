@@ -20,20 +20,20 @@ constexpr unsigned threads = 128;
 struct Geometry {
   uint32_t chunks = 0;
   Divider columns, groups, rows;
-  int32_t height, width, out_width, stride, pad_h, pad_w, dilation;
+  int32_t height, width, out_width, stride, pad_h, pad_w, dilation, zero;
   int64_t from[3];
 };
 
 std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
   const Problem& p = r.problem;
-  const auto type = expr::cuda_type(p.input);
+  const auto type = expr::cuda_type(p.input), weight = expr::cuda_type(r.weight_type());
   std::string code = "#include \"conv/depthwise.cuh\"\n" + r.epilogue(vec).source();
   code += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) conv(const {}* x, const {}* filter, "
                       "const __grid_constant__ DepthwiseGeometry g, const __grid_constant__ Epilogue epilogue) {{\n",
-                      threads, type, type);
+                      threads, type, weight);
   code += fmt::format("  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= g.chunks) return;\n", threads);
-  code += fmt::format("  Depthwise<{}, {}, {}, {}, {}, {}, {}> conv;\n  conv.run(x, filter, g, chunk);\n", type, p.w[2], p.w[3],
-                      p.stride[1], p.dilation[1], pixels, vec);
+  code += fmt::format("  Depthwise<{}, {}, Epilogue::Sum, {}, {}, {}, {}, {}, {}> conv;\n  conv.run(x, filter, g, chunk);\n", type,
+                      weight, p.w[2], p.w[3], p.stride[1], p.dilation[1], pixels, vec);
   return code + fmt::format("#pragma unroll\n  for (u32 i = 0; i < {}; ++i)\n    if (conv.first + i < g.out_width)\n"
                             "      epilogue.apply(epilogue.start(0), conv.row * g.out_width + conv.first + i, conv.column, {}u, "
                             "conv.sum[i]);\n}}\n", pixels, vec);
@@ -50,11 +50,11 @@ Tensor packed(const Tensor& w) {
 class DepthwiseKernel final : public CompiledKernel {
  public:
   DepthwiseKernel(const GpuRequest& r, int64_t vec, int64_t pixels, const std::string& name)
-      : CompiledKernel(*r.gpu, {name, source(r, vec, pixels), {}}, "conv"), epilogue_(r.epilogue(vec)), at_(r.at) {
+      : CompiledKernel(*r.gpu, {name, source(r, vec, pixels), r.compile_options()}, "conv"), epilogue_(r.epilogue(vec)), at_(r.at) {
     const Problem& p = r.problem;
     const BoundTensor& w = r.node.inputs[r.at.w];
     if (r.gpu->device)
-      filter_ = r.gpu->weights->packed(r.gpu->device, w.constant, "conv:depthwise", [&] { return packed(w.constant); });
+      filter_ = r.gpu->weights->packed(r.gpu->device, w.constant, r.packing("conv:depthwise"), [&] { return packed(r.weights()); });
     const int64_t columns = p.y[1] / vec, groups = (p.y[3] + pixels - 1) / pixels;
     g_.chunks = static_cast<uint32_t>(p.y[0] * p.y[2] * groups * columns);
     g_.columns = Divider(static_cast<uint32_t>(columns));
@@ -68,11 +68,12 @@ class DepthwiseKernel final : public CompiledKernel {
     g_.pad_h = narrow(p.pad_begin[0]);
     g_.pad_w = narrow(p.pad_begin[1]);
     g_.dilation = narrow(p.dilation[0]);
+    g_.zero = r.zero();
     copy(g_.from, pixel_steps(r.node.inputs[0]));
   }
 
   bool in_place(size_t i) const override { return i >= at_.operands && epilogue_.in_place(i); }
-  bool reads(size_t i) const override { return i != at_.w; }
+  bool reads(size_t i) const override { return i == 0 || epilogue_.reads(i); }
 
   void run(const Buffers& b) override {
     ops::Arguments arguments;
@@ -97,7 +98,7 @@ void offer_depthwise_cuda(const SharedRequest& shared, Offer& offer) {
   if (p.group == 1 || p.group != p.channels() || p.group != p.outputs()) return;   // not what this is for
   const BoundTensor &x = r.node.inputs[0], &y = r.node.outputs[0], &w = r.node.inputs[r.at.w];
   const bool half = p.input == DType::f16 || p.input == DType::bf16;
-  if ((!half && p.input != DType::f32) || w.type != p.input)
+  if (!r.integers && ((!half && p.input != DType::f32) || w.type != p.input))
     return reject(fmt::format("{} by {}", smelt::name(p.input), smelt::name(w.type)));
   if (p.transposed || p.x.size() > 1 || p.x[0].upsample != 1) return reject("transposed, upsampled or of several inputs");
   if (p.spatial() != 2) return reject(fmt::format("{} spatial axes, expected 2", p.spatial()));
@@ -109,7 +110,7 @@ void offer_depthwise_cuda(const SharedRequest& shared, Offer& offer) {
   if (elements(x.shape) == 0 || elements(y.shape) == 0) return reject("an empty image");
   if (std::max(elements(x.shape), elements(y.shape)) >= int64_t{1} << 31) return reject("2^31 elements or more");
 
-  const int64_t size = bytes(p.input, 1), widest = widest_channels(x);
+  const int64_t size = bytes(p.input, 1), widest = std::min<int64_t>(8, widest_channels(x));
   const double moved = r.moved_bytes();
   const double full = 512.0 * std::max(1, r.gpu->info.multiprocessors);
   for (int64_t vec = widest; vec >= 1 && vec * 4 >= widest; vec /= 2)

@@ -21,7 +21,7 @@ constexpr int64_t most = int64_t{1} << 31;   // Divider's numbers
 struct Geometry {
   uint32_t rows = 0, columns = 0;
   Divider extents[3], group;
-  int32_t group_channels = 0;
+  int32_t group_channels = 0, zero = 0;
   int32_t in[3], stride[3], pad[3], dilation[3], taps[3];
   int64_t w_group = 0, w_m = 0, w_c = 0, w_tap = 0;
 };
@@ -51,13 +51,13 @@ Tensor packed(const Tensor& w, const Problem& p) {
 }
 
 std::string source(const GpuRequest& r, const Shaped& s) {
-  const auto type = expr::cuda_type(r.problem.input);
+  const auto type = expr::cuda_type(r.problem.input), weight = expr::cuda_type(r.weight_type());
   const size_t segments = r.problem.x.size();
   const bool last = r.problem.from == Layout::nhwc;
   std::string code = "#include \"conv/direct.cuh\"\n" + r.epilogue(s.vec).source();
   code += fmt::format(
       "extern \"C\" __global__ void __launch_bounds__({}, 4) conv(const {}* w, const __grid_constant__ DirectGeometry g", threads,
-      type);
+      weight);
   for (size_t i = 0; i < segments; ++i)
     code += fmt::format(", const {}* x{}, const __grid_constant__ DirectSegment s{}", type, i, i);
   code += ", const __grid_constant__ Epilogue epilogue) {\n";
@@ -71,8 +71,8 @@ std::string source(const GpuRequest& r, const Shaped& s) {
                       along(last, "blockIdx.y"), s.pixels);
   code += fmt::format("#pragma unroll\n  for (int p = 0; p < {}; ++p) rows[p] = {};\n", s.pixels,
                       along(!last, fmt::format("(blockIdx.x * {}u + p)", s.pixels)));
-  code += fmt::format("  Direct<{}, Epilogue::Sum, {}, {}, {}> direct;\n  direct.locate(g, rows);\n", type, r.problem.transposed,
-                      s.pixels, s.vec);
+  code += fmt::format("  Direct<{}, {}, Epilogue::Sum, {}, {}, {}> direct;\n  direct.locate(g, rows);\n", type, weight,
+                      r.problem.transposed, s.pixels, s.vec);
   for (size_t i = 0; i < segments; ++i)
     code += fmt::format("  direct.add<{}>(x{}, s{}, w, g, column);\n", r.problem.x[i].upsample, i, i);
   code += fmt::format(
@@ -85,7 +85,7 @@ std::string source(const GpuRequest& r, const Shaped& s) {
 class DirectKernel final : public CompiledKernel {
  public:
   DirectKernel(const GpuRequest& r, const Shaped& s, const std::string& name)
-      : CompiledKernel(*r.gpu, {name, source(r, s), {}}, "conv"),
+      : CompiledKernel(*r.gpu, {name, source(r, s), r.compile_options()}, "conv"),
         epilogue_(r.epilogue(s.vec)),
         at_(r.at),
         segments_(r.problem.x.size()) {
@@ -95,8 +95,9 @@ class DirectKernel final : public CompiledKernel {
     const int64_t channels = p.transposed ? p.w[0] / p.group : p.w[1];
     if (s.packed && r.gpu->device) {
       weights_ =
-          r.gpu->weights->packed(r.gpu->device, w.constant, fmt::format("conv:direct:g{}:{}", p.group, p.transposed ? "t" : ""),
-                                 [&] { return packed(w.constant, p); });
+          r.gpu->weights->packed(r.gpu->device, w.constant,
+                                 r.packing(fmt::format("conv:direct:g{}:{}", p.group, p.transposed ? "t" : "")),
+                                 [&] { return packed(r.weights(), p); });
     }
     packed_ = s.packed;
     const Shape out = three(spatial_of(p.y), 1);
@@ -105,6 +106,7 @@ class DirectKernel final : public CompiledKernel {
     for (size_t a = 0; a < 3; ++a) g_.extents[a] = Divider(static_cast<uint32_t>(std::max<int64_t>(1, out[2 - a])));
     g_.group = Divider(static_cast<uint32_t>(std::max<int64_t>(1, group_m / s.vec)));
     g_.group_channels = static_cast<int32_t>(channels);
+    g_.zero = r.zero();
     Shape in = spatial_of(p.x[0].shape);
     for (int64_t& extent : in) extent *= p.x[0].upsample;
     copy(g_.in, three(in, 1));
@@ -131,7 +133,7 @@ class DirectKernel final : public CompiledKernel {
   }
 
   bool in_place(size_t i) const override { return i >= at_.operands && epilogue_.in_place(i); }
-  bool reads(size_t i) const override { return !(packed_ && i == at_.w); }
+  bool reads(size_t i) const override { return i < segments_ || (i == at_.w && !packed_) || epilogue_.reads(i); }
 
   void run(const Buffers& b) override {
     if (g_.rows == 0 || g_.columns == 0) return;
@@ -161,7 +163,8 @@ void offer_direct_cuda(const SharedRequest& shared, Offer& offer) {
   const auto reject = [&](std::string why) { offer.rejected.push_back({"cuda", "direct: " + std::move(why)}); };
   const auto is_float = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16 || t == DType::f64; };
   const BoundTensor& w = r.node.inputs[r.at.w];
-  if (!is_float(p.input) || w.type != p.input) return reject(fmt::format("{} by {}", smelt::name(p.input), smelt::name(w.type)));
+  if (!r.integers && (!is_float(p.input) || w.type != p.input))
+    return reject(fmt::format("{} by {}", smelt::name(p.input), smelt::name(w.type)));
   if (p.spatial() > 3) return reject(fmt::format("{} spatial axes, expected 1 to 3", p.spatial()));
   if (p.x.size() > 1 && p.group != 1) return reject(fmt::format("{} inputs in {} groups", p.x.size(), p.group));
   if (p.x.size() > 8) return reject(fmt::format("{} inputs, expected at most 8", p.x.size()));
@@ -190,7 +193,7 @@ void offer_direct_cuda(const SharedRequest& shared, Offer& offer) {
       const double used = last ? std::min(1.0, columns / static_cast<double>(s.lanes)) : 1;
       const double filled = std::min(1.0, static_cast<double>(rows) * columns / static_cast<double>(pixels) / full);
       const double rate = static_cast<double>(vec * pixels) / static_cast<double>(vec * pixels + 2 * pixels + 4) * used * filled;
-      const double slower = p.input == DType::f64 ? 80 : 40;     // than tensor cores, at best
+      const double slower = p.input == DType::f64 || r.integers ? 80 : 40;   // than tensor cores, at best
       offer.candidates.push_back(
           {"cuda", fmt::format("direct v{} p{} l{}", s.vec, s.pixels, s.lanes),
            gpu_estimate_us(*r.gpu, moved, p.flops() * slower / std::max(rate, 1e-3)),

@@ -44,6 +44,13 @@ void quantized_conv_gpu_offer(const BoundNode& node, const Machine& machine, Off
   if (q->x_zero != 0) p.epilogue += " zero";   // another zero point than the padding's may cost a copy
   for (const EpilogueOperand& o : epilogue_operands(q->bound, q->operands)) p.epilogue += " " + print(o.tensor);
   offer.problem = conv::print(p);
+  const auto made = conv::gpu_request(*q, machine);
+  if (const auto* refused = std::get_if<std::string>(&made)) {
+    offer.rejected.push_back({"cuda", *refused});
+  } else {
+    conv::offer_depthwise_cuda(std::get<conv::SharedRequest>(made), offer);
+    conv::offer_direct_cuda(std::get<conv::SharedRequest>(made), offer);
+  }
   conv::offer_cudnn(*q, machine, offer);
 }
 

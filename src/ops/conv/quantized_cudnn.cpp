@@ -81,20 +81,6 @@ expr::Program narrowed(DType from) {
   return p;
 }
 
-/// (sum, column?, scales?, operands…): the last line of the head of this file.
-expr::Program program_of(const Quantized& q, bool column) {
-  expr::Program p;
-  expr::Ref sum = p.input(DType::i32);
-  const expr::Ref add = column ? p.input(DType::i32) : sum, scales = q.scales.size() > 1 ? p.input(DType::f32) : sum;
-  const expr::Program& then = *q.node->program;
-  std::vector<expr::Ref> inputs{0};
-  for (int i = 1; i < then.input_count(); ++i) inputs.push_back(p.input(then.type(i)));
-  if (column) sum = p.call(Fn::add, sum, add);
-  inputs[0] = p.call(Fn::mul, p.cast(sum, DType::f32), q.scales.size() > 1 ? scales : p.constant(DType::f32, q.scales[0]));
-  for (const expr::Ref r : p.splice(then, inputs)) p.output(r);
-  return p;
-}
-
 ByCudnn problem_of(const Quantized& q, const std::shared_ptr<const Gpu>& gpu) {
   ByCudnn r{q, gpu, q.x_zero - (q.problem.input == DType::u8 ? 128 : 0), q.problem.x[0].shape, {}, 0, false, {}};
   const Problem& p = q.problem;
@@ -108,7 +94,7 @@ ByCudnn problem_of(const Quantized& q, const std::shared_ptr<const Gpu>& gpu) {
     r.copy = PointwiseProblem{narrowed(x.type), x.shape, {memory_strides(x), to}, {x.alignment, alignment}, {0}};
   }
   r.column = !q.bias.empty() || r.zero != 0;
-  r.pass.program = program_of(q, r.column);
+  r.pass.program = over_sums(q, r.column);
   r.pass.shape = p.y;
   r.pass.fused_multiply_add = false;
   const auto add = [&](size_t place, Shape strides, int64_t alignment) {
@@ -179,21 +165,6 @@ std::shared_ptr<cuda::Memory> weights_of(const ByCudnn& r) {
   return channels_last_weights(*r.gpu, w, w.type() == DType::u8 ? 128 : 0);
 }
 
-/// bias − zero · Σ w', which wraps as 32-bit integers do.
-Tensor column_of(const ByCudnn& r) {
-  const Problem& p = r.q.problem;
-  Tensor column = Tensor::empty(DType::i32, {p.w[0]});
-  const int64_t taps = p.w[2] * p.w[3];
-  for (int64_t m = 0; m < p.w[0]; ++m) {
-    uint32_t sum = 0;
-    for (int64_t c = 0; r.zero != 0 && c < p.w[1]; ++c)
-      for (int64_t t = 0; t < taps; ++t) sum += static_cast<uint32_t>(r.q.weight(m, c, t));
-    const auto bias = static_cast<uint32_t>(r.q.bias.empty() ? 0 : r.q.bias[static_cast<size_t>(m)]);
-    column.data<int32_t>()[m] = static_cast<int32_t>(bias - static_cast<uint32_t>(r.zero) * sum);
-  }
-  return column;
-}
-
 /// The fastest by its estimate: what it takes is little beside the convolution.
 std::unique_ptr<Kernel> pointwise(const PointwiseProblem& p, const Gpu& gpu) {
   Offer offer;
@@ -220,17 +191,8 @@ class QuantizedDnnKernel final : public Kernel {
       pass_ = pointwise(r.pass, *r.gpu);
       sums_bytes_ = device_aligned(elements(r.q.problem.y) * 4);
     }
-    const Tensor& w = r.q.bound.inputs[r.q.w].constant;
-    if (r.column)
-      kept_[place_column] = r.gpu->weights->packed(device_, w, r.q.packing(column_name(r)), [&] { return column_of(r); });
-    if (r.fused || r.q.scales.size() > 1) {
-      kept_[place_scales] = r.gpu->weights->packed(device_, w, scales_name(r), [&] {
-        Tensor scales = Tensor::empty(DType::f32, {r.q.problem.w[0]});
-        const std::vector<float>& s = r.q.scales;
-        for (size_t m = 0; m < scales.span<float>().size(); ++m) scales.data<float>()[m] = s[s.size() > 1 ? m : 0];
-        return scales;
-      });
-    }
+    if (r.column) kept_[place_column] = kept_column(*r.gpu, r.q, r.zero);
+    if (r.fused || r.q.scales.size() > 1) kept_[place_scales] = kept_scales(*r.gpu, r.q);
     inputs_.resize(places + r.q.bound.inputs.size());
   }
 
@@ -265,18 +227,6 @@ class QuantizedDnnKernel final : public Kernel {
   }
 
  private:
-  /// What is kept beside weights must be named by all that it depends on but them.
-  static std::string column_name(const ByCudnn& r) {
-    KeyHash hash;
-    for (const int32_t b : r.q.bias) hash.add(std::to_string(b));
-    return fmt::format("conv:column:{}:{}", r.zero, hash.text());
-  }
-  static std::string scales_name(const ByCudnn& r) {
-    KeyHash hash;
-    for (const float s : r.q.scales) hash.add(fmt::format("{:a}", s));
-    return fmt::format("conv:scales:{}", hash.text());
-  }
-
   size_t x_, first_operand_;
   int64_t copied_at_, filled_ = 0, image_bytes_ = 0, sums_bytes_ = 0;
   uint8_t zero_;

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "base/error.h"
@@ -86,22 +88,54 @@ Table process_table(const cuda::DeviceInfo& gpu, const cuda::GpuState& state) {
   return t;
 }
 
+std::vector<cuda::LibraryState> libraries() {
+  return {cuda::compiler_library(), cuda::cublaslt_library(), cuda::cudnn_library(), cuda::activity_library(),
+          cuda::nvml_library()};
+}
+
 Table library_table() {
   Table t{.key = "libraries",
           .title = "NVIDIA's libraries",
           .columns = {{"library", "library"}, {"version", "version"}, {"state", "found as"}}};
-  for (const cuda::LibraryState& l : {cuda::compiler_library(), cuda::cublaslt_library(), cuda::cudnn_library(),
-                                      cuda::activity_library(), cuda::nvml_library()})
+  for (const cuda::LibraryState& l : libraries())
     t.rows.push_back({l.name, l.version, l.missing.empty() ? l.path : l.missing});
   return t;
 }
 
 }  // namespace
 
+std::vector<Fact> gpu_facts(const cuda::DeviceInfo& gpu) {
+  return {{"gpu", "GPU", gpu.name},
+          {"gpu_arch", "its architecture", gpu.arch},
+          {"gpu_memory_bytes", "its memory", bytes_cell(gpu.memory_bytes)},
+          {"gpu_clock_mhz", "its clock at most, MHz", gpu.clock_mhz}};
+}
+
+std::vector<Fact> library_facts(std::span<const cuda::LibraryState> libraries) {
+  std::vector<Fact> facts;
+  for (const cuda::LibraryState& l : libraries) {
+    if (!l.missing.empty()) continue;
+    std::string key = l.name;
+    std::ranges::transform(key, key.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    facts.push_back({std::move(key), l.name, l.version});
+  }
+  return facts;
+}
+
+void add_gpu_facts(const std::string& device, std::vector<Fact>& machine, std::vector<Fact>& versions) {
+  const std::optional<int> ordinal = cuda::ordinal_of(device);
+  if (!ordinal || *ordinal >= static_cast<int>(cuda::devices().size())) return;
+  const cuda::DeviceInfo& gpu = cuda::devices()[static_cast<size_t>(*ordinal)];
+  std::ranges::move(gpu_facts(gpu), std::back_inserter(machine));
+  versions.push_back({"driver", "GPU driver", fmt::format("CUDA {}", version_text(gpu.driver))});
+  std::ranges::move(library_facts(libraries()), std::back_inserter(versions));
+}
+
 void add_gpu_tables(std::vector<Table>& tables, bool as_json) {
   if (cuda::devices().empty()) {
     if (as_json)
-      tables.push_back({.key = "no_gpu", .title = "No GPU", .columns = {{"why", ""}}, .rows = {{cuda::devices_missing()}}, .note = ""});
+      tables.push_back(
+          {.key = "no_gpu", .title = "No GPU", .columns = {{"why", ""}}, .rows = {{cuda::devices_missing()}}, .note = ""});
     return;
   }
   for (const cuda::DeviceInfo& gpu : cuda::devices()) {

@@ -14,6 +14,7 @@
 #include "profile/inputs.h"
 #include "profile/roof.h"
 #include "report/facts.h"
+#include "report/gpus.h"
 
 namespace smelt::report {
 namespace {
@@ -159,6 +160,7 @@ Report bare_report(const Subject& s) {
   r.title = file_name(s.path);
   r.machine = machine_facts(s.options.threads);
   r.versions = version_facts();
+  add_gpu_facts(s.options.device, r.machine, r.versions);
   return r;
 }
 

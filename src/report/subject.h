@@ -37,8 +37,8 @@ Prepared prepare(const Subject& s, bool optimize, const Prepared* same_inputs = 
 /// The tensors that are another plan's inputs, by name in this plan's order; a usage error where the names are not the same.
 std::vector<Tensor> in_order_of(const Plan& other, const Prepared& reference);
 
-/// Where the time of a prepared side goes: its steps with its inputs where kernels use them, and on a GPU the copies of a run from
-/// and to the host's memory.
+/// Where the time of a prepared side goes: its steps with its inputs where kernels use them, and on a GPU the copies of a run
+/// from and to the host's memory.
 profile::Profile profile_of(Prepared& p, const profile::ProfileOptions& options, const profile::Roof& roof);
 
 /// What the last run gave under this name. Throws Error (usage) when the plan has no such output.

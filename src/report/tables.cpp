@@ -83,8 +83,8 @@ Table copy_table(const profile::Profile& p) {
     t.rows.push_back({c.name, std::string(profile::name(c.way)), c.bytes, c.us.median, c.us.iqr, rate});
     sum += c.us.median;
   }
-  t.note = fmt::format("together {}; from and to the host's memory a run takes {} by the host's clock (median of {}), from and to "
-                       "the device's {}", format(sum, Unit::us), format(p.host_latency_us.median, Unit::us),
+  t.note = fmt::format("together {}; from and to the host's memory a run takes {} by the host's clock (median of {}), from and "
+                       "to the device's {}", format(sum, Unit::us), format(p.host_latency_us.median, Unit::us),
                        p.host_latency_us.count, format(p.latency_us.median, Unit::us));
   return t;
 }

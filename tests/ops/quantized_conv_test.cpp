@@ -1,3 +1,4 @@
+#include "ops/conv/quantized.h"
 #include "ops/quantized_conv_case.h"
 
 namespace smelt::ops {
@@ -229,6 +230,20 @@ TEST(QuantizedConv, runs_any_other_program) {
   t.add(random_tensor(DType::f32, {1, 21, 9, 7}, 9, -5, 5), false, Layout::nhwc);
   t.result(DType::f32, {2, 21, 9, 7}, Layout::nhwc);
   EXPECT_EQ(own(check(t, 1e-6)), direct_and_winograd);
+}
+
+TEST(QuantizedConv, has_its_weights_in_order_along_any_number_of_axes) {
+  for (const QuantizedCase& c : {QuantizedCase{{1, 3, 9}, {4, 3, 5}, {2, 2}, {1}, {1}}, QuantizedCase{{1, 3, 9, 8}, {4, 3, 2, 5}},
+                                 QuantizedCase{{1, 3, 5, 6, 7}, {4, 3, 2, 1, 3}, {0, 0, 0, 0, 0, 0}, {1, 1, 1}, {1, 1, 1}}}) {
+    Trial t = quantized_trial(c);
+    std::string why;
+    const auto q = conv::quantized(t.bound, why);
+    ASSERT_TRUE(q) << why;
+    const int8_t* w = t.inputs[3].data<int8_t>();
+    const int64_t taps = elements(c.w) / 12;
+    for (int64_t i = 0; i < elements(c.w); ++i)
+      EXPECT_EQ(q->weight(i / taps / 3, i / taps % 3, i % taps), w[i] - 3) << to_string(c.w) << " at " << i;
+  }
 }
 
 TEST(QuantizedConv, is_left_to_the_reference_when_a_scale_is_computed) {

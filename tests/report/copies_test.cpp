@@ -35,8 +35,8 @@ TEST(Copies, have_a_table_with_their_rates_and_what_they_add_to_a_run) {
   const std::string text = print(copy_table(one_step()));
   EXPECT_THAT(text, HasSubstr("x   host to device"));
   EXPECT_THAT(text, HasSubstr("50.0 GB/s"));
-  EXPECT_THAT(text, HasSubstr("together 22.0 µs; from and to the host's memory a run takes 40.0 µs by the host's clock (median of "
-                              "1), from and to the device's 6.00 µs"));
+  EXPECT_THAT(text, HasSubstr("together 22.0 µs; from and to the host's memory a run takes 40.0 µs by the host's clock (median "
+                              "of 1), from and to the device's 6.00 µs"));
 }
 
 TEST(Copies, are_in_json) {
@@ -53,11 +53,15 @@ TEST(Copies, are_in_json) {
 
 TEST(Copies, the_trace_has_them_beside_the_steps_of_their_own_run) {
   const json trace = json::parse(chrome_trace(one_step()));
-  std::vector<json> copies, steps;
+  std::vector<json> copies, steps, launches;
   for (const json& e : trace["traceEvents"]) {
     if (e.value("cat", "") == "copy") copies.push_back(e);
     if (e.value("cat", "") == "step") steps.push_back(e);
+    if (e.value("cat", "") == "launch") launches.push_back(e);
   }
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0]["ts"], 20.0) << "from the copy's end to the first step";
+  EXPECT_EQ(launches[0]["dur"], 1.0);
   ASSERT_EQ(steps.size(), 1u);
   EXPECT_EQ(steps[0]["ts"], 21.0);
   ASSERT_EQ(copies.size(), 2u);

@@ -19,7 +19,8 @@ struct Profiled {
   std::vector<std::string> said() const {
     constexpr const char* ways[] = {"to device", "to host", "on device", "elsewhere"};
     std::vector<std::string> all;
-    for (const CopyTime& c : copies) all.push_back(fmt::format("{} {}, {} bytes", c.name, ways[static_cast<size_t>(c.way)], c.bytes));
+    for (const CopyTime& c : copies)
+      all.push_back(fmt::format("{} {}, {} bytes", c.name, ways[static_cast<size_t>(c.way)], c.bytes));
     return all;
   }
 };

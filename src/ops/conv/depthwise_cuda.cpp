@@ -32,8 +32,9 @@ std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
                       "const __grid_constant__ DepthwiseGeometry g, const __grid_constant__ Epilogue epilogue) {{\n",
                       threads, type, weight);
   code += fmt::format("  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= g.chunks) return;\n", threads);
-  code += fmt::format("  Depthwise<{}, {}, Epilogue::Sum, {}, {}, {}, {}, {}, {}> conv;\n  conv.run(x, filter, g, chunk);\n", type,
-                      weight, p.w[2], p.w[3], p.stride[1], p.dilation[1], pixels, vec);
+  code += fmt::format("  Depthwise<{}, {}, Epilogue::Sum, {}, {}, {}, {}, {}, {}> conv;\n", type, weight, p.w[2], p.w[3],
+                      p.stride[1], p.dilation[1], pixels, vec);
+  code += "  conv.run(x, filter, g, chunk);\n";
   return code + fmt::format("#pragma unroll\n  for (u32 i = 0; i < {}; ++i)\n    if (conv.first + i < g.out_width)\n"
                             "      epilogue.apply(epilogue.start(0), conv.row * g.out_width + conv.first + i, conv.column, {}u, "
                             "conv.sum[i]);\n}}\n", pixels, vec);
@@ -50,11 +51,14 @@ Tensor packed(const Tensor& w) {
 class DepthwiseKernel final : public CompiledKernel {
  public:
   DepthwiseKernel(const GpuRequest& r, int64_t vec, int64_t pixels, const std::string& name)
-      : CompiledKernel(*r.gpu, {name, source(r, vec, pixels), r.compile_options()}, "conv"), epilogue_(r.epilogue(vec)), at_(r.at) {
+      : CompiledKernel(*r.gpu, {name, source(r, vec, pixels), r.compile_options()}, "conv"),
+        epilogue_(r.epilogue(vec)),
+        at_(r.at) {
     const Problem& p = r.problem;
     const BoundTensor& w = r.node.inputs[r.at.w];
     if (r.gpu->device)
-      filter_ = r.gpu->weights->packed(r.gpu->device, w.constant, r.packing("conv:depthwise"), [&] { return packed(r.weights()); });
+      filter_ = r.gpu->weights->packed(r.gpu->device, w.constant, r.packing("conv:depthwise"),
+                                       [&] { return packed(r.weights()); });
     const int64_t columns = p.y[1] / vec, groups = (p.y[3] + pixels - 1) / pixels;
     g_.chunks = static_cast<uint32_t>(p.y[0] * p.y[2] * groups * columns);
     g_.columns = Divider(static_cast<uint32_t>(columns));

@@ -80,7 +80,7 @@ std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
 
 int16_t Quantized::weight(int64_t m, int64_t c, int64_t tap) const {
   const Tensor& t = bound.inputs[w].constant;
-  const int64_t at = (m * problem.w[1] + c) * problem.w[2] * problem.w[3] + tap;
+  const int64_t at = (m * problem.w[1] + c) * elements(spatial_of(problem.w)) + tap;
   const int32_t v = t.type() == DType::u8 ? t.data<uint8_t>()[at] : t.data<int8_t>()[at];
   return static_cast<int16_t>(v - w_zeros[w_zeros.size() == 1 ? 0 : static_cast<size_t>(m)]);
 }

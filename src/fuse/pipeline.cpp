@@ -20,6 +20,7 @@ constexpr Rewrite rewrites[] = {
     {"fold_batch_norm", fold_batch_norm, "BatchNormalization into a convolution's weights"},
     {"conv_bias", conv_bias, "bias into a convolution"},
     {"batch_norm", batch_norm, "BatchNormalization as one multiply-add"},
+    {"qlinear_parts", qlinear_parts, "ONNX Runtime's QLinear forms of plain operators"},
     {"quantized_concat", quantized_concat, "Concat between Quantize and Dequantize"},
     {"quantized_movement", quantized_movement, "data movement between Quantize and Dequantize"},
     {"quantized_conv", quantized_conv, "Conv between Quantize and Dequantize, in int8"},

@@ -16,6 +16,7 @@ Outcome quantized_movement(const Graph& g, NodeId n);
 Outcome quantized_concat(const Graph& g, NodeId n);
 Outcome split_dequantize(const Graph& g, NodeId n);
 Outcome qlinear_operator(const Graph& g, NodeId n);
+Outcome qlinear_parts(const Graph& g, NodeId n);
 Outcome qlinear_epilogue(const Graph& g, NodeId n);
 Outcome fold_dequantized(const Graph& g, NodeId n);
 Outcome dead_code(const Graph& g, NodeId n);

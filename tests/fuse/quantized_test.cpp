@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "equivalence.h"
 #include "fuse/rewrites.h"
 #include "ops/fused/expand.h"
 #include "support/builder.h"
@@ -227,6 +228,68 @@ TEST(QLinearOperator, stays_when_an_activation_has_many_scales) {
   const ValueId yz = b.scalar(0, DType::u8);
   b.output(b.node("product", "QLinearMatMul", {a, each, zeros, w, s, z, s, yz}, matrix, DType::u8));
   EXPECT_EQ(verdict(b, qlinear_operator, "product"), "wrong_shape by product");
+}
+
+/// "form" of ONNX Runtime over u8 "a" and, where it takes two, "b".
+struct QLinearForm : Builder {
+  ValueId a, s, z, ys, yz;
+  QLinearForm(const std::string& op, bool two, std::map<std::string, Attribute> attrs = {}, const SymShape& y = image) {
+    a = input("a", image, DType::u8);
+    s = scalar(0.5), z = scalar(3, DType::u8), ys = scalar(0.75), yz = scalar(9, DType::u8);
+    std::vector<ValueId> inputs{a, s, z};
+    if (two) inputs.insert(inputs.end(), {input("b", image, DType::u8), scalar(0.125), scalar(100, DType::u8)});
+    inputs.insert(inputs.end(), {ys, yz});
+    if (op == "QLinearConcat") std::rotate(inputs.begin(), inputs.end() - 2, inputs.end());
+    output(node("form", op, inputs, y, DType::u8, std::move(attrs), microsoft_domain));
+  }
+};
+
+TEST(QLinearParts, compute_what_the_form_is_defined_as) {
+  const std::vector<int64_t> two{2, 2};
+  QLinearForm forms[] = {{"QLinearAdd", true},
+                         {"QLinearMul", true},
+                         {"QLinearConcat", true, {{"axis", int64_t{1}}}, {1, 8, 8, 8}},
+                         {"QLinearSigmoid", false},
+                         {"QLinearLeakyRelu", false, {{"alpha", 0.25f}}},
+                         {"QLinearSoftmax", false, {{"axis", int64_t{-1}}, {"opset", int64_t{13}}}},
+                         {"QLinearAveragePool", false, {{"kernel_shape", two}, {"strides", two}}, {1, 4, 4, 4}},
+                         {"QLinearGlobalAveragePool", false, {}, {1, 4, 1, 1}}};
+  for (QLinearForm& b : forms) {
+    SCOPED_TRACE(b.g.node(b["form"]).op);
+    const Graph before = clone(b.g);
+    const Ledger ledger = rewrite_and_compare(b.g, {"qlinear_parts"});
+    EXPECT_EQ(matches(ledger, "qlinear_parts"), 1u);
+    EXPECT_EQ(b.g.node(b["form_quantize"]).in(1), b.ys);
+    for (const char* own : {"channels_last", "opset"}) EXPECT_FALSE(b.g.node(b["form"]).has(own));
+    run(b.g);
+    expect_same_outputs(before, b.g);
+  }
+}
+
+TEST(QLinearParts, become_the_epilogue_of_a_convolution) {
+  Builder b;
+  const ValueId x = b.input("x", image, DType::u8), s = b.scalar(0.5), z = b.scalar(1, DType::u8);
+  const ValueId w = b.weights("w", {4, 4, 1, 1}, DType::i8, 20), ws = b.scalar(0.25), wz = b.scalar(0, DType::i8);
+  const ValueId c = b.node("conv", "QLinearConv", {x, s, z, w, ws, wz, s, z}, image, DType::u8);
+  b.output(b.node("sum", "QLinearAdd", {c, s, z, x, s, z, s, z}, image, DType::u8, {}, microsoft_domain));
+  run(b.g);
+  ASSERT_EQ(b.g.live_nodes(), 1u);
+  EXPECT_TRUE(b.g.node(b.g.topological()[0]).is("QLinearConv", smelt_domain));
+}
+
+TEST(QLinearParts, stay_together_where_the_form_says_more_than_its_parts) {
+  QLinearForm mean("QLinearReduceMean", false, {{"axes", std::vector<int64_t>{1}}}, {1, 1, 8, 8});
+  EXPECT_EQ(verdict(mean, qlinear_parts, "form"), "wrong_attribute by form");
+  QLinearForm old("QLinearSoftmax", false, {{"opset", int64_t{11}}});
+  EXPECT_EQ(verdict(old, qlinear_parts, "form"), "wrong_attribute by form");
+  QLinearForm last("QLinearAveragePool", false, {{"kernel_shape", std::vector<int64_t>{8, 8}}, {"channels_last", int64_t{1}}});
+  EXPECT_EQ(verdict(last, qlinear_parts, "form"), "wrong_attribute by form");
+  QLinearForm many("QLinearSigmoid", false);
+  many.g.set_input(many["form"], 1, many.weights("each", {4}));
+  EXPECT_EQ(verdict(many, qlinear_parts, "form"), "wrong_shape by form");
+  QLinearForm open("QLinearSigmoid", false);
+  open.g.set_inputs(open["form"], {open.a, open.s, open.z, open.ys});
+  EXPECT_EQ(verdict(open, qlinear_parts, "form"), "missing_input by form");
 }
 
 struct Moved : Builder {

@@ -9,16 +9,7 @@
 namespace smelt::ops {
 namespace {
 
-/// Where the operands are: each with its scale and zero point behind it, plain ones first, the result's scale and zero point at
-/// `result`.
-struct Form {
-  std::string_view op, plain;
-  size_t unquantized = 0;   // leading inputs that are passed on as they are (Where's condition)
-  size_t first = 0;         // the first quantized operand
-  size_t result = 3;        // y_scale, y_zero_point
-};
-
-constexpr Form forms[] = {
+constexpr QLinearForm forms[] = {
     {"QLinearSigmoid", "Sigmoid"},
     {"QLinearLeakyRelu", "LeakyRelu"},
     {"QLinearSoftmax", "Softmax"},
@@ -31,20 +22,13 @@ constexpr Form forms[] = {
     {"QLinearConcat", "Concat", 0, 2, 0},
 };
 
-const Form& form_of(const Node& node) {
-  return *std::ranges::find_if(forms, [&](const Form& f) { return f.op == node.op; });
-}
-
-/// Positions of the quantized operands.
-std::vector<size_t> operands(const Form& f, size_t inputs) {
-  const size_t end = f.result >= f.first + 3 ? f.result : inputs;
-  if (end > inputs || (end - f.first) % 3) fail("{} inputs, expected operands with a scale and a zero point each", inputs);
-  std::vector<size_t> at;
-  for (size_t i = f.first; i < end; i += 3) at.push_back(i);
+std::vector<size_t> operands(const QLinearForm& f, size_t inputs) {
+  std::vector<size_t> at = f.operands(inputs);
+  if (at.empty()) fail("{} inputs, expected operands with a scale and a zero point each", inputs);
   return at;
 }
 
-Node plain_node(const Form& f, const Node& node, size_t inputs) {
+Node plain_node(const QLinearForm& f, const Node& node, size_t inputs) {
   if (node.get_int("channels_last", 0)) fail_unsupported("channels_last is not supported");
   Node plain = node;
   plain.op = f.plain;
@@ -56,8 +40,21 @@ Node plain_node(const Form& f, const Node& node, size_t inputs) {
 
 }  // namespace
 
+std::vector<size_t> QLinearForm::operands(size_t inputs) const {
+  const size_t end = result >= first + 3 ? result : inputs;
+  if (end > inputs || end < first || (end - first) % 3 != 0) return {};
+  std::vector<size_t> at;
+  for (size_t i = first; i < end; i += 3) at.push_back(i);
+  return at;
+}
+
+const QLinearForm* qlinear_form(const Node& node) {
+  const auto at = std::ranges::find(forms, node.op, &QLinearForm::op);
+  return node.domain == microsoft_domain && at != std::end(forms) ? &*at : nullptr;
+}
+
 void infer_qlinear(InferContext& c) {
-  const Form& f = form_of(c.node);
+  const QLinearForm& f = *qlinear_form(c.node);
   std::vector<TensorDesc> in;
   for (size_t i = 0; i < f.unquantized; ++i) in.push_back(c.in(i));
   DType type = DType::u8;
@@ -71,7 +68,7 @@ void infer_qlinear(InferContext& c) {
 }
 
 void run_qlinear(ComputeContext& c) {
-  const Form& f = form_of(c.node);
+  const QLinearForm& f = *qlinear_form(c.node);
   std::vector<Tensor> in;
   for (size_t i = 0; i < f.unquantized; ++i) in.push_back(c.in(i));
   for (size_t i : operands(f, c.inputs.size())) in.push_back(dequantized(c.in(i), c.in(i + 1), c.in(i + 2)));

@@ -15,29 +15,37 @@ int plain_opset(const Graph& g) {
   return at == g.model.opsets.end() ? 0 : static_cast<int>(at->second);
 }
 
-void take_apart(Graph& g, NodeId n, const ops::QLinearForm& form, const std::vector<size_t>& operands) {
+void take_apart(Graph& g, NodeId n, const std::string& plain, size_t unquantized, const std::vector<size_t>& operands,
+                size_t result) {
   const Node old = g.node(n);
-  const Value result = g.value(old.out());
-  const auto add = [&](std::string_view op, const std::string& name, std::vector<ValueId> inputs, ValueId output) {
-    Node made{.op = std::string(op), .name = name, .opset = plain_opset(g), .inputs = std::move(inputs), .outputs = {output},
+  const auto add = [&](const std::string& op, const std::string& name, std::vector<ValueId> inputs, ValueId output) {
+    Node made{.op = op, .name = name, .opset = plain_opset(g), .inputs = std::move(inputs), .outputs = {output},
               .sources = old.sources, .order = old.order};
-    if (op == form.plain) made.attrs = old.attrs;
+    if (op == plain) made.attrs = old.attrs;
     for (const char* own : {"channels_last", "opset"}) made.attrs.erase(own);
     return g.add_node(std::move(made));
   };
   g.remove_node(n);
-  std::vector<ValueId> plain(old.inputs.begin(), old.inputs.begin() + static_cast<std::ptrdiff_t>(form.unquantized));
+  std::vector<ValueId> inputs(old.inputs.begin(), old.inputs.begin() + static_cast<std::ptrdiff_t>(unquantized));
   for (const size_t i : operands) {
-    const std::string name = fmt::format("{}_dequantize_{}", old.name, plain.size());
-    plain.push_back(g.add_value(name, DType::f32, g.value(old.inputs[i]).shape));
-    add("DequantizeLinear", name, {old.inputs[i], old.inputs[i + 1], old.in(i + 2)}, plain.back());
+    const std::string name = fmt::format("{}_dequantize_{}", old.name, inputs.size());
+    inputs.push_back(g.add_value(name, DType::f32, g.value(old.inputs[i]).shape));
+    add("DequantizeLinear", name, {old.inputs[i], old.inputs[i + 1], old.in(i + 2)}, inputs.back());
   }
-  const ValueId real = g.add_value(old.name + "_real", DType::f32, result.shape);
-  add(form.plain, old.name, std::move(plain), real);
-  add("QuantizeLinear", old.name + "_quantize", {real, old.in(form.result), old.in(form.result + 1)}, old.out());
+  const ValueId real = g.add_value(old.name + "_real", DType::f32, g.value(old.out()).shape);
+  add(plain, old.name, std::move(inputs), real);
+  add("QuantizeLinear", old.name + "_quantize", {real, old.in(result), old.in(result + 1)}, old.out());
 }
 
 }  // namespace
+
+Match in_parts(NodeId n, std::string_view plain, std::vector<size_t> operands, size_t result, size_t unquantized) {
+  return {{n}, [=, op = std::string(plain)](Graph& g) {
+    const ValueId y = g.node(n).out();
+    take_apart(g, n, op, unquantized, operands, result);
+    return g.value(y).producer;
+  }};
+}
 
 Outcome qlinear_parts(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
@@ -60,11 +68,7 @@ Outcome qlinear_parts(const Graph& g, NodeId n) {
     return reject(Reason::wrong_attribute, n, "{} is a {} of an older opset", describe(g, n), form->plain);
   if (node.get_int("channels_last", 0) != 0)
     return reject(Reason::wrong_attribute, n, "{} works on channels-last images", describe(g, n));
-  return Match{{n}, [n, form, operands](Graph& graph) {
-    const ValueId result = graph.node(n).out();
-    take_apart(graph, n, *form, operands);
-    return graph.value(result).producer;
-  }};
+  return in_parts(n, form->plain, operands, form->result, form->unquantized);
 }
 
 }  // namespace smelt::fuse

@@ -79,6 +79,7 @@ struct Options {
   std::vector<std::string> skip;                  // rewrites left out
   bool verify_each = true;                        // run the verifier after each rewrite
   ConcatForm concat = ConcatForm::in_place;
+  bool int8_by_constants = false;                 // int8 products by something computed have no kernel, and stay in parts
   Rates rates = {};
 };
 

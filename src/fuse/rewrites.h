@@ -12,6 +12,10 @@ Outcome concat_conv(const Graph& g, NodeId n);
 Outcome concat_conv_if_copied(const Graph& g, NodeId n);
 Outcome quantized_conv(const Graph& g, NodeId n);
 Outcome quantized_matmul(const Graph& g, NodeId n);
+/// Where int8 products by something computed have no kernel.
+Outcome quantized_conv_by_constants(const Graph& g, NodeId n);
+Outcome quantized_matmul_by_constants(const Graph& g, NodeId n);
+Outcome qlinear_operator_by_constants(const Graph& g, NodeId n);
 Outcome quantized_movement(const Graph& g, NodeId n);
 Outcome quantized_concat(const Graph& g, NodeId n);
 Outcome split_dequantize(const Graph& g, NodeId n);

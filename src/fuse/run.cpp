@@ -192,9 +192,13 @@ std::string_view name(Reason r) { return reason_names[static_cast<size_t>(r)]; }
 
 Ledger run(Graph& g, const Options& options) {
   std::vector<Rewrite> list(pipeline().begin(), pipeline().end());
-  if (options.concat == ConcatForm::segments)
-    for (Rewrite& r : list)
-      if (r.match == concat_conv_if_copied) r.match = concat_conv;
+  const auto replace = [&](auto match, auto by) { for (Rewrite& r : list) if (r.match == match) r.match = by; };
+  if (options.concat == ConcatForm::segments) replace(concat_conv_if_copied, concat_conv);
+  if (options.int8_by_constants) {
+    replace(quantized_conv, quantized_conv_by_constants);
+    replace(quantized_matmul, quantized_matmul_by_constants);
+    replace(qlinear_operator, qlinear_operator_by_constants);
+  }
   return run(g, list, options);
 }
 

@@ -15,6 +15,7 @@
 #include "profile/roof.h"
 #include "report/facts.h"
 #include "report/gpus.h"
+#include "run/plan.h"
 
 namespace smelt::report {
 namespace {
@@ -109,7 +110,9 @@ Explained explain(const Subject& s) {
   Explained e{.rates = {roof.bytes_per_s, roof.launch_us}, .measured = roof.bytes_per_s > 0};
   if (!e.measured) e.rates = usual;
   for (const SourceNode& source : g.sources()) e.nodes.push_back(source.name);
-  e.ledger = fuse::run(g, {.skip = s.options.skip, .rates = e.rates});
+  fuse::Options rewriting = run::rewriting(s.options);
+  rewriting.rates = e.rates;
+  e.ledger = fuse::run(g, rewriting);
   return e;
 }
 

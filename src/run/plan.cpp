@@ -11,7 +11,6 @@
 #include "device/cuda/compiler.h"
 #include "device/cuda/cublaslt.h"
 #include "device/cuda/cudnn.h"
-#include "fuse/rewrite.h"
 #include "import/import.h"
 #include "import/precision.h"
 #include "ops/gpu.h"
@@ -117,12 +116,14 @@ class Opening {
   std::vector<std::jthread> threads_;
 };
 
-bool on_gpu(const Options& options) { return !options.arch.empty() || device::cuda::ordinal_of(options.device); }
-
 /// Operators that run as they are; import expands the others into their function bodies.
 bool runs(std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain) != nullptr; }
 
 }  // namespace
+
+bool on_gpu(const Options& options) { return !options.arch.empty() || device::cuda::ordinal_of(options.device); }
+
+fuse::Options rewriting(const Options& options) { return {.skip = options.skip, .int8_by_constants = on_gpu(options)}; }
 
 std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32, Carried carried) {
   ops::Machine machine = ops::this_machine(options.threads);
@@ -153,7 +154,7 @@ PlanImpl::PlanImpl(Graph graph, std::shared_ptr<Shared> shared) : shared_(std::m
     if (splits_plan(graph_.node(n))) splits_.push_back(graph_.node(n).name);
     for (const GraphPtr& g : bodies_of(graph_.node(n))) {
       Graph copy = clone(*g);
-      if (shared_->options.optimize) fuse::run(copy, {.skip = shared_->options.skip});
+      if (shared_->options.optimize) fuse::run(copy, rewriting(shared_->options));
       auto body = std::make_shared<PlanImpl>(std::move(copy), shared_);
       constant_bytes_ += body->constant_bytes();
       bodies_.emplace(g.get(), std::move(body));
@@ -213,7 +214,7 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
   if (done.converted > 0)
     info("{}: {} nodes compute in {}, {} stay in fp32, {} casts between them", graph.name, done.converted, options.precision,
          done.kept, done.casts);
-  if (options.optimize) fuse::run(graph, {.skip = options.skip});
+  if (options.optimize) fuse::run(graph, rewriting(options));
   auto plan = std::make_shared<PlanImpl>(std::move(graph), std::move(shared));
   clock.end("rewriting");
   plan->prepare();

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "fuse/rewrite.h"
 #include "graph/graph.h"
 #include "ops/weights.h"
 #include "run/backend.h"
@@ -17,6 +18,11 @@
 #include "tune/tuner.h"
 
 namespace smelt::run {
+
+/// Whether a plan of these options is a GPU's.
+bool on_gpu(const Options& options);
+/// How its graph is rewritten.
+fuse::Options rewriting(const Options& options);
 
 class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl> {
  public:

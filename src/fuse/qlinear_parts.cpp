@@ -1,7 +1,8 @@
 // Before   QLinearAdd, QLinearConcat or another of ONNX Runtime's QLinear forms of plain operators
 // After    QuantizeLinear(Add(DequantizeLinear(a), DequantizeLinear(b))), as it is defined: the parts are taken in elsewhere
 // Unless   a scale is not one number, or the result's zero point is left out
-//          it is QLinearReduceMean, a Softmax older than opset 13, or works on images that are channels-last
+//          it is QLinearReduceMean, a Softmax older than opset 13, or works on images that are channels-last; the model is
+//          older than opset 10, which has no QuantizeLinear
 #include "fuse/quantized.h"
 #include "fuse/rewrites.h"
 #include "ops/quant/quant.h"
@@ -63,8 +64,10 @@ Outcome qlinear_parts(const Graph& g, NodeId n) {
     if (size_of(g, node.in(i)) != 1)
       return reject(Reason::wrong_shape, n, "input {} of {} has {} elements, expected one", i, describe(g, n),
                     size_of(g, node.in(i)));
-  const auto old = [](int64_t opset) { return opset > 0 && opset < 13; };   // Softmax over all axes behind one, ReduceMean's axes
-  if (form->plain == "ReduceMean" || (form->plain == "Softmax" && (old(plain_opset(g)) || old(node.get_int("opset", 0)))))
+  const auto before = [](int64_t opset, int64_t version) { return opset > 0 && opset < version; };
+  const int64_t opset = plain_opset(g), own = node.get_int("opset", 0);
+  const bool old_softmax = form->plain == "Softmax" && (before(opset, 13) || before(own, 13));   // over all axes behind one
+  if (before(opset, 10) || old_softmax || form->plain == "ReduceMean")                             // whose axes moved
     return reject(Reason::wrong_attribute, n, "{} is a {} of an older opset", describe(g, n), form->plain);
   if (node.get_int("channels_last", 0) != 0)
     return reject(Reason::wrong_attribute, n, "{} works on channels-last images", describe(g, n));

@@ -282,6 +282,9 @@ TEST(QLinearParts, stay_together_where_the_form_says_more_than_its_parts) {
   EXPECT_EQ(verdict(mean, qlinear_parts, "form"), "wrong_attribute by form");
   QLinearForm old("QLinearSoftmax", false, {{"opset", int64_t{11}}});
   EXPECT_EQ(verdict(old, qlinear_parts, "form"), "wrong_attribute by form");
+  QLinearForm ancient("QLinearSigmoid", false);
+  ancient.g.model.opsets[""] = 9;
+  EXPECT_EQ(verdict(ancient, qlinear_parts, "form"), "wrong_attribute by form");
   QLinearForm last("QLinearAveragePool", false, {{"kernel_shape", std::vector<int64_t>{8, 8}}, {"channels_last", int64_t{1}}});
   EXPECT_EQ(verdict(last, qlinear_parts, "form"), "wrong_attribute by form");
   QLinearForm many("QLinearSigmoid", false);

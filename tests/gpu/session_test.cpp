@@ -1,7 +1,6 @@
-// Plans on GPU 0, held against the processor's reference: the executor's tests on a made-up device (tests/run/device_*_test.cpp) tell
-// what is copied and recorded; these, that the driver agrees.
+// Plans on GPU 0, held against the processor's reference: the executor's tests on a made-up device
+// (tests/run/device_*_test.cpp) tell what is copied and recorded; these, that the driver agrees.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include <fmt/ranges.h>
@@ -9,39 +8,12 @@
 #include "base/error.h"
 #include "device/cuda/device.h"
 #include "device/cuda/driver.h"
-#include "run/graphs.h"
+#include "plans.h"
 
 namespace smelt::run {
 namespace {
 
 namespace cuda = device::cuda;
-
-Options on_gpu() {
-  Options o = quick();
-  o.device = "gpu";
-  o.allow_fallback = true;   // random graphs hold operators at random
-  return o;
-}
-
-/// Norm, products with a constant and a residual, and a concatenation of two results.
-Graph block(int64_t rows, int64_t width, unsigned seed) {
-  Builder b;
-  const SymShape shape = to_sym({rows, width});
-  const ValueId x = b.input("x", shape);
-  const ValueId scale = b.constant("scale", random_tensor({width}, seed));
-  const ValueId normal = b.node("normal", "RMSNormalization", {x, scale}, shape, DType::f32, {{"axis", int64_t{-1}}});
-  const ValueId gate = b.node("gate", "Sigmoid", {normal}, shape);
-  const ValueId gated = b.node("gated", "Mul", {normal, gate}, shape);
-  const ValueId sum = b.node("sum", "Add", {gated, x}, shape);
-  b.output(b.node("both", "Concat", {sum, normal}, to_sym({rows, 2 * width}), DType::f32, {{"axis", int64_t{1}}}));
-  b.output(b.node("turned", "Transpose", {sum}, to_sym({width, rows}), DType::f32, {{"perm", std::vector<int64_t>{1, 0}}}));
-  return std::move(b.g);
-}
-
-void expect_outputs(std::span<const Tensor> found, const std::vector<Tensor>& expected, double tolerance = 1e-5) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < found.size(); ++i) expect_same(to_host(found[i]), expected[i], tolerance);
-}
 
 TEST(GpuSession, group_normalisation_between_convolutions_leaves_images_channels_last) {
   Builder b;
@@ -52,7 +24,8 @@ TEST(GpuSession, group_normalisation_between_convolutions_leaves_images_channels
     return b.constant("c" + std::to_string(constants), random_tensor(s, constants));
   };
   const auto conv = [&](const std::string& name, ValueId x) {
-    return b.node(name, "Conv", {x, weights({64, 64, 3, 3}), weights({64})}, image, DType::f32, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+    return b.node(name, "Conv", {x, weights({64, 64, 3, 3}), weights({64})}, image, DType::f32,
+                  {{"pads", std::vector<int64_t>(4, 1)}});
   };
   ValueId v = conv("first", b.input("x", image));
   v = b.node("grouped", "Reshape", {v, b.constant("to", Tensor::of<int64_t>({3}, {0, 8, -1}))}, groups);
@@ -145,8 +118,8 @@ TEST(GpuSession, puts_runs_on_the_callers_stream) {
   // The same memory, other values: put there on the same stream, between two runs.
   {
     const cuda::Device::Current current(*device);
-    cuda::check(cuda::driver().copy_to_device(reinterpret_cast<cuda::abi::Address>(x.raw()), b.raw(), static_cast<size_t>(b.nbytes()),
-                                              stream.get()),
+    cuda::check(cuda::driver().copy_to_device(reinterpret_cast<cuda::abi::Address>(x.raw()), b.raw(),
+                                              static_cast<size_t>(b.nbytes()), stream.get()),
                 "copying an input");
   }
   execution->enqueue(stream.get());
@@ -240,179 +213,6 @@ TEST(GpuSession, caches_grow_in_place) {
       }
     }
   }
-}
-
-/// Kernels of one block and of many in turn, each reading what the one before wrote last.
-Graph chain(int64_t rows, int64_t width, int links) {
-  Builder b;
-  const SymShape wide = to_sym({rows, width}), turned = to_sym({width, rows}), one = to_sym({rows, 1});
-  ValueId x = b.input("x", wide, DType::f16);
-  const ValueId w = b.weights("w", {width, width}, DType::f16, 0.05);
-  for (int i = 0; i < links; ++i) {
-    const std::string n = std::to_string(i);
-    const ValueId product = b.node("product" + n, "MatMul", {x, w}, wide, DType::f16);
-    const ValueId most = b.node("most" + n, "ReduceMax", {product, b.ints({1})}, one, DType::f16);
-    const ValueId less = b.node("less" + n, "Sub", {product, most}, wide, DType::f16);
-    const ValueId perm = b.node("turned" + n, "Transpose", {less}, turned, DType::f16, {{"perm", std::vector<int64_t>{1, 0}}});
-    const ValueId back = b.node("back" + n, "Transpose", {b.node("tanh" + n, "Tanh", {perm}, turned, DType::f16)}, wide, DType::f16,
-                                {{"perm", std::vector<int64_t>{1, 0}}});
-    x = b.node("sum" + n, "Add", {back, x}, wide, DType::f16);
-  }
-  b.output(x);
-  return std::move(b.g);
-}
-
-TEST(GpuSession, kernels_that_begin_early_read_what_the_one_before_wrote) {
-  for (const char* libraries : {"", ",-cublaslt,-cudnn"}) {
-    for (const int64_t rows : {7, 3000}) {
-      const Graph g = chain(rows, 256, 12);
-      Options late = on_gpu(), early = on_gpu();
-      late.tactics = std::string("-early_launch") + libraries;
-      early.tactics = std::string("+early_launch") + libraries;
-      const Tensor x = random_tensor({rows, 256}, 2).cast(DType::f16);
-      Session one(Plan::build(clone(g), late)), other(Plan::build(clone(g), early));
-      const Tensor expected = one.run({{"x", x}}).begin()->second;
-      for (int i = 0; i < 200; ++i) {
-        const Tensor found = other.run({{"x", x}}).begin()->second;
-        ASSERT_EQ(std::memcmp(found.raw(), expected.raw(), static_cast<size_t>(expected.nbytes())), 0) << "run " << i;
-      }
-    }
-  }
-}
-
-TEST(GpuSession, gives_the_same_bits_every_time) {
-  const Graph g = block(129, 1000, 1);
-  Session session(Plan::build(clone(g), on_gpu()));
-  const Tensor x = random_tensor({129, 1000}, 2);
-  const auto first = session.run({{"x", x}});
-  for (int i = 0; i < 20; ++i) {
-    const auto again = session.run({{"x", x}});
-    for (const auto& [name, t] : first)
-      EXPECT_EQ(std::memcmp(t.raw(), again.at(name).raw(), static_cast<size_t>(t.nbytes())), 0) << name;
-  }
-}
-
-TEST(GpuSession, a_profile_sees_every_step_and_its_times_add_up) {
-  const auto plan = Plan::build(block(4096, 2048, 1), on_gpu());
-  const auto execution = plan->execution();
-  execution->bind(std::vector{plan->place(random_tensor({4096, 2048}, 2))});
-  execution->run();
-  std::vector<StepTime> times;
-  execution->run_profiled(times);
-  ASSERT_EQ(times.size(), execution->steps().size());
-  double sum = 0;
-  int64_t end = 0;
-  for (const StepTime& t : times) {
-    EXPECT_GE(t.begin_ns, end);
-    EXPECT_GE(t.end_ns, t.begin_ns);
-    end = t.end_ns;
-    sum += static_cast<double>(t.end_ns - t.begin_ns) * 1e-3;
-  }
-  const double whole = execution->run_timed(20);
-  EXPECT_GT(sum, 0.5 * whole);
-  EXPECT_LT(sum, 1.3 * whole);
-}
-
-std::vector<CopyTime> copies_of(const Plan& plan, const std::vector<Tensor>& inputs) {
-  const auto execution = plan.execution();
-  execution->bind(inputs);
-  execution->run();
-  std::vector<StepTime> times;
-  std::vector<CopyTime> copies;
-  execution->run_profiled(times, &copies);
-  EXPECT_EQ(times.size(), execution->steps().size());
-  return copies;
-}
-
-void expect_copy(const CopyTime& c, const std::string& name, CopyTime::Way way, int64_t bytes) {
-  EXPECT_EQ(c.name, name);
-  EXPECT_EQ(c.way, way) << name;
-  EXPECT_EQ(c.bytes, bytes) << name;
-  EXPECT_LT(c.begin_ns, c.end_ns) << name;
-}
-
-TEST(GpuSession, a_profile_sees_the_copies_of_tensors_on_the_host) {
-  using Way = CopyTime::Way;
-  constexpr int64_t rows = 1024, width = 2048, bytes = rows * width * 4;
-  const auto plan = Plan::build(block(rows, width, 1), on_gpu());
-  const Tensor x = random_tensor({rows, width}, 2);
-  const std::vector<CopyTime> copies = copies_of(*plan, {x});
-  ASSERT_EQ(copies.size(), 3u);
-  expect_copy(copies[0], "x", Way::to_device, bytes);
-  expect_copy(copies[1], "both_out", Way::to_host, 2 * bytes);
-  expect_copy(copies[2], "turned_out", Way::to_host, bytes);
-  for (const CopyTime& c : copies) {
-    const double rate = static_cast<double>(c.bytes) / static_cast<double>(c.end_ns - c.begin_ns);   // GB/s
-    EXPECT_GT(rate, 0.2) << c.name;
-    EXPECT_LT(rate, 1000) << c.name;
-  }
-  EXPECT_TRUE(copies_of(*plan, {plan->place(x)}).empty());
-  const Tensor larger = plan->place(random_tensor({rows * width + 1}, 3));
-  float* const odd = static_cast<float*>(const_cast<void*>(larger.raw())) + 1;
-  const std::vector<CopyTime> there = copies_of(*plan, {Tensor::borrow(DType::f32, {rows, width}, odd)});
-  ASSERT_EQ(there.size(), 1u);
-  expect_copy(there[0], "x", Way::on_device, bytes);
-}
-
-TEST(GpuSession, a_profile_sees_the_copies_of_counts_and_of_steps_on_the_host) {
-  using Way = CopyTime::Way;
-  Builder found;
-  const ValueId x = found.input("x", to_sym({100, 3}));
-  found.output(found.node("where", "NonZero", {x}, {Dim(2), Dim("k")}, DType::i64));
-  auto plan = Plan::build(std::move(found.g), on_gpu());
-  std::vector<CopyTime> copies = copies_of(*plan, {plan->place(random_tensor({100, 3}, 1))});
-  ASSERT_EQ(copies.size(), 1u);
-  expect_copy(copies[0], "counts of results", Way::to_host, 8);
-  Builder rows;   // of slices along an axis there is no kernel
-  const ValueId y = rows.input("y", to_sym({100, 3}));
-  rows.output(rows.node("distinct", "Unique", {y}, {Dim("k"), Dim(3)}, DType::f32, {{"axis", int64_t{0}}}));
-  plan = Plan::build(std::move(rows.g), on_gpu());
-  copies = copies_of(*plan, {plan->place(random_tensor({100, 3}, 1))});
-  ASSERT_FALSE(copies.empty());
-  expect_copy(copies[0], "distinct", Way::to_host, 100 * 3 * 4);
-}
-
-/// `blocks` bottlenecks of 256 channels, 64 inside, as ResNet-50 begins with, in f16.
-Graph bottlenecks(int64_t batch, int64_t side, int blocks) {
-  Builder b;
-  const SymShape wide = to_sym({batch, 256, side, side}), narrow = to_sym({batch, 64, side, side});
-  unsigned seed = 0;
-  const auto conv = [&](ValueId x, const SymShape& y, const Shape& w) {
-    const double scale = 1 / std::sqrt(static_cast<double>(w[1] * w[2] * w[3]));
-    Tensor weights = random_tensor(w, ++seed);
-    for (float& value : weights.span<float>()) value *= static_cast<float>(scale);
-    const std::string name = std::to_string(seed);
-    const ValueId k = b.constant("w" + name, weights.cast(DType::f16));
-    const ValueId bias = b.constant("b" + name, random_tensor({w[0]}, seed + 100).cast(DType::f16));
-    return b.node("conv" + name, "Conv", {x, k, bias}, y, DType::f16, {{"pads", std::vector<int64_t>(4, w[2] / 2)}});
-  };
-  const auto relu = [&](ValueId x, const SymShape& y) {
-    return b.node("relu" + std::to_string(++seed), "Relu", {x}, y, DType::f16);
-  };
-  ValueId x = b.input("x", wide, DType::f16);
-  for (int i = 0; i < blocks; ++i) {
-    ValueId y = relu(conv(x, narrow, {64, 256, 1, 1}), narrow);
-    y = relu(conv(y, narrow, {64, 64, 3, 3}), narrow);
-    y = conv(y, wide, {256, 64, 1, 1});
-    x = relu(b.node("sum" + std::to_string(i), "Add", {y, x}, wide, DType::f16), wide);
-  }
-  b.output(x);
-  return std::move(b.g);
-}
-
-TEST(GpuSession, convolutions_that_follow_each_other_give_the_same_bits_at_every_run) {
-  const Graph g = bottlenecks(32, 56, 4);
-  Options o = on_gpu();
-  o.tuning_level = 0;
-  Options own = o;
-  own.tactics = "-cudnn";
-  const Tensor x = random_tensor({32, 256, 56, 56}, 1).cast(DType::f16);
-  const auto run = [&](const std::shared_ptr<Session>& s) { return to_host(s->run({{"x", x}}).begin()->second); };
-  const auto session = std::make_shared<Session>(Plan::build(clone(g), o));
-  const Tensor first = run(session);
-  for (int i = 0; i < 10; ++i)
-    EXPECT_EQ(std::memcmp(run(session).raw(), first.raw(), static_cast<size_t>(first.nbytes())), 0) << i;
-  expect_same(first.cast(DType::f32), run(std::make_shared<Session>(Plan::build(clone(g), own))).cast(DType::f32), 2e-2);
 }
 
 TEST(GpuSession, too_little_memory_says_what_was_asked_for) {

@@ -132,6 +132,12 @@ struct CopyTime {
   int64_t begin_ns = 0, end_ns = 0;          // from the start of the run
 };
 
+/// "host to device".
+inline constexpr std::string_view name(CopyTime::Way way) {
+  constexpr std::string_view names[] = {"host to device", "device to host", "on the device", "elsewhere"};
+  return names[static_cast<size_t>(way)];
+}
+
 /// A cache of keys or values that grows in place: the model makes output `present` by a Concat of input `past` and what is new
 /// along one axis, and both lie in one buffer. A run writes the new part behind the past and touches nothing else of it.
 struct Cache {

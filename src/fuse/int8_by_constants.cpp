@@ -4,6 +4,8 @@
 // After    the same; a QLinearConv or QLinearMatMul by something computed in its parts, as qlinear_parts makes them
 // Unless   of a product in parts, the right operand, a scale or a zero point is computed
 //          of one to be taken apart, a scale is not one number, or a convolution has a bias
+#include <array>
+
 #include "fuse/quantized.h"
 #include "fuse/rewrites.h"
 
@@ -38,10 +40,7 @@ Outcome qlinear_operator_by_constants(const Graph& g, NodeId n) {
   if ((!conv && !node.is("QLinearMatMul")) || !computed(g, n, {1, 2, 3, 4, 5, 8})) return qlinear_operator(g, n);
   if (node.in(7) == ValueId::none)
     return reject(Reason::missing_input, n, "{} has no zero point of its result", describe(g, n));
-  for (const size_t i : {1u, 4u, 6u})
-    if (size_of(g, node.in(i)) != 1)
-      return reject(Reason::wrong_shape, n, "input {} of {} has {} elements, expected one", i, describe(g, n),
-                    size_of(g, node.in(i)));
+  if (const auto no = several_numbers(g, n, std::array<size_t, 3>{1, 4, 6})) return *no;
   if (conv && node.in(8) != ValueId::none)
     return reject(Reason::unsupported, n, "{} has a bias beside something computed", describe(g, n));
   return in_parts(n, conv ? "Conv" : "MatMul", {0, 3}, 6);

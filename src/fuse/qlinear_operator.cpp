@@ -2,6 +2,8 @@
 // After    QuantizeLinear(ai.smelt.QLinearConv) or …MatMul: qlinear_epilogue takes the QuantizeLinear in
 // Unless   an activation's scale is not one number
 //          the convolution works out its own padding by an extent that is not known, or the rank of its weights is not
+#include <array>
+
 #include "fuse/channels.h"
 #include "fuse/quantized.h"
 #include "fuse/rewrites.h"
@@ -14,10 +16,7 @@ Outcome qlinear_operator(const Graph& g, NodeId n) {
   if (!conv && !node.is("QLinearMatMul")) return NotHere{};
   if (node.inputs.size() < 8)
     return reject(Reason::missing_input, n, "{} has {} inputs of 8", describe(g, n), node.inputs.size());
-  for (size_t i : {1u, 2u, 6u, 7u})
-    if (size_of(g, node.in(i)) != 1)
-      return reject(Reason::wrong_shape, n, "input {} of {} has {} elements, expected one", i, describe(g, n), size_of(g,
-                    node.in(i)));
+  if (const auto no = several_numbers(g, n, std::array<size_t, 4>{1, 2, 6, 7})) return *no;
   if (conv && rank(g, node.in(3)) < 3)
     return reject(Reason::unknown_shape, n, "the weights of {} have rank {}", describe(g, n), rank(g, node.in(3)));
   if (works_out_padding(node)) return reject(Reason::wrong_attribute, n, "{} works out its own padding", describe(g, n));

@@ -60,10 +60,7 @@ Outcome qlinear_parts(const Graph& g, NodeId n) {
     if (node.in(i) == ValueId::none) return reject(Reason::missing_input, n, "input {} of {} is left out", i, describe(g, n));
     scales.push_back(i + 1);
   }
-  for (const size_t i : scales)
-    if (size_of(g, node.in(i)) != 1)
-      return reject(Reason::wrong_shape, n, "input {} of {} has {} elements, expected one", i, describe(g, n),
-                    size_of(g, node.in(i)));
+  if (const auto no = several_numbers(g, n, scales)) return *no;
   const auto before = [](int64_t opset, int64_t version) { return opset > 0 && opset < version; };
   const int64_t opset = plain_opset(g), own = node.get_int("opset", 0);
   const bool old_softmax = form->plain == "Softmax" && (before(opset, 13) || before(own, 13));   // over all axes behind one

@@ -33,6 +33,13 @@ std::variant<Dequantized, Rejected> dequantized(const Graph& g, ValueId v, int64
   return d;
 }
 
+std::optional<Rejected> several_numbers(const Graph& g, NodeId n, std::span<const size_t> places) {
+  for (const size_t i : places)
+    if (const int64_t size = size_of(g, g.node(n).in(i)); size != 1)
+      return reject(Reason::wrong_shape, n, "input {} of {} has {} elements, expected one", i, describe(g, n), size);
+  return std::nullopt;
+}
+
 ValueId needed_zero_point(const Graph& g, ValueId zero_point) {
   if (zero_point == ValueId::none || !g.value(zero_point).constant.valid()) return zero_point;
   const auto values = g.value(zero_point).constant.to_ints();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <variant>
 
 #include "fuse/match.h"
@@ -20,6 +21,9 @@ std::variant<Dequantized, Rejected> dequantized(const Graph& g, ValueId v, int64
 
 /// Elements of a value of known shape; -1 when it is not known, or there is no value.
 int64_t size_of(const Graph& g, ValueId v);
+
+/// A rejection of the first of a node's inputs in these places that is not one number; nothing where all are.
+std::optional<Rejected> several_numbers(const Graph& g, NodeId n, std::span<const size_t> places);
 
 /// The zero point, or none where it is 0 throughout: operators need not read it then, and not every runtime takes one for each
 /// channel.

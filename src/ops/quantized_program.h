@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "expr/program.h"
@@ -11,6 +13,10 @@ namespace smelt::ops {
 
 std::vector<float> quantized_floats(const Tensor& t);
 std::vector<int32_t> quantized_integers(const Tensor& t);
+
+/// Why kernels of exact 32-bit sums do not take products of these elements over `k` of them: other types than 8-bit integers, or
+/// sums of 255 · 255 that may not fit. Nothing where they do.
+std::optional<std::string> refuses_sums(DType a, DType b, int64_t k);
 
 /// y = saturate(round(in0) + zero), in0 already divided by y's scale.
 expr::Program round_and_saturate(DType to, int32_t zero);

@@ -143,11 +143,6 @@ std::string_view name(Limiter l) {
   return names[static_cast<size_t>(l)];
 }
 
-std::string_view name(CopyTime::Way way) {
-  constexpr std::string_view names[] = {"host to device", "device to host", "on the device", "elsewhere"};
-  return names[static_cast<size_t>(way)];
-}
-
 int64_t peak_resident_bytes() { return status_kib("VmHWM:") * 1024; }
 int64_t resident_bytes() { return status_kib("VmRSS:") * 1024; }
 void reset_peak_resident() { std::ofstream("/proc/self/clear_refs") << "5"; }

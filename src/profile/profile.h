@@ -54,7 +54,6 @@ struct CopyRow {
   int64_t bytes = 0;
   Summary us;
 };
-std::string_view name(CopyTime::Way way);        // "host to device"
 
 /// One run on a device whose inputs and outputs lie in the host's memory: its steps and what was copied beside them.
 struct HostRun {

@@ -293,7 +293,7 @@ std::string chrome_trace(const profile::Profile& p) {
                       {"tid", 2},
                       {"ts", static_cast<double>(c.begin_ns) / 1e3},
                       {"dur", static_cast<double>(c.end_ns - c.begin_ns) / 1e3},
-                      {"args", {{"way", std::string(profile::name(c.way))}, {"bytes", c.bytes}}}});
+                      {"args", {{"way", std::string(smelt::name(c.way))}, {"bytes", c.bytes}}}});
   return Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -80,7 +80,7 @@ Table copy_table(const profile::Profile& p) {
   double sum = 0;
   for (const profile::CopyRow& c : p.copies) {
     const double rate = c.us.median > 0 ? static_cast<double>(c.bytes) / c.us.median * 1e6 : NAN;
-    t.rows.push_back({c.name, std::string(profile::name(c.way)), c.bytes, c.us.median, c.us.iqr, rate});
+    t.rows.push_back({c.name, std::string(smelt::name(c.way)), c.bytes, c.us.median, c.us.iqr, rate});
     sum += c.us.median;
   }
   t.note = fmt::format("together {}; from and to the host's memory a run takes {} by the host's clock (median of {}), from and "

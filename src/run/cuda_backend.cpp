@@ -98,16 +98,6 @@ class AskedCopies {
   std::vector<One> all_;
 };
 
-CopyTime::Way way_of(const cuda::Activity& a) {
-  switch (a.way) {
-    case cuda::Activity::Way::host_to_device: return CopyTime::Way::to_device;
-    case cuda::Activity::Way::device_to_host: return CopyTime::Way::to_host;
-    case cuda::Activity::Way::on_device: return CopyTime::Way::on_device;
-    case cuda::Activity::Way::other: break;
-  }
-  return CopyTime::Way::other;
-}
-
 class ActivityWork final : public Trace {
  public:
   ActivityWork(std::shared_ptr<cuda::Device> device, std::shared_ptr<AskedCopies> asked)
@@ -130,7 +120,7 @@ class ActivityWork final : public Trace {
         seen.copies.back().end_ns = std::max(seen.copies.back().end_ns, end);
       } else if (a.kind == cuda::Activity::Kind::copy) {
         copying = a.correlation;
-        seen.copies.push_back({"", way_of(a), a.bytes, begin, end});
+        seen.copies.push_back({"", a.way, a.bytes, begin, end});
       }
     }
     // Libraries may copy too: what nobody asked for keeps no name.

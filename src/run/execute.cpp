@@ -26,6 +26,12 @@ class ForNow {
   T before_;
 };
 
+/// Without the copies on the device that are steps, or parts of them.
+std::vector<CopyTime> beside_steps(std::vector<CopyTime> copies) {
+  std::erase_if(copies, [](const CopyTime& c) { return c.way == CopyTime::Way::on_device && c.name.empty(); });
+  return copies;
+}
+
 }  // namespace
 
 void ExecutionImpl::run_step(Planned& p, Step& step, void* stream) {
@@ -160,16 +166,6 @@ void ExecutionImpl::issue(Marks* marks, Trace* seen) {
   }
   copy_to_caller(stream_.get());
 }
-
-namespace {
-
-/// Without the copies on the device that are steps, or parts of them.
-std::vector<CopyTime> beside_steps(std::vector<CopyTime> copies) {
-  std::erase_if(copies, [](const CopyTime& c) { return c.way == CopyTime::Way::on_device && c.name.empty(); });
-  return copies;
-}
-
-}  // namespace
 
 void ExecutionImpl::execute(std::vector<StepTime>* times, std::vector<CopyTime>* copies) {
   if (!first_) fail_usage("run was called before bind");

@@ -88,7 +88,7 @@ class Faults : public testing::Test {
   template <class F>
   void alone_with_nvrtc(F f) {
     alone([&](fake::Cuda& cuda) {
-      if (!device::cuda::compiler_missing().empty()) GTEST_SKIP();
+      if (!device::cuda::compiler_missing().empty()) GTEST_SKIP() << device::cuda::compiler_missing();
       f(cuda);
     });
   }

@@ -59,18 +59,13 @@ Collector& collector() {
   return *c;
 }
 
-Activity::Way way_of(abi::ActivityCopyKind kind) {
+CopyTime::Way way_of(abi::ActivityCopyKind kind) {
   switch (kind) {
-    case abi::copy_host_to_device: return Activity::Way::host_to_device;
-    case abi::copy_device_to_host: return Activity::Way::device_to_host;
-    case abi::copy_device_to_device: return Activity::Way::on_device;
-    default: return Activity::Way::other;
+    case abi::copy_host_to_device: return CopyTime::Way::to_device;
+    case abi::copy_device_to_host: return CopyTime::Way::to_host;
+    case abi::copy_device_to_device: return CopyTime::Way::on_device;
+    default: return CopyTime::Way::other;
   }
-}
-
-const char* name_of(Activity::Way way) {
-  constexpr const char* names[] = {"copy host to device", "copy device to host", "copy on the device", "copy"};
-  return names[static_cast<size_t>(way)];
 }
 
 Activity of_kernel(const abi::KernelRecord& r) {
@@ -85,9 +80,12 @@ Activity of_kernel(const abi::KernelRecord& r) {
 }
 
 Activity of_transfer(const abi::TransferRecord& r, Activity::Kind kind) {
-  const Activity::Way way = kind == Activity::Kind::copy ? way_of(r.copy_kind) : Activity::Way::other;
-  return {kind, kind == Activity::Kind::fill ? "fill" : name_of(way), r.start, r.end, static_cast<int>(r.device),
-          static_cast<int>(r.stream), r.correlation, r.graph_node, static_cast<int64_t>(r.bytes), way};
+  Activity a{kind, "fill", r.start, r.end, static_cast<int>(r.device), static_cast<int>(r.stream), r.correlation, r.graph_node,
+             static_cast<int64_t>(r.bytes)};
+  if (kind == Activity::Kind::fill) return a;
+  a.way = way_of(r.copy_kind);
+  a.name = fmt::format("copy {}", name(a.way));
+  return a;
 }
 
 void append(const abi::ActivityRecord& record, std::vector<Activity>& to) {

@@ -9,6 +9,7 @@
 
 #include "device/cuda/device.h"
 #include "device/cuda/library.h"
+#include "smelt/session.h"
 
 struct CUpti_Subscriber_st;
 
@@ -16,7 +17,6 @@ namespace smelt::device::cuda {
 
 struct Activity {
   enum class Kind : uint8_t { kernel, copy, fill };
-  enum class Way : uint8_t { host_to_device, device_to_host, on_device, other };
   Kind kind = Kind::kernel;
   std::string name;                        // a kernel's as it was compiled; "copy host to device", "fill". A fill in a graph that
                                            // is older than the process's first trace is the driver's kernel ("memset32")
@@ -25,7 +25,7 @@ struct Activity {
   uint32_t correlation = 0;                // the same for all that one launch did: a graph's nodes share it
   uint64_t graph_node = 0;                 // the same in every launch of a graph; 0 where it was launched by itself
   int64_t bytes = 0;                       // of a copy or a fill
-  Way way = Way::other;                    // of a copy
+  CopyTime::Way way = CopyTime::Way::other;   // of a copy
   std::array<int, 3> grid{}, block{};      // of a kernel, from here on
   int registers = 0;                       // a thread
   int static_shared_bytes = 0, dynamic_shared_bytes = 0;   // a block

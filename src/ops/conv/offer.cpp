@@ -38,7 +38,10 @@ void quantized_conv_offer(const BoundNode& node, const Machine& machine, Offer& 
 void quantized_conv_gpu_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
   std::string why;
   const auto q = conv::quantized(node, why);
-  if (!q) return offer.rejected.push_back({"cudnn", why});
+  if (!q) {
+    for (const char* tactic : {"cuda", "cudnn"}) offer.rejected.push_back({tactic, why});
+    return;
+  }
   conv::Problem p = q->problem;
   p.epilogue = q->node->program->print();
   if (q->x_zero != 0) p.epilogue += " zero";   // another zero point than the padding's may cost a copy

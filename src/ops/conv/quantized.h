@@ -19,6 +19,7 @@ struct Quantized {
   std::vector<float> scales;            // the same
   std::vector<int32_t> bias;            // empty: none
 
+  int64_t depth() const;                // products to a sum
   /// Element [m, c, tap] of the weights less its zero point; taps row-major.
   int16_t weight(int64_t m, int64_t c, int64_t tap) const;
   /// Whether weights less their zero points have 8 bits, whatever they are.

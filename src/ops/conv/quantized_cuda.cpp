@@ -7,13 +7,12 @@
 #include "ops/conv/cuda.h"
 #include "ops/conv/quantized.h"
 #include "ops/conv/window.h"
+#include "ops/quantized_program.h"
 
 namespace smelt::ops::conv {
 namespace {
 
 using expr::Fn;
-
-constexpr int64_t most_depth = 33000;   // products of 255 · 255 in 31 bits
 
 /// One number for each output channel; `memory` may be none, where nothing runs.
 EpilogueOperand by_channel(DType type, const Problem& p, const std::shared_ptr<device::cuda::Memory>& memory) {
@@ -69,11 +68,7 @@ std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Quantize
 
 std::variant<SharedRequest, std::string> gpu_request(const Quantized& q, const Machine& machine) {
   const Problem& p = q.problem;
-  const auto is_byte = [](DType t) { return t == DType::u8 || t == DType::i8; };
-  const DType w = q.bound.inputs[q.w].type;
-  if (!is_byte(p.input) || !is_byte(w)) return fmt::format("{} by {}", smelt::name(p.input), smelt::name(w));
-  if (const int64_t k = elements(p.w) / std::max<int64_t>(1, p.w[0]); k > most_depth)
-    return fmt::format("K = {} of 8-bit products may overflow 32 bits; at most {}", k, most_depth);
+  if (auto why = refuses_sums(p.input, q.bound.inputs[q.w].type, q.depth())) return *why;
   GpuRequest r;
   r.node = q.bound;
   r.gpu = machine.gpu;

@@ -78,6 +78,8 @@ std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
   return q;
 }
 
+int64_t Quantized::depth() const { return elements(problem.w) / std::max<int64_t>(1, problem.w[0]); }
+
 int16_t Quantized::weight(int64_t m, int64_t c, int64_t tap) const {
   const Tensor& t = bound.inputs[w].constant;
   const int64_t at = (m * problem.w[1] + c) * elements(spatial_of(problem.w)) + tap;
@@ -104,16 +106,12 @@ std::string Quantized::packing(std::string_view form) const {
 
 std::optional<std::string> refuses_quantized(const Quantized& q) {
   const Problem& p = q.problem;
-  const auto is_byte = [](DType t) { return t == DType::u8 || t == DType::i8; };
   if (!igemm::supported()) return "this CPU has no AVX2";
-  if (!is_byte(p.input) || !is_byte(q.bound.inputs[q.w].type)) return fmt::format("elements of {}", smelt::name(p.input));
+  if (auto why = refuses_sums(p.input, q.bound.inputs[q.w].type, q.depth())) return why;
   if (p.spatial() != 2) return fmt::format("{} spatial axes; it knows 2", p.spatial());
   if (elements(p.y) == 0 || elements(p.w) == 0) return "an empty tensor";
   // The image's layout does not matter where it is copied. The output's does.
   if (!is_channels_last(q.bound.outputs[0])) return fmt::format("output layout {}; it writes nhwc", name(p.to));
-  // 255 · 255 · K must stay below 2^31.
-  const int64_t k = p.w[1] * p.w[2] * p.w[3];
-  if (k > 33000) return fmt::format("K = {} of 8-bit products may overflow 32 bits; at most 33000", k);
   if (q.bound.inputs.size() - std::min(q.bound.inputs.size(), q.operands) > 14) return "more than 14 operands";
   return std::nullopt;
 }

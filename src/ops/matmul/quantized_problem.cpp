@@ -106,11 +106,8 @@ std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
 
 std::optional<std::string> refuses_quantized(const Quantized& q) {
   const Product& p = q.product;
-  const auto is_byte = [](DType t) { return t == DType::u8 || t == DType::i8; };
   if (!igemm::supported()) return "this CPU has no AVX2";
-  for (size_t i : {q.a, q.b}) {
-    if (!is_byte(q.bound.inputs[i].type)) return fmt::format("elements of {}", smelt::name(q.bound.inputs[i].type));
-  }
+  if (auto why = refuses_sums(q.bound.inputs[q.a].type, q.bound.inputs[q.b].type, p.problem.k)) return why;
   for (const auto* tensors : {&q.bound.inputs, &q.bound.outputs})
     for (const BoundTensor& t : *tensors)
       if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t)))
@@ -119,8 +116,6 @@ std::optional<std::string> refuses_quantized(const Quantized& q) {
   if (p.a_column != 1) return "the left operand is transposed";
   if (!p.problem.b_batch.empty()) return "the right operand has a batch of its own";
   if (elements(q.bound.outputs[0].shape) == 0 || p.problem.k == 0) return "an empty product";
-  // 255 · 255 · K must stay below 2^31.
-  if (p.problem.k > 33000) return fmt::format("K = {} of 8-bit products may overflow 32 bits; at most 33000", p.problem.k);
   if (q.bound.inputs.size() - q.operands > 14) return "more than 14 operands";
   return std::nullopt;
 }

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "device/cuda/device.h"
 #include "import/import.h"
-#include "ops/op.h"
+#include "ops/core/operator.h"
 #include "report/subject.h"
 #include "run/save.h"
 
@@ -36,10 +36,11 @@ Printed printed(const std::vector<report::Table>& tables) { return {report::tabl
 Session session_from_bytes(const std::string& model, const Options& options) {
   ImportOptions import;
   import.shapes = options.shapes;
-  import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
+  import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr;
+};
 return Session(
     Plan::build(import_model(std::span(reinterpret_cast<const uint8_t*>(model.data()), model.size()), "model", import), options));
-}
+}  // namespace smelt::python
 
 Printed optimize(const std::string& model, const std::string& output, const Options& options, bool copy_weights,
                  bool embed_kernels) {
@@ -49,7 +50,7 @@ Printed optimize(const std::string& model, const std::string& output, const Opti
   const auto begin = std::chrono::steady_clock::now();
   const auto plan = Plan::build(model, options);
   const double build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (options.progress) options.progress({.doing = "saving"});   // the last chance to leave no files behind
+  if (options.progress) options.progress({.doing = "saving"});  // the last chance to leave no files behind
   save_plan(*plan, output, save);
   return printed({report::ledger_summary(explained), report::form_table(explained), report::plan_table(*plan, build_s),
                   report::build_table(*plan)});

@@ -60,7 +60,9 @@ nb::dlpack::dtype dlpack_type(DType t) {
     case DType::boolean: return make(dtype_code::Bool, 8);
     case DType::c64: return make(dtype_code::Complex, 64);
     case DType::c128: return make(dtype_code::Complex, 128);
-    case DType::f16: case DType::f32: case DType::f64: return make(dtype_code::Float, bits(t));
+    case DType::f16:
+    case DType::f32:
+    case DType::f64: return make(dtype_code::Float, bits(t));
     default: return make(is_signed(t) ? dtype_code::Int : dtype_code::UInt, bits(t));
   }
 }
@@ -175,9 +177,9 @@ nb::object to_dlpack(const Tensor& t) {
   const nb::capsule owner(keep, [](void* p) noexcept { delete static_cast<Tensor*>(p); });
   const std::vector<size_t> shape(t.shape().begin(), t.shape().end());
   const auto [device, number] = device_of(t);
-  return nb::cast(nb::ndarray<nb::array_api>(keep->raw(), shape.size(), shape.data(), owner, nullptr, dlpack_type(t.type()),
-                                             device, number),
-                  nb::rv_policy::reference);
+  return nb::cast(
+      nb::ndarray<nb::array_api>(keep->raw(), shape.size(), shape.data(), owner, nullptr, dlpack_type(t.type()), device, number),
+      nb::rv_policy::reference);
 }
 
 void* stream_at(uintptr_t number) { return reinterpret_cast<void*>(number); }
@@ -188,8 +190,10 @@ nb::object give_dlpack(const Tensor& t, const nb::kwargs& how) {
   nb::dict rest;
   int64_t stream = 1;
   for (const auto& [key, value] : how) {
-    if (nb::cast<std::string>(key) != "stream") rest[key] = value;
-    else if (!value.is_none()) stream = nb::cast<int64_t>(value);
+    if (nb::cast<std::string>(key) != "stream")
+      rest[key] = value;
+    else if (!value.is_none())
+      stream = nb::cast<int64_t>(value);
   }
   if (stream >= 0 && gpu_of(t) >= 0) share(t, stream_at(static_cast<uintptr_t>(stream)));
   return to_dlpack(t).attr("__dlpack__")(**nb::borrow<nb::kwargs>(rest));
@@ -199,13 +203,14 @@ nb::object give_dlpack(const Tensor& t, const nb::kwargs& how) {
 std::map<std::string, Tensor> holding(const std::map<std::string, Tensor>& tensors, const nb::object& object) {
   if (object.is_none()) return tensors;
   struct Both {
-    nb::object object;      // let go of last
+    nb::object object;  // let go of last
     Tensor tensor;
   };
   std::map<std::string, Tensor> held;
   for (const auto& [name, t] : tensors) {
-    held.emplace(name, t.type() == DType::string ? t : Tensor::borrow(t.type(), t.shape(), const_cast<void*>(t.raw()),
-                                                                      keeping(Both{object, t})));
+    held.emplace(name, t.type() == DType::string
+                           ? t
+                           : Tensor::borrow(t.type(), t.shape(), const_cast<void*>(t.raw()), keeping(Both{object, t})));
   }
   return held;
 }
@@ -219,9 +224,12 @@ void check_signals(const Progress&) {
 nb::list shape_list(const SymShape& s) {
   nb::list out;
   for (const Dim& d : s) {
-    if (d.known()) out.append(d.value);
-    else if (!d.symbol.empty()) out.append(d.symbol);
-    else out.append(nb::none());
+    if (d.known())
+      out.append(d.value);
+    else if (!d.symbol.empty())
+      out.append(d.symbol);
+    else
+      out.append(nb::none());
   }
   return out;
 }
@@ -283,16 +291,18 @@ NB_MODULE(smelt_ext, m) {
   nb::class_<Cache>(m, "Cache").def(nb::init<std::string, std::string, Tensor, int64_t>());
 
   nb::class_<Session>(m, "Session")
-      .def("__init__", [](Session* self, const std::string& path, const Options& options) {
-        const nb::gil_scoped_release unlocked;
-        new (self) Session(path, options);
-      })
+      .def("__init__",
+           [](Session* self, const std::string& path, const Options& options) {
+             const nb::gil_scoped_release unlocked;
+             new (self) Session(path, options);
+           })
       .def("inputs", [](const Session& s) { return infos(s.inputs()); })
       .def("outputs", [](const Session& s) { return infos(s.outputs()); })
-      .def("run", [](Session& s, const Feeds& feeds, const std::vector<std::string>& names, const std::vector<Cache>& caches) {
-        const nb::gil_scoped_release unlocked;
-        return s.run(feeds, names, caches);
-      })
+      .def("run",
+           [](Session& s, const Feeds& feeds, const std::vector<std::string>& names, const std::vector<Cache>& caches) {
+             const nb::gil_scoped_release unlocked;
+             return s.run(feeds, names, caches);
+           })
       .def(
           "enqueue",
           [](Session& s, const Feeds& feeds, const std::vector<std::string>& names, const std::vector<Cache>& caches,

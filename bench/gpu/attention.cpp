@@ -10,8 +10,8 @@ struct Problem {
   std::string name;
   DType type;
   int64_t batch, heads, kv_heads, queries, keys, depth;
-  enum { none, causal, run_time } mask = none;        // causal: constant; run_time: the same values, known only on the device
-  bool beside = false;                                // heads lie beside each other: [batch, length, heads, depth]
+  enum { none, causal, run_time } mask = none;  // causal: constant; run_time: the same values, known only on the device
+  bool beside = false;                          // heads lie beside each other: [batch, length, heads, depth]
 };
 
 const Problem problems[] = {
@@ -42,7 +42,7 @@ struct Case {
   std::string name;
   Node node;
   ops::BoundNode bound;
-  Tensor mask;                                        // the values of the last input, where it has some of its own
+  Tensor mask;  // the values of the last input, where it has some of its own
 
   void in(DType type, Shape shape, Tensor constant = {}) {
     node.inputs.push_back(ValueId(static_cast<int>(node.inputs.size())));
@@ -119,12 +119,14 @@ void run(Case& c) {
   std::string tactic;
   for (size_t i = 0; i < kernels.size(); ++i) {
     const Rotating workspace(DType::f32, std::max<int64_t>(1, kernels[i]->workspace() / 4 + 1), moved + kernels[i]->workspace());
-    auto us = cuda::time_graph(gpu()->device, [&](int call, cuda::abi::Stream stream) {
-      std::vector<const void*> inputs;
-      for (const Rotating& x : in) inputs.push_back(x.at(call));
-      void* out = y.at(call);
-      kernels[i]->run({inputs, {&out, 1}, workspace.at(call), stream});
-    }, {.calls = 20, .replays = 20, .budget_us = 2e5});
+    auto us = cuda::time_graph(gpu()->device,
+                               [&](int call, cuda::abi::Stream stream) {
+                                 std::vector<const void*> inputs;
+                                 for (const Rotating& x : in) inputs.push_back(x.at(call));
+                                 void* out = y.at(call);
+                                 kernels[i]->run({inputs, {&out, 1}, workspace.at(call), stream});
+                               },
+                               {.calls = 20, .replays = 20, .budget_us = 2e5});
     std::ranges::sort(us);
     report(c.name, fmt::format("{} ({:.1f})", offer.candidates[i].config, offer.candidates[i].estimate_us), us, moved);
     if (best.empty() || quantile(us, 0.5) < quantile(best, 0.5)) best = us, tactic = offer.candidates[i].config;

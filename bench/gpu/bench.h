@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/quantile.h"
 #include "device/cuda/graph.h"
-#include "ops/gpu.h"
+#include "ops/cuda/gpu.h"
 
 namespace smelt::bench {
 
@@ -34,10 +34,14 @@ class Rotating {
     for (float& x : period) x = uniform(random);
     for (int64_t i = 0; i < elements; ++i) {
       const float x = period[static_cast<size_t>(i) % period.size()];
-      if (type == DType::f32) values.data<float>()[i] = x;
-      else if (type == DType::f16) values.data<Half>()[i] = Half(x);
-      else if (type == DType::bf16) values.data<BFloat>()[i] = BFloat(x);
-      else fail("bench_gpu has no random {}", name(type));
+      if (type == DType::f32)
+        values.data<float>()[i] = x;
+      else if (type == DType::f16)
+        values.data<Half>()[i] = Half(x);
+      else if (type == DType::bf16)
+        values.data<BFloat>()[i] = BFloat(x);
+      else
+        fail("bench_gpu has no random {}", name(type));
     }
     for (int64_t c = 0; c < copies; ++c) memory_.push_back(gpu()->device->allocate(size, "a benchmark"));
     fill(values);

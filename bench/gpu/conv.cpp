@@ -23,9 +23,9 @@ std::vector<Layer> resnet50() {
           {{1024}, 14, 2048, 1, 2}, {{2048}, 7, 512, 1},  {{512}, 7, 512, 3}};
 }
 std::vector<Layer> depthwise() {
-  return {{{16}, 112, 16, 3, 1, 16},  {{64}, 112, 64, 3, 2, 64},   {{72}, 56, 72, 3, 1, 72},    {{72}, 56, 72, 5, 2, 72},
-          {{120}, 28, 120, 5, 1, 120}, {{240}, 28, 240, 3, 2, 240}, {{480}, 14, 480, 3, 1, 480}, {{672}, 14, 672, 5, 2, 672},
-          {{960}, 7, 960, 5, 1, 960}};
+  return {{{16}, 112, 16, 3, 1, 16},   {{64}, 112, 64, 3, 2, 64},   {{72}, 56, 72, 3, 1, 72},
+          {{72}, 56, 72, 5, 2, 72},    {{120}, 28, 120, 5, 1, 120}, {{240}, 28, 240, 3, 2, 240},
+          {{480}, 14, 480, 3, 1, 480}, {{672}, 14, 672, 5, 2, 672}, {{960}, 7, 960, 5, 1, 960}};
 }
 std::vector<Layer> concatenated() {
   return {{{64, 64}, 80, 64, 3},
@@ -101,7 +101,7 @@ void conv(std::string_view what, int64_t n, size_t candidates) {
     std::vector<std::future<std::unique_ptr<ops::Kernel>>> compiled;
   };
   std::vector<Work> all;
-  for (const Layer& l : layers) {   // everything is compiled side by side before anything is timed
+  for (const Layer& l : layers) {  // everything is compiled side by side before anything is timed
     Work w;
     // As many weights as it takes that they are cold.
     const int64_t weights = 2 * l.m * l.kernel * l.kernel * l.channels[0] / l.groups;
@@ -112,8 +112,7 @@ void conv(std::string_view what, int64_t n, size_t candidates) {
     all.push_back(std::move(w));
   }
   for (Work& w : all)
-    for (const ops::Candidate& c : w.offer.candidates)
-      w.compiled.push_back(std::async(std::launch::async, c.prepare));
+    for (const ops::Candidate& c : w.offer.candidates) w.compiled.push_back(std::async(std::launch::async, c.prepare));
   for (Work& w : all) {
     const Bound& b = *w.bound;
     const std::vector<ops::BoundTensor>& inputs = b.copies[0].inputs;
@@ -130,7 +129,7 @@ void conv(std::string_view what, int64_t n, size_t candidates) {
       std::unique_ptr<ops::Kernel> made;
       try {
         made = w.compiled[i].get();
-      } catch (const Error&) {   // an engine that cannot after all
+      } catch (const Error&) {  // an engine that cannot after all
         continue;
       }
       std::vector<std::unique_ptr<ops::Kernel>> kernels;

@@ -35,9 +35,8 @@ void group_norm() {
     for (const Shape& s :
          {Shape{2, 320, 64, 64}, {2, 960, 64, 64}, {2, 640, 32, 32}, {2, 1280, 16, 16}, {2, 2560, 8, 8}, {1, 128, 512, 512}})
       time(problem(fmt::format("group norm of 32 {} f16 [{}, {}, {}, {}]", ops::name(layout), s[0], s[1], s[2], s[3]),
-                   "GroupNormalization",
-                   {random(DType::f16, s), random(DType::f16, {s[1]}), random(DType::f16, {s[1]})}, DType::f16, s,
-                   {{"num_groups", int64_t{32}}}, layout));
+                   "GroupNormalization", {random(DType::f16, s), random(DType::f16, {s[1]}), random(DType::f16, {s[1]})},
+                   DType::f16, s, {{"num_groups", int64_t{32}}}, layout));
 }
 
 void movement() {

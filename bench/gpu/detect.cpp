@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "ops/detect/roi.h"
-#include "ops/reduce/sort_cuda.h"
+#include "ops/select/cuda_sort.h"
 #include "problem.h"
 
 namespace smelt::bench {
@@ -200,7 +200,7 @@ Problem roi_problem(DType type, int64_t rois, int64_t sampling) {
     float* v = regions.data<float>() + r * 4;
     const float w = 32 * std::exp2(between(0, 4)), h = 32 * std::exp2(between(0, 4));
     v[0] = between(0, 1216 - w), v[1] = between(0, 800 - h), v[2] = v[0] + w, v[3] = v[1] + h;
-    for (int i = 0; i < 4; ++i) v[i] = std::floor(v[i] * 2) / 2;   // f16 has these
+    for (int i = 0; i < 4; ++i) v[i] = std::floor(v[i] * 2) / 2;  // f16 has these
   }
   return problem(
       fmt::format("roi_align {} [1, 256, 200, 304] {} regions 7x7 sampling {}", name(type), rois, sampling), "RoiAlign",

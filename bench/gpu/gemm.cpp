@@ -5,7 +5,7 @@
 #include "bench.h"
 #include "device/cuda/compiler.h"
 #include "device/cuda/cublaslt.h"
-#include "ops/matmul/cuda_tactics.h"
+#include "ops/matmul/cuda_offer.h"
 
 namespace smelt::bench {
 namespace {
@@ -14,8 +14,8 @@ struct Mnk {
   int64_t m, n, k;
 };
 constexpr Mnk shapes[] = {
-    {48, 4608, 4096},  {48, 4096, 4096},  {48, 4096, 13696}, {2, 4608, 4096},  {2, 4096, 4096},   {2, 4096, 13696},
-    {34, 4096, 4096},  {34, 4096, 11008}, {2, 4096, 11008},  {2, 4096, 40000}, {2, 4096, 44032},  {2, 4096, 176128},
+    {48, 4608, 4096},  {48, 4096, 4096},  {48, 4096, 13696}, {2, 4608, 4096},   {2, 4096, 4096},   {2, 4096, 13696},
+    {34, 4096, 4096},  {34, 4096, 11008}, {2, 4096, 11008},  {2, 4096, 40000},  {2, 4096, 44032},  {2, 4096, 176128},
     {2, 1024, 40000},  {2, 1024, 4000},   {512, 4608, 1152}, {512, 1152, 4608}, {512, 3456, 1152}, {512, 1152, 1152},
     {3072, 3072, 768}, {3072, 768, 3072}, {197, 3072, 768},  {4096, 1408, 512}, {4096, 512, 1408}, {4096, 32000, 512},
 };
@@ -51,7 +51,7 @@ class Product {
     node_.op = "MatMul";
     node_.program = program(epilogue, type);
     bound_.inputs = {{type, {s.m, s.k}}, {type, {s.k, s.n}}};
-    bound_.inputs[1].constant = Tensor::empty(type, {s.k, s.n});   // weights; its values lie in b_
+    bound_.inputs[1].constant = Tensor::empty(type, {s.k, s.n});  // weights; its values lie in b_
     if (epilogue != "none") bound_.inputs.push_back({type, {s.n}});
     for (size_t i = 0; i < bound_.inputs.size(); ++i) node_.inputs.push_back(ValueId(static_cast<int>(i)));
     bound_.outputs = {{type, {s.m, s.n}}};
@@ -65,11 +65,13 @@ class Product {
   /// Sorted samples, µs.
   std::vector<double> time(ops::Kernel& kernel, int replays) const {
     void* memory = workspace(std::max<int64_t>(1, kernel.workspace()));
-    auto us = cuda::time_graph(gpu()->device, [&](int call, cuda::abi::Stream stream) {
-      const void* in[] = {a_.at(call), b_.at(call), bias_.at(call)};
-      void* out[] = {y_.at(call)};
-      kernel.run({std::span(in, bound_.inputs.size()), out, memory, stream});
-    }, {.calls = moved_ > (64 << 20) ? 20 : 60, .replays = replays, .budget_us = 2e5});
+    auto us = cuda::time_graph(gpu()->device,
+                               [&](int call, cuda::abi::Stream stream) {
+                                 const void* in[] = {a_.at(call), b_.at(call), bias_.at(call)};
+                                 void* out[] = {y_.at(call)};
+                                 kernel.run({std::span(in, bound_.inputs.size()), out, memory, stream});
+                               },
+                               {.calls = moved_ > (64 << 20) ? 20 : 60, .replays = replays, .budget_us = 2e5});
     std::ranges::sort(us);
     return us;
   }

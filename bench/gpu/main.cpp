@@ -43,15 +43,18 @@ void ladder(const std::filesystem::path& folder) {
         const cuda::Module module(gpu()->device, gpu()->cubins->get(source, gpu()->info.arch), step);
         cuda::GraphTiming t = timing(moved);
         if (step[1] == '1') t = {.calls = 2, .replays = 5};
-        auto us = cuda::time_graph(gpu()->device, [&](int call, cuda::abi::Stream stream) {
-          void *in = x.at(call), *out = y.at(call), *gain = g.at(call);
-          int width = static_cast<int>(columns);
-          float epsilon = 1e-5f;
-          void* parameters[] = {&in, &gain, &out, &width, &epsilon};
-          module.function("rms_norm")
-              .launch({.grid = {static_cast<unsigned>(rows), 1, 1}, .block = {static_cast<unsigned>(threads), 1, 1}}, parameters,
-                      stream);
-        }, t);
+        auto us = cuda::time_graph(
+            gpu()->device,
+            [&](int call, cuda::abi::Stream stream) {
+              void *in = x.at(call), *out = y.at(call), *gain = g.at(call);
+              int width = static_cast<int>(columns);
+              float epsilon = 1e-5f;
+              void* parameters[] = {&in, &gain, &out, &width, &epsilon};
+              module.function("rms_norm")
+                  .launch({.grid = {static_cast<unsigned>(rows), 1, 1}, .block = {static_cast<unsigned>(threads), 1, 1}},
+                          parameters, stream);
+            },
+            t);
         std::ranges::sort(us);
         if (const double median = quantile(us, 0.5); median < best)
           best = median, kept = us, how = fmt::format("{} {} threads", step, threads);
@@ -89,11 +92,14 @@ void norm(const std::vector<Rows>& shapes, bool residual, DType type) {
     for (const ops::Candidate& c : offer.candidates) {
       const auto kernel = c.prepare();
       const auto workspace = gpu()->device->allocate(std::max<int64_t>(1, kernel->workspace()), "a workspace");
-      auto us = cuda::time_graph(gpu()->device, [&](int call, cuda::abi::Stream stream) {
-        const void* in[] = {x.at(call), residual ? r.at(call) : nullptr, g.at(call), nullptr};
-        void* out[] = {y.at(call), s.at(call)};
-        kernel->run({in, std::span(out, residual ? 2u : 1u), reinterpret_cast<void*>(workspace->address()), stream});
-      }, timing(moved));
+      auto us = cuda::time_graph(
+          gpu()->device,
+          [&](int call, cuda::abi::Stream stream) {
+            const void* in[] = {x.at(call), residual ? r.at(call) : nullptr, g.at(call), nullptr};
+            void* out[] = {y.at(call), s.at(call)};
+            kernel->run({in, std::span(out, residual ? 2u : 1u), reinterpret_cast<void*>(workspace->address()), stream});
+          },
+          timing(moved));
       std::ranges::sort(us);
       report(problem, c.config, us, moved);
       if (best.empty() || quantile(us, 0.5) < quantile(best, 0.5)) best = us, tactic = c.config;
@@ -107,9 +113,12 @@ void norm(const std::vector<Rows>& shapes, bool residual, DType type) {
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   try {
-    if (what == "ceilings") ceilings();
-    else if (what == "ladder" && argc > 2) ladder(argv[2]);
-    else if (what == "attention") attention(argc > 2 ? argv[2] : "");
+    if (what == "ceilings")
+      ceilings();
+    else if (what == "ladder" && argc > 2)
+      ladder(argv[2]);
+    else if (what == "attention")
+      attention(argc > 2 ? argv[2] : "");
     else if (what == "norm") {
       norm(norm_shapes, false, DType::bf16);
       norm(odd_shapes, false, DType::bf16);
@@ -135,8 +144,8 @@ int main(int argc, char** argv) {
     } else if (what == "conv" && argc > 2) {
       conv(argv[2], argc > 3 ? std::stol(argv[3]) : 1, argc > 4 ? std::stoul(argv[4]) : 8);
     } else if (what == "gemm") {
-      const std::vector<std::string> epilogues = argc > 4 ? std::vector<std::string>(argv + 4, argv + argc)
-                                                          : std::vector<std::string>{"relu", "gelu"};
+      const std::vector<std::string> epilogues =
+          argc > 4 ? std::vector<std::string>(argv + 4, argv + argc) : std::vector<std::string>{"relu", "gelu"};
       gemm(epilogues, argc > 3 ? std::stoul(argv[2]) : 0, argc > 3 ? std::stoul(argv[3]) : SIZE_MAX);
     } else {
       fmt::print(stderr,

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "bench.h"
-#include "ops/tactics.h"
+#include "ops/core/family.h"
 
 namespace smelt::bench {
 

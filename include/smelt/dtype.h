@@ -11,9 +11,33 @@
 namespace smelt {
 
 enum class DType : uint8_t {
-  undefined = 0, f32 = 1, u8 = 2, i8 = 3, u16 = 4, i16 = 5, i32 = 6, i64 = 7, string = 8, boolean = 9, f16 = 10,
-  f64 = 11, u32 = 12, u64 = 13, c64 = 14, c128 = 15, bf16 = 16, f8e4m3fn = 17, f8e4m3fnuz = 18, f8e5m2 = 19,
-  f8e5m2fnuz = 20, u4 = 21, i4 = 22, f4e2m1 = 23, f8e8m0 = 24, u2 = 25, i2 = 26,
+  undefined = 0,
+  f32 = 1,
+  u8 = 2,
+  i8 = 3,
+  u16 = 4,
+  i16 = 5,
+  i32 = 6,
+  i64 = 7,
+  string = 8,
+  boolean = 9,
+  f16 = 10,
+  f64 = 11,
+  u32 = 12,
+  u64 = 13,
+  c64 = 14,
+  c128 = 15,
+  bf16 = 16,
+  f8e4m3fn = 17,
+  f8e4m3fnuz = 18,
+  f8e5m2 = 19,
+  f8e5m2fnuz = 20,
+  u4 = 21,
+  i4 = 22,
+  f4e2m1 = 23,
+  f8e8m0 = 24,
+  u2 = 25,
+  i2 = 26,
 };
 
 /// "f32", "bf16", "i64", "bool"; the short name that problems, tables and expressions print.
@@ -27,8 +51,8 @@ SMELT_API int bits(DType t);
 /// Throws on overflow of int64_t.
 SMELT_API int64_t bytes(DType t, int64_t count);
 
-SMELT_API bool is_float(DType t);     // f16, bf16, f32, f64 and the 8- and 4-bit formats
-SMELT_API bool is_integer(DType t);   // signed and unsigned, 2 to 64 bits; not bool
+SMELT_API bool is_float(DType t);    // f16, bf16, f32, f64 and the 8- and 4-bit formats
+SMELT_API bool is_integer(DType t);  // signed and unsigned, 2 to 64 bits; not bool
 SMELT_API bool is_signed(DType t);
 
 /// IEEE binary16, round to nearest even.

@@ -26,35 +26,35 @@ class Graph;
 
 /// How far a build is. Told on the building thread, after each problem.
 struct Progress {
-  std::string_view doing;                    // "tuning"
-  std::string_view problem;                  // the one just done
-  int done = 0, total = 0;                   // problems
-  double seconds = 0, seconds_left = 0;      // spent; estimated from the pace so far
+  std::string_view doing;                // "tuning"
+  std::string_view problem;              // the one just done
+  int done = 0, total = 0;               // problems
+  double seconds = 0, seconds_left = 0;  // spent; estimated from the pace so far
 };
 
 struct Options {
-  std::string device = "cpu";                // "cpu"; "gpu" (the first), or a GPU's number: "1"
-  std::string arch;                          // "sm_87": the plan is for such GPUs, to run elsewhere; nothing is measured
-  int64_t memory_limit = 0;                  // bytes that smelt may hold on the GPU; 0: what there is
-  bool allow_fallback = false;               // steps that no kernel for the GPU runs, run on the processor; false: an error
-  int threads = 0;                           // 0: all cores this process may use
-  int tuning_level = 2;                      // 0 the cost model's first choice, no measuring … 3 every candidate measured
-  std::string tactics;                       // "+onednn,-reference": allowed or refused by name, in order; "" all
-  bool optimize = true;                      // false: the graph as imported, operator by operator, every tensor in ONNX's layout
-  std::vector<std::string> skip;             // rewrites to leave out, by name
-  std::string precision;                     // "", "fp16", "bf16", "tf32": convert an fp32 model
-  std::vector<std::string> keep_fp32;        // patterns (* and ?) of node names or scopes that stay fp32
-  std::map<std::string, Shape> shapes;       // fix symbolic dimensions of inputs at build time, by input name
-  std::string cache_dir;                     // "" the default (SMELT_CACHE_DIR, XDG_CACHE_HOME/smelt or ~/.cache/smelt)
-  bool use_cache = true;                     // false: neither read nor write the tuning cache
-  std::function<void(const Progress&)> progress;   // may be empty
+  std::string device = "cpu";           // "cpu"; "gpu" (the first), or a GPU's number: "1"
+  std::string arch;                     // "sm_87": the plan is for such GPUs, to run elsewhere; nothing is measured
+  int64_t memory_limit = 0;             // bytes that smelt may hold on the GPU; 0: what there is
+  bool allow_fallback = false;          // steps that no kernel for the GPU runs, run on the processor; false: an error
+  int threads = 0;                      // 0: all cores this process may use
+  int tuning_level = 2;                 // 0 the cost model's first choice, no measuring … 3 every candidate measured
+  std::string tactics;                  // "+onednn,-reference": allowed or refused by name, in order; "" all
+  bool optimize = true;                 // false: the graph as imported, operator by operator, every tensor in ONNX's layout
+  std::vector<std::string> skip;        // rewrites to leave out, by name
+  std::string precision;                // "", "fp16", "bf16", "tf32": convert an fp32 model
+  std::vector<std::string> keep_fp32;   // patterns (* and ?) of node names or scopes that stay fp32
+  std::map<std::string, Shape> shapes;  // fix symbolic dimensions of inputs at build time, by input name
+  std::string cache_dir;                // "" the default (SMELT_CACHE_DIR, XDG_CACHE_HOME/smelt or ~/.cache/smelt)
+  bool use_cache = true;                // false: neither read nor write the tuning cache
+  std::function<void(const Progress&)> progress;  // may be empty
 };
 
 struct TensorInfo {
   std::string name;
   DType type = DType::undefined;
   SymShape shape;
-  bool rank_known = true;                    // false: shape is empty because the model does not say
+  bool rank_known = true;  // false: shape is empty because the model does not say
 };
 
 /// A tactic that a step did not get, and why: "24.1 µs (23.8 to 24.6), slower than 9.6 µs (9.5 to 9.7)".
@@ -64,27 +64,27 @@ struct TacticNote {
 
 /// What an Execution's memory holds while a step runs, by the memory plan; bytes, weights apart.
 struct StepMemory {
-  int64_t bound = 0;                         // inputs, outputs and what later segments read: throughout
-  int64_t activations = 0;                   // made before or by this step, and read by it or later
+  int64_t bound = 0;        // inputs, outputs and what later segments read: throughout
+  int64_t activations = 0;  // made before or by this step, and read by it or later
   int64_t workspace = 0;
   int64_t total() const { return bound + activations + workspace; }
 };
 
 /// One kernel launch of a bound plan, as the profiler and `info` see it.
 struct StepInfo {
-  std::string name;                          // the plan's node
-  std::string op;                            // "Conv", "ai.smelt.Conv"
-  std::string problem;                       // printed Problem
+  std::string name;     // the plan's node
+  std::string op;       // "Conv", "ai.smelt.Conv"
+  std::string problem;  // printed Problem
   std::string tactic, config;
-  bool on_host = false;                      // runs on the processor although the plan is for a GPU
-  double measured_us = 0;                    // the tactic's median when it was tuned; 0: chosen by estimate or without a choice
-  std::vector<TacticNote> others;            // every other tactic
-  std::vector<std::string> sources;          // ONNX node names it stands for
-  std::vector<std::vector<std::string>> scopes;   // module path of each source
-  int64_t bytes = 0;                         // moved at least once: inputs + weights + outputs
+  bool on_host = false;              // runs on the processor although the plan is for a GPU
+  double measured_us = 0;            // the tactic's median when it was tuned; 0: chosen by estimate or without a choice
+  std::vector<TacticNote> others;    // every other tactic
+  std::vector<std::string> sources;  // ONNX node names it stands for
+  std::vector<std::vector<std::string>> scopes;  // module path of each source
+  int64_t bytes = 0;                             // moved at least once: inputs + weights + outputs
   int64_t flops = 0;
   StepMemory memory;
-  std::vector<std::string> output_shapes;    // "f32[1, 64, 56, 56]"
+  std::vector<std::string> output_shapes;  // "f32[1, 64, 56, 56]"
 };
 
 /// A part of a build: "import", "device" (a GPU and its libraries opened, beside the import), "rewriting", "planning" (shapes,
@@ -99,37 +99,37 @@ struct BuildStage {
 /// A GPU's multiprocessors' clocks while candidates were timed; 0 where nothing was timed or nobody says (NVML does).
 struct ClocksSeen {
   int lowest_mhz = 0, highest_mhz = 0;
-  int most_mhz = 0;                          // that they may have
-  std::vector<std::string> slowed_by;        // "power cap", "heat", …
+  int most_mhz = 0;                    // that they may have
+  std::vector<std::string> slowed_by;  // "power cap", "heat", …
 };
 
 /// What a plan's build was made of. Shapes that are bound later add to it.
 struct BuildInfo {
   int tuning_level = 0;
-  int64_t problems = 0;                      // distinct ones with a choice of tactics
-  int64_t measured = 0, cached = 0;          // of these: measured now, found in the cache
-  double tuning_s = 0;                       // spent measuring
-  std::vector<BuildStage> stages;            // in their order
+  int64_t problems = 0;              // distinct ones with a choice of tactics
+  int64_t measured = 0, cached = 0;  // of these: measured now, found in the cache
+  double tuning_s = 0;               // spent measuring
+  std::vector<BuildStage> stages;    // in their order
   ClocksSeen clocks;
 };
 
 struct MemoryInfo {
-  int64_t arena = 0;                         // activations and workspaces of one Execution, bytes (on a GPU: there)
-  int64_t weights = 0;                       // packed or mapped constants, bytes (on a GPU: copied there)
+  int64_t arena = 0;    // activations and workspaces of one Execution, bytes (on a GPU: there)
+  int64_t weights = 0;  // packed or mapped constants, bytes (on a GPU: copied there)
 };
 
 struct StepTime {
-  int64_t begin_ns = 0, end_ns = 0;          // from the start of the run
+  int64_t begin_ns = 0, end_ns = 0;  // from the start of the run
 };
 
 /// A copy that a run on a GPU made beside what its kernels did: of an input or output that lies in the host's memory or where
 /// kernels cannot use it, to and from a step that runs on the host, of a count that sizes depend on.
 struct CopyTime {
   enum class Way : uint8_t { to_device, to_host, on_device, other };
-  std::string name;                          // of the input, output, value or step; "" where it cannot be told
+  std::string name;  // of the input, output, value or step; "" where it cannot be told
   Way way = Way::other;
   int64_t bytes = 0;
-  int64_t begin_ns = 0, end_ns = 0;          // from the start of the run
+  int64_t begin_ns = 0, end_ns = 0;  // from the start of the run
 };
 
 /// "host to device".
@@ -141,9 +141,9 @@ inline constexpr std::string_view name(CopyTime::Way way) {
 /// A cache of keys or values that grows in place: the model makes output `present` by a Concat of input `past` and what is new
 /// along one axis, and both lie in one buffer. A run writes the new part behind the past and touches nothing else of it.
 struct Cache {
-  std::string past, present;                 // names of an input and an output
-  Tensor memory;                             // of present's type and shape, as long as it may get along the axis of the Concat
-  int64_t length = 0;                        // of the past along that axis: what the memory holds before the run
+  std::string past, present;  // names of an input and an output
+  Tensor memory;              // of present's type and shape, as long as it may get along the axis of the Concat
+  int64_t length = 0;         // of the past along that axis: what the memory holds before the run
 };
 
 class SMELT_API Execution {
@@ -177,8 +177,8 @@ class SMELT_API Execution {
   virtual void run_profiled(std::vector<StepTime>& times, std::vector<CopyTime>* copies = nullptr) = 0;
   /// The outputs of the last run, in Plan::outputs() order: views that stay valid until the next bind or run.
   virtual std::span<const Tensor> outputs() const = 0;
-  virtual const std::vector<StepInfo>& steps() const = 0;       // of the bound shape
-  virtual MemoryInfo memory() const = 0;                        // of the bound shape
+  virtual const std::vector<StepInfo>& steps() const = 0;  // of the bound shape
+  virtual MemoryInfo memory() const = 0;                   // of the bound shape
   virtual bool on_gpu() const = 0;
 };
 
@@ -193,7 +193,7 @@ class SMELT_API Plan {
   virtual std::unique_ptr<Execution> execution() const = 0;
   /// The tensor where the plan's kernels can use it in place: a copy in the GPU's memory, the tensor itself for the processor.
   virtual Tensor place(const Tensor& t) const = 0;
-  virtual const Graph& graph() const = 0;                       // after rewriting
+  virtual const Graph& graph() const = 0;  // after rewriting
   virtual const Options& options() const = 0;
   /// Names of the nodes after which outputs' sizes depend on data and the plan is split.
   virtual std::vector<std::string> splits() const = 0;

@@ -14,8 +14,8 @@ namespace smelt {
 
 /// ONNX Cast's attributes.
 struct CastOptions {
-  bool saturate = true;                                  // to an 8-bit float: too large becomes the largest, not NaN or infinity
-  enum Rounding { up, down, nearest } rounding = up;     // to f8e8m0 only
+  bool saturate = true;                               // to an 8-bit float: too large becomes the largest, not NaN or infinity
+  enum Rounding { up, down, nearest } rounding = up;  // to f8e8m0 only
 };
 
 class SMELT_API Tensor {
@@ -37,14 +37,20 @@ class SMELT_API Tensor {
   DType type() const { return type_; }
   const Shape& shape() const { return shape_; }
   int64_t rank() const { return static_cast<int64_t>(shape_.size()); }
-  int64_t size() const { return size_; }            // elements
+  int64_t size() const { return size_; }  // elements
   int64_t nbytes() const { return nbytes_; }
 
   const void* raw() const { return data_; }
   void* raw() { return data_; }
   /// Typed access; throws when T is not the element type.
-  template <class T> const T* data() const { check(dtype_of<T>::value); return static_cast<const T*>(data_); }
-  template <class T> T* data() { check(dtype_of<T>::value); return static_cast<T*>(data_); }
+  template <class T> const T* data() const {
+    check(dtype_of<T>::value);
+    return static_cast<const T*>(data_);
+  }
+  template <class T> T* data() {
+    check(dtype_of<T>::value);
+    return static_cast<T*>(data_);
+  }
   template <class T> std::span<const T> span() const { return {data<T>(), static_cast<size_t>(size_)}; }
   template <class T> std::span<T> span() { return {data<T>(), static_cast<size_t>(size_)}; }
   const std::vector<std::string>& strings() const;

@@ -44,7 +44,7 @@ std::optional<std::string> from_base64(std::string_view text) {
       if (value < 0) return std::nullopt;
       group = group << 6 | static_cast<uint32_t>(value);
     }
-    if (n < 4 && (group & (n == 2 ? 0xffffu : 0xffu)) != 0) return std::nullopt;   // bits that no byte is made of
+    if (n < 4 && (group & (n == 2 ? 0xffffu : 0xffu)) != 0) return std::nullopt;  // bits that no byte is made of
     for (size_t k = 0; k + 1 < n; ++k) bytes += static_cast<char>(group >> (16 - 8 * k));
   }
   return bytes;

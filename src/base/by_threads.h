@@ -1,4 +1,4 @@
-// Independent pieces of work by threads of their own, whatever the kernels' team of threads (ops/parallel.h) does.
+// Independent pieces of work by threads of their own, whatever the kernels' team of threads (ops/cpu/parallel.h) does.
 #pragma once
 
 #include <algorithm>

@@ -29,24 +29,30 @@ template <class To> To to_integer(double v) {
     if (v >= 18446744073709551616.0) return UINT64_MAX;
     if (v >= 9223372036854775808.0) return static_cast<uint64_t>(v);
   }
-  return static_cast<To>(truncate(v));                    // wraps at the width
+  return static_cast<To>(truncate(v));  // wraps at the width
 }
 
 template <class To, class From> To convert(From v) {
-  if constexpr (std::is_same_v<From, To>) return v;
+  if constexpr (std::is_same_v<From, To>)
+    return v;
   else if constexpr (std::is_same_v<To, bool>) {
-    if constexpr (is_half<From>) return static_cast<float>(v) != 0;
-    else return v != From{};
+    if constexpr (is_half<From>)
+      return static_cast<float>(v) != 0;
+    else
+      return v != From{};
   } else if constexpr (is_half<To>) {
-    if constexpr (std::is_same_v<From, float> || is_half<From> || sizeof(From) <= 2) return To(static_cast<float>(v));
+    if constexpr (std::is_same_v<From, float> || is_half<From> || sizeof(From) <= 2)
+      return To(static_cast<float>(v));
     else {
-      To out;                                             // one rounding, not two
+      To out;  // one rounding, not two
       out.bits = static_cast<uint16_t>(encode(mini_float(dtype_of<To>::value), static_cast<double>(v), false));
       return out;
     }
   } else if constexpr (std::is_floating_point_v<To>) {
-    if constexpr (is_half<From>) return static_cast<To>(static_cast<float>(v));
-    else return static_cast<To>(v);
+    if constexpr (is_half<From>)
+      return static_cast<To>(static_cast<float>(v));
+    else
+      return static_cast<To>(v);
   } else if constexpr (is_half<From> || std::is_floating_point_v<From>) {
     return to_integer<To>(static_cast<double>(v));
   } else {
@@ -62,7 +68,7 @@ uint32_t get_packed(const uint8_t* data, int width, int64_t i) {
   return (data[i / per_byte] >> shift) & ((1u << width) - 1);
 }
 
-void set_packed(uint8_t* data, int width, int64_t i, uint32_t code) {          // on zeroed bytes
+void set_packed(uint8_t* data, int width, int64_t i, uint32_t code) {  // on zeroed bytes
   const int per_byte = 8 / width, shift = static_cast<int>(i % per_byte) * width;
   data[i / per_byte] |= static_cast<uint8_t>((code & ((1u << width) - 1)) << shift);
 }
@@ -76,9 +82,12 @@ Tensor widen(const Tensor& from) {
   const int width = bits(t);
   for (int64_t i = 0; i < from.size(); ++i) {
     const uint32_t code = width < 8 ? get_packed(in, width, i) : in[i];
-    if (t == DType::f8e8m0) to[i] = decode_e8m0(static_cast<uint8_t>(code));
-    else if (is_float(t)) to[i] = decode(mini_float(t), code);
-    else to[i] = is_signed(t) && code >> (width - 1) ? static_cast<double>(code) - (1 << width) : code;
+    if (t == DType::f8e8m0)
+      to[i] = decode_e8m0(static_cast<uint8_t>(code));
+    else if (is_float(t))
+      to[i] = decode(mini_float(t), code);
+    else
+      to[i] = is_signed(t) && code >> (width - 1) ? static_cast<double>(code) - (1 << width) : code;
   }
   return out;
 }
@@ -91,18 +100,25 @@ Tensor narrow(const Tensor& from, DType t, const CastOptions& options) {
   const int width = bits(t);
   for (int64_t i = 0; i < from.size(); ++i) {
     uint32_t code;
-    if (t == DType::f8e8m0) code = encode_e8m0(static_cast<float>(in[i]), options);
-    else if (is_float(t)) code = encode(mini_float(t), in[i], options.saturate);
-    else code = static_cast<uint32_t>(truncate(in[i]));
-    if (width < 8) set_packed(to, width, i, code);
-    else to[i] = static_cast<uint8_t>(code);
+    if (t == DType::f8e8m0)
+      code = encode_e8m0(static_cast<float>(in[i]), options);
+    else if (is_float(t))
+      code = encode(mini_float(t), in[i], options.saturate);
+    else
+      code = static_cast<uint32_t>(truncate(in[i]));
+    if (width < 8)
+      set_packed(to, width, i, code);
+    else
+      to[i] = static_cast<uint8_t>(code);
   }
   return out;
 }
 
 template <class T> std::string to_decimal(T v) {
-  if constexpr (std::is_same_v<T, bool>) return v ? "True" : "False";
-  else if constexpr (is_half<T>) return to_decimal(static_cast<float>(v));
+  if constexpr (std::is_same_v<T, bool>)
+    return v ? "True" : "False";
+  else if constexpr (is_half<T>)
+    return to_decimal(static_cast<float>(v));
   else if constexpr (std::is_floating_point_v<T>) {
     if (std::isnan(v)) return "NaN";
     if (std::isinf(v)) return v < 0 ? "-INF" : "INF";
@@ -127,11 +143,14 @@ template <class T> T parse_number(const std::string& s) {
   const char* begin = s.c_str();
   char* end = nullptr;
   T value;
-  if constexpr (std::is_floating_point_v<T>) value = static_cast<T>(std::strtod(begin, &end));   // INF and NaN too
-  else if constexpr (std::is_same_v<T, uint64_t>) value = std::strtoull(begin, &end, 10);
-  else value = std::strtoll(begin, &end, 10);
+  if constexpr (std::is_floating_point_v<T>)
+    value = static_cast<T>(std::strtod(begin, &end));  // INF and NaN too
+  else if constexpr (std::is_same_v<T, uint64_t>)
+    value = std::strtoull(begin, &end, 10);
+  else
+    value = std::strtoll(begin, &end, 10);
   if constexpr (!std::is_floating_point_v<T>)
-    if (end != begin && *end) value = to_integer<T>(std::strtod(begin, &end));                   // "1e3"
+    if (end != begin && *end) value = to_integer<T>(std::strtod(begin, &end));  // "1e3"
   if (end == begin || *end) fail("Cast: the string '{}' is no number", s);
   return value;
 }

@@ -8,7 +8,7 @@
 namespace smelt {
 namespace {
 
-enum class Kind : uint8_t { other, real, integer, natural };   // natural: unsigned
+enum class Kind : uint8_t { other, real, integer, natural };  // natural: unsigned
 
 struct Row {
   std::string_view name;
@@ -18,13 +18,13 @@ struct Row {
 
 // In DType's order.
 constexpr Row rows[] = {
-    {"undefined", 0, Kind::other}, {"f32", 32, Kind::real},        {"u8", 8, Kind::natural},       {"i8", 8, Kind::integer},
-    {"u16", 16, Kind::natural},    {"i16", 16, Kind::integer},     {"i32", 32, Kind::integer},     {"i64", 64, Kind::integer},
-    {"string", 0, Kind::other},    {"bool", 8, Kind::other},       {"f16", 16, Kind::real},        {"f64", 64, Kind::real},
-    {"u32", 32, Kind::natural},    {"u64", 64, Kind::natural},     {"c64", 64, Kind::other},       {"c128", 128, Kind::other},
-    {"bf16", 16, Kind::real},      {"f8e4m3fn", 8, Kind::real},    {"f8e4m3fnuz", 8, Kind::real},  {"f8e5m2", 8, Kind::real},
-    {"f8e5m2fnuz", 8, Kind::real}, {"u4", 4, Kind::natural},       {"i4", 4, Kind::integer},       {"f4e2m1", 4, Kind::real},
-    {"f8e8m0", 8, Kind::real},     {"u2", 2, Kind::natural},       {"i2", 2, Kind::integer},
+    {"undefined", 0, Kind::other}, {"f32", 32, Kind::real},     {"u8", 8, Kind::natural},      {"i8", 8, Kind::integer},
+    {"u16", 16, Kind::natural},    {"i16", 16, Kind::integer},  {"i32", 32, Kind::integer},    {"i64", 64, Kind::integer},
+    {"string", 0, Kind::other},    {"bool", 8, Kind::other},    {"f16", 16, Kind::real},       {"f64", 64, Kind::real},
+    {"u32", 32, Kind::natural},    {"u64", 64, Kind::natural},  {"c64", 64, Kind::other},      {"c128", 128, Kind::other},
+    {"bf16", 16, Kind::real},      {"f8e4m3fn", 8, Kind::real}, {"f8e4m3fnuz", 8, Kind::real}, {"f8e5m2", 8, Kind::real},
+    {"f8e5m2fnuz", 8, Kind::real}, {"u4", 4, Kind::natural},    {"i4", 4, Kind::integer},      {"f4e2m1", 4, Kind::real},
+    {"f8e8m0", 8, Kind::real},     {"u2", 2, Kind::natural},    {"i2", 2, Kind::integer},
 };
 
 const Row& row(DType t) {
@@ -68,8 +68,8 @@ uint16_t float_to_half(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value), a = bits & 0x7fffffff;
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
   if (a > 0x7f800000) return sign | 0x7e00 | static_cast<uint16_t>((a >> 13) & 0x3ff);
-  if (a >= 0x47800000) return sign | 0x7c00;              // 65536 and more
-  if (a < 0x38800000) {                                   // below 2^-14: the last place of 0.5f is that of a subnormal half
+  if (a >= 0x47800000) return sign | 0x7c00;  // 65536 and more
+  if (a < 0x38800000) {                       // below 2^-14: the last place of 0.5f is that of a subnormal half
     const float shifted = std::bit_cast<float>(a) + 0.5f;
     return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(shifted) - 0x3f000000);
   }

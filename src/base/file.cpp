@@ -25,7 +25,7 @@ struct Pending {
 Pending pending[64];
 
 void remember(const std::string& path) {
-  if (path.size() >= sizeof pending[0].path) return;      // a longer path cannot be opened either
+  if (path.size() >= sizeof pending[0].path) return;  // a longer path cannot be opened either
   for (Pending& p : pending) {
     int free = 0;
     if (!p.state.compare_exchange_strong(free, 1)) continue;
@@ -46,19 +46,21 @@ void on_signal(int number) {
   ::_exit(128 + number);
 }
 
-constexpr int closed = -1, gone = -2;   // for AtomicFile's descriptor: written, and under its name
+constexpr int closed = -1, gone = -2;  // for AtomicFile's descriptor: written, and under its name
 
 std::string reason(int error) { return std::strerror(error); }
 
 struct Descriptor {
   int fd;
-  ~Descriptor() { if (fd >= 0) ::close(fd); }
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
 };
 
 }  // namespace
 
 std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};   // opening a pipe does not wait for its writer
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // opening a pipe does not wait for its writer
   if (file.fd < 0) fail("{}: cannot open: {}", path.string(), reason(errno));
   struct stat info;
   if (::fstat(file.fd, &info) != 0) fail("{}: cannot read its size: {}", path.string(), reason(errno));
@@ -81,7 +83,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   struct stat info;
   if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     if (S_ISDIR(info.st_mode)) fail("{}: cannot write: it is a folder", path_.string());
-    temp_ = path_;                                        // a pipe or a device is written as it is
+    temp_ = path_;  // a pipe or a device is written as it is
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
     static std::atomic<int> counter{0};
@@ -115,7 +117,7 @@ void AtomicFile::write(const void* data, int64_t size) {
 }
 
 void AtomicFile::close() {
-  if (::close(fd_) != 0) {   // the destructor removes the temporary file
+  if (::close(fd_) != 0) {  // the destructor removes the temporary file
     const int error = errno;
     fd_ = closed;
     fail("{}: cannot write: {}", path_.string(), reason(error));
@@ -156,7 +158,10 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
 
 std::filesystem::path cache_dir(const std::filesystem::path& given) {
   if (!given.empty()) return given;
-  const auto variable = [](const char* name) { const char* v = std::getenv(name); return std::string(v ? v : ""); };
+  const auto variable = [](const char* name) {
+    const char* v = std::getenv(name);
+    return std::string(v ? v : "");
+  };
   std::filesystem::path dir = variable("SMELT_CACHE_DIR");
   if (dir.empty() && !variable("XDG_CACHE_HOME").empty()) dir = std::filesystem::path(variable("XDG_CACHE_HOME")) / "smelt";
   if (dir.empty() && !variable("HOME").empty()) dir = std::filesystem::path(variable("HOME")) / ".cache" / "smelt";
@@ -177,10 +182,10 @@ void clean_up_on_signals() {
   for (int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
     struct sigaction before = {};
     ::sigaction(number, nullptr, &before);
-    if (before.sa_handler != SIG_IGN) ::sigaction(number, &action, nullptr);   // nohup's choice stays
+    if (before.sa_handler != SIG_IGN) ::sigaction(number, &action, nullptr);  // nohup's choice stays
   }
   action.sa_handler = SIG_IGN;
-  ::sigaction(SIGXFSZ, &action, nullptr);                 // a file beyond the limit of `ulimit -f` is a write that fails
+  ::sigaction(SIGXFSZ, &action, nullptr);  // a file beyond the limit of `ulimit -f` is a write that fails
 }
 
 uint64_t hash_bytes(const void* data, int64_t size, uint64_t seed) {

@@ -53,7 +53,7 @@ std::optional<std::string> KeptFiles::read(const std::string& key) const {
     const auto body = unsealed(kind_, key, {reinterpret_cast<const char*>(file->data()), static_cast<size_t>(file->size())});
     if (body) return std::string(*body);
     warn("{} is damaged; its kernel is compiled again", path_of(key).string());
-  } catch (const Error&) {   // removed in between, or not ours to read
+  } catch (const Error&) {  // removed in between, or not ours to read
   }
   return std::nullopt;
 }

@@ -39,7 +39,7 @@ uint32_t largest(const MiniFloat& f) {
 uint32_t nan_code(const MiniFloat& f, uint32_t sign) {
   if (f.specials == MiniFloat::nan_negative_zero) return magnitude_mask(f) + 1;
   if (f.specials == MiniFloat::nan_all_ones) return sign | magnitude_mask(f);
-  if (f.specials == MiniFloat::none) return sign ^ (magnitude_mask(f) + 1);   // no NaN: a zero, as ONNX's reference gives
+  if (f.specials == MiniFloat::none) return sign ^ (magnitude_mask(f) + 1);  // no NaN: a zero, as ONNX's reference gives
   return sign | (((1u << f.exponent) - 1) << f.mantissa) | (1u << (f.mantissa - 1));
 }
 
@@ -70,8 +70,8 @@ uint32_t encode(const MiniFloat& f, double value, bool saturate) {
     code = largest(f) + 1;
   } else if (a != 0) {
     int e;
-    std::frexp(a, &e);                                    // a in [2^(e-1), 2^e)
-    const int exponent = std::max(e - 1, 1 - f.bias);     // subnormal numbers share the smallest exponent
+    std::frexp(a, &e);                                 // a in [2^(e-1), 2^e)
+    const int exponent = std::max(e - 1, 1 - f.bias);  // subnormal numbers share the smallest exponent
     if (exponent > f.bias + (1 << f.exponent)) {
       code = largest(f) + 1;
     } else {
@@ -81,17 +81,18 @@ uint32_t encode(const MiniFloat& f, double value, bool saturate) {
     }
   }
   if (code > largest(f)) {
-    if (saturate || f.specials == MiniFloat::none) code = largest(f);
-    else if (f.specials == MiniFloat::ieee) code = largest(f) + 1;
-    else return nan_code(f, sign);
+    if (saturate || f.specials == MiniFloat::none)
+      code = largest(f);
+    else if (f.specials == MiniFloat::ieee)
+      code = largest(f) + 1;
+    else
+      return nan_code(f, sign);
   }
   if (code == 0 && f.specials == MiniFloat::nan_negative_zero) return 0;
   return sign | code;
 }
 
-double decode_e8m0(uint8_t bits) {
-  return bits == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, bits - 127);
-}
+double decode_e8m0(uint8_t bits) { return bits == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, bits - 127); }
 
 uint8_t encode_e8m0(float value, const CastOptions& options) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);

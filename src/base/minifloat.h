@@ -9,13 +9,13 @@
 namespace smelt {
 
 struct MiniFloat {
-  int exponent, mantissa;      // widths in bits; one sign bit comes before them
+  int exponent, mantissa;  // widths in bits; one sign bit comes before them
   int bias;
   enum Specials : uint8_t {
-    ieee,                      // infinities and NaNs in the largest exponent (f16, bf16, f8e5m2)
-    nan_all_ones,              // no infinity; NaN is all ones behind the sign (f8e4m3fn)
-    nan_negative_zero,         // no infinity; NaN is where -0 would be (the fnuz formats)
-    none,                      // every code is a number (f4e2m1)
+    ieee,               // infinities and NaNs in the largest exponent (f16, bf16, f8e5m2)
+    nan_all_ones,       // no infinity; NaN is all ones behind the sign (f8e4m3fn)
+    nan_negative_zero,  // no infinity; NaN is where -0 would be (the fnuz formats)
+    none,               // every code is a number (f4e2m1)
   } specials;
 };
 

@@ -15,9 +15,9 @@ struct NumpyType {
   DType type;
 };
 constexpr NumpyType numpy_types[] = {
-    {"<f4", DType::f32}, {"<f8", DType::f64}, {"<f2", DType::f16}, {"|i1", DType::i8},  {"<i2", DType::i16},
-    {"<i4", DType::i32}, {"<i8", DType::i64}, {"|u1", DType::u8},  {"<u2", DType::u16}, {"<u4", DType::u32},
-    {"<u8", DType::u64}, {"|b1", DType::boolean}, {"<c8", DType::c64}, {"<c16", DType::c128}, {"<V2", DType::bf16},
+    {"<f4", DType::f32},  {"<f8", DType::f64},      {"<f2", DType::f16}, {"|i1", DType::i8},    {"<i2", DType::i16},
+    {"<i4", DType::i32},  {"<i8", DType::i64},      {"|u1", DType::u8},  {"<u2", DType::u16},   {"<u4", DType::u32},
+    {"<u8", DType::u64},  {"|b1", DType::boolean},  {"<c8", DType::c64}, {"<c16", DType::c128}, {"<V2", DType::bf16},
     {"|V2", DType::bf16}, {"|V1", DType::f8e4m3fn},
 };
 
@@ -86,7 +86,10 @@ Tensor parse_npy(const uint8_t* data, int64_t size, const std::string& where) {
 std::string npy_header(const Tensor& t) {
   std::string_view descr;
   for (const NumpyType& n : numpy_types)
-    if (n.type == t.type()) { descr = n.descr; break; }
+    if (n.type == t.type()) {
+      descr = n.descr;
+      break;
+    }
   if (descr.empty() && bits(t.type()) == 8) descr = "|V1";
   if (descr.empty()) fail("a tensor of {} cannot be written as .npy", name(t.type()));
   std::string dims;
@@ -122,8 +125,8 @@ std::string inflate_member(const uint8_t* data, size_t size, size_t plain_size, 
 
 uint64_t le64(const uint8_t* p) { return le(p, 4) | static_cast<uint64_t>(le(p + 4, 4)) << 32; }
 
-constexpr uint32_t local_magic = 0x04034b50, central_magic = 0x02014b50, end_magic = 0x06054b50,
-                   end64_magic = 0x06064b50, locator64_magic = 0x07064b50;
+constexpr uint32_t local_magic = 0x04034b50, central_magic = 0x02014b50, end_magic = 0x06054b50, end64_magic = 0x06064b50,
+                   locator64_magic = 0x07064b50;
 
 }  // namespace
 
@@ -165,7 +168,10 @@ std::map<std::string, Tensor> read_npz(const std::filesystem::path& path) {
       int64_t p = e + 4;
       const int64_t stop = std::min<int64_t>(p + le(data + e + 2, 2), size);
       for (uint64_t* v : {&plain, &packed, &local})
-        if (*v == 0xffffffffu && p + 8 <= stop) { *v = le64(data + p); p += 8; }
+        if (*v == 0xffffffffu && p + 8 <= stop) {
+          *v = le64(data + p);
+          p += 8;
+        }
     }
     const auto whole = static_cast<uint64_t>(size);
     if (local > whole || whole - local < 30 || le(data + local, 4) != local_magic) fail("{}: damaged member {}", where, member);

@@ -9,7 +9,7 @@
 namespace smelt {
 namespace {
 
-constexpr size_t alignment = 64;   // a cache line, and the widest vector register
+constexpr size_t alignment = 64;  // a cache line, and the widest vector register
 
 std::shared_ptr<void> allocate(int64_t nbytes, DType type, const Shape& shape) {
   check_available(nbytes, type, shape);

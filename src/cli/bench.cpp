@@ -16,11 +16,18 @@ std::string times_json(const profile::Side& side) {
   Json rows = Json::array();
   for (const profile::Sample& s : side.trace) {
     const double ms = s.end_ms - s.start_ms;
-    rows.push_back({{"startEnqMs", s.start_ms}, {"endEnqMs", s.start_ms},
-                    {"startH2dMs", s.start_ms}, {"endH2dMs", s.start_ms},
-                    {"startComputeMs", s.start_ms}, {"endComputeMs", s.end_ms},
-                    {"startD2hMs", s.end_ms}, {"endD2hMs", s.end_ms},
-                    {"h2dMs", 0.0}, {"computeMs", ms}, {"d2hMs", 0.0}, {"latencyMs", ms}});
+    rows.push_back({{"startEnqMs", s.start_ms},
+                    {"endEnqMs", s.start_ms},
+                    {"startH2dMs", s.start_ms},
+                    {"endH2dMs", s.start_ms},
+                    {"startComputeMs", s.start_ms},
+                    {"endComputeMs", s.end_ms},
+                    {"startD2hMs", s.end_ms},
+                    {"endD2hMs", s.end_ms},
+                    {"h2dMs", 0.0},
+                    {"computeMs", ms},
+                    {"d2hMs", 0.0},
+                    {"latencyMs", ms}});
   }
   return rows.dump(1) + "\n";
 }
@@ -31,8 +38,11 @@ std::string profile_json(const profile::Profile& p) {
   const int count = p.steps.empty() ? 0 : p.steps.front().us.count;
   rows.push_back({{"count", count}});
   for (const profile::StepRow& r : p.steps)
-    rows.push_back({{"name", r.step.name}, {"timeMs", r.us.mean * count / 1e3}, {"averageMs", r.us.mean / 1e3},
-                    {"medianMs", r.us.median / 1e3}, {"percentage", r.share * 100}});
+    rows.push_back({{"name", r.step.name},
+                    {"timeMs", r.us.mean * count / 1e3},
+                    {"averageMs", r.us.mean / 1e3},
+                    {"medianMs", r.us.median / 1e3},
+                    {"percentage", r.share * 100}});
   return rows.dump(1) + "\n";
 }
 
@@ -96,8 +106,10 @@ Action add_bench(CLI::App& app) {
       r = report::bare_report(subject);
       r.bench = b;
     }
-    if (a->as_json) print_line(report::json(r));
-    else print_tables({percentile_table(b, a->percentiles), report::qa_table(b), report::difference_table(r.differences)});
+    if (a->as_json)
+      print_line(report::json(r));
+    else
+      print_tables({percentile_table(b, a->percentiles), report::qa_table(b), report::difference_table(r.differences)});
     if (!a->times.empty()) write_text(a->times, times_json(b.after));
     if (!a->layers.empty()) write_text(a->layers, profile_json(*r.after));
     if (!a->report.empty()) write_text(a->report, report::html(r)), note(fmt::format("wrote {}", a->report));

@@ -86,12 +86,13 @@ Action add_cache(CLI::App& app) {
     };
     const std::vector<std::filesystem::path> kernels = compiled(folder / "kernels");
     if (merge->parsed()) {
-      const int n = a->file.ends_with(".json") ? cache->import_json(read_text(a->file))
-                                               : cache->merge(*source(a->file));
+      const int n = a->file.ends_with(".json") ? cache->import_json(read_text(a->file)) : cache->merge(*source(a->file));
       say("merged", n, "taken from " + a->file);
     } else if (exported->parsed()) {
-      if (a->file.empty()) print_line(cache->export_json());
-      else write_text(a->file, cache->export_json());
+      if (a->file.empty())
+        print_line(cache->export_json());
+      else
+        write_text(a->file, cache->export_json());
     } else if (clear->parsed()) {
       const int n = cache->clear();
       std::error_code another_process_was_first;
@@ -106,8 +107,10 @@ Action add_cache(CLI::App& app) {
       }
       if (!kernels.empty())
         t.note += fmt::format("; {}, {:.1f} MB", compiled_kernels(kernels.size()), static_cast<double>(bytes) / 1e6);
-      if (a->as_json) print_line(report::table_json({t}));
-      else print_table(t);
+      if (a->as_json)
+        print_line(report::table_json({t}));
+      else
+        print_table(t);
     }
     return 0;
   };

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "ops/machine.h"
+#include "ops/core/machine.h"
 #include "profile/inputs.h"
 
 namespace smelt::cli {
@@ -155,7 +155,6 @@ void print_tables(const std::vector<report::Table>& tables) {
 }
 void print_line(const std::string& line) { fmt::print("{}{}", line, line.ends_with('\n') ? "" : "\n"); }
 void note(const std::string& line) { fmt::print(stderr, "{}\n", line); }
-
 
 std::string build_text(const Plan& plan, double seconds) {
   const auto time = [](double s) { return report::format(s, report::Unit::seconds); };

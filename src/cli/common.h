@@ -52,7 +52,7 @@ void add_threads(CLI::App& app, int& threads);
 void add_cache_dir(CLI::App& app, std::string& dir);
 void add_json(CLI::App& app, bool& as_json);
 
-int terminal_width();                  // 0: not a terminal
+int terminal_width();  // 0: not a terminal
 void print_table(const report::Table& t);
 /// Tables with a line between; those without rows are left out.
 void print_tables(const std::vector<report::Table>& tables);

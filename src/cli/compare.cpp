@@ -15,8 +15,7 @@ report::Table bisection_table(const std::optional<profile::Bisection>& b) {
                               {"max_abs", "max", report::Unit::error},
                               {"max_rel", "max relative", report::Unit::error},
                               {"compared", "compared", report::Unit::count}}};
-  if (b)
-    t.rows.push_back({b->value, b->node, b->sources, b->difference.max_abs, b->difference.max_rel, b->compared});
+  if (b) t.rows.push_back({b->value, b->node, b->sources, b->difference.max_abs, b->difference.max_rel, b->compared});
   return t;
 }
 
@@ -80,8 +79,10 @@ Action add_compare(CLI::App& app) {
       tables.push_back(bisection_table(first));
       if (!first) note("every value that both compute is within tolerance");
     }
-    if (a->as_json) print_line(report::table_json(tables));
-    else print_tables(tables);
+    if (a->as_json)
+      print_line(report::table_json(tables));
+    else
+      print_tables(tables);
     if (!all)
       note(fmt::format("smelt compare: outputs differ by more than rtol {:g}, atol {:g}", a->tolerance.rtol, a->tolerance.atol));
     return static_cast<int>(all ? ExitCode::ok : ExitCode::accuracy);

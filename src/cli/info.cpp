@@ -8,7 +8,7 @@
 #include "cli/common.h"
 #include "graph/graph.h"
 #include "import/import.h"
-#include "ops/op.h"
+#include "ops/core/operator.h"
 #include "run/shapes.h"
 
 namespace smelt::cli {
@@ -85,8 +85,12 @@ std::vector<std::string> names(const Graph& g, const std::vector<ValueId>& value
 report::Table node_table(const Graph& g, const std::vector<NodeId>& nodes) {
   report::Table t{.key = "nodes",
                   .title = "Nodes",
-                  .columns = {{"name", "node"}, {"domain", "domain"}, {"operator", "operator"}, {"inputs", "reads"},
-                              {"outputs", "makes"}, {"sources", "stands for"}}};
+                  .columns = {{"name", "node"},
+                              {"domain", "domain"},
+                              {"operator", "operator"},
+                              {"inputs", "reads"},
+                              {"outputs", "makes"},
+                              {"sources", "stands for"}}};
   for (NodeId id : nodes) {
     const Node& n = g.node(id);
     std::vector<std::string> sources;
@@ -121,7 +125,9 @@ void print_around(const Graph& g, const std::string& wanted, int radius, bool as
     for (NodeId n : front) {
       const int d = distance[n];
       if (d == radius) continue;
-      const auto visit = [&](NodeId m) { if (m != NodeId::none && distance.emplace(m, d + 1).second) next.push_back(m); };
+      const auto visit = [&](NodeId m) {
+        if (m != NodeId::none && distance.emplace(m, d + 1).second) next.push_back(m);
+      };
       for (size_t i = 0; i < g.node(n).inputs.size(); ++i) visit(g.producer(n, i));
       for (ValueId v : g.node(n).outputs)
         if (v != ValueId::none)
@@ -138,14 +144,15 @@ void print_around(const Graph& g, const std::string& wanted, int radius, bool as
 
 /// What importing the model to run it says; "" when it can run.
 std::string why_it_does_not_run(const std::string& path, ImportOptions import) {
-  import.supported = [](std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain); };
-  try {
-    import_model(path, import);
-    return "";
-  } catch (const Error& e) {
-    return e.what();
-  }
+  import.supported = [](std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain);
+};
+try {
+  import_model(path, import);
+  return "";
+} catch (const Error& e) {
+  return e.what();
 }
+}  // namespace
 
 /// Nodes whose results' sizes only a run tells: the plan is bound in segments between them.
 report::Table splits(const Graph& g) {
@@ -155,7 +162,7 @@ report::Table splits(const Graph& g) {
   return t;
 }
 
-}  // namespace
+}  // namespace smelt::cli
 
 Action add_info(CLI::App& app) {
   struct Arguments : ModelArguments {

@@ -22,24 +22,20 @@ struct Verb {
 };
 
 constexpr Verb verbs[] = {
-    {"info", "What is in a model: inputs, outputs, operators, weights, modules",
-     "smelt info resnet50.onnx --node conv1", add_info},
+    {"info", "What is in a model: inputs, outputs, operators, weights, modules", "smelt info resnet50.onnx --node conv1",
+     add_info},
     {"profile", "Where the time goes, per node and per module, and what limits it",
      "smelt profile resnet50.onnx --top 10 --report profile.html", add_profile},
-    {"optimize", "Fuse, tune and write the plan, a valid ONNX file",
-     "smelt optimize resnet50.onnx -o resnet50.plan.onnx", add_optimize},
-    {"explain", "Every pattern tried: matched, or why not",
-     "smelt explain bert.onnx --pattern attention", add_explain},
-    {"run", "Run once on given or random inputs",
-     "smelt run resnet50.onnx --inputs in.npz --outputs out.npz", add_run},
+    {"optimize", "Fuse, tune and write the plan, a valid ONNX file", "smelt optimize resnet50.onnx -o resnet50.plan.onnx",
+     add_optimize},
+    {"explain", "Every pattern tried: matched, or why not", "smelt explain bert.onnx --pattern attention", add_explain},
+    {"run", "Run once on given or random inputs", "smelt run resnet50.onnx --inputs in.npz --outputs out.npz", add_run},
     {"bench", "Time the optimised plan against the unfused model (or two plans), interleaved",
      "smelt bench resnet50.onnx --require-speedup --report report.html", add_bench},
     {"compare", "Numeric error between two models or plans on the same inputs",
      "smelt compare resnet50.onnx resnet50.plan.onnx --bisect", add_compare},
-    {"devices", "What can run here, and its measured ceilings",
-     "smelt devices --measure", add_devices},
-    {"cache", "List, merge, export or clear the tuning cache",
-     "smelt cache list", add_cache},
+    {"devices", "What can run here, and its measured ceilings", "smelt devices --measure", add_devices},
+    {"cache", "List, merge, export or clear the tuning cache", "smelt cache list", add_cache},
 };
 
 int main(int argc, char** argv) {
@@ -49,8 +45,9 @@ int main(int argc, char** argv) {
   app.get_formatter()->label("SUBCOMMAND", "VERB");
   app.get_formatter()->label("Subcommands", "Verbs");
   app.get_formatter()->label("REQUIRED", "");
-  app.footer("Exit codes: 0 done, 1 failed, 2 usage, 3 unsupported, 4 accuracy, 5 speed-up not proven.\n"
-             "smelt VERB --help shows a verb's options and an example.");
+  app.footer(
+      "Exit codes: 0 done, 1 failed, 2 usage, 3 unsupported, 4 accuracy, 5 speed-up not proven.\n"
+      "smelt VERB --help shows a verb's options and an example.");
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Verb& v : verbs) {
     CLI::App* sub = app.add_subcommand(v.name, v.what);
@@ -65,7 +62,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
-    return app.exit(e);   // --help and --version
+    return app.exit(e);  // --help and --version
   } catch (const CLI::ParseError& e) {
     const auto verb = app.get_subcommands();
     fmt::print(stderr, "smelt: {}\nSee smelt {}--help\n", e.what(), verb.empty() ? "" : verb.front()->get_name() + " ");

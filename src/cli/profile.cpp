@@ -56,7 +56,7 @@ Action add_profile(CLI::App& app) {
   const CLI::Option *sort_by = app.get_option("--sort-by"), *top_given = app.get_option("--top");
   return [=] {
     const bool in_order = a->sort_by == "order";
-    if (!in_order) report::step_table({}).sort_by(a->sort_by);   // a wrong name is said before anything runs
+    if (!in_order) report::step_table({}).sort_by(a->sort_by);  // a wrong name is said before anything runs
     const report::Subject subject = a->subject();
     report::Prepared p = report::prepare(subject, a->optimized);
     report::Report r = report::bare_report(subject);

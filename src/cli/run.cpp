@@ -10,8 +10,8 @@
 #include "base/file.h"
 #include "base/npy.h"
 #include "cli/common.h"
+#include "ops/cpu/parallel.h"
 #include "ops/f64/evaluate.h"
-#include "ops/parallel.h"
 
 namespace smelt::cli {
 namespace {
@@ -33,12 +33,12 @@ Range range_of(const Tensor& x, int64_t begin, int64_t end) {
 
 /// Of a tensor of numbers with elements. In blocks: a language model's logits are a gigabyte as doubles.
 Range range_of(const Tensor& x) {
-  constexpr int64_t block = 1 << 13;   // small enough to be allocated without a mapping of its own
+  constexpr int64_t block = 1 << 13;  // small enough to be allocated without a mapping of its own
   std::vector<Range> blocks(static_cast<size_t>((x.size() + block - 1) / block));
   const auto fill = [&](int64_t i) {
     blocks[static_cast<size_t>(i)] = range_of(x, i * block, std::min((i + 1) * block, x.size()));
   };
-  fill(0);   // throws here for a type that is not real
+  fill(0);  // throws here for a type that is not real
   ops::parallel_dynamic(omp_get_max_threads(), std::ssize(blocks) - 1, [&](int64_t i, int) { fill(i + 1); });
   Range r;
   for (const Range& b : blocks) r = {std::min(r.min, b.min), r.sum + b.sum, std::max(r.max, b.max)};
@@ -154,8 +154,10 @@ Action add_run(CLI::App& app) {
     for (const std::string& target : a->outputs) write_outputs(target, tensors);
     std::vector<report::Table> tables{tensor_table(tensors)};
     if (a->as_json && p.plan) tables.push_back(report::build_table(*p.plan));
-    if (a->as_json) print_line(report::table_json(tables));
-    else print_tables(tables);
+    if (a->as_json)
+      print_line(report::table_json(tables));
+    else
+      print_tables(tables);
     return 0;
   };
 }

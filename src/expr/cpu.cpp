@@ -10,7 +10,7 @@ namespace smelt::expr {
 namespace {
 
 constexpr int64_t cache_line = 64;
-constexpr int64_t working_set = 24 << 10;    // of the 32 KiB of an L1 cache, for all blocks together
+constexpr int64_t working_set = 24 << 10;  // of the 32 KiB of an L1 cache, for all blocks together
 constexpr int64_t shortest_block = 128, longest_block = 1024;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -52,8 +52,10 @@ void gather(void* to, const void* data, int64_t stride, int64_t n, int bytes) {
   auto copy = [&]<class T>(T) {
     const T* from = static_cast<const T*>(data);
     T* out = static_cast<T*>(to);
-    if (stride == 0) std::fill_n(out, n, *from);
-    else for (int64_t i = 0; i < n; ++i) out[i] = from[i * stride];
+    if (stride == 0)
+      std::fill_n(out, n, *from);
+    else
+      for (int64_t i = 0; i < n; ++i) out[i] = from[i * stride];
   };
   switch (bytes) {
     case 1: return copy(uint8_t{});
@@ -89,7 +91,7 @@ class Evaluator::Compiler {
   struct ValueInfo {
     DType type;
     int32_t slot = -1;
-    int last_use = -1;      // step; of outputs, never
+    int last_use = -1;  // step; of outputs, never
   };
 
   int32_t new_value(DType t) {
@@ -135,7 +137,7 @@ class Evaluator::Compiler {
       constants_.emplace_back(value, c.value);
     } else if (c.fn == Fn::cast) {
       value = emit_cast(arg(0), c.type);
-    } else if (c.fn == Fn::pow && is_constant(c.args[1], 2)) {   // a square, 30 times faster than libm's pow
+    } else if (c.fn == Fn::pow && is_constant(c.args[1], 2)) {  // a square, 30 times faster than libm's pow
       value = emit(function(Fn::mul, c.type), c.type, arg(0), arg(0));
     } else {
       const DType operand = p_.type(c.args[c.fn == Fn::select ? 1 : 0]);
@@ -155,8 +157,10 @@ class Evaluator::Compiler {
     for (size_t o = 0; o < p_.outputs().size(); ++o) {
       const int32_t v = value_of_[static_cast<size_t>(p_.outputs()[o])];
       ValueInfo& value = values_[static_cast<size_t>(v)];
-      if (written[static_cast<size_t>(v)] && value.slot < 0) value.slot = slots;
-      else e_.copies_.insert(e_.copies_.end(), {static_cast<int32_t>(o), v});
+      if (written[static_cast<size_t>(v)] && value.slot < 0)
+        value.slot = slots;
+      else
+        e_.copies_.insert(e_.copies_.end(), {static_cast<int32_t>(o), v});
       ++slots;
     }
     for (auto& [v, number] : constants_) values_[static_cast<size_t>(v)].slot = slots++;
@@ -226,9 +230,9 @@ class Evaluator::Compiler {
   const Program& p_;
   const BlockTable& table_;
   std::vector<bool> live_;
-  std::vector<int32_t> value_of_;                         // of each instruction; -1 where dead
+  std::vector<int32_t> value_of_;  // of each instruction; -1 where dead
   std::vector<ValueInfo> values_;
-  std::vector<std::pair<int32_t, double>> constants_;     // value, number
+  std::vector<std::pair<int32_t, double>> constants_;  // value, number
 };
 
 Evaluator::Evaluator(const Program& program, simd::Isa isa, int64_t loop_length) {
@@ -241,7 +245,7 @@ void Evaluator::run(int64_t n, std::span<const Operand> inputs, std::span<void* 
   uint8_t* next_block = static_cast<uint8_t*>(scratch) + round_up(slots_ * static_cast<int64_t>(sizeof(void*)), cache_line);
   uint8_t* const input_blocks = next_block;
   next_block += static_cast<int64_t>(input_count) * slot_bytes_;
-  for (const Constant& c : constant_slots_) slot[c.slot] = const_cast<uint8_t*>(constants_.data()) + c.offset;   // never written
+  for (const Constant& c : constant_slots_) slot[c.slot] = const_cast<uint8_t*>(constants_.data()) + c.offset;  // never written
   for (int32_t s = first_block_; s < slots_; ++s, next_block += slot_bytes_) slot[s] = next_block;
   for (size_t i = 0; i < input_count; ++i) {
     slot[i] = input_blocks + static_cast<int64_t>(i) * slot_bytes_;
@@ -254,8 +258,10 @@ void Evaluator::run(int64_t n, std::span<const Operand> inputs, std::span<void* 
       const Operand& in = inputs[i];
       if (in.stride == 0 || !input_read_[i]) continue;
       const uint8_t* here = static_cast<const uint8_t*>(in.data) + at * in.stride * input_bytes_[i];
-      if (in.stride == 1) slot[i] = const_cast<uint8_t*>(here);   // never written
-      else gather(slot[i], here, in.stride, m, input_bytes_[i]);
+      if (in.stride == 1)
+        slot[i] = const_cast<uint8_t*>(here);  // never written
+      else
+        gather(slot[i], here, in.stride, m, input_bytes_[i]);
     }
     for (size_t o = 0; o < output_count; ++o) slot[input_count + o] = static_cast<uint8_t*>(outputs[o]) + at * output_bytes_[o];
     auto at_slot = [&](int32_t s) { return s < 0 ? nullptr : slot[s]; };

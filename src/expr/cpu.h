@@ -43,16 +43,16 @@ class Evaluator {
   };
   struct Constant {
     int32_t slot;
-    int64_t offset;                  // into constants_
+    int64_t offset;  // into constants_
   };
   class Compiler;
 
   std::vector<Step> steps_;
-  std::vector<int32_t> input_bytes_, output_bytes_;   // of an element
+  std::vector<int32_t> input_bytes_, output_bytes_;  // of an element
   std::vector<bool> input_read_;
-  std::vector<int32_t> copies_;      // outputs that are an input or a constant: pairs (output, slot)
+  std::vector<int32_t> copies_;  // outputs that are an input or a constant: pairs (output, slot)
   std::vector<Constant> constant_slots_;
-  std::vector<uint8_t> constants_;   // each splatted over a block
+  std::vector<uint8_t> constants_;  // each splatted over a block
   int32_t first_block_ = 0, slots_ = 0, slot_bytes_ = 0;
   int64_t block_ = 0, scratch_ = 0;
 };

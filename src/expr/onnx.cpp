@@ -101,12 +101,15 @@ class Printer {
       expect('=');
       const std::string_view value = until("]");
       int64_t number = 0;
-      if (std::from_chars(value.data(), value.data() + value.size(), number).ec == std::errc()) n.ints.emplace_back(key, number);
-      else n.strings.emplace_back(key, value);
+      if (std::from_chars(value.data(), value.data() + value.size(), number).ec == std::errc())
+        n.ints.emplace_back(key, number);
+      else
+        n.strings.emplace_back(key, value);
       expect(']');
     }
     expect('(');
-    do n.inputs.push_back(term()); while (accept(','));
+    do n.inputs.push_back(term());
+    while (accept(','));
     expect(')');
     n.type = gives_bool(n.op) ? DType::boolean : type_;
     return add(std::move(n));

@@ -12,18 +12,18 @@ namespace smelt::expr {
 
 /// One operator with one output. Values are numbered: the program's inputs first, then each node's output.
 struct OnnxNode {
-  std::string op;                                                  // "Add", "Cast", …; "Constant" for a scalar
-  std::vector<int32_t> inputs;                                     // values
+  std::string op;               // "Add", "Cast", …; "Constant" for a scalar
+  std::vector<int32_t> inputs;  // values
   int32_t output = 0;
-  DType type = DType::f32;                                         // of the output; what a Cast converts to
-  double value = 0;                                                // Constant only
-  std::vector<std::pair<std::string, int64_t>> ints;               // attributes, without Cast's `to`
+  DType type = DType::f32;                            // of the output; what a Cast converts to
+  double value = 0;                                   // Constant only
+  std::vector<std::pair<std::string, int64_t>> ints;  // attributes, without Cast's `to`
   std::vector<std::pair<std::string, std::string>> strings;
 };
 
 struct OnnxCode {
-  std::vector<OnnxNode> nodes;                                     // arguments before their uses
-  std::vector<int32_t> outputs;                                    // values; may be an input or a constant, or one twice
+  std::vector<OnnxNode> nodes;   // arguments before their uses
+  std::vector<int32_t> outputs;  // values; may be an input or a constant, or one twice
 };
 
 /// What each instruction is in ONNX (functions.def's last column, opset 18 and later). Dead instructions are left out, and

@@ -81,7 +81,7 @@ class Matcher {
   }
 
   const Program& p_;
-  std::vector<bool> from_in0_;       // which instructions depend on in0
+  std::vector<bool> from_in0_;  // which instructions depend on in0
   std::vector<PostOp> ops_;
 };
 

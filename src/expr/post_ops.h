@@ -14,8 +14,8 @@ struct PostOp {
   enum class Kind : uint8_t { eltwise, binary } kind;
   Fn fn;  // eltwise: a unary function, or clip, leaky_relu, elu, swish, hard_sigmoid with numbers; binary: add, sub, mul, div,
           // min, max
-  float alpha = 0, beta = 0;   // eltwise's numbers, as the function's second and third argument
-  int input = -1;              // binary: v = fn(v, in<input>), the input in its own type
+  float alpha = 0, beta = 0;  // eltwise's numbers, as the function's second and third argument
+  int input = -1;             // binary: v = fn(v, in<input>), the input in its own type
   bool operator==(const PostOp&) const = default;
 };
 

@@ -61,9 +61,17 @@ std::span<const Fn> functions() { return all_functions; }
 
 bool is_computing(DType t) {
   switch (t) {
-    case DType::f32: case DType::f64: case DType::boolean:
-    case DType::i8: case DType::i16: case DType::i32: case DType::i64:
-    case DType::u8: case DType::u16: case DType::u32: case DType::u64: return true;
+    case DType::f32:
+    case DType::f64:
+    case DType::boolean:
+    case DType::i8:
+    case DType::i16:
+    case DType::i32:
+    case DType::i64:
+    case DType::u8:
+    case DType::u16:
+    case DType::u32:
+    case DType::u64: return true;
     default: return false;
   }
 }
@@ -144,7 +152,7 @@ void Program::output(Ref r) {
 std::vector<Ref> Program::splice(const Program& p, std::span<const Ref> inputs) {
   if (inputs.size() != static_cast<size_t>(p.input_count()))
     fail("expression: splicing a program of {} inputs with {} bound", p.input_count(), inputs.size());
-  std::vector<Ref> at(inputs.begin(), inputs.end());   // where each instruction of p is here
+  std::vector<Ref> at(inputs.begin(), inputs.end());  // where each instruction of p is here
   for (size_t i = 0; i < at.size(); ++i) {
     check(at[i]);
     if (type(at[i]) != p.code_[i].type)

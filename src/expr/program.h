@@ -33,34 +33,34 @@
 namespace smelt::expr {
 
 enum class Fn : uint8_t {
-  input,      // the value of input `index` at this element
-  constant,   // `value`, in the instruction's type
-  cast,       // its argument converted: to a float, rounded to nearest even; float to integer, truncated toward zero, out of
-              // range saturated, NaN to 0; integer to integer, modulo 2^width; to bool, "is not 0"
+  input,     // the value of input `index` at this element
+  constant,  // `value`, in the instruction's type
+  cast,      // its argument converted: to a float, rounded to nearest even; float to integer, truncated toward zero, out of
+             // range saturated, NaN to 0; integer to integer, modulo 2^width; to bool, "is not 0"
 #define SMELT_FN(id, ...) id,
 #include "expr/functions.def"
 #undef SMELT_FN
 };
 
-using Ref = int32_t;   // index into Program::code
+using Ref = int32_t;  // index into Program::code
 
 struct Instruction {
   Fn fn = Fn::input;
   DType type = DType::f32;
   Ref args[3] = {-1, -1, -1};
-  int32_t index = -1;    // input only
-  double value = 0;      // constant only; integers up to 2^53 in magnitude are exact
-  bool operator==(const Instruction& o) const;   // values bit by bit: NaN equals NaN, 0 differs from -0
+  int32_t index = -1;                           // input only
+  double value = 0;                             // constant only; integers up to 2^53 in magnitude are exact
+  bool operator==(const Instruction& o) const;  // values bit by bit: NaN equals NaN, 0 differs from -0
 };
 
 /// Well-formed by construction: the first input_count() instructions are the inputs in order, arguments come before
 /// their uses, arities and types agree. The builders throw Error otherwise.
 class Program {
  public:
-  Ref input(DType type);                                   // all inputs before any other instruction
-  Ref constant(DType type, double value);                  // of a computing type; an integer's must be whole and in range
-  Ref cast(Ref a, DType to);                               // returns a itself when it already has the type
-  Ref call(Fn fn, Ref a);                                  // result type: bool for comparisons and predicates, else a's
+  Ref input(DType type);                   // all inputs before any other instruction
+  Ref constant(DType type, double value);  // of a computing type; an integer's must be whole and in range
+  Ref cast(Ref a, DType to);               // returns a itself when it already has the type
+  Ref call(Fn fn, Ref a);                  // result type: bool for comparisons and predicates, else a's
   Ref call(Fn fn, Ref a, Ref b);
   Ref call(Fn fn, Ref a, Ref b, Ref c);
   void output(Ref r);
@@ -76,13 +76,13 @@ class Program {
   int operations() const;
 
   std::string print() const;
-  static Program parse(std::string_view text);             // throws Error with the position and what was expected
+  static Program parse(std::string_view text);  // throws Error with the position and what was expected
   bool operator==(const Program&) const = default;
 
  private:
   Ref append(const Instruction& i);
   Ref append_call(Fn fn, std::span<const Ref> args);
-  void check(Ref r) const;                                 // r is defined
+  void check(Ref r) const;  // r is defined
   std::vector<Instruction> code_;
   std::vector<Ref> outputs_;
   int inputs_ = 0;
@@ -91,12 +91,12 @@ class Program {
 /// What functions.def says of a function.
 enum class Types : uint8_t { numbers, floats, integers, unsigneds, booleans, any };
 struct FnInfo {
-  std::string_view name;    // in the grammar
+  std::string_view name;  // in the grammar
   int arity;
-  bool predicate;           // result is bool whatever the arguments' type
-  Types types;              // what the arguments may be
-  std::string_view code;    // the C++ expression over a, b, c of type T
-  std::string_view onnx;    // the operators it is in ONNX
+  bool predicate;         // result is bool whatever the arguments' type
+  Types types;            // what the arguments may be
+  std::string_view code;  // the C++ expression over a, b, c of type T
+  std::string_view onnx;  // the operators it is in ONNX
 };
 const FnInfo& info(Fn fn);
 /// All functions of functions.def, in its order.

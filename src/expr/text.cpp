@@ -14,9 +14,9 @@ namespace {
 
 std::string ref_text(Ref r, int inputs) { return r < inputs ? fmt::format("in{}", r) : fmt::format("%{}", r); }
 
-std::string number_text(double v) { return std::isnan(v) ? "nan" : fmt::format("{}", v); }   // shortest that reads back
+std::string number_text(double v) { return std::isnan(v) ? "nan" : fmt::format("{}", v); }  // shortest that reads back
 
-constexpr size_t longest_program = 1 << 20;   // characters; a plan's programs are hundreds
+constexpr size_t longest_program = 1 << 20;  // characters; a plan's programs are hundreds
 
 class Parser {
  public:
@@ -39,7 +39,8 @@ class Parser {
     }
     expect("{");
     while (!accept("return")) statement(p);
-    do p.output(ref(p)); while (accept(","));
+    do p.output(ref(p));
+    while (accept(","));
     expect("}");
     skip_space();
     if (pos_ != text_.size()) stop(pos_, "the end");

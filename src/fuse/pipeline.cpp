@@ -1,5 +1,5 @@
 // The rewrites, in the order in which they run. A round goes through the list once; rounds repeat until nothing changes.
-#include "fuse/rewrites.h"
+#include "fuse/rewrites/rewrites.h"
 
 namespace smelt::fuse {
 namespace {

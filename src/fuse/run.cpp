@@ -2,9 +2,9 @@
 #include <map>
 
 #include "base/error.h"
-#include "fuse/estimate.h"
-#include "fuse/extents.h"
-#include "fuse/rewrites.h"
+#include "fuse/match/estimate.h"
+#include "fuse/match/extents.h"
+#include "fuse/rewrites/rewrites.h"
 
 namespace smelt::fuse {
 namespace {
@@ -52,7 +52,7 @@ class Book {
  private:
   struct Page {
     std::vector<Entry> entries;
-    bool final = false;                     // a match was applied: what is found here afterwards cannot undo it
+    bool final = false;  // a match was applied: what is found here afterwards cannot undo it
   };
   std::map<std::pair<size_t, int32_t>, Page> pages_;
 };
@@ -108,8 +108,10 @@ class Runner {
     for (NodeId n : g_.topological()) {
       if (!g_.node(n).alive) continue;
       const Outcome outcome = match(rewrite, n);
-      if (const auto* r = std::get_if<Rejected>(&outcome)) reject(i, n, *r);
-      else if (const auto* m = std::get_if<Match>(&outcome)) changed = take(i, n, *m) || changed;
+      if (const auto* r = std::get_if<Rejected>(&outcome))
+        reject(i, n, *r);
+      else if (const auto* m = std::get_if<Match>(&outcome))
+        changed = take(i, n, *m) || changed;
     }
     if (changed) refine_shapes(g_);
     if (changed && options_.verify_each) check(rewrite);
@@ -192,7 +194,10 @@ std::string_view name(Reason r) { return reason_names[static_cast<size_t>(r)]; }
 
 Ledger run(Graph& g, const Options& options) {
   std::vector<Rewrite> list(pipeline().begin(), pipeline().end());
-  const auto replace = [&](auto match, auto by) { for (Rewrite& r : list) if (r.match == match) r.match = by; };
+  const auto replace = [&](auto match, auto by) {
+    for (Rewrite& r : list)
+      if (r.match == match) r.match = by;
+  };
   if (options.concat == ConcatForm::segments) replace(concat_conv_if_copied, concat_conv);
   if (options.int8_by_constants) {
     replace(quantized_conv, quantized_conv_by_constants);

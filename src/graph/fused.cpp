@@ -9,11 +9,11 @@ namespace {
 struct Definition {
   std::string_view op;
   size_t own, required, min_outputs, max_outputs;
-  bool operands, in0;                     // in0: the program's first input is the operator's own result
+  bool operands, in0;  // in0: the program's first input is the operator's own result
 };
 
 constexpr Definition definitions[] = {
-    {"Conv", 3, 2, 1, 1, true, true},                  // with k segments, k - 1 more of both
+    {"Conv", 3, 2, 1, 1, true, true},  // with k segments, k - 1 more of both
     {"QLinearConv", 7, 6, 1, 1, true, true},
     {"MatMul", 2, 2, 1, 1, true, true},
     {"QLinearMatMul", 6, 5, 1, 1, true, true},
@@ -66,10 +66,10 @@ void verify_program(const Graph& g, NodeId id, const Definition& d, size_t first
   const size_t results = n.op == "Pointwise" ? n.outputs.size() : 1;
   if (p.outputs().size() != results)
     fail("{}: the program has {} outputs, expected {}", describe(g, id), p.outputs().size(), results);
-  if (reduce) return;                                     // its result is reduced, and `post` gives the type
+  if (reduce) return;  // its result is reduced, and `post` gives the type
   for (size_t i = 0; i < results; ++i) {
     const DType made = p.type(p.outputs()[i]);
-    const DType wanted = n.op == "Attention" ? compute : g.value(n.outputs[i]).type;   // attention's are the scores
+    const DType wanted = n.op == "Attention" ? compute : g.value(n.outputs[i]).type;  // attention's are the scores
     if (made != wanted) fail("{}: the program's output {} is {}, expected {}", describe(g, id), i, name(made), name(wanted));
   }
 }
@@ -89,9 +89,12 @@ void verify_fused(const Graph& g, NodeId id) {
   for (size_t i = 0; i < n.inputs.size(); ++i)
     if (n.inputs[i] == ValueId::none && (i >= first || !may_be_absent(n, i)))
       fail("{}: input {} is left out, but it is required", describe(g, id), i);
-  if (n.program) verify_program(g, id, d, first);
-  else if (n.op == "Pointwise" || n.op == "Reduce") fail("{}: it needs a program", describe(g, id));
-  else if (n.inputs.size() > first) fail("{}: operands need a program that reads them", describe(g, id));
+  if (n.program)
+    verify_program(g, id, d, first);
+  else if (n.op == "Pointwise" || n.op == "Reduce")
+    fail("{}: it needs a program", describe(g, id));
+  else if (n.inputs.size() > first)
+    fail("{}: operands need a program that reads them", describe(g, id));
 }
 
 }  // namespace smelt

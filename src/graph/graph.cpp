@@ -15,7 +15,7 @@ size_t Graph::live_nodes() const {
 
 std::vector<NodeId> Graph::topological() const {
   std::vector<int> waiting(nodes_.size(), 0);
-  using Entry = std::pair<int64_t, int32_t>;              // order, id: the smallest that is ready comes first
+  using Entry = std::pair<int64_t, int32_t>;  // order, id: the smallest that is ready comes first
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
   size_t live = 0;
   for (size_t i = 0; i < nodes_.size(); ++i) {

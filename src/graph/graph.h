@@ -13,13 +13,13 @@
 #include <variant>
 #include <vector>
 
-#include "smelt/tensor.h"
 #include "expr/program.h"
+#include "smelt/tensor.h"
 
 namespace smelt {
 
 enum class NodeId : int32_t { none = -1 };
-enum class ValueId : int32_t { none = -1 };   // as an input: an optional input left out
+enum class ValueId : int32_t { none = -1 };  // as an input: an optional input left out
 inline int32_t index(NodeId n) { return static_cast<int32_t>(n); }
 inline int32_t index(ValueId v) { return static_cast<int32_t>(v); }
 
@@ -32,16 +32,16 @@ using Attribute = std::variant<int64_t, float, std::string, Tensor, std::vector<
 /// A node of the model as it was given; fused nodes list the ones they stand for.
 struct SourceNode {
   std::string name, op_type;
-  std::vector<std::string> scopes;   // module path, outermost first: {"", "layer1", "layer1.0", "layer1.0.conv1"}
+  std::vector<std::string> scopes;  // module path, outermost first: {"", "layer1", "layer1.0", "layer1.0.conv1"}
 };
 
 struct Value {
   std::string name;
   DType type = DType::undefined;
-  std::optional<SymShape> shape;     // nothing: rank unknown
-  Tensor constant;                   // valid() for initializers and folded values
-  NodeId producer = NodeId::none;    // none for graph inputs, constants and captured values
-  int output = 0;                    // which output of the producer
+  std::optional<SymShape> shape;   // nothing: rank unknown
+  Tensor constant;                 // valid() for initializers and folded values
+  NodeId producer = NodeId::none;  // none for graph inputs, constants and captured values
+  int output = 0;                  // which output of the producer
   bool is_constant() const { return constant.valid(); }
 };
 
@@ -52,12 +52,12 @@ inline constexpr std::string_view ml_domain = "ai.onnx.ml";
 
 struct Node {
   std::string domain, op, name;
-  int opset = 0;                            // of its domain; semantics are those of Model::opset after import
-  std::vector<ValueId> inputs, outputs;     // ValueId::none where an optional one is left out
+  int opset = 0;                         // of its domain; semantics are those of Model::opset after import
+  std::vector<ValueId> inputs, outputs;  // ValueId::none where an optional one is left out
   std::map<std::string, Attribute> attrs;
-  std::optional<expr::Program> program;     // ai.smelt nodes: the epilogue or the region's body
-  std::vector<int32_t> sources;             // indices into Graph::sources(): the ONNX nodes it stands for
-  int64_t order = 0;                        // position among nodes; a fused node takes that of the last one it replaces
+  std::optional<expr::Program> program;  // ai.smelt nodes: the epilogue or the region's body
+  std::vector<int32_t> sources;          // indices into Graph::sources(): the ONNX nodes it stands for
+  int64_t order = 0;                     // position among nodes; a fused node takes that of the last one it replaces
   bool alive = true;
 
   bool is(std::string_view op_, std::string_view domain_ = onnx_domain) const { return op == op_ && domain == domain_; }
@@ -68,8 +68,8 @@ struct Node {
   std::vector<int64_t> get_ints(const std::string& attr, std::vector<int64_t> otherwise = {}) const;
   std::vector<float> get_floats(const std::string& attr, std::vector<float> otherwise = {}) const;
   std::vector<std::string> get_strings(const std::string& attr) const;
-  Tensor get_tensor(const std::string& attr) const;                // not valid() when absent
-  GraphPtr get_graph(const std::string& attr) const;               // null when absent
+  Tensor get_tensor(const std::string& attr) const;   // not valid() when absent
+  GraphPtr get_graph(const std::string& attr) const;  // null when absent
   ValueId in(size_t i) const { return i < inputs.size() ? inputs[i] : ValueId::none; }
   ValueId out(size_t i = 0) const { return i < outputs.size() ? outputs[i] : ValueId::none; }
 };
@@ -82,33 +82,33 @@ struct Use {
 
 /// Bytes of constants that lie in a data file beside the model, so that a plan written there can point at them.
 struct DataRange {
-  std::shared_ptr<const void> bytes;                 // the first one; kept alive, so that no other memory takes its address
+  std::shared_ptr<const void> bytes;  // the first one; kept alive, so that no other memory takes its address
   int64_t size = 0;
-  std::string file;                                  // relative to the model's folder
-  int64_t offset = 0;                                // of the first byte in the file
+  std::string file;    // relative to the model's folder
+  int64_t offset = 0;  // of the first byte in the file
 };
 
 /// What the model file says of itself; kept for the plan.
 struct ModelInfo {
-  std::string path;                                  // the file it was read from; empty when built in memory
+  std::string path;  // the file it was read from; empty when built in memory
   std::string producer, producer_version, domain, doc;
   int64_t ir_version = 0;
-  std::map<std::string, int64_t> opsets;             // domain → version, as the file had them
-  std::map<std::string, std::string> metadata;       // metadata_props
-  std::vector<DataRange> data;                       // external data that constants view
+  std::map<std::string, int64_t> opsets;        // domain → version, as the file had them
+  std::map<std::string, std::string> metadata;  // metadata_props
+  std::vector<DataRange> data;                  // external data that constants view
 };
 
 class Graph {
  public:
   std::string name;
-  ModelInfo model;                                   // of the main graph only
+  ModelInfo model;  // of the main graph only
 
   // --- reading -------------------------------------------------------------------------------------------------
-  const std::vector<ValueId>& inputs() const { return inputs_; }    // run-time inputs, not initializers
+  const std::vector<ValueId>& inputs() const { return inputs_; }  // run-time inputs, not initializers
   const std::vector<ValueId>& outputs() const { return outputs_; }
   const Value& value(ValueId v) const { return values_[static_cast<size_t>(v)]; }
   const Node& node(NodeId n) const { return nodes_[static_cast<size_t>(n)]; }
-  size_t value_count() const { return values_.size(); }             // one past the largest id
+  size_t value_count() const { return values_.size(); }  // one past the largest id
   size_t node_count() const { return nodes_.size(); }
   size_t live_nodes() const;
   /// Live nodes in topological order, by `order` where there is a choice. Throws Error naming the nodes of a cycle.
@@ -120,7 +120,7 @@ class Graph {
   NodeId producer(NodeId n, size_t i) const;
   /// The one reader of v when it has exactly one and v is not a graph output; none otherwise.
   NodeId only_reader(ValueId v) const;
-  ValueId find_value(std::string_view name) const;                  // none when there is no such value
+  ValueId find_value(std::string_view name) const;  // none when there is no such value
   NodeId find_node(std::string_view name) const;
   /// The constant tensor behind an input; not valid() when the input is absent or computed.
   const Tensor& constant(NodeId n, size_t i) const;
@@ -145,7 +145,7 @@ class Graph {
   void set_inputs(NodeId n, std::vector<ValueId> inputs);
   void set_shape(ValueId v, std::optional<SymShape> shape) { mutable_value(v).shape = std::move(shape); }
   void set_type(ValueId v, DType type) { mutable_value(v).type = type; }
-  void set_constant(ValueId v, Tensor t);                           // v must have no producer
+  void set_constant(ValueId v, Tensor t);  // v must have no producer
   void rename(ValueId v, std::string name);
   /// Every reader of `from`, and the graph's outputs, read `to` instead.
   void replace_uses(ValueId from, ValueId to);
@@ -166,7 +166,7 @@ class Graph {
   std::vector<ValueId> inputs_, outputs_;
   std::vector<SourceNode> sources_;
   std::map<std::string, ValueId, std::less<>> names_;
-  std::map<std::string, int, std::less<>> suffixes_;                // the last number tried behind a taken name
+  std::map<std::string, int, std::less<>> suffixes_;  // the last number tried behind a taken name
   int64_t last_order_ = 0;
 };
 
@@ -183,7 +183,7 @@ void verify(const Graph& g);
 /// One line a node: "%7 conv1: f32[1, 64, 112, 112] = Conv(x, w, b) {strides=[2, 2]}  ← node_Conv_257", between a line with the
 /// inputs and one with the outputs; for tests and `info --graph`.
 std::string print(const Graph& g);
-std::string print(const Graph& g, NodeId n);         // that node's line
-std::string describe(const Graph& g, NodeId n);       // "'conv3' (Conv)"
+std::string print(const Graph& g, NodeId n);     // that node's line
+std::string describe(const Graph& g, NodeId n);  // "'conv3' (Conv)"
 
 }  // namespace smelt

@@ -5,8 +5,8 @@
 namespace smelt {
 namespace {
 
-constexpr std::string_view kinds[] = {
-    "an integer", "a float", "a string", "a tensor", "integers", "floats", "strings", "a graph"};
+constexpr std::string_view kinds[] = {"an integer", "a float", "a string", "a tensor",
+                                      "integers",   "floats",  "strings",  "a graph"};
 
 template <class T> const T* find(const Node& n, const std::string& attr, std::string_view wanted) {
   const auto it = n.attrs.find(attr);

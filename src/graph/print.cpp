@@ -18,14 +18,21 @@ template <class T> std::string list(const std::vector<T>& values) {
 }
 
 std::string text(const Attribute& a) {
-  return std::visit([](const auto& v) -> std::string {
-    using T = std::decay_t<decltype(v)>;
-    if constexpr (std::is_same_v<T, std::string>) return quoted(v);
-    else if constexpr (std::is_same_v<T, Tensor>) return fmt::format("{}{}", name(v.type()), to_string(v.shape()));
-    else if constexpr (std::is_same_v<T, GraphPtr>) return v ? fmt::format("graph '{}'", v->name) : "no graph";
-    else if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, float>) return fmt::format("{}", v);
-    else return list(v);
-  }, a);
+  return std::visit(
+      [](const auto& v) -> std::string {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::string>)
+          return quoted(v);
+        else if constexpr (std::is_same_v<T, Tensor>)
+          return fmt::format("{}{}", name(v.type()), to_string(v.shape()));
+        else if constexpr (std::is_same_v<T, GraphPtr>)
+          return v ? fmt::format("graph '{}'", v->name) : "no graph";
+        else if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, float>)
+          return fmt::format("{}", v);
+        else
+          return list(v);
+      },
+      a);
 }
 
 std::string typed(const Value& v) { return fmt::format("{}{}", name(v.type), v.shape ? to_string(*v.shape) : "[…]"); }
@@ -35,8 +42,10 @@ std::string names(const Graph& g, const std::vector<ValueId>& values, bool types
   std::string out;
   for (ValueId v : values) {
     if (!out.empty()) out += ", ";
-    if (v == ValueId::none) out += "-";
-    else out += types ? fmt::format("{}: {}", g.value(v).name, typed(g.value(v))) : g.value(v).name;
+    if (v == ValueId::none)
+      out += "-";
+    else
+      out += types ? fmt::format("{}: {}", g.value(v).name, typed(g.value(v))) : g.value(v).name;
   }
   return out;
 }

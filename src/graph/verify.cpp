@@ -86,7 +86,7 @@ class Verifier {
           broken("'{}' lists a reader that does not read it", value.name);
         if (!defined(v)) broken("{} reads '{}', which nothing defines", describe(g_, use.node), value.name);
       }
-      if (readers.empty() && !defined(v)) continue;       // left behind by a rewrite
+      if (readers.empty() && !defined(v)) continue;  // left behind by a rewrite
       if (!names.insert(value.name).second) broken("two values are named '{}'", value.name);
       if (value.type == DType::undefined && !readers.empty())
         broken("'{}' has no element type, but {} reads it", value.name, describe(g_, readers[0].node));
@@ -108,8 +108,10 @@ class Verifier {
     const int64_t captured = n.get_int("captured", 0);
     if (captured < 0 || static_cast<size_t>(captured) > n.inputs.size())
       broken("{}: captured = {}, but it has {} inputs", describe(g_, id), captured, n.inputs.size());
-    if (n.domain == smelt_domain) verify_fused(g_, id);
-    else if (n.program) broken("{} has a program, but is no operator of ai.smelt", describe(g_, id));
+    if (n.domain == smelt_domain)
+      verify_fused(g_, id);
+    else if (n.program)
+      broken("{} has a program, but is no operator of ai.smelt", describe(g_, id));
     for (const auto& [key, attribute] : n.attrs)
       if (const auto* body = std::get_if<GraphPtr>(&attribute)) check_body(id, key, *body);
   }

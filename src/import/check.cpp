@@ -12,12 +12,12 @@ namespace smelt::importer {
 namespace {
 
 constexpr int64_t oldest_opset = 6;
-constexpr const char* unchecked_domain = "smelt.unchecked";   // the checker leaves operators of other domains alone
-constexpr int deepest_nesting = 16;   // If in If in Loop …; inference visits a body more than once per level
+constexpr const char* unchecked_domain = "smelt.unchecked";  // the checker leaves operators of other domains alone
+constexpr int deepest_nesting = 16;  // If in If in Loop …; inference visits a body more than once per level
 
 bool standard(const std::string& domain) {
-  return domain.empty() || domain == "ai.onnx.ml" || domain == "ai.onnx.training" ||
-         domain == "ai.onnx.preview.training" || domain == "ai.onnx.preview";
+  return domain.empty() || domain == "ai.onnx.ml" || domain == "ai.onnx.training" || domain == "ai.onnx.preview.training" ||
+         domain == "ai.onnx.preview";
 }
 
 std::map<std::string, int64_t> imports_of(const auto& proto) {
@@ -93,8 +93,10 @@ void check_operators(Loaded& model, const ImportOptions& options) {
     if (functions.contains({domain, n.op_type()})) return;
     const bool runs = !options.supported || options.supported(domain, n.op_type());
     const auto version = imports.find(domain);
-    const auto* schema = version == imports.end() ? nullptr
-        : onnx::OpSchemaRegistry::Schema(n.op_type(), static_cast<int>(std::min<int64_t>(version->second, 1'000'000)), domain);
+    const auto* schema = version == imports.end()
+                             ? nullptr
+                             : onnx::OpSchemaRegistry::Schema(
+                                   n.op_type(), static_cast<int>(std::min<int64_t>(version->second, 1'000'000)), domain);
     if (!schema) {
       // Without an import of the domain the checker says so; other domains' operators are known to `supported` alone.
       if (standard(domain) ? version != imports.end() || onnx::checker::check_is_experimental_op(n) : !runs) unknown.push_back(n);
@@ -105,7 +107,7 @@ void check_operators(Loaded& model, const ImportOptions& options) {
       unknown.push_back(n);
     }
   });
-  if (!unknown.empty()) model.proto.clear_functions();   // inference goes through a body at every call, which can take for ever
+  if (!unknown.empty()) model.proto.clear_functions();  // inference goes through a body at every call, which can take for ever
   fail_unsupported_nodes(model, unknown);
 }
 
@@ -170,7 +172,7 @@ void check_model(const Loaded& model) {
   // Exporters leave the shape of an input or a result out, and some a result's type; other runtimes run such models, the checker
   // refuses them. It reads no more of the two than that they are there; inference finds both. And it refuses deprecated operators
   // that upgrade() replaces.
-  onnx::ModelProto complete = proto;   // small: the bytes of tensors have been taken out
+  onnx::ModelProto complete = proto;  // small: the bytes of tensors have been taken out
   for (auto& v : *complete.mutable_graph()->mutable_output())
     if (!v.has_type()) v.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
   for (auto* values : {complete.mutable_graph()->mutable_input(), complete.mutable_graph()->mutable_output()})
@@ -197,6 +199,4 @@ void check_model(const Loaded& model) {
 
 }  // namespace smelt::importer
 
-int64_t smelt::newest_opset() {
-  return onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().at("").second;
-}
+int64_t smelt::newest_opset() { return onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().at("").second; }

@@ -19,7 +19,7 @@ namespace importer {
 
 namespace {
 
-constexpr int64_t inline_limit = 1024;   // bytes; larger constants go into a data file
+constexpr int64_t inline_limit = 1024;  // bytes; larger constants go into a data file
 
 std::string serialize(const onnx::ModelProto& model) {
   if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int>::max()))
@@ -56,7 +56,7 @@ class Placement {
     refer(proto, own_name_, it->second, t.nbytes());
   }
 
-  int64_t foreign() const { return foreign_; }               // bytes of the model's data file that were not referred to
+  int64_t foreign() const { return foreign_; }  // bytes of the model's data file that were not referred to
   const std::string& foreign_file() const { return foreign_file_; }
   int64_t size() const { return size_; }
 
@@ -128,7 +128,7 @@ void fail_far_weights(const fs::path& plan, int64_t bytes, const std::string& fi
 }
 
 ExportedData export_model(const Graph& g, const fs::path& path, const ExportOptions& options) {
-  const google::protobuf::LogSilencer quiet;   // a model's names need not be UTF-8
+  const google::protobuf::LogSilencer quiet;  // a model's names need not be UTF-8
   const fs::path folder = path.parent_path();
   const bool beside = !g.model.path.empty() && folder_of(path) == folder_of(g.model.path);
   // Neither the plan nor its data may take the place of a file that the plan, or the mapped model, reads.
@@ -147,8 +147,7 @@ ExportedData export_model(const Graph& g, const fs::path& path, const ExportOpti
 
   importer::Placement placement(g, beside && !options.copy_weights, own);
   const auto model = importer::to_proto(g, options, [&](const Tensor& t, onnx::TensorProto& p) { placement.store(t, p); });
-  if (placement.foreign() > 0 && !options.copy_weights)
-    fail_far_weights(path, placement.foreign(), placement.foreign_file());
+  if (placement.foreign() > 0 && !options.copy_weights) fail_far_weights(path, placement.foreign(), placement.foreign_file());
   const std::string bytes = importer::serialize(model);
   AtomicFile file(path);
   file.write(bytes);

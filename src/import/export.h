@@ -11,8 +11,8 @@
 
 namespace smelt {
 
-inline constexpr int64_t oldest_plan_opset = 21, newest_plan_opset = 26;   // the newest that ONNX Runtime 1.31 accepts
-inline constexpr int64_t plan_ir_version = 13;                             // as it does
+inline constexpr int64_t oldest_plan_opset = 21, newest_plan_opset = 26;  // the newest that ONNX Runtime 1.31 accepts
+inline constexpr int64_t plan_ir_version = 13;                            // as it does
 inline constexpr const char* plan_version_key = "smelt.plan.version";
 inline constexpr const char* plan_version = "1";
 

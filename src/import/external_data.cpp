@@ -41,7 +41,7 @@ Tensor mapped(const std::shared_ptr<MappedFile>& file, DType type, const Shape& 
   auto* data = const_cast<uint8_t*>(file->data()) + offset;
   Tensor t = Tensor::borrow(type, shape, data, std::shared_ptr<void>(file, data));
   const auto align = static_cast<uintptr_t>(std::clamp(bits(type) / 8, 1, 8));
-  return reinterpret_cast<uintptr_t>(data) % align == 0 ? t : t.clone();   // typed access needs the alignment
+  return reinterpret_cast<uintptr_t>(data) % align == 0 ? t : t.clone();  // typed access needs the alignment
 }
 
 // `path` resolved through links lies in `folder` or below it. Not when it cannot be resolved: a circle of links, too long a name.

@@ -40,7 +40,7 @@ class Expansion {
     Nodes out;
     Renames renames;
     for (int i = 0; i < function_.input_size(); ++i) renames[function_.input(i)] = i < call_.input_size() ? call_.input(i) : "";
-    std::vector<std::pair<std::string, std::string>> copies;   // an output that is an input, or listed twice
+    std::vector<std::pair<std::string, std::string>> copies;  // an output that is an input, or listed twice
     for (int i = 0; i < function_.output_size(); ++i) {
       const std::string& formal = function_.output(i);
       const bool wanted = i < call_.output_size() && !call_.output(i).empty();
@@ -103,7 +103,7 @@ class Expansion {
     for (auto& t : *g.mutable_initializer()) t.set_name(renames[t.name()] = fresh(t.name()));
     g.clear_value_info();
     for (auto& n : *g.mutable_node()) {
-      for (const auto& o : n.output()) renames.erase(o);   // defined here, whatever it means outside
+      for (const auto& o : n.output()) renames.erase(o);  // defined here, whatever it means outside
       n = instance(n, renames);
     }
     for (auto& v : *g.mutable_output()) v.set_name(renamed(v.name(), renames));
@@ -200,47 +200,52 @@ void inline_functions(Loaded& model, const std::function<bool(const onnx::NodePr
   std::set<std::string> kept;
 
   Names names(proto);
-  Inliner inliner([&](const onnx::NodeProto& call) -> std::optional<Nodes> {
-    const auto it = functions.find(key(call.domain(), call.op_type(), call.overload()));
-    if (it == functions.end()) return {};
-    // Inference goes through a kept function at every call, so one that calls others could take exponential time.
-    const auto& nodes = it->second.node();
-    const bool flat = std::none_of(nodes.begin(), nodes.end(),
-                                   [&](const auto& n) { return functions.contains(key(n.domain(), n.op_type(), n.overload())); });
-    if (flat && keep(call)) {
-      kept.insert(it->first);
-      return {};
-    }
-    Nodes body = Expansion(call, it->second, names).run();
-    const std::string& of_call = *find_metadata(call, source_key);
-    if (plan_sources(call)) {   // the plan's node stands for others, and so does its body
-      for (auto& n : body) set_metadata(n, source_key, of_call);
-      return body;
-    }
-    const SourceNode outer = model.sources[std::stoul(of_call)];
-    for (auto& n : body) {
-      SourceNode source{n.name(), n.op_type(), outer.scopes};
-      const auto inner = scopes_of(n);
-      const bool absolute =
-          inner.size() >= outer.scopes.size() && std::equal(outer.scopes.begin(), outer.scopes.end(), inner.begin());
-      constexpr size_t deepest = 100;
-      if (absolute) source.scopes = inner;
-      else if (source.scopes.size() < deepest) source.scopes.insert(source.scopes.end(), inner.begin(), inner.end());
-      set_metadata(n, source_key, std::to_string(model.sources.size()));
-      model.sources.push_back(std::move(source));
-      for (auto& a : *n.mutable_attribute()) {
-        auto label = [&](onnx::GraphProto& g) {
-          for (auto& inner_node : *g.mutable_node()) {
-            set_metadata(inner_node, source_key, std::to_string(model.sources.size()));
-            model.sources.push_back({inner_node.name(), inner_node.op_type(), outer.scopes});
+  Inliner inliner(
+      [&](const onnx::NodeProto& call) -> std::optional<Nodes> {
+        const auto it = functions.find(key(call.domain(), call.op_type(), call.overload()));
+        if (it == functions.end()) return {};
+        // Inference goes through a kept function at every call, so one that calls others could take exponential time.
+        const auto& nodes = it->second.node();
+        const bool flat = std::none_of(nodes.begin(), nodes.end(), [&](const auto& n) {
+          return functions.contains(key(n.domain(), n.op_type(), n.overload()));
+        });
+        if (flat && keep(call)) {
+          kept.insert(it->first);
+          return {};
+        }
+        Nodes body = Expansion(call, it->second, names).run();
+        const std::string& of_call = *find_metadata(call, source_key);
+        if (plan_sources(call)) {  // the plan's node stands for others, and so does its body
+          for (auto& n : body) set_metadata(n, source_key, of_call);
+          return body;
+        }
+        const SourceNode outer = model.sources[std::stoul(of_call)];
+        for (auto& n : body) {
+          SourceNode source{n.name(), n.op_type(), outer.scopes};
+          const auto inner = scopes_of(n);
+          const bool absolute =
+              inner.size() >= outer.scopes.size() && std::equal(outer.scopes.begin(), outer.scopes.end(), inner.begin());
+          constexpr size_t deepest = 100;
+          if (absolute)
+            source.scopes = inner;
+          else if (source.scopes.size() < deepest)
+            source.scopes.insert(source.scopes.end(), inner.begin(), inner.end());
+          set_metadata(n, source_key, std::to_string(model.sources.size()));
+          model.sources.push_back(std::move(source));
+          for (auto& a : *n.mutable_attribute()) {
+            auto label = [&](onnx::GraphProto& g) {
+              for (auto& inner_node : *g.mutable_node()) {
+                set_metadata(inner_node, source_key, std::to_string(model.sources.size()));
+                model.sources.push_back({inner_node.name(), inner_node.op_type(), outer.scopes});
+              }
+            };
+            if (a.has_g()) for_each_graph(*a.mutable_g(), label);
+            for (auto& g : *a.mutable_graphs()) for_each_graph(g, label);
           }
-        };
-        if (a.has_g()) for_each_graph(*a.mutable_g(), label);
-        for (auto& g : *a.mutable_graphs()) for_each_graph(g, label);
-      }
-    }
-    return body;
-  }, max_nodes, Inliner::Depth::all);
+        }
+        return body;
+      },
+      max_nodes, Inliner::Depth::all);
   inliner.graph(*proto.mutable_graph());
   proto.clear_functions();
   for (const auto& k : kept) *proto.add_functions() = functions[k];
@@ -281,7 +286,7 @@ bool expand_functions(Loaded& model, const ImportOptions& options) {
       unsupported.push_back(call);
       return {};
     }
-    onnx::NodeProto full = call;   // with the schema's default attributes, which bodies refer to
+    onnx::NodeProto full = call;  // with the schema's default attributes, which bodies refer to
     add_defaults(full, *schema);
     onnx::FunctionProto function;
     if (schema->HasFunction()) {
@@ -302,7 +307,8 @@ bool expand_functions(Loaded& model, const ImportOptions& options) {
     int64_t from = version->second;
     for (const auto& o : function.opset_import())
       if (o.domain().empty()) from = o.version();
-    body = upgrade_nodes(std::move(body), from, [](const std::string&) { return nullptr; }, names);
+    body = upgrade_nodes(
+        std::move(body), from, [](const std::string&) { return nullptr; }, names);
     const auto* source = find_metadata(call, source_key);
     for (auto& n : body) {
       if (source) set_metadata(n, source_key, *source);

@@ -28,7 +28,7 @@ constexpr Needs first_type[] = {{"DictVectorizer", "ai.onnx.ml", 1},
                                 {"RegexFullMatch", "", 20},
                                 {"TreeEnsemble", "ai.onnx.ml", 5}};
 
-constexpr int64_t longest = 1024;   // that a vector is taken for a shape
+constexpr int64_t longest = 1024;  // that a vector is taken for a shape
 
 /// How long input i is when it is a vector of known length; 0 otherwise.
 int64_t vector_length(const auto& context, size_t i) {
@@ -52,14 +52,14 @@ void refuse_missing_type(onnx::OpSchema& schema) {
 /// many extents as Expand's second input has elements.
 void refuse_long_lists(onnx::OpSchema& schema) {
   if (!schema.domain().empty() || (schema.Name() != "Split" && schema.Name() != "Expand")) return;
-  schema.TypeAndShapeInferenceFunction([infer = schema.GetTypeAndShapeInferenceFunction(),
-                                        split = schema.Name() == "Split"](onnx::InferenceContext& c) {
-    const auto* parts = split ? c.getAttribute("num_outputs") : nullptr;
-    if (parts && parts->i() > static_cast<int64_t>(c.getNumOutputs()))
-      fail_shape_inference("num_outputs is ", parts->i(), ", but there are ", c.getNumOutputs(), " outputs");
-    if (!split && vector_length(c, 1) > longest) fail_shape_inference("a shape of ", vector_length(c, 1), " extents");
-    infer(c);
-  });
+  schema.TypeAndShapeInferenceFunction(
+      [infer = schema.GetTypeAndShapeInferenceFunction(), split = schema.Name() == "Split"](onnx::InferenceContext& c) {
+        const auto* parts = split ? c.getAttribute("num_outputs") : nullptr;
+        if (parts && parts->i() > static_cast<int64_t>(c.getNumOutputs()))
+          fail_shape_inference("num_outputs is ", parts->i(), ", but there are ", c.getNumOutputs(), " outputs");
+        if (!split && vector_length(c, 1) > longest) fail_shape_inference("a shape of ", vector_length(c, 1), " extents");
+        infer(c);
+      });
 }
 
 /// ONNX's reading of an equation never gets past a character that is neither a letter nor of "...".

@@ -47,14 +47,15 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
   if (options.check) check_model(model);
   normalize(model);
   const onnx::ModelProto& proto = model.proto;
-  inline_functions(model, [&](const onnx::NodeProto& call) { return is_fused_call(proto, call, options); }, options.max_nodes);
+  inline_functions(
+      model, [&](const onnx::NodeProto& call) { return is_fused_call(proto, call, options); }, options.max_nodes);
   bind_shapes(model, options.shapes);
-  const bool lenient = options.structure_only;   // inference may want to read a constant whose bytes are missing
+  const bool lenient = options.structure_only;  // inference may want to read a constant whose bytes are missing
   if (needs_upgrade(model.proto)) infer_shapes(model, lenient);
   upgrade(model);
   infer_shapes(model, lenient);
-  check_tensors_only(model);     // before ONNX builds bodies: its SequenceMap ends the process where a body's output has no type
-  constexpr int rounds = 16;   // function bodies call functions; ONNX's own are three deep at most
+  check_tensors_only(model);  // before ONNX builds bodies: its SequenceMap ends the process where a body's output has no type
+  constexpr int rounds = 16;  // function bodies call functions; ONNX's own are three deep at most
   for (int i = 0; expand_functions(model, options); ++i) {
     if (i == rounds) fail_unsupported("ONNX's function bodies are nested more than {} deep", rounds);
     infer_shapes(model, lenient);
@@ -70,7 +71,7 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
 // Everything that goes wrong inside ONNX or protobuf is the file's fault, and one line.
 Graph guarded(std::span<const uint8_t> bytes, const std::string& where, const std::filesystem::path& folder,
               const std::string& path, const ImportOptions& options) {
-  const google::protobuf::LogSilencer quiet;   // names that are no UTF-8 are allowed, and no business of standard error
+  const google::protobuf::LogSilencer quiet;  // names that are no UTF-8 are allowed, and no business of standard error
   try {
     return run(bytes, where, folder, path, options);
   } catch (const Error& e) {

@@ -56,7 +56,7 @@ bool add_declared_types(onnx::ModelProto& proto) {
   for (const auto& o : proto.opset_import()) imports[o.domain() == "ai.onnx" ? "" : o.domain()] = o.version();
   bool added = false;
   for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) {
-    std::map<std::string, int32_t> known;   // element types of tensors; 0: known to be no tensor
+    std::map<std::string, int32_t> known;  // element types of tensors; 0: known to be no tensor
     const auto learn = [&](const auto& values) {
       for (const auto& v : values)
         if (v.has_type()) known[v.name()] = v.type().has_tensor_type() ? v.type().tensor_type().elem_type() : 0;
@@ -140,8 +140,10 @@ bool take_claims(onnx::GraphProto& g, const onnx::GraphProto& claimed) {
   std::vector<const onnx::ValueInfoProto*> missing;
   for (const auto& claim : claimed.value_info()) {
     const auto it = inferred.find(claim.name());
-    if (it != inferred.end()) fill(*it->second, claim);
-    else missing.push_back(&claim);
+    if (it != inferred.end())
+      fill(*it->second, claim);
+    else
+      missing.push_back(&claim);
   }
   for (const auto* claim : missing) *g.add_value_info() = *claim;
   for (int i = 0; i < g.output_size(); ++i) fill(*g.mutable_output(i), claimed.output(i));

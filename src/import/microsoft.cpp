@@ -105,8 +105,10 @@ void qlinear_binary(InferenceContext& c) {
 // a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero; without y's scale the output is f32
 void qgemm(InferenceContext& c) {
   const bool quantized = c.getNumInputs() > 7 && c.getInputType(7) != nullptr;
-  if (quantized) onnx::propagateElemTypeFromInputToOutput(c, 0, 0);
-  else onnx::propagateElemTypeFromInputToOutput(c, 1, 0);
+  if (quantized)
+    onnx::propagateElemTypeFromInputToOutput(c, 0, 0);
+  else
+    onnx::propagateElemTypeFromInputToOutput(c, 1, 0);
   gemm_shape(c, 0, 3);
 }
 
@@ -139,7 +141,8 @@ void qlinear_concat(InferenceContext& c) {
     if (known)
       d->set_dim_value(
           static_cast<int64_t>(static_cast<uint64_t>(d->dim_value()) + static_cast<uint64_t>(shape(c, i).dim(at).dim_value())));
-    else d->clear_value();
+    else
+      d->clear_value();
   }
   *c.getOutputType(0)->mutable_tensor_type()->mutable_shape() = out;
 }
@@ -156,8 +159,10 @@ void dynamic_quantize_matmul(InferenceContext& c) {
 }
 
 void quantize(InferenceContext& c) {
-  if (c.getNumInputs() > 2 && c.getInputType(2)) onnx::propagateElemTypeFromInputToOutput(c, 2, 0);
-  else onnx::updateOutputElemType(c, 0, onnx::TensorProto::UINT8);
+  if (c.getNumInputs() > 2 && c.getInputType(2))
+    onnx::propagateElemTypeFromInputToOutput(c, 2, 0);
+  else
+    onnx::updateOutputElemType(c, 0, onnx::TensorProto::UINT8);
   copy_shape(c, 0, 0);
 }
 
@@ -218,8 +223,10 @@ OpSchema schema_of(const Row& row) {
     const std::string n = std::to_string(i);
     const char letter = types[static_cast<size_t>(i)];
     const bool needed = i == 0 || i == row.min_inputs - 1;
-    if (letter == '*') schema.Input(i, "more", "", type('.', "Tmore"), OpSchema::Variadic, /*is_homogeneous=*/false);
-    else schema.Input(i, "in" + n, "", type(letter, "T" + n), needed ? OpSchema::Single : OpSchema::Optional);
+    if (letter == '*')
+      schema.Input(i, "more", "", type('.', "Tmore"), OpSchema::Variadic, /*is_homogeneous=*/false);
+    else
+      schema.Input(i, "in" + n, "", type(letter, "T" + n), needed ? OpSchema::Single : OpSchema::Optional);
   }
   for (size_t i = colon + 1; i < types.size(); ++i) {
     const int at = static_cast<int>(i - colon) - 1;

@@ -20,7 +20,8 @@ template <class Proto> void plain_imports(Proto& proto, const std::string& what)
   for (auto& o : *proto.mutable_opset_import()) {
     o.set_domain(plain(o.domain()));
     const auto [at, fresh] = versions.try_emplace(o.domain(), o.version());
-    if (fresh) *kept.Add() = o;
+    if (fresh)
+      *kept.Add() = o;
     else if (at->second != o.version())
       fail("{} imports the operators of domain '{}' twice, of version {} and {}", what, o.domain(), at->second, o.version());
   }

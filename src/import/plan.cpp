@@ -17,7 +17,7 @@ bool has_program_smelt_reads(const onnx::NodeProto& call) {
     expr::Program::parse(a->s());
     return true;
   } catch (const Error&) {
-    return false;   // functions of a later smelt: the body says what they compute
+    return false;  // functions of a later smelt: the body says what they compute
   }
 }
 

@@ -38,23 +38,65 @@ namespace {
 using Names = std::set<std::string_view>;
 
 // Where the time goes: these convert even when all they read was kept.
-const Names heavy = {
-    "Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum", "Attention", "LSTM", "GRU", "RNN", "FusedMatMul", "FusedConv",
-    "FusedGemm"};
+const Names heavy = {"Conv", "ConvTranspose", "MatMul", "Gemm",        "Einsum",    "Attention",
+                     "LSTM", "GRU",           "RNN",    "FusedMatMul", "FusedConv", "FusedGemm"};
 
 // Squares, exponentials and long sums leave fp16's range (65504) or lose bf16's 8 bits; the others need fp32 for positions,
 // angles and indices.
-const Names sensitive = {
-    "Pow", "Exp", "Log", "ReduceSum", "ReduceMean", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum",
-    "ReduceLogSumExp", "ReduceProd", "CumSum", "CumProd", "Range", "Sqrt", "Reciprocal", "NonMaxSuppression", "RoiAlign",
-    "GridSample", "Resize", "TopK", "Softplus", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike",
-    "Bernoulli", "Multinomial", "EyeLike", "DFT", "STFT", "MelWeightMatrix", "QuantizeLinear", "DequantizeLinear",
-    "DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv", "Sin", "Cos", "NegativeLogLikelihoodLoss",
-    "SoftmaxCrossEntropyLoss", "Det", "AffineGrid"};
+const Names sensitive = {"Pow",
+                         "Exp",
+                         "Log",
+                         "ReduceSum",
+                         "ReduceMean",
+                         "ReduceSumSquare",
+                         "ReduceL1",
+                         "ReduceL2",
+                         "ReduceLogSum",
+                         "ReduceLogSumExp",
+                         "ReduceProd",
+                         "CumSum",
+                         "CumProd",
+                         "Range",
+                         "Sqrt",
+                         "Reciprocal",
+                         "NonMaxSuppression",
+                         "RoiAlign",
+                         "GridSample",
+                         "Resize",
+                         "TopK",
+                         "Softplus",
+                         "RandomNormal",
+                         "RandomUniform",
+                         "RandomNormalLike",
+                         "RandomUniformLike",
+                         "Bernoulli",
+                         "Multinomial",
+                         "EyeLike",
+                         "DFT",
+                         "STFT",
+                         "MelWeightMatrix",
+                         "QuantizeLinear",
+                         "DequantizeLinear",
+                         "DynamicQuantizeLinear",
+                         "QLinearMatMul",
+                         "QLinearConv",
+                         "Sin",
+                         "Cos",
+                         "NegativeLogLikelihoodLoss",
+                         "SoftmaxCrossEntropyLoss",
+                         "Det",
+                         "AffineGrid"};
 
-const Names microsoft = {
-    "Gelu", "FastGelu", "BiasGelu", "QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
-    "RotaryEmbedding", "FusedMatMul", "FusedConv", "FusedGemm"};
+const Names microsoft = {"Gelu",
+                         "FastGelu",
+                         "BiasGelu",
+                         "QuickGelu",
+                         "SkipLayerNormalization",
+                         "SkipSimplifiedLayerNormalization",
+                         "RotaryEmbedding",
+                         "FusedMatMul",
+                         "FusedConv",
+                         "FusedGemm"};
 
 class Converter {
  public:
@@ -130,7 +172,7 @@ class Converter {
       if (!microsoft.contains(n.op)) return p;
       for (size_t i = 0; i < n.inputs.size(); ++i)
         if (is_f32(n.inputs[i])) p.inputs.push_back(i);
-      for (size_t i = 0; i < n.outputs.size(); ++i)   // 1 and 2 of the normalisations are their statistics, in fp32
+      for (size_t i = 0; i < n.outputs.size(); ++i)  // 1 and 2 of the normalisations are their statistics, in fp32
         if (is_f32(n.outputs[i]) && i != 1 && i != 2) p.outputs.push_back(i);
       return p;
     }
@@ -146,7 +188,7 @@ class Converter {
       // By the opset of plans too, which may be older.
       const auto* written = in_plans ? parameter(in_plans->inputs(), i) : nullptr;
       const bool allowed = takes(*formal) && written && takes(*written);
-      if (!allowed) continue;   // fp32 only, such as Resize's scales
+      if (!allowed) continue;  // fp32 only, such as Resize's scales
       p.inputs.push_back(i);
       variables.insert(formal->GetTypeStr());
     }
@@ -207,7 +249,7 @@ class Converter {
       const bool low = std::find(p.inputs.begin(), p.inputs.end(), i) != p.inputs.end();
       if (low && !lowered_.contains(v)) {
         g_.set_input(id, i, as(v, to_, id));
-      } else if (!low && lowered_.contains(v) && n.op != "Cast") {   // a Cast reads either
+      } else if (!low && lowered_.contains(v) && n.op != "Cast") {  // a Cast reads either
         g_.set_input(id, i, as(v, DType::f32, id));
       }
     }
@@ -280,7 +322,7 @@ class Converter {
   DType to_;
   std::string onnx_type_;
   std::set<NodeId> kept_, stayed_;
-  std::set<ValueId> lowered_;   // values that were f32 and are the new type now
+  std::set<ValueId> lowered_;  // values that were f32 and are the new type now
   std::map<std::pair<ValueId, DType>, ValueId> converted_;
   PrecisionSummary summary_;
 };

@@ -11,9 +11,9 @@ namespace smelt {
 
 /// What a conversion did, for the line that is printed after it.
 struct PrecisionSummary {
-  int64_t converted = 0;    // nodes that compute in the new type now
-  int64_t kept = 0;         // nodes with fp32 inputs or outputs that stay fp32
-  int64_t casts = 0;        // inserted
+  int64_t converted = 0;  // nodes that compute in the new type now
+  int64_t kept = 0;       // nodes with fp32 inputs or outputs that stay fp32
+  int64_t casts = 0;      // inserted
 };
 
 /// `precision`: "fp16", "bf16" or "tf32" ("" and "fp32" leave the graph as it is). Inputs and outputs of the graph stay as they

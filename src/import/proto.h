@@ -15,14 +15,14 @@ namespace smelt::importer {
 /// A model with its big tensors taken out: such a TensorProto keeps its name, type and dims, says that its data is external,
 /// and names location "#k" for tensors[k]. So protos can be copied, checked and inferred without touching weights.
 struct Loaded {
-  std::string where;                   // the file, for messages
+  std::string where;  // the file, for messages
   onnx::ModelProto proto;
   std::vector<Tensor> tensors;
-  std::vector<SourceNode> sources;     // a node's metadata entry source_key lists its indices: "3", "3,4"
+  std::vector<SourceNode> sources;  // a node's metadata entry source_key lists its indices: "3", "3,4"
 };
 
 inline constexpr const char* source_key = "smelt.import.source";
-inline constexpr int64_t inline_bytes = 1024;   // tensors up to this size stay in the proto: shape inference reads them
+inline constexpr int64_t inline_bytes = 1024;  // tensors up to this size stay in the proto: shape inference reads them
 
 /// Calls f for a graph and every graph nested in its nodes' attributes, outermost first.
 void for_each_graph(onnx::GraphProto& graph, const std::function<void(onnx::GraphProto&)>& f);

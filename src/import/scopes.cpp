@@ -5,7 +5,9 @@ namespace smelt::importer {
 std::optional<std::vector<std::string>> parse_python_list(std::string_view text) {
   std::vector<std::string> out;
   size_t i = 0;
-  auto skip = [&] { while (i < text.size() && text[i] == ' ') ++i; };
+  auto skip = [&] {
+    while (i < text.size() && text[i] == ' ') ++i;
+  };
   skip();
   if (i >= text.size() || text[i++] != '[') return {};
   skip();
@@ -88,7 +90,7 @@ std::vector<std::string> scopes_of(const onnx::NodeProto& node) {
     scopes = parse_namespace(*names);
   }
   if (!scopes.empty()) {
-    scopes.pop_back();   // both end with the operator's own name in the traced program
+    scopes.pop_back();  // both end with the operator's own name in the traced program
     return scopes;
   }
   if (node.name().starts_with("/")) return parse_name(node.name());

@@ -40,7 +40,7 @@ class Names {
 
  private:
   std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, int> next_;   // number to try next behind a base
+  std::unordered_map<std::string, int> next_;  // number to try next behind a base
 };
 
 /// Calls of the model's own functions give way to their bodies. A body's node is named "call/node", and its scopes are

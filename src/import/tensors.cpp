@@ -22,8 +22,7 @@ std::pair<DType, Shape> header_of(const onnx::TensorProto& proto, const std::str
 
 namespace {
 
-template <class From, class To>
-void narrow(const google::protobuf::RepeatedField<From>& from, void* to, int64_t count) {
+template <class From, class To> void narrow(const google::protobuf::RepeatedField<From>& from, void* to, int64_t count) {
   auto* out = static_cast<To*>(to);
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<To>(from.Get(static_cast<int>(i)));
 }
@@ -61,14 +60,18 @@ Tensor from_typed_fields(const onnx::TensorProto& proto, DType type, const Shape
     return t;
   };
   switch (type) {
-    case DType::f32: case DType::c64: return fill("float_data", proto.float_data(), float{});
-    case DType::f64: case DType::c128: return fill("double_data", proto.double_data(), double{});
+    case DType::f32:
+    case DType::c64: return fill("float_data", proto.float_data(), float{});
+    case DType::f64:
+    case DType::c128: return fill("double_data", proto.double_data(), double{});
     case DType::i64: return fill("int64_data", proto.int64_data(), int64_t{});
     case DType::u32: return fill("uint64_data", proto.uint64_data(), uint32_t{});
     case DType::u64: return fill("uint64_data", proto.uint64_data(), uint64_t{});
     case DType::i32: return fill("int32_data", proto.int32_data(), int32_t{});
     case DType::i16: return fill("int32_data", proto.int32_data(), int16_t{});
-    case DType::u16: case DType::f16: case DType::bf16: return fill("int32_data", proto.int32_data(), uint16_t{});
+    case DType::u16:
+    case DType::f16:
+    case DType::bf16: return fill("int32_data", proto.int32_data(), uint16_t{});
     default: return fill("int32_data", proto.int32_data(), uint8_t{});
   }
 }
@@ -171,7 +174,7 @@ class TakeOut {
     } else if (bytes(type, elements(shape)) > inline_bytes || (type == DType::string && elements(shape) > inline_bytes)) {
       set_aside(take_tensor(p), p);
     } else if (p.raw_data().size() > 0 && bytes(type, elements(shape)) != static_cast<int64_t>(p.raw_data().size())) {
-      take_tensor(p);   // says what is wrong; ONNX's checker lets a raw_data that is too long pass
+      take_tensor(p);  // says what is wrong; ONNX's checker lets a raw_data that is too long pass
     }
   }
 

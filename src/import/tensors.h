@@ -22,7 +22,7 @@ class ExternalData {
   std::shared_ptr<MappedFile> open(const std::string& location, const std::string& tensor);
   std::filesystem::path folder_;
   bool missing_reads_as_zero_;
-  std::map<std::string, std::shared_ptr<MappedFile>> files_;   // null: missing, and that is allowed
+  std::map<std::string, std::shared_ptr<MappedFile>> files_;  // null: missing, and that is allowed
   std::vector<DataRange> ranges_;
 };
 

@@ -77,7 +77,7 @@ void check_present(const onnx::NodeProto& n, int opset) {
       if (formal.empty() || (i >= static_cast<int>(formal.size()) && formal.back().GetOption() != onnx::OpSchema::Variadic))
         fail("node {}: {} {}s, expected at most {}", describe(n), actual.size(), kind, formal.size());
       const auto& parameter = formal[std::min(static_cast<size_t>(i), formal.size() - 1)];
-      const bool unread = i > 0 && *kind == 'o' && parameter.GetOption() == onnx::OpSchema::Variadic;   // parts of a Split
+      const bool unread = i > 0 && *kind == 'o' && parameter.GetOption() == onnx::OpSchema::Variadic;  // parts of a Split
       if (parameter.GetOption() == onnx::OpSchema::Optional || unread || (i < actual.size() && !actual[i].empty())) continue;
       fail("node {}: {} {} ({}) is left out, but it is required", describe(n), kind, i, parameter.GetName());
     }
@@ -96,7 +96,7 @@ class Builder {
     graph_.name = proto_.name();
     for (const auto& v : proto_.value_info()) types_[v.name()] = &v.type();
     for (const auto& v : proto_.output())
-      if (v.has_type()) types_[v.name()] = &v.type();   // otherwise inference has left it among the values
+      if (v.has_type()) types_[v.name()] = &v.type();  // otherwise inference has left it among the values
     for (const auto& v : proto_.input()) {
       types_[v.name()] = &v.type();
       graph_.add_input(define(v.name(), "input"));
@@ -198,7 +198,7 @@ class Builder {
       std::vector<std::string> names;
       free_names(a->g(), {}, names);
       for (const auto& name : names) {
-        if (pull_constant(name) && graph_.value(lookup(name)).is_constant()) continue;   // bodies take their own copy
+        if (pull_constant(name) && graph_.value(lookup(name)).is_constant()) continue;  // bodies take their own copy
         lookup(name);
         if (std::find(captured.begin(), captured.end(), name) == captured.end()) captured.push_back(name);
       }

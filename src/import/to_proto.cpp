@@ -28,8 +28,10 @@ void set_type(onnx::TypeProto& proto, DType type, const std::optional<SymShape>&
   auto& dims = *tensor.mutable_shape();
   for (const Dim& d : *shape) {
     auto* out = dims.add_dim();
-    if (d.known()) out->set_dim_value(d.value);
-    else if (!d.symbol.empty()) out->set_dim_param(d.symbol);
+    if (d.known())
+      out->set_dim_value(d.value);
+    else if (!d.symbol.empty())
+      out->set_dim_param(d.symbol);
   }
 }
 
@@ -143,8 +145,10 @@ class Writer {
         *proto.add_attribute() = std::move(attribute);
       }
     }
-    if (n.domain.empty()) require_opset(g, n, proto);
-    else import_domain(n);
+    if (n.domain.empty())
+      require_opset(g, n, proto);
+    else
+      import_domain(n);
     if (n.domain == smelt_domain) function(g, id, proto);
     sources(g, n, proto);
   }
@@ -166,35 +170,37 @@ class Writer {
     for (const auto& entry : n.attrs) {
       const std::string& key = entry.first;
       if (key == "captured") continue;
-      std::visit([&](const auto& v) {
-        using T = std::decay_t<decltype(v)>;
-        A a;
-        if constexpr (std::is_same_v<T, int64_t>) {
-          a = make_attribute(key, A::INT);
-          a.set_i(v);
-        } else if constexpr (std::is_same_v<T, float>) {
-          a = make_attribute(key, A::FLOAT);
-          a.set_f(v);
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          a = make_attribute(key, A::STRING);
-          a.set_s(v);
-        } else if constexpr (std::is_same_v<T, Tensor>) {
-          a = make_attribute(key, A::TENSOR);
-          write_tensor(v, *a.mutable_t());
-        } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
-          a = make_attribute(key, A::INTS);
-          a.mutable_ints()->Add(v.begin(), v.end());
-        } else if constexpr (std::is_same_v<T, std::vector<float>>) {
-          a = make_attribute(key, A::FLOATS);
-          a.mutable_floats()->Add(v.begin(), v.end());
-        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-          a = make_attribute(key, A::STRINGS);
-          for (const auto& s : v) a.add_strings(s);
-        } else {
-          return;   // graphs are written by the caller
-        }
-        *proto.add_attribute() = std::move(a);
-      }, entry.second);
+      std::visit(
+          [&](const auto& v) {
+            using T = std::decay_t<decltype(v)>;
+            A a;
+            if constexpr (std::is_same_v<T, int64_t>) {
+              a = make_attribute(key, A::INT);
+              a.set_i(v);
+            } else if constexpr (std::is_same_v<T, float>) {
+              a = make_attribute(key, A::FLOAT);
+              a.set_f(v);
+            } else if constexpr (std::is_same_v<T, std::string>) {
+              a = make_attribute(key, A::STRING);
+              a.set_s(v);
+            } else if constexpr (std::is_same_v<T, Tensor>) {
+              a = make_attribute(key, A::TENSOR);
+              write_tensor(v, *a.mutable_t());
+            } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+              a = make_attribute(key, A::INTS);
+              a.mutable_ints()->Add(v.begin(), v.end());
+            } else if constexpr (std::is_same_v<T, std::vector<float>>) {
+              a = make_attribute(key, A::FLOATS);
+              a.mutable_floats()->Add(v.begin(), v.end());
+            } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+              a = make_attribute(key, A::STRINGS);
+              for (const auto& s : v) a.add_strings(s);
+            } else {
+              return;  // graphs are written by the caller
+            }
+            *proto.add_attribute() = std::move(a);
+          },
+          entry.second);
     }
     if (n.program) {
       auto a = make_attribute(program_attribute, onnx::AttributeProto::STRING);
@@ -226,7 +232,8 @@ class Writer {
         f.add_input(define(body_graph, body_graph.inputs()[next++], names, scope));
       }
     }
-    Writer inner(options_, [](const Tensor& t, onnx::TensorProto& p) { write_tensor(t, p); }, model_);
+    Writer inner(
+        options_, [](const Tensor& t, onnx::TensorProto& p) { write_tensor(t, p); }, model_);
     inner.body(body_graph, body_proto, names, scope);
     for (auto& t : *body_proto.mutable_initializer()) {
       auto& c = *f.add_node();
@@ -260,7 +267,7 @@ class Writer {
     for (const auto& d : domains) {
       auto* o = f.add_opset_import();
       o->set_domain(d);
-      if (!d.empty()) o->set_version(1);   // ONNX's own is known when all nodes are
+      if (!d.empty()) o->set_version(1);  // ONNX's own is known when all nodes are
     }
     const std::string text = f.SerializeAsString();
     const std::string overload = fmt::format("{:016x}", hash_bytes(text.data(), static_cast<int64_t>(text.size())));
@@ -319,8 +326,8 @@ class Writer {
         const DType type = v == ValueId::none ? DType::undefined : g.value(v).type;
         onnx::TypeProto proto_type;
         set_type(proto_type, type, {});
-        if (!parameter || (type != DType::undefined &&
-                           !parameter->GetTypes().contains(onnx::Utils::DataTypeUtils::ToType(proto_type))))
+        if (!parameter ||
+            (type != DType::undefined && !parameter->GetTypes().contains(onnx::Utils::DataTypeUtils::ToType(proto_type))))
           return fmt::format("{} {}{} is", input ? "input" : "output", i,
                              parameter ? " of type " + std::string(smelt::name(type)) : "");
       }
@@ -339,7 +346,7 @@ class Writer {
   const ExportOptions& options_;
   StoreTensor store_;
   onnx::ModelProto& model_;
-  std::map<std::string, const void*> constants_;   // of the main graph
+  std::map<std::string, const void*> constants_;  // of the main graph
   std::set<std::string> functions_;
   std::unordered_set<std::string> node_names_;
 };

@@ -12,9 +12,9 @@ using StoreTensor = std::function<void(const Tensor&, onnx::TensorProto&)>;
 onnx::ModelProto to_proto(const Graph& g, const ExportOptions& options, const StoreTensor& store);
 
 /// Node metadata that the plan keeps a node's origin in.
-inline constexpr const char* plan_sources_key = "smelt.sources";           // names: ['node_Conv_257', 'node_relu_3']
-inline constexpr const char* plan_source_ops_key = "smelt.source_ops";     // ['Conv', 'Relu']
-inline constexpr const char* plan_scopes_key = "smelt.scopes";             // each one a list: ["['', 'layer1']", "[]"]
+inline constexpr const char* plan_sources_key = "smelt.sources";        // names: ['node_Conv_257', 'node_relu_3']
+inline constexpr const char* plan_source_ops_key = "smelt.source_ops";  // ['Conv', 'Relu']
+inline constexpr const char* plan_scopes_key = "smelt.scopes";          // each one a list: ["['', 'layer1']", "[]"]
 inline constexpr const char* program_attribute = "program";
 
 }  // namespace smelt::importer

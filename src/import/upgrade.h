@@ -21,7 +21,7 @@ class Upgrade {
   /// Makes the attribute's integers input number `at`; left out where there is no such attribute.
   void integers_to_input(const char* attribute, int at);
 
-  const std::string& input(int i) const;             // "" where left out
+  const std::string& input(int i) const;  // "" where left out
   void set_input(int i, const std::string& value);
   /// Element type of an input; f32 where it is not known.
   int32_t element_type(int input) const;

@@ -99,7 +99,7 @@ void softmax(Upgrade& u) {
 }
 
 void upsample(Upgrade& u) {
-  if (const auto* a = find_attribute(u.node, "scales")) {   // before opset 9
+  if (const auto* a = find_attribute(u.node, "scales")) {  // before opset 9
     onnx::AttributeProto value;
     value.set_name("value_floats");
     value.set_type(onnx::AttributeProto::FLOATS);
@@ -142,8 +142,10 @@ void group_normalization(Upgrade& u) {
   const auto* shape = shape_of(u.type(0));
   const int64_t groups = u.integer("num_groups", 0);
   if (!shape || shape->dim_size() < 2 || !shape->dim(1).has_dim_value() || groups < 1 || shape->dim(1).dim_value() % groups != 0)
-    fail_unsupported("node {}: GroupNormalization before opset 21 of {}, expected a known number of channels that its {} groups "
-                     "share evenly", describe(u.node), u.type(0) ? describe(*u.type(0)) : "an unknown type", groups);
+    fail_unsupported(
+        "node {}: GroupNormalization before opset 21 of {}, expected a known number of channels that its {} groups "
+        "share evenly",
+        describe(u.node), u.type(0) ? describe(*u.type(0)) : "an unknown type", groups);
   const int64_t channels = shape->dim(1).dim_value();
   for (int i : {1, 2}) {
     const std::string column = u.before("Reshape", {u.input(i), u.constant({groups, 1})});
@@ -169,14 +171,16 @@ void roi_align(Upgrade& u) {
 void grid_sample(Upgrade& u) {
   const auto* mode = find_attribute(u.node, "mode");
   if (!mode) return;
-  if (mode->s() == "bilinear") u.set("mode", std::string("linear"));
-  else if (mode->s() == "bicubic") u.set("mode", std::string("cubic"));
+  if (mode->s() == "bilinear")
+    u.set("mode", std::string("linear"));
+  else if (mode->s() == "bicubic")
+    u.set("mode", std::string("cubic"));
 }
 
 // Scan 8 had a batch axis before the scanned one. It becomes a scan over the batch whose body is the scan of one example.
 void scan(Upgrade& u) {
   if (!u.input(0).empty()) fail_unsupported("node {}: Scan of opset 8 with sequence_lens", describe(u.node));
-  onnx::NodeProto one = u.node;   // one example's scan
+  onnx::NodeProto one = u.node;  // one example's scan
   one.mutable_input()->DeleteSubrange(0, 1);
   onnx::GraphProto body;
   body.set_name(u.node.name() + "/batch");
@@ -241,7 +245,7 @@ constexpr UpgradeRule rules[] = {
     {"ReduceProd", 18, axes_to_input},
     {"ReduceSum", 13, axes_to_input},
     {"ReduceSumSquare", 18, axes_to_input},
-    {"Upsample", 10, upsample},   // before Resize's: it becomes Resize 10
+    {"Upsample", 10, upsample},  // before Resize's: it becomes Resize 10
     {"Resize", 11, resize_from_scales},
     {"Resize", 13, resize_empty_inputs},
     {"RoiAlign", 16, roi_align},

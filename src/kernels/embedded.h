@@ -6,7 +6,7 @@
 namespace smelt::kernels {
 
 struct File {
-  const char* name;   // under src/kernels: "norm/rms_norm.cuh"
+  const char* name;  // under src/kernels: "norm/rms_norm.cuh"
   const char* text;
 };
 

@@ -48,7 +48,7 @@ double warm_up_together(Execution& a, Execution& b, double at_least_ms) {
 }
 
 constexpr int most_rounds = 10;
-constexpr double long_pair_ms = 100;   // beyond it where memory lies is little, and executions made anew cost more than they tell
+constexpr double long_pair_ms = 100;  // beyond it where memory lies is little, and executions made anew cost more than they tell
 
 }  // namespace
 

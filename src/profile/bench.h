@@ -12,23 +12,23 @@
 namespace smelt::profile {
 
 struct Sample {
-  double start_ms = 0, end_ms = 0;               // from the first timed run's start
+  double start_ms = 0, end_ms = 0;  // from the first timed run's start
 };
 
 struct Side {
-  std::string name;                              // "unfused", "optimised", a file's name
-  Summary ms;                                    // latency
+  std::string name;  // "unfused", "optimised", a file's name
+  Summary ms;        // latency
   std::vector<double> samples_ms;
-  std::vector<Sample> trace;                     // for --exportTimes
-  double build_s = 0;                            // what building the plan took: import, rewriting, tuning, packing
+  std::vector<Sample> trace;  // for --exportTimes
+  double build_s = 0;         // what building the plan took: import, rewriting, tuning, packing
   BuildInfo build;
-  int64_t host_bytes = 0;                        // what the side adds to the resident set: weights, arena, code
+  int64_t host_bytes = 0;  // what the side adds to the resident set: weights, arena, code
   int64_t device_bytes = 0;
 };
 
 struct BenchResult {
   Side before, after;
-  Ratio ratio;                                   // after / before, below 1 is faster
+  Ratio ratio;  // after / before, below 1 is faster
   double speedup() const { return 1 / ratio.value; }
 };
 
@@ -36,9 +36,9 @@ struct BenchResult {
 inline int runs_per_sample(const Execution& e) { return e.on_gpu() ? 20 : 1; }
 
 struct BenchOptions {
-  int iterations = 10;                           // of each side, at least
-  double warmup_ms = 200;                        // of each side, at least one run
-  double duration_s = 3;                         // timing goes on until both are reached
+  int iterations = 10;     // of each side, at least
+  double warmup_ms = 200;  // of each side, at least one run
+  double duration_s = 3;   // timing goes on until both are reached
 };
 
 /// A side's execution, its inputs bound, in memory that no other has.

@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/npy.h"
 #include "graph/graph.h"
-#include "ops/parallel.h"
+#include "ops/cpu/parallel.h"
 
 namespace smelt::profile {
 namespace {
@@ -60,7 +60,7 @@ struct Random {
     return z ^ (z >> 31);
   }
   double uniform() { return (static_cast<double>(next() >> 11) + 0.5) * 0x1.0p-53; }
-  double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()); }   // Box–Muller
+  double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform()); }  // Box–Muller
 };
 
 // trtexec takes names in quotes.
@@ -93,7 +93,7 @@ Tensor random_input(const Plan& plan, size_t k, const Shape& shape, uint64_t see
   }
   return wide.cast(info.type);
 } catch (const Error& e) {
-  throw e.at(fmt::format("input '{}'", plan.inputs()[k].name));   // more than there is memory for
+  throw e.at(fmt::format("input '{}'", plan.inputs()[k].name));  // more than there is memory for
 }
 
 }  // namespace
@@ -163,8 +163,8 @@ std::vector<Shape> resolve_shapes(const std::vector<TensorInfo>& inputs, const s
 }
 
 std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>& files,
-                                const std::map<std::string, Shape>& shapes,
-                                const std::map<std::string, Tensor>& feeds, uint64_t seed) {
+                                const std::map<std::string, Shape>& shapes, const std::map<std::string, Tensor>& feeds,
+                                uint64_t seed) {
   std::map<std::string, Tensor> given;
   std::map<std::string, std::string> raw;
   for (const std::string& file : files) {
@@ -175,8 +175,10 @@ std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>
     const size_t colon = file.rfind(':');
     if (colon == std::string::npos) fail_usage("--inputs: '{}' is neither an .npz file nor NAME:FILE", file);
     const std::string name = unquoted(file.substr(0, colon)), path = file.substr(colon + 1);
-    if (path.ends_with(".npy")) given[name] = read_npy(path);
-    else raw[name] = path;
+    if (path.ends_with(".npy"))
+      given[name] = read_npy(path);
+    else
+      raw[name] = path;
   }
   const auto& infos = plan.inputs();
   const auto check = [&](const std::string& name) {

@@ -18,8 +18,8 @@ std::vector<Shape> resolve_shapes(const std::vector<TensorInfo>& inputs, const s
 /// the rows of the tables they index (Gather), else 0…9; the same seed gives the same on every machine. Throws Error (usage) for
 /// a name that is no input. `feeds`, by name, go before the files.
 std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>& files,
-                                const std::map<std::string, Shape>& shapes,
-                                const std::map<std::string, Tensor>& feeds = {}, uint64_t seed = 0);
+                                const std::map<std::string, Shape>& shapes, const std::map<std::string, Tensor>& feeds = {},
+                                uint64_t seed = 0);
 
 /// "x:1x3x224x224,mask:1x8" → shapes by name. Throws Error (usage) with the part that does not parse.
 std::map<std::string, Shape> parse_shapes(const std::string& text);

@@ -81,7 +81,7 @@ std::vector<ScopeRow> scopes_of(const std::vector<StepRow>& steps, double total_
     for (size_t d = 0; d < paths.size(); ++d) {
       ScopeRow& r = row(paths[d], static_cast<int>(d));
       r.total_us += s.us.median;
-      r.roof_share += s.roof_share * s.us.median;   // a sum of floors until the end
+      r.roof_share += s.roof_share * s.us.median;  // a sum of floors until the end
       r.calls += 1;
       r.bytes += s.step.bytes;
       r.flops += s.step.flops;
@@ -101,8 +101,8 @@ std::vector<MemoryRow> memory_of(const Plan& plan, const std::vector<StepRow>& s
   for (size_t i = 0; i < g.value_count(); ++i) {
     const Value& v = g.value(static_cast<ValueId>(i));
     if (v.is_constant() && !g.readers(static_cast<ValueId>(i)).empty())
-      rows.push_back({v.name, "weight", fmt::format("{}{}", smelt::name(v.type), to_string(v.constant.shape())),
-                      v.constant.nbytes()});
+      rows.push_back(
+          {v.name, "weight", fmt::format("{}{}", smelt::name(v.type), to_string(v.constant.shape())), v.constant.nbytes()});
   }
   for (const StepRow& s : steps) {
     int64_t bytes = 0;
@@ -165,9 +165,7 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
     const auto t = Clock::now();
     execution.run_profiled(times);
     // A GPU's times are its own; what the host took to ask for them is no part of the run.
-    const double whole = execution.on_gpu() && !times.empty()
-                             ? us_of(times.front().begin_ns, times.back().end_ns)
-                             : us_since(t);
+    const double whole = execution.on_gpu() && !times.empty() ? us_of(times.front().begin_ns, times.back().end_ns) : us_since(t);
     double inside = 0;
     for (const StepTime& s : times) inside += us_of(s.begin_ns, s.end_ns);
     gaps.push_back(whole - inside);
@@ -190,8 +188,8 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
   }
   for (StepRow& row : p.steps) {
     row.share = p.steps_us > 0 ? row.us.median / p.steps_us : 0;
-    const double floor = roof.floor_us(static_cast<double>(row.step.bytes), static_cast<double>(row.step.flops),
-                                       problem_type(row.step.problem));
+    const double floor =
+        roof.floor_us(static_cast<double>(row.step.bytes), static_cast<double>(row.step.flops), problem_type(row.step.problem));
     row.roof_share = row.us.median > 0 ? floor / row.us.median : 0;
     row.limiter = limiter_of(row, roof);
   }

@@ -12,10 +12,10 @@ namespace smelt::profile {
 
 /// What the machine can do, measured (smelt devices --measure). Zero: not measured.
 struct Roof {
-  double bytes_per_s = 0;                        // memory bandwidth, read and write together
-  double launch_us = 0;                          // starting a kernel
-  std::map<DType, double> flops_per_s;           // by element type
-  double peak(DType t) const;                    // the type's, or f32's where it is not listed
+  double bytes_per_s = 0;               // memory bandwidth, read and write together
+  double launch_us = 0;                 // starting a kernel
+  std::map<DType, double> flops_per_s;  // by element type
+  double peak(DType t) const;           // the type's, or f32's where it is not listed
   /// The least time bytes and flops can take: max of the two, in microseconds. 0 when nothing was measured.
   double floor_us(double bytes, double flops, DType t) const;
 };
@@ -26,30 +26,30 @@ std::string_view name(Limiter l);
 
 struct StepRow {
   StepInfo step;
-  Summary us;                                    // exclusive time, microseconds
-  double share = 0;                              // of the sum over steps
-  double roof_share = 0;                         // floor / measured; 0 when the roof is not known
+  Summary us;             // exclusive time, microseconds
+  double share = 0;       // of the sum over steps
+  double roof_share = 0;  // floor / measured; 0 when the roof is not known
   Limiter limiter = Limiter::unknown;
 };
 
 /// A module of the exported model. A step belongs to the deepest module that holds all the nodes it stands for.
 struct ScopeRow {
-  std::string path;                              // "" the whole model
+  std::string path;  // "" the whole model
   int depth = 0;
-  double self_us = 0, total_us = 0, share = 0;   // total includes the modules inside; share is total's
-  double roof_share = 0;                         // of total: the sum of its steps' floors over it
-  int calls = 0;                                 // steps below it
+  double self_us = 0, total_us = 0, share = 0;  // total includes the modules inside; share is total's
+  double roof_share = 0;                        // of total: the sum of its steps' floors over it
+  int calls = 0;                                // steps below it
   int64_t bytes = 0, flops = 0;
 };
 
 struct MemoryRow {
-  std::string name, kind, shape;                 // kind "weight" or "activation"
+  std::string name, kind, shape;  // kind "weight" or "activation"
   int64_t bytes = 0;
 };
 
 /// A copy in runs whose inputs and outputs lie in the host's memory.
 struct CopyRow {
-  std::string name;                              // of the input, output, value or step; "" where it cannot be told
+  std::string name;  // of the input, output, value or step; "" where it cannot be told
   CopyTime::Way way = CopyTime::Way::other;
   int64_t bytes = 0;
   Summary us;
@@ -63,31 +63,31 @@ struct HostRun {
 
 struct Profile {
   std::string model;
-  Summary latency_us;                            // unprofiled runs: what the user sees
-  double steps_us = 0;                           // sum of the steps' medians
-  double gaps_us = 0;                            // profiled run's time outside steps (median)
+  Summary latency_us;   // unprofiled runs: what the user sees
+  double steps_us = 0;  // sum of the steps' medians
+  double gaps_us = 0;   // profiled run's time outside steps (median)
   /// The share of an unprofiled run that steps and gaps leave open; negative where taking the times made the run longer.
   double unattributed() const { return latency_us.median > 0 ? 1 - (steps_us + gaps_us) / latency_us.median : 0; }
-  std::vector<StepRow> steps;                    // in execution order
-  std::vector<ScopeRow> scopes;                  // in module order
-  std::vector<MemoryRow> memory;                 // largest first
+  std::vector<StepRow> steps;     // in execution order
+  std::vector<ScopeRow> scopes;   // in module order
+  std::vector<MemoryRow> memory;  // largest first
   MemoryInfo footprint;
-  int64_t held(const StepRow& s) const { return footprint.weights + s.step.memory.total(); }   // while it runs
-  int64_t peak_bytes = 0;                        // the most that any step holds, and the first that does, its name or operator
+  int64_t held(const StepRow& s) const { return footprint.weights + s.step.memory.total(); }  // while it runs
+  int64_t peak_bytes = 0;  // the most that any step holds, and the first that does, its name or operator
   std::string peak_step;
-  int64_t peak_host_bytes = 0;                   // the process's peak resident set
+  int64_t peak_host_bytes = 0;  // the process's peak resident set
   Roof roof;
-  std::vector<StepTime> timeline;                // of the median profiled run
+  std::vector<StepTime> timeline;  // of the median profiled run
   // Of a GPU's plan, by profile_copies:
-  std::vector<CopyRow> copies;                   // in the order of a run; empty where they cannot be seen
-  Summary host_latency_us;                       // unprofiled runs from and to the host's memory, by the host's clock
-  HostRun host_run;                              // the profiled one with the median time of copies
+  std::vector<CopyRow> copies;  // in the order of a run; empty where they cannot be seen
+  Summary host_latency_us;      // unprofiled runs from and to the host's memory, by the host's clock
+  HostRun host_run;             // the profiled one with the median time of copies
 };
 
 struct ProfileOptions {
   int iterations = 20;
   int warmup = 3;
-  double max_seconds = 20;                       // stops sooner than `iterations` when reached, never before 3 runs
+  double max_seconds = 20;  // stops sooner than `iterations` when reached, never before 3 runs
 };
 
 /// Times an execution whose inputs are bound.

@@ -37,7 +37,7 @@ std::optional<device::Ceilings> load(const std::filesystem::path& file) {
     }
     return c;
   } catch (const std::exception&) {
-    return std::nullopt;   // damaged, or written by another version: as if it were not there; the next --measure replaces it
+    return std::nullopt;  // damaged, or written by another version: as if it were not there; the next --measure replaces it
   }
 }
 

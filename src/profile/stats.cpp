@@ -69,8 +69,7 @@ Ratio ratio_interval(std::span<const double> before, std::span<const double> aft
   return {value, percentile(ratios, 0.025), percentile(ratios, 0.975), static_cast<int>(n)};
 }
 
-Ratio ratio_interval(std::span<const double> before, std::span<const double> after, std::span<const size_t> ends,
-                     int resamples) {
+Ratio ratio_interval(std::span<const double> before, std::span<const double> after, std::span<const size_t> ends, int resamples) {
   if (ends.size() < 2) return ratio_interval(before, after, resamples);
   const double value = median(after) / median(before);
   std::mt19937_64 random(20260101);

@@ -13,7 +13,7 @@ double mean(std::span<const double> samples);
 
 struct Summary {
   double mean = 0, median = 0, p90 = 0, p99 = 0, min = 0, max = 0;
-  double iqr = 0;                 // p75 - p25
+  double iqr = 0;  // p75 - p25
   int count = 0;
 };
 Summary summarize(std::span<const double> samples);

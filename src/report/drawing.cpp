@@ -20,8 +20,10 @@ std::string dot_string(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n') out += "\\n";
-    else if (static_cast<unsigned char>(c) >= 32) out += c;
+    if (c == '\n')
+      out += "\\n";
+    else if (static_cast<unsigned char>(c) >= 32)
+      out += c;
   }
   return out + "\"";
 }
@@ -100,7 +102,10 @@ std::string draw(const Graph& g, const std::map<std::string, double>& us, const 
   const fs::path dot = fs::temp_directory_path() / fmt::format("smelt-{}.dot", getpid());
   struct Remove {
     fs::path path;
-    ~Remove() { std::error_code ignored; fs::remove(path, ignored); }
+    ~Remove() {
+      std::error_code ignored;
+      fs::remove(path, ignored);
+    }
   } remove{dot};
   write_text(dot, to_dot(g, us, groups));
   // dot's layout takes minutes on a thousand nodes, and its splines overflow its stack; bounded, it takes seconds.

@@ -97,8 +97,7 @@ Table library_table() {
   Table t{.key = "libraries",
           .title = "NVIDIA's libraries",
           .columns = {{"library", "library"}, {"version", "version"}, {"state", "found as"}}};
-  for (const cuda::LibraryState& l : libraries())
-    t.rows.push_back({l.name, l.version, l.missing.empty() ? l.path : l.missing});
+  for (const cuda::LibraryState& l : libraries()) t.rows.push_back({l.name, l.version, l.missing.empty() ? l.path : l.missing});
   return t;
 }
 

@@ -4,11 +4,14 @@
 #include "report/report.h"
 
 // The page's parts are the files of src/report/page as they stand, put into the library by the assembler.
-#define SMELT_EMBED(name, file)                                                        \
-  __asm__(".pushsection .rodata\n.hidden smelt_" #name "_begin\n.hidden smelt_" #name "_end\n" \
-          ".global smelt_" #name "_begin\n.global smelt_" #name "_end\n"                \
-          "smelt_" #name "_begin:\n.incbin \"" SMELT_PAGE_DIR "/" file "\"\n"           \
-          "smelt_" #name "_end:\n.byte 0\n.popsection\n");                             \
+#define SMELT_EMBED(name, file)                                                       \
+  __asm__(".pushsection .rodata\n.hidden smelt_" #name "_begin\n.hidden smelt_" #name \
+          "_end\n"                                                                    \
+          ".global smelt_" #name "_begin\n.global smelt_" #name                       \
+          "_end\n"                                                                    \
+          "smelt_" #name "_begin:\n.incbin \"" SMELT_PAGE_DIR "/" file                \
+          "\"\n"                                                                      \
+          "smelt_" #name "_end:\n.byte 0\n.popsection\n");                            \
   extern "C" const char smelt_##name##_begin[], smelt_##name##_end[];
 
 SMELT_EMBED(page_html, "page.html")
@@ -22,11 +25,16 @@ namespace {
 std::string escaped(std::string_view text) {
   std::string out;
   for (char c : text) {
-    if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '&') out += "&amp;";
-    else if (c == '"') out += "&quot;";
-    else out += c;
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '&')
+      out += "&amp;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += c;
   }
   return out;
 }
@@ -50,13 +58,20 @@ std::string html(const Report& report) {
     const size_t close = page.find("}}", open);
     out += page.substr(at, open - at);
     const std::string_view slot = page.substr(open + 2, close - open - 2);
-    if (slot == "style") out += text(smelt_page_css_begin, smelt_page_css_end);
-    else if (slot == "script") out += text(smelt_page_js_begin, smelt_page_js_end);
-    else if (slot == "graph") out += text(smelt_graph_js_begin, smelt_graph_js_end);
-    else if (slot == "title") out += escaped(report.title);
-    else if (slot == "data") out += page_data(report);
-    else if (slot == "svg_before") out += svg_element(report.svg_before);
-    else if (slot == "svg_after") out += svg_element(report.svg_after);
+    if (slot == "style")
+      out += text(smelt_page_css_begin, smelt_page_css_end);
+    else if (slot == "script")
+      out += text(smelt_page_js_begin, smelt_page_js_end);
+    else if (slot == "graph")
+      out += text(smelt_graph_js_begin, smelt_graph_js_end);
+    else if (slot == "title")
+      out += escaped(report.title);
+    else if (slot == "data")
+      out += page_data(report);
+    else if (slot == "svg_before")
+      out += svg_element(report.svg_before);
+    else if (slot == "svg_after")
+      out += svg_element(report.svg_after);
     at = close + 2;
   }
   out += page.substr(at);

@@ -43,7 +43,7 @@ Json to_json(const Table& t) {
 
 Json to_json(const profile::Summary& s) {
   return {{"mean", number(s.mean)}, {"median", number(s.median)}, {"p90", number(s.p90)}, {"p99", number(s.p99)},
-          {"min", number(s.min)}, {"max", number(s.max)}, {"iqr", number(s.iqr)}, {"count", s.count}};
+          {"min", number(s.min)},   {"max", number(s.max)},       {"iqr", number(s.iqr)}, {"count", s.count}};
 }
 
 Json to_json(const profile::Profile& p) {
@@ -100,8 +100,13 @@ Json to_json(const BuildInfo& b) {
 }
 
 Json to_json(const profile::Side& s) {
-  return {{"name", s.name}, {"ms", to_json(s.ms)}, {"samples_ms", s.samples_ms}, {"build_s", s.build_s},
-          {"build", to_json(s.build)}, {"host_bytes", s.host_bytes}, {"device_bytes", s.device_bytes}};
+  return {{"name", s.name},
+          {"ms", to_json(s.ms)},
+          {"samples_ms", s.samples_ms},
+          {"build_s", s.build_s},
+          {"build", to_json(s.build)},
+          {"host_bytes", s.host_bytes},
+          {"device_bytes", s.device_bytes}};
 }
 
 Json to_json(const profile::BenchResult& b) {
@@ -262,14 +267,13 @@ std::string chrome_trace(const profile::Profile& p) {
          {"dur", end - begin},
          {"args",
           {{"op", s.op}, {"problem", s.problem}, {"tactic", s.tactic}, {"sources", s.sources}, {"outputs", s.output_shapes}}}});
-    events.push_back({{"name", "memory"},
-                      {"ph", "C"},
-                      {"pid", 1},
-                      {"ts", begin},
-                      {"args",
-                       {{"inputs and outputs", s.memory.bound},
-                        {"activations", s.memory.activations},
-                        {"workspace", s.memory.workspace}}}});
+    events.push_back(
+        {{"name", "memory"},
+         {"ph", "C"},
+         {"pid", 1},
+         {"ts", begin},
+         {"args",
+          {{"inputs and outputs", s.memory.bound}, {"activations", s.memory.activations}, {"workspace", s.memory.workspace}}}});
     last_end = end;
   }
   close_to(0);

@@ -68,19 +68,25 @@ Table ledger_summary(const Explained& e) {
     Counts& c = counts[x.rewrite];
     c.saved_us += x.saved_us;
     c.cost_us += x.cost_us;
-    if (x.matched) ++c.matched;
-    else ++c.rejected, ++c.reasons[x.reason];
+    if (x.matched)
+      ++c.matched;
+    else
+      ++c.rejected, ++c.reasons[x.reason];
   }
   Table t{.key = "rewrites",
           .title = "Rewrites",
-          .columns = {{"rewrite", "rewrite"}, {"what", "what"}, {"matched", "matched", Unit::count},
-                      {"rejected", "rejected", Unit::count}, {"saved_us", "saves", Unit::us}, {"cost_us", "costs", Unit::us},
+          .columns = {{"rewrite", "rewrite"},
+                      {"what", "what"},
+                      {"matched", "matched", Unit::count},
+                      {"rejected", "rejected", Unit::count},
+                      {"saved_us", "saves", Unit::us},
+                      {"cost_us", "costs", Unit::us},
                       {"reasons", "rejected for"}}};
   for (const auto& [rewrite, c] : counts.rows) {
     std::vector<std::string> reasons;
     for (const auto& [reason, n] : c.reasons) reasons.push_back(fmt::format("{} {}", n, reason));
-    t.rows.push_back({rewrite, std::string(what_of(rewrite)), c.matched, c.rejected, estimate(c.saved_us), estimate(c.cost_us),
-                      reasons});
+    t.rows.push_back(
+        {rewrite, std::string(what_of(rewrite)), c.matched, c.rejected, estimate(c.saved_us), estimate(c.cost_us), reasons});
   }
   t.note = rates_note(e);
   return t;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fuse/rewrite.h"
+#include "fuse/match/rewrite.h"
 #include "profile/bench.h"
 #include "profile/compare.h"
 #include "profile/profile.h"
@@ -22,20 +22,20 @@ struct Fact {
 /// The ledger with what its estimates go by.
 struct Explained {
   fuse::Ledger ledger;
-  std::vector<std::string> nodes;                 // names of the model's nodes
+  std::vector<std::string> nodes;  // names of the model's nodes
   fuse::Rates rates;
-  bool measured = false;                          // the rates are this machine's (smelt devices --measure), not defaults
+  bool measured = false;  // the rates are this machine's (smelt devices --measure), not defaults
 };
 
 struct Report {
-  std::string title;                              // "resnet50.fp32.onnx"
+  std::string title;  // "resnet50.fp32.onnx"
   std::vector<Fact> machine, versions;
   std::optional<profile::Profile> before, after;  // after: of the optimised plan
   std::optional<profile::BenchResult> bench;
-  std::vector<profile::Difference> differences;   // optimised against unfused, per output
+  std::vector<profile::Difference> differences;  // optimised against unfused, per output
   Explained explained;
-  std::string svg_before, svg_after;              // drawings; empty: not drawn
-  std::string drawing_note;                       // why not
+  std::string svg_before, svg_after;  // drawings; empty: not drawn
+  std::string drawing_note;           // why not
 };
 
 /// The tactic that runs a step: "cuda v8 t64", "reference (on the host)".

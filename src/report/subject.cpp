@@ -10,7 +10,7 @@
 #include "device/cuda/device.h"
 #include "graph/graph.h"
 #include "import/import.h"
-#include "ops/op.h"
+#include "ops/core/operator.h"
 #include "profile/inputs.h"
 #include "profile/roof.h"
 #include "report/facts.h"
@@ -77,7 +77,7 @@ profile::Profile profile_of(Prepared& p, const profile::ProfileOptions& options,
   if (!p.execution->on_gpu()) return result;
   try {
     profile::profile_copies(result, *p.execution, p.inputs, options);
-  } catch (const Error& e) {   // the device has no room for the inputs twice
+  } catch (const Error& e) {  // the device has no room for the inputs twice
     warn("copies from and to the host's memory were not timed: {}", e.what());
   }
   p.execution->bind(placed(p));
@@ -104,30 +104,31 @@ Explained explain(const Subject& s) {
   ImportOptions import;
   import.structure_only = true;
   import.shapes = s.shapes;
-  import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
-  Graph g = import_model(s.path, import);
-  const profile::Roof roof = known_roof(s.options);
-  Explained e{.rates = {roof.bytes_per_s, roof.launch_us}, .measured = roof.bytes_per_s > 0};
-  if (!e.measured) e.rates = usual;
-  for (const SourceNode& source : g.sources()) e.nodes.push_back(source.name);
-  fuse::Options rewriting = run::rewriting(s.options);
-  rewriting.rates = e.rates;
-  e.ledger = fuse::run(g, rewriting);
-  return e;
-}
+  import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr;
+};
+Graph g = import_model(s.path, import);
+const profile::Roof roof = known_roof(s.options);
+Explained e{.rates = {roof.bytes_per_s, roof.launch_us}, .measured = roof.bytes_per_s > 0};
+if (!e.measured) e.rates = usual;
+for (const SourceNode& source : g.sources()) e.nodes.push_back(source.name);
+fuse::Options rewriting = run::rewriting(s.options);
+rewriting.rates = e.rates;
+e.ledger = fuse::run(g, rewriting);
+return e;
+}  // namespace smelt::report
 
 profile::Roof known_roof(const Options& options) {
   const auto gpu = device::cuda::ordinal_of(options.device);
   std::filesystem::path dir;
   try {
     dir = cache_dir(options.cache_dir);
-  } catch (const Error&) {   // a folder that cannot be made holds no ceilings
+  } catch (const Error&) {  // a folder that cannot be made holds no ceilings
     return {};
   }
   const auto& gpus = device::cuda::devices();
   if (gpu && *gpu >= static_cast<int>(gpus.size())) return {};
-  const auto ceilings = gpu ? profile::load_gpu_ceilings(dir, gpus[static_cast<size_t>(*gpu)].uuid)
-                            : profile::load_ceilings(dir, options.threads);
+  const auto ceilings =
+      gpu ? profile::load_gpu_ceilings(dir, gpus[static_cast<size_t>(*gpu)].uuid) : profile::load_ceilings(dir, options.threads);
   return ceilings ? profile::roof_of(*ceilings) : profile::Roof{};
 }
 
@@ -142,8 +143,10 @@ Comparison compare_speed(const Subject& s, const std::string& against, const pro
   const auto maker = [](const Subject& of, const Prepared& first, bool optimize, const Prepared* inputs) {
     return [&of, &first, optimize, inputs] {
       const auto made = std::make_shared<Prepared>();
-      if (first.build_s < no_time_s) *made = prepare(of, optimize, inputs);
-      else made->plan = first.plan, made->inputs = first.inputs, made->execution = bound(*made);
+      if (first.build_s < no_time_s)
+        *made = prepare(of, optimize, inputs);
+      else
+        made->plan = first.plan, made->inputs = first.inputs, made->execution = bound(*made);
       return std::shared_ptr<Execution>(made, made->execution.get());
     };
   };

@@ -14,17 +14,17 @@ namespace smelt::report {
 struct Subject {
   std::string path;
   Options options;
-  std::map<std::string, Shape> shapes;           // of symbolic inputs
-  std::vector<std::string> input_files;          // as profile::load_inputs takes them
-  std::map<std::string, Tensor> feeds;           // given in memory; go before the files
-  uint64_t seed = 0;                             // of the random inputs
+  std::map<std::string, Shape> shapes;   // of symbolic inputs
+  std::vector<std::string> input_files;  // as profile::load_inputs takes them
+  std::map<std::string, Tensor> feeds;   // given in memory; go before the files
+  uint64_t seed = 0;                     // of the random inputs
 };
 
 struct Prepared {
   std::shared_ptr<const Plan> plan;
-  std::vector<Tensor> inputs;                    // what the execution's bindings view
+  std::vector<Tensor> inputs;  // what the execution's bindings view
   std::unique_ptr<Execution> execution;
-  double build_s = 0;                            // import, rewriting, tuning and binding
+  double build_s = 0;  // import, rewriting, tuning and binding
 
   /// What the side holds in host memory: packed or mapped weights and one execution's arena.
   int64_t plan_bytes() const { return execution->memory().weights + execution->memory().arena; }

@@ -56,7 +56,7 @@ std::string format(double v, Unit unit) {
   constexpr const char* flop_units[] = {"FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP"};
   constexpr const char* byte_rates[] = {"B/s", "KB/s", "MB/s", "GB/s", "TB/s"};
   constexpr const char* flop_rates[] = {"FLOP/s", "KFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s"};
-  if (unit == Unit::value) return fmt::format("{:.5g}", v);   // of a tensor: NaN is a finding, not a gap
+  if (unit == Unit::value) return fmt::format("{:.5g}", v);  // of a tensor: NaN is a finding, not a gap
   if (std::isnan(v)) return "–";
   switch (unit) {
     case Unit::us: return time_text(v);
@@ -82,8 +82,7 @@ std::string format(const Cell& cell, Unit column) {
   return format(cell.number, cell.whole && unit == Unit::text ? Unit::count : unit);
 }
 
-Cell::Cell(const std::vector<std::string>& names)
-    : text(joined(names)), kind(Kind::list), list(names.begin(), names.end()) {
+Cell::Cell(const std::vector<std::string>& names) : text(joined(names)), kind(Kind::list), list(names.begin(), names.end()) {
   if (std::string all = joined(names, names.size()); all != text) full = std::move(all);
 }
 

@@ -21,11 +21,11 @@ std::string joined(const std::vector<std::string>& v, size_t most = 6);
 struct Cell {
   enum class Kind : uint8_t { text, number, flag, list };
   std::string text;
-  std::string full;               // all of a list of which `text` shows the first; else ""
-  double number = 0;              // of a flag 0 or 1
+  std::string full;   // all of a list of which `text` shows the first; else ""
+  double number = 0;  // of a flag 0 or 1
   Kind kind = Kind::text;
-  bool whole = false;             // a number of an integer type
-  std::optional<Unit> unit;       // its own, where a column holds several
+  bool whole = false;        // a number of an integer type
+  std::optional<Unit> unit;  // its own, where a column holds several
   std::vector<Cell> list;
   Cell(std::string t) : text(std::move(t)) {}
   Cell(const char* t) : text(t) {}
@@ -45,8 +45,8 @@ Cell shape_cell(const Shape& s);
 Cell shape_cell(const SymShape& s);
 
 struct Column {
-  std::string key;        // in JSON: "self_us"
-  std::string title;      // in tables: "self"
+  std::string key;    // in JSON: "self_us"
+  std::string title;  // in tables: "self"
   Unit unit = Unit::text;
 };
 
@@ -54,7 +54,7 @@ struct Table {
   std::string key, title;
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;
-  std::string note;       // a line below; may be empty
+  std::string note;  // a line below; may be empty
 
   /// Stable sort by a column's key or title, numbers largest first, text in order. Throws Error (usage) naming the columns.
   void sort_by(std::string_view column);

@@ -22,15 +22,22 @@ std::string tactic_text(const StepInfo& s) {
 Table step_table(const profile::Profile& p) {
   Table t{.key = "steps",
           .title = "Time per step",
-          .columns = {{"name", "step"}, {"op", "operator"}, {"self_us", "self", Unit::us}, {"iqr_us", "± IQR", Unit::us},
-                      {"share", "share", Unit::percent}, {"bytes", "bytes", Unit::bytes}, {"flops", "FLOPs", Unit::flops},
-                      {"roof_share", "of roof", Unit::percent}, {"limiter", "limited by"}, {"tactic", "tactic"},
-                      {"problem", "problem"}, {"sources", "stands for"}}};
+          .columns = {{"name", "step"},
+                      {"op", "operator"},
+                      {"self_us", "self", Unit::us},
+                      {"iqr_us", "± IQR", Unit::us},
+                      {"share", "share", Unit::percent},
+                      {"bytes", "bytes", Unit::bytes},
+                      {"flops", "FLOPs", Unit::flops},
+                      {"roof_share", "of roof", Unit::percent},
+                      {"limiter", "limited by"},
+                      {"tactic", "tactic"},
+                      {"problem", "problem"},
+                      {"sources", "stands for"}}};
   for (const profile::StepRow& r : p.steps)
     t.rows.push_back({r.step.name, r.step.op, r.us.median, r.us.iqr, r.share, r.step.bytes, r.step.flops,
                       p.roof.bytes_per_s > 0 ? Cell(r.roof_share) : Cell(""), std::string(profile::name(r.limiter)),
-                      tactic_text(r.step), r.step.problem,
-                      r.step.sources});
+                      tactic_text(r.step), r.step.problem, r.step.sources});
   const double missing = p.unattributed();
   t.note = fmt::format("{} steps take {}, gaps between them {}, together {:.1f}% {} than one run: {} (median of {})",
                        p.steps.size(), format(p.steps_us, Unit::us), format(p.gaps_us, Unit::us), 100 * std::abs(missing),
@@ -66,26 +73,33 @@ Table memory_table(const profile::Profile& p) {
   const auto at = std::ranges::find(p.steps, p.peak_bytes, [&](const profile::StepRow& r) { return p.held(r); });
   if (at == p.steps.end()) return t;
   const StepMemory& most = at->step.memory;
-  t.note += fmt::format("\nat most {} held at a time, in step {}: weights, {} of inputs and outputs, {} of activations, {} of "
-                        "workspace", size(p.peak_bytes), p.peak_step, size(most.bound), size(most.activations),
-                        size(most.workspace));
+  t.note += fmt::format(
+      "\nat most {} held at a time, in step {}: weights, {} of inputs and outputs, {} of activations, {} of "
+      "workspace",
+      size(p.peak_bytes), p.peak_step, size(most.bound), size(most.activations), size(most.workspace));
   return t;
 }
 
 Table copy_table(const profile::Profile& p) {
   Table t{.key = "copies",
           .title = "Copies of tensors in the host's memory",
-          .columns = {{"name", "of"}, {"way", "way"}, {"bytes", "bytes", Unit::bytes}, {"us", "time", Unit::us},
-                      {"iqr_us", "± IQR", Unit::us}, {"bytes_per_s", "rate", Unit::bytes_per_s}}};
+          .columns = {{"name", "of"},
+                      {"way", "way"},
+                      {"bytes", "bytes", Unit::bytes},
+                      {"us", "time", Unit::us},
+                      {"iqr_us", "± IQR", Unit::us},
+                      {"bytes_per_s", "rate", Unit::bytes_per_s}}};
   double sum = 0;
   for (const profile::CopyRow& c : p.copies) {
     const double rate = c.us.median > 0 ? static_cast<double>(c.bytes) / c.us.median * 1e6 : NAN;
     t.rows.push_back({c.name, std::string(smelt::name(c.way)), c.bytes, c.us.median, c.us.iqr, rate});
     sum += c.us.median;
   }
-  t.note = fmt::format("together {}; from and to the host's memory a run takes {} by the host's clock (median of {}), from and "
-                       "to the device's {}", format(sum, Unit::us), format(p.host_latency_us.median, Unit::us),
-                       p.host_latency_us.count, format(p.latency_us.median, Unit::us));
+  t.note = fmt::format(
+      "together {}; from and to the host's memory a run takes {} by the host's clock (median of {}), from and "
+      "to the device's {}",
+      format(sum, Unit::us), format(p.host_latency_us.median, Unit::us), p.host_latency_us.count,
+      format(p.latency_us.median, Unit::us));
   return t;
 }
 
@@ -130,7 +144,9 @@ std::string stages_text(const Plan& plan) {
 Table qa_table(const profile::BenchResult& b) {
   Table t{.key = "qa",
           .title = "Before and after",
-          .columns = {{"measure", ""}, {"before", b.before.name, Unit::text}, {"after", b.after.name, Unit::text},
+          .columns = {{"measure", ""},
+                      {"before", b.before.name, Unit::text},
+                      {"after", b.after.name, Unit::text},
                       {"change", "difference", Unit::percent}}};
   const auto row = [&](const std::string& what, double before, double after, Unit unit) {
     t.rows.push_back({what, format(before, unit), format(after, unit), change(before, after)});
@@ -149,15 +165,22 @@ Table qa_table(const profile::BenchResult& b) {
 }
 
 Table difference_table(const std::vector<profile::Difference>& d) {
-  Table t{.key = "errors", .title = "Error per output",
-          .columns = {{"output", "output"}, {"count", "elements", Unit::count}, {"max_abs", "max", Unit::error},
-                      {"mean_abs", "mean", Unit::error}, {"max_rel", "max relative", Unit::error},
-                      {"rms_rel", "rms relative", Unit::error}, {"cosine_error", "1 - cosine", Unit::error},
-                      {"different", "different", Unit::count}, {"nonfinite", "NaN/inf", Unit::count}}};
+  Table t{.key = "errors",
+          .title = "Error per output",
+          .columns = {{"output", "output"},
+                      {"count", "elements", Unit::count},
+                      {"max_abs", "max", Unit::error},
+                      {"mean_abs", "mean", Unit::error},
+                      {"max_rel", "max relative", Unit::error},
+                      {"rms_rel", "rms relative", Unit::error},
+                      {"cosine_error", "1 - cosine", Unit::error},
+                      {"different", "different", Unit::count},
+                      {"nonfinite", "NaN/inf", Unit::count}}};
   for (const profile::Difference& x : d) {
     if (x.comparable)
       t.rows.push_back({x.name, x.count, x.max_abs, x.mean_abs, x.max_rel, x.rms_rel, x.cosine_error, x.different, x.nonfinite});
-    else t.rows.push_back({x.name, x.why_not, "", "", "", "", "", "", ""});
+    else
+      t.rows.push_back({x.name, x.why_not, "", "", "", "", "", "", ""});
   }
   return t;
 }

@@ -46,8 +46,8 @@ class Trace {
     int64_t begin_ns = 0, end_ns = 0;
   };
   struct Seen {
-    std::vector<Work> work;            // what recordings did
-    std::vector<CopyTime> copies;      // that the backend was asked for outside of them
+    std::vector<Work> work;        // what recordings did
+    std::vector<CopyTime> copies;  // that the backend was asked for outside of them
   };
   virtual ~Trace() = default;
   /// The copies asked for from here on get this name.
@@ -102,7 +102,10 @@ class Backend {
   /// Null on the host.
   virtual std::unique_ptr<Turn> turn() { return nullptr; }
   /// Whether the caller records what is put on the stream, so that nothing may be allocated or waited for meanwhile.
-  virtual bool is_capturing(void* stream) const { (void)stream; return false; }
+  virtual bool is_capturing(void* stream) const {
+    (void)stream;
+    return false;
+  }
   /// For all that any stream was given, the callers' own ones included.
   virtual void wait_for_all() = 0;
 

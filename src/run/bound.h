@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/dynamic.h"
+#include "ops/core/data_dependent.h"
 #include "smelt/session.h"
 #include "tune/tuner.h"
 
@@ -36,9 +36,9 @@ inline constexpr TensorIndex absent = -1;
 
 /// Where a buffer's bytes lie.
 enum class Place : uint8_t {
-  constant,   // a weight or a value known before the run
-  external,   // given at the segment's start: the caller's input, or what an earlier segment made
-  result,     // a graph output, or what a later segment reads: the caller's memory or the segment's own, never the arena's
+  constant,  // a weight or a value known before the run
+  external,  // given at the segment's start: the caller's input, or what an earlier segment made
+  result,    // a graph output, or what a later segment reads: the caller's memory or the segment's own, never the arena's
   arena,
 };
 
@@ -46,33 +46,33 @@ enum class Place : uint8_t {
 struct Buffer {
   Place place = Place::arena;
   int64_t bytes = 0;
-  int64_t offset = 0;                        // arena: from its start, a multiple of Backend::block_alignment()
-  int first = 0, last = 0;                   // arena: the steps between which (both included) it is alive
-  TensorIndex owner = absent;                // not arena: the constant, external or result whose bytes these are
+  int64_t offset = 0;          // arena: from its start, a multiple of Backend::block_alignment()
+  int first = 0, last = 0;     // arena: the steps between which (both included) it is alive
+  TensorIndex owner = absent;  // not arena: the constant, external or result whose bytes these are
 };
 
 struct BoundValue : ops::BoundTensor {
-  ValueId value = ValueId::none;             // the graph's value; none for what a reorder makes
-  bool fixed_layout = false;                 // must stay plain
-  bool at_most = false;                      // of a dynamic step's kernel: the run finds out how much of the shape there is
-  int32_t buffer = -1;                       // index into Segment::buffers
-  int64_t offset = 0;                        // bytes into it
+  ValueId value = ValueId::none;  // the graph's value; none for what a reorder makes
+  bool fixed_layout = false;      // must stay plain
+  bool at_most = false;           // of a dynamic step's kernel: the run finds out how much of the shape there is
+  int32_t buffer = -1;            // index into Segment::buffers
+  int64_t offset = 0;             // bytes into it
 };
 
 enum class StepKind : uint8_t {
-  kernel,     // a kernel chosen among ops::offer's candidates
-  view,       // moves no data: output 0 is input 0's bytes; dropped once buffers are assigned
-  concat,     // copies those inputs that do not lie in the output already; dropped when all do
-  copy,       // output 0 = input 0, same bytes: a view that ends in memory of its own
-  dynamic,    // sizes known after running it only, strings, or control flow: ops::evaluate on tensors; or a kernel of
-              // ops/dynamic.h
+  kernel,   // a kernel chosen among ops::offer's candidates
+  view,     // moves no data: output 0 is input 0's bytes; dropped once buffers are assigned
+  concat,   // copies those inputs that do not lie in the output already; dropped when all do
+  copy,     // output 0 = input 0, same bytes: a view that ends in memory of its own
+  dynamic,  // sizes known after running it only, strings, or control flow: ops::evaluate on tensors; or a kernel of
+            // ops/core/data_dependent.h
 };
 
 /// What a concat step copies: `outer` times, a chunk of each of these inputs.
 struct ConcatCopy {
   struct Part {
     size_t input;
-    int64_t offset, chunk;                   // bytes, in a row of the output
+    int64_t offset, chunk;  // bytes, in a row of the output
   };
   int64_t outer = 1, row = 0;
   std::vector<Part> parts;
@@ -81,21 +81,21 @@ struct ConcatCopy {
 /// What choose_kernels fills in.
 struct ChosenKernel {
   std::string problem, tactic, config;
-  std::shared_ptr<const tune::Choice> choice;   // with the timings, and why each other tactic was not chosen; null without one
+  std::shared_ptr<const tune::Choice> choice;  // with the timings, and why each other tactic was not chosen; null without one
   std::shared_ptr<ops::Kernel> kernel;
-  bool on_host = false;                         // runs on the processor although the plan is a GPU's (fallback.h)
+  bool on_host = false;  // runs on the processor although the plan is a GPU's (fallback.h)
 };
 
 struct Step : ChosenKernel {
   StepKind kind = StepKind::kernel;
-  NodeId id = NodeId::none;                  // the graph's node; none for inserted steps
-  std::shared_ptr<const Node> node;          // the graph's own node (not owned), or the inserted step's
+  NodeId id = NodeId::none;          // the graph's node; none for inserted steps
+  std::shared_ptr<const Node> node;  // the graph's own node (not owned), or the inserted step's
   std::vector<TensorIndex> inputs, outputs;
 
   std::shared_ptr<const ConcatCopy> concat;  // filled by assign_buffers
   std::vector<ops::AtMost> at_most;          // a dynamic step with a kernel: its outputs, the count left out
 
-  int32_t workspace = -1;                    // buffer, by place_buffers; -1: none
+  int32_t workspace = -1;  // buffer, by place_buffers; -1: none
 
   // Filled by resolve(): what Kernel::run is given.
   std::vector<const void*> in;
@@ -118,10 +118,10 @@ struct Segment {
   std::vector<BoundValue> tensors;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
-  std::vector<Port> externals;               // read here, made elsewhere
-  std::vector<Port> results;                 // made here (or passed through), needed after the segment
+  std::vector<Port> externals;  // read here, made elsewhere
+  std::vector<Port> results;    // made here (or passed through), needed after the segment
   std::vector<CachePair> caches;
-  int64_t arena = 0;                         // bytes
+  int64_t arena = 0;  // bytes
 
   BoundValue& tensor(TensorIndex t) { return tensors[static_cast<size_t>(t)]; }
   const BoundValue& tensor(TensorIndex t) const { return tensors[static_cast<size_t>(t)]; }

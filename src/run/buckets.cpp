@@ -9,8 +9,10 @@ namespace {
 
 void add(std::string& text, int64_t extent) {
   const auto n = static_cast<uint64_t>(extent);
-  if (extent <= 0) text += fmt::format(",{}", extent);
-  else text += fmt::format(",{}/{}", std::bit_ceil(n), std::min<uint64_t>(16, n & (~n + 1)));
+  if (extent <= 0)
+    text += fmt::format(",{}", extent);
+  else
+    text += fmt::format(",{}/{}", std::bit_ceil(n), std::min<uint64_t>(16, n & (~n + 1)));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "ops/strides.h"
+#include "ops/core/strides.h"
 #include "run/memory.h"
 #include "run/views.h"
 
@@ -45,8 +45,8 @@ void share_views(Segment& s) {
     if (step.kind != StepKind::view) continue;
     const BoundValue source = s.tensor(step.inputs[0]);
     const bool dense = source.strides.empty() && std::ranges::all_of(step.outputs, [&](TensorIndex t) {
-      return t == absent || s.tensor(t).strides.empty();
-    });
+                         return t == absent || s.tensor(t).strides.empty();
+                       });
     auto offsets = dense ? view_offsets(s, step) : std::nullopt;
     if (!offsets) {
       const auto views = strided_views(s, step, ops::memory_strides(source));
@@ -74,8 +74,8 @@ void place_concat_inputs(Segment& s) {
     int64_t at = 0;
     for (size_t i = 0; i < step->inputs.size(); ++i) {
       const TensorIndex t = step->inputs[i];
-      const bool fits = shape->outer == 1 ? s.tensor(t).strides.empty() && y.strides.empty()
-                                          : !slice.empty() && s.tensor(t).strides == slice;
+      const bool fits =
+          shape->outer == 1 ? s.tensor(t).strides.empty() && y.strides.empty() : !slice.empty() && s.tensor(t).strides == slice;
       if (fits && is_whole(s, t) && s.tensor(t).buffer != y.buffer) merge(s, s.tensor(t).buffer, y.buffer, y.offset + at);
       at += shape->chunks[i];
     }

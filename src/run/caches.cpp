@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/strides.h"
+#include "ops/core/strides.h"
 #include "run/execution.h"
 
 namespace smelt::run {
@@ -31,15 +31,19 @@ std::vector<BoundCache> bind_caches(const PlanImpl& plan, std::span<const Cache>
   std::vector<BoundCache> bound;
   const Graph& g = plan.graph();
   for (const Cache& c : caches) {
-    BoundCache b{.form = {}, .memory = c.memory, .input = position(plan.inputs(), c.past, "input"),
-                 .output = position(plan.outputs(), c.present, "output"), .past = {}};
+    BoundCache b{.form = {},
+                 .memory = c.memory,
+                 .input = position(plan.inputs(), c.past, "input"),
+                 .output = position(plan.outputs(), c.present, "output"),
+                 .past = {}};
     for (const BoundCache& other : bound)
       if (other.input == b.input || other.output == b.output) fail_usage("two caches name '{}' and '{}'", c.past, c.present);
     const TensorInfo& present = plan.outputs()[b.output];
     if (c.memory.type() != present.type)
       fail_usage("the memory for '{}' has type {}, expected {}", c.present, name(c.memory.type()), name(present.type));
     if (present.rank_known && c.memory.rank() != static_cast<int64_t>(present.shape.size()))
-      fail_usage("the memory for '{}' has shape {}, expected {}", c.present, to_string(c.memory.shape()), to_string(present.shape));
+      fail_usage("the memory for '{}' has shape {}, expected {}", c.present, to_string(c.memory.shape()),
+                 to_string(present.shape));
     b.form = {g.inputs()[b.input], g.outputs()[b.output], strides(c.memory.shape())};
     const auto axis = static_cast<size_t>(axis_of(g, b.form.past, b.form.present, c));
     Shape shape = c.memory.shape();
@@ -83,7 +87,7 @@ void check_room(const PlanImpl& plan, const BoundCache& cache, const Shape& pres
 std::vector<Tensor> with_pasts(std::span<const Tensor> inputs, std::span<const BoundCache> caches) {
   std::vector<Tensor> all(inputs.begin(), inputs.end());
   for (const BoundCache& c : caches)
-    if (c.input < all.size()) all[c.input] = c.past;   // too few are an error of their own
+    if (c.input < all.size()) all[c.input] = c.past;  // too few are an error of their own
   return all;
 }
 

@@ -12,7 +12,7 @@ namespace smelt::run {
 /// What a plan for such a pair depends on: that there is one, and how far apart its elements lie.
 struct CacheForm {
   ValueId past, present;
-  Shape strides;                             // of both, along present's axes
+  Shape strides;  // of both, along present's axes
   bool operator==(const CacheForm&) const = default;
 };
 
@@ -20,8 +20,8 @@ struct CacheForm {
 struct BoundCache {
   CacheForm form;
   Tensor memory;
-  size_t input = 0, output = 0;              // positions in the plan's inputs and outputs
-  Tensor past;                               // of the past's shape: its elements lie as the form says, not as a Tensor's
+  size_t input = 0, output = 0;  // positions in the plan's inputs and outputs
+  Tensor past;                   // of the past's shape: its elements lie as the form says, not as a Tensor's
 };
 
 /// Throws Error (usage), as Execution::bind says.

@@ -5,7 +5,7 @@
 #include "base/base64.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "ops/tactic_names.h"
+#include "ops/core/tactic_names.h"
 #include "run/plan.h"
 
 namespace smelt::run {
@@ -51,8 +51,10 @@ Carried read_carried(std::map<std::string, std::string>& metadata) {
     const std::string key = at->first.substr(kernel_prefix.size());
     const auto file = from_base64(at->second);
     auto cubin = file ? cuda::from_file(*file, key) : nullptr;
-    if (cubin) carried.cubins.emplace(key, std::move(cubin));
-    else warn("the plan's compiled kernel {} is damaged", key);
+    if (cubin)
+      carried.cubins.emplace(key, std::move(cubin));
+    else
+      warn("the plan's compiled kernel {} is damaged", key);
   }
   if (!any) return {};
   carried.choices = choices_in(tactics);
@@ -89,9 +91,8 @@ Carried carried_by(const Plan& of) {
   options.progress = nullptr;
   const auto filter = tune::TacticFilter::parse(options.tactics, ops::tactic_names);
   const auto again = std::make_shared<PlanImpl>(
-      clone(plan->graph()),
-      std::shared_ptr<PlanImpl::Shared>(new PlanImpl::Shared{
-          {machine, 0, filter, tune::Cache::in_memory(), carried.choices}, {}, options, shared->backend}));
+      clone(plan->graph()), std::shared_ptr<PlanImpl::Shared>(new PlanImpl::Shared{
+                                {machine, 0, filter, tune::Cache::in_memory(), carried.choices}, {}, options, shared->backend}));
   again->prepare();
   carried.cubins = machine.gpu->cubins->in_memory();
   return carried;

@@ -7,14 +7,14 @@
 #include <string>
 
 #include "device/cuda/cubins.h"
-#include "ops/gpu.h"
+#include "ops/cuda/gpu.h"
 #include "smelt/session.h"
 #include "tune/tuner.h"
 
 namespace smelt::run {
 
 struct Carried {
-  std::string arch;                  // empty: nothing is carried
+  std::string arch;  // empty: nothing is carried
   int multiprocessors = 0;
   tune::SettledChoices choices;
   device::cuda::Cubins cubins;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/parallel.h"
+#include "ops/cpu/parallel.h"
 
 namespace smelt::run {
 namespace {

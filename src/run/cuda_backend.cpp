@@ -12,7 +12,7 @@
 #include "device/cuda/activity.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/upload.h"
-#include "ops/align.h"
+#include "ops/core/align.h"
 
 namespace smelt::run {
 namespace {
@@ -109,7 +109,7 @@ class ActivityWork final : public Trace {
   Seen stop() override {
     Seen seen;
     const std::vector<cuda::Activity> all = trace_.stop();
-    std::optional<uint32_t> copying;   // the correlation of the last copy: one in several pieces
+    std::optional<uint32_t> copying;  // the correlation of the last copy: one in several pieces
     for (const cuda::Activity& a : all) {
       const auto begin = static_cast<int64_t>(a.begin_ns - all.front().begin_ns);
       const auto end = static_cast<int64_t>(a.end_ns - all.front().begin_ns);
@@ -163,9 +163,7 @@ class CudaBackend final : public Backend {
     return Tensor::borrow(type, shape, address, std::move(memory));
   }
 
-  bool reaches(const void* address) const override {
-    return !address || cuda::device_of(address) == device_->info().ordinal;
-  }
+  bool reaches(const void* address) const override { return !address || cuda::device_of(address) == device_->info().ordinal; }
 
   void bring(std::span<const Tensor> constants, int threads) override {
     const std::lock_guard lock(mutex_);
@@ -257,8 +255,8 @@ class CudaBackend final : public Backend {
 
  private:
   struct Constant {
-    Tensor source;        // keeps the host's memory, and with it the key, from being reused
-    std::shared_ptr<cuda::Memory> memory;   // one block for all that were brought together
+    Tensor source;                         // keeps the host's memory, and with it the key, from being reused
+    std::shared_ptr<cuda::Memory> memory;  // one block for all that were brought together
     int64_t offset = 0;
     Address address() const { return memory->address() + static_cast<Address>(offset); }
   };

@@ -6,16 +6,15 @@
 
 #include "base/error.h"
 #include "device/cuda/nvtx.h"
-#include "ops/interpreter.h"
-#include "ops/parallel.h"
+#include "ops/core/interpreter.h"
+#include "ops/cpu/parallel.h"
 #include "run/execution.h"
 
 namespace smelt::run {
 namespace {
 
 /// A variable's value while this lives.
-template <class T>
-class ForNow {
+template <class T> class ForNow {
  public:
   ForNow(T& variable, T value) : variable_(variable), before_(std::exchange(variable, std::move(value))) {}
   ~ForNow() { variable_ = std::move(before_); }
@@ -37,7 +36,7 @@ std::vector<CopyTime> beside_steps(std::vector<CopyTime> copies) {
 void ExecutionImpl::run_step(Planned& p, Step& step, void* stream) {
   static const std::string unnamed = "copy";
   const device::cuda::NamedRange range(step.node ? step.node->name : unnamed);
-  name_copies(step.on_host ? std::string_view(step.node->name) : "");   // without a name: a step's own, on the device
+  name_copies(step.on_host ? std::string_view(step.node->name) : "");  // without a name: a step's own, on the device
   try {
     switch (step.kind) {
       case StepKind::kernel: step.kernel->run({step.in, step.out, step.scratch, stream}); break;
@@ -46,8 +45,10 @@ void ExecutionImpl::run_step(Planned& p, Step& step, void* stream) {
         backend_.copy(step.out[0], step.in[0], ops::storage_bytes(p.segment.tensor(step.outputs[0])), stream);
         break;
       case StepKind::dynamic:
-        if (step.kernel) step.kernel->run({step.in, step.out, step.scratch, stream});
-        else run_dynamic(p, step);
+        if (step.kernel)
+          step.kernel->run({step.in, step.out, step.scratch, stream});
+        else
+          run_dynamic(p, step);
         break;
       case StepKind::view: break;
     }
@@ -78,11 +79,13 @@ void ExecutionImpl::run_dynamic(const Planned& p, const Step& step) {
   for (size_t i = 0; i < in.size(); ++i) {
     if (step.inputs[i] == absent) continue;
     const BoundValue& t = s.tensor(step.inputs[i]);
-    if (t.constant.valid()) in[i] = t.constant;
+    if (t.constant.valid())
+      in[i] = t.constant;
     else if (s.buffers[static_cast<size_t>(t.buffer)].place == Place::external && t.value != ValueId::none &&
              value(t.value).valid())
       in[i] = on_host(value(t.value));
-    else in[i] = on_host(Tensor::borrow(t.type, t.shape, const_cast<void*>(step.in[i])));
+    else
+      in[i] = on_host(Tensor::borrow(t.type, t.shape, const_cast<void*>(step.in[i])));
   }
   const auto run_graph = [this](const Graph& g, std::span<const Tensor> inputs) {
     auto& body = bodies_[&g];
@@ -140,14 +143,14 @@ void ExecutionImpl::issue(Marks* marks, Trace* seen) {
   backend_.refuse_if_lost();
   const ForNow<Trace*> naming(seen_, seen);
   take_turn(stream_.get());
-  last_stream_.reset();   // who issues waits
+  last_stream_.reset();  // who issues waits
   if (marks) marks->mark(stream_.get());
   for (Bounce& b : bounces_) {
     name_copies(plan_->inputs()[b.input].name);
     backend_.copy(b.to.raw(), b.from.raw(), b.from.nbytes(), stream_.get());
   }
   if (!is_static()) {
-    resolve(*first_);   // a later segment of the last run may have made the arena larger
+    resolve(*first_);  // a later segment of the last run may have made the arena larger
     recording_ = backend_.is_host() ? nullptr : recorded(*first_);
   }
   for (Planned* p = first_;;) {
@@ -178,7 +181,7 @@ void ExecutionImpl::execute(std::vector<StepTime>* times, std::vector<CopyTime>*
   if (!times) return;
   times->clear();
   const std::vector<int64_t> at = marks->times();
-  size_t next = 1;   // behind the mark of the run's beginning
+  size_t next = 1;  // behind the mark of the run's beginning
   for (const Planned* p : chain_) {
     for (size_t i = 0; i < p->segment.steps.size(); ++i) times->push_back({at[next + i], at[next + i + 1]});
     next += p->segment.steps.size() + 1;
@@ -208,7 +211,7 @@ bool ExecutionImpl::trace(std::vector<StepTime>& times, std::vector<CopyTime>* c
   const size_t expected = std::accumulate(pieces.begin(), pieces.end(), size_t{0});
   if (work.size() != expected) fail("{} pieces of work were recorded, {} were seen on the GPU", expected, work.size());
   times.clear();
-  int64_t end = work.empty() ? 0 : work.front().begin_ns;   // copies may come before
+  int64_t end = work.empty() ? 0 : work.front().begin_ns;  // copies may come before
   size_t next = 0;
   for (size_t count : pieces) {
     // Work that began while the step before still ran counts from that step's end.
@@ -298,9 +301,12 @@ void ExecutionImpl::copy_to_caller(void* stream) {
                  to_string(v.shape()));
     }
     name_copies(plan_->outputs()[i].name);
-    if (v.type() == DType::string) to.strings() = v.strings();
-    else if (backend_.is_host()) std::memmove(to.raw(), v.raw(), static_cast<size_t>(v.nbytes()));   // they may overlap
-    else backend_.copy(to.raw(), v.raw(), v.nbytes(), stream);
+    if (v.type() == DType::string)
+      to.strings() = v.strings();
+    else if (backend_.is_host())
+      std::memmove(to.raw(), v.raw(), static_cast<size_t>(v.nbytes()));  // they may overlap
+    else
+      backend_.copy(to.raw(), v.raw(), v.nbytes(), stream);
   }
 }
 

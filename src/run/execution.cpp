@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "ops/gpu.h"
+#include "ops/cuda/gpu.h"
 #include "run/feeds.h"
 #include "run/kernels.h"
 
@@ -64,7 +64,7 @@ void ExecutionImpl::start(std::span<const Tensor> inputs, std::vector<BoundCache
   check_inputs(plan_->inputs(), inputs);
   Binding binding{{}, forms(caches)};
   for (const Tensor& t : inputs) binding.shapes.push_back(t.shape());
-  Planned& first = first_segment(std::move(binding));   // throws before anything of the last binding is touched
+  Planned& first = first_segment(std::move(binding));  // throws before anything of the last binding is touched
   caches_ = std::move(caches);
   bounces_.clear();
   outputs_on_device_ = std::ranges::any_of(inputs, [&](const Tensor& t) { return !in_host_memory(t); });
@@ -109,7 +109,7 @@ void ExecutionImpl::bind(std::span<const Tensor> inputs, std::span<const Tensor>
     give_outputs(outputs);
     make_recordings(all, outputs);
   } catch (...) {
-    first_ = nullptr;   // pointers may be half set: the next run needs a bind
+    first_ = nullptr;  // pointers may be half set: the next run needs a bind
     throw;
   }
 }
@@ -153,9 +153,7 @@ void ExecutionImpl::bring_externals(Planned& p) {
 
 namespace {
 
-bool reads(const Step& step, size_t input) {
-  return step.inputs[input] != absent && (!step.kernel || step.kernel->reads(input));
-}
+bool reads(const Step& step, size_t input) { return step.inputs[input] != absent && (!step.kernel || step.kernel->reads(input)); }
 
 }  // namespace
 
@@ -180,7 +178,7 @@ void ExecutionImpl::resolve(Planned& p) {
   Segment& s = p.segment;
   if (!arena_.valid() || arena_.nbytes() < s.arena) {
     wait_for_enqueued();
-    arena_ = Tensor();   // its memory may serve the larger one
+    arena_ = Tensor();  // its memory may serve the larger one
     arena_ = backend_.allocate(DType::u8, {std::max<int64_t>(s.arena, 64)}, "the arena of activations");
   }
   bring_constants(p);
@@ -267,7 +265,7 @@ const Recorded* ExecutionImpl::recorded(Planned& p) {
     p.recorded.clear();
     return nullptr;
   }
-  if (p.recorded.size() >= max_recordings) {   // caches are used where they lie
+  if (p.recorded.size() >= max_recordings) {  // caches are used where they lie
     wait_for_enqueued();
     p.recorded.pop_back();
   }

@@ -94,7 +94,9 @@ class ExecutionImpl final : public Execution {
   /// Why a run cannot do without waiting in its midst; empty where it can.
   std::string has_to_wait() const;
   /// Tells the trace, where there is one, what is copied from here on.
-  void name_copies(std::string_view name) const { if (seen_) seen_->name_copies(name); }
+  void name_copies(std::string_view name) const {
+    if (seen_) seen_->name_copies(name);
+  }
   /// Before work on a stream, where the last was on another.
   void take_turn(void* stream);
   /// Before memory goes that work on a caller's stream may still use.
@@ -108,16 +110,16 @@ class ExecutionImpl final : public Execution {
   std::shared_ptr<const PlanImpl> plan_;
   Backend& backend_;
   std::shared_ptr<void> stream_;
-  std::list<std::pair<Binding, std::unique_ptr<Planned>>> bound_;   // most recently bound first
+  std::list<std::pair<Binding, std::unique_ptr<Planned>>> bound_;  // most recently bound first
   std::vector<BoundCache> caches_;
   std::vector<const Planned*> chain_;
   Planned* first_ = nullptr;
-  const Recorded* recording_ = nullptr;   // of first_ as it is bound; null on the host, and for too many sets of addresses
+  const Recorded* recording_ = nullptr;  // of first_ as it is bound; null on the host, and for too many sets of addresses
   Tensor arena_;
-  std::vector<Tensor> values_;        // by graph value: inputs, results of segments, what dynamic steps made
-  std::vector<Tensor> own_inputs_;    // memory of bounces, by input, kept from bind to bind
-  std::vector<Bounce> bounces_;       // inputs at addresses that kernels cannot use
-  std::vector<Tensor> given_;         // the caller's output memory, not valid() where there is none
+  std::vector<Tensor> values_;      // by graph value: inputs, results of segments, what dynamic steps made
+  std::vector<Tensor> own_inputs_;  // memory of bounces, by input, kept from bind to bind
+  std::vector<Bounce> bounces_;     // inputs at addresses that kernels cannot use
+  std::vector<Tensor> given_;       // the caller's output memory, not valid() where there is none
   std::vector<Tensor> outputs_;
   bool outputs_on_device_ = false;    // those that the caller gives no memory for
   std::optional<void*> last_stream_;  // of a caller
@@ -125,7 +127,7 @@ class ExecutionImpl final : public Execution {
   Trace* seen_ = nullptr;             // of the run that is being issued
   bool enqueued_ = false;             // work on a stream of the caller's, since all was last waited for
   mutable std::vector<StepInfo> infos_;
-  mutable bool described_ = true;     // infos_ is chain_'s: made when asked for
+  mutable bool described_ = true;  // infos_ is chain_'s: made when asked for
   std::map<const Graph*, std::unique_ptr<ExecutionImpl>> bodies_;
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/machine.h"
+#include "ops/core/machine.h"
 
 namespace smelt::run {
 namespace {
@@ -34,7 +34,7 @@ class FallbackKernel final : public ops::Kernel {
     kernel_->run({in_, out_, workspace_.raw()});
     for (size_t i = 0; i < outputs_.size(); ++i)
       if (outputs_[i].valid()) backend_->copy(b.outputs[i], outputs_[i].raw(), outputs_[i].nbytes(), b.stream);
-    backend_->wait(b.stream);   // the next run writes the same memory
+    backend_->wait(b.stream);  // the next run writes the same memory
   }
 
  private:

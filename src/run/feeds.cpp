@@ -85,7 +85,7 @@ void check_inputs(const std::vector<TensorInfo>& inputs, std::span<const Tensor>
   if (tensors.size() != inputs.size()) {
     throw Error(fmt::format("{} tensors were given for {} inputs", tensors.size(), inputs.size()), list(inputs), ExitCode::usage);
   }
-  std::map<std::string, std::pair<int64_t, const TensorInfo*>> symbols;   // one name is one extent: rewrites rely on it
+  std::map<std::string, std::pair<int64_t, const TensorInfo*>> symbols;  // one name is one extent: rewrites rely on it
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorInfo& info = inputs[i];
     const Tensor& t = tensors[i];

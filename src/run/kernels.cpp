@@ -10,8 +10,8 @@
 #include "base/by_threads.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "ops/cost.h"
-#include "ops/machine.h"
+#include "ops/core/cost.h"
+#include "ops/core/machine.h"
 #include "run/buffers.h"
 #include "run/fallback.h"
 #include "tune/gpu_trial.h"
@@ -53,7 +53,7 @@ struct Open {
   ops::BoundNode node;
   ops::Offer offer;
   std::string bucket;
-  std::optional<tune::Settled> near;   // what the bucket has
+  std::optional<tune::Settled> near;  // what the bucket has
 };
 
 /// Takes candidates that cannot be prepared out of the offers, so that the next best run.
@@ -64,8 +64,10 @@ class Refusals {
   /// Said once a reason: a library that lacks something lacks it for every problem. `for_good`: in later processes too.
   void refuse(const std::string& problem, const ops::Candidate& bad, const std::string& why, bool for_good) {
     const std::string line = fmt::format("{}: {} {} is left out: {}", problem, bad.tactic, bad.config, why);
-    if (said_.insert(bad.tactic + why).second) warn("{}", line);
-    else info("{}", line);
+    if (said_.insert(bad.tactic + why).second)
+      warn("{}", line);
+    else
+      info("{}", line);
     if (for_good) tuner_.leave_out(problem, bad);
     const auto same = [&](const ops::Candidate& c) { return c.tactic == bad.tactic && c.config == bad.config; };
     for (Open& o : open_) {
@@ -118,7 +120,7 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& 
   for (const Open& o : open) {
     if (!seen.insert(o.offer.problem).second) continue;
     const std::vector<size_t> needed = tuner.needed(o.offer, o.near);
-    if (needed.size() < 2) continue;   // not measured: prepared once it is chosen, with each node's own weights
+    if (needed.size() < 2) continue;  // not measured: prepared once it is chosen, with each node's own weights
     for (size_t i : needed) {
       const ops::Candidate& c = o.offer.candidates[i];
       if (buckets.is_new(o.bucket, c)) tasks.push_back({o.offer.problem, c, {}});
@@ -130,7 +132,7 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& 
       held.hold(tasks[i].candidate.prepare());
       info("{}: {} {} was ready after {:.2f} s", tasks[i].problem, tasks[i].candidate.tactic, tasks[i].candidate.config,
            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    } catch (...) {   // what is no Error is thrown on below, in the caller's thread
+    } catch (...) {  // what is no Error is thrown on below, in the caller's thread
       tasks[i].failed = std::current_exception();
     }
   });
@@ -144,7 +146,7 @@ bool prepare_in_parallel(std::vector<Open>& open, tune::Tuner& tuner, Refusals& 
         refusals.refuse(t.problem, t.candidate, e.what(), tune::would_fail_again(e));
         refused = true;
       } catch (const Error&) {
-        return false;   // no candidate's fault: choose_and_prepare meets it again, and says the node
+        return false;  // no candidate's fault: choose_and_prepare meets it again, and says the node
       }
     }
   }
@@ -231,7 +233,7 @@ void choose_kernels(Segment& s, PlanImpl::Shared& shared, BucketChoices& buckets
   clock.end("candidates");
   const auto begin = std::chrono::steady_clock::now();
   const int cores = shared.options.threads > 0 ? shared.options.threads : ops::usable_cores();
-  const int at_once = shared.backend->is_host() ? 1 : cores;   // the processor's kernels pack with all threads themselves
+  const int at_once = shared.backend->is_host() ? 1 : cores;  // the processor's kernels pack with all threads themselves
   Refusals refusals(open, tuner);
   HeldKernels held(tuner.machine());
   while (!shared.backend->is_host() && prepare_in_parallel(open, tuner, refusals, cores, buckets, held)) {

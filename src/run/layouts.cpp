@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 
-#include "ops/channels_last.h"
 #include "ops/conv/problem.h"
+#include "ops/core/channels_last.h"
+#include "ops/core/reference_kernel.h"
 #include "ops/pool/problem.h"
-#include "ops/reference_kernel.h"
 #include "run/views.h"
 
 namespace smelt::run {
@@ -19,8 +19,8 @@ using ops::Layout;
 /// What a step wants of its images.
 enum class Role : uint8_t {
   plain,
-  image,      // channels-last in and out
-  follows,    // whatever its inputs are, all the same
+  image,    // channels-last in and out
+  follows,  // whatever its inputs are, all the same
 };
 
 bool is_image(const ops::BoundTensor& t) { return t.shape.size() == 4 && t.type != DType::undefined; }
@@ -97,7 +97,7 @@ class Pass {
   /// image is seen so through strides, without moving data.
   struct GroupNorm {
     TensorIndex image, grouped, normalised, result;
-    const Step* norm;                                // valid until it is placed
+    const Step* norm;  // valid until it is placed
   };
 
   /// Fills group_norms_; their images need not be plain, which views would want.
@@ -128,7 +128,7 @@ class Pass {
   /// Whether the step is part of a group normalisation whose channels-last image a kernel takes as it lies.
   bool groups_channels_last(const Step& step) {
     if (step.inputs.empty() || step.outputs.empty()) return false;
-    if (seen_.contains(step.inputs[0])) return true;                        // its first step was asked
+    if (seen_.contains(step.inputs[0])) return true;  // its first step was asked
     const auto g = std::ranges::find(group_norms_, step.outputs[0], &GroupNorm::grouped);
     if (g == group_norms_.end() || s_.tensor(g->image).layout != Layout::nhwc || s_.tensor(g->result).fixed_layout) return false;
     BoundValue &grouped = s_.tensor(g->grouped), &normalised = s_.tensor(g->normalised);
@@ -155,7 +155,7 @@ class Pass {
     try {
       const auto candidates = ops::offer(node, tuner_.machine()).candidates;
       return std::ranges::any_of(candidates, [&](const ops::Candidate& c) { return tuner_.allows(c.tactic); });
-    } catch (const Error&) {   // no tactic
+    } catch (const Error&) {  // no tactic
       return false;
     }
   }
@@ -179,7 +179,8 @@ class Pass {
     if (input == 0 && is_quantized_conv(*step.node))
       return s_.tensor(step.inputs[0]).shape[1] <= 4 && step.node->get_int("group", 1) == 1;
     if (on_gpu_) return input == 0 && reads_plain(step);
-    if (input != 0 || !is_image_conv(s_, step, false) || step.node->op != "Conv" || step.node->get_int("segments", 1) != 1) return false;
+    if (input != 0 || !is_image_conv(s_, step, false) || step.node->op != "Conv" || step.node->get_int("segments", 1) != 1)
+      return false;
     return ops::conv::copies_with_padding(ops::conv::problem(bound_node(s_, step, nullptr)));
   }
 
@@ -261,17 +262,18 @@ class Pass {
     const Node& n = *step.node;
     if (is_reorder(n) || ops::is_elementwise(n) || is_resize(n) || is_image_pool(s_, step)) return true;
     if (is_quantized_conv(n) || on_gpu_) return is_image_conv(s_, step, on_gpu_);
-    if (!is_image_conv(s_, step, false) || n.get_int("group", 1) != 1 || s_.tensor(step.inputs[0]).type != DType::f32) return false;
+    if (!is_image_conv(s_, step, false) || n.get_int("group", 1) != 1 || s_.tensor(step.inputs[0]).type != DType::f32)
+      return false;
     if (n.op == "Conv") return true;
-    const Shape& w = s_.tensor(step.inputs[1]).shape;   // transposed: windows side by side
+    const Shape& w = s_.tensor(step.inputs[1]).shape;  // transposed: windows side by side
     const std::vector<int64_t> pads = n.get_ints("pads"), strides = n.get_ints("strides"), dilations = n.get_ints("dilations");
     return std::ranges::all_of(pads, [](int64_t p) { return p == 0; }) && strides == Shape(w.begin() + 2, w.end()) &&
            std::ranges::all_of(dilations, [](int64_t d) { return d == 1; }) && !n.has("output_shape") &&
-           std::ranges::all_of(n.get_ints("output_padding"), [](int64_t p) { return p == 0; });   // exporters write its zeros out
+           std::ranges::all_of(n.get_ints("output_padding"), [](int64_t p) { return p == 0; });  // exporters write its zeros out
   }
 
   void slice_concatenations() {
-    std::vector<int> uses(s_.tensors.size(), 0);           // as a concatenation's input
+    std::vector<int> uses(s_.tensors.size(), 0);  // as a concatenation's input
     std::vector<bool> sliceable(s_.tensors.size(), false);
     for (const Step& step : s_.steps) {
       for (TensorIndex t : step.outputs) {
@@ -316,9 +318,9 @@ class Pass {
   const tune::Tuner& tuner_;
   bool on_gpu_;
   std::map<std::pair<TensorIndex, Layout>, TensorIndex> copies_;
-  std::set<TensorIndex> dense_;   // must not be slices
+  std::set<TensorIndex> dense_;  // must not be slices
   std::vector<GroupNorm> group_norms_;
-  std::map<TensorIndex, Shape> seen_;   // images as their groups
+  std::map<TensorIndex, Shape> seen_;  // images as their groups
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ ArenaPlan plan_arena(std::span<const Lifetime> blocks, int64_t alignment) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
 
-  std::vector<size_t> placed;   // by offset
+  std::vector<size_t> placed;  // by offset
   for (size_t b : order) {
     const int64_t size = align_up(blocks[b].bytes, alignment);
     if (size == 0) continue;

@@ -7,16 +7,16 @@
 
 namespace smelt::run {
 
-inline constexpr int64_t arena_alignment = 64;   // a cache line, and the widest vector load
+inline constexpr int64_t arena_alignment = 64;  // a cache line, and the widest vector load
 
 struct Lifetime {
   int64_t bytes = 0;
-  int first = 0, last = 0;     // steps, both included
+  int first = 0, last = 0;  // steps, both included
 };
 
 struct ArenaPlan {
-  std::vector<int64_t> offsets;   // one per lifetime, multiples of the alignment
-  int64_t bytes = 0;              // the arena's size: the peak
+  std::vector<int64_t> offsets;  // one per lifetime, multiples of the alignment
+  int64_t bytes = 0;             // the arena's size: the peak
 };
 
 /// Offsets such that no two blocks whose lifetimes meet overlap. Greedy by size: the largest block first, each into the

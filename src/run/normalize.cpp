@@ -7,19 +7,19 @@
 
 #include "base/error.h"
 #include "device/cuda/device.h"
-#include "ops/parallel.h"
+#include "ops/cpu/parallel.h"
 #include "run/plan.h"
 
 namespace smelt::run {
 namespace {
 
-constexpr size_t max_kept = 1024;   // kernels of a device; beyond these, all are chosen anew (their timings are in the cache)
+constexpr size_t max_kept = 1024;  // kernels of a device; beyond these, all are chosen anew (their timings are in the cache)
 
 struct Chosen {
   Node node;
   std::unique_ptr<ops::Kernel> kernel;
-  std::mutex mutex;                 // a kernel is run by one thread at a time
-  std::vector<Tensor> captured;     // workspaces of launches that were captured: whoever did so may launch them at any time
+  std::mutex mutex;              // a kernel is run by one thread at a time
+  std::vector<Tensor> captured;  // workspaces of launches that were captured: whoever did so may launch them at any time
 };
 
 /// All that a kernel is chosen for: kind, epsilon, and each tensor's type, extents and alignment, in the node's order.
@@ -28,7 +28,7 @@ using Problem = std::tuple<bool, float, std::vector<int64_t>>;
 /// Of the processor, or of a GPU.
 struct Engine {
   std::shared_ptr<PlanImpl::Shared> shared;
-  std::mutex mutex;                 // one problem is tuned at a time
+  std::mutex mutex;  // one problem is tuned at a time
   std::map<Problem, std::shared_ptr<Chosen>> chosen;
 };
 
@@ -42,7 +42,7 @@ Engine& engine(int gpu) {
     Options options;
     if (gpu >= 0) {
       options.device = std::to_string(gpu);
-      options.memory_limit = device::cuda::Device::open(gpu)->limit();   // stays as a session set it
+      options.memory_limit = device::cuda::Device::open(gpu)->limit();  // stays as a session set it
     }
     made->shared = share(options, false);
     e = std::move(made);

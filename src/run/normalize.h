@@ -6,7 +6,7 @@
 namespace smelt::run {
 
 struct Normalization {
-  bool centre = false;        // layer normalisation; not: root mean square
+  bool centre = false;  // layer normalisation; not: root mean square
   float epsilon = 1e-5f;
 };
 

@@ -13,9 +13,9 @@
 #include "device/cuda/cudnn.h"
 #include "import/import.h"
 #include "import/precision.h"
-#include "ops/gpu.h"
-#include "ops/machine.h"
-#include "ops/tactic_names.h"
+#include "ops/core/machine.h"
+#include "ops/core/tactic_names.h"
+#include "ops/cuda/gpu.h"
 #include "run/absent_backend.h"
 #include "run/carried.h"
 #include "run/cuda_backend.h"
@@ -112,7 +112,7 @@ class Opening {
   void wait() { threads_.clear(); }
 
  private:
-  std::shared_ptr<device::cuda::Device> device_;   // stays open while this lives
+  std::shared_ptr<device::cuda::Device> device_;  // stays open while this lives
   std::vector<std::jthread> threads_;
 };
 
@@ -134,11 +134,8 @@ std::shared_ptr<PlanImpl::Shared> share(const Options& options, bool tf32, Carri
   Options kept = options;
   if (!options.arch.empty()) kept.tuning_level = 0;
   auto cache = !options.use_cache || kept.tuning_level == 0 ? tune::Cache::in_memory() : open_cache(options.cache_dir);
-  return std::shared_ptr<PlanImpl::Shared>(
-      new PlanImpl::Shared{{machine, kept.tuning_level, filter, std::move(cache), std::move(carried.choices)},
-                           {},
-                           kept,
-                           std::move(backend)});
+  return std::shared_ptr<PlanImpl::Shared>(new PlanImpl::Shared{
+      {machine, kept.tuning_level, filter, std::move(cache), std::move(carried.choices)}, {}, kept, std::move(backend)});
 }
 
 PlanImpl::PlanImpl(Graph graph, std::shared_ptr<Shared> shared) : shared_(std::move(shared)), graph_(std::move(graph)) {
@@ -192,8 +189,7 @@ std::string PlanImpl::device() const { return tune::device_text(shared_->tuner.m
 
 BuildInfo PlanImpl::build_info() const {
   const tune::TunerStats s = shared_->tuner.stats();
-  return {shared_->options.tuning_level, s.problems, s.measured, s.cached, s.seconds, shared_->stages->list(),
-          s.clocks};
+  return {shared_->options.tuning_level, s.problems, s.measured, s.cached, s.seconds, shared_->stages->list(), s.clocks};
 }
 
 std::unique_ptr<Planned> PlanImpl::take_prepared() const {
@@ -205,7 +201,7 @@ namespace {
 
 std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shared_ptr<Stages> stages) {
   StageClock clock(*stages);
-  const auto asked = graph.model.metadata.find("smelt.precision");   // of a plan that was saved
+  const auto asked = graph.model.metadata.find("smelt.precision");  // of a plan that was saved
   const bool tf32 = options.precision == "tf32" || (asked != graph.model.metadata.end() && asked->second == "tf32");
   auto shared = share(options, tf32, read_carried(graph.model.metadata));
   shared->stages = std::move(stages);
@@ -235,19 +231,19 @@ std::shared_ptr<const Plan> Plan::build(const std::string& path, const Options& 
   import.shapes = options.shapes;
   import.supported = [gpu = run::on_gpu(options)](std::string_view domain, std::string_view op) {
     return run::runs(domain, op) && !(gpu && ops::expanded_on_gpu(domain, op));
-  };
-  auto stages = std::make_shared<run::Stages>();
-  run::StageClock clock(*stages);
-  run::Opening opening(options);
-  Graph graph = import_model(path, import);
-  clock.end("import");
-  opening.wait();
-  clock.end("device");
-  try {
-    return run::build(std::move(graph), options, std::move(stages));
-  } catch (const Error& e) {
-    throw e.code() == ExitCode::usage ? e : e.at(path);
-  }
+};
+auto stages = std::make_shared<run::Stages>();
+run::StageClock clock(*stages);
+run::Opening opening(options);
+Graph graph = import_model(path, import);
+clock.end("import");
+opening.wait();
+clock.end("device");
+try {
+  return run::build(std::move(graph), options, std::move(stages));
+} catch (const Error& e) {
+  throw e.code() == ExitCode::usage ? e : e.at(path);
 }
+}  // namespace smelt
 
 }  // namespace smelt

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <vector>
 
-#include "fuse/rewrite.h"
+#include "fuse/match/rewrite.h"
 #include "graph/graph.h"
-#include "ops/weights.h"
+#include "ops/core/packed_weights.h"
 #include "run/backend.h"
 #include "run/buckets.h"
 #include "run/carried.h"

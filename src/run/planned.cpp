@@ -1,7 +1,7 @@
 #include "run/planned.h"
 
 #include "base/error.h"
-#include "ops/parallel.h"
+#include "ops/cpu/parallel.h"
 #include "run/buffers.h"
 #include "run/caches.h"
 #include "run/kernels.h"

@@ -24,22 +24,22 @@ struct Stretch {
 /// A segment's device stretches, recorded for the memory that these addresses name: its externals', its results', the arena's.
 struct Recorded {
   std::vector<const void*> addresses;
-  std::vector<std::unique_ptr<Recording>> stretches;   // null for those on the host
+  std::vector<std::unique_ptr<Recording>> stretches;  // null for those on the host
 };
 
 struct Planned {
   Segment segment;
-  std::vector<Tensor> own;                        // memory of results that the caller gives none for; by result, made when needed
-  std::map<ValueId, Tensor> known_outputs;        // graph outputs whose value is known before the run
-  std::vector<Tensor> twins;                      // by external: the device's copy of a value that the host made
+  std::vector<Tensor> own;                  // memory of results that the caller gives none for; by result, made when needed
+  std::map<ValueId, Tensor> known_outputs;  // graph outputs whose value is known before the run
+  std::vector<Tensor> twins;                // by external: the device's copy of a value that the host made
   std::vector<Stretch> stretches;
-  bool has_constants = false;                     // what its steps read of them was brought to the device
-  std::list<Recorded> recorded;                   // most recently used first
-  std::vector<size_t> work;                       // by step, of the last recording: how many pieces of work it is
-  bool own_memory_only = false;                   // too many sets of addresses: the caller's tensors are copied instead
-  std::vector<ValueId> found;                     // made by dynamic steps: their sizes decide what follows
-  Tensor counts, counted;                         // i64 [kernels that count their results]: the device's, and the host's copy
-  std::shared_ptr<const Environment> after;       // null for the last segment
+  bool has_constants = false;                // what its steps read of them was brought to the device
+  std::list<Recorded> recorded;              // most recently used first
+  std::vector<size_t> work;                  // by step, of the last recording: how many pieces of work it is
+  bool own_memory_only = false;              // too many sets of addresses: the caller's tensors are copied instead
+  std::vector<ValueId> found;                // made by dynamic steps: their sizes decide what follows
+  Tensor counts, counted;                    // i64 [kernels that count their results]: the device's, and the host's copy
+  std::shared_ptr<const Environment> after;  // null for the last segment
   /// By the types and shapes of `found`, in order.
   std::map<std::vector<std::pair<DType, Shape>>, std::unique_ptr<Planned>> next;
 };

@@ -61,7 +61,7 @@ Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveO
   out.expand = [](const Graph& g, NodeId n) { return ops::expand(g, n); };
   out.metadata["smelt.plan.device"] = plan.device();
   if (fixed_shapes(plan)) {
-    if (plan.options().arch.empty()) check_memory(plan);   // a GPU that is not here has none to ask for
+    if (plan.options().arch.empty()) check_memory(plan);  // a GPU that is not here has none to ask for
     out.metadata["smelt.plan.tactics"] = tactics_of(plan);
   }
   Saved saved;

@@ -9,20 +9,20 @@
 namespace smelt {
 
 struct SaveOptions {
-  bool copy_weights = false;      // write the weights beside the plan even where it could point at the model's own data file
-  bool embed_kernels = false;     // write the compiled kernels of a GPU's plan into it, so that running it needs no compiler
+  bool copy_weights = false;   // write the weights beside the plan even where it could point at the model's own data file
+  bool embed_kernels = false;  // write the compiled kernels of a GPU's plan into it, so that running it needs no compiler
 };
 
 struct Saved {
-  std::filesystem::path data;     // the data file written beside the plan; empty: none
+  std::filesystem::path data;  // the data file written beside the plan; empty: none
   int64_t data_bytes = 0;
-  int64_t kernels = 0, kernel_bytes = 0;   // cubins in the plan
+  int64_t kernels = 0, kernel_bytes = 0;  // cubins in the plan
 };
 
 /// Says before a plan is built what would make save_plan fail: a folder that cannot be written, weights that lie elsewhere,
 /// kernels of a plan for the processor. Throws Error as save_plan does.
-SMELT_API void check_destination(const std::filesystem::path& model, const std::filesystem::path& plan,
-                                 const Options& options, const SaveOptions& save = {});
+SMELT_API void check_destination(const std::filesystem::path& model, const std::filesystem::path& plan, const Options& options,
+                                 const SaveOptions& save = {});
 /// Writes the plan to `path` (and its data file), whole or not at all. Metadata: "smelt.plan.device", and where the plan's shapes
 /// are fixed "smelt.plan.tactics", a line a step: node, problem, tactic; kernels as run/carried.h says. The same model, options and
 /// cache give the same bytes. Throws Error: usage where weights would have to be copied and `copy_weights` is not set, and where

@@ -114,7 +114,7 @@ std::map<std::string, Tensor> Session::run(const std::map<std::string, Tensor>& 
   const std::vector<size_t> wanted = select(outputs(), names);
   const std::vector<Tensor> inputs = run::order_feeds(state_->plan->inputs(), feeds, caches);
   auto execution = state_->take();
-  const std::vector<Tensor> all = execution->run_fresh(inputs, caches);   // an Execution whose run threw is dropped, not reused
+  const std::vector<Tensor> all = execution->run_fresh(inputs, caches);  // an Execution whose run threw is dropped, not reused
   state_->give_back(std::move(execution));
   return named(outputs(), wanted, all);
 }

@@ -12,7 +12,11 @@ namespace {
 class Planner {
  public:
   Planner(const Graph& g, Environment& env, bool on_device)
-      : g_(g), env_(env), on_device_(on_device), tensors_(g.value_count(), absent), made_here_(g.value_count(), false),
+      : g_(g),
+        env_(env),
+        on_device_(on_device),
+        tensors_(g.value_count(), absent),
+        made_here_(g.value_count(), false),
         found_(g.value_count(), false) {}
 
   Segment run(std::span<const NodeId> order) {
@@ -64,7 +68,7 @@ class Planner {
       step.outputs.push_back(node.outputs[i] == ValueId::none ? absent : make(node.outputs[i], out[i]));
     const bool empty =
         std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t == absent || elements(segment_.tensor(t).shape) == 0; });
-    if (empty) return;   // nothing to compute
+    if (empty) return;  // nothing to compute
     if (view_offsets(segment_, step)) {
       step.kind = StepKind::view;
     } else if (node.is("Concat") && bits(segment_.tensor(step.outputs[0]).type) % 8 == 0) {

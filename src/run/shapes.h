@@ -12,14 +12,14 @@ namespace smelt::run {
 /// What is known of a graph's values and nodes while its segments are planned one after the other.
 struct Environment {
   struct Entry {
-    bool known = false;          // type and shape are concrete
+    bool known = false;  // type and shape are concrete
     DType type = DType::undefined;
     Shape shape;
-    Tensor value;                // valid() when known before the run
+    Tensor value;  // valid() when known before the run
   };
-  std::vector<Entry> values;     // by ValueId
-  std::vector<bool> done;        // by NodeId: evaluated on the host, or in an earlier segment
-  size_t left = 0;               // nodes not done
+  std::vector<Entry> values;  // by ValueId
+  std::vector<bool> done;     // by NodeId: evaluated on the host, or in an earlier segment
+  size_t left = 0;            // nodes not done
 
   Environment(const Graph& g, std::span<const NodeId> order);
   Entry& operator[](ValueId v) { return values[static_cast<size_t>(index(v))]; }
@@ -29,7 +29,7 @@ struct Environment {
 
 /// Plans everything whose inputs have known shapes: nodes whose inputs' values are known (constants, shapes, integer
 /// arithmetic on them) are evaluated now, if small; those with known output shapes become kernel, view or concat steps; the
-/// rest dynamic steps, whose outputs wait for the next segment; those that a kernel of the device's runs (ops/dynamic.h) where
+/// rest dynamic steps, whose outputs wait for the next segment; those that a kernel of the device's runs (ops/core/data_dependent.h) where
 /// `on_device`. Marks the nodes done in `env` and enters what is known of their outputs. Errors name the node. Throws when
 /// nothing can be planned although nodes are left.
 Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env, bool on_device);

@@ -9,8 +9,10 @@ namespace smelt::run {
 void Stages::add(std::string_view name, double seconds) {
   const std::lock_guard lock(mutex_);
   const auto at = std::ranges::find(stages_, name, &BuildStage::name);
-  if (at == stages_.end()) stages_.push_back({std::string(name), seconds});
-  else at->seconds += seconds;
+  if (at == stages_.end())
+    stages_.push_back({std::string(name), seconds});
+  else
+    at->seconds += seconds;
 }
 
 std::vector<BuildStage> Stages::list() const {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "ops/strides.h"
+#include "ops/core/strides.h"
 #include "run/views.h"
 
 namespace smelt::run {
@@ -54,9 +54,9 @@ class ViewPass {
 
   /// What is tried, so that it can be taken back.
   struct Change {
-    std::map<TensorIndex, BoundValue> tensors;   // as they were
-    std::set<size_t> views;                      // steps that were copies
-    std::set<size_t> touched;                    // steps whose tensors or kind changed
+    std::map<TensorIndex, BoundValue> tensors;  // as they were
+    std::set<size_t> views;                     // steps that were copies
+    std::set<size_t> touched;                   // steps whose tensors or kind changed
   };
 
   /// Whether all that it does is to put the elements of input 0 elsewhere.
@@ -125,7 +125,7 @@ class ViewPass {
     if (step.kind == StepKind::dynamic || step.kind == StepKind::copy) return false;
     if (step.kind == StepKind::concat) return s_.tensor(t).strides.empty();
     if (step.kind == StepKind::kernel && !(step.inputs[0] == t && moves(step)))
-      return has_rows(t) || step.node->op.starts_with("Reduce");   // which go along whatever lies side by side
+      return has_rows(t) || step.node->op.starts_with("Reduce");  // which go along whatever lies side by side
     return forwards(reader, c);
   }
 
@@ -140,7 +140,7 @@ class ViewPass {
     if (step.kind == StepKind::kernel && !moves(step)) return has_rows(t);
     if (step.kind != StepKind::kernel && step.kind != StepKind::view) return false;
     const auto before = strides_before(s_, step, strides);
-    if (!before) return step.kind == StepKind::kernel && has_rows(t);   // a copy may write through strides
+    if (!before) return step.kind == StepKind::kernel && has_rows(t);  // a copy may write through strides
     if (step.kind == StepKind::kernel) c.views.insert(maker);
     step.kind = StepKind::view;
     return backwards(step.inputs[0], maker, *before, c);
@@ -187,7 +187,7 @@ class ViewPass {
     const Step& step = s_.steps[i];
     const BoundValue& y = s_.tensor(step.outputs[0]);
     const auto shape = concat_shape(s_, step);
-    if (y.layout != Layout::plain || !shape || shape->outer == 1) return;   // one after the other: buffers.h
+    if (y.layout != Layout::plain || !shape || shape->outer == 1) return;  // one after the other: buffers.h
     for (size_t k = 0; k < step.inputs.size(); ++k) {
       if (std::ranges::count(step.inputs, step.inputs[k]) != 1) continue;
       Change c;
@@ -200,13 +200,13 @@ class ViewPass {
     }
   }
 
-  static constexpr double copy_us = 2;   // of a small part of a concatenation, at least
+  static constexpr double copy_us = 2;  // of a small part of a concatenation, at least
 
   Segment& s_;
   const tune::Tuner& tuner_;
-  std::vector<size_t> makers_;               // by tensor; none: not made here
-  std::vector<std::set<size_t>> readers_;    // by tensor: steps
-  std::vector<bool> fixed_;                  // by tensor
+  std::vector<size_t> makers_;             // by tensor; none: not made here
+  std::vector<std::set<size_t>> readers_;  // by tensor: steps
+  std::vector<bool> fixed_;                // by tensor
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ops/channels_last.h"
+#include "ops/core/channels_last.h"
 #include "ops/movement/windows.h"
 
 namespace smelt::run {
@@ -11,9 +11,7 @@ namespace {
 
 using ops::Layout;
 
-bool same_bytes(const BoundValue& a, const BoundValue& b) {
-  return a.type == b.type && elements(a.shape) == elements(b.shape);
-}
+bool same_bytes(const BoundValue& a, const BoundValue& b) { return a.type == b.type && elements(a.shape) == elements(b.shape); }
 
 /// True when the axes longer than 1 keep their order.
 bool keeps_order(const Shape& shape, std::vector<int64_t> perm) {
@@ -127,8 +125,7 @@ std::optional<View> slice_view(const Segment& s, const Step& step, const Shape& 
   const auto starts = known_ints(s, step, 1), ends = known_ints(s, step, 2);
   if (!starts || !ends) return std::nullopt;
   const std::vector<int64_t> steps = known_ints(s, step, 4).value_or(std::vector<int64_t>(starts->size(), 1));
-  const ops::SliceRange range =
-      ops::slice_range(s.tensor(step.inputs[0]).shape, *starts, *ends, known_ints(s, step, 3), steps);
+  const ops::SliceRange range = ops::slice_range(s.tensor(step.inputs[0]).shape, *starts, *ends, known_ints(s, step, 3), steps);
   View v;
   for (size_t a = 0; a < from.size(); ++a) {
     if (range.step[a] < 1) return std::nullopt;
@@ -145,7 +142,7 @@ std::optional<View> gather_view(const Segment& s, const Step& step, const Shape&
   if (!index || index->size() != 1) return std::nullopt;
   const auto axis = static_cast<size_t>(normalize_axis(step.node->get_int("axis", 0), static_cast<int64_t>(x.size())));
   const int64_t at = index->front() < 0 ? index->front() + x[axis] : index->front();
-  if (at < 0 || at >= x[axis]) return std::nullopt;   // the kernel tells
+  if (at < 0 || at >= x[axis]) return std::nullopt;  // the kernel tells
   View v{from, at * from[axis]};
   const Shape ones(s.tensor(step.inputs[1]).shape.size(), from[axis]);
   v.strides.erase(v.strides.begin() + static_cast<std::ptrdiff_t>(axis));

@@ -33,8 +33,8 @@ std::optional<Shape> strides_before(const Segment& s, const Step& step, const Sh
 /// How the inputs of a concatenation alternate in its output's memory: `outer` times, one chunk of each input.
 struct ConcatShape {
   int64_t outer = 1;
-  std::vector<int64_t> chunks;   // bytes of each input's chunk
-  int64_t row = 0;               // bytes from one row of chunks to the next in the output
+  std::vector<int64_t> chunks;  // bytes of each input's chunk
+  int64_t row = 0;              // bytes from one row of chunks to the next in the output
 };
 
 /// Nothing when inputs and output differ in layout, or a blocked layout would put two inputs' channels into one block.

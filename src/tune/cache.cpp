@@ -25,8 +25,14 @@ constexpr const char* schema =
 Json to_json(const std::vector<Timing>& timings) {
   Json list = Json::array();
   for (const Timing& t : timings) {
-    list.push_back({{"tactic", t.tactic}, {"config", t.config}, {"min_us", t.min}, {"q1_us", t.q1}, {"median_us", t.median},
-                    {"q3_us", t.q3}, {"p90_us", t.p90}, {"samples", t.samples}});
+    list.push_back({{"tactic", t.tactic},
+                    {"config", t.config},
+                    {"min_us", t.min},
+                    {"q1_us", t.q1},
+                    {"median_us", t.median},
+                    {"q3_us", t.q3},
+                    {"p90_us", t.p90},
+                    {"samples", t.samples}});
   }
   return list;
 }
@@ -213,11 +219,18 @@ CacheEntry Cache::keep(CacheEntry entry) {
     Statement(db_,
               "INSERT INTO timings(problem, device, versions, level, timings) VALUES(?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
               " level=excluded.level, timings=excluded.timings WHERE excluded.level > level OR (? AND excluded.level = level)")
-        .bind(entry.key).bind(entry.level).bind(to_json(entry.timings).dump()).bind(int{more}).step();
+        .bind(entry.key)
+        .bind(entry.level)
+        .bind(to_json(entry.timings).dump())
+        .bind(int{more})
+        .step();
     // A row that cannot be read back is damaged, whatever its level.
     if (const auto kept = find(entry.key)) return *kept;
     Statement(db_, "INSERT OR REPLACE INTO timings(problem, device, versions, level, timings) VALUES(?, ?, ?, ?, ?)")
-        .bind(entry.key).bind(entry.level).bind(to_json(entry.timings).dump()).step();
+        .bind(entry.key)
+        .bind(entry.level)
+        .bind(to_json(entry.timings).dump())
+        .step();
   } catch (const Error& e) {
     give_up(e.what());
   }
@@ -248,7 +261,10 @@ int Cache::merge(Cache& other) {
 std::string Cache::export_json() {
   Json entries = Json::array();
   for (const CacheEntry& e : list()) {
-    entries.push_back({{"problem", e.key.problem}, {"device", e.key.device}, {"versions", e.key.versions}, {"level", e.level},
+    entries.push_back({{"problem", e.key.problem},
+                       {"device", e.key.device},
+                       {"versions", e.key.versions},
+                       {"level", e.level},
                        {"timings", to_json(e.timings)}});
   }
   return Json{{"version", format_version}, {"entries", entries}}.dump(1) + "\n";

@@ -17,16 +17,16 @@ namespace smelt::tune {
 
 /// What a timing holds for.
 struct CacheKey {
-  std::string problem;       // "gemm:f32>f32:48x4096x4096:rcr:bias+relu"
-  std::string device;        // processor, instruction set and threads
-  std::string versions;      // "smelt 0.1.0, oneDNN 3.2.0"
+  std::string problem;   // "gemm:f32>f32:48x4096x4096:rcr:bias+relu"
+  std::string device;    // processor, instruction set and threads
+  std::string versions;  // "smelt 0.1.0, oneDNN 3.2.0"
   auto operator<=>(const CacheKey&) const = default;
 };
 
 struct CacheEntry {
   CacheKey key;
-  int level = 0;                  // the tuning level it was measured at
-  std::vector<Timing> timings;    // in the candidates' fixed order
+  int level = 0;                // the tuning level it was measured at
+  std::vector<Timing> timings;  // in the candidates' fixed order
 };
 
 class Cache {
@@ -56,12 +56,12 @@ class Cache {
   /// Removes all entries; how many.
   int clear();
 
-  const std::filesystem::path& path() const { return path_; }   // empty when in memory
+  const std::filesystem::path& path() const { return path_; }  // empty when in memory
   bool usable() const { return db_ != nullptr; }
 
  private:
   Cache() = default;
-  void open_database(const std::filesystem::path& path);   // throws
+  void open_database(const std::filesystem::path& path);  // throws
   bool take_unwritable(const std::filesystem::path& path);
   void give_up(std::string_view why);
   std::vector<CacheEntry> select(std::string_view where, const CacheKey* key);

@@ -24,7 +24,7 @@ class ClockWatch {
   const ClocksSeen& seen() const { return seen_; }
 
  private:
-  Read read_;                                // null: no more
+  Read read_;  // null: no more
   Duration pause_;
   std::chrono::steady_clock::time_point next_{};
   ClocksSeen seen_;

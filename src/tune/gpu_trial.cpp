@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "ops/gpu.h"
+#include "ops/cuda/gpu.h"
 #include "tune/trial.h"
 
 namespace smelt::tune {
@@ -14,7 +14,7 @@ namespace {
 
 namespace cuda = device::cuda;
 
-constexpr int64_t period_bytes = 1 << 20;   // of random data; kernels do not look for repetition
+constexpr int64_t period_bytes = 1 << 20;  // of random data; kernels do not look for repetition
 
 using Kernels = std::vector<std::unique_ptr<ops::Kernel>>;
 
@@ -72,7 +72,7 @@ class Problem {
                   "filling a tensor");
       done += more;
     }
-    stream_.synchronize();   // `period` goes
+    stream_.synchronize();  // `period` goes
     return to;
   }
 
@@ -101,7 +101,7 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
       work();
     } catch (const Error& e) {
       const bool again = would_fail_again(e);
-      stream.synchronize();   // a device that is lost fails here: no candidate is to blame for what comes then
+      stream.synchronize();  // a device that is lost fails here: no candidate is to blame for what comes then
       throw Unfit(e, candidate, again);
     }
   };
@@ -113,7 +113,7 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
   const auto flush = device->allocate(flush_bytes, "emptying the L2 cache");
   const cuda::Event begin(device), end(device);
   // The fill takes the GPU longer than the host takes to put what follows on the stream, so that launches are not what is timed.
-  std::function<void()> while_busy;          // for the next sample
+  std::function<void()> while_busy;  // for the next sample
   const auto time_of = [&](const auto& work) {
     cuda::check(cuda::driver().fill_bytes(flush->address(), 0, static_cast<size_t>(flush_bytes), stream.get()),
                 "emptying the L2 cache");
@@ -132,14 +132,16 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
   std::vector<double> first(kernels.size());
   const auto sample = [&](size_t k) { return std::max(0.01, time_of([&] { run(k); }) - nothing); };
   for (size_t k = 0; k < kernels.size(); ++k) {
-    tried(which[k], [&] { sample(k); });   // the first run loads the kernel
+    tried(which[k], [&] { sample(k); });  // the first run loads the kernel
     best = std::min(best, first[k] = sample(k));
   }
   std::vector<bool> dropped(kernels.size());
   for (size_t k = 0; k < kernels.size(); ++k) {
     dropped[k] = first[k] > options.hopeless * best;
-    if (dropped[k]) samples[k] = {first[k]};
-    else round += first[k] + 60;   // the fill, and the host
+    if (dropped[k])
+      samples[k] = {first[k]};
+    else
+      round += first[k] + 60;  // the fill, and the host
   }
   while_busy = options.while_busy;
   const int rounds =

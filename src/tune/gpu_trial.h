@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/tactic.h"
+#include "ops/core/tactic.h"
 #include "smelt/error.h"
 
 namespace smelt::tune {
@@ -13,8 +13,8 @@ namespace smelt::tune {
 /// A candidate that cannot be prepared, or fails when it first runs.
 struct Unfit : Error {
   Unfit(const Error& why, size_t at, bool again) : Error(why), candidate(at), would_again(again) {}
-  size_t candidate;                // its place among the offer's
-  bool would_again;                // in another process too
+  size_t candidate;  // its place among the offer's
+  bool would_again;  // in another process too
 };
 
 /// Within the catch block of `e`, which a candidate threw: whether it would throw it in another process too. Not where memory was
@@ -22,10 +22,10 @@ struct Unfit : Error {
 bool would_fail_again(const Error& e);
 
 struct GpuMeasureOptions {
-  int repetitions = 12;            // samples a candidate, at most
-  double budget_us = 60'000;       // time all candidates of a problem may take together
-  double hopeless = 4;             // a candidate whose first run takes this many times the best one's is dropped
-  std::function<void()> while_busy = {};   // called once, while the GPU works
+  int repetitions = 12;                   // samples a candidate, at most
+  double budget_us = 60'000;              // time all candidates of a problem may take together
+  double hopeless = 4;                    // a candidate whose first run takes this many times the best one's is dropped
+  std::function<void()> while_busy = {};  // called once, while the GPU works
 };
 
 /// Microseconds a run, of each candidate in `which`, A B C A B C … after a first run each. Before every run twice the L2 cache's

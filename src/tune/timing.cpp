@@ -62,8 +62,10 @@ std::vector<std::vector<double>> measure(std::span<const std::function<void()>> 
   for (size_t i = 0; i < runs.size(); ++i) {
     dropped[i] = first[i] > options.hopeless * best;
     repeat[i] = static_cast<int>(std::clamp(std::ceil(min_sample_us / std::max(first[i], 0.01)), 1.0, 200.0));
-    if (dropped[i]) samples[i] = {first[i]};
-    else round += first[i] * repeat[i];
+    if (dropped[i])
+      samples[i] = {first[i]};
+    else
+      round += first[i] * repeat[i];
   }
   const int rounds =
       static_cast<int>(std::clamp(options.budget_us / std::max(round, 1.0), 3.0, static_cast<double>(options.repetitions)));

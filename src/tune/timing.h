@@ -26,9 +26,9 @@ Timing summarize(std::string tactic, std::string config, std::vector<double> sam
 size_t winner(std::span<const Timing> timings);
 
 struct MeasureOptions {
-  int repetitions = 15;            // samples a candidate, at most
-  double budget_us = 50'000;       // time all candidates of a problem may take together, warm-up apart
-  double hopeless = 8;             // a candidate whose first warm run takes this many times the best one's is dropped
+  int repetitions = 15;       // samples a candidate, at most
+  double budget_us = 50'000;  // time all candidates of a problem may take together, warm-up apart
+  double hopeless = 8;        // a candidate whose first warm run takes this many times the best one's is dropped
 };
 
 /// Times the functions in turn (A B C A B C …) after a warm-up run each; the samples of each, in microseconds. A sample of a

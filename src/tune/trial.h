@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/tactic.h"
+#include "ops/core/tactic.h"
 
 namespace smelt::tune {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "ops/gpu.h"
+#include "ops/cuda/gpu.h"
 #include "tune/gpu_trial.h"
 #include "tune/trial.h"
 
@@ -140,8 +140,9 @@ std::optional<size_t> Tuner::settled(const ops::Offer& offer, const std::vector<
 }
 
 std::optional<size_t> Tuner::position(const ops::Offer& offer, const std::vector<size_t>& allowed, const Settled& wanted) {
-  const auto same = std::ranges::find_if(
-      allowed, [&](size_t i) { return Settled{offer.candidates[i].tactic, offer.candidates[i].config} == wanted; });
+  const auto same = std::ranges::find_if(allowed, [&](size_t i) {
+    return Settled{offer.candidates[i].tactic, offer.candidates[i].config} == wanted;
+  });
   return same == allowed.end() ? std::nullopt : std::optional(*same);
 }
 
@@ -186,7 +187,7 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
   if (allowed.empty()) {
     std::string reasons;
     for (const auto& o : choice.others) reasons += fmt::format("\n  {}: {}", o.tactic, o.reason);
-    const auto& refused = offer.candidates;   // all of them, or there were none
+    const auto& refused = offer.candidates;  // all of them, or there were none
     throw Error(fmt::format("no tactic runs {}{}", offer.problem, reasons),
                 refused.empty() ? std::string()
                                 : fmt::format("Allow one of the refused ones, as in --tactics={},+{}", filter_.text(),

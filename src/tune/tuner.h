@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/tactic.h"
+#include "ops/core/tactic.h"
 #include "tune/cache.h"
 #include "tune/clocks.h"
 #include "tune/filter.h"
@@ -17,13 +17,13 @@ namespace smelt::tune {
 
 /// Why a candidate was not chosen; `explain` prints it.
 struct NotChosen {
-  std::string tactic, config, reason;   // "24.1 µs (23.8 to 24.6), slower than 9.6 µs (9.5 to 9.7)"
+  std::string tactic, config, reason;  // "24.1 µs (23.8 to 24.6), slower than 9.6 µs (9.5 to 9.7)"
 };
 
 struct Choice {
-  size_t candidate = 0;                 // index into the offer's candidates
-  std::vector<Timing> timings;          // of the candidates that were measured; empty at level 0 and where there is one candidate
-  std::vector<NotChosen> others;        // all other candidates, and the offer's rejections
+  size_t candidate = 0;           // index into the offer's candidates
+  std::vector<Timing> timings;    // of the candidates that were measured; empty at level 0 and where there is one candidate
+  std::vector<NotChosen> others;  // all other candidates, and the offer's rejections
 };
 
 /// What a plan that carries its kernels runs a problem with.
@@ -31,11 +31,11 @@ struct Settled {
   std::string tactic, config;
   bool operator==(const Settled&) const = default;
 };
-using SettledChoices = std::map<std::string, Settled>;   // by problem
+using SettledChoices = std::map<std::string, Settled>;  // by problem
 
 struct TunerStats {
-  int64_t problems = 0, measured = 0, cached = 0;   // distinct problems with a choice; measured now; found in the cache
-  double seconds = 0;                               // spent measuring
+  int64_t problems = 0, measured = 0, cached = 0;  // distinct problems with a choice; measured now; found in the cache
+  double seconds = 0;                              // spent measuring
   ClocksSeen clocks;
 };
 
@@ -88,9 +88,9 @@ class Tuner {
   SettledChoices settled_;
   mutable std::mutex mutex_;
   std::map<std::string, CacheEntry> known_;
-  std::map<std::string, std::vector<Timing>> left_out_;   // by problem; without samples
+  std::map<std::string, std::vector<Timing>> left_out_;  // by problem; without samples
   TunerStats stats_;
-  std::optional<ClockWatch> clocks_;                      // of the GPU that candidates are timed on
+  std::optional<ClockWatch> clocks_;  // of the GPU that candidates are timed on
 };
 
 /// "AMD EPYC 7B13, avx2, 2 threads", "NVIDIA H100 80GB HBM3, sm_90a": the cache key's device.

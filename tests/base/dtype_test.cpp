@@ -45,20 +45,22 @@ TEST(DType, knows_floats_integers_and_signs) {
 TEST(Half, every_code_survives_the_way_through_float) {
   for (uint32_t code = 0; code < 65536; ++code) {
     const float v = half_to_float(static_cast<uint16_t>(code));
-    if (std::isnan(v)) EXPECT_TRUE(std::isnan(half_to_float(float_to_half(v))));
-    else EXPECT_EQ(float_to_half(v), code);
+    if (std::isnan(v))
+      EXPECT_TRUE(std::isnan(half_to_float(float_to_half(v))));
+    else
+      EXPECT_EQ(float_to_half(v), code);
     EXPECT_TRUE(std::isnan(v) || v == decode(mini_float(DType::f16), code)) << code;
   }
 }
 
 TEST(Half, rounds_to_nearest_even) {
-  EXPECT_EQ(float_to_half(1.0f + 0x1p-11f), 0x3c00);                 // a tie, to even
+  EXPECT_EQ(float_to_half(1.0f + 0x1p-11f), 0x3c00);  // a tie, to even
   EXPECT_EQ(float_to_half(1.0f + 0x1p-11f + 0x1p-20f), 0x3c01);
-  EXPECT_EQ(float_to_half(1.0f + 0x3p-11f), 0x3c02);                 // a tie, to even
+  EXPECT_EQ(float_to_half(1.0f + 0x3p-11f), 0x3c02);  // a tie, to even
   EXPECT_EQ(float_to_half(65519.0f), 0x7bff);
   EXPECT_EQ(float_to_half(65520.0f), 0x7c00);
   EXPECT_EQ(float_to_half(1e10f), 0x7c00);
-  EXPECT_EQ(float_to_half(0x1p-25f), 0);                             // half of the smallest, a tie
+  EXPECT_EQ(float_to_half(0x1p-25f), 0);  // half of the smallest, a tie
   EXPECT_EQ(float_to_half(-0x1.8p-25f), 0x8001);
 }
 
@@ -82,8 +84,10 @@ TEST(MiniFloat, every_code_survives_the_way_through_double) {
   for (DType t : {DType::f8e4m3fn, DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz, DType::f4e2m1}) {
     for (uint32_t code = 0; code < 1u << bits(t); ++code) {
       const double v = decode(mini_float(t), code);
-      if (std::isnan(v)) EXPECT_TRUE(std::isnan(decode(mini_float(t), encode(mini_float(t), v, false))));
-      else EXPECT_EQ(encode(mini_float(t), v, false), code) << name(t) << " " << v;
+      if (std::isnan(v))
+        EXPECT_TRUE(std::isnan(decode(mini_float(t), encode(mini_float(t), v, false))));
+      else
+        EXPECT_EQ(encode(mini_float(t), v, false), code) << name(t) << " " << v;
     }
   }
 }
@@ -99,10 +103,10 @@ TEST(MiniFloat, largest_numbers_are_those_of_the_formats) {
 TEST(MiniFloat, saturates_or_not) {
   const double inf = std::numeric_limits<double>::infinity();
   EXPECT_EQ(encode(mini_float(DType::f8e4m3fn), 1e6, true), 0x7e);
-  EXPECT_EQ(encode(mini_float(DType::f8e4m3fn), 1e6, false), 0x7f);         // NaN
+  EXPECT_EQ(encode(mini_float(DType::f8e4m3fn), 1e6, false), 0x7f);  // NaN
   EXPECT_EQ(encode(mini_float(DType::f8e5m2), -inf, true), 0xfb);
-  EXPECT_EQ(encode(mini_float(DType::f8e5m2), -1e6, false), 0xfc);          // -infinity
-  EXPECT_EQ(encode(mini_float(DType::f8e4m3fnuz), inf, false), 0x80);       // NaN
+  EXPECT_EQ(encode(mini_float(DType::f8e5m2), -1e6, false), 0xfc);     // -infinity
+  EXPECT_EQ(encode(mini_float(DType::f8e4m3fnuz), inf, false), 0x80);  // NaN
   EXPECT_EQ(encode(mini_float(DType::f4e2m1), 100, false), 7);
 }
 

@@ -46,7 +46,7 @@ TEST_F(File, two_appear_together_or_not_at_all) {
   {
     AtomicFile data(dir_ / "data"), plan(dir_ / "plan");
     data.write("new");
-    fs::create_directory(dir_ / "plan");                  // in the way of the second
+    fs::create_directory(dir_ / "plan");  // in the way of the second
     fs::create_directory(dir_ / "plan" / "x");
     plan.write("new");
     EXPECT_THROW(AtomicFile::commit_together({&plan, &data}), Error);
@@ -82,7 +82,7 @@ TEST_F(File, refuses_a_missing_folder_and_a_folder) {
 
 TEST_F(File, a_pipe_is_refused_at_once) {
   ASSERT_EQ(::mkfifo((dir_ / "pipe").c_str(), 0600), 0);
-  EXPECT_THROW(MappedFile::open(dir_ / "pipe"), Error);   // and does not wait for a writer
+  EXPECT_THROW(MappedFile::open(dir_ / "pipe"), Error);  // and does not wait for a writer
 }
 
 TEST_F(File, maps_an_empty_file) {

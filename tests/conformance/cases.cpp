@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "import/import.h"
 #include "import/tensors.h"
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::conformance {
 namespace fs = std::filesystem;
@@ -114,7 +114,7 @@ Child start(const Case& c, size_t index, unsigned seconds, std::map<pid_t, Child
   if (pid == 0) {
     close(ends[0]);
     alarm(seconds);
-    const std::string failure = run_case(c).substr(0, 4000);   // fits the pipe's buffer
+    const std::string failure = run_case(c).substr(0, 4000);  // fits the pipe's buffer
     const bool written = write(ends[1], failure.data(), failure.size()) == static_cast<ssize_t>(failure.size());
     _exit(written ? 0 : 1);
   }

@@ -14,7 +14,7 @@ struct Tolerance {
 };
 
 struct Case {
-  std::string name;                        // "node/test_abs": its folder below the root
+  std::string name;  // "node/test_abs": its folder below the root
   std::filesystem::path folder;
   Tolerance tolerance;
 };
@@ -34,7 +34,7 @@ std::string run_case(const Case& c);
 std::string difference(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance);
 
 struct Outcome {
-  std::string name, failure;               // failure: empty when it passed
+  std::string name, failure;  // failure: empty when it passed
 };
 
 /// Runs each case in a process of its own, as many at a time as the machine has cores, so that a crash or a hang (longer

@@ -55,8 +55,10 @@ TEST(Conformance, every_case_passes_or_is_listed_with_its_reason) {
     if (o.failure.empty()) ++passed[kind];
     results << o.name << ": " << (o.failure.empty() ? "passed" : o.failure) << "\n";
     const bool listed = expected.contains(o.name);
-    if (o.failure.empty()) EXPECT_FALSE(listed) << o.name << " passes: take it off expected_failures.txt";
-    else EXPECT_TRUE(listed) << o.name << ": " << o.failure;
+    if (o.failure.empty())
+      EXPECT_FALSE(listed) << o.name << " passes: take it off expected_failures.txt";
+    else
+      EXPECT_TRUE(listed) << o.name << ": " << o.failure;
   }
   for (const auto& [name, reason] : expected) {
     EXPECT_TRUE(std::any_of(outcomes.begin(), outcomes.end(), [&](const Outcome& o) { return o.name == name; }))

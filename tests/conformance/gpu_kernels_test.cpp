@@ -7,7 +7,7 @@
 #include <map>
 
 #include "conformance/node_walk.h"
-#include "ops/gpu.h"
+#include "ops/cuda/gpu.h"
 
 namespace smelt::conformance {
 namespace {
@@ -54,7 +54,7 @@ TEST(GpuKernels, most_of_the_node_cases_have_one_at_every_node) {
   std::cout << complete << " node cases have a kernel at every node; the others lack one of";
   for (const auto& [op, count] : without) std::cout << ' ' << op << ' ' << count;
   std::cout << '\n';
-  EXPECT_GE(complete, 1720);   // 1,731 of 1,884 in November 2026: without_gpu.txt has the others
+  EXPECT_GE(complete, 1720);  // 1,731 of 1,884 in November 2026: without_gpu.txt has the others
 }
 
 }  // namespace

@@ -7,10 +7,10 @@
 #include "conformance/cases.h"
 #include "graph/graph.h"
 #include "import/import.h"
-#include "ops/dynamic.h"
-#include "ops/gpu.h"
-#include "ops/interpreter.h"
-#include "ops/tactic.h"
+#include "ops/core/data_dependent.h"
+#include "ops/core/interpreter.h"
+#include "ops/core/tactic.h"
+#include "ops/cuda/gpu.h"
 
 namespace smelt::conformance {
 
@@ -44,14 +44,14 @@ inline bool needs_no_kernel(const Node& n) {
 }
 
 /// The node as a kernel is offered it. Inputs but the first are constants, as shapes, axes and the like are in a model. What finds
-/// out how many results it has is bound to memory for the most (ops/dynamic.h).
+/// out how many results it has is bound to memory for the most (ops/core/data_dependent.h).
 inline ops::BoundNode bound_node(const Node& n, std::span<const Tensor> inputs, const std::vector<Tensor>& outputs) {
   ops::BoundNode b;
   b.node = &n;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& t = inputs[i];
-    b.inputs.push_back({t.valid() ? t.type() : DType::undefined, t.valid() ? t.shape() : Shape(), ops::Layout::plain, {},
-                        i > 0 ? t : Tensor()});
+    b.inputs.push_back(
+        {t.valid() ? t.type() : DType::undefined, t.valid() ? t.shape() : Shape(), ops::Layout::plain, {}, i > 0 ? t : Tensor()});
   }
   for (const Tensor& t : outputs)
     b.outputs.push_back({t.valid() ? t.type() : DType::undefined, t.valid() ? t.shape() : Shape(), ops::Layout::plain, {}, {}});

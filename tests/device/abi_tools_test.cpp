@@ -23,32 +23,32 @@ namespace {
 SMELT_CUDA_CUPTI(X)
 #undef X
 
-#define SAME_KERNEL(theirs) \
-  SAME_FIELD(KernelRecord, kind, theirs, kind); \
-  SAME_FIELD(KernelRecord, registers, theirs, registersPerThread); \
-  SAME_FIELD(KernelRecord, start, theirs, start); \
-  SAME_FIELD(KernelRecord, end, theirs, end); \
-  SAME_FIELD(KernelRecord, device, theirs, deviceId); \
-  SAME_FIELD(KernelRecord, stream, theirs, streamId); \
-  static_assert(offsetof(KernelRecord, grid) == offsetof(theirs, gridX)); \
-  static_assert(offsetof(KernelRecord, block) == offsetof(theirs, blockX)); \
+#define SAME_KERNEL(theirs)                                                     \
+  SAME_FIELD(KernelRecord, kind, theirs, kind);                                 \
+  SAME_FIELD(KernelRecord, registers, theirs, registersPerThread);              \
+  SAME_FIELD(KernelRecord, start, theirs, start);                               \
+  SAME_FIELD(KernelRecord, end, theirs, end);                                   \
+  SAME_FIELD(KernelRecord, device, theirs, deviceId);                           \
+  SAME_FIELD(KernelRecord, stream, theirs, streamId);                           \
+  static_assert(offsetof(KernelRecord, grid) == offsetof(theirs, gridX));       \
+  static_assert(offsetof(KernelRecord, block) == offsetof(theirs, blockX));     \
   static_assert(offsetof(KernelRecord, block) + 8 == offsetof(theirs, blockZ)); \
-  SAME_FIELD(KernelRecord, static_shared, theirs, staticSharedMemory); \
-  SAME_FIELD(KernelRecord, dynamic_shared, theirs, dynamicSharedMemory); \
-  SAME_FIELD(KernelRecord, correlation, theirs, correlationId); \
-  SAME_FIELD(KernelRecord, name, theirs, name); \
+  SAME_FIELD(KernelRecord, static_shared, theirs, staticSharedMemory);          \
+  SAME_FIELD(KernelRecord, dynamic_shared, theirs, dynamicSharedMemory);        \
+  SAME_FIELD(KernelRecord, correlation, theirs, correlationId);                 \
+  SAME_FIELD(KernelRecord, name, theirs, name);                                 \
   SAME_FIELD(KernelRecord, graph_node, theirs, graphNodeId)
 SAME_KERNEL(CUpti_ActivityKernel8);   // CUDA 12.0
 SAME_KERNEL(CUpti_ActivityKernel9);   // later ones of CUDA 12
 SAME_KERNEL(CUpti_ActivityKernel10);  // CUDA 13.0
 
-#define SAME_TRANSFER(theirs) \
-  SAME_FIELD(TransferRecord, kind, theirs, kind); \
-  SAME_FIELD(TransferRecord, bytes, theirs, bytes); \
-  SAME_FIELD(TransferRecord, start, theirs, start); \
-  SAME_FIELD(TransferRecord, end, theirs, end); \
-  SAME_FIELD(TransferRecord, device, theirs, deviceId); \
-  SAME_FIELD(TransferRecord, stream, theirs, streamId); \
+#define SAME_TRANSFER(theirs)                                     \
+  SAME_FIELD(TransferRecord, kind, theirs, kind);                 \
+  SAME_FIELD(TransferRecord, bytes, theirs, bytes);               \
+  SAME_FIELD(TransferRecord, start, theirs, start);               \
+  SAME_FIELD(TransferRecord, end, theirs, end);                   \
+  SAME_FIELD(TransferRecord, device, theirs, deviceId);           \
+  SAME_FIELD(TransferRecord, stream, theirs, streamId);           \
   SAME_FIELD(TransferRecord, correlation, theirs, correlationId); \
   SAME_FIELD(TransferRecord, graph_node, theirs, graphNodeId)
 SAME_TRANSFER(CUpti_ActivityMemcpy5);

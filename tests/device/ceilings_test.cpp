@@ -15,7 +15,7 @@ TEST(Ceilings, are_plausible_for_any_machine_that_runs_this) {
   ASSERT_FALSE(c.rates.empty());
   EXPECT_EQ(c.rates.front().type, DType::f32);
   EXPECT_GT(c.rates.front().flops_per_s, 1e9);
-  EXPECT_LT(c.rates.front().flops_per_s, 1e12);   // one core
+  EXPECT_LT(c.rates.front().flops_per_s, 1e12);  // one core
   EXPECT_FALSE(told.empty());
 }
 

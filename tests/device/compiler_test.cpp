@@ -21,13 +21,15 @@ using ::testing::HasSubstr;
 Source shift(const std::string& name = "shift") {
   return {name,
           "#include \"common/types.cuh\"\n"
-          "extern \"C\" __global__ void " + name + "(bf16* x, int n) {\n"
-          "  __shared__ float tile[64];\n"
-          "  const int i = blockIdx.x * 64 + threadIdx.x;\n"
-          "  tile[threadIdx.x] = i < n ? f32(x[i]) : 0.f;\n"
-          "  __syncthreads();\n"
-          "  if (i < n) x[i] = bf16_of(tile[63 - threadIdx.x]);\n"
-          "}\n",
+          "extern \"C\" __global__ void " +
+              name +
+              "(bf16* x, int n) {\n"
+              "  __shared__ float tile[64];\n"
+              "  const int i = blockIdx.x * 64 + threadIdx.x;\n"
+              "  tile[threadIdx.x] = i < n ? f32(x[i]) : 0.f;\n"
+              "  __syncthreads();\n"
+              "  if (i < n) x[i] = bf16_of(tile[63 - threadIdx.x]);\n"
+              "}\n",
           {}};
 }
 
@@ -68,7 +70,10 @@ TEST_F(Compiler, compiles_for_every_known_architecture) {
     EXPECT_GT(k.registers, 0) << arch;
     EXPECT_EQ(k.static_shared_bytes, 256) << arch;
     EXPECT_EQ(k.spill_store_bytes + k.spill_load_bytes + k.stack_bytes, 0) << arch;
-    EXPECT_EQ(cubin.bytes.substr(0, 4), "\x7f" "ELF") << arch;
+    EXPECT_EQ(cubin.bytes.substr(0, 4),
+              "\x7f"
+              "ELF")
+        << arch;
   }
 }
 
@@ -78,7 +83,7 @@ TEST_F(Compiler, reads_spills_and_stack_of_each_kernel) {
       "extern \"C\" __global__ void indexed(float* x, int n) {\n"
       "  float a[40];\n"
       "  for (int i = 0; i < 40; ++i) a[i] = x[i * n];\n"
-      "  for (int i = 0; i < n; ++i) x[i] = a[(i * n) % 40];\n"   // an index known at run time: the array is on the stack
+      "  for (int i = 0; i < n; ++i) x[i] = a[(i * n) % 40];\n"  // an index known at run time: the array is on the stack
       "}\n";
   const Cubin cubin = compile(s, "sm_80");
   EXPECT_EQ(cubin.kernels.size(), 2u);
@@ -220,7 +225,7 @@ TEST_F(Compiler, threads_compile_each_source_once_and_only_those_that_ask_for_a_
   by_threads(4, cubins.size(), [&](size_t i) {
     try {
       cubins[i] = store.get(sources[i % sources.size()], "sm_80");
-    } catch (const Error&) {   // its place stays empty
+    } catch (const Error&) {  // its place stays empty
     }
   });
   for (size_t i = 0; i < cubins.size(); ++i) {

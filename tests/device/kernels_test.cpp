@@ -92,8 +92,8 @@ TEST_F(Kernels, every_function_of_the_expression_language_compiles_in_every_type
 }
 
 TEST_F(Kernels, every_conversion_compiles) {
-  const std::vector<DType> types{DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::i16, DType::i32, DType::i64,
-                                 DType::u8, DType::u16, DType::u32, DType::u64, DType::boolean};
+  const std::vector<DType> types{DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,  DType::i16,    DType::i32,
+                                 DType::i64, DType::u8,  DType::u16, DType::u32,  DType::u64, DType::boolean};
   for (const char* arch : {"sm_75", "sm_90a"}) {
     std::string code = "#include \"common/expr.cuh\"\n", body;
     for (const DType from : types) {

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 TEST(NamedRange, is_heard_by_a_tool_from_when_it_listens) {
   { const NamedRange unheard("conv_0"); }
   EXPECT_FALSE(listen_to_ranges([](abi::NvtxTables) { return 0; }));
-  EXPECT_FALSE(listen_to_ranges([](abi::NvtxTables) { return 1; }));   // wants to, and gives no functions
+  EXPECT_FALSE(listen_to_ranges([](abi::NvtxTables) { return 1; }));  // wants to, and gives no functions
   {
     const NamedRange begun_before("conv_1");
     EXPECT_TRUE(listen_to_ranges(listening));

@@ -203,9 +203,9 @@ TEST(Evaluator, chooses_and_compares) {
 }
 
 TEST(Evaluator, converts_between_all_types_as_a_tensors_cast_does) {
-  const DType types[] = {DType::f32, DType::f64, DType::i8,  DType::i16, DType::i32, DType::i64, DType::u8,
+  const DType types[] = {DType::f32, DType::f64, DType::i8,  DType::i16,     DType::i32, DType::i64, DType::u8,
                          DType::u16, DType::u32, DType::u64, DType::boolean, DType::f16, DType::bf16};
-  const Tensor numbers = random(DType::f64, 777, 11, 0, 100);   // in the range of every type: no saturation
+  const Tensor numbers = random(DType::f64, 777, 11, 0, 100);  // in the range of every type: no saturation
   for (DType from : types)
     for (DType to : types) {
       if (from == to) continue;

@@ -27,7 +27,7 @@ std::vector<float> evaluate(Fn fn, const std::vector<float>& x, simd::Isa isa) {
 /// About a million floats: evenly spaced bit patterns, so every exponent, both signs, subnormals.
 std::vector<float> sweep(float low, float high) {
   std::vector<float> x;
-  auto add_range = [&](uint32_t from, uint32_t to, uint32_t sign) {   // magnitudes
+  auto add_range = [&](uint32_t from, uint32_t to, uint32_t sign) {  // magnitudes
     for (uint64_t u = from; u <= to; u += 2003) x.push_back(std::bit_cast<float>(static_cast<uint32_t>(u) | sign));
   };
   if (high > 0) add_range(low > 0 ? std::bit_cast<uint32_t>(low) : 0, std::bit_cast<uint32_t>(high), 0);
@@ -45,8 +45,8 @@ struct Function {
   Fn fn;
   double (*exact)(double);
   float low, high;
-  double bound;            // ulp
-  double absolute = 0;     // allowed besides: where a formula cancels, of the formula's own making
+  double bound;         // ulp
+  double absolute = 0;  // allowed besides: where a formula cancels, of the formula's own making
 };
 
 double exact_gelu(double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }
@@ -66,9 +66,12 @@ TEST_P(FunctionSweep, stays_within_its_bound) {
     const double exact = f.exact(x[i]);
     const double limit = std::numeric_limits<float>::max();
     double error;
-    if (std::isnan(exact)) error = std::isnan(y[i]) ? 0 : INFINITY;
-    else if (std::abs(exact) > limit) error = std::abs(y[i]) >= limit && std::signbit(y[i]) == std::signbit(exact) ? 0 : INFINITY;
-    else error = std::max(0.0, std::abs(static_cast<double>(y[i]) - exact) - f.absolute) / ulp(exact);
+    if (std::isnan(exact))
+      error = std::isnan(y[i]) ? 0 : INFINITY;
+    else if (std::abs(exact) > limit)
+      error = std::abs(y[i]) >= limit && std::signbit(y[i]) == std::signbit(exact) ? 0 : INFINITY;
+    else
+      error = std::max(0.0, std::abs(static_cast<double>(y[i]) - exact) - f.absolute) / ulp(exact);
     if (!(error <= worst)) worst = error, at = x[i];
   }
   RecordProperty("worst_ulp", std::to_string(worst));
@@ -78,28 +81,24 @@ TEST_P(FunctionSweep, stays_within_its_bound) {
 
 constexpr float all = std::numeric_limits<float>::max();
 
-INSTANTIATE_TEST_SUITE_P(Math, FunctionSweep, testing::Combine(
-    testing::Values(
-        Function{Fn::exp, std::exp, -all, all, 2},
-        Function{Fn::log, std::log, -all, all, 2},
-        Function{Fn::tanh, std::tanh, -all, all, 4},
-        Function{Fn::erf, std::erf, -all, all, 3},
-        Function{Fn::sigmoid, exact_sigmoid, -87, all, 4},
-        Function{Fn::silu, [](double x) { return x * exact_sigmoid(x); }, -80, all, 4},
-        Function{Fn::softplus, exact_softplus, -80, all, 4},
-        Function{Fn::gelu, exact_gelu, -all, 1e30f, 4, 3e-7},
-        Function{Fn::gelu_tanh, exact_gelu_tanh, -all, 1e12f, 4, 3e-7},
-        Function{Fn::sqrt, std::sqrt, -all, all, 0.5},
-        Function{Fn::rsqrt, [](double x) { return 1 / std::sqrt(x); }, -all, all, 1.5},
-        Function{Fn::floor, std::floor, -all, all, 0},
-        Function{Fn::ceil, std::ceil, -all, all, 0},
-        Function{Fn::round, std::nearbyint, -all, all, 0},
-        Function{Fn::sin, std::sin, -1e6f, 1e6f, 1},
-        Function{Fn::cos, std::cos, -1e6f, 1e6f, 1},
-        Function{Fn::atan, std::atan, -all, all, 1},
-        Function{Fn::asinh, std::asinh, -all, all, 2},
-        Function{Fn::hard_swish, [](double x) { return x * std::min(std::max(x / 6 + 0.5, 0.0), 1.0); }, -100, 1e30f, 2, 1e-7}),
-    testing::Values(simd::Isa::base, simd::Isa::avx2)));
+INSTANTIATE_TEST_SUITE_P(
+    Math, FunctionSweep,
+    testing::Combine(
+        testing::Values(Function{Fn::exp, std::exp, -all, all, 2}, Function{Fn::log, std::log, -all, all, 2},
+                        Function{Fn::tanh, std::tanh, -all, all, 4}, Function{Fn::erf, std::erf, -all, all, 3},
+                        Function{Fn::sigmoid, exact_sigmoid, -87, all, 4},
+                        Function{Fn::silu, [](double x) { return x * exact_sigmoid(x); }, -80, all, 4},
+                        Function{Fn::softplus, exact_softplus, -80, all, 4}, Function{Fn::gelu, exact_gelu, -all, 1e30f, 4, 3e-7},
+                        Function{Fn::gelu_tanh, exact_gelu_tanh, -all, 1e12f, 4, 3e-7},
+                        Function{Fn::sqrt, std::sqrt, -all, all, 0.5},
+                        Function{Fn::rsqrt, [](double x) { return 1 / std::sqrt(x); }, -all, all, 1.5},
+                        Function{Fn::floor, std::floor, -all, all, 0}, Function{Fn::ceil, std::ceil, -all, all, 0},
+                        Function{Fn::round, std::nearbyint, -all, all, 0}, Function{Fn::sin, std::sin, -1e6f, 1e6f, 1},
+                        Function{Fn::cos, std::cos, -1e6f, 1e6f, 1}, Function{Fn::atan, std::atan, -all, all, 1},
+                        Function{Fn::asinh, std::asinh, -all, all, 2},
+                        Function{Fn::hard_swish, [](double x) { return x * std::min(std::max(x / 6 + 0.5, 0.0), 1.0); }, -100,
+                                 1e30f, 2, 1e-7}),
+        testing::Values(simd::Isa::base, simd::Isa::avx2)));
 
 TEST(Math, hands_nan_on_and_keeps_the_limits) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();

@@ -26,7 +26,7 @@ TEST(Program, prints_the_example_of_its_header) {
 /// A program that calls fn once on each type it accepts.
 Program every_call(Fn fn) {
   Program p;
-  const DType types[] = {DType::f32, DType::f64, DType::i8,  DType::i16, DType::i32, DType::i64,
+  const DType types[] = {DType::f32, DType::f64, DType::i8,  DType::i16, DType::i32,    DType::i64,
                          DType::u8,  DType::u16, DType::u32, DType::u64, DType::boolean};
   std::vector<Ref> in;
   for (DType t : types) in.push_back(p.input(t));
@@ -121,25 +121,26 @@ TEST_P(MalformedText, is_an_error_that_says_where_and_what) {
   EXPECT_THAT(error_of([] { Program::parse(GetParam().text); }), HasSubstr(GetParam().expected)) << GetParam().text;
 }
 
-INSTANTIATE_TEST_SUITE_P(Program, MalformedText, testing::Values(
-    Malformed{"", "character 1: expected '(', found the end"},
-    Malformed{"(in1:f32) { return in1 }", "inputs are numbered in order"},
-    Malformed{"(in0:f99) { return in0 }", "character 6: expected a type such as f32, found 'f99"},
-    Malformed{"(in0:f32) { return in1 }", "a value defined before"},
-    Malformed{"(in0:f32) { return %0 }", "a value defined before"},
-    Malformed{"(in0:f32) { %2 = relu(in0):f32; return %2 }", "expected %1"},
-    Malformed{"(in0:f32) { %1 = relu(%1):f32; return %1 }", "a value defined before"},
-    Malformed{"(in0:f32) { %1 = system(in0):f32; return %1 }", "a function of the expression language"},
-    Malformed{"(in0:f32) { %1 = input(in0):f32; return %1 }", "a function of the expression language"},
-    Malformed{"(in0:f32) { %1 = relu(in0):f64; return %1 }", "f32, the type of this call's result"},
-    Malformed{"(in0:f32) { %1 = relu():f32; return %1 }", "relu takes 1 arguments, found none"},
-    Malformed{"(in0:f32) { %1 = relu(in0, in0):f32; return %1 }", "relu takes 1 arguments, found 2"},
-    Malformed{"(in0:f32) { %1 = clip(in0, in0, in0, in0):f32; return %1 }", "at most three"},
-    Malformed{"(in0:f32) { %1 = cast(in0):f32; return %1 }", "another type than f32"},
-    Malformed{"() { %0 = const(x):f32; return %0 }", "a constant"},
-    Malformed{"() { %0 = const(300):u8; return %0 }", "not exact in u8"},
-    Malformed{"(in0:f32) { return in0 } x", "expected the end"},
-    Malformed{"(in99999999999:f32) { return in0 }", "a number"}));
+INSTANTIATE_TEST_SUITE_P(
+    Program, MalformedText,
+    testing::Values(Malformed{"", "character 1: expected '(', found the end"},
+                    Malformed{"(in1:f32) { return in1 }", "inputs are numbered in order"},
+                    Malformed{"(in0:f99) { return in0 }", "character 6: expected a type such as f32, found 'f99"},
+                    Malformed{"(in0:f32) { return in1 }", "a value defined before"},
+                    Malformed{"(in0:f32) { return %0 }", "a value defined before"},
+                    Malformed{"(in0:f32) { %2 = relu(in0):f32; return %2 }", "expected %1"},
+                    Malformed{"(in0:f32) { %1 = relu(%1):f32; return %1 }", "a value defined before"},
+                    Malformed{"(in0:f32) { %1 = system(in0):f32; return %1 }", "a function of the expression language"},
+                    Malformed{"(in0:f32) { %1 = input(in0):f32; return %1 }", "a function of the expression language"},
+                    Malformed{"(in0:f32) { %1 = relu(in0):f64; return %1 }", "f32, the type of this call's result"},
+                    Malformed{"(in0:f32) { %1 = relu():f32; return %1 }", "relu takes 1 arguments, found none"},
+                    Malformed{"(in0:f32) { %1 = relu(in0, in0):f32; return %1 }", "relu takes 1 arguments, found 2"},
+                    Malformed{"(in0:f32) { %1 = clip(in0, in0, in0, in0):f32; return %1 }", "at most three"},
+                    Malformed{"(in0:f32) { %1 = cast(in0):f32; return %1 }", "another type than f32"},
+                    Malformed{"() { %0 = const(x):f32; return %0 }", "a constant"},
+                    Malformed{"() { %0 = const(300):u8; return %0 }", "not exact in u8"},
+                    Malformed{"(in0:f32) { return in0 } x", "expected the end"},
+                    Malformed{"(in99999999999:f32) { return in0 }", "a number"}));
 
 }  // namespace
 }  // namespace smelt::expr

@@ -11,7 +11,7 @@
 #include "device/cuda/compiler.h"
 #include "device/cuda/device.h"
 #include "faults/fake/cuda.h"
-#include "fuse/rewrite.h"
+#include "fuse/match/rewrite.h"
 #include "report/gpus.h"
 #include "report/report.h"
 #include "run/plan.h"
@@ -57,8 +57,7 @@ Graph several_kernels(int64_t rows = 64) {
 
 std::string said(const Error& e) { return std::string(e.what()) + "\n" + e.next(); }
 
-template <class F>
-std::string said_by(F&& f) {
+template <class F> std::string said_by(F&& f) {
   const auto e = error_from(f);
   return e ? said(*e) : "";
 }
@@ -69,8 +68,7 @@ class Faults : public testing::Test {
   ~Faults() override { fs::remove_all(folder_); }
 
   /// f(the driver's state) in a process of its own.
-  template <class F>
-  void alone(F f) {
+  template <class F> void alone(F f) {
     fflush(nullptr);
     const int status = test::in_child([&] {
       try {
@@ -85,8 +83,7 @@ class Faults : public testing::Test {
     EXPECT_EQ(status, 0) << (status < 0 ? strsignal(-status) : "what failed is above");
   }
   /// The same where kernels have to be compiled.
-  template <class F>
-  void alone_with_nvrtc(F f) {
+  template <class F> void alone_with_nvrtc(F f) {
     alone([&](fake::Cuda& cuda) {
       if (!device::cuda::compiler_missing().empty()) GTEST_SKIP() << device::cuda::compiler_missing();
       f(cuda);
@@ -296,7 +293,7 @@ TEST_F(Faults, clocks_that_are_held_down_while_tuning_are_said) {
       EXPECT_EQ(report::clocks_text(plan->build_info().clocks), level == 0 ? "" : expected);
     });
   }
-  alone_with_nvrtc([&](fake::Cuda&) {   // every timing is in the cache
+  alone_with_nvrtc([&](fake::Cuda&) {  // every timing is in the cache
     open_first("libnvidia-ml.so.1");
     EXPECT_EQ(report::clocks_text(Plan::build(several_kernels(), on_gpu(1))->build_info().clocks), "");
   });
@@ -371,8 +368,7 @@ class WithoutCompiler : public Faults {
   }
   fs::path file() const { return folder_ / "plan.onnx"; }
   /// f where NVRTC cannot be opened.
-  template <class F>
-  void alone_without(F f) {
+  template <class F> void alone_without(F f) {
     alone([&](fake::Cuda& cuda) {
       open_first("libnvrtc.so.13");
       EXPECT_NE(device::cuda::compiler_missing(), "");

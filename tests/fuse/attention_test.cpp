@@ -188,7 +188,7 @@ TEST(Attention, leaves_repeated_keys_that_are_read_again_behind_their_transpose)
   b.output(b.at("other", "Neg", {kt}, b.of(2, 4, 8, 5)));
   EXPECT_EQ(matches(b.fuse(), "attention"), 1u);
   EXPECT_EQ(only(b.g, "Attention").in(1), b.k);
-  EXPECT_EQ(count(b.g, "Expand"), 1u);   // the values' repetition is gone, the keys' is not
+  EXPECT_EQ(count(b.g, "Expand"), 1u);  // the values' repetition is gone, the keys' is not
 }
 
 TEST(Attention, works_over_as_many_heads_as_there_are) {
@@ -201,7 +201,7 @@ TEST(Attention, works_over_as_many_heads_as_there_are) {
   const ValueId p = b.at("p", "Softmax", {b.at("s", "MatMul", {q, kt}, {2, Dim("heads"), 3, 3})}, {2, Dim("heads"), 3, 3});
   b.output(b.at("y", "MatMul", {p, v}, any));
   EXPECT_EQ(matches(b.fuse({{"heads", 4}}), "attention"), 1u);
-  EXPECT_NO_THROW(ops::expand(b.g, b.g.value(b.g.outputs()[0]).producer));   // the body that a plan has of it
+  EXPECT_NO_THROW(ops::expand(b.g, b.g.value(b.g.outputs()[0]).producer));  // the body that a plan has of it
 }
 
 TEST(Attention, works_over_symbolic_shapes) {
@@ -323,7 +323,7 @@ TEST(Attention, reads_repeated_values_as_they_are_when_the_keys_are_not_repeated
 TEST(Attention, needs_heads_that_divide) {
   Written b;
   b.inputs();
-  ValueId v = b.input("v1", b.of(2, 1, 5, 8));   // one head, broadcast to all by the product
+  ValueId v = b.input("v1", b.of(2, 1, 5, 8));  // one head, broadcast to all by the product
   b.output(b.finish(b.product(b.q, b.transposed(b.k)), v));
   EXPECT_EQ(b.why(), "wrong_shape");
 }

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 
-#include "support/builder.h"
-#include "fuse/rewrites.h"
+#include "fuse/rewrites/rewrites.h"
 #include "smelt/error.h"
+#include "support/builder.h"
 
 namespace smelt::fuse {
 namespace {

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 
+#include "fuse/rewrites/layout/concat.h"
+#include "fuse/rewrites/rewrites.h"
 #include "support/builder.h"
-#include "fuse/concat.h"
-#include "fuse/rewrites.h"
 
 namespace smelt::fuse {
 namespace {
@@ -127,7 +127,8 @@ TEST(ConcatConv, keeps_a_fused_convolutions_program_and_operands) {
 }
 
 std::map<std::string, Attribute> nearest() {
-  return {{"mode", std::string("nearest")}, {"coordinate_transformation_mode", std::string("asymmetric")},
+  return {{"mode", std::string("nearest")},
+          {"coordinate_transformation_mode", std::string("asymmetric")},
           {"nearest_mode", std::string("floor")}};
 }
 

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "equivalence.h"
-#include "fuse/rewrites.h"
+#include "fuse/rewrites/rewrites.h"
 
 namespace smelt::fuse {
 namespace {

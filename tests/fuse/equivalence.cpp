@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::fuse {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "fuse/match/extents.h"
 #include "support/builder.h"
-#include "fuse/extents.h"
 
 namespace smelt::fuse {
 

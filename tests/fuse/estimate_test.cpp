@@ -1,4 +1,4 @@
-#include "fuse/estimate.h"
+#include "fuse/match/estimate.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace smelt::fuse {
 namespace {
 
-constexpr Rates rates{1e9, 2};   // 1 ns a byte, 2 µs a kernel
+constexpr Rates rates{1e9, 2};  // 1 ns a byte, 2 µs a kernel
 
 /// x [1, 8, 4, 4] → Conv → Relu.
 struct ConvRelu : Builder {

@@ -31,7 +31,7 @@ int accepted(const char* folder) {
 }
 
 TEST(FuzzCorpus, is_refused_or_optimized_and_read_back) {
-  EXPECT_GT(accepted("fuzz/corpus"), 20);   // most inputs of a corpus are on the way to a model; these are models
+  EXPECT_GT(accepted("fuzz/corpus"), 20);  // most inputs of a corpus are on the way to a model; these are models
 }
 
 TEST(FuzzCorpus, bugs_stay_fixed) { accepted("repro"); }

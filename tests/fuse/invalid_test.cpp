@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "fuse/rewrites.h"
+#include "fuse/rewrites/rewrites.h"
 #include "support/builder.h"
 
 namespace smelt::fuse {

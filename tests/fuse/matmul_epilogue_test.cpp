@@ -76,7 +76,7 @@ TEST(MatMulEpilogue, leaves_a_transpose_that_others_read_in_place_but_reads_past
 TEST(MatMulEpilogue, takes_an_activation_written_as_several_nodes) {
   Linear b;
   ValueId y = b.product();
-  b.output(b.at("y", "Mul", {y, b.at("tanh", "Tanh", {b.at("softplus", "Softplus", {y})})}));   // Mish
+  b.output(b.at("y", "Mul", {y, b.at("tanh", "Tanh", {b.at("softplus", "Softplus", {y})})}));  // Mish
   EXPECT_EQ(b.fuse(), 1u);
   EXPECT_EQ(b.g.live_nodes(), 1u);
 }
@@ -104,7 +104,7 @@ TEST(MatMulEpilogue, keeps_an_operand_of_unproven_shape_outside) {
   Linear b(DType::f32, {Dim("batch"), 8});
   ValueId mm = b.node("mm", "MatMul", {b.x, b.w()}, {Dim("batch"), 4});
   b.output(b.node("y", "Add", {mm, b.input("r", {Dim("rows"), 4})}, {Dim(), 4}));
-  EXPECT_EQ(b.fuse({{"batch", 1}, {"rows", 3}}), 1u);   // the sum is larger than the product
+  EXPECT_EQ(b.fuse({{"batch", 1}, {"rows", 3}}), 1u);  // the sum is larger than the product
   EXPECT_EQ(count(b.g, "Add"), 1u);
 }
 

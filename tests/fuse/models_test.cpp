@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <map>
 
-#include "fuse/rewrite.h"
+#include "fuse/match/rewrite.h"
 #include "import/import.h"
 
 namespace smelt::fuse {
@@ -13,7 +13,7 @@ namespace {
 
 struct Expectation {
   const char* model;
-  std::map<std::string, size_t> matched;      // by rewrite
+  std::map<std::string, size_t> matched;  // by rewrite
 };
 
 std::map<std::string, size_t> matches(const Ledger& ledger) {
@@ -35,17 +35,18 @@ TEST_P(Models, are_rewritten_as_far_as_expected) {
   for (const auto& [rewrite, n] : GetParam().matched) EXPECT_EQ(found.contains(rewrite) ? found.at(rewrite) : 0, n) << rewrite;
 }
 
-INSTANTIATE_TEST_SUITE_P(Examples, Models, testing::Values(
-    Expectation{"resnet50.fp32", {{"conv_epilogue", 49}}},
-    Expectation{"resnet50.dyn.fp16", {{"conv_epilogue", 49}}},
-    Expectation{"resnet50.op11.bn.fp32", {{"fold_batch_norm", 53}, {"conv_epilogue", 49}}},
-    Expectation{"mobilenet_v3_large.op13.bn.fp32", {{"fold_batch_norm", 46}}},
-    Expectation{"unet.fp32", {{"concat_in_place", 4}}},
-    Expectation{"detector.fp32", {{"concat_in_place", 8}}},
-    Expectation{"llama_gpt.fp32",
-                {{"recognise_rms_norm", 33}, {"attention", 16}, {"recognise_swiglu", 16}, {"recognise_rotary", 32}}},
-    Expectation{"bert_base.fp32", {{"attention", 12}}},
-    Expectation{"dit_xl_2.fp32", {{"attention", 28}, {"modulated_norm", 56}}}),
+INSTANTIATE_TEST_SUITE_P(
+    Examples, Models,
+    testing::Values(Expectation{"resnet50.fp32", {{"conv_epilogue", 49}}},
+                    Expectation{"resnet50.dyn.fp16", {{"conv_epilogue", 49}}},
+                    Expectation{"resnet50.op11.bn.fp32", {{"fold_batch_norm", 53}, {"conv_epilogue", 49}}},
+                    Expectation{"mobilenet_v3_large.op13.bn.fp32", {{"fold_batch_norm", 46}}},
+                    Expectation{"unet.fp32", {{"concat_in_place", 4}}}, Expectation{"detector.fp32", {{"concat_in_place", 8}}},
+                    Expectation{
+                        "llama_gpt.fp32",
+                        {{"recognise_rms_norm", 33}, {"attention", 16}, {"recognise_swiglu", 16}, {"recognise_rotary", 32}}},
+                    Expectation{"bert_base.fp32", {{"attention", 12}}},
+                    Expectation{"dit_xl_2.fp32", {{"attention", 28}, {"modulated_norm", 56}}}),
     [](const auto& info) {
       std::string name = info.param.model;
       std::replace(name.begin(), name.end(), '.', '_');

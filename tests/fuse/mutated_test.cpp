@@ -146,23 +146,17 @@ Builder widened() {
 
 ValueId out(const Builder& b, const char* name) { return b.g.node(b[name]).out(); }
 
-template <auto name>
-void read_twice(Builder& b) {
+template <auto name> void read_twice(Builder& b) {
   b.output(b.node("other", "Softmax", {out(b, name)}, *b.g.value(out(b, name)).shape));
 }
-template <auto name>
-void is_an_output(Builder& b) {
-  b.output(out(b, name));
-}
+template <auto name> void is_an_output(Builder& b) { b.output(out(b, name)); }
 /// Input i of the node comes through another one.
-template <auto name, size_t i, auto op>
-void through(Builder& b) {
+template <auto name, size_t i, auto op> void through(Builder& b) {
   const ValueId v = b.g.node(b[name]).in(i);
   b.g.set_input(b[name], i, b.node("between", op, {v}, *b.g.value(v).shape, b.g.value(v).type));
 }
 /// Input i of the node is computed from a new graph input.
-template <auto name, size_t i>
-void computed(Builder& b) {
+template <auto name, size_t i> void computed(Builder& b) {
   const Value v = b.g.value(b.g.node(b[name]).in(i));
   b.g.set_input(b[name], i, b.node("maker", "Neg", {b.input("given", *v.shape, v.type)}, *v.shape, v.type));
 }
@@ -380,5 +374,5 @@ TEST_P(Mutated, is_rejected_with_the_reason_and_the_original_is_not) {
 INSTANTIATE_TEST_SUITE_P(Graphs, Mutated, testing::ValuesIn(mutations),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}   // namespace
-}   // namespace smelt::fuse
+}  // namespace
+}  // namespace smelt::fuse

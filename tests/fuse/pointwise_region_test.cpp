@@ -75,7 +75,7 @@ TEST(PointwiseRegion, ends_where_the_shape_may_change) {
 }
 
 TEST(PointwiseRegion, makes_no_cycle_through_a_node_outside) {
-  Region b;   // exp → softmax → add, and exp → add: softmax stands between
+  Region b;  // exp → softmax → add, and exp → add: softmax stands between
   ValueId e = b.at("exp", "Exp", {b.x});
   b.output(b.at("y", "Add", {e, b.at("soft", "Softmax", {e})}));
   b.fuse();
@@ -83,12 +83,12 @@ TEST(PointwiseRegion, makes_no_cycle_through_a_node_outside) {
 }
 
 TEST(PointwiseRegion, makes_no_cycle_between_two_chains) {
-  Region b;   // a → soft1 → c and b → soft2 → d, with a, d and b, c joined
+  Region b;  // a → soft1 → c and b → soft2 → d, with a, d and b, c joined
   ValueId p = b.at("p", "Exp", {b.x}), q = b.at("q", "Neg", {b.z});
   ValueId s1 = b.at("s1", "Softmax", {p}), s2 = b.at("s2", "Softmax", {q});
   b.output(b.at("c", "Add", {s1, q}));
   b.output(b.at("d", "Mul", {s2, p}));
-  b.fuse();   // the verifier, and the evaluation, would find a cycle
+  b.fuse();  // the verifier, and the evaluation, would find a cycle
 }
 
 TEST(PointwiseRegion, leaves_shape_arithmetic_alone) {

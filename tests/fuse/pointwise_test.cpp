@@ -1,4 +1,4 @@
-#include "fuse/pointwise.h"
+#include "fuse/match/pointwise.h"
 
 #include <gmock/gmock.h>
 
@@ -111,8 +111,8 @@ TEST(Pointwise, joins_fused_bodies_without_rounding_between_them) {
   Builder b;
   const ValueId x = b.input("x", shape, DType::f16);
   const ValueId a = b.node("a", "Pointwise", {x}, shape, DType::f16, {}, smelt_domain);
-  b.g.edit(b["a"]).program = expr::Program::parse(
-      "(in0:f16) { %1 = cast(in0):f32; %2 = silu(%1):f32; %3 = cast(%2):f16; return %3 }");
+  b.g.edit(b["a"]).program =
+      expr::Program::parse("(in0:f16) { %1 = cast(in0):f32; %2 = silu(%1):f32; %3 = cast(%2):f16; return %3 }");
   const ValueId y = b.node("y", "Mul", {a, a}, shape, DType::f16);
   EXPECT_EQ(pointwise_body(b.g, {{b["a"], b["y"]}}, {{y}}).program.print(),
             "(in0:f16) { %1 = cast(in0):f32; %2 = silu(%1):f32; %3 = mul(%2, %2):f32; %4 = cast(%3):f16; return %4 }");

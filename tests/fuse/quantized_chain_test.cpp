@@ -1,8 +1,8 @@
 // Quantized operators in a row: no 32-bit value between them.
 #include <gmock/gmock.h>
 
+#include "fuse/rewrites/rewrites.h"
 #include "support/builder.h"
-#include "fuse/rewrites.h"
 
 namespace smelt::fuse {
 namespace {
@@ -127,7 +127,7 @@ TEST(QuantizedConcat, joins_integers_of_differing_scales) {
   Joined b(0.75);
   run(b.g);
   EXPECT_EQ(count(b.g, "Concat"), 1u);
-  EXPECT_EQ(count(b.g, "Pointwise", smelt_domain), 1u);       // the second input's, from one scale to the other
+  EXPECT_EQ(count(b.g, "Pointwise", smelt_domain), 1u);  // the second input's, from one scale to the other
   EXPECT_EQ(b.g.live_nodes(), 2u);
   EXPECT_EQ(b.g.value(b.g.outputs()[0]).type, DType::u8);
 }

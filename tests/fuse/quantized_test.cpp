@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "equivalence.h"
-#include "fuse/rewrites.h"
+#include "fuse/rewrites/rewrites.h"
 #include "ops/fused/expand.h"
 #include "support/builder.h"
 
@@ -35,7 +35,7 @@ TEST(QuantizedConv, multiplies_integers) {
     EXPECT_TRUE(n.is("QLinearConv", smelt_domain));
     EXPECT_EQ(n.in(0), b.x);
     EXPECT_EQ(b.g.value(n.in(2)).type, DType::i32);
-    EXPECT_EQ(n.inputs.size(), 6u);                        // the weights have no zero point
+    EXPECT_EQ(n.inputs.size(), 6u);  // the weights have no zero point
     EXPECT_FALSE(n.program);
   }
 }
@@ -47,7 +47,7 @@ TEST(QuantizedConv, leaves_out_zero_points_of_zero) {
   b.g.set_inputs(b["dw"], {w, ws, b.constant("zeros", Tensor::of<int8_t>({4}, {0, 0, 0, 0}))});
   apply_match(b, quantized_conv, "conv");
   EXPECT_EQ(b.g.node(b["conv"]).in(6), ValueId::none);
-  EXPECT_NE(b.g.node(b["conv"]).in(4), ValueId::none);     // the image's is 3
+  EXPECT_NE(b.g.node(b["conv"]).in(4), ValueId::none);  // the image's is 3
 }
 
 TEST(QuantizedConv, keeps_a_zero_point_for_each_channel) {
@@ -121,7 +121,7 @@ TEST(QLinearEpilogue, reads_a_residual_as_the_integers_it_comes_from) {
   const ValueId r = b.input("r", image, DType::u8);
   const ValueId dr = b.node("dr", "DequantizeLinear", {r, b.scalar(0.5), b.scalar(1, DType::u8)}, image);
   b.g.set_input(b["relu"], 0, b.node("sum", "Add", {b.g.node(b["conv"]).out(), dr}, image));
-  b.output(b.node("other", "Sigmoid", {dr}, image));        // so that the DequantizeLinear has to stay
+  b.output(b.node("other", "Sigmoid", {dr}, image));  // so that the DequantizeLinear has to stay
   apply_match(b, quantized_conv, "conv");
   apply_match(b, qlinear_epilogue, "conv");
   const Node& n = b.g.node(b["q"]);
@@ -217,7 +217,7 @@ TEST(QLinearOperator, needs_to_know_how_many_axes_the_weights_have) {
   b.g.set_shape(x, {});
   b.g.set_shape(w, SymShape{4, 4, 1, 1});
   const NodeId made = apply_match(b, qlinear_operator, "conv");
-  EXPECT_NO_THROW(ops::expand(b.g, made));   // the body that a plan has of it
+  EXPECT_NO_THROW(ops::expand(b.g, made));  // the body that a plan has of it
 }
 
 TEST(QLinearOperator, stays_when_an_activation_has_many_scales) {

@@ -70,7 +70,7 @@ TEST(RecogniseGelu, takes_the_tanh_form_with_pow_and_with_products) {
 }
 
 TEST(RecogniseGelu, takes_the_factored_tanh_form) {
-  Gelu b;   // x * (0.79788 + 0.035677 x^2)
+  Gelu b;  // x * (0.79788 + 0.035677 x^2)
   ValueId square = b.op("square", "Mul", {b.x, b.x});
   ValueId sum =
       b.op("sum", "Add", {b.op("c", "Mul", {square, b.number(0.7978845608028654 * 0.044715)}), b.number(0.7978845608028654)});

@@ -65,7 +65,7 @@ TEST(RecogniseRmsNorm, takes_the_other_spellings) {
 
 TEST(RecogniseRmsNorm, takes_casts_to_f32_and_back_and_gamma_on_either_side) {
   for (bool gamma_before_cast : {false, true}) {
-    NormParts b;   // builds in f32; x comes from f16
+    NormParts b;  // builds in f32; x comes from f16
     ValueId half = b.input("half", b.shape, DType::f16);
     ValueId wide = b.node("up", "Cast", {half}, b.shape, DType::f32, {{"to", int64_t{1}}});
     ValueId n = b.rms(wide);

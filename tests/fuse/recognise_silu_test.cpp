@@ -66,8 +66,10 @@ TEST(RecogniseHardSwish, takes_the_clip_form_in_any_order) {
     Builder b;
     ValueId x = b.input("x", shape);
     ValueId clip = b.node("clip", "Clip", {b.node("add", "Add", {x, b.scalar(3)}, shape), b.scalar(0), b.scalar(6)}, shape);
-    if (divide_first) b.output(b.node("y", "Mul", {x, b.node("div", "Div", {clip, b.scalar(6)}, shape)}, shape));
-    else b.output(b.node("y", "Div", {b.node("mul", "Mul", {x, clip}, shape), b.scalar(6)}, shape));
+    if (divide_first)
+      b.output(b.node("y", "Mul", {x, b.node("div", "Div", {clip, b.scalar(6)}, shape)}, shape));
+    else
+      b.output(b.node("y", "Div", {b.node("mul", "Mul", {x, clip}, shape), b.scalar(6)}, shape));
     EXPECT_EQ(matches(rewrite_and_compare(b.g, {"recognise_hard_swish"}), "recognise_hard_swish"), 1u);
   }
 }
@@ -75,7 +77,7 @@ TEST(RecogniseHardSwish, takes_the_clip_form_in_any_order) {
 TEST(RecogniseHardSwish, leaves_other_constants_alone) {
   Builder b;
   ValueId x = b.input("x", shape);
-  ValueId h = b.node("h", "HardSigmoid", {x}, shape);   // alpha 0.2
+  ValueId h = b.node("h", "HardSigmoid", {x}, shape);  // alpha 0.2
   b.output(b.node("y", "Mul", {h, x}, shape));
   EXPECT_EQ(rejection(run_only(b.g, "recognise_hard_swish"), "recognise_hard_swish"), "wrong_attribute");
   Builder c;

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <map>
 
-#include "fuse/rewrite.h"
+#include "fuse/match/rewrite.h"
 #include "import/import.h"
 
 namespace smelt::fuse {
@@ -12,7 +12,7 @@ namespace {
 
 struct Explained {
   std::map<std::string, int> matched;
-  std::map<std::string, int> operators;   // "ai.smelt.Attention" after rewriting
+  std::map<std::string, int> operators;  // "ai.smelt.Attention" after rewriting
   Ledger ledger;
   int operator()(const std::string& rewrite) const { return matched.contains(rewrite) ? matched.at(rewrite) : 0; }
   int of(const std::string& op) const { return operators.contains(op) ? operators.at(op) : 0; }

@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "fuse/rewrites.h"
+#include "fuse/rewrites/rewrites.h"
 #include "smelt/error.h"
 
 namespace smelt::fuse {
@@ -13,8 +13,8 @@ Graph chain(const std::vector<std::string>& ops) {
   for (size_t i = 0; i < ops.size(); ++i) {
     g.sources().push_back({"n" + std::to_string(i), ops[i], {}});
     const ValueId out = g.add_value("", DType::f32, SymShape{2, 3});
-    g.add_node({.op = ops[i], .name = g.sources().back().name, .inputs = {v}, .outputs = {out},
-                .sources = {static_cast<int32_t>(i)}});
+    g.add_node(
+        {.op = ops[i], .name = g.sources().back().name, .inputs = {v}, .outputs = {out}, .sources = {static_cast<int32_t>(i)}});
     v = out;
   }
   g.add_output(v);
@@ -23,10 +23,10 @@ Graph chain(const std::vector<std::string>& ops) {
 
 Match drop(const Graph& g, NodeId n) {
   return {{n}, [n, in = g.node(n).in(0), out = g.node(n).out()](Graph& graph) {
-    graph.replace_uses(out, in);
-    graph.remove_node(n);
-    return NodeId::none;
-  }};
+            graph.replace_uses(out, in);
+            graph.remove_node(n);
+            return NodeId::none;
+          }};
 }
 
 /// Neg(Neg(x)) → x; the ledger explains a lone Neg.
@@ -35,10 +35,10 @@ Outcome double_neg(const Graph& g, NodeId n) {
   const NodeId inner = g.producer(n, 0);
   if (inner == NodeId::none || !g.node(inner).is("Neg")) return Rejected{Reason::wrong_producer, inner, "no Neg before it"};
   return Match{{inner, n}, [n, x = g.node(inner).in(0), y = g.node(n).out()](Graph& graph) {
-    graph.replace_uses(y, x);
-    graph.remove_node(n);
-    return NodeId::none;
-  }};
+                 graph.replace_uses(y, x);
+                 graph.remove_node(n);
+                 return NodeId::none;
+               }};
 }
 
 Outcome drop_abs(const Graph& g, NodeId n) {
@@ -106,9 +106,9 @@ TEST(Run, names_the_rewrites_when_asked_to_skip_one_that_does_not_exist) {
 Outcome breaks_the_graph(const Graph& g, NodeId n) {
   if (!g.node(n).is("Abs")) return NotHere{};
   return Match{{n}, [n](Graph& graph) {
-    graph.remove_node(n);                                  // its reader is left with an undefined value
-    return NodeId::none;
-  }};
+                 graph.remove_node(n);  // its reader is left with an undefined value
+                 return NodeId::none;
+               }};
 }
 
 TEST(Run, names_the_rewrite_that_leaves_an_invalid_graph) {
@@ -124,11 +124,17 @@ TEST(Run, names_the_rewrite_that_leaves_an_invalid_graph) {
 
 Outcome rename_neg(const Graph& g, NodeId n) {
   if (!g.node(n).is("Neg")) return NotHere{};
-  return Match{{n}, [n](Graph& graph) { graph.edit(n).op = "Abs"; return n; }};
+  return Match{{n}, [n](Graph& graph) {
+                 graph.edit(n).op = "Abs";
+                 return n;
+               }};
 }
 Outcome rename_abs(const Graph& g, NodeId n) {
   if (!g.node(n).is("Abs")) return NotHere{};
-  return Match{{n}, [n](Graph& graph) { graph.edit(n).op = "Neg"; return n; }};
+  return Match{{n}, [n](Graph& graph) {
+                 graph.edit(n).op = "Neg";
+                 return n;
+               }};
 }
 
 TEST(Run, stops_two_rewrites_that_undo_each_other) {
@@ -141,7 +147,10 @@ TEST(Run, works_in_the_bodies_of_control_flow) {
   auto body = std::make_shared<Graph>(chain({"Abs", "Exp"}));
   Graph g = chain({"Exp"});
   const ValueId out = g.add_value("looped", DType::f32, std::nullopt);
-  g.add_node({.op = "Loop", .name = "loop", .inputs = {g.inputs()[0]}, .outputs = {out},
+  g.add_node({.op = "Loop",
+              .name = "loop",
+              .inputs = {g.inputs()[0]},
+              .outputs = {out},
               .attrs = {{"body", body}, {"captured", int64_t{1}}}});
   g.add_output(out);
   run(g, rewrites);

@@ -23,7 +23,7 @@ TEST(Extents, infer_the_remaining_extent_of_a_reshape) {
             (Extents{symbol("batch"), Extent::of(24)}));
   EXPECT_EQ(*extents(b.g, b.node("z", "Reshape", {x, b.ints({-1, 24})}, {Dim(), Dim()})),
             (Extents{symbol("batch"), Extent::of(24)}));
-  ValueId w = b.node("w", "Reshape", {x, b.ints({-1, 4})}, {Dim(), Dim()});   // batch * 6: neither a number nor a symbol
+  ValueId w = b.node("w", "Reshape", {x, b.ints({-1, 4})}, {Dim(), Dim()});  // batch * 6: neither a number nor a symbol
   EXPECT_FALSE((*extents(b.g, w))[0].known());
   EXPECT_NE((*extents(b.g, w))[0], symbol("batch"));
 }
@@ -49,7 +49,7 @@ TEST(Extents, of_a_broadcast_need_one_that_is_proven_larger) {
   ValueId x = b.input("x", {Dim("n"), 1}), z = b.input("z", {1, 5});
   EXPECT_EQ(*extents(b.g, b.node("a", "Add", {x, z}, {Dim(), Dim()})), (Extents{symbol("n"), Extent::of(5)}));
   ValueId m = b.input("m", {Dim("m"), 5});
-  EXPECT_FALSE((*extents(b.g, b.node("c", "Add", {x, m}, {Dim(), Dim()})))[0] == symbol("n"));   // n may be 1
+  EXPECT_FALSE((*extents(b.g, b.node("c", "Add", {x, m}, {Dim(), Dim()})))[0] == symbol("n"));  // n may be 1
 }
 
 TEST(Extents, of_no_axes_stay_none_whatever_is_added) {
@@ -121,7 +121,7 @@ TEST(ShapeFromInputs, reads_the_inputs_instead_of_a_computed_value) {
   b.output(b.shape_of("s", wide, 3));
   EXPECT_EQ(
       matches(rewrite_and_compare(b.g, {"dead_code", "shape_from_inputs"}, {{"batch", 2}, {"seq", 5}}), "shape_from_inputs"), 1u);
-  EXPECT_EQ(count(b.g, "Exp"), 0u);   // nothing else read it
+  EXPECT_EQ(count(b.g, "Exp"), 0u);  // nothing else read it
 }
 
 TEST(ShapeFromInputs, reads_one_extent_without_a_concat) {

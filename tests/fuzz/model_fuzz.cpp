@@ -11,7 +11,7 @@
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  google::protobuf::SetLogHandler(nullptr);   // strings that are no UTF-8 would be half of the log
+  google::protobuf::SetLogHandler(nullptr);  // strings that are no UTF-8 would be half of the log
   return 0;
 }
 
@@ -39,7 +39,7 @@ extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t* a, size_t a_size, con
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     smelt::fuzz::optimize_any({data, size});
-  } catch (const smelt::Error& e) {   // the process ends, so that libFuzzer keeps the input
+  } catch (const smelt::Error& e) {  // the process ends, so that libFuzzer keeps the input
     fprintf(stderr, "finding: %s\n", e.what());
     abort();
   }

@@ -61,9 +61,8 @@ const std::vector<onnx::OpSchema>& schemas() {
     std::vector<onnx::OpSchema> sorted;
     for (auto& s : onnx::OpSchemaRegistry::get_all_schemas())
       if (!s.Deprecated()) sorted.push_back(std::move(s));
-    std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.domain(), a.Name()) < std::pair(b.domain(), b.Name());
-    });
+    std::sort(sorted.begin(), sorted.end(),
+              [](const auto& a, const auto& b) { return std::pair(a.domain(), a.Name()) < std::pair(b.domain(), b.Name()); });
     return sorted;
   }();
   return list;
@@ -87,8 +86,10 @@ class Mutator {
     const auto* descriptor = m.GetDescriptor();
     if (descriptor->field_count() == 0) return;
     const auto* f = descriptor->field(static_cast<int>(below(static_cast<size_t>(descriptor->field_count()))));
-    if (f->is_repeated()) repeated(m, f, messages);
-    else single(m, f, messages);
+    if (f->is_repeated())
+      repeated(m, f, messages);
+    else
+      single(m, f, messages);
   }
 
  private:
@@ -190,9 +191,12 @@ class Mutator {
     std::vector<int64_t> shape;
     for (int i = 0; i < rank; ++i) shape.push_back(r->GetRepeatedInt64(w, dims, i));
     const size_t what = below(3);
-    if (what == 0) shape.insert(shape.begin() + static_cast<int64_t>(below(shape.size() + 1)), 1);
-    else if (what == 1 && !shape.empty()) std::swap(shape[below(shape.size())], shape.back());
-    else if (!shape.empty()) shape[below(shape.size())] = static_cast<int64_t>(below(9));
+    if (what == 0)
+      shape.insert(shape.begin() + static_cast<int64_t>(below(shape.size() + 1)), 1);
+    else if (what == 1 && !shape.empty())
+      std::swap(shape[below(shape.size())], shape.back());
+    else if (!shape.empty())
+      shape[below(shape.size())] = static_cast<int64_t>(below(9));
     int64_t count = 1;
     for (int64_t d : shape) count = d < 0 || d > 4096 || count > 4096 ? 4097 : count * d;
     if (count > 4096) return;
@@ -217,7 +221,7 @@ class Mutator {
     for (Message* existing : all(n, "attribute"))
       if (text(*existing, "name") == wanted->first) a = existing;
     if (!a) a = n.GetReflection()->AddMessage(&n, field(n, "attribute"));
-    if (a->GetReflection()->HasField(*a, field(*a, "g"))) return;       // a body stays
+    if (a->GetReflection()->HasField(*a, field(*a, "g"))) return;  // a body stays
     a->Clear();
     set_text(*a, "name", wanted->first);
     const Reflection* r = a->GetReflection();
@@ -341,7 +345,7 @@ std::unique_ptr<Message> new_model() {
   static google::protobuf::DescriptorPool pool;
   static google::protobuf::DynamicMessageFactory factory(&pool);
   static const Message* prototype = [] {
-    std::ifstream in(ONNX_DESCRIPTORS, std::ios::binary);   // what protoc --descriptor_set_out writes
+    std::ifstream in(ONNX_DESCRIPTORS, std::ios::binary);  // what protoc --descriptor_set_out writes
     google::protobuf::FileDescriptorSet files;
     if (!files.ParseFromIstream(&in) || files.file_size() != 1 || !pool.BuildFile(files.file(0))) {
       fprintf(stderr, "no descriptors of onnx-ml.proto in %s\n", ONNX_DESCRIPTORS);

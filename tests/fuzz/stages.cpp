@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "fuse/rewrite.h"
+#include "fuse/match/rewrite.h"
 #include "import/export.h"
 #include "import/import.h"
+#include "ops/core/operator.h"
 #include "ops/fused/expand.h"
-#include "ops/op.h"
 #include "smelt/error.h"
 
 namespace smelt::fuzz {
 namespace {
 
-constexpr int64_t written_at_most = 1 << 20;   // bytes of constants; structures may stand for any number of them
+constexpr int64_t written_at_most = 1 << 20;  // bytes of constants; structures may stand for any number of them
 
 int64_t constant_bytes(const Graph& g) {
   int64_t bytes = 0;

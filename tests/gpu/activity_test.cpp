@@ -44,7 +44,7 @@ class GpuActivity : public ::testing::Test {
     launch("first", {.grid = {n / 256, 1, 1}, .block = {256, 1, 1}, .shared_bytes = shared}, stream);
   }
   void second(abi::Stream stream) const { launch("second", {.grid = {16, 2, 3}, .block = {128, 1, 1}}, stream); }
-  void nothing(abi::Stream stream) const { launch("second", {.block = {128, 1, 1}}, stream, 0); }   // a block without an element
+  void nothing(abi::Stream stream) const { launch("second", {.block = {128, 1, 1}}, stream, 0); }  // a block without an element
   void fill(abi::Stream stream) const {
     const Device::Current current(*device_);
     check(driver().fill_bytes(memory_->address(), 0, n * 4, stream), "filling");
@@ -82,7 +82,7 @@ TEST_F(GpuActivity, sees_kernels_copies_and_fills_in_their_order) {
     check(driver().copy_on_device(memory_->address() + 65536, memory_->address(), 1024, stream.get()), "copying");
   }
   second(stream.get());
-  const std::vector<Activity> all = trace.stop();   // nothing waited before
+  const std::vector<Activity> all = trace.stop();  // nothing waited before
   ASSERT_THAT(names(all),
               ElementsAre("fill", "first", "copy device to host", "copy host to device", "copy on the device", "second"));
   EXPECT_EQ(all[0].kind, Activity::Kind::fill);
@@ -146,7 +146,7 @@ TEST_F(GpuActivity, sees_the_nodes_of_a_graph_made_before_it) {
 }
 
 TEST_F(GpuActivity, loses_nothing_of_many_launches_from_several_threads) {
-  constexpr int threads = 4, launches = 20000;   // several buffers full
+  constexpr int threads = 4, launches = 20000;  // several buffers full
   ActivityTrace trace(device_);
   {
     std::vector<std::jthread> all;
@@ -164,7 +164,7 @@ TEST_F(GpuActivity, loses_nothing_of_many_launches_from_several_threads) {
   EXPECT_EQ(all.size(), static_cast<size_t>(threads * launches));
   std::map<int, int> of_stream;
   for (const Activity& a : all) ++of_stream[a.stream];
-  for (const auto& [stream, count] : of_stream) EXPECT_EQ(count % launches, 0) << stream;   // a number may be given out again
+  for (const auto& [stream, count] : of_stream) EXPECT_EQ(count % launches, 0) << stream;  // a number may be given out again
 }
 
 TEST_F(GpuActivity, is_there_once_at_a_time_and_again) {
@@ -178,17 +178,17 @@ TEST_F(GpuActivity, is_there_once_at_a_time_and_again) {
       EXPECT_THAT(e.what(), HasSubstr("going on in this process already"));
     }
     first(stream.get());
-    if (round == 1) continue;   // left without a stop
+    if (round == 1) continue;  // left without a stop
     EXPECT_THAT(names(trace.stop()), ElementsAre("first"));
     EXPECT_THROW(trace.stop(), Error);
   }
-  first(stream.get());   // seen by none
+  first(stream.get());  // seen by none
   ActivityTrace trace(device_);
   EXPECT_TRUE(trace.stop().empty());
 }
 
 TEST_F(GpuActivity, says_that_another_profiler_is_there) {
-  ActivityTrace(device_).stop();   // CUPTI is open
+  ActivityTrace(device_).stop();  // CUPTI is open
   const Library library("CUPTI", {"libcupti.so.13", "libcupti.so.12"}, "");
   abi::Cupti cupti;
   std::string missing;
@@ -196,7 +196,9 @@ TEST_F(GpuActivity, says_that_another_profiler_is_there) {
   library.load(cupti.unsubscribe, "cuptiUnsubscribe", missing);
   ASSERT_EQ(missing, "");
   abi::CuptiSubscriber other = nullptr;
-  ASSERT_EQ(cupti.subscribe(&other, [](void*, int, uint32_t, const void*) {}, nullptr), abi::cupti_success);
+  ASSERT_EQ(cupti.subscribe(
+                &other, [](void*, int, uint32_t, const void*) {}, nullptr),
+            abi::cupti_success);
   try {
     ActivityTrace trace(device_);
     ADD_FAILURE();
@@ -219,14 +221,17 @@ TEST_F(GpuActivity, names_its_ranges_to_nvidias_tools) {
   abi::NvtxInitialize tool = nullptr;
   library.load(tool, "InitializeInjectionNvtx2", missing);
   ASSERT_EQ(missing, "");
-  struct RangeCall { const char* function; const void* parameters; };   // the beginning of CUpti_NvtxData
+  struct RangeCall {
+    const char* function;
+    const void* parameters;
+  };  // the beginning of CUpti_NvtxData
   static std::vector<std::string> heard;
   const abi::CuptiCallback hear = [](void*, int, uint32_t, const void* data) {
     heard.push_back(static_cast<const RangeCall*>(data)->function);
   };
   abi::CuptiSubscriber subscriber = nullptr;
   ASSERT_EQ(cupti.subscribe(&subscriber, hear, nullptr), abi::cupti_success);
-  ASSERT_EQ(enable_domain(1, subscriber, 5), abi::cupti_success);   // CUPTI_CB_DOMAIN_NVTX
+  ASSERT_EQ(enable_domain(1, subscriber, 5), abi::cupti_success);  // CUPTI_CB_DOMAIN_NVTX
   EXPECT_TRUE(listen_to_ranges(tool));
   {
     const NamedRange outer("layer");
@@ -263,7 +268,7 @@ TEST(GpuState, sees_the_gpu_at_work) {
   const Stream stream(device);
   const Device::Current current(*device);
   GpuState s;
-  for (int round = 0; round < 300 && (s.idle || s.busy_percent.value_or(0) < 50); ++round) {   // a sample is up to 1 s
+  for (int round = 0; round < 300 && (s.idle || s.busy_percent.value_or(0) < 50); ++round) {  // a sample is up to 1 s
     for (int i = 0; i < 20; ++i) check(driver().fill_bytes(memory->address(), 1, 1 << 30, stream.get()), "filling");
     if (round % 10 == 9) s = read_state(device->info().uuid);
     stream.synchronize();

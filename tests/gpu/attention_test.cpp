@@ -10,7 +10,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 struct Case {
   DType type = DType::f16;
-  int64_t batch = 1, heads = 2, kv_heads = 2, queries = 64, keys = 64, depth = 64, value_depth = 0;   // 0: as deep
+  int64_t batch = 1, heads = 2, kv_heads = 2, queries = 64, keys = 64, depth = 64, value_depth = 0;  // 0: as deep
   std::string program = {};
   std::vector<Tensor> masks = {};
   bool constant_masks = false, nan_guard = false, k_transposed = false;
@@ -105,7 +105,7 @@ TEST(GpuAttention, f32_and_f64) {
 /// By emulation: 1.4e-7 where each tile's part is summed apart, 9.4e-7 where a row of O is one chain of additions.
 TEST(GpuAttention, long_rows_in_f32_are_no_chain_of_additions) {
   Trial t = trial({.type = DType::f32, .queries = 20, .keys = 4096});
-  std::vector<Tensor> wide;   // the reference sums in the inputs' type
+  std::vector<Tensor> wide;  // the reference sums in the inputs' type
   for (const Tensor& x : t.inputs) wide.push_back(x.cast(DType::f64));
   const Tensor want = evaluate(t.node, wide)[0];
   t.bound.node = &t.node;
@@ -212,7 +212,7 @@ TEST(GpuAttention, tiles_that_a_run_time_mask_hides) {
 TEST(GpuAttention, rows_that_see_nothing) {
   for (const bool guard : {false, true})
     for (const bool constant : {false, true})
-      for (const double low : {-infinity, -3e38}) {   // of finite scores all weigh the same
+      for (const double low : {-infinity, -3e38}) {  // of finite scores all weigh the same
         Case c{.queries = 150, .keys = 200, .program = add_f32, .nan_guard = guard};
         c.masks = {mask(DType::f32, 150, 200, low, [](int64_t i, int64_t j) { return j > i - 20; })};
         c.constant_masks = constant;
@@ -228,8 +228,9 @@ TEST(GpuAttention, rows_that_see_nothing) {
 
 TEST(GpuAttention, programs_that_do_more_than_mask) {
   Case c{.queries = 70, .keys = 300, .scale = 1};
-  c.program = "(in0:f32, in1:f16) { %2 = const(0.1):f32; %3 = mul(in0, %2):f32; %4 = tanh(%3):f32; %5 = const(10):f32; "
-              "%6 = mul(%4, %5):f32; %7 = cast(in1):f32; %8 = add(%6, %7):f32; return %8 }";
+  c.program =
+      "(in0:f32, in1:f16) { %2 = const(0.1):f32; %3 = mul(in0, %2):f32; %4 = tanh(%3):f32; %5 = const(10):f32; "
+      "%6 = mul(%4, %5):f32; %7 = cast(in1):f32; %8 = add(%6, %7):f32; return %8 }";
   c.masks = {random_tensor(DType::f16, {70, 300}, 3)};
   EXPECT_EQ(count(expect(c), "map"), 0u);
   c.program =

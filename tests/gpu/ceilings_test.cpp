@@ -29,8 +29,7 @@ TEST(GpuCeilings, every_kernel_ends_after_little_work) {
     const unsigned threads = k.entry.starts_with("wgmma") ? 128 : 256;
     module.function(k.entry).launch({.grid = {2, 1, 1}, .block = {threads, 1, 1}},
                                     k.entry == "copy" || k.entry == "read" ? moved : looped, stream.get());
-    if (k.entry == "copy")
-      check(driver().copy_to_host(copied.data(), y->address(), copied.size(), stream.get()), "copying");
+    if (k.entry == "copy") check(driver().copy_to_host(copied.data(), y->address(), copied.size(), stream.get()), "copying");
     stream.synchronize();
   }
   EXPECT_EQ(copied, bytes);
@@ -63,7 +62,7 @@ TEST(GpuCeilings, are_plausible_for_the_device) {
   EXPECT_LT(rate(DType::f32), 1.05 * most);
   EXPECT_GT(rate(DType::f16), 4 * rate(DType::f32)) << "tensor cores";
   EXPECT_GT(rate(DType::i8), 1.3 * rate(DType::f16));
-  if (i.major == 9) {   // 4096 operations a clock and multiprocessor: mma.sync reaches about 60%; power lowers the clocks
+  if (i.major == 9) {  // 4096 operations a clock and multiprocessor: mma.sync reaches about 60%; power lowers the clocks
     EXPECT_GT(rate(DType::f16), 0.6 * 4096e6 * i.clock_mhz * i.multiprocessors);
   }
 }

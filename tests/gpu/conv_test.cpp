@@ -14,10 +14,10 @@ struct Case {
   int64_t group = 1;
   bool transposed = false;
   Ints upsample, output_padding;
-  std::string program;               // over the sums and one operand of y's shape or [1, M, 1, 1]
+  std::string program;  // over the sums and one operand of y's shape or [1, M, 1, 1]
   std::vector<Shape> operands;
   bool bias = true;
-  bool constant = true;              // the weights
+  bool constant = true;  // the weights
 };
 
 Case one(Shape x, Shape w, Ints stride = {}, Ints pads = {}) {
@@ -45,8 +45,10 @@ Trial trial(const Case& c, DType type, Layout layout) {
   uint32_t seed = 1;
   for (const Shape& x : c.x) t.add(random_tensor(type, x, seed++), false, layout);
   t.add(random_tensor(type, c.w, 50), c.constant);
-  if (c.bias) t.add(random_tensor(type, {c.transposed ? c.w[1] * c.group : c.w[0]}, 51), true);
-  else if (!c.operands.empty()) t.add({}, false);
+  if (c.bias)
+    t.add(random_tensor(type, {c.transposed ? c.w[1] * c.group : c.w[0]}, 51), true);
+  else if (!c.operands.empty())
+    t.add({}, false);
   for (const Shape& o : c.operands) t.add(random_tensor(type, o, seed++), false, layout);
   return t;
 }
@@ -69,7 +71,8 @@ std::vector<std::string> check(const Case& c, DType type, Layout layout) {
 
 std::vector<Case> geometries() {
   std::vector<Case> all = {
-      one({1, 128, 23, 21}, {136, 128, 3, 3}, {2, 2}, {1, 1, 1, 1}), one({1, 4, 32, 32}, {96, 4, 16, 16}, {16, 16}),
+      one({1, 128, 23, 21}, {136, 128, 3, 3}, {2, 2}, {1, 1, 1, 1}),
+      one({1, 4, 32, 32}, {96, 4, 16, 16}, {16, 16}),
       one({3, 72, 17, 19}, {80, 72, 5, 5}, {1, 1}, {2, 2, 2, 2}),
   };
   for (const test::ConvGeometry& g : test::conv_geometries()) all.push_back(one(g.x, g.w, g.stride, g.pads));
@@ -113,12 +116,12 @@ TEST(GpuConv, depthwise) {
   dilated.group = 16;
   dilated.dilation = {2, 3};
   check(dilated, DType::f16, Layout::nhwc);
-  Case multiplied = one({1, 8, 12, 12}, {24, 1, 3, 3});   // three filters a channel
+  Case multiplied = one({1, 8, 12, 12}, {24, 1, 3, 3});  // three filters a channel
   multiplied.group = 8;
   check(multiplied, DType::f16, Layout::nhwc);
 }
 
-TEST(GpuConv, deep_sums_in_float_are_no_chain_of_additions) {   // as those of products (gemm_test.cpp)
+TEST(GpuConv, deep_sums_in_float_are_no_chain_of_additions) {  // as those of products (gemm_test.cpp)
   Trial t = trial(one({2, 512, 20, 20}, {24, 512, 3, 3}, {1, 1}, {1, 1, 1, 1}), DType::f32, Layout::nhwc);
   const Tensor want = expected(t);
   t.result(DType::f32, want.shape(), Layout::nhwc);

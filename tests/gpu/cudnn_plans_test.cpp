@@ -54,7 +54,7 @@ class GpuPlans : public testing::Test {
     std::vector<const void*> pointers;
     const int64_t sizes[] = {channels * side * side, filters * channels, filters, filters * side * side, filters * side * side};
     for (const int64_t size : sizes) {
-      std::vector<uint16_t> values;      // of f16 between 0.5 and 1, and minus that
+      std::vector<uint16_t> values;  // of f16 between 0.5 and 1, and minus that
       for (int64_t i = 0; i < size; ++i)
         values.push_back(static_cast<uint16_t>(0x3800 | (i * 37 % 1024) | (i * 11 % 3 == 0 ? 0x8000 : 0)));
       memory.push_back(device_->allocate(size * 2, "a test"));
@@ -123,14 +123,14 @@ TEST_F(GpuPlans, have_the_engines_that_the_library_named) {
     EXPECT_EQ(read[i].settings, asked[i].settings);
     EXPECT_EQ(read[i].config, nullptr);
   }
-  DnnGraph g = graph();   // a plan that nobody has made yet
+  DnnGraph g = graph();  // a plan that nobody has made yet
   EXPECT_NE(g.plan(g.engines({}, *kept)[0], *kept), nullptr);
 }
 
 TEST_F(GpuPlans, only_of_engines_whose_results_are_always_the_same_unless_others_are_asked_for) {
   const auto kept = dnn_plan_files(folder_);
   const auto same = graph().engines({}, *kept), all = graph().engines({.deterministic = false}, *kept);
-  EXPECT_EQ(files().size(), 2u);   // lists of their own
+  EXPECT_EQ(files().size(), 2u);  // lists of their own
   EXPECT_GE(all.size(), same.size());
   for (const DnnGraph::Engine& e : all) {
     const bool among = std::ranges::find(same, e.name, &DnnGraph::Engine::name) != same.end();

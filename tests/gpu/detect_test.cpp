@@ -48,12 +48,12 @@ TEST_F(GpuNms, any_number_of_boxes_classes_and_items_with_and_without_ties) {
       add(2, 3, 37, 3, 10, 0.5f, -0.5f);
       add(2, 2, 257, 6, 1000, 0.3f, -0.9f);
       add(1, 80, 1000, 40, 100, 0.5f, 0.2f);
-      add(1, 3, 4097, 60, 4097, 0.6f, -1);   // most are kept: more than one tile of them
-      add(1, 2, 9001, 4, 9001, 0.45f, -1);   // most are suppressed; three runs are merged
-      add(1, 1, 3000, 1, 3000, 0, -1);       // everything touches
-      add(1, 2, 17000, 90, 500, 0.5f, -1);   // more than one block sorts
+      add(1, 3, 4097, 60, 4097, 0.6f, -1);  // most are kept: more than one tile of them
+      add(1, 2, 9001, 4, 9001, 0.45f, -1);  // most are suppressed; three runs are merged
+      add(1, 1, 3000, 1, 3000, 0, -1);      // everything touches
+      add(1, 2, 17000, 90, 500, 0.5f, -1);  // more than one block sorts
       add(1, 2, 300, 5, 3, 0.5f, -1);
-      add(3, 2, 300, 5, 30, 0.5f, 10);   // no candidate
+      add(3, 2, 300, 5, 30, 0.5f, 10);  // no candidate
     }
 }
 
@@ -112,12 +112,12 @@ TEST_F(GpuRoiAlign, every_mode_type_grid_and_size_of_region) {
           expect(roi_align(type, m, count, bins, sampling, scale, mode, transformation, largest, inverted), allowed);
         };
         add({2, 70, 20, 30}, 17, {7, 7}, 0, 0.25f, 10);
-        add({2, 5, 20, 30}, 17, {7, 7}, 2, 0.25f, 40);   // samples farther apart than pixels
+        add({2, 5, 20, 30}, 17, {7, 7}, 2, 0.25f, 40);  // samples farther apart than pixels
         add({1, 3, 50, 44}, 9, {14, 14}, 0, 1, 60);
         add({1, 2, 33, 44}, 40, {1, 1}, 0, 0.5f, 12);
         add({1, 2, 33, 44}, 9, {3, 5}, 1, 0.5f, 12, true);
         add({1, 1, 1, 1}, 5, {2, 3}, 0, 1, 3, true);
-        add({1, 2, 40, 40}, 4, {2, 2}, 0, 1, 1500);   // lists that no table holds
+        add({1, 2, 40, 40}, 4, {2, 2}, 0, 1, 1500);  // lists that no table holds
       }
 }
 

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 class Gpu : public ::testing::Test {
  protected:
-  void SetUp() override { device_ = Device::open(0); }   // no GPU is a failure here: these tests are run where there is one
+  void SetUp() override { device_ = Device::open(0); }  // no GPU is a failure here: these tests are run where there is one
   std::shared_ptr<Device> device_;
 };
 
@@ -36,7 +36,7 @@ TEST_F(Gpu, says_what_it_is) {
   EXPECT_GE(i.major, 7);
   EXPECT_GE(i.driver, oldest_driver);
   EXPECT_GT(i.clock_mhz, 100);
-  EXPECT_GT(i.bandwidth, 5e4);    // 50 GB/s … 20 TB/s
+  EXPECT_GT(i.bandwidth, 5e4);  // 50 GB/s … 20 TB/s
   EXPECT_LT(i.bandwidth, 2e7);
   EXPECT_GT(i.multiprocessors, 0);
   EXPECT_GT(i.shared_per_multiprocessor, i.shared_per_block);
@@ -60,12 +60,13 @@ TEST_F(Gpu, tells_device_memory_from_host_memory_on_any_thread) {
   const PinnedMemory pinned(device_, 4096);
   const std::vector<char> own(4096);
   int inside = -2, of_pinned = -2, of_own = -2, of_null = -2;
-  std::jthread([&] {   // with no context current
+  std::jthread([&] {  // with no context current
     inside = device_of(reinterpret_cast<const void*>(memory->address() + 12345));
     of_pinned = device_of(pinned.data());
     of_own = device_of(own.data());
     of_null = device_of(nullptr);
-  }).join();
+  })
+      .join();
   EXPECT_EQ(inside, 0);
   EXPECT_EQ(of_pinned, -1);
   EXPECT_EQ(of_own, -1);
@@ -103,7 +104,7 @@ TEST_F(Gpu, times_with_events) {
   check(driver().fill_bytes(memory->address(), 1, 256 << 20, stream.get()), "filling");
   end.record(stream.get());
   end.synchronize();
-  EXPECT_GT(end.since(begin), 5);       // at most 50 TB/s
+  EXPECT_GT(end.since(begin), 5);  // at most 50 TB/s
   EXPECT_LT(end.since(begin), 50000);
 }
 
@@ -155,7 +156,10 @@ TEST_F(Gpu, memory_goes_to_other_streams_after_those_that_used_it) {
   const auto elsewhere = device_->allocate(size, "b"), other_stream = device_->allocate(size, "c", second.get());
   EXPECT_NE(elsewhere->address(), address);
   EXPECT_NE(other_stream->address(), address);
-  { const auto same_stream = device_->allocate(size, "d", first.get()); EXPECT_EQ(same_stream->address(), address); }
+  {
+    const auto same_stream = device_->allocate(size, "d", first.get());
+    EXPECT_EQ(same_stream->address(), address);
+  }
   first.synchronize();
   EXPECT_EQ(device_->allocate(size, "e")->address(), address);
 }
@@ -167,7 +171,7 @@ TEST_F(Gpu, what_is_kept_goes_after_the_work_of_its_stream) {
   const std::weak_ptr<int> seen = thing;
   keep_busy(*device_, stream.get(), *large);
   device_->keep(std::move(thing), stream.get());
-  device_->allocate(1 << 20, "a");   // each allocation lets go of what is done
+  device_->allocate(1 << 20, "a");  // each allocation lets go of what is done
   EXPECT_FALSE(seen.expired());
   stream.synchronize();
   device_->allocate(1 << 20, "b");
@@ -177,8 +181,8 @@ TEST_F(Gpu, what_is_kept_goes_after_the_work_of_its_stream) {
 TEST_F(Gpu, memory_comes_and_goes_during_a_capture) {
   const Stream stream(device_);
   const Device::Current current(*device_);
-  constexpr abi::CaptureMode global{};   // that of PyTorch: all threads are refused what cannot be captured
-  device_->trim();   // so that the driver is asked, not the pool
+  constexpr abi::CaptureMode global{};  // that of PyTorch: all threads are refused what cannot be captured
+  device_->trim();                      // so that the driver is asked, not the pool
   check(driver().stream_begin_capture(stream.get(), global), "capturing");
   EXPECT_NO_THROW(device_->allocate(1 << 20, "a"));
   device_->trim();
@@ -208,13 +212,16 @@ TEST_F(Gpu, a_stream_follows_what_others_did_with_memory) {
   device_->wait_for(inside);
   EXPECT_FALSE(is_capturing(second.get()));
   int own = 0;
-  device_->follow(first.get(), &own);   // memory of others: nothing
+  device_->follow(first.get(), &own);  // memory of others: nothing
 }
 
 TEST_F(Gpu, trimming_waits_for_streams_that_use_freed_memory) {
   const Stream stream(device_);
   const auto large = device_->allocate(256 << 20, "what takes time");
-  { const auto a = device_->allocate(5 << 20, "a", stream.get()); keep_busy(*device_, stream.get(), *large); }
+  {
+    const auto a = device_->allocate(5 << 20, "a", stream.get());
+    keep_busy(*device_, stream.get(), *large);
+  }
   const int64_t held = device_->held_bytes();
   device_->trim();
   EXPECT_LE(device_->held_bytes(), held - (5 << 20));

@@ -10,7 +10,7 @@ TEST(GpuEndurance, ten_thousand_runs_from_eight_threads_over_four_plans_in_flat_
   Options o = quick();
   o.device = "gpu";
   o.skip.clear();
-  o.tactics = "-cudnn";   // each Execution compiles its engines for seconds
+  o.tactics = "-cudnn";  // each Execution compiles its engines for seconds
   const auto device = device::cuda::Device::open(0);
   // A shape more of an Execution is tens of kilobytes of the pool, and a CUDA graph, for which the driver takes device memory in
   // steps of 2 MiB: 59 MB in all, none of it over the last runs, measured on an H200. The driver tells only what all processes

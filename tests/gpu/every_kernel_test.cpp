@@ -15,7 +15,7 @@ namespace cuda = device::cuda;
 const std::shared_ptr<const Gpu>& every_gpu() {
   static const std::shared_ptr<const Gpu> gpu = [] {
     auto made = std::make_shared<Gpu>(*test_gpu());
-    made->info.l2_bytes = 1 << 20;   // small problems have the kernels of large ones
+    made->info.l2_bytes = 1 << 20;  // small problems have the kernels of large ones
     if (const char* folder = std::getenv("SMELT_CACHE_DIR"))
       made->cubins = std::make_shared<cuda::CubinStore>(std::filesystem::path(folder) / "cubins");
     return made;
@@ -97,12 +97,12 @@ std::vector<Form> problems() {
   attention(DType::f32, 70, 90, 40);
   attention(DType::f16, 70, 150, 64);
   for (const char* mode : {"avg", "max"})
-    list.push_back(Form("RoiAlign", "",
-                        {{"mode", std::string(mode)}, {"output_height", int64_t{7}}, {"output_width", int64_t{5}}})
-                       .in(DType::f32, {1, 24, 20, 30})
-                       .in(DType::f32, {9, 4})
-                       .in(DType::i64, {9})
-                       .out(DType::f32, {9, 24, 7, 5}));
+    list.push_back(
+        Form("RoiAlign", "", {{"mode", std::string(mode)}, {"output_height", int64_t{7}}, {"output_width", int64_t{5}}})
+            .in(DType::f32, {1, 24, 20, 30})
+            .in(DType::f32, {9, 4})
+            .in(DType::i64, {9})
+            .out(DType::f32, {9, 24, 7, 5}));
   return list;
 }
 
@@ -119,7 +119,7 @@ struct Run {
 
 /// All of smelt's own, the best candidates of all problems first.
 const std::vector<Run>& runs() {
-  constexpr double longest_us = 200;   // as estimated: under the tools it takes up to a thousand times as long
+  constexpr double longest_us = 200;  // as estimated: under the tools it takes up to a thousand times as long
   static std::vector<Form> forms = problems();
   static std::vector<Offer> offers;
   static const std::vector<Run> all = [] {
@@ -145,7 +145,7 @@ const std::vector<Run>& runs() {
 }
 
 TEST_P(GpuEveryKernel, runs) {
-  const std::set<std::string> before = test_gpu()->log->compiled();   // by other tests of this process
+  const std::set<std::string> before = test_gpu()->log->compiled();  // by other tests of this process
   for (size_t i = static_cast<size_t>(GetParam()); i < runs().size(); i += slices) {
     SCOPED_TRACE(runs()[i].name);
     run(*runs()[i].form, *runs()[i].candidate->prepare());

@@ -6,7 +6,8 @@ namespace {
 
 Tensor indices(const Shape& shape, int64_t extent, uint32_t seed, DType type = DType::i64) {
   return random_tensor(DType::f64, shape, seed, static_cast<double>(-extent) + 0.001, static_cast<double>(extent) - 0.001)
-      .cast(DType::i64).cast(type);
+      .cast(DType::i64)
+      .cast(type);
 }
 
 class GpuGather : public GpuBatch {};
@@ -62,10 +63,10 @@ TEST_F(GpuPad, every_mode_layout_and_cropping) {
         t.bound.inputs[0].layout = t.bound.outputs[0].layout = layout;
         expect(std::move(t));
         expect(node_trial("Pad", {random_tensor(type, {3, 9}, 1, -50, 50), Tensor::of<int64_t>({4}, {1, 2, 0, 20})},
-                    {{"mode", std::string(mode)}}));
+                          {{"mode", std::string(mode)}}));
       }
   expect(node_trial("Pad", {random_tensor(DType::f32, {3, 9}, 1), Tensor::of<int64_t>({2}, {1, 2}), Tensor::scalar(2.5f),
-                      Tensor::of<int64_t>({1}, {-1})}));
+                            Tensor::of<int64_t>({1}, {-1})}));
   expect(node_trial("CenterCropPad", {random_tensor(DType::f32, {9, 4, 6}, 1), Tensor::of<int64_t>({3}, {4, 9, 6})}));
 }
 
@@ -73,12 +74,12 @@ TEST_F(GpuResize, nearest_of_every_rule_and_layout) {
   for (const char* rule : {"asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel"})
     for (const char* nearest : {"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"})
       for (const Layout layout : {Layout::plain, Layout::nhwc}) {
-        Trial t =
-            node_trial("Resize",
-                 {random_tensor(DType::f16, {2, 16, 10, 9}, 1), Tensor(), Tensor(), Tensor::of<int64_t>({4}, {2, 16, 20, 7})},
-                 {{"mode", std::string("nearest")},
-                  {"coordinate_transformation_mode", std::string(rule)},
-                  {"nearest_mode", std::string(nearest)}});
+        Trial t = node_trial(
+            "Resize",
+            {random_tensor(DType::f16, {2, 16, 10, 9}, 1), Tensor(), Tensor(), Tensor::of<int64_t>({4}, {2, 16, 20, 7})},
+            {{"mode", std::string("nearest")},
+             {"coordinate_transformation_mode", std::string(rule)},
+             {"nearest_mode", std::string(nearest)}});
         t.bound.inputs[0].layout = t.bound.outputs[0].layout = layout;
         expect(std::move(t));
       }
@@ -107,7 +108,8 @@ TEST_F(GpuResize, linear_and_cubic_of_every_rule_and_layout) {
                      {"extrapolation_value", 7.f}}),
          2e-6);
   expect(node_trial("Resize", {random_tensor(DType::f64, {5, 6, 7}, 1), Tensor(), Tensor::of<float>({3}, {1.5f, 0.5f, 2.f})},
-                    {{"mode", std::string("linear")}}), 1e-12);
+                    {{"mode", std::string("linear")}}),
+         1e-12);
 }
 
 TEST_F(GpuGenerate, triangles_diagonals_and_one_hot) {
@@ -130,11 +132,11 @@ TEST_F(GpuGenerate, ranges_fills_tiles_and_blocks) {
   expect(node_trial("Tile", {random_tensor(DType::f32, {7}, 1), Tensor::of<int64_t>({1}, {0})}));
   for (const char* mode : {"DCR", "CRD"})
     expect(node_trial("DepthToSpace", {random_tensor(DType::f16, {2, 24, 5, 6}, 1)},
-                {{"blocksize", int64_t{2}}, {"mode", std::string(mode)}}));
+                      {{"blocksize", int64_t{2}}, {"mode", std::string(mode)}}));
   expect(node_trial("SpaceToDepth", {random_tensor(DType::f16, {2, 3, 8, 12}, 1)}, {{"blocksize", int64_t{4}}}));
   for (const int64_t batch : {0, 1})
     expect(node_trial("ReverseSequence", {random_tensor(DType::f32, {6, 6, 5}, 1), Tensor::of<int64_t>({6}, {1, 6, 3, 0, 5, 2})},
-                {{"batch_axis", batch}, {"time_axis", 1 - batch}}));
+                      {{"batch_axis", batch}, {"time_axis", 1 - batch}}));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "gpu_trial.h"
-#include "ops/matmul/cuda_tactics.h"
+#include "ops/matmul/cuda_offer.h"
 
 namespace smelt::ops {
 namespace {
@@ -15,7 +15,7 @@ using matmul::CudaConfig;
 
 struct Gemm {
   DType type = DType::f16;
-  Shape a, b;                          // as stored
+  Shape a, b;  // as stored
   bool trans_a = false, trans_b = false;
   double alpha = 1;
   std::string program;
@@ -101,7 +101,7 @@ void expect_config(const CudaConfig& c, const Gemm& g, bool tf32 = false) {
 struct TileCase {
   DType type;
   bool tf32;
-  int storage;   // bit 0: a transposed, bit 1: b
+  int storage;  // bit 0: a transposed, bit 1: b
 };
 
 class GpuGemmTiles : public ::testing::TestWithParam<TileCase> {};
@@ -119,11 +119,16 @@ TEST_P(GpuGemmTiles, on_extents_that_they_do_not_divide) {
   int split = 0;
   for (CudaConfig c : matmul::cuda_configs(std::get<matmul::CudaProblem>(found), *gpu, reason)) {
     c.splits = 1;
-    if (!seen.insert(c.print()).second) continue;   // each tile once
+    if (!seen.insert(c.print()).second) continue;  // each tile once
     c.splits = ++split % 3 == 0 ? 3 : 1;
     const int64_t m = c.tile_m + 24, n = c.tile_n + 40, k = 2 * c.stages * c.tile_k + 24;
-    expect_config(c, {.type = type, .a = trans_a ? Shape{k, m} : Shape{m, k}, .b = trans_b ? Shape{n, k} : Shape{k, n},
-                      .trans_a = trans_a, .trans_b = trans_b}, tf32);
+    expect_config(c,
+                  {.type = type,
+                   .a = trans_a ? Shape{k, m} : Shape{m, k},
+                   .b = trans_b ? Shape{n, k} : Shape{k, n},
+                   .trans_a = trans_a,
+                   .trans_b = trans_b},
+                  tf32);
   }
   EXPECT_GE(seen.size(), type == DType::f32 && !tf32 ? 4u : 10u) << reason;
 }
@@ -222,7 +227,7 @@ TEST(GpuGemm, gated_with_residual_and_several_types) {
   const std::string quantized =
       "(in0:f32) { %1 = const(3):f32; %2 = mul(in0, %1):f32; %3 = round(%2):f32; %4 = cast(%3):i8; return %4 }";
   Trial t = trial({.a = {70, 64}, .b = {64, 90}, .program = quantized});
-  EXPECT_FALSE(agree_on_gpu(t, evaluate(t.node, t.inputs), 1.0 / 16).empty());   // one quantum where a sum lies at a half
+  EXPECT_FALSE(agree_on_gpu(t, evaluate(t.node, t.inputs), 1.0 / 16).empty());  // one quantum where a sum lies at a half
 }
 
 TEST(GpuGemm, cublaslt_fuses_what_it_can_and_leaves_the_rest_to_a_pass) {
@@ -241,7 +246,9 @@ TEST(GpuGemm, cublaslt_fuses_what_it_can_and_leaves_the_rest_to_a_pass) {
                       {program("%6 = add(%4, %5):f32; %7 = gelu(%6):f32; %8 = abs(%7):f32;", "%7"), true},
                       {program("%6 = relu(%4):f32; %7 = add(%6, %5):f32; %8 = abs(%7):f32;", "%7"), true}};
   for (const Row& row : rows) {
-    Gemm g{.a = {3, 48, 64}, .b = {64, 80}, .program = row.text,
+    Gemm g{.a = {3, 48, 64},
+           .b = {64, 80},
+           .program = row.text,
            .operands = {random_tensor(DType::f16, {80}, 4), random_tensor(DType::f16, {3, 48, 80}, 5)}};
     EXPECT_GE(expect(g), 1u);
     Trial t = trial(g);
@@ -256,7 +263,7 @@ TEST(GpuGemm, cublaslt_fuses_what_it_can_and_leaves_the_rest_to_a_pass) {
 TEST(GpuGemm, splits_give_the_same_bits_whichever_block_comes_last) {
   for (const int64_t splits : {2, 3, 7}) {
     const CudaConfig c{CudaConfig::Unit::tensor, 16, 64, 64, 1, 4, 4, false, splits};
-    expect_config(c, {.a = {5, 64 * 29 + 8}, .b = {64 * 29 + 8, 200}});   // run_on_gpu compares two runs bit for bit
+    expect_config(c, {.a = {5, 64 * 29 + 8}, .b = {64 * 29 + 8, 200}});  // run_on_gpu compares two runs bit for bit
     const CudaConfig large{CudaConfig::Unit::tensor, 64, 64, 64, 2, 2, 4, true, splits};
     expect_config(large, {.type = DType::bf16, .a = {2, 90, 1040}, .b = {2, 1040, 72}});
   }
@@ -278,7 +285,7 @@ TEST(GpuGemm, operands_that_begin_anywhere_and_lie_apart) {
   heads.bound.inputs[1].strides = {60 * 256, 64, 256, 1};
   heads.bound.outputs[0].strides = {50 * 4 * 60, 60, 4 * 60, 1};
   expect_agreement(heads, 64, 3);
-  Trial apart = trial({.a = {50, 33}, .b = {33, 40}});   // neither axis side by side
+  Trial apart = trial({.a = {50, 33}, .b = {33, 40}});  // neither axis side by side
   apart.bound.inputs[0].strides = {33 * 3, 3};
   apart.bound.inputs[1].strides = {2, 90};
   apart.bound.outputs[0].strides = {90, 2};
@@ -328,7 +335,7 @@ TEST(GpuGemm, gelu_in_float_is_as_exact_as_the_product) {
 
 TEST(GpuGemm, empty_extents) {
   expect({.a = {0, 40}, .b = {40, 8}});
-  expect({.a = {4, 0}, .b = {0, 8}});   // zeros
+  expect({.a = {4, 0}, .b = {0, 8}});  // zeros
   expect({.a = {0, 4, 8}, .b = {8, 8}});
 }
 

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "gpu/gpu_trial.h"
-#include "ops/dynamic.h"
+#include "ops/core/data_dependent.h"
 
 namespace smelt::ops {
 
@@ -52,7 +52,7 @@ inline Trial node_trial(const std::string& op, std::vector<Tensor> inputs, std::
   return t;
 }
 
-/// A node that finds out how many results it has, bound as ops/dynamic.h says; its inputs from `constants` on are constants.
+/// A node that finds out how many results it has, bound as ops/core/data_dependent.h says; its inputs from `constants` on are constants.
 inline Trial finding_trial(const std::string& op, std::vector<Tensor> inputs, std::map<std::string, Attribute> attributes = {},
                            size_t constants = 2) {
   Trial t;

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "ops/gpu.h"
+#include "ops/cuda/gpu.h"
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {
@@ -69,7 +69,7 @@ inline std::vector<Tensor> run_on_gpu(Trial& t, Kernel& kernel) {
     memory.push_back(std::make_unique<Guarded>(storage_bytes(b), b.alignment < 256 ? b.alignment : 0));
     return *memory.back();
   };
-  std::vector<Guarded*> written;                     // by output; null where it is left out
+  std::vector<Guarded*> written;  // by output; null where it is left out
   for (size_t i = 0; i < t.inputs.size(); ++i) {
     if (!t.inputs[i].valid()) {
       in.push_back(nullptr);
@@ -102,8 +102,10 @@ inline std::vector<Tensor> run_on_gpu(Trial& t, Kernel& kernel) {
       written[o]->download(bytes.data());
       Tensor result = Tensor::empty(b.type, b.shape);
       scatter(b, bytes.data(), result.raw(), false);
-      if (!again) results.push_back(result);
-      else EXPECT_EQ(std::memcmp(result.raw(), results[o].raw(), static_cast<size_t>(result.nbytes())), 0) << "two runs differ";
+      if (!again)
+        results.push_back(result);
+      else
+        EXPECT_EQ(std::memcmp(result.raw(), results[o].raw(), static_cast<size_t>(result.nbytes())), 0) << "two runs differ";
     }
   }
   return results;
@@ -116,7 +118,7 @@ inline std::vector<std::string> agree_on_gpu(Trial& t, const std::vector<Tensor>
   t.bound.node = &t.node;
   std::vector<std::string> names;
   const Offer o = offer(t.bound, gpu_machine());
-  std::vector<std::future<std::unique_ptr<Kernel>>> kernels;   // compiled side by side
+  std::vector<std::future<std::unique_ptr<Kernel>>> kernels;  // compiled side by side
   for (const Candidate& c : o.candidates) kernels.push_back(std::async(std::launch::async, c.prepare));
   for (size_t k = 0; k < kernels.size(); ++k) {
     const Candidate& c = o.candidates[k];

@@ -31,9 +31,10 @@ TEST_P(MmaTile, is_the_product) {
   const auto device = Device::open(0);
   if (t.a_type != DType::f16 && t.a_type != DType::u8 && t.a_type != DType::i8 && device->info().major < 8)
     GTEST_SKIP() << "an instruction of sm_80";
-  const Module module(device, std::make_shared<Cubin>(compile({"tile", test::mma_kernel(t.a, t.b, t.transposed, t.bytes), {}},
-                                                              device->info().arch)),
-                      "tile");
+  const Module module(
+      device,
+      std::make_shared<Cubin>(compile({"tile", test::mma_kernel(t.a, t.b, t.transposed, t.bytes), {}}, device->info().arch)),
+      "tile");
   const int64_t k = 32 / bytes(t.a_type, 1);
   std::mt19937 random(7);
   const auto whole = [&](DType type, const Shape& shape) {
@@ -68,16 +69,14 @@ TEST_P(MmaTile, is_the_product) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, MmaTile,
-                         ::testing::Values(Tile{"f16", "f16", DType::f16, DType::f16},
-                                           Tile{"f16", "f16", DType::f16, DType::f16, true, 8},
-                                           Tile{"bf16", "bf16", DType::bf16, DType::bf16, false, 4},
-                                           Tile{"bf16", "bf16", DType::bf16, DType::bf16, true, 2},
-                                           Tile{"tf32", "tf32", DType::f32, DType::f32},
-                                           Tile{"i8", "i8", DType::i8, DType::i8}, Tile{"i8", "u8", DType::i8, DType::u8},
-                                           Tile{"u8", "i8", DType::u8, DType::i8, false, 1},
-                                           Tile{"u8", "u8", DType::u8, DType::u8}),
-                         mma_name);
+INSTANTIATE_TEST_SUITE_P(
+    Types, MmaTile,
+    ::testing::Values(Tile{"f16", "f16", DType::f16, DType::f16}, Tile{"f16", "f16", DType::f16, DType::f16, true, 8},
+                      Tile{"bf16", "bf16", DType::bf16, DType::bf16, false, 4},
+                      Tile{"bf16", "bf16", DType::bf16, DType::bf16, true, 2}, Tile{"tf32", "tf32", DType::f32, DType::f32},
+                      Tile{"i8", "i8", DType::i8, DType::i8}, Tile{"i8", "u8", DType::i8, DType::u8},
+                      Tile{"u8", "i8", DType::u8, DType::i8, false, 1}, Tile{"u8", "u8", DType::u8, DType::u8}),
+    mma_name);
 
 }  // namespace
 }  // namespace smelt::device::cuda

@@ -72,7 +72,7 @@ TEST_P(GpuModelCases, those_that_run_without_the_processor_are_right) {
     all += node, passed += node && r.verdict == Verdict::passed, light += is_light && r.verdict == Verdict::passed;
   }
   std::cout << passed << " of " << all << " node cases and " << light << " light models ran on the GPU alone\n";
-  EXPECT_GE(passed, all * 5 / 6);   // 1,732 of 1,884 on an H200; a slice may have fewer
+  EXPECT_GE(passed, all * 5 / 6);  // 1,732 of 1,884 on an H200; a slice may have fewer
 }
 
 INSTANTIATE_TEST_SUITE_P(Slices, GpuModelCases, ::testing::Range(0, conformance::gpu_slices));

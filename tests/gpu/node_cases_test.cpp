@@ -61,7 +61,7 @@ TEST_P(GpuNodeCases, every_candidate_agrees_with_the_reference) {
         offers.push_back(std::move(*o));
       });
     } catch (const std::exception&) {
-      all = false;             // strings, sequences: the reference does not run it either
+      all = false;  // strings, sequences: the reference does not run it either
     }
     complete += all;
   }
@@ -85,7 +85,7 @@ TEST_P(GpuNodeCases, every_candidate_agrees_with_the_reference) {
     }
   }
   std::cout << complete << " of " << all_cases << " node cases ran with a kernel at every node, " << ran << " candidates\n";
-  EXPECT_GE(complete, all_cases * 5 / 6);   // 1,731 of 1,884 on an H200; a slice may have fewer
+  EXPECT_GE(complete, all_cases * 5 / 6);  // 1,731 of 1,884 on an H200; a slice may have fewer
 }
 
 INSTANTIATE_TEST_SUITE_P(Slices, GpuNodeCases, ::testing::Range(0, gpu_slices));

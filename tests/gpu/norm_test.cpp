@@ -85,10 +85,11 @@ TEST(GpuNorm, modulates_and_quantizes_what_it_normalised) {
               "(in0:f32, in1:f16, in2:f16) { %3 = cast(in1):f32; %4 = const(1):f32; %5 = add(%3, %4):f32; %6 = mul(in0, %5):f32; "
               "%7 = cast(in2):f32; %8 = add(%6, %7):f32; %9 = cast(%8):f16; return %9 }",
           .operands = {random_tensor(DType::f16, {2, 1, 1152}, 5), random_tensor(DType::f16, {2, 1, 1152}, 6)}});
-  Norm q{.type = DType::f32, .shape = {8, 320},
+  Norm q{.type = DType::f32,
+         .shape = {8, 320},
          .program = "(in0:f32) { %1 = const(20):f32; %2 = mul(in0, %1):f32; %3 = round(%2):f32; %4 = cast(%3):i8; return %4 }"};
   Trial t = trial(q, 3);
-  EXPECT_FALSE(check_on_gpu(t, 1.0 / 127).empty());   // one quantum where a product lies at a half
+  EXPECT_FALSE(check_on_gpu(t, 1.0 / 127).empty());  // one quantum where a product lies at a half
 }
 
 TEST(GpuNorm, rows_that_begin_anywhere) {
@@ -107,13 +108,16 @@ TEST(GpuNorm, rows_beyond_the_cache_pass_through_it) {
   small->info.l2_bytes = 1 << 14;
   Machine machine;
   machine.gpu = small;
-  const Norm norms[] = {{.type = DType::bf16, .parameters = DType::bf16, .shape = {37, 4096}},
-                        {.kind = "layer", .type = DType::f32, .shape = {37, 1000}, .beta = true},
-                        {.kind = "layer", .type = DType::f16, .parameters = DType::f16, .shape = {37, 520}, .residual = true,
-                         .sum = true},
-                        {.type = DType::f16, .parameters = DType::f32, .shape = {5, 1024}, .residual = true},
-                        {.type = DType::f16, .shape = {300, 1024}, .sum = true, .gamma = false,
-                         .program = "(in0:f32) { %1 = relu(in0):f32; return %1 }"}};
+  const Norm norms[] = {
+      {.type = DType::bf16, .parameters = DType::bf16, .shape = {37, 4096}},
+      {.kind = "layer", .type = DType::f32, .shape = {37, 1000}, .beta = true},
+      {.kind = "layer", .type = DType::f16, .parameters = DType::f16, .shape = {37, 520}, .residual = true, .sum = true},
+      {.type = DType::f16, .parameters = DType::f32, .shape = {5, 1024}, .residual = true},
+      {.type = DType::f16,
+       .shape = {300, 1024},
+       .sum = true,
+       .gamma = false,
+       .program = "(in0:f32) { %1 = relu(in0):f32; return %1 }"}};
   for (const Norm& n : norms) {
     Trial t = trial(n, 7);
     const std::vector<Tensor> want = evaluate(t.node, t.inputs);
@@ -173,7 +177,7 @@ TEST_F(GpuGroupNorm, plain_and_channels_last_images) {
 }
 
 TEST_F(GpuGroupNorm, rows_longer_than_registers_hold) {
-  expect(group_trial(2, DType::f32, {1, 4, 301, 300}, Layout::plain), 3e-5);   // the reference adds up in double, then rounds
+  expect(group_trial(2, DType::f32, {1, 4, 301, 300}, Layout::plain), 3e-5);  // the reference adds up in double, then rounds
   expect(group_trial(2, DType::f16, {1, 64, 129, 128}, Layout::nhwc), tolerance(DType::f16));
   expect(node_trial("LayerNormalization", {random_tensor(DType::f32, {3, 70001}, 1), random_tensor(DType::f32, {70001}, 2)}),
          1e-5);
@@ -197,7 +201,7 @@ TEST_F(GpuGroupNorm, takes_what_follows_per_channel_and_per_element) {
                       4);
       t.add(Tensor(), false);
       t.inputs.pop_back(), t.bound.inputs.pop_back(), t.node.inputs.pop_back();
-      t.inputs[3] = random_tensor(DType::f16, {groups, 1, 1}, 8);                 // beta, one a group
+      t.inputs[3] = random_tensor(DType::f16, {groups, 1, 1}, 8);  // beta, one a group
       t.node.inputs[3] = t.node.inputs[0];
       t.bound.inputs[3] = {DType::f16, {groups, 1, 1}};
       if (channels_last)

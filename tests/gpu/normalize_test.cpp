@@ -31,8 +31,9 @@ TEST(GpuNormalize, agrees_with_the_processor) {
   for (const bool centre : {false, true}) {
     for (const Shape& shape : {Shape{5, 1000}, Shape{2, 3, 4099}}) {
       const Normalization how{centre, 1e-3f};
-      const Tensor x = random_tensor(shape, 1).cast(DType::bf16), r = centre ? random_tensor(shape, 4).cast(DType::bf16) : Tensor(),
-                   weight = random_tensor({shape.back()}, 2), bias = centre ? random_tensor({shape.back()}, 3) : Tensor();
+      const Tensor x = random_tensor(shape, 1).cast(DType::bf16),
+                   r = centre ? random_tensor(shape, 4).cast(DType::bf16) : Tensor(), weight = random_tensor({shape.back()}, 2),
+                   bias = centre ? random_tensor({shape.back()}, 3) : Tensor();
       Tensor want = Tensor::empty(DType::bf16, shape), want_sum = r.valid() ? Tensor::empty(DType::bf16, shape) : Tensor();
       normalize(how, x, r, weight, bias, want, want_sum, nullptr);
       Tensor y = placed(Tensor::zeros(DType::bf16, shape)),
@@ -54,7 +55,7 @@ TEST(GpuNormalize, is_captured_once_its_kernel_is_chosen) {
   const auto enqueue = [&](cuda::abi::Stream stream) { normalize({}, x, {}, {}, {}, y, none, stream); };
   const cuda::Stream stream(device);
   Tensor row = placed(Tensor::zeros(DType::f32, {8}));
-  normalize({}, placed(random_tensor({8}, 2)), {}, {}, {}, row, none, stream.get());   // opens the GPU for normalisations
+  normalize({}, placed(random_tensor({8}, 2)), {}, {}, {}, row, none, stream.get());  // opens the GPU for normalisations
   EXPECT_THROW(cuda::CapturedGraph(device, enqueue), Error);
   enqueue(stream.get());
   stream.synchronize();

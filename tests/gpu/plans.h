@@ -11,7 +11,7 @@ namespace smelt::run {
 inline Options on_gpu() {
   Options o = quick();
   o.device = "gpu";
-  o.allow_fallback = true;   // random graphs hold operators at random
+  o.allow_fallback = true;  // random graphs hold operators at random
   return o;
 }
 

@@ -45,8 +45,8 @@ TEST(GpuPointwise, every_function_agrees_with_the_processors) {
 }
 
 TEST(GpuPointwise, every_conversion_gives_the_processors_bits) {
-  const std::vector<DType> types{DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::i16, DType::i32, DType::i64,
-                                 DType::u8, DType::u16, DType::u32, DType::u64, DType::boolean};
+  const std::vector<DType> types{DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,  DType::i16,    DType::i32,
+                                 DType::i64, DType::u8,  DType::u16, DType::u32,  DType::u64, DType::boolean};
   for (const DType from : types) {
     for (const DType to : types) {
       SCOPED_TRACE(std::string(name(from)) + " to " + std::string(name(to)));
@@ -101,7 +101,7 @@ TEST(GpuPointwise, reads_and_writes_slices_and_layouts) {
         t.bound.inputs[0].layout = t.bound.outputs[0].layout = layout;
         for (BoundTensor* b : {&t.bound.inputs[0], &t.bound.outputs[0]}) {
           b->alignment = alignment;
-          if (strided) {   // every other channel's room is someone else's
+          if (strided) {  // every other channel's room is someone else's
             Shape s = memory_strides(*b);
             for (int64_t& step : s)
               if (step > 1) step *= 2;

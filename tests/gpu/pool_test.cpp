@@ -91,11 +91,17 @@ TEST(GpuPool, whole_planes_agree_with_the_reference) {
 
 TEST(GpuPool, indices_of_the_maxima) {
   for (const bool column_major : {false, true}) {
-    Trial t = trial({.x = {2, 3, 9, 8}, .kernel = {3, 2}, .stride = {2, 2}, .pads = {1, 0, 1, 1}, .indices = true,
-                     .column_major = column_major}, DType::f32, Layout::plain);
+    Trial t = trial({.x = {2, 3, 9, 8},
+                     .kernel = {3, 2},
+                     .stride = {2, 2},
+                     .pads = {1, 0, 1, 1},
+                     .indices = true,
+                     .column_major = column_major},
+                    DType::f32, Layout::plain);
     EXPECT_FALSE(check_on_gpu(t, 0).empty());
-    Trial volume = trial({.x = {1, 4, 4, 5, 6}, .kernel = {2, 2, 2}, .stride = {2, 1, 2}, .indices = true,
-                          .column_major = column_major}, DType::f16, Layout::plain);
+    Trial volume =
+        trial({.x = {1, 4, 4, 5, 6}, .kernel = {2, 2, 2}, .stride = {2, 1, 2}, .indices = true, .column_major = column_major},
+              DType::f16, Layout::plain);
     EXPECT_FALSE(check_on_gpu(volume, 0).empty());
   }
 }

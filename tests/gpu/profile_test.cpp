@@ -54,7 +54,7 @@ TEST(GpuProfile, sees_the_copies_of_tensors_on_the_host) {
   expect_copy(copies[1], "both_out", Way::to_host, 2 * bytes);
   expect_copy(copies[2], "turned_out", Way::to_host, bytes);
   for (const CopyTime& c : copies) {
-    const double rate = static_cast<double>(c.bytes) / static_cast<double>(c.end_ns - c.begin_ns);   // GB/s
+    const double rate = static_cast<double>(c.bytes) / static_cast<double>(c.end_ns - c.begin_ns);  // GB/s
     EXPECT_GT(rate, 0.2) << c.name;
     EXPECT_LT(rate, 1000) << c.name;
   }
@@ -75,7 +75,7 @@ TEST(GpuProfile, sees_the_copies_of_counts_and_of_steps_on_the_host) {
   std::vector<CopyTime> copies = copies_of(*plan, {plan->place(random_tensor({100, 3}, 1))});
   ASSERT_EQ(copies.size(), 1u);
   expect_copy(copies[0], "counts of results", Way::to_host, 8);
-  Builder rows;   // of slices along an axis there is no kernel
+  Builder rows;  // of slices along an axis there is no kernel
   const ValueId y = rows.input("y", to_sym({100, 3}));
   rows.output(rows.node("distinct", "Unique", {y}, {Dim("k"), Dim(3)}, DType::f32, {{"axis", int64_t{0}}}));
   plan = Plan::build(std::move(rows.g), on_gpu());

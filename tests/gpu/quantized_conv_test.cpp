@@ -104,9 +104,9 @@ TEST(GpuQuantizedConv, does_not_overflow_on_the_largest_products) {
 }
 
 TEST(GpuQuantizedConv, ends_in_any_program) {
-  Trial t = fused_trial("(in0:f32, in1:u8) { " + quantized("in0", "0.31", 88, 2, "u8") +
-                        dequantized("%10", "0.31", 88, 11) + dequantized("in1", "0.17", 5, 17) +
-                        "%23 = add(%16, %22):f32; " + quantized("%23", "0.4", 12, 24, "u8") + "return %32 }");
+  Trial t = fused_trial("(in0:f32, in1:u8) { " + quantized("in0", "0.31", 88, 2, "u8") + dequantized("%10", "0.31", 88, 11) +
+                        dequantized("in1", "0.17", 5, 17) + "%23 = add(%16, %22):f32; " + quantized("%23", "0.4", 12, 24, "u8") +
+                        "return %32 }");
   t.add(random_bytes(DType::u8, {2, 21, 9, 7}, 6), false, Layout::nhwc);
   t.result(DType::u8, {2, 21, 9, 7}, Layout::nhwc);
   EXPECT_FALSE(check_on_gpu(t, 0).empty());
@@ -123,12 +123,11 @@ TEST(GpuQuantizedConv, takes_weights_of_more_than_8_bits) {
     c.w_type = DType::u8;
     Trial t = quantized_trial(c);
     const auto count = static_cast<int64_t>(zeros.size());
-    t.inputs[5] = t.bound.inputs[5].constant =
-        Tensor::of<int64_t>(count == 1 ? Shape{} : Shape{count}, zeros).cast(DType::u8);
+    t.inputs[5] = t.bound.inputs[5].constant = Tensor::of<int64_t>(count == 1 ? Shape{} : Shape{count}, zeros).cast(DType::u8);
     t.bound.inputs[5].shape = t.inputs[5].shape();
     return t;
   };
-  Trial t = quantized_trial({{1, 16, 9, 8}, {24, 16, 1, 1}});   // i8 less 3
+  Trial t = quantized_trial({{1, 16, 9, 8}, {24, 16, 1, 1}});  // i8 less 3
   EXPECT_THAT(check_on_gpu(t, 0), only_direct);
   t = trial({3});
   EXPECT_THAT(check_on_gpu(t, 0), only_direct);

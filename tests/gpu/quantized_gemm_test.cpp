@@ -15,8 +15,8 @@ Tensor zero_point(DType type, int64_t unsigned_one = 117) {
 struct Shapes {
   Shape a, b;
 };
-const std::vector<Shapes> shapes = {{{7, 33}, {33, 19}},        {{1, 64}, {64, 40}},      {{2, 3, 5, 17}, {17, 8}},
-                                    {{130, 704}, {704, 300}},   {{1, 1}, {1, 1}},         {{5, 2000}, {2000, 96}},
+const std::vector<Shapes> shapes = {{{7, 33}, {33, 19}},        {{1, 64}, {64, 40}},     {{2, 3, 5, 17}, {17, 8}},
+                                    {{130, 704}, {704, 300}},   {{1, 1}, {1, 1}},        {{5, 2000}, {2000, 96}},
                                     {{2, 60, 132}, {132, 130}}, {{300, 256}, {256, 128}}};
 
 /// The first few candidates give what the reference gives.

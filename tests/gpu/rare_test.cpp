@@ -41,7 +41,8 @@ TEST_F(GpuRare, losses_of_many_samples) {
     for (const char* reduction : {"none", "sum", "mean"})
       for (const bool weighted : {false, true})
         expect(node_trial(op, {scores, labels, weighted ? weights : Tensor()},
-                          {{"reduction", std::string(reduction)}, {"ignore_index", int64_t{5}}}), 1e-5);
+                          {{"reduction", std::string(reduction)}, {"ignore_index", int64_t{5}}}),
+               1e-5);
   expect(node_trial("SoftmaxCrossEntropyLoss", {scores.cast(DType::f16), labels}, {}, 2), 2e-3);
 }
 

@@ -114,8 +114,8 @@ TEST_F(GpuReduce, programs_before_and_after) {
   t.node.attrs["inputs_before"] = int64_t{2};
   t.node.attrs["post"] =
       std::string("(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = mul(in0, %2):f32; %4 = cast(%3):f16; return %4 }");
-  t.node.program = expr::Program::parse(
-      "(in0:f16, in1:f32) { %2 = cast(in0):f32; %3 = sub(%2, in1):f32; %4 = mul(%3, %3):f32; return %4 }");
+  t.node.program =
+      expr::Program::parse("(in0:f16, in1:f32) { %2 = cast(in0):f32; %3 = sub(%2, in1):f32; %4 = mul(%3, %3):f32; return %4 }");
   t.add(random_tensor(DType::f16, {4, 30, 64}, 1, -1, 1), false);
   t.add(random_tensor(DType::f32, {64}, 2, -1, 1), false);
   t.add(random_tensor(DType::f16, {4, 1, 1}, 3, 1, 2), false);

@@ -19,8 +19,8 @@ Graph chain(int64_t rows, int64_t width, int links) {
     const ValueId most = b.node("most" + n, "ReduceMax", {product, b.ints({1})}, one, DType::f16);
     const ValueId less = b.node("less" + n, "Sub", {product, most}, wide, DType::f16);
     const ValueId perm = b.node("turned" + n, "Transpose", {less}, turned, DType::f16, {{"perm", std::vector<int64_t>{1, 0}}});
-    const ValueId back = b.node("back" + n, "Transpose", {b.node("tanh" + n, "Tanh", {perm}, turned, DType::f16)}, wide, DType::f16,
-                                {{"perm", std::vector<int64_t>{1, 0}}});
+    const ValueId back = b.node("back" + n, "Transpose", {b.node("tanh" + n, "Tanh", {perm}, turned, DType::f16)}, wide,
+                                DType::f16, {{"perm", std::vector<int64_t>{1, 0}}});
     x = b.node("sum" + n, "Add", {back, x}, wide, DType::f16);
   }
   b.output(x);

@@ -1,4 +1,4 @@
-// What kernels find and count on the device (ops/dynamic.h) against the processor's references.
+// What kernels find and count on the device (ops/core/data_dependent.h) against the processor's references.
 #include "gpu/gpu_batch.h"
 
 namespace smelt::ops {
@@ -45,7 +45,8 @@ TEST_F(GpuSelect, unique_of_every_type_sorted_or_not_with_any_of_its_outputs) {
     Trial t;
     t.node.op = "Unique";
     t.node.attrs = {{"sorted", sorted}};
-    for (int o = 0; o < 4; ++o) t.node.outputs.push_back(wanted[static_cast<size_t>(o)] ? static_cast<ValueId>(101 + o) : ValueId::none);
+    for (int o = 0; o < 4; ++o)
+      t.node.outputs.push_back(wanted[static_cast<size_t>(o)] ? static_cast<ValueId>(101 + o) : ValueId::none);
     t.add(x, false);
     t.bound.outputs = bound_at_most(outputs_at_most(t.node, t.bound.inputs));
     expect(std::move(t));
@@ -69,7 +70,7 @@ TEST_F(GpuSelect, compress_of_elements_and_along_every_axis) {
   for (const DType type : {DType::boolean, DType::u8, DType::f16, DType::f32, DType::i64}) {
     const Tensor x = random_tensor(type, {6, 35, 9}, 6, 0, 90);
     expect(finding_trial("Compress", {x, flags(x.size(), 30)}));
-    expect(finding_trial("Compress", {x, flags(100, 30)}));   // fewer flags than elements
+    expect(finding_trial("Compress", {x, flags(100, 30)}));  // fewer flags than elements
     for (const int64_t axis : {0, 1, 2, -1})
       for (const int percent : {0, 40, 100})
         expect(finding_trial("Compress", {x, flags(x.shape()[static_cast<size_t>((axis + 3) % 3)], percent)}, {{"axis", axis}}));

@@ -47,7 +47,7 @@ TEST(GpuSession, group_normalisation_between_convolutions_leaves_images_channels
   expect_outputs(execution->outputs(), ops::evaluate(g, in), 1e-4);
   std::vector<std::string> ops;
   for (const StepInfo& s : execution->steps()) ops.push_back(s.op);
-  EXPECT_EQ(std::ranges::count(ops, "ai.smelt.Reorder"), 2) << fmt::format("{}", fmt::join(ops, " "));   // at the ends
+  EXPECT_EQ(std::ranges::count(ops, "ai.smelt.Reorder"), 2) << fmt::format("{}", fmt::join(ops, " "));  // at the ends
 }
 
 TEST(GpuSession, fresh_outputs_on_the_callers_streams_may_be_let_go_at_once) {
@@ -76,8 +76,7 @@ TEST(GpuSession, fresh_outputs_on_the_callers_streams_may_be_let_go_at_once) {
   }
   device->synchronize();
   for (size_t i = 0; i < kept.size(); ++i) {
-    const Tensor copy =
-        Tensor::borrow(DType::f32, expected[0].shape(), reinterpret_cast<void*>(kept[i]->address()), kept[i]);
+    const Tensor copy = Tensor::borrow(DType::f32, expected[0].shape(), reinterpret_cast<void*>(kept[i]->address()), kept[i]);
     expect_same(to_host(copy), expected[i % 2], 1e-5);
   }
   const Tensor of_host = session.enqueue({{"x", to_host(inputs[0])}}, streams[0].get()).at("both_out");

@@ -46,7 +46,10 @@ TEST_F(GpuSmall, quantizes_for_all_for_an_axis_and_in_blocks) {
     const double low = is_integer(type) && !is_signed(type) ? 0 : -3;
     const auto zero = [&](const Shape& s) { return is_float(type) ? Tensor::zeros(type, s) : random_tensor(type, s, 4, low, 4); };
     const Tensor x = random_tensor(DType::f32, {6, 40, 5}, 1, -9, 9), q = random_tensor(type, {6, 40, 5}, 2, low, 7);
-    struct Case { Shape scale; int64_t axis, block; };
+    struct Case {
+      Shape scale;
+      int64_t axis, block;
+    };
     for (const Case& c : {Case{{}, 1, 0}, Case{{40}, 1, 0}, Case{{6}, 0, 0}, Case{{6, 5, 5}, 1, 8}}) {
       const Tensor scale = random_tensor(DType::f32, c.scale, 3, 0.1, 0.9);
       std::map<std::string, Attribute> attributes{{"axis", c.axis}, {"block_size", c.block}};

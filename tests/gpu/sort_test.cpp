@@ -21,8 +21,7 @@ TEST_F(GpuTopK, every_type_axis_and_direction) {
   for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32, DType::u8, DType::u64})
     for (const int64_t largest : {0, 1})
       for (const int64_t axis : {0, 1, -1})
-        expect(top_k({coarse(type, {9, 70, 5}, 1, 40), Tensor::of<int64_t>({1}, {4})},
-                    {{"largest", largest}, {"axis", axis}}));
+        expect(top_k({coarse(type, {9, 70, 5}, 1, 40), Tensor::of<int64_t>({1}, {4})}, {{"largest", largest}, {"axis", axis}}));
 }
 
 TEST_F(GpuTopK, long_lines_and_any_k) {
@@ -61,21 +60,26 @@ TEST_F(GpuScatter, elements_and_slices_with_and_without_duplicates) {
             allowed);
       }
       for (const int64_t depth : {1, 2})
-        expect(node_trial("ScatterND", {random_tensor(type, {6, 8, 12}, 5, -3, 3), coarse(DType::i64, {9, depth}, 4, 5.9),
-                                  random_tensor(type, depth == 1 ? Shape{9, 8, 12} : Shape{9, 12}, 6, -3, 3)},
-                    {{"reduction", std::string(reduction)}}), allowed);
+        expect(node_trial("ScatterND",
+                          {random_tensor(type, {6, 8, 12}, 5, -3, 3), coarse(DType::i64, {9, depth}, 4, 5.9),
+                           random_tensor(type, depth == 1 ? Shape{9, 8, 12} : Shape{9, 12}, 6, -3, 3)},
+                          {{"reduction", std::string(reduction)}}),
+               allowed);
     }
   // More rows than a block sorts.
-  expect(node_trial("ScatterElements",
-              {random_tensor(DType::f32, {50}, 5), coarse(DType::i64, {30000}, 4, 49.9), random_tensor(DType::f32, {30000}, 6)},
-              {{"reduction", std::string("add")}}),
+  expect(node_trial(
+             "ScatterElements",
+             {random_tensor(DType::f32, {50}, 5), coarse(DType::i64, {30000}, 4, 49.9), random_tensor(DType::f32, {30000}, 6)},
+             {{"reduction", std::string("add")}}),
          1e-6);
 }
 
 TEST_F(GpuScatter, a_cache_is_updated_in_its_places) {
   for (const char* mode : {"linear", "circular"})
-    expect(node_trial("TensorScatter", {random_tensor(DType::f16, {3, 2, 10, 8}, 1), random_tensor(DType::f16, {3, 2, 4, 8}, 2),
-                                  Tensor::of<int64_t>({3}, {0, *mode == 'c' ? 8 : 5, 6})}, {{"mode", std::string(mode)}}));
+    expect(node_trial("TensorScatter",
+                      {random_tensor(DType::f16, {3, 2, 10, 8}, 1), random_tensor(DType::f16, {3, 2, 4, 8}, 2),
+                       Tensor::of<int64_t>({3}, {0, *mode == 'c' ? 8 : 5, 6})},
+                      {{"mode", std::string(mode)}}));
 }
 
 TEST_F(GpuScan, sums_and_products_of_every_form) {
@@ -86,7 +90,9 @@ TEST_F(GpuScan, sums_and_products_of_every_form) {
           const Tensor x = *op == 'C' && op[3] == 'P' ? random_tensor(type, {3, 40, 37}, 1, 0.8, 1.25)
                                                       : random_tensor(type, {3, 40, 37}, 1, -3, 5);
           expect(node_trial(op, {x, Tensor::scalar<int64_t>(axis)}, {{"exclusive", form % 2}, {"reverse", form / 2}}),
-                 type == DType::f16 ? 1e-3 : type == DType::f32 ? 1e-6 : 1e-12);
+                 type == DType::f16   ? 1e-3
+                 : type == DType::f32 ? 1e-6
+                                      : 1e-12);
         }
   expect(node_trial("CumSum", {random_tensor(DType::f32, {2, 100001}, 1, -1, 2), Tensor::scalar<int64_t>(1)}), 1e-6);
 }

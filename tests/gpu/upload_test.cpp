@@ -34,7 +34,7 @@ void expect_uploaded(const std::vector<int64_t>& sizes, int threads) {
 TEST(GpuUpload, brings_all_bytes_of_tensors_of_every_size) {
   for (const int threads : {1, 8}) {
     expect_uploaded({3, 0, 1 << 20, 17, 4 << 20}, threads);
-    expect_uploaded({(100 << 20) + 1, 7, 0, (4 << 20) - 1, 4 << 20, (8 << 20) + 5, 200 << 20}, threads);   // by pinned pieces
+    expect_uploaded({(100 << 20) + 1, 7, 0, (4 << 20) - 1, 4 << 20, (8 << 20) + 5, 200 << 20}, threads);  // by pinned pieces
   }
 }
 

@@ -27,7 +27,9 @@ struct Small {
   }
 };
 
-std::string broken(const Graph& g) { return error_of([&] { verify(g); }); }
+std::string broken(const Graph& g) {
+  return error_of([&] { verify(g); });
+}
 
 TEST(Graph, knows_producers_and_readers) {
   const Small s;
@@ -191,8 +193,8 @@ struct Fused : Small {
   explicit Fused(std::string op, std::string program, std::vector<ValueId> inputs = {}) {
     if (inputs.empty()) inputs = {x, x, y};
     const ValueId out = g.add_value("out", DType::f32, SymShape{2});
-    Node node{.domain = std::string(smelt_domain), .op = std::move(op), .name = "fused", .inputs = std::move(inputs),
-              .outputs = {out}};
+    Node node{
+        .domain = std::string(smelt_domain), .op = std::move(op), .name = "fused", .inputs = std::move(inputs), .outputs = {out}};
     if (!program.empty()) node.program = expr::Program::parse(program);
     n = g.add_node(std::move(node));
   }

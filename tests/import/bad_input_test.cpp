@@ -214,7 +214,8 @@ TEST(BadInput, functions_that_grow_exponentially_are_stopped) {
 
 TEST(BadInput, recursive_functions_are_refused) {
   EXPECT_NE(error_of(parse(R"(<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g (float[2] x) => (float[2] y) { y = my.f(x) }
-    <domain: "my", opset_import: ["" : 20, "my" : 1]> f (u) => (v) { v = my.f(u) })")), "");
+    <domain: "my", opset_import: ["" : 20, "my" : 1]> f (u) => (v) { v = my.f(u) })")),
+            "");
 }
 
 TEST(BadInput, functions_that_call_themselves_from_a_subgraph_are_refused_unchecked_too) {
@@ -231,7 +232,8 @@ TEST(BadInput, functions_that_call_themselves_from_a_subgraph_are_refused_unchec
 
 TEST(BadInput, inputs_that_a_call_or_a_list_leaves_out) {
   EXPECT_THAT(error_of(parse(R"(<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g (float[2] x) => (float[2] y) { y = my.f(x) }
-    <domain: "my", opset_import: ["" : 20]> f (u, w) => (v) { v = Add(u, w) })")), HasSubstr("input 1 (B) is left out"));
+    <domain: "my", opset_import: ["" : 20]> f (u, w) => (v) { v = Add(u, w) })")),
+              HasSubstr("input 1 (B) is left out"));
   EXPECT_THAT(error_of(parse(20, "g (float[2] x) => (float[4] y) { y = Concat <axis = 0> (x, , x) }")),
               HasSubstr("input 1 (inputs) is left out"));
   EXPECT_EQ(error_of(parse(20, "g (float[2] x, float m) => (float[2] y) { y = Clip(x, , m) }")), "");
@@ -278,12 +280,14 @@ TEST(BadInput, deep_nesting_is_refused) {
 }
 
 TEST(BadInput, unknown_operators_are_listed_beside_nodes_without_the_inputs_they_need) {
-  const auto loop = parse(20, "g (int64 n) => (float[2] y, float[2] z) { z = Nonsense(n)"
-                              " y = Loop <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t)"
-                              " { d = Identity(c) t = Add(s, s) }> (n) }");
+  const auto loop = parse(20,
+                          "g (int64 n) => (float[2] y, float[2] z) { z = Nonsense(n)"
+                          " y = Loop <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t)"
+                          " { d = Identity(c) t = Add(s, s) }> (n) }");
   EXPECT_THAT(error_of(loop), HasSubstr("Nonsense"));
-  const auto quantize = parse(20, "g (float x) => (float[2] y, float[2] z)"
-                                  " { z = Nonsense(x) y = com.microsoft.QuantizeLinear(x) }");
+  const auto quantize = parse(20,
+                              "g (float x) => (float[2] y, float[2] z)"
+                              " { z = Nonsense(x) y = com.microsoft.QuantizeLinear(x) }");
   EXPECT_THAT(error_of(quantize), HasSubstr("Nonsense"));
 }
 
@@ -297,14 +301,16 @@ TEST(BadInput, types_and_shapes_of_com_microsoft_operators_fit_each_other) {
   EXPECT_THAT(gemm("float[7, 6]"), HasSubstr("extents 8 and 7 differ"));
   EXPECT_THAT(gemm("float[1, 8, 6]"), HasSubstr("both factors have to be matrices"));
   const auto add = [](const std::string& zero) {
-    return error_of(parse(20, "g (uint8[2] a, float s, uint8 za, uint8[2] b, " + zero + " zb, uint8 zc) => (uint8[2] y)"
-                              " { y = com.microsoft.QLinearAdd(a, s, za, b, s, zb, s, zc) }"));
+    return error_of(parse(20, "g (uint8[2] a, float s, uint8 za, uint8[2] b, " + zero +
+                                  " zb, uint8 zc) => (uint8[2] y)"
+                                  " { y = com.microsoft.QLinearAdd(a, s, za, b, s, zb, s, zc) }"));
   };
   EXPECT_EQ(add("uint8"), "");
   EXPECT_THAT(add("int8"), HasSubstr("types and shapes do not fit"));
   const auto norm = [](const std::string& gamma) {
-    return error_of(parse(20, "g (float[2, 3, 8] x, " + gamma + " w) => (float[2, 3, 8] y)"
-                              " { y = com.microsoft.SkipSimplifiedLayerNormalization(x, x, w) }"));
+    return error_of(parse(20, "g (float[2, 3, 8] x, " + gamma +
+                                  " w) => (float[2, 3, 8] y)"
+                                  " { y = com.microsoft.SkipSimplifiedLayerNormalization(x, x, w) }"));
   };
   EXPECT_EQ(norm("float[8]"), "");
   EXPECT_THAT(norm("float[4]"), HasSubstr("extents 8 and 4 differ"));

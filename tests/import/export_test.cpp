@@ -156,7 +156,8 @@ TEST(Export, is_of_the_oldest_opset_that_says_the_same) {
   EXPECT_EQ(opset("g (bfloat16[1, 2, 4, 4] x) => (bfloat16[1, 2, 1, 1] y) { y = GlobalAveragePool(x) }"), 22);
   EXPECT_EQ(opset("g (float[2] x) => (float[2] y) { a = Swish(x) y = Relu(a) }"), 24);
   EXPECT_EQ(opset("g (bool c, float[2] x) => (float[2] y) { y = If(c) <then_branch = t () => (float[2] p) { p = Swish(x) }, "
-                  "else_branch = e () => (float[2] q) { q = Neg(x) }> }"), 24);
+                  "else_branch = e () => (float[2] q) { q = Neg(x) }> }"),
+            24);
 }
 
 TEST(Export, names_what_the_plans_opset_lacks) {
@@ -235,7 +236,7 @@ TEST_F(Weights, what_folding_made_goes_into_a_file_of_the_plans_own) {
   const ValueId w = g.find_value("w"), folded = g.add_constant("folded", Tensor::zeros(DType::f32, {1000}));
   g.set_input(g.topological()[1], 1, folded);
   ASSERT_NE(w, folded);
-  const ExportedData data = export_model(g, folder / "w.onnx");   // its data file must not be w.data
+  const ExportedData data = export_model(g, folder / "w.onnx");  // its data file must not be w.data
   EXPECT_EQ(data.file.filename(), "w.1.data");
   EXPECT_EQ(data.bytes, 4000);
   const Graph h = import_model(folder / "w.onnx");

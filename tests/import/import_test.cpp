@@ -72,7 +72,7 @@ TEST(Import, bodies_list_what_they_capture) {
   const Node& n = only(g, "If");
   EXPECT_EQ(n.get_int("captured", -1), 2);
   ASSERT_EQ(n.inputs.size(), 3u);
-  EXPECT_EQ(g.value(n.in(1)).name, "z");   // bodies in the order of their attributes' names
+  EXPECT_EQ(g.value(n.in(1)).name, "z");  // bodies in the order of their attributes' names
   EXPECT_EQ(g.value(n.in(2)).name, "x");
   for (const char* branch : {"then_branch", "else_branch"}) {
     const auto body = n.get_graph(branch);
@@ -130,7 +130,8 @@ TEST(Import, lists_every_node_it_cannot_run_with_types_and_shapes) {
   options.supported = [](std::string_view domain, std::string_view op) { return domain.empty() && op == "Relu"; };
   ExitCode code{};
   const auto message = error_of(parse(R"(<ir_version: 10, opset_import: ["" : 20, "my" : 1]>
-    g (float[2, N] x) => (float[2, N] y) { a = Relu(x) b = Sin(a) c = my.Thing(b) y = Relu(c) })"), options, &code);
+    g (float[2, N] x) => (float[2, N] y) { a = Relu(x) b = Sin(a) c = my.Thing(b) y = Relu(c) })"),
+                                options, &code);
   EXPECT_EQ(code, ExitCode::unsupported);
   EXPECT_THAT(message, HasSubstr("2 nodes"));
   EXPECT_THAT(message, HasSubstr("(Sin)(f32[2, N])"));
@@ -140,7 +141,8 @@ TEST(Import, lists_every_node_it_cannot_run_with_types_and_shapes) {
 TEST(Import, lists_nodes_that_work_on_sequences) {
   ExitCode code{};
   const auto message = error_of(parse(20, R"(g (float[2] x) => (float[2] y) {
-    i = Constant <value_int = 0> () s = SequenceConstruct(x, x) y = SequenceAt(s, i) })"), {}, &code);
+    i = Constant <value_int = 0> () s = SequenceConstruct(x, x) y = SequenceAt(s, i) })"),
+                                {}, &code);
   EXPECT_EQ(code, ExitCode::unsupported);
   EXPECT_THAT(message, HasSubstr("2 nodes"));
   EXPECT_THAT(message, HasSubstr("(SequenceAt)(seq(f32[2])"));

@@ -27,8 +27,10 @@ class Odd : public smelt::test::Odd {
   void shape(onnx::TensorShapeProto& s) {
     for (size_t rank = below(6); rank > 0; --rank) {
       auto* d = s.add_dim();
-      if (one_in(4)) d->set_dim_param("n");
-      else if (!one_in(4)) d->set_dim_value(number());
+      if (one_in(4))
+        d->set_dim_param("n");
+      else if (!one_in(4))
+        d->set_dim_value(number());
     }
   }
   void type(onnx::TypeProto& t, int depth = 0) {
@@ -48,9 +50,12 @@ class Odd : public smelt::test::Odd {
     const size_t n = below(5);
     if (!one_in(4)) t.add_dims(one_in(6) ? number() : static_cast<int64_t>(n));
     for (size_t i = 0; i < n; ++i) {
-      if (t.data_type() == onnx::TensorProto::FLOAT) t.add_float_data(static_cast<float>(number()));
-      else if (t.data_type() == onnx::TensorProto::INT32) t.add_int32_data(static_cast<int32_t>(number()));
-      else t.add_int64_data(number());
+      if (t.data_type() == onnx::TensorProto::FLOAT)
+        t.add_float_data(static_cast<float>(number()));
+      else if (t.data_type() == onnx::TensorProto::INT32)
+        t.add_int32_data(static_cast<int32_t>(number()));
+      else
+        t.add_int64_data(number());
     }
   }
   void attribute(onnx::AttributeProto& a, onnx::AttributeProto::AttributeType kind) {
@@ -102,7 +107,7 @@ class Body final : public onnx::GraphInferencer {
 };
 
 struct Inputs {
-  std::vector<std::unique_ptr<onnx::TypeProto>> types;      // null: not known
+  std::vector<std::unique_ptr<onnx::TypeProto>> types;  // null: not known
   std::vector<std::unique_ptr<onnx::TensorProto>> values;
   std::vector<std::unique_ptr<onnx::TensorShapeProto>> symbols;
   std::map<std::string, onnx::AttributeProto> attributes;
@@ -185,7 +190,7 @@ Ending try_inference(const onnx::OpSchema& schema, unsigned seed, int times) {
       f();
     } catch (const std::bad_alloc&) {
       return false;
-    } catch (const std::exception&) {   // an InferenceError, or what a vector or a map throws
+    } catch (const std::exception&) {  // an InferenceError, or what a vector or a map throws
     }
     return true;
   };

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "import/models.h"
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::testing {
 namespace {
@@ -12,8 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Graph mlp() {
-  return import(parse(
-      20, R"(g (float[2, 4] x) => (float[2, 4] y) <
+  return import(parse(20, R"(g (float[2, 4] x) => (float[2, 4] y) <
       float[4, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, float[4] b = {1, 2, 3, 4}> {
     h = MatMul(x, w) a = Add(h, b) y = Relu(a) })"));
 }
@@ -41,7 +40,7 @@ TEST(Precision, keeps_nodes_and_scopes_by_pattern) {
   const auto s = convert_precision(g, "fp16", {"Add*"});
   verify(g);
   EXPECT_EQ(type(g, "a"), DType::f32);
-  EXPECT_EQ(s.kept, 2);   // Add, and Relu behind it
+  EXPECT_EQ(s.kept, 2);  // Add, and Relu behind it
   Graph scoped = mlp();
   scoped.sources()[0].scopes = {"", "head"};
   convert_precision(scoped, "fp16", {"hea?"});
@@ -51,8 +50,7 @@ TEST(Precision, keeps_nodes_and_scopes_by_pattern) {
 }
 
 TEST(Precision, squares_and_means_stay_fp32_with_what_lies_between) {
-  Graph g = import(parse(
-      20, R"(g (float[2, 8] x) => (float[2, 8] y) <
+  Graph g = import(parse(20, R"(g (float[2, 8] x) => (float[2, 8] y) <
       float two = {2}, float eps = {0.000001}, int64[1] last = {-1}, float[8] w = {1, 1, 1, 1, 1, 1, 1, 1}> {
     p = Pow(x, two) m = ReduceMean(p, last) e = Add(m, eps) r = Sqrt(e) q = Div(x, r) y = Mul(q, w) })"));
   convert_precision(g, "fp16");
@@ -62,8 +60,7 @@ TEST(Precision, squares_and_means_stay_fp32_with_what_lies_between) {
 }
 
 TEST(Precision, constants_stay_finite_and_do_not_vanish) {
-  Graph g = import(parse(
-      20, R"(g (float[2] x) => (float[2] y) <float lowest = {-3.4e38}, float tiny = {1e-12}> {
+  Graph g = import(parse(20, R"(g (float[2] x) => (float[2] y) <float lowest = {-3.4e38}, float tiny = {1e-12}> {
     a = Add(x, lowest) y = Mul(a, tiny) })"));
   convert_precision(g, "fp16");
   const auto order = g.topological();

@@ -1,5 +1,5 @@
 #include "models.h"
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::testing {
 namespace {

@@ -1,5 +1,5 @@
 // What is known of an attention's mask at build time, and that it is found once.
-#include "ops/attention/hiding.h"
+#include "ops/attention/cuda_mask.h"
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ TEST(ScoreForms, look_at_a_mask_once_and_keep_its_memory) {
   bool* const first = mask.data<bool>();
   Form f = masked(mask);
   EXPECT_EQ(form_in(forms, f).hiding, Hiding::causal);
-  std::fill_n(first, queries * keys, false);   // constants do not change: a second look would find that it hides nothing
+  std::fill_n(first, queries * keys, false);  // constants do not change: a second look would find that it hides nothing
   EXPECT_EQ(form_in(forms, f).hiding, Hiding::causal);
   f = masked(Tensor());
   mask = Tensor();

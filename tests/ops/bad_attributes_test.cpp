@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "ops/fused/segments.h"
 #include "one_node.h"
+#include "ops/conv/segments.h"
 
 namespace smelt::ops::test {
 namespace {
@@ -16,11 +16,7 @@ const Tensor image = Tensor::zeros(DType::f32, {1, 4, 2, 2});
 
 TEST(BadAttributes, block_sizes_whose_square_overflows) {
   for (const char* op : {"DepthToSpace", "SpaceToDepth"}) {
-    EXPECT_THAT(error_of([&] {
-                  run(op, {image}, {{"blocksize", huge}});
-                }),
-                HasSubstr("blocksize is 9223372036854775807"))
-        << op;
+    EXPECT_THAT(error_of([&] { run(op, {image}, {{"blocksize", huge}}); }), HasSubstr("blocksize is 9223372036854775807")) << op;
     EXPECT_THAT(error_of([&] { run(op, {image}, {{"blocksize", int64_t{0}}}); }), HasSubstr("blocksize is 0")) << op;
   }
 }
@@ -40,10 +36,7 @@ TEST(BadAttributes, splits_that_overflow_or_count_to_the_limit) {
 }
 
 TEST(BadAttributes, element_types_that_are_none) {
-  EXPECT_THAT(error_of([] {
-                run("EyeLike", {iota(DType::f32, {2, 2})}, {{"dtype", int64_t{99}}});
-              }),
-              HasSubstr("dtype is 99"));
+  EXPECT_THAT(error_of([] { run("EyeLike", {iota(DType::f32, {2, 2})}, {{"dtype", int64_t{99}}}); }), HasSubstr("dtype is 99"));
   EXPECT_THAT(error_of([] { run("Cast", {iota(DType::f32, {2})}, {{"to", int64_t{-1}}}); }), HasSubstr("to is -1"));
 }
 
@@ -51,11 +44,10 @@ TEST(BadAttributes, diagonals_and_axes_far_outside) {
   EXPECT_TENSOR(run("EyeLike", {iota(DType::f32, {2, 2})}, {{"k", huge}}), ({2, 2}), ({0, 0, 0, 0}));
   EXPECT_TENSOR(run("Trilu", {iota(DType::f32, {2, 2}), i64({}, {tiny})}), ({2, 2}), ({0, 1, 2, 3}));
   EXPECT_NE(error_of([] { run("Concat", {iota(DType::f32, {2})}, {{"axis", huge}}); }), "");
-  EXPECT_THAT(
-      error_of([] {
-        run("ReverseSequence", {iota(DType::f32, {2, 2}), i64({2}, {1, 1})}, {{"batch_axis", huge}, {"time_axis", huge}});
-      }),
-      HasSubstr("expected 0 and 1"));
+  EXPECT_THAT(error_of([] {
+                run("ReverseSequence", {iota(DType::f32, {2, 2}), i64({2}, {1, 1})}, {{"batch_axis", huge}, {"time_axis", huge}});
+              }),
+              HasSubstr("expected 0 and 1"));
 }
 
 TEST(BadAttributes, depths_that_are_no_number) {
@@ -66,9 +58,9 @@ TEST(BadAttributes, depths_that_are_no_number) {
 
 TEST(BadAttributes, ngram_pools_that_do_not_fit) {
   Attributes attrs = {{"mode", std::string("TF")},
-                 {"ngram_counts", std::vector<int64_t>{0}},
-                 {"ngram_indexes", std::vector<int64_t>{0}},
-                 {"pool_int64s", std::vector<int64_t>{1, 2}}};
+                      {"ngram_counts", std::vector<int64_t>{0}},
+                      {"ngram_indexes", std::vector<int64_t>{0}},
+                      {"pool_int64s", std::vector<int64_t>{1, 2}}};
   EXPECT_THAT(error_of([&] {
                 run("TfIdfVectorizer", {i64({2}, {1, 2})}, attrs);
               }),
@@ -105,9 +97,11 @@ TEST(BadAttributes, fused_convolutions_of_impossible_segments) {
 TEST(BadAttributes, updates_of_another_rank_or_past_the_cache) {
   const Tensor cache = iota(DType::f32, {1, 3, 2});
   EXPECT_THAT(error_of([&] { run("TensorScatter", {cache, f32({}, {1})}); }), HasSubstr("they may differ on axis 1 only"));
-  EXPECT_THAT(error_of([&] { run("TensorScatter", {cache, iota(DType::f32, {1, 2, 2}), i64({1}, {huge})}); }),
+  EXPECT_THAT(error_of([&] {
+                run("TensorScatter", {cache, iota(DType::f32, {1, 2, 2}), i64({1}, {huge})});
+              }),
               HasSubstr("2 places from write index 9223372036854775807"));
-  const Tensor update = f32({1, 2, 2}, {9, 8, 7, 6}), far = i64({1}, {huge - 1});   // a multiple of 3
+  const Tensor update = f32({1, 2, 2}, {9, 8, 7, 6}), far = i64({1}, {huge - 1});  // a multiple of 3
   EXPECT_TENSOR(run("TensorScatter", {cache, update, far}, {{"mode", std::string("circular")}}), ({1, 3, 2}),
                 ({9, 8, 7, 6, 4, 5}));
 }
@@ -132,7 +126,9 @@ TEST(BadAttributes, grids_that_point_far_outside) {
 TEST(BadAttributes, features_that_do_not_fit) {
   const Tensor none = Tensor::zeros(DType::f32, {2, 0});
   const Attributes below{{"targets", int64_t{-1}}}, negative{{"inputdimensions", Ints{-1}}};
-  EXPECT_THAT(error_of([&] { run("ai.onnx.ml:ArrayFeatureExtractor", {none, i64({1}, {0})}); }),
+  EXPECT_THAT(error_of([&] {
+                run("ai.onnx.ml:ArrayFeatureExtractor", {none, i64({1}, {0})});
+              }),
               HasSubstr("index 0 is outside [0, 0)"));
   EXPECT_THAT(error_of([&] { run("ai.onnx.ml:FeatureVectorizer", {none}, negative); }), HasSubstr("entry -1"));
   EXPECT_THAT(error_of([&] { run("ai.onnx.ml:LinearRegressor", {none}, below); }), HasSubstr("targets is -1"));

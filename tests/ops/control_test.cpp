@@ -104,7 +104,7 @@ TEST(Scan, walks_along_axes_in_both_directions) {
   const ValueId state = body.input("state", DType::f32, {2}), x = body.input("x", DType::f32, {2});
   const ValueId sum = body.node("Add", {state, x}, DType::f32, to_sym({2}));
   const GraphPtr g = body.output(sum).output(sum).graph();
-  const Tensor zero = f32({2}, {0, 0}), in = f32({2, 3}, {1, 2, 3, 10, 20, 30});   // scanned along axis 1
+  const Tensor zero = f32({2}, {0, 0}), in = f32({2, 3}, {1, 2, 3, 10, 20, 30});  // scanned along axis 1
   const auto y =
       run_all("Scan", {zero, in},
               {{"body", g}, {"num_scan_inputs", int64_t{1}}, {"scan_input_axes", Ints{1}}, {"scan_output_axes", Ints{-1}}}, 2);

@@ -152,11 +152,11 @@ TEST(ConvTactics, read_and_write_slices_of_wider_images) {
 
 TEST(ConvTactics, winograd_takes_every_size_of_image_and_padding) {
   const Case cases[] = {
-      one({1, 8, 3, 3}, {1, 8, 3, 3}),                                        // one output
-      one({2, 9, 4, 5}, {17, 9, 3, 3}, {1, 1}, {0, 1, 2, 0}),                 // pads of its own on every side
-      one({1, 520, 5, 6}, {70, 520, 3, 3}, {1, 1}, {1, 1, 1, 1}),             // channels in two parts, outputs in two slices
-      one({1, 64, 57, 39}, {64, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}),             // more tiles than a block holds
-      one({3, 16, 31, 30}, {40, 16, 3, 3}, {1, 1}, {2, 2, 2, 2}),             // tiles of several images in one block
+      one({1, 8, 3, 3}, {1, 8, 3, 3}),                             // one output
+      one({2, 9, 4, 5}, {17, 9, 3, 3}, {1, 1}, {0, 1, 2, 0}),      // pads of its own on every side
+      one({1, 520, 5, 6}, {70, 520, 3, 3}, {1, 1}, {1, 1, 1, 1}),  // channels in two parts, outputs in two slices
+      one({1, 64, 57, 39}, {64, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}),  // more tiles than a block holds
+      one({3, 16, 31, 30}, {40, 16, 3, 3}, {1, 1}, {2, 2, 2, 2}),  // tiles of several images in one block
   };
   for (const Case& c : cases) {
     Trial t = trial(c);
@@ -180,7 +180,7 @@ TEST(ConvTactics, winograd_is_as_exact_as_the_direct_form) {
     const std::vector<double> got = run(t, c).to_doubles();
     for (size_t i = 0; i < want.size(); ++i) squares[c.tactic] += (got[i] - want[i]) * (got[i] - want[i]);
   }
-  EXPECT_LE(squares.at("winograd"), 4 * squares.at("avx2"));   // twice the error, as every fused form is allowed
+  EXPECT_LE(squares.at("winograd"), 4 * squares.at("avx2"));  // twice the error, as every fused form is allowed
 }
 
 TEST(ConvTactics, winograd_leaves_other_windows_strides_and_types) {

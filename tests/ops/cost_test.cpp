@@ -1,4 +1,4 @@
-#include "ops/cost.h"
+#include "ops/core/cost.h"
 
 #include <gtest/gtest.h>
 
@@ -51,9 +51,7 @@ TEST(Cost, of_operators_that_only_move_data_has_no_flops) {
   EXPECT_EQ(cost_of("Transpose", {f32({4, 5})}, {f32({5, 4})}).bytes, 160);
 }
 
-TEST(Cost, of_empty_tensors_is_nothing) {
-  EXPECT_EQ(cost_of("Add", {f32({0, 5}), f32({0, 5})}, {f32({0, 5})}).flops, 0);
-}
+TEST(Cost, of_empty_tensors_is_nothing) { EXPECT_EQ(cost_of("Add", {f32({0, 5}), f32({0, 5})}, {f32({0, 5})}).flops, 0); }
 
 TEST(Cost, of_one_weight_read_twice_is_counted_once) {
   BoundTensor w = f32({4});

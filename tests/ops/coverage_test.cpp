@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::ops {
 namespace {
@@ -51,7 +51,7 @@ TEST(Coverage, every_onnx_operator_runs_expands_or_is_left_out_for_a_reason) {
     EXPECT_TRUE(runs || expands || listed) << full_name(s) << " neither runs nor expands: define it, or list it with a reason";
     EXPECT_FALSE(runs && listed) << full_name(s) << " runs: take it off the list";
   }
-  EXPECT_GT(counted, 200);   // the registry was there
+  EXPECT_GT(counted, 200);  // the registry was there
   for (const auto& [name, reason] : left_out) EXPECT_TRUE(reasons_used.contains(name)) << name << " is no operator of this onnx";
 }
 

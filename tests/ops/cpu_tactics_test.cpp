@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/tactic.h"
+#include "ops/core/tactic.h"
 #include "support/random.h"
 
 namespace smelt::ops {
@@ -57,7 +57,7 @@ std::vector<Tensor> run_tactic(const Problem& p, std::string_view tactic, int th
     std::vector<Tensor> results;
     for (const Tensor& t : outputs) {
       results.push_back(Tensor::empty(t.type(), t.shape()));
-      if (t.nbytes()) std::memset(results.back().raw(), 0xff, static_cast<size_t>(t.nbytes()));   // NaN in every float type
+      if (t.nbytes()) std::memset(results.back().raw(), 0xff, static_cast<size_t>(t.nbytes()));  // NaN in every float type
     }
     if (in_place) {
       EXPECT_TRUE(kernel->in_place(0));
@@ -106,10 +106,17 @@ const Tensor none;
 TEST(CpuPointwise, every_arrangement_of_broadcast_operands) {
   const std::string program =
       "(in0:f32, in1:f32, in2:f32) { %3 = mul(in0, in1):f32; %4 = add(%3, in2):f32; %5 = tanh(%4):f32; return %5 }";
-  const Shape shapes[][3] = {
-      {{}, {}, {}}, {{7}, {1}, {}}, {{2, 3, 40, 50}, {3, 1, 1}, {1}}, {{2, 3, 40, 50}, {2, 3, 40, 50}, {50}},
-      {{2, 3, 5, 4}, {2, 3, 5, 1}, {4}}, {{1, 3, 1, 4}, {5, 1, 6, 1}, {4}}, {{64, 1}, {1, 65}, {1, 1}}, {{3000}, {3000}, {3000}},
-      {{2, 0, 3}, {3}, {1}}, {{3, 700, 2}, {700, 1}, {3, 1, 1}}, {{30000}, {1}, {30000}}};
+  const Shape shapes[][3] = {{{}, {}, {}},
+                             {{7}, {1}, {}},
+                             {{2, 3, 40, 50}, {3, 1, 1}, {1}},
+                             {{2, 3, 40, 50}, {2, 3, 40, 50}, {50}},
+                             {{2, 3, 5, 4}, {2, 3, 5, 1}, {4}},
+                             {{1, 3, 1, 4}, {5, 1, 6, 1}, {4}},
+                             {{64, 1}, {1, 65}, {1, 1}},
+                             {{3000}, {3000}, {3000}},
+                             {{2, 0, 3}, {3}, {1}},
+                             {{3, 700, 2}, {700, 1}, {3, 1, 1}},
+                             {{30000}, {1}, {30000}}};
   uint32_t seed = 0;
   for (const auto& s : shapes) {
     const Problem p("Pointwise", smelt_domain,

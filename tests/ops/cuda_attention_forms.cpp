@@ -14,11 +14,11 @@ std::vector<Form> attention_forms() {
   struct Problem {
     DType type;
     int64_t heads, kv_heads, queries, keys, depth;
-    std::string mask;             // its type; empty: none
+    std::string mask;  // its type; empty: none
   };
-  const Problem problems[] = {{DType::f32, 12, 12, 197, 197, 64, ""},     {DType::f64, 2, 1, 10, 10, 24, "f64"},
-                              {DType::f16, 8, 8, 4096, 4096, 40, ""},     {DType::f16, 32, 32, 512, 512, 128, ""},
-                              {DType::bf16, 8, 8, 512, 512, 256, ""},     {DType::bf16, 16, 4, 1024, 1024, 32, "bf16"},
+  const Problem problems[] = {{DType::f32, 12, 12, 197, 197, 64, ""},  {DType::f64, 2, 1, 10, 10, 24, "f64"},
+                              {DType::f16, 8, 8, 4096, 4096, 40, ""},  {DType::f16, 32, 32, 512, 512, 128, ""},
+                              {DType::bf16, 8, 8, 512, 512, 256, ""},  {DType::bf16, 16, 4, 1024, 1024, 32, "bf16"},
                               {DType::f16, 32, 8, 1, 2048, 128, "f16"}};
   for (const Problem& p : problems) {
     const bool wide = p.type == DType::f64;
@@ -31,8 +31,7 @@ std::vector<Form> attention_forms() {
     f.in(p.type, {2, p.heads, p.queries, p.depth})
         .in(p.type, {2, p.kv_heads, p.keys, p.depth})
         .in(p.type, {2, p.kv_heads, p.keys, p.depth});
-    if (!p.mask.empty())
-      f.in(*parse_dtype(p.mask), {1, 1, p.queries, p.keys});
+    if (!p.mask.empty()) f.in(*parse_dtype(p.mask), {1, 1, p.queries, p.keys});
     list.push_back(f.out(p.type, {2, p.heads, p.queries, p.depth}));
   }
   return list;

@@ -23,11 +23,19 @@ std::vector<Form> data_forms() {
   list.push_back(Form("GatherND", "").in(DType::f32, {3234, 4}).in(DType::i64, {300, 1}).out(DType::f32, {300, 4}));
   list.push_back(Form("GatherElements", "").in(DType::f32, {6, 7}).in(DType::i64, {4, 7}).out(DType::f32, {4, 7}));
   for (const char* reduction : {"none", "add"})
-    list.push_back(Form("ScatterND", "", {{"reduction", std::string(reduction)}}).in(DType::f32, {64, 16}).in(DType::i64, {9, 1})
-                       .in(DType::f32, {9, 16}).out(DType::f32, {64, 16}));
-  list.push_back(Form("ScatterND", "", {{"reduction", std::string("add")}}).in(DType::f32, {64, 16}).in(DType::i64, {9000, 1})
-                     .in(DType::f32, {9000, 16}).out(DType::f32, {64, 16}));
-  list.push_back(Form("Pad", "").in(DType::f16, {1, 8, 20, 20}, Layout::nhwc).in(axes({0, 0, 1, 1, 0, 0, 1, 1}))
+    list.push_back(Form("ScatterND", "", {{"reduction", std::string(reduction)}})
+                       .in(DType::f32, {64, 16})
+                       .in(DType::i64, {9, 1})
+                       .in(DType::f32, {9, 16})
+                       .out(DType::f32, {64, 16}));
+  list.push_back(Form("ScatterND", "", {{"reduction", std::string("add")}})
+                     .in(DType::f32, {64, 16})
+                     .in(DType::i64, {9000, 1})
+                     .in(DType::f32, {9000, 16})
+                     .out(DType::f32, {64, 16}));
+  list.push_back(Form("Pad", "")
+                     .in(DType::f16, {1, 8, 20, 20}, Layout::nhwc)
+                     .in(axes({0, 0, 1, 1, 0, 0, 1, 1}))
                      .out(DType::f16, {1, 8, 22, 22}, Layout::nhwc));
   list.push_back(Form("Resize", "",
                       {{"mode", nearest}, {"coordinate_transformation_mode", asymmetric}, {"nearest_mode", std::string("floor")}})
@@ -51,7 +59,10 @@ std::vector<Form> data_forms() {
                      .in(DType::i8, {64})
                      .out(DType::i8, {8, 64, 100}));
   list.push_back(Form("DequantizeLinear", "", {{"axis", int64_t{0}}, {"block_size", int64_t{32}}})
-                     .in(DType::u4, {4096, 64}).in(DType::f16, {128, 64}).in(DType::u4, {128, 64}).out(DType::f16, {4096, 64}));
+                     .in(DType::u4, {4096, 64})
+                     .in(DType::f16, {128, 64})
+                     .in(DType::u4, {128, 64})
+                     .out(DType::f16, {4096, 64}));
   for (const bool cache : {false, true}) {
     Form f("Attention", "");
     for (int i = 0; i < 3; ++i) f.in(DType::f16, {2, 4, 64, 32});
@@ -81,30 +92,51 @@ std::vector<Form> data_forms() {
                      .in(DType::f32, {3, 50, 40})
                      .in(DType::f32, {3, 40, 70})
                      .out(DType::f32, {3, 50, 70}));
-  list.push_back(Form("LayerNormalization", "").in(DType::f16, {64, 768}).in(DType::f16, {768}).in(DType::f16, {768})
-                     .out(DType::f16, {64, 768}).out(DType::f32, {64, 1}).out(DType::f32, {64, 1}));
+  list.push_back(Form("LayerNormalization", "")
+                     .in(DType::f16, {64, 768})
+                     .in(DType::f16, {768})
+                     .in(DType::f16, {768})
+                     .out(DType::f16, {64, 768})
+                     .out(DType::f32, {64, 1})
+                     .out(DType::f32, {64, 1}));
   list.push_back(Form("Range", "").in(DType::f32, {}).in(DType::f32, {}).in(DType::f32, {}).out(DType::f32, {1000}));
   list.push_back(Form("Trilu", "").in(DType::f32, {64, 64}).out(DType::f32, {64, 64}));
   list.push_back(
       Form("TopK", "").in(DType::f32, {91, 3234}).in(axes({300})).out(DType::f32, {91, 300}).out(DType::i64, {91, 300}));
   list.push_back(Form("TopK", "").in(DType::f64, {9000}).in(axes({300})).out(DType::f64, {300}).out(DType::i64, {300}));
   list.push_back(Form("CumSum", "").in(DType::f32, {8, 1000}).in(Tensor::scalar<int64_t>(1)).out(DType::f32, {8, 1000}));
-  // What is found is counted there: an output more (ops/dynamic.h).
+  // What is found is counted there: an output more (ops/core/data_dependent.h).
   list.push_back(Form("NonZero", "").in(DType::f16, {60, 91, 3}).out(DType::i64, {3, 16380}).count());
   list.push_back(Form("Compress", "").in(DType::f32, {9000}).in(DType::boolean, {9000}).out(DType::f32, {9000}).count());
-  list.push_back(Form("Compress", "", {{"axis", int64_t{1}}}).in(DType::f16, {2, 3234, 8}).in(DType::boolean, {3234})
-                     .out(DType::f16, {2, 3234, 8}).count());
-  list.push_back(Form("Unique", "", {{"sorted", int64_t{0}}}).in(DType::f32, {9000}).out(DType::f32, {9000})
-                     .out(DType::i64, {9000}).out(DType::i64, {9000}).out(DType::i64, {9000}).count());
+  list.push_back(Form("Compress", "", {{"axis", int64_t{1}}})
+                     .in(DType::f16, {2, 3234, 8})
+                     .in(DType::boolean, {3234})
+                     .out(DType::f16, {2, 3234, 8})
+                     .count());
+  list.push_back(Form("Unique", "", {{"sorted", int64_t{0}}})
+                     .in(DType::f32, {9000})
+                     .out(DType::f32, {9000})
+                     .out(DType::i64, {9000})
+                     .out(DType::i64, {9000})
+                     .out(DType::i64, {9000})
+                     .count());
   for (const int64_t centered : {0, 1})
-    list.push_back(Form("NonMaxSuppression", "", {{"center_point_box", centered}}).in(DType::f32, {1, 6000, 4})
-                       .in(DType::f32, {1, 80, 6000}).in(Tensor::of<int64_t>({1}, {200})).in(DType::f32, {1}).in(DType::f32, {1})
-                       .out(DType::i64, {16000, 3}).count());
+    list.push_back(Form("NonMaxSuppression", "", {{"center_point_box", centered}})
+                       .in(DType::f32, {1, 6000, 4})
+                       .in(DType::f32, {1, 80, 6000})
+                       .in(Tensor::of<int64_t>({1}, {200}))
+                       .in(DType::f32, {1})
+                       .in(DType::f32, {1})
+                       .out(DType::i64, {16000, 3})
+                       .count());
   for (const char* mode : {"avg", "max"})
     for (const DType type : {DType::f16, DType::f32, DType::f64})
-      list.push_back(Form("RoiAlign", "",
-                          {{"mode", std::string(mode)}, {"output_height", int64_t{7}}, {"output_width", int64_t{7}}})
-                         .in(type, {1, 256, 50, 76}).in(type, {512, 4}).in(DType::i64, {512}).out(type, {512, 256, 7, 7}));
+      list.push_back(
+          Form("RoiAlign", "", {{"mode", std::string(mode)}, {"output_height", int64_t{7}}, {"output_width", int64_t{7}}})
+              .in(type, {1, 256, 50, 76})
+              .in(type, {512, 4})
+              .in(DType::i64, {512})
+              .out(type, {512, 256, 7, 7}));
   return list;
 }
 

@@ -7,7 +7,9 @@ std::vector<Form> all_forms() {
   list.push_back(Form("Pointwise", smelt_domain, {},
                       "(in0:bf16, in1:bf16) { %2 = cast(in0):f32; %3 = silu(%2):f32; %4 = cast(in1):f32; %5 = mul(%3, %4):f32; "
                       "%6 = cast(%5):bf16; return %6 }")
-                     .in(DType::bf16, {64, 1408}).in(DType::bf16, {64, 1408}).out(DType::bf16, {64, 1408}));
+                     .in(DType::bf16, {64, 1408})
+                     .in(DType::bf16, {64, 1408})
+                     .out(DType::bf16, {64, 1408}));
   list.push_back(
       Form("Pointwise", smelt_domain, {}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = gelu(%2):f32; return %3 }")
           .in(DType::f32, {2, 3, 5, 7})
@@ -29,9 +31,14 @@ std::vector<Form> all_forms() {
   const std::string bias_gelu =
       "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = gelu(%3):f32; %5 = cast(%4):f16; return %5 }";
   list.push_back(Form("MatMul", smelt_domain, {}, bias_gelu)
-                     .in(DType::f16, {197, 768}).in(DType::f16, {768, 3072}).in(DType::f16, {3072}).out(DType::f16, {197, 3072}));
+                     .in(DType::f16, {197, 768})
+                     .in(DType::f16, {768, 3072})
+                     .in(DType::f16, {3072})
+                     .out(DType::f16, {197, 3072}));
   list.push_back(Form("MatMul", smelt_domain, {{"transB", int64_t{1}}})
-                     .in(DType::bf16, {2, 12, 64, 40}).in(DType::bf16, {2, 12, 66, 40}).out(DType::bf16, {2, 12, 64, 66}));
+                     .in(DType::bf16, {2, 12, 64, 40})
+                     .in(DType::bf16, {2, 12, 66, 40})
+                     .out(DType::bf16, {2, 12, 64, 66}));
   list.push_back(Form("MatMul", "").in(DType::f32, {2, 4096}).in(DType::f32, {4096, 1000}).out(DType::f32, {2, 1000}));
   Form quantized("MatMulInteger", "");
   quantized.in(DType::u8, {384, 768}).in(DType::i8, {768, 3072}).out(DType::i32, {384, 3072});

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/tactic.h"
+#include "ops/core/tactic.h"
 
 namespace smelt::ops {
 
@@ -36,7 +36,7 @@ struct Form {
     bound.outputs.push_back({type, std::move(shape), layout, {}, {}});
     return *this;
   }
-  /// The count of what is found (ops/dynamic.h).
+  /// The count of what is found (ops/core/data_dependent.h).
   Form& count() {
     bound.outputs.push_back({DType::i64, {1}, Layout::plain, {}, {}});
     return *this;

@@ -25,8 +25,7 @@ std::vector<Form> image_forms() {
        {{"pads", Ints{3, 3, 3, 3}}, {"strides", Ints{2, 2}}}, relu);
   conv("Conv", DType::f16, {1, 72, 56, 56}, {72, 1, 5, 5}, {1, 72, 28, 28}, Layout::nhwc,
        {{"pads", Ints{2, 2, 2, 2}}, {"strides", Ints{2, 2}}, {"group", int64_t{72}}});
-  conv("ConvTranspose", DType::bf16, {1, 64, 14, 14}, {64, 32, 2, 2}, {1, 32, 28, 28}, Layout::nhwc,
-       {{"strides", Ints{2, 2}}});
+  conv("ConvTranspose", DType::bf16, {1, 64, 14, 14}, {64, 32, 2, 2}, {1, 32, 28, 28}, Layout::nhwc, {{"strides", Ints{2, 2}}});
   // 8-bit integers: an image, what it is scaled by and its zero point, weights with theirs, the result's, the bias.
   const auto integers = [&](DType type, Shape x, Shape w, Shape y, Layout layout, int64_t group) {
     const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<int64_t>(3).cast(type);

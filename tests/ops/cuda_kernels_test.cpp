@@ -10,8 +10,8 @@
 #include "base/file.h"
 #include "device/cuda/ceilings.h"
 #include "kernels/embedded.h"
+#include "ops/cuda/gpu.h"
 #include "ops/cuda_forms.h"
-#include "ops/gpu.h"
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {
@@ -55,7 +55,7 @@ Resources compile_forms(std::string_view arch, const std::shared_ptr<KernelLog>&
     Machine machine;
     const auto gpu = std::make_shared<Gpu>(*gpu_of_arch(arch));
     gpu->log = log;
-    gpu->info.l2_bytes = 1 << 20;   // small problems have the kernels of large ones
+    gpu->info.l2_bytes = 1 << 20;  // small problems have the kernels of large ones
     machine.gpu = gpu;
     std::set<std::shared_ptr<const device::cuda::Cubin>> known;
     const Offer o = offer(f.bound, machine);
@@ -107,9 +107,9 @@ void expect_every_kernel(const KernelLog& log) {
     names += name + "\n";
     add_headers(fmt::format("#include \"{}\"", name.substr(0, name.find_first_of(" :"))), headers);
   }
-  add_headers(device::cuda::ceiling_kernels().code, headers);   // run by tests/gpu/ceilings_test.cpp
-  headers.insert("common/dependent_launch.cuh");                // in every source: ops/waiting.h
-  headers.insert("common/expr.cuh");                            // in that of every program
+  add_headers(device::cuda::ceiling_kernels().code, headers);  // run by tests/gpu/ceilings_test.cpp
+  headers.insert("common/dependent_launch.cuh");               // in every source: ops/cuda/dependent_launch.h
+  headers.insert("common/expr.cuh");                           // in that of every program
   for (const kernels::File& f : kernels::files()) EXPECT_TRUE(headers.contains(f.name)) << f.name << " is in no form's kernels";
   const std::filesystem::path file = "tests/ops/cuda_resources/kernels.txt";
   const std::filesystem::path kept = SMELT_SOURCE_DIR / file, written = SMELT_BINARY_DIR / file;
@@ -122,12 +122,12 @@ class CudaKernels : public ::testing::TestWithParam<std::string_view> {};
 
 TEST_P(CudaKernels, spill_nothing_keep_to_the_table_of_registers_and_reach_every_header) {
   if (!device::cuda::compiler_missing().empty()) GTEST_SKIP() << device::cuda::compiler_missing();
-  constexpr int granted = 8;   // registers above the table: one step of their allocation to a warp
+  constexpr int granted = 8;  // registers above the table: one step of their allocation to a warp
   const std::string file = fmt::format("tests/ops/cuda_resources/{}.txt", GetParam());
   const auto log = std::make_shared<KernelLog>();
   std::filesystem::create_directories(std::filesystem::path(SMELT_BINARY_DIR) / "tests/ops/cuda_resources");
   const Resources now = compile_forms(GetParam(), log);
-  if (GetParam() == "sm_90a") expect_every_kernel(*log);   // the architecture whose candidates are all compiled
+  if (GetParam() == "sm_90a") expect_every_kernel(*log);  // the architecture whose candidates are all compiled
   const std::filesystem::path written = std::filesystem::path(SMELT_BINARY_DIR) / file;
   write_text(written, now.print());
   const std::filesystem::path kept = std::filesystem::path(SMELT_SOURCE_DIR) / file;

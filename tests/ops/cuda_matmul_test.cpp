@@ -1,7 +1,7 @@
 // How matrix products are laid out for a GPU, and which tiles they are offered: no GPU is needed.
 #include <algorithm>
 
-#include "ops/matmul/cuda_tactics.h"
+#include "ops/matmul/cuda_offer.h"
 #include "ops/tactic_check.h"
 
 namespace smelt::ops::matmul {
@@ -34,7 +34,7 @@ TEST(CudaMatMul, folds_batches_that_only_the_left_operand_has_into_its_rows) {
   EXPECT_EQ(p.m, 4 * 5 * 33);
   EXPECT_EQ(p.batches(), 1);
   Trial apart = product_of(DType::f16, {4, 33, 64}, {64, 48}, {4, 33, 48});
-  apart.bound.inputs[0].strides = {40 * 64, 64, 1};   // rows of one image are not followed by the next image's
+  apart.bound.inputs[0].strides = {40 * 64, 64, 1};  // rows of one image are not followed by the next image's
   EXPECT_EQ(problem_of(apart).m, 33);
   EXPECT_EQ(problem_of(apart).batches(), 4);
   Trial one_row = product_of(DType::f16, {4, 1, 64}, {64, 48}, {4, 1, 48});

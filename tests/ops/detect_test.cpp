@@ -22,7 +22,7 @@ TEST(NonMaxSuppression, keeps_a_box_at_exactly_the_threshold) {
 TEST(NonMaxSuppression, limits_the_number_and_the_score) {
   EXPECT_EQ(selected({boxes, scores, i64({1}, {1}), f32({1}, {0.5f})}), (Ints{0, 0, 0}));
   EXPECT_EQ(selected({boxes, scores, i64({1}, {3}), f32({1}, {0.5f}), f32({1}, {0.75f})}), (Ints{0, 0, 0}));
-  EXPECT_EQ(run("NonMaxSuppression", {boxes, scores}).shape(), (Shape{0, 3}));   // the limit's default is 0
+  EXPECT_EQ(run("NonMaxSuppression", {boxes, scores}).shape(), (Shape{0, 3}));  // the limit's default is 0
 }
 
 TEST(NonMaxSuppression, corners_come_in_any_order_and_centres_on_request) {

@@ -7,8 +7,8 @@ namespace {
 
 using testing::HasSubstr;
 
-const DType number_types[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::i16, DType::i32, DType::i64,
-                              DType::u8, DType::u16, DType::u32, DType::u64};
+const DType number_types[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,  DType::i16,
+                              DType::i32, DType::i64, DType::u8,  DType::u16,  DType::u32, DType::u64};
 
 /// c[i, j, k] = a[i, 0, k] + b[j, 0] by the definition, against the streamed loop, beyond one block of elements.
 TEST(Pointwise, broadcasts_every_element_type) {
@@ -76,7 +76,7 @@ TEST(Arithmetic, raises_integers_to_integer_powers_exactly) {
 
 TEST(Arithmetic, sums_sixteen_bit_floats_with_one_rounding) {
   const Tensor one = Tensor::scalar(1.0f).cast(DType::f16), tiny = Tensor::scalar(1.0f / 2048).cast(DType::f16);
-  EXPECT_EQ(run("Sum", {one, tiny, tiny}).to_doubles()[0], 1.0 + 1.0 / 1024);   // rounded twice it would stay 1
+  EXPECT_EQ(run("Sum", {one, tiny, tiny}).to_doubles()[0], 1.0 + 1.0 / 1024);  // rounded twice it would stay 1
 }
 
 TEST(BitShift, gives_zero_or_the_sign_beyond_the_width) {
@@ -102,7 +102,7 @@ TEST(Activation, agrees_with_its_formula) {
   EXPECT_NEAR(at("Gelu", x, {{"approximate", std::string("tanh")}}),
               0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))), 1e-15);
   EXPECT_NEAR(at("Mish", x), x * std::tanh(std::log(1 + std::exp(x))), 1e-15);
-  EXPECT_NEAR(at("Softplus", 800), 800, 1e-12);                       // would overflow spelled as log(1 + exp(x))
+  EXPECT_NEAR(at("Softplus", 800), 800, 1e-12);  // would overflow spelled as log(1 + exp(x))
   EXPECT_NEAR(at("Sigmoid", -800), 0, 1e-300);
   EXPECT_NEAR(at("Elu", -x, {{"alpha", 2.0f}}), 2 * (std::exp(-x) - 1), 1e-15);
   EXPECT_NEAR(at("HardSwish", x), x * (x / 6 + 0.5), 1e-15);

@@ -2,9 +2,9 @@
 #include <limits>
 #include <random>
 
+#include "one_node.h"
 #include "ops/f64/evaluate.h"
 #include "ops/f64/gemm.h"
-#include "one_node.h"
 
 namespace smelt::ops::test {
 namespace {
@@ -36,7 +36,7 @@ class GemmF64 : public testing::TestWithParam<GemmCase> {};
 TEST_P(GemmF64, agrees_with_plain_loops) {
   const auto [m, n, k, ta, tb, threads] = GetParam();
   const Tensor a = random(DType::f64, {m, k}, 1), b = random(DType::f64, {k, n}, 2);
-  const int64_t gap = 3;   // c's rows lie further apart than they are long
+  const int64_t gap = 3;  // c's rows lie further apart than they are long
   std::vector<double> c(static_cast<size_t>(m * (n + gap)), std::numeric_limits<double>::quiet_NaN());
   f64::gemm(m, n, k, {a.data<double>(), ta ? 1 : k, ta ? m : 1}, {b.data<double>(), tb ? 1 : n, tb ? k : 1}, c.data(), n + gap,
             threads);

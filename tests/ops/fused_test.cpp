@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "ops/core/operator.h"
 #include "ops/fused/expand.h"
-#include "ops/op.h"
 #include "support/errors.h"
 #include "support/random.h"
 
@@ -16,7 +16,7 @@ namespace {
 struct Single {
   Graph g;
   NodeId node = NodeId::none;
-  std::vector<Tensor> inputs;         // those that are present
+  std::vector<Tensor> inputs;  // those that are present
 
   Single(const std::string& op, const std::vector<Tensor>& tensors, std::map<std::string, Attribute> attrs,
          const std::string& program = {}, size_t outputs = 1) {
@@ -186,11 +186,10 @@ INSTANTIATE_TEST_SUITE_P(Fused, FusedTypes, testing::Values(DType::f64, DType::f
 TEST(Fused, attention_guards_rows_without_a_number) {
   const float inf = INFINITY;
   const Tensor mask = Tensor::of<float>({1, 1, 2, 3}, {0, -inf, 0, -inf, -inf, -inf});
-  const Single s(
-      "Attention",
-      {random_tensor(DType::f32, {1, 2, 2, 4}, 1), random_tensor(DType::f32, {1, 2, 3, 4}, 2),
-       random_tensor(DType::f32, {1, 2, 3, 4}, 3), mask},
-      {{"scale", 0.5f}, {"nan_guard", int64_t{1}}}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }");
+  const Single s("Attention",
+                 {random_tensor(DType::f32, {1, 2, 2, 4}, 1), random_tensor(DType::f32, {1, 2, 3, 4}, 2),
+                  random_tensor(DType::f32, {1, 2, 3, 4}, 3), mask},
+                 {{"scale", 0.5f}, {"nan_guard", int64_t{1}}}, "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }");
   expect_same(s);
   EXPECT_EQ(evaluate(s.g, s.inputs)[0].to_doubles()[5], 0);
 }
@@ -201,8 +200,7 @@ TEST(Fused, quantised_conv_is_exact_for_signed_and_unsigned_activations) {
                  w = random_tensor(DType::i8, {4, 3, 3, 3}, 2, -127, 127);
     expect_same(Single("QLinearConv",
                        {x, w, random_tensor(DType::i32, {4}, 3, -900, 900), Tensor::scalar(0.02f),
-                        Tensor::scalar<int64_t>(5).cast(t),
-                        random_tensor(DType::f32, {4}, 4, 0.001, 0.01), none},
+                        Tensor::scalar<int64_t>(5).cast(t), random_tensor(DType::f32, {4}, 4, 0.001, 0.01), none},
                        {{"pads", Ints{1, 1, 1, 1}}}, "(in0:f32) { %1 = relu(in0):f32; return %1 }"),
                 2);
   }
@@ -231,7 +229,9 @@ TEST(Fused, shapes_that_do_not_fit_are_errors_with_the_numbers) {
                 Single("Attention", {f({1, 2, 2, 4}), f({1, 2, 5, 3}), f({1, 2, 5, 4})}, {});
               }),
               testing::HasSubstr("keys of depth 3 for queries of depth 4"));
-  EXPECT_THAT(error_of([&] { Single("RotaryEmbedding", {f({2, 7}), f({7}), f({7})}, {}); }),
+  EXPECT_THAT(error_of([&] {
+                Single("RotaryEmbedding", {f({2, 7}), f({7}), f({7})}, {});
+              }),
               testing::HasSubstr("even last extent"));
   EXPECT_THAT(error_of([&] {
                 Single("Norm", {f({2, 8}), none, f({3})}, {{"kind", std::string("rms")}});

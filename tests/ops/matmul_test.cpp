@@ -55,8 +55,9 @@ TEST(FusedGemm, applies_its_activation) {
   expect_near(run("com.microsoft:FusedGemm", {f32({1, 1}, {1}), f32({1, 2}, {-2, 2})},
                   {{"activation", std::string("LeakyRelu")}, {"activation_alpha", 0.5f}}),
               {1, 2}, {-1, 2});
-  expect_error("activation 'Nonsense'",
-               [] { run("com.microsoft:FusedGemm", {ramp({1, 1}), ramp({1, 1})}, {{"activation", std::string("Nonsense")}}); });
+  expect_error("activation 'Nonsense'", [] {
+    run("com.microsoft:FusedGemm", {ramp({1, 1}), ramp({1, 1})}, {{"activation", std::string("Nonsense")}});
+  });
 }
 
 TEST(MatMulIntegerToFloat, scales_and_adds_the_bias) {

@@ -27,16 +27,16 @@ TEST(Transpose, permutes_packed_bytes_and_strings) {
 
 TEST(Slice, clamps_and_walks_backwards) {
   const Tensor x = iota(DType::i32, {5});
-  EXPECT_TENSOR(run("Slice", {x, i64({1}, {-1}), i64({1}, {INT64_MIN}), i64({1}, {0}), i64({1}, {-2})}), ({3}),
-                ({4, 2, 0}));
+  EXPECT_TENSOR(run("Slice", {x, i64({1}, {-1}), i64({1}, {INT64_MIN}), i64({1}, {0}), i64({1}, {-2})}), ({3}), ({4, 2, 0}));
   EXPECT_TENSOR(run("Slice", {x, i64({1}, {1}), i64({1}, {100})}), ({4}), ({1, 2, 3, 4}));
-  EXPECT_TENSOR(run("Slice", {x, i64({1}, {0}), i64({1}, {INT64_MAX}), i64({1}, {0}), i64({1}, {INT64_MAX})}), ({1}),
-                ({0}));
+  EXPECT_TENSOR(run("Slice", {x, i64({1}, {0}), i64({1}, {INT64_MAX}), i64({1}, {0}), i64({1}, {INT64_MAX})}), ({1}), ({0}));
   EXPECT_EQ(run("Slice", {x, i64({1}, {3}), i64({1}, {2})}).shape(), (Shape{0}));
 }
 
 TEST(Concat, refuses_another_extent_off_the_axis) {
-  EXPECT_THAT(error_of([] { run("Concat", {iota(DType::f32, {2, 2}), iota(DType::f32, {3, 3})}, {{"axis", int64_t{0}}}); }),
+  EXPECT_THAT(error_of([] {
+                run("Concat", {iota(DType::f32, {2, 2}), iota(DType::f32, {3, 3})}, {{"axis", int64_t{0}}});
+              }),
               HasSubstr("they may differ on axis 0 only"));
 }
 

@@ -23,11 +23,11 @@ using Kind = onnx::AttributeProto::AttributeType;
 /// "tensor(float)" → f32; undefined where smelt has no such type.
 DType dtype_of(const std::string& text) {
   static const std::map<std::string, DType> known = {
-      {"tensor(float)", DType::f32},   {"tensor(double)", DType::f64},   {"tensor(float16)", DType::f16},
-      {"tensor(bfloat16)", DType::bf16}, {"tensor(int8)", DType::i8},    {"tensor(int16)", DType::i16},
-      {"tensor(int32)", DType::i32},   {"tensor(int64)", DType::i64},    {"tensor(uint8)", DType::u8},
-      {"tensor(uint16)", DType::u16},  {"tensor(uint32)", DType::u32},   {"tensor(uint64)", DType::u64},
-      {"tensor(bool)", DType::boolean}, {"tensor(string)", DType::string}};
+      {"tensor(float)", DType::f32},     {"tensor(double)", DType::f64},   {"tensor(float16)", DType::f16},
+      {"tensor(bfloat16)", DType::bf16}, {"tensor(int8)", DType::i8},      {"tensor(int16)", DType::i16},
+      {"tensor(int32)", DType::i32},     {"tensor(int64)", DType::i64},    {"tensor(uint8)", DType::u8},
+      {"tensor(uint16)", DType::u16},    {"tensor(uint32)", DType::u32},   {"tensor(uint64)", DType::u64},
+      {"tensor(bool)", DType::boolean},  {"tensor(string)", DType::string}};
   const auto found = known.find(text);
   return found == known.end() ? DType::undefined : found->second;
 }
@@ -105,9 +105,9 @@ class Calls {
   }
 
   std::string word() {
-    static constexpr const char* words[] = {"",        "SAME_UPPER", "SAME_LOWER",    "VALID", "linear", "cubic",      "nearest",
-                                            "reflect", "wrap",       "edge",          "max",   "avg",    "ij,jk->ik",  "...i->",
-                                            "sum",     "mul",        "bidirectional", "TF",    ",->",    "align_corners"};
+    static constexpr const char* words[] = {
+        "",    "SAME_UPPER", "SAME_LOWER", "VALID",  "linear", "cubic", "nearest",       "reflect", "wrap", "edge",
+        "max", "avg",        "ij,jk->ik",  "...i->", "sum",    "mul",   "bidirectional", "TF",      ",->",  "align_corners"};
     return words[odd_.below(std::size(words))];
   }
 
@@ -135,10 +135,10 @@ class Calls {
   std::map<std::string, DType> chosen_;
 };
 
-enum Ending { refused_all = 10, ran, threw_another };   // nothing that a sanitizer would give
+enum Ending { refused_all = 10, ran, threw_another };  // nothing that a sanitizer would give
 
 Ending try_operator(const onnx::OpSchema& schema, unsigned seed, int times) {
-#ifndef __SANITIZE_ADDRESS__   // which takes terabytes of addresses
+#ifndef __SANITIZE_ADDRESS__  // which takes terabytes of addresses
   const rlimit memory{size_t{4} << 30, size_t{4} << 30};
   setrlimit(RLIMIT_AS, &memory);
 #endif
@@ -151,7 +151,7 @@ Ending try_operator(const onnx::OpSchema& schema, unsigned seed, int times) {
       evaluate(call.node, call.inputs);
       ending = ran;
     } catch (const Error&) {
-    } catch (const std::bad_alloc&) {   // a result that is asked for, and larger than the limit above
+    } catch (const std::bad_alloc&) {  // a result that is asked for, and larger than the limit above
     } catch (const std::exception& e) {
       fprintf(stderr, "%s: %s\n", schema.Name().c_str(), e.what());
       return threw_another;
@@ -175,7 +175,7 @@ TEST(OddInputs, are_errors_or_give_outputs) {
     gave_outputs += status == ran;
   }
   EXPECT_GT(tried, 400);
-  EXPECT_GT(gave_outputs, tried * 3 / 4);   // inputs are not so odd that most operators refuse them all
+  EXPECT_GT(gave_outputs, tried * 3 / 4);  // inputs are not so odd that most operators refuse them all
 }
 
 }  // namespace

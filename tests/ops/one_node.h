@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/core/operator.h"
 #include "support/errors.h"
 
 namespace smelt::ops::test {
@@ -22,7 +22,7 @@ using Ints = std::vector<int64_t>;
 inline Node make_node(std::string op, size_t inputs, Attributes attrs = {}, size_t outputs = 1, std::string domain = {},
                       int opset = 0) {
   Node n;
-  const size_t colon = op.find(':');   // "com.microsoft:Gelu"
+  const size_t colon = op.find(':');  // "com.microsoft:Gelu"
   if (colon != std::string::npos) {
     domain = op.substr(0, colon);
     op = op.substr(colon + 1);
@@ -83,15 +83,13 @@ inline void expect_near(const Tensor& got, const Shape& shape, const std::vector
     EXPECT_NEAR(v[i], want[i], tolerance * std::max(1.0, std::abs(want[i]))) << "element " << i;
 }
 
-#define EXPECT_TENSOR(t, expected_shape, ...)                                            \
-  do {                                                                                   \
-    const ::smelt::Tensor actual_ = (t);                                                 \
-    EXPECT_EQ(actual_.shape(), (::smelt::Shape expected_shape));                         \
-    EXPECT_EQ(actual_.to_doubles(), (std::vector<double> __VA_ARGS__));                  \
+#define EXPECT_TENSOR(t, expected_shape, ...)                           \
+  do {                                                                  \
+    const ::smelt::Tensor actual_ = (t);                                \
+    EXPECT_EQ(actual_.shape(), (::smelt::Shape expected_shape));        \
+    EXPECT_EQ(actual_.to_doubles(), (std::vector<double> __VA_ARGS__)); \
   } while (false)
 
-template <class F> void expect_error(const std::string& part, F&& f) {
-  EXPECT_THAT(error_of(f), testing::HasSubstr(part));
-}
+template <class F> void expect_error(const std::string& part, F&& f) { EXPECT_THAT(error_of(f), testing::HasSubstr(part)); }
 
 }  // namespace smelt::ops::test

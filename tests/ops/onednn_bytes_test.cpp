@@ -1,4 +1,4 @@
-#include "ops/onednn/bytes.h"
+#include "ops/cpu/onednn/bytes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

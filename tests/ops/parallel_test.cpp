@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "ops/parallel.h"
+#include "ops/cpu/parallel.h"
 
 namespace smelt::ops {
 namespace {

@@ -76,7 +76,7 @@ TEST(PoolTactics, write_slices_of_wider_images) {
 TEST(PoolTactics, onednn_takes_means_of_channels_last_images) {
   for (int64_t include : {0, 1}) {
     for (int64_t ceil : {0, 1}) {
-      if (include && ceil) continue;   // a last window may reach beyond the padding, where the mean counts nothing
+      if (include && ceil) continue;  // a last window may reach beyond the padding, where the mean counts nothing
       Trial t;
       t.node.op = "AveragePool";
       t.node.attrs["kernel_shape"] = std::vector<int64_t>{3, 2};

@@ -40,8 +40,9 @@ TEST(QuantizeLinear, to_an_8_bit_float_saturates_unless_told_otherwise) {
 }
 
 TEST(QuantizeLinear, names_a_scale_of_the_wrong_length) {
-  expect_error("the scale has shape [3], expected [2]",
-               [] { run("QuantizeLinear", {f32({1, 2}, {1, 1}), f32({3}, {1, 1, 1})}); });
+  expect_error("the scale has shape [3], expected [2]", [] {
+    run("QuantizeLinear", {f32({1, 2}, {1, 1}), f32({3}, {1, 1, 1})});
+  });
 }
 
 TEST(DequantizeLinear, is_the_inverse_in_the_scales_type) {

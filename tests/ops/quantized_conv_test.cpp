@@ -1,4 +1,4 @@
-#include "ops/conv/quantized.h"
+#include "ops/conv/int8_problem.h"
 #include "ops/quantized_conv_case.h"
 
 namespace smelt::ops {
@@ -13,7 +13,7 @@ void expect_exact(Case c, const std::vector<std::string>& tactics) {
       c.x_type = x;
       c.w_type = w;
       c.y_type = x == w ? DType::i8 : DType::u8;
-      c.per_channel = x == DType::u8;      // and zero points of 0
+      c.per_channel = x == DType::u8;  // and zero points of 0
       Trial t = quantized_trial(c);
       EXPECT_EQ(own(check(t, 0)), tactics);
     }
@@ -70,14 +70,14 @@ TEST(QuantizedConv, is_not_in_winograd_s_form_when_a_result_might_not_fit) {
 TEST(QuantizedConv, takes_groups) {
   expect_exact({{1, 12, 7, 6}, {8, 3, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 4}, {"avx2"});
   expect_exact({{2, 9, 5, 6}, {51, 3, 1, 2}, {0, 0, 0, 1}, {2, 1}, {1, 1}, 3}, {"avx2"});
-  expect_exact({{1, 4, 6, 6}, {8, 1, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 4}, {"avx2"});    // two results a channel
+  expect_exact({{1, 4, 6, 6}, {8, 1, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 4}, {"avx2"});  // two results a channel
 }
 
 TEST(QuantizedConv, takes_one_channel_a_group) {
   expect_exact({{1, 16, 9, 8}, {16, 1, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 16}, {"avx2", "avx2"});
   expect_exact({{2, 37, 8, 9}, {37, 1, 5, 5}, {2, 2, 2, 2}, {2, 2}, {1, 1}, 37}, {"avx2", "avx2"});
   expect_exact({{1, 17, 8, 9}, {17, 1, 2, 3}, {0, 1, 1, 2}, {1, 2}, {2, 1}, 17}, {"avx2", "avx2"});
-  expect_exact({{1, 5, 8, 9}, {5, 1, 2, 3}, {0, 1, 1, 2}, {1, 2}, {2, 1}, 5}, {"avx2"});      // too few channels for its vectors
+  expect_exact({{1, 5, 8, 9}, {5, 1, 2, 3}, {0, 1, 1, 2}, {1, 2}, {2, 1}, 5}, {"avx2"});  // too few channels for its vectors
   expect_exact({{1, 48, 40, 40}, {48, 1, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 48}, {"avx2", "avx2"});
 }
 
@@ -97,10 +97,10 @@ TEST(QuantizedConv, by_onednn_is_exact_with_weights_of_seven_bits) {
       {{1, 6, 9, 11}, {5, 6, 3, 3}, {2, 2, 2, 2}, {1, 1}, {2, 2}},
       {{1, 32, 7, 6}, {32, 8, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 4},
       {{2, 37, 8, 9}, {37, 1, 5, 5}, {2, 2, 2, 2}, {2, 2}, {1, 1}, 37},
-      {{1, 8, 81, 80}, {64, 8, 3, 3}, {1, 1, 1, 1}},                           // some lines at a time, padded in a copy
-      {{1, 8, 80, 80}, {64, 8, 1, 1}},                                         // some lines at a time, where they lie
+      {{1, 8, 81, 80}, {64, 8, 3, 3}, {1, 1, 1, 1}},  // some lines at a time, padded in a copy
+      {{1, 8, 80, 80}, {64, 8, 1, 1}},                // some lines at a time, where they lie
       {{1, 8, 161, 80}, {64, 8, 3, 3}, {0, 1, 0, 1}, {2, 1}},
-      {{6, 8, 40, 40}, {64, 8, 1, 1}},                                         // some images at a time
+      {{6, 8, 40, 40}, {64, 8, 1, 1}},  // some images at a time
   };
   for (Case c : cases) {
     for (DType x : {DType::u8, DType::i8}) {
@@ -211,8 +211,10 @@ TEST(QuantizedConv, by_onednn_ends_in_any_program) {
                                        "%23 = add(%16, %22):f32; " + quantized("%23", "0.4", 12, 24, "u8") + "return %32 }"
                                  : "(in0:f32, in1:f32) { %2 = tanh(in0):f32; %3 = mul(%2, in1):f32; return %3 }");
     t.inputs[1] = t.bound.inputs[1].constant = seven_bits(DType::i8, {21, 16, 3, 3}, 2);
-    if (direct) t.add(random_bytes(DType::u8, {2, 21, 9, 7}, 6), false, Layout::nhwc);
-    else t.add(random_tensor(DType::f32, {1, 21, 9, 7}, 9, -5, 5), false, Layout::nhwc);
+    if (direct)
+      t.add(random_bytes(DType::u8, {2, 21, 9, 7}, 6), false, Layout::nhwc);
+    else
+      t.add(random_tensor(DType::f32, {1, 21, 9, 7}, 9, -5, 5), false, Layout::nhwc);
     t.result(direct ? DType::u8 : DType::f32, {2, 21, 9, 7}, Layout::nhwc);
     EXPECT_THAT(check(t, direct ? 0 : 1e-6), testing::Contains("onednn"));
   }

@@ -58,7 +58,7 @@ TEST(QuantizedMatMul, gives_the_sums_of_integers) {
 
 TEST(QuantizedMatMul, by_onednn_is_exact_with_weights_of_seven_bits) {
   std::vector<Shapes> all = shapes;
-  all.push_back({{900, 24}, {24, 400}});       // some rows at a time
+  all.push_back({{900, 24}, {24, 400}});  // some rows at a time
   for (const Shapes& s : all) {
     for (DType type_a : {DType::u8, DType::i8}) {
       for (DType type_b : {DType::u8, DType::i8}) {

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "expr/cpu.h"
-#include "ops/integer/row_program.h"
+#include "ops/cpu/integer/row_program.h"
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {
@@ -41,7 +41,7 @@ Tensor values(DType t, int64_t n, uint32_t seed) {
     v.data<float>()[2] = INFINITY;
     v.data<float>()[3] = -INFINITY;
     v.data<float>()[4] = 1e30f;
-    v.data<float>()[5] = 0.25f;      // half a step
+    v.data<float>()[5] = 0.25f;  // half a step
   }
   return v;
 }

@@ -42,7 +42,7 @@ TEST(Multinomial, draws_each_class_by_its_log_probability) {
   const Tensor y =
       run("Multinomial", {f32({1, 3}, {0, -1000, std::log(3.0f)})}, {{"sample_size", int64_t{10000}}, {"seed", 5.0f}});
   EXPECT_EQ(y.type(), DType::i32);
-  EXPECT_NEAR(mean(y.to_doubles()), 1.5, 0.03);   // classes 0 and 2 with 1/4 and 3/4
+  EXPECT_NEAR(mean(y.to_doubles()), 1.5, 0.03);  // classes 0 and 2 with 1/4 and 3/4
 }
 
 TEST(Dropout, passes_through_in_inference_and_scales_what_it_keeps_in_training) {

@@ -1,7 +1,7 @@
 #include <set>
 
-#include "ops/interpreter.h"
 #include "one_node.h"
+#include "ops/core/interpreter.h"
 
 namespace smelt::ops::test {
 namespace {
@@ -67,16 +67,19 @@ TEST(Interpreter, runs_a_graph_in_order) {
 TEST(Interpreter, frees_an_intermediate_after_its_last_reader) {
   const Chain chain(5);
   int live = 0, most = 0;
-  const auto counted = [&](const Tensor& like) {   // a tensor that knows when its last copy goes
+  const auto counted = [&](const Tensor& like) {  // a tensor that knows when its last copy goes
     most = std::max(most, ++live);
-    auto bytes = std::shared_ptr<void>(new float[2]{}, [&live](void* p) { --live; delete[] static_cast<float*>(p); });
+    auto bytes = std::shared_ptr<void>(new float[2]{}, [&live](void* p) {
+      --live;
+      delete[] static_cast<float*>(p);
+    });
     return Tensor::borrow(like.type(), like.shape(), bytes.get(), bytes);
   };
   const Interpreter how{[&](const Node&, std::span<const Tensor> in) { return std::vector<Tensor>{counted(in[0])}; },
                         [](const Tensor& t) { return t; }};
   const std::vector<Tensor> out = interpret(chain.g, std::vector<Tensor>{f32({2}, {1, 2})}, how);
-  EXPECT_EQ(live, 1);      // the graph's output
-  EXPECT_LE(most, 2);      // a node's input and its output
+  EXPECT_EQ(live, 1);  // the graph's output
+  EXPECT_LE(most, 2);  // a node's input and its output
 }
 
 TEST(Interpreter, refuses_a_wrong_number_of_inputs) {

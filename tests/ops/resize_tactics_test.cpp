@@ -40,7 +40,7 @@ TEST(ResizeTactics, leave_interpolation_and_computed_sizes_to_the_reference) {
   t.bound.node = &t.node;
   t.bound.inputs[0].layout = t.bound.outputs[0].layout = Layout::plain;
   const auto tactics = [&] { return offer(t.bound, Machine{}).candidates.size(); };
-  EXPECT_EQ(tactics(), 1u);                                    // plain images
+  EXPECT_EQ(tactics(), 1u);  // plain images
   t.node.attrs["mode"] = std::string("linear");
   EXPECT_EQ(tactics(), 1u);
 }

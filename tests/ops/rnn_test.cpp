@@ -31,8 +31,10 @@ TEST(RNN, reverse_starts_at_each_items_own_end) {
 TEST(RNN, bidirectional_runs_both_ways_and_layout_1_puts_the_batch_first) {
   const Tensor x = f32({1, 2, 1}, {1, 2});
   const auto y = run_all("RNN", {x, gates(2, 1, 1), gates(2, 1, 1)},
-                         {{"direction", std::string("bidirectional")}, {"layout", int64_t{1}},
-                          {"activations", std::vector<std::string>{"Affine", "Affine"}}}, 2);
+                         {{"direction", std::string("bidirectional")},
+                          {"layout", int64_t{1}},
+                          {"activations", std::vector<std::string>{"Affine", "Affine"}}},
+                         2);
   expect_near(y[0], {1, 2, 2, 1}, {1, 3, 3, 2});
   expect_near(y[1], {1, 2, 1}, {3, 3});
 }
@@ -44,10 +46,12 @@ TEST(RNN, clips_what_enters_the_activation) {
 }
 
 TEST(RNN, names_a_weight_of_the_wrong_shape) {
-  expect_error("W has shape [1, 1, 1], expected [1, 1, 2]",
-               [] { run("RNN", {f32({1, 1, 2}, {1, 1}), gates(1, 1, 1), gates(1, 1, 1)}); });
-  expect_error("direction is 'up'",
-               [] { run("RNN", {f32({1, 1, 1}, {1}), gates(1, 1, 1), gates(1, 1, 1)}, {{"direction", std::string("up")}}); });
+  expect_error("W has shape [1, 1, 1], expected [1, 1, 2]", [] {
+    run("RNN", {f32({1, 1, 2}, {1, 1}), gates(1, 1, 1), gates(1, 1, 1)});
+  });
+  expect_error("direction is 'up'", [] {
+    run("RNN", {f32({1, 1, 1}, {1}), gates(1, 1, 1), gates(1, 1, 1)}, {{"direction", std::string("up")}});
+  });
 }
 
 TEST(GRU, mixes_the_old_state_with_the_new) {
@@ -79,7 +83,7 @@ TEST(LSTM, peepholes_see_the_cell_and_the_output_gate_the_new_one) {
   const auto y = run_all(
       "LSTM", {f32({1, 1, 1}, {0}), zero, zero, Tensor(), Tensor(), Tensor(), f32({1, 1, 1}, {2}), f32({1, 3}, {1, 2, 3})}, {},
       3);
-  const double c = sigmoid(3 * 2) * 2;   // forget gate; the candidate is tanh(0)
+  const double c = sigmoid(3 * 2) * 2;  // forget gate; the candidate is tanh(0)
   expect_near(y[2], {1, 1, 1}, {c});
   expect_near(y[1], {1, 1, 1}, {sigmoid(2 * c) * std::tanh(c)});
 }

@@ -3,9 +3,7 @@
 namespace smelt::ops::test {
 namespace {
 
-TEST(DFT, of_an_impulse_is_flat) {
-  expect_near(run("DFT", {f32({1, 4, 1}, {1, 0, 0, 0})}), {1, 4, 2}, {1, 0, 1, 0, 1, 0, 1, 0});
-}
+TEST(DFT, of_an_impulse_is_flat) { expect_near(run("DFT", {f32({1, 4, 1}, {1, 0, 0, 0})}), {1, 4, 2}, {1, 0, 1, 0, 1, 0, 1, 0}); }
 
 TEST(DFT, one_sided_is_the_first_half_and_its_inverse_the_real_signal) {
   const Tensor x = f32({1, 5, 1}, {1, 2, 3, 4, 7});

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/reference_kernel.h"
-#include "ops/strides.h"
-#include "ops/tactics.h"
+#include "ops/core/family.h"
+#include "ops/core/reference_kernel.h"
+#include "ops/core/strides.h"
 #include "support/random.h"
 
 namespace smelt::ops {
@@ -19,7 +19,7 @@ namespace smelt::ops {
 struct Trial {
   Node node;
   BoundNode bound;
-  std::vector<Tensor> inputs;          // not valid() where left out
+  std::vector<Tensor> inputs;  // not valid() where left out
 
   size_t add(Tensor value, bool constant, Layout layout = Layout::plain) {
     BoundTensor t;
@@ -42,8 +42,9 @@ struct Trial {
 
 /// Copies between logical order (dense, plain) and where a bound tensor's elements lie.
 inline void scatter(const BoundTensor& t, void* memory, void* logical, bool to_memory) {
-  if (bits(t.type) < 8) {   // several to a byte: dense
-    std::memcpy(to_memory ? memory : logical, to_memory ? logical : memory, static_cast<size_t>(bytes(t.type, elements(t.shape))));
+  if (bits(t.type) < 8) {  // several to a byte: dense
+    std::memcpy(to_memory ? memory : logical, to_memory ? logical : memory,
+                static_cast<size_t>(bytes(t.type, elements(t.shape))));
     return;
   }
   const Shape steps = memory_strides(t), dense = strides(t.shape);

@@ -1,7 +1,7 @@
 // What is put into the source of every kernel on a GPU.
 #include <gtest/gtest.h>
 
-#include "ops/waiting.h"
+#include "ops/cuda/dependent_launch.h"
 
 namespace smelt::ops {
 namespace {

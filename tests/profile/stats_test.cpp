@@ -29,7 +29,7 @@ TEST(Stats, a_against_a_is_neither_faster_nor_slower) {
     const Ratio r = ratio_interval(noisy(10, 1, 60, 2 * seed), noisy(10, 1, 60, 2 * seed + 1), 500);
     claims += r.faster() || r.slower();
   }
-  EXPECT_LE(claims, 6);   // 5% of 40 expected; six would be three standard deviations
+  EXPECT_LE(claims, 6);  // 5% of 40 expected; six would be three standard deviations
 }
 
 TEST(Stats, a_real_gain_is_proven_and_the_interval_nearly_always_holds_it) {
@@ -39,7 +39,7 @@ TEST(Stats, a_real_gain_is_proven_and_the_interval_nearly_always_holds_it) {
     EXPECT_TRUE(r.faster());
     holds += r.low <= 0.8 && 0.8 <= r.high;
   }
-  EXPECT_GE(holds, 32);   // 95% of 40 is 38; 32 is four standard deviations below
+  EXPECT_GE(holds, 32);  // 95% of 40 is 38; 32 is four standard deviations below
 }
 
 TEST(Stats, the_same_samples_give_the_same_interval) {
@@ -77,7 +77,7 @@ TEST(Stats, factors_of_rounds_are_no_difference_and_a_gain_beyond_them_is) {
     proven += of_rounds(9, seed).faster();
   }
   EXPECT_LE(claims, 6);
-  EXPECT_GE(proven, 38);   // 10% is seven standard deviations of the mean of ten rounds (3% · √2 / √10)
+  EXPECT_GE(proven, 38);  // 10% is seven standard deviations of the mean of ten rounds (3% · √2 / √10)
 }
 
 TEST(Stats, fewer_than_six_pairs_prove_nothing) {

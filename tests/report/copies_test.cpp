@@ -23,8 +23,7 @@ profile::Profile one_step() {
   p.steps.push_back(row);
   p.timeline = {{0, 5000}};
   p.latency_us = once(6);
-  p.copies = {{"x", CopyTime::Way::to_device, 1'000'000, once(20)},
-              {"y", CopyTime::Way::to_host, 1000, once(2)}};
+  p.copies = {{"x", CopyTime::Way::to_device, 1'000'000, once(20)}, {"y", CopyTime::Way::to_host, 1000, once(2)}};
   p.host_latency_us = once(40);
   p.host_run = {{{21'000, 26'000}},
                 {{"x", CopyTime::Way::to_device, 1'000'000, 0, 20'000}, {"y", CopyTime::Way::to_host, 1000, 27'000, 29'000}}};

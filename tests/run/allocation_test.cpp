@@ -53,7 +53,7 @@ void* memalign(size_t a, size_t n) { return count(CALLER, n), __libc_memalign(a,
 int posix_memalign(void** p, size_t a, size_t n) {
   count(CALLER, n);
   *p = __libc_memalign(a, n);
-  return *p ? 0 : 12;   // ENOMEM
+  return *p ? 0 : 12;  // ENOMEM
 }
 }
 
@@ -73,7 +73,7 @@ namespace smelt::run {
 namespace {
 
 int64_t allocations_of(Execution& execution) {
-  execution.run();   // starts the thread pool, and lets views of the arena be made
+  execution.run();  // starts the thread pool, and lets views of the arena be made
   allocations = bytes_in_onednn = largest_in_onednn = 0;
   counting = true;
   execution.run();
@@ -159,19 +159,20 @@ TEST_P(RealGraph, runs_without_allocating) {
   const auto& [name, shape, optimize] = GetParam();
   ImportOptions import;
   import.structure_only = true;
-  import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
-  Graph g = import_model(std::string(SMELT_SOURCE_DIR "/examples/models/") + name + ".onnx", import);
-  Options options = quick();
-  options.optimize = optimize;
-  const auto plan = Plan::build(std::move(g), options);
-  std::vector<Tensor> inputs;
-  for (const TensorInfo& i : plan->inputs()) inputs.push_back(Tensor::zeros(i.type, shape));
-  const auto execution = plan->execution();
-  execution->bind(inputs);
-  EXPECT_EQ(allocations_of(*execution), 0) << which_steps(static_cast<ExecutionImpl&>(*execution));
-  constexpr int64_t argument_map = 512;   // of 4 to 8 arguments; the smallest scratchpad of a convolution here is 20 KB
-  EXPECT_LE(largest_in_onednn, argument_map);
-}
+  import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr;
+};
+Graph g = import_model(std::string(SMELT_SOURCE_DIR "/examples/models/") + name + ".onnx", import);
+Options options = quick();
+options.optimize = optimize;
+const auto plan = Plan::build(std::move(g), options);
+std::vector<Tensor> inputs;
+for (const TensorInfo& i : plan->inputs()) inputs.push_back(Tensor::zeros(i.type, shape));
+const auto execution = plan->execution();
+execution->bind(inputs);
+EXPECT_EQ(allocations_of(*execution), 0) << which_steps(static_cast<ExecutionImpl&>(*execution));
+constexpr int64_t argument_map = 512;  // of 4 to 8 arguments; the smallest scratchpad of a convolution here is 20 KB
+EXPECT_LE(largest_in_onednn, argument_map);
+}  // namespace
 
 INSTANTIATE_TEST_SUITE_P(Allocation, RealGraph,
                          ::testing::Values(std::tuple{"mobilenet_v3_large.fp32", Shape{1, 3, 224, 224}, true},
@@ -184,5 +185,5 @@ INSTANTIATE_TEST_SUITE_P(Allocation, RealGraph,
                                            std::tuple{"bert_base.dyn.fp16", Shape{1, 16}, true},
                                            std::tuple{"llama_gpt.dyn.bf16", Shape{1, 8}, true}));
 
-}  // namespace
+}  // namespace smelt::run
 }  // namespace smelt::run

@@ -26,7 +26,8 @@ TEST(Buckets, sizes_of_one_are_measured_once) {
   const StepInfo same = execution->steps()[0];
   EXPECT_NE(same.problem, first.problem);
   EXPECT_EQ(same.tactic + same.config, first.tactic + first.config);
-  EXPECT_THAT(same.others, testing::Contains(testing::Field(&TacticNote::reason, testing::HasSubstr("sizes of the same bucket"))));
+  EXPECT_THAT(same.others,
+              testing::Contains(testing::Field(&TacticNote::reason, testing::HasSubstr("sizes of the same bucket"))));
   EXPECT_EQ(measured_by(65), 2) << "beyond the next power of 2";
   EXPECT_EQ(measured_by(40), 3) << "rows of eights";
   EXPECT_EQ(measured_by(56), 3);

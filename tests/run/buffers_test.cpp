@@ -41,7 +41,7 @@ TEST_P(RandomGraph, matches_the_references_after_a_run_on_nan) {
     const auto plan = Plan::build(clone(g), options);
     const auto execution = plan->execution();
     execution->bind(std::vector{nan});
-    execution->run();   // leaves NaN in the whole arena
+    execution->run();  // leaves NaN in the whole arena
     execution->bind(std::vector{x});
     execution->run();
     ASSERT_EQ(execution->outputs().size(), expected.size());
@@ -166,7 +166,7 @@ TEST(Buffers, a_chain_of_pointwise_operators_runs_in_one_place) {
   const auto plan = Plan::build(std::move(b.g), quick());
   const auto execution = plan->execution();
   execution->bind(std::vector{random_tensor({1000}, 1)});
-  EXPECT_LT(execution->memory().arena, 2 * 4000);   // one tensor and a workspace
+  EXPECT_LT(execution->memory().arena, 2 * 4000);  // one tensor and a workspace
 }
 
 TEST(Buffers, each_step_holds_what_is_bound_and_what_is_alive) {

@@ -23,7 +23,7 @@ void decode(int64_t images, int64_t length, int64_t steps, const Options& option
     EXPECT_EQ(execution->outputs()[1].raw(), k.raw());
     expect_same(rows_of(k, length + 1), expected[1], 1e-6);
     expect_same(rows_of(v, length + 1), expected[2], 1e-6);
-    for (int64_t h = 0; h < 2 * images; ++h)   // what is behind is as it was
+    for (int64_t h = 0; h < 2 * images; ++h)  // what is behind is as it was
       for (int64_t e = (length + 1) * 8; e < capacity * 8; ++e) {
         ASSERT_EQ(k.data<float>()[h * capacity * 8 + e], all_k.data<float>()[h * capacity * 8 + e]);
         ASSERT_EQ(v.data<float>()[h * capacity * 8 + e], all_v.data<float>()[h * capacity * 8 + e]);
@@ -111,7 +111,7 @@ TEST(Caches, what_cannot_grow_in_place_is_refused) {
   refuses({{"past_k", "k_out", random_tensor({2, 2, 4, 8}, 1), 4}}, "too small for [2, 2, 5, 8]");
   const Tensor over = Tensor::borrow(DType::f32, {2, 2, 5, 8}, const_cast<void*>(k.raw()));
   refuses({{"past_k", "k_out", k, 4}}, "overlaps that of 'v_out'", {Tensor(), Tensor(), over});
-  execution->bind(std::vector{x, Tensor(), v}, {}, std::vector<Cache>{{"past_k", "k_out", k, 4}});   // and this is one
+  execution->bind(std::vector{x, Tensor(), v}, {}, std::vector<Cache>{{"past_k", "k_out", k, 4}});  // and this is one
   execution->run();
   Session session(plan);
   const std::vector<Cache> both{{"past_k", "k_out", k, 4}};

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "device/cuda/compiler.h"
 #include "made_up_device.h"
-#include "ops/gpu.h"
+#include "ops/cuda/gpu.h"
 #include "run/plan.h"
 
 namespace smelt::run {
@@ -47,8 +47,11 @@ TEST(Device, engines_whose_results_differ_from_run_to_run_are_let_in_by_their_ow
   if (!device::cuda::compiler_missing().empty()) GTEST_SKIP() << device::cuda::compiler_missing();
   Options o = quick();
   o.arch = "sm_90a";
-  for (const auto& [tactics, asked] : {std::pair{"", false}, {"+all", false}, {"+nondeterministic", true},
-                                       {"+nondeterministic,-cuda", true}, {"+nondeterministic,-nondeterministic", false}}) {
+  for (const auto& [tactics, asked] : {std::pair{"", false},
+                                       {"+all", false},
+                                       {"+nondeterministic", true},
+                                       {"+nondeterministic,-cuda", true},
+                                       {"+nondeterministic,-nondeterministic", false}}) {
     o.tactics = tactics;
     EXPECT_EQ(share(o, false)->tuner.machine().gpu->nondeterministic, asked) << tactics;
   }

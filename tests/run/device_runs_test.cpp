@@ -62,7 +62,7 @@ TEST(Device, fresh_tensors_at_every_call_end_in_copies_not_in_recordings) {
   const Graph g = copying_graph();
   Made m(clone(g));
   const auto execution = m.plan->execution();
-  std::vector<Tensor> kept;   // so that no address comes twice
+  std::vector<Tensor> kept;  // so that no address comes twice
   for (unsigned seed = 0; seed < 3 * max_recordings; ++seed) {
     kept.push_back(m.place(random_tensor({4, 6}, seed)));
     std::vector<Tensor> outputs{m.device->allocate(DType::f32, {4, 12}, ""), m.device->allocate(DType::f32, {4, 6}, "")};
@@ -154,7 +154,7 @@ TEST(Device, caches_keep_their_recordings_to_the_cap) {
   Made m(decoding_block(1, DType::f32));
   const auto execution = m.plan->execution();
   const Tensor x = m.place(random_tensor({1, 1, 16}, 1));
-  std::vector<Tensor> kept;   // so that no address comes twice
+  std::vector<Tensor> kept;  // so that no address comes twice
   for (size_t i = 0; i < 3 * max_recordings; ++i) {
     for (unsigned seed : {1u, 2u}) kept.push_back(m.place(random_tensor({1, 2, 6, 8}, seed)));
     const Cache caches[] = {{"past_k", "k_out", kept[2 * i], 5}, {"past_v", "v_out", kept[2 * i + 1], 5}};

@@ -62,7 +62,7 @@ TEST(Device, an_execution_that_changes_streams_waits_for_the_one_before) {
   for (int* stream : {&first, &first, &second}) session.enqueue({{"x", x}}, stream);
   EXPECT_EQ(m.device->turns, (std::vector<std::string>{"leave 1", "leave 1", "follow 2", "leave 2"}));
   m.device->turns.clear();
-  session.run({{"x", x}});           // on a stream of its own, and waits
+  session.run({{"x", x}});  // on a stream of its own, and waits
   session.enqueue({{"x", x}}, &first);
   EXPECT_EQ(m.device->turns, (std::vector<std::string>{"follow 0", "leave 1"}));
 }

@@ -71,7 +71,7 @@ inline void endure(const Options& options, const std::vector<FlatMemory>& memory
   struct Job {
     std::unique_ptr<Session> session;
     std::vector<Tensor> on_host, placed;
-    std::vector<std::vector<Tensor>> answers;   // of the first run, by input
+    std::vector<std::vector<Tensor>> answers;  // of the first run, by input
   };
   std::vector<Job> jobs;
   for (const Endured& e : endured_plans()) {
@@ -92,7 +92,7 @@ inline void endure(const Options& options, const std::vector<FlatMemory>& memory
   std::atomic<int> wrong = 0;
   std::mutex failing;
   std::string failure;
-  std::vector<std::vector<int64_t>> held;       // by phase, while no thread runs
+  std::vector<std::vector<int64_t>> held;  // by phase, while no thread runs
   std::barrier quiet(threads, [&]() noexcept {
     held.emplace_back();
     for (const FlatMemory& m : memory) held.back().push_back(m.held());
@@ -103,7 +103,7 @@ inline void endure(const Options& options, const std::vector<FlatMemory>& memory
     int number = 5 * thread;
     const auto once = [&] {
       const auto n = static_cast<size_t>(number++);
-      constexpr size_t inputs = 3;   // of each of endured_plans()
+      constexpr size_t inputs = 3;  // of each of endured_plans()
       const size_t j = n % jobs.size(), i = n / jobs.size() % inputs, round = n / (jobs.size() * inputs);
       const bool placed = round % 2 != 0, shared = round / 2 % 2 != 0;
       Job& job = jobs[j];

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <random>
 
-#include "fuse/rewrite.h"
-#include "ops/op.h"
+#include "fuse/match/rewrite.h"
+#include "ops/core/operator.h"
 #include "run/execution.h"
 #include "smelt/session.h"
 #include "support/builder.h"
@@ -47,8 +47,10 @@ inline void expect_same(const Tensor& found, const Tensor& expected, double tole
   ASSERT_EQ(found.shape(), expected.shape());
   const auto a = found.to_doubles(), b = expected.to_doubles();
   for (size_t i = 0; i < a.size(); ++i) {
-    if (tolerance == 0) ASSERT_EQ(a[i], b[i]) << "element " << i;
-    else ASSERT_NEAR(a[i], b[i], tolerance * (1 + std::abs(b[i]))) << "element " << i;
+    if (tolerance == 0)
+      ASSERT_EQ(a[i], b[i]) << "element " << i;
+    else
+      ASSERT_NEAR(a[i], b[i], tolerance * (1 + std::abs(b[i]))) << "element " << i;
   }
 }
 
@@ -68,15 +70,18 @@ inline Graph attention_block(DType type) {
   const ValueId all = b.node("qkv", "MatMul", {x, w}, to_sym({n, tokens, 3 * width}), type);
   std::vector<ValueId> parts;
   for (const char* name : {"q", "k", "v"}) parts.push_back(b.g.add_value(name, type, to_sym({n, tokens, width})));
-  b.g.add_node({.op = "Split", .name = "cut", .inputs = {all}, .outputs = parts,
+  b.g.add_node({.op = "Split",
+                .name = "cut",
+                .inputs = {all},
+                .outputs = parts,
                 .attrs = {{"axis", int64_t{2}}, {"num_outputs", int64_t{3}}}});
   for (ValueId& p : parts) {
     const std::string name = b.g.value(p).name;
     p = b.node(name + "_heads", "Reshape", {p, b.ints({n, tokens, heads, depth})}, to_sym({n, tokens, heads, depth}), type);
     p = transpose(name + "_turned", p, {n, heads, tokens, depth});
   }
-  const ValueId y = b.node("attention", "Attention", parts, to_sym({n, heads, tokens, depth}), type, {{"scale", 0.25f}},
-                           smelt_domain);
+  const ValueId y =
+      b.node("attention", "Attention", parts, to_sym({n, heads, tokens, depth}), type, {{"scale", 0.25f}}, smelt_domain);
   const ValueId back = transpose("back", y, {n, tokens, heads, depth});
   const ValueId merged = b.node("merged", "Reshape", {back, b.ints({n, tokens, width})}, to_sym({n, tokens, width}), type);
   b.output(b.node("out", "MatMul", {merged, b.weights("o", {width, width}, type)}, to_sym({n, tokens, width}), type));
@@ -104,8 +109,8 @@ inline Graph decoding_block(int64_t images, DType type) {
     return b.node(name, "Concat", {before, head(name)}, present, type, {{"axis", int64_t{2}}});
   };
   const ValueId q = head("q"), k = grown("k"), v = grown("v");
-  const ValueId y = b.node("attention", "Attention", {q, k, v}, to_sym({images, heads, 1, depth}), type, {{"scale", 0.3f}},
-                           smelt_domain);
+  const ValueId y =
+      b.node("attention", "Attention", {q, k, v}, to_sym({images, heads, 1, depth}), type, {{"scale", 0.3f}}, smelt_domain);
   b.output(b.node("y", "Reshape", {y, b.ints({images, 1, width})}, to_sym({images, 1, width}), type));
   b.output(k);
   b.output(v);

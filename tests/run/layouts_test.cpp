@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/machine.h"
+#include "ops/core/machine.h"
 #include "run/graphs.h"
 #include "smelt/session.h"
 

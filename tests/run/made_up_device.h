@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "graphs.h"
-#include "ops/machine.h"
+#include "ops/core/machine.h"
 
 namespace smelt::run {
 
@@ -22,7 +22,7 @@ class FakeRecording final : public Recording {
  private:
   FakeDevice& device_;
   std::function<void(void*)> enqueue_;
-  std::vector<const void*> copied_;   // addresses, in the order of the copies
+  std::vector<const void*> copied_;  // addresses, in the order of the copies
 };
 
 class FakeMarks final : public Marks {
@@ -114,8 +114,10 @@ class FakeDevice final : public Backend {
     copied.push_back(from);
     copied.push_back(to);
     if (recording) return;
-    if (trace_ && issuing) trace_->see_recorded();
-    else if (trace_) trace_->see(way(to, from), width * rows);
+    if (trace_ && issuing)
+      trace_->see_recorded();
+    else if (trace_)
+      trace_->see(way(to, from), width * rows);
     for (int64_t r = 0; r < rows; ++r)
       std::memcpy(static_cast<char*>(to) + r * to_step, static_cast<const char*>(from) + r * from_step,
                   static_cast<size_t>(width));
@@ -148,11 +150,11 @@ class FakeDevice final : public Backend {
 
   int recordings = 0, issues = 0, allocations = 0, waits_for_all = 0;
   bool recording = false, issuing = false;
-  bool traces = false;         // it has what CUPTI is to a GPU
-  int allocations_left = -1;   // before one fails, once; -1: none does
-  std::string lost;            // since when
+  bool traces = false;        // it has what CUPTI is to a GPU
+  int allocations_left = -1;  // before one fails, once; -1: none does
+  std::string lost;           // since when
   std::vector<const void*> copied;
-  size_t copied_before_recording = 0;   // pieces
+  size_t copied_before_recording = 0;  // pieces
   std::map<const void*, void*> first_used;
   std::vector<std::pair<void*, const void*>> shared;
   std::vector<std::string> turns;

@@ -16,7 +16,7 @@ TEST(Ranges, name_the_steps_after_their_nodes) {
   ASSERT_TRUE(device::cuda::listen_to_ranges(test::listening));
   test::heard.clear();
   execution->run();
-  test::deaf = true;   // other tests count what a run allocates
+  test::deaf = true;  // other tests count what a run allocates
   std::vector<std::string> expected;
   for (const StepInfo& s : execution->steps()) {
     expected.push_back("push " + s.name);

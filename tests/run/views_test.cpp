@@ -1,8 +1,8 @@
 // Movement that need not move: where the outputs of a view lie, and which steps of a plan for a GPU are left.
+#include "run/views.h"
 #include "device/cuda/compiler.h"
 #include "graphs.h"
 #include "run/shapes.h"
-#include "run/views.h"
 
 namespace smelt::run {
 namespace {
@@ -94,8 +94,8 @@ TEST(Views, are_not_what_moves_elements_otherwise) {
 }
 
 TEST(Views, the_strides_before_are_those_that_lead_to_the_strides_after) {
-  for (const OneStep& o : {OneStep("Transpose", {}, {{5, 6, 4}}, {{"perm", Ints{2, 0, 1}}}),
-                           OneStep("Reshape", {{6, 2, 2, 5}}, {{6, 2, 2, 5}})}) {
+  for (const OneStep& o :
+       {OneStep("Transpose", {}, {{5, 6, 4}}, {{"perm", Ints{2, 0, 1}}}), OneStep("Reshape", {{6, 2, 2, 5}}, {{6, 2, 2, 5}})}) {
     const Shape y = o.expected[0].shape();
     const auto before = strides_before(o.s, o.step(), strides(y));
     ASSERT_TRUE(before);

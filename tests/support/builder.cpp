@@ -32,8 +32,13 @@ ValueId Builder::node(const std::string& name, const std::string& op, std::vecto
                       std::map<std::string, Attribute> attrs, std::string_view domain) {
   const ValueId out = g.add_value(name + "_out", type, std::move(shape));
   g.sources().push_back({name, op, {}});
-  g.add_node({.domain = std::string(domain), .op = op, .name = name, .inputs = std::move(inputs), .outputs = {out},
-              .attrs = std::move(attrs), .sources = {static_cast<int32_t>(g.sources().size()) - 1}});
+  g.add_node({.domain = std::string(domain),
+              .op = op,
+              .name = name,
+              .inputs = std::move(inputs),
+              .outputs = {out},
+              .attrs = std::move(attrs),
+              .sources = {static_cast<int32_t>(g.sources().size()) - 1}});
   return out;
 }
 
@@ -45,7 +50,7 @@ void Builder::output(ValueId v) {
   try {
     const std::string model = export_bytes(g, {.expand = ops::expand});
     std::ofstream(std::filesystem::path(folder) / fmt::format("{:04}.onnx", ++count), std::ios::binary) << model;
-  } catch (const Error&) {   // not every graph of a test is one that ONNX can say
+  } catch (const Error&) {  // not every graph of a test is one that ONNX can say
   }
 }
 

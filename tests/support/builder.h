@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "fuse/rewrite.h"
+#include "fuse/match/rewrite.h"
 #include "graph/graph.h"
 
 namespace smelt::fuse {

@@ -12,8 +12,8 @@ namespace smelt::test {
 
 namespace abi = device::cuda::abi;
 
-inline std::vector<std::string> heard;   // "domain smelt", "push conv_2", "pop"
-inline bool deaf = false;                 // a tool stays for the rest of the process
+inline std::vector<std::string> heard;  // "domain smelt", "push conv_2", "pop"
+inline bool deaf = false;               // a tool stays for the rest of the process
 inline nvtxDomainRegistration_st* const some_domain = reinterpret_cast<nvtxDomainRegistration_st*>(0x5e11);
 
 inline void fill(abi::NvtxTables tables, abi::NvtxCore2 which, abi::NvtxFunction function) {

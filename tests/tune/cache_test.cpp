@@ -22,8 +22,8 @@ CacheEntry entry(const std::string& problem, double us, int level = 2) {
 class CacheTest : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = std::filesystem::temp_directory_path() / ("smelt_cache_" + std::to_string(getpid()) + "_" +
-                                                     testing::UnitTest::GetInstance()->current_test_info()->name());
+    dir_ = std::filesystem::temp_directory_path() /
+           ("smelt_cache_" + std::to_string(getpid()) + "_" + testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(dir_);
     path_ = cache_path(dir_);
   }

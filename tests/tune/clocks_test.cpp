@@ -43,7 +43,12 @@ TEST(ClockWatch, passes_over_a_gpu_with_nothing_to_do) {
 
 TEST(ClockWatch, asks_once_where_nobody_knows) {
   int asked = 0;
-  ClockWatch watch([&]() -> GpuState { ++asked; throw Error("no NVML"); }, ClockWatch::Duration{});
+  ClockWatch watch(
+      [&]() -> GpuState {
+        ++asked;
+        throw Error("no NVML");
+      },
+      ClockWatch::Duration{});
   for (int i = 0; i < 3; ++i) watch.look();
   EXPECT_EQ(asked, 1);
   EXPECT_EQ(watch.seen().highest_mhz, 0);

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/machine.h"
+#include "ops/core/machine.h"
 #include "smelt/error.h"
 
 namespace smelt::tune {

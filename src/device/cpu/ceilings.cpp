@@ -105,7 +105,7 @@ struct Loop {
   DType type;
   const char* how;
   float (*run)();
-  int lanes;       // elements a vector
+  int lanes;  // elements a vector
 };
 
 std::vector<Loop> loops() {
@@ -168,14 +168,18 @@ double region_us(int threads) {
 void keep_best(std::vector<Rate>& rates, const Rate& r) {
   if (r.flops_per_s <= 0) return;
   const auto at = std::find_if(rates.begin(), rates.end(), [&](const Rate& x) { return x.type == r.type; });
-  if (at == rates.end()) rates.push_back(r);
-  else if (r.flops_per_s > at->flops_per_s) *at = r;
+  if (at == rates.end())
+    rates.push_back(r);
+  else if (r.flops_per_s > at->flops_per_s)
+    *at = r;
 }
 
 }  // namespace
 
 Ceilings measure_ceilings(int threads, double seconds, const std::function<void(const std::string&)>& progress) {
-  const auto say = [&](const std::string& what) { if (progress) progress(what); };
+  const auto say = [&](const std::string& what) {
+    if (progress) progress(what);
+  };
   const int before = omp_get_max_threads();
   if (threads <= 0) threads = omp_get_num_procs();
   omp_set_num_threads(threads);

@@ -12,7 +12,7 @@ namespace smelt::device::cuda {
 namespace {
 
 constexpr abi::ActivityKind kinds[] = {abi::activity_kernel, abi::activity_copy, abi::activity_fill};
-constexpr size_t buffer_bytes = 4 << 20;   // some 20,000 records
+constexpr size_t buffer_bytes = 4 << 20;  // some 20,000 records
 
 using abi::Cupti;
 
@@ -49,13 +49,13 @@ void check_start(abi::CuptiResult result) {
 /// What CUPTI's callbacks fill: they are plain functions, called by any thread.
 struct Collector {
   std::mutex mutex;
-  bool busy = false;                 // a trace is there
-  size_t lost = 0;                   // records
+  bool busy = false;  // a trace is there
+  size_t lost = 0;    // records
   std::vector<Activity> activities;
 };
 
 Collector& collector() {
-  static auto* c = new Collector;    // CUPTI may call after main() has ended
+  static auto* c = new Collector;  // CUPTI may call after main() has ended
   return *c;
 }
 
@@ -69,8 +69,8 @@ CopyTime::Way way_of(abi::ActivityCopyKind kind) {
 }
 
 Activity of_kernel(const abi::KernelRecord& r) {
-  Activity a{Activity::Kind::kernel,     r.name ? r.name : "?", r.start,    r.end, static_cast<int>(r.device),
-             static_cast<int>(r.stream), r.correlation,         r.graph_node};
+  Activity a{Activity::Kind::kernel,     r.name ? r.name : "?",      r.start,       r.end,
+             static_cast<int>(r.device), static_cast<int>(r.stream), r.correlation, r.graph_node};
   std::ranges::copy(r.grid, a.grid.begin());
   std::ranges::copy(r.block, a.block.begin());
   a.registers = r.registers;
@@ -80,7 +80,14 @@ Activity of_kernel(const abi::KernelRecord& r) {
 }
 
 Activity of_transfer(const abi::TransferRecord& r, Activity::Kind kind) {
-  Activity a{kind, "fill", r.start, r.end, static_cast<int>(r.device), static_cast<int>(r.stream), r.correlation, r.graph_node,
+  Activity a{kind,
+             "fill",
+             r.start,
+             r.end,
+             static_cast<int>(r.device),
+             static_cast<int>(r.stream),
+             r.correlation,
+             r.graph_node,
              static_cast<int64_t>(r.bytes)};
   if (kind == Activity::Kind::fill) return a;
   a.way = way_of(r.copy_kind);
@@ -112,7 +119,7 @@ void buffer_full(abi::Context, uint32_t, uint8_t* buffer, size_t, size_t valid_b
     std::lock_guard lock(c.mutex);
     abi::ActivityRecord* record = nullptr;
     while (valid_bytes > 0 && api.next_record(buffer, valid_bytes, &record) == abi::cupti_success) {
-      if (!c.busy) continue;   // of a trace that has ended
+      if (!c.busy) continue;  // of a trace that has ended
       try {
         append(*record, c.activities);
       } catch (const std::bad_alloc&) {

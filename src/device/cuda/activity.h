@@ -18,17 +18,17 @@ namespace smelt::device::cuda {
 struct Activity {
   enum class Kind : uint8_t { kernel, copy, fill };
   Kind kind = Kind::kernel;
-  std::string name;                        // a kernel's as it was compiled; "copy host to device", "fill". A fill in a graph that
-                                           // is older than the process's first trace is the driver's kernel ("memset32")
-  uint64_t begin_ns = 0, end_ns = 0;       // of one clock; how long it took by itself is their difference
-  int device = 0, stream = 0;              // CUPTI's numbers for them: the ordinal, and one that stays the same for a stream
-  uint32_t correlation = 0;                // the same for all that one launch did: a graph's nodes share it
-  uint64_t graph_node = 0;                 // the same in every launch of a graph; 0 where it was launched by itself
-  int64_t bytes = 0;                       // of a copy or a fill
-  CopyTime::Way way = CopyTime::Way::other;   // of a copy
-  std::array<int, 3> grid{}, block{};      // of a kernel, from here on
-  int registers = 0;                       // a thread
-  int static_shared_bytes = 0, dynamic_shared_bytes = 0;   // a block
+  std::string name;                   // a kernel's as it was compiled; "copy host to device", "fill". A fill in a graph that
+                                      // is older than the process's first trace is the driver's kernel ("memset32")
+  uint64_t begin_ns = 0, end_ns = 0;  // of one clock; how long it took by itself is their difference
+  int device = 0, stream = 0;         // CUPTI's numbers for them: the ordinal, and one that stays the same for a stream
+  uint32_t correlation = 0;           // the same for all that one launch did: a graph's nodes share it
+  uint64_t graph_node = 0;            // the same in every launch of a graph; 0 where it was launched by itself
+  int64_t bytes = 0;                  // of a copy or a fill
+  CopyTime::Way way = CopyTime::Way::other;               // of a copy
+  std::array<int, 3> grid{}, block{};                     // of a kernel, from here on
+  int registers = 0;                                      // a thread
+  int static_shared_bytes = 0, dynamic_shared_bytes = 0;  // a block
 };
 
 /// Collects what all threads of the process have done on the GPUs from when it is made to stop(). One at a time.

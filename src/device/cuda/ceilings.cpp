@@ -12,9 +12,9 @@ namespace {
 struct Loop {
   DType type;
   const char *entry, *how;
-  unsigned threads, blocks;        // of a block; blocks a multiprocessor
-  int rounds;                      // about a millisecond
-  double flops;                    // of a warp in a round
+  unsigned threads, blocks;  // of a block; blocks a multiprocessor
+  int rounds;                // about a millisecond
+  double flops;              // of a warp in a round
 };
 
 constexpr Loop loops[] = {

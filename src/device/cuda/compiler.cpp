@@ -26,7 +26,7 @@ struct Opened {
 
 Opened open() {
   std::vector<std::string> files{"libnvrtc.so.13", "libnvrtc.so.12"};
-  if (const int driver = driver_version(); driver > 0 && driver < 13000) std::ranges::reverse(files);   // see check_compiler
+  if (const int driver = driver_version(); driver > 0 && driver < 13000) std::ranges::reverse(files);  // see check_compiler
   Opened o{{{"NVRTC", files, "without it smelt cannot compile its GPU kernels"},
             "pip install nvidia-cuda-nvrtc, or install the CUDA toolkit."}};
   o.nvrtc.load(&Nvrtc::error_text, "nvrtcGetErrorString");
@@ -189,9 +189,9 @@ Cubin compile(const Source& source, std::string_view arch) {
   }
   const auto begin = std::chrono::steady_clock::now();
   abi::NvrtcProgram made = nullptr;
-  check_nvrtc(api.create(&made, source.code.c_str(), source.name.c_str(), static_cast<int>(names.size()), texts.data(),
-                         names.data()),
-              where);
+  check_nvrtc(
+      api.create(&made, source.code.c_str(), source.name.c_str(), static_cast<int>(names.size()), texts.data(), names.data()),
+      where);
   const auto destroy = [&api](abi::NvrtcProgram p) { api.destroy(&p); };
   const std::unique_ptr<_nvrtcProgram, decltype(destroy)> program(made, destroy);
   // Nothing of the machine is read: no include folders, no standard headers.
@@ -218,8 +218,7 @@ Cubin compile(const Source& source, std::string_view arch) {
   cubin.bytes.resize(size);
   check_nvrtc(api.cubin(program.get(), cubin.bytes.data()), where);
   cubin.kernels = resources_in(log);
-  if (cubin.kernels.empty() && source.code.find("__global__") != source.code.npos)
-    fail("{}: ptxas reported on no kernel", where);
+  if (cubin.kernels.empty() && source.code.find("__global__") != source.code.npos) fail("{}: ptxas reported on no kernel", where);
   cubin.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return cubin;
 }

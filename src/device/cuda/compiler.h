@@ -14,11 +14,11 @@ namespace smelt::device::cuda {
 
 /// What one kernel takes of a multiprocessor, as ptxas reports it.
 struct KernelResources {
-  std::string entry;                 // the kernel's name
-  int registers = 0;                 // a thread
-  int stack_bytes = 0;               // a thread
+  std::string entry;    // the kernel's name
+  int registers = 0;    // a thread
+  int stack_bytes = 0;  // a thread
   int spill_store_bytes = 0, spill_load_bytes = 0;
-  int static_shared_bytes = 0;       // a block
+  int static_shared_bytes = 0;  // a block
   bool operator==(const KernelResources&) const = default;
 };
 
@@ -31,10 +31,10 @@ struct Source {
 };
 
 struct Cubin {
-  std::string bytes;                 // an ELF image
+  std::string bytes;  // an ELF image
   std::vector<KernelResources> kernels;
-  double seconds = 0;                // that compiling took; 0: from the cache
-  const KernelResources& kernel(std::string_view entry) const;   // throws Error (failed) for a name that it lacks
+  double seconds = 0;                                           // that compiling took; 0: from the cache
+  const KernelResources& kernel(std::string_view entry) const;  // throws Error (failed) for a name that it lacks
 };
 
 /// "sm_90a": what kernels are compiled for, of a device of compute capability 9.0. Architectures whose own instructions need it

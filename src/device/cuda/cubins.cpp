@@ -104,10 +104,9 @@ std::shared_ptr<const Cubin> CubinStore::make(const Source& source, std::string_
       cubin = std::make_shared<Cubin>(compile_(source, arch));
     } catch (const CompilerMissing& e) {
       if (!carries_) throw;
-      throw CompilerMissing(fmt::format("the plan does not carry the kernel of {}, or not undamaged, and {}", source.name,
-                                        e.what()),
-                            "Write the plan again with this smelt (smelt optimize --embed-kernels), or install NVRTC.",
-                            ExitCode::unsupported);
+      throw CompilerMissing(
+          fmt::format("the plan does not carry the kernel of {}, or not undamaged, and {}", source.name, e.what()),
+          "Write the plan again with this smelt (smelt optimize --embed-kernels), or install NVRTC.", ExitCode::unsupported);
     }
     if (on_disk) files_.write(id, to_body(*cubin));
   }

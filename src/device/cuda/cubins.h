@@ -19,7 +19,7 @@ namespace smelt::device::cuda {
 
 struct CubinStats {
   int64_t compiled = 0, from_disk = 0, from_memory = 0;
-  double seconds = 0;              // of compiling, summed over the threads
+  double seconds = 0;  // of compiling, summed over the threads
 };
 
 /// By CubinStore::key() without a compiler.
@@ -54,7 +54,7 @@ class CubinStore {
   mutable std::mutex mutex_;
   std::condition_variable made_;
   Cubins known_;
-  std::set<std::string> making_;   // keys that a thread reads or compiles
+  std::set<std::string> making_;  // keys that a thread reads or compiles
   CubinStats stats_;
   bool carries_ = false;
 };

@@ -96,7 +96,7 @@ std::shared_ptr<BlasMatmul::Handle> BlasMatmul::handle_of(const std::shared_ptr<
 BlasMatmul::Owned BlasMatmul::layout(const BlasMatrix& m) const {
   abi::MatrixLayout l = nullptr;
   check_blas(blas().layout_create(&l, m.type, static_cast<uint64_t>(m.rows), static_cast<uint64_t>(m.columns), m.stride),
-        "describing a matrix");
+             "describing a matrix");
   Owned owned(l, blas().layout_destroy);
   set(l, abi::layout_batch_count, static_cast<int32_t>(problem_.batches));
   set(l, abi::layout_batch_stride, m.batch_stride);
@@ -154,9 +154,9 @@ void BlasMatmul::run(const BlasAlgorithm& algorithm, const Operands& o, abi::Str
   const Device::Current current(*handle_->device);
   if (problem_.epilogue & abi::epilogue_bias) set(matmul_.get(), abi::matmul_bias_pointer, o.bias);
   check_blas(blas().matmul(handle_->handle, matmul_.get(), &problem_.alpha, o.a, a_.get(), o.b, b_.get(), &problem_.beta,
-                      problem_.beta == 0 ? o.d : o.c, d_.get(), o.d, d_.get(), &algorithm.data, o.workspace,
-                      static_cast<size_t>(algorithm.workspace_bytes), stream),
-        "a product");
+                           problem_.beta == 0 ? o.d : o.c, d_.get(), o.d, d_.get(), &algorithm.data, o.workspace,
+                           static_cast<size_t>(algorithm.workspace_bytes), stream),
+             "a product");
 }
 
 }  // namespace smelt::device::cuda

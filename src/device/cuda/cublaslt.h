@@ -20,11 +20,11 @@ LibraryState cublaslt_library();
 
 struct BlasMatrix {
   abi::BlasType type = abi::r_f16;
-  int64_t rows = 0, columns = 0;       // as stored, before it is transposed
-  int64_t stride = 0;                  // elements from one column to the next
+  int64_t rows = 0, columns = 0;  // as stored, before it is transposed
+  int64_t stride = 0;             // elements from one column to the next
   int64_t batch_stride = 0;
   bool transposed = false;
-  int64_t alignment = 16;              // bytes
+  int64_t alignment = 16;  // bytes
 };
 
 /// d = epilogue(alpha · a · b + beta · c + bias): c of d's shape and type, bias one value for each of d's rows.

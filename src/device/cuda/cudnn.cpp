@@ -103,7 +103,7 @@ DnnContext::DnnContext(std::shared_ptr<Device> device) : device_(std::move(devic
 }
 
 DnnContext::~DnnContext() {
-  if (!lost().empty()) return;   // cudnnDestroy (9.14) notes the error in a log of its own, and frees that twice
+  if (!lost().empty()) return;  // cudnnDestroy (9.14) notes the error in a log of its own, and frees that twice
   const Device::Current current(*device_);
   for (abi::DnnHandle handle : free_) dnn().destroy(handle);
   dnn().destroy(handle_);

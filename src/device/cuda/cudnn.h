@@ -120,9 +120,9 @@ class DnnContext {
   std::mutex mutex_;
   std::mutex making_mutex_;
   std::vector<abi::DnnHandle> free_;
-  std::map<int64_t, std::pair<int, int>> compiled_;   // by engine: how many were, how many were not
+  std::map<int64_t, std::pair<int, int>> compiled_;  // by engine: how many were, how many were not
 };
 
-abi::DnnType dnn_type(DType t);   // throws Error for a type that it has none for
+abi::DnnType dnn_type(DType t);  // throws Error for a type that it has none for
 
 }  // namespace smelt::device::cuda

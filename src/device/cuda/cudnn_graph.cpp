@@ -51,8 +51,8 @@ std::vector<DnnGraph::Engine> read_engines(const std::string& text) {
   std::vector<DnnGraph::Engine> engines;
   std::istringstream in(text);
   std::string number, compiles;
-  for (DnnGraph::Engine e; std::getline(in, e.name, '\t') && std::getline(in, number, '\t') &&
-                           std::getline(in, compiles, '\t') && std::getline(in, e.settings);) {
+  for (DnnGraph::Engine e; std::getline(in, e.name, '\t') && std::getline(in, number, '\t') && std::getline(in, compiles, '\t') &&
+                           std::getline(in, e.settings);) {
     e.number = std::stoll(number);
     e.compiles = compiles == "true";
     engines.push_back(e);
@@ -249,7 +249,7 @@ const std::vector<DnnGraph::Engine>& DnnGraph::ask() const {
       .set(abi::dnn_graph_handle, handle.get());
   if (!graph->try_finish()) return found;
   constexpr int64_t most = 24;
-  std::set<std::string> seen;      // settings: mode b gives some of mode a's answers again
+  std::set<std::string> seen;  // settings: mode b gives some of mode a's answers again
   for (const abi::DnnHeuristicMode mode : {abi::dnn_mode_a, abi::dnn_mode_b}) {
     DnnObject heuristic(abi::dnn_heuristic, "asking for engines");
     heuristic.set(abi::dnn_heuristic_graph, *graph).set(abi::dnn_heuristic_mode, mode);
@@ -297,7 +297,7 @@ std::unique_ptr<DnnPlan> DnnGraph::plan(const Engine& engine, const KeptFiles& k
   if (const auto text = id.empty() ? std::nullopt : kept.read(id)) {
     try {
       if (auto plan = from_text(*text, handle.get())) return plan;
-    } catch (const Error&) {   // what this library does not take as its own any more is made again
+    } catch (const Error&) {  // what this library does not take as its own any more is made again
     }
   }
   if (!context_->compiles(engine.number)) fail("cuDNN: engine {} compiled nothing so far: it is not tried again", engine.number);

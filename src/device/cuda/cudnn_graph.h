@@ -12,8 +12,8 @@ std::shared_ptr<const KeptFiles> dnn_plan_files(std::filesystem::path folder);
 
 /// What an engine may do to the numbers.
 struct DnnRules {
-  bool tensor_cores = true;        // false for exact f32: they would round it to tf32
-  bool deterministic = true;       // false: engines whose results differ from run to run may be taken too
+  bool tensor_cores = true;   // false for exact f32: they would round it to tf32
+  bool deterministic = true;  // false: engines whose results differ from run to run may be taken too
 };
 
 /// What sets rules apart, for keys.
@@ -32,7 +32,7 @@ bool allows(const DnnRules& rules, const DnnNotes& notes);
 struct DnnFunction {
   abi::DnnPointwise mode;
   abi::DnnType precision = abi::dnn_f32;
-  int64_t axis = -1;               // dnn_index: along which elements are numbered
+  int64_t axis = -1;  // dnn_index: along which elements are numbered
 };
 
 /// A graph's tensors that lie in memory, by their numbers, and its numbers that do not.
@@ -83,11 +83,11 @@ class DnnGraph {
   void reduce(abi::DnnReduction operation, size_t x, size_t y);
 
   struct Engine {
-    std::string name;              // "a0 engine 12": its place in the list, its number, and " nondeterministic" where it is
+    std::string name;  // "a0 engine 12": its place in the list, its number, and " nondeterministic" where it is
     int64_t number = 0;
-    std::string settings;          // "12 2=5 13=1": the number and what is chosen for its knobs
-    bool compiles = false;         // a kernel, when a plan is made
-    std::shared_ptr<const DnnObject> config;   // null where the list comes from disk
+    std::string settings;                     // "12 2=5 13=1": the number and what is chosen for its knobs
+    bool compiles = false;                    // a kernel, when a plan is made
+    std::shared_ptr<const DnnObject> config;  // null where the list comes from disk
   };
   /// What the library thinks can run the graph, the best guess first, each engine with the same settings once, where the rules
   /// allow it; out of `kept`, or asked for and kept there. Ends the description. Empty where it has none.
@@ -111,9 +111,9 @@ class DnnGraph {
   std::unique_ptr<DnnPlan> from_text(const std::string& text, abi::DnnHandle handle) const;
 
   std::shared_ptr<DnnContext> context_;
-  std::vector<DnnObject> tensors_, parts_, operations_;   // parts: what operations refer to
+  std::vector<DnnObject> tensors_, parts_, operations_;  // parts: what operations refer to
   DnnBindings bindings_;
-  std::string text_;                                      // the description, for key()
+  std::string text_;  // the description, for key()
   DnnRules rules_;
   std::unique_ptr<Asked> asked_ = std::make_unique<Asked>();
 };

@@ -274,7 +274,7 @@ int device_of(const void* address) {
   int ordinal = -1;
   const auto at = reinterpret_cast<abi::Address>(address);
   const abi::Result r = driver().pointer_attribute(&type, abi::pointer_memory_type, at);
-  if (r == abi::invalid_value) return -1;   // memory that CUDA knows nothing of
+  if (r == abi::invalid_value) return -1;  // memory that CUDA knows nothing of
   check(r, "asking where memory lies");
   if (type != abi::memory_device) return -1;
   check(driver().pointer_attribute(&ordinal, abi::pointer_device_ordinal, at), "asking where memory lies");

@@ -18,19 +18,19 @@ namespace smelt::device::cuda {
 
 struct DeviceInfo {
   int ordinal = 0;
-  std::string name;                        // "NVIDIA H100 80GB HBM3"
-  std::string uuid;                        // "GPU-8c5a…"
-  std::string arch;                        // "sm_90a": what its kernels are compiled for
-  int driver = 0;                          // 13000: the newest CUDA that its driver runs
-  int major = 0, minor = 0;                // compute capability
+  std::string name;          // "NVIDIA H100 80GB HBM3"
+  std::string uuid;          // "GPU-8c5a…"
+  std::string arch;          // "sm_90a": what its kernels are compiled for
+  int driver = 0;            // 13000: the newest CUDA that its driver runs
+  int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
-  int clock_mhz = 0;                       // of the multiprocessors, at most
-  double bandwidth = 0;                    // of its memory by its clock and width, bytes a microsecond
+  int clock_mhz = 0;     // of the multiprocessors, at most
+  double bandwidth = 0;  // of its memory by its clock and width, bytes a microsecond
   int64_t memory_bytes = 0, l2_bytes = 0;
   int shared_per_block = 0, shared_per_multiprocessor = 0,
       reserved_shared_per_block = 0;  // bytes; per block: what it may opt in to
   int registers_per_multiprocessor = 0, threads_per_multiprocessor = 0, blocks_per_multiprocessor = 0;
-  bool integrated = false;                 // shares the host's memory
+  bool integrated = false;  // shares the host's memory
 };
 
 /// The GPUs of this machine; empty where there is none or no driver.
@@ -129,7 +129,7 @@ class Memory {
   ~Memory();
   Memory(const Memory&) = delete;
   abi::Address address() const { return address_; }
-  int64_t bytes() const { return bytes_; }   // what was asked for
+  int64_t bytes() const { return bytes_; }  // what was asked for
 
  private:
   friend class Device;

@@ -28,7 +28,7 @@ struct StreamUse {
 struct FreeBlock {
   abi::Address address = 0;
   int64_t bytes = 0;
-  std::vector<StreamUse> uses;     // of the tensors that lay in it
+  std::vector<StreamUse> uses;  // of the tensors that lay in it
 };
 
 class FreeBlocks {
@@ -41,7 +41,7 @@ class FreeBlocks {
   bool empty() const { return blocks_.empty(); }
 
  private:
-  std::multimap<int64_t, FreeBlock> blocks_;   // by size
+  std::multimap<int64_t, FreeBlock> blocks_;  // by size
 };
 
 }  // namespace smelt::device::cuda

@@ -34,7 +34,7 @@ class CapturedGraph {
 /// A capture under way; graph: null where the stream is not capturing.
 struct Capture {
   abi::Graph graph = nullptr;
-  std::span<const abi::GraphNode> last;   // what the stream's next work will wait for; valid until more is captured
+  std::span<const abi::GraphNode> last;  // what the stream's next work will wait for; valid until more is captured
 };
 Capture capture_on(abi::Stream stream);
 
@@ -42,9 +42,9 @@ Capture capture_on(abi::Stream stream);
 size_t captured_nodes(abi::Stream stream);
 
 struct GraphTiming {
-  int calls = 20;           // in the graph
+  int calls = 20;  // in the graph
   int replays = 30;
-  double budget_us = 1e6;   // fewer replays (at least 5) where they would take longer
+  double budget_us = 1e6;  // fewer replays (at least 5) where they would take longer
 };
 
 /// Microseconds a call: `enqueue(i, stream)` for i of 0 … calls-1 is captured into one graph, which is replayed; a sample a

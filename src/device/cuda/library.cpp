@@ -72,8 +72,6 @@ std::string Library::lacks(const char* symbol) const {
   return fmt::format("{} ({}) has no {}: it is older than what smelt was written for", name_, path_, symbol);
 }
 
-std::string Library::missing() const {
-  return handle_ ? "" : fmt::format("{} was not found ({}): {}", name_, tried_, gives_);
-}
+std::string Library::missing() const { return handle_ ? "" : fmt::format("{} was not found ({}): {}", name_, tried_, gives_); }
 
 }  // namespace smelt::device::cuda

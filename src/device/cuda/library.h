@@ -42,7 +42,7 @@ class Library {
 /// What `smelt devices` says of a library.
 struct LibraryState {
   std::string name, version, path;
-  std::string missing;               // why it cannot be used, and what it would have given; empty where it can
+  std::string missing;  // why it cannot be used, and what it would have given; empty where it can
 };
 
 /// The functions of a library by a table of their addresses (src/device/cuda/abi), or why there are none.

@@ -15,9 +15,9 @@ namespace smelt::device::cuda {
 struct LaunchShape {
   unsigned grid[3] = {1, 1, 1};
   unsigned block[3] = {1, 1, 1};
-  int64_t shared_bytes = 0;          // dynamic
-  unsigned cluster = 1;              // blocks of a cluster along x
-  bool programmatic = false;         // may start before the kernel before it has ended; the kernel itself waits (griddepcontrol)
+  int64_t shared_bytes = 0;   // dynamic
+  unsigned cluster = 1;       // blocks of a cluster along x
+  bool programmatic = false;  // may start before the kernel before it has ended; the kernel itself waits (griddepcontrol)
 };
 
 /// A kernel of a module. Lives as long as the module.
@@ -40,7 +40,7 @@ class KernelFunction {
 class Module {
  public:
   Module(std::shared_ptr<Device> device, std::shared_ptr<const Cubin> cubin, std::string name);
-  const KernelFunction& function(const std::string& entry) const;   // throws Error (failed) for a name that it lacks
+  const KernelFunction& function(const std::string& entry) const;  // throws Error (failed) for a name that it lacks
 
  private:
   struct Unload {

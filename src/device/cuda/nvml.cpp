@@ -29,11 +29,14 @@ const Functions<Nvml>& opened() {
 }
 
 std::vector<std::string> names_of(unsigned long long slowdowns) {
-  constexpr std::pair<abi::NvmlSlowdown, const char*> all[] = {
-      {abi::nvml_application_clocks, "clocks set by hand"}, {abi::nvml_power_cap, "power cap"},
-      {abi::nvml_hardware_slowdown, "hardware slowdown"},   {abi::nvml_sync_boost, "sync boost"},
-      {abi::nvml_thermal, "heat"},                          {abi::nvml_hardware_thermal, "heat (hardware)"},
-      {abi::nvml_power_brake, "power brake"},               {abi::nvml_display_clocks, "display's clocks"}};
+  constexpr std::pair<abi::NvmlSlowdown, const char*> all[] = {{abi::nvml_application_clocks, "clocks set by hand"},
+                                                               {abi::nvml_power_cap, "power cap"},
+                                                               {abi::nvml_hardware_slowdown, "hardware slowdown"},
+                                                               {abi::nvml_sync_boost, "sync boost"},
+                                                               {abi::nvml_thermal, "heat"},
+                                                               {abi::nvml_hardware_thermal, "heat (hardware)"},
+                                                               {abi::nvml_power_brake, "power brake"},
+                                                               {abi::nvml_display_clocks, "display's clocks"}};
   std::vector<std::string> names;
   for (const auto& [bit, name] : all)
     if (slowdowns & bit) names.emplace_back(name);
@@ -44,7 +47,7 @@ std::vector<GpuProcess> processes_of(const abi::Nvml& api, abi::NvmlDevice devic
   std::vector<abi::NvmlProcess> found(16);
   auto count = static_cast<unsigned>(found.size());
   abi::NvmlResult r = api.processes(device, &count, found.data());
-  while (r == abi::nvml_insufficient_size) {   // count says how many there were; more may have come since
+  while (r == abi::nvml_insufficient_size) {  // count says how many there were; more may have come since
     found.resize(count + 16);
     count = static_cast<unsigned>(found.size());
     r = api.processes(device, &count, found.data());

@@ -11,20 +11,20 @@
 namespace smelt::device::cuda {
 
 struct GpuProcess {
-  int pid = 0;                            // in the driver's namespace: a container's own numbers differ
+  int pid = 0;  // in the driver's namespace: a container's own numbers differ
   std::optional<int64_t> memory_bytes;
 };
 
 /// What the GPU does not say is left out.
 struct GpuState {
-  std::optional<int> clock_mhz, max_clock_mhz;                  // of the multiprocessors
+  std::optional<int> clock_mhz, max_clock_mhz;  // of the multiprocessors
   std::optional<int> memory_clock_mhz, max_memory_clock_mhz;
-  std::vector<std::string> slowed_by;                           // "power cap", "heat" …: why the clocks are not the highest
-  bool idle = false;                                            // they are low because nothing runs
+  std::vector<std::string> slowed_by;  // "power cap", "heat" …: why the clocks are not the highest
+  bool idle = false;                   // they are low because nothing runs
   std::optional<int> celsius;
   std::optional<double> watts, watts_limit;
-  std::optional<int> busy_percent;                              // of the last sample (1/6 to 1 s), in which any kernel ran
-  std::vector<GpuProcess> processes;                            // with a context on it, this one among them where it is listed
+  std::optional<int> busy_percent;    // of the last sample (1/6 to 1 s), in which any kernel ran
+  std::vector<GpuProcess> processes;  // with a context on it, this one among them where it is listed
 };
 
 /// Of the GPU with this DeviceInfo::uuid. Takes about a millisecond. Throws Error (unsupported) without NVML, or where NVML does

@@ -23,16 +23,14 @@ constexpr size_t modules = std::size(abi::nvtx_module_sizes);
 /// Where a tool writes its functions. Those that smelt does not call are there all the same: tools expect every module.
 struct Tables {
   std::array<std::array<abi::NvtxFunction, 16>, modules> functions{};
-  std::array<std::array<abi::NvtxFunction*, 17>, modules> addresses{};   // of entry 0, and of the one past the last: null
+  std::array<std::array<abi::NvtxFunction*, 17>, modules> addresses{};  // of entry 0, and of the one past the last: null
 
   Tables(const Tables&) = delete;
   Tables() {
     for (size_t m = 0; m < modules; ++m)
       for (unsigned i = 1; i < abi::nvtx_module_sizes[m]; ++i) addresses[m][i] = &functions[m][i];
   }
-  template <class F> F core2(abi::NvtxCore2 which) const {
-    return reinterpret_cast<F>(functions[abi::nvtx_module_core2][which]);
-  }
+  template <class F> F core2(abi::NvtxCore2 which) const { return reinterpret_cast<F>(functions[abi::nvtx_module_core2][which]); }
 };
 
 Tables& tables() {
@@ -55,7 +53,7 @@ const void* export_table(abi::NvtxTableId id) {
                                          : nullptr;
 }
 
-std::atomic<const RangeListener*> current = nullptr;   // never freed: ranges may be open in any thread
+std::atomic<const RangeListener*> current = nullptr;  // never freed: ranges may be open in any thread
 
 const RangeListener* listener() {
   static const bool looked = [] {

@@ -47,7 +47,7 @@ class BesideCaptures {
   BesideCaptures(const BesideCaptures&) = delete;
 
  private:
-  abi::CaptureMode mode_ = abi::capture_relaxed;   // the thread's own, while this one is in its place
+  abi::CaptureMode mode_ = abi::capture_relaxed;  // the thread's own, while this one is in its place
 };
 
 }  // namespace
@@ -56,7 +56,7 @@ std::shared_ptr<Memory> Device::allocate(int64_t bytes, std::string_view what, s
   const int64_t block = block_size(bytes);
   const Current current(*this);
   const BesideCaptures beside;
-  std::vector<Kept> done;   // let go of behind the lock: whose memory it is may take locks of its own
+  std::vector<Kept> done;  // let go of behind the lock: whose memory it is may take locks of its own
   std::unique_lock lock(mutex_);
   const auto still_used = std::ranges::partition(kept_, [](const Kept& k) { return k.end->passed(); });
   done.assign(std::make_move_iterator(kept_.begin()), std::make_move_iterator(still_used.begin()));
@@ -118,7 +118,7 @@ void Device::trim() {
   std::lock_guard lock(mutex_);
   for (const FreeBlock& block : free_.take_all()) {
     for (const StreamUse& use : block.uses) use.end->wait();
-    driver().memory_free(block.address);   // fails only where the context is lost already
+    driver().memory_free(block.address);  // fails only where the context is lost already
     held_ -= block.bytes;
   }
 }

@@ -13,7 +13,7 @@ namespace smelt::device::cuda {
 namespace {
 
 constexpr int64_t piece_bytes = int64_t{4} << 20;
-constexpr int64_t bytes_a_thread = int64_t{32} << 20;   // to be worth its pinned memory, which takes 0.3 ms a MiB to get
+constexpr int64_t bytes_a_thread = int64_t{32} << 20;  // to be worth its pinned memory, which takes 0.3 ms a MiB to get
 constexpr int most_threads = 8;
 
 void enqueue(const Upload& u, const Stream& stream) {
@@ -25,10 +25,11 @@ void enqueue(const Upload& u, const Stream& stream) {
 class Stager {
  public:
   explicit Stager(const std::shared_ptr<Device>& device)
-      : stream_(device), pieces_{Piece{PinnedMemory(device, piece_bytes), Event(device, false)},
-                                 Piece{PinnedMemory(device, piece_bytes), Event(device, false)}} {}
+      : stream_(device),
+        pieces_{Piece{PinnedMemory(device, piece_bytes), Event(device, false)},
+                Piece{PinnedMemory(device, piece_bytes), Event(device, false)}} {}
 
-  ~Stager() {   // what was thrown on the way may leave copies under way
+  ~Stager() {  // what was thrown on the way may leave copies under way
     const Device::Current current(stream_.device());
     driver().stream_synchronize(stream_.get());
   }
@@ -36,7 +37,7 @@ class Stager {
 
   void copy(const Upload& u) {
     Piece& piece = pieces_[turn_++ % 2];
-    piece.read.synchronize();   // at once where nothing was recorded
+    piece.read.synchronize();  // at once where nothing was recorded
     std::memcpy(piece.memory.data(), u.from, static_cast<size_t>(u.bytes));
     enqueue({u.to, piece.memory.data(), u.bytes}, stream_);
     piece.read.record(stream_.get());
@@ -66,7 +67,7 @@ void upload(const std::shared_ptr<Device>& device, std::span<const Upload> uploa
   }
   threads = static_cast<int>(std::min<int64_t>({threads, most_threads, all / bytes_a_thread}));
   if (threads < 2) {
-    const Stream stream(device);   // not the default one, on which another thread's capture would fail
+    const Stream stream(device);  // not the default one, on which another thread's capture would fail
     for (const Upload& u : pieces) enqueue(u, stream);
     return stream.synchronize();
   }

@@ -18,11 +18,15 @@ inline constexpr int block_functions = 0
     ;
 
 struct BlockTable {
-  BlockFn function[block_functions][block_types];   // in functions.def's order, by argument type (select: of what it chooses)
-  BlockFn cast[block_types][block_types];           // [from][to]; f16 and bf16 convert to f32 only, and from f32 and f64 only
+  BlockFn function[block_functions][block_types];  // in functions.def's order, by argument type (select: of what it chooses)
+  BlockFn cast[block_types][block_types];          // [from][to]; f16 and bf16 convert to f32 only, and from f32 and f64 only
 };
 
 }  // namespace smelt::expr
 
-namespace smelt::base { const expr::BlockTable& block_table(); }
-namespace smelt::avx2 { const expr::BlockTable& block_table(); }
+namespace smelt::base {
+const expr::BlockTable& block_table();
+}
+namespace smelt::avx2 {
+const expr::BlockTable& block_table();
+}

@@ -5,7 +5,7 @@
 #include "expr/simd/half.h"
 #include "expr/simd/scalar.h"
 
-#pragma GCC diagnostic ignored "-Wtype-limits"   // sign and leaky_relu ask an unsigned whether it is below 0
+#pragma GCC diagnostic ignored "-Wtype-limits"  // sign and leaky_relu ask an unsigned whether it is below 0
 
 namespace smelt::SMELT_ISA {
 namespace {
@@ -14,25 +14,29 @@ using expr::BlockFn;
 using expr::BlockTable;
 using expr::BlockType;
 
-struct ArgumentTypes { bool floating, whole, only_unsigned, boolean; };
+struct ArgumentTypes {
+  bool floating, whole, only_unsigned, boolean;
+};
 constexpr ArgumentTypes numbers{true, true, false, false}, floats{true, false, false, false}, integers{false, true, false, false},
     unsigneds{false, true, true, false}, booleans{false, false, false, true}, any{true, true, false, true};
 enum Result { same, truth };
 
 template <class T> constexpr bool takes(ArgumentTypes t) {
-  if constexpr (std::is_same_v<T, bool>) return t.boolean;
-  else if constexpr (is_floating<T>) return t.floating;
-  else return t.whole && (!t.only_unsigned || std::is_unsigned_v<T>);
+  if constexpr (std::is_same_v<T, bool>)
+    return t.boolean;
+  else if constexpr (is_floating<T>)
+    return t.floating;
+  else
+    return t.whole && (!t.only_unsigned || std::is_unsigned_v<T>);
 }
 
 // A is T but for select, whose first argument is a bool.
-#define SMELT_FN(id, arity_, types_, result_, code, onnx)                                                     \
-  struct fn_##id {                                                                                            \
-    static constexpr int arity = arity_;                                                                      \
-    static constexpr ArgumentTypes types = types_;                                                            \
-    static constexpr Result result = result_;                                                                 \
-    template <class A, class T>                                                                               \
-    static SMELT_INLINE auto apply(A a, [[maybe_unused]] T b, [[maybe_unused]] T c) { return code; }          \
+#define SMELT_FN(id, arity_, types_, result_, code, onnx)                                                                        \
+  struct fn_##id {                                                                                                               \
+    static constexpr int arity = arity_;                                                                                         \
+    static constexpr ArgumentTypes types = types_;                                                                               \
+    static constexpr Result result = result_;                                                                                    \
+    template <class A, class T> static SMELT_INLINE auto apply(A a, [[maybe_unused]] T b, [[maybe_unused]] T c) { return code; } \
   };
 #include "expr/functions.def"
 #undef SMELT_FN
@@ -63,9 +67,12 @@ template <class Op, class T> void plain_block(void* out, const void* pa, const v
 }
 
 template <class Op, class T> constexpr BlockFn function_block() {
-  if constexpr (!takes<T>(Op::types)) return nullptr;
-  else if constexpr (std::is_same_v<T, float> && Op::result == same && !std::is_same_v<Op, fn_select>) return float_block<Op>;
-  else return plain_block<Op, T>;
+  if constexpr (!takes<T>(Op::types))
+    return nullptr;
+  else if constexpr (std::is_same_v<T, float> && Op::result == same && !std::is_same_v<Op, fn_select>)
+    return float_block<Op>;
+  else
+    return plain_block<Op, T>;
 }
 
 template <class From, class To> void cast_block(void* out, const void* in, const void*, const void*, int64_t n) {
@@ -103,16 +110,18 @@ template <class To> void double_to_half_block(void* out, const void* in, const v
     const int64_t count = n - i < lanes ? n - i : lanes;
     float odd[lanes] = {};
     for (int64_t k = 0; k < count; ++k) odd[k] = rounded_to_odd(a[i + k]);
-    if (count == lanes) store(o + i, load(odd));
-    else store_first(o + i, load(odd), count);
+    if (count == lanes)
+      store(o + i, load(odd));
+    else
+      store_first(o + i, load(odd), count);
   }
 }
 
 // F(number, type): BlockType's order; the 16-bit floats have no C++ type to compute in.
-#define SMELT_BLOCK_TYPES(F)                                                                                                     \
-  F(0, float)                                                                                                                    \
-  F(1, double) F(2, int8_t) F(3, int16_t) F(4, int32_t) F(5, int64_t) F(6, uint8_t) F(7, uint16_t) F(8, uint32_t) F(9, uint64_t) \
-      F(10, bool)
+#define SMELT_BLOCK_TYPES(F) \
+  F(0, float)                \
+  F(1, double)               \
+  F(2, int8_t) F(3, int16_t) F(4, int32_t) F(5, int64_t) F(6, uint8_t) F(7, uint16_t) F(8, uint32_t) F(9, uint64_t) F(10, bool)
 
 template <class Op> constexpr void fill_function(BlockFn* row) {
 #define F(number, T) row[number] = function_block<Op, T>();

@@ -6,8 +6,12 @@
 
 namespace smelt::SMELT_ISA {
 
-struct HalfBits { uint16_t bits; };
-struct BFloatBits { uint16_t bits; };
+struct HalfBits {
+  uint16_t bits;
+};
+struct BFloatBits {
+  uint16_t bits;
+};
 
 #ifdef __F16C__
 SMELT_INLINE F32 load(const HalfBits* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
@@ -24,7 +28,7 @@ SMELT_INLINE float from_half(uint16_t h) {
   } else if (magnitude >= 0x400) {
     out = (magnitude << 13) + 0x38000000;
   } else {
-    const float small = static_cast<float>(magnitude) * 5.9604644775390625e-08f;   // 2^-24
+    const float small = static_cast<float>(magnitude) * 5.9604644775390625e-08f;  // 2^-24
     std::memcpy(&out, &small, 4);
   }
   out |= sign;
@@ -38,8 +42,8 @@ SMELT_INLINE uint16_t to_half(float f) {
   const uint16_t sign = static_cast<uint16_t>(u >> 16 & 0x8000);
   u &= 0x7fffffff;
   if (u > 0x7f800000) return sign | 0x7e00 | (u >> 13 & 0x3ff);
-  if (u >= 0x477ff000) return sign | 0x7c00;   // 65520 and above round to infinity
-  if (u < 0x38800000) {                        // below 2^-14: adding 0.5 rounds to multiples of 2^-24
+  if (u >= 0x477ff000) return sign | 0x7c00;  // 65520 and above round to infinity
+  if (u < 0x38800000) {                       // below 2^-14: adding 0.5 rounds to multiples of 2^-24
     float magnitude;
     std::memcpy(&magnitude, &u, 4);
     magnitude += 0.5f;

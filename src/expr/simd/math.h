@@ -31,7 +31,7 @@ SMELT_INLINE F32 exp(F32 x) {
   x = raw_min(F32(89), raw_max(F32(-104), x));
   F32 n;
   const F32 r = reduce_by_ln2(x, n);
-  const I32 whole = to_int(n), half = shift_right_signed<1>(whole);   // 2^n in two factors: n reaches 128 and -150
+  const I32 whole = to_int(n), half = shift_right_signed<1>(whole);  // 2^n in two factors: n reaches 128 and -150
   return (expm1_reduced(r) + F32(1)) * power_of_two(half) * power_of_two(whole - half);
 }
 
@@ -115,12 +115,12 @@ SMELT_INLINE F32 erf(F32 x) {
   return with_sign_of(pick(a < F32(1), fma(a, p, a), large), x);
 }
 
-#define SMELT_BY_LANE(name, libm)                                     \
-  SMELT_INLINE F32 name(F32 x) {                                      \
-    float v[lanes];                                                   \
-    store(v, x);                                                      \
-    for (float& e : v) e = libm(e);                                   \
-    return load(v);                                                   \
+#define SMELT_BY_LANE(name, libm)   \
+  SMELT_INLINE F32 name(F32 x) {    \
+    float v[lanes];                 \
+    store(v, x);                    \
+    for (float& e : v) e = libm(e); \
+    return load(v);                 \
   }
 SMELT_BY_LANE(sin, __builtin_sinf)
 SMELT_BY_LANE(cos, __builtin_cosf)

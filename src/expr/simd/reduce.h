@@ -13,8 +13,10 @@ template <class F> SMELT_INLINE void for_registers(int64_t n, F&& body) {
 }
 template <class H> SMELT_INLINE F32 get(const H* p, int64_t count) { return count == lanes ? load(p) : load_first(p, count); }
 template <class H> SMELT_INLINE void put(H* p, F32 v, int64_t count) {
-  if (count == lanes) store(p, v);
-  else store_first(p, v, count);
+  if (count == lanes)
+    store(p, v);
+  else
+    store_first(p, v, count);
 }
 
 /// The sum of f over n elements, in four registers at a time, so that additions do not wait for one another.

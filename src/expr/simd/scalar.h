@@ -13,36 +13,51 @@ template <class T> inline constexpr bool is_number = std::is_arithmetic_v<T>;
 template <class T> inline constexpr bool is_floating = std::is_floating_point_v<T>;
 
 template <class T> SMELT_INLINE T pick(bool c, T a, T b) { return c ? a : b; }
-template <class T> requires is_number<T> SMELT_INLINE T nan_min(T a, T b) { return a < b || a != a ? a : b; }
-template <class T> requires is_number<T> SMELT_INLINE T nan_max(T a, T b) { return a > b || a != a ? a : b; }
-template <class T> requires is_number<T> SMELT_INLINE T abs(T a) {
+template <class T>
+requires is_number<T> SMELT_INLINE T nan_min(T a, T b) { return a < b || a != a ? a : b; }
+template <class T>
+requires is_number<T> SMELT_INLINE T nan_max(T a, T b) { return a > b || a != a ? a : b; }
+template <class T>
+requires is_number<T> SMELT_INLINE T abs(T a) {
   if constexpr (is_floating<T>)
     return static_cast<T>(sizeof(T) == 4 ? __builtin_fabsf(static_cast<float>(a)) : __builtin_fabs(a));
-  else if constexpr (std::is_unsigned_v<T>) return a;
-  else return static_cast<T>(a < 0 ? -a : a);
+  else if constexpr (std::is_unsigned_v<T>)
+    return a;
+  else
+    return static_cast<T>(a < 0 ? -a : a);
 }
 
-template <class T> requires is_number<T> SMELT_INLINE T quotient(T a, T b) {
-  if constexpr (is_floating<T>) return a / b;
-  else if constexpr (std::is_signed_v<T>) return b == 0 ? T(0) : b == -1 ? static_cast<T>(-a) : static_cast<T>(a / b);
-  else return b == 0 ? T(0) : static_cast<T>(a / b);
+template <class T>
+requires is_number<T> SMELT_INLINE T quotient(T a, T b) {
+  if constexpr (is_floating<T>)
+    return a / b;
+  else if constexpr (std::is_signed_v<T>)
+    return b == 0 ? T(0) : b == -1 ? static_cast<T>(-a) : static_cast<T>(a / b);
+  else
+    return b == 0 ? T(0) : static_cast<T>(a / b);
 }
 SMELT_INLINE F32 quotient(F32 a, F32 b) { return a / b; }
 
-template <class T> requires is_number<T> SMELT_INLINE T trunc_mod(T a, T b) {
+template <class T>
+requires is_number<T> SMELT_INLINE T trunc_mod(T a, T b) {
   if constexpr (is_floating<T>)
     return static_cast<T>(sizeof(T) == 4 ? __builtin_fmodf(static_cast<float>(a), static_cast<float>(b)) : __builtin_fmod(a, b));
-  else if constexpr (std::is_signed_v<T>) return b == 0 || b == -1 ? T(0) : static_cast<T>(a % b);
-  else return b == 0 ? T(0) : static_cast<T>(a % b);
+  else if constexpr (std::is_signed_v<T>)
+    return b == 0 || b == -1 ? T(0) : static_cast<T>(a % b);
+  else
+    return b == 0 ? T(0) : static_cast<T>(a % b);
 }
-SMELT_INLINE F32 trunc_mod(F32 a, F32 b) { return by_lane(a, b, [](float x, float y) { return __builtin_fmodf(x, y); }); }
+SMELT_INLINE F32 trunc_mod(F32 a, F32 b) {
+  return by_lane(a, b, [](float x, float y) { return __builtin_fmodf(x, y); });
+}
 
 template <class T> SMELT_INLINE T floor_mod(T a, T b) {
   const T r = trunc_mod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
 }
 
-template <class T> requires is_number<T> SMELT_INLINE T power(T a, T b) {
+template <class T>
+requires is_number<T> SMELT_INLINE T power(T a, T b) {
   if constexpr (is_floating<T>) {
     return static_cast<T>(sizeof(T) == 4 ? __builtin_powf(static_cast<float>(a), static_cast<float>(b)) : __builtin_pow(a, b));
   } else {
@@ -53,20 +68,25 @@ template <class T> requires is_number<T> SMELT_INLINE T power(T a, T b) {
     return r;
   }
 }
-SMELT_INLINE F32 power(F32 a, F32 b) { return by_lane(a, b, [](float x, float y) { return __builtin_powf(x, y); }); }
+SMELT_INLINE F32 power(F32 a, F32 b) {
+  return by_lane(a, b, [](float x, float y) { return __builtin_powf(x, y); });
+}
 
 template <class T> SMELT_INLINE T shifted_left(T a, T b) { return b >= sizeof(T) * 8 ? T(0) : static_cast<T>(a << b); }
 template <class T> SMELT_INLINE T shifted_right(T a, T b) { return b >= sizeof(T) * 8 ? T(0) : static_cast<T>(a >> b); }
 
-#define SMELT_LIBM(name)                                                          \
+#define SMELT_LIBM(name) \
   SMELT_INLINE double name(double a) { return __builtin_##name(a); }
-SMELT_LIBM(sqrt) SMELT_LIBM(floor) SMELT_LIBM(ceil) SMELT_LIBM(rint) SMELT_LIBM(exp) SMELT_LIBM(expm1) SMELT_LIBM(log)
-SMELT_LIBM(log1p) SMELT_LIBM(sin) SMELT_LIBM(cos) SMELT_LIBM(tan) SMELT_LIBM(asin) SMELT_LIBM(acos) SMELT_LIBM(atan)
-SMELT_LIBM(sinh) SMELT_LIBM(cosh) SMELT_LIBM(asinh) SMELT_LIBM(acosh) SMELT_LIBM(atanh) SMELT_LIBM(tanh) SMELT_LIBM(erf)
+SMELT_LIBM(sqrt)
+SMELT_LIBM(floor)
+SMELT_LIBM(ceil) SMELT_LIBM(rint) SMELT_LIBM(exp) SMELT_LIBM(expm1) SMELT_LIBM(log) SMELT_LIBM(log1p) SMELT_LIBM(sin)
+    SMELT_LIBM(cos) SMELT_LIBM(tan) SMELT_LIBM(asin) SMELT_LIBM(acos) SMELT_LIBM(atan) SMELT_LIBM(sinh) SMELT_LIBM(cosh)
+        SMELT_LIBM(asinh) SMELT_LIBM(acosh) SMELT_LIBM(atanh) SMELT_LIBM(tanh) SMELT_LIBM(erf)
 #undef SMELT_LIBM
 
-/// Float or integer to T as cast converts: see Fn::cast in expr/program.h.
-template <class To, class From> SMELT_INLINE To converted(From a) {
+    /// Float or integer to T as cast converts: see Fn::cast in expr/program.h.
+    template <class To, class From>
+    SMELT_INLINE To converted(From a) {
   if constexpr (std::is_same_v<To, bool>) {
     return a != From(0);
   } else if constexpr (is_floating<From> && !is_floating<To>) {

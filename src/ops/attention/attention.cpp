@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 #include "ops/attention/attention.h"
-#include "ops/families.h"
-#include "ops/parameter.h"
-#include "ops/params.h"
-#include "ops/real.h"
+#include "ops/core/broadcast_operand.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/real.h"
+#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {
@@ -16,7 +16,7 @@ enum Input : size_t { query, key, value, mask, past_key, past_value, valid_lengt
 
 struct Problem {
   int64_t batch = 0, heads = 0, kv_heads = 0, steps = 0, fresh = 0, past = 0, size = 0, v_size = 0;
-  bool packed = false;   // rank 3: heads lie beside each other in the last axis
+  bool packed = false;  // rank 3: heads lie beside each other in the last axis
   int64_t total() const { return past + fresh; }
   int64_t offset(bool is_packed, int64_t head_count, int64_t length, int64_t width, int64_t b, int64_t h, int64_t s) const {
     return is_packed ? ((b * length + s) * head_count + h) * width : ((b * head_count + h) * length + s) * width;
@@ -91,7 +91,7 @@ template <class T> class Bias {
     for (size_t d = 0; d < 4; ++d) {
       if (shape[d] == 1) strides_[d] = 0;
     }
-    if (columns_ == 1) columns_ = p.total();   // it broadcasts
+    if (columns_ == 1) columns_ = p.total();  // it broadcasts
   }
   double operator()(int64_t b, int64_t h, int64_t i, int64_t j) const {
     int64_t offset = p_.past;
@@ -135,7 +135,7 @@ void infer_attention(InferContext& c) {
   if (c.has(past_key) != c.has(past_value)) fail("past_key and past_value come together");
   if (c.has(mask)) {
     Shape all{p.batch, p.heads, p.steps, p.total()}, given = c.shape(mask);
-    if (!given.empty() && given.back() < p.total()) all.back() = given.back();   // a shorter mask hides what is behind it
+    if (!given.empty() && given.back() < p.total()) all.back() = given.back();  // a shorter mask hides what is behind it
     broadcast_strides(given, all);
   }
   c.set(0, type_of(c, query),
@@ -188,7 +188,7 @@ void run_attention(ComputeContext& ctx) {
           std::fill(sums.begin(), sums.end(), 0.0);
           for (int64_t j = 0; j < p.total(); ++j) {
             const double weight = scores[static_cast<size_t>(j)];
-            if (weight == 0) continue;   // what is masked does not count, whatever it holds
+            if (weight == 0) continue;  // what is masked does not count, whatever it holds
             for (int64_t e = 0; e < p.v_size; ++e)
               sums[static_cast<size_t>(e)] += weight * static_cast<double>(v[static_cast<size_t>((kv + j) * p.v_size + e)]);
           }

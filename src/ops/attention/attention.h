@@ -1,7 +1,7 @@
 // The attention family's rotary embedding (rotary.cpp), for its table.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::ops {
 

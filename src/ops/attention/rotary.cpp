@@ -2,8 +2,8 @@
 // token's position. Su et al., arXiv:2104.09864.
 #include "base/error.h"
 #include "ops/attention/attention.h"
-#include "ops/params.h"
-#include "ops/real.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/real.h"
 
 namespace smelt::ops {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 /// Inputs: ONNX x, cos, sin, positions?; ONNX Runtime x, positions, cos, sin.
 struct Rotary {
   int64_t batch = 0, heads = 0, steps = 0, size = 0, rotated = 0;
-  bool packed = false;                      // rank 3: [batch, steps, heads * size]; else [batch, heads, steps, size]
+  bool packed = false;  // rank 3: [batch, steps, heads * size]; else [batch, heads, steps, size]
   size_t cos_input = 1, sin_input = 2, position_input = 3;
 };
 
@@ -65,8 +65,8 @@ void run_rotary(ComputeContext& ctx) {
     if (positions.size() > 1 && static_cast<int64_t>(positions.size()) != r.batch * r.steps)
       fail("{} positions, expected {} for {} sequences of {}", positions.size(), r.batch * r.steps, r.batch, r.steps);
     const auto cache_row = [&](int64_t b, int64_t s) {
-      if (positions.empty()) return b * r.steps + s;                       // a cache of [batch, steps, half]
-      if (positions.size() == 1) return positions[0] + s;                  // ONNX Runtime's single offset
+      if (positions.empty()) return b * r.steps + s;       // a cache of [batch, steps, half]
+      if (positions.size() == 1) return positions[0] + s;  // ONNX Runtime's single offset
       return positions[static_cast<size_t>(b * r.steps + s)];
     };
     const T* x = c.in(0).data<T>();

@@ -2,9 +2,9 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/loops.h"
-#include "ops/params.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/loops.h"
+#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {
@@ -42,8 +42,10 @@ void give(ComputeContext& c, size_t i, const Tensor& result) {
     fail("output {} is {} {}, expected {} {}", i, name(result.type()), to_string(result.shape()), name(out.type()),
          to_string(out.shape()));
   }
-  if (result.type() == DType::string) out.strings() = result.strings();
-  else std::memcpy(out.raw(), result.raw(), static_cast<size_t>(result.nbytes()));
+  if (result.type() == DType::string)
+    out.strings() = result.strings();
+  else
+    std::memcpy(out.raw(), result.raw(), static_cast<size_t>(result.nbytes()));
 }
 
 bool truth(const Tensor& t) {
@@ -100,8 +102,10 @@ void infer_if(InferContext& c) {
   expect_outputs(no, c.outputs.size(), "else_branch");
   for (size_t i = 0; i < c.outputs.size(); ++i) {
     const std::optional<Shape> a = output_shape(yes, i), b = output_shape(no, i);
-    if (a && b && *a == *b) c.set(i, output_type(yes, i), *a);
-    else c.set_type(i, output_type(yes, i));
+    if (a && b && *a == *b)
+      c.set(i, output_type(yes, i), *a);
+    else
+      c.set_type(i, output_type(yes, i));
   }
 }
 
@@ -150,7 +154,7 @@ void run_loop(ComputeContext& c) {
   }
   for (size_t s = 0; s < states; ++s) give(c, s, in[2 + s]);
   for (size_t k = 0; k < scanned.size(); ++k) {
-    Shape unseen;   // with no iteration an extent that the body leaves open is 0
+    Shape unseen;  // with no iteration an extent that the body leaves open is 0
     if (const auto& s = body.value(body.outputs()[1 + states + k]).shape) {
       for (const Dim& d : *s) unseen.push_back(d.known() ? d.value : 0);
     }

@@ -4,14 +4,14 @@
 
 #include "base/error.h"
 #include "ops/conv/conv.h"
-#include "ops/real.h"
+#include "ops/core/real.h"
 
 namespace smelt::ops {
 namespace {
 
 struct Deform {
   ConvProblem conv;
-  int64_t groups = 1;   // of offsets
+  int64_t groups = 1;  // of offsets
 };
 
 Deform deform_problem(const Node& node, const Shape& x, const Shape& w, const Shape& offset) {
@@ -35,7 +35,7 @@ template <class T> double sample(const T* plane, const Shape& grid, const std::v
       const bool high = (corner >> d) & 1;
       weight *= high ? at[d] - low : 1 - (at[d] - low);
       const double i = low + (high ? 1 : 0);
-      inside = weight != 0 && i >= 0 && i < static_cast<double>(grid[d]);   // a NaN position is outside
+      inside = weight != 0 && i >= 0 && i < static_cast<double>(grid[d]);  // a NaN position is outside
       if (inside) offset = offset * grid[d] + static_cast<int64_t>(i);
     }
     if (inside) sum += weight * static_cast<double>(plane[offset]);

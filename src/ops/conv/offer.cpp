@@ -1,8 +1,8 @@
+#include "ops/conv/offer.h"
 #include "base/error.h"
-#include "ops/conv/cuda.h"
-#include "ops/conv/quantized.h"
-#include "ops/conv/tactics.h"
-#include "ops/tactics.h"
+#include "ops/conv/cuda_request.h"
+#include "ops/conv/int8_problem.h"
+#include "ops/core/family.h"
 
 namespace smelt::ops {
 namespace conv {
@@ -44,7 +44,7 @@ void quantized_conv_gpu_offer(const BoundNode& node, const Machine& machine, Off
   }
   conv::Problem p = q->problem;
   p.epilogue = q->node->program->print();
-  if (q->x_zero != 0) p.epilogue += " zero";   // another zero point than the padding's may cost a copy
+  if (q->x_zero != 0) p.epilogue += " zero";  // another zero point than the padding's may cost a copy
   for (const EpilogueOperand& o : epilogue_operands(q->bound, q->operands)) p.epilogue += " " + print(o.tensor);
   offer.problem = conv::print(p);
   const auto made = conv::gpu_request(*q, machine);

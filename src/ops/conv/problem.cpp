@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "ops/conv/conv.h"
 #include "ops/conv/transposed.h"
-#include "ops/strides.h"
+#include "ops/core/strides.h"
 
 namespace smelt::ops::conv {
 namespace {

@@ -11,14 +11,14 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/tactics.h"
+#include "ops/core/family.h"
 
 namespace smelt::ops::conv {
 
 struct Input {
-  Shape shape;                  // [N, C, spatial…]
-  int64_t upsample = 1;         // nearest neighbour, along every spatial axis
-  bool strided = false;         // a slice of another tensor
+  Shape shape;           // [N, C, spatial…]
+  int64_t upsample = 1;  // nearest neighbour, along every spatial axis
+  bool strided = false;  // a slice of another tensor
   bool operator==(const Input&) const = default;
 };
 
@@ -26,16 +26,16 @@ struct Problem {
   bool transposed = false;
   DType input = DType::f32, output = DType::f32;
   std::vector<Input> x;
-  Shape w;                      // [M, C / group, kernel…]; transposed: [C, M / group, kernel…]
+  Shape w;  // [M, C / group, kernel…]; transposed: [C, M / group, kernel…]
   Shape y;  // [N, M, spatial…]; not printed: it follows from the rest but for a transposed one's output padding
   bool y_strided = false;
-  Shape stride, dilation, pad_begin, pad_end;   // one entry a spatial axis
+  Shape stride, dilation, pad_begin, pad_end;  // one entry a spatial axis
   int64_t group = 1;
   Layout from = Layout::nhwc, to = Layout::nhwc;
   std::string epilogue = "none";
 
   size_t spatial() const { return w.size() - 2; }
-  int64_t channels() const;     // of all inputs together
+  int64_t channels() const;  // of all inputs together
   int64_t outputs() const { return y[1]; }
   double flops() const;
   bool operator==(const Problem&) const = default;

@@ -16,7 +16,7 @@ TransposedConv transposed_conv(const Node& node, const Shape& x, const Shape& w)
   if (node.has("kernel_shape") && node.get_ints("kernel_shape") != kernel) {
     fail("kernel_shape is {}, but W has shape {}", to_string(node.get_ints("kernel_shape")), to_string(w));
   }
-  Node plain = node;   // window_of would resolve SAME_* for a convolution over x; here it depends on the output
+  Node plain = node;  // window_of would resolve SAME_* for a convolution over x; here it depends on the output
   plain.attrs["auto_pad"] = std::string("NOTSET");
   const std::string auto_pad = node.get_string("auto_pad", "NOTSET");
   const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
@@ -26,7 +26,7 @@ TransposedConv transposed_conv(const Node& node, const Shape& x, const Shape& w)
   t.window = window_of(plain, kernel, t.in);
 
   Shape extra = node.get_ints("output_padding", Shape(r, 0)), wanted = node.get_ints("output_shape");
-  if (wanted.size() == r + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);   // exporters that give N and C too
+  if (wanted.size() == r + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);  // exporters that give N and C too
   if (extra.size() != r) fail("output_padding has {} entries, expected {}", extra.size(), r);
   if (!wanted.empty() && wanted.size() != r) fail("output_shape has {} entries, expected {}", wanted.size(), r);
   t.out.resize(r);

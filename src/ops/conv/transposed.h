@@ -10,7 +10,7 @@ namespace smelt::ops {
 struct TransposedConv {
   int64_t n = 0, c = 0, m = 0, group = 1;
   Shape in, out;
-  Window window;   // slides over `out`; its places are `in`
+  Window window;  // slides over `out`; its places are `in`
 };
 
 /// Checks the operands and resolves output_shape, output_padding, pads and auto_pad as ConvTranspose defines them.

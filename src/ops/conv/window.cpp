@@ -5,8 +5,8 @@
 namespace smelt::ops {
 namespace {
 
-constexpr int64_t limit = int64_t{1} << 30;           // keeps every product of two of these inside int64_t
-constexpr int64_t extent_limit = int64_t{1} << 32;    // and of one of these with a stride
+constexpr int64_t limit = int64_t{1} << 30;         // keeps every product of two of these inside int64_t
+constexpr int64_t extent_limit = int64_t{1} << 32;  // and of one of these with a stride
 
 Shape ints_or(const Node& node, const char* attr, size_t count, int64_t otherwise, int64_t lowest) {
   Shape v = node.get_ints(attr);
@@ -61,8 +61,9 @@ Shape window_places(const Window& w, const Shape& spatial, bool ceil) {
   Shape places(w.rank());
   for (size_t d = 0; d < w.rank(); ++d) {
     const int64_t room = spatial[d] + w.pad_begin[d] + w.pad_end[d] - w.extent(d);
-    if (room < 0) fail("a window of {} does not fit into {} + {} padding on spatial axis {}", w.extent(d), spatial[d],
-                       w.pad_begin[d] + w.pad_end[d], d);
+    if (room < 0)
+      fail("a window of {} does not fit into {} + {} padding on spatial axis {}", w.extent(d), spatial[d],
+           w.pad_begin[d] + w.pad_end[d], d);
     places[d] = (ceil ? (room + w.stride[d] - 1) / w.stride[d] : room / w.stride[d]) + 1;
     if (ceil && (places[d] - 1) * w.stride[d] >= spatial[d] + w.pad_begin[d]) --places[d];
   }

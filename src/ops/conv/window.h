@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::ops {
 

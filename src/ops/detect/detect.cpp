@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/params.h"
+#include "ops/core/list_inputs.h"
+#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {
@@ -63,7 +63,7 @@ void run_nms(ComputeContext& c) {
       const double* score = scores.data() + (b * classes + k) * count;
       order.clear();
       for (int64_t i = 0; i < count; ++i) {
-        if (score[i] >= lowest) order.push_back(i);   // not a NaN
+        if (score[i] >= lowest) order.push_back(i);  // not a NaN
       }
       std::ranges::stable_sort(order, [score](int64_t x, int64_t y) { return score[x] > score[y]; });
       kept.clear();

@@ -1,7 +1,7 @@
 // The detection family's rules and references, for its table.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::ops {
 

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/real.h"
 #include "ops/detect/detect.h"
-#include "ops/params.h"
-#include "ops/real.h"
 
 namespace smelt::ops {
 
@@ -52,7 +52,7 @@ Between between(double v, int64_t extent) {
   return {low, low + 1, v - static_cast<double>(low)};
 }
 
-constexpr double largest_grid = 1 << 16;   // samples along one side of a bin; a region this large is not a region of the map
+constexpr double largest_grid = 1 << 16;  // samples along one side of a bin; a region this large is not a region of the map
 
 int64_t grid_of(int64_t sampling, double extent, int64_t bins) {
   if (sampling > 0) return sampling;
@@ -68,7 +68,7 @@ std::vector<RoiSample> roi_samples(const RoiAlign& p, const double region[4], in
   const double shift = p.half_pixel ? 0.5 : 0;
   const double x0 = region[0] * p.scale - shift, y0 = region[1] * p.scale - shift;
   double width = region[2] * p.scale - shift - x0, height = region[3] * p.scale - shift - y0;
-  if (!p.half_pixel) {   // the older form has no regions below one pixel
+  if (!p.half_pixel) {  // the older form has no regions below one pixel
     width = std::max(width, 1.0);
     height = std::max(height, 1.0);
   }
@@ -179,7 +179,7 @@ void run_max_roi_pool(ComputeContext& ctx) {
               any = true;
             }
           }
-          *y++ = best;   // an empty bin is 0
+          *y++ = best;  // an empty bin is 0
         }
       }
     }

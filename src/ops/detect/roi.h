@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::ops {
 

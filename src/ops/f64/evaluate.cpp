@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "ops/core/interpreter.h"
 #include "ops/f64/gemm.h"
 #include "ops/f64/products.h"
-#include "ops/interpreter.h"
 
 namespace smelt::ops {
 namespace {

@@ -1,7 +1,7 @@
 // Whole models in float64: the oracle that tolerances are measured against.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::ops {
 

@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "ops/parallel.h"
+#include "ops/cpu/parallel.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -13,9 +13,9 @@
 namespace smelt::ops::f64 {
 namespace {
 
-constexpr int64_t tile_m = 4, tile_n = 12;          // 12 accumulators of 4 doubles fill AVX2's registers
-constexpr int64_t block_m = 96, block_k = 256;      // packed a: 192 KiB, in L2
-constexpr int64_t block_n = 84 * tile_n;            // packed b: 2 MiB, in L3
+constexpr int64_t tile_m = 4, tile_n = 12;      // 12 accumulators of 4 doubles fill AVX2's registers
+constexpr int64_t block_m = 96, block_k = 256;  // packed a: 192 KiB, in L2
+constexpr int64_t block_n = 84 * tile_n;        // packed b: 2 MiB, in L3
 
 /// sums[4, 12] = a[k, 4]ᵀ · b[k, 12], both packed.
 using Kernel = void (*)(int64_t k, const double* a, const double* b, double* sums);
@@ -116,7 +116,7 @@ void gemm(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, double* c, int64_
     for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * c_row, n, 0.0);
     return;
   }
-  constexpr double worth_a_thread = 4e6;   // multiplications: about a millisecond, fifty times a thread's start
+  constexpr double worth_a_thread = 4e6;  // multiplications: about a millisecond, fifty times a thread's start
   const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const int64_t parts = std::clamp<int64_t>(static_cast<int64_t>(work / worth_a_thread), 1, threads);
   // Each thread takes a slice of the longer side and packs for itself.
@@ -125,8 +125,10 @@ void gemm(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, double* c, int64_
   parallel_for(parts, threads, [&](int64_t part) {
     const int64_t begin = part * step, count = std::min(step, (by_rows ? m : n) - begin);
     if (count <= 0) return;
-    if (by_rows) gemm_serial(count, n, k, {a.data + begin * a.row, a.row, a.column}, b, c + begin * c_row, c_row);
-    else gemm_serial(m, count, k, a, {b.data + begin * b.column, b.row, b.column}, c + begin, c_row);
+    if (by_rows)
+      gemm_serial(count, n, k, {a.data + begin * a.row, a.row, a.column}, b, c + begin * c_row, c_row);
+    else
+      gemm_serial(m, count, k, a, {b.data + begin * b.column, b.row, b.column}, c + begin, c_row);
   });
 }
 

@@ -4,8 +4,8 @@
 
 #include "ops/conv/conv.h"
 #include "ops/conv/transposed.h"
+#include "ops/core/loops.h"
 #include "ops/f64/gemm.h"
-#include "ops/loops.h"
 #include "ops/matmul/matmul.h"
 
 namespace smelt::ops::f64 {
@@ -24,7 +24,7 @@ void multiply_batches(const MatMulProblem& p, const double* a, const double* b, 
     for (int64_t i = 0; i < nest.run(); ++i) offsets.emplace_back(at[0] + i * nest.stride(0), at[1] + i * nest.stride(1));
   });
   const int64_t batches = static_cast<int64_t>(offsets.size());
-  const int inner = batches >= threads ? 1 : threads;   // many small products, or few large ones
+  const int inner = batches >= threads ? 1 : threads;  // many small products, or few large ones
   parallel_for(batches, inner == 1 ? threads : 1, [&](int64_t i) {
     const auto [at_a, at_b] = offsets[static_cast<size_t>(i)];
     gemm(p.m, p.n, p.k, {a + at_a, p.a_row, p.a_col}, {b + at_b, p.b_row, p.b_col}, y + i * p.m * p.n, p.n, inner);

@@ -1,7 +1,7 @@
 // MatMul, Gemm, Conv and ConvTranspose of double tensors through the blocked product.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::ops::f64 {
 

@@ -1,7 +1,7 @@
 #include "ops/fused/expand.h"
 
 #include "base/error.h"
-#include "ops/fused/body.h"
+#include "ops/core/function_body.h"
 
 namespace smelt::ops {
 namespace {

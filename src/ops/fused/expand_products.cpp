@@ -1,7 +1,7 @@
 // Bodies of the products: Conv, MatMul and their quantised forms.
 #include "base/error.h"
-#include "ops/fused/body.h"
-#include "ops/fused/segments.h"
+#include "ops/conv/segments.h"
+#include "ops/core/function_body.h"
 
 namespace smelt::ops {
 namespace {
@@ -53,7 +53,7 @@ std::vector<ValueId> expand_conv(Body& b) {
 
 std::vector<ValueId> expand_qlinear_conv(Body& b) {
   const ConvSegments s(b.node());
-  const int64_t spatial = b.rank(1) - 2;   // the weights' rank is x's, and known more often
+  const int64_t spatial = b.rank(1) - 2;  // the weights' rank is x's, and known more often
   if (spatial < 1) fail("the weights have rank {}, expected [channels, channels, spatial…]", b.rank(1));
   const DType x_type = b.type(b.in(0)), w_type = b.type(b.in(1));
   ValueId sum;

@@ -1,6 +1,6 @@
 // Bodies of what works along rows: normalisation, attention, rotary embedding.
 #include "base/error.h"
-#include "ops/fused/body.h"
+#include "ops/core/function_body.h"
 
 namespace smelt::ops {
 
@@ -10,7 +10,7 @@ std::vector<ValueId> expand_norm(Body& b) {
   if (kind != "rms" && kind != "layer") fail("kind = '{}', expected 'rms' or 'layer'", kind);
   const DType c = b.accumulator();
   const int64_t axis = n.get_int("axis", -1), first = axis < 0 ? axis : normalize_axis(axis, b.rank(0)) - b.rank(0);
-  constexpr int64_t most = 64;                         // axes of any tensor
+  constexpr int64_t most = 64;  // axes of any tensor
   if (first < -most || first >= 0) fail("axis = {}, which is none of the last {} axes", axis, most);
   std::vector<int64_t> axes;
   for (int64_t a = first; a < 0; ++a) axes.push_back(a);

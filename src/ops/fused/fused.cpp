@@ -1,6 +1,6 @@
 // The fused operators' rows of the registry (docs/fused-ops.md).
-#include "ops/families.h"
 #include "ops/fused/reference.h"
+#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 

@@ -1,9 +1,9 @@
 // Conv, MatMul and their quantised forms: the product by ONNX's own operator in the accumulator's type, then the program.
 #include "base/error.h"
 #include "graph/fused.h"
-#include "ops/fused/program.h"
+#include "ops/conv/segments.h"
+#include "ops/core/program.h"
 #include "ops/fused/reference.h"
-#include "ops/fused/segments.h"
 
 namespace smelt::ops {
 
@@ -180,8 +180,10 @@ void run_fused_conv(ComputeContext& c) {
     int64_t at = 0;
     for (size_t i = 0; i < s.count; ++i) {
       const Tensor part = c.in(i).cast(acc);
-      if (acc == DType::f64) place_segment<double>(part, s.upsample[i], x, at);
-      else place_segment<float>(part, s.upsample[i], x, at);
+      if (acc == DType::f64)
+        place_segment<double>(part, s.upsample[i], x, at);
+      else
+        place_segment<float>(part, s.upsample[i], x, at);
       at += part.shape()[1];
     }
   }
@@ -212,8 +214,10 @@ void run_fused_matmul(ComputeContext& c) {
                                   swapped(c.in(1).cast(acc), c.node.get_int("transB", 0))};
   Tensor y = evaluate(plain_node("MatMul", 2), in)[0];
   if (const float alpha = c.node.get_float("alpha", 1); alpha != 1) {
-    if (acc == DType::f64) for (int64_t i = 0; i < y.size(); ++i) y.data<double>()[i] *= alpha;
-    else for (int64_t i = 0; i < y.size(); ++i) y.data<float>()[i] *= alpha;
+    if (acc == DType::f64)
+      for (int64_t i = 0; i < y.size(); ++i) y.data<double>()[i] *= alpha;
+    else
+      for (int64_t i = 0; i < y.size(); ++i) y.data<float>()[i] *= alpha;
   }
   c.outputs[0] = run_epilogue(c, y, 2, type);
 }

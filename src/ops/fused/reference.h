@@ -2,7 +2,7 @@
 // for f64, float for every other float type.
 #pragma once
 
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::ops {
 

@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 #include "graph/fused.h"
-#include "ops/fused/program.h"
+#include "ops/core/loops.h"
+#include "ops/core/program.h"
 #include "ops/fused/reference.h"
 #include "ops/fused/rows.h"
-#include "ops/loops.h"
 
 namespace smelt::ops {
 
@@ -98,8 +98,10 @@ template <class C> void norm(ComputeContext& c, const Tensor& sum) {
 
 void run_norm(ComputeContext& c) {
   const Tensor sum = residual_sum(c.in(0), c.in(1));
-  if (accumulator(c.outputs[0].type()) == DType::f64) norm<double>(c, sum);
-  else norm<float>(c, sum);
+  if (accumulator(c.outputs[0].type()) == DType::f64)
+    norm<double>(c, sum);
+  else
+    norm<float>(c, sum);
   if (c.outputs.size() > 1 && c.node.out(1) != ValueId::none) c.outputs[1] = sum.clone();
 }
 
@@ -158,8 +160,10 @@ template <class C> void attention(ComputeContext& c) {
 }  // namespace
 
 void run_attention(ComputeContext& c) {
-  if (accumulator(c.outputs[0].type()) == DType::f64) attention<double>(c);
-  else attention<float>(c);
+  if (accumulator(c.outputs[0].type()) == DType::f64)
+    attention<double>(c);
+  else
+    attention<float>(c);
 }
 
 void infer_fused_rotary(InferContext& c) {
@@ -214,8 +218,10 @@ template <class C> void rotary(ComputeContext& c) {
 }  // namespace
 
 void run_fused_rotary(ComputeContext& c) {
-  if (accumulator(c.outputs[0].type()) == DType::f64) rotary<double>(c);
-  else rotary<float>(c);
+  if (accumulator(c.outputs[0].type()) == DType::f64)
+    rotary<double>(c);
+  else
+    rotary<float>(c);
 }
 
 }  // namespace smelt::ops

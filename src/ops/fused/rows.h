@@ -10,9 +10,9 @@ namespace smelt::ops {
 
 struct NormShape {
   NormShape(const Node& n, const Shape& x);
-  std::string kind;                 // "rms", "layer"
+  std::string kind;  // "rms", "layer"
   double epsilon;
-  int64_t rows = 0, width = 0;      // normalised over `width` elements at a time
+  int64_t rows = 0, width = 0;  // normalised over `width` elements at a time
 };
 
 struct AttentionShape {

@@ -18,12 +18,12 @@ struct Shape4 {
   bool ahead = false;
 };
 constexpr Shape4 tensor_shapes[] = {
-    {256, 128, 64, 4, 2, 3, true}, {128, 256, 64, 2, 4, 3, true},  {256, 64, 64, 4, 1, 4},         {64, 256, 64, 1, 4, 4},
-    {128, 128, 64, 2, 2, 4},       {128, 128, 64, 2, 2, 4, true},  {128, 128, 64, 2, 4, 4},        {128, 128, 64, 2, 4, 4, true},
-    {128, 128, 128, 2, 4, 3},      {128, 128, 128, 2, 2, 3, true}, {128, 64, 64, 2, 2, 4},         {128, 64, 128, 2, 2, 3, true},
-    {64, 128, 64, 2, 2, 4},        {64, 128, 128, 2, 2, 3},        {64, 128, 128, 2, 2, 3, true},  {64, 64, 128, 2, 2, 4},
-    {64, 64, 128, 2, 2, 4, true},  {64, 64, 64, 2, 2, 4},          {32, 128, 128, 1, 4, 4},        {32, 64, 128, 2, 2, 5},
-    {16, 128, 128, 1, 4, 4},       {16, 64, 128, 1, 4, 6},         {16, 64, 128, 1, 4, 3},         {64, 32, 128, 4, 1, 4},
+    {256, 128, 64, 4, 2, 3, true}, {128, 256, 64, 2, 4, 3, true},  {256, 64, 64, 4, 1, 4},        {64, 256, 64, 1, 4, 4},
+    {128, 128, 64, 2, 2, 4},       {128, 128, 64, 2, 2, 4, true},  {128, 128, 64, 2, 4, 4},       {128, 128, 64, 2, 4, 4, true},
+    {128, 128, 128, 2, 4, 3},      {128, 128, 128, 2, 2, 3, true}, {128, 64, 64, 2, 2, 4},        {128, 64, 128, 2, 2, 3, true},
+    {64, 128, 64, 2, 2, 4},        {64, 128, 128, 2, 2, 3},        {64, 128, 128, 2, 2, 3, true}, {64, 64, 128, 2, 2, 4},
+    {64, 64, 128, 2, 2, 4, true},  {64, 64, 64, 2, 2, 4},          {32, 128, 128, 1, 4, 4},       {32, 64, 128, 2, 2, 5},
+    {16, 128, 128, 1, 4, 4},       {16, 64, 128, 1, 4, 6},         {16, 64, 128, 1, 4, 3},        {64, 32, 128, 4, 1, 4},
 };
 constexpr Shape4 fma_shapes[] = {
     {128, 128, 128, 16, 16, 2}, {128, 64, 128, 16, 16, 2}, {64, 64, 128, 16, 16, 2},
@@ -71,8 +71,11 @@ int64_t CudaConfig::shared_bytes(int64_t element) const {
 }
 
 std::string CudaConfig::print() const {
-  return fmt::format("{}{}x{}x{} {}x{} s{}{} k{}", unit == Unit::fma ? "fma " : unit == Unit::tf32 ? "tf32 " : "", tile_m, tile_n,
-                     tile_k, warps_m, warps_n, stages, ahead ? "a" : "", splits);
+  return fmt::format("{}{}x{}x{} {}x{} s{}{} k{}",
+                     unit == Unit::fma    ? "fma "
+                     : unit == Unit::tf32 ? "tf32 "
+                                          : "",
+                     tile_m, tile_n, tile_k, warps_m, warps_n, stages, ahead ? "a" : "", splits);
 }
 
 double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu) {
@@ -98,7 +101,7 @@ double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gp
   const double active = static_cast<double>(std::min(blocks, multiprocessors));
   const double bandwidth = std::max(i.bandwidth, 1e5) * 0.92;
   const double flying = active * static_cast<double>(together * (c.stages - 1) * (c.tile_m + c.tile_n) * c.tile_k * element);
-  const double narrow = p.a.vec * element < 4 || p.b.vec * element < 4 ? 3 : 1;   // copies that the thread waits for
+  const double narrow = p.a.vec * element < 4 || p.b.vec * element < 4 ? 3 : 1;  // copies that the thread waits for
   const double memory = p.moved_bytes() / std::min(bandwidth, flying / 0.9) * narrow;
   const double from_l2 =
       static_cast<double>(blocks) * static_cast<double>((c.tile_m + c.tile_n) * k * element) / (2.5 * bandwidth);

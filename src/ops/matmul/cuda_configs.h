@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/gpu.h"
+#include "ops/cuda/gpu.h"
 #include "ops/matmul/cuda_problem.h"
 
 namespace smelt::ops::matmul {
@@ -17,10 +17,10 @@ struct CudaConfig {
   };  // tensor cores in the operands' type, with f32 rounded to tf32, or multiply-adds in float
   Unit unit = Unit::tensor;
   int64_t tile_m = 0, tile_n = 0, tile_k = 0;
-  int64_t warps_m = 0, warps_n = 0;        // fma: threads
+  int64_t warps_m = 0, warps_n = 0;  // fma: threads
   int64_t stages = 0;
-  bool ahead = false;                      // tensor, tf32: fragments load across the barrier between stages
-  int64_t splits = 1;                      // of k
+  bool ahead = false;  // tensor, tf32: fragments load across the barrier between stages
+  int64_t splits = 1;  // of k
 
   int64_t threads() const { return warps_m * warps_n * (unit == Unit::fma ? 1 : 32); }
   int64_t shared_bytes(int64_t element) const;

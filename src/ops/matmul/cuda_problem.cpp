@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ops/strides.h"
+#include "ops/core/strides.h"
 
 namespace smelt::ops::matmul {
 namespace {

@@ -5,23 +5,23 @@
 #include <utility>
 #include <variant>
 
-#include "ops/epilogue_cuda.h"
+#include "ops/cuda/epilogue.h"
 #include "ops/matmul/problem.h"
 
 namespace smelt::ops::matmul {
 
 /// One operand's matrices: the axis that it shares with the result (a's rows, b's columns), and k.
 struct CudaOperand {
-  int64_t outer = 0, k = 0;            // elements from one to the next
-  Shape batch;                         // the same along the batch axes
-  int64_t alignment = 1;               // bytes, of its first element
-  bool k_major = true;                 // elements along k lie side by side (or those of neither axis do)
-  int64_t vec = 1;                     // elements of the widest copy, 16 bytes at most, that begins in every line's every vec-th
+  int64_t outer = 0, k = 0;  // elements from one to the next
+  Shape batch;               // the same along the batch axes
+  int64_t alignment = 1;     // bytes, of its first element
+  bool k_major = true;       // elements along k lie side by side (or those of neither axis do)
+  int64_t vec = 1;           // elements of the widest copy, 16 bytes at most, that begins in every line's every vec-th
 };
 
 /// A product but for its types and what follows.
 struct CudaGeometry {
-  int64_t m = 0, n = 0, k = 0;         // m: of all the rows of one batch
+  int64_t m = 0, n = 0, k = 0;  // m: of all the rows of one batch
   Shape batch;
   CudaOperand a, b;
   int64_t batches() const { return elements(batch); }
@@ -46,10 +46,10 @@ std::string uncountable(const CudaGeometry& g);
 struct CudaProblem : CudaGeometry {
   DType type = DType::f16, type_b = DType::f16;
   EpilogueCuda epilogue;
-  Problem problem;                     // the cache's key
+  Problem problem;  // the cache's key
   // Of 8-bit products: b_zeros[n] · Σ a is taken from the sums, b_zeros input 2; and programs round at every operation.
   bool row_sums = false, fused_multiply_add = true;
-  double image_bytes = 0;              // of a, where it is an image whose windows a convolution reads; 0: a matrix
+  double image_bytes = 0;  // of a, where it is an image whose windows a convolution reads; 0: a matrix
   double flops() const {
     return 2.0 * static_cast<double>(batches()) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }

@@ -4,12 +4,12 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/parameter.h"
-#include "ops/params.h"
-#include "ops/quant/quant.h"
-#include "ops/quant/shifted.h"
-#include "ops/real.h"
+#include "ops/core/broadcast_operand.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/real.h"
+#include "ops/quantize/quantize.h"
+#include "ops/quantize/shifted.h"
+#include "ops/registry/operators.h"
 #include "ops/rnn/activation.h"
 
 namespace smelt::ops {
@@ -79,7 +79,7 @@ void run_matmul(ComputeContext& ctx) {
     using T = decltype(zero);
     using Acc = typename SumOf<T>::type;
     const MatMulProblem p = fused_problem(c.node, c.in(0).shape(), c.in(1).shape());
-    const Acc alpha = static_cast<Acc>(c.node.get_float("alpha", 1.0f));   // FusedMatMul's; floating-point only
+    const Acc alpha = static_cast<Acc>(c.node.get_float("alpha", 1.0f));  // FusedMatMul's; floating-point only
     T* y = c.outputs[0].data<T>();
     multiply<Acc>(p, c.in(0).data<T>(), c.in(1).data<T>(), [&](int64_t at, const Acc* sums) {
       for (int64_t j = 0; j < p.n; ++j) y[at + j] = static_cast<T>(alpha * sums[j]);

@@ -4,16 +4,16 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::ops {
 
 /// y[batch, m, n] = a[batch, m, k] * b[batch, k, n]; strides in elements, 0 where an operand repeats along a batch axis.
 struct MatMulProblem {
   int64_t m = 1, k = 1, n = 1;
-  Shape batch, a_batch, b_batch;      // extents, and strides of a and b along them
+  Shape batch, a_batch, b_batch;  // extents, and strides of a and b along them
   int64_t a_row = 0, a_col = 1, b_row = 0, b_col = 1;
-  Shape y;                            // as the operator gives it: without the axis of a 1-D operand
+  Shape y;  // as the operator gives it: without the axis of a 1-D operand
 };
 
 /// Throws Error with the expected and the found when the shapes do not multiply.
@@ -33,13 +33,13 @@ template <class Acc, class A, class B, class F> void multiply(const MatMulProble
     for (int64_t i = 0; i < p.m; ++i) {
       const A* row = a + a_at + i * p.a_row;
       std::fill(sums.begin(), sums.end(), Acc{});
-      if (p.b_col == 1) {             // rows of b are contiguous: add multiples of them
+      if (p.b_col == 1) {  // rows of b are contiguous: add multiples of them
         for (int64_t k = 0; k < p.k; ++k) {
           const Acc factor = static_cast<Acc>(row[k * p.a_col]);
           const B* from = b + b_at + k * p.b_row;
           for (int64_t j = 0; j < p.n; ++j) sums[static_cast<size_t>(j)] += factor * static_cast<Acc>(from[j]);
         }
-      } else {                        // columns are: scalar products
+      } else {  // columns are: scalar products
         for (int64_t j = 0; j < p.n; ++j) {
           const B* from = b + b_at + j * p.b_col;
           Acc sum{};

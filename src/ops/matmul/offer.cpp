@@ -1,6 +1,6 @@
+#include "ops/matmul/offer.h"
 #include "base/error.h"
-#include "ops/matmul/tactics.h"
-#include "ops/strides.h"
+#include "ops/core/strides.h"
 
 namespace smelt::ops {
 namespace matmul {

@@ -6,8 +6,8 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "ops/core/strides.h"
 #include "ops/matmul/matmul.h"
-#include "ops/strides.h"
 
 namespace smelt::ops::matmul {
 namespace {
@@ -132,7 +132,7 @@ Product product(const BoundNode& b) {
   r.problem.b_computed = !b.inputs[1].constant.valid();
   const bool shared_b = std::ranges::all_of(g.b_batch, [](int64_t step) { return step == 0; });
   if (shared_b && !r.problem.a_columns) {
-    r.problem.m *= elements(g.batch);   // one tall matrix
+    r.problem.m *= elements(g.batch);  // one tall matrix
   } else {
     for (size_t i = 0; i < g.batch.size(); ++i) {
       r.problem.a_batch.push_back(g.a_batch[i] == 0 ? 1 : g.batch[i]);

@@ -11,19 +11,19 @@
 #include <string>
 #include <string_view>
 
-#include "ops/tactics.h"
+#include "ops/core/family.h"
 
 namespace smelt::ops::matmul {
 
 struct Problem {
   DType input = DType::f32, output = DType::f32;
-  Shape a_batch, b_batch;        // of equal rank, 1s in front; empty: none
+  Shape a_batch, b_batch;  // of equal rank, 1s in front; empty: none
   int64_t m = 0, n = 0, k = 0;
-  bool a_columns = false, b_columns = false;   // stored transposed
-  bool b_computed = false;                     // b is no constant: it cannot be packed before the run
+  bool a_columns = false, b_columns = false;  // stored transposed
+  bool b_computed = false;                    // b is no constant: it cannot be packed before the run
   std::string epilogue = "none";
 
-  int64_t batch() const;         // matrices in the result
+  int64_t batch() const;  // matrices in the result
   double flops() const {
     return 2.0 * static_cast<double>(batch()) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
@@ -37,10 +37,10 @@ Problem parse(std::string_view text);
 /// MatMul, Gemm, com.microsoft FusedMatMul and ai.smelt MatMul in one form: inputs a, b, operands of a program over
 /// alpha · a · b.
 struct Product {
-  std::shared_ptr<const Node> node;     // an ai.smelt MatMul
-  BoundNode bound;                      // its tensors
+  std::shared_ptr<const Node> node;  // an ai.smelt MatMul
+  BoundNode bound;                   // its tensors
   double alpha = 1;
-  Problem problem;                      // without its epilogue
+  Problem problem;  // without its epilogue
   // Elements from one to the next: a's and b's batch axes (0 where they repeat), rows and columns.
   Shape batch, a_steps, b_steps;
   int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0;

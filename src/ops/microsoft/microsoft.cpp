@@ -3,10 +3,10 @@
 
 #include "base/error.h"
 #include "ops/conv/conv.h"
-#include "ops/families.h"
-#include "ops/parameter.h"
-#include "ops/params.h"
-#include "ops/real.h"
+#include "ops/core/broadcast_operand.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/real.h"
+#include "ops/registry/operators.h"
 #include "ops/rnn/activation.h"
 
 namespace smelt::ops {

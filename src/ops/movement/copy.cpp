@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "ops/loops.h"
+#include "ops/core/loops.h"
 
 namespace smelt::ops {
 namespace {
@@ -63,8 +63,10 @@ void copy_all(const Tensor& from, Tensor& to) {
 }
 
 void fill_zero(Tensor& t) {
-  if (t.type() == DType::string) std::fill(t.strings().begin(), t.strings().end(), std::string());
-  else if (t.nbytes() > 0) std::memset(t.raw(), 0, static_cast<size_t>(t.nbytes()));
+  if (t.type() == DType::string)
+    std::fill(t.strings().begin(), t.strings().end(), std::string());
+  else if (t.nbytes() > 0)
+    std::memset(t.raw(), 0, static_cast<size_t>(t.nbytes()));
 }
 
 void fill(Tensor& t, const Tensor& value) {

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "ops/loops.h"
+#include "ops/core/loops.h"
 #include "smelt/tensor.h"
 
 namespace smelt::ops {
@@ -35,7 +35,7 @@ class ElementCopier {
  private:
   Tensor from_, unpacked_to_;
   Tensor& to_;
-  int64_t width_ = 0;     // bytes an element; 0: strings
+  int64_t width_ = 0;  // bytes an element; 0: strings
   const uint8_t* source_ = nullptr;
   uint8_t* target_ = nullptr;
 };

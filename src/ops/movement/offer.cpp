@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ops/core/family.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/strided_copy.h"
+#include "ops/cuda/strided_copy.h"
 #include "ops/movement/windows.h"
-#include "ops/parallel.h"
-#include "ops/reorder/strided_copy.h"
-#include "ops/reorder/strided_copy_cuda.h"
-#include "ops/strides.h"
-#include "ops/tactics.h"
 
 namespace smelt::ops {
 namespace {
@@ -36,7 +36,7 @@ class WindowKernel final : public Kernel {
 
  private:
   int64_t size_;
-  std::vector<int64_t> offsets_;        // bytes
+  std::vector<int64_t> offsets_;  // bytes
   std::vector<StridedCopy> copies_;
 };
 
@@ -72,7 +72,7 @@ class GatherKernel final : public Kernel {
   }
 
  private:
-  static constexpr int64_t in_range = 0;   // an index of 0 is wrong only when there is nothing to gather from
+  static constexpr int64_t in_range = 0;  // an index of 0 is wrong only when there is nothing to gather from
   bool wide_;
   int threads_ = 1;
   int64_t outer_ = 1, extent_ = 0, row_bytes_ = 0, count_ = 0;
@@ -159,7 +159,7 @@ void movement_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
 }
 
 void movement_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (b.node->op == "Gather") return;   // its own family there
+  if (b.node->op == "Gather") return;  // its own family there
   if (auto reason = reject(b)) return offer.rejected.push_back({"cuda", *reason});
   std::vector<StridedMove> moves;
   const std::vector<StridedWindow> windows = windows_of(b);

@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/loops.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/loops.h"
 #include "ops/movement/copy.h"
 #include "ops/movement/pad.h"
-#include "ops/params.h"
+#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 
@@ -33,7 +33,7 @@ int64_t pad_source(const std::string& mode, int64_t at, int64_t extent) {
   if (mode == "edge") return at < 0 ? 0 : extent - 1;
   if (mode == "wrap") return floor_mod(at, extent);
   if (extent == 1) return 0;
-  const int64_t period = 2 * (extent - 1), folded = floor_mod(at, period);   // reflect, again and again
+  const int64_t period = 2 * (extent - 1), folded = floor_mod(at, period);  // reflect, again and again
   return folded < extent ? folded : period - folded;
 }
 
@@ -73,9 +73,12 @@ void place(const Tensor& x, const Shape& before, Tensor& y) {
 
 void pad_constant(ComputeContext& c, const Pads& p) {
   Tensor& y = c.outputs[0];
-  if (c.has(2)) fill(y, c.in(2));
-  else if (c.node.has("value")) fill(y, Tensor::scalar<double>(c.node.get_float("value", 0)).cast(y.type()));
-  else fill_zero(y);
+  if (c.has(2))
+    fill(y, c.in(2));
+  else if (c.node.has("value"))
+    fill(y, Tensor::scalar<double>(c.node.get_float("value", 0)).cast(y.type()));
+  else
+    fill_zero(y);
   place(c.in(0), p.before, y);
 }
 

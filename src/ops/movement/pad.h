@@ -10,7 +10,7 @@
 namespace smelt::ops {
 
 struct Pads {
-  Shape before, after;   // one entry an axis; negative crops
+  Shape before, after;  // one entry an axis; negative crops
 };
 /// `listed`: what goes before each of the axes, then what goes after each; all axes where none are given.
 Pads pads_of(const std::vector<int64_t>& listed, const std::optional<std::vector<int64_t>>& axes, size_t rank);

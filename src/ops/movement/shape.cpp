@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/families.h"
+#include "ops/core/list_inputs.h"
 #include "ops/movement/copy.h"
-#include "ops/params.h"
+#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {
@@ -135,12 +135,9 @@ void run_size(ComputeContext& c) { *c.outputs[0].data<int64_t>() = c.in(0).size(
 
 std::span<const OpDef> shape_ops() {
   static constexpr OpDef table[] = {
-      {"Identity", onnx_domain, infer_identity, run_copy},
-      {"Reshape", onnx_domain, infer_reshape, run_copy},
-      {"Flatten", onnx_domain, infer_flatten, run_copy},
-      {"Squeeze", onnx_domain, infer_squeeze, run_copy},
-      {"Unsqueeze", onnx_domain, infer_unsqueeze, run_copy},
-      {"Shape", onnx_domain, infer_shape, run_shape},
+      {"Identity", onnx_domain, infer_identity, run_copy},   {"Reshape", onnx_domain, infer_reshape, run_copy},
+      {"Flatten", onnx_domain, infer_flatten, run_copy},     {"Squeeze", onnx_domain, infer_squeeze, run_copy},
+      {"Unsqueeze", onnx_domain, infer_unsqueeze, run_copy}, {"Shape", onnx_domain, infer_shape, run_shape},
       {"Size", onnx_domain, infer_size, run_size},
   };
   return table;

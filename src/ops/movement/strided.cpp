@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/loops.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/loops.h"
 #include "ops/movement/copy.h"
 #include "ops/movement/windows.h"
-#include "ops/params.h"
+#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {
@@ -19,7 +19,7 @@ std::vector<int64_t> permutation(const Node& node, size_t rank) {
     for (size_t a = rank; a > 0; --a) perm.push_back(static_cast<int64_t>(a) - 1);
   }
   if (perm.size() != rank) fail("perm {} has {} axes, the input has {}", to_string(perm), perm.size(), rank);
-  std::vector<int64_t> sorted = normalize_axes(perm, static_cast<int64_t>(rank));   // throws when one is listed twice
+  std::vector<int64_t> sorted = normalize_axes(perm, static_cast<int64_t>(rank));  // throws when one is listed twice
   for (int64_t& axis : perm) axis = normalize_axis(axis, static_cast<int64_t>(rank));
   return perm;
 }
@@ -201,7 +201,7 @@ void run_tile(ComputeContext& c) {
 
 int64_t block_size(const Node& node) {
   const int64_t b = node.get_int("blocksize", 0);
-  constexpr int64_t largest = 1 << 20;   // its square, and that times an extent, must not overflow
+  constexpr int64_t largest = 1 << 20;  // its square, and that times an extent, must not overflow
   if (b <= 0 || b > largest) fail("blocksize is {}, expected 1 to {}", b, largest);
   return b;
 }
@@ -243,7 +243,7 @@ void run_depth_to_space(ComputeContext& c) {
   const int64_t b = block_size(c.node), channels = y.shape()[1];
   const Shape in = strides(x.shape()), out = strides(y.shape());
   const bool depth_first = is_depth_first(c.node);
-  const Shape source = {in[0], depth_first ? in[1] : in[1] * b * b, in[2], depth_first ? in[1] * b * channels : in[1] * b,
+  const Shape source = {in[0], depth_first ? in[1] : in[1] * b * b,   in[2], depth_first ? in[1] * b * channels : in[1] * b,
                         in[3], depth_first ? in[1] * channels : in[1]};
   copy_window({y.shape()[0], channels, x.shape()[2], b, x.shape()[3], b}, x, {0, source}, y,
               {0, {out[0], out[1], out[2] * b, out[2], out[3] * b, out[3]}});
@@ -297,7 +297,7 @@ StridedWindow slice_window(const SliceRange& r, const Shape& x) {
   StridedWindow source{0, strides(x)};
   for (size_t a = 0; a < r.start.size(); ++a) {
     source.offset += r.start[a] * source.strides[a];
-    source.strides[a] = r.extent[a] > 1 ? source.strides[a] * r.step[a] : 0;   // a huge step may overflow, and is not taken
+    source.strides[a] = r.extent[a] > 1 ? source.strides[a] * r.step[a] : 0;  // a huge step may overflow, and is not taken
   }
   return source;
 }

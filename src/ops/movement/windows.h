@@ -14,7 +14,7 @@ StridedWindow transpose_window(const Node& node, const Shape& x);
 
 /// starts, ends, axes and steps as numpy slices: negative counts from the end, and what lies outside is clamped.
 struct SliceRange {
-  Shape start, step, extent;   // one entry an axis of the input
+  Shape start, step, extent;  // one entry an axis of the input
 };
 SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const std::vector<int64_t>& ends,
                        std::optional<std::vector<int64_t>> axes, std::optional<std::vector<int64_t>> steps);

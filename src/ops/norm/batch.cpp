@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "ops/params.h"
-#include "ops/real.h"
-#include "ops/loops.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/loops.h"
+#include "ops/core/real.h"
 
 namespace smelt::ops {
 namespace {

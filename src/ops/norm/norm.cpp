@@ -3,11 +3,11 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "ops/families.h"
+#include "ops/core/broadcast_operand.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/real.h"
 #include "ops/norm/moments.h"
-#include "ops/parameter.h"
-#include "ops/params.h"
-#include "ops/real.h"
+#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {
@@ -125,7 +125,7 @@ void run_mean_variance(ComputeContext& ctx) {
       each(start, [&](int64_t i) { mean += static_cast<double>(from[i]); });
       mean /= static_cast<double>(nest.count);
       each(start, [&](int64_t i) { variance += (static_cast<double>(from[i]) - mean) * (static_cast<double>(from[i]) - mean); });
-      const double deviation = std::sqrt(variance / static_cast<double>(nest.count)) + 1e-9;   // the function body's guard
+      const double deviation = std::sqrt(variance / static_cast<double>(nest.count)) + 1e-9;  // the function body's guard
       each(start, [&](int64_t i) { to[i] = static_cast<T>((static_cast<double>(from[i]) - mean) / deviation); });
     });
   });
@@ -173,7 +173,7 @@ std::span<const OpDef> norm_ops() {
       {"GroupNormalization", onnx_domain, infer_per_channel, run_group},
       {"LayerNormalization", onnx_domain, infer_layer, run_layer},
       {"RMSNormalization", onnx_domain, infer_layer, run_layer},
-      {"SimplifiedLayerNormalization", onnx_domain, infer_layer, run_layer},   // ONNX Runtime writes it in the default domain
+      {"SimplifiedLayerNormalization", onnx_domain, infer_layer, run_layer},  // ONNX Runtime writes it in the default domain
       {"SimplifiedLayerNormalization", microsoft_domain, infer_layer, run_layer},
       {"MeanVarianceNormalization", onnx_domain, infer_same, run_mean_variance},
       {"LpNormalization", onnx_domain, infer_same, run_lp},

@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/core/broadcast_operand.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/real.h"
 #include "ops/norm/moments.h"
-#include "ops/parameter.h"
-#include "ops/params.h"
-#include "ops/real.h"
 
 namespace smelt::ops {
 namespace {

@@ -1,11 +1,11 @@
 // Pointwise operators: ai.smelt.Pointwise and ONNX's own, by the blocked evaluator.
 #include "base/error.h"
-#include "ops/loops.h"
-#include "ops/pointwise/onnx.h"
+#include "ops/core/family.h"
+#include "ops/core/loops.h"
+#include "ops/core/strides.h"
+#include "ops/pointwise/cpu_sweep.h"
+#include "ops/pointwise/onnx_program.h"
 #include "ops/pointwise/problem.h"
-#include "ops/pointwise/sweep.h"
-#include "ops/strides.h"
-#include "ops/tactics.h"
 
 namespace smelt::ops {
 namespace {
@@ -27,7 +27,7 @@ class PointwiseKernel final : public Kernel {
 
  private:
   Sweep sweep_;
-  std::vector<size_t> present_;             // the node's inputs that the program reads, in order
+  std::vector<size_t> present_;  // the node's inputs that the program reads, in order
   bool single_;
   std::vector<const void*> inputs_;
 };
@@ -69,14 +69,16 @@ void pointwise_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (!p) return offer.rejected.push_back({"cpu", reason});
   const double estimate = Sweep(p->program, p->shape, p->strides, machine.threads).estimate_us();
   offer.candidates.push_back({"cpu", "", estimate, [p = *p, threads = machine.threads] {
-    return std::make_unique<PointwiseKernel>(p.program, p.shape, p.strides, p.present, threads);
-  }});
+                                return std::make_unique<PointwiseKernel>(p.program, p.shape, p.strides, p.present, threads);
+                              }});
 }
 
 void pointwise_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   std::string reason;
-  if (const auto p = problem_of(b, reason)) offer_pointwise_cuda(*p, *machine.gpu, offer);
-  else offer.rejected.push_back({"cuda", reason});
+  if (const auto p = problem_of(b, reason))
+    offer_pointwise_cuda(*p, *machine.gpu, offer);
+  else
+    offer.rejected.push_back({"cuda", reason});
 }
 
 }  // namespace smelt::ops

@@ -5,22 +5,22 @@
 #include <vector>
 
 #include "expr/program.h"
-#include "ops/tactic.h"
+#include "ops/core/tactic.h"
 
 namespace smelt::ops {
 
 struct PointwiseProblem {
   expr::Program program;
-  Shape shape;                         // of the outputs
-  std::vector<Shape> strides;  // of each view along shape's axes, elements: inputs first, then outputs; 0 where it repeats
-  std::vector<int64_t> alignments;     // of each view's first element, bytes
-  std::vector<size_t> present;         // the node's inputs that the program reads, in order
-  bool fused_multiply_add = true;      // false: each product is rounded before it is added to
+  Shape shape;                      // of the outputs
+  std::vector<Shape> strides;       // of each view along shape's axes, elements: inputs first, then outputs; 0 where it repeats
+  std::vector<int64_t> alignments;  // of each view's first element, bytes
+  std::vector<size_t> present;      // the node's inputs that the program reads, in order
+  bool fused_multiply_add = true;   // false: each product is rounded before it is added to
 };
 
 /// The generated CUDA kernel that accesses `width` elements along the innermost axis at a time: 1, 2, 4 or 8.
 std::unique_ptr<Kernel> pointwise_cuda(const PointwiseProblem& p, int64_t width, const Gpu& gpu);
-/// Adds the generated CUDA kernels (src/ops/pointwise/cuda.cpp).
+/// Adds the generated CUDA kernels (src/ops/pointwise/cuda_pointwise.cpp).
 void offer_pointwise_cuda(const PointwiseProblem& p, const Gpu& gpu, Offer& offer);
 
 }  // namespace smelt::ops

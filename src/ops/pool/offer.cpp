@@ -5,13 +5,13 @@
 #include <cstring>
 
 #include "expr/simd/isa.h"
-#include "ops/channels_last.h"
-#include "ops/parallel.h"
-#include "ops/pool/integer.h"
+#include "ops/core/channels_last.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/rows/rows.h"
+#include "ops/pool/cpu_int8.h"
+#include "ops/pool/offer.h"
 #include "ops/pool/simd/rows.h"
-#include "ops/pool/tactics.h"
-#include "ops/rows/rows.h"
-#include "ops/strides.h"
 
 namespace smelt::ops {
 namespace {
@@ -22,7 +22,10 @@ using pool::Problem;
 class PoolKernel final : public Kernel {
  public:
   PoolKernel(const Problem& p, const BoundTensor& x, const BoundTensor& y, int threads)
-      : p_(p), threads_(threads), from_(pixel_steps(x)), to_(pixel_steps(y)),
+      : p_(p),
+        threads_(threads),
+        from_(pixel_steps(x)),
+        to_(pixel_steps(y)),
         whole_image_(p.window.kernel == spatial_of(p.x) && p.window.pad_begin == Shape{0, 0} && p.window.pad_end == Shape{0, 0}),
         rows_(pool::row_functions()) {}
 
@@ -55,8 +58,10 @@ class PoolKernel final : public Kernel {
     int64_t taps = 0;
     for_taps(p_, y, x, [&](int64_t at_y, int64_t at_x) {
       const float* from = image + at_y * from_[1] + at_x * from_[2];
-      if (taps++ == 0) std::memcpy(to, from, static_cast<size_t>(channels) * sizeof(float));
-      else (p_.kind == Kind::max ? rows_.max : rows_.add)(to, from, channels);
+      if (taps++ == 0)
+        std::memcpy(to, from, static_cast<size_t>(channels) * sizeof(float));
+      else
+        (p_.kind == Kind::max ? rows_.max : rows_.add)(to, from, channels);
     });
     if (p_.kind == Kind::max) return;
     const int64_t count = p_.kind == Kind::mean ? p_.window.kernel[0] * p_.window.kernel[1] : taps;
@@ -89,7 +94,7 @@ class PoolKernel final : public Kernel {
   Problem p_;
   int threads_;
   Shape from_, to_;
-  bool whole_image_;                     // the window is the image
+  bool whole_image_;  // the window is the image
   const pool::RowFunctions& rows_;
 };
 
@@ -123,16 +128,22 @@ void pool_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
     offer.rejected.push_back({"cpu", why});
     return;
   }
-  if (p->x.size() != 4) why = fmt::format("{} spatial axes; it knows 2", p->x.size() - 2);
+  if (p->x.size() != 4)
+    why = fmt::format("{} spatial axes; it knows 2", p->x.size() - 2);
   else if (!integer::is_byte(p->type) && (!float_kind(p->type) || b.outputs[0].type != p->type))
     why = fmt::format("elements of {}", smelt::name(p->type));
-  else if (!is_channels_last(b.inputs[0]) || !is_channels_last(b.outputs[0])) why = "an image that is not channels-last";
-  else if (elements(p->x) == 0 || elements(p->y) == 0) why = "an empty tensor";
-  else if (!no_empty_window(*p)) why = "windows that lie in the padding altogether";
+  else if (!is_channels_last(b.inputs[0]) || !is_channels_last(b.outputs[0]))
+    why = "an image that is not channels-last";
+  else if (elements(p->x) == 0 || elements(p->y) == 0)
+    why = "an empty tensor";
+  else if (!no_empty_window(*p))
+    why = "windows that lie in the padding altogether";
   if (why.empty() && integer::is_byte(p->type)) {
     pool::offer_integer(b, *p, machine, offer, why);
-    if (why.empty()) offer.problem = p->dequantized ? "" : pool::print(*p);   // a program's constants are part of the problem
-    else offer.rejected.push_back({"cpu", why});
+    if (why.empty())
+      offer.problem = p->dequantized ? "" : pool::print(*p);  // a program's constants are part of the problem
+    else
+      offer.rejected.push_back({"cpu", why});
     return;
   }
   offer.problem = pool::print(*p);

@@ -4,15 +4,15 @@
 
 #include "base/error.h"
 #include "ops/conv/window.h"
-#include "ops/families.h"
-#include "ops/params.h"
-#include "ops/real.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/real.h"
+#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {
 
 struct Pool {
-  int64_t planes = 0;   // N * C
+  int64_t planes = 0;  // N * C
   Shape in, out;
   Window window;
 };
@@ -21,7 +21,7 @@ Pool pool_of(const Node& node, const Shape& x) {
   if (x.size() < 3) fail("X has shape {}, expected [N, C, spatial…]", to_string(x));
   Pool p{x[0] * x[1], spatial_of(x), {}, {}};
   p.window = window_of(node, kernel_shape(node, p.in.size()), p.in);
-  const std::string auto_pad = node.get_string("auto_pad", "NOTSET");   // SAME_* and VALID say the extents themselves
+  const std::string auto_pad = node.get_string("auto_pad", "NOTSET");  // SAME_* and VALID say the extents themselves
   p.out = window_places(p.window, p.in, auto_pad == "NOTSET" && node.get_int("ceil_mode", 0) != 0);
   return p;
 }
@@ -30,7 +30,7 @@ void infer_pool(InferContext& c) {
   const Shape& x = c.shape(0);
   const Shape y = with_spatial(x[0], x.size() > 1 ? x[1] : 0, pool_of(c.node, x).out);
   c.set(0, c.in(0).type, y);
-  c.set(1, DType::i64, y);   // MaxPool's indices
+  c.set(1, DType::i64, y);  // MaxPool's indices
 }
 
 /// Calls f(plane, place, point) for every element under every window, in the order of the taps.
@@ -72,7 +72,7 @@ template <class T> void max_pool(ComputeContext& c) {
   for_elements(p, [&](int64_t plane, int64_t place, int64_t point) {
     const T v = x[plane * in_plane + point];
     const size_t o = static_cast<size_t>(plane * out_plane + place);
-    if (best[o] < 0 || v > y[o] || v != v) {   // the first of equals; a NaN stays
+    if (best[o] < 0 || v > y[o] || v != v) {  // the first of equals; a NaN stays
       y[o] = v;
       best[o] = point;
     }
@@ -171,10 +171,12 @@ template <class Step, class Finish> void global(ComputeContext& ctx, double star
 }
 
 void run_global_average(ComputeContext& c) {
-  global(c, 0, [](double s, double v) { return s + v; }, [](double s, double n) { return s / n; });
+  global(
+      c, 0, [](double s, double v) { return s + v; }, [](double s, double n) { return s / n; });
 }
 void run_global_max(ComputeContext& c) {
-  global(c, lowest<double>(), [](double m, double v) { return v > m || v != v ? v : m; }, [](double m, double) { return m; });
+  global(
+      c, lowest<double>(), [](double m, double v) { return v > m || v != v ? v : m; }, [](double m, double) { return m; });
 }
 void run_global_lp(ComputeContext& c) {
   const double p = static_cast<double>(c.node.get_int("p", 2));

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "ops/conv/window.h"
-#include "ops/integer/program.h"
-#include "ops/tactics.h"
+#include "ops/core/family.h"
+#include "ops/cpu/integer/program.h"
 
 namespace smelt::ops::pool {
 
@@ -20,7 +20,7 @@ struct Problem {
   Shape x, y;
   Window window;
   Layout from = Layout::nhwc, to = Layout::nhwc;
-  std::optional<integer::Dequantized> dequantized;   // bytes that the node's program dequantizes first; not printed
+  std::optional<integer::Dequantized> dequantized;  // bytes that the node's program dequantizes first; not printed
 };
 
 std::string print(const Problem& p);

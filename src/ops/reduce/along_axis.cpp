@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "ops/elementwise/pointwise.h"
-#include "ops/families.h"
 #include "ops/movement/copy.h"
+#include "ops/pointwise/reference.h"
+#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {
@@ -45,8 +45,10 @@ void infer_arg(InferContext& c) {
   Shape s = c.shape(0);
   const int64_t axis = normalize_axis(c.node.get_int("axis", 0), static_cast<int64_t>(s.size()));
   if (s[static_cast<size_t>(axis)] == 0) fail("axis {} of {} has no elements", axis, to_string(s));
-  if (c.node.get_int("keepdims", 1) != 0) s[static_cast<size_t>(axis)] = 1;
-  else s.erase(s.begin() + axis);
+  if (c.node.get_int("keepdims", 1) != 0)
+    s[static_cast<size_t>(axis)] = 1;
+  else
+    s.erase(s.begin() + axis);
   c.set(0, DType::i64, std::move(s));
 }
 

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "ops/elementwise/pointwise.h"
-#include "ops/families.h"
+#include "ops/pointwise/reference.h"
+#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {
@@ -25,8 +25,10 @@ Shape reduced_shape(const Shape& s, const std::vector<int64_t>& axes, bool keep)
   Shape result;
   for (size_t a = 0; a < s.size(); ++a) {
     const bool reduce = std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(a));
-    if (!reduce) result.push_back(s[a]);
-    else if (keep) result.push_back(1);
+    if (!reduce)
+      result.push_back(s[a]);
+    else if (keep)
+      result.push_back(1);
   }
   return result;
 }
@@ -48,8 +50,10 @@ template <class A> struct SumOf {
 };
 template <class A> struct MeanOf : SumOf<A> {
   A result(int64_t n) const {
-    if constexpr (std::is_integral_v<A>) return n == 0 ? A(0) : this->total / static_cast<A>(n);
-    else return this->total / static_cast<A>(n);
+    if constexpr (std::is_integral_v<A>)
+      return n == 0 ? A(0) : this->total / static_cast<A>(n);
+    else
+      return this->total / static_cast<A>(n);
   }
 };
 template <class A> struct ProdOf {
@@ -112,8 +116,10 @@ template <template <class> class State, class A> void reduce_as(const Tensor& x,
 
 template <class F> void with_accumulator(DType t, F&& f) {
   dispatch_compute(t, "reduction", [&]<class C>(C) {
-    if constexpr (std::is_floating_point_v<C>) f(double{});
-    else f(C{});
+    if constexpr (std::is_floating_point_v<C>)
+      f(double{});
+    else
+      f(C{});
   });
 }
 
@@ -136,8 +142,10 @@ template <bool largest> void run_extreme(ComputeContext& c) {
     dispatch(y.type(), "reduction", [&]<class S>(S) {
       using Limits = std::numeric_limits<S>;
       S end{};
-      if constexpr (std::is_integral_v<S>) end = largest ? Limits::lowest() : Limits::max();
-      else end = S(largest ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity());
+      if constexpr (std::is_integral_v<S>)
+        end = largest ? Limits::lowest() : Limits::max();
+      else
+        end = S(largest ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity());
       std::fill_n(y.data<S>(), y.size(), end);
     });
     return;
@@ -147,7 +155,7 @@ template <bool largest> void run_extreme(ComputeContext& c) {
       C best;
       load(x, offset, 1, 1, &best);
       for_each_element<C>(x, nest, offset, [&](C v) {
-        if ((largest ? best < v : v < best) || v != v) best = v;   // NaN wins and stays
+        if ((largest ? best < v : v < best) || v != v) best = v;  // NaN wins and stays
       });
       store(y, result, 1, &best);
     });

@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "ops/fused/reduction.h"
-#include "ops/loops.h"
-#include "ops/reduce/reduce_cuda.h"
+#include "ops/core/loops.h"
+#include "ops/reduce/cuda_reduce.h"
+#include "ops/reduce/reduction.h"
 
 namespace smelt::ops {
 namespace {
@@ -15,14 +15,22 @@ constexpr std::string_view fused_states[] = {"Sum", "Mean", "Max", "Min", "Produ
 
 struct OnnxState {
   std::string_view op, state;
-  bool real = false;                   // computed in floating point whatever the type
+  bool real = false;  // computed in floating point whatever the type
 };
-constexpr OnnxState onnx_states[] = {
-    {"ReduceSum", "Sum"},           {"ReduceMean", "Mean"},         {"ReduceMax", "Max"},
-    {"ReduceMin", "Min"},           {"ReduceProd", "Product"},      {"ReduceL1", "AbsSum"},
-    {"ReduceL2", "Norm2", true},    {"ReduceSumSquare", "SquareSum"}, {"ReduceLogSum", "LogSum", true},
-    {"ReduceLogSumExp", "LogSumExp", true}, {"GlobalAveragePool", "Mean"}, {"GlobalMaxPool", "Max"},
-    {"ArgMax", "Place"},            {"ArgMin", "Place"}};
+constexpr OnnxState onnx_states[] = {{"ReduceSum", "Sum"},
+                                     {"ReduceMean", "Mean"},
+                                     {"ReduceMax", "Max"},
+                                     {"ReduceMin", "Min"},
+                                     {"ReduceProd", "Product"},
+                                     {"ReduceL1", "AbsSum"},
+                                     {"ReduceL2", "Norm2", true},
+                                     {"ReduceSumSquare", "SquareSum"},
+                                     {"ReduceLogSum", "LogSum", true},
+                                     {"ReduceLogSumExp", "LogSumExp", true},
+                                     {"GlobalAveragePool", "Mean"},
+                                     {"GlobalMaxPool", "Max"},
+                                     {"ArgMax", "Place"},
+                                     {"ArgMin", "Place"}};
 
 /// What values of a type are folded in: integers in 64 bits, f16 and bf16 in f32; undefined for what has no kernel.
 DType folded(DType t, bool real) {
@@ -88,8 +96,10 @@ bool gpu_reduce_handles(const Node& n) {
 
 void gpu_reduce_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   std::string why;
-  if (const auto form = reduce_form(b, why)) offer_reduce_cuda(b, *form, *machine.gpu, offer);
-  else offer.rejected.push_back({"cuda", why});
+  if (const auto form = reduce_form(b, why))
+    offer_reduce_cuda(b, *form, *machine.gpu, offer);
+  else
+    offer.rejected.push_back({"cuda", why});
 }
 
 std::optional<ReduceForm> reduce_form(const BoundNode& b, std::string& why) {
@@ -126,8 +136,10 @@ std::optional<ReduceForm> reduce_form(const BoundNode& b, std::string& why) {
     if (!b.inputs[1].constant.valid()) return why = "its axes are computed", std::nullopt;
     listed = b.inputs[1].constant.to_ints();
   }
-  if (!listed.empty()) f.axes = normalize_axes(listed, rank);
-  else if (n.get_int("noop_with_empty_axes", 0) == 0) f.axes = all_axes(rank);
+  if (!listed.empty())
+    f.axes = normalize_axes(listed, rank);
+  else if (n.get_int("noop_with_empty_axes", 0) == 0)
+    f.axes = all_axes(rank);
   return f;
 }
 

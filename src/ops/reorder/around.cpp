@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "ops/align.h"
-#include "ops/channels_last.h"
+#include "ops/core/align.h"
+#include "ops/core/channels_last.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/strided_copy.h"
 #include "ops/reorder/reorder.h"
-#include "ops/reorder/strided_copy.h"
-#include "ops/strides.h"
 
 namespace smelt::ops {
 namespace {
@@ -22,8 +22,8 @@ class AroundKernel final : public Kernel {
   AroundKernel(const BoundNode& node, const BoundNode& inside, std::unique_ptr<Kernel> inner, int threads)
       : inner_(std::move(inner)), in_(node.inputs.size()), out_(node.outputs.size()) {
     const auto add = [&](std::vector<Image>& list, size_t i, const BoundTensor& from, const BoundTensor& to) {
-      list.push_back({i, images_,
-                      StridedCopy(from.shape, memory_strides(from), memory_strides(to), element_bytes(from.type), threads)});
+      list.push_back(
+          {i, images_, StridedCopy(from.shape, memory_strides(from), memory_strides(to), element_bytes(from.type), threads)});
       images_ += aligned(storage_bytes(from.layout == Layout::nhwc ? from : to));
     };
     for (size_t i = 0; i < in_.size(); ++i) {
@@ -51,13 +51,13 @@ class AroundKernel final : public Kernel {
 
  private:
   struct Image {
-    size_t index;        // of the input or output
-    int64_t offset;      // of its channels-last form in the workspace
+    size_t index;    // of the input or output
+    int64_t offset;  // of its channels-last form in the workspace
     StridedCopy copy;
   };
   std::unique_ptr<Kernel> inner_;
   std::vector<Image> before_, after_;
-  int64_t images_ = 0;   // bytes of all forms
+  int64_t images_ = 0;  // bytes of all forms
   std::vector<const void*> in_;
   std::vector<void*> out_;
 };

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "ops/tactic.h"
+#include "ops/core/tactic.h"
 
 namespace smelt::ops {
 

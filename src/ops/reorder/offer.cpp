@@ -1,11 +1,11 @@
 // ai.smelt Reorder: the same tensor in another layout or with other strides.
 #include <fmt/core.h>
 
+#include "ops/core/family.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/strided_copy.h"
+#include "ops/cuda/strided_copy.h"
 #include "ops/reorder/reorder.h"
-#include "ops/reorder/strided_copy.h"
-#include "ops/reorder/strided_copy_cuda.h"
-#include "ops/strides.h"
-#include "ops/tactics.h"
 
 namespace smelt::ops {
 namespace {

@@ -1,7 +1,7 @@
 // The cost of putting a tensor into another layout.
 #pragma once
 
-#include "ops/tactic.h"
+#include "ops/core/tactic.h"
 
 namespace smelt::ops {
 

@@ -15,7 +15,7 @@ struct Row {
   std::string_view name;
   double (*f)(double, double, double);
   double alpha, beta;
-  int parameters;   // how many of alpha and beta it takes
+  int parameters;  // how many of alpha and beta it takes
 };
 
 constexpr Row rows[] = {
@@ -72,7 +72,7 @@ std::vector<Activation> recurrent_activations(const Node& node, const std::vecto
   if (names.size() != expected) fail("activations has {} names, expected {}", names.size(), expected);
   const std::vector<float> alphas = node.get_floats("activation_alpha"), betas = node.get_floats("activation_beta");
   std::vector<Activation> out;
-  size_t alpha = 0, beta = 0;   // the lists hold values for those functions only that take one
+  size_t alpha = 0, beta = 0;  // the lists hold values for those functions only that take one
   for (const std::string& name : names) {
     Activation a = activation(name);
     const int parameters = row(name).parameters;

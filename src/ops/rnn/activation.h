@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/core/operator.h"
 
 namespace smelt::ops {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/core/operator.h"
 #include "ops/rnn/activation.h"
 
 namespace smelt::ops {
@@ -12,9 +12,9 @@ namespace smelt::ops {
 /// r [directions, gates * hidden, hidden], b [directions, 2 * gates * hidden].
 struct Recurrent {
   int64_t steps = 0, batch = 0, input = 0, hidden = 0, directions = 1, gates = 1;
-  bool reverse = false;        // of direction 0
-  bool batch_first = false;    // layout 1
-  double clip = 0;             // 0: none
+  bool reverse = false;      // of direction 0
+  bool batch_first = false;  // layout 1
+  double clip = 0;           // 0: none
 
   /// Offsets in elements.
   int64_t x_at(int64_t t, int64_t b) const { return (batch_first ? b * steps + t : t * batch + b) * input; }

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/real.h"
+#include "ops/core/real.h"
+#include "ops/registry/operators.h"
 #include "ops/rnn/recurrent.h"
 
 namespace smelt::ops {
@@ -20,7 +20,8 @@ template <int64_t gates> void infer_recurrent(InferContext& c) {
 template <class T> struct Weights {
   const T *w, *r, *b;
   Weights(const ComputeContext& c, const Recurrent& s, int64_t d)
-      : w(c.in(1).data<T>() + d * s.gates * s.hidden * s.input), r(c.in(2).data<T>() + d * s.gates * s.hidden * s.hidden),
+      : w(c.in(1).data<T>() + d * s.gates * s.hidden * s.input),
+        r(c.in(2).data<T>() + d * s.gates * s.hidden * s.hidden),
         b(c.has(3) ? c.in(3).data<T>() + d * 2 * s.gates * s.hidden : nullptr) {}
 };
 
@@ -32,12 +33,15 @@ void run_rnn(ComputeContext& ctx) {
     const Recurrent s = recurrent(c, rnn_gates);
     const std::vector<Activation> f = recurrent_activations(c.node, {"Tanh"}, s.directions);
     std::vector<double> sums;
-    for_each_step<T>(c, s, nothing, [&](int64_t d, const T* x, std::vector<double>& h) {
-      const Weights<T> p(c, s, d);
-      project_input(s, x, p.w, p.b, sums);
-      for (int64_t k = 0; k < s.hidden; ++k) sums[static_cast<size_t>(k)] += project_state(s, h, p.r + k * s.hidden);
-      for (size_t k = 0; k < h.size(); ++k) h[k] = f[static_cast<size_t>(d)](s.clipped(sums[k]));
-    }, nothing);
+    for_each_step<T>(
+        c, s, nothing,
+        [&](int64_t d, const T* x, std::vector<double>& h) {
+          const Weights<T> p(c, s, d);
+          project_input(s, x, p.w, p.b, sums);
+          for (int64_t k = 0; k < s.hidden; ++k) sums[static_cast<size_t>(k)] += project_state(s, h, p.r + k * s.hidden);
+          for (size_t k = 0; k < h.size(); ++k) h[k] = f[static_cast<size_t>(d)](s.clipped(sums[k]));
+        },
+        nothing);
   });
 }
 
@@ -49,28 +53,31 @@ void run_gru(ComputeContext& ctx) {
     const bool linear_first = c.node.get_int("linear_before_reset", 0) != 0;
     const size_t n = static_cast<size_t>(s.hidden);
     std::vector<double> sums, update(n), reset(n), scaled(n), next(n);
-    for_each_step<T>(c, s, nothing, [&](int64_t d, const T* x, std::vector<double>& h) {
-      const Weights<T> p(c, s, d);
-      const Activation &f = functions[static_cast<size_t>(2 * d)], &g = functions[static_cast<size_t>(2 * d + 1)];
-      const auto row = [&](size_t gate, size_t k) { return p.r + static_cast<int64_t>(gate * n + k) * s.hidden; };
-      project_input(s, x, p.w, p.b, sums);
-      for (size_t k = 0; k < n; ++k) {
-        update[k] = f(s.clipped(sums[k] + project_state(s, h, row(0, k))));
-        reset[k] = f(s.clipped(sums[n + k] + project_state(s, h, row(1, k))));
-        scaled[k] = reset[k] * h[k];
-      }
-      for (size_t k = 0; k < n; ++k) {
-        double hidden = sums[2 * n + k];
-        if (linear_first) {   // the reset gate scales R's bias too
-          const double bias = p.b ? static_cast<double>(p.b[5 * n + k]) : 0;
-          hidden += reset[k] * (project_state(s, h, row(2, k)) + bias) - bias;
-        } else {
-          hidden += project_state(s, scaled, row(2, k));
-        }
-        next[k] = (1 - update[k]) * g(s.clipped(hidden)) + update[k] * h[k];
-      }
-      h = next;
-    }, nothing);
+    for_each_step<T>(
+        c, s, nothing,
+        [&](int64_t d, const T* x, std::vector<double>& h) {
+          const Weights<T> p(c, s, d);
+          const Activation &f = functions[static_cast<size_t>(2 * d)], &g = functions[static_cast<size_t>(2 * d + 1)];
+          const auto row = [&](size_t gate, size_t k) { return p.r + static_cast<int64_t>(gate * n + k) * s.hidden; };
+          project_input(s, x, p.w, p.b, sums);
+          for (size_t k = 0; k < n; ++k) {
+            update[k] = f(s.clipped(sums[k] + project_state(s, h, row(0, k))));
+            reset[k] = f(s.clipped(sums[n + k] + project_state(s, h, row(1, k))));
+            scaled[k] = reset[k] * h[k];
+          }
+          for (size_t k = 0; k < n; ++k) {
+            double hidden = sums[2 * n + k];
+            if (linear_first) {  // the reset gate scales R's bias too
+              const double bias = p.b ? static_cast<double>(p.b[5 * n + k]) : 0;
+              hidden += reset[k] * (project_state(s, h, row(2, k)) + bias) - bias;
+            } else {
+              hidden += project_state(s, scaled, row(2, k));
+            }
+            next[k] = (1 - update[k]) * g(s.clipped(hidden)) + update[k] * h[k];
+          }
+          h = next;
+        },
+        nothing);
   });
 }
 
@@ -91,7 +98,7 @@ void run_lstm(ComputeContext& ctx) {
     const auto step = [&](int64_t d, const T* x, std::vector<double>& h) {
       const Weights<T> p(c, s, d);
       const Activation* f = functions.data() + 3 * d;
-      const T* peep = peephole ? peephole + d * 3 * s.hidden : nullptr;   // input, output, forget
+      const T* peep = peephole ? peephole + d * 3 * s.hidden : nullptr;  // input, output, forget
       const auto peeped = [&](size_t gate, size_t k) { return peep ? static_cast<double>(peep[gate * n + k]) * cell[k] : 0.0; };
       project_input(s, x, p.w, p.b, sums);
       for (size_t g = 0; g < 4 * n; ++g) sums[g] += project_state(s, h, p.r + static_cast<int64_t>(g) * s.hidden);

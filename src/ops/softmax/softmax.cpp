@@ -3,10 +3,10 @@
 #include <limits>
 
 #include "base/error.h"
-#include "ops/families.h"
-#include "ops/loops.h"
-#include "ops/params.h"
-#include "ops/real.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/loops.h"
+#include "ops/core/real.h"
+#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {
@@ -33,7 +33,7 @@ template <class T> void log_softmax(const AxisView& v, const T* x, T* y, bool ex
       double largest = -std::numeric_limits<double>::infinity(), sum = 0;
       for (int64_t k = 0; k < v.extent; ++k) largest = std::max(largest, at(k));
       for (int64_t k = 0; k < v.extent; ++k) sum += std::exp(at(k) - largest);
-      const double log_sum = std::log(sum);   // taken away last: it vanishes in a largest value above 2^53
+      const double log_sum = std::log(sum);  // taken away last: it vanishes in a largest value above 2^53
       for (int64_t k = 0; k < v.extent; ++k) {
         const double log = at(k) - largest - log_sum;
         y[start + k * v.inner] = static_cast<T>(exponentiate ? std::exp(log) : log);

@@ -49,8 +49,10 @@ int enter(const char* function) {
 }
 
 void put(abi::Stream stream, std::function<void()> work) {
-  if (stream && stream->capture) stream->capture->nodes.push_back(std::move(work));
-  else work();
+  if (stream && stream->capture)
+    stream->capture->nodes.push_back(std::move(work));
+  else
+    work();
 }
 
 void copy(abi::Stream stream, uint64_t to, uint64_t from, size_t bytes) {
@@ -65,10 +67,10 @@ bool on_device(abi::Address address) {
 
 }  // namespace
 
-#define CALL(function, ...) \
+#define CALL(function, ...)                                                     \
   extern "C" __attribute__((visibility("default"))) int function(__VA_ARGS__) { \
     if (const int result = enter(#function); result != abi::success) return result;
-#define END \
+#define END            \
   return abi::success; \
   }
 
@@ -89,127 +91,108 @@ extern "C" __attribute__((visibility("default"))) int cuGetErrorString(int, cons
   return abi::success;
 }
 
-CALL(cuInit, unsigned) END
-CALL(cuDriverGetVersion, int* version) *version = state.version; END
-CALL(cuDeviceGetCount, int* count) *count = state.devices; END
-CALL(cuDeviceGet, int* device, int ordinal) *device = ordinal; END
-CALL(cuDeviceGetName, char* name, int size, int) std::strncpy(name, "Made-up GPU", static_cast<size_t>(size)); END
-CALL(cuDeviceGetUuid_v2, abi::Uuid* uuid, int) *uuid = {}; END
-CALL(cuDeviceTotalMem_v2, size_t* bytes, int) *bytes = state.memory; END
-CALL(cuDeviceGetAttribute, int* value, abi::DeviceAttribute which, int)
-  static const std::map<int, int> values{{abi::clock_rate_khz, 1300000},
-                                         {abi::multiprocessor_count, 14},
-                                         {abi::memory_clock_rate_khz, 3200000},
-                                         {abi::memory_bus_bits, 256},
-                                         {abi::l2_cache_bytes, 1 << 20},
-                                         {abi::max_threads_per_multiprocessor, 1536},
-                                         {abi::max_shared_memory_per_multiprocessor, 164 << 10},
-                                         {abi::max_registers_per_multiprocessor, 65536},
-                                         {abi::max_shared_memory_per_block_optin, 163 << 10},
-                                         {abi::max_blocks_per_multiprocessor, 16},
-                                         {abi::reserved_shared_memory_per_block, 1 << 10}};
-  const auto at = values.find(which);
-  *value = which == abi::compute_capability_major   ? state.major
-           : which == abi::compute_capability_minor ? state.minor
-           : at == values.end()                     ? 0
-                                                    : at->second;
+CALL(cuInit, unsigned) END CALL(cuDriverGetVersion, int* version) * version = state.version;
+END CALL(cuDeviceGetCount, int* count) * count = state.devices;
+END CALL(cuDeviceGet, int* device, int ordinal) * device = ordinal;
+END CALL(cuDeviceGetName, char* name, int size, int) std::strncpy(name, "Made-up GPU", static_cast<size_t>(size));
+END CALL(cuDeviceGetUuid_v2, abi::Uuid* uuid, int) * uuid = {};
+END CALL(cuDeviceTotalMem_v2, size_t* bytes, int) * bytes = state.memory;
+END CALL(cuDeviceGetAttribute, int* value, abi::DeviceAttribute which, int) static const std::map<int, int> values{
+    {abi::clock_rate_khz, 1300000},
+    {abi::multiprocessor_count, 14},
+    {abi::memory_clock_rate_khz, 3200000},
+    {abi::memory_bus_bits, 256},
+    {abi::l2_cache_bytes, 1 << 20},
+    {abi::max_threads_per_multiprocessor, 1536},
+    {abi::max_shared_memory_per_multiprocessor, 164 << 10},
+    {abi::max_registers_per_multiprocessor, 65536},
+    {abi::max_shared_memory_per_block_optin, 163 << 10},
+    {abi::max_blocks_per_multiprocessor, 16},
+    {abi::reserved_shared_memory_per_block, 1 << 10}};
+const auto at = values.find(which);
+*value = which == abi::compute_capability_major   ? state.major
+         : which == abi::compute_capability_minor ? state.minor
+         : at == values.end()                     ? 0
+                                                  : at->second;
+END CALL(cuDevicePrimaryCtxRetain, abi::Context* c, int) * c = &context;
+END CALL(cuDevicePrimaryCtxRelease_v2, int) END CALL(cuCtxPushCurrent_v2, abi::Context) END
+    CALL(cuCtxPopCurrent_v2, abi::Context* c) * c = &context;
+END CALL(cuCtxSynchronize)
 END
-CALL(cuDevicePrimaryCtxRetain, abi::Context* c, int) *c = &context; END
-CALL(cuDevicePrimaryCtxRelease_v2, int) END
-CALL(cuCtxPushCurrent_v2, abi::Context) END
-CALL(cuCtxPopCurrent_v2, abi::Context* c) *c = &context; END
-CALL(cuCtxSynchronize) END
 
 CALL(cuMemGetInfo_v2, size_t* free, size_t* total)
   *free = state.memory - state.used;
-  *total = state.memory;
-END
-CALL(cuMemAlloc_v2, abi::Address* address, size_t bytes)
-  std::lock_guard lock(mutex);
-  if (state.used + bytes > state.memory) return abi::out_of_memory;
-  *address = reinterpret_cast<abi::Address>(std::aligned_alloc(512, (bytes + 511) / 512 * 512));
-  std::memset(reinterpret_cast<void*>(*address), 0, bytes);
-  blocks[*address] = bytes;
-  state.used += bytes;
-END
-CALL(cuMemFree_v2, abi::Address address)
-  std::lock_guard lock(mutex);
-  const auto at = blocks.find(address);
-  if (at == blocks.end()) return abi::invalid_value;
-  state.used -= at->second;
-  blocks.erase(at);
-  std::free(reinterpret_cast<void*>(address));
-END
-CALL(cuMemAllocHost_v2, void** memory, size_t bytes) *memory = std::calloc(bytes, 1); END
-CALL(cuMemFreeHost, void* memory) std::free(memory); END
-CALL(cuMemcpyHtoDAsync_v2, abi::Address to, const void* from, size_t bytes, abi::Stream stream)
-  copy(stream, to, reinterpret_cast<uint64_t>(from), bytes);
-END
-CALL(cuMemcpyDtoHAsync_v2, void* to, abi::Address from, size_t bytes, abi::Stream stream)
-  copy(stream, reinterpret_cast<uint64_t>(to), from, bytes);
-END
-CALL(cuMemcpyAsync, abi::Address to, abi::Address from, size_t bytes, abi::Stream stream) copy(stream, to, from, bytes); END
-CALL(cuMemcpyDtoDAsync_v2, abi::Address to, abi::Address from, size_t bytes, abi::Stream stream)
-  copy(stream, to, from, bytes);
-END
-CALL(cuMemcpy2DAsync_v2, const abi::Copy2d* c, abi::Stream stream)
-  for (size_t row = 0; row < c->height; ++row) copy(stream, c->to + row * c->to_pitch, c->from + row * c->from_pitch, c->width);
-END
-CALL(cuMemsetD8Async, abi::Address to, unsigned char value, size_t count, abi::Stream stream)
-  put(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, count); });
-END
-CALL(cuPointerGetAttribute, void* value, abi::PointerAttribute which, abi::Address address)
-  if (!on_device(address)) return abi::invalid_value;
-  if (which == abi::pointer_memory_type) *static_cast<unsigned*>(value) = abi::memory_device;
-  else *static_cast<int*>(value) = 0;
+*total = state.memory;
+END CALL(cuMemAlloc_v2, abi::Address* address, size_t bytes) std::lock_guard lock(mutex);
+if (state.used + bytes > state.memory) return abi::out_of_memory;
+*address = reinterpret_cast<abi::Address>(std::aligned_alloc(512, (bytes + 511) / 512 * 512));
+std::memset(reinterpret_cast<void*>(*address), 0, bytes);
+blocks[*address] = bytes;
+state.used += bytes;
+END CALL(cuMemFree_v2, abi::Address address) std::lock_guard lock(mutex);
+const auto at = blocks.find(address);
+if (at == blocks.end()) return abi::invalid_value;
+state.used -= at->second;
+blocks.erase(at);
+std::free(reinterpret_cast<void*>(address));
+END CALL(cuMemAllocHost_v2, void** memory, size_t bytes) * memory = std::calloc(bytes, 1);
+END CALL(cuMemFreeHost, void* memory) std::free(memory);
+END CALL(cuMemcpyHtoDAsync_v2, abi::Address to, const void* from, size_t bytes, abi::Stream stream)
+    copy(stream, to, reinterpret_cast<uint64_t>(from), bytes);
+END CALL(cuMemcpyDtoHAsync_v2, void* to, abi::Address from, size_t bytes, abi::Stream stream)
+    copy(stream, reinterpret_cast<uint64_t>(to), from, bytes);
+END CALL(cuMemcpyAsync, abi::Address to, abi::Address from, size_t bytes, abi::Stream stream) copy(stream, to, from, bytes);
+END CALL(cuMemcpyDtoDAsync_v2, abi::Address to, abi::Address from, size_t bytes, abi::Stream stream)
+    copy(stream, to, from, bytes);
+END CALL(cuMemcpy2DAsync_v2, const abi::Copy2d* c, abi::Stream stream) for (size_t row = 0; row < c->height; ++row)
+    copy(stream, c->to + row * c->to_pitch, c->from + row * c->from_pitch, c->width);
+END CALL(cuMemsetD8Async, abi::Address to, unsigned char value, size_t count, abi::Stream stream)
+    put(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, count); });
+END CALL(cuPointerGetAttribute, void* value, abi::PointerAttribute which,
+         abi::Address address) if (!on_device(address)) return abi::invalid_value;
+if (which == abi::pointer_memory_type)
+  *static_cast<unsigned*>(value) = abi::memory_device;
+else
+  *static_cast<int*>(value) = 0;
 END
 
-CALL(cuStreamCreate, abi::Stream* stream, unsigned) *stream = new CUstream_st; END
-CALL(cuStreamDestroy_v2, abi::Stream stream) delete stream; END
-CALL(cuStreamSynchronize, abi::Stream) END
-CALL(cuStreamWaitEvent, abi::Stream, abi::Event, unsigned) END
-CALL(cuStreamIsCapturing, abi::Stream stream, int* status) *status = stream && stream->capture ? 1 : 0; END
-CALL(cuThreadExchangeStreamCaptureMode, abi::CaptureMode*) END
-CALL(cuStreamBeginCapture_v2, abi::Stream stream, abi::CaptureMode) stream->capture = new CUgraph_st; END
-CALL(cuStreamGetCaptureInfo_v3, abi::Stream stream, int* status, uint64_t* id, abi::Graph* graph, const abi::GraphNode** nodes,
-     const abi::GraphEdge** edges, size_t* count)
-  *status = stream->capture ? 1 : 0;
-  *id = 1;
-  *graph = stream->capture;
-  *nodes = nullptr;
-  *edges = nullptr;
-  *count = 0;
+CALL(cuStreamCreate, abi::Stream* stream, unsigned) *stream = new CUstream_st;
+END CALL(cuStreamDestroy_v2, abi::Stream stream) delete stream;
+END CALL(cuStreamSynchronize, abi::Stream) END CALL(cuStreamWaitEvent, abi::Stream, abi::Event, unsigned) END
+    CALL(cuStreamIsCapturing, abi::Stream stream, int* status) * status = stream && stream->capture ? 1 : 0;
+END CALL(cuThreadExchangeStreamCaptureMode, abi::CaptureMode*) END
+    CALL(cuStreamBeginCapture_v2, abi::Stream stream, abi::CaptureMode) stream->capture = new CUgraph_st;
+END CALL(cuStreamGetCaptureInfo_v3, abi::Stream stream, int* status, uint64_t* id, abi::Graph* graph,
+         const abi::GraphNode** nodes, const abi::GraphEdge** edges, size_t* count) * status = stream->capture ? 1 : 0;
+*id = 1;
+*graph = stream->capture;
+*nodes = nullptr;
+*edges = nullptr;
+*count = 0;
+END CALL(cuStreamEndCapture, abi::Stream stream, abi::Graph* graph) * graph = stream->capture;
+stream->capture = nullptr;
+END CALL(cuEventCreate, abi::Event* event, unsigned) * event = new CUevent_st;
+END CALL(cuEventDestroy_v2, abi::Event event) delete event;
+END CALL(cuEventRecord, abi::Event, abi::Stream) END CALL(cuEventQuery, abi::Event) END CALL(cuEventSynchronize, abi::Event) END
+    CALL(cuEventElapsedTime, float* milliseconds, abi::Event, abi::Event) * milliseconds = 0.01f;
 END
-CALL(cuStreamEndCapture, abi::Stream stream, abi::Graph* graph)
-  *graph = stream->capture;
-  stream->capture = nullptr;
-END
-CALL(cuEventCreate, abi::Event* event, unsigned) *event = new CUevent_st; END
-CALL(cuEventDestroy_v2, abi::Event event) delete event; END
-CALL(cuEventRecord, abi::Event, abi::Stream) END
-CALL(cuEventQuery, abi::Event) END
-CALL(cuEventSynchronize, abi::Event) END
-CALL(cuEventElapsedTime, float* milliseconds, abi::Event, abi::Event) *milliseconds = 0.01f; END
 
-CALL(cuGraphDestroy, abi::Graph graph) delete graph; END
-CALL(cuGraphGetNodes, abi::Graph graph, abi::GraphNode*, size_t* count) *count = graph->nodes.size(); END
-CALL(cuGraphGetEdges_v2, abi::Graph, abi::GraphNode*, abi::GraphNode*, abi::GraphEdge*, size_t* count) *count = 0; END
-CALL(cuGraphInstantiateWithFlags, abi::GraphExec* exec, abi::Graph graph, unsigned long long)
-  *exec = new CUgraphExec_st{graph->nodes};
-END
-CALL(cuGraphExecDestroy, abi::GraphExec exec) delete exec; END
-CALL(cuGraphLaunch, abi::GraphExec exec, abi::Stream)
-  for (const auto& node : exec->nodes) node();
+CALL(cuGraphDestroy, abi::Graph graph) delete graph;
+END CALL(cuGraphGetNodes, abi::Graph graph, abi::GraphNode*, size_t* count) * count = graph->nodes.size();
+END CALL(cuGraphGetEdges_v2, abi::Graph, abi::GraphNode*, abi::GraphNode*, abi::GraphEdge*, size_t* count) * count = 0;
+END CALL(cuGraphInstantiateWithFlags, abi::GraphExec* exec, abi::Graph graph,
+         unsigned long long) * exec = new CUgraphExec_st{graph->nodes};
+END CALL(cuGraphExecDestroy, abi::GraphExec exec) delete exec;
+END CALL(cuGraphLaunch, abi::GraphExec exec, abi::Stream) for (const auto& node : exec->nodes) node();
 END
 
 CALL(cuModuleLoadData, abi::Module* module, const void* image)
   if (std::memcmp(image, "\177ELF", 4) != 0) return no_binary;
-  *module = new CUmod_st;
+*module = new CUmod_st;
+END CALL(cuModuleUnload, abi::Module module) delete module;
+END CALL(cuModuleGetFunction, abi::Function* function, abi::Module module,
+         const char*) * function = &module->functions.emplace_back();
+END CALL(cuFuncSetAttribute, abi::Function, abi::FunctionAttribute, int) END
+    CALL(cuLaunchKernelEx, const abi::LaunchConfig* config, abi::Function, void**, void**) put(config->stream, [] {});
+END CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, int* blocks_of, abi::Function, int, size_t) * blocks_of = 2;
 END
-CALL(cuModuleUnload, abi::Module module) delete module; END
-CALL(cuModuleGetFunction, abi::Function* function, abi::Module module, const char*)
-  *function = &module->functions.emplace_back();
-END
-CALL(cuFuncSetAttribute, abi::Function, abi::FunctionAttribute, int) END
-CALL(cuLaunchKernelEx, const abi::LaunchConfig* config, abi::Function, void**, void**) put(config->stream, [] {}); END
-CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, int* blocks_of, abi::Function, int, size_t) *blocks_of = 2; END

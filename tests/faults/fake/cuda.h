@@ -11,13 +11,13 @@ namespace smelt::fake {
 
 struct Cuda {
   int version = 13000, devices = 1, major = 8, minor = 7;
-  size_t memory = size_t{1} << 30;         // bytes of the device
+  size_t memory = size_t{1} << 30;  // bytes of the device
   size_t used = 0;
   struct Fault {
-    int after = 0, result = 0;             // calls that succeed first; what later ones return
-    int times = 1 << 30;                   // that they return it
+    int after = 0, result = 0;  // calls that succeed first; what later ones return
+    int times = 1 << 30;        // that they return it
   };
-  std::map<std::string, Fault> faults;     // by the function's name; errors from 700 on are returned by every call from then on
+  std::map<std::string, Fault> faults;  // by the function's name; errors from 700 on are returned by every call from then on
   std::map<std::string, int> calls;
 };
 

@@ -11,17 +11,17 @@ struct cublasLtContext;
 
 namespace smelt::device::cuda::abi {
 
-using BlasStatus = int;                                // cublasStatus_t
+using BlasStatus = int;  // cublasStatus_t
 using BlasHandle = cublasLtContext*;
-using MatmulDescriptor = void*;                        // cublasLtMatmulDesc_t
-using MatrixLayout = void*;                            // cublasLtMatrixLayout_t
-using MatmulPreference = void*;                        // cublasLtMatmulPreference_t
+using MatmulDescriptor = void*;  // cublasLtMatmulDesc_t
+using MatrixLayout = void*;      // cublasLtMatrixLayout_t
+using MatmulPreference = void*;  // cublasLtMatmulPreference_t
 
 enum BlasStatusCode : BlasStatus { blas_success = 0 };
-enum BlasCompute : int { compute_f32 = 68, compute_f32_tf32 = 77 };   // cublasComputeType_t
-enum BlasType : int { r_f32 = 0, r_f16 = 2, r_bf16 = 14 };            // cudaDataType
+enum BlasCompute : int { compute_f32 = 68, compute_f32_tf32 = 77 };  // cublasComputeType_t
+enum BlasType : int { r_f32 = 0, r_f16 = 2, r_bf16 = 14 };           // cudaDataType
 enum BlasOperation : int { operation_n = 0, operation_t = 1 };
-enum MatmulAttribute : int {                           // cublasLtMatmulDescAttributes_t
+enum MatmulAttribute : int {  // cublasLtMatmulDescAttributes_t
   matmul_transpose_a = 3,
   matmul_transpose_b = 4,
   matmul_epilogue = 7,
@@ -29,7 +29,7 @@ enum MatmulAttribute : int {                           // cublasLtMatmulDescAttr
   matmul_bias_type = 26,
 };
 enum LayoutAttribute : int { layout_batch_count = 5, layout_batch_stride = 6 };
-enum PreferenceAttribute : int {                       // cublasLtMatmulPreferenceAttributes_t
+enum PreferenceAttribute : int {  // cublasLtMatmulPreferenceAttributes_t
   preference_workspace_bytes = 1,
   preference_reduction_schemes = 3,
   preference_alignment_a = 5,
@@ -37,8 +37,8 @@ enum PreferenceAttribute : int {                       // cublasLtMatmulPreferen
   preference_alignment_c = 7,
   preference_alignment_d = 8,
 };
-enum ReductionScheme : uint32_t { reduction_compute_type = 2 };   // parts kept in the workspace, added in a step of its own
-enum MatmulEpilogue : int {                            // cublasLtEpilogue_t; gelu is the tanh form
+enum ReductionScheme : uint32_t { reduction_compute_type = 2 };  // parts kept in the workspace, added in a step of its own
+enum MatmulEpilogue : int {                                      // cublasLtEpilogue_t; gelu is the tanh form
   epilogue_default = 1,
   epilogue_relu = 2,
   epilogue_bias = 4,
@@ -46,7 +46,7 @@ enum MatmulEpilogue : int {                            // cublasLtEpilogue_t; ge
   epilogue_gelu = 32,
   epilogue_gelu_bias = 36,
 };
-enum AlgorithmAttribute : int {                        // cublasLtMatmulAlgoConfigAttributes_t
+enum AlgorithmAttribute : int {  // cublasLtMatmulAlgoConfigAttributes_t
   algorithm_id = 0,
   algorithm_tile = 1,
   algorithm_splits = 2,
@@ -57,8 +57,10 @@ enum AlgorithmAttribute : int {                        // cublasLtMatmulAlgoConf
   algorithm_cluster_shape = 8,
 };
 
-struct MatmulAlgorithm { uint64_t data[8]; };          // cublasLtMatmulAlgo_t
-struct MatmulHeuristic {                               // cublasLtMatmulHeuristicResult_t
+struct MatmulAlgorithm {
+  uint64_t data[8];
+};                        // cublasLtMatmulAlgo_t
+struct MatmulHeuristic {  // cublasLtMatmulHeuristicResult_t
   MatmulAlgorithm algorithm;
   size_t workspace_bytes;
   BlasStatus state;
@@ -92,8 +94,8 @@ static_assert(sizeof(MatmulHeuristic) == 96);
     MatrixLayout d_layout, const MatmulAlgorithm* algorithm, void* workspace, size_t workspace_bytes, Stream stream)
 
 struct BlasLt {
-  size_t (*version)() = nullptr;                       // cublasLtGetVersion
-  const char* (*status_text)(BlasStatus status) = nullptr;   // cublasLtGetStatusString
+  size_t (*version)() = nullptr;                            // cublasLtGetVersion
+  const char* (*status_text)(BlasStatus status) = nullptr;  // cublasLtGetStatusString
 #define X(name, symbol, ...) BlasStatus (*name)(__VA_ARGS__) = nullptr;
   SMELT_CUBLASLT(X)
 #undef X

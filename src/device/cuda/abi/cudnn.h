@@ -11,16 +11,24 @@ struct cudnnContext;
 
 namespace smelt::device::cuda::abi {
 
-using DnnStatus = int;                               // cudnnStatus_t; 0 is success
+using DnnStatus = int;  // cudnnStatus_t; 0 is success
 using DnnHandle = cudnnContext*;
-using DnnDescriptor = void*;                         // cudnnBackendDescriptor_t
+using DnnDescriptor = void*;  // cudnnBackendDescriptor_t
 
 enum DnnStatusCode : DnnStatus { dnn_success = 0, dnn_not_supported = 3000, dnn_internal_error = 4000 };
-enum DnnType : int {                                 // cudnnDataType_t
-  dnn_f32 = 0, dnn_f64 = 1, dnn_f16 = 2, dnn_i8 = 3, dnn_i32 = 4, dnn_u8 = 6, dnn_bf16 = 9, dnn_i64 = 10, dnn_bool = 11,
+enum DnnType : int {  // cudnnDataType_t
+  dnn_f32 = 0,
+  dnn_f64 = 1,
+  dnn_f16 = 2,
+  dnn_i8 = 3,
+  dnn_i32 = 4,
+  dnn_u8 = 6,
+  dnn_bf16 = 9,
+  dnn_i64 = 10,
+  dnn_bool = 11,
 };
 
-enum DnnDescriptorType : int {                       // cudnnBackendDescriptorType_t
+enum DnnDescriptorType : int {  // cudnnBackendDescriptorType_t
   dnn_pointwise = 0,
   dnn_convolution = 1,
   dnn_engine = 2,
@@ -41,7 +49,7 @@ enum DnnDescriptorType : int {                       // cudnnBackendDescriptorTy
   dnn_operation_resample = 25,
 };
 
-enum DnnAttributeType : int {                        // cudnnBackendAttributeType_t
+enum DnnAttributeType : int {  // cudnnBackendAttributeType_t
   dnn_is_handle = 0,
   dnn_is_type = 1,
   dnn_is_bool = 2,
@@ -63,7 +71,7 @@ enum DnnAttributeType : int {                        // cudnnBackendAttributeTyp
   dnn_is_fraction = 26,
 };
 
-enum DnnAttribute : int {                            // cudnnBackendAttributeName_t
+enum DnnAttribute : int {  // cudnnBackendAttributeName_t
   dnn_pointwise_mode = 0,
   dnn_pointwise_precision = 1,
   dnn_pointwise_axis = 9,
@@ -136,7 +144,7 @@ enum DnnAttribute : int {                            // cudnnBackendAttributeNam
 
 enum DnnConvolutionMode : int { dnn_cross_correlation = 1 };
 enum DnnHeuristicMode : int { dnn_mode_instant = 0, dnn_mode_b = 1, dnn_mode_fallback = 2, dnn_mode_a = 3 };
-enum DnnPointwise : int {                            // cudnnPointwiseMode_t
+enum DnnPointwise : int {  // cudnnPointwiseMode_t
   dnn_add = 0,
   dnn_mul = 1,
   dnn_min = 2,
@@ -164,31 +172,31 @@ enum DnnNumericalNote : int {
   dnn_not_deterministic = 4,
   dnn_winograd = 5,
 };
-enum DnnBehaviorNote : int {                         // cudnnBackendBehaviorNote_t
+enum DnnBehaviorNote : int {  // cudnnBackendBehaviorNote_t
   dnn_compiles = 0,
   dnn_wants_reordered_weights = 1,
   dnn_wants_reordered_bias = 2,
 };
-enum DnnReduction : int { dnn_sum = 0, dnn_maximum = 3 };   // cudnnReduceTensorOp_t
+enum DnnReduction : int { dnn_sum = 0, dnn_maximum = 3 };  // cudnnReduceTensorOp_t
 /// cudnnResampleMode_t: of windows, the mean with the padding counted or not, the largest.
 enum DnnResample : int { dnn_mean_with_padding = 2, dnn_largest = 3, dnn_mean_inside = 4 };
-enum DnnPadding : int { dnn_zeros = 0, dnn_minus_infinity = 1 };   // cudnnPaddingMode_t
-struct DnnFraction {                                 // cudnnFraction_t
+enum DnnPadding : int { dnn_zeros = 0, dnn_minus_infinity = 1 };  // cudnnPaddingMode_t
+struct DnnFraction {                                              // cudnnFraction_t
   int64_t numerator = 0, denominator = 1;
 };
 constexpr int64_t dnn_most_notes = 16, dnn_most_knobs = 64;  // more than any version has
 
-#define SMELT_CUDNN(X) \
-  X(create, cudnnCreate, DnnHandle* handle) \
-  X(destroy, cudnnDestroy, DnnHandle handle) \
-  X(set_stream, cudnnSetStream, DnnHandle handle, Stream stream) \
-  X(descriptor_create, cudnnBackendCreateDescriptor, DnnDescriptorType type, DnnDescriptor* descriptor) \
-  X(descriptor_destroy, cudnnBackendDestroyDescriptor, DnnDescriptor descriptor) \
-  X(descriptor_finalize, cudnnBackendFinalize, DnnDescriptor descriptor) \
+#define SMELT_CUDNN(X)                                                                                                 \
+  X(create, cudnnCreate, DnnHandle* handle)                                                                            \
+  X(destroy, cudnnDestroy, DnnHandle handle)                                                                           \
+  X(set_stream, cudnnSetStream, DnnHandle handle, Stream stream)                                                       \
+  X(descriptor_create, cudnnBackendCreateDescriptor, DnnDescriptorType type, DnnDescriptor* descriptor)                \
+  X(descriptor_destroy, cudnnBackendDestroyDescriptor, DnnDescriptor descriptor)                                       \
+  X(descriptor_finalize, cudnnBackendFinalize, DnnDescriptor descriptor)                                               \
   X(descriptor_set, cudnnBackendSetAttribute, DnnDescriptor descriptor, DnnAttribute attribute, DnnAttributeType type, \
-    int64_t count, const void* values) \
+    int64_t count, const void* values)                                                                                 \
   X(descriptor_get, cudnnBackendGetAttribute, DnnDescriptor descriptor, DnnAttribute attribute, DnnAttributeType type, \
-    int64_t wanted, int64_t* count, void* values) \
+    int64_t wanted, int64_t* count, void* values)                                                                      \
   X(execute, cudnnBackendExecute, DnnHandle handle, DnnDescriptor plan, DnnDescriptor pack)
 
 /// Its functions, found at run time.
@@ -196,9 +204,9 @@ struct Dnn {
 #define X(name, symbol, ...) DnnStatus (*name)(__VA_ARGS__) = nullptr;
   SMELT_CUDNN(X)
 #undef X
-  size_t (*version)() = nullptr;                                  // cudnnGetVersion
-  const char* (*status_text)(DnnStatus) = nullptr;                // cudnnGetErrorString
-  void (*last_error)(char* message, size_t bytes) = nullptr;      // cudnnGetLastErrorString
+  size_t (*version)() = nullptr;                              // cudnnGetVersion
+  const char* (*status_text)(DnnStatus) = nullptr;            // cudnnGetErrorString
+  void (*last_error)(char* message, size_t bytes) = nullptr;  // cudnnGetLastErrorString
 };
 
 }  // namespace smelt::device::cuda::abi

@@ -5,10 +5,10 @@ struct nvmlDevice_st;
 
 namespace smelt::device::cuda::abi {
 
-using NvmlResult = int;   // nvmlReturn_t
+using NvmlResult = int;  // nvmlReturn_t
 using NvmlDevice = nvmlDevice_st*;
 enum NvmlResultCode : NvmlResult { nvml_success = 0, nvml_insufficient_size = 7 };
-enum NvmlClock : int { nvml_clock_multiprocessors = 1, nvml_clock_memory = 2 };   // nvmlClockType_t
+enum NvmlClock : int { nvml_clock_multiprocessors = 1, nvml_clock_memory = 2 };  // nvmlClockType_t
 enum NvmlSensor : int { nvml_sensor_gpu = 0 };                                   // nvmlTemperatureSensors_t
 
 /// nvmlClocksThrottleReasons: bits.
@@ -24,29 +24,31 @@ enum NvmlSlowdown : unsigned long long {
   nvml_display_clocks = 0x100,
 };
 
-struct NvmlProcess {               // nvmlProcessInfo_t
+struct NvmlProcess {  // nvmlProcessInfo_t
   unsigned pid;
-  unsigned long long used_bytes;   // all bits set: not known
+  unsigned long long used_bytes;  // all bits set: not known
   unsigned gpu_instance, compute_instance;
 };
 
-struct NvmlUtilization { unsigned gpu, memory; };   // percent of the last sample period
+struct NvmlUtilization {
+  unsigned gpu, memory;
+};  // percent of the last sample period
 
-#define SMELT_CUDA_NVML(X) \
-  X(init, nvmlInit_v2) \
-  X(version, nvmlSystemGetNVMLVersion, char* text, unsigned size) \
-  X(device_by_uuid, nvmlDeviceGetHandleByUUID, const char* uuid, NvmlDevice* device) \
-  X(clock, nvmlDeviceGetClockInfo, NvmlDevice device, NvmlClock which, unsigned* mhz) \
-  X(max_clock, nvmlDeviceGetMaxClockInfo, NvmlDevice device, NvmlClock which, unsigned* mhz) \
+#define SMELT_CUDA_NVML(X)                                                                                \
+  X(init, nvmlInit_v2)                                                                                    \
+  X(version, nvmlSystemGetNVMLVersion, char* text, unsigned size)                                         \
+  X(device_by_uuid, nvmlDeviceGetHandleByUUID, const char* uuid, NvmlDevice* device)                      \
+  X(clock, nvmlDeviceGetClockInfo, NvmlDevice device, NvmlClock which, unsigned* mhz)                     \
+  X(max_clock, nvmlDeviceGetMaxClockInfo, NvmlDevice device, NvmlClock which, unsigned* mhz)              \
   X(slowdowns, nvmlDeviceGetCurrentClocksThrottleReasons, NvmlDevice device, unsigned long long* reasons) \
-  X(temperature, nvmlDeviceGetTemperature, NvmlDevice device, NvmlSensor sensor, unsigned* celsius) \
-  X(power, nvmlDeviceGetPowerUsage, NvmlDevice device, unsigned* milliwatts) \
-  X(power_limit, nvmlDeviceGetEnforcedPowerLimit, NvmlDevice device, unsigned* milliwatts) \
-  X(utilization, nvmlDeviceGetUtilizationRates, NvmlDevice device, NvmlUtilization* percent) \
+  X(temperature, nvmlDeviceGetTemperature, NvmlDevice device, NvmlSensor sensor, unsigned* celsius)       \
+  X(power, nvmlDeviceGetPowerUsage, NvmlDevice device, unsigned* milliwatts)                              \
+  X(power_limit, nvmlDeviceGetEnforcedPowerLimit, NvmlDevice device, unsigned* milliwatts)                \
+  X(utilization, nvmlDeviceGetUtilizationRates, NvmlDevice device, NvmlUtilization* percent)              \
   X(processes, nvmlDeviceGetComputeRunningProcesses_v3, NvmlDevice device, unsigned* count, NvmlProcess* processes)
 
 struct Nvml {
-  const char* (*error_text)(NvmlResult result) = nullptr;   // nvmlErrorString
+  const char* (*error_text)(NvmlResult result) = nullptr;  // nvmlErrorString
 #define X(name, symbol, ...) NvmlResult (*name)(__VA_ARGS__) = nullptr;
   SMELT_CUDA_NVML(X)
 #undef X

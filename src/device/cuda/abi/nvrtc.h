@@ -8,25 +8,25 @@ struct _nvrtcProgram;
 
 namespace smelt::device::cuda::abi {
 
-using NvrtcResult = int;   // nvrtcResult; 0 is success
+using NvrtcResult = int;  // nvrtcResult; 0 is success
 using NvrtcProgram = _nvrtcProgram*;
 enum NvrtcResultCode : NvrtcResult { nvrtc_success = 0, nvrtc_invalid_option = 5 };
 
-#define SMELT_CUDA_NVRTC(X) \
-  X(version, nvrtcVersion, int* major, int* minor) \
-  X(supported_count, nvrtcGetNumSupportedArchs, int* count) \
-  X(supported, nvrtcGetSupportedArchs, int* architectures) \
+#define SMELT_CUDA_NVRTC(X)                                                                               \
+  X(version, nvrtcVersion, int* major, int* minor)                                                        \
+  X(supported_count, nvrtcGetNumSupportedArchs, int* count)                                               \
+  X(supported, nvrtcGetSupportedArchs, int* architectures)                                                \
   X(create, nvrtcCreateProgram, NvrtcProgram* program, const char* source, const char* name, int headers, \
-    const char* const* header_sources, const char* const* header_names) \
-  X(destroy, nvrtcDestroyProgram, NvrtcProgram* program) \
-  X(compile, nvrtcCompileProgram, NvrtcProgram program, int options, const char* const* option) \
-  X(log_size, nvrtcGetProgramLogSize, NvrtcProgram program, size_t* bytes) \
-  X(log, nvrtcGetProgramLog, NvrtcProgram program, char* log) \
-  X(cubin_size, nvrtcGetCUBINSize, NvrtcProgram program, size_t* bytes) \
+    const char* const* header_sources, const char* const* header_names)                                   \
+  X(destroy, nvrtcDestroyProgram, NvrtcProgram* program)                                                  \
+  X(compile, nvrtcCompileProgram, NvrtcProgram program, int options, const char* const* option)           \
+  X(log_size, nvrtcGetProgramLogSize, NvrtcProgram program, size_t* bytes)                                \
+  X(log, nvrtcGetProgramLog, NvrtcProgram program, char* log)                                             \
+  X(cubin_size, nvrtcGetCUBINSize, NvrtcProgram program, size_t* bytes)                                   \
   X(cubin, nvrtcGetCUBIN, NvrtcProgram program, char* cubin)
 
 struct Nvrtc {
-  const char* (*error_text)(NvrtcResult result) = nullptr;   // nvrtcGetErrorString
+  const char* (*error_text)(NvrtcResult result) = nullptr;  // nvrtcGetErrorString
 #define X(name, symbol, ...) NvrtcResult (*name)(__VA_ARGS__) = nullptr;
   SMELT_CUDA_NVRTC(X)
 #undef X

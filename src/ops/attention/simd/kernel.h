@@ -7,11 +7,11 @@
 
 namespace smelt::ops {
 
-using simd::FloatKind;   // of q, k, v and y
+using simd::FloatKind;  // of q, k, v and y
 
 struct AttentionSimd {
-  int64_t panel;        // columns of a packed panel
-  int64_t tile_rows;    // rows of a register tile
+  int64_t panel;      // columns of a packed panel
+  int64_t tile_rows;  // rows of a register tile
 
   /// B^T [n, k] (rows `stride` apart) into panels of [k][panel], zeros beyond n.
   void (*pack_transposed)(FloatKind t, const void* from, int64_t stride, int64_t n, int64_t k, float* to);
@@ -30,5 +30,9 @@ struct AttentionSimd {
 
 }  // namespace smelt::ops
 
-namespace smelt::base { const ops::AttentionSimd& attention_simd(); }
-namespace smelt::avx2 { const ops::AttentionSimd& attention_simd(); }
+namespace smelt::base {
+const ops::AttentionSimd& attention_simd();
+}
+namespace smelt::avx2 {
+const ops::AttentionSimd& attention_simd();
+}

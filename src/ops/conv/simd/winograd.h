@@ -1,19 +1,19 @@
-// The transforms of a Winograd convolution F(2 × 2, 3 × 3), for *.simd.cpp sources and the driver (ops/conv/winograd.cpp).
+// The transforms of a Winograd convolution F(2 × 2, 3 × 3), for *.simd.cpp sources and the driver (ops/conv/cpu_winograd.cpp).
 #pragma once
 
 #include <cstdint>
 
-#include "ops/igemm/simd/tile.h"
+#include "ops/cpu/igemm/simd/tile.h"
 
 namespace smelt::ops::conv {
 
 /// Where one tile's outputs go: 2 × 2 pixels, row by row. A null pixel is not written.
 struct WinogradOutput {
-  const float* sums;                        // 16 positions, `step` apart, each `columns` long
+  const float* sums;  // 16 positions, `step` apart, each `columns` long
   int64_t step, columns;
-  const float* bias;                        // null: none
+  const float* bias;  // null: none
   float* y[4];
-  const float* residual[4];                 // added before the activation; null: none
+  const float* residual[4];  // added before the activation; null: none
   igemm::Activation activation = igemm::Activation::none;
   float low = 0, high = 0;
 };
@@ -27,4 +27,6 @@ struct WinogradTable {
 
 }  // namespace smelt::ops::conv
 
-namespace smelt::avx2 { const ops::conv::WinogradTable& winograd_table(); }
+namespace smelt::avx2 {
+const ops::conv::WinogradTable& winograd_table();
+}

@@ -2,7 +2,7 @@
 // AVX2.
 #pragma once
 
-#include "ops/igemm/simd/lanes.h"
+#include "ops/cpu/igemm/simd/lanes.h"
 
 namespace smelt::avx2 {
 

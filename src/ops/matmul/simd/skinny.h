@@ -1,5 +1,5 @@
 // Sums of a few rows against a matrix that lies as the model stored it; for *.simd.cpp sources and the driver
-// (ops/matmul/skinny.cpp).
+// (ops/matmul/cpu_skinny.cpp).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace smelt::ops::matmul {
 
-inline constexpr int skinny_rows = 4;     // of A
+inline constexpr int skinny_rows = 4;  // of A
 
 struct SkinnyTable {
   /// y[m][j] = Σ over k of a[m][k] · b[k][j] for `columns` columns; rows of b are b_step elements apart, of a and y a_step and
@@ -22,5 +22,9 @@ struct SkinnyTable {
 
 }  // namespace smelt::ops::matmul
 
-namespace smelt::base { const ops::matmul::SkinnyTable& skinny_table(); }
-namespace smelt::avx2 { const ops::matmul::SkinnyTable& skinny_table(); }
+namespace smelt::base {
+const ops::matmul::SkinnyTable& skinny_table();
+}
+namespace smelt::avx2 {
+const ops::matmul::SkinnyTable& skinny_table();
+}

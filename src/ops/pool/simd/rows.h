@@ -14,5 +14,9 @@ struct RowFunctions {
 
 }  // namespace smelt::ops::pool
 
-namespace smelt::base { const ops::pool::RowFunctions& pool_rows(); }
-namespace smelt::avx2 { const ops::pool::RowFunctions& pool_rows(); }
+namespace smelt::base {
+const ops::pool::RowFunctions& pool_rows();
+}
+namespace smelt::avx2 {
+const ops::pool::RowFunctions& pool_rows();
+}

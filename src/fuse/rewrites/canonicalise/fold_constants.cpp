@@ -1,0 +1,103 @@
+// Before   a node whose inputs are constants, or whose result follows from shapes (Shape, Size and arithmetic on them)
+// After    its result as a constant
+// Unless   the result is much larger than what it is computed from (Expand, ConstantOfShape, Tile)
+//          computing it here takes long (a product of large constants)
+//          the operator draws random numbers, runs a subgraph, or dequantizes (the int8 operators take its input)
+//          smelt cannot compute it
+#include <algorithm>
+
+#include "fuse/match/bypass.h"
+#include "fuse/match/extents.h"
+#include "fuse/rewrites/rewrites.h"
+#include "ops/core/operator.h"
+
+namespace smelt::fuse {
+namespace {
+
+constexpr int64_t always = 8 << 20;           // bytes of a result that may be larger than the inputs: a 1024 x 2048 mask in f32
+constexpr int64_t at_most = 64 << 20;         // bytes of any result: the model's constants are mapped, folded ones are not
+constexpr int64_t product_at_most = 1 << 20;  // elements of a contraction's inputs: a second or so in plain loops
+
+bool contracts(const Node& n) {
+  constexpr std::string_view ops[] = {"MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "LSTM", "GRU", "RNN", "DFT", "STFT"};
+  return std::find(std::begin(ops), std::end(ops), n.op) != std::end(ops);
+}
+
+bool has_body(const Node& n) {
+  return std::any_of(n.attrs.begin(), n.attrs.end(), [](const auto& a) { return std::holds_alternative<GraphPtr>(a.second); });
+}
+
+std::optional<Tensor> from_shapes(const Graph& g, ValueId out) {
+  const Value& v = g.value(out);
+  if (v.type != DType::i64 || !v.shape || !is_static(*v.shape) || v.shape->size() > 1) return {};
+  const auto extents = shape_values(g, out);
+  if (!extents) return {};
+  std::vector<int64_t> numbers;
+  for (const Extent& e : *extents) {
+    if (!e.known()) return {};
+    numbers.push_back(e.number);
+  }
+  if (static_cast<int64_t>(numbers.size()) != elements(to_shape(*v.shape))) return {};
+  return Tensor::of(to_shape(*v.shape), numbers);
+}
+
+/// The shape rule's outputs; nothing when they depend on data or the inputs do not fit the operator.
+std::optional<int64_t> result_bytes(const Node& node, const std::vector<Tensor>& inputs) {
+  std::vector<ops::TensorDesc> in(inputs.size()), out(node.outputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].valid()) in[i] = {inputs[i].type(), inputs[i].shape(), true, &inputs[i]};
+  ops::infer(node, in, out);
+  int64_t total = 0;
+  for (size_t i = 0; i < out.size(); ++i)
+    if (node.outputs[i] != ValueId::none && out[i].shape_known) total += bytes(out[i].type, elements(out[i].shape));
+  return total;
+}
+
+Match become_constants(NodeId n, std::vector<ValueId> outputs, std::vector<Tensor> results) {
+  return {{n}, [n, outputs = std::move(outputs), results = std::move(results)](Graph& graph) {
+            graph.remove_node(n);
+            for (size_t i = 0; i < outputs.size(); ++i)
+              if (outputs[i] != ValueId::none) graph.set_constant(outputs[i], results[i]);
+            return NodeId::none;
+          }};
+}
+
+}  // namespace
+
+Outcome fold_constants(const Graph& g, NodeId n) {
+  const Node& node = g.node(n);
+  if (node.outputs.size() == 1)
+    if (auto t = from_shapes(g, node.out())) return become_constant(g, n, std::move(*t));
+
+  std::vector<Tensor> inputs;
+  int64_t in_bytes = 0, in_elements = 0;
+  for (ValueId v : node.inputs) {
+    if (v != ValueId::none && !g.value(v).is_constant()) return NotHere{};
+    inputs.push_back(v == ValueId::none ? Tensor() : g.value(v).constant);
+    in_bytes += inputs.back().nbytes();
+    in_elements += inputs.back().size();
+  }
+  const ops::OpDef* def = ops::find(node.op, node.domain);
+  if (!def || !def->deterministic || node.domain == smelt_domain || node.op == "DequantizeLinear") return NotHere{};
+  if (has_body(node)) return reject(Reason::in_subgraph, n, "{} runs a subgraph", describe(g, n));
+  if (contracts(node) && in_elements > product_at_most)
+    return reject(Reason::too_large, n, "{} of {} elements, at most {} are computed here", describe(g, n), in_elements,
+                  product_at_most);
+  try {
+    const auto size = result_bytes(node, inputs);
+    if (size && *size > always && (*size > in_bytes || *size > at_most))
+      return reject(Reason::too_large, n, "the result takes {} bytes, the inputs {}", *size, in_bytes);
+    auto results = ops::evaluate(node, inputs);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const Value* declared = node.out(i) == ValueId::none ? nullptr : &g.value(node.out(i));
+      if (declared && declared->type != results[i].type())
+        return reject(Reason::wrong_type, n, "{} is declared as {}, and is {}", declared->name, name(declared->type),
+                      name(results[i].type()));
+    }
+    return become_constants(n, node.outputs, std::move(results));
+  } catch (const Error& e) {
+    return reject(Reason::unsupported, n, "{}", e.what());
+  }
+}
+
+}  // namespace smelt::fuse

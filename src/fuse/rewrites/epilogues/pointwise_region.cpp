@@ -1,0 +1,152 @@
+// Before   pointwise nodes whose results have the same shape, connected by values
+// After    one ai.smelt.Pointwise; values that are read outside are its outputs
+// Unless   a node is not pointwise
+//          the result is shape arithmetic, which runs on the host
+//          the shapes are not proven equal, a path leaves the region and comes back, or it would grow too large: the
+//          region ends there
+#include <algorithm>
+#include <set>
+
+#include "fuse/match/compose.h"
+#include "fuse/match/extents.h"
+#include "fuse/match/match.h"
+#include "fuse/match/pointwise.h"
+#include "fuse/rewrites/rewrites.h"
+
+namespace smelt::fuse {
+namespace {
+
+constexpr size_t max_operands = 12, max_outputs = 6, max_nodes = 64;
+constexpr int max_operations = 96;
+
+/// Vectors and scalars of integers and truth values are the arithmetic of shapes and indices.
+bool is_shape_arithmetic(const Graph& g, ValueId v) { return !is_float(g.value(v).type) && rank(g, v) <= 1; }
+
+class Region {
+ public:
+  Region(const Graph& g, NodeId seed) : g_(g), nodes_{seed}, shape_(*extents(g, g.node(seed).out())) {}
+
+  void grow() {
+    bool grown = true;
+    while (grown && nodes_.size() < max_nodes) {
+      grown = false;
+      for (NodeId n : neighbours())
+        if (fits(n)) {
+          nodes_.push_back(n);
+          grown = true;
+          break;
+        }
+    }
+    nodes_ = in_order(g_, nodes_);
+  }
+
+  const std::vector<NodeId>& nodes() const { return nodes_; }
+  std::vector<ValueId> results() const { return results(nodes_); }
+
+ private:
+  bool inside(NodeId n) const { return std::find(nodes_.begin(), nodes_.end(), n) != nodes_.end(); }
+
+  /// Values that something outside reads, in the order of the nodes.
+  std::vector<ValueId> results(const std::vector<NodeId>& nodes) const {
+    std::vector<ValueId> r;
+    for (NodeId n : nodes)
+      for (ValueId v : g_.node(n).outputs) {
+        bool outside = g_.is_output(v);
+        for (const Use& u : g_.readers(v))
+          if (std::find(nodes.begin(), nodes.end(), u.node) == nodes.end()) outside = true;
+        if (outside) r.push_back(v);
+      }
+    return r;
+  }
+
+  /// Producers and readers of the region's values, by place in the graph, producers first.
+  std::vector<NodeId> neighbours() const {
+    std::vector<NodeId> found;
+    auto add = [&](NodeId n) {
+      if (n != NodeId::none && !inside(n) && std::find(found.begin(), found.end(), n) == found.end()) found.push_back(n);
+    };
+    for (NodeId n : nodes_)
+      for (ValueId v : g_.node(n).inputs)
+        if (v != ValueId::none) add(g_.value(v).producer);
+    for (NodeId n : nodes_)
+      for (ValueId v : g_.node(n).outputs)
+        for (const Use& u : g_.readers(v)) add(u.node);
+    return found;
+  }
+
+  bool fits(NodeId n) const {
+    if (!is_pointwise(g_, n)) return false;
+    for (ValueId v : g_.node(n).outputs) {
+      auto e = extents(g_, v);
+      if (!e || *e != shape_ || is_shape_arithmetic(g_, v)) return false;
+    }
+    std::vector<NodeId> with = nodes_;
+    with.push_back(n);
+    if (!is_convex(with)) return false;
+    const auto out = results(with);
+    if (out.size() > max_outputs) return false;
+    Body c = compose(g_, nullptr, in_order(g_, with), out);
+    return c.operands.size() <= max_operands && c.program.operations() <= max_operations;
+  }
+
+  /// No path leaves the nodes and comes back.
+  bool is_convex(const std::vector<NodeId>& nodes) const {
+    std::set<NodeId> in(nodes.begin(), nodes.end()), seen;
+    std::vector<NodeId> pending;
+    auto visit = [&](NodeId n, bool from_inside) {
+      for (ValueId v : g_.node(n).inputs) {
+        if (v == ValueId::none) continue;
+        const NodeId p = g_.value(v).producer;
+        if (p == NodeId::none) continue;
+        if (in.contains(p)) {
+          if (!from_inside) return false;
+        } else if (seen.insert(p).second) {
+          pending.push_back(p);
+        }
+      }
+      return true;
+    };
+    for (NodeId n : nodes) visit(n, true);
+    while (!pending.empty()) {
+      const NodeId n = pending.back();
+      pending.pop_back();
+      if (!visit(n, false)) return false;
+    }
+    return true;
+  }
+
+  const Graph& g_;
+  std::vector<NodeId> nodes_;
+  Extents shape_;
+};
+
+}  // namespace
+
+Outcome pointwise_region(const Graph& g, NodeId seed) {
+  const Node& n = g.node(seed);
+  if (!is_pointwise(g, seed)) return NotHere{};
+  const ValueId y = n.out();
+  if (n.is("Identity")) return NotHere{};
+  if (!extents(g, y)) return reject(Reason::unknown_shape, seed, "the rank of {} is not known", g.value(y).name);
+  if (is_shape_arithmetic(g, y))
+    return reject(Reason::not_profitable, seed, "{} {} is shape arithmetic", name(g.value(y).type), g.value(y).name);
+  Region region(g, seed);
+  region.grow();
+  const std::vector<NodeId>& nodes = region.nodes();
+  if (nodes.size() == 1 && n.domain == smelt_domain) return NotHere{};
+  const std::vector<ValueId> results = region.results();
+  if (results.empty()) return NotHere{};
+  Body c = compose(g, nullptr, nodes, results);
+  // The operands broadcast to the outputs' shape; only constants of one element with more axes than all else could break that.
+  auto shape = extents(g, y);
+  Extents reached;
+  for (ValueId v : c.operands)
+    if (auto e = extents(g, v); e && e->size() > reached.size()) reached = *e;
+  if (reached.size() != shape->size())
+    return reject(Reason::wrong_rank, seed, "{} gets its rank from a constant", g.value(y).name);
+  Node fused = fused_node("Pointwise", c.operands, results);
+  fused.program = c.program;
+  return replacement(nodes, fused);
+}
+
+}  // namespace smelt::fuse

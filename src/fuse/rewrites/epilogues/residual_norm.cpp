@@ -1,0 +1,69 @@
+// Before   Norm(a + b)
+// After    Norm(a, residual b); where the sum is read elsewhere too it becomes the Norm's output 1
+// Unless   a or b broadcasts in the sum
+//          the sum has other readers and a matrix product or a convolution can add it as it stores its result, which moves
+//          one tensor less
+//          the Norm has a residual
+#include "fuse/match/compose.h"
+#include "fuse/match/extents.h"
+#include "fuse/match/match.h"
+#include "fuse/rewrites/rewrites.h"
+
+namespace smelt::fuse {
+namespace {
+
+/// The matrix product or convolution whose result reaches v through pointwise nodes that alone read it; none when there is none.
+NodeId product_behind(const Graph& g, ValueId v) {
+  for (int step = 0; step < 8; ++step) {
+    NodeId n = g.value(v).producer;
+    if (n == NodeId::none || std::holds_alternative<Rejected>(reader_of(g, v))) return NodeId::none;
+    const Node& node = g.node(n);
+    for (std::string_view op : {"MatMul", "Gemm", "Conv", "FusedMatMul", "QLinearMatMul", "QLinearConv"})
+      if (node.op == op) return n;
+    if (!is_pointwise(g, n)) return NodeId::none;
+    // On along the operand of the result's shape: bias, scale and activation of the product.
+    ValueId next = ValueId::none;
+    for (ValueId u : operands_of(g, n))
+      if (same_shape(g, u, v)) next = next == ValueId::none ? u : next;
+    if (next == ValueId::none) return NodeId::none;
+    v = next;
+  }
+  return NodeId::none;
+}
+
+}  // namespace
+
+Outcome residual_norm(const Graph& g, NodeId id) {
+  const Node& n = g.node(id);
+  if (!n.is("Norm", smelt_domain) || n.in(1) != ValueId::none) return NotHere{};
+  NodeId add;
+  const ValueId sum = n.in(0);
+  if (!made_by(g, sum, "Add", &add)) return NotHere{};
+  const ValueId a = g.node(add).in(0), b = g.node(add).in(1);
+  for (ValueId v : {a, b})
+    if (!same_shape(g, v, sum))
+      return reject(Reason::wrong_shape, add, "{} is not proven to have the shape of the sum {}", g.value(v).name,
+                    g.value(sum).name);
+  bool shared = g.is_output(sum);
+  for (const Use& u : g.readers(sum))
+    if (u.node != id) shared = true;
+  for (size_t i = 2; i < n.inputs.size(); ++i)
+    if (n.in(i) == sum || (n.in(i) != ValueId::none && depends_on(g, n.in(i), add)))
+      return reject(Reason::extra_reader, id, "{} also depends on the sum", g.value(n.in(i)).name);
+  if (shared)
+    for (ValueId v : {a, b})
+      if (NodeId product = product_behind(g, v); product != NodeId::none)
+        return reject(Reason::not_profitable, product, "{} is also read elsewhere, and {} can add the residual as it stores",
+                      g.value(sum).name, describe(g, product));
+  Node fused = n;
+  fused.inputs.resize(std::max<size_t>(fused.inputs.size(), 2), ValueId::none);
+  fused.inputs[0] = a;
+  fused.inputs[1] = b;
+  if (shared) fused.outputs = {n.out(), sum};
+  fused.order = 0;
+  fused.sources.clear();
+  const std::vector<NodeId> nodes{add, id};
+  return replacement(nodes, fused, n.get_string("kind", ""));
+}
+
+}  // namespace smelt::fuse

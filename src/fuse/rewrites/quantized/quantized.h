@@ -1,0 +1,39 @@
+// What the rewrites of quantized models share: integer tensors behind DequantizeLinear, and their scales.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <variant>
+
+#include "fuse/match/match.h"
+
+namespace smelt::fuse {
+
+/// real = (x - zero_point) * scale
+struct Dequantized {
+  NodeId node;                   // the DequantizeLinear
+  ValueId x, scale, zero_point;  // zero_point may be left out
+};
+
+/// The 8-bit tensor behind v, with one scale or, where `channel_axis` is not negative, with one for each index of that axis.
+/// Rejected when v is something else, has blocks or a scale for each index of another axis, or is of another width.
+std::variant<Dequantized, Rejected> dequantized(const Graph& g, ValueId v, int64_t channel_axis = -1);
+
+/// Elements of a value of known shape; -1 when it is not known, or there is no value.
+int64_t size_of(const Graph& g, ValueId v);
+
+/// A rejection of the first of a node's inputs in these places that is not one number; nothing where all are.
+std::optional<Rejected> several_numbers(const Graph& g, NodeId n, std::span<const size_t> places);
+
+/// The zero point, or none where it is 0 throughout: operators need not read it then, and not every runtime takes one for each
+/// channel.
+ValueId needed_zero_point(const Graph& g, ValueId zero_point);
+
+/// The same scale and zero point: the same values, or equal constants. Both may be none.
+bool same_constant(const Graph& g, ValueId a, ValueId b);
+
+/// A QLinear operator as it is defined: QuantizeLinear(plain(unquantized inputs, DequantizeLinear(operand)…)). Each operand, and
+/// the result, has its scale and zero point in the two places behind it (of the result: from `result` on).
+Match in_parts(NodeId n, std::string_view plain, std::vector<size_t> operands, size_t result, size_t unquantized = 0);
+
+}  // namespace smelt::fuse

@@ -1,0 +1,80 @@
+// Before   QuantizeLinear(op(DequantizeLinear(x))) with one scale and zero point; op moves elements or picks the largest
+//          (MaxPool, Reshape and the like, Transpose, Slice, Gather, Concat of inputs dequantized alike, nearest Resize) or is
+//          left out
+// After    op(x) on the integers
+// Unless   the two scales or zero points differ, or are computed apart
+//          op's result has another reader, or is a graph output
+#include <algorithm>
+
+#include "fuse/match/bypass.h"
+#include "fuse/rewrites/quantized/quantized.h"
+#include "fuse/rewrites/rewrites.h"
+
+namespace smelt::fuse {
+namespace {
+
+/// Whether n does to integers of the type what it does to the numbers that they stand for.
+bool moves_elements(const Node& n, DType type) {
+  constexpr std::string_view ops[] = {"MaxPool", "Reshape", "Flatten", "Squeeze",      "Unsqueeze",    "Transpose", "Slice",
+                                      "Gather",  "Concat",  "Expand",  "DepthToSpace", "SpaceToDepth", "Tile"};
+  if (n.domain != onnx_domain || n.outputs.size() != 1) return false;
+  if (n.op == "Resize")  // a crop may reach outside, where a number of the model's is
+    return n.get_string("mode", "nearest") == "nearest" && bits(type) >= 8 &&
+           n.get_string("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize";
+  if (n.op == "MaxPool") return type == DType::i8 || type == DType::u8;
+  return std::find(std::begin(ops), std::end(ops), n.op) != std::end(ops);
+}
+
+}  // namespace
+
+Outcome quantized_movement(const Graph& g, NodeId q) {
+  const Node& node = g.node(q);
+  if (!node.is("QuantizeLinear")) return NotHere{};
+  NodeId op = g.producer(q, 0), first;
+  const bool direct = made_by(g, node.in(0), "DequantizeLinear", &first);
+  if (op == NodeId::none || (!direct && !moves_elements(g.node(op), g.value(node.out()).type))) return NotHere{};
+  const size_t moved = direct ? 0 : g.node(op).op == "Concat" ? g.node(op).inputs.size() : 1;
+  if (!direct && !made_by(g, g.node(op).in(0), "DequantizeLinear", &first)) return NotHere{};
+
+  const DType type = g.value(node.out()).type;
+  const auto check = [&](NodeId d) -> std::optional<Rejected> {
+    if (size_of(g, node.in(1)) != 1)
+      return reject(Reason::wrong_shape, q, "{} has {} scales", describe(g, q), size_of(g, node.in(1)));
+    if (!same_constant(g, g.node(d).in(1), node.in(1)) || !same_constant(g, g.node(d).in(2), node.in(2)))
+      return reject(Reason::wrong_value, d, "{} and {} differ in scale or zero point", describe(g, d), describe(g, q));
+    if (g.value(g.node(d).in(0)).type != type)
+      return reject(Reason::wrong_type, d, "{} takes {}, {} gives {}", describe(g, d), name(g.value(g.node(d).in(0)).type),
+                    describe(g, q), name(type));
+    return {};
+  };
+  if (direct) {
+    if (auto no = check(first)) return *no;
+    if (auto no = cannot_bypass(g, q, g.node(first).in(0))) return *no;
+    return bypass(g, q, g.node(first).in(0));
+  }
+  std::vector<ValueId> inputs = g.node(op).inputs;
+  std::vector<NodeId> nodes;
+  for (size_t i = 0; i < moved; ++i) {
+    NodeId d;
+    if (!made_by(g, inputs[i], "DequantizeLinear", &d))
+      return reject(Reason::wrong_producer, g.value(inputs[i]).producer, "{} is not dequantized", g.value(inputs[i]).name);
+    if (auto no = check(d)) return *no;
+    inputs[i] = g.node(d).in(0);
+    nodes.push_back(d);
+  }
+  const auto only = reader_of(g, g.node(op).out());
+  if (const auto* no = std::get_if<Rejected>(&only)) return *no;
+  nodes.push_back(op);
+  nodes.push_back(q);
+  return Match{in_order(g, nodes), [op, q, inputs, out = node.out()](Graph& graph) {
+                 Node made = graph.node(op);
+                 made.inputs = inputs;
+                 made.outputs = {out};
+                 made.sources.insert(made.sources.end(), graph.node(q).sources.begin(), graph.node(q).sources.end());
+                 graph.remove_node(q);
+                 graph.remove_node(op);
+                 return graph.add_node(std::move(made));
+               }};
+}
+
+}  // namespace smelt::fuse

@@ -1,0 +1,153 @@
+#include "fuse/rewrites/recognise/norm_parts.h"
+
+#include "fuse/match/extents.h"
+
+namespace smelt::fuse {
+namespace {
+
+/// gamma or beta: read beside x by a Mul or an Add whose result is x's shape, of broadcast shape.
+bool is_scale(const Graph& g, ValueId v, ValueId x) {
+  return v != ValueId::none && is_real(g.value(v).type) && rank(g, v) >= 0 && rank(g, x) >= 0 && broadcasts_to(g, v, x);
+}
+
+}  // namespace
+
+std::optional<Square> square(const Graph& g, ValueId v) {
+  NodeId n;
+  if (made_by(g, v, "Pow", &n) && is_scalar(g, g.node(n).in(1), 2)) return Square{n, g.node(n).in(0)};
+  if (made_by(g, v, "Mul", &n) && g.node(n).in(0) == g.node(n).in(1)) return Square{n, g.node(n).in(0)};
+  return {};
+}
+
+std::optional<std::variant<Mean, Rejected>> mean(const Graph& g, ValueId v) {
+  NodeId n;
+  if (!made_by(g, v, "ReduceMean", &n)) return {};
+  const Node& node = g.node(n);
+  Mean m{n, node.in(0), 0};
+  auto axes = ints(g, n, "axes", 1);
+  if (!axes || !are_trailing(*axes, rank(g, m.of), &m.axes))
+    return reject(Reason::wrong_axis, n, "{} is not over the last axes", describe(g, n));
+  if (node.get_int("keepdims", 1) != 1) return reject(Reason::wrong_attribute, n, "{} has keepdims = 0", describe(g, n));
+  return m;
+}
+
+std::variant<NormTail, Rejected> norm_tail(const Graph& g, const Mean& variance, ValueId numerator, bool with_beta) {
+  NormTail t;
+  ValueId at = g.node(variance.node).out();
+  std::optional<Rejected> why;
+  // The one reader of `at`, which must be one of these operators.
+  auto step = [&](std::initializer_list<std::string_view> ops) -> NodeId {
+    auto next = reader_of(g, at);
+    if (auto* no = std::get_if<Rejected>(&next)) {
+      why = *no;
+      return NodeId::none;
+    }
+    NodeId n = std::get<NodeId>(next);
+    for (std::string_view op : ops)
+      if (g.node(n).is(op)) return n;
+    why = reject(Reason::wrong_reader, n, "{} is read by {}", g.value(at).name, describe(g, n));
+    return NodeId::none;
+  };
+  auto take = [&](NodeId n) {
+    t.nodes.push_back(n);
+    at = g.node(n).out();
+  };
+
+  NodeId n = step({"Add"});
+  if (n == NodeId::none) return *why;
+  auto eps = constant_operand(g, n);
+  if (!eps) {
+    const ValueId computed = other_input(g, n, at);
+    const NodeId maker = computed == ValueId::none ? NodeId::none : g.value(computed).producer;
+    return reject(Reason::not_constant, maker == NodeId::none ? n : maker, "epsilon is not a constant of one element");
+  }
+  if (eps->first < 0) return reject(Reason::wrong_value, n, "epsilon is {}", eps->first);
+  t.epsilon = eps->first;
+  take(n);
+
+  n = step({"Sqrt", "Pow"});
+  if (n == NodeId::none) return *why;
+  bool inverse = false;  // whether `at` is 1 / sqrt already
+  if (g.node(n).is("Pow")) {
+    auto exponent = scalar(g, g.node(n).in(1));
+    if (!exponent || (*exponent != 0.5 && *exponent != -0.5) || g.node(n).in(0) != at)
+      return reject(Reason::wrong_value, n, "the exponent is not 1/2 or -1/2");
+    inverse = *exponent == -0.5;
+  }
+  take(n);
+  if (!inverse) {
+    n = step({"Reciprocal", "Div"});
+    if (n == NodeId::none) return *why;
+    const bool division = g.node(n).is("Div");
+    if (division && g.node(n).in(1) != at) return reject(Reason::wrong_reader, n, "{} divides the root", describe(g, n));
+    if (division && g.node(n).in(0) == numerator) {
+      take(n);
+      t.result = at;
+    } else if (division && !is_scalar(g, g.node(n).in(0), 1)) {
+      return reject(Reason::wrong_reader, n, "{} divides {}, not {}", describe(g, n), g.value(g.node(n).in(0)).name,
+                    g.value(numerator).name);
+    } else {
+      take(n);
+    }
+  }
+  if (t.result == ValueId::none) {
+    n = step({"Mul"});
+    if (n == NodeId::none) return *why;
+    if (other_input(g, n, at) != numerator)
+      return reject(Reason::wrong_reader, n, "{} multiplies another value than {}", describe(g, n), g.value(numerator).name);
+    take(n);
+    t.result = at;
+  }
+
+  // What may follow: casts, gamma, beta. The result is wherever that ends; a trailing cast belongs to it.
+  while (!g.is_output(at)) {
+    auto next = reader_of(g, at);
+    if (std::holds_alternative<Rejected>(next)) break;
+    n = std::get<NodeId>(next);
+    const Node& node = g.node(n);
+    if (node.is("Cast") && is_real(g.value(node.out()).type)) {
+      if (accumulator(g.value(node.out()).type) != accumulator(g.value(at).type)) break;
+    } else if (node.is("Mul") && t.gamma == ValueId::none && t.beta == ValueId::none && is_scale(g, other_input(g, n, at), at) &&
+               rank(g, other_input(g, n, at)) <= variance.axes) {
+      t.gamma = other_input(g, n, at);
+    } else if (with_beta && node.is("Add") && t.beta == ValueId::none && is_scale(g, other_input(g, n, at), at) &&
+               rank(g, other_input(g, n, at)) <= variance.axes) {
+      t.beta = other_input(g, n, at);
+    } else {
+      break;
+    }
+    take(n);
+    t.result = at;
+  }
+  return t;
+}
+
+Outcome make_norm(const Graph& g, std::string kind, ValueId x, std::vector<NodeId> nodes, const Mean& variance,
+                  const NormTail& tail) {
+  nodes.insert(nodes.end(), tail.nodes.begin(), tail.nodes.end());
+  nodes = in_order(g, std::move(nodes));
+  if (auto no = escapes(g, nodes, {tail.result})) return *no;
+  const DType type = g.value(x).type;
+  if (!is_real(type)) return reject(Reason::wrong_type, g.value(x).producer, "x is {}", name(type));
+  if (rank(g, tail.result) != rank(g, x))  // by a constant of more axes
+    return reject(Reason::wrong_rank, tail.nodes.back(), "the result has rank {}, x {}", rank(g, tail.result), rank(g, x));
+  if (type == DType::f64 && !fits_attribute(tail.epsilon))
+    return reject(Reason::wrong_value, tail.nodes.front(), "epsilon {} has more digits than an f32 attribute", tail.epsilon);
+  NodeId cast;
+  if (made_by(g, x, "Cast", &cast)) {
+    const ValueId from = g.node(cast).in(0);
+    std::vector<NodeId> with = nodes;
+    with.insert(with.begin(), cast);
+    if (is_real(g.value(from).type) && accumulator(g.value(from).type) == accumulator(type) && !escapes(g, with, {tail.result})) {
+      nodes = with;
+      x = from;
+    }
+  }
+  Node fused = fused_node("Norm", {x, ValueId::none, tail.gamma, tail.beta}, {tail.result});
+  fused.attrs["kind"] = std::move(kind);
+  fused.attrs["epsilon"] = static_cast<float>(tail.epsilon);
+  fused.attrs["axis"] = static_cast<int64_t>(-variance.axes);
+  return replacement(nodes, fused);
+}
+
+}  // namespace smelt::fuse

@@ -1,0 +1,26 @@
+// Before   x / sqrt(mean(x^2) + eps) * gamma: ReduceMean(Pow 2 or x * x) → Add → Sqrt → Reciprocal or Div → Mul; between casts
+//          to f32 and back or without; gamma (over the normalised axes) before or after the cast back, or absent
+// After    ai.smelt.Norm rms
+// Unless   the mean is not over the last axes, or does not keep them
+//          epsilon is not constant
+//          the quotient is not of x
+//          a value inside has another reader or is a graph output
+#include "fuse/rewrites/recognise/norm_parts.h"
+#include "fuse/rewrites/rewrites.h"
+
+namespace smelt::fuse {
+
+Outcome recognise_rms_norm(const Graph& g, NodeId reduce) {
+  if (!g.node(reduce).is("ReduceMean")) return NotHere{};
+  auto squares = square(g, g.node(reduce).in(0));
+  if (!squares) return NotHere{};
+  if (NodeId sub; made_by(g, squares->of, "Sub", &sub) && mean(g, g.node(sub).in(1))) return NotHere{};  // a LayerNorm
+  auto m = mean(g, g.node(reduce).out());
+  if (auto* no = std::get_if<Rejected>(&*m)) return *no;
+  const Mean& variance = std::get<Mean>(*m);
+  auto tail = norm_tail(g, variance, squares->of, false);
+  if (auto* no = std::get_if<Rejected>(&tail)) return *no;
+  return make_norm(g, "rms", squares->of, {squares->node, reduce}, variance, std::get<NormTail>(tail));
+}
+
+}  // namespace smelt::fuse

@@ -1,0 +1,167 @@
+// ai.smelt.Attention on the CPU. A task is a strip of query rows of one head: its scores against all keys stay in the L2 cache
+// (the score matrix is never written), are made into weights in place, and weigh the values. Keys and values are packed once
+// a head where one thread has the whole head.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "expr/cpu.h"
+#include "ops/attention/simd/kernel.h"
+#include "ops/core/family.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/rows/rows.h"
+#include "ops/fused/rows.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr int64_t strip_bytes = 128 << 10;  // of scores: a quarter of a small L2 cache
+constexpr int64_t longest_strip = 48;
+constexpr int64_t align(int64_t floats) { return (floats + 15) / 16 * 16; }
+
+const AttentionSimd& simd_kernels() { return simd::best() == simd::Isa::avx2 ? avx2::attention_simd() : base::attention_simd(); }
+
+class AttentionKernel final : public Kernel {
+ public:
+  AttentionKernel(const BoundNode& b, int threads)
+      : s_(*b.node, b.inputs[0].shape, b.inputs[1].shape, b.inputs[2].shape),
+        simd_(simd_kernels()),
+        type_(*float_kind(b.outputs[0].type)),
+        bytes_(type_ == FloatKind::f32 ? 4 : 2),
+        threads_(threads) {
+    for (size_t i = 0; i < 3; ++i) strides_[i] = memory_strides(b.inputs[i]);
+    strides_[3] = memory_strides(b.outputs[0]);
+    if (b.node->program) {
+      evaluator_.emplace(*b.node->program, simd::best(), s_.keys);
+      for (size_t i = 3; i < b.inputs.size(); ++i) {
+        operand_strides_.push_back(broadcast_strides(b.inputs[i], 4));
+        operand_bytes_.push_back(bits(b.inputs[i].type) / 8);
+      }
+    }
+    score_stride_ = up(s_.keys);
+    value_stride_ = up(s_.value_depth);
+    strip_ = std::clamp(strip_bytes / 4 / std::max<int64_t>(score_stride_, 1) / simd_.tile_rows * simd_.tile_rows,
+                        simd_.tile_rows, longest_strip);
+    // Whole heads to a task where there are enough of them; otherwise each head's rows are split, and packed for each part.
+    const int64_t pairs = s_.batch * s_.heads, wanted = 4 * threads_;
+    parts_ = pairs >= wanted || threads_ == 1 ? 1
+                                              : std::clamp((wanted + pairs - 1) / std::max<int64_t>(pairs, 1), int64_t{1},
+                                                           (s_.queries + strip_ - 1) / std::max<int64_t>(strip_, 1));
+    parts_ = std::max<int64_t>(parts_, 1);
+    floats_ = align(score_stride_ * s_.depth) + align(s_.keys * value_stride_) + align(strip_ * s_.depth) +
+              align(strip_ * score_stride_) + align(strip_ * value_stride_) + align(strip_);
+    thread_bytes_ =
+        floats_ * 4 + (evaluator_ ? (evaluator_->scratch() + 63) / 64 * 64 +
+                                        static_cast<int64_t>(sizeof(expr::Operand) * (operand_bytes_.size() + 5)) / 64 * 64 + 64
+                                  : 0);
+  }
+
+  int64_t workspace() const override { return threads_ * thread_bytes_; }
+
+  void run(const Buffers& b) override {
+    const int64_t pairs = s_.batch * s_.heads;
+    parallel_dynamic(threads_, pairs * parts_, [&](int64_t task, int thread) {
+      const int64_t pair = task / parts_, part = task % parts_;
+      head(b, pair, s_.queries * part / parts_, s_.queries * (part + 1) / parts_,
+           static_cast<char*>(b.workspace) + thread * thread_bytes_);
+    });
+  }
+
+ private:
+  int64_t up(int64_t n) const { return (n + simd_.panel - 1) / simd_.panel * simd_.panel; }
+  const char* at(const void* data, size_t which, int64_t batch, int64_t head, int64_t row) const {
+    const Shape& s = strides_[which];
+    return static_cast<const char*>(data) + (batch * s[0] + head * s[1] + row * s[2]) * bytes_;
+  }
+
+  /// Rows [begin, end) of one head.
+  void head(const Buffers& b, int64_t pair, int64_t begin, int64_t end, char* scratch) const {
+    const int64_t batch = pair / s_.heads, head = pair % s_.heads, kv = s_.kv_pair(pair) % s_.kv_heads;
+    float* keys = reinterpret_cast<float*>(scratch);
+    float* values = keys + align(score_stride_ * s_.depth);
+    float* queries = values + align(s_.keys * value_stride_);
+    float* scores = queries + align(strip_ * s_.depth);
+    float* sums = scores + align(strip_ * score_stride_);
+    float* factors = sums + align(strip_ * value_stride_);
+    if (s_.k_transposed)
+      simd_.pack(type_, at(b.inputs[1], 1, batch, kv, 0), strides_[1][2], s_.depth, s_.keys, keys);
+    else
+      simd_.pack_transposed(type_, at(b.inputs[1], 1, batch, kv, 0), strides_[1][2], s_.keys, s_.depth, keys);
+    simd_.pack(type_, at(b.inputs[2], 2, batch, kv, 0), strides_[2][2], s_.keys, s_.value_depth, values);
+
+    for (int64_t row = begin; row < end; row += strip_) {
+      const int64_t rows = std::min(strip_, end - row);
+      for (int64_t r = 0; r < rows; ++r)
+        simd_.load_scaled(type_, at(b.inputs[0], 0, batch, head, row + r), s_.depth, static_cast<float>(s_.scale),
+                          queries + r * s_.depth);
+      simd_.product(queries, s_.depth, rows, s_.depth, keys, score_stride_ / simd_.panel, scores, score_stride_);
+      if (evaluator_) apply_program(b, batch, head, row, rows, scores, scratch + floats_ * 4);
+      simd_.softmax(scores, score_stride_, rows, s_.keys, factors, s_.nan_guard);
+      simd_.product(scores, score_stride_, rows, s_.keys, values, value_stride_ / simd_.panel, sums, value_stride_);
+      for (int64_t r = 0; r < rows; ++r)
+        simd_.store_scaled(type_, sums + r * value_stride_, s_.value_depth, factors[r],
+                           const_cast<char*>(at(b.outputs[0], 3, batch, head, row + r)));
+    }
+  }
+
+  void apply_program(const Buffers& b, int64_t batch, int64_t head, int64_t row, int64_t rows, float* scores,
+                     char* scratch) const {
+    auto* operands = reinterpret_cast<expr::Operand*>(scratch);
+    char* own = scratch + static_cast<int64_t>(sizeof(expr::Operand) * (operand_bytes_.size() + 5)) / 64 * 64 + 64;
+    for (int64_t r = 0; r < rows; ++r) {
+      void* line = scores + r * score_stride_;
+      operands[0] = {line, 1};
+      for (size_t i = 0; i < operand_bytes_.size(); ++i) {
+        const Shape& s = operand_strides_[i];
+        operands[i + 1] = {
+            static_cast<const char*>(b.inputs[i + 3]) + (batch * s[0] + head * s[1] + (row + r) * s[2]) * operand_bytes_[i],
+            s[3]};
+      }
+      evaluator_->run(s_.keys, {operands, operand_bytes_.size() + 1}, {&line, 1}, own);
+    }
+  }
+
+  AttentionShape s_;
+  const AttentionSimd& simd_;
+  FloatKind type_;
+  int64_t bytes_;
+  int threads_;
+  Shape strides_[4];  // q, k, v, y
+  std::optional<expr::Evaluator> evaluator_;
+  std::vector<Shape> operand_strides_;  // over [batch, head, query, key]
+  std::vector<int64_t> operand_bytes_;
+  int64_t score_stride_ = 0, value_stride_ = 0, strip_ = 0, parts_ = 1, floats_ = 0, thread_bytes_ = 0;
+};
+
+std::optional<std::string> rejects(const BoundNode& b) {
+  const DType type = b.outputs[0].type;
+  if (!float_kind(type)) return fmt::format("its type is {}; expected f32, f16 or bf16", name(type));
+  for (size_t i = 0; i < 3; ++i)
+    if (b.inputs[i].type != type) return "q, k, v and y differ in type";
+  for (const auto* tensors : {&b.inputs, &b.outputs})
+    for (const BoundTensor& t : *tensors)
+      if (t.layout != Layout::plain) return "a tensor is not plain";
+  for (const BoundTensor* t : {&b.inputs[0], &b.inputs[1], &b.inputs[2], &b.outputs[0]})
+    if (const Shape s = memory_strides(*t); s[3] != 1 && t->shape[3] > 1) return "the elements of a row are apart";
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool attention_handles(const Node& n) { return n.is("Attention", smelt_domain); }
+
+void attention_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (auto reason = rejects(b)) return offer.rejected.push_back({"cpu", *reason});
+  const AttentionShape s(*b.node, b.inputs[0].shape, b.inputs[1].shape, b.inputs[2].shape);
+  const double flops =
+      2.0 * static_cast<double>(s.batch * s.heads * s.queries * s.keys) * static_cast<double>(s.depth + s.value_depth);
+  offer.candidates.push_back({"cpu", "", 5 + flops / 5e4 / machine.threads, [b, node = *b.node, threads = machine.threads] {
+                                BoundNode bound = b;
+                                bound.node = &node;
+                                return std::make_unique<AttentionKernel>(bound, threads);
+                              }});
+}
+
+}  // namespace smelt::ops

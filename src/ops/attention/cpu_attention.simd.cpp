@@ -1,0 +1,130 @@
+// Tiles of 6 rows by two registers of columns: 12 sums stay in registers while one row of B and six elements of A go by, so that
+// both FMA units are busy ("Anatomy of High-Performance Matrix Multiplication", Goto and van de Geijn, 2008).
+#include "ops/attention/simd/kernel.h"
+
+#include "expr/simd/math.h"
+#include "expr/simd/reduce.h"
+
+namespace smelt::SMELT_ISA {
+namespace {
+
+using ops::FloatKind;
+
+constexpr int64_t panel = 2 * lanes, tile_rows = 6;
+constexpr int64_t k_block = 256;  // a panel's part of 256 rows is 16 KB: it stays in the L1 cache
+
+/// n (at most a panel) elements, zeros behind them.
+template <class H> SMELT_INLINE void load_panel(const H* from, int64_t n, float* to) {
+  for (int64_t i = 0; i < panel; i += lanes)
+    store(to + i, i + lanes <= n ? load(from + i) : i < n ? load_first(from + i, n - i) : F32(0));
+}
+
+void pack_transposed(FloatKind t, const void* data, int64_t stride, int64_t n, int64_t k, float* to) {
+  with_float_type(t, [&]<class H>(const H*) {
+    const H* from = static_cast<const H*>(data);
+    for (int64_t j = 0; j < n; j += panel, to += k * panel) {
+      const int64_t columns = n - j < panel ? n - j : panel;
+      for (int64_t c = 0; c < panel; ++c) {
+        const H* row = from + (j + c) * stride;
+        for (int64_t i = 0; i < k; i += lanes) {
+          const int64_t count = k - i < lanes ? k - i : lanes;
+          float v[lanes] = {};
+          if (c < columns) store(v, count == lanes ? load(row + i) : load_first(row + i, count));
+          for (int64_t e = 0; e < count; ++e) to[(i + e) * panel + c] = v[e];
+        }
+      }
+    }
+  });
+}
+
+void pack(FloatKind t, const void* data, int64_t stride, int64_t k, int64_t n, float* to) {
+  with_float_type(t, [&]<class H>(const H*) {
+    const H* from = static_cast<const H*>(data);
+    for (int64_t j = 0; j < n; j += panel)
+      for (int64_t i = 0; i < k; ++i, to += panel) load_panel(from + i * stride + j, n - j, to);
+  });
+}
+
+void load_scaled(FloatKind t, const void* data, int64_t n, float factor, float* to) {
+  with_float_type(t, [&]<class H>(const H*) {
+    const H* from = static_cast<const H*>(data);
+    const F32 f = splat(factor);
+    for_registers(n, [&](int64_t i, int64_t count) { put(to + i, get(from + i, count) * f, count); });
+  });
+}
+
+void store_scaled(FloatKind t, const float* from, int64_t n, float factor, void* data) {
+  with_float_type(t, [&]<class H>(const H*) {
+    H* to = static_cast<H*>(data);
+    const F32 f = splat(factor);
+    for_registers(n, [&](int64_t i, int64_t count) { put(to + i, get(from + i, count) * f, count); });
+  });
+}
+
+/// C [rows, panel] (+)= A [rows, k] · B [k, panel].
+template <int rows> void tile(const float* a, int64_t lda, int64_t k, const float* b, float* c, int64_t ldc, bool add) {
+  F32 left[rows], right[rows];
+  for (int r = 0; r < rows; ++r) {
+    left[r] = add ? load(c + r * ldc) : F32(0);
+    right[r] = add ? load(c + r * ldc + lanes) : F32(0);
+  }
+  for (int64_t i = 0; i < k; ++i, b += panel) {
+    const F32 b0 = load(b), b1 = load(b + lanes);
+    for (int r = 0; r < rows; ++r) {
+      const F32 v = splat(a[r * lda + i]);
+      left[r] = fma(v, b0, left[r]);
+      right[r] = fma(v, b1, right[r]);
+    }
+  }
+  for (int r = 0; r < rows; ++r) {
+    store(c + r * ldc, left[r]);
+    store(c + r * ldc + lanes, right[r]);
+  }
+}
+
+void product(const float* a, int64_t lda, int64_t rows, int64_t k, const float* b, int64_t panels, float* c, int64_t ldc) {
+  using Tile = void (*)(const float*, int64_t, int64_t, const float*, float*, int64_t, bool);
+  static constexpr Tile tiles[] = {nullptr, tile<1>, tile<2>, tile<3>, tile<4>, tile<5>, tile<6>};
+  for (int64_t from = 0; from == 0 || from < k; from += k_block) {
+    const int64_t part = k - from < k_block ? k - from : k_block;
+    for (int64_t p = 0; p < panels; ++p)
+      for (int64_t r = 0; r < rows; r += tile_rows) {
+        const int64_t height = rows - r < tile_rows ? rows - r : tile_rows;
+        tiles[height](a + r * lda + from, lda, part, b + (p * k + from) * panel, c + r * ldc + p * panel, ldc, from > 0);
+      }
+  }
+}
+
+void softmax(float* scores, int64_t stride, int64_t rows, int64_t n, float* factors, bool guard) {
+  for (int64_t r = 0; r < rows; ++r, scores += stride) {
+    const F32 t = splat(largest(scores, n));
+    F32 sums[2] = {F32(0), F32(0)};
+    int64_t i = 0;
+    for (; i + 2 * lanes <= n; i += 2 * lanes)
+      for (int u = 0; u < 2; ++u) {
+        const F32 e = exp_nonpositive(load(scores + i + u * lanes) - t);
+        store(scores + i + u * lanes, e);
+        sums[u] = sums[u] + e;
+      }
+    float total = sum(sums[0] + sums[1]);
+    for (; i < n; i += lanes) {
+      const int64_t count = n - i < lanes ? n - i : lanes;
+      float last[lanes];
+      store(last, exp_nonpositive(load_first(scores + i, count) - t));
+      for (int64_t e = 0; e < count; ++e) total += scores[i + e] = last[e];
+    }
+    factors[r] = 1 / total;
+    if (guard && total != total) {
+      __builtin_memset(scores, 0, static_cast<size_t>(n) * sizeof(float));
+      factors[r] = 0;
+    }
+  }
+}
+
+constexpr ops::AttentionSimd table = {panel, tile_rows, pack_transposed, pack, load_scaled, product, softmax, store_scaled};
+
+}  // namespace
+
+const ops::AttentionSimd& attention_simd() { return table; }
+
+}  // namespace smelt::SMELT_ISA

@@ -1,0 +1,145 @@
+// ai.smelt.RotaryEmbedding on a GPU: one generated kernel over pairs (src/kernels/attention/rotary.cuh), specialised on the
+// types, the rank and how each tensor is accessed; extents and strides are arguments.
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "expr/cuda.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/rows/rows.h"
+#include "ops/cuda/gpu.h"
+#include "ops/cuda/walk.h"
+#include "ops/fused/rows.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr unsigned threads = 256;
+constexpr size_t tensors = 4;  // x, y, cos, sin
+
+struct RotaryCuda {
+  Views views;                          // of pairs: x, y, cos, sin
+  std::array<int64_t, tensors> second;  // elements from the first of a pair to the other
+  std::array<DType, tensors> types;
+  std::array<int64_t, tensors> alignments;
+  bool interleaved;
+};
+
+RotaryCuda problem_of(const BoundNode& b) {
+  const BoundTensor* const all[] = {&b.inputs[0], &b.outputs[0], &b.inputs[1], &b.inputs[2]};
+  Shape pairs = b.inputs[0].shape;
+  const int64_t width = pairs.back(), half = width / 2;
+  pairs.back() = half;
+  RotaryCuda p;
+  p.interleaved = b.node->get_int("interleaved", 0) != 0;
+  std::vector<Shape> strides;
+  for (size_t t = 0; t < tensors; ++t) {
+    Shape s = broadcast_strides(*all[t], pairs.size());
+    const bool single = t >= 2 && (all[t]->shape.empty() || all[t]->shape.back() != width);  // one entry a pair
+    p.second[t] = single ? 0 : p.interleaved ? s.back() : half * s.back();
+    if (!single && p.interleaved) s.back() *= 2;
+    p.types[t] = all[t]->type;
+    p.alignments[t] = all[t]->alignment;
+    strides.push_back(std::move(s));
+  }
+  p.views = merged(pairs, strides, 0);
+  return p;
+}
+
+/// What load_pairs calls `How`.
+int access_of(const RotaryCuda& p, size_t t, int64_t pairs) {
+  Shape strides = p.views.strides[t];
+  const int64_t size = bytes(p.types[t], 1);
+  if (p.interleaved && strides.back() == 2 && p.second[t] == 1) {
+    strides.back() = 1;
+    return access_step(strides, size, p.alignments[t], 2 * pairs) == 1 ? 2 : -1;
+  }
+  const int step = access_step(strides, size, p.alignments[t], pairs);
+  return step == 1 && p.second[t] * size % std::min<int64_t>(16, pairs * size) != 0 ? -1 : step;
+}
+
+std::string source_of(const RotaryCuda& p, int64_t pairs) {
+  const auto type = [&](size_t t) { return expr::cuda_type(p.types[t]); };
+  const size_t last = p.views.extents.size() - 1;
+  constexpr std::string_view names[] = {"x", "y", "cos", "sin"};
+  std::string code = "#include \"attention/rotary.cuh\"\n\nstruct Seconds { i64 of[4]; };\n\n";
+  code += fmt::format(
+      "extern \"C\" __global__ void __launch_bounds__({}) rotary(const {}* x, {}* y, const {}* cos, const {}* sin, "
+      "const Walk<{}, 4> walk, const Seconds second) {{\n",
+      threads, type(0), type(1), type(2), type(3), last + 1);
+  code += fmt::format("  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= walk.chunks) return;\n", threads);
+  code += fmt::format("  i64 at[4];\n  const u32 count = walk.locate<{}>(chunk, at);\n", pairs);
+  for (size_t t = 0; t < tensors; ++t) {
+    code += fmt::format("  Vector<{}, {}> of_{}[2];\n", type(t), pairs, names[t]);
+    if (t == 1) continue;
+    code += fmt::format("  load_pairs<{}, {}>(of_{}, {}, at[{}], second.of[{}], walk.strides[{}][{}], count);\n",
+                        access_of(p, t, pairs), p.second[t] == 0, names[t], names[t], t, t, t, last);
+  }
+  code += "  turn(of_x, of_cos, of_sin, of_y);\n";
+  code += fmt::format("  store_pairs<{}>(y, at[1], second.of[1], walk.strides[1][{}], count, of_y);\n}}\n",
+                      access_of(p, 1, pairs), last);
+  return code;
+}
+
+class RotaryCudaKernel final : public CompiledKernel {
+ public:
+  RotaryCudaKernel(const RotaryCuda& p, int64_t pairs, const Gpu& gpu)
+      : CompiledKernel(gpu, {fmt::format("rotary:w{}", pairs), source_of(p, pairs), {}}, "rotary"),
+        walk_(p.views, pairs),
+        second_(p.second) {}
+
+  /// A thread has read all of what it writes, and no other thread reads it.
+  bool in_place(size_t i) const override { return i == 0; }
+
+  void run(const Buffers& b) override {
+    if (walk_.chunks() == 0) return;
+    Arguments arguments;
+    arguments.tensor(b.inputs[0]).tensor(b.outputs[0]).tensor(b.inputs[1]).tensor(b.inputs[2]).bytes(walk_.data()).value(second_);
+    launch(b, {.grid = {static_cast<unsigned>((walk_.chunks() + threads - 1) / threads), 1, 1}, .block = {threads, 1, 1}},
+           arguments);
+  }
+
+ private:
+  WalkArgument walk_;
+  std::array<int64_t, tensors> second_;
+};
+
+std::optional<std::string> rejects(const BoundNode& b) {
+  const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
+  const auto real = [](DType t) { return t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64; };
+  if (!real(x.type)) return fmt::format("x is {}; expected f64, f32, f16 or bf16", name(x.type));
+  if (y.type != x.type) return fmt::format("y is {}, x {}", name(y.type), name(x.type));
+  for (size_t i = 1; i < 3; ++i) {
+    const BoundTensor& t = b.inputs[i];
+    if (!real(t.type) || t.type != b.inputs[1].type) return "its tables are not of one floating-point type";
+    rotary_table_shape(t.shape, x.shape);
+  }
+  for (const auto* all : {&b.inputs, &b.outputs})
+    for (const BoundTensor& t : *all)
+      if (t.layout != Layout::plain) return "a tensor is not plain";
+  return std::nullopt;
+}
+
+}  // namespace
+
+void rotary_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (auto reason = rejects(b)) return offer.rejected.push_back({"cuda", *reason});
+  const RotaryCuda p = problem_of(b);
+  double moved = 0;
+  for (const BoundTensor& t : b.inputs) moved += static_cast<double>(bytes(t.type, elements(t.shape)));
+  moved += static_cast<double>(bytes(b.outputs[0].type, elements(b.outputs[0].shape)));
+  const double estimate = gpu_estimate_us(*machine.gpu, moved);
+  const int64_t size = bytes(p.types[0], 1);
+  for (int64_t pairs = 16 / size; pairs >= 1; pairs /= 2) {
+    if ((pairs > 1 && pairs > p.views.extents.back()) || !WalkArgument::fits(p.views, pairs)) continue;
+    bool scattered = false;
+    for (size_t t = 0; t < tensors; ++t) scattered = scattered || access_of(p, t, pairs) == -1;
+    const double worse = scattered && pairs > 1 ? 1.5 : 1 + 0.01 / static_cast<double>(pairs);
+    offer.candidates.push_back({"cuda", fmt::format("w{}", pairs), estimate * worse,
+                                [p, pairs, gpu = machine.gpu] { return std::make_unique<RotaryCudaKernel>(p, pairs, *gpu); }});
+  }
+  if (offer.candidates.empty())
+    offer.rejected.push_back({"cuda", fmt::format("{} pairs, more than 2^31", elements(p.views.extents))});
+}
+
+}  // namespace smelt::ops

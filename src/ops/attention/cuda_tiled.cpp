@@ -1,0 +1,95 @@
+// Attention by tiles in float (src/kernels/attention/tiled.cuh): f32, and what tensor cores cannot load.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "expr/cuda.h"
+#include "ops/attention/cuda_attention.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr int64_t rows = 64, keys = 64, threads = 256;
+
+struct TiledArgument {  // TiledPlan
+  uint32_t causal;
+  int32_t offset;
+};
+
+int64_t shared_bytes(const AttentionShape& s) {
+  const int64_t pitch = (s.depth + 3) / 4 * 4 + 4, value_pitch = (s.value_depth + 15) / 16 * 16;
+  return 4 * ((rows + keys) * pitch + keys * value_pitch + rows * (keys + 4));
+}
+
+/// Neighbouring elements of q, k and v that are read in one access.
+int64_t width_of(const AttentionCuda& p) { return std::min({p.access(0), p.access(1), p.access(2), int64_t{4}}); }
+
+std::string source_of(const AttentionCuda& p, const ScoresSource& scores) {
+  const std::string_view type = expr::cuda_type(p.type);
+  return fmt::format(
+      "#include \"attention/tiled.cuh\"\n\nusing Tiled = TiledAttention<{}, {}, {}, {}>;\nstatic_assert(Tiled::shared_bytes == "
+      "{});\n\n{}\n"
+      "extern \"C\" __global__ void __launch_bounds__({}, 1) attention(const {}* q, const {}* k, const {}* v, {}* y, "
+      "const AttentionProblem problem, const TiledPlan plan{}) {{\n  Tiled::run(q, k, v, y, problem, plan, {});\n}}\n",
+      type, p.shape.depth, p.shape.value_depth, width_of(p), shared_bytes(p.shape), scores.definition, threads, type, type, type,
+      type, scores.parameters, scores.value);
+}
+
+class TiledAttention final : public CompiledKernel {
+ public:
+  TiledAttention(const AttentionCuda& p, const ScoreForm& form, const ScoresSource& scores, const Gpu& gpu)
+      : CompiledKernel(gpu, {kernel_name(p, "tiled"), source_of(p, scores), {}}, "attention"),
+        p_(p),
+        argument_(p),
+        plan_{form.hiding == Hiding::causal, static_cast<int32_t>(form.offset)},
+        hiding_(form.hiding),
+        scores_(scores) {}
+
+  bool reads(size_t i) const override { return i < 3 || hiding_ == Hiding::scored; }
+
+  void run(const Buffers& b) override {
+    const AttentionShape& s = p_.shape;
+    Arguments arguments;
+    for (size_t i = 0; i < 3; ++i) arguments.tensor(b.inputs[i]);
+    arguments.tensor(b.outputs[0]).value(argument_).value(plan_);
+    if (hiding_ == Hiding::scored) scores_.pass(p_, b, arguments);
+    launch(b,
+           {.grid = {static_cast<unsigned>((s.queries + rows - 1) / rows), static_cast<unsigned>(s.batch * s.heads), 1},
+            .block = {threads, 1, 1},
+            .shared_bytes = shared_bytes(s)},
+           arguments);
+  }
+
+ private:
+  AttentionCuda p_;
+  AttentionArgument argument_;
+  TiledArgument plan_;
+  Hiding hiding_;
+  ScoresSource scores_;
+};
+
+}  // namespace
+
+void offer_tiled_attention(const AttentionCuda& p, ScoreForm form, const Machine& machine, Offer& offer) {
+  const Gpu& gpu = *machine.gpu;
+  const AttentionShape& s = p.shape;
+  const auto reject = [&](std::string reason) { offer.rejected.push_back({"cuda", "tiled: " + std::move(reason)}); };
+  if (p.type == DType::f64) return reject("its type is f64; it computes in f32");
+  for (const int64_t d : {s.depth, s.value_depth})
+    if (d < 1 || d > 256) return reject(fmt::format("a depth of {}; expected 1 to 256", d));
+  if (shared_bytes(s) > gpu.info.shared_per_block)
+    return reject(fmt::format("{} bytes of shared memory; a block has {}", shared_bytes(s), gpu.info.shared_per_block));
+  if (s.batch * s.heads > 65535) return reject(fmt::format("{} heads in all; a grid has 65535", s.batch * s.heads));
+  if (s.keys == 0 || s.queries == 0 || s.batch == 0) return reject("an extent is 0");
+  AttentionCuda bare = p;
+  if (form.hiding != Hiding::scored) bare.program.reset(), bare.operands.clear();
+  // Some 15 TFLOP/s: of what tensor cores do the fiftieth part.
+  const double padded = static_cast<double>((s.queries + rows - 1) / rows * rows) / static_cast<double>(s.queries);
+  const double estimate =
+      gpu_estimate_us(gpu, p.bytes_moved(), 50 * padded * p.flops() * (form.hiding == Hiding::causal ? 0.55 : 1));
+  offer.candidates.push_back({"cuda", "tiled", estimate, [bare, form, gpu = machine.gpu] {
+                                return std::make_unique<TiledAttention>(bare, form, ScoresSource(bare), *gpu);
+                              }});
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,269 @@
+// Convolution as an indirect matrix product over channels-last images: A's rows are pixels, one part for each tap and input,
+// read where they lie. Several inputs (a concatenation), nearest-neighbour upsampling, and slices of other tensors
+// on either side cost nothing. Images of few channels are copied once with their padding in place, so that a whole row of taps is
+// contiguous; a transposed convolution whose window equals its stride is one product for each tap.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "ops/conv/cpu_indirect_rows.h"
+#include "ops/conv/offer.h"
+#include "ops/core/align.h"
+#include "ops/core/channels_last.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/convert.h"
+#include "ops/cpu/parallel.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+/// How A's rows are found.
+enum class Form { window, padded, transposed };
+
+Form form(const Problem& p) {
+  if (p.transposed) return Form::transposed;
+  return copies_with_padding(p) ? Form::padded : Form::window;
+}
+
+std::optional<std::string> reject(const Request& r) {
+  const Problem& p = r.problem;
+  const BoundNode& b = r.node;
+  if (!igemm::supported()) return "this CPU has no AVX2 and FMA";
+  if (p.spatial() != 2) return fmt::format("{} spatial axes; it knows 2", p.spatial());
+  if (p.group != 1) return fmt::format("group = {}; it knows 1", p.group);
+  const auto floating = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
+  if (!floating(p.input) || !floating(p.output)) return fmt::format("types {} > {}", smelt::name(p.input), smelt::name(p.output));
+  if (!b.inputs[r.at.w].constant.valid()) return "the weight is not constant";
+  if (r.at.b < b.inputs.size() && b.inputs[r.at.b].type != DType::undefined && !b.inputs[r.at.b].constant.valid())
+    return "the bias is not constant";
+  if (!is_channels_last(b.outputs[0])) return fmt::format("output layout {}; it writes nhwc", name(p.to));
+  const Form f = form(p);
+  for (size_t i = 0; i < p.x.size(); ++i) {
+    const BoundTensor& x = b.inputs[i];
+    if (x.type != p.input) return "inputs of several types";
+    if (f == Form::padded) continue;
+    if (!is_channels_last(x)) return fmt::format("input layout {}; it reads nhwc", name(x.layout));
+    if (x.type != DType::f32 && p.x.size() > 1) return fmt::format("several inputs of {}", smelt::name(x.type));
+  }
+  if (f == Form::transposed) {
+    for (size_t a = 0; a < 2; ++a) {
+      if (p.stride[a] != p.w[a + 2] || p.pad_begin[a] != 0 || p.pad_end[a] != 0 || p.dilation[a] != 1 ||
+          p.y[a + 2] != p.x[0].shape[a + 2] * p.stride[a]) {
+        return "a transposed convolution whose windows overlap or are padded";
+      }
+    }
+    if (p.output != DType::f32) return fmt::format("transposed with output {}", smelt::name(p.output));
+  }
+  if (b.inputs.size() - std::min(b.inputs.size(), r.at.operands) > 14) return "more than 14 operands";
+  return std::nullopt;
+}
+
+class IndirectConv final : public Kernel {
+ public:
+  IndirectConv(const BoundNode& node, const Problem& p, const Arguments& at, int threads)
+      : p_(p),
+        form_(form(p)),
+        threads_(threads),
+        epilogue_(node, at.operands, 1, bias(node, at)),
+        input_(node.inputs[0]),
+        converted_(input_, threads),
+        strides_(memory_strides(input_)) {
+    for (ValueId v : node.node->inputs) read_once_.push_back(std::ranges::count(node.node->inputs, v) == 1);
+    std::vector<Shape> pixels;
+    for (size_t i = 0; i < p.x.size(); ++i) {
+      BoundTensor x = node.inputs[i];
+      if (converts()) x = dense_f32(x);
+      const Shape s = memory_strides(x);
+      pixels.push_back({s[0], s[2], s[3]});
+    }
+    const std::vector<igemm::Part> parts = igemm::split(source_lengths());
+    if (form_ == Form::padded)
+      padded_.emplace(p, parts);
+    else
+      window_.emplace(p, pixels, parts);
+    const int64_t rows = p.transposed ? p.x[0].shape[0] * p.x[0].shape[2] * p.x[0].shape[3] : p.y[0] * p.y[2] * p.y[3];
+    schedule_ = igemm::schedule(rows, p.y[1], parts, !epilogue_.simple(), threads);
+    pack(node, at, parts);
+    if (p.transposed) {
+      const Shape s = memory_strides(node.outputs[0]);
+      const Shape grid = {p.x[0].shape[0], p.x[0].shape[2], p.x[0].shape[3]};
+      scattered_ = igemm::RowMap(grid, Shape{s[0], s[2] * p.stride[0], s[3] * p.stride[1]});
+      step_y_ = s[2];
+      step_x_ = s[3];
+    }
+  }
+
+  int64_t workspace() const override {
+    return aligned(copy_floats() * 4) + aligned(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch();
+  }
+
+  bool in_place(size_t i) const override {
+    // A residual is read just before its element is written; nothing else may read it.
+    return epilogue_.simple() && epilogue_.simple()->residual == static_cast<int>(i) && read_once_[i];
+  }
+
+  void run(const Buffers& b) override {
+    char* memory = static_cast<char*>(b.workspace);
+    float* copy = reinterpret_cast<float*>(memory);
+    memory += aligned(copy_floats() * 4);
+    igemm::Run r;
+    r.workspace = memory;
+    memory += aligned(igemm::workspace(schedule_));
+    if (padded_) {
+      copy_padded(copy, b.inputs[0]);
+      padded_->set_image(copy);
+      r.rows = &*padded_;
+    } else {
+      if (converts()) converted_.run(copy, b.inputs[0]);
+      for (size_t i = 0; i < p_.x.size(); ++i) window_->set_input(i, converts() ? copy : static_cast<const float*>(b.inputs[i]));
+      r.rows = &*window_;
+    }
+    if (!epilogue_.bias().empty()) r.bias = epilogue_.bias().data();
+    const Epilogue::Runner runner(epilogue_, b, memory);
+    if (const auto& simple = epilogue_.simple()) {
+      r.activation = simple->activation;
+      r.low = simple->low;
+      r.high = simple->high;
+      r.c_rows = &epilogue_.output_rows();
+      if (simple->residual >= 0) {
+        r.residual = static_cast<const float*>(b.inputs[static_cast<size_t>(simple->residual)]);
+        r.residual_rows = &epilogue_.residual_rows();
+      }
+    } else {
+      r.finish = &runner;
+    }
+    r.c = static_cast<float*>(b.outputs[0]);
+    if (!p_.transposed) {
+      r.b = packed_.data<float>();
+      igemm::run(schedule_, r);
+      return;
+    }
+    r.c_rows = &scattered_;
+    for (int64_t tap = 0; tap < p_.w[2] * p_.w[3]; ++tap) {
+      r.b = packed_.data<float>() + tap * igemm::packed_floats(schedule_.k, schedule_.n);
+      r.c = static_cast<float*>(b.outputs[0]) + tap / p_.w[3] * step_y_ + tap % p_.w[3] * step_x_;
+      igemm::run(schedule_, r);
+    }
+  }
+
+ private:
+  bool converts() const { return form_ != Form::padded && p_.input != DType::f32; }
+
+  static BoundTensor dense_f32(BoundTensor x) {
+    x.type = DType::f32;
+    x.strides.clear();
+    return x;
+  }
+
+  std::vector<int64_t> source_lengths() const {
+    if (form_ == Form::transposed) return {p_.x[0].shape[1]};
+    if (form_ == Form::padded) return std::vector<int64_t>(static_cast<size_t>(p_.w[2]), p_.w[3] * p_.channels());
+    std::vector<int64_t> lengths;
+    for (int64_t tap = 0; tap < p_.w[2] * p_.w[3]; ++tap) {
+      for (const Input& x : p_.x) lengths.push_back(x.shape[1]);
+    }
+    return lengths;
+  }
+
+  int64_t copy_floats() const {
+    if (padded_) return padded_->floats();
+    return converts() ? elements(p_.x[0].shape) : 0;
+  }
+
+  /// Offsets into w of B's rows, in the parts' order.
+  std::vector<int64_t> weight_rows(const std::vector<igemm::Part>& parts) const {
+    const int64_t taps = p_.w[2] * p_.w[3], inputs = static_cast<int64_t>(p_.x.size());
+    std::vector<int64_t> first_channel(p_.x.size(), 0);
+    for (size_t i = 1; i < p_.x.size(); ++i) first_channel[i] = first_channel[i - 1] + p_.x[i - 1].shape[1];
+    std::vector<int64_t> rows;
+    for (const igemm::Part& part : parts) {
+      for (int64_t k = part.offset; k < part.offset + part.length; ++k) {
+        if (form_ == Form::transposed)
+          rows.push_back(k * p_.w[1] * taps);
+        else if (form_ == Form::padded)
+          rows.push_back(k % p_.channels() * taps + part.source * p_.w[3] + k / p_.channels());
+        else
+          rows.push_back((first_channel[static_cast<size_t>(part.source % inputs)] + k) * taps + part.source / inputs);
+      }
+    }
+    return rows;
+  }
+
+  void pack(const BoundNode& node, const Arguments& at, const std::vector<igemm::Part>& parts) {
+    const Tensor& w = node.inputs[at.w].constant;
+    const auto make = [&] {
+      const Tensor source = w.type() == DType::f32 ? w : w.cast(DType::f32);
+      const std::vector<int64_t> rows = weight_rows(parts);
+      const int64_t taps = p_.w[2] * p_.w[3], one = igemm::packed_floats(schedule_.k, schedule_.n);
+      if (!p_.transposed) {
+        Tensor t = Tensor::empty(DType::f32, {one});
+        igemm::pack(t.data<float>(), source.data<float>(), rows, p_.w[1] * taps, p_.y[1]);
+        return t;
+      }
+      Tensor t = Tensor::empty(DType::f32, {taps * one});
+      for (int64_t tap = 0; tap < taps; ++tap)
+        igemm::pack(t.data<float>() + tap * one, source.data<float>() + tap, rows, taps, p_.y[1]);
+      return t;
+    };
+    std::string form = fmt::format("igemm:{}:{}", static_cast<int>(form_), to_text(p_.w));
+    for (const Input& x : p_.x) form += fmt::format("+{}", x.shape[1]);
+    packed_ = node.weights ? node.weights->packed(w, form, make) : make();
+  }
+
+  /// [N, C, H, W] in any layout and type to [N, H + pads, W + pads, C] in f32.
+  void copy_padded(float* to, const void* from) const {
+    const int64_t channels = p_.channels(), row = padded_->width * channels, height = p_.x[0].shape[2], width = p_.x[0].shape[3];
+    const Shape& s = strides_;
+    const int bytes = static_cast<int>(smelt::bytes(input_.type, 1));
+    const auto copy_line = [&](int64_t line) {
+      const int64_t n = line / padded_->height, y = line % padded_->height - p_.pad_begin[0];
+      float* out = to + line * row;
+      if (y < 0 || y >= height) {
+        std::fill_n(out, row, 0.0f);
+        return;
+      }
+      std::fill_n(out, p_.pad_begin[1] * channels, 0.0f);
+      std::fill_n(out + (p_.pad_begin[1] + width) * channels, p_.pad_end[1] * channels, 0.0f);
+      for (int64_t c = 0; c < channels; ++c) {
+        const char* in = static_cast<const char*>(from) + (n * s[0] + c * s[1] + y * s[2]) * bytes;
+        copy_as_f32(out + p_.pad_begin[1] * channels + c, channels, in, s[3], width, input_.type);
+      }
+    };
+    parallel(threads_, p_.y[0] * padded_->height, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t line = begin; line < end; ++line) copy_line(line);
+    });
+  }
+
+  Problem p_;
+  Form form_;
+  int threads_;
+  Epilogue epilogue_;
+  BoundTensor input_;
+  ConvertToF32 converted_;
+  Shape strides_;
+  std::vector<bool> read_once_;
+  std::optional<WindowRows> window_;
+  std::optional<PaddedRows> padded_;
+  igemm::Schedule schedule_;
+  Tensor packed_;
+  igemm::RowMap scattered_;
+  int64_t step_y_ = 0, step_x_ = 0;
+};
+
+}  // namespace
+
+void offer_indirect(const Request& r, Offer& offer) {
+  if (auto reason = reject(r)) {
+    offer.rejected.push_back({"avx2", *reason});
+    return;
+  }
+  constexpr double flops_per_us = 90e3;  // of one Zen 3 core at 3.2 GHz, measured on 6 × 16 tiles
+  offer.candidates.push_back({"avx2", "indirect", 2 + r.problem.flops() / flops_per_us / r.machine.threads,
+                              [node = r.node, p = r.problem, at = r.at, threads = r.machine.threads] {
+                                return std::make_unique<IndirectConv>(node, p, at, threads);
+                              }});
+}
+
+}  // namespace smelt::ops::conv

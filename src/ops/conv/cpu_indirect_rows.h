@@ -1,0 +1,57 @@
+// Where a channels-last convolution's rows of A lie: one row of B's K for each tap of the window and each input.
+#pragma once
+
+#include <vector>
+
+#include "ops/conv/problem.h"
+#include "ops/cpu/igemm/igemm.h"
+
+namespace smelt::ops::conv {
+
+/// Sources are numbered tap · inputs + input; taps row-major over the window. Two spatial axes.
+class WindowRows final : public igemm::Rows {
+ public:
+  /// `pixel_strides`: of each input, elements along [N, H, W].
+  WindowRows(const Problem& p, const std::vector<Shape>& pixel_strides, std::vector<igemm::Part> parts);
+  void set_input(size_t i, const float* base) { inputs_[i].base = base; }
+  void point(int64_t first, int64_t count, const float** to) const override;
+
+ private:
+  struct Source {
+    const float* base = nullptr;
+    int64_t height, width, upsample;
+    int64_t n, y, x;  // strides
+  };
+  struct Offset {
+    int64_t y, x;
+  };
+  void point_inside(const float** to, int64_t n, int64_t y, int64_t x) const;
+  void point_at_border(const float** to, int64_t n, int64_t y, int64_t x) const;
+
+  std::vector<Source> inputs_;
+  std::vector<Offset> taps_;
+  std::vector<igemm::Part> parts_;
+  std::vector<int64_t> part_offsets_;  // from the window's first pixel, for windows wholly inside an input that is not upsampled
+  int64_t out_height_, out_width_, stride_y_, stride_x_, pad_y_, pad_x_, last_y_, last_x_;
+  bool upsamples_ = false;
+  bool pixels_ = false;  // a 1 × 1 window over a dense image
+};
+
+/// Rows of a copy of the image with its padding in place, [N, H + pads, W + pads, C]: a window's row of taps is contiguous.
+/// Sources are the window's rows.
+class PaddedRows final : public igemm::Rows {
+ public:
+  PaddedRows(const Problem& p, std::vector<igemm::Part> parts);
+  int64_t floats() const;  // of the copy
+  void set_image(const float* base) { base_ = base; }
+  void point(int64_t first, int64_t count, const float** to) const override;
+
+  int64_t height, width;  // of the copy
+
+ private:
+  const float* base_ = nullptr;
+  std::vector<igemm::Part> parts_;
+  int64_t batch_, channels_, out_height_, out_width_, stride_y_, stride_x_, dilation_y_;
+};
+
+}  // namespace smelt::ops::conv

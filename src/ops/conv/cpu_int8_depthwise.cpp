@@ -1,0 +1,149 @@
+// Depthwise convolution of 8-bit integers: one channel a group, taps read where they lie, 16 channels at a time.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ops/conv/int8_problem.h"
+#include "ops/core/channels_last.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/integer/epilogue.h"
+#include "ops/cpu/parallel.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+constexpr int64_t lanes = 16;
+constexpr int64_t sums_in_cache = 4096;  // of several pixels, before they are requantized
+
+class QuantizedDepthwise final : public Kernel {
+ public:
+  QuantizedDepthwise(const Quantized& q, int threads)
+      : p_(q.problem),
+        threads_(useful_threads(threads, static_cast<int64_t>(q.problem.flops() / 64))),
+        node_(q.node),
+        x_(q.bound.inputs[q.x]),
+        x_input_(q.x),
+        steps_(memory_strides(x_)),
+        blocks_((p_.y[1] + lanes - 1) / lanes),
+        taps_(p_.w[2] * p_.w[3]),
+        pairs_((taps_ + 1) / 2),
+        pixels_(std::clamp<int64_t>(sums_in_cache / (blocks_ * lanes), 1, 16)),
+        start_(q.start()),
+        epilogue_(q.bound, q.operands, 1, q.scales),
+        outside_(static_cast<size_t>(blocks_ * lanes), static_cast<uint8_t>(q.x_zero)) {
+    // Σ (x - zero) · w = Σ x · w - zero · Σ w; taps outside the image read the zero point.
+    for (int64_t c = 0; c < p_.y[1]; ++c)
+      for (int64_t t = 0; t < taps_; ++t) start_[static_cast<size_t>(c)] -= q.x_zero * q.weight(c, 0, t);
+    for (int64_t y = 0; y < p_.w[2]; ++y)
+      for (int64_t x = 0; x < p_.w[3]; ++x) offsets_.push_back(y * p_.dilation[0] * steps_[2] + x * p_.dilation[1] * steps_[3]);
+    if (taps_ % 2 == 1) offsets_.push_back(offsets_[0]);  // its weight is 0
+    const auto make = [&] { return pack(q); };
+    packed_ = q.bound.weights ? q.bound.weights->packed(q.bound.inputs[q.w].constant, q.packing("depthwise"), make) : make();
+  }
+
+  int64_t workspace() const override { return threads_ * thread_bytes(); }
+
+  bool in_place(size_t i) const override {
+    return epilogue_.in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1;
+  }
+
+  void run(const Buffers& b) override {
+    const uint8_t* image = static_cast<const uint8_t*>(b.inputs[x_input_]);
+    char* memory = static_cast<char*>(b.workspace);
+    // The evaluator's scratch of all threads first, then each thread's pointers and sums.
+    const integer::Epilogue::Runner finish(epilogue_, b, 0, memory);
+    char* own = memory + threads_ * epilogue_.scratch();
+    parallel(threads_, p_.y[0] * p_.y[2], 1, [&](int64_t begin, int64_t end, int thread) {
+      char* mine = own + thread * own_bytes();
+      const uint8_t** taps = reinterpret_cast<const uint8_t**>(mine + sums_bytes());
+      DepthwiseLine line{reinterpret_cast<int32_t*>(mine), taps, thread};
+      for (int64_t i = begin; i < end; ++i) run_line(line, finish, image + i / p_.y[2] * steps_[0], i);
+    });
+  }
+
+ private:
+  struct DepthwiseLine {
+    int32_t* sums;
+    const uint8_t** taps;
+    int thread;
+  };
+
+  int64_t sums_bytes() const { return pixels_ * blocks_ * lanes * 4; }
+  int64_t own_bytes() const { return (sums_bytes() + 2 * pairs_ * static_cast<int64_t>(sizeof(void*)) + 63) / 64 * 64; }
+  int64_t thread_bytes() const { return own_bytes() + epilogue_.scratch(); }
+
+  void run_line(const DepthwiseLine& l, const igemm::Finish& finish, const uint8_t* image, int64_t line) const {
+    const int64_t y = line % p_.y[2] * p_.stride[0] - p_.pad_begin[0];
+    const bool inside_y = y >= 0 && y + (p_.w[2] - 1) * p_.dilation[0] < p_.x[0].shape[2];
+    const int64_t stride = blocks_ * lanes;
+    integer::DepthwisePixel pixel{l.taps, pairs_, p_.y[1], packed_.data<int16_t>(), start_.data(), l.sums, x_.type == DType::i8};
+    const auto depthwise = avx2::integer_rows().depthwise;
+    for (int64_t first = 0; first < p_.y[3]; first += pixels_) {
+      const int64_t count = std::min(pixels_, p_.y[3] - first);
+      for (int64_t j = 0; j < count; ++j) {
+        const int64_t x = (first + j) * p_.stride[1] - p_.pad_begin[1];
+        if (inside_y && x >= 0 && x + (p_.w[3] - 1) * p_.dilation[1] < p_.x[0].shape[3]) {
+          const uint8_t* corner = image + y * steps_[2] + x * steps_[3];
+          for (size_t t = 0; t < offsets_.size(); ++t) l.taps[t] = corner + offsets_[t];
+        } else {
+          point_at_border(l.taps, image, y, x);
+        }
+        pixel.sums = l.sums + j * stride;
+        depthwise(pixel);
+      }
+      finish.take({line * p_.y[3] + first, count, 0, p_.y[1], reinterpret_cast<const float*>(l.sums), stride, l.thread});
+    }
+  }
+
+  void point_at_border(const uint8_t** taps, const uint8_t* image, int64_t y, int64_t x) const {
+    for (int64_t t = 0; t < taps_; ++t) {
+      const int64_t at_y = y + t / p_.w[3] * p_.dilation[0], at_x = x + t % p_.w[3] * p_.dilation[1];
+      const bool inside = at_y >= 0 && at_x >= 0 && at_y < p_.x[0].shape[2] && at_x < p_.x[0].shape[3];
+      taps[t] = inside ? image + at_y * steps_[2] + at_x * steps_[3] : outside_.data();
+    }
+    if (taps_ % 2 == 1) taps[taps_] = outside_.data();
+  }
+
+  /// [blocks][pairs][32]: for lanes 0-3, 8-11, then 4-7, 12-15, the weights of a pair of taps side by side.
+  Tensor pack(const Quantized& q) const {
+    Tensor t = Tensor::empty(DType::i16, {blocks_ * pairs_ * 2 * lanes});
+    int16_t* to = t.data<int16_t>();
+    for (int64_t block = 0; block < blocks_; ++block)
+      for (int64_t p = 0; p < pairs_; ++p)
+        for (int64_t i = 0; i < lanes; ++i) {
+          const int64_t lane = i / 8 * 4 + i % 4 + (i / 4 % 2) * 8, c = std::min(block * lanes, p_.y[1] - lanes) + lane;
+          for (int64_t half = 0; half < 2; ++half) *to++ = 2 * p + half < taps_ ? q.weight(c, 0, 2 * p + half) : int16_t{0};
+        }
+    return t;
+  }
+
+  Problem p_;
+  int threads_;
+  std::shared_ptr<const Node> node_;
+  BoundTensor x_;
+  size_t x_input_;
+  Shape steps_;
+  int64_t blocks_, taps_, pairs_, pixels_;
+  std::vector<int64_t> offsets_;  // of each tap, from the window's first pixel
+  std::vector<int32_t> start_;
+  integer::Epilogue epilogue_;
+  std::vector<uint8_t> outside_;  // what taps outside the image read
+  Tensor packed_;
+};
+
+}  // namespace
+
+void offer_depthwise(const Quantized& q, const Machine& machine, Offer& offer) {
+  const Problem& p = q.problem;
+  if (p.group < lanes || p.w[1] != 1 || p.y[1] != p.group || refuses_quantized(q)) return;
+  const BoundTensor& x = q.bound.inputs[q.x];
+  if (!is_channels_last(x)) {
+    offer.rejected.push_back({"avx2", fmt::format("depthwise, input layout {}; it reads nhwc", name(x.layout))});
+    return;
+  }
+  constexpr double flops_per_us = 25e3;  // one Zen 3 core at 3.2 GHz, measured
+  offer.candidates.push_back({"avx2", "depthwise", 1 + p.flops() / flops_per_us / machine.threads,
+                              [q, threads = machine.threads] { return std::make_unique<QuantizedDepthwise>(q, threads); }});
+}
+
+}  // namespace smelt::ops::conv

@@ -1,0 +1,206 @@
+// Convolution of 8-bit integers by oneDNN: 32-bit sums in memory, and the epilogue over them while they are in the cache. Its
+// kernels see unsigned bytes (signed ones where they multiply those as they are) and no zero points: the image's is folded into
+// what the sums start from, and fills the padding of a copy where the padding is not 0.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ops/conv/cpu_int8_image.h"
+#include "ops/conv/int8_problem.h"
+#include "ops/core/align.h"
+#include "ops/core/channels_last.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/integer/epilogue.h"
+#include "ops/cpu/integer/sums_pass.h"
+#include "ops/cpu/onednn/offer.h"
+#include "ops/cpu/parallel.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+using dnnl::memory;
+
+/// What the primitive computes: part of the image at a time.
+struct Plan {
+  bool flips = false;  // signed bytes of the image to unsigned ones
+  std::optional<ByteImage> copy;
+  Shape x;  // of the whole image, as the primitive sees it
+  Shape pad_begin, pad_end;
+  int32_t zero = 0;  // of what the primitive sees
+  memory::data_type type = memory::data_type::u8;
+  int64_t images = 1, lines = 1;  // made at a time: images, or lines of one image's result
+  int64_t x_lines = 1;            // that those are made from
+};
+
+Plan plan(const Quantized& q, int threads) {
+  const Problem& p = q.problem;
+  const BoundTensor& x = q.bound.inputs[q.x];
+  Plan r;
+  r.flips = x.type == DType::i8 && !onednn::multiplies_signed_bytes();
+  if (x.type == DType::i8 && !r.flips) r.type = memory::data_type::s8;
+  r.zero = q.x_zero + (r.flips ? 128 : 0);
+  r.x = x.shape;
+  r.pad_begin = p.pad_begin, r.pad_end = p.pad_end;
+  const Shape none{0, 0};
+  const bool padded = p.pad_begin != none || p.pad_end != none;
+  if (r.flips || (padded && r.zero != 0) || !is_channels_last(x) || !is_dense(x)) {
+    r.copy.emplace(x, p.pad_begin, p.pad_end, r.flips, static_cast<uint8_t>(r.zero), threads);
+    r.x = r.copy->shape();
+    r.pad_begin = r.pad_end = none;
+  }
+  const int64_t pixels = p.y[2] * p.y[3], lines = integer::SumsPass(p.y[1] * p.y[3], threads).rows_at_a_time(p.y[2]);
+  r.images = integer::SumsPass(p.y[1] * pixels, threads).rows_at_a_time(p.y[0]);
+  r.lines = p.y[2];
+  r.x_lines = r.x[2];
+  const bool pads_lines = r.pad_begin[0] != 0 || r.pad_end[0] != 0;
+  if (lines < p.y[2] && !pads_lines) {
+    r.images = 1;
+    r.lines = lines;
+    r.x_lines = (lines - 1) * p.stride[0] + (p.w[2] - 1) * p.dilation[0] + 1;
+  }
+  return r;
+}
+
+memory::desc channels_last(const Shape& s, memory::data_type type) { return {s, type, memory::format_tag::nhwc}; }
+
+memory::dims weight_dims(const Problem& p) {
+  memory::dims dims(p.w.begin(), p.w.end());
+  if (p.group == 1) return dims;
+  dims[0] /= p.group;
+  dims.insert(dims.begin(), p.group);
+  return dims;
+}
+
+std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int threads) {
+  const Threads scope(threads);
+  memory::dims dilation;
+  for (int64_t d : p.dilation) dilation.push_back(d - 1);
+  const Shape x{r.images, r.x[1], r.x_lines, r.x[3]};
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return onednn::implementations<dnnl::convolution_forward>(dnnl::convolution_forward::primitive_desc(
+      onednn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, channels_last(x, r.type),
+      onednn::any_layout(weight_dims(p), DType::i8), channels_last({r.images, p.y[1], r.lines, p.y[3]}, memory::data_type::s32),
+      p.stride, dilation, r.pad_begin, r.pad_end, attr));
+}
+
+class QuantizedOnednnConv final : public Kernel {
+ public:
+  QuantizedOnednnConv(const Quantized& q, Plan plan, const onednn::Implementation& choice, int threads)
+      : p_(q.problem),
+        plan_(std::move(plan)),
+        threads_(threads),
+        node_(q.node),
+        x_input_(q.x),
+        pass_(p_.y[1], threads),
+        start_(q.start()),
+        epilogue_(q.bound, q.operands, 1, q.scales),
+        primitive_(choice.primitive, choice.scratchpad) {
+    const int64_t depth = p_.w[1] * p_.w[2] * p_.w[3];
+    // Σ (x - zero) · w = Σ x · w - zero · Σ w.
+    for (int64_t m = 0; plan_.zero != 0 && m < p_.y[1]; ++m) {
+      int32_t sum = 0;
+      for (int64_t k = 0; k < depth; ++k) sum += q.weight(m, k / (p_.w[2] * p_.w[3]), k % (p_.w[2] * p_.w[3]));
+      start_[static_cast<size_t>(m)] -= plan_.zero * sum;
+    }
+    starts_ = std::ranges::any_of(start_, [](int32_t v) { return v != 0; });
+    const Tensor& w = q.bound.inputs[q.w].constant;
+    const memory::desc layout = choice.weights;
+    const auto pack = [&] { return pack_weights(q, layout); };
+    packed_ = q.bound.weights ? q.bound.weights->packed(
+                                    w, q.packing(fmt::format("onednn:{}:{}:{}", choice.name, plan_.lines, print(p_))), pack)
+                              : pack();
+    primitive_.add(DNNL_ARG_SRC, choice.source);
+    primitive_.add(DNNL_ARG_WEIGHTS, layout, packed_.raw());
+    primitive_.add(DNNL_ARG_DST, choice.result);
+  }
+
+  int64_t workspace() const override {
+    return copy_bytes() + primitive_.scratch() + pass_.bytes(pixels()) + threads_ * epilogue_.scratch();
+  }
+
+  bool in_place(size_t i) const override {
+    return epilogue_.in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1;
+  }
+
+  void run(const Buffers& b) override {
+    const Threads scope(threads_);
+    char* memory = static_cast<char*>(b.workspace);
+    const uint8_t* image = static_cast<const uint8_t*>(b.inputs[x_input_]);
+    if (plan_.copy) {
+      plan_.copy->run(reinterpret_cast<uint8_t*>(memory), image);
+      image = reinterpret_cast<const uint8_t*>(memory);
+      memory += copy_bytes();
+    }
+    char* scratch = memory;
+    memory += primitive_.scratch();
+    int32_t* sums = reinterpret_cast<int32_t*>(memory);
+    memory += pass_.bytes(pixels());
+    const integer::Epilogue::Runner finish(epilogue_, b, 0, memory);
+    const int64_t x_line = plan_.x[3] * plan_.x[1], x_image = plan_.x[2] * x_line;
+    int64_t row = 0;
+    for (int64_t n = 0; n < p_.y[0]; n += plan_.images) {
+      for (int64_t line = 0; line < p_.y[2]; line += plan_.lines, row += pixels()) {
+        primitive_.set(DNNL_ARG_SRC, const_cast<uint8_t*>(image + n * x_image + line * p_.stride[0] * x_line));
+        primitive_.set(DNNL_ARG_DST, sums);
+        primitive_.run(scratch);
+        pass_.run(sums, row, pixels(), starts_ ? start_.data() : nullptr, &finish);
+      }
+    }
+  }
+
+ private:
+  int64_t copy_bytes() const { return plan_.copy ? aligned(plan_.copy->bytes()) : 0; }
+  /// Of the result, made at a time.
+  int64_t pixels() const { return plan_.images * plan_.lines * p_.y[3]; }
+
+  Tensor pack_weights(const Quantized& q, const memory::desc& layout) const {
+    Tensor w = q.bound.inputs[q.w].constant;
+    if (!q.has_narrow_weights()) {
+      w = Tensor::empty(DType::i8, p_.w);
+      const int64_t taps = p_.w[2] * p_.w[3], depth = p_.w[1] * taps;
+      for (int64_t i = 0; i < w.size(); ++i)
+        w.data<int8_t>()[i] = static_cast<int8_t>(q.weight(i / depth, i % depth / taps, i % taps));
+    }
+    const memory::dims dims = weight_dims(p_);
+    return onednn::packed(w, {dims, memory::data_type::s8, strides(dims)}, layout, threads_);
+  }
+
+  Problem p_;
+  Plan plan_;
+  int threads_;
+  std::shared_ptr<const Node> node_;
+  size_t x_input_;
+  integer::SumsPass pass_;
+  std::vector<int32_t> start_;
+  bool starts_ = false;
+  integer::Epilogue epilogue_;
+  onednn::Primitive primitive_;
+  Tensor packed_;
+};
+
+}  // namespace
+
+void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
+  if (auto reason = refuses_quantized(q)) return offer.rejected.push_back({"onednn", std::move(*reason)});
+  const Problem& p = q.problem;
+  const int64_t taps = p.w[2] * p.w[3];
+  const onednn::WeightRange range =
+      onednn::weight_range(p.w[0], p.w[1] * taps, [&](int64_t m, int64_t k) { return q.weight(m, k / taps, k % taps); });
+  onednn::offer_exact(offer, range, [&, threads = machine.threads] {
+    const Plan r = plan(q, threads);
+    constexpr double passed_per_us = 4e3, copied_per_us = 8e3;  // sums, and bytes, of one core
+    const double moved =
+        static_cast<double>(elements(p.y)) / passed_per_us + (r.copy ? static_cast<double>(r.copy->bytes()) / copied_per_us : 0);
+    const bool depthwise = p.group > 1 && p.w[1] == 1;
+    return onednn::ByteProducts{
+        choices(p, r, threads), r.type == memory::data_type::s8,
+        [=, flops = p.flops()](const onednn::Implementation& c) {
+          return 5 + (flops / onednn::byte_flops_per_us(c.name, depthwise) + moved) / threads;
+        },
+        [q, r, threads](const onednn::Implementation& c) { return std::make_unique<QuantizedOnednnConv>(q, r, c, threads); }};
+  });
+}
+
+}  // namespace smelt::ops::conv

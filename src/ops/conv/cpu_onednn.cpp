@@ -1,0 +1,260 @@
+// Convolution by oneDNN: dense plain or channels-last images, groups, depthwise, any number of spatial axes, transposed. Each
+// implementation that oneDNN has for the problem is a candidate. Grouped and transposed convolutions over f16 and bf16 on a CPU
+// without such arithmetic are computed in f32, from a copy of the image.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/conv/offer.h"
+#include "ops/core/align.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/convert.h"
+#include "ops/cpu/onednn/offer.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/program_pass.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+using dnnl::memory;
+
+/// Whether the tactic computes in f32 what is stored in a type that this CPU only converts. Dense convolutions of images in such
+/// types are igemm's.
+bool converts(const Problem& p) {
+  const bool half = p.input == DType::f16 || p.input == DType::bf16;
+  return half && onednn::rejects_type(p.input) && p.spatial() == 2 && (p.group != 1 || p.transposed);
+}
+
+/// The tensor as the primitive sees it.
+BoundTensor computed(const Problem& p, BoundTensor t) {
+  if (converts(p)) t.type = DType::f32;
+  return t;
+}
+
+/// w's extents as oneDNN wants them: with the group as an axis of its own; transposed ones output channels first.
+struct WeightForm {
+  memory::dims dims, strides;
+};
+
+WeightForm weight_form(const Problem& p) {
+  const Shape own = strides(p.w);
+  WeightForm f;
+  if (p.group > 1) {
+    f.dims.push_back(p.group);
+    f.strides.push_back(own[0] * (p.w[0] / p.group));
+  }
+  const int64_t first = p.w[0] / p.group;
+  if (p.transposed) {
+    f.dims.insert(f.dims.end(), {p.w[1], first});
+    f.strides.insert(f.strides.end(), {own[1], own[0]});
+  } else {
+    f.dims.insert(f.dims.end(), {first, p.w[1]});
+    f.strides.insert(f.strides.end(), {own[0], own[1]});
+  }
+  f.dims.insert(f.dims.end(), p.w.begin() + 2, p.w.end());
+  f.strides.insert(f.strides.end(), own.begin() + 2, own.end());
+  return f;
+}
+
+using onednn::Chain;
+
+/// A bias of `outputs` floats is an argument of the primitive when there is one.
+std::vector<onednn::Implementation> choices(const Problem& p, const BoundTensor& x, const BoundTensor& y,
+                                            const Epilogue& epilogue, const Chain& chain, int threads) {
+  const Threads scope(threads);
+  const size_t rank = p.w.size();
+  const memory::desc src = onednn::describe(x, rank), dst = onednn::describe(y, rank);
+  const memory::desc weights = onednn::any_layout(weight_form(p).dims, x.type);
+  const memory::desc bias =
+      epilogue.bias().empty() ? memory::desc() : memory::desc({p.outputs()}, memory::data_type::f32, memory::format_tag::a);
+  memory::dims dilation;
+  for (int64_t d : p.dilation) dilation.push_back(d - 1);
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops ops;
+  if (epilogue.simple())
+    onednn::append(ops, epilogue, dst);
+  else if (chain)
+    chain->append(ops);
+  attr.set_post_ops(ops);
+  const auto inference = dnnl::prop_kind::forward_inference;
+  std::vector<onednn::Implementation> found =
+      p.transposed ? onednn::implementations<dnnl::deconvolution_forward>(dnnl::deconvolution_forward::primitive_desc(
+                         onednn::engine(), inference, dnnl::algorithm::deconvolution_direct, src, weights, bias, dst, p.stride,
+                         dilation, p.pad_begin, p.pad_end, attr))
+                   : onednn::implementations<dnnl::convolution_forward>(dnnl::convolution_forward::primitive_desc(
+                         onednn::engine(), inference, dnnl::algorithm::convolution_direct, src, weights, bias, dst, p.stride,
+                         dilation, p.pad_begin, p.pad_end, attr));
+  const auto slow = [](const onednn::Implementation& c) { return c.name.find("gemm") != std::string::npos; };
+  // Unfolding the image into a matrix (2 to 4 times slower, measured) is for problems that nothing else takes.
+  if (!std::ranges::all_of(found, slow)) std::erase_if(found, slow);
+  return found;
+}
+
+class OnednnConv final : public Kernel {
+ public:
+  OnednnConv(const BoundNode& node, const Problem& p, const Arguments& at, const onednn::Implementation& choice,
+             Epilogue epilogue, Chain chain, int threads)
+      : threads_(threads),
+        epilogue_(std::move(epilogue)),
+        chain_(std::move(chain)),
+        primitive_(choice.primitive, choice.scratchpad) {
+    const WeightForm form = weight_form(p);
+    const Tensor& w = node.inputs[at.w].constant;
+    const BoundTensor x = computed(p, node.inputs[0]), output = computed(p, node.outputs[0]);
+    const auto pack = [&] {
+      const Tensor source = x.type == w.type() ? w : w.cast(x.type);
+      return onednn::packed(source, {form.dims, *onednn::data_type(x.type), form.strides}, choice.weights, threads);
+    };
+    // The layouts that oneDNN chooses are named by the implementation and the problem that led to them.
+    packed_ = node.weights ? node.weights->packed(w, fmt::format("onednn:{}:{}", choice.name, print(p)), pack) : pack();
+    const size_t rank = p.w.size();
+    primitive_.add(DNNL_ARG_SRC, onednn::describe(x, rank));
+    primitive_.add(DNNL_ARG_WEIGHTS, choice.weights, packed_.raw());
+    const memory::desc y = onednn::describe(output, rank);
+    primitive_.add(DNNL_ARG_DST, y);
+    if (!epilogue_.bias().empty()) {
+      primitive_.add(DNNL_ARG_BIAS, {{p.outputs()}, memory::data_type::f32, memory::format_tag::a},
+                     const_cast<float*>(epilogue_.bias().data()));
+    }
+    if (residual() >= 0) primitive_.add(residual_argument, y);
+    if (chain_) chain_->bind(primitive_);
+    if (converts(p)) {
+      conversion_ = {ConvertToF32(node.inputs[0], threads), aligned(elements(p.x[0].shape) * 4), aligned(elements(p.y) * 4),
+                     elements(p.y) / p.y[1], p.y[1]};
+    } else if (!epilogue_.simple() && !chain_) {
+      pass_.emplace(node.outputs[0], 1, threads);
+    }
+  }
+
+  int64_t workspace() const override {
+    const int64_t program = epilogue_.simple() || chain_ ? 0 : threads_ * epilogue_.scratch();
+    return aligned(primitive_.scratch()) + program + (conversion_ ? conversion_->x_bytes + conversion_->y_bytes : 0);
+  }
+
+  void run(const Buffers& b) override {
+    const Threads scope(threads_);
+    char* memory = static_cast<char*>(b.workspace);
+    char* scratch = memory + aligned(primitive_.scratch());
+    if (conversion_) return run_converted(b, memory, scratch);
+    primitive_.set(DNNL_ARG_SRC, const_cast<void*>(b.inputs[0]));
+    primitive_.set(DNNL_ARG_DST, b.outputs[0]);
+    if (residual() >= 0) primitive_.set(residual_argument, const_cast<void*>(b.inputs[static_cast<size_t>(residual())]));
+    if (chain_) chain_->set(primitive_, b);
+    primitive_.run(memory);
+    if (pass_) pass_->run(epilogue_, b, scratch);
+  }
+
+ private:
+  static constexpr int residual_argument = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
+  int residual() const { return epilogue_.simple() ? epilogue_.simple()->residual : -1; }
+
+  /// Channels-last copies in f32 of input and output.
+  struct Conversion {
+    ConvertToF32 x;
+    int64_t x_bytes, y_bytes, rows, columns;
+  };
+
+  void run_converted(const Buffers& b, char* memory, char* scratch) {
+    const Conversion& c = *conversion_;
+    float* x = reinterpret_cast<float*>(scratch + threads_ * epilogue_.scratch());
+    float* y = x + c.x_bytes / 4;
+    c.x.run(x, b.inputs[0]);
+    primitive_.set(DNNL_ARG_SRC, x);
+    primitive_.set(DNNL_ARG_DST, y);
+    primitive_.run(memory);
+    const Epilogue::Runner runner(epilogue_, b, scratch);
+    parallel(threads_, c.rows, 1, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t row = begin; row < end; ++row) {
+        runner.take({row, 1, 0, c.columns, y + row * c.columns, c.columns, thread});
+      }
+    });
+  }
+
+  int threads_;
+  Epilogue epilogue_;
+  Chain chain_;
+  std::optional<Conversion> conversion_;
+  onednn::Primitive primitive_;
+  Tensor packed_;
+  std::optional<ProgramPass> pass_;
+};
+
+std::optional<std::string> reject(const Request& r, const Epilogue& epilogue) {
+  const Problem& p = r.problem;
+  const BoundNode& b = r.node;
+  if (p.x.size() > 1 || p.x[0].upsample != 1) return "several or upsampled inputs";
+  if (auto reason = onednn::rejects_type(p.input); reason && !converts(p)) return reason;
+  if (!is_float(p.input) || p.input != p.output) return fmt::format("types {} > {}", smelt::name(p.input), smelt::name(p.output));
+  if (!epilogue.simple() && memory_strides(b.outputs[0])[1] != 1)
+    return "a program over an output whose channels are not adjacent";
+  if (b.inputs.size() - std::min(b.inputs.size(), r.at.operands) > 14) return "more than 14 operands";
+  if (p.w.size() < 3 || p.w.size() > 5) return fmt::format("{} spatial axes; it knows 1 to 3", p.spatial());
+  if (elements(p.y) == 0 || elements(p.x[0].shape) == 0 || elements(p.w) == 0) return "an empty tensor";
+  if (!b.inputs[r.at.w].constant.valid()) return "the weight is not constant";
+  if (r.at.b < b.inputs.size() && b.inputs[r.at.b].type != DType::undefined && !b.inputs[r.at.b].constant.valid())
+    return "the bias is not constant";
+  for (const BoundTensor* t : {&b.inputs[0], &b.outputs[0]}) {
+    if (t->layout != Layout::plain && t->layout != Layout::nhwc) return fmt::format("layout {}", name(t->layout));
+    if (!is_dense(*t)) return "a slice of another tensor; its kernels want dense ones";
+  }
+  if (epilogue.simple() && epilogue.simple()->residual >= 0) {
+    const BoundTensor& residual = b.inputs[static_cast<size_t>(epilogue.simple()->residual)];
+    if (residual.shape != b.outputs[0].shape || residual.layout != p.to || !is_dense(residual))
+      return "the residual's layout is not the output's";
+  }
+  return std::nullopt;
+}
+
+/// What an implementation reaches on one core: f32 with AVX2 from the machine that smelt is developed on (Zen 3, 3.2 GHz).
+double flops_per_us(std::string_view name, const Problem& p) {
+  if (p.group > 1 && p.w[1] == 1) return 40e3;
+  if (name.starts_with("brg") || name.find("1x1") != std::string_view::npos) return 92e3 * onednn::rate(name);
+  return name.find("gemm") != std::string_view::npos ? 35e3 : 80e3 * onednn::rate(name);
+}
+
+void offer_chain(const Request& r, const Epilogue& epilogue, const Chain& chain, Offer& offer) {
+  onednn::offer_found(offer, chain.has_value(), [&] {
+    const Problem& problem = r.problem;
+    const auto found = choices(problem, computed(problem, r.node.inputs[0]), computed(problem, r.node.outputs[0]), epilogue,
+                               chain, r.machine.threads);
+    constexpr double converted_per_us = 1e3;  // elements, of one core
+    double moved =
+        converts(problem) ? static_cast<double>(elements(problem.x[0].shape) + elements(problem.y)) / converted_per_us : 0;
+    if (!epilogue.simple() && !chain) moved += static_cast<double>(elements(problem.y)) / converted_per_us;
+    for (const onednn::Implementation& c : found) {
+      const double estimate = 3 + (moved + problem.flops() / flops_per_us(c.name, problem)) / r.machine.threads;
+      offer.candidates.push_back({"onednn", c.name + (chain ? "+post-ops" : ""), estimate,
+                                  [node = r.node, p = problem, at = r.at, c, epilogue, chain, threads = r.machine.threads] {
+                                    return std::make_unique<OnednnConv>(node, p, at, c, epilogue, chain, threads);
+                                  }});
+    }
+    return !found.empty();
+  });
+}
+
+}  // namespace
+
+void offer_onednn(const Request& r, Offer& offer) {
+  const Epilogue epilogue(r.node, r.at.operands, 1, bias(r.node, r.at));
+  if (auto reason = reject(r, epilogue)) {
+    offer.rejected.push_back({"onednn", *reason});
+    return;
+  }
+  // With the program as post-operations where it is such a chain, and as a pass of its own over the result.
+  std::vector<Chain> chains;
+  const bool passes = r.problem.output == DType::f32 || converts(r.problem);
+  if (!epilogue.simple() && !converts(r.problem)) {
+    auto chain = onednn::PostOps::of(r.node, r.at.operands, r.problem.w.size(), 0);
+    if (auto* ops = std::get_if<onednn::PostOps>(&chain))
+      chains.emplace_back(std::move(*ops));
+    else if (!passes)
+      offer.rejected.push_back(
+          {"onednn", fmt::format("{} as post-operations: {}", epilogue.text(), std::get<std::string>(chain))});
+  }
+  if (epilogue.simple() || passes) chains.emplace_back(std::nullopt);
+  for (const Chain& chain : chains) offer_chain(r, epilogue, chain, offer);
+}
+
+}  // namespace smelt::ops::conv

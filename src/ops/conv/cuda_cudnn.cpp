@@ -1,0 +1,147 @@
+// Convolutions by cuDNN: the convolution, what is added to it and its activation as one graph, channels-last. Its engines are
+// asked for once a problem; each is a candidate.
+#include "ops/cuda/cudnn.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ops/conv/cuda_request.h"
+#include "ops/core/channels_last.h"
+#include "ops/core/family.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+namespace cuda = device::cuda;
+using expr::Fn;
+
+constexpr size_t most_candidates = 12, most_compiled = 6;  // beyond these, what compiles is for tuning level 3
+
+/// What it is asked to fuse: sums and relu, which its engines take together with a convolution.
+std::optional<cuda::abi::DnnPointwise> pointwise_of(Fn fn) {
+  switch (fn) {
+    case Fn::add: return cuda::abi::dnn_add;
+    case Fn::relu: return cuda::abi::dnn_relu;
+    default: return std::nullopt;
+  }
+}
+
+std::string rejects(const GpuRequest& r) {
+  const Problem& p = r.problem;
+  const auto known = [](DType t) { return t == DType::f16 || t == DType::bf16 || t == DType::f32; };
+  if (std::string missing = dnn_missing(*r.gpu); !missing.empty()) return missing;
+  if (p.transposed || p.x.size() > 1 || p.x[0].upsample != 1) return "transposed, upsampled or of several inputs";
+  if (p.spatial() != 2) return fmt::format("{} spatial axes, it is asked for 2", p.spatial());
+  if (!known(p.input) || !known(p.output) || r.weight().type != p.input)
+    return fmt::format("{} by {} to {}", smelt::name(p.input), smelt::name(r.weight().type), smelt::name(p.output));
+  if (!r.weight().constant.valid()) return "weights that are not constant";
+  if (elements(p.x[0].shape) == 0 || elements(p.y) == 0) return "an empty image";
+  if (!is_channels_last(r.node.inputs[0]) || !is_channels_last(r.node.outputs[0])) return "an image that is not channels-last";
+  for (const BoundTensor* t : {&r.node.inputs[0], &r.node.outputs[0]})
+    if (t->alignment < 16) return fmt::format("a tensor aligned to {} bytes, expected 16", t->alignment);
+  const std::vector<expr::Instruction>& code = r.program.code();
+  for (const expr::Instruction& i : code) {
+    if (i.fn == Fn::input || i.fn == Fn::cast) continue;
+    if (i.fn == Fn::constant || !pointwise_of(i.fn))
+      return fmt::format("{} in the program", i.fn == Fn::constant ? "a number" : info(i.fn).name);
+    if (i.type != DType::f32) return fmt::format("arithmetic in {}", smelt::name(i.type));
+  }
+  for (const EpilogueOperand& o : r.operands) {
+    if (!known(o.tensor.type)) return fmt::format("an operand of {}", smelt::name(o.tensor.type));
+    if (o.tensor.alignment < 16) return fmt::format("an operand aligned to {} bytes, expected 16", o.tensor.alignment);
+    // With one value an image and channel, a run that had these engines among its candidates ended in a misaligned access.
+    const bool bias = o.input == r.at.b, like_y = o.tensor.shape == p.y && is_channels_last(o.tensor);
+    if (!bias && !like_y)
+      return fmt::format("an operand of shape {}, expected the result's, channels-last", to_string(o.tensor.shape));
+  }
+  return {};
+}
+
+/// The problem's graph; a plan's pointers are x, w, y and the operands.
+void describe(const GpuRequest& r, cuda::DnnGraph& g) {
+  const Problem& p = r.problem;
+  const BoundTensor &x = r.node.inputs[0], &y = r.node.outputs[0];
+  const auto [x_shape, x_strides] = dnn_image(x);
+  const auto [y_shape, y_strides] = dnn_image(y);
+  const size_t image = g.tensor(x.type, x_shape, x_strides, 16);
+  const size_t weight = g.tensor(p.input, p.w, channels_last_strides(p.w), 16);
+  const size_t result = g.tensor(y.type, y_shape, y_strides, 16);
+  const std::vector<expr::Instruction>& code = r.program.code();
+  std::vector<size_t> values(code.size(), SIZE_MAX);
+  // The last operation writes the result; all before it write what is never stored.
+  size_t last = SIZE_MAX;
+  for (size_t i = 0; i < code.size(); ++i)
+    if (code[i].fn != Fn::input && code[i].fn != Fn::cast) last = i;
+  const auto between = [&] { return g.between(cuda::abi::dnn_f32, y_shape, channels_last_strides(y_shape)); };
+  values[0] = last == SIZE_MAX ? result : between();
+  g.convolve(image, weight, values[0], DType::f32, p.stride, p.dilation, p.pad_begin, p.pad_end);
+  for (size_t i = 1; i < code.size(); ++i) {
+    const expr::Instruction& c = code[i];
+    const auto argument = [&](int k) { return values[static_cast<size_t>(c.args[k])]; };
+    if (c.fn == Fn::input) {
+      const EpilogueOperand& o = r.operands[i - 1];
+      const auto [shape, strides] = dnn_image(o.tensor);
+      values[i] = g.tensor(o.tensor.type, shape, strides, std::min<int64_t>(16, o.tensor.alignment));
+    } else if (c.fn == Fn::cast) {
+      values[i] = argument(0);
+    } else {
+      values[i] = i == last ? result : between();
+      if (info(c.fn).arity == 1)
+        g.pointwise({*pointwise_of(c.fn)}, {argument(0)}, values[i]);
+      else
+        g.pointwise({*pointwise_of(c.fn)}, {argument(0), argument(1)}, values[i]);
+    }
+  }
+}
+
+class DnnKernel final : public Kernel {
+ public:
+  DnnKernel(const GpuRequest& r, DnnProblem& problem, size_t engine)
+      : w_(r.at.w), plan_(problem.plan(engine)), weights_(channels_last_weights(*r.gpu, r.weight().constant)) {
+    for (const EpilogueOperand& o : r.operands) operands_.push_back(o.input);
+    pointers_.resize(operands_.size() + 3);
+  }
+
+  int64_t workspace() const override { return plan_->workspace(); }
+  bool reads(size_t i) const override { return i != w_; }
+
+  void run(const Buffers& b) override {
+    pointers_[0] = b.inputs[0];
+    pointers_[1] = reinterpret_cast<const void*>(weights_->address());
+    pointers_[2] = b.outputs[0];
+    for (size_t i = 0; i < operands_.size(); ++i) pointers_[i + 3] = b.inputs[operands_[i]];
+    plan_->run(pointers_, b.workspace, static_cast<cuda::abi::Stream>(b.stream));
+  }
+
+ private:
+  std::vector<size_t> operands_;  // the node's inputs
+  size_t w_;
+  std::shared_ptr<cuda::DnnPlan> plan_;
+  std::shared_ptr<cuda::Memory> weights_;
+  std::vector<const void*> pointers_;
+};
+
+}  // namespace
+
+void offer_cudnn(const SharedRequest& r, Offer& offer) {
+  if (std::string why = rejects(*r); !why.empty()) return offer.rejected.push_back({"cudnn", std::move(why)});
+  std::string key = offer.problem;
+  for (const auto* tensors : {&r->node.inputs, &r->node.outputs})
+    for (const BoundTensor& t : *tensors) key += " " + dnn_key(t);
+  const bool tensor_cores = r->problem.input != DType::f32 || r->gpu->tf32;
+  const auto problem = DnnProblem::find(
+      *r->gpu, key, "convolution", offer, [&](cuda::DnnGraph& g) { describe(*r, g); }, tensor_cores);
+  if (!problem) return;
+  const double estimate = gpu_estimate_us(*r->gpu, r->moved_bytes(), r->problem.flops());
+  size_t compiled = 0;
+  for (size_t i = 0; i < std::min(most_candidates, problem->engines().size()); ++i) {
+    const cuda::DnnGraph::Engine& e = problem->engines()[i];
+    offer.candidates.push_back({"cudnn", e.name, estimate * (1.3 + 0.05 * static_cast<double>(i)),
+                                [r, problem, i] { return std::make_unique<DnnKernel>(*r, *problem, i); },
+                                e.compiles && ++compiled > most_compiled});
+  }
+}
+
+}  // namespace smelt::ops::conv

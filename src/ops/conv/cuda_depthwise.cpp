@@ -1,0 +1,141 @@
+// Depthwise convolutions of channels-last images (src/kernels/conv/depthwise.cuh). Specialised on the filter's taps, the stride
+// and dilation along W, the program and how many outputs a thread makes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "expr/cuda.h"
+#include "ops/conv/cuda_request.h"
+#include "ops/conv/window.h"
+#include "ops/core/channels_last.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/strided_copy.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+constexpr unsigned threads = 128;
+
+/// DepthwiseGeometry as it lies in memory.
+struct Geometry {
+  uint32_t chunks = 0;
+  Divider columns, groups, rows;
+  int32_t height, width, out_width, stride, pad_h, pad_w, dilation, zero;
+  int64_t from[3];
+};
+
+std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
+  const Problem& p = r.problem;
+  const auto type = expr::cuda_type(p.input), weight = expr::cuda_type(r.weight_type());
+  std::string code = "#include \"conv/depthwise.cuh\"\n" + r.epilogue(vec).source();
+  code += fmt::format(
+      "extern \"C\" __global__ void __launch_bounds__({}) conv(const {}* x, const {}* filter, "
+      "const __grid_constant__ DepthwiseGeometry g, const __grid_constant__ Epilogue epilogue) {{\n",
+      threads, type, weight);
+  code += fmt::format("  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= g.chunks) return;\n", threads);
+  code += fmt::format("  Depthwise<{}, {}, Epilogue::Sum, {}, {}, {}, {}, {}, {}> conv;\n", type, weight, p.w[2], p.w[3],
+                      p.stride[1], p.dilation[1], pixels, vec);
+  code += "  conv.run(x, filter, g, chunk);\n";
+  return code + fmt::format(
+                    "#pragma unroll\n  for (u32 i = 0; i < {}; ++i)\n    if (conv.first + i < g.out_width)\n"
+                    "      epilogue.apply(epilogue.start(0), conv.row * g.out_width + conv.first + i, conv.column, {}u, "
+                    "conv.sum[i]);\n}}\n",
+                    pixels, vec);
+}
+
+/// Filters [taps, C] of ONNX's [C, 1, taps].
+Tensor packed(const Tensor& w) {
+  const int64_t channels = w.shape()[0], taps = elements(spatial_of(w.shape())), size = bytes(w.type(), 1);
+  Tensor to = Tensor::empty(w.type(), {taps, channels});
+  StridedCopy({channels, taps}, {taps, 1}, {1, channels}, size, 1).run(to.raw(), w.raw());
+  return to;
+}
+
+class DepthwiseKernel final : public CompiledKernel {
+ public:
+  DepthwiseKernel(const GpuRequest& r, int64_t vec, int64_t pixels, const std::string& name)
+      : CompiledKernel(*r.gpu, {name, source(r, vec, pixels), r.compile_options()}, "conv"),
+        epilogue_(r.epilogue(vec)),
+        at_(r.at) {
+    const Problem& p = r.problem;
+    const BoundTensor& w = r.node.inputs[r.at.w];
+    if (r.gpu->device)
+      filter_ =
+          r.gpu->weights->packed(r.gpu->device, w.constant, r.packing("conv:depthwise"), [&] { return packed(r.weights()); });
+    const int64_t columns = p.y[1] / vec, groups = (p.y[3] + pixels - 1) / pixels;
+    g_.chunks = static_cast<uint32_t>(p.y[0] * p.y[2] * groups * columns);
+    g_.columns = Divider(static_cast<uint32_t>(columns));
+    g_.groups = Divider(static_cast<uint32_t>(groups));
+    g_.rows = Divider(static_cast<uint32_t>(p.y[2]));
+    const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
+    g_.height = narrow(p.x[0].shape[2]);
+    g_.width = narrow(p.x[0].shape[3]);
+    g_.out_width = narrow(p.y[3]);
+    g_.stride = narrow(p.stride[0]);
+    g_.pad_h = narrow(p.pad_begin[0]);
+    g_.pad_w = narrow(p.pad_begin[1]);
+    g_.dilation = narrow(p.dilation[0]);
+    g_.zero = r.zero();
+    copy(g_.from, pixel_steps(r.node.inputs[0]));
+  }
+
+  bool in_place(size_t i) const override { return i >= at_.operands && epilogue_.in_place(i); }
+  bool reads(size_t i) const override { return i == 0 || epilogue_.reads(i); }
+
+  void run(const Buffers& b) override {
+    ops::Arguments arguments;
+    arguments.tensor(b.inputs[0]).tensor(reinterpret_cast<const void*>(filter_->address())).value(g_);
+    arguments.bytes(epilogue_.argument(b));
+    launch(b, {.grid = {(g_.chunks + threads - 1) / threads, 1, 1}, .block = {threads, 1, 1}}, arguments);
+  }
+
+ private:
+  EpilogueCuda epilogue_;
+  conv::Arguments at_;
+  std::shared_ptr<device::cuda::Memory> filter_;
+  Geometry g_;
+};
+
+}  // namespace
+
+void offer_depthwise_cuda(const SharedRequest& shared, Offer& offer) {
+  const GpuRequest& r = *shared;
+  const Problem& p = r.problem;
+  const auto reject = [&](std::string why) { offer.rejected.push_back({"cuda", "depthwise: " + std::move(why)}); };
+  if (p.group == 1 || p.group != p.channels() || p.group != p.outputs()) return;  // not what this is for
+  const BoundTensor &x = r.node.inputs[0], &y = r.node.outputs[0], &w = r.node.inputs[r.at.w];
+  const bool half = p.input == DType::f16 || p.input == DType::bf16;
+  if (!r.integers && ((!half && p.input != DType::f32) || w.type != p.input))
+    return reject(fmt::format("{} by {}", smelt::name(p.input), smelt::name(w.type)));
+  if (p.transposed || p.x.size() > 1 || p.x[0].upsample != 1) return reject("transposed, upsampled or of several inputs");
+  if (p.spatial() != 2) return reject(fmt::format("{} spatial axes, expected 2", p.spatial()));
+  if (!is_channels_last(x) || !is_channels_last(y)) return reject("an image that is not channels-last");
+  if (!w.constant.valid()) return reject("weights that are not constant");
+  if (elements(p.w) / p.w[0] > 81 || p.stride[1] > 4 || p.dilation[1] > 4)
+    return reject(fmt::format("{}x{} taps of stride {} and dilation {} along W, expected at most 81, 4 and 4", p.w[2], p.w[3],
+                              p.stride[1], p.dilation[1]));
+  if (elements(x.shape) == 0 || elements(y.shape) == 0) return reject("an empty image");
+  if (std::max(elements(x.shape), elements(y.shape)) >= int64_t{1} << 31) return reject("2^31 elements or more");
+
+  const int64_t size = bytes(p.input, 1), widest = std::min<int64_t>(8, widest_channels(x));
+  const double moved = r.moved_bytes();
+  const double full = 512.0 * std::max(1, r.gpu->info.multiprocessors);
+  for (int64_t vec = widest; vec >= 1 && vec * 4 >= widest; vec /= 2)
+    for (const int64_t pixels : {1, 2, 4}) {
+      if (pixels > 1 && pixels / 2 >= p.y[3]) break;
+      const double chunks = static_cast<double>(elements(p.y) / vec) / static_cast<double>(pixels);
+      // Each input vector is read by the windows around it, from the L1 cache but for the first time.
+      const double again =
+          static_cast<double>((pixels - 1) * p.stride[1] + (p.w[3] - 1) * p.dilation[1] + 1) / static_cast<double>(pixels);
+      const double loads =
+          static_cast<double>(elements(p.y)) * static_cast<double>(p.w[2]) * again * static_cast<double>(size) / 4;
+      const double access = 16.0 / static_cast<double>(std::min<int64_t>(16, vec * size));
+      const double estimate = gpu_estimate_us(*r.gpu, moved + loads * access) * (1 + 0.1 * std::max(0.0, full / chunks - 1));
+      offer.candidates.push_back(
+          {"cuda", fmt::format("depthwise v{} p{}", vec, pixels), estimate, [shared, vec, pixels, name = offer.problem] {
+             return std::make_unique<DepthwiseKernel>(*shared, vec, pixels, name);
+           }});
+    }
+}
+
+}  // namespace smelt::ops::conv

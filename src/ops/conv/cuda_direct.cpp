@@ -1,0 +1,209 @@
+// Convolutions of every geometry, type and layout by multiply-adds (src/kernels/conv/direct.cuh). Specialised on the types, the
+// program, the upsampling factors and how many outputs a thread makes; all else is arguments.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "expr/cuda.h"
+#include "ops/conv/cuda_request.h"
+#include "ops/conv/window.h"
+#include "ops/core/channels_last.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/strided_copy.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+constexpr int64_t threads = 128;
+constexpr int64_t most = int64_t{1} << 31;  // Divider's numbers
+
+/// DirectGeometry and DirectSegment as they lie in memory.
+struct Geometry {
+  uint32_t rows = 0, columns = 0;
+  Divider extents[3], group;
+  int32_t group_channels = 0, zero = 0;
+  int32_t in[3], stride[3], pad[3], dilation[3], taps[3];
+  int64_t w_group = 0, w_m = 0, w_c = 0, w_tap = 0;
+};
+struct SegmentGeometry {
+  int32_t from[5];
+  int32_t channels = 0, first = 0;
+};
+
+struct Shaped {
+  int64_t vec = 1, pixels = 1;  // of a thread
+  int64_t lanes = 32;           // threads side by side along the channels (channels last) or the pixels of a block
+  bool packed = false;          // the weights are
+};
+
+/// Weights [k, C / group, M]: of ONNX's [M, C / group, k], transposed [C, M / group, k].
+Tensor packed(const Tensor& w, const Problem& p) {
+  const Shape& s = w.shape();
+  const int64_t taps = elements(spatial_of(s)), size = bytes(w.type(), 1), m = p.outputs();
+  const int64_t group_m = m / p.group, channels = p.transposed ? s[0] / p.group : s[1];
+  Tensor to = Tensor::empty(w.type(), {taps, channels, m});
+  // Along [group, output of the group, channel, tap].
+  const int64_t output = p.transposed ? taps : channels * taps, channel = p.transposed ? group_m * taps : taps;
+  const Shape extents{p.group, group_m, channels, taps};
+  StridedCopy(extents, {group_m * channels * taps, output, channel, 1}, {group_m, 1, m, channels * m}, size, 1)
+      .run(to.raw(), w.raw());
+  return to;
+}
+
+std::string source(const GpuRequest& r, const Shaped& s) {
+  const auto type = expr::cuda_type(r.problem.input), weight = expr::cuda_type(r.weight_type());
+  const size_t segments = r.problem.x.size();
+  const bool last = r.problem.from == Layout::nhwc;
+  std::string code = "#include \"conv/direct.cuh\"\n" + r.epilogue(s.vec).source();
+  code += fmt::format(
+      "extern \"C\" __global__ void __launch_bounds__({}, 4) conv(const {}* w, const __grid_constant__ DirectGeometry g", threads,
+      weight);
+  for (size_t i = 0; i < segments; ++i)
+    code += fmt::format(", const {}* x{}, const __grid_constant__ DirectSegment s{}", type, i, i);
+  code += ", const __grid_constant__ Epilogue epilogue) {\n";
+  // Lanes along the channels where they are side by side in memory, else along the pixels.
+  const int64_t other = threads / s.lanes;
+  code += fmt::format("  const u32 lane = threadIdx.x % {}u, other = threadIdx.x / {}u;\n", s.lanes, s.lanes);
+  const auto along = [&](bool lanes, std::string_view block) {
+    return lanes ? fmt::format("{} * {}u + lane", block, s.lanes) : fmt::format("{} * {}u + other", block, other);
+  };
+  code += fmt::format("  const u32 column = {};\n  if (column >= g.columns) return;\n  u32 rows[{}];\n",
+                      along(last, "blockIdx.y"), s.pixels);
+  code += fmt::format("#pragma unroll\n  for (int p = 0; p < {}; ++p) rows[p] = {};\n", s.pixels,
+                      along(!last, fmt::format("(blockIdx.x * {}u + p)", s.pixels)));
+  code += fmt::format("  Direct<{}, {}, Epilogue::Sum, {}, {}, {}> direct;\n  direct.locate(g, rows);\n", type, weight,
+                      r.problem.transposed, s.pixels, s.vec);
+  for (size_t i = 0; i < segments; ++i)
+    code += fmt::format("  direct.add<{}>(x{}, s{}, w, g, column);\n", r.problem.x[i].upsample, i, i);
+  code += fmt::format(
+      "#pragma unroll\n  for (int p = 0; p < {}; ++p)\n"
+      "    if (direct.inside[p]) epilogue.apply(epilogue.start(0), rows[p], column * {}u, {}u, direct.sum[p]);\n}}\n",
+      s.pixels, s.vec, s.vec);
+  return code;
+}
+
+class DirectKernel final : public CompiledKernel {
+ public:
+  DirectKernel(const GpuRequest& r, const Shaped& s, const std::string& name)
+      : CompiledKernel(*r.gpu, {name, source(r, s), r.compile_options()}, "conv"),
+        epilogue_(r.epilogue(s.vec)),
+        at_(r.at),
+        segments_(r.problem.x.size()) {
+    const Problem& p = r.problem;
+    const BoundTensor& w = r.node.inputs[r.at.w];
+    const int64_t taps = elements(spatial_of(p.w)), group_m = p.outputs() / p.group;
+    const int64_t channels = p.transposed ? p.w[0] / p.group : p.w[1];
+    if (s.packed && r.gpu->device) {
+      weights_ = r.gpu->weights->packed(r.gpu->device, w.constant,
+                                        r.packing(fmt::format("conv:direct:g{}:{}", p.group, p.transposed ? "t" : "")),
+                                        [&] { return packed(r.weights(), p); });
+    }
+    packed_ = s.packed;
+    const Shape out = three(spatial_of(p.y), 1);
+    g_.rows = static_cast<uint32_t>(p.y[0] * elements(out));
+    g_.columns = static_cast<uint32_t>(p.outputs() / s.vec);
+    for (size_t a = 0; a < 3; ++a) g_.extents[a] = Divider(static_cast<uint32_t>(std::max<int64_t>(1, out[2 - a])));
+    g_.group = Divider(static_cast<uint32_t>(std::max<int64_t>(1, group_m / s.vec)));
+    g_.group_channels = static_cast<int32_t>(channels);
+    g_.zero = r.zero();
+    Shape in = spatial_of(p.x[0].shape);
+    for (int64_t& extent : in) extent *= p.x[0].upsample;
+    copy(g_.in, three(in, 1));
+    copy(g_.stride, three(p.stride, 1));
+    copy(g_.pad, three(p.pad_begin, 0));
+    copy(g_.dilation, three(p.dilation, 1));
+    copy(g_.taps, three(spatial_of(p.w), 1));
+    if (s.packed)
+      g_.w_group = group_m, g_.w_m = 1, g_.w_c = p.outputs(), g_.w_tap = channels * p.outputs();
+    else if (p.transposed)
+      g_.w_group = channels * group_m * taps, g_.w_m = taps, g_.w_c = group_m * taps, g_.w_tap = 1;
+    else
+      g_.w_group = group_m * channels * taps, g_.w_m = channels * taps, g_.w_c = taps, g_.w_tap = 1;
+    int64_t first = 0;
+    for (size_t i = 0; i < segments_; ++i) {
+      SegmentGeometry one;
+      copy(one.from, five_strides(r.node.inputs[i]));
+      one.channels = static_cast<int32_t>(segments_ > 1 ? p.x[i].shape[1] : channels);
+      one.first = static_cast<int32_t>(first);
+      first += one.channels;
+      inputs_.push_back(one);
+    }
+    const bool last = p.from == Layout::nhwc;
+    const int64_t other = threads / s.lanes, columns = last ? s.lanes : other, rows = (last ? other : s.lanes) * s.pixels;
+    grid_[0] = static_cast<unsigned>((g_.rows + rows - 1) / rows);
+    grid_[1] = static_cast<unsigned>((g_.columns + columns - 1) / columns);
+  }
+
+  bool in_place(size_t i) const override { return i >= at_.operands && epilogue_.in_place(i); }
+  bool reads(size_t i) const override { return i < segments_ || (i == at_.w && !packed_) || epilogue_.reads(i); }
+
+  void run(const Buffers& b) override {
+    if (g_.rows == 0 || g_.columns == 0) return;
+    ops::Arguments arguments;
+    arguments.tensor(weights_ ? reinterpret_cast<const void*>(weights_->address()) : b.inputs[at_.w]).value(g_);
+    for (size_t i = 0; i < segments_; ++i) arguments.tensor(b.inputs[i]).value(inputs_[i]);
+    arguments.bytes(epilogue_.argument(b));
+    launch(b, {.grid = {grid_[0], grid_[1], 1}, .block = {static_cast<unsigned>(threads), 1, 1}}, arguments);
+  }
+
+ private:
+  EpilogueCuda epilogue_;
+  conv::Arguments at_;
+  size_t segments_;
+  bool packed_ = false;
+  std::shared_ptr<device::cuda::Memory> weights_;
+  Geometry g_;
+  std::vector<SegmentGeometry> inputs_;
+  unsigned grid_[2];
+};
+
+}  // namespace
+
+void offer_direct_cuda(const SharedRequest& shared, Offer& offer) {
+  const GpuRequest& r = *shared;
+  const Problem& p = r.problem;
+  const auto reject = [&](std::string why) { offer.rejected.push_back({"cuda", "direct: " + std::move(why)}); };
+  const auto is_float = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16 || t == DType::f64; };
+  const BoundTensor& w = r.node.inputs[r.at.w];
+  if (!r.integers && (!is_float(p.input) || w.type != p.input))
+    return reject(fmt::format("{} by {}", smelt::name(p.input), smelt::name(w.type)));
+  if (p.spatial() > 3) return reject(fmt::format("{} spatial axes, expected 1 to 3", p.spatial()));
+  if (p.x.size() > 1 && p.group != 1) return reject(fmt::format("{} inputs in {} groups", p.x.size(), p.group));
+  if (p.x.size() > 8) return reject(fmt::format("{} inputs, expected at most 8", p.x.size()));
+  int64_t largest = elements(p.y);
+  for (size_t i = 0; i < p.x.size(); ++i) {
+    const BoundTensor& x = r.node.inputs[i];
+    largest = std::max(largest, storage_bytes(x) / bytes(x.type, 1));
+  }
+  if (largest >= most) return reject(fmt::format("images that span {} elements, expected less than 2^31", largest));
+
+  const bool last = p.from == Layout::nhwc;
+  const int64_t m = p.outputs(), group_m = m / p.group, rows = m == 0 ? 0 : elements(p.y) / m;
+  const double moved = r.moved_bytes();
+  size_t widths = 0;
+  for (const int64_t vec : {8, 4, 2, 1}) {
+    Shaped s;
+    s.vec = vec;
+    s.packed = w.constant.valid() && elements(p.w) > 0;
+    if (vec > 1 && (group_m % vec != 0 || !s.packed)) continue;
+    for (const int64_t pixels : {4, 1}) {
+      s.pixels = pixels;
+      if (last)
+        while (s.lanes > 4 && s.lanes / 2 * vec >= m) s.lanes /= 2;
+      // Of 2^x threads those beyond the tensors' ends lie idle, and a multiply-add is worth what it shares its loads with.
+      const double columns = static_cast<double>(m) / static_cast<double>(vec),
+                   full = 1024.0 * std::max(1, r.gpu->info.multiprocessors);
+      const double used = last ? std::min(1.0, columns / static_cast<double>(s.lanes)) : 1;
+      const double filled = std::min(1.0, static_cast<double>(rows) * columns / static_cast<double>(pixels) / full);
+      const double rate = static_cast<double>(vec * pixels) / static_cast<double>(vec * pixels + 2 * pixels + 4) * used * filled;
+      const double slower = p.input == DType::f64 || r.integers ? 80 : 40;  // than tensor cores, at best
+      offer.candidates.push_back(
+          {"cuda", fmt::format("direct v{} p{} l{}", s.vec, s.pixels, s.lanes),
+           gpu_estimate_us(*r.gpu, moved, p.flops() * slower / std::max(rate, 1e-3)),
+           [shared, s, name = offer.problem] { return std::make_unique<DirectKernel>(*shared, s, name); }});
+    }
+    if (++widths == 2) break;
+  }
+}
+
+}  // namespace smelt::ops::conv

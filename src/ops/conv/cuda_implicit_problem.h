@@ -1,0 +1,53 @@
+// A convolution as the implicit product (src/kernels/conv/implicit.cuh) sees it: channels-last segments, or one image of few
+// channels that is first copied with its padding in place, so that a window's row of taps is one run of "channels".
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ops/conv/cuda_request.h"
+
+namespace smelt::ops::conv {
+
+/// ImageSegment as it lies in memory.
+struct ImageSegment {
+  int32_t image = 0, row = 0, pixel = 0;  // elements from one image, row, pixel to the next
+  int32_t channels = 0, shift = 0;        // log2 of the upsampling
+  int32_t tiles = 0;                      // of K, along the channels
+};
+
+struct ImplicitProblem {
+  static constexpr int64_t padded_channels = 4;
+
+  DType type = DType::f16;
+  std::vector<ImageSegment> segments;  // tiles are yet to be set
+  int64_t n = 0, out_height = 0, out_width = 0, m = 0;
+  int64_t in_height = 0, in_width = 0;  // upsampled, and padded where it is
+  int64_t stride[2], pad[2], dilation[2], taps[2];
+  int64_t vec = 1;          // elements of the widest copy of a pixel's channels
+  bool padded = false;      // the image is copied first; taps along W are "channels"
+  int64_t taps_w = 1;       // of the filter, where padded
+  bool transposed = false;  // with windows side by side: a batch a tap
+  int64_t batches = 1;
+
+  int64_t pixels() const { return n * out_height * out_width; }
+  /// Steps of K in tiles of so many.
+  int64_t k(int64_t tile) const;
+  /// The padded image's bytes; 0 where it is not.
+  int64_t padded_bytes() const { return padded ? bytes(type, n * in_height * in_width * padded_channels) : 0; }
+};
+
+/// The problem, or why the kernel does not take it.
+std::variant<ImplicitProblem, std::string> implicit_problem(const GpuRequest& r);
+
+/// What follows the sums, for the kernel's rows, columns and batches.
+EpilogueCuda implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p);
+
+/// ONNX's weights [M, C, KH, KW] (transposed: [C, M, KH, KW]) as [batches, M, K], for tiles of so many steps of K: within K the
+/// segments, in each the taps, in each its channels and zeros up to a whole tile.
+Tensor implicit_weights(const Tensor& w, const ImplicitProblem& p, int64_t tile);
+/// The name of that form: the same where the bytes are.
+std::string implicit_packing(const ImplicitProblem& p, int64_t tile);
+
+}  // namespace smelt::ops::conv

@@ -1,0 +1,114 @@
+// Convolutions of 8-bit integers on a GPU by kernels of smelt's own, which make exact 32-bit sums of any geometry. In this order,
+// as the reference has it, without fused multiply-adds:
+//
+//   sum = Σ (x − x_zero) · (w − w_zero) + bias,   in0 = float(sum) · scale,   y = program(in0, operands)
+#include <fmt/format.h>
+
+#include "ops/conv/cuda_request.h"
+#include "ops/conv/int8_problem.h"
+#include "ops/conv/window.h"
+#include "ops/core/quantized_program.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+using expr::Fn;
+
+/// One number for each output channel; `memory` may be none, where nothing runs.
+EpilogueOperand by_channel(DType type, const Problem& p, const std::shared_ptr<device::cuda::Memory>& memory) {
+  BoundTensor t{type, Shape(p.spatial() + 1, 1), Layout::plain, {}, {}};
+  t.shape[0] = p.outputs();
+  return {std::move(t), EpilogueOperand::no_input, memory ? reinterpret_cast<const void*>(memory->address()) : nullptr};
+}
+
+}  // namespace
+
+expr::Program over_sums(const Quantized& q, bool column) {
+  expr::Program p;
+  expr::Ref sum = p.input(DType::i32);
+  const expr::Ref add = column ? p.input(DType::i32) : sum, scales = q.scales.size() > 1 ? p.input(DType::f32) : sum;
+  const expr::Program& then = *q.node->program;
+  std::vector<expr::Ref> inputs{0};
+  for (int i = 1; i < then.input_count(); ++i) inputs.push_back(p.input(then.type(i)));
+  if (column) sum = p.call(Fn::add, sum, add);
+  inputs[0] = p.call(Fn::mul, p.cast(sum, DType::f32), q.scales.size() > 1 ? scales : p.constant(DType::f32, q.scales[0]));
+  for (const expr::Ref r : p.splice(then, inputs)) p.output(r);
+  return p;
+}
+
+// What is kept beside weights must be named by all that it depends on but them.
+std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Quantized& q, int32_t zero) {
+  KeyHash hash;
+  for (const int32_t b : q.bias) hash.add(std::to_string(b));
+  const std::string name = q.packing(fmt::format("conv:column:{}:{}", zero, hash.text()));
+  return gpu.weights->packed(gpu.device, q.bound.inputs[q.w].constant, name, [&] {
+    const Problem& p = q.problem;
+    Tensor column = Tensor::empty(DType::i32, {p.w[0]});
+    const int64_t taps = elements(spatial_of(p.w));
+    for (int64_t m = 0; m < p.w[0]; ++m) {
+      uint32_t sum = 0;
+      for (int64_t c = 0; zero != 0 && c < p.w[1]; ++c)
+        for (int64_t t = 0; t < taps; ++t) sum += static_cast<uint32_t>(q.weight(m, c, t));
+      const auto bias = static_cast<uint32_t>(q.bias.empty() ? 0 : q.bias[static_cast<size_t>(m)]);
+      column.data<int32_t>()[m] = static_cast<int32_t>(bias - static_cast<uint32_t>(zero) * sum);
+    }
+    return column;
+  });
+}
+
+std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Quantized& q) {
+  KeyHash hash;
+  for (const float s : q.scales) hash.add(fmt::format("{:a}", s));
+  return gpu.weights->packed(gpu.device, q.bound.inputs[q.w].constant, fmt::format("conv:scales:{}", hash.text()), [&] {
+    Tensor scales = Tensor::empty(DType::f32, {q.problem.w[0]});
+    for (size_t m = 0; m < scales.span<float>().size(); ++m) scales.data<float>()[m] = q.scales[q.scales.size() > 1 ? m : 0];
+    return scales;
+  });
+}
+
+std::variant<SharedRequest, std::string> gpu_request(const Quantized& q, const Machine& machine) {
+  const Problem& p = q.problem;
+  if (auto why = refuses_sums(p.input, q.bound.inputs[q.w].type, q.depth())) return *why;
+  GpuRequest r;
+  r.node = q.bound;
+  r.gpu = machine.gpu;
+  r.problem = p;
+  r.at = {.segments = 1, .w = q.w, .b = q.bound.inputs.size(), .operands = q.operands};
+  r.integers = std::make_shared<const Quantized>(q);
+  r.program = over_sums(q, !q.bias.empty());
+  const auto keep = [&](DType type, const auto& made) {
+    std::shared_ptr<device::cuda::Memory> memory;
+    if (r.gpu->device) r.kept.push_back(memory = made(*r.gpu));
+    r.operands.push_back(by_channel(type, p, memory));
+  };
+  if (!q.bias.empty()) keep(DType::i32, [&](const Gpu& gpu) { return kept_column(gpu, q, 0); });
+  if (q.scales.size() > 1) keep(DType::f32, [&](const Gpu& gpu) { return kept_scales(gpu, q); });
+  for (EpilogueOperand& o : epilogue_operands(q.bound, q.operands)) r.operands.push_back(std::move(o));
+  const auto epilogue = EpilogueCuda::make(r.program, r.node.outputs[0], r.operands, {1, {}}, 1);
+  if (const auto* why = std::get_if<std::string>(&epilogue)) return *why;
+  return std::make_shared<const GpuRequest>(std::move(r));
+}
+
+Tensor GpuRequest::weights() const {
+  const Tensor& w = weight().constant;
+  if (!integers) return w;
+  Tensor narrow = Tensor::empty(DType::i16, w.shape());
+  const int64_t taps = elements(spatial_of(problem.w));
+  int16_t* to = narrow.data<int16_t>();
+  for (int64_t m = 0; m < problem.w[0]; ++m)
+    for (int64_t c = 0; c < problem.w[1]; ++c)
+      for (int64_t t = 0; t < taps; ++t) *to++ = integers->weight(m, c, t);
+  return narrow;
+}
+
+std::string GpuRequest::packing(std::string_view form) const {
+  return integers ? integers->packing(std::string(form) + ":i16") : std::string(form);
+}
+
+int32_t GpuRequest::zero() const { return integers ? integers->x_zero : 0; }
+
+std::vector<std::string> GpuRequest::compile_options() const {
+  return integers ? std::vector<std::string>{"--fmad=false"} : std::vector<std::string>{};
+}
+
+}  // namespace smelt::ops::conv

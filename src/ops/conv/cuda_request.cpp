@@ -1,0 +1,95 @@
+#include "ops/conv/cuda_request.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "ops/conv/window.h"
+#include "ops/core/channels_last.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/strided_copy.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+bool is_given(const BoundNode& node, size_t i) { return i < node.inputs.size() && node.inputs[i].type != DType::undefined; }
+
+/// `program`, its in0 the sum of in0 and a bias of this type, which becomes in1.
+expr::Program with_bias(const expr::Program& program, DType bias) {
+  expr::Program p;
+  std::vector<expr::Ref> inputs = {p.input(program.type(0))};
+  const expr::Ref b = p.input(bias);
+  for (int i = 1; i < program.input_count(); ++i) inputs.push_back(p.input(program.type(i)));
+  inputs[0] = p.call(expr::Fn::add, inputs[0], p.cast(b, program.type(0)));
+  for (const expr::Ref r : p.splice(program, inputs)) p.output(r);
+  return p;
+}
+
+}  // namespace
+
+std::variant<SharedRequest, std::string> gpu_request(const BoundNode& node, const Machine& machine) {
+  GpuRequest r{node, machine.gpu, problem(node), arguments(*node.node), {}, {}};
+  const DType sum = r.problem.input == DType::f64 ? DType::f64 : DType::f32;
+  r.program = node.node->program ? *node.node->program : expr::conversion(sum, r.problem.output);
+  if (r.program.type(0) != sum)
+    return fmt::format("a program over {}, expected {}", smelt::name(r.program.type(0)), smelt::name(sum));
+  for (const BoundTensor* t : {&node.outputs[0], &node.inputs[0]})
+    if (t->strides.empty() && t->layout != Layout::plain && t->layout != Layout::nhwc)
+      return fmt::format("an image of layout {}", name(t->layout));
+  r.operands = epilogue_operands(node, r.at.operands);
+  if (is_given(node, r.at.b)) {
+    BoundTensor bias = node.inputs[r.at.b];
+    bias.shape.resize(r.problem.spatial() + 1, 1);  // along the channels
+    r.program = with_bias(r.program, bias.type);
+    r.operands.insert(r.operands.begin(), {std::move(bias), r.at.b, nullptr});
+  }
+  const auto epilogue = EpilogueCuda::make(r.program, node.outputs[0], r.operands, {1, {}}, 1);
+  if (const auto* why = std::get_if<std::string>(&epilogue)) return *why;
+  r.problem.epilogue = std::get<EpilogueCuda>(epilogue).text();
+  return std::make_shared<const GpuRequest>(std::move(r));
+}
+
+EpilogueCuda GpuRequest::epilogue(int64_t width) const {
+  return std::get<EpilogueCuda>(EpilogueCuda::make(program, node.outputs[0], operands, {1, {}}, width));
+}
+
+double GpuRequest::moved_bytes() const {
+  double sum = static_cast<double>(bytes(problem.output, elements(problem.y)) + bytes(weight().type, elements(problem.w)));
+  for (const Input& x : problem.x) sum += static_cast<double>(bytes(problem.input, elements(x.shape)));
+  for (const EpilogueOperand& o : operands) sum += static_cast<double>(bytes(o.tensor.type, elements(o.tensor.shape)));
+  return sum;
+}
+
+std::shared_ptr<device::cuda::Memory> channels_last_weights(const Gpu& gpu, const Tensor& w, uint8_t less) {
+  return gpu.weights->packed(gpu.device, w, fmt::format("conv:channels last:{}", less), [&] {
+    const Shape& s = w.shape();
+    Tensor to = Tensor::empty(w.type(), {s[0], s[2], s[3], s[1]});
+    StridedCopy(s, strides(s), channels_last_strides(s), bytes(w.type(), 1), 1).run(to.raw(), w.raw());
+    for (int64_t i = 0; less != 0 && i < to.size(); ++i) static_cast<uint8_t*>(to.raw())[i] -= less;
+    return to;
+  });
+}
+
+Shape three(const Shape& spatial, int64_t fill) {
+  Shape all(3 - spatial.size(), fill);
+  all.insert(all.end(), spatial.begin(), spatial.end());
+  return all;
+}
+
+Shape five_strides(const BoundTensor& t) {
+  const Shape s = memory_strides(t);
+  Shape all = {s[0], s[1]};
+  const Shape spatial = three(spatial_of(s), 0);
+  all.insert(all.end(), spatial.begin(), spatial.end());
+  return all;
+}
+
+int64_t widest_channels(const BoundTensor& t) {
+  const Shape strides = memory_strides(t);
+  if (t.shape[1] > 1 && strides[1] != 1) return 1;
+  Shape others;
+  for (size_t a = 0; a < strides.size(); ++a)
+    if (a != 1 && t.shape[a] > 1) others.push_back(strides[a]);
+  return widest_access(std::move(others), t.shape[1], bytes(t.type, 1), t.alignment);
+}
+
+}  // namespace smelt::ops::conv

@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/conv/conv.h"
+#include "ops/conv/int8_problem.h"
+#include "ops/core/channels_last.h"
+#include "ops/core/quantized_program.h"
+#include "ops/core/strides.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+/// Where an operator keeps its parameters.
+struct Places {
+  size_t x, w, b, x_scale, x_zero, w_scale, w_zero, operands;
+};
+
+Places places(const Node& n) {
+  if (n.domain == smelt_domain) return {0, 1, 2, 3, 4, 5, 6, 7};
+  return {0, 3, 8, 1, 2, 4, 5, 9};
+}
+
+}  // namespace
+
+std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
+  const Node& n = *b.node;
+  const Places at = places(n);
+  const bool onnx = n.domain != smelt_domain;
+  const auto constant = [&](size_t i) { return i < b.inputs.size() ? b.inputs[i].constant : Tensor{}; };
+  const auto left_out = [&](size_t i) { return i >= b.inputs.size() || b.inputs[i].type == DType::undefined; };
+  for (size_t i : {at.w, at.x_scale, at.w_scale}) {
+    if (!constant(i).valid()) why = "the weight or a scale is not constant";
+  }
+  for (size_t i : {at.b, at.x_zero, at.w_zero}) {
+    if (!left_out(i) && !constant(i).valid()) why = "the bias or a zero point is not constant";
+  }
+  if (onnx && (!constant(6).valid() || (!left_out(7) && !constant(7).valid())))
+    why = "the output's scale or zero point is not constant";
+  if (!why.empty()) return std::nullopt;
+
+  Quantized q;
+  q.bound = b;
+  q.x = at.x;
+  q.w = at.w;
+  q.operands = at.operands;
+  q.x_zero = left_out(at.x_zero) ? 0 : quantized_integers(constant(at.x_zero))[0];
+  q.w_zeros = left_out(at.w_zero) ? std::vector<int32_t>{0} : quantized_integers(constant(at.w_zero));
+  if (!left_out(at.b)) q.bias = quantized_integers(constant(at.b));
+  const float x_scale = quantized_floats(constant(at.x_scale))[0];
+  q.scales = quantized_floats(constant(at.w_scale));
+  for (float& s : q.scales) s *= x_scale;
+  auto node = std::make_shared<Node>(n);
+  if (onnx) {
+    const float y_scale = quantized_floats(constant(6))[0];
+    for (float& s : q.scales) s /= y_scale;
+    node->program = round_and_saturate(b.outputs[0].type, left_out(7) ? 0 : quantized_integers(constant(7))[0]);
+  }
+  if (!node->program) node->program = expr::conversion(DType::f32, b.outputs[0].type);
+  q.node = node;
+  q.bound.node = q.node.get();
+
+  Problem& p = q.problem;
+  p.input = b.inputs[at.x].type;
+  p.output = b.outputs[0].type;
+  p.x.push_back({b.inputs[at.x].shape, 1, !is_dense(b.inputs[at.x])});
+  p.w = b.inputs[at.w].shape;
+  p.y = b.outputs[0].shape;
+  p.y_strided = !is_dense(b.outputs[0]);
+  p.group = n.get_int("group", 1);
+  p.from = b.inputs[at.x].layout;
+  p.to = b.outputs[0].layout;
+  const Window w = window_of(n, spatial_of(p.w), spatial_of(p.x[0].shape));
+  p.stride = w.stride;
+  p.dilation = w.dilation;
+  p.pad_begin = w.pad_begin;
+  p.pad_end = w.pad_end;
+  return q;
+}
+
+int64_t Quantized::depth() const { return elements(problem.w) / std::max<int64_t>(1, problem.w[0]); }
+
+int16_t Quantized::weight(int64_t m, int64_t c, int64_t tap) const {
+  const Tensor& t = bound.inputs[w].constant;
+  const int64_t at = (m * problem.w[1] + c) * elements(spatial_of(problem.w)) + tap;
+  const int32_t v = t.type() == DType::u8 ? t.data<uint8_t>()[at] : t.data<int8_t>()[at];
+  return static_cast<int16_t>(v - w_zeros[w_zeros.size() == 1 ? 0 : static_cast<size_t>(m)]);
+}
+
+bool Quantized::has_narrow_weights() const {
+  return bound.inputs[w].type == DType::i8 && std::ranges::all_of(w_zeros, [](int32_t z) { return z == 0; });
+}
+
+std::vector<int32_t> Quantized::start() const {
+  std::vector<int32_t> s = bias;
+  s.resize(static_cast<size_t>(problem.y[1] + igemm::tile_columns), 0);
+  return s;
+}
+
+std::string Quantized::packing(std::string_view form) const {
+  std::string text = fmt::format("{}:{}g{}", form, to_text(problem.w), problem.group);
+  const bool all_zero = std::ranges::all_of(w_zeros, [](int32_t z) { return z == 0; });
+  if (!all_zero) text += fmt::format(",{}", fmt::join(w_zeros, ","));
+  return text;
+}
+
+std::optional<std::string> refuses_quantized(const Quantized& q) {
+  const Problem& p = q.problem;
+  if (!igemm::supported()) return "this CPU has no AVX2";
+  if (auto why = refuses_sums(p.input, q.bound.inputs[q.w].type, q.depth())) return why;
+  if (p.spatial() != 2) return fmt::format("{} spatial axes; it knows 2", p.spatial());
+  if (elements(p.y) == 0 || elements(p.w) == 0) return "an empty tensor";
+  // The image's layout does not matter where it is copied. The output's does.
+  if (!is_channels_last(q.bound.outputs[0])) return fmt::format("output layout {}; it writes nhwc", name(p.to));
+  if (q.bound.inputs.size() - std::min(q.bound.inputs.size(), q.operands) > 14) return "more than 14 operands";
+  return std::nullopt;
+}
+
+}  // namespace smelt::ops::conv

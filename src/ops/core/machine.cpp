@@ -1,0 +1,61 @@
+#include "ops/core/machine.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace smelt::ops {
+namespace {
+
+struct Processor {
+  std::string name = "unknown processor";
+  bool amx = false;
+};
+
+Processor read_processor() {
+  Processor p;
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line) && !line.empty();) {  // the first processor's paragraph
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    if (line.starts_with("model name")) p.name = line.substr(colon + 2);
+    if (line.starts_with("flags")) p.amx = line.find(" amx_tile") != std::string::npos;
+  }
+  return p;
+}
+
+std::string widest_isa(const Processor& p) {
+  __builtin_cpu_init();
+  if (p.amx) return "amx";
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    return "avx512";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
+  return "x86-64";
+}
+
+}  // namespace
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+Machine this_machine(int threads) {
+  if (threads < 0 || threads > max_threads)
+    fail_usage("{} threads: expected at most {}, or 0 for all cores", threads, max_threads);
+  static const Processor processor = read_processor();
+  const dnnl_version_t* dnnl = dnnl_version();
+  Machine m;
+  m.threads = threads > 0 ? threads : usable_cores();
+  m.cpu = processor.name;
+  m.isa = widest_isa(processor);
+  m.versions = fmt::format("smelt {}, oneDNN {}.{}.{}", SMELT_VERSION, dnnl->major, dnnl->minor, dnnl->patch);
+  return m;
+}
+
+}  // namespace smelt::ops

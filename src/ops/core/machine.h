@@ -1,0 +1,17 @@
+// The processor that kernels are chosen for.
+#pragma once
+
+#include "ops/core/tactic.h"
+
+namespace smelt::ops {
+
+inline constexpr int max_threads = 4096;  // that may be asked for
+
+/// Cores that this process may use (its affinity mask), at least 1.
+int usable_cores();
+/// This processor with `threads` threads (0: usable_cores()): its name, the widest instruction set of avx2, avx512, amx that it
+/// has ("x86-64" below avx2), and the libraries' versions. Throws Error (usage) for a count that is negative or above
+/// max_threads.
+Machine this_machine(int threads = 0);
+
+}  // namespace smelt::ops

@@ -1,0 +1,108 @@
+// Running one node through its definition: shape rule, allocation, reference.
+#include "ops/core/operator.h"
+
+#include <stdexcept>
+
+#include "base/error.h"
+#include "ops/core/interpreter.h"
+
+namespace smelt::ops {
+namespace {
+
+const OpDef& definition(const Node& node) {
+  const OpDef* def = find(node.op, node.domain);
+  if (!def) fail_unsupported("{}: smelt has no operator {} in domain '{}'", label(node), node.op, node.domain);
+  return *def;
+}
+
+/// What goes wrong in a rule says in which node. Operands of too few axes or elements are noticed by the vectors they are in.
+template <class Rule> void in_node(const Node& node, Rule&& rule) {
+  try {
+    rule();
+  } catch (const Error& e) {
+    throw e.at(label(node));
+  } catch (const std::out_of_range&) {
+    fail("{}: an operand has fewer axes or elements than the operator reads", label(node));
+  }
+}
+
+}  // namespace
+
+std::string label(const Node& node) {
+  const std::string op = node.domain.empty() ? node.op : fmt::format("{}:{}", node.domain, node.op);
+  return node.name.empty() ? fmt::format("({})", op) : fmt::format("'{}' ({})", node.name, op);
+}
+
+const TensorDesc& InferContext::in(size_t i) const {
+  static const TensorDesc absent;
+  return i < inputs.size() ? inputs[i] : absent;
+}
+
+const Shape& InferContext::shape(size_t i) const {
+  const TensorDesc& d = in(i);
+  if (!d.present()) fail("input {} is required and was left out", i);
+  if (!d.shape_known) fail("the shape of input {} is not known", i);
+  return d.shape;
+}
+
+void InferContext::set(size_t i, DType type, Shape shape) {
+  if (i >= outputs.size()) return;
+  outputs[i] = {type, std::move(shape), true, nullptr};
+}
+
+void InferContext::set_type(size_t i, DType type) {
+  if (i >= outputs.size()) return;
+  outputs[i] = {type, {}, false, nullptr};
+}
+
+std::optional<std::vector<int64_t>> InferContext::ints(size_t i) const {
+  const TensorDesc& d = in(i);
+  if (!d.present() || !d.value) return std::nullopt;
+  return d.value->to_ints();
+}
+
+const Tensor& ComputeContext::in(size_t i) const {
+  static const Tensor absent;
+  return i < inputs.size() ? inputs[i] : absent;
+}
+
+void infer(const Node& node, std::span<const TensorDesc> inputs, std::span<TensorDesc> outputs) {
+  const OpDef& def = definition(node);
+  InferContext ctx{node, inputs, outputs};
+  in_node(node, [&] {
+    def.infer(ctx);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (node.out(i) != ValueId::none && !outputs[i].present()) fail("output {} has no type by the operator's rule", i);
+    }
+  });
+}
+
+std::vector<Tensor> run_reference(const Node& node, std::span<const Tensor> inputs, const RunGraph& run_graph,
+                                  const std::function<void(std::span<TensorDesc>)>& adjust) {
+  const OpDef& def = definition(node);
+  if (node.outputs.empty()) fail("{}: the node has no outputs", label(node));
+  std::vector<TensorDesc> in(inputs.size()), out(node.outputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].valid()) in[i] = {inputs[i].type(), inputs[i].shape(), true, &inputs[i]};
+  }
+  infer(node, in, out);
+  if (adjust) adjust(out);
+  std::vector<Tensor> results(out.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (node.out(i) != ValueId::none && out[i].shape_known) results[i] = Tensor::empty(out[i].type, out[i].shape);
+  }
+  ComputeContext ctx{node, inputs, results, run_graph};
+  in_node(node, [&] {
+    def.reference(ctx);
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (node.out(i) != ValueId::none && !results[i].valid()) fail("output {} was not computed", i);
+    }
+  });
+  return results;
+}
+
+std::vector<Tensor> evaluate(const Node& node, std::span<const Tensor> inputs) {
+  return run_reference(node, inputs, [](const Graph& g, std::span<const Tensor> in) { return evaluate(g, in); });
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,71 @@
+#include "ops/core/strides.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace smelt::ops {
+
+Shape memory_strides(const BoundTensor& t) {
+  if (!t.strides.empty()) return t.strides;
+  if (t.layout == Layout::plain) return strides(t.shape);
+  if (t.layout != Layout::nhwc) fail("memory_strides: a blocked layout has no strides");
+  Shape s(t.shape.size());
+  int64_t step = t.shape[1];
+  s[1] = 1;
+  for (size_t axis = t.shape.size(); axis-- > 2;) {
+    s[axis] = step;
+    step *= t.shape[axis];
+  }
+  s[0] = step;
+  return s;
+}
+
+Shape broadcast_strides(const BoundTensor& t, size_t rank) {
+  const Shape own = memory_strides(t);
+  Shape s(rank, 0);
+  const size_t shift = rank - own.size();
+  for (size_t i = 0; i < own.size(); ++i) s[i + shift] = t.shape[i] == 1 ? 0 : own[i];
+  return s;
+}
+
+Views merged(const Shape& shape, const std::vector<Shape>& strides, size_t leader) {
+  std::vector<size_t> order;
+  for (size_t a = 0; a < shape.size(); ++a)
+    if (shape[a] != 1) order.push_back(a);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[leader][a] > strides[leader][b]; });
+  Views v;
+  v.strides.resize(strides.size());
+  for (size_t a : order) {
+    bool merges = !v.extents.empty();
+    for (size_t k = 0; k < strides.size() && merges; ++k) merges = v.strides[k].back() == strides[k][a] * shape[a];
+    if (merges)
+      v.extents.back() *= shape[a];
+    else
+      v.extents.push_back(shape[a]);
+    for (size_t k = 0; k < strides.size(); ++k) {
+      if (merges)
+        v.strides[k].back() = strides[k][a];
+      else
+        v.strides[k].push_back(strides[k][a]);
+    }
+  }
+  if (v.extents.empty()) {
+    v.extents.push_back(1);
+    for (Shape& s : v.strides) s.push_back(0);
+  }
+  return v;
+}
+
+bool is_dense(const BoundTensor& t) {
+  if (t.strides.empty()) return true;
+  BoundTensor dense = t;
+  dense.strides.clear();
+  const Shape want = memory_strides(dense);
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (t.shape[i] != 1 && t.strides[i] != want[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,178 @@
+#include "ops/cpu/epilogue.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/error.h"
+#include "ops/core/strides.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+Shape without(const Shape& s, size_t axis) {
+  Shape rest = s;
+  rest.erase(rest.begin() + static_cast<int64_t>(axis));
+  return rest;
+}
+
+/// True when the operand has an element of its own for each of the output's.
+bool is_full(const BoundTensor& operand, const Shape& output) { return elements(operand.shape) == elements(output); }
+
+/// True when the operand differs from column to column only.
+bool is_per_column(const BoundTensor& operand, const Shape& output, size_t column_axis) {
+  const size_t shift = output.size() - operand.shape.size();
+  for (size_t i = 0; i < operand.shape.size(); ++i) {
+    if (i + shift != column_axis && operand.shape[i] != 1) return false;
+  }
+  return true;
+}
+
+/// A program's activation: what it does to its argument last.
+struct Tail {
+  igemm::Activation activation = igemm::Activation::none;
+  float low = -infinity, high = infinity;
+  std::string text;
+  expr::Ref argument;
+};
+
+Tail tail(const expr::Program& p) {
+  using expr::Fn;
+  const expr::Ref r = p.outputs()[0];
+  const expr::Instruction& i = p.code()[static_cast<size_t>(r)];
+  const auto constant = [&](int n) -> const expr::Instruction* {
+    const expr::Instruction& a = p.code()[static_cast<size_t>(i.args[n])];
+    return a.fn == Fn::constant ? &a : nullptr;
+  };
+  switch (i.fn) {
+    case Fn::relu: return {igemm::Activation::clamp, 0, infinity, "relu", i.args[0]};
+    case Fn::hard_swish: return {igemm::Activation::hard_swish, 0, 0, "hard_swish", i.args[0]};
+    case Fn::clip:
+      if (constant(1) && constant(2)) {
+        const float low = static_cast<float>(constant(1)->value), high = static_cast<float>(constant(2)->value);
+        return {igemm::Activation::clamp, low, high, fmt::format("clip({},{})", low, high), i.args[0]};
+      }
+      break;
+    default: break;
+  }
+  Tail none;
+  none.argument = r;
+  return none;
+}
+
+int element_bytes(DType t) { return static_cast<int>(bytes(t, 1)); }
+
+}  // namespace
+
+Epilogue::Epilogue(const BoundNode& node, size_t first_operand, size_t column_axis, const Tensor& bias, bool in_registers) {
+  const BoundTensor& y = node.outputs[0];
+  const Shape grid = without(y.shape, column_axis);
+  const auto side = [&](const BoundTensor& t, Side& s) {
+    const Shape all = broadcast_strides(t, y.shape.size());
+    s.rows = igemm::RowMap(grid, without(all, column_axis));
+    s.column = all[column_axis];
+    s.bytes = element_bytes(t.type);
+  };
+  side(y, output_);
+  if (output_.column == 0) output_.column = 1;
+  for (size_t i = first_operand; i < node.inputs.size(); ++i) {
+    if (node.inputs[i].type == DType::undefined) continue;
+    Operand o;
+    side(node.inputs[i], o);
+    o.input = i;
+    operands_.push_back(std::move(o));
+  }
+  if (bias.valid()) {
+    const std::vector<double> values = bias.to_doubles();
+    bias_.assign(static_cast<size_t>(y.shape[column_axis] + igemm::tile_columns - 1) / igemm::tile_columns * igemm::tile_columns,
+                 0.0f);
+    std::copy(values.begin(), values.end(), bias_.begin());
+    text_ = "bias";
+  }
+  match(node, first_operand, column_axis, in_registers);
+}
+
+void Epilogue::match(const BoundNode& node, size_t first_operand, size_t column_axis, bool in_registers) {
+  const BoundTensor& y = node.outputs[0];
+  const auto say = [this](const std::string& what) { text_ += (text_.empty() ? "" : "+") + what; };
+  const auto general = [&](const expr::Program& p) {
+    simple_.reset();
+    evaluator_.emplace(p);
+    text_ = (bias_.empty() ? "" : "bias+") + p.print();
+  };
+  if (!node.node->program) {
+    if (y.type == DType::f32 && in_registers) {
+      simple_ = Simple{};
+      if (text_.empty()) text_ = "none";
+      return;
+    }
+    expr::Program cast;
+    cast.output(cast.cast(cast.input(y.type == DType::f64 ? DType::f64 : DType::f32), y.type));
+    return general(cast);
+  }
+  const expr::Program& p = *node.node->program;
+  if (p.outputs().size() != 1 || p.input_count() < 1) fail("an epilogue has one output and at least the input in0");
+  if (!in_registers || y.type != DType::f32 || output_.column != 1 || p.type(0) != DType::f32) return general(p);
+
+  const Tail end = tail(p);
+  Simple simple{-1, end.activation, end.low, end.high};
+  std::vector<float> bias = bias_;
+  bool biased = false;
+  expr::Ref at = end.argument;
+  while (at != 0) {
+    const expr::Instruction& add = p.code()[static_cast<size_t>(at)];
+    if (add.fn != expr::Fn::add) return general(p);
+    const int side = p.code()[static_cast<size_t>(add.args[1])].fn == expr::Fn::input && add.args[1] != 0 ? 1 : 0;
+    const expr::Instruction& in = p.code()[static_cast<size_t>(add.args[side])];
+    if (in.fn != expr::Fn::input || add.args[side] == 0 || in.type != DType::f32) return general(p);
+    const size_t input = first_operand + static_cast<size_t>(in.index) - 1;
+    const BoundTensor& operand = node.inputs[input];
+    if (operand.constant.valid() && is_per_column(operand, y.shape, column_axis)) {
+      const std::vector<double> values = operand.constant.to_doubles();
+      const size_t columns = static_cast<size_t>(y.shape[column_axis]);
+      bias.resize((columns + igemm::tile_columns - 1) / igemm::tile_columns * igemm::tile_columns, 0.0f);
+      for (size_t c = 0; c < columns; ++c) bias[c] += static_cast<float>(values[values.size() == 1 ? 0 : c]);
+      biased = true;
+    } else if (simple.residual < 0 && is_full(operand, y.shape)) {
+      const auto o = std::ranges::find(operands_, input, &Operand::input);
+      if (o->column != 1 && y.shape[column_axis] != 1) return general(p);
+      simple.residual = static_cast<int>(input);
+    } else {
+      return general(p);
+    }
+    at = add.args[1 - side];
+  }
+  if (biased && bias_.empty()) say("bias");
+  bias_ = std::move(bias);
+  if (simple.residual >= 0) say("add");
+  if (!end.text.empty()) say(end.text);
+  if (text_.empty()) text_ = "none";
+  simple_ = simple;
+}
+
+const igemm::RowMap& Epilogue::residual_rows() const {
+  return std::ranges::find(operands_, static_cast<size_t>(simple_->residual), &Operand::input)->rows;
+}
+
+void Epilogue::Runner::take(const igemm::Sums& sums) const {
+  std::array<expr::Operand, 16> in;
+  char* scratch = scratch_ + sums.thread * e_.scratch();
+  const size_t count = e_.operands_.size();
+  for (int64_t r = 0; r < sums.rows; ++r) {
+    in[0] = {sums.sums + r * sums.stride, 1};
+    for (size_t i = 0; i < count; ++i) {
+      const Operand& o = e_.operands_[i];
+      const int64_t at = o.rows.offset(sums.row + r) + sums.column * o.column;
+      in[i + 1] = {static_cast<const char*>(b_.inputs[o.input]) + at * o.bytes, o.column};
+    }
+    void* out = static_cast<char*>(b_.outputs[0]) +
+                (e_.output_.rows.offset(sums.row + r) + sums.column * e_.output_.column) * e_.output_.bytes;
+    e_.evaluator_->run(sums.columns, std::span(in.data(), count + 1), std::span(&out, 1), scratch);
+  }
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,215 @@
+#include "ops/cpu/igemm/igemm.h"
+
+#include <algorithm>
+
+#include "expr/simd/isa.h"
+#include "ops/cpu/parallel.h"
+
+namespace smelt::ops::igemm {
+namespace {
+
+int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
+
+/// Columns of the panel that begins at column n0.
+int64_t panel_width(int64_t n, int64_t n0) { return n - n0 <= 8 ? 8 : tile_columns; }
+
+/// A thread's scratch memory.
+struct Scratch {
+  const float** pointers;
+  float* sums;
+  int16_t* panel;
+  void* rows;
+};
+
+int64_t pointer_bytes(const Schedule& s) {
+  return round_up(s.block_tiles * static_cast<int64_t>(s.lengths.size()) * tile_rows * static_cast<int64_t>(sizeof(float*)), 64);
+}
+
+int64_t sums_bytes(const Schedule& s) {
+  return s.keeps_sums ? s.block_tiles * tile_rows * s.block_panels * tile_columns * static_cast<int64_t>(sizeof(float)) : 0;
+}
+
+/// A panel of B of one block of K, widened.
+int64_t panel_bytes(const Schedule& s) {
+  if (!s.narrow) return 0;
+  int64_t longest = 0;
+  for (size_t i = 0; i < s.block_k.size(); ++i)
+    longest = std::max(longest, (i + 1 < s.block_k.size() ? s.block_k[i + 1] : s.k) - s.block_k[i]);
+  return round_up(longest * tile_columns * static_cast<int64_t>(sizeof(float)), 64);
+}
+
+int64_t thread_bytes(const Schedule& s) { return pointer_bytes(s) + sums_bytes(s) + panel_bytes(s) + round_up(s.row_bytes, 64); }
+
+/// Rows [row, row + rows) and columns [column, column + columns) of C.
+struct Task {
+  int64_t row, rows, column, columns;
+};
+
+/// Where `count` rows from `first` on begin.
+template <class T> void rows_of(const RowMap& map, int64_t first, int count, T* base, T** to) {
+  if (map.linear()) {
+    base += first * map.step();
+    for (int n = 0; n < count; ++n) to[n] = base + n * map.step();
+    return;
+  }
+  RowMap::Walk walk(map, first);
+  for (int n = 0; n < count; ++n, walk.next()) to[n] = base + walk.offset();
+}
+
+/// The task's rows, which scratch.pointers lead to, times its columns.
+void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, int thread) {
+  const TileTable& tiles = r.integer ? avx2::pair_table() : avx2::tile_table();
+  const int64_t parts = static_cast<int64_t>(s.lengths.size());
+  const int64_t stride = round_up(t.columns, tile_columns);
+  const size_t blocks = s.blocks.size() - 1;
+  for (size_t block = 0; block < blocks; ++block) {
+    const bool last = block + 1 == blocks;
+    for (int64_t j = 0; j < t.columns; j += tile_columns) {
+      const int64_t column = t.column + j;
+      const int64_t width = panel_width(s.n, column);
+      Tile tile{};
+      tile.lengths = s.lengths.data() + s.blocks[block];
+      tile.parts = s.blocks[block + 1] - s.blocks[block];
+      tile.columns = static_cast<int32_t>(std::min<int64_t>(tile_columns, s.n - column));
+      if (s.narrow) {
+        const int64_t k = (block + 1 < blocks ? s.block_k[block + 1] : s.k) - s.block_k[block];
+        const int8_t* bytes = reinterpret_cast<const int8_t*>(r.b) + 2 * (column * s.k + s.block_k[block] * width);
+        avx2::widen_pairs(scratch.panel, bytes, 2 * k * width);
+        tile.b = reinterpret_cast<const float*>(scratch.panel);
+      } else {
+        tile.b = r.b + column * s.k + s.block_k[block] * width;
+      }
+      tile.bias = r.bias ? r.bias + column : nullptr;
+      tile.resume = block > 0;
+      tile.sums_stride = stride;
+      const bool stores = last && !r.finish;
+      tile.activation = stores ? r.activation : Activation::none;
+      tile.low = r.low;
+      tile.high = r.high;
+      for (int64_t i = 0; i < t.rows; i += tile_rows) {
+        const int rows = static_cast<int>(std::min<int64_t>(tile_rows, t.rows - i));
+        float* c[tile_rows];
+        const float* residual[tile_rows];
+        if (stores) {
+          rows_of(*r.c_rows, t.row + i, rows, r.c + column, c);
+          if (r.residual) rows_of(*r.residual_rows, t.row + i, rows, r.residual + column, residual);
+        }
+        tile.c = stores ? c : nullptr;
+        tile.residual = stores && r.residual ? residual : nullptr;
+        tile.sums = scratch.sums ? scratch.sums + i * stride + j : nullptr;
+        tile.rows = scratch.pointers + (i / tile_rows * parts + s.blocks[block]) * tile_rows;
+        tiles.run[rows - 1][width == tile_columns](tile);
+      }
+    }
+  }
+  if (r.finish) r.finish->take({t.row, t.rows, t.column, t.columns, scratch.sums, stride, thread});
+}
+
+void compute(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, int thread) {
+  r.rows->point_to_copy(t.row, t.rows, scratch.rows, scratch.pointers);
+  // The sums of a few panels stay in the L1 cache until they are finished.
+  const int64_t slice = r.integer ? 4 * tile_columns : t.columns;
+  for (int64_t first = 0; first < t.columns; first += slice) {
+    multiply(s, r, {t.row, t.rows, t.column + first, std::min(slice, t.columns - first)}, scratch, thread);
+  }
+}
+
+}  // namespace
+
+bool supported() { return simd::best() == simd::Isa::avx2; }
+
+std::vector<Part> split(std::span<const int64_t> source_lengths) {
+  std::vector<Part> parts;
+  for (size_t s = 0; s < source_lengths.size(); ++s) {
+    const int64_t pieces = std::max<int64_t>(1, divide_up(source_lengths[s], longest_part));
+    const int64_t piece = divide_up(source_lengths[s], pieces);
+    for (int64_t at = 0; at < source_lengths[s]; at += piece) {
+      parts.push_back({static_cast<int64_t>(s), at, std::min(piece, source_lengths[s] - at)});
+    }
+  }
+  return parts;
+}
+
+int64_t packed_floats(int64_t k, int64_t n) {
+  const int64_t whole = n / tile_columns * tile_columns, left = n - whole;
+  return k * (whole + (left == 0 ? 0 : left <= 8 ? 8 : tile_columns));
+}
+
+void pack(float* to, const float* from, std::span<const int64_t> row_offsets, int64_t column_stride, int64_t n) {
+  for (int64_t column = 0; column < n; column += tile_columns) {
+    const int64_t width = panel_width(n, column), used = std::min<int64_t>(width, n - column);
+    for (int64_t offset : row_offsets) {
+      const float* row = from + offset + column * column_stride;
+      for (int64_t j = 0; j < used; ++j) to[j] = row[j * column_stride];
+      std::fill(to + used, to + width, 0.0f);
+      to += width;
+    }
+  }
+}
+
+Schedule schedule(int64_t m, int64_t n, std::span<const Part> parts, bool finishes, int threads) {
+  Schedule s;
+  s.m = m;
+  s.n = n;
+  s.threads = threads;
+  for (const Part& p : parts) {
+    s.lengths.push_back(static_cast<int32_t>(p.length));
+    s.k += p.length;
+  }
+  // Blocks of K of nearly equal length.
+  const int64_t block_count = std::max<int64_t>(1, divide_up(s.k, longest_part + 64));
+  const int64_t target = divide_up(s.k, block_count);
+  int64_t k = 0, begin = 0;
+  s.blocks.push_back(0);
+  s.block_k.push_back(0);
+  for (size_t p = 0; p < parts.size(); ++p) {
+    if (k > begin && k + parts[p].length - begin > target + 32) {
+      s.blocks.push_back(static_cast<int32_t>(p));
+      s.block_k.push_back(k);
+      begin = k;
+    }
+    k += parts[p].length;
+  }
+  s.blocks.push_back(static_cast<int32_t>(parts.size()));
+  s.keeps_sums = finishes || s.blocks.size() > 2;
+
+  // Tasks: at most 96 × 256 of C, more rows where there are few; several for each thread where there is enough work.
+  const int64_t tiles = std::max<int64_t>(1, divide_up(m, tile_rows)), panels = std::max<int64_t>(1, divide_up(n, tile_columns));
+  constexpr int64_t most_tiles = 16, most_panels = 16;
+  int64_t row_blocks = tiles <= 40 ? 1 : divide_up(tiles, most_tiles);
+  int64_t column_blocks = divide_up(panels, most_panels);
+  constexpr int64_t smallest_task = 40'000;  // multiply-adds: about 1 µs
+  const int64_t wanted = std::min<int64_t>(threads == 1 ? 1 : 4 * threads, std::max<int64_t>(1, m * n * s.k / smallest_task));
+  while (row_blocks * column_blocks < wanted && (row_blocks < tiles || column_blocks < panels)) {
+    const bool by_columns = panels / column_blocks * 2 >= tiles / row_blocks ? column_blocks < panels : row_blocks >= tiles;
+    if (by_columns)
+      column_blocks = std::min(panels, column_blocks * 2);
+    else
+      row_blocks = std::min(tiles, row_blocks * 2);
+  }
+  s.block_tiles = divide_up(tiles, row_blocks);
+  s.block_panels = divide_up(panels, column_blocks);
+  return s;
+}
+
+int64_t workspace(const Schedule& s) { return s.threads * thread_bytes(s); }
+
+void run(const Schedule& s, const Run& r) {
+  if (s.m == 0 || s.n == 0) return;
+  const int64_t task_rows = s.block_tiles * tile_rows, task_columns = s.block_panels * tile_columns;
+  const int64_t row_tasks = divide_up(s.m, task_rows), column_tasks = divide_up(s.n, task_columns);
+  const int64_t tasks = row_tasks * column_tasks;
+  const int64_t per_thread = thread_bytes(s);
+  parallel_dynamic(s.threads, tasks, [&](int64_t t, int thread) {
+    char* memory = static_cast<char*>(r.workspace) + thread * per_thread;
+    const Scratch scratch{reinterpret_cast<const float**>(memory),
+                          s.keeps_sums ? reinterpret_cast<float*>(memory + pointer_bytes(s)) : nullptr,
+                          reinterpret_cast<int16_t*>(memory + pointer_bytes(s) + sums_bytes(s)),
+                          memory + pointer_bytes(s) + sums_bytes(s) + panel_bytes(s)};
+    const int64_t row = t % row_tasks * task_rows, column = t / row_tasks * task_columns;
+    compute(s, r, {row, std::min(task_rows, s.m - row), column, std::min(task_columns, s.n - column)}, scratch, thread);
+  });
+}
+
+}  // namespace smelt::ops::igemm

@@ -1,0 +1,67 @@
+// The integer tile: A's and B's elements are pairs of 16-bit integers, whose products vpmaddwd adds exactly in 32 bits (the
+// 8-bit multiply-add, vpmaddubsw, saturates). Both take two multiplications for 32 products, so exactness costs only memory.
+#ifdef __AVX2__
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "ops/cpu/igemm/simd/sums.h"
+
+namespace smelt::avx2 {
+namespace {
+
+using ops::igemm::Tile;
+using ops::igemm::tile_rows;
+using ops::igemm::TileTable;
+
+template <int rows, int vectors> void run(const Tile& t) {
+  Sums<I32Lanes, rows, vectors> s;
+  s.start(t);
+  const float* b = t.b;
+  const float* const* a = t.rows;
+  for (int part = 0; part < t.parts; ++part, a += tile_rows) {
+    const float* row[rows];
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; ++r) row[r] = a[r];
+    const int64_t length = t.lengths[part];
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < length; ++k) {
+      __m256i column[vectors];
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) column[j] = I32Lanes::load(b + 8 * j);
+      b += 8 * vectors;
+#pragma GCC unroll 6
+      for (int r = 0; r < rows; ++r) {
+        int32_t pair;
+        std::memcpy(&pair, row[r] + k, sizeof pair);
+        const __m256i x = _mm256_set1_epi32(pair);
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; ++j) s.v[r][j] = _mm256_add_epi32(s.v[r][j], _mm256_madd_epi16(x, column[j]));
+      }
+    }
+  }
+  s.leave(t);
+}
+
+}  // namespace
+
+void widen_pairs(int16_t* to, const int8_t* from, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_cvtepi8_epi16(bytes));
+  }
+}
+
+const TileTable& pair_table() {
+  static constexpr TileTable table = {{{run<1, 1>, run<1, 2>},
+                                       {run<2, 1>, run<2, 2>},
+                                       {run<3, 1>, run<3, 2>},
+                                       {run<4, 1>, run<4, 2>},
+                                       {run<5, 1>, run<5, 2>},
+                                       {run<6, 1>, run<6, 2>}}};
+  return table;
+}
+
+}  // namespace smelt::avx2
+#endif

@@ -1,0 +1,61 @@
+// The inner kernel of matrix products and convolutions: a tile of up to 6 rows and 16 columns of C in registers, over the rows
+// of A wherever they lie. For *.simd.cpp sources and the driver (ops/cpu/igemm/igemm.h).
+#pragma once
+
+#include <cstdint>
+
+namespace smelt::ops::igemm {
+
+inline constexpr int tile_rows = 6, tile_columns = 16;
+
+/// What a tile applies to its sums before it stores them.
+enum class Activation : uint8_t { none, clamp, hard_swish };
+
+/// The same of one value, in the order that the registers take it.
+inline float activated(float x, Activation activation, float low, float high) {
+  switch (activation) {
+    case Activation::none: return x;
+    case Activation::clamp: {
+      const float above = low > x ? low : x;
+      return high < above ? high : above;
+    }
+    case Activation::hard_swish: {
+      const float gate = x * (1.0f / 6) + 0.5f, above = gate > 0 ? gate : 0;
+      return x * (above < 1 ? above : 1);
+    }
+  }
+  return x;
+}
+
+/// C[r, 0..columns) = activation(sums + residual), where sums = start + Σ over parts of A[part][r, :] · B[part, 0..columns).
+struct Tile {
+  const float* const* rows;  // [parts][tile_rows]: where each row of A begins
+  const int32_t* lengths;    // [parts]: elements of K in each part
+  int32_t parts;
+  int32_t columns;    // 1 … 16; B's panel is 8 wide up to 8, else 16
+  const float* b;     // the panel: one row of 8 or 16 for each element of K
+  const float* bias;  // 16 values to start from; null: 0
+  float* sums;        // [rows], sums_stride apart: where an earlier part of K left its sums, or where to leave them
+  int64_t sums_stride;
+  bool resume;                   // start from sums
+  float* const* c;               // [rows]: where each row of C begins; null: leave the sums instead
+  const float* const* residual;  // [rows]: added before the activation; null: none
+  Activation activation;
+  float low, high;  // clamp's bounds
+};
+
+/// Tiles of 1 … 6 rows; [rows - 1][0]: 8 columns, [1]: 16.
+struct TileTable {
+  void (*run[tile_rows][2])(const Tile&);
+};
+
+}  // namespace smelt::ops::igemm
+
+namespace smelt::avx2 {
+const ops::igemm::TileTable& tile_table();
+/// The same over 16-bit integers: an element of A or B is a pair of them, sums and bias are 32-bit integers, and results stay in
+/// `sums`.
+const ops::igemm::TileTable& pair_table();
+/// to[i] = from[i]; n is a multiple of 16.
+void widen_pairs(int16_t* to, const int8_t* from, int64_t n);
+}  // namespace smelt::avx2

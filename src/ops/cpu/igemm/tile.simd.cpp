@@ -1,0 +1,77 @@
+#ifdef __AVX2__
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "ops/cpu/igemm/simd/activate.h"
+#include "ops/cpu/igemm/simd/sums.h"
+
+namespace smelt::avx2 {
+namespace {
+
+using ops::igemm::Tile;
+using ops::igemm::tile_rows;
+using ops::igemm::TileTable;
+
+template <int rows, int vectors>
+inline __attribute__((always_inline)) void finish(const Sums<F32Lanes, rows, vectors>& s, const Tile& t) {
+  if (!t.c) return s.leave(t);
+#pragma GCC unroll 6
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) {
+      const int left = t.columns - 8 * j;
+      __m256 x = s.v[r][j];
+      if (left >= 8) {
+        if (t.residual) x = _mm256_add_ps(x, _mm256_loadu_ps(t.residual[r] + 8 * j));
+        _mm256_storeu_ps(t.c[r] + 8 * j, activate(x, t.activation, t.low, t.high));
+      } else {
+        const __m256i mask = lanes_below(left);
+        if (t.residual) x = _mm256_add_ps(x, _mm256_maskload_ps(t.residual[r] + 8 * j, mask));
+        _mm256_maskstore_ps(t.c[r] + 8 * j, mask, activate(x, t.activation, t.low, t.high));
+      }
+    }
+  }
+}
+
+template <int rows, int vectors> void run(const Tile& t) {
+  Sums<F32Lanes, rows, vectors> s;
+  s.start(t);
+  const float* b = t.b;
+  const float* const* a = t.rows;
+  for (int part = 0; part < t.parts; ++part, a += tile_rows) {
+    const float* row[rows];
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; ++r) row[r] = a[r];
+    const int64_t length = t.lengths[part];
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < length; ++k) {
+      __m256 column[vectors];
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) column[j] = _mm256_loadu_ps(b + 8 * j);
+      b += 8 * vectors;
+#pragma GCC unroll 6
+      for (int r = 0; r < rows; ++r) {
+        const __m256 x = _mm256_broadcast_ss(row[r] + k);
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; ++j) s.v[r][j] = _mm256_fmadd_ps(x, column[j], s.v[r][j]);
+      }
+    }
+  }
+  finish(s, t);
+}
+
+}  // namespace
+
+const TileTable& tile_table() {
+  static constexpr TileTable table = {{{run<1, 1>, run<1, 2>},
+                                       {run<2, 1>, run<2, 2>},
+                                       {run<3, 1>, run<3, 2>},
+                                       {run<4, 1>, run<4, 2>},
+                                       {run<5, 1>, run<5, 2>},
+                                       {run<6, 1>, run<6, 2>}}};
+  return table;
+}
+
+}  // namespace smelt::avx2
+#endif

@@ -1,0 +1,188 @@
+#include "ops/cpu/integer/epilogue.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "ops/core/strides.h"
+#include "ops/cpu/integer/program.h"
+
+namespace smelt::ops::integer {
+namespace {
+
+using expr::Fn;
+using expr::Instruction;
+using expr::Program;
+using expr::Ref;
+
+std::vector<float> padded(std::span<const float> values, int64_t columns) {
+  const int64_t panels = (columns + igemm::tile_columns - 1) / igemm::tile_columns;
+  std::vector<float> v(static_cast<size_t>((panels + 1) * igemm::tile_columns), 0.0f);
+  for (size_t c = 0; c < static_cast<size_t>(columns); ++c) v[c] = values[values.size() == 1 ? 0 : c];
+  return v;
+}
+
+Shape without(Shape s, size_t axis) {
+  s.erase(s.begin() + static_cast<int64_t>(axis));
+  return s;
+}
+
+}  // namespace
+
+/// Reads a program as the steps of one pass, and fills the epilogue with them.
+class Epilogue::Matcher {
+ public:
+  Matcher(Epilogue& e, const BoundNode& node, size_t first_operand, size_t column_axis)
+      : e_(e), node_(node), p_(*node.node->program), y_(node.outputs[0]), first_(first_operand), axis_(column_axis) {}
+
+  bool match() {
+    if (p_.outputs().size() != 1 || p_.type(0) != DType::f32 || !is_byte(y_.type)) return false;
+    if (broadcast_strides(y_, y_.shape.size())[axis_] != 1 && y_.shape[axis_] != 1) return false;
+    for (float s : e_.scales_)
+      if (!std::isfinite(s)) return false;  // sums of 0 may become NaN
+    const Ref out = p_.outputs()[0];
+    if (product(out) || sum(out)) return true;
+    for (Ref r = out - 1; r > 0; --r) {
+      if (!is_byte(p_.type(r)) || !(product(r) || sum(r))) continue;
+      const auto table = table_between(p_, r, out);
+      if (!table) return false;
+      e_.table_ = *table;
+      e_.row_.table = e_.table_.data();
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  const BoundTensor& operand(Ref in) const { return node_.inputs[first_ + static_cast<size_t>(at(p_, in).index) - 1]; }
+  bool is_operand(Ref r) const { return at(p_, r).fn == Fn::input && r != 0; }
+
+  /// r = quantized(in0), or of in0 plus a constant for each column; with relu or clip before it is quantized.
+  bool product(Ref r) {
+    auto q = as_quantized(p_, r);
+    if (!q) return false;
+    // Division and rounding are monotonic, so that bounds may be applied behind them.
+    for (;;) {
+      const Instruction& i = at(p_, q->x);
+      const bool clips = i.fn == Fn::clip;
+      if (!clips && i.fn != Fn::relu) break;
+      const auto value = [&](int a) {
+        return at(p_, i.args[a]).fn == Fn::constant ? static_cast<float>(at(p_, i.args[a]).value) : NAN;
+      };
+      const float low = clips ? value(1) : 0, high = clips ? value(2) : INFINITY;
+      if (!(low <= high)) return false;
+      q->low = std::clamp(std::nearbyint(low / q->divisor), q->low, q->high);
+      q->high = std::clamp(std::nearbyint(high / q->divisor), q->low, q->high);
+      q->x = i.args[0];
+    }
+    std::vector<float> addends;
+    if (q->x != 0) {
+      const Instruction& add = at(p_, q->x);
+      if (add.fn != Fn::add || (add.args[0] != 0 && add.args[1] != 0)) return false;
+      const Ref other = add.args[add.args[0] == 0 ? 1 : 0];
+      if (!is_operand(other) || !columns(operand(other), addends)) return false;
+    }
+    set(*q);
+    e_.row_.adds_residual = false;
+    e_.residual_ = -1;
+    e_.addends_ = std::move(addends);
+    e_.row_.addends = e_.addends_.empty() ? nullptr : e_.addends_.data();
+    return true;
+  }
+
+  /// r = quantized(dequantized(product) + dequantized(an operand of the output's shape)).
+  bool sum(Ref r) {
+    const auto q = as_quantized(p_, r);
+    if (!q || at(p_, q->x).fn != Fn::add) return false;
+    for (int side = 0; side < 2; ++side) {
+      const auto own = as_dequantized(p_, at(p_, q->x).args[side]), other = as_dequantized(p_, at(p_, q->x).args[1 - side]);
+      if (!own || !other || !is_operand(other->q) || !product(own->q)) continue;
+      // What is added is q less its zero point, which the row's first step has not added yet.
+      const BoundTensor& residual = operand(other->q);
+      const Shape steps = broadcast_strides(residual, y_.shape.size());
+      if (own->zero != e_.row_.zero || residual.constant.valid() || elements(residual.shape) != elements(y_.shape)) return false;
+      if (steps[axis_] != 1 && y_.shape[axis_] != 1) return false;
+      e_.residual_ = static_cast<int>(first_) + at(p_, other->q).index - 1;
+      e_.residual_rows_ = igemm::RowMap(without(y_.shape, axis_), without(steps, axis_));
+      Requantization& row = e_.row_;
+      row.adds_residual = true;
+      row.residual_signed = residual.type == DType::i8;
+      row.scale2 = own->scale;
+      row.residual_scale = other->scale;
+      row.residual_zero = other->zero;
+      row.divisor2 = q->divisor;
+      row.low2 = q->low;
+      row.high2 = q->high;
+      row.zero = q->zero;
+      return true;
+    }
+    return false;
+  }
+
+  void set(const Quantized& q) {
+    e_.row_.divisor = q.divisor;
+    e_.row_.low = q.low;
+    e_.row_.high = q.high;
+    e_.row_.zero = q.zero;
+  }
+
+  /// The values of a constant f32 operand that differs from column to column only.
+  bool columns(const BoundTensor& t, std::vector<float>& to) const {
+    if (!t.constant.valid() || t.type != DType::f32) return false;
+    const size_t shift = y_.shape.size() - t.shape.size();
+    for (size_t a = 0; a < t.shape.size(); ++a)
+      if (a + shift != axis_ && t.shape[a] != 1) return false;
+    to = padded(t.constant.span<float>(), y_.shape[axis_]);
+    return true;
+  }
+
+  Epilogue& e_;
+  const BoundNode& node_;
+  const Program& p_;
+  const BoundTensor& y_;
+  size_t first_, axis_;
+};
+
+Epilogue::Epilogue(const BoundNode& node, size_t first_operand, size_t column_axis, std::span<const float> scales)
+    : general_(node, first_operand, column_axis, {}, false), scales_(padded(scales, node.outputs[0].shape[column_axis])) {
+  row_.scales = scales_.data();
+  direct_ = Matcher(*this, node, first_operand, column_axis).match();
+  row_.inverse = 1 / row_.divisor;
+  row_.inverse2 = 1 / row_.divisor2;
+  multipliers_ = scales_;
+  for (float& m : multipliers_) m *= row_.inverse;
+  row_.multipliers = multipliers_.data();
+}
+
+void Epilogue::Runner::take(const igemm::Sums& s, const int32_t* start) const {
+  if (start) start += s.column;
+  if (!e_.direct_) {
+    // The sums are the driver's scratch memory, which is written anew for every task.
+    for (int64_t r = 0; r < s.rows; ++r) {
+      float* row = const_cast<float*>(s.sums) + r * s.stride;
+      const float* scales = e_.scales_.data() + first_column_ + s.column;
+      for (int64_t c = 0; c < s.columns; ++c) {
+        int32_t sum;
+        std::memcpy(&sum, row + c, sizeof sum);
+        if (start) sum += start[c];
+        row[c] = static_cast<float>(sum) * scales[c];
+      }
+    }
+    igemm::Sums shifted = s;
+    shifted.column += first_column_;
+    general_.take(shifted);
+    return;
+  }
+  const RowFunctions& rows = avx2::integer_rows();
+  const int64_t column = first_column_ + s.column;
+  igemm::RowMap::Walk to(e_.general_.output_rows(), s.row), from(e_.residual_rows_, s.row);
+  uint8_t* y = static_cast<uint8_t*>(b_.outputs[0]) + column;
+  const uint8_t* residual =
+      e_.residual_ < 0 ? nullptr : static_cast<const uint8_t*>(b_.inputs[static_cast<size_t>(e_.residual_)]) + column;
+  for (int64_t r = 0; r < s.rows; ++r, to.next(), from.next()) {
+    const int32_t* sums = reinterpret_cast<const int32_t*>(s.sums + r * s.stride);
+    rows.requantize(e_.row_, sums, start, column, s.columns, residual ? residual + from.offset() : nullptr, y + to.offset());
+  }
+}
+
+}  // namespace smelt::ops::integer

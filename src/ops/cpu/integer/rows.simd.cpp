@@ -1,0 +1,350 @@
+#ifdef __AVX2__
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "ops/cpu/integer/simd/rows.h"
+
+namespace smelt::avx2 {
+namespace {
+
+using ops::integer::DepthwisePixel;
+using ops::integer::Requantization;
+using ops::integer::RowFunctions;
+
+inline __m128i load16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+inline __m256i load32(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+inline void store16(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
+inline void store32(void* p, __m256i v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+
+template <bool is_signed> inline __m256i to_16(__m128i bytes) {
+  return is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
+}
+template <bool is_signed> inline __m256i to_32(__m128i bytes) {
+  return is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
+}
+
+template <bool is_signed> void widen(int16_t* to, const uint8_t* from, int64_t n, int32_t zero) {
+  const __m256i z = _mm256_set1_epi16(static_cast<int16_t>(zero));
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) store32(to + i, _mm256_sub_epi16(to_16<is_signed>(load16(from + i)), z));
+  for (; i < n; ++i) to[i] = static_cast<int16_t>((is_signed ? static_cast<int8_t>(from[i]) : from[i]) - zero);
+}
+
+/// 8 sums and what they start from (null: 0).
+inline __attribute__((always_inline)) __m256 load_sums(const int32_t* sums, const int32_t* start) {
+  __m256i v = load32(sums);
+  if (start) v = _mm256_add_epi32(v, load32(start));
+  return _mm256_cvtepi32_ps(v);
+}
+
+/// 8 scaled sums as whole numbers within the type's range, the zero point not added yet.
+inline __attribute__((always_inline)) __m256i quantize(const Requantization& r, __m256 sums, int64_t column) {
+  __m256 v = _mm256_mul_ps(sums, _mm256_loadu_ps(r.scales + column));
+  if (r.addends) v = _mm256_add_ps(v, _mm256_loadu_ps(r.addends + column));
+  v = _mm256_div_ps(v, _mm256_set1_ps(r.divisor));
+  // The bounds are whole, so that rounding after them is the same.
+  v = _mm256_min_ps(_mm256_max_ps(v, _mm256_set1_ps(r.low)), _mm256_set1_ps(r.high));
+  return _mm256_cvtps_epi32(v);
+}
+
+template <bool is_signed>
+inline __attribute__((always_inline)) __m256i add_residual(const Requantization& r, __m256i q, __m128i residual) {
+  const __m256i other = _mm256_sub_epi32(to_32<is_signed>(residual), _mm256_set1_epi32(r.residual_zero));
+  const __m256 a = _mm256_mul_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(r.scale2));
+  const __m256 b = _mm256_mul_ps(_mm256_cvtepi32_ps(other), _mm256_set1_ps(r.residual_scale));
+  __m256 v = _mm256_div_ps(_mm256_add_ps(a, b), _mm256_set1_ps(r.divisor2));
+  v = _mm256_min_ps(_mm256_max_ps(v, _mm256_set1_ps(r.low2)), _mm256_set1_ps(r.high2));
+  return _mm256_cvtps_epi32(v);
+}
+
+/// 8 whole numbers plus the zero point as bytes, which they fit, in the low half.
+inline __m128i to_bytes(__m256i q, int32_t zero) {
+  const __m256i y = _mm256_and_si256(_mm256_add_epi32(q, _mm256_set1_epi32(zero)), _mm256_set1_epi32(255));
+  const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
+  return _mm_packus_epi16(words, words);
+}
+
+enum class Residual { none, u8, i8 };
+
+/// Division by multiplication: the guess is within 2^-14 of the quotient (three roundings of at most 2^-24 each, of numbers up to
+/// 256), so that both round to the same whole number unless the guess is nearer than that to a half.
+constexpr float next_to_half = 0.5f - 0x1p-13f;
+
+/// A requantization's numbers in registers: bytes that are stored may alias anything in memory.
+struct Guess {
+  const float *scales, *addends, *multipliers;
+  __m256 inverse, low, high, scale2, residual_scale, inverse2, low2, high2;
+  __m256i residual_zero;
+  explicit Guess(const Requantization& r)
+      : scales(r.scales),
+        addends(r.addends),
+        multipliers(r.multipliers),
+        inverse(_mm256_set1_ps(r.inverse)),
+        low(_mm256_set1_ps(r.low)),
+        high(_mm256_set1_ps(r.high)),
+        scale2(_mm256_set1_ps(r.scale2)),
+        residual_scale(_mm256_set1_ps(r.residual_scale)),
+        inverse2(_mm256_set1_ps(r.inverse2)),
+        low2(_mm256_set1_ps(r.low2)),
+        high2(_mm256_set1_ps(r.high2)),
+        residual_zero(_mm256_set1_epi32(r.residual_zero)) {}
+};
+
+inline __attribute__((always_inline)) __m256i rounded(__m256 guess, __m256 low, __m256 high, __m256& doubtful) {
+  guess = _mm256_min_ps(_mm256_max_ps(guess, low), high);
+  const __m256i q = _mm256_cvtps_epi32(guess);
+  const __m256 distance = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_sub_ps(guess, _mm256_cvtepi32_ps(q)));
+  doubtful = _mm256_max_ps(doubtful, distance);
+  return q;
+}
+
+inline __attribute__((always_inline)) bool any_doubt(__m256 distance) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(distance, _mm256_set1_ps(next_to_half), _CMP_GT_OQ)) != 0;
+}
+
+/// 8 columns by their guesses; `doubtful`: their largest distance from a whole number.
+template <Residual residual, bool adds>
+inline __attribute__((always_inline)) __m256i guessed(const Guess& g, __m256 sum, int64_t column, const uint8_t* other,
+                                                      __m256& doubtful) {
+  __m256 v;
+  if constexpr (adds) {
+    v = _mm256_add_ps(_mm256_mul_ps(sum, _mm256_loadu_ps(g.scales + column)), _mm256_loadu_ps(g.addends + column));
+    v = _mm256_mul_ps(v, g.inverse);
+  } else {
+    v = _mm256_mul_ps(sum, _mm256_loadu_ps(g.multipliers + column));
+  }
+  const __m256i q = rounded(v, g.low, g.high, doubtful);
+  if constexpr (residual == Residual::none) return q;
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(other));
+  const __m256i shifted = _mm256_sub_epi32(to_32<residual == Residual::i8>(bytes), g.residual_zero);
+  const __m256 a = _mm256_mul_ps(_mm256_cvtepi32_ps(q), g.scale2);
+  const __m256 b = _mm256_mul_ps(_mm256_cvtepi32_ps(shifted), g.residual_scale);
+  return rounded(_mm256_mul_ps(_mm256_add_ps(a, b), g.inverse2), g.low2, g.high2, doubtful);
+}
+
+/// 8 columns as the program computes them.
+template <Residual residual> inline __m256i exact(const Requantization& r, __m256 sums, int64_t column, const uint8_t* other) {
+  const __m256i q = quantize(r, sums, column);
+  if constexpr (residual == Residual::none) return q;
+  return add_residual<residual == Residual::i8>(r, q, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(other)));
+}
+
+template <Residual residual, bool adds, bool starts> void requantize_row(const Requantization& r, const int32_t* sums,
+                                                                         const int32_t* start, int64_t column, int64_t n,
+                                                                         const uint8_t* other, uint8_t* to) {
+  const auto load = [=](int64_t i) __attribute__((always_inline)) { return load_sums(sums + i, starts ? start + i : nullptr); };
+  const __m256i zero = _mm256_set1_epi16(static_cast<int16_t>(r.zero)), low_bytes = _mm256_set1_epi16(255);
+  const Guess g(r);
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    __m256i q[4];
+    __m256 doubtful = _mm256_setzero_ps();
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j)
+      q[j] = guessed<residual, adds>(g, load(i + 8 * j), column + i + 8 * j, other + i + 8 * j, doubtful);
+    if (__builtin_expect(any_doubt(doubtful), 0)) {
+      for (int j = 0; j < 4; ++j) q[j] = exact<residual>(r, load(i + 8 * j), column + i + 8 * j, other + i + 8 * j);
+    }
+    // Packing works within halves: the last permutation puts groups of 4 in order.
+    const __m256i a = _mm256_and_si256(_mm256_add_epi16(_mm256_packs_epi32(q[0], q[1]), zero), low_bytes);
+    const __m256i b = _mm256_and_si256(_mm256_add_epi16(_mm256_packs_epi32(q[2], q[3]), zero), low_bytes);
+    store32(to + i, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  }
+  const auto eight = [&](int64_t at, __m256 sum, const uint8_t* from) __attribute__((always_inline)) {
+    __m256 doubtful = _mm256_setzero_ps();
+    __m256i q = guessed<residual, adds>(g, sum, column + at, from, doubtful);
+    if (__builtin_expect(any_doubt(doubtful), 0)) q = exact<residual>(r, sum, column + at, from);
+    return to_bytes(q, r.zero);
+  };
+  for (; i + 8 <= n; i += 8) _mm_storel_epi64(reinterpret_cast<__m128i*>(to + i), eight(i, load(i), other + i));
+  if (i < n) {
+    // Sums, scales and addends are as long as panels are wide; what is read and written of the others ends with the row.
+    alignas(16) uint8_t from[16] = {}, last[16];
+    alignas(32) int32_t first[8] = {};
+    if constexpr (residual != Residual::none) std::memcpy(from, other + i, static_cast<size_t>(n - i));
+    if constexpr (starts) std::memcpy(first, start + i, static_cast<size_t>(n - i) * sizeof(int32_t));
+    store16(last, eight(i, load_sums(sums + i, starts ? first : nullptr), from));
+    std::memcpy(to + i, last, static_cast<size_t>(n - i));
+  }
+}
+
+void look_up(uint8_t* to, const uint8_t* from, int64_t n, const uint8_t* table) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t in, out = 0;
+    std::memcpy(&in, from + i, 8);
+#pragma GCC unroll 8
+    for (int b = 0; b < 64; b += 8) out |= static_cast<uint64_t>(table[in >> b & 255]) << b;
+    std::memcpy(to + i, &out, 8);
+  }
+  for (; i < n; ++i) to[i] = table[from[i]];
+}
+
+template <bool adds, bool starts> void requantize_with(const Requantization& r, const int32_t* sums, const int32_t* start,
+                                                       int64_t column, int64_t n, const uint8_t* residual, uint8_t* to) {
+  if (!r.adds_residual)
+    requantize_row<Residual::none, adds, starts>(r, sums, start, column, n, nullptr, to);
+  else if (r.residual_signed)
+    requantize_row<Residual::i8, adds, starts>(r, sums, start, column, n, residual, to);
+  else
+    requantize_row<Residual::u8, adds, starts>(r, sums, start, column, n, residual, to);
+}
+
+void requantize(const Requantization& r, const int32_t* sums, const int32_t* start, int64_t column, int64_t n,
+                const uint8_t* residual, uint8_t* to) {
+  constexpr decltype(&requantize) forms[2][2] = {{requantize_with<false, false>, requantize_with<false, true>},
+                                                 {requantize_with<true, false>, requantize_with<true, true>}};
+  forms[r.addends != nullptr][start != nullptr](r, sums, start, column, n, residual, to);
+  if (r.table) look_up(to, to, n, r.table);
+}
+
+/// The taps' bytes interleaved by pairs of taps, so that vpmaddwd multiplies and adds two taps. unpacklo and unpackhi work within
+/// halves: `low` holds channels 0-3 and 8-11, `high` 4-7 and 12-15.
+template <bool is_signed, int blocks>
+inline __attribute__((always_inline)) void depthwise_blocks(const DepthwisePixel& p, int64_t c, const int16_t* w) {
+  __m256i low[blocks], high[blocks];
+  for (int b = 0; b < blocks; ++b) {
+    const __m256i s0 = load32(p.start + c + 16 * b), s1 = load32(p.start + c + 16 * b + 8);
+    low[b] = _mm256_permute2x128_si256(s0, s1, 0x20);
+    high[b] = _mm256_permute2x128_si256(s0, s1, 0x31);
+  }
+  for (int64_t t = 0; t < p.pairs; ++t, w += 32) {
+    const uint8_t *first = p.taps[2 * t] + c, *second = p.taps[2 * t + 1] + c;
+    for (int b = 0; b < blocks; ++b) {
+      const __m256i x = to_16<is_signed>(load16(first + 16 * b)), y = to_16<is_signed>(load16(second + 16 * b));
+      const int16_t* weights = w + b * 32 * p.pairs;
+      low[b] = _mm256_add_epi32(low[b], _mm256_madd_epi16(_mm256_unpacklo_epi16(x, y), load32(weights)));
+      high[b] = _mm256_add_epi32(high[b], _mm256_madd_epi16(_mm256_unpackhi_epi16(x, y), load32(weights + 16)));
+    }
+  }
+  for (int b = 0; b < blocks; ++b) {
+    store32(p.sums + c + 16 * b, _mm256_permute2x128_si256(low[b], high[b], 0x20));
+    store32(p.sums + c + 16 * b + 8, _mm256_permute2x128_si256(low[b], high[b], 0x31));
+  }
+}
+
+template <bool is_signed> void depthwise_pixel(const DepthwisePixel& p) {
+  int64_t c = 0;
+  const int64_t step = p.pairs * 32;
+  const int16_t* w = p.weights;
+  for (; c + 32 <= p.channels; c += 32, w += 2 * step) depthwise_blocks<is_signed, 2>(p, c, w);
+  if (c + 16 <= p.channels) {
+    depthwise_blocks<is_signed, 1>(p, c, w);
+    c += 16;
+    w += step;
+  }
+  if (c < p.channels) depthwise_blocks<is_signed, 1>(p, p.channels - 16, w);
+}
+
+void depthwise(const DepthwisePixel& p) {
+  if (p.is_signed)
+    depthwise_pixel<true>(p);
+  else
+    depthwise_pixel<false>(p);
+}
+
+/// 8 numbers as bytes.
+inline __attribute__((always_inline)) __m128i quantize_8(const Requantization& r, __m256 v) {
+  v = _mm256_div_ps(v, _mm256_set1_ps(r.divisor));
+  const __m256 nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
+  v = _mm256_min_ps(_mm256_max_ps(v, _mm256_set1_ps(r.low)), _mm256_set1_ps(r.high));
+  v = _mm256_blendv_ps(v, _mm256_set1_ps(static_cast<float>(-r.zero)), nan);
+  return to_bytes(_mm256_cvtps_epi32(v), r.zero);
+}
+
+template <class Load>
+inline __attribute__((always_inline)) void quantize_row(const Requantization& r, int64_t n, uint8_t* to, Load&& load) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) _mm_storel_epi64(reinterpret_cast<__m128i*>(to + i), quantize_8(r, load(i)));
+  // The last 8 again: rows have at least 8, and numbers and bytes never share memory.
+  if (i < n) _mm_storel_epi64(reinterpret_cast<__m128i*>(to + n - 8), quantize_8(r, load(n - 8)));
+}
+
+void quantize_numbers(const Requantization& r, const float* from, int64_t n, uint8_t* to) {
+  if (n < 8) {
+    alignas(32) float in[8] = {};
+    alignas(16) uint8_t out[16];
+    std::memcpy(in, from, static_cast<size_t>(n) * sizeof(float));
+    store16(out, quantize_8(r, _mm256_load_ps(in)));
+    std::memcpy(to, out, static_cast<size_t>(n));
+    return;
+  }
+  quantize_row(
+      r, n, to, [&](int64_t i) __attribute__((always_inline)) { return _mm256_loadu_ps(from + i); });
+}
+
+void combine(ops::integer::Combine op, const Requantization& r, const float* a, const float* b, int64_t n, uint8_t* to) {
+  alignas(32) float in[2][8] = {};
+  alignas(16) uint8_t out[16];
+  const int64_t count = n;
+  uint8_t* const result = to;
+  if (n < 8) {
+    std::memcpy(in[0], a, static_cast<size_t>(n) * sizeof(float));
+    std::memcpy(in[1], b, static_cast<size_t>(n) * sizeof(float));
+    a = in[0], b = in[1], to = out, n = 8;
+  }
+  if (op == ops::integer::Combine::add) {
+    quantize_row(
+        r, n, to, [&](int64_t i) __attribute__((always_inline)) {
+          return _mm256_add_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i));
+        });
+  } else {
+    quantize_row(
+        r, n, to, [&](int64_t i) __attribute__((always_inline)) {
+          return _mm256_mul_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i));
+        });
+  }
+  if (to == out) std::memcpy(result, out, static_cast<size_t>(count));
+}
+
+template <bool is_signed> void dequantize(float* to, const uint8_t* from, int64_t n, int32_t zero, float scale) {
+  const __m256i z = _mm256_set1_epi32(zero);
+  const __m256 s = _mm256_set1_ps(scale);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m256i v = _mm256_sub_epi32(to_32<is_signed>(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + i))), z);
+    _mm256_storeu_ps(to + i, _mm256_mul_ps(_mm256_cvtepi32_ps(v), s));
+  }
+  for (; i < n; ++i) to[i] = static_cast<float>((is_signed ? static_cast<int8_t>(from[i]) : from[i]) - zero) * scale;
+}
+
+template <bool is_signed> void max_of(uint8_t* to, const uint8_t* from, int64_t n) {
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    const __m256i a = load32(to + i), b = load32(from + i);
+    store32(to + i, is_signed ? _mm256_max_epi8(a, b) : _mm256_max_epu8(a, b));
+  }
+  for (; i < n; ++i) {
+    const bool greater = is_signed ? static_cast<int8_t>(from[i]) > static_cast<int8_t>(to[i]) : from[i] > to[i];
+    if (greater) to[i] = from[i];
+  }
+}
+
+template <bool is_signed> void add_to(int32_t* to, const uint8_t* from, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + i));
+    store32(to + i, _mm256_add_epi32(load32(to + i), to_32<is_signed>(bytes)));
+  }
+  for (; i < n; ++i) to[i] += is_signed ? static_cast<int8_t>(from[i]) : from[i];
+}
+
+void add_sums(int32_t* to, const int32_t* from, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) store32(to + i, _mm256_add_epi32(load32(to + i), load32(from + i)));
+  for (; i < n; ++i) to[i] += from[i];
+}
+
+}  // namespace
+
+const RowFunctions& integer_rows() {
+  static constexpr RowFunctions table = {widen<false>, widen<true>,       requantize,       depthwise, quantize_numbers,
+                                         combine,      dequantize<false>, dequantize<true>, look_up,   max_of<false>,
+                                         max_of<true>, add_to<false>,     add_to<true>,     add_sums};
+  return table;
+}
+
+}  // namespace smelt::avx2
+#endif

@@ -1,0 +1,71 @@
+// Rows of 8-bit integers and their 32-bit sums, for *.simd.cpp sources and the kernels of quantized operators.
+#pragma once
+
+#include <cstdint>
+
+namespace smelt::ops::integer {
+
+/// One row of 32-bit sums on its way to 8 bits, every step rounded as IEEE f32 rounds it:
+///
+///   v = float(sum) · scale + addend                    (a column's scale and addend)
+///   q = clamp(round(v / divisor), low, high)           (low, high: the type's range less the zero point)
+///   q = clamp(round((q · scale2 + (residual - residual_zero) · residual_scale) / divisor2), low2, high2)   with a residual
+///   y = q + zero
+struct Requantization {
+  const float* scales = nullptr;       // of the columns, as many as rows are long
+  const float* multipliers = nullptr;  // scale · inverse
+  const float* addends = nullptr;      // null: none
+  float divisor = 1, low = 0, high = 0;
+  bool adds_residual = false, residual_signed = false;
+  float scale2 = 1, residual_scale = 1, divisor2 = 1, low2 = 0, high2 = 0;
+  int32_t residual_zero = 0;
+  float inverse = 1, inverse2 = 1;  // of divisor and divisor2, for a guess that is right but next to halves
+  int32_t zero = 0;                 // of the result
+  const uint8_t* table = nullptr;   // 256 bytes: y is table[y] instead; null: none
+};
+
+/// A channels-last depthwise window: for each channel c < channels, sums[c] = start[c] + Σ over taps of taps[t][c] · weight(t,
+/// c). Blocks of 16 channels begin at 0, 16, …; the last one ends with the channels. Weights are packed by pairs of taps: 2 · 16
+/// 16-bit integers for each block.
+struct DepthwisePixel {
+  const uint8_t* const* taps;  // [pairs · 2], each of `channels` bytes
+  int64_t pairs;
+  int64_t channels;
+  const int16_t* weights;  // [blocks][pairs][32]: w(2p, c), w(2p + 1, c) for lanes 0-3, 8-11, then 4-7, 12-15
+  const int32_t* start;    // channels, at least 16
+  int32_t* sums;           // the same
+  bool is_signed;          // taps are i8
+};
+
+enum class Combine : uint8_t { add, mul };
+
+struct RowFunctions {
+  /// to[i] = from[i] - zero, as 16-bit integers.
+  void (*widen_u8)(int16_t* to, const uint8_t* from, int64_t n, int32_t zero);
+  void (*widen_i8)(int16_t* to, const uint8_t* from, int64_t n, int32_t zero);
+  /// Columns [column, column + n) of a row; `sums`, `start`, `residual` and `to` begin at that column. `start` is added to the
+  /// sums first; null: nothing is.
+  void (*requantize)(const Requantization& r, const int32_t* sums, const int32_t* start, int64_t column, int64_t n,
+                     const uint8_t* residual, uint8_t* to);
+  void (*depthwise)(const DepthwisePixel& p);
+  /// to[i] = clamp(round(from[i] / divisor), low, high) + zero; NaN gives 0.
+  void (*quantize)(const Requantization& r, const float* from, int64_t n, uint8_t* to);
+  /// The same of a[i] + b[i] or a[i] · b[i].
+  void (*combine)(Combine op, const Requantization& r, const float* a, const float* b, int64_t n, uint8_t* to);
+  /// to[i] = float(from[i] - zero) · scale.
+  void (*dequantize_u8)(float* to, const uint8_t* from, int64_t n, int32_t zero, float scale);
+  void (*dequantize_i8)(float* to, const uint8_t* from, int64_t n, int32_t zero, float scale);
+  /// to[i] = table[from[i]].
+  void (*look_up)(uint8_t* to, const uint8_t* from, int64_t n, const uint8_t* table);
+  void (*max_u8)(uint8_t* to, const uint8_t* from, int64_t n);  // to = max(to, from)
+  void (*max_i8)(uint8_t* to, const uint8_t* from, int64_t n);
+  void (*add_u8)(int32_t* to, const uint8_t* from, int64_t n);  // to += from
+  void (*add_i8)(int32_t* to, const uint8_t* from, int64_t n);
+  void (*add_i32)(int32_t* to, const int32_t* from, int64_t n);
+};
+
+}  // namespace smelt::ops::integer
+
+namespace smelt::avx2 {
+const ops::integer::RowFunctions& integer_rows();
+}  // namespace smelt::avx2

@@ -1,0 +1,29 @@
+// Rows of 8-bit integers for igemm's integer tile: each task widens its own, less the zero point.
+#pragma once
+
+#include <vector>
+
+#include "ops/cpu/igemm/igemm.h"
+
+namespace smelt::ops::integer {
+
+class WidenedRows final : public igemm::Rows {
+ public:
+  /// `rows`: where each row of `length` bytes, side by side, begins. `parts`: of the row's pairs.
+  WidenedRows(igemm::RowMap rows, int64_t length, bool is_signed, std::vector<igemm::Part> parts);
+  void set(const void* base, int32_t zero) { base_ = static_cast<const uint8_t*>(base), zero_ = zero; }
+
+  void point(int64_t first, int64_t count, const float** to) const override;
+  int64_t copy_bytes(int64_t count) const override { return count * pairs_ * static_cast<int64_t>(sizeof(float)) + 64; }
+  void point_to_copy(int64_t first, int64_t count, void* copy, const float** to) const override;
+
+ private:
+  igemm::RowMap rows_;
+  int64_t length_, pairs_;
+  bool is_signed_;
+  std::vector<igemm::Part> parts_;
+  const uint8_t* base_ = nullptr;
+  int32_t zero_ = 0;
+};
+
+}  // namespace smelt::ops::integer

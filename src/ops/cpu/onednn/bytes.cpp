@@ -1,0 +1,59 @@
+#include "ops/cpu/onednn/bytes.h"
+
+#include <fmt/core.h>
+
+#include "ops/cpu/onednn/primitive.h"
+
+namespace smelt::ops::onednn {
+namespace {
+
+constexpr int64_t largest_byte = 255;
+
+bool names(std::string_view implementation, std::string_view part) { return implementation.find(part) != std::string_view::npos; }
+
+}  // namespace
+
+std::optional<std::string> rejects_weights(const WeightRange& r) {
+  if (r.smallest < -128 || r.largest > 127) {
+    return fmt::format("weights less their zero points reach from {} to {}, beyond 8 bits", r.smallest, r.largest);
+  }
+  return std::nullopt;
+}
+
+bool has_dot_products(std::string_view implementation) {
+  for (std::string_view isa : {"vnni", "amx", "avx512_core_bf16", "avx512_core_fp16"})
+    if (names(implementation, isa)) return true;
+  return !names(implementation, "avx") && has(dnnl::cpu_isa::avx512_core_vnni);
+}
+
+bool multiplies_signed_bytes() { return has(dnnl::cpu_isa::avx512_core_amx); }
+
+std::optional<std::string> rejects_sums(std::string_view implementation, bool is_signed, const WeightRange& r) {
+  if (!has_dot_products(implementation)) {
+    if (is_signed) return fmt::format("{} has no 8-bit dot products: it halves the weights behind signed bytes", implementation);
+    // 2 · 255 · 64 = 32640: two products fit 16 bits whatever the image.
+    constexpr int32_t safe = 64;
+    const int32_t magnitude = std::max(r.largest, -r.smallest);
+    if (magnitude > safe) {
+      return fmt::format(
+          "{} has no 8-bit dot products (AVX-512 VNNI, AVX-VNNI or AMX): vpmaddubsw saturates at 32767, and weights reach {}; at "
+          "most {} is safe",
+          implementation, magnitude, safe);
+    }
+  }
+  if (implementation.starts_with("brg") && (!is_signed || names(implementation, "amx"))) return std::nullopt;
+  constexpr int64_t largest_whole = int64_t{1} << 24;
+  const int64_t most = r.column * largest_byte;
+  if (most <= largest_whole) return std::nullopt;
+  return fmt::format("{} passes sums through f32; they may reach {}, at most {} are exact", implementation, most, largest_whole);
+}
+
+double byte_flops_per_us(std::string_view implementation, bool depthwise) {
+  // Measured on Zen 3 at 3.2 GHz (AVX2) and on a Xeon with AMX.
+  if (depthwise) return names(implementation, "gemm") ? 900 : names(implementation, "avx512") ? 22e3 : 15e3;
+  if (names(implementation, "amx")) return 800e3;
+  if (has_dot_products(implementation) && !names(implementation, "avx2")) return 350e3;
+  return 140e3;
+}
+
+}  // namespace smelt::ops::onednn

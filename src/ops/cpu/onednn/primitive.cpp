@@ -1,0 +1,135 @@
+#include "ops/cpu/onednn/primitive.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/parallel.h"
+
+namespace smelt::ops::onednn {
+
+const dnnl::engine& engine() {
+  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
+  return e;
+}
+
+namespace {
+
+dnnl::stream& stream() {
+  static thread_local dnnl::stream s(engine());
+  return s;
+}
+
+}  // namespace
+
+bool has(dnnl::cpu_isa isa) {
+  // Sets are nested along each of oneDNN's two lines; their numbers are bit masks of features.
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa);
+}
+
+std::optional<dnnl::memory::data_type> data_type(DType t) {
+  using T = dnnl::memory::data_type;
+  switch (t) {
+    case DType::f32: return T::f32;
+    case DType::f16: return T::f16;
+    case DType::bf16: return T::bf16;
+    case DType::i32: return T::s32;
+    case DType::i8: return T::s8;
+    case DType::u8: return T::u8;
+    default: return std::nullopt;
+  }
+}
+
+dnnl::memory::desc describe(const BoundTensor& t, size_t rank) {
+  dnnl::memory::dims dims(rank, 1), steps(rank, 0);
+  const Shape own = memory_strides(t);
+  const size_t shift = rank - t.shape.size();
+  std::copy(t.shape.begin(), t.shape.end(), dims.begin() + static_cast<int64_t>(shift));
+  std::copy(own.begin(), own.end(), steps.begin() + static_cast<int64_t>(shift));
+  int64_t whole = 1;
+  for (size_t i = shift; i < rank; ++i) whole = std::max(whole, dims[i] * steps[i]);
+  for (size_t i = 0; i < shift; ++i) steps[i] = whole;
+  return {dims, *data_type(t.type), steps};
+}
+
+dnnl::memory::desc any_layout(const dnnl::memory::dims& dims, DType t) {
+  return {dims, *data_type(t), dnnl::memory::format_tag::any};
+}
+
+std::optional<std::string> rejects_type(DType t) {
+  switch (t) {
+    case DType::f32:
+    case DType::i8:
+    case DType::u8:
+    case DType::i32: return std::nullopt;
+    case DType::bf16:
+      if (has(dnnl::cpu_isa::avx512_core_bf16)) return std::nullopt;
+      return "this CPU has no bf16 arithmetic (AVX-512 BF16 or AMX)";
+    case DType::f16:
+      if (has(dnnl::cpu_isa::avx512_core_fp16)) return std::nullopt;
+      return "this CPU has no f16 arithmetic (AVX-512 FP16 or AMX)";
+    default: return "oneDNN has no such element type";
+  }
+}
+
+void append(dnnl::post_ops& ops, const Epilogue& epilogue, const dnnl::memory::desc& output) {
+  const Epilogue::Simple& s = *epilogue.simple();
+  if (s.residual >= 0) ops.append_binary(dnnl::algorithm::binary_add, output);
+  switch (s.activation) {
+    case igemm::Activation::none: break;
+    case igemm::Activation::clamp:
+      if (s.low == 0 && s.high > 3e38f)
+        ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
+      else
+        ops.append_eltwise(dnnl::algorithm::eltwise_clip_v2, s.low, s.high);
+      break;
+    case igemm::Activation::hard_swish: ops.append_eltwise(dnnl::algorithm::eltwise_hardswish, 1.0f / 6, 0.5f); break;
+  }
+}
+
+bool is_fast(std::string_view implementation) {
+  for (std::string_view slow : {"ref", "sse41", "simple"}) {
+    if (implementation.find(slow) != std::string_view::npos) return false;
+  }
+  return true;
+}
+
+double rate(std::string_view implementation) {
+  const auto uses = [&](std::string_view isa) { return implementation.find(isa) != std::string_view::npos; };
+  if (uses("amx")) return 6;
+  if (uses("avx512_core_bf16")) return 3;
+  return uses("avx512") ? 1.6 : 1;
+}
+
+Tensor packed(const Tensor& source, const dnnl::memory::desc& from, const dnnl::memory::desc& to, int threads) {
+  const Threads scope(threads);
+  Tensor t = Tensor::empty(DType::u8, {static_cast<int64_t>(to.get_size())});
+  dnnl::memory in(from, engine(), const_cast<void*>(source.raw())), out(to, engine(), t.raw());
+  dnnl::reorder(in, out).execute(stream(), in, out);
+  stream().wait();
+  return t;
+}
+
+void Primitive::add(int argument, const dnnl::memory::desc& desc, void* fixed) {
+  memories_.emplace_back(desc, engine(), fixed);
+  arguments_.push_back({argument, memories_.back().get()});
+}
+
+void Primitive::set(int argument, void* data) {
+  for (size_t i = 0; i < memories_.size(); ++i) {
+    if (arguments_[i].arg == argument) memories_[i].set_data_handle(data);
+  }
+}
+
+void Primitive::run(void* scratch) {
+  if (!scratch_memory_) {
+    scratch_memory_ = dnnl::memory(scratchpad_, engine(), nullptr);
+    arguments_.push_back({DNNL_ARG_SCRATCHPAD, scratch_memory_.get()});
+  }
+  scratch_memory_.set_data_handle(scratch);
+  const dnnl_status_t status =
+      dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data());
+  if (status != dnnl_success) fail("oneDNN: executing a primitive failed with status {}", static_cast<int>(status));
+}
+
+}  // namespace smelt::ops::onednn

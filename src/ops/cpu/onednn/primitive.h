@@ -1,0 +1,86 @@
+// oneDNN behind the Kernel interface: descriptors from bound tensors, packed weights, and execution without allocation of ours.
+// Includes dnnl.hpp: for the sources of "onednn" tactics only.
+#pragma once
+
+#include <dnnl.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/core/tactic.h"
+#include "ops/cpu/epilogue.h"
+
+namespace smelt::ops::onednn {
+
+/// The CPU engine, one for the process.
+const dnnl::engine& engine();
+
+/// Whether oneDNN uses these instructions here.
+bool has(dnnl::cpu_isa isa);
+
+/// oneDNN's element type; nothing when it has none.
+std::optional<dnnl::memory::data_type> data_type(DType t);
+
+/// A tensor's descriptor with its strides, as `rank` axes (1s in front); type f32, f16, bf16, i32, i8 or u8.
+dnnl::memory::desc describe(const BoundTensor& t, size_t rank);
+/// The same with a layout that oneDNN chooses.
+dnnl::memory::desc any_layout(const dnnl::memory::dims& dims, DType t);
+
+/// Why oneDNN cannot compute in this type on this CPU; nothing when it can (f16 and bf16 need AVX-512 extensions).
+std::optional<std::string> rejects_type(DType t);
+
+/// Adds an epilogue to a primitive's attributes. Only for epilogues that are `simple`; the residual's argument is
+/// DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1.
+void append(dnnl::post_ops& ops, const Epilogue& epilogue, const dnnl::memory::desc& output);
+
+/// True for implementations worth measuring: not oneDNN's reference, nor one for an older instruction set.
+bool is_fast(std::string_view implementation);
+
+/// One of oneDNN's implementations of a problem.
+struct Implementation {
+  std::string name;  // "brgconv:avx512_core_amx"
+  dnnl::primitive primitive;
+  dnnl::memory::desc source, weights, result, scratchpad;
+};
+
+/// All that are worth measuring, one of each name. `Made`: the primitive, dnnl::matmul. Each is made here because next_impl
+/// changes the descriptor in place, and with it every copy.
+template <class Made, class Desc> std::vector<Implementation> implementations(Desc desc) {
+  std::vector<Implementation> found;
+  do {
+    const std::string name = desc.impl_info_str();
+    if (!is_fast(name) || std::ranges::find(found, name, &Implementation::name) != found.end()) continue;
+    found.push_back({name, Made(desc), desc.src_desc(), desc.weights_desc(), desc.dst_desc(), desc.scratchpad_desc()});
+  } while (desc.next_impl());
+  return found;
+}
+
+/// How many times the f32 rate of AVX2 an implementation's instructions have, roughly (wider vectors, bf16 pairs, AMX tiles).
+double rate(std::string_view implementation);
+
+/// A tensor laid out as `to` wants it, padding included.
+Tensor packed(const Tensor& source, const dnnl::memory::desc& from, const dnnl::memory::desc& to, int threads);
+
+/// A primitive with its arguments: bound once, handles set at each run.
+class Primitive {
+ public:
+  Primitive(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad)
+      : primitive_(std::move(primitive)), scratchpad_(scratchpad) {}
+  void add(int argument, const dnnl::memory::desc& desc, void* fixed = nullptr);
+  /// Memory of an added argument for the next run.
+  void set(int argument, void* data);
+  int64_t scratch() const { return (static_cast<int64_t>(scratchpad_.get_size()) + 63) / 64 * 64; }
+  void run(void* scratch);
+
+ private:
+  dnnl::primitive primitive_;
+  dnnl::memory::desc scratchpad_;
+  std::vector<dnnl::memory> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+  dnnl::memory scratch_memory_;
+};
+
+}  // namespace smelt::ops::onednn

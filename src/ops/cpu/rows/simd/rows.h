@@ -1,0 +1,40 @@
+// Vectorised work on one row of f32, f16 or bf16 elements at a time.
+#pragma once
+
+#include <cstdint>
+
+#include "expr/simd/float_kind.h"
+
+namespace smelt::ops {
+
+using simd::FloatKind;
+
+/// How values fold into one: a + b, a + b², the larger, the smaller (NaN wins), a · b.
+enum class Fold : uint8_t { sum, squares, max, min, product };
+
+struct RowSimd {
+  /// s = x + residual, rounded to the type and written to `sum` (each may be null: no residual, not wanted); row[i] = s.
+  void (*load)(FloatKind t, const void* x, const void* residual, void* sum, float* row, int64_t n);
+  /// row[i] = (row[i] - mean) / sqrt(variance + epsilon) over its n elements; `centre` false: mean 0 (RMS).
+  void (*normalize)(float* row, int64_t n, bool centre, double epsilon);
+  /// y[i] = row[i] * gamma[i] + beta[i], rounded; gamma and beta may be null.
+  void (*scale)(FloatKind t, const float* row, const float* gamma, const float* beta, void* y, int64_t n);
+  /// y = softmax(x), or its logarithm; `row` holds n floats.
+  void (*softmax)(FloatKind t, const void* x, void* y, float* row, int64_t n, bool logarithm);
+  /// Rotary embedding of one row of 2 · half elements; tables of f32, 2 · half or half long (`half_tables`).
+  void (*rotate)(FloatKind t, const void* x, const float* cos, const float* sin, void* y, int64_t half, bool half_tables,
+                 bool interleaved);
+  /// The fold of n floats; what folding nothing gives when n is 0.
+  float (*fold)(Fold f, const float* row, int64_t n);
+  /// to[i] = fold(to[i], row[i]).
+  void (*fold_lines)(Fold f, float* to, const float* row, int64_t n);
+};
+
+}  // namespace smelt::ops
+
+namespace smelt::base {
+const ops::RowSimd& row_simd();
+}
+namespace smelt::avx2 {
+const ops::RowSimd& row_simd();
+}

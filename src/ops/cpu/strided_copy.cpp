@@ -1,0 +1,82 @@
+#include "ops/cpu/strided_copy.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "ops/cpu/parallel.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr int64_t tile = 16;
+
+/// to[i * to_row + j * to_column] = from[…] for a tile.
+template <class T> void copy_tile(T* to, const T* from, int64_t rows, int64_t columns, int64_t to_row, int64_t to_column,
+                                  int64_t from_row, int64_t from_column) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) to[i * to_row + j * to_column] = from[i * from_row + j * from_column];
+  }
+}
+
+}  // namespace
+
+int64_t element_bytes(DType t) { return t != DType::string && bits(t) % 8 == 0 ? bytes(t, 1) : 0; }
+
+StridedCopy::StridedCopy(const Shape& extents, const Shape& from, const Shape& to, int64_t element_bytes, int threads)
+    : bytes_(element_bytes) {
+  const size_t rank = extents.size();
+  // The innermost axis of each side, among those longer than 1.
+  const auto innermost = [&](const Shape& steps) {
+    size_t best = rank;
+    for (size_t a = 0; a < rank; ++a) {
+      if (extents[a] > 1 && (best == rank || std::abs(steps[a]) < std::abs(steps[best]))) best = a;
+    }
+    return best;
+  };
+  const size_t row = innermost(from), column = innermost(to);
+  Shape grid, from_grid, to_grid;
+  for (size_t a = 0; a < rank; ++a) {
+    if (a == row || a == column) continue;
+    grid.push_back(extents[a]);
+    from_grid.push_back(from[a]);
+    to_grid.push_back(to[a]);
+  }
+  from_ = igemm::RowMap(grid, from_grid);
+  to_ = igemm::RowMap(grid, to_grid);
+  planes_ = elements(grid);
+  if (column < rank) columns_ = extents[column], from_column_ = from[column], to_column_ = to[column];
+  if (row < rank && row != column) rows_ = extents[row], from_row_ = from[row], to_row_ = to[row];
+  threads_ = useful_threads(threads, 2 * elements(extents) * bytes_);
+}
+
+void StridedCopy::run(void* to, const void* from) const {
+  switch (bytes_) {
+    case 1: return copy(static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from));
+    case 2: return copy(static_cast<uint16_t*>(to), static_cast<const uint16_t*>(from));
+    case 4: return copy(static_cast<uint32_t*>(to), static_cast<const uint32_t*>(from));
+    default: return copy(static_cast<uint64_t*>(to), static_cast<const uint64_t*>(from));
+  }
+}
+
+template <class T> void StridedCopy::copy(T* to, const T* from) const {
+  const int64_t bands = (rows_ + tile - 1) / tile;
+  parallel(threads_, planes_ * bands, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t plane = task / bands, i = task % bands * tile;
+      T* out = to + to_.offset(plane) + i * to_row_;
+      const T* in = from + from_.offset(plane) + i * from_row_;
+      const int64_t rows = std::min(tile, rows_ - i);
+      if (rows_ == 1 && to_column_ == 1 && from_column_ == 1) {
+        std::memcpy(out, in, static_cast<size_t>(columns_) * sizeof(T));
+        continue;
+      }
+      for (int64_t j = 0; j < columns_; j += tile) {
+        copy_tile(out + j * to_column_, in + j * from_column_, rows, std::min(tile, columns_ - j), to_row_, to_column_, from_row_,
+                  from_column_);
+      }
+    }
+  });
+}
+
+}  // namespace smelt::ops

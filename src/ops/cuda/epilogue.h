@@ -1,0 +1,91 @@
+// What follows a product on a GPU: a program over the sums and its operands, printed as device code that tensor-core kernels
+// apply to a few neighbouring columns of a row at a time. Products and convolutions share it.
+//
+// The output is seen as batches of a matrix: its columns are one axis, its batches some others (or none), and its rows all that
+// are left, in order. Operands broadcast to the output. Any tensor may have any strides.
+//
+// The device's side, which source() defines:
+//
+//   struct Epilogue {
+//     using Sum = float;                                     the program's first input
+//     static constexpr int width = 4;                        columns at a time
+//     struct Start;                                          where a batch begins in every tensor
+//     Start start(u32 batch) const;
+//     void apply(const Start&, u32 row, u32 column, u32 count, const Sum (&sums)[width]) const;
+//   };
+//
+// apply() reads the operands at [batch, row, column … column + width - 1], of which the first `count` lie inside, and writes the
+// output there; `column` is a multiple of `width`. A kernel takes an Epilogue by value (const __grid_constant__).
+#pragma once
+
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "expr/program.h"
+#include "ops/core/tactic.h"
+#include "ops/cuda/walk.h"
+
+namespace smelt::ops {
+
+/// A tensor that the program reads: one of the node's inputs, or memory on the device that the kernel keeps.
+struct EpilogueOperand {
+  static constexpr size_t no_input = SIZE_MAX;
+  BoundTensor tensor;
+  size_t input = no_input;
+  const void* memory = nullptr;
+};
+
+/// How the output's axes are rows, columns and batches.
+struct EpilogueAxes {
+  size_t column;
+  std::vector<size_t> batches;
+};
+
+class EpilogueCuda {
+ public:
+  EpilogueCuda() = default;  // none; only to be assigned to
+  /// y = program(sums, operands…), or the reason why there is none: "31 operands, an epilogue takes 30".
+  static std::variant<EpilogueCuda, std::string> make(const expr::Program& program, const BoundTensor& y,
+                                                      std::vector<EpilogueOperand> operands, const EpilogueAxes& axes,
+                                                      int64_t width = 4);
+
+  /// Declares Program and Epilogue.
+  std::string source() const;
+  /// "bias" forms as a cache key wants them: the program, then types, shapes and strides of the operands.
+  std::string text() const;
+  const expr::Program& program() const { return program_; }
+  const BoundTensor& output() const { return y_; }
+  const std::vector<EpilogueOperand>& operands() const { return operands_; }
+  int64_t rows() const { return row_count_; }
+  int64_t batches() const { return batch_count_; }
+  /// Bytes that the operands and the output move, each element once.
+  int64_t moved_bytes() const { return moved_; }
+  bool reads(size_t i) const;  // input i
+  /// Whether input i is read once only, at the place where the output's element in its place is written next.
+  bool in_place(size_t i) const;
+  size_t bytes() const { return argument_.size(); }
+
+  /// An Epilogue as it lies in memory, with the addresses of a run; valid until the next call.
+  const void* argument(const Buffers& b);
+
+ private:
+  expr::Program program_;
+  BoundTensor y_;
+  std::vector<EpilogueOperand> operands_;
+  EpilogueAxes axes_;
+  int64_t width_ = 4, row_count_ = 1, batch_count_ = 1, moved_ = 0;
+  Views row_views_, batch_views_;      // of the output, then the operands
+  std::vector<int64_t> column_steps_;  // elements from one column to the next
+  std::vector<int> access_;            // how load<> and store<> take them: 1, 0, -1
+  std::vector<std::byte> argument_;
+};
+
+/// The program of a fused node's product, over its sums before alpha: `sum`, f32 or i32, is converted and multiplied first.
+expr::Program epilogue_program(const Node& node, DType y, double alpha);
+
+/// `node`'s inputs from `first` on that are there.
+std::vector<EpilogueOperand> epilogue_operands(const BoundNode& node, size_t first);
+
+}  // namespace smelt::ops

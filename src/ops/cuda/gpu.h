@@ -1,0 +1,110 @@
+// The GPU that kernels are chosen for, and what its kernels have in common.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "device/cuda/cubins.h"
+#include "device/cuda/device.h"
+#include "device/cuda/module.h"
+#include "ops/core/tactic.h"
+#include "ops/cuda/kernel_log.h"
+#include "ops/cuda/packed_weights.h"
+
+namespace smelt::ops {
+
+/// Kernels loaded on a device: each cubin once, for as long as this lives. Thread-safe.
+class Modules {
+ public:
+  std::shared_ptr<const device::cuda::Module> get(const std::shared_ptr<device::cuda::Device>& device,
+                                                  std::shared_ptr<const device::cuda::Cubin> cubin, const std::string& name);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::shared_ptr<const device::cuda::Cubin>, std::shared_ptr<const device::cuda::Module>> loaded_;
+};
+
+class ScoreForms;
+
+/// Which device, and where its compiled kernels are kept.
+struct Gpu {
+  device::cuda::DeviceInfo info;
+  std::shared_ptr<device::cuda::Device> device;  // null where kernels are only compiled, for another machine
+  std::shared_ptr<device::cuda::CubinStore> cubins;
+  std::shared_ptr<const KeptFiles> dnn_plans;  // cuDNN's, where kernels are kept; null without a device
+  std::shared_ptr<Modules> modules = std::make_shared<Modules>();
+  bool tf32 = false;                        // products of f32 may round their operands to 10 bits of mantissa
+  bool nondeterministic = false;            // engines whose results differ from run to run are candidates
+  std::shared_ptr<KernelLog> log;           // of what is compiled and launched; null: none is kept
+  std::shared_ptr<ScoreForms> score_forms;  // of the model's attentions (ops/attention/cuda_mask.h)
+  std::shared_ptr<DeviceWeights> weights = std::make_shared<DeviceWeights>();  // constants that kernels keep packed on the device
+};
+
+/// A GPU of this machine; its kernels, cuDNN's too, are kept in `kernels` (empty: in memory only). Throws as Device::open does.
+std::shared_ptr<const Gpu> open_gpu(int ordinal, const std::filesystem::path& kernels = {});
+/// A GPU that need not be here, to compile kernels for: info_of_arch. Throws as that does.
+std::shared_ptr<const Gpu> gpu_of_arch(std::string_view arch, const std::filesystem::path& kernels = {});
+
+/// Operators without a kernel for a GPU whose definition in ONNX's other operators has one at every node: import puts that in
+/// their place for a GPU.
+bool expanded_on_gpu(std::string_view domain, std::string_view op);
+
+/// Device memory of zeros, as counters that kernels leave at zero begin; null where the GPU is not here.
+std::shared_ptr<device::cuda::Memory> zeroed(const Gpu& gpu, int64_t bytes, std::string_view what);
+
+/// Microseconds of a kernel in a CUDA graph that moves so many bytes and does so many multiplications and additions on tensor
+/// cores (counted as if in f16: 8-bit types do two in the time of one, tf32 takes twice). Ranks candidates that are not measured.
+double gpu_estimate_us(const Gpu& gpu, double bytes, double flops = 0);
+
+/// A kernel's arguments in their order, as a launch takes them.
+class Arguments {
+ public:
+  static constexpr size_t most_tensors = 60;
+  Arguments() = default;
+  Arguments(const Arguments&) = delete;
+
+  /// A tensor's memory.
+  Arguments& tensor(const void* memory);
+  /// A number or a structure; must live until the launch.
+  template <class T> Arguments& value(const T& v) { return bytes(&v); }
+  template <class T> Arguments& value(const T&&) = delete;
+  /// The same of what lies there as it does for the kernel.
+  Arguments& bytes(const void* value);
+  void* const* data() const { return parameters_.data(); }
+
+ private:
+  std::array<const void*, most_tensors> tensors_;
+  std::array<void*, most_tensors + 8> parameters_;
+  size_t tensor_count_ = 0, count_ = 0;
+};
+
+/// A kernel of smelt's own: compiled, or found in the cache, when made.
+class CompiledKernel : public Kernel {
+ public:
+  CompiledKernel(const Gpu& gpu, const device::cuda::Source& source, const std::string& entry);
+
+  const device::cuda::KernelResources& resources() const { return resources_; }
+
+ protected:
+  /// Enqueues it on the stream of `b`.
+  void launch(const Buffers& b, const device::cuda::LaunchShape& shape, const Arguments& arguments) const;
+
+ private:
+  std::shared_ptr<const device::cuda::Module> module_;
+  const device::cuda::KernelFunction* function_ = nullptr;
+  device::cuda::KernelResources resources_;
+  std::shared_ptr<KernelLog> log_;
+  std::string name_;  // in the log
+};
+
+/// What Divider::quotient (common/divide.cuh) wants for this divisor, of 1 … 2^31 - 1.
+struct Divider {
+  uint32_t divisor = 1, multiplier = 0, shift = 0;
+  explicit Divider(uint32_t d = 1);
+};
+
+}  // namespace smelt::ops

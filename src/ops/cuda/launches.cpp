@@ -1,0 +1,150 @@
+#include "ops/cuda/launches.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "device/cuda/driver.h"
+#include "ops/core/align.h"
+
+namespace smelt::ops {
+
+namespace cuda = device::cuda;
+
+Launch& Launch::at(const Place& p) {
+  given_.push_back({false, p, {}});
+  return *this;
+}
+
+Launch& Launch::value(const WalkArgument& walk) {
+  const auto* p = static_cast<const std::byte*>(walk.data());
+  return bytes({p, p + walk.size()});
+}
+
+Launch& Launch::bytes(std::vector<std::byte> v) {
+  given_.push_back({true, {}, std::move(v)});
+  return *this;
+}
+
+cuda::LaunchShape blocks_of(int64_t threads, unsigned block) {
+  return {.grid = {static_cast<unsigned>((threads + block - 1) / block), 1, 1}, .block = {block, 1, 1}};
+}
+
+Place LaunchPlan::reserve(int64_t bytes) {
+  const Place p{Place::workspace, 0, workspace};
+  workspace += device_aligned(bytes);
+  return p;
+}
+
+Place LaunchPlan::table_of(std::vector<std::byte> bytes) {
+  tables.push_back(std::move(bytes));
+  return {Place::table, tables.size() - 1, 0};
+}
+
+Launch& LaunchPlan::launch(std::string entry, cuda::LaunchShape shape) {
+  steps_.push_back({Step::launch, std::make_unique<Launch>(std::move(entry), shape), {}, {}});
+  return *steps_.back().launched;
+}
+
+void LaunchPlan::fill(const Place& to, int64_t bytes, unsigned char value) {
+  if (bytes > 0) steps_.push_back({Step::fill, nullptr, {}, to, bytes, value});
+}
+
+void LaunchPlan::copy(const Place& from, const Place& to, int64_t bytes) {
+  if (bytes > 0) steps_.push_back({Step::copy, nullptr, from, to, bytes});
+}
+
+class LaunchedKernel final : public Kernel {
+ public:
+  LaunchedKernel(LaunchPlan plan, const Gpu& gpu, std::vector<size_t> in_place)
+      : plan_(std::move(plan)), in_place_(std::move(in_place)), device_(gpu.device) {
+    const cuda::Source source{plan_.name, plan_.source, {}};
+    for (const LaunchPlan::Step& s : plan_.steps_) {
+      if (s.kind != LaunchPlan::Step::launch) continue;
+      const auto same = [&](const auto& e) { return e->name == s.launched->entry_; };
+      if (std::ranges::none_of(entries_, same)) entries_.push_back(std::make_unique<Entry>(gpu, source, s.launched->entry_));
+      order_.push_back(std::ranges::find_if(entries_, same)->get());
+    }
+    if (!device_) return;
+    for (const std::vector<std::byte>& t : plan_.tables) {
+      memory_.push_back(device_->allocate(static_cast<int64_t>(t.size()), "a kernel's table"));
+      const cuda::Device::Current current(*device_);
+      cuda::check(cuda::driver().copy_to_device(memory_.back()->address(), t.data(), t.size(), nullptr), "uploading a table");
+      cuda::check(cuda::driver().stream_synchronize(nullptr), "uploading a table");
+    }
+    plan_.tables.clear();
+  }
+
+  int64_t workspace() const override { return plan_.workspace; }
+  bool in_place(size_t i) const override { return std::ranges::find(in_place_, i) != in_place_.end(); }
+  bool reads(size_t i) const override {
+    const auto is = [i](const Place& p) { return p.kind == Place::input && p.index == i; };
+    return std::ranges::any_of(plan_.steps_, [&](const LaunchPlan::Step& s) {
+      if (s.kind != LaunchPlan::Step::launch) return s.kind == LaunchPlan::Step::copy && is(s.from);
+      return std::ranges::any_of(s.launched->given_, [&](const Launch::Given& g) { return !g.by_value && is(g.place); });
+    });
+  }
+
+  void run(const Buffers& b) override {
+    const auto stream = static_cast<cuda::abi::Stream>(b.stream);
+    auto next = order_.begin();
+    for (const LaunchPlan::Step& s : plan_.steps_) {
+      if (s.kind == LaunchPlan::Step::launch) {
+        enqueue(b, *s.launched, **next++);
+        continue;
+      }
+      const cuda::Device::Current current(*device_);
+      const cuda::abi::Address to = address(b, s.to), from = s.kind == LaunchPlan::Step::copy ? address(b, s.from) : 0;
+      if (s.kind == LaunchPlan::Step::fill) {
+        cuda::check(cuda::driver().fill_bytes(to, s.value, static_cast<size_t>(s.bytes), stream), "filling memory");
+      } else if (to != from) {
+        cuda::check(cuda::driver().copy_on_device(to, from, static_cast<size_t>(s.bytes), stream), "copying on the device");
+      }
+    }
+  }
+
+ private:
+  struct Entry final : CompiledKernel {
+    Entry(const Gpu& gpu, const cuda::Source& source, const std::string& entry)
+        : CompiledKernel(gpu, source, entry), name(entry) {}
+    void run(const Buffers&) override { fail("a step of a kernel is not run by itself"); }
+    void enqueue(const Buffers& b, const cuda::LaunchShape& shape, const Arguments& a) const { launch(b, shape, a); }
+    std::string name;
+  };
+
+  void enqueue(const Buffers& b, const Launch& l, const Entry& entry) const {
+    if (l.shape_.grid[0] == 0 || l.shape_.grid[1] == 0 || l.shape_.grid[2] == 0) return;
+    Arguments arguments;
+    for (const Launch::Given& g : l.given_) {
+      if (g.by_value)
+        arguments.bytes(g.bytes.data());
+      else
+        arguments.tensor(reinterpret_cast<const void*>(address(b, g.place)));
+    }
+    entry.enqueue(b, l.shape_, arguments);
+  }
+
+  cuda::abi::Address address(const Buffers& b, const Place& p) const {
+    const auto of = [&](const void* base) {
+      return base ? reinterpret_cast<cuda::abi::Address>(base) + static_cast<cuda::abi::Address>(p.offset) : 0;
+    };
+    switch (p.kind) {
+      case Place::input: return of(b.inputs[p.index]);
+      case Place::output: return of(b.outputs[p.index]);
+      case Place::workspace: return of(b.workspace);
+      default: return memory_[p.index]->address() + static_cast<cuda::abi::Address>(p.offset);
+    }
+  }
+
+  LaunchPlan plan_;
+  std::vector<size_t> in_place_;
+  std::shared_ptr<cuda::Device> device_;
+  std::vector<std::unique_ptr<Entry>> entries_;
+  std::vector<const Entry*> order_;                    // of the launches
+  std::vector<std::shared_ptr<cuda::Memory>> memory_;  // of the tables
+};
+
+std::unique_ptr<Kernel> launched(LaunchPlan plan, const Gpu& gpu, std::vector<size_t> in_place) {
+  return std::make_unique<LaunchedKernel>(std::move(plan), gpu, std::move(in_place));
+}
+
+}  // namespace smelt::ops

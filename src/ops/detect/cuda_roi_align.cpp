@@ -1,0 +1,88 @@
+// RoiAlign on a GPU (src/kernels/detect/roi_align.cuh).
+#include <algorithm>
+
+#include "base/error.h"
+#include "expr/cuda.h"
+#include "ops/core/family.h"
+#include "ops/core/strides.h"
+#include "ops/cuda/launches.h"
+#include "ops/detect/roi.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr unsigned block = 256;
+
+/// RoiShape of the kernel, as it lies there.
+struct RoiShape {
+  int32_t batch, channels, height, width, out_height, out_width, sampling, group;
+  double scale, shift;
+  Divider bins, row;
+};
+
+std::unique_ptr<Kernel> roi_align(const RoiAlign& p, DType type, int64_t group, const Gpu& gpu) {
+  const bool wide = type == DType::f64;
+  LaunchPlan plan("roi_align", "#include \"detect/roi_align.cuh\"\n");
+  plan.source += fmt::format(
+      "\nextern \"C\" __global__ void __launch_bounds__({0}, {5}) roi_align(const {1}* x, const {1}* rois, const i64* items, "
+      "{1}* y, const __grid_constant__ RoiShape shape, u32 regions) {{\n"
+      "  roi_align<{2}, {3}, {4}>(x, rois, items, y, shape, regions);\n}}\n",
+      block, expr::cuda_type(type), p.maximum, wide ? "2, double" : "4, float", wide ? 512 : 1024,
+      wide        ? 2
+      : p.maximum ? 3
+                  : 4);
+  const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
+  const RoiShape shape{narrow(p.batch),
+                       narrow(p.channels),
+                       narrow(p.height),
+                       narrow(p.width),
+                       narrow(p.out_height),
+                       narrow(p.out_width),
+                       narrow(p.sampling),
+                       narrow(group),
+                       p.scale,
+                       p.half_pixel ? 0.5 : 0.0,
+                       Divider(static_cast<uint32_t>(p.out_height * p.out_width)),
+                       Divider(static_cast<uint32_t>(p.out_width))};
+  const int64_t groups = (p.channels + group - 1) / group;
+  plan.launch("roi_align", blocks_of(p.rois * groups * block, block))
+      .input(0)
+      .input(1)
+      .input(2)
+      .output(0)
+      .value(shape)
+      .value(static_cast<uint32_t>(p.rois));
+  return launched(std::move(plan), gpu);
+}
+
+}  // namespace
+
+bool gpu_roi_align_handles(const Node& n) { return n.is("RoiAlign"); }
+
+void gpu_roi_align_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
+  for (const auto* tensors : {&b.inputs, &b.outputs})
+    for (const BoundTensor& t : *tensors)
+      if (t.layout != Layout::plain || !is_dense(t))
+        return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+  if (x.type != DType::f32 && x.type != DType::f16 && x.type != DType::bf16 && x.type != DType::f64)
+    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(x.type))});
+  const RoiAlign p = roi_align_of(*b.node, x.shape, b.inputs[1].shape, b.inputs[2].shape);
+  constexpr int64_t limit = int64_t{1} << 28;
+  if (p.height * p.width > limit || p.channels * p.out_height * p.out_width > limit || p.sampling > 1 << 16)
+    return offer.rejected.push_back({"cuda", fmt::format("a map of {} x {} or {} bins of its channels", p.height, p.width,
+                                                         p.channels * p.out_height * p.out_width)});
+  const double moved = static_cast<double>(storage_bytes(x) + 4 * storage_bytes(y));
+  // Channels that share a block share its lists; with few of them, the planes that are read at the same time fit into the L2 cache.
+  int64_t before = 0;
+  for (const int64_t wanted : {64, 16, 256}) {
+    const int64_t group = std::min(wanted, p.channels);
+    if (group == before || p.rois * ((p.channels + group - 1) / group) > limit / block) continue;
+    before = group;
+    offer.candidates.push_back({"cuda", fmt::format("channels {}", group),
+                                gpu_estimate_us(*machine.gpu, moved) + (wanted == 64 ? 4 : 6),
+                                [p, type = x.type, group, gpu = machine.gpu] { return roi_align(p, type, group, *gpu); }});
+  }
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,84 @@
+// Einsum on a GPU, a thread an element of the result (src/kernels/reduce/einsum.cuh).
+#include <algorithm>
+
+#include "base/error.h"
+#include "expr/cuda.h"
+#include "ops/core/family.h"
+#include "ops/core/strides.h"
+#include "ops/cuda/launches.h"
+#include "ops/einsum/einsum.h"
+#include "ops/movement/cuda_axes.h"
+
+namespace smelt::ops {
+namespace {
+
+/// Axes of extent 1 left out; at least one axis.
+void without_ones(Shape& extents, std::vector<Shape>& strides) {
+  Shape kept;
+  std::vector<Shape> steps(strides.size());
+  for (size_t a = 0; a < extents.size(); ++a) {
+    if (extents[a] == 1) continue;
+    kept.push_back(extents[a]);
+    for (size_t k = 0; k < strides.size(); ++k) steps[k].push_back(strides[k][a]);
+  }
+  if (kept.empty()) {
+    kept.push_back(1);
+    for (Shape& s : steps) s.push_back(0);
+  }
+  extents = kept, strides = steps;
+}
+
+}  // namespace
+
+bool gpu_einsum_handles(const Node& n) { return n.is("Einsum"); }
+
+void gpu_einsum_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const DType type = b.outputs[0].type;
+  const bool real = type == DType::f32 || type == DType::f64 || type == DType::f16 || type == DType::bf16;
+  if (!real && (!is_integer(type) || bits(type) < 8))
+    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(type))});
+  std::vector<Shape> shapes;
+  for (const auto* tensors : {&b.inputs, &b.outputs})
+    for (const BoundTensor& t : *tensors) {
+      if (t.layout != Layout::plain || !is_dense(t))
+        return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+      if (tensors == &b.inputs) shapes.push_back(t.shape);
+    }
+  Contraction c = einsum_contraction(*b.node, shapes);
+  without_ones(c.outer, c.outer_strides);
+  without_ones(c.summed, c.summed_strides);
+  const int64_t count = elements(c.outer), terms = elements(c.summed);
+  if (count >= int64_t{1} << 31 || terms >= int64_t{1} << 31)
+    return offer.rejected.push_back({"cuda", fmt::format("{} elements of {} terms", count, terms)});
+  const size_t operands = shapes.size();
+  const std::string t(expr::cuda_type(type)), sum = real ? "double" : t;
+  const std::string form = fmt::format("Contraction<{}, {}, {}>", operands, c.outer.size(), c.summed.size());
+  std::string parameters, list;
+  for (size_t k = 0; k < operands; ++k)
+    parameters += fmt::format("const {}* x{}, ", t, k), list += fmt::format("{}x{}", k ? ", " : "", k);
+  const std::string source = fmt::format(
+      "#include \"reduce/einsum.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__(256) einsum({0}{1}* y, const "
+      "__grid_constant__ "
+      "{2} c) {{\n  const {1}* const x[] = {{{3}}};\n  contract<{1}, {4}>(x, y, c);\n}}\n",
+      parameters, t, form, list, sum);
+  ArgumentBytes a;  // Contraction
+  a.append(static_cast<uint32_t>(count));
+  for (const Shape* s : {&c.outer, &c.summed})
+    for (size_t i = s->size(); i-- > 0;) a.append(Divider(static_cast<uint32_t>(std::max<int64_t>(1, (*s)[i]))));
+  a.append(static_cast<uint32_t>(terms));
+  for (const std::vector<Shape>* all : {&c.outer_strides, &c.summed_strides})
+    for (const Shape& s : *all)
+      for (size_t i = s.size(); i-- > 0;) a.append(s[i]);
+  const double moved = static_cast<double>(count) * static_cast<double>(terms * static_cast<int64_t>(operands)) * 2;
+  offer.candidates.push_back({"cuda", "", gpu_estimate_us(*machine.gpu, moved), [=, bytes = a.take(), gpu = machine.gpu] {
+                                LaunchPlan plan("einsum", source);
+                                if (count > 0) {
+                                  Launch& l = plan.launch("einsum", blocks_of(count, 256));
+                                  for (size_t k = 0; k < operands; ++k) l.input(k);
+                                  l.output(0).bytes(bytes);
+                                }
+                                return launched(std::move(plan), *gpu);
+                              }});
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,167 @@
+// Trilu, EyeLike, OneHot, ConstantOfShape, Range, ReverseSequence, Tile, DepthToSpace and SpaceToDepth on a GPU.
+#include <algorithm>
+
+#include "base/error.h"
+#include "expr/cuda.h"
+#include "ops/core/loops.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/strided_copy.h"
+#include "ops/cuda/strided_copy.h"
+#include "ops/movement/cuda_rows.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr std::string_view handled[] = {"Trilu",           "EyeLike", "OneHot",       "ConstantOfShape", "Range",
+                                        "ReverseSequence", "Tile",    "DepthToSpace", "SpaceToDepth"};
+
+std::vector<std::byte> element_of(const Tensor& t) {
+  const auto* p = static_cast<const std::byte*>(t.raw());
+  return {p, p + element_bytes(t.type())};
+}
+
+RowMove single_elements(const BoundNode& b) {
+  RowMove move;
+  move.bytes = element_bytes(b.outputs[0].type);
+  move.rows = elements(b.outputs[0].shape);
+  return move;
+}
+
+void offer_trilu(const BoundNode& b, const Gpu& gpu, Offer& offer) {
+  RowMove move = single_elements(b);
+  const Shape& s = b.outputs[0].shape;
+  const bool given = b.inputs.size() > 1 && b.inputs[1].type != DType::undefined;
+  move.map = RowMap(fmt::format("Triangle<{}>", b.node->get_int("upper", 1) != 0));
+  if (given && !b.inputs[1].constant.valid())
+    move.map.pointer("i64", {Place::input, 1, 0}).number(0);
+  else
+    move.map.null("i64").number(given ? b.inputs[1].constant.to_ints()[0] : 0);
+  move.map.divider(s.back()).divider(s[s.size() - 2]);
+  offer_row_move(move, "trilu", gpu, offer);
+}
+
+void offer_eye(const BoundNode& b, const Gpu& gpu, Offer& offer) {
+  RowMove move = single_elements(b);
+  move.from = {Place::table, 0, 0};
+  move.map = RowMap("Diagonal");
+  move.map.divider(b.outputs[0].shape.back()).number(b.node->get_int("k", 0));
+  const std::vector<std::byte> one = element_of(Tensor::scalar(1.0).cast(b.outputs[0].type));
+  offer_row_move(move, "eye", gpu, offer, [one](LaunchPlan& plan) { plan.table(one); });
+}
+
+void offer_one_hot(const BoundNode& b, const Gpu& gpu, Offer& offer) {
+  RowMove move = single_elements(b);
+  const DType index = b.inputs[0].type;
+  if (!is_integer(index) && index != DType::f32 && index != DType::f64)
+    return offer.rejected.push_back({"cuda", fmt::format("indices of {}", name(index))});
+  const Shape& s = b.outputs[0].shape;
+  const AxisView v = around_axis(s, normalize_axis(b.node->get_int("axis", -1), static_cast<int64_t>(s.size())));
+  move.from = {Place::input, 2, 0};
+  const std::string type(expr::cuda_type(index));
+  move.map = RowMap(fmt::format("OneHot<{}>", type));
+  move.map.pointer(type, {Place::input, 0, 0}).divider(v.inner).divider(v.extent);
+  offer_row_move(move, "one_hot", gpu, offer);
+}
+
+void offer_fill(const BoundNode& b, const Gpu& gpu, Offer& offer) {
+  RowMove move = single_elements(b);
+  if (b.node->has("value")) move.fill = element_of(b.node->get_tensor("value"));
+  move.width = move.rows, move.rows = 1;
+  constexpr int64_t most = int64_t{1} << 30;
+  if (move.width > most) return offer.rejected.push_back({"cuda", fmt::format("{} elements", move.width)});
+  move.map = RowMap("Filled");
+  move.map.number(move.width);
+  move.widen(b.outputs[0].alignment, 0);
+  offer_row_move(move, "fill", gpu, offer);
+}
+
+void offer_reverse(const BoundNode& b, const Gpu& gpu, Offer& offer) {
+  RowMove move = single_elements(b);
+  const Shape& s = b.inputs[0].shape;
+  if (b.inputs[1].type != DType::i64)
+    return offer.rejected.push_back({"cuda", fmt::format("lengths of {}", name(b.inputs[1].type))});
+  move.rows = s[0] * s[1];
+  move.width = elements(s) / std::max<int64_t>(1, move.rows);
+  move.map = RowMap(fmt::format("Reversed<{}>", b.node->get_int("batch_axis", 1) == 0));
+  move.map.pointer("i64", {Place::input, 1, 0}).divider(s[1]).number(move.width);
+  move.widen(std::min(b.inputs[0].alignment, b.outputs[0].alignment), move.width);
+  offer_row_move(move, "reverse", gpu, offer);
+}
+
+/// y[i] = start + i · delta, computed as the processor does: in float for f16 and bf16, in 64 bits for integers.
+void offer_range(const BoundNode& b, const Gpu& gpu, Offer& offer) {
+  const DType type = b.outputs[0].type;
+  const bool narrow = type == DType::f16 || type == DType::bf16;
+  if (!narrow && type != DType::f32 && type != DType::f64 && !is_integer(type))
+    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(type))});
+  const int64_t count = elements(b.outputs[0].shape);
+  if (count >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("{} elements", count)});
+  const std::string t(expr::cuda_type(type)), wide = narrow || type == DType::f32 ? "float"
+                                                     : type == DType::f64         ? "double"
+                                                                                  : "i64";
+  const std::string read = narrow ? "f32" : wide, write = narrow ? fmt::format("From<{}>::f32", t) : t;
+  const std::string source = fmt::format(
+      "#include \"common/types.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__(256) range(const {0}* start, const {0}* "
+      "delta, "
+      "{0}* y, u32 count) {{\n  const u32 i = blockIdx.x * 256 + threadIdx.x;\n"
+      "  if (i < count) y[i] = ({3})({1}(*start) + ({2})i * {1}(*delta));\n}}\n",
+      t, read, wide, write);
+  offer.candidates.push_back(
+      {"cuda", "", 2, [source, count, &gpu] {
+         LaunchPlan plan("range", source);
+         if (count > 0)
+           plan.launch("range", blocks_of(count, 256)).input(0).input(2).output(0).value(static_cast<uint32_t>(count));
+         return launched(std::move(plan), gpu);
+       }});
+}
+
+std::vector<StridedMove> moves_of(const BoundNode& b) {
+  const Shape &x = b.inputs[0].shape, &y = b.outputs[0].shape;
+  const Shape in = strides(x), out = strides(y);
+  StridedMove m;
+  if (b.node->op == "Tile") {
+    for (size_t a = 0; a < x.size(); ++a) {
+      m.extents.insert(m.extents.end(), {x[a] == 0 ? 0 : y[a] / x[a], x[a]});
+      m.from.insert(m.from.end(), {0, in[a]});
+      m.to.insert(m.to.end(), {out[a] * x[a], out[a]});
+    }
+    return {m};
+  }
+  const int64_t block = b.node->get_int("blocksize", 1);
+  const bool depth_first = b.node->get_string("mode", "DCR") == "DCR", deep = b.node->op == "SpaceToDepth";
+  // The deep side's channel is (row, column, channel), or (channel, row, column); the axes walked are n, c, h, row, w, column.
+  const Shape &wide = deep ? x : y, &steps = deep ? in : out, &packed = deep ? out : in;
+  const int64_t column = depth_first ? wide[1] : 1, row = column * block, channel = depth_first ? 1 : block * block;
+  m.extents = {wide[0], wide[1], wide[2] / block, block, wide[3] / block, block};
+  m.from = {steps[0], steps[1], steps[2] * block, steps[2], steps[3] * block, steps[3]};
+  m.to = {packed[0], packed[1] * channel, packed[2], packed[1] * row, packed[3], packed[1] * column};
+  if (!deep) std::swap(m.from, m.to);
+  return {m};
+}
+
+}  // namespace
+
+bool gpu_generate_handles(const Node& n) {
+  return n.domain.empty() && std::ranges::find(handled, std::string_view(n.op)) != std::end(handled);
+}
+
+void gpu_generate_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const Gpu& gpu = *machine.gpu;
+  for (const auto* tensors : {&b.inputs, &b.outputs})
+    for (const BoundTensor& t : *tensors)
+      if (t.layout != Layout::plain || !is_dense(t))
+        return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+  const DType type = b.outputs[0].type;
+  if (bits(type) < 8 || moved_type(element_bytes(type)).empty())
+    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(type))});
+  const std::string& op = b.node->op;
+  if (op == "Trilu") return offer_trilu(b, gpu, offer);
+  if (op == "EyeLike") return offer_eye(b, gpu, offer);
+  if (op == "OneHot") return offer_one_hot(b, gpu, offer);
+  if (op == "ConstantOfShape") return offer_fill(b, gpu, offer);
+  if (op == "Range") return offer_range(b, gpu, offer);
+  if (op == "ReverseSequence") return offer_reverse(b, gpu, offer);
+  offer_moves_cuda(b, moves_of(b), gpu, offer);
+}
+
+}  // namespace smelt::ops

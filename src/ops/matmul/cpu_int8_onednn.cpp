@@ -1,0 +1,184 @@
+// A product of 8-bit integers with a constant right operand by oneDNN: 32-bit sums of some rows at a time, and the epilogue over
+// them while they are in the cache. Its kernels see no zero points: the left operand's is folded into what the sums start from,
+// the right one's into its packed bytes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ops/core/align.h"
+#include "ops/cpu/integer/epilogue.h"
+#include "ops/cpu/integer/sums_pass.h"
+#include "ops/cpu/onednn/offer.h"
+#include "ops/cpu/parallel.h"
+#include "ops/matmul/int8_problem.h"
+
+namespace smelt::ops::matmul {
+namespace {
+
+using dnnl::memory;
+
+struct Plan {
+  bool flips = false;  // signed bytes of a to unsigned ones, in a copy
+  memory::data_type type = memory::data_type::u8;
+  int64_t rows = 1;  // made at a time
+};
+
+Plan plan(const Quantized& q, int threads) {
+  const bool is_signed = q.bound.inputs[q.a].type == DType::i8;
+  Plan r;
+  r.flips = is_signed && !onednn::multiplies_signed_bytes();
+  if (is_signed && !r.flips) r.type = memory::data_type::s8;
+  const Problem& p = q.product.problem;
+  r.rows = integer::SumsPass(p.n, threads).rows_at_a_time(p.m);
+  return r;
+}
+
+std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int threads) {
+  const Threads scope(threads);
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return onednn::implementations<dnnl::matmul>(dnnl::matmul::primitive_desc(
+      onednn::engine(), {{r.rows, p.k}, r.type, memory::format_tag::ab}, onednn::any_layout({p.k, p.n}, DType::i8),
+      {{r.rows, p.n}, memory::data_type::s32, memory::format_tag::ab}, attr));
+}
+
+class QuantizedOnednnProduct final : public Kernel {
+ public:
+  QuantizedOnednnProduct(const Quantized& q, const Plan& plan, const onednn::Implementation& choice, int threads)
+      : plan_(plan),
+        threads_(threads),
+        node_(q.node),
+        m_(q.product.problem.m),
+        k_(q.product.problem.k),
+        n_(q.product.problem.n),
+        a_input_(q.a),
+        zero_input_(q.a_zero_input),
+        a_signed_(q.bound.inputs[q.a].type == DType::i8),
+        pass_(n_, threads),
+        bias_(q.bias),
+        primitive_(choice.primitive, choice.scratchpad) {
+    bias_.resize(static_cast<size_t>(n_), 0);
+    if (q.node->program)
+      epilogue_ = std::make_unique<integer::Epilogue>(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
+    columns_.resize(bias_.size());
+    for (int64_t n = 0; n < n_; ++n)
+      for (int64_t k = 0; k < k_; ++k) columns_[static_cast<size_t>(n)] += q.weight(k, n);
+    start_ = bias_;
+    if (!zero_input_) fold(q.a_zero, start_.data());
+    starts_ = std::ranges::any_of(start_, [](int32_t v) { return v != 0; });
+    const Tensor& b = q.bound.inputs[q.b].constant;
+    const memory::desc layout = choice.weights;
+    const auto pack = [&] { return pack_weights(q, layout); };
+    const std::string form =
+        fmt::format("onednn:{}:{}:{}:{}", choice.name, plan_.rows, print(q.product.problem), fmt::join(q.b_zeros, ","));
+    packed_ = q.bound.weights ? q.bound.weights->packed(b, form, pack) : pack();
+    primitive_.add(DNNL_ARG_SRC, choice.source);
+    primitive_.add(DNNL_ARG_WEIGHTS, layout, packed_.raw());
+    primitive_.add(DNNL_ARG_DST, choice.result);
+  }
+
+  int64_t workspace() const override {
+    return copy_bytes() + start_bytes() + primitive_.scratch() +
+           (epilogue_ ? pass_.bytes(plan_.rows) + threads_ * epilogue_->scratch() : 0);
+  }
+
+  bool in_place(size_t i) const override {
+    return epilogue_ && epilogue_->in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1;
+  }
+
+  void run(const Buffers& b) override {
+    const Threads scope(threads_);
+    char* memory = static_cast<char*>(b.workspace);
+    const uint8_t* a = static_cast<const uint8_t*>(b.inputs[a_input_]);
+    if (plan_.flips) {
+      uint8_t* copy = reinterpret_cast<uint8_t*>(memory);
+      const int64_t count = m_ * k_;
+      parallel(useful_threads(threads_, count / 8), count, 64, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) copy[i] = a[i] ^ 128;
+      });
+      a = copy;
+      memory += copy_bytes();
+    }
+    const int32_t* start = starts_ ? start_.data() : nullptr;
+    if (zero_input_) {
+      const void* z = b.inputs[*zero_input_];
+      int32_t* own = reinterpret_cast<int32_t*>(memory);
+      std::ranges::copy(bias_, own);
+      fold(a_signed_ ? *static_cast<const int8_t*>(z) : *static_cast<const uint8_t*>(z), own);
+      start = own;
+      memory += start_bytes();
+    }
+    char* scratch = memory;
+    memory += primitive_.scratch();
+    int32_t* sums = epilogue_ ? reinterpret_cast<int32_t*>(memory) : static_cast<int32_t*>(b.outputs[0]);
+    std::optional<integer::Epilogue::Runner> finish;
+    if (epilogue_) finish.emplace(*epilogue_, b, 0, memory + pass_.bytes(plan_.rows));
+    for (int64_t row = 0; row < m_; row += plan_.rows) {
+      primitive_.set(DNNL_ARG_SRC, const_cast<uint8_t*>(a + row * k_));
+      primitive_.set(DNNL_ARG_DST, sums);
+      primitive_.run(scratch);
+      pass_.run(sums, row, plan_.rows, start, finish ? &*finish : nullptr);
+      if (!epilogue_) sums += plan_.rows * n_;
+    }
+  }
+
+ private:
+  int64_t copy_bytes() const { return plan_.flips ? aligned(m_ * k_) : 0; }
+  int64_t start_bytes() const { return zero_input_ ? aligned(n_ * 4) : 0; }
+
+  /// Σ (a - zero) · b = Σ a · b - zero · Σ b.
+  void fold(int32_t zero, int32_t* start) const {
+    if (plan_.flips) zero += 128;
+    for (int64_t n = 0; n < n_; ++n) start[n] -= zero * columns_[static_cast<size_t>(n)];
+  }
+
+  Tensor pack_weights(const Quantized& q, const memory::desc& layout) const {
+    const Product& p = q.product;
+    const Tensor& b = q.bound.inputs[q.b].constant;
+    if (b.type() == DType::i8 && std::ranges::all_of(q.b_zeros, [](int32_t z) { return z == 0; })) {
+      return onednn::packed(b, {{k_, n_}, memory::data_type::s8, memory::dims{p.b_row, p.b_column}}, layout, threads_);
+    }
+    Tensor w = Tensor::empty(DType::i8, {k_, n_});
+    for (int64_t k = 0; k < k_; ++k)
+      for (int64_t n = 0; n < n_; ++n) w.data<int8_t>()[k * n_ + n] = static_cast<int8_t>(q.weight(k, n));
+    return onednn::packed(w, {{k_, n_}, memory::data_type::s8, memory::format_tag::ab}, layout, threads_);
+  }
+
+  Plan plan_;
+  int threads_;
+  std::shared_ptr<const Node> node_;
+  int64_t m_, k_, n_;
+  size_t a_input_;
+  std::optional<size_t> zero_input_;
+  bool a_signed_;
+  integer::SumsPass pass_;
+  std::vector<int32_t> bias_, columns_;  // columns_: the sums of b's columns
+  std::vector<int32_t> start_;           // without the left operand's zero point where that is an input
+  bool starts_ = false;
+  std::unique_ptr<integer::Epilogue> epilogue_;
+  onednn::Primitive primitive_;
+  Tensor packed_;
+};
+
+}  // namespace
+
+void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
+  if (auto reason = refuses_quantized(q)) return offer.rejected.push_back({"onednn", std::move(*reason)});
+  const Problem& p = q.product.problem;
+  const onednn::WeightRange range = onednn::weight_range(p.n, p.k, [&](int64_t n, int64_t k) { return q.weight(k, n); });
+  onednn::offer_exact(offer, range, [&, threads = machine.threads] {
+    const Plan r = plan(q, threads);
+    constexpr double passed_per_us = 4e3, copied_per_us = 8e3, bytes_per_us = 12e3;  // sums, bytes of a, and of b, of one core
+    const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+    const double moved = m * n / passed_per_us + (r.flips ? m * k / copied_per_us : 0), read = n * k / bytes_per_us;
+    return onednn::ByteProducts{
+        choices(p, r, threads), r.type == memory::data_type::s8,
+        [=, flops = p.flops()](const onednn::Implementation& c) {
+          return 5 + (std::max(flops / onednn::byte_flops_per_us(c.name), read) + moved) / threads;
+        },
+        [q, r, threads](const onednn::Implementation& c) { return std::make_unique<QuantizedOnednnProduct>(q, r, c, threads); }};
+  });
+}
+
+}  // namespace smelt::ops::matmul

@@ -1,0 +1,140 @@
+// A product of a few rows (a token, a batch of one) with a matrix that is read once, where the model stored it and in its own
+// type: nothing is packed, so a model's weights stay in its mapped file, and half-precision ones cost half the memory traffic.
+#include <fmt/core.h>
+
+#include "expr/simd/isa.h"
+#include "ops/core/align.h"
+#include "ops/cpu/convert.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/rows/rows.h"
+#include "ops/matmul/offer.h"
+#include "ops/matmul/simd/skinny.h"
+
+namespace smelt::ops::matmul {
+namespace {
+
+const SkinnyTable& table() { return simd::best() == simd::Isa::avx2 ? avx2::skinny_table() : base::skinny_table(); }
+
+class SkinnyProduct final : public Kernel {
+ public:
+  SkinnyProduct(const Product& p, Epilogue epilogue, int threads)
+      : node_(p.node),
+        epilogue_(std::move(epilogue)),
+        a_(p.bound.inputs[0]),
+        converted_(a_, 1),
+        type_(*float_kind(p.problem.input)),
+        m_(p.problem.m),
+        n_(p.problem.n),
+        k_(p.problem.k),
+        alpha_(static_cast<float>(p.alpha)),
+        across_(p.b_column == 1),
+        b_step_(across_ ? p.b_row : p.b_column) {
+    threads_ = useful_threads(threads, n_ * k_);
+    // Columns of a task: a block of sums stays in the L1 cache while the rows of b go by.
+    constexpr int64_t widest = 1024, grain = 64;
+    block_ = std::min(widest, (divide_up(n_, threads_) + grain - 1) / grain * grain);
+    for (ValueId v : p.node->inputs) read_once_.push_back(std::count(p.node->inputs.begin(), p.node->inputs.end(), v) == 1);
+  }
+
+  int64_t workspace() const override { return rows_bytes() + threads_ * (sums_bytes() + epilogue_.scratch()); }
+
+  bool in_place(size_t i) const override {
+    return epilogue_.simple() && epilogue_.simple()->residual == static_cast<int>(i) && read_once_[i];
+  }
+
+  void run(const Buffers& b) override {
+    char* memory = static_cast<char*>(b.workspace);
+    const float* a = static_cast<const float*>(b.inputs[0]);
+    if (copies_rows()) {
+      float* rows = reinterpret_cast<float*>(memory);
+      converted_.run(rows, b.inputs[0]);
+      if (alpha_ != 1) {
+        for (int64_t i = 0; i < m_ * k_; ++i) rows[i] *= alpha_;
+      }
+      a = rows;
+      memory += rows_bytes();
+    }
+    const Epilogue::Runner runner(epilogue_, b, memory + threads_ * sums_bytes());
+    parallel_dynamic(threads_, divide_up(n_, block_), [&](int64_t block, int thread) {
+      float* sums = reinterpret_cast<float*>(memory + thread * sums_bytes());
+      const int64_t column = block * block_, columns = std::min(block_, n_ - column);
+      const int64_t element = type_ == FloatKind::f32 ? 4 : 2;
+      const char* from = static_cast<const char*>(b.inputs[1]) + (across_ ? column : column * b_step_) * element;
+      const SkinnyTable& kernels = table();
+      for (int64_t row = 0; row < m_; row += skinny_rows) {
+        const int rows = static_cast<int>(std::min<int64_t>(skinny_rows, m_ - row));
+        (across_ ? kernels.across : kernels.along)(type_, from, b_step_, k_, columns, a + row * k_, k_, rows, sums + row * block_,
+                                                   block_);
+      }
+      if (epilogue_.simple())
+        finish(b, sums, column, columns);
+      else
+        runner.take({0, m_, column, columns, sums, block_, thread});
+    });
+  }
+
+ private:
+  static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+  bool copies_rows() const { return a_.type != DType::f32 || alpha_ != 1; }
+  int64_t rows_bytes() const { return copies_rows() ? aligned(m_ * k_ * 4) : 0; }
+  int64_t sums_bytes() const { return aligned(m_ * block_ * 4); }
+
+  void finish(const Buffers& b, const float* sums, int64_t column, int64_t columns) const {
+    const Epilogue::Simple& s = *epilogue_.simple();
+    const float* bias = epilogue_.bias().empty() ? nullptr : epilogue_.bias().data() + column;
+    for (int64_t m = 0; m < m_; ++m) {
+      float* y = static_cast<float*>(b.outputs[0]) + m * n_ + column;
+      const float* residual =
+          s.residual < 0 ? nullptr : static_cast<const float*>(b.inputs[static_cast<size_t>(s.residual)]) + m * n_ + column;
+      for (int64_t j = 0; j < columns; ++j) {
+        float v = sums[m * block_ + j];
+        if (bias) v += bias[j];
+        if (residual) v += residual[j];
+        y[j] = igemm::activated(v, s.activation, s.low, s.high);
+      }
+    }
+  }
+
+  std::shared_ptr<const Node> node_;
+  Epilogue epilogue_;
+  BoundTensor a_;
+  ConvertToF32 converted_;
+  FloatKind type_;
+  int64_t m_, n_, k_;
+  float alpha_;
+  bool across_;  // rows of b are those of K; else those of N
+  int64_t b_step_, block_ = 0;
+  int threads_ = 1;
+  std::vector<bool> read_once_;
+};
+
+std::optional<std::string> reject(const Request& r) {
+  const Product& p = r.product;
+  constexpr int64_t most_rows = 2 * skinny_rows;
+  if (p.problem.m > most_rows) return fmt::format("{} rows; it pays up to {}", p.problem.m, most_rows);
+  if (!p.problem.b_batch.empty() || p.a_column != 1 || p.a_row != p.problem.k)
+    return "rows that are not one after the other, or a batch";
+  if (!float_kind(p.problem.input) || p.bound.inputs[1].type != p.problem.input)
+    return fmt::format("types {}", smelt::name(p.problem.input));
+  if (p.b_column != 1 && p.b_row != 1) return "a right operand of neither rows nor columns";
+  if (p.bound.inputs.size() > 14) return "more than 14 operands";
+  return std::nullopt;
+}
+
+}  // namespace
+
+void offer_skinny(const Request& r, Offer& offer) {
+  if (auto reason = reject(r)) {
+    offer.rejected.push_back({"cpu", *reason});
+    return;
+  }
+  const Problem& p = r.product.problem;
+  // One Zen 3 core at 3.2 GHz: 12 GB/s of B from memory, as indirect.cpp's, and 30 GFLOP/s where several rows reuse it.
+  const double bytes = static_cast<double>(smelt::bytes(p.input, p.n * p.k));
+  offer.candidates.push_back({"cpu", "in place", 1 + std::max(bytes / 12e3, p.flops() / 30e3) / r.threads,
+                              [product = r.product, epilogue = r.epilogue, threads = r.threads] {
+                                return std::make_unique<SkinnyProduct>(product, epilogue, threads);
+                              }});
+}
+
+}  // namespace smelt::ops::matmul

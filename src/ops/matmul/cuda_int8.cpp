@@ -1,0 +1,204 @@
+// Products of 8-bit integers on a GPU: exact 32-bit sums on tensor cores, then what follows as an epilogue over them. In this
+// order, as the reference has it, without fused multiply-adds:
+//
+//   sum = Σ a · b'  − zero_b · Σ a                 b' the weights, u8's of a zero point 128 as i8's of 0; the second term where
+//   it is not 0 sum = sum + (bias − zero_a · Σ (b − zero_b))   one number for each column; sums wrap as 32-bit integers do in0 =
+//   float(sum) · scale,   y = program(in0, operands)            MatMulInteger: y = sum
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "device/cuda/device.h"
+#include "ops/matmul/cuda_offer.h"
+#include "ops/matmul/int8_problem.h"
+
+namespace smelt::ops {
+namespace matmul {
+namespace {
+
+using expr::Fn;
+
+/// Where the kernel finds what it reads: the product's operands, what is kept on the device, then the node's inputs.
+enum Place : size_t { place_a, place_b, place_b_zeros, place_column, place_sums, place_scales, places };
+
+struct CudaQuantized {
+  Quantized q;
+  CudaProblem problem;
+  DType packed = DType::i8;  // of the weights as the kernel reads them
+  bool column = false;       // there is a number to add for each column
+};
+
+int64_t packed_row(int64_t k) { return (k + 15) / 16 * 16; }  // whole copies of 16 bytes
+
+bool all_of(const std::vector<int32_t>& values, int32_t v) {
+  return std::ranges::all_of(values, [v](int32_t x) { return x == v; });
+}
+
+/// One i32 or float a column.
+BoundTensor by_column(DType type, int64_t columns) { return {type, {columns}, Layout::plain, {}, {}}; }
+
+/// (sum, column?, Σ (b − zero_b)?, zero_a?, scales?, operands…): the last lines of the head of this file.
+expr::Program program_of(const Quantized& q, bool column) {
+  expr::Program p;
+  expr::Ref sum = p.input(DType::i32), add = column ? p.input(DType::i32) : 0, sums = 0, zero = 0, scales = 0;
+  if (q.a_zero_input) {
+    sums = p.input(DType::i32);
+    zero = p.input(q.bound.inputs[*q.a_zero_input].type);
+  }
+  if (q.scales.size() > 1) scales = p.input(DType::f32);
+  std::vector<expr::Ref> inputs{0};
+  const std::optional<expr::Program>& then = q.node->program;
+  for (int i = 1; then && i < then->input_count(); ++i) inputs.push_back(p.input(then->type(i)));
+  if (column) sum = p.call(Fn::add, sum, add);
+  if (q.a_zero_input) sum = p.call(Fn::sub, sum, p.call(Fn::mul, p.cast(zero, DType::i32), sums));
+  if (!then) return p.output(sum), p;
+  const expr::Ref scale = q.scales.size() > 1 ? scales : p.constant(DType::f32, q.scales[0]);
+  inputs[0] = p.call(Fn::mul, p.cast(sum, DType::f32), scale);
+  for (const expr::Ref r : p.splice(*then, inputs)) p.output(r);
+  return p;
+}
+
+std::string rejects(const Quantized& q) {
+  const Problem& p = q.product.problem;
+  for (const size_t i : {q.a, q.b}) {
+    const DType t = q.bound.inputs[i].type;
+    if (t != DType::u8 && t != DType::i8) return fmt::format("elements of {}", smelt::name(t));
+  }
+  for (const auto* tensors : {&q.bound.inputs, &q.bound.outputs})
+    for (const BoundTensor& t : *tensors)
+      if (t.type != DType::undefined && t.layout != Layout::plain) return fmt::format("a tensor stored as {}", name(t.layout));
+  if (!q.bound.inputs[q.b].constant.valid()) return "the right operand is not constant";
+  if (!p.b_batch.empty() && !std::ranges::all_of(p.b_batch, [](int64_t n) { return n == 1; }))
+    return "the right operand has a batch of its own";
+  return {};
+}
+
+std::variant<CudaQuantized, std::string> problem_of(const BoundNode& node) {
+  std::string why;
+  auto found = quantized(node, why);
+  if (!found) return why;
+  if (why = rejects(*found); !why.empty()) return why;
+  CudaQuantized r{*found, {}, found->bound.inputs[found->b].type, false};
+  const Quantized& q = r.q;
+  const auto [g, result] = cuda_geometry(q.product, q.bound.inputs[q.a], q.bound.inputs[q.b], q.bound.outputs[0]);
+  if (why = uncountable(g); !why.empty()) return why;
+  if (!g.a.k_major) return "the left operand is stored by columns, 8-bit operands lie along k";
+  CudaProblem& p = r.problem;
+  const bool row_sums = !all_of(q.b_zeros, 0) && !(r.packed == DType::u8 && all_of(q.b_zeros, 128));
+  if (!row_sums && !all_of(q.b_zeros, 0)) r.packed = DType::i8;
+  r.column = !q.bias.empty() || (q.a_zero != 0 && !q.a_zero_input);
+  std::vector<EpilogueOperand> operands;
+  if (r.column) operands.push_back({by_column(DType::i32, g.n), place_column, nullptr});
+  if (q.a_zero_input) {
+    operands.push_back({by_column(DType::i32, g.n), place_sums, nullptr});
+    BoundTensor zero = q.bound.inputs[*q.a_zero_input];
+    zero.shape = zero.strides = {};  // one element, whatever its rank
+    operands.push_back({zero, places + *q.a_zero_input, nullptr});
+  }
+  if (q.scales.size() > 1) operands.push_back({by_column(DType::f32, g.n), place_scales, nullptr});
+  for (EpilogueOperand& o : epilogue_operands(q.bound, q.operands)) {
+    if (!q.node->program) break;
+    o.input += places;
+    o.tensor = result.view(o.tensor);
+    operands.push_back(std::move(o));
+  }
+  auto epilogue = EpilogueCuda::make(program_of(q, r.column), result.y, std::move(operands), result.axes);
+  if (auto* reason = std::get_if<std::string>(&epilogue)) return *reason;
+  static_cast<CudaGeometry&>(p) = g;
+  p.type = q.bound.inputs[q.a].type;
+  p.type_b = r.packed;
+  p.b = {packed_row(p.k), 1, Shape(p.batch.size(), 0), 256, true, 16};
+  p.row_sums = row_sums;
+  p.fused_multiply_add = false;
+  p.epilogue = std::move(std::get<EpilogueCuda>(epilogue));
+  p.problem = q.product.problem;
+  p.problem.input = p.type;
+  p.problem.epilogue = fmt::format("{}{}:{}", smelt::name(p.type_b), row_sums ? "-zeros" : "", p.epilogue.text());
+  return r;
+}
+
+std::shared_ptr<device::cuda::Memory> upload(const Gpu& gpu, const void* from, size_t bytes) {
+  const auto memory = gpu.device->allocate(static_cast<int64_t>(bytes), "a quantised product's parameters");
+  const device::cuda::Stream stream(gpu.device);
+  const device::cuda::Device::Current current(*gpu.device);
+  device::cuda::check(device::cuda::driver().copy_to_device(memory->address(), from, bytes, stream.get()),
+                      "uploading a quantised product's parameters");
+  stream.synchronize();
+  return memory;
+}
+
+class QuantizedCudaProduct final : public Kernel {
+ public:
+  QuantizedCudaProduct(const CudaQuantized& r, const CudaConfig& c, const Gpu& gpu)
+      : a_(r.q.a), first_operand_(r.q.operands), zero_(r.q.a_zero_input), inner_(cuda_product(r.problem, c, gpu)) {
+    if (!gpu.device) return;
+    const Quantized& q = r.q;
+    const int64_t k = r.problem.k, n = r.problem.n, row = packed_row(k);
+    const auto count = static_cast<size_t>(n);
+    const auto spread = [&]<class T>(const std::vector<T>& values) {
+      return values.size() == count ? values : std::vector<T>(count, values.empty() ? T{} : values[0]);
+    };
+    const Tensor& b = q.bound.inputs[q.b].constant;
+    const bool less_128 = r.packed != b.type();
+    kept_[place_b] = gpu.weights->packed(
+        gpu.device, b, fmt::format("gemm:nk:{}:{}:{}:{}", smelt::name(r.packed), row, q.product.b_row, q.product.b_column), [&] {
+          Tensor t = Tensor::zeros(DType::u8, {std::max<int64_t>(1, n * row)});
+          const auto* from = static_cast<const uint8_t*>(b.raw());
+          for (int64_t j = 0; j < n; ++j)
+            for (int64_t i = 0; i < k; ++i)
+              t.data<uint8_t>()[j * row + i] =
+                  static_cast<uint8_t>(from[i * q.product.b_row + j * q.product.b_column] ^ (less_128 ? 0x80 : 0));
+          return t;
+        });
+    std::vector<int32_t> sums(count), column = spread(q.bias);
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t j = 0; j < n; ++j) sums[static_cast<size_t>(j)] += q.weight(i, j);
+    if (!q.a_zero_input)  // wrapping, as the sums do
+      for (size_t j = 0; j < count; ++j)
+        column[j] = static_cast<int32_t>(static_cast<uint32_t>(column[j]) -
+                                         static_cast<uint32_t>(q.a_zero) * static_cast<uint32_t>(sums[j]));
+    const auto keep = [&](Place place, const auto& values) {
+      if (!values.empty()) kept_[place] = upload(gpu, values.data(), values.size() * 4);
+    };
+    if (r.problem.row_sums) keep(place_b_zeros, spread(q.b_zeros));
+    if (r.column) keep(place_column, column);
+    if (q.a_zero_input) keep(place_sums, sums);
+    if (q.scales.size() > 1) keep(place_scales, q.scales);
+  }
+
+  int64_t workspace() const override { return inner_->workspace(); }
+  bool in_place(size_t i) const override { return i >= first_operand_ && inner_->in_place(places + i); }
+  bool reads(size_t i) const override { return i == a_ || i >= first_operand_ || i == zero_; }
+
+  void run(const Buffers& b) override {
+    std::array<const void*, 64 + places> inputs{};
+    for (size_t i = 0; i < kept_.size(); ++i)
+      if (kept_[i]) inputs[i] = reinterpret_cast<const void*>(kept_[i]->address());
+    inputs[place_a] = b.inputs[a_];
+    std::ranges::copy(b.inputs, inputs.begin() + places);
+    inner_->run({std::span(inputs.data(), places + b.inputs.size()), b.outputs, b.workspace, b.stream});
+  }
+
+ private:
+  size_t a_, first_operand_;
+  std::optional<size_t> zero_;
+  std::unique_ptr<Kernel> inner_;
+  std::array<std::shared_ptr<device::cuda::Memory>, places> kept_;
+};
+
+}  // namespace
+}  // namespace matmul
+
+void quantized_matmul_gpu_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
+  auto found = matmul::problem_of(node);
+  if (auto* why = std::get_if<std::string>(&found)) return offer.rejected.push_back({"cuda", *why});
+  const auto& r = std::get<matmul::CudaQuantized>(found);
+  offer.problem = matmul::print(r.problem.problem);
+  matmul::offer_cuda(r.problem, machine.gpu, offer, [r, gpu = machine.gpu](const matmul::CudaConfig& c) {
+    return std::make_unique<matmul::QuantizedCudaProduct>(r, c, *gpu);
+  });
+}
+
+}  // namespace smelt::ops

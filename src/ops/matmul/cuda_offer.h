@@ -1,0 +1,21 @@
+// The matrix product's tactics on a GPU; offer_cuda.cpp lists them.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "ops/matmul/cuda_configs.h"
+
+namespace smelt::ops::matmul {
+
+using MakeProduct = std::function<std::unique_ptr<Kernel>(const CudaConfig&)>;
+
+/// "cuda": src/kernels/gemm, in the configurations that rank first, made by `make`.
+void offer_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer, const MakeProduct& make);
+void offer_cublaslt(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer);  // "cublaslt"
+
+/// One kernel of "cuda": inputs 0 and 1 are a and b, 2 the zero points of b's columns where the problem has row_sums, and the
+/// epilogue's as its operands say.
+std::unique_ptr<Kernel> cuda_product(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu);
+
+}  // namespace smelt::ops::matmul

@@ -1,0 +1,189 @@
+// ai.smelt.Norm, and ONNX's LayerNormalization and RMSNormalization of f32, f16 and bf16, a row at a time.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ops/core/family.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/onednn/row_tactics.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/rows/rows.h"
+#include "ops/cuda/gpu.h"
+#include "ops/norm/problem.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr size_t none = NormParts::none;
+
+class NormKernel final : public Kernel {
+ public:
+  NormKernel(const BoundNode& b, int threads)
+      : p_(b), type_(*float_kind(b.inputs[0].type)), out_type_(float_kind(b.outputs[0].type)) {
+    const Shape& shape = b.inputs[0].shape;
+    std::vector<Shape> strides = {memory_strides(b.inputs[0]), memory_strides(b.outputs[0])};
+    auto add_view = [&](const BoundTensor& t) {
+      strides.push_back(broadcast_strides(t, shape.size()));
+      return strides.size() - 1;
+    };
+    if (p_.residual != none) residual_view_ = add_view(b.inputs[p_.residual]);
+    if (p_.sum != none) sum_view_ = add_view(b.outputs[p_.sum]);
+    size_t gamma_view = none, beta_view = none;
+    if (p_.gamma != none) gamma_view = add_view(b.inputs[p_.gamma]);
+    if (p_.beta != none) beta_view = add_view(b.inputs[p_.beta]);
+
+    // The same contiguous gamma and beta for every row are widened once a run; anything else goes through a program.
+    bool shared = true;
+    for (size_t v : {gamma_view, beta_view}) {
+      if (v == none) continue;
+      for (size_t a = 0; a < p_.axis; ++a) shared &= strides[v][a] == 0;
+      int64_t step = 1;
+      for (size_t a = shape.size(); a-- > p_.axis; step *= shape[a]) shared &= shape[a] == 1 || strides[v][a] == step;
+    }
+    const auto program = norm_program(b, p_, !shared, operands_);
+    for (size_t i : operands_) {
+      operand_views_.push_back(add_view(b.inputs[i]));
+      operand_bytes_.push_back(bits(b.inputs[i].type) / 8);
+    }
+    views_.emplace(shape, p_.axis, strides);
+    shares_parameters_ = shared;
+    for (size_t i : {p_.gamma, p_.beta})
+      if (shared && i != none) parameters_.push_back(*float_kind(b.inputs[i].type));
+    for (size_t v : operand_views_) operand_strides_.push_back(views_->stride(v));
+    // A row whose operands do not merge into one stride is evaluated run by run along its last axis.
+    run_ = views_->width();
+    for (const auto& s : operand_strides_)
+      if (!s) run_ = shape.back();
+    for (size_t k = 0; k < operands_.size(); ++k) {
+      Shape inner(strides[operand_views_[k]].begin() + static_cast<std::ptrdiff_t>(p_.axis), strides[operand_views_[k]].end());
+      inner_strides_.push_back(std::move(inner));
+    }
+    inner_.assign(shape.begin() + static_cast<std::ptrdiff_t>(p_.axis), shape.end());
+    if (program) evaluator_.emplace(*program, simd::best(), run_);
+    out_bytes_ = bits(b.outputs[0].type) / 8;
+    bytes_ = type_ == FloatKind::f32 ? 4 : 2;
+    threads_ = useful_threads(threads, views_->rows() * views_->width() * 4);
+    row_bytes_ = (views_->width() * 4 + 63) / 64 * 64;
+    tables_ = (static_cast<int64_t>(sizeof(expr::Operand) * (operands_.size() + 1)) + 63) / 64 * 64;
+    thread_bytes_ = row_bytes_ + tables_ + (evaluator_ ? (evaluator_->scratch() + 63) / 64 * 64 : 0);
+  }
+
+  int64_t workspace() const override { return 2 * row_bytes_ + threads_ * thread_bytes_; }
+
+  void run(const Buffers& b) override {
+    char* scratch = static_cast<char*>(b.workspace);
+    const RowSimd& simd = row_simd();
+    const float *gamma = nullptr, *beta = nullptr;
+    if (shares_parameters_) {
+      size_t k = 0;
+      auto widen = [&](size_t input) -> const float* {
+        if (input == none) return nullptr;
+        const FloatKind t = parameters_[k];
+        if (t == FloatKind::f32) return ++k, static_cast<const float*>(b.inputs[input]);
+        float* to = reinterpret_cast<float*>(scratch + static_cast<int64_t>(k++) * row_bytes_);
+        simd.load(t, b.inputs[input], nullptr, nullptr, to, views_->width());
+        return to;
+      };
+      gamma = widen(p_.gamma);
+      beta = widen(p_.beta);
+    }
+    scratch += 2 * row_bytes_;
+    parallel(threads_, views_->rows(), 1, [&](int64_t begin, int64_t end, int thread) {
+      char* own = scratch + thread * thread_bytes_;
+      float* row = reinterpret_cast<float*>(own);
+      for (int64_t r = begin; r < end; ++r) {
+        const void* x = static_cast<const char*>(b.inputs[0]) + views_->offset(r, 0) * bytes_;
+        const void* residual = p_.residual == none
+                                   ? nullptr
+                                   : static_cast<const char*>(b.inputs[p_.residual]) + views_->offset(r, residual_view_) * bytes_;
+        void* sum = p_.sum == none ? nullptr : static_cast<char*>(b.outputs[p_.sum]) + views_->offset(r, sum_view_) * bytes_;
+        void* y = static_cast<char*>(b.outputs[0]) + views_->offset(r, 1) * out_bytes_;
+        simd.load(type_, x, residual, sum, row, views_->width());
+        simd.normalize(row, views_->width(), p_.centre, p_.epsilon);
+        if (!evaluator_) {
+          simd.scale(*out_type_, row, gamma, beta, y, views_->width());
+          continue;
+        }
+        if (gamma || beta) simd.scale(FloatKind::f32, row, gamma, beta, row, views_->width());
+        apply(b, r, row, static_cast<char*>(y), own + row_bytes_);
+      }
+    });
+  }
+
+ private:
+  void apply(const Buffers& b, int64_t row, const float* values, char* y, char* scratch) const {
+    auto* operands = reinterpret_cast<expr::Operand*>(scratch);
+    for (int64_t at = 0; at < views_->width(); at += run_) {
+      operands[0] = {values + at, 1};
+      for (size_t k = 0; k < operands_.size(); ++k) {
+        int64_t offset = views_->offset(row, operand_views_[k]), rest = at;
+        for (size_t a = inner_.size(); a-- > 0 && rest > 0; rest /= inner_[a]) offset += rest % inner_[a] * inner_strides_[k][a];
+        operands[k + 1] = {static_cast<const char*>(b.inputs[operands_[k]]) + offset * operand_bytes_[k],
+                           operand_strides_[k] && run_ == views_->width() ? *operand_strides_[k] : inner_strides_[k].back()};
+      }
+      void* out = y + at * out_bytes_;
+      evaluator_->run(run_, {operands, operands_.size() + 1}, {&out, 1}, scratch + tables_);
+    }
+  }
+
+  NormParts p_;
+  FloatKind type_;
+  std::optional<FloatKind> out_type_;
+  std::optional<RowViews> views_;
+  size_t residual_view_ = none, sum_view_ = none;
+  bool shares_parameters_ = true;
+  std::vector<FloatKind> parameters_;
+  std::optional<expr::Evaluator> evaluator_;
+  std::vector<size_t> operands_, operand_views_;
+  std::vector<int64_t> operand_bytes_;
+  std::vector<std::optional<int64_t>> operand_strides_;
+  std::vector<Shape> inner_strides_;
+  Shape inner_;
+  int64_t run_ = 0, row_bytes_ = 0, tables_ = 0, thread_bytes_ = 0, bytes_ = 4, out_bytes_ = 4;
+  int threads_ = 1;
+};
+
+}  // namespace
+
+bool norm_handles(const Node& n) { return n.is("Norm", smelt_domain) || n.is("LayerNormalization") || n.is("RMSNormalization"); }
+
+void norm_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  auto reason = norm_unknown(b);
+  if (!reason) reason = norm_rows_apart(b);
+  if (reason) return offer.rejected.push_back({"cpu", *reason});
+  const NormParts p(b);
+  if (p.mean != none || p.inverse != none) return offer.rejected.push_back({"cpu", "the mean or the deviation is an output too"});
+  const auto count = static_cast<double>(elements(b.inputs[0].shape));
+  offer.candidates.push_back({"cpu", "", 2 + count / 1500 / machine.threads, [b, node = *b.node, threads = machine.threads] {
+                                BoundNode bound = b;
+                                bound.node = &node;
+                                return std::make_unique<NormKernel>(bound, threads);
+                              }});
+  if (p.centre && p.residual == none && p.sum == none && !b.node->program) {
+    norm_offer_onednn(b, p.axis, p.gamma, p.beta, p.epsilon, machine, offer);
+  } else {
+    offer.rejected.push_back({"onednn", "a root mean square, a residual or a program; it knows plain layer normalisation"});
+  }
+}
+
+void norm_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (auto reason = norm_unknown(b)) return offer.rejected.push_back({"cuda", *reason});
+  if (auto reason = norm_rows_apart(b))
+    offer.rejected.push_back({"cuda", *reason});
+  else
+    offer_norm_cuda(b, *machine.gpu, offer);
+  // Rows in pieces too where whole ones are long and leave multiprocessors idle.
+  constexpr int64_t long_bytes = 32 << 10;
+  const Shape& shape = b.inputs[0].shape;
+  const int64_t rows = elements(Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(NormParts(b).axis)));
+  const bool few = rows < machine.gpu->info.multiprocessors && bytes(b.inputs[0].type, elements(shape)) >= long_bytes * rows;
+  if (offer.candidates.empty() || few) offer_group_norm_cuda(b, *machine.gpu, offer);
+}
+
+double norm_estimate_us(const Gpu& gpu, double moved, int64_t blocks) {
+  constexpr double bytes_a_us = 100e3;  // that one multiprocessor loads
+  const auto busy = static_cast<double>(std::min<int64_t>(blocks, std::max(1, gpu.info.multiprocessors)));
+  return std::max(gpu_estimate_us(gpu, moved), gpu_estimate_us(gpu, 0) + moved / busy / bytes_a_us);
+}
+
+}  // namespace smelt::ops

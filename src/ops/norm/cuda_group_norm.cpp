@@ -1,0 +1,375 @@
+// Normalisations whose rows are no single run of memory for every operand, or longer than a block's registers: group and instance
+// normalisation of plain and of channels-last images, very long rows (src/kernels/norm/group.cuh). Specialised on the row's
+// extents and strides, the types and the program; the number of rows is an argument.
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "base/error.h"
+#include "expr/cuda.h"
+#include "ops/core/strides.h"
+#include "ops/cuda/launches.h"
+#include "ops/norm/problem.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr size_t none = NormParts::none;
+
+/// A tensor over a bundle of groups: x and y first, then the program's operands.
+struct View {
+  bool input;
+  size_t index;  // among the node's inputs or outputs
+  DType type;
+  int64_t alignment;
+  Shape lines;                    // strides along the axes of the lines, elements
+  int64_t length = 0, group = 0;  // from one element of a line to the next, from one group to the next
+};
+
+struct Groups {
+  NormParts parts;
+  expr::Program program;  // over a normalised element and the operands
+  std::vector<View> views;
+  Shape line_extents;  // of the axes of the lines, outermost first
+  int64_t length = 1;  // a group's elements side by side
+  Views outer;         // bundles
+  int64_t bundle = 1;  // groups
+  int64_t vec = 1;
+
+  int64_t lines() const { return elements(line_extents); }
+  int64_t in_line() const { return bundle * length / vec; }
+};
+
+struct Split {
+  int64_t threads, held;
+  int64_t blocks = 1;  // of a cluster; 0: parts by themselves, whose moments a second kernel merges
+};
+
+int64_t size_of(const View& v) { return bytes(v.type, 1); }
+
+Shape with(Shape s, std::initializer_list<int64_t> more) {
+  s.insert(s.end(), more);
+  return s;
+}
+
+/// The groups' axis among the outer ones, so that neighbours along it lie side by side within a line; none.
+size_t group_axis(const Groups& p, const Shape& shape, const std::vector<Shape>& strides) {
+  for (size_t a = 0; a < p.parts.axis; ++a)
+    if (shape[a] > 1 && strides[0][a] == p.length && strides[1][a] == p.length) return a;
+  return none;
+}
+
+/// Bundles of `bundle` groups along axis g.
+void take_bundles(Groups& p, const Shape& shape, const std::vector<Shape>& strides, size_t g, int64_t bundle) {
+  const auto outer_of = [&](const Shape& s) { return Shape(s.begin(), s.begin() + static_cast<std::ptrdiff_t>(p.parts.axis)); };
+  Shape extents = outer_of(shape);
+  std::vector<Shape> steps;
+  for (const Shape& s : strides) steps.push_back(outer_of(s));
+  if (g != none) {
+    extents[g] /= bundle;
+    for (Shape& s : steps) s[g] *= bundle;
+  }
+  p.bundle = bundle;
+  p.outer = merged(extents, steps, 0);
+  const auto fits = [&](int64_t vec) {
+    const View& x = p.views[0];
+    Shape all = p.outer.strides[0];
+    all.insert(all.end(), x.lines.begin(), x.lines.end());
+    return bundle * p.length % vec == 0 && access_step(with(all, {1}), size_of(x), x.alignment, vec) == 1;
+  };
+  for (p.vec = 16 / size_of(p.views[0]); p.vec > 1 && !fits(p.vec); p.vec /= 2) {
+  }
+}
+
+/// `numbers`: of the node's inputs among those of the node that runs, where they are not the same.
+std::optional<Groups> problem_of(const BoundNode& b, std::span<const size_t> numbers, std::string& reason) {
+  Groups p{NormParts(b)};
+  if (p.parts.residual != none || p.parts.sum != none) return reason = "groups: a residual, or x is an output too", std::nullopt;
+  if (p.parts.mean != none || p.parts.inverse != none)
+    return reason = "groups: the mean or the deviation is an output too", std::nullopt;
+  std::vector<size_t> operands;
+  p.program = *norm_program(b, p.parts, true, operands);
+  const Shape& shape = b.inputs[0].shape;
+  std::vector<Shape> strides;
+  const auto add = [&](bool input, size_t index) {
+    const BoundTensor& t = input ? b.inputs[index] : b.outputs[index];
+    p.views.push_back({input, input && !numbers.empty() ? numbers[index] : index, t.type, t.alignment, {}});
+    strides.push_back(broadcast_strides(t, shape.size()));
+  };
+  add(true, 0);
+  add(false, 0);
+  for (const size_t i : operands) add(true, i);
+  if (elements(shape) == 0) return reason = "groups: nothing to normalise", std::nullopt;
+  const auto axis = static_cast<std::ptrdiff_t>(p.parts.axis);
+  std::vector<Shape> rows;
+  for (const Shape& s : strides) rows.emplace_back(s.begin() + axis, s.end());
+  Views inner = merged(Shape(shape.begin() + axis, shape.end()), rows, 0);
+  if (inner.strides[0].back() != 1 && elements(inner.extents) > 1) {  // one element of each line: the groups are side by side
+    inner.extents.push_back(1);
+    for (Shape& s : inner.strides) s.push_back(0);
+  }
+  p.length = inner.extents.back();
+  if (p.length > 1 && inner.strides[1].back() != 1) return reason = "groups: x and y lie differently", std::nullopt;
+  p.line_extents.assign(inner.extents.begin(), inner.extents.end() - 1);
+  const size_t g = group_axis(p, shape, strides);
+  for (size_t v = 0; v < p.views.size(); ++v) {
+    p.views[v].lines.assign(inner.strides[v].begin(), inner.strides[v].end() - 1);
+    p.views[v].length = inner.strides[v].back();
+    p.views[v].group = g == none ? 0 : strides[v][g];
+  }
+  if (p.length == 1 && p.line_extents.size() > 0 && g == none) return reason = "groups: elements of x are apart", std::nullopt;
+  take_bundles(p, shape, strides, none, 1);
+  // Accesses of 16 bytes; lines of whole sectors of 32 bytes, at least two (a sector that two blocks write a part of each costs
+  // as much as two): as few groups together as that takes.
+  constexpr int64_t sector = 32, most_groups = 32;
+  const int64_t size = size_of(p.views[0]);
+  const auto whole = [&](const Groups& q) {
+    const int64_t line = q.bundle * q.length * size;
+    return line % sector == 0 && line >= 2 * sector;
+  };
+  const auto worth = [&](const Groups& q) { return std::pair(q.vec, whole(q)); };
+  Groups best = p;
+  for (int64_t bundle = 2; g != none && bundle <= std::min(most_groups, shape[g]); ++bundle) {
+    if (shape[g] % bundle != 0) continue;
+    take_bundles(p, shape, strides, g, bundle);
+    if (worth(p) > worth(best)) best = p;
+  }
+  if (best.in_line() > 1024 && best.bundle > 1) return reason = "groups: lines too long to be shared", std::nullopt;
+  return best;
+}
+
+/// "line / 6u * 12ll + line % 6u * 2ll": where line `line` lies in a view.
+std::string line_offset(const Groups& p, const View& v) {
+  std::string text;
+  int64_t below = 1;  // lines from one index to the next
+  for (size_t a = p.line_extents.size(); a-- > 0; below *= p.line_extents[a]) {
+    if (v.lines[a] == 0) continue;
+    if (!text.empty()) text += " + ";
+    text += below == 1 ? "line" : fmt::format("line / {}u", below);
+    if (a > 0) text += fmt::format(" % {}u", p.line_extents[a]);
+    text += fmt::format(" * {}ll", v.lines[a]);
+  }
+  return text.empty() ? "0" : text;
+}
+
+/// How the vectors of a view along a line are accessed; nothing where its elements are not equally far apart.
+struct Access {
+  std::optional<int64_t> stride;
+  int step = -1;
+};
+Access access_of(const Groups& p, size_t v) {
+  const View& view = p.views[v];
+  Access a;
+  if (p.bundle == 1 || view.group == p.length * view.length)
+    a.stride = view.length;
+  else if (p.length == 1)
+    a.stride = view.group;
+  if (p.bundle == 1 && p.length == 1) a.stride = 0;
+  if (!a.stride) return a;
+  Shape all = p.outer.strides[v];
+  all.insert(all.end(), view.lines.begin(), view.lines.end());
+  a.step = access_step(with(all, {*a.stride}), size_of(view), view.alignment, p.vec);
+  return a;
+}
+
+std::string load_of(const Groups& p, size_t v) {
+  const View& view = p.views[v];
+  const Access a = access_of(p, v);
+  if (a.stride)
+    return fmt::format("load<{0}>(x{1}, view{1}, at[{1}] + {2} + column * {3}ll, {3}ll, {4});", a.step, v, line_offset(p, view),
+                       *a.stride, p.vec);
+  return fmt::format(
+      "for (u32 e = 0; e < {0}; ++e) x{1}.at[e] = view{1}[at[{1}] + {2} + (column + e) / {3}u * {4}ll + (column + e) % {3}u * "
+      "{5}ll];",
+      p.vec, v, line_offset(p, view), p.length, view.group, view.length);
+}
+
+std::string source_of(const Groups& p, const Split& s) {
+  const size_t count = p.views.size();
+  const auto type = [&](size_t v) { return expr::cuda_type(p.views[v].type); };
+  const bool own_column = s.threads % p.in_line() == 0;
+  std::string head = fmt::format("__global__ void __launch_bounds__({}, 1) ", s.threads), views, tile;
+  for (size_t v = 0; v < count; ++v) views += fmt::format("{}{}* view{}, ", p.views[v].input ? "const " : "", type(v), v);
+  views += fmt::format("const Walk<{}, {}> bundles, float epsilon", p.outer.extents.size(), count);
+  tile = fmt::format("  using Tile = GroupTile<{}, {}, {}, {}, {}, {}, {}>;\n", type(0), p.lines(), p.length, p.bundle, p.vec,
+                     s.threads, s.held);
+  tile += "  const u32 bundle = blockIdx.x / Tile::parts, part = blockIdx.x % Tile::parts;\n";
+  tile += fmt::format("  i64 at[{}];\n  bundles.locate<1>(bundle, at);\n  Tile tile(part);\n", count);
+  tile += fmt::format("  tile.read(view0 + at[0], [](u32 line) {{ return {}; }});\n", line_offset(p, p.views[0]));
+  std::string finish =
+      fmt::format("  float mean[{0}], factor[{0}];\n#pragma unroll\n  for (int e = 0; e < {0}; ++e) {{\n", p.vec);
+  finish += fmt::format(
+      "    const Moments m = all[Tile::group(e)];\n    mean[e] = {};\n    factor[e] = factor_of<{}>(m, Tile::total, "
+      "epsilon);\n  }}\n",
+      p.parts.centre ? "m.mean" : "0", p.parts.centre);
+  std::string hoisted, each, arguments = "(f32(tile.raw[h].at[e]) - mean[e]) * factor[e]";
+  for (size_t v = 2; v < count; ++v) {
+    const bool once = own_column && std::ranges::all_of(p.views[v].lines, [](int64_t stride) { return stride == 0; });
+    (once ? hoisted : each) += fmt::format("  Vector<{}, {}> x{};\n  {}\n", type(v), p.vec, v, load_of(p, v));
+    arguments += fmt::format(", x{}.at[e]", v);
+  }
+  if (!hoisted.empty()) finish += "  const u32 column = tile.column(0);\n" + hoisted;
+  finish += fmt::format("#pragma unroll\n  for (int h = 0; h < {}; ++h) {{\n  if (!tile.inside(h)) continue;\n", s.held);
+  finish += "  const u32 line = tile.line(h), column = tile.column(h);\n" + each;
+  finish += fmt::format("  Vector<{}, {}> y;\n#pragma unroll\n  for (int e = 0; e < {}; ++e) Program::apply({}, y.at[e]);\n",
+                        type(1), p.vec, p.vec, arguments);
+  finish += fmt::format("  store<{}>(view1, at[1] + {} + column, 1, {}, y);\n  }}\n}}\n", access_of(p, 1).step,
+                        line_offset(p, p.views[1]), p.vec);
+  std::string code = "#include \"norm/group.cuh\"\n\n" + expr::to_cuda(p.program, "Program") + "\nextern \"C\" " + head;
+  const std::string shared = fmt::format("  __shared__ Moments own[{0}], all[{0}];\n", p.bundle);
+  if (s.blocks == 0) {
+    code += fmt::format("part_moments({}, Moments* moments) {{\n{}  __shared__ Moments own[{}];\n", views, tile, p.bundle);
+    code += fmt::format(
+        "  tile.moments(Tile::share(part), own);\n"
+        "  for (u32 g = threadIdx.x; g < {0}; g += {1}) moments[blockIdx.x * {0} + g] = own[g];\n}}\n",
+        p.bundle, s.threads);
+    code += "\nextern \"C\" " + head + fmt::format("group_norm({}, const Moments* moments) {{\n{}", views, tile);
+    code += fmt::format(
+        "  __shared__ Moments all[{0}];\n  Tile::merge(all, [&](int g, int p) {{ return moments[(bundle * Tile::parts + "
+        "p) * {0} + g]; }});\n",
+        p.bundle);
+    return code + finish;
+  }
+  code += fmt::format("group_norm({}) {{\n{}{}  tile.moments(Tile::share(part), own);\n", views, tile, shared);
+  if (s.blocks == 1) {
+    code +=
+        fmt::format("  for (u32 g = threadIdx.x; g < {}; g += {}) all[g] = own[g];\n  __syncthreads();\n", p.bundle, s.threads);
+  } else {  // no block leaves while another reads its moments
+    code +=
+        "  synchronize_cluster();\n  Tile::merge(all, [&](int g, int p) {\n"
+        "    const Vector<float, 2> m = load_2_in_cluster(address_in_block(shared_address(own + g), p));\n"
+        "    return Moments{m.at[0], m.at[1]};\n  });\n  synchronize_cluster();\n";
+  }
+  return code + finish;
+}
+
+LaunchPlan plan_of(const Groups& p, const Split& s, const std::string& name) {
+  LaunchPlan plan(name, source_of(p, s));
+  const WalkArgument walk(p.outer, 1);
+  const int64_t part = s.threads * s.held, parts = (p.lines() * p.in_line() + part - 1) / part, blocks = walk.chunks() * parts;
+  const auto launch = [&](const std::string& entry) -> Launch& {
+    Launch& l = plan.launch(entry, {.grid = {static_cast<unsigned>(blocks), 1, 1},
+                                    .block = {static_cast<unsigned>(s.threads), 1, 1},
+                                    .cluster = static_cast<unsigned>(std::max<int64_t>(1, s.blocks))});
+    for (const View& v : p.views) v.input ? l.input(v.index) : l.output(v.index);
+    return l.value(walk).value(static_cast<float>(p.parts.epsilon));
+  };
+  if (s.blocks == 0) {
+    const Place moments = plan.reserve(blocks * p.bundle * 8);
+    launch("part_moments").at(moments);
+    launch("group_norm").at(moments);
+  } else {
+    launch("group_norm");
+  }
+  return plan;
+}
+
+/// The multiple of `unit` that is nearest to `wanted` from below, one of them at least.
+int64_t multiple_near(int64_t wanted, int64_t unit) { return std::max<int64_t>(1, wanted / unit) * unit; }
+
+void offer_groups(const BoundNode& b, std::span<const size_t> numbers, const Gpu& gpu, Offer& offer) {
+  std::string reason;
+  const auto p = problem_of(b, numbers, reason);
+  if (!p) return offer.rejected.push_back({"cuda", reason});
+  if (p->views.size() + 1 > Arguments::most_tensors)
+    return offer.rejected.push_back({"cuda", fmt::format("groups: {} tensors", p->views.size())});
+  const int64_t vectors = p->lines() * p->in_line();
+  if (!WalkArgument::fits(p->outer, 1) || vectors >= int64_t{1} << 30)
+    return offer.rejected.push_back({"cuda", fmt::format("groups: more than 2^30 accesses a row")});
+  const int64_t bundles = WalkArgument(p->outer, 1).chunks(), multiprocessors = std::max<int64_t>(1, gpu.info.multiprocessors);
+  double moved = 0;
+  for (size_t v = 0; v < 2; ++v) moved += static_cast<double>(elements(b.inputs[0].shape) * size_of(p->views[v]));
+  constexpr int64_t most_held = 12, most_bytes_held = 192;  // vectors of a thread; 48 registers
+  const int64_t vector_bytes = p->vec * size_of(p->views[0]);
+  const auto add = [&](const Split& s, double us) {
+    const std::string config = fmt::format("groups v{} b{} t{} h{}{}", p->vec, p->bundle, s.threads, s.held,
+                                           s.blocks == 0  ? " parts"
+                                           : s.blocks > 1 ? fmt::format(" cluster {}", s.blocks)
+                                                          : "");
+    offer.candidates.push_back(
+        {"cuda", config, us, [p = *p, s, config, &gpu] { return launched(plan_of(p, s, "norm:" + config), gpu); }});
+  };
+  const int64_t unit = p->bundle == 1 ? 32 : p->in_line();
+  const auto estimate = [&](int64_t blocks) { return norm_estimate_us(gpu, moved, blocks); };
+  for (const int64_t blocks : {1, 2, 4, 8}) {
+    if (blocks > 1 && (gpu.info.major < 9 || bundles * blocks > 2 * multiprocessors)) break;
+    // Few vectors a thread leave little to overlap, many leave few threads: the two splits nearest to four.
+    std::vector<Split> splits;
+    for (const int64_t wanted : {64, 128, 256, 512, 1024}) {
+      Split s{.threads = multiple_near(wanted, unit), .held = 1, .blocks = blocks};
+      s.held = (vectors + blocks * s.threads - 1) / (blocks * s.threads);
+      const bool all_work = (vectors + s.threads * s.held - 1) / (s.threads * s.held) == blocks;
+      // What is held, its element's mean and factor and sum, and the rest, of which the compiler takes more for Blackwell.
+      const int64_t rest = gpu.info.major >= 10 ? 72 : 24;
+      const int64_t registers = s.held * vector_bytes / 4 + (p->bundle > 1 ? 3 : 1) * p->vec + rest;
+      if (s.threads >= 32 && s.threads <= 1024 && s.held <= most_held && s.held * vector_bytes <= most_bytes_held &&
+          registers * s.threads < 65536 && all_work)
+        splits.push_back(s);
+    }
+    const auto far = [](const Split& s) { return std::abs(std::log2(static_cast<double>(s.held) / 4)); };
+    std::ranges::stable_sort(splits, {}, far);
+    for (size_t i = 0; i < std::min<size_t>(2, splits.size()); ++i)
+      if (i == 0 || splits[i].threads != splits[0].threads)
+        add(splits[i], estimate(bundles * blocks) + (blocks > 1 ? 0.8 : 0) + 0.1 * far(splits[i]));
+  }
+  Split s{.threads = multiple_near(256, unit), .held = most_bytes_held / vector_bytes, .blocks = 0};
+  s.held = std::clamp<int64_t>(vectors * bundles / (multiprocessors * s.threads), 2, std::min(most_held, s.held));
+  const int64_t parts = (vectors + s.threads * s.held - 1) / (s.threads * s.held);
+  if (s.threads <= 1024 && (parts > 1 || offer.candidates.empty()) && bundles * parts < int64_t{1} << 31)
+    add(s, estimate(bundles * parts) + gpu_estimate_us(gpu, moved / 4));
+  if (offer.candidates.empty()) offer.rejected.push_back({"cuda", "groups: no split of the row fits a block"});
+}
+
+/// GroupNormalization and InstanceNormalization as ai.smelt.Norm over x seen as [N, G, C/G, …].
+struct Seen {
+  Node node;
+  BoundNode bound;
+};
+
+BoundTensor split_channels(BoundTensor t, int64_t groups) {
+  const Shape s = memory_strides(t);
+  const int64_t in_group = t.shape[1] / groups;
+  t.strides = s;
+  t.strides[1] = s[1] * in_group;
+  t.strides.insert(t.strides.begin() + 2, s[1]);
+  t.shape[1] = groups;
+  t.shape.insert(t.shape.begin() + 2, in_group);
+  t.layout = Layout::plain;
+  return t;
+}
+
+}  // namespace
+
+void offer_group_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) { offer_groups(b, {}, gpu, offer); }
+
+bool gpu_group_norm_handles(const Node& n) { return n.is("GroupNormalization") || n.is("InstanceNormalization"); }
+
+void gpu_group_norm_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const BoundTensor& x = b.inputs[0];
+  for (const BoundTensor* t : {&x, &b.outputs[0]})
+    if (t->layout == Layout::nchw8c || t->layout == Layout::nchw16c)
+      return offer.rejected.push_back({"cuda", "a tensor lies in blocks of channels"});
+  if (b.node->op == "GroupNormalization" && b.node->get_int("stash_type", 1) != 1)
+    return offer.rejected.push_back({"cuda", "it computes in another type than f32"});
+  const int64_t channels = x.shape[1];
+  const int64_t groups = b.node->op == "InstanceNormalization" ? channels : b.node->get_int("num_groups", 1);
+  Seen seen;
+  seen.node.op = "Norm";
+  seen.node.domain = smelt_domain;
+  seen.node.attrs = {{"kind", std::string("layer")}, {"axis", int64_t{2}}, {"epsilon", b.node->get_float("epsilon", 1e-5f)}};
+  seen.bound.node = &seen.node;
+  seen.bound.inputs = {split_channels(x, groups), {}};
+  for (const size_t i : {1, 2}) {
+    BoundTensor t = b.inputs[i];
+    const int64_t count = elements(t.shape);
+    t.shape = Shape(x.shape.size(), 1);
+    t.shape[0] = groups, t.shape[1] = count / groups;  // one a channel, or (before opset 21) one a group
+    seen.bound.inputs.push_back(std::move(t));
+  }
+  seen.bound.outputs = {split_channels(b.outputs[0], groups)};
+  if (auto reason = norm_unknown(seen.bound)) return offer.rejected.push_back({"cuda", *reason});
+  constexpr size_t numbers[] = {0, 0, 1, 2};
+  offer_groups(seen.bound, numbers, *machine.gpu, offer);
+}
+
+}  // namespace smelt::ops

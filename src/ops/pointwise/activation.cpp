@@ -1,0 +1,145 @@
+// Activation functions, with ONNX's default parameters.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/pointwise/reference.h"
+#include "ops/registry/operators.h"
+
+namespace smelt::ops {
+namespace {
+
+template <class C> C softplus(C a) { return std::max(a, C(0)) + std::log1p(std::exp(-std::abs(a))); }
+template <class C> C sigmoid(C a) {  // the exponential never overflows
+  const C e = std::exp(-std::abs(a));
+  return (a >= C(0) ? C(1) : e) / (C(1) + e);
+}
+
+struct Relu : OnNumbers {
+  auto operator()(auto a) const { return a < decltype(a)(0) ? decltype(a)(0) : a; }
+};
+struct Sigmoid : OnFloats {
+  auto operator()(auto a) const { return std::isnan(a) ? a : sigmoid(a); }
+};
+struct Softplus : OnFloats {
+  auto operator()(auto a) const { return std::isnan(a) ? a : softplus(a); }
+};
+struct Softsign : OnFloats {
+  auto operator()(auto a) const { return a / (decltype(a)(1) + std::abs(a)); }
+};
+struct Mish : OnFloats {
+  auto operator()(auto a) const { return a * std::tanh(softplus(a)); }
+};
+struct HardSwish : OnFloats {
+  template <class C> C operator()(C a) const { return a * std::max(std::min(a / C(6) + C(0.5), C(1)), C(0)); }
+};
+
+/// A parameter attribute in double: attributes are floats, and their value is exact in whatever the operator computes.
+struct Alpha {
+  double alpha;
+  Alpha(const Node& n, float otherwise) : alpha(n.get_float("alpha", otherwise)) {}
+};
+struct Swish : OnFloats, Alpha {
+  explicit Swish(const Node& n) : Alpha(n, 1.0f) {}
+  template <class C> C operator()(C a) const { return a * sigmoid(C(alpha) * a); }
+};
+struct Elu : OnFloats, Alpha {
+  explicit Elu(const Node& n) : Alpha(n, 1.0f) {}
+  template <class C> C operator()(C a) const { return a < C(0) ? C(alpha) * std::expm1(a) : a; }
+};
+struct Celu : OnFloats, Alpha {
+  explicit Celu(const Node& n) : Alpha(n, 1.0f) {}
+  template <class C> C operator()(C a) const {
+    return std::max(a, C(0)) + std::min(C(alpha) * std::expm1(a / C(alpha)), C(0));  // in this order a NaN stays
+  }
+};
+struct Selu : OnFloats, Alpha {
+  double gamma;
+  explicit Selu(const Node& n) : Alpha(n, 1.67326319217681884765625f), gamma(n.get_float("gamma", 1.05070102214813232421875f)) {}
+  template <class C> C operator()(C a) const { return C(gamma) * (a > C(0) ? a : C(alpha) * std::expm1(a)); }
+};
+struct LeakyRelu : OnFloats, Alpha {
+  explicit LeakyRelu(const Node& n) : Alpha(n, 0.01f) {}
+  template <class C> C operator()(C a) const { return a < C(0) ? C(alpha) * a : a; }
+};
+struct ThresholdedRelu : OnFloats, Alpha {
+  explicit ThresholdedRelu(const Node& n) : Alpha(n, 1.0f) {}
+  template <class C> C operator()(C a) const { return a > C(alpha) ? a : C(0); }
+};
+struct HardSigmoid : OnFloats, Alpha {
+  double beta;
+  explicit HardSigmoid(const Node& n) : Alpha(n, 0.2f), beta(n.get_float("beta", 0.5f)) {}
+  template <class C> C operator()(C a) const { return std::max(std::min(C(alpha) * a + C(beta), C(1)), C(0)); }
+};
+struct Shrink : OnNumbers {
+  double bias, lambda;
+  /// a + by; an integer moves by a whole number, as ONNX computes in the element type.
+  template <class C> static C shifted(C a, double by) {
+    if constexpr (std::is_integral_v<C>)
+      return wrapping_add(a, static_cast<C>(static_cast<int64_t>(std::clamp(by, -1e18, 1e18))));
+    else
+      return a + C(by);
+  }
+  explicit Shrink(const Node& n) : bias(n.get_float("bias", 0.0f)), lambda(n.get_float("lambd", 0.5f)) {}
+  template <class C> C operator()(C a) const {
+    const double v = static_cast<double>(a);
+    if (v < -lambda) return shifted(a, bias);
+    if (v > lambda) return shifted(a, -bias);
+    return std::isnan(v) ? a : C(0);
+  }
+};
+struct Gelu : OnFloats {
+  bool tanh_form;
+  explicit Gelu(const Node& n) {
+    const std::string form = n.get_string("approximate", "none");
+    if (form != "none" && form != "tanh") fail("approximate is '{}', expected 'none' or 'tanh'", form);
+    tanh_form = form == "tanh";
+  }
+  template <class C> C operator()(C a) const {
+    const C inner = tanh_form ? std::tanh(C(0.79788456080286535588) * (a + C(0.044715) * a * a * a))
+                              : std::erf(a * C(0.70710678118654752440));
+    return C(0.5) * a * (C(1) + inner);
+  }
+};
+
+struct SwiGLU : Swish {
+  using Swish::Swish;
+  template <class C> C operator()(C gate, C linear) const { return Swish::operator()(gate) * linear; }
+};
+
+struct PRelu : OnNumbers {
+  template <class C> C operator()(C a, C slope) const { return a < C(0) ? wrapping_mul(a, slope) : a; }
+};
+
+/// Slope broadcasts to x only (unidirectionally).
+void infer_prelu(InferContext& c) {
+  infer_binary(c);
+  if (c.in(0).shape_known && c.in(1).shape_known) broadcast_strides(c.shape(1), c.shape(0));
+}
+
+}  // namespace
+
+std::span<const OpDef> activation_ops() {
+  static constexpr OpDef table[] = {
+      {"Relu", onnx_domain, infer_unary, run_unary<Relu>},
+      {"Sigmoid", onnx_domain, infer_unary, run_unary<Sigmoid>},
+      {"Softplus", onnx_domain, infer_unary, run_unary<Softplus>},
+      {"Softsign", onnx_domain, infer_unary, run_unary<Softsign>},
+      {"Mish", onnx_domain, infer_unary, run_unary<Mish>},
+      {"HardSwish", onnx_domain, infer_unary, run_unary<HardSwish>},
+      {"Swish", onnx_domain, infer_unary, run_unary<Swish>},
+      {"Elu", onnx_domain, infer_unary, run_unary<Elu>},
+      {"Celu", onnx_domain, infer_unary, run_unary<Celu>},
+      {"Selu", onnx_domain, infer_unary, run_unary<Selu>},
+      {"LeakyRelu", onnx_domain, infer_unary, run_unary<LeakyRelu>},
+      {"ThresholdedRelu", onnx_domain, infer_unary, run_unary<ThresholdedRelu>},
+      {"HardSigmoid", onnx_domain, infer_unary, run_unary<HardSigmoid>},
+      {"Shrink", onnx_domain, infer_unary, run_unary<Shrink>},
+      {"Gelu", onnx_domain, infer_unary, run_unary<Gelu>},
+      {"SwiGLU", onnx_domain, infer_binary, run_binary<SwiGLU>},
+      {"PRelu", onnx_domain, infer_prelu, run_binary<PRelu>},
+  };
+  return table;
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,203 @@
+// Binary and variadic arithmetic. Integers wrap at their width; an integer divided by zero is 0, as numpy has it.
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/pointwise/reference.h"
+#include "ops/registry/operators.h"
+
+namespace smelt::ops {
+namespace {
+
+struct Add : OnNumbers {
+  auto operator()(auto a, auto b) const { return wrapping_add(a, b); }
+};
+struct Sub : OnNumbers {
+  auto operator()(auto a, auto b) const { return wrapping_sub(a, b); }
+};
+struct Mul : OnNumbers {
+  auto operator()(auto a, auto b) const { return wrapping_mul(a, b); }
+};
+struct Div : OnNumbers {
+  template <class C> C operator()(C a, C b) const {
+    if constexpr (std::is_integral_v<C>) {
+      if (b == C(0)) return 0;
+      if (b == C(-1) && std::is_signed_v<C>) return wrapping_sub<C>(0, a);
+    }
+    return a / b;
+  }
+};
+
+struct Mod : OnNumbers {
+  bool truncated;  // fmod: the sign of the dividend; otherwise that of the divisor
+  explicit Mod(const Node& n) : truncated(n.get_int("fmod", 0) != 0) {}
+  template <class C> C operator()(C a, C b) const {
+    C r;
+    if constexpr (std::is_integral_v<C>) {
+      if (b == C(0) || b == C(-1)) return std::is_signed_v<C> || b == C(0) ? C(0) : a % b;
+      r = a % b;
+    } else {
+      r = std::fmod(a, b);
+      if (!truncated && r == C(0)) return std::copysign(r, b);
+    }
+    return !truncated && r != C(0) && (r < C(0)) != (b < C(0)) ? r + b : r;
+  }
+};
+
+/// NaN wins over numbers, as in numpy.
+struct Min : OnNumbers {
+  explicit Min(size_t) {}
+  template <class C> C operator()(C a, C b) const { return b < a || b != b ? b : a; }
+  template <class C> C finish(C a) const { return a; }
+};
+struct Max : OnNumbers {
+  explicit Max(size_t) {}
+  template <class C> C operator()(C a, C b) const { return a < b || b != b ? b : a; }
+  template <class C> C finish(C a) const { return a; }
+};
+struct Sum : OnNumbers {
+  explicit Sum(size_t) {}
+  template <class C> C operator()(C a, C b) const { return wrapping_add(a, b); }
+  template <class C> C finish(C a) const { return a; }
+};
+struct Mean : Sum {
+  double count;
+  explicit Mean(size_t n) : Sum(n), count(static_cast<double>(n)) {}
+  template <class C> C finish(C a) const { return a / static_cast<C>(count); }
+};
+
+void infer_variadic(InferContext& c) {
+  const DType type = type_of(c, 0);
+  for (size_t i = 1; i < c.inputs.size(); ++i) {
+    if (type_of(c, i) != type)
+      fail("inputs 0 and {} have the types {} and {}, expected one type", i, name(type), name(c.in(i).type));
+  }
+  infer_broadcast(c, type, c.inputs.size());
+}
+
+template <class F> void run_variadic(ComputeContext& c) {
+  const F f(c.inputs.size());
+  Tensor& out = c.outputs[0];
+  for_compute_type<F>(out.type(), [&]<class C>(C) {
+    std::vector<OperandStream<C>> operands;
+    for (const Tensor& t : c.inputs) operands.emplace_back(t, out.shape());
+    std::array<C, pointwise_block> total;
+    for (int64_t begin = 0; begin < out.size(); begin += pointwise_block) {
+      const int64_t n = std::min(pointwise_block, out.size() - begin);
+      std::copy_n(operands[0].next(n), n, total.data());
+      for (size_t k = 1; k < operands.size(); ++k) {
+        const C* next = operands[k].next(n);
+        for (int64_t i = 0; i < n; ++i) total[i] = f(total[i], next[i]);
+      }
+      for (int64_t i = 0; i < n; ++i) total[i] = f.finish(total[i]);
+      store(out, begin, n, total.data());
+    }
+  });
+}
+
+int64_t integer_power(int64_t base, int64_t exponent) {
+  if (exponent < 0) {  // 1 / base^|exponent|, truncated
+    if (base == 1 || base == -1) return exponent % 2 == 0 ? 1 : base;
+    return 0;
+  }
+  int64_t result = 1;
+  for (; exponent > 0; exponent >>= 1) {
+    if (exponent & 1) result = wrapping_mul(result, base);
+    base = wrapping_mul(base, base);
+  }
+  return result;
+}
+
+/// The result has the base's type, whatever the exponent's.
+void infer_pow(InferContext& c) { infer_broadcast(c, type_of(c, 0), 2); }
+
+void run_pow(ComputeContext& c) {
+  const Tensor &base = c.in(0), &exponent = c.in(1);
+  const auto power = [](auto a, auto b) { return std::pow(a, b); };
+  const bool whole = is_integer(base.type()) && is_integer(exponent.type());
+  if (whole) return map_elements<int64_t>(c.outputs[0], integer_power, base, exponent);
+  if (compute_class(base.type(), "Pow") == ComputeClass::f32) return map_elements<float>(c.outputs[0], power, base, exponent);
+  map_elements<double>(c.outputs[0], power, base, exponent);
+}
+
+struct BitShift : OnIntegers {
+  bool left;
+  explicit BitShift(const Node& n) {
+    const std::string direction = n.get_string("direction", "");
+    if (direction != "LEFT" && direction != "RIGHT") fail("direction is '{}', expected 'LEFT' or 'RIGHT'", direction);
+    left = direction == "LEFT";
+  }
+  /// Operands are widened to 64 bits with their sign, so shifting out of a narrow type needs no case of its own.
+  template <class C> C operator()(C a, C by) const {
+    const bool out = by < C(0) || by > C(63);
+    if (left) return out ? C(0) : static_cast<C>(static_cast<uint64_t>(a) << by);
+    return out ? (a < C(0) ? C(-1) : C(0)) : static_cast<C>(a >> by);
+  }
+};
+struct BitwiseAnd : OnIntegers {
+  auto operator()(auto a, auto b) const { return a & b; }
+};
+struct BitwiseOr : OnIntegers {
+  auto operator()(auto a, auto b) const { return a | b; }
+};
+struct BitwiseXor : OnIntegers {
+  auto operator()(auto a, auto b) const { return a ^ b; }
+};
+struct BitwiseNot : OnIntegers {
+  auto operator()(auto a) const { return ~a; }
+};
+
+/// Bounds are inputs 1 and 2 (scalars), or the attributes min and max of opsets below 11.
+template <class C> struct Bounds {
+  bool has_low = false, has_high = false;
+  C low{}, high{};
+  explicit Bounds(const ComputeContext& c) {
+    has_low = take(c, 1, "min", low);
+    has_high = take(c, 2, "max", high);
+  }
+  static bool take(const ComputeContext& c, size_t input, const char* attr, C& bound) {
+    if (c.has(input)) {
+      if (c.in(input).size() != 1) fail("input {} has shape {}, expected a scalar", input, to_string(c.in(input).shape()));
+      load(c.in(input), 0, 1, 1, &bound);
+      return true;
+    }
+    if (!c.node.has(attr)) return false;
+    const Tensor value = Tensor::scalar(c.node.get_float(attr, 0));
+    load(value, 0, 1, 1, &bound);
+    return true;
+  }
+  C operator()(C a) const {
+    if (has_low && a < low) a = low;
+    if (has_high && a > high) a = high;
+    return a;
+  }
+};
+
+void run_clip(ComputeContext& c) {
+  dispatch_compute(c.in(0).type(), "Clip", [&]<class C>(C) { map_elements<C>(c.outputs[0], Bounds<C>(c), c.in(0)); });
+}
+
+}  // namespace
+
+std::span<const OpDef> arithmetic_ops() {
+  static constexpr OpDef table[] = {
+      {"Add", onnx_domain, infer_binary, run_binary<Add>},
+      {"Sub", onnx_domain, infer_binary, run_binary<Sub>},
+      {"Mul", onnx_domain, infer_binary, run_binary<Mul>},
+      {"Div", onnx_domain, infer_binary, run_binary<Div>},
+      {"Mod", onnx_domain, infer_binary, run_binary<Mod>},
+      {"Pow", onnx_domain, infer_pow, run_pow},
+      {"Min", onnx_domain, infer_variadic, run_variadic<Min>},
+      {"Max", onnx_domain, infer_variadic, run_variadic<Max>},
+      {"Sum", onnx_domain, infer_variadic, run_variadic<Sum>},
+      {"Mean", onnx_domain, infer_variadic, run_variadic<Mean>},
+      {"Clip", onnx_domain, infer_unary, run_clip},
+      {"BitShift", onnx_domain, infer_binary, run_binary<BitShift>},
+      {"BitwiseAnd", onnx_domain, infer_binary, run_binary<BitwiseAnd>},
+      {"BitwiseOr", onnx_domain, infer_binary, run_binary<BitwiseOr>},
+      {"BitwiseXor", onnx_domain, infer_binary, run_binary<BitwiseXor>},
+      {"BitwiseNot", onnx_domain, infer_unary, run_unary<BitwiseNot>},
+  };
+  return table;
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,63 @@
+// Conversions between element types.
+#include <cstring>
+
+#include "base/error.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/type_attribute.h"
+#include "ops/movement/copy.h"
+#include "ops/registry/operators.h"
+
+namespace smelt::ops {
+namespace {
+
+void set_converted(InferContext& c, DType to) {
+  type_of(c, 0);
+  if (c.in(0).shape_known)
+    c.set(0, to, c.in(0).shape);
+  else
+    c.set_type(0, to);
+}
+
+void infer_cast(InferContext& c) { set_converted(c, type_attribute(c.node, "to")); }
+void infer_cast_like(InferContext& c) { set_converted(c, type_of(c, 1)); }
+
+void infer_bit_cast(InferContext& c) {
+  const DType from = type_of(c, 0), to = type_attribute(c.node, "to");
+  if (from == DType::string || bits(from) != bits(to))
+    fail("cannot reinterpret {} as {}: the widths differ", name(from), name(to));
+  set_converted(c, to);
+}
+
+void run_cast(ComputeContext& c) {
+  Tensor& out = c.outputs[0];
+  if (out.type() == c.in(0).type()) return copy_all(c.in(0), out);
+  CastOptions options;
+  options.saturate = c.node.get_int("saturate", 1) != 0;
+  const std::string rounding = c.node.get_string("round_mode", "up");
+  if (rounding == "up")
+    options.rounding = CastOptions::up;
+  else if (rounding == "down")
+    options.rounding = CastOptions::down;
+  else if (rounding == "nearest")
+    options.rounding = CastOptions::nearest;
+  else
+    fail("round_mode is '{}', expected 'up', 'down' or 'nearest'", rounding);
+  copy_all(c.in(0).cast(out.type(), options), out);
+}
+
+void run_bit_cast(ComputeContext& c) {
+  if (c.outputs[0].nbytes() > 0) std::memcpy(c.outputs[0].raw(), c.in(0).raw(), static_cast<size_t>(c.outputs[0].nbytes()));
+}
+
+}  // namespace
+
+std::span<const OpDef> cast_ops() {
+  static constexpr OpDef table[] = {
+      {"Cast", onnx_domain, infer_cast, run_cast},
+      {"CastLike", onnx_domain, infer_cast_like, run_cast},
+      {"BitCast", onnx_domain, infer_bit_cast, run_bit_cast},
+  };
+  return table;
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,50 @@
+// A program over whole operands, on several threads: the loops around expr::Evaluator.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "expr/cpu.h"
+#include "ops/cpu/integer/row_program.h"
+#include "smelt/shape.h"
+
+namespace smelt::ops {
+
+/// Operands and outputs as strided views of one shape. Axes are ordered by the outputs' memory and merged where every view
+/// allows, so that the evaluator's runs are as long as they can be. Where they stay short, operands are gathered into blocks.
+class Sweep {
+ public:
+  /// `strides[k]`: elements from one index to the next along each axis of `shape`, inputs first, then outputs; 0 where an
+  /// operand repeats. The outputs must be equally strided and have no stride of 0 but along axes of 1.
+  Sweep(const expr::Program& p, const Shape& shape, std::vector<Shape> strides, int threads);
+
+  /// Why not: nothing when these outputs can be written.
+  static std::optional<std::string> rejects(const expr::Program& p, const Shape& shape, std::span<const Shape> output_strides);
+
+  int64_t workspace() const { return threads_ * thread_scratch_; }
+  void run(std::span<const void* const> inputs, std::span<void* const> outputs, void* workspace) const;
+  /// A guess for a cost model, in microseconds, from the bytes it moves and the loops it runs.
+  double estimate_us() const;
+
+ private:
+  void run_part(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs,
+                char* scratch) const;
+  void run_gathered(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs,
+                    char* scratch) const;
+  void locate(int64_t run, int64_t* offsets) const;
+  void gather_block(size_t input, const void* data, int64_t begin, int64_t count, char* to) const;
+
+  Shape extents_;               // merged; the last is a run's length
+  std::vector<Shape> strides_;  // inputs, then outputs
+  std::vector<int> bytes_;
+  size_t inputs_ = 0;
+  int64_t count_ = 0;
+  bool gathers_ = false;
+  std::vector<bool> whole_;                  // gathered runs: inputs that lie as the output does
+  std::optional<integer::RowProgram> rows_;  // does a run in one loop, instead of the evaluator
+  std::optional<expr::Evaluator> evaluator_;
+  int64_t thread_scratch_ = 0;
+  int threads_ = 1;
+};
+
+}  // namespace smelt::ops

@@ -1,0 +1,118 @@
+// Pointwise programs on a GPU: one generated kernel, specialised on the program, the rank and the width of its accesses; extents
+// and strides are arguments.
+#include <algorithm>
+
+#include "base/error.h"
+#include "expr/cuda.h"
+#include "ops/cuda/gpu.h"
+#include "ops/cuda/walk.h"
+#include "ops/pointwise/problem.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr unsigned threads = 256;
+
+int64_t size_of(const expr::Program& p, size_t view) {
+  const auto inputs = static_cast<size_t>(p.input_count());
+  return bytes(view < inputs ? p.type(static_cast<expr::Ref>(view)) : p.type(p.outputs()[view - inputs]), 1);
+}
+
+/// A problem over as few axes as it can be, as threads that do `width` elements of the innermost one see it.
+struct Specialised {
+  const PointwiseProblem& problem;
+  Views views;
+  int64_t width;
+  std::vector<int> steps;  // of each view: 1 contiguous and aligned for the width, 0 repeated, -1 neither
+
+  Specialised(const PointwiseProblem& p, int64_t w) : problem(p), views(merged(p.shape, p.strides, p.present.size())), width(w) {
+    for (size_t v = 0; v < p.strides.size(); ++v)
+      steps.push_back(access_step(views.strides[v], size_of(p.program, v), p.alignments[v], width));
+  }
+};
+
+std::string source_of(const Specialised& s) {
+  const expr::Program& p = s.problem.program;
+  const size_t views = s.steps.size(), inputs = s.problem.present.size(), rank = s.views.extents.size();
+  const auto type = [&](size_t v) {
+    return expr::cuda_type(v < inputs ? p.type(static_cast<expr::Ref>(v)) : p.type(p.outputs()[v - inputs]));
+  };
+  std::string code = "#include \"common/expr.cuh\"\n#include \"pointwise/walk.cuh\"\n\n" + expr::to_cuda(p, "Program");
+  code += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}) pointwise(", threads);
+  for (size_t v = 0; v < views; ++v) code += fmt::format("{}{}* view{}, ", v < inputs ? "const " : "", type(v), v);
+  code += fmt::format("const Walk<{}, {}> walk) {{\n", rank, views);
+  code += fmt::format("  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= walk.chunks) return;\n", threads);
+  code += fmt::format("  i64 at[{}];\n  const u32 count = walk.locate<{}>(chunk, at);\n", views, s.width);
+  for (size_t v = 0; v < views; ++v) code += fmt::format("  Vector<{}, {}> x{};\n", type(v), s.width, v);
+  for (size_t v = 0; v < inputs; ++v)
+    code += fmt::format("  load<{}>(x{}, view{}, at[{}], walk.strides[{}][{}], count);\n", s.steps[v], v, v, v, v, rank - 1);
+  std::string arguments;
+  for (size_t v = 0; v < views; ++v) arguments += fmt::format("{}x{}.at[i]", v ? ", " : "", v);
+  code += fmt::format("#pragma unroll\n  for (int i = 0; i < {}; ++i) Program::apply({});\n", s.width, arguments);
+  for (size_t v = inputs; v < views; ++v)
+    code += fmt::format("  store<{}>(view{}, at[{}], walk.strides[{}][{}], count, x{});\n", s.steps[v], v, v, v, rank - 1, v);
+  return code + "}\n";
+}
+
+class PointwiseCuda final : public CompiledKernel {
+ public:
+  PointwiseCuda(const Specialised& s, const Gpu& gpu)
+      : CompiledKernel(gpu, {fmt::format("pointwise:w{}", s.width), source_of(s), options_of(s.problem)}, "pointwise"),
+        present_(s.problem.present),
+        single_(s.problem.program.outputs().size() == 1),
+        walk_(s.views, s.width) {}
+
+  bool in_place(size_t) const override { return single_; }
+
+  void run(const Buffers& b) override {
+    if (walk_.chunks() == 0) return;
+    Arguments arguments;
+    for (const size_t i : present_) arguments.tensor(b.inputs[i]);
+    for (const void* out : b.outputs) arguments.tensor(out);
+    arguments.bytes(walk_.data());
+    const auto blocks = static_cast<unsigned>((walk_.chunks() + threads - 1) / threads);
+    launch(b, {.grid = {blocks, 1, 1}, .block = {threads, 1, 1}}, arguments);
+  }
+
+ private:
+  static std::vector<std::string> options_of(const PointwiseProblem& p) {
+    return p.fused_multiply_add ? std::vector<std::string>{} : std::vector<std::string>{"--fmad=false"};
+  }
+  std::vector<size_t> present_;
+  bool single_;
+  WalkArgument walk_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> pointwise_cuda(const PointwiseProblem& p, int64_t width, const Gpu& gpu) {
+  return std::make_unique<PointwiseCuda>(Specialised(p, width), gpu);
+}
+
+void offer_pointwise_cuda(const PointwiseProblem& p, const Gpu& gpu, Offer& offer) {
+  if (p.strides.size() > Arguments::most_tensors)
+    return offer.rejected.push_back(
+        {"cuda", fmt::format("{} operands, a kernel takes {}", p.strides.size(), Arguments::most_tensors)});
+  const Views views = merged(p.shape, p.strides, p.present.size());
+  int64_t smallest = 16, moved = 0;
+  for (size_t v = 0; v < p.strides.size(); ++v) {
+    if (views.strides[v].back() == 1) smallest = std::min(smallest, size_of(p.program, v));
+    moved += elements(p.shape) * size_of(p.program, v);
+  }
+  const int64_t row = views.extents.back();
+  const double estimate = gpu_estimate_us(gpu, static_cast<double>(moved));
+  // Wide accesses first: 16 bytes of the smallest type, then half of that, down to one element.
+  for (int64_t width = std::min<int64_t>(8, 16 / smallest); width >= 1; width /= 2) {
+    if ((width > 1 && width > row) || !WalkArgument::fits(views, width)) continue;
+    const Specialised s(p, width);
+    const bool scattered = std::ranges::find(s.steps, -1) != s.steps.end();
+    // Where an operand is read element by element anyhow, narrow accesses are the better coalesced ones.
+    const double worse = scattered && width > 1 ? 1.5 : 1 + 0.01 / static_cast<double>(width);
+    offer.candidates.push_back(
+        {"cuda", fmt::format("w{}", width), estimate * worse, [p, width, &gpu] { return pointwise_cuda(p, width, gpu); }});
+  }
+  if (offer.candidates.empty())
+    offer.rejected.push_back({"cuda", fmt::format("{} elements, more than 2^31 accesses", elements(p.shape))});
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,74 @@
+// Poolings by cuDNN. Its engines compile for 0.15 to 0.23 s each and took 7 to 10 us for resnet50's two poolings on an H200,
+// little hope beside smelt's kernels: tuning measures them at level 3 only.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/cuda/cudnn.h"
+#include "ops/pool/cuda_pool.h"
+
+namespace smelt::ops::pool {
+namespace {
+
+namespace cuda = device::cuda;
+namespace abi = device::cuda::abi;
+
+std::string rejects(const Pooling& p, const Gpu& gpu) {
+  if (std::string missing = dnn_missing(gpu); !missing.empty()) return missing;
+  // Of bf16, engine 3 of cuDNN 9.14 writes four bytes an element, beyond the result.
+  if (p.type != DType::f16 && p.type != DType::f32) return fmt::format("elements of {}", name(p.type));
+  if (p.x.shape.size() != 4) return fmt::format("{} spatial axes, it is asked for 2", static_cast<int64_t>(p.x.shape.size()) - 2);
+  if (p.indexed) return "indices";
+  if (!p.channels_last) return "an image that is not channels-last";
+  if (elements(p.x.shape) == 0 || elements(p.y.shape) == 0) return "an empty image";
+  for (const BoundTensor* t : {&p.x, &p.y})
+    if (t->alignment < 16) return fmt::format("a tensor aligned to {} bytes, expected 16", t->alignment);
+  const Window& w = p.window;
+  for (size_t a = 1; a < 3; ++a) {
+    if (w.dilation[a] != 1) return fmt::format("windows dilated by {}", w.dilation[a]);
+    if (p.y.shape[a + 1] != (p.x.shape[a + 1] + w.pad_begin[a] + w.pad_end[a] - w.kernel[a]) / w.stride[a] + 1)
+      return "a window beyond the padding";
+  }
+  return {};
+}
+
+void describe(const Pooling& p, cuda::DnnGraph& g) {
+  const auto [x_shape, x_strides] = dnn_image(p.x);
+  const auto [y_shape, y_strides] = dnn_image(p.y);
+  const size_t x = g.tensor(p.type, x_shape, x_strides, 16), y = g.tensor(p.type, y_shape, y_strides, 16);
+  const auto two = [](const Shape& axes) { return Shape(axes.begin() + 1, axes.end()); };
+  const Window& w = p.window;
+  g.pool(x, y,
+         p.kind == "max"    ? abi::dnn_largest
+         : p.kind == "mean" ? abi::dnn_mean_with_padding
+                            : abi::dnn_mean_inside,
+         two(w.kernel), two(w.stride), two(w.pad_begin), two(w.pad_end));
+}
+
+class DnnPooling final : public Kernel {
+ public:
+  DnnPooling(DnnProblem& problem, size_t engine) : plan_(problem.plan(engine)) {}
+  int64_t workspace() const override { return plan_->workspace(); }
+  void run(const Buffers& b) override {
+    const void* const pointers[] = {b.inputs[0], b.outputs[0]};
+    plan_->run(pointers, b.workspace, static_cast<abi::Stream>(b.stream));
+  }
+
+ private:
+  std::shared_ptr<cuda::DnnPlan> plan_;
+};
+
+}  // namespace
+
+void offer_cudnn(const Pooling& p, const Gpu& gpu, double estimate, Offer& offer) {
+  if (std::string why = rejects(p, gpu); !why.empty()) return offer.rejected.push_back({"cudnn", std::move(why)});
+  const std::string key = fmt::format("pool {} {} {}", offer.problem, dnn_key(p.x), dnn_key(p.y));
+  const auto problem = DnnProblem::find(gpu, key, "pooling", offer, [&](cuda::DnnGraph& g) { describe(p, g); });
+  if (!problem) return;
+  constexpr size_t most_candidates = 2;
+  for (size_t i = 0; i < std::min(most_candidates, problem->engines().size()); ++i)
+    offer.candidates.push_back({"cudnn", problem->engines()[i].name, estimate * (2 + 0.05 * static_cast<double>(i)),
+                                [problem, i] { return std::make_unique<DnnPooling>(*problem, i); }, true});
+}
+
+}  // namespace smelt::ops::pool

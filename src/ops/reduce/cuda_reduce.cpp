@@ -1,0 +1,268 @@
+// Reductions on a GPU (src/kernels/reduce/reduce.cuh): generated for the programs, the state, the ranks and the widths; extents,
+// strides and the number of parts are arguments.
+#include "ops/reduce/cuda_reduce.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+#include "expr/cuda.h"
+#include "ops/cpu/strided_copy.h"
+#include "ops/cuda/launches.h"
+
+namespace smelt::ops {
+namespace {
+
+struct Problem {
+  ReduceForm form;
+  std::vector<Shape> strides;       // of before's operands, along form.shape
+  Views kept, reduced;              // kept: before's operands, after's, y; reduced: before's operands
+  bool rows = true;                 // the reduced elements lie side by side, not the results
+  std::vector<int64_t> alignments;  // of before's operands
+  int64_t results = 1, values = 1;  // values: that go into one result
+  double moved = 0;
+};
+
+struct Split {
+  int64_t vec = 1, team = 32, side = 1;  // threads that share a result; results (rows) or chunks of them (columns) a block
+  int64_t parts = 1;
+  int64_t threads() const { return team * side; }
+};
+
+std::string_view type_of(const BoundNode& b, size_t input) { return expr::cuda_type(b.inputs[input].type); }
+
+std::optional<Problem> problem_of(const BoundNode& b, const ReduceForm& f, std::string& why) {
+  Problem p{.form = f, .strides = {}, .kept = {}, .reduced = {}, .alignments = {}};
+  const size_t rank = f.shape.size();
+  const BoundTensor& y = b.outputs[0];
+  const auto is_reduced = [&](size_t a) { return std::ranges::find(f.axes, static_cast<int64_t>(a)) != f.axes.end(); };
+  Shape kept_shape, reduced_shape;
+  for (size_t a = 0; a < rank; ++a) {
+    (is_reduced(a) ? reduced_shape : kept_shape).push_back(f.shape[a]);
+    (is_reduced(a) ? p.values : p.results) *= f.shape[a];
+  }
+  if (elements(y.shape) != p.results)
+    return why = fmt::format("{} results are broadcast to {}", p.results, to_string(y.shape)), std::nullopt;
+  std::vector<Shape> kept, reduced;
+  for (const size_t i : f.before_inputs) {
+    const Shape s = broadcast_strides(b.inputs[i], rank);
+    p.strides.push_back(s);
+    p.alignments.push_back(b.inputs[i].alignment);
+    Shape k, r;
+    for (size_t a = 0; a < rank; ++a) (is_reduced(a) ? r : k).push_back(s[a]);
+    kept.push_back(k);
+    reduced.push_back(r);
+    p.moved += static_cast<double>(storage_bytes(b.inputs[i]));
+  }
+  // y's axes are the kept ones, with a 1 in the place of each reduced one where keepdims says so.
+  const auto of_result = [&](const Shape& s) {
+    Shape k;
+    for (size_t a = 0; a < rank; ++a)
+      if (!is_reduced(a)) k.push_back(s[f.keepdims ? a : k.size()]);
+    return k;
+  };
+  for (const size_t i : f.after_inputs) kept.push_back(of_result(broadcast_strides(b.inputs[i], y.shape.size())));
+  kept.push_back(of_result(memory_strides(y)));
+  p.moved += static_cast<double>(storage_bytes(y));
+  p.kept = merged(kept_shape, kept, 0);
+  p.reduced = merged(reduced_shape, reduced, 0);
+  const bool kept_contiguous = p.kept.strides[0].back() == 1 && p.kept.extents.back() > 1;
+  p.rows = !kept_contiguous || (p.reduced.strides[0].back() == 1 && p.reduced.extents.back() > 1);
+  if (f.indexed && p.reduced.extents.size() > 1) return why = "places along several axes", std::nullopt;
+  if (!WalkArgument::fits(p.kept, 1) || !WalkArgument::fits(p.reduced, 1))
+    return why = "more than 2^31 results or values", std::nullopt;
+  return p;
+}
+
+/// How the kernel reads before's operand k by vectors of `vec` along the axis where elements lie side by side.
+int step_of(const Problem& p, size_t k, int64_t bytes, int64_t vec) {
+  Shape s = p.rows ? p.kept.strides[k] : p.reduced.strides[k];
+  const Shape& inner = p.rows ? p.reduced.strides[k] : p.kept.strides[k];
+  s.insert(s.end(), inner.begin(), inner.end());
+  return access_step(s, bytes, p.alignments[k], vec);
+}
+
+/// The result in `s` through `after` to y; `at` are the kept views' offsets, `e` elements further along the innermost axis.
+std::string finish_code(const Problem& p, const std::string& s, const std::string& e) {
+  const size_t operands = p.form.before_inputs.size(), after = p.form.after_inputs.size(), last = p.kept.extents.size() - 1;
+  const auto place = [&](size_t view) {
+    return e.empty() ? fmt::format("at[{}]", view) : fmt::format("at[{}] + {} * kept.strides[{}][{}]", view, e, view, last);
+  };
+  std::string arguments = fmt::format("static_cast<Value>({}.result(count))", s);
+  for (size_t k = 0; k < after; ++k) arguments += fmt::format(", o{}[{}]", k, place(operands + k));
+  return fmt::format("After::apply({}, y[{}]);\n", arguments, place(operands + after));
+}
+
+std::string source_of(const BoundNode& b, const Problem& p, const Split& s) {
+  const ReduceForm& f = p.form;
+  const size_t operands = f.before_inputs.size(), kept_rank = p.kept.extents.size(), reduced_rank = p.reduced.extents.size();
+  std::string code = "#include \"reduce/reduce.cuh\"\n\n" + expr::to_cuda(f.before, "Before") + expr::to_cuda(f.after, "After");
+  const std::string_view value = expr::cuda_type(f.before.type(f.before.outputs()[0]));
+  if (!f.start.empty())
+    code += fmt::format("struct Start {{ static __device__ __forceinline__ {} value() {{ return {}; }} }};\n", value, f.start);
+  code += fmt::format("using State = {};\nusing Value = {};\n", f.state, expr::cuda_type(f.after.type(0)));
+  std::string after_parameters;
+  for (size_t k = 0; k < f.after_inputs.size(); ++k)
+    after_parameters += fmt::format("const {}* o{}, ", type_of(b, f.after_inputs[k]), k);
+  after_parameters += fmt::format("{}* y, ", expr::cuda_type(b.outputs[0].type));
+  const std::string walks = fmt::format("const Walk<{}, {}> kept", kept_rank, p.kept.strides.size());
+
+  code += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}) reduce(", s.threads());
+  for (size_t k = 0; k < operands; ++k) code += fmt::format("const {}* x{}, ", type_of(b, f.before_inputs[k]), k);
+  code += s.parts > 1 ? std::string("State* parts, ") : after_parameters;
+  code += fmt::format("{}, const Walk<{}, {}> reduced, i64 count) {{\n", walks, reduced_rank, operands);
+  const int64_t states = p.rows ? std::max<int64_t>(1, s.threads() / 32) : s.threads() * s.vec;
+  code += fmt::format("  __shared__ alignas(16) unsigned char exchange[sizeof(State) * {}];\n", states);
+  code += fmt::format("  const u32 own = blockIdx.x * {}u + threadIdx.x {} {}u, member = threadIdx.x {} {}u;\n", s.side,
+                      p.rows ? "/" : "%", p.rows ? s.team : s.side, p.rows ? "%" : "/", p.rows ? s.team : s.side);
+  code += "  const bool inside = own < kept.chunks;\n";
+  code += fmt::format("  i64 at[{}];\n  const u32 results = kept.locate<{}>(inside ? own : 0, at);\n", p.kept.strides.size(),
+                      p.rows ? 1 : s.vec);
+  code += fmt::format("  State s[{}];\n", p.rows ? 1 : s.vec);
+  code += fmt::format("  const Part part(reduced.chunks, blockIdx.y, {}u);\n", s.parts);
+  code += fmt::format("  if (inside) {{\n#pragma unroll 4\n    for (u32 c = part.begin + member; c < part.end; c += {}u) {{\n",
+                      s.team);
+  code += fmt::format("      i64 in[{}];\n      const u32 values = reduced.locate<{}>(c, in);\n", operands, p.rows ? s.vec : 1);
+  std::string arguments;
+  for (size_t k = 0; k < operands; ++k) {
+    const std::string_view type = type_of(b, f.before_inputs[k]);
+    code += fmt::format("      Vector<{}, {}> v{};\n      load<{}>(v{}, x{}, at[{}] + in[{}], {}.strides[{}][{}], {});\n", type,
+                        s.vec, k, step_of(p, k, element_bytes(b.inputs[f.before_inputs[k]].type), s.vec), k, k, k, k,
+                        p.rows ? "reduced" : "kept", k, (p.rows ? reduced_rank : kept_rank) - 1, p.rows ? "values" : "results");
+    arguments += fmt::format("v{}.at[e], ", k);
+  }
+  code += fmt::format("#pragma unroll\n      for (int e = 0; e < {}; ++e) {{\n        if (e >= {}) break;\n        {} x;\n",
+                      s.vec, p.rows ? "values" : "results", value);
+  code += fmt::format("        Before::apply({}x);\n        s[{}].add(x, {});\n      }}\n    }}\n  }}\n", arguments,
+                      p.rows ? "0" : "e", p.rows ? fmt::format("c * {} + e", s.vec) : "c");
+  if (p.rows)
+    code += fmt::format("  merge_side_by_side<{}>(s[0], reinterpret_cast<State*>(exchange));\n", s.team);
+  else
+    code += fmt::format("  merge_rows<{}, {}, {}>(s, reinterpret_cast<State*>(exchange));\n", s.side, s.team, s.vec);
+  code += "  if (!inside || member != 0) return;\n";
+  if (s.parts > 1) {
+    code += fmt::format(
+        "#pragma unroll\n  for (int e = 0; e < {0}; ++e)\n"
+        "    parts[(static_cast<u64>(blockIdx.y) * kept.chunks + own) * {0} + e] = s[e];\n}}\n",
+        p.rows ? 1 : s.vec);
+    code += fmt::format("\nextern \"C\" __global__ void __launch_bounds__(256) finish(const State* parts, {}{}, i64 count) {{\n",
+                        after_parameters, walks);
+    const int64_t vec = p.rows ? 1 : s.vec;
+    code += fmt::format(
+        "  const u32 number = blockIdx.x * 8 + threadIdx.x / 32, e = number % {0}u;\n"
+        "  if (number / {0}u >= kept.chunks) return;\n  i64 at[{1}];\n"
+        "  if (e >= kept.locate<{0}>(number / {0}u, at)) return;\n"
+        "  const State s = merge_parts(parts, number, kept.chunks * {0}u, {2}u);\n"
+        "  if (threadIdx.x % 32 == 0) {3}}}\n",
+        vec, p.kept.strides.size(), s.parts, finish_code(p, "s", vec > 1 ? "e" : ""));
+  } else if (p.rows) {
+    code += "  " + finish_code(p, "s[0]", "") + "}\n";
+  } else {
+    code += fmt::format("#pragma unroll\n  for (int e = 0; e < {}; ++e)\n    if (e < results) {}}}\n", s.vec,
+                        finish_code(p, "s[e]", "e"));
+  }
+  return code;
+}
+
+std::unique_ptr<Kernel> kernel_of(const BoundNode& b, const Problem& p, const Split& s, const Gpu& gpu, const std::string& name) {
+  LaunchPlan plan(name, source_of(b, p, s));
+  const int64_t vec = p.rows ? 1 : s.vec;
+  const WalkArgument kept(p.kept, vec), reduced(p.reduced, p.rows ? s.vec : 1);
+  if (p.results == 0) return launched(std::move(plan), gpu);
+  const auto after = [&](Launch& l) {
+    for (const size_t i : p.form.after_inputs) l.input(i);
+    l.output(0).value(kept);
+  };
+  const auto blocks = static_cast<unsigned>((kept.chunks() + s.side - 1) / s.side);
+  const Place parts = s.parts > 1 ? plan.reserve(s.parts * kept.chunks() * vec * p.form.state_bytes) : Place{};
+  Launch& l = plan.launch(
+      "reduce", {.grid = {blocks, static_cast<unsigned>(s.parts), 1}, .block = {static_cast<unsigned>(s.threads()), 1, 1}});
+  for (const size_t i : p.form.before_inputs) l.input(i);
+  if (s.parts > 1)
+    l.at(parts).value(kept);
+  else
+    after(l);
+  l.value(reduced).value(p.values);
+  if (s.parts > 1) {
+    Launch& last = plan.launch("finish", blocks_of(kept.chunks() * vec * 32, 256));
+    last.at(parts);
+    after(last);
+    last.value(p.values);
+  }
+  return launched(std::move(plan), gpu);
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t power_above(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, n)))); }
+
+constexpr double launch_us = 2, latency_us = 0.8;  // only rank candidates that are not measured
+
+/// The time that the memory takes, or the round trips of each thread, four loads at once, whichever is longer.
+double estimate(const Problem& p, const Split& s, const Gpu& gpu) {
+  const int64_t values = p.rows ? ceil_div(p.values, s.vec) : p.values, results = p.rows ? p.results : ceil_div(p.results, s.vec);
+  const double threads = static_cast<double>(ceil_div(results, s.side) * s.parts * s.threads());
+  const double waves = std::max(1.0, threads / (2048.0 * std::max(1, gpu.info.multiprocessors)));
+  const double trips = static_cast<double>(ceil_div(ceil_div(values, s.parts), 4 * s.team));
+  return (s.parts > 1 ? launch_us : 0) + std::max(gpu_estimate_us(gpu, p.moved), launch_us + trips * latency_us * waves);
+}
+
+std::vector<Split> splits_of(const BoundNode& b, const Problem& p, const Gpu& gpu) {
+  int64_t widest = 1;
+  for (int64_t vec = 16; vec > 1 && widest == 1; vec /= 2) {
+    const int64_t row = p.rows ? p.reduced.extents.back() : p.kept.extents.back();
+    bool fits = vec <= row && !(p.form.indexed && !p.rows && vec > 2);
+    for (size_t k = 0; k < p.strides.size() && fits; ++k) {
+      const int64_t size = element_bytes(b.inputs[p.form.before_inputs[k]].type);
+      fits = vec * size <= 16 && step_of(p, k, size, vec) >= 0;
+    }
+    if (fits) widest = vec;
+  }
+  std::vector<Split> list;
+  const int64_t wanted = 2 * std::max(1, gpu.info.multiprocessors);
+  const auto add = [&](Split s) {
+    for (const Split& o : list)
+      if (o.vec == s.vec && o.team == s.team && o.side == s.side) return;
+    const int64_t chunks = p.rows ? ceil_div(p.values, s.vec) : p.values;
+    const int64_t blocks = ceil_div(p.rows ? p.results : ceil_div(p.results, s.vec), s.side);
+    list.push_back(s);
+    s.parts = std::min(ceil_div(wanted, std::max<int64_t>(1, blocks)), ceil_div(chunks, 8 * s.team));
+    if (s.parts > 1) list.push_back(s);
+  };
+  if (p.rows) {
+    const int64_t chunks = ceil_div(p.values, widest), first = std::clamp<int64_t>(power_above(ceil_div(chunks, 4)), 1, 256);
+    for (const int64_t team : {first, std::min<int64_t>(1024, first * 4), std::max<int64_t>(1, first / 4)})
+      add({.vec = widest, .team = team, .side = std::max<int64_t>(1, (team <= 64 ? 256 : 512) / team)});
+  } else {
+    for (const int64_t vec : {widest, std::max<int64_t>(1, widest / 4), int64_t{1}}) {
+      const int64_t side = std::min<int64_t>(32, power_above(ceil_div(p.results, vec)));
+      for (const int64_t most : {8, 32}) {
+        const int64_t team = std::min({power_above(p.values), most * 32 / side, 1024 / side});
+        if (side * team * vec * p.form.state_bytes <= 48 * 1024) add({.vec = vec, .team = team, .side = side});
+      }
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+void offer_reduce_cuda(const BoundNode& b, const ReduceForm& form, const Gpu& gpu, Offer& offer) {
+  for (const auto* tensors : {&b.inputs, &b.outputs})
+    for (const BoundTensor& t : *tensors)
+      if (t.layout == Layout::nchw8c || t.layout == Layout::nchw16c)
+        return offer.rejected.push_back({"cuda", "a tensor lies in blocks of channels"});
+  std::string why;
+  const auto p = problem_of(b, form, why);
+  if (!p) return offer.rejected.push_back({"cuda", why});
+  for (const Split& s : splits_of(b, *p, gpu)) {
+    const std::string config = fmt::format("{} v{} t{} n{}{}", p->rows ? "rows" : "columns", s.vec, s.team, s.side,
+                                           s.parts > 1 ? fmt::format(" p{}", s.parts) : "");
+    offer.candidates.push_back({"cuda", config, estimate(*p, s, gpu), [b, node = *b.node, p = *p, s, &gpu, config] {
+                                  BoundNode bound = b;
+                                  bound.node = &node;
+                                  return kernel_of(bound, p, s, gpu, "reduce:" + config);
+                                }});
+  }
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,284 @@
+// ai.onnx.ml: preprocessing and linear models; trees are in tree.cpp, LabelEncoder in label_encoder.cpp.
+#include "ops/reference_only/ml.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/loops.h"
+#include "ops/registry/operators.h"
+
+namespace smelt::ops {
+
+PostTransform post_transform_of(const Node& node) {
+  const std::string s = node.get_string("post_transform", "NONE");
+  constexpr std::string_view names[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
+  const auto it = std::ranges::find(names, s);
+  if (it == std::end(names)) fail("post_transform is '{}', which ONNX does not define", s);
+  return static_cast<PostTransform>(it - std::begin(names));
+}
+
+namespace {
+
+/// Inverse of the normal distribution's cumulative function, by bisection on erfc: slow and exact to double's last bits.
+double probit(double p) {
+  if (!(p > 0 && p < 1)) return p <= 0 ? -HUGE_VAL : HUGE_VAL;
+  double low = -40, high = 40;
+  for (int i = 0; i < 200 && low < high; ++i) {
+    const double mid = low + (high - low) / 2;
+    (std::erfc(-mid / std::sqrt(2.0)) / 2 < p ? low : high) = mid;
+  }
+  return low;
+}
+
+}  // namespace
+
+void post_transform(std::vector<double>& scores, PostTransform how) {
+  if (scores.empty()) return;
+  switch (how) {
+    case PostTransform::none: return;
+    case PostTransform::logistic:
+      for (double& v : scores) v = 1 / (1 + std::exp(-v));
+      return;
+    case PostTransform::probit:
+      for (double& v : scores) v = probit(v);
+      return;
+    default: {
+      const bool keep_zeros = how == PostTransform::softmax_zero;  // a score of 0 stays 0 and takes no part
+      const double largest = *std::ranges::max_element(scores);
+      double sum = 0;
+      for (double& v : scores) {
+        if (keep_zeros && std::abs(v) <= 1e-7)
+          v = 0;
+        else
+          sum += v = std::exp(v - largest);
+      }
+      for (double& v : scores) v /= sum == 0 ? 1 : sum;
+    }
+  }
+}
+
+void store_doubles(const std::vector<double>& values, Tensor& out) {
+  const Tensor t = Tensor::of<double>(out.shape(), values).cast(out.type());
+  std::memcpy(out.raw(), t.raw(), static_cast<size_t>(t.nbytes()));
+}
+
+namespace {
+
+void infer_same(InferContext& c) { same_as(c, 0, 0); }
+void infer_same_f32(InferContext& c) { c.set(0, DType::f32, c.shape(0)); }
+
+/// Features in a row: the last axis.
+int64_t features_of(const Shape& x) { return x.empty() ? 1 : x.back(); }
+/// Rows of [N, C]; [C] is one.
+int64_t rows_of(const Shape& x) { return x.size() > 1 ? x[0] : 1; }
+
+void run_binarizer(ComputeContext& c) {
+  const double threshold = c.node.get_float("threshold", 0);
+  std::vector<double> v = c.in(0).to_doubles();
+  for (double& x : v) x = x > threshold ? 1 : 0;
+  store_doubles(v, c.outputs[0]);
+}
+
+void infer_extractor(InferContext& c) {
+  const Shape& x = c.shape(0);
+  if (x.empty()) fail("X is a scalar, expected at least one axis");
+  Shape y(x.begin(), x.end() - 1);
+  if (y.empty()) y.push_back(1);
+  y.push_back(elements(c.shape(1)));
+  c.set(0, type_of(c, 0), y);
+}
+
+void run_extractor(ComputeContext& c) {
+  const std::vector<int64_t> index = c.in(1).to_ints();
+  const Shape& y = c.outputs[0].shape();
+  const int64_t features = features_of(c.in(0).shape()), rows = elements(Shape(y.begin(), y.end() - 1));
+  const bool text = c.in(0).type() == DType::string;
+  const std::vector<double> x = text ? std::vector<double>{} : c.in(0).to_doubles();
+  std::vector<double> out;
+  size_t o = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i : index) {
+      if (i < 0 || i >= features) fail("index {} is outside [0, {})", i, features);
+      const size_t at = static_cast<size_t>(r * features + i);
+      if (text)
+        c.outputs[0].strings()[o++] = c.in(0).strings()[at];
+      else
+        out.push_back(x[at]);
+    }
+  }
+  if (!text) store_doubles(out, c.outputs[0]);
+}
+
+/// Attribute of one value for all features, or one for each; `otherwise` when it is absent.
+class PerFeature {
+ public:
+  PerFeature(const Node& node, const char* attr, int64_t features, double otherwise) {
+    for (float v : node.get_floats(attr)) values_.push_back(v);
+    if (values_.empty()) values_.push_back(otherwise);
+    if (values_.size() != 1 && static_cast<int64_t>(values_.size()) != features) {
+      fail("{} has {} values, expected 1 or {}", attr, values_.size(), features);
+    }
+  }
+  double operator[](size_t element) const { return values_[element % values_.size()]; }
+
+ private:
+  std::vector<double> values_;
+};
+
+void run_scaler(ComputeContext& c) {
+  const int64_t features = features_of(c.in(0).shape());
+  const PerFeature offset(c.node, "offset", features, 0), scale(c.node, "scale", features, 1);
+  std::vector<double> v = c.in(0).to_doubles();
+  for (size_t i = 0; i < v.size(); ++i) v[i] = (v[i] - offset[i]) * scale[i];
+  store_doubles(v, c.outputs[0]);
+}
+
+void run_normalizer(ComputeContext& c) {
+  const std::string norm = c.node.get_string("norm", "MAX");
+  if (norm != "MAX" && norm != "L1" && norm != "L2") fail("norm is '{}', expected MAX, L1 or L2", norm);
+  const size_t features = static_cast<size_t>(features_of(c.in(0).shape()));
+  std::vector<double> v = c.in(0).to_doubles();
+  for (size_t row = 0; row < v.size(); row += features) {
+    double size = 0;
+    for (size_t i = row; i < row + features; ++i) {
+      if (norm == "MAX")
+        size = i == row ? v[i] : std::max(size, v[i]);
+      else
+        size += norm == "L1" ? std::abs(v[i]) : v[i] * v[i];
+    }
+    if (norm == "L2") size = std::sqrt(size);
+    if (size == 0) continue;
+    for (size_t i = row; i < row + features; ++i) v[i] /= size;
+  }
+  store_doubles(v, c.outputs[0]);
+}
+
+void run_imputer(ComputeContext& c) {
+  const bool real = is_float(c.in(0).type());
+  const size_t features = static_cast<size_t>(features_of(c.in(0).shape()));
+  std::vector<double> with, v = c.in(0).to_doubles();
+  const std::vector<float> floats = c.node.get_floats("imputed_value_floats");
+  const std::vector<int64_t> integers = c.node.get_ints("imputed_value_int64s");
+  if (real)
+    with.assign(floats.begin(), floats.end());
+  else
+    with.assign(integers.begin(), integers.end());
+  if (with.size() != 1 && with.size() != features) fail("{} imputed values, expected 1 or {}", with.size(), features);
+  const double replaced =
+      real ? c.node.get_float("replaced_value_float", 0) : static_cast<double>(c.node.get_int("replaced_value_int64", 0));
+  for (size_t i = 0; i < v.size(); ++i) {
+    if (v[i] == replaced || (std::isnan(v[i]) && std::isnan(replaced))) v[i] = with[i % with.size()];
+  }
+  store_doubles(v, c.outputs[0]);
+}
+
+// Every input [N, C] or [C], beside each other; an input wider than its inputdimensions is cut, a narrower one padded with zeros.
+std::vector<int64_t> vectorized_widths(const Node& node, size_t inputs) {
+  const std::vector<int64_t> widths = node.get_ints("inputdimensions");
+  if (widths.size() != inputs) fail("inputdimensions has {} entries, expected {}", widths.size(), inputs);
+  for (int64_t w : widths)
+    if (w < 0 || w > (int64_t{1} << 32)) fail("inputdimensions has the entry {}, expected 0 to 4294967296", w);
+  return widths;
+}
+
+void infer_vectorizer(InferContext& c) {
+  int64_t width = 0;
+  for (int64_t w : vectorized_widths(c.node, c.inputs.size())) width += w;
+  for (size_t i = 0; i < c.inputs.size(); ++i)
+    if (c.shape(i).size() > 2 || rows_of(c.shape(i)) != rows_of(c.shape(0)))
+      fail("input {} has shape {}, expected [{}, C]", i, to_string(c.shape(i)), rows_of(c.shape(0)));
+  c.set(0, DType::f32, {rows_of(c.shape(0)), width});
+}
+
+void run_vectorizer(ComputeContext& c) {
+  const std::vector<int64_t> widths = vectorized_widths(c.node, c.inputs.size());
+  std::vector<double> out;
+  for (int64_t r = 0; r < c.outputs[0].shape()[0]; ++r) {
+    for (size_t i = 0; i < widths.size(); ++i) {
+      const std::vector<double> x = c.in(i).to_doubles();
+      const int64_t features = features_of(c.in(i).shape());
+      for (int64_t k = 0; k < widths[i]; ++k) out.push_back(k < features ? x[static_cast<size_t>(r * features + k)] : 0);
+    }
+  }
+  store_doubles(out, c.outputs[0]);
+}
+
+void infer_one_hot(InferContext& c) {
+  const size_t categories =
+      type_of(c, 0) == DType::string ? c.node.get_strings("cats_strings").size() : c.node.get_ints("cats_int64s").size();
+  Shape y = c.shape(0);
+  y.push_back(static_cast<int64_t>(categories));
+  c.set(0, DType::f32, y);
+}
+
+void run_one_hot(ComputeContext& c) {
+  const std::vector<int64_t> numbers = c.node.get_ints("cats_int64s");
+  const std::vector<std::string> texts = c.node.get_strings("cats_strings");
+  const bool text = c.in(0).type() == DType::string, unknown_is_zeros = c.node.get_int("zeros", 1) != 0;
+  const std::vector<int64_t> x = text ? std::vector<int64_t>{} : c.in(0).cast(DType::i64).to_ints();
+  std::vector<double> out;
+  for (int64_t i = 0; i < c.in(0).size(); ++i) {
+    const size_t at = static_cast<size_t>(i), count = text ? texts.size() : numbers.size();
+    bool found = false;
+    for (size_t k = 0; k < count; ++k) {
+      const bool hit = text ? c.in(0).strings()[at] == texts[k] : x[at] == numbers[k];
+      out.push_back(hit ? 1 : 0);
+      found = found || hit;
+    }
+    if (!found && !unknown_is_zeros) fail("element {} is in no category (attribute zeros is 0)", i);
+  }
+  store_doubles(out, c.outputs[0]);
+}
+
+void infer_regressor(InferContext& c) {
+  const Shape& x = c.shape(0);
+  const int64_t targets = c.node.get_int("targets", 1);
+  if (targets < 1) fail("targets is {}, expected 1 or more", targets);
+  if (x.size() > 2) fail("X has shape {}, expected [N, C]", to_string(x));
+  c.set(0, DType::f32, {rows_of(x), targets});
+}
+
+void run_regressor(ComputeContext& c) {
+  const std::vector<float> weights = c.node.get_floats("coefficients"), intercepts = c.node.get_floats("intercepts");
+  const size_t targets = static_cast<size_t>(c.outputs[0].shape()[1]), rows = static_cast<size_t>(c.outputs[0].shape()[0]),
+               features = static_cast<size_t>(features_of(c.in(0).shape()));
+  if (targets > weights.max_size() / std::max<size_t>(1, features) || weights.size() != targets * features)
+    fail("coefficients has {} values, expected {} x {}", weights.size(), targets, features);
+  const std::vector<double> x = c.in(0).to_doubles();
+  const PostTransform transform = post_transform_of(c.node);
+  std::vector<double> out;
+  for (size_t r = 0; r < rows; ++r) {
+    const size_t row = r * features;
+    std::vector<double> score(targets);
+    for (size_t t = 0; t < targets; ++t) {
+      score[t] = t < intercepts.size() ? intercepts[t] : 0;
+      for (size_t k = 0; k < features; ++k) score[t] += weights[t * features + k] * x[row + k];
+    }
+    post_transform(score, transform);
+    out.insert(out.end(), score.begin(), score.end());
+  }
+  store_doubles(out, c.outputs[0]);
+}
+
+}  // namespace
+
+std::span<const OpDef> ml_ops() {
+  static constexpr OpDef table[] = {
+      {"ArrayFeatureExtractor", ml_domain, infer_extractor, run_extractor},
+      {"Binarizer", ml_domain, infer_same, run_binarizer},
+      {"FeatureVectorizer", ml_domain, infer_vectorizer, run_vectorizer},
+      {"Imputer", ml_domain, infer_same, run_imputer},
+      {"LabelEncoder", ml_domain, infer_label_encoder, run_label_encoder},
+      {"LinearRegressor", ml_domain, infer_regressor, run_regressor},
+      {"Normalizer", ml_domain, infer_same_f32, run_normalizer},
+      {"OneHotEncoder", ml_domain, infer_one_hot, run_one_hot},
+      {"Scaler", ml_domain, infer_same_f32, run_scaler},
+      {"TreeEnsemble", ml_domain, infer_trees, run_trees},
+  };
+  return table;
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,225 @@
+// String operators and TfIdfVectorizer.
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/loops.h"
+#include "ops/registry/operators.h"
+
+namespace smelt::ops {
+namespace {
+
+void expect_strings(const InferContext& c, size_t i) {
+  if (type_of(c, i) != DType::string) fail("input {} has type {}, expected string", i, name(c.in(i).type));
+}
+
+// --- StringConcat -------------------------------------------------------------------------------------------------
+
+void infer_string_concat(InferContext& c) {
+  expect_strings(c, 0);
+  expect_strings(c, 1);
+  if (!c.in(0).shape_known || !c.in(1).shape_known) return c.set_type(0, DType::string);
+  const Shape both[] = {c.shape(0), c.shape(1)};
+  c.set(0, DType::string, broadcast_all(both));
+}
+
+void run_string_concat(ComputeContext& c) {
+  const Shape& s = c.outputs[0].shape();
+  const LoopNest nest(s, {broadcast_strides(c.in(0).shape(), s), broadcast_strides(c.in(1).shape(), s)});
+  const auto &a = c.in(0).strings(), &b = c.in(1).strings();
+  auto out = c.outputs[0].strings().begin();
+  nest.for_each_run([&](std::span<const int64_t> at) {
+    for (int64_t i = 0; i < nest.run(); ++i) {
+      *out = a[static_cast<size_t>(at[0] + i * nest.stride(0))];
+      *out++ += b[static_cast<size_t>(at[1] + i * nest.stride(1))];
+    }
+  });
+}
+
+// --- StringSplit --------------------------------------------------------------------------------------------------
+
+void infer_string_split(InferContext& c) {
+  expect_strings(c, 0);
+  c.set_type(0, DType::string);
+  if (c.in(0).shape_known)
+    c.set(1, DType::i64, c.shape(0));
+  else
+    c.set_type(1, DType::i64);
+}
+
+bool is_space(char ch) { return std::isspace(static_cast<unsigned char>(ch)) != 0; }
+
+/// Python's str.split: without a delimiter, runs of white space separate and none is left at either end.
+std::vector<std::string> split(const std::string& text, const std::string& delimiter, int64_t most) {
+  std::vector<std::string> parts;
+  size_t at = 0;
+  if (delimiter.empty()) {
+    for (;;) {
+      while (at < text.size() && is_space(text[at])) ++at;
+      if (at == text.size()) return parts;
+      if (static_cast<int64_t>(parts.size()) == most) {
+        size_t end = text.size();
+        while (is_space(text[end - 1])) --end;
+        parts.push_back(text.substr(at, end - at));
+        return parts;
+      }
+      const size_t begin = at;
+      while (at < text.size() && !is_space(text[at])) ++at;
+      parts.push_back(text.substr(begin, at - begin));
+    }
+  }
+  if (text.empty()) return parts;
+  while (static_cast<int64_t>(parts.size()) < most) {
+    const size_t next = text.find(delimiter, at);
+    if (next == std::string::npos) break;
+    parts.push_back(text.substr(at, next - at));
+    at = next + delimiter.size();
+  }
+  parts.push_back(text.substr(at));
+  return parts;
+}
+
+void run_string_split(ComputeContext& c) {
+  const Tensor& x = c.in(0);
+  const std::string delimiter = c.node.get_string("delimiter", "");
+  const int64_t most = c.node.get_int("maxsplit", INT64_MAX);
+  std::vector<std::vector<std::string>> parts;
+  size_t widest = 0;
+  for (const std::string& text : x.strings()) {
+    parts.push_back(split(text, delimiter, most));
+    widest = std::max(widest, parts.back().size());
+  }
+  Shape s = x.shape();
+  s.push_back(static_cast<int64_t>(widest));
+  Tensor y = Tensor::empty(DType::string, s);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    std::copy(parts[i].begin(), parts[i].end(), y.strings().begin() + static_cast<std::ptrdiff_t>(i * widest));
+    if (c.wants(1)) c.outputs[1].data<int64_t>()[i] = static_cast<int64_t>(parts[i].size());
+  }
+  c.outputs[0] = y;
+}
+
+// --- StringNormalizer ---------------------------------------------------------------------------------------------
+
+void infer_string_normalizer(InferContext& c) {
+  expect_strings(c, 0);
+  c.set_type(0, DType::string);
+}
+
+/// Letters of ASCII only; other bytes of UTF-8 stay as they are.
+std::string change_case(std::string s, const std::string& how) {
+  for (char& ch : s) {
+    const auto byte = static_cast<unsigned char>(ch);
+    if (byte < 128) ch = static_cast<char>(how == "LOWER" ? std::tolower(byte) : how == "UPPER" ? std::toupper(byte) : byte);
+  }
+  return s;
+}
+
+void run_string_normalizer(ComputeContext& c) {
+  const Tensor& x = c.in(0);
+  const bool one_row = x.rank() == 2 && x.shape()[0] == 1;
+  if (x.rank() != 1 && !one_row) fail("the input has shape {}, expected [C] or [1, C]", to_string(x.shape()));
+  const std::string change = c.node.get_string("case_change_action", "NONE");
+  if (change != "NONE" && change != "LOWER" && change != "UPPER")
+    fail("case_change_action is '{}', expected 'NONE', 'LOWER' or 'UPPER'", change);
+  const bool exact = c.node.get_int("is_case_sensitive", 0) != 0;
+  std::vector<std::string> stop = c.node.get_strings("stopwords"), kept;
+  if (!exact)
+    std::transform(stop.begin(), stop.end(), stop.begin(), [](const std::string& s) { return change_case(s, "LOWER"); });
+  for (const std::string& word : x.strings()) {
+    if (std::find(stop.begin(), stop.end(), exact ? word : change_case(word, "LOWER")) == stop.end())
+      kept.push_back(change_case(word, change));
+  }
+  if (kept.empty()) kept.emplace_back();
+  const int64_t count = static_cast<int64_t>(kept.size());
+  c.outputs[0] = Tensor::of_strings(one_row ? Shape{1, count} : Shape{count}, std::move(kept));
+}
+
+// --- TfIdfVectorizer ----------------------------------------------------------------------------------------------
+
+void infer_tf_idf(InferContext& c) {
+  type_of(c, 0);
+  const auto places = c.node.get_ints("ngram_indexes");
+  if (places.empty()) fail("ngram_indexes is missing");
+  const auto [least, most] = std::minmax_element(places.begin(), places.end());
+  constexpr int64_t widest = int64_t{1} << 40;
+  if (*least < 0 || *most >= widest) fail("ngram_indexes range from {} to {}, expected 0 to {}", *least, *most, widest - 1);
+  const int64_t width = *most + 1;
+  if (!c.in(0).shape_known) return c.set_type(0, DType::f32);
+  const Shape& s = c.shape(0);
+  if (s.size() > 2) fail("the input has shape {}, expected [C] or [N, C]", to_string(s));
+  c.set(0, DType::f32, s.size() == 2 ? Shape{s[0], width} : Shape{width});
+}
+
+/// Counts, in one row of tokens, each n-gram of the pool; `tokens` and `pool` have one element type.
+template <class T>
+void count_ngrams(const Node& node, std::span<const T> tokens, const std::vector<T>& pool, std::vector<int64_t>& counts) {
+  const auto starts = node.get_ints("ngram_counts");
+  const int64_t shortest = node.get_int("min_gram_length", 1), longest = node.get_int("max_gram_length", 1);
+  const int64_t length = static_cast<int64_t>(tokens.size()), skips = std::min(node.get_int("max_skip_count", 0), length);
+  int64_t ngram = 0;  // index of the pool's n-gram, over all lengths
+  for (size_t g = 0; g < starts.size(); ++g) {
+    const int64_t n = static_cast<int64_t>(g) + 1;
+    const int64_t begin = starts[g], end = g + 1 < starts.size() ? starts[g + 1] : static_cast<int64_t>(pool.size());
+    if (begin < 0 || end < begin || end > static_cast<int64_t>(pool.size()) || (end - begin) % n != 0) {
+      fail("ngram_counts {} does not divide a pool of {} tokens", to_string(starts), pool.size());
+    }
+    for (int64_t at = begin; at < end; at += n, ++ngram) {
+      if (ngram >= static_cast<int64_t>(counts.size()))
+        fail("the pool has more n-grams than ngram_indexes has entries ({})", counts.size());
+      if (n < shortest || n > longest) continue;
+      for (int64_t skip = 0; skip <= (n == 1 ? 0 : skips); ++skip) {
+        for (int64_t first = 0; first + (n - 1) * (skip + 1) < length; ++first) {
+          bool equal = true;
+          for (int64_t i = 0; i < n && equal; ++i) {
+            equal = tokens[static_cast<size_t>(first + i * (skip + 1))] == pool[static_cast<size_t>(at + i)];
+          }
+          if (equal) ++counts[static_cast<size_t>(ngram)];
+        }
+      }
+    }
+  }
+}
+
+void run_tf_idf(ComputeContext& c) {
+  const Tensor& x = c.in(0);
+  const auto places = c.node.get_ints("ngram_indexes");
+  const auto weights = c.node.get_floats("weights", std::vector<float>(places.size(), 1.0f));
+  const std::string mode = c.node.get_string("mode", "");
+  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") fail("mode is '{}', expected 'TF', 'IDF' or 'TFIDF'", mode);
+  if (weights.size() != places.size()) fail("{} weights for {} n-grams", weights.size(), places.size());
+  Tensor& y = c.outputs[0];
+  const int64_t rows = x.rank() == 2 ? x.shape()[0] : 1, width = y.shape().back();
+  const size_t length = rows == 0 ? 0 : static_cast<size_t>(x.size() / rows);
+  std::fill_n(y.data<float>(), y.size(), 0.0f);
+  const std::vector<int64_t> numbers = x.type() == DType::string ? std::vector<int64_t>() : x.to_ints();
+  for (int64_t r = 0; r < rows; ++r) {
+    std::vector<int64_t> counts(places.size(), 0);
+    const size_t begin = static_cast<size_t>(r) * length;
+    if (x.type() == DType::string) {
+      count_ngrams<std::string>(c.node, std::span(x.strings()).subspan(begin, length), c.node.get_strings("pool_strings"),
+                                counts);
+    } else {
+      count_ngrams<int64_t>(c.node, std::span(numbers).subspan(begin, length), c.node.get_ints("pool_int64s"), counts);
+    }
+    for (size_t i = 0; i < places.size(); ++i) {
+      const float count = static_cast<float>(mode == "IDF" ? std::min<int64_t>(counts[i], 1) : counts[i]);
+      y.data<float>()[r * width + places[i]] += count * (mode == "TF" ? 1.0f : weights[i]);
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const OpDef> text_ops() {
+  static constexpr OpDef table[] = {
+      {"StringConcat", onnx_domain, infer_string_concat, run_string_concat},
+      {"StringSplit", onnx_domain, infer_string_split, run_string_split},
+      {"StringNormalizer", onnx_domain, infer_string_normalizer, run_string_normalizer},
+      {"TfIdfVectorizer", onnx_domain, infer_tf_idf, run_tf_idf},
+  };
+  return table;
+}
+
+}  // namespace smelt::ops

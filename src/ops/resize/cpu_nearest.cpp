@@ -1,0 +1,120 @@
+// Nearest resizing of channels-last images: pixels are copied whole, and an output row that repeats the one above it with them.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/core/channels_last.h"
+#include "ops/core/family.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/parallel.h"
+#include "ops/resize/resize.h"
+
+namespace smelt::ops {
+namespace {
+
+/// The places of an image that the output's rows and columns are taken from.
+struct Places {
+  std::vector<int64_t> y, x;
+};
+
+/// Nothing, with the reason in `why`, for anything but a nearest resizing of the spatial axes by known sizes.
+std::optional<Places> places(const BoundNode& b, std::string& why) {
+  const Node& n = *b.node;
+  const bool upsample = n.op == "Upsample";
+  const std::string mode = n.get_string("coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel");
+  if (n.get_string("mode", "nearest") != "nearest" || mode == "tf_crop_and_resize")
+    return why = "not nearest, or with a region of interest", std::nullopt;
+  const auto parameter = [&](size_t i) -> const Tensor* {
+    return i < b.inputs.size() && b.inputs[i].constant.valid() && b.inputs[i].constant.size() > 0 ? &b.inputs[i].constant
+                                                                                                  : nullptr;
+  };
+  const Tensor *scales = parameter(upsample ? 1 : 2), *sizes = upsample ? nullptr : parameter(3);
+  if ((scales != nullptr) == (sizes != nullptr)) return why = "its sizes are computed", std::nullopt;
+  const std::vector<ResizeAxis> axes = resize_axes(n, b.inputs[0].shape, nullptr, scales, sizes);
+  for (size_t a = 0; a < 2; ++a)
+    if (axes[a].in != axes[a].out) return why = "it resizes the batch or the channels", std::nullopt;
+  const std::string rounding = n.get_string("nearest_mode", upsample ? "floor" : "round_prefer_floor");
+  Places p;
+  for (size_t a = 2; a < 4; ++a)
+    for (int64_t o = 0; o < axes[a].out; ++o) {
+      const int64_t place = nearest_place(resize_coordinate(axes[a], mode, o), rounding);
+      (a == 2 ? p.y : p.x).push_back(std::clamp<int64_t>(place, 0, axes[a].in - 1));
+    }
+  return p;
+}
+
+/// Pixels of a fixed number of bytes are copied by instructions, others by memcpy.
+template <size_t bytes> void copy_pixels(char* to, int64_t to_step, const char* from, int64_t from_step,
+                                         const std::vector<int64_t>& places, size_t size) {
+  for (size_t x = 0; x < places.size(); ++x) {
+    std::memcpy(to + static_cast<int64_t>(x) * to_step, from + places[x] * from_step, bytes ? bytes : size);
+  }
+}
+
+class NearestKernel final : public Kernel {
+ public:
+  NearestKernel(Places p, const BoundTensor& x, const BoundTensor& y, int threads)
+      : p_(std::move(p)),
+        batch_(y.shape[0]),
+        bytes_(bytes(x.type, 1)),
+        pixel_(static_cast<size_t>(bytes(x.type, x.shape[1]))),
+        from_(memory_strides(x)),
+        to_(memory_strides(y)),
+        threads_(useful_threads(threads, bytes(y.type, elements(y.shape)) / 8)) {
+    for (Shape* steps : {&from_, &to_})
+      for (int64_t& s : *steps) s *= bytes_;
+  }
+
+  void run(const Buffers& b) override {
+    const char* x = static_cast<const char*>(b.inputs[0]);
+    char* y = static_cast<char*>(b.outputs[0]);
+    const int64_t rows = static_cast<int64_t>(p_.y.size());
+    const auto copy = pixel_ == 32    ? copy_pixels<32>
+                      : pixel_ == 64  ? copy_pixels<64>
+                      : pixel_ == 128 ? copy_pixels<128>
+                                      : copy_pixels<0>;
+    parallel(threads_, batch_ * rows, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t n = i / rows, row = i % rows;
+        copy(y + n * to_[0] + row * to_[2], to_[3], x + n * from_[0] + p_.y[static_cast<size_t>(row)] * from_[2], from_[3], p_.x,
+             pixel_);
+      }
+    });
+  }
+
+ private:
+  Places p_;
+  int64_t batch_, bytes_;
+  size_t pixel_;     // bytes
+  Shape from_, to_;  // in bytes
+  int threads_;
+};
+
+}  // namespace
+
+bool resize_handles(const Node& node) { return node.is("Resize") || node.is("Upsample"); }
+
+void resize_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
+  std::string why;
+  std::optional<Places> p;
+  if (x.shape.size() != 4 || bits(x.type) % 8 != 0)
+    why = "other than four axes of whole bytes";
+  else if (!is_channels_last(x) || !is_channels_last(y))
+    why = "an image that is not channels-last";
+  else if (elements(x.shape) == 0 || elements(y.shape) == 0)
+    why = "an empty tensor";
+  else
+    p = places(b, why);
+  if (!p) {
+    offer.rejected.push_back({"cpu", why});
+    return;
+  }
+  constexpr double bytes_per_us = 8e3;
+  offer.candidates.push_back(
+      {"cpu", "nearest", 1 + static_cast<double>(bytes(y.type, elements(y.shape))) / bytes_per_us / machine.threads,
+       [p = *p, x, y, threads = machine.threads] { return std::make_unique<NearestKernel>(p, x, y, threads); }});
+}
+
+}  // namespace smelt::ops

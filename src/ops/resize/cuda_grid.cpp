@@ -1,0 +1,58 @@
+// GridSample on a GPU (src/kernels/sample/grid.cuh).
+#include "base/error.h"
+#include "expr/cuda.h"
+#include "ops/core/family.h"
+#include "ops/core/strides.h"
+#include "ops/cuda/launches.h"
+#include "ops/movement/cuda_axes.h"
+
+namespace smelt::ops {
+namespace {
+
+bool real(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::f16 || t == DType::bf16; }
+
+}  // namespace
+
+bool gpu_grid_handles(const Node& n) { return n.is("GridSample"); }
+
+void gpu_grid_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const BoundTensor &x = b.inputs[0], &grid = b.inputs[1], &y = b.outputs[0];
+  for (const BoundTensor* t : {&x, &grid, &y}) {
+    if (t->layout != Layout::plain || !is_dense(*t))
+      return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+    if (!real(t->type)) return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(t->type))});
+  }
+  const size_t rank = x.shape.size() - 2;
+  if (rank < 1 || rank > 3) return offer.rejected.push_back({"cuda", fmt::format("{} axes of space", rank)});
+  const int64_t count = elements(y.shape);
+  if (count >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("{} elements", count)});
+  const std::string padding = b.node->get_string("padding_mode", "zeros"), asked = b.node->get_string("mode", "linear");
+  const std::string mode = asked.starts_with("bi") ? asked.substr(2) : asked;
+  if ((padding != "zeros" && padding != "border" && padding != "reflection") ||
+      (mode != "nearest" && mode != "linear" && mode != "cubic"))
+    return offer.rejected.push_back({"cuda", fmt::format("mode {} with padding {}", asked, padding)});
+  const std::string source = fmt::format(
+      "#include \"sample/grid.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__(256) sample(const {0}* x, const {1}* grid, "
+      "{0}* y, "
+      "const __grid_constant__ GridGeometry<{2}> g) {{\n  sample_grid<{0}, {1}, {2}, Padding::{3}, Between::{4}, {5}>(x, grid, "
+      "y, g);\n}}\n",
+      expr::cuda_type(x.type), expr::cuda_type(grid.type), rank, padding, mode, b.node->get_int("align_corners", 0) != 0);
+  ArgumentBytes g;  // GridGeometry
+  const int64_t channels = x.shape[1], outer = x.shape[0] * channels;
+  const Shape steps = strides(x.shape);
+  g.append(int64_t{count});  // u32, padded
+  g.append(channels);
+  g.append(outer == 0 ? int64_t{1} : std::max<int64_t>(1, count / outer));
+  g.append(steps[1]);
+  for (size_t d = 0; d < rank; ++d) g.append(x.shape[d + 2]);
+  for (size_t d = 0; d < rank; ++d) g.append(steps[d + 2]);
+  const double moved = static_cast<double>(storage_bytes(x) + storage_bytes(grid) + 4 * storage_bytes(y));
+  offer.candidates.push_back(
+      {"cuda", "", gpu_estimate_us(*machine.gpu, moved), [source, count, bytes = g.take(), gpu = machine.gpu] {
+         LaunchPlan plan("grid", source);
+         if (count > 0) plan.launch("sample", blocks_of(count, 256)).input(0).input(1).output(0).bytes(bytes);
+         return launched(std::move(plan), *gpu);
+       }});
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,174 @@
+// Linear and cubic Resize and Upsample on a GPU: each element is a sum over the taps of its places, along all resized axes at
+// once. A thread does one element, or 16 bytes of neighbours along axes that keep their places (a channels-last image's
+// channels).
+#include "ops/resize/cuda_resize.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "expr/cuda.h"
+#include "ops/core/loops.h"
+#include "ops/movement/cuda_axes.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr unsigned block = 256;
+
+/// An axis's taps for each place of y, as many for all: after its own, ones of weight 0. A first one of -1: outside.
+struct TapTable {
+  int64_t most = 1;
+  std::vector<int64_t> places;
+  std::vector<double> weights;
+};
+
+TapTable tap_table(const Node& n, const ResizeAxis& axis, const std::string& transformation) {
+  std::vector<std::vector<ResizeTap>> taps;
+  TapTable t;
+  for (int64_t o = 0; o < axis.out; ++o) {
+    const double at = resize_coordinate(axis, transformation, o);
+    const bool outside = transformation == "tf_crop_and_resize" && (at < 0 || at > static_cast<double>(axis.in - 1));
+    taps.push_back(outside ? std::vector<ResizeTap>{{-1, 0}} : resize_taps(n, axis, at));
+    t.most = std::max<int64_t>(t.most, static_cast<int64_t>(taps.back().size()));
+  }
+  for (std::vector<ResizeTap>& place : taps) {
+    place.resize(static_cast<size_t>(t.most));
+    for (const ResizeTap& tap : place) t.places.push_back(tap.place), t.weights.push_back(tap.weight);
+  }
+  return t;
+}
+
+struct Interpolation {
+  MergedAxes axes;              // those with places: taps
+  std::vector<int64_t> most;    // of each axis; 0: it keeps its places
+  std::vector<double> weights;  // in the order of the axes' places
+  DType type = DType::f32;
+  int64_t vec = 1;
+  double beyond = 0;
+  double reads = 1;  // of x, for one element
+
+  bool in_double() const { return type != DType::f32 && type != DType::f16 && type != DType::bf16; }
+  int64_t chunks() const { return axes.rows() * ((axes.width + vec - 1) / vec); }
+};
+
+std::string source_of(const Interpolation& p) {
+  const size_t rank = p.axes.axes.size();
+  const std::string type(expr::cuda_type(p.type)), sum = p.in_double() ? "double" : "float";
+  std::string code = fmt::format(
+      "#include \"common/convert.cuh\"\n#include \"movement/rows.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__({}) "
+      "resize(const {}* x, {}* y, u32 chunks, Divider per_row, u32 width, const i64* places, const {}* weights, "
+      "const Axes<{}> axes, {} beyond) {{\n",
+      block, type, type, sum, rank, sum);
+  code += fmt::format("  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= chunks) return;\n", block);
+  code += fmt::format("  u32 rest = per_row.quotient(chunk), i, next;\n  const u32 c = (chunk - rest * per_row.divisor) * {};\n",
+                      p.vec);
+  code += "  i64 from = c, to = c;\n  bool outside = false;\n";
+  std::string loops, weight, place = "from";
+  for (size_t d = 0; d < rank; ++d) {  // innermost first, as the structure has them
+    const int64_t most = p.most[rank - 1 - d];
+    code += fmt::format(
+        "  next = axes.extents[{0}].quotient(rest), i = rest - next * axes.extents[{0}].divisor, rest = next;\n"
+        "  to += i * axes.to[{0}];\n",
+        d);
+    if (most == 0) {
+      code += fmt::format("  from += i * axes.from[{}];\n", d);
+      continue;
+    }
+    code += fmt::format(
+        "  const i64* const p{0} = places + axes.table[{0}] + i * {1};\n  const {2}* const w{0} = weights + "
+        "axes.table[{0}] + i * {1};\n  outside |= *p{0} < 0;\n",
+        d, most, sum);
+    if (most <= 4) loops += "#pragma unroll\n";
+    loops += fmt::format("  for (int a{0} = 0; a{0} < {1} && w{0}[a{0}] != 0; ++a{0})\n", d, most);
+    weight += fmt::format("{}w{}[a{}]", weight.empty() ? "" : " * ", d, d);
+    place += fmt::format(" + p{0}[a{0}]", d);
+  }
+  code += fmt::format("  {} sum[{}] = {{}};\n{}  {{\n", sum, p.vec, loops);
+  code += fmt::format("    const {} w = {};\n    Vector<{}, {}> v;\n    load<1>(v, x, {}, 1, width - c);\n", sum,
+                      weight.empty() ? "1" : weight, type, p.vec, place);
+  code += fmt::format("#pragma unroll\n    for (int e = 0; e < {}; ++e) sum[e] += w * widened<{}>(v.at[e]);\n  }}\n", p.vec, sum);
+  code += fmt::format(
+      "  Vector<{0}, {1}> v;\n#pragma unroll\n  for (int e = 0; e < {1}; ++e) v.at[e] = narrowed<{0}>(outside ? beyond : "
+      "sum[e]);\n  store<1>(y, to, 1, width - c, v);\n}}\n",
+      type, p.vec);
+  return code;
+}
+
+LaunchPlan plan_of(const Interpolation& p) {
+  LaunchPlan plan("resize", source_of(p));
+  std::vector<int64_t> places;
+  const std::vector<std::byte> axes = axes_argument(p.axes.axes, places);
+  const auto both = [&](auto sum) {
+    using Sum = decltype(sum);
+    const std::vector<Sum> weights(p.weights.begin(), p.weights.end());
+    const Place at = plan.table(places), with = plan.table(weights);
+    const int64_t per_row = (p.axes.width + p.vec - 1) / p.vec;
+    if (p.chunks() == 0) return;
+    plan.launch("resize", blocks_of(p.chunks(), block))
+        .input(0)
+        .output(0)
+        .value(static_cast<uint32_t>(p.chunks()))
+        .value(Divider(static_cast<uint32_t>(per_row)))
+        .value(static_cast<uint32_t>(p.axes.width))
+        .at(at)
+        .at(with)
+        .bytes(axes)
+        .value(static_cast<Sum>(p.beyond));
+  };
+  if (p.in_double())
+    both(0.0);
+  else
+    both(0.f);
+  return plan;
+}
+
+}  // namespace
+
+bool gpu_resize_handles(const Node& n) {
+  return (n.is("Resize") || n.is("Upsample")) && n.get_string("mode", "nearest") != "nearest";
+}
+
+void gpu_resize_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const Node& n = *b.node;
+  const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
+  std::string why;
+  const auto resized = known_resize_axes(b, why);
+  if (!resized) return offer.rejected.push_back({"cuda", why});
+  const bool real = x.type == DType::f32 || x.type == DType::f64 || x.type == DType::f16 || x.type == DType::bf16;
+  if (!real && (!is_integer(x.type) || bits(x.type) < 8))
+    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(x.type))});
+  for (const BoundTensor* t : {&x, &y})
+    if (channel_block(t->layout) > 1) return offer.rejected.push_back({"cuda", "a tensor lies in blocks of channels"});
+  const std::string transformation =
+      n.get_string("coordinate_transformation_mode", n.op == "Upsample" ? "asymmetric" : "half_pixel");
+  std::vector<MappedAxis> axes = axes_of(x, y);
+  std::vector<TapTable> tables(axes.size());
+  Interpolation p;
+  for (size_t a = 0; a < axes.size(); ++a) {
+    const ResizeAxis& r = (*resized)[a];
+    if (r.scale == 1 && r.in == r.out && transformation != "tf_crop_and_resize") continue;
+    tables[a] = tap_table(n, r, transformation);
+    axes[a].places = tables[a].places;
+    axes[a].tag = static_cast<int>(a);
+    p.reads *= static_cast<double>(tables[a].most);
+  }
+  p.axes = merged_axes(std::move(axes));
+  for (const MappedAxis& a : p.axes.axes) p.most.push_back(a.tag < 0 ? 0 : tables[static_cast<size_t>(a.tag)].most);
+  for (size_t a = p.axes.axes.size(); a-- > 0;) {  // in axes_argument's order
+    if (p.most[a] == 0) continue;
+    const std::vector<double>& weights = tables[static_cast<size_t>(p.axes.axes[a].tag)].weights;
+    p.weights.insert(p.weights.end(), weights.begin(), weights.end());
+  }
+  p.type = x.type;
+  p.beyond = n.get_float("extrapolation_value", 0);
+  RowMove wide;
+  wide.bytes = bytes(x.type, 1), wide.width = p.axes.width;
+  wide.widen(std::min(x.alignment, y.alignment), p.axes.unit());
+  p.vec = wide.vec;
+  if (p.chunks() >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("{} elements", elements(y.shape))});
+  const double moved = static_cast<double>(storage_bytes(x) + storage_bytes(y)) * (1 + p.reads / 16);
+  offer.candidates.push_back({"cuda", fmt::format("taps v{}", p.vec), gpu_estimate_us(*machine.gpu, moved),
+                              [p, gpu = machine.gpu] { return launched(plan_of(p), *gpu); }});
+}
+
+}  // namespace smelt::ops

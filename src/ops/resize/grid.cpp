@@ -1,0 +1,212 @@
+// GridSample and AffineGrid, in any number of spatial dimensions.
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/conv/window.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/real.h"
+#include "ops/registry/operators.h"
+#include "ops/resize/cubic.h"
+#include "ops/resize/resize.h"
+
+namespace smelt::ops {
+namespace {
+
+enum class Padding { zeros, border, reflection };
+enum class Interpolation { nearest, linear, cubic };
+
+Padding padding_of(const Node& node) {
+  const std::string s = node.get_string("padding_mode", "zeros");
+  if (s == "zeros") return Padding::zeros;
+  if (s == "border") return Padding::border;
+  if (s == "reflection") return Padding::reflection;
+  fail("padding_mode is '{}', expected zeros, border or reflection", s);
+}
+
+Interpolation interpolation_of(const Node& node) {
+  const std::string s = node.get_string("mode", "linear");
+  if (s == "nearest") return Interpolation::nearest;
+  if (s == "linear" || s == "bilinear") return Interpolation::linear;
+  if (s == "cubic" || s == "bicubic") return Interpolation::cubic;
+  fail("mode is '{}', expected nearest, linear or cubic", s);
+}
+
+/// Reflects x at the ends of [low, high] until it lies inside.
+double reflected(double x, double low, double high) {
+  const double range = high - low;
+  if (range <= 0) return low;
+  const bool below = x < low;
+  if (!below && x <= high) return x;
+  const double beyond = below ? low - x : x - high, turns = std::floor(beyond / range), rest = beyond - turns * range;
+  const bool even = std::fmod(turns, 2) == 0;
+  return (below == even) ? low + rest : high - rest;
+}
+
+/// One spatial axis of X.
+struct GridAxis {
+  int64_t extent;
+  Padding padding;
+  bool align;
+  double low() const { return align ? 0.0 : -0.5; }
+  double high() const { return static_cast<double>(extent) - (align ? 1.0 : 0.5); }
+
+  /// Pixel coordinate of a normalised one, brought inside as the padding asks.
+  double coordinate(double g, bool nearest) const {
+    const double length = static_cast<double>(extent);
+    double x = align ? (g + 1) / 2 * (length - 1) : ((g + 1) * length - 1) / 2;
+    if (nearest) x = std::nearbyint(x);
+    if (x >= low() && x <= high()) return x;
+    if (padding == Padding::border) return std::clamp(x, 0.0, length - 1);
+    return padding == Padding::reflection && std::isfinite(x) ? reflected(x, low(), high()) : x;
+  }
+  /// The pixel that stands for pixel i; -1 for none.
+  int64_t pixel(double i) const {
+    if (i >= 0 && i < static_cast<double>(extent)) return static_cast<int64_t>(i);
+    if (padding == Padding::zeros || !std::isfinite(i)) return -1;
+    if (padding == Padding::border) return i < 0 ? 0 : extent - 1;
+    return std::clamp<int64_t>(static_cast<int64_t>(reflected(i, low(), high())), 0, extent - 1);
+  }
+};
+
+/// Up to four pixels of an axis and their weights.
+struct Taps {
+  int64_t place[4];
+  double weight[4];
+  int count = 0;
+  void add(int64_t p, double w) {
+    if (p < 0 || w == 0) return;
+    place[count] = p;
+    weight[count++] = w;
+  }
+};
+
+Taps taps_at(const GridAxis& axis, Interpolation how, double x) {
+  Taps t;
+  if (how == Interpolation::nearest) {
+    t.add(axis.pixel(std::nearbyint(x)), 1);
+    return t;
+  }
+  const bool cubic = how == Interpolation::cubic;
+  const double base = std::floor(x);
+  for (int k = cubic ? -1 : 0; k <= (cubic ? 2 : 1); ++k) {  // not by i itself: far enough out, i + 1 is i
+    const double i = base + k;
+    t.add(axis.pixel(i), cubic ? cubic_kernel(i - x, -0.75) : linear_kernel(i - x));
+  }
+  return t;
+}
+
+Shape grid_output(const Shape& x, const Shape& grid) {
+  if (x.size() < 3 || grid.size() != x.size())
+    fail("X and grid have shapes {} and {}, expected equal ranks of 3 or more", to_string(x), to_string(grid));
+  if (grid[0] != x[0] || grid.back() != static_cast<int64_t>(x.size()) - 2) {
+    fail("grid has shape {}, expected {} first and {} last", to_string(grid), x[0], x.size() - 2);
+  }
+  return with_spatial(x[0], x[1], Shape(grid.begin() + 1, grid.end() - 1));
+}
+
+void infer_grid_sample(InferContext& c) { c.set(0, type_of(c, 0), grid_output(c.shape(0), c.shape(1))); }
+
+void run_grid_sample(ComputeContext& ctx) {
+  in_real(ctx, [](ComputeContext& c, auto zero) {
+    using T = decltype(zero);
+    const Shape spatial = spatial_of(c.in(0).shape()), step = strides(spatial);
+    const int64_t in_plane = elements(spatial), channels = c.in(0).shape()[1], batch = c.in(0).shape()[0];
+    const size_t rank = spatial.size();
+    const int64_t places = c.in(1).size() / std::max<int64_t>(1, batch * static_cast<int64_t>(rank));
+    const Interpolation how = interpolation_of(c.node);
+    const Padding padding = padding_of(c.node);
+    const bool align = c.node.get_int("align_corners", 0) != 0;
+    const T *x = c.in(0).data<T>(), *grid = c.in(1).data<T>();
+    T* y = c.outputs[0].data<T>();
+    std::vector<Taps> taps(rank);
+    Shape counts(rank), corner(rank);
+    for (int64_t n = 0; n < batch; ++n) {
+      for (int64_t o = 0; o < places; ++o) {
+        const T* at = grid + (n * places + o) * static_cast<int64_t>(rank);
+        bool none = false;
+        for (size_t d = 0; d < rank; ++d) {  // a position lists the innermost axis first
+          const GridAxis axis{spatial[d], padding, align};
+          taps[d] = taps_at(axis, how, axis.coordinate(static_cast<double>(at[rank - 1 - d]), how == Interpolation::nearest));
+          counts[d] = taps[d].count;
+          none = none || taps[d].count == 0;
+        }
+        for (int64_t ch = 0; ch < channels; ++ch) {
+          const T* plane = x + (n * channels + ch) * in_plane;
+          double sum = 0;
+          if (!none) {
+            std::fill(corner.begin(), corner.end(), 0);
+            do {
+              double weight = 1;
+              int64_t offset = 0;
+              for (size_t d = 0; d < rank; ++d) {
+                weight *= taps[d].weight[corner[d]];
+                offset += taps[d].place[corner[d]] * step[d];
+              }
+              sum += weight * static_cast<double>(plane[offset]);
+            } while (advance(corner, counts));
+          }
+          y[(n * channels + ch) * places + o] = static_cast<T>(sum);
+        }
+      }
+    }
+  });
+}
+
+void infer_affine_grid(InferContext& c) {
+  const Shape& theta = c.shape(0);
+  if (theta.size() != 3 || theta[2] != theta[1] + 1 || theta[1] < 2 || theta[1] > 3)
+    fail("theta has shape {}, expected [N, 2, 3] or [N, 3, 4]", to_string(theta));
+  const auto size = c.ints(1);
+  if (!size) return c.set_type(0, type_of(c, 0));
+  if (static_cast<int64_t>(size->size()) != theta[1] + 2) fail("size has {} elements, expected {}", size->size(), theta[1] + 2);
+  Shape y{theta[0]};
+  y.insert(y.end(), size->begin() + 2, size->end());
+  y.push_back(theta[1]);
+  c.set(0, type_of(c, 0), y);
+}
+
+void run_affine_grid(ComputeContext& ctx) {
+  const std::vector<int64_t> size = ctx.in(1).to_ints();
+  Shape y{ctx.in(0).shape()[0]};
+  y.insert(y.end(), size.begin() + 2, size.end());
+  y.push_back(ctx.in(0).shape()[1]);
+  allocated(ctx, 0, ctx.in(0).type(), y);
+  in_real(ctx, [&](ComputeContext& c, auto zero) {
+    using T = decltype(zero);
+    const Shape spatial(size.begin() + 2, size.end());
+    const size_t rank = spatial.size();
+    const bool align = c.node.get_int("align_corners", 0) != 0;
+    const T* theta = c.in(0).data<T>();
+    T* y = c.outputs[0].data<T>();
+    if (c.outputs[0].size() == 0) return;
+    for (int64_t n = 0; n < c.in(0).shape()[0]; ++n, theta += rank * (rank + 1)) {
+      Shape place(rank, 0);
+      do {
+        std::vector<double> at(rank + 1, 1.0);  // homogeneous, innermost axis first
+        for (size_t d = 0; d < rank; ++d) {
+          const double i = static_cast<double>(place[d]), length = static_cast<double>(spatial[d]);
+          at[rank - 1 - d] = align ? (length == 1 ? 0.0 : 2 * i / (length - 1) - 1) : (2 * i + 1) / length - 1;
+        }
+        for (size_t row = 0; row < rank; ++row) {
+          double sum = 0;
+          for (size_t k = 0; k <= rank; ++k) sum += static_cast<double>(theta[row * (rank + 1) + k]) * at[k];
+          *y++ = static_cast<T>(sum);
+        }
+      } while (advance(place, spatial));
+    }
+  });
+}
+
+}  // namespace
+
+std::span<const OpDef> sample_ops() {
+  static constexpr OpDef table[] = {
+      {"Resize", onnx_domain, infer_resize, run_resize},
+      {"Upsample", onnx_domain, infer_resize, run_resize},
+      {"GridSample", onnx_domain, infer_grid_sample, run_grid_sample},
+      {"AffineGrid", onnx_domain, infer_affine_grid, run_affine_grid},
+  };
+  return table;
+}
+
+}  // namespace smelt::ops

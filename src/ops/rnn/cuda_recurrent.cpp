@@ -1,0 +1,126 @@
+// RNN, GRU and LSTM on a GPU (src/kernels/rnn/recurrent.cuh).
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+#include "expr/cuda.h"
+#include "ops/core/family.h"
+#include "ops/core/strides.h"
+#include "ops/cuda/launches.h"
+#include "ops/rnn/activation.h"
+
+namespace smelt::ops {
+namespace {
+
+struct Recurrence {  // src/kernels/rnn/recurrent.cuh
+  int64_t steps, batch, input, hidden, directions;
+  int64_t x[2], y[3], state[2];
+  float clip;
+  int32_t reverse, linear_before_reset, input_forget;
+};
+
+struct Formula {
+  std::string_view name, code;  // of v, with {0} and {1} for alpha and beta
+};
+constexpr Formula formulas[] = {{"relu", "fmaxf(v, 0.f)"},
+                                {"tanh", "tanhf(v)"},
+                                {"sigmoid", "1.f / (1.f + expf(-v))"},
+                                {"affine", "{0} * v + {1}"},
+                                {"leakyrelu", "v >= 0 ? v : {0} * v"},
+                                {"thresholdedrelu", "v > {0} ? v : 0.f"},
+                                {"scaledtanh", "{0} * tanhf({1} * v)"},
+                                {"hardsigmoid", "fminf(fmaxf({0} * v + {1}, 0.f), 1.f)"},
+                                {"elu", "v >= 0 ? v : {0} * (expf(v) - 1.f)"},
+                                {"softsign", "v / (1.f + fabsf(v))"},
+                                {"softplus", "log1pf(expf(-fabsf(v))) + fmaxf(v, 0.f)"}};
+
+/// struct Act with the node's activations; nothing where one is not known.
+std::optional<std::string> activations(const Node& n, const std::vector<std::string>& otherwise, int64_t directions) {
+  std::vector<std::string> names = n.get_strings("activations");
+  if (names.empty())
+    for (int64_t d = 0; d < directions; ++d) names.insert(names.end(), otherwise.begin(), otherwise.end());
+  const std::vector<Activation> functions = recurrent_activations(n, otherwise, directions);
+  std::string code = "struct Act {\n  static __device__ __forceinline__ float apply(int i, float v) {\n    switch (i) {\n";
+  for (size_t i = 0; i < functions.size(); ++i) {
+    std::string name = names[i];
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const auto* f = std::ranges::find(formulas, std::string_view(name), &Formula::name);
+    if (f == std::end(formulas)) return std::nullopt;
+    const auto number = [](double v) { return fmt::format("{:a}f", static_cast<double>(static_cast<float>(v))); };
+    code += fmt::format("      case {}: return {};\n", i,
+                        fmt::format(fmt::runtime(f->code), number(functions[i].alpha), number(functions[i].beta)));
+  }
+  return code + "    }\n    return v;\n  }\n};\n";
+}
+
+bool given(const std::vector<BoundTensor>& tensors, size_t i) {
+  return i < tensors.size() && tensors[i].type != DType::undefined;
+}
+
+}  // namespace
+
+bool gpu_recurrent_handles(const Node& n) { return n.is("RNN") || n.is("GRU") || n.is("LSTM"); }
+
+void gpu_recurrent_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const Node& n = *b.node;
+  const DType type = b.inputs[0].type;
+  if (type != DType::f32 && type != DType::f16 && type != DType::bf16)
+    return offer.rejected.push_back({"cuda", fmt::format("its type is {}", name(type))});
+  for (const auto* tensors : {&b.inputs, &b.outputs})
+    for (const BoundTensor& t : *tensors)
+      if (t.layout != Layout::plain || !is_dense(t))
+        return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+  const int64_t gates = n.op == "RNN" ? 1 : n.op == "GRU" ? 3 : 4;
+  const Shape &x = b.inputs[0].shape, &w = b.inputs[1].shape;
+  const bool batch_first = n.get_int("layout", 0) != 0;
+  Recurrence a{};
+  a.steps = x[batch_first ? 1 : 0], a.batch = x[batch_first ? 0 : 1], a.input = x[2];
+  a.directions = w[0], a.hidden = w[1] / gates;
+  const int64_t h = a.hidden;
+  const Shape xs = batch_first ? Shape{a.input, a.steps * a.input} : Shape{a.batch * a.input, a.input};
+  const Shape ys =
+      batch_first ? Shape{a.directions * h, h, a.steps * a.directions * h} : Shape{a.directions * a.batch * h, a.batch * h, h};
+  const Shape states = batch_first ? Shape{h, a.directions * h} : Shape{a.batch * h, h};
+  std::ranges::copy(xs, a.x), std::ranges::copy(ys, a.y), std::ranges::copy(states, a.state);
+  a.clip = n.get_float("clip", 0);
+  a.reverse = n.get_string("direction", "forward") == "reverse";
+  a.linear_before_reset = static_cast<int32_t>(n.get_int("linear_before_reset", 0));
+  a.input_forget = static_cast<int32_t>(n.get_int("input_forget", 0));
+  const std::vector<std::string> otherwise = gates == 1   ? std::vector<std::string>{"Tanh"}
+                                             : gates == 3 ? std::vector<std::string>{"Sigmoid", "Tanh"}
+                                                          : std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"};
+  const auto act = activations(n, otherwise, a.directions);
+  if (!act) return offer.rejected.push_back({"cuda", "an activation that it does not know"});
+  constexpr int64_t most_shared = 48 << 10;
+  const int64_t shared = (gates + 2) * h * 4, blocks = a.directions * a.batch;
+  if (shared > most_shared || blocks >= int64_t{1} << 31)
+    return offer.rejected.push_back({"cuda", fmt::format("a state of {} needs {} bytes of shared memory", h, shared)});
+  const std::string t(expr::cuda_type(type)), lengths(given(b.inputs, 4) ? expr::cuda_type(b.inputs[4].type) : "int");
+  const std::string source = fmt::format(
+      "#include \"rnn/recurrent.cuh\"\n\n{3}\nextern \"C\" __global__ void __launch_bounds__(recurrent_threads, 1) "
+      "recurrent(const {0}* x, const "
+      "{0}* w, const {0}* r, const {0}* bias, const {1}* lengths, const {0}* first_h, const {0}* first_c, const {0}* peepholes, "
+      "{0}* y, "
+      "{0}* last_h, {0}* last_c, const __grid_constant__ Recurrence a) {{\n"
+      "  recur<{2}, Act>(x, w, r, bias, lengths, first_h, first_c, peepholes, y, last_h, last_c, a);\n}}\n",
+      t, lengths, gates, *act);
+  std::vector<bool> in, out;
+  for (size_t i = 0; i < 8; ++i) in.push_back(given(b.inputs, i));
+  for (size_t o = 0; o < 3; ++o) out.push_back(given(b.outputs, o));
+  // Each step waits for the one before it, and for the weights to come by once more.
+  const double step = 3 + static_cast<double>(gates * h * (a.input + h)) * static_cast<double>(bytes(type, 1)) / 50e3;
+  offer.candidates.push_back(
+      {"cuda", "", static_cast<double>(a.steps) * step, [=, gpu = machine.gpu] {
+         LaunchPlan plan("recurrent", source);
+         if (blocks > 0 && h > 0) {
+           Launch& l = plan.launch("recurrent",
+                                   {.grid = {static_cast<unsigned>(blocks), 1, 1}, .block = {256, 1, 1}, .shared_bytes = shared});
+           for (size_t i = 0; i < in.size(); ++i) in[i] ? l.input(i) : l.value(uint64_t{0});
+           for (size_t o = 0; o < out.size(); ++o) out[o] ? l.output(o) : l.value(uint64_t{0});
+           l.value(a);
+         }
+         return launched(std::move(plan), *gpu);
+       }});
+}
+
+}  // namespace smelt::ops

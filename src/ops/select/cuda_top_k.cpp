@@ -1,0 +1,84 @@
+// TopK on a GPU: each line sorted as far as it is wanted (src/kernels/sort/sort.cuh), in the reference's order.
+#include <algorithm>
+
+#include "base/error.h"
+#include "expr/cuda.h"
+#include "ops/core/family.h"
+#include "ops/core/loops.h"
+#include "ops/core/strides.h"
+#include "ops/select/cuda_sort.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr unsigned block = 256;
+
+std::unique_ptr<Kernel> top_k(const LineSort& sort, const std::string& type, const Gpu& gpu) {
+  LaunchPlan plan("top_k", "#include \"sort/sort.cuh\"\n");
+  const std::string outputs = fmt::format("{}* values, i64* places", type);
+  const int64_t n = sort.tile(), k = sort.keep;
+  const auto give = [&](Launch& l) { l.output(0).output(1).value(static_cast<uint32_t>(k)); };
+  if (k == 0 || sort.lines == 0) return launched(std::move(plan), gpu);
+  if (sort.tiles() == 1) {
+    const std::string key = fmt::format("Item<typename {}::Key>", sort.source_type);
+    plan.source += fmt::format(
+        "\nextern \"C\" __global__ void __launch_bounds__({0}) top_k({1}, {2}, u32 k, u32 extent) {{\n"
+        "  __shared__ alignas(16) unsigned char memory[sizeof({3}) * {4}];\n"
+        "  auto* items = reinterpret_cast<{3}*>(memory);\n  const {5} source{{{6}}};\n"
+        "  const u32 line = sort_tile<{4}>(items, source, extent, 1);\n"
+        "  for (u32 i = threadIdx.x; i < k; i += {0}) put(source, line, i, k, items[i], values, places);\n}}\n",
+        LineSort::threads(n), sort.parameters, outputs, key, n, sort.source_type, sort.members);
+    Launch& l = plan.launch("top_k", {.grid = {static_cast<unsigned>(sort.lines), 1, 1}, .block = {LineSort::threads(n), 1, 1}});
+    sort.give(l);
+    give(l);
+    l.value(static_cast<uint32_t>(sort.extent));
+    return launched(std::move(plan), gpu);
+  }
+  const Place items = sort.add_to(plan, "sort");
+  plan.source += fmt::format(
+      "\nextern \"C\" __global__ void __launch_bounds__({0}) emit({1}, {2}, u32 k, const Item<typename {3}::Key>* "
+      "items, u32 count, Divider kept) {{\n  const u32 number = blockIdx.x * {0} + threadIdx.x;\n"
+      "  if (number >= count) return;\n  const u32 line = kept.quotient(number);\n"
+      "  put({3}{{{4}}}, line, number - line * k, k, items[number], values, places);\n}}\n",
+      block, sort.parameters, outputs, sort.source_type, sort.members);
+  Launch& l = plan.launch("emit", blocks_of(sort.lines * k, block));
+  sort.give(l);
+  give(l);
+  l.at(items).value(static_cast<uint32_t>(sort.lines * k)).value(Divider(static_cast<uint32_t>(k)));
+  return launched(std::move(plan), gpu);
+}
+
+}  // namespace
+
+bool gpu_top_k_handles(const Node& n) { return n.is("TopK"); }
+
+void gpu_top_k_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const BoundTensor& x = b.inputs[0];
+  for (const auto* tensors : {&b.inputs, &b.outputs})
+    for (const BoundTensor& t : *tensors)
+      if (t.layout != Layout::plain || !is_dense(t))
+        return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+  const bool number = x.type == DType::f32 || x.type == DType::f64 || x.type == DType::f16 || x.type == DType::bf16 ||
+                      (is_integer(x.type) && bits(x.type) >= 8) || x.type == DType::boolean;
+  if (!number) return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(x.type))});
+  const int64_t axis = normalize_axis(b.node->get_int("axis", -1), static_cast<int64_t>(x.shape.size()));
+  const AxisView v = around_axis(x.shape, axis);
+  const BoundTensor& y = b.outputs[0].type != DType::undefined ? b.outputs[0] : b.outputs.at(1);
+  const bool largest = b.node->get_int("largest", 1) != 0;
+  const std::string type(expr::cuda_type(x.type));
+  LineSort sort;
+  sort.source_type = fmt::format("AlongAxis<{}, {}>", type, largest);
+  sort.parameters = fmt::format("const {}* x, Divider inner, u32 length", type);
+  sort.members = "x, inner, length";
+  sort.lines = v.outer * v.inner, sort.extent = v.extent, sort.keep = y.shape[static_cast<size_t>(axis)];
+  sort.key_bytes = bits(x.type) == 64 ? 8 : 4;
+  sort.give = [inner = Divider(static_cast<uint32_t>(std::max<int64_t>(1, v.inner))),
+               extent = static_cast<uint32_t>(v.extent)](Launch& l) { l.input(0).value(inner).value(extent); };
+  if (sort.lines * sort.extent >= int64_t{1} << 31)
+    return offer.rejected.push_back({"cuda", fmt::format("{} elements, more than 2^31", sort.lines * sort.extent)});
+  const double moved = static_cast<double>(storage_bytes(x));
+  offer.candidates.push_back({"cuda", "bitonic", 10 + gpu_estimate_us(*machine.gpu, 4 * moved),
+                              [sort, type, gpu = machine.gpu] { return top_k(sort, type, *gpu); }});
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,205 @@
+// Operators that pick elements by their values: the size of the result is known only afterwards.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/loops.h"
+#include "ops/movement/copy.h"
+#include "ops/registry/operators.h"
+
+namespace smelt::ops {
+namespace {
+
+/// A tensor without `axis` is seen as one long row of elements.
+AxisView selection_axis(const Node& node, const Tensor& x) {
+  if (!node.has("axis")) return {1, x.size(), 1};
+  return around_axis(x.shape(), normalize_axis(node.get_int("axis", 0), x.rank()));
+}
+
+/// The picked slices of x along the node's axis, in this order.
+Tensor take(const Node& node, const Tensor& x, const std::vector<int64_t>& picked) {
+  const AxisView v = selection_axis(node, x);
+  Shape s = node.has("axis") ? x.shape() : Shape{0};
+  s[node.has("axis") ? static_cast<size_t>(normalize_axis(node.get_int("axis", 0), x.rank())) : 0] =
+      static_cast<int64_t>(picked.size());
+  Tensor y = Tensor::empty(x.type(), s);
+  copy_slices(x, v, picked, y);
+  return y;
+}
+
+void infer_compress(InferContext& c) {
+  if (type_of(c, 1) != DType::boolean) fail("the condition has type {}, expected bool", name(c.in(1).type));
+  c.set_type(0, type_of(c, 0));
+}
+
+void run_compress(ComputeContext& c) {
+  const std::span<const bool> keep = c.in(1).span<bool>();
+  const int64_t extent = selection_axis(c.node, c.in(0)).extent;
+  std::vector<int64_t> picked;
+  for (int64_t i = 0; i < std::min(extent, static_cast<int64_t>(keep.size())); ++i) {
+    if (keep[static_cast<size_t>(i)]) picked.push_back(i);
+  }
+  c.outputs[0] = take(c.node, c.in(0), picked);
+}
+
+void infer_non_zero(InferContext& c) {
+  type_of(c, 0);
+  c.set_type(0, DType::i64);
+}
+
+void run_non_zero(ComputeContext& c) {
+  const Tensor& x = c.in(0);
+  std::vector<int64_t> found;
+  dispatch_compute(x.type(), "NonZero", [&]<class C>(C) {
+    std::vector<C> values(static_cast<size_t>(x.size()));
+    load(x, 0, 1, x.size(), values.data());
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != C(0)) found.push_back(static_cast<int64_t>(i));
+    }
+  });
+  const int64_t count = static_cast<int64_t>(found.size());
+  Tensor y = Tensor::empty(DType::i64, {x.rank(), count});
+  const Shape step = strides(x.shape());
+  for (int64_t a = 0; a < x.rank(); ++a) {
+    const size_t axis = static_cast<size_t>(a);
+    for (int64_t i = 0; i < count; ++i) {
+      y.data<int64_t>()[a * count + i] = found[static_cast<size_t>(i)] / step[axis] % x.shape()[axis];
+    }
+  }
+  c.outputs[0] = y;
+}
+
+// --- Unique -------------------------------------------------------------------------------------------------------
+
+/// Three-way order of two elements; NaN comes last and equals itself, so that sorting is well defined.
+template <class E> int order(const E& a, const E& b) {
+  if (a < b) return -1;
+  if (b < a) return 1;
+  if constexpr (std::is_floating_point_v<E>) return static_cast<int>(std::isnan(a)) - static_cast<int>(std::isnan(b));
+  return 0;
+}
+
+/// Slices along the axis, sorted and grouped: `first` their first occurrences in result order, `inverse` each slice's group.
+struct Groups {
+  std::vector<int64_t> first, inverse, counts;
+};
+
+/// keys: [extent, width] elements, one row a slice.
+template <class E> Groups group(const std::vector<E>& keys, int64_t extent, int64_t width, bool sorted) {
+  const auto compare = [&](int64_t a, int64_t b) {
+    for (int64_t i = 0; i < width; ++i) {
+      if (int o = order(keys[static_cast<size_t>(a * width + i)], keys[static_cast<size_t>(b * width + i)])) return o;
+    }
+    return 0;
+  };
+  std::vector<int64_t> rows(static_cast<size_t>(extent));
+  std::iota(rows.begin(), rows.end(), 0);
+  std::stable_sort(rows.begin(), rows.end(), [&](int64_t a, int64_t b) { return compare(a, b) < 0; });
+  Groups g;
+  g.inverse.resize(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i == 0 || compare(rows[i - 1], rows[i]) != 0) {
+      g.first.push_back(rows[i]);
+      g.counts.push_back(0);
+    }
+    ++g.counts.back();
+    g.inverse[static_cast<size_t>(rows[i])] = static_cast<int64_t>(g.first.size()) - 1;
+  }
+  if (sorted) return g;
+  std::vector<int64_t> by_occurrence(g.first.size()), place(g.first.size());
+  std::iota(by_occurrence.begin(), by_occurrence.end(), 0);
+  std::sort(by_occurrence.begin(), by_occurrence.end(),
+            [&](int64_t a, int64_t b) { return g.first[static_cast<size_t>(a)] < g.first[static_cast<size_t>(b)]; });
+  Groups result;
+  for (size_t i = 0; i < by_occurrence.size(); ++i) {
+    const size_t from = static_cast<size_t>(by_occurrence[i]);
+    result.first.push_back(g.first[from]);
+    result.counts.push_back(g.counts[from]);
+    place[from] = static_cast<int64_t>(i);
+  }
+  for (int64_t group : g.inverse) result.inverse.push_back(place[static_cast<size_t>(group)]);
+  return result;
+}
+
+void infer_unique(InferContext& c) {
+  c.set_type(0, type_of(c, 0));
+  for (size_t i = 1; i < 4; ++i) c.set_type(i, DType::i64);
+}
+
+void run_unique(ComputeContext& c) {
+  const Tensor& x = c.in(0);
+  const AxisView v = selection_axis(c.node, x);
+  const int64_t width = v.outer * v.inner;
+  const bool sorted = c.node.get_int("sorted", 1) != 0;
+  const auto grouped = [&](const auto& values) {  // [outer, extent, inner] → [extent, outer · inner]
+    std::decay_t<decltype(values)> keys(values.size());
+    for (int64_t o = 0; o < v.outer; ++o) {
+      for (int64_t e = 0; e < v.extent; ++e) {
+        for (int64_t i = 0; i < v.inner; ++i) {
+          keys[static_cast<size_t>(e * width + o * v.inner + i)] = values[static_cast<size_t>((o * v.extent + e) * v.inner + i)];
+        }
+      }
+    }
+    return group(keys, v.extent, width, sorted);
+  };
+  Groups g;
+  if (x.type() == DType::string) {
+    g = grouped(x.strings());
+  } else {
+    dispatch_compute(x.type(), "Unique", [&]<class C>(C) {
+      std::vector<C> values(static_cast<size_t>(x.size()));
+      load(x, 0, 1, x.size(), values.data());
+      g = grouped(values);
+    });
+  }
+  const std::vector<int64_t>* indices[] = {&g.first, &g.inverse, &g.counts};
+  c.outputs[0] = take(c.node, x, g.first);
+  for (size_t i = 1; i < c.outputs.size(); ++i) {
+    if (c.wants(i)) c.outputs[i] = Tensor::of({static_cast<int64_t>(indices[i - 1]->size())}, *indices[i - 1]);
+  }
+}
+
+// --- ReverseSequence ----------------------------------------------------------------------------------------------
+
+void infer_reverse_sequence(InferContext& c) { same_as(c, 0, 0); }
+
+void run_reverse_sequence(ComputeContext& c) {
+  const Tensor& x = c.in(0);
+  const int64_t batch_axis = c.node.get_int("batch_axis", 1), time_axis = c.node.get_int("time_axis", 0);
+  const bool batch_first = batch_axis == 0 && time_axis == 1, time_first = batch_axis == 1 && time_axis == 0;
+  if (x.rank() < 2 || !(batch_first || time_first)) {
+    fail("batch_axis {} and time_axis {} of an input of shape {}: expected 0 and 1", batch_axis, time_axis, to_string(x.shape()));
+  }
+  const int64_t batch = x.shape()[static_cast<size_t>(batch_axis)], time = x.shape()[static_cast<size_t>(time_axis)];
+  const Shape step = strides(x.shape());
+  const int64_t batch_step = step[static_cast<size_t>(batch_axis)], time_step = step[static_cast<size_t>(time_axis)];
+  const std::vector<int64_t> lengths = c.in(1).to_ints();
+  if (static_cast<int64_t>(lengths.size()) != batch) fail("{} sequence lengths for a batch of {}", lengths.size(), batch);
+  const int64_t width = std::min(batch_step, time_step);
+  ElementCopier copier(x, c.outputs[0]);
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t length = lengths[static_cast<size_t>(b)];
+    if (length < 0 || length > time) fail("sequence {} has length {}, time has {} steps", b, length, time);
+    for (int64_t t = 0; t < time; ++t) {
+      const int64_t from = t < length ? length - 1 - t : t;
+      copier.copy(b * batch_step + from * time_step, b * batch_step + t * time_step, width);
+    }
+  }
+  copier.finish();
+}
+
+}  // namespace
+
+std::span<const OpDef> select_ops() {
+  static constexpr OpDef table[] = {
+      {"Compress", onnx_domain, infer_compress, run_compress},
+      {"NonZero", onnx_domain, infer_non_zero, run_non_zero},
+      {"Unique", onnx_domain, infer_unique, run_unique},
+      {"ReverseSequence", onnx_domain, infer_reverse_sequence, run_reverse_sequence},
+  };
+  return table;
+}
+
+}  // namespace smelt::ops

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "import/export.h"
 #include "import/import.h"
-#include "ops/fused/expand.h"
+#include "ops/core/expand.h"
 #include "run/carried.h"
 #include "run/plan.h"
 

@@ -1,5 +1,5 @@
 #include "equivalence.h"
-#include "ops/fused/expand.h"
+#include "ops/core/expand.h"
 
 namespace smelt::fuse {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "equivalence.h"
 #include "fuse/rewrites/rewrites.h"
-#include "ops/fused/expand.h"
+#include "ops/core/expand.h"
 #include "support/builder.h"
 
 namespace smelt::fuse {

@@ -5,8 +5,8 @@
 #include "fuse/match/rewrite.h"
 #include "import/export.h"
 #include "import/import.h"
+#include "ops/core/expand.h"
 #include "ops/core/operator.h"
-#include "ops/fused/expand.h"
 #include "smelt/error.h"
 
 namespace smelt::fuzz {

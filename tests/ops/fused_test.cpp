@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "ops/core/expand.h"
 #include "ops/core/operator.h"
-#include "ops/fused/expand.h"
 #include "support/errors.h"
 #include "support/random.h"
 

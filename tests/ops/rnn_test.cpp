@@ -1,5 +1,5 @@
 #include "ops/one_node.h"
-#include "ops/rnn/activation.h"
+#include "ops/pointwise/named_activation.h"
 
 namespace smelt::ops::test {
 namespace {

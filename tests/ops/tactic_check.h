@@ -8,9 +8,9 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/core/family.h"
 #include "ops/core/reference_kernel.h"
 #include "ops/core/strides.h"
+#include "ops/core/tactic.h"
 #include "support/random.h"
 
 namespace smelt::ops {

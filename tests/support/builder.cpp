@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "import/export.h"
-#include "ops/fused/expand.h"
+#include "ops/core/expand.h"
 
 namespace smelt::fuse {
 

@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/family.h"
 #include "ops/core/broadcast_operand.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/real.h"
-#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {

@@ -7,12 +7,12 @@
 
 #include "base/error.h"
 #include "expr/cpu.h"
+#include "ops/attention/offer.h"
+#include "ops/attention/shape.h"
 #include "ops/attention/simd/kernel.h"
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
-#include "ops/fused/rows.h"
 
 namespace smelt::ops {
 namespace {
@@ -150,9 +150,7 @@ std::optional<std::string> rejects(const BoundNode& b) {
 
 }  // namespace
 
-bool attention_handles(const Node& n) { return n.is("Attention", smelt_domain); }
-
-void attention_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_attention_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (auto reason = rejects(b)) return offer.rejected.push_back({"cpu", *reason});
   const AttentionShape s(*b.node, b.inputs[0].shape, b.inputs[1].shape, b.inputs[2].shape);
   const double flops =

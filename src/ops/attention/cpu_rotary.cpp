@@ -1,11 +1,11 @@
 // ai.smelt.RotaryEmbedding of f32, f16 and bf16, a row at a time.
 #include <fmt/core.h>
 
-#include "ops/core/family.h"
+#include "ops/attention/offer.h"
+#include "ops/attention/shape.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
-#include "ops/fused/rows.h"
 
 namespace smelt::ops {
 namespace {
@@ -73,9 +73,7 @@ std::optional<std::string> rejects(const BoundNode& b) {
 
 }  // namespace
 
-bool rotary_handles(const Node& n) { return n.is("RotaryEmbedding", smelt_domain); }
-
-void rotary_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_rotary_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (auto reason = rejects(b)) return offer.rejected.push_back({"cpu", *reason});
   offer.candidates.push_back({"cpu", "", 2 + static_cast<double>(elements(b.inputs[0].shape)) / 2000 / machine.threads,
                               [b, threads = machine.threads, node = *b.node] {

@@ -7,7 +7,6 @@
 #include "expr/cuda.h"
 #include "graph/fused.h"
 #include "ops/attention/cuda_mask.h"
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
 
 namespace smelt::ops {
@@ -158,28 +157,6 @@ void ScoresSource::pass(const AttentionCuda& p, const Buffers& b, Arguments& arg
 std::string kernel_name(const AttentionCuda& p, const std::string& config) {
   const AttentionShape& s = p.shape;
   return fmt::format("attention:{}:{}x{}x{}x{}x{}:{}", name(p.type), s.batch, s.heads, s.queries, s.keys, s.depth, config);
-}
-
-void attention_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
-  const DType type = b.outputs[0].type;
-  const auto reject = [&](std::string reason) { offer.rejected.push_back({"cuda", std::move(reason)}); };
-  if (type != DType::f16 && type != DType::bf16 && type != DType::f32 && type != DType::f64)
-    return reject(fmt::format("its type is {}; expected f64, f32, f16 or bf16", name(type)));
-  for (size_t i = 0; i < 3; ++i)
-    if (b.inputs[i].type != type) return reject("q, k, v and y differ in type");
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain) return reject("a tensor is not plain");
-  const AttentionCuda p(b);
-  for (const int64_t extent : {p.shape.queries, p.shape.keys, p.shape.depth, p.shape.value_depth, p.shape.batch * p.shape.heads})
-    if (extent >= int64_t{1} << 31) return reject(fmt::format("an extent of {}, a kernel counts to 2^31", extent));
-  if (p.operands.size() + 4 > Arguments::most_tensors)
-    return reject(fmt::format("{} operands, a kernel takes {}", p.operands.size(), Arguments::most_tensors - 4));
-  const ScoreForm form = machine.gpu->score_forms->of(b, p);
-  offer_flash_attention(p, form, machine, offer);
-  offer_tiled_attention(p, form, machine, offer);
-  offer_plain_attention(p, machine, offer);
-  offer_cudnn_attention(b, p, form, machine, offer);
 }
 
 }  // namespace smelt::ops

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "ops/attention/shape.h"
 #include "ops/cuda/gpu.h"
-#include "ops/fused/rows.h"
 
 namespace smelt::ops {
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "ops/core/family.h"
+#include "ops/attention/offer.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
 
@@ -83,9 +83,7 @@ std::string source_of(DType type, DType mask_type) {
 
 }  // namespace
 
-bool gpu_onnx_attention_handles(const Node& n) { return n.is("Attention"); }
-
-void gpu_onnx_attention_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_general_attention_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const DType type = b.inputs[query].type;
   const auto real = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
   if (!real(type)) return offer.rejected.push_back({"cuda", fmt::format("its type is {}", name(type))});

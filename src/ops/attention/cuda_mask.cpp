@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "expr/cpu.h"
-#include "ops/core/family.h"
+#include "ops/core/tactic.h"
 
 namespace smelt::ops {
 namespace {

@@ -5,11 +5,12 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "ops/attention/offer.h"
+#include "ops/attention/shape.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/rows/rows.h"
 #include "ops/cuda/gpu.h"
 #include "ops/cuda/walk.h"
-#include "ops/fused/rows.h"
 
 namespace smelt::ops {
 namespace {
@@ -122,7 +123,7 @@ std::optional<std::string> rejects(const BoundNode& b) {
 
 }  // namespace
 
-void rotary_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_rotary_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (auto reason = rejects(b)) return offer.rejected.push_back({"cuda", *reason});
   const RotaryCuda p = problem_of(b);
   double moved = 0;

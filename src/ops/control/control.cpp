@@ -2,9 +2,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ops/control/family.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
-#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {

@@ -1,8 +1,8 @@
 // Col2Im: columns of blocks added back into the image they were cut from.
 #include "base/error.h"
-#include "ops/conv/window.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/real.h"
+#include "ops/core/window.h"
 
 namespace smelt::ops {
 namespace {

@@ -1,11 +1,13 @@
-// Conv, ConvInteger and ConvTranspose.
+// Conv, ConvInteger, ConvTranspose, and ONNX Runtime's FusedConv.
 #include "ops/conv/conv.h"
 
 #include "base/error.h"
+#include "ops/conv/family.h"
 #include "ops/conv/transposed.h"
+#include "ops/core/list_inputs.h"
 #include "ops/core/real.h"
+#include "ops/pointwise/named_activation.h"
 #include "ops/quantize/shifted.h"
-#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 
@@ -83,12 +85,34 @@ void run_transposed(ComputeContext& ctx) {
   });
 }
 
-}  // namespace
+// FusedConv of x, w, bias?, z?: activation(conv(x, w) + bias + z)
+void infer_conv_activation(InferContext& c) {
+  const ConvProblem p = conv_problem(c.node, c.shape(0), c.shape(1));
+  const Shape y = with_spatial(p.n, p.m, p.out);
+  if (c.has(2) && c.shape(2) != Shape{p.m}) fail("B has shape {}, expected [{}]", to_string(c.shape(2)), p.m);
+  if (c.has(3) && c.shape(3) != y) fail("Z has shape {}, expected {}", to_string(c.shape(3)), to_string(y));
+  c.set(0, type_of(c, 0), y);
+}
 
-void infer_deform(InferContext& c);
-void run_deform(ComputeContext& c);
-void infer_col2im(InferContext& c);
-void run_col2im(ComputeContext& c);
+void run_conv_activation(ComputeContext& ctx) {
+  const Activation activate = fused_activation(ctx.node);
+  in_real(ctx, [&](ComputeContext& c, auto zero) {
+    using T = decltype(zero);
+    const ConvProblem p = conv_problem(c.node, c.in(0).shape(), c.in(1).shape());
+    const T *bias = optional_data<T>(c, 2), *z = optional_data<T>(c, 3);
+    T* y = c.outputs[0].data<T>();
+    const int64_t plane = elements(p.out);
+    convolve<double>(p, c.in(0).data<T>(), c.in(1).data<T>(), [&](int64_t n, int64_t m, const double* sums) {
+      for (int64_t i = 0; i < plane; ++i) {
+        const int64_t at = (n * p.m + m) * plane + i;
+        const double v = sums[i] + static_cast<double>(bias ? bias[m] : T{}) + static_cast<double>(z ? z[at] : T{});
+        y[at] = static_cast<T>(activate(v));
+      }
+    });
+  });
+}
+
+}  // namespace
 
 std::span<const OpDef> conv_ops() {
   static constexpr OpDef table[] = {
@@ -97,6 +121,7 @@ std::span<const OpDef> conv_ops() {
       {"ConvTranspose", onnx_domain, infer_transposed, run_transposed},
       {"DeformConv", onnx_domain, infer_deform, run_deform},
       {"Col2Im", onnx_domain, infer_col2im, run_col2im},
+      {"FusedConv", microsoft_domain, infer_conv_activation, run_conv_activation},
   };
   return table;
 }

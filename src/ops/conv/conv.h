@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ops/conv/window.h"
+#include "ops/core/window.h"
 
 namespace smelt::ops {
 
@@ -41,5 +41,11 @@ template <class Acc, class In, class F> void convolve(const ConvProblem& p, cons
     }
   }
 }
+
+// Rules and references of the family's table that have files of their own.
+void infer_deform(InferContext& c);
+void run_deform(ComputeContext& c);
+void infer_col2im(InferContext& c);
+void run_col2im(ComputeContext& c);
 
 }  // namespace smelt::ops

@@ -9,7 +9,7 @@
 
 #include "ops/conv/cuda_request.h"
 #include "ops/core/channels_last.h"
-#include "ops/core/family.h"
+#include "ops/core/tactic.h"
 
 namespace smelt::ops::conv {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "expr/cuda.h"
 #include "ops/conv/cuda_request.h"
-#include "ops/conv/window.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
+#include "ops/core/window.h"
 #include "ops/cpu/strided_copy.h"
 
 namespace smelt::ops::conv {

@@ -6,8 +6,8 @@
 #include <bit>
 #include <cstring>
 
-#include "ops/conv/window.h"
 #include "ops/core/strides.h"
+#include "ops/core/window.h"
 #include "ops/cpu/strided_copy.h"
 
 namespace smelt::ops::conv {

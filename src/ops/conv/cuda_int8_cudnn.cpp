@@ -20,7 +20,7 @@
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/cudnn.h"
-#include "ops/pointwise/problem.h"
+#include "ops/pointwise/offer.h"
 
 namespace smelt::ops::conv {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "ops/conv/cuda_request.h"
 #include "ops/conv/int8_problem.h"
-#include "ops/conv/window.h"
 #include "ops/core/quantized_program.h"
+#include "ops/core/window.h"
 
 namespace smelt::ops::conv {
 namespace {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "ops/conv/window.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
+#include "ops/core/window.h"
 #include "ops/cpu/strided_copy.h"
 
 namespace smelt::ops::conv {

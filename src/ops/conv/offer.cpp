@@ -1,8 +1,9 @@
+// Convolution, of floats and of 8-bit integers, and its tactics.
 #include "ops/conv/offer.h"
-#include "base/error.h"
+
 #include "ops/conv/cuda_request.h"
+#include "ops/conv/family.h"
 #include "ops/conv/int8_problem.h"
-#include "ops/core/family.h"
 
 namespace smelt::ops {
 namespace conv {
@@ -13,13 +14,15 @@ Tensor bias(const BoundNode& node, const Arguments& at) {
 
 }  // namespace conv
 
-bool conv_handles(const Node& node) {
+namespace {
+
+bool is_conv(const Node& node) {
   return (node.domain == onnx_domain && (node.op == "Conv" || node.op == "ConvTranspose")) || node.is("Conv", smelt_domain);
 }
 
-bool quantized_conv_handles(const Node& node) { return node.is("QLinearConv") || node.is("QLinearConv", smelt_domain); }
+bool is_int8_conv(const Node& node) { return node.is("QLinearConv") || node.is("QLinearConv", smelt_domain); }
 
-void quantized_conv_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
+void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   std::string why;
   const auto q = conv::quantized(node, why);
   if (!q) {
@@ -35,7 +38,7 @@ void quantized_conv_offer(const BoundNode& node, const Machine& machine, Offer& 
   conv::offer_onednn(*q, machine, offer);
 }
 
-void quantized_conv_gpu_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
+void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   std::string why;
   const auto q = conv::quantized(node, why);
   if (!q) {
@@ -57,7 +60,7 @@ void quantized_conv_gpu_offer(const BoundNode& node, const Machine& machine, Off
   conv::offer_cudnn(*q, machine, offer);
 }
 
-void conv_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
+void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   conv::Request r{node, machine, conv::problem(node), conv::arguments(*node.node)};
   r.problem.epilogue = Epilogue(node, r.at.operands, 1, conv::bias(node, r.at)).text();
   offer.problem = conv::print(r.problem);
@@ -66,7 +69,7 @@ void conv_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
   conv::offer_onednn(r, offer);
 }
 
-void conv_gpu_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
+void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   const auto made = conv::gpu_request(node, machine);
   if (const auto* why = std::get_if<std::string>(&made)) return offer.rejected.push_back({"cuda", *why});
   const conv::SharedRequest& r = std::get<conv::SharedRequest>(made);
@@ -76,5 +79,14 @@ void conv_gpu_offer(const BoundNode& node, const Machine& machine, Offer& offer)
   conv::offer_direct_cuda(r, offer);
   conv::offer_cudnn(r, offer);
 }
+
+constexpr OperatorTactics operators[] = {
+    {is_conv, offer_cpu, offer_cuda},
+    {is_int8_conv, offer_int8_cpu, offer_int8_cuda},
+};
+
+}  // namespace
+
+constinit const TacticFamily conv_family{operators, true};
 
 }  // namespace smelt::ops

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/core/family.h"
+#include "ops/core/tactic.h"
 
 namespace smelt::ops::conv {
 

@@ -2,7 +2,7 @@
 // adjoint of a convolution whose input grid is this operator's output.
 #pragma once
 
-#include "ops/conv/window.h"
+#include "ops/core/window.h"
 
 namespace smelt::ops {
 

@@ -1,6 +1,26 @@
+#include <fmt/format.h>
+
 #include "ops/core/tactic.h"
 
 namespace smelt::ops {
+
+std::string_view name(Layout layout) {
+  switch (layout) {
+    case Layout::plain: return "plain";
+    case Layout::nhwc: return "nhwc";
+    case Layout::nchw8c: return "nchw8c";
+    case Layout::nchw16c: return "nchw16c";
+  }
+  return "?";
+}
+
+std::string print(const BoundTensor& t) {
+  if (t.type == DType::undefined) return "-";
+  std::string text = fmt::format("{}[{}]", smelt::name(t.type), fmt::join(t.shape, ","));
+  if (t.layout != Layout::plain) text += fmt::format(":{}", name(t.layout));
+  if (!t.strides.empty()) text += fmt::format(":strides={}", fmt::join(t.strides, "x"));
+  return text;
+}
 
 int64_t channel_block(Layout layout) {
   switch (layout) {

@@ -1,27 +1,32 @@
-// Operators with a choice of kernels, by family. Each family lives in src/ops/FAMILY/: one file a tactic, offer.cpp, which
-// defines the family's row of the table in src/ops/registry/offer.cpp, and where a node alone does not say what is computed, problem.h,
-// which does.
+// A family: operators with a choice of kernels. It has a room, src/ops/FAMILY/:
+//
+//   family.h             declares its operator tables and its TacticFamily, which src/ops/registry lists
+//   FAMILY.cpp, …        the operator tables: a row an operator, its rule for types and shapes, its reference
+//   offer.h, offer.cpp   its tactics, all of them: which operators they compute, on the processor and on a GPU
+//   problem.h            what is computed, where a node alone does not say it
+//   cpu_ALGORITHM.cpp, cuda_ALGORITHM.cpp   a tactic each
 #pragma once
 
-#include <string_view>
+#include <span>
 
 #include "ops/core/tactic.h"
 
 namespace smelt::ops {
 
-struct TacticFamily {
-  std::string_view name;
+/// Adds candidates and rejections, and sets offer.problem where the family has its own form of it. ops::offer adds the reference.
+using OfferTactics = void (*)(const BoundNode& node, const Machine& machine, Offer& offer);
+
+/// Operators that the same tactics compute.
+struct OperatorTactics {
   bool (*handles)(const Node& node);
-  /// Sets offer.problem and adds candidates and rejections; the reference is added by ops::offer.
-  void (*offer)(const BoundNode& node, const Machine& machine, Offer& offer);
-  /// Its kernels like channels-last images: where a node's are plain, they are offered with reorders around them too.
-  bool images = false;
-  /// The same on a GPU (machine.gpu is set); null where the family has no kernels there.
-  void (*gpu_offer)(const BoundNode& node, const Machine& machine, Offer& offer) = nullptr;
+  OfferTactics cpu;   // null: only the reference runs there
+  OfferTactics cuda;  // machine.gpu is set; null: there is no kernel
 };
 
-/// "f32[1,64,56,56]:nhwc", with ":strided" where the tensor is a slice of another; "-" for an input left out.
-std::string print(const BoundTensor& t);
-std::string_view name(Layout layout);
+struct TacticFamily {
+  std::span<const OperatorTactics> operators;
+  /// Its kernels like channels-last images: where a node's are plain, they are offered with reorders around them too.
+  bool images = false;
+};
 
 }  // namespace smelt::ops

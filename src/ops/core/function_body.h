@@ -55,15 +55,4 @@ class Body {
   std::vector<DType> types_;
 };
 
-// One function an operator; expand() calls the one the node needs.
-std::vector<ValueId> expand_conv(Body& b);
-std::vector<ValueId> expand_qlinear_conv(Body& b);
-std::vector<ValueId> expand_matmul(Body& b);
-std::vector<ValueId> expand_qlinear_matmul(Body& b);
-std::vector<ValueId> expand_norm(Body& b);
-std::vector<ValueId> expand_attention(Body& b);
-std::vector<ValueId> expand_rotary(Body& b);
-std::vector<ValueId> expand_pointwise(Body& b);
-std::vector<ValueId> expand_reduce(Body& b);
-
 }  // namespace smelt::ops

@@ -101,4 +101,12 @@ template <class F> decltype(auto) dispatch_compute(DType t, const char* where, F
   }
 }
 
+/// The elements of v in type C, repeated to `shape`.
+template <class C> std::vector<C> spread(const Tensor& v, const Shape& shape) {
+  std::vector<C> out(static_cast<size_t>(elements(shape)));
+  const LoopNest nest(shape, {broadcast_strides(v.shape(), shape), strides(shape)});
+  nest.for_each_run([&](std::span<const int64_t> at) { load(v, at[0], nest.stride(0), nest.run(), out.data() + at[1]); });
+  return out;
+}
+
 }  // namespace smelt::ops

@@ -56,12 +56,16 @@ struct ComputeContext {
   std::function<std::vector<Tensor>(const Graph&, std::span<const Tensor>)> run_graph;
 };
 
+class Body;
+
 struct OpDef {
   std::string_view op;
   std::string_view domain;
   void (*infer)(InferContext&);
   void (*reference)(ComputeContext&);
   bool deterministic = true;  // false: RandomNormal, Dropout in training, …: never folded
+  /// A fused operator in ONNX's own (core/function_body.h): its outputs. Null for operators of other domains.
+  std::vector<ValueId> (*body)(Body&) = nullptr;
 };
 
 /// The definition, or null when smelt has none.

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include "ops/cpu/integer/program.h"
-
 namespace smelt::ops {
 
 std::vector<float> quantized_floats(const Tensor& t) {
@@ -21,7 +19,7 @@ std::vector<int32_t> quantized_integers(const Tensor& t) {
 std::optional<std::string> refuses_sums(DType a, DType b, int64_t k) {
   constexpr int64_t most = 33000;  // 255 · 255 · k stays below 2^31
   for (const DType t : {a, b})
-    if (!integer::is_byte(t)) return fmt::format("elements of {}", name(t));
+    if (!is_byte(t)) return fmt::format("elements of {}", name(t));
   if (k > most) return fmt::format("K = {} of 8-bit products may overflow 32 bits; at most {}", k, most);
   return std::nullopt;
 }

@@ -11,6 +11,9 @@
 
 namespace smelt::ops {
 
+/// The 8-bit integers that kernels multiply.
+constexpr bool is_byte(DType t) { return t == DType::u8 || t == DType::i8; }
+
 std::vector<float> quantized_floats(const Tensor& t);
 std::vector<int32_t> quantized_integers(const Tensor& t);
 

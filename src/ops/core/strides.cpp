@@ -57,6 +57,11 @@ Views merged(const Shape& shape, const std::vector<Shape>& strides, size_t leade
   return v;
 }
 
+bool all_plain(const BoundNode& b) {
+  const auto plain = [](const BoundTensor& t) { return t.layout == Layout::plain && t.strides.empty(); };
+  return std::ranges::all_of(b.inputs, plain) && std::ranges::all_of(b.outputs, plain);
+}
+
 bool is_dense(const BoundTensor& t) {
   if (t.strides.empty()) return true;
   BoundTensor dense = t;

@@ -18,6 +18,8 @@ struct Views {
 /// memory, neighbours merged where every view allows.
 Views merged(const Shape& shape, const std::vector<Shape>& strides, size_t leader);
 
+/// True when all tensors of the node are plain and without strides of their own.
+bool all_plain(const BoundNode& b);
 /// True when the elements lie without gaps in the order of the layout.
 bool is_dense(const BoundTensor& t);
 

@@ -25,6 +25,9 @@ struct BoundTensor {
   int64_t alignment = 256;  // of its first element in memory, bytes: a slice of another tensor begins anywhere
 };
 
+std::string_view name(Layout layout);
+/// "f32[1,64,56,56]:nhwc", with ":strided" where the tensor is a slice of another; "-" for an input left out.
+std::string print(const BoundTensor& t);
 /// Channels in a block; 1 for layouts that do not block them.
 int64_t channel_block(Layout layout);
 /// Bytes that the elements span: the dense size, channels rounded up in blocked layouts; with strides, from the first to the
@@ -37,6 +40,12 @@ struct BoundNode {
   std::vector<BoundTensor> inputs, outputs;
   WeightStore* weights =
       nullptr;  // where prepare() keeps packed weights, shared by all Executions of a plan; null: keep them itself
+
+  bool has(size_t input) const { return input < inputs.size() && inputs[input].type != DType::undefined; }
+  /// The value of an input that is known before the run; null for others.
+  const Tensor* constant(size_t input) const {
+    return input < inputs.size() && inputs[input].constant.valid() ? &inputs[input].constant : nullptr;
+  }
 };
 
 struct Buffers {

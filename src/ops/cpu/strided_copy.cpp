@@ -79,4 +79,11 @@ template <class T> void StridedCopy::copy(T* to, const T* from) const {
   });
 }
 
+double copy_estimate_us(const BoundNode& b, const Machine& machine) {
+  int64_t moved = 0;
+  for (const BoundTensor& y : b.outputs) moved += storage_bytes(y);
+  constexpr double bytes_per_us = 4e3;
+  return 1 + 2.0 * static_cast<double>(moved) / bytes_per_us / machine.threads;
+}
+
 }  // namespace smelt::ops

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "ops/core/tactic.h"
 #include "ops/cpu/igemm/row_map.h"
 #include "smelt/dtype.h"
 
@@ -33,5 +34,8 @@ class StridedCopy {
   int64_t planes_ = 1, rows_ = 1, columns_ = 1;
   int64_t from_row_ = 0, from_column_ = 0, to_row_ = 0, to_column_ = 0;
 };
+
+/// Microseconds to read and write as many bytes as the node's outputs have.
+double copy_estimate_us(const BoundNode& b, const Machine& machine);
 
 }  // namespace smelt::ops

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "ops/core/channels_last.h"
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
+#include "ops/core/tactic.h"
 
 namespace smelt::ops {
 

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
+#include "ops/core/tactic.h"
 
 namespace smelt::ops {
 namespace {

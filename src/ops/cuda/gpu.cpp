@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "device/cuda/cudnn_graph.h"
-#include "ops/attention/cuda_mask.h"
 #include "ops/cuda/dependent_launch.h"
 
 namespace smelt::ops {
@@ -17,7 +16,6 @@ std::shared_ptr<const Gpu> open_gpu(int ordinal, const std::filesystem::path& ke
   gpu->device = cuda::Device::open(ordinal);
   gpu->info = gpu->device->info();
   gpu->cubins = std::make_shared<cuda::CubinStore>(kernels);
-  gpu->score_forms = std::make_shared<ScoreForms>();
   gpu->dnn_plans = cuda::dnn_plan_files(kernels);
   return gpu;
 }
@@ -26,7 +24,6 @@ std::shared_ptr<const Gpu> gpu_of_arch(std::string_view arch, const std::filesys
   auto gpu = std::make_shared<Gpu>();
   gpu->info = cuda::info_of_arch(arch);
   gpu->cubins = std::make_shared<cuda::CubinStore>(kernels);
-  gpu->score_forms = std::make_shared<ScoreForms>();
   return gpu;
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <typeindex>
 
 #include "device/cuda/cubins.h"
 #include "device/cuda/device.h"
@@ -28,7 +29,20 @@ class Modules {
   std::map<std::shared_ptr<const device::cuda::Cubin>, std::shared_ptr<const device::cuda::Module>> loaded_;
 };
 
-class ScoreForms;
+/// What families keep for a device, one object of each type for as long as this lives; made when first asked for. Thread-safe.
+class DeviceCaches {
+ public:
+  template <class T> T& get() {
+    std::lock_guard lock(mutex_);
+    std::shared_ptr<void>& cache = caches_[typeid(T)];
+    if (!cache) cache = std::make_shared<T>();
+    return *static_cast<T*>(cache.get());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::type_index, std::shared_ptr<void>> caches_;
+};
 
 /// Which device, and where its compiled kernels are kept.
 struct Gpu {
@@ -37,10 +51,10 @@ struct Gpu {
   std::shared_ptr<device::cuda::CubinStore> cubins;
   std::shared_ptr<const KeptFiles> dnn_plans;  // cuDNN's, where kernels are kept; null without a device
   std::shared_ptr<Modules> modules = std::make_shared<Modules>();
-  bool tf32 = false;                        // products of f32 may round their operands to 10 bits of mantissa
-  bool nondeterministic = false;            // engines whose results differ from run to run are candidates
-  std::shared_ptr<KernelLog> log;           // of what is compiled and launched; null: none is kept
-  std::shared_ptr<ScoreForms> score_forms;  // of the model's attentions (ops/attention/cuda_mask.h)
+  bool tf32 = false;               // products of f32 may round their operands to 10 bits of mantissa
+  bool nondeterministic = false;   // engines whose results differ from run to run are candidates
+  std::shared_ptr<KernelLog> log;  // of what is compiled and launched; null: none is kept
+  std::shared_ptr<DeviceCaches> caches = std::make_shared<DeviceCaches>();
   std::shared_ptr<DeviceWeights> weights = std::make_shared<DeviceWeights>();  // constants that kernels keep packed on the device
 };
 

@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "ops/core/data_dependent.h"
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
+#include "ops/detect/offer.h"
 #include "ops/select/cuda_sort.h"
 
 namespace smelt::ops {
@@ -81,9 +81,7 @@ std::unique_ptr<Kernel> nms(const Nms& p, const Gpu& gpu) {
 
 }  // namespace
 
-bool gpu_nms_handles(const Node& n) { return n.is("NonMaxSuppression"); }
-
-void gpu_nms_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_nms_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (!is_bound_at_most(b)) return offer.rejected.push_back({"cuda", "its output's shape is known, its count is not asked for"});
   for (const BoundTensor& t : b.inputs)
     if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t)))

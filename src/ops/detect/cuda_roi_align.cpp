@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/detect/offer.h"
 #include "ops/detect/roi.h"
 
 namespace smelt::ops {
@@ -57,9 +57,7 @@ std::unique_ptr<Kernel> roi_align(const RoiAlign& p, DType type, int64_t group, 
 
 }  // namespace
 
-bool gpu_roi_align_handles(const Node& n) { return n.is("RoiAlign"); }
-
-void gpu_roi_align_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_roi_align_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   for (const auto* tensors : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *tensors)

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "ops/core/list_inputs.h"
-#include "ops/registry/operators.h"
+#include "ops/detect/family.h"
 
 namespace smelt::ops {
 namespace {

@@ -3,10 +3,10 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
 #include "ops/einsum/einsum.h"
+#include "ops/einsum/offer.h"
 #include "ops/movement/cuda_axes.h"
 
 namespace smelt::ops {
@@ -30,9 +30,7 @@ void without_ones(Shape& extents, std::vector<Shape>& strides) {
 
 }  // namespace
 
-bool gpu_einsum_handles(const Node& n) { return n.is("Einsum"); }
-
-void gpu_einsum_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_einsum_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const DType type = b.outputs[0].type;
   const bool real = type == DType::f32 || type == DType::f64 || type == DType::f16 || type == DType::bf16;
   if (!real && (!is_integer(type) || bits(type) < 8))

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "ops/einsum/einsum.h"
+#include "ops/einsum/family.h"
 #include "ops/pointwise/reference.h"
-#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {

@@ -1,6 +1,7 @@
 // Gather, GatherElements, GatherND, ScatterElements, ScatterND and TensorScatter on a GPU (src/kernels/movement). An index
 // outside of its axis, which the processor refuses, reads zeros here and is not written to.
 #include "ops/gather/cuda_gather.h"
+#include "ops/gather/offer.h"
 
 #include <algorithm>
 
@@ -91,11 +92,7 @@ IndexedRows indexed_rows(const BoundNode& b) {
   return r;
 }
 
-bool gpu_gather_handles(const Node& n) {
-  return n.is("Gather") || n.is("GatherElements") || n.is("GatherND") || n.is("TensorScatter");
-}
-
-void gpu_gather_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_gather_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (auto why = gather_rejects(b)) return offer.rejected.push_back({"cuda", *why});
   const Node& n = *b.node;
   const Shape& x = b.inputs[0].shape;

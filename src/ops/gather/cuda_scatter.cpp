@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "ops/core/family.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/gather/cuda_gather.h"
+#include "ops/gather/offer.h"
 #include "ops/select/cuda_sort.h"
 
 namespace smelt::ops {
@@ -74,9 +74,7 @@ std::unique_ptr<Kernel> scatter(const BoundNode& b, const std::string& reduction
 
 }  // namespace
 
-bool gpu_scatter_handles(const Node& n) { return n.is("ScatterElements") || n.is("Scatter") || n.is("ScatterND"); }
-
-void gpu_scatter_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_scatter_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (auto why = gather_rejects(b)) return offer.rejected.push_back({"cuda", *why});
   const std::string reduction = b.node->get_string("reduction", "none");
   if (reduction != "none" && !combined_in(b.inputs[0].type))

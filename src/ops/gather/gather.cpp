@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/core/copy.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
-#include "ops/movement/copy.h"
-#include "ops/registry/operators.h"
+#include "ops/gather/family.h"
 
 namespace smelt::ops {
 namespace {

@@ -6,19 +6,12 @@
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/strided_copy.h"
-#include "ops/cuda/strided_copy.h"
+#include "ops/generate/offer.h"
 #include "ops/movement/cuda_rows.h"
+#include "ops/movement/cuda_strided_copy.h"
 
 namespace smelt::ops {
 namespace {
-
-constexpr std::string_view handled[] = {"Trilu",           "EyeLike", "OneHot",       "ConstantOfShape", "Range",
-                                        "ReverseSequence", "Tile",    "DepthToSpace", "SpaceToDepth"};
-
-std::vector<std::byte> element_of(const Tensor& t) {
-  const auto* p = static_cast<const std::byte*>(t.raw());
-  return {p, p + element_bytes(t.type())};
-}
 
 RowMove single_elements(const BoundNode& b) {
   RowMove move;
@@ -141,11 +134,7 @@ std::vector<StridedMove> moves_of(const BoundNode& b) {
 
 }  // namespace
 
-bool gpu_generate_handles(const Node& n) {
-  return n.domain.empty() && std::ranges::find(handled, std::string_view(n.op)) != std::end(handled);
-}
-
-void gpu_generate_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_generate_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Gpu& gpu = *machine.gpu;
   for (const auto* tensors : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *tensors)

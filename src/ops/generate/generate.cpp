@@ -3,11 +3,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/core/copy.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
 #include "ops/core/type_attribute.h"
-#include "ops/movement/copy.h"
-#include "ops/registry/operators.h"
+#include "ops/generate/family.h"
 
 namespace smelt::ops {
 namespace {

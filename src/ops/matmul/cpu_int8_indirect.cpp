@@ -149,22 +149,4 @@ void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer) {
 
 }  // namespace matmul
 
-bool quantized_matmul_handles(const Node& n) {
-  return n.is("QLinearMatMul") || n.is("QLinearMatMul", smelt_domain) || n.is("MatMulInteger") || n.is("QGemm", microsoft_domain);
-}
-
-void quantized_matmul_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
-  std::string why;
-  const auto q = matmul::quantized(node, why);
-  if (!q) {
-    offer.rejected.push_back({"avx2", why});
-    return;
-  }
-  matmul::Problem p = q->product.problem;
-  p.epilogue = q->node->program ? q->node->program->print() : "none";
-  offer.problem = matmul::print(p);
-  matmul::offer_pairs(*q, machine, offer);
-  matmul::offer_onednn(*q, machine, offer);
-}
-
 }  // namespace smelt::ops

@@ -11,7 +11,7 @@
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
 #include "ops/matmul/cuda_offer.h"
-#include "ops/pointwise/problem.h"
+#include "ops/pointwise/offer.h"
 
 namespace smelt::ops::matmul {
 namespace {

@@ -189,16 +189,16 @@ class QuantizedCudaProduct final : public Kernel {
 };
 
 }  // namespace
-}  // namespace matmul
 
-void quantized_matmul_gpu_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
-  auto found = matmul::problem_of(node);
+void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
+  auto found = problem_of(node);
   if (auto* why = std::get_if<std::string>(&found)) return offer.rejected.push_back({"cuda", *why});
-  const auto& r = std::get<matmul::CudaQuantized>(found);
-  offer.problem = matmul::print(r.problem.problem);
-  matmul::offer_cuda(r.problem, machine.gpu, offer, [r, gpu = machine.gpu](const matmul::CudaConfig& c) {
-    return std::make_unique<matmul::QuantizedCudaProduct>(r, c, *gpu);
-  });
+  const auto& r = std::get<CudaQuantized>(found);
+  offer.problem = print(r.problem.problem);
+  offer_cuda(r.problem, machine.gpu, offer,
+             [r, gpu = machine.gpu](const CudaConfig& c) { return std::make_unique<QuantizedCudaProduct>(r, c, *gpu); });
 }
+
+}  // namespace matmul
 
 }  // namespace smelt::ops

@@ -1,4 +1,4 @@
-// The matrix product's tactics on a GPU; offer_cuda.cpp lists them.
+// The matrix product's tactics on a GPU; offer.cpp lists them.
 #pragma once
 
 #include <functional>
@@ -13,6 +13,9 @@ using MakeProduct = std::function<std::unique_ptr<Kernel>(const CudaConfig&)>;
 /// "cuda": src/kernels/gemm, in the configurations that rank first, made by `make`.
 void offer_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer, const MakeProduct& make);
 void offer_cublaslt(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer);  // "cublaslt"
+
+/// "cuda" of 8-bit products: cuda_int8.cpp.
+void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer);
 
 /// One kernel of "cuda": inputs 0 and 1 are a and b, 2 the zero points of b's columns where the problem has row_sums, and the
 /// epilogue's as its operands say.

@@ -7,10 +7,10 @@
 #include "ops/core/broadcast_operand.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/real.h"
+#include "ops/matmul/family.h"
+#include "ops/pointwise/named_activation.h"
 #include "ops/quantize/quantize.h"
 #include "ops/quantize/shifted.h"
-#include "ops/registry/operators.h"
-#include "ops/rnn/activation.h"
 
 namespace smelt::ops {
 

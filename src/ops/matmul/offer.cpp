@@ -1,6 +1,10 @@
+// The matrix product, of floats and of 8-bit integers, and its tactics.
 #include "ops/matmul/offer.h"
-#include "base/error.h"
+
 #include "ops/core/strides.h"
+#include "ops/matmul/cuda_offer.h"
+#include "ops/matmul/family.h"
+#include "ops/matmul/int8_problem.h"
 
 namespace smelt::ops {
 namespace matmul {
@@ -19,12 +23,14 @@ std::optional<std::string> rejects_tensors(const Product& p) {
 
 }  // namespace matmul
 
-bool matmul_handles(const Node& node) {
+namespace {
+
+bool is_matmul(const Node& node) {
   if (node.is("FusedMatMul", microsoft_domain)) return node.get_int("transBatchA", 0) == 0 && node.get_int("transBatchB", 0) == 0;
   return node.is("MatMul") || node.is("Gemm") || node.is("MatMul", smelt_domain);
 }
 
-void matmul_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
+void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   if (!is_float(node.outputs[0].type)) {
     offer.rejected.push_back({"onednn", "a product of integers"});
     return;
@@ -44,5 +50,43 @@ void matmul_offer(const BoundNode& node, const Machine& machine, Offer& offer) {
   matmul::offer_skinny(r, offer);
   matmul::offer_onednn(r, offer);
 }
+
+void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
+  auto found = matmul::cuda_problem(node);
+  if (auto* why = std::get_if<std::string>(&found)) return offer.rejected.push_back({"cuda", *why});
+  const auto& p = std::get<matmul::CudaProblem>(found);
+  offer.problem = matmul::print(p.problem);
+  if (machine.gpu->tf32 && p.type == DType::f32) offer.problem += ";tf32";
+  matmul::offer_cuda(p, machine.gpu, offer,
+                     [p, gpu = machine.gpu](const matmul::CudaConfig& c) { return matmul::cuda_product(p, c, *gpu); });
+  matmul::offer_cublaslt(p, machine.gpu, offer);
+}
+
+bool is_int8_matmul(const Node& n) {
+  return n.is("QLinearMatMul") || n.is("QLinearMatMul", smelt_domain) || n.is("MatMulInteger") || n.is("QGemm", microsoft_domain);
+}
+
+void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
+  std::string why;
+  const auto q = matmul::quantized(node, why);
+  if (!q) {
+    offer.rejected.push_back({"avx2", why});
+    return;
+  }
+  matmul::Problem p = q->product.problem;
+  p.epilogue = q->node->program ? q->node->program->print() : "none";
+  offer.problem = matmul::print(p);
+  matmul::offer_pairs(*q, machine, offer);
+  matmul::offer_onednn(*q, machine, offer);
+}
+
+constexpr OperatorTactics operators[] = {
+    {is_matmul, offer_cpu, offer_cuda},
+    {is_int8_matmul, offer_int8_cpu, matmul::offer_int8_cuda},
+};
+
+}  // namespace
+
+constinit const TacticFamily matmul_family{operators};
 
 }  // namespace smelt::ops

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "ops/core/family.h"
+#include "ops/core/tactic.h"
 
 namespace smelt::ops::matmul {
 

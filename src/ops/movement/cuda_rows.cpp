@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "ops/cpu/strided_copy.h"
 
 namespace smelt::ops {
 
@@ -15,6 +16,11 @@ namespace {
 constexpr unsigned block = 256;
 
 }  // namespace
+
+std::vector<std::byte> element_of(const Tensor& t) {
+  const auto* p = static_cast<const std::byte*>(t.raw());
+  return {p, p + element_bytes(t.type())};
+}
 
 std::string moved_type(int64_t bytes) {
   return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 ? fmt::format("u{}", bytes * 8) : "";

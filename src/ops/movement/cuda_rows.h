@@ -59,6 +59,9 @@ struct RowMove {
   void add_to(LaunchPlan& plan, const std::string& name) const;
 };
 
+/// The bytes of a tensor of one element.
+std::vector<std::byte> element_of(const Tensor& t);
+
 /// #include of the maps, which a plan's source begins with.
 extern const char* const rows_source;
 

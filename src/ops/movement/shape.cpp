@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/core/copy.h"
 #include "ops/core/list_inputs.h"
-#include "ops/movement/copy.h"
-#include "ops/registry/operators.h"
+#include "ops/movement/family.h"
 
 namespace smelt::ops {
 namespace {

@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/core/copy.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
-#include "ops/movement/copy.h"
+#include "ops/movement/family.h"
 #include "ops/movement/windows.h"
-#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "ops/movement/copy.h"
+#include "ops/core/copy.h"
 
 namespace smelt::ops {
 

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/onednn/row_tactics.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
 #include "ops/cuda/gpu.h"
+#include "ops/norm/offer.h"
 #include "ops/norm/problem.h"
 
 namespace smelt::ops {
@@ -145,9 +145,7 @@ class NormKernel final : public Kernel {
 
 }  // namespace
 
-bool norm_handles(const Node& n) { return n.is("Norm", smelt_domain) || n.is("LayerNormalization") || n.is("RMSNormalization"); }
-
-void norm_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   auto reason = norm_unknown(b);
   if (!reason) reason = norm_rows_apart(b);
   if (reason) return offer.rejected.push_back({"cpu", *reason});
@@ -164,26 +162,6 @@ void norm_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   } else {
     offer.rejected.push_back({"onednn", "a root mean square, a residual or a program; it knows plain layer normalisation"});
   }
-}
-
-void norm_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (auto reason = norm_unknown(b)) return offer.rejected.push_back({"cuda", *reason});
-  if (auto reason = norm_rows_apart(b))
-    offer.rejected.push_back({"cuda", *reason});
-  else
-    offer_norm_cuda(b, *machine.gpu, offer);
-  // Rows in pieces too where whole ones are long and leave multiprocessors idle.
-  constexpr int64_t long_bytes = 32 << 10;
-  const Shape& shape = b.inputs[0].shape;
-  const int64_t rows = elements(Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(NormParts(b).axis)));
-  const bool few = rows < machine.gpu->info.multiprocessors && bytes(b.inputs[0].type, elements(shape)) >= long_bytes * rows;
-  if (offer.candidates.empty() || few) offer_group_norm_cuda(b, *machine.gpu, offer);
-}
-
-double norm_estimate_us(const Gpu& gpu, double moved, int64_t blocks) {
-  constexpr double bytes_a_us = 100e3;  // that one multiprocessor loads
-  const auto busy = static_cast<double>(std::min<int64_t>(blocks, std::max(1, gpu.info.multiprocessors)));
-  return std::max(gpu_estimate_us(gpu, moved), gpu_estimate_us(gpu, 0) + moved / busy / bytes_a_us);
 }
 
 }  // namespace smelt::ops

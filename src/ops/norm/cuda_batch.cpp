@@ -1,15 +1,13 @@
 // BatchNormalization with given statistics on a GPU, where it is not folded into a convolution: a pointwise program whose
 // parameters lie along the channels.
 #include "base/error.h"
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
-#include "ops/pointwise/problem.h"
+#include "ops/norm/offer.h"
+#include "ops/pointwise/offer.h"
 
 namespace smelt::ops {
 
-bool gpu_batch_norm_handles(const Node& n) { return n.is("BatchNormalization"); }
-
-void gpu_batch_norm_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_batch_norm_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Node& n = *b.node;
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   if (n.get_int("training_mode", 0) != 0) return offer.rejected.push_back({"cuda", "it trains"});

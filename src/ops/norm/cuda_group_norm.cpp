@@ -9,6 +9,7 @@
 #include "expr/cuda.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/norm/offer.h"
 #include "ops/norm/problem.h"
 
 namespace smelt::ops {
@@ -340,11 +341,9 @@ BoundTensor split_channels(BoundTensor t, int64_t groups) {
 
 }  // namespace
 
-void offer_group_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) { offer_groups(b, {}, gpu, offer); }
+void offer_split_rows_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) { offer_groups(b, {}, gpu, offer); }
 
-bool gpu_group_norm_handles(const Node& n) { return n.is("GroupNormalization") || n.is("InstanceNormalization"); }
-
-void gpu_group_norm_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_grouped_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor& x = b.inputs[0];
   for (const BoundTensor* t : {&x, &b.outputs[0]})
     if (t->layout == Layout::nchw8c || t->layout == Layout::nchw16c)

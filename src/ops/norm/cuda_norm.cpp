@@ -9,6 +9,7 @@
 #include "ops/cpu/rows/rows.h"
 #include "ops/cuda/gpu.h"
 #include "ops/cuda/walk.h"
+#include "ops/norm/offer.h"
 #include "ops/norm/problem.h"
 
 namespace smelt::ops {
@@ -207,7 +208,7 @@ int64_t widest(const NormCuda& p) {
 
 }  // namespace
 
-void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
+void offer_whole_rows_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   std::string reason;
   const auto p = problem_of(b, reason);
   if (!p) return offer.rejected.push_back({"cuda", reason});
@@ -251,6 +252,12 @@ void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   if (offer.candidates.empty())
     offer.rejected.push_back(
         {"cuda", fmt::format("rows of {} elements by accesses of {}: registers hold {}", p->width, vec, 1024 * most_held)});
+}
+
+double norm_estimate_us(const Gpu& gpu, double moved, int64_t blocks) {
+  constexpr double bytes_a_us = 100e3;  // that one multiprocessor loads
+  const auto busy = static_cast<double>(std::min<int64_t>(blocks, std::max(1, gpu.info.multiprocessors)));
+  return std::max(gpu_estimate_us(gpu, moved), gpu_estimate_us(gpu, 0) + moved / busy / bytes_a_us);
 }
 
 }  // namespace smelt::ops

@@ -6,8 +6,8 @@
 #include "ops/core/broadcast_operand.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/real.h"
+#include "ops/norm/family.h"
 #include "ops/norm/moments.h"
-#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {

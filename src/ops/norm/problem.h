@@ -35,9 +35,5 @@ std::optional<std::string> norm_rows_apart(const BoundNode& b);
 /// Microseconds of a kernel of so many blocks that moves `moved` bytes: where there are fewer blocks than multiprocessors, what
 /// one of them has to move decides.
 double norm_estimate_us(const Gpu& gpu, double moved, int64_t blocks);
-/// Adds the generated CUDA kernels (src/ops/norm/cuda_norm.cpp) of a node that neither has anything against.
-void offer_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer);
-/// Those for rows in pieces (src/ops/norm/cuda_group_norm.cpp), of a node that norm_unknown has nothing against.
-void offer_group_norm_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer);
 
 }  // namespace smelt::ops

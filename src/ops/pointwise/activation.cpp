@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/pointwise/family.h"
 #include "ops/pointwise/reference.h"
-#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {

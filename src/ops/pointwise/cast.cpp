@@ -2,10 +2,10 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ops/core/copy.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/type_attribute.h"
-#include "ops/movement/copy.h"
-#include "ops/registry/operators.h"
+#include "ops/pointwise/family.h"
 
 namespace smelt::ops {
 namespace {

@@ -6,7 +6,7 @@
 #include "expr/cuda.h"
 #include "ops/cuda/gpu.h"
 #include "ops/cuda/walk.h"
-#include "ops/pointwise/problem.h"
+#include "ops/pointwise/offer.h"
 
 namespace smelt::ops {
 namespace {

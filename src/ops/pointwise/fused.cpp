@@ -1,17 +1,15 @@
-// Pointwise and Reduce: the program over the broadcast operands, a reduction in plain loops, the program behind it.
-#include <cmath>
-#include <limits>
+// ai.smelt's Pointwise: the program over the broadcast operands.
+#include "ops/pointwise/fused.h"
+
+#include <algorithm>
 
 #include "base/error.h"
 #include "ops/core/loops.h"
 #include "ops/core/program.h"
-#include "ops/fused/reference.h"
-#include "ops/reduce/reduction.h"
+#include "ops/pointwise/family.h"
 
 namespace smelt::ops {
-namespace {
 
-/// The broadcast of inputs [from, to); nothing where a shape is not known.
 std::optional<Shape> operand_shape(const InferContext& c, size_t from, size_t to) {
   std::vector<Shape> shapes;
   for (size_t i = from; i < to; ++i) {
@@ -32,59 +30,66 @@ void check_program(const expr::Program& p, const InferContext& c, size_t from, s
   }
 }
 
-Shape shape_of(std::span<const Tensor> tensors) {
+Shape broadcast_shape(std::span<const Tensor> tensors) {
   std::vector<Shape> shapes;
   for (const Tensor& t : tensors) shapes.push_back(t.shape());
   return broadcast_all(shapes);
 }
 
-const expr::Program& program_of(const Node& n) {
+const expr::Program& required_program(const Node& n) {
   if (!n.program || n.program->outputs().empty()) fail("it needs a program with an output");
   return *n.program;
 }
 
-std::vector<int64_t> axes_of(const Reduction& r, int64_t rank) {
-  std::vector<int64_t> axes = r.axes;
-  if (axes.empty())
-    for (int64_t a = 0; a < rank; ++a) axes.push_back(a);
-  return normalize_axes(std::move(axes), rank);
+namespace {
+
+/// Which of the program's inputs each of its outputs depends on.
+std::vector<std::vector<bool>> dependences(const expr::Program& p) {
+  std::vector<std::vector<bool>> of(p.code().size(), std::vector<bool>(static_cast<size_t>(p.input_count())));
+  for (size_t i = 0; i < of.size(); ++i) {
+    if (i < static_cast<size_t>(p.input_count())) of[i][i] = true;
+    for (expr::Ref a : p.code()[i].args)
+      if (a >= 0)
+        for (size_t k = 0; k < of[i].size(); ++k)
+          if (of[static_cast<size_t>(a)][k]) of[i][k] = true;
+  }
+  std::vector<std::vector<bool>> outputs;
+  for (expr::Ref r : p.outputs()) outputs.push_back(of[static_cast<size_t>(r)]);
+  return outputs;
 }
 
-template <class C> C reduce_one(ReduceKind kind, const C* values, int64_t count) {
-  C r = 0;
-  switch (kind) {
-    case ReduceKind::sum:
-      for (int64_t i = 0; i < count; ++i) r += values[i];
-      return r;
-    case ReduceKind::mean:
-      for (int64_t i = 0; i < count; ++i) r += values[i];
-      return r / static_cast<C>(count);
-    case ReduceKind::prod:
-      r = 1;
-      for (int64_t i = 0; i < count; ++i) r *= values[i];
-      return r;
-    case ReduceKind::sum_square:
-      for (int64_t i = 0; i < count; ++i) r += values[i] * values[i];
-      return r;
-    case ReduceKind::l2:
-      for (int64_t i = 0; i < count; ++i) r += values[i] * values[i];
-      return static_cast<C>(std::sqrt(static_cast<double>(r)));
-    case ReduceKind::max:
-      r = std::numeric_limits<C>::has_infinity ? -std::numeric_limits<C>::infinity() : std::numeric_limits<C>::lowest();
-      for (int64_t i = 0; i < count; ++i) r = values[i] > r || values[i] != values[i] ? values[i] : r;
-      return r;
-    case ReduceKind::min:
-      r = std::numeric_limits<C>::has_infinity ? std::numeric_limits<C>::infinity() : std::numeric_limits<C>::max();
-      for (int64_t i = 0; i < count; ++i) r = values[i] < r || values[i] != values[i] ? values[i] : r;
-      return r;
+/// True when `s` is known to be at least as large as `other` along every axis, so that broadcasting against it changes nothing.
+bool covers(const std::optional<SymShape>& s, const std::optional<SymShape>& other) {
+  if (!s || !other || other->size() > s->size()) return false;
+  for (size_t i = 0; i < other->size(); ++i) {
+    const Dim &mine = (*s)[s->size() - other->size() + i], &theirs = (*other)[i];
+    const bool same = mine == theirs && (mine.known() || !mine.symbol.empty());
+    if (!same && !(theirs.known() && theirs.value == 1)) return false;
   }
-  return r;
+  return true;
 }
 
 }  // namespace
 
-void infer_pointwise(InferContext& c) {
-  const expr::Program& p = program_of(c.node);
+std::vector<ValueId> full_outputs(Body& b, const expr::Program& p, std::span<const ValueId> inputs) {
+  std::vector<ValueId> outputs = b.program(p, inputs);
+  const auto reads = dependences(p);
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (reads[o][i]) continue;
+      bool covered = false;
+      for (size_t k = 0; k < inputs.size() && !covered; ++k)
+        covered = reads[o][k] && covers(b.shape_of(inputs[k]), b.shape_of(inputs[i]));
+      if (!covered) outputs[o] = b.op("Expand", {outputs[o], b.op("Shape", {inputs[i]}, DType::i64)});
+    }
+  }
+  return outputs;
+}
+
+namespace {
+
+void infer_fused_pointwise(InferContext& c) {
+  const expr::Program& p = required_program(c.node);
   check_program(p, c, 0, c.inputs.size(), 0);
   if (p.outputs().size() != c.outputs.size())
     fail("the program has {} outputs, the node {}", p.outputs().size(), c.outputs.size());
@@ -98,63 +103,23 @@ void infer_pointwise(InferContext& c) {
   }
 }
 
-void run_pointwise(ComputeContext& c) {
-  const auto results = evaluate_program(program_of(c.node), c.inputs, shape_of(c.inputs));
+void run_fused_pointwise(ComputeContext& c) {
+  const auto results = evaluate_program(required_program(c.node), c.inputs, broadcast_shape(c.inputs));
   for (size_t o = 0; o < c.outputs.size(); ++o) c.outputs[o] = results[o];
 }
 
-void infer_reduce(InferContext& c) {
-  const Reduction r(c.node);
-  const expr::Program& p = program_of(c.node);
-  check_program(p, c, 0, r.inputs_before, 0);
-  if (p.outputs().size() != 1) fail("the program has {} outputs, expected 1", p.outputs().size());
-  DType type = p.type(p.outputs()[0]);
-  if (type != DType::f32 && type != DType::f64 && !is_integer(type))
-    fail("values of {} are reduced; expected f32, f64 or an integer", name(type));
-  if (!r.post && c.inputs.size() > r.inputs_before) fail("operands after inputs_before need a `post` program");
-  if (r.post) {
-    check_program(*r.post, c, r.inputs_before, c.inputs.size(), 1);
-    if (r.post->type(0) != type) fail("post's in0 is {}, but values of {} are reduced", name(r.post->type(0)), name(type));
-    if (r.post->outputs().size() != 1) fail("post has {} outputs, expected 1", r.post->outputs().size());
-    type = r.post->type(r.post->outputs()[0]);
-  }
-  const auto before = operand_shape(c, 0, r.inputs_before), after = operand_shape(c, r.inputs_before, c.inputs.size());
-  if (!before || !after) return c.set_type(0, type);
-  const Shape reduced = reduced_shape(*before, axes_of(r, static_cast<int64_t>(before->size())), r.keepdims);
-  const Shape both[] = {reduced, *after};
-  c.set(0, type, broadcast_all(both));
+std::vector<ValueId> expand_pointwise(Body& b) {
+  std::vector<ValueId> inputs;
+  for (size_t i = 0; i < b.node().inputs.size(); ++i) inputs.push_back(b.in(i));
+  return full_outputs(b, *b.node().program, inputs);
 }
 
-void run_reduce(ComputeContext& c) {
-  const Reduction r(c.node);
-  const auto before = c.inputs.first(r.inputs_before), after = c.inputs.subspan(r.inputs_before);
-  const Shape shape = shape_of(before);
-  const Tensor values = evaluate_program(program_of(c.node), before, shape)[0];
-  const auto axes = axes_of(r, static_cast<int64_t>(shape.size()));
-  Tensor reduced = Tensor::empty(values.type(), reduced_shape(shape, axes, r.keepdims));
-  dispatch(values.type(), "ai.smelt.Reduce", [&]<class T>(T) {
-    if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
-      const ReductionNest nest = reduction_nest(shape, axes);
-      std::vector<T> gathered;
-      nest.for_each_result([&](int64_t result, int64_t begin) {
-        gathered.clear();
-        nest.reduced.for_each_run([&](std::span<const int64_t> at) {
-          for (int64_t i = 0; i < nest.reduced.run(); ++i)
-            gathered.push_back(values.data<T>()[begin + at[0] + i * nest.reduced.stride(0)]);
-        });
-        reduced.data<T>()[result] = reduce_one(r.kind, gathered.data(), nest.count);
-      });
-    } else {
-      fail_dispatch(values.type(), "ai.smelt.Reduce");
-    }
-  });
-  if (!r.post) {
-    c.outputs[0] = reduced;
-    return;
-  }
-  std::vector<Tensor> inputs = {reduced};
-  inputs.insert(inputs.end(), after.begin(), after.end());
-  c.outputs[0] = evaluate_program(*r.post, inputs, shape_of(inputs))[0];
+}  // namespace
+
+std::span<const OpDef> fused_pointwise_ops() {
+  static constexpr OpDef table[] = {
+      {"Pointwise", smelt_domain, infer_fused_pointwise, run_fused_pointwise, true, expand_pointwise}};
+  return table;
 }
 
 }  // namespace smelt::ops

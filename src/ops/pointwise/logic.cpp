@@ -1,7 +1,7 @@
 // Comparison, logic and selection.
 #include "base/error.h"
+#include "ops/pointwise/family.h"
 #include "ops/pointwise/reference.h"
-#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {

@@ -1,8 +1,8 @@
 // Unary mathematics and predicates. f16 and bf16 compute in float and round once.
 #include <cmath>
 
+#include "ops/pointwise/family.h"
 #include "ops/pointwise/reference.h"
-#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {

@@ -1,36 +1,14 @@
-// Pointwise operators: ai.smelt.Pointwise and ONNX's own, by the blocked evaluator.
-#include "base/error.h"
-#include "ops/core/family.h"
+// Pointwise operators, ai.smelt's and ONNX's own, and their tactics.
+#include "ops/pointwise/offer.h"
+
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/pointwise/cpu_sweep.h"
+#include "ops/pointwise/family.h"
 #include "ops/pointwise/onnx_program.h"
-#include "ops/pointwise/problem.h"
 
 namespace smelt::ops {
 namespace {
-
-class PointwiseKernel final : public Kernel {
- public:
-  PointwiseKernel(const expr::Program& p, const Shape& shape, std::vector<Shape> strides, std::vector<size_t> present,
-                  int threads)
-      : sweep_(p, shape, std::move(strides), threads),
-        present_(std::move(present)),
-        single_(p.outputs().size() == 1),
-        inputs_(present_.size()) {}
-  int64_t workspace() const override { return sweep_.workspace(); }
-  bool in_place(size_t) const override { return single_; }
-  void run(const Buffers& b) override {
-    for (size_t i = 0; i < present_.size(); ++i) inputs_[i] = b.inputs[present_[i]];
-    sweep_.run(inputs_, b.outputs, b.workspace);
-  }
-
- private:
-  Sweep sweep_;
-  std::vector<size_t> present_;  // the node's inputs that the program reads, in order
-  bool single_;
-  std::vector<const void*> inputs_;
-};
 
 bool is_blocked(const BoundTensor& t) { return t.layout == Layout::nchw8c || t.layout == Layout::nchw16c; }
 
@@ -59,26 +37,28 @@ std::optional<PointwiseProblem> problem_of(const BoundNode& b, std::string& reas
   return p;
 }
 
-}  // namespace
-
-bool pointwise_handles(const Node& n) { return is_pointwise(n); }
-
-void pointwise_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   std::string reason;
-  const auto p = problem_of(b, reason);
-  if (!p) return offer.rejected.push_back({"cpu", reason});
-  const double estimate = Sweep(p->program, p->shape, p->strides, machine.threads).estimate_us();
-  offer.candidates.push_back({"cpu", "", estimate, [p = *p, threads = machine.threads] {
-                                return std::make_unique<PointwiseKernel>(p.program, p.shape, p.strides, p.present, threads);
-                              }});
+  if (const auto p = problem_of(b, reason))
+    offer_pointwise_cpu(*p, machine, offer);
+  else
+    offer.rejected.push_back({"cpu", reason});
 }
 
-void pointwise_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   std::string reason;
   if (const auto p = problem_of(b, reason))
     offer_pointwise_cuda(*p, *machine.gpu, offer);
   else
     offer.rejected.push_back({"cuda", reason});
 }
+
+constexpr OperatorTactics operators[] = {
+    {is_pointwise, offer_cpu, offer_cuda},
+};
+
+}  // namespace
+
+constinit const TacticFamily pointwise_family{operators};
 
 }  // namespace smelt::ops

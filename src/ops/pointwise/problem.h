@@ -20,7 +20,5 @@ struct PointwiseProblem {
 
 /// The generated CUDA kernel that accesses `width` elements along the innermost axis at a time: 1, 2, 4 or 8.
 std::unique_ptr<Kernel> pointwise_cuda(const PointwiseProblem& p, int64_t width, const Gpu& gpu);
-/// Adds the generated CUDA kernels (src/ops/pointwise/cuda_pointwise.cpp).
-void offer_pointwise_cuda(const PointwiseProblem& p, const Gpu& gpu, Offer& offer);
 
 }  // namespace smelt::ops

@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "expr/cuda.h"
 #include "ops/core/channels_last.h"
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/walk.h"
 #include "ops/pool/cuda_pool.h"
+#include "ops/pool/offer.h"
 
 namespace smelt::ops {
 namespace pool {
@@ -237,12 +237,11 @@ void offer_planes(const Pooling& p, const Gpu& gpu, double estimate, Offer& offe
 }
 
 }  // namespace
-}  // namespace pool
 
-void pool_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (b.node->op == "ReduceMean" || b.node->op == "Reduce") return;  // the reductions' own kernels know every set of axes
   std::string why;
-  const auto p = pool::pooling(b, why);
+  const auto p = pooling(b, why);
   if (!p) return offer.rejected.push_back({"cuda", why});
   offer.problem = fmt::format(
       "{}:{}:{}>{}:k{}s{}p{}-{}d{}{}", b.node->op, p->kind, print(p->x), print(p->y), fmt::join(p->window.kernel, "x"),
@@ -250,9 +249,11 @@ void pool_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
       fmt::join(p->window.dilation, "x"), p->indexed ? (p->column_major ? ":indices by columns" : ":indices") : "");
   const double moved = static_cast<double>((elements(p->x.shape) + elements(p->y.shape)) * bytes(p->type, 1));
   const double estimate = gpu_estimate_us(*machine.gpu, moved);
-  if (p->whole && !p->indexed) pool::offer_planes(*p, *machine.gpu, estimate, offer);
-  if (offer.candidates.empty()) pool::offer_windows(*p, *machine.gpu, estimate, offer);
-  pool::offer_cudnn(*p, *machine.gpu, estimate, offer);
+  if (p->whole && !p->indexed) offer_planes(*p, *machine.gpu, estimate, offer);
+  if (offer.candidates.empty()) offer_windows(*p, *machine.gpu, estimate, offer);
+  offer_cudnn(*p, *machine.gpu, estimate, offer);
 }
+
+}  // namespace pool
 
 }  // namespace smelt::ops

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "ops/conv/window.h"
+#include "ops/core/window.h"
 #include "ops/cuda/gpu.h"
 
 namespace smelt::ops::pool {

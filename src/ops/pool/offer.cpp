@@ -1,102 +1,23 @@
-// Pooling over channels-last images: each output pixel gathers its window's pixels, all channels at once.
+// Pooling's operators and their tactics.
+#include "ops/pool/offer.h"
+
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cstring>
-
-#include "expr/simd/isa.h"
 #include "ops/core/channels_last.h"
-#include "ops/core/strides.h"
-#include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
 #include "ops/pool/cpu_int8.h"
-#include "ops/pool/offer.h"
-#include "ops/pool/simd/rows.h"
+#include "ops/pool/family.h"
 
 namespace smelt::ops {
 namespace {
 
-using pool::Kind;
 using pool::Problem;
 
-class PoolKernel final : public Kernel {
- public:
-  PoolKernel(const Problem& p, const BoundTensor& x, const BoundTensor& y, int threads)
-      : p_(p),
-        threads_(threads),
-        from_(pixel_steps(x)),
-        to_(pixel_steps(y)),
-        whole_image_(p.window.kernel == spatial_of(p.x) && p.window.pad_begin == Shape{0, 0} && p.window.pad_end == Shape{0, 0}),
-        rows_(pool::row_functions()) {}
-
-  /// One large window: the threads share its rows, and their sums are added.
-  bool splits_window() const { return p_.kind != Kind::max && whole_image_ && p_.y[0] < threads_; }
-
-  int64_t workspace() const override {
-    return splits_window() ? threads_ * padded_channels() * static_cast<int64_t>(sizeof(float)) : 0;
-  }
-
-  void run(const Buffers& b) override {
-    const float* x = static_cast<const float*>(b.inputs[0]);
-    float* y = static_cast<float*>(b.outputs[0]);
-    if (splits_window()) return split(x, y, static_cast<float*>(b.workspace));
-    const int64_t lines = p_.y[0] * p_.y[2], line = p_.y[3];
-    parallel(threads_, lines, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) {
-        for (int64_t j = 0; j < line; ++j) {
-          pixel(x + i / p_.y[2] * from_[0], y + i / p_.y[2] * to_[0] + i % p_.y[2] * to_[1] + j * to_[2], i % p_.y[2], j);
-        }
-      }
-    });
-  }
-
- private:
-  int64_t padded_channels() const { return (p_.x[1] + 15) / 16 * 16; }
-
-  void pixel(const float* image, float* to, int64_t y, int64_t x) const {
-    const int64_t channels = p_.x[1];
-    int64_t taps = 0;
-    for_taps(p_, y, x, [&](int64_t at_y, int64_t at_x) {
-      const float* from = image + at_y * from_[1] + at_x * from_[2];
-      if (taps++ == 0)
-        std::memcpy(to, from, static_cast<size_t>(channels) * sizeof(float));
-      else
-        (p_.kind == Kind::max ? rows_.max : rows_.add)(to, from, channels);
-    });
-    if (p_.kind == Kind::max) return;
-    const int64_t count = p_.kind == Kind::mean ? p_.window.kernel[0] * p_.window.kernel[1] : taps;
-    rows_.scale(to, 1.0f / static_cast<float>(count), channels);
-  }
-
-  void split(const float* x, float* y, float* sums) const {
-    const int64_t channels = p_.x[1], height = p_.x[2], width = p_.x[3];
-    for (int64_t n = 0; n < p_.y[0]; ++n) {
-#pragma omp parallel num_threads(threads_)
-      {
-        const int64_t thread = omp_get_thread_num(), all = omp_get_num_threads();
-        float* mine = sums + thread * padded_channels();
-        std::fill_n(mine, channels, 0.0f);
-        for (int64_t i = height * thread / all; i < height * (thread + 1) / all; ++i) {
-          for (int64_t j = 0; j < width; ++j) rows_.add(mine, x + n * from_[0] + i * from_[1] + j * from_[2], channels);
-        }
-#pragma omp barrier
-#pragma omp single
-        {
-          float* to = y + n * to_[0];
-          std::memcpy(to, sums, static_cast<size_t>(channels) * sizeof(float));
-          for (int64_t t = 1; t < all; ++t) rows_.add(to, sums + t * padded_channels(), channels);
-          rows_.scale(to, 1.0f / static_cast<float>(height * width), channels);
-        }
-      }
-    }
-  }
-
-  Problem p_;
-  int threads_;
-  Shape from_, to_;
-  bool whole_image_;  // the window is the image
-  const pool::RowFunctions& rows_;
-};
+bool is_pool(const Node& node) {
+  if (node.is("Reduce", smelt_domain)) return node.get_string("kind", "") == "mean";
+  return node.is("MaxPool") || node.is("AveragePool") || node.is("GlobalMaxPool") || node.is("GlobalAveragePool") ||
+         node.is("ReduceMean");
+}
 
 /// Every window holds at least one pixel of the image.
 bool no_empty_window(const Problem& p) {
@@ -109,19 +30,7 @@ bool no_empty_window(const Problem& p) {
   return true;
 }
 
-}  // namespace
-
-const pool::RowFunctions& pool::row_functions() {
-  return simd::best() == simd::Isa::avx2 ? avx2::pool_rows() : base::pool_rows();
-}
-
-bool pool_handles(const Node& node) {
-  if (node.is("Reduce", smelt_domain)) return node.get_string("kind", "") == "mean";
-  return node.is("MaxPool") || node.is("AveragePool") || node.is("GlobalMaxPool") || node.is("GlobalAveragePool") ||
-         node.is("ReduceMean");
-}
-
-void pool_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   std::string why;
   const auto p = pool::problem(b, why);
   if (!p) {
@@ -130,7 +39,7 @@ void pool_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
   }
   if (p->x.size() != 4)
     why = fmt::format("{} spatial axes; it knows 2", p->x.size() - 2);
-  else if (!integer::is_byte(p->type) && (!float_kind(p->type) || b.outputs[0].type != p->type))
+  else if (!is_byte(p->type) && (!float_kind(p->type) || b.outputs[0].type != p->type))
     why = fmt::format("elements of {}", smelt::name(p->type));
   else if (!is_channels_last(b.inputs[0]) || !is_channels_last(b.outputs[0]))
     why = "an image that is not channels-last";
@@ -138,7 +47,7 @@ void pool_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
     why = "an empty tensor";
   else if (!no_empty_window(*p))
     why = "windows that lie in the padding altogether";
-  if (why.empty() && integer::is_byte(p->type)) {
+  if (why.empty() && is_byte(p->type)) {
     pool::offer_integer(b, *p, machine, offer, why);
     if (why.empty())
       offer.problem = p->dequantized ? "" : pool::print(*p);  // a program's constants are part of the problem
@@ -153,13 +62,16 @@ void pool_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
     return;
   }
   if (p->type != DType::f32) return pool::offer_halves(b, *p, machine, offer);
-  constexpr double bytes_per_us = 10e3;
-  const double bytes = 4.0 * static_cast<double>(elements(p->y) * p->window.kernel[0] * p->window.kernel[1]);
-  offer.candidates.push_back({"cpu", "", 1 + bytes / bytes_per_us / machine.threads,
-                              [p = *p, x = b.inputs[0], y = b.outputs[0], threads = machine.threads] {
-                                return std::make_unique<PoolKernel>(p, x, y, threads);
-                              }});
+  pool::offer_channels_last(b, *p, machine, offer);
   pool::offer_onednn(b, *p, machine, offer);
 }
+
+constexpr OperatorTactics operators[] = {
+    {is_pool, offer_cpu, pool::offer_cuda},
+};
+
+}  // namespace
+
+constinit const TacticFamily pool_family{operators, true};
 
 }  // namespace smelt::ops

@@ -1,4 +1,4 @@
-// Pooling's tactics beside the channels-last one of offer.cpp.
+// Pooling's tactics; offer.cpp lists them.
 #pragma once
 
 #include "ops/pool/problem.h"
@@ -9,8 +9,13 @@ namespace smelt::ops::pool {
 /// The inner loops for this machine.
 const RowFunctions& row_functions();
 
+/// "cpu" for f32. `p` has four axes, is channels-last on both sides, not empty, and has no window without a pixel.
+void offer_channels_last(const BoundNode& b, const Problem& p, const Machine& machine, Offer& offer);
 /// "cpu" for f16 and bf16. `p` has four axes, is channels-last on both sides, not empty, and has no window without a pixel.
 void offer_halves(const BoundNode& b, const Problem& p, const Machine& machine, Offer& offer);
 void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, Offer& offer);  // "onednn"
+
+/// "cuda" and "cudnn".
+void offer_cuda(const BoundNode& b, const Machine& machine, Offer& offer);
 
 }  // namespace smelt::ops::pool

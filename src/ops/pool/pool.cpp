@@ -3,10 +3,10 @@
 #include <limits>
 
 #include "base/error.h"
-#include "ops/conv/window.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/real.h"
-#include "ops/registry/operators.h"
+#include "ops/core/window.h"
+#include "ops/pool/family.h"
 
 namespace smelt::ops {
 namespace {

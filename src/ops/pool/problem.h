@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "ops/conv/window.h"
-#include "ops/core/family.h"
+#include "ops/core/tactic.h"
+#include "ops/core/window.h"
 #include "ops/cpu/integer/program.h"
 
 namespace smelt::ops::pool {

@@ -6,10 +6,10 @@
 #include "base/error.h"
 #include "base/minifloat.h"
 #include "expr/cuda.h"
-#include "ops/core/family.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/quantize/offer.h"
 #include "ops/quantize/shifted.h"
 
 namespace smelt::ops {
@@ -162,11 +162,7 @@ void offer_dequantize(const BoundNode& b, const Gpu& gpu, Offer& offer) {
 
 }  // namespace
 
-bool gpu_small_handles(const Node& n) {
-  return n.is("Cast") || n.is("CastLike") || n.is("QuantizeLinear") || n.is("DequantizeLinear");
-}
-
-void gpu_small_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_narrow_types_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const std::string& op = b.node->op;
   for (const BoundTensor* t : {&b.inputs[0], &b.outputs[0]}) {
     if (t->layout != Layout::plain || !is_dense(*t))

@@ -3,7 +3,6 @@
 #include <array>
 
 #include "base/error.h"
-#include "ops/quantize/products.h"
 #include "ops/quantize/quantize.h"
 
 namespace smelt::ops {

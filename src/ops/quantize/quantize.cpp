@@ -1,8 +1,7 @@
 // The quantisation family's table.
 #include "ops/quantize/quantize.h"
 
-#include "ops/quantize/products.h"
-#include "ops/registry/operators.h"
+#include "ops/quantize/family.h"
 
 namespace smelt::ops {
 
@@ -11,12 +10,8 @@ std::span<const OpDef> quant_ops() {
       {"QuantizeLinear", onnx_domain, infer_quantize, run_quantize},
       {"DequantizeLinear", onnx_domain, infer_dequantize, run_dequantize},
       {"DynamicQuantizeLinear", onnx_domain, infer_dynamic_quantize, run_dynamic_quantize},
-      {"QLinearConv", onnx_domain, infer_qlinear_conv, run_qlinear_conv},
-      {"QLinearMatMul", onnx_domain, infer_qlinear_matmul, run_qlinear_matmul},
       {"QuantizeLinear", microsoft_domain, infer_quantize, run_quantize},
       {"DequantizeLinear", microsoft_domain, infer_dequantize, run_dequantize},
-      {"QLinearConv", microsoft_domain, infer_qlinear_conv, run_qlinear_conv},
-      {"QGemm", microsoft_domain, infer_qgemm, run_qgemm},
       {"QLinearSigmoid", microsoft_domain, infer_qlinear, run_qlinear},
       {"QLinearLeakyRelu", microsoft_domain, infer_qlinear, run_qlinear},
       {"QLinearSoftmax", microsoft_domain, infer_qlinear, run_qlinear},

@@ -31,6 +31,10 @@ Tensor dequantized(const Tensor& x, const Tensor& scale, const Tensor& zero_poin
 /// QuantizeLinear of an f32 tensor with one scale and zero point, into an allocated output.
 void quantize_into(const Tensor& x, const Tensor& scale, const Tensor& zero_point, Tensor& y);
 
+/// QLinearAdd and the like: dequantize, the plain operator in f32, quantize.
+void infer_qlinear(InferContext& c);
+void run_qlinear(ComputeContext& c);
+
 /// One of ONNX Runtime's QLinear forms: each operand has its scale and zero point behind it, and so has the result.
 struct QLinearForm {
   std::string_view op, plain;

@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "ops/movement/copy.h"
+#include "ops/core/copy.h"
 #include "ops/pointwise/reference.h"
-#include "ops/registry/operators.h"
+#include "ops/reduce/family.h"
 
 namespace smelt::ops {
 namespace {

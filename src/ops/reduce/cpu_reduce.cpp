@@ -8,12 +8,12 @@
 #include <limits>
 
 #include "ops/core/align.h"
-#include "ops/core/family.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
 #include "ops/pointwise/cpu_sweep.h"
+#include "ops/reduce/offer.h"
 #include "ops/reduce/reduction.h"
 
 namespace smelt::ops {
@@ -287,15 +287,16 @@ class ReduceKernel final : public Kernel {
   std::vector<const void*> post_inputs_;
 };
 
-}  // namespace
-
-bool reduce_handles(const Node& n) {
+bool is_known(const Node& n) {
   if (n.domain == smelt_domain) return n.op == "Reduce";
   return n.domain.empty() &&
          std::ranges::find(onnx_reductions, std::string_view(n.op), &OnnxReduction::op) != std::end(onnx_reductions);
 }
 
-void reduce_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+}  // namespace
+
+void offer_reduce_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (!is_known(*b.node)) return;
   std::string why;
   const auto p = problem_of(b, why);
   if (!p) return offer.rejected.push_back({"cpu", why});

@@ -246,7 +246,7 @@ std::vector<Split> splits_of(const BoundNode& b, const Problem& p, const Gpu& gp
 
 }  // namespace
 
-void offer_reduce_cuda(const BoundNode& b, const ReduceForm& form, const Gpu& gpu, Offer& offer) {
+void offer_folds_cuda(const BoundNode& b, const ReduceForm& form, const Gpu& gpu, Offer& offer) {
   for (const auto* tensors : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *tensors)
       if (t.layout == Layout::nchw8c || t.layout == Layout::nchw16c)

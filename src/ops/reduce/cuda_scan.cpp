@@ -3,16 +3,14 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "ops/core/family.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/reduce/offer.h"
 
 namespace smelt::ops {
 
-bool gpu_scan_handles(const Node& n) { return n.is("CumSum") || n.is("CumProd"); }
-
-void gpu_scan_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_scan_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor& x = b.inputs[0];
   if (x.layout != Layout::plain || !is_dense(x) || !is_dense(b.outputs[0]))
     return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});

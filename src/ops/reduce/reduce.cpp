@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "ops/pointwise/reference.h"
-#include "ops/registry/operators.h"
+#include "ops/reduce/family.h"
 
 namespace smelt::ops {
 namespace {

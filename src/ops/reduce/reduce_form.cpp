@@ -89,17 +89,9 @@ std::optional<ReduceForm> fused_form(const BoundNode& b, std::string& why) {
 
 }  // namespace
 
-bool gpu_reduce_handles(const Node& n) {
+bool is_reduction(const Node& n) {
   if (n.domain == smelt_domain) return n.op == "Reduce";
   return n.domain.empty() && std::ranges::find(onnx_states, std::string_view(n.op), &OnnxState::op) != std::end(onnx_states);
-}
-
-void gpu_reduce_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
-  std::string why;
-  if (const auto form = reduce_form(b, why))
-    offer_reduce_cuda(b, *form, *machine.gpu, offer);
-  else
-    offer.rejected.push_back({"cuda", why});
 }
 
 std::optional<ReduceForm> reduce_form(const BoundNode& b, std::string& why) {

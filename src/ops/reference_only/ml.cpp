@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
-#include "ops/registry/operators.h"
+#include "ops/reference_only/family.h"
 
 namespace smelt::ops {
 

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "ops/core/list_inputs.h"
+#include "ops/reference_only/family.h"
 #include "ops/reference_only/random_generator.h"
-#include "ops/registry/operators.h"
 
 namespace smelt::ops {
 namespace {

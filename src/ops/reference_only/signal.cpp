@@ -8,7 +8,7 @@
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
 #include "ops/core/real.h"
-#include "ops/registry/operators.h"
+#include "ops/reference_only/family.h"
 
 namespace smelt::ops {
 namespace {

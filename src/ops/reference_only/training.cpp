@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/real.h"
-#include "ops/registry/operators.h"
+#include "ops/reference_only/family.h"
 
 namespace smelt::ops {
 namespace {

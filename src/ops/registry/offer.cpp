@@ -1,145 +1,42 @@
-// The one list of families with a choice of kernels, and the offer for every node: the tactics of the first family that has
-// one for it, then the reference.
+// What can run a node: the tactics of the first operators in the families' lists that have one for it, then the reference.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <variant>
 
 #include "base/error.h"
-#include "ops/core/family.h"
+#include "ops/attention/family.h"
+#include "ops/conv/family.h"
 #include "ops/core/reference_kernel.h"
 #include "ops/core/tactic_names.h"
 #include "ops/cuda/gpu.h"
+#include "ops/detect/family.h"
+#include "ops/einsum/family.h"
+#include "ops/gather/family.h"
+#include "ops/generate/family.h"
+#include "ops/matmul/family.h"
+#include "ops/movement/family.h"
+#include "ops/norm/family.h"
+#include "ops/pointwise/family.h"
+#include "ops/pool/family.h"
+#include "ops/quantize/family.h"
+#include "ops/reduce/family.h"
 #include "ops/reorder/around.h"
+#include "ops/reorder/family.h"
+#include "ops/resize/family.h"
+#include "ops/rnn/family.h"
+#include "ops/select/family.h"
+#include "ops/softmax/family.h"
 
 namespace smelt::ops {
-
-bool conv_handles(const Node&);
-bool matmul_handles(const Node&);
-void conv_offer(const BoundNode&, const Machine&, Offer&);
-void conv_gpu_offer(const BoundNode&, const Machine&, Offer&);
-bool quantized_conv_handles(const Node&);
-void quantized_conv_offer(const BoundNode&, const Machine&, Offer&);
-void quantized_conv_gpu_offer(const BoundNode&, const Machine&, Offer&);
-void matmul_offer(const BoundNode&, const Machine&, Offer&);
-void matmul_gpu_offer(const BoundNode&, const Machine&, Offer&);
-bool quantized_matmul_handles(const Node&);
-void quantized_matmul_offer(const BoundNode&, const Machine&, Offer&);
-void quantized_matmul_gpu_offer(const BoundNode&, const Machine&, Offer&);
-bool pool_handles(const Node&);
-void pool_offer(const BoundNode&, const Machine&, Offer&);
-void pool_gpu_offer(const BoundNode&, const Machine&, Offer&);
-bool resize_handles(const Node&);
-void resize_offer(const BoundNode&, const Machine&, Offer&);
-bool reorder_handles(const Node&);
-void reorder_offer(const BoundNode&, const Machine&, Offer&);
-void reorder_gpu_offer(const BoundNode&, const Machine&, Offer&);
-bool movement_handles(const Node&);
-void movement_offer(const BoundNode&, const Machine&, Offer&);
-void movement_gpu_offer(const BoundNode&, const Machine&, Offer&);
-bool attention_handles(const Node&);
-void attention_offer(const BoundNode&, const Machine&, Offer&);
-void attention_gpu_offer(const BoundNode&, const Machine&, Offer&);
-bool norm_handles(const Node&);
-void norm_offer(const BoundNode&, const Machine&, Offer&);
-void norm_gpu_offer(const BoundNode&, const Machine&, Offer&);
-bool reduce_handles(const Node&);
-void reduce_offer(const BoundNode&, const Machine&, Offer&);
-bool rotary_handles(const Node&);
-void rotary_offer(const BoundNode&, const Machine&, Offer&);
-void rotary_gpu_offer(const BoundNode&, const Machine&, Offer&);
-bool softmax_handles(const Node&);
-void softmax_offer(const BoundNode&, const Machine&, Offer&);
-bool pointwise_handles(const Node&);
-void pointwise_offer(const BoundNode&, const Machine&, Offer&);
-void pointwise_gpu_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_reduce_handles(const Node&);
-void gpu_reduce_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_softmax_handles(const Node&);
-void gpu_softmax_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_gather_handles(const Node&);
-void gpu_gather_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_pad_handles(const Node&);
-void gpu_pad_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_small_handles(const Node&);
-void gpu_small_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_onnx_attention_handles(const Node&);
-void gpu_onnx_attention_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_loss_handles(const Node&);
-void gpu_loss_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_grid_handles(const Node&);
-void gpu_grid_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_lines_handles(const Node&);
-void gpu_lines_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_batch_norm_handles(const Node&);
-void gpu_batch_norm_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_recurrent_handles(const Node&);
-void gpu_recurrent_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_einsum_handles(const Node&);
-void gpu_einsum_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_resize_handles(const Node&);
-void gpu_resize_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_scatter_handles(const Node&);
-void gpu_scatter_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_top_k_handles(const Node&);
-void gpu_top_k_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_scan_handles(const Node&);
-void gpu_scan_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_group_norm_handles(const Node&);
-void gpu_group_norm_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_generate_handles(const Node&);
-void gpu_generate_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_select_handles(const Node&);
-void gpu_select_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_unique_handles(const Node&);
-void gpu_unique_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_nms_handles(const Node&);
-void gpu_nms_offer(const BoundNode&, const Machine&, Offer&);
-bool gpu_roi_align_handles(const Node&);
-void gpu_roi_align_offer(const BoundNode&, const Machine&, Offer&);
-
 namespace {
 
-/// Of families whose operators have no faster kernel than the reference on the processor, or have it in another family's row.
-void no_offer(const BoundNode&, const Machine&, Offer&) {}
-
-constexpr TacticFamily families[] = {
-    {"conv", conv_handles, conv_offer, true, conv_gpu_offer},
-    {"quantized_conv", quantized_conv_handles, quantized_conv_offer, true, quantized_conv_gpu_offer},
-    {"matmul", matmul_handles, matmul_offer, false, matmul_gpu_offer},
-    {"quantized_matmul", quantized_matmul_handles, quantized_matmul_offer, false, quantized_matmul_gpu_offer},
-    {"pool", pool_handles, pool_offer, true, pool_gpu_offer},
-    {"resize", resize_handles, resize_offer},
-    {"reorder", reorder_handles, reorder_offer, false, reorder_gpu_offer},
-    {"movement", movement_handles, movement_offer, false, movement_gpu_offer},
-    {"attention", attention_handles, attention_offer, false, attention_gpu_offer},
-    {"norm", norm_handles, norm_offer, false, norm_gpu_offer},
-    {"reduce", reduce_handles, reduce_offer},
-    {"rotary", rotary_handles, rotary_offer, false, rotary_gpu_offer},
-    {"softmax", softmax_handles, softmax_offer},
-    {"pointwise", pointwise_handles, pointwise_offer, false, pointwise_gpu_offer},
-    {"gpu_reduce", gpu_reduce_handles, no_offer, false, gpu_reduce_offer},
-    {"gpu_softmax", gpu_softmax_handles, no_offer, false, gpu_softmax_offer},
-    {"gpu_gather", gpu_gather_handles, no_offer, false, gpu_gather_offer},
-    {"gpu_pad", gpu_pad_handles, no_offer, false, gpu_pad_offer},
-    {"gpu_small", gpu_small_handles, no_offer, false, gpu_small_offer},
-    {"gpu_onnx_attention", gpu_onnx_attention_handles, no_offer, false, gpu_onnx_attention_offer},
-    {"gpu_loss", gpu_loss_handles, no_offer, false, gpu_loss_offer},
-    {"gpu_grid", gpu_grid_handles, no_offer, false, gpu_grid_offer},
-    {"gpu_lines", gpu_lines_handles, no_offer, false, gpu_lines_offer},
-    {"gpu_batch_norm", gpu_batch_norm_handles, no_offer, false, gpu_batch_norm_offer},
-    {"gpu_recurrent", gpu_recurrent_handles, no_offer, false, gpu_recurrent_offer},
-    {"gpu_einsum", gpu_einsum_handles, no_offer, false, gpu_einsum_offer},
-    {"gpu_resize", gpu_resize_handles, no_offer, false, gpu_resize_offer},
-    {"gpu_scatter", gpu_scatter_handles, no_offer, false, gpu_scatter_offer},
-    {"gpu_top_k", gpu_top_k_handles, no_offer, false, gpu_top_k_offer},
-    {"gpu_scan", gpu_scan_handles, no_offer, false, gpu_scan_offer},
-    {"gpu_group_norm", gpu_group_norm_handles, no_offer, false, gpu_group_norm_offer},
-    {"gpu_generate", gpu_generate_handles, no_offer, false, gpu_generate_offer},
-    {"gpu_select", gpu_select_handles, no_offer, false, gpu_select_offer},
-    {"gpu_unique", gpu_unique_handles, no_offer, false, gpu_unique_offer},
-    {"gpu_nms", gpu_nms_handles, no_offer, false, gpu_nms_offer},
-    {"gpu_roi_align", gpu_roi_align_handles, no_offer, false, gpu_roi_align_offer},
+/// The order counts where two families know an operator: a mean that no pooling computes is left to the reductions, a conversion
+/// that is no pointwise program to quantisation.
+constexpr const TacticFamily* families[] = {
+    &conv_family,   &matmul_family, &pool_family,      &resize_family,   &reorder_family,   &movement_family,
+    &norm_family,   &reduce_family, &attention_family, &softmax_family,  &pointwise_family, &quantize_family,
+    &gather_family, &rnn_family,    &einsum_family,    &generate_family, &select_family,    &detect_family,
 };
 
 /// What a reference costs an output element, at least: a guess. It ranks behind every other tactic, whatever they estimate.
@@ -184,49 +81,35 @@ class NothingKernel final : public Kernel {
   void run(const Buffers&) override {}
 };
 
-void offer_reordered(const TacticFamily& family, const BoundNode& node, const Machine& machine, Offer& o) {
+/// The same over channels-last images, with reorders around it.
+void offer_reordered(OfferTactics offer, const BoundNode& node, const Machine& machine, Offer& o) {
   auto form = channels_last_inside(node);
   if (!form) return;
   const auto inside = std::make_shared<const BoundNode>(std::move(*form));
   Offer inner;
-  family.offer(*inside, machine, inner);
+  offer(*inside, machine, inner);
   for (const Candidate& c : inner.candidates) o.candidates.push_back(reordered(node, inside, c, machine));
 }
 
-}  // namespace
-
-std::string_view name(Layout layout) {
-  switch (layout) {
-    case Layout::plain: return "plain";
-    case Layout::nhwc: return "nhwc";
-    case Layout::nchw8c: return "nchw8c";
-    case Layout::nchw16c: return "nchw16c";
+void offer_tactics(const BoundNode& node, const Machine& machine, Offer& o) {
+  for (const TacticFamily* family : families) {
+    for (const OperatorTactics& tactics : family->operators) {
+      if (!o.candidates.empty()) return;
+      const OfferTactics offer = machine.gpu ? tactics.cuda : tactics.cpu;
+      if (!offer || !tactics.handles(*node.node)) continue;
+      offer(node, machine, o);
+      if (family->images && !machine.gpu) offer_reordered(offer, node, machine, o);
+    }
   }
-  return "?";
 }
 
-std::string print(const BoundTensor& t) {
-  if (t.type == DType::undefined) return "-";
-  std::string text = fmt::format("{}[{}]", smelt::name(t.type), fmt::join(t.shape, ","));
-  if (t.layout != Layout::plain) text += fmt::format(":{}", name(t.layout));
-  if (!t.strides.empty()) text += fmt::format(":strides={}", fmt::join(t.strides, "x"));
-  return text;
-}
+}  // namespace
 
 Offer offer(const BoundNode& node, const Machine& machine) {
   Offer o;
   if (machine.gpu && writes_nothing(node))
     o.candidates.push_back({"cuda", "empty", 0, [] { return std::make_unique<NothingKernel>(); }});
-  for (const TacticFamily& family : families) {
-    if (!o.candidates.empty()) break;  // a mean that no pooling computes is left to the reductions
-    if (!family.handles(*node.node)) continue;
-    if (machine.gpu) {
-      if (family.gpu_offer) family.gpu_offer(node, machine, o);
-    } else {
-      family.offer(node, machine, o);
-      if (family.images) offer_reordered(family, node, machine, o);
-    }
-  }
+  offer_tactics(node, machine, o);
   for (const Candidate& c : o.candidates)
     if (std::ranges::find(tactic_names, std::string_view(c.tactic)) == std::end(tactic_names))
       fail("tactic '{}' of {} is not listed in tactic_names", c.tactic, o.problem);

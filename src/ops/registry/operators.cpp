@@ -1,19 +1,74 @@
-// The one list of operator families.
+// The one list of operator tables.
 #include <map>
 #include <utility>
+#include <vector>
 
-#include "ops/registry/operators.h"
+#include "ops/attention/family.h"
+#include "ops/control/family.h"
+#include "ops/conv/family.h"
+#include "ops/detect/family.h"
+#include "ops/einsum/family.h"
+#include "ops/gather/family.h"
+#include "ops/generate/family.h"
+#include "ops/matmul/family.h"
+#include "ops/movement/family.h"
+#include "ops/norm/family.h"
+#include "ops/pointwise/family.h"
+#include "ops/pool/family.h"
+#include "ops/quantize/family.h"
+#include "ops/reduce/family.h"
+#include "ops/reference_only/family.h"
+#include "ops/resize/family.h"
+#include "ops/rnn/family.h"
+#include "ops/select/family.h"
+#include "ops/softmax/family.h"
 
 namespace smelt::ops {
 namespace {
 
-using Family = std::span<const OpDef> (*)();
+using Table = std::span<const OpDef> (*)();
 
-constexpr Family families[] = {
-    math_ops,    activation_ops, arithmetic_ops, logic_ops,  cast_ops, shape_ops,     strided_ops,   pad_ops,
-    gather_ops,  generate_ops,   select_ops,     conv_ops,   pool_ops, matmul_ops,    quant_ops,     norm_ops,
-    softmax_ops, reduce_ops,     along_axis_ops, einsum_ops, text_ops, attention_ops, rnn_ops,       sample_ops,
-    control_ops, detect_ops,     random_ops,     signal_ops, ml_ops,   training_ops,  microsoft_ops, fused_ops,
+constexpr Table tables[] = {
+    math_ops,
+    activation_ops,
+    arithmetic_ops,
+    logic_ops,
+    cast_ops,
+    microsoft_activation_ops,
+    fused_pointwise_ops,
+    shape_ops,
+    strided_ops,
+    pad_ops,
+    gather_ops,
+    generate_ops,
+    select_ops,
+    conv_ops,
+    qlinear_conv_ops,
+    fused_conv_ops,
+    pool_ops,
+    matmul_ops,
+    qlinear_matmul_ops,
+    fused_matmul_ops,
+    quant_ops,
+    norm_ops,
+    fused_norm_ops,
+    softmax_ops,
+    reduce_ops,
+    along_axis_ops,
+    fused_reduce_ops,
+    einsum_ops,
+    text_ops,
+    random_ops,
+    signal_ops,
+    ml_ops,
+    training_ops,
+    attention_ops,
+    fused_attention_ops,
+    fused_rotary_ops,
+    rnn_ops,
+    sample_ops,
+    control_ops,
+    detect_ops,
 };
 
 struct Registry {
@@ -21,8 +76,8 @@ struct Registry {
   std::map<std::pair<std::string_view, std::string_view>, const OpDef*> by_name;  // (domain, op)
 
   Registry() {
-    for (Family family : families) {
-      for (const OpDef& def : family()) {
+    for (Table table : tables) {
+      for (const OpDef& def : table()) {
         list.push_back(&def);
         by_name.emplace(std::pair(def.domain, def.op), &def);
       }

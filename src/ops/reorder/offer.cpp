@@ -1,61 +1,19 @@
-// ai.smelt Reorder: the same tensor in another layout or with other strides.
-#include <fmt/core.h>
+// ai.smelt's Reorder, the same tensor in another layout or with other strides, and its tactics.
+#include "ops/reorder/offer.h"
 
-#include "ops/core/family.h"
-#include "ops/core/strides.h"
-#include "ops/cpu/strided_copy.h"
-#include "ops/cuda/strided_copy.h"
-#include "ops/reorder/reorder.h"
+#include "ops/reorder/family.h"
 
 namespace smelt::ops {
 namespace {
 
-class ReorderKernel final : public Kernel {
- public:
-  ReorderKernel(const BoundTensor& from, const BoundTensor& to, int threads)
-      : copy_(from.shape, memory_strides(from), memory_strides(to), element_bytes(from.type), threads) {}
-  void run(const Buffers& b) override { copy_.run(b.outputs[0], b.inputs[0]); }
+bool is_reorder(const Node& n) { return n.is("Reorder", smelt_domain); }
 
- private:
-  StridedCopy copy_;
+constexpr OperatorTactics operators[] = {
+    {is_reorder, offer_reorder_cpu, offer_reorder_cuda},
 };
 
 }  // namespace
 
-double reorder_estimate_us(const BoundTensor& t, const Machine& machine) {
-  constexpr double bytes_per_us = 4e3;
-  return 1 + 2.0 * static_cast<double>(element_bytes(t.type) * elements(t.shape)) / bytes_per_us / machine.threads;
-}
-
-bool reorder_handles(const Node& node) { return node.is("Reorder", smelt_domain); }
-
-void reorder_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
-  const BoundTensor& from = b.inputs[0];
-  const BoundTensor& to = b.outputs[0];
-  offer.problem = fmt::format("reorder:{}>{}", print(from), print(to));
-  if (!StridedCopy::can_move(element_bytes(from.type))) {
-    offer.rejected.push_back({"cpu", fmt::format("elements of {}", smelt::name(from.type))});
-    return;
-  }
-  for (const BoundTensor* t : {&from, &to}) {
-    if (t->layout != Layout::plain && t->layout != Layout::nhwc) {
-      offer.rejected.push_back({"cpu", fmt::format("layout {}", name(t->layout))});
-      return;
-    }
-  }
-  offer.candidates.push_back({"cpu", "", reorder_estimate_us(from, machine), [from, to, threads = machine.threads] {
-                                return std::make_unique<ReorderKernel>(from, to, threads);
-                              }});
-}
-
-void reorder_gpu_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
-  const BoundTensor& from = b.inputs[0];
-  const BoundTensor& to = b.outputs[0];
-  offer.problem = fmt::format("reorder:{}>{}", print(from), print(to));
-  for (const BoundTensor* t : {&from, &to})
-    if (t->layout != Layout::plain && t->layout != Layout::nhwc)
-      return offer.rejected.push_back({"cuda", fmt::format("layout {}", name(t->layout))});
-  offer_moves_cuda(b, {{from.shape, memory_strides(from), memory_strides(to)}}, *machine.gpu, offer);
-}
+constinit const TacticFamily reorder_family{operators};
 
 }  // namespace smelt::ops

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "ops/core/channels_last.h"
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
+#include "ops/resize/offer.h"
 #include "ops/resize/resize.h"
 
 namespace smelt::ops {
@@ -93,9 +93,7 @@ class NearestKernel final : public Kernel {
 
 }  // namespace
 
-bool resize_handles(const Node& node) { return node.is("Resize") || node.is("Upsample"); }
-
-void resize_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_nearest_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   std::string why;
   std::optional<Places> p;

@@ -1,10 +1,10 @@
 // GridSample on a GPU (src/kernels/sample/grid.cuh).
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
 #include "ops/movement/cuda_axes.h"
+#include "ops/resize/offer.h"
 
 namespace smelt::ops {
 namespace {
@@ -13,9 +13,7 @@ bool real(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::f1
 
 }  // namespace
 
-bool gpu_grid_handles(const Node& n) { return n.is("GridSample"); }
-
-void gpu_grid_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_grid_sample_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor &x = b.inputs[0], &grid = b.inputs[1], &y = b.outputs[0];
   for (const BoundTensor* t : {&x, &grid, &y}) {
     if (t->layout != Layout::plain || !is_dense(*t))

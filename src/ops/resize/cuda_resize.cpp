@@ -2,6 +2,7 @@
 // once. A thread does one element, or 16 bytes of neighbours along axes that keep their places (a channels-last image's
 // channels).
 #include "ops/resize/cuda_resize.h"
+#include "ops/resize/offer.h"
 
 #include <algorithm>
 
@@ -124,11 +125,7 @@ LaunchPlan plan_of(const Interpolation& p) {
 
 }  // namespace
 
-bool gpu_resize_handles(const Node& n) {
-  return (n.is("Resize") || n.is("Upsample")) && n.get_string("mode", "nearest") != "nearest";
-}
-
-void gpu_resize_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_interpolation_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Node& n = *b.node;
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   std::string why;

@@ -2,11 +2,11 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "ops/conv/window.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/real.h"
-#include "ops/registry/operators.h"
+#include "ops/core/window.h"
 #include "ops/resize/cubic.h"
+#include "ops/resize/family.h"
 #include "ops/resize/resize.h"
 
 namespace smelt::ops {

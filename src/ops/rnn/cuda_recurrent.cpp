@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
-#include "ops/rnn/activation.h"
+#include "ops/pointwise/named_activation.h"
+#include "ops/rnn/offer.h"
 
 namespace smelt::ops {
 namespace {
@@ -59,9 +59,7 @@ bool given(const std::vector<BoundTensor>& tensors, size_t i) {
 
 }  // namespace
 
-bool gpu_recurrent_handles(const Node& n) { return n.is("RNN") || n.is("GRU") || n.is("LSTM"); }
-
-void gpu_recurrent_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Node& n = *b.node;
   const DType type = b.inputs[0].type;
   if (type != DType::f32 && type != DType::f16 && type != DType::bf16)

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ops/core/operator.h"
-#include "ops/rnn/activation.h"
+#include "ops/pointwise/named_activation.h"
 
 namespace smelt::ops {
 

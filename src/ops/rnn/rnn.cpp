@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "ops/core/real.h"
-#include "ops/registry/operators.h"
+#include "ops/rnn/family.h"
 #include "ops/rnn/recurrent.h"
 
 namespace smelt::ops {

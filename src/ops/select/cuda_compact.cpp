@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 #include "ops/core/data_dependent.h"
-#include "ops/core/family.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/select/cuda_compact.h"
+#include "ops/select/offer.h"
 
 namespace smelt::ops {
 namespace {
@@ -152,9 +152,7 @@ void offer_compress(const BoundNode& b, const std::shared_ptr<const Gpu>& gpu, O
 
 }  // namespace
 
-bool gpu_select_handles(const Node& n) { return n.is("NonZero") || n.is("Compress"); }
-
-void gpu_select_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_compact_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (!is_bound_at_most(b))
     return offer.rejected.push_back({"cuda", "its outputs' shapes are known, its count is not asked for"});
   for (const auto* tensors : {&b.inputs, &b.outputs})

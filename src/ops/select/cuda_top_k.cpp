@@ -3,10 +3,10 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "ops/core/family.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/select/cuda_sort.h"
+#include "ops/select/offer.h"
 
 namespace smelt::ops {
 namespace {
@@ -50,9 +50,7 @@ std::unique_ptr<Kernel> top_k(const LineSort& sort, const std::string& type, con
 
 }  // namespace
 
-bool gpu_top_k_handles(const Node& n) { return n.is("TopK"); }
-
-void gpu_top_k_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_top_k_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor& x = b.inputs[0];
   for (const auto* tensors : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *tensors)

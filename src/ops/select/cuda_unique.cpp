@@ -3,10 +3,10 @@
 #include "base/error.h"
 #include "expr/cuda.h"
 #include "ops/core/data_dependent.h"
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
 #include "ops/select/cuda_compact.h"
 #include "ops/select/cuda_sort.h"
+#include "ops/select/offer.h"
 
 namespace smelt::ops {
 namespace {
@@ -88,9 +88,7 @@ std::unique_ptr<Kernel> unique(const Unique& p, bool tiles, const Gpu& gpu) {
 
 }  // namespace
 
-bool gpu_unique_handles(const Node& n) { return n.is("Unique"); }
-
-void gpu_unique_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_unique_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (!is_bound_at_most(b))
     return offer.rejected.push_back({"cuda", "its outputs' shapes are known, its count is not asked for"});
   const BoundTensor& x = b.inputs[0];

@@ -4,10 +4,10 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "ops/core/copy.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
-#include "ops/movement/copy.h"
-#include "ops/registry/operators.h"
+#include "ops/select/family.h"
 
 namespace smelt::ops {
 namespace {

@@ -1,11 +1,10 @@
 // Softmax and LogSoftmax along the last axis, of f32, f16 and bf16.
 #include <fmt/core.h>
 
-#include "ops/core/family.h"
 #include "ops/core/strides.h"
-#include "ops/cpu/onednn/row_tactics.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
+#include "ops/softmax/offer.h"
 
 namespace smelt::ops {
 namespace {
@@ -39,7 +38,9 @@ class SoftmaxKernel final : public Kernel {
   int64_t row_bytes_;
 };
 
-void offer_rows(const BoundNode& b, const Machine& machine, Offer& offer) {
+}  // namespace
+
+void offer_softmax_rows(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   auto reject = [&](std::string why) { offer.rejected.push_back({"cpu", std::move(why)}); };
   const auto rank = static_cast<int64_t>(x.shape.size());
@@ -56,15 +57,6 @@ void offer_rows(const BoundNode& b, const Machine& machine, Offer& offer) {
                                 bound.node = &node;
                                 return std::make_unique<SoftmaxKernel>(bound, threads);
                               }});
-}
-
-}  // namespace
-
-bool softmax_handles(const Node& n) { return n.is("Softmax") || n.is("LogSoftmax"); }
-
-void softmax_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
-  offer_rows(b, machine, offer);
-  softmax_offer_onednn(b, machine, offer);
 }
 
 }  // namespace smelt::ops

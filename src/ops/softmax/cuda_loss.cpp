@@ -1,16 +1,14 @@
 // NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss on a GPU (src/kernels/softmax/loss.cuh).
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "ops/core/family.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/softmax/offer.h"
 
 namespace smelt::ops {
 
-bool gpu_loss_handles(const Node& n) { return n.is("NegativeLogLikelihoodLoss") || n.is("SoftmaxCrossEntropyLoss"); }
-
-void gpu_loss_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_loss_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const DType type = b.inputs[0].type, labels = b.inputs[1].type;
   if (type != DType::f32 && type != DType::f16 && type != DType::bf16)
     return offer.rejected.push_back({"cuda", fmt::format("its type is {}", name(type))});

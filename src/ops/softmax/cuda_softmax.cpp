@@ -4,11 +4,11 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "ops/core/family.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/cuda/launches.h"
+#include "ops/softmax/offer.h"
 
 namespace smelt::ops {
 namespace {
@@ -192,9 +192,7 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
 
 }  // namespace
 
-bool gpu_softmax_handles(const Node& n) { return n.is("Softmax") || n.is("LogSoftmax"); }
-
-void gpu_softmax_offer(const BoundNode& b, const Machine& machine, Offer& offer) {
+void offer_softmax_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   std::string why;
   const auto p = problem_of(b, why);
   if (!p) return offer.rejected.push_back({"cuda", why});

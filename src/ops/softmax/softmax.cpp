@@ -6,7 +6,7 @@
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
 #include "ops/core/real.h"
-#include "ops/registry/operators.h"
+#include "ops/softmax/family.h"
 
 namespace smelt::ops {
 namespace {

@@ -5,10 +5,9 @@
 #include <optional>
 
 #include "expr/program.h"
+#include "ops/core/quantized_program.h"
 
 namespace smelt::ops::integer {
-
-constexpr bool is_byte(DType t) { return t == DType::u8 || t == DType::i8; }
 
 inline const expr::Instruction& at(const expr::Program& p, expr::Ref r) { return p.code()[static_cast<size_t>(r)]; }
 

@@ -1,7 +1,7 @@
 // oneDNN's tactics for operators that work on rows; offered beside those of softmax.cpp and norm.cpp.
 #pragma once
 
-#include "ops/core/family.h"
+#include "ops/core/tactic.h"
 
 namespace smelt::ops {
 

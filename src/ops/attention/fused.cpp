@@ -1,0 +1,130 @@
+// ai.smelt's Attention: softmax(program(q · k · scale)) · v, in plain loops over rows.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "graph/fused.h"
+#include "ops/attention/family.h"
+#include "ops/attention/shape.h"
+#include "ops/core/function_body.h"
+#include "ops/core/fused.h"
+#include "ops/core/loops.h"
+
+namespace smelt::ops {
+
+AttentionShape::AttentionShape(const Node& n, const Shape& q, const Shape& k, const Shape& v)
+    : k_transposed(n.get_int("k_transposed", 0) != 0), nan_guard(n.get_int("nan_guard", 0) != 0), scale(n.get_float("scale", 1)) {
+  for (const Shape* s : {&q, &k, &v})
+    if (s->size() != 4) fail("q, k and v are {}, {} and {}, expected four axes each", to_string(q), to_string(k), to_string(v));
+  batch = q[0], heads = q[1], queries = q[2], depth = q[3];
+  kv_heads = k[1], keys = k_transposed ? k[3] : k[2], value_depth = v[3];
+  const int64_t key_depth = k_transposed ? k[2] : k[3];
+  if (k[0] != batch || v[0] != batch) fail("batches of {}, {} and {}, expected one", batch, k[0], v[0]);
+  if (v[1] != kv_heads || kv_heads < 1 || heads % kv_heads != 0)
+    fail("{} query heads over {} key and {} value heads, expected a multiple of the same number", heads, kv_heads, v[1]);
+  if (key_depth != depth) fail("keys of depth {} for queries of depth {}", key_depth, depth);
+  if (v[2] != keys) fail("{} values for {} keys", v[2], keys);
+}
+
+namespace {
+
+void infer_fused_attention(InferContext& c) {
+  for (size_t i = 0; i < 3; ++i)
+    if (!c.in(i).present()) fail("input {} is required and was left out", i);
+  const DType type = c.in(0).type;
+  if (!c.in(0).shape_known || !c.in(1).shape_known || !c.in(2).shape_known) return c.set_type(0, type);
+  const AttentionShape s(c.node, c.in(0).shape, c.in(1).shape, c.in(2).shape);
+  check_operands(c, 3, {s.batch, s.heads, s.queries, s.keys});
+  c.set(0, type, {s.batch, s.heads, s.queries, s.value_depth});
+}
+
+template <class C> void attention(ComputeContext& c) {
+  const AttentionShape s(c.node, c.in(0).shape(), c.in(1).shape(), c.in(2).shape());
+  constexpr DType type = dtype_of<C>::value;
+  const Tensor qt = c.in(0).cast(type), kt = c.in(1).cast(type), vt = c.in(2).cast(type);
+  const int64_t d = s.depth, keys = s.keys;
+  Tensor scores = Tensor::empty(type, {s.batch, s.heads, s.queries, keys});
+  const int64_t pairs = s.batch * s.heads;
+  for (int64_t p = 0; p < pairs; ++p) {
+    const C* k = kt.data<C>() + s.kv_pair(p) * keys * d;
+    for (int64_t i = 0; i < s.queries; ++i) {
+      const C* q = qt.data<C>() + (p * s.queries + i) * d;
+      for (int64_t j = 0; j < keys; ++j) {
+        C dot = 0;
+        for (int64_t e = 0; e < d; ++e) dot += q[e] * (s.k_transposed ? k[e * keys + j] : k[j * d + e]);
+        scores.data<C>()[(p * s.queries + i) * keys + j] = static_cast<C>(s.scale) * dot;
+      }
+    }
+  }
+  const Tensor wanted = run_epilogue(c, scores, 3, type);
+  Tensor y = Tensor::empty(type, {s.batch, s.heads, s.queries, s.value_depth});
+  std::vector<C> weights(static_cast<size_t>(keys));
+  for (int64_t p = 0; p < pairs; ++p) {
+    const C* v = vt.data<C>() + s.kv_pair(p) * keys * s.value_depth;
+    for (int64_t i = 0; i < s.queries; ++i) {
+      const C* row = wanted.data<C>() + (p * s.queries + i) * keys;
+      C top = -std::numeric_limits<C>::infinity(), total = 0;
+      for (int64_t j = 0; j < keys; ++j) top = std::max(top, row[j]);
+      for (int64_t j = 0; j < keys; ++j) total += weights[static_cast<size_t>(j)] = std::exp(row[j] - top);
+      C* out = y.data<C>() + (p * s.queries + i) * s.value_depth;
+      std::fill_n(out, s.value_depth, C(0));
+      for (int64_t j = 0; j < keys; ++j) {
+        C w = weights[static_cast<size_t>(j)] / total;
+        if (s.nan_guard && w != w) w = 0;
+        for (int64_t e = 0; e < s.value_depth; ++e) out[e] += w * v[j * s.value_depth + e];
+      }
+    }
+  }
+  c.outputs[0] = y.cast(c.outputs[0].type());
+}
+
+void run_fused_attention(ComputeContext& c) {
+  if (accumulator(c.outputs[0].type()) == DType::f64)
+    attention<double>(c);
+  else
+    attention<float>(c);
+}
+
+/// Keys or values of Hk heads seen as Hq: each head repeated Hq / Hk times. Heads that are no numbers are as many on both sides:
+/// no rewrite takes others.
+ValueId repeat_heads(Body& b, ValueId v, size_t input) {
+  if (!b.shape(0)[1].known() && !b.shape(input)[1].known()) return v;
+  const int64_t heads = b.extent(0, 1), own = b.extent(input, 1);
+  if (own == heads) return v;
+  if (own == 0 || heads % own != 0) fail("{} query heads over {} heads of input {}, expected a multiple", heads, own, input);
+  const ValueId grouped = b.op("Expand", {b.op("Unsqueeze", {v, b.ints({2})}), b.ints({1, 1, heads / own, 1, 1})});
+  // One of the last two extents must be a number for the other to be worked out.
+  const SymShape& s = b.shape(input);
+  if (s[3].known()) return b.op("Reshape", {grouped, b.ints({0, heads, -1, s[3].value})});
+  return b.op("Reshape", {grouped, b.ints({0, heads, b.extent(input, 2), -1})});
+}
+
+std::vector<ValueId> expand_attention(Body& b) {
+  const Node& n = b.node();
+  const DType c = b.accumulator();
+  for (size_t i = 0; i < 3; ++i)
+    if (b.rank(i) != 4) fail("input {} has rank {}, expected 4", i, b.rank(i));
+  ValueId k = repeat_heads(b, b.cast(b.in(1), c), 1);
+  if (!n.get_int("k_transposed", 0)) k = b.transpose(k, {0, 1, 3, 2});
+  const ValueId v = repeat_heads(b, b.cast(b.in(2), c), 2);
+  ValueId scores = b.op("Mul", {b.op("MatMul", {b.cast(b.in(0), c), k}), b.number(c, n.get_float("scale", 1))});
+  if (n.program) {
+    std::vector<ValueId> inputs = {scores};
+    for (size_t i = 3; i < n.inputs.size(); ++i) inputs.push_back(b.in(i));
+    scores = b.program(*n.program, inputs)[0];
+  }
+  ValueId weights = b.op("Softmax", {scores}, {{"axis", int64_t{-1}}});
+  if (n.get_int("nan_guard", 0)) weights = b.op("Where", {b.op("IsNaN", {weights}, DType::boolean), b.number(c, 0), weights}, c);
+  return {b.cast(b.op("MatMul", {weights, v}), b.output_type())};
+}
+
+}  // namespace
+
+std::span<const OpDef> fused_attention_ops() {
+  static constexpr OpDef table[] = {
+      {"Attention", smelt_domain, infer_fused_attention, run_fused_attention, true, expand_attention}};
+  return table;
+}
+
+}  // namespace smelt::ops

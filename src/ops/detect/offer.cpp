@@ -1,0 +1,21 @@
+// Detection's operators and their tactics.
+#include "ops/detect/offer.h"
+
+#include "ops/detect/family.h"
+
+namespace smelt::ops {
+namespace {
+
+bool is_nms(const Node& n) { return n.is("NonMaxSuppression"); }
+bool is_roi_align(const Node& n) { return n.is("RoiAlign"); }
+
+constexpr OperatorTactics operators[] = {
+    {is_nms, nullptr, offer_nms_cuda},
+    {is_roi_align, nullptr, offer_roi_align_cuda},
+};
+
+}  // namespace
+
+constinit const TacticFamily detect_family{operators};
+
+}  // namespace smelt::ops

@@ -1,0 +1,11 @@
+// Detection's tactics; offer.cpp lists them.
+#pragma once
+
+#include "ops/core/tactic.h"
+
+namespace smelt::ops {
+
+void offer_nms_cuda(const BoundNode& b, const Machine& machine, Offer& offer);        // "cuda": cuda_nms.cpp
+void offer_roi_align_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_roi_align.cpp
+
+}  // namespace smelt::ops

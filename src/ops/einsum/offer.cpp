@@ -1,0 +1,19 @@
+// Einsum's tactics.
+#include "ops/einsum/offer.h"
+
+#include "ops/einsum/family.h"
+
+namespace smelt::ops {
+namespace {
+
+bool is_einsum(const Node& n) { return n.is("Einsum"); }
+
+constexpr OperatorTactics operators[] = {
+    {is_einsum, nullptr, offer_einsum_cuda},
+};
+
+}  // namespace
+
+constinit const TacticFamily einsum_family{operators};
+
+}  // namespace smelt::ops

@@ -1,0 +1,10 @@
+// Einsum's tactics; offer.cpp lists them.
+#pragma once
+
+#include "ops/core/tactic.h"
+
+namespace smelt::ops {
+
+void offer_einsum_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_einsum.cpp
+
+}  // namespace smelt::ops

@@ -1,0 +1,10 @@
+// The tactics of what is generated or rearranged from a shape; offer.cpp lists them.
+#pragma once
+
+#include "ops/core/tactic.h"
+
+namespace smelt::ops {
+
+void offer_generate_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_generate.cpp
+
+}  // namespace smelt::ops

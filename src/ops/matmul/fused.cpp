@@ -1,0 +1,97 @@
+// ai.smelt's MatMul and QLinearMatMul: the product by ONNX's MatMul in the accumulator's type, then the program.
+#include "graph/fused.h"
+#include "base/error.h"
+#include "ops/core/function_body.h"
+#include "ops/core/fused.h"
+#include "ops/matmul/family.h"
+#include "ops/quantize/fused_product.h"
+
+namespace smelt::ops {
+namespace {
+
+Shape matrix_shape(const TensorDesc& d, bool transposed) {
+  Shape s = d.shape;
+  if (transposed) {
+    if (s.size() < 2) fail("two axes are to be swapped, but the shape is {}", to_string(s));
+    std::swap(s[s.size() - 1], s[s.size() - 2]);
+  }
+  return s;
+}
+
+void infer_product(InferContext& c, DType type, size_t first) {
+  std::optional<Shape> shape;
+  if (c.in(0).shape_known && c.in(1).shape_known) {
+    const TensorDesc in[] = {{DType::f32, matrix_shape(c.in(0), c.node.get_int("transA", 0)), true, nullptr},
+                             {DType::f32, matrix_shape(c.in(1), c.node.get_int("transB", 0)), true, nullptr}};
+    shape = inferred_shape(plain_node("MatMul", 2), in);
+  }
+  set_result(c, type, shape, first);
+}
+
+Tensor swapped(const Tensor& t, bool swap) {
+  if (!swap) return t;
+  std::vector<int64_t> perm(static_cast<size_t>(t.rank()));
+  for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
+  if (perm.size() < 2) fail("two axes are to be swapped, but the shape is {}", to_string(t.shape()));
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return evaluate(plain_node("Transpose", 1, {{"perm", perm}}), std::vector{t})[0];
+}
+
+void infer_fused_matmul(InferContext& c) { infer_product(c, program_type(c.node, c.in(0).type), 2); }
+
+void run_fused_matmul(ComputeContext& c) {
+  const DType type = c.outputs[0].type(), acc = accumulator(type);
+  const std::vector<Tensor> in = {swapped(c.in(0).cast(acc), c.node.get_int("transA", 0)),
+                                  swapped(c.in(1).cast(acc), c.node.get_int("transB", 0))};
+  Tensor y = evaluate(plain_node("MatMul", 2), in)[0];
+  if (const float alpha = c.node.get_float("alpha", 1); alpha != 1) {
+    if (acc == DType::f64)
+      for (int64_t i = 0; i < y.size(); ++i) y.data<double>()[i] *= alpha;
+    else
+      for (int64_t i = 0; i < y.size(); ++i) y.data<float>()[i] *= alpha;
+  }
+  c.outputs[0] = run_epilogue(c, y, 2, type);
+}
+
+void infer_fused_qlinear_matmul(InferContext& c) { infer_product(c, program_type(c.node, DType::f32), 6); }
+
+void run_fused_qlinear_matmul(ComputeContext& c) {
+  const std::vector<Tensor> in = {
+      swapped(less_zero_point(c.in(0), c.in(3), -1), c.node.get_int("transA", 0)),
+      swapped(less_zero_point(c.in(1), c.in(5), c.node.get_int("transB", 0) ? -2 : -1), c.node.get_int("transB", 0))};
+  const Tensor sum = evaluate(plain_node("MatMul", 2), in)[0];
+  c.outputs[0] = run_epilogue(c, scaled_sum(sum, c.in(2), c.in(4), -1), 6, c.outputs[0].type());
+}
+
+std::vector<ValueId> expand_matmul(Body& b) {
+  const DType c = b.accumulator();
+  ValueId left = b.cast(b.in(0), c), right = b.cast(b.in(1), c);
+  if (b.node().get_int("transA", 0)) left = b.swap_last(left, b.rank(0));
+  if (b.node().get_int("transB", 0)) right = b.swap_last(right, b.rank(1));
+  ValueId y = b.op("MatMul", {left, right});
+  if (const float alpha = b.node().get_float("alpha", 1); alpha != 1) y = b.op("Mul", {y, b.number(c, alpha)});
+  return {b.epilogue(y, 2)};
+}
+
+std::vector<ValueId> expand_qlinear_matmul(Body& b) {
+  const bool trans_a = b.node().get_int("transA", 0), trans_b = b.node().get_int("transB", 0);
+  ValueId left = unsigned_activation(b, b.in(0)), right = b.in(1);
+  if (trans_a) left = b.swap_last(left, b.rank(0));
+  if (trans_b) right = b.swap_last(right, b.rank(1));
+  std::vector<ValueId> inputs = {left, right, unsigned_activation(b, zero_point(b, 3, b.type(b.in(0))))};
+  if (b.has(5)) inputs.push_back(b.in(5));
+  const ValueId sum = b.op("MatMulInteger", inputs, DType::i32);
+  return {b.epilogue(b.op("Mul", {b.cast(sum, DType::f32), scale_product(b, b.in(2), b.in(4))}), 6)};
+}
+
+}  // namespace
+
+std::span<const OpDef> fused_matmul_ops() {
+  static constexpr OpDef table[] = {
+      {"MatMul", smelt_domain, infer_fused_matmul, run_fused_matmul, true, expand_matmul},
+      {"QLinearMatMul", smelt_domain, infer_fused_qlinear_matmul, run_fused_qlinear_matmul, true, expand_qlinear_matmul},
+  };
+  return table;
+}
+
+}  // namespace smelt::ops

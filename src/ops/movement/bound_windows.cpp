@@ -1,0 +1,61 @@
+#include <fmt/core.h>
+
+#include "ops/core/strides.h"
+#include "ops/cpu/strided_copy.h"
+#include "ops/movement/offer.h"
+
+namespace smelt::ops {
+namespace {
+
+std::vector<StridedWindow> split_windows(const BoundNode& b) {
+  const BoundTensor& x = b.inputs[0];
+  const auto axis = static_cast<size_t>(normalize_axis(b.node->get_int("axis", 0), static_cast<int64_t>(x.shape.size())));
+  std::vector<StridedWindow> windows;
+  int64_t begin = 0;
+  for (const BoundTensor& y : b.outputs) {
+    windows.push_back({begin * strides(x.shape)[axis], strides(x.shape)});
+    begin += y.shape[axis];
+  }
+  return windows;
+}
+
+/// Constant integers of input i, or nothing where it is left out.
+std::optional<std::vector<int64_t>> ints(const BoundNode& b, size_t i) {
+  if (i >= b.inputs.size() || b.inputs[i].type == DType::undefined) return std::nullopt;
+  return b.inputs[i].constant.to_ints();
+}
+
+}  // namespace
+
+std::vector<StridedWindow> windows_of(const BoundNode& b) {
+  const BoundTensor& x = b.inputs[0];
+  if (b.node->op == "Transpose") return {transpose_window(*b.node, x.shape)};
+  if (b.node->op == "Expand") return {{0, broadcast_strides(x, b.outputs[0].shape.size())}};
+  if (b.node->op == "Split") return split_windows(b);
+  return {slice_window(slice_range(x.shape, ints(b, 1).value_or(std::vector<int64_t>{}),
+                                   ints(b, 2).value_or(std::vector<int64_t>{}), ints(b, 3), ints(b, 4)),
+                       x.shape)};
+}
+
+std::optional<std::string> rejects_windows(const BoundNode& b) {
+  const Node& node = *b.node;
+  if (!all_plain(b)) return "tensors that are not dense and row-major";
+  if (!StridedCopy::can_move(element_bytes(b.inputs[0].type)))
+    return fmt::format("elements of {}", smelt::name(b.inputs[0].type));
+  constexpr size_t most_axes = 8;
+  if (b.inputs[0].shape.size() > most_axes || b.outputs[0].shape.size() > most_axes)
+    return fmt::format("more than {} axes", most_axes);
+  for (const BoundTensor& y : b.outputs) {
+    if (y.type == DType::undefined) return "an output is left out";
+  }
+  if (node.op == "Slice") {
+    if (b.inputs.size() < 3) return "starts and ends are attributes";
+    for (size_t i = 1; i < b.inputs.size(); ++i) {
+      if (b.inputs[i].type != DType::undefined && !b.inputs[i].constant.valid()) return "the range is not known before the run";
+    }
+    if (elements(b.outputs[0].shape) == 0) return "nothing to copy";
+  }
+  return std::nullopt;
+}
+
+}  // namespace smelt::ops

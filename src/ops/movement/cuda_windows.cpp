@@ -1,0 +1,17 @@
+// Movement along strides on a GPU: Transpose, Slice, Expand and Split.
+#include "ops/core/strides.h"
+#include "ops/movement/cuda_strided_copy.h"
+#include "ops/movement/offer.h"
+
+namespace smelt::ops {
+
+void offer_windows_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (auto reason = rejects_windows(b)) return offer.rejected.push_back({"cuda", *reason});
+  std::vector<StridedMove> moves;
+  const std::vector<StridedWindow> windows = windows_of(b);
+  for (size_t i = 0; i < windows.size(); ++i)
+    moves.push_back({b.outputs[i].shape, windows[i].strides, memory_strides(b.outputs[i]), windows[i].offset, i});
+  offer_moves_cuda(b, std::move(moves), *machine.gpu, offer);
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,40 @@
+// Normalisation's operators and their tactics.
+#include "ops/norm/offer.h"
+
+#include "ops/cuda/gpu.h"
+#include "ops/norm/family.h"
+
+namespace smelt::ops {
+namespace {
+
+bool is_norm(const Node& n) { return n.is("Norm", smelt_domain) || n.is("LayerNormalization") || n.is("RMSNormalization"); }
+bool is_grouped(const Node& n) { return n.is("GroupNormalization") || n.is("InstanceNormalization"); }
+bool is_batch(const Node& n) { return n.is("BatchNormalization"); }
+bool is_lp(const Node& n) { return n.is("LpNormalization"); }
+bool is_lrn(const Node& n) { return n.is("LRN"); }
+
+void offer_norm_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (auto reason = norm_unknown(b)) return offer.rejected.push_back({"cuda", *reason});
+  if (auto reason = norm_rows_apart(b))
+    offer.rejected.push_back({"cuda", *reason});
+  else
+    offer_whole_rows_cuda(b, *machine.gpu, offer);
+  // Rows in pieces too where whole ones are long and leave multiprocessors idle.
+  constexpr int64_t long_bytes = 32 << 10;
+  const Shape& shape = b.inputs[0].shape;
+  const int64_t rows = elements(Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(NormParts(b).axis)));
+  const bool few = rows < machine.gpu->info.multiprocessors && bytes(b.inputs[0].type, elements(shape)) >= long_bytes * rows;
+  if (offer.candidates.empty() || few) offer_split_rows_cuda(b, *machine.gpu, offer);
+}
+
+constexpr OperatorTactics operators[] = {
+    {is_norm, offer_norm_cpu, offer_norm_cuda}, {is_grouped, nullptr, offer_grouped_cuda},
+    {is_batch, nullptr, offer_batch_norm_cuda}, {is_lp, nullptr, offer_lp_norm_cuda},
+    {is_lrn, nullptr, offer_lrn_cuda},
+};
+
+}  // namespace
+
+constinit const TacticFamily norm_family{operators};
+
+}  // namespace smelt::ops

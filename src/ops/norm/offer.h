@@ -1,0 +1,20 @@
+// Normalisation's tactics; offer.cpp lists them.
+#pragma once
+
+#include "ops/norm/problem.h"
+
+namespace smelt::ops {
+
+void offer_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu" and "onednn": cpu_norm.cpp
+
+/// "cuda": cuda_norm.cpp. A node that norm_unknown and norm_rows_apart have nothing against.
+void offer_whole_rows_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer);
+/// "cuda": cuda_group_norm.cpp, rows in pieces. A node that norm_unknown has nothing against.
+void offer_split_rows_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer);
+void offer_grouped_cuda(const BoundNode& b, const Machine& machine,
+                        Offer& offer);  // "cuda": cuda_group_norm.cpp, GroupNormalization and InstanceNormalization
+void offer_batch_norm_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_batch.cpp
+void offer_lp_norm_cuda(const BoundNode& b, const Machine& machine, Offer& offer);     // "cuda": cuda_lines.cpp
+void offer_lrn_cuda(const BoundNode& b, const Machine& machine, Offer& offer);         // "cuda": cuda_lines.cpp
+
+}  // namespace smelt::ops

@@ -1,0 +1,53 @@
+// ONNX Runtime's activations (com.microsoft).
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/core/broadcast_operand.h"
+#include "ops/core/list_inputs.h"
+#include "ops/core/real.h"
+#include "ops/pointwise/family.h"
+
+namespace smelt::ops {
+namespace {
+
+void infer_gelu(InferContext& c) {
+  if (c.has(1)) broadcast_strides(c.shape(1), c.shape(0));
+  same_as(c, 0, 0);
+}
+
+/// y = f(x + bias), the bias at input 1 where given.
+template <class F> void biased(ComputeContext& ctx, F&& f) {
+  in_real(ctx, [&](ComputeContext& c, auto zero) {
+    using T = decltype(zero);
+    const Parameter<T> bias(c.in(1), c.in(0).shape());
+    const T* x = c.in(0).data<T>();
+    T* y = c.outputs[0].data<T>();
+    for (int64_t i = 0; i < c.in(0).size(); ++i)
+      y[i] = static_cast<T>(f(static_cast<double>(x[i]) + static_cast<double>(bias.at(i, 0))));
+  });
+}
+
+void run_gelu(ComputeContext& c) {
+  biased(c, [](double v) { return 0.5 * v * (1 + std::erf(v * std::sqrt(0.5))); });
+}
+void run_fast_gelu(ComputeContext& c) {
+  biased(c, [](double v) { return 0.5 * v * (1 + std::tanh(0.7978845608028654 * (v + 0.044715 * v * v * v))); });  // sqrt(2 / pi)
+}
+void run_quick_gelu(ComputeContext& c) {
+  const double alpha = c.node.get_float("alpha", 1.702f);
+  biased(c, [alpha](double v) { return v / (1 + std::exp(-alpha * v)); });
+}
+
+}  // namespace
+
+std::span<const OpDef> microsoft_activation_ops() {
+  static constexpr OpDef table[] = {
+      {"Gelu", microsoft_domain, infer_gelu, run_gelu},
+      {"BiasGelu", microsoft_domain, infer_gelu, run_gelu},
+      {"FastGelu", microsoft_domain, infer_gelu, run_fast_gelu},
+      {"QuickGelu", microsoft_domain, infer_gelu, run_quick_gelu},
+  };
+  return table;
+}
+
+}  // namespace smelt::ops

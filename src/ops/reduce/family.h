@@ -1,0 +1,14 @@
+// Reductions, and what works along one axis: operators and tactics.
+#pragma once
+
+#include "ops/core/family.h"
+
+namespace smelt::ops {
+
+std::span<const OpDef> reduce_ops();        // Reduce…
+std::span<const OpDef> along_axis_ops();    // ArgMax, TopK, Hardmax, CumSum, …
+std::span<const OpDef> fused_reduce_ops();  // ai.smelt's Reduce
+
+extern const TacticFamily reduce_family;  // offer.cpp
+
+}  // namespace smelt::ops

@@ -1,0 +1,20 @@
+// Reorder on a GPU.
+#include <fmt/core.h>
+
+#include "ops/core/strides.h"
+#include "ops/movement/cuda_strided_copy.h"
+#include "ops/reorder/offer.h"
+
+namespace smelt::ops {
+
+void offer_reorder_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const BoundTensor& from = b.inputs[0];
+  const BoundTensor& to = b.outputs[0];
+  offer.problem = fmt::format("reorder:{}>{}", print(from), print(to));
+  for (const BoundTensor* t : {&from, &to})
+    if (t->layout != Layout::plain && t->layout != Layout::nhwc)
+      return offer.rejected.push_back({"cuda", fmt::format("layout {}", name(t->layout))});
+  offer_moves_cuda(b, {{from.shape, memory_strides(from), memory_strides(to)}}, *machine.gpu, offer);
+}
+
+}  // namespace smelt::ops

@@ -1,0 +1,10 @@
+// The recurrent networks' tactics; offer.cpp lists them.
+#pragma once
+
+#include "ops/core/tactic.h"
+
+namespace smelt::ops {
+
+void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_recurrent.cpp
+
+}  // namespace smelt::ops

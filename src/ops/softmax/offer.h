@@ -1,0 +1,12 @@
+// Softmax's tactics; offer.cpp lists them.
+#pragma once
+
+#include "ops/core/tactic.h"
+
+namespace smelt::ops {
+
+void offer_softmax_rows(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_softmax.cpp
+void offer_softmax_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_softmax.cpp
+void offer_loss_cuda(const BoundNode& b, const Machine& machine, Offer& offer);     // "cuda": cuda_loss.cpp
+
+}  // namespace smelt::ops

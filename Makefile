@@ -1,11 +1,13 @@
 # make demo   install what is missing, build, optimise real graphs, prove the speed-up, write demo/report.html
 # make test   install what is missing, build and run every test
-# Both can be run again at any time; what is done is not done twice.
+# make lint   check format, Python, commit subjects, and C++ for bugs (make test does so too)
+# make hooks  let git refuse a commit whose subject is longer than 72 characters
+# All can be run again at any time; what is done is not done twice.
 
 JOBS  ?= $(shell nproc)
 BUILD ?= build
 
-.PHONY: help demo test setup setup-test build build-test clean
+.PHONY: help demo test lint hooks setup setup-test build build-test clean
 help:
 	@sed -n 's/^# \(make .*\)/  \1/p' Makefile
 
@@ -26,6 +28,12 @@ demo: build
 
 test: build-test
 	@scripts/test.sh $(BUILD) $(JOBS)
+
+lint: setup-test
+	@scripts/lint.sh $(BUILD) $(JOBS)
+
+hooks:
+	@git config core.hooksPath scripts/hooks
 
 clean:
 	rm -rf $(BUILD) demo/*.html demo/models

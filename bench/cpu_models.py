@@ -24,7 +24,6 @@ import time
 
 import numpy as np
 import onnxruntime
-
 import shared
 import smelt
 from int8_models import QUANTIZED, quantize
@@ -34,7 +33,7 @@ FP32 = [f"{name}.fp32" for name in
 
 
 def cpu_name():
-    for line in open("/proc/cpuinfo"):
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return "unknown"

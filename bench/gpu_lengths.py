@@ -13,10 +13,9 @@ import tempfile
 import time
 
 import onnx
-import torch
-
 import shared
 import smelt
+import torch
 
 
 def with_zeros(path, folder):

@@ -15,10 +15,9 @@ import statistics
 import subprocess
 import sys
 
+import shared
 import torch
 import torch.nn.functional as F
-
-import shared
 
 SHAPES = [(4096, 512), (4096, 4096), (16384, 8192), (32768, 1024), (8192, 5120), (64, 4096), (2, 4096),
           (4096, 1000), (4096, 4099), (1, 4096), (4096, 3), (64, 65536), (1, 65536)]

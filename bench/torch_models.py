@@ -20,9 +20,8 @@ import time
 
 import numpy as np
 import onnx
-import torch
-
 import shared
+import torch
 from torch_modules import architecture, build
 from torch_modules.weights import shape_of, tensor
 
@@ -97,7 +96,7 @@ def time_graph(f):
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
-        kept = f()   # noqa: F841: what the graph writes is held while it is replayed
+        kept = f()   # noqa: F841 - what the graph writes is held while it is replayed
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     samples = []
     for i in range(SAMPLES + 3):
@@ -148,7 +147,7 @@ def time_model(name, folder, peers):
             with torch.no_grad():
                 row = runs[peer]()
             row["peak_device_bytes"] = torch.cuda.max_memory_allocated()
-        except Exception as e:   # noqa: BLE001: a peer's failure is a result
+        except Exception as e:   # a peer's failure is a result
             row = {"failed": f"{type(e).__name__}: {str(e)[:300]}"}
         yield {"model": name, "peer": peer, **row}
 

@@ -34,13 +34,12 @@ Printed printed(const std::vector<report::Table>& tables) { return {report::tabl
 }  // namespace
 
 Session session_from_bytes(const std::string& model, const Options& options) {
-  ImportOptions import;
-  import.shapes = options.shapes;
-  import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr;
-};
-return Session(
-    Plan::build(import_model(std::span(reinterpret_cast<const uint8_t*>(model.data()), model.size()), "model", import), options));
-}  // namespace smelt::python
+  ImportOptions wanted;
+  wanted.shapes = options.shapes;
+  wanted.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
+  const std::span bytes(reinterpret_cast<const uint8_t*>(model.data()), model.size());
+  return Session(Plan::build(import_model(bytes, "model", wanted), options));
+}
 
 Printed optimize(const std::string& model, const std::string& output, const Options& options, bool copy_weights,
                  bool embed_kernels) {

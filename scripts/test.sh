@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs every test: CTest's programs, the Python ones, and the fuzzer for a minute. usage: test.sh BUILD_DIR JOBS
+# Runs every check: lint, CTest's programs, the Python ones, and the fuzzer for a minute. usage: test.sh BUILD_DIR JOBS
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
 build=$1 jobs=$(jobs_for "$2")
 failed=""
+scripts/lint.sh "$build" "$jobs" || failed="$failed, lint (above)"
 step "C++ tests"
 ctest --test-dir "$build" -j "$jobs" --output-on-failure --timeout 900 || failed="$failed, the C++ tests ($build/Testing/Temporary/LastTestsFailed.log)"
 step "Python tests"

@@ -1,4 +1,6 @@
 """Convolutional models of images."""
+import itertools
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -65,10 +67,10 @@ class InvertedResidual(nn.Module):
 
 class MobileNetV3Large(nn.Module):
     R, H = nn.ReLU, nn.Hardswish
-    ROWS = [(16, 3, 16, 16, 0, R, 1), (16, 3, 64, 24, 0, R, 2), (24, 3, 72, 24, 0, R, 1), (24, 5, 72, 40, 24, R, 2),
+    ROWS = ((16, 3, 16, 16, 0, R, 1), (16, 3, 64, 24, 0, R, 2), (24, 3, 72, 24, 0, R, 1), (24, 5, 72, 40, 24, R, 2),
             (40, 5, 120, 40, 32, R, 1), (40, 5, 120, 40, 32, R, 1), (40, 3, 240, 80, 0, H, 2), (80, 3, 200, 80, 0, H, 1),
             (80, 3, 184, 80, 0, H, 1), (80, 3, 184, 80, 0, H, 1), (80, 3, 480, 112, 120, H, 1), (112, 3, 672, 112, 168, H, 1),
-            (112, 5, 672, 160, 168, H, 2), (160, 5, 960, 160, 240, H, 1), (160, 5, 960, 160, 240, H, 1)]
+            (112, 5, 672, 160, 168, H, 2), (160, 5, 960, 160, 240, H, 1), (160, 5, 960, 160, 240, H, 1))
 
     def __init__(self):
         super().__init__()
@@ -87,8 +89,8 @@ class UNet(nn.Module):
         double = lambda cin, cout: nn.Sequential(conv(cin, cout, 3), conv(cout, cout, 3))   # noqa: E731
         self.e = nn.ModuleList(double(a, b) for a, b in zip((3, *widths), widths))
         up = widths[::-1]
-        self.u = nn.ModuleList(nn.ConvTranspose2d(a, b, 2, 2) for a, b in zip(up, up[1:]))
-        self.dc = nn.ModuleList(double(a, b) for a, b in zip(up, up[1:]))
+        self.u = nn.ModuleList(nn.ConvTranspose2d(a, b, 2, 2) for a, b in itertools.pairwise(up))
+        self.dc = nn.ModuleList(double(a, b) for a, b in itertools.pairwise(up))
         self.o = nn.Conv2d(widths[0], 2, 1)
 
     def forward(self, x):

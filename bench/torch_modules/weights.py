@@ -37,7 +37,7 @@ def weights_of(graph, take, places):
             yield f"{module}.weight", take(b)
             if c:
                 yield f"{module}.bias", take(c)
-        elif op == "MatMul" and b in known or op == "Add" and b in known and a in products:
+        elif (op == "MatMul" and b in known) or (op == "Add" and b in known and a in products):
             kind = "weight" if op == "MatMul" else "bias"
             packed = f"{scope}.in_proj_{kind}"
             yield packed if packed in places else f"{scope}.{kind}", take(b).T.contiguous() if op == "MatMul" else take(b)

@@ -17,7 +17,7 @@ class SMELT_API Error : public std::runtime_error {
  public:
   /// `what` is one clear line: "model.onnx: node 'conv3' (Conv): W has shape [64, 32, 3], expected rank 4".
   /// `next` is what to do about it, printed on a line of its own; may be empty.
-  explicit Error(std::string what, std::string next = {}, ExitCode code = ExitCode::failed);
+  explicit Error(const std::string& what, std::string next = {}, ExitCode code = ExitCode::failed);
   ExitCode code() const { return code_; }
   const std::string& next() const { return next_; }
   /// The same error with "where: " in front, for callers that know more of the place.

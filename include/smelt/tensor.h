@@ -77,7 +77,7 @@ class SMELT_API Tensor {
   std::shared_ptr<void> keep_;
 };
 
-template <class T> Tensor Tensor::of(Shape shape, const std::vector<T>& values) {
+template <class T> Tensor Tensor::of(Shape shape, const std::vector<T>& values) {  // NOLINT(performance-unnecessary-value-param)
   Tensor t = empty(dtype_of<T>::value, std::move(shape));
   if (t.size() != static_cast<int64_t>(values.size())) throw std::length_error("Tensor::of: as many values as elements");
   for (size_t i = 0; i < values.size(); ++i) static_cast<T*>(t.data_)[i] = values[i];

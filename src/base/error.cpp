@@ -2,8 +2,8 @@
 
 namespace smelt {
 
-Error::Error(std::string what, std::string next, ExitCode code)
-    : std::runtime_error(std::move(what)), next_(std::move(next)), code_(code) {}
+Error::Error(const std::string& what, std::string next, ExitCode code)
+    : std::runtime_error(what), next_(std::move(next)), code_(code) {}
 
 Error Error::at(std::string_view where) const { return Error(std::string(where) + ": " + what(), next_, code_); }
 

@@ -179,7 +179,7 @@ std::map<std::string, Tensor> read_npz(const std::filesystem::path& path) {
     if (begin > whole || packed > whole - begin) fail("{}: member {} is cut off", where, member);
     if (plain > packed * 1040 + 4096) fail("{}: member {} claims {} bytes from {}", where, member, plain, packed);
 
-    const std::string place = where + ":" + member;
+    const std::string place = fmt::format("{}:{}", where, member);
     Tensor t;
     if (method == 0) {
       t = parse_npy(data + begin, static_cast<int64_t>(packed), place);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
@@ -49,7 +50,7 @@ class ProgressLine {
 
  private:
   static std::string left(double seconds) {
-    const int s = static_cast<int>(seconds + 0.5);
+    const int s = static_cast<int>(std::lround(seconds));
     return s < 60 ? fmt::format("{} s", s) : fmt::format("{} min {:02} s", s / 60, s % 60);
   }
   std::chrono::steady_clock::time_point shown_{};

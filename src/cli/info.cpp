@@ -143,16 +143,15 @@ void print_around(const Graph& g, const std::string& wanted, int radius, bool as
 }
 
 /// What importing the model to run it says; "" when it can run.
-std::string why_it_does_not_run(const std::string& path, ImportOptions import) {
-  import.supported = [](std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain);
-};
-try {
-  import_model(path, import);
-  return "";
-} catch (const Error& e) {
-  return e.what();
+std::string why_it_does_not_run(const std::string& path, ImportOptions wanted) {
+  wanted.supported = [](std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain); };
+  try {
+    import_model(path, wanted);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
 }
-}  // namespace
 
 /// Nodes whose results' sizes only a run tells: the plan is bound in segments between them.
 report::Table splits(const Graph& g) {
@@ -162,7 +161,7 @@ report::Table splits(const Graph& g) {
   return t;
 }
 
-}  // namespace smelt::cli
+}  // namespace
 
 Action add_info(CLI::App& app) {
   struct Arguments : ModelArguments {
@@ -179,10 +178,10 @@ Action add_info(CLI::App& app) {
   app.add_option("--module-depth", a->depth, "How deep the list of modules goes (2)")->check(in_range(0, 100))->type_name("N");
   add_json(app, a->as_json);
   return [a] {
-    ImportOptions import;
-    import.shapes = a->subject().shapes;
-    import.structure_only = true;
-    const Graph g = import_model(a->path, import);
+    ImportOptions wanted;
+    wanted.shapes = a->subject().shapes;
+    wanted.structure_only = true;
+    const Graph g = import_model(a->path, wanted);
     if (!a->node.empty()) return print_around(g, a->node, a->radius, a->as_json), 0;
     if (a->whole && a->as_json) return print_nodes_json(g, g.topological()), 0;
     if (a->whole) return print_line(print(g)), 0;
@@ -193,7 +192,7 @@ Action add_info(CLI::App& app) {
                                       weights(g),
                                       modules(g, a->depth),
                                       splits(g)};
-    if (const std::string why = why_it_does_not_run(a->path, import); !why.empty())
+    if (const std::string why = why_it_does_not_run(a->path, wanted); !why.empty())
       tables.push_back({.key = "unsupported", .title = "Not supported", .columns = {{"reason", "reason"}}, .rows = {{why}}});
     if (a->as_json) return print_line(report::table_json(tables)), 0;
     for (report::Table& t : tables)

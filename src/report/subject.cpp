@@ -101,21 +101,20 @@ std::vector<profile::Difference> differences_of(const Prepared& reference, const
 Explained explain(const Subject& s) {
   // Without measurements, what two channels of desktop memory and a parallel region of a few threads take.
   constexpr fuse::Rates usual{.bytes_per_s = 20e9, .launch_us = 2};
-  ImportOptions import;
-  import.structure_only = true;
-  import.shapes = s.shapes;
-  import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr;
-};
-Graph g = import_model(s.path, import);
-const profile::Roof roof = known_roof(s.options);
-Explained e{.rates = {roof.bytes_per_s, roof.launch_us}, .measured = roof.bytes_per_s > 0};
-if (!e.measured) e.rates = usual;
-for (const SourceNode& source : g.sources()) e.nodes.push_back(source.name);
-fuse::Options rewriting = run::rewriting(s.options);
-rewriting.rates = e.rates;
-e.ledger = fuse::run(g, rewriting);
-return e;
-}  // namespace smelt::report
+  ImportOptions wanted;
+  wanted.structure_only = true;
+  wanted.shapes = s.shapes;
+  wanted.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
+  Graph g = import_model(s.path, wanted);
+  const profile::Roof roof = known_roof(s.options);
+  Explained e{.rates = {roof.bytes_per_s, roof.launch_us}, .measured = roof.bytes_per_s > 0};
+  if (!e.measured) e.rates = usual;
+  for (const SourceNode& source : g.sources()) e.nodes.push_back(source.name);
+  fuse::Options rewriting = run::rewriting(s.options);
+  rewriting.rates = e.rates;
+  e.ledger = fuse::run(g, rewriting);
+  return e;
+}
 
 profile::Roof known_roof(const Options& options) {
   const auto gpu = device::cuda::ordinal_of(options.device);

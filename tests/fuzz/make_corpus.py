@@ -3,9 +3,11 @@
 
 usage: make_corpus.py DIR        (needs onnx)
 """
-import math, os, sys
-from onnx import TensorProto, helper, parser
+import math
+import os
+import sys
 
+from onnx import TensorProto, helper, parser
 from seed_models import casts, nested, plans
 from seed_texts import GRAPHS
 

@@ -25,9 +25,8 @@ import subprocess
 import sys
 import time
 
-import onnx
-
 import engines
+import onnx
 import subjects
 import tolerance
 
@@ -189,8 +188,9 @@ def versions(checker):
         return subprocess.run(command, capture_output=True, text=True, cwd=subjects.ROOT).stdout.strip()
 
     import importlib.metadata
+
     import numpy
-    cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown CPU")
+    cpu = next((line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "unknown CPU")
     dirty = " with changes" if text("git", "status", "--porcelain", "--untracked-files=no") else ""
     smelt, commit = text(str(checker.build / "smelt"), "--version"), text("git", "rev-parse", "--short", "HEAD")
     threads = checker.options["threads"] or len(os.sched_getaffinity(0))

@@ -5,7 +5,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-
 # --- by hand ----------------------------------------------------------------------------------------------------------
 
 def _constant(rng, name, *shape, scale=1.0):

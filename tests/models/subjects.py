@@ -5,11 +5,10 @@ import shutil
 import subprocess
 import sys
 
+import made
 import numpy as np
 import onnx
 from onnx import helper
-
-import made
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -1,13 +1,11 @@
 """smelt as a backend of ONNX's own tests."""
 import numpy as np
 import pytest
-
 import smelt
 
 
 def test_the_backend_runs_one_node():
     from onnx import helper
-
     from smelt import backend
 
     x, y = np.array([1, 5], np.float32), np.array([2, 2], np.float32)
@@ -24,7 +22,6 @@ def test_the_backend_runs_one_node():
 
 def test_the_backend_refuses_other_devices_and_surplus_inputs(small_model):
     import onnx
-
     from smelt import backend
 
     model, x = onnx.load(small_model), np.ones((1, 3, 8, 8), np.float32)

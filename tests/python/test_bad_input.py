@@ -13,9 +13,8 @@ import time
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
-
 from conftest import model_of
+from onnx import TensorProto, helper
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -371,7 +370,7 @@ def test_an_interrupted_build_or_measurement_leaves_nothing(command, filled, tmp
     for delay in (0.05, 0.4, 1.5):
         process = subprocess.Popen([str(command.path), verb, str(model), "--no-cache", *map(str, arguments)],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))   # under nohup it is ignored
+                                   preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))   # noqa: PLW1509 - under nohup it is ignored
         time.sleep(delay)
         process.send_signal(number)
         _, errors = process.communicate(timeout=30)

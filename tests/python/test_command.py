@@ -88,7 +88,7 @@ def test_optimize_writes_a_plan_that_onnx_runtime_runs_with_the_same_answers(com
 
 def test_two_builds_of_a_plan_are_equal_byte_for_byte_twenty_times(command, small_model, tmp_path):
     plans = set()
-    for i in range(20):
+    for _ in range(20):
         command("optimize", small_model, "-o", tmp_path / "plan.onnx", "--shapes", "x:2x3x8x8")
         plans.add((tmp_path / "plan.onnx").read_bytes())
     assert len(plans) == 1

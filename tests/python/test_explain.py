@@ -4,7 +4,6 @@ import json
 import onnx
 import onnx.parser
 import pytest
-
 from conftest import ROOT
 
 # model, rewrite, form (None: all), matches. The numbers are the architectures' own: layers, heads, residual branches.

@@ -3,9 +3,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from onnx import TensorProto, helper, numpy_helper, parser
-
 import smelt
+from onnx import TensorProto, helper, numpy_helper, parser
 
 RNG = np.random.default_rng(0)
 

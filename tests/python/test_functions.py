@@ -1,4 +1,5 @@
 """The module's functions: what the verbs are in Python, their options and errors."""
+import itertools
 import json
 import signal
 import threading
@@ -7,9 +8,8 @@ import time
 import numpy as np
 import onnxruntime as ort
 import pytest
-from onnx import TensorProto as T
-
 import smelt
+from onnx import TensorProto as T
 
 
 def test_results_print_as_tables(small_model):
@@ -91,7 +91,7 @@ def many_products():
 
     sizes = [64 + 8 * i for i in range(120)]
     weights = [numpy_helper.from_array(np.ones((a, b), np.float32), f"w{i}")
-               for i, (a, b) in enumerate(zip(sizes[:-1], sizes[1:], strict=True))]
+               for i, (a, b) in enumerate(itertools.pairwise(sizes))]
     nodes = [helper.make_node("MatMul", [f"x{i}" if i else "x", w.name], [f"x{i + 1}"]) for i, w in enumerate(weights)]
     return model_of(nodes, [("x", T.FLOAT, [16, sizes[0]])], [(f"x{len(weights)}", T.FLOAT, [16, sizes[-1]])], weights)
 

@@ -6,7 +6,6 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-
 import smelt
 from smelt import gpu, smelt_ext
 

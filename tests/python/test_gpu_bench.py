@@ -101,7 +101,7 @@ def test_smelt_alone_is_measured_once(machine):
 
 
 def test_a_build_with_an_empty_cache_is_compared_with_the_first(machine):
-    text, row, results = drive(machine, "--rebuilds", "2")
+    text, _, results = drive(machine, "--rebuilds", "2")
     built = [line for line in text.splitlines() if "built again" in line]
     assert len(built) == 2 and "1 of 1 steps by another tactic or other settings, 16.0 us" in built[0]
     rebuilds = results["models"]["mobilenet_v3_large.fp16"]["rebuilds"]

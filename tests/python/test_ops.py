@@ -1,7 +1,6 @@
 """smelt.ops: normalisations of single tensors, of NumPy and as PyTorch's custom operators; on the GPU where there is one."""
 import numpy as np
 import pytest
-
 import smelt
 from smelt import smelt_ext
 
@@ -34,7 +33,7 @@ def test_norms_of_numpy_arrays(shape):
 
 
 def test_what_does_not_fit_is_said():
-    x, r, w, b = arrays((5, 64))
+    x, r, w, _ = arrays((5, 64))
     with pytest.raises(smelt.UsageError, match=r"weight has shape \[63\], expected \[64\] beside x of \[5, 64\]"):
         smelt.ops.rms_norm(x, w[:63])
     with pytest.raises(smelt.UsageError, match="the residual is f16, x is f32"):

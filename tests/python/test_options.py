@@ -4,9 +4,8 @@ import json
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
-
 import smelt
+from onnx import TensorProto, helper, numpy_helper
 
 
 def float_info(name, shape):
@@ -64,7 +63,8 @@ def test_a_cache_is_merged_from_the_folder_at_hand(models, command):
     command("optimize", models / "difference.onnx", "-o", models / "p.onnx", "--cache-dir", models / "cache")
     command("cache", "list", "--cache-dir", models / "cache")
     other = models / "cache/tuning.db"
-    assert "0 entries" in command("cache", "merge", other.name, "--cache-dir", models / "mine", cwd=other.parent, executable=command.path.resolve()).stdout
+    assert "0 entries" in command("cache", "merge", other.name, "--cache-dir", models / "mine", cwd=other.parent,
+                                 executable=command.path.resolve()).stdout
     said = command("cache", "merge", models / "difference.onnx", "--cache-dir", models / "mine", code=1).stderr
     assert "Delete" not in said and "smelt cache export" in said
 

@@ -22,7 +22,7 @@ def page(command, filled, tmp_path_factory):
 
 def test_page_is_one_file_without_any_address(page):
     text = page.read_text()
-    outside = [u for u in re.findall(r"""(?:src|href)\s*=\s*["']([^"'#]+)""", text)]
+    outside = re.findall(r"""(?:src|href)\s*=\s*["']([^"'#]+)""", text)
     assert outside == []
     assert not re.findall(r"@import|url\(\s*['\"]?http", text)
 

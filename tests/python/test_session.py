@@ -4,9 +4,8 @@ import threading
 import numpy as np
 import onnxruntime as ort
 import pytest
-from onnx import TensorProto as T
-
 import smelt
+from onnx import TensorProto as T
 
 
 def test_inputs_and_outputs_are_described_as_onnx_runtime_describes_them(small_model):

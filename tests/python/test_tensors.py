@@ -1,9 +1,8 @@
 """What goes into a Session and comes out of it: NumPy arrays, DLPack and PyTorch tensors, lists; their types and memory."""
 import numpy as np
 import pytest
-from onnx import TensorProto as T
-
 import smelt
+from onnx import TensorProto as T
 
 
 class Forwarded:

@@ -75,18 +75,17 @@ SMELT_INLINE F32 power(F32 a, F32 b) {
 template <class T> SMELT_INLINE T shifted_left(T a, T b) { return b >= sizeof(T) * 8 ? T(0) : static_cast<T>(a << b); }
 template <class T> SMELT_INLINE T shifted_right(T a, T b) { return b >= sizeof(T) * 8 ? T(0) : static_cast<T>(a >> b); }
 
+// clang-format off
 #define SMELT_LIBM(name) \
   SMELT_INLINE double name(double a) { return __builtin_##name(a); }
-SMELT_LIBM(sqrt)
-SMELT_LIBM(floor)
-SMELT_LIBM(ceil) SMELT_LIBM(rint) SMELT_LIBM(exp) SMELT_LIBM(expm1) SMELT_LIBM(log) SMELT_LIBM(log1p) SMELT_LIBM(sin)
-    SMELT_LIBM(cos) SMELT_LIBM(tan) SMELT_LIBM(asin) SMELT_LIBM(acos) SMELT_LIBM(atan) SMELT_LIBM(sinh) SMELT_LIBM(cosh)
-        SMELT_LIBM(asinh) SMELT_LIBM(acosh) SMELT_LIBM(atanh) SMELT_LIBM(tanh) SMELT_LIBM(erf)
+SMELT_LIBM(sqrt) SMELT_LIBM(floor) SMELT_LIBM(ceil) SMELT_LIBM(rint) SMELT_LIBM(exp) SMELT_LIBM(expm1) SMELT_LIBM(log)
+SMELT_LIBM(log1p) SMELT_LIBM(sin) SMELT_LIBM(cos) SMELT_LIBM(tan) SMELT_LIBM(asin) SMELT_LIBM(acos) SMELT_LIBM(atan)
+SMELT_LIBM(sinh) SMELT_LIBM(cosh) SMELT_LIBM(asinh) SMELT_LIBM(acosh) SMELT_LIBM(atanh) SMELT_LIBM(tanh) SMELT_LIBM(erf)
 #undef SMELT_LIBM
+// clang-format on
 
-    /// Float or integer to T as cast converts: see Fn::cast in expr/program.h.
-    template <class To, class From>
-    SMELT_INLINE To converted(From a) {
+/// Float or integer to T as cast converts: see Fn::cast in expr/program.h.
+template <class To, class From> SMELT_INLINE To converted(From a) {
   if constexpr (std::is_same_v<To, bool>) {
     return a != From(0);
   } else if constexpr (is_floating<From> && !is_floating<To>) {

@@ -16,11 +16,12 @@
 namespace smelt::fuse {
 
 /// Reason codes are part of the interface: tests and --json name them.
-#define SMELT_REASONS(X)                                                                                                     \
-  X(wrong_producer)                                                                                                          \
-  X(wrong_reader)                                                                                                            \
-  X(extra_reader) X(graph_output) X(not_constant) X(wrong_value) X(wrong_type) X(wrong_rank) X(wrong_shape) X(unknown_shape) \
-      X(wrong_attribute) X(wrong_axis) X(missing_input) X(too_large) X(in_subgraph) X(not_profitable) X(unsupported)
+// clang-format off
+#define SMELT_REASONS(X)                                                                             \
+  X(wrong_producer) X(wrong_reader) X(extra_reader) X(graph_output) X(not_constant) X(wrong_value)   \
+  X(wrong_type) X(wrong_rank) X(wrong_shape) X(unknown_shape) X(wrong_attribute) X(wrong_axis)       \
+  X(missing_input) X(too_large) X(in_subgraph) X(not_profitable) X(unsupported)
+// clang-format on
 enum class Reason : uint8_t {
 #define X(id) id,
   SMELT_REASONS(X)

@@ -16,7 +16,7 @@ __version__ = _version()
 
 
 def __getattr__(name: str) -> object:
-    if name == "ops":   # it looks for PyTorch, which takes seconds to import
+    if name == "ops":   # smelt.ops imports PyTorch where it is installed, which takes seconds
         import importlib
 
         return importlib.import_module(".ops", __name__)

@@ -14,6 +14,8 @@ from .smelt_ext import gpu_count
 
 
 class SmeltRep(BackendRep):
+    """A prepared model: run(inputs) returns the outputs as a tuple of NumPy arrays."""
+
     def __init__(self, session: Session) -> None:
         self._session = session
 
@@ -28,6 +30,8 @@ class SmeltRep(BackendRep):
 
 
 class SmeltBackend(Backend):
+    """ONNX's backend interface over Session, for devices "CPU" and "CUDA:N". It takes BuildOptions as keywords."""
+
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> SmeltRep:
         cls._check_device(device)
@@ -41,8 +45,11 @@ class SmeltBackend(Backend):
     @classmethod
     def run_node(cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU", outputs_info: Any = None,
                  **kwargs: Any) -> tuple[np.ndarray, ...]:
-        """Runs one operator. inputs: by position, or by name; left-out ones ("") are None or not listed. outputs_info: (type,
-        shape) of each output, for operators whose result types cannot be inferred. opset_version: the newest if not given."""
+        """Runs one operator.
+
+        inputs: by position or by name. An input that the node leaves out ("") is None or is not listed.
+        outputs_info: (type, shape) of each output, for operators whose result types cannot be inferred.
+        opset_version: the newest if not given."""
         cls._check_device(device)
         version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
         super().run_node(node, inputs, device, outputs_info, opset_version=version)   # checks the node

@@ -1,9 +1,10 @@
-"""What smelt raises. Each class carries the command's exit code and, where there is one, what to do next."""
+"""The errors that smelt raises. Each class has the command's exit code; `next_step` says what to do, where smelt knows."""
 from __future__ import annotations
 
 
 class Error(Exception):
-    """The base: the model, the machine or the file system stood in the way."""
+    """The base class, and the error for what the model, the machine or the file system prevents. `message` says what happened
+    and where; `next_step` says what to do next, or is empty."""
 
     exit_code = 1
 
@@ -41,4 +42,5 @@ _BY_CODE = {c.exit_code: c for c in (Error, UsageError, UnsupportedError, Accura
 
 
 def from_code(code: int, message: str, next_step: str) -> Error:
+    """The error of the class that has this exit code."""
     return _BY_CODE.get(code, Error)(message, next_step)

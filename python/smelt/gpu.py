@@ -1,8 +1,8 @@
-"""Tensors of other libraries in a GPU's memory, and the streams that these libraries put work on."""
+"""Tensors of other libraries in a GPU's memory, and these libraries' streams."""
 from __future__ import annotations
 
 import sys
-from typing import Any, Optional
+from typing import Any
 
 from . import smelt_ext as _ext
 from .errors import UsageError
@@ -11,9 +11,9 @@ _CUDA = (2, 13)     # DLPack's device types: CUDA's memory, and managed memory
 _DEFAULT = 1        # DLPack's number, and the driver's handle, of the default stream
 
 
-def number_of(value: Any) -> Optional[int]:
-    """The number of the GPU that a tensor with __dlpack_device__ lies on; None: the host's memory."""
-    if is_of(value, "torch", "Tensor"):   # a tenth of what its __dlpack_device__ takes
+def number_of(value: Any) -> int | None:
+    """The number of the GPU that a tensor with __dlpack_device__ lies on; None for the host's memory."""
+    if is_of(value, "torch", "Tensor"):   # takes a tenth of the time of its __dlpack_device__
         return int(value.device.index) if value.is_cuda else None
     if not hasattr(value, "__dlpack_device__"):
         return None
@@ -22,14 +22,14 @@ def number_of(value: Any) -> Optional[int]:
 
 
 def is_of(value: Any, library: str, kind: str) -> bool:
-    """Whether it is an instance of library.kind, without importing a library that nobody has."""
+    """Whether `value` is an instance of library.kind. Imports nothing."""
     module = sys.modules.get(library)
     return module is not None and isinstance(value, getattr(module, kind, ()))
 
 
 def stream_of(value: Any) -> tuple[int, Any]:
-    """The stream that the library of `value` puts work on now, and what keeps it alive. For libraries that do not say (JAX), the
-    default stream: __dlpack__ makes it wait for what made `value`."""
+    """The current stream of the library of `value`, and the object that keeps the stream alive. Libraries that do not name their
+    stream (JAX) get the default stream: __dlpack__ makes it wait for the work that made `value`."""
     if is_of(value, "torch", "Tensor"):
         stream = sys.modules["torch"].cuda.current_stream(value.device)
         return stream.cuda_stream or _DEFAULT, stream
@@ -40,8 +40,8 @@ def stream_of(value: Any) -> tuple[int, Any]:
 
 
 def handle_of(stream: Any) -> tuple[int, Any]:
-    """The same of a stream as the caller has it: a number (CUstream), a stream of PyTorch's or CuPy's, or any with
-    __cuda_stream__."""
+    """The handle of the caller's stream, and the object that keeps the stream alive. `stream` is a number (CUstream), a stream of
+    PyTorch or CuPy, or an object with __cuda_stream__."""
     if isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0:
         return stream or _DEFAULT, None
     for attribute in ("cuda_stream", "ptr"):
@@ -55,7 +55,7 @@ def handle_of(stream: Any) -> tuple[int, Any]:
 
 
 def borrow(value: Any, stream: int) -> _ext.Tensor:
-    """The tensor's memory where it lies; what made it comes before what is put on `stream` afterwards."""
+    """A view of the tensor's memory. Work put on `stream` afterwards waits for the work that made the tensor."""
     if isinstance(value, _ext.Tensor):
         return value
     if is_of(value, "torch", "Tensor"):
@@ -66,8 +66,8 @@ def borrow(value: Any, stream: int) -> _ext.Tensor:
 
 
 def _borrow_torch(value: Any, stream: int) -> _ext.Tensor:
-    """As its __dlpack__, but also of GPUs other than PyTorch's current one, and with record_stream: the tensor, or the copy that is
-    made here, may be let go before the work on `stream` is done."""
+    """As a PyTorch tensor's __dlpack__, with two differences: it takes tensors of GPUs other than PyTorch's current one, and it
+    calls record_stream, so that the caller may drop the tensor, or the copy made here, before the work on `stream` is done."""
     torch = sys.modules["torch"]
     value = plain_torch(value)
     current = torch.cuda.current_stream(value.device)
@@ -80,7 +80,7 @@ def _borrow_torch(value: Any, stream: int) -> _ext.Tensor:
 
 
 def plain_torch(value: Any) -> Any:
-    """The tensor, or a copy of it, with its elements side by side and as they are."""
+    """The tensor, or a copy of it, contiguous and with its conjugation and sign applied."""
     if value.requires_grad:
         value = value.detach()
     if not value.is_contiguous():
@@ -91,7 +91,7 @@ def plain_torch(value: Any) -> Any:
 
 
 def must_be_kept(value: Any, stream: int) -> bool:
-    """Whether work on `stream` needs `value` to be kept: its library would give its memory to other work without asking."""
+    """Whether `value` must be kept until the work on `stream` is done, because its library would reuse the memory earlier."""
     if isinstance(value, _ext.Tensor) or is_of(value, "torch", "Tensor"):
         return False
     return stream_of(value)[0] != stream or not is_of(value, "cupy", "ndarray")

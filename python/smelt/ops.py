@@ -3,13 +3,13 @@
     y = smelt.ops.rms_norm(x, weight, 1e-6)
     y, h = smelt.ops.rms_norm(x, weight, 1e-6, residual=h)       # h = x + h, y its norm
 
-Tensors on a GPU are read and written where they lie, on their library's current stream, without waiting. For PyTorch these are
-custom operators (torch.ops.smelt), which torch.compile takes as they are. They have no gradients. A problem's first call chooses
-its kernel by measuring, unless the tuning cache knows it.
+Tensors on a GPU are read and written in place, on their library's current stream; a call does not wait for the result. For
+PyTorch these are custom operators (torch.ops.smelt), and torch.compile takes them as they are. They have no gradients. The first
+call for a problem measures the kernels and chooses one, unless the tuning cache knows the problem.
 """
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def _normalize(centre: bool, eps: float, x: Any, residual: Any, weight: Any, bia
     stream = gpu.stream_of(x)[0] if gpu.number_of(x) is not None else 0
     of_torch = stream and gpu.is_of(x, "torch", "Tensor")
 
-    def tensor(value: Any) -> Optional[_ext.Tensor]:
+    def tensor(value: Any) -> _ext.Tensor | None:
         if value is None:
             return None
         if of_torch and gpu.is_of(value, "torch", "Tensor") and value.device == x.device:   # on that stream already
@@ -39,7 +39,7 @@ def _normalize(centre: bool, eps: float, x: Any, residual: Any, weight: Any, bia
 
 
 def _empty_like(x: Any) -> Any:
-    """Contiguous, by the library that made x."""
+    """A contiguous array like x, made by x's library."""
     if gpu.is_of(x, "torch", "Tensor"):
         return _torch.empty_like(x, memory_format=_torch.contiguous_format)
     if gpu.is_of(x, "cupy", "ndarray"):
@@ -86,16 +86,16 @@ if _torch is not None:
 
 
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, residual: Any = None) -> Any:
-    """s / sqrt(mean(s²) + eps) · weight over the last axis, s = x + residual. Returns it; with a residual (it, s).
+    """s / sqrt(mean(s²) + eps) · weight over the last axis, where s = x + residual. Returns it, or (it, s) with a residual.
 
-    x, residual: (…, d) of float32, float16 or bfloat16; weight: (d) of any of these. Computes in float32."""
+    x, residual: (…, d) of float32, float16 or bfloat16; weight: (d) of any of these. It computes in float32."""
     if _torch is not None and isinstance(x, _torch.Tensor):
         return _rms(x, weight, eps) if residual is None else _add_rms(x, residual, weight, eps)
     return _norm(False, eps, x, residual, weight, None)
 
 
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, residual: Any = None) -> Any:
-    """(s - mean(s)) / sqrt(variance(s) + eps) · weight + bias over the last axis, s = x + residual; else as rms_norm."""
+    """(s - mean(s)) / sqrt(variance(s) + eps) · weight + bias over the last axis, where s = x + residual; else as rms_norm."""
     if _torch is not None and isinstance(x, _torch.Tensor):
         return _layer(x, weight, bias, eps) if residual is None else _add_layer(x, residual, weight, bias, eps)
     return _norm(True, eps, x, residual, weight, bias)

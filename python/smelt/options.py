@@ -2,31 +2,34 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Mapping, Sequence, TypedDict, Union
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from . import smelt_ext as _ext
 from .errors import UsageError
 
 if TYPE_CHECKING:
-    Path = Union[str, os.PathLike[str]]
+    Path = str | os.PathLike[str]
 else:
-    Path = Union[str, os.PathLike]
+    Path = str | os.PathLike
 
 
 class BuildOptions(TypedDict, total=False):
+    """The options of a build. Every entry point takes them as keywords."""
+
     device: str                                # "cpu" (default); "gpu" the first, or a GPU's number: "1"
     memory_limit: int                          # bytes that smelt may hold on the GPU; 0: what there is
-    allow_fallback: bool                       # steps that no kernel for the GPU runs, run on the processor
-    threads: int                               # 0: all that this process may use
-    tuning_level: int                          # 0 nothing measured … 2 (default) … 3 everything, at length
-    tactics: str                               # "+onednn,-reference"
+    allow_fallback: bool                       # run steps that no GPU kernel takes on the processor; False: an error
+    threads: int                               # 0: all cores that this process may use
+    tuning_level: int                          # 0 measures nothing … 2 (default) … 3 every candidate
+    tactics: str                               # "+onednn,-reference": allow or refuse by name
     optimize: bool                             # False: run the model as it stands
     skip: Sequence[str]                        # rewrites to leave out
     precision: str                             # "fp16", "bf16", "tf32": convert an fp32 model
-    keep_fp32: Sequence[str]                   # patterns of nodes or modules that stay fp32 then
+    keep_fp32: Sequence[str]                   # patterns of nodes or modules that stay fp32 in a conversion
     shapes: Mapping[str, Sequence[int]]        # {"x": (1, 3, 224, 224)}: fix symbolic extents
-    cache_dir: Path                            # of the tuning cache
-    use_cache: bool                            # False: neither read nor write it
+    cache_dir: Path                            # the folder of the tuning cache
+    use_cache: bool                            # False: neither read nor write the tuning cache
 
 
 def make_options(options: Mapping[str, Any]) -> _ext.Options:

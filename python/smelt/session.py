@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, range)   # what ha
 class NodeArg:
     """An input or output: `name`, `type` ("tensor(float)") and `shape` (numbers, symbol names, or None where unknown)."""
 
-    def __init__(self, name: str, onnx_type: int, shape: list[Union[int, str, None]]) -> None:
+    def __init__(self, name: str, onnx_type: int, shape: list[int | str | None]) -> None:
         self.name = name
         self.onnx_type = onnx_type
         self.type = f"tensor({_NAMES.get(onnx_type, 'unknown')})"
@@ -47,11 +48,13 @@ class NodeArg:
 
 @dataclass
 class Cache:
-    """Keys or values that grow in place: the model makes output `present` by a Concat of input `past` and what is new.
+    """A cache of keys or values that grows in place. The model makes output `present` by a Concat of input `past` and the new
+    rows. A run writes the new rows behind the past and leaves the rest of the memory as it is.
 
-    memory: a C-contiguous, writable array or tensor of present's type and shape, but as long as it may get along the axis of
-    the Concat; on the GPU for a session on one. length: of the past along that axis, what the memory holds before the run. A run
-    writes the new part behind the past and nothing else of it."""
+    past, present: the names of the input and the output.
+    memory: a C-contiguous, writable array or tensor of present's type and shape. Along the axis of the Concat it is as long as
+    the cache may get. For a session on a GPU it lies on that GPU.
+    length: how much of that axis the past fills before the run."""
 
     past: str
     present: str
@@ -76,7 +79,7 @@ def _ml_dtype(name: str) -> np.dtype:
 
 
 def _pack(a: np.ndarray, bits: int) -> np.ndarray:
-    """Sub-byte elements, one a byte, to ONNX's packing: first element in the low bits."""
+    """Packs sub-byte elements, given one a byte, as ONNX does: the first element in the low bits."""
     per = 8 // bits
     flat = a.reshape(-1).view(np.uint8) & ((1 << bits) - 1)
     flat = np.concatenate([flat, np.zeros(-len(flat) % per, np.uint8)]).reshape(-1, per)
@@ -101,7 +104,7 @@ def _check_bounds(a: np.ndarray, onnx_type: int, what: str) -> None:
 
 
 def _from_plain(value: Any, onnx_type: int, what: str) -> np.ndarray:
-    """Lists and scalars of Python in the type wanted, if it holds their kind of number; else in NumPy's choice."""
+    """Lists and scalars of Python as an array: of the type wanted where it holds their kind of number, else of NumPy's choice."""
     try:
         a = np.asarray(value, dtype=object if onnx_type == 8 else None)
     except ValueError as e:
@@ -116,10 +119,10 @@ def _from_plain(value: Any, onnx_type: int, what: str) -> np.ndarray:
 
 
 def to_tensor(value: Any, onnx_type: int = 0, name: str = "") -> _ext.Tensor:
-    """A NumPy array, a DLPack tensor or nested lists as a smelt tensor. C-contiguous memory is used where it lies.
+    """A NumPy array, a DLPack tensor or nested lists as a smelt tensor. C-contiguous memory is not copied.
 
-    Arrays keep their element type, and the session says which it wanted. `onnx_type`, that of input `name`, is what lists
-    become, and int8 and uint8 values within its range where it has fewer bits."""
+    Arrays keep their element type; the session reports a type that does not fit. `onnx_type` is the type of input `name`: lists
+    become it, and so do int8 and uint8 arrays where it has fewer bits and holds their values."""
     if isinstance(value, _ext.Tensor):
         return value
     what = f"input '{name}'" if name else "an array"
@@ -158,7 +161,7 @@ def to_tensor(value: Any, onnx_type: int = 0, name: str = "") -> _ext.Tensor:
 
 
 def to_numpy(t: _ext.Tensor) -> np.ndarray:
-    """A NumPy view of the tensor's memory, which it keeps alive. Sub-byte types and strings are copied."""
+    """A NumPy view of the tensor's memory. The view keeps the memory alive. Sub-byte types and strings are copied."""
     raw = t.array()
     if t.type == 8:
         return np.array(raw, dtype=object).reshape(t.shape)
@@ -169,8 +172,8 @@ def to_numpy(t: _ext.Tensor) -> np.ndarray:
     return raw
 
 
-def _device_of(providers: Union[str, Sequence[Any], None]) -> Optional[str]:
-    """The device of the first of ONNX Runtime's providers that is here; None where none is named."""
+def _device_of(providers: str | Sequence[Any] | None) -> str | None:
+    """The device of the first of ONNX Runtime's providers that this machine has; None where no provider is named."""
     listed = [providers] if isinstance(providers, str) else providers or []
     pairs = [(p, {}) if isinstance(p, str) else (p[0], p[1]) for p in listed]
     known = [(name, how) for name, how in pairs if name in (_CPU, _GPU)]
@@ -186,19 +189,17 @@ def _device_of(providers: Union[str, Sequence[Any], None]) -> Optional[str]:
 
 
 class Session:
-    """A model, imported, fused and tuned.
+    """A model, imported, fused and tuned. Several threads may run one session at a time.
 
     path: a model file, a plan that `smelt.optimize` wrote, a serialized model (bytes), or an onnx.ModelProto.
-    sess_options, providers: as ONNX Runtime takes them; of the former the number of threads counts, of the latter the first of
-    CUDAExecutionProvider (with its device_id) and CPUExecutionProvider that is here.
-    options: those of BuildOptions: device ("cpu", "gpu", "1"), memory_limit (bytes on the GPU), allow_fallback (steps that no
-    kernel for the GPU runs, run on the processor), threads (0: all), tuning_level (0 … 3), tactics ("+onednn,-reference"),
-    optimize (False: run as imported), skip (rewrites), precision ("fp16", "bf16", "tf32"), keep_fp32 (patterns), shapes
-    ({"x": (1, 3, 224, 224)}), cache_dir, use_cache.
-    Raises smelt.Error and its subclasses. Runs from several threads at a time.
+    sess_options: as ONNX Runtime takes them; smelt uses the number of threads.
+    providers: as ONNX Runtime takes them; smelt uses the first that this machine has of CUDAExecutionProvider (with its
+    device_id) and CPUExecutionProvider.
+    options: those of BuildOptions.
+    Raises smelt.Error and its subclasses.
     """
 
-    def __init__(self, path: Any, sess_options: Any = None, providers: Union[str, Sequence[Any], None] = None,
+    def __init__(self, path: Any, sess_options: Any = None, providers: str | Sequence[Any] | None = None,
                  **options: Unpack[BuildOptions]) -> None:
         if sess_options is not None:
             options.setdefault("threads", getattr(sess_options, "intra_op_num_threads", 0))
@@ -215,28 +216,34 @@ class Session:
         self._outputs = [NodeArg(*i) for i in self._session.outputs()]
 
     def get_inputs(self) -> list[NodeArg]:
+        """The model's inputs, in their order."""
         return list(self._inputs)
 
     def get_outputs(self) -> list[NodeArg]:
+        """The model's outputs, in their order."""
         return list(self._outputs)
 
     def get_providers(self) -> list[str]:
+        """The name of the provider that ONNX Runtime would use for this session's device."""
         return [_GPU if self._on_gpu else _CPU]
 
-    def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any], run_options: Any = None,
+    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None,
             caches: Sequence[Cache] = ()) -> list[Any]:
-        """Runs on `input_feed` (name → NumPy array, DLPack tensor or nested lists) and returns `output_names` (None or
-        empty: all) as NumPy arrays. Contiguous inputs are read where they lie, and results are handed over where they
-        were computed. The pasts of `caches` are not fed, and the result for such a present is its memory."""
+        """Runs once and returns the outputs as NumPy arrays.
+
+        output_names: the outputs to return, in this order; None or empty: all.
+        input_feed: name → NumPy array, DLPack tensor or nested lists. Contiguous memory is not copied; neither are results.
+        run_options: ignored; ONNX Runtime takes it.
+        caches: caches that grow in place. Their pasts are not in input_feed, and the result for a present is its memory."""
         return [to_numpy(t) for t in self.run_tensors(output_names, input_feed, caches=caches)]
 
-    def run_tensors(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any], stream: Any = None,
+    def run_tensors(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], stream: Any = None,
                     caches: Sequence[Cache] = ()) -> list[_ext.Tensor]:
-        """As run, but returns tensors for torch.from_dlpack and its like: types that NumPy lacks (bfloat16) keep theirs.
+        """As run, but returns tensors that torch.from_dlpack takes. Types that NumPy lacks (bfloat16) keep their type.
 
-        On a GPU: where an input lies there (a tensor of PyTorch, CuPy or JAX), the results do too, and nothing is copied or
-        waited for. The run is put on `stream` (a CUstream's number, a stream of PyTorch or CuPy), by default the current one of the
-        library that the first such input is from."""
+        On a GPU: where an input lies there (a tensor of PyTorch, CuPy or JAX), the results lie there too. Nothing is copied, and
+        the call does not wait for the run. The run is put on `stream`: a CUstream's number, or a stream of PyTorch or CuPy. The
+        default is the current stream of the library that the first such input comes from."""
         types = {i.name: i.onnx_type for i in self._inputs}
         feed = {name: value for name, value in input_feed.items() if value is not None}
         names = list(output_names or [o.name for o in self._outputs])

@@ -42,10 +42,10 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
   ModelInfo info = info_of(model.proto, path);
   ExternalData external(folder, options.structure_only);
   take_out_tensors(model, external);
-  normalize_domains(model);
+  canonicalise_domains(model);
   check_operators(model, options);
   if (options.check) check_model(model);
-  normalize(model);
+  canonicalise_graph(model);
   const onnx::ModelProto& proto = model.proto;
   inline_functions(
       model, [&](const onnx::NodeProto& call) { return is_fused_call(proto, call, options); }, options.max_nodes);

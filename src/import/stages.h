@@ -23,13 +23,13 @@ void check_tensors_only(Loaded& model);
 /// Throws the Error (unsupported) that lists these nodes with their inputs' types and shapes; returns when there are none.
 void fail_unsupported_nodes(Loaded& model, const std::vector<onnx::NodeProto>& nodes);
 
-// --- normalize.cpp ---------------------------------------------------------------------------------------------------
+// --- canonicalise.cpp ------------------------------------------------------------------------------------------------
 /// Domain "ai.onnx" becomes "", each domain is imported once (an Error where two versions of it are), and functions that nothing
-/// calls are gone. Before the checks, to which these are other operators or none.
-void normalize_domains(Loaded& model);
+/// calls are gone. Runs before the checks, which take "ai.onnx" for a domain of other operators.
+void canonicalise_domains(Loaded& model);
 /// Nodes without a name get one, initializers leave the inputs, and every node's
 /// metadata names its SourceNodes.
-void normalize(Loaded& model);
+void canonicalise_graph(Loaded& model);
 
 // --- functions.cpp ---------------------------------------------------------------------------------------------------
 /// Names of values in use anywhere in a model, and fresh ones.

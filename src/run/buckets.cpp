@@ -34,13 +34,13 @@ std::string bucket_of(const Segment& s, const Step& step) {
   return text;
 }
 
-std::optional<tune::Settled> BucketChoices::find(const std::string& bucket) const {
+std::optional<tune::PinnedChoice> BucketChoices::find(const std::string& bucket) const {
   const std::lock_guard lock(mutex_);
   const auto at = chosen_.find(bucket);
   return at == chosen_.end() ? std::nullopt : std::optional(at->second);
 }
 
-void BucketChoices::keep(const std::string& bucket, tune::Settled choice) {
+void BucketChoices::keep(const std::string& bucket, tune::PinnedChoice choice) {
   const std::lock_guard lock(mutex_);
   chosen_.emplace(bucket, std::move(choice));
 }

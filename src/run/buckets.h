@@ -18,15 +18,15 @@ std::string bucket_of(const Segment& s, const Step& step);
 /// What was chosen for the first sizes met of each bucket. Thread-safe.
 class BucketChoices {
  public:
-  std::optional<tune::Settled> find(const std::string& bucket) const;
+  std::optional<tune::PinnedChoice> find(const std::string& bucket) const;
   /// Keeps the first.
-  void keep(const std::string& bucket, tune::Settled choice);
+  void keep(const std::string& bucket, tune::PinnedChoice choice);
   /// Whether this is the first time that the candidate is prepared for the bucket: it may have to be compiled.
   bool is_new(const std::string& bucket, const ops::Candidate& candidate);
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::string, tune::Settled> chosen_;
+  std::map<std::string, tune::PinnedChoice> chosen_;
   std::set<std::string> prepared_;
 };
 

@@ -16,8 +16,8 @@ namespace cuda = device::cuda;
 constexpr std::string_view gpu_key = "smelt.plan.gpu", tactics_key = "smelt.plan.tactics", kernel_prefix = "smelt.plan.kernel.";
 
 /// Lines of "node, problem, tactic and configuration" between tabs. A node's name may hold anything, also tabs and ends of lines.
-tune::SettledChoices choices_in(const std::string& tactics) {
-  tune::SettledChoices choices;
+tune::PinnedChoices choices_in(const std::string& tactics) {
+  tune::PinnedChoices choices;
   std::istringstream in(tactics);
   for (std::string line; std::getline(in, line);) {
     const size_t last = line.rfind('\t');

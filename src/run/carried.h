@@ -16,7 +16,7 @@ namespace smelt::run {
 struct Carried {
   std::string arch;  // empty: nothing is carried
   int multiprocessors = 0;
-  tune::SettledChoices choices;
+  tune::PinnedChoices choices;
   device::cuda::Cubins cubins;
 };
 

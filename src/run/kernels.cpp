@@ -53,7 +53,7 @@ struct Open {
   ops::BoundNode node;
   ops::Offer offer;
   std::string bucket;
-  std::optional<tune::Settled> near;  // what the bucket has
+  std::optional<tune::PinnedChoice> near;  // what the bucket has
 };
 
 /// Takes candidates that cannot be prepared out of the offers, so that the next best run.

@@ -48,12 +48,12 @@ std::string device_text(const ops::Machine& machine) {
   return fmt::format("{}, {}, {} thread{}", machine.cpu, machine.isa, machine.threads, machine.threads == 1 ? "" : "s");
 }
 
-Tuner::Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, SettledChoices settled)
+Tuner::Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, PinnedChoices pinned)
     : machine_(std::move(machine)),
       level_(level),
       filter_(std::move(filter)),
       cache_(std::move(cache)),
-      settled_(std::move(settled)) {
+      pinned_(std::move(pinned)) {
   if (level < 0 || level > 3) fail_usage("tuning level {} is not one of 0 (estimates), 1, 2, 3 (exhaustive)", level);
   if (machine_.gpu && machine_.gpu->device)
     clocks_.emplace([uuid = machine_.gpu->info.uuid] { return device::cuda::read_state(uuid); });
@@ -134,14 +134,14 @@ std::vector<size_t> Tuner::allowed(const ops::Offer& offer) {
   return allowed;
 }
 
-std::optional<size_t> Tuner::settled(const ops::Offer& offer, const std::vector<size_t>& allowed) const {
-  const auto at = settled_.find(offer.problem);
-  return at == settled_.end() ? std::nullopt : position(offer, allowed, at->second);
+std::optional<size_t> Tuner::pinned(const ops::Offer& offer, const std::vector<size_t>& allowed) const {
+  const auto at = pinned_.find(offer.problem);
+  return at == pinned_.end() ? std::nullopt : position(offer, allowed, at->second);
 }
 
-std::optional<size_t> Tuner::position(const ops::Offer& offer, const std::vector<size_t>& allowed, const Settled& wanted) {
+std::optional<size_t> Tuner::position(const ops::Offer& offer, const std::vector<size_t>& allowed, const PinnedChoice& wanted) {
   const auto same = std::ranges::find_if(allowed, [&](size_t i) {
-    return Settled{offer.candidates[i].tactic, offer.candidates[i].config} == wanted;
+    return PinnedChoice{offer.candidates[i].tactic, offer.candidates[i].config} == wanted;
   });
   return same == allowed.end() ? std::nullopt : std::optional(*same);
 }
@@ -158,22 +158,22 @@ std::optional<CacheEntry> Tuner::look_up(const ops::Offer& offer, const std::vec
   return cached;
 }
 
-std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<Settled>& near) {
+std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<PinnedChoice>& similar) {
   std::lock_guard lock(mutex_);
   const std::vector<size_t> candidates = allowed(offer);
   if (candidates.empty()) return {};
-  if (const auto chosen = settled(offer, candidates)) return {*chosen};
+  if (const auto chosen = pinned(offer, candidates)) return {*chosen};
   const std::vector<size_t> wanted = worth_measuring(offer, candidates);
   if (level_ == 0 || wanted.size() == 1) return {wanted.front()};
   const auto cached = look_up(offer, wanted);
-  if (const auto like = cached || !near ? std::nullopt : position(offer, candidates, *near)) return {*like};
+  if (const auto like = cached || !similar ? std::nullopt : position(offer, candidates, *similar)) return {*like};
   if (!cached) return wanted;
   std::vector<Timing> timings;
   for (size_t i : wanted) timings.push_back(*find(cached->timings, offer.candidates[i]));
   return {wanted[winner(timings)]};
 }
 
-Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<Settled>& near) {
+Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar) {
   std::lock_guard lock(mutex_);
   Choice choice;
   for (const auto& r : offer.rejected) choice.others.push_back({r.tactic, "", r.reason});
@@ -195,7 +195,7 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
                 ExitCode::unsupported);
   }
 
-  if (const auto chosen = settled(offer, allowed)) {
+  if (const auto chosen = pinned(offer, allowed)) {
     choice.candidate = *chosen;
     for (size_t i : allowed)
       if (i != *chosen)
@@ -203,7 +203,7 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
             {offer.candidates[i].tactic, offer.candidates[i].config, "the plan carries the chosen one's kernel"});
     return choice;
   }
-  if (const auto other = settled_.extract(offer.problem))
+  if (const auto other = pinned_.extract(offer.problem))
     warn("{}: the plan's {} {} cannot run here; another kernel is chosen", offer.problem, other.mapped().tactic,
          other.mapped().config);
 
@@ -225,7 +225,7 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
   auto known = known_.find(offer.problem);
   if (known == known_.end() || !covers(known->second, offer, wanted)) {
     auto cached = look_up(offer, wanted);
-    if (const auto like = cached || !near ? std::nullopt : position(offer, allowed, *near)) {
+    if (const auto like = cached || !similar ? std::nullopt : position(offer, allowed, *similar)) {
       choice.candidate = *like;
       for (size_t i : allowed)
         if (i != *like)

@@ -26,12 +26,12 @@ struct Choice {
   std::vector<NotChosen> others;  // all other candidates, and the offer's rejections
 };
 
-/// What a plan that carries its kernels runs a problem with.
-struct Settled {
+/// A tactic and its configuration that a problem is to run with, unmeasured.
+struct PinnedChoice {
   std::string tactic, config;
-  bool operator==(const Settled&) const = default;
+  bool operator==(const PinnedChoice&) const = default;
 };
-using SettledChoices = std::map<std::string, Settled>;  // by problem
+using PinnedChoices = std::map<std::string, PinnedChoice>;  // by problem
 
 struct TunerStats {
   int64_t problems = 0, measured = 0, cached = 0;  // distinct problems with a choice; measured now; found in the cache
@@ -46,19 +46,19 @@ struct TunerStats {
 ///   3  every candidate, with more samples
 class Tuner {
  public:
-  /// `cache` may be Cache::in_memory(). Problems in `settled` get the candidate that it names, at every level and unmeasured; one
-  /// that is not offered or not allowed is said, and another chosen as if nothing were settled. Throws Error (usage) for a level
-  /// outside 0 … 3.
-  Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, SettledChoices settled = {});
+  /// `cache` may be Cache::in_memory(). Problems in `pinned` get the candidate that it names, at every level and unmeasured. Where
+  /// that is not offered or not allowed, a warning says so and another is chosen as if nothing were pinned. Throws Error (usage)
+  /// for a level outside 0 … 3.
+  Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, PinnedChoices pinned = {});
 
-  /// Chooses for the node's problem; `offer` is ops::offer(node, machine). A problem that would have to be measured gets `near`,
-  /// what one of about its sizes runs with, where that is offered and allowed. Throws Error (unsupported) when no candidate is
+  /// Chooses for the node's problem; `offer` is ops::offer(node, machine). A problem that would have to be measured gets `similar`,
+  /// the choice for a problem of about its sizes, where that is offered and allowed. Throws Error (unsupported) when no candidate is
   /// left, with every reason, and Unfit (tune/gpu_trial.h) where timing finds one that cannot run: the caller takes it out.
-  Choice choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<Settled>& near = {});
+  Choice choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {});
 
   /// The candidates that choose() would run for this offer, the one that it takes included: those to be measured, or one where
   /// nothing is.
-  std::vector<size_t> needed(const ops::Offer& offer, const std::optional<Settled>& near = {});
+  std::vector<size_t> needed(const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {});
 
   /// A candidate that cannot be prepared or run here: it is passed over from now on, and kept with the problem's timings, so that
   /// no later process tries it again with these versions.
@@ -72,10 +72,10 @@ class Tuner {
   CacheKey key(const std::string& problem) const;
   std::vector<Timing>& left_out(const std::string& problem);
   std::vector<size_t> allowed(const ops::Offer& offer);
-  /// Of the allowed ones, that which the problem is settled on.
-  std::optional<size_t> settled(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
+  /// Of the allowed ones, the one that is pinned for the problem.
+  std::optional<size_t> pinned(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
   /// Of the allowed ones, that one.
-  static std::optional<size_t> position(const ops::Offer& offer, const std::vector<size_t>& allowed, const Settled& wanted);
+  static std::optional<size_t> position(const ops::Offer& offer, const std::vector<size_t>& allowed, const PinnedChoice& wanted);
   bool covers(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted) const;
   std::optional<CacheEntry> look_up(const ops::Offer& offer, const std::vector<size_t>& wanted) const;
   std::vector<size_t> worth_measuring(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
@@ -85,7 +85,7 @@ class Tuner {
   int level_;
   TacticFilter filter_;
   std::shared_ptr<Cache> cache_;
-  SettledChoices settled_;
+  PinnedChoices pinned_;
   mutable std::mutex mutex_;
   std::map<std::string, CacheEntry> known_;
   std::map<std::string, std::vector<Timing>> left_out_;  // by problem; without samples

@@ -38,7 +38,7 @@ TEST(Buckets, keep_what_was_chosen_first) {
   EXPECT_FALSE(choices.find("b"));
   choices.keep("b", {"cpu", "v8"});
   choices.keep("b", {"onednn", ""});
-  EXPECT_EQ(choices.find("b"), (tune::Settled{"cpu", "v8"}));
+  EXPECT_EQ(choices.find("b"), (tune::PinnedChoice{"cpu", "v8"}));
 }
 
 }  // namespace

@@ -154,8 +154,8 @@ TEST(Carried, metadata_that_is_no_plans_carries_nothing) {
   std::map<std::string, std::string> odd{{"smelt.plan.gpu", "sm_87 16"},
                                          {"smelt.plan.tactics", "\n\t\n\t\t\na\tb\tc d e\nx\ty\tz\n"}};
   const Carried carried = read_carried(odd);
-  EXPECT_EQ(carried.choices.at("b"), (tune::Settled{"c", "d e"}));
-  EXPECT_EQ(carried.choices.at("y"), (tune::Settled{"z", ""}));
+  EXPECT_EQ(carried.choices.at("b"), (tune::PinnedChoice{"c", "d e"}));
+  EXPECT_EQ(carried.choices.at("y"), (tune::PinnedChoice{"z", ""}));
 }
 
 }  // namespace

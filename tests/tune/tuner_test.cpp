@@ -188,15 +188,15 @@ TEST(Tuner, takes_what_is_near_only_where_it_would_have_to_measure) {
   Problem p;
   const Offer offer = offer_of({{"a", "", 10, {}}, {"b", "", 20, {}}});
   Tuner t = tuner(2);
-  EXPECT_EQ(t.needed(offer, Settled{"b", ""}), std::vector<size_t>{1});
-  EXPECT_EQ(t.choose(p.bound, offer, Settled{"b", ""}).candidate, 1u);
+  EXPECT_EQ(t.needed(offer, PinnedChoice{"b", ""}), std::vector<size_t>{1});
+  EXPECT_EQ(t.choose(p.bound, offer, PinnedChoice{"b", ""}).candidate, 1u);
   EXPECT_EQ(t.stats().measured, 0);
-  EXPECT_EQ(t.needed(offer, Settled{"gone", ""}).size(), 2u) << "not offered: it will be measured";
-  EXPECT_EQ(tuner(0).choose(p.bound, offer, Settled{"b", ""}).candidate, 0u);
+  EXPECT_EQ(t.needed(offer, PinnedChoice{"gone", ""}).size(), 2u) << "not offered: it will be measured";
+  EXPECT_EQ(tuner(0).choose(p.bound, offer, PinnedChoice{"b", ""}).candidate, 0u);
   const auto cache = Cache::in_memory();
   Tuner knows = tuner(2, "", cache);
   cache->keep(timings(knows, 5, 50));
-  EXPECT_EQ(knows.choose(p.bound, offer, Settled{"b", ""}).candidate, 0u);
+  EXPECT_EQ(knows.choose(p.bound, offer, PinnedChoice{"b", ""}).candidate, 0u);
 }
 
 TEST(Tuner, prepares_lengthy_candidates_at_level_3_only) {

@@ -4,7 +4,7 @@
 
 namespace smelt::ops {
 
-std::string waiting(std::string code) {
+std::string add_dependency_wait(std::string code) {
   constexpr std::string_view kernel = "__global__", wait = "\n  wait_for_kernels_before();";
   for (size_t at = code.find(kernel); at != std::string::npos; at = code.find(kernel, at)) {
     // The body's brace is the first outside of parentheses.

@@ -7,6 +7,6 @@ namespace smelt::ops {
 
 /// The source with a wait for the kernels before (common/dependent_launch.cuh) at the beginning of each kernel's body. Headers
 /// that it includes are left as they are.
-std::string waiting(std::string code);
+std::string add_dependency_wait(std::string code);
 
 }  // namespace smelt::ops

@@ -76,7 +76,7 @@ std::shared_ptr<const cuda::Module> Modules::get(const std::shared_ptr<cuda::Dev
 }
 
 CompiledKernel::CompiledKernel(const Gpu& gpu, const cuda::Source& source, const std::string& entry) {
-  auto cubin = gpu.cubins->get({source.name, waiting(source.code), source.options}, gpu.info.arch);
+  auto cubin = gpu.cubins->get({source.name, add_dependency_wait(source.code), source.options}, gpu.info.arch);
   resources_ = cubin->kernel(entry);
   if (gpu.log) {
     log_ = gpu.log;

@@ -1,3 +1,4 @@
+// One spelling for what a file may write in several ways: domains, names of nodes, and which inputs are constants.
 #include <functional>
 #include <map>
 #include <set>
@@ -58,14 +59,14 @@ void drop_uncalled(onnx::ModelProto& proto) {
 
 }  // namespace
 
-void normalize_domains(Loaded& model) {
+void canonicalise_domains(Loaded& model) {
   drop_uncalled(model.proto);
   plain_imports(model.proto, "the model");
   for (auto& f : *model.proto.mutable_functions()) plain_imports(f, "function '" + f.name() + "'");
   for_each_node(model.proto, [](onnx::NodeProto& n) { n.set_domain(plain(n.domain())); });
 }
 
-void normalize(Loaded& model) {
+void canonicalise_graph(Loaded& model) {
   auto& graph = *model.proto.mutable_graph();
   std::unordered_set<std::string> initialized;
   for (const auto& t : graph.initializer()) initialized.insert(t.name());

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "python_api.h"
-#include "run/normalize.h"
+#include "run/eager_norm.h"
 #include "smelt/session.h"
 
 namespace nb = nanobind;
@@ -331,7 +331,7 @@ NB_MODULE(smelt_ext, m) {
          const std::optional<Tensor>& bias, Tensor& y, const std::optional<Tensor>& sum, uintptr_t stream) {
         const nb::gil_scoped_release unlocked;
         Tensor to = sum.value_or(Tensor());
-        run::normalize({centre, epsilon}, x, residual.value_or(Tensor()), weight.value_or(Tensor()), bias.value_or(Tensor()), y,
+        run::eager_norm({centre, epsilon}, x, residual.value_or(Tensor()), weight.value_or(Tensor()), bias.value_or(Tensor()), y,
                        to, stream_at(stream));
       },
       "centre"_a, "epsilon"_a, "x"_a, "residual"_a.none(), "weight"_a.none(), "bias"_a.none(), "y"_a, "sum"_a.none(), "stream"_a);

@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 #include "import/import.h"
 #include "ops/core/operator.h"
-#include "run/shapes.h"
+#include "plan/shapes.h"
 
 namespace smelt::cli {
 namespace {
@@ -157,7 +157,7 @@ std::string why_it_does_not_run(const std::string& path, ImportOptions wanted) {
 report::Table splits(const Graph& g) {
   report::Table t{.key = "splits", .title = "Sizes that depend on data", .columns = {{"node", "node"}, {"operator", "operator"}}};
   for (NodeId n : g.topological())
-    if (run::splits_plan(g.node(n))) t.rows.push_back({g.node(n).name, g.node(n).op});
+    if (plan::splits_plan(g.node(n))) t.rows.push_back({g.node(n).name, g.node(n).op});
   return t;
 }
 

@@ -11,11 +11,11 @@
 #include "graph/graph.h"
 #include "import/import.h"
 #include "ops/core/operator.h"
+#include "plan/context.h"
 #include "profile/inputs.h"
 #include "profile/roof.h"
 #include "report/facts.h"
 #include "report/gpus.h"
-#include "run/plan.h"
 
 namespace smelt::report {
 namespace {
@@ -110,7 +110,7 @@ Explained explain(const Subject& s) {
   Explained e{.rates = {roof.bytes_per_s, roof.launch_us}, .measured = roof.bytes_per_s > 0};
   if (!e.measured) e.rates = usual;
   for (const SourceNode& source : g.sources()) e.nodes.push_back(source.name);
-  fuse::Options rewriting = run::rewriting(s.options);
+  fuse::Options rewriting = plan::fuse_options(s.options);
   rewriting.rates = e.rates;
   e.ledger = fuse::run(g, rewriting);
   return e;

@@ -1,4 +1,4 @@
-// Where a plan's kernels run and its tensors lie: the processor, or a GPU. All that an Execution asks of it.
+// Where a plan's kernels run and its tensors lie: the processor, or a GPU. An Execution asks nothing else of it.
 //
 // `stream` orders work: what is put on one happens in turn, and the host goes on meanwhile. On the processor there are no streams
 // (null): a call returns when its work is done.
@@ -15,37 +15,38 @@
 
 namespace smelt::run {
 
-/// Work that was put on a stream once, to be issued again and again as one: a CUDA graph.
+/// Work that was put on a stream once, to be launched again and again as one: a CUDA graph.
 class Recording {
  public:
   virtual ~Recording() = default;
-  virtual void issue(void* stream) = 0;
+  virtual void launch(void* stream) = 0;
 };
 
-/// Moments on a stream.
-class Marks {
+/// Points in time on a stream.
+class Timestamps {
  public:
-  virtual ~Marks() = default;
-  virtual void mark(void* stream) = 0;
-  /// Nanoseconds from the first mark to each; waits for them.
+  virtual ~Timestamps() = default;
+  virtual void record(void* stream) = 0;
+  /// Nanoseconds from the first to each; waits for them.
   virtual std::vector<int64_t> times() = 0;
 };
 
-/// Orders the work of two streams: what is put on one after follow() waits for what the other had been given at leave().
-class Turn {
+/// Orders the work of two streams: what is put on one after wait() starts once all that the other had been given at record() is
+/// done. A CUDA event.
+class StreamEvent {
  public:
-  virtual ~Turn() = default;
-  virtual void leave(void* stream) = 0;
-  virtual void follow(void* stream) = 0;
+  virtual ~StreamEvent() = default;
+  virtual void record(void* stream) = 0;
+  virtual void wait(void* stream) = 0;
 };
 
-/// What the device does from when it is made to stop(), seen by the device's own clock.
+/// What the device does from when this is made until stop(), by the device's own clock.
 class Trace {
  public:
   struct Work {
     int64_t begin_ns = 0, end_ns = 0;
   };
-  struct Seen {
+  struct Result {
     std::vector<Work> work;        // what recordings did
     std::vector<CopyTime> copies;  // that the backend was asked for outside of them
   };
@@ -53,8 +54,8 @@ class Trace {
   /// The copies asked for from here on get this name.
   virtual void name_copies(std::string_view name) = 0;
   /// Waits, then gives all in the order in which it began, its times from the first of whatever was done. Throws Error where
-  /// something was not seen.
-  virtual Seen stop() = 0;
+  /// something is missing from the device's records.
+  virtual Result stop() = 0;
 };
 
 class Backend {
@@ -85,8 +86,8 @@ class Backend {
   /// Whether its kernels can use memory at this address. True for null, the address of tensors without elements.
   virtual bool reaches(const void* address) const = 0;
   /// Copies constants to where its kernels can read them, with so many threads: each once, shared by all Executions of the plan.
-  virtual void bring(std::span<const Tensor> constants, int threads) { (void)constants, (void)threads; }
-  /// A constant's bytes there; brings it where that was not done.
+  virtual void upload(std::span<const Tensor> constants, int threads) { (void)constants, (void)threads; }
+  /// A constant's bytes there; uploads it where that was not done.
   virtual const void* constant(const Tensor& t) = 0;
   /// What was copied, in bytes.
   virtual int64_t constant_bytes() const = 0;
@@ -100,7 +101,7 @@ class Backend {
                          void* stream) = 0;
   virtual void wait(void* stream) = 0;
   /// Null on the host.
-  virtual std::unique_ptr<Turn> turn() { return nullptr; }
+  virtual std::unique_ptr<StreamEvent> event() { return nullptr; }
   /// Whether the caller records what is put on the stream, so that nothing may be allocated or waited for meanwhile.
   virtual bool is_capturing(void* stream) const {
     (void)stream;
@@ -113,7 +114,7 @@ class Backend {
   virtual std::unique_ptr<Recording> record(const std::function<void(void* stream)>& enqueue) = 0;
   /// How many pieces of work (kernels, copies, fills) the `enqueue` that is being recorded has put on its stream so far.
   virtual size_t recorded_so_far(void* stream) const = 0;
-  virtual std::unique_ptr<Marks> marks() = 0;
+  virtual std::unique_ptr<Timestamps> timestamps() = 0;
   /// Null where work cannot be seen one by one: on the host, without CUPTI, beside another profiler.
   virtual std::unique_ptr<Trace> trace() = 0;
 };

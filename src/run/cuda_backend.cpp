@@ -28,16 +28,16 @@ class GraphRecording final : public Recording {
  public:
   GraphRecording(std::shared_ptr<cuda::Device> device, const std::function<void(void*)>& enqueue, bool early)
       : graph_(std::move(device), enqueue, early) {}
-  void issue(void* stream) override { graph_.launch(of(stream)); }
+  void launch(void* stream) override { graph_.launch(of(stream)); }
 
  private:
   cuda::CapturedGraph graph_;
 };
 
-class EventMarks final : public Marks {
+class EventTimestamps final : public Timestamps {
  public:
-  explicit EventMarks(std::shared_ptr<cuda::Device> device) : device_(std::move(device)) {}
-  void mark(void* stream) override {
+  explicit EventTimestamps(std::shared_ptr<cuda::Device> device) : device_(std::move(device)) {}
+  void record(void* stream) override {
     events_.push_back(std::make_unique<cuda::Event>(device_));
     events_.back()->record(of(stream));
   }
@@ -53,18 +53,18 @@ class EventMarks final : public Marks {
   std::vector<std::unique_ptr<cuda::Event>> events_;
 };
 
-class EventTurn final : public Turn {
+class CudaEvent final : public StreamEvent {
  public:
-  explicit EventTurn(std::shared_ptr<cuda::Device> device) : event_(std::move(device), false) {}
-  void leave(void* stream) override { event_.record(of(stream)); }
-  void follow(void* stream) override { event_.delay(of(stream)); }
+  explicit CudaEvent(std::shared_ptr<cuda::Device> device) : event_(std::move(device), false) {}
+  void record(void* stream) override { event_.record(of(stream)); }
+  void wait(void* stream) override { event_.delay(of(stream)); }
 
  private:
   cuda::Event event_;
 };
 
-/// The copies that a backend is asked for while somebody wants to know them, in their order: CUPTI's records do not say of what.
-class AskedCopies {
+/// The copies that a backend is asked for while they are traced, in their order: CUPTI's records do not say what was copied.
+class RequestedCopies {
  public:
   struct One {
     std::string name;
@@ -98,16 +98,16 @@ class AskedCopies {
   std::vector<One> all_;
 };
 
-class ActivityWork final : public Trace {
+class ActivityTracing final : public Trace {
  public:
-  ActivityWork(std::shared_ptr<cuda::Device> device, std::shared_ptr<AskedCopies> asked)
-      : trace_(std::move(device)), asked_(std::move(asked)) {
-    asked_->begin();
+  ActivityTracing(std::shared_ptr<cuda::Device> device, std::shared_ptr<RequestedCopies> requested)
+      : trace_(std::move(device)), requested_(std::move(requested)) {
+    requested_->begin();
   }
-  ~ActivityWork() override { asked_->end(); }
-  void name_copies(std::string_view name) override { asked_->name(name); }
-  Seen stop() override {
-    Seen seen;
+  ~ActivityTracing() override { requested_->end(); }
+  void name_copies(std::string_view name) override { requested_->name(name); }
+  Result stop() override {
+    Result seen;
     const std::vector<cuda::Activity> all = trace_.stop();
     std::optional<uint32_t> copying;  // the correlation of the last copy: one in several pieces
     for (const cuda::Activity& a : all) {
@@ -124,11 +124,11 @@ class ActivityWork final : public Trace {
       }
     }
     // Libraries may copy too: what nobody asked for keeps no name.
-    const std::vector<AskedCopies::One> asked = asked_->end();
-    auto next = asked.begin();
+    const std::vector<RequestedCopies::One> requested = requested_->end();
+    auto next = requested.begin();
     for (CopyTime& c : seen.copies) {
-      const auto at = std::find_if(next, asked.end(), [&](const AskedCopies::One& one) { return one.bytes == c.bytes; });
-      if (at == asked.end()) continue;
+      const auto at = std::find_if(next, requested.end(), [&](const RequestedCopies::One& one) { return one.bytes == c.bytes; });
+      if (at == requested.end()) continue;
       c.name = at->name;
       next = at + 1;
     }
@@ -137,7 +137,7 @@ class ActivityWork final : public Trace {
 
  private:
   cuda::ActivityTrace trace_;
-  std::shared_ptr<AskedCopies> asked_;
+  std::shared_ptr<RequestedCopies> requested_;
 };
 
 class CudaBackend final : public Backend {
@@ -165,7 +165,7 @@ class CudaBackend final : public Backend {
 
   bool reaches(const void* address) const override { return !address || cuda::device_of(address) == device_->info().ordinal; }
 
-  void bring(std::span<const Tensor> constants, int threads) override {
+  void upload(std::span<const Tensor> constants, int threads) override {
     const std::lock_guard lock(mutex_);
     std::map<std::pair<const void*, int64_t>, Constant> fresh;
     int64_t bytes = 0;
@@ -187,7 +187,7 @@ class CudaBackend final : public Backend {
   }
   const void* constant(const Tensor& t) override {
     if (t.nbytes() == 0) return nullptr;
-    bring({&t, 1}, 1);
+    upload({&t, 1}, 1);
     const std::lock_guard lock(mutex_);
     return reinterpret_cast<const void*>(constants_.at({t.raw(), t.nbytes()}).address());
   }
@@ -226,7 +226,7 @@ class CudaBackend final : public Backend {
     const cuda::Device::Current current(*device_);
     cuda::check(cuda::driver().stream_synchronize(of(stream)), "waiting for the GPU");
   }
-  std::unique_ptr<Turn> turn() override { return std::make_unique<EventTurn>(device_); }
+  std::unique_ptr<StreamEvent> event() override { return std::make_unique<CudaEvent>(device_); }
   bool is_capturing(void* stream) const override {
     const cuda::Device::Current current(*device_);
     return cuda::is_capturing(of(stream));
@@ -245,25 +245,25 @@ class CudaBackend final : public Backend {
   }
   std::unique_ptr<Trace> trace() override {
     try {
-      return std::make_unique<ActivityWork>(device_, asked_);
+      return std::make_unique<ActivityTracing>(device_, requested_);
     } catch (const Error& e) {
       if (!warned_.exchange(true)) warn("{}; steps are timed one by one, with the gaps that launching them makes", e.what());
       return nullptr;
     }
   }
-  std::unique_ptr<Marks> marks() override { return std::make_unique<EventMarks>(device_); }
+  std::unique_ptr<Timestamps> timestamps() override { return std::make_unique<EventTimestamps>(device_); }
 
  private:
   struct Constant {
     Tensor source;                         // keeps the host's memory, and with it the key, from being reused
-    std::shared_ptr<cuda::Memory> memory;  // one block for all that were brought together
+    std::shared_ptr<cuda::Memory> memory;  // one block for all that were uploaded together
     int64_t offset = 0;
     Address address() const { return memory->address() + static_cast<Address>(offset); }
   };
 
   /// What is captured is no copy yet.
   void note_copy(int64_t bytes, cuda::abi::Stream stream) const {
-    if (asked_->wanted() && !cuda::is_capturing(stream)) asked_->add(bytes);
+    if (requested_->wanted() && !cuda::is_capturing(stream)) requested_->add(bytes);
   }
   static Tensor tensor_in(std::shared_ptr<cuda::Memory> memory, DType type, const Shape& shape) {
     void* address = reinterpret_cast<void*>(memory->address());
@@ -276,7 +276,7 @@ class CudaBackend final : public Backend {
   std::map<std::pair<const void*, int64_t>, Constant> constants_;
   std::atomic<int64_t> constant_bytes_ = 0;
   std::atomic<bool> warned_ = false;
-  std::shared_ptr<AskedCopies> asked_ = std::make_shared<AskedCopies>();
+  std::shared_ptr<RequestedCopies> requested_ = std::make_shared<RequestedCopies>();
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A GPU as the place where plans run.
+// The backend of a GPU that is here.
 #pragma once
 
 #include <memory>

@@ -7,22 +7,20 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "ops/cuda/gpu.h"
+#include "plan/step_info.h"
 #include "run/feeds.h"
-#include "run/kernels.h"
 
 namespace smelt::run {
 ExecutionImpl::ExecutionImpl(std::shared_ptr<const PlanImpl> plan)
-    : plan_(std::move(plan)), backend_(*plan_->shared().backend), stream_(backend_.stream()), turn_(backend_.turn()) {
+    : plan_(std::move(plan)), backend_(plan_->backend()), stream_(backend_.stream()), last_event_(backend_.event()) {
   values_.resize(plan_->graph().value_count());
   for (size_t i = 0; i < values_.size(); ++i) values_[i] = plan_->graph().value(ValueId{static_cast<int32_t>(i)}).constant;
   given_.resize(plan_->outputs().size());
   outputs_.resize(given_.size());
   own_inputs_.resize(plan_->inputs().size());
-  if (auto prepared = plan_->take_prepared()) {
-    std::vector<Shape> shapes;
-    for (const TensorInfo& i : plan_->inputs()) shapes.push_back(to_shape(i.shape));
-    bound_.emplace_front(Binding{std::move(shapes), {}}, std::move(prepared));
-  }
+  if (auto prepared = plan_->take_prepared())
+    bound_.emplace_front(Binding{plan_->planner().fixed_shapes().value(), {}},
+                         std::make_unique<SegmentState>(std::move(*prepared)));
 }
 
 ExecutionImpl::~ExecutionImpl() {
@@ -33,15 +31,15 @@ ExecutionImpl::~ExecutionImpl() {
   }
 }
 
-Planned& ExecutionImpl::first_segment(Binding binding) {
+SegmentState& ExecutionImpl::first_segment(Binding binding) {
   for (auto i = bound_.begin(); i != bound_.end(); ++i) {
     if (i->first != binding) continue;
     bound_.splice(bound_.begin(), bound_, i);
     return *bound_.front().second;
   }
-  const Segment* before = bound_.empty() ? nullptr : &bound_.front().second->segment;
-  auto planned = plan_first(*plan_, binding.shapes, binding.caches, before);
-  bound_.emplace_front(std::move(binding), std::move(planned));
+  const plan::Segment* before = bound_.empty() ? nullptr : &bound_.front().second->segment;
+  auto state = std::make_unique<SegmentState>(plan_->planner().first(binding.shapes, binding.caches, before));
+  bound_.emplace_front(std::move(binding), std::move(state));
   if (bound_.size() > max_bound_shapes) {
     wait_for_enqueued();
     bound_.pop_back();
@@ -59,14 +57,14 @@ bool ExecutionImpl::usable(const Tensor& t) const {
   return is_aligned(t, backend_.caller_alignment()) && (t.nbytes() == 0 || backend_.reaches(t.raw()));
 }
 
-void ExecutionImpl::start(std::span<const Tensor> inputs, std::vector<BoundCache> caches) {
+void ExecutionImpl::bind_inputs(std::span<const Tensor> inputs, std::vector<BoundCache> caches) {
   backend_.refuse_if_lost();
   check_inputs(plan_->inputs(), inputs);
   Binding binding{{}, forms(caches)};
   for (const Tensor& t : inputs) binding.shapes.push_back(t.shape());
-  Planned& first = first_segment(std::move(binding));  // throws before anything of the last binding is touched
+  SegmentState& first = first_segment(std::move(binding));  // throws before anything of the last binding is touched
   caches_ = std::move(caches);
-  bounces_.clear();
+  staged_.clear();
   outputs_on_device_ = std::ranges::any_of(inputs, [&](const Tensor& t) { return !in_host_memory(t); });
   for (size_t i = 0; i < inputs.size(); ++i) {
     Tensor& v = value(plan_->graph().inputs()[i]);
@@ -82,18 +80,19 @@ void ExecutionImpl::start(std::span<const Tensor> inputs, std::vector<BoundCache
       own = backend_.allocate(v.type(), v.shape(), fmt::format("input '{}'", plan_->inputs()[i].name));
     }
     v = own;
-    bounces_.push_back({i, inputs[i], v});
+    staged_.push_back({i, inputs[i], v});
   }
   first_ = &first;
   recording_ = nullptr;
-  chain_ = {first_};
+  segments_ = {first_};
   described_ = false;
 }
 
 const std::vector<StepInfo>& ExecutionImpl::steps() const {
   if (std::exchange(described_, true)) return infos_;
   infos_.clear();
-  for (const Planned* p : chain_) std::ranges::move(describe_steps(plan_->graph(), p->segment), std::back_inserter(infos_));
+  for (const SegmentState* state : segments_)
+    std::ranges::move(plan::describe_steps(plan_->graph(), state->segment), std::back_inserter(infos_));
   return infos_;
 }
 
@@ -104,9 +103,9 @@ void ExecutionImpl::bind(std::span<const Tensor> inputs, std::span<const Tensor>
   auto bound = bind_caches(*plan_, caches);
   const std::vector<Tensor> all = with_pasts(inputs, bound);
   check_apart(*plan_, bound, all, outputs);
-  start(all, std::move(bound));
+  bind_inputs(all, std::move(bound));
   try {
-    give_outputs(outputs);
+    bind_outputs(outputs);
     make_recordings(all, outputs);
   } catch (...) {
     first_ = nullptr;  // pointers may be half set: the next run needs a bind
@@ -116,14 +115,14 @@ void ExecutionImpl::bind(std::span<const Tensor> inputs, std::span<const Tensor>
 
 void ExecutionImpl::make_recordings(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   if (backend_.is_host()) return;
-  recording_ = recorded(*first_);
+  recording_ = recording_of(*first_);
   if (recording_ || !first_->own_memory_only) return;
-  start(inputs, std::move(caches_));
-  give_outputs(outputs);
-  recording_ = recorded(*first_);
+  bind_inputs(inputs, std::move(caches_));
+  bind_outputs(outputs);
+  recording_ = recording_of(*first_);
 }
 
-void ExecutionImpl::give_outputs(std::span<const Tensor> outputs) {
+void ExecutionImpl::bind_outputs(std::span<const Tensor> outputs) {
   for (size_t i = 0; i < given_.size(); ++i) {
     const auto c = std::ranges::find(caches_, i, &BoundCache::output);
     given_[i] = c != caches_.end() ? c->memory : i < outputs.size() ? outputs[i] : Tensor();
@@ -136,57 +135,59 @@ void ExecutionImpl::give_outputs(std::span<const Tensor> outputs) {
   if (is_static()) collect_outputs();
 }
 
-void ExecutionImpl::bring_externals(Planned& p) {
+void ExecutionImpl::upload_externals(SegmentState& state) {
   if (backend_.is_host()) return;
-  const Segment& s = p.segment;
+  const plan::Segment& s = state.segment;
   for (size_t i = 0; i < s.externals.size(); ++i) {
     Tensor& v = value(s.externals[i].value);
     if (!v.valid() || v.type() == DType::string || v.nbytes() == 0 || backend_.reaches(v.raw())) continue;
-    Tensor& twin = p.twins[i];
-    if (twin.type() != v.type() || twin.shape() != v.shape())
-      twin = backend_.allocate(v.type(), v.shape(), plan_->graph().value(s.externals[i].value).name);
+    Tensor& copy = state.device_copies[i];
+    if (copy.type() != v.type() || copy.shape() != v.shape())
+      copy = backend_.allocate(v.type(), v.shape(), plan_->graph().value(s.externals[i].value).name);
     name_copies(plan_->graph().value(s.externals[i].value).name);
-    backend_.copy(twin.raw(), v.raw(), v.nbytes(), stream_.get());
-    v = twin;
+    backend_.copy(copy.raw(), v.raw(), v.nbytes(), stream_.get());
+    v = copy;
   }
 }
 
 namespace {
 
-bool reads(const Step& step, size_t input) { return step.inputs[input] != absent && (!step.kernel || step.kernel->reads(input)); }
+bool reads(const plan::Step& step, size_t input) {
+  return step.inputs[input] != plan::absent && (!step.kernel || step.kernel->reads(input));
+}
 
 }  // namespace
 
-void ExecutionImpl::bring_constants(Planned& p) {
-  if (backend_.is_host() || p.has_constants) return;
-  StageClock clock(*plan_->shared().stages);
-  const Segment& s = p.segment;
+void ExecutionImpl::upload_constants(SegmentState& state) {
+  if (backend_.is_host() || state.has_constants) return;
+  plan::StageClock clock(*plan_->context().stages);
+  const plan::Segment& s = state.segment;
   std::vector<Tensor> constants;
-  for (const Step& step : s.steps)
+  for (const plan::Step& step : s.steps)
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       if (!reads(step, i)) continue;
-      const Buffer& b = s.buffers[static_cast<size_t>(s.tensor(step.inputs[i]).buffer)];
-      if (b.place == Place::arena) continue;
+      const plan::Buffer& b = s.buffers[static_cast<size_t>(s.tensor(step.inputs[i]).buffer)];
+      if (b.kind == plan::BufferKind::arena) continue;
       if (const Tensor& constant = s.tensor(b.owner).constant; constant.valid()) constants.push_back(constant);
     }
-  backend_.bring(constants, plan_->shared().tuner.machine().threads);
-  p.has_constants = true;
+  backend_.upload(constants, plan_->context().tuner.machine().threads);
+  state.has_constants = true;
   clock.end("constants");
 }
 
-void ExecutionImpl::resolve(Planned& p) {
-  Segment& s = p.segment;
+void ExecutionImpl::resolve(SegmentState& state) {
+  const plan::Segment& s = state.segment;
   if (!arena_.valid() || arena_.nbytes() < s.arena) {
     wait_for_enqueued();
     arena_ = Tensor();  // its memory may serve the larger one
     arena_ = backend_.allocate(DType::u8, {std::max<int64_t>(s.arena, 64)}, "the arena of activations");
   }
-  bring_constants(p);
-  bring_externals(p);
+  upload_constants(state);
+  upload_externals(state);
   const auto& outputs = plan_->graph().outputs();
   for (size_t i = 0; i < s.results.size(); ++i) {
-    const Port& port = s.results[i];
-    const BoundValue& t = s.tensor(port.tensor);
+    const plan::Port& port = s.results[i];
+    const plan::BoundValue& t = s.tensor(port.tensor);
     const size_t at = static_cast<size_t>(std::ranges::find(outputs, port.value) - outputs.begin());
     Tensor& v = value(port.value);
     if (at < outputs.size() && given_[at].valid() && !t.at_most) {
@@ -202,100 +203,102 @@ void ExecutionImpl::resolve(Planned& p) {
       }
       // Memory that overlaps an input's could be written before the input is read.
       const bool apart = std::ranges::none_of(plan_->graph().inputs(), [&](ValueId in) { return overlaps(value(in), given); });
-      if (usable(given) && apart && !p.own_memory_only) {
+      if (usable(given) && apart && !state.own_memory_only) {
         v = given;
         continue;
       }
     }
-    if (!p.own[i].valid()) p.own[i] = backend_.allocate(t.type, t.shape, plan_->graph().value(port.value).name);
-    v = p.own[i];
+    if (!state.own_results[i].valid())
+      state.own_results[i] = backend_.allocate(t.type, t.shape, plan_->graph().value(port.value).name);
+    v = state.own_results[i];
   }
-  const auto counting = std::ranges::count_if(s.steps, [](const Step& step) { return !step.at_most.empty(); });
-  if (counting > 0 && !p.counts.valid()) {
-    p.counts = backend_.allocate(DType::i64, {counting}, "counts of results");
-    p.counted = backend_.allocate_host(DType::i64, {counting});
+  const auto counting = std::ranges::count_if(s.steps, [](const plan::Step& step) { return !step.at_most.empty(); });
+  if (counting > 0 && !state.counts.valid()) {
+    state.counts = backend_.allocate(DType::i64, {counting}, "counts of results");
+    state.host_counts = backend_.allocate_host(DType::i64, {counting});
   }
   int64_t counted = 0;
-  for (Step& step : s.steps) {
-    step.in.clear();
-    step.out.clear();
-    for (size_t i = 0; i < step.inputs.size(); ++i) {
-      step.in.push_back(reads(step, i) ? address(p, step.inputs[i]) : nullptr);
-    }
-    for (TensorIndex t : step.outputs) step.out.push_back(t == absent ? nullptr : address(p, t));
-    if (!step.at_most.empty()) step.out.push_back(p.counts.data<int64_t>() + counted++);
-    step.scratch = step.workspace < 0
-                       ? nullptr
-                       : static_cast<std::byte*>(arena_.raw()) + s.buffers[static_cast<size_t>(step.workspace)].offset;
+  for (size_t at = 0; at < s.steps.size(); ++at) {
+    const plan::Step& step = s.steps[at];
+    StepArguments& arguments = state.arguments[at];
+    arguments.inputs.clear();
+    arguments.outputs.clear();
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      arguments.inputs.push_back(reads(step, i) ? address(state, step.inputs[i]) : nullptr);
+    for (plan::TensorIndex t : step.outputs) arguments.outputs.push_back(t == plan::absent ? nullptr : address(state, t));
+    if (!step.at_most.empty()) arguments.outputs.push_back(state.counts.data<int64_t>() + counted++);
+    arguments.workspace = step.workspace < 0
+                              ? nullptr
+                              : static_cast<std::byte*>(arena_.raw()) + s.buffers[static_cast<size_t>(step.workspace)].offset;
   }
 }
 
-std::byte* ExecutionImpl::address(const Planned& p, TensorIndex index) {
-  const Segment& s = p.segment;
-  const BoundValue& t = s.tensor(index);
-  const Buffer& b = s.buffers[static_cast<size_t>(t.buffer)];
+std::byte* ExecutionImpl::address(const SegmentState& state, plan::TensorIndex index) {
+  const plan::Segment& s = state.segment;
+  const plan::BoundValue& t = s.tensor(index);
+  const plan::Buffer& b = s.buffers[static_cast<size_t>(t.buffer)];
   std::byte* base = nullptr;
-  if (b.place == Place::arena) {
+  if (b.kind == plan::BufferKind::arena) {
     base = static_cast<std::byte*>(arena_.raw()) + b.offset;
   } else {
     // The tensor that the buffer was made for: a constant, an external or a result.
-    const BoundValue& owner = s.tensor(b.owner);
+    const plan::BoundValue& owner = s.tensor(b.owner);
     const void* memory = owner.constant.valid() ? backend_.constant(owner.constant) : value(owner.value).raw();
     base = static_cast<std::byte*>(const_cast<void*>(memory));
   }
   return base + t.offset;
 }
 
-const Recorded* ExecutionImpl::recorded(Planned& p) {
-  const Segment& s = p.segment;
+const SegmentRecording* ExecutionImpl::recording_of(SegmentState& state) {
+  const plan::Segment& s = state.segment;
   std::vector<const void*> addresses{arena_.raw()};
-  for (const Port& port : s.externals) addresses.push_back(value(port.value).raw());
-  for (const Port& port : s.results) addresses.push_back(value(port.value).raw());
-  for (auto i = p.recorded.begin(); i != p.recorded.end(); ++i) {
+  for (const plan::Port& port : s.externals) addresses.push_back(value(port.value).raw());
+  for (const plan::Port& port : s.results) addresses.push_back(value(port.value).raw());
+  for (auto i = state.recordings.begin(); i != state.recordings.end(); ++i) {
     if (i->addresses != addresses) continue;
-    p.recorded.splice(p.recorded.begin(), p.recorded, i);
-    return &p.recorded.front();
+    state.recordings.splice(state.recordings.begin(), state.recordings, i);
+    return &state.recordings.front();
   }
-  if (p.recorded.size() >= max_recordings && !p.own_memory_only) {
+  if (state.recordings.size() >= max_recordings && !state.own_memory_only) {
     info(
         "{}: {} sets of addresses were bound; from now on inputs and outputs are copied to and from memory of the Execution's "
         "own",
         plan_->graph().name, max_recordings + 1);
-    p.own_memory_only = true;
-    p.recorded.clear();
+    state.own_memory_only = true;
+    state.recordings.clear();
     return nullptr;
   }
-  if (p.recorded.size() >= max_recordings) {  // caches are used where they lie
+  if (state.recordings.size() >= max_recordings) {  // caches are used where they lie
     wait_for_enqueued();
-    p.recorded.pop_back();
+    state.recordings.pop_back();
   }
-  StageClock clock(*plan_->shared().stages);
-  Recorded made{std::move(addresses), {}};
-  p.work.assign(s.steps.size(), 0);
-  for (const Stretch& stretch : p.stretches) {
-    made.stretches.push_back(stretch.on_host ? nullptr : backend_.record([this, &p, &stretch](void* stream) {
+  plan::StageClock clock(*plan_->context().stages);
+  SegmentRecording made{std::move(addresses), {}};
+  state.recorded_work.assign(s.steps.size(), 0);
+  for (const StepRange& range : state.ranges) {
+    made.ranges.push_back(range.on_host ? nullptr : backend_.record([this, &state, &range](void* stream) {
       size_t before = 0;
-      for (size_t i = stretch.begin; i < stretch.end; ++i) {
-        run_step(p, p.segment.steps[i], stream);
+      for (size_t i = range.begin; i < range.end; ++i) {
+        run_step(state, i, stream);
         const size_t now = backend_.recorded_so_far(stream);
-        p.work[i] = now - std::exchange(before, now);
+        state.recorded_work[i] = now - std::exchange(before, now);
       }
     }));
   }
-  p.recorded.push_front(std::move(made));
+  state.recordings.push_front(std::move(made));
   clock.end("recording");
-  return &p.recorded.front();
+  return &state.recordings.front();
 }
 
-Planned& ExecutionImpl::following(Planned& p) {
+SegmentState& ExecutionImpl::following(SegmentState& state) {
   std::vector<std::pair<DType, Shape>> key;
-  for (ValueId v : p.found) key.emplace_back(value(v).type(), value(v).shape());
-  if (p.next.size() >= max_outcomes && !p.next.contains(key)) p.next.clear();
-  auto& next = p.next[key];
+  for (ValueId v : state.data_dependent) key.emplace_back(value(v).type(), value(v).shape());
+  if (state.next.size() >= max_outcomes && !state.next.contains(key)) state.next.clear();
+  auto& next = state.next[key];
   if (!next) {
-    Environment env = *p.after;
-    for (ValueId v : p.found) env.set(v, value(v).type(), value(v).shape());
-    next = plan_next(*plan_, std::move(env));
+    plan::Environment env = *state.after;
+    for (ValueId v : state.data_dependent) env.set(v, value(v).type(), value(v).shape());
+    next = std::make_unique<SegmentState>(plan_->planner().next(std::move(env)));
   }
   return *next;
 }
@@ -319,17 +322,17 @@ void ExecutionImpl::collect_outputs() {
 const Tensor& ExecutionImpl::output_value(size_t i) {
   const ValueId v = plan_->graph().outputs()[i];
   // Known before the run, by the last segment planned: shape arithmetic that is an output.
-  for (const Planned* p : chain_) {
-    const auto known = p->known_outputs.find(v);
-    if (known != p->known_outputs.end()) return known->second;
+  for (const SegmentState* state : segments_) {
+    const auto known = state->known_outputs.find(v);
+    if (known != state->known_outputs.end()) return known->second;
   }
   return value(v);
 }
 
 MemoryInfo ExecutionImpl::memory() const {
-  const auto& gpu = plan_->shared().tuner.machine().gpu;
+  const auto& gpu = plan_->context().tuner.machine().gpu;
   const int64_t weights = backend_.is_host() ? plan_->constant_bytes() : backend_.constant_bytes();
-  return {arena_.nbytes(), weights + (gpu ? gpu->weights->bytes() : plan_->shared().weights.bytes())};
+  return {arena_.nbytes(), weights + (gpu ? gpu->weights->bytes() : plan_->context().weights.bytes())};
 }
 
 }  // namespace smelt::run

@@ -9,8 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "run/caches.h"
+#include "run/bound_caches.h"
 #include "run/plan.h"
+#include "run/segment_state.h"
 
 namespace smelt::run {
 
@@ -37,47 +38,48 @@ class ExecutionImpl final : public Execution {
   /// The caller's stream that it was last enqueued on; none after a run.
   std::optional<void*> last_stream() const { return last_stream_; }
   /// The segments of the last run (of the bound shapes, before one), for tests and `explain`.
-  std::span<const Planned* const> segments() const { return chain_; }
+  std::span<const SegmentState* const> segments() const { return segments_; }
 
  private:
-  struct Bounce {
+  /// An input at an address that kernels cannot use, copied at each run.
+  struct StagedInput {
     size_t input = 0;
     Tensor from, to;
   };
   /// What a first segment is planned for.
   struct Binding {
     std::vector<Shape> shapes;
-    std::vector<CacheForm> caches;
+    std::vector<plan::CacheForm> caches;
     bool operator==(const Binding&) const = default;
   };
 
   void execute(std::vector<StepTime>* times, std::vector<CopyTime>* copies);
   /// The steps' times as the device saw them in a recorded run; false where it cannot tell.
-  bool trace(std::vector<StepTime>& times, std::vector<CopyTime>* copies);
+  bool run_traced(std::vector<StepTime>& times, std::vector<CopyTime>* copies);
   /// All of a run but waiting for it.
-  void issue(Marks* marks, Trace* seen = nullptr);
+  void launch(Timestamps* timestamps, Trace* trace = nullptr);
   /// bind without the outputs.
-  void start(std::span<const Tensor> inputs, std::vector<BoundCache> caches);
-  void give_outputs(std::span<const Tensor> outputs);
-  Planned& first_segment(Binding binding);
-  Planned& following(Planned& p);
+  void bind_inputs(std::span<const Tensor> inputs, std::vector<BoundCache> caches);
+  void bind_outputs(std::span<const Tensor> outputs);
+  SegmentState& first_segment(Binding binding);
+  SegmentState& following(SegmentState& state);
   /// Points the segment's steps at the bytes of their tensors.
-  void resolve(Planned& p);
+  void resolve(SegmentState& state);
   /// On a device: copies the constants that the segment's kernels read to where they reach them, once.
-  void bring_constants(Planned& p);
+  void upload_constants(SegmentState& state);
   /// On a device: copies values that the host made to where its kernels reach them.
-  void bring_externals(Planned& p);
-  std::byte* address(const Planned& p, TensorIndex t);
+  void upload_externals(SegmentState& state);
+  std::byte* address(const SegmentState& state, plan::TensorIndex t);
   /// On a device: the recordings for the addresses that the segment is resolved to; null where they are too many sets.
-  const Recorded* recorded(Planned& p);
+  const SegmentRecording* recording_of(SegmentState& state);
   /// `recording`: the segment's, null where it has none.
-  void run_segment(Planned& p, const Recorded* recording, void* stream, Marks* marks);
-  void run_step(Planned& p, Step& step, void* stream);
-  void run_concat(const Step& step, void* stream);
-  void run_dynamic(const Planned& p, const Step& step);
+  void run_segment(SegmentState& state, const SegmentRecording* recording, void* stream, Timestamps* timestamps);
+  void run_step(const SegmentState& state, size_t step, void* stream);
+  void run_concat(const plan::ConcatCopy& concat, const StepArguments& arguments, void* stream);
+  void run_dynamic(const SegmentState& state, size_t step);
   /// Waits for what the segment's kernels counted, and gives their results the shapes found.
-  void find_extents(Planned& p, void* stream);
-  bool is_static() const { return !first_->after && first_->found.empty(); }
+  void read_counts(SegmentState& state, void* stream);
+  bool is_static() const { return !first_->after && first_->data_dependent.empty(); }
   /// Whether kernels can use the caller's tensor as it lies.
   bool usable(const Tensor& t) const;
   bool in_host_memory(const Tensor& t) const { return backend_.is_host() || !backend_.reaches(t.raw()) || t.nbytes() == 0; }
@@ -88,17 +90,17 @@ class ExecutionImpl final : public Execution {
   /// Memory for outputs whose size is known; `stream`: where they are made.
   std::vector<Tensor> fresh_outputs(std::optional<void*> stream);
   /// Drops what is the caller's: the next run needs a bind.
-  void forget_bound();
+  void release_bound();
   /// Recordings for what is bound, where there can be any.
   void make_recordings(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   /// Why a run cannot do without waiting in its midst; empty where it can.
   std::string has_to_wait() const;
   /// Tells the trace, where there is one, what is copied from here on.
   void name_copies(std::string_view name) const {
-    if (seen_) seen_->name_copies(name);
+    if (trace_) trace_->name_copies(name);
   }
-  /// Before work on a stream, where the last was on another.
-  void take_turn(void* stream);
+  /// Has the stream wait for the work of the last run where that was on another.
+  void wait_for_last_stream(void* stream);
   /// Before memory goes that work on a caller's stream may still use.
   void wait_for_enqueued();
   /// The tensor of output i: made by a segment, known before the run, an input or a constant.
@@ -110,24 +112,24 @@ class ExecutionImpl final : public Execution {
   std::shared_ptr<const PlanImpl> plan_;
   Backend& backend_;
   std::shared_ptr<void> stream_;
-  std::list<std::pair<Binding, std::unique_ptr<Planned>>> bound_;  // most recently bound first
+  std::list<std::pair<Binding, std::unique_ptr<SegmentState>>> bound_;  // most recently bound first
   std::vector<BoundCache> caches_;
-  std::vector<const Planned*> chain_;
-  Planned* first_ = nullptr;
-  const Recorded* recording_ = nullptr;  // of first_ as it is bound; null on the host, and for too many sets of addresses
+  std::vector<const SegmentState*> segments_;  // of the last run, in order
+  SegmentState* first_ = nullptr;
+  const SegmentRecording* recording_ = nullptr;  // of first_ as it is bound; null on the host, and for too many sets of addresses
   Tensor arena_;
   std::vector<Tensor> values_;      // by graph value: inputs, results of segments, what dynamic steps made
-  std::vector<Tensor> own_inputs_;  // memory of bounces, by input, kept from bind to bind
-  std::vector<Bounce> bounces_;     // inputs at addresses that kernels cannot use
-  std::vector<Tensor> given_;       // the caller's output memory, not valid() where there is none
+  std::vector<Tensor> own_inputs_;  // memory of staged inputs, by input, kept from bind to bind
+  std::vector<StagedInput> staged_;
+  std::vector<Tensor> given_;  // the caller's output memory, not valid() where there is none
   std::vector<Tensor> outputs_;
-  bool outputs_on_device_ = false;    // those that the caller gives no memory for
-  std::optional<void*> last_stream_;  // of a caller
-  std::unique_ptr<Turn> turn_;        // left there
-  Trace* seen_ = nullptr;             // of the run that is being issued
-  bool enqueued_ = false;             // work on a stream of the caller's, since all was last waited for
+  bool outputs_on_device_ = false;           // those that the caller gives no memory for
+  std::optional<void*> last_stream_;         // of a caller
+  std::unique_ptr<StreamEvent> last_event_;  // recorded there
+  Trace* trace_ = nullptr;                   // of the run that is being launched
+  bool enqueued_ = false;                    // work on a stream of the caller's, since all was last waited for
   mutable std::vector<StepInfo> infos_;
-  mutable bool described_ = true;  // infos_ is chain_'s: made when asked for
+  mutable bool described_ = true;  // infos_ is segments_': made when asked for
   std::map<const Graph*, std::unique_ptr<ExecutionImpl>> bodies_;
 };
 

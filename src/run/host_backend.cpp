@@ -4,17 +4,17 @@
 #include <new>
 
 #include "base/error.h"
+#include "plan/arena.h"
 #include "run/backend.h"
 #include "run/copy.h"
-#include "run/memory.h"
 
 namespace smelt::run {
 namespace {
 
-class HostMarks final : public Marks {
+class HostTimestamps final : public Timestamps {
  public:
   using Clock = std::chrono::steady_clock;
-  void mark(void*) override { at_.push_back(Clock::now()); }
+  void record(void*) override { at_.push_back(Clock::now()); }
   std::vector<int64_t> times() override {
     std::vector<int64_t> times;
     for (Clock::time_point t : at_)
@@ -29,7 +29,7 @@ class HostMarks final : public Marks {
 class HostBackend final : public Backend {
  public:
   bool is_host() const override { return true; }
-  int64_t block_alignment() const override { return arena_alignment; }
+  int64_t block_alignment() const override { return plan::arena_alignment; }
   int64_t caller_alignment() const override { return 1; }
 
   Tensor allocate(DType type, const Shape& shape, std::string_view what) override {
@@ -56,7 +56,7 @@ class HostBackend final : public Backend {
   std::unique_ptr<Recording> record(const std::function<void(void*)>&) override { return nullptr; }
   size_t recorded_so_far(void*) const override { return 0; }
   std::unique_ptr<Trace> trace() override { return nullptr; }
-  std::unique_ptr<Marks> marks() override { return std::make_unique<HostMarks>(); }
+  std::unique_ptr<Timestamps> timestamps() override { return std::make_unique<HostTimestamps>(); }
 };
 
 }  // namespace

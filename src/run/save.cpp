@@ -4,10 +4,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "import/export.h"
 #include "import/import.h"
 #include "ops/core/expand.h"
-#include "run/carried.h"
+#include "plan/embedded_kernels.h"
 #include "run/plan.h"
 
 namespace smelt {
@@ -40,6 +41,19 @@ std::string tactics_of(const Plan& plan) {
   return text;
 }
 
+/// Throws Error (usage) where the plan has none, or where which they are is known only once inputs are bound.
+plan::EmbeddedKernels embedded_kernels(const Plan& of) {
+  const auto* made = dynamic_cast<const run::PlanImpl*>(&of);
+  if (!made || !made->context().tuner.machine().gpu) fail_usage("a plan for the processor has no compiled kernels to embed");
+  if (made->steps().empty())
+    throw Error("which kernels a plan needs is known where all its inputs have fixed shapes only", "Give --shapes.",
+                ExitCode::usage);
+  if (const auto splits = made->splits(); !splits.empty())
+    warn("what follows '{}' has sizes that depend on data: its kernels are not embedded, but compiled where the plan runs",
+         splits.front());
+  return plan::kernels_of(made->planner(), made->steps());
+}
+
 }  // namespace
 
 void check_destination(const std::filesystem::path& model, const std::filesystem::path& plan, const Options& options,
@@ -66,11 +80,11 @@ Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveO
   }
   Saved saved;
   if (options.embed_kernels) {
-    const run::Carried carried = run::carried_by(plan);
-    run::write_carried(carried, out.metadata);
+    const plan::EmbeddedKernels kernels = embedded_kernels(plan);
+    plan::write_kernels(kernels, out.metadata);
     out.metadata["smelt.plan.tactics"] = tactics_of(plan);
-    saved.kernels = static_cast<int64_t>(carried.cubins.size());
-    for (const auto& [key, cubin] : carried.cubins) saved.kernel_bytes += static_cast<int64_t>(cubin->bytes.size());
+    saved.kernels = static_cast<int64_t>(kernels.cubins.size());
+    for (const auto& [key, cubin] : kernels.cubins) saved.kernel_bytes += static_cast<int64_t>(cubin->bytes.size());
   }
   const ExportedData data = export_model(plan.graph(), path, out);
   saved.data = data.file;

@@ -24,9 +24,9 @@ struct Saved {
 SMELT_API void check_destination(const std::filesystem::path& model, const std::filesystem::path& plan, const Options& options,
                                  const SaveOptions& save = {});
 /// Writes the plan to `path` (and its data file), whole or not at all. Metadata: "smelt.plan.device", and where the plan's shapes
-/// are fixed "smelt.plan.tactics", a line a step: node, problem, tactic; kernels as run/carried.h says. The same model, options and
-/// cache give the same bytes. Throws Error: usage where weights would have to be copied and `copy_weights` is not set, and where
-/// `embed_kernels` is and the plan has no kernels or its inputs no fixed shapes; failed for the disk.
+/// are fixed "smelt.plan.tactics", a line a step: node, problem, tactic; kernels as plan/embedded_kernels.h says. The same model,
+/// options and cache give the same bytes. Throws Error: usage where weights would have to be copied and `copy_weights` is not
+/// set, and where `embed_kernels` is and the plan has no kernels or its inputs no fixed shapes; failed for the disk.
 SMELT_API Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveOptions& options = {});
 
 }  // namespace smelt

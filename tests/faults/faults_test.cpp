@@ -104,7 +104,7 @@ class Faults : public testing::Test {
 
   static std::map<std::string, Tensor> input() { return {{"x", Tensor::zeros(DType::f32, {64, 512})}}; }
   static device::cuda::CubinStats stats(const Plan& plan) {
-    return dynamic_cast<const run::PlanImpl&>(plan).shared().tuner.machine().gpu->cubins->stats();
+    return dynamic_cast<const run::PlanImpl&>(plan).context().tuner.machine().gpu->cubins->stats();
   }
 
   fs::path folder_;

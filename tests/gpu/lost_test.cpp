@@ -6,9 +6,12 @@
 #include "base/error.h"
 #include "device/cuda/cubins.h"
 #include "device/cuda/module.h"
-#include "run/graphs.h"
+#include "support/graphs.h"
 
 namespace smelt::run {
+
+using namespace test;
+
 namespace {
 
 namespace cuda = device::cuda;

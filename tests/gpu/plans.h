@@ -4,9 +4,11 @@
 #include <span>
 #include <vector>
 
-#include "run/graphs.h"
+#include "support/graphs.h"
 
 namespace smelt::run {
+
+using namespace test;
 
 inline Options on_gpu() {
   Options o = quick();

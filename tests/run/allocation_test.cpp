@@ -10,9 +10,9 @@
 #include <cstring>
 #include <new>
 
-#include "graphs.h"
 #include "import/import.h"
-#include "run/planned.h"
+#include "run/execution.h"
+#include "support/graphs.h"
 
 namespace {
 
@@ -70,6 +70,9 @@ void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
 void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
 
 namespace smelt::run {
+
+using namespace test;
+
 namespace {
 
 int64_t allocations_of(Execution& execution) {
@@ -84,12 +87,14 @@ int64_t allocations_of(Execution& execution) {
 /// "3 by onednn (conv:f32…)", a line for each problem whose kernel allocates: for the message of a test that fails.
 std::string which_steps(ExecutionImpl& execution) {
   std::map<std::string, int64_t> by_problem;
-  for (const Planned* p : execution.segments()) {
-    for (const Step& step : p->segment.steps) {
-      if (step.kind != StepKind::kernel) continue;
+  for (const SegmentState* p : execution.segments()) {
+    for (size_t i = 0; i < p->segment.steps.size(); ++i) {
+      const plan::Step& step = p->segment.steps[i];
+      const StepArguments& a = p->arguments[i];
+      if (step.kind != plan::StepKind::kernel) continue;
       allocations = 0;
       counting = true;
-      step.kernel->run({step.in, step.out, step.scratch});
+      step.kernel->run({a.inputs, a.outputs, a.workspace});
       counting = false;
       if (allocations > 0) by_problem[step.tactic + " " + step.config + " (" + step.problem + ")"] += allocations;
     }

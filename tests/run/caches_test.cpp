@@ -1,8 +1,12 @@
 // Caches of keys and values that grow in one buffer, and what is no such cache.
 #include "base/error.h"
-#include "graphs.h"
+#include "run/execution.h"
+#include "support/graphs.h"
 
 namespace smelt::run {
+
+using namespace test;
+
 namespace {
 
 /// Decodes `steps` tokens from a cache of `length`, in place, against the reference on dense tensors.
@@ -44,9 +48,9 @@ TEST(Caches, only_the_new_part_is_written_and_nothing_is_copied_to_be_read) {
   const Cache caches[] = {{"past_k", "k_out", k, 4}, {"past_v", "v_out", v, 4}};
   execution->bind(std::vector{random_tensor({3, 1, 16}, 3), Tensor(), Tensor()}, {}, caches);
   int concats = 0;
-  for (const Step& step : static_cast<ExecutionImpl&>(*execution).segments()[0]->segment.steps) {
+  for (const plan::Step& step : static_cast<ExecutionImpl&>(*execution).segments()[0]->segment.steps) {
     EXPECT_FALSE(step.node && step.node->op == "Reorder");
-    if (step.kind != StepKind::concat) continue;
+    if (step.kind != plan::StepKind::concat) continue;
     ++concats;
     ASSERT_EQ(step.concat->parts.size(), 1u);
     EXPECT_EQ(step.concat->parts[0].input, 1u);
@@ -61,7 +65,7 @@ TEST(Caches, a_new_length_keeps_the_kernels_that_it_does_not_change) {
     const Cache caches[] = {{"past_k", "k_out", k, length}, {"past_v", "v_out", v, length}};
     execution->bind(std::vector{random_tensor({3, 1, 16}, 3), Tensor(), Tensor()}, {}, caches);
     std::map<std::string, std::shared_ptr<ops::Kernel>> kernels;
-    for (const Step& step : static_cast<ExecutionImpl&>(*execution).segments()[0]->segment.steps)
+    for (const plan::Step& step : static_cast<ExecutionImpl&>(*execution).segments()[0]->segment.steps)
       if (step.kernel) kernels.emplace(step.node->name, step.kernel);
     return kernels;
   };

@@ -1,7 +1,10 @@
 // If and Loop: their bodies run as plans of their own.
-#include "graphs.h"
+#include "support/graphs.h"
 
 namespace smelt::run {
+
+using namespace test;
+
 namespace {
 
 /// if (sum(x) > 0) x + captured else x * 2

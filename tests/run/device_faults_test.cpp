@@ -17,7 +17,7 @@ TEST(DeviceFault, a_lost_device_is_asked_for_nothing) {
   bound->bind(std::vector{x});
   session.run({{"x", x}});
   m.device->lost = "a kernel's illegal address";
-  const int issues = m.device->issues, allocations = m.device->allocations;
+  const int launches = m.device->launches, allocations = m.device->allocations;
   const size_t copies = m.device->copied.size();
   int stream = 1;
   std::vector<StepTime> times;
@@ -29,7 +29,7 @@ TEST(DeviceFault, a_lost_device_is_asked_for_nothing) {
   EXPECT_THAT(error_of([&] { bound->run_profiled(times); }), HasSubstr("lost since"));
   EXPECT_THAT(error_of([&] { bound->enqueue(&stream); }), HasSubstr("lost since"));
   EXPECT_THAT(error_of([&] { bound->bind(std::vector{x}); }), HasSubstr("lost since"));
-  EXPECT_EQ(m.device->issues, issues);
+  EXPECT_EQ(m.device->launches, launches);
   EXPECT_EQ(m.device->allocations, allocations);
   EXPECT_EQ(m.device->copied.size(), copies);
 }

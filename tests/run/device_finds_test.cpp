@@ -36,7 +36,7 @@ TEST(Device, a_kernel_that_finds_lies_in_the_recording) {
     for (const StepInfo& s : execution->steps()) EXPECT_FALSE(s.on_host) << s.name;
   }
   EXPECT_EQ(m.device->recordings, 1);
-  EXPECT_EQ(m.device->issues, 3);
+  EXPECT_EQ(m.device->launches, 3);
   expect_same(execution->outputs()[0], ops::evaluate(g, std::vector{x})[0]);
 }
 

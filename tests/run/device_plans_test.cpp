@@ -3,7 +3,7 @@
 #include "device/cuda/compiler.h"
 #include "made_up_device.h"
 #include "ops/cuda/gpu.h"
-#include "run/plan.h"
+#include "run/platform.h"
 
 namespace smelt::run {
 namespace {
@@ -53,7 +53,7 @@ TEST(Device, engines_whose_results_differ_from_run_to_run_are_let_in_by_their_ow
                                        {"+nondeterministic,-cuda", true},
                                        {"+nondeterministic,-nondeterministic", false}}) {
     o.tactics = tactics;
-    EXPECT_EQ(share(o, false)->tuner.machine().gpu->nondeterministic, asked) << tactics;
+    EXPECT_EQ(platform_for(o, false).context->tuner.machine().gpu->nondeterministic, asked) << tactics;
   }
 }
 

@@ -16,7 +16,7 @@ TEST(Device, host_tensors_are_copied_there_and_back) {
     EXPECT_FALSE(m.device->holds(found.at("y_out").raw(), 1));
   }
   EXPECT_EQ(m.device->recordings, 1) << "the same memory was bound each time";
-  EXPECT_EQ(m.device->issues, 5);
+  EXPECT_EQ(m.device->launches, 5);
 }
 
 TEST(Device, its_own_tensors_are_used_in_place_and_give_outputs_there) {
@@ -161,8 +161,8 @@ TEST(Device, caches_keep_their_recordings_to_the_cap) {
     execution->bind(std::vector{x, Tensor(), Tensor()}, {}, caches);
     execution->run();
     expect_same(kept[2 * i], kept[0]);
-    const auto& planned = *static_cast<ExecutionImpl&>(*execution).segments()[0];
-    EXPECT_LE(planned.recorded.size(), max_recordings);
+    const SegmentState& state = *static_cast<ExecutionImpl&>(*execution).segments()[0];
+    EXPECT_LE(state.recordings.size(), max_recordings);
   }
 }
 

@@ -60,11 +60,11 @@ TEST(Device, an_execution_that_changes_streams_waits_for_the_one_before) {
   int first = 1, second = 2;
   const Tensor x = m.place(random_tensor({4, 6}, 3));
   for (int* stream : {&first, &first, &second}) session.enqueue({{"x", x}}, stream);
-  EXPECT_EQ(m.device->turns, (std::vector<std::string>{"leave 1", "leave 1", "follow 2", "leave 2"}));
-  m.device->turns.clear();
+  EXPECT_EQ(m.device->events, (std::vector<std::string>{"record 1", "record 1", "wait 2", "record 2"}));
+  m.device->events.clear();
   session.run({{"x", x}});  // on a stream of its own, and waits
   session.enqueue({{"x", x}}, &first);
-  EXPECT_EQ(m.device->turns, (std::vector<std::string>{"follow 0", "leave 1"}));
+  EXPECT_EQ(m.device->events, (std::vector<std::string>{"wait 0", "record 1"}));
 }
 
 TEST(Device, a_session_waits_on_the_callers_stream_where_a_run_has_to) {
@@ -87,7 +87,7 @@ TEST(Device, nothing_is_allocated_while_a_stream_is_captured) {
   const auto execution = m.plan->execution();
   execution->bind(std::vector{x});
   execution->enqueue(&stream);
-  EXPECT_TRUE(m.device->turns.empty()) << "what is captured runs when the caller says";
+  EXPECT_TRUE(m.device->events.empty()) << "what is captured runs when the caller says";
   Session on_host(Plan::build(copying_graph(), quick()));
   EXPECT_THROW(on_host.enqueue({{"x", random_tensor({4, 6}, 3)}}, &stream), Error) << "the processor has no streams";
 }

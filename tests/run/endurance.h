@@ -11,9 +11,11 @@
 #include <mutex>
 #include <thread>
 
-#include "graphs.h"
+#include "support/graphs.h"
 
 namespace smelt::run {
+
+using namespace test;
 
 /// A graph of one input, tensors to run it on, and how far its results may be from the reference.
 struct Endured {

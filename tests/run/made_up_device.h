@@ -7,17 +7,20 @@
 #include <map>
 
 #include "base/error.h"
-#include "graphs.h"
 #include "ops/core/machine.h"
+#include "run/execution.h"
+#include "support/graphs.h"
 
 namespace smelt::run {
+
+using namespace test;
 
 class FakeDevice;
 
 class FakeRecording final : public Recording {
  public:
   FakeRecording(FakeDevice& device, std::function<void(void*)> enqueue);
-  void issue(void* stream) override;
+  void launch(void* stream) override;
 
  private:
   FakeDevice& device_;
@@ -25,9 +28,9 @@ class FakeRecording final : public Recording {
   std::vector<const void*> copied_;  // addresses, in the order of the copies
 };
 
-class FakeMarks final : public Marks {
+class FakeTimestamps final : public Timestamps {
  public:
-  void mark(void*) override { ++count_; }
+  void record(void*) override { ++count_; }
   std::vector<int64_t> times() override {
     std::vector<int64_t> times(static_cast<size_t>(count_));
     for (size_t i = 0; i < times.size(); ++i) times[i] = static_cast<int64_t>(i);
@@ -44,23 +47,23 @@ class FakeTrace final : public Trace {
   explicit FakeTrace(FakeTrace*& place) : place_(place) { place_ = this; }
   ~FakeTrace() override { place_ = nullptr; }
   void name_copies(std::string_view name) override { name_ = name; }
-  void see_recorded() { seen_.work.push_back({at_, at_ + 1}), at_ += 2; }
-  void see(CopyTime::Way way, int64_t bytes) { seen_.copies.push_back({name_, way, bytes, at_, at_ + 1}), at_ += 2; }
-  Seen stop() override { return std::move(seen_); }
+  void see_recorded() { result_.work.push_back({at_, at_ + 1}), at_ += 2; }
+  void see(CopyTime::Way way, int64_t bytes) { result_.copies.push_back({name_, way, bytes, at_, at_ + 1}), at_ += 2; }
+  Result stop() override { return std::move(result_); }
 
  private:
   FakeTrace*& place_;
   std::string name_;
-  Seen seen_;
+  Result result_;
   int64_t at_ = 0;
 };
 
-/// Leaves on and follows from streams, in words: "leave 1", by the streams' first bytes.
-class FakeTurn final : public Turn {
+/// Records and waits in words: "record 1", by the streams' first bytes.
+class FakeEvent final : public StreamEvent {
  public:
-  explicit FakeTurn(std::vector<std::string>& told) : told_(told) {}
-  void leave(void* stream) override { told_.push_back(fmt::format("leave {}", *static_cast<int*>(stream))); }
-  void follow(void* stream) override { told_.push_back(fmt::format("follow {}", *static_cast<int*>(stream))); }
+  explicit FakeEvent(std::vector<std::string>& told) : told_(told) {}
+  void record(void* stream) override { told_.push_back(fmt::format("record {}", *static_cast<int*>(stream))); }
+  void wait(void* stream) override { told_.push_back(fmt::format("wait {}", *static_cast<int*>(stream))); }
 
  private:
   std::vector<std::string>& told_;
@@ -114,7 +117,7 @@ class FakeDevice final : public Backend {
     copied.push_back(from);
     copied.push_back(to);
     if (recording) return;
-    if (trace_ && issuing)
+    if (trace_ && launching)
       trace_->see_recorded();
     else if (trace_)
       trace_->see(way(to, from), width * rows);
@@ -130,7 +133,7 @@ class FakeDevice final : public Backend {
     return t;
   }
   void share(void* stream, const void* address) override { shared.emplace_back(stream, address); }
-  std::unique_ptr<Turn> turn() override { return std::make_unique<FakeTurn>(turns); }
+  std::unique_ptr<StreamEvent> event() override { return std::make_unique<FakeEvent>(events); }
   bool is_capturing(void* stream) const override { return stream == capturing; }
 
   std::unique_ptr<Recording> record(const std::function<void(void*)>& enqueue) override {
@@ -139,7 +142,7 @@ class FakeDevice final : public Backend {
   }
   size_t recorded_so_far(void*) const override { return copied.size() / 2 - copied_before_recording; }
   std::unique_ptr<Trace> trace() override { return traces ? std::make_unique<FakeTrace>(trace_) : nullptr; }
-  std::unique_ptr<Marks> marks() override { return std::make_unique<FakeMarks>(); }
+  std::unique_ptr<Timestamps> timestamps() override { return std::make_unique<FakeTimestamps>(); }
 
   bool holds(const void* address, int64_t bytes) const {
     auto at = blocks_.upper_bound(static_cast<const char*>(address));
@@ -148,8 +151,8 @@ class FakeDevice final : public Backend {
     return static_cast<const char*>(address) + bytes <= at->first + at->second;
   }
 
-  int recordings = 0, issues = 0, allocations = 0, waits_for_all = 0;
-  bool recording = false, issuing = false;
+  int recordings = 0, launches = 0, allocations = 0, waits_for_all = 0;
+  bool recording = false, launching = false;
   bool traces = false;        // it has what CUPTI is to a GPU
   int allocations_left = -1;  // before one fails, once; -1: none does
   std::string lost;           // since when
@@ -157,7 +160,7 @@ class FakeDevice final : public Backend {
   size_t copied_before_recording = 0;  // pieces
   std::map<const void*, void*> first_used;
   std::vector<std::pair<void*, const void*>> shared;
-  std::vector<std::string> turns;
+  std::vector<std::string> events;
   void* capturing = nullptr;
 
  private:
@@ -183,15 +186,15 @@ inline FakeRecording::FakeRecording(FakeDevice& device, std::function<void(void*
   copied_.assign(device_.copied.begin() + static_cast<std::ptrdiff_t>(before), device_.copied.end());
 }
 
-inline void FakeRecording::issue(void* stream) {
-  ++device_.issues;
+inline void FakeRecording::launch(void* stream) {
+  ++device_.launches;
   const auto before = device_.copied.size();
   device_.copied_before_recording = before / 2;
-  device_.issuing = true;
+  device_.launching = true;
   enqueue_(stream);
-  device_.issuing = false;
+  device_.launching = false;
   EXPECT_TRUE(std::equal(copied_.begin(), copied_.end(), device_.copied.begin() + static_cast<std::ptrdiff_t>(before)))
-      << "a recording of other addresses was issued";
+      << "a recording of other addresses was launched";
 }
 
 struct Made {
@@ -200,8 +203,9 @@ struct Made {
 
   explicit Made(Graph g, const Options& options = quick()) {
     const ops::Machine machine = ops::this_machine(options.threads);
-    plan = std::make_shared<PlanImpl>(std::move(g), std::shared_ptr<PlanImpl::Shared>(new PlanImpl::Shared{
-                                                        {machine, 0, {}, tune::Cache::in_memory()}, {}, options, device}));
+    plan = std::make_shared<PlanImpl>(
+        std::move(g),
+        Platform{std::make_shared<plan::Context>(machine, options, target_of(device), tune::Cache::in_memory()), device});
     plan->prepare();
   }
 

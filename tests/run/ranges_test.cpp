@@ -1,8 +1,11 @@
 // What a profiling tool hears of a run: a range a step, named after the plan's node.
-#include "graphs.h"
+#include "support/graphs.h"
 #include "support/heard_ranges.h"
 
 namespace smelt::run {
+
+using namespace test;
+
 namespace {
 
 TEST(Ranges, name_the_steps_after_their_nodes) {

@@ -2,9 +2,13 @@
 #include <atomic>
 #include <thread>
 
-#include "graphs.h"
+#include "run/execution.h"
+#include "support/graphs.h"
 
 namespace smelt::run {
+
+using namespace test;
+
 namespace {
 
 TEST(Session, runs_a_symbolic_model_at_several_sizes) {
@@ -55,8 +59,8 @@ TEST(Session, what_depends_on_no_data_is_in_the_first_segment) {
   execution.bind(x);
   execution.run();
   ASSERT_EQ(execution.segments().size(), 2u);
-  const auto has_dynamic = [](const Planned* p) {
-    return std::ranges::any_of(p->segment.steps, [](const Step& s) { return s.kind == StepKind::dynamic; });
+  const auto has_dynamic = [](const SegmentState* p) {
+    return std::ranges::any_of(p->segment.steps, [](const plan::Step& s) { return s.kind == plan::StepKind::dynamic; });
   };
   EXPECT_TRUE(has_dynamic(execution.segments()[0]));
   EXPECT_FALSE(has_dynamic(execution.segments()[1]));

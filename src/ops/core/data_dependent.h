@@ -6,7 +6,7 @@
 //   memory
 //
 // The executor ends a recording behind such a kernel, waits for the count, and plans what follows for the shapes found
-// (src/run/execution.h).
+// (src/run/segment_state.h).
 #pragma once
 
 #include <vector>

@@ -1,0 +1,30 @@
+// One arena for everything that lives during a run, from lifetimes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace smelt::plan {
+
+inline constexpr int64_t arena_alignment = 64;  // a cache line, and the widest vector load
+
+struct Lifetime {
+  int64_t bytes = 0;
+  int first = 0, last = 0;  // steps, both included
+};
+
+struct ArenaPlan {
+  std::vector<int64_t> offsets;  // one per lifetime, multiples of the alignment
+  int64_t bytes = 0;             // the arena's size: the peak
+};
+
+/// Offsets such that no two blocks whose lifetimes meet overlap. Greedy by size: the largest block first, each into the
+/// smallest gap that holds it among the blocks alive at the same time (Pisarchyk and Lee, "Efficient Memory Management for
+/// Deep Neural Net Inference", 2020). Deterministic. O(n²) in the number of blocks.
+ArenaPlan plan_arena(std::span<const Lifetime> blocks, int64_t alignment = arena_alignment);
+
+/// The most bytes alive at one step: no plan can take less.
+int64_t arena_lower_bound(std::span<const Lifetime> blocks, int64_t alignment = arena_alignment);
+
+}  // namespace smelt::plan

@@ -1,0 +1,33 @@
+#include "plan/context.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "device/cuda/device.h"
+#include "ops/core/tactic_names.h"
+
+namespace smelt::plan {
+
+bool on_gpu(const Options& options) { return !options.arch.empty() || device::cuda::ordinal_of(options.device); }
+
+fuse::Options fuse_options(const Options& options) { return {.skip = options.skip, .int8_by_constants = on_gpu(options)}; }
+
+tune::TacticFilter tactic_filter(const Options& options) { return tune::TacticFilter::parse(options.tactics, ops::tactic_names); }
+
+std::shared_ptr<tune::Cache> open_cache(const Options& options) {
+  if (!options.use_cache || options.tuning_level == 0) return tune::Cache::in_memory();
+  try {
+    return tune::Cache::open(tune::cache_path(cache_dir(options.cache_dir)));
+  } catch (const Error& e) {
+    warn("{}; timings are not kept. {}", e.what(), e.next());
+    return tune::Cache::in_memory();
+  }
+}
+
+Context::Context(ops::Machine machine, Options options, Target target, std::shared_ptr<tune::Cache> cache,
+                 tune::PinnedChoices pinned)
+    : tuner(std::move(machine), options.tuning_level, tactic_filter(options), std::move(cache), std::move(pinned)),
+      options(std::move(options)),
+      target(std::move(target)) {}
+
+}  // namespace smelt::plan

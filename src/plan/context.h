@@ -1,0 +1,50 @@
+// What a plan is made with: the machine and its tuner, packed weights, the options, and what planning has to know of the memory
+// that the plan will run in.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "fuse/match/rewrite.h"
+#include "ops/core/packed_weights.h"
+#include "plan/arena.h"
+#include "plan/stage_times.h"
+#include "smelt/session.h"
+#include "tune/filter.h"
+#include "tune/tuner.h"
+
+namespace smelt::plan {
+
+/// Whether a plan of these options is a GPU's.
+bool on_gpu(const Options& options);
+/// How its graph is rewritten.
+fuse::Options fuse_options(const Options& options);
+/// Which tactics it may use. Throws Error (usage) for names that there are not.
+tune::TacticFilter tactic_filter(const Options& options);
+/// The store of timings that its tuner uses. Level 0 and `use_cache` false: one in memory; so too, with a warning, where the
+/// folder cannot be made.
+std::shared_ptr<tune::Cache> open_cache(const Options& options);
+
+/// The memory that a plan will run in, and how a step leaves it. The executor fills it in.
+struct Target {
+  bool is_host = true;                        // tensors lie in the host's memory
+  int64_t block_alignment = arena_alignment;  // bytes: of the arena's blocks and of constants
+  int64_t caller_alignment = 1;               // bytes: of tensors that a caller gives; 1: their elements' own
+  /// A GPU's plan: the kernel of the processor that is given, for this node, as one that reads and writes the GPU's memory.
+  std::function<std::unique_ptr<ops::Kernel>(const ops::BoundNode&, std::unique_ptr<ops::Kernel>)> through_host_memory;
+};
+
+/// What the planners of a graph and of the bodies of its If, Loop and Scan nodes share. Thread-safe as its parts are.
+struct Context {
+  /// `options` decide the tuner's level and its tactics. Throws Error (usage) for a level or tactics that there are not.
+  Context(ops::Machine machine, Options options, Target target, std::shared_ptr<tune::Cache> cache,
+          tune::PinnedChoices pinned = {});
+
+  tune::Tuner tuner;
+  ops::WeightStore weights;
+  Options options;
+  Target target;
+  std::shared_ptr<StageTimes> stages = std::make_shared<StageTimes>();
+};
+
+}  // namespace smelt::plan

@@ -1,0 +1,250 @@
+#include "plan/kernel_choice.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <set>
+
+#include "base/by_threads.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "ops/core/machine.h"
+#include "ops/cuda/gpu.h"
+#include "tune/gpu_trial.h"
+
+namespace smelt::plan {
+namespace {
+
+/// Whether the step gets a kernel of the processor's, the one with the lowest estimate, after the GPU's offer failed with `e`.
+bool falls_back(Step& step, const ops::BoundNode& node, const Context& context, const Error& e) {
+  if (context.target.is_host || e.code() != ExitCode::unsupported) return false;
+  if (!context.options.allow_fallback)
+    throw Error(e.what(), "Let such steps run on the processor, with copies between: --allow-fallback", ExitCode::unsupported);
+  const ops::Offer offer = ops::offer(node, ops::this_machine(context.options.threads));
+  const auto best = std::ranges::min_element(offer.candidates, {}, &ops::Candidate::estimate_us);
+  step.problem = offer.problem;
+  step.tactic = best->tactic;
+  step.kernel = context.target.through_host_memory(node, best->prepare());
+  step.on_host = true;
+  return true;
+}
+
+/// A step whose kernel is still to be chosen.
+struct PendingStep {
+  Step* step;
+  ops::BoundNode node;
+  ops::Offer offer;
+  std::string bucket;
+  std::optional<tune::PinnedChoice> similar;  // what the bucket has
+};
+
+/// Takes candidates that cannot be prepared out of the offers, so that the next best are chosen.
+class Refusals {
+ public:
+  Refusals(std::vector<PendingStep>& pending, tune::Tuner& tuner) : pending_(pending), tuner_(tuner) {}
+
+  /// Warns once for each reason: a library that lacks something lacks it for every problem. `for_good`: in later processes too.
+  void refuse(const std::string& problem, const ops::Candidate& bad, const std::string& why, bool for_good) {
+    const std::string line = fmt::format("{}: {} {} is left out: {}", problem, bad.tactic, bad.config, why);
+    if (said_.insert(bad.tactic + why).second)
+      warn("{}", line);
+    else
+      info("{}", line);
+    if (for_good) tuner_.leave_out(problem, bad);
+    const auto same = [&](const ops::Candidate& c) { return c.tactic == bad.tactic && c.config == bad.config; };
+    for (PendingStep& p : pending_) {
+      if (p.offer.problem == problem && std::erase_if(p.offer.candidates, same) > 0)
+        p.offer.rejected.push_back({bad.config.empty() ? bad.tactic : fmt::format("{} {}", bad.tactic, bad.config), why});
+    }
+  }
+
+ private:
+  std::vector<PendingStep>& pending_;
+  tune::Tuner& tuner_;
+  std::set<std::string> said_;
+};
+
+/// Kernels that were made to be measured: the weights that they packed serve tuning, and the chosen ones, for as long as they are
+/// held.
+class HeldKernels {
+ public:
+  explicit HeldKernels(const ops::Machine& machine) : machine_(machine), most_bytes_(share_of_memory(machine)) {}
+  /// Not beyond a part of the device's memory.
+  void hold(std::unique_ptr<ops::Kernel> kernel) {
+    const std::lock_guard lock(mutex_);
+    if (machine_.gpu->weights->bytes() <= most_bytes_) kernels_.push_back(std::move(kernel));
+  }
+
+ private:
+  static int64_t share_of_memory(const ops::Machine& machine) {
+    constexpr int64_t part = 8;
+    if (!machine.gpu || !machine.gpu->device) return 0;
+    const int64_t limit = machine.gpu->device->limit();
+    return (limit > 0 ? limit : machine.gpu->info.memory_bytes) / part;
+  }
+  const ops::Machine& machine_;
+  int64_t most_bytes_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ops::Kernel>> kernels_;
+};
+
+/// Compiles what tuning will measure and was not prepared before, by all cores at once: the results stay in the store of kernels.
+/// True where some candidate was refused, so that tuning will need another.
+bool prepare_in_parallel(std::vector<PendingStep>& pending, tune::Tuner& tuner, Refusals& refusals, int threads,
+                         BucketChoices& buckets, HeldKernels& held) {
+  struct Task {
+    std::string problem;
+    ops::Candidate candidate;
+    std::exception_ptr failed;
+  };
+  std::vector<Task> tasks;
+  std::set<std::string> seen;
+  for (const PendingStep& p : pending) {
+    if (!seen.insert(p.offer.problem).second) continue;
+    const std::vector<size_t> needed = tuner.needed(p.offer, p.similar);
+    if (needed.size() < 2) continue;  // not measured: prepared once it is chosen, with each node's own weights
+    for (size_t i : needed) {
+      const ops::Candidate& c = p.offer.candidates[i];
+      if (buckets.is_new(p.bucket, c)) tasks.push_back({p.offer.problem, c, {}});
+    }
+  }
+  by_threads(threads, tasks.size(), [&](size_t i) {
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      held.hold(tasks[i].candidate.prepare());
+      info("{}: {} {} was ready after {:.2f} s", tasks[i].problem, tasks[i].candidate.tactic, tasks[i].candidate.config,
+           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    } catch (...) {  // what is no Error is thrown on below, in the caller's thread
+      tasks[i].failed = std::current_exception();
+    }
+  });
+  bool refused = false;
+  for (const Task& t : tasks) {
+    if (!t.failed) continue;
+    try {
+      std::rethrow_exception(t.failed);
+    } catch (const Error& e) {
+      try {
+        refusals.refuse(t.problem, t.candidate, e.what(), tune::would_fail_again(e));
+        refused = true;
+      } catch (const Error&) {
+        return false;  // no candidate's fault: choose_and_prepare meets it again, and says the node
+      }
+    }
+  }
+  return refused;
+}
+
+/// The tuner's choice. On a GPU a candidate that cannot be timed makes room for the next.
+void choose(PendingStep& p, Context& context, Refusals& refusals) {
+  Step& step = *p.step;
+  step.problem = p.offer.problem;
+  for (;;) {
+    try {
+      step.choice = std::make_shared<const tune::Choice>(context.tuner.choose(p.node, p.offer, p.similar));
+      break;
+    } catch (const tune::Unfit& e) {
+      refusals.refuse(step.problem, ops::Candidate(p.offer.candidates[e.candidate]), e.what(), e.would_again);
+    }
+  }
+  const ops::Candidate& chosen = p.offer.candidates[step.choice->candidate];
+  step.tactic = chosen.tactic;
+  step.config = chosen.config;
+}
+
+/// Gives the steps their chosen kernels, by so many threads. The result: those whose candidate does not compile and is refused,
+/// so that they have to choose again.
+std::vector<PendingStep*> prepare_chosen(const std::vector<PendingStep*>& steps, Context& context, Refusals& refusals,
+                                         int threads) {
+  std::vector<std::exception_ptr> failed(steps.size());
+  by_threads(threads, steps.size(), [&](size_t i) {
+    try {
+      steps[i]->step->kernel = steps[i]->offer.candidates[steps[i]->step->choice->candidate].prepare();
+    } catch (...) {
+      failed[i] = std::current_exception();
+    }
+  });
+  std::vector<PendingStep*> again;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (!failed[i]) continue;
+    const Step& step = *steps[i]->step;
+    const auto is_chosen = [&](const ops::Candidate& c) { return c.tactic == step.tactic && c.config == step.config; };
+    const std::vector<ops::Candidate>& candidates = steps[i]->offer.candidates;
+    try {
+      std::rethrow_exception(failed[i]);
+    } catch (const Error& e) {
+      const auto bad = std::ranges::find_if(candidates, is_chosen);
+      // Gone where another step of the same problem had it refused.
+      if (bad != candidates.end() && (context.target.is_host || candidates.size() == 1)) throw e.at(ops::label(*step.node));
+      if (bad != candidates.end()) refusals.refuse(step.problem, ops::Candidate(*bad), e.what(), tune::would_fail_again(e));
+    }
+    again.push_back(steps[i]);
+  }
+  return again;
+}
+
+}  // namespace
+
+void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, const ReusableKernels& reusable) {
+  StageClock clock(*context.stages);
+  tune::Tuner& tuner = context.tuner;
+  const auto& progress = context.options.progress;
+  std::vector<PendingStep> pending;
+  std::set<std::string> problems;
+  for (Step& step : s.steps) {
+    step.on_host = step.kind == StepKind::dynamic && step.at_most.empty() && !context.target.is_host;
+    if (step.kind != StepKind::kernel && step.at_most.empty()) continue;
+    if (const Step* same = reusable.find(s, step)) {
+      static_cast<ChosenKernel&>(step) = *same;
+      continue;
+    }
+    try {
+      ops::BoundNode node = bound_node(s, step, &context.weights);
+      try {
+        ops::Offer offer = ops::offer(node, tuner.machine());
+        problems.insert(offer.problem);
+        std::string bucket = bucket_of(s, step);
+        auto similar = buckets.find(bucket);
+        pending.push_back({&step, std::move(node), std::move(offer), std::move(bucket), std::move(similar)});
+      } catch (const Error& e) {
+        if (!falls_back(step, node, context, e)) throw;
+      }
+    } catch (const Error& e) {
+      throw e.at(ops::label(*step.node));
+    }
+  }
+  clock.end("candidates");
+  const auto begin = std::chrono::steady_clock::now();
+  const int cores = context.options.threads > 0 ? context.options.threads : ops::usable_cores();
+  const int at_once = context.target.is_host ? 1 : cores;  // the processor's kernels pack with all threads themselves
+  Refusals refusals(pending, tuner);
+  HeldKernels held(tuner.machine());
+  while (!context.target.is_host && prepare_in_parallel(pending, tuner, refusals, cores, buckets, held)) {
+  }
+  clock.end("compiling");
+  const auto total = static_cast<int>(problems.size());
+  std::vector<PendingStep*> left;
+  for (PendingStep& p : pending) left.push_back(&p);
+  while (!left.empty()) {
+    for (PendingStep* p : left) {
+      try {
+        choose(*p, context, refusals);
+      } catch (const Error& e) {
+        throw e.at(ops::label(*p->step->node));
+      }
+      if (!problems.erase(p->step->problem) || !progress) continue;
+      const int done = total - static_cast<int>(problems.size());
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      progress({"tuning", p->step->problem, done, total, seconds, seconds / done * (total - done)});
+    }
+    clock.end("tuning");
+    left = prepare_chosen(left, context, refusals, at_once);
+    clock.end("kernels");
+  }
+  for (const PendingStep& p : pending)
+    if (!p.step->choice->timings.empty()) buckets.keep(p.bucket, {p.step->tactic, p.step->config});
+}
+
+}  // namespace smelt::plan

@@ -1,0 +1,330 @@
+#include "plan/layouts.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "ops/conv/problem.h"
+#include "ops/core/channels_last.h"
+#include "ops/core/reference_kernel.h"
+#include "ops/pool/problem.h"
+#include "plan/views.h"
+
+namespace smelt::plan {
+namespace {
+
+using ops::Layout;
+
+/// What a step wants of its images.
+enum class Role : uint8_t {
+  plain,
+  image,    // channels-last in and out
+  follows,  // whatever its inputs are, all the same
+};
+
+bool is_image(const ops::BoundTensor& t) { return t.shape.size() == 4 && t.type != DType::undefined; }
+
+bool is_conv(const Node& n) {
+  return (n.domain.empty() && (n.op == "Conv" || n.op == "ConvTranspose")) || (n.domain == smelt_domain && n.op == "Conv");
+}
+
+bool is_quantized_conv(const Node& n) { return n.is("QLinearConv") || n.is("QLinearConv", smelt_domain); }
+
+bool is_reorder(const Node& n) { return n.domain == smelt_domain && n.op == "Reorder"; }
+
+bool is_channel_concat(const Segment& s, const Step& step) {
+  return step.kind == StepKind::concat && is_image(s.tensor(step.outputs[0])) &&
+         normalize_axis(step.node->get_int("axis", 0), 4) == 1;
+}
+
+/// Statistics over the pixels of each channel.
+bool is_instance_norm(const Step& step) { return step.node->is("Norm", smelt_domain) && step.node->get_int("axis", -1) == -2; }
+
+/// Nearest ones move whole pixels; the offer of others takes plain images only.
+bool is_resize(const Node& n) { return n.is("Resize") || n.is("Upsample"); }
+
+bool is_byte(DType t) { return t == DType::u8 || t == DType::i8; }
+bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
+
+/// Convolutions that a channels-last kernel may take (ops/conv); whether one does, its offer tells.
+bool is_image_conv(const Segment& s, const Step& step, bool on_gpu) {
+  if (is_quantized_conv(*step.node)) return is_image(s.tensor(step.inputs[0])) && is_image(s.tensor(step.outputs[0]));
+  if (!is_conv(*step.node)) return false;
+  const BoundValue& x = s.tensor(step.inputs[0]);
+  const size_t w = step.node->domain.empty() ? 1 : static_cast<size_t>(step.node->get_int("segments", 1));
+  if (!is_image(x) || !s.tensor(step.inputs[w]).constant.valid()) return false;
+  if (x.type == DType::f32) return true;
+  return is_half(x.type) && (on_gpu || w == 1);
+}
+
+bool is_image_pool(const Segment& s, const Step& step) {
+  static constexpr std::string_view pools[] = {"MaxPool",           "AveragePool", "GlobalMaxPool",
+                                               "GlobalAveragePool", "ReduceMean",  "Reduce"};
+  if (std::ranges::find(pools, std::string_view(step.node->op)) == std::end(pools)) return false;
+  const BoundValue& x = s.tensor(step.inputs[0]);
+  const bool known = x.type == DType::f32 || is_byte(x.type) || is_half(x.type);
+  if (!is_image(x) || !known || !is_image(s.tensor(step.outputs[0]))) return false;
+  std::string why;
+  return ops::pool::problem(bound_node(s, step, nullptr), why).has_value();
+}
+
+Role role(const Segment& s, const Step& step, bool on_gpu) {
+  if (is_channel_concat(s, step)) return Role::follows;
+  if (step.kind != StepKind::kernel || step.inputs.empty() || step.inputs[0] == absent || step.outputs[0] == absent)
+    return Role::plain;
+  if (is_image_conv(s, step, on_gpu) || is_image_pool(s, step)) return Role::image;
+  const bool images_out = std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t)); });
+  const bool either_way = ops::is_elementwise(*step.node) || is_resize(*step.node) || (on_gpu && is_instance_norm(step));
+  return images_out && either_way ? Role::follows : Role::plain;
+}
+
+class Pass {
+ public:
+  Pass(Segment& s, const tune::Tuner& tuner) : s_(s), tuner_(tuner), on_gpu_(tuner.machine().gpu != nullptr) {}
+
+  void run() {
+    std::vector<Step> steps = std::move(s_.steps);
+    s_.steps.clear();
+    if (on_gpu_) find_group_norms(steps);
+    for (Step& step : steps) place(std::move(step));
+    do slice_concatenations();
+    while (drop_refused_slices());
+  }
+
+ private:
+  /// Group normalisation of an image: Reshape to [N, G, C/G, pixels], Norm of the last two axes, Reshape back. A channels-last
+  /// image is seen so through strides, without moving data.
+  struct GroupNorm {
+    TensorIndex image, grouped, normalised, result;
+    const Step* norm;  // valid until it is placed
+  };
+
+  /// Fills group_norms_; their images need not be plain, which views would want.
+  void find_group_norms(const std::vector<Step>& steps) {
+    std::map<TensorIndex, std::vector<const Step*>> readers;
+    std::map<TensorIndex, const Step*> producer;
+    for (const Step& step : steps) {
+      for (TensorIndex t : step.inputs) readers[t].push_back(&step);
+      for (TensorIndex t : step.outputs) producer[t] = &step;
+    }
+    const auto result = [&](TensorIndex t) { return std::ranges::find(s_.results, t, &Port::tensor) != s_.results.end(); };
+    const auto only = [&](TensorIndex t) { return readers[t].size() == 1 && !result(t) ? readers[t][0] : nullptr; };
+    const auto reshapes = [](const Step* step) { return step && step->kind == StepKind::view && step->node->is("Reshape"); };
+    for (const Step& norm : steps) {
+      if (!is_instance_norm(norm) || norm.outputs.size() != 1 || !producer.contains(norm.inputs[0])) continue;
+      const Step *before = producer[norm.inputs[0]], *after = only(norm.outputs[0]);
+      if (!reshapes(before) || !reshapes(after) || only(norm.inputs[0]) != &norm) continue;
+      const GroupNorm g{before->inputs[0], norm.inputs[0], norm.outputs[0], after->outputs[0], &norm};
+      const Shape &image = s_.tensor(g.image).shape, &grouped = s_.tensor(g.grouped).shape;
+      if (!counts(g.image) || !producer.contains(g.image) || s_.tensor(g.result).shape != image || grouped.size() != 4 ||
+          grouped[0] != image[0] || grouped[1] * grouped[2] != image[1])
+        continue;
+      group_norms_.push_back(g);
+      for (TensorIndex t : {g.image, g.result}) s_.tensor(t).fixed_layout = result(t);
+    }
+  }
+
+  /// Whether the step is part of a group normalisation whose channels-last image a kernel takes as it lies.
+  bool groups_channels_last(const Step& step) {
+    if (step.inputs.empty() || step.outputs.empty()) return false;
+    if (seen_.contains(step.inputs[0])) return true;  // its first step was asked
+    const auto g = std::ranges::find(group_norms_, step.outputs[0], &GroupNorm::grouped);
+    if (g == group_norms_.end() || s_.tensor(g->image).layout != Layout::nhwc || s_.tensor(g->result).fixed_layout) return false;
+    BoundValue &grouped = s_.tensor(g->grouped), &normalised = s_.tensor(g->normalised);
+    const int64_t channels = grouped.shape[1] * grouped.shape[2];
+    grouped.strides = normalised.strides = {channels * grouped.shape[3], grouped.shape[2], 1, channels};
+    if (!runs(*g->norm, bound_node(s_, *g->norm, nullptr))) {
+      grouped.strides = normalised.strides = {};
+      return false;
+    }
+    s_.tensor(g->result).layout = Layout::nhwc;
+    for (TensorIndex t : {g->grouped, g->normalised}) seen_[t] = grouped.strides;
+    return true;
+  }
+
+  /// Tensors that have a layout to choose: computed images whose bytes are not the same either way.
+  static bool counts(const ops::BoundTensor& t) {
+    return is_image(t) && !t.constant.valid() && !ops::is_same_either_way(t.shape);
+  }
+  bool counts(TensorIndex t) const { return t != absent && counts(s_.tensor(t)); }
+
+  /// Whether some allowed tactic runs the step with these tensors.
+  bool runs(const Step& step, const ops::BoundNode& node) const {
+    if (step.kind != StepKind::kernel) return true;
+    try {
+      const auto candidates = ops::offer(node, tuner_.machine()).candidates;
+      return std::ranges::any_of(candidates, [&](const ops::Candidate& c) { return tuner_.allows(c.tactic); });
+    } catch (const Error&) {  // no tactic
+      return false;
+    }
+  }
+
+  /// Whether some tactic runs the step with its images channels-last, but for those inputs that it reads as they are.
+  bool runs_channels_last(const Step& step, Role r) const {
+    // The only one that reorders: what follows may want it plain again.
+    if (!tuner_.allows(on_gpu_ ? "cuda" : "cpu")) return false;
+    ops::BoundNode node = bound_node(s_, step, nullptr);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (counts(node.inputs[i]) && !(r == Role::image && reads_any_layout(step, i))) node.inputs[i].layout = Layout::nhwc;
+    }
+    for (ops::BoundTensor& t : node.outputs) {
+      if (counts(t)) t.layout = Layout::nhwc;
+    }
+    return runs(step, node);
+  }
+
+  /// A convolution of few channels copies its input with its padding anyhow, from any layout.
+  bool reads_any_layout(const Step& step, size_t input) const {
+    if (input == 0 && is_quantized_conv(*step.node))
+      return s_.tensor(step.inputs[0]).shape[1] <= 4 && step.node->get_int("group", 1) == 1;
+    if (on_gpu_) return input == 0 && reads_plain(step);
+    if (input != 0 || !is_image_conv(s_, step, false) || step.node->op != "Conv" || step.node->get_int("segments", 1) != 1)
+      return false;
+    return ops::conv::copies_with_padding(ops::conv::problem(bound_node(s_, step, nullptr)));
+  }
+
+  /// Whether a GPU's convolution of few channels reads the image as it lies and writes a channels-last one: pixels of 3 elements are no
+  /// better to read than rows.
+  bool reads_plain(const Step& step) const {
+    const BoundValue& x = s_.tensor(step.inputs[0]);
+    if (!is_image_conv(s_, step, true) || x.shape[1] > 4 || x.layout != Layout::plain) return false;
+    ops::BoundNode node = bound_node(s_, step, nullptr);
+    for (ops::BoundTensor& t : node.outputs) t.layout = Layout::nhwc;
+    return runs(step, node);
+  }
+
+  /// Images that are reordered either way had better be while their elements are small (the dequantized results of a model).
+  bool widens_into_plain(const Step& step) const {
+    int64_t before = 0, after = 0;
+    for (TensorIndex t : step.inputs)
+      if (counts(t)) before += bytes(s_.tensor(t).type, elements(s_.tensor(t).shape));
+    for (TensorIndex t : step.outputs) {
+      if (!s_.tensor(t).fixed_layout) return false;
+      after += bytes(s_.tensor(t).type, elements(s_.tensor(t).shape));
+    }
+    return before < after;
+  }
+
+  void place(Step step) {
+    if (groups_channels_last(step)) return s_.steps.push_back(std::move(step));
+    const Role r = role(s_, step, on_gpu_);
+    const auto is_last = [&](TensorIndex t) { return counts(t) && s_.tensor(t).layout == Layout::nhwc; };
+    const bool wanted = r == Role::image || (r == Role::follows && std::ranges::any_of(step.inputs, is_last));
+    const bool last = wanted && !(r == Role::follows && widens_into_plain(step)) && runs_channels_last(step, r);
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      if (!counts(step.inputs[i])) continue;
+      if (last && r == Role::image && reads_any_layout(step, i)) continue;
+      step.inputs[i] = in_layout(step.inputs[i], last ? Layout::nhwc : Layout::plain);
+    }
+    std::vector<Step> after;
+    if (last) {
+      for (TensorIndex& t : step.outputs) {
+        if (!counts(t)) continue;
+        if (!s_.tensor(t).fixed_layout) {
+          s_.tensor(t).layout = Layout::nhwc;
+          continue;
+        }
+        // Somebody wants it plain: write a channels-last image of our own, and reorder it.
+        const TensorIndex own = copy_of(t, Layout::nhwc);
+        copies_[{t, Layout::nhwc}] = own;
+        after.push_back(reorder_step(s_, own, t));
+        t = own;
+      }
+    }
+    s_.steps.push_back(std::move(step));
+    for (Step& a : after) s_.steps.push_back(std::move(a));
+  }
+
+  TensorIndex copy_of(TensorIndex t, Layout layout) {
+    BoundValue v = s_.tensor(t);
+    v.layout = layout;
+    v.fixed_layout = false;
+    v.strides.clear();
+    return add_tensor(s_, std::move(v));
+  }
+
+  /// The tensor, or a reordered copy of it made once.
+  TensorIndex in_layout(TensorIndex t, Layout layout) {
+    if (s_.tensor(t).layout == layout) return t;
+    const auto [at, fresh] = copies_.try_emplace({t, layout}, absent);
+    if (fresh) {
+      at->second = copy_of(t, layout);
+      s_.steps.push_back(reorder_step(s_, t, at->second));
+    }
+    return at->second;
+  }
+
+  /// Kernels that read this input, or write this output, when its pixels are further apart than its channels fill.
+  bool takes_strides(const Step& step) const {
+    if (step.kind == StepKind::concat) return true;
+    if (step.kind != StepKind::kernel) return false;
+    const Node& n = *step.node;
+    if (is_reorder(n) || ops::is_elementwise(n) || is_resize(n) || is_image_pool(s_, step)) return true;
+    if (is_quantized_conv(n) || on_gpu_) return is_image_conv(s_, step, on_gpu_);
+    if (!is_image_conv(s_, step, false) || n.get_int("group", 1) != 1 || s_.tensor(step.inputs[0]).type != DType::f32)
+      return false;
+    if (n.op == "Conv") return true;
+    const Shape& w = s_.tensor(step.inputs[1]).shape;  // transposed: windows side by side
+    const std::vector<int64_t> pads = n.get_ints("pads"), strides = n.get_ints("strides"), dilations = n.get_ints("dilations");
+    return std::ranges::all_of(pads, [](int64_t p) { return p == 0; }) && strides == Shape(w.begin() + 2, w.end()) &&
+           std::ranges::all_of(dilations, [](int64_t d) { return d == 1; }) && !n.has("output_shape") &&
+           std::ranges::all_of(n.get_ints("output_padding"), [](int64_t p) { return p == 0; });  // exporters write its zeros out
+  }
+
+  void slice_concatenations() {
+    std::vector<int> uses(s_.tensors.size(), 0);  // as a concatenation's input
+    std::vector<bool> sliceable(s_.tensors.size(), false);
+    for (const Step& step : s_.steps) {
+      for (TensorIndex t : step.outputs) {
+        if (t != absent)
+          sliceable[static_cast<size_t>(t)] = takes_strides(step) && !s_.tensor(t).fixed_layout && !dense_.contains(t);
+      }
+    }
+    for (const Step& step : s_.steps) {
+      for (TensorIndex t : step.inputs) {
+        if (t == absent) continue;
+        if (!takes_strides(step)) sliceable[static_cast<size_t>(t)] = false;
+        if (step.kind == StepKind::concat) ++uses[static_cast<size_t>(t)];
+      }
+    }
+    for (auto step = s_.steps.rbegin(); step != s_.steps.rend(); ++step) {
+      if (!is_channel_concat(s_, *step) || s_.tensor(step->outputs[0]).layout != Layout::nhwc) continue;
+      const Shape slice = slice_strides(s_.tensor(step->outputs[0]));
+      for (TensorIndex t : step->inputs) {
+        const size_t i = static_cast<size_t>(t);
+        if (sliceable[i] && uses[i] == 1 && s_.tensor(t).layout == Layout::nhwc) s_.tensor(t).strides = slice;
+      }
+    }
+  }
+
+  /// Slices that a kernel does not take after all (a CPU without AVX2) are dense again, and copied.
+  bool drop_refused_slices() {
+    const auto is_slice = [&](TensorIndex t) { return t != absent && !s_.tensor(t).strides.empty(); };
+    const size_t before = dense_.size();
+    for (const Step& step : s_.steps) {
+      if (std::ranges::none_of(step.inputs, is_slice) && std::ranges::none_of(step.outputs, is_slice)) continue;
+      if (runs(step, bound_node(s_, step, nullptr))) continue;
+      for (const auto* tensors : {&step.inputs, &step.outputs})
+        std::ranges::copy_if(*tensors, std::inserter(dense_, dense_.end()), is_slice);
+    }
+    if (dense_.size() == before) return false;
+    for (BoundValue& t : s_.tensors) t.strides.clear();
+    for (const auto& [t, strides] : seen_) s_.tensor(t).strides = strides;
+    return true;
+  }
+
+  Segment& s_;
+  const tune::Tuner& tuner_;
+  bool on_gpu_;
+  std::map<std::pair<TensorIndex, Layout>, TensorIndex> copies_;
+  std::set<TensorIndex> dense_;  // must not be slices
+  std::vector<GroupNorm> group_norms_;
+  std::map<TensorIndex, Shape> seen_;  // images as their groups
+};
+
+}  // namespace
+
+void assign_layouts(Segment& s, const tune::Tuner& tuner) { Pass(s, tuner).run(); }
+
+}  // namespace smelt::plan

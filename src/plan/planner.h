@@ -1,0 +1,59 @@
+// From a graph to segments that can run: their shapes, layouts, views, buffers, memory and kernels.
+//
+// A Planner knows the graph, and plans it for given shapes of its inputs, any number of times. Where sizes depend on data the
+// graph is planned in segments: each as far as its shapes are known, the next once a run has found the sizes.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "plan/buckets.h"
+#include "plan/caches.h"
+#include "plan/context.h"
+#include "plan/segment.h"
+#include "plan/shapes.h"
+
+namespace smelt::plan {
+
+/// A segment with its kernels and memory, and what is known for those after it.
+struct PlannedSegment {
+  Segment segment;
+  std::map<ValueId, Tensor> known_outputs;   // graph outputs whose value is known before the run
+  std::vector<ValueId> data_dependent;       // made by dynamic steps: a run finds their shapes, which decide what follows
+  std::shared_ptr<const Environment> after;  // what next() needs; null for the last segment
+};
+
+/// Immutable but for the choices of buckets; thread-safe.
+class Planner {
+ public:
+  Planner(Graph graph, std::shared_ptr<Context> context);
+
+  const Graph& graph() const { return graph_; }
+  const std::vector<NodeId>& order() const { return order_; }
+  Context& context() const { return *context_; }
+  /// The shapes of the inputs where all are fixed.
+  std::optional<std::vector<Shape>> fixed_shapes() const;
+
+  /// The first segment for inputs of these shapes. `before`: the first segment for other shapes that the same Execution has, if
+  /// any, whose kernels serve again. Throws Error: naming the node that no kernel runs; usage for caches where the segment is not
+  /// the only one.
+  PlannedSegment first(std::span<const Shape> inputs, std::span<const CacheForm> caches = {},
+                       const Segment* before = nullptr) const;
+  /// The next segment for what `env` knows.
+  PlannedSegment next(Environment env) const { return plan(std::move(env), {}, nullptr); }
+
+ private:
+  PlannedSegment plan(Environment env, std::span<const CacheForm> caches, const Segment* before) const;
+
+  Graph graph_;
+  std::shared_ptr<Context> context_;
+  std::vector<NodeId> order_;
+  mutable BucketChoices buckets_;
+};
+
+}  // namespace smelt::plan

@@ -1,0 +1,213 @@
+#include "plan/shapes.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "plan/views.h"
+
+namespace smelt::plan {
+namespace {
+
+class SegmentBuilder {
+ public:
+  SegmentBuilder(const Graph& g, Environment& env, bool on_device)
+      : g_(g),
+        env_(env),
+        on_device_(on_device),
+        tensors_(g.value_count(), absent),
+        made_here_(g.value_count(), false),
+        found_(g.value_count(), false) {}
+
+  Segment run(std::span<const NodeId> order) {
+    const size_t before = env_.left;
+    for (NodeId n : order) {
+      if (!env_.done[static_cast<size_t>(index(n))] && ready(g_.node(n))) plan(n);
+    }
+    if (before > 0 && env_.left == before) {
+      for (NodeId n : order) {
+        if (!env_.done[static_cast<size_t>(index(n))]) fail("{}: an input has no producer and no value", describe(g_, n));
+      }
+    }
+    add_results(order);
+    return std::move(segment_);
+  }
+
+ private:
+  bool ready(const Node& node) const {
+    return std::ranges::all_of(node.inputs, [&](ValueId v) { return v == ValueId::none || env_[v].known; });
+  }
+
+  void plan(NodeId n) {
+    const Node& node = g_.node(n);
+    std::vector<ops::TensorDesc> in(node.inputs.size()), out(node.outputs.size());
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (node.inputs[i] == ValueId::none) continue;
+      const auto& e = env_[node.inputs[i]];
+      in[i] = {e.type, e.shape, true, e.value.valid() ? &e.value : nullptr};
+    }
+    if (!is_control_flow(node)) ops::infer(node, in, out);
+    done(n);
+    if (evaluate_now(node, in, out)) return;
+
+    const bool shapes_known = !is_control_flow(node) && std::ranges::all_of(out, [](const ops::TensorDesc& d) {
+      return !d.present() || (d.shape_known && d.type != DType::string);
+    });
+    Step step;
+    step.id = n;
+    step.node = std::shared_ptr<const Node>(std::shared_ptr<void>(), &node);
+    for (ValueId v : node.inputs) step.inputs.push_back(v == ValueId::none ? absent : read(v));
+    if (!shapes_known) {
+      step.kind = StepKind::dynamic;
+      for (TensorIndex t : step.inputs) fix(t);
+      if (on_device_ && !is_control_flow(node)) find_on_device(step, in);
+      segment_.steps.push_back(std::move(step));
+      return;
+    }
+    for (size_t i = 0; i < out.size(); ++i)
+      step.outputs.push_back(node.outputs[i] == ValueId::none ? absent : make(node.outputs[i], out[i]));
+    const bool empty =
+        std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t == absent || elements(segment_.tensor(t).shape) == 0; });
+    if (empty) return;  // nothing to compute
+    if (view_offsets(segment_, step)) {
+      step.kind = StepKind::view;
+    } else if (node.is("Concat") && bits(segment_.tensor(step.outputs[0]).type) % 8 == 0) {
+      step.kind = StepKind::concat;
+    }
+    if (step.kind == StepKind::view) {
+      for (TensorIndex t : step.inputs) fix(t);
+      for (TensorIndex t : step.outputs) fix(t);
+    }
+    segment_.steps.push_back(std::move(step));
+  }
+
+  /// Memory for all that a kernel may find, where there is such a kernel. It lasts until the results are read, in later segments.
+  void find_on_device(Step& step, std::span<const ops::TensorDesc> in) {
+    step.at_most = ops::outputs_at_most(*step.node, in);
+    for (size_t i = 0; i < step.at_most.size(); ++i) {
+      const ValueId v = step.node->outputs[i];
+      step.outputs.push_back(absent);
+      if (v == ValueId::none) continue;
+      BoundValue b;
+      b.type = step.at_most[i].type;
+      b.shape = step.at_most[i].shape;
+      b.value = v;
+      b.at_most = true;
+      found_[static_cast<size_t>(index(v))] = true;
+      step.outputs.back() = tensors_[static_cast<size_t>(index(v))] = add_tensor(segment_, std::move(b));
+    }
+  }
+
+  void done(NodeId n) {
+    env_.done[static_cast<size_t>(index(n))] = true;
+    --env_.left;
+  }
+
+  /// Evaluates the node if all it reads is known and what it makes is small. Shape and Size need shapes only.
+  bool evaluate_now(const Node& node, std::span<const ops::TensorDesc> in, std::span<const ops::TensorDesc> out) {
+    const bool shape_only = node.is("Shape") || node.is("Size");
+    const ops::OpDef* def = ops::find(node.op, node.domain);
+    if (is_control_flow(node) || !def || !def->deterministic) return false;
+    for (const auto& d : in) {
+      if (d.present() && !d.value && !shape_only) return false;
+    }
+    for (const auto& d : out) {
+      if (d.present() && (!d.shape_known || elements(d.shape) > max_host_elements)) return false;
+    }
+    std::vector<Tensor> args(in.size());
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!in[i].present()) continue;
+      args[i] = in[i].value ? *in[i].value : Tensor::borrow(in[i].type, in[i].shape, nullptr);
+    }
+    std::vector<Tensor> results = ops::evaluate(node, args);
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (node.outputs[i] == ValueId::none) continue;
+      env_.set(node.outputs[i], results[i].type(), results[i].shape());
+      env_[node.outputs[i]].value = results[i];
+    }
+    return true;
+  }
+
+  /// The tensor of a value that a step reads.
+  TensorIndex read(ValueId v) {
+    TensorIndex& t = tensors_[static_cast<size_t>(index(v))];
+    if (t != absent) return t;
+    const auto& e = env_[v];
+    BoundValue b;
+    b.type = e.type;
+    b.shape = e.shape;
+    b.value = v;
+    b.fixed_layout = true;
+    b.constant = e.value;
+    t = add_tensor(segment_, std::move(b));
+    if (!e.value.valid()) segment_.externals.push_back({v, t});
+    return t;
+  }
+
+  TensorIndex make(ValueId v, const ops::TensorDesc& d) {
+    BoundValue b;
+    b.type = d.type;
+    b.shape = d.shape;
+    b.value = v;
+    made_here_[static_cast<size_t>(index(v))] = true;
+    env_.set(v, d.type, d.shape);
+    return tensors_[static_cast<size_t>(index(v))] = add_tensor(segment_, std::move(b));
+  }
+
+  void fix(TensorIndex t) {
+    if (t != absent) segment_.tensor(t).fixed_layout = true;
+  }
+
+  /// What nodes not yet planned and the caller read of this segment's tensors, and what kernels find.
+  void add_results(std::span<const NodeId> order) {
+    std::vector<bool> wanted = found_;
+    for (NodeId n : order) {
+      if (env_.done[static_cast<size_t>(index(n))]) continue;
+      for (ValueId v : g_.node(n).inputs) {
+        if (v != ValueId::none && made_here_[static_cast<size_t>(index(v))]) wanted[static_cast<size_t>(index(v))] = true;
+      }
+    }
+    for (ValueId v : g_.outputs()) {
+      if (made_here_[static_cast<size_t>(index(v))]) wanted[static_cast<size_t>(index(v))] = true;
+    }
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (!wanted[i]) continue;
+      const ValueId v{static_cast<int32_t>(i)};
+      const TensorIndex t = tensors_[i];
+      fix(t);
+      segment_.results.push_back({v, t});
+    }
+  }
+
+  const Graph& g_;
+  Environment& env_;
+  bool on_device_;
+  Segment segment_;
+  std::vector<TensorIndex> tensors_;
+  std::vector<bool> made_here_, found_;
+};
+
+}  // namespace
+
+Environment::Environment(const Graph& g, std::span<const NodeId> order)
+    : values(g.value_count()), done(g.node_count(), false), left(order.size()) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value& v = g.value(ValueId{static_cast<int32_t>(i)});
+    if (v.is_constant()) values[i] = {true, v.constant.type(), v.constant.shape(), v.constant};
+  }
+}
+
+bool is_control_flow(const Node& node) {
+  return std::ranges::any_of(node.attrs, [](const auto& a) { return std::holds_alternative<GraphPtr>(a.second); });
+}
+
+bool splits_plan(const Node& node) {
+  static constexpr std::array ops = {"NonZero", "NonMaxSuppression", "Unique", "Compress", "StringSplit"};
+  return is_control_flow(node) || (node.domain.empty() && std::ranges::find(ops, std::string_view(node.op)) != ops.end());
+}
+
+Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env, bool on_device) {
+  return SegmentBuilder(g, env, on_device).run(order);
+}
+
+}  // namespace smelt::plan

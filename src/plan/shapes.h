@@ -1,0 +1,45 @@
+// Concrete shapes: from those of the inputs, and from what earlier segments found out, to a segment's tensors and steps.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/segment.h"
+
+namespace smelt::plan {
+
+/// What is known of a graph's values and nodes while its segments are planned one after the other.
+struct Environment {
+  struct Entry {
+    bool known = false;  // type and shape are concrete
+    DType type = DType::undefined;
+    Shape shape;
+    Tensor value;  // valid() when known before the run
+  };
+  std::vector<Entry> values;  // by ValueId
+  std::vector<bool> done;     // by NodeId: evaluated on the host, or in an earlier segment
+  size_t left = 0;            // nodes not done
+
+  Environment(const Graph& g, std::span<const NodeId> order);
+  Entry& operator[](ValueId v) { return values[static_cast<size_t>(index(v))]; }
+  const Entry& operator[](ValueId v) const { return values[static_cast<size_t>(index(v))]; }
+  void set(ValueId v, DType type, Shape shape) { (*this)[v] = {true, type, std::move(shape), {}}; }
+};
+
+/// Plans everything whose inputs have known shapes: nodes whose inputs' values are known (constants, shapes, integer
+/// arithmetic on them) are evaluated now, if small; those with known output shapes become kernel, view or concat steps; the
+/// rest dynamic steps, whose outputs wait for the next segment; those that a kernel of the device's runs (ops/core/data_dependent.h) where
+/// `on_device`. Marks the nodes done in `env` and enters what is known of their outputs. Errors name the node. Throws when
+/// nothing can be planned although nodes are left.
+Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env, bool on_device);
+
+/// If, Loop, Scan and their like: nodes with bodies.
+bool is_control_flow(const Node& node);
+/// Nodes whose outputs' sizes depend on values that only a run makes: after them a plan is split.
+bool splits_plan(const Node& node);
+
+/// A value known before the run is kept up to this many elements; larger ones are computed by steps.
+inline constexpr int64_t max_host_elements = 4096;
+
+}  // namespace smelt::plan

@@ -1,0 +1,85 @@
+#include "plan/step_info.h"
+
+#include <fmt/ranges.h>
+
+#include "ops/core/cost.h"
+#include "plan/buffers.h"
+
+namespace smelt::plan {
+namespace {
+
+std::string type_and_shape(const ops::BoundTensor& t) { return fmt::format("{}{}", name(t.type), to_string(t.shape)); }
+
+/// What stands for a problem where no kernel is chosen: "dynamic:NonZero:bool[300]".
+std::string plain_problem(const Segment& s, const Step& step, std::string_view kind, std::string_view op) {
+  std::vector<std::string> inputs;
+  for (TensorIndex t : step.inputs) inputs.push_back(t == absent ? "" : type_and_shape(s.tensor(t)));
+  return fmt::format("{}:{}:{}", kind, op, fmt::join(inputs, ","));
+}
+
+std::string full_op(const Node& node) { return node.domain.empty() ? node.op : fmt::format("{}.{}", node.domain, node.op); }
+
+void add_sources(const Graph& g, const Node& node, StepInfo& info) {
+  for (int32_t i : node.sources) {
+    const SourceNode& source = g.sources()[static_cast<size_t>(i)];
+    info.sources.push_back(source.name);
+    info.scopes.push_back(source.scopes);
+  }
+}
+
+}  // namespace
+
+std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
+  std::vector<StepInfo> infos;
+  const std::vector<StepMemory> held = held_by_step(s);
+  for (const Step& step : s.steps) {
+    StepInfo info{.memory = held[infos.size()]};
+    if (step.node) {
+      info.name = step.node->name;
+      info.op = full_op(*step.node);
+      add_sources(g, *step.node, info);
+    }
+    switch (step.kernel ? StepKind::kernel : step.kind) {
+      case StepKind::kernel:
+        info.problem = step.problem;
+        info.tactic = step.tactic;
+        info.config = step.config;
+        info.on_host = step.on_host;
+        if (!step.choice) break;
+        for (const tune::Timing& t : step.choice->timings) {
+          if (t.tactic == step.tactic && t.config == step.config) info.measured_us = t.median;
+        }
+        for (const tune::NotChosen& o : step.choice->others) info.others.push_back({o.tactic, o.config, o.reason});
+        break;
+      case StepKind::concat:
+        info.problem = plain_problem(s, step, "copy", "Concat");
+        info.tactic = "copy";
+        break;
+      case StepKind::copy:
+        info.name = g.value(s.tensor(step.outputs[0]).value).name;
+        info.op = "Copy";
+        info.problem = plain_problem(s, step, "copy", "Identity");
+        info.tactic = "copy";
+        break;
+      case StepKind::dynamic:
+        info.problem = plain_problem(s, step, "dynamic", info.op);
+        info.tactic = "reference";
+        info.on_host = step.on_host;
+        break;
+      case StepKind::view: break;
+    }
+    if (step.node) {
+      const ops::Cost cost = ops::cost(bound_node(s, step, nullptr));
+      info.bytes = cost.bytes;
+      info.flops = cost.flops;
+    } else {
+      info.bytes = 2 * ops::storage_bytes(s.tensor(step.outputs[0]));
+    }
+    for (TensorIndex t : step.outputs)
+      info.output_shapes.push_back(t == absent ? "" : (s.tensor(t).at_most ? "at most " : "") + type_and_shape(s.tensor(t)));
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+}  // namespace smelt::plan

@@ -1,0 +1,19 @@
+// Movement that need not move: Transpose, Slice, Split, Gather at one index, Reorder and Reshape whose readers, or whose maker,
+// follow strides.
+#pragma once
+
+#include "plan/segment.h"
+
+namespace smelt::plan {
+
+/// Makes a view of each step that only moves data where that is estimated to cost less than the copy, in one of two ways:
+///   - forwards: its outputs lie in its input's memory, with strides, which their readers' kernels follow. What only moves those
+///     outputs on becomes a view with it;
+///   - backwards: its input lies in its output's memory, and the kernel that makes it writes there through strides.
+/// An input of a plain concatenation that only this reads is written into its place likewise.
+/// After assign_layouts, before assign_buffers. Left dense: the segment's inputs as they are, its results, constants, what
+/// dynamic steps read and make, images in other layouts than the plain one. What a kernel reads or writes keeps the elements of
+/// its rows (the innermost axis) side by side, but for reductions.
+void assign_views(Segment& s, const tune::Tuner& tuner);
+
+}  // namespace smelt::plan

@@ -1,0 +1,54 @@
+#include "run/host_fallback.h"
+
+#include <vector>
+
+namespace smelt::run {
+namespace {
+
+class HostKernel final : public ops::Kernel {
+ public:
+  HostKernel(const ops::BoundNode& node, std::unique_ptr<ops::Kernel> kernel, std::shared_ptr<Backend> backend)
+      : kernel_(std::move(kernel)), backend_(std::move(backend)) {
+    const auto host = [&](const std::vector<ops::BoundTensor>& tensors, std::vector<Tensor>& memory) {
+      for (const ops::BoundTensor& t : tensors) {
+        const bool copied = t.type != DType::undefined && !t.constant.valid();
+        memory.push_back(copied ? backend_->allocate_host(DType::u8, {ops::storage_bytes(t)}) : t.constant);
+      }
+    };
+    host(node.inputs, inputs_);
+    host(node.outputs, outputs_);
+    for (const ops::BoundTensor& t : node.inputs) copied_.push_back(t.type != DType::undefined && !t.constant.valid());
+    workspace_ = Tensor::empty(DType::u8, {kernel_->workspace()});
+    for (const Tensor& t : inputs_) in_.push_back(t.raw());
+    for (Tensor& t : outputs_) out_.push_back(t.raw());
+  }
+
+  bool reads(size_t i) const override { return copied_[i]; }
+  void run(const ops::Buffers& b) override {
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (copied_[i]) backend_->copy(inputs_[i].raw(), b.inputs[i], inputs_[i].nbytes(), b.stream);
+    backend_->wait(b.stream);
+    kernel_->run({in_, out_, workspace_.raw()});
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      if (outputs_[i].valid()) backend_->copy(b.outputs[i], outputs_[i].raw(), outputs_[i].nbytes(), b.stream);
+    backend_->wait(b.stream);  // the next run writes the same memory
+  }
+
+ private:
+  std::unique_ptr<ops::Kernel> kernel_;
+  std::shared_ptr<Backend> backend_;
+  std::vector<Tensor> inputs_, outputs_;
+  std::vector<bool> copied_;
+  Tensor workspace_;
+  std::vector<const void*> in_;
+  std::vector<void*> out_;
+};
+
+}  // namespace
+
+std::unique_ptr<ops::Kernel> through_host_memory(const ops::BoundNode& node, std::unique_ptr<ops::Kernel> kernel,
+                                                 std::shared_ptr<Backend> backend) {
+  return std::make_unique<HostKernel>(node, std::move(kernel), std::move(backend));
+}
+
+}  // namespace smelt::run

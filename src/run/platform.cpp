@@ -1,0 +1,60 @@
+#include "run/platform.h"
+
+#include "base/error.h"
+#include "device/cuda/compiler.h"
+#include "device/cuda/cublaslt.h"
+#include "device/cuda/cudnn.h"
+#include "ops/core/tactic_names.h"
+#include "ops/cuda/gpu.h"
+#include "plan/machine.h"
+#include "run/compile_only_backend.h"
+#include "run/cuda_backend.h"
+#include "run/host_fallback.h"
+
+namespace smelt::run {
+
+plan::Target target_of(const std::shared_ptr<Backend>& backend) {
+  return {.is_host = backend->is_host(),
+          .block_alignment = backend->block_alignment(),
+          .caller_alignment = backend->caller_alignment(),
+          .through_host_memory = [backend](const ops::BoundNode& node, std::unique_ptr<ops::Kernel> kernel) {
+            return through_host_memory(node, std::move(kernel), backend);
+          }};
+}
+
+Platform platform_for(const Options& options, bool tf32, plan::EmbeddedKernels embedded) {
+  ops::Machine machine = plan::machine_for(options, tf32, embedded);
+  Options kept = options;
+  std::shared_ptr<Backend> backend;
+  if (!options.arch.empty()) {
+    backend = compile_only_backend(options.arch);
+    kept.tuning_level = 0;
+  } else if (machine.gpu) {
+    backend = cuda_backend(machine.gpu->device, plan::tactic_filter(options).asks_for(ops::early_launch));
+  } else {
+    backend = host_backend();
+  }
+  auto cache = plan::open_cache(kept);
+  return {std::make_shared<plan::Context>(std::move(machine), std::move(kept), target_of(backend), std::move(cache),
+                                          std::move(embedded.choices)),
+          backend};
+}
+
+OpeningInBackground::OpeningInBackground(const Options& options) {
+  const bool here = options.arch.empty();
+  const auto ordinal = here ? device::cuda::ordinal_of(options.device) : std::nullopt;
+  if (!ordinal) return;
+  threads_.emplace_back([this, ordinal] {
+    try {
+      device_ = device::cuda::Device::open(*ordinal);
+    } catch (const Error&) {
+    }
+  });
+  threads_.emplace_back([] {
+    device::cuda::compiler_missing();
+    device::cuda::cublaslt_missing();
+    device::cuda::cudnn_missing();
+  });
+}
+
+}  // namespace smelt::run

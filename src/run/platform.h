@@ -1,0 +1,40 @@
+// What a plan is made for: what its kernels are chosen with, and where they run.
+#pragma once
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "device/cuda/device.h"
+#include "plan/context.h"
+#include "plan/embedded_kernels.h"
+#include "run/backend.h"
+
+namespace smelt::run {
+
+struct Platform {
+  std::shared_ptr<plan::Context> context;
+  std::shared_ptr<Backend> backend;
+};
+
+/// The platform of a plan of these options. `tf32`: its model asks for products of f32 that round their operands so. `embedded`:
+/// the compiled kernels in the model, taken where they are for this GPU. Throws Error (usage) for options that are wrong.
+Platform platform_for(const Options& options, bool tf32, plan::EmbeddedKernels embedded = {});
+
+/// What planning has to know of that memory. The result holds the backend.
+plan::Target target_of(const std::shared_ptr<Backend>& backend);
+
+/// Opens the GPU and the libraries that candidates come from while the model is imported, each in a thread of its own. An error
+/// is ignored here: it comes again, and is reported, where they are used.
+class OpeningInBackground {
+ public:
+  explicit OpeningInBackground(const Options& options);
+  /// Until all are open.
+  void wait() { threads_.clear(); }
+
+ private:
+  std::shared_ptr<device::cuda::Device> device_;  // stays open while this lives
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace smelt::run

@@ -1,0 +1,57 @@
+// What an Execution keeps for a planned segment: addresses, memory of its own, recordings, and the segments that follow.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "plan/planner.h"
+#include "run/backend.h"
+
+namespace smelt::run {
+
+/// Steps that follow each other, all of them on the device or all on the host.
+struct StepRange {
+  size_t begin = 0, end = 0;
+  bool on_host = false;
+};
+
+/// What Kernel::run is given for a step.
+struct StepArguments {
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  void* workspace = nullptr;
+};
+
+/// A segment's ranges on the device, recorded for the memory at these addresses: the arena's, its externals', its results'.
+struct SegmentRecording {
+  std::vector<const void*> addresses;
+  std::vector<std::unique_ptr<Recording>> ranges;  // null for those on the host
+};
+
+struct SegmentState : plan::PlannedSegment {
+  explicit SegmentState(plan::PlannedSegment planned);
+
+  std::vector<StepRange> ranges;
+  std::vector<StepArguments> arguments;    // by step
+  std::vector<Tensor> own_results;         // by result: memory where the caller gives none, made when needed
+  std::vector<Tensor> device_copies;       // by external: of values that the host made
+  bool has_constants = false;              // what its steps read of them was uploaded
+  Tensor counts, host_counts;              // i64 [kernels that count their results]: the device's, and the host's copy
+  std::list<SegmentRecording> recordings;  // most recently used first
+  std::vector<size_t> recorded_work;       // by step, of the last recording: how many pieces of work it is
+  bool own_memory_only = false;            // too many sets of addresses: the caller's tensors are copied instead
+  /// By the types and shapes of `data_dependent`, in order.
+  std::map<std::vector<std::pair<DType, Shape>>, std::unique_ptr<SegmentState>> next;
+};
+
+/// Outcomes of one segment that are kept; beyond that all are dropped and planned again when met.
+inline constexpr size_t max_outcomes = 16;
+
+/// Recordings that are kept for one shape. With still more sets of addresses, inputs and outputs are copied to and from memory of
+/// the Execution's own.
+inline constexpr size_t max_recordings = 16;
+
+}  // namespace smelt::run

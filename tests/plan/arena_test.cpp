@@ -1,0 +1,74 @@
+#include "plan/arena.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+
+#include "smelt/error.h"
+
+namespace smelt::plan {
+namespace {
+
+void expect_valid(const std::vector<Lifetime>& blocks, const ArenaPlan& plan) {
+  ASSERT_EQ(plan.offsets.size(), blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    EXPECT_EQ(plan.offsets[i] % arena_alignment, 0);
+    EXPECT_GE(plan.offsets[i], 0);
+    EXPECT_LE(plan.offsets[i] + blocks[i].bytes, plan.bytes);
+    for (size_t j = 0; j < i; ++j) {
+      const bool same_time = blocks[i].first <= blocks[j].last && blocks[j].first <= blocks[i].last;
+      const bool apart =
+          plan.offsets[i] + blocks[i].bytes <= plan.offsets[j] || plan.offsets[j] + blocks[j].bytes <= plan.offsets[i];
+      EXPECT_TRUE(!same_time || apart || blocks[i].bytes == 0 || blocks[j].bytes == 0) << i << " and " << j;
+    }
+  }
+}
+
+TEST(Arena, is_empty_for_nothing) { EXPECT_EQ(plan_arena({}).bytes, 0); }
+
+TEST(Arena, reuses_memory_of_what_is_dead) {
+  const std::vector<Lifetime> blocks{{640, 0, 1}, {640, 1, 2}, {640, 2, 3}};
+  const ArenaPlan plan = plan_arena(blocks);
+  expect_valid(blocks, plan);
+  EXPECT_EQ(plan.bytes, 1280);
+}
+
+TEST(Arena, does_not_share_a_step_between_the_last_reader_and_the_writer) {
+  const std::vector<Lifetime> blocks{{64, 0, 1}, {64, 1, 2}};
+  EXPECT_NE(plan_arena(blocks).offsets[0], plan_arena(blocks).offsets[1]);
+}
+
+TEST(Arena, takes_the_smallest_gap_that_holds_a_block) {
+  // Gaps of 128 and 64 bytes open between three long-lived blocks; the 64-byte block belongs into the smaller.
+  const std::vector<Lifetime> blocks{{1024, 0, 9}, {128, 0, 0}, {512, 0, 9}, {64, 0, 0}, {256, 0, 9}, {64, 5, 5}};
+  expect_valid(blocks, plan_arena(blocks));
+}
+
+TEST(Arena, refuses_blocks_beyond_the_address_space) {
+  const std::vector<Lifetime> blocks{{INT64_MAX - 100, 0, 1}, {INT64_MAX - 100, 0, 1}};
+  EXPECT_THROW(plan_arena(blocks), Error);
+}
+
+TEST(Arena, never_overlaps_live_blocks_and_stays_near_the_lower_bound_on_random_lifetimes) {
+  std::mt19937 random(7);
+  double worst = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Lifetime> blocks(1 + random() % 60);
+    for (Lifetime& b : blocks) {
+      b.first = static_cast<int>(random() % 40);
+      b.last = b.first + static_cast<int>(random() % 6);
+      b.bytes = static_cast<int64_t>(random() % 5000);
+    }
+    const ArenaPlan plan = plan_arena(blocks);
+    expect_valid(blocks, plan);
+    const int64_t bound = arena_lower_bound(blocks);
+    EXPECT_GE(plan.bytes, bound);
+    if (bound > 0) worst = std::max(worst, static_cast<double>(plan.bytes) / static_cast<double>(bound));
+  }
+  EXPECT_LE(worst, 1.5);
+}
+
+}  // namespace
+}  // namespace smelt::plan

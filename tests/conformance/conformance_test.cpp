@@ -15,14 +15,15 @@
 
 #include "base/file.h"
 #include "cases.h"
+#include "support/paths.h"
 
 namespace smelt::conformance {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path here = fs::path(SMELT_SOURCE_DIR) / "tests/conformance";
-const fs::path root = fs::path(SMELT_BINARY_DIR) / "conformance";
+const fs::path here = source_dir() / "tests/conformance";
+const fs::path root = build_dir() / "conformance";
 constexpr unsigned seconds_per_case = 120;
 
 /// name → reason; lines are "name: reason", comments begin with #.
@@ -39,7 +40,7 @@ std::map<std::string, std::string> expected_failures() {
 }
 
 std::vector<Case> cases() {
-  const std::string command = fmt::format("'{}' '{}' '{}'", SMELT_PYTHON, (here / "generate.py").string(), root.string());
+  const std::string command = fmt::format("'{}' '{}' '{}'", python(), (here / "generate.py").string(), root.string());
   if (std::system(command.c_str()) != 0) throw std::runtime_error("cannot write the cases: " + command);
   return list_cases(root);
 }

@@ -8,6 +8,7 @@
 
 #include "conformance/node_walk.h"
 #include "ops/cuda/gpu.h"
+#include "support/paths.h"
 
 namespace smelt::conformance {
 namespace {
@@ -37,7 +38,7 @@ std::string missing(const Case& c, const ops::Machine& machine) {
 }
 
 TEST(GpuKernels, most_of_the_node_cases_have_one_at_every_node) {
-  const std::filesystem::path root = std::filesystem::path(SMELT_BINARY_DIR) / "conformance";
+  const std::filesystem::path root = build_dir() / "conformance";
   if (!std::filesystem::exists(root / "node")) GTEST_SKIP() << "the cases are not written yet: run the conformance tests";
   const ops::Machine machine = gpu_machine();
   std::map<std::string, int> without;

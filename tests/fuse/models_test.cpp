@@ -7,6 +7,7 @@
 
 #include "fuse/match/rewrite.h"
 #include "import/import.h"
+#include "support/paths.h"
 
 namespace smelt::fuse {
 namespace {
@@ -23,7 +24,7 @@ std::map<std::string, size_t> matches(const Ledger& ledger) {
 }
 
 Graph read(const std::string& model) {
-  return import_model(std::filesystem::path(SMELT_SOURCE_DIR) / "examples/models" / (model + ".onnx"), {.structure_only = true});
+  return import_model(source_dir() / "examples/models" / (model + ".onnx"), {.structure_only = true});
 }
 
 class Models : public testing::TestWithParam<Expectation> {};

@@ -6,6 +6,7 @@
 
 #include "fuse/match/rewrite.h"
 #include "import/import.h"
+#include "support/paths.h"
 
 namespace smelt::fuse {
 namespace {
@@ -21,7 +22,7 @@ struct Explained {
 class RecognisedInModels : public testing::Test {
  protected:
   Explained explain(const std::string& name) {
-    const std::filesystem::path path = std::filesystem::path(SMELT_SOURCE_DIR) / "examples" / "models" / (name + ".onnx");
+    const std::filesystem::path path = source_dir() / "examples" / "models" / (name + ".onnx");
     Explained e;
     ImportOptions options;
     options.structure_only = true;

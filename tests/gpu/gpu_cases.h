@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "conformance/cases.h"
+#include "support/paths.h"
 
 namespace smelt::conformance {
 
@@ -15,7 +16,7 @@ constexpr int gpu_slices = 12;
 
 /// Beside the program in conformance/, or in the build folder (test_conformance writes them).
 inline std::filesystem::path cases_for_gpu() {
-  const std::filesystem::path here = "conformance", built = std::filesystem::path(SMELT_BINARY_DIR) / "conformance";
+  const std::filesystem::path here = "conformance", built = build_dir() / "conformance";
   return std::filesystem::exists(here / "node") ? here : built;
 }
 

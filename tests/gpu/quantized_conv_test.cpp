@@ -1,6 +1,6 @@
 // Convolutions of 8-bit integers against the processor's reference, to the bit.
 #include "gpu_trial.h"
-#include "ops/quantized_conv_case.h"
+#include "ops/conv/quantized_conv_case.h"
 
 namespace smelt::ops {
 namespace {

@@ -13,6 +13,7 @@
 #include "ops/cuda/gpu.h"
 #include "ops/cuda_forms.h"
 #include "ops/tactic_check.h"
+#include "support/paths.h"
 
 namespace smelt::ops {
 namespace {
@@ -112,7 +113,7 @@ void expect_every_kernel(const KernelLog& log) {
   headers.insert("common/expr.cuh");                           // in that of every program
   for (const kernels::File& f : kernels::files()) EXPECT_TRUE(headers.contains(f.name)) << f.name << " is in no form's kernels";
   const std::filesystem::path file = "tests/ops/cuda_resources/kernels.txt";
-  const std::filesystem::path kept = SMELT_SOURCE_DIR / file, written = SMELT_BINARY_DIR / file;
+  const std::filesystem::path kept = source_dir() / file, written = build_dir() / file;
   write_text(written, names);
   EXPECT_EQ(std::filesystem::exists(kept) ? read_text(kept) : "", names)
       << "If that is meant: cp " << written.string() << " " << kept.string();
@@ -125,12 +126,12 @@ TEST_P(CudaKernels, spill_nothing_keep_to_the_table_of_registers_and_reach_every
   constexpr int granted = 8;  // registers above the table: one step of their allocation to a warp
   const std::string file = fmt::format("tests/ops/cuda_resources/{}.txt", GetParam());
   const auto log = std::make_shared<KernelLog>();
-  std::filesystem::create_directories(std::filesystem::path(SMELT_BINARY_DIR) / "tests/ops/cuda_resources");
+  std::filesystem::create_directories(build_dir() / "tests/ops/cuda_resources");
   const Resources now = compile_forms(GetParam(), log);
   if (GetParam() == "sm_90a") expect_every_kernel(*log);  // the architecture whose candidates are all compiled
-  const std::filesystem::path written = std::filesystem::path(SMELT_BINARY_DIR) / file;
+  const std::filesystem::path written = build_dir() / file;
   write_text(written, now.print());
-  const std::filesystem::path kept = std::filesystem::path(SMELT_SOURCE_DIR) / file;
+  const std::filesystem::path kept = source_dir() / file;
   const Resources table = std::filesystem::exists(kept) ? Resources::parse(read_text(kept)) : Resources{now.compiler, {}};
   if (table.compiler != now.compiler) GTEST_SKIP() << "spills checked; registers not: the table is of " << table.compiler;
   std::string differences;

@@ -13,6 +13,7 @@
 #include "import/import.h"
 #include "run/execution.h"
 #include "support/graphs.h"
+#include "support/paths.h"
 
 namespace {
 
@@ -165,7 +166,7 @@ TEST_P(RealGraph, runs_without_allocating) {
   ImportOptions wanted;
   wanted.structure_only = true;
   wanted.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
-  Graph g = import_model(std::string(SMELT_SOURCE_DIR "/examples/models/") + name + ".onnx", wanted);
+  Graph g = import_model(source_dir() / "examples/models" / (std::string(name) + ".onnx"), wanted);
   Options options = quick();
   options.optimize = optimize;
   const auto plan = Plan::build(std::move(g), options);

@@ -10,7 +10,7 @@
 #include <new>
 
 #include "import/stages.h"
-#include "one_node.h"
+#include "ops/one_node.h"
 #include "support/child.h"
 #include "support/odd.h"
 

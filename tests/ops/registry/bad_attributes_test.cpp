@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "one_node.h"
 #include "ops/conv/segments.h"
+#include "ops/one_node.h"
 
 namespace smelt::ops::test {
 namespace {

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "one_node.h"
+#include "ops/one_node.h"
 
 namespace smelt::ops::test {
 namespace {

@@ -1,7 +1,7 @@
 #include <set>
 
-#include "one_node.h"
 #include "ops/core/interpreter.h"
+#include "ops/one_node.h"
 
 namespace smelt::ops::test {
 namespace {

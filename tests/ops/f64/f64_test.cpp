@@ -2,9 +2,9 @@
 #include <limits>
 #include <random>
 
-#include "one_node.h"
 #include "ops/f64/evaluate.h"
 #include "ops/f64/gemm.h"
+#include "ops/one_node.h"
 
 namespace smelt::ops::test {
 namespace {

@@ -1,5 +1,5 @@
 #include "ops/conv/int8_problem.h"
-#include "ops/quantized_conv_case.h"
+#include "ops/conv/quantized_conv_case.h"
 
 namespace smelt::ops {
 namespace {

@@ -1,0 +1,134 @@
+# The test programs. tests/ROOM/*.cpp becomes the program test_ROOM and tests/STAGE/ROOM/*.cpp becomes test_STAGE_ROOM, a CTest test
+# each, named after the folder: the folders mirror src. A program links the modules up to its stage, so that a change to a
+# later one leaves it alone. scripts/stage.sh builds and runs the programs of one stage or room.
+
+# Of folders whose tests need more than the modules up to the one of their name.
+set(SMELT_TESTS_NEED_import ops)        # which operators there are
+set(SMELT_TESTS_NEED_run profile)
+set(SMELT_TESTS_NEED_conformance ops)
+set(SMELT_TESTS_NEED_gpu profile)
+set(SMELT_TESTS_NEED_faults report)
+
+# smelt_modules_for(STAGE RESULT): the modules that tests of the stage link, the latest first.
+function(smelt_modules_for stage result)
+  set(last ${stage})
+  if(DEFINED SMELT_TESTS_NEED_${stage})
+    set(last ${SMELT_TESTS_NEED_${stage}})
+  endif()
+  list(FIND SMELT_MODULES ${last} index)
+  if(index EQUAL -1)
+    message(FATAL_ERROR "tests/${stage} is named after no module: say in cmake/Tests.cmake which one it needs")
+  endif()
+  math(EXPR count "${index} + 1")
+  list(SUBLIST SMELT_MODULES 0 ${count} modules)
+  list(TRANSFORM modules PREPEND smelt_)
+  list(REVERSE modules)
+  if(TARGET smelt_fuse AND "smelt_fuse" IN_LIST modules)
+    list(PREPEND modules test_graphs)
+  endif()
+  set(${result} ${modules} PARENT_SCOPE)
+endfunction()
+
+# The quickest linker that is here, a third of the time of ld's.
+include(CheckLinkerFlag)
+foreach(linker mold lld gold)
+  if(NOT SMELT_TEST_LINKER)
+    check_linker_flag(CXX -fuse-ld=${linker} SMELT_HAS_${linker})
+    if(SMELT_HAS_${linker})
+      set(SMELT_TEST_LINKER -fuse-ld=${linker})
+    endif()
+  endif()
+endforeach()
+
+# smelt_test(NAME STAGE SOURCE…): the program test_NAME of a folder of the stage.
+function(smelt_test name stage)
+  add_executable(test_${name} ${ARGN})
+  # Tests are compiled once and run once: optimising them costs more than it gains.
+  target_compile_options(test_${name} PRIVATE -O0 ${SMELT_WARNINGS})
+  target_link_options(test_${name} PRIVATE ${SMELT_TEST_LINKER})
+  smelt_modules_for(${stage} modules)
+  target_link_libraries(test_${name} PRIVATE test_support ${modules} GTest::gtest_main GTest::gmock)
+endfunction()
+
+# smelt_run_test(NAME FOLDER): CTest runs test_NAME under the folder's path below tests.
+function(smelt_run_test name folder)
+  add_test(NAME ${folder} COMMAND test_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  # NVRTC, which needs no GPU, lies among the Python's wheels where PyTorch is one of them.
+  set_tests_properties(${folder} PROPERTIES ENVIRONMENT
+                       "CUDA_PATH=${SMELT_CUDA_WHEELS};SMELT_CACHE_DIR=${CMAKE_BINARY_DIR}/test_cache")
+endfunction()
+
+# The libraries of tests/support: what every test may use, and what builds graphs for rewrites.
+function(smelt_test_libraries)
+  add_library(test_support STATIC ${CMAKE_SOURCE_DIR}/tests/support/paths.cpp)
+  target_compile_definitions(test_support PRIVATE SMELT_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    SMELT_BINARY_DIR="${CMAKE_BINARY_DIR}" SMELT_PYTHON="${Python_EXECUTABLE}")
+  target_include_directories(test_support PUBLIC ${CMAKE_SOURCE_DIR}/tests)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.cpp)
+  list(REMOVE_ITEM sources ${CMAKE_SOURCE_DIR}/tests/support/paths.cpp)
+  add_library(test_graphs STATIC ${sources})
+  target_link_libraries(test_graphs PUBLIC test_support smelt_fuse)
+endfunction()
+
+# The fuzzer's corpus and the stages that it goes through, in every build.
+function(smelt_replay_corpus target)
+  set(folder ${CMAKE_BINARY_DIR}/fuzz_corpus)
+  set(archive ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus.tar.xz)
+  add_custom_command(OUTPUT ${folder}.stamp DEPENDS ${archive}
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${folder}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
+    COMMAND ${CMAKE_COMMAND} -E chdir ${folder} ${CMAKE_COMMAND} -E tar xf ${archive}
+    COMMAND ${CMAKE_COMMAND} -E touch ${folder}.stamp
+    COMMENT "Unpacking the fuzzer's corpus" VERBATIM)
+  target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/stages.cpp ${folder}.stamp)
+endfunction()
+
+# A driver and an NVML that are made up, and no NVRTC.
+function(smelt_fakes target)
+  foreach(fake "cuda;1" "nvidia-ml;1" "nvrtc;13")
+    list(GET fake 0 library)
+    list(GET fake 1 version)
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/faults/fake/${library}*.cpp)
+    add_library(fake_${library} SHARED ${sources})
+    target_include_directories(fake_${library} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
+    set_target_properties(fake_${library} PROPERTIES OUTPUT_NAME ${library} SOVERSION ${version}
+                          LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fakes)
+    add_dependencies(${target} fake_${library})
+  endforeach()
+  target_compile_definitions(${target} PRIVATE SMELT_FAKES="${CMAKE_BINARY_DIR}/fakes")
+endfunction()
+
+# smelt_tests(): every program, after the modules.
+function(smelt_tests)
+  find_package(GTest REQUIRED)
+  smelt_test_libraries()
+  set(tests ${CMAKE_SOURCE_DIR}/tests)
+  file(GLOB folders LIST_DIRECTORIES true RELATIVE ${tests} CONFIGURE_DEPENDS ${tests}/* ${tests}/*/*)
+  list(FILTER folders EXCLUDE REGEX "^(fuzz|kernel_forms|package|support|faults/fake)($|/)")
+  foreach(folder ${folders})
+    file(GLOB sources CONFIGURE_DEPENDS ${tests}/${folder}/*.cpp)
+    if(NOT sources)
+      continue()
+    endif()
+    string(REPLACE "/" "_" name ${folder})
+    string(REGEX REPLACE "/.*" "" stage ${folder})
+    smelt_test(${name} ${stage} ${sources})
+    if(NOT folder STREQUAL "gpu")   # run where there is a GPU: scripts/gpu_tests.sh
+      smelt_run_test(${name} ${folder})
+    endif()
+  endforeach()
+
+  file(GLOB forms CONFIGURE_DEPENDS ${tests}/ops/cuda_*forms.cpp)
+  target_sources(test_gpu PRIVATE ${tests}/conformance/cases.cpp ${forms})   # with ONNX's cases
+  add_executable(kernel_forms EXCLUDE_FROM_ALL ${tests}/kernel_forms/main.cpp ${forms})   # a tool, which runs nothing by itself
+  target_compile_options(kernel_forms PRIVATE -O0 ${SMELT_WARNINGS})
+  smelt_modules_for(ops modules)
+  target_link_libraries(kernel_forms PRIVATE test_support ${modules})
+  smelt_replay_corpus(test_fuse)
+  smelt_fakes(test_faults)
+  if(EXISTS ${SMELT_CUDA_WHEELS}/include/cuda.h)
+    target_include_directories(test_device SYSTEM PRIVATE ${SMELT_CUDA_WHEELS}/include ${SMELT_CUDA_WHEELS}/../cudnn/include)
+  endif()
+  # Two thousand models; ctest -LE slow leaves them out.
+  set_tests_properties(conformance PROPERTIES LABELS slow TIMEOUT 900)
+endfunction()

@@ -21,13 +21,15 @@ else                              # a long one is worth 1.6 times as long to bui
 fi
 mkdir -p "${folders[0]}"
 build_fuzzer "$build" "$fuzz" "$jobs" "$python" -DSMELT_FUZZ_LEVEL=$level
+corpus=$fuzz/corpus
+rm -rf "$corpus" && mkdir "$corpus" && (archive=$PWD/tests/fuzz/corpus.tar.xz && cd "$corpus" && cmake -E tar xf "$archive")
 step "fuzzing for $seconds s"
 status=0
 # 60 s and 3 GB are far beyond what a model of 16 KiB may take. The entropic schedule takes three quarters of the time.
 ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=4:thread_local_quarantine_size_kb=64:max_malloc_fill_size=0 \
 "$fuzz/model_fuzz" -seed=$seed -entropic=0 -max_total_time="$seconds" -max_len=16384 -timeout=60 -rss_limit_mb=3000 \
   -malloc_limit_mb=2000 -print_final_stats=1 -artifact_prefix="$fuzz/" \
-  "${folders[@]}" tests/fuzz/corpus tests/repro >"$fuzz/log" 2>&1 || status=$?
+  "${folders[@]}" "$corpus" tests/repro >"$fuzz/log" 2>&1 || status=$?
 [ $status -lt 128 ] || die "the fuzzer was killed by signal $((status - 128)) ($fuzz/log)"
 [ $status = 0 ] || { grep -aE 'finding|ERROR|SUMMARY|Test unit' "$fuzz/log" || true; die "a finding ($fuzz/log)"; }
 grep -aE 'INITED|DONE|stat::number_of_executed_units' "$fuzz/log"

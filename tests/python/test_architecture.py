@@ -1,0 +1,49 @@
+"""The rooms of src, as docs/architecture.md lists them, hold: scripts/architecture.py."""
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import architecture  # noqa: E402
+
+ROOMS = ["base/", "ops/core/", "ops/conv/", "ops"]
+
+
+def test_every_file_lies_in_a_room_and_no_include_goes_up():
+    assert architecture.violations(architecture.read_tree(), architecture.read_rooms()) == []
+
+
+def test_the_picture_is_that_of_the_includes():
+    assert architecture.DOT.read_text() == architecture.current(), "renew it: scripts/architecture.py --draw"
+    assert "<svg" in architecture.SVG.read_text()
+
+
+def test_the_stages_come_in_the_order_in_which_they_are_linked():
+    linked = [line.split("(")[1].split(")")[0].split()[0] for line in (ROOT / "CMakeLists.txt").read_text().splitlines()
+              if line.strip().startswith("smelt_module(")]
+    stages = list(dict.fromkeys(room.split("/")[0] for room in architecture.read_rooms()))
+    assert [stage for stage in stages if stage in linked] == linked
+
+
+def test_an_include_of_a_later_room_is_named_with_its_file_and_line():
+    tree = {"base/a.h": "", "ops/conv/conv.h": "", "ops/core/tactic.cpp": '#include "base/a.h"\n#include "ops/conv/conv.h"\n'}
+    found = architecture.violations(tree, ROOMS)
+    assert len(found) == 1
+    assert found[0].startswith('src/ops/core/tactic.cpp:2: #include "ops/conv/conv.h" goes from ops/core/ up to ops/conv/')
+
+
+def test_a_file_outside_every_room_is_named():
+    tree = {"ops/new/a.h": "", "ops/list.cpp": "", "ops/conv/simd/row.cpp": ""}     # a folder below a room belongs to it
+    assert [line.split(":")[0] for line in architecture.violations(tree, ROOMS)] == ["src/ops/new/a.h lies in no room"]
+
+
+def test_an_include_beside_a_file_and_one_of_the_api_are_followed():
+    tree = {"include/smelt/tensor.h": "", "ops/conv/a.h": "", "ops/conv/b.cpp": '#include "a.h"\n#include "smelt/tensor.h"\n'}
+    assert [i.target for i in architecture.includes(tree)] == ["ops/conv/a.h", "include/smelt/tensor.h"]
+
+
+def test_an_edge_that_a_longer_way_stands_for_is_left_out_and_a_circle_is_kept():
+    kept, cycles = architecture.reduced({("a", "b"): 1, ("b", "c"): 1, ("a", "c"): 9, ("d", "e"): 1, ("e", "d"): 1})
+    assert kept == {("a", "b"), ("b", "c"), ("d", "e"), ("e", "d")}
+    assert cycles == {("d", "e"), ("e", "d")}

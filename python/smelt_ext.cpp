@@ -258,16 +258,29 @@ NB_MODULE(smelt_ext, m) {
     }
   });
 
-  nb::class_<Tensor>(m, "Tensor")
-      .def_static("borrow", &to_tensor, "array"_a, "onnx_type"_a = 0)
-      .def_static("borrow_device", &to_device_tensor, "array"_a)
-      .def_static("strings", [](const Shape& shape,
-                                std::vector<std::string> values) { return Tensor::of_strings(shape, std::move(values)); })
-      .def_static("packed", &packed, "bytes"_a, "onnx_type"_a, "shape"_a)
-      .def_prop_ro("type", [](const Tensor& t) { return static_cast<int>(t.type()); })
-      .def_prop_ro("shape", [](const Tensor& t) { return t.shape(); })
-      .def_prop_ro("data_ptr", [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.raw()); })
-      .def("array", &to_array)
+  nb::class_<Tensor>(
+      m, "Tensor",
+      "A result of Session.run_tensors: a dense tensor in the host's or a GPU's memory. Any library that speaks DLPack "
+      "takes it without a copy: torch.from_dlpack(t).")
+      .def_static("borrow", &to_tensor, "array"_a, "onnx_type"_a = 0,
+                  "A view of an array in the host's memory. onnx_type names a type that NumPy lacks; 0 keeps the array's own.")
+      .def_static("borrow_device", &to_device_tensor, "array"_a, "A view of a contiguous array in a GPU's memory.")
+      .def_static(
+          "strings",
+          [](const Shape& shape, std::vector<std::string> values) { return Tensor::of_strings(shape, std::move(values)); },
+          "shape"_a, "values"_a, "A tensor of strings.")
+      .def_static("packed", &packed, "bytes"_a, "onnx_type"_a, "shape"_a,
+                  "A copy of elements of 2 or 4 bits, packed as ONNX packs them: the first element in the low bits.")
+      .def_prop_ro(
+          "type", [](const Tensor& t) { return static_cast<int>(t.type()); }, "ONNX's number of the element type.")
+      .def_prop_ro(
+          "shape", [](const Tensor& t) { return t.shape(); }, "The extents.")
+      .def_prop_ro(
+          "data_ptr", [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.raw()); },
+          "The address of the first element, on the host or on the GPU.")
+      .def("array", &to_array,
+           "A NumPy view of the memory, or of a copy on the host where it lies on a GPU. bfloat16 comes as uint16, strings as a "
+           "list, 8-bit floats and types of fewer than 8 bits as uint8.")
       .def("__dlpack__", &give_dlpack)
       .def("__dlpack_device__", &device_of);
 

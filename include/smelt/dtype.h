@@ -42,12 +42,12 @@ enum class DType : uint8_t {
 
 /// "f32", "bf16", "i64", "bool"; the short name that problems, tables and expressions print.
 SMELT_API std::string_view name(DType t);
-/// The inverse of name; nothing when the text names no type.
+/// The type of that name; nothing when the text names no type.
 SMELT_API std::optional<DType> parse_dtype(std::string_view text);
 
 /// Bits in one element: 32 for f32, 4 for i4, 0 for string and undefined.
 SMELT_API int bits(DType t);
-/// Bytes that `count` elements take, sub-byte types packed two or four to a byte as ONNX packs them.
+/// Bytes that `count` elements take. Sub-byte types are packed two or four to a byte, as ONNX packs them.
 /// Throws on overflow of int64_t.
 SMELT_API int64_t bytes(DType t, int64_t count);
 

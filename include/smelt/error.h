@@ -1,5 +1,5 @@
-// One exception type for everything that a user can cause or must be told, with the four parts an error message has:
-// where, what was expected, what was found, and what to do next.
+// The one exception type for everything that a user can cause or must be told. An error message has four parts: where,
+// what was expected, what was found, and what to do next.
 #pragma once
 
 #include <stdexcept>
@@ -10,17 +10,17 @@
 
 namespace smelt {
 
-/// What the command exits with; a Python exception class for each.
+/// The command's exit codes. Python has an exception class for each.
 enum class ExitCode : int { ok = 0, failed = 1, usage = 2, unsupported = 3, accuracy = 4, not_proven = 5 };
 
 class SMELT_API Error : public std::runtime_error {
  public:
   /// `what` is one clear line: "model.onnx: node 'conv3' (Conv): W has shape [64, 32, 3], expected rank 4".
-  /// `next` is what to do about it, printed on a line of its own; may be empty.
-  explicit Error(const std::string& what, std::string next = {}, ExitCode code = ExitCode::failed);
+  /// `next` says what to do about it and is printed on a line of its own; it may be empty.
+  explicit Error(std::string what, std::string next = {}, ExitCode code = ExitCode::failed);
   ExitCode code() const { return code_; }
   const std::string& next() const { return next_; }
-  /// The same error with "where: " in front, for callers that know more of the place.
+  /// The same error with "where: " in front, for callers that know more about the place.
   Error at(std::string_view where) const;
 
  private:

@@ -1,4 +1,4 @@
-// What the shared library exports; everything else is hidden, so that smelt, torch, onnx and onnxruntime share a process.
+// Marks what the shared library exports. All else is hidden, so that smelt, torch, onnx and onnxruntime can share a process.
 #pragma once
 #if defined(SMELT_STATIC)
 #define SMELT_API

@@ -1,4 +1,4 @@
-// Shapes: concrete ones (a bound tensor) and symbolic ones (what a graph knows before it is bound).
+// Concrete shapes (of a bound tensor) and symbolic shapes (what a graph knows before it is bound).
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ SMELT_API int64_t elements(const Shape& s);
 SMELT_API Shape strides(const Shape& s);
 /// "[1, 3, 224, 224]"
 SMELT_API std::string to_string(const Shape& s);
-/// "1x3x224x224", as problems and --shapes spell it; "scalar" for rank 0.
+/// "1x3x224x224", the spelling of problems and --shapes; "scalar" for rank 0.
 SMELT_API std::string to_text(const Shape& s);
-/// Numpy-style broadcast of two shapes; nothing when they do not broadcast.
+/// The shape that two shapes broadcast to, by NumPy's rules; nothing when they do not broadcast.
 SMELT_API std::optional<Shape> broadcast(const Shape& a, const Shape& b);
-/// axis in [-rank, rank) to [0, rank); throws outside it.
+/// Maps an axis in [-rank, rank) to [0, rank). Throws for an axis outside of that range.
 SMELT_API int64_t normalize_axis(int64_t axis, int64_t rank);
 
-/// An extent of a graph value: a number, or a named symbol ("batch"), or unknown (neither).
+/// An extent of a graph value: a number, a named symbol ("batch"), or unknown (neither).
 struct Dim {
   int64_t value = -1;
   std::string symbol;

@@ -1,4 +1,4 @@
-// A dense row-major array: a type, a shape, and bytes that are owned, mapped from a file, or lent by the caller.
+// A dense row-major array: a type, a shape, and bytes. The tensor owns the bytes, maps them from a file, or borrows them.
 #pragma once
 
 #include <memory>
@@ -12,9 +12,9 @@
 
 namespace smelt {
 
-/// ONNX Cast's attributes.
+/// The attributes of ONNX's Cast.
 struct CastOptions {
-  bool saturate = true;                               // to an 8-bit float: too large becomes the largest, not NaN or infinity
+  bool saturate = true;                               // to an 8-bit float: a value that is too large becomes the largest
   enum Rounding { up, down, nearest } rounding = up;  // to f8e8m0 only
 };
 
@@ -26,7 +26,7 @@ class SMELT_API Tensor {
   static Tensor empty(DType type, Shape shape);
   /// All bytes zero.
   static Tensor zeros(DType type, Shape shape);
-  /// A view of memory that `keep` keeps alive (a mapping, a numpy array); null: the caller keeps it.
+  /// A view of memory that `keep` keeps alive (a mapping, a NumPy array). Without `keep` the caller keeps it alive.
   static Tensor borrow(DType type, Shape shape, void* data, std::shared_ptr<void> keep = {});
   template <class T> static Tensor of(Shape shape, const std::vector<T>& values);
   template <class T> static Tensor scalar(T value) { return of<T>({}, std::vector<T>{value}); }
@@ -56,16 +56,16 @@ class SMELT_API Tensor {
   const std::vector<std::string>& strings() const;
   std::vector<std::string>& strings();
 
-  /// The same bytes under another shape with as many elements.
+  /// The same bytes under another shape, which must have as many elements.
   Tensor reshaped(Shape shape) const;
   /// A copy that owns its bytes.
   Tensor clone() const;
-  /// Numbers as int64_t / double whatever the type (integers and bool; floats too for to_doubles). Throws for strings.
+  /// The numbers as int64_t or double. Takes integers and bool; to_doubles takes floats too. Throws for strings.
   std::vector<int64_t> to_ints() const;
   std::vector<double> to_doubles() const;
-  /// A copy converted element by element as ONNX Cast converts: floats round to nearest even, floats to integers truncate
-  /// and wrap at the width, numbers to strings print the shortest decimal that reads back. Throws for complex types and
-  /// for strings that are no number.
+  /// A copy in another type, converted element by element as ONNX's Cast does: floats round to nearest even, a float to an
+  /// integer truncates and wraps at the width, a number to a string prints the shortest decimal that reads back. Throws for
+  /// complex types and for strings that are not numbers.
   Tensor cast(DType to, CastOptions options = {}) const;
 
  private:
@@ -84,7 +84,7 @@ template <class T> Tensor Tensor::of(Shape shape, const std::vector<T>& values) 
   return t;
 }
 
-/// Calls f with a value of the C++ type that stores `t` (float, Half, int8_t, …); throws, naming `where`, for types without one.
+/// Calls f with a value of the C++ type that stores `t` (float, Half, int8_t, …). Throws, naming `where`, for other types.
 template <class F> decltype(auto) dispatch(DType t, const char* where, F&& f);
 [[noreturn]] SMELT_API void fail_dispatch(DType t, const char* where);
 

@@ -35,7 +35,7 @@ report::Table entries(const std::vector<tune::CacheEntry>& list) {
   return t;
 }
 
-/// What was compiled for GPUs and kept (KeptFiles): files named by a hash, in folders named by its first two digits. No others.
+/// Files compiled for GPUs (KeptFiles): each has a hash as its name and lies in a folder named after the first two digits.
 std::vector<std::filesystem::path> compiled(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
   if (!std::filesystem::is_directory(folder)) return files;

@@ -32,13 +32,13 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-/// One line on the terminal that is written over, and wiped when all is done.
+/// One line on the terminal that is overwritten, and cleared at the end.
 class ProgressLine {
  public:
   void show(const Progress& p) {
     using Clock = std::chrono::steady_clock;
     const bool last = p.done == p.total;
-    // A build without measurements takes no time worth a line; ten updates a second are enough.
+    // A build without measurements is too short for a line; ten updates a second are enough.
     if (p.seconds < 0.5 || (!last && Clock::now() - shown_ < std::chrono::milliseconds(100))) return;
     shown_ = Clock::now();
     if (last) return fmt::print(stderr, "\r\033[K"), void(std::fflush(stderr));
@@ -142,7 +142,7 @@ int terminal_width() {
 }
 
 void print_table(const report::Table& t) {
-  // Into a pipe, tables keep whole cells up to a width that editors and mails still show.
+  // In a pipe, tables keep whole cells, up to a width that editors and mails can show.
   fmt::print("{}", report::print(t, terminal_width() ? terminal_width() : 180));
 }
 void print_tables(const std::vector<report::Table>& tables) {

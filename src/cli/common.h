@@ -1,4 +1,4 @@
-// What the verbs share: the options every model-reading verb takes, and how results leave the command.
+// What the verbs share: the options of all verbs that read a model, and the printing of results.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@
 
 namespace smelt::cli {
 
-/// A verb fills its subcommand's options and returns what to do once they are parsed; that returns the exit code.
+/// A verb adds its subcommand's options and returns the action that runs once they are parsed. The action returns the exit code.
 using Action = std::function<int()>;
 
 struct ModelArguments {
@@ -25,20 +25,20 @@ struct ModelArguments {
   bool as_json = false;
   bool no_cache = false;
 
-  /// The options with what was given as text parsed, and progress shown on a terminal. Throws Error (usage).
+  /// The options, with texts parsed and progress shown on a terminal. Throws Error (usage).
   report::Subject subject() const;
 };
 
 /// MODEL, and what fixes its graph: --shapes, --skip.
 void add_graph_options(CLI::App& app, ModelArguments& m, const char* what = "An ONNX model, or a plan that smelt optimize wrote");
-/// Where and how the plan runs: --tactics, --tuning-level, --device, --memory, --allow-fallback, --threads, --cache-dir,
+/// Adds where and how the plan runs: --tactics, --tuning-level, --device, --memory, --allow-fallback, --threads, --cache-dir,
 /// --no-cache.
 void add_build_options(CLI::App& app, ModelArguments& m);
 /// add_graph_options, add_build_options, --precision, --keep-fp32, --json.
 void add_model_options(CLI::App& app, ModelArguments& m);
 /// --inputs (and trtexec's --loadInputs), --seed.
 void add_input_options(CLI::App& app, ModelArguments& m);
-/// A range check whose bounds do not show in the help, and which NaN does not pass.
+/// A range check that refuses NaN and does not show its bounds in the help.
 template <class T> CLI::Validator in_range(T low, T high) {
   return CLI::Validator(
       [range = CLI::Range(low, high), low, high](std::string& text) {
@@ -54,7 +54,7 @@ void add_json(CLI::App& app, bool& as_json);
 
 int terminal_width();  // 0: not a terminal
 void print_table(const report::Table& t);
-/// Tables with a line between; those without rows are left out.
+/// Prints tables with a line between them. It leaves out tables without rows.
 void print_tables(const std::vector<report::Table>& tables);
 void print_line(const std::string& line);
 /// For stderr: progress and notes that are not results.

@@ -53,7 +53,7 @@ Action add_compare(CLI::App& app) {
   app.add_flag("--bisect", a->bisect, "Name the first node whose result leaves tolerance");
   add_input_options(app, *a);
   return [a] {
-    // The first is the reference: run as it stands unless it is itself a plan, whose fused nodes run as such either way.
+    // The first is the reference and runs as it stands. If it is a plan, its fused nodes stay fused.
     const report::Subject subject = a->subject();
     Options plain = subject.options, changed = subject.options;
     plain.optimize = false;

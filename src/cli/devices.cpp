@@ -66,7 +66,7 @@ Action add_devices(CLI::App& app) {
   add_json(app, a->as_json);
   return [a] {
     const auto dir = cache_dir(a->options.cache_dir);
-    device::cuda::ordinal_of(a->options.device);  // a wrong one is said, measured or not
+    device::cuda::ordinal_of(a->options.device);  // refuses a wrong device, with --measure or without
     if (a->measure) measure(dir, a->options, a->seconds);
     std::vector<report::Table> tables{machine_table(a->options, a->as_json)};
     const auto c = profile::load_ceilings(dir, a->options.threads);

@@ -61,7 +61,7 @@ Action add_explain(CLI::App& app) {
       tables.push_back(report::tactic_table(steps));
     }
     for (report::Table& t : tables) {
-      if (t.key == "ledger") t.note.clear();  // the summary says it
+      if (t.key == "ledger") t.note.clear();  // the summary has it
       if (t.key == "ledger" && a->top) t.keep_top(static_cast<size_t>(a->top));
     }
     if (a->as_json) return print_line(report::table_json(tables)), 0;

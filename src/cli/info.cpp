@@ -81,7 +81,7 @@ std::vector<std::string> names(const Graph& g, const std::vector<ValueId>& value
   return out;
 }
 
-/// One row a node, for JSON: what it reads and makes, and the ONNX nodes it stands for.
+/// One row for each node, for JSON: what it reads and makes, and the ONNX nodes that it stands for.
 report::Table node_table(const Graph& g, const std::vector<NodeId>& nodes) {
   report::Table t{.key = "nodes",
                   .title = "Nodes",
@@ -100,7 +100,7 @@ report::Table node_table(const Graph& g, const std::vector<NodeId>& nodes) {
   return t;
 }
 
-/// One row a value that these nodes read or make.
+/// One row for each value that these nodes read or make.
 report::Table value_table(const Graph& g, const std::vector<NodeId>& nodes) {
   std::set<ValueId> values;
   for (NodeId id : nodes)
@@ -142,7 +142,7 @@ void print_around(const Graph& g, const std::string& wanted, int radius, bool as
   for (NodeId n : around) print_line((n == start ? "→ " : "  ") + print(g, n));
 }
 
-/// What importing the model to run it says; "" when it can run.
+/// The error of importing the model in order to run it; "" if it can run.
 std::string why_it_does_not_run(const std::string& path, ImportOptions wanted) {
   wanted.supported = [](std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain); };
   try {
@@ -153,7 +153,7 @@ std::string why_it_does_not_run(const std::string& path, ImportOptions wanted) {
   }
 }
 
-/// Nodes whose results' sizes only a run tells: the plan is bound in segments between them.
+/// Nodes whose results have sizes that depend on data. The plan is bound in segments between them.
 report::Table splits(const Graph& g) {
   report::Table t{.key = "splits", .title = "Sizes that depend on data", .columns = {{"node", "node"}, {"operator", "operator"}}};
   for (NodeId n : g.topological())

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a conversion costs in accuracy, on the inputs given.
+/// The error that a conversion adds, on the inputs given.
 std::vector<profile::Difference> precision_errors(const report::Subject& subject) {
   const report::Prepared converted = report::prepare(subject, true);
   report::Subject plain = subject;

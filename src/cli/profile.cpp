@@ -56,7 +56,7 @@ Action add_profile(CLI::App& app) {
   const CLI::Option *sort_by = app.get_option("--sort-by"), *top_given = app.get_option("--top");
   return [=] {
     const bool in_order = a->sort_by == "order";
-    if (!in_order) report::step_table({}).sort_by(a->sort_by);  // a wrong name is said before anything runs
+    if (!in_order) report::step_table({}).sort_by(a->sort_by);  // refuses a wrong name before anything runs
     const report::Subject subject = a->subject();
     report::Prepared p = report::prepare(subject, a->optimized);
     report::Report r = report::bare_report(subject);
@@ -64,7 +64,7 @@ Action add_profile(CLI::App& app) {
     const profile::Profile& result = *r.after;
 
     if (a->as_json) {
-      // All steps as they run, unless asked; the files below hold them all either way.
+      // All steps in their order, unless options ask for fewer; the files below hold all steps in any case.
       report::Report asked = r;
       if (sort_by->count() || top_given->count())
         arrange(*asked.after, sort_by->count() ? a->sort_by : "order", top_given->count() && a->top ? a->top : SIZE_MAX);

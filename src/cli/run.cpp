@@ -31,7 +31,7 @@ Range range_of(const Tensor& x, int64_t begin, int64_t end) {
   return r;
 }
 
-/// Of a tensor of numbers with elements. In blocks: a language model's logits are a gigabyte as doubles.
+/// The range of a tensor of numbers that is not empty. It works in blocks: a language model's logits take a gigabyte as doubles.
 Range range_of(const Tensor& x) {
   constexpr int64_t block = 1 << 13;  // small enough to be allocated without a mapping of its own
   std::vector<Range> blocks(static_cast<size_t>((x.size() + block - 1) / block));
@@ -45,7 +45,7 @@ Range range_of(const Tensor& x) {
   return r;
 }
 
-// One line a tensor: enough to see that a result is alive.
+// One line for each tensor, enough to judge a result at a glance.
 report::Table tensor_table(const std::map<std::string, Tensor>& tensors) {
   report::Table t{.key = "outputs",
                   .title = "Outputs",
@@ -113,7 +113,7 @@ std::map<std::string, Tensor> named(const Plan& plan, std::span<const Tensor> ou
   return tensors;
 }
 
-/// The imported graph in float64, with no plan, no rewriting and no kernel of a plan's involved.
+/// Evaluates the imported graph in float64, without a plan, rewriting or a plan's kernels.
 std::map<std::string, Tensor> run_in_f64(const report::Subject& s) {
   Options options = s.options;
   options.optimize = false;

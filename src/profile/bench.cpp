@@ -36,7 +36,7 @@ bool enough(const Side& side, Clock::time_point origin, const BenchOptions& opti
          ms_between(origin, Clock::now()) >= options.duration_s * 1e3;
 }
 
-/// In turn, as they are timed: one that was warmed alone is cold again when the other has been. Milliseconds of the last pair.
+/// Warms both sides in turn, as they are timed, since running one cools the caches for the other. Milliseconds of the last pair.
 double warm_up_together(Execution& a, Execution& b, double at_least_ms) {
   const auto begin = Clock::now();
   for (;;) {
@@ -48,7 +48,7 @@ double warm_up_together(Execution& a, Execution& b, double at_least_ms) {
 }
 
 constexpr int most_rounds = 10;
-constexpr double long_pair_ms = 100;  // beyond it where memory lies is little, and executions made anew cost more than they tell
+constexpr double long_pair_ms = 100;  // longer runs depend little on where memory lies, and new executions cost too much
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Is B faster than A, and by how much: runs in turn in one process, a ratio with its interval.
+// Whether B is faster than A, and by how much: runs in turn in one process give a ratio with its interval.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ struct Side {
   Summary ms;        // latency
   std::vector<double> samples_ms;
   std::vector<Sample> trace;  // for --exportTimes
-  double build_s = 0;         // what building the plan took: import, rewriting, tuning, packing
+  double build_s = 0;         // seconds to build the plan: import, rewriting, tuning, packing
   BuildInfo build;
   int64_t host_bytes = 0;  // what the side adds to the resident set: weights, arena, code
   int64_t device_bytes = 0;
@@ -32,23 +32,23 @@ struct BenchResult {
   double speedup() const { return 1 / ratio.value; }
 };
 
-/// Runs of a sample, issued without a wait between: on a GPU as many as hide what launching one takes.
+/// Runs of a sample, issued without a wait between them: on a GPU as many as hide the time of a launch.
 inline int runs_per_sample(const Execution& e) { return e.on_gpu() ? 20 : 1; }
 
 struct BenchOptions {
   int iterations = 10;     // of each side, at least
   double warmup_ms = 200;  // of each side, at least one run
-  double duration_s = 3;   // timing goes on until both are reached
+  double duration_s = 3;   // timing goes on until iterations and duration are both reached
 };
 
-/// A side's execution, its inputs bound, in memory that no other has.
+/// Makes a side's execution, with its inputs bound and memory of its own.
 using MakeExecution = std::function<std::shared_ptr<Execution>()>;
 
-/// Times two sides in turn: A B B A A B …, the order within a pair alternating so that neither side always runs on the other's
-/// caches. Short runs in up to ten rounds, each with executions made anew, those of the last still there: where memory lies makes
-/// some percent of a short run, and is no property of a plan.
+/// Times two sides in turn: A B B A A B …. The order within a pair alternates, so that neither side always runs on the other's
+/// caches. Short runs are timed in up to ten rounds, each with new executions, made while the last round's still exist: the place
+/// of memory makes some percent of a short run and is no property of a plan.
 BenchResult bench(const MakeExecution& before, const MakeExecution& after, const BenchOptions& options);
-/// One side alone, for `bench` of a single plan and trtexec's spellings.
+/// Times one side alone, for `bench` of a single plan and for trtexec's spellings.
 Side bench_one(Execution& execution, const BenchOptions& options);
 
 }  // namespace smelt::profile

@@ -75,7 +75,7 @@ bool within(const Tensor& a, const Tensor& b, const Tolerance& t) {
 
 namespace {
 
-// The plan's own graph with `names` as its outputs: the same nodes, unchanged by further rewriting.
+// The plan's own graph with `names` as its outputs; the nodes are the same, without further rewriting.
 std::vector<Tensor> run_to(const Fed& side, const std::vector<std::string>& names) {
   Graph g = clone(side.plan.graph());
   std::vector<ValueId> outputs;
@@ -104,7 +104,7 @@ std::optional<Bisection> bisect(const Fed& before, const Fed& after, const Toler
       const ValueId other = a.find_value(b.value(v).name);
       if (other != ValueId::none && a.value(other).producer != NodeId::none) shared.emplace_back(b.value(v).name, n);
     }
-  // A hundred values at a time: keeping all of a large model's activations alive would take many times its memory.
+  // A hundred values at a time: keeping all activations of a large model would take many times its memory.
   constexpr size_t batch = 100;
   for (size_t begin = 0; begin < shared.size(); begin += batch) {
     std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// How far two results are apart: per output, and the first node where two plans of one model part.
+// How far two results differ: per output, and the first node at which two plans of one model differ.
 #pragma once
 
 #include <optional>
@@ -19,10 +19,10 @@ struct Difference {
   double rms_rel = 0;       // rms(a - b) / rms(b)
   double cosine_error = 0;  // 1 - cos of the angle between them, in float64
   int64_t different = 0;    // elements not equal
-  int64_t nonfinite = 0;    // NaN or infinite in one, and not the same in the other
+  int64_t nonfinite = 0;    // elements that are NaN or infinite in one, and something else in the other
 };
 
-/// a against the reference b. Integers and bool compare exactly; NaN equals NaN.
+/// The difference of a from the reference b. Integers and bool compare exactly; NaN equals NaN.
 Difference difference(const std::string& name, const Tensor& a, const Tensor& b);
 
 struct Tolerance {
@@ -31,20 +31,20 @@ struct Tolerance {
 bool within(const Tensor& a, const Tensor& b, const Tolerance& t);
 
 struct Bisection {
-  std::string value, node;  // the first value, in execution order, that leaves tolerance, and its node
+  std::string value, node;  // the first value, in execution order, beyond the tolerance, and its node
   std::vector<std::string> sources;
   Difference difference;
   int compared = 0;  // values that both plans compute
 };
 
-/// A plan and its inputs, in its order.
+/// A plan and its inputs, in the plan's order.
 struct Fed {
   const Plan& plan;
   const std::vector<Tensor>& inputs;
 };
 
-/// Compares every value that both plans compute under one name, in execution order, and returns the first that leaves
-/// tolerance; nothing when all stay within. The plans' graphs are run as they are, with these values as outputs.
+/// Compares every value that both plans compute under one name, in execution order. Returns the first value beyond the
+/// tolerance, or nothing. It runs the plans' graphs as they are, with these values as outputs.
 std::optional<Bisection> bisect(const Fed& before, const Fed& after, const Tolerance& tolerance);
 
 }  // namespace smelt::profile

@@ -26,8 +26,8 @@ std::string names_of(const std::vector<TensorInfo>& infos) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// One more than the largest index an integer input may hold: the extent of the smallest table that a Gather takes rows of with
-// it.
+// One more than the largest index that an integer input may hold: the extent of the smallest table from which a Gather takes
+// rows with it.
 std::optional<int64_t> index_limit(const Graph& g, ValueId v, int depth = 0) {
   std::optional<int64_t> limit;
   for (const Use& use : g.readers(v)) {
@@ -51,7 +51,7 @@ std::optional<int64_t> index_limit(const Graph& g, ValueId v, int depth = 0) {
 struct Random {
   static constexpr uint64_t step = 0x9e3779b97f4a7c15ull;
   uint64_t state;
-  /// As it is after so many next().
+  /// The state after so many calls of next().
   Random after(int64_t count) const { return {state + static_cast<uint64_t>(count) * step}; }
   uint64_t next() {
     uint64_t z = (state += step);
@@ -76,7 +76,7 @@ Tensor random_input(const Plan& plan, size_t k, const Shape& shape, uint64_t see
   if (info.type == DType::string) return Tensor::of_strings(shape, std::vector<std::string>(static_cast<size_t>(n), "smelt"));
   Tensor wide = Tensor::empty(DType::f64, shape);
   double* p = wide.data<double>();
-  // Each element by `draws` numbers of the generator's.
+  // Each element takes `draws` numbers of the generator.
   const auto fill = [&](const auto& draw, int64_t draws) {
     ops::parallel(ops::useful_threads(omp_get_max_threads(), n * 64), n, 1, [&](int64_t begin, int64_t end, int) {
       Random random = first.after(begin * draws);

@@ -1,4 +1,4 @@
-// Inputs to time and to compare with: random ones of the right type and range, or the user's.
+// Inputs for timing and comparing: random ones of the right type and range, or the user's.
 #pragma once
 
 #include <map>
@@ -9,14 +9,14 @@
 
 namespace smelt::profile {
 
-/// Extents for inputs with symbolic ones: `shapes` by input name, otherwise 1 for each symbol (the same symbol, the same number).
+/// Fixes symbolic extents of inputs: those of `shapes`, by input name, else 1. The same symbol gets the same number.
 /// Throws Error (usage) when `shapes` names no input or contradicts a fixed extent.
 std::vector<Shape> resolve_shapes(const std::vector<TensorInfo>& inputs, const std::map<std::string, Shape>& shapes);
 
 /// Reads --inputs: an .npz whose arrays are named after the inputs, or "name:file.npy" / "name:file.raw" pairs (trtexec's
-/// --loadInputs), in Plan::inputs() order. Inputs not given are random: floats standard normal, bool fair, integers uniform over
-/// the rows of the tables they index (Gather), else 0…9; the same seed gives the same on every machine. Throws Error (usage) for
-/// a name that is no input. `feeds`, by name, go before the files.
+/// --loadInputs), in Plan::inputs() order. Inputs that are not given are random: floats standard normal, bool fair, integers
+/// uniform over the rows of the tables that they index (Gather), else 0…9. The same seed gives the same inputs on every machine.
+/// Throws Error (usage) for a name that is not an input. `feeds`, by name, take precedence over the files.
 std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>& files,
                                 const std::map<std::string, Shape>& shapes, const std::map<std::string, Tensor>& feeds = {},
                                 uint64_t seed = 0);

@@ -39,13 +39,13 @@ Limiter limiter_of(const StepRow& row, const Roof& roof) {
   const double memory_us = static_cast<double>(row.step.bytes) / roof.bytes_per_s * 1e6;
   const double peak = roof.peak(problem_type(row.step.problem));
   const double compute_us = peak > 0 ? static_cast<double>(row.step.flops) / peak * 1e6 : 0;
-  // With less work than starting the step takes, that is what the time goes to.
+  // The step's work takes less time than starting it, so the time goes to starting it.
   if (row.roof_share < 0.5 && std::max(memory_us, compute_us) < roof.launch_us) return Limiter::overhead;
   if (row.roof_share < 0.35) return Limiter::latency;
   return compute_us >= memory_us ? Limiter::compute : Limiter::memory;
 }
 
-/// The place of the number nearest to the median.
+/// The index of the number that is nearest to the median.
 size_t middle_of(const std::vector<double>& v) {
   const double middle = median(v);
   const auto closest = std::ranges::min_element(v, {}, [&](double x) { return std::abs(x - middle); });
@@ -164,7 +164,7 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
     latencies.push_back(execution.run_timed(runs_per_sample(execution)));
     const auto t = Clock::now();
     execution.run_profiled(times);
-    // A GPU's times are its own; what the host took to ask for them is no part of the run.
+    // The GPU's times come from the GPU; the time in which the host asks for them is not part of the run.
     const double whole = execution.on_gpu() && !times.empty() ? us_of(times.front().begin_ns, times.back().end_ns) : us_since(t);
     double inside = 0;
     for (const StepTime& s : times) inside += us_of(s.begin_ns, s.end_ns);

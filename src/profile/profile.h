@@ -1,4 +1,4 @@
-// Where a plan's time goes: per step, per module scope, with the machine's roof and the likely cause beside it.
+// Where a plan's time goes: per step and per module scope, with the machine's roof and the likely cause.
 #pragma once
 
 #include <map>
@@ -10,17 +10,17 @@
 
 namespace smelt::profile {
 
-/// What the machine can do, measured (smelt devices --measure). Zero: not measured.
+/// What the machine can do, as `smelt devices --measure` measured it. Zero: not measured.
 struct Roof {
   double bytes_per_s = 0;               // memory bandwidth, read and write together
   double launch_us = 0;                 // starting a kernel
   std::map<DType, double> flops_per_s;  // by element type
   double peak(DType t) const;           // the type's, or f32's where it is not listed
-  /// The least time bytes and flops can take: max of the two, in microseconds. 0 when nothing was measured.
+  /// The least time that the bytes and the flops can take: the larger of the two, in microseconds. 0 if nothing was measured.
   double floor_us(double bytes, double flops, DType t) const;
 };
 
-/// What holds a step back. `overhead` is the CPU's form of "launch": too little work to outweigh starting it.
+/// What limits a step. `overhead` is the CPU's form of "launch": the work is too small to outweigh starting it.
 enum class Limiter : uint8_t { compute, memory, latency, overhead, unknown };
 std::string_view name(Limiter l);
 
@@ -34,7 +34,7 @@ struct StepRow {
 
 /// A module of the exported model. A step belongs to the deepest module that holds all the nodes it stands for.
 struct ScopeRow {
-  std::string path;  // "" the whole model
+  std::string path;  // "" for the whole model
   int depth = 0;
   double self_us = 0, total_us = 0, share = 0;  // total includes the modules inside; share is total's
   double roof_share = 0;                        // of total: the sum of its steps' floors over it
@@ -47,15 +47,15 @@ struct MemoryRow {
   int64_t bytes = 0;
 };
 
-/// A copy in runs whose inputs and outputs lie in the host's memory.
+/// A copy in runs with inputs and outputs in the host's memory.
 struct CopyRow {
-  std::string name;  // of the input, output, value or step; "" where it cannot be told
+  std::string name;  // of the input, output, value or step; "" if unknown
   CopyTime::Way way = CopyTime::Way::other;
   int64_t bytes = 0;
   Summary us;
 };
 
-/// One run on a device whose inputs and outputs lie in the host's memory: its steps and what was copied beside them.
+/// One run on a device with inputs and outputs in the host's memory: its steps, and the copies beside them.
 struct HostRun {
   std::vector<StepTime> steps;
   std::vector<CopyTime> copies;
@@ -66,20 +66,20 @@ struct Profile {
   Summary latency_us;   // unprofiled runs: what the user sees
   double steps_us = 0;  // sum of the steps' medians
   double gaps_us = 0;   // profiled run's time outside steps (median)
-  /// The share of an unprofiled run that steps and gaps leave open; negative where taking the times made the run longer.
+  /// The share of an unprofiled run that is neither in steps nor in gaps; negative if profiling made the run longer.
   double unattributed() const { return latency_us.median > 0 ? 1 - (steps_us + gaps_us) / latency_us.median : 0; }
   std::vector<StepRow> steps;     // in execution order
   std::vector<ScopeRow> scopes;   // in module order
   std::vector<MemoryRow> memory;  // largest first
   MemoryInfo footprint;
   int64_t held(const StepRow& s) const { return footprint.weights + s.step.memory.total(); }  // while it runs
-  int64_t peak_bytes = 0;  // the most that any step holds, and the first that does, its name or operator
+  int64_t peak_bytes = 0;  // the most that any step holds, and the name or operator of the first such step
   std::string peak_step;
   int64_t peak_host_bytes = 0;  // the process's peak resident set
   Roof roof;
   std::vector<StepTime> timeline;  // of the median profiled run
   // Of a GPU's plan, by profile_copies:
-  std::vector<CopyRow> copies;  // in the order of a run; empty where they cannot be seen
+  std::vector<CopyRow> copies;  // in the order of a run; empty without CUPTI
   Summary host_latency_us;      // unprofiled runs from and to the host's memory, by the host's clock
   HostRun host_run;             // the profiled one with the median time of copies
 };
@@ -90,16 +90,16 @@ struct ProfileOptions {
   double max_seconds = 20;  // stops sooner than `iterations` when reached, never before 3 runs
 };
 
-/// Times an execution whose inputs are bound.
+/// Profiles an execution whose inputs are bound.
 Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& options, const Roof& roof);
-/// Times the copies that a GPU's plan makes of tensors in the host's memory, as Session::run gets and gives them: fills in the
-/// profile's last fields. The execution is bound to `inputs` then. Nothing happens for a plan of the processor.
+/// Times the copies that a GPU's plan makes of tensors in the host's memory, as Session::run takes and returns them, and fills in
+/// the profile's last fields. It binds the execution to `inputs`. It does nothing for a plan of the processor.
 void profile_copies(Profile& p, Execution& execution, std::span<const Tensor> inputs, const ProfileOptions& options);
 
 /// Peak resident set of this process in bytes (VmHWM), and what it is now (VmRSS).
 int64_t peak_resident_bytes();
 int64_t resident_bytes();
-/// Peak restarted at the present size, where the kernel allows it (/proc/self/clear_refs).
+/// Resets the peak to the present size, where the kernel allows it (/proc/self/clear_refs).
 void reset_peak_resident();
 
 }  // namespace smelt::profile

@@ -9,16 +9,16 @@
 
 namespace smelt::profile {
 
-/// Ceilings that `smelt devices --measure` kept for this CPU and thread count (0: all cores); nothing when it never ran, or when
+/// The ceilings that `smelt devices --measure` kept for this CPU and thread count (0: all cores). Nothing if it never ran, or if
 /// the file is damaged.
 std::optional<device::Ceilings> load_ceilings(const std::filesystem::path& cache_dir, int threads);
 void store_ceilings(const std::filesystem::path& cache_dir, const device::Ceilings& c);
-/// The same for the GPU of this DeviceInfo::uuid; `gpu` is its name, for who reads the file.
+/// The same for the GPU of this DeviceInfo::uuid; `gpu` is its name, for readers of the file.
 std::optional<device::Ceilings> load_gpu_ceilings(const std::filesystem::path& cache_dir, const std::string& uuid);
 void store_gpu_ceilings(const std::filesystem::path& cache_dir, const std::string& uuid, const std::string& gpu,
                         const device::Ceilings& c);
 
-/// As profiles use them: copy bandwidth, and a rate per type.
+/// The form that profiles use: copy bandwidth, and a rate for each type.
 Roof roof_of(const device::Ceilings& c);
 
 /// The "model name" of /proc/cpuinfo.

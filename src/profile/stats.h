@@ -1,4 +1,4 @@
-// What is said of a set of timings: median and percentiles, and the interval on a ratio.
+// Statistics of timings: median, percentiles, and the interval of a ratio.
 #pragma once
 
 #include <span>
@@ -25,7 +25,7 @@ struct Ratio {
   double value = 1, low = 1, high = 1;
   int pairs = 0;
   bool enough() const { return pairs >= fewest_pairs; }
-  /// Proven when the whole interval lies on one side of 1, and rests on enough pairs.
+  /// True if the whole interval lies on one side of 1 and there are enough pairs.
   bool faster() const { return enough() && high < 1; }
   bool slower() const { return enough() && low > 1; }
 };
@@ -34,8 +34,8 @@ struct Ratio {
 /// resampled in pairs, in blocks of neighbours so that slow drifts of a shared machine widen the interval instead of
 /// hiding in it (moving-block bootstrap, Künsch 1989). Same samples, same interval: the generator is seeded with a constant.
 Ratio ratio_interval(std::span<const double> before, std::span<const double> after, int resamples = 2000);
-/// The same of rounds, which are resampled whole (cluster bootstrap; one fewer than there are is drawn, for few of them differ
-/// too little otherwise: Rao and Wu, 1988). `ends`: the number of pairs up to the end of each round.
+/// The same for rounds, which are resampled whole (cluster bootstrap). It draws one round fewer than there are, since the spread
+/// of few rounds would come out too small otherwise (Rao and Wu, 1988). `ends`: the number of pairs up to the end of each round.
 Ratio ratio_interval(std::span<const double> before, std::span<const double> after, std::span<const size_t> ends,
                      int resamples = 2000);
 

@@ -1,4 +1,4 @@
-// What the HTML page is filled with; between json.cpp, which writes the data, and html.cpp, which writes the page.
+// The data of the HTML page: json.cpp writes it, html.cpp puts it into the page.
 #pragma once
 
 #include <string>

@@ -62,7 +62,7 @@ std::string to_dot(const Graph& g, const std::map<std::string, double>& us, cons
     for (int32_t s : n.sources)
       if (const auto at = groups.find(g.sources()[static_cast<size_t>(s)].name); at != groups.end()) group = at->second;
     const char* fill = group < 0 ? "#f4f4f4" : group_colours[static_cast<size_t>(group) % std::size(group_colours)];
-    // The class becomes the SVG element's: the page finds the nodes of one group by it.
+    // The SVG element gets this class, and the page finds the nodes of one group by it.
     const std::string part = group < 0 ? "" : fmt::format(" class=\"g{}\"", group);
     dot += fmt::format("  n{} [label={} fillcolor=\"{}\" tooltip={}{}];\n", index(id), dot_string(label), fill, dot_string(tip),
                        part);
@@ -108,7 +108,7 @@ std::string draw(const Graph& g, const std::map<std::string, double>& us, const 
     }
   } remove{dot};
   write_text(dot, to_dot(g, us, groups));
-  // dot's layout takes minutes on a thousand nodes, and its splines overflow its stack; bounded, it takes seconds.
+  // dot's layout takes minutes for a thousand nodes, and its splines overflow its stack; with these bounds it takes seconds.
   const char* bounds = g.topological().size() > 400 ? "-Gnslimit=1 -Gnslimit1=1 -Gmclimit=0.1 -Gsplines=line" : "";
   constexpr int limit_s = 60, timed_out = 124;
   FILE* pipe = popen(fmt::format("timeout {} dot -Tsvg {} '{}' 2>/dev/null", limit_s, bounds, dot.string()).c_str(), "r");

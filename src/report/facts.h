@@ -1,4 +1,4 @@
-// The machine a figure was taken on, and the versions of what took it.
+// The machine on which a figure was measured, and the versions of the software that measured it.
 #pragma once
 
 #include <string>

@@ -22,7 +22,7 @@ namespace cuda = device::cuda;
 
 std::string version_text(int cuda_version) { return fmt::format("{}.{}", cuda_version / 1000, cuda_version % 1000 / 10); }
 
-/// Nothing where NVML does not say.
+/// Nothing if NVML does not say.
 std::optional<cuda::GpuState> state_of(const cuda::DeviceInfo& gpu) {
   try {
     return cuda::read_state(gpu.uuid);
@@ -31,7 +31,7 @@ std::optional<cuda::GpuState> state_of(const cuda::DeviceInfo& gpu) {
   }
 }
 
-/// "1980 of 1980 MHz"; a dash for what is not known.
+/// "1980 of 1980 MHz"; a dash for an unknown number.
 std::string of_most(const std::optional<int>& now, const std::optional<int>& most, std::string_view unit) {
   const auto text = [](const std::optional<int>& v) { return v ? std::to_string(*v) : "-"; };
   return now || most ? fmt::format("{} of {} {}", text(now), text(most), unit) : "";
@@ -43,7 +43,7 @@ std::string slowed_text(const cuda::GpuState& s) {
 
 Cell bytes_cell(int64_t bytes) { return {static_cast<double>(bytes), Unit::bytes}; }
 
-/// A fact a row, so that a terminal shows them all.
+/// One fact in each row, so that a terminal shows all of them.
 Table fact_table(const cuda::DeviceInfo& gpu, const std::optional<cuda::GpuState>& state, bool as_json) {
   Table t{.key = fmt::format("gpu{}", gpu.ordinal),
           .title = fmt::format("GPU {}", gpu.ordinal),

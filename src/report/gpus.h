@@ -10,14 +10,14 @@
 
 namespace smelt::report {
 
-/// What a report says of the GPU that it was measured on, and of the libraries of NVIDIA's that were found.
+/// Facts about the GPU that a report was measured on, and about NVIDIA's libraries that were found.
 std::vector<Fact> gpu_facts(const device::cuda::DeviceInfo& gpu);
 std::vector<Fact> library_facts(std::span<const device::cuda::LibraryState> libraries);
 /// Both for Options::device; nothing for the processor, and for a GPU that is not there.
 void add_gpu_facts(const std::string& device, std::vector<Fact>& machine, std::vector<Fact>& versions);
 
-/// The GPUs with what they do now, the processes on them, and NVIDIA's libraries with what each missing one would give. Where
-/// there is no GPU, for JSON a table that says why; else nothing.
+/// The GPUs with their present state, the processes on them, and NVIDIA's libraries with what each missing library would give.
+/// Without a GPU: for JSON a table that says why there is none, else nothing.
 void add_gpu_tables(std::vector<Table>& tables, bool as_json);
 
 }  // namespace smelt::report

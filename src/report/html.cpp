@@ -39,7 +39,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// dot writes a prologue and a DOCTYPE before <svg>, which HTML does not want.
+// dot writes a prologue and a DOCTYPE before <svg>, which HTML does not allow there.
 std::string_view svg_element(std::string_view svg) {
   const size_t at = svg.find("<svg");
   return at == std::string_view::npos ? std::string_view{} : svg.substr(at);

@@ -123,7 +123,7 @@ Json facts(const std::vector<Fact>& list) {
   return o;
 }
 
-/// What the page shows, beside what it sorts by, or what a list is in full.
+/// The text that the page shows, with the number that it sorts by, or with the whole of a list.
 Json for_page(const Cell& c, Unit unit) {
   if (c.has_number()) return Json::array({format(c, unit), number(c.number)});
   if (!c.full.empty()) return {{"text", c.text}, {"full", c.full}};
@@ -227,7 +227,7 @@ std::string chrome_trace(const profile::Profile& p) {
   if (!p.host_run.copies.empty()) name_thread(2, "copies");
   const std::vector<StepTime>& timeline = p.host_run.copies.empty() ? p.timeline : p.host_run.steps;
 
-  // A module's slice spans its consecutive steps; it closes when a step outside it begins.
+  // A module's slice spans its consecutive steps and ends when a step outside of it begins.
   struct Open {
     std::string path;
     double begin;
@@ -277,7 +277,7 @@ std::string chrome_trace(const profile::Profile& p) {
     last_end = end;
   }
   close_to(0);
-  // A graph takes longer to launch while its kernels are traced: that is said, so that nobody takes it for the run's.
+  // Tracing makes a graph's launch longer. The trace says so, so that nobody takes that time for the run's.
   int64_t copied_ns = 0;
   for (const CopyTime& c : p.host_run.copies)
     if (!timeline.empty() && c.end_ns <= timeline[0].begin_ns) copied_ns = std::max(copied_ns, c.end_ns);

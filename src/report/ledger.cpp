@@ -22,7 +22,7 @@ std::string_view what_of(const std::string& rewrite) {
   return "";
 }
 
-/// Rows in the order in which their keys first come.
+/// Rows in the order in which their keys first appear.
 template <class Row> class InOrder {
  public:
   Row& operator[](const std::string& key) {

@@ -1,4 +1,4 @@
-// Everything one command found out, ready to be printed: as tables, as JSON, as one HTML file, as a Chrome trace.
+// All results of one command, ready for printing: as tables, as JSON, as one HTML file, as a Chrome trace.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ struct Fact {
   Cell value;
 };
 
-/// The ledger with what its estimates go by.
+/// The ledger, and the rates that its estimates use.
 struct Explained {
   fuse::Ledger ledger;
   std::vector<std::string> nodes;  // names of the model's nodes
@@ -35,7 +35,7 @@ struct Report {
   std::vector<profile::Difference> differences;  // optimised against unfused, per output
   Explained explained;
   std::string svg_before, svg_after;  // drawings; empty: not drawn
-  std::string drawing_note;           // why not
+  std::string drawing_note;           // why nothing is drawn
 };
 
 /// The tactic that runs a step: "cuda v8 t64", "reference (on the host)".
@@ -43,9 +43,9 @@ std::string tactic_text(const StepInfo& s);
 Table step_table(const profile::Profile& p);
 Table scope_table(const profile::Profile& p);
 Table memory_table(const profile::Profile& p);
-/// Copies from and to the host's memory; without a row where there are none to tell of.
+/// Copies from and to the host's memory; the table has no rows if there are none.
 Table copy_table(const profile::Profile& p);
-/// One row: what the build was made of, and the plan's nodes.
+/// One row: what the build did, and the plan's nodes.
 Table plan_table(const Plan& plan, double build_s);
 /// The stages of the build.
 Table build_table(const Plan& plan);

@@ -34,7 +34,7 @@ std::vector<Tensor> placed(const Prepared& p) {
   return placed;
 }
 
-/// An execution of its plan with its inputs; a GPU's plan is timed on inputs that lie there.
+/// An execution of the side's plan with its inputs; a GPU's plan is timed on inputs that lie on the GPU.
 std::unique_ptr<Execution> bound(const Prepared& p) {
   auto execution = p.plan->execution();
   execution->bind(placed(p));
@@ -77,7 +77,7 @@ profile::Profile profile_of(Prepared& p, const profile::ProfileOptions& options,
   if (!p.execution->on_gpu()) return result;
   try {
     profile::profile_copies(result, *p.execution, p.inputs, options);
-  } catch (const Error& e) {  // the device has no room for the inputs twice
+  } catch (const Error& e) {  // the device has no room for a second copy of the inputs
     warn("copies from and to the host's memory were not timed: {}", e.what());
   }
   p.execution->bind(placed(p));
@@ -99,7 +99,7 @@ std::vector<profile::Difference> differences_of(const Prepared& reference, const
 }
 
 Explained explain(const Subject& s) {
-  // Without measurements, what two channels of desktop memory and a parallel region of a few threads take.
+  // Rates without measurements: two channels of desktop memory, and a parallel region of a few threads.
   constexpr fuse::Rates usual{.bytes_per_s = 20e9, .launch_us = 2};
   ImportOptions wanted;
   wanted.structure_only = true;
@@ -137,7 +137,7 @@ Comparison compare_speed(const Subject& s, const std::string& against, const pro
   Subject other = s;
   if (!against.empty()) other.path = against;
   c.before = prepare(other, !against.empty(), &c.after);
-  // What is built in no time is built anew too: weights lie elsewhere then.
+  // A plan that is built quickly is built anew too, so that its weights lie elsewhere.
   constexpr double no_time_s = 0.1;
   const auto maker = [](const Subject& of, const Prepared& first, bool optimize, const Prepared* inputs) {
     return [&of, &first, optimize, inputs] {

@@ -1,4 +1,4 @@
-// A model under study: from a path and options to plans, inputs and a filled Report. The command and the Python module share it.
+// From a model's path and options to plans, inputs and a filled Report. The command and the Python module share it.
 #pragma once
 
 #include <map>
@@ -16,40 +16,40 @@ struct Subject {
   Options options;
   std::map<std::string, Shape> shapes;   // of symbolic inputs
   std::vector<std::string> input_files;  // as profile::load_inputs takes them
-  std::map<std::string, Tensor> feeds;   // given in memory; go before the files
+  std::map<std::string, Tensor> feeds;   // given in memory; they take precedence over the files
   uint64_t seed = 0;                     // of the random inputs
 };
 
 struct Prepared {
   std::shared_ptr<const Plan> plan;
-  std::vector<Tensor> inputs;  // what the execution's bindings view
+  std::vector<Tensor> inputs;  // the memory that the execution is bound to
   std::unique_ptr<Execution> execution;
   double build_s = 0;  // import, rewriting, tuning and binding
 
-  /// What the side holds in host memory: packed or mapped weights and one execution's arena.
+  /// Bytes of host memory that the side holds: packed or mapped weights and one execution's arena.
   int64_t plan_bytes() const { return execution->memory().weights + execution->memory().arena; }
 };
 
 /// Inputs of `plan` in its order: feeds, then files, then random ones.
 std::vector<Tensor> inputs_for(const Plan& plan, const Subject& s);
-/// Builds the plan, makes the inputs and binds them. `same_inputs`: those of that side, by name.
+/// Builds the plan, makes the inputs and binds them. `same_inputs`: takes the inputs of that side, by name.
 Prepared prepare(const Subject& s, bool optimize, const Prepared* same_inputs = nullptr);
-/// The tensors that are another plan's inputs, by name in this plan's order; a usage error where the names are not the same.
+/// Another plan's inputs, by name, in this plan's order. Throws Error (usage) if the names differ.
 std::vector<Tensor> in_order_of(const Plan& other, const Prepared& reference);
 
-/// Where the time of a prepared side goes: its steps with its inputs where kernels use them, and on a GPU the copies of a run
-/// from and to the host's memory.
+/// Profiles a prepared side: its steps, with the inputs where kernels can use them, and on a GPU the copies of a run with inputs
+/// and outputs in the host's memory.
 profile::Profile profile_of(Prepared& p, const profile::ProfileOptions& options, const profile::Roof& roof);
 
-/// What the last run gave under this name. Throws Error (usage) when the plan has no such output.
+/// The last run's output of this name. Throws Error (usage) when the plan has no such output.
 Tensor output_of(const Prepared& p, const std::string& name);
-/// Errors per output of what the two last computed; `reference` is what the other is held against.
+/// The difference of each output of the two last runs; `reference` is the reference.
 std::vector<profile::Difference> differences_of(const Prepared& reference, const Prepared& other);
 
-/// What rewriting does to the model, found without running it; weights need not be there.
+/// What rewriting does to the model. It does not run the model, and the weights may be missing.
 Explained explain(const Subject& s);
 
-/// Unfused against optimised, or `against` (a model or plan) against the subject: interleaved timing.
+/// Times unfused against optimised, or `against` (a model or plan) against the subject, in turn.
 struct Comparison {
   Prepared before, after;
   profile::BenchResult bench;
@@ -60,10 +60,10 @@ Comparison compare_speed(const Subject& s, const std::string& against, const pro
 Report full_report(const Subject& s, Comparison& c);
 /// Facts and title only.
 Report bare_report(const Subject& s);
-/// Draws what is given; a missing `dot` becomes Report::drawing_note.
+/// Draws the graphs that are given. Without `dot`, Report::drawing_note says so.
 void add_drawings(Report& r, const Plan* before, const Plan* after);
 
-/// The machine's ceilings as `smelt devices --measure` left them in the cache folder; empty when it never ran here.
+/// The machine's ceilings that `smelt devices --measure` left in the cache folder; empty if it never ran here.
 profile::Roof known_roof(const Options& options);
 
 }  // namespace smelt::report

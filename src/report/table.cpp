@@ -56,7 +56,7 @@ std::string format(double v, Unit unit) {
   constexpr const char* flop_units[] = {"FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP"};
   constexpr const char* byte_rates[] = {"B/s", "KB/s", "MB/s", "GB/s", "TB/s"};
   constexpr const char* flop_rates[] = {"FLOP/s", "KFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s"};
-  if (unit == Unit::value) return fmt::format("{:.5g}", v);  // of a tensor: NaN is a finding, not a gap
+  if (unit == Unit::value) return fmt::format("{:.5g}", v);  // of a tensor, where NaN is a result and not a missing number
   if (std::isnan(v)) return "–";
   switch (unit) {
     case Unit::us: return time_text(v);
@@ -130,7 +130,7 @@ void Table::keep_top(size_t n) {
 
 namespace {
 
-/// The table without text columns in which no cell says anything.
+/// The table without its empty text columns.
 Table spoken(const Table& table) {
   Table t{.key = table.key,
           .title = table.title,
@@ -162,7 +162,7 @@ std::string print(const Table& whole, int width) {
     }
   }
   if (width > 0) {
-    // The widest text column gives way, one column at a time, none below 12.
+    // Shortens the widest text column, by one character at a time, to 12 at least.
     size_t total = 0;
     for (size_t w : widths) total += w + 2;
     while (total > static_cast<size_t>(width)) {

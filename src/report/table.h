@@ -1,4 +1,4 @@
-// Measurements as tagged values: a Table holds numbers with units; printers only format.
+// Measurements as tagged values: a Table holds numbers with units, and printers only format them.
 #pragma once
 
 #include <concepts>
@@ -17,15 +17,15 @@ enum class Unit : uint8_t { text, count, us, ms, seconds, bytes, flops, percent,
 /// "a, b, c, … (12)": at most `most` of them.
 std::string joined(const std::vector<std::string>& v, size_t most = 6);
 
-/// A text, a number, yes or no, or a list. `text` is what a reader sees of all but numbers; JSON gets the value itself.
+/// A text, a number, yes or no, or a list. Readers see `text`, except for numbers; JSON gets the value itself.
 struct Cell {
   enum class Kind : uint8_t { text, number, flag, list };
   std::string text;
-  std::string full;   // all of a list of which `text` shows the first; else ""
+  std::string full;   // the whole of a list that `text` shortens; else ""
   double number = 0;  // of a flag 0 or 1
   Kind kind = Kind::text;
   bool whole = false;        // a number of an integer type
-  std::optional<Unit> unit;  // its own, where a column holds several
+  std::optional<Unit> unit;  // its own unit, in a column of several units
   std::vector<Cell> list;
   Cell(std::string t) : text(std::move(t)) {}
   Cell(const char* t) : text(t) {}
@@ -65,8 +65,8 @@ struct Table {
 std::string format(double value, Unit unit);
 std::string format(const Cell& cell, Unit column);
 
-/// For a terminal: aligned columns, those without a word left out, no line wider than `width` (0: no limit; the text columns give
-/// way: sentences at their end, names and paths at their front).
+/// For a terminal: aligned columns. It leaves out empty columns, and keeps lines within `width` (0: no limit) by shortening text
+/// columns: sentences at their end, names and paths at their front.
 std::string print(const Table& table, int width = 0);
 
 }  // namespace smelt::report

@@ -157,7 +157,7 @@ Table qa_table(const profile::BenchResult& b) {
   row("p99", b.before.ms.p99, b.after.ms.p99, Unit::ms);
   row("host memory", static_cast<double>(b.before.host_bytes), static_cast<double>(b.after.host_bytes), Unit::bytes);
   row("device memory", static_cast<double>(b.before.device_bytes), static_cast<double>(b.after.device_bytes), Unit::bytes);
-  // Built one after the other in one process, what the first measures the second finds: no difference between the two.
+  // The sides are built one after the other in one process, and the second finds what the first measured: no difference is given.
   t.rows.push_back({fmt::format("build, tuning level {}", b.after.build.tuning_level), format(b.before.build_s, Unit::seconds),
                     format(b.after.build_s, Unit::seconds), "–"});
   t.note = verdict(b);

@@ -120,7 +120,7 @@ void Cache::open_database(const std::filesystem::path& path) {
                              : fmt::format("Delete {} to begin with an empty cache", name));
       }
     }
-    // Switching a new database to WAL fails at once where another process does the same: SQLite's busy timeout does not cover it.
+    // Switching a new database to WAL fails at once if another process does the same; SQLite's busy timeout does not cover it.
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
@@ -144,7 +144,7 @@ std::shared_ptr<Cache> Cache::open(const std::filesystem::path& path) {
   return cache;
 }
 
-// SQLite reads a database that it cannot lock only as one that nobody changes.
+// SQLite can read a database that it cannot lock only if it is told that nobody changes it (immutable=1).
 bool Cache::take_unwritable(const std::filesystem::path& path) {
   std::string uri = "file:";
   for (const unsigned char c : path.string())
@@ -182,7 +182,7 @@ std::vector<CacheEntry> Cache::select(std::string_view where, const CacheKey* ke
     try {
       entries.push_back({{s.text(0), s.text(1), s.text(2)}, s.number(3), timings_from(timings)});
     } catch (const Json::exception&) {
-      // A row that another version wrote, or damaged: as if it were not there, so that the problem is measured again.
+      // Another version wrote the row, or it is damaged: it counts as missing, so that the problem is measured again.
     }
   }
   return entries;
@@ -199,8 +199,8 @@ std::optional<CacheEntry> Cache::find(const CacheKey& key) {
   return std::nullopt;
 }
 
-// A row of the same level may be of other tactics: those that another filter allowed. Its timings stay as they are, so that
-// processes which measure at the same time agree.
+// A row of the same level may have other tactics, because another filter allowed them. Its timings stay as they are, so that
+// processes that measure at the same time agree.
 bool Cache::add_known(CacheEntry& entry) {
   const auto known = find(entry.key);
   if (!known || known->level != entry.level) return false;
@@ -224,7 +224,7 @@ CacheEntry Cache::keep(CacheEntry entry) {
         .bind(to_json(entry.timings).dump())
         .bind(int{more})
         .step();
-    // A row that cannot be read back is damaged, whatever its level.
+    // The row cannot be read back, so it is damaged and is replaced whatever its level.
     if (const auto kept = find(entry.key)) return *kept;
     Statement(db_, "INSERT OR REPLACE INTO timings(problem, device, versions, level, timings) VALUES(?, ?, ?, ?, ?)")
         .bind(entry.key)

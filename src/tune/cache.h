@@ -1,4 +1,4 @@
-// The tuning cache: what was measured, kept in SQLite (write-ahead logging, safe with several processes at a time).
+// The tuning cache: measurements in SQLite (write-ahead logging; several processes may use it at a time).
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ struct sqlite3;
 
 namespace smelt::tune {
 
-/// What a timing holds for.
+/// What a timing is valid for.
 struct CacheKey {
   std::string problem;   // "gemm:f32>f32:48x4096x4096:rcr:bias+relu"
   std::string device;    // processor, instruction set and threads
@@ -31,29 +31,29 @@ struct CacheEntry {
 
 class Cache {
  public:
-  /// Opens or creates the database. Never throws: one that is corrupt, locked for too long or not writable is reported once
-  /// as a warning; what it holds is used where it can be read, and nothing is kept beyond the process.
+  /// Opens or creates the database. Never throws: a database that is corrupt, locked for too long or not writable gives one
+  /// warning. Its entries are used where they can be read, and new timings are lost with the process.
   static std::shared_ptr<Cache> open(const std::filesystem::path& path);
   /// As open, but throws Error naming the file and SQLite's reason: for commands that are about the cache.
   static std::shared_ptr<Cache> open_or_throw(const std::filesystem::path& path);
-  /// One that lives as long as the process.
+  /// A cache that lives as long as the process.
   static std::shared_ptr<Cache> in_memory();
   ~Cache();
 
   std::optional<CacheEntry> find(const CacheKey& key);
-  /// Keeps the entry unless one of the same or a higher level is there already; returns the one that is kept, so that
+  /// Keeps the entry, unless an entry of the same or a higher level is there already. Returns the entry that is kept, so that
   /// processes that measured the same problem at the same time agree.
   CacheEntry keep(CacheEntry entry);
 
   /// All entries, by key.
   std::vector<CacheEntry> list();
-  /// Takes over entries of another database that are missing here or have a lower level; how many.
+  /// Takes the entries of another database that are missing here or have a lower level here; returns how many it took.
   int merge(Cache& other);
   /// {"version": 1, "entries": [{"problem": …, "device": …, "versions": …, "level": 2, "timings": […]}, …]}
   std::string export_json();
-  /// Takes entries of export_json's text as merge does. Throws Error (usage) with what is wrong in the text.
+  /// Merges the entries of a text that export_json wrote. Throws Error (usage) with what is wrong in the text.
   int import_json(std::string_view text);
-  /// Removes all entries; how many.
+  /// Removes all entries; returns how many.
   int clear();
 
   const std::filesystem::path& path() const { return path_; }  // empty when in memory
@@ -66,7 +66,7 @@ class Cache {
   void give_up(std::string_view why);
   std::vector<CacheEntry> select(std::string_view where, const CacheKey* key);
 
-  /// Adds what the row of the same level knows of other tactics; true when `entry` now knows more than that row.
+  /// Adds the timings of other tactics from the row of the same level; true if `entry` now has more timings than that row.
   bool add_known(CacheEntry& entry);
 
   std::recursive_mutex mutex_;

@@ -9,17 +9,17 @@
 
 namespace smelt::tune {
 
-/// Looks at them every now and then, and keeps what it saw.
+/// Reads the clocks from time to time, and keeps what it read.
 class ClockWatch {
  public:
   using Read = std::function<device::cuda::GpuState()>;
   using Duration = std::chrono::steady_clock::duration;
 
-  /// `read` may throw Error, as read_state() does where nobody knows: it is not asked again then. It is asked once in `pause` at
-  /// most.
+  /// `read` may throw Error, as read_state() does without NVML; then it is not called again. It is called at most once in
+  /// `pause`.
   explicit ClockWatch(Read read, Duration pause = std::chrono::milliseconds(250)) : read_(std::move(read)), pause_(pause) {}
 
-  /// To be called while the GPU works: a state of a GPU with nothing to do is passed over.
+  /// Call it while the GPU works: it ignores the state of an idle GPU.
   void look();
   const ClocksSeen& seen() const { return seen_; }
 

@@ -8,18 +8,18 @@
 
 namespace smelt::tune {
 
-/// "+onednn,-reference": items separated by commas, each + (allow) or - (refuse) and a tactic's name or "all"; everything is
-/// allowed to begin with, and later items override earlier ones. "-all,+onednn" leaves onednn only.
+/// "+onednn,-reference": items separated by commas, each + (allow) or - (refuse) and a tactic's name or "all". At first every
+/// tactic is allowed, and later items override earlier ones. "-all,+onednn" leaves onednn only.
 class TacticFilter {
  public:
   TacticFilter() = default;
-  /// Throws Error (usage) for an item without a sign, an empty name, or a name not in `known`, which it lists. With no
-  /// `known` names any name is taken.
+  /// Throws Error (usage) for an item without a sign, an empty name, or a name that is not in `known`; the error lists `known`.
+  /// An empty `known` accepts any name.
   static TacticFilter parse(std::string_view text, std::span<const std::string_view> known = {});
   bool allows(std::string_view tactic) const;
-  /// Whether it is allowed by its own name: of what is off to begin with.
+  /// Whether an item allows the tactic by its own name, as those that are off by default need.
   bool asks_for(std::string_view tactic) const;
-  /// As it was given.
+  /// The text that the filter was made from.
   const std::string& text() const { return text_; }
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 namespace cuda = device::cuda;
 
-constexpr int64_t period_bytes = 1 << 20;  // of random data; kernels do not look for repetition
+constexpr int64_t period_bytes = 1 << 20;  // of random data, repeated: kernels do not look for repetition
 
 using Kernels = std::vector<std::unique_ptr<ops::Kernel>>;
 
@@ -72,7 +72,7 @@ class Problem {
                   "filling a tensor");
       done += more;
     }
-    stream_.synchronize();  // `period` goes
+    stream_.synchronize();  // before `period` is freed
     return to;
   }
 
@@ -101,7 +101,7 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
       work();
     } catch (const Error& e) {
       const bool again = would_fail_again(e);
-      stream.synchronize();  // a device that is lost fails here: no candidate is to blame for what comes then
+      stream.synchronize();  // a lost device fails here, so that no candidate is blamed for it
       throw Unfit(e, candidate, again);
     }
   };
@@ -112,7 +112,7 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
   const int64_t flush_bytes = 2 * std::max<int64_t>(device->info().l2_bytes, 1 << 20);
   const auto flush = device->allocate(flush_bytes, "emptying the L2 cache");
   const cuda::Event begin(device), end(device);
-  // The fill takes the GPU longer than the host takes to put what follows on the stream, so that launches are not what is timed.
+  // The fill takes the GPU longer than the host needs to put the candidate on the stream, so that the sample excludes launches.
   std::function<void()> while_busy;  // for the next sample
   const auto time_of = [&](const auto& work) {
     cuda::check(cuda::driver().fill_bytes(flush->address(), 0, static_cast<size_t>(flush_bytes), stream.get()),

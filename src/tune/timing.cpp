@@ -53,7 +53,7 @@ std::vector<std::vector<double>> measure(std::span<const std::function<void()>> 
   double best = INFINITY, round = 0;
   for (size_t i = 0; i < runs.size(); ++i) {
     const double cold = time_of(runs[i], 1);
-    // The first run may have made code and threads; one that alone takes the time there is, is not run twice.
+    // The first run may have made code and threads, so it is repeated, unless it alone took all of the time.
     first[i] = cold > options.budget_us && cold > options.hopeless * best ? cold : time_of(runs[i], 1);
     best = std::min(best, first[i]);
   }

@@ -10,7 +10,7 @@ void fill_random(Tensor& t, DType type, std::mt19937& random) {
   const auto fill = [&]<class T>(T, auto&& draw) {
     auto* p = static_cast<T*>(t.raw());
     const int64_t n = t.nbytes() / static_cast<int64_t>(sizeof(T));
-    // A short period keeps filling cheap; kernels do not look for repetition.
+    // A short period makes filling cheap; kernels do not look for repetition.
     std::vector<T> period(1021);
     for (T& x : period) x = draw();
     for (int64_t i = 0; i < n; ++i) p[i] = period[static_cast<size_t>(i) % period.size()];

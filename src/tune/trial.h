@@ -1,4 +1,4 @@
-// A problem set up to be timed: buffers filled with random data, and kernels of the candidates on them.
+// Sets a problem up for timing: buffers with random data, and the candidates' kernels on them.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@
 
 namespace smelt::tune {
 
-/// Fills the tensor's bytes as elements of `type`: uniform in [-1, 1), bytes of 8-bit integers uniform. Kernels may branch on
-/// values (a requantization near a half), and zeros cost less power. Other types, those of indices, stay as they are.
+/// Fills the tensor with elements of `type`: floats uniform in [-1, 1), 8-bit integers uniform. Kernels may branch on values (a
+/// requantization near a half), and zeros cost less power. Other types, those of indices, keep their values.
 void fill_random(Tensor& t, DType type, std::mt19937& random);
 
 class Trial {
  public:
-  /// Constants are used as they are; other floating-point inputs are uniform in [-1, 1), integers and booleans 0, which
-  /// is a valid index everywhere. Packed weights are the trial's own and go with it.
+  /// Uses constants as they are. Other floating-point inputs are uniform in [-1, 1); integers and booleans are 0, which is a
+  /// valid index everywhere. The trial owns its packed weights and frees them.
   Trial(const ops::BoundNode& node, const ops::Machine& machine);
 
-  /// Prepares the candidate of that name and returns what runs it once. The trial must outlive it.
+  /// Prepares the candidate and returns a function that runs it once. The trial must outlive the function.
   std::function<void()> runner(const std::string& tactic, const std::string& config);
 
  private:

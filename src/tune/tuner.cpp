@@ -117,7 +117,7 @@ void Tuner::leave_out(const std::string& problem, const ops::Candidate& candidat
   std::vector<Timing>& out = left_out(problem);
   if (find(out, candidate)) return;
   out.push_back({candidate.tactic, candidate.config});
-  // Before anything is measured there is no entry to keep it in: measure_now adds it.
+  // Before a measurement there is no entry to keep it in; measure_now adds it.
   const auto known = known_.find(problem);
   if (known == known_.end() || known->second.timings.empty()) return;
   std::erase_if(known->second.timings,
@@ -237,14 +237,14 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
     if (cached) {
       ++stats_.cached;
     } else if (wanted.size() > 1 || !left_out(offer.problem).empty()) {
-      // What was measured with other tactics allowed is kept beside the new timings only when it is measured again.
+      // Timings of tactics that another filter allowed stay only if these tactics are measured again.
       cached = cache_->keep({key(offer.problem), level_, measure_now(node, offer, wanted)});
     }
     if (!cached) cached = CacheEntry{key(offer.problem), level_, {}};
     known = known_.insert_or_assign(offer.problem, std::move(*cached)).first;
   }
 
-  // The timings of candidates that are allowed now, by estimate: what timing cannot tell apart, the cost model decides.
+  // The timings of the candidates that are allowed now, ordered by estimate: the cost model decides between equal timings.
   std::vector<size_t> timed, by_cost = allowed;
   std::ranges::stable_sort(by_cost, {}, [&](size_t i) { return offer.candidates[i].estimate_us; });
   for (size_t i : by_cost) {

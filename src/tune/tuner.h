@@ -39,8 +39,8 @@ struct TunerStats {
   ClocksSeen clocks;
 };
 
-/// Thread-safe: one thread measures at a time. On a GPU candidates are timed there (gpu_trial.h). Levels:
-///   0  estimates only: nothing is measured and the cache is not read, so that the choice is the same everywhere
+/// Thread-safe: one thread measures at a time. Candidates for a GPU are timed on it (gpu_trial.h). Levels:
+///   0  estimates only: measures nothing and does not read the cache, so that the choice is the same everywhere
 ///   1  the two candidates with the lowest estimates, briefly
 ///   2  every candidate whose estimate is at most 10 times the lowest
 ///   3  every candidate, with more samples
@@ -56,12 +56,12 @@ class Tuner {
   /// left, with every reason, and Unfit (tune/gpu_trial.h) where timing finds one that cannot run: the caller takes it out.
   Choice choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {});
 
-  /// The candidates that choose() would run for this offer, the one that it takes included: those to be measured, or one where
-  /// nothing is.
+  /// The candidates that choose() would run for this offer: those that it would measure, or, if it would measure none, the one
+  /// that it would choose.
   std::vector<size_t> needed(const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {});
 
-  /// A candidate that cannot be prepared or run here: it is passed over from now on, and kept with the problem's timings, so that
-  /// no later process tries it again with these versions.
+  /// Notes a candidate that cannot be prepared or run here. choose() ignores it from now on, and the cache keeps it with the
+  /// problem's timings, so that no later process tries it again with these versions.
   void leave_out(const std::string& problem, const ops::Candidate& candidate);
 
   const ops::Machine& machine() const { return machine_; }

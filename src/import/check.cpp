@@ -60,8 +60,8 @@ void check_nesting(const onnx::ModelProto& proto) {
   }
 }
 
-/// Whether every node has the inputs, outputs and attributes that its operator takes: ONNX's inference counts on it, as far as to
-/// end the process where they are missing.
+/// Whether every node has the inputs, outputs and attributes that its operator takes. ONNX's inference relies on that, and ends
+/// the process if they are missing.
 bool fit_their_schemas(onnx::ModelProto& proto) {
   const auto imports = imports_of(proto);
   bool fit = true;
@@ -107,13 +107,13 @@ void check_operators(Loaded& model, const ImportOptions& options) {
       unknown.push_back(n);
     }
   });
-  if (!unknown.empty()) model.proto.clear_functions();  // inference goes through a body at every call, which can take for ever
+  if (!unknown.empty()) model.proto.clear_functions();  // inference visits a body at every call, which may never end
   fail_unsupported_nodes(model, unknown);
 }
 
 void fail_unsupported_nodes(Loaded& model, const std::vector<onnx::NodeProto>& nodes) {
   if (nodes.empty()) return;
-  // Types make the list useful; inference goes as far as it can around what it does not know.
+  // The list needs types; inference finds as many as it can despite the unknown operators.
   try {
     if (fit_their_schemas(model.proto)) infer_shapes(model, true);
   } catch (const std::exception&) {
@@ -169,9 +169,9 @@ void check_tensors_only(Loaded& model) {
 void check_model(const Loaded& model) {
   const auto& proto = model.proto;
   if (!proto.has_graph()) fail("the file has no graph; expected an ONNX model");
-  // Exporters leave the shape of an input or a result out, and some a result's type; other runtimes run such models, the checker
-  // refuses them. It reads no more of the two than that they are there; inference finds both. And it refuses deprecated operators
-  // that upgrade() replaces.
+  // Some exporters leave out the shape of an input or a result, or a result's type. Other runtimes run such models; the checker
+  // refuses them, although it only looks whether the two are there, and inference finds both. It also refuses deprecated
+  // operators, which upgrade() replaces.
   onnx::ModelProto complete = proto;  // small: the bytes of tensors have been taken out
   for (auto& v : *complete.mutable_graph()->mutable_output())
     if (!v.has_type()) v.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);

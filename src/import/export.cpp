@@ -27,7 +27,7 @@ std::string serialize(const onnx::ModelProto& model) {
   return model.SerializeAsString();
 }
 
-// Where each constant's bytes go: into the message, as a reference into the model's data file, or into a file of the plan's own.
+// Decides where a constant's bytes go: into the message, as a reference into the model's data file, or into the plan's own.
 class Placement {
  public:
   Placement(const Graph& g, bool may_refer, std::string own_name) : may_refer_(may_refer), own_name_(std::move(own_name)) {
@@ -47,7 +47,7 @@ class Placement {
     }
     const auto [it, fresh] = offsets_.insert({{t.raw(), t.nbytes()}, 0});
     if (fresh) {
-      // Pages for what a runtime may map by itself, cache lines for the rest.
+      // Aligned to a page if a runtime may map it by itself, else to a cache line.
       const int64_t align = t.nbytes() >= 65536 ? 4096 : 64;
       it->second = (size_ + align - 1) / align * align;
       size_ = it->second + t.nbytes();
@@ -99,7 +99,7 @@ class Placement {
   std::string foreign_file_;
 };
 
-/// However each is spelled, and through links.
+/// Whether two paths are the same file, however each is spelled, also through links.
 bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code missing;
   if (fs::equivalent(a, b, missing)) return true;

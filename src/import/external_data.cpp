@@ -21,7 +21,7 @@ int64_t number(const std::string& text, const char* key, const std::string& tens
   return v;
 }
 
-// Address space that reads as zeros; pages come into being only when they are read.
+// Address space that reads as zeros; the kernel makes a page only when it is read.
 Tensor zeros_without_memory(DType type, const Shape& shape, const std::string& tensor) {
   const int64_t size = bytes(type, elements(shape));
   if (size == 0) return Tensor::empty(type, shape);
@@ -44,7 +44,7 @@ Tensor mapped(const std::shared_ptr<MappedFile>& file, DType type, const Shape& 
   return reinterpret_cast<uintptr_t>(data) % align == 0 ? t : t.clone();  // typed access needs the alignment
 }
 
-// `path` resolved through links lies in `folder` or below it. Not when it cannot be resolved: a circle of links, too long a name.
+// Whether `path`, with links followed, lies in `folder` or below it. False if it cannot be resolved.
 bool inside(const fs::path& path, const fs::path& folder) {
   std::error_code broken;
   const fs::path p = fs::weakly_canonical(path, broken);
@@ -104,7 +104,7 @@ Tensor ExternalData::view(const onnx::TensorProto& proto, DType type, const Shap
   auto file = open(location, tensor);
   Tensor t = file ? mapped(file, type, shape, offset, tensor, location) : zeros_without_memory(type, shape, tensor);
   if (t.nbytes() > 0) {
-    // A tensor is a handle: this one shares the bytes, and stands for them as long as the range is kept.
+    // A tensor is a handle: this one shares the bytes and keeps them alive as long as the range is kept.
     auto keep = std::make_shared<Tensor>(t);
     ranges_.push_back({std::shared_ptr<const void>(keep, keep->raw()), t.nbytes(), location, offset});
   }

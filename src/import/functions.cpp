@@ -1,5 +1,5 @@
-// Function bodies in the place of calls: the model's own functions, and the ones that ONNX's schemas give. ONNX's inliner
-// drops node names and metadata, which is why this is done here.
+// Replaces calls by function bodies: those of the model's own functions, and those that ONNX's schemas give. ONNX's own inliner
+// drops node names and metadata.
 #include <algorithm>
 #include <set>
 
@@ -66,7 +66,7 @@ class Expansion {
  private:
   std::string fresh(const std::string& name) { return names_.fresh(below_call(name)); }
 
-  // Names grow with every call; a hostile model's must not grow without bound.
+  // Names grow with every call; this bounds those of a hostile model.
   std::string below_call(const std::string& name) const {
     constexpr size_t longest = 1000;
     return (call_.name() + "/" + name).substr(0, longest);
@@ -93,7 +93,7 @@ class Expansion {
   std::string renamed(const std::string& name, const Renames& renames) {
     if (name.empty()) return name;
     const auto it = renames.find(name);
-    // A body has no outer scope: an unknown name must not meet a value of the caller.
+    // A body has no outer scope: an unknown name must not refer to a value of the caller.
     if (it == renames.end()) fail("function '{}' reads '{}', which nothing in it defines", function_.name(), name);
     return it->second;
   }
@@ -109,7 +109,7 @@ class Expansion {
     for (auto& v : *g.mutable_output()) v.set_name(renamed(v.name(), renames));
   }
 
-  // What a default value or a call outside of functions refers to, nothing gives; a default that refers to itself has no end.
+  // Nothing gives a value to a reference in a default value or outside of functions, and a default may refer to itself.
   static bool refers(const onnx::AttributeProto& a) {
     const auto any = [](const onnx::GraphProto& g) {
       return std::any_of(g.node().begin(), g.node().end(), [](const onnx::NodeProto& n) {
@@ -147,7 +147,7 @@ std::string key(const std::string& domain, const std::string& name, const std::s
   return (domain == "ai.onnx" ? "" : domain) + "\n" + name + "\n" + overload;
 }
 
-// Replaces every node that `body_of` has a body for, and, unless one level is asked for, those of the bodies too.
+// Replaces every node that `body_of` has a body for. Unless one level is asked for, it replaces those of the bodies too.
 class Inliner {
  public:
   enum class Depth { all, one_level };
@@ -192,7 +192,7 @@ void inline_functions(Loaded& model, const std::function<bool(const onnx::NodePr
   std::map<std::string, int64_t> imports;
   for (const auto& o : proto.opset_import()) imports[o.domain()] = o.version();
   for (auto& f : *proto.mutable_functions()) {
-    // The checker has seen to it that what both import means the same in both.
+    // The checker has made sure that a domain which both import means the same in both.
     for (const auto& o : f.opset_import())
       if (imports.insert({o.domain(), o.version()}).second) *proto.add_opset_import() = o;
     functions[key(f.domain(), f.name(), f.overload())] = f;
@@ -204,7 +204,7 @@ void inline_functions(Loaded& model, const std::function<bool(const onnx::NodePr
       [&](const onnx::NodeProto& call) -> std::optional<Nodes> {
         const auto it = functions.find(key(call.domain(), call.op_type(), call.overload()));
         if (it == functions.end()) return {};
-        // Inference goes through a kept function at every call, so one that calls others could take exponential time.
+        // Inference visits a kept function at every call, so a function that calls others could take exponential time.
         const auto& nodes = it->second.node();
         const bool flat = std::none_of(nodes.begin(), nodes.end(), [&](const auto& n) {
           return functions.contains(key(n.domain(), n.op_type(), n.overload()));
@@ -215,7 +215,7 @@ void inline_functions(Loaded& model, const std::function<bool(const onnx::NodePr
         }
         Nodes body = Expansion(call, it->second, names).run();
         const std::string& of_call = *find_metadata(call, source_key);
-        if (plan_sources(call)) {  // the plan's node stands for others, and so does its body
+        if (plan_sources(call)) {  // the plan's node stands for other nodes, and so does its body
           for (auto& n : body) set_metadata(n, source_key, of_call);
           return body;
         }
@@ -262,7 +262,7 @@ bool expand_functions(Loaded& model, const ImportOptions& options) {
   std::vector<onnx::NodeProto> unsupported;
   bool changed = false;
 
-  // Types of the graph that a call stands in; those of outer graphs are seen too, names being unique among them.
+  // The types of the graph around a call, and of its outer graphs; names are unique among them.
   std::map<std::string, onnx::TypeProto> type_of_value;
   for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) {
     for (const auto& v : g.value_info()) type_of_value[v.name()] = v.type();
@@ -315,7 +315,7 @@ bool expand_functions(Loaded& model, const ImportOptions& options) {
     }
     return body;
   };
-  // One level a time: a body's own calls need their inputs' types, which the next inference gives.
+  // One level at a time: a body's own calls need their inputs' types, which the next inference finds.
   Inliner inliner(body_of, options.max_nodes, Inliner::Depth::one_level);
   inliner.graph(*proto.mutable_graph());
   fail_unsupported_nodes(model, unsupported);

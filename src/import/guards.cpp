@@ -1,5 +1,5 @@
-// ONNX's operators as shape inference gets to see them. Inference functions that follow a null pointer where the type of an input
-// is not known are not called then, and nothing is computed an element at a time of what is too long for a shape.
+// ONNX's operators as shape inference sees them. An inference function that would follow a null pointer for an input of unknown
+// type is not called then, and vectors that are too long for a shape are not computed element by element.
 #include <onnx/defs/schema.h>
 #include <onnx/defs/shape_inference.h>
 
@@ -20,15 +20,15 @@ struct Needs {
   int since;
 };
 
-// Those that read the type of input 0 without a look whether there is one; the others throw (tests/import/inference_test.cpp
-// tries all of them).
+// The functions that read the type of input 0 without checking that there is one. The others throw
+// (tests/import/inference_test.cpp tries all of them).
 constexpr Needs first_type[] = {{"DictVectorizer", "ai.onnx.ml", 1},
                                 {"EyeLike", "", 9},
                                 {"LabelEncoder", "ai.onnx.ml", 1},
                                 {"RegexFullMatch", "", 20},
                                 {"TreeEnsemble", "ai.onnx.ml", 5}};
 
-constexpr int64_t longest = 1024;  // that a vector is taken for a shape
+constexpr int64_t longest = 1024;  // of a vector that may be a shape
 
 /// How long input i is when it is a vector of known length; 0 otherwise.
 int64_t vector_length(const auto& context, size_t i) {
@@ -79,7 +79,7 @@ void refuse_odd_equations(onnx::OpSchema& schema) {
   });
 }
 
-/// ONNX follows the values of vectors, an entry of 56 bytes an element, whatever their type and length. Shapes are short.
+/// ONNX tracks the values of vectors of any type and length, in 56 bytes an element. Shapes are short.
 void follow_short_vectors_only(onnx::OpSchema& schema) {
   if (!schema.has_data_propagation_function()) return;
   schema.PartialDataPropagationFunction([follow = schema.GetDataPropagationFunction()](onnx::DataPropagationContext& c) {

@@ -68,10 +68,10 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
   return g;
 }
 
-// Everything that goes wrong inside ONNX or protobuf is the file's fault, and one line.
+// An error inside ONNX or protobuf is the file's fault, and becomes one line.
 Graph guarded(std::span<const uint8_t> bytes, const std::string& where, const std::filesystem::path& folder,
               const std::string& path, const ImportOptions& options) {
-  const google::protobuf::LogSilencer quiet;  // names that are no UTF-8 are allowed, and no business of standard error
+  const google::protobuf::LogSilencer quiet;  // names that are not UTF-8 are allowed and need no warning
   try {
     return run(bytes, where, folder, path, options);
   } catch (const Error& e) {

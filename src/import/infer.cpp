@@ -26,7 +26,7 @@ void infer(onnx::ModelProto& proto, bool lenient) {
   onnx::shape_inference::InferShapes(proto, &guarded_schemas(), options);
 }
 
-// What the file claims of intermediate values, where ONNX can infer it, is dropped; output shapes too.
+// Drops the file's claims about intermediate values and output shapes where ONNX can infer them.
 void drop_claims(onnx::ModelProto& proto) {
   const auto imports = [&] {
     std::map<std::string, int64_t> out;
@@ -49,8 +49,8 @@ void drop_claims(onnx::ModelProto& proto) {
   });
 }
 
-// Operators without an inference function (most of ai.onnx.ml) still say their outputs' types: the only one allowed, or that of
-// the inputs which share its type variable. True when a type was added, and inference has more to go on.
+// The schema of an operator without an inference function (most of ai.onnx.ml) still says an output's type: the only one that is
+// allowed, or that of the inputs which share its type variable. True if a type was added that inference can use.
 bool add_declared_types(onnx::ModelProto& proto) {
   std::map<std::string, int64_t> imports;
   for (const auto& o : proto.opset_import()) imports[o.domain() == "ai.onnx" ? "" : o.domain()] = o.version();
@@ -93,8 +93,8 @@ bool add_declared_types(onnx::ModelProto& proto) {
   return added;
 }
 
-/// Where ONNX has no inference function it infers through the operator's body, which refers to attributes that a node may leave
-/// to their defaults.
+/// Without an inference function ONNX infers through the operator's body, which refers to attributes that a node may leave at
+/// their defaults.
 void spell_out_defaults(onnx::ModelProto& proto) {
   const int opset = static_cast<int>(opset_of(proto));
   for_each_node(proto, [&](onnx::NodeProto& n) {
@@ -104,12 +104,12 @@ void spell_out_defaults(onnx::ModelProto& proto) {
   });
 }
 
-/// No number, and no symbol but one that ONNX's inference made up.
+/// Whether an extent has neither a number nor a symbol other than one that ONNX's inference made up.
 bool is_open(const onnx::TensorShapeProto_Dimension& d) {
   return !d.has_dim_value() && (d.dim_param().empty() || d.dim_param().rfind("unk__", 0) == 0);
 }
 
-/// Takes from the file's claims what inference has left open: a type, a rank, an extent. True when there was something.
+/// Takes from the file's claims what inference did not find: a type, a rank, an extent. True if it took something.
 bool take_claims(onnx::GraphProto& g, const onnx::GraphProto& claimed) {
   bool taken = false;
   const auto fill = [&](onnx::ValueInfoProto& v, const onnx::ValueInfoProto& claim) {
@@ -198,8 +198,8 @@ void bind_shapes(Loaded& model, const std::map<std::string, Shape>& shapes) {
   });
 }
 
-// What the file says of its values may be stale: written for another batch, or by a tool that edited the graph. The model itself
-// decides; the claims serve where inference ends.
+// The file's claims about its values may be stale: written for another batch, or left behind by a tool that edited the graph. The
+// model itself decides; the claims are used only for what inference does not find.
 void infer_shapes(Loaded& model, bool lenient) {
   onnx::ModelProto claimed = model.proto;
   drop_claims(model.proto);

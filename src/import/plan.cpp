@@ -1,4 +1,4 @@
-// Reading what export.h wrote: which calls are fused nodes, and what they stand for.
+// Reads what export.h wrote: which calls are fused nodes, and which nodes of the model they stand for.
 #include <algorithm>
 
 #include "graph/fused.h"
@@ -17,7 +17,7 @@ bool has_program_smelt_reads(const onnx::NodeProto& call) {
     expr::Program::parse(a->s());
     return true;
   } catch (const Error&) {
-    return false;  // functions of a later smelt: the body says what they compute
+    return false;  // a function of a later smelt: the body says what it computes
   }
 }
 

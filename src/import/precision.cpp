@@ -37,7 +37,7 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
-// Where the time goes: these convert even when all they read was kept.
+// These take most of the time, so they convert even if all their inputs stay fp32.
 const Names heavy = {"Conv", "ConvTranspose", "MatMul", "Gemm",        "Einsum",    "Attention",
                      "LSTM", "GRU",           "RNN",    "FusedMatMul", "FusedConv", "FusedGemm"};
 
@@ -131,14 +131,14 @@ class Converter {
     }
   }
 
-  /// Counts and positions: their values may be beyond what 16 bits tell apart.
+  /// Counts and positions, whose values 16 bits may not tell apart.
   bool is_cast_of_integers(const Node& n) const {
     if (!n.is("Cast") && !n.is("CastLike")) return false;
     const DType from = g_.value(n.in(0)).type;
     return is_integer(from) && bits(from) > 8;
   }
 
-  /// Whether all that comes of v, through nodes that move or scale it, is read by nodes that stay.
+  /// Whether only nodes that stay fp32 read v, directly or through nodes that move or scale it.
   bool ends_in_fp32(ValueId v) const {
     static const Names passing = {"Transpose", "Reshape", "Unsqueeze", "Squeeze", "Concat", "Expand", "Slice", "Identity", "Mul"};
     std::vector<ValueId> left{v};
@@ -265,7 +265,7 @@ class Converter {
     }
   }
 
-  // v in another type: a converted constant, or the output of a Cast before `reader`; one for all that read it.
+  // v in another type: a converted constant, or the output of a Cast before `reader`. All readers share it.
   ValueId as(ValueId v, DType type, NodeId reader) {
     const auto [it, fresh] = converted_.insert({{v, type}, ValueId::none});
     if (!fresh) return it->second;

@@ -1,4 +1,4 @@
-// --precision: an fp32 graph converted to half width, with borders of Casts around what must stay fp32.
+// --precision: converts an fp32 graph to half width, with Casts around what must stay fp32.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace smelt {
 
 /// What a conversion did, for the line that is printed after it.
 struct PrecisionSummary {
-  int64_t converted = 0;  // nodes that compute in the new type now
+  int64_t converted = 0;  // nodes that now compute in the new type
   int64_t kept = 0;       // nodes with fp32 inputs or outputs that stay fp32
   int64_t casts = 0;      // inserted
 };
 
-/// `precision`: "fp16", "bf16" or "tf32" ("" and "fp32" leave the graph as it is). Inputs and outputs of the graph stay as they
-/// are, constants are converted (a finite value stays finite, and one that is not zero stays not zero).
+/// `precision`: "fp16", "bf16" or "tf32" ("" and "fp32" change nothing). The graph's inputs and outputs keep their types.
+/// Constants are converted: a finite value stays finite, and a value other than zero stays other than zero.
 ///
 /// A node stays fp32 when its name, the name of an ONNX node it stands for, or a module scope of one matches a pattern of
 /// `keep_fp32` (* any characters, ? one); when ONNX does not define it for the type; when it has a body (If, Loop, Scan) or a
@@ -28,7 +28,7 @@ struct PrecisionSummary {
 /// the graph's metadata ("smelt.precision"). Throws Error (usage): no such precision, or a pattern that matches nothing.
 PrecisionSummary convert_precision(Graph& g, std::string_view precision, const std::vector<std::string>& keep_fp32 = {});
 
-/// Whether text matches a pattern in which * stands for any characters and ? for one.
+/// Whether the text matches a pattern, in which * stands for any characters and ? for one.
 bool matches(std::string_view pattern, std::string_view text);
 
 }  // namespace smelt

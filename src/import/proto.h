@@ -1,4 +1,4 @@
-// What the stages of the import hand on. Internal: the only header of smelt that includes ONNX's.
+// The data that the stages of the import share. Internal: the only header of smelt that includes ONNX's.
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -12,7 +12,7 @@
 
 namespace smelt::importer {
 
-/// A model with its big tensors taken out: such a TensorProto keeps its name, type and dims, says that its data is external,
+/// A model whose big tensors are set aside: such a TensorProto keeps its name, type and dims, says that its data is external,
 /// and names location "#k" for tensors[k]. So protos can be copied, checked and inferred without touching weights.
 struct Loaded {
   std::string where;  // the file, for messages
@@ -36,10 +36,10 @@ void set_metadata(onnx::NodeProto& node, const std::string& key, const std::stri
 std::string describe(const onnx::NodeProto& node);
 /// "f32[1, 3, 224, 224]", "seq(f32[?])"; "?" when the type says nothing.
 std::string describe(const onnx::TypeProto& type);
-/// One line of a message that may hold many: ONNX's exceptions do.
+/// One line of a message that may have several, as ONNX's exceptions do.
 std::string one_line(std::string_view text);
 
-/// Element type of ONNX's number; fails, naming `what`, for one that smelt does not know.
+/// The element type with ONNX's number; fails, naming `what`, for a number that smelt does not know.
 DType dtype_of_onnx(int32_t type, const std::string& what);
 /// The version of ONNX's own operators that the model imports.
 int64_t opset_of(const onnx::ModelProto& model);

@@ -7,7 +7,7 @@
 
 namespace smelt::importer {
 
-/// The formal parameter that input or output i of a node stands for, the last one going on where it is variadic; null where the
+/// The formal parameter for input or output i of a node; a variadic last parameter stands for all further ones. Null if the
 /// operator has none.
 inline const onnx::OpSchema::FormalParameter* formal(const std::vector<onnx::OpSchema::FormalParameter>& list, int i) {
   if (list.empty()) return nullptr;
@@ -15,7 +15,7 @@ inline const onnx::OpSchema::FormalParameter* formal(const std::vector<onnx::OpS
   return at <= last ? &list[at] : list[last].GetOption() == onnx::OpSchema::Variadic ? &list[last] : nullptr;
 }
 
-/// Spells out the default values of the attributes that a node leaves out.
+/// Adds the default values of the attributes that a node leaves out.
 inline void add_defaults(onnx::NodeProto& n, const onnx::OpSchema& schema) {
   for (const auto& [name, attribute] : schema.attributes())
     if (!attribute.default_value.name().empty() && !find_attribute(n, name)) *n.add_attribute() = attribute.default_value;

@@ -13,14 +13,14 @@ class ISchemaRegistry;
 namespace smelt::importer {
 
 // --- check.cpp -------------------------------------------------------------------------------------------------------
-/// Opset versions in range, and every operator known to ONNX, to the model's functions or to `options.supported`: all
-/// that are not are listed in one Error.
+/// Checks that opset versions are in range, and that ONNX, the model's functions or `options.supported` know every operator. One
+/// Error lists all unknown operators.
 void check_operators(Loaded& model, const ImportOptions& options);
-/// ONNX's checker: fields, names, order, attributes. Nesting of subgraphs is bounded too.
+/// Runs ONNX's checker: fields, names, order, attributes. It also bounds the nesting of subgraphs.
 void check_model(const Loaded& model);
-/// Throws the Error (unsupported) that lists the nodes that read or give sequences, maps, optionals or sparse tensors.
+/// Throws Error (unsupported) with a list of the nodes that read or give sequences, maps, optionals or sparse tensors.
 void check_tensors_only(Loaded& model);
-/// Throws the Error (unsupported) that lists these nodes with their inputs' types and shapes; returns when there are none.
+/// Throws Error (unsupported) with a list of these nodes and their inputs' types and shapes; returns if there are none.
 void fail_unsupported_nodes(Loaded& model, const std::vector<onnx::NodeProto>& nodes);
 
 // --- canonicalise.cpp ------------------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ void canonicalise_domains(Loaded& model);
 void canonicalise_graph(Loaded& model);
 
 // --- functions.cpp ---------------------------------------------------------------------------------------------------
-/// Names of values in use anywhere in a model, and fresh ones.
+/// The names of values in use anywhere in a model; makes fresh ones.
 class Names {
  public:
   explicit Names(onnx::ModelProto& model);
@@ -43,23 +43,23 @@ class Names {
   std::unordered_map<std::string, int> next_;  // number to try next behind a base
 };
 
-/// Calls of the model's own functions give way to their bodies. A body's node is named "call/node", and its scopes are
-/// those of the call followed by its own. Calls that `keep` wants stay, and so do their functions.
+/// Replaces calls of the model's own functions by their bodies. A body's node is named "call/node", and its scopes are those of
+/// the call followed by its own. Calls that `keep` accepts stay, and so do their functions.
 void inline_functions(Loaded& model, const std::function<bool(const onnx::NodeProto& call)>& keep, int64_t max_nodes);
-/// Nodes that are not supported and that ONNX defines as functions give way to their schema's body, which is upgraded if it is
-/// of an older opset. Returns whether there were any. The nodes stand for the same source as the call.
+/// Replaces unsupported nodes that ONNX defines as functions by their schema's body, upgraded if it is of an older opset.
+/// Returns whether there were any. The body's nodes stand for the same source as the call.
 bool expand_functions(Loaded& model, const ImportOptions& options);
 
 // --- infer.cpp -------------------------------------------------------------------------------------------------------
-/// Fixes input shapes; symbols bound by them are bound in the whole model. Errors (usage) name the inputs there are.
+/// Fixes input shapes, and binds their symbols in the whole model. Errors (usage) name the model's inputs.
 void bind_shapes(Loaded& model, const std::map<std::string, Shape>& shapes);
-/// ONNX's shape inference with data propagation; types and shapes go to value_info, of nested graphs too.
+/// Runs ONNX's shape inference with data propagation. Types and shapes go to value_info, in nested graphs too.
 void infer_shapes(Loaded& model, bool lenient);
 
 // --- upgrade.cpp -----------------------------------------------------------------------------------------------------
 /// Rewrites the nodes whose meaning changed since the model's opset, and sets the opset to the newest.
 void upgrade(Loaded& model);
-/// Nodes of opset `from` rewritten for the newest; `type_of` gives a value's type where it is known, null elsewhere.
+/// Rewrites nodes of opset `from` for the newest opset. `type_of` gives a value's type if it is known, else null.
 using TypeOf = std::function<const onnx::TypeProto*(const std::string& value)>;
 std::vector<onnx::NodeProto> upgrade_nodes(std::vector<onnx::NodeProto> nodes, int64_t from, const TypeOf& type_of, Names& names);
 /// Whether any node of the model changed its meaning between its opset and the newest.
@@ -76,17 +76,17 @@ std::optional<std::vector<std::string>> parse_python_list(std::string_view text)
 std::string print_python_list(const std::vector<std::string>& items);
 
 // --- microsoft.cpp ---------------------------------------------------------------------------------------------------
-/// Gives ONNX's registry the common operators of com.microsoft, so that their outputs get types and shapes.
+/// Registers the common operators of com.microsoft with ONNX, so that their outputs get types and shapes.
 void register_microsoft_schemas();
 
 // --- guards.cpp ------------------------------------------------------------------------------------------------------
-/// ONNX's operators with checks before what would crash or fill all memory when shape inference meets an odd model.
+/// ONNX's operators, guarded where shape inference of an odd model would crash or fill all memory.
 const onnx::ISchemaRegistry& guarded_schemas();
 
 // --- plan.cpp --------------------------------------------------------------------------------------------------------
-/// Whether a call is of a fused operator that becomes a fused node again; otherwise its function body stands for it.
+/// Whether a call becomes a fused node again. Otherwise its function body replaces it.
 bool is_fused_call(const onnx::ModelProto& model, const onnx::NodeProto& call, const ImportOptions& options);
-/// The sources that a plan's node names; nothing for a node that no plan wrote.
+/// The sources that a plan's node names; nothing for a node that is not from a plan.
 std::optional<std::vector<SourceNode>> plan_sources(const onnx::NodeProto& node);
 
 // --- to_graph.cpp ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// TensorProto → Tensor, and the taking out of big ones.
+// TensorProto → Tensor, and setting big tensors aside.
 #pragma once
 
 #include "base/file.h"
@@ -9,11 +9,11 @@ namespace smelt::importer {
 /// The data files beside a model, each mapped once.
 class ExternalData {
  public:
-  /// `folder`: the only place, with what lies below it, that locations may name.
+  /// Locations may name files in `folder` or below it, and no others.
   ExternalData(std::filesystem::path folder, bool missing_reads_as_zero)
       : folder_(std::move(folder)), missing_reads_as_zero_(missing_reads_as_zero) {}
-  /// A view of the bytes that the proto points at. Fails for a location that is absolute or leaves the folder (through a link
-  /// too), a file that is missing, and an offset or length that the file or the tensor's type and shape do not allow.
+  /// A view of the bytes that the proto points at. Fails for a location that is absolute or leaves the folder (also through a
+  /// link), for a missing file, and for an offset or length that the file or the tensor's type and shape do not allow.
   Tensor view(const onnx::TensorProto& proto, DType type, const Shape& shape);
   /// Where the bytes of the views given so far lie.
   std::vector<DataRange> take_ranges() { return std::move(ranges_); }
@@ -28,14 +28,14 @@ class ExternalData {
 
 /// Type and shape of a proto: dims not negative, the size in bytes below 2^63. `what` names it in errors.
 std::pair<DType, Shape> header_of(const onnx::TensorProto& proto, const std::string& what);
-/// The tensor that a proto holds itself; the bytes of raw_data are taken over, not copied.
+/// The tensor that a proto holds itself. It takes the bytes of raw_data without a copy.
 Tensor take_tensor(onnx::TensorProto& proto);
-/// A copy of a proto's tensor; one that was set aside is the one of `model`.
+/// A copy of a proto's tensor; a tensor that was set aside comes from `model`.
 Tensor read_tensor(const onnx::TensorProto& proto, const Loaded& model);
 /// Writes a small tensor (not strings) into a proto's raw_data.
 void write_tensor(const Tensor& t, onnx::TensorProto& proto);
 
-/// Takes every tensor above inline_bytes out of the model's graphs and functions, and makes sparse ones dense.
+/// Sets aside every tensor above inline_bytes of the model's graphs and functions, and makes sparse tensors dense.
 void take_out_tensors(Loaded& model, ExternalData& external);
 
 }  // namespace smelt::importer

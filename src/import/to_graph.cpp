@@ -13,7 +13,7 @@ namespace smelt::importer {
 
 namespace {
 
-// Values that a graph reads and does not define, in the order of their first use; nested graphs' too.
+// The values that a graph, or a graph nested in it, reads and does not define, in the order of their first use.
 void free_names(const onnx::GraphProto& g, std::set<std::string> defined, std::vector<std::string>& out) {
   for (const auto& v : g.input()) defined.insert(v.name());
   for (const auto& t : g.initializer()) defined.insert(t.name());
@@ -67,8 +67,8 @@ Tensor constant_of(const onnx::NodeProto& n, const Loaded& model) {
   fail("node {}: the attribute '{}' is no value of a constant", what, a.name());
 }
 
-// The checker has seen to this in the file; a function's body loses an input that its call leaves out, and among a variable
-// number of inputs it allows gaps.
+// The checker has made sure of this for the file. But a function's body loses an input that its call leaves out, and the checker
+// allows gaps among a variable number of inputs.
 void check_present(const onnx::NodeProto& n, int opset) {
   const auto* schema = onnx::OpSchemaRegistry::Schema(n.op_type(), opset, n.domain());
   if (!schema) return;
@@ -96,7 +96,7 @@ class Builder {
     graph_.name = proto_.name();
     for (const auto& v : proto_.value_info()) types_[v.name()] = &v.type();
     for (const auto& v : proto_.output())
-      if (v.has_type()) types_[v.name()] = &v.type();  // otherwise inference has left it among the values
+      if (v.has_type()) types_[v.name()] = &v.type();  // otherwise inference put it among the values
     for (const auto& v : proto_.input()) {
       types_[v.name()] = &v.type();
       graph_.add_input(define(v.name(), "input"));
@@ -198,7 +198,7 @@ class Builder {
       std::vector<std::string> names;
       free_names(a->g(), {}, names);
       for (const auto& name : names) {
-        if (pull_constant(name) && graph_.value(lookup(name)).is_constant()) continue;  // bodies take their own copy
+        if (pull_constant(name) && graph_.value(lookup(name)).is_constant()) continue;  // bodies have their own copy
         lookup(name);
         if (std::find(captured.begin(), captured.end(), name) == captured.end()) captured.push_back(name);
       }
@@ -252,7 +252,7 @@ class Builder {
   std::map<size_t, int32_t> source_index_;
 };
 
-// Every value that is read needs an element type; ONNX's inference gives none behind operators without a schema.
+// Every value that is read needs an element type; ONNX's inference finds none behind operators without a schema.
 void check_types(const Graph& g) {
   for (size_t i = 0; i < g.node_count(); ++i) {
     const Node& n = g.node(static_cast<NodeId>(i));

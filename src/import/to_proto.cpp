@@ -35,7 +35,7 @@ void set_type(onnx::TypeProto& proto, DType type, const std::optional<SymShape>&
   }
 }
 
-// Names of values that nested graphs must not take, from the outermost graph in.
+// The names of values that nested graphs must not use, from the outermost graph inwards.
 struct Scope {
   const Scope* outer = nullptr;
   std::unordered_set<std::string> names;
@@ -73,13 +73,13 @@ class Writer {
     if (value.type != DType::undefined) set_type(*proto.mutable_type(), value.type, value.shape);
   }
 
-  // Everything of a graph but its inputs, which `names` already knows.
+  // Writes all of a graph but its inputs, which `names` already knows.
   void body(const Graph& g, onnx::GraphProto& proto, Names_& names, Scope& scope) {
     const auto order = g.topological();
     for (size_t i = 0; i < g.value_count(); ++i) {
       const auto v = static_cast<ValueId>(i);
       if (!g.value(v).is_constant() || (g.readers(v).empty() && !g.is_output(v)) || names.contains(v)) continue;
-      // A constant that a body took over from the graph around it is that graph's, by name.
+      // A constant that a body took from the graph around it refers to that graph's constant, by name.
       if (const void* bytes = g.value(v).constant.raw(); scope.outer && bytes && !g.is_output(v)) {
         if (const auto it = constants_.find(g.value(v).name); it != constants_.end() && it->second == bytes) {
           names[v] = g.value(v).name;
@@ -108,7 +108,7 @@ class Writer {
     }
   }
 
-  // ONNX Runtime takes no two nodes of one name, in a graph and its bodies.
+  // ONNX Runtime refuses two nodes of one name in a graph and its bodies.
   std::string unique(const std::string& base) {
     std::string name = base;
     for (int i = 1; !name.empty() && !node_names_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
@@ -290,8 +290,8 @@ class Writer {
     set_metadata(proto, plan_scopes_key, print_python_list(scopes));
   }
 
-  // A graph has the newest opset's semantics. The plan imports the oldest that says the same of every node: runtimes are slow to
-  // take new versions up, operator by operator.
+  // A graph has the newest opset's semantics. The plan imports the oldest opset that says the same of every node, since runtimes
+  // support new versions late, operator by operator.
   void require_opset(const Graph& g, const Node& n, const onnx::NodeProto& proto) {
     auto& import = *model_.mutable_opset_import(0);
     int64_t version = import.version();
@@ -303,7 +303,7 @@ class Writer {
     import.set_version(version);
   }
 
-  // What of a node the operator of that version does not have, or not with the same meaning: "attribute 'x' is"; empty: nothing.
+  // What a node uses that its operator in that version lacks or defines differently: "attribute 'x' is"; empty: nothing.
   static std::string newer_than(int64_t version, const Graph& g, const Node& n, const onnx::NodeProto& proto) {
     const auto* newest = onnx::OpSchemaRegistry::Schema(n.op, n.domain);
     const auto* schema = onnx::OpSchemaRegistry::Schema(n.op, static_cast<int>(version), n.domain);

@@ -1,4 +1,4 @@
-// Graph → protos; where the bytes of constants go is the caller's business.
+// Graph → protos. The caller decides where the bytes of constants go.
 #pragma once
 
 #include "import/export.h"
@@ -11,7 +11,7 @@ using StoreTensor = std::function<void(const Tensor&, onnx::TensorProto&)>;
 
 onnx::ModelProto to_proto(const Graph& g, const ExportOptions& options, const StoreTensor& store);
 
-/// Node metadata that the plan keeps a node's origin in.
+/// Node metadata with a node's origin.
 inline constexpr const char* plan_sources_key = "smelt.sources";        // names: ['node_Conv_257', 'node_relu_3']
 inline constexpr const char* plan_source_ops_key = "smelt.source_ops";  // ['Conv', 'Relu']
 inline constexpr const char* plan_scopes_key = "smelt.scopes";          // each one a list: ["['', 'layer1']", "[]"]

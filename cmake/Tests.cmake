@@ -4,6 +4,7 @@
 
 # Of folders whose tests need more than the modules up to the one of their name.
 set(SMELT_TESTS_NEED_import ops)        # which operators there are
+set(SMELT_TESTS_NEED_plan run)          # what a planned segment computes shows when it runs
 set(SMELT_TESTS_NEED_run profile)
 set(SMELT_TESTS_NEED_conformance ops)
 set(SMELT_TESTS_NEED_gpu profile)

@@ -2,10 +2,11 @@
 
 usage: bench/two_builds.py BEFORE AFTER [--models NAME...] [--rounds N] [--seconds S] [--threads N] [--folder F] [--out FILE]
 
-BEFORE and AFTER are build folders with the Python module in them. Each build runs in a process of its own, and both use one tuning
-cache, so that they choose the same kernels; the builds' order changes from round to round, and between batches both sleep. A
-row gives the medians in ms, their ratio with a 95 % bootstrap interval over rounds, and "same" where that interval holds 1. The last
-row times BEFORE against itself: how far apart two equal builds come out. Exit status 1 when AFTER is slower beyond noise.
+BEFORE and AFTER are build folders with the Python module in them. Each build runs in a process of its own, and both use one
+tuning cache, so that they choose the same kernels; the builds' order changes from round to round, and between batches both
+sleep. A row gives the medians in ms, their ratio with a 95 % bootstrap interval over rounds, and "same" where that interval
+holds 1. The last row times BEFORE against itself: how far apart two equal builds come out. Exit status 1 when AFTER is slower
+beyond noise.
 """
 import argparse
 import json
@@ -14,7 +15,6 @@ import subprocess
 import sys
 
 import numpy as np
-
 import shared
 from cpu_models import FP32, cpu_name, interval
 

@@ -10,7 +10,18 @@ kernel's parameters lie in constant bank 0: each place of the one has its one pl
 
 Needs libnvrtc (CUDA_PATH) and nvdisasm (on the PATH, in CUDA_PATH, or in Triton's wheel).
 """
-import argparse, base64, concurrent.futures, ctypes, glob, hashlib, os, re, shutil, subprocess, sys, tempfile
+import argparse
+import base64
+import concurrent.futures
+import ctypes
+import glob
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 FIRST_PARAMETER = {75: 0x160, 80: 0x160, 86: 0x160, 87: 0x160, 89: 0x160, 90: 0x210, 100: 0x380, 120: 0x380}
@@ -79,13 +90,15 @@ def disassemble(cubin):
             lines = None
         elif lines is not None:
             line = re.sub(r"/\*[0-9a-f]+\*/", "", line).strip()
-            if line and not line.startswith(("//", ".sectioninfo", ".sectionflags", ".align", ".global", ".type", ".size", ".other")):
+            directives = (".sectioninfo", ".sectionflags", ".align", ".global", ".type", ".size", ".other")
+            if line and not line.startswith(("//", *directives)):
                 lines.append(line)
     result = []
     for name in sorted(kernels):
         labels = {}
         body = "\n".join(kernels[name]).replace(name, "KERNEL")
-        body = re.sub(r"\.L_x_\d+|\.L_\d+|\$KERNEL\$\S+", lambda m: labels.setdefault(m[0], f".L{len(labels)}"), body)
+        body = re.sub(r"\.L_x_\d+|\.L_\d+|\$KERNEL\$\S+",
+                      lambda m, labels=labels: labels.setdefault(m[0], f".L{len(labels)}"), body)
         result.append(body)
     return result
 
@@ -93,7 +106,8 @@ def disassemble(cubin):
 def machine_code(job):
     code, options, arch, headers, cache = job
     used = reached(code, headers, {})
-    key = hashlib.sha256(repr((re.sub(r"^//.*\n", "", code, flags=re.M), options, arch, sorted(used.items()))).encode()).hexdigest()
+    bare = re.sub(r"^//.*\n", "", code, flags=re.M)
+    key = hashlib.sha256(repr((bare, options, arch, sorted(used.items()))).encode()).hexdigest()
     kept = Path(cache) / f"{key}.sass"
     if kept.exists():
         return kept.read_text().split("\f")
@@ -128,7 +142,7 @@ def sources(folder, only):
     found = {}
     for path in sorted(Path(folder).glob("*.cu")):
         name, *rest = path.read_text().split("\n")
-        options = [l[len("// option "):] for l in rest if l.startswith("// option ")]
+        options = [line[len("// option "):] for line in rest if line.startswith("// option ")]
         if not only or any(o in name for o in only):
             found[name[3:]] = ("\n".join(rest), options)
     return found
@@ -147,7 +161,7 @@ def of_plan(path, arch):
 
 def compare_plans(old, new, arch):
     a, b = of_plan(old, arch), of_plan(new, arch)
-    left = [k for k in a]
+    left = list(a)
     unmatched = 0
     for k in b:
         match = next((o for o in left if differ(o, k, arch) is None), None)
@@ -183,7 +197,9 @@ def main():
         code = list(pool.map(machine_code, jobs, chunksize=4))
     different = 0
     for n, x, y in zip(names, code[: len(names)], code[len(names):]):
-        why = f"{len(x)} kernels and {len(y)}" if len(x) != len(y) else next((d for d in map(differ, x, y, [a.arch] * len(x)) if d), None)
+        why = next((d for d in map(differ, x, y, [a.arch] * len(x)) if d), None)
+        if len(x) != len(y):
+            why = f"{len(x)} kernels and {len(y)}"
         if why is None and any(k.startswith("does not compile") for k in y):
             why = y[0]
         if why:

@@ -75,3 +75,28 @@ def test_the_reference_of_the_api_says_what_the_sources_say(request):
     result = subprocess.run([sys.executable, ROOT / "scripts/api_reference.py", "--check", "--build",
                              request.config.getoption("--build")], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
+
+
+def tour_commands():
+    """The commands of docs/tour.md. Building is left to the build."""
+    commands = re.findall(r"(?m)^    \$ (.*)$", (ROOT / "docs/tour.md").read_text())
+    return [c for c in commands if not c.startswith("ninja") and not c.startswith("build/kernel_forms")]
+
+
+def test_every_command_of_the_tour_runs_and_prints_its_problems(command, tmp_path):
+    for name in ("examples", ".venv"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "build").symlink_to(command.path.resolve().parent)
+    said = ""
+    for line in tour_commands():
+        result = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        if "--arch" in line and "NVRTC" in result.stderr:
+            continue   # a build whose machine has no NVRTC
+        assert result.returncode == 0, f"{line}\n{result.stdout}\n{result.stderr}"
+        said += result.stdout
+    blocks = re.findall(r"(?m)^    (?!\$ )(.*)$", (ROOT / "docs/tour.md").read_text())
+    for line in blocks:
+        if line.startswith(("%", "graph ", "return ")):
+            assert line in said, line
+    for problem in re.findall(r"(?m)^    relu  (conv:\S+)", (ROOT / "docs/tour.md").read_text()):
+        assert problem in said, problem

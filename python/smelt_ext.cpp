@@ -345,7 +345,7 @@ NB_MODULE(smelt_ext, m) {
         const nb::gil_scoped_release unlocked;
         Tensor to = sum.value_or(Tensor());
         run::eager_norm({centre, epsilon}, x, residual.value_or(Tensor()), weight.value_or(Tensor()), bias.value_or(Tensor()), y,
-                       to, stream_at(stream));
+                        to, stream_at(stream));
       },
       "centre"_a, "epsilon"_a, "x"_a, "residual"_a.none(), "weight"_a.none(), "bias"_a.none(), "y"_a, "sum"_a.none(), "stream"_a);
   m.def("keep", [](const Tensor& t, uintptr_t stream) { keep(t, stream_at(stream)); });

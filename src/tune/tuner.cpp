@@ -163,7 +163,7 @@ std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<P
   const std::vector<size_t> candidates = allowed(offer);
   if (candidates.empty()) return {};
   if (const auto chosen = pinned(offer, candidates)) return {*chosen};
-  const std::vector<size_t> wanted = worth_measuring(offer, candidates);
+  std::vector<size_t> wanted = worth_measuring(offer, candidates);
   if (level_ == 0 || wanted.size() == 1) return {wanted.front()};
   const auto cached = look_up(offer, wanted);
   if (const auto like = cached || !similar ? std::nullopt : position(offer, candidates, *similar)) return {*like};

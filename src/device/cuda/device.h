@@ -155,7 +155,7 @@ class PinnedMemory {
 };
 
 /// The driver's streams are used again by later Streams, whose work comes after what their last user left on them: after some
-/// hundred streams made and destroyed, gaps between the kernels of a process's CUDA graphs are four times as long (docs/gpu.md).
+/// hundred streams made and destroyed, gaps between the kernels of a process's CUDA graphs are four times as long (docs/measurements.md).
 class Stream {
  public:
   explicit Stream(std::shared_ptr<Device> device);

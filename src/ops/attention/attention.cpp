@@ -6,8 +6,8 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/family.h"
 #include "ops/core/broadcast_operand.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
-#include "ops/core/real.h"
 
 namespace smelt::ops {
 namespace {
@@ -146,7 +146,7 @@ void infer_attention(InferContext& c) {
 }
 
 void run_attention(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Problem p = problem_of(c);
     const double scale = c.node.has("scale") ? c.node.get_float("scale", 1) : 1 / std::sqrt(static_cast<double>(p.size));

@@ -12,10 +12,10 @@
 namespace smelt::ops {
 
 /// How keys are hidden: none are, those beyond a query's own position, or as the program says.
-enum class Hiding { open, causal, scored };
+enum class MaskKind { none, causal, program };
 
-struct ScoreForm {
-  Hiding hiding = Hiding::scored;
+struct ScoreMask {
+  MaskKind kind = MaskKind::program;
   int64_t offset = 0;  // causal: query i sees the keys up to i + offset
 };
 
@@ -67,8 +67,8 @@ struct ScoresSource {
 std::string kernel_name(const AttentionCuda& p, const std::string& config);
 
 void offer_plain_attention(const AttentionCuda& p, const Machine& machine, Offer& offer);
-void offer_flash_attention(const AttentionCuda& p, ScoreForm form, const Machine& machine, Offer& offer);
-void offer_tiled_attention(const AttentionCuda& p, ScoreForm form, const Machine& machine, Offer& offer);
-void offer_cudnn_attention(const BoundNode& b, const AttentionCuda& p, ScoreForm form, const Machine& machine, Offer& offer);
+void offer_flash_attention(const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer);
+void offer_tiled_attention(const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer);
+void offer_cudnn_attention(const BoundNode& b, const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer);
 
 }  // namespace smelt::ops

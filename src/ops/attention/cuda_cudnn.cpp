@@ -1,4 +1,4 @@
-// Attention by cuDNN's flash kernels, which never write the scores: the operations that define it as one graph, the form that its
+// Attention by cuDNN's flash kernels, which never write the scores: the operations that define it as one graph, the mask that its
 // engines know it by.
 #include <fmt/format.h>
 
@@ -17,15 +17,15 @@ namespace abi = device::cuda::abi;
 
 constexpr size_t most_candidates = 4;
 
-std::optional<std::string> rejects(const AttentionCuda& p, ScoreForm form, const Gpu& gpu) {
+std::optional<std::string> rejects(const AttentionCuda& p, ScoreMask mask, const Gpu& gpu) {
   const AttentionShape& s = p.shape;
   if (std::string missing = dnn_missing(gpu); !missing.empty()) return missing;
   if (gpu.info.major < 8) return fmt::format("{} is older than its flash kernels", gpu.info.arch);
   if (p.type != DType::f16 && p.type != DType::bf16) return fmt::format("its type is {}; expected f16 or bf16", name(p.type));
-  if (form.hiding == Hiding::scored)
+  if (mask.kind == MaskKind::program)
     return "a program over the scores: what it makes of a row that sees nothing is not the reference's";
-  if (form.hiding == Hiding::causal && form.offset != 0)
-    return fmt::format("queries see keys from {} beyond their own on, it is asked for 0", form.offset);
+  if (mask.kind == MaskKind::causal && mask.offset != 0)
+    return fmt::format("queries see keys from {} beyond their own on, it is asked for 0", mask.offset);
   if (s.scale <= 0) return fmt::format("a scale of {}, expected more than 0", s.scale);
   for (const int64_t d : {s.depth, s.value_depth})
     if (d % 8 != 0 || d < 8 || d > 256) return fmt::format("a depth of {}; expected a multiple of 8 up to 256", d);
@@ -89,10 +89,10 @@ class DnnAttention final : public Kernel {
 
 }  // namespace
 
-void offer_cudnn_attention(const BoundNode& b, const AttentionCuda& p, ScoreForm form, const Machine& machine, Offer& offer) {
+void offer_cudnn_attention(const BoundNode& b, const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer) {
   const Gpu& gpu = *machine.gpu;
-  if (auto reason = rejects(p, form, gpu)) return offer.rejected.push_back({"cudnn", *reason});
-  const bool causal = form.hiding == Hiding::causal;
+  if (auto reason = rejects(p, mask, gpu)) return offer.rejected.push_back({"cudnn", *reason});
+  const bool causal = mask.kind == MaskKind::causal;
   std::string key = fmt::format("attention {} {} {}", p.shape.scale, causal, p.shape.k_transposed);
   for (const BoundTensor* t : {&b.inputs[0], &b.inputs[1], &b.inputs[2], &b.outputs[0]}) key += " " + dnn_key(*t);
   const auto problem = DnnProblem::find(gpu, key, "attention", offer, [&](cuda::DnnGraph& g) { describe(p, causal, g); });

@@ -24,14 +24,14 @@ struct FlashArgument {
 
 struct FlashProblem {
   AttentionCuda p;
-  ScoreForm form;
+  ScoreMask mask;
   FlashTile tile;
 };
 
 /// A second kernel adds the splits' results.
 bool adds_up_after(const FlashTile& t) { return t.splits > 1 && !t.cluster; }
 
-std::string_view name_of(Hiding h) { return h == Hiding::open ? "open" : h == Hiding::causal ? "causal" : "scored"; }
+std::string_view name_of(MaskKind h) { return h == MaskKind::none ? "open" : h == MaskKind::causal ? "causal" : "scored"; }
 
 /// Everything of a kernel's source up to its entry.
 std::string preamble(const FlashProblem& f, std::string_view header) {
@@ -44,7 +44,7 @@ std::string preamble(const FlashProblem& f, std::string_view header) {
 
 std::string source_of(const FlashProblem& f, const ScoresSource& scores) {
   const FlashTile& t = f.tile;
-  const bool scored = f.form.hiding == Hiding::scored;
+  const bool scored = f.mask.kind == MaskKind::program;
   return fmt::format(
       "{}static_assert(F::shared_bytes == {} && F::rows == {});\n\n{}\n"
       "extern \"C\" __global__ void __launch_bounds__({}, {}) attention(const Element* q, const Element* k, const Element* v, "
@@ -53,7 +53,7 @@ std::string source_of(const FlashProblem& f, const ScoresSource& scores) {
       "  flash_block<F, {}, Hiding::{}, {}, Splits::{}>(q, k, v, y, problem, plan, map, partial, {});\n}}\n",
       preamble(f, "flash_block"), t.shared_bytes(f.p.shape), t.rows(),
       scored ? scores.definition : "struct Scores {\n  __device__ __forceinline__ void seek(u32, u32) {}\n};\n", t.threads(),
-      t.least_blocks(f.p.shape), scored ? scores.parameters : "", t.packed, name_of(f.form.hiding), t.mapped,
+      t.least_blocks(f.p.shape), scored ? scores.parameters : "", t.packed, name_of(f.mask.kind), t.mapped,
       t.splits == 1 ? "none"
       : t.cluster   ? "cluster"
                     : "grid",
@@ -148,7 +148,7 @@ class FlashAttention final : public CompiledKernel {
     plan_.pairs = static_cast<uint32_t>(s.batch * (t.packed ? s.kv_heads : s.heads));
     plan_.row_tiles = static_cast<uint32_t>(t.row_tiles_of(s));
     plan_.splits = static_cast<uint32_t>(t.splits);
-    plan_.offset = static_cast<int32_t>(f.form.offset);
+    plan_.offset = static_cast<int32_t>(f.mask.offset);
     plan_.scale = static_cast<float>(s.scale);
     plan_.factor = static_cast<float>(s.scale * std::numbers::log2e);
     if (adds_up_after(t)) combine_ = std::make_unique<Combine>(f, gpu);
@@ -165,7 +165,7 @@ class FlashAttention final : public CompiledKernel {
   }
 
   /// A mask that is known to hide nothing, or what is causal, is not read.
-  bool reads(size_t i) const override { return i < 3 || f_.form.hiding == Hiding::scored; }
+  bool reads(size_t i) const override { return i < 3 || f_.mask.kind == MaskKind::program; }
 
   void run(const Buffers& b) override {
     const AttentionShape& s = f_.p.shape;
@@ -175,7 +175,7 @@ class FlashAttention final : public CompiledKernel {
     Arguments arguments;
     for (size_t i = 0; i < 3; ++i) arguments.tensor(b.inputs[i]);
     arguments.tensor(b.outputs[0]).tensor(b.workspace).tensor(partial).value(argument_).value(plan_);
-    if (f_.form.hiding == Hiding::scored) scores_.pass(f_.p, b, arguments);
+    if (f_.mask.kind == MaskKind::program) scores_.pass(f_.p, b, arguments);
     const int64_t list = t.mapped ? 2 * ((s.keys + t.keys - 1) / t.keys) : 0;
     launch(b,
            {.grid = {static_cast<unsigned>(t.blocks(s)), 1, 1},
@@ -215,13 +215,13 @@ std::optional<std::string> rejects(const AttentionCuda& p, const Gpu& gpu) {
 
 }  // namespace
 
-void offer_flash_attention(const AttentionCuda& p, ScoreForm form, const Machine& machine, Offer& offer) {
+void offer_flash_attention(const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer) {
   const Gpu& gpu = *machine.gpu;
   if (auto reason = rejects(p, gpu)) return offer.rejected.push_back({"cuda", "flash: " + *reason});
-  if (form.hiding != Hiding::scored && p.shape.scale <= 0) form = {};  // the largest product would not be the largest score
-  const bool maps = form.hiding == Hiding::scored && p.program && p.shape.scale > 0 && adds_or_selects(*p.program);
-  for (const FlashTile& t : flash_tiles(p, form.hiding, maps, gpu))
-    offer.candidates.push_back({"cuda", t.config(), t.estimate_us, [f = FlashProblem{p, form, t}, gpu = machine.gpu] {
+  if (mask.kind != MaskKind::program && p.shape.scale <= 0) mask = {};  // the largest product would not be the largest score
+  const bool maps = mask.kind == MaskKind::program && p.program && p.shape.scale > 0 && adds_or_selects(*p.program);
+  for (const FlashTile& t : flash_tiles(p, mask.kind, maps, gpu))
+    offer.candidates.push_back({"cuda", t.config(), t.estimate_us, [f = FlashProblem{p, mask, t}, gpu = machine.gpu] {
                                   return std::make_unique<FlashAttention>(f, ScoresSource(f.p), *gpu);
                                 }});
 }

@@ -17,7 +17,7 @@ int64_t tile_bytes(int64_t rows, int64_t vectors) { return rows * (vectors | 1) 
 // figures of an H100, which only rank candidates.
 constexpr double products_us = 2.2e6, exponential_products = 60;
 
-double estimate(const FlashTile& t, const AttentionCuda& p, Hiding hiding, const Gpu& gpu) {
+double estimate(const FlashTile& t, const AttentionCuda& p, MaskKind mask, const Gpu& gpu) {
   const AttentionShape& s = p.shape;
   const double processors = std::max(1, gpu.info.multiprocessors);
   const int64_t shared = std::max<int64_t>(gpu.info.shared_per_multiprocessor, 1 << 16), warps = t.threads() / 32;
@@ -25,7 +25,7 @@ double estimate(const FlashTile& t, const AttentionCuda& p, Hiding hiding, const
   const int64_t resident =
       std::clamp<int64_t>(std::min(shared / (t.shared_bytes(s) + 1024), 65536 / (t.threads() * registers)), 1, 16);
   const double scores = static_cast<double>(t.rows() * up(s.keys, t.keys) * t.keys) / static_cast<double>(t.splits) *
-                        (hiding == Hiding::causal ? 0.55 : 1);
+                        (mask == MaskKind::causal ? 0.55 : 1);
   const double work = scores * (static_cast<double>(up(s.depth, 16) * 16 + s.value_depth) + exponential_products);
   const double blocks = static_cast<double>(t.blocks(s));
   const double waves = std::ceil(blocks / (processors * static_cast<double>(resident)));
@@ -54,8 +54,8 @@ int64_t FlashTile::shared_bytes(const AttentionShape& s) const {
 
 int64_t FlashTile::registers(const AttentionShape& s) const {
   return row_tiles *
-             (s.value_depth / 2 + keys / key_warps / 2 * (hiding == Hiding::scored ? 2 : 1) + (held ? 4 * up(s.depth, 16) : 4)) +
-         (hiding == Hiding::causal ? 58 : 54);
+             (s.value_depth / 2 + keys / key_warps / 2 * (mask == MaskKind::program ? 2 : 1) + (held ? 4 * up(s.depth, 16) : 4)) +
+         (mask == MaskKind::causal ? 58 : 54);
 }
 
 int64_t FlashTile::least_blocks(const AttentionShape& s) const {
@@ -67,24 +67,24 @@ std::string FlashTile::config() const {
                      mapped ? " map" : "", splits > 1 ? fmt::format(" {} {}", cluster ? "cluster" : "split", splits) : "");
 }
 
-std::vector<FlashTile> flash_tiles(const AttentionCuda& p, Hiding hiding, bool maps, const Gpu& gpu) {
+std::vector<FlashTile> flash_tiles(const AttentionCuda& p, MaskKind mask, bool maps, const Gpu& gpu) {
   const AttentionShape& s = p.shape;
   const int64_t group = s.heads / s.kv_heads, processors = std::max(1, gpu.info.multiprocessors);
   const bool few = group * s.queries <= 32;  // rows a key head: what counts is to read the keys fast
   std::vector<FlashTile> list;
   const auto add = [&](FlashTile t) {
-    t.hiding = hiding;
+    t.mask = mask;
     t.held = t.row_tiles * 4 * up(s.depth, 16) <= 32;
     if (t.held && t.registers(s) > 200) t.held = false;
     const int64_t most_registers = gpu.info.major == 9 ? 255 : 250;  // nearer to 255 a few are spilled for other architectures
     if (t.registers(s) > most_registers || t.shared_bytes(s) > gpu.info.shared_per_block) return;
     if (t.blocks(s) >= int64_t{1} << 31 || t.splits > 65535) return;
-    t.estimate_us = estimate(t, p, hiding, gpu);
+    t.estimate_us = estimate(t, p, mask, gpu);
     list.push_back(t);
     const int64_t key_tiles = up(s.keys, t.keys);
     if (maps && t.splits == 1 && !t.packed && key_tiles >= 4 && key_tiles < 2048 && s.batch * s.heads < 65536) {
       t.mapped = true;
-      t.estimate_us = estimate(t, p, hiding, gpu);
+      t.estimate_us = estimate(t, p, mask, gpu);
       list.push_back(t);
     }
   };

@@ -16,7 +16,7 @@ struct FlashTile {
   int64_t keys = 64;      // a tile
   int64_t stages = 2;
   bool held = true;  // queries stay in registers
-  Hiding hiding = Hiding::open;
+  MaskKind mask = MaskKind::none;
   bool packed = false;   // the rows of a block are those of all heads that read the same keys
   bool mapped = false;   // a first kernel says which tiles a mask hides
   int64_t splits = 1;    // of the keys, over blocks
@@ -39,6 +39,6 @@ struct FlashTile {
 };
 
 /// The tiles that fit the GPU and the problem. `maps`: a map may be made of its mask.
-std::vector<FlashTile> flash_tiles(const AttentionCuda& p, Hiding hiding, bool maps, const Gpu& gpu);
+std::vector<FlashTile> flash_tiles(const AttentionCuda& p, MaskKind mask, bool maps, const Gpu& gpu);
 
 }  // namespace smelt::ops

@@ -84,8 +84,8 @@ bool adds_or_selects(const expr::Program& p) {
   return true;
 }
 
-ScoreForm form_of(const BoundNode& b, const AttentionCuda& p) {
-  if (!p.program) return {Hiding::open, 0};
+ScoreMask mask_of(const BoundNode& b, const AttentionCuda& p) {
+  if (!p.program) return {MaskKind::none, 0};
   if (p.shape.queries == 0 || p.shape.keys == 0 || !adds_or_selects(*p.program)) return {};
   Shape extents{p.shape.batch, p.shape.heads};
   for (size_t a = 0; a < 2; ++a) {
@@ -117,7 +117,7 @@ ScoreForm form_of(const BoundNode& b, const AttentionCuda& p) {
           causal = causal && *offset == seen - 1 - i;
         }
       }
-  if (open) return {Hiding::open, 0};
+  if (open) return {MaskKind::none, 0};
   if (!causal || !offset) return {};
   for (int64_t batch = 0; batch < extents[0]; ++batch)
     for (int64_t head = 0; head < extents[1]; ++head)
@@ -127,29 +127,29 @@ ScoreForm form_of(const BoundNode& b, const AttentionCuda& p) {
         const Effect e = rows.row(batch, head, i)[0];
         if ((sees == 0) != (e != Effect::none)) return {};
       }
-  return {Hiding::causal, *offset};
+  return {MaskKind::causal, *offset};
 }
 
-ScoreForm ScoreForms::of(const BoundNode& b, const AttentionCuda& p) {
-  if (!p.program) return form_of(b, p);
+ScoreMask ScoreMasks::of(const BoundNode& b, const AttentionCuda& p) {
+  if (!p.program) return mask_of(b, p);
   const AttentionShape& s = p.shape;
   std::string key = fmt::format("{} {}x{}x{}x{}", p.program->print(), s.batch, s.heads, s.queries, s.keys);
   Known known;
   for (const ScoreOperand& o : p.operands) {
     const BoundTensor& t = b.inputs[o.input];
-    if (!t.constant.valid()) return form_of(b, p);  // at once: there is nothing to look at
+    if (!t.constant.valid()) return mask_of(b, p);  // at once: there is nothing to look at
     key += fmt::format(" {}{}:{}:{}", fmt::ptr(t.constant.raw()), print(t), fmt::join(t.strides, ","), fmt::join(o.strides, ","));
     known.constants.push_back(t.constant);
   }
   {
     const std::lock_guard lock(mutex_);
-    if (const auto at = known_.find(key); at != known_.end()) return at->second.form;
+    if (const auto at = known_.find(key); at != known_.end()) return at->second.mask;
   }
-  known.form = form_of(b, p);
+  known.mask = mask_of(b, p);
   constexpr size_t most = 64;  // masks that are made for each size that is bound would add up
   const std::lock_guard lock(mutex_);
   if (known_.size() >= most) known_.clear();
-  return known_.try_emplace(std::move(key), std::move(known)).first->second.form;
+  return known_.try_emplace(std::move(key), std::move(known)).first->second.mask;
 }
 
 }  // namespace smelt::ops

@@ -17,17 +17,17 @@ namespace smelt::ops {
 bool adds_or_selects(const expr::Program& p);
 
 /// What the program does to every score of the node; looks at all of them where its operands are constants.
-ScoreForm form_of(const BoundNode& b, const AttentionCuda& p);
+ScoreMask mask_of(const BoundNode& b, const AttentionCuda& p);
 
-/// What form_of found so far: layers that share a mask, and the layouts that planning tries for one, have it looked at once.
+/// What mask_of found so far: layers that share a mask, and the layouts that planning tries for one, have it looked at once.
 /// Thread-safe.
-class ScoreForms {
+class ScoreMasks {
  public:
-  ScoreForm of(const BoundNode& b, const AttentionCuda& p);
+  ScoreMask of(const BoundNode& b, const AttentionCuda& p);
 
  private:
   struct Known {
-    ScoreForm form;
+    ScoreMask mask;
     std::vector<Tensor> constants;  // keeps their memory, and with it the key, from being reused
   };
   std::mutex mutex_;

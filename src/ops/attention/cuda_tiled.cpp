@@ -37,22 +37,22 @@ std::string source_of(const AttentionCuda& p, const ScoresSource& scores) {
 
 class TiledAttention final : public CompiledKernel {
  public:
-  TiledAttention(const AttentionCuda& p, const ScoreForm& form, const ScoresSource& scores, const Gpu& gpu)
+  TiledAttention(const AttentionCuda& p, const ScoreMask& mask, const ScoresSource& scores, const Gpu& gpu)
       : CompiledKernel(gpu, {kernel_name(p, "tiled"), source_of(p, scores), {}}, "attention"),
         p_(p),
         argument_(p),
-        plan_{form.hiding == Hiding::causal, static_cast<int32_t>(form.offset)},
-        hiding_(form.hiding),
+        plan_{mask.kind == MaskKind::causal, static_cast<int32_t>(mask.offset)},
+        kind_(mask.kind),
         scores_(scores) {}
 
-  bool reads(size_t i) const override { return i < 3 || hiding_ == Hiding::scored; }
+  bool reads(size_t i) const override { return i < 3 || kind_ == MaskKind::program; }
 
   void run(const Buffers& b) override {
     const AttentionShape& s = p_.shape;
     Arguments arguments;
     for (size_t i = 0; i < 3; ++i) arguments.tensor(b.inputs[i]);
     arguments.tensor(b.outputs[0]).value(argument_).value(plan_);
-    if (hiding_ == Hiding::scored) scores_.pass(p_, b, arguments);
+    if (kind_ == MaskKind::program) scores_.pass(p_, b, arguments);
     launch(b,
            {.grid = {static_cast<unsigned>((s.queries + rows - 1) / rows), static_cast<unsigned>(s.batch * s.heads), 1},
             .block = {threads, 1, 1},
@@ -64,13 +64,13 @@ class TiledAttention final : public CompiledKernel {
   AttentionCuda p_;
   AttentionArgument argument_;
   TiledArgument plan_;
-  Hiding hiding_;
+  MaskKind kind_;
   ScoresSource scores_;
 };
 
 }  // namespace
 
-void offer_tiled_attention(const AttentionCuda& p, ScoreForm form, const Machine& machine, Offer& offer) {
+void offer_tiled_attention(const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer) {
   const Gpu& gpu = *machine.gpu;
   const AttentionShape& s = p.shape;
   const auto reject = [&](std::string reason) { offer.rejected.push_back({"cuda", "tiled: " + std::move(reason)}); };
@@ -82,13 +82,13 @@ void offer_tiled_attention(const AttentionCuda& p, ScoreForm form, const Machine
   if (s.batch * s.heads > 65535) return reject(fmt::format("{} heads in all; a grid has 65535", s.batch * s.heads));
   if (s.keys == 0 || s.queries == 0 || s.batch == 0) return reject("an extent is 0");
   AttentionCuda bare = p;
-  if (form.hiding != Hiding::scored) bare.program.reset(), bare.operands.clear();
+  if (mask.kind != MaskKind::program) bare.program.reset(), bare.operands.clear();
   // Some 15 TFLOP/s: of what tensor cores do the fiftieth part.
   const double padded = static_cast<double>((s.queries + rows - 1) / rows * rows) / static_cast<double>(s.queries);
   const double estimate =
-      gpu_estimate_us(gpu, p.bytes_moved(), 50 * padded * p.flops() * (form.hiding == Hiding::causal ? 0.55 : 1));
-  offer.candidates.push_back({"cuda", "tiled", estimate, [bare, form, gpu = machine.gpu] {
-                                return std::make_unique<TiledAttention>(bare, form, ScoresSource(bare), *gpu);
+      gpu_estimate_us(gpu, p.bytes_moved(), 50 * padded * p.flops() * (mask.kind == MaskKind::causal ? 0.55 : 1));
+  offer.candidates.push_back({"cuda", "tiled", estimate, [bare, mask, gpu = machine.gpu] {
+                                return std::make_unique<TiledAttention>(bare, mask, ScoresSource(bare), *gpu);
                               }});
 }
 

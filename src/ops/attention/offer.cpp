@@ -29,11 +29,11 @@ void offer_attention_cuda(const BoundNode& b, const Machine& machine, Offer& off
     if (extent >= int64_t{1} << 31) return reject(fmt::format("an extent of {}, a kernel counts to 2^31", extent));
   if (p.operands.size() + 4 > Arguments::most_tensors)
     return reject(fmt::format("{} operands, a kernel takes {}", p.operands.size(), Arguments::most_tensors - 4));
-  const ScoreForm form = machine.gpu->caches->get<ScoreForms>().of(b, p);
-  offer_flash_attention(p, form, machine, offer);
-  offer_tiled_attention(p, form, machine, offer);
+  const ScoreMask mask = machine.gpu->caches->get<ScoreMasks>().of(b, p);
+  offer_flash_attention(p, mask, machine, offer);
+  offer_tiled_attention(p, mask, machine, offer);
   offer_plain_attention(p, machine, offer);
-  offer_cudnn_attention(b, p, form, machine, offer);
+  offer_cudnn_attention(b, p, mask, machine, offer);
 }
 
 constexpr OperatorTactics operators[] = {

@@ -2,8 +2,8 @@
 // token's position. Su et al., arXiv:2104.09864.
 #include "base/error.h"
 #include "ops/attention/attention.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
-#include "ops/core/real.h"
 
 namespace smelt::ops {
 namespace {
@@ -51,7 +51,7 @@ void infer_rotary(InferContext& c) {
 }
 
 void run_rotary(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Rotary r = rotary_of(c.node, c.in(0).shape(), c.in(1).shape(), c.in(2).shape());
     const Tensor &cos = c.in(r.cos_input), &sin = c.in(r.sin_input);

@@ -1,7 +1,7 @@
 // Col2Im: columns of blocks added back into the image they were cut from.
 #include "base/error.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
-#include "ops/core/real.h"
 #include "ops/core/window.h"
 
 namespace smelt::ops {
@@ -38,7 +38,7 @@ void run_col2im(ComputeContext& ctx) {
   const Shape& x = ctx.in(0).shape();
   const Blocks blocks = blocks_of(ctx.node, x, ctx.in(1).to_ints(), ctx.in(2).to_ints());
   allocated(ctx, 0, ctx.in(0).type(), with_spatial(x[0], blocks.channels, blocks.image));
-  in_real(ctx, [&b = blocks, &x](ComputeContext& c, auto zero) {
+  in_float(ctx, [&b = blocks, &x](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const int64_t image = elements(b.image), places = x[2], stride = b.window.stride.back();
     const T* column = c.in(0).data<T>();

@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "ops/conv/family.h"
 #include "ops/conv/transposed.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
-#include "ops/core/real.h"
 #include "ops/pointwise/named_activation.h"
 #include "ops/quantize/shifted.h"
 
@@ -42,7 +42,7 @@ void infer_conv(InferContext& c) {
 }
 
 void run_conv(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const ConvProblem p = conv_problem(c.node, c.in(0).shape(), c.in(1).shape());
     const T* bias = optional_data<T>(c, 2);
@@ -75,7 +75,7 @@ void infer_transposed(InferContext& c) {
 }
 
 void run_transposed(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const TransposedConv t = transposed_conv(c.node, c.in(0).shape(), c.in(1).shape());
     for (int64_t n = 0; n < t.n; ++n) {
@@ -96,7 +96,7 @@ void infer_conv_activation(InferContext& c) {
 
 void run_conv_activation(ComputeContext& ctx) {
   const Activation activate = fused_activation(ctx.node);
-  in_real(ctx, [&](ComputeContext& c, auto zero) {
+  in_float(ctx, [&](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const ConvProblem p = conv_problem(c.node, c.in(0).shape(), c.in(1).shape());
     const T *bias = optional_data<T>(c, 2), *z = optional_data<T>(c, 3);

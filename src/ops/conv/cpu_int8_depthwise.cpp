@@ -15,9 +15,9 @@ namespace {
 constexpr int64_t lanes = 16;
 constexpr int64_t sums_in_cache = 4096;  // of several pixels, before they are requantized
 
-class QuantizedDepthwise final : public Kernel {
+class Int8Depthwise final : public Kernel {
  public:
-  QuantizedDepthwise(const Quantized& q, int threads)
+  Int8Depthwise(const Int8Problem& q, int threads)
       : p_(q.problem),
         threads_(useful_threads(threads, static_cast<int64_t>(q.problem.flops() / 64))),
         node_(q.node),
@@ -105,7 +105,7 @@ class QuantizedDepthwise final : public Kernel {
   }
 
   /// [blocks][pairs][32]: for lanes 0-3, 8-11, then 4-7, 12-15, the weights of a pair of taps side by side.
-  Tensor pack(const Quantized& q) const {
+  Tensor pack(const Int8Problem& q) const {
     Tensor t = Tensor::empty(DType::i16, {blocks_ * pairs_ * 2 * lanes});
     int16_t* to = t.data<int16_t>();
     for (int64_t block = 0; block < blocks_; ++block)
@@ -133,9 +133,9 @@ class QuantizedDepthwise final : public Kernel {
 
 }  // namespace
 
-void offer_depthwise(const Quantized& q, const Machine& machine, Offer& offer) {
+void offer_depthwise(const Int8Problem& q, const Machine& machine, Offer& offer) {
   const Problem& p = q.problem;
-  if (p.group < lanes || p.w[1] != 1 || p.y[1] != p.group || refuses_quantized(q)) return;
+  if (p.group < lanes || p.w[1] != 1 || p.y[1] != p.group || rejects_int8(q)) return;
   const BoundTensor& x = q.bound.inputs[q.x];
   if (!is_channels_last(x)) {
     offer.rejected.push_back({"avx2", fmt::format("depthwise, input layout {}; it reads nhwc", name(x.layout))});
@@ -143,7 +143,7 @@ void offer_depthwise(const Quantized& q, const Machine& machine, Offer& offer) {
   }
   constexpr double flops_per_us = 25e3;  // one Zen 3 core at 3.2 GHz, measured
   offer.candidates.push_back({"avx2", "depthwise", 1 + p.flops() / flops_per_us / machine.threads,
-                              [q, threads = machine.threads] { return std::make_unique<QuantizedDepthwise>(q, threads); }});
+                              [q, threads = machine.threads] { return std::make_unique<Int8Depthwise>(q, threads); }});
 }
 
 }  // namespace smelt::ops::conv

@@ -78,9 +78,9 @@ class ImageRows final : public igemm::Rows {
   const int16_t* image_ = nullptr;
 };
 
-class QuantizedConv final : public Kernel {
+class Int8Indirect final : public Kernel {
  public:
-  QuantizedConv(const Quantized& q, int threads)
+  Int8Indirect(const Int8Problem& q, int threads)
       : p_(q.problem),
         copy_(p_),
         threads_(threads),
@@ -159,7 +159,7 @@ class QuantizedConv final : public Kernel {
   /// With room for the last pair of an odd number of elements.
   int64_t copy_bytes() const { return pixels_ ? 0 : aligned(copy_.elements() * 2 + 64); }
 
-  Tensor pack(const Quantized& q, const std::vector<igemm::Part>& parts) const {
+  Tensor pack(const Int8Problem& q, const std::vector<igemm::Part>& parts) const {
     const int64_t columns = schedule_.n, one = igemm::packed_floats(schedule_.k, columns);
     struct Source {
       int64_t part, pair;
@@ -235,8 +235,8 @@ class QuantizedConv final : public Kernel {
 
 }  // namespace
 
-void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer) {
-  if (auto reason = refuses_quantized(q)) {
+void offer_int8_indirect(const Int8Problem& q, const Machine& machine, Offer& offer) {
+  if (auto reason = rejects_int8(q)) {
     offer.rejected.push_back({"avx2", *reason});
     return;
   }
@@ -248,7 +248,7 @@ void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer) {
   const double waste = std::max(1.0, 8 / columns) * std::max(1.0, 2 / depth);
   const double weights = static_cast<double>(elements(p.w)) / 12e3;  // from memory, at 12 GB/s
   offer.candidates.push_back({"avx2", "pairs", 3 * groups + (waste * p.flops() / flops_per_us + weights) / machine.threads,
-                              [q, threads = machine.threads] { return std::make_unique<QuantizedConv>(q, threads); }});
+                              [q, threads = machine.threads] { return std::make_unique<Int8Indirect>(q, threads); }});
 }
 
 }  // namespace smelt::ops::conv

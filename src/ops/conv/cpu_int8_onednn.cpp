@@ -33,7 +33,7 @@ struct Plan {
   int64_t x_lines = 1;            // that those are made from
 };
 
-Plan plan(const Quantized& q, int threads) {
+Plan plan(const Int8Problem& q, int threads) {
   const Problem& p = q.problem;
   const BoundTensor& x = q.bound.inputs[q.x];
   Plan r;
@@ -85,9 +85,9 @@ std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int
       p.stride, dilation, r.pad_begin, r.pad_end, attr));
 }
 
-class QuantizedOnednnConv final : public Kernel {
+class Int8Onednn final : public Kernel {
  public:
-  QuantizedOnednnConv(const Quantized& q, Plan plan, const onednn::Implementation& choice, int threads)
+  Int8Onednn(const Int8Problem& q, Plan plan, const onednn::Implementation& choice, int threads)
       : p_(q.problem),
         plan_(std::move(plan)),
         threads_(threads),
@@ -155,7 +155,7 @@ class QuantizedOnednnConv final : public Kernel {
   /// Of the result, made at a time.
   int64_t pixels() const { return plan_.images * plan_.lines * p_.y[3]; }
 
-  Tensor pack_weights(const Quantized& q, const memory::desc& layout) const {
+  Tensor pack_weights(const Int8Problem& q, const memory::desc& layout) const {
     Tensor w = q.bound.inputs[q.w].constant;
     if (!q.has_narrow_weights()) {
       w = Tensor::empty(DType::i8, p_.w);
@@ -182,8 +182,8 @@ class QuantizedOnednnConv final : public Kernel {
 
 }  // namespace
 
-void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
-  if (auto reason = refuses_quantized(q)) return offer.rejected.push_back({"onednn", std::move(*reason)});
+void offer_onednn(const Int8Problem& q, const Machine& machine, Offer& offer) {
+  if (auto reason = rejects_int8(q)) return offer.rejected.push_back({"onednn", std::move(*reason)});
   const Problem& p = q.problem;
   const int64_t taps = p.w[2] * p.w[3];
   const onednn::WeightRange range =
@@ -199,7 +199,7 @@ void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
         [=, flops = p.flops()](const onednn::Implementation& c) {
           return 5 + (flops / onednn::byte_flops_per_us(c.name, depthwise) + moved) / threads;
         },
-        [q, r, threads](const onednn::Implementation& c) { return std::make_unique<QuantizedOnednnConv>(q, r, c, threads); }};
+        [q, r, threads](const onednn::Implementation& c) { return std::make_unique<Int8Onednn>(q, r, c, threads); }};
   });
 }
 

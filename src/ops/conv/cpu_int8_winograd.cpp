@@ -27,9 +27,9 @@ int64_t pairs(int64_t channels) { return (channels + 1) / 2; }
 /// 2 G.
 constexpr int32_t doubled_g[4][3] = {{2, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 2}};
 
-class QuantizedWinograd final : public Kernel {
+class Int8Winograd final : public Kernel {
  public:
-  QuantizedWinograd(const Quantized& q, int threads)
+  Int8Winograd(const Int8Problem& q, int threads)
       : p_(q.problem),
         depth_(pairs(p_.channels())),
         plan_(winograd_plan(p_, depth_, threads)),
@@ -95,7 +95,7 @@ class QuantizedWinograd final : public Kernel {
   int64_t own_bytes() const { return input_bytes() + sums_bytes() + aligned(4 * run_tiles * plan_.slice * 4); }
 
   /// 2 G g 2 Gᵀ of every pair of channels, packed for the tiles: 16 matrices [pairs of C, M].
-  Tensor transformed(const Quantized& q) const {
+  Tensor transformed(const Int8Problem& q) const {
     const int64_t one = igemm::packed_floats(depth_, p_.outputs());
     Tensor t = Tensor::empty(DType::i16, {2 * positions * one});
     for (int64_t i = 0; i < positions; ++i) {
@@ -172,9 +172,9 @@ class QuantizedWinograd final : public Kernel {
   Tensor packed_;
 };
 
-std::optional<std::string> reject(const Quantized& q) {
+std::optional<std::string> reject(const Int8Problem& q) {
   const Problem& p = q.problem;
-  if (auto reason = refuses_quantized(q)) return reason;
+  if (auto reason = rejects_int8(q)) return reason;
   if (p.group != 1) return fmt::format("group = {}; it knows 1", p.group);
   if (p.w[2] != 3 || p.w[3] != 3) return fmt::format("a window of {} x {}; it knows 3 x 3", p.w[2], p.w[3]);
   for (size_t a = 0; a < 2; ++a) {
@@ -208,13 +208,13 @@ double estimate_us(const Problem& p, int threads) {
 
 }  // namespace
 
-void offer_winograd(const Quantized& q, const Machine& machine, Offer& offer) {
+void offer_winograd(const Int8Problem& q, const Machine& machine, Offer& offer) {
   if (auto reason = reject(q)) {
     offer.rejected.push_back({"winograd", *reason});
     return;
   }
   offer.candidates.push_back({"winograd", "f2x3 pairs", estimate_us(q.problem, machine.threads),
-                              [q, threads = machine.threads] { return std::make_unique<QuantizedWinograd>(q, threads); }});
+                              [q, threads = machine.threads] { return std::make_unique<Int8Winograd>(q, threads); }});
 }
 
 }  // namespace smelt::ops::conv

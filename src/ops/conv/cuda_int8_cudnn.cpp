@@ -34,7 +34,7 @@ constexpr size_t most_candidates = 4;
 enum Place : size_t { place_sums, place_column, place_scales, places };
 
 struct ByCudnn {
-  Quantized q;
+  Int8Problem q;
   std::shared_ptr<const Gpu> gpu;
   int32_t zero = 0;                      // of x as i8
   Shape image;                           // [N, C, H, W] that cuDNN reads, with its padding where it is copied
@@ -54,12 +54,12 @@ bool has_padding(const Problem& p) {
 }
 
 /// The weights less their zero points are i8: as they are, or less 128.
-bool are_narrow(const Quantized& q) {
+bool are_narrow(const Int8Problem& q) {
   const DType type = q.bound.inputs[q.w].type;
   return q.has_narrow_weights() || (type == DType::u8 && std::ranges::all_of(q.w_zeros, [](int32_t z) { return z == 128; }));
 }
 
-std::string rejects(const Quantized& q, const Gpu& gpu) {
+std::string rejects(const Int8Problem& q, const Gpu& gpu) {
   const Problem& p = q.problem;
   if (std::string missing = dnn_missing(gpu); !missing.empty()) return missing;
   if (p.input != DType::u8 && p.input != DType::i8) return fmt::format("elements of {}", smelt::name(p.input));
@@ -80,7 +80,7 @@ expr::Program narrowed(DType from) {
   return p;
 }
 
-ByCudnn problem_of(const Quantized& q, const std::shared_ptr<const Gpu>& gpu) {
+ByCudnn problem_of(const Int8Problem& q, const std::shared_ptr<const Gpu>& gpu) {
   ByCudnn r{q, gpu, q.x_zero - (q.problem.input == DType::u8 ? 128 : 0), q.problem.x[0].shape, {}, 0, false, {}};
   const Problem& p = q.problem;
   const BoundTensor& x = q.bound.inputs[q.x];
@@ -113,7 +113,7 @@ ByCudnn problem_of(const Quantized& q, const std::shared_ptr<const Gpu>& gpu) {
 
 /// Whether y is in0 rounded and saturated to i8, which is what cuDNN does where it writes that; `relu`: after relu. Into u8 not
 /// all of its engines compile.
-bool only_rounds(const Quantized& q, bool& relu) {
+bool only_rounds(const Int8Problem& q, bool& relu) {
   const expr::Program& p = *q.node->program;
   const auto at = [&](expr::Ref r) -> const expr::Instruction& { return p.code()[static_cast<size_t>(r)]; };
   const auto is_constant = [&](expr::Ref r, double value) { return at(r).fn == Fn::constant && at(r).value == value; };
@@ -171,9 +171,9 @@ std::unique_ptr<Kernel> pointwise(const PointwiseProblem& p, const Gpu& gpu) {
   return std::ranges::min_element(offer.candidates, {}, &Candidate::estimate_us)->prepare();
 }
 
-class QuantizedDnnKernel final : public Kernel {
+class Int8Cudnn final : public Kernel {
  public:
-  QuantizedDnnKernel(const ByCudnn& r, DnnProblem& problem, size_t engine)
+  Int8Cudnn(const ByCudnn& r, DnnProblem& problem, size_t engine)
       : x_(r.q.x),
         first_operand_(r.q.operands),
         copied_at_(r.copied_at),
@@ -239,7 +239,7 @@ class QuantizedDnnKernel final : public Kernel {
 };
 
 void offer_form(const std::shared_ptr<const ByCudnn>& r, Offer& offer) {
-  const Quantized& q = r->q;
+  const Int8Problem& q = r->q;
   const std::string form = std::string(r->copy ? " copied" : "") + (r->fused ? " fused" : "");
   std::string key = fmt::format("quantized{}{} {}", form, r->column ? " column" : "", offer.problem);
   for (const BoundTensor* t : {&q.bound.inputs[q.x], &q.bound.outputs[0]}) key += " " + dnn_key(*t);
@@ -252,12 +252,12 @@ void offer_form(const std::shared_ptr<const ByCudnn>& r, Offer& offer) {
   const double estimate = gpu_estimate_us(*r->gpu, moved, p.flops() / 2) + (r->copy ? 4 : 0) + (r->fused ? 0 : 2);
   for (size_t i = 0; i < std::min(most_candidates, problem->engines().size()); ++i)
     offer.candidates.push_back({"cudnn", problem->engines()[i].name + form, estimate * (1 + 0.03 * static_cast<double>(i)),
-                                [r, problem, i] { return std::make_unique<QuantizedDnnKernel>(*r, *problem, i); }});
+                                [r, problem, i] { return std::make_unique<Int8Cudnn>(*r, *problem, i); }});
 }
 
 }  // namespace
 
-void offer_cudnn(const Quantized& q, const Machine& machine, Offer& offer) {
+void offer_cudnn(const Int8Problem& q, const Machine& machine, Offer& offer) {
   if (std::string why = rejects(q, *machine.gpu); !why.empty()) return offer.rejected.push_back({"cudnn", std::move(why)});
   ByCudnn r = problem_of(q, machine.gpu);
   offer_form(std::make_shared<const ByCudnn>(r), offer);

@@ -23,7 +23,7 @@ EpilogueOperand by_channel(DType type, const Problem& p, const std::shared_ptr<d
 
 }  // namespace
 
-expr::Program over_sums(const Quantized& q, bool column) {
+expr::Program over_sums(const Int8Problem& q, bool column) {
   expr::Program p;
   expr::Ref sum = p.input(DType::i32);
   const expr::Ref add = column ? p.input(DType::i32) : sum, scales = q.scales.size() > 1 ? p.input(DType::f32) : sum;
@@ -37,7 +37,7 @@ expr::Program over_sums(const Quantized& q, bool column) {
 }
 
 // What is kept beside weights must be named by all that it depends on but them.
-std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Quantized& q, int32_t zero) {
+std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Int8Problem& q, int32_t zero) {
   KeyHash hash;
   for (const int32_t b : q.bias) hash.add(std::to_string(b));
   const std::string name = q.packing(fmt::format("conv:column:{}:{}", zero, hash.text()));
@@ -56,7 +56,7 @@ std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Quantize
   });
 }
 
-std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Quantized& q) {
+std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Int8Problem& q) {
   KeyHash hash;
   for (const float s : q.scales) hash.add(fmt::format("{:a}", s));
   return gpu.weights->packed(gpu.device, q.bound.inputs[q.w].constant, fmt::format("conv:scales:{}", hash.text()), [&] {
@@ -66,7 +66,7 @@ std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Quantize
   });
 }
 
-std::variant<SharedRequest, std::string> gpu_request(const Quantized& q, const Machine& machine) {
+std::variant<SharedRequest, std::string> gpu_request(const Int8Problem& q, const Machine& machine) {
   const Problem& p = q.problem;
   if (auto why = refuses_sums(p.input, q.bound.inputs[q.w].type, q.depth())) return *why;
   GpuRequest r;
@@ -74,7 +74,7 @@ std::variant<SharedRequest, std::string> gpu_request(const Quantized& q, const M
   r.gpu = machine.gpu;
   r.problem = p;
   r.at = {.segments = 1, .w = q.w, .b = q.bound.inputs.size(), .operands = q.operands};
-  r.integers = std::make_shared<const Quantized>(q);
+  r.integers = std::make_shared<const Int8Problem>(q);
   r.program = over_sums(q, !q.bias.empty());
   const auto keep = [&](DType type, const auto& made) {
     std::shared_ptr<device::cuda::Memory> memory;

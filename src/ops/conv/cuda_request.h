@@ -12,7 +12,7 @@
 
 namespace smelt::ops::conv {
 
-struct Quantized;
+struct Int8Problem;
 
 /// What a GPU tactic sees of a node.
 struct GpuRequest {
@@ -22,7 +22,7 @@ struct GpuRequest {
   conv::Arguments at;
   expr::Program program;  // over the sums, the bias where there is one, and the operands
   std::vector<EpilogueOperand> operands;
-  std::shared_ptr<const Quantized> integers;                // of a convolution of 8-bit integers: its sums are exact, in i32
+  std::shared_ptr<const Int8Problem> integers;              // of a convolution of 8-bit integers: its sums are exact, in i32
   std::vector<std::shared_ptr<device::cuda::Memory>> kept;  // what operands lie in that are no inputs
 
   /// Of the weights as multiply-adds read them: i16 where they are integers, less their zero points.
@@ -44,7 +44,7 @@ using SharedRequest = std::shared_ptr<const GpuRequest>;  // what candidates kee
 
 /// The request, or why no kernel of the GPU's takes it.
 std::variant<SharedRequest, std::string> gpu_request(const BoundNode& node, const Machine& machine);
-std::variant<SharedRequest, std::string> gpu_request(const Quantized& q, const Machine& machine);
+std::variant<SharedRequest, std::string> gpu_request(const Int8Problem& q, const Machine& machine);
 
 void offer_implicit_cuda(const SharedRequest& r, Offer& offer);   // "cuda" implicit: tensor cores, channels-last images
 void offer_depthwise_cuda(const SharedRequest& r, Offer& offer);  // "cuda" depthwise: channels-last images
@@ -53,11 +53,11 @@ void offer_direct_cuda(const SharedRequest& r, Offer& offer);     // "cuda" dire
 void offer_cudnn(const SharedRequest& r, Offer& offer);  // "cudnn"
 
 /// (sum, column?, scales?, operands…) of a convolution of integers: what follows its exact sums, without fused multiply-adds.
-expr::Program over_sums(const Quantized& q, bool column);
+expr::Program over_sums(const Int8Problem& q, bool column);
 /// On the device, a number for each output channel: bias − zero · Σ (w − w_zero), which wraps as 32-bit integers do.
-std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Quantized& q, int32_t zero);
+std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Int8Problem& q, int32_t zero);
 /// Likewise the scales.
-std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Quantized& q);
+std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Int8Problem& q);
 
 /// Weights [M, C, KH, KW] as [M, KH, KW, C], which cuDNN reads, on the device; `less` is taken from each byte of 8-bit ones.
 std::shared_ptr<device::cuda::Memory> channels_last_weights(const Gpu& gpu, const Tensor& w, uint8_t less = 0);

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "ops/conv/conv.h"
-#include "ops/core/real.h"
+#include "ops/core/float_reference.h"
 
 namespace smelt::ops {
 namespace {
@@ -55,7 +55,7 @@ void infer_deform(InferContext& c) {
 }
 
 void run_deform(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Deform d = deform_problem(c.node, c.in(0).shape(), c.in(1).shape(), c.in(2).shape());
     const ConvProblem& p = d.conv;

@@ -23,7 +23,7 @@ Places places(const Node& n) {
 
 }  // namespace
 
-std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
+std::optional<Int8Problem> int8_problem(const BoundNode& b, std::string& why) {
   const Node& n = *b.node;
   const Places at = places(n);
   const bool onnx = n.domain != smelt_domain;
@@ -39,7 +39,7 @@ std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
     why = "the output's scale or zero point is not constant";
   if (!why.empty()) return std::nullopt;
 
-  Quantized q;
+  Int8Problem q;
   q.bound = b;
   q.x = at.x;
   q.w = at.w;
@@ -78,33 +78,33 @@ std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
   return q;
 }
 
-int64_t Quantized::depth() const { return elements(problem.w) / std::max<int64_t>(1, problem.w[0]); }
+int64_t Int8Problem::depth() const { return elements(problem.w) / std::max<int64_t>(1, problem.w[0]); }
 
-int16_t Quantized::weight(int64_t m, int64_t c, int64_t tap) const {
+int16_t Int8Problem::weight(int64_t m, int64_t c, int64_t tap) const {
   const Tensor& t = bound.inputs[w].constant;
   const int64_t at = (m * problem.w[1] + c) * elements(spatial_of(problem.w)) + tap;
   const int32_t v = t.type() == DType::u8 ? t.data<uint8_t>()[at] : t.data<int8_t>()[at];
   return static_cast<int16_t>(v - w_zeros[w_zeros.size() == 1 ? 0 : static_cast<size_t>(m)]);
 }
 
-bool Quantized::has_narrow_weights() const {
+bool Int8Problem::has_narrow_weights() const {
   return bound.inputs[w].type == DType::i8 && std::ranges::all_of(w_zeros, [](int32_t z) { return z == 0; });
 }
 
-std::vector<int32_t> Quantized::start() const {
+std::vector<int32_t> Int8Problem::start() const {
   std::vector<int32_t> s = bias;
   s.resize(static_cast<size_t>(problem.y[1] + igemm::tile_columns), 0);
   return s;
 }
 
-std::string Quantized::packing(std::string_view form) const {
+std::string Int8Problem::packing(std::string_view form) const {
   std::string text = fmt::format("{}:{}g{}", form, to_text(problem.w), problem.group);
   const bool all_zero = std::ranges::all_of(w_zeros, [](int32_t z) { return z == 0; });
   if (!all_zero) text += fmt::format(",{}", fmt::join(w_zeros, ","));
   return text;
 }
 
-std::optional<std::string> refuses_quantized(const Quantized& q) {
+std::optional<std::string> rejects_int8(const Int8Problem& q) {
   const Problem& p = q.problem;
   if (!igemm::supported()) return "this CPU has no AVX2";
   if (auto why = refuses_sums(p.input, q.bound.inputs[q.w].type, q.depth())) return why;

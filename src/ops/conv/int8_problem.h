@@ -9,7 +9,7 @@
 namespace smelt::ops::conv {
 
 /// in0 = float(conv(x - x_zero, w - w_zeros) + bias) · scales, by output channel; y = the node's program over in0.
-struct Quantized {
+struct Int8Problem {
   std::shared_ptr<const Node> node;  // with a program over in0 and the operands
   BoundNode bound;
   Problem problem;
@@ -31,15 +31,15 @@ struct Quantized {
 };
 
 /// Nothing, with the reason in `why`, where a parameter is not constant.
-std::optional<Quantized> quantized(const BoundNode& node, std::string& why);
+std::optional<Int8Problem> int8_problem(const BoundNode& node, std::string& why);
 
 /// The reason why no 8-bit kernel takes it; nothing when they may.
-std::optional<std::string> refuses_quantized(const Quantized& q);
+std::optional<std::string> rejects_int8(const Int8Problem& q);
 
-void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer);      // "avx2": exact, 16-bit pairs
-void offer_winograd(const Quantized& q, const Machine& machine, Offer& offer);   // "winograd": exact, 3 × 3 windows
-void offer_depthwise(const Quantized& q, const Machine& machine, Offer& offer);  // "avx2": one channel a group
-void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer);     // "onednn": exact sums where the CPU has them
-void offer_cudnn(const Quantized& q, const Machine& machine, Offer& offer);      // "cudnn": exact sums on a GPU
+void offer_int8_indirect(const Int8Problem& q, const Machine& machine, Offer& offer);  // "avx2": exact, 16-bit pairs
+void offer_winograd(const Int8Problem& q, const Machine& machine, Offer& offer);       // "winograd": exact, 3 × 3 windows
+void offer_depthwise(const Int8Problem& q, const Machine& machine, Offer& offer);      // "avx2": one channel a group
+void offer_onednn(const Int8Problem& q, const Machine& machine, Offer& offer);  // "onednn": exact sums where the CPU has them
+void offer_cudnn(const Int8Problem& q, const Machine& machine, Offer& offer);   // "cudnn": exact sums on a GPU
 
 }  // namespace smelt::ops::conv

@@ -24,7 +24,7 @@ bool is_int8_conv(const Node& node) { return node.is("QLinearConv") || node.is("
 
 void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   std::string why;
-  const auto q = conv::quantized(node, why);
+  const auto q = conv::int8_problem(node, why);
   if (!q) {
     offer.rejected.push_back({"avx2", why});
     return;
@@ -33,14 +33,14 @@ void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer)
   p.epilogue = q->node->program ? q->node->program->print() : "none";
   offer.problem = conv::print(p);
   conv::offer_depthwise(*q, machine, offer);
-  conv::offer_pairs(*q, machine, offer);
+  conv::offer_int8_indirect(*q, machine, offer);
   conv::offer_winograd(*q, machine, offer);
   conv::offer_onednn(*q, machine, offer);
 }
 
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   std::string why;
-  const auto q = conv::quantized(node, why);
+  const auto q = conv::int8_problem(node, why);
   if (!q) {
     for (const char* tactic : {"cuda", "cudnn"}) offer.rejected.push_back({tactic, why});
     return;

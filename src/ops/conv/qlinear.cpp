@@ -20,7 +20,7 @@ void run_qlinear_conv(ComputeContext& c) {
   const std::vector<int32_t> x = shifted(c.in(0), c.in(2)), w = shifted(c.in(3), c.in(5), p.in.size() + 1);
   const float x_scale = scalar_float(c.in(1), "x_scale");
   const Tensor w_scales = c.in(4).cast(DType::f32);
-  const Parameter<float> w_scale(w_scales, {p.m}, parameter_shape(w_scales, 0));
+  const BroadcastOperand<float> w_scale(w_scales, {p.m}, parameter_shape(w_scales, 0));
   const int32_t* bias = c.has(8) ? c.in(8).data<int32_t>() : nullptr;
   Requantize y(c.in(6), c.in(7), c.outputs[0]);
   const int64_t plane = elements(p.out);

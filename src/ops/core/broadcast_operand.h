@@ -7,11 +7,11 @@
 
 namespace smelt::ops {
 
-template <class T> class Parameter {
+template <class T> class BroadcastOperand {
  public:
   /// `t` may be left out (not valid()); otherwise its shape, or `as` where given, must broadcast to `over`.
-  Parameter(const Tensor& t, const Shape& over) : Parameter(t, over, t.shape()) {}
-  Parameter(const Tensor& t, const Shape& over, const Shape& as) : data_(t.valid() ? t.data<T>() : nullptr) {
+  BroadcastOperand(const Tensor& t, const Shape& over) : BroadcastOperand(t, over, t.shape()) {}
+  BroadcastOperand(const Tensor& t, const Shape& over, const Shape& as) : data_(t.valid() ? t.data<T>() : nullptr) {
     if (!data_) return;
     shape_ = over;
     strides_ = broadcast_strides(as, over);

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
-#include "ops/core/real.h"
 #include "ops/detect/detect.h"
 
 namespace smelt::ops {
@@ -98,7 +98,7 @@ void infer_roi_align(InferContext& c) {
 }
 
 void run_roi_align(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const RoiAlign p = roi_align_of(c.node, c.in(0).shape(), c.in(1).shape(), c.in(2).shape());
     const std::vector<int64_t> item = c.in(2).to_ints();
@@ -144,7 +144,7 @@ void infer_max_roi_pool(InferContext& c) {
 }
 
 void run_max_roi_pool(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Shape &shape = c.in(0).shape(), &out = c.outputs[0].shape();
     const double scale = c.node.get_float("spatial_scale", 1);

@@ -32,9 +32,9 @@ class StoreSums final : public igemm::Finish {
   int64_t columns_;
 };
 
-class QuantizedProduct final : public Kernel {
+class Int8Indirect final : public Kernel {
  public:
-  QuantizedProduct(const Quantized& q, int threads)
+  Int8Indirect(const Int8Problem& q, int threads)
       : threads_(threads),
         node_(q.node),
         a_(q.bound.inputs[q.a]),
@@ -107,7 +107,7 @@ class QuantizedProduct final : public Kernel {
     return a_.type == DType::u8 ? *static_cast<const uint8_t*>(z) : *static_cast<const int8_t*>(z);
   }
 
-  Tensor pack(const Quantized& q) const {
+  Tensor pack(const Int8Problem& q) const {
     return igemm::packed_pairs(schedule_.narrow, igemm::packed_floats(pairs_, schedule_.n), [&](auto* to) {
       igemm::pack_pairs(to, pairs_, schedule_.n, [&](int64_t pair, int64_t n, int half) -> int16_t {
         const int64_t k = 2 * pair + half;
@@ -133,8 +133,8 @@ class QuantizedProduct final : public Kernel {
 
 }  // namespace
 
-void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer) {
-  if (auto reason = refuses_quantized(q)) {
+void offer_int8_indirect(const Int8Problem& q, const Machine& machine, Offer& offer) {
+  if (auto reason = rejects_int8(q)) {
     offer.rejected.push_back({"avx2", *reason});
     return;
   }
@@ -144,7 +144,7 @@ void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer) {
   const double compute = p.flops() / flops_per_us,
                memory = 2.0 * static_cast<double>(p.n) * static_cast<double>(p.k) / bytes_per_us;
   offer.candidates.push_back({"avx2", "pairs", 3 + std::max(compute, memory) / machine.threads,
-                              [q, threads = machine.threads] { return std::make_unique<QuantizedProduct>(q, threads); }});
+                              [q, threads = machine.threads] { return std::make_unique<Int8Indirect>(q, threads); }});
 }
 
 }  // namespace matmul

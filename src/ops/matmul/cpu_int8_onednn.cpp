@@ -24,7 +24,7 @@ struct Plan {
   int64_t rows = 1;  // made at a time
 };
 
-Plan plan(const Quantized& q, int threads) {
+Plan plan(const Int8Problem& q, int threads) {
   const bool is_signed = q.bound.inputs[q.a].type == DType::i8;
   Plan r;
   r.flips = is_signed && !onednn::multiplies_signed_bytes();
@@ -43,9 +43,9 @@ std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int
       {{r.rows, p.n}, memory::data_type::s32, memory::format_tag::ab}, attr));
 }
 
-class QuantizedOnednnProduct final : public Kernel {
+class Int8Onednn final : public Kernel {
  public:
-  QuantizedOnednnProduct(const Quantized& q, const Plan& plan, const onednn::Implementation& choice, int threads)
+  Int8Onednn(const Int8Problem& q, const Plan& plan, const onednn::Implementation& choice, int threads)
       : plan_(plan),
         threads_(threads),
         node_(q.node),
@@ -133,7 +133,7 @@ class QuantizedOnednnProduct final : public Kernel {
     for (int64_t n = 0; n < n_; ++n) start[n] -= zero * columns_[static_cast<size_t>(n)];
   }
 
-  Tensor pack_weights(const Quantized& q, const memory::desc& layout) const {
+  Tensor pack_weights(const Int8Problem& q, const memory::desc& layout) const {
     const Product& p = q.product;
     const Tensor& b = q.bound.inputs[q.b].constant;
     if (b.type() == DType::i8 && std::ranges::all_of(q.b_zeros, [](int32_t z) { return z == 0; })) {
@@ -163,8 +163,8 @@ class QuantizedOnednnProduct final : public Kernel {
 
 }  // namespace
 
-void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
-  if (auto reason = refuses_quantized(q)) return offer.rejected.push_back({"onednn", std::move(*reason)});
+void offer_onednn(const Int8Problem& q, const Machine& machine, Offer& offer) {
+  if (auto reason = rejects_int8(q)) return offer.rejected.push_back({"onednn", std::move(*reason)});
   const Problem& p = q.product.problem;
   const onednn::WeightRange range = onednn::weight_range(p.n, p.k, [&](int64_t n, int64_t k) { return q.weight(k, n); });
   onednn::offer_exact(offer, range, [&, threads = machine.threads] {
@@ -177,7 +177,7 @@ void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer) {
         [=, flops = p.flops()](const onednn::Implementation& c) {
           return 5 + (std::max(flops / onednn::byte_flops_per_us(c.name), read) + moved) / threads;
         },
-        [q, r, threads](const onednn::Implementation& c) { return std::make_unique<QuantizedOnednnProduct>(q, r, c, threads); }};
+        [q, r, threads](const onednn::Implementation& c) { return std::make_unique<Int8Onednn>(q, r, c, threads); }};
   });
 }
 

@@ -23,8 +23,8 @@ using expr::Fn;
 /// Where the kernel finds what it reads: the product's operands, what is kept on the device, then the node's inputs.
 enum Place : size_t { place_a, place_b, place_b_zeros, place_column, place_sums, place_scales, places };
 
-struct CudaQuantized {
-  Quantized q;
+struct CudaInt8Problem {
+  Int8Problem q;
   CudaProblem problem;
   DType packed = DType::i8;  // of the weights as the kernel reads them
   bool column = false;       // there is a number to add for each column
@@ -40,7 +40,7 @@ bool all_of(const std::vector<int32_t>& values, int32_t v) {
 BoundTensor by_column(DType type, int64_t columns) { return {type, {columns}, Layout::plain, {}, {}}; }
 
 /// (sum, column?, Σ (b − zero_b)?, zero_a?, scales?, operands…): the last lines of the head of this file.
-expr::Program program_of(const Quantized& q, bool column) {
+expr::Program program_of(const Int8Problem& q, bool column) {
   expr::Program p;
   expr::Ref sum = p.input(DType::i32), add = column ? p.input(DType::i32) : 0, sums = 0, zero = 0, scales = 0;
   if (q.a_zero_input) {
@@ -60,7 +60,7 @@ expr::Program program_of(const Quantized& q, bool column) {
   return p;
 }
 
-std::string rejects(const Quantized& q) {
+std::string rejects(const Int8Problem& q) {
   const Problem& p = q.product.problem;
   for (const size_t i : {q.a, q.b}) {
     const DType t = q.bound.inputs[i].type;
@@ -75,13 +75,13 @@ std::string rejects(const Quantized& q) {
   return {};
 }
 
-std::variant<CudaQuantized, std::string> problem_of(const BoundNode& node) {
+std::variant<CudaInt8Problem, std::string> problem_of(const BoundNode& node) {
   std::string why;
-  auto found = quantized(node, why);
+  auto found = int8_problem(node, why);
   if (!found) return why;
   if (why = rejects(*found); !why.empty()) return why;
-  CudaQuantized r{*found, {}, found->bound.inputs[found->b].type, false};
-  const Quantized& q = r.q;
+  CudaInt8Problem r{*found, {}, found->bound.inputs[found->b].type, false};
+  const Int8Problem& q = r.q;
   const auto [g, result] = cuda_geometry(q.product, q.bound.inputs[q.a], q.bound.inputs[q.b], q.bound.outputs[0]);
   if (why = uncountable(g); !why.empty()) return why;
   if (!g.a.k_major) return "the left operand is stored by columns, 8-bit operands lie along k";
@@ -129,12 +129,12 @@ std::shared_ptr<device::cuda::Memory> upload(const Gpu& gpu, const void* from, s
   return memory;
 }
 
-class QuantizedCudaProduct final : public Kernel {
+class Int8Cuda final : public Kernel {
  public:
-  QuantizedCudaProduct(const CudaQuantized& r, const CudaConfig& c, const Gpu& gpu)
+  Int8Cuda(const CudaInt8Problem& r, const CudaConfig& c, const Gpu& gpu)
       : a_(r.q.a), first_operand_(r.q.operands), zero_(r.q.a_zero_input), inner_(cuda_product(r.problem, c, gpu)) {
     if (!gpu.device) return;
-    const Quantized& q = r.q;
+    const Int8Problem& q = r.q;
     const int64_t k = r.problem.k, n = r.problem.n, row = packed_row(k);
     const auto count = static_cast<size_t>(n);
     const auto spread = [&]<class T>(const std::vector<T>& values) {
@@ -193,10 +193,10 @@ class QuantizedCudaProduct final : public Kernel {
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   auto found = problem_of(node);
   if (auto* why = std::get_if<std::string>(&found)) return offer.rejected.push_back({"cuda", *why});
-  const auto& r = std::get<CudaQuantized>(found);
+  const auto& r = std::get<CudaInt8Problem>(found);
   offer.problem = print(r.problem.problem);
   offer_cuda(r.problem, machine.gpu, offer,
-             [r, gpu = machine.gpu](const CudaConfig& c) { return std::make_unique<QuantizedCudaProduct>(r, c, *gpu); });
+             [r, gpu = machine.gpu](const CudaConfig& c) { return std::make_unique<Int8Cuda>(r, c, *gpu); });
 }
 
 }  // namespace matmul

@@ -35,7 +35,7 @@ std::optional<std::vector<int32_t>> by_column(const BoundTensor& t, int64_t colu
 
 }  // namespace
 
-std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
+std::optional<Int8Problem> int8_problem(const BoundNode& b, std::string& why) {
   const Node& n = *b.node;
   const Places at = places(n);
   const auto left_out = [&](size_t i) { return i >= b.inputs.size() || b.inputs[i].type == DType::undefined; };
@@ -48,7 +48,7 @@ std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
   if (b.inputs[at.a].shape.size() < 2 || b.inputs[at.b].shape.size() < 2) why = "an operand is a vector";
   if (!why.empty()) return std::nullopt;
 
-  Quantized q;
+  Int8Problem q;
   q.bound = b;
   q.a = at.a;
   q.b = at.b;
@@ -110,7 +110,7 @@ std::optional<Quantized> quantized(const BoundNode& b, std::string& why) {
   return q;
 }
 
-std::optional<std::string> refuses_quantized(const Quantized& q) {
+std::optional<std::string> rejects_int8(const Int8Problem& q) {
   const Product& p = q.product;
   if (!igemm::supported()) return "this CPU has no AVX2";
   if (auto why = refuses_sums(q.bound.inputs[q.a].type, q.bound.inputs[q.b].type, p.problem.k)) return why;

@@ -13,7 +13,7 @@ namespace smelt::ops::matmul {
 
 /// sum = (a - a_zero) · (b - b_zeros) + bias; in0 = float(sum) · scales, by column; y = the node's program over in0, or the sum
 /// itself (MatMulInteger).
-struct Quantized {
+struct Int8Problem {
   std::shared_ptr<const Node> node;  // with a program over in0 and the operands; without one for integer results
   BoundNode bound;
   Product product;                     // geometry only
@@ -34,12 +34,12 @@ struct Quantized {
 };
 
 /// Nothing, with the reason in `why`, where b or a parameter is not constant.
-std::optional<Quantized> quantized(const BoundNode& node, std::string& why);
+std::optional<Int8Problem> int8_problem(const BoundNode& node, std::string& why);
 
-void offer_pairs(const Quantized& q, const Machine& machine, Offer& offer);   // "avx2": exact, 16-bit pairs
-void offer_onednn(const Quantized& q, const Machine& machine, Offer& offer);  // "onednn": exact sums where the CPU has them
+void offer_int8_indirect(const Int8Problem& q, const Machine& machine, Offer& offer);  // "avx2": exact, 16-bit pairs
+void offer_onednn(const Int8Problem& q, const Machine& machine, Offer& offer);  // "onednn": exact sums where the CPU has them
 
 /// The reason why no 8-bit kernel takes it; nothing when they may.
-std::optional<std::string> refuses_quantized(const Quantized& q);
+std::optional<std::string> rejects_int8(const Int8Problem& q);
 
 }  // namespace smelt::ops::matmul

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "ops/core/broadcast_operand.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
-#include "ops/core/real.h"
 #include "ops/matmul/family.h"
 #include "ops/pointwise/named_activation.h"
 #include "ops/quantize/quantize.h"
@@ -55,7 +55,7 @@ template <class F> void in_number(ComputeContext& c, F&& body) {
     case DType::i64: return body(c, int64_t{});
     case DType::u32: return body(c, uint32_t{});
     case DType::u64: return body(c, uint64_t{});
-    default: in_real(c, body);
+    default: in_float(c, body);
   }
 }
 
@@ -105,7 +105,7 @@ template <class Activate> void gemm(ComputeContext& ctx, Activate activate) {
     using Acc = typename SumOf<T>::type;
     const MatMulProblem p = gemm_problem(c.node, c.in(0).shape(), c.in(1).shape());
     const double alpha = c.node.get_float("alpha", 1.0f), beta = c.node.get_float("beta", 1.0f);
-    const Parameter<T> bias(c.in(2), p.y);
+    const BroadcastOperand<T> bias(c.in(2), p.y);
     T* y = c.outputs[0].data<T>();
     multiply<Acc>(p, c.in(0).data<T>(), c.in(1).data<T>(), [&](int64_t at, const Acc* sums) {
       for (int64_t j = 0; j < p.n; ++j) {
@@ -147,8 +147,8 @@ void scaled_product(const Tensor& a, const Tensor& a_zero, const Tensor& a_scale
   const std::vector<int32_t> x = shifted(a, a_zero, 1), w = shifted(b, b_zero);
   const Tensor a_by = a_scale.cast(DType::f32), b_by = b_scale.cast(DType::f32),
                add = bias.valid() ? bias.cast(DType::f32) : Tensor();
-  const Parameter<float> row_scale(a_by, p.y, a_by.size() == 1 ? Shape{} : along(a_by.shape(), 1));
-  const Parameter<float> column_scale(b_by, p.y, b_by.size() == 1 ? Shape{} : b_by.shape()), column_bias(add, p.y);
+  const BroadcastOperand<float> row_scale(a_by, p.y, a_by.size() == 1 ? Shape{} : along(a_by.shape(), 1));
+  const BroadcastOperand<float> column_scale(b_by, p.y, b_by.size() == 1 ? Shape{} : b_by.shape()), column_bias(add, p.y);
   Tensor y = out.type() == DType::f32 ? out : Tensor::empty(DType::f32, p.y);
   multiply<int32_t>(p, x.data(), w.data(), [&](int64_t at, const int32_t* sums) {
     for (int64_t j = 0; j < p.n; ++j) {

@@ -46,7 +46,7 @@ void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   offer.problem = matmul::print(p.problem);
   const matmul::Request r{std::move(p), std::move(epilogue), machine.threads};
   matmul::offer_indirect(r, offer);
-  matmul::offer_computed(r, offer);
+  matmul::offer_indirect_packed_in_run(r, offer);
   matmul::offer_skinny(r, offer);
   matmul::offer_onednn(r, offer);
 }
@@ -68,7 +68,7 @@ bool is_int8_matmul(const Node& n) {
 
 void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   std::string why;
-  const auto q = matmul::quantized(node, why);
+  const auto q = matmul::int8_problem(node, why);
   if (!q) {
     offer.rejected.push_back({"avx2", why});
     return;
@@ -76,7 +76,7 @@ void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer)
   matmul::Problem p = q->product.problem;
   p.epilogue = q->node->program ? q->node->program->print() : "none";
   offer.problem = matmul::print(p);
-  matmul::offer_pairs(*q, machine, offer);
+  matmul::offer_int8_indirect(*q, machine, offer);
   matmul::offer_onednn(*q, machine, offer);
 }
 

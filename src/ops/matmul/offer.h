@@ -12,10 +12,10 @@ struct Request {
   int threads;
 };
 
-void offer_indirect(const Request& r, Offer& offer);  // "avx2": src/ops/igemm
-void offer_computed(const Request& r, Offer& offer);  // "avx2": the same, operands packed in the run
-void offer_skinny(const Request& r, Offer& offer);    // "cpu": a few rows, weights read where they lie
-void offer_onednn(const Request& r, Offer& offer);    // "onednn"
+void offer_indirect(const Request& r, Offer& offer);                // "avx2": src/ops/igemm
+void offer_indirect_packed_in_run(const Request& r, Offer& offer);  // "avx2": the same, operands packed in the run
+void offer_skinny(const Request& r, Offer& offer);                  // "cpu": a few rows, weights read where they lie
+void offer_onednn(const Request& r, Offer& offer);                  // "onednn"
 
 /// Why a node's tensors suit no tactic: layouts, slices, vectors, empty results. Nothing when they do.
 std::optional<std::string> rejects_tensors(const Product& p);

@@ -16,7 +16,7 @@ void run_qlinear_matmul(ComputeContext& c) {
   const MatMulProblem p = matmul_problem(c.in(0).shape(), c.in(3).shape());
   const std::vector<int32_t> a = shifted(c.in(0), c.in(2), 1), b = shifted(c.in(3), c.in(5));
   const Tensor a_scales = c.in(1).cast(DType::f32), b_scales = c.in(4).cast(DType::f32);
-  const Parameter<float> a_scale(a_scales, p.y, parameter_shape(a_scales, 1)),
+  const BroadcastOperand<float> a_scale(a_scales, p.y, parameter_shape(a_scales, 1)),
       b_scale(b_scales, p.y, parameter_shape(b_scales, 0));
   Requantize y(c.in(6), c.in(7), c.outputs[0]);
   multiply<int32_t>(p, a.data(), b.data(), [&](int64_t at, const int32_t* sums) {
@@ -43,8 +43,8 @@ void run_qgemm(ComputeContext& c) {
   const std::vector<int32_t> a = shifted(c.in(0), c.in(2)), b = shifted(c.in(3), c.in(5), c.node.get_int("transB", 0) ? 1 : 0);
   const float scale = scalar_float(c.in(1), "a_scale") * c.node.get_float("alpha", 1.0f);
   const Tensor b_scales = c.in(4).cast(DType::f32);
-  const Parameter<float> b_scale(b_scales, p.y, parameter_shape(b_scales, 0));
-  const Parameter<int32_t> bias(c.in(6), p.y);
+  const BroadcastOperand<float> b_scale(b_scales, p.y, parameter_shape(b_scales, 0));
+  const BroadcastOperand<int32_t> bias(c.in(6), p.y);
   Requantize y(c.in(7), c.in(8), c.outputs[0]);
   multiply<int32_t>(p, a.data(), b.data(), [&](int64_t at, const int32_t* sums) {
     for (int64_t j = 0; j < p.n; ++j) y.set(at + j, sums[j] + bias.at(at + j, 0), scale * b_scale.at(at + j, 1));

@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
-#include "ops/core/real.h"
 
 namespace smelt::ops {
 namespace {
@@ -26,7 +26,7 @@ void infer_batch(InferContext& c) {
 }
 
 void run_batch(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Shape& shape = c.in(0).shape();
     const int64_t channels = batch_channels(shape), items = shape.empty() ? 1 : shape[0];
@@ -67,7 +67,7 @@ void run_batch(ComputeContext& ctx) {
 void run_lrn(ComputeContext& ctx) {
   const int64_t size = ctx.node.get_int("size", 0);
   if (size < 1) fail("size is {}, expected at least 1", size);
-  in_real(ctx, [size](ComputeContext& c, auto zero) {
+  in_float(ctx, [size](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const AxisView v = around_axis(c.in(0).shape(), 1);
     const double alpha = c.node.get_float("alpha", 1e-4f), beta = c.node.get_float("beta", 0.75f),

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "ops/core/broadcast_operand.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
-#include "ops/core/real.h"
 #include "ops/norm/family.h"
 #include "ops/norm/moments.h"
 
@@ -35,7 +35,7 @@ void infer_per_channel(InferContext& c) {
 
 /// y = (x - mean) * rsqrt(var + epsilon) * scale + bias over each of `groups` groups of channels of an item.
 void normalize_groups(ComputeContext& ctx, int64_t groups) {
-  in_real(ctx, [groups](ComputeContext& c, auto zero) {
+  in_float(ctx, [groups](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Shape& shape = c.in(0).shape();
     const int64_t channels = shape[1], plane = elements(Shape(shape.begin() + 2, shape.end()));
@@ -81,14 +81,14 @@ void infer_layer(InferContext& c) {
 }
 
 void run_layer(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Shape& shape = c.in(0).shape();
     const size_t axis = first_axis(c.node, shape);
     const int64_t row = elements(Shape(shape.begin() + static_cast<std::ptrdiff_t>(axis), shape.end()));
     const bool rms = c.node.op != "LayerNormalization";
     const double epsilon = c.node.get_float("epsilon", 1e-5f);
-    const Parameter<T> scale(c.in(1), shape), bias(c.in(2), shape);
+    const BroadcastOperand<T> scale(c.in(1), shape), bias(c.in(2), shape);
     const T* x = c.in(0).data<T>();
     T* y = c.outputs[0].data<T>();
     if (row == 0) return;
@@ -108,7 +108,7 @@ void run_layer(ComputeContext& ctx) {
 void infer_same(InferContext& c) { same_as(c, 0, 0); }
 
 void run_mean_variance(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Tensor& x = c.in(0);
     const std::vector<int64_t> axes = normalize_axes(c.node.get_ints("axes", {0, 2, 3}), x.rank());
@@ -134,7 +134,7 @@ void run_mean_variance(ComputeContext& ctx) {
 void run_lp(ComputeContext& ctx) {
   const int64_t p = ctx.node.get_int("p", 2);
   if (p != 1 && p != 2) fail("p is {}, expected 1 or 2", p);
-  in_real(ctx, [p](ComputeContext& c, auto zero) {
+  in_float(ctx, [p](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Shape& shape = c.in(0).shape();
     const AxisView v = around_axis(shape, normalize_axis(c.node.get_int("axis", -1), c.in(0).rank()));

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "ops/core/broadcast_operand.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
-#include "ops/core/real.h"
 #include "ops/norm/moments.h"
 
 namespace smelt::ops {
@@ -35,13 +35,13 @@ void infer_skip_layer(InferContext& c) {
 }
 
 void run_skip_layer(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Shape& shape = c.in(0).shape();
     const int64_t row = shape.back();
     const double epsilon = c.node.get_float("epsilon", 1e-12f);
-    const Parameter<T> skip(c.in(1), shape), gamma(c.in(2), shape), bias(c.in(bias_input(c.node)), shape);
-    const Parameter<T> beta(simplified(c.node) ? Tensor() : c.in(3), shape);
+    const BroadcastOperand<T> skip(c.in(1), shape), gamma(c.in(2), shape), bias(c.in(bias_input(c.node)), shape);
+    const BroadcastOperand<T> beta(simplified(c.node) ? Tensor() : c.in(3), shape);
     const T* x = c.in(0).data<T>();
     std::vector<T> sum(static_cast<size_t>(row));
     for (int64_t r = 0; row && r < c.in(0).size() / row; ++r) {

@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "ops/core/broadcast_operand.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
-#include "ops/core/real.h"
 #include "ops/pointwise/family.h"
 
 namespace smelt::ops {
@@ -17,9 +17,9 @@ void infer_gelu(InferContext& c) {
 
 /// y = f(x + bias), the bias at input 1 where given.
 template <class F> void biased(ComputeContext& ctx, F&& f) {
-  in_real(ctx, [&](ComputeContext& c, auto zero) {
+  in_float(ctx, [&](ComputeContext& c, auto zero) {
     using T = decltype(zero);
-    const Parameter<T> bias(c.in(1), c.in(0).shape());
+    const BroadcastOperand<T> bias(c.in(1), c.in(0).shape());
     const T* x = c.in(0).data<T>();
     T* y = c.outputs[0].data<T>();
     for (int64_t i = 0; i < c.in(0).size(); ++i)

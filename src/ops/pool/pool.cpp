@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
-#include "ops/core/real.h"
 #include "ops/core/window.h"
 #include "ops/pool/family.h"
 
@@ -89,7 +89,7 @@ template <class T> void max_pool(ComputeContext& c) {
 void run_max_pool(ComputeContext& ctx) {
   if (ctx.in(0).type() == DType::i8) return max_pool<int8_t>(ctx);
   if (ctx.in(0).type() == DType::u8) return max_pool<uint8_t>(ctx);
-  in_real(ctx, [](ComputeContext& c, auto zero) { max_pool<decltype(zero)>(c); });
+  in_float(ctx, [](ComputeContext& c, auto zero) { max_pool<decltype(zero)>(c); });
 }
 
 /// Elements that each window's average divides by: taps inside the grid, or with padding inside the padded grid.
@@ -113,7 +113,7 @@ std::vector<int64_t> window_counts(const Pool& p, bool with_padding) {
 }
 
 void run_average_pool(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Pool p = pool_of(c.node, c.in(0).shape());
     const int64_t in_plane = elements(p.in), out_plane = elements(p.out);
@@ -133,7 +133,7 @@ void run_average_pool(ComputeContext& ctx) {
 }
 
 void run_lp_pool(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Pool p = pool_of(c.node, c.in(0).shape());
     const double power = static_cast<double>(c.node.get_int("p", 2));
@@ -157,7 +157,7 @@ void infer_global(InferContext& c) {
 
 /// y = finish(fold over the plane from `start`, elements in it).
 template <class Step, class Finish> void global(ComputeContext& ctx, double start, Step step, Finish finish) {
-  in_real(ctx, [&](ComputeContext& c, auto zero) {
+  in_float(ctx, [&](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const int64_t plane = elements(spatial_of(c.in(0).shape()));
     const T* x = c.in(0).data<T>();
@@ -206,7 +206,7 @@ void infer_unpool(InferContext& c) {
 void run_unpool(ComputeContext& ctx) {
   const Tensor& x = ctx.in(0);
   allocated(ctx, 0, x.type(), ctx.has(2) ? Shape(ctx.in(2).to_ints()) : unpooled_shape(ctx.node, x.shape()));
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     // Indices count in the shape the pooling saw; an output_shape that is larger keeps that part in its first corner.
     const Shape from = unpooled_shape(c.node, c.in(0).shape()), &to = c.outputs[0].shape();

@@ -31,7 +31,7 @@ Shape numbers(std::string_view text) {
 
 /// True when the node averages over exactly the axes behind the channels, and keeps them. `dequantized`: what its program does
 /// first.
-bool reduces_space(const BoundNode& b, std::optional<integer::Dequantized>& dequantized) {
+bool reduces_space(const BoundNode& b, std::optional<integer::DequantizeForm>& dequantized) {
   const int64_t rank = static_cast<int64_t>(b.inputs[0].shape.size());
   std::vector<int64_t> axes;
   if (b.node->is("Reduce", smelt_domain)) {
@@ -42,7 +42,7 @@ bool reduces_space(const BoundNode& b, std::optional<integer::Dequantized>& dequ
     };
     if (b.node->program && !is_copy(*b.node->program)) {
       const expr::Program& p = *b.node->program;
-      if (p.outputs().size() == 1) dequantized = integer::as_dequantized(p, p.outputs()[0]);
+      if (p.outputs().size() == 1) dequantized = integer::as_dequantize(p, p.outputs()[0]);
       if (!dequantized || dequantized->q != 0) return false;
     }
     if (b.node->has("post") && !is_copy(expr::Program::parse(b.node->get_string("post", "")))) return false;

@@ -20,7 +20,7 @@ struct Problem {
   Shape x, y;
   Window window;
   Layout from = Layout::nhwc, to = Layout::nhwc;
-  std::optional<integer::Dequantized> dequantized;  // bytes that the node's program dequantizes first; not printed
+  std::optional<integer::DequantizeForm> dequantized;  // bytes that the node's program dequantizes first; not printed
 };
 
 std::string print(const Problem& p);

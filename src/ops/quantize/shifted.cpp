@@ -13,7 +13,7 @@ std::vector<int32_t> shifted(const Tensor& x, const Tensor& zero_point, size_t t
   std::vector<int32_t> v(wide.data<int32_t>(), wide.data<int32_t>() + wide.size());
   if (!zero_point.valid()) return v;
   const Tensor zero = zero_point.cast(DType::i32);
-  const Parameter<int32_t> at(zero, x.shape(), zero.size() == 1 ? Shape{} : along(zero.shape(), trailing));
+  const BroadcastOperand<int32_t> at(zero, x.shape(), zero.size() == 1 ? Shape{} : along(zero.shape(), trailing));
   for (size_t i = 0; i < v.size(); ++i) v[i] -= at.at(static_cast<int64_t>(i), 0);
   return v;
 }

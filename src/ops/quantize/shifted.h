@@ -1,4 +1,4 @@
-// Quantized tensors as 32-bit integers, and the way back.
+// QuantizeForm tensors as 32-bit integers, and the way back.
 #pragma once
 
 #include <cstdint>

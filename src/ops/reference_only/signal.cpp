@@ -5,9 +5,9 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
-#include "ops/core/real.h"
 #include "ops/reference_only/family.h"
 
 namespace smelt::ops {
@@ -85,7 +85,7 @@ void run_dft(ComputeContext& ctx) {
   };
   const Dft d = dft_of(ctx.node, ctx.in(0).shape(), given(1, "dft_length"), given(2, "axis"));
   allocated(ctx, 0, ctx.in(0).type(), d.y);
-  in_real(ctx, [&d](ComputeContext& c, auto zero) {
+  in_float(ctx, [&d](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Shape& shape = c.in(0).shape();
     const AxisView in = around_axis(shape, d.axis), out = around_axis(d.y, d.axis);
@@ -146,7 +146,7 @@ void run_stft(ComputeContext& ctx) {
   if (ctx.has(2) && ctx.in(2).shape() != Shape{frame})
     fail("window has shape {}, expected [{}]", to_string(ctx.in(2).shape()), frame);
   allocated(ctx, 0, ctx.in(0).type(), stft_shape(ctx.node, ctx.in(0).shape(), step, frame));
-  in_real(ctx, [step, frame](ComputeContext& c, auto zero) {
+  in_float(ctx, [step, frame](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Shape &x = c.in(0).shape(), &out = c.outputs[0].shape();
     const T* window = optional_data<T>(c, 2);

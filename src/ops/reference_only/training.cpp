@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
-#include "ops/core/real.h"
 #include "ops/reference_only/family.h"
 
 namespace smelt::ops {
@@ -30,7 +30,7 @@ template <size_t states> void infer_step(InferContext& c) {
 
 /// Calls f(x, gradient, state, x_new, state_new) for each element; the states are arrays of `states` values.
 template <size_t states, class F> void for_elements(ComputeContext& ctx, F&& f) {
-  in_real(ctx, [&](ComputeContext& c, auto zero) {
+  in_float(ctx, [&](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const size_t n = (c.inputs.size() - 2) / (states + 2);
     for (size_t i = 0; i < n; ++i) {

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
-#include "ops/core/real.h"
 #include "ops/core/window.h"
 #include "ops/resize/cubic.h"
 #include "ops/resize/family.h"
@@ -107,7 +107,7 @@ Shape grid_output(const Shape& x, const Shape& grid) {
 void infer_grid_sample(InferContext& c) { c.set(0, type_of(c, 0), grid_output(c.shape(0), c.shape(1))); }
 
 void run_grid_sample(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Shape spatial = spatial_of(c.in(0).shape()), step = strides(spatial);
     const int64_t in_plane = elements(spatial), channels = c.in(0).shape()[1], batch = c.in(0).shape()[0];
@@ -171,7 +171,7 @@ void run_affine_grid(ComputeContext& ctx) {
   y.insert(y.end(), size.begin() + 2, size.end());
   y.push_back(ctx.in(0).shape()[1]);
   allocated(ctx, 0, ctx.in(0).type(), y);
-  in_real(ctx, [&](ComputeContext& c, auto zero) {
+  in_float(ctx, [&](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Shape spatial(size.begin() + 2, size.end());
     const size_t rank = spatial.size();

@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
-#include "ops/core/real.h"
 #include "ops/resize/cubic.h"
 
 namespace smelt::ops {

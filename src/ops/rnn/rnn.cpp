@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/core/real.h"
+#include "ops/core/float_reference.h"
 #include "ops/rnn/family.h"
 #include "ops/rnn/recurrent.h"
 
@@ -28,7 +28,7 @@ template <class T> struct Weights {
 void nothing(int64_t, int64_t) {}
 
 void run_rnn(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Recurrent s = recurrent(c, rnn_gates);
     const std::vector<Activation> f = recurrent_activations(c.node, {"Tanh"}, s.directions);
@@ -46,7 +46,7 @@ void run_rnn(ComputeContext& ctx) {
 }
 
 void run_gru(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Recurrent s = recurrent(c, gru_gates);
     const std::vector<Activation> functions = recurrent_activations(c.node, {"Sigmoid", "Tanh"}, s.directions);
@@ -82,7 +82,7 @@ void run_gru(ComputeContext& ctx) {
 }
 
 void run_lstm(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     const Recurrent s = recurrent(c, lstm_gates);
     const std::vector<Activation> functions = recurrent_activations(c.node, {"Sigmoid", "Tanh", "Tanh"}, s.directions);

@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
-#include "ops/core/real.h"
 #include "ops/softmax/family.h"
 
 namespace smelt::ops {
@@ -43,7 +43,7 @@ template <class T> void log_softmax(const AxisView& v, const T* x, T* y, bool ex
 }
 
 void run_softmax(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     log_softmax(softmax_view(c.node, c.in(0).shape()), c.in(0).data<T>(), c.outputs[0].data<T>(), c.node.op == "Softmax");
   });
@@ -92,14 +92,14 @@ template <class T> void negative_log_likelihood(ComputeContext& c, const T* log_
 }
 
 void run_nll_loss(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     negative_log_likelihood<T>(c, c.in(0).data<T>());
   });
 }
 
 void run_softmax_loss(ComputeContext& ctx) {
-  in_real(ctx, [](ComputeContext& c, auto zero) {
+  in_float(ctx, [](ComputeContext& c, auto zero) {
     using T = decltype(zero);
     std::vector<T> log(static_cast<size_t>(c.in(0).size()));
     log_softmax(around_axis(c.in(0).shape(), 1), c.in(0).data<T>(), log.data(), false);

@@ -59,7 +59,7 @@ class Epilogue::Matcher {
 
   /// r = quantized(in0), or of in0 plus a constant for each column; with relu or clip before it is quantized.
   bool product(Ref r) {
-    auto q = as_quantized(p_, r);
+    auto q = as_quantize(p_, r);
     if (!q) return false;
     // Division and rounding are monotonic, so that bounds may be applied behind them.
     for (;;) {
@@ -92,10 +92,10 @@ class Epilogue::Matcher {
 
   /// r = quantized(dequantized(product) + dequantized(an operand of the output's shape)).
   bool sum(Ref r) {
-    const auto q = as_quantized(p_, r);
+    const auto q = as_quantize(p_, r);
     if (!q || at(p_, q->x).fn != Fn::add) return false;
     for (int side = 0; side < 2; ++side) {
-      const auto own = as_dequantized(p_, at(p_, q->x).args[side]), other = as_dequantized(p_, at(p_, q->x).args[1 - side]);
+      const auto own = as_dequantize(p_, at(p_, q->x).args[side]), other = as_dequantize(p_, at(p_, q->x).args[1 - side]);
       if (!own || !other || !is_operand(other->q) || !product(own->q)) continue;
       // What is added is q less its zero point, which the row's first step has not added yet.
       const BoundTensor& residual = operand(other->q);
@@ -119,7 +119,7 @@ class Epilogue::Matcher {
     return false;
   }
 
-  void set(const Quantized& q) {
+  void set(const QuantizeForm& q) {
     e_.row_.divisor = q.divisor;
     e_.row_.low = q.low;
     e_.row_.high = q.high;

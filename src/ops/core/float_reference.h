@@ -23,11 +23,11 @@ class Widened {
 };
 
 /// The type a node's floating-point reference computes in: f64 when an input or an output is f64, else f32.
-DType real_type(const ComputeContext& c);
+DType reference_float_type(const ComputeContext& c);
 
 /// Calls body(context, T{}) with T float or double and all floating-point tensors of the context in T.
-template <class F> void in_real(ComputeContext& c, F&& body) {
-  const DType type = real_type(c);
+template <class F> void in_float(ComputeContext& c, F&& body) {
+  const DType type = reference_float_type(c);
   Widened w(c, type);
   if (type == DType::f64)
     body(w.context(), double{});

@@ -1,4 +1,4 @@
-#include "ops/core/real.h"
+#include "ops/core/float_reference.h"
 
 #include <algorithm>
 #include <cstring>
@@ -27,7 +27,7 @@ void Widened::store() {
   }
 }
 
-DType real_type(const ComputeContext& c) {
+DType reference_float_type(const ComputeContext& c) {
   const auto wide = [](const Tensor& t) { return t.valid() && t.type() == DType::f64; };
   return std::ranges::any_of(c.inputs, wide) || std::ranges::any_of(c.outputs, wide) ? DType::f64 : DType::f32;
 }

@@ -199,7 +199,7 @@ std::optional<std::string> reject(const Request& r) {
 
 }  // namespace
 
-void offer_computed(const Request& r, Offer& offer) {
+void offer_indirect_packed_in_run(const Request& r, Offer& offer) {
   if (auto reason = reject(r)) {
     offer.rejected.push_back({"avx2", *reason});
     return;

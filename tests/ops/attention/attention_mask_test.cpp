@@ -30,34 +30,34 @@ Form masked(Tensor mask) {
       .out(DType::f16, {1, 2, queries, 16});
 }
 
-ScoreForm form_in(ScoreForms& forms, Form& f) {
+ScoreMask mask_in(ScoreMasks& masks, Form& f) {
   f.bound.node = &f.node;
-  return forms.of(f.bound, AttentionCuda(f.bound));
+  return masks.of(f.bound, AttentionCuda(f.bound));
 }
 
-TEST(ScoreForms, are_those_of_each_mask) {
-  ScoreForms forms;
+TEST(ScoreMasks, are_those_of_each_mask) {
+  ScoreMasks masks;
   for (const int64_t offset : {0, 2, 0}) {
     Form f = masked(causal_mask(offset));
-    const ScoreForm form = form_in(forms, f);
-    EXPECT_EQ(form.hiding, Hiding::causal);
-    EXPECT_EQ(form.offset, offset);
+    const ScoreMask mask = mask_in(masks, f);
+    EXPECT_EQ(mask.kind, MaskKind::causal);
+    EXPECT_EQ(mask.offset, offset);
   }
   Form none = masked(causal_mask(keys));
-  EXPECT_EQ(form_in(forms, none).hiding, Hiding::open);
+  EXPECT_EQ(mask_in(masks, none).kind, MaskKind::none);
   Form given = masked(Tensor());
   given.bound.inputs[3] = {DType::boolean, {queries, keys}, Layout::plain, {}, {}};
-  EXPECT_EQ(form_in(forms, given).hiding, Hiding::scored);
+  EXPECT_EQ(mask_in(masks, given).kind, MaskKind::program);
 }
 
-TEST(ScoreForms, look_at_a_mask_once_and_keep_its_memory) {
-  ScoreForms forms;
+TEST(ScoreMasks, look_at_a_mask_once_and_keep_its_memory) {
+  ScoreMasks masks;
   Tensor mask = causal_mask(0);
   bool* const first = mask.data<bool>();
   Form f = masked(mask);
-  EXPECT_EQ(form_in(forms, f).hiding, Hiding::causal);
+  EXPECT_EQ(mask_in(masks, f).kind, MaskKind::causal);
   std::fill_n(first, queries * keys, false);  // constants do not change: a second look would find that it hides nothing
-  EXPECT_EQ(form_in(forms, f).hiding, Hiding::causal);
+  EXPECT_EQ(mask_in(masks, f).kind, MaskKind::causal);
   f = masked(Tensor());
   mask = Tensor();
   EXPECT_NE(causal_mask(keys).data<bool>(), first);

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "ops/core/strides.h"
-#include "ops/cpu/onednn/row_tactics.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
 #include "ops/cuda/gpu.h"
@@ -145,23 +144,13 @@ class NormKernel final : public Kernel {
 
 }  // namespace
 
-void offer_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
-  auto reason = norm_unknown(b);
-  if (!reason) reason = norm_rows_apart(b);
-  if (reason) return offer.rejected.push_back({"cpu", *reason});
-  const NormParts p(b);
-  if (p.mean != none || p.inverse != none) return offer.rejected.push_back({"cpu", "the mean or the deviation is an output too"});
+void offer_norm_rows(const BoundNode& b, const Machine& machine, Offer& offer) {
   const auto count = static_cast<double>(elements(b.inputs[0].shape));
   offer.candidates.push_back({"cpu", "", 2 + count / 1500 / machine.threads, [b, node = *b.node, threads = machine.threads] {
                                 BoundNode bound = b;
                                 bound.node = &node;
                                 return std::make_unique<NormKernel>(bound, threads);
                               }});
-  if (p.centre && p.residual == none && p.sum == none && !b.node->program) {
-    norm_offer_onednn(b, p.axis, p.gamma, p.beta, p.epsilon, machine, offer);
-  } else {
-    offer.rejected.push_back({"onednn", "a root mean square, a residual or a program; it knows plain layer normalisation"});
-  }
 }
 
 }  // namespace smelt::ops

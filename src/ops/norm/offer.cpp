@@ -13,6 +13,17 @@ bool is_batch(const Node& n) { return n.is("BatchNormalization"); }
 bool is_lp(const Node& n) { return n.is("LpNormalization"); }
 bool is_lrn(const Node& n) { return n.is("LRN"); }
 
+void offer_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  auto reason = norm_unknown(b);
+  if (!reason) reason = norm_rows_apart(b);
+  if (reason) return offer.rejected.push_back({"cpu", *reason});
+  const NormParts p(b);
+  if (p.mean != NormParts::none || p.inverse != NormParts::none)
+    return offer.rejected.push_back({"cpu", "the mean or the deviation is an output too"});
+  offer_norm_rows(b, machine, offer);
+  offer_norm_onednn(b, machine, offer);
+}
+
 void offer_norm_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (auto reason = norm_unknown(b)) return offer.rejected.push_back({"cuda", *reason});
   if (auto reason = norm_rows_apart(b))
@@ -28,9 +39,11 @@ void offer_norm_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
 }
 
 constexpr OperatorTactics operators[] = {
-    {is_norm, offer_norm_cpu, offer_norm_cuda}, {is_grouped, nullptr, offer_grouped_cuda},
-    {is_batch, nullptr, offer_batch_norm_cuda}, {is_lp, nullptr, offer_lp_norm_cuda},
-    {is_lrn, nullptr, offer_lrn_cuda},
+    {is_norm, offer_norm_cpu, offer_norm_cuda},  // rows: layer and root-mean-square normalisation
+    {is_grouped, nullptr, offer_grouped_cuda},   // groups of channels
+    {is_batch, nullptr, offer_batch_norm_cuda},  // by statistics that are inputs
+    {is_lp, nullptr, offer_lp_norm_cuda},        // lines
+    {is_lrn, nullptr, offer_lrn_cuda},           // neighbouring channels
 };
 
 }  // namespace

@@ -5,7 +5,10 @@
 
 namespace smelt::ops {
 
-void offer_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu" and "onednn": cpu_norm.cpp
+/// "cpu": cpu_norm.cpp. A node that norm_unknown and norm_rows_apart have nothing against, without mean and deviation as outputs.
+void offer_norm_rows(const BoundNode& b, const Machine& machine, Offer& offer);
+/// "onednn": cpu_onednn.cpp, plain layer normalisation of such a node.
+void offer_norm_onednn(const BoundNode& b, const Machine& machine, Offer& offer);
 
 /// "cuda": cuda_norm.cpp. A node that norm_unknown and norm_rows_apart have nothing against.
 void offer_whole_rows_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer);

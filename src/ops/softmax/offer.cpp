@@ -1,7 +1,6 @@
 // Softmax, the losses on it, and their tactics.
 #include "ops/softmax/offer.h"
 
-#include "ops/cpu/onednn/row_tactics.h"
 #include "ops/softmax/family.h"
 
 namespace smelt::ops {
@@ -12,7 +11,7 @@ bool is_loss(const Node& n) { return n.is("NegativeLogLikelihoodLoss") || n.is("
 
 void offer_softmax_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   offer_softmax_rows(b, machine, offer);
-  softmax_offer_onednn(b, machine, offer);
+  offer_softmax_onednn(b, machine, offer);
 }
 
 constexpr OperatorTactics operators[] = {

@@ -70,7 +70,7 @@ void place_concat_inputs(Segment& s) {
     const auto shape = concat_shape(s, *step);
     if (!shape) continue;
     const BoundValue& y = s.tensor(step->outputs[0]);
-    const Shape slice = shape->outer > 1 ? slice_strides(s.tensor(step->outputs[0])) : Shape{};
+    const Shape slice = shape->outer > 1 ? ops::memory_strides(s.tensor(step->outputs[0])) : Shape{};
     int64_t at = 0;
     for (size_t i = 0; i < step->inputs.size(); ++i) {
       const TensorIndex t = step->inputs[i];

@@ -8,6 +8,7 @@
 #include "ops/conv/problem.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/reference_kernel.h"
+#include "ops/core/strides.h"
 #include "ops/pool/problem.h"
 #include "plan/views.h"
 
@@ -290,7 +291,7 @@ class Pass {
     }
     for (auto step = s_.steps.rbegin(); step != s_.steps.rend(); ++step) {
       if (!is_channel_concat(s_, *step) || s_.tensor(step->outputs[0]).layout != Layout::nhwc) continue;
-      const Shape slice = slice_strides(s_.tensor(step->outputs[0]));
+      const Shape slice = ops::memory_strides(s_.tensor(step->outputs[0]));
       for (TensorIndex t : step->inputs) {
         const size_t i = static_cast<size_t>(t);
         if (sliceable[i] && uses[i] == 1 && s_.tensor(t).layout == Layout::nhwc) s_.tensor(t).strides = slice;

@@ -13,10 +13,9 @@
 // add_tensor and a step made by reorder_step(segment, from, to), which is a step like any other: its node is
 // {domain ai.smelt, op Reorder} and its kernel comes from ops::offer. Tensors that must stay plain (`fixed_layout`) are the
 // segment's inputs and results, constants (a kernel packs those itself), and inputs and outputs of views and dynamic steps.
-// All tensors of a concat step must get the same layout (blocked ones only where each input but the last has
-// whole blocks). To make a producer write its slice of a concatenation whose slices are not contiguous (views.h:
-// concat_shape, outer > 1), the pass gives that input the slice's strides (views.h: slice_strides), if all its steps' kernels
-// take them.
+// All tensors of a concat step must get the same layout. To make a producer write its slice of a concatenation whose slices are
+// not contiguous (views.h: concat_shape, outer > 1), the pass gives that input the whole's strides (ops/core/strides.h:
+// memory_strides), if all its steps' kernels take them.
 #pragma once
 
 #include <cstdint>

@@ -63,8 +63,7 @@ class ViewPass {
   bool moves(const Step& step) const {
     if (!step.node || step.inputs.empty() || step.inputs[0] == absent) return false;
     const BoundValue& x = s_.tensor(step.inputs[0]);
-    const bool strided = x.layout == Layout::plain || x.layout == Layout::nhwc;
-    return strided && !x.constant.valid() && strided_views(s_, step, ops::memory_strides(x));
+    return !x.constant.valid() && strided_views(s_, step, ops::memory_strides(x));
   }
 
   /// Microseconds of the step's best kernel by its estimate; infinity where none takes its tensors.

@@ -86,7 +86,7 @@ std::optional<std::vector<int64_t>> split_offsets(const Segment& s, const Step& 
   return offsets;
 }
 
-/// Axes from the slowest to the fastest in memory, the channel block apart.
+/// Axes from the slowest to the fastest in memory.
 std::vector<size_t> memory_order(Layout layout, size_t rank) {
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -97,12 +97,6 @@ std::vector<size_t> memory_order(Layout layout, size_t rank) {
 /// Reshape and its like: the elements in their order, under other extents.
 bool is_reshape(const Node& node) {
   return node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Flatten" || node.op == "Identity";
-}
-
-/// A Reorder between the layouts that strides tell.
-bool is_reorder_of_pixels(const Segment& s, const Step& step) {
-  const auto strided = [&](TensorIndex t) { return s.tensor(t).layout == Layout::plain || s.tensor(t).layout == Layout::nhwc; };
-  return step.node->is("Reorder", smelt_domain) && strided(step.inputs[0]) && strided(step.outputs[0]);
 }
 
 std::vector<int64_t> permutation(const Node& node, size_t rank) {
@@ -194,7 +188,7 @@ std::optional<Shape> reshaped_strides(const Shape& shape, const Shape& strides, 
 
 std::optional<std::vector<View>> strided_views(const Segment& s, const Step& step, const Shape& from) {
   const Node& node = *step.node;
-  const bool reorder = is_reorder_of_pixels(s, step);
+  const bool reorder = step.node->is("Reorder", smelt_domain);
   if ((!node.domain.empty() && !reorder) || step.inputs.empty() || step.inputs[0] == absent) return std::nullopt;
   if (std::ranges::find(step.outputs, absent) != step.outputs.end()) return std::nullopt;
   const BoundValue& x = s.tensor(step.inputs[0]);
@@ -217,7 +211,7 @@ std::optional<std::vector<View>> strided_views(const Segment& s, const Step& ste
 
 std::optional<Shape> strides_before(const Segment& s, const Step& step, const Shape& to) {
   const Node& node = *step.node;
-  if (is_reorder_of_pixels(s, step)) return to;
+  if (step.node->is("Reorder", smelt_domain)) return to;
   if (!node.domain.empty() || step.inputs.empty() || step.inputs[0] == absent || step.outputs.size() != 1) return std::nullopt;
   const Shape &x = s.tensor(step.inputs[0]).shape, &y = s.tensor(step.outputs[0]).shape;
   if (elements(x) == 0) return std::nullopt;
@@ -252,40 +246,22 @@ std::optional<ConcatShape> concat_shape(const Segment& s, const Step& step) {
   const BoundValue& y = s.tensor(step.outputs[0]);
   const size_t rank = y.shape.size();
   const size_t axis = static_cast<size_t>(normalize_axis(step.node->get_int("axis", 0), static_cast<int64_t>(rank)));
-  const int64_t block = ops::channel_block(y.layout);
   const auto order = memory_order(y.layout, rank);
   const size_t depth = static_cast<size_t>(std::ranges::find(order, axis) - order.begin());
 
   ConcatShape shape;
-  const auto padded = [&](const Shape& extents, size_t a) {
-    return a == 1 ? (extents[a] + block - 1) / block * block : extents[a];
-  };
-  for (size_t i = 0; i < depth; ++i) shape.outer *= padded(y.shape, order[i]);
-  // In a blocked layout the block is the innermost axis, so that an axis behind the channels sees the blocks' count outside.
-  if (block > 1 && axis > 1) shape.outer /= block;
+  for (size_t i = 0; i < depth; ++i) shape.outer *= y.shape[order[i]];
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     const BoundValue& x = s.tensor(step.inputs[i]);
     if (x.layout != y.layout && !ops::is_same_either_way(x.shape)) return std::nullopt;
-    if (block > 1 && axis == 1 && x.shape[1] % block != 0 && i + 1 < step.inputs.size()) return std::nullopt;
-    int64_t inner = block > 1 && axis > 1 ? block : 1;
-    for (size_t d = depth; d < rank; ++d) inner *= padded(x.shape, order[d]);
+    int64_t inner = 1;
+    for (size_t d = depth; d < rank; ++d) inner *= x.shape[order[d]];
     shape.chunks.push_back(bytes(y.type, inner));
     shape.row += shape.chunks.back();
   }
   // A slice of another tensor: its rows are as far apart as that tensor's.
   if (!y.strides.empty() && depth > 0) shape.row = bytes(y.type, y.strides[order[depth - 1]]);
   return shape;
-}
-
-Shape slice_strides(const ops::BoundTensor& whole) {
-  if (!whole.strides.empty()) return whole.strides;
-  if (whole.layout == Layout::plain) return strides(whole.shape);
-  if (whole.layout != Layout::nhwc) return {};
-  Shape physical = whole.shape;
-  std::rotate(physical.begin() + 1, physical.begin() + 2, physical.end());
-  Shape steps = strides(physical);
-  std::rotate(steps.begin() + 1, steps.end() - 1, steps.end());
-  return steps;
 }
 
 }  // namespace smelt::plan

@@ -37,11 +37,7 @@ struct ConcatShape {
   int64_t row = 0;              // bytes from one row of chunks to the next in the output
 };
 
-/// Nothing when inputs and output differ in layout, or a blocked layout would put two inputs' channels into one block.
+/// Nothing when inputs and output differ in layout.
 std::optional<ConcatShape> concat_shape(const Segment& s, const Step& step);
-
-/// The strides that a slice of a plain or channels-last tensor has, in elements along the logical axes; empty for blocked
-/// layouts.
-Shape slice_strides(const ops::BoundTensor& whole);
 
 }  // namespace smelt::plan

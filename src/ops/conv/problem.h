@@ -8,7 +8,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ops/core/tactic.h"
@@ -19,7 +18,6 @@ struct Input {
   Shape shape;           // [N, C, spatial…]
   int64_t upsample = 1;  // nearest neighbour, along every spatial axis
   bool strided = false;  // a slice of another tensor
-  bool operator==(const Input&) const = default;
 };
 
 struct Problem {
@@ -38,12 +36,9 @@ struct Problem {
   int64_t channels() const;  // of all inputs together
   int64_t outputs() const { return y[1]; }
   double flops() const;
-  bool operator==(const Problem&) const = default;
 };
 
 std::string print(const Problem& p);
-/// The inverse of print, y included; throws Error with the field that cannot be read.
-Problem parse(std::string_view text);
 
 /// Where a node's inputs lie: x from 0, w, b, then the program's operands.
 struct Arguments {

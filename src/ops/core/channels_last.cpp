@@ -12,7 +12,7 @@ bool is_same_either_way(const Shape& image) {
 }
 
 bool is_channels_last(const BoundTensor& t) {
-  if (t.shape.size() < 3 || (t.layout != Layout::nhwc && t.layout != Layout::plain)) return false;
+  if (t.shape.size() < 3) return false;
   const Shape s = memory_strides(t);
   if (t.shape[1] == 1) return true;
   if (s[1] != 1) return false;

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
-#include "base/error.h"
-
 namespace smelt::ops {
 
 Shape memory_strides(const BoundTensor& t) {
   if (!t.strides.empty()) return t.strides;
   if (t.layout == Layout::plain) return strides(t.shape);
-  if (t.layout != Layout::nhwc) fail("memory_strides: a blocked layout has no strides");
   Shape s(t.shape.size());
   int64_t step = t.shape[1];
   s[1] = 1;
@@ -60,6 +57,18 @@ Views merged(const Shape& shape, const std::vector<Shape>& strides, size_t leade
 bool all_plain(const BoundNode& b) {
   const auto plain = [](const BoundTensor& t) { return t.layout == Layout::plain && t.strides.empty(); };
   return std::ranges::all_of(b.inputs, plain) && std::ranges::all_of(b.outputs, plain);
+}
+
+Shape without(Shape s, size_t axis) {
+  s.erase(s.begin() + static_cast<int64_t>(axis));
+  return s;
+}
+
+bool varies_along_only(const BoundTensor& operand, const Shape& shape, size_t axis) {
+  const size_t shift = shape.size() - operand.shape.size();
+  for (size_t a = 0; a < operand.shape.size(); ++a)
+    if (a + shift != axis && operand.shape[a] != 1) return false;
+  return true;
 }
 
 bool is_dense(const BoundTensor& t) {

@@ -13,8 +13,8 @@
 
 namespace smelt::ops {
 
-/// How a tensor's elements lie in memory. `plain` is row-major; the blocked and channels-last forms exist inside a plan only.
-enum class Layout : uint8_t { plain, nhwc, nchw8c, nchw16c };
+/// How a tensor's elements lie in memory: row-major, or channels last, which exists inside a plan only.
+enum class Layout : uint8_t { plain, nhwc };
 
 struct BoundTensor {
   DType type = DType::undefined;
@@ -26,12 +26,9 @@ struct BoundTensor {
 };
 
 std::string_view name(Layout layout);
-/// "f32[1,64,56,56]:nhwc", with ":strided" where the tensor is a slice of another; "-" for an input left out.
+/// "f32[1,64,56,56]:nhwc", with ":strides=…" where the tensor is a slice of another; "-" for an input left out.
 std::string print(const BoundTensor& t);
-/// Channels in a block; 1 for layouts that do not block them.
-int64_t channel_block(Layout layout);
-/// Bytes that the elements span: the dense size, channels rounded up in blocked layouts; with strides, from the first to the
-/// last element.
+/// Bytes that the elements span: the dense size; with strides, from the first to the last element.
 int64_t storage_bytes(const BoundTensor& t);
 
 /// A node with everything known that building a kernel needs.

@@ -3,43 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
-#include "base/error.h"
 #include "ops/core/strides.h"
 #include "ops/matmul/matmul.h"
 
 namespace smelt::ops::matmul {
 namespace {
-
-Shape extents(std::string_view text) {
-  Shape s;
-  while (!text.empty()) {
-    int64_t v = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
-    if (error != std::errc{}) fail("matrix product problem: '{}' is not a number", text);
-    s.push_back(v);
-    text.remove_prefix(static_cast<size_t>(end - text.data()));
-    if (!text.empty() && text[0] != 'x') fail("matrix product problem: '{}' in a shape", text);
-    if (!text.empty()) text.remove_prefix(1);
-  }
-  return s;
-}
-
-/// The text up to `by`, which is removed with it.
-std::string_view take(std::string_view& text, char by, std::string_view whole) {
-  const size_t end = text.find(by);
-  if (end == std::string_view::npos) fail("matrix product problem '{}': expected gemm:types:shape:storage:epilogue", whole);
-  const std::string_view head = text.substr(0, end);
-  text.remove_prefix(end + 1);
-  return head;
-}
-
-DType element_type(std::string_view text) {
-  const auto t = parse_dtype(text);
-  if (!t) fail("matrix product problem: no element type '{}'", text);
-  return *t;
-}
 
 /// program(in0, c) of Gemm: in0 + beta · c.
 expr::Program gemm_program(const BoundNode& node, float beta) {
@@ -73,34 +42,6 @@ std::string print(const Problem& p) {
   }
   return fmt::format("gemm:{}>{}:{}{}x{}x{}:{}{}r{}:{}", smelt::name(p.input), smelt::name(p.output), shape, p.m, p.n, p.k,
                      p.a_columns ? 'c' : 'r', p.b_columns ? 'c' : 'r', p.b_computed ? ",computed" : "", p.epilogue);
-}
-
-Problem parse(std::string_view text) {
-  const std::string_view whole = text;
-  if (take(text, ':', whole) != "gemm") fail("matrix product problem '{}': expected gemm:…", whole);
-  Problem p;
-  std::string_view types = take(text, ':', whole), shape = take(text, ':', whole);
-  p.input = element_type(take(types, '>', whole));
-  p.output = element_type(types);
-  if (shape.find('*') != std::string_view::npos) {
-    std::string_view batch = take(shape, '*', whole);
-    if (batch.find(',') != std::string_view::npos) p.a_batch = extents(take(batch, ',', whole));
-    p.b_batch = extents(batch);
-    if (p.a_batch.empty()) p.a_batch = p.b_batch;
-    if (p.a_batch.size() != p.b_batch.size()) fail("matrix product problem '{}': batches of different rank", whole);
-  }
-  const Shape mnk = extents(shape);
-  if (mnk.size() != 3) fail("matrix product problem '{}': expected MxNxK", whole);
-  p.m = mnk[0], p.n = mnk[1], p.k = mnk[2];
-  std::string_view storage = take(text, ':', whole);
-  p.b_computed = storage.ends_with(",computed");
-  if (p.b_computed) storage.remove_suffix(std::string_view(",computed").size());
-  if (storage.size() != 3 || storage.find_first_not_of("rc") != std::string_view::npos)
-    fail("matrix product problem '{}': storage '{}'", whole, storage);
-  p.a_columns = storage[0] == 'c';
-  p.b_columns = storage[1] == 'c';
-  p.epilogue = std::string(text);
-  return p;
 }
 
 Product product(const BoundNode& b) {

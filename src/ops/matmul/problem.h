@@ -9,7 +9,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "ops/core/tactic.h"
 
@@ -27,12 +26,9 @@ struct Problem {
   double flops() const {
     return 2.0 * static_cast<double>(batch()) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
-  bool operator==(const Problem&) const = default;
 };
 
 std::string print(const Problem& p);
-/// The inverse of print; throws Error with the field that cannot be read.
-Problem parse(std::string_view text);
 
 /// MatMul, Gemm, com.microsoft FusedMatMul and ai.smelt MatMul in one form: inputs a, b, operands of a program over
 /// alpha · a · b.

@@ -70,9 +70,6 @@ void offer_by_axes(std::vector<MappedAxis> axes, const BoundNode& b, std::vector
   move.bytes = element_bytes(x.type);
   if (moved_type(move.bytes).empty() || bits(x.type) < 8)
     return offer.rejected.push_back({"cuda", fmt::format("elements of {}", smelt::name(x.type))});
-  for (const BoundTensor* t : {&x, &y})
-    if (t->layout == Layout::nchw8c || t->layout == Layout::nchw16c)
-      return offer.rejected.push_back({"cuda", "a tensor lies in blocks of channels"});
   const MergedAxes merged = merged_axes(std::move(axes));
   std::vector<int64_t> tables;
   const std::vector<MappedAxis>& rest = merged.axes;

@@ -345,9 +345,6 @@ void offer_split_rows_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) { o
 
 void offer_grouped_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor& x = b.inputs[0];
-  for (const BoundTensor* t : {&x, &b.outputs[0]})
-    if (t->layout == Layout::nchw8c || t->layout == Layout::nchw16c)
-      return offer.rejected.push_back({"cuda", "a tensor lies in blocks of channels"});
   if (b.node->op == "GroupNormalization" && b.node->get_int("stash_type", 1) != 1)
     return offer.rejected.push_back({"cuda", "it computes in another type than f32"});
   const int64_t channels = x.shape[1];

@@ -63,9 +63,6 @@ std::optional<std::string> norm_unknown(const BoundNode& b) {
   const DType type = b.inputs[0].type;
   if (!float_kind(type)) return fmt::format("its type is {}; expected f32, f16 or bf16", name(type));
   const NormParts p(b);
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (channel_block(t.layout) > 1) return "a tensor lies in blocks of channels";
   for (size_t i : {p.residual, p.gamma, p.beta})
     if (i != none && !float_kind(b.inputs[i].type))
       return fmt::format("input {} is {}; expected f32, f16 or bf16", i, name(b.inputs[i].type));

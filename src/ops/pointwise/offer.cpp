@@ -10,8 +10,6 @@
 namespace smelt::ops {
 namespace {
 
-bool is_blocked(const BoundTensor& t) { return t.layout == Layout::nchw8c || t.layout == Layout::nchw16c; }
-
 /// What the node computes and how its operands lie; nothing, with the reason, where it cannot be said so.
 std::optional<PointwiseProblem> problem_of(const BoundNode& b, std::string& reason) {
   const auto program = program_of(b);
@@ -23,13 +21,11 @@ std::optional<PointwiseProblem> problem_of(const BoundNode& b, std::string& reas
   };
   for (size_t i = 0; i < pointwise_inputs(b).size(); ++i) {
     if (b.inputs[i].type == DType::undefined) continue;
-    if (is_blocked(b.inputs[i])) return reason = "an operand lies in blocks of channels", std::nullopt;
     p.present.push_back(i);
     add(b.inputs[i], broadcast_strides(b.inputs[i], p.shape.size()));
   }
   for (const BoundTensor& t : b.outputs) {
     if (t.type == DType::undefined) return reason = "an output is left out", std::nullopt;
-    if (is_blocked(t)) return reason = "an output lies in blocks of channels", std::nullopt;
     add(t, memory_strides(t));
   }
   if (auto why = Sweep::rejects(p.program, p.shape, std::span(p.strides).subspan(p.present.size())))

@@ -247,10 +247,6 @@ std::vector<Split> splits_of(const BoundNode& b, const Problem& p, const Gpu& gp
 }  // namespace
 
 void offer_folds_cuda(const BoundNode& b, const ReduceForm& form, const Gpu& gpu, Offer& offer) {
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.layout == Layout::nchw8c || t.layout == Layout::nchw16c)
-        return offer.rejected.push_back({"cuda", "a tensor lies in blocks of channels"});
   std::string why;
   const auto p = problem_of(b, form, why);
   if (!p) return offer.rejected.push_back({"cuda", why});

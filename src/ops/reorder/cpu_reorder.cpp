@@ -34,12 +34,6 @@ void offer_reorder_cpu(const BoundNode& b, const Machine& machine, Offer& offer)
     offer.rejected.push_back({"cpu", fmt::format("elements of {}", smelt::name(from.type))});
     return;
   }
-  for (const BoundTensor* t : {&from, &to}) {
-    if (t->layout != Layout::plain && t->layout != Layout::nhwc) {
-      offer.rejected.push_back({"cpu", fmt::format("layout {}", name(t->layout))});
-      return;
-    }
-  }
   offer.candidates.push_back({"cpu", "", reorder_estimate_us(from, machine), [from, to, threads = machine.threads] {
                                 return std::make_unique<ReorderKernel>(from, to, threads);
                               }});

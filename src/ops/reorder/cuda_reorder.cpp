@@ -11,9 +11,6 @@ void offer_reorder_cuda(const BoundNode& b, const Machine& machine, Offer& offer
   const BoundTensor& from = b.inputs[0];
   const BoundTensor& to = b.outputs[0];
   offer.problem = fmt::format("reorder:{}>{}", print(from), print(to));
-  for (const BoundTensor* t : {&from, &to})
-    if (t->layout != Layout::plain && t->layout != Layout::nhwc)
-      return offer.rejected.push_back({"cuda", fmt::format("layout {}", name(t->layout))});
   offer_moves_cuda(b, {{from.shape, memory_strides(from), memory_strides(to)}}, *machine.gpu, offer);
 }
 

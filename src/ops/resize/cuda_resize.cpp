@@ -134,8 +134,6 @@ void offer_interpolation_cuda(const BoundNode& b, const Machine& machine, Offer&
   const bool real = x.type == DType::f32 || x.type == DType::f64 || x.type == DType::f16 || x.type == DType::bf16;
   if (!real && (!is_integer(x.type) || bits(x.type) < 8))
     return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(x.type))});
-  for (const BoundTensor* t : {&x, &y})
-    if (channel_block(t->layout) > 1) return offer.rejected.push_back({"cuda", "a tensor lies in blocks of channels"});
   const std::string transformation =
       n.get_string("coordinate_transformation_mode", n.op == "Upsample" ? "asymmetric" : "half_pixel");
   std::vector<MappedAxis> axes = axes_of(x, y);

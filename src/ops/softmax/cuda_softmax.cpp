@@ -43,9 +43,6 @@ std::optional<Problem> problem_of(const BoundNode& b, std::string& why) {
   p.logarithm = b.node->op == "LogSoftmax";
   if (p.type != DType::f32 && p.type != DType::f16 && p.type != DType::bf16 && p.type != DType::f64)
     return why = fmt::format("elements of {}", name(p.type)), std::nullopt;
-  for (const BoundTensor* t : {&x, &y})
-    if (t->layout == Layout::nchw8c || t->layout == Layout::nchw16c)
-      return why = "a tensor lies in blocks of channels", std::nullopt;
   const Shape own[] = {memory_strides(x), memory_strides(y)};
   const std::vector<size_t> axes = softmax_axes(*b.node, static_cast<int64_t>(x.shape.size()));
   Shape rows, row;

@@ -70,7 +70,6 @@ class IndirectConv final : public Kernel {
         input_(node.inputs[0]),
         converted_(input_, threads),
         strides_(memory_strides(input_)) {
-    for (ValueId v : node.node->inputs) read_once_.push_back(std::ranges::count(node.node->inputs, v) == 1);
     std::vector<Shape> pixels;
     for (size_t i = 0; i < p.x.size(); ++i) {
       BoundTensor x = node.inputs[i];
@@ -99,10 +98,7 @@ class IndirectConv final : public Kernel {
     return aligned(copy_floats() * 4) + aligned(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch();
   }
 
-  bool in_place(size_t i) const override {
-    // A residual is read just before its element is written; nothing else may read it.
-    return epilogue_.simple() && epilogue_.simple()->residual == static_cast<int>(i) && read_once_[i];
-  }
+  bool in_place(size_t i) const override { return epilogue_.in_place(i); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
@@ -121,7 +117,7 @@ class IndirectConv final : public Kernel {
       r.rows = &*window_;
     }
     if (!epilogue_.bias().empty()) r.bias = epilogue_.bias().data();
-    const Epilogue::Runner runner(epilogue_, b, memory);
+    const CpuEpilogue::Runner runner(epilogue_, b, memory);
     if (const auto& simple = epilogue_.simple()) {
       r.activation = simple->activation;
       r.low = simple->low;
@@ -239,11 +235,10 @@ class IndirectConv final : public Kernel {
   Problem p_;
   Form form_;
   int threads_;
-  Epilogue epilogue_;
+  CpuEpilogue epilogue_;
   BoundTensor input_;
   ConvertToF32 converted_;
   Shape strides_;
-  std::vector<bool> read_once_;
   std::optional<WindowRows> window_;
   std::optional<PaddedRows> padded_;
   igemm::Schedule schedule_;

@@ -6,7 +6,8 @@
 #include "ops/conv/int8_problem.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
-#include "ops/cpu/integer/epilogue.h"
+#include "ops/cpu/epilogue.h"
+#include "ops/cpu/integer/simd/rows.h"
 #include "ops/cpu/parallel.h"
 
 namespace smelt::ops::conv {
@@ -20,7 +21,6 @@ class Int8Depthwise final : public Kernel {
   Int8Depthwise(const Int8Problem& q, int threads)
       : p_(q.problem),
         threads_(useful_threads(threads, static_cast<int64_t>(q.problem.flops() / 64))),
-        node_(q.node),
         x_(q.bound.inputs[q.x]),
         x_input_(q.x),
         steps_(memory_strides(x_)),
@@ -43,15 +43,13 @@ class Int8Depthwise final : public Kernel {
 
   int64_t workspace() const override { return threads_ * thread_bytes(); }
 
-  bool in_place(size_t i) const override {
-    return epilogue_.in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1;
-  }
+  bool in_place(size_t i) const override { return epilogue_.in_place(i); }
 
   void run(const Buffers& b) override {
     const uint8_t* image = static_cast<const uint8_t*>(b.inputs[x_input_]);
     char* memory = static_cast<char*>(b.workspace);
     // The evaluator's scratch of all threads first, then each thread's pointers and sums.
-    const integer::Epilogue::Runner finish(epilogue_, b, 0, memory);
+    const CpuEpilogue::Runner finish(epilogue_, b, memory);
     char* own = memory + threads_ * epilogue_.scratch();
     parallel(threads_, p_.y[0] * p_.y[2], 1, [&](int64_t begin, int64_t end, int thread) {
       char* mine = own + thread * own_bytes();
@@ -119,14 +117,13 @@ class Int8Depthwise final : public Kernel {
 
   Problem p_;
   int threads_;
-  std::shared_ptr<const Node> node_;
   BoundTensor x_;
   size_t x_input_;
   Shape steps_;
   int64_t blocks_, taps_, pairs_, pixels_;
   std::vector<int64_t> offsets_;  // of each tap, from the window's first pixel
   std::vector<int32_t> start_;
-  integer::Epilogue epilogue_;
+  CpuEpilogue epilogue_;
   std::vector<uint8_t> outside_;  // what taps outside the image read
   Tensor packed_;
 };

@@ -9,8 +9,9 @@
 #include "ops/core/align.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
+#include "ops/cpu/epilogue.h"
 #include "ops/cpu/igemm/integer.h"
-#include "ops/cpu/integer/epilogue.h"
+#include "ops/cpu/integer/simd/rows.h"
 #include "ops/cpu/integer/widened_rows.h"
 #include "ops/cpu/parallel.h"
 
@@ -84,7 +85,6 @@ class Int8Indirect final : public Kernel {
       : p_(q.problem),
         copy_(p_),
         threads_(threads),
-        node_(q.node),
         x_(q.bound.inputs[q.x]),
         x_input_(q.x),
         zero_(q.x_zero),
@@ -123,9 +123,7 @@ class Int8Indirect final : public Kernel {
     return copy_bytes() + aligned(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch();
   }
 
-  bool in_place(size_t i) const override {
-    return epilogue_.in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1;
-  }
+  bool in_place(size_t i) const override { return epilogue_.in_place(i); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
@@ -149,7 +147,7 @@ class Int8Indirect final : public Kernel {
       r.b = reinterpret_cast<const float*>(static_cast<const char*>(packed_.raw()) +
                                            g * igemm::packed_floats(schedule_.k, columns) * pair);
       r.bias = reinterpret_cast<const float*>(start_.data()) + g * columns;
-      const integer::Epilogue::Runner finish(epilogue_, b, g * columns, memory);
+      const CpuEpilogue::Runner finish(epilogue_, b, memory, g * columns);
       r.finish = &finish;
       igemm::run(schedule_, r);
     }
@@ -220,13 +218,12 @@ class Int8Indirect final : public Kernel {
   Problem p_;
   Copy copy_;
   int threads_;
-  std::shared_ptr<const Node> node_;
   BoundTensor x_;
   size_t x_input_;
   int32_t zero_;
   bool rows_of_window_ = true;
   std::vector<int32_t> start_;
-  integer::Epilogue epilogue_;
+  CpuEpilogue epilogue_;
   std::optional<ImageRows> rows_;  // one of the two
   std::optional<integer::WidenedRows> pixels_;
   igemm::Schedule schedule_;

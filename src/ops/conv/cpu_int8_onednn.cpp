@@ -11,10 +11,10 @@
 #include "ops/core/align.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
-#include "ops/cpu/integer/epilogue.h"
-#include "ops/cpu/integer/sums_pass.h"
+#include "ops/cpu/epilogue.h"
 #include "ops/cpu/onednn/offer.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/sums_pass.h"
 
 namespace smelt::ops::conv {
 namespace {
@@ -49,8 +49,8 @@ Plan plan(const Int8Problem& q, int threads) {
     r.x = r.copy->shape();
     r.pad_begin = r.pad_end = none;
   }
-  const int64_t pixels = p.y[2] * p.y[3], lines = integer::SumsPass(p.y[1] * p.y[3], threads).rows_at_a_time(p.y[2]);
-  r.images = integer::SumsPass(p.y[1] * pixels, threads).rows_at_a_time(p.y[0]);
+  const int64_t pixels = p.y[2] * p.y[3], lines = IntegerSums(p.y[1] * p.y[3], threads).rows_at_a_time(p.y[2]);
+  r.images = IntegerSums(p.y[1] * pixels, threads).rows_at_a_time(p.y[0]);
   r.lines = p.y[2];
   r.x_lines = r.x[2];
   const bool pads_lines = r.pad_begin[0] != 0 || r.pad_end[0] != 0;
@@ -91,9 +91,8 @@ class Int8Onednn final : public Kernel {
       : p_(q.problem),
         plan_(std::move(plan)),
         threads_(threads),
-        node_(q.node),
         x_input_(q.x),
-        pass_(p_.y[1], threads),
+        sums_(p_.y[1], threads),
         start_(q.start()),
         epilogue_(q.bound, q.operands, 1, q.scales),
         primitive_(choice.primitive, choice.scratchpad) {
@@ -117,12 +116,10 @@ class Int8Onednn final : public Kernel {
   }
 
   int64_t workspace() const override {
-    return copy_bytes() + primitive_.scratch() + pass_.bytes(pixels()) + threads_ * epilogue_.scratch();
+    return copy_bytes() + primitive_.scratch() + sums_.bytes(pixels()) + threads_ * epilogue_.scratch();
   }
 
-  bool in_place(size_t i) const override {
-    return epilogue_.in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1;
-  }
+  bool in_place(size_t i) const override { return epilogue_.in_place(i); }
 
   void run(const Buffers& b) override {
     const Threads scope(threads_);
@@ -136,8 +133,8 @@ class Int8Onednn final : public Kernel {
     char* scratch = memory;
     memory += primitive_.scratch();
     int32_t* sums = reinterpret_cast<int32_t*>(memory);
-    memory += pass_.bytes(pixels());
-    const integer::Epilogue::Runner finish(epilogue_, b, 0, memory);
+    memory += sums_.bytes(pixels());
+    const CpuEpilogue::Runner finish(epilogue_, b, memory, 0, starts_ ? start_.data() : nullptr);
     const int64_t x_line = plan_.x[3] * plan_.x[1], x_image = plan_.x[2] * x_line;
     int64_t row = 0;
     for (int64_t n = 0; n < p_.y[0]; n += plan_.images) {
@@ -145,7 +142,7 @@ class Int8Onednn final : public Kernel {
         primitive_.set(DNNL_ARG_SRC, const_cast<uint8_t*>(image + n * x_image + line * p_.stride[0] * x_line));
         primitive_.set(DNNL_ARG_DST, sums);
         primitive_.run(scratch);
-        pass_.run(sums, row, pixels(), starts_ ? start_.data() : nullptr, &finish);
+        sums_.run(sums, row, pixels(), finish);
       }
     }
   }
@@ -170,12 +167,11 @@ class Int8Onednn final : public Kernel {
   Problem p_;
   Plan plan_;
   int threads_;
-  std::shared_ptr<const Node> node_;
   size_t x_input_;
-  integer::SumsPass pass_;
+  IntegerSums sums_;
   std::vector<int32_t> start_;
   bool starts_ = false;
-  integer::Epilogue epilogue_;
+  CpuEpilogue epilogue_;
   onednn::Primitive primitive_;
   Tensor packed_;
 };

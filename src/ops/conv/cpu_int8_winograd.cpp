@@ -12,8 +12,8 @@
 #include "ops/core/align.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
+#include "ops/cpu/epilogue.h"
 #include "ops/cpu/igemm/integer.h"
-#include "ops/cpu/integer/epilogue.h"
 #include "ops/cpu/parallel.h"
 
 namespace smelt::ops::conv {
@@ -34,7 +34,6 @@ class Int8Winograd final : public Kernel {
         depth_(pairs(p_.channels())),
         plan_(winograd_plan(p_, depth_, threads)),
         threads_(threads),
-        node_(q.node),
         x_input_(q.x),
         from_(memory_strides(q.bound.inputs[q.x])),
         zero_(q.x_zero),
@@ -50,13 +49,11 @@ class Int8Winograd final : public Kernel {
 
   int64_t workspace() const override { return threads_ * (own_bytes() + epilogue_.scratch()); }
 
-  bool in_place(size_t i) const override {
-    return epilogue_.in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1;
-  }
+  bool in_place(size_t i) const override { return epilogue_.in_place(i); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
-    const integer::Epilogue::Runner finish(epilogue_, b, 0, memory + threads_ * own_bytes());
+    const CpuEpilogue::Runner finish(epilogue_, b, memory + threads_ * own_bytes());
     const uint8_t* image = static_cast<const uint8_t*>(b.inputs[x_input_]);
     const int64_t splits = plan_.splits(p_.outputs());
     parallel_dynamic(threads_, splits * plan_.blocks(), [&](int64_t task, int thread) {
@@ -160,7 +157,6 @@ class Int8Winograd final : public Kernel {
   int64_t depth_;  // pairs of channels
   WinogradPlan plan_;
   int threads_;
-  std::shared_ptr<const Node> node_;
   size_t x_input_;
   Shape from_;
   int32_t zero_;
@@ -168,7 +164,7 @@ class Int8Winograd final : public Kernel {
   std::vector<int32_t> start_;
   std::vector<uint8_t> outside_;  // what a tile reads outside the image
   std::vector<int32_t> parts_;    // of the pairs
-  integer::Epilogue epilogue_;
+  CpuEpilogue epilogue_;
   Tensor packed_;
 };
 

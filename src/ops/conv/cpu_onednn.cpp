@@ -12,7 +12,7 @@
 #include "ops/cpu/convert.h"
 #include "ops/cpu/onednn/offer.h"
 #include "ops/cpu/parallel.h"
-#include "ops/cpu/program_pass.h"
+#include "ops/cpu/sums_pass.h"
 
 namespace smelt::ops::conv {
 namespace {
@@ -61,7 +61,7 @@ using onednn::Chain;
 
 /// A bias of `outputs` floats is an argument of the primitive when there is one.
 std::vector<onednn::Implementation> choices(const Problem& p, const BoundTensor& x, const BoundTensor& y,
-                                            const Epilogue& epilogue, const Chain& chain, int threads) {
+                                            const CpuEpilogue& epilogue, const Chain& chain, int threads) {
   const Threads scope(threads);
   const size_t rank = p.w.size();
   const memory::desc src = onednn::describe(x, rank), dst = onednn::describe(y, rank);
@@ -95,7 +95,7 @@ std::vector<onednn::Implementation> choices(const Problem& p, const BoundTensor&
 class OnednnConv final : public Kernel {
  public:
   OnednnConv(const BoundNode& node, const Problem& p, const Arguments& at, const onednn::Implementation& choice,
-             Epilogue epilogue, Chain chain, int threads)
+             CpuEpilogue epilogue, Chain chain, int threads)
       : threads_(threads),
         epilogue_(std::move(epilogue)),
         chain_(std::move(chain)),
@@ -121,11 +121,9 @@ class OnednnConv final : public Kernel {
     if (residual() >= 0) primitive_.add(residual_argument, y);
     if (chain_) chain_->bind(primitive_);
     if (converts(p)) {
-      conversion_ = {ConvertToF32(node.inputs[0], threads), aligned(elements(p.x[0].shape) * 4), aligned(elements(p.y) * 4),
-                     elements(p.y) / p.y[1], p.y[1]};
-    } else if (!epilogue_.simple() && !chain_) {
-      pass_.emplace(node.outputs[0], 1, threads);
+      conversion_ = {ConvertToF32(node.inputs[0], threads), aligned(elements(p.x[0].shape) * 4), aligned(elements(p.y) * 4)};
     }
+    if (conversion_ || (!epilogue_.simple() && !chain_)) pass_.emplace(output, 1, threads);
   }
 
   int64_t workspace() const override {
@@ -143,7 +141,7 @@ class OnednnConv final : public Kernel {
     if (residual() >= 0) primitive_.set(residual_argument, const_cast<void*>(b.inputs[static_cast<size_t>(residual())]));
     if (chain_) chain_->set(primitive_, b);
     primitive_.run(memory);
-    if (pass_) pass_->run(epilogue_, b, scratch);
+    if (pass_) pass_->run(b.outputs[0], CpuEpilogue::Runner(epilogue_, b, scratch));
   }
 
  private:
@@ -153,7 +151,7 @@ class OnednnConv final : public Kernel {
   /// Channels-last copies in f32 of input and output.
   struct Conversion {
     ConvertToF32 x;
-    int64_t x_bytes, y_bytes, rows, columns;
+    int64_t x_bytes, y_bytes;
   };
 
   void run_converted(const Buffers& b, char* memory, char* scratch) {
@@ -164,24 +162,19 @@ class OnednnConv final : public Kernel {
     primitive_.set(DNNL_ARG_SRC, x);
     primitive_.set(DNNL_ARG_DST, y);
     primitive_.run(memory);
-    const Epilogue::Runner runner(epilogue_, b, scratch);
-    parallel(threads_, c.rows, 1, [&](int64_t begin, int64_t end, int thread) {
-      for (int64_t row = begin; row < end; ++row) {
-        runner.take({row, 1, 0, c.columns, y + row * c.columns, c.columns, thread});
-      }
-    });
+    pass_->run(y, CpuEpilogue::Runner(epilogue_, b, scratch));
   }
 
   int threads_;
-  Epilogue epilogue_;
+  CpuEpilogue epilogue_;
   Chain chain_;
   std::optional<Conversion> conversion_;
   onednn::Primitive primitive_;
   Tensor packed_;
-  std::optional<ProgramPass> pass_;
+  std::optional<SumsInPlace> pass_;
 };
 
-std::optional<std::string> reject(const Request& r, const Epilogue& epilogue) {
+std::optional<std::string> reject(const Request& r, const CpuEpilogue& epilogue) {
   const Problem& p = r.problem;
   const BoundNode& b = r.node;
   if (p.x.size() > 1 || p.x[0].upsample != 1) return "several or upsampled inputs";
@@ -195,10 +188,7 @@ std::optional<std::string> reject(const Request& r, const Epilogue& epilogue) {
   if (!b.inputs[r.at.w].constant.valid()) return "the weight is not constant";
   if (r.at.b < b.inputs.size() && b.inputs[r.at.b].type != DType::undefined && !b.inputs[r.at.b].constant.valid())
     return "the bias is not constant";
-  for (const BoundTensor* t : {&b.inputs[0], &b.outputs[0]}) {
-    if (t->layout != Layout::plain && t->layout != Layout::nhwc) return fmt::format("layout {}", name(t->layout));
-    if (!is_dense(*t)) return "a slice of another tensor; its kernels want dense ones";
-  }
+  if (!is_dense(b.inputs[0]) || !is_dense(b.outputs[0])) return "a slice of another tensor; its kernels want dense ones";
   if (epilogue.simple() && epilogue.simple()->residual >= 0) {
     const BoundTensor& residual = b.inputs[static_cast<size_t>(epilogue.simple()->residual)];
     if (residual.shape != b.outputs[0].shape || residual.layout != p.to || !is_dense(residual))
@@ -214,7 +204,7 @@ double flops_per_us(std::string_view name, const Problem& p) {
   return name.find("gemm") != std::string_view::npos ? 35e3 : 80e3 * onednn::rate(name);
 }
 
-void offer_chain(const Request& r, const Epilogue& epilogue, const Chain& chain, Offer& offer) {
+void offer_chain(const Request& r, const CpuEpilogue& epilogue, const Chain& chain, Offer& offer) {
   onednn::offer_found(offer, chain.has_value(), [&] {
     const Problem& problem = r.problem;
     const auto found = choices(problem, computed(problem, r.node.inputs[0]), computed(problem, r.node.outputs[0]), epilogue,
@@ -237,7 +227,7 @@ void offer_chain(const Request& r, const Epilogue& epilogue, const Chain& chain,
 }  // namespace
 
 void offer_onednn(const Request& r, Offer& offer) {
-  const Epilogue epilogue(r.node, r.at.operands, 1, bias(r.node, r.at));
+  const CpuEpilogue epilogue(r.node, r.at.operands, 1, bias(r.node, r.at));
   if (auto reason = reject(r, epilogue)) {
     offer.rejected.push_back({"onednn", *reason});
     return;

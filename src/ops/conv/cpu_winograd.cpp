@@ -50,7 +50,6 @@ class WinogradConv final : public Kernel {
         plan_(winograd_plan(p, p.channels(), threads)),
         threads_(threads),
         epilogue_(node, at.operands, 1, bias(node, at)) {
-    for (ValueId v : node.node->inputs) read_once_.push_back(std::ranges::count(node.node->inputs, v) == 1);
     int64_t widest = 0;
     for (size_t i = 0; i < p.x.size(); ++i) {
       const Shape s = memory_strides(node.inputs[i]);
@@ -69,14 +68,12 @@ class WinogradConv final : public Kernel {
 
   int64_t workspace() const override { return threads_ * (input_bytes() + sums_bytes() + row_bytes() + epilogue_.scratch()); }
 
-  bool in_place(size_t i) const override {
-    return epilogue_.simple() && epilogue_.simple()->residual == static_cast<int>(i) && read_once_[i];
-  }
+  bool in_place(size_t i) const override { return epilogue_.in_place(i); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
     const int64_t each = input_bytes() + sums_bytes() + row_bytes();
-    const Epilogue::Runner runner(epilogue_, b, memory + threads_ * each);
+    const CpuEpilogue::Runner runner(epilogue_, b, memory + threads_ * each);
     const int64_t splits = plan_.splits(p_.outputs()), blocks = plan_.blocks();
     parallel_dynamic(threads_, splits * blocks, [&](int64_t task, int thread) {
       char* own = memory + thread * each;
@@ -109,7 +106,7 @@ class WinogradConv final : public Kernel {
   int64_t sums_bytes() const { return aligned(positions * sums_step() * 4); }
   int64_t row_bytes() const { return epilogue_.simple() ? 0 : aligned(4 * plan_.slice * 4); }
 
-  void compute(const Buffers& b, const Epilogue::Runner& runner, const Task& t) const {
+  void compute(const Buffers& b, const CpuEpilogue::Runner& runner, const Task& t) const {
     transform_input(b, t);
     for (int64_t first = 0; first < t.columns; first += plan_.slice) {
       const int64_t columns = std::min(plan_.slice, t.columns - first);
@@ -151,7 +148,8 @@ class WinogradConv final : public Kernel {
     winograd_multiply(avx2::tile_table(), product, parts_, column, columns);
   }
 
-  void transform_output(const Buffers& b, const Epilogue::Runner& runner, const Task& t, int64_t column, int64_t columns) const {
+  void transform_output(const Buffers& b, const CpuEpilogue::Runner& runner, const Task& t, int64_t column,
+                        int64_t columns) const {
     const ops::conv::WinogradTable& kernels = avx2::winograd_table();
     const auto& simple = epilogue_.simple();
     WinogradOutput o{};
@@ -192,11 +190,10 @@ class WinogradConv final : public Kernel {
   Problem p_;
   WinogradPlan plan_;
   int threads_;
-  Epilogue epilogue_;
+  CpuEpilogue epilogue_;
   std::vector<Source> sources_;
   std::vector<float> zeros_;    // what a tile reads outside the image
   std::vector<int32_t> parts_;  // of the channels
-  std::vector<bool> read_once_;
   Tensor packed_;
   int64_t y_n_ = 0, y_y_ = 0, y_x_ = 0;  // strides of the output's pixels
 };

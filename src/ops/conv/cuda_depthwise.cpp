@@ -90,7 +90,7 @@ class DepthwiseKernel final : public CompiledKernel {
   }
 
  private:
-  EpilogueCuda epilogue_;
+  CudaEpilogue epilogue_;
   conv::Arguments at_;
   std::shared_ptr<device::cuda::Memory> filter_;
   Geometry g_;

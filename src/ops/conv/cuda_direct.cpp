@@ -147,7 +147,7 @@ class DirectKernel final : public CompiledKernel {
   }
 
  private:
-  EpilogueCuda epilogue_;
+  CudaEpilogue epilogue_;
   conv::Arguments at_;
   size_t segments_;
   bool packed_ = false;

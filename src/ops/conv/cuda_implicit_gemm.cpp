@@ -144,7 +144,7 @@ class ImplicitKernel final : public CompiledKernel {
     argument_.resize((argument_.size() + 7) / 8 * 8);
   }
 
-  EpilogueCuda epilogue_;
+  CudaEpilogue epilogue_;
   conv::Arguments at_;
   size_t segments_;
   int64_t image_bytes_, partial_bytes_ = 0;

@@ -130,7 +130,7 @@ std::variant<ImplicitProblem, std::string> implicit_problem(const GpuRequest& r)
   return q;
 }
 
-EpilogueCuda implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p) {
+CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p) {
   if (!p.transposed) return r.epilogue(4);
   // y as [N, H, KH, W, KW, M]: rows N, H and W, batches KH and KW. A bias broadcasts along M.
   const Shape strides = memory_strides(r.node.outputs[0]), &taps = r.problem.stride;
@@ -140,7 +140,7 @@ EpilogueCuda implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p) {
   y.strides = {strides[0], strides[2] * taps[0], strides[2], strides[3] * taps[1], strides[3], strides[1]};
   std::vector<EpilogueOperand> operands = r.operands;
   for (EpilogueOperand& o : operands) o.tensor.shape = {p.m};
-  return std::get<EpilogueCuda>(EpilogueCuda::make(r.program, y, std::move(operands), {5, {2, 4}}, 4));
+  return std::get<CudaEpilogue>(CudaEpilogue::make(r.program, y, std::move(operands), {5, {2, 4}}, 4));
 }
 
 std::string implicit_packing(const ImplicitProblem& p, int64_t tile) {

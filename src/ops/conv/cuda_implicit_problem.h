@@ -42,7 +42,7 @@ struct ImplicitProblem {
 std::variant<ImplicitProblem, std::string> implicit_problem(const GpuRequest& r);
 
 /// What follows the sums, for the kernel's rows, columns and batches.
-EpilogueCuda implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p);
+CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p);
 
 /// ONNX's weights [M, C, KH, KW] (transposed: [C, M, KH, KW]) as [batches, M, K], for tiles of so many steps of K: within K the
 /// segments, in each the taps, in each its channels and zeros up to a whole tile.

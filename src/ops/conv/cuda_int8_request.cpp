@@ -84,7 +84,7 @@ std::variant<SharedRequest, std::string> gpu_request(const Int8Problem& q, const
   if (!q.bias.empty()) keep(DType::i32, [&](const Gpu& gpu) { return kept_column(gpu, q, 0); });
   if (q.scales.size() > 1) keep(DType::f32, [&](const Gpu& gpu) { return kept_scales(gpu, q); });
   for (EpilogueOperand& o : epilogue_operands(q.bound, q.operands)) r.operands.push_back(std::move(o));
-  const auto epilogue = EpilogueCuda::make(r.program, r.node.outputs[0], r.operands, {1, {}}, 1);
+  const auto epilogue = CudaEpilogue::make(r.program, r.node.outputs[0], r.operands, {1, {}}, 1);
   if (const auto* why = std::get_if<std::string>(&epilogue)) return *why;
   return std::make_shared<const GpuRequest>(std::move(r));
 }

@@ -32,9 +32,6 @@ std::variant<SharedRequest, std::string> gpu_request(const BoundNode& node, cons
   r.program = node.node->program ? *node.node->program : expr::conversion(sum, r.problem.output);
   if (r.program.type(0) != sum)
     return fmt::format("a program over {}, expected {}", smelt::name(r.program.type(0)), smelt::name(sum));
-  for (const BoundTensor* t : {&node.outputs[0], &node.inputs[0]})
-    if (t->strides.empty() && t->layout != Layout::plain && t->layout != Layout::nhwc)
-      return fmt::format("an image of layout {}", name(t->layout));
   r.operands = epilogue_operands(node, r.at.operands);
   if (is_given(node, r.at.b)) {
     BoundTensor bias = node.inputs[r.at.b];
@@ -42,14 +39,14 @@ std::variant<SharedRequest, std::string> gpu_request(const BoundNode& node, cons
     r.program = with_bias(r.program, bias.type);
     r.operands.insert(r.operands.begin(), {std::move(bias), r.at.b, nullptr});
   }
-  const auto epilogue = EpilogueCuda::make(r.program, node.outputs[0], r.operands, {1, {}}, 1);
+  const auto epilogue = CudaEpilogue::make(r.program, node.outputs[0], r.operands, {1, {}}, 1);
   if (const auto* why = std::get_if<std::string>(&epilogue)) return *why;
-  r.problem.epilogue = std::get<EpilogueCuda>(epilogue).text();
+  r.problem.epilogue = std::get<CudaEpilogue>(epilogue).text();
   return std::make_shared<const GpuRequest>(std::move(r));
 }
 
-EpilogueCuda GpuRequest::epilogue(int64_t width) const {
-  return std::get<EpilogueCuda>(EpilogueCuda::make(program, node.outputs[0], operands, {1, {}}, width));
+CudaEpilogue GpuRequest::epilogue(int64_t width) const {
+  return std::get<CudaEpilogue>(CudaEpilogue::make(program, node.outputs[0], operands, {1, {}}, width));
 }
 
 double GpuRequest::moved_bytes() const {

@@ -35,7 +35,7 @@ struct GpuRequest {
   /// For the compiler: integers are scaled as the reference does it.
   std::vector<std::string> compile_options() const;
   /// The program for kernels that make `width` channels of a pixel at a time.
-  EpilogueCuda epilogue(int64_t width) const;
+  CudaEpilogue epilogue(int64_t width) const;
   const BoundTensor& weight() const { return node.inputs[at.w]; }
   /// Of the images, the weights and what the program reads and writes, each element once.
   double moved_bytes() const;

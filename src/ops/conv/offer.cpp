@@ -62,7 +62,7 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
 
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   conv::Request r{node, machine, conv::problem(node), conv::arguments(*node.node)};
-  r.problem.epilogue = Epilogue(node, r.at.operands, 1, conv::bias(node, r.at)).text();
+  r.problem.epilogue = CpuEpilogue(node, r.at.operands, 1, conv::bias(node, r.at)).text();
   offer.problem = conv::print(r.problem);
   conv::offer_indirect(r, offer);
   conv::offer_winograd(r, offer);

@@ -5,7 +5,7 @@
 
 namespace smelt::ops {
 
-/// Elements from one index to the next along each logical axis; the tensor must not be blocked.
+/// Elements from one index to the next along each logical axis.
 Shape memory_strides(const BoundTensor& t);
 /// memory_strides of t broadcast to a shape of `rank` axes: 0 along axes it does not have or has only one of.
 Shape broadcast_strides(const BoundTensor& t, size_t rank);
@@ -17,6 +17,11 @@ struct Views {
 /// The same views over as few axes as they can be: axes of extent 1 left out, the others in the order in which `leader` lies in
 /// memory, neighbours merged where every view allows.
 Views merged(const Shape& shape, const std::vector<Shape>& strides, size_t leader);
+
+/// The entries of all axes but one.
+Shape without(Shape s, size_t axis);
+/// True when `operand`, which broadcasts to `shape`, differs along that axis of it only.
+bool varies_along_only(const BoundTensor& operand, const Shape& shape, size_t axis);
 
 /// True when all tensors of the node are plain and without strides of their own.
 bool all_plain(const BoundNode& b);

@@ -4,33 +4,20 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 
 #include "base/error.h"
 #include "ops/core/strides.h"
+#include "ops/cpu/integer/requantize_pass.h"
 
 namespace smelt::ops {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-Shape without(const Shape& s, size_t axis) {
-  Shape rest = s;
-  rest.erase(rest.begin() + static_cast<int64_t>(axis));
-  return rest;
-}
-
 /// True when the operand has an element of its own for each of the output's.
 bool is_full(const BoundTensor& operand, const Shape& output) { return elements(operand.shape) == elements(output); }
-
-/// True when the operand differs from column to column only.
-bool is_per_column(const BoundTensor& operand, const Shape& output, size_t column_axis) {
-  const size_t shift = output.size() - operand.shape.size();
-  for (size_t i = 0; i < operand.shape.size(); ++i) {
-    if (i + shift != column_axis && operand.shape[i] != 1) return false;
-  }
-  return true;
-}
 
 /// A program's activation: what it does to its argument last.
 struct Tail {
@@ -66,9 +53,40 @@ Tail tail(const expr::Program& p) {
 
 int element_bytes(DType t) { return static_cast<int>(bytes(t, 1)); }
 
+/// `input` where the node reads it once, else -1.
+int read_once(const Node& node, int input) {
+  return input >= 0 && std::ranges::count(node.inputs, node.inputs[static_cast<size_t>(input)]) == 1 ? input : -1;
+}
+
 }  // namespace
 
-Epilogue::Epilogue(const BoundNode& node, size_t first_operand, size_t column_axis, const Tensor& bias, bool in_registers) {
+CpuEpilogue::CpuEpilogue(const BoundNode& node, size_t first_operand, size_t column_axis, const Tensor& bias) {
+  locate(node, first_operand, column_axis);
+  if (bias.valid()) {
+    const std::vector<double> values = bias.to_doubles();
+    const int64_t columns = node.outputs[0].shape[column_axis];
+    bias_.assign(static_cast<size_t>(columns + igemm::tile_columns - 1) / igemm::tile_columns * igemm::tile_columns, 0.0f);
+    std::copy(values.begin(), values.end(), bias_.begin());
+    text_ = "bias";
+  }
+  match_simple(node, first_operand, column_axis);
+  if (simple_) in_place_ = read_once(*node.node, simple_->residual);
+}
+
+CpuEpilogue::CpuEpilogue(const BoundNode& node, size_t first_operand, size_t column_axis, std::span<const float> scales) {
+  locate(node, first_operand, column_axis);
+  requantize_ = integer::RequantizePass::match(node, first_operand, column_axis, scales);
+  text_ = node.node->program->print();
+  if (requantize_) {
+    in_place_ = read_once(*node.node, requantize_->residual());
+    return;
+  }
+  match_general(node);
+  scales_.assign(static_cast<size_t>(node.outputs[0].shape[column_axis]), scales[0]);
+  if (scales.size() > 1) std::ranges::copy(scales, scales_.begin());
+}
+
+void CpuEpilogue::locate(const BoundNode& node, size_t first_operand, size_t column_axis) {
   const BoundTensor& y = node.outputs[0];
   const Shape grid = without(y.shape, column_axis);
   const auto side = [&](const BoundTensor& t, Side& s) {
@@ -86,37 +104,29 @@ Epilogue::Epilogue(const BoundNode& node, size_t first_operand, size_t column_ax
     o.input = i;
     operands_.push_back(std::move(o));
   }
-  if (bias.valid()) {
-    const std::vector<double> values = bias.to_doubles();
-    bias_.assign(static_cast<size_t>(y.shape[column_axis] + igemm::tile_columns - 1) / igemm::tile_columns * igemm::tile_columns,
-                 0.0f);
-    std::copy(values.begin(), values.end(), bias_.begin());
-    text_ = "bias";
-  }
-  match(node, first_operand, column_axis, in_registers);
 }
 
-void Epilogue::match(const BoundNode& node, size_t first_operand, size_t column_axis, bool in_registers) {
+void CpuEpilogue::match_general(const BoundNode& node) {
+  const DType y = node.outputs[0].type;
+  const expr::Program p =
+      node.node->program ? *node.node->program : expr::conversion(y == DType::f64 ? DType::f64 : DType::f32, y);
+  if (p.outputs().size() != 1 || p.input_count() < 1) fail("an epilogue has one output and at least the input in0");
+  evaluator_.emplace(p);
+  text_ = (bias_.empty() ? "" : "bias+") + p.print();
+}
+
+void CpuEpilogue::match_simple(const BoundNode& node, size_t first_operand, size_t column_axis) {
   const BoundTensor& y = node.outputs[0];
   const auto say = [this](const std::string& what) { text_ += (text_.empty() ? "" : "+") + what; };
-  const auto general = [&](const expr::Program& p) {
-    simple_.reset();
-    evaluator_.emplace(p);
-    text_ = (bias_.empty() ? "" : "bias+") + p.print();
-  };
   if (!node.node->program) {
-    if (y.type == DType::f32 && in_registers) {
-      simple_ = Simple{};
-      if (text_.empty()) text_ = "none";
-      return;
-    }
-    expr::Program cast;
-    cast.output(cast.cast(cast.input(y.type == DType::f64 ? DType::f64 : DType::f32), y.type));
-    return general(cast);
+    if (y.type != DType::f32) return match_general(node);
+    simple_ = Simple{};
+    if (text_.empty()) text_ = "none";
+    return;
   }
   const expr::Program& p = *node.node->program;
   if (p.outputs().size() != 1 || p.input_count() < 1) fail("an epilogue has one output and at least the input in0");
-  if (!in_registers || y.type != DType::f32 || output_.column != 1 || p.type(0) != DType::f32) return general(p);
+  if (y.type != DType::f32 || output_.column != 1 || p.type(0) != DType::f32) return match_general(node);
 
   const Tail end = tail(p);
   Simple simple{-1, end.activation, end.low, end.high};
@@ -125,13 +135,13 @@ void Epilogue::match(const BoundNode& node, size_t first_operand, size_t column_
   expr::Ref at = end.argument;
   while (at != 0) {
     const expr::Instruction& add = p.code()[static_cast<size_t>(at)];
-    if (add.fn != expr::Fn::add) return general(p);
+    if (add.fn != expr::Fn::add) return match_general(node);
     const int side = p.code()[static_cast<size_t>(add.args[1])].fn == expr::Fn::input && add.args[1] != 0 ? 1 : 0;
     const expr::Instruction& in = p.code()[static_cast<size_t>(add.args[side])];
-    if (in.fn != expr::Fn::input || add.args[side] == 0 || in.type != DType::f32) return general(p);
+    if (in.fn != expr::Fn::input || add.args[side] == 0 || in.type != DType::f32) return match_general(node);
     const size_t input = first_operand + static_cast<size_t>(in.index) - 1;
     const BoundTensor& operand = node.inputs[input];
-    if (operand.constant.valid() && is_per_column(operand, y.shape, column_axis)) {
+    if (operand.constant.valid() && varies_along_only(operand, y.shape, column_axis)) {
       const std::vector<double> values = operand.constant.to_doubles();
       const size_t columns = static_cast<size_t>(y.shape[column_axis]);
       bias.resize((columns + igemm::tile_columns - 1) / igemm::tile_columns * igemm::tile_columns, 0.0f);
@@ -139,10 +149,10 @@ void Epilogue::match(const BoundNode& node, size_t first_operand, size_t column_
       biased = true;
     } else if (simple.residual < 0 && is_full(operand, y.shape)) {
       const auto o = std::ranges::find(operands_, input, &Operand::input);
-      if (o->column != 1 && y.shape[column_axis] != 1) return general(p);
+      if (o->column != 1 && y.shape[column_axis] != 1) return match_general(node);
       simple.residual = static_cast<int>(input);
     } else {
-      return general(p);
+      return match_general(node);
     }
     at = add.args[1 - side];
   }
@@ -154,11 +164,34 @@ void Epilogue::match(const BoundNode& node, size_t first_operand, size_t column_
   simple_ = simple;
 }
 
-const igemm::RowMap& Epilogue::residual_rows() const {
+const igemm::RowMap& CpuEpilogue::residual_rows() const {
   return std::ranges::find(operands_, static_cast<size_t>(simple_->residual), &Operand::input)->rows;
 }
 
-void Epilogue::Runner::take(const igemm::Sums& sums) const {
+void CpuEpilogue::Runner::take(const igemm::Sums& sums) const {
+  if (e_.requantize_) return e_.requantize_->run(sums, start_, first_column_, e_.output_.rows, b_);
+  if (e_.scales_.empty()) return evaluate(sums);
+  to_floats(sums);
+  igemm::Sums shifted = sums;
+  shifted.column += first_column_;
+  evaluate(shifted);
+}
+
+void CpuEpilogue::Runner::to_floats(const igemm::Sums& s) const {
+  const float* scales = e_.scales_.data() + first_column_ + s.column;
+  const int32_t* start = start_ ? start_ + s.column : nullptr;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    float* row = const_cast<float*>(s.sums) + r * s.stride;
+    for (int64_t c = 0; c < s.columns; ++c) {
+      int32_t sum;
+      std::memcpy(&sum, row + c, sizeof sum);
+      if (start) sum += start[c];
+      row[c] = static_cast<float>(sum) * scales[c];
+    }
+  }
+}
+
+void CpuEpilogue::Runner::evaluate(const igemm::Sums& sums) const {
   std::array<expr::Operand, 16> in;
   char* scratch = scratch_ + sums.thread * e_.scratch();
   const size_t count = e_.operands_.size();

@@ -26,14 +26,14 @@ int64_t size_of(const BoundTensor& t) { return bytes(t.type, 1); }
 
 }  // namespace
 
-std::variant<EpilogueCuda, std::string> EpilogueCuda::make(const expr::Program& program, const BoundTensor& y,
+std::variant<CudaEpilogue, std::string> CudaEpilogue::make(const expr::Program& program, const BoundTensor& y,
                                                            std::vector<EpilogueOperand> operands, const EpilogueAxes& axes,
                                                            int64_t width) {
   if (program.outputs().size() != 1 || program.input_count() < 1) fail("an epilogue has one output and at least the input in0");
   if (static_cast<size_t>(program.input_count()) != operands.size() + 1)
     fail("an epilogue's program reads {} operands, the node has {}", program.input_count() - 1, operands.size());
   if (operands.size() > most_operands) return fmt::format("{} operands, an epilogue takes {}", operands.size(), most_operands);
-  EpilogueCuda e;
+  CudaEpilogue e;
   const size_t rank = y.shape.size();
   std::vector<size_t> rows;
   for (size_t a = 0; a < rank; ++a)
@@ -82,7 +82,7 @@ std::variant<EpilogueCuda, std::string> EpilogueCuda::make(const expr::Program& 
   return e;
 }
 
-std::string EpilogueCuda::source() const {
+std::string CudaEpilogue::source() const {
   const size_t views = operands_.size() + 1;
   const auto type = [&](size_t v) { return expr::cuda_type(v == 0 ? y_.type : operands_[v - 1].tensor.type); };
   std::string code = "#include \"common/expr.cuh\"\n#include \"pointwise/walk.cuh\"\n\n" + expr::to_cuda(program_, "Program");
@@ -115,23 +115,23 @@ std::string EpilogueCuda::source() const {
   return code;
 }
 
-std::string EpilogueCuda::text() const {
+std::string CudaEpilogue::text() const {
   std::string text = program_.operations() == 0 && operands_.empty() ? "none" : program_.print();
   for (const EpilogueOperand& o : operands_) text += ";" + ops::print(o.tensor);
   for (const int a : access_) text += fmt::format("{}{}", &a == &access_[0] ? ";" : ",", a);
   return text;
 }
 
-bool EpilogueCuda::reads(size_t i) const { return std::ranges::find(operands_, i, &EpilogueOperand::input) != operands_.end(); }
+bool CudaEpilogue::reads(size_t i) const { return std::ranges::find(operands_, i, &EpilogueOperand::input) != operands_.end(); }
 
-bool EpilogueCuda::in_place(size_t i) const {
+bool CudaEpilogue::in_place(size_t i) const {
   size_t count = 0, at = 0;
   for (size_t o = 0; o < operands_.size(); ++o)
     if (operands_[o].input == i) ++count, at = o;
   return count == 1 && operands_[at].tensor.shape == y_.shape && memory_strides(operands_[at].tensor) == memory_strides(y_);
 }
 
-const void* EpilogueCuda::argument(const Buffers& b) {
+const void* CudaEpilogue::argument(const Buffers& b) {
   for (size_t v = 0; v <= operands_.size(); ++v) {
     const void* address = b.outputs[0];
     if (v > 0)

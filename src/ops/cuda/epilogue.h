@@ -43,11 +43,11 @@ struct EpilogueAxes {
   std::vector<size_t> batches;
 };
 
-class EpilogueCuda {
+class CudaEpilogue {
  public:
-  EpilogueCuda() = default;  // none; only to be assigned to
+  CudaEpilogue() = default;  // none; only to be assigned to
   /// y = program(sums, operands…), or the reason why there is none: "31 operands, an epilogue takes 30".
-  static std::variant<EpilogueCuda, std::string> make(const expr::Program& program, const BoundTensor& y,
+  static std::variant<CudaEpilogue, std::string> make(const expr::Program& program, const BoundTensor& y,
                                                       std::vector<EpilogueOperand> operands, const EpilogueAxes& axes,
                                                       int64_t width = 4);
 

@@ -25,9 +25,8 @@ std::optional<std::string> reject(const Request& r) {
 
 class IndirectProduct final : public Kernel {
  public:
-  IndirectProduct(const Product& p, Epilogue epilogue, int threads)
+  IndirectProduct(const Product& p, CpuEpilogue epilogue, int threads)
       : threads_(threads),
-        node_(p.node),
         epilogue_(std::move(epilogue)),
         a_(p.bound.inputs[0]),
         converted_(a_, threads),
@@ -48,16 +47,13 @@ class IndirectProduct final : public Kernel {
     };
     packed_ =
         p.bound.weights ? p.bound.weights->packed(b, fmt::format("igemm:{}:{}:{}", p.b_row, p.b_column, p.alpha), make) : make();
-    for (ValueId v : p.node->inputs) read_once_.push_back(std::count(p.node->inputs.begin(), p.node->inputs.end(), v) == 1);
   }
 
   int64_t workspace() const override {
     return aligned(converted_floats() * 4) + aligned(igemm::workspace(schedule_)) + threads_ * epilogue_.scratch();
   }
 
-  bool in_place(size_t i) const override {
-    return epilogue_.simple() && epilogue_.simple()->residual == static_cast<int>(i) && read_once_[i];
-  }
+  bool in_place(size_t i) const override { return epilogue_.in_place(i); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
@@ -76,7 +72,7 @@ class IndirectProduct final : public Kernel {
     if (!epilogue_.bias().empty()) r.bias = epilogue_.bias().data();
     r.c = static_cast<float*>(b.outputs[0]);
     r.c_rows = &epilogue_.output_rows();
-    const Epilogue::Runner runner(epilogue_, b, memory);
+    const CpuEpilogue::Runner runner(epilogue_, b, memory);
     if (const auto& simple = epilogue_.simple()) {
       r.activation = simple->activation;
       r.low = simple->low;
@@ -95,15 +91,13 @@ class IndirectProduct final : public Kernel {
   int64_t converted_floats() const { return a_.type == DType::f32 ? 0 : elements(a_.shape); }
 
   int threads_;
-  std::shared_ptr<const Node> node_;
-  Epilogue epilogue_;
+  CpuEpilogue epilogue_;
   BoundTensor a_;
   ConvertToF32 converted_;
   std::vector<igemm::Part> parts_;
   MatrixRows rows_;
   igemm::Schedule schedule_;
   Tensor packed_;
-  std::vector<bool> read_once_;
 };
 
 }  // namespace

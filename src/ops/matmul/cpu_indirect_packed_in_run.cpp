@@ -42,7 +42,7 @@ void pack_panel(float* packed, const float* from, int64_t panel, int64_t k, int6
 /// Sums of one batch's rows, as rows of the whole output.
 class Shifted final : public igemm::Finish {
  public:
-  Shifted(const Epilogue::Runner& to, int64_t row, int thread) : to_(to), row_(row), thread_(thread) {}
+  Shifted(const CpuEpilogue::Runner& to, int64_t row, int thread) : to_(to), row_(row), thread_(thread) {}
   void take(const igemm::Sums& sums) const override {
     igemm::Sums s = sums;
     s.row += row_;
@@ -51,16 +51,15 @@ class Shifted final : public igemm::Finish {
   }
 
  private:
-  const Epilogue::Runner& to_;
+  const CpuEpilogue::Runner& to_;
   int64_t row_;
   int thread_;
 };
 
 class ComputedProduct final : public Kernel {
  public:
-  ComputedProduct(const Product& p, Epilogue epilogue, int threads)
-      : node_(p.node),
-        epilogue_(std::move(epilogue)),
+  ComputedProduct(const Product& p, CpuEpilogue epilogue, int threads)
+      : epilogue_(std::move(epilogue)),
         a_(p.bound.inputs[0]),
         b_(p.bound.inputs[1]),
         converted_a_(a_, threads),
@@ -86,23 +85,20 @@ class ComputedProduct final : public Kernel {
     for (int64_t i = 0; i < workers(); ++i) rows_.emplace_back(map, parts);
     const Shape c_step = {n_};
     c_rows_ = igemm::RowMap(own_rows, c_step);
-    for (ValueId v : p.node->inputs) read_once_.push_back(std::count(p.node->inputs.begin(), p.node->inputs.end(), v) == 1);
   }
 
   int64_t workspace() const override {
     return converted_bytes(a_) + converted_bytes(b_) + workers() * worker_bytes() + threads_ * epilogue_.scratch();
   }
 
-  bool in_place(size_t i) const override {
-    return epilogue_.simple() && epilogue_.simple()->residual == static_cast<int>(i) && read_once_[i];
-  }
+  bool in_place(size_t i) const override { return epilogue_.in_place(i); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
     const float* a = as_f32(a_, converted_a_, b.inputs[0], memory);
     const float* right = as_f32(b_, converted_b_, b.inputs[1], memory);
     char* workers_memory = memory;
-    const Epilogue::Runner runner(epilogue_, b, memory + workers() * worker_bytes());
+    const CpuEpilogue::Runner runner(epilogue_, b, memory + workers() * worker_bytes());
     if (each_) {
       parallel_dynamic(threads_, batches_, [&](int64_t batch, int thread) {
         one(b, a, right, batch, workers_memory + thread * worker_bytes(), runner, thread);
@@ -129,7 +125,7 @@ class ComputedProduct final : public Kernel {
   }
 
   /// thread < 0: all threads together.
-  void one(const Buffers& b, const float* a, const float* right, int64_t batch, char* memory, const Epilogue::Runner& runner,
+  void one(const Buffers& b, const float* a, const float* right, int64_t batch, char* memory, const CpuEpilogue::Runner& runner,
            int thread) {
     float* panels = reinterpret_cast<float*>(memory);
     float* left = reinterpret_cast<float*>(memory + panels_bytes());
@@ -170,8 +166,7 @@ class ComputedProduct final : public Kernel {
     igemm::run(schedule_, r);
   }
 
-  std::shared_ptr<const Node> node_;
-  Epilogue epilogue_;
+  CpuEpilogue epilogue_;
   BoundTensor a_, b_;
   ConvertToF32 converted_a_, converted_b_;
   float alpha_;
@@ -181,7 +176,6 @@ class ComputedProduct final : public Kernel {
   igemm::RowMap a_offsets_, b_offsets_, c_rows_;
   igemm::Schedule schedule_;
   std::vector<MatrixRows> rows_;  // one a worker
-  std::vector<bool> read_once_;
 };
 
 std::optional<std::string> reject(const Request& r) {

@@ -6,8 +6,8 @@
 
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
+#include "ops/cpu/epilogue.h"
 #include "ops/cpu/igemm/integer.h"
-#include "ops/cpu/integer/epilogue.h"
 #include "ops/cpu/integer/widened_rows.h"
 #include "ops/matmul/int8_problem.h"
 #include "ops/matmul/offer.h"
@@ -36,7 +36,6 @@ class Int8Indirect final : public Kernel {
  public:
   Int8Indirect(const Int8Problem& q, int threads)
       : threads_(threads),
-        node_(q.node),
         a_(q.bound.inputs[q.a]),
         a_input_(q.a),
         zero_input_(q.a_zero_input),
@@ -49,8 +48,7 @@ class Int8Indirect final : public Kernel {
         schedule_(igemm::schedule(q.product.problem.m, q.product.problem.n, parts_, true, threads)) {
     schedule_.row_bytes = rows_.copy_bytes(schedule_.block_tiles * igemm::tile_rows);
     start_.resize(static_cast<size_t>(schedule_.n + igemm::tile_columns), 0);
-    if (q.node->program)
-      epilogue_ = std::make_unique<integer::Epilogue>(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
+    if (q.node->program) epilogue_.emplace(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
     const Tensor& b = q.bound.inputs[q.b].constant;
     const bool symmetric = std::ranges::all_of(q.b_zeros, [](int32_t z) { return z == 0; });
     schedule_.narrow = b.type() == DType::i8 && symmetric && schedule_.m > igemm::fewest_rows_to_widen;
@@ -64,9 +62,7 @@ class Int8Indirect final : public Kernel {
     return aligned(igemm::workspace(schedule_)) + threads_ * (epilogue_ ? epilogue_->scratch() : 0);
   }
 
-  bool in_place(size_t i) const override {
-    return epilogue_ && epilogue_->in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1;
-  }
+  bool in_place(size_t i) const override { return epilogue_ && epilogue_->in_place(i); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
@@ -79,7 +75,7 @@ class Int8Indirect final : public Kernel {
     r.workspace = memory;
     memory += aligned(igemm::workspace(schedule_));
     if (epilogue_) {
-      const integer::Epilogue::Runner finish(*epilogue_, b, 0, memory);
+      const CpuEpilogue::Runner finish(*epilogue_, b, memory);
       r.finish = &finish;
       igemm::run(schedule_, r);
     } else {
@@ -117,7 +113,6 @@ class Int8Indirect final : public Kernel {
   }
 
   int threads_;
-  std::shared_ptr<const Node> node_;
   BoundTensor a_;
   size_t a_input_;
   std::optional<size_t> zero_input_;
@@ -127,7 +122,7 @@ class Int8Indirect final : public Kernel {
   std::vector<igemm::Part> parts_;
   integer::WidenedRows rows_;
   igemm::Schedule schedule_;
-  std::unique_ptr<integer::Epilogue> epilogue_;
+  std::optional<CpuEpilogue> epilogue_;
   Tensor packed_;
 };
 

@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "ops/core/align.h"
-#include "ops/cpu/integer/epilogue.h"
-#include "ops/cpu/integer/sums_pass.h"
+#include "ops/cpu/epilogue.h"
 #include "ops/cpu/onednn/offer.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/sums_pass.h"
 #include "ops/matmul/int8_problem.h"
 
 namespace smelt::ops::matmul {
@@ -30,7 +30,7 @@ Plan plan(const Int8Problem& q, int threads) {
   r.flips = is_signed && !onednn::multiplies_signed_bytes();
   if (is_signed && !r.flips) r.type = memory::data_type::s8;
   const Problem& p = q.product.problem;
-  r.rows = integer::SumsPass(p.n, threads).rows_at_a_time(p.m);
+  r.rows = IntegerSums(p.n, threads).rows_at_a_time(p.m);
   return r;
 }
 
@@ -48,19 +48,17 @@ class Int8Onednn final : public Kernel {
   Int8Onednn(const Int8Problem& q, const Plan& plan, const onednn::Implementation& choice, int threads)
       : plan_(plan),
         threads_(threads),
-        node_(q.node),
         m_(q.product.problem.m),
         k_(q.product.problem.k),
         n_(q.product.problem.n),
         a_input_(q.a),
         zero_input_(q.a_zero_input),
         a_signed_(q.bound.inputs[q.a].type == DType::i8),
-        pass_(n_, threads),
+        sums_(n_, threads),
         bias_(q.bias),
         primitive_(choice.primitive, choice.scratchpad) {
     bias_.resize(static_cast<size_t>(n_), 0);
-    if (q.node->program)
-      epilogue_ = std::make_unique<integer::Epilogue>(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
+    if (q.node->program) epilogue_.emplace(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
     columns_.resize(bias_.size());
     for (int64_t n = 0; n < n_; ++n)
       for (int64_t k = 0; k < k_; ++k) columns_[static_cast<size_t>(n)] += q.weight(k, n);
@@ -80,12 +78,10 @@ class Int8Onednn final : public Kernel {
 
   int64_t workspace() const override {
     return copy_bytes() + start_bytes() + primitive_.scratch() +
-           (epilogue_ ? pass_.bytes(plan_.rows) + threads_ * epilogue_->scratch() : 0);
+           (epilogue_ ? sums_.bytes(plan_.rows) + threads_ * epilogue_->scratch() : 0);
   }
 
-  bool in_place(size_t i) const override {
-    return epilogue_ && epilogue_->in_place(i) && std::ranges::count(node_->inputs, node_->inputs[i]) == 1;
-  }
+  bool in_place(size_t i) const override { return epilogue_ && epilogue_->in_place(i); }
 
   void run(const Buffers& b) override {
     const Threads scope(threads_);
@@ -112,14 +108,18 @@ class Int8Onednn final : public Kernel {
     char* scratch = memory;
     memory += primitive_.scratch();
     int32_t* sums = epilogue_ ? reinterpret_cast<int32_t*>(memory) : static_cast<int32_t*>(b.outputs[0]);
-    std::optional<integer::Epilogue::Runner> finish;
-    if (epilogue_) finish.emplace(*epilogue_, b, 0, memory + pass_.bytes(plan_.rows));
+    std::optional<CpuEpilogue::Runner> finish;
+    if (epilogue_) finish.emplace(*epilogue_, b, memory + sums_.bytes(plan_.rows), 0, start);
     for (int64_t row = 0; row < m_; row += plan_.rows) {
       primitive_.set(DNNL_ARG_SRC, const_cast<uint8_t*>(a + row * k_));
       primitive_.set(DNNL_ARG_DST, sums);
       primitive_.run(scratch);
-      pass_.run(sums, row, plan_.rows, start, finish ? &*finish : nullptr);
-      if (!epilogue_) sums += plan_.rows * n_;
+      if (finish) {
+        sums_.run(sums, row, plan_.rows, *finish);
+        continue;
+      }
+      if (start) sums_.add(sums, plan_.rows, start);
+      sums += plan_.rows * n_;
     }
   }
 
@@ -147,16 +147,15 @@ class Int8Onednn final : public Kernel {
 
   Plan plan_;
   int threads_;
-  std::shared_ptr<const Node> node_;
   int64_t m_, k_, n_;
   size_t a_input_;
   std::optional<size_t> zero_input_;
   bool a_signed_;
-  integer::SumsPass pass_;
+  IntegerSums sums_;
   std::vector<int32_t> bias_, columns_;  // columns_: the sums of b's columns
   std::vector<int32_t> start_;           // without the left operand's zero point where that is an input
   bool starts_ = false;
-  std::unique_ptr<integer::Epilogue> epilogue_;
+  std::optional<CpuEpilogue> epilogue_;
   onednn::Primitive primitive_;
   Tensor packed_;
 };

@@ -5,7 +5,7 @@
 
 #include "ops/cpu/onednn/offer.h"
 #include "ops/cpu/parallel.h"
-#include "ops/cpu/program_pass.h"
+#include "ops/cpu/sums_pass.h"
 #include "ops/matmul/offer.h"
 
 namespace smelt::ops::matmul {
@@ -75,11 +75,7 @@ std::vector<onednn::Implementation> choices(const Request& r, const Descriptors&
 class OnednnProduct final : public Kernel {
  public:
   OnednnProduct(const Request& r, const Descriptors& d, const onednn::Implementation& choice, Chain chain)
-      : threads_(r.threads),
-        node_(r.product.node),
-        epilogue_(r.epilogue),
-        chain_(std::move(chain)),
-        primitive_(choice.primitive, choice.scratchpad) {
+      : threads_(r.threads), epilogue_(r.epilogue), chain_(std::move(chain)), primitive_(choice.primitive, choice.scratchpad) {
     const memory::desc weights = choice.weights;
     primitive_.add(DNNL_ARG_SRC, d.a);
     if (d.b_constant) {
@@ -116,18 +112,17 @@ class OnednnProduct final : public Kernel {
     if (residual_ >= 0) primitive_.set(residual_argument_, const_cast<void*>(b.inputs[static_cast<size_t>(residual_)]));
     if (chain_) chain_->set(primitive_, b);
     primitive_.run(memory);
-    if (pass_) pass_->run(epilogue_, b, memory + primitive_.scratch());
+    if (pass_) pass_->run(b.outputs[0], CpuEpilogue::Runner(epilogue_, b, memory + primitive_.scratch()));
   }
 
  private:
   int threads_;
-  std::shared_ptr<const Node> node_;
-  Epilogue epilogue_;
+  CpuEpilogue epilogue_;
   Chain chain_;
   onednn::Primitive primitive_;
   Tensor packed_;
   int residual_ = -1, residual_argument_ = 0;
-  std::optional<ProgramPass> pass_;
+  std::optional<SumsInPlace> pass_;
 };
 
 std::optional<std::string> reject(const Request& r) {

@@ -17,9 +17,8 @@ const SkinnyTable& table() { return simd::best() == simd::Isa::avx2 ? avx2::skin
 
 class SkinnyProduct final : public Kernel {
  public:
-  SkinnyProduct(const Product& p, Epilogue epilogue, int threads)
-      : node_(p.node),
-        epilogue_(std::move(epilogue)),
+  SkinnyProduct(const Product& p, CpuEpilogue epilogue, int threads)
+      : epilogue_(std::move(epilogue)),
         a_(p.bound.inputs[0]),
         converted_(a_, 1),
         type_(*float_kind(p.problem.input)),
@@ -33,14 +32,11 @@ class SkinnyProduct final : public Kernel {
     // Columns of a task: a block of sums stays in the L1 cache while the rows of b go by.
     constexpr int64_t widest = 1024, grain = 64;
     block_ = std::min(widest, (divide_up(n_, threads_) + grain - 1) / grain * grain);
-    for (ValueId v : p.node->inputs) read_once_.push_back(std::count(p.node->inputs.begin(), p.node->inputs.end(), v) == 1);
   }
 
   int64_t workspace() const override { return rows_bytes() + threads_ * (sums_bytes() + epilogue_.scratch()); }
 
-  bool in_place(size_t i) const override {
-    return epilogue_.simple() && epilogue_.simple()->residual == static_cast<int>(i) && read_once_[i];
-  }
+  bool in_place(size_t i) const override { return epilogue_.in_place(i); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
@@ -54,7 +50,7 @@ class SkinnyProduct final : public Kernel {
       a = rows;
       memory += rows_bytes();
     }
-    const Epilogue::Runner runner(epilogue_, b, memory + threads_ * sums_bytes());
+    const CpuEpilogue::Runner runner(epilogue_, b, memory + threads_ * sums_bytes());
     parallel_dynamic(threads_, divide_up(n_, block_), [&](int64_t block, int thread) {
       float* sums = reinterpret_cast<float*>(memory + thread * sums_bytes());
       const int64_t column = block * block_, columns = std::min(block_, n_ - column);
@@ -80,7 +76,7 @@ class SkinnyProduct final : public Kernel {
   int64_t sums_bytes() const { return aligned(m_ * block_ * 4); }
 
   void finish(const Buffers& b, const float* sums, int64_t column, int64_t columns) const {
-    const Epilogue::Simple& s = *epilogue_.simple();
+    const CpuEpilogue::Simple& s = *epilogue_.simple();
     const float* bias = epilogue_.bias().empty() ? nullptr : epilogue_.bias().data() + column;
     for (int64_t m = 0; m < m_; ++m) {
       float* y = static_cast<float*>(b.outputs[0]) + m * n_ + column;
@@ -95,8 +91,7 @@ class SkinnyProduct final : public Kernel {
     }
   }
 
-  std::shared_ptr<const Node> node_;
-  Epilogue epilogue_;
+  CpuEpilogue epilogue_;
   BoundTensor a_;
   ConvertToF32 converted_;
   FloatKind type_;
@@ -105,7 +100,6 @@ class SkinnyProduct final : public Kernel {
   bool across_;  // rows of b are those of K; else those of N
   int64_t b_step_, block_ = 0;
   int threads_ = 1;
-  std::vector<bool> read_once_;
 };
 
 std::optional<std::string> reject(const Request& r) {

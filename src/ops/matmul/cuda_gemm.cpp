@@ -98,7 +98,7 @@ class CudaProduct final : public CompiledKernel {
     return (steps + each - 1) / each;
   }
 
-  EpilogueCuda epilogue_;
+  CudaEpilogue epilogue_;
   int64_t tiles_m_, tiles_n_, blocks_, splits_;
   device::cuda::LaunchShape shape_;
   Argument argument_;

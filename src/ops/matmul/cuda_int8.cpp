@@ -104,7 +104,7 @@ std::variant<CudaInt8Problem, std::string> problem_of(const BoundNode& node) {
     o.tensor = result.view(o.tensor);
     operands.push_back(std::move(o));
   }
-  auto epilogue = EpilogueCuda::make(program_of(q, r.column), result.y, std::move(operands), result.axes);
+  auto epilogue = CudaEpilogue::make(program_of(q, r.column), result.y, std::move(operands), result.axes);
   if (auto* reason = std::get_if<std::string>(&epilogue)) return *reason;
   static_cast<CudaGeometry&>(p) = g;
   p.type = q.bound.inputs[q.a].type;
@@ -112,7 +112,7 @@ std::variant<CudaInt8Problem, std::string> problem_of(const BoundNode& node) {
   p.b = {packed_row(p.k), 1, Shape(p.batch.size(), 0), 256, true, 16};
   p.row_sums = row_sums;
   p.fused_multiply_add = false;
-  p.epilogue = std::move(std::get<EpilogueCuda>(epilogue));
+  p.epilogue = std::move(std::get<CudaEpilogue>(epilogue));
   p.problem = q.product.problem;
   p.problem.input = p.type;
   p.problem.epilogue = fmt::format("{}{}:{}", smelt::name(p.type_b), row_sums ? "-zeros" : "", p.epilogue.text());

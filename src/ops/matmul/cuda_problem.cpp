@@ -124,12 +124,12 @@ std::variant<CudaProblem, std::string> cuda_problem(const BoundNode& node) {
   for (EpilogueOperand& o : operands) o.tensor = result.view(o.tensor);
   const expr::Program program = epilogue_program(*b.node, result.y.type, product.alpha);
   if (program.type(0) != DType::f32) return fmt::format("sums in {}, they are taken in f32", smelt::name(program.type(0)));
-  auto made = EpilogueCuda::make(program, result.y, std::move(operands), result.axes);
+  auto made = CudaEpilogue::make(program, result.y, std::move(operands), result.axes);
   if (auto* why = std::get_if<std::string>(&made)) return *why;
 
   CudaProblem r{geometry};
   r.type = r.type_b = b.inputs[0].type;
-  r.epilogue = std::move(std::get<EpilogueCuda>(made));
+  r.epilogue = std::move(std::get<CudaEpilogue>(made));
   r.problem = product.problem;
   r.problem.epilogue = r.epilogue.text();
   // What the printed form does not say of a and b: strides, and where they begin.

@@ -45,7 +45,7 @@ std::string uncountable(const CudaGeometry& g);
 
 struct CudaProblem : CudaGeometry {
   DType type = DType::f16, type_b = DType::f16;
-  EpilogueCuda epilogue;
+  CudaEpilogue epilogue;
   Problem problem;  // the cache's key
   // Of 8-bit products: b_zeros[n] · Σ a is taken from the sums, b_zeros input 2; and programs round at every operation.
   bool row_sums = false, fused_multiply_add = true;

@@ -41,7 +41,7 @@ void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
     offer.rejected.push_back({"avx2", *reason});
     return;
   }
-  Epilogue epilogue(p.bound, 2, node.outputs[0].shape.size() - 1, {});
+  CpuEpilogue epilogue(p.bound, 2, node.outputs[0].shape.size() - 1, Tensor{});
   p.problem.epilogue = epilogue.text();
   offer.problem = matmul::print(p.problem);
   const matmul::Request r{std::move(p), std::move(epilogue), machine.threads};

@@ -8,7 +8,7 @@ namespace smelt::ops::matmul {
 
 struct Request {
   Product product;
-  Epilogue epilogue;  // over the result's columns
+  CpuEpilogue epilogue;  // over the result's columns
   int threads;
 };
 

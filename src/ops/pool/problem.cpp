@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-
-#include "base/error.h"
 
 namespace smelt::ops::pool {
 namespace {
@@ -15,23 +12,9 @@ constexpr std::array<std::string_view, 3> kinds = {"max", "mean", "mean-inside"}
 
 std::string spelled(const Shape& s) { return fmt::format("{}", fmt::join(s, "x")); }
 
-Shape numbers(std::string_view text) {
-  Shape s;
-  const char* at = text.data();
-  const char* end = at + text.size();
-  while (at < end) {
-    int64_t v = 0;
-    const auto [next, error] = std::from_chars(at, end, v);
-    if (error != std::errc{} || (next != end && *next != 'x')) fail("pooling problem: '{}' is not a list of numbers", text);
-    s.push_back(v);
-    at = next == end ? end : next + 1;
-  }
-  return s;
-}
-
 /// True when the node averages over exactly the axes behind the channels, and keeps them. `dequantized`: what its program does
 /// first.
-bool reduces_space(const BoundNode& b, std::optional<integer::DequantizeForm>& dequantized) {
+bool reduces_space(const BoundNode& b, std::optional<integer::DequantizeStep>& dequantized) {
   const int64_t rank = static_cast<int64_t>(b.inputs[0].shape.size());
   std::vector<int64_t> axes;
   if (b.node->is("Reduce", smelt_domain)) {
@@ -42,7 +25,7 @@ bool reduces_space(const BoundNode& b, std::optional<integer::DequantizeForm>& d
     };
     if (b.node->program && !is_copy(*b.node->program)) {
       const expr::Program& p = *b.node->program;
-      if (p.outputs().size() == 1) dequantized = integer::as_dequantize(p, p.outputs()[0]);
+      if (p.outputs().size() == 1) dequantized = integer::as_dequantize_step(p, p.outputs()[0]);
       if (!dequantized || dequantized->q != 0) return false;
     }
     if (b.node->has("post") && !is_copy(expr::Program::parse(b.node->get_string("post", "")))) return false;
@@ -68,38 +51,6 @@ std::string print(const Problem& p) {
                                  spelled(p.x), spelled(p.window.kernel), spelled(p.window.stride), spelled(p.window.pad_begin),
                                  spelled(p.window.pad_end), spelled(p.window.dilation), spelled(spatial_of(p.y)), name(p.from));
   return p.to == p.from ? text : text + fmt::format(">{}", name(p.to));
-}
-
-Problem parse(std::string_view text) {
-  std::vector<std::string_view> fields;
-  std::string_view rest = text;
-  while (fields.size() < 5) {
-    const size_t end = rest.find(':');
-    if (end == std::string_view::npos) fail("pooling problem '{}': expected pool:kind:type:shape:window:layout", text);
-    fields.push_back(rest.substr(0, end));
-    rest.remove_prefix(end + 1);
-  }
-  const auto kind = std::ranges::find(kinds, fields[1]);
-  const auto type = parse_dtype(fields[2]);
-  if (fields[0] != "pool" || kind == kinds.end() || !type)
-    fail("pooling problem '{}': expected pool:max|mean|mean-inside:type:…", text);
-  Problem p;
-  p.kind = static_cast<Kind>(kind - kinds.begin());
-  p.type = *type;
-  p.x = numbers(fields[3]);
-  const std::string_view w = fields[4];
-  const auto between = [&](char from, char to) {
-    const size_t begin = w.find(from), end = to ? w.find(to, begin) : w.size();
-    if (begin == std::string_view::npos || end == std::string_view::npos) fail("pooling problem '{}': window '{}'", text, w);
-    return numbers(w.substr(begin + 1, end - begin - 1));
-  };
-  p.window = {between('k', 's'), between('s', 'p'), between('d', '>'), between('p', '-'), between('-', 'd')};
-  p.y = with_spatial(p.x.at(0), p.x.at(1), between('>', '\0'));
-  const auto layout = [&](std::string_view l) { return l == name(Layout::nhwc) ? Layout::nhwc : Layout::plain; };
-  const size_t arrow = rest.find('>');
-  p.from = layout(rest.substr(0, arrow));
-  p.to = arrow == std::string_view::npos ? p.from : layout(rest.substr(arrow + 1));
-  return p;
 }
 
 std::optional<Problem> problem(const BoundNode& b, std::string& why) {

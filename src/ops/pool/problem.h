@@ -4,7 +4,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "ops/core/tactic.h"
 #include "ops/core/window.h"
@@ -20,12 +19,10 @@ struct Problem {
   Shape x, y;
   Window window;
   Layout from = Layout::nhwc, to = Layout::nhwc;
-  std::optional<integer::DequantizeForm> dequantized;  // bytes that the node's program dequantizes first; not printed
+  std::optional<integer::DequantizeStep> dequantized;  // bytes that the node's program dequantizes first; not printed
 };
 
 std::string print(const Problem& p);
-/// The inverse of print; throws Error with what cannot be read.
-Problem parse(std::string_view text);
 
 /// Calls f(tap y, tap x) for the taps of the window at a place that lie inside the image, row by row.
 template <class F> void for_taps(const Problem& p, int64_t place_y, int64_t place_x, F&& f) {

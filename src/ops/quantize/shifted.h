@@ -1,4 +1,4 @@
-// QuantizeForm tensors as 32-bit integers, and the way back.
+// QuantizeStep tensors as 32-bit integers, and the way back.
 #pragma once
 
 #include <cstdint>

@@ -112,13 +112,15 @@ TEST(PoolTactics, reorder_plain_images_and_leave_other_axes_to_the_reductions) {
   EXPECT_EQ(check(channels, 3e-7), std::vector<std::string>{"cpu"});
 }
 
-TEST(PoolProblem, prints_and_parses_to_itself) {
-  for (const char* text : {"pool:max:f32:1x64x112x112:k3x3s2x2p1x1-1x1d1x1>56x56:nhwc",
-                           "pool:mean-inside:f32:2x5x4x9:k4x9s1x1p0x0-0x0d1x1>1x1:nhwc>plain"}) {
-    EXPECT_EQ(pool::print(pool::parse(text)), text);
-  }
-  EXPECT_THROW(pool::parse("pool:least:f32:1x64x112x112:k3x3s2x2p1x1-1x1d1x1>56x56:nhwc"), Error);
-  EXPECT_THROW(pool::parse("pool:max:f32:1x64"), Error);
+TEST(PoolProblem, prints_kind_type_shape_window_and_layouts) {
+  pool::Problem p;
+  p.x = {1, 64, 112, 112};
+  p.y = {1, 64, 56, 56};
+  p.window = {{3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}};
+  EXPECT_EQ(pool::print(p), "pool:max:f32:1x64x112x112:k3x3s2x2p1x1-1x1d1x1>56x56:nhwc");
+  p.kind = pool::Kind::mean_inside;
+  p.to = Layout::plain;
+  EXPECT_EQ(pool::print(p), "pool:mean-inside:f32:1x64x112x112:k3x3s2x2p1x1-1x1d1x1>56x56:nhwc>plain");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ std::optional<double> constant(const Program& p, Ref r) {
 
 }  // namespace
 
-std::optional<QuantizeForm> as_quantize(const Program& p, Ref r) {
+std::optional<QuantizeStep> as_quantize_step(const Program& p, Ref r) {
   const Instruction& cast = at(p, r);
   if (cast.fn != Fn::cast || !is_byte(cast.type)) return std::nullopt;
   const Instruction& clip = at(p, cast.args[0]);
@@ -35,7 +35,7 @@ std::optional<QuantizeForm> as_quantize(const Program& p, Ref r) {
   if (!zero || round.fn != Fn::round || *low < smallest || *high > smallest + 255 || *low > *high) return std::nullopt;
   for (double whole : {*low, *high, *zero})
     if (whole != static_cast<int>(whole)) return std::nullopt;
-  QuantizeForm q;
+  QuantizeStep q;
   q.zero = static_cast<int32_t>(*zero);
   q.low = static_cast<float>(*low - *zero);
   q.high = static_cast<float>(*high - *zero);
@@ -51,13 +51,13 @@ std::optional<QuantizeForm> as_quantize(const Program& p, Ref r) {
   return q;
 }
 
-std::optional<DequantizeForm> as_dequantize(const Program& p, Ref r) {
+std::optional<DequantizeStep> as_dequantize_step(const Program& p, Ref r) {
   const Instruction& mul = at(p, r);
   if (mul.fn != Fn::mul || mul.type != DType::f32) return std::nullopt;
   const auto scale = constant(p, mul.args[1]);
   const Instruction& cast = at(p, mul.args[0]);
   if (!scale || cast.fn != Fn::cast) return std::nullopt;
-  DequantizeForm d;
+  DequantizeStep d;
   d.scale = static_cast<float>(*scale);
   d.q = cast.args[0];
   if (const Instruction& sub = at(p, d.q); sub.fn == Fn::sub && sub.type == DType::i32) {

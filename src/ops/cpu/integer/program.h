@@ -13,21 +13,21 @@ inline const expr::Instruction& at(const expr::Program& p, expr::Ref r) { return
 
 /// cast(clip(add(round(div(x, divisor)), zero), low, high)) with constants, to 8 bits. low and high: the type's own bounds or
 /// narrower ones, less the zero point.
-struct QuantizeForm {
+struct QuantizeStep {
   expr::Ref x = -1;
   float divisor = 1;
   int32_t zero = 0;
   float low = 0, high = 0;
 };
-std::optional<QuantizeForm> as_quantize(const expr::Program& p, expr::Ref r);
+std::optional<QuantizeStep> as_quantize_step(const expr::Program& p, expr::Ref r);
 
 /// mul(cast(sub(cast(q):i32, zero)):f32, scale) with constants, q of 8 bits.
-struct DequantizeForm {
+struct DequantizeStep {
   expr::Ref q = -1;
   int32_t zero = 0;
   float scale = 1;
 };
-std::optional<DequantizeForm> as_dequantize(const expr::Program& p, expr::Ref r);
+std::optional<DequantizeStep> as_dequantize_step(const expr::Program& p, expr::Ref r);
 
 /// What instruction `to` is for each of the 256 bytes that `from` can be; nothing when `to` depends on anything else, or one of
 /// them has not 8 bits.

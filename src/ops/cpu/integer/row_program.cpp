@@ -18,7 +18,7 @@ constexpr int64_t block = 256;  // elements dequantized at a time
 std::optional<RowProgram::Side> RowProgram::side(const Program& p, Ref r) {
   const Instruction& i = at(p, r);
   if (i.fn == Fn::input && i.type == DType::f32) return Side{i.index, DType::f32};
-  const auto d = as_dequantize(p, r);
+  const auto d = as_dequantize_step(p, r);
   if (!d || at(p, d->q).fn != Fn::input || !std::isfinite(d->scale)) return std::nullopt;
   return Side{at(p, d->q).index, p.type(d->q), d->zero, d->scale};
 }
@@ -38,7 +38,7 @@ std::optional<RowProgram> RowProgram::match(const Program& p) {
       return m;
     }
   }
-  const auto q = as_quantize(p, out);
+  const auto q = as_quantize_step(p, out);
   if (!q) return std::nullopt;
   m.row_.divisor = q->divisor;
   m.row_.low = q->low;

@@ -72,8 +72,8 @@ std::optional<std::string> rejects_type(DType t) {
   }
 }
 
-void append(dnnl::post_ops& ops, const Epilogue& epilogue, const dnnl::memory::desc& output) {
-  const Epilogue::Simple& s = *epilogue.simple();
+void append(dnnl::post_ops& ops, const CpuEpilogue& epilogue, const dnnl::memory::desc& output) {
+  const CpuEpilogue::Simple& s = *epilogue.simple();
   if (s.residual >= 0) ops.append_binary(dnnl::algorithm::binary_add, output);
   switch (s.activation) {
     case igemm::Activation::none: break;

@@ -34,7 +34,7 @@ std::optional<std::string> rejects_type(DType t);
 
 /// Adds an epilogue to a primitive's attributes. Only for epilogues that are `simple`; the residual's argument is
 /// DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1.
-void append(dnnl::post_ops& ops, const Epilogue& epilogue, const dnnl::memory::desc& output);
+void append(dnnl::post_ops& ops, const CpuEpilogue& epilogue, const dnnl::memory::desc& output);
 
 /// True for implementations worth measuring: not oneDNN's reference, nor one for an older instruction set.
 bool is_fast(std::string_view implementation);

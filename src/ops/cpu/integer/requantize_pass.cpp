@@ -1,8 +1,7 @@
-#include "ops/cpu/integer/epilogue.h"
+#include "ops/cpu/integer/requantize_pass.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "ops/core/strides.h"
 #include "ops/cpu/integer/program.h"
@@ -22,23 +21,18 @@ std::vector<float> padded(std::span<const float> values, int64_t columns) {
   return v;
 }
 
-Shape without(Shape s, size_t axis) {
-  s.erase(s.begin() + static_cast<int64_t>(axis));
-  return s;
-}
-
 }  // namespace
 
-/// Reads a program as the steps of one pass, and fills the epilogue with them.
-class Epilogue::Matcher {
+/// Reads a program as the steps of one pass, and fills the pass with them.
+class RequantizePass::Matcher {
  public:
-  Matcher(Epilogue& e, const BoundNode& node, size_t first_operand, size_t column_axis)
-      : e_(e), node_(node), p_(*node.node->program), y_(node.outputs[0]), first_(first_operand), axis_(column_axis) {}
+  Matcher(RequantizePass& pass, const BoundNode& node, size_t first_operand, size_t column_axis)
+      : pass_(pass), node_(node), p_(*node.node->program), y_(node.outputs[0]), first_(first_operand), axis_(column_axis) {}
 
   bool match() {
     if (p_.outputs().size() != 1 || p_.type(0) != DType::f32 || !is_byte(y_.type)) return false;
     if (broadcast_strides(y_, y_.shape.size())[axis_] != 1 && y_.shape[axis_] != 1) return false;
-    for (float s : e_.scales_)
+    for (float s : pass_.scales_)
       if (!std::isfinite(s)) return false;  // sums of 0 may become NaN
     const Ref out = p_.outputs()[0];
     if (product(out) || sum(out)) return true;
@@ -46,8 +40,8 @@ class Epilogue::Matcher {
       if (!is_byte(p_.type(r)) || !(product(r) || sum(r))) continue;
       const auto table = table_between(p_, r, out);
       if (!table) return false;
-      e_.table_ = *table;
-      e_.row_.table = e_.table_.data();
+      pass_.table_ = *table;
+      pass_.row_.table = pass_.table_.data();
       return true;
     }
     return false;
@@ -59,7 +53,7 @@ class Epilogue::Matcher {
 
   /// r = quantized(in0), or of in0 plus a constant for each column; with relu or clip before it is quantized.
   bool product(Ref r) {
-    auto q = as_quantize(p_, r);
+    auto q = as_quantize_step(p_, r);
     if (!q) return false;
     // Division and rounding are monotonic, so that bounds may be applied behind them.
     for (;;) {
@@ -83,28 +77,30 @@ class Epilogue::Matcher {
       if (!is_operand(other) || !columns(operand(other), addends)) return false;
     }
     set(*q);
-    e_.row_.adds_residual = false;
-    e_.residual_ = -1;
-    e_.addends_ = std::move(addends);
-    e_.row_.addends = e_.addends_.empty() ? nullptr : e_.addends_.data();
+    pass_.row_.adds_residual = false;
+    pass_.residual_ = -1;
+    pass_.addends_ = std::move(addends);
+    pass_.row_.addends = pass_.addends_.empty() ? nullptr : pass_.addends_.data();
     return true;
   }
 
   /// r = quantized(dequantized(product) + dequantized(an operand of the output's shape)).
   bool sum(Ref r) {
-    const auto q = as_quantize(p_, r);
+    const auto q = as_quantize_step(p_, r);
     if (!q || at(p_, q->x).fn != Fn::add) return false;
     for (int side = 0; side < 2; ++side) {
-      const auto own = as_dequantize(p_, at(p_, q->x).args[side]), other = as_dequantize(p_, at(p_, q->x).args[1 - side]);
+      const auto own = as_dequantize_step(p_, at(p_, q->x).args[side]),
+                 other = as_dequantize_step(p_, at(p_, q->x).args[1 - side]);
       if (!own || !other || !is_operand(other->q) || !product(own->q)) continue;
       // What is added is q less its zero point, which the row's first step has not added yet.
       const BoundTensor& residual = operand(other->q);
       const Shape steps = broadcast_strides(residual, y_.shape.size());
-      if (own->zero != e_.row_.zero || residual.constant.valid() || elements(residual.shape) != elements(y_.shape)) return false;
+      if (own->zero != pass_.row_.zero || residual.constant.valid() || elements(residual.shape) != elements(y_.shape))
+        return false;
       if (steps[axis_] != 1 && y_.shape[axis_] != 1) return false;
-      e_.residual_ = static_cast<int>(first_) + at(p_, other->q).index - 1;
-      e_.residual_rows_ = igemm::RowMap(without(y_.shape, axis_), without(steps, axis_));
-      Requantization& row = e_.row_;
+      pass_.residual_ = static_cast<int>(first_) + at(p_, other->q).index - 1;
+      pass_.residual_rows_ = igemm::RowMap(without(y_.shape, axis_), without(steps, axis_));
+      Requantization& row = pass_.row_;
       row.adds_residual = true;
       row.residual_signed = residual.type == DType::i8;
       row.scale2 = own->scale;
@@ -119,69 +115,54 @@ class Epilogue::Matcher {
     return false;
   }
 
-  void set(const QuantizeForm& q) {
-    e_.row_.divisor = q.divisor;
-    e_.row_.low = q.low;
-    e_.row_.high = q.high;
-    e_.row_.zero = q.zero;
+  void set(const QuantizeStep& q) {
+    pass_.row_.divisor = q.divisor;
+    pass_.row_.low = q.low;
+    pass_.row_.high = q.high;
+    pass_.row_.zero = q.zero;
   }
 
   /// The values of a constant f32 operand that differs from column to column only.
   bool columns(const BoundTensor& t, std::vector<float>& to) const {
-    if (!t.constant.valid() || t.type != DType::f32) return false;
-    const size_t shift = y_.shape.size() - t.shape.size();
-    for (size_t a = 0; a < t.shape.size(); ++a)
-      if (a + shift != axis_ && t.shape[a] != 1) return false;
+    if (!t.constant.valid() || t.type != DType::f32 || !varies_along_only(t, y_.shape, axis_)) return false;
     to = padded(t.constant.span<float>(), y_.shape[axis_]);
     return true;
   }
 
-  Epilogue& e_;
+  RequantizePass& pass_;
   const BoundNode& node_;
   const Program& p_;
   const BoundTensor& y_;
   size_t first_, axis_;
 };
 
-Epilogue::Epilogue(const BoundNode& node, size_t first_operand, size_t column_axis, std::span<const float> scales)
-    : general_(node, first_operand, column_axis, {}, false), scales_(padded(scales, node.outputs[0].shape[column_axis])) {
-  row_.scales = scales_.data();
-  direct_ = Matcher(*this, node, first_operand, column_axis).match();
-  row_.inverse = 1 / row_.divisor;
-  row_.inverse2 = 1 / row_.divisor2;
-  multipliers_ = scales_;
-  for (float& m : multipliers_) m *= row_.inverse;
-  row_.multipliers = multipliers_.data();
+std::shared_ptr<const RequantizePass> RequantizePass::match(const BoundNode& node, size_t first_operand, size_t column_axis,
+                                                            std::span<const float> scales) {
+  const std::shared_ptr<RequantizePass> pass(new RequantizePass);
+  pass->scales_ = padded(scales, node.outputs[0].shape[column_axis]);
+  if (!Matcher(*pass, node, first_operand, column_axis).match()) return nullptr;
+  Requantization& row = pass->row_;
+  row.scales = pass->scales_.data();
+  row.inverse = 1 / row.divisor;
+  row.inverse2 = 1 / row.divisor2;
+  pass->multipliers_ = pass->scales_;
+  for (float& m : pass->multipliers_) m *= row.inverse;
+  row.multipliers = pass->multipliers_.data();
+  return pass;
 }
 
-void Epilogue::Runner::take(const igemm::Sums& s, const int32_t* start) const {
-  if (start) start += s.column;
-  if (!e_.direct_) {
-    // The sums are the driver's scratch memory, which is written anew for every task.
-    for (int64_t r = 0; r < s.rows; ++r) {
-      float* row = const_cast<float*>(s.sums) + r * s.stride;
-      const float* scales = e_.scales_.data() + first_column_ + s.column;
-      for (int64_t c = 0; c < s.columns; ++c) {
-        int32_t sum;
-        std::memcpy(&sum, row + c, sizeof sum);
-        if (start) sum += start[c];
-        row[c] = static_cast<float>(sum) * scales[c];
-      }
-    }
-    igemm::Sums shifted = s;
-    shifted.column += first_column_;
-    general_.take(shifted);
-    return;
-  }
+void RequantizePass::run(const igemm::Sums& s, const int32_t* start, int64_t first_column, const igemm::RowMap& output_rows,
+                         const Buffers& b) const {
   const RowFunctions& rows = avx2::integer_rows();
-  const int64_t column = first_column_ + s.column;
-  igemm::RowMap::Walk to(e_.general_.output_rows(), s.row), from(e_.residual_rows_, s.row);
-  uint8_t* y = static_cast<uint8_t*>(b_.outputs[0]) + column;
+  const int64_t column = first_column + s.column;
+  igemm::RowMap::Walk to(output_rows, s.row), from(residual_rows_, s.row);
+  uint8_t* y = static_cast<uint8_t*>(b.outputs[0]) + column;
   const uint8_t* residual =
-      e_.residual_ < 0 ? nullptr : static_cast<const uint8_t*>(b_.inputs[static_cast<size_t>(e_.residual_)]) + column;
+      residual_ < 0 ? nullptr : static_cast<const uint8_t*>(b.inputs[static_cast<size_t>(residual_)]) + column;
+  if (start) start += s.column;
   for (int64_t r = 0; r < s.rows; ++r, to.next(), from.next()) {
     const int32_t* sums = reinterpret_cast<const int32_t*>(s.sums + r * s.stride);
-    rows.requantize(e_.row_, sums, start, column, s.columns, residual ? residual + from.offset() : nullptr, y + to.offset());
+    rows.requantize(row_, sums, start, column, s.columns, residual ? residual + from.offset() : nullptr, y + to.offset());
   }
 }
 

@@ -1,0 +1,44 @@
+// 32-bit sums to 8 bits in one vectorised pass: scales by column, a constant addend by column, one quantization, and behind it a
+// table of 256 entries or a quantized residual. The result is that of the node's program, bit for bit.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ops/core/tactic.h"
+#include "ops/cpu/igemm/igemm.h"
+#include "ops/cpu/integer/simd/rows.h"
+
+namespace smelt::ops::integer {
+
+class RequantizePass {
+ public:
+  /// The node's program over in0 = float(sum) · scales[column] as such a pass; null where it is none. Output and operands as
+  /// CpuEpilogue sees them.
+  static std::shared_ptr<const RequantizePass> match(const BoundNode& node, size_t first_operand, size_t column_axis,
+                                                     std::span<const float> scales);
+  RequantizePass(const RequantizePass&) = delete;  // row_ points into it
+  RequantizePass& operator=(const RequantizePass&) = delete;
+
+  /// The node's input that is added behind the quantization; -1: none.
+  int residual() const { return residual_; }
+
+  /// Writes the output's rows `output_rows` of these sums, plus start[column of the sums] (null: plus nothing). Their column 0
+  /// is the output's `first_column`.
+  void run(const igemm::Sums& sums, const int32_t* start, int64_t first_column, const igemm::RowMap& output_rows,
+           const Buffers& b) const;
+
+ private:
+  class Matcher;
+  RequantizePass() = default;
+
+  std::vector<float> scales_, addends_, multipliers_;  // a whole number of panels
+  std::array<uint8_t, 256> table_{};
+  Requantization row_;
+  int residual_ = -1;  // input; -1: none
+  igemm::RowMap residual_rows_;
+};
+
+}  // namespace smelt::ops::integer

@@ -212,7 +212,7 @@ def example(module: ast.Module) -> str:
 def signature(node: ast.FunctionDef, of_class: bool) -> str:
     if any(ast.unparse(d) == "property" for d in node.decorator_list):
         return f"{node.name}: {ast.unparse(node.returns) if node.returns else 'Any'}"
-    arguments = ast.unparse(node.args)
+    arguments = re.sub(r"Annotated\[NDArray, dict\([^)]*\)\]", "NDArray", ast.unparse(node.args))
     if of_class:
         arguments = re.sub(r"^(self|cls)(, )?", "", arguments)
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
@@ -233,7 +233,8 @@ def class_entry(name: str, node: ast.ClassDef, source: str) -> str:
     if rows:
         out += "| field | |\n|---|---|\n" + "".join(rows) + "\n"
     for item in node.body:
-        if isinstance(item, ast.FunctionDef) and not item.name.startswith("_"):
+        setter = isinstance(item, ast.FunctionDef) and any(ast.unparse(d).endswith(".setter") for d in item.decorator_list)
+        if isinstance(item, ast.FunctionDef) and not item.name.startswith("_") and not setter:
             out += f"```python\n{signature(item, True)}\n```\n\n" + (docstring(item) + "\n\n" if docstring(item) else "")
     return out
 

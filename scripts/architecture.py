@@ -97,6 +97,8 @@ def violations(tree, rooms):
     for path in tree:
         if room_of(path, rooms) is None:
             found.append(f"{shown(path)} lies in no room: move it into one, or add its folder to docs/architecture.md")
+    held = {room_of(path, rooms) for path in tree}
+    found += [f"docs/architecture.md lists {room}, which holds no file: remove the row" for room in rooms if room not in held]
     for i in includes(tree):
         here, there = room_of(i.source, rooms), i.target and room_of(i.target, rooms)
         if here and there and order[there] > order[here]:

@@ -2,19 +2,20 @@
 # Builds a stage or one of its rooms, with what it links and its tests only, and runs the tests: the loop while one works on it.
 #   scripts/stage.sh ops/conv              tests/ops/conv
 #   scripts/stage.sh fuse graph            two stages; of ops, every room
-#   GTEST_FILTER='ConvTactics.*' scripts/stage.sh ops/conv
-# usage: stage.sh STAGE[/ROOM]…        (BUILD=folder, by default build; JOBS=number)
+#   scripts/stage.sh ops/conv --gtest_filter='ConvTactics.*'
+# usage: stage.sh STAGE[/ROOM]… [--gtest_filter=PATTERN]        (BUILD=folder, by default build; JOBS=number)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
 build=${BUILD:-build} jobs=$(jobs_for "${JOBS:-$(nproc)}")
-[ $# -gt 0 ] || { sed -n '2,6s/^# //p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] && [ "${1#-}" = "$1" ] || { sed -n '2,6s/^# //p' "$0" >&2; exit 2; }
 mkdir -p "$build"
 grep -qs '^SMELT_TESTS:BOOL=ON' "$build/CMakeCache.txt" ||
   quietly "$build/configure.log" cmake -S . -B "$build" -G Ninja -DPython_EXECUTABLE="$PWD/.venv/bin/python" -DSMELT_TESTS=ON ||
   die "cmake failed ($build/configure.log); scripts/setup.sh build test installs what it needs"
 tests=()
 for stage; do
+  case $stage in --gtest_filter=*) export GTEST_FILTER=${stage#*=} && continue ;; esac
   found=()
   for folder in "tests/${stage%/}" tests/"${stage%/}"/*/; do
     folder=${folder%/}

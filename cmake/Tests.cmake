@@ -51,13 +51,22 @@ function(smelt_test name stage)
   target_link_libraries(test_${name} PRIVATE test_support ${modules} GTest::gtest_main GTest::gmock)
 endfunction()
 
+# What the compiler says of the GPU's kernels, thousands of them: kept beside ccache's objects, for every clone
+# (tests/ops/cuda_kernels_test.cpp).
+if(DEFINED ENV{XDG_CACHE_HOME})
+  set(cache_home $ENV{XDG_CACHE_HOME})
+else()
+  set(cache_home $ENV{HOME}/.cache)
+endif()
+set(SMELT_KERNEL_REPORTS ${cache_home}/smelt-tests/kernels CACHE PATH "Folder that keeps what compiling the tests' kernels gave")
+
 # smelt_run_test(NAME FOLDER): CTest runs test_NAME under the folder's path below tests.
 function(smelt_run_test name folder)
   add_test(NAME ${folder} COMMAND test_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   # NVRTC, which needs no GPU, lies among the Python's wheels where PyTorch is one of them. Programs run side by side: threads
   # that wait for others do so without turning, which takes half the time of a core from tests of oneDNN's kernels.
   set_tests_properties(${folder} PROPERTIES ENVIRONMENT
-                       "CUDA_PATH=${SMELT_CUDA_WHEELS};SMELT_CACHE_DIR=${CMAKE_BINARY_DIR}/test_cache;OMP_WAIT_POLICY=passive")
+                       "CUDA_PATH=${SMELT_CUDA_WHEELS};SMELT_CACHE_DIR=${CMAKE_BINARY_DIR}/test_cache;OMP_WAIT_POLICY=passive;SMELT_KERNEL_REPORTS=${SMELT_KERNEL_REPORTS}")
 endfunction()
 
 # The libraries of tests/support: what every test may use, and what builds graphs for rewrites.
@@ -131,6 +140,12 @@ function(smelt_tests)
   if(EXISTS ${SMELT_CUDA_WHEELS}/include/cuda.h)
     target_include_directories(test_device SYSTEM PRIVATE ${SMELT_CUDA_WHEELS}/include ${SMELT_CUDA_WHEELS}/../cudnn/include)
   endif()
+  # The longest first, so that none is left over for one core at the end.
+  set(cost 100)
+  foreach(long conformance ops run device ops/conv ops/matmul faults)
+    set_tests_properties(${long} PROPERTIES COST ${cost})
+    math(EXPR cost "${cost} - 10")
+  endforeach()
   # Two thousand models; ctest -LE slow leaves them out.
   set_tests_properties(conformance PROPERTIES LABELS slow TIMEOUT 900)
 endfunction()

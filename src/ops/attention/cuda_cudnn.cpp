@@ -93,8 +93,9 @@ void offer_cudnn_attention(const BoundNode& b, const AttentionCuda& p, ScoreMask
   const Gpu& gpu = *machine.gpu;
   if (auto reason = rejects(p, mask, gpu)) return offer.rejected.push_back({"cudnn", *reason});
   const bool causal = mask.kind == MaskKind::causal;
-  std::string key = fmt::format("attention {} {} {}", p.shape.scale, causal, p.shape.k_transposed);
-  for (const BoundTensor* t : {&b.inputs[0], &b.inputs[1], &b.inputs[2], &b.outputs[0]}) key += " " + dnn_key(*t);
+  Key key("attention");
+  key.option(" ", p.shape.scale).flag(" causal", causal).flag(" k-transposed", p.shape.k_transposed);
+  for (const BoundTensor* t : {&b.inputs[0], &b.inputs[1], &b.inputs[2], &b.outputs[0]}) key.aligned(*t);
   const auto problem = DnnProblem::find(gpu, key, "attention", offer, [&](cuda::DnnGraph& g) { describe(p, causal, g); });
   if (!problem) return;
   const double estimate = gpu_estimate_us(gpu, p.bytes_moved(), p.flops() * (causal ? 0.5 : 1));

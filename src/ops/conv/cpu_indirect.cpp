@@ -12,6 +12,7 @@
 #include "ops/conv/offer.h"
 #include "ops/core/align.h"
 #include "ops/core/channels_last.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/convert.h"
 #include "ops/cpu/parallel.h"
@@ -203,9 +204,10 @@ class IndirectConv final : public Kernel {
         igemm::pack(t.data<float>() + tap * one, source.data<float>() + tap, rows, taps, p_.y[1]);
       return t;
     };
-    std::string form = fmt::format("igemm:{}:{}", static_cast<int>(form_), to_text(p_.w));
-    for (const Input& x : p_.x) form += fmt::format("+{}", x.shape[1]);
-    packed_ = node.weights ? node.weights->packed(w, form, make) : make();
+    Key form("igemm");
+    form.field(static_cast<int>(form_)).field(p_.w).flag(":transposed", p_.transposed);
+    for (const Input& x : p_.x) form.option("+", x.shape[1]);
+    packed_ = node.weights ? node.weights->packed(w, form.text(), make) : make();
   }
 
   /// [N, C, H, W] in any layout and type to [N, H + pads, W + pads, C] in f32.
@@ -255,8 +257,8 @@ void offer_indirect(const Request& r, Offer& offer) {
     return;
   }
   constexpr double flops_per_us = 90e3;  // of one Zen 3 core at 3.2 GHz, measured on 6 × 16 tiles
-  offer.candidates.push_back({"avx2", "indirect", 2 + r.problem.flops() / flops_per_us / r.machine.threads,
-                              [node = r.node, p = r.problem, at = r.at, threads = r.machine.threads] {
+  offer.candidates.push_back({"avx2", "indirect", 2 + r.problem.flops() / flops_per_us / r.threads,
+                              [node = r.node, p = r.problem, at = r.at, threads = r.threads] {
                                 return std::make_unique<IndirectConv>(node, p, at, threads);
                               }});
 }

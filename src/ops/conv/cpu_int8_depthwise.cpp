@@ -18,27 +18,27 @@ constexpr int64_t sums_in_cache = 4096;  // of several pixels, before they are r
 
 class Int8Depthwise final : public Kernel {
  public:
-  Int8Depthwise(const Int8Problem& q, int threads)
+  explicit Int8Depthwise(const Request& q)
       : p_(q.problem),
-        threads_(useful_threads(threads, static_cast<int64_t>(q.problem.flops() / 64))),
-        x_(q.bound.inputs[q.x]),
-        x_input_(q.x),
+        threads_(useful_threads(q.threads, static_cast<int64_t>(q.problem.flops() / 64))),
+        x_(q.node.inputs[q.at.x]),
+        x_input_(q.at.x),
         steps_(memory_strides(x_)),
         blocks_((p_.y[1] + lanes - 1) / lanes),
         taps_(p_.w[2] * p_.w[3]),
         pairs_((taps_ + 1) / 2),
         pixels_(std::clamp<int64_t>(sums_in_cache / (blocks_ * lanes), 1, 16)),
-        start_(q.start()),
-        epilogue_(q.bound, q.operands, 1, q.scales),
-        outside_(static_cast<size_t>(blocks_ * lanes), static_cast<uint8_t>(q.x_zero)) {
+        start_(start_of_sums(q)),
+        epilogue_(q.node, q.at.operands, 1, q.quantization().scales),
+        outside_(static_cast<size_t>(blocks_ * lanes), static_cast<uint8_t>(q.quantization().a_zero)) {
     // Σ (x - zero) · w = Σ x · w - zero · Σ w; taps outside the image read the zero point.
     for (int64_t c = 0; c < p_.y[1]; ++c)
-      for (int64_t t = 0; t < taps_; ++t) start_[static_cast<size_t>(c)] -= q.x_zero * q.weight(c, 0, t);
+      for (int64_t t = 0; t < taps_; ++t) start_[static_cast<size_t>(c)] -= q.quantization().a_zero * int8_weight(q, c, 0, t);
     for (int64_t y = 0; y < p_.w[2]; ++y)
       for (int64_t x = 0; x < p_.w[3]; ++x) offsets_.push_back(y * p_.dilation[0] * steps_[2] + x * p_.dilation[1] * steps_[3]);
     if (taps_ % 2 == 1) offsets_.push_back(offsets_[0]);  // its weight is 0
     const auto make = [&] { return pack(q); };
-    packed_ = q.bound.weights ? q.bound.weights->packed(q.bound.inputs[q.w].constant, q.packing("depthwise"), make) : make();
+    packed_ = q.node.weights ? q.node.weights->packed(q.weight().constant, int8_packing(q, "depthwise").text(), make) : make();
   }
 
   int64_t workspace() const override { return threads_ * thread_bytes(); }
@@ -103,14 +103,14 @@ class Int8Depthwise final : public Kernel {
   }
 
   /// [blocks][pairs][32]: for lanes 0-3, 8-11, then 4-7, 12-15, the weights of a pair of taps side by side.
-  Tensor pack(const Int8Problem& q) const {
+  Tensor pack(const Request& q) const {
     Tensor t = Tensor::empty(DType::i16, {blocks_ * pairs_ * 2 * lanes});
     int16_t* to = t.data<int16_t>();
     for (int64_t block = 0; block < blocks_; ++block)
       for (int64_t p = 0; p < pairs_; ++p)
         for (int64_t i = 0; i < lanes; ++i) {
           const int64_t lane = i / 8 * 4 + i % 4 + (i / 4 % 2) * 8, c = std::min(block * lanes, p_.y[1] - lanes) + lane;
-          for (int64_t half = 0; half < 2; ++half) *to++ = 2 * p + half < taps_ ? q.weight(c, 0, 2 * p + half) : int16_t{0};
+          for (int64_t half = 0; half < 2; ++half) *to++ = 2 * p + half < taps_ ? int8_weight(q, c, 0, 2 * p + half) : int16_t{0};
         }
     return t;
   }
@@ -130,17 +130,17 @@ class Int8Depthwise final : public Kernel {
 
 }  // namespace
 
-void offer_depthwise(const Int8Problem& q, const Machine& machine, Offer& offer) {
+void offer_int8_depthwise(const Request& q, Offer& offer) {
   const Problem& p = q.problem;
   if (p.group < lanes || p.w[1] != 1 || p.y[1] != p.group || rejects_int8(q)) return;
-  const BoundTensor& x = q.bound.inputs[q.x];
+  const BoundTensor& x = q.node.inputs[q.at.x];
   if (!is_channels_last(x)) {
     offer.rejected.push_back({"avx2", fmt::format("depthwise, input layout {}; it reads nhwc", name(x.layout))});
     return;
   }
   constexpr double flops_per_us = 25e3;  // one Zen 3 core at 3.2 GHz, measured
-  offer.candidates.push_back({"avx2", "depthwise", 1 + p.flops() / flops_per_us / machine.threads,
-                              [q, threads = machine.threads] { return std::make_unique<Int8Depthwise>(q, threads); }});
+  offer.candidates.push_back(
+      {"avx2", "depthwise", 1 + p.flops() / flops_per_us / q.threads, [q] { return std::make_unique<Int8Depthwise>(q); }});
 }
 
 }  // namespace smelt::ops::conv

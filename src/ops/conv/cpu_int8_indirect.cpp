@@ -81,15 +81,15 @@ class ImageRows final : public igemm::Rows {
 
 class Int8Indirect final : public Kernel {
  public:
-  Int8Indirect(const Int8Problem& q, int threads)
+  explicit Int8Indirect(const Request& q)
       : p_(q.problem),
         copy_(p_),
-        threads_(threads),
-        x_(q.bound.inputs[q.x]),
-        x_input_(q.x),
-        zero_(q.x_zero),
-        start_(q.start()),
-        epilogue_(q.bound, q.operands, 1, q.scales) {
+        threads_(q.threads),
+        x_(q.node.inputs[q.at.x]),
+        x_input_(q.at.x),
+        zero_(q.quantization().a_zero),
+        start_(start_of_sums(q)),
+        epilogue_(q.node, q.at.operands, 1, q.quantization().scales) {
     const int64_t taps_y = p_.w[2], taps_x = p_.w[3];
     // Elements of A's row that lie side by side: a row of the window over all channels, or one tap's.
     rows_of_window_ = p_.group == 1 && p_.dilation[1] == 1;
@@ -109,14 +109,14 @@ class Int8Indirect final : public Kernel {
     } else {
       rows_.emplace(p_, copy_, std::move(offsets));
     }
-    schedule_ = igemm::schedule(p_.y[0] * p_.y[2] * p_.y[3], p_.y[1] / p_.group, parts, true, threads);
+    schedule_ = igemm::schedule(p_.y[0] * p_.y[2] * p_.y[3], p_.y[1] / p_.group, parts, true, threads_);
     if (pixels_) schedule_.row_bytes = pixels_->copy_bytes(schedule_.block_tiles * igemm::tile_rows);
-    schedule_.narrow = q.has_narrow_weights() && schedule_.m > igemm::fewest_rows_to_widen;
+    schedule_.narrow = has_narrow_weights(q) && schedule_.m > igemm::fewest_rows_to_widen;
     const auto make = [&] { return pack(q, parts); };
-    const Tensor& w = q.bound.inputs[q.w].constant;
+    const Tensor& w = q.weight().constant;
     const std::string form =
         fmt::format("{}{}", rows_of_window_ ? "pairs-rows" : "pairs-taps", schedule_.narrow ? "-narrow" : "");
-    packed_ = q.bound.weights ? q.bound.weights->packed(w, q.packing(form), make) : make();
+    packed_ = q.node.weights ? q.node.weights->packed(w, int8_packing(q, form).text(), make) : make();
   }
 
   int64_t workspace() const override {
@@ -157,7 +157,7 @@ class Int8Indirect final : public Kernel {
   /// With room for the last pair of an odd number of elements.
   int64_t copy_bytes() const { return pixels_ ? 0 : aligned(copy_.elements() * 2 + 64); }
 
-  Tensor pack(const Int8Problem& q, const std::vector<igemm::Part>& parts) const {
+  Tensor pack(const Request& q, const std::vector<igemm::Part>& parts) const {
     const int64_t columns = schedule_.n, one = igemm::packed_floats(schedule_.k, columns);
     struct Source {
       int64_t part, pair;
@@ -170,9 +170,9 @@ class Int8Indirect final : public Kernel {
         igemm::pack_pairs(to + g * 2 * one, schedule_.k, columns, [&](int64_t k, int64_t n, int half) -> int16_t {
           const Source s = sources[static_cast<size_t>(k)];
           const int64_t element = 2 * s.pair + half, m = g * columns + n;
-          if (!rows_of_window_) return element < p_.w[1] ? q.weight(m, element, s.part) : int16_t{0};
+          if (!rows_of_window_) return element < p_.w[1] ? int8_weight(q, m, element, s.part) : int16_t{0};
           if (element >= p_.w[3] * copy_.channels) return 0;
-          return q.weight(m, element % copy_.channels, s.part * p_.w[3] + element / copy_.channels);
+          return int8_weight(q, m, element % copy_.channels, s.part * p_.w[3] + element / copy_.channels);
         });
       }
     });
@@ -232,7 +232,7 @@ class Int8Indirect final : public Kernel {
 
 }  // namespace
 
-void offer_int8_indirect(const Int8Problem& q, const Machine& machine, Offer& offer) {
+void offer_int8_indirect(const Request& q, Offer& offer) {
   if (auto reason = rejects_int8(q)) {
     offer.rejected.push_back({"avx2", *reason});
     return;
@@ -244,8 +244,8 @@ void offer_int8_indirect(const Int8Problem& q, const Machine& machine, Offer& of
                depth = static_cast<double>(p.w[1]);
   const double waste = std::max(1.0, 8 / columns) * std::max(1.0, 2 / depth);
   const double weights = static_cast<double>(elements(p.w)) / 12e3;  // from memory, at 12 GB/s
-  offer.candidates.push_back({"avx2", "pairs", 3 * groups + (waste * p.flops() / flops_per_us + weights) / machine.threads,
-                              [q, threads = machine.threads] { return std::make_unique<Int8Indirect>(q, threads); }});
+  offer.candidates.push_back({"avx2", "pairs", 3 * groups + (waste * p.flops() / flops_per_us + weights) / q.threads,
+                              [q] { return std::make_unique<Int8Indirect>(q); }});
 }
 
 }  // namespace smelt::ops::conv

@@ -10,6 +10,7 @@
 #include "ops/conv/int8_problem.h"
 #include "ops/core/align.h"
 #include "ops/core/channels_last.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/epilogue.h"
 #include "ops/cpu/onednn/offer.h"
@@ -33,13 +34,13 @@ struct Plan {
   int64_t x_lines = 1;            // that those are made from
 };
 
-Plan plan(const Int8Problem& q, int threads) {
+Plan plan(const Request& q, int threads) {
   const Problem& p = q.problem;
-  const BoundTensor& x = q.bound.inputs[q.x];
+  const BoundTensor& x = q.node.inputs[q.at.x];
   Plan r;
   r.flips = x.type == DType::i8 && !onednn::multiplies_signed_bytes();
   if (x.type == DType::i8 && !r.flips) r.type = memory::data_type::s8;
-  r.zero = q.x_zero + (r.flips ? 128 : 0);
+  r.zero = q.quantization().a_zero + (r.flips ? 128 : 0);
   r.x = x.shape;
   r.pad_begin = p.pad_begin, r.pad_end = p.pad_end;
   const Shape none{0, 0};
@@ -87,29 +88,28 @@ std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int
 
 class Int8Onednn final : public Kernel {
  public:
-  Int8Onednn(const Int8Problem& q, Plan plan, const onednn::Implementation& choice, int threads)
+  Int8Onednn(const Request& q, Plan plan, const onednn::Implementation& choice, int threads)
       : p_(q.problem),
         plan_(std::move(plan)),
         threads_(threads),
-        x_input_(q.x),
+        x_input_(q.at.x),
         sums_(p_.y[1], threads),
-        start_(q.start()),
-        epilogue_(q.bound, q.operands, 1, q.scales),
+        start_(start_of_sums(q)),
+        epilogue_(q.node, q.at.operands, 1, q.quantization().scales),
         primitive_(choice.primitive, choice.scratchpad) {
     const int64_t depth = p_.w[1] * p_.w[2] * p_.w[3];
     // Σ (x - zero) · w = Σ x · w - zero · Σ w.
     for (int64_t m = 0; plan_.zero != 0 && m < p_.y[1]; ++m) {
       int32_t sum = 0;
-      for (int64_t k = 0; k < depth; ++k) sum += q.weight(m, k / (p_.w[2] * p_.w[3]), k % (p_.w[2] * p_.w[3]));
+      for (int64_t k = 0; k < depth; ++k) sum += int8_weight(q, m, k / (p_.w[2] * p_.w[3]), k % (p_.w[2] * p_.w[3]));
       start_[static_cast<size_t>(m)] -= plan_.zero * sum;
     }
     starts_ = std::ranges::any_of(start_, [](int32_t v) { return v != 0; });
-    const Tensor& w = q.bound.inputs[q.w].constant;
+    const Tensor& w = q.weight().constant;
     const memory::desc layout = choice.weights;
     const auto pack = [&] { return pack_weights(q, layout); };
-    packed_ = q.bound.weights ? q.bound.weights->packed(
-                                    w, q.packing(fmt::format("onednn:{}:{}:{}", choice.name, plan_.lines, print(p_))), pack)
-                              : pack();
+    const Key form = int8_packing(q, "onednn").field(choice.name).field(plan_.lines).field(print(p_));
+    packed_ = q.node.weights ? q.node.weights->packed(w, form.text(), pack) : pack();
     primitive_.add(DNNL_ARG_SRC, choice.source);
     primitive_.add(DNNL_ARG_WEIGHTS, layout, packed_.raw());
     primitive_.add(DNNL_ARG_DST, choice.result);
@@ -152,13 +152,13 @@ class Int8Onednn final : public Kernel {
   /// Of the result, made at a time.
   int64_t pixels() const { return plan_.images * plan_.lines * p_.y[3]; }
 
-  Tensor pack_weights(const Int8Problem& q, const memory::desc& layout) const {
-    Tensor w = q.bound.inputs[q.w].constant;
-    if (!q.has_narrow_weights()) {
+  Tensor pack_weights(const Request& q, const memory::desc& layout) const {
+    Tensor w = q.weight().constant;
+    if (!has_narrow_weights(q)) {
       w = Tensor::empty(DType::i8, p_.w);
       const int64_t taps = p_.w[2] * p_.w[3], depth = p_.w[1] * taps;
       for (int64_t i = 0; i < w.size(); ++i)
-        w.data<int8_t>()[i] = static_cast<int8_t>(q.weight(i / depth, i % depth / taps, i % taps));
+        w.data<int8_t>()[i] = static_cast<int8_t>(int8_weight(q, i / depth, i % depth / taps, i % taps));
     }
     const memory::dims dims = weight_dims(p_);
     return onednn::packed(w, {dims, memory::data_type::s8, strides(dims)}, layout, threads_);
@@ -178,13 +178,13 @@ class Int8Onednn final : public Kernel {
 
 }  // namespace
 
-void offer_onednn(const Int8Problem& q, const Machine& machine, Offer& offer) {
+void offer_int8_onednn(const Request& q, Offer& offer) {
   if (auto reason = rejects_int8(q)) return offer.rejected.push_back({"onednn", std::move(*reason)});
   const Problem& p = q.problem;
   const int64_t taps = p.w[2] * p.w[3];
   const onednn::WeightRange range =
-      onednn::weight_range(p.w[0], p.w[1] * taps, [&](int64_t m, int64_t k) { return q.weight(m, k / taps, k % taps); });
-  onednn::offer_exact(offer, range, [&, threads = machine.threads] {
+      onednn::weight_range(p.w[0], p.w[1] * taps, [&](int64_t m, int64_t k) { return int8_weight(q, m, k / taps, k % taps); });
+  onednn::offer_exact(offer, range, [&, threads = q.threads] {
     const Plan r = plan(q, threads);
     constexpr double passed_per_us = 4e3, copied_per_us = 8e3;  // sums, and bytes, of one core
     const double moved =

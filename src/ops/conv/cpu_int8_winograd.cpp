@@ -29,22 +29,23 @@ constexpr int32_t doubled_g[4][3] = {{2, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 2}
 
 class Int8Winograd final : public Kernel {
  public:
-  Int8Winograd(const Int8Problem& q, int threads)
+  explicit Int8Winograd(const Request& q)
       : p_(q.problem),
         depth_(pairs(p_.channels())),
-        plan_(winograd_plan(p_, depth_, threads)),
-        threads_(threads),
-        x_input_(q.x),
-        from_(memory_strides(q.bound.inputs[q.x])),
-        zero_(q.x_zero),
+        plan_(winograd_plan(p_, depth_, q.threads)),
+        threads_(q.threads),
+        x_input_(q.at.x),
+        from_(memory_strides(q.node.inputs[q.at.x])),
+        zero_(q.quantization().a_zero),
         signed_(p_.input == DType::i8),
-        start_(q.start()),
-        outside_(static_cast<size_t>(p_.channels()), static_cast<uint8_t>(q.x_zero)),
-        epilogue_(q.bound, q.operands, 1, q.scales) {
+        start_(start_of_sums(q)),
+        outside_(static_cast<size_t>(p_.channels()), static_cast<uint8_t>(q.quantization().a_zero)),
+        epilogue_(q.node, q.at.operands, 1, q.quantization().scales) {
     for (const igemm::Part& part : igemm::split(std::vector<int64_t>{depth_}))
       parts_.push_back(static_cast<int32_t>(part.length));
     const auto make = [&] { return transformed(q); };
-    packed_ = q.bound.weights ? q.bound.weights->packed(q.bound.inputs[q.w].constant, q.packing("winograd-pairs"), make) : make();
+    packed_ =
+        q.node.weights ? q.node.weights->packed(q.weight().constant, int8_packing(q, "winograd-pairs").text(), make) : make();
   }
 
   int64_t workspace() const override { return threads_ * (own_bytes() + epilogue_.scratch()); }
@@ -92,7 +93,7 @@ class Int8Winograd final : public Kernel {
   int64_t own_bytes() const { return input_bytes() + sums_bytes() + aligned(4 * run_tiles * plan_.slice * 4); }
 
   /// 2 G g 2 Gᵀ of every pair of channels, packed for the tiles: 16 matrices [pairs of C, M].
-  Tensor transformed(const Int8Problem& q) const {
+  Tensor transformed(const Request& q) const {
     const int64_t one = igemm::packed_floats(depth_, p_.outputs());
     Tensor t = Tensor::empty(DType::i16, {2 * positions * one});
     for (int64_t i = 0; i < positions; ++i) {
@@ -100,7 +101,8 @@ class Int8Winograd final : public Kernel {
         const int64_t c = 2 * pair + half;
         if (c >= p_.channels()) return 0;
         int32_t sum = 0;
-        for (int64_t tap = 0; tap < 9; ++tap) sum += doubled_g[i / 4][tap / 3] * q.weight(m, c, tap) * doubled_g[i % 4][tap % 3];
+        for (int64_t tap = 0; tap < 9; ++tap)
+          sum += doubled_g[i / 4][tap / 3] * int8_weight(q, m, c, tap) * doubled_g[i % 4][tap % 3];
         return static_cast<int16_t>(sum);
       });
     }
@@ -168,7 +170,7 @@ class Int8Winograd final : public Kernel {
   Tensor packed_;
 };
 
-std::optional<std::string> reject(const Int8Problem& q) {
+std::optional<std::string> reject(const Request& q) {
   const Problem& p = q.problem;
   if (auto reason = rejects_int8(q)) return reason;
   if (p.group != 1) return fmt::format("group = {}; it knows 1", p.group);
@@ -178,14 +180,14 @@ std::optional<std::string> reject(const Int8Problem& q) {
   }
   constexpr int64_t fewest_channels = 8;
   if (p.channels() < fewest_channels) return fmt::format("{} channels; transforms pay from {} on", p.channels(), fewest_channels);
-  const BoundTensor& x = q.bound.inputs[q.x];
+  const BoundTensor& x = q.node.inputs[q.at.x];
   if (!is_channels_last(x)) return fmt::format("input layout {}; it reads nhwc", name(x.layout));
   // Four times a result must fit 32 bits, whatever the image: 255 times the weights' magnitudes.
   if (9 * p.channels() * 255 * 255 < int64_t{1} << 29) return std::nullopt;
   for (int64_t m = 0; m < p.y[1]; ++m) {
     int64_t sum = 0;
     for (int64_t c = 0; c < p.w[1]; ++c)
-      for (int64_t tap = 0; tap < 9; ++tap) sum += std::abs(q.weight(m, c, tap));
+      for (int64_t tap = 0; tap < 9; ++tap) sum += std::abs(int8_weight(q, m, c, tap));
     if (sum * 255 >= int64_t{1} << 29)
       return fmt::format("weights of channel {} whose magnitudes add up to {}; at most {}", m, sum, (1 << 29) / 255);
   }
@@ -204,13 +206,13 @@ double estimate_us(const Problem& p, int threads) {
 
 }  // namespace
 
-void offer_winograd(const Int8Problem& q, const Machine& machine, Offer& offer) {
+void offer_int8_winograd(const Request& q, Offer& offer) {
   if (auto reason = reject(q)) {
     offer.rejected.push_back({"winograd", *reason});
     return;
   }
-  offer.candidates.push_back({"winograd", "f2x3 pairs", estimate_us(q.problem, machine.threads),
-                              [q, threads = machine.threads] { return std::make_unique<Int8Winograd>(q, threads); }});
+  offer.candidates.push_back(
+      {"winograd", "f2x3 pairs", estimate_us(q.problem, q.threads), [q] { return std::make_unique<Int8Winograd>(q); }});
 }
 
 }  // namespace smelt::ops::conv

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ops/conv/offer.h"
 #include "ops/core/align.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/convert.h"
 #include "ops/cpu/onednn/offer.h"
@@ -100,15 +101,16 @@ class OnednnConv final : public Kernel {
         epilogue_(std::move(epilogue)),
         chain_(std::move(chain)),
         primitive_(choice.primitive, choice.scratchpad) {
-    const WeightForm form = weight_form(p);
+    const WeightForm dense = weight_form(p);
     const Tensor& w = node.inputs[at.w].constant;
     const BoundTensor x = computed(p, node.inputs[0]), output = computed(p, node.outputs[0]);
     const auto pack = [&] {
       const Tensor source = x.type == w.type() ? w : w.cast(x.type);
-      return onednn::packed(source, {form.dims, *onednn::data_type(x.type), form.strides}, choice.weights, threads);
+      return onednn::packed(source, {dense.dims, *onednn::data_type(x.type), dense.strides}, choice.weights, threads);
     };
     // The layouts that oneDNN chooses are named by the implementation and the problem that led to them.
-    packed_ = node.weights ? node.weights->packed(w, fmt::format("onednn:{}:{}", choice.name, print(p)), pack) : pack();
+    const Key form = Key("onednn").field(choice.name).field(print(p));
+    packed_ = node.weights ? node.weights->packed(w, form.text(), pack) : pack();
     const size_t rank = p.w.size();
     primitive_.add(DNNL_ARG_SRC, onednn::describe(x, rank));
     primitive_.add(DNNL_ARG_WEIGHTS, choice.weights, packed_.raw());
@@ -207,16 +209,16 @@ double flops_per_us(std::string_view name, const Problem& p) {
 void offer_chain(const Request& r, const CpuEpilogue& epilogue, const Chain& chain, Offer& offer) {
   onednn::offer_found(offer, chain.has_value(), [&] {
     const Problem& problem = r.problem;
-    const auto found = choices(problem, computed(problem, r.node.inputs[0]), computed(problem, r.node.outputs[0]), epilogue,
-                               chain, r.machine.threads);
+    const auto found =
+        choices(problem, computed(problem, r.node.inputs[0]), computed(problem, r.node.outputs[0]), epilogue, chain, r.threads);
     constexpr double converted_per_us = 1e3;  // elements, of one core
     double moved =
         converts(problem) ? static_cast<double>(elements(problem.x[0].shape) + elements(problem.y)) / converted_per_us : 0;
     if (!epilogue.simple() && !chain) moved += static_cast<double>(elements(problem.y)) / converted_per_us;
     for (const onednn::Implementation& c : found) {
-      const double estimate = 3 + (moved + problem.flops() / flops_per_us(c.name, problem)) / r.machine.threads;
+      const double estimate = 3 + (moved + problem.flops() / flops_per_us(c.name, problem)) / r.threads;
       offer.candidates.push_back({"onednn", c.name + (chain ? "+post-ops" : ""), estimate,
-                                  [node = r.node, p = problem, at = r.at, c, epilogue, chain, threads = r.machine.threads] {
+                                  [node = r.node, p = problem, at = r.at, c, epilogue, chain, threads = r.threads] {
                                     return std::make_unique<OnednnConv>(node, p, at, c, epilogue, chain, threads);
                                   }});
     }

@@ -12,6 +12,7 @@
 #include "ops/conv/simd/winograd.h"
 #include "ops/core/align.h"
 #include "ops/core/channels_last.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 
@@ -61,7 +62,7 @@ class WinogradConv final : public Kernel {
       parts_.push_back(static_cast<int32_t>(part.length));
     const Tensor& w = node.inputs[at.w].constant;
     const auto make = [&] { return transformed(w, p); };
-    packed_ = node.weights ? node.weights->packed(w, "winograd", make) : make();
+    packed_ = node.weights ? node.weights->packed(w, Key("winograd").text(), make) : make();
     const Shape s = memory_strides(node.outputs[0]);
     y_n_ = s[0], y_y_ = s[2], y_x_ = s[3];
   }
@@ -242,10 +243,10 @@ void offer_winograd(const Request& r, Offer& offer) {
     offer.rejected.push_back({"winograd", *reason});
     return;
   }
-  offer.candidates.push_back({"winograd", "f2x3", estimate_us(r.problem, r.machine.threads),
-                              [node = r.node, p = r.problem, at = r.at, threads = r.machine.threads] {
-                                return std::make_unique<WinogradConv>(node, p, at, threads);
-                              }});
+  offer.candidates.push_back(
+      {"winograd", "f2x3", estimate_us(r.problem, r.threads), [node = r.node, p = r.problem, at = r.at, threads = r.threads] {
+         return std::make_unique<WinogradConv>(node, p, at, threads);
+       }});
 }
 
 }  // namespace smelt::ops::conv

@@ -127,9 +127,9 @@ class DnnKernel final : public Kernel {
 
 void offer_cudnn(const SharedRequest& r, Offer& offer) {
   if (std::string why = rejects(*r); !why.empty()) return offer.rejected.push_back({"cudnn", std::move(why)});
-  std::string key = offer.problem;
+  Key key(offer.problem);
   for (const auto* tensors : {&r->node.inputs, &r->node.outputs})
-    for (const BoundTensor& t : *tensors) key += " " + dnn_key(t);
+    for (const BoundTensor& t : *tensors) key.aligned(t);
   const bool tensor_cores = r->problem.input != DType::f32 || r->gpu->tf32;
   const auto problem = DnnProblem::find(
       *r->gpu, key, "convolution", offer, [&](cuda::DnnGraph& g) { describe(*r, g); }, tensor_cores);

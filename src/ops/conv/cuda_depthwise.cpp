@@ -60,8 +60,8 @@ class DepthwiseKernel final : public CompiledKernel {
     const Problem& p = r.problem;
     const BoundTensor& w = r.node.inputs[r.at.w];
     if (r.gpu->device)
-      filter_ =
-          r.gpu->weights->packed(r.gpu->device, w.constant, r.packing("conv:depthwise"), [&] { return packed(r.weights()); });
+      filter_ = r.gpu->weights->packed(r.gpu->device, w.constant, r.packing("conv:depthwise").text(),
+                                       [&] { return packed(r.weights()); });
     const int64_t columns = p.y[1] / vec, groups = (p.y[3] + pixels - 1) / pixels;
     g_.chunks = static_cast<uint32_t>(p.y[0] * p.y[2] * groups * columns);
     g_.columns = Divider(static_cast<uint32_t>(columns));
@@ -105,7 +105,7 @@ void offer_depthwise_cuda(const SharedRequest& shared, Offer& offer) {
   if (p.group == 1 || p.group != p.channels() || p.group != p.outputs()) return;  // not what this is for
   const BoundTensor &x = r.node.inputs[0], &y = r.node.outputs[0], &w = r.node.inputs[r.at.w];
   const bool half = p.input == DType::f16 || p.input == DType::bf16;
-  if (!r.integers && ((!half && p.input != DType::f32) || w.type != p.input))
+  if (!r.problem.quantization && ((!half && p.input != DType::f32) || w.type != p.input))
     return reject(fmt::format("{} by {}", smelt::name(p.input), smelt::name(w.type)));
   if (p.transposed || p.x.size() > 1 || p.x[0].upsample != 1) return reject("transposed, upsampled or of several inputs");
   if (p.spatial() != 2) return reject(fmt::format("{} spatial axes, expected 2", p.spatial()));

@@ -95,7 +95,7 @@ class DirectKernel final : public CompiledKernel {
     const int64_t channels = p.transposed ? p.w[0] / p.group : p.w[1];
     if (s.packed && r.gpu->device) {
       weights_ = r.gpu->weights->packed(r.gpu->device, w.constant,
-                                        r.packing(fmt::format("conv:direct:g{}:{}", p.group, p.transposed ? "t" : "")),
+                                        r.packing("conv:direct").option("g", p.group).flag("t", p.transposed).text(),
                                         [&] { return packed(r.weights(), p); });
     }
     packed_ = s.packed;
@@ -165,7 +165,7 @@ void offer_direct_cuda(const SharedRequest& shared, Offer& offer) {
   const auto reject = [&](std::string why) { offer.rejected.push_back({"cuda", "direct: " + std::move(why)}); };
   const auto is_float = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16 || t == DType::f64; };
   const BoundTensor& w = r.node.inputs[r.at.w];
-  if (!r.integers && (!is_float(p.input) || w.type != p.input))
+  if (!r.problem.quantization && (!is_float(p.input) || w.type != p.input))
     return reject(fmt::format("{} by {}", smelt::name(p.input), smelt::name(w.type)));
   if (p.spatial() > 3) return reject(fmt::format("{} spatial axes, expected 1 to 3", p.spatial()));
   if (p.x.size() > 1 && p.group != 1) return reject(fmt::format("{} inputs in {} groups", p.x.size(), p.group));
@@ -196,7 +196,7 @@ void offer_direct_cuda(const SharedRequest& shared, Offer& offer) {
       const double used = last ? std::min(1.0, columns / static_cast<double>(s.lanes)) : 1;
       const double filled = std::min(1.0, static_cast<double>(rows) * columns / static_cast<double>(pixels) / full);
       const double rate = static_cast<double>(vec * pixels) / static_cast<double>(vec * pixels + 2 * pixels + 4) * used * filled;
-      const double slower = p.input == DType::f64 || r.integers ? 80 : 40;  // than tensor cores, at best
+      const double slower = p.input == DType::f64 || r.problem.quantization ? 80 : 40;  // than tensor cores, at best
       offer.candidates.push_back(
           {"cuda", fmt::format("direct v{} p{} l{}", s.vec, s.pixels, s.lanes),
            gpu_estimate_us(*r.gpu, moved, p.flops() * slower / std::max(rate, 1e-3)),

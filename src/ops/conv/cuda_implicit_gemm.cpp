@@ -98,7 +98,7 @@ class ImplicitKernel final : public CompiledKernel {
     argument(p, c, tiles, tiles_n, k_tiles, split_tiles);
     if (!r.gpu->device) return;
     const Tensor& w = r.weight().constant;
-    weights_ = r.gpu->weights->packed(r.gpu->device, w, "conv:implicit:" + implicit_packing(p, c.tile_k),
+    weights_ = r.gpu->weights->packed(r.gpu->device, w, implicit_packing(p, c.tile_k).text(),
                                       [&] { return implicit_weights(w, p, c.tile_k); });
     if (c.splits > 1) arrived_ = zeroed(*r.gpu, blocks * 4, "a convolution's split tiles");
   }

@@ -143,11 +143,12 @@ CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p) {
   return std::get<CudaEpilogue>(CudaEpilogue::make(r.program, y, std::move(operands), {5, {2, 4}}, 4));
 }
 
-std::string implicit_packing(const ImplicitProblem& p, int64_t tile) {
-  if (p.transposed) return fmt::format("transposed:{}", p.k(tile));
-  std::string name = p.padded ? "padded" : "";
-  for (const ImageSegment& s : p.segments) name += fmt::format(":{}/{}", s.channels, whole_tiles(s.channels, tile));
-  return name;
+Key implicit_packing(const ImplicitProblem& p, int64_t tile) {
+  Key key("conv:implicit");
+  if (p.transposed) return key.field("transposed").field(p.k(tile));
+  key.flag(":padded", p.padded);
+  for (const ImageSegment& s : p.segments) key.field(s.channels).option("/", whole_tiles(s.channels, tile));
+  return key;
 }
 
 Tensor implicit_weights(const Tensor& w, const ImplicitProblem& p, int64_t tile) {

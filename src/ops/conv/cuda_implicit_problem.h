@@ -48,6 +48,6 @@ CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p);
 /// segments, in each the taps, in each its channels and zeros up to a whole tile.
 Tensor implicit_weights(const Tensor& w, const ImplicitProblem& p, int64_t tile);
 /// The name of that form: the same where the bytes are.
-std::string implicit_packing(const ImplicitProblem& p, int64_t tile);
+Key implicit_packing(const ImplicitProblem& p, int64_t tile);
 
 }  // namespace smelt::ops::conv

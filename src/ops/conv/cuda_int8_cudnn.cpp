@@ -18,6 +18,7 @@
 #include "ops/conv/int8_problem.h"
 #include "ops/core/align.h"
 #include "ops/core/channels_last.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/cudnn.h"
 #include "ops/pointwise/offer.h"
@@ -34,7 +35,7 @@ constexpr size_t most_candidates = 4;
 enum Place : size_t { place_sums, place_column, place_scales, places };
 
 struct ByCudnn {
-  Int8Problem q;
+  Request q;
   std::shared_ptr<const Gpu> gpu;
   int32_t zero = 0;                      // of x as i8
   Shape image;                           // [N, C, H, W] that cuDNN reads, with its padding where it is copied
@@ -54,12 +55,13 @@ bool has_padding(const Problem& p) {
 }
 
 /// The weights less their zero points are i8: as they are, or less 128.
-bool are_narrow(const Int8Problem& q) {
-  const DType type = q.bound.inputs[q.w].type;
-  return q.has_narrow_weights() || (type == DType::u8 && std::ranges::all_of(q.w_zeros, [](int32_t z) { return z == 128; }));
+bool are_narrow(const Request& q) {
+  const DType type = q.weight().type;
+  return has_narrow_weights(q) ||
+         (type == DType::u8 && std::ranges::all_of(q.quantization().b_zeros, [](int32_t z) { return z == 128; }));
 }
 
-std::string rejects(const Int8Problem& q, const Gpu& gpu) {
+std::string rejects(const Request& q, const Gpu& gpu) {
   const Problem& p = q.problem;
   if (std::string missing = dnn_missing(gpu); !missing.empty()) return missing;
   if (p.input != DType::u8 && p.input != DType::i8) return fmt::format("elements of {}", smelt::name(p.input));
@@ -80,10 +82,10 @@ expr::Program narrowed(DType from) {
   return p;
 }
 
-ByCudnn problem_of(const Int8Problem& q, const std::shared_ptr<const Gpu>& gpu) {
-  ByCudnn r{q, gpu, q.x_zero - (q.problem.input == DType::u8 ? 128 : 0), q.problem.x[0].shape, {}, 0, false, {}};
+ByCudnn problem_of(const Request& q, const std::shared_ptr<const Gpu>& gpu) {
+  ByCudnn r{q, gpu, q.quantization().a_zero - (q.problem.input == DType::u8 ? 128 : 0), q.problem.x[0].shape, {}, 0, false, {}};
   const Problem& p = q.problem;
-  const BoundTensor& x = q.bound.inputs[q.x];
+  const BoundTensor& x = q.node.inputs[q.at.x];
   const bool in_place = x.type == DType::i8 && (r.zero == 0 || !has_padding(p)) && is_channels_last(x) && x.alignment >= 16;
   if (!in_place) {
     for (size_t a = 0; a < 2; ++a) r.image[2 + a] += p.pad_begin[a] + p.pad_end[a];
@@ -92,7 +94,7 @@ ByCudnn problem_of(const Int8Problem& q, const std::shared_ptr<const Gpu>& gpu) 
     const int64_t alignment = std::gcd(r.copied_at, int64_t{256});
     r.copy = PointwiseProblem{narrowed(x.type), x.shape, {memory_strides(x), to}, {x.alignment, alignment}, {0}};
   }
-  r.column = !q.bias.empty() || r.zero != 0;
+  r.column = !q.quantization().bias.empty() || r.zero != 0;
   r.pass.program = over_sums(q, r.column);
   r.pass.shape = p.y;
   r.pass.fused_multiply_add = false;
@@ -103,21 +105,21 @@ ByCudnn problem_of(const Int8Problem& q, const std::shared_ptr<const Gpu>& gpu) 
   };
   add(place_sums, channels_last_strides(p.y), 256);
   if (r.column) add(place_column, along_channels, 256);
-  if (q.scales.size() > 1) add(place_scales, along_channels, 256);
-  for (const EpilogueOperand& o : epilogue_operands(q.bound, q.operands))
+  if (q.quantization().scales.size() > 1) add(place_scales, along_channels, 256);
+  for (const EpilogueOperand& o : epilogue_operands(q.node, q.at.operands))
     add(places + o.input, broadcast_strides(o.tensor, p.y.size()), o.tensor.alignment);
-  r.pass.strides.push_back(memory_strides(q.bound.outputs[0]));
-  r.pass.alignments.push_back(q.bound.outputs[0].alignment);
+  r.pass.strides.push_back(memory_strides(q.node.outputs[0]));
+  r.pass.alignments.push_back(q.node.outputs[0].alignment);
   return r;
 }
 
 /// Whether y is in0 rounded and saturated to i8, which is what cuDNN does where it writes that; `relu`: after relu. Into u8 not
 /// all of its engines compile.
-bool only_rounds(const Int8Problem& q, bool& relu) {
-  const expr::Program& p = *q.node->program;
+bool only_rounds(const Request& q, bool& relu) {
+  const expr::Program& p = *q.node.node->program;
   const auto at = [&](expr::Ref r) -> const expr::Instruction& { return p.code()[static_cast<size_t>(r)]; };
   const auto is_constant = [&](expr::Ref r, double value) { return at(r).fn == Fn::constant && at(r).value == value; };
-  if (q.bound.outputs[0].type != DType::i8 || p.input_count() != 1 || p.outputs().size() != 1) return false;
+  if (q.node.outputs[0].type != DType::i8 || p.input_count() != 1 || p.outputs().size() != 1) return false;
   const expr::Instruction& cast = at(p.outputs()[0]);
   if (cast.fn != Fn::cast) return false;
   const expr::Instruction& clip = at(cast.args[0]);
@@ -132,7 +134,7 @@ bool only_rounds(const Int8Problem& q, bool& relu) {
 
 void describe(const ByCudnn& r, cuda::DnnGraph& g) {
   const Problem& p = r.q.problem;
-  BoundTensor image = r.q.bound.inputs[r.q.x];
+  BoundTensor image = r.q.node.inputs[r.q.at.x];
   if (r.copy) image = {DType::i8, r.image, Layout::nhwc, {}, {}};
   const auto [shape, strides] = dnn_image(image);
   const size_t x = g.tensor(DType::i8, shape, strides, 16), w = g.tensor(DType::i8, p.w, channels_last_strides(p.w), 16);
@@ -151,7 +153,7 @@ void describe(const ByCudnn& r, cuda::DnnGraph& g) {
     sums = added;
   }
   const size_t scales = g.tensor(DType::f32, one, channels_last_strides(one), 16);
-  const BoundTensor& output = r.q.bound.outputs[0];
+  const BoundTensor& output = r.q.node.outputs[0];
   const size_t y = g.tensor(output.type, p.y, dnn_image(output).second, 16);
   const size_t scaled = r.relu ? between(cuda::abi::dnn_f32) : y;
   g.pointwise({cuda::abi::dnn_mul}, {sums, scales}, scaled);
@@ -160,7 +162,7 @@ void describe(const ByCudnn& r, cuda::DnnGraph& g) {
 
 /// The weights as i8, [M, KH, KW, C].
 std::shared_ptr<cuda::Memory> weights_of(const ByCudnn& r) {
-  const Tensor& w = r.q.bound.inputs[r.q.w].constant;
+  const Tensor& w = r.q.weight().constant;
   return channels_last_weights(*r.gpu, w, w.type() == DType::u8 ? 128 : 0);
 }
 
@@ -174,8 +176,8 @@ std::unique_ptr<Kernel> pointwise(const PointwiseProblem& p, const Gpu& gpu) {
 class Int8Cudnn final : public Kernel {
  public:
   Int8Cudnn(const ByCudnn& r, DnnProblem& problem, size_t engine)
-      : x_(r.q.x),
-        first_operand_(r.q.operands),
+      : x_(r.q.at.x),
+        first_operand_(r.q.at.operands),
         copied_at_(r.copied_at),
         zero_(static_cast<uint8_t>(r.zero)),
         device_(r.gpu->device),
@@ -191,8 +193,8 @@ class Int8Cudnn final : public Kernel {
       sums_bytes_ = device_aligned(elements(r.q.problem.y) * 4);
     }
     if (r.column) kept_[place_column] = kept_column(*r.gpu, r.q, r.zero);
-    if (r.fused || r.q.scales.size() > 1) kept_[place_scales] = kept_scales(*r.gpu, r.q);
-    inputs_.resize(places + r.q.bound.inputs.size());
+    if (r.fused || r.q.quantization().scales.size() > 1) kept_[place_scales] = kept_scales(*r.gpu, r.q);
+    inputs_.resize(places + r.q.node.inputs.size());
   }
 
   int64_t workspace() const override { return image_bytes_ + sums_bytes_ + plan_->workspace(); }
@@ -239,10 +241,11 @@ class Int8Cudnn final : public Kernel {
 };
 
 void offer_form(const std::shared_ptr<const ByCudnn>& r, Offer& offer) {
-  const Int8Problem& q = r->q;
+  const Request& q = r->q;
   const std::string form = std::string(r->copy ? " copied" : "") + (r->fused ? " fused" : "");
-  std::string key = fmt::format("quantized{}{} {}", form, r->column ? " column" : "", offer.problem);
-  for (const BoundTensor* t : {&q.bound.inputs[q.x], &q.bound.outputs[0]}) key += " " + dnn_key(*t);
+  Key key("quantized");
+  key.option("", form).flag(" column", r->column).option(" ", offer.problem);
+  key.aligned(q.node.inputs[q.at.x]).aligned(q.node.outputs[0]);
   const auto problem =
       DnnProblem::find(*r->gpu, key, "convolution of 8-bit integers" + form, offer, [&](cuda::DnnGraph& g) { describe(*r, g); });
   if (!problem) return;
@@ -257,11 +260,11 @@ void offer_form(const std::shared_ptr<const ByCudnn>& r, Offer& offer) {
 
 }  // namespace
 
-void offer_cudnn(const Int8Problem& q, const Machine& machine, Offer& offer) {
-  if (std::string why = rejects(q, *machine.gpu); !why.empty()) return offer.rejected.push_back({"cudnn", std::move(why)});
-  ByCudnn r = problem_of(q, machine.gpu);
+void offer_int8_cudnn(const Request& q, const std::shared_ptr<const Gpu>& gpu, Offer& offer) {
+  if (std::string why = rejects(q, *gpu); !why.empty()) return offer.rejected.push_back({"cudnn", std::move(why)});
+  ByCudnn r = problem_of(q, gpu);
   offer_form(std::make_shared<const ByCudnn>(r), offer);
-  const BoundTensor& y = q.bound.outputs[0];
+  const BoundTensor& y = q.node.outputs[0];
   r.fused = is_channels_last(y) && y.alignment >= 16 && only_rounds(q, r.relu);
   if (r.fused) offer_form(std::make_shared<const ByCudnn>(std::move(r)), offer);
 }

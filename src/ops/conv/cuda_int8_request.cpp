@@ -23,67 +23,65 @@ EpilogueOperand by_channel(DType type, const Problem& p, const std::shared_ptr<d
 
 }  // namespace
 
-expr::Program over_sums(const Int8Problem& q, bool column) {
+expr::Program over_sums(const Request& q, bool column) {
   expr::Program p;
   expr::Ref sum = p.input(DType::i32);
-  const expr::Ref add = column ? p.input(DType::i32) : sum, scales = q.scales.size() > 1 ? p.input(DType::f32) : sum;
-  const expr::Program& then = *q.node->program;
+  const expr::Ref add = column ? p.input(DType::i32) : sum,
+                  scales = q.quantization().scales.size() > 1 ? p.input(DType::f32) : sum;
+  const expr::Program& then = *q.node.node->program;
   std::vector<expr::Ref> inputs{0};
   for (int i = 1; i < then.input_count(); ++i) inputs.push_back(p.input(then.type(i)));
   if (column) sum = p.call(Fn::add, sum, add);
-  inputs[0] = p.call(Fn::mul, p.cast(sum, DType::f32), q.scales.size() > 1 ? scales : p.constant(DType::f32, q.scales[0]));
+  inputs[0] = p.call(Fn::mul, p.cast(sum, DType::f32),
+                     q.quantization().scales.size() > 1 ? scales : p.constant(DType::f32, q.quantization().scales[0]));
   for (const expr::Ref r : p.splice(then, inputs)) p.output(r);
   return p;
 }
 
 // What is kept beside weights must be named by all that it depends on but them.
-std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Int8Problem& q, int32_t zero) {
+std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Request& q, int32_t zero) {
   KeyHash hash;
-  for (const int32_t b : q.bias) hash.add(std::to_string(b));
-  const std::string name = q.packing(fmt::format("conv:column:{}:{}", zero, hash.text()));
-  return gpu.weights->packed(gpu.device, q.bound.inputs[q.w].constant, name, [&] {
+  for (const int32_t b : q.quantization().bias) hash.add(std::to_string(b));
+  const std::string name = int8_packing(q, "conv:column").field(zero).field(hash.text()).text();
+  return gpu.weights->packed(gpu.device, q.weight().constant, name, [&] {
     const Problem& p = q.problem;
     Tensor column = Tensor::empty(DType::i32, {p.w[0]});
     const int64_t taps = elements(spatial_of(p.w));
     for (int64_t m = 0; m < p.w[0]; ++m) {
       uint32_t sum = 0;
       for (int64_t c = 0; zero != 0 && c < p.w[1]; ++c)
-        for (int64_t t = 0; t < taps; ++t) sum += static_cast<uint32_t>(q.weight(m, c, t));
-      const auto bias = static_cast<uint32_t>(q.bias.empty() ? 0 : q.bias[static_cast<size_t>(m)]);
+        for (int64_t t = 0; t < taps; ++t) sum += static_cast<uint32_t>(int8_weight(q, m, c, t));
+      const auto bias = static_cast<uint32_t>(q.quantization().bias.empty() ? 0 : q.quantization().bias[static_cast<size_t>(m)]);
       column.data<int32_t>()[m] = static_cast<int32_t>(bias - static_cast<uint32_t>(zero) * sum);
     }
     return column;
   });
 }
 
-std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Int8Problem& q) {
+std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Request& q) {
   KeyHash hash;
-  for (const float s : q.scales) hash.add(fmt::format("{:a}", s));
-  return gpu.weights->packed(gpu.device, q.bound.inputs[q.w].constant, fmt::format("conv:scales:{}", hash.text()), [&] {
+  for (const float s : q.quantization().scales) hash.add(fmt::format("{:a}", s));
+  return gpu.weights->packed(gpu.device, q.weight().constant, Key("conv:scales").field(hash.text()).text(), [&] {
     Tensor scales = Tensor::empty(DType::f32, {q.problem.w[0]});
-    for (size_t m = 0; m < scales.span<float>().size(); ++m) scales.data<float>()[m] = q.scales[q.scales.size() > 1 ? m : 0];
+    for (size_t m = 0; m < scales.span<float>().size(); ++m)
+      scales.data<float>()[m] = q.quantization().scales[q.quantization().scales.size() > 1 ? m : 0];
     return scales;
   });
 }
 
-std::variant<SharedRequest, std::string> gpu_request(const Int8Problem& q, const Machine& machine) {
+std::variant<SharedRequest, std::string> int8_gpu_request(const Request& q, const std::shared_ptr<const Gpu>& gpu) {
   const Problem& p = q.problem;
-  if (auto why = refuses_sums(p.input, q.bound.inputs[q.w].type, q.depth())) return *why;
-  GpuRequest r;
-  r.node = q.bound;
-  r.gpu = machine.gpu;
-  r.problem = p;
-  r.at = {.segments = 1, .w = q.w, .b = q.bound.inputs.size(), .operands = q.operands};
-  r.integers = std::make_shared<const Int8Problem>(q);
-  r.program = over_sums(q, !q.bias.empty());
+  if (auto why = refuses_sums(p.input, q.weight().type, depth(q.problem))) return *why;
+  GpuRequest r{q, gpu, {}, {}, {}};
+  r.program = over_sums(q, !q.quantization().bias.empty());
   const auto keep = [&](DType type, const auto& made) {
     std::shared_ptr<device::cuda::Memory> memory;
     if (r.gpu->device) r.kept.push_back(memory = made(*r.gpu));
     r.operands.push_back(by_channel(type, p, memory));
   };
-  if (!q.bias.empty()) keep(DType::i32, [&](const Gpu& gpu) { return kept_column(gpu, q, 0); });
-  if (q.scales.size() > 1) keep(DType::f32, [&](const Gpu& gpu) { return kept_scales(gpu, q); });
-  for (EpilogueOperand& o : epilogue_operands(q.bound, q.operands)) r.operands.push_back(std::move(o));
+  if (!q.quantization().bias.empty()) keep(DType::i32, [&](const Gpu& gpu) { return kept_column(gpu, q, 0); });
+  if (q.quantization().scales.size() > 1) keep(DType::f32, [&](const Gpu& gpu) { return kept_scales(gpu, q); });
+  for (EpilogueOperand& o : epilogue_operands(q.node, q.at.operands)) r.operands.push_back(std::move(o));
   const auto epilogue = CudaEpilogue::make(r.program, r.node.outputs[0], r.operands, {1, {}}, 1);
   if (const auto* why = std::get_if<std::string>(&epilogue)) return *why;
   return std::make_shared<const GpuRequest>(std::move(r));
@@ -91,24 +89,24 @@ std::variant<SharedRequest, std::string> gpu_request(const Int8Problem& q, const
 
 Tensor GpuRequest::weights() const {
   const Tensor& w = weight().constant;
-  if (!integers) return w;
+  if (!problem.quantization) return w;
   Tensor narrow = Tensor::empty(DType::i16, w.shape());
   const int64_t taps = elements(spatial_of(problem.w));
   int16_t* to = narrow.data<int16_t>();
   for (int64_t m = 0; m < problem.w[0]; ++m)
     for (int64_t c = 0; c < problem.w[1]; ++c)
-      for (int64_t t = 0; t < taps; ++t) *to++ = integers->weight(m, c, t);
+      for (int64_t t = 0; t < taps; ++t) *to++ = int8_weight(*this, m, c, t);
   return narrow;
 }
 
-std::string GpuRequest::packing(std::string_view form) const {
-  return integers ? integers->packing(std::string(form) + ":i16") : std::string(form);
+Key GpuRequest::packing(std::string_view form) const {
+  return problem.quantization ? int8_packing(*this, form).field(weight_type()) : Key(form);
 }
 
-int32_t GpuRequest::zero() const { return integers ? integers->x_zero : 0; }
+int32_t GpuRequest::zero() const { return problem.quantization ? quantization().a_zero : 0; }
 
 std::vector<std::string> GpuRequest::compile_options() const {
-  return integers ? std::vector<std::string>{"--fmad=false"} : std::vector<std::string>{};
+  return problem.quantization ? std::vector<std::string>{"--fmad=false"} : std::vector<std::string>{};
 }
 
 }  // namespace smelt::ops::conv

@@ -27,7 +27,7 @@ expr::Program with_bias(const expr::Program& program, DType bias) {
 }  // namespace
 
 std::variant<SharedRequest, std::string> gpu_request(const BoundNode& node, const Machine& machine) {
-  GpuRequest r{node, machine.gpu, problem(node), arguments(*node.node), {}, {}};
+  GpuRequest r{{node, problem(node), arguments(*node.node)}, machine.gpu, {}, {}, {}};
   const DType sum = r.problem.input == DType::f64 ? DType::f64 : DType::f32;
   r.program = node.node->program ? *node.node->program : expr::conversion(sum, r.problem.output);
   if (r.program.type(0) != sum)
@@ -57,7 +57,7 @@ double GpuRequest::moved_bytes() const {
 }
 
 std::shared_ptr<device::cuda::Memory> channels_last_weights(const Gpu& gpu, const Tensor& w, uint8_t less) {
-  return gpu.weights->packed(gpu.device, w, fmt::format("conv:channels last:{}", less), [&] {
+  return gpu.weights->packed(gpu.device, w, Key("conv:channels last").field(less).text(), [&] {
     const Shape& s = w.shape();
     Tensor to = Tensor::empty(w.type(), {s[0], s[2], s[3], s[1]});
     StridedCopy(s, strides(s), channels_last_strides(s), bytes(w.type(), 1), 1).run(to.raw(), w.raw());

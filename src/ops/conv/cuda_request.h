@@ -7,36 +7,30 @@
 #include <vector>
 
 #include "ops/conv/offer.h"
+#include "ops/core/key.h"
 #include "ops/cuda/epilogue.h"
 #include "ops/cuda/gpu.h"
 
 namespace smelt::ops::conv {
 
-struct Int8Problem;
-
 /// What a GPU tactic sees of a node.
-struct GpuRequest {
-  BoundNode node;  // images first
+struct GpuRequest : Request {  // the sums of 8-bit integers are exact, in i32
   std::shared_ptr<const Gpu> gpu;
-  Problem problem;
-  conv::Arguments at;
   expr::Program program;  // over the sums, the bias where there is one, and the operands
   std::vector<EpilogueOperand> operands;
-  std::shared_ptr<const Int8Problem> integers;              // of a convolution of 8-bit integers: its sums are exact, in i32
   std::vector<std::shared_ptr<device::cuda::Memory>> kept;  // what operands lie in that are no inputs
 
   /// Of the weights as multiply-adds read them: i16 where they are integers, less their zero points.
-  DType weight_type() const { return integers ? DType::i16 : weight().type; }
+  DType weight_type() const { return problem.quantization ? DType::i16 : weight().type; }
   /// The constant weights in that type and ONNX's order.
   Tensor weights() const;
   /// What these depend on but the node's weights, for WeightStore.
-  std::string packing(std::string_view form) const;
+  Key packing(std::string_view form) const;
   int32_t zero() const;  // of the image's integers; else 0
   /// For the compiler: integers are scaled as the reference does it.
   std::vector<std::string> compile_options() const;
   /// The program for kernels that make `width` channels of a pixel at a time.
   CudaEpilogue epilogue(int64_t width) const;
-  const BoundTensor& weight() const { return node.inputs[at.w]; }
   /// Of the images, the weights and what the program reads and writes, each element once.
   double moved_bytes() const;
 };
@@ -44,20 +38,22 @@ using SharedRequest = std::shared_ptr<const GpuRequest>;  // what candidates kee
 
 /// The request, or why no kernel of the GPU's takes it.
 std::variant<SharedRequest, std::string> gpu_request(const BoundNode& node, const Machine& machine);
-std::variant<SharedRequest, std::string> gpu_request(const Int8Problem& q, const Machine& machine);
+std::variant<SharedRequest, std::string> int8_gpu_request(const Request& q, const std::shared_ptr<const Gpu>& gpu);
 
 void offer_implicit_cuda(const SharedRequest& r, Offer& offer);   // "cuda" implicit: tensor cores, channels-last images
 void offer_depthwise_cuda(const SharedRequest& r, Offer& offer);  // "cuda" depthwise: channels-last images
 void offer_direct_cuda(const SharedRequest& r, Offer& offer);     // "cuda" direct: multiply-adds, every geometry
 
 void offer_cudnn(const SharedRequest& r, Offer& offer);  // "cudnn"
+/// "cudnn" of a convolution of 8-bit integers: exact sums.
+void offer_int8_cudnn(const Request& q, const std::shared_ptr<const Gpu>& gpu, Offer& offer);
 
 /// (sum, column?, scales?, operands…) of a convolution of integers: what follows its exact sums, without fused multiply-adds.
-expr::Program over_sums(const Int8Problem& q, bool column);
+expr::Program over_sums(const Request& q, bool column);
 /// On the device, a number for each output channel: bias − zero · Σ (w − w_zero), which wraps as 32-bit integers do.
-std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Int8Problem& q, int32_t zero);
+std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Request& q, int32_t zero);
 /// Likewise the scales.
-std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Int8Problem& q);
+std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Request& q);
 
 /// Weights [M, C, KH, KW] as [M, KH, KW, C], which cuDNN reads, on the device; `less` is taken from each byte of 8-bit ones.
 std::shared_ptr<device::cuda::Memory> channels_last_weights(const Gpu& gpu, const Tensor& w, uint8_t less = 0);

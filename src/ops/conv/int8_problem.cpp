@@ -1,9 +1,10 @@
+#include "ops/conv/int8_problem.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "ops/conv/conv.h"
-#include "ops/conv/int8_problem.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/quantized_program.h"
 #include "ops/core/strides.h"
@@ -12,20 +13,20 @@ namespace smelt::ops::conv {
 namespace {
 
 /// Where an operator keeps its parameters.
-struct Places {
+struct Positions {
   size_t x, w, b, x_scale, x_zero, w_scale, w_zero, operands;
 };
 
-Places places(const Node& n) {
+Positions positions(const Node& n) {
   if (n.domain == smelt_domain) return {0, 1, 2, 3, 4, 5, 6, 7};
   return {0, 3, 8, 1, 2, 4, 5, 9};
 }
 
 }  // namespace
 
-std::optional<Int8Problem> int8_problem(const BoundNode& b, std::string& why) {
+std::optional<Request> int8_request(const BoundNode& b, int threads, std::string& why) {
   const Node& n = *b.node;
-  const Places at = places(n);
+  const Positions at = positions(n);
   const bool onnx = n.domain != smelt_domain;
   const auto constant = [&](size_t i) { return i < b.inputs.size() ? b.inputs[i].constant : Tensor{}; };
   const auto left_out = [&](size_t i) { return i >= b.inputs.size() || b.inputs[i].type == DType::undefined; };
@@ -39,13 +40,9 @@ std::optional<Int8Problem> int8_problem(const BoundNode& b, std::string& why) {
     why = "the output's scale or zero point is not constant";
   if (!why.empty()) return std::nullopt;
 
-  Int8Problem q;
-  q.bound = b;
-  q.x = at.x;
-  q.w = at.w;
-  q.operands = at.operands;
-  q.x_zero = left_out(at.x_zero) ? 0 : quantized_integers(constant(at.x_zero))[0];
-  q.w_zeros = left_out(at.w_zero) ? std::vector<int32_t>{0} : quantized_integers(constant(at.w_zero));
+  Quantization q;
+  q.a_zero = left_out(at.x_zero) ? 0 : quantized_integers(constant(at.x_zero))[0];
+  q.b_zeros = left_out(at.w_zero) ? std::vector<int32_t>{0} : quantized_integers(constant(at.w_zero));
   if (!left_out(at.b)) q.bias = quantized_integers(constant(at.b));
   const float x_scale = quantized_floats(constant(at.x_scale))[0];
   q.scales = quantized_floats(constant(at.w_scale));
@@ -57,10 +54,13 @@ std::optional<Int8Problem> int8_problem(const BoundNode& b, std::string& why) {
     node->program = round_and_saturate(b.outputs[0].type, left_out(7) ? 0 : quantized_integers(constant(7))[0]);
   }
   if (!node->program) node->program = expr::conversion(DType::f32, b.outputs[0].type);
-  q.node = node;
-  q.bound.node = q.node.get();
-
-  Problem& p = q.problem;
+  Request r;
+  r.node = b;
+  r.node.node = node.get();
+  r.own = node;
+  r.at = {.segments = 1, .x = at.x, .w = at.w, .b = b.inputs.size(), .operands = at.operands};  // the bias is in the sums
+  r.threads = threads;
+  Problem& p = r.problem;
   p.input = b.inputs[at.x].type;
   p.output = b.outputs[0].type;
   p.x.push_back({b.inputs[at.x].shape, 1, !is_dense(b.inputs[at.x])});
@@ -75,44 +75,42 @@ std::optional<Int8Problem> int8_problem(const BoundNode& b, std::string& why) {
   p.dilation = w.dilation;
   p.pad_begin = w.pad_begin;
   p.pad_end = w.pad_end;
-  return q;
+  p.quantization = std::move(q);
+  return r;
 }
 
-int64_t Int8Problem::depth() const { return elements(problem.w) / std::max<int64_t>(1, problem.w[0]); }
+int64_t depth(const Problem& p) { return elements(p.w) / std::max<int64_t>(1, p.w[0]); }
 
-int16_t Int8Problem::weight(int64_t m, int64_t c, int64_t tap) const {
-  const Tensor& t = bound.inputs[w].constant;
-  const int64_t at = (m * problem.w[1] + c) * elements(spatial_of(problem.w)) + tap;
-  const int32_t v = t.type() == DType::u8 ? t.data<uint8_t>()[at] : t.data<int8_t>()[at];
-  return static_cast<int16_t>(v - w_zeros[w_zeros.size() == 1 ? 0 : static_cast<size_t>(m)]);
+int16_t int8_weight(const Request& r, int64_t m, int64_t c, int64_t tap) {
+  const Shape& w = r.problem.w;
+  return r.quantization().less_zero(r.weight().constant, (m * w[1] + c) * elements(spatial_of(w)) + tap, m);
 }
 
-bool Int8Problem::has_narrow_weights() const {
-  return bound.inputs[w].type == DType::i8 && std::ranges::all_of(w_zeros, [](int32_t z) { return z == 0; });
-}
+bool has_narrow_weights(const Request& r) { return r.weight().type == DType::i8 && r.quantization().is_symmetric(); }
 
-std::vector<int32_t> Int8Problem::start() const {
-  std::vector<int32_t> s = bias;
-  s.resize(static_cast<size_t>(problem.y[1] + igemm::tile_columns), 0);
+std::vector<int32_t> start_of_sums(const Request& r) {
+  std::vector<int32_t> s = r.quantization().bias;
+  s.resize(static_cast<size_t>(r.problem.outputs() + igemm::tile_columns), 0);
   return s;
 }
 
-std::string Int8Problem::packing(std::string_view form) const {
-  std::string text = fmt::format("{}:{}g{}", form, to_text(problem.w), problem.group);
-  const bool all_zero = std::ranges::all_of(w_zeros, [](int32_t z) { return z == 0; });
-  if (!all_zero) text += fmt::format(",{}", fmt::join(w_zeros, ","));
-  return text;
+Key int8_packing(const Request& r, std::string_view form) {
+  const std::vector<int32_t>& zeros = r.quantization().b_zeros;
+  Key key(form);
+  key.field(r.problem.w).option("g", r.problem.group);
+  if (!r.quantization().is_symmetric()) key.option(",", Shape(zeros.begin(), zeros.end()));
+  return key;
 }
 
-std::optional<std::string> rejects_int8(const Int8Problem& q) {
-  const Problem& p = q.problem;
+std::optional<std::string> rejects_int8(const Request& r) {
+  const Problem& p = r.problem;
   if (!igemm::supported()) return "this CPU has no AVX2";
-  if (auto why = refuses_sums(p.input, q.bound.inputs[q.w].type, q.depth())) return why;
+  if (auto why = refuses_sums(p.input, r.weight().type, depth(p))) return why;
   if (p.spatial() != 2) return fmt::format("{} spatial axes; it knows 2", p.spatial());
   if (elements(p.y) == 0 || elements(p.w) == 0) return "an empty tensor";
   // The image's layout does not matter where it is copied. The output's does.
-  if (!is_channels_last(q.bound.outputs[0])) return fmt::format("output layout {}; it writes nhwc", name(p.to));
-  if (q.bound.inputs.size() - std::min(q.bound.inputs.size(), q.operands) > 14) return "more than 14 operands";
+  if (!is_channels_last(r.node.outputs[0])) return fmt::format("output layout {}; it writes nhwc", name(p.to));
+  if (r.node.inputs.size() - std::min(r.node.inputs.size(), r.at.operands) > 14) return "more than 14 operands";
   return std::nullopt;
 }
 

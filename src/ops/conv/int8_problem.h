@@ -1,45 +1,35 @@
-// ONNX's QLinearConv and ai.smelt's in one form.
+// Convolutions of 8-bit integers: ONNX's QLinearConv and ai.smelt's as requests, what kernels read of them, and their tactics.
 #pragma once
 
-#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "ops/conv/offer.h"
+#include "ops/core/key.h"
 
 namespace smelt::ops::conv {
 
-/// in0 = float(conv(x - x_zero, w - w_zeros) + bias) · scales, by output channel; y = the node's program over in0.
-struct Int8Problem {
-  std::shared_ptr<const Node> node;  // with a program over in0 and the operands
-  BoundNode bound;
-  Problem problem;
-  size_t x = 0, w = 0, operands = 0;  // inputs of `bound`; operands: the first
-  int32_t x_zero = 0;
-  std::vector<int32_t> w_zeros;  // one, or one for each output channel
-  std::vector<float> scales;     // the same
-  std::vector<int32_t> bias;     // empty: none
-
-  int64_t depth() const;  // products to a sum
-  /// Element [m, c, tap] of the weights less its zero point; taps row-major.
-  int16_t weight(int64_t m, int64_t c, int64_t tap) const;
-  /// Whether weights less their zero points have 8 bits, whatever they are.
-  bool has_narrow_weights() const;
-  /// The sums' start for each output channel, as long as packed panels need.
-  std::vector<int32_t> start() const;
-  /// What packed weights depend on but the weights themselves, for WeightStore.
-  std::string packing(std::string_view form) const;
-};
-
 /// Nothing, with the reason in `why`, where a parameter is not constant.
-std::optional<Int8Problem> int8_problem(const BoundNode& node, std::string& why);
+std::optional<Request> int8_request(const BoundNode& node, int threads, std::string& why);
 
-/// The reason why no 8-bit kernel takes it; nothing when they may.
-std::optional<std::string> rejects_int8(const Int8Problem& q);
+int64_t depth(const Problem& p);  // products to a sum
+/// Element [m, c, tap] of the weights less its zero point; taps row-major.
+int16_t int8_weight(const Request& r, int64_t m, int64_t c, int64_t tap);
+/// Whether weights less their zero points have 8 bits, whatever they are.
+bool has_narrow_weights(const Request& r);
+/// The sums' start for each output channel, as long as packed panels need.
+std::vector<int32_t> start_of_sums(const Request& r);
+/// What weights packed in this form depend on but the weights themselves, for WeightStore.
+Key int8_packing(const Request& r, std::string_view form);
 
-void offer_int8_indirect(const Int8Problem& q, const Machine& machine, Offer& offer);  // "avx2": exact, 16-bit pairs
-void offer_winograd(const Int8Problem& q, const Machine& machine, Offer& offer);       // "winograd": exact, 3 × 3 windows
-void offer_depthwise(const Int8Problem& q, const Machine& machine, Offer& offer);      // "avx2": one channel a group
-void offer_onednn(const Int8Problem& q, const Machine& machine, Offer& offer);  // "onednn": exact sums where the CPU has them
-void offer_cudnn(const Int8Problem& q, const Machine& machine, Offer& offer);   // "cudnn": exact sums on a GPU
+/// The reason why no 8-bit kernel of the processor's takes it; nothing when they may.
+std::optional<std::string> rejects_int8(const Request& r);
+
+void offer_int8_indirect(const Request& r, Offer& offer);   // "avx2": exact, 16-bit pairs
+void offer_int8_winograd(const Request& r, Offer& offer);   // "winograd": exact, 3 × 3 windows
+void offer_int8_depthwise(const Request& r, Offer& offer);  // "avx2": one channel a group
+void offer_int8_onednn(const Request& r, Offer& offer);     // "onednn": exact sums where the CPU has them
 
 }  // namespace smelt::ops::conv

@@ -16,6 +16,15 @@ Tensor bias(const BoundNode& node, const Arguments& at) {
 
 namespace {
 
+/// The program and its operands, and what of the zero points costs time.
+Key int8_epilogue(const conv::Request& r) {
+  Key key(r.own->program->print());
+  key.flag(" zero", r.quantization().a_zero != 0);  // another one than the padding's may cost a copy
+  for (size_t i = r.at.operands; i < r.node.inputs.size(); ++i)
+    if (r.node.inputs[i].type != DType::undefined) key.option(" ", r.node.inputs[i]);
+  return key;
+}
+
 bool is_conv(const Node& node) {
   return (node.domain == onnx_domain && (node.op == "Conv" || node.op == "ConvTranspose")) || node.is("Conv", smelt_domain);
 }
@@ -24,44 +33,37 @@ bool is_int8_conv(const Node& node) { return node.is("QLinearConv") || node.is("
 
 void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   std::string why;
-  const auto q = conv::int8_problem(node, why);
-  if (!q) {
-    offer.rejected.push_back({"avx2", why});
-    return;
-  }
-  conv::Problem p = q->problem;
-  p.epilogue = q->node->program ? q->node->program->print() : "none";
-  offer.problem = conv::print(p);
-  conv::offer_depthwise(*q, machine, offer);
-  conv::offer_int8_indirect(*q, machine, offer);
-  conv::offer_winograd(*q, machine, offer);
-  conv::offer_onednn(*q, machine, offer);
+  auto r = conv::int8_request(node, machine.threads, why);
+  if (!r) return offer.rejected.push_back({"avx2", why});
+  r->problem.epilogue = r->own->program->print();
+  offer.problem = conv::print(r->problem);
+  conv::offer_int8_depthwise(*r, offer);
+  conv::offer_int8_indirect(*r, offer);
+  conv::offer_int8_winograd(*r, offer);
+  conv::offer_int8_onednn(*r, offer);
 }
 
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   std::string why;
-  const auto q = conv::int8_problem(node, why);
+  auto q = conv::int8_request(node, machine.threads, why);
   if (!q) {
     for (const char* tactic : {"cuda", "cudnn"}) offer.rejected.push_back({tactic, why});
     return;
   }
-  conv::Problem p = q->problem;
-  p.epilogue = q->node->program->print();
-  if (q->x_zero != 0) p.epilogue += " zero";  // another zero point than the padding's may cost a copy
-  for (const EpilogueOperand& o : epilogue_operands(q->bound, q->operands)) p.epilogue += " " + print(o.tensor);
-  offer.problem = conv::print(p);
-  const auto made = conv::gpu_request(*q, machine);
+  q->problem.epilogue = int8_epilogue(*q).text();
+  offer.problem = conv::print(q->problem);
+  const auto made = conv::int8_gpu_request(*q, machine.gpu);
   if (const auto* refused = std::get_if<std::string>(&made)) {
     offer.rejected.push_back({"cuda", *refused});
   } else {
     conv::offer_depthwise_cuda(std::get<conv::SharedRequest>(made), offer);
     conv::offer_direct_cuda(std::get<conv::SharedRequest>(made), offer);
   }
-  conv::offer_cudnn(*q, machine, offer);
+  conv::offer_int8_cudnn(*q, machine.gpu, offer);
 }
 
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
-  conv::Request r{node, machine, conv::problem(node), conv::arguments(*node.node)};
+  conv::Request r{node, conv::problem(node), conv::arguments(*node.node), machine.threads};
   r.problem.epilogue = CpuEpilogue(node, r.at.operands, 1, conv::bias(node, r.at)).text();
   offer.problem = conv::print(r.problem);
   conv::offer_indirect(r, offer);

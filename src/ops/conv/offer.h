@@ -1,23 +1,34 @@
-// The convolution's tactics; offer.cpp lists them.
+// The convolution's tactics on the processor; offer.cpp lists them.
 #pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "ops/conv/problem.h"
 #include "ops/cpu/epilogue.h"
 
 namespace smelt::ops::conv {
 
-/// What a tactic sees of a node.
+/// What a tactic sees of a node: Conv, ConvTranspose, ai.smelt's Conv; ONNX's QLinearConv and ai.smelt's, whose problem has a
+/// quantization and whose node a program over in0.
 struct Request {
-  const BoundNode& node;
-  const Machine& machine;
+  BoundNode node;
   Problem problem;
   Arguments at;
+  int threads = 1;
+  std::shared_ptr<const Node> own = nullptr;  // what `node` points to where it is not the plan's
+
+  const BoundTensor& weight() const { return node.inputs[at.w]; }
+  const Quantization& quantization() const { return *problem.quantization; }  // only where there is one
 };
 
 /// The constant bias; not valid() when there is none.
 Tensor bias(const BoundNode& node, const Arguments& at);
 
-void offer_indirect(const Request& r, Offer& offer);  // "avx2": src/ops/igemm
+void offer_indirect(const Request& r, Offer& offer);  // "avx2": src/ops/cpu/igemm
 void offer_winograd(const Request& r, Offer& offer);  // "winograd": 3 x 3 windows in fewer multiplications
 void offer_onednn(const Request& r, Offer& offer);    // "onednn"
 

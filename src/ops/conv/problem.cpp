@@ -7,6 +7,7 @@
 
 #include "ops/conv/conv.h"
 #include "ops/conv/transposed.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 
 namespace smelt::ops::conv {
@@ -30,20 +31,17 @@ double Problem::flops() const {
 }
 
 std::string print(const Problem& p) {
-  std::string text = fmt::format("{}:{}>{}:", p.transposed ? "convt" : "conv", smelt::name(p.input), smelt::name(p.output));
-  for (size_t i = 0; i < p.x.size(); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : "+", to_text(p.x[i].shape));
-    if (p.x[i].upsample != 1) text += fmt::format("u{}", p.x[i].upsample);
-    if (p.x[i].strided) text += "v";
-  }
-  text += fmt::format(",{}:s{}p{}", to_text(p.w), compact(p.stride), compact(p.pad_begin));
-  if (p.pad_begin != p.pad_end) text += "-" + compact(p.pad_end);
-  if (std::ranges::any_of(p.dilation, [](int64_t d) { return d != 1; })) text += "d" + compact(p.dilation);
-  if (p.group != 1) text += fmt::format("g{}", p.group);
-  if (p.transposed) text += "o" + to_text(Shape(p.y.begin() + 2, p.y.end()));
-  text += fmt::format(":{}", name(p.from));
-  if (p.to != p.from || p.y_strided) text += fmt::format(">{}{}", name(p.to), p.y_strided ? "v" : "");
-  return text + ":" + p.epilogue;
+  Key key(p.transposed ? "convt" : "conv");
+  key.field(p.input).to(p.output);
+  for (size_t i = 0; i < p.x.size(); ++i)
+    key.option(i == 0 ? ":" : "+", p.x[i].shape).option("u", p.x[i].upsample, int64_t{1}).flag("v", p.x[i].strided);
+  key.option(",", p.w).field("s").option("", compact(p.stride)).option("p", compact(p.pad_begin));
+  key.option("-", compact(p.pad_end), compact(p.pad_begin)).option("d", compact(p.dilation), std::string("1"));
+  key.option("g", p.group, int64_t{1});
+  if (p.transposed) key.option("o", spatial_of(p.y));
+  key.field(p.from);
+  if (p.to != p.from || p.y_strided) key.to(p.to).flag("v", p.y_strided);
+  return key.field(p.epilogue).text();
 }
 
 Arguments arguments(const Node& node) {

@@ -7,9 +7,11 @@
 // differ, d dilation, g group; two numbers where the axes differ), layouts of input and output, the epilogue.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ops/core/quantization.h"
 #include "ops/core/tactic.h"
 
 namespace smelt::ops::conv {
@@ -31,6 +33,7 @@ struct Problem {
   int64_t group = 1;
   Layout from = Layout::nhwc, to = Layout::nhwc;
   std::string epilogue = "none";
+  std::optional<Quantization> quantization;  // of a convolution of 8-bit integers: a is x, b is w; not printed
 
   size_t spatial() const { return w.size() - 2; }
   int64_t channels() const;  // of all inputs together
@@ -40,9 +43,9 @@ struct Problem {
 
 std::string print(const Problem& p);
 
-/// Where a node's inputs lie: x from 0, w, b, then the program's operands.
+/// Where a node's inputs lie: the images from x on, w, b, then the program's operands.
 struct Arguments {
-  size_t segments = 1, w = 1, b = 2, operands = 3;
+  size_t segments = 1, x = 0, w = 1, b = 2, operands = 3;
 };
 Arguments arguments(const Node& node);
 

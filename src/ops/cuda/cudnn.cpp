@@ -26,12 +26,12 @@ DnnProblem::DnnProblem(const Gpu& gpu, const cuda::DnnRules& rules, const Descri
   for (size_t i = 0; i < engines_.size(); ++i) made_.push_back(std::make_unique<Made>());
 }
 
-std::shared_ptr<DnnProblem> DnnProblem::find(const Gpu& gpu, const std::string& key, std::string_view what, Offer& offer,
+std::shared_ptr<DnnProblem> DnnProblem::find(const Gpu& gpu, const Key& key, std::string_view what, Offer& offer,
                                              const Describe& describe, bool tensor_cores) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<DnnProblem>> known;
   const cuda::DnnRules rules{.tensor_cores = tensor_cores, .deterministic = !gpu.nondeterministic};
-  const std::string whole = fmt::format("{} {} {}", gpu.info.ordinal, print(rules), key);
+  const std::string whole = fmt::format("{} {} {}", gpu.info.ordinal, print(rules), key.text());
   std::shared_ptr<DnnProblem> problem;
   {
     std::lock_guard lock(mutex);
@@ -60,8 +60,6 @@ std::shared_ptr<cuda::DnnPlan> DnnProblem::plan(size_t engine) {
   if (!made.plan) fail("cuDNN's {} cannot run this after all", engines_[engine].name);
   return made.plan;
 }
-
-std::string dnn_key(const BoundTensor& t) { return fmt::format("{}@{}", print(t), std::min<int64_t>(16, t.alignment)); }
 
 std::pair<Shape, Shape> dnn_image(const BoundTensor& t) {
   constexpr size_t rank = 4;

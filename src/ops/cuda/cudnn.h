@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/cuda/cudnn_graph.h"
+#include "ops/core/key.h"
 #include "ops/cuda/gpu.h"
 
 namespace smelt::ops {
@@ -22,7 +23,7 @@ class DnnProblem {
   /// The same for the same `key`, which must say everything that `describe` depends on but the device. Null where cuDNN has no
   /// words for it, or no engine that the GPU's user allows: the offer's rejections say so of `what`. `tensor_cores`: as in
   /// DnnRules.
-  static std::shared_ptr<DnnProblem> find(const Gpu& gpu, const std::string& key, std::string_view what, Offer& offer,
+  static std::shared_ptr<DnnProblem> find(const Gpu& gpu, const Key& key, std::string_view what, Offer& offer,
                                           const Describe& describe, bool tensor_cores = true);
   DnnProblem(const Gpu& gpu, const device::cuda::DnnRules& rules, const Describe& describe);
 
@@ -40,9 +41,6 @@ class DnnProblem {
   std::vector<std::unique_ptr<Made>> made_;  // by engine
   std::shared_ptr<const KeptFiles> kept_;
 };
-
-/// "f16[1,64,56,56]nhwc@16": what a plan depends on of a tensor, for a key.
-std::string dnn_key(const BoundTensor& t);
 
 /// An image's extents and strides [N, C, H, W] as cuDNN reads the layout from them: axes of 1 in front of fewer, and the strides
 /// of axes of extent 1, which may be any, those of a dense channels-last image.

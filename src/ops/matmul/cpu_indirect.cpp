@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "ops/core/align.h"
+#include "ops/core/key.h"
 #include "ops/cpu/convert.h"
 #include "ops/cpu/igemm/igemm.h"
 #include "ops/matmul/cpu_indirect_rows.h"
@@ -45,8 +46,9 @@ class IndirectProduct final : public Kernel {
       }
       return t;
     };
-    packed_ =
-        p.bound.weights ? p.bound.weights->packed(b, fmt::format("igemm:{}:{}:{}", p.b_row, p.b_column, p.alpha), make) : make();
+    packed_ = p.bound.weights
+                  ? p.bound.weights->packed(b, Key("igemm").field(p.b_row).field(p.b_column).field(p.alpha).text(), make)
+                  : make();
   }
 
   int64_t workspace() const override {

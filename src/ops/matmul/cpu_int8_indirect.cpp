@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/core/align.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/epilogue.h"
 #include "ops/cpu/igemm/integer.h"
@@ -34,28 +35,29 @@ class StoreSums final : public igemm::Finish {
 
 class Int8Indirect final : public Kernel {
  public:
-  Int8Indirect(const Int8Problem& q, int threads)
+  Int8Indirect(const Product& q, int threads)
       : threads_(threads),
         a_(q.bound.inputs[q.a]),
         a_input_(q.a),
-        zero_input_(q.a_zero_input),
-        zero_(q.a_zero),
-        start_(q.bias),
-        pairs_((q.product.problem.k + 1) / 2),
-        k_(q.product.problem.k),
+        zero_input_(q.quantization().a_zero_input),
+        zero_(q.quantization().a_zero),
+        start_(q.quantization().bias),
+        pairs_((q.problem.k + 1) / 2),
+        k_(q.problem.k),
         parts_(igemm::split(std::vector<int64_t>{pairs_})),
-        rows_(igemm::RowMap(grid(q.product), steps(q.product)), k_, a_.type == DType::i8, parts_),
-        schedule_(igemm::schedule(q.product.problem.m, q.product.problem.n, parts_, true, threads)) {
+        rows_(igemm::RowMap(grid(q), steps(q)), k_, a_.type == DType::i8, parts_),
+        schedule_(igemm::schedule(q.problem.m, q.problem.n, parts_, true, threads)) {
     schedule_.row_bytes = rows_.copy_bytes(schedule_.block_tiles * igemm::tile_rows);
     start_.resize(static_cast<size_t>(schedule_.n + igemm::tile_columns), 0);
-    if (q.node->program) epilogue_.emplace(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
+    if (q.node->program) epilogue_.emplace(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.quantization().scales);
     const Tensor& b = q.bound.inputs[q.b].constant;
-    const bool symmetric = std::ranges::all_of(q.b_zeros, [](int32_t z) { return z == 0; });
+    const bool symmetric = q.quantization().is_symmetric();
     schedule_.narrow = b.type() == DType::i8 && symmetric && schedule_.m > igemm::fewest_rows_to_widen;
     const auto make = [&] { return pack(q); };
-    std::string form = fmt::format("pairs{}:{}:{}", schedule_.narrow ? "-narrow" : "", q.product.b_row, q.product.b_column);
-    if (!symmetric) form += fmt::format(":{}", fmt::join(q.b_zeros, ","));
-    packed_ = q.bound.weights ? q.bound.weights->packed(b, form, make) : make();
+    Key form("pairs");
+    form.flag("-narrow", schedule_.narrow).field(q.b_row).field(q.b_column);
+    if (!symmetric) form.field(Shape(q.quantization().b_zeros.begin(), q.quantization().b_zeros.end()));
+    packed_ = q.bound.weights ? q.bound.weights->packed(b, form.text(), make) : make();
   }
 
   int64_t workspace() const override {
@@ -103,11 +105,11 @@ class Int8Indirect final : public Kernel {
     return a_.type == DType::u8 ? *static_cast<const uint8_t*>(z) : *static_cast<const int8_t*>(z);
   }
 
-  Tensor pack(const Int8Problem& q) const {
+  Tensor pack(const Product& q) const {
     return igemm::packed_pairs(schedule_.narrow, igemm::packed_floats(pairs_, schedule_.n), [&](auto* to) {
       igemm::pack_pairs(to, pairs_, schedule_.n, [&](int64_t pair, int64_t n, int half) -> int16_t {
         const int64_t k = 2 * pair + half;
-        return k < k_ ? q.weight(k, n) : int16_t{0};
+        return k < k_ ? int8_weight(q, k, n) : int16_t{0};
       });
     });
   }
@@ -128,18 +130,18 @@ class Int8Indirect final : public Kernel {
 
 }  // namespace
 
-void offer_int8_indirect(const Int8Problem& q, const Machine& machine, Offer& offer) {
+void offer_int8_indirect(const Product& q, int threads, Offer& offer) {
   if (auto reason = rejects_int8(q)) {
     offer.rejected.push_back({"avx2", *reason});
     return;
   }
-  const Problem& p = q.product.problem;
+  const Problem& p = q.problem;
   // One Zen 3 core at 3.2 GHz, measured; B is 2 bytes an element, from memory where few rows reuse it.
   constexpr double flops_per_us = 150e3, bytes_per_us = 12e3;
   const double compute = p.flops() / flops_per_us,
                memory = 2.0 * static_cast<double>(p.n) * static_cast<double>(p.k) / bytes_per_us;
-  offer.candidates.push_back({"avx2", "pairs", 3 + std::max(compute, memory) / machine.threads,
-                              [q, threads = machine.threads] { return std::make_unique<Int8Indirect>(q, threads); }});
+  offer.candidates.push_back({"avx2", "pairs", 3 + std::max(compute, memory) / threads,
+                              [q, threads] { return std::make_unique<Int8Indirect>(q, threads); }});
 }
 
 }  // namespace matmul

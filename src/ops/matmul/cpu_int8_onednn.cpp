@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "ops/core/align.h"
+#include "ops/core/key.h"
 #include "ops/cpu/epilogue.h"
 #include "ops/cpu/onednn/offer.h"
 #include "ops/cpu/parallel.h"
@@ -24,12 +25,12 @@ struct Plan {
   int64_t rows = 1;  // made at a time
 };
 
-Plan plan(const Int8Problem& q, int threads) {
+Plan plan(const Product& q, int threads) {
   const bool is_signed = q.bound.inputs[q.a].type == DType::i8;
   Plan r;
   r.flips = is_signed && !onednn::multiplies_signed_bytes();
   if (is_signed && !r.flips) r.type = memory::data_type::s8;
-  const Problem& p = q.product.problem;
+  const Problem& p = q.problem;
   r.rows = IntegerSums(p.n, threads).rows_at_a_time(p.m);
   return r;
 }
@@ -45,32 +46,33 @@ std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int
 
 class Int8Onednn final : public Kernel {
  public:
-  Int8Onednn(const Int8Problem& q, const Plan& plan, const onednn::Implementation& choice, int threads)
+  Int8Onednn(const Product& q, const Plan& plan, const onednn::Implementation& choice, int threads)
       : plan_(plan),
         threads_(threads),
-        m_(q.product.problem.m),
-        k_(q.product.problem.k),
-        n_(q.product.problem.n),
+        m_(q.problem.m),
+        k_(q.problem.k),
+        n_(q.problem.n),
         a_input_(q.a),
-        zero_input_(q.a_zero_input),
+        zero_input_(q.quantization().a_zero_input),
         a_signed_(q.bound.inputs[q.a].type == DType::i8),
         sums_(n_, threads),
-        bias_(q.bias),
+        bias_(q.quantization().bias),
         primitive_(choice.primitive, choice.scratchpad) {
     bias_.resize(static_cast<size_t>(n_), 0);
-    if (q.node->program) epilogue_.emplace(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.scales);
+    if (q.node->program) epilogue_.emplace(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.quantization().scales);
     columns_.resize(bias_.size());
     for (int64_t n = 0; n < n_; ++n)
-      for (int64_t k = 0; k < k_; ++k) columns_[static_cast<size_t>(n)] += q.weight(k, n);
+      for (int64_t k = 0; k < k_; ++k) columns_[static_cast<size_t>(n)] += int8_weight(q, k, n);
     start_ = bias_;
-    if (!zero_input_) fold(q.a_zero, start_.data());
+    if (!zero_input_) fold(q.quantization().a_zero, start_.data());
     starts_ = std::ranges::any_of(start_, [](int32_t v) { return v != 0; });
     const Tensor& b = q.bound.inputs[q.b].constant;
     const memory::desc layout = choice.weights;
     const auto pack = [&] { return pack_weights(q, layout); };
-    const std::string form =
-        fmt::format("onednn:{}:{}:{}:{}", choice.name, plan_.rows, print(q.product.problem), fmt::join(q.b_zeros, ","));
-    packed_ = q.bound.weights ? q.bound.weights->packed(b, form, pack) : pack();
+    const std::vector<int32_t>& zeros = q.quantization().b_zeros;
+    Key form("onednn");
+    form.field(choice.name).field(plan_.rows).field(print(q.problem)).field(Shape(zeros.begin(), zeros.end()));
+    packed_ = q.bound.weights ? q.bound.weights->packed(b, form.text(), pack) : pack();
     primitive_.add(DNNL_ARG_SRC, choice.source);
     primitive_.add(DNNL_ARG_WEIGHTS, layout, packed_.raw());
     primitive_.add(DNNL_ARG_DST, choice.result);
@@ -133,15 +135,14 @@ class Int8Onednn final : public Kernel {
     for (int64_t n = 0; n < n_; ++n) start[n] -= zero * columns_[static_cast<size_t>(n)];
   }
 
-  Tensor pack_weights(const Int8Problem& q, const memory::desc& layout) const {
-    const Product& p = q.product;
+  Tensor pack_weights(const Product& q, const memory::desc& layout) const {
     const Tensor& b = q.bound.inputs[q.b].constant;
-    if (b.type() == DType::i8 && std::ranges::all_of(q.b_zeros, [](int32_t z) { return z == 0; })) {
-      return onednn::packed(b, {{k_, n_}, memory::data_type::s8, memory::dims{p.b_row, p.b_column}}, layout, threads_);
+    if (b.type() == DType::i8 && q.quantization().is_symmetric()) {
+      return onednn::packed(b, {{k_, n_}, memory::data_type::s8, memory::dims{q.b_row, q.b_column}}, layout, threads_);
     }
     Tensor w = Tensor::empty(DType::i8, {k_, n_});
     for (int64_t k = 0; k < k_; ++k)
-      for (int64_t n = 0; n < n_; ++n) w.data<int8_t>()[k * n_ + n] = static_cast<int8_t>(q.weight(k, n));
+      for (int64_t n = 0; n < n_; ++n) w.data<int8_t>()[k * n_ + n] = static_cast<int8_t>(int8_weight(q, k, n));
     return onednn::packed(w, {{k_, n_}, memory::data_type::s8, memory::format_tag::ab}, layout, threads_);
   }
 
@@ -162,11 +163,11 @@ class Int8Onednn final : public Kernel {
 
 }  // namespace
 
-void offer_onednn(const Int8Problem& q, const Machine& machine, Offer& offer) {
+void offer_int8_onednn(const Product& q, int threads, Offer& offer) {
   if (auto reason = rejects_int8(q)) return offer.rejected.push_back({"onednn", std::move(*reason)});
-  const Problem& p = q.product.problem;
-  const onednn::WeightRange range = onednn::weight_range(p.n, p.k, [&](int64_t n, int64_t k) { return q.weight(k, n); });
-  onednn::offer_exact(offer, range, [&, threads = machine.threads] {
+  const Problem& p = q.problem;
+  const onednn::WeightRange range = onednn::weight_range(p.n, p.k, [&](int64_t n, int64_t k) { return int8_weight(q, k, n); });
+  onednn::offer_exact(offer, range, [&, threads] {
     const Plan r = plan(q, threads);
     constexpr double passed_per_us = 4e3, copied_per_us = 8e3, bytes_per_us = 12e3;  // sums, bytes of a, and of b, of one core
     const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/core/key.h"
 #include "ops/cpu/onednn/offer.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/sums_pass.h"
@@ -82,7 +83,7 @@ class OnednnProduct final : public Kernel {
       const Tensor& b = r.product.bound.inputs[1].constant;
       const auto pack = [&] { return onednn::packed(b, d.b, weights, threads_); };
       WeightStore* store = r.product.bound.weights;
-      packed_ = store ? store->packed(b, fmt::format("onednn:{}:{}", choice.name, print(r.product.problem)), pack) : pack();
+      packed_ = store ? store->packed(b, Key("onednn").field(choice.name).field(print(r.product.problem)).text(), pack) : pack();
       primitive_.add(DNNL_ARG_WEIGHTS, weights, packed_.raw());
     } else {
       primitive_.add(DNNL_ARG_WEIGHTS, d.b);

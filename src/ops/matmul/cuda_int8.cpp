@@ -11,6 +11,7 @@
 #include <span>
 
 #include "device/cuda/device.h"
+#include "ops/core/key.h"
 #include "ops/matmul/cuda_offer.h"
 #include "ops/matmul/int8_problem.h"
 
@@ -24,7 +25,7 @@ using expr::Fn;
 enum Place : size_t { place_a, place_b, place_b_zeros, place_column, place_sums, place_scales, places };
 
 struct CudaInt8Problem {
-  Int8Problem q;
+  Product q;
   CudaProblem problem;
   DType packed = DType::i8;  // of the weights as the kernel reads them
   bool column = false;       // there is a number to add for each column
@@ -40,28 +41,28 @@ bool all_of(const std::vector<int32_t>& values, int32_t v) {
 BoundTensor by_column(DType type, int64_t columns) { return {type, {columns}, Layout::plain, {}, {}}; }
 
 /// (sum, column?, Σ (b − zero_b)?, zero_a?, scales?, operands…): the last lines of the head of this file.
-expr::Program program_of(const Int8Problem& q, bool column) {
+expr::Program program_of(const Product& q, bool column) {
   expr::Program p;
   expr::Ref sum = p.input(DType::i32), add = column ? p.input(DType::i32) : 0, sums = 0, zero = 0, scales = 0;
-  if (q.a_zero_input) {
+  if (q.quantization().a_zero_input) {
     sums = p.input(DType::i32);
-    zero = p.input(q.bound.inputs[*q.a_zero_input].type);
+    zero = p.input(q.bound.inputs[*q.quantization().a_zero_input].type);
   }
-  if (q.scales.size() > 1) scales = p.input(DType::f32);
+  if (q.quantization().scales.size() > 1) scales = p.input(DType::f32);
   std::vector<expr::Ref> inputs{0};
   const std::optional<expr::Program>& then = q.node->program;
   for (int i = 1; then && i < then->input_count(); ++i) inputs.push_back(p.input(then->type(i)));
   if (column) sum = p.call(Fn::add, sum, add);
-  if (q.a_zero_input) sum = p.call(Fn::sub, sum, p.call(Fn::mul, p.cast(zero, DType::i32), sums));
+  if (q.quantization().a_zero_input) sum = p.call(Fn::sub, sum, p.call(Fn::mul, p.cast(zero, DType::i32), sums));
   if (!then) return p.output(sum), p;
-  const expr::Ref scale = q.scales.size() > 1 ? scales : p.constant(DType::f32, q.scales[0]);
+  const expr::Ref scale = q.quantization().scales.size() > 1 ? scales : p.constant(DType::f32, q.quantization().scales[0]);
   inputs[0] = p.call(Fn::mul, p.cast(sum, DType::f32), scale);
   for (const expr::Ref r : p.splice(*then, inputs)) p.output(r);
   return p;
 }
 
-std::string rejects(const Int8Problem& q) {
-  const Problem& p = q.product.problem;
+std::string rejects(const Product& q) {
+  const Problem& p = q.problem;
   for (const size_t i : {q.a, q.b}) {
     const DType t = q.bound.inputs[i].type;
     if (t != DType::u8 && t != DType::i8) return fmt::format("elements of {}", smelt::name(t));
@@ -77,27 +78,27 @@ std::string rejects(const Int8Problem& q) {
 
 std::variant<CudaInt8Problem, std::string> problem_of(const BoundNode& node) {
   std::string why;
-  auto found = int8_problem(node, why);
+  auto found = int8_product(node, why);
   if (!found) return why;
   if (why = rejects(*found); !why.empty()) return why;
   CudaInt8Problem r{*found, {}, found->bound.inputs[found->b].type, false};
-  const Int8Problem& q = r.q;
-  const auto [g, result] = cuda_geometry(q.product, q.bound.inputs[q.a], q.bound.inputs[q.b], q.bound.outputs[0]);
+  const Product& q = r.q;
+  const auto [g, result] = cuda_geometry(q, q.bound.inputs[q.a], q.bound.inputs[q.b], q.bound.outputs[0]);
   if (why = uncountable(g); !why.empty()) return why;
   if (!g.a.k_major) return "the left operand is stored by columns, 8-bit operands lie along k";
   CudaProblem& p = r.problem;
-  const bool row_sums = !all_of(q.b_zeros, 0) && !(r.packed == DType::u8 && all_of(q.b_zeros, 128));
-  if (!row_sums && !all_of(q.b_zeros, 0)) r.packed = DType::i8;
-  r.column = !q.bias.empty() || (q.a_zero != 0 && !q.a_zero_input);
+  const bool row_sums = !all_of(q.quantization().b_zeros, 0) && !(r.packed == DType::u8 && all_of(q.quantization().b_zeros, 128));
+  if (!row_sums && !all_of(q.quantization().b_zeros, 0)) r.packed = DType::i8;
+  r.column = !q.quantization().bias.empty() || (q.quantization().a_zero != 0 && !q.quantization().a_zero_input);
   std::vector<EpilogueOperand> operands;
   if (r.column) operands.push_back({by_column(DType::i32, g.n), place_column, nullptr});
-  if (q.a_zero_input) {
+  if (q.quantization().a_zero_input) {
     operands.push_back({by_column(DType::i32, g.n), place_sums, nullptr});
-    BoundTensor zero = q.bound.inputs[*q.a_zero_input];
+    BoundTensor zero = q.bound.inputs[*q.quantization().a_zero_input];
     zero.shape = zero.strides = {};  // one element, whatever its rank
-    operands.push_back({zero, places + *q.a_zero_input, nullptr});
+    operands.push_back({zero, places + *q.quantization().a_zero_input, nullptr});
   }
-  if (q.scales.size() > 1) operands.push_back({by_column(DType::f32, g.n), place_scales, nullptr});
+  if (q.quantization().scales.size() > 1) operands.push_back({by_column(DType::f32, g.n), place_scales, nullptr});
   for (EpilogueOperand& o : epilogue_operands(q.bound, q.operands)) {
     if (!q.node->program) break;
     o.input += places;
@@ -113,7 +114,7 @@ std::variant<CudaInt8Problem, std::string> problem_of(const BoundNode& node) {
   p.row_sums = row_sums;
   p.fused_multiply_add = false;
   p.epilogue = std::move(std::get<CudaEpilogue>(epilogue));
-  p.problem = q.product.problem;
+  p.problem = q.problem;
   p.problem.input = p.type;
   p.problem.epilogue = fmt::format("{}{}:{}", smelt::name(p.type_b), row_sums ? "-zeros" : "", p.epilogue.text());
   return r;
@@ -132,9 +133,9 @@ std::shared_ptr<device::cuda::Memory> upload(const Gpu& gpu, const void* from, s
 class Int8Cuda final : public Kernel {
  public:
   Int8Cuda(const CudaInt8Problem& r, const CudaConfig& c, const Gpu& gpu)
-      : a_(r.q.a), first_operand_(r.q.operands), zero_(r.q.a_zero_input), inner_(cuda_product(r.problem, c, gpu)) {
+      : a_(r.q.a), first_operand_(r.q.operands), zero_(r.q.quantization().a_zero_input), inner_(cuda_product(r.problem, c, gpu)) {
     if (!gpu.device) return;
-    const Int8Problem& q = r.q;
+    const Product& q = r.q;
     const int64_t k = r.problem.k, n = r.problem.n, row = packed_row(k);
     const auto count = static_cast<size_t>(n);
     const auto spread = [&]<class T>(const std::vector<T>& values) {
@@ -143,29 +144,28 @@ class Int8Cuda final : public Kernel {
     const Tensor& b = q.bound.inputs[q.b].constant;
     const bool less_128 = r.packed != b.type();
     kept_[place_b] = gpu.weights->packed(
-        gpu.device, b, fmt::format("gemm:nk:{}:{}:{}:{}", smelt::name(r.packed), row, q.product.b_row, q.product.b_column), [&] {
+        gpu.device, b, Key("gemm:nk").field(r.packed).field(row).field(q.b_row).field(q.b_column).text(), [&] {
           Tensor t = Tensor::zeros(DType::u8, {std::max<int64_t>(1, n * row)});
           const auto* from = static_cast<const uint8_t*>(b.raw());
           for (int64_t j = 0; j < n; ++j)
             for (int64_t i = 0; i < k; ++i)
-              t.data<uint8_t>()[j * row + i] =
-                  static_cast<uint8_t>(from[i * q.product.b_row + j * q.product.b_column] ^ (less_128 ? 0x80 : 0));
+              t.data<uint8_t>()[j * row + i] = static_cast<uint8_t>(from[i * q.b_row + j * q.b_column] ^ (less_128 ? 0x80 : 0));
           return t;
         });
-    std::vector<int32_t> sums(count), column = spread(q.bias);
+    std::vector<int32_t> sums(count), column = spread(q.quantization().bias);
     for (int64_t i = 0; i < k; ++i)
-      for (int64_t j = 0; j < n; ++j) sums[static_cast<size_t>(j)] += q.weight(i, j);
-    if (!q.a_zero_input)  // wrapping, as the sums do
+      for (int64_t j = 0; j < n; ++j) sums[static_cast<size_t>(j)] += int8_weight(q, i, j);
+    if (!q.quantization().a_zero_input)  // wrapping, as the sums do
       for (size_t j = 0; j < count; ++j)
         column[j] = static_cast<int32_t>(static_cast<uint32_t>(column[j]) -
-                                         static_cast<uint32_t>(q.a_zero) * static_cast<uint32_t>(sums[j]));
+                                         static_cast<uint32_t>(q.quantization().a_zero) * static_cast<uint32_t>(sums[j]));
     const auto keep = [&](Place place, const auto& values) {
       if (!values.empty()) kept_[place] = upload(gpu, values.data(), values.size() * 4);
     };
-    if (r.problem.row_sums) keep(place_b_zeros, spread(q.b_zeros));
+    if (r.problem.row_sums) keep(place_b_zeros, spread(q.quantization().b_zeros));
     if (r.column) keep(place_column, column);
-    if (q.a_zero_input) keep(place_sums, sums);
-    if (q.scales.size() > 1) keep(place_scales, q.scales);
+    if (q.quantization().a_zero_input) keep(place_sums, sums);
+    if (q.quantization().scales.size() > 1) keep(place_scales, q.quantization().scales);
   }
 
   int64_t workspace() const override { return inner_->workspace(); }

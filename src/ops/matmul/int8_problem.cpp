@@ -1,3 +1,5 @@
+#include "ops/matmul/int8_problem.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 #include "ops/core/quantized_program.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/igemm/igemm.h"
-#include "ops/matmul/int8_problem.h"
 
 namespace smelt::ops::matmul {
 namespace {
@@ -14,11 +15,11 @@ namespace {
 constexpr size_t absent = SIZE_MAX;
 
 /// Where an operator keeps its parameters.
-struct Places {
+struct Positions {
   size_t a, b, bias, a_scale, a_zero, b_scale, b_zero, y_scale, y_zero, operands;
 };
 
-Places places(const Node& n) {
+Positions positions(const Node& n) {
   if (n.domain == smelt_domain) return {0, 1, absent, 2, 3, 4, 5, absent, absent, 6};
   if (n.op == "MatMulInteger") return {0, 1, absent, absent, 2, absent, 3, absent, absent, absent};
   if (n.op == "QGemm") return {0, 3, 6, 1, 2, 4, 5, 7, 8, 9};
@@ -35,9 +36,9 @@ std::optional<std::vector<int32_t>> by_column(const BoundTensor& t, int64_t colu
 
 }  // namespace
 
-std::optional<Int8Problem> int8_problem(const BoundNode& b, std::string& why) {
+std::optional<Product> int8_product(const BoundNode& b, std::string& why) {
   const Node& n = *b.node;
-  const Places at = places(n);
+  const Positions at = positions(n);
   const auto left_out = [&](size_t i) { return i >= b.inputs.size() || b.inputs[i].type == DType::undefined; };
   const auto constant = [&](size_t i) { return left_out(i) ? Tensor{} : b.inputs[i].constant; };
   const bool integer = n.op == "MatMulInteger", gives_f32 = n.op == "QGemm" && left_out(at.y_scale);
@@ -48,11 +49,6 @@ std::optional<Int8Problem> int8_problem(const BoundNode& b, std::string& why) {
   if (b.inputs[at.a].shape.size() < 2 || b.inputs[at.b].shape.size() < 2) why = "an operand is a vector";
   if (!why.empty()) return std::nullopt;
 
-  Int8Problem q;
-  q.bound = b;
-  q.a = at.a;
-  q.b = at.b;
-  q.operands = std::min(at.operands, b.inputs.size());
   // The geometry is that of a plain product of the two operands.
   auto plain = std::make_shared<Node>();
   plain->domain = smelt_domain;
@@ -64,8 +60,13 @@ std::optional<Int8Problem> int8_problem(const BoundNode& b, std::string& why) {
   geometry.node = plain.get();
   geometry.inputs = {b.inputs[at.a], b.inputs[at.b]};
   geometry.outputs = b.outputs;
-  q.product = product(geometry);
-  const int64_t columns = q.product.problem.n;
+  Product p = product(geometry);
+  p.bound = b;
+  p.a = at.a;
+  p.b = at.b;
+  p.operands = std::min(at.operands, b.inputs.size());
+  const int64_t columns = p.problem.n;
+  Quantization q;
 
   if (left_out(at.a_zero))
     q.a_zero = 0;
@@ -105,24 +106,24 @@ std::optional<Int8Problem> int8_problem(const BoundNode& b, std::string& why) {
     }
   }
   if (!why.empty()) return std::nullopt;
-  q.node = node;
-  q.bound.node = q.node.get();
-  return q;
+  p.node = node;
+  p.bound.node = p.node.get();
+  p.problem.quantization = std::move(q);
+  return p;
 }
 
-std::optional<std::string> rejects_int8(const Int8Problem& q) {
-  const Product& p = q.product;
+std::optional<std::string> rejects_int8(const Product& p) {
   if (!igemm::supported()) return "this CPU has no AVX2";
-  if (auto why = refuses_sums(q.bound.inputs[q.a].type, q.bound.inputs[q.b].type, p.problem.k)) return why;
-  for (const auto* tensors : {&q.bound.inputs, &q.bound.outputs})
+  if (auto why = refuses_sums(p.bound.inputs[p.a].type, p.bound.inputs[p.b].type, p.problem.k)) return why;
+  for (const auto* tensors : {&p.bound.inputs, &p.bound.outputs})
     for (const BoundTensor& t : *tensors)
       if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t)))
         return "a tensor that is not dense and row-major";
-  if (!q.bound.inputs[q.b].constant.valid()) return "the right operand is not constant";
+  if (!p.bound.inputs[p.b].constant.valid()) return "the right operand is not constant";
   if (p.a_column != 1) return "the left operand is transposed";
   if (!p.problem.b_batch.empty()) return "the right operand has a batch of its own";
-  if (elements(q.bound.outputs[0].shape) == 0 || p.problem.k == 0) return "an empty product";
-  if (q.bound.inputs.size() - q.operands > 14) return "more than 14 operands";
+  if (elements(p.bound.outputs[0].shape) == 0 || p.problem.k == 0) return "an empty product";
+  if (p.bound.inputs.size() - p.operands > 14) return "more than 14 operands";
   return std::nullopt;
 }
 

@@ -68,16 +68,12 @@ bool is_int8_matmul(const Node& n) {
 
 void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   std::string why;
-  const auto q = matmul::int8_problem(node, why);
-  if (!q) {
-    offer.rejected.push_back({"avx2", why});
-    return;
-  }
-  matmul::Problem p = q->product.problem;
-  p.epilogue = q->node->program ? q->node->program->print() : "none";
-  offer.problem = matmul::print(p);
-  matmul::offer_int8_indirect(*q, machine, offer);
-  matmul::offer_onednn(*q, machine, offer);
+  auto p = matmul::int8_product(node, why);
+  if (!p) return offer.rejected.push_back({"avx2", why});
+  p->problem.epilogue = p->node->program ? p->node->program->print() : "none";
+  offer.problem = matmul::print(p->problem);
+  matmul::offer_int8_indirect(*p, machine.threads, offer);
+  matmul::offer_int8_onednn(*p, machine.threads, offer);
 }
 
 constexpr OperatorTactics operators[] = {

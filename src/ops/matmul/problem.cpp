@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/matmul/matmul.h"
 
@@ -34,14 +35,11 @@ int64_t Problem::batch() const {
 }
 
 std::string print(const Problem& p) {
-  std::string shape;
-  if (!p.a_batch.empty()) {
-    shape = to_text(p.a_batch);
-    if (p.a_batch != p.b_batch) shape += "," + to_text(p.b_batch);
-    shape += "*";
-  }
-  return fmt::format("gemm:{}>{}:{}{}x{}x{}:{}{}r{}:{}", smelt::name(p.input), smelt::name(p.output), shape, p.m, p.n, p.k,
-                     p.a_columns ? 'c' : 'r', p.b_columns ? 'c' : 'r', p.b_computed ? ",computed" : "", p.epilogue);
+  Key key("gemm");
+  key.field(p.input).to(p.output).field("");
+  if (!p.a_batch.empty()) key.option("", p.a_batch).option(",", p.b_batch, p.a_batch).flag("*", true);
+  key.option("", Shape{p.m, p.n, p.k}).field(p.a_columns ? 'c' : 'r').option("", p.b_columns ? 'c' : 'r').flag("r", true);
+  return key.flag(",computed", p.b_computed).field(p.epilogue).text();
 }
 
 Product product(const BoundNode& b) {

@@ -8,8 +8,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "ops/core/quantization.h"
 #include "ops/core/tactic.h"
 
 namespace smelt::ops::matmul {
@@ -21,6 +23,7 @@ struct Problem {
   bool a_columns = false, b_columns = false;  // stored transposed
   bool b_computed = false;                    // b is no constant: it cannot be packed before the run
   std::string epilogue = "none";
+  std::optional<Quantization> quantization;  // of a product of 8-bit integers; not printed
 
   int64_t batch() const;  // matrices in the result
   double flops() const {
@@ -30,16 +33,20 @@ struct Problem {
 
 std::string print(const Problem& p);
 
-/// MatMul, Gemm, com.microsoft FusedMatMul and ai.smelt MatMul in one form: inputs a, b, operands of a program over
-/// alpha · a · b.
+/// The products in one form: MatMul, Gemm, com.microsoft FusedMatMul and ai.smelt MatMul, whose program is over alpha · a · b;
+/// of 8-bit integers QLinearMatMul, MatMulInteger, com.microsoft QGemm and ai.smelt QLinearMatMul, whose problem has a
+/// quantization and whose node a program over in0, or none where the result is the sums.
 struct Product {
-  std::shared_ptr<const Node> node;  // an ai.smelt MatMul
-  BoundNode bound;                   // its tensors
+  std::shared_ptr<const Node> node;
+  BoundNode bound;                    // its tensors
+  size_t a = 0, b = 1, operands = 2;  // inputs of `bound`; operands: the first
   double alpha = 1;
   Problem problem;  // without its epilogue
   // Elements from one to the next: a's and b's batch axes (0 where they repeat), rows and columns.
   Shape batch, a_steps, b_steps;
   int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0;
+
+  const Quantization& quantization() const { return *problem.quantization; }  // only where there is one
 };
 /// Throws Error for shapes that do not multiply.
 Product product(const BoundNode& node);

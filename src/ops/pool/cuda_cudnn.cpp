@@ -62,7 +62,7 @@ class DnnPooling final : public Kernel {
 
 void offer_cudnn(const Pooling& p, const Gpu& gpu, double estimate, Offer& offer) {
   if (std::string why = rejects(p, gpu); !why.empty()) return offer.rejected.push_back({"cudnn", std::move(why)});
-  const std::string key = fmt::format("pool {} {} {}", offer.problem, dnn_key(p.x), dnn_key(p.y));
+  const Key key = Key("pool ").option("", offer.problem).aligned(p.x).aligned(p.y);
   const auto problem = DnnProblem::find(gpu, key, "pooling", offer, [&](cuda::DnnGraph& g) { describe(p, g); });
   if (!problem) return;
   constexpr size_t most_candidates = 2;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "expr/cuda.h"
 #include "ops/core/channels_last.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/walk.h"
 #include "ops/pool/cuda_pool.h"
@@ -243,10 +244,11 @@ void offer_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   std::string why;
   const auto p = pooling(b, why);
   if (!p) return offer.rejected.push_back({"cuda", why});
-  offer.problem = fmt::format(
-      "{}:{}:{}>{}:k{}s{}p{}-{}d{}{}", b.node->op, p->kind, print(p->x), print(p->y), fmt::join(p->window.kernel, "x"),
-      fmt::join(p->window.stride, "x"), fmt::join(p->window.pad_begin, "x"), fmt::join(p->window.pad_end, "x"),
-      fmt::join(p->window.dilation, "x"), p->indexed ? (p->column_major ? ":indices by columns" : ":indices") : "");
+  const Window& w = p->window;
+  Key key(b.node->op);
+  key.field(p->kind).field(p->x).to(p->y).field("k").option("", w.kernel).option("s", w.stride).option("p", w.pad_begin);
+  key.option("-", w.pad_end).option("d", w.dilation);
+  offer.problem = key.flag(":indices", p->indexed).flag(" by columns", p->indexed && p->column_major).text();
   const double moved = static_cast<double>((elements(p->x.shape) + elements(p->y.shape)) * bytes(p->type, 1));
   const double estimate = gpu_estimate_us(*machine.gpu, moved);
   if (p->whole && !p->indexed) offer_planes(*p, *machine.gpu, estimate, offer);

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/core/key.h"
+
 namespace smelt::ops::pool {
 namespace {
 
 constexpr std::array<std::string_view, 3> kinds = {"max", "mean", "mean-inside"};
-
-std::string spelled(const Shape& s) { return fmt::format("{}", fmt::join(s, "x")); }
 
 /// True when the node averages over exactly the axes behind the channels, and keeps them. `dequantized`: what its program does
 /// first.
@@ -47,10 +47,21 @@ bool reduces_space(const BoundNode& b, std::optional<integer::DequantizeStep>& d
 }  // namespace
 
 std::string print(const Problem& p) {
-  std::string text = fmt::format("pool:{}:{}:{}:k{}s{}p{}-{}d{}>{}:{}", kinds[static_cast<size_t>(p.kind)], smelt::name(p.type),
-                                 spelled(p.x), spelled(p.window.kernel), spelled(p.window.stride), spelled(p.window.pad_begin),
-                                 spelled(p.window.pad_end), spelled(p.window.dilation), spelled(spatial_of(p.y)), name(p.from));
-  return p.to == p.from ? text : text + fmt::format(">{}", name(p.to));
+  const Window& w = p.window;
+  return Key("pool")
+      .field(kinds[static_cast<size_t>(p.kind)])
+      .field(p.type)
+      .field(p.x)
+      .field("k")
+      .option("", w.kernel)
+      .option("s", w.stride)
+      .option("p", w.pad_begin)
+      .option("-", w.pad_end)
+      .option("d", w.dilation)
+      .to(spatial_of(p.y))
+      .field(p.from)
+      .option(">", p.to, p.from)
+      .text();
 }
 
 std::optional<Problem> problem(const BoundNode& b, std::string& why) {

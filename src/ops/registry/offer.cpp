@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/attention/family.h"
 #include "ops/conv/family.h"
+#include "ops/core/key.h"
 #include "ops/core/reference_kernel.h"
 #include "ops/core/tactic_names.h"
 #include "ops/cuda/gpu.h"
@@ -59,15 +60,10 @@ std::string attribute_text(const Attribute& a) {
 
 /// The problem of an operator without a family: "Gather:axis=0:f32[512,64],i64[8]>f32[8,64]".
 std::string plain_problem(const BoundNode& b) {
-  std::string text = b.node->domain.empty() ? b.node->op : b.node->domain + "." + b.node->op;
-  for (const auto& [key, value] : b.node->attrs) text += ":" + key + "=" + attribute_text(value);
-  if (b.node->program) text += ":" + b.node->program->print();
-  const auto add = [&text](char before, const std::vector<BoundTensor>& tensors) {
-    for (size_t i = 0; i < tensors.size(); ++i) text += (i == 0 ? before : ',') + print(tensors[i]);
-  };
-  add(':', b.inputs);
-  add('>', b.outputs);
-  return text;
+  Key key(b.node->domain.empty() ? b.node->op : b.node->domain + "." + b.node->op);
+  for (const auto& [name, value] : b.node->attrs) key.field(name).option("=", attribute_text(value));
+  if (b.node->program) key.field(*b.node->program);
+  return key.tensors(":", b.inputs).tensors(">", b.outputs).text();
 }
 
 /// Every output has a shape and no elements.

@@ -1,6 +1,7 @@
 // Reorder on the processor.
 #include <fmt/core.h>
 
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/reorder/offer.h"
@@ -29,7 +30,7 @@ double reorder_estimate_us(const BoundTensor& t, const Machine& machine) {
 void offer_reorder_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor& from = b.inputs[0];
   const BoundTensor& to = b.outputs[0];
-  offer.problem = fmt::format("reorder:{}>{}", print(from), print(to));
+  offer.problem = Key("reorder").field(from).to(to).text();
   if (!StridedCopy::can_move(element_bytes(from.type))) {
     offer.rejected.push_back({"cpu", fmt::format("elements of {}", smelt::name(from.type))});
     return;

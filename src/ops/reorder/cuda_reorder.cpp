@@ -1,6 +1,5 @@
 // Reorder on a GPU.
-#include <fmt/core.h>
-
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/movement/cuda_strided_copy.h"
 #include "ops/reorder/offer.h"
@@ -10,7 +9,7 @@ namespace smelt::ops {
 void offer_reorder_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor& from = b.inputs[0];
   const BoundTensor& to = b.outputs[0];
-  offer.problem = fmt::format("reorder:{}>{}", print(from), print(to));
+  offer.problem = Key("reorder").field(from).to(to).text();
   offer_moves_cuda(b, {{from.shape, memory_strides(from), memory_strides(to)}}, *machine.gpu, offer);
 }
 

@@ -117,21 +117,8 @@ class IndirectConv final : public Kernel {
       for (size_t i = 0; i < p_.x.size(); ++i) window_->set_input(i, converts() ? copy : static_cast<const float*>(b.inputs[i]));
       r.rows = &*window_;
     }
-    if (!epilogue_.bias().empty()) r.bias = epilogue_.bias().data();
     const CpuEpilogue::Runner runner(epilogue_, b, memory);
-    if (const auto& simple = epilogue_.simple()) {
-      r.activation = simple->activation;
-      r.low = simple->low;
-      r.high = simple->high;
-      r.c_rows = &epilogue_.output_rows();
-      if (simple->residual >= 0) {
-        r.residual = static_cast<const float*>(b.inputs[static_cast<size_t>(simple->residual)]);
-        r.residual_rows = &epilogue_.residual_rows();
-      }
-    } else {
-      r.finish = &runner;
-    }
-    r.c = static_cast<float*>(b.outputs[0]);
+    runner.end(r);
     if (!p_.transposed) {
       r.b = packed_.data<float>();
       igemm::run(schedule_, r);

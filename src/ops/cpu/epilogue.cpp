@@ -177,6 +177,23 @@ void CpuEpilogue::Runner::take(const igemm::Sums& sums) const {
   evaluate(shifted);
 }
 
+void CpuEpilogue::Runner::end(igemm::Run& run) const {
+  if (!e_.bias_.empty()) run.bias = e_.bias_.data();
+  run.c = static_cast<float*>(b_.outputs[0]);
+  run.c_rows = &e_.output_.rows;
+  if (!e_.simple_) {
+    run.finish = this;
+    return;
+  }
+  const Simple& simple = *e_.simple_;
+  run.activation = simple.activation;
+  run.low = simple.low;
+  run.high = simple.high;
+  if (simple.residual < 0) return;
+  run.residual = static_cast<const float*>(b_.inputs[static_cast<size_t>(simple.residual)]);
+  run.residual_rows = &e_.residual_rows();
+}
+
 void CpuEpilogue::Runner::to_floats(const igemm::Sums& s) const {
   const float* scales = e_.scales_.data() + first_column_ + s.column;
   const int32_t* start = start_ ? start_ + s.column : nullptr;

@@ -65,6 +65,8 @@ class CpuEpilogue {
     /// (a group's); `start`, added to the sums by their column (null: nothing).
     Runner(const CpuEpilogue& e, const Buffers& b, void* scratch, int64_t first_column = 0, const int32_t* start = nullptr)
         : e_(e), b_(b), scratch_(static_cast<char*>(scratch)), first_column_(first_column), start_(start) {}
+    /// Lets a run of float sums into the output end with the program: in its tiles where that is `simple`, else with this.
+    void end(igemm::Run& run) const;
     /// 32-bit sums must lie in memory that may be written: the general way makes floats of them there.
     void take(const igemm::Sums& sums) const override;
 

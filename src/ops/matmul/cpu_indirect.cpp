@@ -71,21 +71,8 @@ class IndirectProduct final : public Kernel {
     r.b = packed_.data<float>();
     r.workspace = memory;
     memory += aligned(igemm::workspace(schedule_));
-    if (!epilogue_.bias().empty()) r.bias = epilogue_.bias().data();
-    r.c = static_cast<float*>(b.outputs[0]);
-    r.c_rows = &epilogue_.output_rows();
     const CpuEpilogue::Runner runner(epilogue_, b, memory);
-    if (const auto& simple = epilogue_.simple()) {
-      r.activation = simple->activation;
-      r.low = simple->low;
-      r.high = simple->high;
-      if (simple->residual >= 0) {
-        r.residual = static_cast<const float*>(b.inputs[static_cast<size_t>(simple->residual)]);
-        r.residual_rows = &epilogue_.residual_rows();
-      }
-    } else {
-      r.finish = &runner;
-    }
+    runner.end(r);
     igemm::run(schedule_, r);
   }
 

@@ -101,10 +101,10 @@ class ComputedProduct final : public Kernel {
     const CpuEpilogue::Runner runner(epilogue_, b, memory + workers() * worker_bytes());
     if (each_) {
       parallel_dynamic(threads_, batches_, [&](int64_t batch, int thread) {
-        one(b, a, right, batch, workers_memory + thread * worker_bytes(), runner, thread);
+        one(a, right, batch, workers_memory + thread * worker_bytes(), runner, thread);
       });
     } else {
-      for (int64_t batch = 0; batch < batches_; ++batch) one(b, a, right, batch, workers_memory, runner, -1);
+      for (int64_t batch = 0; batch < batches_; ++batch) one(a, right, batch, workers_memory, runner, -1);
     }
   }
 
@@ -125,8 +125,7 @@ class ComputedProduct final : public Kernel {
   }
 
   /// thread < 0: all threads together.
-  void one(const Buffers& b, const float* a, const float* right, int64_t batch, char* memory, const CpuEpilogue::Runner& runner,
-           int thread) {
+  void one(const float* a, const float* right, int64_t batch, char* memory, const CpuEpilogue::Runner& runner, int thread) {
     float* panels = reinterpret_cast<float*>(memory);
     float* left = reinterpret_cast<float*>(memory + panels_bytes());
     const int share = thread < 0 ? threads_ : 1;
@@ -148,20 +147,15 @@ class ComputedProduct final : public Kernel {
     r.rows = &rows;
     r.b = panels;
     r.workspace = memory + panels_bytes() + rows_bytes();
-    if (!epilogue_.bias().empty()) r.bias = epilogue_.bias().data();
-    r.c = static_cast<float*>(b.outputs[0]) + batch * m_ * n_;
-    r.c_rows = &c_rows_;
+    runner.end(r);
+    // This batch's part of the output, whose matrices are dense.
     const Shifted shifted(runner, batch * m_, thread);
-    if (const auto& simple = epilogue_.simple()) {
-      r.activation = simple->activation;
-      r.low = simple->low;
-      r.high = simple->high;
-      if (simple->residual >= 0) {
-        r.residual = static_cast<const float*>(b.inputs[static_cast<size_t>(simple->residual)]) + batch * m_ * n_;
-        r.residual_rows = &c_rows_;
-      }
-    } else {
-      r.finish = &shifted;
+    if (r.finish) r.finish = &shifted;
+    r.c += batch * m_ * n_;
+    r.c_rows = &c_rows_;
+    if (r.residual) {
+      r.residual += batch * m_ * n_;
+      r.residual_rows = &c_rows_;
     }
     igemm::run(schedule_, r);
   }

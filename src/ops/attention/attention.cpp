@@ -202,11 +202,12 @@ void run_attention(ComputeContext& ctx) {
 
 }  // namespace
 
-std::span<const OpDef> attention_ops() {
-  static constexpr OpDef table[] = {
-      {"Attention", onnx_domain, infer_attention, run_attention},
-      {"RotaryEmbedding", onnx_domain, infer_rotary, run_rotary},
-      {"RotaryEmbedding", microsoft_domain, infer_rotary, run_rotary},
+std::span<const OpRow> attention_ops() {
+  static constexpr OpRow table[] = {
+      {{"Attention", onnx_domain, infer_attention, run_attention}, {.contracts = true}},
+      {{"RotaryEmbedding", onnx_domain, infer_rotary, run_rotary},
+       {.shape = OutShape::input, .flops = {.of_input = 3}, .expands_on_gpu = true}},
+      {{"RotaryEmbedding", microsoft_domain, infer_rotary, run_rotary}, {.shape = OutShape::input, .flops = {.of_input = 3}}},
   };
   return table;
 }

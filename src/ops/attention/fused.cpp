@@ -7,6 +7,7 @@
 #include "graph/fused.h"
 #include "ops/attention/family.h"
 #include "ops/attention/shape.h"
+#include "ops/core/flops.h"
 #include "ops/core/function_body.h"
 #include "ops/core/fused.h"
 #include "ops/core/loops.h"
@@ -121,9 +122,23 @@ std::vector<ValueId> expand_attention(Body& b) {
 
 }  // namespace
 
-std::span<const OpDef> fused_attention_ops() {
-  static constexpr OpDef table[] = {
-      {"Attention", smelt_domain, infer_fused_attention, run_fused_attention, true, expand_attention}};
+namespace {
+
+/// q [B, H, Sq, D], k [B, Hk, Sk, D], v [B, Hk, Sk, Dv]: two products, the softmax between them, the program on the scores.
+int64_t attention_flops(const BoundNode& b) {
+  const Shape &q = input_of(b, 0).shape, &v = input_of(b, 2).shape;
+  if (q.size() != 4 || v.size() != 4) return 0;
+  const int64_t scores = q[0] * q[1] * q[2] * v[2];
+  return scores * (2 * q[3] + 2 * v[3] + 5 + (b.node->program ? b.node->program->operations() : 0));
+}
+
+}  // namespace
+
+std::span<const OpRow> fused_attention_ops() {
+  static constexpr OpRow table[] = {
+      {{"Attention", smelt_domain, infer_fused_attention, run_fused_attention, true, expand_attention},
+       {.flops = {.count = attention_flops}, .contracts = true}},
+  };
   return table;
 }
 

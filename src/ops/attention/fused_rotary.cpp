@@ -99,8 +99,11 @@ std::vector<ValueId> expand_rotary(Body& b) {
 
 }  // namespace
 
-std::span<const OpDef> fused_rotary_ops() {
-  static constexpr OpDef table[] = {{"RotaryEmbedding", smelt_domain, infer_fused_rotary, run_fused_rotary, true, expand_rotary}};
+std::span<const OpRow> fused_rotary_ops() {
+  static constexpr OpRow table[] = {
+      {{"RotaryEmbedding", smelt_domain, infer_fused_rotary, run_fused_rotary, true, expand_rotary},
+       {.shape = OutShape::input, .flops = {.of_input = 3}}},
+  };
   return table;
 }
 

@@ -243,11 +243,11 @@ void run_scan(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> control_ops() {
-  static constexpr OpDef table[] = {
-      {"If", onnx_domain, infer_if, run_if},
-      {"Loop", onnx_domain, infer_loop, run_loop},
-      {"Scan", onnx_domain, infer_scan, run_scan},
+std::span<const OpRow> control_ops() {
+  static constexpr OpRow table[] = {
+      {{"If", onnx_domain, infer_if, run_if}},
+      {{"Loop", onnx_domain, infer_loop, run_loop}},
+      {{"Scan", onnx_domain, infer_scan, run_scan}},
   };
   return table;
 }

@@ -1,10 +1,11 @@
 // Control flow: operators.
 #pragma once
 
+#include "ops/core/facts.h"
 #include "ops/core/operator.h"
 
 namespace smelt::ops {
 
-std::span<const OpDef> control_ops();  // If, Loop, Scan
+std::span<const OpRow> control_ops();  // If, Loop, Scan
 
 }  // namespace smelt::ops

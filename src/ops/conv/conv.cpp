@@ -1,5 +1,6 @@
 // Conv, ConvInteger, ConvTranspose, and ONNX Runtime's FusedConv.
 #include "ops/conv/conv.h"
+#include "ops/conv/flops.h"
 
 #include "base/error.h"
 #include "ops/conv/family.h"
@@ -114,14 +115,17 @@ void run_conv_activation(ComputeContext& ctx) {
 
 }  // namespace
 
-std::span<const OpDef> conv_ops() {
-  static constexpr OpDef table[] = {
-      {"Conv", onnx_domain, infer_conv, run_conv},
-      {"ConvInteger", onnx_domain, infer_conv_integer, run_conv_integer},
-      {"ConvTranspose", onnx_domain, infer_transposed, run_transposed},
-      {"DeformConv", onnx_domain, infer_deform, run_deform},
-      {"Col2Im", onnx_domain, infer_col2im, run_col2im},
-      {"FusedConv", microsoft_domain, infer_conv_activation, run_conv_activation},
+std::span<const OpRow> conv_ops() {
+  static constexpr OpRow table[] = {
+      {{"Conv", onnx_domain, infer_conv, run_conv}, {.flops = {.count = conv_flops<1>}, .contracts = true}},
+      {{"ConvInteger", onnx_domain, infer_conv_integer, run_conv_integer},
+       {.flops = {.count = conv_flops<1>}, .contracts = true}},
+      {{"ConvTranspose", onnx_domain, infer_transposed, run_transposed},
+       {.flops = {.count = conv_transpose_flops}, .contracts = true}},
+      {{"DeformConv", onnx_domain, infer_deform, run_deform}, {.contracts = true}},
+      {{"Col2Im", onnx_domain, infer_col2im, run_col2im}},
+      {{"FusedConv", microsoft_domain, infer_conv_activation, run_conv_activation},
+       {.flops = {.count = conv_flops<1>}, .contracts = true}},
   };
   return table;
 }

@@ -2,6 +2,7 @@
 #include "graph/fused.h"
 #include "base/error.h"
 #include "ops/conv/family.h"
+#include "ops/conv/flops.h"
 #include "ops/conv/segments.h"
 #include "ops/core/function_body.h"
 #include "ops/core/fused.h"
@@ -159,10 +160,12 @@ std::vector<ValueId> expand_qlinear_conv(Body& b) {
 
 }  // namespace
 
-std::span<const OpDef> fused_conv_ops() {
-  static constexpr OpDef table[] = {
-      {"Conv", smelt_domain, infer_fused_conv, run_fused_conv, true, expand_conv},
-      {"QLinearConv", smelt_domain, infer_fused_qlinear_conv, run_fused_qlinear_conv, true, expand_qlinear_conv},
+std::span<const OpRow> fused_conv_ops() {
+  static constexpr OpRow table[] = {
+      {{"Conv", smelt_domain, infer_fused_conv, run_fused_conv, true, expand_conv},
+       {.flops = {.count = fused_conv_flops}, .contracts = true}},
+      {{"QLinearConv", smelt_domain, infer_fused_qlinear_conv, run_fused_qlinear_conv, true, expand_qlinear_conv},
+       {.flops = {.count = conv_flops<1>}, .half = Half::wide, .contracts = true}},
   };
   return table;
 }

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "ops/conv/conv.h"
 #include "ops/conv/family.h"
+#include "ops/conv/flops.h"
 #include "ops/quantize/requantize.h"
 
 namespace smelt::ops {
@@ -33,10 +34,12 @@ void run_qlinear_conv(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> qlinear_conv_ops() {
-  static constexpr OpDef table[] = {
-      {"QLinearConv", onnx_domain, infer_qlinear_conv, run_qlinear_conv},
-      {"QLinearConv", microsoft_domain, infer_qlinear_conv, run_qlinear_conv},
+std::span<const OpRow> qlinear_conv_ops() {
+  static constexpr OpRow table[] = {
+      {{"QLinearConv", onnx_domain, infer_qlinear_conv, run_qlinear_conv},
+       {.flops = {.count = conv_flops<3>}, .half = Half::wide, .contracts = true}},
+      {{"QLinearConv", microsoft_domain, infer_qlinear_conv, run_qlinear_conv},
+       {.flops = {.count = conv_flops<3>}, .half = Half::wide, .contracts = true}},
   };
   return table;
 }

@@ -3,9 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 
 #include "ops/core/data_dependent.h"
+#include "ops/core/facts.h"
 
 namespace smelt::ops {
 namespace {
@@ -79,71 +79,8 @@ std::unique_ptr<Kernel> reference_kernel(const BoundNode& node) {
 }
 
 bool is_elementwise(const Node& node) {
-  static constexpr std::array onnx_ops = {"Abs",
-                                          "Acos",
-                                          "Acosh",
-                                          "Add",
-                                          "And",
-                                          "Asin",
-                                          "Asinh",
-                                          "Atan",
-                                          "Atanh",
-                                          "BitShift",
-                                          "BitwiseAnd",
-                                          "BitwiseNot",
-                                          "BitwiseOr",
-                                          "BitwiseXor",
-                                          "Cast",
-                                          "Ceil",
-                                          "Celu",
-                                          "Clip",
-                                          "Cos",
-                                          "Cosh",
-                                          "Div",
-                                          "Elu",
-                                          "Equal",
-                                          "Erf",
-                                          "Exp",
-                                          "Floor",
-                                          "Gelu",
-                                          "Greater",
-                                          "GreaterOrEqual",
-                                          "HardSigmoid",
-                                          "HardSwish",
-                                          "IsInf",
-                                          "IsNaN",
-                                          "LeakyRelu",
-                                          "Less",
-                                          "LessOrEqual",
-                                          "Log",
-                                          "Mish",
-                                          "Mod",
-                                          "Mul",
-                                          "Neg",
-                                          "Not",
-                                          "Or",
-                                          "Pow",
-                                          "PRelu",
-                                          "Reciprocal",
-                                          "Relu",
-                                          "Round",
-                                          "Selu",
-                                          "Sigmoid",
-                                          "Sign",
-                                          "Sin",
-                                          "Sinh",
-                                          "Softplus",
-                                          "Softsign",
-                                          "Sqrt",
-                                          "Sub",
-                                          "Swish",
-                                          "Tan",
-                                          "Tanh",
-                                          "ThresholdedRelu",
-                                          "Where",
-                                          "Xor"};
-  if (node.domain == smelt_domain) return node.op == "Pointwise";
-  return node.domain.empty() && std::ranges::find(onnx_ops, std::string_view(node.op)) != onnx_ops.end();
+  const OpRow* row = find_row(node.op, node.domain);
+  return row && row->def.deterministic && row->facts.elements == Elements::pointwise && row->facts.expression.exists();
 }
 
 }  // namespace smelt::ops

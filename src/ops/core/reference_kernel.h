@@ -12,9 +12,9 @@ std::optional<std::string> reference_rejects(const BoundNode& node);
 /// A kernel that calls OpDef::reference. Copies what it needs of `node`, which must pass reference_rejects.
 std::unique_ptr<Kernel> reference_kernel(const BoundNode& node);
 
-/// True for operators whose output element depends only on the input elements at its place (after broadcasting):
-/// Relu, Add, Where, Cast, ai.smelt Pointwise, …; not the variadic Max, Min, Mean and Sum, which pass over the output once per
-/// input.
+/// True for pointwise operators that the expression language has and that draw no random numbers: kernels take their operands
+/// in any layout, and output 0 may be the memory of an operand. ai.smelt Pointwise, Relu, Add, Sum, Where, Cast, …; not Dropout,
+/// and not SwiGLU, which has no expression.
 bool is_elementwise(const Node& node);
 
 }  // namespace smelt::ops

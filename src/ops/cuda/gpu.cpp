@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "device/cuda/cudnn_graph.h"
+#include "ops/core/facts.h"
 #include "ops/cuda/dependent_launch.h"
 
 namespace smelt::ops {
@@ -38,10 +39,8 @@ std::shared_ptr<cuda::Memory> zeroed(const Gpu& gpu, int64_t bytes, std::string_
 }
 
 bool expanded_on_gpu(std::string_view domain, std::string_view op) {
-  static constexpr std::string_view ops[] = {"BlackmanWindow", "DynamicQuantizeLinear",     "HammingWindow",
-                                             "HannWindow",     "MeanVarianceNormalization", "RotaryEmbedding",
-                                             "SwiGLU"};
-  return domain.empty() && std::ranges::find(ops, op) != std::end(ops);
+  const OpRow* row = find_row(op, domain);
+  return row && row->facts.expands_on_gpu;
 }
 
 double gpu_estimate_us(const Gpu& gpu, double bytes, double flops) {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "ops/core/data_dependent.h"
 #include "ops/core/list_inputs.h"
 #include "ops/detect/family.h"
 
@@ -81,13 +82,30 @@ void run_nms(ComputeContext& c) {
   c.outputs[0] = Tensor::of<int64_t>({static_cast<int64_t>(selected.size() / 3), 3}, selected);
 }
 
+std::vector<AtMost> boxes_at_most(const Node&, std::span<const TensorDesc> in) {
+  const TensorDesc &boxes = in[0], &scores = in[1];
+  if (boxes.type != DType::f32 || scores.type != DType::f32 || scores.shape.size() != 3) return {};
+  const auto scalar = [&](size_t i, DType type) {
+    return in.size() <= i || !in[i].present() || (in[i].type == type && elements(in[i].shape) == 1);
+  };
+  if (!scalar(2, DType::i64) || !scalar(3, DType::f32) || !scalar(4, DType::f32)) return {};
+  int64_t each = scores.shape[2];
+  if (each >= int64_t{1} << 24) return {};  // a queue's entry holds a box's number in 24 bits
+  if (in.size() <= 2 || !in[2].present())
+    each = 0;
+  else if (in[2].value)
+    each = std::clamp<int64_t>(in[2].value->to_ints()[0], 0, each);
+  return {{DType::i64, {scores.shape[0] * scores.shape[1] * each, 3}, 0}};
+}
+
 }  // namespace
 
-std::span<const OpDef> detect_ops() {
-  static constexpr OpDef table[] = {
-      {"NonMaxSuppression", onnx_domain, infer_nms, run_nms},
-      {"RoiAlign", onnx_domain, infer_roi_align, run_roi_align},
-      {"MaxRoiPool", onnx_domain, infer_max_roi_pool, run_max_roi_pool},
+std::span<const OpRow> detect_ops() {
+  static constexpr OpRow table[] = {
+      {{"NonMaxSuppression", onnx_domain, infer_nms, run_nms},
+       {.half = Half::wide, .data_dependent = true, .at_most = boxes_at_most}},
+      {{"RoiAlign", onnx_domain, infer_roi_align, run_roi_align}, {.half = Half::wide}},
+      {{"MaxRoiPool", onnx_domain, infer_max_roi_pool, run_max_roi_pool}, {.flops = {.of_output = 1}}},
   };
   return table;
 }

@@ -213,10 +213,10 @@ void run_det(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> einsum_ops() {
-  static constexpr OpDef table[] = {
-      {"Einsum", onnx_domain, infer_einsum, run_einsum},
-      {"Det", onnx_domain, infer_det, run_det},
+std::span<const OpRow> einsum_ops() {
+  static constexpr OpRow table[] = {
+      {{"Einsum", onnx_domain, infer_einsum, run_einsum}, {.contracts = true}},
+      {{"Det", onnx_domain, infer_det, run_det}, {.half = Half::wide}},
   };
   return table;
 }

@@ -1,11 +1,12 @@
 // Einsum: operators and tactics.
 #pragma once
 
+#include "ops/core/facts.h"
 #include "ops/core/family.h"
 
 namespace smelt::ops {
 
-std::span<const OpDef> einsum_ops();  // and Det
+std::span<const OpRow> einsum_ops();  // and Det
 
 extern const TacticFamily einsum_family;  // offer.cpp
 

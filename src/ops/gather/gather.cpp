@@ -239,15 +239,16 @@ void infer_like_data(InferContext& c) { same_as(c, 0, 0); }
 
 }  // namespace
 
-std::span<const OpDef> gather_ops() {
-  static constexpr OpDef table[] = {
-      {"Gather", onnx_domain, infer_gather, run_gather},
-      {"GatherElements", onnx_domain, infer_gather_elements, run_gather_elements},
-      {"GatherND", onnx_domain, infer_gather_nd, run_gather_nd},
-      {"Scatter", onnx_domain, infer_like_data, run_scatter_elements},
-      {"ScatterElements", onnx_domain, infer_like_data, run_scatter_elements},
-      {"ScatterND", onnx_domain, infer_like_data, run_scatter_nd},
-      {"TensorScatter", onnx_domain, infer_like_data, run_tensor_scatter},
+std::span<const OpRow> gather_ops() {
+  static constexpr OpRow table[] = {
+      {{"Gather", onnx_domain, infer_gather, run_gather}, {.elements = Elements::moved, .reads_part = true}},
+      {{"GatherElements", onnx_domain, infer_gather_elements, run_gather_elements},
+       {.elements = Elements::moved, .reads_part = true}},
+      {{"GatherND", onnx_domain, infer_gather_nd, run_gather_nd}, {.elements = Elements::moved, .reads_part = true}},
+      {{"Scatter", onnx_domain, infer_like_data, run_scatter_elements}, {.shape = OutShape::input}},
+      {{"ScatterElements", onnx_domain, infer_like_data, run_scatter_elements}, {.shape = OutShape::input}},
+      {{"ScatterND", onnx_domain, infer_like_data, run_scatter_nd}, {.shape = OutShape::input}},
+      {{"TensorScatter", onnx_domain, infer_like_data, run_tensor_scatter}, {.shape = OutShape::input}},
   };
   return table;
 }

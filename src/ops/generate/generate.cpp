@@ -176,14 +176,14 @@ void run_trilu(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> generate_ops() {
-  static constexpr OpDef table[] = {
-      {"Constant", onnx_domain, infer_constant, run_constant},
-      {"ConstantOfShape", onnx_domain, infer_constant_of_shape, run_constant_of_shape},
-      {"Range", onnx_domain, infer_range, run_range},
-      {"EyeLike", onnx_domain, infer_eye_like, run_eye_like},
-      {"OneHot", onnx_domain, infer_one_hot, run_one_hot},
-      {"Trilu", onnx_domain, infer_trilu, run_trilu},
+std::span<const OpRow> generate_ops() {
+  static constexpr OpRow table[] = {
+      {{"Constant", onnx_domain, infer_constant, run_constant}},
+      {{"ConstantOfShape", onnx_domain, infer_constant_of_shape, run_constant_of_shape}},
+      {{"Range", onnx_domain, infer_range, run_range}, {.half = Half::wide}},
+      {{"EyeLike", onnx_domain, infer_eye_like, run_eye_like}, {.shape = OutShape::input, .half = Half::wide}},
+      {{"OneHot", onnx_domain, infer_one_hot, run_one_hot}},
+      {{"Trilu", onnx_domain, infer_trilu, run_trilu}, {.shape = OutShape::input}},
   };
   return table;
 }

@@ -4,6 +4,7 @@
 #include "ops/core/function_body.h"
 #include "ops/core/fused.h"
 #include "ops/matmul/family.h"
+#include "ops/matmul/flops.h"
 #include "ops/quantize/fused_product.h"
 
 namespace smelt::ops {
@@ -86,10 +87,12 @@ std::vector<ValueId> expand_qlinear_matmul(Body& b) {
 
 }  // namespace
 
-std::span<const OpDef> fused_matmul_ops() {
-  static constexpr OpDef table[] = {
-      {"MatMul", smelt_domain, infer_fused_matmul, run_fused_matmul, true, expand_matmul},
-      {"QLinearMatMul", smelt_domain, infer_fused_qlinear_matmul, run_fused_qlinear_matmul, true, expand_qlinear_matmul},
+std::span<const OpRow> fused_matmul_ops() {
+  static constexpr OpRow table[] = {
+      {{"MatMul", smelt_domain, infer_fused_matmul, run_fused_matmul, true, expand_matmul},
+       {.flops = {.count = matmul_flops}, .contracts = true}},
+      {{"QLinearMatMul", smelt_domain, infer_fused_qlinear_matmul, run_fused_qlinear_matmul, true, expand_qlinear_matmul},
+       {.flops = {.count = matmul_flops}, .half = Half::wide, .contracts = true}},
   };
   return table;
 }

@@ -1,5 +1,6 @@
 // MatMul, Gemm, MatMulInteger, and ONNX Runtime's FusedMatMul, FusedGemm, MatMulIntegerToFloat, DynamicQuantizeMatMul.
 #include "ops/matmul/matmul.h"
+#include "ops/matmul/flops.h"
 
 #include <type_traits>
 
@@ -175,15 +176,18 @@ void run_dynamic_matmul(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> matmul_ops() {
-  static constexpr OpDef table[] = {
-      {"MatMul", onnx_domain, infer_matmul, run_matmul},
-      {"Gemm", onnx_domain, infer_gemm, run_gemm},
-      {"MatMulInteger", onnx_domain, infer_matmul_integer, run_matmul_integer},
-      {"FusedMatMul", microsoft_domain, infer_matmul, run_matmul},
-      {"FusedGemm", microsoft_domain, infer_gemm, run_fused_gemm},
-      {"MatMulIntegerToFloat", microsoft_domain, infer_integer_to_float, run_integer_to_float},
-      {"DynamicQuantizeMatMul", microsoft_domain, infer_dynamic_matmul, run_dynamic_matmul},
+std::span<const OpRow> matmul_ops() {
+  static constexpr OpRow table[] = {
+      {{"MatMul", onnx_domain, infer_matmul, run_matmul}, {.flops = {.count = matmul_flops}, .contracts = true}},
+      {{"Gemm", onnx_domain, infer_gemm, run_gemm}, {.flops = {.count = matmul_flops}, .contracts = true}},
+      {{"MatMulInteger", onnx_domain, infer_matmul_integer, run_matmul_integer},
+       {.flops = {.count = matmul_flops}, .contracts = true}},
+      {{"FusedMatMul", microsoft_domain, infer_matmul, run_matmul}, {.flops = {.count = matmul_flops}, .contracts = true}},
+      {{"FusedGemm", microsoft_domain, infer_gemm, run_fused_gemm}, {.flops = {.count = matmul_flops}, .contracts = true}},
+      {{"MatMulIntegerToFloat", microsoft_domain, infer_integer_to_float, run_integer_to_float},
+       {.flops = {.count = matmul_flops}, .half = Half::no_form, .contracts = true}},
+      {{"DynamicQuantizeMatMul", microsoft_domain, infer_dynamic_matmul, run_dynamic_matmul},
+       {.flops = {.count = matmul_flops}, .half = Half::no_form, .contracts = true}},
   };
   return table;
 }

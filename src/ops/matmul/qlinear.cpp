@@ -1,6 +1,7 @@
 // QLinearMatMul, and ONNX Runtime's QGemm.
 #include "base/error.h"
 #include "ops/matmul/family.h"
+#include "ops/matmul/flops.h"
 #include "ops/matmul/matmul.h"
 #include "ops/quantize/requantize.h"
 
@@ -54,10 +55,12 @@ void run_qgemm(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> qlinear_matmul_ops() {
-  static constexpr OpDef table[] = {
-      {"QLinearMatMul", onnx_domain, infer_qlinear_matmul, run_qlinear_matmul},
-      {"QGemm", microsoft_domain, infer_qgemm, run_qgemm},
+std::span<const OpRow> qlinear_matmul_ops() {
+  static constexpr OpRow table[] = {
+      {{"QLinearMatMul", onnx_domain, infer_qlinear_matmul, run_qlinear_matmul},
+       {.flops = {.count = matmul_flops}, .half = Half::wide, .contracts = true}},
+      {{"QGemm", microsoft_domain, infer_qgemm, run_qgemm},
+       {.flops = {.count = matmul_flops}, .half = Half::no_form, .contracts = true}},
   };
   return table;
 }

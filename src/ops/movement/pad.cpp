@@ -140,10 +140,10 @@ void run_center_crop_pad(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> pad_ops() {
-  static constexpr OpDef table[] = {
-      {"Pad", onnx_domain, infer_pad, run_pad},
-      {"CenterCropPad", onnx_domain, infer_center_crop_pad, run_center_crop_pad},
+std::span<const OpRow> pad_ops() {
+  static constexpr OpRow table[] = {
+      {{"Pad", onnx_domain, infer_pad, run_pad}},
+      {{"CenterCropPad", onnx_domain, infer_center_crop_pad, run_center_crop_pad}},
   };
   return table;
 }

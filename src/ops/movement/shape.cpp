@@ -3,10 +3,13 @@
 
 #include "base/error.h"
 #include "ops/core/copy.h"
+#include "ops/core/expression.h"
 #include "ops/core/list_inputs.h"
 #include "ops/movement/family.h"
 
 namespace smelt::ops {
+
+using expr::Fn;
 namespace {
 
 void run_copy(ComputeContext& c) { copy_all(c.in(0), c.outputs[0]); }
@@ -133,12 +136,16 @@ void run_size(ComputeContext& c) { *c.outputs[0].data<int64_t>() = c.in(0).size(
 
 }  // namespace
 
-std::span<const OpDef> shape_ops() {
-  static constexpr OpDef table[] = {
-      {"Identity", onnx_domain, infer_identity, run_copy},   {"Reshape", onnx_domain, infer_reshape, run_copy},
-      {"Flatten", onnx_domain, infer_flatten, run_copy},     {"Squeeze", onnx_domain, infer_squeeze, run_copy},
-      {"Unsqueeze", onnx_domain, infer_unsqueeze, run_copy}, {"Shape", onnx_domain, infer_shape, run_shape},
-      {"Size", onnx_domain, infer_size, run_size},
+std::span<const OpRow> shape_ops() {
+  static constexpr OpRow table[] = {
+      {{"Identity", onnx_domain, infer_identity, run_copy},
+       {.elements = Elements::in_order, .shape = OutShape::input, .expression = {Fn::select, write_identity}}},
+      {{"Reshape", onnx_domain, infer_reshape, run_copy}, {.elements = Elements::in_order}},
+      {{"Flatten", onnx_domain, infer_flatten, run_copy}, {.elements = Elements::in_order}},
+      {{"Squeeze", onnx_domain, infer_squeeze, run_copy}, {.elements = Elements::in_order}},
+      {{"Unsqueeze", onnx_domain, infer_unsqueeze, run_copy}, {.elements = Elements::in_order}},
+      {{"Shape", onnx_domain, infer_shape, run_shape}, {.elements = Elements::extents}},
+      {{"Size", onnx_domain, infer_size, run_size}, {.elements = Elements::extents}},
   };
   return table;
 }

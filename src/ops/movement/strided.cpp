@@ -302,16 +302,16 @@ StridedWindow slice_window(const SliceRange& r, const Shape& x) {
   return source;
 }
 
-std::span<const OpDef> strided_ops() {
-  static constexpr OpDef table[] = {
-      {"Transpose", onnx_domain, infer_transpose, run_transpose},
-      {"Slice", onnx_domain, infer_slice, run_slice},
-      {"Concat", onnx_domain, infer_concat, run_concat},
-      {"Split", onnx_domain, infer_split, run_split},
-      {"Expand", onnx_domain, infer_expand, run_expand},
-      {"Tile", onnx_domain, infer_tile, run_tile},
-      {"DepthToSpace", onnx_domain, infer_depth_to_space, run_depth_to_space},
-      {"SpaceToDepth", onnx_domain, infer_space_to_depth, run_space_to_depth},
+std::span<const OpRow> strided_ops() {
+  static constexpr OpRow table[] = {
+      {{"Transpose", onnx_domain, infer_transpose, run_transpose}, {.elements = Elements::moved}},
+      {{"Slice", onnx_domain, infer_slice, run_slice}, {.elements = Elements::moved, .reads_part = true}},
+      {{"Concat", onnx_domain, infer_concat, run_concat}, {.elements = Elements::moved}},
+      {{"Split", onnx_domain, infer_split, run_split}, {.elements = Elements::moved}},
+      {{"Expand", onnx_domain, infer_expand, run_expand}, {.elements = Elements::moved}},
+      {{"Tile", onnx_domain, infer_tile, run_tile}, {.elements = Elements::moved}},
+      {{"DepthToSpace", onnx_domain, infer_depth_to_space, run_depth_to_space}, {.elements = Elements::moved}},
+      {{"SpaceToDepth", onnx_domain, infer_space_to_depth, run_space_to_depth}, {.elements = Elements::moved}},
   };
   return table;
 }

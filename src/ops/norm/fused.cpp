@@ -113,8 +113,11 @@ std::vector<ValueId> expand_norm(Body& b) {
 
 }  // namespace
 
-std::span<const OpDef> fused_norm_ops() {
-  static constexpr OpDef table[] = {{"Norm", smelt_domain, infer_fused_norm, run_fused_norm, true, expand_norm}};
+std::span<const OpRow> fused_norm_ops() {
+  static constexpr OpRow table[] = {
+      {{"Norm", smelt_domain, infer_fused_norm, run_fused_norm, true, expand_norm},
+       {.shape = OutShape::input_all, .flops = {.of_input = 8}}},
+  };
   return table;
 }
 

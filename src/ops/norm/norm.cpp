@@ -166,20 +166,27 @@ void run_lrn(ComputeContext& c);
 void infer_skip_layer(InferContext& c);
 void run_skip_layer(ComputeContext& c);
 
-std::span<const OpDef> norm_ops() {
-  static constexpr OpDef table[] = {
-      {"BatchNormalization", onnx_domain, infer_batch, run_batch},
-      {"InstanceNormalization", onnx_domain, infer_per_channel, run_instance},
-      {"GroupNormalization", onnx_domain, infer_per_channel, run_group},
-      {"LayerNormalization", onnx_domain, infer_layer, run_layer},
-      {"RMSNormalization", onnx_domain, infer_layer, run_layer},
-      {"SimplifiedLayerNormalization", onnx_domain, infer_layer, run_layer},  // ONNX Runtime writes it in the default domain
-      {"SimplifiedLayerNormalization", microsoft_domain, infer_layer, run_layer},
-      {"MeanVarianceNormalization", onnx_domain, infer_same, run_mean_variance},
-      {"LpNormalization", onnx_domain, infer_same, run_lp},
-      {"LRN", onnx_domain, infer_same, run_lrn},
-      {"SkipLayerNormalization", microsoft_domain, infer_skip_layer, run_skip_layer},
-      {"SkipSimplifiedLayerNormalization", microsoft_domain, infer_skip_layer, run_skip_layer},
+std::span<const OpRow> norm_ops() {
+  static constexpr OpRow table[] = {
+      {{"BatchNormalization", onnx_domain, infer_batch, run_batch}, {.shape = OutShape::input, .flops = {.of_input = 2}}},
+      {{"InstanceNormalization", onnx_domain, infer_per_channel, run_instance},
+       {.shape = OutShape::input, .flops = {.of_input = 8}}},
+      {{"GroupNormalization", onnx_domain, infer_per_channel, run_group}, {.shape = OutShape::input, .flops = {.of_input = 8}}},
+      {{"LayerNormalization", onnx_domain, infer_layer, run_layer}, {.shape = OutShape::input, .flops = {.of_input = 8}}},
+      {{"RMSNormalization", onnx_domain, infer_layer, run_layer}, {.shape = OutShape::input, .flops = {.of_input = 5}}},
+      // ONNX Runtime writes this one in the default domain.
+      {{"SimplifiedLayerNormalization", onnx_domain, infer_layer, run_layer},
+       {.shape = OutShape::input, .flops = {.of_input = 5}, .half = Half::no_form}},
+      {{"SimplifiedLayerNormalization", microsoft_domain, infer_layer, run_layer},
+       {.shape = OutShape::input, .flops = {.of_input = 5}, .half = Half::no_form}},
+      {{"MeanVarianceNormalization", onnx_domain, infer_same, run_mean_variance},
+       {.shape = OutShape::input, .expands_on_gpu = true}},
+      {{"LpNormalization", onnx_domain, infer_same, run_lp}, {.shape = OutShape::input, .flops = {.of_input = 4}}},
+      {{"LRN", onnx_domain, infer_same, run_lrn}, {.shape = OutShape::input, .flops = {.of_input = 8}}},
+      {{"SkipLayerNormalization", microsoft_domain, infer_skip_layer, run_skip_layer},
+       {.shape = OutShape::input, .flops = {.of_input = 9}}},
+      {{"SkipSimplifiedLayerNormalization", microsoft_domain, infer_skip_layer, run_skip_layer},
+       {.shape = OutShape::input, .flops = {.of_input = 6}}},
   };
   return table;
 }

@@ -3,10 +3,13 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/core/expression.h"
 #include "ops/pointwise/family.h"
 #include "ops/pointwise/reference.h"
 
 namespace smelt::ops {
+
+using expr::Fn;
 namespace {
 
 template <class C> C softplus(C a) { return std::max(a, C(0)) + std::log1p(std::exp(-std::abs(a))); }
@@ -53,9 +56,10 @@ struct Celu : OnFloats, Alpha {
     return std::max(a, C(0)) + std::min(C(alpha) * std::expm1(a / C(alpha)), C(0));  // in this order a NaN stays
   }
 };
+constexpr float selu_alpha = 1.67326319217681884765625f, selu_gamma = 1.05070102214813232421875f;
 struct Selu : OnFloats, Alpha {
   double gamma;
-  explicit Selu(const Node& n) : Alpha(n, 1.67326319217681884765625f), gamma(n.get_float("gamma", 1.05070102214813232421875f)) {}
+  explicit Selu(const Node& n) : Alpha(n, selu_alpha), gamma(n.get_float("gamma", selu_gamma)) {}
   template <class C> C operator()(C a) const { return C(gamma) * (a > C(0) ? a : C(alpha) * std::expm1(a)); }
 };
 struct LeakyRelu : OnFloats, Alpha {
@@ -119,25 +123,29 @@ void infer_prelu(InferContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> activation_ops() {
-  static constexpr OpDef table[] = {
-      {"Relu", onnx_domain, infer_unary, run_unary<Relu>},
-      {"Sigmoid", onnx_domain, infer_unary, run_unary<Sigmoid>},
-      {"Softplus", onnx_domain, infer_unary, run_unary<Softplus>},
-      {"Softsign", onnx_domain, infer_unary, run_unary<Softsign>},
-      {"Mish", onnx_domain, infer_unary, run_unary<Mish>},
-      {"HardSwish", onnx_domain, infer_unary, run_unary<HardSwish>},
-      {"Swish", onnx_domain, infer_unary, run_unary<Swish>},
-      {"Elu", onnx_domain, infer_unary, run_unary<Elu>},
-      {"Celu", onnx_domain, infer_unary, run_unary<Celu>},
-      {"Selu", onnx_domain, infer_unary, run_unary<Selu>},
-      {"LeakyRelu", onnx_domain, infer_unary, run_unary<LeakyRelu>},
-      {"ThresholdedRelu", onnx_domain, infer_unary, run_unary<ThresholdedRelu>},
-      {"HardSigmoid", onnx_domain, infer_unary, run_unary<HardSigmoid>},
-      {"Shrink", onnx_domain, infer_unary, run_unary<Shrink>},
-      {"Gelu", onnx_domain, infer_unary, run_unary<Gelu>},
-      {"SwiGLU", onnx_domain, infer_binary, run_binary<SwiGLU>},
-      {"PRelu", onnx_domain, infer_prelu, run_binary<PRelu>},
+std::span<const OpRow> activation_ops() {
+  static constexpr OpRow table[] = {
+      {{"Relu", onnx_domain, infer_unary, run_unary<Relu>}, elementwise(Fn::relu)},
+      {{"Sigmoid", onnx_domain, infer_unary, run_unary<Sigmoid>}, elementwise(Fn::sigmoid, {.flops = {.of_output = 3}})},
+      {{"Softplus", onnx_domain, infer_unary, run_unary<Softplus>},
+       elementwise(Fn::softplus, {.flops = {.of_output = 3}, .half = Half::wide})},
+      {{"Softsign", onnx_domain, infer_unary, run_unary<Softsign>}, elementwise(Fn::softsign)},
+      {{"Mish", onnx_domain, infer_unary, run_unary<Mish>}, elementwise(Fn::mish, {.flops = {.of_output = 5}})},
+      {{"HardSwish", onnx_domain, infer_unary, run_unary<HardSwish>}, elementwise(Fn::hard_swish, {.flops = {.of_output = 5}})},
+      {{"Swish", onnx_domain, infer_unary, run_unary<Swish>}, elementwise({Fn::swish, write_swish})},
+      {{"Elu", onnx_domain, infer_unary, run_unary<Elu>}, elementwise({Fn::elu, {"alpha", 1}})},
+      {{"Celu", onnx_domain, infer_unary, run_unary<Celu>}, elementwise({Fn::celu, {"alpha", 1}})},
+      {{"Selu", onnx_domain, infer_unary, run_unary<Selu>},
+       elementwise({Fn::selu, {"alpha", selu_alpha}, {"gamma", selu_gamma}})},
+      {{"LeakyRelu", onnx_domain, infer_unary, run_unary<LeakyRelu>}, elementwise({Fn::leaky_relu, {"alpha", 0.01f}})},
+      {{"ThresholdedRelu", onnx_domain, infer_unary, run_unary<ThresholdedRelu>},
+       elementwise({Fn::thresholded_relu, {"alpha", 1}})},
+      {{"HardSigmoid", onnx_domain, infer_unary, run_unary<HardSigmoid>},
+       elementwise({Fn::hard_sigmoid, {"alpha", 0.2f}, {"beta", 0.5f}}, {.flops = {.of_output = 4}})},
+      {{"Shrink", onnx_domain, infer_unary, run_unary<Shrink>}, elementwise({Fn::elu, write_shrink})},
+      {{"Gelu", onnx_domain, infer_unary, run_unary<Gelu>}, elementwise({Fn::gelu, write_gelu}, {.flops = {.of_output = 5}})},
+      {{"SwiGLU", onnx_domain, infer_binary, run_binary<SwiGLU>}, broadcasting({}, {.expands_on_gpu = true})},
+      {{"PRelu", onnx_domain, infer_prelu, run_binary<PRelu>}, elementwise(Fn::leaky_relu)},
   };
   return table;
 }

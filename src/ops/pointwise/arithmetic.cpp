@@ -2,10 +2,13 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/core/expression.h"
 #include "ops/pointwise/family.h"
 #include "ops/pointwise/reference.h"
 
 namespace smelt::ops {
+
+using expr::Fn;
 namespace {
 
 struct Add : OnNumbers {
@@ -178,24 +181,24 @@ void run_clip(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> arithmetic_ops() {
-  static constexpr OpDef table[] = {
-      {"Add", onnx_domain, infer_binary, run_binary<Add>},
-      {"Sub", onnx_domain, infer_binary, run_binary<Sub>},
-      {"Mul", onnx_domain, infer_binary, run_binary<Mul>},
-      {"Div", onnx_domain, infer_binary, run_binary<Div>},
-      {"Mod", onnx_domain, infer_binary, run_binary<Mod>},
-      {"Pow", onnx_domain, infer_pow, run_pow},
-      {"Min", onnx_domain, infer_variadic, run_variadic<Min>},
-      {"Max", onnx_domain, infer_variadic, run_variadic<Max>},
-      {"Sum", onnx_domain, infer_variadic, run_variadic<Sum>},
-      {"Mean", onnx_domain, infer_variadic, run_variadic<Mean>},
-      {"Clip", onnx_domain, infer_unary, run_clip},
-      {"BitShift", onnx_domain, infer_binary, run_binary<BitShift>},
-      {"BitwiseAnd", onnx_domain, infer_binary, run_binary<BitwiseAnd>},
-      {"BitwiseOr", onnx_domain, infer_binary, run_binary<BitwiseOr>},
-      {"BitwiseXor", onnx_domain, infer_binary, run_binary<BitwiseXor>},
-      {"BitwiseNot", onnx_domain, infer_unary, run_unary<BitwiseNot>},
+std::span<const OpRow> arithmetic_ops() {
+  static constexpr OpRow table[] = {
+      {{"Add", onnx_domain, infer_binary, run_binary<Add>}, broadcasting(Fn::add)},
+      {{"Sub", onnx_domain, infer_binary, run_binary<Sub>}, broadcasting(Fn::sub)},
+      {{"Mul", onnx_domain, infer_binary, run_binary<Mul>}, broadcasting(Fn::mul)},
+      {{"Div", onnx_domain, infer_binary, run_binary<Div>}, broadcasting(Fn::div)},
+      {{"Mod", onnx_domain, infer_binary, run_binary<Mod>}, broadcasting({Fn::fmod, write_mod, 2})},
+      {{"Pow", onnx_domain, infer_pow, run_pow}, broadcasting({Fn::pow, write_pow, 2, mixed_types}, {.half = Half::wide})},
+      {{"Min", onnx_domain, infer_variadic, run_variadic<Min>}, broadcasting({Fn::min, write_fold<Fn::min>})},
+      {{"Max", onnx_domain, infer_variadic, run_variadic<Max>}, broadcasting({Fn::max, write_fold<Fn::max>})},
+      {{"Sum", onnx_domain, infer_variadic, run_variadic<Sum>}, broadcasting({Fn::add, write_fold<Fn::add>})},
+      {{"Mean", onnx_domain, infer_variadic, run_variadic<Mean>}, broadcasting({Fn::reciprocal, write_mean})},
+      {{"Clip", onnx_domain, infer_unary, run_clip}, elementwise({Fn::clip, write_clip})},
+      {{"BitShift", onnx_domain, infer_binary, run_binary<BitShift>}, broadcasting({Fn::bit_and, write_bit_shift, 2})},
+      {{"BitwiseAnd", onnx_domain, infer_binary, run_binary<BitwiseAnd>}, broadcasting(Fn::bit_and)},
+      {{"BitwiseOr", onnx_domain, infer_binary, run_binary<BitwiseOr>}, broadcasting(Fn::bit_or)},
+      {{"BitwiseXor", onnx_domain, infer_binary, run_binary<BitwiseXor>}, broadcasting(Fn::bit_xor)},
+      {{"BitwiseNot", onnx_domain, infer_unary, run_unary<BitwiseNot>}, elementwise(Fn::bit_not)},
   };
   return table;
 }

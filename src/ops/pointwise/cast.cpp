@@ -3,11 +3,14 @@
 
 #include "base/error.h"
 #include "ops/core/copy.h"
+#include "ops/core/expression.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/type_attribute.h"
 #include "ops/pointwise/family.h"
 
 namespace smelt::ops {
+
+using expr::Fn;
 namespace {
 
 void set_converted(InferContext& c, DType to) {
@@ -51,11 +54,12 @@ void run_bit_cast(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> cast_ops() {
-  static constexpr OpDef table[] = {
-      {"Cast", onnx_domain, infer_cast, run_cast},
-      {"CastLike", onnx_domain, infer_cast_like, run_cast},
-      {"BitCast", onnx_domain, infer_bit_cast, run_bit_cast},
+std::span<const OpRow> cast_ops() {
+  static constexpr OpRow table[] = {
+      {{"Cast", onnx_domain, infer_cast, run_cast}, elementwise({Fn::select, write_cast}, {.flops = no_flops})},
+      {{"CastLike", onnx_domain, infer_cast_like, run_cast},
+       elementwise({Fn::select, write_cast}, {.operands = 1, .flops = no_flops})},
+      {{"BitCast", onnx_domain, infer_bit_cast, run_bit_cast}, elementwise({}, {.flops = no_flops})},
   };
   return table;
 }

@@ -116,9 +116,11 @@ std::vector<ValueId> expand_pointwise(Body& b) {
 
 }  // namespace
 
-std::span<const OpDef> fused_pointwise_ops() {
-  static constexpr OpDef table[] = {
-      {"Pointwise", smelt_domain, infer_fused_pointwise, run_fused_pointwise, true, expand_pointwise}};
+std::span<const OpRow> fused_pointwise_ops() {
+  static constexpr OpRow table[] = {
+      {{"Pointwise", smelt_domain, infer_fused_pointwise, run_fused_pointwise, true, expand_pointwise},
+       broadcasting(Expression::program_of_node(), {.flops = no_flops})},
+  };
   return table;
 }
 

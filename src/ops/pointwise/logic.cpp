@@ -1,9 +1,12 @@
 // Comparison, logic and selection.
 #include "base/error.h"
+#include "ops/core/expression.h"
 #include "ops/pointwise/family.h"
 #include "ops/pointwise/reference.h"
 
 namespace smelt::ops {
+
+using expr::Fn;
 namespace {
 
 struct Less : OnNumbers {
@@ -95,18 +98,18 @@ void run_where(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> logic_ops() {
-  static constexpr OpDef table[] = {
-      {"Less", onnx_domain, infer_comparison, run_binary<Less>},
-      {"LessOrEqual", onnx_domain, infer_comparison, run_binary<LessOrEqual>},
-      {"Greater", onnx_domain, infer_comparison, run_binary<Greater>},
-      {"GreaterOrEqual", onnx_domain, infer_comparison, run_binary<GreaterOrEqual>},
-      {"Equal", onnx_domain, infer_comparison, run_equal},
-      {"And", onnx_domain, infer_logical, run_binary<And>},
-      {"Or", onnx_domain, infer_logical, run_binary<Or>},
-      {"Xor", onnx_domain, infer_logical, run_binary<Xor>},
-      {"Not", onnx_domain, infer_logical, run_unary<Not>},
-      {"Where", onnx_domain, infer_where, run_where},
+std::span<const OpRow> logic_ops() {
+  static constexpr OpRow table[] = {
+      {{"Less", onnx_domain, infer_comparison, run_binary<Less>}, broadcasting(Fn::less)},
+      {{"LessOrEqual", onnx_domain, infer_comparison, run_binary<LessOrEqual>}, broadcasting(Fn::less_equal)},
+      {{"Greater", onnx_domain, infer_comparison, run_binary<Greater>}, broadcasting(Fn::greater)},
+      {{"GreaterOrEqual", onnx_domain, infer_comparison, run_binary<GreaterOrEqual>}, broadcasting(Fn::greater_equal)},
+      {{"Equal", onnx_domain, infer_comparison, run_equal}, broadcasting(Fn::equal)},
+      {{"And", onnx_domain, infer_logical, run_binary<And>}, broadcasting(Fn::logical_and, {.flops = no_flops})},
+      {{"Or", onnx_domain, infer_logical, run_binary<Or>}, broadcasting(Fn::logical_or, {.flops = no_flops})},
+      {{"Xor", onnx_domain, infer_logical, run_binary<Xor>}, broadcasting(Fn::logical_xor, {.flops = no_flops})},
+      {{"Not", onnx_domain, infer_logical, run_unary<Not>}, elementwise(Fn::logical_not, {.flops = no_flops})},
+      {{"Where", onnx_domain, infer_where, run_where}, broadcasting(Fn::select, {.flops = no_flops})},
   };
   return table;
 }

@@ -1,10 +1,13 @@
 // Unary mathematics and predicates. f16 and bf16 compute in float and round once.
 #include <cmath>
 
+#include "ops/core/expression.h"
 #include "ops/pointwise/family.h"
 #include "ops/pointwise/reference.h"
 
 namespace smelt::ops {
+
+using expr::Fn;
 namespace {
 
 struct Abs : OnNumbers {
@@ -107,33 +110,33 @@ template <class F> void run_predicate(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> math_ops() {
-  static constexpr OpDef table[] = {
-      {"Abs", onnx_domain, infer_unary, run_unary<Abs>},
-      {"Neg", onnx_domain, infer_unary, run_unary<Neg>},
-      {"Sign", onnx_domain, infer_unary, run_unary<Sign>},
-      {"Floor", onnx_domain, infer_unary, run_unary<Floor>},
-      {"Ceil", onnx_domain, infer_unary, run_unary<Ceil>},
-      {"Round", onnx_domain, infer_unary, run_unary<Round>},
-      {"Sqrt", onnx_domain, infer_unary, run_unary<Sqrt>},
-      {"Reciprocal", onnx_domain, infer_unary, run_unary<Reciprocal>},
-      {"Exp", onnx_domain, infer_unary, run_unary<Exp>},
-      {"Log", onnx_domain, infer_unary, run_unary<Log>},
-      {"Sin", onnx_domain, infer_unary, run_unary<Sin>},
-      {"Cos", onnx_domain, infer_unary, run_unary<Cos>},
-      {"Tan", onnx_domain, infer_unary, run_unary<Tan>},
-      {"Asin", onnx_domain, infer_unary, run_unary<Asin>},
-      {"Acos", onnx_domain, infer_unary, run_unary<Acos>},
-      {"Atan", onnx_domain, infer_unary, run_unary<Atan>},
-      {"Sinh", onnx_domain, infer_unary, run_unary<Sinh>},
-      {"Cosh", onnx_domain, infer_unary, run_unary<Cosh>},
-      {"Tanh", onnx_domain, infer_unary, run_unary<Tanh>},
-      {"Asinh", onnx_domain, infer_unary, run_unary<Asinh>},
-      {"Acosh", onnx_domain, infer_unary, run_unary<Acosh>},
-      {"Atanh", onnx_domain, infer_unary, run_unary<Atanh>},
-      {"Erf", onnx_domain, infer_unary, run_unary<Erf>},
-      {"IsNaN", onnx_domain, infer_predicate, run_predicate<IsNaN>},
-      {"IsInf", onnx_domain, infer_predicate, run_predicate<IsInf>},
+std::span<const OpRow> math_ops() {
+  static constexpr OpRow table[] = {
+      {{"Abs", onnx_domain, infer_unary, run_unary<Abs>}, elementwise(Fn::abs)},
+      {{"Neg", onnx_domain, infer_unary, run_unary<Neg>}, elementwise(Fn::neg)},
+      {{"Sign", onnx_domain, infer_unary, run_unary<Sign>}, elementwise(Fn::sign)},
+      {{"Floor", onnx_domain, infer_unary, run_unary<Floor>}, elementwise(Fn::floor)},
+      {{"Ceil", onnx_domain, infer_unary, run_unary<Ceil>}, elementwise(Fn::ceil)},
+      {{"Round", onnx_domain, infer_unary, run_unary<Round>}, elementwise(Fn::round)},
+      {{"Sqrt", onnx_domain, infer_unary, run_unary<Sqrt>}, elementwise(Fn::sqrt, {.half = Half::wide})},
+      {{"Reciprocal", onnx_domain, infer_unary, run_unary<Reciprocal>}, elementwise(Fn::reciprocal, {.half = Half::wide})},
+      {{"Exp", onnx_domain, infer_unary, run_unary<Exp>}, elementwise(Fn::exp, {.half = Half::wide})},
+      {{"Log", onnx_domain, infer_unary, run_unary<Log>}, elementwise(Fn::log, {.half = Half::wide})},
+      {{"Sin", onnx_domain, infer_unary, run_unary<Sin>}, elementwise(Fn::sin, {.half = Half::wide})},
+      {{"Cos", onnx_domain, infer_unary, run_unary<Cos>}, elementwise(Fn::cos, {.half = Half::wide})},
+      {{"Tan", onnx_domain, infer_unary, run_unary<Tan>}, elementwise(Fn::tan)},
+      {{"Asin", onnx_domain, infer_unary, run_unary<Asin>}, elementwise(Fn::asin)},
+      {{"Acos", onnx_domain, infer_unary, run_unary<Acos>}, elementwise(Fn::acos)},
+      {{"Atan", onnx_domain, infer_unary, run_unary<Atan>}, elementwise(Fn::atan)},
+      {{"Sinh", onnx_domain, infer_unary, run_unary<Sinh>}, elementwise(Fn::sinh)},
+      {{"Cosh", onnx_domain, infer_unary, run_unary<Cosh>}, elementwise(Fn::cosh)},
+      {{"Tanh", onnx_domain, infer_unary, run_unary<Tanh>}, elementwise(Fn::tanh)},
+      {{"Asinh", onnx_domain, infer_unary, run_unary<Asinh>}, elementwise(Fn::asinh)},
+      {{"Acosh", onnx_domain, infer_unary, run_unary<Acosh>}, elementwise(Fn::acosh)},
+      {{"Atanh", onnx_domain, infer_unary, run_unary<Atanh>}, elementwise(Fn::atanh)},
+      {{"Erf", onnx_domain, infer_unary, run_unary<Erf>}, elementwise(Fn::erf)},
+      {{"IsNaN", onnx_domain, infer_predicate, run_predicate<IsNaN>}, elementwise(Fn::is_nan)},
+      {{"IsInf", onnx_domain, infer_predicate, run_predicate<IsInf>}, elementwise({Fn::is_inf, write_is_inf})},
   };
   return table;
 }

@@ -3,11 +3,14 @@
 
 #include "base/error.h"
 #include "ops/core/broadcast_operand.h"
+#include "ops/core/expression.h"
 #include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
 #include "ops/pointwise/family.h"
 
 namespace smelt::ops {
+
+using expr::Fn;
 namespace {
 
 void infer_gelu(InferContext& c) {
@@ -40,12 +43,15 @@ void run_quick_gelu(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> microsoft_activation_ops() {
-  static constexpr OpDef table[] = {
-      {"Gelu", microsoft_domain, infer_gelu, run_gelu},
-      {"BiasGelu", microsoft_domain, infer_gelu, run_gelu},
-      {"FastGelu", microsoft_domain, infer_gelu, run_fast_gelu},
-      {"QuickGelu", microsoft_domain, infer_gelu, run_quick_gelu},
+std::span<const OpRow> microsoft_activation_ops() {
+  static constexpr OpRow table[] = {
+      {{"Gelu", microsoft_domain, infer_gelu, run_gelu}, elementwise({Fn::gelu, write_gelu}, {.flops = {.of_output = 5}})},
+      {{"BiasGelu", microsoft_domain, infer_gelu, run_gelu},
+       elementwise({Fn::gelu, write_bias_gelu, 2}, {.flops = {.of_output = 6}})},
+      {{"FastGelu", microsoft_domain, infer_gelu, run_fast_gelu},
+       elementwise({Fn::gelu, write_fast_gelu}, {.flops = {.of_output = 8}})},
+      {{"QuickGelu", microsoft_domain, infer_gelu, run_quick_gelu},
+       elementwise({Fn::swish, write_quick_gelu}, {.flops = {.of_output = 4}})},
   };
   return table;
 }

@@ -1,4 +1,4 @@
-// ONNX's pointwise operators, one by one, as programs.
+// Pointwise operators, one by one, as programs.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace smelt::ops {
 
-/// True for ai.smelt.Pointwise and for ONNX operators that are one call of the expression language.
+/// True for ai.smelt.Pointwise and for operators that the expression language has.
 bool is_pointwise(const Node& n);
 
-/// The inputs that it reads: CastLike's second is only there for its type, Dropout's others say what it does.
+/// The inputs whose elements it reads (Facts::operands).
 std::span<const BoundTensor> pointwise_inputs(const BoundNode& b);
 
 /// The program that the node computes over its present inputs in their own types, in order; f16 and bf16 are computed in f32

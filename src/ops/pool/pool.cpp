@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/core/float_reference.h"
+#include "ops/core/flops.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/window.h"
 #include "ops/pool/family.h"
@@ -234,15 +235,15 @@ void run_unpool(ComputeContext& ctx) {
 
 }  // namespace
 
-std::span<const OpDef> pool_ops() {
-  static constexpr OpDef table[] = {
-      {"MaxPool", onnx_domain, infer_pool, run_max_pool},
-      {"AveragePool", onnx_domain, infer_pool, run_average_pool},
-      {"LpPool", onnx_domain, infer_pool, run_lp_pool},
-      {"GlobalAveragePool", onnx_domain, infer_global, run_global_average},
-      {"GlobalMaxPool", onnx_domain, infer_global, run_global_max},
-      {"GlobalLpPool", onnx_domain, infer_global, run_global_lp},
-      {"MaxUnpool", onnx_domain, infer_unpool, run_unpool},
+std::span<const OpRow> pool_ops() {
+  static constexpr OpRow table[] = {
+      {{"MaxPool", onnx_domain, infer_pool, run_max_pool}, {.flops = {.count = pool_flops}}},
+      {{"AveragePool", onnx_domain, infer_pool, run_average_pool}, {.flops = {.count = pool_flops}}},
+      {{"LpPool", onnx_domain, infer_pool, run_lp_pool}, {.flops = {.count = pool_flops}}},
+      {{"GlobalAveragePool", onnx_domain, infer_global, run_global_average}, {.flops = {.of_input = 1}}},
+      {{"GlobalMaxPool", onnx_domain, infer_global, run_global_max}, {.flops = {.of_input = 1}}},
+      {{"GlobalLpPool", onnx_domain, infer_global, run_global_lp}, {.flops = {.of_input = 1}}},
+      {{"MaxUnpool", onnx_domain, infer_unpool, run_unpool}},
   };
   return table;
 }

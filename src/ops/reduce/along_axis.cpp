@@ -165,14 +165,15 @@ void infer_same(InferContext& c) { same_as(c, 0, 0); }
 
 }  // namespace
 
-std::span<const OpDef> along_axis_ops() {
-  static constexpr OpDef table[] = {
-      {"ArgMax", onnx_domain, infer_arg, run_arg<true>},
-      {"ArgMin", onnx_domain, infer_arg, run_arg<false>},
-      {"TopK", onnx_domain, infer_top_k, run_top_k},
-      {"Hardmax", onnx_domain, infer_same, run_hardmax},
-      {"CumSum", onnx_domain, infer_same, run_cumulative<RunningSum>},
-      {"CumProd", onnx_domain, infer_same, run_cumulative<RunningProduct>},
+std::span<const OpRow> along_axis_ops() {
+  static constexpr OpRow table[] = {
+      {{"ArgMax", onnx_domain, infer_arg, run_arg<true>}, {.flops = {.of_input = 1}}},
+      {{"ArgMin", onnx_domain, infer_arg, run_arg<false>}, {.flops = {.of_input = 1}}},
+      {{"TopK", onnx_domain, infer_top_k, run_top_k}, {.half = Half::wide}},
+      {{"Hardmax", onnx_domain, infer_same, run_hardmax}, {.shape = OutShape::input}},
+      {{"CumSum", onnx_domain, infer_same, run_cumulative<RunningSum>},
+       {.shape = OutShape::input, .flops = {.of_input = 1}, .half = Half::wide}},
+      {{"CumProd", onnx_domain, infer_same, run_cumulative<RunningProduct>}, {.shape = OutShape::input, .half = Half::wide}},
   };
   return table;
 }

@@ -120,8 +120,10 @@ std::vector<ValueId> expand_reduce(Body& b) {
 
 }  // namespace
 
-std::span<const OpDef> fused_reduce_ops() {
-  static constexpr OpDef table[] = {{"Reduce", smelt_domain, infer_fused_reduce, run_fused_reduce, true, expand_reduce}};
+std::span<const OpRow> fused_reduce_ops() {
+  static constexpr OpRow table[] = {
+      {{"Reduce", smelt_domain, infer_fused_reduce, run_fused_reduce, true, expand_reduce}, {.flops = {.of_input = 1}}},
+  };
   return table;
 }
 

@@ -1,14 +1,15 @@
 // What conformance needs and nobody tunes: operators.
 #pragma once
 
+#include "ops/core/facts.h"
 #include "ops/core/operator.h"
 
 namespace smelt::ops {
 
-std::span<const OpDef> text_ops();      // strings
-std::span<const OpDef> random_ops();    // Random…, Bernoulli, Multinomial, Dropout
-std::span<const OpDef> signal_ops();    // DFT, STFT, windows
-std::span<const OpDef> ml_ops();        // ai.onnx.ml
-std::span<const OpDef> training_ops();  // one optimiser step
+std::span<const OpRow> text_ops();      // strings
+std::span<const OpRow> random_ops();    // Random…, Bernoulli, Multinomial, Dropout
+std::span<const OpRow> signal_ops();    // DFT, STFT, windows
+std::span<const OpRow> ml_ops();        // ai.onnx.ml
+std::span<const OpRow> training_ops();  // one optimiser step
 
 }  // namespace smelt::ops

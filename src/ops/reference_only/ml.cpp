@@ -265,18 +265,18 @@ void run_regressor(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> ml_ops() {
-  static constexpr OpDef table[] = {
-      {"ArrayFeatureExtractor", ml_domain, infer_extractor, run_extractor},
-      {"Binarizer", ml_domain, infer_same, run_binarizer},
-      {"FeatureVectorizer", ml_domain, infer_vectorizer, run_vectorizer},
-      {"Imputer", ml_domain, infer_same, run_imputer},
-      {"LabelEncoder", ml_domain, infer_label_encoder, run_label_encoder},
-      {"LinearRegressor", ml_domain, infer_regressor, run_regressor},
-      {"Normalizer", ml_domain, infer_same_f32, run_normalizer},
-      {"OneHotEncoder", ml_domain, infer_one_hot, run_one_hot},
-      {"Scaler", ml_domain, infer_same_f32, run_scaler},
-      {"TreeEnsemble", ml_domain, infer_trees, run_trees},
+std::span<const OpRow> ml_ops() {
+  static constexpr OpRow table[] = {
+      {{"ArrayFeatureExtractor", ml_domain, infer_extractor, run_extractor}},
+      {{"Binarizer", ml_domain, infer_same, run_binarizer}},
+      {{"FeatureVectorizer", ml_domain, infer_vectorizer, run_vectorizer}},
+      {{"Imputer", ml_domain, infer_same, run_imputer}},
+      {{"LabelEncoder", ml_domain, infer_label_encoder, run_label_encoder}},
+      {{"LinearRegressor", ml_domain, infer_regressor, run_regressor}},
+      {{"Normalizer", ml_domain, infer_same_f32, run_normalizer}},
+      {{"OneHotEncoder", ml_domain, infer_one_hot, run_one_hot}},
+      {{"Scaler", ml_domain, infer_same_f32, run_scaler}},
+      {{"TreeEnsemble", ml_domain, infer_trees, run_trees}},
   };
   return table;
 }

@@ -5,11 +5,14 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ops/core/expression.h"
 #include "ops/core/list_inputs.h"
 #include "ops/reference_only/family.h"
 #include "ops/reference_only/random_generator.h"
 
 namespace smelt::ops {
+
+using expr::Fn;
 namespace {
 
 DType dtype_or(const Node& node, DType otherwise) {
@@ -108,15 +111,16 @@ void run_dropout(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> random_ops() {
-  static constexpr OpDef table[] = {
-      {"RandomNormal", onnx_domain, infer_random, run_normal, false},
-      {"RandomNormalLike", onnx_domain, infer_like, run_normal, false},
-      {"RandomUniform", onnx_domain, infer_random, run_uniform, false},
-      {"RandomUniformLike", onnx_domain, infer_like, run_uniform, false},
-      {"Bernoulli", onnx_domain, infer_like, run_bernoulli, false},
-      {"Multinomial", onnx_domain, infer_multinomial, run_multinomial, false},
-      {"Dropout", onnx_domain, infer_dropout, run_dropout, false},
+std::span<const OpRow> random_ops() {
+  static constexpr OpRow table[] = {
+      {{"RandomNormal", onnx_domain, infer_random, run_normal, false}, {.half = Half::wide}},
+      {{"RandomNormalLike", onnx_domain, infer_like, run_normal, false}, {.shape = OutShape::input, .half = Half::wide}},
+      {{"RandomUniform", onnx_domain, infer_random, run_uniform, false}, {.half = Half::wide}},
+      {{"RandomUniformLike", onnx_domain, infer_like, run_uniform, false}, {.shape = OutShape::input, .half = Half::wide}},
+      {{"Bernoulli", onnx_domain, infer_like, run_bernoulli, false}, {.shape = OutShape::input, .half = Half::wide}},
+      {{"Multinomial", onnx_domain, infer_multinomial, run_multinomial, false}, {.half = Half::wide}},
+      {{"Dropout", onnx_domain, infer_dropout, run_dropout, false},
+       elementwise({Fn::select, write_dropout}, {.shape = OutShape::input_all, .operands = 1, .flops = no_flops})},
   };
   return table;
 }

@@ -241,14 +241,14 @@ void run_mel(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> signal_ops() {
-  static constexpr OpDef table[] = {
-      {"DFT", onnx_domain, infer_dft, run_dft},
-      {"STFT", onnx_domain, infer_stft, run_stft},
-      {"HannWindow", onnx_domain, infer_window, run_hann},
-      {"HammingWindow", onnx_domain, infer_window, run_hamming},
-      {"BlackmanWindow", onnx_domain, infer_window, run_blackman},
-      {"MelWeightMatrix", onnx_domain, infer_mel, run_mel},
+std::span<const OpRow> signal_ops() {
+  static constexpr OpRow table[] = {
+      {{"DFT", onnx_domain, infer_dft, run_dft}, {.half = Half::wide, .contracts = true}},
+      {{"STFT", onnx_domain, infer_stft, run_stft}, {.half = Half::wide, .contracts = true}},
+      {{"HannWindow", onnx_domain, infer_window, run_hann}, {.expands_on_gpu = true}},
+      {{"HammingWindow", onnx_domain, infer_window, run_hamming}, {.expands_on_gpu = true}},
+      {{"BlackmanWindow", onnx_domain, infer_window, run_blackman}, {.expands_on_gpu = true}},
+      {{"MelWeightMatrix", onnx_domain, infer_mel, run_mel}, {.half = Half::wide}},
   };
   return table;
 }

@@ -212,12 +212,12 @@ void run_tf_idf(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> text_ops() {
-  static constexpr OpDef table[] = {
-      {"StringConcat", onnx_domain, infer_string_concat, run_string_concat},
-      {"StringSplit", onnx_domain, infer_string_split, run_string_split},
-      {"StringNormalizer", onnx_domain, infer_string_normalizer, run_string_normalizer},
-      {"TfIdfVectorizer", onnx_domain, infer_tf_idf, run_tf_idf},
+std::span<const OpRow> text_ops() {
+  static constexpr OpRow table[] = {
+      {{"StringConcat", onnx_domain, infer_string_concat, run_string_concat}},
+      {{"StringSplit", onnx_domain, infer_string_split, run_string_split}, {.data_dependent = true}},
+      {{"StringNormalizer", onnx_domain, infer_string_normalizer, run_string_normalizer}},
+      {{"TfIdfVectorizer", onnx_domain, infer_tf_idf, run_tf_idf}},
   };
   return table;
 }

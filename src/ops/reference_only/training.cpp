@@ -90,11 +90,11 @@ void run_momentum(ComputeContext& c) {
 
 }  // namespace
 
-std::span<const OpDef> training_ops() {
-  static constexpr OpDef table[] = {
-      {"Adagrad", training_domain, infer_step<1>, run_adagrad},
-      {"Adam", training_domain, infer_step<2>, run_adam},
-      {"Momentum", training_domain, infer_step<1>, run_momentum},
+std::span<const OpRow> training_ops() {
+  static constexpr OpRow table[] = {
+      {{"Adagrad", training_domain, infer_step<1>, run_adagrad}},
+      {{"Adam", training_domain, infer_step<2>, run_adam}},
+      {{"Momentum", training_domain, infer_step<1>, run_momentum}},
   };
   return table;
 }

@@ -26,7 +26,7 @@
 namespace smelt::ops {
 namespace {
 
-using Table = std::span<const OpDef> (*)();
+using Table = std::span<const OpRow> (*)();
 
 constexpr Table tables[] = {
     math_ops,
@@ -73,13 +73,15 @@ constexpr Table tables[] = {
 
 struct Registry {
   std::vector<const OpDef*> list;
-  std::map<std::pair<std::string_view, std::string_view>, const OpDef*> by_name;  // (domain, op)
+  std::vector<const OpRow*> rows;
+  std::map<std::pair<std::string_view, std::string_view>, const OpRow*> by_name;  // (domain, op)
 
   Registry() {
     for (Table table : tables) {
-      for (const OpDef& def : table()) {
-        list.push_back(&def);
-        by_name.emplace(std::pair(def.domain, def.op), &def);
+      for (const OpRow& row : table()) {
+        list.push_back(&row.def);
+        rows.push_back(&row);
+        by_name.emplace(std::pair(row.def.domain, row.def.op), &row);
       }
     }
   }
@@ -92,13 +94,25 @@ const Registry& registry() {
 
 }  // namespace
 
-const OpDef* find(std::string_view op, std::string_view domain) {
+const OpRow* find_row(std::string_view op, std::string_view domain) {
   if (domain == "ai.onnx") domain = onnx_domain;  // the default domain's long spelling
   const auto& names = registry().by_name;
   auto it = names.find(std::pair(domain, op));
   return it == names.end() ? nullptr : it->second;
 }
 
+const OpDef* find(std::string_view op, std::string_view domain) {
+  const OpRow* row = find_row(op, domain);
+  return row ? &row->def : nullptr;
+}
+
+const Facts& facts(const Node& node) {
+  static constexpr Facts none;
+  const OpRow* row = find_row(node.op, node.domain);
+  return row ? row->facts : none;
+}
+
+std::span<const OpRow* const> rows() { return registry().rows; }
 std::span<const OpDef* const> all() { return registry().list; }
 
 }  // namespace smelt::ops

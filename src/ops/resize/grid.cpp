@@ -199,12 +199,12 @@ void run_affine_grid(ComputeContext& ctx) {
 
 }  // namespace
 
-std::span<const OpDef> sample_ops() {
-  static constexpr OpDef table[] = {
-      {"Resize", onnx_domain, infer_resize, run_resize},
-      {"Upsample", onnx_domain, infer_resize, run_resize},
-      {"GridSample", onnx_domain, infer_grid_sample, run_grid_sample},
-      {"AffineGrid", onnx_domain, infer_affine_grid, run_affine_grid},
+std::span<const OpRow> sample_ops() {
+  static constexpr OpRow table[] = {
+      {{"Resize", onnx_domain, infer_resize, run_resize}, {.flops = {.of_input = 1}, .half = Half::wide}},
+      {{"Upsample", onnx_domain, infer_resize, run_resize}},
+      {{"GridSample", onnx_domain, infer_grid_sample, run_grid_sample}, {.half = Half::wide}},
+      {{"AffineGrid", onnx_domain, infer_affine_grid, run_affine_grid}, {.half = Half::wide}},
   };
   return table;
 }

@@ -1,11 +1,12 @@
 // Recurrent networks: operators and tactics.
 #pragma once
 
+#include "ops/core/facts.h"
 #include "ops/core/family.h"
 
 namespace smelt::ops {
 
-std::span<const OpDef> rnn_ops();  // RNN, GRU, LSTM
+std::span<const OpRow> rnn_ops();  // RNN, GRU, LSTM
 
 extern const TacticFamily rnn_family;  // offer.cpp
 

@@ -118,11 +118,11 @@ void run_lstm(ComputeContext& ctx) {
 
 }  // namespace
 
-std::span<const OpDef> rnn_ops() {
-  static constexpr OpDef table[] = {
-      {"RNN", onnx_domain, infer_recurrent<rnn_gates>, run_rnn},
-      {"GRU", onnx_domain, infer_recurrent<gru_gates>, run_gru},
-      {"LSTM", onnx_domain, infer_recurrent<lstm_gates>, run_lstm},
+std::span<const OpRow> rnn_ops() {
+  static constexpr OpRow table[] = {
+      {{"RNN", onnx_domain, infer_recurrent<rnn_gates>, run_rnn}, {.contracts = true}},
+      {{"GRU", onnx_domain, infer_recurrent<gru_gates>, run_gru}, {.contracts = true}},
+      {{"LSTM", onnx_domain, infer_recurrent<lstm_gates>, run_lstm}, {.contracts = true}},
   };
   return table;
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/core/copy.h"
+#include "ops/core/data_dependent.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
 #include "ops/select/family.h"
@@ -190,14 +191,53 @@ void run_reverse_sequence(ComputeContext& c) {
   copier.finish();
 }
 
+/// Types that the kernels that find elements know.
+bool can_be_found(DType t) {
+  return t == DType::f32 || t == DType::f64 || t == DType::f16 || t == DType::bf16 || t == DType::boolean ||
+         (is_integer(t) && bits(t) >= 8);
+}
+
+std::vector<AtMost> non_zero_at_most(const Node&, std::span<const TensorDesc> in) {
+  const TensorDesc& x = in[0];
+  if (!can_be_found(x.type) || x.shape.empty() || x.shape.size() > 8) return {};
+  return {{DType::i64, {static_cast<int64_t>(x.shape.size()), elements(x.shape)}, 1}};
+}
+
+std::vector<AtMost> compressed_at_most(const Node& n, std::span<const TensorDesc> in) {
+  const TensorDesc &x = in[0], &keep = in[1];
+  if (!can_be_found(x.type) || keep.type != DType::boolean || keep.shape.size() != 1) return {};
+  Shape most{elements(x.shape)};
+  size_t axis = 0;
+  if (n.has("axis")) {
+    axis = static_cast<size_t>(normalize_axis(n.get_int("axis", 0), static_cast<int64_t>(x.shape.size())));
+    most = x.shape;
+  }
+  most[axis] = std::min(most[axis], keep.shape[0]);
+  return {{x.type, most, static_cast<int64_t>(axis)}};
+}
+
+/// Over all elements; slices along an axis have no kernel.
+std::vector<AtMost> unique_at_most(const Node& n, std::span<const TensorDesc> in) {
+  const TensorDesc& x = in[0];
+  if (!can_be_found(x.type) || (n.has("axis") && x.shape.size() != 1)) return {};
+  const Shape all{elements(x.shape)};
+  std::vector<AtMost> most{{x.type, all, 0}, {DType::i64, all, 0}, {DType::i64, all, -1}, {DType::i64, all, 0}};
+  most.resize(n.outputs.size());
+  for (size_t i = 0; i < most.size(); ++i)
+    if (n.outputs[i] == ValueId::none) most[i] = {};
+  return most;
+}
+
 }  // namespace
 
-std::span<const OpDef> select_ops() {
-  static constexpr OpDef table[] = {
-      {"Compress", onnx_domain, infer_compress, run_compress},
-      {"NonZero", onnx_domain, infer_non_zero, run_non_zero},
-      {"Unique", onnx_domain, infer_unique, run_unique},
-      {"ReverseSequence", onnx_domain, infer_reverse_sequence, run_reverse_sequence},
+std::span<const OpRow> select_ops() {
+  static constexpr OpRow table[] = {
+      {{"Compress", onnx_domain, infer_compress, run_compress},
+       {.elements = Elements::moved, .data_dependent = true, .at_most = compressed_at_most}},
+      {{"NonZero", onnx_domain, infer_non_zero, run_non_zero}, {.data_dependent = true, .at_most = non_zero_at_most}},
+      {{"Unique", onnx_domain, infer_unique, run_unique}, {.data_dependent = true, .at_most = unique_at_most}},
+      {{"ReverseSequence", onnx_domain, infer_reverse_sequence, run_reverse_sequence},
+       {.elements = Elements::moved, .shape = OutShape::input}},
   };
   return table;
 }

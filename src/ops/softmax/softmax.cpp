@@ -110,12 +110,12 @@ void run_softmax_loss(ComputeContext& ctx) {
 
 }  // namespace
 
-std::span<const OpDef> softmax_ops() {
-  static constexpr OpDef table[] = {
-      {"Softmax", onnx_domain, infer_same, run_softmax},
-      {"LogSoftmax", onnx_domain, infer_same, run_softmax},
-      {"NegativeLogLikelihoodLoss", onnx_domain, infer_loss, run_nll_loss},
-      {"SoftmaxCrossEntropyLoss", onnx_domain, infer_loss, run_softmax_loss},
+std::span<const OpRow> softmax_ops() {
+  static constexpr OpRow table[] = {
+      {{"Softmax", onnx_domain, infer_same, run_softmax}, {.shape = OutShape::input, .flops = {.of_input = 5}}},
+      {{"LogSoftmax", onnx_domain, infer_same, run_softmax}, {.shape = OutShape::input, .flops = {.of_input = 6}}},
+      {{"NegativeLogLikelihoodLoss", onnx_domain, infer_loss, run_nll_loss}, {.half = Half::wide}},
+      {{"SoftmaxCrossEntropyLoss", onnx_domain, infer_loss, run_softmax_loss}, {.half = Half::wide}},
   };
   return table;
 }

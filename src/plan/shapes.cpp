@@ -1,9 +1,9 @@
 #include "plan/shapes.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
+#include "ops/core/facts.h"
 #include "plan/views.h"
 
 namespace smelt::plan {
@@ -105,7 +105,7 @@ class SegmentBuilder {
 
   /// Evaluates the node if all it reads is known and what it makes is small. Shape and Size need shapes only.
   bool evaluate_now(const Node& node, std::span<const ops::TensorDesc> in, std::span<const ops::TensorDesc> out) {
-    const bool shape_only = node.is("Shape") || node.is("Size");
+    const bool shape_only = ops::facts(node).elements == ops::Elements::extents;
     const ops::OpDef* def = ops::find(node.op, node.domain);
     if (is_control_flow(node) || !def || !def->deterministic) return false;
     for (const auto& d : in) {
@@ -201,10 +201,7 @@ bool is_control_flow(const Node& node) {
   return std::ranges::any_of(node.attrs, [](const auto& a) { return std::holds_alternative<GraphPtr>(a.second); });
 }
 
-bool splits_plan(const Node& node) {
-  static constexpr std::array ops = {"NonZero", "NonMaxSuppression", "Unique", "Compress", "StringSplit"};
-  return is_control_flow(node) || (node.domain.empty() && std::ranges::find(ops, std::string_view(node.op)) != ops.end());
-}
+bool splits_plan(const Node& node) { return is_control_flow(node) || ops::facts(node).data_dependent; }
 
 Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env, bool on_device) {
   return SegmentBuilder(g, env, on_device).run(order);

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ops/core/channels_last.h"
+#include "ops/core/facts.h"
 #include "ops/movement/windows.h"
 
 namespace smelt::plan {
@@ -95,9 +96,7 @@ std::vector<size_t> memory_order(Layout layout, size_t rank) {
 }
 
 /// Reshape and its like: the elements in their order, under other extents.
-bool is_reshape(const Node& node) {
-  return node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Flatten" || node.op == "Identity";
-}
+bool is_reshape(const Node& node) { return ops::facts(node).elements == ops::Elements::in_order; }
 
 std::vector<int64_t> permutation(const Node& node, size_t rank) {
   std::vector<int64_t> perm = node.get_ints("perm");
@@ -234,8 +233,7 @@ std::optional<std::vector<int64_t>> view_offsets(const Segment& s, const Step& s
   if (node.op == "Split") return split_offsets(s, step);
   if (step.outputs.size() > 1 || !same_bytes(x, y)) return node.op == "Slice" ? slice_offsets(s, step) : std::nullopt;
   const bool view =
-      node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Flatten" || node.op == "Identity" ||
-      (node.op == "Transpose" && keeps_order(x.shape, node.get_ints("perm"))) ||
+      is_reshape(node) || (node.op == "Transpose" && keeps_order(x.shape, node.get_ints("perm"))) ||
       ((node.op == "Expand" || node.op == "Cast" || node.op == "Tile") && (x.shape == y.shape || node.op == "Expand")) ||
       (node.op == "Concat" && step.inputs.size() == 1);
   if (view) return std::vector<int64_t>{0};

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/npy.h"
 #include "graph/graph.h"
+#include "ops/core/facts.h"
 #include "ops/cpu/parallel.h"
 
 namespace smelt::profile {
@@ -39,7 +40,7 @@ std::optional<int64_t> index_limit(const Graph& g, ValueId v, int depth = 0) {
       if (table.shape && axis >= 0 && axis < static_cast<int64_t>(table.shape->size()) &&
           (*table.shape)[static_cast<size_t>(axis)].known())
         here = (*table.shape)[static_cast<size_t>(axis)].value;
-    } else if (depth < 4 && (n.is("Cast") || n.is("Reshape") || n.is("Unsqueeze") || n.is("Identity") || n.is("Squeeze"))) {
+    } else if (depth < 4 && (n.is("Cast") || ops::facts(n).elements == ops::Elements::in_order)) {
       if (use.input == 0) here = index_limit(g, n.out(), depth + 1);
     }
     if (here && (!limit || *here < *limit)) limit = here;

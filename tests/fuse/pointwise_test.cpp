@@ -57,7 +57,21 @@ TEST(Pointwise, refuses_operators_that_look_beyond_an_element) {
   EXPECT_EQ(body_of("Add", {DType::f32, DType::f32}, DType::f32, {}, "com.example"), "unsupported");
 }
 
+TEST(Pointwise, refuses_operators_whose_inputs_are_not_all_operands) {
+  EXPECT_EQ(body_of("CastLike", {DType::f32, DType::f16}, DType::f16), "unsupported");
+  EXPECT_EQ(body_of("Dropout", {DType::f32}, DType::f32), "unsupported");
+}
+
+TEST(Pointwise, writes_integer_forms_of_their_own) {
+  EXPECT_EQ(body_of("BitShift", {DType::i32, DType::i32}, DType::i32, {{"direction", std::string("LEFT")}}),
+            "(in0:i32, in1:i32) { %2 = cast(in1):u32; %3 = cast(in0):u32; %4 = shift_left(%3, %2):u32; %5 = cast(%4):i32; "
+            "return %5 }");
+  EXPECT_EQ(body_of("Mod", {DType::i32, DType::i32}, DType::i32), "(in0:i32, in1:i32) { %2 = mod(in0, in1):i32; return %2 }");
+}
+
 TEST(Pointwise, refuses_types_without_arithmetic) {
+  EXPECT_EQ(body_of("Shrink", {DType::i32}, DType::i32), "wrong_type");
+  EXPECT_EQ(body_of("LeakyRelu", {DType::i32}, DType::i32), "wrong_type");
   EXPECT_EQ(body_of("Cast", {DType::f32}, DType::f8e4m3fn), "wrong_type");
   EXPECT_EQ(body_of("Cast", {DType::f32}, DType::string), "wrong_type");
   EXPECT_EQ(body_of("Sin", {DType::i32}, DType::i32), "wrong_type");

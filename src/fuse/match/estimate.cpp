@@ -1,13 +1,12 @@
 #include "fuse/match/estimate.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+
+#include "ops/core/facts.h"
 
 namespace smelt::fuse {
 namespace {
-
-constexpr std::array views = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Shape", "Size", "Constant"};
 
 /// Integers of a shape: a few numbers that the host computes while shapes are bound.
 bool is_shape_arithmetic(const Graph& g, const Node& n) {
@@ -42,7 +41,8 @@ std::optional<Work> work_of(const Graph& g, const std::set<NodeId>& nodes) {
 
 std::optional<Work> work(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
-  const bool view = n.domain == onnx_domain && std::ranges::find(views, std::string_view(n.op)) != views.end();
+  const ops::Elements elements = ops::facts(n).elements;
+  const bool view = elements == ops::Elements::in_order || elements == ops::Elements::extents;
   if (view || is_shape_arithmetic(g, n)) return Work{};
   Work w{0, 1};
   std::set<ValueId> seen;

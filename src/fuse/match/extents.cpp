@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "fuse/match/match.h"
+#include "ops/core/facts.h"
 
 namespace smelt::fuse {
 namespace {
@@ -18,63 +19,10 @@ std::optional<int64_t> product(int64_t a, int64_t b) {
 constexpr int max_depth = 256;       // operators followed from one value, some 80 residual blocks; it bounds the stack
 constexpr size_t max_values = 4096;  // elements of a shape being computed; Concat(s, s) doubles them at every step
 
-bool keeps_shape(const Node& n) {
-  constexpr std::string_view ops[] = {"Identity",
-                                      "Cast",
-                                      "Neg",
-                                      "Abs",
-                                      "Sign",
-                                      "Floor",
-                                      "Ceil",
-                                      "Round",
-                                      "Sqrt",
-                                      "Reciprocal",
-                                      "Exp",
-                                      "Log",
-                                      "Sin",
-                                      "Cos",
-                                      "Tan",
-                                      "Erf",
-                                      "Tanh",
-                                      "Sigmoid",
-                                      "Relu",
-                                      "Gelu",
-                                      "HardSwish",
-                                      "HardSigmoid",
-                                      "LeakyRelu",
-                                      "Elu",
-                                      "Selu",
-                                      "Celu",
-                                      "Softplus",
-                                      "Softsign",
-                                      "Mish",
-                                      "Swish",
-                                      "ThresholdedRelu",
-                                      "Clip",
-                                      "Not",
-                                      "IsNaN",
-                                      "IsInf",
-                                      "Softmax",
-                                      "LogSoftmax",
-                                      "LayerNormalization",
-                                      "RMSNormalization",
-                                      "BatchNormalization",
-                                      "InstanceNormalization",
-                                      "GroupNormalization",
-                                      "Trilu",
-                                      "CumSum",
-                                      "Dropout",
-                                      "LRN"};
-  if (n.domain == onnx_domain) return std::find(std::begin(ops), std::end(ops), n.op) != std::end(ops);
-  return n.domain == smelt_domain && (n.op == "Norm" || n.op == "RotaryEmbedding");
-}
-
-bool broadcasts_inputs(const Node& n) {
-  constexpr std::string_view ops[] = {
-      "Add",   "Sub", "Mul", "Div", "Pow",   "Mod",  "Min",         "Max",     "Mean",           "Sum",        "PRelu",
-      "Where", "And", "Or",  "Xor", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "BitwiseAnd", "BitwiseOr"};
-  if (n.domain == onnx_domain) return std::find(std::begin(ops), std::end(ops), n.op) != std::end(ops);
-  return n.domain == smelt_domain && n.op == "Pointwise";
+/// Whether an output has the shape of input 0.
+bool keeps_shape(const Node& n, int32_t output) {
+  const ops::OutShape shape = ops::facts(n).shape;
+  return shape == ops::OutShape::input_all || (shape == ops::OutShape::input && output == 0);
 }
 
 /// Answers the questions of one proof. Everything is followed once, since an Add of two branches doubles the ways to what is
@@ -205,8 +153,8 @@ Extent Analysis::derived(ValueId v, int axis) {
   if (value.producer == NodeId::none) return otherwise;
   const Node& n = g_.node(value.producer);
   const int r = rank(g_, v), r0 = n.inputs.empty() ? -1 : rank(g_, n.in(0));
-  if (keeps_shape(n) && (value.output == 0 || n.op == "Norm")) return r0 == r ? one(n.in(0), axis) : otherwise;
-  if (broadcasts_inputs(n)) return broadcast(n, 0, r - 1 - axis, otherwise);
+  if (keeps_shape(n, value.output)) return r0 == r ? one(n.in(0), axis) : otherwise;
+  if (ops::facts(n).shape == ops::OutShape::broadcast) return broadcast(n, 0, r - 1 - axis, otherwise);
   if (n.is("MatMul") || n.is("MatMul", smelt_domain)) return matmul(n, axis, r, otherwise);
   if (n.is("Gemm") && r0 == 2) return matmul(n, axis, 2, otherwise);
   if (n.is("Attention", smelt_domain)) return axis < 3 ? one(n.in(0), axis) : one(n.in(2), 3);

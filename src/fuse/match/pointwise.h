@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "fuse/match/rewrite.h"
+#include "ops/core/expression.h"
 
 namespace smelt::fuse {
 
-/// The type that a value of type t has inside a program: f32 for f16 and bf16, t for those programs compute in; nothing for
-/// strings, complex numbers and the 8-bit floats and packed types.
-std::optional<DType> computing_type(DType t);
+using ops::computing_type;
 
 /// The value of a constant of one element that a program can hold exactly.
 std::optional<double> immediate(const Value& v);

@@ -9,7 +9,7 @@
 #include "fuse/match/bypass.h"
 #include "fuse/match/extents.h"
 #include "fuse/rewrites/rewrites.h"
-#include "ops/core/operator.h"
+#include "ops/core/facts.h"
 
 namespace smelt::fuse {
 namespace {
@@ -17,11 +17,6 @@ namespace {
 constexpr int64_t always = 8 << 20;           // bytes of a result that may be larger than the inputs: a 1024 x 2048 mask in f32
 constexpr int64_t at_most = 64 << 20;         // bytes of any result: the model's constants are mapped, folded ones are not
 constexpr int64_t product_at_most = 1 << 20;  // elements of a contraction's inputs: a second or so in plain loops
-
-bool contracts(const Node& n) {
-  constexpr std::string_view ops[] = {"MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "LSTM", "GRU", "RNN", "DFT", "STFT"};
-  return std::find(std::begin(ops), std::end(ops), n.op) != std::end(ops);
-}
 
 bool has_body(const Node& n) {
   return std::any_of(n.attrs.begin(), n.attrs.end(), [](const auto& a) { return std::holds_alternative<GraphPtr>(a.second); });
@@ -80,7 +75,7 @@ Outcome fold_constants(const Graph& g, NodeId n) {
   const ops::OpDef* def = ops::find(node.op, node.domain);
   if (!def || !def->deterministic || node.domain == smelt_domain || node.op == "DequantizeLinear") return NotHere{};
   if (has_body(node)) return reject(Reason::in_subgraph, n, "{} runs a subgraph", describe(g, n));
-  if (contracts(node) && in_elements > product_at_most)
+  if (ops::facts(node).contracts && in_elements > product_at_most)
     return reject(Reason::too_large, n, "{} of {} elements, at most {} are computed here", describe(g, n), in_elements,
                   product_at_most);
   try {

@@ -5,14 +5,13 @@
 
 #include "fuse/match/bypass.h"
 #include "fuse/rewrites/rewrites.h"
+#include "ops/core/facts.h"
 
 namespace smelt::fuse {
 namespace {
 
 bool reshapes(const Graph& g, NodeId n) {
-  if (n == NodeId::none || g.node(n).domain != onnx_domain) return false;
-  const std::string& op = g.node(n).op;
-  return op == "Reshape" || op == "Flatten" || op == "Squeeze" || op == "Unsqueeze";
+  return n != NodeId::none && ops::facts(g.node(n)).elements == ops::Elements::in_order && !g.node(n).is("Identity");
 }
 
 }  // namespace

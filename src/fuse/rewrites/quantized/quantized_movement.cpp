@@ -1,6 +1,5 @@
 // Before   QuantizeLinear(op(DequantizeLinear(x))) with one scale and zero point; op moves elements or picks the largest
-//          (MaxPool, Reshape and the like, Transpose, Slice, Gather, Concat of inputs dequantized alike, nearest Resize) or is
-//          left out
+//          (a view, Transpose, Slice, Gather, Concat of inputs dequantized alike, MaxPool, nearest Resize) or is left out
 // After    op(x) on the integers
 // Unless   the two scales or zero points differ, or are computed apart
 //          op's result has another reader, or is a graph output
@@ -9,20 +8,20 @@
 #include "fuse/match/bypass.h"
 #include "fuse/rewrites/quantized/quantized.h"
 #include "fuse/rewrites/rewrites.h"
+#include "ops/core/facts.h"
 
 namespace smelt::fuse {
 namespace {
 
 /// Whether n does to integers of the type what it does to the numbers that they stand for.
 bool moves_elements(const Node& n, DType type) {
-  constexpr std::string_view ops[] = {"MaxPool", "Reshape", "Flatten", "Squeeze",      "Unsqueeze",    "Transpose", "Slice",
-                                      "Gather",  "Concat",  "Expand",  "DepthToSpace", "SpaceToDepth", "Tile"};
   if (n.domain != onnx_domain || n.outputs.size() != 1) return false;
   if (n.op == "Resize")  // a crop may reach outside, where a number of the model's is
     return n.get_string("mode", "nearest") == "nearest" && bits(type) >= 8 &&
            n.get_string("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize";
   if (n.op == "MaxPool") return type == DType::i8 || type == DType::u8;
-  return std::find(std::begin(ops), std::end(ops), n.op) != std::end(ops);
+  const ops::Elements elements = ops::facts(n).elements;
+  return elements == ops::Elements::in_order || elements == ops::Elements::moved;
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "fuse/precision.h"
 #include "import/import.h"
-#include "import/precision.h"
 #include "ops/cuda/gpu.h"
 #include "plan/step_info.h"
 #include "run/execution.h"
@@ -51,7 +51,7 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
   const Platform platform = platform_for(options, tf32, plan::read_kernels(graph.model.metadata));
   platform.context->stages = std::move(stages);
   clock.end("device");
-  const PrecisionSummary done = convert_precision(graph, options.precision, options.keep_fp32);
+  const fuse::PrecisionSummary done = fuse::convert_precision(graph, options.precision, options.keep_fp32);
   if (done.converted > 0)
     info("{}: {} nodes compute in {}, {} stay in fp32, {} casts between them", graph.name, done.converted, options.precision,
          done.kept, done.casts);

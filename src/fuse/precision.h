@@ -7,7 +7,7 @@
 
 #include "graph/graph.h"
 
-namespace smelt {
+namespace smelt::fuse {
 
 /// What a conversion did, for the line that is printed after it.
 struct PrecisionSummary {
@@ -21,7 +21,7 @@ struct PrecisionSummary {
 ///
 /// A node stays fp32 when its name, the name of an ONNX node it stands for, or a module scope of one matches a pattern of
 /// `keep_fp32` (* any characters, ? one); when ONNX does not define it for the type; when it has a body (If, Loop, Scan) or a
-/// quantised type; when its range or sum leaves fp16 easily (Pow, Exp, reductions, …); or when it is pointwise between such
+/// quantised type; when its row says so (Half::wide: Pow, Exp, reductions, …); or when it is pointwise between such
 /// nodes.
 ///
 /// tf32 changes no type: it lets tactics round the inputs of matrix products to 10 bits of mantissa, and is written into
@@ -31,4 +31,4 @@ PrecisionSummary convert_precision(Graph& g, std::string_view precision, const s
 /// Whether the text matches a pattern, in which * stands for any characters and ? for one.
 bool matches(std::string_view pattern, std::string_view text);
 
-}  // namespace smelt
+}  // namespace smelt::fuse

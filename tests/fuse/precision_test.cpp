@@ -1,4 +1,4 @@
-#include "import/precision.h"
+#include "fuse/precision.h"
 
 #include <gmock/gmock.h>
 
@@ -8,6 +8,7 @@
 namespace smelt::testing {
 namespace {
 
+using fuse::convert_precision;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -146,10 +147,10 @@ TEST(Precision, tf32_changes_no_type) {
 }
 
 TEST(Precision, patterns_match_as_in_a_shell) {
-  EXPECT_TRUE(matches("layer?.*.norm", "layer1.0.norm"));
-  EXPECT_TRUE(matches("*", ""));
-  EXPECT_FALSE(matches("a*b", "acbd"));
-  EXPECT_FALSE(matches("", "a"));
+  EXPECT_TRUE(fuse::matches("layer?.*.norm", "layer1.0.norm"));
+  EXPECT_TRUE(fuse::matches("*", ""));
+  EXPECT_FALSE(fuse::matches("a*b", "acbd"));
+  EXPECT_FALSE(fuse::matches("", "a"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "import/precision.h"
+#include "fuse/precision.h"
 
 #include <onnx/defs/schema.h>
 
@@ -11,8 +11,10 @@
 #include "base/error.h"
 #include "import/export.h"
 #include "import/import.h"
+#include "import/schema.h"
+#include "ops/core/facts.h"
 
-namespace smelt {
+namespace smelt::fuse {
 
 bool matches(std::string_view pattern, std::string_view text) {
   size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
@@ -34,69 +36,6 @@ bool matches(std::string_view pattern, std::string_view text) {
 }
 
 namespace {
-
-using Names = std::set<std::string_view>;
-
-// These take most of the time, so they convert even if all their inputs stay fp32.
-const Names heavy = {"Conv", "ConvTranspose", "MatMul", "Gemm",        "Einsum",    "Attention",
-                     "LSTM", "GRU",           "RNN",    "FusedMatMul", "FusedConv", "FusedGemm"};
-
-// Squares, exponentials and long sums leave fp16's range (65504) or lose bf16's 8 bits; the others need fp32 for positions,
-// angles and indices.
-const Names sensitive = {"Pow",
-                         "Exp",
-                         "Log",
-                         "ReduceSum",
-                         "ReduceMean",
-                         "ReduceSumSquare",
-                         "ReduceL1",
-                         "ReduceL2",
-                         "ReduceLogSum",
-                         "ReduceLogSumExp",
-                         "ReduceProd",
-                         "CumSum",
-                         "CumProd",
-                         "Range",
-                         "Sqrt",
-                         "Reciprocal",
-                         "NonMaxSuppression",
-                         "RoiAlign",
-                         "GridSample",
-                         "Resize",
-                         "TopK",
-                         "Softplus",
-                         "RandomNormal",
-                         "RandomUniform",
-                         "RandomNormalLike",
-                         "RandomUniformLike",
-                         "Bernoulli",
-                         "Multinomial",
-                         "EyeLike",
-                         "DFT",
-                         "STFT",
-                         "MelWeightMatrix",
-                         "QuantizeLinear",
-                         "DequantizeLinear",
-                         "DynamicQuantizeLinear",
-                         "QLinearMatMul",
-                         "QLinearConv",
-                         "Sin",
-                         "Cos",
-                         "NegativeLogLikelihoodLoss",
-                         "SoftmaxCrossEntropyLoss",
-                         "Det",
-                         "AffineGrid"};
-
-const Names microsoft = {"Gelu",
-                         "FastGelu",
-                         "BiasGelu",
-                         "QuickGelu",
-                         "SkipLayerNormalization",
-                         "SkipSimplifiedLayerNormalization",
-                         "RotaryEmbedding",
-                         "FusedMatMul",
-                         "FusedConv",
-                         "FusedGemm"};
 
 class Converter {
  public:
@@ -140,7 +79,6 @@ class Converter {
 
   /// Whether only nodes that stay fp32 read v, directly or through nodes that move or scale it.
   bool ends_in_fp32(ValueId v) const {
-    static const Names passing = {"Transpose", "Reshape", "Unsqueeze", "Squeeze", "Concat", "Expand", "Slice", "Identity", "Mul"};
     std::vector<ValueId> left{v};
     std::set<ValueId> seen;
     while (!left.empty()) {
@@ -150,9 +88,11 @@ class Converter {
       if (g_.is_output(at) || g_.readers(at).empty()) return false;
       for (const Use& u : g_.readers(at)) {
         const Node& reader = g_.node(u.node);
-        if (kept_.contains(u.node) || sensitive.contains(reader.op)) continue;
-        if (!passing.contains(reader.op)) return false;
-        left.push_back(reader.out());
+        const ops::Facts& f = ops::facts(reader);
+        if (kept_.contains(u.node) || f.half == ops::Half::wide) continue;
+        if (f.elements != ops::Elements::in_order && f.elements != ops::Elements::moved && !reader.is("Mul")) return false;
+        for (ValueId out : reader.outputs)
+          if (out != ValueId::none) left.push_back(out);
       }
     }
     return true;
@@ -169,7 +109,7 @@ class Converter {
     const Node& n = g_.node(id);
     Plan p;
     if (n.domain == microsoft_domain) {
-      if (!microsoft.contains(n.op)) return p;
+      if (ops::facts(n).half == ops::Half::no_form) return p;
       for (size_t i = 0; i < n.inputs.size(); ++i)
         if (is_f32(n.inputs[i])) p.inputs.push_back(i);
       for (size_t i = 0; i < n.outputs.size(); ++i)  // 1 and 2 of the normalisations are their statistics, in fp32
@@ -183,17 +123,17 @@ class Converter {
     // The type variables that fp32 inputs bind and that may be the new type.
     std::set<std::string> variables;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
-      const auto* formal = parameter(schema->inputs(), i);
+      const auto* formal = importer::formal(schema->inputs(), static_cast<int>(i));
       if (!formal || !is_f32(n.inputs[i])) continue;
       // By the opset of plans too, which may be older.
-      const auto* written = in_plans ? parameter(in_plans->inputs(), i) : nullptr;
+      const auto* written = in_plans ? importer::formal(in_plans->inputs(), static_cast<int>(i)) : nullptr;
       const bool allowed = takes(*formal) && written && takes(*written);
       if (!allowed) continue;  // fp32 only, such as Resize's scales
       p.inputs.push_back(i);
       variables.insert(formal->GetTypeStr());
     }
     for (size_t i = 0; i < n.outputs.size(); ++i) {
-      const auto* formal = parameter(schema->outputs(), i);
+      const auto* formal = importer::formal(schema->outputs(), static_cast<int>(i));
       if (formal && is_f32(n.outputs[i]) && variables.contains(formal->GetTypeStr())) p.outputs.push_back(i);
     }
     // Their output's type is an attribute.
@@ -210,18 +150,14 @@ class Converter {
     return std::any_of(types.begin(), types.end(), [&](const auto* t) { return *t == onnx_type_; });
   }
 
-  static const onnx::OpSchema::FormalParameter* parameter(const std::vector<onnx::OpSchema::FormalParameter>& formal, size_t i) {
-    if (formal.empty()) return nullptr;
-    if (i < formal.size()) return &formal[i];
-    return formal.back().GetOption() == onnx::OpSchema::Variadic ? &formal.back() : nullptr;
-  }
-
   bool stays(NodeId id) const {
     const Node& n = g_.node(id);
-    if (kept_.contains(id) || sensitive.contains(n.op) || is_cast_of_integers(n)) return true;
+    const ops::Facts& f = ops::facts(n);
+    if (kept_.contains(id) || f.half == ops::Half::wide || is_cast_of_integers(n)) return true;
     for (const auto& [name, a] : n.attrs)
       if (std::holds_alternative<GraphPtr>(a)) return true;
-    if (heavy.contains(n.op) && !ends_in_fp32(n.out())) return false;
+    // These take most of the time, so they convert even if all their inputs stay fp32.
+    if (f.contracts && !ends_in_fp32(n.out())) return false;
     // Between nodes that stay (the + epsilon between a mean and its root) converting would only round twice.
     bool any = false;
     for (ValueId v : n.inputs) {
@@ -342,4 +278,4 @@ PrecisionSummary convert_precision(Graph& g, std::string_view precision, const s
   return summary;
 }
 
-}  // namespace smelt
+}  // namespace smelt::fuse

@@ -1,11 +1,4 @@
-// Division by a number that the host knows at launch: a multiplication and a shift instead of some twenty instructions.
-// Granlund and Montgomery, "Division by Invariant Integers using Multiplication", 1994, section 4, for n < 2^31.
+// Division by a number that the host knows at launch (common/divider.h).
 #pragma once
 
-#include "common/types.cuh"
-
-struct Divider {
-  u32 divisor, multiplier, shift;
-  /// n / divisor
-  __device__ __forceinline__ u32 quotient(u32 n) const { return (__umulhi(n, multiplier) + n) >> shift; }
-};
+#include "kernels/common/divider.h"

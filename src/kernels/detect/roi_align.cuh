@@ -16,14 +16,7 @@
 
 #include "common/convert.cuh"
 #include "common/divide.cuh"
-
-struct RoiShape {
-  i32 batch, channels, height, width, out_height, out_width;
-  i32 sampling;          // samples along a side of a bin; 0: as many as it has pixels
-  i32 group;             // channels of a block
-  double scale, shift;   // shift: half a pixel, or 0 where regions have at least one
-  Divider bins, row;     // out_height · out_width, out_width
-};
+#include "kernels/detect/roi_shape.h"
 
 /// A region along one axis, in double and without multiply-adds: a sample more or less is no rounding error.
 struct RoiAxis {

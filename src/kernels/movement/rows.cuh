@@ -6,6 +6,7 @@
 // A thread moves Vec elements of one row. An index that lies outside of its axis reads nothing: the row is filled.
 #pragma once
 
+#include "kernels/movement/axes.h"
 #include "pointwise/walk.cuh"
 
 struct From2 {
@@ -93,11 +94,6 @@ template <class At> struct Gathered {
 };
 
 /// Each axis of y with its own places in x: offsets of a table (-1: outside), or a stride.
-template <int Rank> struct Axes {
-  i64 from[Rank], to[Rank];              // strides, innermost first
-  i64 table[Rank];                       // where the axis's offsets begin in the tables; -1: the stride
-  Divider extents[Rank];                 // innermost first
-};
 template <int Rank> struct ByAxes {
   const i64* tables;
   i64 offset;                            // of the first element in x

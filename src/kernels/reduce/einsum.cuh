@@ -2,15 +2,9 @@
 // up in double (integers in their own type).
 #pragma once
 
-#include "common/divide.cuh"
 #include "common/convert.cuh"
-
-template <int Operands, int Outer, int Summed> struct Contraction {
-  u32 count;                             // of y
-  Divider outer[Outer], summed[Summed];  // extents, innermost first
-  u32 terms;                             // the summed extents' product
-  i64 outer_strides[Operands][Outer], summed_strides[Operands][Summed];
-};
+#include "common/divide.cuh"
+#include "kernels/reduce/contraction.h"
 
 template <int Operands, int Axes>
 __device__ __forceinline__ void offsets(u32 index, const Divider (&extents)[Axes], const i64 (&strides)[Operands][Axes],

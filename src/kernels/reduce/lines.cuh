@@ -3,12 +3,7 @@
 #pragma once
 
 #include "common/convert.cuh"
-
-struct Lines {
-  u32 count;                             // outer * inner; or elements
-  i64 extent, inner;
-  __device__ __forceinline__ i64 begin(u32 line) const { return line / inner * extent * inner + line % inner; }
-};
+#include "kernels/reduce/line_shape.h"
 
 /// 1 at the first of the largest elements (a NaN is larger than any), 0 elsewhere.
 template <class T> __device__ __forceinline__ void hard_max(const T* x, T* y, const Lines& l) {

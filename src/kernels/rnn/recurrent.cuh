@@ -9,13 +9,7 @@
 #pragma once
 
 #include "common/convert.cuh"
-
-struct Recurrence {
-  i64 steps, batch, input, hidden, directions;
-  i64 x[2], y[3], state[2];              // strides along steps and batch; steps, directions and batch; directions and batch
-  float clip;                            // 0: none
-  i32 reverse, linear_before_reset, input_forget;
-};
+#include "kernels/rnn/recurrence.h"
 
 constexpr int recurrent_threads = 256;
 

@@ -4,15 +4,10 @@
 #pragma once
 
 #include "common/convert.cuh"
+#include "kernels/sample/grid_geometry.h"
 
 enum class Padding { zeros, border, reflection };
 enum class Between { nearest, linear, cubic };
-
-template <int Rank> struct GridGeometry {
-  u32 count;                             // of y
-  i64 channels, places, plane;           // places: of one image of y; plane: elements of one of x
-  i64 extents[Rank], steps[Rank];        // of x, outermost first
-};
 
 /// Reflects x at the ends of [low, high] until it lies inside.
 __device__ __forceinline__ double reflected(double x, double low, double high) {

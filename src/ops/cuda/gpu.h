@@ -12,6 +12,7 @@
 #include "device/cuda/cubins.h"
 #include "device/cuda/device.h"
 #include "device/cuda/module.h"
+#include "kernels/common/divider.h"
 #include "ops/core/tactic.h"
 #include "ops/cuda/kernel_log.h"
 #include "ops/cuda/packed_weights.h"
@@ -115,9 +116,8 @@ class CompiledKernel : public Kernel {
   std::string name_;  // in the log
 };
 
-/// What Divider::quotient (common/divide.cuh) wants for this divisor, of 1 … 2^31 - 1.
-struct Divider {
-  uint32_t divisor = 1, multiplier = 0, shift = 0;
+/// For a divisor of 1 … 2^31 - 1.
+struct Divider : kernels::Divider {
   explicit Divider(uint32_t d = 1);
 };
 

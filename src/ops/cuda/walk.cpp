@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "kernels/pointwise/walk.h"
 #include "ops/cuda/gpu.h"
 
 namespace smelt::ops {
@@ -30,6 +32,9 @@ WalkArgument::WalkArgument(const Views& views, int64_t width) : chunks_(count(vi
   bytes_.resize((bytes_.size() + 7) / 8 * 8);
   for (const Shape& strides : views.strides)
     for (const int64_t s : strides) append(s);
+  const uint64_t expected = kernels::walk_bytes(static_cast<int>(rank), static_cast<int>(views.strides.size()));
+  if (bytes_.size() != expected)
+    fail("Walk<{}, {}> of {} bytes, expected {}", rank, views.strides.size(), bytes_.size(), expected);
 }
 
 bool WalkArgument::fits(const Views& views, int64_t width) { return count(views, width) < most && views.extents.back() < most; }

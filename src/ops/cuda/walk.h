@@ -1,4 +1,4 @@
-// The host's side of src/kernels/pointwise/walk.cuh: strided views as a kernel's argument.
+// Strided views as a kernel's argument: src/kernels/pointwise/walk.h.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace smelt::ops {
 
-/// Walk<rank, views> as it lies in memory.
+/// kernels::Walk<rank, views> for a rank and a number of views known at run time, as it lies in memory.
 class WalkArgument {
  public:
   /// The views' elements in chunks of `width` along the innermost axis.

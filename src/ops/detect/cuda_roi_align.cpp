@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/detect/roi_shape.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
 #include "ops/detect/offer.h"
@@ -12,13 +13,6 @@ namespace smelt::ops {
 namespace {
 
 constexpr unsigned block = 256;
-
-/// RoiShape of the kernel, as it lies there.
-struct RoiShape {
-  int32_t batch, channels, height, width, out_height, out_width, sampling, group;
-  double scale, shift;
-  Divider bins, row;
-};
 
 std::unique_ptr<Kernel> roi_align(const RoiAlign& p, DType type, int64_t group, const Gpu& gpu) {
   const bool wide = type == DType::f64;
@@ -32,18 +26,18 @@ std::unique_ptr<Kernel> roi_align(const RoiAlign& p, DType type, int64_t group, 
       : p.maximum ? 3
                   : 4);
   const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
-  const RoiShape shape{narrow(p.batch),
-                       narrow(p.channels),
-                       narrow(p.height),
-                       narrow(p.width),
-                       narrow(p.out_height),
-                       narrow(p.out_width),
-                       narrow(p.sampling),
-                       narrow(group),
-                       p.scale,
-                       p.half_pixel ? 0.5 : 0.0,
-                       Divider(static_cast<uint32_t>(p.out_height * p.out_width)),
-                       Divider(static_cast<uint32_t>(p.out_width))};
+  const kernels::RoiShape shape{narrow(p.batch),
+                                narrow(p.channels),
+                                narrow(p.height),
+                                narrow(p.width),
+                                narrow(p.out_height),
+                                narrow(p.out_width),
+                                narrow(p.sampling),
+                                narrow(group),
+                                p.scale,
+                                p.half_pixel ? 0.5 : 0.0,
+                                Divider(static_cast<uint32_t>(p.out_height * p.out_width)),
+                                Divider(static_cast<uint32_t>(p.out_width))};
   const int64_t groups = (p.channels + group - 1) / group;
   plan.launch("roi_align", blocks_of(p.rois * groups * block, block))
       .input(0)

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/reduce/contraction.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
 #include "ops/einsum/einsum.h"
@@ -59,7 +60,7 @@ void offer_einsum_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
       "__grid_constant__ "
       "{2} c) {{\n  const {1}* const x[] = {{{3}}};\n  contract<{1}, {4}>(x, y, c);\n}}\n",
       parameters, t, form, list, sum);
-  ArgumentBytes a;  // Contraction
+  ArgumentBytes a;  // kernels::Contraction
   a.append(static_cast<uint32_t>(count));
   for (const Shape* s : {&c.outer, &c.summed})
     for (size_t i = s->size(); i-- > 0;) a.append(Divider(static_cast<uint32_t>(std::max<int64_t>(1, (*s)[i]))));
@@ -67,8 +68,10 @@ void offer_einsum_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
   for (const std::vector<Shape>* all : {&c.outer_strides, &c.summed_strides})
     for (const Shape& s : *all)
       for (size_t i = s.size(); i-- > 0;) a.append(s[i]);
+  const uint64_t size =
+      kernels::contraction_bytes(static_cast<int>(operands), static_cast<int>(c.outer.size()), static_cast<int>(c.summed.size()));
   const double moved = static_cast<double>(count) * static_cast<double>(terms * static_cast<int64_t>(operands)) * 2;
-  offer.candidates.push_back({"cuda", "", gpu_estimate_us(*machine.gpu, moved), [=, bytes = a.take(), gpu = machine.gpu] {
+  offer.candidates.push_back({"cuda", "", gpu_estimate_us(*machine.gpu, moved), [=, bytes = a.take(size), gpu = machine.gpu] {
                                 LaunchPlan plan("einsum", source);
                                 if (count > 0) {
                                   Launch& l = plan.launch("einsum", blocks_of(count, 256));

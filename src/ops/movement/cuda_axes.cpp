@@ -4,10 +4,17 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "kernels/movement/axes.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/strided_copy.h"
 
 namespace smelt::ops {
+
+std::vector<std::byte> ArgumentBytes::take(uint64_t expected) {
+  bytes_.resize((bytes_.size() + 7) / 8 * 8);
+  if (bytes_.size() != expected) fail("a kernel's structure of {} bytes, expected {}", bytes_.size(), expected);
+  return std::move(bytes_);
+}
 
 std::vector<std::byte> axes_argument(const std::vector<MappedAxis>& axes, std::vector<int64_t>& tables) {
   ArgumentBytes bytes;
@@ -18,7 +25,7 @@ std::vector<std::byte> axes_argument(const std::vector<MappedAxis>& axes, std::v
     for (const int64_t place : axes[a].places) tables.push_back(place < 0 ? -1 : place * axes[a].from);
   }
   for (size_t a = axes.size(); a-- > 0;) bytes.append(Divider(static_cast<uint32_t>(std::max<int64_t>(1, axes[a].extent))));
-  return bytes.take();
+  return bytes.take(kernels::axes_bytes(static_cast<int>(axes.size())));
 }
 
 std::vector<MappedAxis> axes_of(const BoundTensor& x, const BoundTensor& y) {

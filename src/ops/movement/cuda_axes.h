@@ -31,17 +31,14 @@ class ArgumentBytes {
     const auto* p = reinterpret_cast<const std::byte*>(&v);
     bytes_.insert(bytes_.end(), p, p + sizeof v);
   }
-  /// Padded to whole words of 8 bytes.
-  std::vector<std::byte> take() {
-    bytes_.resize((bytes_.size() + 7) / 8 * 8);
-    return std::move(bytes_);
-  }
+  /// Padded to whole words of 8 bytes; `expected` of them, as the structure's header says.
+  std::vector<std::byte> take(uint64_t expected);
 
  private:
   std::vector<std::byte> bytes_;
 };
 
-/// src/kernels/movement/rows.cuh: Axes<Rank>; the places, in elements of x, are added to `tables`.
+/// kernels::Axes (src/kernels/movement/axes.h); the places, in elements of x, are added to `tables`.
 std::vector<std::byte> axes_argument(const std::vector<MappedAxis>& axes, std::vector<int64_t>& tables);
 
 /// Adds the candidate. `axes`: y's, in any order; `fill`: what lies outside. x and y are input 0 and output 0.

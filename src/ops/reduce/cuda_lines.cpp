@@ -3,18 +3,11 @@
 #include <fmt/core.h>
 
 #include "expr/cuda.h"
+#include "kernels/reduce/line_shape.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/gpu.h"
 
 namespace smelt::ops {
-namespace {
-
-struct Lines {  // src/kernels/reduce/lines.cuh
-  uint32_t count;
-  int64_t extent, inner;
-};
-
-}  // namespace
 
 void offer_lines_cuda(const BoundNode& b, LineKernel kernel, const Machine& machine, Offer& offer) {
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
@@ -36,7 +29,7 @@ void offer_lines_cuda(const BoundNode& b, LineKernel kernel, const Machine& mach
                                 LaunchPlan plan("lines", source);
                                 if (kernel.count > 0 && v.extent > 0) {
                                   Launch& l = plan.launch("lines", blocks_of(kernel.count, 256));
-                                  l.input(0).output(0).value(Lines{static_cast<uint32_t>(kernel.count), v.extent, v.inner});
+                                  l.input(0).output(0).value(kernels::Lines{static_cast<uint32_t>(kernel.count), v.extent, v.inner});
                                   kernel.arguments(l);
                                 }
                                 return launched(std::move(plan), *gpu);

@@ -1,15 +1,32 @@
 // GridSample on a GPU (src/kernels/sample/grid.cuh).
+#include <algorithm>
+
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/sample/grid_geometry.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
-#include "ops/movement/cuda_axes.h"
 #include "ops/resize/offer.h"
 
 namespace smelt::ops {
 namespace {
 
 bool real(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::f16 || t == DType::bf16; }
+
+/// Of images `x`, for `count` elements of y.
+template <int Rank> kernels::GridGeometry<Rank> geometry(const Shape& x, int64_t count) {
+  const Shape steps = strides(x);
+  const int64_t outer = x[0] * x[1];
+  kernels::GridGeometry<Rank> g{.count = static_cast<uint32_t>(count),
+                                .channels = x[1],
+                                .places = outer == 0 ? 1 : std::max<int64_t>(1, count / outer),
+                                .plane = steps[1],
+                                .extents = {},
+                                .steps = {}};
+  std::copy_n(x.begin() + 2, Rank, g.extents);
+  std::copy_n(steps.begin() + 2, Rank, g.steps);
+  return g;
+}
 
 }  // namespace
 
@@ -35,20 +52,16 @@ void offer_grid_sample_cuda(const BoundNode& b, const Machine& machine, Offer& o
       "const __grid_constant__ GridGeometry<{2}> g) {{\n  sample_grid<{0}, {1}, {2}, Padding::{3}, Between::{4}, {5}>(x, grid, "
       "y, g);\n}}\n",
       expr::cuda_type(x.type), expr::cuda_type(grid.type), rank, padding, mode, b.node->get_int("align_corners", 0) != 0);
-  ArgumentBytes g;  // GridGeometry
-  const int64_t channels = x.shape[1], outer = x.shape[0] * channels;
-  const Shape steps = strides(x.shape);
-  g.append(int64_t{count});  // u32, padded
-  g.append(channels);
-  g.append(outer == 0 ? int64_t{1} : std::max<int64_t>(1, count / outer));
-  g.append(steps[1]);
-  for (size_t d = 0; d < rank; ++d) g.append(x.shape[d + 2]);
-  for (size_t d = 0; d < rank; ++d) g.append(steps[d + 2]);
   const double moved = static_cast<double>(storage_bytes(x) + storage_bytes(grid) + 4 * storage_bytes(y));
   offer.candidates.push_back(
-      {"cuda", "", gpu_estimate_us(*machine.gpu, moved), [source, count, bytes = g.take(), gpu = machine.gpu] {
+      {"cuda", "", gpu_estimate_us(*machine.gpu, moved), [source, count, rank, x = x.shape, gpu = machine.gpu] {
          LaunchPlan plan("grid", source);
-         if (count > 0) plan.launch("sample", blocks_of(count, 256)).input(0).input(1).output(0).bytes(bytes);
+         if (count > 0) {
+           Launch& l = plan.launch("sample", blocks_of(count, 256)).input(0).input(1).output(0);
+           rank == 1   ? l.value(geometry<1>(x, count))
+           : rank == 2 ? l.value(geometry<2>(x, count))
+                       : l.value(geometry<3>(x, count));
+         }
          return launched(std::move(plan), *gpu);
        }});
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/rnn/recurrence.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
 #include "ops/pointwise/named_activation.h"
@@ -11,13 +12,6 @@
 
 namespace smelt::ops {
 namespace {
-
-struct Recurrence {  // src/kernels/rnn/recurrent.cuh
-  int64_t steps, batch, input, hidden, directions;
-  int64_t x[2], y[3], state[2];
-  float clip;
-  int32_t reverse, linear_before_reset, input_forget;
-};
 
 struct Formula {
   std::string_view name, code;  // of v, with {0} and {1} for alpha and beta
@@ -71,7 +65,7 @@ void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& off
   const int64_t gates = n.op == "RNN" ? 1 : n.op == "GRU" ? 3 : 4;
   const Shape &x = b.inputs[0].shape, &w = b.inputs[1].shape;
   const bool batch_first = n.get_int("layout", 0) != 0;
-  Recurrence a{};
+  kernels::Recurrence a{};
   a.steps = x[batch_first ? 1 : 0], a.batch = x[batch_first ? 0 : 1], a.input = x[2];
   a.directions = w[0], a.hidden = w[1] / gates;
   const int64_t h = a.hidden;

@@ -6,11 +6,11 @@
 #include "common/types.cuh"
 
 /// What lies in the cache is given up first, last, or in its turn.
-enum class Keep { shortest, longest, plain };
+enum class CacheHint { evict_first, evict_last, none };
 
-template <Keep K> __device__ __forceinline__ u64 cache_policy() {
+template <CacheHint Hint> __device__ __forceinline__ u64 cache_policy() {
   u64 policy;
-  if constexpr (K == Keep::shortest)
+  if constexpr (Hint == CacheHint::evict_first)
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   else
     asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
@@ -18,13 +18,13 @@ template <Keep K> __device__ __forceinline__ u64 cache_policy() {
 }
 
 /// Volatile: what is read twice is meant to be, and not held in registers.
-template <Keep K, class V> __device__ __forceinline__ V load_keeping(const V* from) {
-  if constexpr (K == Keep::plain || sizeof(V) % 16 != 0) {
+template <CacheHint Hint, class V> __device__ __forceinline__ V load_hinted(const V* from) {
+  if constexpr (Hint == CacheHint::none || sizeof(V) % 16 != 0) {
     return *from;
   } else {
     V v;
     uint4* to = reinterpret_cast<uint4*>(&v);
-    const u64 policy = cache_policy<K>();
+    const u64 policy = cache_policy<Hint>();
 #pragma unroll
     for (int i = 0; i < static_cast<int>(sizeof(V) / 16); ++i)
       asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
@@ -34,12 +34,12 @@ template <Keep K, class V> __device__ __forceinline__ V load_keeping(const V* fr
   }
 }
 
-template <Keep K, class V> __device__ __forceinline__ void store_keeping(V* to, const V& v) {
-  if constexpr (K == Keep::plain || sizeof(V) % 16 != 0) {
+template <CacheHint Hint, class V> __device__ __forceinline__ void store_hinted(V* to, const V& v) {
+  if constexpr (Hint == CacheHint::none || sizeof(V) % 16 != 0) {
     *to = v;
   } else {
     const uint4* from = reinterpret_cast<const uint4*>(&v);
-    const u64 policy = cache_policy<K>();
+    const u64 policy = cache_policy<Hint>();
 #pragma unroll
     for (int i = 0; i < static_cast<int>(sizeof(V) / 16); ++i)
       asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(reinterpret_cast<uint4*>(to) + i),

@@ -1,0 +1,28 @@
+// The types of which the structures are made that the host passes to kernels, for g++ and for NVRTC alike.
+//
+// Such a structure stands in a header that both include, by the name "kernels/FAMILY/NAME.h": fixed-width members, its size
+// asserted where it is declared, so by both compilers. It is in namespace smelt::kernels, which device code uses throughout.
+#pragma once
+
+#ifdef __CUDACC__
+#include "common/types.cuh"
+#define SMELT_SHARED __host__ __device__
+#else
+#include <cstdint>
+#define SMELT_SHARED
+namespace smelt::kernels {
+using i8 = int8_t;
+using u8 = uint8_t;
+using i16 = int16_t;
+using u16 = uint16_t;
+using i32 = int32_t;
+using u32 = uint32_t;
+using i64 = int64_t;
+using u64 = uint64_t;
+}  // namespace smelt::kernels
+#endif
+
+namespace smelt::kernels {}
+#ifdef __CUDACC__
+using namespace smelt::kernels;
+#endif

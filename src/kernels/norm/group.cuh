@@ -1,20 +1,36 @@
 // Normalisation of groups of elements whose rows are not one run of memory, or too long for the registers of one block: channels
 // of an image in groups, whichever way the image lies.
 //
-//   x, y         Lines lines of Bundle groups side by side, each group's part of a line Length elements:
-//                plain images           a line is a channel (or the whole group), Bundle 1
-//                channels-last images   a line is a pixel; Bundle groups are taken together, so that accesses of Vec elements
-//                                       fill a line where one group's part would not
+//   y = Program(n, operands…)          n = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon)   centred
+//                                      n = x * rsqrt(mean(x^2) + epsilon)                           not
+//
+//   x, y         (lines, bundle, length): C.lines lines of C.bundle groups side by side, each group's part of a line C.length
+//                elements, side by side in x and y:
+//                plain images           a line is a channel (or the whole group), bundle 1
+//                channels-last images   a line is a pixel; C.bundle groups are taken together, so that accesses of C.vec
+//                                       elements fill a line where one group's part would not
+//   operands     (lines, bundle, length) broadcast
 //   moments      of each group: the mean, and the sum of squared differences from it
 //
-// A thread holds Held vectors of Vec elements; Threads * Held vectors are a part of the bundle: one block's. Where a bundle is
-// several parts, each one's own moments are merged (T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the sample
+// A thread holds C.vectors vectors of C.vec elements; C.threads * C.vectors vectors are a part of the bundle: one block's. Where a
+// bundle is several parts, each one's own moments are merged (T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the sample
 // variance", 1983, equations 2.1), through the cluster's shared memory or a workspace; every sum in the same order each time.
+//
+// Launch: C.threads threads, a block for a part, C.blocks of them a cluster; part_moments before group_norm where C.blocks is 0.
 #pragma once
 
 #include "common/cluster.cuh"
 #include "common/expr.cuh"
+#include "common/tuple.cuh"
 #include "pointwise/walk.cuh"
+
+/// What a kernel is compiled for.
+struct GroupConfig {
+  int lines, length, bundle;
+  int vec, threads, vectors;                                             // bundle * length % vec == 0
+  int blocks;                                                            // of a cluster: all parts of a bundle; 0: any number of parts
+  bool centred;
+};
 
 struct alignas(8) Moments {
   float mean, squares;
@@ -41,52 +57,54 @@ template <class At> __device__ __forceinline__ Moments merged(int parts, float w
   return {mean, over_warp(squares)};
 }
 
-template <class T, int Lines, int Length, int Bundle, int Vec, int Threads, int Held> struct GroupTile {
-  static constexpr int in_line = Bundle * Length / Vec;                  // vectors
-  static constexpr int vectors = Lines * in_line;                        // of the bundle
-  static constexpr int part_vectors = Threads * Held;
+/// A thread's vectors of x, and what its block makes of them.
+template <GroupConfig C, class T> struct GroupTile {
+  static constexpr int in_line = C.bundle * C.length / C.vec;            // vectors
+  static constexpr int vectors = C.lines * in_line;                      // of the bundle
+  static constexpr int part_vectors = C.threads * C.vectors;
   static constexpr int parts = (vectors + part_vectors - 1) / part_vectors;
-  static constexpr bool own_column = Threads % in_line == 0;             // a thread's vectors lie below one another
-  static constexpr float whole = float(part_vectors) * Vec / Bundle;     // elements of a group in a part
-  static constexpr float total = float(Lines) * Length;
-  static_assert(Bundle == 1 || own_column, "each part of several groups has whole lines");
+  static constexpr bool own_column = C.threads % in_line == 0;           // a thread's vectors lie below one another
+  static constexpr float whole = float(part_vectors) * C.vec / C.bundle;   // elements of a group in a part
+  static constexpr float total = float(C.lines) * C.length;
+  static_assert(C.bundle == 1 || own_column, "each part of several groups has whole lines");
 
-  Vector<T, Vec> raw[Held];
+  Vector<T, C.vec> raw[C.vectors];                                       // (vectors, vec) of (lines, bundle, length)
   u32 first;                                                             // vector of the bundle that raw[0] is
 
   __device__ __forceinline__ explicit GroupTile(u32 part) : first(part * part_vectors + threadIdx.x) {}
-  __device__ __forceinline__ bool inside(int h) const { return vectors % part_vectors == 0 || first + h * Threads < vectors; }
+  __device__ __forceinline__ bool inside(int h) const { return vectors % part_vectors == 0 || first + h * C.threads < vectors; }
   __device__ __forceinline__ u32 line(int h) const {
-    return own_column ? first / in_line + h * (Threads / in_line) : (first + h * Threads) / in_line;
+    return own_column ? first / in_line + h * (C.threads / in_line) : (first + h * C.threads) / in_line;
   }
   /// The first element of the vector in its line.
   __device__ __forceinline__ u32 column(int h) const {
-    return (own_column ? threadIdx.x % in_line : (first + h * Threads) % in_line) * Vec;
+    return (own_column ? threadIdx.x % in_line : (first + h * C.threads) % in_line) * C.vec;
   }
   /// at(line): where a line of x begins.
   template <class At> __device__ __forceinline__ void read(const T* x, const At& at) {
     // Never a branch: all loads are on their way before the first is waited for. What is outside reads the first line.
 #pragma unroll
-    for (int h = 0; h < Held; ++h)
-      raw[h] = *reinterpret_cast<const Vector<T, Vec>*>(x + at(inside(h) ? line(h) : 0) + column(h));
+    for (int h = 0; h < C.vectors; ++h)
+      raw[h] = *reinterpret_cast<const Vector<T, C.vec>*>(x + at(inside(h) ? line(h) : 0) + column(h));
   }
 
+  /// Floats of shared memory through which a block adds up.
+  static __device__ constexpr int exchanged() { return C.bundle == 1 ? C.threads / 32 : C.threads * C.vec; }
   /// The part's own moments of each group, in shared memory: `result`. All threads come here.
-  __device__ __forceinline__ void moments(float share, Moments* result) const {
-    __shared__ float exchange[Bundle == 1 ? Threads / 32 : Threads * Vec];
-    float sums[Vec] = {};
+  __device__ __forceinline__ void moments(float share, float* exchange, Moments* result) const {
+    float sums[C.vec] = {};
 #pragma unroll
-    for (int h = 0; h < Held; ++h)
+    for (int h = 0; h < C.vectors; ++h)
 #pragma unroll
-      for (int e = 0; e < Vec; ++e) sums[e] += inside(h) ? f32(raw[h].at[e]) : 0.f;
+      for (int e = 0; e < C.vec; ++e) sums[e] += inside(h) ? f32(raw[h].at[e]) : 0.f;
     group_sums(sums, exchange, [&](int g, float sum) { result[g].mean = sum / share; });
-    float means[Vec];
+    float means[C.vec];
 #pragma unroll
-    for (int e = 0; e < Vec; ++e) means[e] = result[group(e)].mean, sums[e] = 0;
+    for (int e = 0; e < C.vec; ++e) means[e] = result[group(e)].mean, sums[e] = 0;
 #pragma unroll
-    for (int h = 0; h < Held; ++h)
+    for (int h = 0; h < C.vectors; ++h)
 #pragma unroll
-      for (int e = 0; e < Vec; ++e) {
+      for (int e = 0; e < C.vec; ++e) {
         const float d = f32(raw[h].at[e]) - means[e];
         sums[e] += inside(h) ? d * d : 0.f;
       }
@@ -95,13 +113,13 @@ template <class T, int Lines, int Length, int Bundle, int Vec, int Threads, int 
   /// Elements of a group in this part.
   static __device__ __forceinline__ float share(u32 part) { return part + 1 < parts ? whole : total - (parts - 1) * whole; }
   /// Of element e of every vector of this thread.
-  static __device__ __forceinline__ int group(int e) { return Bundle == 1 ? 0 : (threadIdx.x % in_line * Vec + e) / Length; }
+  static __device__ __forceinline__ int group(int e) { return C.bundle == 1 ? 0 : (threadIdx.x % in_line * C.vec + e) / C.length; }
 
   /// result[g] for every group, from what at(group, part) gives of each part; visible to all threads afterwards.
   template <class At> static __device__ __forceinline__ void merge(Moments* result, const At& at) {
-    constexpr int warps = Threads / 32;
+    constexpr int warps = C.threads / 32;
     const int warp = threadIdx.x / 32;
-    for (int g = warp; g < Bundle && warp < warps; g += warps) {
+    for (int g = warp; g < C.bundle && warp < warps; g += warps) {
       const Moments m = merged(parts, whole, total, [&](int part) { return at(g, part); });
       if (threadIdx.x % 32 == 0) result[g] = m;
     }
@@ -112,13 +130,13 @@ template <class T, int Lines, int Length, int Bundle, int Vec, int Threads, int 
   /// Adds up each group's elements over the block's threads, always in the same order; done(group, sum) once for each. What it
   /// wrote is visible to all threads afterwards.
   template <class Done>
-  static __device__ __forceinline__ void group_sums(const float (&sums)[Vec], float* exchange, const Done& done) {
+  static __device__ __forceinline__ void group_sums(const float (&sums)[C.vec], float* exchange, const Done& done) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    constexpr int warps = Threads / 32;
-    if constexpr (Bundle == 1) {
+    constexpr int warps = C.threads / 32;
+    if constexpr (C.bundle == 1) {
       float sum = 0;
 #pragma unroll
-      for (int e = 0; e < Vec; ++e) sum += sums[e];
+      for (int e = 0; e < C.vec; ++e) sum += sums[e];
       sum = over_warp(sum);
       if (lane == 0) exchange[warp] = sum;
       __syncthreads();
@@ -127,14 +145,14 @@ template <class T, int Lines, int Length, int Bundle, int Vec, int Threads, int 
         if (lane == 0) done(0, sum);
       }
     } else {
-      constexpr int lines = Threads / in_line;                           // exchange [lines, Bundle * Length]
+      constexpr int lines = C.threads / in_line;                           // exchange [lines, C.bundle * C.length]
 #pragma unroll
-      for (int e = 0; e < Vec; ++e) exchange[threadIdx.x * Vec + e] = sums[e];
+      for (int e = 0; e < C.vec; ++e) exchange[threadIdx.x * C.vec + e] = sums[e];
       __syncthreads();
-      for (int g = warp; g < Bundle && warp < warps; g += warps) {
+      for (int g = warp; g < C.bundle && warp < warps; g += warps) {
         float sum = 0;
 #pragma unroll 4
-        for (int i = lane; i < lines * Length; i += 32) sum += exchange[i / Length * (Bundle * Length) + g * Length + i % Length];
+        for (int i = lane; i < lines * C.length; i += 32) sum += exchange[i / C.length * (C.bundle * C.length) + g * C.length + i % C.length];
         sum = over_warp(sum);
         if (lane == 0) done(g, sum);
       }
@@ -147,3 +165,141 @@ template <class T, int Lines, int Length, int Bundle, int Vec, int Threads, int 
 template <bool Centred> __device__ __forceinline__ float factor_of(const Moments& m, float total, float epsilon) {
   return rsqrtf((Centred ? m.squares / total : m.squares / total + m.mean * m.mean) + epsilon);
 }
+
+/// An axis of the lines: index line / Below % Extent (0: the outermost, without a remainder), Stride elements apart.
+template <u32 Below, u32 Extent, i64 Stride> struct LineAxis {
+  static __device__ __forceinline__ i64 offset(u32 line) {
+    const u32 above = line / Below;
+    if constexpr (Extent == 0) return above * Stride;
+    else return above % Extent * Stride;
+  }
+};
+
+/// How a tensor of T lies in a bundle: the axes along which its lines are apart; its elements in a line as load takes them.
+template <class T, int Access, i64 Stride, class... Axes> struct GroupView {
+  using Type = T;
+  static __device__ constexpr int access() { return Access; }
+  static __device__ constexpr bool same_in_lines() { return sizeof...(Axes) == 0; }
+  static __device__ __forceinline__ i64 line_offset(u32 line) { return (i64(0) + ... + Axes::offset(line)); }
+  template <GroupConfig C>
+  static __device__ __forceinline__ void read(Vector<T, C.vec>& x, const T* tensor, i64 at, u32 line, u32 column) {
+    load<Access>(x, tensor, at + line_offset(line) + column * Stride, Stride, C.vec);
+  }
+};
+/// The same of one whose elements are not equally far apart along a line: GroupStride from one group to the next, Stride from one
+/// element of a group to the next.
+template <class T, i64 GroupStride, i64 Stride, class... Axes> struct UnevenGroupView {
+  using Type = T;
+  static __device__ constexpr bool same_in_lines() { return sizeof...(Axes) == 0; }
+  static __device__ __forceinline__ i64 line_offset(u32 line) { return (i64(0) + ... + Axes::offset(line)); }
+  template <GroupConfig C>
+  static __device__ __forceinline__ void read(Vector<T, C.vec>& x, const T* tensor, i64 at, u32 line, u32 column) {
+    constexpr u32 length = C.length;
+    for (u32 e = 0; e < C.vec; ++e)
+      x.at[e] = tensor[at + line_offset(line) + (column + e) / length * GroupStride + (column + e) % length * Stride];
+  }
+};
+
+/// all = the bundle's moments, from `own` of each of the cluster's blocks. sm_90 on.
+template <class Tile> __device__ __forceinline__ void merge_in_cluster(Moments* all, const Moments* own);
+#if __CUDA_ARCH__ >= 900
+template <class Tile> __device__ __forceinline__ void merge_in_cluster(Moments* all, const Moments* own) {
+  synchronize_cluster();
+  Tile::merge(all, [&](int g, int p) {
+    const Vector<float, 2> m = load_2_in_cluster(address_in_block(shared_address(own + g), p));
+    return Moments{m.at[0], m.at[1]};
+  });
+  synchronize_cluster();                                                 // no block leaves while another reads its moments
+}
+#endif
+
+/// X, Y, O: how x, y and the operands lie (GroupView); tensors in this order.
+template <GroupConfig C, class Program, class X, class Y, class... O> struct GroupNorm {
+  static constexpr int tensors = 2 + sizeof...(O);
+  using Tile = GroupTile<C, typename X::Type>;
+  using Tensors = Tuple<const typename X::Type*, typename Y::Type*, const typename O::Type*...>;
+  using Operands = Tuple<Vector<typename O::Type, C.vec>...>;
+  using Numbers = IndicesTo<sizeof...(O)>;                               // of the operands
+  using At = i64[tensors];                                               // where the bundle begins in each tensor
+
+  /// The moments of each part, [bundles, parts, bundle].
+  template <int Rank>
+  static __device__ __forceinline__ void part_moments(const Walk<Rank, tensors>& bundles, const Tensors& t, Moments* moments) {
+    const u32 bundle = blockIdx.x / Tile::parts, part = blockIdx.x % Tile::parts;
+    At at;
+    bundles.template locate<1>(bundle, at);
+    Tile tile(part);
+    tile.read(get<0>(t) + at[0], [](u32 line) { return X::line_offset(line); });
+    __shared__ float exchange[Tile::exchanged()];
+    __shared__ Moments own[C.bundle];                                    // of this part
+    tile.moments(Tile::share(part), exchange, own);
+    for (u32 g = threadIdx.x; g < C.bundle; g += C.threads) moments[blockIdx.x * C.bundle + g] = own[g];
+  }
+
+  /// moments: what part_moments wrote; null where C.blocks > 0.
+  template <int Rank>
+  static __device__ __forceinline__ void run(const Walk<Rank, tensors>& bundles, float epsilon, const Tensors& t,
+                                             const Moments* moments) {
+    // Load.
+    const u32 bundle = blockIdx.x / Tile::parts, part = blockIdx.x % Tile::parts;
+    At at;
+    bundles.template locate<1>(bundle, at);
+    Tile tile(part);                                                     // (vectors, vec) of (lines, bundle, length)
+    tile.read(get<0>(t) + at[0], [](u32 line) { return X::line_offset(line); });
+
+    // Reduce: the moments of the bundle's groups.
+    __shared__ float exchange[Tile::exchanged()];
+    __shared__ Moments own[C.bundle], all[C.bundle];                     // of this part, and of all parts
+    if constexpr (C.blocks == 0) {
+      Tile::merge(all, [&](int g, int p) { return moments[(bundle * Tile::parts + p) * C.bundle + g]; });
+    } else {
+      tile.moments(Tile::share(part), exchange, own);
+      if constexpr (C.blocks > 1) {
+        merge_in_cluster<Tile>(all, own);
+      } else {
+        for (u32 g = threadIdx.x; g < C.bundle; g += C.threads) all[g] = own[g];
+        __syncthreads();
+      }
+    }
+
+    // Normalise, the program, and store.
+    float mean[C.vec], factor[C.vec];                                    // (vec): of the group of each of a vector's elements
+#pragma unroll
+    for (int e = 0; e < C.vec; ++e) {
+      const Moments m = all[Tile::group(e)];
+      mean[e] = C.centred ? m.mean : 0;
+      factor[e] = factor_of<C.centred>(m, Tile::total, epsilon);
+    }
+    Operands operands;                                                   // (vec) of (lines, bundle, length) each
+    read<true>(operands, t, at, 0, tile.column(0), Numbers());
+#pragma unroll
+    for (int h = 0; h < C.vectors; ++h) {
+      if (!tile.inside(h)) continue;
+      const u32 line = tile.line(h), column = tile.column(h);
+      read<false>(operands, t, at, line, column, Numbers());
+      Vector<typename Y::Type, C.vec> y;                                 // (vec) of (lines, bundle, length)
+#pragma unroll
+      for (int e = 0; e < C.vec; ++e)
+        apply((f32(tile.raw[h].at[e]) - mean[e]) * factor[e], operands, e, y.at[e], Numbers());
+      store<Y::access()>(get<1>(t), at[1] + Y::line_offset(line) + column, 1, C.vec, y);
+    }
+  }
+
+ private:
+  /// The operands that are read Once for all vectors of a thread, or those that are not.
+  template <bool Once, int... I>
+  static __device__ __forceinline__ void read(Operands& x, const Tensors& t, const At& at, u32 line, u32 column, Indices<I...>) {
+    (read_one<Once, I, O>(get<I>(x), t, at, line, column), ...);
+  }
+  template <bool Once, int I, class V>
+  static __device__ __forceinline__ void read_one(Vector<typename V::Type, C.vec>& x, const Tensors& t, const At& at, u32 line,
+                                                  u32 column) {
+    constexpr bool once = Tile::own_column && V::same_in_lines();
+    if constexpr (Once == once) V::template read<C>(x, get<I + 2>(t), at[I + 2], line, column);
+  }
+  /// y = Program(n, element e of each operand).
+  template <class T, int... I>
+  static __device__ __forceinline__ void apply(float n, const Operands& x, int e, T& y, Indices<I...>) {
+    Program::apply(n, get<I>(x).at[e]..., y);
+  }
+};

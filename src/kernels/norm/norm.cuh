@@ -4,94 +4,224 @@
 //   y = Program(n, operands…)                     n = (s - mean(s)) * rsqrt(mean((s - mean(s))^2) + epsilon)   centred: LayerNorm
 //                                                 n = s * rsqrt(mean(s^2) + epsilon)                           not: RMSNorm
 //
-//   x, residual, sum, y    [rows…, Width], the elements of a row side by side
-//   operands               [rows…, Width] broadcast: gamma, beta and what follows the normalisation
+//   x, residual, sum, y    [rows…, width], the elements of a row side by side
+//   mean, inverse          [rows…]: mean(s) and the factor of n, where they are asked for
+//   operands               [rows…, width] broadcast: gamma, beta and what follows the normalisation
 //
-// Accumulates in float. Threads threads hold Held vectors of Vec elements each; Rows rows a block. A row is read once and held,
-// or read again for y (HeldRow::read): the cache has it still, and gives it up for what is written.
+// Accumulates in float. C.threads threads share a row: each holds C.vectors vectors of C.vec elements. Needs width % vec == 0 and
+// aligned vectors of x, residual, sum and y.
+//
+// Launch: C.threads * C.rows threads, a block for C.rows rows.
 #pragma once
 
+#include "common/cache_hint.cuh"
 #include "common/expr.cuh"
-#include "common/keep.cuh"
 #include "norm/rows.cuh"
-#include "pointwise/walk.cuh"
+#include "pointwise/view.cuh"
+
+/// What happens to a row in the L2 cache. Streamed: it is given up first, and so is what is written. Reread: it is read for the
+/// sums and again for what is written, by when the cache is to have it still, and held in no register between.
+enum class Traffic { plain, streamed, reread };
+
+/// What a kernel is compiled for. Tensors are numbered as they are its parameters; -1: there is none; x is 0.
+struct NormConfig {
+  int residual, sum, y, mean, inverse, operands;                            // operands: the first of them
+  int width, vec, vectors;
+  int y_access;                                                             // of store
+  int threads;                                                              // of a row: a power of two, at least 4
+  int rows;                                                                 // a block
+  bool centred;
+  bool prefetches;                                                          // operands are loaded before the row is added up
+  Traffic traffic;
+};
 
 struct Statistics {
   float mean, factor;                                                       // mean 0 where it is not taken off
 };
 
-template <int Width, int Vec, int Threads, int Rows, int Held> struct HeldRow {
-  float v[Held][Vec];                                                       // (Held, Vec) of the row's Width elements
+/// A thread's part of a row.
+template <NormConfig C> struct RowFragment {
+  float v[C.vectors][C.vec];                                              // (vectors, vec) of (width)
 
-  static __device__ __forceinline__ int lane() { return threadIdx.x % Threads; }
-  static __device__ __forceinline__ int column(int h) { return (h * Threads + lane()) * Vec; }
-  /// Every access is issued before the first is used, so Held loads are in flight: never a branch, what is outside of the row
-  /// reads its beginning.
-  template <Keep K, class T> static __device__ __forceinline__ void load_all(Vector<T, Vec> (&raw)[Held], const T* row) {
+  static __device__ __forceinline__ int lane() { return threadIdx.x % C.threads; }
+  /// Where the first element of vector h lies in the row.
+  static __device__ __forceinline__ int column(int h) { return (h * C.threads + lane()) * C.vec; }
+
+  /// Every access is issued before the first is used, so C.vectors loads are in flight: never a branch, what is outside of the
+  /// row reads its beginning.
+  template <CacheHint Hint, class T>
+  static __device__ __forceinline__ void load_raw(Vector<T, C.vec> (&raw)[C.vectors], const T* row) {
 #pragma unroll
-    for (int h = 0; h < Held; ++h)
-      raw[h] = load_keeping<K>(reinterpret_cast<const Vector<T, Vec>*>(row + (column(h) < Width ? column(h) : 0)));
+    for (int h = 0; h < C.vectors; ++h)
+      raw[h] = load_hinted<Hint>(reinterpret_cast<const Vector<T, C.vec>*>(row + (column(h) < C.width ? column(h) : 0)));
   }
-  template <Keep K, class T> __device__ __forceinline__ void read(const T* row) {
-    Vector<T, Vec> raw[Held];
-    load_all<K>(raw, row);
+  template <CacheHint Hint, class T> __device__ __forceinline__ void load(const T* row) {
+    Vector<T, C.vec> raw[C.vectors];                                      // (vectors, vec)
+    load_raw<Hint>(raw, row);
 #pragma unroll
-    for (int h = 0; h < Held; ++h)
+    for (int h = 0; h < C.vectors; ++h)
 #pragma unroll
-      for (int e = 0; e < Vec; ++e) v[h][e] = column(h) < Width ? f32(raw[h].at[e]) : 0.f;
+      for (int e = 0; e < C.vec; ++e) v[h][e] = column(h) < C.width ? f32(raw[h].at[e]) : 0.f;
   }
   /// Adds another row, rounds to T and writes the sum where there is a place for it.
-  template <Keep Read, Keep Write, class T> __device__ __forceinline__ void add(const T* row, T* sum, bool inside) {
-    Vector<T, Vec> raw[Held];
-    load_all<Read>(raw, row);
+  template <CacheHint Load, CacheHint Store, class T> __device__ __forceinline__ void add(const T* row, T* sum, bool inside) {
+    Vector<T, C.vec> raw[C.vectors];                                      // (vectors, vec)
+    load_raw<Load>(raw, row);
 #pragma unroll
-    for (int h = 0; h < Held; ++h) {
+    for (int h = 0; h < C.vectors; ++h) {
 #pragma unroll
-      for (int e = 0; e < Vec; ++e) {
+      for (int e = 0; e < C.vec; ++e) {
         raw[h].at[e] = From<T>::f32(v[h][e] + f32(raw[h].at[e]));
-        v[h][e] = column(h) < Width ? f32(raw[h].at[e]) : 0.f;
+        v[h][e] = column(h) < C.width ? f32(raw[h].at[e]) : 0.f;
       }
-      if (sum && inside && column(h) < Width)
-        store_keeping<Write>(reinterpret_cast<Vector<T, Vec>*>(sum + column(h)), raw[h]);
+      if (sum && inside && column(h) < C.width)
+        store_hinted<Store>(reinterpret_cast<Vector<T, C.vec>*>(sum + column(h)), raw[h]);
     }
   }
-  template <Keep K, class T> __device__ __forceinline__ void copy(T* to, bool inside) const {
+  template <CacheHint Load, class T> __device__ __forceinline__ void add(const T* row) {
+    add<Load, CacheHint::none>(row, static_cast<T*>(nullptr), false);
+  }
+  template <CacheHint Hint, class T> __device__ __forceinline__ void store(T* row, bool inside) const {
 #pragma unroll
-    for (int h = 0; h < Held; ++h) {
-      Vector<T, Vec> raw;
+    for (int h = 0; h < C.vectors; ++h) {
+      Vector<T, C.vec> raw;
 #pragma unroll
-      for (int e = 0; e < Vec; ++e) raw.at[e] = From<T>::f32(v[h][e]);
-      if (inside && column(h) < Width) store_keeping<K>(reinterpret_cast<Vector<T, Vec>*>(to + column(h)), raw);
+      for (int e = 0; e < C.vec; ++e) raw.at[e] = From<T>::f32(v[h][e]);
+      if (inside && column(h) < C.width) store_hinted<Hint>(reinterpret_cast<Vector<T, C.vec>*>(row + column(h)), raw);
     }
   }
   /// Of the row in v.
-  template <bool Centred> __device__ __forceinline__ Statistics statistics(float epsilon) const {
-    constexpr int slots = Rows * (Threads < 32 ? 32 : Threads) / 32;
-    __shared__ float exchange[2][slots];
+  __device__ __forceinline__ Statistics statistics(float epsilon) const {
+    constexpr int warps = C.rows * (C.threads < 32 ? 32 : C.threads) / 32;
+    __shared__ float exchange[2][warps];
     float mean = 0;
-    if constexpr (Centred) {
+    if constexpr (C.centred) {
       float sum = 0;
 #pragma unroll
-      for (int h = 0; h < Held; ++h)
+      for (int h = 0; h < C.vectors; ++h)
 #pragma unroll
-        for (int e = 0; e < Vec; ++e) sum += v[h][e];                       // 0 beyond Width
-      mean = row_sum<Threads, Rows>(sum, exchange[0]) / Width;
+        for (int e = 0; e < C.vec; ++e) sum += v[h][e];                    // 0 beyond the width
+      mean = row_sum<C.threads, C.rows>(sum, exchange[0]) / C.width;
     }
     float squares = 0;
 #pragma unroll
-    for (int h = 0; h < Held; ++h)
+    for (int h = 0; h < C.vectors; ++h)
 #pragma unroll
-      for (int e = 0; e < Vec; ++e) {
+      for (int e = 0; e < C.vec; ++e) {
         const float d = v[h][e] - mean;
-        squares += Centred && column(h) >= Width ? 0.f : d * d;
+        squares += C.centred && column(h) >= C.width ? 0.f : d * d;
       }
-    return {mean, rsqrtf(row_sum<Threads, Rows>(squares, exchange[1]) / Width + epsilon)};
+    return {mean, rsqrtf(row_sum<C.threads, C.rows>(squares, exchange[1]) / C.width + epsilon)};
   }
   /// v becomes n.
   __device__ __forceinline__ void normalize(const Statistics& s) {
 #pragma unroll
-    for (int h = 0; h < Held; ++h)
+    for (int h = 0; h < C.vectors; ++h)
 #pragma unroll
-      for (int e = 0; e < Vec; ++e) v[h][e] = (v[h][e] - s.mean) * s.factor;
+      for (int e = 0; e < C.vec; ++e) v[h][e] = (v[h][e] - s.mean) * s.factor;
   }
 };
+
+/// T: the elements of the kernel's tensors. O: the operands, each a View along a row.
+template <NormConfig C, class Program, class Operands, int Rank, class... T> struct NormRows;
+template <NormConfig C, class Program, class... O, int Rank, class... T>
+struct NormRows<C, Program, Types<O...>, Rank, T...> {
+  using Tensors = Tuple<T*...>;
+  using At = i64[sizeof...(T)];                                             // where the row begins in each tensor
+  using Row = RowFragment<C>;
+  /// A thread's part of an operand; of one that is not prefetched, a vector at a time.
+  template <class V> struct Operand {
+    Vector<typename V::Type, C.vec> v[C.prefetches ? C.vectors : 1];        // (vectors, vec) of (width)
+  };
+  using Operands = Tuple<Operand<O>...>;
+  using Numbers = IndicesTo<sizeof...(O)>;                                  // of the operands
+
+  static __device__ __forceinline__ void run(const Walk<Rank, sizeof...(T)>& rows, float epsilon, const Tensors& t) {
+    constexpr bool rereads = C.traffic == Traffic::reread;
+    const u32 number = blockIdx.x * static_cast<u32>(C.rows) + threadIdx.x / static_cast<u32>(C.threads);
+    const bool inside = number < rows.chunks;
+    At at;
+    rows.template locate<1>(inside ? number : 0, at);
+
+    // Load: s, and operands that are on their way while it is added up.
+    Row row;                                                                // (vectors, vec) of (width)
+    load_sum<rereads ? CacheHint::evict_last : stored(), !rereads>(row, t, at, inside);
+    Operands operands;
+    if constexpr (C.prefetches) load_rows(operands, t, at, Numbers());
+
+    // Reduce, and normalise.
+    const Statistics s = row.statistics(epsilon);
+    if constexpr (rereads) load_sum<CacheHint::evict_first, true>(row, t, at, inside);
+    row.normalize(s);
+    if (!inside) return;
+    if constexpr (C.mean >= 0) store_statistic<C.mean>(t, at, s.mean);
+    if constexpr (C.inverse >= 0) store_statistic<C.inverse>(t, at, s.factor);
+
+    // The program, and store.
+    using Y = Pointee<C.y, Tensors>;
+    Y* const y = get<C.y>(t);
+#pragma unroll
+    for (int h = 0; h < C.vectors; ++h) {
+      const int column = Row::column(h);
+      if (column >= C.width) break;
+      if constexpr (!C.prefetches) load_vectors(operands, 0, column, t, at, Numbers());
+      Vector<Y, C.vec> out;                              // (vec) of (width)
+#pragma unroll
+      for (int e = 0; e < C.vec; ++e) apply(row.v[h][e], operands, C.prefetches ? h : 0, e, out.at[e], Numbers());
+      if constexpr (C.traffic == Traffic::plain) store<C.y_access>(y, at[C.y] + column, 1, C.vec, out);
+      else store_hinted<stored()>(reinterpret_cast<Vector<Y, C.vec>*>(y + at[C.y] + column), out);
+    }
+  }
+
+ private:
+  static __device__ constexpr CacheHint stored() {
+    return C.traffic == Traffic::streamed ? CacheHint::evict_first : CacheHint::none;
+  }
+  /// row = s; Writes: and `sum`, where it is asked for.
+  template <CacheHint Hint, bool Writes>
+  static __device__ __forceinline__ void load_sum(Row& row, const Tensors& t, const At& at, bool inside) {
+    constexpr bool writes = Writes && C.sum >= 0;
+    row.template load<Hint>(get<0>(t) + at[0]);
+    if constexpr (C.residual >= 0 && writes)
+      row.template add<Hint, stored()>(get<C.residual>(t) + at[C.residual], get<C.sum>(t) + at[C.sum], inside);
+    else if constexpr (C.residual >= 0)
+      row.template add<Hint>(get<C.residual>(t) + at[C.residual]);
+    else if constexpr (writes)                                              // without a residual s is x
+      row.template store<stored()>(get<C.sum>(t) + at[C.sum], inside);
+  }
+
+  template <int I> static __device__ __forceinline__ void store_statistic(const Tensors& t, const At& at, float x) {
+    if (Row::lane() == 0) get<I>(t)[at[I]] = From<Pointee<I, Tensors>>::f32(x);
+  }
+
+  /// Vector h of operand I: the row's elements from `column` on.
+  template <int I, class V>
+  static __device__ __forceinline__ void load_vector(Operand<V>& x, int h, int column, const Tensors& t, const At& at) {
+    constexpr int n = C.operands + I;
+    load<V::access()>(x.v[h], get<n>(t), at[n] + column * V::stride(), V::stride(), C.vec);
+  }
+  template <int I, class V>
+  static __device__ __forceinline__ void load_row(Operand<V>& x, const Tensors& t, const At& at) {
+#pragma unroll
+    for (int h = 0; h < C.vectors; ++h) load_vector<I, V>(x, h, Row::column(h) < C.width ? Row::column(h) : 0, t, at);
+  }
+  template <int... I>
+  static __device__ __forceinline__ void load_vectors(Operands& x, int h, int column, const Tensors& t, const At& at, Indices<I...>) {
+    (load_vector<I, O>(get<I>(x), h, column, t, at), ...);
+  }
+  template <int... I>
+  static __device__ __forceinline__ void load_rows(Operands& x, const Tensors& t, const At& at, Indices<I...>) {
+    (load_row<I, O>(get<I>(x), t, at), ...);
+  }
+  /// y = Program(n, element e of vector h of each operand).
+  template <class Y, int... I>
+  static __device__ __forceinline__ void apply(float n, const Operands& x, int h, int e, Y& y, Indices<I...>) {
+    Program::apply(n, get<I>(x).v[h].at[e]..., y);
+  }
+};
+
+/// rows: where each begins in every tensor, in the tensors' order.
+template <NormConfig C, class Program, class... O, int Rank, class... T>
+__device__ __forceinline__ void norm_rows(const Walk<Rank, sizeof...(T)>& rows, float epsilon, T*... tensors) {
+  NormRows<C, Program, Types<O...>, Rank, T...>::run(rows, epsilon, tuple_of(tensors...));
+}

@@ -139,18 +139,13 @@ std::optional<Groups> problem_of(const BoundNode& b, std::span<const size_t> num
   return best;
 }
 
-/// "line / 6u * 12ll + line % 6u * 2ll": where line `line` lies in a view.
-std::string line_offset(const Groups& p, const View& v) {
+/// ", LineAxis<6, 0, 12>, LineAxis<1, 6, 2>": the axes along which a view's lines are apart, innermost first.
+std::string line_axes(const Groups& p, const View& v) {
   std::string text;
   int64_t below = 1;  // lines from one index to the next
-  for (size_t a = p.line_extents.size(); a-- > 0; below *= p.line_extents[a]) {
-    if (v.lines[a] == 0) continue;
-    if (!text.empty()) text += " + ";
-    text += below == 1 ? "line" : fmt::format("line / {}u", below);
-    if (a > 0) text += fmt::format(" % {}u", p.line_extents[a]);
-    text += fmt::format(" * {}ll", v.lines[a]);
-  }
-  return text.empty() ? "0" : text;
+  for (size_t a = p.line_extents.size(); a-- > 0; below *= p.line_extents[a])
+    if (v.lines[a] != 0) text += fmt::format(", LineAxis<{}, {}, {}>", below, a > 0 ? p.line_extents[a] : 0, v.lines[a]);
+  return text;
 }
 
 /// How the vectors of a view along a line are accessed; nothing where its elements are not equally far apart.
@@ -173,75 +168,35 @@ Access access_of(const Groups& p, size_t v) {
   return a;
 }
 
-std::string load_of(const Groups& p, size_t v) {
+/// A view's type in src/kernels/norm/group.cuh.
+std::string view_type(const Groups& p, size_t v) {
   const View& view = p.views[v];
+  const std::string_view type = expr::cuda_type(view.type);
   const Access a = access_of(p, v);
-  if (a.stride)
-    return fmt::format("load<{0}>(x{1}, view{1}, at[{1}] + {2} + column * {3}ll, {3}ll, {4});", a.step, v, line_offset(p, view),
-                       *a.stride, p.vec);
-  return fmt::format(
-      "for (u32 e = 0; e < {0}; ++e) x{1}.at[e] = view{1}[at[{1}] + {2} + (column + e) / {3}u * {4}ll + (column + e) % {3}u * "
-      "{5}ll];",
-      p.vec, v, line_offset(p, view), p.length, view.group, view.length);
+  if (a.stride) return fmt::format("GroupView<{}, {}, {}{}>", type, a.step, *a.stride, line_axes(p, view));
+  return fmt::format("UnevenGroupView<{}, {}, {}{}>", type, view.group, view.length, line_axes(p, view));
 }
 
 std::string source_of(const Groups& p, const Split& s) {
-  const size_t count = p.views.size();
-  const auto type = [&](size_t v) { return expr::cuda_type(p.views[v].type); };
-  const bool own_column = s.threads % p.in_line() == 0;
-  std::string head = fmt::format("__global__ void __launch_bounds__({}, 1) ", s.threads), views, tile;
-  for (size_t v = 0; v < count; ++v) views += fmt::format("{}{}* view{}, ", p.views[v].input ? "const " : "", type(v), v);
-  views += fmt::format("const Walk<{}, {}> bundles, float epsilon", p.outer.extents.size(), count);
-  tile = fmt::format("  using Tile = GroupTile<{}, {}, {}, {}, {}, {}, {}>;\n", type(0), p.lines(), p.length, p.bundle, p.vec,
-                     s.threads, s.held);
-  tile += "  const u32 bundle = blockIdx.x / Tile::parts, part = blockIdx.x % Tile::parts;\n";
-  tile += fmt::format("  i64 at[{}];\n  bundles.locate<1>(bundle, at);\n  Tile tile(part);\n", count);
-  tile += fmt::format("  tile.read(view0 + at[0], [](u32 line) {{ return {}; }});\n", line_offset(p, p.views[0]));
-  std::string finish =
-      fmt::format("  float mean[{0}], factor[{0}];\n#pragma unroll\n  for (int e = 0; e < {0}; ++e) {{\n", p.vec);
-  finish += fmt::format(
-      "    const Moments m = all[Tile::group(e)];\n    mean[e] = {};\n    factor[e] = factor_of<{}>(m, Tile::total, "
-      "epsilon);\n  }}\n",
-      p.parts.centre ? "m.mean" : "0", p.parts.centre);
-  std::string hoisted, each, arguments = "(f32(tile.raw[h].at[e]) - mean[e]) * factor[e]";
-  for (size_t v = 2; v < count; ++v) {
-    const bool once = own_column && std::ranges::all_of(p.views[v].lines, [](int64_t stride) { return stride == 0; });
-    (once ? hoisted : each) += fmt::format("  Vector<{}, {}> x{};\n  {}\n", type(v), p.vec, v, load_of(p, v));
-    arguments += fmt::format(", x{}.at[e]", v);
+  std::string parameters, tensors, types;
+  for (size_t v = 0; v < p.views.size(); ++v) {
+    parameters += fmt::format("{}{}* t{}, ", p.views[v].input ? "const " : "", expr::cuda_type(p.views[v].type), v);
+    tensors += fmt::format("{}t{}", v ? ", " : "", v);
+    types += ", " + view_type(p, v);
   }
-  if (!hoisted.empty()) finish += "  const u32 column = tile.column(0);\n" + hoisted;
-  finish += fmt::format("#pragma unroll\n  for (int h = 0; h < {}; ++h) {{\n  if (!tile.inside(h)) continue;\n", s.held);
-  finish += "  const u32 line = tile.line(h), column = tile.column(h);\n" + each;
-  finish += fmt::format("  Vector<{}, {}> y;\n#pragma unroll\n  for (int e = 0; e < {}; ++e) Program::apply({}, y.at[e]);\n",
-                        type(1), p.vec, p.vec, arguments);
-  finish += fmt::format("  store<{}>(view1, at[1] + {} + column, 1, {}, y);\n  }}\n}}\n", access_of(p, 1).step,
-                        line_offset(p, p.views[1]), p.vec);
-  std::string code = "#include \"norm/group.cuh\"\n\n" + expr::to_cuda(p.program, "Program") + "\nextern \"C\" " + head;
-  const std::string shared = fmt::format("  __shared__ Moments own[{0}], all[{0}];\n", p.bundle);
-  if (s.blocks == 0) {
-    code += fmt::format("part_moments({}, Moments* moments) {{\n{}  __shared__ Moments own[{}];\n", views, tile, p.bundle);
-    code += fmt::format(
-        "  tile.moments(Tile::share(part), own);\n"
-        "  for (u32 g = threadIdx.x; g < {0}; g += {1}) moments[blockIdx.x * {0} + g] = own[g];\n}}\n",
-        p.bundle, s.threads);
-    code += "\nextern \"C\" " + head + fmt::format("group_norm({}, const Moments* moments) {{\n{}", views, tile);
-    code += fmt::format(
-        "  __shared__ Moments all[{0}];\n  Tile::merge(all, [&](int g, int p) {{ return moments[(bundle * Tile::parts + "
-        "p) * {0} + g]; }});\n",
-        p.bundle);
-    return code + finish;
-  }
-  code += fmt::format("group_norm({}) {{\n{}{}  tile.moments(Tile::share(part), own);\n", views, tile, shared);
-  if (s.blocks == 1) {
-    code +=
-        fmt::format("  for (u32 g = threadIdx.x; g < {}; g += {}) all[g] = own[g];\n  __syncthreads();\n", p.bundle, s.threads);
-  } else {  // no block leaves while another reads its moments
-    code +=
-        "  synchronize_cluster();\n  Tile::merge(all, [&](int g, int p) {\n"
-        "    const Vector<float, 2> m = load_2_in_cluster(address_in_block(shared_address(own + g), p));\n"
-        "    return Moments{m.at[0], m.at[1]};\n  });\n  synchronize_cluster();\n";
-  }
-  return code + finish;
+  parameters += fmt::format("const Walk<{}, {}> bundles, float epsilon", p.outer.extents.size(), p.views.size());
+  std::string code = "#include \"norm/group.cuh\"\n\n" + expr::to_cuda(p.program, "Program");
+  code += fmt::format(
+      "\nstruct Kernel : GroupNorm<GroupConfig{{.lines = {}, .length = {}, .bundle = {}, .vec = {}, .threads = {},\n"
+      "                                      .vectors = {}, .blocks = {}, .centred = {}}},\n"
+      "                          Program{}> {{}};\n",
+      p.lines(), p.length, p.bundle, p.vec, s.threads, s.held, s.blocks, p.parts.centre, types);
+  const std::string head = fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}, 1)\n", s.threads);
+  if (s.blocks == 0)
+    code += fmt::format("{}part_moments({}, Moments* moments) {{\n  Kernel::part_moments(bundles, tuple_of({}), moments);\n}}\n",
+                        head, parameters, tensors);
+  return code + fmt::format("{}group_norm({}{}) {{\n  Kernel::run(bundles, epsilon, tuple_of({}), {});\n}}\n", head, parameters,
+                            s.blocks == 0 ? ", const Moments* moments" : "", tensors, s.blocks == 0 ? "moments" : "nullptr");
 }
 
 LaunchPlan plan_of(const Groups& p, const Split& s, const std::string& name) {

@@ -32,9 +32,8 @@ struct View {
   int64_t step = 1;  // elements from one to the next within a row
 };
 
-/// What happens to a row in the L2 cache. Streamed: it is given up first, and so is what is written. Twice: it is read for the
-/// sums and again for what is written, by when the cache is to have it still, and held in no register between.
-enum class Traffic { plain, streamed, twice };
+/// What happens to a row in the L2 cache: src/kernels/norm/norm.cuh.
+enum class Traffic { plain, streamed, reread };
 
 struct RowSplit {  // how threads share the work
   int64_t vec = 1, threads = 32, rows = 1, held = 1;
@@ -97,75 +96,37 @@ int step_of(const NormCuda& p, size_t v, int64_t vec) {
   return access_step(strides, size_of(p.views[v]), p.views[v].alignment, vec);
 }
 
+/// norm_rows of src/kernels/norm/norm.cuh, for this problem and this split.
 std::string source_of(const NormCuda& p, const RowSplit& s) {
-  std::string code = "#include \"norm/norm.cuh\"\n\n" + expr::to_cuda(p.program, "Program");
-  const size_t count = p.views.size(), rank = p.outer.extents.size();
-  code += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}) norm_rows(", s.threads * s.rows);
-  for (size_t v = 0; v < count; ++v)
-    code += fmt::format("{}{}* view{}, ", p.views[v].input ? "const " : "", expr::cuda_type(p.views[v].type), v);
-  code += fmt::format("const Walk<{}, {}> rows, float epsilon) {{\n", rank, count);
-  code += fmt::format("  using Row = HeldRow<{}, {}, {}, {}, {}>;\n", p.width, s.vec, s.threads, s.rows, s.held);
-  code += fmt::format("  const u32 number = blockIdx.x * {}u + threadIdx.x / {}u;\n", s.rows, s.threads);
-  code += fmt::format("  const bool inside = number < rows.chunks;\n  i64 at[{}];\n  rows.locate<1>(inside ? number : 0, at);\n",
-                      count);
-  const auto view_of = [&](size_t role) {
-    return static_cast<size_t>(std::ranges::find(p.views, role, &View::role) - p.views.begin());
+  const auto number_of = [&](size_t role) {
+    const auto v = std::ranges::find(p.views, role, &View::role) - p.views.begin();
+    return v < static_cast<std::ptrdiff_t>(p.views.size()) ? v : -1;
   };
-  const size_t residual = view_of(role_residual), sum = view_of(role_sum), y = view_of(role_y);
-  const bool twice = s.traffic == Traffic::twice;
-  const std::string_view written = s.traffic == Traffic::streamed ? "Keep::shortest" : "Keep::plain";
-  const auto read_row = [&](std::string_view read, bool writes) {
-    code += fmt::format("  row.read<{}>(view0 + at[0]);\n", read);
-    writes = writes && sum < count;
-    if (residual < count) {
-      const std::string to = writes ? fmt::format("view{} + at[{}]", sum, sum)
-                                    : fmt::format("static_cast<{}*>(nullptr)", expr::cuda_type(p.views[0].type));
-      code += fmt::format("  row.add<{}, {}>(view{} + at[{}], {}, inside);\n", read, written, residual, residual, to);
-    } else if (writes) {  // without a residual the sum is x
-      code += fmt::format("  row.copy<{}>(view{} + at[{}], inside);\n", written, sum, sum);
-    }
-  };
-  code += "  Row row;\n";
-  read_row(twice ? "Keep::longest" : s.traffic == Traffic::streamed ? "Keep::shortest" : "Keep::plain", !twice);
+  const std::ptrdiff_t y = number_of(role_y);
+  const auto operands = std::ranges::count_if(p.views, [](const View& v) { return v.role >= role_operands; });
   // Operands are on their way while the row is added up: on an H200 5% less time at 512 columns, 2% at 1024, 11% at 4099.
   // Not where their registers cost more: with four vectors a thread (1% at 5120) and in the largest blocks.
-  const auto operands = std::ranges::count_if(p.views, [](const View& v) { return v.role >= role_operands; });
-  const bool ahead = operands * s.held <= (s.vec == 1 ? 32 : 2) && s.threads * s.rows <= 512 && !twice;
-  const auto operand = [&](size_t v, std::string_view to, std::string_view column) {
-    return fmt::format("load<{}>({}, view{}, at[{}] + {} * {}ll, {}ll, {});\n", step_of(p, v, s.vec), to, v, v, column,
-                       p.views[v].step, p.views[v].step, s.vec);
-  };
-  const std::string within = fmt::format("(Row::column(h) < {} ? Row::column(h) : 0)", p.width);
-  for (size_t v = 0; v < count && ahead; ++v) {
-    if (p.views[v].role < role_operands) continue;
-    code += fmt::format("  Vector<{}, {}> x{}[{}];\n#pragma unroll\n  for (int h = 0; h < {}; ++h)\n    {}",
-                        expr::cuda_type(p.views[v].type), s.vec, v, s.held, s.held, operand(v, fmt::format("x{}[h]", v), within));
+  const bool prefetches = operands * s.held <= (s.vec == 1 ? 32 : 2) && s.threads * s.rows <= 512 && s.traffic != Traffic::reread;
+  constexpr std::string_view traffic[] = {"plain", "streamed", "reread"};
+  std::string parameters, tensors, views;
+  for (size_t v = 0; v < p.views.size(); ++v) {
+    const View& view = p.views[v];
+    const std::string_view type = expr::cuda_type(view.type);
+    parameters += fmt::format("{}{}* t{}, ", view.input ? "const " : "", type, v);
+    tensors += fmt::format(", t{}", v);
+    if (view.role >= role_operands) views += fmt::format(", View<{}, {}, {}>", type, step_of(p, v, s.vec), view.step);
   }
-  code += fmt::format("  const Statistics s = row.statistics<{}>(epsilon);\n", p.parts.centre);
-  if (twice) read_row("Keep::shortest", true);
-  code += "  row.normalize(s);\n  if (!inside) return;\n";
-  for (const auto& [role, value] : {std::pair(role_mean, "mean"), std::pair(role_inverse, "factor")})
-    if (const size_t v = view_of(role); v < count)
-      code += fmt::format("  if (Row::lane() == 0) view{}[at[{}]] = From<{}>::f32(s.{});\n", v, v,
-                          expr::cuda_type(p.views[v].type), value);
-  code += fmt::format("#pragma unroll\n  for (int h = 0; h < {}; ++h) {{\n    const int c = Row::column(h);\n", s.held);
-  code += fmt::format("    if (c >= {}) break;\n", p.width);
-  std::string arguments = "row.v[h][e]";
-  for (size_t v = 0; v < count; ++v) {
-    if (p.views[v].role < role_operands) continue;
-    if (!ahead)
-      code += fmt::format("    Vector<{}, {}> x{};\n    {}", expr::cuda_type(p.views[v].type), s.vec, v,
-                          operand(v, fmt::format("x{}", v), "c"));
-    arguments += fmt::format(", x{}{}.at[e]", v, ahead ? "[h]" : "");
-  }
-  code +=
-      fmt::format("    Vector<{}, {}> out;\n#pragma unroll\n    for (int e = 0; e < {}; ++e) Program::apply({}, out.at[e]);\n",
-                  expr::cuda_type(p.views[y].type), s.vec, s.vec, arguments);
-  if (s.traffic == Traffic::plain)
-    code += fmt::format("    store<{}>(view{}, at[{}] + c, 1, {}, out);\n", step_of(p, y, s.vec), y, y, s.vec);
-  else
-    code += fmt::format("    store_keeping<{}>(reinterpret_cast<decltype(out)*>(view{} + at[{}] + c), out);\n", written, y, y);
-  return code + "  }\n}\n";
+  return fmt::format(
+      "#include \"norm/norm.cuh\"\n\n{}\n"
+      "extern \"C\" __global__ void __launch_bounds__({})\nnorm_rows({}const Walk<{}, {}> rows, float epsilon) {{\n"
+      "  norm_rows<NormConfig{{.residual = {}, .sum = {}, .y = {}, .mean = {}, .inverse = {}, .operands = {},\n"
+      "                       .width = {}, .vec = {}, .vectors = {}, .y_access = {}, .threads = {}, .rows = {},\n"
+      "                       .centred = {}, .prefetches = {}, .traffic = Traffic::{}}},\n"
+      "            Program{}>(rows, epsilon{});\n}}\n",
+      expr::to_cuda(p.program, "Program"), s.threads * s.rows, parameters, p.outer.extents.size(), p.views.size(),
+      number_of(role_residual), number_of(role_sum), y, number_of(role_mean), number_of(role_inverse),
+      static_cast<std::ptrdiff_t>(p.views.size()) - operands, p.width, s.vec, s.held, step_of(p, static_cast<size_t>(y), s.vec),
+      s.threads, s.rows, p.parts.centre, prefetches, traffic[static_cast<size_t>(s.traffic)], views, tensors);
 }
 
 class NormCudaKernel final : public CompiledKernel {
@@ -238,11 +199,13 @@ void offer_whole_rows_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
     // Four vectors a thread hide the latency of one; more cost warps.
     const double worse = held == 4 ? 1 : held == 2 ? 1.02 : 1.05;
     const double estimate = norm_estimate_us(gpu, moved * std::max(1.0, idle / 1.5) * worse, (rows + s.rows - 1) / s.rows);
-    for (const Traffic traffic : {Traffic::plain, Traffic::streamed, Traffic::twice}) {
+    for (const Traffic traffic : {Traffic::plain, Traffic::streamed, Traffic::reread}) {
       if (traffic != Traffic::plain && !passes) continue;
       s.traffic = traffic;
       // On an H200 (docs/ladder): rows of 16 KiB gain 3% by the second reading, shorter ones lose; streaming gains 1 to 3%.
-      const double gain = traffic == Traffic::streamed ? 0.98 : traffic == Traffic::twice ? (row_bytes < 16384 ? 1.03 : 0.97) : 1;
+      const double gain = traffic == Traffic::streamed ? 0.98
+                          : traffic == Traffic::reread ? (row_bytes < 16384 ? 1.03 : 0.97)
+                                                       : 1;
       const auto make = [p = *p, s, &gpu, name = fmt::format("norm:{}:{}", p->width, s.print())] {
         return std::make_unique<NormCudaKernel>(p, s, gpu, name);
       };

@@ -89,16 +89,11 @@ void offer_range(const BoundNode& b, const Gpu& gpu, Offer& offer) {
     return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(type))});
   const int64_t count = elements(b.outputs[0].shape);
   if (count >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("{} elements", count)});
-  const std::string t(expr::cuda_type(type)), wide = narrow || type == DType::f32 ? "float"
-                                                     : type == DType::f64         ? "double"
-                                                                                  : "i64";
-  const std::string read = narrow ? "f32" : wide, write = narrow ? fmt::format("From<{}>::f32", t) : t;
+  const std::string_view wide = narrow || type == DType::f32 ? "float" : type == DType::f64 ? "double" : "i64";
   const std::string source = fmt::format(
-      "#include \"common/types.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__(256) range(const {0}* start, const {0}* "
-      "delta, "
-      "{0}* y, u32 count) {{\n  const u32 i = blockIdx.x * 256 + threadIdx.x;\n"
-      "  if (i < count) y[i] = ({3})({1}(*start) + ({2})i * {1}(*delta));\n}}\n",
-      t, read, wide, write);
+      "#include \"generate/range.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__(range_threads)\n"
+      "range(const {0}* start, const {0}* delta, {0}* y, u32 count) {{\n  range<{1}>(start, delta, y, count);\n}}\n",
+      expr::cuda_type(type), wide);
   offer.candidates.push_back(
       {"cuda", "", 2, [source, count, &gpu] {
          LaunchPlan plan("range", source);

@@ -1,11 +1,12 @@
 // Cast, CastLike, QuantizeLinear and DequantizeLinear on a GPU, where they are no program of the expression language: from and to
-// numbers of 8 bits and fewer (src/kernels/quant/small.cuh), with a scale for all, for an axis or for blocks along it. A thread
+// numbers of 8 bits and fewer (src/kernels/quant/convert.cuh), with a scale for all, for an axis or for blocks along it. A thread
 // writes one element, or the elements of one byte.
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/minifloat.h"
 #include "expr/cuda.h"
+#include "kernels/quant/scale_of.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
@@ -28,45 +29,24 @@ std::string format_of(DType t, std::string_view rounding) {
   return fmt::format("MiniFloat<{}, {}, {}, {}>", f.exponent, f.mantissa, f.bias, specials[f.specials]);
 }
 
-/// A type in memory.
+/// The type of a tensor's elements in memory, and how src/kernels/quant/convert.cuh calls it.
 std::string memory_type(DType t) { return is_small(t) ? "u8" : std::string(expr::cuda_type(t)); }
-
-/// Element `index` of `tensor` as a float.
-std::string read(DType t, const std::string& tensor, const std::string& index) {
-  if (!is_small(t)) return fmt::format("as_float({}[{}])", tensor, index);
-  return fmt::format("{}::decode(code_at<{}>({}, {}))", format_of(t, "up"), bits(t), tensor, index);
+std::string stored_type(DType t, std::string_view rounding = "up") {
+  return is_small(t) ? fmt::format("Packed<{}, {}>", format_of(t, rounding), bits(t)) : fmt::format("Plain<{}>", memory_type(t));
 }
 
 struct Conversion {
   DType from = DType::f32, to = DType::f32;
-  std::string rounding = "up";
-  bool saturate = true;
-  std::string code;  // sets v, the element in float, or i32 n where `whole`
-  bool whole = false;
-  std::string parameters;  // further ones: ", const float* scale"
+  std::string call;                   // "cast<Plain<float>, Packed<…>, true, false>"
+  std::string parameters, arguments;  // further ones: ", const float* scale" and ", scale"
   std::function<void(Launch&)> give;
 };
 
 std::string source_of(const Conversion& c) {
-  const int64_t per_thread = bits(c.to) < 8 ? 8 / bits(c.to) : 1;
-  std::string code = fmt::format(
-      "#include \"quant/small.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__({}) convert(const {}* x, {}* y, u32 "
-      "count{}) {{\n"
-      "  const u32 thread = blockIdx.x * {}u + threadIdx.x, first = thread * {};\n  if (first >= count) return;\n",
-      block, memory_type(c.from), memory_type(c.to), c.parameters, block, per_thread);
-  code += fmt::format(
-      "  u32 byte = 0;\n#pragma unroll\n  for (u32 e = 0; e < {}; ++e) {{\n    const u32 i = first + e;\n"
-      "    if (i >= count) break;\n    {}\n",
-      per_thread, c.code);
-  const std::string to(is_small(c.to) ? "" : expr::cuda_type(c.to));
-  if (!is_small(c.to))
-    code += fmt::format("    y[i] = {};\n  }}\n}}\n", c.whole ? fmt::format("({})n", to) : fmt::format("from_float<{}>(v)", to));
-  else
-    code +=
-        fmt::format("    byte |= ({} & {}u) << (e * {});\n  }}\n  y[thread] = byte;\n}}\n",
-                    c.whole ? "static_cast<u32>(n)" : fmt::format("{}::encode(v, {})", format_of(c.to, c.rounding), c.saturate),
-                    (1u << bits(c.to)) - 1, bits(c.to));
-  return code;
+  return fmt::format(
+      "#include \"quant/convert.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__({})\n"
+      "convert(const {}* x, {}* y, u32 count{}) {{\n  {}(x, y, count{});\n}}\n",
+      block, memory_type(c.from), memory_type(c.to), c.parameters, c.call, c.arguments);
 }
 
 void offer_conversion(const BoundNode& b, Conversion c, const Gpu& gpu, Offer& offer) {
@@ -93,21 +73,15 @@ bool known(DType t) {
 
 void offer_cast(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   Conversion c{.from = b.inputs[0].type, .to = b.outputs[0].type};
-  c.saturate = b.node->get_int("saturate", 1) != 0;
-  c.rounding = b.node->get_string("round_mode", "up");
-  // Integers keep their lowest bits.
-  c.whole = is_integer(c.from) && !is_small(c.from) && is_integer(c.to);
-  c.code = c.whole ? "const i64 n = static_cast<i64>(x[i]);" : fmt::format("const float v = {};", read(c.from, "x", "i"));
+  const bool whole = is_integer(c.from) && !is_small(c.from) && is_integer(c.to);
+  c.call = fmt::format("cast<{}, {}, {}, {}>", stored_type(c.from), stored_type(c.to, b.node->get_string("round_mode", "up")),
+                       b.node->get_int("saturate", 1) != 0, whole);
   offer_conversion(b, std::move(c), gpu, offer);
 }
 
-struct ScaleOf {  // src/kernels/quant/small.cuh
-  uint32_t inner = 0, extent = 1, block = 0, blocks = 1;
-};
-
-ScaleOf scales(const BoundNode& b) {
+kernels::ScaleOf scales(const BoundNode& b) {
   const Shape& x = b.inputs[0].shape;
-  ScaleOf s;
+  kernels::ScaleOf s{.inner = 0, .extent = 1, .block = 0, .blocks = 1};
   s.block = static_cast<uint32_t>(b.node->get_int("block_size", 0));
   if (s.block == 0 && elements(b.inputs[1].shape) == 1) return s;
   const auto rank = static_cast<int64_t>(x.size());
@@ -117,46 +91,39 @@ ScaleOf scales(const BoundNode& b) {
   return s;
 }
 
-/// "scale" and, where there is one, "zero", with which scale is whose.
-void add_scales(Conversion& c, const BoundNode& b) {
+/// The further arguments: the scales, the zero points, and which is whose. Returns the zero points' type for the kernel.
+std::string add_scales(Conversion& c, const BoundNode& b) {
   const bool zero = b.inputs.size() > 2 && b.inputs[2].type != DType::undefined;
   c.parameters = fmt::format(", const {}* scale", memory_type(b.inputs[1].type));
   if (zero) c.parameters += fmt::format(", const {}* zero", memory_type(b.inputs[2].type));
   c.parameters += ", const ScaleOf scale_of";
+  c.arguments = fmt::format(", scale, {}, scale_of", zero ? "zero" : "nullptr");
   c.give = [zero, s = scales(b)](Launch& l) {
     l.input(1);
     if (zero) l.input(2);
     l.value(s);
   };
-  c.code = fmt::format("const u32 s = scale_of(i);\n    const float by = as_float(scale[s]), offset = {};\n    ",
-                       zero ? read(b.inputs[2].type, "zero", "s") : "0");
+  return zero ? stored_type(b.inputs[2].type) : "NoZero";
 }
 
 void offer_quantize(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   Conversion c{.from = b.inputs[0].type, .to = b.outputs[0].type};
-  c.saturate = b.node->get_int("saturate", 1) != 0;
-  add_scales(c, b);
+  const std::string zero = add_scales(c, b);
   auto precision = static_cast<DType>(b.node->get_int("precision", 0));
   if (precision == DType::undefined) precision = b.inputs[1].type;
-  const std::string x = read(c.from, "x", "i");
-  c.code += precision == DType::f64 ? fmt::format("const float q = static_cast<float>(static_cast<double>({}) / by);\n    ", x)
-            : precision == DType::f16 || precision == DType::bf16
-                ? fmt::format("const float q = f32({}_of({} / by));\n    ", name(precision), x)
-                : fmt::format("const float q = {} / by;\n    ", x);
-  c.whole = is_integer(c.to);
-  if (c.whole) {
-    const IntRange range = int_range(c.to);
-    c.code += fmt::format("const i64 n = saturated(q, static_cast<int>(offset), {}.0, {}.0);", range.low, range.high);
-  } else {
-    c.code += "const float v = q + offset;";
-  }
+  const bool narrow = precision == DType::f16 || precision == DType::bf16 || precision == DType::f64;
+  const bool whole = is_integer(c.to);
+  const IntRange range = whole ? int_range(c.to) : IntRange{};
+  c.call = fmt::format("quantize<{}, {}, {}, {}, {}, {}, {}, {}>", stored_type(c.from), stored_type(c.to), zero,
+                       expr::cuda_type(narrow ? precision : DType::f32), b.node->get_int("saturate", 1) != 0, whole, range.low,
+                       range.high);
   offer_conversion(b, std::move(c), gpu, offer);
 }
 
 void offer_dequantize(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   Conversion c{.from = b.inputs[0].type, .to = b.outputs[0].type};
-  add_scales(c, b);
-  c.code += fmt::format("const float v = ({} - offset) * by;", read(c.from, "x", "i"));
+  const std::string zero = add_scales(c, b);
+  c.call = fmt::format("dequantize<{}, {}, {}, true>", stored_type(c.from), stored_type(c.to), zero);
   offer_conversion(b, std::move(c), gpu, offer);
 }
 

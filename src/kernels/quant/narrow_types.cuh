@@ -2,9 +2,8 @@
 //
 //   decode(code)             the number, exactly
 //   encode(x, saturate)      rounded to nearest even; beyond the largest number that number where `saturate`, otherwise infinity,
-//   or NaN
-//                            in a format without one. A double or an integer is rounded to odd in float first, which changes
-//                            nothing.
+//                            or NaN in a format without one. A double or an integer is rounded to odd in float first, which
+//                            changes nothing.
 //
 // The formats are those of src/base/minifloat.h, and so are the rules.
 #pragma once
@@ -100,21 +99,4 @@ template <class T> __device__ __forceinline__ T from_float(float x) {
   if constexpr (is_same_type<T, bool>) return x != 0;
   else if constexpr (is_real<T>) return narrowed<T>(x);
   else return static_cast<T>(static_cast<i64>(x));
-}
-
-/// Which scale belongs to an element: one for all (inner 0), one for each index of an axis, or (block > 0) one for each block
-/// along it.
-struct ScaleOf {
-  u32 inner, extent, block, blocks;
-  __device__ __forceinline__ u32 operator()(u32 i) const {
-    if (inner == 0) return 0;
-    const u32 inside = i / inner % extent;
-    return block == 0 ? inside : (i / (inner * extent) * blocks + inside / block) * inner + i % inner;
-  }
-};
-
-/// round(q) + zero within [low, high]; NaN counts as 0.
-__device__ __forceinline__ int saturated(float q, int zero, double low, double high) {
-  const double v = rint(static_cast<double>(q != q ? 0.f : q)) + zero;
-  return static_cast<int>(v < low ? low : v > high ? high : v);
 }

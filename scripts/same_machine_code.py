@@ -44,7 +44,7 @@ def nvdisasm():
 
 
 def headers_of(folder):
-    return {str(p.relative_to(folder)): p.read_text() for p in sorted(Path(folder).rglob("*")) if p.suffix in (".cuh", ".h")}
+    return {("kernels/" if p.suffix == ".h" else "") + str(p.relative_to(folder)): p.read_text() for p in sorted(Path(folder).rglob("*.*h"))}
 
 
 def reached(code, headers, found):

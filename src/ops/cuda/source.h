@@ -1,0 +1,33 @@
+// The source of a kernel, as it is printed: the header that has the kernel's body, the types and constants that it is made for,
+// and one entry that calls the body.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "expr/cuda.h"
+
+namespace smelt::ops {
+
+/// The constants that a kernel is made for, of a struct that its argument's header declares:
+///
+///   constexpr DepthwiseConfig config{.taps_h = 3, .taps_w = 3};
+std::string config_source(std::string_view type, const std::vector<std::pair<std::string_view, int64_t>>& constants);
+
+/// A kernel's parameter: a tensor ("const f16*"), or an argument, which the kernel takes as a constant.
+struct Parameter {
+  std::string type, name;
+};
+
+/// "const f16*", "f16*": of a tensor that is read, of one that is written.
+inline std::string read_only(DType t) { return fmt::format("const {}*", expr::cuda_type(t)); }
+inline std::string writable(DType t) { return fmt::format("{}*", expr::cuda_type(t)); }
+
+/// extern "C" __global__ void __launch_bounds__(BOUNDS) NAME(TYPE* name, const __grid_constant__ TYPE name, …) { BODY(name, …); }
+std::string entry_source(std::string_view name, std::string_view bounds, const std::vector<Parameter>& parameters,
+                         std::string_view body);
+
+}  // namespace smelt::ops

@@ -58,17 +58,18 @@ __device__ __forceinline__ void multiply_tiles(Tile& sums, char* shared, int k_t
 ///   partial    (tile, split, TileM, TileN)
 ///   arrived    (tile), 0 between launches
 template <bool Split, class Tile, class F>
-__device__ __forceinline__ void finish_tile(const Tile& sums, char* shared, int rows, int columns, typename Tile::Sum* partial,
-                                            u32* arrived, F&& finish) {
-  using Four = Vector<typename Tile::Sum, 4>;
+__device__ __forceinline__ void finish_tile(const Tile& sums, char* shared, int rows, int columns, void* partial, u32* arrived,
+                                            F&& finish) {
+  using Sum = typename Tile::Sum;
+  using Four = Vector<Sum, 4>;
   if constexpr (!Split) {
-    sums.each(shared, [&](int r, int c, const typename Tile::Sum(&v)[4]) {
+    sums.each(shared, [&](int r, int c, const Sum(&v)[4]) {
       if (r < rows && c < columns) finish(r, c, v);
     });
   } else {
     constexpr i64 area = Tile::tile_m * Tile::tile_n;
-    typename Tile::Sum* parts = partial + static_cast<i64>(blockIdx.x) * gridDim.y * area;
-    sums.each(shared, [&](int r, int c, const typename Tile::Sum(&v)[4]) {
+    Sum* parts = static_cast<Sum*>(partial) + static_cast<i64>(blockIdx.x) * gridDim.y * area;
+    sums.each(shared, [&](int r, int c, const Sum(&v)[4]) {
       if (r < rows && c < columns)
         *reinterpret_cast<Four*>(parts + blockIdx.y * area + r * Tile::tile_n + c) = {v[0], v[1], v[2], v[3]};
     });

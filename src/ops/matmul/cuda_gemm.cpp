@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/gemm/gemm.h"
+#include "ops/cuda/source.h"
 #include "ops/matmul/cuda_configs.h"
 #include "ops/matmul/cuda_offer.h"
 
@@ -17,45 +19,46 @@ using Unit = CudaConfig::Unit;
 Views batch_views(const CudaProblem& p) { return in_order(p.batch, {p.a.batch, p.b.batch}); }
 
 std::string source_of(const CudaProblem& p, const CudaConfig& c) {
-  const size_t rank = batch_views(p).extents.size();
-  std::string code = "#include \"gemm/gemm.cuh\"\n" + p.epilogue.source();
-  code += fmt::format("\nusing Tile = {};\n", tile_type(p, c));
-  code += fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__(Tile::threads) gemm(const __grid_constant__ GemmArgument<Tile, {}> g,\n"
-      "    const __grid_constant__ Epilogue epilogue) {{\n"
-      "  static_assert(Tile::shared_bytes == {});\n"
-      "  extern __shared__ __align__(128) char shared[];\n"
-      "  gemm_block<Tile, {}>(g, epilogue, shared);\n}}\n",
-      rank, c.shared_bytes(bytes(p.type, 1)), c.splits > 1);
-  return code;
+  const std::string args = fmt::format("BatchedGemmArgs<{}>", batch_views(p).extents.size());
+  return "#include \"gemm/gemm.cuh\"\n" + p.epilogue.source() +
+         fmt::format("\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n", tile_type(p, c),
+                     c.shared_bytes(bytes(p.type, 1))) +
+         entry_source("gemm", "Tile::threads", {{args, "args"}, {"Epilogue", "epilogue"}},
+                      fmt::format("gemm_block<Tile, {}>", c.splits > 1));
 }
 
-/// GemmArgument as it lies in memory.
-class Argument {
+/// BatchedGemmArgs of the batches' rank.
+class Args {
  public:
-  Argument(const CudaProblem& p, const CudaConfig& c, uint32_t tiles_m, uint32_t tiles_n) {
-    bytes_.resize(5 * sizeof(void*));
-    for (const int64_t step : {p.a.outer, p.a.k, p.b.k, p.b.outer}) append(&step, sizeof step);
-    const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k, split_k = (steps + c.splits - 1) / c.splits * c.tile_k;
-    for (const int64_t n : {p.m, p.n, p.k, int64_t{tiles_m}, int64_t{tiles_n}, split_k}) {
-      const auto number = static_cast<uint32_t>(n);
-      append(&number, sizeof number);
-    }
+  Args(const CudaProblem& p, const CudaConfig& c) {
+    const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k;
+    args_.a_row = p.a.outer;
+    args_.a_k = p.a.k;
+    args_.b_k = p.b.k;
+    args_.b_column = p.b.outer;
+    args_.m = static_cast<uint32_t>(p.m);
+    args_.n = static_cast<uint32_t>(p.n);
+    args_.k = static_cast<uint32_t>(p.k);
+    args_.tiles_m = static_cast<uint32_t>((p.m + c.tile_m - 1) / c.tile_m);
+    args_.tiles_n = static_cast<uint32_t>((p.n + c.tile_n - 1) / c.tile_n);
+    args_.split_k = static_cast<uint32_t>((steps + c.splits - 1) / c.splits * c.tile_k);
     const WalkArgument batches(batch_views(p), 1);
-    append(batches.data(), batches.size());
+    bytes_.resize(sizeof args_ + batches.size());
+    std::memcpy(bytes_.data() + sizeof args_, batches.data(), batches.size());
   }
+  /// With the addresses of a run; valid until the next call.
   const void* with(const Buffers& b, bool row_sums, device::cuda::abi::Address arrived) {
-    const void* addresses[] = {b.inputs[0], b.inputs[1], b.workspace, reinterpret_cast<const void*>(arrived),
-                               row_sums ? b.inputs[2] : nullptr};
-    std::memcpy(bytes_.data(), addresses, sizeof addresses);
+    args_.a = b.inputs[0];
+    args_.b = b.inputs[1];
+    args_.partial = b.workspace;
+    args_.arrived = reinterpret_cast<uint32_t*>(arrived);
+    args_.b_zeros = row_sums ? static_cast<const int32_t*>(b.inputs[2]) : nullptr;
+    std::memcpy(bytes_.data(), &args_, sizeof args_);
     return bytes_.data();
   }
 
  private:
-  void append(const void* from, size_t size) {
-    const auto* p = static_cast<const std::byte*>(from);
-    bytes_.insert(bytes_.end(), p, p + size);
-  }
+  kernels::GemmArgs args_{};
   std::vector<std::byte> bytes_;
 };
 
@@ -72,7 +75,7 @@ class CudaProduct final : public CompiledKernel {
         shape_{.grid = {static_cast<unsigned>(blocks_), static_cast<unsigned>(splits_), 1},
                .block = {static_cast<unsigned>(c.threads()), 1, 1},
                .shared_bytes = c.shared_bytes(bytes(p.type, 1))},
-        argument_(p, c, static_cast<uint32_t>(tiles_m_), static_cast<uint32_t>(tiles_n_)),
+        args_(p, c),
         row_sums_(p.row_sums),
         partial_bytes_(c.splits == 1 ? 0 : blocks_ * splits_ * c.tile_m * c.tile_n * 4) {
     if (c.splits > 1) arrived_ = zeroed(gpu, blocks_ * 4, "a product's split tiles");
@@ -84,8 +87,7 @@ class CudaProduct final : public CompiledKernel {
   void run(const Buffers& b) override {
     if (blocks_ == 0) return;
     Arguments arguments;
-    arguments.bytes(argument_.with(b, row_sums_, arrived_ ? arrived_->address() : 0));
-    arguments.bytes(epilogue_.argument(b));
+    arguments.bytes(args_.with(b, row_sums_, arrived_ ? arrived_->address() : 0)).bytes(epilogue_.argument(b));
     launch(b, shape_, arguments);
   }
 
@@ -101,7 +103,7 @@ class CudaProduct final : public CompiledKernel {
   CudaEpilogue epilogue_;
   int64_t tiles_m_, tiles_n_, blocks_, splits_;
   device::cuda::LaunchShape shape_;
-  Argument argument_;
+  Args args_;
   bool row_sums_;
   int64_t partial_bytes_;
   std::shared_ptr<device::cuda::Memory> arrived_;

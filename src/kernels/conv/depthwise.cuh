@@ -1,65 +1,61 @@
 // Depthwise convolution of channels-last images: every channel by its own filter.
 //
 //   sum[n, h, w, c] = sum over taps of x[n, h * stride + kh * dilation - pad, w * …, c] * filter[kh, kw, c]
+//   y[n, h, w, c]   = Epilogue(sum, operands at [n, h, w, c])
 //
 //   x         [N, H, W, C] of any strides but 1 along C
 //   filter    [KH, KW, C]
 //
-// A thread makes Pixels neighbours along W by Vec channels: a row of (Pixels - 1) * Stride + (KW - 1) * Dilation + 1 input
-// vectors is read once for all of its taps. Taps outside of the image count as zero. Accumulates in Sum; where that is i32, x is
-// less its zero point.
+// A thread makes `pixels` neighbours along W by `vec` channels: a row of reach input vectors is read once for all of its taps.
+// Taps outside of the image count as zero. Accumulates in Epilogue::Sum; where that is i32, x is less its zero point.
+//
+// Launch: a thread a chunk of (pixels, vec) outputs.
 #pragma once
 
 #include "common/convert.cuh"
-#include "common/divide.cuh"
+#include "kernels/conv/depthwise.h"
 
-struct DepthwiseGeometry {
-  u32 chunks;                   // threads with something to do
-  Divider columns, groups, rows;                                            // C / Vec; groups of Pixels along W; H
-  i32 height, width, out_width;
-  i32 stride, pad_h, pad_w, dilation;                                       // stride and dilation along H
-  i32 zero;                     // of integers
-  i64 from[3];                  // strides of x along N, H, W
-};
+template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseSums {
+  static constexpr int taps_h = Config.taps_h, taps_w = Config.taps_w, stride = Config.stride_w, dilation = Config.dilation_w;
+  static constexpr int pixels = Config.pixels, vec = Config.vec;
+  static constexpr int reach = (pixels - 1) * stride + (taps_w - 1) * dilation + 1;               // input vectors of a row
 
-template <class X, class W, class Sum, int KH, int KW, int Stride, int Dilation, int Pixels, int Vec> struct Depthwise {
-  Sum sum[Pixels][Vec] = {};
+  Sum sum[pixels][vec] = {};                                                                      // (pixels, vec)
   u32 column, row, first;       // channel, (n, h) of the output, w of the first pixel
 
-  __device__ __forceinline__ void run(const X* x, const W* filter, const DepthwiseGeometry& g, u32 chunk) {
+  __device__ __forceinline__ void add(const X* x, const W* filter, const DepthwiseArgs& g, u32 chunk) {
     const u32 rest = g.columns.quotient(chunk);
-    column = (chunk - rest * g.columns.divisor) * Vec;
+    column = (chunk - rest * g.columns.divisor) * vec;
     row = g.groups.quotient(rest);
-    first = (rest - row * g.groups.divisor) * Pixels;
+    first = (rest - row * g.groups.divisor) * pixels;
     const u32 n = g.rows.quotient(row);
-    const int top = int(row - n * g.rows.divisor) * g.stride - g.pad_h, left = int(first) * Stride - g.pad_w;
-    const X* image = x + n * g.from[0] + column;
-    const int channels = g.columns.divisor * Vec;
-    constexpr int reach = (Pixels - 1) * Stride + (KW - 1) * Dilation + 1;
-    Vector<X, Vec> outside{};
+    const int top = int(row - n * g.rows.divisor) * g.stride - g.pad_h, left = int(first) * stride - g.pad_w;
+    const X* image = x + n * g.from[0] + column;                                                  // (H, W, vec)
+    const int channels = g.columns.divisor * vec;
+    Vector<X, vec> outside{};
     if constexpr (is_same_type<Sum, i32>)
-      for (int e = 0; e < Vec; ++e) outside.at[e] = static_cast<X>(g.zero);
+      for (int e = 0; e < vec; ++e) outside.at[e] = static_cast<X>(g.zero);
 #pragma unroll
-    for (int kh = 0; kh < KH; ++kh) {
+    for (int kh = 0; kh < taps_h; ++kh) {
       const int h = top + kh * g.dilation;
       const bool inside = h >= 0 && h < g.height;
-      const X* line = image + h * g.from[1];
-      Vector<W, Vec> f[KW];
+      const X* line = image + h * g.from[1];                                                      // (W, vec)
+      Vector<W, vec> f[taps_w];                                                                   // (KW, vec)
 #pragma unroll
-      for (int kw = 0; kw < KW; ++kw)
-        f[kw] = *reinterpret_cast<const Vector<W, Vec>*>(filter + (kh * KW + kw) * channels + column);
+      for (int kw = 0; kw < taps_w; ++kw)
+        f[kw] = *reinterpret_cast<const Vector<W, vec>*>(filter + (kh * taps_w + kw) * channels + column);
 #pragma unroll
       for (int i = 0; i < reach; ++i) {
         if (!used(i)) continue;
         const int w = left + i;
-        const Vector<X, Vec> v =
-            inside && w >= 0 && w < g.width ? *reinterpret_cast<const Vector<X, Vec>*>(line + w * g.from[2]) : outside;
+        const Vector<X, vec> v =                                                                  // (vec)
+            inside && w >= 0 && w < g.width ? *reinterpret_cast<const Vector<X, vec>*>(line + w * g.from[2]) : outside;
 #pragma unroll
-        for (int p = 0; p < Pixels; ++p) {
-          const int tap = i - p * Stride;                                   // known when compiled
-          if (tap < 0 || tap % Dilation != 0 || tap / Dilation >= KW) continue;
+        for (int p = 0; p < pixels; ++p) {
+          const int tap = i - p * stride;                                   // known when compiled
+          if (tap < 0 || tap % dilation != 0 || tap / dilation >= taps_w) continue;
 #pragma unroll
-          for (int e = 0; e < Vec; ++e) sum[p][e] += less_zero(v.at[e], g.zero) * widened<Sum>(f[tap / Dilation].at[e]);
+          for (int e = 0; e < vec; ++e) sum[p][e] += less_zero(v.at[e], g.zero) * widened<Sum>(f[tap / dilation].at[e]);
         }
       }
     }
@@ -72,8 +68,20 @@ template <class X, class W, class Sum, int KH, int KW, int Stride, int Dilation,
   }
   /// Whether any pixel's window has a tap on the i-th vector of a row.
   static __device__ constexpr bool used(int i) {
-    for (int p = 0; p < Pixels; ++p)
-      if (i >= p * Stride && (i - p * Stride) % Dilation == 0 && (i - p * Stride) / Dilation < KW) return true;
+    for (int p = 0; p < pixels; ++p)
+      if (i >= p * stride && (i - p * stride) % dilation == 0 && (i - p * stride) / dilation < taps_w) return true;
     return false;
   }
 };
+
+template <class X, class W, DepthwiseConfig Config, class Epilogue>
+__device__ __forceinline__ void depthwise_conv(const X* x, const W* filter, const DepthwiseArgs& g, const Epilogue& epilogue) {
+  const u32 chunk = blockIdx.x * Config.threads + threadIdx.x;
+  if (chunk >= g.chunks) return;
+  DepthwiseSums<X, W, Config, typename Epilogue::Sum> conv;
+  conv.add(x, filter, g, chunk);
+#pragma unroll
+  for (u32 p = 0; p < Config.pixels; ++p)
+    if (conv.first + p < g.out_width)
+      epilogue.apply(epilogue.start(0), conv.row * g.out_width + conv.first + p, conv.column, Config.vec, conv.sum[p]);
+}

@@ -1,50 +1,40 @@
 // Convolution by multiply-adds, any geometry: what no faster kernel takes.
 //
 //   sum[n, m, o] = sum over taps k and channels c of x[n, group(m) * C + c, at(o, k)] * w[m, c, k]
+//   y[n, m, o]   = Epilogue(sum, operands at [n, m, o])
 //
 //   at(o, k)     o * stride + k * dilation - pad, divided by the segment's upsampling
 //   transposed   (o + pad - k * dilation) / stride, where that is whole
 //
 //   x    one or several segments, [N, Ci, D, H, W] of any strides; channels of a group one behind the other over the segments
-//   w    any strides; packed [k, C, M], so that Vec output channels are one access
+//   w    any strides; packed [k, C, M], so that vec output channels are one access
 //
-// A thread makes Pixels outputs, a block's threads apart, by Vec neighbouring channels. Taps outside of the image count as zero.
-// Accumulates in Sum; where that is i32, x is less its zero point. Images of fewer axes have extents of 1 in front.
+// A thread makes `pixels` outputs, a block's threads apart, by `vec` neighbouring channels. Taps outside of the image count as
+// zero. Accumulates in Epilogue::Sum; where that is i32, x is less its zero point. Images of fewer axes have extents of 1 in front.
+//
+// Launch: (blocks of rows, blocks of columns).
 #pragma once
 
 #include "common/convert.cuh"
-#include "common/divide.cuh"
+#include "kernels/conv/direct.h"
 
-struct DirectSegment {
-  i32 from[5];                  // strides along N, C, D, H, W
-  i32 channels, first;          // of a group; the weights' channel that its first one meets
-};
+template <class X, class W, DirectConfig Config, class Sum> struct DirectSums {
+  static constexpr int pixels = Config.pixels, vec = Config.vec;
 
-struct DirectGeometry {
-  u32 rows;                     // N * D * H * W of the output
-  u32 columns;                  // M / Vec
-  Divider extents[3];           // of the output: W, H, D
-  Divider group;                // of the columns: columns to a group
-  i32 group_channels, zero;     // zero: of integers
-  i32 in[3], stride[3], pad[3], dilation[3], taps[3];                       // in: after upsampling
-  i64 w_group, w_m, w_c, w_tap;
-};
+  Sum sum[pixels][vec] = {};
+  int place[pixels][4];         // n, then d, h, w of the first tap's place
+  bool inside[pixels];
 
-template <class X, class W, class Sum, bool Transposed, int Pixels, int Vec> struct Direct {
-  Sum sum[Pixels][Vec] = {};
-  int place[Pixels][4];         // n, then d, h, w of the first tap's place
-  bool inside[Pixels];
-
-  __device__ __forceinline__ void locate(const DirectGeometry& g, const u32 (&rows)[Pixels]) {
+  __device__ __forceinline__ void locate(const DirectArgs& g, const u32 (&rows)[pixels]) {
 #pragma unroll
-    for (int p = 0; p < Pixels; ++p) {
+    for (int p = 0; p < pixels; ++p) {
       inside[p] = rows[p] < g.rows;
       u32 rest = inside[p] ? rows[p] : 0;
 #pragma unroll
       for (int a = 0; a < 3; ++a) {
         const u32 quotient = g.extents[a].quotient(rest);
         const int o = rest - quotient * g.extents[a].divisor;
-        place[p][3 - a] = Transposed ? o + g.pad[2 - a] : o * g.stride[2 - a] - g.pad[2 - a];
+        place[p][3 - a] = Config.transposed ? o + g.pad[2 - a] : o * g.stride[2 - a] - g.pad[2 - a];
         rest = quotient;
       }
       place[p][0] = rest;
@@ -52,8 +42,8 @@ template <class X, class W, class Sum, bool Transposed, int Pixels, int Vec> str
   }
 
   /// Where tap k of an axis meets the image; false where it does not.
-  static __device__ __forceinline__ bool meets(const DirectGeometry& g, int axis, int first, int k, int& at) {
-    if constexpr (Transposed) {
+  static __device__ __forceinline__ bool meets(const DirectArgs& g, int axis, int first, int k, int& at) {
+    if constexpr (Config.transposed) {
       const int t = first - k * g.dilation[axis];
       at = t / g.stride[axis];
       return t >= 0 && at * g.stride[axis] == t && at < g.in[axis];
@@ -63,22 +53,23 @@ template <class X, class W, class Sum, bool Transposed, int Pixels, int Vec> str
     }
   }
 
+  /// Adds a segment, which is upsampled Up times.
   template <int Up>
-  __device__ __forceinline__ void add(const X* x, const DirectSegment& s, const W* w, const DirectGeometry& g, u32 column) {
+  __device__ __forceinline__ void add(const X* x, const DirectSegment& s, const W* w, const DirectArgs& g, u32 column) {
     const u32 group = g.group.quotient(column);
-    w += group * g.w_group + i64(column - group * g.group.divisor) * Vec * g.w_m + s.first * g.w_c;
-    x += group * g.group_channels * s.from[1];
+    w += group * g.w_group + i64(column - group * g.group.divisor) * vec * g.w_m + s.first * g.w_c;    // (k, C, vec)
+    x += group * g.group_channels * s.from[1];                                                    // [N, C, D, H, W]
 #pragma unroll 1
     for (int kd = 0; kd < g.taps[0]; ++kd)
 #pragma unroll 1
       for (int kh = 0; kh < g.taps[1]; ++kh)
 #pragma unroll 1
         for (int kw = 0; kw < g.taps[2]; ++kw) {
-          const W* weight = w + ((kd * g.taps[1] + kh) * g.taps[2] + kw) * g.w_tap;
-          int from[Pixels];
-          bool meet[Pixels], any = false;
+          const W* weight = w + ((kd * g.taps[1] + kh) * g.taps[2] + kw) * g.w_tap;               // (C, vec)
+          int from[pixels];
+          bool meet[pixels], any = false;
 #pragma unroll
-          for (int p = 0; p < Pixels; ++p) {
+          for (int p = 0; p < pixels; ++p) {
             int d, h, v;
             const bool in_d = meets(g, 0, place[p][1], kd, d), in_h = meets(g, 1, place[p][2], kh, h);
             meet[p] = meets(g, 2, place[p][3], kw, v) && in_d && in_h && inside[p];
@@ -86,25 +77,54 @@ template <class X, class W, class Sum, bool Transposed, int Pixels, int Vec> str
             any = any || meet[p];
           }
           if (!any) continue;
-#pragma unroll Pixels > 1 ? 1 : 4
+#pragma unroll pixels > 1 ? 1 : 4
           for (int c = 0; c < s.channels; ++c) {
-            Sum b[Vec];
-            if constexpr (Vec > 1) {
-              const Vector<W, Vec> packed = *reinterpret_cast<const Vector<W, Vec>*>(weight + c * g.w_c);
+            Sum b[vec];                                                                           // (vec)
+            if constexpr (vec > 1) {
+              const Vector<W, vec> packed = *reinterpret_cast<const Vector<W, vec>*>(weight + c * g.w_c);
 #pragma unroll
-              for (int e = 0; e < Vec; ++e) b[e] = widened<Sum>(packed.at[e]);
+              for (int e = 0; e < vec; ++e) b[e] = widened<Sum>(packed.at[e]);
             } else {
               b[0] = widened<Sum>(weight[c * g.w_c]);
             }
 #pragma unroll
-            for (int p = 0; p < Pixels; ++p) {
+            for (int p = 0; p < pixels; ++p) {
               Sum a = 0;
               if (meet[p]) a = widened<Sum>(x[from[p] + c * s.from[1]]);
               if constexpr (is_same_type<Sum, i32>) a -= meet[p] ? g.zero : 0;
 #pragma unroll
-              for (int e = 0; e < Vec; ++e) sum[p][e] += a * b[e];
+              for (int e = 0; e < vec; ++e) sum[p][e] += a * b[e];
             }
           }
         }
   }
+
+  /// Adds segments, each with its image before it.
+  template <int Up, int... Ups, class... Rest>
+  __device__ __forceinline__ void add_all(const W* w, const DirectArgs& g, u32 column, const X* x, const DirectSegment& s,
+                                          const Rest&... rest) {
+    add<Up>(x, s, w, g, column);
+    if constexpr (sizeof...(Ups) > 0) add_all<Ups...>(w, g, column, rest...);
+  }
 };
+
+/// segments: an image (const X*) and its DirectSegment for each of Ups, its upsampling.
+template <class X, DirectConfig Config, int... Ups, class W, class Epilogue, class... Segments>
+__device__ __forceinline__ void direct_conv(const W* w, const DirectArgs& g, const Epilogue& epilogue,
+                                            const Segments&... segments) {
+  constexpr u32 lanes = Config.lanes, others = Config.threads / lanes;
+  constexpr int pixels = Config.pixels, vec = Config.vec;
+  const u32 lane = threadIdx.x % lanes, other = threadIdx.x / lanes;
+  const u32 column = Config.channels_last ? blockIdx.y * lanes + lane : blockIdx.y * others + other;
+  if (column >= g.columns) return;
+  u32 rows[pixels];
+#pragma unroll
+  for (int p = 0; p < pixels; ++p)
+    rows[p] = Config.channels_last ? (blockIdx.x * pixels + p) * others + other : (blockIdx.x * pixels + p) * lanes + lane;
+  DirectSums<X, W, Config, typename Epilogue::Sum> sums;                                                // (pixels, vec)
+  sums.locate(g, rows);
+  sums.template add_all<Ups...>(w, g, column, segments...);
+#pragma unroll
+  for (int p = 0; p < pixels; ++p)
+    if (sums.inside[p]) epilogue.apply(epilogue.start(0), rows[p], column * vec, vec, sums.sum[p]);
+}

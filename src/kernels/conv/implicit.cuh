@@ -13,31 +13,10 @@
 // tap's pixels are found once for all of its channels, so that the inner loop has no divisions and one addition a copy.
 #pragma once
 
-#include "common/divide.cuh"
 #include "gemm/float_tile.cuh"
 #include "gemm/tensor_tile.cuh"
 #include "gemm/tile_loop.cuh"
-
-struct ImageSegment {
-  i32 image, row, pixel;        // elements from one image, row, pixel to the next
-  i32 channels, shift;          // log2 of the upsampling
-  i32 tiles;                    // of K, along the channels
-};
-
-template <class Tile, int Segments> struct ConvArgument {
-  const typename Tile::A* x[Segments];
-  const typename Tile::B* w;
-  typename Tile::Sum* partial;
-  u32* arrived;
-  ImageSegment segments[Segments];
-  i64 w_row, w_batch;           // elements from one output channel's weights to the next's (K), from one batch's to the next's
-  u32 m, n;                     // pixels of the output, its channels
-  u32 tiles, tiles_n;           // of a batch; side by side
-  i32 k_tiles, split_tiles;     // in all, and of a split
-  Divider width, height;        // of the output
-  i32 in_height, in_width;      // upsampled
-  i32 stride[2], pad[2], dilation[2], taps[2];
-};
+#include "kernels/conv/implicit.h"
 
 /// The left operand's tile: TileM pixels' TileK channels at a tap, Vec a copy.
 template <class Tile, int Vec, int Segments> struct PixelCopy {
@@ -46,7 +25,7 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
   static constexpr int copies = Tile::tile_m * line_copies, each = (copies + Tile::threads - 1) / Tile::threads;
   static_assert(Tile::threads % line_copies == 0);
 
-  const ConvArgument<Tile, Segments>& g;
+  const ImplicitArgs<Segments>& g;
   int image[each], first_h[each], first_w[each];   // of the pixel under the first tap; image -1 beyond the last row
   int at[each];                                    // of the pixel under this tap, elements; -Vec (aligned) outside of the image
   int segment = 0, tap_h = 0, tap_w = 0, channel = 0;
@@ -57,7 +36,7 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
   static __device__ __forceinline__ int element() { return static_cast<int>(threadIdx.x) % line_copies * Vec; }
 
   /// From tile `k_tile` of K on.
-  __device__ __forceinline__ PixelCopy(const ConvArgument<Tile, Segments>& argument, u32 row, int k_tile) : g(argument) {
+  __device__ __forceinline__ PixelCopy(const ImplicitArgs<Segments>& argument, u32 row, int k_tile) : g(argument) {
 #pragma unroll
     for (int i = 0; i < each; ++i) {
       const u32 p = row + line_of(i);
@@ -90,7 +69,7 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
   /// Issues the copies of the next tile.
   __device__ __forceinline__ void operator()(u32 shared) {
     const ImageSegment& s = g.segments[segment];
-    const T* from = g.x[segment] + channel + element();
+    const T* from = static_cast<const T*>(g.x[segment]) + channel + element();
     const bool any = channel + element() < s.channels;
 #pragma unroll
     for (int i = 0; i < each; ++i) {
@@ -113,24 +92,30 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
   }
 };
 
-template <class Tile, int Vec, int Segments, bool Split, class Epilogue>
-__device__ __forceinline__ void conv_block(const ConvArgument<Tile, Segments>& g, const Epilogue& epilogue, char* shared) {
+/// Launch: (tiles of all batches, splits) blocks of Tile::threads; Tile::shared_bytes of dynamic shared memory.
+template <class Tile, int Vec, bool Split, int Segments, class Epilogue>
+__device__ __forceinline__ void implicit_conv(const ImplicitArgs<Segments>& g, const Epilogue& epilogue) {
+  extern __shared__ __align__(128) char shared[];
+  using B = typename Tile::B;
+  using Sum = typename Tile::Sum;
   const u32 batch = blockIdx.x / g.tiles, tile = blockIdx.x - batch * g.tiles, tile_m = tile / g.tiles_n;
   const u32 row = tile_m * Tile::tile_m, column = (tile - tile_m * g.tiles_n) * Tile::tile_n;
-  const int begin = Split ? static_cast<int>(blockIdx.y) * g.split_tiles : 0;
+  const int begin = Split ? static_cast<int>(blockIdx.y) * g.split_tiles : 0;                     // tiles of K
   const int k_tiles = Split && g.k_tiles - begin > g.split_tiles ? g.split_tiles : g.k_tiles - begin;
 
-  PixelCopy<Tile, Vec, Segments> copy_a(g, row, begin);
-  typename Tile::CopyB copy_b(g.w + batch * g.w_batch + column * g.w_row + begin * Tile::tile_k, g.w_row, 1, g.n - column);
-  Tile sums;
+  PixelCopy<Tile, Vec, Segments> copy_a(g, row, begin);                                           // (TileM, TileK) a tile
+  const B* w = static_cast<const B*>(g.w) + batch * g.w_batch + column * g.w_row + begin * Tile::tile_k;
+  typename Tile::CopyB copy_b(w, g.w_row, 1, g.n - column);                                       // (TileN, TileK) a tile
+
+  Tile sums;                                                                                      // (TileM, TileN)
   multiply_tiles(sums, shared, k_tiles, [&](u32 a, u32 b, int) {
     copy_a(a);
     copy_b(b, Tile::tile_k);
   });
 
-  const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);
+  const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);         // inside of the output
   const auto start = epilogue.start(batch);
-  finish_tile<Split>(sums, shared, rows, columns, g.partial, g.arrived, [&](int r, int c, const typename Tile::Sum(&v)[4]) {
+  finish_tile<Split>(sums, shared, rows, columns, g.partial, g.arrived, [&](int r, int c, const Sum(&v)[4]) {
     epilogue.apply(start, row + r, column + c, static_cast<u32>(columns - c), v);
   });
 }

@@ -4,43 +4,33 @@
 
 #include <algorithm>
 
-#include "expr/cuda.h"
+#include "kernels/conv/depthwise.h"
 #include "ops/conv/cuda_request.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
 #include "ops/core/window.h"
 #include "ops/cpu/strided_copy.h"
+#include "ops/cuda/source.h"
 
 namespace smelt::ops::conv {
 namespace {
 
 constexpr unsigned threads = 128;
 
-/// DepthwiseGeometry as it lies in memory.
-struct Geometry {
-  uint32_t chunks = 0;
-  Divider columns, groups, rows;
-  int32_t height, width, out_width, stride, pad_h, pad_w, dilation, zero;
-  int64_t from[3];
-};
-
 std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
   const Problem& p = r.problem;
-  const auto type = expr::cuda_type(p.input), weight = expr::cuda_type(r.weight_type());
-  std::string code = "#include \"conv/depthwise.cuh\"\n" + r.epilogue(vec).source();
-  code += fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__({}) conv(const {}* x, const {}* filter, "
-      "const __grid_constant__ DepthwiseGeometry g, const __grid_constant__ Epilogue epilogue) {{\n",
-      threads, type, weight);
-  code += fmt::format("  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= g.chunks) return;\n", threads);
-  code += fmt::format("  Depthwise<{}, {}, Epilogue::Sum, {}, {}, {}, {}, {}, {}> conv;\n", type, weight, p.w[2], p.w[3],
-                      p.stride[1], p.dilation[1], pixels, vec);
-  code += "  conv.run(x, filter, g, chunk);\n";
-  return code + fmt::format(
-                    "#pragma unroll\n  for (u32 i = 0; i < {}; ++i)\n    if (conv.first + i < g.out_width)\n"
-                    "      epilogue.apply(epilogue.start(0), conv.row * g.out_width + conv.first + i, conv.column, {}u, "
-                    "conv.sum[i]);\n}}\n",
-                    pixels, vec);
+  const std::string config = config_source("DepthwiseConfig", {{"taps_h", p.w[2]},
+                                                               {"taps_w", p.w[3]},
+                                                               {"stride_w", p.stride[1]},
+                                                               {"dilation_w", p.dilation[1]},
+                                                               {"pixels", pixels},
+                                                               {"vec", vec},
+                                                               {"threads", threads}});
+  const std::string x = read_only(p.input), filter = read_only(r.weight_type());
+  return "#include \"conv/depthwise.cuh\"\n" + r.epilogue(vec).source() + config +
+         entry_source("conv", "config.threads",
+                      {{x, "x"}, {filter, "filter"}, {"DepthwiseArgs", "args"}, {"Epilogue", "epilogue"}},
+                      fmt::format("depthwise_conv<{}, {}, config>", expr::cuda_type(p.input), expr::cuda_type(r.weight_type())));
 }
 
 /// Filters [taps, C] of ONNX's [C, 1, taps].
@@ -63,20 +53,20 @@ class DepthwiseKernel final : public CompiledKernel {
       filter_ = r.gpu->weights->packed(r.gpu->device, w.constant, r.packing("conv:depthwise").text(),
                                        [&] { return packed(r.weights()); });
     const int64_t columns = p.y[1] / vec, groups = (p.y[3] + pixels - 1) / pixels;
-    g_.chunks = static_cast<uint32_t>(p.y[0] * p.y[2] * groups * columns);
-    g_.columns = Divider(static_cast<uint32_t>(columns));
-    g_.groups = Divider(static_cast<uint32_t>(groups));
-    g_.rows = Divider(static_cast<uint32_t>(p.y[2]));
+    args_.chunks = static_cast<uint32_t>(p.y[0] * p.y[2] * groups * columns);
+    args_.columns = Divider(static_cast<uint32_t>(columns));
+    args_.groups = Divider(static_cast<uint32_t>(groups));
+    args_.rows = Divider(static_cast<uint32_t>(p.y[2]));
     const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
-    g_.height = narrow(p.x[0].shape[2]);
-    g_.width = narrow(p.x[0].shape[3]);
-    g_.out_width = narrow(p.y[3]);
-    g_.stride = narrow(p.stride[0]);
-    g_.pad_h = narrow(p.pad_begin[0]);
-    g_.pad_w = narrow(p.pad_begin[1]);
-    g_.dilation = narrow(p.dilation[0]);
-    g_.zero = r.zero();
-    copy(g_.from, pixel_steps(r.node.inputs[0]));
+    args_.height = narrow(p.x[0].shape[2]);
+    args_.width = narrow(p.x[0].shape[3]);
+    args_.out_width = narrow(p.y[3]);
+    args_.stride = narrow(p.stride[0]);
+    args_.pad_h = narrow(p.pad_begin[0]);
+    args_.pad_w = narrow(p.pad_begin[1]);
+    args_.dilation = narrow(p.dilation[0]);
+    args_.zero = r.zero();
+    copy(args_.from, pixel_steps(r.node.inputs[0]));
   }
 
   bool in_place(size_t i) const override { return i >= at_.operands && epilogue_.in_place(i); }
@@ -84,16 +74,16 @@ class DepthwiseKernel final : public CompiledKernel {
 
   void run(const Buffers& b) override {
     ops::Arguments arguments;
-    arguments.tensor(b.inputs[0]).tensor(reinterpret_cast<const void*>(filter_->address())).value(g_);
+    arguments.tensor(b.inputs[0]).tensor(reinterpret_cast<const void*>(filter_->address())).value(args_);
     arguments.bytes(epilogue_.argument(b));
-    launch(b, {.grid = {(g_.chunks + threads - 1) / threads, 1, 1}, .block = {threads, 1, 1}}, arguments);
+    launch(b, {.grid = {(args_.chunks + threads - 1) / threads, 1, 1}, .block = {threads, 1, 1}}, arguments);
   }
 
  private:
   CudaEpilogue epilogue_;
   conv::Arguments at_;
   std::shared_ptr<device::cuda::Memory> filter_;
-  Geometry g_;
+  kernels::DepthwiseArgs args_{};
 };
 
 }  // namespace

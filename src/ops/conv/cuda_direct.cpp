@@ -4,31 +4,20 @@
 
 #include <algorithm>
 
-#include "expr/cuda.h"
+#include "kernels/conv/direct.h"
 #include "ops/conv/cuda_request.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
 #include "ops/core/window.h"
 #include "ops/cpu/strided_copy.h"
+#include "ops/cuda/source.h"
 
 namespace smelt::ops::conv {
 namespace {
 
 constexpr int64_t threads = 128;
 constexpr int64_t most = int64_t{1} << 31;  // Divider's numbers
-
-/// DirectGeometry and DirectSegment as they lie in memory.
-struct Geometry {
-  uint32_t rows = 0, columns = 0;
-  Divider extents[3], group;
-  int32_t group_channels = 0, zero = 0;
-  int32_t in[3], stride[3], pad[3], dilation[3], taps[3];
-  int64_t w_group = 0, w_m = 0, w_c = 0, w_tap = 0;
-};
-struct SegmentGeometry {
-  int32_t from[5];
-  int32_t channels = 0, first = 0;
-};
+constexpr size_t most_segments = 8;
 
 struct Shaped {
   int64_t vec = 1, pixels = 1;  // of a thread
@@ -51,35 +40,22 @@ Tensor packed(const Tensor& w, const Problem& p) {
 }
 
 std::string source(const GpuRequest& r, const Shaped& s) {
-  const auto type = expr::cuda_type(r.problem.input), weight = expr::cuda_type(r.weight_type());
-  const size_t segments = r.problem.x.size();
-  const bool last = r.problem.from == Layout::nhwc;
-  std::string code = "#include \"conv/direct.cuh\"\n" + r.epilogue(s.vec).source();
-  code += fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__({}, 4) conv(const {}* w, const __grid_constant__ DirectGeometry g", threads,
-      weight);
-  for (size_t i = 0; i < segments; ++i)
-    code += fmt::format(", const {}* x{}, const __grid_constant__ DirectSegment s{}", type, i, i);
-  code += ", const __grid_constant__ Epilogue epilogue) {\n";
   // Lanes along the channels where they are side by side in memory, else along the pixels.
-  const int64_t other = threads / s.lanes;
-  code += fmt::format("  const u32 lane = threadIdx.x % {}u, other = threadIdx.x / {}u;\n", s.lanes, s.lanes);
-  const auto along = [&](bool lanes, std::string_view block) {
-    return lanes ? fmt::format("{} * {}u + lane", block, s.lanes) : fmt::format("{} * {}u + other", block, other);
-  };
-  code += fmt::format("  const u32 column = {};\n  if (column >= g.columns) return;\n  u32 rows[{}];\n",
-                      along(last, "blockIdx.y"), s.pixels);
-  code += fmt::format("#pragma unroll\n  for (int p = 0; p < {}; ++p) rows[p] = {};\n", s.pixels,
-                      along(!last, fmt::format("(blockIdx.x * {}u + p)", s.pixels)));
-  code += fmt::format("  Direct<{}, {}, Epilogue::Sum, {}, {}, {}> direct;\n  direct.locate(g, rows);\n", type, weight,
-                      r.problem.transposed, s.pixels, s.vec);
-  for (size_t i = 0; i < segments; ++i)
-    code += fmt::format("  direct.add<{}>(x{}, s{}, w, g, column);\n", r.problem.x[i].upsample, i, i);
-  code += fmt::format(
-      "#pragma unroll\n  for (int p = 0; p < {}; ++p)\n"
-      "    if (direct.inside[p]) epilogue.apply(epilogue.start(0), rows[p], column * {}u, {}u, direct.sum[p]);\n}}\n",
-      s.pixels, s.vec, s.vec);
-  return code;
+  const std::string config = config_source("DirectConfig", {{"transposed", r.problem.transposed},
+                                                            {"pixels", s.pixels},
+                                                            {"vec", s.vec},
+                                                            {"threads", threads},
+                                                            {"lanes", s.lanes},
+                                                            {"channels_last", r.problem.from == Layout::nhwc}});
+  std::vector<Parameter> parameters{{read_only(r.weight_type()), "w"}, {"DirectArgs", "args"}, {"Epilogue", "epilogue"}};
+  std::string body = fmt::format("direct_conv<{}, config", expr::cuda_type(r.problem.input));
+  for (size_t i = 0; i < r.problem.x.size(); ++i) {
+    parameters.push_back({read_only(r.problem.input), fmt::format("x{}", i)});
+    parameters.push_back({"DirectSegment", fmt::format("s{}", i)});
+    body += fmt::format(", {}", r.problem.x[i].upsample);
+  }
+  return "#include \"conv/direct.cuh\"\n" + r.epilogue(s.vec).source() + config +
+         entry_source("conv", "config.threads, 4", parameters, body + ">");
 }
 
 class DirectKernel final : public CompiledKernel {
@@ -100,28 +76,28 @@ class DirectKernel final : public CompiledKernel {
     }
     packed_ = s.packed;
     const Shape out = three(spatial_of(p.y), 1);
-    g_.rows = static_cast<uint32_t>(p.y[0] * elements(out));
-    g_.columns = static_cast<uint32_t>(p.outputs() / s.vec);
-    for (size_t a = 0; a < 3; ++a) g_.extents[a] = Divider(static_cast<uint32_t>(std::max<int64_t>(1, out[2 - a])));
-    g_.group = Divider(static_cast<uint32_t>(std::max<int64_t>(1, group_m / s.vec)));
-    g_.group_channels = static_cast<int32_t>(channels);
-    g_.zero = r.zero();
+    args_.rows = static_cast<uint32_t>(p.y[0] * elements(out));
+    args_.columns = static_cast<uint32_t>(p.outputs() / s.vec);
+    for (size_t a = 0; a < 3; ++a) args_.extents[a] = Divider(static_cast<uint32_t>(std::max<int64_t>(1, out[2 - a])));
+    args_.group = Divider(static_cast<uint32_t>(std::max<int64_t>(1, group_m / s.vec)));
+    args_.group_channels = static_cast<int32_t>(channels);
+    args_.zero = r.zero();
     Shape in = spatial_of(p.x[0].shape);
     for (int64_t& extent : in) extent *= p.x[0].upsample;
-    copy(g_.in, three(in, 1));
-    copy(g_.stride, three(p.stride, 1));
-    copy(g_.pad, three(p.pad_begin, 0));
-    copy(g_.dilation, three(p.dilation, 1));
-    copy(g_.taps, three(spatial_of(p.w), 1));
+    copy(args_.in, three(in, 1));
+    copy(args_.stride, three(p.stride, 1));
+    copy(args_.pad, three(p.pad_begin, 0));
+    copy(args_.dilation, three(p.dilation, 1));
+    copy(args_.taps, three(spatial_of(p.w), 1));
     if (s.packed)
-      g_.w_group = group_m, g_.w_m = 1, g_.w_c = p.outputs(), g_.w_tap = channels * p.outputs();
+      args_.w_group = group_m, args_.w_m = 1, args_.w_c = p.outputs(), args_.w_tap = channels * p.outputs();
     else if (p.transposed)
-      g_.w_group = channels * group_m * taps, g_.w_m = taps, g_.w_c = group_m * taps, g_.w_tap = 1;
+      args_.w_group = channels * group_m * taps, args_.w_m = taps, args_.w_c = group_m * taps, args_.w_tap = 1;
     else
-      g_.w_group = group_m * channels * taps, g_.w_m = channels * taps, g_.w_c = taps, g_.w_tap = 1;
+      args_.w_group = group_m * channels * taps, args_.w_m = channels * taps, args_.w_c = taps, args_.w_tap = 1;
     int64_t first = 0;
     for (size_t i = 0; i < segments_; ++i) {
-      SegmentGeometry one;
+      kernels::DirectSegment one{};
       copy(one.from, five_strides(r.node.inputs[i]));
       one.channels = static_cast<int32_t>(segments_ > 1 ? p.x[i].shape[1] : channels);
       one.first = static_cast<int32_t>(first);
@@ -130,19 +106,19 @@ class DirectKernel final : public CompiledKernel {
     }
     const bool last = p.from == Layout::nhwc;
     const int64_t other = threads / s.lanes, columns = last ? s.lanes : other, rows = (last ? other : s.lanes) * s.pixels;
-    grid_[0] = static_cast<unsigned>((g_.rows + rows - 1) / rows);
-    grid_[1] = static_cast<unsigned>((g_.columns + columns - 1) / columns);
+    grid_[0] = static_cast<unsigned>((args_.rows + rows - 1) / rows);
+    grid_[1] = static_cast<unsigned>((args_.columns + columns - 1) / columns);
   }
 
   bool in_place(size_t i) const override { return i >= at_.operands && epilogue_.in_place(i); }
   bool reads(size_t i) const override { return i < segments_ || (i == at_.w && !packed_) || epilogue_.reads(i); }
 
   void run(const Buffers& b) override {
-    if (g_.rows == 0 || g_.columns == 0) return;
+    if (args_.rows == 0 || args_.columns == 0) return;
     ops::Arguments arguments;
-    arguments.tensor(weights_ ? reinterpret_cast<const void*>(weights_->address()) : b.inputs[at_.w]).value(g_);
-    for (size_t i = 0; i < segments_; ++i) arguments.tensor(b.inputs[i]).value(inputs_[i]);
+    arguments.tensor(weights_ ? reinterpret_cast<const void*>(weights_->address()) : b.inputs[at_.w]).value(args_);
     arguments.bytes(epilogue_.argument(b));
+    for (size_t i = 0; i < segments_; ++i) arguments.tensor(b.inputs[i]).value(inputs_[i]);
     launch(b, {.grid = {grid_[0], grid_[1], 1}, .block = {static_cast<unsigned>(threads), 1, 1}}, arguments);
   }
 
@@ -152,8 +128,8 @@ class DirectKernel final : public CompiledKernel {
   size_t segments_;
   bool packed_ = false;
   std::shared_ptr<device::cuda::Memory> weights_;
-  Geometry g_;
-  std::vector<SegmentGeometry> inputs_;
+  kernels::DirectArgs args_{};
+  std::vector<kernels::DirectSegment> inputs_;
   unsigned grid_[2];
 };
 
@@ -169,7 +145,7 @@ void offer_direct_cuda(const SharedRequest& shared, Offer& offer) {
     return reject(fmt::format("{} by {}", smelt::name(p.input), smelt::name(w.type)));
   if (p.spatial() > 3) return reject(fmt::format("{} spatial axes, expected 1 to 3", p.spatial()));
   if (p.x.size() > 1 && p.group != 1) return reject(fmt::format("{} inputs in {} groups", p.x.size(), p.group));
-  if (p.x.size() > 8) return reject(fmt::format("{} inputs, expected at most 8", p.x.size()));
+  if (p.x.size() > most_segments) return reject(fmt::format("{} inputs, expected at most {}", p.x.size(), most_segments));
   int64_t largest = elements(p.y);
   for (size_t i = 0; i < p.x.size(); ++i) {
     const BoundTensor& x = r.node.inputs[i];

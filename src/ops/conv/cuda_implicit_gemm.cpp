@@ -6,9 +6,11 @@
 #include <cstring>
 
 #include "expr/cuda.h"
+#include "kernels/conv/pad.h"
 #include "ops/conv/cuda_implicit_problem.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
+#include "ops/cuda/source.h"
 #include "ops/matmul/cuda_configs.h"
 
 namespace smelt::ops::conv {
@@ -30,15 +32,12 @@ matmul::CudaProblem product_of(const GpuRequest& r, const ImplicitProblem& p, in
 }
 
 std::string source(const GpuRequest& r, const ImplicitProblem& p, const Config& c) {
-  std::string code = "#include \"conv/implicit.cuh\"\n" + implicit_epilogue(r, p).source();
-  code += fmt::format("\nusing Tile = {};\n", matmul::tile_type(product_of(r, p, c.tile_k), c));
-  return code + fmt::format(
-                    "extern \"C\" __global__ void __launch_bounds__(Tile::threads) conv(\n"
-                    "    const __grid_constant__ ConvArgument<Tile, {}> g, const __grid_constant__ Epilogue epilogue) {{\n"
-                    "  static_assert(Tile::shared_bytes == {});\n"
-                    "  extern __shared__ __align__(128) char shared[];\n"
-                    "  conv_block<Tile, {}, {}, {}>(g, epilogue, shared);\n}}\n",
-                    p.segments.size(), c.shared_bytes(bytes(p.type, 1)), p.vec, p.segments.size(), c.splits > 1);
+  return "#include \"conv/implicit.cuh\"\n" + implicit_epilogue(r, p).source() +
+         fmt::format("\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n",
+                     matmul::tile_type(product_of(r, p, c.tile_k), c), c.shared_bytes(bytes(p.type, 1))) +
+         entry_source("conv", "Tile::threads",
+                      {{fmt::format("ImplicitArgs<{}>", p.segments.size()), "args"}, {"Epilogue", "epilogue"}},
+                      fmt::format("implicit_conv<Tile, {}, {}>", p.vec, c.splits > 1));
 }
 
 /// Copies an image with its padding in place (src/kernels/conv/pad.cuh).
@@ -46,35 +45,66 @@ class PadKernel final : public CompiledKernel {
  public:
   PadKernel(const GpuRequest& r, const ImplicitProblem& p) : CompiledKernel(*r.gpu, {"conv:pad", pad_source(p), {}}, "pad") {
     const BoundTensor& x = r.node.inputs[0];
-    g_.pixels = static_cast<uint32_t>(p.n * p.in_height * p.in_width);
-    g_.width = Divider(static_cast<uint32_t>(p.in_width));
-    g_.height = Divider(static_cast<uint32_t>(p.in_height));
-    copy(g_.in, Shape(x.shape.begin() + 1, x.shape.end()));
-    copy(g_.pad, r.problem.pad_begin);
-    copy(g_.from, memory_strides(x));
+    args_.pixels = static_cast<uint32_t>(p.n * p.in_height * p.in_width);
+    args_.width = Divider(static_cast<uint32_t>(p.in_width));
+    args_.height = Divider(static_cast<uint32_t>(p.in_height));
+    copy(args_.in, Shape(x.shape.begin() + 1, x.shape.end()));
+    copy(args_.pad, r.problem.pad_begin);
+    copy(args_.from, memory_strides(x));
   }
 
   void run(const Buffers& b) override {
+    args_.x = b.inputs[0];
+    args_.y = b.workspace;
     ops::Arguments arguments;
-    arguments.tensor(b.inputs[0]).tensor(b.workspace).value(g_);
-    launch(b, {.grid = {(g_.pixels + 255) / 256, 1, 1}, .block = {256, 1, 1}}, arguments);
+    arguments.value(args_);
+    launch(b, {.grid = {(args_.pixels + 255) / 256, 1, 1}, .block = {256, 1, 1}}, arguments);
   }
 
  private:
-  struct Geometry {
-    uint32_t pixels = 0;
-    Divider width, height;
-    int32_t in[3], pad[2];
-    int64_t from[4];
-  };
   static std::string pad_source(const ImplicitProblem& p) {
-    const auto type = expr::cuda_type(p.type);
-    return fmt::format(
-        "#include \"conv/pad.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__(256)\n"
-        "pad(const {}* x, {}* y, const __grid_constant__ PadGeometry g) {{\n  pad_image<{}, {}>(x, y, g);\n}}\n",
-        type, type, type, ImplicitProblem::padded_channels);
+    return "#include \"conv/pad.cuh\"\n" +
+           entry_source("pad", "256", {{"PadArgs", "args"}},
+                        fmt::format("pad_image<{}, {}>", expr::cuda_type(p.type), ImplicitProblem::padded_channels));
   }
-  Geometry g_;
+  kernels::PadArgs args_{};
+};
+
+/// ImplicitArgs<segments> of as many segments as a problem has.
+class ArgsOfSegments {
+ public:
+  /// fill(args) sets all but the addresses.
+  template <class Fill> ArgsOfSegments(size_t segments, const Fill& fill) : x_(segments) {
+    make(std::make_index_sequence<ImplicitProblem::most_segments>{}, fill);
+  }
+  const void*& x(size_t segment) { return x_[segment]; }
+  const void* with(const void* w, void* partial, uint32_t* arrived) {
+    set_(bytes_.data(), x_, w, partial, arrived);
+    return bytes_.data();
+  }
+
+ private:
+  template <size_t... I, class Fill> void make(std::index_sequence<I...>, const Fill& fill) {
+    (void)((x_.size() == I + 1 && (make_of<static_cast<int>(I) + 1>(fill), true)) || ...);
+  }
+  template <int Segments, class Fill> void make_of(const Fill& fill) {
+    using Args = kernels::ImplicitArgs<Segments>;
+    Args args{};
+    fill(args);
+    bytes_.resize(sizeof args);
+    std::memcpy(bytes_.data(), &args, sizeof args);
+    set_ = [](std::byte* bytes, const std::vector<const void*>& x, const void* w, void* partial, uint32_t* arrived) {
+      Args* args = reinterpret_cast<Args*>(bytes);
+      std::ranges::copy(x, args->x);
+      args->w = w;
+      args->partial = partial;
+      args->arrived = arrived;
+    };
+  }
+
+  std::vector<const void*> x_;
+  std::vector<std::byte> bytes_;
+  void (*set_)(std::byte*, const std::vector<const void*>&, const void*, void*, uint32_t*) = nullptr;
 };
 
 class ImplicitKernel final : public CompiledKernel {
@@ -84,7 +114,8 @@ class ImplicitKernel final : public CompiledKernel {
         epilogue_(implicit_epilogue(r, p)),
         at_(r.at),
         segments_(p.segments.size()),
-        image_bytes_(device_aligned(p.padded_bytes())) {
+        image_bytes_(device_aligned(p.padded_bytes())),
+        args_(segments_, [&](auto& args) { fill(args, p, c); }) {
     if (p.padded) pad_ = std::make_unique<PadKernel>(r, p);
     const int64_t tiles_n = (p.m + c.tile_n - 1) / c.tile_n, tiles = (p.pixels() + c.tile_m - 1) / c.tile_m * tiles_n;
     const int64_t blocks = tiles * p.batches;
@@ -95,7 +126,6 @@ class ImplicitKernel final : public CompiledKernel {
               .block = {static_cast<unsigned>(c.threads()), 1, 1},
               .shared_bytes = c.shared_bytes(bytes(p.type, 1))};
     if (c.splits > 1) partial_bytes_ = blocks * splits * c.tile_m * c.tile_n * 4;
-    argument(p, c, tiles, tiles_n, k_tiles, split_tiles);
     if (!r.gpu->device) return;
     const Tensor& w = r.weight().constant;
     weights_ = r.gpu->weights->packed(r.gpu->device, w, implicit_packing(p, c.tile_k).text(),
@@ -109,39 +139,39 @@ class ImplicitKernel final : public CompiledKernel {
 
   void run(const Buffers& b) override {
     if (pad_) pad_->run(b);
-    std::vector<const void*>& addresses = addresses_;
-    for (size_t i = 0; i < segments_; ++i) addresses[i] = pad_ ? b.workspace : b.inputs[i];
-    addresses[segments_] = reinterpret_cast<const void*>(weights_->address());
-    addresses[segments_ + 1] = static_cast<const char*>(b.workspace) + image_bytes_;
-    addresses[segments_ + 2] = arrived_ ? reinterpret_cast<const void*>(arrived_->address()) : nullptr;
-    std::memcpy(argument_.data(), addresses.data(), addresses.size() * sizeof(void*));
+    for (size_t i = 0; i < segments_; ++i) args_.x(i) = pad_ ? b.workspace : b.inputs[i];
     ops::Arguments arguments;
-    arguments.bytes(argument_.data()).bytes(epilogue_.argument(b));
+    arguments.bytes(args_.with(reinterpret_cast<const void*>(weights_->address()), static_cast<char*>(b.workspace) + image_bytes_,
+                               arrived_ ? reinterpret_cast<uint32_t*>(arrived_->address()) : nullptr));
+    arguments.bytes(epilogue_.argument(b));
     launch(b, shape_, arguments);
   }
 
  private:
-  /// ConvArgument as it lies in memory.
-  void argument(const ImplicitProblem& p, const Config& c, int64_t tiles, int64_t tiles_n, int64_t k_tiles, int64_t split_tiles) {
-    addresses_.resize(segments_ + 3);
-    argument_.resize(addresses_.size() * sizeof(void*));
-    const auto append = [&](const auto& value) {
-      const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-      argument_.insert(argument_.end(), bytes, bytes + sizeof value);
-    };
-    for (ImageSegment s : p.segments) {
-      s.tiles = static_cast<int32_t>((s.channels + c.tile_k - 1) / c.tile_k);
-      append(s);
+  /// All but the addresses.
+  template <class Args> static void fill(Args& args, const ImplicitProblem& p, const Config& c) {
+    const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
+    const int64_t k_tiles = p.k(c.tile_k) / c.tile_k;
+    for (size_t i = 0; i < p.segments.size(); ++i) {
+      args.segments[i] = p.segments[i];
+      args.segments[i].tiles = narrow((p.segments[i].channels + c.tile_k - 1) / c.tile_k);
     }
-    append(k_tiles * c.tile_k);
-    append(p.m * k_tiles * c.tile_k);
-    for (const int64_t v : {p.pixels(), p.m, tiles, tiles_n, k_tiles, split_tiles}) append(static_cast<int32_t>(v));
-    append(Divider(static_cast<uint32_t>(p.out_width)));
-    append(Divider(static_cast<uint32_t>(p.out_height)));
-    for (const int64_t v : {p.in_height, p.in_width}) append(static_cast<int32_t>(v));
-    for (const auto* pair : {&p.stride, &p.pad, &p.dilation, &p.taps})
-      for (const int64_t v : *pair) append(static_cast<int32_t>(v));
-    argument_.resize((argument_.size() + 7) / 8 * 8);
+    args.w_row = k_tiles * c.tile_k;
+    args.w_batch = p.m * k_tiles * c.tile_k;
+    args.m = static_cast<uint32_t>(p.pixels());
+    args.n = static_cast<uint32_t>(p.m);
+    args.tiles_n = static_cast<uint32_t>((p.m + c.tile_n - 1) / c.tile_n);
+    args.tiles = static_cast<uint32_t>((p.pixels() + c.tile_m - 1) / c.tile_m) * args.tiles_n;
+    args.k_tiles = narrow(k_tiles);
+    args.split_tiles = narrow((k_tiles + c.splits - 1) / c.splits);
+    args.width = Divider(static_cast<uint32_t>(p.out_width));
+    args.height = Divider(static_cast<uint32_t>(p.out_height));
+    args.in_height = narrow(p.in_height);
+    args.in_width = narrow(p.in_width);
+    std::ranges::transform(p.stride, args.stride, narrow);
+    std::ranges::transform(p.pad, args.pad, narrow);
+    std::ranges::transform(p.dilation, args.dilation, narrow);
+    std::ranges::transform(p.taps, args.taps, narrow);
   }
 
   CudaEpilogue epilogue_;
@@ -150,8 +180,7 @@ class ImplicitKernel final : public CompiledKernel {
   int64_t image_bytes_, partial_bytes_ = 0;
   std::unique_ptr<PadKernel> pad_;
   device::cuda::LaunchShape shape_;
-  std::vector<const void*> addresses_;  // of the segments, the weights, the splits' sums and their counters
-  std::vector<std::byte> argument_;
+  ArgsOfSegments args_;
   std::shared_ptr<device::cuda::Memory> weights_, arrived_;
 };
 

@@ -40,7 +40,8 @@ std::string rejects(const GpuRequest& r) {
     return fmt::format("{} by {}", smelt::name(p.input), smelt::name(r.weight().type));
   if (!r.weight().constant.valid()) return "weights that are not constant";
   if (elements(p.y) == 0 || elements(p.w) == 0) return "an empty tensor";
-  if (p.x.size() > 8) return fmt::format("{} inputs, expected at most 8", p.x.size());
+  if (p.x.size() > ImplicitProblem::most_segments)
+    return fmt::format("{} inputs, expected at most {}", p.x.size(), ImplicitProblem::most_segments);
   for (const Input& x : p.x) {
     if (!std::has_single_bit(static_cast<uint64_t>(x.upsample)))
       return fmt::format("upsampling by {}, expected a power of 2", x.upsample);
@@ -118,7 +119,7 @@ std::variant<ImplicitProblem, std::string> implicit_problem(const GpuRequest& r)
     const Shape strides = five_strides(x);
     if (strides[1] != 1 && x.shape[1] > 1) return fmt::format("input {}, whose channels do not lie side by side", i);
     q.vec = std::min(q.vec, widest_channels(x));
-    ImageSegment s;
+    ImageSegment s{};
     s.image = static_cast<int32_t>(strides[0]);
     s.row = static_cast<int32_t>(strides[3]);
     s.pixel = static_cast<int32_t>(strides[4]);

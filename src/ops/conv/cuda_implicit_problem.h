@@ -6,19 +6,16 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/conv/implicit.h"
 #include "ops/conv/cuda_request.h"
 
 namespace smelt::ops::conv {
 
-/// ImageSegment as it lies in memory.
-struct ImageSegment {
-  int32_t image = 0, row = 0, pixel = 0;  // elements from one image, row, pixel to the next
-  int32_t channels = 0, shift = 0;        // log2 of the upsampling
-  int32_t tiles = 0;                      // of K, along the channels
-};
+using kernels::ImageSegment;
 
 struct ImplicitProblem {
   static constexpr int64_t padded_channels = 4;
+  static constexpr size_t most_segments = 8;
 
   DType type = DType::f16;
   std::vector<ImageSegment> segments;  // tiles are yet to be set

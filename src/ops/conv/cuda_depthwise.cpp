@@ -27,10 +27,10 @@ std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
                                                                {"vec", vec},
                                                                {"threads", threads}});
   const std::string x = read_only(p.input), filter = read_only(r.weight_type());
-  return "#include \"conv/depthwise.cuh\"\n" + r.epilogue(vec).source() + config +
-         entry_source("conv", "config.threads",
-                      {{x, "x"}, {filter, "filter"}, {"DepthwiseArgs", "args"}, {"Epilogue", "epilogue"}},
-                      fmt::format("depthwise_conv<{}, {}, config>", expr::cuda_type(p.input), expr::cuda_type(r.weight_type())));
+  return "#include \"conv/depthwise.cuh\"\n" + r.epilogue(vec).source() +
+         entry_source(
+             "conv", std::to_string(threads), {{x, "x"}, {filter, "filter"}, {"DepthwiseArgs", "args"}, {"Epilogue", "epilogue"}},
+             fmt::format("depthwise_conv<{}, {}, {}>", expr::cuda_type(p.input), expr::cuda_type(r.weight_type()), config));
 }
 
 /// Filters [taps, C] of ONNX's [C, 1, taps].

@@ -48,14 +48,14 @@ std::string source(const GpuRequest& r, const Shaped& s) {
                                                             {"lanes", s.lanes},
                                                             {"channels_last", r.problem.from == Layout::nhwc}});
   std::vector<Parameter> parameters{{read_only(r.weight_type()), "w"}, {"DirectArgs", "args"}, {"Epilogue", "epilogue"}};
-  std::string body = fmt::format("direct_conv<{}, config", expr::cuda_type(r.problem.input));
+  std::string body = fmt::format("direct_conv<{}, {}", expr::cuda_type(r.problem.input), config);
   for (size_t i = 0; i < r.problem.x.size(); ++i) {
     parameters.push_back({read_only(r.problem.input), fmt::format("x{}", i)});
     parameters.push_back({"DirectSegment", fmt::format("s{}", i)});
     body += fmt::format(", {}", r.problem.x[i].upsample);
   }
-  return "#include \"conv/direct.cuh\"\n" + r.epilogue(s.vec).source() + config +
-         entry_source("conv", "config.threads, 4", parameters, body + ">");
+  return "#include \"conv/direct.cuh\"\n" + r.epilogue(s.vec).source() +
+         entry_source("conv", fmt::format("{}, 4", threads), parameters, body + ">");
 }
 
 class DirectKernel final : public CompiledKernel {

@@ -12,12 +12,12 @@
 
 namespace smelt::ops {
 
-/// The constants that a kernel is made for, of a struct that its argument's header declares:
-///
-///   constexpr DepthwiseConfig config{.taps_h = 3, .taps_w = 3};
+/// The constants that a kernel is made for, of a struct that its argument's header declares, as a template's argument:
+/// "DepthwiseConfig{.taps_h = 3, .taps_w = 3}". (A named constant would become a variable of the compiled kernel.)
 std::string config_source(std::string_view type, const std::vector<std::pair<std::string_view, int64_t>>& constants);
 
-/// A kernel's parameter: a tensor ("const f16*"), or an argument, which the kernel takes as a constant.
+/// A kernel's parameter: a tensor ("const f16*"), or an argument, which the kernel takes as a constant that stays where it is
+/// (const __grid_constant__) unless its type says "const".
 struct Parameter {
   std::string type, name;
 };
@@ -29,5 +29,9 @@ inline std::string writable(DType t) { return fmt::format("{}*", expr::cuda_type
 /// extern "C" __global__ void __launch_bounds__(BOUNDS) NAME(TYPE* name, const __grid_constant__ TYPE name, …) { BODY(name, …); }
 std::string entry_source(std::string_view name, std::string_view bounds, const std::vector<Parameter>& parameters,
                          std::string_view body);
+
+/// The same of another statement.
+std::string entry_of_statement(std::string_view name, std::string_view bounds, const std::vector<Parameter>& parameters,
+                               std::string_view statement);
 
 }  // namespace smelt::ops

@@ -7,16 +7,8 @@
 // A block makes Outs threads' outputs, each shared by Parts threads, whose folds are joined in a fixed order.
 #pragma once
 
-#include "common/divide.cuh"
+#include "kernels/pool/plane.h"
 #include "pool/fold.cuh"
-
-struct PlaneGeometry {
-  u32 outputs;                  // N * C, Last: in Vecs of C
-  Divider channels;             // C, Last: in Vecs
-  i32 pixels;                   // P, else: in Vecs
-  i32 elements;                 // P: what a mean divides by
-  i64 from[3], to[2];           // strides along N, C, P (of one element) and N, C
-};
 
 template <class T, Pool Kind, bool Last, int Vec, int Outs, int Parts>
 __device__ __forceinline__ void pool_planes(const T* x, T* y, const PlaneGeometry& g) {
@@ -28,7 +20,7 @@ __device__ __forceinline__ void pool_planes(const T* x, T* y, const PlaneGeometr
   const bool inside = output < g.outputs;
   const i64 n = g.channels.quotient(output), c = (output - n * g.channels.divisor) * (Last ? Vec : 1);
   const i64 step = g.from[2] * (Last ? 1 : Vec);
-  W sum[Vec];
+  W sum[Vec];                                                               // (Vec)
 #pragma unroll
   for (int e = 0; e < Vec; ++e) sum[e] = nothing<Kind, T>();
   if (inside) {

@@ -5,21 +5,14 @@
 //
 //   x, y    [N, C, D, H, W] of any strides; a thread makes Vec channels (Last: channels side by side) or one element (Vec = 1)
 //
+// Launch: a thread a chunk of y.
+//
 // Taps are unrolled where they are few, so that their loads are in flight together. Images of fewer axes have extents of 1 in
 // front.
 #pragma once
 
-#include "common/divide.cuh"
+#include "kernels/pool/window.h"
 #include "pool/fold.cuh"
-
-struct PoolGeometry {
-  u32 chunks;                   // threads with something to do
-  Divider extents[4];           // of y, innermost first: Last: C / Vec, W, H, D; else W, H, D, C
-  i32 in[3], stride[3], pad[3], pad_end[3], dilation[3];
-  i64 from[5], to[5];           // strides along N, C, D, H, W
-  i64 index_step[3], plane;     // what a step along D, H, W adds to the index; elements of an image's plane
-  i64 index_to[5];
-};
 
 template <class T, Pool Kind, bool Last, bool Indexed, int KD, int KH, int KW, int Vec>
 __device__ __forceinline__ void pool_windows(const T* x, T* y, i64* index, const PoolGeometry& g) {
@@ -40,7 +33,7 @@ __device__ __forceinline__ void pool_windows(const T* x, T* y, i64* index, const
   const T* image = x + n * g.from[0] + c * g.from[1];
 
   using W = wide_t<T>;
-  W sum[Vec];
+  W sum[Vec];                                                               // (Vec)
   i64 best = -1;
 #pragma unroll
   for (int e = 0; e < Vec; ++e) sum[e] = nothing<Kind, T>();

@@ -7,10 +7,12 @@
 #include <array>
 
 #include "base/error.h"
-#include "expr/cuda.h"
+#include "kernels/pool/plane.h"
+#include "kernels/pool/window.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/key.h"
 #include "ops/core/strides.h"
+#include "ops/cuda/source.h"
 #include "ops/cuda/walk.h"
 #include "ops/pool/cuda_pool.h"
 #include "ops/pool/offer.h"
@@ -21,20 +23,6 @@ namespace {
 
 constexpr unsigned threads = 256;
 constexpr int64_t most = int64_t{1} << 31;  // Divider's numbers
-
-/// PoolGeometry and PlaneGeometry as they lie in memory.
-struct WindowGeometry {
-  uint32_t chunks = 0;
-  Divider extents[4];
-  int32_t in[3], stride[3], pad[3], pad_end[3], dilation[3];
-  int64_t from[5], to[5], index_step[3], plane, index_to[5];
-};
-struct PlaneGeometry {
-  uint32_t outputs = 0;
-  Divider channels;
-  int32_t pixels = 0, elements = 0;
-  int64_t from[3], to[2];
-};
 
 /// [N, C, spatial…] with spatial axes of `fill` in front, so that there are three.
 Shape five(const Shape& s, int64_t fill) {
@@ -97,16 +85,14 @@ class WindowKernel final : public CompiledKernel {
 
  private:
   static std::string source(const Pooling& p, int64_t vec) {
-    const auto type = expr::cuda_type(p.type);
-    return fmt::format(
-        "#include \"pool/window.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__({})\n"
-        "pool(const {}* x, {}* y, i64* index, const __grid_constant__ PoolGeometry g) {{\n"
-        "  pool_windows<{}, Pool::{}, {}, {}, {}, {}, {}, {}>(x, y, index, g);\n}}\n",
-        threads, type, type, type, p.kind, p.channels_last, p.indexed, p.window.kernel[0], p.window.kernel[1], p.window.kernel[2],
-        vec);
+    return "#include \"pool/window.cuh\"\n" +
+           entry_source("pool", std::to_string(threads),
+                        {{read_only(p.type), "x"}, {writable(p.type), "y"}, {"i64*", "index"}, {"PoolGeometry", "geometry"}},
+                        fmt::format("pool_windows<{}, Pool::{}, {}, {}, {}, {}, {}, {}>", expr::cuda_type(p.type), p.kind,
+                                    p.channels_last, p.indexed, p.window.kernel[0], p.window.kernel[1], p.window.kernel[2], vec));
   }
   bool indexed_;
-  WindowGeometry g_;
+  kernels::PoolGeometry g_{};
 };
 
 struct PlaneSplit {
@@ -143,15 +129,14 @@ class PlaneKernel final : public CompiledKernel {
 
  private:
   static std::string source(const Pooling& p, const PlaneSplit& s) {
-    const auto type = expr::cuda_type(p.type);
-    return fmt::format(
-        "#include \"pool/plane.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__({})\n"
-        "pool(const {}* x, {}* y, const __grid_constant__ PlaneGeometry g) {{\n"
-        "  pool_planes<{}, Pool::{}, {}, {}, {}, {}>(x, y, g);\n}}\n",
-        s.outs * s.parts, type, type, type, p.kind, p.channels_last, s.vec, s.outs, s.parts);
+    return "#include \"pool/plane.cuh\"\n" +
+           entry_source("pool", std::to_string(s.outs * s.parts),
+                        {{read_only(p.type), "x"}, {writable(p.type), "y"}, {"PlaneGeometry", "geometry"}},
+                        fmt::format("pool_planes<{}, Pool::{}, {}, {}, {}, {}>", expr::cuda_type(p.type), p.kind, p.channels_last,
+                                    s.vec, s.outs, s.parts));
   }
   PlaneSplit split_;
-  PlaneGeometry g_;
+  kernels::PlaneGeometry g_{};
 };
 
 /// The node as a Pooling; nothing with the reason in `why`.

@@ -19,6 +19,7 @@
 #include "attention/problem.cuh"
 #include "common/copy_async.cuh"
 #include "common/mma.cuh"
+#include "kernels/attention/flash.h"
 
 namespace smelt_flash {
 
@@ -97,9 +98,12 @@ template <class Tile, class T, int Rows> struct TileCopies {
 /// How keys are hidden: `open` none, `causal` those beyond i + offset, `scored` as the program says.
 enum class Hiding { open, causal, scored };
 
-template <class T, int Depth, int ValueDepth, int RowTiles, int RowWarps, int KeyWarps, int Keys, int Stages, bool HeldQueries>
-struct Flash {
+template <class T, FlashConfig Config> struct Flash {
   using Element = T;
+  static constexpr int Depth = Config.depth, ValueDepth = Config.value_depth;
+  static constexpr int RowTiles = Config.row_tiles, RowWarps = Config.row_warps, KeyWarps = Config.key_warps;
+  static constexpr int Keys = Config.keys, Stages = Config.stages;
+  static constexpr bool HeldQueries = Config.held_queries;
   static constexpr int row_tiles = RowTiles, keys = Keys, stages = Stages, value_depth = ValueDepth;
   static constexpr float log2e = smelt_flash::log2e;
   static constexpr int threads = 32 * RowWarps * KeyWarps;

@@ -12,14 +12,8 @@
 
 #include "attention/flash.cuh"
 #include "attention/map.cuh"
+#include "attention/scores.cuh"
 #include "common/cluster.cuh"
-
-struct FlashPlan {
-  u32 pairs, row_tiles, splits;  // pairs: (batch, head), or (batch, key head) where rows are packed
-  i32 offset;                    // causal: query i sees keys up to i + offset
-  u32 map_batch, map_head, map_groups;
-  float scale, factor;           // the scores', positive but where every tile is scored; times log2e
-};
 
 enum class Splits { none, grid, cluster };
 
@@ -112,8 +106,8 @@ __device__ __forceinline__ void add_up_cluster(const F& f, const AttentionProble
 }
 
 template <class F, bool Packed, Hiding Hidden, bool Mapped, Splits Split, class T, class Scores>
-__device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, T* y, const AttentionProblem& p,
-                                            const FlashPlan& plan, const u8* map, float* partial, Scores scores) {
+__device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, T* y, const u8* map, float* partial,
+                                            const AttentionProblem& p, const FlashPlan& plan, Scores scores) {
   extern __shared__ __align__(128) u8 shared[];
   constexpr int Keys = F::keys, Stages = F::stages, RowTiles = F::row_tiles, ValueDepth = F::value_depth,
                 warp_keys = F::warp_keys;

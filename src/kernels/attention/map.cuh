@@ -11,6 +11,7 @@
 #pragma once
 
 #include "attention/problem.cuh"
+#include "attention/scores.cuh"
 
 constexpr int MapRows = 16;
 /// None of the first two: the tile counts nothing.

@@ -12,6 +12,7 @@
 
 #include "attention/element.cuh"
 #include "attention/problem.cuh"
+#include "attention/scores.cuh"
 
 __device__ __forceinline__ float exponential(float x) { return expf(x); }
 __device__ __forceinline__ double exponential(double x) { return exp(x); }

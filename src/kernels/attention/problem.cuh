@@ -9,14 +9,6 @@
 #pragma once
 
 #include "common/expr.cuh"
-
-struct AttentionProblem {
-  u32 batch, heads, group, queries, keys, depth, value_depth, nan_guard;
-  i64 q[4], k[4], v[4], y[4];          // elements from one index to the next along [batch, head, row, column]; k's rows are keys
-  double scale;
-};
+#include "kernels/attention/problem.h"
 
 constexpr float minus_infinity = __builtin_bit_cast(float, 0xff800000u);
-
-/// Where a program's operands lie: elements from one index to the next along [batch, head, query, key], 0 where they repeat.
-template <int Operands> struct ScoreStrides { i64 of[Operands][4]; };

@@ -13,11 +13,8 @@
 
 #include "attention/element.cuh"
 #include "attention/problem.cuh"
-
-struct TiledPlan {
-  u32 causal;          // query i sees keys up to i + offset
-  i32 offset;
-};
+#include "attention/scores.cuh"
+#include "kernels/attention/tiled.h"
 
 template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
   static constexpr int rows = 64, keys = 64, threads = 256;

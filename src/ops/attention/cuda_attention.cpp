@@ -48,20 +48,23 @@ double AttentionCuda::bytes_moved() const {
   return static_cast<double>(bytes(type, (rows + cached) * (shape.depth + shape.value_depth)));
 }
 
-AttentionArgument::AttentionArgument(const AttentionCuda& p)
-    : batch(static_cast<uint32_t>(p.shape.batch)),
-      heads(static_cast<uint32_t>(p.shape.heads)),
-      group(static_cast<uint32_t>(p.shape.heads / p.shape.kv_heads)),
-      queries(static_cast<uint32_t>(p.shape.queries)),
-      keys(static_cast<uint32_t>(p.shape.keys)),
-      depth(static_cast<uint32_t>(p.shape.depth)),
-      value_depth(static_cast<uint32_t>(p.shape.value_depth)),
-      nan_guard(p.shape.nan_guard),
-      scale(p.shape.scale) {
-  std::ranges::copy(p.strides[0], q);
-  std::ranges::copy(p.strides[1], k);
-  std::ranges::copy(p.strides[2], v);
-  std::ranges::copy(p.strides[3], y);
+kernels::AttentionProblem attention_args(const AttentionCuda& p) {
+  const AttentionShape& s = p.shape;
+  kernels::AttentionProblem args{};
+  args.batch = static_cast<uint32_t>(s.batch);
+  args.heads = static_cast<uint32_t>(s.heads);
+  args.group = static_cast<uint32_t>(s.heads / s.kv_heads);
+  args.queries = static_cast<uint32_t>(s.queries);
+  args.keys = static_cast<uint32_t>(s.keys);
+  args.depth = static_cast<uint32_t>(s.depth);
+  args.value_depth = static_cast<uint32_t>(s.value_depth);
+  args.nan_guard = s.nan_guard;
+  args.scale = s.scale;
+  std::ranges::copy(p.strides[0], args.q);
+  std::ranges::copy(p.strides[1], args.k);
+  std::ranges::copy(p.strides[2], args.v);
+  std::ranges::copy(p.strides[3], args.y);
+  return args;
 }
 
 namespace {
@@ -76,77 +79,41 @@ bool read_in_pairs(const AttentionCuda& p, const ScoreOperand& o) {
 
 }  // namespace
 
-// Scores has two faces: at(i, j, x) for one score; and for pairs of neighbouring keys near(i, j), where a row's operands lie,
-// then two(near, c) for keys j + c and j + c + 1, or two_of(i, j, next) for any two, and apply(two, x, y).
 ScoresSource::ScoresSource(const AttentionCuda& p) {
   const std::string_view computing = accumulator(p.type) == DType::f64 ? "double" : "float";
   if (!p.program) {
-    definition = fmt::format(
-        "struct Scores {{\n  __device__ __forceinline__ void seek(u32, u32) {{}}\n"
-        "  __device__ __forceinline__ {0} at(u32, u32, {0} x) const {{ return x; }}\n"
-        "  struct Near {{}};\n  struct Two {{}};\n"
-        "  __device__ __forceinline__ Near near(u32, u32) const {{ return {{}}; }}\n"
-        "  __device__ __forceinline__ Two two(Near, u32) const {{ return {{}}; }}\n"
-        "  __device__ __forceinline__ Two two_of(u32, u32, u32) const {{ return {{}}; }}\n"
-        "  __device__ __forceinline__ static void apply(Two, {0}&, {0}&) {{}}\n}};\n",
-        computing);
-    value = "Scores{}";
+    value = fmt::format("BareScores<{}>{{}}", computing);
     return;
   }
-  const size_t n = p.operands.size();
-  std::string members, offsets, reads, near, nears, held, twos, others, left, right;
-  for (size_t o = 0; o < n; ++o) {
+  definition = "\n" + expr::to_cuda(*p.program, "Program");
+  std::string types, given;
+  for (size_t o = 0; o < p.operands.size(); ++o) {
     const ScoreOperand& x = p.operands[o];
-    const std::string type(expr::cuda_type(x.type));
-    const bool repeats = x.strides[3] == 0;
-    const std::string step = x.strides[3] == 1 ? "" : fmt::format(" * strides.of[{}][3]", o);
-    members += fmt::format("  const {}* operand{};\n", type, o);
-    parameters += fmt::format(", const {}* operand{}", type, o);
-    value += fmt::format("operand{}, ", o);
-    offsets += fmt::format("    operand{0} += b * strides.of[{0}][0] + h * strides.of[{0}][1];\n", o);
-    reads += fmt::format(", operand{0}[i * strides.of[{0}][2] + j * strides.of[{0}][3]]", o);
-    near += fmt::format("    const {}* at{};\n", type, o);
-    nears += fmt::format("{0}operand{1} + i * strides.of[{1}][2] + j{2}", o ? ", " : "", o, repeats ? " * 0" : step);
-    held += fmt::format("    Vector<{}, {}> x{};\n", type, repeats ? 1 : 2, o);
-    const std::string at = fmt::format("operand{0}[i * strides.of[{0}][2] + ", o);
-    if (repeats) {
-      twos += fmt::format("    two.x{0}.at[0] = near.at{0}[0];\n", o);
-      others += fmt::format("    two.x{}.at[0] = {}0];\n", o, at);
-    } else {
-      if (read_in_pairs(p, x)) {
-        twos += fmt::format("    two.x{0} = *reinterpret_cast<const Vector<{1}, 2>*>(near.at{0} + c);\n", o, type);
-      } else {
-        twos += fmt::format("    two.x{0}.at[0] = near.at{0}[c{1}];\n    two.x{0}.at[1] = near.at{0}[(c + 1){1}];\n", o, step);
-      }
-      others += fmt::format("    two.x{0}.at[0] = {1}j{2}];\n    two.x{0}.at[1] = {1}next{2}];\n", o, at, step);
-    }
-    left += fmt::format(", two.x{}.at[0]", o);
-    right += fmt::format(", two.x{}.at[{}]", o, repeats ? 0 : 1);
+    const std::string_view along = x.strides[3] == 0     ? "repeated"
+                                   : read_in_pairs(p, x) ? "pairs"
+                                   : x.strides[3] == 1   ? "contiguous"
+                                                         : "strided";
+    types += fmt::format(", ScoreOperand<{}, AlongKeys::{}>", expr::cuda_type(x.type), along);
+    parameters.push_back({read_only(x.type), fmt::format("operand{}", o)});
+    given += fmt::format("{}operand{}", o ? ", " : "", o);
     strides.insert(strides.end(), x.strides.begin(), x.strides.end());
   }
-  if (n > 0) {
-    members += fmt::format("  ScoreStrides<{}> strides;\n", n);
-    parameters += fmt::format(", const ScoreStrides<{}> score_strides", n);
-    value += "score_strides";
+  value = fmt::format("ProgramScores<{}, Program{}>", computing, types);
+  if (p.operands.empty()) {
+    value += "{}";
+  } else {
+    parameters.push_back({fmt::format("const ScoreStrides<{}>", p.operands.size()), "score_strides"});
+    value += fmt::format("{{tuple_of({}), score_strides}}", given);
   }
-  value = "Scores{" + value + "}";
-  definition = expr::to_cuda(*p.program, "Program") + "\nstruct Scores {\n" + members;
-  definition += fmt::format("  __device__ __forceinline__ void seek(u32 b, u32 h) {{\n{}  }}\n", offsets);
-  definition += fmt::format(
-      "  __device__ __forceinline__ {0} at(u32 i, u32 j, {0} x) const {{\n    {0} y;\n    Program::apply(x{1}, y);\n"
-      "    return y;\n  }}\n",
-      computing, reads);
-  definition += fmt::format("  struct Near {{\n{}  }};\n  struct Two {{\n{}  }};\n", near, held);
-  definition += fmt::format("  __device__ __forceinline__ Near near(u32 i, u32 j) const {{ return {{{}}}; }}\n", nears);
-  definition += fmt::format(
-      "  __device__ __forceinline__ Two two(const Near& near, u32 c) const {{\n    Two two;\n{}    return two;\n  }}\n", twos);
-  definition += fmt::format(
-      "  __device__ __forceinline__ Two two_of(u32 i, u32 j, u32 next) const {{\n    Two two;\n{}    return two;\n  }}\n",
-      others);
-  definition += fmt::format(
-      "  __device__ __forceinline__ static void apply(const Two& two, {0}& x, {0}& y) {{\n    const {0} a = x, b = y;\n"
-      "    Program::apply(a{1}, x);\n    Program::apply(b{2}, y);\n  }}\n}};\n",
-      computing, left, right);
+}
+
+std::string attention_source(const std::string& before, const ScoresSource& scores, std::string_view entry,
+                             std::string_view bounds, std::vector<Parameter> parameters, std::string_view body) {
+  std::string given;
+  for (const Parameter& p : parameters) given += p.name + ", ";
+  parameters.insert(parameters.end(), scores.parameters.begin(), scores.parameters.end());
+  return before + scores.definition +
+         entry_of_statement(entry, bounds, parameters, fmt::format("{}({}{});", body, given, scores.value));
 }
 
 void ScoresSource::pass(const AttentionCuda& p, const Buffers& b, Arguments& arguments) const {

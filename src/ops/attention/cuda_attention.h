@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention/problem.h"
 #include "ops/attention/shape.h"
 #include "ops/cuda/gpu.h"
+#include "ops/cuda/source.h"
 
 namespace smelt::ops {
 
@@ -44,24 +46,24 @@ struct AttentionCuda {
   double bytes_moved() const;  // each tensor once
 };
 
-/// AttentionProblem of src/kernels/attention/problem.cuh.
-struct AttentionArgument {
-  explicit AttentionArgument(const AttentionCuda& p);
-  uint32_t batch, heads, group, queries, keys, depth, value_depth, nan_guard;
-  int64_t q[4], k[4], v[4], y[4];
-  double scale;
-};
+/// What its kernels are given beside tensors.
+kernels::AttentionProblem attention_args(const AttentionCuda& p);
 
-/// The struct Scores of a kernel's source: the program, its operands and where they lie.
+/// The program over the scores as a kernel's source has it (src/kernels/attention/scores.cuh).
 struct ScoresSource {
   explicit ScoresSource(const AttentionCuda& p);
-  std::string definition;  // of Program and Scores
-  std::string parameters;  // of the kernel, ", const float* operand0, …, const ScoreStrides<1> score_strides"; may be empty
-  std::string value;       // an expression that makes a Scores of them
+  std::string definition;             // of Program; may be empty
+  std::vector<Parameter> parameters;  // of the kernel: "const float* operand0", …, "const ScoreStrides<1> score_strides"
+  std::string value;                  // an expression that makes ProgramScores of them, or BareScores
   std::vector<int64_t> strides;
   /// Adds what `parameters` says.
   void pass(const AttentionCuda& p, const Buffers& b, Arguments& arguments) const;
 };
+
+/// A source: what `before` declares, the program, and an entry of these parameters and the scores' that executes
+/// "BODY(GIVEN, scores);".
+std::string attention_source(const std::string& before, const ScoresSource& scores, std::string_view entry,
+                             std::string_view bounds, std::vector<Parameter> parameters, std::string_view body);
 
 /// "attention:bf16:4x16x1024x32": for messages.
 std::string kernel_name(const AttentionCuda& p, const std::string& config);

@@ -7,20 +7,13 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/attention/flash.h"
 #include "ops/attention/cuda_flash_tile.h"
 #include "ops/attention/cuda_mask.h"
 #include "ops/core/align.h"
 
 namespace smelt::ops {
 namespace {
-
-/// FlashPlan of src/kernels/attention/flash_block.cuh.
-struct FlashArgument {
-  uint32_t pairs, row_tiles, splits;
-  int32_t offset;
-  uint32_t map_batch = 0, map_head = 0, map_groups = 0;
-  float scale, factor;
-};
 
 struct FlashProblem {
   AttentionCuda p;
@@ -33,50 +26,66 @@ bool adds_up_after(const FlashTile& t) { return t.splits > 1 && !t.cluster; }
 
 std::string_view name_of(MaskKind h) { return h == MaskKind::none ? "open" : h == MaskKind::causal ? "causal" : "scored"; }
 
-/// Everything of a kernel's source up to its entry.
-std::string preamble(const FlashProblem& f, std::string_view header) {
-  const FlashTile& t = f.tile;
-  return fmt::format(
-      "#include \"attention/{}.cuh\"\n\nusing Element = {};\nusing F = Flash<Element, {}, {}, {}, {}, {}, {}, {}, {}>;\n", header,
-      expr::cuda_type(f.p.type), f.p.shape.depth, f.p.shape.value_depth, t.row_tiles, t.row_warps, t.key_warps, t.keys, t.stages,
-      t.held);
+/// The scores as the kernel sees them: where it knows how keys are hidden, without the program.
+ScoresSource scores_of(const FlashProblem& f) {
+  AttentionCuda p = f.p;
+  if (f.mask.kind != MaskKind::program) p.program.reset(), p.operands.clear();
+  return ScoresSource(p);
 }
 
-std::string source_of(const FlashProblem& f, const ScoresSource& scores) {
+std::string source_of(const FlashProblem& f) {
   const FlashTile& t = f.tile;
-  const bool scored = f.mask.kind == MaskKind::program;
-  return fmt::format(
-      "{}static_assert(F::shared_bytes == {} && F::rows == {});\n\n{}\n"
-      "extern \"C\" __global__ void __launch_bounds__({}, {}) attention(const Element* q, const Element* k, const Element* v, "
-      "Element* y, "
-      "const u8* map, float* partial, const AttentionProblem problem, const FlashPlan plan{}) {{\n"
-      "  flash_block<F, {}, Hiding::{}, {}, Splits::{}>(q, k, v, y, problem, plan, map, partial, {});\n}}\n",
-      preamble(f, "flash_block"), t.shared_bytes(f.p.shape), t.rows(),
-      scored ? scores.definition : "struct Scores {\n  __device__ __forceinline__ void seek(u32, u32) {}\n};\n", t.threads(),
-      t.least_blocks(f.p.shape), scored ? scores.parameters : "", t.packed, name_of(f.mask.kind), t.mapped,
-      t.splits == 1 ? "none"
-      : t.cluster   ? "cluster"
-                    : "grid",
-      scored ? scores.value : "Scores{}");
+  const ScoresSource scores = scores_of(f);
+  const std::string_view type = expr::cuda_type(f.p.type);
+  const std::string config = config_source("FlashConfig", {{"depth", f.p.shape.depth},
+                                                           {"value_depth", f.p.shape.value_depth},
+                                                           {"row_tiles", t.row_tiles},
+                                                           {"row_warps", t.row_warps},
+                                                           {"key_warps", t.key_warps},
+                                                           {"keys", t.keys},
+                                                           {"stages", t.stages},
+                                                           {"held_queries", t.held}});
+  const std::string flash = fmt::format("\nusing F = Flash<{}, {}>;\nstatic_assert(F::shared_bytes == {} && F::rows == {});\n",
+                                        type, config, t.shared_bytes(f.p.shape), t.rows());
+  const std::string in = read_only(f.p.type), out = writable(f.p.type);
+  return attention_source(
+      "#include \"attention/flash_block.cuh\"\n" + flash, scores, "attention",
+      fmt::format("{}, {}", t.threads(), t.least_blocks(f.p.shape)),
+      {{in, "q"},
+       {in, "k"},
+       {in, "v"},
+       {out, "y"},
+       {"const u8*", "map"},
+       {"float*", "partial"},
+       {"const AttentionProblem", "problem"},
+       {"const FlashPlan", "plan"}},
+      fmt::format("flash_block<F, {}, Hiding::{}, {}, Splits::{}>", t.packed, name_of(f.mask.kind), t.mapped,
+                  t.splits == 1 ? "none"
+                  : t.cluster   ? "cluster"
+                                : "grid"));
 }
 
 /// Adds up what the splits have left.
 class Combine final : public CompiledKernel {
  public:
   Combine(const FlashProblem& f, const Gpu& gpu)
-      : CompiledKernel(
-            gpu,
-            {kernel_name(f.p, "combine"),
-             fmt::format("#include \"attention/combine.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__(128) combine("
-                         "const float* partial, {0}* y, const AttentionProblem problem, const FlashPlan plan, u32 splits) "
-                         "{{\n  combine_parts<{0}, {1}, {2}>(partial, y, problem, plan, splits);\n}}\n",
-                         expr::cuda_type(f.p.type), f.p.shape.value_depth, f.tile.packed),
-             {}},
-            "combine"),
+      : CompiledKernel(gpu,
+                       {kernel_name(f.p, "combine"),
+                        "#include \"attention/combine.cuh\"\n" +
+                            entry_source("combine", "128",
+                                         {{"const float*", "partial"},
+                                          {writable(f.p.type), "y"},
+                                          {"const AttentionProblem", "problem"},
+                                          {"const FlashPlan", "plan"},
+                                          {"const u32", "splits"}},
+                                         fmt::format("combine_parts<{}, {}, {}>", expr::cuda_type(f.p.type),
+                                                     f.p.shape.value_depth, f.tile.packed)),
+                        {}},
+                       "combine"),
         splits_(static_cast<uint32_t>(f.tile.splits)) {}
 
   void run(const Buffers&) override { fail("a part of attention is not run by itself"); }
-  void enqueue(const Buffers& b, const float* partial, const AttentionArgument& problem, const FlashArgument& plan,
+  void enqueue(const Buffers& b, const float* partial, const kernels::AttentionProblem& problem, const kernels::FlashPlan& plan,
                int64_t vectors) {
     Arguments arguments;
     arguments.tensor(partial).tensor(b.outputs[0]).value(problem).value(plan).value(splits_);
@@ -96,10 +105,10 @@ class Map final : public CompiledKernel {
       : CompiledKernel(
             gpu,
             {kernel_name(f.p, "map"),
-             fmt::format("#include \"attention/map.cuh\"\n\n{}\nextern \"C\" __global__ void __launch_bounds__({}) map("
-                         "u8* map, const AttentionProblem problem, u32 heads, u32 rows{}) {{\n"
-                         "  map_tiles<{}>(map, problem, heads, rows, {});\n}}\n",
-                         scores.definition, 32 * group, scores.parameters, f.tile.keys, scores.value),
+             attention_source(
+                 "#include \"attention/map.cuh\"\n", scores, "map", std::to_string(32 * group),
+                 {{"u8*", "map"}, {"const AttentionProblem", "problem"}, {"const u32", "heads"}, {"const u32", "rows"}},
+                 fmt::format("map_tiles<{}>", f.tile.keys)),
              {}},
             "map") {
     const AttentionShape& s = f.p.shape;
@@ -113,14 +122,14 @@ class Map final : public CompiledKernel {
     key_tiles_ = (s.keys + f.tile.keys - 1) / f.tile.keys;
   }
   int64_t bytes() const { return batches_ * heads_ * groups_ * key_tiles_; }
-  void place(FlashArgument& plan) const {
+  void place(kernels::FlashPlan& plan) const {
     plan.map_batch = batches_ > 1 ? static_cast<uint32_t>(heads_ * groups_) : 0;
     plan.map_head = heads_ > 1 ? static_cast<uint32_t>(groups_) : 0;
     plan.map_groups = static_cast<uint32_t>(groups_);
   }
 
   void run(const Buffers&) override { fail("a part of attention is not run by itself"); }
-  void enqueue(const Buffers& b, const AttentionCuda& p, const AttentionArgument& problem, const ScoresSource& scores) {
+  void enqueue(const Buffers& b, const AttentionCuda& p, const kernels::AttentionProblem& problem, const ScoresSource& scores) {
     Arguments arguments;
     arguments.tensor(b.workspace).value(problem).value(heads_).value(rows_);
     scores.pass(p, b, arguments);
@@ -139,9 +148,9 @@ class Map final : public CompiledKernel {
 class FlashAttention final : public CompiledKernel {
  public:
   FlashAttention(const FlashProblem& f, const ScoresSource& scores, const Gpu& gpu)
-      : CompiledKernel(gpu, {kernel_name(f.p, f.tile.config()), source_of(f, scores), {}}, "attention"),
+      : CompiledKernel(gpu, {kernel_name(f.p, f.tile.config()), source_of(f), {}}, "attention"),
         f_(f),
-        argument_(f.p),
+        args_(attention_args(f.p)),
         scores_(scores) {
     const AttentionShape& s = f.p.shape;
     const FlashTile& t = f.tile;
@@ -171,10 +180,10 @@ class FlashAttention final : public CompiledKernel {
     const AttentionShape& s = f_.p.shape;
     const FlashTile& t = f_.tile;
     float* const partial = reinterpret_cast<float*>(static_cast<char*>(b.workspace) + map_bytes());
-    if (map_) map_->enqueue(b, f_.p, argument_, scores_);
+    if (map_) map_->enqueue(b, f_.p, args_, scores_);
     Arguments arguments;
     for (size_t i = 0; i < 3; ++i) arguments.tensor(b.inputs[i]);
-    arguments.tensor(b.outputs[0]).tensor(b.workspace).tensor(partial).value(argument_).value(plan_);
+    arguments.tensor(b.outputs[0]).tensor(b.workspace).tensor(partial).value(args_).value(plan_);
     if (f_.mask.kind == MaskKind::program) scores_.pass(f_.p, b, arguments);
     const int64_t list = t.mapped ? 2 * ((s.keys + t.keys - 1) / t.keys) : 0;
     launch(b,
@@ -183,15 +192,15 @@ class FlashAttention final : public CompiledKernel {
             .shared_bytes = t.shared_bytes(s) + list,
             .cluster = t.cluster ? static_cast<unsigned>(t.splits) : 1},
            arguments);
-    if (combine_) combine_->enqueue(b, partial, argument_, plan_, s.batch * s.heads * s.queries * s.value_depth / 4);
+    if (combine_) combine_->enqueue(b, partial, args_, plan_, s.batch * s.heads * s.queries * s.value_depth / 4);
   }
 
  private:
   int64_t map_bytes() const { return map_ ? device_aligned(map_->bytes()) : 0; }
 
   FlashProblem f_;
-  AttentionArgument argument_;
-  FlashArgument plan_;
+  kernels::AttentionProblem args_;
+  kernels::FlashPlan plan_{};
   ScoresSource scores_;
   std::unique_ptr<Combine> combine_;
   std::unique_ptr<Map> map_;

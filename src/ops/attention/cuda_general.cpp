@@ -4,25 +4,18 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "expr/cuda.h"
+#include "kernels/attention/general.h"
 #include "ops/attention/offer.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/cuda/source.h"
 
 namespace smelt::ops {
 namespace {
 
 enum Input : size_t { query, key, value, mask, past_key, past_value, valid_lengths, inputs };
 
-/// src/kernels/attention/general.cuh
-struct GeneralAttention {
-  int64_t heads, kv_heads, steps, past, total, size, v_size;
-  int64_t q[3], k[3], v[3], y[3];
-  int64_t mask[4] = {}, columns;
-  int64_t left, right;
-  float scale, cap;
-  int32_t causal, stage;
-};
+using kernels::GeneralAttention;
 
 bool given(const std::vector<BoundTensor>& tensors, size_t i) {
   return i < tensors.size() && tensors[i].type != DType::undefined;
@@ -39,7 +32,7 @@ GeneralAttention problem_of(const BoundNode& b) {
   const Node& n = *b.node;
   const Shape &q = b.inputs[query].shape, &k = b.inputs[key].shape, &v = b.inputs[value].shape;
   const bool packed = q.size() == 3;
-  GeneralAttention a;
+  GeneralAttention a{};
   a.heads = packed ? n.get_int("q_num_heads", 0) : q[1];
   a.kv_heads = packed ? n.get_int("kv_num_heads", 0) : k[1];
   a.steps = q[q.size() - 2];
@@ -67,18 +60,29 @@ GeneralAttention problem_of(const BoundNode& b) {
 }
 
 std::string source_of(DType type, DType mask_type) {
-  const std::string t(expr::cuda_type(type)), m(expr::cuda_type(mask_type));
-  return fmt::format(
-      "#include \"attention/general.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__(attention_threads) attention(const "
-      "{0}* q, "
-      "const {0}* k, const {0}* v, const {1}* mask, const {0}* past_k, const {0}* past_v, const i64* lengths, {0}* y, {0}* "
-      "shown, "
-      "float* scores, const __grid_constant__ GeneralAttention a) {{\n"
-      "  attend(q, k, v, mask, past_k, past_v, lengths, y, shown, scores, a);\n}}\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(256) join(const {0}* fresh, const {0}* past, {0}* present, "
-      "const __grid_constant__ GeneralAttention a, bool values, u32 count) {{\n  join_cache(fresh, past, present, a, values, "
-      "count);\n}}\n",
-      t, m);
+  const std::string in = read_only(type), out = writable(type);
+  return "#include \"attention/general.cuh\"\n" +
+         entry_source("attention", "attention_threads",
+                      {{in, "q"},
+                       {in, "k"},
+                       {in, "v"},
+                       {read_only(mask_type), "mask"},
+                       {in, "past_k"},
+                       {in, "past_v"},
+                       {"const i64*", "lengths"},
+                       {out, "y"},
+                       {out, "shown"},
+                       {"float*", "scores"},
+                       {"GeneralAttention", "args"}},
+                      "attend") +
+         entry_source("join", "256",
+                      {{in, "fresh"},
+                       {in, "past"},
+                       {out, "present"},
+                       {"GeneralAttention", "args"},
+                       {"const bool", "values"},
+                       {"const u32", "count"}},
+                      "join_cache");
 }
 
 }  // namespace

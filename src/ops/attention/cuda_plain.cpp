@@ -15,13 +15,11 @@ constexpr int64_t most_columns = 512;  // a block: 16 sums a lane
 int64_t held_by(const AttentionCuda& p) { return (std::min(p.shape.value_depth, most_columns) + 31) / 32; }
 
 std::string source_of(const AttentionCuda& p, const ScoresSource& scores) {
-  const std::string_view type = expr::cuda_type(p.type);
-  return fmt::format(
-      "#include \"attention/plain.cuh\"\n\n{}\n"
-      "extern \"C\" __global__ void __launch_bounds__({}, 1) attention(const {}* q, const {}* k, const {}* v, {}* y, "
-      "const AttentionProblem problem{}) {{\n  plain_attention<{}, {}, {}, {}>(q, k, v, y, problem, {});\n}}\n",
-      scores.definition, 32 * warps, type, type, type, type, scores.parameters, type, std::min(p.access(0), p.access(1)), warps,
-      std::max<int64_t>(held_by(p), 1), scores.value);
+  const std::string in = read_only(p.type), out = writable(p.type);
+  return attention_source("#include \"attention/plain.cuh\"\n", scores, "attention", fmt::format("{}, 1", 32 * warps),
+                          {{in, "q"}, {in, "k"}, {in, "v"}, {out, "y"}, {"const AttentionProblem", "problem"}},
+                          fmt::format("plain_attention<{}, {}, {}, {}>", expr::cuda_type(p.type),
+                                      std::min(p.access(0), p.access(1)), warps, std::max<int64_t>(held_by(p), 1)));
 }
 
 class PlainAttention final : public CompiledKernel {
@@ -29,7 +27,7 @@ class PlainAttention final : public CompiledKernel {
   PlainAttention(const AttentionCuda& p, const ScoresSource& scores, const Gpu& gpu)
       : CompiledKernel(gpu, {kernel_name(p, "plain"), source_of(p, scores), {}}, "attention"),
         p_(p),
-        argument_(p),
+        args_(attention_args(p)),
         scores_(scores) {}
 
   void run(const Buffers& b) override {
@@ -38,7 +36,7 @@ class PlainAttention final : public CompiledKernel {
     if (rows == 0 || s.value_depth == 0) return;
     Arguments arguments;
     for (size_t i = 0; i < 3; ++i) arguments.tensor(b.inputs[i]);
-    arguments.tensor(b.outputs[0]).value(argument_);
+    arguments.tensor(b.outputs[0]).value(args_);
     scores_.pass(p_, b, arguments);
     const int64_t columns = 32 * held_by(p_);
     launch(b,
@@ -50,7 +48,7 @@ class PlainAttention final : public CompiledKernel {
 
  private:
   AttentionCuda p_;
-  AttentionArgument argument_;
+  kernels::AttentionProblem args_;
   ScoresSource scores_;
 };
 

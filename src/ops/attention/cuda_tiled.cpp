@@ -4,17 +4,13 @@
 #include <algorithm>
 
 #include "expr/cuda.h"
+#include "kernels/attention/tiled.h"
 #include "ops/attention/cuda_attention.h"
 
 namespace smelt::ops {
 namespace {
 
 constexpr int64_t rows = 64, keys = 64, threads = 256;
-
-struct TiledArgument {  // TiledPlan
-  uint32_t causal;
-  int32_t offset;
-};
 
 int64_t shared_bytes(const AttentionShape& s) {
   const int64_t pitch = (s.depth + 3) / 4 * 4 + 4, value_pitch = (s.value_depth + 15) / 16 * 16;
@@ -25,14 +21,14 @@ int64_t shared_bytes(const AttentionShape& s) {
 int64_t width_of(const AttentionCuda& p) { return std::min({p.access(0), p.access(1), p.access(2), int64_t{4}}); }
 
 std::string source_of(const AttentionCuda& p, const ScoresSource& scores) {
-  const std::string_view type = expr::cuda_type(p.type);
-  return fmt::format(
-      "#include \"attention/tiled.cuh\"\n\nusing Tiled = TiledAttention<{}, {}, {}, {}>;\nstatic_assert(Tiled::shared_bytes == "
-      "{});\n\n{}\n"
-      "extern \"C\" __global__ void __launch_bounds__({}, 1) attention(const {}* q, const {}* k, const {}* v, {}* y, "
-      "const AttentionProblem problem, const TiledPlan plan{}) {{\n  Tiled::run(q, k, v, y, problem, plan, {});\n}}\n",
-      type, p.shape.depth, p.shape.value_depth, width_of(p), shared_bytes(p.shape), scores.definition, threads, type, type, type,
-      type, scores.parameters, scores.value);
+  const std::string in = read_only(p.type), out = writable(p.type);
+  const std::string tiled =
+      fmt::format("\nusing Tiled = TiledAttention<{}, {}, {}, {}>;\nstatic_assert(Tiled::shared_bytes == {});\n",
+                  expr::cuda_type(p.type), p.shape.depth, p.shape.value_depth, width_of(p), shared_bytes(p.shape));
+  return attention_source(
+      "#include \"attention/tiled.cuh\"\n" + tiled, scores, "attention", fmt::format("{}, 1", threads),
+      {{in, "q"}, {in, "k"}, {in, "v"}, {out, "y"}, {"const AttentionProblem", "problem"}, {"const TiledPlan", "plan"}},
+      "Tiled::run");
 }
 
 class TiledAttention final : public CompiledKernel {
@@ -40,7 +36,7 @@ class TiledAttention final : public CompiledKernel {
   TiledAttention(const AttentionCuda& p, const ScoreMask& mask, const ScoresSource& scores, const Gpu& gpu)
       : CompiledKernel(gpu, {kernel_name(p, "tiled"), source_of(p, scores), {}}, "attention"),
         p_(p),
-        argument_(p),
+        args_(attention_args(p)),
         plan_{mask.kind == MaskKind::causal, static_cast<int32_t>(mask.offset)},
         kind_(mask.kind),
         scores_(scores) {}
@@ -51,7 +47,7 @@ class TiledAttention final : public CompiledKernel {
     const AttentionShape& s = p_.shape;
     Arguments arguments;
     for (size_t i = 0; i < 3; ++i) arguments.tensor(b.inputs[i]);
-    arguments.tensor(b.outputs[0]).value(argument_).value(plan_);
+    arguments.tensor(b.outputs[0]).value(args_).value(plan_);
     if (kind_ == MaskKind::program) scores_.pass(p_, b, arguments);
     launch(b,
            {.grid = {static_cast<unsigned>((s.queries + rows - 1) / rows), static_cast<unsigned>(s.batch * s.heads), 1},
@@ -62,8 +58,8 @@ class TiledAttention final : public CompiledKernel {
 
  private:
   AttentionCuda p_;
-  AttentionArgument argument_;
-  TiledArgument plan_;
+  kernels::AttentionProblem args_;
+  kernels::TiledPlan plan_;
   MaskKind kind_;
   ScoresSource scores_;
 };

@@ -1,0 +1,105 @@
+// What is done to an attention's scores before the softmax: a program over a score and operands that broadcast over
+// [batch, head, query, key].
+//
+//   at(i, j, x)                        for one score of query i and key j
+//   near(i, j), two(near, c)           the operands of keys j + c and j + c + 1, from where query i's lie
+//   two_of(i, j, next)                 of any two keys
+//   apply(two, x, y)                   for the two scores
+//
+// seek(b, h) comes first: it goes to a batch and a head.
+#pragma once
+
+#include "common/tuple.cuh"
+#include "common/types.cuh"
+#include "kernels/attention/problem.h"
+
+/// Nothing is done to scores, which are of type C.
+template <class C> struct BareScores {
+  struct Near {};
+  struct Two {};
+  __device__ __forceinline__ void seek(u32, u32) {}
+  __device__ __forceinline__ C at(u32, u32, C x) const { return x; }
+  __device__ __forceinline__ Near near(u32, u32) const { return {}; }
+  __device__ __forceinline__ Two two(Near, u32) const { return {}; }
+  __device__ __forceinline__ Two two_of(u32, u32, u32) const { return {}; }
+  __device__ __forceinline__ static void apply(Two, C&, C&) {}
+};
+
+/// How an operand's elements lie along the keys: one for all, side by side, side by side so that every two of them are one
+/// access, or apart.
+enum class AlongKeys { repeated, contiguous, pairs, strided };
+
+template <class T, AlongKeys How> struct ScoreOperand {
+  using Type = T;
+  using Two = Vector<T, How == AlongKeys::repeated ? 1 : 2>;
+
+  /// From a row's first element to key j's.
+  static __device__ __forceinline__ i64 of_key(u32 j, i64 stride) {
+    if constexpr (How == AlongKeys::repeated) return 0;
+    else if constexpr (How == AlongKeys::strided) return j * stride;
+    else return j;
+  }
+  /// Of keys c and c + 1 from `near` on.
+  static __device__ __forceinline__ void load(Two& x, const T* near, u32 c, i64 stride) {
+    if constexpr (How == AlongKeys::repeated) {
+      x.at[0] = near[0];
+    } else if constexpr (How == AlongKeys::pairs) {
+      x = *reinterpret_cast<const Two*>(near + c);
+    } else {
+      x.at[0] = near[of_key(c, stride)];
+      x.at[1] = near[of_key(c + 1, stride)];
+    }
+  }
+  /// Of keys j and next of query i.
+  static __device__ __forceinline__ void load(Two& x, const T* operand, const i64 (&stride)[4], u32 i, u32 j, u32 next) {
+    x.at[0] = operand[i * stride[2] + of_key(j, stride[3])];
+    if constexpr (How != AlongKeys::repeated) x.at[1] = operand[i * stride[2] + of_key(next, stride[3])];
+  }
+  static __device__ __forceinline__ const T& second(const Two& x) { return x.at[How == AlongKeys::repeated ? 0 : 1]; }
+};
+
+template <class Numbers, class C, class Program, class... Operand> struct ProgramScoresOf;
+
+/// y = Program(x, operands…), scores of type C; Operand: a ScoreOperand each.
+template <class C, class Program, class... Operand>
+using ProgramScores = ProgramScoresOf<IndicesTo<sizeof...(Operand)>, C, Program, Operand...>;
+
+// Elements are named, not got by a function: the compiler orders the calls' arguments otherwise, for the worse.
+template <int... I, class C, class Program, class... Operand> struct ProgramScoresOf<Indices<I...>, C, Program, Operand...> {
+  struct Near {
+    Tuple<const typename Operand::Type*...> at;
+  };
+  struct Two {
+    Tuple<typename Operand::Two...> of;
+  };
+
+  Tuple<const typename Operand::Type*...> operands;
+  ScoreStrides<sizeof...(Operand)> strides;
+
+  __device__ __forceinline__ void seek(u32 b, u32 h) {
+    ((operands.TupleElement<I, const typename Operand::Type*>::value += b * strides.of[I][0] + h * strides.of[I][1]), ...);
+  }
+  __device__ __forceinline__ C at(u32 i, u32 j, C x) const {
+    C y;
+    Program::apply(x, operands.TupleElement<I, const typename Operand::Type*>::value[i * strides.of[I][2] + j * strides.of[I][3]]..., y);
+    return y;
+  }
+  __device__ __forceinline__ Near near(u32 i, u32 j) const {
+    return {{{{operands.TupleElement<I, const typename Operand::Type*>::value + i * strides.of[I][2] + Operand::of_key(j, strides.of[I][3])}...}}};
+  }
+  __device__ __forceinline__ Two two(const Near& near, u32 c) const {
+    Two two;
+    (Operand::load(two.of.TupleElement<I, typename Operand::Two>::value, near.at.TupleElement<I, const typename Operand::Type*>::value, c, strides.of[I][3]), ...);
+    return two;
+  }
+  __device__ __forceinline__ Two two_of(u32 i, u32 j, u32 next) const {
+    Two two;
+    (Operand::load(two.of.TupleElement<I, typename Operand::Two>::value, operands.TupleElement<I, const typename Operand::Type*>::value, strides.of[I], i, j, next), ...);
+    return two;
+  }
+  __device__ __forceinline__ static void apply(const Two& two, C& x, C& y) {
+    const C a = x, b = y;
+    Program::apply(a, two.of.TupleElement<I, typename Operand::Two>::value.at[0]..., x);
+    Program::apply(b, Operand::second(two.of.TupleElement<I, typename Operand::Two>::value)..., y);
+  }
+};

@@ -51,9 +51,9 @@ struct FloatTile {
       }
     }
   }
-  __device__ __forceinline__ void prime(const char*) {}
+  __device__ __forceinline__ void prologue(const char*) {}
   /// Adds the product of one stage, then waits for the next.
-  template <class F> __device__ __forceinline__ void multiply(const char* stage, const char*, F&& arrives) {
+  template <class F> __device__ __forceinline__ void multiply(const char* stage, const char*, F&& wait_next) {
     const char *a_tile = stage, *b_tile = stage + CopyA::tile_bytes;
     const int thread_m = threadIdx.x / ThreadsN, thread_n = threadIdx.x % ThreadsN;
 #pragma unroll 1
@@ -75,7 +75,7 @@ struct FloatTile {
 #pragma unroll
         for (int j = 0; j < columns; ++j) d[i][j] += part[i][j], part[i][j] = 0;
     }
-    arrives();
+    wait_next();
   }
   /// Calls f(row, column, values) for all of the tile, four neighbouring columns at a time.
   template <class F> __device__ __forceinline__ void each(char*, F&& f) const {

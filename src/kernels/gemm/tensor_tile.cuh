@@ -26,7 +26,7 @@ template <class T> __device__ __forceinline__ i32 sum_of_bytes(u32 x, i32 sum) {
   return y;
 }
 
-template <class EA, class EB, int M, int N, int K, int WarpsM, int WarpsN, int StageCount, bool Ahead, bool AKMajor, int AVec,
+template <class EA, class EB, int M, int N, int K, int WarpsM, int WarpsN, int StageCount, bool Prefetch, bool AKMajor, int AVec,
           bool BKMajor, int BVec, bool RowSums = false>
 struct TensorTile {
   using A = typename TensorTypes<EA, EB>::A;
@@ -111,21 +111,21 @@ struct TensorTile {
     load_a(a[0], tile, 0);
     load_b(b[0], tile + CopyA::tile_bytes, 0);
   }
-  __device__ __forceinline__ void prime(const char* stage) {
-    if constexpr (Ahead) load_first(stage);
+  __device__ __forceinline__ void prologue(const char* stage) {
+    if constexpr (Prefetch) load_first(stage);
   }
-  /// Adds the product of one stage. The fragments of the next step load while this one's multiply; where Ahead, those of the stage
-  /// after it too, once `arrives` returns, which waits for it: no barrier is then without multiplications under way, at the price of
+  /// Adds the product of one stage. The fragments of the next step load while this one's multiply; where Prefetch, those of the
+  /// next stage too, once `wait_next` has waited for it: no barrier is then without multiplications under way, at the price of
   /// registers that live across it.
-  template <class F> __device__ __forceinline__ void multiply(const char* stage, const char* after, F&& arrives) {
+  template <class F> __device__ __forceinline__ void multiply(const char* stage, const char* after, F&& wait_next) {
     constexpr int steps = K / Product::k;
     static_assert(steps % 2 == 0, "the fragments' buffers take turns");
-    if constexpr (!Ahead) load_first(stage);
+    if constexpr (!Prefetch) load_first(stage);
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
       const bool last = step + 1 == steps;
-      if (Ahead && last) arrives();
-      if (Ahead || !last) {
+      if (Prefetch && last) wait_next();
+      if (Prefetch || !last) {
         const u32 tile = shared_address(last ? after : stage);
         load_a(a[(step + 1) % 2], tile, last ? 0 : step + 1);
         load_b(b[(step + 1) % 2], tile + CopyA::tile_bytes, last ? 0 : step + 1);
@@ -140,7 +140,7 @@ struct TensorTile {
 #pragma unroll
         for (int j = 0; j < columns; ++j) Product::add(d[i][j], a[step % 2][i], b[step % 2][j]);
     }
-    if (!Ahead) arrives();
+    if (!Prefetch) wait_next();
   }
 
   /// Takes zeros[column] times its row's sum over a from every sum: what the zero points of b's columns add. `left`: columns from

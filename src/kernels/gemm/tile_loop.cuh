@@ -28,13 +28,13 @@ __device__ __forceinline__ void multiply_tiles(Tile& sums, char* shared, int k_t
     if (s < k_tiles) issue(ring + s * Tile::stage_bytes, ring + s * Tile::stage_bytes + Tile::CopyA::tile_bytes, s);
     copy_async_commit();
   }
-  // The next tile has arrived, and this one has been read by all warps.
-  const auto arrives = [] {
+  // Then the next stage has arrived, and this one has been read by all warps.
+  const auto wait_next = [] {
     copy_async_wait<Tile::stages - 2>();
     __syncthreads();
   };
-  arrives();
-  sums.prime(shared);
+  wait_next();
+  sums.prologue(shared);
   int read = 0, written = Tile::stages - 1;                                // stages of the ring
 #pragma unroll 1
   for (int t = 0; t < k_tiles; ++t) {
@@ -44,7 +44,7 @@ __device__ __forceinline__ void multiply_tiles(Tile& sums, char* shared, int k_t
     }
     copy_async_commit();
     const int after = read + 1 == Tile::stages ? 0 : read + 1;
-    sums.multiply(shared + read * Tile::stage_bytes, shared + after * Tile::stage_bytes, arrives);
+    sums.multiply(shared + read * Tile::stage_bytes, shared + after * Tile::stage_bytes, wait_next);
     read = after;
     written = written + 1 == Tile::stages ? 0 : written + 1;
   }

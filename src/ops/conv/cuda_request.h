@@ -1,4 +1,4 @@
-// The convolution's tactics on a GPU; offer.cpp lists them.
+// The convolution's tactics on a GPU: what they are given, and the list of them.
 #pragma once
 
 #include <memory>
@@ -43,6 +43,18 @@ std::variant<SharedRequest, std::string> int8_gpu_request(const Request& q, cons
 void offer_implicit_cuda(const SharedRequest& r, Offer& offer);   // "cuda" implicit: tensor cores, channels-last images
 void offer_depthwise_cuda(const SharedRequest& r, Offer& offer);  // "cuda" depthwise: channels-last images
 void offer_direct_cuda(const SharedRequest& r, Offer& offer);     // "cuda" direct: multiply-adds, every geometry
+
+/// A kernel of smelt's own; `integers`: for convolutions of 8-bit integers too.
+struct CudaTactic {
+  void (*offer)(const SharedRequest& r, Offer& offer);
+  bool integers;
+};
+/// All of them, in the order in which they are offered.
+inline constexpr CudaTactic cuda_tactics[] = {
+    {offer_implicit_cuda, false},
+    {offer_depthwise_cuda, true},
+    {offer_direct_cuda, true},
+};
 
 void offer_cudnn(const SharedRequest& r, Offer& offer);  // "cudnn"
 /// "cudnn" of a convolution of 8-bit integers: exact sums.

@@ -56,8 +56,8 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
   if (const auto* refused = std::get_if<std::string>(&made)) {
     offer.rejected.push_back({"cuda", *refused});
   } else {
-    conv::offer_depthwise_cuda(std::get<conv::SharedRequest>(made), offer);
-    conv::offer_direct_cuda(std::get<conv::SharedRequest>(made), offer);
+    for (const conv::CudaTactic& t : conv::cuda_tactics)
+      if (t.integers) t.offer(std::get<conv::SharedRequest>(made), offer);
   }
   conv::offer_int8_cudnn(*q, machine.gpu, offer);
 }
@@ -76,9 +76,7 @@ void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   if (const auto* why = std::get_if<std::string>(&made)) return offer.rejected.push_back({"cuda", *why});
   const conv::SharedRequest& r = std::get<conv::SharedRequest>(made);
   offer.problem = conv::print(r->problem);
-  conv::offer_implicit_cuda(r, offer);
-  conv::offer_depthwise_cuda(r, offer);
-  conv::offer_direct_cuda(r, offer);
+  for (const conv::CudaTactic& t : conv::cuda_tactics) t.offer(r, offer);
   conv::offer_cudnn(r, offer);
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the GPU's tests on GPU 0; fails too where they launch a kernel that is not in tests/ops/cuda_resources/kernels.txt. With
+# Runs the GPU's tests on GPU 0; fails too where they launch a kernel that tests/ops/cuda_kernels.txt does not list. With
 # --sanitize it runs every kernel on small problems instead, and the tests that run plans, under each of compute-sanitizer's
 # tools, in as many processes as there are cores; fails too where a kernel of that list was not launched.
 # usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL]]
@@ -8,15 +8,16 @@ cd "$(dirname "$0")/.."
 . scripts/steps.sh
 { [ $# -ge 1 ] && [ "${2:---sanitize}" = --sanitize ]; } || die "usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL]]"
 test=$(realpath -m "$1")/test_gpu
+listed() { awk '/^\[/ { listed = $0 == "[kernels]"; next } listed' tests/ops/cuda_kernels.txt | sort -u; }
 [ -x "$test" ] || die "$test is not there; build first (make build-test)"
 if [ "${2:-}" != --sanitize ]; then
   step "tests on the GPU"
   launched=$(mktemp)
   trap 'rm -f "$launched"' EXIT
   SMELT_LAUNCHED=$launched "$test"
-  unlisted=$(sort -u "$launched" | comm -23 - <(sort -u tests/ops/cuda_resources/kernels.txt))
-  [ -z "$unlisted" ] || die "launched, but not in tests/ops/cuda_resources/kernels.txt: ${unlisted//$'\n'/, }
-Add a form of each to tests/ops/cuda_*forms.cpp; the test CudaKernels then prints the command that renews the list."
+  unlisted=$(sort -u "$launched" | comm -23 - <(listed))
+  [ -z "$unlisted" ] || die "launched, but not in tests/ops/cuda_kernels.txt: ${unlisted//$'\n'/, }
+Add a form of each to tests/ops/cuda_*forms.cpp; then: scripts/cuda_kernels.sh $1"
   exit
 fi
 
@@ -51,7 +52,7 @@ for tool in memcheck racecheck initcheck synccheck; do
     head -n 60 "$folder/$tool.$shard"
   done
   jobs=()
-  missing=$(sort -u "$folder/$tool" | comm -13 - <(sort -u tests/ops/cuda_resources/kernels.txt))
+  missing=$(sort -u "$folder/$tool" | comm -13 - <(listed))
   if [ -n "$missing" ]; then
     failed=1
     printf 'not launched: %s\n' "${missing//$'\n'/$'\n'not launched: }"

@@ -1,5 +1,5 @@
 // The GPU's kernels compiled for every architecture that smelt is for, without a GPU: each family in a few forms, nothing
-// spilled, and hardly more registers than the architecture's table says (tests/ops/cuda_resources).
+// spilled, and hardly more registers than the table says (tests/ops/cuda_kernels.txt, which scripts/cuda_kernels.sh renews).
 #include <time.h>
 
 #include <cstdlib>
@@ -19,7 +19,25 @@
 namespace smelt::ops {
 namespace {
 
-/// Registers a thread of each kernel, by "PROBLEM TACTIC CONFIGURATION: ENTRY". As a file: the compiler's version, then a line a
+/// The table's part for `title`, an architecture or "kernels": the lines between "[TITLE]" and the next title.
+std::string kept_part(std::string_view title) {
+  const std::string table = read_text(source_dir() / "tests/ops/cuda_kernels.txt"), head = fmt::format("[{}]\n", title);
+  const size_t at = table.starts_with(head) ? 0 : table.find("\n" + head);
+  if (at == table.npos) return {};
+  const size_t begin = table.find('\n', at + 1) + 1, end = table.find("\n[", begin);
+  return table.substr(begin, end == table.npos ? end : end + 1 - begin);
+}
+
+/// What the table's part would be now, for scripts/cuda_kernels.sh to join.
+void write_part(std::string_view title, const std::string& lines) {
+  const std::filesystem::path folder = build_dir() / "tests/ops/cuda_kernels";
+  std::filesystem::create_directories(folder);
+  write_text(folder / fmt::format("{}.txt", title), fmt::format("[{}]\n{}", title, lines));
+}
+
+constexpr std::string_view renew = "If that is meant: scripts/cuda_kernels.sh BUILD_DIR";
+
+/// Registers a thread of each kernel, by "PROBLEM TACTIC CONFIGURATION: ENTRY". As text: the compiler's version, then a line a
 /// kernel.
 struct Resources {
   std::string compiler;
@@ -120,8 +138,8 @@ void add_headers(std::string_view code, std::set<std::string>& headers) {
   }
 }
 
-/// The forms reach every header of src/kernels; their kernels are those of kernels.txt, to which scripts/gpu_tests.sh holds what
-/// it runs.
+/// The forms reach every header of src/kernels; their kernels are the table's, to which scripts/gpu_tests.sh holds what it
+/// runs.
 void expect_every_kernel(const KernelLog& log) {
   std::set<std::string> headers;
   std::string names;
@@ -133,11 +151,8 @@ void expect_every_kernel(const KernelLog& log) {
   headers.insert("common/dependent_launch.cuh");               // in every source: ops/cuda/dependent_launch.h
   headers.insert("common/expr.cuh");                           // in that of every program
   for (const kernels::File& f : kernels::files()) EXPECT_TRUE(headers.contains(f.name)) << f.name << " is in no form's kernels";
-  const std::filesystem::path file = "tests/ops/cuda_resources/kernels.txt";
-  const std::filesystem::path kept = source_dir() / file, written = build_dir() / file;
-  write_text(written, names);
-  EXPECT_EQ(std::filesystem::exists(kept) ? read_text(kept) : "", names)
-      << "If that is meant: cp " << written.string() << " " << kept.string();
+  write_part("kernels", names);
+  EXPECT_EQ(kept_part("kernels"), names) << renew;
 }
 
 class CudaKernels : public ::testing::TestWithParam<std::string_view> {};
@@ -145,15 +160,12 @@ class CudaKernels : public ::testing::TestWithParam<std::string_view> {};
 TEST_P(CudaKernels, spill_nothing_keep_to_the_table_of_registers_and_reach_every_header) {
   if (!device::cuda::compiler_missing().empty()) GTEST_SKIP() << device::cuda::compiler_missing();
   constexpr int granted = 8;  // registers above the table: one step of their allocation to a warp
-  const std::string file = fmt::format("tests/ops/cuda_resources/{}.txt", GetParam());
   const auto log = std::make_shared<KernelLog>();
-  std::filesystem::create_directories(build_dir() / "tests/ops/cuda_resources");
   const Resources now = compile_forms(GetParam(), log);
   if (GetParam() == "sm_90a") expect_every_kernel(*log);  // the architecture whose candidates are all compiled
-  const std::filesystem::path written = build_dir() / file;
-  write_text(written, now.print());
-  const std::filesystem::path kept = source_dir() / file;
-  const Resources table = std::filesystem::exists(kept) ? Resources::parse(read_text(kept)) : Resources{now.compiler, {}};
+  write_part(GetParam(), now.print());
+  const std::string kept = kept_part(GetParam());
+  const Resources table = kept.empty() ? Resources{now.compiler, {}} : Resources::parse(kept);
   if (table.compiler != now.compiler) GTEST_SKIP() << "spills checked; registers not: the table is of " << table.compiler;
   std::string differences;
   for (const auto& [kernel, registers] : now.registers) {
@@ -165,7 +177,7 @@ TEST_P(CudaKernels, spill_nothing_keep_to_the_table_of_registers_and_reach_every
   }
   for (const auto& [kernel, registers] : table.registers)
     if (!now.registers.contains(kernel)) differences += fmt::format("no longer there: {}\n", kernel);
-  EXPECT_TRUE(differences.empty()) << differences << "If that is meant: cp " << written.string() << " " << kept.string();
+  EXPECT_TRUE(differences.empty()) << differences << renew;
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, CudaKernels,

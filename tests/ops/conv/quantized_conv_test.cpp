@@ -239,7 +239,7 @@ TEST(QuantizedConv, has_its_weights_in_order_along_any_number_of_axes) {
                                  QuantizedCase{{1, 3, 5, 6, 7}, {4, 3, 2, 1, 3}, {0, 0, 0, 0, 0, 0}, {1, 1, 1}, {1, 1, 1}}}) {
     Trial t = quantized_trial(c);
     std::string why;
-    const auto q = conv::quantized(t.bound, why);
+    const auto q = conv::int8_problem(t.bound, why);
     ASSERT_TRUE(q) << why;
     const int8_t* w = t.inputs[3].data<int8_t>();
     const int64_t taps = elements(c.w) / 12;

@@ -35,7 +35,7 @@ void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer)
   std::string why;
   auto r = conv::int8_request(node, machine.threads, why);
   if (!r) return offer.rejected.push_back({"avx2", why});
-  r->problem.epilogue = r->own->program->print();
+  r->problem.epilogue = int8_epilogue(*r).flag(" wide", !conv::has_narrow_weights(*r)).text();  // 16 bits less their zero points
   offer.problem = conv::print(r->problem);
   conv::offer_int8_depthwise(*r, offer);
   conv::offer_int8_indirect(*r, offer);
@@ -75,7 +75,8 @@ void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   const auto made = conv::gpu_request(node, machine);
   if (const auto* why = std::get_if<std::string>(&made)) return offer.rejected.push_back({"cuda", *why});
   const conv::SharedRequest& r = std::get<conv::SharedRequest>(made);
-  offer.problem = conv::print(r->problem);
+  const bool tf32 = machine.gpu->tf32 && r->problem.input == DType::f32;
+  offer.problem = Key(conv::print(r->problem)).flag(";tf32", tf32).text();
   for (const conv::CudaTactic& t : conv::cuda_tactics) t.offer(r, offer);
   conv::offer_cudnn(r, offer);
 }

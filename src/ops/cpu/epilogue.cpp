@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/integer/requantize_pass.h"
 
@@ -112,7 +113,9 @@ void CpuEpilogue::match_general(const BoundNode& node) {
       node.node->program ? *node.node->program : expr::conversion(y == DType::f64 ? DType::f64 : DType::f32, y);
   if (p.outputs().size() != 1 || p.input_count() < 1) fail("an epilogue has one output and at least the input in0");
   evaluator_.emplace(p);
-  text_ = (bias_.empty() ? "" : "bias+") + p.print();
+  Key key((bias_.empty() ? "" : "bias+") + p.print());
+  for (const Operand& o : operands_) key.option(";", node.inputs[o.input]);
+  text_ = key.text();
 }
 
 void CpuEpilogue::match_simple(const BoundNode& node, size_t first_operand, size_t column_axis) {

@@ -1,6 +1,7 @@
 // The matrix product, of floats and of 8-bit integers, and its tactics.
 #include "ops/matmul/offer.h"
 
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/matmul/cuda_offer.h"
 #include "ops/matmul/family.h"
@@ -70,7 +71,11 @@ void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer)
   std::string why;
   auto p = matmul::int8_product(node, why);
   if (!p) return offer.rejected.push_back({"avx2", why});
-  p->problem.epilogue = p->node->program ? p->node->program->print() : "none";
+  Key epilogue(p->node->program ? p->node->program->print() : "none");
+  for (size_t i = p->operands; i < p->bound.inputs.size() && p->node->program; ++i)
+    if (p->bound.inputs[i].type != DType::undefined) epilogue.option(" ", p->bound.inputs[i]);
+  const bool narrow = p->bound.inputs[p->b].type == DType::i8 && p->quantization().is_symmetric();
+  p->problem.epilogue = epilogue.flag(" wide", !narrow).text();  // b's 16 bits less their zero points
   offer.problem = matmul::print(p->problem);
   matmul::offer_int8_indirect(*p, machine.threads, offer);
   matmul::offer_int8_onednn(*p, machine.threads, offer);

@@ -23,8 +23,10 @@ TEST(Planner, gives_every_step_that_is_left_its_kernel_and_every_buffer_its_plac
   EXPECT_FALSE(planned.after);
   EXPECT_FALSE(planned.segment.steps.empty());
   for (const Step& step : planned.segment.steps) EXPECT_EQ(step.kernel != nullptr, step.kind == StepKind::kernel);
-  for (const Buffer& b : planned.segment.buffers)
-    if (b.kind == BufferKind::arena && b.last >= 0) EXPECT_LE(b.offset + b.bytes, planned.segment.arena);
+  for (const Buffer& b : planned.segment.buffers) {
+    if (b.kind != BufferKind::arena || b.last < 0) continue;
+    EXPECT_LE(b.offset + b.bytes, planned.segment.arena);
+  }
 }
 
 TEST(Planner, knows_fixed_shapes_where_no_input_has_a_symbolic_extent) {
@@ -48,8 +50,10 @@ TEST(Planner, stops_where_a_size_depends_on_data_and_goes_on_when_it_is_known) {
 TEST(Planner, aligns_the_arena_as_the_target_says) {
   const Planner p = planner(random_graph(7), {.is_host = false, .block_alignment = 256, .caller_alignment = 16});
   const PlannedSegment planned = p.first(p.fixed_shapes().value());
-  for (const Buffer& b : planned.segment.buffers)
-    if (b.kind == BufferKind::arena && b.last >= 0) EXPECT_EQ(b.offset % 256, 0);
+  for (const Buffer& b : planned.segment.buffers) {
+    if (b.kind != BufferKind::arena || b.last < 0) continue;
+    EXPECT_EQ(b.offset % 256, 0);
+  }
   for (const Port& input : planned.segment.externals) EXPECT_EQ(planned.segment.tensor(input.tensor).alignment, 16);
 }
 

@@ -12,12 +12,6 @@ using Clock = std::chrono::steady_clock;
 
 double ms_between(Clock::time_point a, Clock::time_point b) { return std::chrono::duration<double, std::milli>(b - a).count(); }
 
-void warm_up(Execution& e, double at_least_ms) {
-  const auto begin = Clock::now();
-  do e.run();
-  while (ms_between(begin, Clock::now()) < at_least_ms);
-}
-
 void time_once(Execution& e, Side& side, Clock::time_point origin) {
   const auto begin = Clock::now();
   side.samples_ms.push_back(e.run_timed(runs_per_sample(e)) * 1e-3);
@@ -29,11 +23,6 @@ void check(const BenchOptions& options) {
   if (options.iterations < 1 || !(options.duration_s >= 0) || !(options.warmup_ms >= 0))
     fail_usage("{} iterations, {} s, {} ms of warm-up: expected at least 1, 0 and 0", options.iterations, options.duration_s,
                options.warmup_ms);
-}
-
-bool enough(const Side& side, Clock::time_point origin, const BenchOptions& options) {
-  return static_cast<int>(side.samples_ms.size()) >= options.iterations &&
-         ms_between(origin, Clock::now()) >= options.duration_s * 1e3;
 }
 
 /// Warms both sides in turn, as they are timed, since running one cools the caches for the other. Milliseconds of the last pair.
@@ -82,16 +71,6 @@ BenchResult bench(const MakeExecution& before, const MakeExecution& after, const
   r.after.ms = summarize(r.after.samples_ms);
   r.ratio = ratio_interval(r.before.samples_ms, r.after.samples_ms, ends);
   return r;
-}
-
-Side bench_one(Execution& execution, const BenchOptions& options) {
-  check(options);
-  Side side;
-  warm_up(execution, options.warmup_ms);
-  const auto origin = Clock::now();
-  while (!enough(side, origin, options)) time_once(execution, side, origin);
-  side.ms = summarize(side.samples_ms);
-  return side;
 }
 
 }  // namespace smelt::profile

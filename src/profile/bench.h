@@ -48,7 +48,5 @@ using MakeExecution = std::function<std::shared_ptr<Execution>()>;
 /// caches. Short runs are timed in up to ten rounds, each with new executions, made while the last round's still exist: the place
 /// of memory makes some percent of a short run and is no property of a plan.
 BenchResult bench(const MakeExecution& before, const MakeExecution& after, const BenchOptions& options);
-/// Times one side alone, for `bench` of a single plan and for trtexec's spellings.
-Side bench_one(Execution& execution, const BenchOptions& options);
 
 }  // namespace smelt::profile

@@ -145,7 +145,6 @@ std::string_view name(Limiter l) {
 
 int64_t peak_resident_bytes() { return status_kib("VmHWM:") * 1024; }
 int64_t resident_bytes() { return status_kib("VmRSS:") * 1024; }
-void reset_peak_resident() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& options, const Roof& roof) {
   if (options.iterations < 1 || options.warmup < 0)

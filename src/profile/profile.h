@@ -99,7 +99,5 @@ void profile_copies(Profile& p, Execution& execution, std::span<const Tensor> in
 /// Peak resident set of this process in bytes (VmHWM), and what it is now (VmRSS).
 int64_t peak_resident_bytes();
 int64_t resident_bytes();
-/// Resets the peak to the present size, where the kernel allows it (/proc/self/clear_refs).
-void reset_peak_resident();
 
 }  // namespace smelt::profile

@@ -1,5 +1,5 @@
 // What is known of an operator besides its shape rule and its reference: facts that stand beside them in its row and that
-// shape analysis, fusion, layouts, costs and the conversion to 16 bits read. tests/ops/facts_test.cpp holds them against ONNX's
+// shape analysis, fusion, layouts, costs and the conversion to 16 bits read. tests/ops/core/facts_test.cpp holds them against ONNX's
 // schemas and the references.
 #pragma once
 

@@ -9,10 +9,10 @@
 #include <set>
 
 #include "import/schema.h"
-#include "one_node.h"
 #include "ops/core/expression.h"
 #include "ops/core/program.h"
 #include "ops/core/reference_kernel.h"
+#include "ops/one_node.h"
 #include "ops/pointwise/onnx_program.h"
 
 namespace smelt::ops::test {

@@ -44,7 +44,7 @@ def nvdisasm():
 
 
 def headers_of(folder):
-    return {("kernels/" if p.suffix == ".h" else "") + str(p.relative_to(folder)): p.read_text() for p in sorted(Path(folder).rglob("*.*h"))}
+    return {("kernels/" if p.suffix == ".h" else "") + str(p.relative_to(folder)): p.read_text() for p in sorted(Path(folder).rglob("*.*h"))}   # noqa: E501
 
 
 def reached(code, headers, found):

@@ -24,16 +24,17 @@ void offer_lines_cuda(const BoundNode& b, LineKernel kernel, const Machine& mach
       expr::cuda_type(type), kernel.parameters, kernel.call);
   const double estimate =
       gpu_estimate_us(*machine.gpu, 3.0 * static_cast<double>(storage_bytes(x))) + 0.01 * static_cast<double>(kernel.view.extent);
-  offer.candidates.push_back({"cuda", "lines", estimate, [source, kernel = std::move(kernel), gpu = machine.gpu] {
-                                const AxisView& v = kernel.view;
-                                LaunchPlan plan("lines", source);
-                                if (kernel.count > 0 && v.extent > 0) {
-                                  Launch& l = plan.launch("lines", blocks_of(kernel.count, 256));
-                                  l.input(0).output(0).value(kernels::Lines{static_cast<uint32_t>(kernel.count), v.extent, v.inner});
-                                  kernel.arguments(l);
-                                }
-                                return launched(std::move(plan), *gpu);
-                              }});
+  offer.candidates.push_back(
+      {"cuda", "lines", estimate, [source, kernel = std::move(kernel), gpu = machine.gpu] {
+         const AxisView& v = kernel.view;
+         LaunchPlan plan("lines", source);
+         if (kernel.count > 0 && v.extent > 0) {
+           Launch& l = plan.launch("lines", blocks_of(kernel.count, 256));
+           l.input(0).output(0).value(kernels::Lines{static_cast<uint32_t>(kernel.count), v.extent, v.inner});
+           kernel.arguments(l);
+         }
+         return launched(std::move(plan), *gpu);
+       }});
 }
 
 }  // namespace smelt::ops

@@ -239,12 +239,12 @@ TEST(QuantizedConv, has_its_weights_in_order_along_any_number_of_axes) {
                                  QuantizedCase{{1, 3, 5, 6, 7}, {4, 3, 2, 1, 3}, {0, 0, 0, 0, 0, 0}, {1, 1, 1}, {1, 1, 1}}}) {
     Trial t = quantized_trial(c);
     std::string why;
-    const auto q = conv::int8_problem(t.bound, why);
+    const auto q = conv::int8_request(t.bound, 1, why);
     ASSERT_TRUE(q) << why;
     const int8_t* w = t.inputs[3].data<int8_t>();
     const int64_t taps = elements(c.w) / 12;
     for (int64_t i = 0; i < elements(c.w); ++i)
-      EXPECT_EQ(q->weight(i / taps / 3, i / taps % 3, i % taps), w[i] - 3) << to_string(c.w) << " at " << i;
+      EXPECT_EQ(conv::int8_weight(*q, i / taps / 3, i / taps % 3, i % taps), w[i] - 3) << to_string(c.w) << " at " << i;
   }
 }
 

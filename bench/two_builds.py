@@ -1,6 +1,7 @@
 """Latency of whole models on the CPU by two builds of smelt, in turn: whether a change that should cost nothing does.
 
-usage: bench/two_builds.py BEFORE AFTER [--models NAME...] [--rounds N] [--seconds S] [--threads N] [--folder F] [--out FILE]
+usage: PYTHONPATH=build/python .venv/bin/python bench/two_builds.py BEFORE AFTER [--models NAME...] [--rounds N] [--seconds S]
+                     [--threads N] [--folder F] [--out FILE]
 
 BEFORE and AFTER are build folders with the Python module in them. Each build runs in a process of its own, and both use one
 tuning cache, so that they choose the same kernels; the builds' order changes from round to round, and between batches both

@@ -198,7 +198,7 @@ Ledger run(Graph& g, const Options& options) {
     for (Rewrite& r : list)
       if (r.match == match) r.match = by;
   };
-  if (options.concat == ConcatForm::segments) replace(concat_conv_if_copied, concat_conv);
+  if (options.concat == ConcatForm::segments) replace(concat_conv, concat_conv_everywhere);
   if (options.int8_by_constants) {
     replace(quantized_conv, quantized_conv_by_constants);
     replace(quantized_matmul, quantized_matmul_by_constants);

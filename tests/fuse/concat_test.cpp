@@ -103,7 +103,7 @@ TEST(ConcatInPlace, needs_readers_that_read_rows_apart_along_an_inner_axis) {
 
 TEST(ConcatConv, reads_its_inputs_in_segments) {
   Join j;
-  apply_match(j, concat_conv, "conv");
+  apply_match(j, concat_conv_everywhere, "conv");
   const Node& n = j.g.node(j["conv"]);
   EXPECT_TRUE(n.is("Conv", smelt_domain));
   EXPECT_EQ(n.get_int("segments", 0), 2);
@@ -122,7 +122,7 @@ TEST(ConcatConv, keeps_a_fused_convolutions_program_and_operands) {
   j.g.set_input(conv, 3, r);
   j.g.edit(conv).program = expr::Program::parse("(in0:f32, in1:f32) { %2 = add(in0, in1):f32; return %2 }");
   verify(j.g);
-  apply_match(j.g, concat_conv(j.g, conv));
+  apply_match(j.g, concat_conv_everywhere(j.g, conv));
   EXPECT_EQ(j.g.node(j["conv"]).in(4), r);
 }
 
@@ -142,7 +142,7 @@ struct Upsampled : Join {
 
 TEST(ConcatConv, reads_through_a_nearest_upsampling) {
   Upsampled u;
-  apply_match(u, concat_conv, "conv");
+  apply_match(u, concat_conv_everywhere, "conv");
   const Node& n = u.g.node(u["conv"]);
   EXPECT_THAT(n.get_ints("upsample"), ElementsAre(1, 2));
   EXPECT_EQ(u.g.producer(u["conv"], 1), u["low"]);
@@ -150,7 +150,7 @@ TEST(ConcatConv, reads_through_a_nearest_upsampling) {
 
 TEST(ConcatConv, reads_the_result_of_an_upsampling_that_interpolates) {
   Upsampled u({{"mode", std::string("linear")}});
-  apply_match(u, concat_conv, "conv");
+  apply_match(u, concat_conv_everywhere, "conv");
   EXPECT_THAT(u.g.node(u["conv"]).get_ints("upsample"), ElementsAre(1, 1));
   EXPECT_EQ(u.g.producer(u["conv"], 1), u["up"]);
 }
@@ -158,7 +158,7 @@ TEST(ConcatConv, reads_the_result_of_an_upsampling_that_interpolates) {
 TEST(ConcatConv, reads_the_result_of_an_upsampling_that_others_read) {
   Upsampled u;
   u.output(u.node("other", "Relu", {u.g.node(u["up"]).out()}, image));
-  apply_match(u, concat_conv, "conv");
+  apply_match(u, concat_conv_everywhere, "conv");
   EXPECT_THAT(u.g.node(u["conv"]).get_ints("upsample"), ElementsAre(1, 1));
 }
 
@@ -174,39 +174,39 @@ TEST(ConcatConv, finds_no_factor_in_an_upsampling_of_fewer_axes) {
 
 TEST(ConcatConv, stays_apart_when_the_axis_is_not_the_channels) {
   Join j(2, {1, 4, 16, 8});
-  EXPECT_EQ(verdict(j, concat_conv, "conv"), "wrong_axis by join");
+  EXPECT_EQ(verdict(j, concat_conv_everywhere, "conv"), "wrong_axis by join");
 }
 
 TEST(ConcatConv, stays_apart_when_something_else_reads_the_concatenation) {
   Join j;
   j.output(j.node("other", "Relu", {j.concat}, joined));
-  EXPECT_EQ(verdict(j, concat_conv, "conv"), "extra_reader by other");
+  EXPECT_EQ(verdict(j, concat_conv_everywhere, "conv"), "extra_reader by other");
 }
 
 TEST(ConcatConv, serves_two_convolutions) {
   Join j;
   j.output(j.node("conv2", "Conv", {j.concat, j.weights("w2", {4, 8, 1, 1})}, image));
-  apply_match(j, concat_conv, "conv");
-  apply_match(j, concat_conv, "conv2");
+  apply_match(j, concat_conv_everywhere, "conv");
+  apply_match(j, concat_conv_everywhere, "conv2");
   EXPECT_TRUE(j.g.readers(j.concat).empty());
 }
 
 TEST(ConcatConv, stays_apart_when_the_concatenation_is_a_graph_output) {
   Join j;
   j.output(j.concat);
-  EXPECT_EQ(verdict(j, concat_conv, "conv"), "graph_output by join");
+  EXPECT_EQ(verdict(j, concat_conv_everywhere, "conv"), "graph_output by join");
 }
 
 TEST(ConcatConv, stays_apart_from_grouped_convolutions) {
   Join j;
   j.g.edit(j["conv"]).attrs["group"] = int64_t{2};
-  EXPECT_EQ(verdict(j, concat_conv, "conv"), "wrong_attribute by conv");
+  EXPECT_EQ(verdict(j, concat_conv_everywhere, "conv"), "wrong_attribute by conv");
 }
 
 TEST(ConcatConv, needs_to_know_the_channels) {
   Join j;
   j.g.set_shape(j.b, SymShape{1, Dim("c"), 8, 8});
-  EXPECT_EQ(verdict(j, concat_conv, "conv"), "unknown_shape by join");
+  EXPECT_EQ(verdict(j, concat_conv_everywhere, "conv"), "unknown_shape by join");
 }
 
 TEST(ConcatForms, the_pipeline_follows_the_option) {

@@ -85,7 +85,7 @@ struct Options {
   Rates rates = {};
 };
 
-/// The pipeline's rewrites in order (pipeline.cpp).
+/// The pipeline's rewrites in order (fuse/rewrites/pipeline.def).
 std::span<const Rewrite> pipeline();
 /// Runs the pipeline to its fixed point, in the bodies of control flow too. The ledger is in pipeline order, then in the
 /// graph's; it has one entry for each (rewrite, place): the match, or the last reason why not. A node that a rewrite made is to

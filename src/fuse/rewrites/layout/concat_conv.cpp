@@ -18,7 +18,7 @@ bool is_convolution(const Node& n) { return n.is("Conv") || (n.is("Conv", smelt_
 
 }  // namespace
 
-Outcome concat_conv(const Graph& g, NodeId conv) {
+Outcome concat_conv_everywhere(const Graph& g, NodeId conv) {
   const Node& node = g.node(conv);
   NodeId concat;
   if (!is_convolution(node) || !made_by(g, node.in(0), "Concat", &concat)) return NotHere{};
@@ -75,11 +75,11 @@ Outcome concat_conv(const Graph& g, NodeId conv) {
                }};
 }
 
-Outcome concat_conv_if_copied(const Graph& g, NodeId conv) {
+Outcome concat_conv(const Graph& g, NodeId conv) {
   const NodeId concat = g.producer(conv, 0);
   if (!is_convolution(g.node(conv)) || concat == NodeId::none || !g.node(concat).is("Concat")) return NotHere{};
   if (!not_in_place(g, concat)) return NotHere{};
-  return concat_conv(g, conv);
+  return concat_conv_everywhere(g, conv);
 }
 
 }  // namespace smelt::fuse

@@ -82,86 +82,41 @@ int step_of(const Problem& p, size_t k, int64_t bytes, int64_t vec) {
   return access_step(s, bytes, p.alignments[k], vec);
 }
 
-/// The result in `s` through `after` to y; `at` are the kept views' offsets, `e` elements further along the innermost axis.
-std::string finish_code(const Problem& p, const std::string& s, const std::string& e) {
-  const size_t operands = p.form.before_inputs.size(), after = p.form.after_inputs.size(), last = p.kept.extents.size() - 1;
-  const auto place = [&](size_t view) {
-    return e.empty() ? fmt::format("at[{}]", view) : fmt::format("at[{}] + {} * kept.strides[{}][{}]", view, e, view, last);
-  };
-  std::string arguments = fmt::format("static_cast<Value>({}.result(count))", s);
-  for (size_t k = 0; k < after; ++k) arguments += fmt::format(", o{}[{}]", k, place(operands + k));
-  return fmt::format("After::apply({}, y[{}]);\n", arguments, place(operands + after));
-}
-
+/// The kernels of src/kernels/reduce/reduce.cuh: reduce, and finish where there are several parts.
 std::string source_of(const BoundNode& b, const Problem& p, const Split& s) {
   const ReduceForm& f = p.form;
-  const size_t operands = f.before_inputs.size(), kept_rank = p.kept.extents.size(), reduced_rank = p.reduced.extents.size();
-  std::string code = "#include \"reduce/reduce.cuh\"\n\n" + expr::to_cuda(f.before, "Before") + expr::to_cuda(f.after, "After");
+  const size_t operands = f.before_inputs.size();
   const std::string_view value = expr::cuda_type(f.before.type(f.before.outputs()[0]));
+  std::string code = "#include \"reduce/reduce.cuh\"\n\n" + expr::to_cuda(f.before, "Before") + expr::to_cuda(f.after, "After");
   if (!f.start.empty())
     code += fmt::format("struct Start {{ static __device__ __forceinline__ {} value() {{ return {}; }} }};\n", value, f.start);
-  code += fmt::format("using State = {};\nusing Value = {};\n", f.state, expr::cuda_type(f.after.type(0)));
-  std::string after_parameters;
-  for (size_t k = 0; k < f.after_inputs.size(); ++k)
-    after_parameters += fmt::format("const {}* o{}, ", type_of(b, f.after_inputs[k]), k);
-  after_parameters += fmt::format("{}* y, ", expr::cuda_type(b.outputs[0].type));
-  const std::string walks = fmt::format("const Walk<{}, {}> kept", kept_rank, p.kept.strides.size());
-
-  code += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}) reduce(", s.threads());
-  for (size_t k = 0; k < operands; ++k) code += fmt::format("const {}* x{}, ", type_of(b, f.before_inputs[k]), k);
-  code += s.parts > 1 ? std::string("State* parts, ") : after_parameters;
-  code += fmt::format("{}, const Walk<{}, {}> reduced, i64 count) {{\n", walks, reduced_rank, operands);
-  const int64_t states = p.rows ? std::max<int64_t>(1, s.threads() / 32) : s.threads() * s.vec;
-  code += fmt::format("  __shared__ alignas(16) unsigned char exchange[sizeof(State) * {}];\n", states);
-  code += fmt::format("  const u32 own = blockIdx.x * {}u + threadIdx.x {} {}u, member = threadIdx.x {} {}u;\n", s.side,
-                      p.rows ? "/" : "%", p.rows ? s.team : s.side, p.rows ? "%" : "/", p.rows ? s.team : s.side);
-  code += "  const bool inside = own < kept.chunks;\n";
-  code += fmt::format("  i64 at[{}];\n  const u32 results = kept.locate<{}>(inside ? own : 0, at);\n", p.kept.strides.size(),
-                      p.rows ? 1 : s.vec);
-  code += fmt::format("  State s[{}];\n", p.rows ? 1 : s.vec);
-  code += fmt::format("  const Part part(reduced.chunks, blockIdx.y, {}u);\n", s.parts);
-  code += fmt::format("  if (inside) {{\n#pragma unroll 4\n    for (u32 c = part.begin + member; c < part.end; c += {}u) {{\n",
-                      s.team);
-  code += fmt::format("      i64 in[{}];\n      const u32 values = reduced.locate<{}>(c, in);\n", operands, p.rows ? s.vec : 1);
-  std::string arguments;
+  std::string inputs, outputs, x, y, views;
   for (size_t k = 0; k < operands; ++k) {
     const std::string_view type = type_of(b, f.before_inputs[k]);
-    code += fmt::format("      Vector<{}, {}> v{};\n      load<{}>(v{}, x{}, at[{}] + in[{}], {}.strides[{}][{}], {});\n", type,
-                        s.vec, k, step_of(p, k, element_bytes(b.inputs[f.before_inputs[k]].type), s.vec), k, k, k, k,
-                        p.rows ? "reduced" : "kept", k, (p.rows ? reduced_rank : kept_rank) - 1, p.rows ? "values" : "results");
-    arguments += fmt::format("v{}.at[e], ", k);
+    inputs += fmt::format("const {}* x{}, ", type, k);
+    x += fmt::format("{}x{}", k ? ", " : "", k);
+    views += fmt::format(", View<{}, {}>", type, step_of(p, k, element_bytes(b.inputs[f.before_inputs[k]].type), s.vec));
   }
-  code += fmt::format("#pragma unroll\n      for (int e = 0; e < {}; ++e) {{\n        if (e >= {}) break;\n        {} x;\n",
-                      s.vec, p.rows ? "values" : "results", value);
-  code += fmt::format("        Before::apply({}x);\n        s[{}].add(x, {});\n      }}\n    }}\n  }}\n", arguments,
-                      p.rows ? "0" : "e", p.rows ? fmt::format("c * {} + e", s.vec) : "c");
-  if (p.rows)
-    code += fmt::format("  merge_side_by_side<{}>(s[0], reinterpret_cast<State*>(exchange));\n", s.team);
-  else
-    code += fmt::format("  merge_rows<{}, {}, {}>(s, reinterpret_cast<State*>(exchange));\n", s.side, s.team, s.vec);
-  code += "  if (!inside || member != 0) return;\n";
-  if (s.parts > 1) {
-    code += fmt::format(
-        "#pragma unroll\n  for (int e = 0; e < {0}; ++e)\n"
-        "    parts[(static_cast<u64>(blockIdx.y) * kept.chunks + own) * {0} + e] = s[e];\n}}\n",
-        p.rows ? 1 : s.vec);
-    code += fmt::format("\nextern \"C\" __global__ void __launch_bounds__(256) finish(const State* parts, {}{}, i64 count) {{\n",
-                        after_parameters, walks);
-    const int64_t vec = p.rows ? 1 : s.vec;
-    code += fmt::format(
-        "  const u32 number = blockIdx.x * 8 + threadIdx.x / 32, e = number % {0}u;\n"
-        "  if (number / {0}u >= kept.chunks) return;\n  i64 at[{1}];\n"
-        "  if (e >= kept.locate<{0}>(number / {0}u, at)) return;\n"
-        "  const State s = merge_parts(parts, number, kept.chunks * {0}u, {2}u);\n"
-        "  if (threadIdx.x % 32 == 0) {3}}}\n",
-        vec, p.kept.strides.size(), s.parts, finish_code(p, "s", vec > 1 ? "e" : ""));
-  } else if (p.rows) {
-    code += "  " + finish_code(p, "s[0]", "") + "}\n";
-  } else {
-    code += fmt::format("#pragma unroll\n  for (int e = 0; e < {}; ++e)\n    if (e < results) {}}}\n", s.vec,
-                        finish_code(p, "s[e]", "e"));
+  for (size_t k = 0; k < f.after_inputs.size(); ++k) {
+    outputs += fmt::format("const {}* o{}, ", type_of(b, f.after_inputs[k]), k);
+    y += fmt::format("o{}, ", k);
   }
-  return code;
+  outputs += fmt::format("{}* y, ", expr::cuda_type(b.outputs[0].type));
+  const std::string kept = fmt::format("const Walk<{}, {}> kept", p.kept.extents.size(), p.kept.strides.size());
+  const std::string reduced = fmt::format("const Walk<{}, {}> reduced", p.reduced.extents.size(), operands);
+  code += fmt::format(
+      "using State = {};\n"
+      "struct Kernel : Reduce<ReduceConfig{{.rows = {}, .vec = {}, .team = {}, .side = {}, .parts = {}}},\n"
+      "                       State, Before, {}, After, {}{}> {{}};\n",
+      f.state, p.rows, s.vec, s.team, s.side, s.parts, value, expr::cuda_type(f.after.type(0)), views);
+  const std::string head = fmt::format("\nextern \"C\" __global__ void __launch_bounds__({})\nreduce({}", s.threads(), inputs);
+  code += fmt::format("{}{}{}, {}, i64 count) {{\n  Kernel::reduce(kept, reduced, count, tuple_of({}), tuple_of({}));\n}}\n",
+                      head, s.parts > 1 ? "State* parts, " : outputs, kept, reduced, x, s.parts > 1 ? "parts" : y + "y");
+  if (s.parts == 1) return code;
+  return code + fmt::format(
+                    "\nextern \"C\" __global__ void __launch_bounds__(256)\nfinish(const State* parts, {}{}, i64 count) {{\n"
+                    "  Kernel::finish(kept, count, parts, tuple_of({}y));\n}}\n",
+                    outputs, kept, y);
 }
 
 std::unique_ptr<Kernel> kernel_of(const BoundNode& b, const Problem& p, const Split& s, const Gpu& gpu, const std::string& name) {

@@ -38,6 +38,8 @@ if [ -z "$base" ] && in_git; then
   for known in origin/main main HEAD~1; do
     found=$(git merge-base "$known" HEAD 2>/dev/null) && [ "$found" != "$head" ] && base=$found && break
   done
+  # A clone of main itself has no work of its own: the subject of its last commit is read, no file of it is.
+  [ "${known:-}" != HEAD~1 ] || own=no
 fi
 if [ -n "$base" ]; then
   step "subjects of the commits since $(git rev-parse --short "$base")"
@@ -51,7 +53,7 @@ if [ ! -e "$build/compile_commands.json" ]; then
 else
   sources=$(ls $room/*.cpp)
   [ $all = yes ] && sources=$(cpp_files src python | grep '\.cpp$')
-  if [ $all = no ] && [ -n "$base" ]; then
+  if [ $all = no ] && [ -n "$base" ] && [ "${own:-yes}" = yes ]; then
     changed=$(git diff --name-only --diff-filter=d "$base" -- 'src/*.cpp' 'python/*.cpp' | xargs -r ls -t)
     newest=$(head -n $most_changed <<<"$changed")
     [ "$changed" = "$newest" ] || step "clang-tidy: the $most_changed newest of $(wc -l <<<"$changed") files that changed (--all: every one)"

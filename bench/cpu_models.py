@@ -27,16 +27,7 @@ import onnxruntime
 import shared
 import smelt
 from int8_models import QUANTIZED, quantize
-
-FP32 = [f"{name}.fp32" for name in
-        ("resnet50", "mobilenet_v3_large", "unet", "detector", "vit_b_16", "bert_base", "llama_gpt", "dit_xl_2")]
-
-
-def cpu_name():
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return "unknown"
+from shared import CPU_MODELS, cpu_name, interval
 
 
 def filled(name, folder):
@@ -71,14 +62,6 @@ def batch(run, runs, pause):
         run()
         times.append(time.perf_counter() - start)
     return times
-
-
-def interval(a, b, draws=2000):
-    """95 % bootstrap interval of median(a) / median(b), each an array of [rounds, runs]; rounds are drawn as pairs."""
-    random = np.random.default_rng(1)
-    index = random.integers(0, len(a), (draws, len(a)))
-    ratios = np.median(a[index].reshape(draws, -1), axis=1) / np.median(b[index].reshape(draws, -1), axis=1)
-    return np.percentile(ratios, 2.5), np.percentile(ratios, 97.5)
 
 
 def error(found, expected):
@@ -155,7 +138,7 @@ def main():
              f"{'rounds':>7} {'build s':>8} {'ORT s':>7}"]
     print("\n".join(lines), flush=True)
     rows = []
-    for name in args.models or (list(QUANTIZED) if args.int8 else FP32):
+    for name in args.models or (list(QUANTIZED) if args.int8 else CPU_MODELS):
         rows.append(measure((quantized if args.int8 and not name.endswith(".onnx") else filled)(name, args.folder), args))
         lines.append(text_of(rows[-1]))
         print(lines[-1], flush=True)

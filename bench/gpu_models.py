@@ -54,6 +54,13 @@ def smelt(command, *args):
     return done.stdout, time.perf_counter() - begin
 
 
+def gpu_name():
+    """The first visible GPU's name, and the driver's version."""
+    ordinal = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
+    return subprocess.check_output(["nvidia-smi", "-i", ordinal, "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                                   text=True).strip()
+
+
 def ask_peers(names, limit, script, *args):
     """{name: its row, with "failed" where there is no figure}, and versions. The script's lines count up to where it ended."""
     command = [sys.executable, str(BENCH / script), *map(str, args)]
@@ -79,9 +86,9 @@ def ask_peers(names, limit, script, *args):
     return rows, versions
 
 
-def changed_steps(first, again):
-    """How many steps of the second profile have no step of the same name, problem, tactic and settings in the first."""
-    found = [collections.Counter((s["name"], s["problem"], s["tactic"], s["config"]) for s in p["steps"]) for p in (first, again)]
+def changed_steps(first, again, facts=("name", "problem", "tactic", "config")):
+    """How many steps of the second profile have no step with the same facts in the first."""
+    found = [collections.Counter(tuple(step[fact] for fact in facts) for step in p["steps"]) for p in (first, again)]
     return (found[1] - found[0]).total()
 
 
@@ -193,9 +200,7 @@ def main():
     parser.add_argument("--join", nargs="+", type=pathlib.Path, default=[])
     parser.add_argument("--out", type=pathlib.Path, default=shared.ROOT / "bench" / "results")
     a = parser.parse_args()
-    ordinal = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0] or "0"
-    gpu = subprocess.check_output(["nvidia-smi", "-i", ordinal, "--query-gpu=name,driver_version", "--format=csv,noheader"],
-                                  text=True).strip()
+    gpu = gpu_name()
     now = datetime.datetime.now(datetime.timezone.utc)
     results = {"gpu": gpu, "smelt": smelt(a.smelt, "--version")[0].strip(), "commit": shared.commit(),
                "date": now.isoformat(timespec="seconds"), "tuning_level": int(a.tuning_level), "tactics": a.tactics,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Shows that two builds of smelt do the same: equal plans, byte for byte, and equal results, bit for bit.
 
-usage: same_bits.py BEFORE AFTER [--all | --quick | NAME ...] [--kernels] [--only PART,...] [--work DIR] [--keep]
+usage: same_bits.py BEFORE AFTER [--all | --quick | NAME ...] [--kernels] [--only PART,...] [--device gpu] [--work DIR] [--keep]
 
 BEFORE and AFTER are smelt commands, or build folders that hold one. NAME is a graph of examples/models, or a made model
 (subjects.py). Of each graph, at tuning level 0 and with an empty cache, both builds give
@@ -10,6 +10,7 @@ BEFORE and AFTER are smelt commands, or build folders that hold one. NAME is a g
   sm_90a    the plan for a GPU of this architecture (NVRTC is needed; a GPU is not); with --kernels, its compiled kernels too
   fused     the outputs of smelt run, every size of a symbolic graph
   unfused   the same with --unfused
+With --device gpu, fused and unfused run on the first GPU, and are the parts compared where --only names none.
 A part that both builds refuse with the same message is equal too, and marked so. Prints a line a graph; exit status 1 when a
 part differs. Weights are filled in WORK/NAME and removed when the graph is done (up to 7 GB; --keep leaves everything there).
 
@@ -27,7 +28,8 @@ import time
 import subjects
 from engines import load
 
-PARTS = ["explain", "cpu", "sm_90a", "fused", "unfused"]
+RUNS = ["fused", "unfused"]
+PARTS = ["explain", "cpu", "sm_90a", *RUNS]
 
 
 def command_of(path):
@@ -57,8 +59,9 @@ def digest(path):
 
 
 class Comparison:
-    def __init__(self, before, after, work, kernels):
-        self.builds, self.work, self.kernels = (command_of(before), command_of(after)), pathlib.Path(work).resolve(), kernels
+    def __init__(self, before, after, work, kernels, device):
+        self.builds, self.work = (command_of(before), command_of(after)), pathlib.Path(work).resolve()
+        self.kernels, self.device = kernels, device
 
     def smelt(self, build, arguments, written=()):
         """{what: hash} of what the command printed and wrote, or {"refused": why}; the files are removed."""
@@ -85,6 +88,7 @@ class Comparison:
             target = [] if part == "cpu" else ["--arch", part] + (["--embed-kernels"] if self.kernels else [])
             return self.smelt(build, ["optimize", model, "-o", plan, *target, *options], [plan])
         found, outputs = {}, folder / "outputs.npz"
+        options += ["--device", self.device] if self.device else []
         for i, inputs in enumerate(subject.inputs):
             run = ["run", model, "--inputs", inputs, "--outputs", outputs, *options] + (["--unfused"] if part == "unfused" else [])
             found.update({f"{key} of size {i}": value for key, value in self.smelt(build, run, [outputs]).items()})
@@ -121,15 +125,17 @@ def main():
     parser.add_argument("--all", action="store_true", help="every graph of examples/models")
     parser.add_argument("--quick", action="store_true", help="one graph of each kind, and the small made models")
     parser.add_argument("--kernels", action="store_true", help="embed compiled kernels in the sm_90a plan: minutes a graph")
-    parser.add_argument("--only", default=",".join(PARTS), help=f"parts of {','.join(PARTS)}")
+    parser.add_argument("--only", help=f"parts of {','.join(PARTS)}")
+    parser.add_argument("--device", help="where fused and unfused run: gpu")
     parser.add_argument("--work", default=subjects.ROOT / "build" / "same_bits")
     parser.add_argument("--keep", action="store_true", help="leave the filled models in WORK")
     args = parser.parse_args()
-    parts, names = args.only.split(","), subjects.ALL if args.all else subjects.QUICK if args.quick else args.names
+    parts = args.only.split(",") if args.only else RUNS if args.device else PARTS
+    names = subjects.ALL if args.all else subjects.QUICK if args.quick else args.names
     unknown = [part for part in parts if part not in PARTS] + [name for name in names if name not in subjects.ALL + subjects.MADE]
     if unknown or not names:
         parser.error(f"unknown: {', '.join(unknown)}" if unknown else "no graph named; --all, --quick, or names")
-    comparison = Comparison(args.before, args.after, args.work, args.kernels)
+    comparison = Comparison(args.before, args.after, args.work, args.kernels, args.device)
     print(f"{'graph':34}" + "".join(f"{part:9}" for part in parts) + "seconds", flush=True)
     failed = []
     for name in names:

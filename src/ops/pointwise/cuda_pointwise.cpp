@@ -1,10 +1,11 @@
-// Pointwise programs on a GPU: one generated kernel, specialised on the program, the rank and the width of its accesses; extents
-// and strides are arguments.
+// Pointwise programs on a GPU (src/kernels/pointwise/pointwise.cuh): one kernel for each program, rank and width of its accesses;
+// extents and strides are arguments.
 #include <algorithm>
 
 #include "base/error.h"
 #include "expr/cuda.h"
 #include "ops/cuda/gpu.h"
+#include "ops/cuda/source.h"
 #include "ops/cuda/walk.h"
 #include "ops/pointwise/offer.h"
 
@@ -31,27 +32,26 @@ struct Specialised {
   }
 };
 
+/// The kernel of src/kernels/pointwise/pointwise.cuh.
 std::string source_of(const Specialised& s) {
   const expr::Program& p = s.problem.program;
-  const size_t views = s.steps.size(), inputs = s.problem.present.size(), rank = s.views.extents.size();
-  const auto type = [&](size_t v) {
-    return expr::cuda_type(v < inputs ? p.type(static_cast<expr::Ref>(v)) : p.type(p.outputs()[v - inputs]));
-  };
-  std::string code = "#include \"common/expr.cuh\"\n#include \"pointwise/walk.cuh\"\n\n" + expr::to_cuda(p, "Program");
-  code += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}) pointwise(", threads);
-  for (size_t v = 0; v < views; ++v) code += fmt::format("{}{}* view{}, ", v < inputs ? "const " : "", type(v), v);
-  code += fmt::format("const Walk<{}, {}> walk) {{\n", rank, views);
-  code += fmt::format("  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= walk.chunks) return;\n", threads);
-  code += fmt::format("  i64 at[{}];\n  const u32 count = walk.locate<{}>(chunk, at);\n", views, s.width);
-  for (size_t v = 0; v < views; ++v) code += fmt::format("  Vector<{}, {}> x{};\n", type(v), s.width, v);
-  for (size_t v = 0; v < inputs; ++v)
-    code += fmt::format("  load<{}>(x{}, view{}, at[{}], walk.strides[{}][{}], count);\n", s.steps[v], v, v, v, v, rank - 1);
-  std::string arguments;
-  for (size_t v = 0; v < views; ++v) arguments += fmt::format("{}x{}.at[i]", v ? ", " : "", v);
-  code += fmt::format("#pragma unroll\n  for (int i = 0; i < {}; ++i) Program::apply({});\n", s.width, arguments);
-  for (size_t v = inputs; v < views; ++v)
-    code += fmt::format("  store<{}>(view{}, at[{}], walk.strides[{}][{}], count, x{});\n", s.steps[v], v, v, v, rank - 1, v);
-  return code + "}\n";
+  const size_t tensors = s.steps.size(), inputs = s.problem.present.size();
+  std::vector<std::string> parameters, names[2], views[2];  // of the inputs, of the outputs
+  for (size_t t = 0; t < tensors; ++t) {
+    const bool output = t >= inputs;
+    const DType type = output ? p.type(p.outputs()[t - inputs]) : p.type(static_cast<expr::Ref>(t));
+    names[output].push_back(fmt::format("{}{}", output ? "y" : "x", output ? t - inputs : t));
+    views[output].push_back(fmt::format("View<{}, {}>", expr::cuda_type(type), s.steps[t]));
+    parameters.push_back(fmt::format("{} {}", output ? writable(type) : read_only(type), names[output].back()));
+  }
+  const std::string config = config_source("PointwiseConfig", {{"threads", threads}, {"width", s.width}});
+  return fmt::format(
+      "#include \"pointwise/pointwise.cuh\"\n\n{}\n"
+      "struct Kernel : Pointwise<{}, Program,\n                          Types<{}>, Types<{}>> {{}};\n\n"
+      "extern \"C\" __global__ void __launch_bounds__({})\npointwise({}, const Walk<{}, {}> walk) {{\n"
+      "  Kernel::run(walk, tuple_of({}), tuple_of({}));\n}}\n",
+      expr::to_cuda(p, "Program"), config, fmt::join(views[0], ", "), fmt::join(views[1], ", "), threads,
+      fmt::join(parameters, ", "), s.views.extents.size(), tensors, fmt::join(names[0], ", "), fmt::join(names[1], ", "));
 }
 
 class PointwiseCuda final : public CompiledKernel {

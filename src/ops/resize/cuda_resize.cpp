@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "expr/cuda.h"
 #include "ops/core/loops.h"
+#include "ops/cuda/source.h"
 #include "ops/movement/cuda_axes.h"
 
 namespace smelt::ops {
@@ -52,47 +53,17 @@ struct Interpolation {
   int64_t chunks() const { return axes.rows() * ((axes.width + vec - 1) / vec); }
 };
 
+/// The kernel of src/kernels/resize/interpolate.cuh.
 std::string source_of(const Interpolation& p) {
-  const size_t rank = p.axes.axes.size();
-  const std::string type(expr::cuda_type(p.type)), sum = p.in_double() ? "double" : "float";
-  std::string code = fmt::format(
-      "#include \"common/convert.cuh\"\n#include \"movement/rows.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__({}) "
-      "resize(const {}* x, {}* y, u32 chunks, Divider per_row, u32 width, const i64* places, const {}* weights, "
-      "const Axes<{}> axes, {} beyond) {{\n",
-      block, type, type, sum, rank, sum);
-  code += fmt::format("  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= chunks) return;\n", block);
-  code += fmt::format("  u32 rest = per_row.quotient(chunk), i, next;\n  const u32 c = (chunk - rest * per_row.divisor) * {};\n",
-                      p.vec);
-  code += "  i64 from = c, to = c;\n  bool outside = false;\n";
-  std::string loops, weight, place = "from";
-  for (size_t d = 0; d < rank; ++d) {  // innermost first, as the structure has them
-    const int64_t most = p.most[rank - 1 - d];
-    code += fmt::format(
-        "  next = axes.extents[{0}].quotient(rest), i = rest - next * axes.extents[{0}].divisor, rest = next;\n"
-        "  to += i * axes.to[{0}];\n",
-        d);
-    if (most == 0) {
-      code += fmt::format("  from += i * axes.from[{}];\n", d);
-      continue;
-    }
-    code += fmt::format(
-        "  const i64* const p{0} = places + axes.table[{0}] + i * {1};\n  const {2}* const w{0} = weights + "
-        "axes.table[{0}] + i * {1};\n  outside |= *p{0} < 0;\n",
-        d, most, sum);
-    if (most <= 4) loops += "#pragma unroll\n";
-    loops += fmt::format("  for (int a{0} = 0; a{0} < {1} && w{0}[a{0}] != 0; ++a{0})\n", d, most);
-    weight += fmt::format("{}w{}[a{}]", weight.empty() ? "" : " * ", d, d);
-    place += fmt::format(" + p{0}[a{0}]", d);
-  }
-  code += fmt::format("  {} sum[{}] = {{}};\n{}  {{\n", sum, p.vec, loops);
-  code += fmt::format("    const {} w = {};\n    Vector<{}, {}> v;\n    load<1>(v, x, {}, 1, width - c);\n", sum,
-                      weight.empty() ? "1" : weight, type, p.vec, place);
-  code += fmt::format("#pragma unroll\n    for (int e = 0; e < {}; ++e) sum[e] += w * widened<{}>(v.at[e]);\n  }}\n", p.vec, sum);
-  code += fmt::format(
-      "  Vector<{0}, {1}> v;\n#pragma unroll\n  for (int e = 0; e < {1}; ++e) v.at[e] = narrowed<{0}>(outside ? beyond : "
-      "sum[e]);\n  store<1>(y, to, 1, width - c, v);\n}}\n",
-      type, p.vec);
-  return code;
+  const std::string_view type = expr::cuda_type(p.type), sum = p.in_double() ? "double" : "float";
+  const std::vector<int64_t> taps(p.most.rbegin(), p.most.rend());  // innermost first
+  return fmt::format(
+      "#include \"resize/interpolate.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__({0})\n"
+      "resize(const {1}* x, {1}* y, u32 chunks, Divider per_row, u32 width, const i64* places, const {2}* weights,\n"
+      "       const Axes<{3}> axes, {2} beyond) {{\n"
+      "  Interpolate<{4}, {1}, {2}, {5}>::run(x, y, chunks, per_row, width, places, weights, axes, beyond);\n}}\n",
+      block, type, sum, taps.size(), config_source("InterpolateConfig", {{"vec", p.vec}, {"threads", block}}),
+      fmt::join(taps, ", "));
 }
 
 LaunchPlan plan_of(const Interpolation& p) {

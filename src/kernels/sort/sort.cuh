@@ -192,3 +192,24 @@ __device__ __forceinline__ void put(const AlongAxis<T, Largest>& source, u32 lin
   if (values) values[to] = source.x[source.at(line, item.place)];
   if (places) places[to] = item.place;
 }
+
+/// TopK of lines of at most N elements, which are one tile each: values and places [lines, k], null where not asked for.
+/// Launch: a block of Threads threads a line.
+template <int N, int Threads, class T, bool Largest>
+__device__ __forceinline__ void top_k_of_tiles(const AlongAxis<T, Largest>& source, T* values, i64* places, u32 k, u32 extent) {
+  using K = typename AlongAxis<T, Largest>::Key;
+  __shared__ alignas(16) unsigned char memory[sizeof(Item<K>) * N];
+  auto* items = reinterpret_cast<Item<K>*>(memory);                         // (N)
+  const u32 line = sort_tile<N>(items, source, extent, 1);
+  for (u32 i = threadIdx.x; i < k; i += Threads) put(source, line, i, k, items[i], values, places);
+}
+
+/// The same of sorted items [lines, k], `count` of them. Launch: blocks of Threads threads, a thread an item.
+template <int Threads, class T, bool Largest>
+__device__ __forceinline__ void top_k_of_sorted(const AlongAxis<T, Largest>& source, T* values, i64* places, u32 k,
+                                                const Item<typename AlongAxis<T, Largest>::Key>* items, u32 count, Divider kept) {
+  const u32 number = blockIdx.x * static_cast<u32>(Threads) + threadIdx.x;
+  if (number >= count) return;
+  const u32 line = kept.quotient(number);
+  put(source, line, number - line * k, k, items[number], values, places);
+}

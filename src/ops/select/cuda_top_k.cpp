@@ -20,14 +20,10 @@ std::unique_ptr<Kernel> top_k(const LineSort& sort, const std::string& type, con
   const auto give = [&](Launch& l) { l.output(0).output(1).value(static_cast<uint32_t>(k)); };
   if (k == 0 || sort.lines == 0) return launched(std::move(plan), gpu);
   if (sort.tiles() == 1) {
-    const std::string key = fmt::format("Item<typename {}::Key>", sort.source_type);
     plan.source += fmt::format(
-        "\nextern \"C\" __global__ void __launch_bounds__({0}) top_k({1}, {2}, u32 k, u32 extent) {{\n"
-        "  __shared__ alignas(16) unsigned char memory[sizeof({3}) * {4}];\n"
-        "  auto* items = reinterpret_cast<{3}*>(memory);\n  const {5} source{{{6}}};\n"
-        "  const u32 line = sort_tile<{4}>(items, source, extent, 1);\n"
-        "  for (u32 i = threadIdx.x; i < k; i += {0}) put(source, line, i, k, items[i], values, places);\n}}\n",
-        LineSort::threads(n), sort.parameters, outputs, key, n, sort.source_type, sort.members);
+        "\nextern \"C\" __global__ void __launch_bounds__({0})\ntop_k({1}, {2}, u32 k, u32 extent) {{\n"
+        "  top_k_of_tiles<{3}, {0}>({4}{{{5}}}, values, places, k, extent);\n}}\n",
+        LineSort::threads(n), sort.parameters, outputs, n, sort.source_type, sort.members);
     Launch& l = plan.launch("top_k", {.grid = {static_cast<unsigned>(sort.lines), 1, 1}, .block = {LineSort::threads(n), 1, 1}});
     sort.give(l);
     give(l);
@@ -36,10 +32,9 @@ std::unique_ptr<Kernel> top_k(const LineSort& sort, const std::string& type, con
   }
   const Place items = sort.add_to(plan, "sort");
   plan.source += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({0}) emit({1}, {2}, u32 k, const Item<typename {3}::Key>* "
-      "items, u32 count, Divider kept) {{\n  const u32 number = blockIdx.x * {0} + threadIdx.x;\n"
-      "  if (number >= count) return;\n  const u32 line = kept.quotient(number);\n"
-      "  put({3}{{{4}}}, line, number - line * k, k, items[number], values, places);\n}}\n",
+      "\nextern \"C\" __global__ void __launch_bounds__({0})\n"
+      "emit({1}, {2}, u32 k, const Item<typename {3}::Key>* items, u32 count, Divider kept) {{\n"
+      "  top_k_of_sorted<{0}>({3}{{{4}}}, values, places, k, items, count, kept);\n}}\n",
       block, sort.parameters, outputs, sort.source_type, sort.members);
   Launch& l = plan.launch("emit", blocks_of(sort.lines * k, block));
   sort.give(l);

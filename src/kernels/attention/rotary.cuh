@@ -6,15 +6,16 @@
 //   x, y        [rows…, D]; a pair is elements i and i + D/2, or 2i and 2i + 1
 //   cos, sin    [rows…, D] or [rows…, D/2] broadcast; the second has one entry a pair
 //
-// A thread turns Pairs pairs, neighbours along the axis that lies innermost in x.
+// A thread turns C.pairs pairs, neighbours along the axis that lies innermost in x. Launch: blocks of C.threads threads.
 #pragma once
 
 #include "attention/element.cuh"
+#include "kernels/attention/rotary.h"
 #include "pointwise/walk.cuh"
 
 /// How the two elements of Pairs pairs are read and written: `contiguous`, `repeated` and `strided` are load's 1, 0 and -1 for
 /// each of the two; of `together` both lie side by side, all of them in one access.
-enum Access { strided = -1, repeated = 0, contiguous = 1, together = 2 };
+enum PairAccess { strided = -1, repeated = 0, contiguous = 1, together = 2 };
 
 /// `second`: elements from the first of a pair to the other; 0 where there is one entry a pair.
 template <int How, bool Single, class T, int Pairs>
@@ -55,4 +56,21 @@ __device__ __forceinline__ void turn(const Vector<T, Pairs> (&x)[2], const Vecto
     narrow(y[0].at[i], a * widened(cos[0].at[i]) - b * widened(sin[0].at[i]));
     narrow(y[1].at[i], b * widened(cos[1].at[i]) + a * widened(sin[1].at[i]));
   }
+}
+
+/// walk: of the pairs' first elements in x, y, cos and sin.
+template <RotaryConfig C, class T, class Table, int Rank>
+__device__ __forceinline__ void rotate_pairs(const T* x, T* y, const Table* cos, const Table* sin, const Walk<Rank, 4>& walk,
+                                             const RotarySeconds& second) {
+  const u32 chunk = blockIdx.x * static_cast<u32>(C.threads) + threadIdx.x;
+  if (chunk >= walk.chunks) return;
+  i64 at[4];
+  const u32 count = walk.template locate<C.pairs>(chunk, at);
+  Vector<T, C.pairs> of_x[2], of_y[2];                                      // (2, pairs)
+  Vector<Table, C.pairs> of_cos[2], of_sin[2];                              // (2, pairs)
+  load_pairs<C.x, false>(of_x, x, at[0], second.of[0], walk.strides[0][Rank - 1], count);
+  load_pairs<C.cos, C.cos_single>(of_cos, cos, at[2], second.of[2], walk.strides[2][Rank - 1], count);
+  load_pairs<C.sin, C.sin_single>(of_sin, sin, at[3], second.of[3], walk.strides[3][Rank - 1], count);
+  turn(of_x, of_cos, of_sin, of_y);
+  store_pairs<C.y>(y, at[1], second.of[1], walk.strides[1][Rank - 1], count, of_y);
 }

@@ -1,15 +1,16 @@
-// ai.smelt.RotaryEmbedding on a GPU: one generated kernel over pairs (src/kernels/attention/rotary.cuh), specialised on the
-// types, the rank and how each tensor is accessed; extents and strides are arguments.
+// ai.smelt.RotaryEmbedding on a GPU: a kernel over pairs (src/kernels/attention/rotary.cuh) for each set of types, rank and
+// accesses; extents and strides are arguments.
 #include <algorithm>
 #include <array>
 
 #include "base/error.h"
-#include "expr/cuda.h"
+#include "kernels/attention/rotary.h"
 #include "ops/attention/offer.h"
 #include "ops/attention/shape.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/rows/rows.h"
 #include "ops/cuda/gpu.h"
+#include "ops/cuda/source.h"
 #include "ops/cuda/walk.h"
 
 namespace smelt::ops {
@@ -59,27 +60,25 @@ int access_of(const RotaryCuda& p, size_t t, int64_t pairs) {
   return step == 1 && p.second[t] * size % std::min<int64_t>(16, pairs * size) != 0 ? -1 : step;
 }
 
+/// The kernel of src/kernels/attention/rotary.cuh.
 std::string source_of(const RotaryCuda& p, int64_t pairs) {
-  const auto type = [&](size_t t) { return expr::cuda_type(p.types[t]); };
-  const size_t last = p.views.extents.size() - 1;
-  constexpr std::string_view names[] = {"x", "y", "cos", "sin"};
-  std::string code = "#include \"attention/rotary.cuh\"\n\nstruct Seconds { i64 of[4]; };\n\n";
-  code += fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__({}) rotary(const {}* x, {}* y, const {}* cos, const {}* sin, "
-      "const Walk<{}, 4> walk, const Seconds second) {{\n",
-      threads, type(0), type(1), type(2), type(3), last + 1);
-  code += fmt::format("  const u32 chunk = blockIdx.x * {}u + threadIdx.x;\n  if (chunk >= walk.chunks) return;\n", threads);
-  code += fmt::format("  i64 at[4];\n  const u32 count = walk.locate<{}>(chunk, at);\n", pairs);
-  for (size_t t = 0; t < tensors; ++t) {
-    code += fmt::format("  Vector<{}, {}> of_{}[2];\n", type(t), pairs, names[t]);
-    if (t == 1) continue;
-    code += fmt::format("  load_pairs<{}, {}>(of_{}, {}, at[{}], second.of[{}], walk.strides[{}][{}], count);\n",
-                        access_of(p, t, pairs), p.second[t] == 0, names[t], names[t], t, t, t, last);
-  }
-  code += "  turn(of_x, of_cos, of_sin, of_y);\n";
-  code += fmt::format("  store_pairs<{}>(y, at[1], second.of[1], walk.strides[1][{}], count, of_y);\n}}\n",
-                      access_of(p, 1, pairs), last);
-  return code;
+  const auto access = [&](size_t t) { return access_of(p, t, pairs); };
+  const std::string config = config_source("RotaryConfig", {{"pairs", pairs},
+                                                            {"threads", threads},
+                                                            {"x", access(0)},
+                                                            {"y", access(1)},
+                                                            {"cos", access(2)},
+                                                            {"sin", access(3)},
+                                                            {"cos_single", p.second[2] == 0},
+                                                            {"sin_single", p.second[3] == 0}});
+  const std::vector<Parameter> parameters = {{read_only(p.types[0]), "x"},
+                                             {writable(p.types[1]), "y"},
+                                             {read_only(p.types[2]), "cos"},
+                                             {read_only(p.types[3]), "sin"},
+                                             {fmt::format("const Walk<{}, 4>", p.views.extents.size()), "walk"},
+                                             {"const RotarySeconds", "second"}};
+  return "#include \"attention/rotary.cuh\"\n" +
+         entry_source("rotary", std::to_string(threads), parameters, fmt::format("rotate_pairs<{}>", config));
 }
 
 class RotaryCudaKernel final : public CompiledKernel {
@@ -87,7 +86,7 @@ class RotaryCudaKernel final : public CompiledKernel {
   RotaryCudaKernel(const RotaryCuda& p, int64_t pairs, const Gpu& gpu)
       : CompiledKernel(gpu, {fmt::format("rotary:w{}", pairs), source_of(p, pairs), {}}, "rotary"),
         walk_(p.views, pairs),
-        second_(p.second) {}
+        second_{p.second[0], p.second[1], p.second[2], p.second[3]} {}
 
   /// A thread has read all of what it writes, and no other thread reads it.
   bool in_place(size_t i) const override { return i == 0; }
@@ -102,7 +101,7 @@ class RotaryCudaKernel final : public CompiledKernel {
 
  private:
   WalkArgument walk_;
-  std::array<int64_t, tensors> second_;
+  kernels::RotarySeconds second_;
 };
 
 std::optional<std::string> rejects(const BoundNode& b) {

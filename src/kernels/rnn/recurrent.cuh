@@ -4,8 +4,8 @@
 //   x [steps, batch, input], w [directions, Gates * hidden, input], r [directions, Gates * hidden, hidden], bias [directions, 2 *
 //   Gates * hidden]
 //
-// The equations and the order of the gates are those of ONNX's definitions: RNN one gate; GRU update, reset, hidden; LSTM input,
-// output, forget, cell. Act::apply(i, v): the node's i-th activation.
+// The equations, the order of the gates and the names of the activations are those of ONNX's definitions: RNN one gate, f; GRU
+// update, reset, hidden, f and g; LSTM input, output, forget, cell, f, g and h.
 #pragma once
 
 #include "common/convert.cuh"
@@ -29,7 +29,16 @@ __device__ __forceinline__ float over_lanes(float v) {
   return v;
 }
 
-template <int Gates, class Act, class T, class I>
+/// First, Second: static functions f, g and h of a direction; one type where both directions have the same.
+template <class First, class Second> struct Activations {
+  static constexpr bool same = is_same_type<First, Second>;
+  bool second;                // the block's direction
+  __device__ __forceinline__ float f(float v) const { return same || !second ? First::f(v) : Second::f(v); }
+  __device__ __forceinline__ float g(float v) const { return same || !second ? First::g(v) : Second::g(v); }
+  __device__ __forceinline__ float h(float v) const { return same || !second ? First::h(v) : Second::h(v); }
+};
+
+template <int Gates, class First, class Second, class T, class I>
 __device__ __forceinline__ void recur(const T* x, const T* w, const T* r, const T* bias, const I* lengths, const T* first_h,
                                       const T* first_c, const T* peepholes, T* y, T* last_h, T* last_c, const Recurrence& a) {
   extern __shared__ float memory[];      // h, cell (LSTM) or scaled h (GRU), the gates' sums
@@ -41,7 +50,7 @@ __device__ __forceinline__ void recur(const T* x, const T* w, const T* r, const 
   const i64 state = d * a.state[0] + b * a.state[1];
   const int warp = threadIdx.x / 32, warps = recurrent_threads / 32;
   const auto clipped = [&](float v) { return a.clip > 0 ? fminf(fmaxf(v, -a.clip), a.clip) : v; };
-  const int acts = Gates == 1 ? 1 : Gates == 3 ? 2 : 3, f = int(d) * acts;
+  const Activations<First, Second> act{d == 1};
   for (i64 k = threadIdx.x; k < n; k += recurrent_threads) {
     h[k] = first_h ? widened<float>(first_h[state + k]) : 0.f;
     if (Gates == 4) other[k] = first_c ? widened<float>(first_c[state + k]) : 0.f;
@@ -63,8 +72,8 @@ __device__ __forceinline__ void recur(const T* x, const T* w, const T* r, const 
     __syncthreads();
     if constexpr (Gates == 3) {
       for (i64 k = threadIdx.x; k < n; k += recurrent_threads) {
-        sums[k] = Act::apply(f, clipped(sums[k]));                          // update
-        sums[n + k] = Act::apply(f, clipped(sums[n + k]));                  // reset
+        sums[k] = act.f(clipped(sums[k]));                          // update
+        sums[n + k] = act.f(clipped(sums[n + k]));                  // reset
         other[k] = a.linear_before_reset ? h[k] : sums[n + k] * h[k];
       }
       __syncthreads();
@@ -79,15 +88,15 @@ __device__ __forceinline__ void recur(const T* x, const T* w, const T* r, const 
     for (i64 k = threadIdx.x; k < n; k += recurrent_threads) {
       float next;
       if constexpr (Gates == 1) {
-        next = Act::apply(f, clipped(sums[k]));
+        next = act.f(clipped(sums[k]));
       } else if constexpr (Gates == 3) {
-        next = (1 - sums[k]) * Act::apply(f + 1, clipped(sums[2 * n + k])) + sums[k] * h[k];
+        next = (1 - sums[k]) * act.g(clipped(sums[2 * n + k])) + sums[k] * h[k];
       } else {
         const auto peeped = [&](int gate) { return peepholes ? widened<float>(peepholes[gate * n + k]) * other[k] : 0.f; };
-        const float in = Act::apply(f, clipped(sums[k] + peeped(0)));
-        const float forget = a.input_forget ? 1 - in : Act::apply(f, clipped(sums[2 * n + k] + peeped(2)));
-        other[k] = forget * other[k] + in * Act::apply(f + 1, clipped(sums[3 * n + k]));
-        next = Act::apply(f, clipped(sums[n + k] + peeped(1))) * Act::apply(f + 2, other[k]);
+        const float in = act.f(clipped(sums[k] + peeped(0)));
+        const float forget = a.input_forget ? 1 - in : act.f(clipped(sums[2 * n + k] + peeped(2)));
+        other[k] = forget * other[k] + in * act.g(clipped(sums[3 * n + k]));
+        next = act.f(clipped(sums[n + k] + peeped(1))) * act.h(other[k]);
       }
       h[k] = next;
       if (y) y[t * a.y[0] + d * a.y[1] + b * a.y[2] + k] = narrowed<T>(next);

@@ -3,10 +3,10 @@
 #include <cctype>
 
 #include "base/error.h"
-#include "expr/cuda.h"
 #include "kernels/rnn/recurrence.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/cuda/source.h"
 #include "ops/pointwise/named_activation.h"
 #include "ops/rnn/offer.h"
 
@@ -28,23 +28,33 @@ constexpr Formula formulas[] = {{"relu", "fmaxf(v, 0.f)"},
                                 {"softsign", "v / (1.f + fabsf(v))"},
                                 {"softplus", "log1pf(expf(-fabsf(v))) + fmaxf(v, 0.f)"}};
 
-/// struct Act with the node's activations; nothing where one is not known.
-std::optional<std::string> activations(const Node& n, const std::vector<std::string>& otherwise, int64_t directions) {
+/// The node's activations as the kernel takes them: a struct for each direction, and their names as its template's arguments; one
+/// struct where both directions have the same functions.
+struct ActivationSource {
+  std::string structs, names;
+};
+
+/// Nothing where one is not known.
+std::optional<ActivationSource> activations(const Node& n, const std::vector<std::string>& otherwise, int64_t directions) {
   std::vector<std::string> names = n.get_strings("activations");
   if (names.empty())
     for (int64_t d = 0; d < directions; ++d) names.insert(names.end(), otherwise.begin(), otherwise.end());
   const std::vector<Activation> functions = recurrent_activations(n, otherwise, directions);
-  std::string code = "struct Act {\n  static __device__ __forceinline__ float apply(int i, float v) {\n    switch (i) {\n";
+  std::vector<std::string> code(static_cast<size_t>(directions));  // of each direction's f, g and h
   for (size_t i = 0; i < functions.size(); ++i) {
     std::string name = names[i];
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    const auto* f = std::ranges::find(formulas, std::string_view(name), &Formula::name);
-    if (f == std::end(formulas)) return std::nullopt;
+    const auto* formula = std::ranges::find(formulas, std::string_view(name), &Formula::name);
+    if (formula == std::end(formulas)) return std::nullopt;
     const auto number = [](double v) { return fmt::format("{:a}f", static_cast<double>(static_cast<float>(v))); };
-    code += fmt::format("      case {}: return {};\n", i,
-                        fmt::format(fmt::runtime(f->code), number(functions[i].alpha), number(functions[i].beta)));
+    const std::string value = fmt::format(fmt::runtime(formula->code), number(functions[i].alpha), number(functions[i].beta));
+    code[i / otherwise.size()] += fmt::format("  static __device__ __forceinline__ float {}(float v) {{ return {}; }}\n",
+                                              "fgh"[i % otherwise.size()], value);
   }
-  return code + "    }\n    return v;\n  }\n};\n";
+  const bool same = code.front() == code.back();
+  ActivationSource source{fmt::format("struct First {{\n{}}};\n", code.front()), same ? "First, First" : "First, Second"};
+  if (!same) source.structs += fmt::format("struct Second {{\n{}}};\n", code.back());
+  return source;
 }
 
 bool given(const std::vector<BoundTensor>& tensors, size_t i) {
@@ -87,15 +97,21 @@ void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& off
   const int64_t shared = (gates + 2) * h * 4, blocks = a.directions * a.batch;
   if (shared > most_shared || blocks >= int64_t{1} << 31)
     return offer.rejected.push_back({"cuda", fmt::format("a state of {} needs {} bytes of shared memory", h, shared)});
-  const std::string t(expr::cuda_type(type)), lengths(given(b.inputs, 4) ? expr::cuda_type(b.inputs[4].type) : "int");
-  const std::string source = fmt::format(
-      "#include \"rnn/recurrent.cuh\"\n\n{3}\nextern \"C\" __global__ void __launch_bounds__(recurrent_threads, 1) "
-      "recurrent(const {0}* x, const "
-      "{0}* w, const {0}* r, const {0}* bias, const {1}* lengths, const {0}* first_h, const {0}* first_c, const {0}* peepholes, "
-      "{0}* y, "
-      "{0}* last_h, {0}* last_c, const __grid_constant__ Recurrence a) {{\n"
-      "  recur<{2}, Act>(x, w, r, bias, lengths, first_h, first_c, peepholes, y, last_h, last_c, a);\n}}\n",
-      t, lengths, gates, *act);
+  const std::string source = "#include \"rnn/recurrent.cuh\"\n\n" + act->structs +
+                             entry_source("recurrent", "recurrent_threads, 1",
+                                          {{read_only(type), "x"},
+                                           {read_only(type), "w"},
+                                           {read_only(type), "r"},
+                                           {read_only(type), "bias"},
+                                           {read_only(given(b.inputs, 4) ? b.inputs[4].type : DType::i32), "lengths"},
+                                           {read_only(type), "first_h"},
+                                           {read_only(type), "first_c"},
+                                           {read_only(type), "peepholes"},
+                                           {writable(type), "y"},
+                                           {writable(type), "last_h"},
+                                           {writable(type), "last_c"},
+                                           {"Recurrence", "args"}},
+                                          fmt::format("recur<{}, {}>", gates, act->names));
   std::vector<bool> in, out;
   for (size_t i = 0; i < 8; ++i) in.push_back(given(b.inputs, i));
   for (size_t o = 0; o < 3; ++o) out.push_back(given(b.outputs, o));

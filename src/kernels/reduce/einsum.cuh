@@ -18,8 +18,10 @@ __device__ __forceinline__ void offsets(u32 index, const Divider (&extents)[Axes
   }
 }
 
-template <class T, class A, int Operands, int Outer, int Summed>
-__device__ __forceinline__ void contract(const T* const (&x)[Operands], T* y, const Contraction<Operands, Outer, Summed>& c) {
+template <class A, class T, int Outer, int Summed, class... X>
+__device__ __forceinline__ void contract(T* y, const Contraction<sizeof...(X), Outer, Summed>& c, const X*... operands) {
+  constexpr int Operands = sizeof...(X);
+  const T* const x[] = {operands...};
   const u32 element = blockIdx.x * blockDim.x + threadIdx.x;
   if (element >= c.count) return;
   i64 base[Operands] = {};

@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "expr/cuda.h"
 #include "kernels/reduce/contraction.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/cuda/source.h"
 #include "ops/einsum/einsum.h"
 #include "ops/einsum/offer.h"
 #include "ops/movement/cuda_axes.h"
@@ -50,16 +50,18 @@ void offer_einsum_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
   if (count >= int64_t{1} << 31 || terms >= int64_t{1} << 31)
     return offer.rejected.push_back({"cuda", fmt::format("{} elements of {} terms", count, terms)});
   const size_t operands = shapes.size();
-  const std::string t(expr::cuda_type(type)), sum = real ? "double" : t;
   const std::string form = fmt::format("Contraction<{}, {}, {}>", operands, c.outer.size(), c.summed.size());
-  std::string parameters, list;
-  for (size_t k = 0; k < operands; ++k)
-    parameters += fmt::format("const {}* x{}, ", t, k), list += fmt::format("{}x{}", k ? ", " : "", k);
-  const std::string source = fmt::format(
-      "#include \"reduce/einsum.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__(256) einsum({0}{1}* y, const "
-      "__grid_constant__ "
-      "{2} c) {{\n  const {1}* const x[] = {{{3}}};\n  contract<{1}, {4}>(x, y, c);\n}}\n",
-      parameters, t, form, list, sum);
+  std::vector<Parameter> parameters;
+  std::string given = "y, args";
+  for (size_t k = 0; k < operands; ++k) {
+    parameters.push_back({read_only(type), fmt::format("x{}", k)});
+    given += fmt::format(", x{}", k);
+  }
+  parameters.push_back({writable(type), "y"});
+  parameters.push_back({form, "args"});
+  const std::string source = "#include \"reduce/einsum.cuh\"\n" +
+                             entry_of_statement("einsum", "256", parameters,
+                                                fmt::format("contract<{}>({});", real ? "double" : expr::cuda_type(type), given));
   ArgumentBytes a;  // kernels::Contraction
   a.append(static_cast<uint32_t>(count));
   for (const Shape* s : {&c.outer, &c.summed})

@@ -7,9 +7,10 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "expr/cuda.h"
+#include "kernels/pointwise/epilogue.h"
 #include "ops/core/strides.h"
 #include "ops/core/tactic.h"
+#include "ops/cuda/source.h"
 
 namespace smelt::ops {
 namespace {
@@ -79,40 +80,22 @@ std::variant<CudaEpilogue, std::string> CudaEpilogue::make(const expr::Program& 
     append(walk.data(), walk.size());
   }
   append(e.column_steps_.data(), 8 * e.column_steps_.size());
+  const auto count = [](size_t n) { return static_cast<int>(n); };
+  const uint64_t expected =
+      kernels::epilogue_bytes(count(e.row_views_.extents.size()), count(e.batch_views_.extents.size()), count(e.access_.size()));
+  if (e.argument_.size() != expected) fail("EpilogueArgs of {} bytes, expected {}", e.argument_.size(), expected);
   return e;
 }
 
 std::string CudaEpilogue::source() const {
-  const size_t views = operands_.size() + 1;
-  const auto type = [&](size_t v) { return expr::cuda_type(v == 0 ? y_.type : operands_[v - 1].tensor.type); };
-  std::string code = "#include \"common/expr.cuh\"\n#include \"pointwise/walk.cuh\"\n\n" + expr::to_cuda(program_, "Program");
-  code += fmt::format("\nstruct Epilogue {{\n  using Sum = {};\n  static constexpr int width = {};\n",
-                      expr::cuda_type(program_.type(0)), width_);
-  for (size_t v = 0; v < views; ++v) code += fmt::format("  {}{}* view{};\n", v ? "const " : "", type(v), v);
-  code += fmt::format("  Walk<{}, {}> rows;\n  Walk<{}, {}> batches;\n  i64 steps[{}];\n", row_views_.extents.size(), views,
-                      batch_views_.extents.size(), views, views);
-  code += fmt::format(
-      "  struct Start {{ i64 at[{}]; }};\n"
-      "  __device__ __forceinline__ Start start(u32 batch) const {{\n    Start s;\n    batches.locate<1>(batch, s.at);\n"
-      "    return s;\n  }}\n",
-      views);
-  code += fmt::format(
-      "  __device__ __forceinline__ void apply(const Start& s, u32 row, u32 column, u32 count, const Sum (&sums)[{}]) const {{\n"
-      "    i64 at[{}];\n    rows.locate<1>(row, at);\n",
-      width_, views);
-  // Where the elements of an access lie side by side, or are one, their distance need not be read.
-  const auto step = [&](size_t v) { return access_[v] >= 0 ? fmt::format("{}ll", access_[v]) : fmt::format("steps[{}]", v); };
-  std::string arguments = "sums[i]";
-  for (size_t v = 1; v < views; ++v) {
-    code += fmt::format("    Vector<{}, {}> x{};\n    load<{}>(x{}, view{}, s.at[{}] + at[{}] + column * {}, {}, count);\n",
-                        type(v), width_, v, access_[v], v, v, v, v, step(v), step(v));
-    arguments += fmt::format(", x{}.at[i]", v);
-  }
-  code += fmt::format("    Vector<{}, {}> y;\n#pragma unroll\n    for (int i = 0; i < {}; ++i) Program::apply({}, y.at[i]);\n",
-                      type(0), width_, width_, arguments);
-  code += fmt::format("    store<{}>(view0, s.at[0] + at[0] + column * {}, {}, count, y);\n  }}\n}};\n", access_[0], step(0),
-                      step(0));
-  return code;
+  const std::string config =
+      config_source("EpilogueConfig",
+                    {{"width", width_}, {"row_rank", row_views_.extents.size()}, {"batch_rank", batch_views_.extents.size()}});
+  std::string views;
+  for (size_t t = 0; t < access_.size(); ++t)
+    views += fmt::format(", View<{}, {}>", expr::cuda_type(t == 0 ? y_.type : operands_[t - 1].tensor.type), access_[t]);
+  return fmt::format("#include \"pointwise/epilogue.cuh\"\n\n{}\nstruct Epilogue : ProgramEpilogue<{}, Program, {}{}> {{}};\n",
+                     expr::to_cuda(program_, "Program"), config, expr::cuda_type(program_.type(0)), views);
 }
 
 std::string CudaEpilogue::text() const {

@@ -1,21 +1,8 @@
-// What follows a product on a GPU: a program over the sums and its operands, printed as device code that tensor-core kernels
-// apply to a few neighbouring columns of a row at a time. Products and convolutions share it.
+// What follows a product on a GPU: a program over the sums and its operands, which a kernel applies to a few neighbouring columns
+// of a row at a time (src/kernels/pointwise/epilogue.cuh). Products and convolutions share it.
 //
 // The output is seen as batches of a matrix: its columns are one axis, its batches some others (or none), and its rows all that
 // are left, in order. Operands broadcast to the output. Any tensor may have any strides.
-//
-// The device's side, which source() defines:
-//
-//   struct Epilogue {
-//     using Sum = float;                                     the program's first input
-//     static constexpr int width = 4;                        columns at a time
-//     struct Start;                                          where a batch begins in every tensor
-//     Start start(u32 batch) const;
-//     void apply(const Start&, u32 row, u32 column, u32 count, const Sum (&sums)[width]) const;
-//   };
-//
-// apply() reads the operands at [batch, row, column … column + width - 1], of which the first `count` lie inside, and writes the
-// output there; `column` is a multiple of `width`. A kernel takes an Epilogue by value (const __grid_constant__).
 #pragma once
 
 #include <span>
@@ -51,7 +38,7 @@ class CudaEpilogue {
                                                       std::vector<EpilogueOperand> operands, const EpilogueAxes& axes,
                                                       int64_t width = 4);
 
-  /// Declares Program and Epilogue.
+  /// Declares Program and Epilogue, the type of the kernel's argument.
   std::string source() const;
   /// "bias" forms as a cache key wants them: the program, then types, shapes and strides of the operands.
   std::string text() const;
@@ -67,7 +54,7 @@ class CudaEpilogue {
   bool in_place(size_t i) const;
   size_t bytes() const { return argument_.size(); }
 
-  /// An Epilogue as it lies in memory, with the addresses of a run; valid until the next call.
+  /// kernels::EpilogueArgs as it lies in memory, with the addresses of a run; valid until the next call.
   const void* argument(const Buffers& b);
 
  private:

@@ -1,0 +1,52 @@
+// What follows a product or a convolution, on a few neighbouring columns of a row at a time:
+//
+//   y[batch, row, column] = Program(sums[column], operands at [batch, row, column]…)
+//
+//   y, operands   [batches…, rows…, columns], each strided or broadcast
+//
+// A kernel takes an Epilogue by value (const __grid_constant__), asks start() once a batch, and calls apply() for its sums.
+#pragma once
+
+#include "common/expr.cuh"
+#include "kernels/pointwise/epilogue.h"
+#include "pointwise/view.cuh"
+
+/// S: the type of the sums, which is that of the program's first input. Y, X: how y and the operands lie along the columns (View).
+template <EpilogueConfig C, class Program, class S, class Y, class... X>
+struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)> {
+  using Sum = S;
+  static constexpr int width = C.width, tensors = 1 + sizeof...(X);
+
+  /// Where a batch begins in every tensor.
+  struct Start { i64 at[tensors]; };
+  __device__ __forceinline__ Start start(u32 batch) const {
+    Start s;
+    this->batches.template locate<1>(batch, s.at);
+    return s;
+  }
+
+  /// Writes y at `column` and the columns after it, of which the first `count` lie inside; `column` is a multiple of width.
+  __device__ __forceinline__ void apply(const Start& s, u32 row, u32 column, u32 count, const Sum (&sums)[width]) const {
+    i64 at[tensors];
+    this->rows.template locate<1>(row, at);
+    apply(s, at, column, count, sums, IndicesTo<sizeof...(X)>());
+  }
+
+ private:
+  template <int... I>
+  __device__ __forceinline__ void apply(const Start& s, const i64 (&at)[tensors], u32 column, u32 count, const Sum (&sums)[width],
+                                        Indices<I...>) const {
+    Tuple<Vector<typename X::Type, width>...> x;                            // (width) of (columns) each
+    (load<X::access()>(get<I>(x), static_cast<const typename X::Type*>(this->begins[1 + I]),
+                       s.at[1 + I] + at[1 + I] + column * step<X>(1 + I), step<X>(1 + I), count), ...);
+    Vector<typename Y::Type, width> y;                                      // (width) of (columns)
+#pragma unroll
+    for (int i = 0; i < width; ++i) Program::apply(sums[i], get<I>(x).at[i]..., y.at[i]);
+    store<Y::access()>(static_cast<typename Y::Type*>(this->begins[0]), s.at[0] + at[0] + column * step<Y>(0), step<Y>(0), count, y);
+  }
+  /// Where the elements of an access lie side by side, or are one, their distance need not be read.
+  template <class V> __device__ __forceinline__ i64 step(int tensor) const {
+    if constexpr (V::access() >= 0) return V::stride();
+    else return this->steps[tensor];
+  }
+};

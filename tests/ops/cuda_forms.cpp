@@ -1,6 +1,54 @@
 #include "ops/cuda_forms.h"
 
+#include <fmt/format.h>
+
+#include <cctype>
+
+#include "ops/cuda/gpu.h"
+
 namespace smelt::ops {
+namespace {
+
+/// The entries of a source, as the compiler would report them.
+device::cuda::Cubin uncompiled(const device::cuda::Source& source) {
+  device::cuda::Cubin cubin;
+  constexpr std::string_view kernel = "extern \"C\" __global__";
+  for (size_t at = source.code.find(kernel); at != source.code.npos; at = source.code.find(kernel, at)) {
+    at += kernel.size();
+    // The name stands before the parenthesis that opens the parameters; __launch_bounds__ has parentheses of its own.
+    size_t open = source.code.find('(', at);
+    constexpr std::string_view bounds = "__launch_bounds__";
+    if (const size_t b = source.code.find(bounds, at); b < open) open = source.code.find('(', source.code.find(')', open));
+    size_t begin = open;
+    while (std::isalnum(static_cast<unsigned char>(source.code[begin - 1])) || source.code[begin - 1] == '_') --begin;
+    cubin.kernels.push_back({.entry = source.code.substr(begin, open - begin)});
+  }
+  return cubin;
+}
+
+}  // namespace
+
+void each_source(std::string_view arch, const std::function<void(const std::string& name, const device::cuda::Source&)>& visit,
+                 Candidates candidates) {
+  for (Form& f : all_forms()) {
+    f.bound.node = &f.node;
+    std::string name;
+    const auto gpu = std::make_shared<Gpu>(*gpu_of_arch(arch));
+    gpu->info.l2_bytes = 1 << 20;  // small problems have the kernels of large ones
+    gpu->cubins = std::make_shared<device::cuda::CubinStore>("", [&](const device::cuda::Source& source, std::string_view) {
+      visit(name, source);
+      return uncompiled(source);
+    });
+    Machine machine;
+    machine.gpu = gpu;
+    const Offer o = offer(f.bound, machine);
+    for (const Candidate& c : o.candidates) {
+      if (candidates == Candidates::first && &c != &o.candidates.front()) break;
+      name = fmt::format("{} {} {}", o.problem, c.tactic, c.config);
+      c.prepare();
+    }
+  }
+}
 
 std::vector<Form> all_forms() {
   std::vector<Form> list;

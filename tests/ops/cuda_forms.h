@@ -1,10 +1,12 @@
-// The shape of a node, for tests that compile kernels and run nothing.
+// The shape of a node, for tests that print or compile kernels and run nothing.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "device/cuda/compiler.h"
 #include "ops/core/tactic.h"
 
 namespace smelt::ops {
@@ -42,6 +44,13 @@ struct Form {
     return *this;
   }
 };
+
+/// Of a form's candidates the first, or every one.
+enum class Candidates { first, all };
+/// Visits the sources of the forms' kernels for an architecture that smelt is for, each with the name "PROBLEM TACTIC
+/// CONFIGURATION"; nothing is compiled.
+void each_source(std::string_view arch, const std::function<void(const std::string& name, const device::cuda::Source&)>& visit,
+                 Candidates candidates = Candidates::all);
 
 /// All of them: pointwise programs, transposes, norms and products, and the following.
 std::vector<Form> all_forms();

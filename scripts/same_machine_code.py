@@ -86,7 +86,7 @@ def disassemble(cubin):
     for line in text.splitlines():
         if begin := re.match(r"\s*\.section\s+\.text\.(\S+?),", line):
             lines = kernels.setdefault(begin[1], [])
-        elif re.match(r"\s*\.section", line):
+        elif re.match(r"\s*\.section\b", line):   # and not .sectioninfo, which older architectures have within
             lines = None
         elif lines is not None:
             line = re.sub(r"/\*[0-9a-f]+\*/", "", line).strip()
@@ -109,12 +109,14 @@ def machine_code(job):
     bare = re.sub(r"^//.*\n", "", code, flags=re.M)
     key = hashlib.sha256(repr((bare, options, arch, sorted(used.items()))).encode()).hexdigest()
     kept = Path(cache) / f"{key}.sass"
-    if kept.exists():
-        return kept.read_text().split("\f")
+    if kept.exists() and all(kernels := kept.read_text().split("\f")):
+        return kernels
     try:
         kernels = disassemble(compile_cubin(code, options, arch, used))
     except RuntimeError as e:
         return [f"does not compile: {str(e)[:2000]}"]
+    if not all(kernels):
+        sys.exit(f"nvdisasm prints no instructions for {arch}")
     kept.write_text("\f".join(kernels))
     return kernels
 

@@ -94,8 +94,10 @@ std::string CudaEpilogue::source() const {
   std::string views;
   for (size_t t = 0; t < access_.size(); ++t)
     views += fmt::format(", View<{}, {}>", expr::cuda_type(t == 0 ? y_.type : operands_[t - 1].tensor.type), access_[t]);
-  return fmt::format("#include \"pointwise/epilogue.cuh\"\n\n{}\nstruct Epilogue : ProgramEpilogue<{}, Program, {}{}> {{}};\n",
-                     expr::to_cuda(program_, "Program"), config, expr::cuda_type(program_.type(0)), views);
+  return fmt::format(
+      "#include \"pointwise/epilogue.cuh\"\n\n{}\n"
+      "struct Epilogue : ProgramEpilogue<{},\n                                  Program, {}{}> {{}};\n",
+      expr::to_cuda(program_, "Program"), config, expr::cuda_type(program_.type(0)), views);
 }
 
 std::string CudaEpilogue::text() const {

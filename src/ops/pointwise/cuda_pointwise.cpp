@@ -36,22 +36,25 @@ struct Specialised {
 std::string source_of(const Specialised& s) {
   const expr::Program& p = s.problem.program;
   const size_t tensors = s.steps.size(), inputs = s.problem.present.size();
-  std::vector<std::string> parameters, names[2], views[2];  // of the inputs, of the outputs
+  std::vector<Parameter> parameters;
+  std::vector<std::string> names[2], views[2];  // of the inputs, of the outputs
   for (size_t t = 0; t < tensors; ++t) {
     const bool output = t >= inputs;
     const DType type = output ? p.type(p.outputs()[t - inputs]) : p.type(static_cast<expr::Ref>(t));
-    names[output].push_back(fmt::format("{}{}", output ? "y" : "x", output ? t - inputs : t));
+    const std::string name = output ? fmt::format("y{}", t - inputs) : fmt::format("x{}", t);
+    parameters.push_back({output ? writable(type) : read_only(type), name});
+    names[output].push_back(name);
     views[output].push_back(fmt::format("View<{}, {}>", expr::cuda_type(type), s.steps[t]));
-    parameters.push_back(fmt::format("{} {}", output ? writable(type) : read_only(type), names[output].back()));
   }
+  parameters.push_back({fmt::format("const Walk<{}, {}>", s.views.extents.size(), tensors), "walk"});
   const std::string config = config_source("PointwiseConfig", {{"threads", threads}, {"width", s.width}});
   return fmt::format(
-      "#include \"pointwise/pointwise.cuh\"\n\n{}\n"
-      "struct Kernel : Pointwise<{}, Program,\n                          Types<{}>, Types<{}>> {{}};\n\n"
-      "extern \"C\" __global__ void __launch_bounds__({})\npointwise({}, const Walk<{}, {}> walk) {{\n"
-      "  Kernel::run(walk, tuple_of({}), tuple_of({}));\n}}\n",
-      expr::to_cuda(p, "Program"), config, fmt::join(views[0], ", "), fmt::join(views[1], ", "), threads,
-      fmt::join(parameters, ", "), s.views.extents.size(), tensors, fmt::join(names[0], ", "), fmt::join(names[1], ", "));
+             "#include \"pointwise/pointwise.cuh\"\n\n{}\n"
+             "struct Kernel : Pointwise<{}, Program,\n                          Types<{}>, Types<{}>> {{}};\n",
+             expr::to_cuda(p, "Program"), config, fmt::join(views[0], ", "), fmt::join(views[1], ", ")) +
+         entry_of_statement(
+             "pointwise", std::to_string(threads), parameters,
+             fmt::format("Kernel::run(walk, tuple_of({}), tuple_of({}));", fmt::join(names[0], ", "), fmt::join(names[1], ", ")));
 }
 
 class PointwiseCuda final : public CompiledKernel {

@@ -18,7 +18,7 @@ struct PointwiseProblem {
   bool fused_multiply_add = true;   // false: each product is rounded before it is added to
 };
 
-/// The generated CUDA kernel that accesses `width` elements along the innermost axis at a time: 1, 2, 4 or 8.
+/// The CUDA kernel that accesses `width` elements along the innermost axis at a time: 1, 2, 4 or 8.
 std::unique_ptr<Kernel> pointwise_cuda(const PointwiseProblem& p, int64_t width, const Gpu& gpu);
 
 }  // namespace smelt::ops

@@ -55,15 +55,21 @@ struct Interpolation {
 
 /// The kernel of src/kernels/resize/interpolate.cuh.
 std::string source_of(const Interpolation& p) {
-  const std::string_view type = expr::cuda_type(p.type), sum = p.in_double() ? "double" : "float";
+  const std::string_view sum = p.in_double() ? "double" : "float";
   const std::vector<int64_t> taps(p.most.rbegin(), p.most.rend());  // innermost first
-  return fmt::format(
-      "#include \"resize/interpolate.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__({0})\n"
-      "resize(const {1}* x, {1}* y, u32 chunks, Divider per_row, u32 width, const i64* places, const {2}* weights,\n"
-      "       const Axes<{3}> axes, {2} beyond) {{\n"
-      "  Interpolate<{4}, {1}, {2}, {5}>::run(x, y, chunks, per_row, width, places, weights, axes, beyond);\n}}\n",
-      block, type, sum, taps.size(), config_source("InterpolateConfig", {{"vec", p.vec}, {"threads", block}}),
-      fmt::join(taps, ", "));
+  const std::string config = config_source("InterpolateConfig", {{"vec", p.vec}, {"threads", block}});
+  return "#include \"resize/interpolate.cuh\"\n" + entry_source("resize", std::to_string(block),
+                                                                {{read_only(p.type), "x"},
+                                                                 {writable(p.type), "y"},
+                                                                 {"const u32", "chunks"},
+                                                                 {"const Divider", "per_row"},
+                                                                 {"const u32", "width"},
+                                                                 {"const i64*", "places"},
+                                                                 {fmt::format("const {}*", sum), "weights"},
+                                                                 {fmt::format("const Axes<{}>", taps.size()), "axes"},
+                                                                 {fmt::format("const {}", sum), "beyond"}},
+                                                                fmt::format("Interpolate<{}, {}, {}, {}>::run", config,
+                                                                            expr::cuda_type(p.type), sum, fmt::join(taps, ", ")));
 }
 
 LaunchPlan plan_of(const Interpolation& p) {

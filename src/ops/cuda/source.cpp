@@ -23,7 +23,12 @@ std::string entry_of_statement(std::string_view name, std::string_view bounds, c
     declared +=
         fmt::format("{}{}{} {}", declared.empty() ? "" : ", ", as_it_is ? "" : "const __grid_constant__ ", p.type, p.name);
   }
-  return fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n  {}\n}}\n", bounds, name, declared,
+  return entry_of_text(name, bounds, declared, statement);
+}
+
+std::string entry_of_text(std::string_view name, std::string_view bounds, std::string_view parameters,
+                          std::string_view statement) {
+  return fmt::format("\nextern \"C\" __global__ void __launch_bounds__({})\n{}({}) {{\n  {}\n}}\n", bounds, name, parameters,
                      statement);
 }
 

@@ -26,12 +26,23 @@ struct Parameter {
 inline std::string read_only(DType t) { return fmt::format("const {}*", expr::cuda_type(t)); }
 inline std::string writable(DType t) { return fmt::format("{}*", expr::cuda_type(t)); }
 
-/// extern "C" __global__ void __launch_bounds__(BOUNDS) NAME(TYPE* name, const __grid_constant__ TYPE name, …) { BODY(name, …); }
+/// extern "C" __global__ void __launch_bounds__(BOUNDS)
+/// NAME(TYPE* name, const __grid_constant__ TYPE name, …) {
+///   BODY(name, …);
+/// }
 std::string entry_source(std::string_view name, std::string_view bounds, const std::vector<Parameter>& parameters,
                          std::string_view body);
 
 /// The same of another statement.
 std::string entry_of_statement(std::string_view name, std::string_view bounds, const std::vector<Parameter>& parameters,
                                std::string_view statement);
+
+/// The same of parameters as they are declared: "const float* x, u32 count".
+std::string entry_of_text(std::string_view name, std::string_view bounds, std::string_view parameters,
+                          std::string_view statement);
+inline std::string entry_of_text(std::string_view name, unsigned threads, std::string_view parameters,
+                                 std::string_view statement) {
+  return entry_of_text(name, std::to_string(threads), parameters, statement);
+}
 
 }  // namespace smelt::ops

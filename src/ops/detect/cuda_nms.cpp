@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "ops/core/data_dependent.h"
 #include "ops/core/strides.h"
+#include "ops/cuda/source.h"
 #include "ops/detect/offer.h"
 #include "ops/select/cuda_sort.h"
 
@@ -43,10 +44,9 @@ Place add_sorting(LaunchPlan& plan, const Nms& p) {
   sort.lines = p.lines, sort.extent = p.count, sort.keep = p.count;
   if (!p.near) return sort.add_to(plan, "sort");
   const auto threads = static_cast<unsigned>(std::clamp<int64_t>(sort.tile() / 4, 32, 1024));
-  plan.source += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({0}) sort({1}, Item<u32>* sorted, Item<u32>* spare) {{\n"
-      "  sort_candidates<{0}, {2}, {3}>(ByScore{{{4}}}, sorted, spare);\n}}\n",
-      threads, sort.parameters, sort.tile(), block, sort.members);
+  plan.source += entry_of_text(
+      "sort", threads, fmt::format("{}, Item<u32>* sorted, Item<u32>* spare", sort.parameters),
+      fmt::format("sort_candidates<{}, {}, {}>(ByScore{{{}}}, sorted, spare);", threads, sort.tile(), block, sort.members));
   const int64_t bytes = p.lines * p.count * sort.item_bytes();
   const Place sorted = plan.reserve(bytes), spare = plan.reserve(bytes);
   Launch& l = plan.launch("sort", blocks_of(p.lines * threads, threads));
@@ -62,13 +62,14 @@ std::unique_ptr<Kernel> nms(const Nms& p, const Gpu& gpu) {
   const Place sorted = add_sorting(plan, p);
   const Place corners = plan.reserve(p.lines * p.keep * 16), taken = plan.reserve(p.lines * p.keep * 4),
               counts = plan.reserve(p.lines * 4);
-  plan.source += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({0}) take(const float* boxes, const Item<u32>* sorted, const i64* limit, "
-      "const float* threshold, Corners* corners, u32* taken, u32* counts, u32 count, u32 classes, u32 keep) {{\n"
-      "  suppress<{1}, {2}, {0}>(boxes, sorted, limit, threshold, corners, taken, counts, count, classes, keep);\n}}\n"
-      "\nextern \"C\" __global__ void __launch_bounds__({0}) emit(const u32* taken, const u32* counts, i64* y, i64* found, "
-      "u32 classes, u32 keep) {{\n  emit_taken(taken, counts, y, found, classes, keep);\n}}\n",
-      block, p.centered, p.near);
+  plan.source += entry_of_text(
+      "take", block,
+      "const float* boxes, const Item<u32>* sorted, const i64* limit, const float* threshold, Corners* corners, u32* taken, "
+      "u32* counts, u32 count, u32 classes, u32 keep",
+      fmt::format("suppress<{}, {}, {}>(boxes, sorted, limit, threshold, corners, taken, counts, count, classes, keep);",
+                  p.centered, p.near, block));
+  plan.source += entry_of_text("emit", block, "const u32* taken, const u32* counts, i64* y, i64* found, u32 classes, u32 keep",
+                               "emit_taken(taken, counts, y, found, classes, keep);");
   Launch& take = plan.launch("take", blocks_of(p.lines * block, block));
   take.input(0).at(sorted);
   optional_input(take, 2, p.limit);

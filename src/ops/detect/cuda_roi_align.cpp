@@ -6,6 +6,7 @@
 #include "kernels/detect/roi_shape.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/cuda/source.h"
 #include "ops/detect/offer.h"
 #include "ops/detect/roi.h"
 
@@ -17,14 +18,13 @@ constexpr unsigned block = 256;
 std::unique_ptr<Kernel> roi_align(const RoiAlign& p, DType type, int64_t group, const Gpu& gpu) {
   const bool wide = type == DType::f64;
   LaunchPlan plan("roi_align", "#include \"detect/roi_align.cuh\"\n");
-  plan.source += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({0}, {5}) roi_align(const {1}* x, const {1}* rois, const i64* items, "
-      "{1}* y, const __grid_constant__ RoiShape shape, u32 regions) {{\n"
-      "  roi_align<{2}, {3}, {4}>(x, rois, items, y, shape, regions);\n}}\n",
-      block, expr::cuda_type(type), p.maximum, wide ? "2, double" : "4, float", wide ? 512 : 1024,
-      wide        ? 2
-      : p.maximum ? 3
-                  : 4);
+  const int blocks = wide ? 2 : p.maximum ? 3 : 4;  // of a multiprocessor at once
+  plan.source += entry_of_text(
+      "roi_align", fmt::format("{}, {}", block, blocks),
+      fmt::format("const {0}* x, const {0}* rois, const i64* items, {0}* y, const __grid_constant__ RoiShape shape, u32 regions",
+                  expr::cuda_type(type)),
+      fmt::format("roi_align<{}, {}, {}>(x, rois, items, y, shape, regions);", p.maximum, wide ? "2, double" : "4, float",
+                  wide ? 512 : 1024));
   const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
   const kernels::RoiShape shape{narrow(p.batch),
                                 narrow(p.channels),

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "expr/cuda.h"
 #include "ops/cpu/strided_copy.h"
+#include "ops/cuda/source.h"
 #include "ops/gather/cuda_gather.h"
 #include "ops/gather/offer.h"
 #include "ops/select/cuda_sort.h"
@@ -35,10 +36,8 @@ std::unique_ptr<Kernel> scatter(const BoundNode& b, const std::string& reduction
   if (reduction == "none") {
     const Place winners = plan.reserve(rows.slots * 4);
     plan.fill(winners, rows.slots * 4, 0);
-    plan.source += fmt::format(
-        "\nextern \"C\" __global__ void __launch_bounds__({}) mark(u32* winners, u32 rows_, {}) {{\n"
-        "  mark_winners(winners, rows_, {}{{{}}});\n}}\n",
-        block, rows.parameters, rows.type, rows.members);
+    plan.source += entry_of_text("mark", block, fmt::format("u32* winners, u32 rows_, {}", rows.parameters),
+                                 fmt::format("mark_winners(winners, rows_, {}{{{}}});", rows.type, rows.members));
     Launch& mark = plan.launch("mark", blocks_of(rows.rows, block));
     mark.at(winners).value(static_cast<uint32_t>(rows.rows));
     rows.give(mark);
@@ -59,10 +58,9 @@ std::unique_ptr<Kernel> scatter(const BoundNode& b, const std::string& reduction
   sort.extent = sort.keep = rows.rows;
   const Place sorted = sort.add_to(plan, "sort");
   const std::string t(expr::cuda_type(type)), wide = combined_in(type);
-  plan.source += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({0}) apply(const Item<u32>* sorted, const {1}* updates, {1}* y, "
-      "u32 rows, Divider width) {{\n  combine<{2}, {3}<{2}>>(sorted, updates, y, rows, width);\n}}\n",
-      block, t, wide, operation(reduction));
+  plan.source += entry_of_text(
+      "apply", block, fmt::format("const Item<u32>* sorted, const {0}* updates, {0}* y, u32 rows, Divider width", t),
+      fmt::format("combine<{0}, {1}<{0}>>(sorted, updates, y, rows, width);", wide, operation(reduction)));
   plan.launch("apply", blocks_of(rows.rows * rows.width, block))
       .at(sorted)
       .input(2)

@@ -6,6 +6,7 @@
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/strided_copy.h"
+#include "ops/cuda/source.h"
 #include "ops/generate/offer.h"
 #include "ops/movement/cuda_rows.h"
 #include "ops/movement/cuda_strided_copy.h"
@@ -90,10 +91,11 @@ void offer_range(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   const int64_t count = elements(b.outputs[0].shape);
   if (count >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("{} elements", count)});
   const std::string_view wide = narrow || type == DType::f32 ? "float" : type == DType::f64 ? "double" : "i64";
-  const std::string source = fmt::format(
-      "#include \"generate/range.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__(range_threads)\n"
-      "range(const {0}* start, const {0}* delta, {0}* y, u32 count) {{\n  range<{1}>(start, delta, y, count);\n}}\n",
-      expr::cuda_type(type), wide);
+  const std::string source =
+      "#include \"generate/range.cuh\"\n" +
+      entry_of_text("range", "range_threads",
+                    fmt::format("const {0}* start, const {0}* delta, {0}* y, u32 count", expr::cuda_type(type)),
+                    fmt::format("range<{}>(start, delta, y, count);", wide));
   offer.candidates.push_back(
       {"cuda", "", 2, [source, count, &gpu] {
          LaunchPlan plan("range", source);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/cpu/strided_copy.h"
+#include "ops/cuda/source.h"
 
 namespace smelt::ops {
 
@@ -67,10 +68,10 @@ void RowMove::add_to(LaunchPlan& plan, const std::string& name) const {
   if (type.empty()) fail("rows of elements of {} bytes, expected 1, 2, 4 or 8", bytes);
   std::string parameters;
   for (const std::string& p : map.parameters_) parameters += ", " + p;
-  plan.source += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({0}) {1}(const {2}* x, {2}* y, u32 chunks, Divider per_row, "
-      "u32 width, {2} fill{3}) {{\n  move_rows<{2}, {4}>(x, y, chunks, per_row, width, fill, {5}{{{6}}});\n}}\n",
-      block, name, type, parameters, vec, map.type_, fmt::join(map.members_, ", "));
+  plan.source += entry_of_text(
+      name, block, fmt::format("const {0}* x, {0}* y, u32 chunks, Divider per_row, u32 width, {0} fill{1}", type, parameters),
+      fmt::format("move_rows<{}, {}>(x, y, chunks, per_row, width, fill, {}{{{}}});", type, vec, map.type_,
+                  fmt::join(map.members_, ", ")));
   const int64_t per_row = (width + vec - 1) / vec, chunks = rows * per_row;
   if (chunks == 0) return;
   Launch& l = plan.launch(name, blocks_of(chunks, block));

@@ -7,6 +7,7 @@
 #include "expr/cuda.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/cuda/gpu.h"
+#include "ops/cuda/source.h"
 #include "ops/cuda/walk.h"
 #include "ops/pointwise/problem.h"
 
@@ -76,11 +77,10 @@ class TileCopy final : public CompiledKernel {
   static std::string source(const Split& s, int64_t bytes) {
     const std::string_view type = expr::cuda_type(integer_of(bytes));
     const size_t rank = s.planes.extents.size();
-    return fmt::format(
-        "#include \"movement/transpose.cuh\"\n\n"
-        "extern \"C\" __global__ void __launch_bounds__(256) copy(const {}* from, {}* to, const Walk<{}, 2> planes, "
-        "const Plane plane) {{\n  transpose(from, to, planes, plane);\n}}\n",
-        type, type, rank);
+    return "#include \"movement/transpose.cuh\"\n" +
+           entry_of_text("copy", "256",
+                         fmt::format("const {0}* from, {0}* to, const Walk<{1}, 2> planes, const Plane plane", type, rank),
+                         "transpose(from, to, planes, plane);");
   }
   WalkArgument walk_;
   Plane plane_;

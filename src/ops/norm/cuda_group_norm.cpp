@@ -9,6 +9,7 @@
 #include "expr/cuda.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/cuda/source.h"
 #include "ops/norm/offer.h"
 #include "ops/norm/problem.h"
 
@@ -191,12 +192,15 @@ std::string source_of(const Groups& p, const Split& s) {
       "                                      .vectors = {}, .blocks = {}, .centred = {}}},\n"
       "                          Program{}> {{}};\n",
       p.lines(), p.length, p.bundle, p.vec, s.threads, s.held, s.blocks, p.parts.centre, types);
-  const std::string head = fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}, 1)\n", s.threads);
-  if (s.blocks == 0)
-    code += fmt::format("{}part_moments({}, Moments* moments) {{\n  Kernel::part_moments(bundles, tuple_of({}), moments);\n}}\n",
-                        head, parameters, tensors);
-  return code + fmt::format("{}group_norm({}{}) {{\n  Kernel::run(bundles, epsilon, tuple_of({}), {});\n}}\n", head, parameters,
-                            s.blocks == 0 ? ", const Moments* moments" : "", tensors, s.blocks == 0 ? "moments" : "nullptr");
+  const std::string bounds = fmt::format("{}, 1", s.threads);
+  if (s.blocks > 0)
+    return code + entry_of_text("group_norm", bounds, parameters,
+                                fmt::format("Kernel::run(bundles, epsilon, tuple_of({}), nullptr);", tensors));
+  return code +
+         entry_of_text("part_moments", bounds, parameters + ", Moments* moments",
+                       fmt::format("Kernel::part_moments(bundles, tuple_of({}), moments);", tensors)) +
+         entry_of_text("group_norm", bounds, parameters + ", const Moments* moments",
+                       fmt::format("Kernel::run(bundles, epsilon, tuple_of({}), moments);", tensors));
 }
 
 LaunchPlan plan_of(const Groups& p, const Split& s, const std::string& name) {

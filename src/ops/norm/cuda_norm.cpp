@@ -8,6 +8,7 @@
 #include "ops/core/strides.h"
 #include "ops/cpu/rows/rows.h"
 #include "ops/cuda/gpu.h"
+#include "ops/cuda/source.h"
 #include "ops/cuda/walk.h"
 #include "ops/norm/offer.h"
 #include "ops/norm/problem.h"
@@ -116,17 +117,17 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
     tensors += fmt::format(", t{}", v);
     if (view.role >= role_operands) views += fmt::format(", View<{}, {}, {}>", type, step_of(p, v, s.vec), view.step);
   }
-  return fmt::format(
-      "#include \"norm/norm.cuh\"\n\n{}\n"
-      "extern \"C\" __global__ void __launch_bounds__({})\nnorm_rows({}const Walk<{}, {}> rows, float epsilon) {{\n"
-      "  norm_rows<NormConfig{{.residual = {}, .sum = {}, .y = {}, .mean = {}, .inverse = {}, .operands = {},\n"
+  parameters += fmt::format("const Walk<{}, {}> rows, float epsilon", p.outer.extents.size(), p.views.size());
+  const std::string statement = fmt::format(
+      "norm_rows<NormConfig{{.residual = {}, .sum = {}, .y = {}, .mean = {}, .inverse = {}, .operands = {},\n"
       "                       .width = {}, .vec = {}, .vectors = {}, .y_access = {}, .threads = {}, .rows = {},\n"
       "                       .centred = {}, .prefetches = {}, .traffic = Traffic::{}}},\n"
-      "            Program{}>(rows, epsilon{});\n}}\n",
-      expr::to_cuda(p.program, "Program"), s.threads * s.rows, parameters, p.outer.extents.size(), p.views.size(),
+      "            Program{}>(rows, epsilon{});",
       number_of(role_residual), number_of(role_sum), y, number_of(role_mean), number_of(role_inverse),
       static_cast<std::ptrdiff_t>(p.views.size()) - operands, p.width, s.vec, s.held, step_of(p, static_cast<size_t>(y), s.vec),
       s.threads, s.rows, p.parts.centre, prefetches, traffic[static_cast<size_t>(s.traffic)], views, tensors);
+  return fmt::format("#include \"norm/norm.cuh\"\n\n{}", expr::to_cuda(p.program, "Program")) +
+         entry_of_text("norm_rows", std::to_string(s.threads * s.rows), parameters, statement);
 }
 
 class NormCudaKernel final : public CompiledKernel {

@@ -10,6 +10,7 @@
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/cuda/source.h"
 #include "ops/quantize/offer.h"
 #include "ops/quantize/shifted.h"
 
@@ -43,10 +44,10 @@ struct Conversion {
 };
 
 std::string source_of(const Conversion& c) {
-  return fmt::format(
-      "#include \"quant/convert.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__({})\n"
-      "convert(const {}* x, {}* y, u32 count{}) {{\n  {}(x, y, count{});\n}}\n",
-      block, memory_type(c.from), memory_type(c.to), c.parameters, c.call, c.arguments);
+  return "#include \"quant/convert.cuh\"\n" +
+         entry_of_text("convert", block,
+                       fmt::format("const {}* x, {}* y, u32 count{}", memory_type(c.from), memory_type(c.to), c.parameters),
+                       fmt::format("{}(x, y, count{});", c.call, c.arguments));
 }
 
 void offer_conversion(const BoundNode& b, Conversion c, const Gpu& gpu, Offer& offer) {

@@ -6,6 +6,7 @@
 #include "kernels/reduce/line_shape.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/gpu.h"
+#include "ops/cuda/source.h"
 
 namespace smelt::ops {
 
@@ -17,11 +18,11 @@ void offer_lines_cuda(const BoundNode& b, LineKernel kernel, const Machine& mach
   if (type != DType::f32 && type != DType::f64 && type != DType::f16 && type != DType::bf16)
     return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(type))});
   if (kernel.count >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("{} lines", kernel.count)});
-  const std::string source = fmt::format(
-      "#include \"reduce/lines.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__(256) lines(const {0}* x, {0}* y, const "
-      "Lines l{1}) "
-      "{{\n  {2};\n}}\n",
-      expr::cuda_type(type), kernel.parameters, kernel.call);
+  const std::string source =
+      "#include \"reduce/lines.cuh\"\n" +
+      entry_of_text("lines", "256",
+                    fmt::format("const {0}* x, {0}* y, const Lines l{1}", expr::cuda_type(type), kernel.parameters),
+                    kernel.call + ";");
   const double estimate =
       gpu_estimate_us(*machine.gpu, 3.0 * static_cast<double>(storage_bytes(x))) + 0.01 * static_cast<double>(kernel.view.extent);
   offer.candidates.push_back(

@@ -9,6 +9,7 @@
 #include "expr/cuda.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/cuda/launches.h"
+#include "ops/cuda/source.h"
 
 namespace smelt::ops {
 namespace {
@@ -90,7 +91,7 @@ std::string source_of(const BoundNode& b, const Problem& p, const Split& s) {
   std::string code = "#include \"reduce/reduce.cuh\"\n\n" + expr::to_cuda(f.before, "Before") + expr::to_cuda(f.after, "After");
   if (!f.start.empty())
     code += fmt::format("struct Start {{ static __device__ __forceinline__ {} value() {{ return {}; }} }};\n", value, f.start);
-  std::string inputs, outputs, x, y, views;
+  std::string inputs, outputs, x, y, views;  // parameters; their names; types
   for (size_t k = 0; k < operands; ++k) {
     const std::string_view type = type_of(b, f.before_inputs[k]);
     inputs += fmt::format("const {}* x{}, ", type, k);
@@ -109,14 +110,13 @@ std::string source_of(const BoundNode& b, const Problem& p, const Split& s) {
       "struct Kernel : Reduce<ReduceConfig{{.rows = {}, .vec = {}, .team = {}, .side = {}, .parts = {}}},\n"
       "                       State, Before, {}, After, {}{}> {{}};\n",
       f.state, p.rows, s.vec, s.team, s.side, s.parts, value, expr::cuda_type(f.after.type(0)), views);
-  const std::string head = fmt::format("\nextern \"C\" __global__ void __launch_bounds__({})\nreduce({}", s.threads(), inputs);
-  code += fmt::format("{}{}{}, {}, i64 count) {{\n  Kernel::reduce(kept, reduced, count, tuple_of({}), tuple_of({}));\n}}\n",
-                      head, s.parts > 1 ? "State* parts, " : outputs, kept, reduced, x, s.parts > 1 ? "parts" : y + "y");
+  code += entry_of_text(
+      "reduce", std::to_string(s.threads()),
+      fmt::format("{}{}{}, {}, i64 count", inputs, s.parts > 1 ? "State* parts, " : outputs, kept, reduced),
+      fmt::format("Kernel::reduce(kept, reduced, count, tuple_of({}), tuple_of({}));", x, s.parts > 1 ? "parts" : y + "y"));
   if (s.parts == 1) return code;
-  return code + fmt::format(
-                    "\nextern \"C\" __global__ void __launch_bounds__(256)\nfinish(const State* parts, {}{}, i64 count) {{\n"
-                    "  Kernel::finish(kept, count, parts, tuple_of({}y));\n}}\n",
-                    outputs, kept, y);
+  return code + entry_of_text("finish", "256", fmt::format("const State* parts, {}{}, i64 count", outputs, kept),
+                              fmt::format("Kernel::finish(kept, count, parts, tuple_of({}y));", y));
 }
 
 std::unique_ptr<Kernel> kernel_of(const BoundNode& b, const Problem& p, const Split& s, const Gpu& gpu, const std::string& name) {

@@ -6,6 +6,7 @@
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/cuda/source.h"
 #include "ops/reduce/offer.h"
 
 namespace smelt::ops {
@@ -31,10 +32,9 @@ void offer_scan_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const bool rows = v.inner == 1;
   const std::string call = rows ? fmt::format("scan_rows<{}, {}, 4>(x, y, extent)", arguments, block)
                                 : fmt::format("scan_columns<{}>(x, y, lines, extent, inner)", arguments);
-  const std::string source = fmt::format(
-      "#include \"scan/scan.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__({}) scan(const {}* x, {}* y, "
-      "u32 lines, u32 extent, Divider inner) {{\n  {};\n}}\n",
-      block, type, type, call);
+  const std::string source =
+      "#include \"scan/scan.cuh\"\n" +
+      entry_of_text("scan", block, fmt::format("const {0}* x, {0}* y, u32 lines, u32 extent, Divider inner", type), call + ";");
   const double estimate = gpu_estimate_us(*machine.gpu, 2.0 * static_cast<double>(storage_bytes(x))) +
                           static_cast<double>(v.extent) * (rows ? 0.003 : 0.2);
   offer.candidates.push_back({"cuda", rows ? "rows" : "columns", estimate, [source, lines, v, rows, gpu = machine.gpu] {

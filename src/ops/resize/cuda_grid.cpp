@@ -6,6 +6,7 @@
 #include "kernels/sample/grid_geometry.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/cuda/source.h"
 #include "ops/resize/offer.h"
 
 namespace smelt::ops {
@@ -46,12 +47,14 @@ void offer_grid_sample_cuda(const BoundNode& b, const Machine& machine, Offer& o
   if ((padding != "zeros" && padding != "border" && padding != "reflection") ||
       (mode != "nearest" && mode != "linear" && mode != "cubic"))
     return offer.rejected.push_back({"cuda", fmt::format("mode {} with padding {}", asked, padding)});
-  const std::string source = fmt::format(
-      "#include \"sample/grid.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__(256) sample(const {0}* x, const {1}* grid, "
-      "{0}* y, "
-      "const __grid_constant__ GridGeometry<{2}> g) {{\n  sample_grid<{0}, {1}, {2}, Padding::{3}, Between::{4}, {5}>(x, grid, "
-      "y, g);\n}}\n",
-      expr::cuda_type(x.type), expr::cuda_type(grid.type), rank, padding, mode, b.node->get_int("align_corners", 0) != 0);
+  const std::string body = fmt::format("sample_grid<{}, {}, {}, Padding::{}, Between::{}, {}>", expr::cuda_type(x.type),
+                                       expr::cuda_type(grid.type), rank, padding, mode, b.node->get_int("align_corners", 0) != 0);
+  const std::string source = "#include \"sample/grid.cuh\"\n" + entry_source("sample", "256",
+                                                                             {{read_only(x.type), "x"},
+                                                                              {read_only(grid.type), "grid"},
+                                                                              {writable(x.type), "y"},
+                                                                              {fmt::format("GridGeometry<{}>", rank), "g"}},
+                                                                             body);
   const double moved = static_cast<double>(storage_bytes(x) + storage_bytes(grid) + 4 * storage_bytes(y));
   offer.candidates.push_back(
       {"cuda", "", gpu_estimate_us(*machine.gpu, moved), [source, count, rank, x = x.shape, gpu = machine.gpu] {

@@ -6,6 +6,7 @@
 #include "ops/core/data_dependent.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
+#include "ops/cuda/source.h"
 #include "ops/select/cuda_compact.h"
 #include "ops/select/offer.h"
 
@@ -21,8 +22,7 @@ constexpr int64_t most_of_one_block = 1 << 16, least_of_tiles = 1 << 12;
 
 void Selection::add_to(LaunchPlan& plan, bool tiles, const std::string& prefix) const {
   const auto entry = [&](const char* name, unsigned threads, const std::string& parameters_, const std::string& call) {
-    plan.source += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}) {}{}({}) {{\n  {};\n}}\n", threads, prefix,
-                               name, parameters_, call);
+    plan.source += entry_of_text(prefix + name, threads, parameters_, call + ";");
   };
   const auto n = static_cast<uint32_t>(extent);
   if (!tiles) {
@@ -130,11 +130,12 @@ void offer_compress(const BoundNode& b, const std::shared_ptr<const Gpu>& gpu, O
     const Place ranks = plan.reserve(int64_t{4} * flags);
     s.give = [ranks](Launch& l) { l.input(1).at(ranks); };
     s.add_to(plan, tiles);
-    plan.source += fmt::format(
-        "\nextern \"C\" __global__ void __launch_bounds__({0}) copy(const {1}* x, const u8* flag, const u32* ranks, const i64* "
-        "count, {1}* y, u32 units, Divider row, Divider extent, u32 flags) {{\n"
-        "  copy_flagged(x, flag, ranks, count, y, units, row, extent, flags);\n}}\n",
-        block, word_of(unit));
+    plan.source += entry_of_text(
+        "copy", block,
+        fmt::format("const {0}* x, const u8* flag, const u32* ranks, const i64* count, {0}* y, u32 units, Divider row, "
+                    "Divider extent, u32 flags",
+                    word_of(unit)),
+        "copy_flagged(x, flag, ranks, count, y, units, row, extent, flags);");
     const int64_t units = v.outer * v.extent * (row / unit);
     plan.launch("copy", blocks_of(units, block))
         .input(0)

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "ops/cuda/source.h"
 
 namespace smelt::ops {
 
@@ -18,14 +19,14 @@ Place LineSort::add_to(LaunchPlan& plan, const std::string& prefix) const {
   const int64_t n = tile();
   const unsigned block = threads(n);
   int64_t runs = tiles(), kept = std::min(keep, n);
-  plan.source += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({0}) {1}_tiles({2}, Item<{3}>* out, u32 count, u32 tiles, "
-      "u32 keep) {{\n  sort_tiles<{4}>({5}{{{6}}}, out, count, tiles, keep);\n}}\n",
-      block, prefix, parameters, key_bytes == 4 ? "u32" : "u64", n, source_type, members);
-  plan.source += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__(256) {0}_merge(const Item<{1}>* runs, Item<{1}>* out, "
-      "u32 count, Divider keep, Divider per_line, u32 kept) {{\n  merge_runs(runs, out, count, keep, per_line, kept);\n}}\n",
-      prefix, key_bytes == 4 ? "u32" : "u64");
+  const std::string_view key = key_bytes == 4 ? "u32" : "u64";
+  plan.source +=
+      entry_of_text(prefix + "_tiles", block, fmt::format("{}, Item<{}>* out, u32 count, u32 tiles, u32 keep", parameters, key),
+                    fmt::format("sort_tiles<{}>({}{{{}}}, out, count, tiles, keep);", n, source_type, members));
+  plan.source += entry_of_text(
+      prefix + "_merge", "256",
+      fmt::format("const Item<{0}>* runs, Item<{0}>* out, u32 count, Divider keep, Divider per_line, u32 kept", key),
+      "merge_runs(runs, out, count, keep, per_line, kept);");
   Place from = plan.reserve(lines * runs * kept * item_bytes());
   Launch& first = plan.launch(prefix + "_tiles", {.grid = {static_cast<unsigned>(lines * runs), 1, 1}, .block = {block, 1, 1}});
   give(first);

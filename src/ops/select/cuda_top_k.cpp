@@ -5,6 +5,7 @@
 #include "expr/cuda.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
+#include "ops/cuda/source.h"
 #include "ops/select/cuda_sort.h"
 #include "ops/select/offer.h"
 
@@ -20,22 +21,22 @@ std::unique_ptr<Kernel> top_k(const LineSort& sort, const std::string& type, con
   const auto give = [&](Launch& l) { l.output(0).output(1).value(static_cast<uint32_t>(k)); };
   if (k == 0 || sort.lines == 0) return launched(std::move(plan), gpu);
   if (sort.tiles() == 1) {
-    plan.source += fmt::format(
-        "\nextern \"C\" __global__ void __launch_bounds__({0})\ntop_k({1}, {2}, u32 k, u32 extent) {{\n"
-        "  top_k_of_tiles<{3}, {0}>({4}{{{5}}}, values, places, k, extent);\n}}\n",
-        LineSort::threads(n), sort.parameters, outputs, n, sort.source_type, sort.members);
-    Launch& l = plan.launch("top_k", {.grid = {static_cast<unsigned>(sort.lines), 1, 1}, .block = {LineSort::threads(n), 1, 1}});
+    const unsigned threads = LineSort::threads(n);
+    plan.source += entry_of_text(
+        "top_k", threads, fmt::format("{}, {}, u32 k, u32 extent", sort.parameters, outputs),
+        fmt::format("top_k_of_tiles<{}, {}>({}{{{}}}, values, places, k, extent);", n, threads, sort.source_type, sort.members));
+    Launch& l = plan.launch("top_k", {.grid = {static_cast<unsigned>(sort.lines), 1, 1}, .block = {threads, 1, 1}});
     sort.give(l);
     give(l);
     l.value(static_cast<uint32_t>(sort.extent));
     return launched(std::move(plan), gpu);
   }
   const Place items = sort.add_to(plan, "sort");
-  plan.source += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({0})\n"
-      "emit({1}, {2}, u32 k, const Item<typename {3}::Key>* items, u32 count, Divider kept) {{\n"
-      "  top_k_of_sorted<{0}>({3}{{{4}}}, values, places, k, items, count, kept);\n}}\n",
-      block, sort.parameters, outputs, sort.source_type, sort.members);
+  plan.source += entry_of_text("emit", block,
+                               fmt::format("{}, {}, u32 k, const Item<typename {}::Key>* items, u32 count, Divider kept",
+                                           sort.parameters, outputs, sort.source_type),
+                               fmt::format("top_k_of_sorted<{}>({}{{{}}}, values, places, k, items, count, kept);", block,
+                                           sort.source_type, sort.members));
   Launch& l = plan.launch("emit", blocks_of(sort.lines * k, block));
   sort.give(l);
   give(l);

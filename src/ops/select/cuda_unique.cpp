@@ -4,6 +4,7 @@
 #include "expr/cuda.h"
 #include "ops/core/data_dependent.h"
 #include "ops/core/strides.h"
+#include "ops/cuda/source.h"
 #include "ops/select/cuda_compact.h"
 #include "ops/select/cuda_sort.h"
 #include "ops/select/offer.h"
@@ -48,10 +49,9 @@ std::unique_ptr<Kernel> unique(const Unique& p, bool tiles, const Gpu& gpu) {
   if (!p.sorted) {
     const Place group_of = plan.reserve(p.n * 4);
     order = plan.reserve(p.n * 4);
-    plan.source += fmt::format(
-        "\nextern \"C\" __global__ void __launch_bounds__({}) mark(const {}* items, const u32* heads, const i64* groups, u32* "
-        "group_of) {{\n  mark_first(items, heads, groups, group_of);\n}}\n",
-        block, item);
+    plan.source +=
+        entry_of_text("mark", block, fmt::format("const {}* items, const u32* heads, const i64* groups, u32* group_of", item),
+                      "mark_first(items, heads, groups, group_of);");
     plan.fill(group_of, p.n * 4, 0xff);
     plan.launch("mark", blocks_of(p.n, block)).at(items).at(heads).output(p.count).at(group_of);
     Selection firsts;
@@ -63,12 +63,12 @@ std::unique_ptr<Kernel> unique(const Unique& p, bool tiles, const Gpu& gpu) {
     firsts.count = p.count;
     firsts.add_to(plan, tiles, "order_");
   }
-  plan.source += fmt::format(
-      "\nextern \"C\" __global__ void __launch_bounds__({0}) emit(const {1}* x, const {2}* items, const u32* heads, const u32* "
-      "order, "
-      "const i64* groups, {1}* y, i64* first, i64* inverse, i64* counts, u32 n) {{\n"
-      "  emit_unique(x, items, heads, order, groups, y, first, inverse, counts, n);\n}}\n",
-      block, type, item);
+  plan.source += entry_of_text(
+      "emit", block,
+      fmt::format("const {0}* x, const {1}* items, const u32* heads, const u32* order, const i64* groups, {0}* y, i64* first, "
+                  "i64* inverse, i64* counts, u32 n",
+                  type, item),
+      "emit_unique(x, items, heads, order, groups, y, first, inverse, counts, n);");
   Launch& emit = plan.launch("emit", blocks_of(p.n, block));
   emit.input(0).at(items).at(heads);
   if (p.sorted)

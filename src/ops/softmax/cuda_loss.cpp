@@ -4,6 +4,7 @@
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
+#include "ops/cuda/source.h"
 #include "ops/softmax/offer.h"
 
 namespace smelt::ops {
@@ -27,17 +28,18 @@ void offer_loss_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const std::string reduction = b.node->get_string("reduction", "mean");
   const bool ignores = b.node->has("ignore_index");
   const int64_t ignored = b.node->get_int("ignore_index", 0);
-  const std::string source = fmt::format(
-      "#include \"softmax/loss.cuh\"\n\nextern \"C\" __global__ void __launch_bounds__(loss_threads) loss_of_samples(const {0}* "
-      "x, const {1}* "
-      "labels, const {0}* weights, {0}* logarithms, {0}* each, float* loss, float* weight, u32 samples, i64 classes, i64 inner, "
-      "bool ignores, "
-      "i64 ignored) {{\n  losses<{2}>(x, labels, weights, logarithms, each, loss, weight, samples, classes, inner, ignores, "
-      "ignored);\n}}\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(loss_threads) loss_of_all(const float* loss, const float* weight, {0}* y, "
-      "u32 samples, "
-      "bool mean) {{\n  add_losses(loss, weight, y, samples, mean);\n}}\n",
-      expr::cuda_type(type), expr::cuda_type(labels), softmax);
+  const std::string of_samples = entry_of_text(
+      "loss_of_samples", "loss_threads",
+      fmt::format("const {0}* x, const {1}* labels, const {0}* weights, {0}* logarithms, {0}* each, float* loss, float* weight, "
+                  "u32 samples, i64 classes, i64 inner, bool ignores, i64 ignored",
+                  expr::cuda_type(type), expr::cuda_type(labels)),
+      fmt::format("losses<{}>(x, labels, weights, logarithms, each, loss, weight, samples, classes, inner, ignores, ignored);",
+                  softmax));
+  const std::string of_all =
+      entry_of_text("loss_of_all", "loss_threads",
+                    fmt::format("const float* loss, const float* weight, {}* y, u32 samples, bool mean", expr::cuda_type(type)),
+                    "add_losses(loss, weight, y, samples, mean);");
+  const std::string source = "#include \"softmax/loss.cuh\"\n" + of_samples + of_all;
   const double moved = static_cast<double>(storage_bytes(b.inputs[0])) * (softmax ? 2 : 0.1);
   offer.candidates.push_back({"cuda", "", gpu_estimate_us(*machine.gpu, moved) + 2, [=, gpu = machine.gpu] {
                                 constexpr unsigned block = 256;

@@ -8,6 +8,7 @@
 #include "ops/core/strides.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/cuda/launches.h"
+#include "ops/cuda/source.h"
 #include "ops/softmax/offer.h"
 
 namespace smelt::ops {
@@ -92,20 +93,18 @@ std::string prefix(const Problem& p, bool with_log) {
 
 std::unique_ptr<Kernel> kernel_of(const Problem& p, const Form& f, const Gpu& gpu) {
   const std::string_view type = expr::cuda_type(p.type);
-  const std::string walk = fmt::format("const Walk<{}, 2> rows, u32 width, i64 from, i64 to) {{\n", p.rows.extents.size());
-  const std::string bounds = fmt::format("extern \"C\" __global__ void __launch_bounds__({}) ", f.shape.block[0]);
-  LaunchPlan plan("softmax:" + f.config, "#include \"softmax/softmax.cuh\"\n\n");
+  const std::string walk = fmt::format("const Walk<{}, 2> rows, u32 width, i64 from, i64 to", p.rows.extents.size());
+  const unsigned threads = f.shape.block[0];
+  LaunchPlan plan("softmax:" + f.config, "#include \"softmax/softmax.cuh\"\n");
   if (f.parts == 1) {
-    plan.source += fmt::format("{}softmax(const {}* x, {}* y, {}  {}\n}}\n", bounds, type, type, walk, f.body);
+    plan.source += entry_of_text("softmax", threads, fmt::format("const {0}* x, {0}* y, {1}", type, walk), f.body);
   } else {
     const std::string a = prefix(p, false);
-    plan.source += fmt::format(
-        "{}states(const {}* x, LogSumExp<{}>* parts, {}  softmax_parts<{}, {}, 512>(x, parts, rows, width, from);\n}}\n", bounds,
-        type, a, walk, a, f.vec);
-    plan.source += fmt::format(
-        "{}softmax(const {}* x, {}* y, const LogSumExp<{}>* parts, {}"
-        "  softmax_from_parts<{}, {}, 512>(x, y, parts, rows, width, from, to);\n}}\n",
-        bounds, type, type, a, walk, prefix(p, true), f.vec);
+    plan.source += entry_of_text("states", threads, fmt::format("const {}* x, LogSumExp<{}>* parts, {}", type, a, walk),
+                                 fmt::format("softmax_parts<{}, {}, 512>(x, parts, rows, width, from);", a, f.vec));
+    plan.source += entry_of_text(
+        "softmax", threads, fmt::format("const {0}* x, {0}* y, const LogSumExp<{1}>* parts, {2}", type, a, walk),
+        fmt::format("softmax_from_parts<{}, {}, 512>(x, y, parts, rows, width, from, to);", prefix(p, true), f.vec));
   }
   const WalkArgument rows(p.rows, f.columns ? f.vec : 1);
   const auto scalars = [&](Launch& l) { l.value(rows).value(static_cast<uint32_t>(p.width)).value(p.from).value(p.to); };

@@ -151,12 +151,18 @@ def sources(folder, only):
 
 
 def of_plan(path, arch):
-    """The machine code of a plan's kernels."""
+    """The machine code of a plan's kernels, which are entries of its metadata: a key, then field 2, its length and base64."""
     text = Path(path).read_bytes()
     found = []
-    for at in re.finditer(rb"smelt\.plan\.kernel\.[0-9a-f]{32}", text):
-        begin = re.compile(rb"[A-Za-z0-9+/=]{100,}").search(text, at.end())
-        data = base64.b64decode(begin[0] + b"=" * (-len(begin[0]) % 4))
+    for key in re.finditer(rb"smelt\.plan\.kernel\.[0-9a-f]{32}\x12", text):
+        length, shift, at = 0, 0, key.end()
+        while True:                                                          # a varint
+            byte = text[at]
+            length |= (byte & 0x7f) << shift
+            shift, at = shift + 7, at + 1
+            if byte < 0x80:
+                break
+        data = base64.b64decode(text[at:at + length])
         found += disassemble(data[data.index(b"\x7fELF"):])
     return found
 

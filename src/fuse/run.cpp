@@ -9,12 +9,6 @@
 namespace smelt::fuse {
 namespace {
 
-constexpr std::string_view reason_names[] = {
-#define X(id) #id,
-    SMELT_REASONS(X)
-#undef X
-};
-
 // Real models settle after 3 or 4 rounds; two rewrites that undo each other never do.
 constexpr int max_rounds = 100;
 
@@ -108,7 +102,7 @@ class Runner {
     for (NodeId n : g_.topological()) {
       if (!g_.node(n).alive) continue;
       const Outcome outcome = match(rewrite, n);
-      if (const auto* r = std::get_if<Rejected>(&outcome))
+      if (const auto* r = std::get_if<Refusal>(&outcome))
         reject(i, n, *r);
       else if (const auto* m = std::get_if<Match>(&outcome))
         changed = take(i, n, *m) || changed;
@@ -118,13 +112,13 @@ class Runner {
     return changed;
   }
 
-  void reject(size_t i, NodeId n, const Rejected& r) {
+  void reject(size_t i, NodeId n, const Refusal& r) {
     book_.rejected(i, n,
                    {.rewrite = std::string(rewrites_[i].name),
                     .nodes = source_names(g_, {&n, 1}),
                     .reason = std::string(name(r.reason)),
                     .blocker = r.blocker == NodeId::none ? "" : g_.node(r.blocker).name,
-                    .detail = r.detail,
+                    .detail = r.text,
                     .cost_us = options_.rates.bytes_per_s > 0 ? cost_us(g_, n, options_.rates) : 0},
                    r.blocker != NodeId::none && g_.node(r.blocker).domain == smelt_domain);
   }
@@ -153,7 +147,7 @@ class Runner {
     try {
       return rewrite.match(g_, n);
     } catch (const Error& e) {
-      return Rejected{Reason::unsupported, n, e.what()};
+      return refuse(Reason::unsupported, n, "{}", e.what());
     }
   }
 
@@ -189,8 +183,6 @@ void check_names(std::span<const Rewrite> rewrites, const std::vector<std::strin
 }
 
 }  // namespace
-
-std::string_view name(Reason r) { return reason_names[static_cast<size_t>(r)]; }
 
 Ledger run(Graph& g, const Options& options) {
   std::vector<Rewrite> list(pipeline().begin(), pipeline().end());

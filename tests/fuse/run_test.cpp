@@ -33,7 +33,7 @@ Match drop(const Graph& g, NodeId n) {
 Outcome double_neg(const Graph& g, NodeId n) {
   if (!g.node(n).is("Neg")) return NotHere{};
   const NodeId inner = g.producer(n, 0);
-  if (inner == NodeId::none || !g.node(inner).is("Neg")) return Rejected{Reason::wrong_producer, inner, "no Neg before it"};
+  if (inner == NodeId::none || !g.node(inner).is("Neg")) return refuse(Reason::wrong_producer, inner, "no Neg before it");
   return Match{{inner, n}, [n, x = g.node(inner).in(0), y = g.node(n).out()](Graph& graph) {
                  graph.replace_uses(y, x);
                  graph.remove_node(n);

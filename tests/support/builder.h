@@ -34,7 +34,7 @@ Ledger run_only(Graph& g, std::string_view name, const Options& options = {});
 /// What a match function said: "matched", "not here", or the reason code and the node that blocked it ("extra_reader by relu").
 inline std::string verdict(const Graph& g, const Outcome& o) {
   if (std::holds_alternative<Match>(o)) return "matched";
-  const auto* r = std::get_if<Rejected>(&o);
+  const auto* r = std::get_if<Refusal>(&o);
   if (!r) return "not here";
   return std::string(name(r->reason)) + (r->blocker == NodeId::none ? "" : " by " + g.node(r->blocker).name);
 }

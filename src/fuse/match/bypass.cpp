@@ -2,19 +2,19 @@
 
 namespace smelt::fuse {
 
-std::optional<Rejected> cannot_bypass(const Graph& g, NodeId n, ValueId v) {
+std::optional<Refusal> cannot_bypass(const Graph& g, NodeId n, ValueId v) {
   const Node& node = g.node(n);
   const ValueId out = node.out();
   const Value &from = g.value(out), &to = g.value(v);
   if (from.type != to.type)
-    return reject(Reason::wrong_type, n, "{} is {}, {} is {}", from.name, name(from.type), to.name, name(to.type));
+    return refuse(Reason::wrong_type, n, "{} is {}, {} is {}", from.name, name(from.type), to.name, name(to.type));
   for (size_t i = 1; i < node.outputs.size(); ++i)
     if (node.outputs[i] != ValueId::none && (!g.readers(node.outputs[i]).empty() || g.is_output(node.outputs[i])))
-      return reject(Reason::extra_reader, n, "output {} of {} is used too", i, describe(g, n));
+      return refuse(Reason::extra_reader, n, "output {} of {} is used too", i, describe(g, n));
   if (!g.is_output(out)) return {};
-  if (g.is_output(v)) return reject(Reason::graph_output, to.producer, "{} and {} are both graph outputs", to.name, from.name);
+  if (g.is_output(v)) return refuse(Reason::graph_output, to.producer, "{} and {} are both graph outputs", to.name, from.name);
   if (to.producer == NodeId::none)
-    return reject(Reason::graph_output, n, "{} is a graph output, and {} is no node's", from.name, to.name);
+    return refuse(Reason::graph_output, n, "{} is a graph output, and {} is no node's", from.name, to.name);
   return {};
 }
 

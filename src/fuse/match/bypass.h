@@ -9,7 +9,7 @@ namespace smelt::fuse {
 
 /// Why the readers of n's first output cannot read `v` instead: another type, another output of n is used, or both are seen
 /// from outside the graph. The graph's outputs keep their names.
-std::optional<Rejected> cannot_bypass(const Graph& g, NodeId n, ValueId v);
+std::optional<Refusal> cannot_bypass(const Graph& g, NodeId n, ValueId v);
 
 /// The match that makes the readers of n's first output read `v`. cannot_bypass must have found nothing.
 Match bypass(const Graph& g, NodeId n, ValueId v);

@@ -29,12 +29,12 @@ bool is_convolution(const Graph& g, ValueId v, NodeId* conv) {
   return made_by(g, v, "Conv", conv) || made_by(g, v, "ConvTranspose", conv);
 }
 
-std::variant<Filters, Rejected> filters(const Graph& g, NodeId conv) {
+Result<Filters> filters(const Graph& g, NodeId conv) {
   const Node& node = g.node(conv);
   const Tensor& w = g.constant(conv, 1);
   const int64_t channels = output_channels(node, w);
   if (channels < 0)
-    return reject(Reason::not_constant, g.producer(conv, 1), "the weights of {} are computed, or do not fit its groups",
+    return refuse(Reason::not_constant, g.producer(conv, 1), "the weights of {} are computed, or do not fit its groups",
                   describe(g, conv));
   Filters f{channels, w, {}, node.op == "ConvTranspose", node.get_int("group", 1)};
   if (node.in(2) == ValueId::none) {
@@ -43,7 +43,7 @@ std::variant<Filters, Rejected> filters(const Graph& g, NodeId conv) {
   }
   const Tensor& b = g.constant(conv, 2);
   if (!b.valid() || b.size() != channels)
-    return reject(Reason::not_constant, g.producer(conv, 2), "the bias of {} is computed, or not one for each channel",
+    return refuse(Reason::not_constant, g.producer(conv, 2), "the bias of {} is computed, or not one for each channel",
                   describe(g, conv));
   f.bias = b.to_doubles();
   return f;
@@ -68,18 +68,18 @@ Tensor vector_of(std::span<const double> values, DType type) {
   return Tensor::of({static_cast<int64_t>(values.size())}, std::vector<double>(values.begin(), values.end())).cast(type);
 }
 
-std::variant<Affine, Rejected> batch_norm_affine(const Graph& g, NodeId norm) {
+Result<Affine> batch_norm_affine(const Graph& g, NodeId norm) {
   const Node& node = g.node(norm);
-  if (node.get_int("training_mode", 0)) return reject(Reason::wrong_attribute, norm, "{} is in training mode", describe(g, norm));
+  if (node.get_int("training_mode", 0)) return refuse(Reason::wrong_attribute, norm, "{} is in training mode", describe(g, norm));
   for (size_t i = 1; i < node.outputs.size(); ++i)
     if (node.outputs[i] != ValueId::none)
-      return reject(Reason::extra_reader, norm, "{} gives its statistics too", describe(g, norm));
+      return refuse(Reason::extra_reader, norm, "{} gives its statistics too", describe(g, norm));
   std::vector<double> parameters[4];  // scale, shift, mean, variance
   for (size_t i = 1; i <= 4; ++i) {
     const Tensor& t = g.constant(norm, i);
-    if (!t.valid()) return reject(Reason::not_constant, g.producer(norm, i), "input {} of {} is computed", i, describe(g, norm));
+    if (!t.valid()) return refuse(Reason::not_constant, g.producer(norm, i), "input {} of {} is computed", i, describe(g, norm));
     if (t.rank() != 1 || t.size() != g.constant(norm, 1).size())
-      return reject(Reason::wrong_shape, norm, "input {} of {} has shape {}", i, describe(g, norm), to_string(t.shape()));
+      return refuse(Reason::wrong_shape, norm, "input {} of {} has shape {}", i, describe(g, norm), to_string(t.shape()));
     parameters[i - 1] = t.to_doubles();
   }
   const double epsilon = node.get_float("epsilon", 1e-5f);

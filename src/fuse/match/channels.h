@@ -34,8 +34,8 @@ struct Filters {
   Tensor scaled(std::span<const double> factors) const;
 };
 
-/// Of a Conv or ConvTranspose; rejected when the weights or the bias are computed, or do not fit.
-std::variant<Filters, Rejected> filters(const Graph& g, NodeId conv);
+/// Of a Conv or ConvTranspose; refused when the weights or the bias are computed, or do not fit.
+Result<Filters> filters(const Graph& g, NodeId conv);
 
 /// y = x * factor + offset for each channel.
 struct Affine {
@@ -43,9 +43,9 @@ struct Affine {
 };
 
 /// What a BatchNormalization with constant parameters computes: factor = scale / sqrt(variance + epsilon),
-/// offset = shift - mean * factor. Rejected in training mode, when its statistics are outputs, and when a parameter is computed
+/// offset = shift - mean * factor. Refusal in training mode, when its statistics are outputs, and when a parameter is computed
 /// or no vector.
-std::variant<Affine, Rejected> batch_norm_affine(const Graph& g, NodeId norm);
+Result<Affine> batch_norm_affine(const Graph& g, NodeId norm);
 
 /// The convolution with other weights (where valid) and another bias, standing for `after` too, whose output it gives. The new
 /// constants are named after the node.

@@ -74,25 +74,25 @@ bool are_trailing(std::vector<int64_t> axes, int rank, int* count) {
 
 bool is_real(DType t) { return t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64; }
 
-std::variant<NodeId, Rejected> reader_of(const Graph& g, ValueId v) {
+Result<NodeId> reader_of(const Graph& g, ValueId v) {
   NodeId maker = g.value(v).producer;
-  if (g.is_output(v)) return reject(Reason::graph_output, maker, "{} is a graph output", g.value(v).name);
+  if (g.is_output(v)) return refuse(Reason::graph_output, maker, "{} is a graph output", g.value(v).name);
   auto readers = g.readers(v);
-  if (readers.empty()) return reject(Reason::wrong_reader, maker, "{} is not read", g.value(v).name);
+  if (readers.empty()) return refuse(Reason::wrong_reader, maker, "{} is not read", g.value(v).name);
   for (const Use& u : readers)
     if (u.node != readers[0].node)
-      return reject(Reason::extra_reader, u.node, "{} has {}", g.value(v).name, readers_text(readers.size()));
+      return refuse(Reason::extra_reader, u.node, "{} has {}", g.value(v).name, readers_text(readers.size()));
   return readers[0].node;
 }
 
-std::optional<Rejected> escapes(const Graph& g, std::span<const NodeId> nodes, std::initializer_list<ValueId> results) {
+std::optional<Refusal> escapes(const Graph& g, std::span<const NodeId> nodes, std::initializer_list<ValueId> results) {
   for (NodeId n : nodes)
     for (ValueId v : g.node(n).outputs) {
       if (v == ValueId::none || std::find(results.begin(), results.end(), v) != results.end()) continue;
-      if (g.is_output(v)) return reject(Reason::graph_output, n, "{} is a graph output", g.value(v).name);
+      if (g.is_output(v)) return refuse(Reason::graph_output, n, "{} is a graph output", g.value(v).name);
       for (const Use& u : g.readers(v))
         if (std::find(nodes.begin(), nodes.end(), u.node) == nodes.end())
-          return reject(Reason::extra_reader, u.node, "{} is also read by {}", g.value(v).name, describe(g, u.node));
+          return refuse(Reason::extra_reader, u.node, "{} is also read by {}", g.value(v).name, describe(g, u.node));
     }
   return {};
 }

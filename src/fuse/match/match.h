@@ -15,10 +15,6 @@
 
 namespace smelt::fuse {
 
-template <class... A> Rejected reject(Reason reason, NodeId blocker, fmt::format_string<A...> f, A&&... a) {
-  return Rejected{reason, blocker, fmt::format(f, std::forward<A>(a)...)};
-}
-
 /// True when v's producer is the operator; the producer's id in `node`.
 bool made_by(const Graph& g, ValueId v, std::string_view op, NodeId* node = nullptr, std::string_view domain = onnx_domain);
 
@@ -46,10 +42,10 @@ inline bool fits_attribute(double x) { return static_cast<double>(static_cast<fl
 /// f16, bf16, f32 or f64: what the fused operators compute with.
 bool is_real(DType t);
 
-/// The one reader of v. Otherwise a rejection: v is a graph output, is read more than once, or is not read.
-std::variant<NodeId, Rejected> reader_of(const Graph& g, ValueId v);
-/// Whether anything but `nodes` uses what they compute, apart from `results`: the rejection if so.
-std::optional<Rejected> escapes(const Graph& g, std::span<const NodeId> nodes, std::initializer_list<ValueId> results);
+/// The one reader of v. Otherwise a refusal: v is a graph output, is read more than once, or is not read.
+Result<NodeId> reader_of(const Graph& g, ValueId v);
+/// Whether anything but `nodes` uses what they compute, apart from `results`: the refusal if so.
+std::optional<Refusal> escapes(const Graph& g, std::span<const NodeId> nodes, std::initializer_list<ValueId> results);
 /// True when `to` depends on `from`'s outputs, directly or through other nodes.
 bool reaches(const Graph& g, NodeId from, NodeId to);
 /// True when v, or what it is computed from, depends on `from`'s outputs.

@@ -21,24 +21,21 @@ const ops::Expression* expression(const Node& n) {
   return &row->facts.expression;
 }
 
-template <class... A> Rejected no(Reason reason, NodeId n, fmt::format_string<A...> f, A&&... a) {
-  return {reason, n, fmt::format(f, std::forward<A>(a)...)};
-}
-
-std::optional<Rejected> bad_quantization(const Graph& g, NodeId n) {
+std::optional<Refusal> bad_quantization(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   const bool quantizes = node.op == "QuantizeLinear";
   const DType narrow = g.value(quantizes ? node.out() : node.in(0)).type;
   const bool byte_sized = is_integer(narrow) && bits(narrow) >= 8 && bits(narrow) <= 16;
   if (!byte_sized && (quantizes || narrow != DType::i32))
-    return no(Reason::wrong_type, n, "{} is {}", describe(g, n), name(narrow));
+    return refuse(Reason::wrong_type, n, "{} is {}", describe(g, n), name(narrow));
   for (size_t i : {1, 2}) {
     const ValueId v = node.in(i);
     if (v == ValueId::none) continue;
     const auto& shape = g.value(v).shape;
-    if (!shape || !is_static(*shape)) return no(Reason::unknown_shape, n, "the shape of {} is not known", g.value(v).name);
+    if (!shape || !is_static(*shape)) return refuse(Reason::unknown_shape, n, "the shape of {} is not known", g.value(v).name);
     if (elements(to_shape(*shape)) != 1)
-      return no(Reason::wrong_shape, n, "{} has {} elements, one for each channel", g.value(v).name, elements(to_shape(*shape)));
+      return refuse(Reason::wrong_shape, n, "{} has {} elements, one for each channel", g.value(v).name,
+                    elements(to_shape(*shape)));
   }
   return {};
 }
@@ -74,32 +71,33 @@ std::optional<double> immediate(const Value& v) {
   return value;
 }
 
-std::optional<Rejected> not_pointwise(const Graph& g, NodeId n) {
+std::optional<Refusal> not_pointwise(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   const ops::Expression* form = expression(node);
-  if (!form) return no(Reason::unsupported, n, "{} is not pointwise", describe(g, n));
+  if (!form) return refuse(Reason::unsupported, n, "{} is not pointwise", describe(g, n));
   for (const auto* values : {&node.inputs, &node.outputs})
     for (ValueId v : *values)
       if (v != ValueId::none && !computing_type(g.value(v).type))
-        return no(Reason::wrong_type, n, "{} is {}, which no program computes in", g.value(v).name, name(g.value(v).type));
+        return refuse(Reason::wrong_type, n, "{} is {}, which no program computes in", g.value(v).name, name(g.value(v).type));
   if (form->of_node) return {};
 
-  if (node.outputs.size() != 1) return no(Reason::wrong_attribute, n, "{} has {} outputs", describe(g, n), node.outputs.size());
-  if (node.in(0) == ValueId::none) return no(Reason::missing_input, n, "{} has no input", describe(g, n));
+  if (node.outputs.size() != 1)
+    return refuse(Reason::wrong_attribute, n, "{} has {} outputs", describe(g, n), node.outputs.size());
+  if (node.in(0) == ValueId::none) return refuse(Reason::missing_input, n, "{} has no input", describe(g, n));
   if (!form->write && node.inputs.size() > form->operands())
-    return no(Reason::unsupported, n, "{} has {} inputs, expected {}", describe(g, n), node.inputs.size(), form->operands());
+    return refuse(Reason::unsupported, n, "{} has {} inputs, expected {}", describe(g, n), node.inputs.size(), form->operands());
   for (size_t i = 1; i < form->operands(); ++i)
     if (node.in(i) == ValueId::none)
-      return no(Reason::missing_input, n, "{} has no input {} of {}", describe(g, n), i, form->operands());
+      return refuse(Reason::missing_input, n, "{} has no input {} of {}", describe(g, n), i, form->operands());
   const DType type = *computing_type(g.value(node.inputs[form->lead()]).type);
-  if (!form->accepts(type)) return no(Reason::wrong_type, n, "{} of {}", describe(g, n), name(type));
+  if (!form->accepts(type)) return refuse(Reason::wrong_type, n, "{} of {}", describe(g, n), name(type));
   for (size_t i = form->lead(); i < node.inputs.size() && !form->mixed; ++i) {
     if (node.inputs[i] == ValueId::none) continue;
     const DType other = *computing_type(g.value(node.inputs[i]).type);
-    if (other != type) return no(Reason::wrong_type, n, "{} of {} and {}", describe(g, n), name(type), name(other));
+    if (other != type) return refuse(Reason::wrong_type, n, "{} of {} and {}", describe(g, n), name(type), name(other));
   }
   if (node.op == "Pow" && is_integer(type) && is_float(g.value(node.inputs[1]).type))
-    return no(Reason::wrong_type, n, "{} of an integer to a fractional power", describe(g, n));
+    return refuse(Reason::wrong_type, n, "{} of an integer to a fractional power", describe(g, n));
   if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear") return bad_quantization(g, n);
   return {};
 }

@@ -20,7 +20,7 @@ std::optional<double> immediate(const Value& v);
 /// Why node n cannot be written as instructions over its inputs' elements; nothing when it can. Pointwise are the
 /// element-by-element operators of ONNX and com.microsoft, whose inputs broadcast, ai.smelt.Pointwise, and QuantizeLinear and
 /// DequantizeLinear with one scale. Shapes are not looked at.
-std::optional<Rejected> not_pointwise(const Graph& g, NodeId n);
+std::optional<Refusal> not_pointwise(const Graph& g, NodeId n);
 
 /// Appends what n computes; args[i] is input i in its computing type, -1 where it is left out. Returns n's outputs, in their
 /// computing types. not_pointwise(g, n) must have found nothing.

@@ -11,29 +11,10 @@
 #include <variant>
 #include <vector>
 
+#include "base/refusal.h"
 #include "graph/graph.h"
 
 namespace smelt::fuse {
-
-/// Reason codes are part of the interface: tests and --json name them.
-// clang-format off
-#define SMELT_REASONS(X)                                                                             \
-  X(wrong_producer) X(wrong_reader) X(extra_reader) X(graph_output) X(not_constant) X(wrong_value)   \
-  X(wrong_type) X(wrong_rank) X(wrong_shape) X(unknown_shape) X(wrong_attribute) X(wrong_axis)       \
-  X(missing_input) X(too_large) X(in_subgraph) X(not_profitable) X(unsupported)
-// clang-format on
-enum class Reason : uint8_t {
-#define X(id) id,
-  SMELT_REASONS(X)
-#undef X
-};
-std::string_view name(Reason r);
-
-struct Rejected {
-  Reason reason;
-  NodeId blocker;      // the node that stood in the way; none when no node did
-  std::string detail;  // with the numbers: "Conv_3's result has 2 readers"
-};
 
 /// A match is the change itself, worked out but not made: calling it applies it and returns the node that stands for the
 /// pattern afterwards. It captures what match found; it does not look again and does not throw.
@@ -46,7 +27,7 @@ struct Match {
 /// Not a candidate at all (the node is not where this pattern starts): not recorded.
 struct NotHere {};
 
-using Outcome = std::variant<NotHere, Rejected, Match>;
+using Outcome = std::variant<NotHere, Refusal, Match>;
 
 struct Rewrite {
   std::string_view name;  // "conv_act", what --skip takes

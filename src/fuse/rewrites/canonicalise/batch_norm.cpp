@@ -12,11 +12,11 @@ Outcome batch_norm(const Graph& g, NodeId norm) {
   const Node& node = g.node(norm);
   if (!node.is("BatchNormalization")) return NotHere{};
   const Value& x = g.value(node.in(0));
-  if (!is_real(x.type)) return reject(Reason::wrong_type, norm, "{} is {}", x.name, name(x.type));
-  if (!x.shape) return reject(Reason::unknown_shape, norm, "the rank of {} is not known", x.name);
+  if (!is_real(x.type)) return refuse(Reason::wrong_type, norm, "{} is {}", x.name, name(x.type));
+  if (!x.shape) return refuse(Reason::unknown_shape, norm, "the rank of {} is not known", x.name);
   const auto parameters = batch_norm_affine(g, norm);
-  if (const auto* no = std::get_if<Rejected>(&parameters)) return *no;
-  const Affine& a = std::get<Affine>(parameters);
+  if (!parameters) return parameters.refusal();
+  const Affine& a = *parameters;
 
   const DType compute = accumulator(x.type);
   Shape shape(x.shape->size() > 1 ? x.shape->size() - 1 : 1, 1);  // [C, 1, 1] for x [N, C, H, W]

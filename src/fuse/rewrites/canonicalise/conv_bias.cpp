@@ -24,16 +24,16 @@ Outcome conv_bias(const Graph& g, NodeId n) {
   const Tensor& c = g.constant(n, 1 - side);
   if (!c.valid()) return NotHere{};  // a residual: conv_epilogue's
   const auto only = reader_of(g, g.node(conv).out());
-  if (const auto* no = std::get_if<Rejected>(&only)) return *no;
+  if (!only) return only.refusal();
   const auto constants = filters(g, conv);
-  if (const auto* no = std::get_if<Rejected>(&constants)) return *no;
-  const Filters& f = std::get<Filters>(constants);
+  if (!constants) return constants.refusal();
+  const Filters& f = *constants;
   if (c.rank() == 1 && c.size() == f.channels && f.channels > 1)
-    return reject(Reason::wrong_rank, n, "the constant has shape {}: it goes with the last axis, not with the channels",
+    return refuse(Reason::wrong_rank, n, "the constant has shape {}: it goes with the last axis, not with the channels",
                   to_string(c.shape()));
   auto values = per_channel(c, f.channels, static_cast<int>(f.weights.rank()));
   if (!values)
-    return reject(Reason::wrong_shape, n, "the constant has shape {}, the convolution {} channels", to_string(c.shape()),
+    return refuse(Reason::wrong_shape, n, "the constant has shape {}, the convolution {} channels", to_string(c.shape()),
                   f.channels);
 
   std::vector<double> bias = f.bias;

@@ -11,17 +11,17 @@ Outcome fold_batch_norm(const Graph& g, NodeId norm) {
   if (!g.node(norm).is("BatchNormalization")) return NotHere{};
   NodeId conv;
   if (!is_convolution(g, g.node(norm).in(0), &conv))
-    return reject(Reason::wrong_producer, g.producer(norm, 0), "{} normalizes no convolution", describe(g, norm));
+    return refuse(Reason::wrong_producer, g.producer(norm, 0), "{} normalizes no convolution", describe(g, norm));
   const auto only = reader_of(g, g.node(conv).out());
-  if (const auto* no = std::get_if<Rejected>(&only)) return *no;
+  if (!only) return only.refusal();
   const auto parameters = batch_norm_affine(g, norm);
-  if (const auto* no = std::get_if<Rejected>(&parameters)) return *no;
-  const Affine& a = std::get<Affine>(parameters);
+  if (!parameters) return parameters.refusal();
+  const Affine& a = *parameters;
   const auto constants = filters(g, conv);
-  if (const auto* no = std::get_if<Rejected>(&constants)) return *no;
-  const Filters& f = std::get<Filters>(constants);
+  if (!constants) return constants.refusal();
+  const Filters& f = *constants;
   if (f.channels != static_cast<int64_t>(a.factor.size()))
-    return reject(Reason::wrong_shape, norm, "{} channels, the convolution has {}", a.factor.size(), f.channels);
+    return refuse(Reason::wrong_shape, norm, "{} channels, the convolution has {}", a.factor.size(), f.channels);
 
   std::vector<double> bias = f.bias;
   for (size_t c = 0; c < bias.size(); ++c) bias[c] = bias[c] * a.factor[c] + a.offset[c];

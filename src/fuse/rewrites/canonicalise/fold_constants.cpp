@@ -74,24 +74,24 @@ Outcome fold_constants(const Graph& g, NodeId n) {
   }
   const ops::OpDef* def = ops::find(node.op, node.domain);
   if (!def || !def->deterministic || node.domain == smelt_domain || node.op == "DequantizeLinear") return NotHere{};
-  if (has_body(node)) return reject(Reason::in_subgraph, n, "{} runs a subgraph", describe(g, n));
+  if (has_body(node)) return refuse(Reason::in_subgraph, n, "{} runs a subgraph", describe(g, n));
   if (ops::facts(node).contracts && in_elements > product_at_most)
-    return reject(Reason::too_large, n, "{} of {} elements, at most {} are computed here", describe(g, n), in_elements,
+    return refuse(Reason::too_large, n, "{} of {} elements, at most {} are computed here", describe(g, n), in_elements,
                   product_at_most);
   try {
     const auto size = result_bytes(node, inputs);
     if (size && *size > always && (*size > in_bytes || *size > at_most))
-      return reject(Reason::too_large, n, "the result takes {} bytes, the inputs {}", *size, in_bytes);
+      return refuse(Reason::too_large, n, "the result takes {} bytes, the inputs {}", *size, in_bytes);
     auto results = ops::evaluate(node, inputs);
     for (size_t i = 0; i < results.size(); ++i) {
       const Value* declared = node.out(i) == ValueId::none ? nullptr : &g.value(node.out(i));
       if (declared && declared->type != results[i].type())
-        return reject(Reason::wrong_type, n, "{} is declared as {}, and is {}", declared->name, name(declared->type),
+        return refuse(Reason::wrong_type, n, "{} is declared as {}, and is {}", declared->name, name(declared->type),
                       name(results[i].type()));
     }
     return become_constants(n, node.outputs, std::move(results));
   } catch (const Error& e) {
-    return reject(Reason::unsupported, n, "{}", e.what());
+    return refuse(Reason::unsupported, n, "{}", e.what());
   }
 }
 

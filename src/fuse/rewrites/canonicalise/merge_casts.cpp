@@ -41,7 +41,7 @@ Outcome merge_casts(const Graph& g, NodeId n) {
   if (!made_by(g, g.node(n).in(0), "Cast", &first)) return NotHere{};
   const ValueId x = g.node(first).in(0);
   const DType from = g.value(x).type, between = g.value(g.node(n).in(0)).type;
-  if (!holds(between, from)) return reject(Reason::wrong_type, first, "{} does not hold every {}", name(between), name(from));
+  if (!holds(between, from)) return refuse(Reason::wrong_type, first, "{} does not hold every {}", name(between), name(from));
   Match m = become(n, "Cast", {x}, g.node(n).attrs);
   m.nodes = {first, n};
   return m;

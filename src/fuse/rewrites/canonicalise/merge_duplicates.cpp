@@ -75,7 +75,7 @@ Outcome merge_duplicates(const Graph& g, NodeId id) {
     const Node& first = g.node(u.node);
     if (u.node == id || std::pair(first.order, index(u.node)) > std::pair(n.order, index(id)) || !same(g, first, n)) continue;
     for (ValueId v : n.outputs)
-      if (v != ValueId::none && g.is_output(v)) return reject(Reason::graph_output, id, "{} is a graph output", g.value(v).name);
+      if (v != ValueId::none && g.is_output(v)) return refuse(Reason::graph_output, id, "{} is a graph output", g.value(v).name);
     return Match{{u.node, id}, [keep = u.node, id](Graph& graph) {
                    const std::vector<ValueId> from = graph.node(id).outputs, to = graph.node(keep).outputs;
                    for (size_t i = 0; i < from.size(); ++i)

@@ -17,7 +17,7 @@ namespace smelt::fuse {
 namespace {
 
 /// Which value the node returns unchanged, or why it does not; NotHere where it is not expected to.
-using Answer = std::variant<NotHere, Rejected, ValueId>;
+using Answer = std::variant<NotHere, Refusal, ValueId>;
 
 Answer when(bool same, ValueId v) { return same ? Answer(v) : Answer(NotHere{}); }
 
@@ -27,7 +27,7 @@ Answer dropout(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   if (node.in(2) == ValueId::none) return node.in(0);
   const auto training = scalar(g, node.in(2));
-  if (!training) return reject(Reason::not_constant, g.producer(n, 2), "training_mode of {} is computed", describe(g, n));
+  if (!training) return refuse(Reason::not_constant, g.producer(n, 2), "training_mode of {} is computed", describe(g, n));
   return when(*training == 0, node.in(0));
 }
 
@@ -68,7 +68,7 @@ Answer pad(const Graph& g, NodeId n) {
   const auto pads = ints(g, n, "pads", 1);
   if (!pads) {
     if (same_shape(g, node.in(0), node.out()))
-      return reject(Reason::not_constant, g.producer(n, 1), "the pads of {} are computed", describe(g, n));
+      return refuse(Reason::not_constant, g.producer(n, 1), "the pads of {} are computed", describe(g, n));
     return NotHere{};
   }
   return when(std::all_of(pads->begin(), pads->end(), [](int64_t p) { return p == 0; }), node.in(0));
@@ -79,7 +79,7 @@ Answer slice(const Graph& g, NodeId n) {
   if (!same_shape(g, node.in(0), node.out())) return NotHere{};
   if (node.in(4) == ValueId::none) return node.in(0);
   const auto steps = ints(g, n, "steps", 4);
-  if (!steps) return reject(Reason::not_constant, g.producer(n, 4), "the steps of {} are computed", describe(g, n));
+  if (!steps) return refuse(Reason::not_constant, g.producer(n, 4), "the steps of {} are computed", describe(g, n));
   // All elements in the same order, unless an axis is gone through backwards.
   return when(std::all_of(steps->begin(), steps->end(), [](int64_t s) { return s > 0; }), node.in(0));
 }
@@ -104,7 +104,7 @@ Answer neutral(const Graph& g, NodeId n, double element, bool either_side) {
   for (size_t i : {0u, 1u}) {
     if ((i == 1 && !either_side) || !is_exactly(g, node.in(1 - i), element)) continue;
     if (same_shape(g, node.in(i), node.out())) return node.in(i);
-    return reject(Reason::wrong_shape, n, "the constant enlarges {}", g.value(node.in(i)).name);
+    return refuse(Reason::wrong_shape, n, "the constant enlarges {}", g.value(node.in(i)).name);
   }
   return NotHere{};
 }
@@ -143,7 +143,7 @@ Outcome remove_identity(const Graph& g, NodeId n) {
   for (const Row& row : rows) {
     if (row.op != node.op) continue;
     const Answer answer = row.answer(g, n);
-    if (const auto* no = std::get_if<Rejected>(&answer)) return *no;
+    if (const auto* no = std::get_if<Refusal>(&answer)) return *no;
     const auto* v = std::get_if<ValueId>(&answer);
     if (!v) return NotHere{};
     if (auto no = cannot_bypass(g, n, *v)) return *no;

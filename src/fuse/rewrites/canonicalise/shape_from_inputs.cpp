@@ -45,10 +45,10 @@ Outcome shape_from_inputs(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
   if (!n.is("Shape") || g.is_input(n.in(0))) return NotHere{};
   auto wanted = shape_values(g, n.out());
-  if (!wanted) return reject(Reason::unknown_shape, g.producer(id, 0), "the rank of {} is not known", g.value(n.in(0)).name);
+  if (!wanted) return refuse(Reason::unknown_shape, g.producer(id, 0), "the rank of {} is not known", g.value(n.in(0)).name);
   for (const Extent& e : *wanted)
     if (!e.known() && (e.symbol.empty() || find_symbol(g, e.symbol).first == ValueId::none))
-      return reject(Reason::unknown_shape, g.producer(id, 0), "{} of {} is not an extent of an input", to_string(Extents{e}),
+      return refuse(Reason::unknown_shape, g.producer(id, 0), "{} of {} is not an extent of an input", to_string(Extents{e}),
                     g.value(n.in(0)).name);
   if (wanted->empty()) return NotHere{};
   return Match{{id}, [id, wanted = *wanted](Graph& graph) {

@@ -15,7 +15,7 @@ Outcome conv_epilogue(const Graph& g, NodeId conv) {
   const bool fused_already = node.is("Conv", smelt_domain);
   if (!node.is("Conv") && !fused_already) return NotHere{};
   const DType type = g.value(node.out()).type;
-  if (!fused_already && !is_real(type)) return reject(Reason::wrong_type, conv, "{} gives {}", describe(g, conv), name(type));
+  if (!fused_already && !is_real(type)) return refuse(Reason::wrong_type, conv, "{} gives {}", describe(g, conv), name(type));
 
   Base base;
   if (fused_already)

@@ -24,44 +24,43 @@ std::vector<NodeId> outside_readers(const Graph& g, ValueId v, const std::vector
 }
 
 /// Whether node n, which reads a value of y's shape, can be computed in the program; the reason if not.
-std::optional<Rejected> refusal(const Graph& g, NodeId n, ValueId y, const std::vector<ValueId>& inside, bool bytes) {
-  if (auto no = not_pointwise(g, n)) return reject(Reason::wrong_reader, n, "{}", no->detail);
+std::optional<Refusal> refusal(const Graph& g, NodeId n, ValueId y, const std::vector<ValueId>& inside, bool bytes) {
+  if (auto no = not_pointwise(g, n)) return refuse(Reason::wrong_reader, n, "{}", no->text);
   if (g.node(n).outputs.size() != 1)
-    return reject(Reason::wrong_reader, n, "{} has {} outputs", describe(g, n), g.node(n).outputs.size());
+    return refuse(Reason::wrong_reader, n, "{} has {} outputs", describe(g, n), g.node(n).outputs.size());
   ValueId out = g.node(n).out();
   const DType type = g.value(out).type;
   const bool fits = is_real(type) || (bytes && (type == DType::u8 || type == DType::i8));
   if (!fits || accumulator(g.value(out).type) != accumulator(g.value(y).type))
-    return reject(Reason::wrong_type, n, "{} gives {}, which an epilogue over {} cannot", describe(g, n), name(g.value(out).type),
+    return refuse(Reason::wrong_type, n, "{} gives {}, which an epilogue over {} cannot", describe(g, n), name(g.value(out).type),
                   name(g.value(y).type));
   auto shape = extents(g, y);
-  if (!shape) return reject(Reason::unknown_shape, n, "the rank of {} is not known", g.value(y).name);
+  if (!shape) return refuse(Reason::unknown_shape, n, "the rank of {} is not known", g.value(y).name);
   const NodeId fused = g.value(inside.front()).producer;
   for (ValueId v : operands_of(g, n)) {
     if (std::find(inside.begin(), inside.end(), v) != inside.end()) continue;
     // A second output (a normalisation's sum) may come round to here.
     if (fused != NodeId::none && g.node(fused).outputs.size() > 1 && depends_on(g, v, fused))
-      return reject(Reason::wrong_producer, n, "{} comes of {} too", g.value(v).name, describe(g, fused));
+      return refuse(Reason::wrong_producer, n, "{} comes of {} too", g.value(v).name, describe(g, fused));
     auto operand = extents(g, v);
-    if (!operand) return reject(Reason::unknown_shape, n, "the rank of {} is not known", g.value(v).name);
+    if (!operand) return refuse(Reason::unknown_shape, n, "the rank of {} is not known", g.value(v).name);
     if (!broadcasts_to(*operand, *shape))
-      return reject(Reason::wrong_shape, n, "{} {} does not broadcast to {}", g.value(v).name, to_string(*operand),
+      return refuse(Reason::wrong_shape, n, "{} {} does not broadcast to {}", g.value(v).name, to_string(*operand),
                     to_string(*shape));
   }
   if (!same_shape(g, out, y)) {
     // Every operand broadcasts to y's shape and one has it, so that the result has it too; unless a constant raises the rank.
     if (rank(g, out) != rank(g, y))
-      return reject(Reason::wrong_rank, n, "{} has rank {}, not {}", g.value(out).name, rank(g, out), rank(g, y));
+      return refuse(Reason::wrong_rank, n, "{} has rank {}, not {}", g.value(out).name, rank(g, out), rank(g, y));
   }
   return {};
 }
 
 /// The next nodes to take in after `y`: one reader, or a few that lead from y to one value again (x * tanh(softplus(x))).
 /// The reason when there are none.
-std::variant<std::vector<NodeId>, Rejected> next_nodes(const Graph& g, ValueId y, const std::vector<ValueId>& inside_before,
-                                                       bool bytes) {
+Result<std::vector<NodeId>> next_nodes(const Graph& g, ValueId y, const std::vector<ValueId>& inside_before, bool bytes) {
   constexpr size_t most = 8;
-  if (g.is_output(y)) return reject(Reason::graph_output, g.value(y).producer, "{} is a graph output", g.value(y).name);
+  if (g.is_output(y)) return refuse(Reason::graph_output, g.value(y).producer, "{} is a graph output", g.value(y).name);
   std::vector<NodeId> taken;
   std::vector<ValueId> inside = inside_before, open{y};
   while (taken.size() < most) {
@@ -70,11 +69,10 @@ std::variant<std::vector<NodeId>, Rejected> next_nodes(const Graph& g, ValueId y
     for (ValueId v : open)
       for (NodeId r : outside_readers(g, v, taken))
         if (next == NodeId::none || g.node(r).order < g.node(next).order) next = r;
-    if (next == NodeId::none) return reject(Reason::wrong_reader, g.value(y).producer, "{} is not read", g.value(y).name);
+    if (next == NodeId::none) return refuse(Reason::wrong_reader, g.value(y).producer, "{} is not read", g.value(y).name);
     if (auto no = refusal(g, next, y, inside, bytes)) {
       if (g.readers(y).size() > 1)
-        return reject(Reason::extra_reader, next, "{} has {}; {}", g.value(y).name, readers_text(g.readers(y).size()),
-                      no->detail);
+        return refuse(Reason::extra_reader, next, "{} has {}; {}", g.value(y).name, readers_text(g.readers(y).size()), no->text);
       return *no;
     }
     taken.push_back(next);
@@ -85,9 +83,9 @@ std::variant<std::vector<NodeId>, Rejected> next_nodes(const Graph& g, ValueId y
     if (open.size() == 1) return taken;
     for (ValueId v : open)
       if (g.is_output(v) && v != g.node(next).out())
-        return reject(Reason::graph_output, g.value(v).producer, "{} is a graph output", g.value(v).name);
+        return refuse(Reason::graph_output, g.value(v).producer, "{} is a graph output", g.value(v).name);
   }
-  return reject(Reason::extra_reader, taken.front(), "{} has {}", g.value(y).name, readers_text(g.readers(y).size()));
+  return refuse(Reason::extra_reader, taken.front(), "{} has {}", g.value(y).name, readers_text(g.readers(y).size()));
 }
 
 /// A Gemm with C, or a convolution with B.
@@ -132,23 +130,23 @@ Epilogue absorb(const Graph& g, const Base& base, const EpilogueLimits& limits) 
   e.composition = {base.program, base.operands};
   while (e.nodes.size() < limits.steps) {
     auto next = next_nodes(g, e.result, inside, limits.bytes);
-    if (auto* no = std::get_if<Rejected>(&next)) {
-      e.stopped = *no;
+    if (!next) {
+      e.stopped = next.refusal();
       break;
     }
     std::vector<NodeId> nodes = e.nodes;
-    for (NodeId n : std::get<std::vector<NodeId>>(next)) nodes.push_back(n);
+    nodes.insert(nodes.end(), next->begin(), next->end());
     if (nodes.size() > limits.steps) break;
     const ValueId result = g.node(nodes.back()).out();
     Body c = compose(g, &base, nodes, std::span(&result, 1));
     if (auto bad =
             std::find_if_not(c.operands.begin(), c.operands.end(), [&](ValueId v) { return !limits.accept || limits.accept(v); });
         bad != c.operands.end()) {
-      e.stopped = reject(Reason::wrong_shape, g.value(*bad).producer, "{} cannot be an operand here", g.value(*bad).name);
+      e.stopped = refuse(Reason::wrong_shape, g.value(*bad).producer, "{} cannot be an operand here", g.value(*bad).name);
       break;
     }
     if (c.operands.size() > limits.operands || c.program.operations() > limits.operations) {
-      e.stopped = reject(Reason::too_large, nodes.back(), "{} operands and {} operations, at most {} and {}", c.operands.size(),
+      e.stopped = refuse(Reason::too_large, nodes.back(), "{} operands and {} operations, at most {} and {}", c.operands.size(),
                          c.program.operations(), limits.operands, limits.operations);
       break;
     }

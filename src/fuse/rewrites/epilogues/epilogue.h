@@ -20,7 +20,7 @@ struct Epilogue {
   std::vector<NodeId> nodes;       // taken in, in topological order
   ValueId result = ValueId::none;  // what the operator gives now
   Body composition;
-  std::optional<Rejected> stopped;  // why it went no further
+  std::optional<Refusal> stopped;  // why it went no further
 };
 
 /// Follows the readers of base.value: a pointwise node is taken in while the value it reads has no reader outside what is taken

@@ -99,10 +99,10 @@ Outcome matmul_epilogue(const Graph& g, NodeId id) {
   if (!p) return NotHere{};
   ValueId y = g.node(id).out();
   const DType type = g.value(y).type;
-  if (!is_real(type)) return reject(Reason::wrong_type, id, "the product is {}", name(type));
+  if (!is_real(type)) return refuse(Reason::wrong_type, id, "the product is {}", name(type));
   for (ValueId v : {p->a, p->b}) {
-    if (rank(g, v) < 0) return reject(Reason::unknown_shape, g.value(v).producer, "the rank of {} is not known", g.value(v).name);
-    if (rank(g, v) < 2) return reject(Reason::wrong_rank, g.value(v).producer, "{} is a vector", g.value(v).name);
+    if (rank(g, v) < 0) return refuse(Reason::unknown_shape, g.value(v).producer, "the rank of {} is not known", g.value(v).name);
+    if (rank(g, v) < 2) return refuse(Reason::wrong_rank, g.value(v).producer, "{} is a vector", g.value(v).name);
   }
   if (type != DType::f64) {
     peel(g, p->a, p->trans_a, p->alpha, p->nodes);

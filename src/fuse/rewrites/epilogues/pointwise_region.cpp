@@ -127,9 +127,9 @@ Outcome pointwise_region(const Graph& g, NodeId seed) {
   if (!is_pointwise(g, seed)) return NotHere{};
   const ValueId y = n.out();
   if (n.is("Identity")) return NotHere{};
-  if (!extents(g, y)) return reject(Reason::unknown_shape, seed, "the rank of {} is not known", g.value(y).name);
+  if (!extents(g, y)) return refuse(Reason::unknown_shape, seed, "the rank of {} is not known", g.value(y).name);
   if (is_shape_arithmetic(g, y))
-    return reject(Reason::not_profitable, seed, "{} {} is shape arithmetic", name(g.value(y).type), g.value(y).name);
+    return refuse(Reason::not_profitable, seed, "{} {} is shape arithmetic", name(g.value(y).type), g.value(y).name);
   Region region(g, seed);
   region.grow();
   const std::vector<NodeId>& nodes = region.nodes();
@@ -143,7 +143,7 @@ Outcome pointwise_region(const Graph& g, NodeId seed) {
   for (ValueId v : c.operands)
     if (auto e = extents(g, v); e && e->size() > reached.size()) reached = *e;
   if (reached.size() != shape->size())
-    return reject(Reason::wrong_rank, seed, "{} gets its rank from a constant", g.value(y).name);
+    return refuse(Reason::wrong_rank, seed, "{} gets its rank from a constant", g.value(y).name);
   Node fused = fused_node("Pointwise", c.operands, results);
   fused.program = c.program;
   return replacement(nodes, fused);

@@ -63,11 +63,11 @@ Outcome reduce_region(const Graph& g, NodeId id) {
   if (kind.empty()) return NotHere{};
   const ValueId x = n.in(0), y = n.out();
   const DType type = g.value(x).type;
-  if (!is_real(type)) return reject(Reason::wrong_type, id, "{} is {}", g.value(x).name, name(type));
+  if (!is_real(type)) return refuse(Reason::wrong_type, id, "{} is {}", g.value(x).name, name(type));
   const int r = rank(g, x);
-  if (r < 0) return reject(Reason::unknown_shape, id, "the rank of {} is not known", g.value(x).name);
+  if (r < 0) return refuse(Reason::unknown_shape, id, "the rank of {} is not known", g.value(x).name);
   auto axes = ints(g, id, "axes", 1);
-  if (!axes && n.in(1) != ValueId::none) return reject(Reason::not_constant, g.producer(id, 1), "the axes are computed");
+  if (!axes && n.in(1) != ValueId::none) return refuse(Reason::not_constant, g.producer(id, 1), "the axes are computed");
   if (!axes || axes->empty()) {
     if (n.get_int("noop_with_empty_axes", 0)) return NotHere{};
     axes.emplace();
@@ -76,7 +76,7 @@ Outcome reduce_region(const Graph& g, NodeId id) {
   for (int64_t& a : *axes) a = normalize_axis(a, r);
   std::sort(axes->begin(), axes->end());
   if (std::adjacent_find(axes->begin(), axes->end()) != axes->end())
-    return reject(Reason::wrong_attribute, id, "{} names an axis twice", describe(g, id));
+    return refuse(Reason::wrong_attribute, id, "{} names an axis twice", describe(g, id));
 
   std::vector<NodeId> nodes = nodes_before(g, id, x);
   Body before = nodes.empty() ? plain(g, x) : compose(g, nullptr, nodes, std::span(&x, 1), true);

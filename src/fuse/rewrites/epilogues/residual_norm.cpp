@@ -16,7 +16,7 @@ namespace {
 NodeId product_behind(const Graph& g, ValueId v) {
   for (int step = 0; step < 8; ++step) {
     NodeId n = g.value(v).producer;
-    if (n == NodeId::none || std::holds_alternative<Rejected>(reader_of(g, v))) return NodeId::none;
+    if (n == NodeId::none || !reader_of(g, v)) return NodeId::none;
     const Node& node = g.node(n);
     for (std::string_view op : {"MatMul", "Gemm", "Conv", "FusedMatMul", "QLinearMatMul", "QLinearConv"})
       if (node.op == op) return n;
@@ -42,18 +42,18 @@ Outcome residual_norm(const Graph& g, NodeId id) {
   const ValueId a = g.node(add).in(0), b = g.node(add).in(1);
   for (ValueId v : {a, b})
     if (!same_shape(g, v, sum))
-      return reject(Reason::wrong_shape, add, "{} is not proven to have the shape of the sum {}", g.value(v).name,
+      return refuse(Reason::wrong_shape, add, "{} is not proven to have the shape of the sum {}", g.value(v).name,
                     g.value(sum).name);
   bool shared = g.is_output(sum);
   for (const Use& u : g.readers(sum))
     if (u.node != id) shared = true;
   for (size_t i = 2; i < n.inputs.size(); ++i)
     if (n.in(i) == sum || (n.in(i) != ValueId::none && depends_on(g, n.in(i), add)))
-      return reject(Reason::extra_reader, id, "{} also depends on the sum", g.value(n.in(i)).name);
+      return refuse(Reason::extra_reader, id, "{} also depends on the sum", g.value(n.in(i)).name);
   if (shared)
     for (ValueId v : {a, b})
       if (NodeId product = product_behind(g, v); product != NodeId::none)
-        return reject(Reason::not_profitable, product, "{} is also read elsewhere, and {} can add the residual as it stores",
+        return refuse(Reason::not_profitable, product, "{} is also read elsewhere, and {} can add the residual as it stores",
                       g.value(sum).name, describe(g, product));
   Node fused = n;
   fused.inputs.resize(std::max<size_t>(fused.inputs.size(), 2), ValueId::none);

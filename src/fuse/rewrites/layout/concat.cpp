@@ -33,37 +33,37 @@ std::optional<int64_t> extents_before(const SymShape& shape, int64_t axis) {
 
 }  // namespace
 
-std::optional<Rejected> not_in_place(const Graph& g, NodeId concat) {
+std::optional<Refusal> not_in_place(const Graph& g, NodeId concat) {
   const Node& node = g.node(concat);
   const auto& shape = g.value(node.out()).shape;
-  if (!shape) return reject(Reason::unknown_shape, concat, "the rank of {} is not known", g.value(node.out()).name);
+  if (!shape) return refuse(Reason::unknown_shape, concat, "the rank of {} is not known", g.value(node.out()).name);
   const int64_t axis = normalize_axis(node.get_int("axis", 0), static_cast<int64_t>(shape->size()));
   const auto before = extents_before(*shape, axis);
   if (g.value(node.out()).type == DType::string)
-    return reject(Reason::wrong_type, concat, "{} gives strings", describe(g, concat));
+    return refuse(Reason::wrong_type, concat, "{} gives strings", describe(g, concat));
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Value& x = g.value(node.inputs[i]);
-    if (x.is_constant()) return reject(Reason::wrong_producer, concat, "input {} ({}) is a constant", i, x.name);
+    if (x.is_constant()) return refuse(Reason::wrong_producer, concat, "input {} ({}) is a constant", i, x.name);
     if (x.producer == NodeId::none)
-      return reject(Reason::wrong_producer, concat, "input {} ({}) is given from outside", i, x.name);
-    if (g.is_output(node.inputs[i])) return reject(Reason::graph_output, x.producer, "{} is a graph output", x.name);
+      return refuse(Reason::wrong_producer, concat, "input {} ({}) is given from outside", i, x.name);
+    if (g.is_output(node.inputs[i])) return refuse(Reason::graph_output, x.producer, "{} is a graph output", x.name);
     const Node& producer = g.node(x.producer);
-    if (is_view(producer)) return reject(Reason::wrong_producer, x.producer, "{} is a view of another value", x.name);
-    if (has_body(producer)) return reject(Reason::in_subgraph, x.producer, "{} runs a subgraph", describe(g, x.producer));
+    if (is_view(producer)) return refuse(Reason::wrong_producer, x.producer, "{} is a view of another value", x.name);
+    if (has_body(producer)) return refuse(Reason::in_subgraph, x.producer, "{} runs a subgraph", describe(g, x.producer));
     for (const Use& u : g.readers(node.inputs[i])) {
       const bool again = u.node == concat ? u.input != static_cast<int>(i) : g.node(u.node).is("Concat");
       // The Concat that comes first in the graph has the value; the other one copies it.
       const bool later = u.node != concat && g.node(u.node).order > node.order;
-      if (again && !later) return reject(Reason::extra_reader, u.node, "{} is concatenated twice", x.name);
+      if (again && !later) return refuse(Reason::extra_reader, u.node, "{} is concatenated twice", x.name);
     }
     if (before == 1) continue;  // slices are contiguous, for whoever writes or reads them
     for (const Use& u : g.readers(node.inputs[i]))
       if (!takes_rows_apart(g.node(u.node)))
-        return reject(Reason::wrong_reader, u.node, "{} does not read slices of axis {} that lie apart", describe(g, u.node),
+        return refuse(Reason::wrong_reader, u.node, "{} does not read slices of axis {} that lie apart", describe(g, u.node),
                       axis);
     if (takes_rows_apart(producer)) continue;
-    if (!before) return reject(Reason::unknown_shape, x.producer, "an extent before axis {} is not known", axis);
-    return reject(Reason::wrong_axis, x.producer, "{} slices of axis {} lie apart, which {} does not write", *before, axis,
+    if (!before) return refuse(Reason::unknown_shape, x.producer, "an extent before axis {} is not known", axis);
+    return refuse(Reason::wrong_axis, x.producer, "{} slices of axis {} lie apart, which {} does not write", *before, axis,
                   describe(g, x.producer));
   }
   return {};

@@ -12,7 +12,7 @@ namespace smelt::fuse {
 /// and once, is no output of the graph, and its slice is known: along an axis before which all extents are 1 slices are
 /// contiguous, otherwise the producer and the readers must be such that write and read rows apart. What else reads an input
 /// reads it from the slice.
-std::optional<Rejected> not_in_place(const Graph& g, NodeId concat);
+std::optional<Refusal> not_in_place(const Graph& g, NodeId concat);
 
 /// The factor by which a nearest-neighbour Resize repeats every spatial element, the same for all axes, so that output element i
 /// is input element i / factor; nothing for other Resizes.

@@ -24,19 +24,19 @@ Outcome concat_conv_everywhere(const Graph& g, NodeId conv) {
   if (!is_convolution(node) || !made_by(g, node.in(0), "Concat", &concat)) return NotHere{};
   const Node& joined = g.node(concat);
   const auto& shape = g.value(joined.out()).shape;
-  if (!shape) return reject(Reason::unknown_shape, concat, "the rank of {} is not known", g.value(joined.out()).name);
+  if (!shape) return refuse(Reason::unknown_shape, concat, "the rank of {} is not known", g.value(joined.out()).name);
   if (normalize_axis(joined.get_int("axis", 0), static_cast<int64_t>(shape->size())) != 1)
-    return reject(Reason::wrong_axis, concat, "{} joins along axis {}", describe(g, concat), joined.get_int("axis", 0));
-  if (g.is_output(joined.out())) return reject(Reason::graph_output, concat, "{} is a graph output", g.value(joined.out()).name);
+    return refuse(Reason::wrong_axis, concat, "{} joins along axis {}", describe(g, concat), joined.get_int("axis", 0));
+  if (g.is_output(joined.out())) return refuse(Reason::graph_output, concat, "{} is a graph output", g.value(joined.out()).name);
   for (const Use& u : g.readers(joined.out()))
     if (!is_convolution(g.node(u.node)) || u.input != 0)
-      return reject(Reason::extra_reader, u.node, "{} is also read by {}", g.value(joined.out()).name, describe(g, u.node));
+      return refuse(Reason::extra_reader, u.node, "{} is also read by {}", g.value(joined.out()).name, describe(g, u.node));
   if (node.get_int("group", 1) != 1)
-    return reject(Reason::wrong_attribute, conv, "{} has {} groups", describe(g, conv), node.get_int("group", 1));
-  if (works_out_padding(node)) return reject(Reason::wrong_attribute, conv, "{} works out its own padding", describe(g, conv));
+    return refuse(Reason::wrong_attribute, conv, "{} has {} groups", describe(g, conv), node.get_int("group", 1));
+  if (works_out_padding(node)) return refuse(Reason::wrong_attribute, conv, "{} works out its own padding", describe(g, conv));
   const auto given = node.get_ints("upsample");
   if (std::any_of(given.begin(), given.end(), [](int64_t f) { return f != 1; }))
-    return reject(Reason::wrong_attribute, conv, "{} upsamples what it reads", describe(g, conv));
+    return refuse(Reason::wrong_attribute, conv, "{} upsamples what it reads", describe(g, conv));
 
   std::vector<ValueId> inputs;
   std::vector<int64_t> upsample;
@@ -44,7 +44,7 @@ Outcome concat_conv_everywhere(const Graph& g, NodeId conv) {
   for (ValueId x : joined.inputs) {
     const auto& s = g.value(x).shape;
     if (!s || s->size() < 3 || !(*s)[1].known())
-      return reject(Reason::unknown_shape, concat, "the channels of {} are not known", g.value(x).name);
+      return refuse(Reason::unknown_shape, concat, "the channels of {} are not known", g.value(x).name);
     NodeId resize;
     const bool resized = made_by(g, x, "Resize", &resize) && g.only_reader(x) == concat;
     const auto factor = resized ? nearest_factor(g, resize) : std::nullopt;

@@ -21,13 +21,13 @@ Outcome merge_reshapes(const Graph& g, NodeId n) {
   const NodeId first = g.producer(n, 0);
   if (!reshapes(g, first)) return NotHere{};
   const auto& shape = g.value(g.node(n).out()).shape;
-  if (!shape) return reject(Reason::unknown_shape, n, "the rank of {} is not known", g.value(g.node(n).out()).name);
+  if (!shape) return refuse(Reason::unknown_shape, n, "the rank of {} is not known", g.value(g.node(n).out()).name);
   std::vector<int64_t> to;
   for (const Dim& d : *shape) to.push_back(d.known() ? d.value : -1);
   if (std::count(to.begin(), to.end(), -1) > 1)
-    return reject(Reason::unknown_shape, n, "{} has {} unknown extents, a Reshape can work out one", to_string(*shape),
+    return refuse(Reason::unknown_shape, n, "{} has {} unknown extents, a Reshape can work out one", to_string(*shape),
                   std::count(to.begin(), to.end(), -1));
-  if (std::find(to.begin(), to.end(), 0) != to.end()) return reject(Reason::wrong_shape, n, "{} is empty", to_string(*shape));
+  if (std::find(to.begin(), to.end(), 0) != to.end()) return refuse(Reason::wrong_shape, n, "{} is empty", to_string(*shape));
   Match m = become_reshape(n, g.node(first).in(0), to);
   m.nodes = {first, n};
   return m;

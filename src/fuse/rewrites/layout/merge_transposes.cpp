@@ -22,7 +22,7 @@ Outcome merge_transposes(const Graph& g, NodeId n) {
   NodeId first;
   if (!made_by(g, g.node(n).in(0), "Transpose", &first)) return NotHere{};
   const auto p = order(g, first), q = order(g, n);
-  if (p.empty() || p.size() != q.size()) return reject(Reason::wrong_rank, first, "orders of {} and {} axes", p.size(), q.size());
+  if (p.empty() || p.size() != q.size()) return refuse(Reason::wrong_rank, first, "orders of {} and {} axes", p.size(), q.size());
   std::vector<int64_t> perm;
   for (int64_t axis : q) perm.push_back(p[static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(p.size())))]);
   Match m = become(n, "Transpose", {g.node(first).in(0)}, {{"perm", perm}});

@@ -30,7 +30,7 @@ Outcome transpose_of_merged_axes(const Graph& g, NodeId split) {
   if (auto no = escapes(g, nodes, {y})) return *no;
   auto from = extents(g, x), middle = extents(g, swapped), to = extents(g, y);
   if (!from || !middle || !to)
-    return reject(Reason::unknown_shape, split, "the rank of {} is not known", g.value(!from ? x : y).name);
+    return refuse(Reason::unknown_shape, split, "the rank of {} is not known", g.value(!from ? x : y).name);
   const size_t r = to->size();
   if (r < 2 || middle->size() < 2) return NotHere{};
   if (to->back() != middle->back() || (*to)[r - 2] != (*middle)[middle->size() - 2])
@@ -45,7 +45,7 @@ Outcome transpose_of_merged_axes(const Graph& g, NodeId split) {
   if (!same) {
     Shape numbers;
     for (const Extent& e : target) {
-      if (!e.known()) return reject(Reason::unknown_shape, split, "{} {} is not known", g.value(y).name, to_string(*to));
+      if (!e.known()) return refuse(Reason::unknown_shape, split, "{} {} is not known", g.value(y).name, to_string(*to));
       numbers.push_back(e.number);
     }
     shape = Tensor::of<int64_t>({static_cast<int64_t>(r)}, numbers);

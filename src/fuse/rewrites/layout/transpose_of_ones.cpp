@@ -15,7 +15,7 @@ Outcome transpose_of_ones(const Graph& g, NodeId n) {
   const SymShape& shape = *g.value(node.in(0)).shape;
   const auto perm = node.get_ints("perm");
   if (perm.size() != shape.size())
-    return reject(Reason::wrong_attribute, n, "perm of {} axes for rank {}", perm.size(), shape.size());
+    return refuse(Reason::wrong_attribute, n, "perm of {} axes for rank {}", perm.size(), shape.size());
   std::vector<int64_t> to;
   int64_t last = -1, unknown = 0;
   bool moves = false;
@@ -30,7 +30,7 @@ Outcome transpose_of_ones(const Graph& g, NodeId n) {
   }
   if (!moves) return NotHere{};
   if (unknown > 1)
-    return reject(Reason::unknown_shape, n, "{} has {} unknown extents, a Reshape can work out one", to_string(shape), unknown);
+    return refuse(Reason::unknown_shape, n, "{} has {} unknown extents, a Reshape can work out one", to_string(shape), unknown);
   const bool empty = std::find(to.begin(), to.end(), 0) != to.end();
   if (empty) return NotHere{};
   return become_reshape(n, node.in(0), to);

@@ -18,11 +18,11 @@ Outcome fold_dequantized(const Graph& g, NodeId n) {
   }
   const int64_t size = bytes(g.value(node.out()).type, inputs[0].size());
   if (size > at_most)
-    return reject(Reason::too_large, n, "{} gives {} bytes, at most {} are kept", describe(g, n), size, at_most);
+    return refuse(Reason::too_large, n, "{} gives {} bytes, at most {} are kept", describe(g, n), size, at_most);
   try {
     return become_constant(g, n, ops::evaluate(node, inputs)[0]);
   } catch (const Error& e) {
-    return reject(Reason::unsupported, n, "{}", e.what());
+    return refuse(Reason::unsupported, n, "{}", e.what());
   }
 }
 

@@ -13,10 +13,10 @@ namespace smelt::fuse {
 namespace {
 
 /// The first of a node's inputs in these places that is there and computed.
-std::optional<Rejected> computed(const Graph& g, NodeId n, std::initializer_list<size_t> places) {
+std::optional<Refusal> computed(const Graph& g, NodeId n, std::initializer_list<size_t> places) {
   for (const size_t i : places)
     if (const ValueId v = g.node(n).in(i); v != ValueId::none && !g.value(v).is_constant())
-      return reject(Reason::not_constant, n, "{} is computed", g.value(v).name);
+      return refuse(Reason::not_constant, n, "{} is computed", g.value(v).name);
   return std::nullopt;
 }
 
@@ -38,10 +38,10 @@ Outcome qlinear_operator_by_constants(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   const bool conv = node.is("QLinearConv");
   if ((!conv && !node.is("QLinearMatMul")) || !computed(g, n, {1, 2, 3, 4, 5, 8})) return qlinear_operator(g, n);
-  if (node.in(7) == ValueId::none) return reject(Reason::missing_input, n, "{} has no zero point of its result", describe(g, n));
+  if (node.in(7) == ValueId::none) return refuse(Reason::missing_input, n, "{} has no zero point of its result", describe(g, n));
   if (const auto no = several_numbers(g, n, std::array<size_t, 3>{1, 4, 6})) return *no;
   if (conv && node.in(8) != ValueId::none)
-    return reject(Reason::unsupported, n, "{} has a bias beside something computed", describe(g, n));
+    return refuse(Reason::unsupported, n, "{} has a bias beside something computed", describe(g, n));
   return in_parts(n, conv ? "Conv" : "MatMul", {0, 3}, 6);
 }
 

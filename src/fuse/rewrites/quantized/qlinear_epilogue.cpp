@@ -18,12 +18,12 @@ namespace smelt::fuse {
 namespace {
 
 /// Takes in the QuantizeLinear that alone reads the epilogue's result; the reason when there is none.
-std::optional<Rejected> take_quantize(const Graph& g, Epilogue& e) {
+std::optional<Refusal> take_quantize(const Graph& g, Epilogue& e) {
   const auto reader = reader_of(g, e.result);
-  if (const auto* no = std::get_if<Rejected>(&reader)) return *no;
-  const NodeId tail = std::get<NodeId>(reader);
+  if (!reader) return reader.refusal();
+  const NodeId tail = *reader;
   if (!g.node(tail).is("QuantizeLinear") || g.node(tail).in(0) != e.result)
-    return reject(Reason::wrong_reader, tail, "{} does not quantize {}", describe(g, tail), g.value(e.result).name);
+    return refuse(Reason::wrong_reader, tail, "{} does not quantize {}", describe(g, tail), g.value(e.result).name);
   if (auto no = not_pointwise(g, tail)) return no;
   e.nodes.push_back(tail);
   e.result = g.node(tail).out();
@@ -82,7 +82,7 @@ Outcome behind_bytes(const Graph& g, NodeId n) {
     return own || (made_by(g, v, "DequantizeLinear", &maker) && same_shape(g, v, base.value) && !depends_on(g, v, n));
   };
   Epilogue e = absorb(g, base, limits);
-  const std::optional<Rejected> stopped = e.stopped;
+  const std::optional<Refusal> stopped = e.stopped;
   while (!e.nodes.empty() && !is_byte(g, e.result)) {  // back to the last value of 8 bits
     limits.steps = e.nodes.size() - 1;
     e = absorb(g, base, limits);
@@ -93,11 +93,11 @@ Outcome behind_bytes(const Graph& g, NodeId n) {
   size_t tensors = 0;
   for (ValueId v : operands) tensors += same_shape(g, v, base.value) ? 1 : 0;
   if (tensors > 1)
-    return reject(Reason::too_large, e.nodes.back(), "{} tensors of the result's shape behind {}, at most 1", tensors,
+    return refuse(Reason::too_large, e.nodes.back(), "{} tensors of the result's shape behind {}, at most 1", tensors,
                   describe(g, n));
   for (size_t i = base.operands.size(); i < operands.size(); ++i)
     if (!is_byte(g, operands[i]) || !adds(g, base, e, operands[i]))
-      return reject(Reason::wrong_reader, e.nodes.front(), "{} is not added to what {} gives", g.value(operands[i]).name,
+      return refuse(Reason::wrong_reader, e.nodes.front(), "{} is not added to what {} gives", g.value(operands[i]).name,
                     describe(g, n));
   return with_program(g, n, e);
 }
@@ -110,7 +110,7 @@ Outcome qlinear_epilogue(const Graph& g, NodeId n) {
   if (!is_real(g.value(node.out()).type)) return behind_bytes(g, n);
   const Base base = base_of(g, n);
   Epilogue e = absorb(g, base);
-  std::optional<Rejected> stopped = e.stopped;
+  std::optional<Refusal> stopped = e.stopped;
   if (auto no = take_quantize(g, e); no && no->reason != Reason::wrong_reader) stopped = *no;
   if (e.nodes.empty()) return node.program ? Outcome(NotHere{}) : Outcome(*stopped);
   read_bytes(g, base, e);

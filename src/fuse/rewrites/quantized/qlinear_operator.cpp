@@ -15,11 +15,11 @@ Outcome qlinear_operator(const Graph& g, NodeId n) {
   const bool conv = node.is("QLinearConv");
   if (!conv && !node.is("QLinearMatMul")) return NotHere{};
   if (node.inputs.size() < 8)
-    return reject(Reason::missing_input, n, "{} has {} inputs of 8", describe(g, n), node.inputs.size());
+    return refuse(Reason::missing_input, n, "{} has {} inputs of 8", describe(g, n), node.inputs.size());
   if (const auto no = several_numbers(g, n, std::array<size_t, 4>{1, 2, 6, 7})) return *no;
   if (conv && rank(g, node.in(3)) < 3)
-    return reject(Reason::unknown_shape, n, "the weights of {} have rank {}", describe(g, n), rank(g, node.in(3)));
-  if (works_out_padding(node)) return reject(Reason::wrong_attribute, n, "{} works out its own padding", describe(g, n));
+    return refuse(Reason::unknown_shape, n, "the weights of {} have rank {}", describe(g, n), rank(g, node.in(3)));
+  if (works_out_padding(node)) return refuse(Reason::wrong_attribute, n, "{} works out its own padding", describe(g, n));
 
   // x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B
   const auto& in = node.inputs;

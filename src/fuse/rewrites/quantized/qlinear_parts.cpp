@@ -59,10 +59,10 @@ Outcome qlinear_parts(const Graph& g, NodeId n) {
   if (!form) return NotHere{};
   const std::vector<size_t> operands = form->operands(node.inputs.size());
   if (operands.empty() || node.in(form->result) == ValueId::none || node.in(form->result + 1) == ValueId::none)
-    return reject(Reason::missing_input, n, "{} has no zero point of its result", describe(g, n));
+    return refuse(Reason::missing_input, n, "{} has no zero point of its result", describe(g, n));
   std::vector<size_t> scales{form->result};
   for (const size_t i : operands) {
-    if (node.in(i) == ValueId::none) return reject(Reason::missing_input, n, "input {} of {} is left out", i, describe(g, n));
+    if (node.in(i) == ValueId::none) return refuse(Reason::missing_input, n, "input {} of {} is left out", i, describe(g, n));
     scales.push_back(i + 1);
   }
   if (const auto no = several_numbers(g, n, scales)) return *no;
@@ -70,9 +70,9 @@ Outcome qlinear_parts(const Graph& g, NodeId n) {
   const int64_t opset = plain_opset(g), own = node.get_int("opset", 0);
   const bool old_softmax = form->plain == "Softmax" && (before(opset, 13) || before(own, 13));  // over all axes behind one
   if (before(opset, 10) || old_softmax || form->plain == "ReduceMean")                          // whose axes moved
-    return reject(Reason::wrong_attribute, n, "{} is a {} of an older opset", describe(g, n), form->plain);
+    return refuse(Reason::wrong_attribute, n, "{} is a {} of an older opset", describe(g, n), form->plain);
   if (node.get_int("channels_last", 0) != 0)
-    return reject(Reason::wrong_attribute, n, "{} works on channels-last images", describe(g, n));
+    return refuse(Reason::wrong_attribute, n, "{} works on channels-last images", describe(g, n));
   return in_parts(n, form->plain, operands, form->result, form->unquantized);
 }
 

@@ -16,14 +16,14 @@ struct Dequantized {
 };
 
 /// The 8-bit tensor behind v, with one scale or, where `channel_axis` is not negative, with one for each index of that axis.
-/// Rejected when v is something else, has blocks or a scale for each index of another axis, or is of another width.
-std::variant<Dequantized, Rejected> dequantized(const Graph& g, ValueId v, int64_t channel_axis = -1);
+/// Refusal when v is something else, has blocks or a scale for each index of another axis, or is of another width.
+Result<Dequantized> dequantized(const Graph& g, ValueId v, int64_t channel_axis = -1);
 
 /// Elements of a value of known shape; -1 when it is not known, or there is no value.
 int64_t size_of(const Graph& g, ValueId v);
 
-/// A rejection of the first of a node's inputs in these places that is not one number; nothing where all are.
-std::optional<Rejected> several_numbers(const Graph& g, NodeId n, std::span<const size_t> places);
+/// A refusal of the first of a node's inputs in these places that is not one number; nothing where all are.
+std::optional<Refusal> several_numbers(const Graph& g, NodeId n, std::span<const size_t> places);
 
 /// The zero point, or none where it is 0 throughout: operators need not read it then, and not every runtime takes one for each
 /// channel.

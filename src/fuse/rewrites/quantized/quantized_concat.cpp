@@ -12,16 +12,16 @@ Outcome quantized_concat(const Graph& g, NodeId q) {
   NodeId concat;
   if (!node.is("QuantizeLinear") || !made_by(g, node.in(0), "Concat", &concat)) return NotHere{};
   if (size_of(g, node.in(1)) != 1)
-    return reject(Reason::wrong_shape, q, "{} has {} scales", describe(g, q), size_of(g, node.in(1)));
+    return refuse(Reason::wrong_shape, q, "{} has {} scales", describe(g, q), size_of(g, node.in(1)));
   const std::vector<ValueId> inputs = g.node(concat).inputs;
   std::vector<NodeId> nodes;
   for (ValueId v : inputs) {
     const auto d = dequantized(g, v);
-    if (const auto* no = std::get_if<Rejected>(&d)) return *no;
-    nodes.push_back(std::get<Dequantized>(d).node);
+    if (!d) return d.refusal();
+    nodes.push_back(d->node);
   }
   const auto only = reader_of(g, node.in(0));
-  if (const auto* no = std::get_if<Rejected>(&only)) return *no;
+  if (!only) return only.refusal();
   nodes.push_back(concat);
   nodes.push_back(q);
   return Match{in_order(g, nodes), [q, concat, inputs](Graph& graph) {

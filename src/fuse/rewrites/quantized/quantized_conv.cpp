@@ -38,7 +38,7 @@ bool has_scale_of_product(const Graph& g, NodeId bias, const Dequantized& x, con
   return true;
 }
 
-std::variant<Bias, Rejected> bias_of(const Graph& g, NodeId conv, const Dequantized& x, const Dequantized& w) {
+Result<Bias> bias_of(const Graph& g, NodeId conv, const Dequantized& x, const Dequantized& w) {
   Bias bias;
   const ValueId b = g.node(conv).in(2);
   if (b == ValueId::none) return bias;
@@ -53,9 +53,9 @@ std::variant<Bias, Rejected> bias_of(const Graph& g, NodeId conv, const Dequanti
     const std::vector<Tensor> inputs{g.constant(maker, 0), g.constant(maker, 1), g.constant(maker, 2)};
     bias.numbers = ops::evaluate(g.node(maker), std::span(inputs).first(g.node(maker).inputs.size()))[0];
   } else {
-    return reject(Reason::not_constant, g.value(b).producer, "the bias {} is computed", g.value(b).name);
+    return refuse(Reason::not_constant, g.value(b).producer, "the bias {} is computed", g.value(b).name);
   }
-  if (rank(g, w.x) < 3) return reject(Reason::wrong_rank, w.node, "{} has rank {}", g.value(w.x).name, rank(g, w.x));
+  if (rank(g, w.x) < 3) return refuse(Reason::wrong_rank, w.node, "{} has rank {}", g.value(w.x).name, rank(g, w.x));
   Shape shape(static_cast<size_t>(rank(g, w.x)) - 1, 1);
   shape[0] = bias.numbers.size();
   bias.numbers = bias.numbers.reshaped(shape);
@@ -70,14 +70,14 @@ Outcome quantized_conv(const Graph& g, NodeId conv) {
     return NotHere{};
   const auto x = dequantized(g, node.in(0)), w = dequantized(g, node.in(1), 0);
   for (const auto* side : {&x, &w})
-    if (const auto* no = std::get_if<Rejected>(side)) return *no;
-  const auto &qx = std::get<Dequantized>(x), &qw = std::get<Dequantized>(w);
+    if (!*side) return side->refusal();
+  const Dequantized &qx = *x, &qw = *w;
   if (!g.value(qw.x).is_constant())
-    return reject(Reason::not_constant, qw.node, "the weights {} are computed", g.value(qw.x).name);
-  if (works_out_padding(node)) return reject(Reason::wrong_attribute, conv, "{} works out its own padding", describe(g, conv));
+    return refuse(Reason::not_constant, qw.node, "the weights {} are computed", g.value(qw.x).name);
+  if (works_out_padding(node)) return refuse(Reason::wrong_attribute, conv, "{} works out its own padding", describe(g, conv));
   const auto given = bias_of(g, conv, qx, qw);
-  if (const auto* no = std::get_if<Rejected>(&given)) return *no;
-  const Bias& bias = std::get<Bias>(given);
+  if (!given) return given.refusal();
+  const Bias& bias = *given;
 
   const std::vector<ValueId> inputs{
       qx.x, qw.x, bias.integers, qx.scale, qx.zero_point, qw.scale, needed_zero_point(g, qw.zero_point)};

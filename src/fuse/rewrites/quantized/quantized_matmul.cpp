@@ -13,12 +13,12 @@ Outcome quantized_matmul(const Graph& g, NodeId n) {
   if (!node.is("MatMul") && !gemm) return NotHere{};
   if (!made_by(g, node.in(0), "DequantizeLinear") && !made_by(g, node.in(1), "DequantizeLinear")) return NotHere{};
   const int r = rank(g, node.in(1));
-  if (r < 2) return reject(Reason::wrong_rank, n, "{} has rank {}", g.value(node.in(1)).name, r);
+  if (r < 2) return refuse(Reason::wrong_rank, n, "{} has rank {}", g.value(node.in(1)).name, r);
   const int64_t columns = gemm && node.get_int("transB", 0) ? r - 2 : r - 1;
   const auto a = dequantized(g, node.in(0)), b = dequantized(g, node.in(1), columns);
   for (const auto* side : {&a, &b})
-    if (const auto* no = std::get_if<Rejected>(side)) return *no;
-  const auto &qa = std::get<Dequantized>(a), &qb = std::get<Dequantized>(b);
+    if (!*side) return side->refusal();
+  const Dequantized &qa = *a, &qb = *b;
 
   Node fused = fused_node("QLinearMatMul", {qa.x, qb.x, qa.scale, qa.zero_point, qb.scale, needed_zero_point(g, qb.zero_point)},
                           node.outputs);

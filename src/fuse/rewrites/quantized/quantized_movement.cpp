@@ -36,13 +36,13 @@ Outcome quantized_movement(const Graph& g, NodeId q) {
   if (!direct && !made_by(g, g.node(op).in(0), "DequantizeLinear", &first)) return NotHere{};
 
   const DType type = g.value(node.out()).type;
-  const auto check = [&](NodeId d) -> std::optional<Rejected> {
+  const auto check = [&](NodeId d) -> std::optional<Refusal> {
     if (size_of(g, node.in(1)) != 1)
-      return reject(Reason::wrong_shape, q, "{} has {} scales", describe(g, q), size_of(g, node.in(1)));
+      return refuse(Reason::wrong_shape, q, "{} has {} scales", describe(g, q), size_of(g, node.in(1)));
     if (!same_constant(g, g.node(d).in(1), node.in(1)) || !same_constant(g, g.node(d).in(2), node.in(2)))
-      return reject(Reason::wrong_value, d, "{} and {} differ in scale or zero point", describe(g, d), describe(g, q));
+      return refuse(Reason::wrong_value, d, "{} and {} differ in scale or zero point", describe(g, d), describe(g, q));
     if (g.value(g.node(d).in(0)).type != type)
-      return reject(Reason::wrong_type, d, "{} takes {}, {} gives {}", describe(g, d), name(g.value(g.node(d).in(0)).type),
+      return refuse(Reason::wrong_type, d, "{} takes {}, {} gives {}", describe(g, d), name(g.value(g.node(d).in(0)).type),
                     describe(g, q), name(type));
     return {};
   };
@@ -56,13 +56,13 @@ Outcome quantized_movement(const Graph& g, NodeId q) {
   for (size_t i = 0; i < moved; ++i) {
     NodeId d;
     if (!made_by(g, inputs[i], "DequantizeLinear", &d))
-      return reject(Reason::wrong_producer, g.value(inputs[i]).producer, "{} is not dequantized", g.value(inputs[i]).name);
+      return refuse(Reason::wrong_producer, g.value(inputs[i]).producer, "{} is not dequantized", g.value(inputs[i]).name);
     if (auto no = check(d)) return *no;
     inputs[i] = g.node(d).in(0);
     nodes.push_back(d);
   }
   const auto only = reader_of(g, g.node(op).out());
-  if (const auto* no = std::get_if<Rejected>(&only)) return *no;
+  if (!only) return only.refusal();
   nodes.push_back(op);
   nodes.push_back(q);
   return Match{in_order(g, nodes), [op, q, inputs, out = node.out()](Graph& graph) {

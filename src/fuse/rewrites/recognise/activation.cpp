@@ -13,24 +13,24 @@ expr::Program unary_program(expr::Fn fn, DType type) {
 
 Outcome match_activation(const Graph& g, NodeId inner, ValueId x, const ActivationPattern& pattern) {
   DType type = g.value(x).type;
-  if (!is_real(type)) return reject(Reason::wrong_type, inner, "x is {}, not f16, bf16, f32 or f64", name(type));
+  if (!is_real(type)) return refuse(Reason::wrong_type, inner, "x is {}, not f16, bf16, f32 or f64", name(type));
   ValueId e = g.node(inner).out();
   // Forward over single readers until the formula is complete; at most 5 nodes follow in any spelling.
   ValueId at = e;
   bool same_terms = false;  // the formula is complete but for its constants
   for (int step = 0; step < 5; ++step) {
     auto next = reader_of(g, at);
-    if (auto* no = std::get_if<Rejected>(&next)) {
+    if (!next) {
       if (same_terms) break;
-      return *no;
+      return next.refusal();
     }
-    NodeId n = std::get<NodeId>(next);
-    if (g.node(n).outputs.size() != 1) return reject(Reason::wrong_reader, n, "{} ends the formula", describe(g, n));
+    const NodeId n = *next;
+    if (g.node(n).outputs.size() != 1) return refuse(Reason::wrong_reader, n, "{} ends the formula", describe(g, n));
     at = g.node(n).out();
     Expansion expansion(g, x, e);
     auto p = expansion.of(at);
     if (!p)
-      return reject(Reason::wrong_reader, n, "{} does not complete {}(x) with x = {}", describe(g, n), pattern.name,
+      return refuse(Reason::wrong_reader, n, "{} does not complete {}(x) with x = {}", describe(g, n), pattern.name,
                     g.value(x).name);
     if (!equals(*p, pattern.outer, type)) {
       same_terms = p->size() == pattern.outer.size() &&
@@ -44,14 +44,14 @@ Outcome match_activation(const Graph& g, NodeId inner, ValueId x, const Activati
     nodes = in_order(g, std::move(nodes));
     if (auto no = escapes(g, nodes, {at})) return *no;
     if (rank(g, at) != rank(g, x))  // by a constant of more axes
-      return reject(Reason::wrong_rank, n, "the result has rank {}, x {}", rank(g, at), rank(g, x));
+      return refuse(Reason::wrong_rank, n, "the result has rank {}, x {}", rank(g, at), rank(g, x));
     if (g.value(at).type != type)
-      return reject(Reason::wrong_type, n, "the result is {}, x is {}", name(g.value(at).type), name(type));
+      return refuse(Reason::wrong_type, n, "the result is {}, x is {}", name(g.value(at).type), name(type));
     Node fused = fused_node("Pointwise", {x}, {at});
     fused.program = unary_program(pattern.fn, type);
     return replacement(nodes, fused);
   }
-  return reject(Reason::wrong_value, g.value(at).producer, "the constants around {} are not those of {}", describe(g, inner),
+  return refuse(Reason::wrong_value, g.value(at).producer, "the constants around {} are not those of {}", describe(g, inner),
                 pattern.name);
 }
 

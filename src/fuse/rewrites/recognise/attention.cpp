@@ -23,7 +23,7 @@ struct After {
   NodeId product = NodeId::none;
   bool nan_guard = false;
 };
-std::variant<After, Rejected> after_softmax(const Graph& g, NodeId softmax) {
+Result<After> after_softmax(const Graph& g, NodeId softmax) {
   After a;
   ValueId at = g.node(softmax).out();
   for (int step = 0; step < 4; ++step) {
@@ -35,9 +35,9 @@ std::variant<After, Rejected> after_softmax(const Graph& g, NodeId softmax) {
     }
     if (isnan != NodeId::none && where != NodeId::none && g.readers(at).size() == 2 && !g.is_output(at)) {
       if (g.node(where).in(0) != g.node(isnan).out())
-        return reject(Reason::wrong_reader, where, "Where's condition is not {}", describe(g, isnan));
+        return refuse(Reason::wrong_reader, where, "Where's condition is not {}", describe(g, isnan));
       if (!is_scalar(g, g.node(where).in(1), 0))
-        return reject(Reason::wrong_value, where, "NaN is replaced by another value than 0");
+        return refuse(Reason::wrong_value, where, "NaN is replaced by another value than 0");
       a.nodes.push_back(isnan);
       a.nodes.push_back(where);
       a.nan_guard = true;
@@ -45,42 +45,42 @@ std::variant<After, Rejected> after_softmax(const Graph& g, NodeId softmax) {
       continue;
     }
     auto next = reader_of(g, at);
-    if (auto* no = std::get_if<Rejected>(&next)) return *no;
-    NodeId n = std::get<NodeId>(next);
+    if (!next) return next.refusal();
+    const NodeId n = *next;
     if (g.node(n).is("Cast") && is_real(g.value(g.node(n).out()).type)) {
       a.nodes.push_back(n);
       at = g.node(n).out();
       continue;
     }
-    if (!g.node(n).is("MatMul")) return reject(Reason::wrong_reader, n, "the probabilities are read by {}", describe(g, n));
+    if (!g.node(n).is("MatMul")) return refuse(Reason::wrong_reader, n, "the probabilities are read by {}", describe(g, n));
     if (g.node(n).in(0) != at || g.node(n).in(1) == at)
-      return reject(Reason::wrong_reader, n, "the probabilities are not the first factor of {}", describe(g, n));
+      return refuse(Reason::wrong_reader, n, "the probabilities are not the first factor of {}", describe(g, n));
     a.product = n;
     a.nodes.push_back(n);
     return a;
   }
-  return reject(Reason::wrong_reader, softmax, "no product of the probabilities follows");
+  return refuse(Reason::wrong_reader, softmax, "no product of the probabilities follows");
 }
 
 /// From the scores' product to the softmax, the product first: pointwise nodes each of which is read by the next alone. Empty
 /// with the reason when the way back ends elsewhere.
-std::variant<std::vector<NodeId>, Rejected> before_softmax(const Graph& g, ValueId v, int steps = 8) {
+Result<std::vector<NodeId>> before_softmax(const Graph& g, ValueId v, int steps = 8) {
   NodeId n = g.value(v).producer;
-  if (n == NodeId::none) return reject(Reason::wrong_producer, n, "{} is not computed", g.value(v).name);
+  if (n == NodeId::none) return refuse(Reason::wrong_producer, n, "{} is not computed", g.value(v).name);
   auto alone = reader_of(g, v);
-  if (auto* no = std::get_if<Rejected>(&alone)) return *no;
+  if (!alone) return alone.refusal();
   if (g.node(n).is("MatMul")) return std::vector<NodeId>{n};
   if (steps == 0 || !is_pointwise(g, n) || g.node(n).outputs.size() != 1)
-    return reject(Reason::wrong_producer, n, "the softmax's argument is made by {}, not by a product", describe(g, n));
-  Rejected why = reject(Reason::wrong_producer, n, "no operand of {} is a product", describe(g, n));
+    return refuse(Reason::wrong_producer, n, "the softmax's argument is made by {}, not by a product", describe(g, n));
+  Refusal why = refuse(Reason::wrong_producer, n, "no operand of {} is a product", describe(g, n));
   for (ValueId operand : operands_of(g, n)) {
     if (rank(g, operand) != rank(g, v) || !is_real(g.value(operand).type)) continue;
     auto way = before_softmax(g, operand, steps - 1);
-    if (auto* nodes = std::get_if<std::vector<NodeId>>(&way)) {
-      nodes->push_back(n);
-      return *nodes;
+    if (way) {
+      way->push_back(n);
+      return way;
     }
-    if (std::get<Rejected>(way).reason != Reason::wrong_producer) why = std::get<Rejected>(way);
+    if (way.refusal().reason != Reason::wrong_producer) why = way.refusal();
   }
   return why;
 }
@@ -98,10 +98,10 @@ size_t take_scale(const Graph& g, const std::vector<NodeId>& way, double& scale)
   return i;
 }
 
-std::optional<Rejected> wrong_shapes(const Graph& g, const Peeled& q, const Peeled& k, const Peeled& v) {
+std::optional<Refusal> wrong_shapes(const Graph& g, const Peeled& q, const Peeled& k, const Peeled& v) {
   for (const Peeled* p : {&q, &k, &v})
     if (int r = rank(g, p->value); r != 4)
-      return reject(r < 0 ? Reason::unknown_shape : Reason::wrong_rank, g.value(p->value).producer, "{} has rank {}, expected 4",
+      return refuse(r < 0 ? Reason::unknown_shape : Reason::wrong_rank, g.value(p->value).producer, "{} has rank {}, expected 4",
                     g.value(p->value).name, r);
   const Extent heads = extent(g, q.value, 1), batch = extent(g, q.value, 0);
   for (const Peeled* p : {&k, &v}) {
@@ -109,10 +109,10 @@ std::optional<Rejected> wrong_shapes(const Graph& g, const Peeled& q, const Peel
     Extent h = extent(g, p->value, 1);
     if (h.known()) h.number *= p->repeats;
     if (extent(g, p->value, 0) != batch)
-      return reject(Reason::wrong_shape, g.value(p->value).producer, "{} and {} are not proven to have the same batch extent",
+      return refuse(Reason::wrong_shape, g.value(p->value).producer, "{} and {} are not proven to have the same batch extent",
                     name, g.value(q.value).name);
     if (h != heads)
-      return reject(Reason::wrong_shape, g.value(p->value).producer, "{} {} and {} {} do not have heads that divide", name,
+      return refuse(Reason::wrong_shape, g.value(p->value).producer, "{} {} and {} {} do not have heads that divide", name,
                     to_string(*extents(g, p->value)), g.value(q.value).name, to_string(*extents(g, q.value)));
   }
   return {};
@@ -125,20 +125,20 @@ Outcome attention(const Graph& g, NodeId softmax) {
   const ValueId argument = g.node(softmax).in(0);
   const int64_t axis = g.node(softmax).get_int("axis", -1);
   auto after = after_softmax(g, softmax);
-  if (auto* no = std::get_if<Rejected>(&after)) return *no;
-  const After& a = std::get<After>(after);
+  if (!after) return after.refusal();
+  const After& a = *after;
   auto before = before_softmax(g, argument);
-  if (auto* no = std::get_if<Rejected>(&before)) return *no;
-  const std::vector<NodeId>& way = std::get<std::vector<NodeId>>(before);
+  if (!before) return before.refusal();
+  const std::vector<NodeId>& way = *before;
   const int r = rank(g, argument);
-  if (r < 0) return reject(Reason::unknown_shape, softmax, "the rank of {} is not known", g.value(argument).name);
-  if (axis != -1 && axis != r - 1) return reject(Reason::wrong_axis, softmax, "the softmax is over axis {} of {}", axis, r);
+  if (r < 0) return refuse(Reason::unknown_shape, softmax, "the rank of {} is not known", g.value(argument).name);
+  if (axis != -1 && axis != r - 1) return refuse(Reason::wrong_axis, softmax, "the softmax is over axis {} of {}", axis, r);
 
   const Node& product = g.node(way[0]);
   Peeled q = peel_scale_and_transpose(g, product.in(0)), k = peel_scale_and_transpose(g, product.in(1));
   Peeled v;
   v.value = g.node(a.product).in(1);
-  if (q.transposed) return reject(Reason::wrong_producer, g.value(product.in(0)).producer, "q is transposed");
+  if (q.transposed) return refuse(Reason::wrong_producer, g.value(product.in(0)).producer, "q is transposed");
   const Peeled k_as_read = k, v_as_read = v;
   peel_repeated_heads(g, v);
   if (v.repeats > 1 && k.transposed) peel_repeated_heads(g, k);
@@ -148,11 +148,11 @@ Outcome attention(const Graph& g, NodeId softmax) {
   }
   if (auto no = wrong_shapes(g, q, k, v)) return *no;
   if (const int made = rank(g, g.node(a.product).out()); made >= 0 && made != 4)  // by a guard's zero of more axes
-    return reject(Reason::wrong_rank, a.product, "{} has rank {}, expected 4", g.value(g.node(a.product).out()).name, made);
+    return refuse(Reason::wrong_rank, a.product, "{} has rank {}, expected 4", g.value(g.node(a.product).out()).name, made);
   const DType type = g.value(q.value).type;
   for (ValueId x : {k.value, v.value, g.node(a.product).out()})
     if (!is_real(type) || g.value(x).type != type)
-      return reject(Reason::wrong_type, g.value(x).producer, "q is {}, {} is {}", name(type), g.value(x).name,
+      return refuse(Reason::wrong_type, g.value(x).producer, "q is {}, {} is {}", name(type), g.value(x).name,
                     name(g.value(x).type));
 
   double scale = q.scale * k.scale;
@@ -172,11 +172,11 @@ Outcome attention(const Graph& g, NodeId softmax) {
     Body c = compose(g, &base, std::span(way).subspan(first), std::span(&argument, 1), true);
     for (ValueId o : c.operands)
       if (!broadcasts_to(g, o, scores))
-        return reject(Reason::wrong_shape, g.value(o).producer, "{} {} is not proven to broadcast to the scores {}",
+        return refuse(Reason::wrong_shape, g.value(o).producer, "{} {} is not proven to broadcast to the scores {}",
                       g.value(o).name, rank(g, o) < 0 ? "(rank unknown)" : to_string(*extents(g, o)),
                       to_string(*extents(g, scores)));
     if (const DType made = c.program.type(c.program.outputs()[0]); made != accumulator(type))
-      return reject(Reason::wrong_type, softmax, "the softmax is over {}, products of {} add up in {}", name(made), name(type),
+      return refuse(Reason::wrong_type, softmax, "the softmax is over {}, products of {} add up in {}", name(made), name(type),
                     name(accumulator(type)));
     operands = c.operands;
     program = c.program;

@@ -40,12 +40,12 @@ Outcome attention_keys(const Graph& g, NodeId id) {
   const ValueId moved = made_by(g, k, "Reshape", &reshape) ? g.node(reshape).in(0) : k;
   if (!made_by(g, moved, "Transpose", &transpose)) return NotHere{};
   if (!g.value(k).shape || !g.value(moved).shape)
-    return reject(Reason::unknown_shape, transpose, "the rank of {} is not known", g.value(g.value(k).shape ? moved : k).name);
+    return refuse(Reason::unknown_shape, transpose, "the rank of {} is not known", g.value(g.value(k).shape ? moved : k).name);
   const size_t rank = g.value(moved).shape->size();
   std::vector<int64_t> perm = g.node(transpose).get_ints("perm");
   if (rank < 2 || perm.size() != rank) return NotHere{};
   if (perm[rank - 2] != static_cast<int64_t>(rank) - 1)
-    return reject(Reason::wrong_axis, transpose, "the last axis of {} does not become the depth of the keys",
+    return refuse(Reason::wrong_axis, transpose, "the last axis of {} does not become the depth of the keys",
                   g.value(g.node(transpose).in(0)).name);
   std::swap(perm[rank - 1], perm[rank - 2]);
 
@@ -55,11 +55,11 @@ Outcome attention_keys(const Graph& g, NodeId id) {
     nodes.push_back(reshape);
     const auto from = extents(g, moved), to = extents(g, k);
     if (!from || !to || from->back() != to->back() || (*from)[rank - 2] != (*to)[to->size() - 2])
-      return reject(Reason::wrong_shape, reshape, "{} is not proven to keep the last two axes", describe(g, reshape));
+      return refuse(Reason::wrong_shape, reshape, "{} is not proven to keep the last two axes", describe(g, reshape));
     for (const Extent& e : *to) target.push_back(e.known() ? e.number : -1);
     std::swap(target[target.size() - 1], target[target.size() - 2]);
     if (std::ranges::count(target, -1) > 1)
-      return reject(Reason::unknown_shape, reshape, "{} has {} unknown extents, a Reshape can work out one", to_string(*to),
+      return refuse(Reason::unknown_shape, reshape, "{} has {} unknown extents, a Reshape can work out one", to_string(*to),
                     std::ranges::count(target, -1));
   }
   nodes.push_back(id);

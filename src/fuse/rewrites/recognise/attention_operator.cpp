@@ -40,12 +40,12 @@ bool fit(const Extents& q, const Extents& k, const Extents& v, int64_t heads, in
          (!wv.known() || wv.number % kv_heads == 0);
 }
 
-std::variant<Shapes, Rejected> shapes_of(const Graph& g, NodeId id) {
+Result<Shapes> shapes_of(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
   const auto q = extents(g, n.in(query)), k = extents(g, n.in(key)), v = extents(g, n.in(value));
-  if (!q || !k || !v) return reject(Reason::unknown_shape, id, "the rank of q, k or v is not known");
+  if (!q || !k || !v) return refuse(Reason::unknown_shape, id, "the rank of q, k or v is not known");
   if (q->size() != k->size() || q->size() != v->size() || (q->size() != 3 && q->size() != 4))
-    return reject(Reason::wrong_rank, id, "q {}, k {} and v {}: expected three or four axes each", to_string(*q), to_string(*k),
+    return refuse(Reason::wrong_rank, id, "q {}, k {} and v {}: expected three or four axes each", to_string(*q), to_string(*k),
                   to_string(*v));
   Shapes s;
   s.packed = q->size() == 3;
@@ -53,10 +53,10 @@ std::variant<Shapes, Rejected> shapes_of(const Graph& g, NodeId id) {
   s.kv_heads = s.packed ? n.get_int("kv_num_heads", 0) : (*k)[1].number;
   const Extent width = q->back();
   if (s.heads < 1 || s.kv_heads < 1 || !width.known())
-    return reject(Reason::unknown_shape, id, "q {} and k {}: the number of heads or their size is not known", to_string(*q),
+    return refuse(Reason::unknown_shape, id, "q {} and k {}: the number of heads or their size is not known", to_string(*q),
                   to_string(*k));
   if (!fit(*q, *k, *v, s.heads, s.kv_heads, s.packed))
-    return reject(Reason::wrong_shape, id, "q {}, k {} and v {} do not fit each other with {} and {} heads", to_string(*q),
+    return refuse(Reason::wrong_shape, id, "q {}, k {} and v {} do not fit each other with {} and {} heads", to_string(*q),
                   to_string(*k), to_string(*v), s.heads, s.kv_heads);
   s.size = s.packed ? width.number / s.heads : width.number;
   s.batch = (*q)[0];
@@ -64,17 +64,17 @@ std::variant<Shapes, Rejected> shapes_of(const Graph& g, NodeId id) {
   s.keys = (*k)[k->size() - 2];
   s.past = 0;
   if ((n.in(past_key) == ValueId::none) != (n.in(past_value) == ValueId::none))
-    return reject(Reason::missing_input, id, "one of past_key and past_value is there without the other");
+    return refuse(Reason::missing_input, id, "one of past_key and past_value is there without the other");
   if (n.in(past_key) != ValueId::none) {
     const auto past = extents(g, n.in(past_key));
     const auto past_v = extents(g, n.in(past_value));
     if (!past || past->size() != 4 || !past_v || past_v->size() != 4)
-      return reject(Reason::unknown_shape, id, "past_key and past_value are not known to have four axes");
+      return refuse(Reason::unknown_shape, id, "past_key and past_value are not known to have four axes");
     const Extent kv_heads = Extent::of(s.kv_heads);
     const Extents expected{s.batch, kv_heads, (*past_v)[2], s.packed ? Extent::of(s.size) : k->back()};
     if (!std::equal(past->begin(), past->end(), expected.begin(), std::not_fn(differ)) || differ((*past_v)[1], kv_heads) ||
         differ((*past_v)[0], s.batch))
-      return reject(Reason::wrong_shape, id, "past_key {} and past_value {} do not fit k {}", to_string(*past),
+      return refuse(Reason::wrong_shape, id, "past_key {} and past_value {} do not fit k {}", to_string(*past),
                     to_string(*past_v), to_string(*k));
     s.past = (*past)[2].known() ? std::optional((*past)[2].number) : std::nullopt;
     s.keys = s.past && s.keys.known() ? Extent::of(*s.past + s.keys.number) : Extent{};
@@ -166,33 +166,33 @@ Outcome attention_operator(const Graph& g, NodeId id) {
   const auto used = [&](size_t i) {
     return n.out(i) != ValueId::none && (g.is_output(n.out(i)) || !g.readers(n.out(i)).empty());
   };
-  if (used(3)) return reject(Reason::extra_reader, id, "the scores ({}) are read", g.value(n.out(3)).name);
+  if (used(3)) return refuse(Reason::extra_reader, id, "the scores ({}) are read", g.value(n.out(3)).name);
   if (n.in(valid_lengths) != ValueId::none)
-    return reject(Reason::unsupported, id, "{} says how many keys are valid", g.value(n.in(valid_lengths)).name);
+    return refuse(Reason::unsupported, id, "{} says how many keys are valid", g.value(n.in(valid_lengths)).name);
   if (n.get_int("left_window_size", -1) >= 0 || n.get_int("right_window_size", -1) >= 0)
-    return reject(Reason::wrong_attribute, id, "a window limits the keys that a query sees");
+    return refuse(Reason::wrong_attribute, id, "a window limits the keys that a query sees");
   for (size_t i : {0, 1, 2}) {
     const int expected = i == 0 ? rank(g, n.in(query)) : 4, declared = n.out(i) == ValueId::none ? -1 : rank(g, n.out(i));
     if (declared >= 0 && declared != expected)
-      return reject(Reason::wrong_rank, id, "{} is declared to have {} axes, and has {}", g.value(n.out(i)).name, declared,
+      return refuse(Reason::wrong_rank, id, "{} is declared to have {} axes, and has {}", g.value(n.out(i)).name, declared,
                     expected);
   }
   const DType type = g.value(n.in(query)).type;
   for (ValueId x : {n.in(query), n.in(key), n.in(value), n.out(0)})
     if (!is_real(type) || g.value(x).type != type)
-      return reject(Reason::wrong_type, id, "q is {}, {} is {}", name(type), g.value(x).name, name(g.value(x).type));
+      return refuse(Reason::wrong_type, id, "q is {}, {} is {}", name(type), g.value(x).name, name(g.value(x).type));
   auto found = shapes_of(g, id);
-  if (auto* no = std::get_if<Rejected>(&found)) return *no;
-  const Shapes s = std::get<Shapes>(found);
+  if (!found) return found.refusal();
+  const Shapes& s = *found;
   const bool cached = n.in(past_key) != ValueId::none;
 
   std::vector<DType> masks;
   std::optional<Tensor> causal;
   if (n.get_int("is_causal", 0) != 0) {
     if (!s.steps.known() || !s.keys.known() || !s.past)
-      return reject(Reason::unknown_shape, id, "is_causal, and the number of queries or keys is not known");
+      return refuse(Reason::unknown_shape, id, "is_causal, and the number of queries or keys is not known");
     if (s.steps.number * s.keys.number > int64_t{1} << 24)
-      return reject(Reason::too_large, id, "is_causal, and a mask of {} x {}", s.steps.number, s.keys.number);
+      return refuse(Reason::too_large, id, "is_causal, and a mask of {} x {}", s.steps.number, s.keys.number);
     causal = causal_mask(s.steps.number, s.keys.number, *s.past);
     masks.push_back(DType::boolean);
   }
@@ -201,11 +201,11 @@ Outcome attention_operator(const Graph& g, NodeId id) {
     const Extents scores{s.batch, Extent::of(s.heads), s.steps, s.keys};
     const bool keys_known = s.keys.known() || s.keys.value != ValueId::none || !s.keys.symbol.empty();
     if (!m || !keys_known || !broadcasts_to(*m, scores))
-      return reject(Reason::wrong_shape, id, "{} {} is not proven to broadcast to the scores {}", g.value(n.in(mask)).name,
+      return refuse(Reason::wrong_shape, id, "{} {} is not proven to broadcast to the scores {}", g.value(n.in(mask)).name,
                     m ? to_string(*m) : "(rank unknown)", to_string(scores));
     const DType added = g.value(n.in(mask)).type;
     if (!expr::is_computing(added) && !is_real(added))
-      return reject(Reason::wrong_type, id, "{} is {}", g.value(n.in(mask)).name, name(added));
+      return refuse(Reason::wrong_type, id, "{} is {}", g.value(n.in(mask)).name, name(added));
     masks.push_back(added);
   }
   const double cap = n.get_float("softcap", 0);

@@ -39,7 +39,7 @@ Outcome recognise_gelu(const Graph& g, NodeId inner) {
   ValueId x = find_x(g, inner, argument, &pattern.argument);
   if (x == ValueId::none) {
     if (!erf) return NotHere{};  // a Tanh of anything else is an activation of its own
-    return reject(Reason::wrong_value, g.producer(inner, 0), "Erf's argument is not x / sqrt(2)");
+    return refuse(Reason::wrong_value, g.producer(inner, 0), "Erf's argument is not x / sqrt(2)");
   }
   return match_activation(g, inner, x, pattern);
 }

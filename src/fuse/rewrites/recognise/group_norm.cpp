@@ -36,26 +36,26 @@ Outcome recognise_group_norm(const Graph& g, NodeId instance) {
   if (!n.is("InstanceNormalization") || !made_by(g, n.in(0), "Reshape", &before)) return NotHere{};
   const ValueId x = g.node(before).in(0);
   auto next = reader_of(g, n.out());
-  if (auto* no = std::get_if<Rejected>(&next)) return *no;
-  const NodeId back = std::get<NodeId>(next);
+  if (!next) return next.refusal();
+  const NodeId back = *next;
   if (!g.node(back).is("Reshape")) return NotHere{};
   const ValueId y = g.node(back).out();
   auto whole = extents(g, x), grouped = extents(g, n.in(0)), result = extents(g, y);
   if (!whole || !grouped || !result)
-    return reject(Reason::unknown_shape, instance, "the rank of {} is not known", g.value(!whole ? x : y).name);
+    return refuse(Reason::unknown_shape, instance, "the rank of {} is not known", g.value(!whole ? x : y).name);
   if (whole->size() < 3 || grouped->size() != 3 || (*grouped)[0] != (*whole)[0] || *result != *whole) return NotHere{};
   const Extent channels = (*whole)[1], groups = (*grouped)[1];
   if (!channels.known() || !groups.known() || groups.number == 0 || channels.number % groups.number != 0)
-    return reject(Reason::unknown_shape, instance, "{} channels in {} groups", to_string(Extents{channels}),
+    return refuse(Reason::unknown_shape, instance, "{} channels in {} groups", to_string(Extents{channels}),
                   to_string(Extents{groups}));
   for (size_t i : {1, 2})
     if (!g.value(n.in(i)).is_constant())
-      return reject(Reason::not_constant, g.producer(instance, i), "{} is computed", g.value(n.in(i)).name);
+      return refuse(Reason::not_constant, g.producer(instance, i), "{} is computed", g.value(n.in(i)).name);
     else if (g.constant(instance, i).size() != groups.number)
-      return reject(Reason::wrong_shape, instance, "{} has {} elements, expected {}", g.value(n.in(i)).name,
+      return refuse(Reason::wrong_shape, instance, "{} has {} elements, expected {}", g.value(n.in(i)).name,
                     g.constant(instance, i).size(), groups.number);
   const DType type = g.value(x).type;
-  if (!is_real(type)) return reject(Reason::wrong_type, instance, "x is {}", name(type));
+  if (!is_real(type)) return refuse(Reason::wrong_type, instance, "x is {}", name(type));
 
   const int r = static_cast<int>(whole->size());
   const int64_t in_group = channels.number / groups.number;

@@ -25,7 +25,7 @@ Outcome recognise_hard_swish(const Graph& g, NodeId inner) {
   if (n.is("HardSigmoid")) {
     // Attributes are f32 whatever the model's type is.
     if (!close(n.get_float("alpha", 0.2f), 1.0 / 6, DType::f32) || !close(n.get_float("beta", 0.5f), 0.5, DType::f32))
-      return reject(Reason::wrong_attribute, inner, "alpha {}, beta {}, not 1/6 and 1/2", n.get_float("alpha", 0.2f),
+      return refuse(Reason::wrong_attribute, inner, "alpha {}, beta {}, not 1/6 and 1/2", n.get_float("alpha", 0.2f),
                     n.get_float("beta", 0.5f));
     return match_activation(g, inner, n.in(0), {expr::Fn::hard_swish, "hard_swish", {{{1, 1}, 1.0}}, {}});
   }
@@ -35,7 +35,7 @@ Outcome recognise_hard_swish(const Graph& g, NodeId inner) {
   NodeId add;
   if (!made_by(g, n.in(0), "Add", &add)) return NotHere{};  // Relu6
   auto shifted = constant_operand(g, add);
-  if (!shifted || shifted->first != 3) return reject(Reason::wrong_value, add, "Clip's argument is not x + 3");
+  if (!shifted || shifted->first != 3) return refuse(Reason::wrong_value, add, "Clip's argument is not x + 3");
   return match_activation(g, inner, shifted->second, {expr::Fn::hard_swish, "hard_swish", {{{1, 1}, 1.0 / 6}}, {add}});
 }
 

@@ -15,17 +15,17 @@ namespace {
 struct Centred {
   NodeId sub = NodeId::none;
   Mean mean;
-  std::optional<Rejected> wrong;
+  std::optional<Refusal> wrong;
 };
 std::optional<Centred> centred(const Graph& g, ValueId v) {
   Centred c;
   if (!made_by(g, v, "Sub", &c.sub)) return {};
   auto m = mean(g, g.node(c.sub).in(1));
   if (!m) return {};
-  if (auto* no = std::get_if<Rejected>(&*m))
-    c.wrong = *no;
+  if (*m)
+    c.mean = **m;
   else
-    c.mean = std::get<Mean>(*m);
+    c.wrong = m->refusal();
   if (!c.wrong && c.mean.of != g.node(c.sub).in(0)) return {};
   return c;
 }
@@ -40,10 +40,10 @@ Outcome recognise_layer_norm(const Graph& g, NodeId reduce) {
   if (!c) return NotHere{};
   if (c->wrong) return *c->wrong;
   auto m = mean(g, g.node(reduce).out());
-  if (auto* no = std::get_if<Rejected>(&*m)) return *no;
-  const Mean& variance = std::get<Mean>(*m);
+  if (!*m) return m->refusal();
+  const Mean& variance = **m;
   if (variance.axes != c->mean.axes)
-    return reject(Reason::wrong_axis, c->mean.node, "the mean is over {} axes, the variance over {}", c->mean.axes,
+    return refuse(Reason::wrong_axis, c->mean.node, "the mean is over {} axes, the variance over {}", c->mean.axes,
                   variance.axes);
 
   std::vector<NodeId> nodes{c->mean.node, c->sub, squares->node, reduce};
@@ -58,8 +58,8 @@ Outcome recognise_layer_norm(const Graph& g, NodeId reduce) {
     numerator = g.node(again->sub).out();
   }
   auto tail = norm_tail(g, variance, numerator, true);
-  if (auto* no = std::get_if<Rejected>(&tail)) return *no;
-  return make_norm(g, "layer", c->mean.of, nodes, variance, std::get<NormTail>(tail));
+  if (!tail) return tail.refusal();
+  return make_norm(g, "layer", c->mean.of, nodes, variance, *tail);
 }
 
 }  // namespace smelt::fuse

@@ -26,12 +26,12 @@ Node norm_node(const Node& n, bool rms, int64_t axis, float epsilon, std::vector
 Outcome layer(const Graph& g, NodeId id, bool rms) {
   const Node& n = g.node(id);
   for (size_t o : {1, 2})
-    if (is_read(g, n.out(o))) return reject(Reason::extra_reader, id, "output {} ({}) is used", o, g.value(n.out(o)).name);
+    if (is_read(g, n.out(o))) return refuse(Reason::extra_reader, id, "output {} ({}) is used", o, g.value(n.out(o)).name);
   int64_t axis = n.get_int("axis", -1);
   const int r = rank(g, n.in(0));
   if (axis >= 0 && r < 0)
-    return reject(Reason::unknown_shape, id, "axis {} counts from the front and the rank is not known", axis);
-  if (r >= 0 && (axis < -r || axis >= r)) return reject(Reason::wrong_axis, id, "axis {} of {} axes", axis, r);
+    return refuse(Reason::unknown_shape, id, "axis {} counts from the front and the rank is not known", axis);
+  if (r >= 0 && (axis < -r || axis >= r)) return refuse(Reason::wrong_axis, id, "axis {} of {} axes", axis, r);
   if (axis >= 0) axis -= r;
   return norm(id, norm_node(n, rms, axis, 1e-5f, {n.in(0), ValueId::none, n.in(1), n.in(2)}, {n.out()}));
 }
@@ -39,12 +39,12 @@ Outcome layer(const Graph& g, NodeId id, bool rms) {
 Outcome skip(const Graph& g, NodeId id, bool rms) {
   const Node& n = g.node(id);
   for (size_t o : {1, 2})
-    if (is_read(g, n.out(o))) return reject(Reason::extra_reader, id, "output {} ({}) is used", o, g.value(n.out(o)).name);
-  if (n.in(1) == ValueId::none) return reject(Reason::missing_input, id, "there is nothing to skip to");
+    if (is_read(g, n.out(o))) return refuse(Reason::extra_reader, id, "output {} ({}) is used", o, g.value(n.out(o)).name);
+  if (n.in(1) == ValueId::none) return refuse(Reason::missing_input, id, "there is nothing to skip to");
   const ValueId beta = rms ? ValueId::none : n.in(3), bias = n.in(rms ? 3 : 4);
-  if (bias != ValueId::none) return reject(Reason::unsupported, id, "it adds the bias {}", g.value(bias).name);
+  if (bias != ValueId::none) return refuse(Reason::unsupported, id, "it adds the bias {}", g.value(bias).name);
   if (!same_shape(g, n.in(0), n.in(1)))
-    return reject(Reason::wrong_shape, id, "{} and {} are not proven to have the same shape", g.value(n.in(0)).name,
+    return refuse(Reason::wrong_shape, id, "{} and {} are not proven to have the same shape", g.value(n.in(0)).name,
                   g.value(n.in(1)).name);
   std::vector<ValueId> outputs{n.out()};
   if (is_read(g, n.out(3))) outputs.push_back(n.out(3));
@@ -56,12 +56,12 @@ Outcome instance(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
   const int r = rank(g, n.in(0));
   if (r < 3)
-    return reject(Reason::unknown_shape, id, "the rank of {} is {}", g.value(n.in(0)).name, r < 0 ? "not known" : "below 3");
+    return refuse(Reason::unknown_shape, id, "the rank of {} is {}", g.value(n.in(0)).name, r < 0 ? "not known" : "below 3");
   for (size_t i : {1, 2})
     if (!g.value(n.in(i)).is_constant())
-      return reject(Reason::not_constant, g.producer(id, i), "{} is computed", g.value(n.in(i)).name);
+      return refuse(Reason::not_constant, g.producer(id, i), "{} is computed", g.value(n.in(i)).name);
   Tensor gamma = g.constant(id, 1), beta = g.constant(id, 2);
-  if (gamma.size() != beta.size()) return reject(Reason::wrong_shape, id, "{} scales, {} offsets", gamma.size(), beta.size());
+  if (gamma.size() != beta.size()) return refuse(Reason::wrong_shape, id, "{} scales, {} offsets", gamma.size(), beta.size());
   Shape shape(static_cast<size_t>(r - 1), 1);
   shape[0] = gamma.size();
   Node fused = norm_node(n, false, 2 - r, 1e-5f, {n.in(0), ValueId::none, ValueId::none, ValueId::none}, {n.out()});

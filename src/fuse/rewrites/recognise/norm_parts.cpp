@@ -19,33 +19,33 @@ std::optional<Square> square(const Graph& g, ValueId v) {
   return {};
 }
 
-std::optional<std::variant<Mean, Rejected>> mean(const Graph& g, ValueId v) {
+std::optional<Result<Mean>> mean(const Graph& g, ValueId v) {
   NodeId n;
   if (!made_by(g, v, "ReduceMean", &n)) return {};
   const Node& node = g.node(n);
   Mean m{n, node.in(0), 0};
   auto axes = ints(g, n, "axes", 1);
   if (!axes || !are_trailing(*axes, rank(g, m.of), &m.axes))
-    return reject(Reason::wrong_axis, n, "{} is not over the last axes", describe(g, n));
-  if (node.get_int("keepdims", 1) != 1) return reject(Reason::wrong_attribute, n, "{} has keepdims = 0", describe(g, n));
+    return refuse(Reason::wrong_axis, n, "{} is not over the last axes", describe(g, n));
+  if (node.get_int("keepdims", 1) != 1) return refuse(Reason::wrong_attribute, n, "{} has keepdims = 0", describe(g, n));
   return m;
 }
 
-std::variant<NormTail, Rejected> norm_tail(const Graph& g, const Mean& variance, ValueId numerator, bool with_beta) {
+Result<NormTail> norm_tail(const Graph& g, const Mean& variance, ValueId numerator, bool with_beta) {
   NormTail t;
   ValueId at = g.node(variance.node).out();
-  std::optional<Rejected> why;
+  std::optional<Refusal> why;
   // The one reader of `at`, which must be one of these operators.
   auto step = [&](std::initializer_list<std::string_view> ops) -> NodeId {
     auto next = reader_of(g, at);
-    if (auto* no = std::get_if<Rejected>(&next)) {
-      why = *no;
+    if (!next) {
+      why = next.refusal();
       return NodeId::none;
     }
-    NodeId n = std::get<NodeId>(next);
+    const NodeId n = *next;
     for (std::string_view op : ops)
       if (g.node(n).is(op)) return n;
-    why = reject(Reason::wrong_reader, n, "{} is read by {}", g.value(at).name, describe(g, n));
+    why = refuse(Reason::wrong_reader, n, "{} is read by {}", g.value(at).name, describe(g, n));
     return NodeId::none;
   };
   auto take = [&](NodeId n) {
@@ -59,9 +59,9 @@ std::variant<NormTail, Rejected> norm_tail(const Graph& g, const Mean& variance,
   if (!eps) {
     const ValueId computed = other_input(g, n, at);
     const NodeId maker = computed == ValueId::none ? NodeId::none : g.value(computed).producer;
-    return reject(Reason::not_constant, maker == NodeId::none ? n : maker, "epsilon is not a constant of one element");
+    return refuse(Reason::not_constant, maker == NodeId::none ? n : maker, "epsilon is not a constant of one element");
   }
-  if (eps->first < 0) return reject(Reason::wrong_value, n, "epsilon is {}", eps->first);
+  if (eps->first < 0) return refuse(Reason::wrong_value, n, "epsilon is {}", eps->first);
   t.epsilon = eps->first;
   take(n);
 
@@ -71,7 +71,7 @@ std::variant<NormTail, Rejected> norm_tail(const Graph& g, const Mean& variance,
   if (g.node(n).is("Pow")) {
     auto exponent = scalar(g, g.node(n).in(1));
     if (!exponent || (*exponent != 0.5 && *exponent != -0.5) || g.node(n).in(0) != at)
-      return reject(Reason::wrong_value, n, "the exponent is not 1/2 or -1/2");
+      return refuse(Reason::wrong_value, n, "the exponent is not 1/2 or -1/2");
     inverse = *exponent == -0.5;
   }
   take(n);
@@ -79,12 +79,12 @@ std::variant<NormTail, Rejected> norm_tail(const Graph& g, const Mean& variance,
     n = step({"Reciprocal", "Div"});
     if (n == NodeId::none) return *why;
     const bool division = g.node(n).is("Div");
-    if (division && g.node(n).in(1) != at) return reject(Reason::wrong_reader, n, "{} divides the root", describe(g, n));
+    if (division && g.node(n).in(1) != at) return refuse(Reason::wrong_reader, n, "{} divides the root", describe(g, n));
     if (division && g.node(n).in(0) == numerator) {
       take(n);
       t.result = at;
     } else if (division && !is_scalar(g, g.node(n).in(0), 1)) {
-      return reject(Reason::wrong_reader, n, "{} divides {}, not {}", describe(g, n), g.value(g.node(n).in(0)).name,
+      return refuse(Reason::wrong_reader, n, "{} divides {}, not {}", describe(g, n), g.value(g.node(n).in(0)).name,
                     g.value(numerator).name);
     } else {
       take(n);
@@ -94,7 +94,7 @@ std::variant<NormTail, Rejected> norm_tail(const Graph& g, const Mean& variance,
     n = step({"Mul"});
     if (n == NodeId::none) return *why;
     if (other_input(g, n, at) != numerator)
-      return reject(Reason::wrong_reader, n, "{} multiplies another value than {}", describe(g, n), g.value(numerator).name);
+      return refuse(Reason::wrong_reader, n, "{} multiplies another value than {}", describe(g, n), g.value(numerator).name);
     take(n);
     t.result = at;
   }
@@ -102,8 +102,8 @@ std::variant<NormTail, Rejected> norm_tail(const Graph& g, const Mean& variance,
   // What may follow: casts, gamma, beta. The result is wherever that ends; a trailing cast belongs to it.
   while (!g.is_output(at)) {
     auto next = reader_of(g, at);
-    if (std::holds_alternative<Rejected>(next)) break;
-    n = std::get<NodeId>(next);
+    if (!next) break;
+    n = *next;
     const Node& node = g.node(n);
     if (node.is("Cast") && is_real(g.value(node.out()).type)) {
       if (accumulator(g.value(node.out()).type) != accumulator(g.value(at).type)) break;
@@ -128,11 +128,11 @@ Outcome make_norm(const Graph& g, std::string kind, ValueId x, std::vector<NodeI
   nodes = in_order(g, std::move(nodes));
   if (auto no = escapes(g, nodes, {tail.result})) return *no;
   const DType type = g.value(x).type;
-  if (!is_real(type)) return reject(Reason::wrong_type, g.value(x).producer, "x is {}", name(type));
+  if (!is_real(type)) return refuse(Reason::wrong_type, g.value(x).producer, "x is {}", name(type));
   if (rank(g, tail.result) != rank(g, x))  // by a constant of more axes
-    return reject(Reason::wrong_rank, tail.nodes.back(), "the result has rank {}, x {}", rank(g, tail.result), rank(g, x));
+    return refuse(Reason::wrong_rank, tail.nodes.back(), "the result has rank {}, x {}", rank(g, tail.result), rank(g, x));
   if (type == DType::f64 && !fits_attribute(tail.epsilon))
-    return reject(Reason::wrong_value, tail.nodes.front(), "epsilon {} has more digits than an f32 attribute", tail.epsilon);
+    return refuse(Reason::wrong_value, tail.nodes.front(), "epsilon {} has more digits than an f32 attribute", tail.epsilon);
   NodeId cast;
   if (made_by(g, x, "Cast", &cast)) {
     const ValueId from = g.node(cast).in(0);

@@ -19,7 +19,7 @@ struct Mean {
   int axes = 0;  // how many, from the end
 };
 /// Nothing when v is not a ReduceMean; otherwise the mean, or why it is not one over last axes.
-std::optional<std::variant<Mean, Rejected>> mean(const Graph& g, ValueId v);
+std::optional<Result<Mean>> mean(const Graph& g, ValueId v);
 
 /// numerator / sqrt(variance + epsilon), with gamma and beta where they follow.
 struct NormTail {
@@ -30,7 +30,7 @@ struct NormTail {
 };
 /// Follows the mean of squares: Add(eps), Sqrt, then Reciprocal or 1/ and Mul, or Div, or Pow(-1/2) and Mul; then any casts
 /// between float types, Mul by gamma and (with `with_beta`) Add of beta, where those do not enlarge the result.
-std::variant<NormTail, Rejected> norm_tail(const Graph& g, const Mean& variance, ValueId numerator, bool with_beta);
+Result<NormTail> norm_tail(const Graph& g, const Mean& variance, ValueId numerator, bool with_beta);
 
 /// The match that puts one ai.smelt.Norm in the place of these parts. A Cast that makes x of a narrower float, for these nodes
 /// alone, is taken in too: Norm reads the narrower one.

@@ -16,11 +16,11 @@ Outcome recognise_rms_norm(const Graph& g, NodeId reduce) {
   if (!squares) return NotHere{};
   if (NodeId sub; made_by(g, squares->of, "Sub", &sub) && mean(g, g.node(sub).in(1))) return NotHere{};  // a LayerNorm
   auto m = mean(g, g.node(reduce).out());
-  if (auto* no = std::get_if<Rejected>(&*m)) return *no;
-  const Mean& variance = std::get<Mean>(*m);
+  if (!*m) return m->refusal();
+  const Mean& variance = **m;
   auto tail = norm_tail(g, variance, squares->of, false);
-  if (auto* no = std::get_if<Rejected>(&tail)) return *no;
-  return make_norm(g, "rms", squares->of, {squares->node, reduce}, variance, std::get<NormTail>(tail));
+  if (!tail) return tail.refusal();
+  return make_norm(g, "rms", squares->of, {squares->node, reduce}, variance, *tail);
 }
 
 }  // namespace smelt::fuse

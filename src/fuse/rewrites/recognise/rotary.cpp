@@ -69,7 +69,7 @@ struct Rotation {
   bool interleaved = false;
   std::vector<NodeId> nodes;
 };
-using Found = std::variant<NotHere, Rejected, Rotation>;
+using Found = std::variant<NotHere, Refusal, Rotation>;
 
 /// first = a * cos - b * sin, second = a * sin + b * cos.
 Found rotation(const Graph& g, ValueId first, ValueId second) {
@@ -84,12 +84,12 @@ Found rotation(const Graph& g, ValueId first, ValueId second) {
   if (!b) b = part(g, t2->b), sin = t2->a;
   if (!a || !b) return NotHere{};
   if (a->x != b->x || a->which != 0 || b->which != 1 || a->interleaved != b->interleaved)
-    return reject(Reason::wrong_producer, b->nodes[0], "the two halves are not those of one value");
+    return refuse(Reason::wrong_producer, b->nodes[0], "the two halves are not those of one value");
   const ValueId va = t1->a == cos ? t1->b : t1->a, vb = t2->a == sin ? t2->b : t2->a;
   auto is_product = [](const Term& t, ValueId u, ValueId w) { return (t.a == u && t.b == w) || (t.a == w && t.b == u); };
   const bool straight = is_product(*t3, va, sin) && is_product(*t4, vb, cos),
              swapped = is_product(*t4, va, sin) && is_product(*t3, vb, cos);
-  if (!straight && !swapped) return reject(Reason::wrong_producer, add, "{} does not add a * sin and b * cos", describe(g, add));
+  if (!straight && !swapped) return refuse(Reason::wrong_producer, add, "{} does not add a * sin and b * cos", describe(g, add));
   Rotation r{a->x, cos, sin, a->interleaved, {t1->node, t2->node, t3->node, t4->node, sub, add}};
   r.nodes.insert(r.nodes.end(), a->nodes.begin(), a->nodes.end());
   r.nodes.insert(r.nodes.end(), b->nodes.begin(), b->nodes.end());
@@ -113,26 +113,26 @@ std::optional<std::pair<ValueId, std::vector<NodeId>>> rotated_halves(const Grap
 
 Outcome make(const Graph& g, Rotation r, ValueId y) {
   if (!is_real(g.value(r.x).type) || g.value(y).type != g.value(r.x).type)
-    return reject(Reason::wrong_type, g.value(y).producer, "x is {}, the result {}", name(g.value(r.x).type),
+    return refuse(Reason::wrong_type, g.value(y).producer, "x is {}, the result {}", name(g.value(r.x).type),
                   name(g.value(y).type));
   auto x = extents(g, r.x);
   if (!x || x->empty())
-    return reject(Reason::unknown_shape, g.value(r.x).producer, "{} is not known to have an axis", g.value(r.x).name);
+    return refuse(Reason::unknown_shape, g.value(r.x).producer, "{} is not known to have an axis", g.value(r.x).name);
   const Extent d = x->back();
   if (!d.known() || d.number % 2 != 0)
-    return reject(Reason::unknown_shape, g.value(r.x).producer, "the last extent of {} is not a known even number",
+    return refuse(Reason::unknown_shape, g.value(r.x).producer, "the last extent of {} is not a known even number",
                   g.value(r.x).name);
   for (ValueId table : {r.cos, r.sin}) {
     auto e = extents(g, table);
     if (!e || e->empty())
-      return reject(Reason::unknown_shape, g.value(table).producer, "the shape of {} is not known", g.value(table).name);
+      return refuse(Reason::unknown_shape, g.value(table).producer, "the shape of {} is not known", g.value(table).name);
     if (g.value(table).type != g.value(r.x).type)
-      return reject(Reason::wrong_type, g.value(table).producer, "{} is {}, x is {}", g.value(table).name,
+      return refuse(Reason::wrong_type, g.value(table).producer, "{} is {}, x is {}", g.value(table).name,
                     name(g.value(table).type), name(g.value(r.x).type));
     Extents to = *x;
     if (e->back().is(d.number / 2)) to.back() = e->back();
     if (!broadcasts_to(*e, to))
-      return reject(Reason::wrong_shape, g.value(table).producer, "{} {} does not broadcast over {}", g.value(table).name,
+      return refuse(Reason::wrong_shape, g.value(table).producer, "{} {} does not broadcast over {}", g.value(table).name,
                     to_string(*e), to_string(*x));
   }
   std::vector<NodeId> nodes = in_order(g, r.nodes);
@@ -154,7 +154,7 @@ Outcome from_sum(const Graph& g, NodeId add) {
       if (!halves) continue;
       const ValueId cos = plain.a == halves->first ? plain.b : plain.a;
       if (plain.a != halves->first && plain.b != halves->first)
-        return reject(Reason::wrong_producer, plain.node, "{} does not multiply {}", describe(g, plain.node),
+        return refuse(Reason::wrong_producer, plain.node, "{} does not multiply {}", describe(g, plain.node),
                       g.value(halves->first).name);
       Rotation r{halves->first, cos, v == turned.a ? turned.b : turned.a, false, halves->second};
       r.nodes.insert(r.nodes.end(), {plain.node, turned.node, add});
@@ -176,29 +176,29 @@ Outcome recognise_rotary(const Graph& g, NodeId id) {
   NodeId u1, u2;
   if (made_by(g, n.in(0), "Unsqueeze", &u1) && made_by(g, n.in(1), "Unsqueeze", &u2)) {  // interleaved again
     Found found = rotation(g, g.node(u1).in(0), g.node(u2).in(0));
-    if (auto* no = std::get_if<Rejected>(&found)) return *no;
+    if (const auto* no = std::get_if<Refusal>(&found)) return *no;
     auto* rot = std::get_if<Rotation>(&found);
     if (!rot || !rot->interleaved) return NotHere{};
     auto reader = reader_of(g, n.out());
-    if (auto* no = std::get_if<Rejected>(&reader)) return *no;
-    const NodeId flat = std::get<NodeId>(reader);
+    if (!reader) return reader.refusal();
+    const NodeId flat = *reader;
     if (!g.node(flat).is("Reshape") || !same_shape(g, g.node(flat).out(), rot->x))
-      return reject(Reason::wrong_reader, flat, "{} does not flatten the pairs to the shape of {}", describe(g, flat),
+      return refuse(Reason::wrong_reader, flat, "{} does not flatten the pairs to the shape of {}", describe(g, flat),
                     g.value(rot->x).name);
     for (NodeId u : {u1, u2}) {
       auto axes = ints(g, u, "axes", 1);
       if (!axes || axes->size() != 1 || normalize_axis((*axes)[0], r) != r - 1)
-        return reject(Reason::wrong_axis, u, "{} does not pair the last axis", describe(g, u));
+        return refuse(Reason::wrong_axis, u, "{} does not pair the last axis", describe(g, u));
     }
     rot->nodes.insert(rot->nodes.end(), {u1, u2, id, flat});
     return make(g, *rot, g.node(flat).out());
   }
   Found found = rotation(g, n.in(0), n.in(1));
-  if (auto* no = std::get_if<Rejected>(&found)) return *no;
+  if (const auto* no = std::get_if<Refusal>(&found)) return *no;
   auto* rot = std::get_if<Rotation>(&found);
   if (!rot) return NotHere{};
   if (rot->interleaved)
-    return reject(Reason::wrong_reader, id, "even and odd elements are put one behind the other, not interleaved");
+    return refuse(Reason::wrong_reader, id, "even and odd elements are put one behind the other, not interleaved");
   rot->nodes.push_back(id);
   return make(g, *rot, n.out());
 }

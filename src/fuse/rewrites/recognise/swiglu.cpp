@@ -36,19 +36,19 @@ NodeId product_of(const Graph& g, ValueId v) {
 Outcome recognise_swiglu(const Graph& g, NodeId silu) {
   if (!is_silu(g, silu)) return NotHere{};
   auto next = reader_of(g, g.node(silu).out());
-  if (auto* no = std::get_if<Rejected>(&next)) return *no;
-  const NodeId mul = std::get<NodeId>(next);
+  if (!next) return next.refusal();
+  const NodeId mul = *next;
   const ValueId up = other_input(g, mul, g.node(silu).out());
   if (!g.node(mul).is("Mul") || up == ValueId::none) return NotHere{};
   const NodeId gate = product_of(g, g.node(silu).in(0));
-  if (gate == NodeId::none) return reject(Reason::wrong_producer, g.producer(silu, 0), "the gate is not a product of matrices");
+  if (gate == NodeId::none) return refuse(Reason::wrong_producer, g.producer(silu, 0), "the gate is not a product of matrices");
   if (product_of(g, up) == NodeId::none)
-    return reject(Reason::wrong_producer, g.value(up).producer, "{} is not a product of matrices", g.value(up).name);
+    return refuse(Reason::wrong_producer, g.value(up).producer, "{} is not a product of matrices", g.value(up).name);
   Outcome epilogue = matmul_epilogue(g, gate);
   auto* match = std::get_if<Match>(&epilogue);
   if (match && std::find(match->nodes.begin(), match->nodes.end(), mul) != match->nodes.end()) return epilogue;
-  if (auto* no = std::get_if<Rejected>(&epilogue)) return *no;
-  return reject(Reason::extra_reader, gate, "{} cannot take the activation and the product into its epilogue", describe(g, gate));
+  if (const auto* no = std::get_if<Refusal>(&epilogue)) return *no;
+  return refuse(Reason::extra_reader, gate, "{} cannot take the activation and the product into its epilogue", describe(g, gate));
 }
 
 }  // namespace smelt::fuse

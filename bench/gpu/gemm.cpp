@@ -138,9 +138,8 @@ void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
 void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogue, DType type) {
   const Product product({m, n, k}, epilogue, type);
   const auto found = ops::matmul::cuda_problem(product.node());
-  const auto& p = std::get<ops::matmul::CudaProblem>(found);
-  std::string reason;
-  std::vector<ops::matmul::CudaConfig> configs = ops::matmul::cuda_configs(p, *gpu(), reason);
+  const ops::matmul::CudaProblem& p = *found;
+  std::vector<ops::matmul::CudaConfig> configs = *ops::matmul::cuda_configs(p, *gpu());
   const double guess = ops::matmul::cuda_estimate_us(p, configs.at(0), *gpu());
   std::erase_if(configs, [&](const auto& c) { return ops::matmul::cuda_estimate_us(p, c, *gpu()) > 2 * guess; });
   std::vector<std::future<std::unique_ptr<ops::Kernel>>> kernels;

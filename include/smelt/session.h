@@ -60,6 +60,7 @@ struct TensorInfo {
 /// A tactic that was not chosen for a step, and why: "24.1 µs (23.8 to 24.6), slower than 9.6 µs (9.5 to 9.7)".
 struct TacticNote {
   std::string tactic, config, reason;
+  std::string code;  // reason code of a tactic that cannot run the problem: "wrong_type"; empty for others
 };
 
 /// What an Execution's memory holds while a step runs, in bytes, according to the memory plan. Weights are not counted.

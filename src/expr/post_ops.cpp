@@ -1,6 +1,6 @@
 #include "expr/post_ops.h"
 
-#include <fmt/core.h>
+#include <optional>
 
 namespace smelt::expr {
 namespace {
@@ -21,23 +21,26 @@ class Matcher {
     }
   }
 
-  std::variant<std::vector<PostOp>, std::string> run() {
-    if (p_.outputs().size() != 1) return fmt::format("the program has {} outputs, a chain has one", p_.outputs().size());
-    if (p_.input_count() == 0) return std::string("the program has no in0");
-    if (p_.type(0) != DType::f32) return fmt::format("in0 is {}, post-operations compute in f32", name(p_.type(0)));
+  Result<std::vector<PostOp>> run() {
+    if (p_.outputs().size() != 1)
+      return refuse(Reason::unsupported, "the program has {} outputs, a chain has one", p_.outputs().size());
+    if (p_.input_count() == 0) return refuse(Reason::missing_input, "the program has no in0");
+    if (p_.type(0) != DType::f32)
+      return refuse(Reason::wrong_type, "in0 is {}, post-operations compute in f32", name(p_.type(0)));
     const Ref last = p_.outputs()[0];
     // From the output back to in0: each step's first argument is the step before it.
     std::vector<Ref> chain;
     for (Ref at = last; at != 0;) {
       const Instruction& c = p_.code()[static_cast<size_t>(at)];
-      if (c.fn == Fn::constant || c.fn == Fn::input) return fmt::format("the output does not come from in0 but from %{}", at);
+      if (c.fn == Fn::constant || c.fn == Fn::input)
+        return refuse(Reason::unsupported, "the output does not come from in0 but from %{}", at);
       chain.push_back(at);
       const bool second = commutes(c.fn) && reaches(c.args[1]) && !reaches(c.args[0]);
       at = c.args[second ? 1 : 0];
     }
     Ref before = 0;
     for (auto step = chain.rbegin(); step != chain.rend(); before = *step++)
-      if (auto why = match(*step, before, *step == last); !why.empty()) return why;
+      if (auto why = match(*step, before, *step == last)) return *why;
     return std::move(ops_);
   }
 
@@ -56,28 +59,33 @@ class Matcher {
     return r > 0 && code(r).fn == Fn::input ? code(r).index : -1;
   }
 
-  std::string match(Ref at, Ref before, bool is_last) {
+  std::optional<Refusal> match(Ref at, Ref before, bool is_last) {
     const Instruction& c = code(at);
-    if (c.fn == Fn::cast) return is_last ? "" : fmt::format("%{} rounds in the middle of the chain", at);
-    if (c.type != DType::f32) return fmt::format("%{} computes in {}, post-operations in f32", at, name(c.type));
+    if (c.fn == Fn::cast) {
+      if (is_last) return std::nullopt;
+      return refuse(Reason::unsupported, "%{} rounds in the middle of the chain", at);
+    }
+    if (c.type != DType::f32) return refuse(Reason::wrong_type, "%{} computes in {}, post-operations in f32", at, name(c.type));
     PostOp op{PostOp::Kind::eltwise, c.fn};
     if (takes_numbers(c.fn)) {
-      if (!number(c.args[1], op.alpha)) return fmt::format("%{}: the second argument of {} is not a number", at, info(c.fn).name);
+      if (!number(c.args[1], op.alpha))
+        return refuse(Reason::not_constant, "%{}: the second argument of {} is not a number", at, info(c.fn).name);
       if (c.args[2] >= 0 && !number(c.args[2], op.beta))
-        return fmt::format("%{}: the third argument of {} is not a number", at, info(c.fn).name);
+        return refuse(Reason::not_constant, "%{}: the third argument of {} is not a number", at, info(c.fn).name);
     } else if (is_binary(c.fn)) {
       const Ref other = c.args[0] == before ? c.args[1] : c.args[0];
       if (!number(other, op.alpha)) {
         op.kind = PostOp::Kind::binary;
         op.input = operand(other);
         if (op.input < 0)
-          return fmt::format("%{} reads %{}, which is neither the step before it, an operand nor a number", at, other);
+          return refuse(Reason::unsupported, "%{} reads %{}, which is neither the step before it, an operand nor a number", at,
+                        other);
       }
     } else if (info(c.fn).arity != 1) {
-      return fmt::format("%{}: {} is no post-operation", at, info(c.fn).name);
+      return refuse(Reason::unsupported, "%{}: {} is no post-operation", at, info(c.fn).name);
     }
     ops_.push_back(op);
-    return "";
+    return std::nullopt;
   }
 
   const Program& p_;
@@ -87,6 +95,6 @@ class Matcher {
 
 }  // namespace
 
-std::variant<std::vector<PostOp>, std::string> to_post_ops(const Program& p) { return Matcher(p).run(); }
+Result<std::vector<PostOp>> to_post_ops(const Program& p) { return Matcher(p).run(); }
 
 }  // namespace smelt::expr

@@ -1,10 +1,9 @@
 // The oneDNN printer: a program as a chain of post-operations, in this module's own terms (no oneDNN header).
 #pragma once
 
-#include <string>
-#include <variant>
 #include <vector>
 
+#include "base/refusal.h"
 #include "expr/program.h"
 
 namespace smelt::expr {
@@ -23,6 +22,6 @@ struct PostOp {
 /// Matched are programs of one output in which every step takes the step before it as its first argument (add, mul, min and max:
 /// either), casts widen an operand to the step's type or round the last step, and other arguments are operands or numbers. An
 /// addition or multiplication by a number becomes eltwise add or mul with alpha that number.
-std::variant<std::vector<PostOp>, std::string> to_post_ops(const Program& p);
+Result<std::vector<PostOp>> to_post_ops(const Program& p);
 
 }  // namespace smelt::expr

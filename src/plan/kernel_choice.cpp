@@ -56,7 +56,7 @@ class Refusals {
     const auto same = [&](const ops::Candidate& c) { return c.tactic == bad.tactic && c.config == bad.config; };
     for (PendingStep& p : pending_) {
       if (p.offer.problem == problem && std::erase_if(p.offer.candidates, same) > 0)
-        p.offer.rejected.push_back({bad.config.empty() ? bad.tactic : fmt::format("{} {}", bad.tactic, bad.config), why});
+        p.offer.refuse(bad.config.empty() ? bad.tactic : fmt::format("{} {}", bad.tactic, bad.config), Reason::failed, "{}", why);
     }
   }
 

@@ -66,8 +66,7 @@ bool is_image_pool(const Segment& s, const Step& step) {
   const BoundValue& x = s.tensor(step.inputs[0]);
   const bool known = x.type == DType::f32 || is_byte(x.type) || is_half(x.type);
   if (!is_image(x) || !known || !is_image(s.tensor(step.outputs[0]))) return false;
-  std::string why;
-  return ops::pool::problem(bound_node(s, step, nullptr), why).has_value();
+  return static_cast<bool>(ops::pool::problem(bound_node(s, step, nullptr)));
 }
 
 Role role(const Segment& s, const Step& step, bool on_gpu) {

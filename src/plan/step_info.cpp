@@ -49,7 +49,7 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
         for (const tune::Timing& t : step.choice->timings) {
           if (t.tactic == step.tactic && t.config == step.config) info.measured_us = t.median;
         }
-        for (const tune::NotChosen& o : step.choice->others) info.others.push_back({o.tactic, o.config, o.reason});
+        for (const tune::NotChosen& o : step.choice->others) info.others.push_back({o.tactic, o.config, o.reason, o.code});
         break;
       case StepKind::concat:
         info.problem = plain_problem(s, step, "copy", "Concat");

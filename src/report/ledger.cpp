@@ -114,10 +114,14 @@ Table form_table(const Explained& e) {
 }
 
 Table tactic_table(const std::vector<StepInfo>& steps) {
-  Table t{
-      .key = "tactics",
-      .title = "Tactics",
-      .columns = {{"step", "step"}, {"problem", "problem"}, {"tactic", "tactic"}, {"result", "result"}, {"reason", "reason"}}};
+  Table t{.key = "tactics",
+          .title = "Tactics",
+          .columns = {{"step", "step"},
+                      {"problem", "problem"},
+                      {"tactic", "tactic"},
+                      {"result", "result"},
+                      {"reason", "reason"},
+                      {"code", "code", Unit::text, true}}};
   const auto full = [](const std::string& tactic, const std::string& config) {
     return config.empty() ? tactic : tactic + " " + config;
   };
@@ -126,8 +130,9 @@ Table tactic_table(const std::vector<StepInfo>& steps) {
     const std::string why = s.measured_us > 0  ? "fastest: " + format(s.measured_us, Unit::us)
                             : s.others.empty() ? "the only one"
                                                : "lowest estimate";
-    t.rows.push_back({s.name, s.problem, tactic_text(s), "runs", why});
-    for (const TacticNote& o : s.others) t.rows.push_back({s.name, s.problem, full(o.tactic, o.config), "not chosen", o.reason});
+    t.rows.push_back({s.name, s.problem, tactic_text(s), "runs", why, ""});
+    for (const TacticNote& o : s.others)
+      t.rows.push_back({s.name, s.problem, full(o.tactic, o.config), "not chosen", o.reason, o.code});
   }
   return t;
 }

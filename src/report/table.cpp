@@ -130,7 +130,7 @@ void Table::keep_top(size_t n) {
 
 namespace {
 
-/// The table without its empty text columns.
+/// The table without its empty text columns, and those for programs only.
 Table spoken(const Table& table) {
   Table t{.key = table.key,
           .title = table.title,
@@ -140,7 +140,7 @@ Table spoken(const Table& table) {
   for (size_t i = 0; i < table.columns.size(); ++i) {
     const bool says =
         std::any_of(table.rows.begin(), table.rows.end(), [&](const auto& r) { return r[i].has_number() || !r[i].text.empty(); });
-    if (!says && !table.rows.empty()) continue;
+    if (table.columns[i].only_json || (!says && !table.rows.empty())) continue;
     t.columns.push_back(table.columns[i]);
     for (size_t r = 0; r < table.rows.size(); ++r) t.rows[r].push_back(table.rows[r][i]);
   }

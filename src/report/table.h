@@ -48,6 +48,7 @@ struct Column {
   std::string key;    // in JSON: "self_us"
   std::string title;  // in tables: "self"
   Unit unit = Unit::text;
+  bool only_json = false;
 };
 
 struct Table {

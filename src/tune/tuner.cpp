@@ -176,7 +176,8 @@ std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<P
 Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar) {
   std::lock_guard lock(mutex_);
   Choice choice;
-  for (const auto& r : offer.rejected) choice.others.push_back({r.tactic, "", r.reason});
+  for (const ops::RefusedTactic& r : offer.refused)
+    choice.others.push_back({r.tactic, "", r.why.text, std::string(name(r.why.reason))});
   const std::vector<size_t> allowed = this->allowed(offer);
   for (const auto& c : offer.candidates) {
     if (!filter_.allows(c.tactic))

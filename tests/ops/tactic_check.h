@@ -170,8 +170,8 @@ inline Tensor seven_bits(DType type, const Shape& shape, uint32_t seed) {
 inline std::string onednn_reason(Trial& t) {
   t.bound.node = &t.node;
   const Offer o = offer(t.bound, Machine{});
-  const auto r = std::ranges::find(o.rejected, "onednn", &Rejection::tactic);
-  return r == o.rejected.end() ? "" : r->reason;
+  const auto r = std::ranges::find(o.refused, "onednn", &RefusedTactic::tactic);
+  return r == o.refused.end() ? "" : r->why.text;
 }
 
 }  // namespace smelt::ops

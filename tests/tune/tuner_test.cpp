@@ -31,7 +31,7 @@ Offer offer_of(std::vector<ops::Candidate> candidates) {
   Offer o;
   o.problem = "relu:test";
   o.candidates = std::move(candidates);
-  o.rejected = {{"avx512", "this processor has avx2"}};
+  o.refuse("avx512", Reason::wrong_machine, "this processor has avx2");
   return o;
 }
 

@@ -135,23 +135,24 @@ class AttentionKernel final : public Kernel {
   int64_t score_stride_ = 0, value_stride_ = 0, strip_ = 0, parts_ = 1, floats_ = 0, thread_bytes_ = 0;
 };
 
-std::optional<std::string> rejects(const BoundNode& b) {
+std::optional<Refusal> rejects(const BoundNode& b) {
   const DType type = b.outputs[0].type;
-  if (!float_kind(type)) return fmt::format("its type is {}; expected f32, f16 or bf16", name(type));
+  if (!float_kind(type)) return refuse(Reason::wrong_type, "its type is {}; expected f32, f16 or bf16", name(type));
   for (size_t i = 0; i < 3; ++i)
-    if (b.inputs[i].type != type) return "q, k, v and y differ in type";
+    if (b.inputs[i].type != type) return refuse(Reason::wrong_type, "q, k, v and y differ in type");
   for (const auto* tensors : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain) return "a tensor is not plain";
+      if (t.layout != Layout::plain) return refuse(Reason::wrong_layout, "a tensor is not plain");
   for (const BoundTensor* t : {&b.inputs[0], &b.inputs[1], &b.inputs[2], &b.outputs[0]})
-    if (const Shape s = memory_strides(*t); s[3] != 1 && t->shape[3] > 1) return "the elements of a row are apart";
+    if (const Shape s = memory_strides(*t); s[3] != 1 && t->shape[3] > 1)
+      return refuse(Reason::wrong_layout, "the elements of a row are apart");
   return std::nullopt;
 }
 
 }  // namespace
 
 void offer_attention_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (auto reason = rejects(b)) return offer.rejected.push_back({"cpu", *reason});
+  if (const auto why = rejects(b)) return offer.refuse("cpu", *why);
   const AttentionShape s(*b.node, b.inputs[0].shape, b.inputs[1].shape, b.inputs[2].shape);
   const double flops =
       2.0 * static_cast<double>(s.batch * s.heads * s.queries * s.keys) * static_cast<double>(s.depth + s.value_depth);

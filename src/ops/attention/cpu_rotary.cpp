@@ -56,25 +56,29 @@ class RotaryKernel final : public Kernel {
   int64_t row_bytes_;
 };
 
-std::optional<std::string> rejects(const BoundNode& b) {
-  if (!float_kind(b.inputs[0].type)) return fmt::format("its type is {}; expected f32, f16 or bf16", name(b.inputs[0].type));
-  if (!float_kind(b.inputs[1].type) || b.inputs[1].type != b.inputs[2].type) return "its tables are not both f32, f16 or bf16";
+std::optional<Refusal> rejects(const BoundNode& b) {
+  if (!float_kind(b.inputs[0].type))
+    return refuse(Reason::wrong_type, "its type is {}; expected f32, f16 or bf16", name(b.inputs[0].type));
+  if (!float_kind(b.inputs[1].type) || b.inputs[1].type != b.inputs[2].type)
+    return refuse(Reason::wrong_type, "its tables are not both f32, f16 or bf16");
   const int64_t d = b.inputs[0].shape.back();
   for (size_t i = 1; i < 3; ++i) {
     const Shape& s = b.inputs[i].shape;
     if (s.empty() || s.back() != b.inputs[1].shape.back() || (s.back() != d && s.back() != d / 2) || s.back() < 2)
-      return fmt::format("input {} has shape {}, whose last extent is neither {} nor {}", i, to_string(s), d, d / 2);
+      return refuse(Reason::wrong_shape, "input {} has shape {}, whose last extent is neither {} nor {}", i, to_string(s), d,
+                    d / 2);
   }
   for (const auto* tensors : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain || memory_strides(t).back() != 1) return "the elements of a row are apart";
+      if (t.layout != Layout::plain || memory_strides(t).back() != 1)
+        return refuse(Reason::wrong_layout, "the elements of a row are apart");
   return std::nullopt;
 }
 
 }  // namespace
 
 void offer_rotary_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (auto reason = rejects(b)) return offer.rejected.push_back({"cpu", *reason});
+  if (const auto why = rejects(b)) return offer.refuse("cpu", *why);
   offer.candidates.push_back({"cpu", "", 2 + static_cast<double>(elements(b.inputs[0].shape)) / 2000 / machine.threads,
                               [b, threads = machine.threads, node = *b.node] {
                                 BoundNode bound = b;

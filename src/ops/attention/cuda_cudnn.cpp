@@ -17,22 +17,26 @@ namespace abi = device::cuda::abi;
 
 constexpr size_t most_candidates = 4;
 
-std::optional<std::string> rejects(const AttentionCuda& p, ScoreMask mask, const Gpu& gpu) {
+std::optional<Refusal> rejects(const AttentionCuda& p, ScoreMask mask, const Gpu& gpu) {
   const AttentionShape& s = p.shape;
-  if (std::string missing = dnn_missing(gpu); !missing.empty()) return missing;
-  if (gpu.info.major < 8) return fmt::format("{} is older than its flash kernels", gpu.info.arch);
-  if (p.type != DType::f16 && p.type != DType::bf16) return fmt::format("its type is {}; expected f16 or bf16", name(p.type));
+  if (auto why = dnn_missing(gpu)) return why;
+  if (gpu.info.major < 8) return refuse(Reason::wrong_machine, "{} is older than its flash kernels", gpu.info.arch);
+  if (p.type != DType::f16 && p.type != DType::bf16)
+    return refuse(Reason::wrong_type, "its type is {}; expected f16 or bf16", name(p.type));
   if (mask.kind == MaskKind::program)
-    return "a program over the scores: what it makes of a row that sees nothing is not the reference's";
+    return refuse(Reason::unsupported,
+                  "a program over the scores: what it makes of a row that sees nothing is not the reference's");
   if (mask.kind == MaskKind::causal && mask.offset != 0)
-    return fmt::format("queries see keys from {} beyond their own on, it is asked for 0", mask.offset);
-  if (s.scale <= 0) return fmt::format("a scale of {}, expected more than 0", s.scale);
+    return refuse(Reason::wrong_value, "queries see keys from {} beyond their own on, it is asked for 0", mask.offset);
+  if (s.scale <= 0) return refuse(Reason::wrong_value, "a scale of {}, expected more than 0", s.scale);
   for (const int64_t d : {s.depth, s.value_depth})
-    if (d % 8 != 0 || d < 8 || d > 256) return fmt::format("a depth of {}; expected a multiple of 8 up to 256", d);
+    if (d % 8 != 0 || d < 8 || d > 256)
+      return refuse(Reason::wrong_shape, "a depth of {}; expected a multiple of 8 up to 256", d);
   constexpr std::string_view names[] = {"q", "k", "v", "y"};
   for (size_t t = 0; t < 4; ++t)
-    if (p.access(t) < 8) return fmt::format("{}'s rows can be accessed {} elements at a time; expected 8", names[t], p.access(t));
-  if (s.keys == 0 || s.queries == 0 || s.batch == 0) return "an extent is 0";
+    if (p.access(t) < 8)
+      return refuse(Reason::wrong_layout, "{}'s rows can be accessed {} elements at a time; expected 8", names[t], p.access(t));
+  if (s.keys == 0 || s.queries == 0 || s.batch == 0) return refuse(Reason::wrong_shape, "an extent is 0");
   return std::nullopt;
 }
 
@@ -91,7 +95,7 @@ class DnnAttention final : public Kernel {
 
 void offer_cudnn_attention(const BoundNode& b, const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer) {
   const Gpu& gpu = *machine.gpu;
-  if (auto reason = rejects(p, mask, gpu)) return offer.rejected.push_back({"cudnn", *reason});
+  if (const auto why = rejects(p, mask, gpu)) return offer.refuse("cudnn", *why);
   const bool causal = mask.kind == MaskKind::causal;
   Key key("attention");
   key.option(" ", p.shape.scale).flag(" causal", causal).flag(" k-transposed", p.shape.k_transposed);

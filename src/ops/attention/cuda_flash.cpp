@@ -205,19 +205,20 @@ class FlashAttention final : public CompiledKernel {
   std::unique_ptr<Map> map_;
 };
 
-std::optional<std::string> rejects(const AttentionCuda& p, const Gpu& gpu) {
+std::optional<Refusal> rejects(const AttentionCuda& p, const Gpu& gpu) {
   const AttentionShape& s = p.shape;
-  if (gpu.info.major < 8) return fmt::format("{} has no cp.async", gpu.info.arch);
+  if (gpu.info.major < 8) return refuse(Reason::wrong_machine, "{} has no cp.async", gpu.info.arch);
   if (p.type != DType::f16 && p.type != DType::bf16)
-    return fmt::format("its type is {}; tensor cores take f16 and bf16", name(p.type));
+    return refuse(Reason::wrong_type, "its type is {}; tensor cores take f16 and bf16", name(p.type));
   for (const int64_t d : {s.depth, s.value_depth})
     if (d % 8 != 0 || d < 8 || d > 256)
-      return fmt::format("a depth of {}; expected a multiple of 8 up to 256 (16-byte loads)", d);
+      return refuse(Reason::wrong_shape, "a depth of {}; expected a multiple of 8 up to 256 (16-byte loads)", d);
   constexpr std::string_view names[] = {"q", "k", "v", "y"};
   for (size_t t = 0; t < 4; ++t)
     if (const int64_t access = p.access(t), wanted = t == 3 ? 2 : 8; access < wanted)
-      return fmt::format("{}'s rows can be accessed {} elements at a time; expected {}", names[t], access, wanted);
-  if (s.keys == 0 || s.queries == 0 || s.batch == 0) return "an extent is 0";
+      return refuse(Reason::wrong_layout, "{}'s rows can be accessed {} elements at a time; expected {}", names[t], access,
+                    wanted);
+  if (s.keys == 0 || s.queries == 0 || s.batch == 0) return refuse(Reason::wrong_shape, "an extent is 0");
   return std::nullopt;
 }
 
@@ -225,7 +226,7 @@ std::optional<std::string> rejects(const AttentionCuda& p, const Gpu& gpu) {
 
 void offer_flash_attention(const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer) {
   const Gpu& gpu = *machine.gpu;
-  if (auto reason = rejects(p, gpu)) return offer.rejected.push_back({"cuda", "flash: " + *reason});
+  if (const auto why = rejects(p, gpu)) return offer.refuse("cuda", why->at("flash"));
   if (mask.kind != MaskKind::program && p.shape.scale <= 0) mask = {};  // the largest product would not be the largest score
   const bool maps = mask.kind == MaskKind::program && p.program && p.shape.scale > 0 && adds_or_selects(*p.program);
   for (const FlashTile& t : flash_tiles(p, mask.kind, maps, gpu))

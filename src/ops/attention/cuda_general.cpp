@@ -90,24 +90,25 @@ std::string source_of(DType type, DType mask_type) {
 void offer_general_attention_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const DType type = b.inputs[query].type;
   const auto real = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
-  if (!real(type)) return offer.rejected.push_back({"cuda", fmt::format("its type is {}", name(type))});
+  if (!real(type)) return offer.refuse("cuda", Reason::wrong_type, "its type is {}", name(type));
   for (const size_t i : {key, value, past_key, past_value})
-    if (given(b.inputs, i) && b.inputs[i].type != type) return offer.rejected.push_back({"cuda", "q, k and v differ in type"});
+    if (given(b.inputs, i) && b.inputs[i].type != type)
+      return offer.refuse("cuda", Reason::wrong_type, "q, k and v differ in type");
   const DType mask_type = given(b.inputs, mask) ? b.inputs[mask].type : type;
   if (!real(mask_type) && mask_type != DType::boolean)
-    return offer.rejected.push_back({"cuda", fmt::format("a mask of {}", name(mask_type))});
+    return offer.refuse("cuda", Reason::wrong_type, "a mask of {}", name(mask_type));
   for (const auto* tensors : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *tensors) {
       const bool moves = tensors == &b.inputs ? &t < b.inputs.data() + mask : &t == b.outputs.data();
       const bool rows = t.type == DType::undefined || t.shape.empty() || memory_strides(t).back() == 1 || t.shape.back() <= 1;
       if (t.layout != Layout::plain || !(moves ? rows : is_dense(t)))
-        return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+        return offer.refuse("cuda", Reason::wrong_layout, "tensors that are not dense and row-major");
     }
   if (given(b.inputs, valid_lengths) && b.inputs[valid_lengths].type != DType::i64)
-    return offer.rejected.push_back({"cuda", fmt::format("lengths of {}", name(b.inputs[valid_lengths].type))});
+    return offer.refuse("cuda", Reason::wrong_type, "lengths of {}", name(b.inputs[valid_lengths].type));
   const GeneralAttention a = problem_of(b);
   const int64_t batch = b.inputs[query].shape[0], rows = batch * a.heads * a.steps;
-  if (rows >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("{} queries", rows)});
+  if (rows >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "{} queries; it counts to 2^31", rows);
   const double products = static_cast<double>(rows) * static_cast<double>(a.total * (a.size + a.v_size));
   const std::array<bool, 4> wanted{true, given(b.outputs, 1), given(b.outputs, 2), given(b.outputs, 3)};
   std::vector<bool> present;

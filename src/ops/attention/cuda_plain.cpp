@@ -57,7 +57,7 @@ class PlainAttention final : public CompiledKernel {
 void offer_plain_attention(const AttentionCuda& p, const Machine& machine, Offer& offer) {
   const AttentionShape& s = p.shape;
   const int64_t rows = s.batch * s.heads * s.queries;
-  if (rows >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("plain: {} rows, it counts to 2^31", rows)});
+  if (rows >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "plain: {} rows, it counts to 2^31", rows);
   // Some 3 TFLOP/s, of which what is left of the tensor cores' peak ranks it last wherever there is another.
   const double estimate = gpu_estimate_us(*machine.gpu, p.bytes_moved(), 100 * p.flops());
   offer.candidates.push_back(

@@ -104,26 +104,27 @@ class RotaryCudaKernel final : public CompiledKernel {
   kernels::RotarySeconds second_;
 };
 
-std::optional<std::string> rejects(const BoundNode& b) {
+std::optional<Refusal> rejects(const BoundNode& b) {
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   const auto real = [](DType t) { return t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64; };
-  if (!real(x.type)) return fmt::format("x is {}; expected f64, f32, f16 or bf16", name(x.type));
-  if (y.type != x.type) return fmt::format("y is {}, x {}", name(y.type), name(x.type));
+  if (!real(x.type)) return refuse(Reason::wrong_type, "x is {}; expected f64, f32, f16 or bf16", name(x.type));
+  if (y.type != x.type) return refuse(Reason::wrong_type, "y is {}, x {}", name(y.type), name(x.type));
   for (size_t i = 1; i < 3; ++i) {
     const BoundTensor& t = b.inputs[i];
-    if (!real(t.type) || t.type != b.inputs[1].type) return "its tables are not of one floating-point type";
+    if (!real(t.type) || t.type != b.inputs[1].type)
+      return refuse(Reason::wrong_type, "its tables are not of one floating-point type");
     rotary_table_shape(t.shape, x.shape);
   }
   for (const auto* all : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *all)
-      if (t.layout != Layout::plain) return "a tensor is not plain";
+      if (t.layout != Layout::plain) return refuse(Reason::wrong_layout, "a tensor is not plain");
   return std::nullopt;
 }
 
 }  // namespace
 
 void offer_rotary_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (auto reason = rejects(b)) return offer.rejected.push_back({"cuda", *reason});
+  if (const auto why = rejects(b)) return offer.refuse("cuda", *why);
   const RotaryCuda p = problem_of(b);
   double moved = 0;
   for (const BoundTensor& t : b.inputs) moved += static_cast<double>(bytes(t.type, elements(t.shape)));
@@ -138,8 +139,7 @@ void offer_rotary_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
     offer.candidates.push_back({"cuda", fmt::format("w{}", pairs), estimate * worse,
                                 [p, pairs, gpu = machine.gpu] { return std::make_unique<RotaryCudaKernel>(p, pairs, *gpu); }});
   }
-  if (offer.candidates.empty())
-    offer.rejected.push_back({"cuda", fmt::format("{} pairs, more than 2^31", elements(p.views.extents))});
+  if (offer.candidates.empty()) offer.refuse("cuda", Reason::too_large, "{} pairs; it counts to 2^31", elements(p.views.extents));
 }
 
 }  // namespace smelt::ops

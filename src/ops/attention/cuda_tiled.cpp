@@ -64,19 +64,26 @@ class TiledAttention final : public CompiledKernel {
   ScoresSource scores_;
 };
 
+std::optional<Refusal> rejects(const AttentionCuda& p, const Gpu& gpu) {
+  constexpr int64_t most_depth = 256, most_heads = 65535;  // a grid's second extent
+  const AttentionShape& s = p.shape;
+  if (p.type == DType::f64) return refuse(Reason::wrong_type, "its type is f64; it computes in f32");
+  for (const int64_t d : {s.depth, s.value_depth})
+    if (d < 1 || d > most_depth) return refuse(Reason::wrong_shape, "a depth of {}; expected 1 to {}", d, most_depth);
+  if (shared_bytes(s) > gpu.info.shared_per_block)
+    return refuse(Reason::too_large, "{} bytes of shared memory; a block has {}", shared_bytes(s), gpu.info.shared_per_block);
+  if (s.batch * s.heads > most_heads)
+    return refuse(Reason::too_large, "{} heads in all; a grid has {}", s.batch * s.heads, most_heads);
+  if (s.keys == 0 || s.queries == 0 || s.batch == 0) return refuse(Reason::wrong_shape, "an extent is 0");
+  return std::nullopt;
+}
+
 }  // namespace
 
 void offer_tiled_attention(const AttentionCuda& p, ScoreMask mask, const Machine& machine, Offer& offer) {
   const Gpu& gpu = *machine.gpu;
   const AttentionShape& s = p.shape;
-  const auto reject = [&](std::string reason) { offer.rejected.push_back({"cuda", "tiled: " + std::move(reason)}); };
-  if (p.type == DType::f64) return reject("its type is f64; it computes in f32");
-  for (const int64_t d : {s.depth, s.value_depth})
-    if (d < 1 || d > 256) return reject(fmt::format("a depth of {}; expected 1 to 256", d));
-  if (shared_bytes(s) > gpu.info.shared_per_block)
-    return reject(fmt::format("{} bytes of shared memory; a block has {}", shared_bytes(s), gpu.info.shared_per_block));
-  if (s.batch * s.heads > 65535) return reject(fmt::format("{} heads in all; a grid has 65535", s.batch * s.heads));
-  if (s.keys == 0 || s.queries == 0 || s.batch == 0) return reject("an extent is 0");
+  if (const auto why = rejects(p, gpu)) return offer.refuse("cuda", why->at("tiled"));
   AttentionCuda bare = p;
   if (mask.kind != MaskKind::program) bare.program.reset(), bare.operands.clear();
   // Some 15 TFLOP/s: of what tensor cores do the fiftieth part.

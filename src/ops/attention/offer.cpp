@@ -16,19 +16,20 @@ bool is_rotary(const Node& n) { return n.is("RotaryEmbedding", smelt_domain); }
 
 void offer_attention_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const DType type = b.outputs[0].type;
-  const auto reject = [&](std::string reason) { offer.rejected.push_back({"cuda", std::move(reason)}); };
   if (type != DType::f16 && type != DType::bf16 && type != DType::f32 && type != DType::f64)
-    return reject(fmt::format("its type is {}; expected f64, f32, f16 or bf16", name(type)));
+    return offer.refuse("cuda", Reason::wrong_type, "its type is {}; expected f64, f32, f16 or bf16", name(type));
   for (size_t i = 0; i < 3; ++i)
-    if (b.inputs[i].type != type) return reject("q, k, v and y differ in type");
+    if (b.inputs[i].type != type) return offer.refuse("cuda", Reason::wrong_type, "q, k, v and y differ in type");
   for (const auto* tensors : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain) return reject("a tensor is not plain");
+      if (t.layout != Layout::plain) return offer.refuse("cuda", Reason::wrong_layout, "a tensor is not plain");
   const AttentionCuda p(b);
   for (const int64_t extent : {p.shape.queries, p.shape.keys, p.shape.depth, p.shape.value_depth, p.shape.batch * p.shape.heads})
-    if (extent >= int64_t{1} << 31) return reject(fmt::format("an extent of {}, a kernel counts to 2^31", extent));
+    if (extent >= int64_t{1} << 31)
+      return offer.refuse("cuda", Reason::too_large, "an extent of {}, a kernel counts to 2^31", extent);
   if (p.operands.size() + 4 > Arguments::most_tensors)
-    return reject(fmt::format("{} operands, a kernel takes {}", p.operands.size(), Arguments::most_tensors - 4));
+    return offer.refuse("cuda", Reason::too_large, "{} operands, a kernel takes {}", p.operands.size(),
+                        Arguments::most_tensors - 4);
   const ScoreMask mask = machine.gpu->caches->get<ScoreMasks>().of(b, p);
   offer_flash_attention(p, mask, machine, offer);
   offer_tiled_attention(p, mask, machine, offer);

@@ -28,36 +28,37 @@ Form form(const Problem& p) {
   return copies_with_padding(p) ? Form::padded : Form::window;
 }
 
-std::optional<std::string> reject(const Request& r) {
+std::optional<Refusal> rejects(const Request& r) {
   const Problem& p = r.problem;
   const BoundNode& b = r.node;
-  if (!igemm::supported()) return "this CPU has no AVX2 and FMA";
-  if (p.spatial() != 2) return fmt::format("{} spatial axes; it knows 2", p.spatial());
-  if (p.group != 1) return fmt::format("group = {}; it knows 1", p.group);
+  if (!igemm::supported()) return refuse(Reason::wrong_machine, "this CPU has no AVX2 and FMA");
+  if (p.spatial() != 2) return refuse(Reason::wrong_rank, "{} spatial axes; it knows 2", p.spatial());
+  if (p.group != 1) return refuse(Reason::wrong_attribute, "group = {}; it knows 1", p.group);
   const auto floating = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
-  if (!floating(p.input) || !floating(p.output)) return fmt::format("types {} > {}", smelt::name(p.input), smelt::name(p.output));
-  if (!b.inputs[r.at.w].constant.valid()) return "the weight is not constant";
+  if (!floating(p.input) || !floating(p.output))
+    return refuse(Reason::wrong_type, "types {} > {}", smelt::name(p.input), smelt::name(p.output));
+  if (!b.inputs[r.at.w].constant.valid()) return refuse(Reason::not_constant, "the weight is not constant");
   if (r.at.b < b.inputs.size() && b.inputs[r.at.b].type != DType::undefined && !b.inputs[r.at.b].constant.valid())
-    return "the bias is not constant";
-  if (!is_channels_last(b.outputs[0])) return fmt::format("output layout {}; it writes nhwc", name(p.to));
+    return refuse(Reason::not_constant, "the bias is not constant");
+  if (!is_channels_last(b.outputs[0])) return refuse(Reason::wrong_layout, "output layout {}; it writes nhwc", name(p.to));
   const Form f = form(p);
   for (size_t i = 0; i < p.x.size(); ++i) {
     const BoundTensor& x = b.inputs[i];
-    if (x.type != p.input) return "inputs of several types";
+    if (x.type != p.input) return refuse(Reason::wrong_type, "inputs of several types");
     if (f == Form::padded) continue;
-    if (!is_channels_last(x)) return fmt::format("input layout {}; it reads nhwc", name(x.layout));
-    if (x.type != DType::f32 && p.x.size() > 1) return fmt::format("several inputs of {}", smelt::name(x.type));
+    if (!is_channels_last(x)) return refuse(Reason::wrong_layout, "input layout {}; it reads nhwc", name(x.layout));
+    if (x.type != DType::f32 && p.x.size() > 1) return refuse(Reason::wrong_type, "several inputs of {}", smelt::name(x.type));
   }
   if (f == Form::transposed) {
     for (size_t a = 0; a < 2; ++a) {
       if (p.stride[a] != p.w[a + 2] || p.pad_begin[a] != 0 || p.pad_end[a] != 0 || p.dilation[a] != 1 ||
           p.y[a + 2] != p.x[0].shape[a + 2] * p.stride[a]) {
-        return "a transposed convolution whose windows overlap or are padded";
+        return refuse(Reason::unsupported, "a transposed convolution whose windows overlap or are padded");
       }
     }
-    if (p.output != DType::f32) return fmt::format("transposed with output {}", smelt::name(p.output));
+    if (p.output != DType::f32) return refuse(Reason::wrong_type, "transposed with output {}", smelt::name(p.output));
   }
-  if (b.inputs.size() - std::min(b.inputs.size(), r.at.operands) > 14) return "more than 14 operands";
+  if (auto why = rejects_operands(b.inputs.size() - std::min(b.inputs.size(), r.at.operands))) return why;
   return std::nullopt;
 }
 
@@ -239,10 +240,7 @@ class IndirectConv final : public Kernel {
 }  // namespace
 
 void offer_indirect(const Request& r, Offer& offer) {
-  if (auto reason = reject(r)) {
-    offer.rejected.push_back({"avx2", *reason});
-    return;
-  }
+  if (const auto why = rejects(r)) return offer.refuse("avx2", *why);
   constexpr double flops_per_us = 90e3;  // of one Zen 3 core at 3.2 GHz, measured on 6 × 16 tiles
   offer.candidates.push_back({"avx2", "indirect", 2 + r.problem.flops() / flops_per_us / r.threads,
                               [node = r.node, p = r.problem, at = r.at, threads = r.threads] {

@@ -179,7 +179,7 @@ class Int8Onednn final : public Kernel {
 }  // namespace
 
 void offer_int8_onednn(const Request& q, Offer& offer) {
-  if (auto reason = rejects_int8(q)) return offer.rejected.push_back({"onednn", std::move(*reason)});
+  if (const auto why = rejects_int8(q)) return offer.refuse("onednn", *why);
   const Problem& p = q.problem;
   const int64_t taps = p.w[2] * p.w[3];
   const onednn::WeightRange range =

@@ -170,18 +170,20 @@ class Int8Winograd final : public Kernel {
   Tensor packed_;
 };
 
-std::optional<std::string> reject(const Request& q) {
+std::optional<Refusal> rejects(const Request& q) {
   const Problem& p = q.problem;
-  if (auto reason = rejects_int8(q)) return reason;
-  if (p.group != 1) return fmt::format("group = {}; it knows 1", p.group);
-  if (p.w[2] != 3 || p.w[3] != 3) return fmt::format("a window of {} x {}; it knows 3 x 3", p.w[2], p.w[3]);
+  if (auto why = rejects_int8(q)) return why;
+  if (p.group != 1) return refuse(Reason::wrong_attribute, "group = {}; it knows 1", p.group);
+  if (p.w[2] != 3 || p.w[3] != 3) return refuse(Reason::wrong_shape, "a window of {} x {}; it knows 3 x 3", p.w[2], p.w[3]);
   for (size_t a = 0; a < 2; ++a) {
-    if (p.stride[a] != 1 || p.dilation[a] != 1) return "strides and dilations other than 1";
+    if (p.stride[a] != 1 || p.dilation[a] != 1)
+      return refuse(Reason::wrong_attribute, "stride {} and dilation {}; it knows 1", p.stride[a], p.dilation[a]);
   }
   constexpr int64_t fewest_channels = 8;
-  if (p.channels() < fewest_channels) return fmt::format("{} channels; transforms pay from {} on", p.channels(), fewest_channels);
+  if (p.channels() < fewest_channels)
+    return refuse(Reason::not_profitable, "{} channels; transforms pay from {} on", p.channels(), fewest_channels);
   const BoundTensor& x = q.node.inputs[q.at.x];
-  if (!is_channels_last(x)) return fmt::format("input layout {}; it reads nhwc", name(x.layout));
+  if (!is_channels_last(x)) return refuse(Reason::wrong_layout, "input layout {}; it reads nhwc", name(x.layout));
   // Four times a result must fit 32 bits, whatever the image: 255 times the weights' magnitudes.
   if (9 * p.channels() * 255 * 255 < int64_t{1} << 29) return std::nullopt;
   for (int64_t m = 0; m < p.y[1]; ++m) {
@@ -189,7 +191,8 @@ std::optional<std::string> reject(const Request& q) {
     for (int64_t c = 0; c < p.w[1]; ++c)
       for (int64_t tap = 0; tap < 9; ++tap) sum += std::abs(int8_weight(q, m, c, tap));
     if (sum * 255 >= int64_t{1} << 29)
-      return fmt::format("weights of channel {} whose magnitudes add up to {}; at most {}", m, sum, (1 << 29) / 255);
+      return refuse(Reason::not_exact, "weights of channel {} whose magnitudes add up to {}; at most {}", m, sum,
+                    (1 << 29) / 255);
   }
   return std::nullopt;
 }
@@ -207,10 +210,7 @@ double estimate_us(const Problem& p, int threads) {
 }  // namespace
 
 void offer_int8_winograd(const Request& q, Offer& offer) {
-  if (auto reason = reject(q)) {
-    offer.rejected.push_back({"winograd", *reason});
-    return;
-  }
+  if (const auto why = rejects(q)) return offer.refuse("winograd", *why);
   offer.candidates.push_back(
       {"winograd", "f2x3 pairs", estimate_us(q.problem, q.threads), [q] { return std::make_unique<Int8Winograd>(q); }});
 }

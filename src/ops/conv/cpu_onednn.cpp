@@ -176,25 +176,29 @@ class OnednnConv final : public Kernel {
   std::optional<SumsInPlace> pass_;
 };
 
-std::optional<std::string> reject(const Request& r, const CpuEpilogue& epilogue) {
+std::optional<Refusal> rejects(const Request& r, const CpuEpilogue& epilogue) {
   const Problem& p = r.problem;
   const BoundNode& b = r.node;
-  if (p.x.size() > 1 || p.x[0].upsample != 1) return "several or upsampled inputs";
-  if (auto reason = onednn::rejects_type(p.input); reason && !converts(p)) return reason;
-  if (!is_float(p.input) || p.input != p.output) return fmt::format("types {} > {}", smelt::name(p.input), smelt::name(p.output));
+  if (p.x.size() > 1) return refuse(Reason::unsupported, "{} inputs; it takes one", p.x.size());
+  if (p.x[0].upsample != 1) return refuse(Reason::unsupported, "an input upsampled by {}", p.x[0].upsample);
+  if (auto why = onednn::rejects_type(p.input); why && !converts(p)) return why;
+  if (!is_float(p.input) || p.input != p.output)
+    return refuse(Reason::wrong_type, "types {} > {}", smelt::name(p.input), smelt::name(p.output));
   if (!epilogue.simple() && memory_strides(b.outputs[0])[1] != 1)
-    return "a program over an output whose channels are not adjacent";
-  if (b.inputs.size() - std::min(b.inputs.size(), r.at.operands) > 14) return "more than 14 operands";
-  if (p.w.size() < 3 || p.w.size() > 5) return fmt::format("{} spatial axes; it knows 1 to 3", p.spatial());
-  if (elements(p.y) == 0 || elements(p.x[0].shape) == 0 || elements(p.w) == 0) return "an empty tensor";
-  if (!b.inputs[r.at.w].constant.valid()) return "the weight is not constant";
+    return refuse(Reason::wrong_layout, "a program over an output whose channels are not adjacent");
+  if (auto why = rejects_operands(b.inputs.size() - std::min(b.inputs.size(), r.at.operands))) return why;
+  if (p.w.size() < 3 || p.w.size() > 5) return refuse(Reason::wrong_rank, "{} spatial axes; it knows 1 to 3", p.spatial());
+  if (elements(p.y) == 0 || elements(p.x[0].shape) == 0 || elements(p.w) == 0)
+    return refuse(Reason::wrong_shape, "an empty tensor");
+  if (!b.inputs[r.at.w].constant.valid()) return refuse(Reason::not_constant, "the weight is not constant");
   if (r.at.b < b.inputs.size() && b.inputs[r.at.b].type != DType::undefined && !b.inputs[r.at.b].constant.valid())
-    return "the bias is not constant";
-  if (!is_dense(b.inputs[0]) || !is_dense(b.outputs[0])) return "a slice of another tensor; its kernels want dense ones";
+    return refuse(Reason::not_constant, "the bias is not constant");
+  if (!is_dense(b.inputs[0]) || !is_dense(b.outputs[0]))
+    return refuse(Reason::wrong_layout, "a slice of another tensor; its kernels want dense ones");
   if (epilogue.simple() && epilogue.simple()->residual >= 0) {
     const BoundTensor& residual = b.inputs[static_cast<size_t>(epilogue.simple()->residual)];
     if (residual.shape != b.outputs[0].shape || residual.layout != p.to || !is_dense(residual))
-      return "the residual's layout is not the output's";
+      return refuse(Reason::wrong_layout, "the residual's layout is not the output's");
   }
   return std::nullopt;
 }
@@ -230,20 +234,16 @@ void offer_chain(const Request& r, const CpuEpilogue& epilogue, const Chain& cha
 
 void offer_onednn(const Request& r, Offer& offer) {
   const CpuEpilogue epilogue(r.node, r.at.operands, 1, bias(r.node, r.at));
-  if (auto reason = reject(r, epilogue)) {
-    offer.rejected.push_back({"onednn", *reason});
-    return;
-  }
+  if (const auto why = rejects(r, epilogue)) return offer.refuse("onednn", *why);
   // With the program as post-operations where it is such a chain, and as a pass of its own over the result.
   std::vector<Chain> chains;
   const bool passes = r.problem.output == DType::f32 || converts(r.problem);
   if (!epilogue.simple() && !converts(r.problem)) {
     auto chain = onednn::PostOps::of(r.node, r.at.operands, r.problem.w.size(), 0);
-    if (auto* ops = std::get_if<onednn::PostOps>(&chain))
-      chains.emplace_back(std::move(*ops));
+    if (chain)
+      chains.emplace_back(*std::move(chain));
     else if (!passes)
-      offer.rejected.push_back(
-          {"onednn", fmt::format("{} as post-operations: {}", epilogue.text(), std::get<std::string>(chain))});
+      offer.refuse("onednn", chain.refusal().at(epilogue.text() + " as post-operations"));
   }
   if (epilogue.simple() || passes) chains.emplace_back(std::nullopt);
   for (const Chain& chain : chains) offer_chain(r, epilogue, chain, offer);

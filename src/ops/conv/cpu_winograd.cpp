@@ -199,30 +199,34 @@ class WinogradConv final : public Kernel {
   int64_t y_n_ = 0, y_y_ = 0, y_x_ = 0;  // strides of the output's pixels
 };
 
-std::optional<std::string> reject(const Request& r) {
+std::optional<Refusal> rejects(const Request& r) {
   const Problem& p = r.problem;
   const BoundNode& b = r.node;
-  if (!igemm::supported()) return "this CPU has no AVX2 and FMA";
-  if (p.transposed || p.spatial() != 2) return "it knows convolutions of images";
-  if (p.group != 1) return fmt::format("group = {}; it knows 1", p.group);
-  if (p.w[2] != 3 || p.w[3] != 3) return fmt::format("a window of {} x {}; it knows 3 x 3", p.w[2], p.w[3]);
+  if (!igemm::supported()) return refuse(Reason::wrong_machine, "this CPU has no AVX2 and FMA");
+  if (p.transposed) return refuse(Reason::unsupported, "transposed");
+  if (p.spatial() != 2) return refuse(Reason::wrong_rank, "{} spatial axes; it knows 2", p.spatial());
+  if (p.group != 1) return refuse(Reason::wrong_attribute, "group = {}; it knows 1", p.group);
+  if (p.w[2] != 3 || p.w[3] != 3) return refuse(Reason::wrong_shape, "a window of {} x {}; it knows 3 x 3", p.w[2], p.w[3]);
   for (size_t a = 0; a < 2; ++a) {
-    if (p.stride[a] != 1 || p.dilation[a] != 1) return "strides and dilations other than 1";
+    if (p.stride[a] != 1 || p.dilation[a] != 1)
+      return refuse(Reason::wrong_attribute, "stride {} and dilation {}; it knows 1", p.stride[a], p.dilation[a]);
   }
   if (p.input != DType::f32 || p.output != DType::f32)
-    return fmt::format("types {} > {}", smelt::name(p.input), smelt::name(p.output));
+    return refuse(Reason::wrong_type, "types {} > {}", smelt::name(p.input), smelt::name(p.output));
   constexpr int64_t fewest_channels = 8;
-  if (p.channels() < fewest_channels) return fmt::format("{} channels; transforms pay from {} on", p.channels(), fewest_channels);
-  if (!b.inputs[r.at.w].constant.valid()) return "the weight is not constant";
+  if (p.channels() < fewest_channels)
+    return refuse(Reason::not_profitable, "{} channels; transforms pay from {} on", p.channels(), fewest_channels);
+  if (!b.inputs[r.at.w].constant.valid()) return refuse(Reason::not_constant, "the weight is not constant");
   if (r.at.b < b.inputs.size() && b.inputs[r.at.b].type != DType::undefined && !b.inputs[r.at.b].constant.valid())
-    return "the bias is not constant";
-  if (!is_channels_last(b.outputs[0])) return fmt::format("output layout {}; it writes nhwc", name(p.to));
+    return refuse(Reason::not_constant, "the bias is not constant");
+  if (!is_channels_last(b.outputs[0])) return refuse(Reason::wrong_layout, "output layout {}; it writes nhwc", name(p.to));
   for (size_t i = 0; i < p.x.size(); ++i) {
-    if (b.inputs[i].type != DType::f32) return "inputs of several types";
-    if (!is_channels_last(b.inputs[i])) return fmt::format("input layout {}; it reads nhwc", name(b.inputs[i].layout));
+    if (b.inputs[i].type != DType::f32) return refuse(Reason::wrong_type, "inputs of several types");
+    if (!is_channels_last(b.inputs[i]))
+      return refuse(Reason::wrong_layout, "input layout {}; it reads nhwc", name(b.inputs[i].layout));
   }
-  if (elements(p.y) == 0) return "an empty result";
-  if (b.inputs.size() - std::min(b.inputs.size(), r.at.operands) > 14) return "more than 14 operands";
+  if (elements(p.y) == 0) return refuse(Reason::wrong_shape, "an empty result");
+  if (auto why = rejects_operands(b.inputs.size() - std::min(b.inputs.size(), r.at.operands))) return why;
   return std::nullopt;
 }
 
@@ -239,10 +243,7 @@ double estimate_us(const Problem& p, int threads) {
 }  // namespace
 
 void offer_winograd(const Request& r, Offer& offer) {
-  if (auto reason = reject(r)) {
-    offer.rejected.push_back({"winograd", *reason});
-    return;
-  }
+  if (const auto why = rejects(r)) return offer.refuse("winograd", *why);
   offer.candidates.push_back(
       {"winograd", "f2x3", estimate_us(r.problem, r.threads), [node = r.node, p = r.problem, at = r.at, threads = r.threads] {
          return std::make_unique<WinogradConv>(node, p, at, threads);

@@ -28,35 +28,40 @@ std::optional<cuda::abi::DnnPointwise> pointwise_of(Fn fn) {
   }
 }
 
-std::string rejects(const GpuRequest& r) {
+std::optional<Refusal> rejects(const GpuRequest& r) {
   const Problem& p = r.problem;
   const auto known = [](DType t) { return t == DType::f16 || t == DType::bf16 || t == DType::f32; };
-  if (std::string missing = dnn_missing(*r.gpu); !missing.empty()) return missing;
-  if (p.transposed || p.x.size() > 1 || p.x[0].upsample != 1) return "transposed, upsampled or of several inputs";
-  if (p.spatial() != 2) return fmt::format("{} spatial axes, it is asked for 2", p.spatial());
+  if (auto why = dnn_missing(*r.gpu)) return why;
+  if (p.transposed || p.x.size() > 1 || p.x[0].upsample != 1)
+    return refuse(Reason::unsupported, "transposed, upsampled or of several inputs");
+  if (p.spatial() != 2) return refuse(Reason::wrong_rank, "{} spatial axes, it is asked for 2", p.spatial());
   if (!known(p.input) || !known(p.output) || r.weight().type != p.input)
-    return fmt::format("{} by {} to {}", smelt::name(p.input), smelt::name(r.weight().type), smelt::name(p.output));
-  if (!r.weight().constant.valid()) return "weights that are not constant";
-  if (elements(p.x[0].shape) == 0 || elements(p.y) == 0) return "an empty image";
-  if (!is_channels_last(r.node.inputs[0]) || !is_channels_last(r.node.outputs[0])) return "an image that is not channels-last";
+    return refuse(Reason::wrong_type, "{} by {} to {}", smelt::name(p.input), smelt::name(r.weight().type),
+                  smelt::name(p.output));
+  if (!r.weight().constant.valid()) return refuse(Reason::not_constant, "weights that are not constant");
+  if (elements(p.x[0].shape) == 0 || elements(p.y) == 0) return refuse(Reason::wrong_shape, "an empty image");
+  if (!is_channels_last(r.node.inputs[0]) || !is_channels_last(r.node.outputs[0]))
+    return refuse(Reason::wrong_layout, "an image that is not channels-last");
   for (const BoundTensor* t : {&r.node.inputs[0], &r.node.outputs[0]})
-    if (t->alignment < 16) return fmt::format("a tensor aligned to {} bytes, expected 16", t->alignment);
+    if (t->alignment < 16) return refuse(Reason::wrong_layout, "a tensor aligned to {} bytes, expected 16", t->alignment);
   const std::vector<expr::Instruction>& code = r.program.code();
   for (const expr::Instruction& i : code) {
     if (i.fn == Fn::input || i.fn == Fn::cast) continue;
     if (i.fn == Fn::constant || !pointwise_of(i.fn))
-      return fmt::format("{} in the program", i.fn == Fn::constant ? "a number" : info(i.fn).name);
-    if (i.type != DType::f32) return fmt::format("arithmetic in {}", smelt::name(i.type));
+      return refuse(Reason::unsupported, "{} in the program", i.fn == Fn::constant ? "a number" : info(i.fn).name);
+    if (i.type != DType::f32) return refuse(Reason::wrong_type, "arithmetic in {}", smelt::name(i.type));
   }
   for (const EpilogueOperand& o : r.operands) {
-    if (!known(o.tensor.type)) return fmt::format("an operand of {}", smelt::name(o.tensor.type));
-    if (o.tensor.alignment < 16) return fmt::format("an operand aligned to {} bytes, expected 16", o.tensor.alignment);
+    if (!known(o.tensor.type)) return refuse(Reason::wrong_type, "an operand of {}", smelt::name(o.tensor.type));
+    if (o.tensor.alignment < 16)
+      return refuse(Reason::wrong_layout, "an operand aligned to {} bytes, expected 16", o.tensor.alignment);
     // With one value an image and channel, a run that had these engines among its candidates ended in a misaligned access.
     const bool bias = o.input == r.at.b, like_y = o.tensor.shape == p.y && is_channels_last(o.tensor);
     if (!bias && !like_y)
-      return fmt::format("an operand of shape {}, expected the result's, channels-last", to_string(o.tensor.shape));
+      return refuse(Reason::wrong_layout, "an operand of shape {}, expected the result's, channels-last",
+                    to_string(o.tensor.shape));
   }
-  return {};
+  return std::nullopt;
 }
 
 /// The problem's graph; a plan's pointers are x, w, y and the operands.
@@ -126,7 +131,7 @@ class DnnKernel final : public Kernel {
 }  // namespace
 
 void offer_cudnn(const SharedRequest& r, Offer& offer) {
-  if (std::string why = rejects(*r); !why.empty()) return offer.rejected.push_back({"cudnn", std::move(why)});
+  if (const auto why = rejects(*r)) return offer.refuse("cudnn", *why);
   Key key(offer.problem);
   for (const auto* tensors : {&r->node.inputs, &r->node.outputs})
     for (const BoundTensor& t : *tensors) key.aligned(t);

@@ -138,20 +138,22 @@ class DirectKernel final : public CompiledKernel {
 void offer_direct_cuda(const SharedRequest& shared, Offer& offer) {
   const GpuRequest& r = *shared;
   const Problem& p = r.problem;
-  const auto reject = [&](std::string why) { offer.rejected.push_back({"cuda", "direct: " + std::move(why)}); };
   const auto is_float = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16 || t == DType::f64; };
   const BoundTensor& w = r.node.inputs[r.at.w];
   if (!r.problem.quantization && (!is_float(p.input) || w.type != p.input))
-    return reject(fmt::format("{} by {}", smelt::name(p.input), smelt::name(w.type)));
-  if (p.spatial() > 3) return reject(fmt::format("{} spatial axes, expected 1 to 3", p.spatial()));
-  if (p.x.size() > 1 && p.group != 1) return reject(fmt::format("{} inputs in {} groups", p.x.size(), p.group));
-  if (p.x.size() > most_segments) return reject(fmt::format("{} inputs, expected at most {}", p.x.size(), most_segments));
+    return offer.refuse("cuda", Reason::wrong_type, "direct: {} by {}", smelt::name(p.input), smelt::name(w.type));
+  if (p.spatial() > 3) return offer.refuse("cuda", Reason::wrong_rank, "direct: {} spatial axes, expected 1 to 3", p.spatial());
+  if (p.x.size() > 1 && p.group != 1)
+    return offer.refuse("cuda", Reason::unsupported, "direct: {} inputs in {} groups", p.x.size(), p.group);
+  if (p.x.size() > most_segments)
+    return offer.refuse("cuda", Reason::too_large, "direct: {} inputs, expected at most {}", p.x.size(), most_segments);
   int64_t largest = elements(p.y);
   for (size_t i = 0; i < p.x.size(); ++i) {
     const BoundTensor& x = r.node.inputs[i];
     largest = std::max(largest, storage_bytes(x) / bytes(x.type, 1));
   }
-  if (largest >= most) return reject(fmt::format("images that span {} elements, expected less than 2^31", largest));
+  if (largest >= most)
+    return offer.refuse("cuda", Reason::too_large, "direct: images that span {} elements, expected less than 2^31", largest);
 
   const bool last = p.from == Layout::nhwc;
   const int64_t m = p.outputs(), group_m = m / p.group, rows = m == 0 ? 0 : elements(p.y) / m;

@@ -189,12 +189,13 @@ class ImplicitKernel final : public CompiledKernel {
 void offer_implicit_cuda(const SharedRequest& r, Offer& offer) {
   constexpr size_t most_candidates = 12;  // the rest rank behind these by so much that they never won
   auto found = implicit_problem(*r);
-  if (const auto* why = std::get_if<std::string>(&found)) return offer.rejected.push_back({"cuda", "implicit: " + *why});
-  const auto p = std::make_shared<const ImplicitProblem>(std::get<ImplicitProblem>(std::move(found)));
+  if (!found) return offer.refuse("cuda", found.refusal().at("implicit"));
+  const auto p = std::make_shared<const ImplicitProblem>(*std::move(found));
   matmul::CudaProblem product = product_of(*r, *p, 1);
-  std::string why;
+  const auto configs = matmul::cuda_configs(product, *r->gpu);
+  if (!configs) return offer.refuse("cuda", configs.refusal().at("implicit"));
   std::vector<std::pair<double, Config>> ranked;
-  for (const Config& c : matmul::cuda_configs(product, *r->gpu, why)) {
+  for (const Config& c : *configs) {
     if (c.tile_m * c.tile_k / p->vec > most_copies * c.threads() || c.threads() % (c.tile_k / p->vec) != 0) continue;
     // Its pixels' places beside 32 x 32 sums a warp are more than the registers that it may have: 8 bytes spilled (sm_90a, bf16).
     if (c.tile_m == 32 && c.tile_n == 128) continue;
@@ -202,9 +203,7 @@ void offer_implicit_cuda(const SharedRequest& r, Offer& offer) {
     ranked.emplace_back(matmul::cuda_estimate_us(product, c, *r->gpu) + (p->padded ? 2 : 0), c);
   }
   if (ranked.empty())
-    return offer.rejected.push_back(
-        {"cuda", why.empty() ? fmt::format("implicit: copies of {} elements, too many a thread in every tile", p->vec)
-                             : "implicit: " + why});
+    return offer.refuse("cuda", Reason::too_large, "implicit: copies of {} elements, too many a thread in every tile", p->vec);
   std::ranges::stable_sort(ranked, {}, &std::pair<double, Config>::first);
   if (ranked.size() > most_candidates) ranked.resize(most_candidates);
   for (const auto& [us, c] : ranked)

@@ -30,27 +30,28 @@ bool windows_side_by_side(const GpuRequest& r) {
   return true;
 }
 
-std::string rejects(const GpuRequest& r) {
+std::optional<Refusal> rejects(const GpuRequest& r) {
   const Problem& p = r.problem;
   const bool half = p.input == DType::f16 || p.input == DType::bf16;
-  if (p.transposed && !windows_side_by_side(r)) return "a transposed convolution whose windows overlap, or are cut off";
-  if (p.group != 1) return fmt::format("{} groups", p.group);
-  if (p.spatial() > 2) return fmt::format("{} spatial axes, expected 1 or 2", p.spatial());
+  if (p.transposed && !windows_side_by_side(r))
+    return refuse(Reason::unsupported, "a transposed convolution whose windows overlap, or are cut off");
+  if (p.group != 1) return refuse(Reason::wrong_attribute, "{} groups; it knows one", p.group);
+  if (p.spatial() > 2) return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 or 2", p.spatial());
   if ((!half && p.input != DType::f32) || r.weight().type != p.input)
-    return fmt::format("{} by {}", smelt::name(p.input), smelt::name(r.weight().type));
-  if (!r.weight().constant.valid()) return "weights that are not constant";
-  if (elements(p.y) == 0 || elements(p.w) == 0) return "an empty tensor";
+    return refuse(Reason::wrong_type, "{} by {}", smelt::name(p.input), smelt::name(r.weight().type));
+  if (!r.weight().constant.valid()) return refuse(Reason::not_constant, "weights that are not constant");
+  if (elements(p.y) == 0 || elements(p.w) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
   if (p.x.size() > ImplicitProblem::most_segments)
-    return fmt::format("{} inputs, expected at most {}", p.x.size(), ImplicitProblem::most_segments);
+    return refuse(Reason::too_large, "{} inputs, expected at most {}", p.x.size(), ImplicitProblem::most_segments);
   for (const Input& x : p.x) {
     if (!std::has_single_bit(static_cast<uint64_t>(x.upsample)))
-      return fmt::format("upsampling by {}, expected a power of 2", x.upsample);
-    if (elements(x.shape) == 0) return "an empty tensor";
+      return refuse(Reason::unsupported, "upsampling by {}, expected a power of 2", x.upsample);
+    if (elements(x.shape) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
   }
   for (size_t i = 0; i < p.x.size(); ++i)
-    if (storage_bytes(r.node.inputs[i]) / bytes(p.input, 1) >= int64_t{1} << 31)
-      return "an image that spans 2^31 elements or more";
-  return {};
+    if (const int64_t span = storage_bytes(r.node.inputs[i]) / bytes(p.input, 1); span >= int64_t{1} << 31)
+      return refuse(Reason::too_large, "an image that spans {} elements; it counts to 2^31", span);
+  return std::nullopt;
 }
 
 /// Elements of the widest access that all of these are multiples of.
@@ -71,8 +72,8 @@ int64_t ImplicitProblem::k(int64_t tile) const {
   return sum;
 }
 
-std::variant<ImplicitProblem, std::string> implicit_problem(const GpuRequest& r) {
-  if (std::string why = rejects(r); !why.empty()) return why;
+Result<ImplicitProblem> implicit_problem(const GpuRequest& r) {
+  if (auto why = rejects(r)) return *why;
   const Problem& p = r.problem;
   ImplicitProblem q;
   q.type = p.input;
@@ -110,14 +111,16 @@ std::variant<ImplicitProblem, std::string> implicit_problem(const GpuRequest& r)
     q.vec = common_width({q.stride[1] * channels, q.taps[1] * channels}, element);
     q.taps[1] = 1;
     q.pad[0] = q.pad[1] = 0;
-    if (q.n * q.in_height * row >= int64_t{1} << 31) return "an image of 2^31 elements or more, padded";
+    if (q.n * q.in_height * row >= int64_t{1} << 31)
+      return refuse(Reason::too_large, "a padded image of {} elements; it counts to 2^31", q.n * q.in_height * row);
     return q;
   }
   q.vec = 16 / element;
   for (size_t i = 0; i < p.x.size(); ++i) {
     const BoundTensor& x = r.node.inputs[i];
     const Shape strides = five_strides(x);
-    if (strides[1] != 1 && x.shape[1] > 1) return fmt::format("input {}, whose channels do not lie side by side", i);
+    if (strides[1] != 1 && x.shape[1] > 1)
+      return refuse(Reason::wrong_layout, "input {}, whose channels do not lie side by side", i);
     q.vec = std::min(q.vec, widest_channels(x));
     ImageSegment s{};
     s.image = static_cast<int32_t>(strides[0]);
@@ -125,7 +128,7 @@ std::variant<ImplicitProblem, std::string> implicit_problem(const GpuRequest& r)
     s.pixel = static_cast<int32_t>(strides[4]);
     s.channels = static_cast<int32_t>(x.shape[1]);
     s.shift = std::countr_zero(static_cast<uint64_t>(p.x[i].upsample));
-    if (s.shift != 0 && p.spatial() == 1) return "a line that is upsampled";
+    if (s.shift != 0 && p.spatial() == 1) return refuse(Reason::unsupported, "a line that is upsampled");
     q.segments.push_back(s);
   }
   return q;
@@ -141,7 +144,7 @@ CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p) {
   y.strides = {strides[0], strides[2] * taps[0], strides[2], strides[3] * taps[1], strides[3], strides[1]};
   std::vector<EpilogueOperand> operands = r.operands;
   for (EpilogueOperand& o : operands) o.tensor.shape = {p.m};
-  return std::get<CudaEpilogue>(CudaEpilogue::make(r.program, y, std::move(operands), {5, {2, 4}}, 4));
+  return *CudaEpilogue::make(r.program, y, std::move(operands), {5, {2, 4}}, 4);
 }
 
 Key implicit_packing(const ImplicitProblem& p, int64_t tile) {

@@ -36,7 +36,7 @@ struct ImplicitProblem {
 };
 
 /// The problem, or why the kernel does not take it.
-std::variant<ImplicitProblem, std::string> implicit_problem(const GpuRequest& r);
+Result<ImplicitProblem> implicit_problem(const GpuRequest& r);
 
 /// What follows the sums, for the kernel's rows, columns and batches.
 CudaEpilogue implicit_epilogue(const GpuRequest& r, const ImplicitProblem& p);

@@ -61,17 +61,19 @@ bool are_narrow(const Request& q) {
          (type == DType::u8 && std::ranges::all_of(q.quantization().b_zeros, [](int32_t z) { return z == 128; }));
 }
 
-std::string rejects(const Request& q, const Gpu& gpu) {
+std::optional<Refusal> rejects(const Request& q, const Gpu& gpu) {
   const Problem& p = q.problem;
-  if (std::string missing = dnn_missing(gpu); !missing.empty()) return missing;
-  if (p.input != DType::u8 && p.input != DType::i8) return fmt::format("elements of {}", smelt::name(p.input));
-  if (!are_narrow(q)) return "weights that have more than 8 bits less their zero points";
-  if (p.spatial() != 2) return fmt::format("{} spatial axes, it is asked for 2", p.spatial());
-  if (p.group != 1) return fmt::format("{} groups, its engines for 8 bits take one", p.group);
-  if (elements(p.y) == 0 || elements(p.w) == 0 || elements(p.x[0].shape) == 0) return "an empty tensor";
+  if (auto why = dnn_missing(gpu)) return why;
+  if (p.input != DType::u8 && p.input != DType::i8) return refuse(Reason::wrong_type, "elements of {}", smelt::name(p.input));
+  if (!are_narrow(q)) return refuse(Reason::wrong_value, "weights that have more than 8 bits less their zero points");
+  if (p.spatial() != 2) return refuse(Reason::wrong_rank, "{} spatial axes, it is asked for 2", p.spatial());
+  if (p.group != 1) return refuse(Reason::wrong_attribute, "{} groups, its engines for 8 bits take one", p.group);
+  if (elements(p.y) == 0 || elements(p.w) == 0 || elements(p.x[0].shape) == 0)
+    return refuse(Reason::wrong_shape, "an empty tensor");
   const int64_t k = p.w[1] * p.w[2] * p.w[3];
-  if (k >= int64_t{1} << 17) return fmt::format("K = {} of 8-bit products may overflow 32 bits; at most {}", k, (1 << 17) - 1);
-  return {};
+  if (k >= int64_t{1} << 17)
+    return refuse(Reason::not_exact, "K = {} of 8-bit products may overflow 32 bits; at most {}", k, (1 << 17) - 1);
+  return std::nullopt;
 }
 
 /// x of i8 in the padded image: what is u8 less 128.
@@ -261,7 +263,7 @@ void offer_form(const std::shared_ptr<const ByCudnn>& r, Offer& offer) {
 }  // namespace
 
 void offer_int8_cudnn(const Request& q, const std::shared_ptr<const Gpu>& gpu, Offer& offer) {
-  if (std::string why = rejects(q, *gpu); !why.empty()) return offer.rejected.push_back({"cudnn", std::move(why)});
+  if (const auto why = rejects(q, *gpu)) return offer.refuse("cudnn", *why);
   ByCudnn r = problem_of(q, gpu);
   offer_form(std::make_shared<const ByCudnn>(r), offer);
   const BoundTensor& y = q.node.outputs[0];

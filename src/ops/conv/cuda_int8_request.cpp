@@ -69,9 +69,9 @@ std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Request&
   });
 }
 
-std::variant<SharedRequest, std::string> int8_gpu_request(const Request& q, const std::shared_ptr<const Gpu>& gpu) {
+Result<SharedRequest> int8_gpu_request(const Request& q, const std::shared_ptr<const Gpu>& gpu) {
   const Problem& p = q.problem;
-  if (auto why = refuses_sums(p.input, q.weight().type, depth(q.problem))) return *why;
+  if (auto why = rejects_sums(p.input, q.weight().type, depth(q.problem))) return *why;
   GpuRequest r{q, gpu, {}, {}, {}};
   r.program = over_sums(q, !q.quantization().bias.empty());
   const auto keep = [&](DType type, const auto& made) {
@@ -83,7 +83,7 @@ std::variant<SharedRequest, std::string> int8_gpu_request(const Request& q, cons
   if (q.quantization().scales.size() > 1) keep(DType::f32, [&](const Gpu& gpu) { return kept_scales(gpu, q); });
   for (EpilogueOperand& o : epilogue_operands(q.node, q.at.operands)) r.operands.push_back(std::move(o));
   const auto epilogue = CudaEpilogue::make(r.program, r.node.outputs[0], r.operands, {1, {}}, 1);
-  if (const auto* why = std::get_if<std::string>(&epilogue)) return *why;
+  if (!epilogue) return epilogue.refusal();
   return std::make_shared<const GpuRequest>(std::move(r));
 }
 

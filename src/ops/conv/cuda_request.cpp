@@ -26,12 +26,12 @@ expr::Program with_bias(const expr::Program& program, DType bias) {
 
 }  // namespace
 
-std::variant<SharedRequest, std::string> gpu_request(const BoundNode& node, const Machine& machine) {
+Result<SharedRequest> gpu_request(const BoundNode& node, const Machine& machine) {
   GpuRequest r{{node, problem(node), arguments(*node.node)}, machine.gpu, {}, {}, {}};
   const DType sum = r.problem.input == DType::f64 ? DType::f64 : DType::f32;
   r.program = node.node->program ? *node.node->program : expr::conversion(sum, r.problem.output);
   if (r.program.type(0) != sum)
-    return fmt::format("a program over {}, expected {}", smelt::name(r.program.type(0)), smelt::name(sum));
+    return refuse(Reason::wrong_type, "a program over {}, expected {}", smelt::name(r.program.type(0)), smelt::name(sum));
   r.operands = epilogue_operands(node, r.at.operands);
   if (is_given(node, r.at.b)) {
     BoundTensor bias = node.inputs[r.at.b];
@@ -40,13 +40,13 @@ std::variant<SharedRequest, std::string> gpu_request(const BoundNode& node, cons
     r.operands.insert(r.operands.begin(), {std::move(bias), r.at.b, nullptr});
   }
   const auto epilogue = CudaEpilogue::make(r.program, node.outputs[0], r.operands, {1, {}}, 1);
-  if (const auto* why = std::get_if<std::string>(&epilogue)) return *why;
-  r.problem.epilogue = std::get<CudaEpilogue>(epilogue).text();
+  if (!epilogue) return epilogue.refusal();
+  r.problem.epilogue = epilogue->text();
   return std::make_shared<const GpuRequest>(std::move(r));
 }
 
 CudaEpilogue GpuRequest::epilogue(int64_t width) const {
-  return std::get<CudaEpilogue>(CudaEpilogue::make(program, node.outputs[0], operands, {1, {}}, width));
+  return *CudaEpilogue::make(program, node.outputs[0], operands, {1, {}}, width);
 }
 
 double GpuRequest::moved_bytes() const {

@@ -37,8 +37,8 @@ struct GpuRequest : Request {  // the sums of 8-bit integers are exact, in i32
 using SharedRequest = std::shared_ptr<const GpuRequest>;  // what candidates keep of it
 
 /// The request, or why no kernel of the GPU's takes it.
-std::variant<SharedRequest, std::string> gpu_request(const BoundNode& node, const Machine& machine);
-std::variant<SharedRequest, std::string> int8_gpu_request(const Request& q, const std::shared_ptr<const Gpu>& gpu);
+Result<SharedRequest> gpu_request(const BoundNode& node, const Machine& machine);
+Result<SharedRequest> int8_gpu_request(const Request& q, const std::shared_ptr<const Gpu>& gpu);
 
 void offer_implicit_cuda(const SharedRequest& r, Offer& offer);   // "cuda" implicit: tensor cores, channels-last images
 void offer_depthwise_cuda(const SharedRequest& r, Offer& offer);  // "cuda" depthwise: channels-last images

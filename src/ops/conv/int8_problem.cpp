@@ -24,21 +24,18 @@ Positions positions(const Node& n) {
 
 }  // namespace
 
-std::optional<Request> int8_request(const BoundNode& b, int threads, std::string& why) {
+Result<Request> int8_request(const BoundNode& b, int threads) {
   const Node& n = *b.node;
   const Positions at = positions(n);
   const bool onnx = n.domain != smelt_domain;
   const auto constant = [&](size_t i) { return i < b.inputs.size() ? b.inputs[i].constant : Tensor{}; };
   const auto left_out = [&](size_t i) { return i >= b.inputs.size() || b.inputs[i].type == DType::undefined; };
-  for (size_t i : {at.w, at.x_scale, at.w_scale}) {
-    if (!constant(i).valid()) why = "the weight or a scale is not constant";
-  }
-  for (size_t i : {at.b, at.x_zero, at.w_zero}) {
-    if (!left_out(i) && !constant(i).valid()) why = "the bias or a zero point is not constant";
-  }
   if (onnx && (!constant(6).valid() || (!left_out(7) && !constant(7).valid())))
-    why = "the output's scale or zero point is not constant";
-  if (!why.empty()) return std::nullopt;
+    return refuse(Reason::not_constant, "the output's scale or zero point is not constant");
+  for (size_t i : {at.b, at.x_zero, at.w_zero})
+    if (!left_out(i) && !constant(i).valid()) return refuse(Reason::not_constant, "the bias or a zero point is not constant");
+  for (size_t i : {at.w, at.x_scale, at.w_scale})
+    if (!constant(i).valid()) return refuse(Reason::not_constant, "the weight or a scale is not constant");
 
   Quantization q;
   q.a_zero = left_out(at.x_zero) ? 0 : quantized_integers(constant(at.x_zero))[0];
@@ -102,15 +99,15 @@ Key int8_packing(const Request& r, std::string_view form) {
   return key;
 }
 
-std::optional<std::string> rejects_int8(const Request& r) {
+std::optional<Refusal> rejects_int8(const Request& r) {
   const Problem& p = r.problem;
-  if (!igemm::supported()) return "this CPU has no AVX2";
-  if (auto why = refuses_sums(p.input, r.weight().type, depth(p))) return why;
-  if (p.spatial() != 2) return fmt::format("{} spatial axes; it knows 2", p.spatial());
-  if (elements(p.y) == 0 || elements(p.w) == 0) return "an empty tensor";
+  if (!igemm::supported()) return refuse(Reason::wrong_machine, "this CPU has no AVX2");
+  if (auto why = rejects_sums(p.input, r.weight().type, depth(p))) return why;
+  if (p.spatial() != 2) return refuse(Reason::wrong_rank, "{} spatial axes; it knows 2", p.spatial());
+  if (elements(p.y) == 0 || elements(p.w) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
   // The image's layout does not matter where it is copied. The output's does.
-  if (!is_channels_last(r.node.outputs[0])) return fmt::format("output layout {}; it writes nhwc", name(p.to));
-  if (r.node.inputs.size() - std::min(r.node.inputs.size(), r.at.operands) > 14) return "more than 14 operands";
+  if (!is_channels_last(r.node.outputs[0])) return refuse(Reason::wrong_layout, "output layout {}; it writes nhwc", name(p.to));
+  if (auto why = rejects_operands(r.node.inputs.size() - std::min(r.node.inputs.size(), r.at.operands))) return why;
   return std::nullopt;
 }
 

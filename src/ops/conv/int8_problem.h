@@ -11,8 +11,8 @@
 
 namespace smelt::ops::conv {
 
-/// Nothing, with the reason in `why`, where a parameter is not constant.
-std::optional<Request> int8_request(const BoundNode& node, int threads, std::string& why);
+/// Refused where a parameter is not constant.
+Result<Request> int8_request(const BoundNode& node, int threads);
 
 int64_t depth(const Problem& p);  // products to a sum
 /// Element [m, c, tap] of the weights less its zero point; taps row-major.
@@ -24,8 +24,8 @@ std::vector<int32_t> start_of_sums(const Request& r);
 /// What weights packed in this form depend on but the weights themselves, for WeightStore.
 Key int8_packing(const Request& r, std::string_view form);
 
-/// The reason why no 8-bit kernel of the processor's takes it; nothing when they may.
-std::optional<std::string> rejects_int8(const Request& r);
+/// Why no 8-bit kernel of the processor's takes it; nothing when they may.
+std::optional<Refusal> rejects_int8(const Request& r);
 
 void offer_int8_indirect(const Request& r, Offer& offer);   // "avx2": exact, 16-bit pairs
 void offer_int8_winograd(const Request& r, Offer& offer);   // "winograd": exact, 3 × 3 windows

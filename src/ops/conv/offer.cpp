@@ -32,9 +32,8 @@ bool is_conv(const Node& node) {
 bool is_int8_conv(const Node& node) { return node.is("QLinearConv") || node.is("QLinearConv", smelt_domain); }
 
 void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
-  std::string why;
-  auto r = conv::int8_request(node, machine.threads, why);
-  if (!r) return offer.rejected.push_back({"avx2", why});
+  auto r = conv::int8_request(node, machine.threads);
+  if (!r) return offer.refuse("avx2", r.refusal());
   r->problem.epilogue = int8_epilogue(*r).flag(" wide", !conv::has_narrow_weights(*r)).text();  // 16 bits less their zero points
   offer.problem = conv::print(r->problem);
   conv::offer_int8_depthwise(*r, offer);
@@ -44,21 +43,17 @@ void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer)
 }
 
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
-  std::string why;
-  auto q = conv::int8_request(node, machine.threads, why);
+  auto q = conv::int8_request(node, machine.threads);
   if (!q) {
-    for (const char* tactic : {"cuda", "cudnn"}) offer.rejected.push_back({tactic, why});
+    for (const char* tactic : {"cuda", "cudnn"}) offer.refuse(tactic, q.refusal());
     return;
   }
   q->problem.epilogue = int8_epilogue(*q).text();
   offer.problem = conv::print(q->problem);
   const auto made = conv::int8_gpu_request(*q, machine.gpu);
-  if (const auto* refused = std::get_if<std::string>(&made)) {
-    offer.rejected.push_back({"cuda", *refused});
-  } else {
-    for (const conv::CudaTactic& t : conv::cuda_tactics)
-      if (t.integers) t.offer(std::get<conv::SharedRequest>(made), offer);
-  }
+  if (!made) offer.refuse("cuda", made.refusal());
+  for (const conv::CudaTactic& t : conv::cuda_tactics)
+    if (made && t.integers) t.offer(*made, offer);
   conv::offer_int8_cudnn(*q, machine.gpu, offer);
 }
 
@@ -73,8 +68,8 @@ void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
 
 void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   const auto made = conv::gpu_request(node, machine);
-  if (const auto* why = std::get_if<std::string>(&made)) return offer.rejected.push_back({"cuda", *why});
-  const conv::SharedRequest& r = std::get<conv::SharedRequest>(made);
+  if (!made) return offer.refuse("cuda", made.refusal());
+  const conv::SharedRequest& r = *made;
   const bool tf32 = machine.gpu->tf32 && r->problem.input == DType::f32;
   offer.problem = Key(conv::print(r->problem)).flag(";tf32", tf32).text();
   for (const conv::CudaTactic& t : conv::cuda_tactics) t.offer(r, offer);

@@ -16,11 +16,11 @@ std::vector<int32_t> quantized_integers(const Tensor& t) {
   return v;
 }
 
-std::optional<std::string> refuses_sums(DType a, DType b, int64_t k) {
+std::optional<Refusal> rejects_sums(DType a, DType b, int64_t k) {
   constexpr int64_t most = 33000;  // 255 · 255 · k stays below 2^31
   for (const DType t : {a, b})
-    if (!is_byte(t)) return fmt::format("elements of {}", name(t));
-  if (k > most) return fmt::format("K = {} of 8-bit products may overflow 32 bits; at most {}", k, most);
+    if (!is_byte(t)) return refuse(Reason::wrong_type, "elements of {}", name(t));
+  if (k > most) return refuse(Reason::not_exact, "K = {} of 8-bit products may overflow 32 bits; at most {}", k, most);
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/refusal.h"
 #include "expr/program.h"
 #include "smelt/tensor.h"
 
@@ -19,7 +20,7 @@ std::vector<int32_t> quantized_integers(const Tensor& t);
 
 /// Why kernels of exact 32-bit sums do not take products of these elements over `k` of them: other types than 8-bit integers, or
 /// sums of 255 · 255 that may not fit. Nothing where they do.
-std::optional<std::string> refuses_sums(DType a, DType b, int64_t k);
+std::optional<Refusal> rejects_sums(DType a, DType b, int64_t k);
 
 /// y = saturate(round(in0) + zero), in0 already divided by y's scale.
 expr::Program round_and_saturate(DType to, int32_t zero);

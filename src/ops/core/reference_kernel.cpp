@@ -59,17 +59,18 @@ class ReferenceKernel final : public Kernel {
 
 }  // namespace
 
-std::optional<std::string> reference_rejects(const BoundNode& node) {
+std::optional<Refusal> reference_rejects(const BoundNode& node) {
   if (!find(node.node->op, node.node->domain)) {
-    return fmt::format("no operator {} in domain '{}'", node.node->op, node.node->domain);
+    return refuse(Reason::unsupported, "no operator {} in domain '{}'", node.node->op, node.node->domain);
   }
   for (const auto* tensors : {&node.inputs, &node.outputs}) {
     for (const BoundTensor& t : *tensors) {
-      if (t.layout != Layout::plain || !t.strides.empty()) return "the reference reads and writes dense row-major tensors";
+      if (t.layout != Layout::plain || !t.strides.empty())
+        return refuse(Reason::wrong_layout, "the reference reads and writes dense row-major tensors");
     }
   }
   for (const BoundTensor& t : node.outputs) {
-    if (t.type == DType::string) return "strings have no place in the arena";
+    if (t.type == DType::string) return refuse(Reason::wrong_type, "strings have no place in the arena");
   }
   return std::nullopt;
 }

@@ -7,7 +7,7 @@ namespace smelt::ops {
 
 /// Whether the reference can run this node: it has a definition, its tensors are plain and dense, no output is a string.
 /// Nothing when it can, else the reason.
-std::optional<std::string> reference_rejects(const BoundNode& node);
+std::optional<Refusal> reference_rejects(const BoundNode& node);
 
 /// A kernel that calls OpDef::reference. Copies what it needs of `node`, which must pass reference_rejects.
 std::unique_ptr<Kernel> reference_kernel(const BoundNode& node);

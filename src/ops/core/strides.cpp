@@ -59,6 +59,12 @@ bool all_plain(const BoundNode& b) {
   return std::ranges::all_of(b.inputs, plain) && std::ranges::all_of(b.outputs, plain);
 }
 
+std::optional<Refusal> rejects_layouts(const BoundNode& b) {
+  const auto row_major = [](const BoundTensor& t) { return t.layout == Layout::plain && is_dense(t); };
+  if (std::ranges::all_of(b.inputs, row_major) && std::ranges::all_of(b.outputs, row_major)) return std::nullopt;
+  return refuse(Reason::wrong_layout, "tensors that are not dense and row-major");
+}
+
 Shape without(Shape s, size_t axis) {
   s.erase(s.begin() + static_cast<int64_t>(axis));
   return s;

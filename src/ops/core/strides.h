@@ -25,6 +25,8 @@ bool varies_along_only(const BoundTensor& operand, const Shape& shape, size_t ax
 
 /// True when all tensors of the node are plain and without strides of their own.
 bool all_plain(const BoundNode& b);
+/// Why a kernel of dense row-major tensors does not take the node's; nothing where all of them are dense and row-major.
+std::optional<Refusal> rejects_layouts(const BoundNode& b);
 /// True when the elements lie without gaps in the order of the layout.
 bool is_dense(const BoundTensor& t);
 

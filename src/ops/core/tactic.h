@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/refusal.h"
 #include "ops/core/operator.h"
 #include "ops/core/packed_weights.h"
 
@@ -90,14 +91,22 @@ struct Candidate {
   bool lengthy = false;  // to prepare, with little hoped of it: measured at tuning level 3 only
 };
 
-struct Rejection {
-  std::string tactic, reason;  // "K = 4093 must be a multiple of 8 (16-byte loads)"
+/// A tactic that cannot run the problem here.
+struct RefusedTactic {
+  std::string tactic;
+  Refusal why;
 };
 
 struct Offer {
   std::string problem;                // "gemm:f32>f32:48x4096x4096:rcr:bias+relu": the cache key, the bench row, the test's name
   std::vector<Candidate> candidates;  // never empty for an operator with a reference
-  std::vector<Rejection> rejected;
+  std::vector<RefusedTactic> refused;
+
+  /// Once for each tactic and text: several algorithms of one tactic may refuse for the same reason.
+  void refuse(std::string tactic, Refusal why);
+  template <class... A> void refuse(std::string tactic, Reason reason, fmt::format_string<A...> f, A&&... a) {
+    refuse(std::move(tactic), smelt::refuse(reason, f, std::forward<A>(a)...));
+  }
 };
 
 /// What can run this node here.

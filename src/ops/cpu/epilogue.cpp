@@ -61,6 +61,12 @@ int read_once(const Node& node, int input) {
 
 }  // namespace
 
+std::optional<Refusal> rejects_operands(size_t count) {
+  constexpr size_t most = 14;
+  if (count > most) return refuse(Reason::too_large, "{} operands; it takes {}", count, most);
+  return std::nullopt;
+}
+
 CpuEpilogue::CpuEpilogue(const BoundNode& node, size_t first_operand, size_t column_axis, const Tensor& bias) {
   locate(node, first_operand, column_axis);
   if (bias.valid()) {

@@ -26,6 +26,9 @@ namespace integer {
 class RequantizePass;
 }
 
+/// Why a kernel does not take a node of so many operands; nothing where it does.
+std::optional<Refusal> rejects_operands(size_t count);
+
 class CpuEpilogue {
  public:
   /// The output is seen as a matrix: its columns are axis `column_axis`, its rows all other axes in order. Operands are the

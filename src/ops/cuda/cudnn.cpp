@@ -14,9 +14,10 @@ namespace smelt::ops {
 
 namespace cuda = device::cuda;
 
-std::string dnn_missing(const Gpu& gpu) {
-  if (!gpu.device) return "its plans are made where they run";
-  return cuda::cudnn_missing();
+std::optional<Refusal> dnn_missing(const Gpu& gpu) {
+  if (!gpu.device) return refuse(Reason::wrong_machine, "its plans are made where they run");
+  if (const std::string missing = cuda::cudnn_missing(); !missing.empty()) return refuse(Reason::wrong_machine, "{}", missing);
+  return std::nullopt;
 }
 
 DnnProblem::DnnProblem(const Gpu& gpu, const cuda::DnnRules& rules, const Describe& describe)
@@ -41,7 +42,7 @@ std::shared_ptr<DnnProblem> DnnProblem::find(const Gpu& gpu, const Key& key, std
     try {
       problem = std::make_shared<DnnProblem>(gpu, rules, describe);
     } catch (const Error& e) {  // a graph that it has no words for
-      offer.rejected.push_back({"cudnn", e.what()});
+      offer.refuse("cudnn", Reason::failed, "{}", e.what());
       return nullptr;
     }
     std::lock_guard lock(mutex);
@@ -49,7 +50,7 @@ std::shared_ptr<DnnProblem> DnnProblem::find(const Gpu& gpu, const Key& key, std
   }
   if (!problem->engines().empty()) return problem;
   const char* kind = rules.deterministic ? " whose results are always the same" : "";
-  offer.rejected.push_back({"cudnn", fmt::format("no engine for this {}{}", what, kind)});
+  offer.refuse("cudnn", Reason::unsupported, "no engine for this {}{}", what, kind);
   return nullptr;
 }
 

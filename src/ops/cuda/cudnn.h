@@ -13,8 +13,8 @@
 
 namespace smelt::ops {
 
-/// Why no problem can be given to it on that GPU; empty where one can.
-std::string dnn_missing(const Gpu& gpu);
+/// Why no problem can be given to it on that GPU; nothing where one can.
+std::optional<Refusal> dnn_missing(const Gpu& gpu);
 
 /// A problem's engines. Layers of one shape share it, and tuning finds plans made.
 class DnnProblem {

@@ -27,13 +27,13 @@ int64_t size_of(const BoundTensor& t) { return bytes(t.type, 1); }
 
 }  // namespace
 
-std::variant<CudaEpilogue, std::string> CudaEpilogue::make(const expr::Program& program, const BoundTensor& y,
-                                                           std::vector<EpilogueOperand> operands, const EpilogueAxes& axes,
-                                                           int64_t width) {
+Result<CudaEpilogue> CudaEpilogue::make(const expr::Program& program, const BoundTensor& y, std::vector<EpilogueOperand> operands,
+                                        const EpilogueAxes& axes, int64_t width) {
   if (program.outputs().size() != 1 || program.input_count() < 1) fail("an epilogue has one output and at least the input in0");
   if (static_cast<size_t>(program.input_count()) != operands.size() + 1)
     fail("an epilogue's program reads {} operands, the node has {}", program.input_count() - 1, operands.size());
-  if (operands.size() > most_operands) return fmt::format("{} operands, an epilogue takes {}", operands.size(), most_operands);
+  if (operands.size() > most_operands)
+    return refuse(Reason::too_large, "{} operands, an epilogue takes {}", operands.size(), most_operands);
   CudaEpilogue e;
   const size_t rank = y.shape.size();
   std::vector<size_t> rows;
@@ -56,14 +56,15 @@ std::variant<CudaEpilogue, std::string> CudaEpilogue::make(const expr::Program& 
   };
   add(y);
   for (const EpilogueOperand& o : operands)
-    if (!add(o.tensor)) return fmt::format("an operand of rank {} for a result of rank {}", o.tensor.shape.size(), rank);
+    if (!add(o.tensor))
+      return refuse(Reason::wrong_rank, "an operand of rank {} for a result of rank {}", o.tensor.shape.size(), rank);
   const Shape row_extents = select(y.shape, rows), batch_extents = select(y.shape, axes.batches);
   e.row_count_ = elements(row_extents);
   e.batch_count_ = elements(batch_extents);
   e.row_views_ = in_order(row_extents, row_strides);
   e.batch_views_ = in_order(batch_extents, batch_strides);
   if (!WalkArgument::fits(e.row_views_, 1) || !WalkArgument::fits(e.batch_views_, 1))
-    return fmt::format("{} batches of {} rows: 2^31 are counted", e.batch_count_, e.row_count_);
+    return refuse(Reason::too_large, "{} batches of {} rows: 2^31 are counted", e.batch_count_, e.row_count_);
   e.program_ = program;
   e.y_ = y;
   e.operands_ = std::move(operands);

@@ -34,9 +34,8 @@ class CudaEpilogue {
  public:
   CudaEpilogue() = default;  // none; only to be assigned to
   /// y = program(sums, operands…), or the reason why there is none: "31 operands, an epilogue takes 30".
-  static std::variant<CudaEpilogue, std::string> make(const expr::Program& program, const BoundTensor& y,
-                                                      std::vector<EpilogueOperand> operands, const EpilogueAxes& axes,
-                                                      int64_t width = 4);
+  static Result<CudaEpilogue> make(const expr::Program& program, const BoundTensor& y, std::vector<EpilogueOperand> operands,
+                                   const EpilogueAxes& axes, int64_t width = 4);
 
   /// Declares Program and Epilogue, the type of the kernel's argument.
   std::string source() const;

@@ -83,10 +83,11 @@ std::unique_ptr<Kernel> nms(const Nms& p, const Gpu& gpu) {
 }  // namespace
 
 void offer_nms_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (!is_bound_at_most(b)) return offer.rejected.push_back({"cuda", "its output's shape is known, its count is not asked for"});
+  if (!is_bound_at_most(b))
+    return offer.refuse("cuda", Reason::not_constant, "its output's shape is known, its count is not asked for");
   for (const BoundTensor& t : b.inputs)
     if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t)))
-      return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+      return offer.refuse("cuda", Reason::wrong_layout, "tensors that are not dense and row-major");
   const Shape& scores = b.inputs[1].shape;
   const auto given = [&](size_t i) { return i < b.inputs.size() && b.inputs[i].type != DType::undefined; };
   Nms p;

@@ -53,17 +53,15 @@ std::unique_ptr<Kernel> roi_align(const RoiAlign& p, DType type, int64_t group, 
 
 void offer_roi_align_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain || !is_dense(t))
-        return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+  if (const auto why = rejects_layouts(b)) return offer.refuse("cuda", *why);
   if (x.type != DType::f32 && x.type != DType::f16 && x.type != DType::bf16 && x.type != DType::f64)
-    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(x.type))});
+    return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(x.type));
   const RoiAlign p = roi_align_of(*b.node, x.shape, b.inputs[1].shape, b.inputs[2].shape);
   constexpr int64_t limit = int64_t{1} << 28;
   if (p.height * p.width > limit || p.channels * p.out_height * p.out_width > limit || p.sampling > 1 << 16)
-    return offer.rejected.push_back({"cuda", fmt::format("a map of {} x {} or {} bins of its channels", p.height, p.width,
-                                                         p.channels * p.out_height * p.out_width)});
+    return offer.refuse("cuda", Reason::too_large,
+                        "a map of {} x {}, {} bins of its channels, {} samples; it knows {}, {} and {}", p.height, p.width,
+                        p.channels * p.out_height * p.out_width, p.sampling, limit, limit, 1 << 16);
   const double moved = static_cast<double>(storage_bytes(x) + 4 * storage_bytes(y));
   // Channels that share a block share its lists; with few of them, the planes that are read at the same time fit into the L2 cache.
   int64_t before = 0;

@@ -35,20 +35,16 @@ void offer_einsum_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
   const DType type = b.outputs[0].type;
   const bool real = type == DType::f32 || type == DType::f64 || type == DType::f16 || type == DType::bf16;
   if (!real && (!is_integer(type) || bits(type) < 8))
-    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(type))});
+    return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(type));
+  if (const auto why = rejects_layouts(b)) return offer.refuse("cuda", *why);
   std::vector<Shape> shapes;
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors) {
-      if (t.layout != Layout::plain || !is_dense(t))
-        return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
-      if (tensors == &b.inputs) shapes.push_back(t.shape);
-    }
+  for (const BoundTensor& t : b.inputs) shapes.push_back(t.shape);
   Contraction c = einsum_contraction(*b.node, shapes);
   without_ones(c.outer, c.outer_strides);
   without_ones(c.summed, c.summed_strides);
   const int64_t count = elements(c.outer), terms = elements(c.summed);
   if (count >= int64_t{1} << 31 || terms >= int64_t{1} << 31)
-    return offer.rejected.push_back({"cuda", fmt::format("{} elements of {} terms", count, terms)});
+    return offer.refuse("cuda", Reason::too_large, "{} elements of {} terms; it counts to 2^31 of each", count, terms);
   const size_t operands = shapes.size();
   const std::string form = fmt::format("Contraction<{}, {}, {}>", operands, c.outer.size(), c.summed.size());
   std::vector<Parameter> parameters;

@@ -51,20 +51,20 @@ class GatherKernel final : public Kernel {
   int64_t outer_ = 1, extent_ = 0, row_bytes_ = 0, count_ = 0;
 };
 
-std::optional<std::string> rejects(const BoundNode& b) {
-  if (!all_plain(b)) return "tensors that are not dense and row-major";
+std::optional<Refusal> rejects(const BoundNode& b) {
+  if (!all_plain(b)) return refuse(Reason::wrong_layout, "tensors that are not dense and row-major");
   if (!StridedCopy::can_move(element_bytes(b.inputs[0].type)))
-    return fmt::format("elements of {}", smelt::name(b.inputs[0].type));
+    return refuse(Reason::wrong_type, "elements of {}", smelt::name(b.inputs[0].type));
   const DType index = b.inputs[1].type;
-  if (index != DType::i64 && index != DType::i32) return fmt::format("indices of {}", smelt::name(index));
-  if (elements(b.inputs[0].shape) == 0) return "nothing to gather from";
+  if (index != DType::i64 && index != DType::i32) return refuse(Reason::wrong_type, "indices of {}", smelt::name(index));
+  if (elements(b.inputs[0].shape) == 0) return refuse(Reason::wrong_shape, "nothing to gather from");
   return std::nullopt;
 }
 
 }  // namespace
 
 void offer_gather_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (auto reason = rejects(b)) return offer.rejected.push_back({"cpu", *reason});
+  if (const auto why = rejects(b)) return offer.refuse("cpu", *why);
   offer.candidates.push_back({"cpu", "", copy_estimate_us(b, machine),
                               [b, threads = machine.threads] { return std::make_unique<GatherKernel>(b, threads); }});
 }

@@ -44,15 +44,14 @@ int64_t alignment_of(const BoundNode& b, size_t input) { return std::min(b.input
 
 }  // namespace
 
-std::optional<std::string> gather_rejects(const BoundNode& b) {
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain || !is_dense(t)) return "tensors that are not dense and row-major";
+std::optional<Refusal> gather_rejects(const BoundNode& b) {
+  if (auto why = rejects_layouts(b)) return why;
   const DType type = b.inputs[0].type;
-  if (bits(type) < 8 || moved_type(element_bytes(type)).empty()) return fmt::format("elements of {}", smelt::name(type));
+  if (bits(type) < 8 || moved_type(element_bytes(type)).empty())
+    return refuse(Reason::wrong_type, "elements of {}", smelt::name(type));
   const DType index = b.inputs[b.node->is("TensorScatter") ? 0 : 1].type;
   if (!b.node->is("TensorScatter") && index != DType::i64 && index != DType::i32)
-    return fmt::format("indices of {}", smelt::name(index));
+    return refuse(Reason::wrong_type, "indices of {}", smelt::name(index));
   return std::nullopt;
 }
 
@@ -93,7 +92,7 @@ IndexedRows indexed_rows(const BoundNode& b) {
 }
 
 void offer_gather_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (auto why = gather_rejects(b)) return offer.rejected.push_back({"cuda", *why});
+  if (const auto why = gather_rejects(b)) return offer.refuse("cuda", *why);
   const Node& n = *b.node;
   const Shape& x = b.inputs[0].shape;
   RowMove move;
@@ -120,7 +119,7 @@ void offer_gather_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
     move.map = RowMap("Placed");
     const bool given = b.inputs.size() > 2 && b.inputs[2].type != DType::undefined;
     if (given && b.inputs[2].type != DType::i64)
-      return offer.rejected.push_back({"cuda", fmt::format("places of {}", smelt::name(b.inputs[2].type))});
+      return offer.refuse("cuda", Reason::wrong_type, "places of {}", smelt::name(b.inputs[2].type));
     if (given)
       move.map.pointer("i64", {Place::input, 2, 0});
     else
@@ -133,12 +132,14 @@ void offer_gather_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
       plan.copy({Place::input, 0, 0}, {Place::output, 0, 0}, bytes);
     });
   }
-  if (elements(x) == 0 && elements(b.outputs[0].shape) > 0) return offer.rejected.push_back({"cuda", "nothing to gather from"});
+  if (elements(x) == 0 && elements(b.outputs[0].shape) > 0)
+    return offer.refuse("cuda", Reason::wrong_shape, "nothing to gather from");
   const IndexedRows rows = indexed_rows(b);
-  if (rows.parameters.empty()) return offer.rejected.push_back({"cuda", "indices of no axes"});
+  if (rows.parameters.empty()) return offer.refuse("cuda", Reason::wrong_shape, "indices of no axes");
   move.rows = rows.rows, move.width = rows.width;
   move.widen(alignment_of(b, 0), rows.width);
-  if (move.too_large()) return offer.rejected.push_back({"cuda", fmt::format("{} rows of {} elements", move.rows, move.width)});
+  if (move.too_large())
+    return offer.refuse("cuda", Reason::too_large, "{} rows of {} elements; it counts to 2^31 accesses", move.rows, move.width);
   move.map = RowMap(fmt::format("Gathered<{}>", rows.type));
   move.map.number(rows.width).nested(rows.type, rows.parameters, rows.members, rows.give);
   offer_row_move(move, "gather", *machine.gpu, offer);

@@ -20,6 +20,6 @@ struct IndexedRows {
 IndexedRows indexed_rows(const BoundNode& b);
 
 /// Why there is no kernel: layouts, types.
-std::optional<std::string> gather_rejects(const BoundNode& b);
+std::optional<Refusal> gather_rejects(const BoundNode& b);
 
 }  // namespace smelt::ops

@@ -73,15 +73,16 @@ std::unique_ptr<Kernel> scatter(const BoundNode& b, const std::string& reduction
 }  // namespace
 
 void offer_scatter_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (auto why = gather_rejects(b)) return offer.rejected.push_back({"cuda", *why});
+  if (const auto why = gather_rejects(b)) return offer.refuse("cuda", *why);
   const std::string reduction = b.node->get_string("reduction", "none");
   if (reduction != "none" && !combined_in(b.inputs[0].type))
-    return offer.rejected.push_back({"cuda", fmt::format("{} of {}", reduction, name(b.inputs[0].type))});
+    return offer.refuse("cuda", Reason::wrong_type, "{} of {}", reduction, name(b.inputs[0].type));
   const IndexedRows rows = indexed_rows(b);
   constexpr int64_t most = int64_t{1} << 31;
-  if (rows.parameters.empty()) return offer.rejected.push_back({"cuda", "indices of no axes"});
+  if (rows.parameters.empty()) return offer.refuse("cuda", Reason::wrong_shape, "indices of no axes");
   if (rows.rows * rows.width >= most || rows.slots >= most)
-    return offer.rejected.push_back({"cuda", fmt::format("{} rows of {} into {} slots", rows.rows, rows.width, rows.slots)});
+    return offer.refuse("cuda", Reason::too_large, "{} rows of {} into {} slots; it counts to 2^31", rows.rows, rows.width,
+                        rows.slots);
   const double moved = 2.0 * static_cast<double>(storage_bytes(b.inputs[0]) + storage_bytes(b.inputs[2]));
   const double estimate = gpu_estimate_us(*machine.gpu, moved) + (reduction == "none" ? 6 : 20);
   offer.candidates.push_back(

@@ -47,7 +47,7 @@ void offer_one_hot(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   RowMove move = single_elements(b);
   const DType index = b.inputs[0].type;
   if (!is_integer(index) && index != DType::f32 && index != DType::f64)
-    return offer.rejected.push_back({"cuda", fmt::format("indices of {}", name(index))});
+    return offer.refuse("cuda", Reason::wrong_type, "indices of {}", name(index));
   const Shape& s = b.outputs[0].shape;
   const AxisView v = around_axis(s, normalize_axis(b.node->get_int("axis", -1), static_cast<int64_t>(s.size())));
   move.from = {Place::input, 2, 0};
@@ -62,7 +62,7 @@ void offer_fill(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   if (b.node->has("value")) move.fill = element_of(b.node->get_tensor("value"));
   move.width = move.rows, move.rows = 1;
   constexpr int64_t most = int64_t{1} << 30;
-  if (move.width > most) return offer.rejected.push_back({"cuda", fmt::format("{} elements", move.width)});
+  if (move.width > most) return offer.refuse("cuda", Reason::too_large, "{} elements; it counts to {}", move.width, most);
   move.map = RowMap("Filled");
   move.map.number(move.width);
   move.widen(b.outputs[0].alignment, 0);
@@ -72,8 +72,7 @@ void offer_fill(const BoundNode& b, const Gpu& gpu, Offer& offer) {
 void offer_reverse(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   RowMove move = single_elements(b);
   const Shape& s = b.inputs[0].shape;
-  if (b.inputs[1].type != DType::i64)
-    return offer.rejected.push_back({"cuda", fmt::format("lengths of {}", name(b.inputs[1].type))});
+  if (b.inputs[1].type != DType::i64) return offer.refuse("cuda", Reason::wrong_type, "lengths of {}", name(b.inputs[1].type));
   move.rows = s[0] * s[1];
   move.width = elements(s) / std::max<int64_t>(1, move.rows);
   move.map = RowMap(fmt::format("Reversed<{}>", b.node->get_int("batch_axis", 1) == 0));
@@ -87,9 +86,9 @@ void offer_range(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   const DType type = b.outputs[0].type;
   const bool narrow = type == DType::f16 || type == DType::bf16;
   if (!narrow && type != DType::f32 && type != DType::f64 && !is_integer(type))
-    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(type))});
+    return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(type));
   const int64_t count = elements(b.outputs[0].shape);
-  if (count >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("{} elements", count)});
+  if (count >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "{} elements; it counts to 2^31", count);
   const std::string_view wide = narrow || type == DType::f32 ? "float" : type == DType::f64 ? "double" : "i64";
   const std::string source =
       "#include \"generate/range.cuh\"\n" +
@@ -133,13 +132,10 @@ std::vector<StridedMove> moves_of(const BoundNode& b) {
 
 void offer_generate_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Gpu& gpu = *machine.gpu;
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain || !is_dense(t))
-        return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+  if (const auto why = rejects_layouts(b)) return offer.refuse("cuda", *why);
   const DType type = b.outputs[0].type;
   if (bits(type) < 8 || moved_type(element_bytes(type)).empty())
-    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(type))});
+    return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(type));
   const std::string& op = b.node->op;
   if (op == "Trilu") return offer_trilu(b, gpu, offer);
   if (op == "EyeLike") return offer_eye(b, gpu, offer);

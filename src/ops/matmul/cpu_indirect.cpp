@@ -11,16 +11,17 @@
 namespace smelt::ops::matmul {
 namespace {
 
-std::optional<std::string> reject(const Request& r) {
+std::optional<Refusal> rejects(const Request& r) {
   const Product& p = r.product;
-  if (!igemm::supported()) return "this CPU has no AVX2 and FMA";
+  if (!igemm::supported()) return refuse(Reason::wrong_machine, "this CPU has no AVX2 and FMA");
   const auto floating = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
   if (!floating(p.problem.input) || !floating(p.problem.output) || !floating(p.bound.inputs[1].type)) {
-    return fmt::format("types {} and {} > {}", smelt::name(p.problem.input), smelt::name(p.bound.inputs[1].type),
-                       smelt::name(p.problem.output));
+    return refuse(Reason::wrong_type, "types {} and {} > {}", smelt::name(p.problem.input), smelt::name(p.bound.inputs[1].type),
+                  smelt::name(p.problem.output));
   }
-  if (!p.bound.inputs[1].constant.valid() || p.a_column != 1 || !p.problem.b_batch.empty()) return "packed in the run";
-  if (p.bound.inputs.size() > 14) return "more than 14 operands";
+  if (!p.bound.inputs[1].constant.valid() || p.a_column != 1 || !p.problem.b_batch.empty())
+    return refuse(Reason::unsupported, "packed in the run");
+  if (auto why = rejects_operands(p.bound.inputs.size())) return why;
   return std::nullopt;
 }
 
@@ -92,10 +93,7 @@ class IndirectProduct final : public Kernel {
 }  // namespace
 
 void offer_indirect(const Request& r, Offer& offer) {
-  if (auto reason = reject(r)) {
-    offer.rejected.push_back({"avx2", *reason});
-    return;
-  }
+  if (const auto why = rejects(r)) return offer.refuse("avx2", *why);
   const Problem& p = r.product.problem;
   // One Zen 3 core at 3.2 GHz, measured: 93 GFLOP/s, and 12 GB/s of B from memory where few rows reuse it.
   constexpr double flops_per_us = 93e3, bytes_per_us = 12e3;

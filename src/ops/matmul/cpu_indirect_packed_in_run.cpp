@@ -172,26 +172,23 @@ class ComputedProduct final : public Kernel {
   std::vector<MatrixRows> rows_;  // one a worker
 };
 
-std::optional<std::string> reject(const Request& r) {
+std::optional<Refusal> rejects(const Request& r) {
   const Product& p = r.product;
-  if (!igemm::supported()) return "this CPU has no AVX2 and FMA";
+  if (!igemm::supported()) return refuse(Reason::wrong_machine, "this CPU has no AVX2 and FMA");
   const auto floating = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
   if (!floating(p.problem.input) || !floating(p.problem.output) || p.bound.inputs[1].type != p.problem.input) {
-    return fmt::format("types {} > {}", smelt::name(p.problem.input), smelt::name(p.problem.output));
+    return refuse(Reason::wrong_type, "types {} > {}", smelt::name(p.problem.input), smelt::name(p.problem.output));
   }
   if (p.bound.inputs[1].constant.valid() && p.a_column == 1 && p.problem.b_batch.empty())
-    return "a constant right operand, packed beforehand";
-  if (p.bound.inputs.size() > 14) return "more than 14 operands";
+    return refuse(Reason::unsupported, "a constant right operand, packed beforehand");
+  if (auto why = rejects_operands(p.bound.inputs.size())) return why;
   return std::nullopt;
 }
 
 }  // namespace
 
 void offer_indirect_packed_in_run(const Request& r, Offer& offer) {
-  if (auto reason = reject(r)) {
-    offer.rejected.push_back({"avx2", *reason});
-    return;
-  }
+  if (const auto why = rejects(r)) return offer.refuse("avx2", *why);
   const Problem& p = r.product.problem;
   // One Zen 3 core at 3.2 GHz, measured: 80 GFLOP/s, and a packed element a nanosecond.
   constexpr double flops_per_us = 80e3, packed_per_us = 1e3;

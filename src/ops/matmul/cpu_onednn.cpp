@@ -126,20 +126,21 @@ class OnednnProduct final : public Kernel {
   std::optional<SumsInPlace> pass_;
 };
 
-std::optional<std::string> reject(const Request& r) {
+std::optional<Refusal> rejects(const Request& r) {
   const Product& p = r.product;
-  if (auto reason = onednn::rejects_type(p.problem.input)) return reason;
+  if (auto why = onednn::rejects_type(p.problem.input)) return why;
   if (!is_float(p.problem.input) || p.problem.input != p.problem.output || p.bound.inputs[1].type != p.problem.input) {
-    return fmt::format("types {}, {} > {}", smelt::name(p.problem.input), smelt::name(p.bound.inputs[1].type),
-                       smelt::name(p.problem.output));
+    return refuse(Reason::wrong_type, "types {}, {} > {}", smelt::name(p.problem.input), smelt::name(p.bound.inputs[1].type),
+                  smelt::name(p.problem.output));
   }
-  if (!r.epilogue.simple() && p.alpha != 1) return fmt::format("the program {}", r.epilogue.text());
-  if (p.alpha != 1 && !r.epilogue.bias().empty()) return "alpha with a bias; oneDNN scales after its bias";
-  if (p.problem.k == 0) return "K = 0";
-  if (p.batch.size() > 6) return fmt::format("{} batch axes; it knows 6", p.batch.size());
+  if (!r.epilogue.simple() && p.alpha != 1) return refuse(Reason::unsupported, "the program {}", r.epilogue.text());
+  if (p.alpha != 1 && !r.epilogue.bias().empty())
+    return refuse(Reason::unsupported, "alpha with a bias; oneDNN scales after its bias");
+  if (p.problem.k == 0) return refuse(Reason::wrong_shape, "K = 0");
+  if (p.batch.size() > 6) return refuse(Reason::wrong_rank, "{} batch axes; it knows 6", p.batch.size());
   if (r.epilogue.simple() && r.epilogue.simple()->residual >= 0 &&
       p.bound.inputs[static_cast<size_t>(r.epilogue.simple()->residual)].shape.size() > p.bound.outputs[0].shape.size()) {
-    return "the residual has more axes than the result";
+    return refuse(Reason::wrong_rank, "the residual has more axes than the result");
   }
   return std::nullopt;
 }
@@ -172,19 +173,15 @@ void offer_chain(const Request& r, const Chain& chain, Offer& offer) {
 }  // namespace
 
 void offer_onednn(const Request& r, Offer& offer) {
-  if (auto reason = reject(r)) {
-    offer.rejected.push_back({"onednn", *reason});
-    return;
-  }
+  if (const auto why = rejects(r)) return offer.refuse("onednn", *why);
   std::vector<Chain> chains;
   const bool passes = r.product.problem.output == DType::f32;
   if (!r.epilogue.simple()) {
     auto chain = onednn::PostOps::of(r.product.bound, 2, r.product.batch.size() + 2, r.product.alpha != 1 ? 1 : 0);
-    if (auto* ops = std::get_if<onednn::PostOps>(&chain))
-      chains.emplace_back(std::move(*ops));
+    if (chain)
+      chains.emplace_back(*std::move(chain));
     else if (!passes)
-      offer.rejected.push_back(
-          {"onednn", fmt::format("{} as post-operations: {}", r.epilogue.text(), std::get<std::string>(chain))});
+      offer.refuse("onednn", chain.refusal().at(r.epilogue.text() + " as post-operations"));
   }
   if (r.epilogue.simple() || passes) chains.emplace_back(std::nullopt);
   for (const Chain& chain : chains) offer_chain(r, chain, offer);

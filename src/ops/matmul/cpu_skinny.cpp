@@ -102,26 +102,23 @@ class SkinnyProduct final : public Kernel {
   int threads_ = 1;
 };
 
-std::optional<std::string> reject(const Request& r) {
+std::optional<Refusal> rejects(const Request& r) {
   const Product& p = r.product;
   constexpr int64_t most_rows = 2 * skinny_rows;
-  if (p.problem.m > most_rows) return fmt::format("{} rows; it pays up to {}", p.problem.m, most_rows);
+  if (p.problem.m > most_rows) return refuse(Reason::not_profitable, "{} rows; it pays up to {}", p.problem.m, most_rows);
   if (!p.problem.b_batch.empty() || p.a_column != 1 || p.a_row != p.problem.k)
-    return "rows that are not one after the other, or a batch";
+    return refuse(Reason::wrong_layout, "rows that are not one after the other, or a batch");
   if (!float_kind(p.problem.input) || p.bound.inputs[1].type != p.problem.input)
-    return fmt::format("types {}", smelt::name(p.problem.input));
-  if (p.b_column != 1 && p.b_row != 1) return "a right operand of neither rows nor columns";
-  if (p.bound.inputs.size() > 14) return "more than 14 operands";
+    return refuse(Reason::wrong_type, "types {}", smelt::name(p.problem.input));
+  if (p.b_column != 1 && p.b_row != 1) return refuse(Reason::wrong_layout, "a right operand of neither rows nor columns");
+  if (auto why = rejects_operands(p.bound.inputs.size())) return why;
   return std::nullopt;
 }
 
 }  // namespace
 
 void offer_skinny(const Request& r, Offer& offer) {
-  if (auto reason = reject(r)) {
-    offer.rejected.push_back({"cpu", *reason});
-    return;
-  }
+  if (const auto why = rejects(r)) return offer.refuse("cpu", *why);
   const Problem& p = r.product.problem;
   // One Zen 3 core at 3.2 GHz: 12 GB/s of B from memory, as indirect.cpp's, and 30 GFLOP/s where several rows reuse it.
   const double bytes = static_cast<double>(smelt::bytes(p.input, p.n * p.k));

@@ -113,7 +113,7 @@ double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gp
   return us;
 }
 
-std::vector<CudaConfig> cuda_configs(const CudaProblem& p, const Gpu& gpu, std::string& reason) {
+Result<std::vector<CudaConfig>> cuda_configs(const CudaProblem& p, const Gpu& gpu) {
   const int64_t element = bytes(p.type, 1);
   std::vector<CudaConfig> found;
   const auto add = [&](Unit unit, const auto& shapes) {
@@ -131,7 +131,8 @@ std::vector<CudaConfig> cuda_configs(const CudaProblem& p, const Gpu& gpu, std::
   if (p.type == DType::f16 || element == 1 || (p.type == DType::bf16 && ampere)) add(Unit::tensor, tensor_shapes);
   if (p.type == DType::f32 && gpu.tf32 && ampere) add(Unit::tf32, tensor_shapes);
   if (found.empty()) add(Unit::fma, fma_shapes);
-  if (found.empty()) reason = fmt::format("no tile fits into {} bytes of shared memory", gpu.info.shared_per_block);
+  if (found.empty())
+    return refuse(Reason::wrong_machine, "no tile fits into {} bytes of shared memory", gpu.info.shared_per_block);
   std::vector<std::pair<double, CudaConfig>> ranked;
   for (const CudaConfig& c : found) ranked.emplace_back(cuda_estimate_us(p, c, gpu), c);
   std::ranges::stable_sort(ranked, {}, &std::pair<double, CudaConfig>::first);

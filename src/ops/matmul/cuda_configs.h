@@ -36,7 +36,7 @@ std::string tile_type(const CudaProblem& p, const CudaConfig& c);
 /// take.
 double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gpu);
 
-/// What can run here, the best guess first; empty where nothing can, with the reason.
-std::vector<CudaConfig> cuda_configs(const CudaProblem& p, const Gpu& gpu, std::string& reason);
+/// What can run here, the best guess first; at least one, or why nothing can.
+Result<std::vector<CudaConfig>> cuda_configs(const CudaProblem& p, const Gpu& gpu);
 
 }  // namespace smelt::ops::matmul

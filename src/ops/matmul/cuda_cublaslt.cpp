@@ -85,9 +85,9 @@ std::optional<Fused> fused(const CudaProblem& p) {
 }
 
 /// An operand as BLAS has it, by columns: they run along k where the operand's elements lie side by side along the other axis,
-/// else along that. `first`: BLAS's left operand, our right one. The reason why there is none in `why`.
-cuda::BlasMatrix operand_matrix(const CudaOperand& o, int64_t batch_stride, bool first, int64_t outer, const CudaProblem& p,
-                                std::string& why) {
+/// else along that. `first`: BLAS's left operand, our right one.
+Result<cuda::BlasMatrix> operand_matrix(const CudaOperand& o, int64_t batch_stride, bool first, int64_t outer,
+                                        const CudaProblem& p) {
   const bool along_k = !o.k_major;
   cuda::BlasMatrix m{.type = blas_type(p.type),
                      .rows = along_k ? outer : p.k,
@@ -96,9 +96,11 @@ cuda::BlasMatrix operand_matrix(const CudaOperand& o, int64_t batch_stride, bool
                      .batch_stride = batch_stride,
                      .transposed = along_k != first,
                      .alignment = std::min<int64_t>(256, o.alignment)};
-  if ((along_k ? o.outer : o.k) != 1 && m.rows != 1) why = "an operand whose elements lie side by side along neither axis";
+  if ((along_k ? o.outer : o.k) != 1 && m.rows != 1)
+    return refuse(Reason::wrong_layout, "an operand whose elements lie side by side along neither axis");
   if (m.columns == 1) m.stride = m.rows;
-  if (m.stride < m.rows) why = "an operand whose rows overlap or repeat";
+  if (m.stride < m.rows)
+    return refuse(Reason::wrong_layout, "an operand whose rows of {} are {} elements apart", m.rows, m.stride);
   return m;
 }
 
@@ -111,66 +113,62 @@ struct Plan {
   PointwiseProblem pass;
 };
 
-/// y as BLAS's d: [n, rows] by columns. The reason why there is none in `why`.
-cuda::BlasMatrix result_matrix(const BoundTensor& y, const CudaProblem& p, std::string& why) {
+/// y as BLAS's d: [n, rows] by columns.
+Result<cuda::BlasMatrix> result_matrix(const BoundTensor& y, const CudaProblem& p) {
   const Shape steps = memory_strides(y);
   const auto batches = static_cast<std::ptrdiff_t>(p.batch.size());
   const Views rows =
       in_order(Shape(y.shape.begin() + batches, y.shape.end() - 1), {Shape(steps.begin() + batches, steps.end() - 1)});
   const Views matrices = in_order(p.batch, {Shape(steps.begin(), steps.begin() + batches)});
   if (rows.extents.size() != 1 || matrices.extents.size() != 1 || (steps.back() != 1 && p.n != 1))
-    why = "a result whose rows are not equally far apart";
+    return refuse(Reason::wrong_layout, "a result whose rows are not equally far apart");
   cuda::BlasMatrix d{.type = blas_type(y.type),
                      .rows = p.n,
                      .columns = p.m,
                      .stride = p.m == 1 ? p.n : rows.strides[0][0],
                      .batch_stride = matrices.strides[0][0],
                      .alignment = std::min<int64_t>(256, y.alignment)};
-  if (d.stride < p.n) why = "a result whose rows overlap";
+  if (d.stride < p.n) return refuse(Reason::wrong_layout, "a result whose rows of {} are {} elements apart", p.n, d.stride);
   return d;
 }
 
-std::variant<Plan, std::string> plan(const CudaProblem& p, const Gpu& gpu) {
-  if (p.k == 0 || p.m == 0 || p.n == 0 || p.batches() == 0) return "an empty product";
+Result<Plan> plan(const CudaProblem& p, const Gpu& gpu) {
+  if (p.k == 0 || p.m == 0 || p.n == 0 || p.batches() == 0) return refuse(Reason::wrong_shape, "an empty product");
   const Views batches = in_order(p.batch, {p.a.batch, p.b.batch});
-  if (batches.extents.size() > 1) return fmt::format("{} batch axes, it knows one", batches.extents.size());
+  if (batches.extents.size() > 1) return refuse(Reason::wrong_layout, "{} batch axes, it knows one", batches.extents.size());
   constexpr int64_t most_batches = int64_t{1} << 31;
-  if (p.batches() >= most_batches) return fmt::format("{} batches, 2^31 are counted", p.batches());
+  if (p.batches() >= most_batches) return refuse(Reason::too_large, "{} batches, 2^31 are counted", p.batches());
   Plan r;
-  std::string why;
   // A row-major y = a · b is, by columns, yᵀ = bᵀ · aᵀ.
-  r.blas.a = operand_matrix(p.b, batches.strides[1][0], true, p.n, p, why);
-  r.blas.b = operand_matrix(p.a, batches.strides[0][0], false, p.m, p, why);
-  if (!why.empty()) return why;
+  const auto left = operand_matrix(p.b, batches.strides[1][0], true, p.n, p);
+  if (!left) return left.refusal();
+  const auto right = operand_matrix(p.a, batches.strides[0][0], false, p.m, p);
+  if (!right) return right.refusal();
+  r.blas.a = *left;
+  r.blas.b = *right;
   r.blas.compute = p.type == DType::f32 && gpu.tf32 ? abi::compute_f32_tf32 : abi::compute_f32;
   r.blas.batches = p.batches();
   const BoundTensor& y = p.epilogue.output();
-  if (const auto f = fused(p); f && (y.type == p.type || y.type == DType::f32)) {
-    r.blas.d = result_matrix(y, p, why);
-    if (why.empty()) {
-      r.fused = *f;
-      r.blas.alpha = static_cast<float>(f->alpha);
-      r.blas.beta = f->residual == none ? 0.0f : 1.0f;
-      r.blas.epilogue = f->code();
-      r.blas.bias_type = blas_type(y.type);
-      return r;
-    }
-    why.clear();
+  const Result<cuda::BlasMatrix> in_y = result_matrix(y, p);
+  if (const auto f = fused(p); f && in_y && (y.type == p.type || y.type == DType::f32)) {
+    r.blas.d = *in_y;
+    r.fused = *f;
+    r.blas.alpha = static_cast<float>(f->alpha);
+    r.blas.beta = f->residual == none ? 0.0f : 1.0f;
+    r.blas.epilogue = f->code();
+    r.blas.bias_type = blas_type(y.type);
+    return r;
   }
   // The plain product where the result will be, if it has its type; else dense in the workspace. It is rounded to the operands'
   // type only where the result is too.
   r.passes = true;
   const DType between = y.type == p.type ? p.type : DType::f32;
   BoundTensor plain = y;
-  r.in_output = between == y.type;
-  if (r.in_output) r.blas.d = result_matrix(y, p, why);
-  if (!r.in_output || !why.empty()) {
-    why.clear();
-    r.in_output = false;
-    plain = {between, y.shape, Layout::plain, {}, {}};
-    r.blas.d = result_matrix(plain, p, why);
-    if (!why.empty()) return why;
-  }
+  r.in_output = between == y.type && in_y;
+  if (!r.in_output) plain = {between, y.shape, Layout::plain, {}, {}};
+  const Result<cuda::BlasMatrix> d = r.in_output ? in_y : result_matrix(plain, p);
+  if (!d) return d.refusal();
+  r.blas.d = *d;
   const expr::Program& program = p.epilogue.program();
   std::vector<expr::Ref> inputs{r.pass.program.input(between)};
   for (size_t i = 1; i < p.epilogue.operands().size() + 1; ++i)
@@ -231,15 +229,16 @@ class CublasLtProduct final : public Kernel {
 }  // namespace
 
 void offer_cublaslt(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer) {
-  const auto reject = [&](std::string why) { offer.rejected.push_back({"cublaslt", std::move(why)}); };
-  if (!cuda::cublaslt_missing().empty()) return reject(cuda::cublaslt_missing());
-  if (!gpu->device) return reject("its algorithms are asked for on the device that they run on");
-  auto made = plan(p, *gpu);
-  if (auto* why = std::get_if<std::string>(&made)) return reject(*why);
-  const Plan& r = std::get<Plan>(made);
+  if (const std::string missing = cuda::cublaslt_missing(); !missing.empty())
+    return offer.refuse("cublaslt", Reason::wrong_machine, "{}", missing);
+  if (!gpu->device)
+    return offer.refuse("cublaslt", Reason::wrong_machine, "its algorithms are asked for on the device that they run on");
+  const Result<Plan> made = plan(p, *gpu);
+  if (!made) return offer.refuse("cublaslt", made.refusal());
+  const Plan& r = *made;
   const auto matmul = std::make_shared<const cuda::BlasMatmul>(gpu->device, r.blas);
   const std::vector<cuda::BlasAlgorithm> algorithms = matmul->algorithms(most_algorithms, most_workspace);
-  if (algorithms.empty()) return reject("it has no algorithm for this product");
+  if (algorithms.empty()) return offer.refuse("cublaslt", Reason::unsupported, "it has no algorithm for this product");
   const double y_bytes = static_cast<double>(p.epilogue.moved_bytes());
   double estimate = gpu_estimate_us(*gpu, p.moved_bytes(), p.flops() * (p.type == DType::f32 ? gpu->tf32 ? 2 : 16 : 1)) + 2;
   if (r.passes) estimate += gpu_estimate_us(*gpu, 2 * y_bytes);

@@ -127,11 +127,10 @@ std::unique_ptr<Kernel> cuda_product(const CudaProblem& p, const CudaConfig& c, 
 void offer_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer, const MakeProduct& make) {
   // The rest rank behind these by so much that they never won.
   constexpr size_t most_candidates = 16;
-  std::string reason;
-  std::vector<CudaConfig> configs = cuda_configs(p, *gpu, reason);
-  if (configs.empty()) return offer.rejected.push_back({"cuda", reason});
-  if (configs.size() > most_candidates) configs.resize(most_candidates);
-  for (const CudaConfig& c : configs)
+  Result<std::vector<CudaConfig>> configs = cuda_configs(p, *gpu);
+  if (!configs) return offer.refuse("cuda", configs.refusal());
+  if (configs->size() > most_candidates) configs->resize(most_candidates);
+  for (const CudaConfig& c : *configs)
     offer.candidates.push_back({"cuda", c.print(), cuda_estimate_us(p, c, *gpu), [make, c] { return make(c); }});
 }
 

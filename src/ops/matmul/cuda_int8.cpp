@@ -61,31 +61,31 @@ expr::Program program_of(const Product& q, bool column) {
   return p;
 }
 
-std::string rejects(const Product& q) {
+std::optional<Refusal> rejects(const Product& q) {
   const Problem& p = q.problem;
   for (const size_t i : {q.a, q.b}) {
     const DType t = q.bound.inputs[i].type;
-    if (t != DType::u8 && t != DType::i8) return fmt::format("elements of {}", smelt::name(t));
+    if (t != DType::u8 && t != DType::i8) return refuse(Reason::wrong_type, "elements of {}", smelt::name(t));
   }
   for (const auto* tensors : {&q.bound.inputs, &q.bound.outputs})
     for (const BoundTensor& t : *tensors)
-      if (t.type != DType::undefined && t.layout != Layout::plain) return fmt::format("a tensor stored as {}", name(t.layout));
-  if (!q.bound.inputs[q.b].constant.valid()) return "the right operand is not constant";
+      if (t.type != DType::undefined && t.layout != Layout::plain)
+        return refuse(Reason::wrong_layout, "a tensor stored as {}", name(t.layout));
+  if (!q.bound.inputs[q.b].constant.valid()) return refuse(Reason::not_constant, "the right operand is not constant");
   if (!p.b_batch.empty() && !std::ranges::all_of(p.b_batch, [](int64_t n) { return n == 1; }))
-    return "the right operand has a batch of its own";
-  return {};
+    return refuse(Reason::wrong_shape, "the right operand has a batch of its own");
+  return std::nullopt;
 }
 
-std::variant<CudaInt8Problem, std::string> problem_of(const BoundNode& node) {
-  std::string why;
-  auto found = int8_product(node, why);
-  if (!found) return why;
-  if (why = rejects(*found); !why.empty()) return why;
+Result<CudaInt8Problem> problem_of(const BoundNode& node) {
+  auto found = int8_product(node);
+  if (!found) return found.refusal();
+  if (auto why = rejects(*found)) return *why;
   CudaInt8Problem r{*found, {}, found->bound.inputs[found->b].type, false};
   const Product& q = r.q;
   const auto [g, result] = cuda_geometry(q, q.bound.inputs[q.a], q.bound.inputs[q.b], q.bound.outputs[0]);
-  if (why = uncountable(g); !why.empty()) return why;
-  if (!g.a.k_major) return "the left operand is stored by columns, 8-bit operands lie along k";
+  if (auto why = uncountable(g)) return *why;
+  if (!g.a.k_major) return refuse(Reason::wrong_layout, "the left operand is stored by columns, 8-bit operands lie along k");
   CudaProblem& p = r.problem;
   const bool row_sums = !all_of(q.quantization().b_zeros, 0) && !(r.packed == DType::u8 && all_of(q.quantization().b_zeros, 128));
   if (!row_sums && !all_of(q.quantization().b_zeros, 0)) r.packed = DType::i8;
@@ -106,14 +106,14 @@ std::variant<CudaInt8Problem, std::string> problem_of(const BoundNode& node) {
     operands.push_back(std::move(o));
   }
   auto epilogue = CudaEpilogue::make(program_of(q, r.column), result.y, std::move(operands), result.axes);
-  if (auto* reason = std::get_if<std::string>(&epilogue)) return *reason;
+  if (!epilogue) return epilogue.refusal();
   static_cast<CudaGeometry&>(p) = g;
   p.type = q.bound.inputs[q.a].type;
   p.type_b = r.packed;
   p.b = {packed_row(p.k), 1, Shape(p.batch.size(), 0), 256, true, 16};
   p.row_sums = row_sums;
   p.fused_multiply_add = false;
-  p.epilogue = std::move(std::get<CudaEpilogue>(epilogue));
+  p.epilogue = std::move(*epilogue);
   p.problem = q.problem;
   p.problem.input = p.type;
   p.problem.epilogue = fmt::format("{}{}:{}", smelt::name(p.type_b), row_sums ? "-zeros" : "", p.epilogue.text());
@@ -192,8 +192,8 @@ class Int8Cuda final : public Kernel {
 
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   auto found = problem_of(node);
-  if (auto* why = std::get_if<std::string>(&found)) return offer.rejected.push_back({"cuda", *why});
-  const auto& r = std::get<CudaInt8Problem>(found);
+  if (!found) return offer.refuse("cuda", found.refusal());
+  const auto& r = *found;
   offer.problem = print(r.problem.problem);
   offer_cuda(r.problem, machine.gpu, offer,
              [r, gpu = machine.gpu](const CudaConfig& c) { return std::make_unique<Int8Cuda>(r, c, *gpu); });

@@ -48,16 +48,18 @@ void choose_copies(CudaOperand& o, int64_t outer_extent, int64_t k_extent, const
   }
 }
 
-std::string rejects(const BoundNode& b) {
+std::optional<Refusal> rejects(const BoundNode& b) {
   const DType type = b.inputs[0].type;
   if (type != DType::f16 && type != DType::bf16 && type != DType::f32)
-    return fmt::format("a product of {}, they multiply f16, bf16 and f32", smelt::name(type));
+    return refuse(Reason::wrong_type, "a product of {}, they multiply f16, bf16 and f32", smelt::name(type));
   if (b.inputs[1].type != type)
-    return fmt::format("operands of {} and {}, they take two of one type", smelt::name(type), smelt::name(b.inputs[1].type));
+    return refuse(Reason::wrong_type, "operands of {} and {}, they take two of one type", smelt::name(type),
+                  smelt::name(b.inputs[1].type));
   for (const auto* tensors : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *tensors)
-      if (t.type != DType::undefined && t.layout != Layout::plain) return fmt::format("a tensor stored as {}", name(t.layout));
-  return {};
+      if (t.type != DType::undefined && t.layout != Layout::plain)
+        return refuse(Reason::wrong_layout, "a tensor stored as {}", name(t.layout));
+  return std::nullopt;
 }
 
 }  // namespace
@@ -108,28 +110,29 @@ std::pair<CudaGeometry, MatrixResult> cuda_geometry(const Product& product, cons
   return {g, result};
 }
 
-std::string uncountable(const CudaGeometry& g) {
+std::optional<Refusal> uncountable(const CudaGeometry& g) {
   constexpr int64_t most = (int64_t{1} << 31) - 1024;
-  if (g.m <= most && g.n <= most && g.k <= most) return {};
-  return fmt::format("{} x {} x {}: 2^31 rows, columns and steps are counted", g.m, g.n, g.k);
+  if (g.m <= most && g.n <= most && g.k <= most) return std::nullopt;
+  return refuse(Reason::too_large, "{} x {} x {}: 2^31 rows, columns and steps are counted", g.m, g.n, g.k);
 }
 
-std::variant<CudaProblem, std::string> cuda_problem(const BoundNode& node) {
-  if (std::string why = rejects(node); !why.empty()) return why;
+Result<CudaProblem> cuda_problem(const BoundNode& node) {
+  if (auto why = rejects(node)) return *why;
   const Product product = matmul::product(node);
   const BoundNode& b = product.bound;
   const auto [geometry, result] = cuda_geometry(product, b.inputs[0], b.inputs[1], b.outputs[0]);
-  if (std::string why = uncountable(geometry); !why.empty()) return why;
+  if (auto why = uncountable(geometry)) return *why;
   std::vector<EpilogueOperand> operands = epilogue_operands(b, 2);
   for (EpilogueOperand& o : operands) o.tensor = result.view(o.tensor);
   const expr::Program program = epilogue_program(*b.node, result.y.type, product.alpha);
-  if (program.type(0) != DType::f32) return fmt::format("sums in {}, they are taken in f32", smelt::name(program.type(0)));
+  if (program.type(0) != DType::f32)
+    return refuse(Reason::wrong_type, "sums in {}, they are taken in f32", smelt::name(program.type(0)));
   auto made = CudaEpilogue::make(program, result.y, std::move(operands), result.axes);
-  if (auto* why = std::get_if<std::string>(&made)) return *why;
+  if (!made) return made.refusal();
 
   CudaProblem r{geometry};
   r.type = r.type_b = b.inputs[0].type;
-  r.epilogue = std::move(std::get<CudaEpilogue>(made));
+  r.epilogue = std::move(*made);
   r.problem = product.problem;
   r.problem.epilogue = r.epilogue.text();
   // What the printed form does not say of a and b: strides, and where they begin.

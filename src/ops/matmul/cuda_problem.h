@@ -41,7 +41,7 @@ std::pair<CudaGeometry, MatrixResult> cuda_geometry(const Product& product, cons
                                                     const BoundTensor& y);
 
 /// Why its extents cannot be counted; empty where they can.
-std::string uncountable(const CudaGeometry& g);
+std::optional<Refusal> uncountable(const CudaGeometry& g);
 
 struct CudaProblem : CudaGeometry {
   DType type = DType::f16, type_b = DType::f16;
@@ -58,6 +58,6 @@ struct CudaProblem : CudaGeometry {
 };
 
 /// The problem, or why no kernel of the GPU's takes it.
-std::variant<CudaProblem, std::string> cuda_problem(const BoundNode& node);
+Result<CudaProblem> cuda_problem(const BoundNode& node);
 
 }  // namespace smelt::ops::matmul

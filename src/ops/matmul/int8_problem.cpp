@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/core/quantized_program.h"
 #include "ops/core/strides.h"
+#include "ops/cpu/epilogue.h"
 #include "ops/cpu/igemm/igemm.h"
 
 namespace smelt::ops::matmul {
@@ -36,18 +37,19 @@ std::optional<std::vector<int32_t>> by_column(const BoundTensor& t, int64_t colu
 
 }  // namespace
 
-std::optional<Product> int8_product(const BoundNode& b, std::string& why) {
+Result<Product> int8_product(const BoundNode& b) {
   const Node& n = *b.node;
   const Positions at = positions(n);
   const auto left_out = [&](size_t i) { return i >= b.inputs.size() || b.inputs[i].type == DType::undefined; };
   const auto constant = [&](size_t i) { return left_out(i) ? Tensor{} : b.inputs[i].constant; };
   const bool integer = n.op == "MatMulInteger", gives_f32 = n.op == "QGemm" && left_out(at.y_scale);
-  for (size_t i : {at.b, at.a_scale, at.b_scale, at.b_zero, at.bias, at.y_scale, at.y_zero}) {
-    if (i != absent && !left_out(i) && !constant(i).valid()) why = "the right operand or a parameter is not constant";
-  }
-  if (!left_out(at.a_zero) && !constant(at.a_zero).valid() && !integer) why = "the left operand's zero point is not constant";
-  if (b.inputs[at.a].shape.size() < 2 || b.inputs[at.b].shape.size() < 2) why = "an operand is a vector";
-  if (!why.empty()) return std::nullopt;
+  for (size_t i : {at.b, at.a_scale, at.b_scale, at.b_zero, at.bias, at.y_scale, at.y_zero})
+    if (i != absent && !left_out(i) && !constant(i).valid())
+      return refuse(Reason::not_constant, "the right operand or a parameter is not constant");
+  if (!left_out(at.a_zero) && !constant(at.a_zero).valid() && !integer)
+    return refuse(Reason::not_constant, "the left operand's zero point is not constant");
+  if (b.inputs[at.a].shape.size() < 2 || b.inputs[at.b].shape.size() < 2)
+    return refuse(Reason::wrong_rank, "an operand is a vector");
 
   // The geometry is that of a plain product of the two operands.
   auto plain = std::make_shared<Node>();
@@ -75,29 +77,32 @@ std::optional<Product> int8_product(const BoundNode& b, std::string& why) {
   else if (!constant(at.a_zero).valid() && elements(b.inputs[at.a_zero].shape) == 1)
     q.a_zero_input = at.a_zero;
   else
-    why = "a zero point for each row";
+    return refuse(Reason::wrong_shape, "{} zero points of the left operand; it takes one", elements(b.inputs[at.a_zero].shape));
   q.b_zeros = left_out(at.b_zero) ? std::vector<int32_t>{0} : quantized_integers(constant(at.b_zero));
   if (q.b_zeros.size() != 1 && static_cast<int64_t>(q.b_zeros.size()) != columns)
-    why = "zero points that are not one for each column";
+    return refuse(Reason::wrong_shape, "{} zero points for {} columns", q.b_zeros.size(), columns);
   if (!left_out(at.bias)) {
     const auto bias = by_column(b.inputs[at.bias], columns);
-    if (bias)
-      q.bias = *bias;
-    else
-      why = "a bias that is not one number for each column";
+    if (!bias)
+      return refuse(Reason::wrong_shape, "a bias of shape {}; it takes one number for each of {} columns",
+                    to_string(b.inputs[at.bias].shape), columns);
+    q.bias = *bias;
   }
   auto node = std::make_shared<Node>(n);
   if (!integer) {
-    if (constant(at.a_scale).size() != 1) why = "a scale for each row";
+    if (const int64_t count = constant(at.a_scale).size(); count != 1)
+      return refuse(Reason::wrong_shape, "{} scales of the left operand; it takes one", count);
     q.scales = quantized_floats(constant(at.b_scale));
-    if (q.scales.size() != 1 && static_cast<int64_t>(q.scales.size()) != columns) why = "scales that are not one for each column";
+    if (q.scales.size() != 1 && static_cast<int64_t>(q.scales.size()) != columns)
+      return refuse(Reason::wrong_shape, "{} scales for {} columns", q.scales.size(), columns);
     float scale = quantized_floats(constant(at.a_scale))[0];
     if (n.op == "QGemm") scale *= n.get_float("alpha", 1.0f);
     for (float& s : q.scales) s *= scale;
     if (gives_f32) {
       node->program = expr::conversion(DType::f32, DType::f32);
     } else if (n.domain != smelt_domain) {
-      if (constant(at.y_scale).size() != 1) why = "a scale of the result for each row";
+      if (const int64_t count = constant(at.y_scale).size(); count != 1)
+        return refuse(Reason::wrong_shape, "{} scales of the result; it takes one", count);
       const float y_scale = quantized_floats(constant(at.y_scale))[0];
       for (float& s : q.scales) s /= y_scale;
       node->program = round_and_saturate(b.outputs[0].type, left_out(at.y_zero) ? 0 : quantized_integers(constant(at.y_zero))[0]);
@@ -105,25 +110,21 @@ std::optional<Product> int8_product(const BoundNode& b, std::string& why) {
       node->program = expr::conversion(DType::f32, b.outputs[0].type);
     }
   }
-  if (!why.empty()) return std::nullopt;
   p.node = node;
   p.bound.node = p.node.get();
   p.problem.quantization = std::move(q);
   return p;
 }
 
-std::optional<std::string> rejects_int8(const Product& p) {
-  if (!igemm::supported()) return "this CPU has no AVX2";
-  if (auto why = refuses_sums(p.bound.inputs[p.a].type, p.bound.inputs[p.b].type, p.problem.k)) return why;
-  for (const auto* tensors : {&p.bound.inputs, &p.bound.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t)))
-        return "a tensor that is not dense and row-major";
-  if (!p.bound.inputs[p.b].constant.valid()) return "the right operand is not constant";
-  if (p.a_column != 1) return "the left operand is transposed";
-  if (!p.problem.b_batch.empty()) return "the right operand has a batch of its own";
-  if (elements(p.bound.outputs[0].shape) == 0 || p.problem.k == 0) return "an empty product";
-  if (p.bound.inputs.size() - p.operands > 14) return "more than 14 operands";
+std::optional<Refusal> rejects_int8(const Product& p) {
+  if (!igemm::supported()) return refuse(Reason::wrong_machine, "this CPU has no AVX2");
+  if (auto why = rejects_sums(p.bound.inputs[p.a].type, p.bound.inputs[p.b].type, p.problem.k)) return why;
+  if (auto why = rejects_layouts(p.bound)) return why;
+  if (!p.bound.inputs[p.b].constant.valid()) return refuse(Reason::not_constant, "the right operand is not constant");
+  if (p.a_column != 1) return refuse(Reason::wrong_layout, "the left operand is transposed");
+  if (!p.problem.b_batch.empty()) return refuse(Reason::wrong_shape, "the right operand has a batch of its own");
+  if (elements(p.bound.outputs[0].shape) == 0 || p.problem.k == 0) return refuse(Reason::wrong_shape, "an empty product");
+  if (auto why = rejects_operands(p.bound.inputs.size() - p.operands)) return why;
   return std::nullopt;
 }
 

@@ -9,7 +9,7 @@
 namespace smelt::ops::matmul {
 
 /// The product of a node of 8-bit integers. Nothing, with the reason in `why`, where b or a parameter is not constant.
-std::optional<Product> int8_product(const BoundNode& node, std::string& why);
+Result<Product> int8_product(const BoundNode& node);
 
 /// Element [k, n] of b less its zero point.
 inline int16_t int8_weight(const Product& p, int64_t k, int64_t n) {
@@ -17,7 +17,7 @@ inline int16_t int8_weight(const Product& p, int64_t k, int64_t n) {
 }
 
 /// The reason why no 8-bit kernel of the processor's takes it; nothing when they may.
-std::optional<std::string> rejects_int8(const Product& p);
+std::optional<Refusal> rejects_int8(const Product& p);
 
 void offer_int8_indirect(const Product& q, int threads, Offer& offer);  // "avx2": exact, 16-bit pairs
 void offer_int8_onednn(const Product& q, int threads, Offer& offer);    // "onednn": exact sums where the CPU has them

@@ -10,15 +10,11 @@
 namespace smelt::ops {
 namespace matmul {
 
-std::optional<std::string> rejects_tensors(const Product& p) {
-  for (const auto* tensors : {&p.bound.inputs, &p.bound.outputs}) {
-    for (const BoundTensor& t : *tensors) {
-      if (t.type != DType::undefined && (t.layout != Layout::plain || !is_dense(t)))
-        return "a tensor that is not dense and row-major";
-    }
-  }
-  if (p.bound.inputs[0].shape.size() < 2 || p.bound.inputs[1].shape.size() < 2) return "an operand is a vector";
-  if (elements(p.bound.outputs[0].shape) == 0) return "an empty result";
+std::optional<Refusal> rejects_tensors(const Product& p) {
+  if (auto why = rejects_layouts(p.bound)) return why;
+  if (p.bound.inputs[0].shape.size() < 2 || p.bound.inputs[1].shape.size() < 2)
+    return refuse(Reason::wrong_rank, "an operand is a vector");
+  if (elements(p.bound.outputs[0].shape) == 0) return refuse(Reason::wrong_shape, "an empty result");
   return std::nullopt;
 }
 
@@ -32,14 +28,11 @@ bool is_matmul(const Node& node) {
 }
 
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
-  if (!is_float(node.outputs[0].type)) {
-    offer.rejected.push_back({"onednn", "a product of integers"});
-    return;
-  }
+  if (!is_float(node.outputs[0].type)) return offer.refuse("onednn", Reason::wrong_type, "a product of integers");
   matmul::Product p = matmul::product(node);
-  if (auto reason = matmul::rejects_tensors(p)) {
-    offer.rejected.push_back({"onednn", *reason});
-    offer.rejected.push_back({"avx2", *reason});
+  if (const auto why = matmul::rejects_tensors(p)) {
+    offer.refuse("onednn", *why);
+    offer.refuse("avx2", *why);
     return;
   }
   CpuEpilogue epilogue(p.bound, 2, node.outputs[0].shape.size() - 1, Tensor{});
@@ -54,8 +47,8 @@ void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
 
 void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   auto found = matmul::cuda_problem(node);
-  if (auto* why = std::get_if<std::string>(&found)) return offer.rejected.push_back({"cuda", *why});
-  const auto& p = std::get<matmul::CudaProblem>(found);
+  if (!found) return offer.refuse("cuda", found.refusal());
+  const matmul::CudaProblem& p = *found;
   offer.problem = matmul::print(p.problem);
   if (machine.gpu->tf32 && p.type == DType::f32) offer.problem += ";tf32";
   matmul::offer_cuda(p, machine.gpu, offer,
@@ -68,9 +61,8 @@ bool is_int8_matmul(const Node& n) {
 }
 
 void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
-  std::string why;
-  auto p = matmul::int8_product(node, why);
-  if (!p) return offer.rejected.push_back({"avx2", why});
+  auto p = matmul::int8_product(node);
+  if (!p) return offer.refuse("avx2", p.refusal());
   Key epilogue(p->node->program ? p->node->program->print() : "none");
   for (size_t i = p->operands; i < p->bound.inputs.size() && p->node->program; ++i)
     if (p->bound.inputs[i].type != DType::undefined) epilogue.option(" ", p->bound.inputs[i]);

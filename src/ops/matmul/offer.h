@@ -18,6 +18,6 @@ void offer_skinny(const Request& r, Offer& offer);                  // "cpu": a 
 void offer_onednn(const Request& r, Offer& offer);                  // "onednn"
 
 /// Why a node's tensors suit no tactic: layouts, slices, vectors, empty results. Nothing when they do.
-std::optional<std::string> rejects_tensors(const Product& p);
+std::optional<Refusal> rejects_tensors(const Product& p);
 
 }  // namespace smelt::ops::matmul

@@ -37,23 +37,25 @@ std::vector<StridedWindow> windows_of(const BoundNode& b) {
                        x.shape)};
 }
 
-std::optional<std::string> rejects_windows(const BoundNode& b) {
+std::optional<Refusal> rejects_windows(const BoundNode& b) {
   const Node& node = *b.node;
-  if (!all_plain(b)) return "tensors that are not dense and row-major";
+  if (!all_plain(b)) return refuse(Reason::wrong_layout, "tensors that are not dense and row-major");
   if (!StridedCopy::can_move(element_bytes(b.inputs[0].type)))
-    return fmt::format("elements of {}", smelt::name(b.inputs[0].type));
+    return refuse(Reason::wrong_type, "elements of {}", smelt::name(b.inputs[0].type));
   constexpr size_t most_axes = 8;
   if (b.inputs[0].shape.size() > most_axes || b.outputs[0].shape.size() > most_axes)
-    return fmt::format("more than {} axes", most_axes);
+    return refuse(Reason::wrong_rank, "{} axes to {}; it knows {}", b.inputs[0].shape.size(), b.outputs[0].shape.size(),
+                  most_axes);
   for (const BoundTensor& y : b.outputs) {
-    if (y.type == DType::undefined) return "an output is left out";
+    if (y.type == DType::undefined) return refuse(Reason::unsupported, "an output is left out");
   }
   if (node.op == "Slice") {
-    if (b.inputs.size() < 3) return "starts and ends are attributes";
+    if (b.inputs.size() < 3) return refuse(Reason::wrong_attribute, "starts and ends are attributes");
     for (size_t i = 1; i < b.inputs.size(); ++i) {
-      if (b.inputs[i].type != DType::undefined && !b.inputs[i].constant.valid()) return "the range is not known before the run";
+      if (b.inputs[i].type != DType::undefined && !b.inputs[i].constant.valid())
+        return refuse(Reason::not_constant, "the range is not known before the run");
     }
-    if (elements(b.outputs[0].shape) == 0) return "nothing to copy";
+    if (elements(b.outputs[0].shape) == 0) return refuse(Reason::wrong_shape, "nothing to copy");
   }
   return std::nullopt;
 }

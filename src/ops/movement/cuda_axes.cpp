@@ -76,13 +76,14 @@ void offer_by_axes(std::vector<MappedAxis> axes, const BoundNode& b, std::vector
   RowMove move;
   move.bytes = element_bytes(x.type);
   if (moved_type(move.bytes).empty() || bits(x.type) < 8)
-    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", smelt::name(x.type))});
+    return offer.refuse("cuda", Reason::wrong_type, "elements of {}", smelt::name(x.type));
   const MergedAxes merged = merged_axes(std::move(axes));
   std::vector<int64_t> tables;
   const std::vector<MappedAxis>& rest = merged.axes;
   move.rows = merged.rows(), move.width = merged.width;
   for (const MappedAxis& a : rest)
-    if (a.extent >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("an axis of {}", a.extent)});
+    if (a.extent >= int64_t{1} << 31)
+      return offer.refuse("cuda", Reason::too_large, "an axis of {}; it counts to 2^31", a.extent);
   move.map = RowMap(fmt::format("ByAxes<{}>", rest.size()));
   move.map.pointer("i64", {Place::table, 0, 0}).number(0);
   move.map.structure(fmt::format("Axes<{}>", rest.size()), axes_argument(rest, tables));

@@ -35,10 +35,10 @@ void offer_pad(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   const Node& n = *b.node;
   const BoundTensor& x = b.inputs[0];
   if ((b.has(1) && !b.constant(1)) || (b.has(3) && !b.constant(3)))
-    return offer.rejected.push_back({"cuda", "its pads are computed"});
-  if (b.has(2) && !b.constant(2)) return offer.rejected.push_back({"cuda", "its value is computed"});
+    return offer.refuse("cuda", Reason::not_constant, "its pads are computed");
+  if (b.has(2) && !b.constant(2)) return offer.refuse("cuda", Reason::not_constant, "its value is computed");
   const std::string mode = n.get_string("mode", "constant");
-  if (mode != "constant" && elements(x.shape) == 0) return offer.rejected.push_back({"cuda", "nothing to pad with"});
+  if (mode != "constant" && elements(x.shape) == 0) return offer.refuse("cuda", Reason::wrong_shape, "nothing to pad with");
   const std::vector<int64_t> listed = b.has(1) ? b.constant(1)->to_ints() : n.get_ints("pads");
   const Pads p = pads_of(listed, b.has(3) ? std::optional(b.constant(3)->to_ints()) : std::nullopt, x.shape.size());
   std::vector<std::byte> fill;

@@ -90,7 +90,8 @@ void RowMove::add_to(LaunchPlan& plan, const std::string& name) const {
 
 void offer_row_move(const RowMove& move, const std::string& name, const Gpu& gpu, Offer& offer,
                     const std::function<void(LaunchPlan&)>& before) {
-  if (move.too_large()) return offer.rejected.push_back({"cuda", fmt::format("{} rows of {} elements", move.rows, move.width)});
+  if (move.too_large())
+    return offer.refuse("cuda", Reason::too_large, "{} rows of {} elements; it counts to 2^31 accesses", move.rows, move.width);
   const double moved = 2.0 * static_cast<double>(move.rows * move.width * move.bytes);
   offer.candidates.push_back({"cuda", fmt::format("rows v{}", move.vec), gpu_estimate_us(gpu, moved), [move, name, before, &gpu] {
                                 LaunchPlan plan(name, rows_source);

@@ -126,7 +126,7 @@ class MovesKernel final : public Kernel {
 void offer_moves_cuda(const BoundNode& b, std::vector<StridedMove> moves, const Gpu& gpu, Offer& offer) {
   const int64_t bytes = element_bytes(b.inputs[0].type);
   if (!StridedCopy::can_move(bytes))
-    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", smelt::name(b.inputs[0].type))});
+    return offer.refuse("cuda", Reason::wrong_type, "elements of {}", smelt::name(b.inputs[0].type));
   double moved = 0;
   bool tiles = false, fits = true;
   int64_t widest = 1;
@@ -139,7 +139,7 @@ void offer_moves_cuda(const BoundNode& b, std::vector<StridedMove> moves, const 
     if (views.strides[0].back() == 1 || views.strides[0].back() == 0)
       widest = std::max(widest, std::min<int64_t>(16 / bytes, std::max<int64_t>(1, views.extents.back())));
   }
-  if (!fits) return offer.rejected.push_back({"cuda", "more than 2^31 elements"});
+  if (!fits) return offer.refuse("cuda", Reason::too_large, "{} elements; it counts to 2^31", elements(b.outputs[0].shape));
   std::vector<int64_t> alignments;
   for (const BoundTensor& y : b.outputs) alignments.push_back(y.alignment);
   const auto add = [&](const std::string& config, int64_t width, bool through_tiles, double factor) {

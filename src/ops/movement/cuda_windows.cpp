@@ -6,7 +6,7 @@
 namespace smelt::ops {
 
 void offer_windows_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (auto reason = rejects_windows(b)) return offer.rejected.push_back({"cuda", *reason});
+  if (const auto why = rejects_windows(b)) return offer.refuse("cuda", *why);
   std::vector<StridedMove> moves;
   const std::vector<StridedWindow> windows = windows_of(b);
   for (size_t i = 0; i < windows.size(); ++i)

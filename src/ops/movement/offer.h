@@ -9,7 +9,7 @@ namespace smelt::ops {
 /// The outputs of a Transpose, Slice, Expand or Split as windows of its input.
 std::vector<StridedWindow> windows_of(const BoundNode& b);
 /// Why such a node has no prepared kernel; nothing where windows_of may be asked.
-std::optional<std::string> rejects_windows(const BoundNode& b);
+std::optional<Refusal> rejects_windows(const BoundNode& b);
 
 void offer_windows_cpu(const BoundNode& b, const Machine& machine, Offer& offer);   // "cpu": cpu_windows.cpp
 void offer_windows_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_windows.cpp

@@ -10,12 +10,13 @@ using dnnl::memory;
 void offer_norm_onednn(const BoundNode& b, const Machine& machine, Offer& offer) {
   const NormParts p(b);
   if (!p.centre || p.residual != NormParts::none || p.sum != NormParts::none || b.node->program)
-    return offer.rejected.push_back(
-        {"onednn", "a root mean square, a residual or a program; it knows plain layer normalisation"});
+    return offer.refuse("onednn", Reason::wrong_layout,
+                        "a root mean square, a residual or a program; it knows plain layer normalisation");
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
-  if (auto reason = onednn::rejects_rows(x, y)) return offer.rejected.push_back({"onednn", *reason});
+  if (const auto why = onednn::rejects_rows(x, y)) return offer.refuse("onednn", *why);
   const size_t rank = x.shape.size();
-  if (p.axis + 1 != rank || rank < 2) return offer.rejected.push_back({"onednn", "it normalises the last axis of two or more"});
+  if (p.axis + 1 != rank || rank < 2)
+    return offer.refuse("onednn", Reason::wrong_axis, "it normalises the last axis of two or more");
   auto flags = dnnl::normalization_flags::none;
   std::vector<onednn::RowsKernel::Argument> inputs = {{DNNL_ARG_SRC, 0, onednn::describe(x, rank)}};
   const auto parameter = [&](size_t i, int argument, dnnl::normalization_flags flag) {
@@ -29,7 +30,7 @@ void offer_norm_onednn(const BoundNode& b, const Machine& machine, Offer& offer)
   };
   if (!parameter(p.gamma, DNNL_ARG_SCALE, dnnl::normalization_flags::use_scale) ||
       !parameter(p.beta, DNNL_ARG_SHIFT, dnnl::normalization_flags::use_shift)) {
-    return offer.rejected.push_back({"onednn", "a scale or shift that is not one f32 for each column"});
+    return offer.refuse("onednn", Reason::wrong_type, "a scale or shift that is not one f32 for each column");
   }
   try {
     const Threads scope(machine.threads);
@@ -43,7 +44,7 @@ void offer_norm_onednn(const BoundNode& b, const Machine& machine, Offer& offer)
                                                   threads);
     });
   } catch (const dnnl::error& e) {
-    offer.rejected.push_back({"onednn", fmt::format("oneDNN: {}", e.what())});
+    offer.refuse("onednn", Reason::failed, "oneDNN: {}", e.what());
   }
 }
 

@@ -10,10 +10,10 @@ namespace smelt::ops {
 void offer_batch_norm_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Node& n = *b.node;
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
-  if (n.get_int("training_mode", 0) != 0) return offer.rejected.push_back({"cuda", "it trains"});
+  if (n.get_int("training_mode", 0) != 0) return offer.refuse("cuda", Reason::wrong_attribute, "it trains");
   for (const BoundTensor& t : b.inputs)
     if (t.type != DType::f32 && t.type != DType::f16 && t.type != DType::bf16)
-      return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(t.type))});
+      return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(t.type));
   using expr::Fn;
   expr::Program p;
   std::vector<expr::Ref> in;

@@ -84,11 +84,12 @@ void take_bundles(Groups& p, const Shape& shape, const std::vector<Shape>& strid
 }
 
 /// `numbers`: of the node's inputs among those of the node that runs, where they are not the same.
-std::optional<Groups> problem_of(const BoundNode& b, std::span<const size_t> numbers, std::string& reason) {
+Result<Groups> problem_of(const BoundNode& b, std::span<const size_t> numbers) {
   Groups p{NormParts(b)};
-  if (p.parts.residual != none || p.parts.sum != none) return reason = "groups: a residual, or x is an output too", std::nullopt;
+  if (p.parts.residual != none || p.parts.sum != none)
+    return refuse(Reason::unsupported, "groups: a residual, or x is an output too");
   if (p.parts.mean != none || p.parts.inverse != none)
-    return reason = "groups: the mean or the deviation is an output too", std::nullopt;
+    return refuse(Reason::unsupported, "groups: the mean or the deviation is an output too");
   std::vector<size_t> operands;
   p.program = *norm_program(b, p.parts, true, operands);
   const Shape& shape = b.inputs[0].shape;
@@ -101,7 +102,7 @@ std::optional<Groups> problem_of(const BoundNode& b, std::span<const size_t> num
   add(true, 0);
   add(false, 0);
   for (const size_t i : operands) add(true, i);
-  if (elements(shape) == 0) return reason = "groups: nothing to normalise", std::nullopt;
+  if (elements(shape) == 0) return refuse(Reason::wrong_shape, "groups: nothing to normalise");
   const auto axis = static_cast<std::ptrdiff_t>(p.parts.axis);
   std::vector<Shape> rows;
   for (const Shape& s : strides) rows.emplace_back(s.begin() + axis, s.end());
@@ -111,7 +112,7 @@ std::optional<Groups> problem_of(const BoundNode& b, std::span<const size_t> num
     for (Shape& s : inner.strides) s.push_back(0);
   }
   p.length = inner.extents.back();
-  if (p.length > 1 && inner.strides[1].back() != 1) return reason = "groups: x and y lie differently", std::nullopt;
+  if (p.length > 1 && inner.strides[1].back() != 1) return refuse(Reason::wrong_layout, "groups: x and y lie differently");
   p.line_extents.assign(inner.extents.begin(), inner.extents.end() - 1);
   const size_t g = group_axis(p, shape, strides);
   for (size_t v = 0; v < p.views.size(); ++v) {
@@ -119,7 +120,8 @@ std::optional<Groups> problem_of(const BoundNode& b, std::span<const size_t> num
     p.views[v].length = inner.strides[v].back();
     p.views[v].group = g == none ? 0 : strides[v][g];
   }
-  if (p.length == 1 && p.line_extents.size() > 0 && g == none) return reason = "groups: elements of x are apart", std::nullopt;
+  if (p.length == 1 && p.line_extents.size() > 0 && g == none)
+    return refuse(Reason::wrong_layout, "groups: elements of x are apart");
   take_bundles(p, shape, strides, none, 1);
   // Accesses of 16 bytes; lines of whole sectors of 32 bytes, at least two (a sector that two blocks write a part of each costs
   // as much as two): as few groups together as that takes.
@@ -136,7 +138,7 @@ std::optional<Groups> problem_of(const BoundNode& b, std::span<const size_t> num
     take_bundles(p, shape, strides, g, bundle);
     if (worth(p) > worth(best)) best = p;
   }
-  if (best.in_line() > 1024 && best.bundle > 1) return reason = "groups: lines too long to be shared", std::nullopt;
+  if (best.in_line() > 1024 && best.bundle > 1) return refuse(Reason::wrong_shape, "groups: lines too long to be shared");
   return best;
 }
 
@@ -228,14 +230,15 @@ LaunchPlan plan_of(const Groups& p, const Split& s, const std::string& name) {
 int64_t multiple_near(int64_t wanted, int64_t unit) { return std::max<int64_t>(1, wanted / unit) * unit; }
 
 void offer_groups(const BoundNode& b, std::span<const size_t> numbers, const Gpu& gpu, Offer& offer) {
-  std::string reason;
-  const auto p = problem_of(b, numbers, reason);
-  if (!p) return offer.rejected.push_back({"cuda", reason});
+  const auto p = problem_of(b, numbers);
+  if (!p) return offer.refuse("cuda", p.refusal());
   if (p->views.size() + 1 > Arguments::most_tensors)
-    return offer.rejected.push_back({"cuda", fmt::format("groups: {} tensors", p->views.size())});
+    return offer.refuse("cuda", Reason::too_large, "groups: {} tensors, a kernel takes {}", p->views.size(),
+                        Arguments::most_tensors - 1);
   const int64_t vectors = p->lines() * p->in_line();
   if (!WalkArgument::fits(p->outer, 1) || vectors >= int64_t{1} << 30)
-    return offer.rejected.push_back({"cuda", fmt::format("groups: more than 2^30 accesses a row")});
+    return offer.refuse("cuda", Reason::too_large, "groups: {} accesses a row, {} rows; it counts to 2^30 and 2^31", vectors,
+                        elements(p->outer.extents));
   const int64_t bundles = WalkArgument(p->outer, 1).chunks(), multiprocessors = std::max<int64_t>(1, gpu.info.multiprocessors);
   double moved = 0;
   for (size_t v = 0; v < 2; ++v) moved += static_cast<double>(elements(b.inputs[0].shape) * size_of(p->views[v]));
@@ -277,7 +280,8 @@ void offer_groups(const BoundNode& b, std::span<const size_t> numbers, const Gpu
   const int64_t parts = (vectors + s.threads * s.held - 1) / (s.threads * s.held);
   if (s.threads <= 1024 && (parts > 1 || offer.candidates.empty()) && bundles * parts < int64_t{1} << 31)
     add(s, estimate(bundles * parts) + gpu_estimate_us(gpu, moved / 4));
-  if (offer.candidates.empty()) offer.rejected.push_back({"cuda", "groups: no split of the row fits a block"});
+  if (offer.candidates.empty())
+    offer.refuse("cuda", Reason::too_large, "groups: no split of a row of {} accesses fits a block", vectors);
 }
 
 /// GroupNormalization and InstanceNormalization as ai.smelt.Norm over x seen as [N, G, C/G, …].
@@ -305,7 +309,7 @@ void offer_split_rows_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) { o
 void offer_grouped_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor& x = b.inputs[0];
   if (b.node->op == "GroupNormalization" && b.node->get_int("stash_type", 1) != 1)
-    return offer.rejected.push_back({"cuda", "it computes in another type than f32"});
+    return offer.refuse("cuda", Reason::wrong_attribute, "it computes in another type than f32");
   const int64_t channels = x.shape[1];
   const int64_t groups = b.node->op == "InstanceNormalization" ? channels : b.node->get_int("num_groups", 1);
   Seen seen;
@@ -322,7 +326,7 @@ void offer_grouped_cuda(const BoundNode& b, const Machine& machine, Offer& offer
     seen.bound.inputs.push_back(std::move(t));
   }
   seen.bound.outputs = {split_channels(b.outputs[0], groups)};
-  if (auto reason = norm_unknown(seen.bound)) return offer.rejected.push_back({"cuda", *reason});
+  if (const auto why = norm_unknown(seen.bound)) return offer.refuse("cuda", *why);
   constexpr size_t numbers[] = {0, 0, 1, 2};
   offer_groups(seen.bound, numbers, *machine.gpu, offer);
 }

@@ -55,7 +55,7 @@ struct NormCuda {
   int64_t width = 0;
 };
 
-std::optional<NormCuda> problem_of(const BoundNode& b, std::string& reason) {
+Result<NormCuda> problem_of(const BoundNode& b) {
   NormCuda p{NormParts(b)};
   std::vector<size_t> operands;
   p.program = *norm_program(b, p.parts, true, operands);
@@ -81,7 +81,7 @@ std::optional<NormCuda> problem_of(const BoundNode& b, std::string& reason) {
   p.width = rows.width();
   for (size_t v = 0; v < p.views.size(); ++v) {
     const auto step = rows.stride(v);
-    if (!step) return reason = fmt::format("an operand's elements along a row are not equally far apart"), std::nullopt;
+    if (!step) return refuse(Reason::wrong_layout, "an operand's elements along a row are not equally far apart");
     p.views[v].step = p.width == 1 ? 1 : *step;
   }
   p.outer = merged(Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(p.parts.axis)), outer, 0);
@@ -171,13 +171,12 @@ int64_t widest(const NormCuda& p) {
 }  // namespace
 
 void offer_whole_rows_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
-  std::string reason;
-  const auto p = problem_of(b, reason);
-  if (!p) return offer.rejected.push_back({"cuda", reason});
+  const auto p = problem_of(b);
+  if (!p) return offer.refuse("cuda", p.refusal());
   if (p->views.size() > Arguments::most_tensors)
-    return offer.rejected.push_back(
-        {"cuda", fmt::format("{} tensors, a kernel takes {}", p->views.size(), Arguments::most_tensors)});
-  if (!WalkArgument::fits(p->outer, 1)) return offer.rejected.push_back({"cuda", "more than 2^31 rows"});
+    return offer.refuse("cuda", Reason::too_large, "{} tensors, a kernel takes {}", p->views.size(), Arguments::most_tensors);
+  if (!WalkArgument::fits(p->outer, 1))
+    return offer.refuse("cuda", Reason::too_large, "{} rows; it counts to 2^31", elements(p->outer.extents));
   const int64_t vec = widest(*p), rows = WalkArgument(p->outer, 1).chunks();
   const int64_t vectors = std::max<int64_t>(1, (p->width + vec - 1) / vec);
   double moved = 0;
@@ -214,8 +213,8 @@ void offer_whole_rows_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
     }
   }
   if (offer.candidates.empty())
-    offer.rejected.push_back(
-        {"cuda", fmt::format("rows of {} elements by accesses of {}: registers hold {}", p->width, vec, 1024 * most_held)});
+    offer.refuse("cuda", Reason::too_large, "rows of {} elements by accesses of {}: registers hold {}", p->width, vec,
+                 1024 * most_held);
 }
 
 double norm_estimate_us(const Gpu& gpu, double moved, int64_t blocks) {

@@ -14,20 +14,19 @@ bool is_lp(const Node& n) { return n.is("LpNormalization"); }
 bool is_lrn(const Node& n) { return n.is("LRN"); }
 
 void offer_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
-  auto reason = norm_unknown(b);
-  if (!reason) reason = norm_rows_apart(b);
-  if (reason) return offer.rejected.push_back({"cpu", *reason});
+  if (const auto why = norm_unknown(b)) return offer.refuse("cpu", *why);
+  if (const auto why = norm_rows_apart(b)) return offer.refuse("cpu", *why);
   const NormParts p(b);
   if (p.mean != NormParts::none || p.inverse != NormParts::none)
-    return offer.rejected.push_back({"cpu", "the mean or the deviation is an output too"});
+    return offer.refuse("cpu", Reason::unsupported, "the mean or the deviation is an output too");
   offer_norm_rows(b, machine, offer);
   offer_norm_onednn(b, machine, offer);
 }
 
 void offer_norm_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (auto reason = norm_unknown(b)) return offer.rejected.push_back({"cuda", *reason});
-  if (auto reason = norm_rows_apart(b))
-    offer.rejected.push_back({"cuda", *reason});
+  if (const auto why = norm_unknown(b)) return offer.refuse("cuda", *why);
+  if (const auto why = norm_rows_apart(b))
+    offer.refuse("cuda", *why);
   else
     offer_whole_rows_cuda(b, *machine.gpu, offer);
   // Rows in pieces too where whole ones are long and leave multiprocessors idle.

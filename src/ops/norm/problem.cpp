@@ -59,29 +59,32 @@ std::optional<expr::Program> norm_program(const BoundNode& b, const NormParts& p
   return out;
 }
 
-std::optional<std::string> norm_unknown(const BoundNode& b) {
+std::optional<Refusal> norm_unknown(const BoundNode& b) {
   const DType type = b.inputs[0].type;
-  if (!float_kind(type)) return fmt::format("its type is {}; expected f32, f16 or bf16", name(type));
+  if (!float_kind(type)) return refuse(Reason::wrong_type, "its type is {}; expected f32, f16 or bf16", name(type));
   const NormParts p(b);
   for (size_t i : {p.residual, p.gamma, p.beta})
     if (i != none && !float_kind(b.inputs[i].type))
-      return fmt::format("input {} is {}; expected f32, f16 or bf16", i, name(b.inputs[i].type));
-  if (p.residual != none && b.inputs[p.residual].type != type) return "x and the residual differ in type";
-  if (p.residual != none && b.inputs[p.residual].shape != b.inputs[0].shape) return "the residual is broadcast";
+      return refuse(Reason::wrong_type, "input {} is {}; expected f32, f16 or bf16", i, name(b.inputs[i].type));
+  if (p.residual != none && b.inputs[p.residual].type != type)
+    return refuse(Reason::wrong_type, "x and the residual differ in type");
+  if (p.residual != none && b.inputs[p.residual].shape != b.inputs[0].shape)
+    return refuse(Reason::wrong_shape, "the residual is broadcast");
   if (!b.node->program && !float_kind(b.outputs[0].type))
-    return fmt::format("its result is {}; expected f32, f16 or bf16", name(b.outputs[0].type));
-  if (b.node->domain.empty() && b.node->get_int("stash_type", 1) != 1) return "it computes in another type than f32";
+    return refuse(Reason::wrong_type, "its result is {}; expected f32, f16 or bf16", name(b.outputs[0].type));
+  if (b.node->domain.empty() && b.node->get_int("stash_type", 1) != 1)
+    return refuse(Reason::wrong_attribute, "it computes in another type than f32");
   return std::nullopt;
 }
 
-std::optional<std::string> norm_rows_apart(const BoundNode& b) {
+std::optional<Refusal> norm_rows_apart(const BoundNode& b) {
   const NormParts p(b);
   std::vector<Shape> strides = {memory_strides(b.inputs[0]), memory_strides(b.outputs[0])};
   if (p.residual != none) strides.push_back(memory_strides(b.inputs[p.residual]));
   if (p.sum != none) strides.push_back(memory_strides(b.outputs[p.sum]));
   const RowViews views(b.inputs[0].shape, p.axis, strides);
   for (size_t k = 0; k < strides.size(); ++k)
-    if (views.stride(k) != 1 && views.width() > 1) return "the elements of a row are apart";
+    if (views.stride(k) != 1 && views.width() > 1) return refuse(Reason::wrong_layout, "the elements of a row are apart");
   return std::nullopt;
 }
 

@@ -28,9 +28,9 @@ std::optional<expr::Program> norm_program(const BoundNode& b, const NormParts& p
                                           std::vector<size_t>& operands);
 
 /// Why no kernel but the reference knows the node.
-std::optional<std::string> norm_unknown(const BoundNode& b);
+std::optional<Refusal> norm_unknown(const BoundNode& b);
 /// Why kernels that read whole rows cannot run a node that norm_unknown has nothing against.
-std::optional<std::string> norm_rows_apart(const BoundNode& b);
+std::optional<Refusal> norm_rows_apart(const BoundNode& b);
 
 /// Microseconds of a kernel of so many blocks that moves `moved` bytes: where there are fewer blocks than multiprocessors, what
 /// one of them has to move decides.

@@ -18,18 +18,18 @@ int width(DType t) { return std::max(bits(t) / 8, 1); }
 
 }  // namespace
 
-std::optional<std::string> Sweep::rejects(const expr::Program& p, const Shape& shape, std::span<const Shape> output_strides) {
+std::optional<Refusal> Sweep::rejects(const expr::Program& p, const Shape& shape, std::span<const Shape> output_strides) {
   if (elements(shape) == 0) return std::nullopt;
   for (const Shape& s : output_strides) {
-    if (s != output_strides[0]) return "its outputs lie differently in memory";
+    if (s != output_strides[0]) return refuse(Reason::wrong_layout, "its outputs lie differently in memory");
     for (size_t a = 0; a < shape.size(); ++a)
-      if (shape[a] > 1 && s[a] <= 0) return fmt::format("an output's stride along axis {} is {}", a, s[a]);
+      if (shape[a] > 1 && s[a] <= 0) return refuse(Reason::wrong_layout, "an output's stride along axis {} is {}", a, s[a]);
   }
-  if (p.outputs().empty()) return "its program has no output";
+  if (p.outputs().empty()) return refuse(Reason::unsupported, "its program has no output");
   int64_t innermost = 0;
   for (size_t a = 0; a < shape.size() && !output_strides.empty(); ++a)
     if (shape[a] > 1 && (innermost == 0 || output_strides[0][a] < innermost)) innermost = output_strides[0][a];
-  if (innermost > 1) return fmt::format("its outputs' elements are {} apart", innermost);
+  if (innermost > 1) return refuse(Reason::wrong_layout, "its outputs' elements are {} apart", innermost);
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/refusal.h"
 #include "expr/cpu.h"
 #include "ops/cpu/integer/row_program.h"
 #include "smelt/shape.h"
@@ -19,7 +20,7 @@ class Sweep {
   Sweep(const expr::Program& p, const Shape& shape, std::vector<Shape> strides, int threads);
 
   /// Why not: nothing when these outputs can be written.
-  static std::optional<std::string> rejects(const expr::Program& p, const Shape& shape, std::span<const Shape> output_strides);
+  static std::optional<Refusal> rejects(const expr::Program& p, const Shape& shape, std::span<const Shape> output_strides);
 
   int64_t workspace() const { return threads_ * thread_scratch_; }
   void run(std::span<const void* const> inputs, std::span<void* const> outputs, void* workspace) const;

@@ -94,8 +94,7 @@ std::unique_ptr<Kernel> pointwise_cuda(const PointwiseProblem& p, int64_t width,
 
 void offer_pointwise_cuda(const PointwiseProblem& p, const Gpu& gpu, Offer& offer) {
   if (p.strides.size() > Arguments::most_tensors)
-    return offer.rejected.push_back(
-        {"cuda", fmt::format("{} operands, a kernel takes {}", p.strides.size(), Arguments::most_tensors)});
+    return offer.refuse("cuda", Reason::too_large, "{} operands, a kernel takes {}", p.strides.size(), Arguments::most_tensors);
   const Views views = merged(p.shape, p.strides, p.present.size());
   int64_t smallest = 16, moved = 0;
   for (size_t v = 0; v < p.strides.size(); ++v) {
@@ -115,7 +114,7 @@ void offer_pointwise_cuda(const PointwiseProblem& p, const Gpu& gpu, Offer& offe
         {"cuda", fmt::format("w{}", width), estimate * worse, [p, width, &gpu] { return pointwise_cuda(p, width, gpu); }});
   }
   if (offer.candidates.empty())
-    offer.rejected.push_back({"cuda", fmt::format("{} elements, more than 2^31 accesses", elements(p.shape))});
+    offer.refuse("cuda", Reason::too_large, "{} elements; it counts to 2^31 accesses", elements(p.shape));
 }
 
 }  // namespace smelt::ops

@@ -10,10 +10,10 @@
 namespace smelt::ops {
 namespace {
 
-/// What the node computes and how its operands lie; nothing, with the reason, where it cannot be said so.
-std::optional<PointwiseProblem> problem_of(const BoundNode& b, std::string& reason) {
+/// What the node computes and how its operands lie; refused where it cannot be said so.
+Result<PointwiseProblem> problem_of(const BoundNode& b) {
   const auto program = program_of(b);
-  if (!program) return reason = "the expression language has no program for its types", std::nullopt;
+  if (!program) return refuse(Reason::wrong_type, "the expression language has no program for its types");
   PointwiseProblem p{*program, b.outputs[0].shape};
   const auto add = [&](const BoundTensor& t, Shape strides) {
     p.strides.push_back(std::move(strides));
@@ -25,28 +25,23 @@ std::optional<PointwiseProblem> problem_of(const BoundNode& b, std::string& reas
     add(b.inputs[i], broadcast_strides(b.inputs[i], p.shape.size()));
   }
   for (const BoundTensor& t : b.outputs) {
-    if (t.type == DType::undefined) return reason = "an output is left out", std::nullopt;
+    if (t.type == DType::undefined) return refuse(Reason::unsupported, "an output is left out");
     add(t, memory_strides(t));
   }
-  if (auto why = Sweep::rejects(p.program, p.shape, std::span(p.strides).subspan(p.present.size())))
-    return reason = *why, std::nullopt;
+  if (auto why = Sweep::rejects(p.program, p.shape, std::span(p.strides).subspan(p.present.size()))) return *why;
   return p;
 }
 
 void offer_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
-  std::string reason;
-  if (const auto p = problem_of(b, reason))
-    offer_pointwise_cpu(*p, machine, offer);
-  else
-    offer.rejected.push_back({"cpu", reason});
+  const Result<PointwiseProblem> p = problem_of(b);
+  if (!p) return offer.refuse("cpu", p.refusal());
+  offer_pointwise_cpu(*p, machine, offer);
 }
 
 void offer_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
-  std::string reason;
-  if (const auto p = problem_of(b, reason))
-    offer_pointwise_cuda(*p, *machine.gpu, offer);
-  else
-    offer.rejected.push_back({"cuda", reason});
+  const Result<PointwiseProblem> p = problem_of(b);
+  if (!p) return offer.refuse("cuda", p.refusal());
+  offer_pointwise_cuda(*p, *machine.gpu, offer);
 }
 
 constexpr OperatorTactics operators[] = {

@@ -93,18 +93,15 @@ class MeanOfBytes final : public Kernel {
 
 }  // namespace
 
-void offer_integer(const BoundNode& node, const Problem& p, const Machine& machine, Offer& offer, std::string& why) {
+std::optional<Refusal> offer_integer(const BoundNode& node, const Problem& p, const Machine& machine, Offer& offer) {
   const BoundTensor &x = node.inputs[0], &y = node.outputs[0];
-  if (simd::best() != simd::Isa::avx2) {
-    why = "this CPU has no AVX2";
-    return;
-  }
+  if (simd::best() != simd::Isa::avx2) return refuse(Reason::wrong_machine, "this CPU has no AVX2");
   constexpr double bytes_per_us = 20e3;
   if (p.kind == Kind::max && y.type == x.type) {
     const double bytes = static_cast<double>(elements(p.y) * p.window.kernel[0] * p.window.kernel[1]);
     offer.candidates.push_back({"cpu", "bytes", 1 + bytes / bytes_per_us / machine.threads,
                                 [p, x, y, threads = machine.threads] { return std::make_unique<MaxOfBytes>(p, x, y, threads); }});
-    return;
+    return std::nullopt;
   }
   const bool whole_image = p.window.kernel == spatial_of(p.x) && p.y[2] == 1 && p.y[3] == 1;
   if (p.kind == Kind::mean_inside && p.dequantized && whole_image && y.type == DType::f32 &&
@@ -112,9 +109,9 @@ void offer_integer(const BoundNode& node, const Problem& p, const Machine& machi
     offer.candidates.push_back(
         {"cpu", "bytes", 1 + static_cast<double>(elements(p.x)) / bytes_per_us / machine.threads,
          [p, x, y, threads = machine.threads] { return std::make_unique<MeanOfBytes>(p, x, y, threads); }});
-    return;
+    return std::nullopt;
   }
-  why = "bytes: it knows the maximum, and the mean over an image of what a program dequantizes";
+  return refuse(Reason::unsupported, "bytes: it knows the maximum, and the mean over an image of what a program dequantizes");
 }
 
 }  // namespace smelt::ops::pool

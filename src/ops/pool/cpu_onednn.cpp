@@ -35,23 +35,22 @@ dnnl::algorithm algorithm(Kind kind) {
   return kind == Kind::mean ? dnnl::algorithm::pooling_avg_include_padding : dnnl::algorithm::pooling_avg_exclude_padding;
 }
 
-std::optional<std::string> reject(const Problem& p, const BoundNode& b) {
-  if (p.type != DType::f32 || b.outputs[0].type != DType::f32) return fmt::format("elements of {}", smelt::name(p.type));
-  if (p.kind == Kind::max) return "oneDNN's maximum drops a NaN, which ONNX's keeps";
-  if (p.x.size() < 3 || p.x.size() > 5) return fmt::format("{} spatial axes; it knows 1 to 3", p.x.size() - 2);
-  if (p.x.size() != p.y.size() || p.x.size() != b.outputs[0].shape.size()) return "a result without the pooled axes";
-  if (elements(p.x) == 0 || elements(p.y) == 0) return "an empty tensor";
-  if (!is_dense(b.inputs[0]) || !is_dense(b.outputs[0])) return "a slice of another tensor";
+std::optional<Refusal> rejects(const Problem& p, const BoundNode& b) {
+  if (p.type != DType::f32 || b.outputs[0].type != DType::f32)
+    return refuse(Reason::wrong_type, "elements of {}", smelt::name(p.type));
+  if (p.kind == Kind::max) return refuse(Reason::unsupported, "oneDNN's maximum drops a NaN, which ONNX's keeps");
+  if (p.x.size() < 3 || p.x.size() > 5) return refuse(Reason::wrong_rank, "{} spatial axes; it knows 1 to 3", p.x.size() - 2);
+  if (p.x.size() != p.y.size() || p.x.size() != b.outputs[0].shape.size())
+    return refuse(Reason::wrong_rank, "a result without the pooled axes");
+  if (elements(p.x) == 0 || elements(p.y) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
+  if (!is_dense(b.inputs[0]) || !is_dense(b.outputs[0])) return refuse(Reason::wrong_layout, "a slice of another tensor");
   return std::nullopt;
 }
 
 }  // namespace
 
 void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, Offer& offer) {
-  if (auto reason = reject(p, b)) {
-    offer.rejected.push_back({"onednn", *reason});
-    return;
-  }
+  if (const auto why = rejects(p, b)) return offer.refuse("onednn", *why);
   try {
     const Threads scope(machine.threads);
     const size_t rank = p.x.size(), spatial = rank - 2;
@@ -63,7 +62,7 @@ void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, 
       end.push_back((p.y[a + 2] - 1) * p.window.stride[a] + (p.window.kernel[a] - 1) * p.window.dilation[a] + 1 - p.x[a + 2] -
                     p.window.pad_begin[a]);
       if (p.kind == Kind::mean && end[a] > p.window.pad_end[a]) {
-        offer.rejected.push_back({"onednn", "a window beyond the padding, which counts no pixels there"});
+        offer.refuse("onednn", Reason::wrong_shape, "a window beyond the padding, which counts no pixels there");
         return;
       }
     }
@@ -74,7 +73,7 @@ void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, 
                                                      attr);
     const std::string name = desc.impl_info_str();
     if (!onednn::is_fast(name)) {
-      offer.rejected.push_back({"onednn", "it has only its reference for this problem"});
+      offer.refuse("onednn", Reason::unsupported, "it has only its reference for this problem");
       return;
     }
     constexpr double bytes_per_us = 8e3;
@@ -84,7 +83,7 @@ void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, 
         {"onednn", name, 4 + 4 * static_cast<double>(elements(p.y)) * taps / bytes_per_us / machine.threads,
          [desc, x, y, threads = machine.threads] { return std::make_unique<OnednnPool>(desc, x, y, threads); }});
   } catch (const dnnl::error& e) {
-    offer.rejected.push_back({"onednn", fmt::format("oneDNN: {}", e.what())});
+    offer.refuse("onednn", Reason::failed, "oneDNN: {}", e.what());
   }
 }
 

@@ -13,23 +13,24 @@ namespace {
 namespace cuda = device::cuda;
 namespace abi = device::cuda::abi;
 
-std::string rejects(const Pooling& p, const Gpu& gpu) {
-  if (std::string missing = dnn_missing(gpu); !missing.empty()) return missing;
+std::optional<Refusal> rejects(const Pooling& p, const Gpu& gpu) {
+  if (auto why = dnn_missing(gpu)) return why;
   // Of bf16, engine 3 of cuDNN 9.14 writes four bytes an element, beyond the result.
-  if (p.type != DType::f16 && p.type != DType::f32) return fmt::format("elements of {}", name(p.type));
-  if (p.x.shape.size() != 4) return fmt::format("{} spatial axes, it is asked for 2", static_cast<int64_t>(p.x.shape.size()) - 2);
-  if (p.indexed) return "indices";
-  if (!p.channels_last) return "an image that is not channels-last";
-  if (elements(p.x.shape) == 0 || elements(p.y.shape) == 0) return "an empty image";
+  if (p.type != DType::f16 && p.type != DType::f32) return refuse(Reason::wrong_type, "elements of {}", name(p.type));
+  if (p.x.shape.size() != 4)
+    return refuse(Reason::wrong_rank, "{} spatial axes, it is asked for 2", static_cast<int64_t>(p.x.shape.size()) - 2);
+  if (p.indexed) return refuse(Reason::unsupported, "indices");
+  if (!p.channels_last) return refuse(Reason::wrong_layout, "an image that is not channels-last");
+  if (elements(p.x.shape) == 0 || elements(p.y.shape) == 0) return refuse(Reason::wrong_shape, "an empty image");
   for (const BoundTensor* t : {&p.x, &p.y})
-    if (t->alignment < 16) return fmt::format("a tensor aligned to {} bytes, expected 16", t->alignment);
+    if (t->alignment < 16) return refuse(Reason::wrong_layout, "a tensor aligned to {} bytes, expected 16", t->alignment);
   const Window& w = p.window;
   for (size_t a = 1; a < 3; ++a) {
-    if (w.dilation[a] != 1) return fmt::format("windows dilated by {}", w.dilation[a]);
+    if (w.dilation[a] != 1) return refuse(Reason::wrong_shape, "windows dilated by {}", w.dilation[a]);
     if (p.y.shape[a + 1] != (p.x.shape[a + 1] + w.pad_begin[a] + w.pad_end[a] - w.kernel[a]) / w.stride[a] + 1)
-      return "a window beyond the padding";
+      return refuse(Reason::wrong_shape, "a window beyond the padding");
   }
-  return {};
+  return std::nullopt;
 }
 
 void describe(const Pooling& p, cuda::DnnGraph& g) {
@@ -61,7 +62,7 @@ class DnnPooling final : public Kernel {
 }  // namespace
 
 void offer_cudnn(const Pooling& p, const Gpu& gpu, double estimate, Offer& offer) {
-  if (std::string why = rejects(p, gpu); !why.empty()) return offer.rejected.push_back({"cudnn", std::move(why)});
+  if (const auto why = rejects(p, gpu)) return offer.refuse("cudnn", *why);
   const Key key = Key("pool ").option("", offer.problem).aligned(p.x).aligned(p.y);
   const auto problem = DnnProblem::find(gpu, key, "pooling", offer, [&](cuda::DnnGraph& g) { describe(p, g); });
   if (!problem) return;

@@ -139,8 +139,8 @@ class PlaneKernel final : public CompiledKernel {
   kernels::PlaneGeometry g_{};
 };
 
-/// The node as a Pooling; nothing with the reason in `why`.
-std::optional<Pooling> pooling(const BoundNode& b, std::string& why) {
+/// The node as a Pooling.
+Result<Pooling> pooling(const BoundNode& b) {
   const Node& node = *b.node;
   Pooling p;
   p.x = b.inputs[0];
@@ -149,12 +149,10 @@ std::optional<Pooling> pooling(const BoundNode& b, std::string& why) {
   const size_t axes = p.x.shape.size() < 3 ? 0 : p.x.shape.size() - 2;
   const bool max = node.op == "MaxPool" || node.op == "GlobalMaxPool", byte = p.type == DType::i8 || p.type == DType::u8;
   if (axes < 1 || axes > 3)
-    why = fmt::format("{} spatial axes, expected 1 to 3", static_cast<int64_t>(p.x.shape.size()) - 2);
-  else if (!(p.type == DType::f16 || p.type == DType::bf16 || p.type == DType::f32 || p.type == DType::f64) && !(max && byte))
-    why = fmt::format("elements of {}", smelt::name(p.type));
-  else if (p.y.type != p.type)
-    why = fmt::format("{} pooled to {}", smelt::name(p.type), smelt::name(p.y.type));
-  if (!why.empty()) return std::nullopt;
+    return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 to 3", static_cast<int64_t>(p.x.shape.size()) - 2);
+  if (!(p.type == DType::f16 || p.type == DType::bf16 || p.type == DType::f32 || p.type == DType::f64) && !(max && byte))
+    return refuse(Reason::wrong_type, "elements of {}", smelt::name(p.type));
+  if (p.y.type != p.type) return refuse(Reason::wrong_type, "{} pooled to {}", smelt::name(p.type), smelt::name(p.y.type));
   const Shape grid = spatial_of(p.x.shape);
   p.kind = max ? "max" : "mean_inside";
   if (node.op == "MaxPool" || node.op == "AveragePool") {
@@ -173,10 +171,8 @@ std::optional<Pooling> pooling(const BoundNode& b, std::string& why) {
   p.window = {three(p.window.kernel, 1), three(p.window.stride, 1), three(p.window.dilation, 1), three(p.window.pad_begin, 0),
               three(p.window.pad_end, 0)};
   if (elements(p.x.shape) >= most || elements(p.y.shape) >= most)
-    why = fmt::format("{} elements, expected less than 2^31", std::max(elements(p.x.shape), elements(p.y.shape)));
-  else if (p.indexed && !is_dense(p.index))
-    why = "indices into a slice of another tensor";
-  if (!why.empty()) return std::nullopt;
+    return refuse(Reason::too_large, "{} elements, expected less than 2^31", std::max(elements(p.x.shape), elements(p.y.shape)));
+  if (p.indexed && !is_dense(p.index)) return refuse(Reason::wrong_layout, "indices into a slice of another tensor");
   return p;
 }
 
@@ -226,9 +222,8 @@ void offer_planes(const Pooling& p, const Gpu& gpu, double estimate, Offer& offe
 
 void offer_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (b.node->op == "ReduceMean" || b.node->op == "Reduce") return;  // the reductions' own kernels know every set of axes
-  std::string why;
-  const auto p = pooling(b, why);
-  if (!p) return offer.rejected.push_back({"cuda", why});
+  const auto p = pooling(b);
+  if (!p) return offer.refuse("cuda", p.refusal());
   const Window& w = p->window;
   Key key(b.node->op);
   key.field(p->kind).field(p->x).to(p->y).field("k").option("", w.kernel).option("s", w.stride).option("p", w.pad_begin);

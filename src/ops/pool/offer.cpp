@@ -30,36 +30,31 @@ bool no_empty_window(const Problem& p) {
   return true;
 }
 
+/// Why smelt's own kernels do not take it.
+std::optional<Refusal> rejects(const BoundNode& b, const Problem& p) {
+  if (p.x.size() != 4) return refuse(Reason::wrong_rank, "{} spatial axes; it knows 2", p.x.size() - 2);
+  if (!is_byte(p.type) && (!float_kind(p.type) || b.outputs[0].type != p.type))
+    return refuse(Reason::wrong_type, "elements of {}", smelt::name(p.type));
+  if (!is_channels_last(b.inputs[0]) || !is_channels_last(b.outputs[0]))
+    return refuse(Reason::wrong_layout, "an image that is not channels-last");
+  if (elements(p.x) == 0 || elements(p.y) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
+  if (!no_empty_window(p)) return refuse(Reason::wrong_attribute, "windows that lie in the padding altogether");
+  return std::nullopt;
+}
+
 void offer_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
-  std::string why;
-  const auto p = pool::problem(b, why);
-  if (!p) {
-    offer.rejected.push_back({"cpu", why});
-    return;
-  }
-  if (p->x.size() != 4)
-    why = fmt::format("{} spatial axes; it knows 2", p->x.size() - 2);
-  else if (!is_byte(p->type) && (!float_kind(p->type) || b.outputs[0].type != p->type))
-    why = fmt::format("elements of {}", smelt::name(p->type));
-  else if (!is_channels_last(b.inputs[0]) || !is_channels_last(b.outputs[0]))
-    why = "an image that is not channels-last";
-  else if (elements(p->x) == 0 || elements(p->y) == 0)
-    why = "an empty tensor";
-  else if (!no_empty_window(*p))
-    why = "windows that lie in the padding altogether";
-  if (why.empty() && is_byte(p->type)) {
-    pool::offer_integer(b, *p, machine, offer, why);
-    if (why.empty())
-      offer.problem = p->dequantized ? "" : pool::print(*p);  // a program's constants are part of the problem
-    else
-      offer.rejected.push_back({"cpu", why});
+  const Result<Problem> p = pool::problem(b);
+  if (!p) return offer.refuse("cpu", p.refusal());
+  const auto why = rejects(b, *p);
+  if (!why && is_byte(p->type)) {
+    if (const auto unknown = pool::offer_integer(b, *p, machine, offer)) return offer.refuse("cpu", *unknown);
+    offer.problem = p->dequantized ? "" : pool::print(*p);  // a program's constants are part of the problem
     return;
   }
   offer.problem = pool::print(*p);
-  if (!why.empty()) {
-    offer.rejected.push_back({"cpu", why});
-    pool::offer_onednn(b, *p, machine, offer);
-    return;
+  if (why) {
+    offer.refuse("cpu", *why);
+    return pool::offer_onednn(b, *p, machine, offer);
   }
   if (p->type != DType::f32) return pool::offer_halves(b, *p, machine, offer);
   pool::offer_channels_last(b, *p, machine, offer);

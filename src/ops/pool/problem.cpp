@@ -64,7 +64,7 @@ std::string print(const Problem& p) {
       .text();
 }
 
-std::optional<Problem> problem(const BoundNode& b, std::string& why) {
+Result<Problem> problem(const BoundNode& b) {
   const Node& node = *b.node;
   Problem p;
   p.type = b.inputs[0].type;
@@ -74,29 +74,18 @@ std::optional<Problem> problem(const BoundNode& b, std::string& why) {
   p.to = b.outputs[0].layout;
   const size_t axes = p.x.size() < 3 ? 0 : p.x.size() - 2;
   const Shape grid = spatial_of(p.x);
-  if (axes == 0) {
-    why = "no spatial axes";
-    return std::nullopt;
-  }
+  if (axes == 0) return refuse(Reason::wrong_rank, "no spatial axes");
   if (node.op == "MaxPool" || node.op == "AveragePool") {
-    if (b.outputs.size() > 1 && b.outputs[1].type != DType::undefined) {
-      why = "the indices are asked for";
-      return std::nullopt;
-    }
+    if (b.outputs.size() > 1 && b.outputs[1].type != DType::undefined)
+      return refuse(Reason::unsupported, "the indices are asked for");
     p.window = window_of(node, kernel_shape(node, axes), grid);
     p.kind = node.op == "MaxPool" ? Kind::max : node.get_int("count_include_pad", 0) != 0 ? Kind::mean : Kind::mean_inside;
-    if (p.kind == Kind::mean && node.get_int("ceil_mode", 0) != 0) {
-      why = "padding counted, with windows that may end behind it";
-      return std::nullopt;
-    }
+    if (p.kind == Kind::mean && node.get_int("ceil_mode", 0) != 0)
+      return refuse(Reason::wrong_attribute, "padding counted, with windows that may end behind it");
     return p;
   }
-  if (node.op == "ReduceMean" || node.op == "Reduce") {
-    if (!reduces_space(b, p.dequantized)) {
-      why = "not a mean over the spatial axes, kept";
-      return std::nullopt;
-    }
-  }
+  if ((node.op == "ReduceMean" || node.op == "Reduce") && !reduces_space(b, p.dequantized))
+    return refuse(Reason::wrong_axis, "not a mean over the spatial axes, kept");
   p.kind = node.op == "GlobalMaxPool" ? Kind::max : Kind::mean_inside;
   p.window = {grid, Shape(axes, 1), Shape(axes, 1), Shape(axes, 0), Shape(axes, 0)};
   return p;

@@ -37,8 +37,8 @@ template <class F> void for_taps(const Problem& p, int64_t place_y, int64_t plac
   }
 }
 
-/// MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, and ReduceMean over all spatial axes. Nothing for other nodes, or with
-/// the reason in `why`.
-std::optional<Problem> problem(const BoundNode& node, std::string& why);
+/// MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, and ReduceMean over all spatial axes; refused for
+/// other nodes.
+Result<Problem> problem(const BoundNode& node);
 
 }  // namespace smelt::ops::pool

@@ -52,7 +52,7 @@ std::string source_of(const Conversion& c) {
 
 void offer_conversion(const BoundNode& b, Conversion c, const Gpu& gpu, Offer& offer) {
   const int64_t count = elements(b.outputs[0].shape);
-  if (count >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("{} elements", count)});
+  if (count >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "{} elements; it counts to 2^31", count);
   const double moved = static_cast<double>(storage_bytes(b.inputs[0]) + storage_bytes(b.outputs[0]));
   offer.candidates.push_back({"cuda", "small", gpu_estimate_us(gpu, moved), [c = std::move(c), count, &gpu] {
                                 LaunchPlan plan("convert", source_of(c));
@@ -134,13 +134,13 @@ void offer_narrow_types_cuda(const BoundNode& b, const Machine& machine, Offer& 
   const std::string& op = b.node->op;
   for (const BoundTensor* t : {&b.inputs[0], &b.outputs[0]}) {
     if (t->layout != Layout::plain || !is_dense(*t))
-      return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
-    if (!known(t->type)) return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(t->type))});
+      return offer.refuse("cuda", Reason::wrong_layout, "tensors that are not dense and row-major");
+    if (!known(t->type)) return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(t->type));
   }
   if (op == "Cast" || op == "CastLike") return offer_cast(b, *machine.gpu, offer);
   for (size_t i = 0; i < b.inputs.size(); ++i)
     if (bits(b.inputs[i].type) == 32 && is_integer(b.inputs[i].type))
-      return offer.rejected.push_back({"cuda", "32-bit integers are not exact in float"});
+      return offer.refuse("cuda", Reason::not_exact, "32-bit integers are not exact in float");
   if (op == "QuantizeLinear")
     offer_quantize(b, *machine.gpu, offer);
   else

@@ -50,8 +50,8 @@ Fold fold_of(ReduceKind k) {
   }
 }
 
-/// Sets `why` when this kernel cannot run the node.
-std::optional<Problem> problem_of(const BoundNode& b, std::string& why) {
+/// Refused where this kernel cannot run the node.
+Result<Problem> problem_of(const BoundNode& b) {
   const Node& n = *b.node;
   Problem p;
   if (n.domain == smelt_domain) {
@@ -62,23 +62,23 @@ std::optional<Problem> problem_of(const BoundNode& b, std::string& why) {
     p.kind = std::ranges::find(onnx_reductions, std::string_view(n.op), &OnnxReduction::op)->kind;
     p.axes = n.get_ints("axes");
     if (b.inputs.size() > 1 && b.inputs[1].type != DType::undefined) {
-      if (!b.inputs[1].constant.valid()) return why = "its axes are computed", std::nullopt;
+      if (!b.inputs[1].constant.valid()) return refuse(Reason::not_constant, "its axes are computed");
       p.axes = b.inputs[1].constant.to_ints();
     }
-    if (p.axes.empty() && n.get_int("noop_with_empty_axes", 0)) return why = "it reduces nothing", std::nullopt;
+    if (p.axes.empty() && n.get_int("noop_with_empty_axes", 0)) return refuse(Reason::unsupported, "it reduces nothing");
     const DType from = b.inputs[0].type, type = from == DType::f16 || from == DType::bf16 ? DType::f32 : from;
-    if (!expr::is_computing(type)) return why = fmt::format("its type is {}", name(from)), std::nullopt;
+    if (!expr::is_computing(type)) return refuse(Reason::wrong_type, "its type is {}", name(from));
     p.before = expr::conversion(from, type);
     if (type != from) p.post = expr::conversion(type, from);
   }
   const DType type = p.before.type(p.before.outputs()[0]);
   if (type != DType::f32 && type != DType::f64 && type != DType::i32 && type != DType::i64)
-    return why = fmt::format("values of {} are reduced; expected f32, f64, i32 or i64", name(type)), std::nullopt;
+    return refuse(Reason::wrong_type, "values of {} are reduced; expected f32, f64, i32 or i64", name(type));
   if (is_integer(type) && (p.kind == ReduceKind::mean || p.kind == ReduceKind::l2))
-    return why = "the mean or norm of integers", std::nullopt;
+    return refuse(Reason::wrong_type, "the mean or norm of integers");
   for (const auto* tensors : {&b.inputs, &b.outputs})
     for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain) return why = "a tensor is not plain", std::nullopt;
+      if (t.layout != Layout::plain) return refuse(Reason::wrong_layout, "a tensor is not plain");
   return p;
 }
 
@@ -297,15 +297,14 @@ bool is_known(const Node& n) {
 
 void offer_reduce_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (!is_known(*b.node)) return;
-  std::string why;
-  const auto p = problem_of(b, why);
-  if (!p) return offer.rejected.push_back({"cpu", why});
+  const auto p = problem_of(b);
+  if (!p) return offer.refuse("cpu", p.refusal());
   const BoundTensor& y = b.outputs[0];
   if (p->post) {
     const Shape strides[] = {memory_strides(y)};
-    if (auto reason = Sweep::rejects(*p->post, y.shape, strides)) return offer.rejected.push_back({"cpu", *reason});
+    if (const auto why = Sweep::rejects(*p->post, y.shape, strides)) return offer.refuse("cpu", *why);
   } else if (!is_dense(y)) {
-    return offer.rejected.push_back({"cpu", "the result is not dense"});
+    return offer.refuse("cpu", Reason::wrong_layout, "the result is not dense");
   }
   double count = 0;
   for (const BoundTensor& t : b.inputs) count += static_cast<double>(t.type == DType::undefined ? 0 : elements(t.shape));

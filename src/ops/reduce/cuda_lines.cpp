@@ -13,11 +13,11 @@ namespace smelt::ops {
 void offer_lines_cuda(const BoundNode& b, LineKernel kernel, const Machine& machine, Offer& offer) {
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   const DType type = x.type;
-  if (x.layout != Layout::plain || !is_dense(x) || !is_dense(y))
-    return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+  if (const auto why = rejects_layouts(b)) return offer.refuse("cuda", *why);
   if (type != DType::f32 && type != DType::f64 && type != DType::f16 && type != DType::bf16)
-    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(type))});
-  if (kernel.count >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("{} lines", kernel.count)});
+    return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(type));
+  if (kernel.count >= int64_t{1} << 31)
+    return offer.refuse("cuda", Reason::too_large, "{} lines; it counts to 2^31", kernel.count);
   const std::string source =
       "#include \"reduce/lines.cuh\"\n" +
       entry_of_text("lines", "256",

@@ -32,7 +32,7 @@ struct Split {
 
 std::string_view type_of(const BoundNode& b, size_t input) { return expr::cuda_type(b.inputs[input].type); }
 
-std::optional<Problem> problem_of(const BoundNode& b, const ReduceForm& f, std::string& why) {
+Result<Problem> problem_of(const BoundNode& b, const ReduceForm& f) {
   Problem p{.form = f, .strides = {}, .kept = {}, .reduced = {}, .alignments = {}};
   const size_t rank = f.shape.size();
   const BoundTensor& y = b.outputs[0];
@@ -43,7 +43,7 @@ std::optional<Problem> problem_of(const BoundNode& b, const ReduceForm& f, std::
     (is_reduced(a) ? p.values : p.results) *= f.shape[a];
   }
   if (elements(y.shape) != p.results)
-    return why = fmt::format("{} results are broadcast to {}", p.results, to_string(y.shape)), std::nullopt;
+    return refuse(Reason::wrong_shape, "{} results are broadcast to {}", p.results, to_string(y.shape));
   std::vector<Shape> kept, reduced;
   for (const size_t i : f.before_inputs) {
     const Shape s = broadcast_strides(b.inputs[i], rank);
@@ -69,9 +69,9 @@ std::optional<Problem> problem_of(const BoundNode& b, const ReduceForm& f, std::
   p.reduced = merged(reduced_shape, reduced, 0);
   const bool kept_contiguous = p.kept.strides[0].back() == 1 && p.kept.extents.back() > 1;
   p.rows = !kept_contiguous || (p.reduced.strides[0].back() == 1 && p.reduced.extents.back() > 1);
-  if (f.indexed && p.reduced.extents.size() > 1) return why = "places along several axes", std::nullopt;
+  if (f.indexed && p.reduced.extents.size() > 1) return refuse(Reason::wrong_axis, "places along several axes");
   if (!WalkArgument::fits(p.kept, 1) || !WalkArgument::fits(p.reduced, 1))
-    return why = "more than 2^31 results or values", std::nullopt;
+    return refuse(Reason::too_large, "{} results of {} values; it counts to 2^31 of each", p.results, p.values);
   return p;
 }
 
@@ -202,9 +202,8 @@ std::vector<Split> splits_of(const BoundNode& b, const Problem& p, const Gpu& gp
 }  // namespace
 
 void offer_folds_cuda(const BoundNode& b, const ReduceForm& form, const Gpu& gpu, Offer& offer) {
-  std::string why;
-  const auto p = problem_of(b, form, why);
-  if (!p) return offer.rejected.push_back({"cuda", why});
+  const auto p = problem_of(b, form);
+  if (!p) return offer.refuse("cuda", p.refusal());
   for (const Split& s : splits_of(b, *p, gpu)) {
     const std::string config = fmt::format("{} v{} t{} n{}{}", p->rows ? "rows" : "columns", s.vec, s.team, s.side,
                                            s.parts > 1 ? fmt::format(" p{}", s.parts) : "");

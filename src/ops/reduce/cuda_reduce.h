@@ -25,9 +25,9 @@ struct ReduceForm {
 
 /// Whether reduce_form knows the operator.
 bool is_reduction(const Node& n);
-/// The same for ONNX's reductions, ArgMax, ArgMin, GlobalAveragePool, GlobalMaxPool and ai.smelt.Reduce; nothing, with the
-/// reason, for what is none.
-std::optional<ReduceForm> reduce_form(const BoundNode& b, std::string& why);
+/// The same for ONNX's reductions, ArgMax, ArgMin, GlobalAveragePool, GlobalMaxPool and ai.smelt.Reduce; refused for what
+/// is none.
+Result<ReduceForm> reduce_form(const BoundNode& b);
 
 /// "cuda": cuda_reduce.cpp. "rows …" where the reduced elements lie side by side, "columns …" where the results do.
 void offer_folds_cuda(const BoundNode& b, const ReduceForm& form, const Gpu& gpu, Offer& offer);

@@ -13,17 +13,16 @@ namespace smelt::ops {
 
 void offer_scan_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor& x = b.inputs[0];
-  if (x.layout != Layout::plain || !is_dense(x) || !is_dense(b.outputs[0]))
-    return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
-  if (!b.inputs[1].constant.valid()) return offer.rejected.push_back({"cuda", "its axis is computed"});
+  if (const auto why = rejects_layouts(b)) return offer.refuse("cuda", *why);
+  if (!b.inputs[1].constant.valid()) return offer.refuse("cuda", Reason::not_constant, "its axis is computed");
   const bool real = x.type == DType::f32 || x.type == DType::f64 || x.type == DType::f16 || x.type == DType::bf16;
   if (!real && (!is_integer(x.type) || bits(x.type) < 8))
-    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(x.type))});
+    return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(x.type));
   const AxisView v =
       around_axis(x.shape, normalize_axis(b.inputs[1].constant.to_ints()[0], static_cast<int64_t>(x.shape.size())));
   const int64_t lines = v.outer * v.inner;
   if (lines * v.extent >= int64_t{1} << 31)
-    return offer.rejected.push_back({"cuda", fmt::format("{} elements", lines * v.extent)});
+    return offer.refuse("cuda", Reason::too_large, "{} elements; it counts to 2^31", lines * v.extent);
   const std::string type(expr::cuda_type(x.type)), wide = real ? "double" : is_signed(x.type) ? "i64" : "u64";
   const std::string arguments =
       fmt::format("{0}, {1}<{0}>, {2}, {3}", wide, b.node->op == "CumSum" ? "RunningSum" : "RunningProduct",

@@ -11,11 +11,9 @@ bool is_scan(const Node& n) { return n.is("CumSum") || n.is("CumProd"); }
 bool is_hardmax(const Node& n) { return n.is("Hardmax"); }
 
 void offer_reduce_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
-  std::string why;
-  if (const auto form = reduce_form(b, why))
-    offer_folds_cuda(b, *form, *machine.gpu, offer);
-  else
-    offer.rejected.push_back({"cuda", why});
+  const Result<ReduceForm> form = reduce_form(b);
+  if (!form) return offer.refuse("cuda", form.refusal());
+  offer_folds_cuda(b, *form, *machine.gpu, offer);
 }
 
 constexpr OperatorTactics operators[] = {

@@ -65,14 +65,14 @@ std::vector<int64_t> all_axes(int64_t rank) {
   return axes;
 }
 
-std::optional<ReduceForm> fused_form(const BoundNode& b, std::string& why) {
+Result<ReduceForm> fused_form(const BoundNode& b) {
   const Reduction r(*b.node);
   ReduceForm f;
   f.before = *b.node->program;
   const DType value = f.before.type(f.before.outputs()[0]);
   if (folded(value, false) == DType::undefined || value == DType::f16 || value == DType::bf16)
-    return why = fmt::format("values of {} are reduced", name(value)), std::nullopt;
-  if (is_integer(value) && r.kind == ReduceKind::l2) return why = "the norm of integers", std::nullopt;
+    return refuse(Reason::wrong_type, "values of {} are reduced", name(value));
+  if (is_integer(value) && r.kind == ReduceKind::l2) return refuse(Reason::wrong_type, "the norm of integers");
   set_state(f, fused_states[static_cast<size_t>(r.kind)], value, value);
   f.after = r.post ? *r.post : expr::conversion(value, b.outputs[0].type);
   std::vector<Shape> shapes;
@@ -94,13 +94,13 @@ bool is_reduction(const Node& n) {
   return n.domain.empty() && std::ranges::find(onnx_states, std::string_view(n.op), &OnnxState::op) != std::end(onnx_states);
 }
 
-std::optional<ReduceForm> reduce_form(const BoundNode& b, std::string& why) {
+Result<ReduceForm> reduce_form(const BoundNode& b) {
   const Node& n = *b.node;
-  if (n.domain == smelt_domain) return fused_form(b, why);
+  if (n.domain == smelt_domain) return fused_form(b);
   const auto* state = std::ranges::find(onnx_states, std::string_view(n.op), &OnnxState::op);
   ReduceForm f;
   const DType own = b.inputs[0].type, value = folded(own, state->real);
-  if (value == DType::undefined) return why = fmt::format("elements of {}", name(own)), std::nullopt;
+  if (value == DType::undefined) return refuse(Reason::wrong_type, "elements of {}", name(own));
   f.shape = b.inputs[0].shape;
   f.before_inputs = {0};
   const auto rank = static_cast<int64_t>(f.shape.size());
@@ -125,7 +125,7 @@ std::optional<ReduceForm> reduce_form(const BoundNode& b, std::string& why) {
   }
   std::vector<int64_t> listed = n.get_ints("axes");
   if (b.inputs.size() > 1 && b.inputs[1].type != DType::undefined) {
-    if (!b.inputs[1].constant.valid()) return why = "its axes are computed", std::nullopt;
+    if (!b.inputs[1].constant.valid()) return refuse(Reason::not_constant, "its axes are computed");
     listed = b.inputs[1].constant.to_ints();
   }
   if (!listed.empty())

@@ -111,9 +111,9 @@ Offer offer(const BoundNode& node, const Machine& machine) {
       fail("tactic '{}' of {} is not listed in tactic_names", c.tactic, o.problem);
   if (o.problem.empty()) o.problem = plain_problem(node);
   if (machine.gpu) {
-    o.rejected.push_back({"reference", "runs on the processor"});
-  } else if (auto reason = reference_rejects(node)) {
-    o.rejected.push_back({"reference", *reason});
+    o.refuse("reference", Reason::wrong_machine, "runs on the processor");
+  } else if (const auto why = reference_rejects(node)) {
+    o.refuse("reference", *why);
   } else {
     double count = 0;
     for (const BoundTensor& t : node.outputs) count += static_cast<double>(t.type == DType::undefined ? 0 : elements(t.shape));
@@ -123,7 +123,7 @@ Offer offer(const BoundNode& node, const Machine& machine) {
   }
   if (o.candidates.empty()) {
     std::string reasons;
-    for (const Rejection& r : o.rejected) reasons += fmt::format("\n  {}: {}", r.tactic, r.reason);
+    for (const RefusedTactic& r : o.refused) reasons += fmt::format("\n  {}: {}", r.tactic, r.why.text);
     fail_unsupported("{}: no tactic runs this problem{}", o.problem, reasons);
   }
   return o;

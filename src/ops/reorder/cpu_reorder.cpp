@@ -32,7 +32,7 @@ void offer_reorder_cpu(const BoundNode& b, const Machine& machine, Offer& offer)
   const BoundTensor& to = b.outputs[0];
   offer.problem = Key("reorder").field(from).to(to).text();
   if (!StridedCopy::can_move(element_bytes(from.type))) {
-    offer.rejected.push_back({"cpu", fmt::format("elements of {}", smelt::name(from.type))});
+    offer.refuse("cpu", Reason::wrong_type, "elements of {}", smelt::name(from.type));
     return;
   }
   offer.candidates.push_back({"cpu", "", reorder_estimate_us(from, machine), [from, to, threads = machine.threads] {

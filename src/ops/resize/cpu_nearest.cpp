@@ -18,22 +18,27 @@ struct Places {
   std::vector<int64_t> y, x;
 };
 
-/// Nothing, with the reason in `why`, for anything but a nearest resizing of the spatial axes by known sizes.
-std::optional<Places> places(const BoundNode& b, std::string& why) {
+/// Of a nearest resizing of the spatial axes of channels-last images by known sizes; refused for anything else.
+Result<Places> places(const BoundNode& b) {
   const Node& n = *b.node;
+  const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
+  if (x.shape.size() != 4) return refuse(Reason::wrong_rank, "{} axes; it knows 4", x.shape.size());
+  if (bits(x.type) % 8 != 0) return refuse(Reason::wrong_type, "elements of {}", name(x.type));
+  if (!is_channels_last(x) || !is_channels_last(y)) return refuse(Reason::wrong_layout, "an image that is not channels-last");
+  if (elements(x.shape) == 0 || elements(y.shape) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
   const bool upsample = n.op == "Upsample";
   const std::string mode = n.get_string("coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel");
   if (n.get_string("mode", "nearest") != "nearest" || mode == "tf_crop_and_resize")
-    return why = "not nearest, or with a region of interest", std::nullopt;
+    return refuse(Reason::wrong_attribute, "not nearest, or with a region of interest");
   const auto parameter = [&](size_t i) -> const Tensor* {
     return i < b.inputs.size() && b.inputs[i].constant.valid() && b.inputs[i].constant.size() > 0 ? &b.inputs[i].constant
                                                                                                   : nullptr;
   };
   const Tensor *scales = parameter(upsample ? 1 : 2), *sizes = upsample ? nullptr : parameter(3);
-  if ((scales != nullptr) == (sizes != nullptr)) return why = "its sizes are computed", std::nullopt;
-  const std::vector<ResizeAxis> axes = resize_axes(n, b.inputs[0].shape, nullptr, scales, sizes);
+  if ((scales != nullptr) == (sizes != nullptr)) return refuse(Reason::not_constant, "its sizes are computed");
+  const std::vector<ResizeAxis> axes = resize_axes(n, x.shape, nullptr, scales, sizes);
   for (size_t a = 0; a < 2; ++a)
-    if (axes[a].in != axes[a].out) return why = "it resizes the batch or the channels", std::nullopt;
+    if (axes[a].in != axes[a].out) return refuse(Reason::wrong_axis, "it resizes the batch or the channels");
   const std::string rounding = n.get_string("nearest_mode", upsample ? "floor" : "round_prefer_floor");
   Places p;
   for (size_t a = 2; a < 4; ++a)
@@ -95,20 +100,8 @@ class NearestKernel final : public Kernel {
 
 void offer_nearest_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
-  std::string why;
-  std::optional<Places> p;
-  if (x.shape.size() != 4 || bits(x.type) % 8 != 0)
-    why = "other than four axes of whole bytes";
-  else if (!is_channels_last(x) || !is_channels_last(y))
-    why = "an image that is not channels-last";
-  else if (elements(x.shape) == 0 || elements(y.shape) == 0)
-    why = "an empty tensor";
-  else
-    p = places(b, why);
-  if (!p) {
-    offer.rejected.push_back({"cpu", why});
-    return;
-  }
+  const Result<Places> p = places(b);
+  if (!p) return offer.refuse("cpu", p.refusal());
   constexpr double bytes_per_us = 8e3;
   offer.candidates.push_back(
       {"cpu", "nearest", 1 + static_cast<double>(bytes(y.type, elements(y.shape))) / bytes_per_us / machine.threads,

@@ -33,20 +33,18 @@ template <int Rank> kernels::GridGeometry<Rank> geometry(const Shape& x, int64_t
 
 void offer_grid_sample_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor &x = b.inputs[0], &grid = b.inputs[1], &y = b.outputs[0];
-  for (const BoundTensor* t : {&x, &grid, &y}) {
-    if (t->layout != Layout::plain || !is_dense(*t))
-      return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
-    if (!real(t->type)) return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(t->type))});
-  }
+  if (const auto why = rejects_layouts(b)) return offer.refuse("cuda", *why);
+  for (const BoundTensor* t : {&x, &grid, &y})
+    if (!real(t->type)) return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(t->type));
   const size_t rank = x.shape.size() - 2;
-  if (rank < 1 || rank > 3) return offer.rejected.push_back({"cuda", fmt::format("{} axes of space", rank)});
+  if (rank < 1 || rank > 3) return offer.refuse("cuda", Reason::wrong_rank, "{} axes of space; it knows 1 to 3", rank);
   const int64_t count = elements(y.shape);
-  if (count >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("{} elements", count)});
+  if (count >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "{} elements; it counts to 2^31", count);
   const std::string padding = b.node->get_string("padding_mode", "zeros"), asked = b.node->get_string("mode", "linear");
   const std::string mode = asked.starts_with("bi") ? asked.substr(2) : asked;
   if ((padding != "zeros" && padding != "border" && padding != "reflection") ||
       (mode != "nearest" && mode != "linear" && mode != "cubic"))
-    return offer.rejected.push_back({"cuda", fmt::format("mode {} with padding {}", asked, padding)});
+    return offer.refuse("cuda", Reason::wrong_attribute, "mode {} with padding {}", asked, padding);
   const std::string body = fmt::format("sample_grid<{}, {}, {}, Padding::{}, Between::{}, {}>", expr::cuda_type(x.type),
                                        expr::cuda_type(grid.type), rank, padding, mode, b.node->get_int("align_corners", 0) != 0);
   const std::string source = "#include \"sample/grid.cuh\"\n" + entry_source("sample", "256",

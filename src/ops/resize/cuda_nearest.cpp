@@ -10,25 +10,25 @@
 #include "ops/resize/offer.h"
 
 namespace smelt::ops {
-std::optional<std::vector<ResizeAxis>> known_resize_axes(const BoundNode& b, std::string& why) {
+
+Result<std::vector<ResizeAxis>> known_resize_axes(const BoundNode& b) {
   const bool upsample = b.node->op == "Upsample";
   const Tensor* parameters[3] = {};  // roi, scales, sizes
   for (size_t i = 0; i < 3; ++i) {
     const size_t input = upsample ? (i == 1 ? 1 : b.inputs.size()) : i + 1;
     if (!b.has(input) || elements(b.inputs[input].shape) == 0) continue;
-    if (!b.constant(input)) return why = "its scales or sizes are computed", std::nullopt;
+    if (!b.constant(input)) return refuse(Reason::not_constant, "its scales or sizes are computed");
     parameters[i] = b.constant(input);
   }
   Node node = *b.node;
-  if (upsample && node.has("scales") && !parameters[1]) return why = "scales as an attribute", std::nullopt;
+  if (upsample && node.has("scales") && !parameters[1]) return refuse(Reason::wrong_attribute, "scales as an attribute");
   return resize_axes(node, b.inputs[0].shape, parameters[0], parameters[1], parameters[2]);
 }
 
 void offer_nearest_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Node& n = *b.node;
-  std::string why;
-  const auto resized = known_resize_axes(b, why);
-  if (!resized) return offer.rejected.push_back({"cuda", why});
+  const auto resized = known_resize_axes(b);
+  if (!resized) return offer.refuse("cuda", resized.refusal());
   const bool upsample = n.op == "Upsample";
   const std::string transformation = n.get_string("coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel");
   const std::string mode = n.get_string("nearest_mode", upsample ? "floor" : "round_prefer_floor");

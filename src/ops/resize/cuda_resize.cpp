@@ -105,12 +105,11 @@ LaunchPlan plan_of(const Interpolation& p) {
 void offer_interpolation_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Node& n = *b.node;
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
-  std::string why;
-  const auto resized = known_resize_axes(b, why);
-  if (!resized) return offer.rejected.push_back({"cuda", why});
+  const auto resized = known_resize_axes(b);
+  if (!resized) return offer.refuse("cuda", resized.refusal());
   const bool real = x.type == DType::f32 || x.type == DType::f64 || x.type == DType::f16 || x.type == DType::bf16;
   if (!real && (!is_integer(x.type) || bits(x.type) < 8))
-    return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(x.type))});
+    return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(x.type));
   const std::string transformation =
       n.get_string("coordinate_transformation_mode", n.op == "Upsample" ? "asymmetric" : "half_pixel");
   std::vector<MappedAxis> axes = axes_of(x, y);
@@ -137,7 +136,8 @@ void offer_interpolation_cuda(const BoundNode& b, const Machine& machine, Offer&
   wide.bytes = bytes(x.type, 1), wide.width = p.axes.width;
   wide.widen(std::min(x.alignment, y.alignment), p.axes.unit());
   p.vec = wide.vec;
-  if (p.chunks() >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("{} elements", elements(y.shape))});
+  if (p.chunks() >= int64_t{1} << 31)
+    return offer.refuse("cuda", Reason::too_large, "{} elements; it counts to 2^31", elements(y.shape));
   const double moved = static_cast<double>(storage_bytes(x) + storage_bytes(y)) * (1 + p.reads / 16);
   offer.candidates.push_back({"cuda", fmt::format("taps v{}", p.vec), gpu_estimate_us(*machine.gpu, moved),
                               [p, gpu = machine.gpu] { return launched(plan_of(p), *gpu); }});

@@ -12,6 +12,6 @@ namespace smelt::ops {
 
 /// resize_axes of a bound Resize or Upsample; nothing, with the reason, where its scales or sizes are not known before the run.
 /// Tensors that exporters leave empty count as left out.
-std::optional<std::vector<ResizeAxis>> known_resize_axes(const BoundNode& b, std::string& why);
+Result<std::vector<ResizeAxis>> known_resize_axes(const BoundNode& b);
 
 }  // namespace smelt::ops

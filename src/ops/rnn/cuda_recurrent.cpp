@@ -34,8 +34,7 @@ struct ActivationSource {
   std::string structs, names;
 };
 
-/// Nothing where one is not known.
-std::optional<ActivationSource> activations(const Node& n, const std::vector<std::string>& otherwise, int64_t directions) {
+Result<ActivationSource> activations(const Node& n, const std::vector<std::string>& otherwise, int64_t directions) {
   std::vector<std::string> names = n.get_strings("activations");
   if (names.empty())
     for (int64_t d = 0; d < directions; ++d) names.insert(names.end(), otherwise.begin(), otherwise.end());
@@ -45,7 +44,7 @@ std::optional<ActivationSource> activations(const Node& n, const std::vector<std
     std::string name = names[i];
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     const auto* formula = std::ranges::find(formulas, std::string_view(name), &Formula::name);
-    if (formula == std::end(formulas)) return std::nullopt;
+    if (formula == std::end(formulas)) return refuse(Reason::wrong_attribute, "activation {}", names[i]);
     const auto number = [](double v) { return fmt::format("{:a}f", static_cast<double>(static_cast<float>(v))); };
     const std::string value = fmt::format(fmt::runtime(formula->code), number(functions[i].alpha), number(functions[i].beta));
     code[i / otherwise.size()] += fmt::format("  static __device__ __forceinline__ float {}(float v) {{ return {}; }}\n",
@@ -67,11 +66,8 @@ void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& off
   const Node& n = *b.node;
   const DType type = b.inputs[0].type;
   if (type != DType::f32 && type != DType::f16 && type != DType::bf16)
-    return offer.rejected.push_back({"cuda", fmt::format("its type is {}", name(type))});
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain || !is_dense(t))
-        return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+    return offer.refuse("cuda", Reason::wrong_type, "its type is {}", name(type));
+  if (const auto why = rejects_layouts(b)) return offer.refuse("cuda", *why);
   const int64_t gates = n.op == "RNN" ? 1 : n.op == "GRU" ? 3 : 4;
   const Shape &x = b.inputs[0].shape, &w = b.inputs[1].shape;
   const bool batch_first = n.get_int("layout", 0) != 0;
@@ -92,11 +88,13 @@ void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& off
                                              : gates == 3 ? std::vector<std::string>{"Sigmoid", "Tanh"}
                                                           : std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"};
   const auto act = activations(n, otherwise, a.directions);
-  if (!act) return offer.rejected.push_back({"cuda", "an activation that it does not know"});
+  if (!act) return offer.refuse("cuda", act.refusal());
   constexpr int64_t most_shared = 48 << 10;
   const int64_t shared = (gates + 2) * h * 4, blocks = a.directions * a.batch;
-  if (shared > most_shared || blocks >= int64_t{1} << 31)
-    return offer.rejected.push_back({"cuda", fmt::format("a state of {} needs {} bytes of shared memory", h, shared)});
+  if (shared > most_shared)
+    return offer.refuse("cuda", Reason::too_large, "a state of {} needs {} bytes of shared memory; a block has {}", h, shared,
+                        most_shared);
+  if (blocks >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "{} sequences; it counts to 2^31", blocks);
   const std::string source = "#include \"rnn/recurrent.cuh\"\n\n" + act->structs +
                              entry_source("recurrent", "recurrent_threads, 1",
                                           {{read_only(type), "x"},

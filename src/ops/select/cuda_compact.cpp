@@ -155,11 +155,8 @@ void offer_compress(const BoundNode& b, const std::shared_ptr<const Gpu>& gpu, O
 
 void offer_compact_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (!is_bound_at_most(b))
-    return offer.rejected.push_back({"cuda", "its outputs' shapes are known, its count is not asked for"});
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain || !is_dense(t))
-        return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+    return offer.refuse("cuda", Reason::not_constant, "its outputs' shapes are known, its count is not asked for");
+  if (const auto why = rejects_layouts(b)) return offer.refuse("cuda", *why);
   if (b.node->op == "NonZero")
     offer_non_zero(b, machine.gpu, offer);
   else

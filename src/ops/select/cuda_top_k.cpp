@@ -48,13 +48,10 @@ std::unique_ptr<Kernel> top_k(const LineSort& sort, const std::string& type, con
 
 void offer_top_k_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor& x = b.inputs[0];
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain || !is_dense(t))
-        return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+  if (const auto why = rejects_layouts(b)) return offer.refuse("cuda", *why);
   const bool number = x.type == DType::f32 || x.type == DType::f64 || x.type == DType::f16 || x.type == DType::bf16 ||
                       (is_integer(x.type) && bits(x.type) >= 8) || x.type == DType::boolean;
-  if (!number) return offer.rejected.push_back({"cuda", fmt::format("elements of {}", name(x.type))});
+  if (!number) return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(x.type));
   const int64_t axis = normalize_axis(b.node->get_int("axis", -1), static_cast<int64_t>(x.shape.size()));
   const AxisView v = around_axis(x.shape, axis);
   const BoundTensor& y = b.outputs[0].type != DType::undefined ? b.outputs[0] : b.outputs.at(1);
@@ -69,7 +66,7 @@ void offer_top_k_cuda(const BoundNode& b, const Machine& machine, Offer& offer) 
   sort.give = [inner = Divider(static_cast<uint32_t>(std::max<int64_t>(1, v.inner))),
                extent = static_cast<uint32_t>(v.extent)](Launch& l) { l.input(0).value(inner).value(extent); };
   if (sort.lines * sort.extent >= int64_t{1} << 31)
-    return offer.rejected.push_back({"cuda", fmt::format("{} elements, more than 2^31", sort.lines * sort.extent)});
+    return offer.refuse("cuda", Reason::too_large, "{} elements; it counts to 2^31", sort.lines * sort.extent);
   const double moved = static_cast<double>(storage_bytes(x));
   offer.candidates.push_back({"cuda", "bitonic", 10 + gpu_estimate_us(*machine.gpu, 4 * moved),
                               [sort, type, gpu = machine.gpu] { return top_k(sort, type, *gpu); }});

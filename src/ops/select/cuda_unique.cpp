@@ -90,10 +90,10 @@ std::unique_ptr<Kernel> unique(const Unique& p, bool tiles, const Gpu& gpu) {
 
 void offer_unique_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (!is_bound_at_most(b))
-    return offer.rejected.push_back({"cuda", "its outputs' shapes are known, its count is not asked for"});
+    return offer.refuse("cuda", Reason::not_constant, "its outputs' shapes are known, its count is not asked for");
   const BoundTensor& x = b.inputs[0];
   if (x.layout != Layout::plain || !is_dense(x))
-    return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+    return offer.refuse("cuda", Reason::wrong_layout, "tensors that are not dense and row-major");
   Unique p{x.type, elements(x.shape), b.node->get_int("sorted", 1) != 0, {}, b.node->outputs.size()};
   for (size_t o = 0; o < std::min<size_t>(4, p.count); ++o) p.wanted[o] = b.outputs[o].type != DType::undefined;
   const double moved = static_cast<double>(20 * storage_bytes(x));

@@ -9,7 +9,7 @@ using dnnl::memory;
 
 void offer_softmax_onednn(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
-  if (auto reason = onednn::rejects_rows(x, y)) return offer.rejected.push_back({"onednn", *reason});
+  if (const auto why = onednn::rejects_rows(x, y)) return offer.refuse("onednn", *why);
   try {
     const Threads scope(machine.threads);
     const memory::desc from = onednn::describe(x, x.shape.size()), to = onednn::describe(y, y.shape.size());
@@ -25,7 +25,7 @@ void offer_softmax_onednn(const BoundNode& b, const Machine& machine, Offer& off
                                                   threads);
     });
   } catch (const dnnl::error& e) {
-    offer.rejected.push_back({"onednn", fmt::format("oneDNN: {}", e.what())});
+    offer.refuse("onednn", Reason::failed, "oneDNN: {}", e.what());
   }
 }
 

@@ -42,15 +42,16 @@ class SoftmaxKernel final : public Kernel {
 
 void offer_softmax_rows(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
-  auto reject = [&](std::string why) { offer.rejected.push_back({"cpu", std::move(why)}); };
   const auto rank = static_cast<int64_t>(x.shape.size());
-  if (!float_kind(x.type)) return reject(fmt::format("its type is {}; expected f32, f16 or bf16", name(x.type)));
-  if (rank == 0) return reject("x is a scalar");
-  if (x.layout != Layout::plain || y.layout != Layout::plain) return reject("a tensor is not plain");
+  if (!float_kind(x.type))
+    return offer.refuse("cpu", Reason::wrong_type, "its type is {}; expected f32, f16 or bf16", name(x.type));
+  if (rank == 0) return offer.refuse("cpu", Reason::wrong_rank, "x is a scalar");
+  if (x.layout != Layout::plain || y.layout != Layout::plain)
+    return offer.refuse("cpu", Reason::wrong_layout, "a tensor is not plain");
   const int64_t axis = normalize_axis(b.node->get_int("axis", -1), rank);
-  if (axis != rank - 1) return reject(fmt::format("axis {} is not the last of {}", axis, rank));
+  if (axis != rank - 1) return offer.refuse("cpu", Reason::wrong_axis, "axis {} is not the last of {}", axis, rank);
   if (x.shape.back() > 1 && (memory_strides(x).back() != 1 || memory_strides(y).back() != 1))
-    return reject("the elements of a row are apart");
+    return offer.refuse("cpu", Reason::wrong_layout, "the elements of a row are apart");
   offer.candidates.push_back({"cpu", "", 2 + static_cast<double>(elements(x.shape)) / 1500 / machine.threads,
                               [b, threads = machine.threads, node = *b.node] {
                                 BoundNode bound = b;

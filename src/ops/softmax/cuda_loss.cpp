@@ -12,16 +12,12 @@ namespace smelt::ops {
 void offer_loss_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const DType type = b.inputs[0].type, labels = b.inputs[1].type;
   if (type != DType::f32 && type != DType::f16 && type != DType::bf16)
-    return offer.rejected.push_back({"cuda", fmt::format("its type is {}", name(type))});
-  if (labels != DType::i32 && labels != DType::i64)
-    return offer.rejected.push_back({"cuda", fmt::format("labels of {}", name(labels))});
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain || !is_dense(t))
-        return offer.rejected.push_back({"cuda", "tensors that are not dense and row-major"});
+    return offer.refuse("cuda", Reason::wrong_type, "its type is {}", name(type));
+  if (labels != DType::i32 && labels != DType::i64) return offer.refuse("cuda", Reason::wrong_type, "labels of {}", name(labels));
+  if (const auto why = rejects_layouts(b)) return offer.refuse("cuda", *why);
   const AxisView v = around_axis(b.inputs[0].shape, 1);
   const int64_t samples = v.outer * v.inner;
-  if (samples >= int64_t{1} << 31) return offer.rejected.push_back({"cuda", fmt::format("{} samples", samples)});
+  if (samples >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "{} samples; it counts to 2^31", samples);
   const bool softmax = b.node->op == "SoftmaxCrossEntropyLoss";
   const bool weights = b.inputs.size() > 2 && b.inputs[2].type != DType::undefined;
   const bool logarithms = b.outputs.size() > 1 && b.outputs[1].type != DType::undefined;

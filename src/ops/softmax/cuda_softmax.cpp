@@ -37,13 +37,13 @@ std::vector<size_t> softmax_axes(const Node& node, int64_t rank) {
   return axes;
 }
 
-std::optional<Problem> problem_of(const BoundNode& b, std::string& why) {
+Result<Problem> problem_of(const BoundNode& b) {
   Problem p;
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   p.type = x.type;
   p.logarithm = b.node->op == "LogSoftmax";
   if (p.type != DType::f32 && p.type != DType::f16 && p.type != DType::bf16 && p.type != DType::f64)
-    return why = fmt::format("elements of {}", name(p.type)), std::nullopt;
+    return refuse(Reason::wrong_type, "elements of {}", name(p.type));
   const Shape own[] = {memory_strides(x), memory_strides(y)};
   const std::vector<size_t> axes = softmax_axes(*b.node, static_cast<int64_t>(x.shape.size()));
   Shape rows, row;
@@ -55,12 +55,12 @@ std::optional<Problem> problem_of(const BoundNode& b, std::string& why) {
     for (size_t v = 0; v < 2; ++v) (inside ? in_row : row_strides)[v].push_back(own[v][a]);
   }
   const Views inner = merged(row, in_row, 0);
-  if (inner.extents.size() > 1) return why = "the elements of a row are not equally far apart", std::nullopt;
+  if (inner.extents.size() > 1) return refuse(Reason::wrong_layout, "the elements of a row are not equally far apart");
   if (p.width > 1) p.from = inner.strides[0][0], p.to = inner.strides[1][0];
   p.rows = merged(rows, row_strides, 0);
   p.alignment = std::min(x.alignment, y.alignment);
   if (!WalkArgument::fits(p.rows, 1) || p.width >= int64_t{1} << 31)
-    return why = "more than 2^31 rows or elements in one", std::nullopt;
+    return refuse(Reason::too_large, "{} rows of {} elements; it counts to 2^31 of each", p.count, p.width);
   return p;
 }
 
@@ -189,9 +189,8 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
 }  // namespace
 
 void offer_softmax_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
-  std::string why;
-  const auto p = problem_of(b, why);
-  if (!p) return offer.rejected.push_back({"cuda", why});
+  const auto p = problem_of(b);
+  if (!p) return offer.refuse("cuda", p.refusal());
   for (const Form& f : forms_of(*p, *machine.gpu))
     offer.candidates.push_back({"cuda", f.config, f.estimate, [p = *p, f, gpu = machine.gpu] { return kernel_of(p, f, *gpu); }});
 }

@@ -62,9 +62,9 @@ TEST(QuantizedConv, is_not_in_winograd_s_form_when_a_result_might_not_fit) {
   for (int8_t& v : t.inputs[3].span<int8_t>()) v = 127;
   t.bound.node = &t.node;
   const Offer o = offer(t.bound, Machine{});
-  const auto rejected = std::ranges::find(o.rejected, "winograd", &Rejection::tactic);
-  ASSERT_NE(rejected, o.rejected.end());
-  EXPECT_THAT(rejected->reason, testing::HasSubstr("magnitudes add up to 2232000; at most 2105376"));
+  const auto rejected = std::ranges::find(o.refused, "winograd", &RefusedTactic::tactic);
+  ASSERT_NE(rejected, o.refused.end());
+  EXPECT_THAT(rejected->why.text, testing::HasSubstr("magnitudes add up to 2232000; at most 2105376"));
 }
 
 TEST(QuantizedConv, takes_groups) {
@@ -238,9 +238,8 @@ TEST(QuantizedConv, has_its_weights_in_order_along_any_number_of_axes) {
   for (const QuantizedCase& c : {QuantizedCase{{1, 3, 9}, {4, 3, 5}, {2, 2}, {1}, {1}}, QuantizedCase{{1, 3, 9, 8}, {4, 3, 2, 5}},
                                  QuantizedCase{{1, 3, 5, 6, 7}, {4, 3, 2, 1, 3}, {0, 0, 0, 0, 0, 0}, {1, 1, 1}, {1, 1, 1}}}) {
     Trial t = quantized_trial(c);
-    std::string why;
-    const auto q = conv::int8_request(t.bound, 1, why);
-    ASSERT_TRUE(q) << why;
+    const auto q = conv::int8_request(t.bound, 1);
+    ASSERT_TRUE(q) << q.refusal().text;
     const int8_t* w = t.inputs[3].data<int8_t>();
     const int64_t taps = elements(c.w) / 12;
     for (int64_t i = 0; i < elements(c.w); ++i)
@@ -256,8 +255,8 @@ TEST(QuantizedConv, is_left_to_the_reference_when_a_scale_is_computed) {
   const Offer o = offer(t.bound, Machine{});
   ASSERT_EQ(o.candidates.size(), 1u);
   EXPECT_EQ(o.candidates[0].tactic, "reference");
-  ASSERT_FALSE(o.rejected.empty());
-  EXPECT_EQ(o.rejected[0].reason, "the weight or a scale is not constant");
+  ASSERT_FALSE(o.refused.empty());
+  EXPECT_EQ(o.refused[0].why.text, "the weight or a scale is not constant");
 }
 
 }  // namespace

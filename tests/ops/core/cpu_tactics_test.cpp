@@ -73,7 +73,7 @@ std::vector<Tensor> run_tactic(const Problem& p, std::string_view tactic, int th
     return results;
   }
   std::string reasons;
-  for (const Rejection& r : o.rejected) reasons += r.tactic + ": " + r.reason + "; ";
+  for (const RefusedTactic& r : o.refused) reasons += r.tactic + ": " + r.why.text + "; ";
   ADD_FAILURE() << p.node.op << " has no tactic " << tactic << " (" << reasons << ')';
   return {};
 }

@@ -24,8 +24,8 @@ Trial product_of(DType type, Shape a, Shape b, Shape y, bool trans_b = false) {
 CudaProblem problem_of(Trial& t) {
   t.bound.node = &t.node;
   auto found = cuda_problem(t.bound);
-  if (auto* why = std::get_if<std::string>(&found)) ADD_FAILURE() << *why;
-  return std::get<CudaProblem>(found);
+  if (!found) ADD_FAILURE() << found.refusal().text;
+  return *found;
 }
 
 TEST(CudaMatMul, folds_batches_that_only_the_left_operand_has_into_its_rows) {
@@ -62,15 +62,14 @@ TEST(CudaMatMul, copies_are_as_wide_as_lines_steps_and_alignment_allow) {
 TEST(CudaMatMul, says_why_it_takes_no_product) {
   const auto why = [](Trial t) {
     const auto found = cuda_problem(t.bound);
-    const auto* text = std::get_if<std::string>(&found);
-    return text ? *text : "";
+    return found ? "" : found.refusal().text;
   };
   EXPECT_EQ(why(product_of(DType::f64, {2, 3}, {3, 4}, {2, 4})), "a product of f64, they multiply f16, bf16 and f32");
   Trial mixed = product_of(DType::f16, {2, 3}, {3, 4}, {2, 4});
   mixed.bound.inputs[1].type = DType::f32;
   mixed.bound.node = &mixed.node;
   const auto found = cuda_problem(mixed.bound);
-  EXPECT_EQ(std::get<std::string>(found), "operands of f16 and f32, they take two of one type");
+  EXPECT_EQ(found.refusal().text, "operands of f16 and f32, they take two of one type");
 }
 
 TEST(CudaMatMul, every_architecture_has_tiles_for_every_type_within_its_shared_memory) {
@@ -79,14 +78,13 @@ TEST(CudaMatMul, every_architecture_has_tiles_for_every_type_within_its_shared_m
     for (const DType type : {DType::f16, DType::bf16, DType::f32}) {
       for (const Shape& mnk : {Shape{2, 4096, 4096}, Shape{512, 512, 512}, Shape{37, 41, 43}, Shape{1, 1, 1}}) {
         Trial t = product_of(type, {mnk[0], mnk[2]}, {mnk[2], mnk[1]}, {mnk[0], mnk[1]});
-        std::string reason;
-        const auto configs = cuda_configs(problem_of(t), *gpu, reason);
-        EXPECT_FALSE(configs.empty()) << arch << ' ' << reason;
-        EXPECT_TRUE(std::ranges::all_of(configs, [&](const CudaConfig& c) {
+        const auto configs = cuda_configs(problem_of(t), *gpu);
+        ASSERT_TRUE(configs) << arch << ' ' << configs.refusal().text;
+        EXPECT_TRUE(std::ranges::all_of(*configs, [&](const CudaConfig& c) {
           return c.shared_bytes(bytes(type, 1)) <= gpu->info.shared_per_block;
         })) << arch;
         const bool tensor = type == DType::f16 || (type == DType::bf16 && gpu->info.major >= 8);
-        EXPECT_EQ(configs[0].unit, tensor ? CudaConfig::Unit::tensor : CudaConfig::Unit::fma) << arch << ' ' << name(type);
+        EXPECT_EQ(configs->at(0).unit, tensor ? CudaConfig::Unit::tensor : CudaConfig::Unit::fma) << arch << ' ' << name(type);
       }
     }
   }
@@ -96,17 +94,15 @@ TEST(CudaMatMul, tf32_where_the_model_lets_products_round) {
   auto gpu = std::make_shared<Gpu>(*gpu_of_arch("sm_90a"));
   gpu->tf32 = true;
   Trial t = product_of(DType::f32, {512, 512}, {512, 512}, {512, 512});
-  std::string reason;
-  EXPECT_EQ(cuda_configs(problem_of(t), *gpu, reason).at(0).unit, CudaConfig::Unit::tf32);
+  EXPECT_EQ(cuda_configs(problem_of(t), *gpu)->at(0).unit, CudaConfig::Unit::tf32);
 }
 
 TEST(CudaMatMul, few_rows_of_a_deep_product_are_split) {
   const auto gpu = gpu_of_arch("sm_90a");
-  std::string reason;
   Trial deep = product_of(DType::f16, {2, 40000}, {40000, 1024}, {2, 1024});
-  EXPECT_GT(cuda_configs(problem_of(deep), *gpu, reason).at(0).splits, 1);
+  EXPECT_GT(cuda_configs(problem_of(deep), *gpu)->at(0).splits, 1);
   Trial wide = product_of(DType::f16, {4096, 512}, {512, 4096}, {4096, 4096});
-  EXPECT_EQ(cuda_configs(problem_of(wide), *gpu, reason).at(0).splits, 1);
+  EXPECT_EQ(cuda_configs(problem_of(wide), *gpu)->at(0).splits, 1);
 }
 
 }  // namespace

@@ -13,9 +13,10 @@ bool names(std::string_view implementation, std::string_view part) { return impl
 
 }  // namespace
 
-std::optional<std::string> rejects_weights(const WeightRange& r) {
+std::optional<Refusal> rejects_weights(const WeightRange& r) {
   if (r.smallest < -128 || r.largest > 127) {
-    return fmt::format("weights less their zero points reach from {} to {}, beyond 8 bits", r.smallest, r.largest);
+    return refuse(Reason::wrong_value, "weights less their zero points reach from {} to {}, beyond 8 bits", r.smallest,
+                  r.largest);
   }
   return std::nullopt;
 }
@@ -28,14 +29,16 @@ bool has_dot_products(std::string_view implementation) {
 
 bool multiplies_signed_bytes() { return has(dnnl::cpu_isa::avx512_core_amx); }
 
-std::optional<std::string> rejects_sums(std::string_view implementation, bool is_signed, const WeightRange& r) {
+std::optional<Refusal> rejects_sums(std::string_view implementation, bool is_signed, const WeightRange& r) {
   if (!has_dot_products(implementation)) {
-    if (is_signed) return fmt::format("{} has no 8-bit dot products: it halves the weights behind signed bytes", implementation);
+    if (is_signed)
+      return refuse(Reason::not_exact, "{} has no 8-bit dot products: it halves the weights behind signed bytes", implementation);
     // 2 · 255 · 64 = 32640: two products fit 16 bits whatever the image.
     constexpr int32_t safe = 64;
     const int32_t magnitude = std::max(r.largest, -r.smallest);
     if (magnitude > safe) {
-      return fmt::format(
+      return refuse(
+          Reason::not_exact,
           "{} has no 8-bit dot products (AVX-512 VNNI, AVX-VNNI or AMX): vpmaddubsw saturates at 32767, and weights reach {}; at "
           "most {} is safe",
           implementation, magnitude, safe);
@@ -45,7 +48,8 @@ std::optional<std::string> rejects_sums(std::string_view implementation, bool is
   constexpr int64_t largest_whole = int64_t{1} << 24;
   const int64_t most = r.column * largest_byte;
   if (most <= largest_whole) return std::nullopt;
-  return fmt::format("{} passes sums through f32; they may reach {}, at most {} are exact", implementation, most, largest_whole);
+  return refuse(Reason::not_exact, "{} passes sums through f32; they may reach {}, at most {} are exact", implementation, most,
+                largest_whole);
 }
 
 double byte_flops_per_us(std::string_view implementation, bool depthwise) {

@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/refusal.h"
+
 namespace smelt::ops::onednn {
 
 /// Weights less their zero points.
@@ -36,7 +38,7 @@ template <class F> WeightRange weight_range(int64_t columns, int64_t depth, F&& 
 }
 
 /// Why products with such weights are not products of bytes; nothing when they are.
-std::optional<std::string> rejects_weights(const WeightRange& r);
+std::optional<Refusal> rejects_weights(const WeightRange& r);
 
 /// True where oneDNN multiplies signed bytes as they are (AMX); elsewhere they are better shifted by 128 to unsigned ones.
 bool multiplies_signed_bytes();
@@ -46,7 +48,7 @@ bool multiplies_signed_bytes();
 bool has_dot_products(std::string_view implementation);
 
 /// Why an implementation's 32-bit sums may be wrong or rounded; nothing when they are exact. `is_signed`: the rows are.
-std::optional<std::string> rejects_sums(std::string_view implementation, bool is_signed, const WeightRange& r);
+std::optional<Refusal> rejects_sums(std::string_view implementation, bool is_signed, const WeightRange& r);
 
 /// Operations in a microsecond of one core, roughly. `depthwise`: of a convolution with one channel a group.
 double byte_flops_per_us(std::string_view implementation, bool depthwise = false);

@@ -7,19 +7,19 @@ namespace smelt::ops::onednn {
 void offer_found(Offer& offer, bool with_program, const std::function<bool()>& add) {
   const char* with = with_program ? " with the program as post-operations" : "";
   try {
-    if (!add()) offer.rejected.push_back({"onednn", fmt::format("it has only its reference for this problem{}", with)});
+    if (!add()) offer.refuse("onednn", Reason::unsupported, "it has only its reference for this problem{}", with);
   } catch (const dnnl::error& e) {
-    offer.rejected.push_back({"onednn", fmt::format("oneDNN: {}{}", e.what(), with)});
+    offer.refuse("onednn", Reason::failed, "oneDNN: {}{}", e.what(), with);
   }
 }
 
 void offer_exact(Offer& offer, const WeightRange& range, const std::function<ByteProducts()>& ask) {
-  if (auto reason = rejects_weights(range)) return offer.rejected.push_back({"onednn", std::move(*reason)});
+  if (const auto why = rejects_weights(range)) return offer.refuse("onednn", *why);
   offer_found(offer, false, [&] {
     const ByteProducts p = ask();
     for (const Implementation& i : p.found) {
-      if (auto reason = rejects_sums(i.name, p.is_signed, range))
-        offer.rejected.push_back({"onednn", std::move(*reason)});
+      if (const auto why = rejects_sums(i.name, p.is_signed, range))
+        offer.refuse("onednn", *why);
       else
         offer.candidates.push_back({"onednn", i.name, p.estimate_us(i), [i, prepare = p.prepare] { return prepare(i); }});
     }

@@ -56,27 +56,28 @@ std::optional<algorithm> binary(Fn fn) {
 
 }  // namespace
 
-std::variant<PostOps, std::string> PostOps::of(const BoundNode& node, size_t first_operand, size_t rank, int before) {
+Result<PostOps> PostOps::of(const BoundNode& node, size_t first_operand, size_t rank, int before) {
   if (!node.node->program) return PostOps();
   auto chain = expr::to_post_ops(*node.node->program);
-  if (auto* why = std::get_if<std::string>(&chain)) return *why;
+  if (!chain) return chain.refusal();
   PostOps result;
-  for (const expr::PostOp& op : std::get<0>(chain)) {
+  for (const expr::PostOp& op : *chain) {
     const int index = before + static_cast<int>(result.steps_.size());
     if (op.kind == expr::PostOp::Kind::eltwise) {
       const auto e = eltwise(op);
-      if (!e) return fmt::format("{} is none of oneDNN's elementwise operations", expr::info(op.fn).name);
+      if (!e) return refuse(Reason::unsupported, "{} is none of oneDNN's elementwise operations", expr::info(op.fn).name);
       result.steps_.push_back({e->is, e->alpha, e->beta});
       continue;
     }
     const auto b = binary(op.fn);
     const size_t input = first_operand + static_cast<size_t>(op.input) - 1;
     const BoundTensor& t = node.inputs[input];
-    if (!b) return fmt::format("{} is none of oneDNN's binary operations", expr::info(op.fn).name);
+    if (!b) return refuse(Reason::unsupported, "{} is none of oneDNN's binary operations", expr::info(op.fn).name);
     if (t.type != DType::f32 && t.type != DType::f16 && t.type != DType::bf16)
-      return fmt::format("an operand of {}", smelt::name(t.type));
-    if (auto why = rejects_type(t.type)) return fmt::format("an operand of {}: {}", smelt::name(t.type), *why);
-    if (t.shape.size() > rank) return "an operand of more axes than the result";
+      return refuse(Reason::wrong_type, "an operand of {}", smelt::name(t.type));
+    if (auto why = rejects_type(t.type)) return why->at(fmt::format("an operand of {}", smelt::name(t.type)));
+    if (t.shape.size() > rank)
+      return refuse(Reason::wrong_rank, "an operand of {} axes for a result of {}", t.shape.size(), rank);
     const dnnl::memory::desc desc = describe(t, rank);
     result.steps_.push_back({*b, 0, 0, desc});
     result.operands_.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1, input, desc});

@@ -14,7 +14,7 @@ class PostOps {
  public:
   /// The chain of a node's program over a result of `rank` axes whose operands are the inputs from `first_operand` on, or why it
   /// is none that oneDNN knows. `before`: post-operations that the primitive has already.
-  static std::variant<PostOps, std::string> of(const BoundNode& node, size_t first_operand, size_t rank, int before);
+  static Result<PostOps> of(const BoundNode& node, size_t first_operand, size_t rank, int before);
 
   void append(dnnl::post_ops& ops) const;
   /// Adds the operands as arguments, and gives them their memory before each run.

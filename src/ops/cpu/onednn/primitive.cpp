@@ -56,7 +56,7 @@ dnnl::memory::desc any_layout(const dnnl::memory::dims& dims, DType t) {
   return {dims, *data_type(t), dnnl::memory::format_tag::any};
 }
 
-std::optional<std::string> rejects_type(DType t) {
+std::optional<Refusal> rejects_type(DType t) {
   switch (t) {
     case DType::f32:
     case DType::i8:
@@ -64,11 +64,11 @@ std::optional<std::string> rejects_type(DType t) {
     case DType::i32: return std::nullopt;
     case DType::bf16:
       if (has(dnnl::cpu_isa::avx512_core_bf16)) return std::nullopt;
-      return "this CPU has no bf16 arithmetic (AVX-512 BF16 or AMX)";
+      return refuse(Reason::wrong_machine, "this CPU has no bf16 arithmetic (AVX-512 BF16 or AMX)");
     case DType::f16:
       if (has(dnnl::cpu_isa::avx512_core_fp16)) return std::nullopt;
-      return "this CPU has no f16 arithmetic (AVX-512 FP16 or AMX)";
-    default: return "oneDNN has no such element type";
+      return refuse(Reason::wrong_machine, "this CPU has no f16 arithmetic (AVX-512 FP16 or AMX)");
+    default: return refuse(Reason::wrong_type, "oneDNN has no such element type");
   }
 }
 

@@ -30,7 +30,7 @@ dnnl::memory::desc describe(const BoundTensor& t, size_t rank);
 dnnl::memory::desc any_layout(const dnnl::memory::dims& dims, DType t);
 
 /// Why oneDNN cannot compute in this type on this CPU; nothing when it can (f16 and bf16 need AVX-512 extensions).
-std::optional<std::string> rejects_type(DType t);
+std::optional<Refusal> rejects_type(DType t);
 
 /// Adds an epilogue to a primitive's attributes. Only for epilogues that are `simple`; the residual's argument is
 /// DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1.

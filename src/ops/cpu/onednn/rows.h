@@ -42,14 +42,14 @@ class RowsKernel final : public Kernel {
 };
 
 /// Why oneDNN's primitives do not take rows of x that become rows of y; nothing where they may.
-std::optional<std::string> rejects_rows(const BoundTensor& x, const BoundTensor& y);
+std::optional<Refusal> rejects_rows(const BoundTensor& x, const BoundTensor& y);
 
 /// Adds the implementation that `desc` stands for; `make` makes its kernel.
 template <class Desc, class Make>
 void offer_rows(const Desc& desc, const BoundTensor& x, const Machine& machine, Offer& offer, Make make) {
   const std::string name = desc.impl_info_str();
   if (!is_fast(name)) {
-    offer.rejected.push_back({"onednn", "it has only its reference for this problem"});
+    offer.refuse("onednn", Reason::unsupported, "it has only its reference for this problem");
     return;
   }
   constexpr double elements_per_us = 1200;  // of one core, softmax and normalisation

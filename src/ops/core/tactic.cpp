@@ -1,0 +1,12 @@
+#include "ops/core/tactic.h"
+
+#include <algorithm>
+
+namespace smelt::ops {
+
+void Offer::refuse(std::string tactic, Refusal why) {
+  const auto same = [&](const RefusedTactic& r) { return r.tactic == tactic && r.why.text == why.text; };
+  if (std::ranges::none_of(refused, same)) refused.push_back({std::move(tactic), std::move(why)});
+}
+
+}  // namespace smelt::ops

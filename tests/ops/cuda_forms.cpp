@@ -7,9 +7,7 @@
 #include "ops/cuda/gpu.h"
 
 namespace smelt::ops {
-namespace {
 
-/// The entries of a source, as the compiler would report them.
 device::cuda::Cubin uncompiled(const device::cuda::Source& source) {
   device::cuda::Cubin cubin;
   constexpr std::string_view kernel = "extern \"C\" __global__";
@@ -25,8 +23,6 @@ device::cuda::Cubin uncompiled(const device::cuda::Source& source) {
   }
   return cubin;
 }
-
-}  // namespace
 
 void each_source(std::string_view arch, const std::function<void(const std::string& name, const device::cuda::Source&)>& visit,
                  Candidates candidates) {

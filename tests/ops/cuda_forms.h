@@ -45,6 +45,9 @@ struct Form {
   }
 };
 
+/// The entries of a source, as the compiler would report them; nothing is compiled.
+device::cuda::Cubin uncompiled(const device::cuda::Source& source);
+
 /// Of a form's candidates the first, or every one.
 enum class Candidates { first, all };
 /// Visits the sources of the forms' kernels for an architecture that smelt is for, each with the name "PROBLEM TACTIC

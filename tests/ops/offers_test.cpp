@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <regex>
 
 #include "base/error.h"
 #include "ops/core/strides.h"
@@ -73,11 +72,7 @@ Machine noting_gpu(std::string_view arch, std::string& sources) {
   gpu->cubins = std::make_shared<device::cuda::CubinStore>(
       std::filesystem::path(), [&sources](const device::cuda::Source& source, std::string_view) {
         sources += fmt::format("{} {}\n", source.code, fmt::join(source.options, " "));
-        device::cuda::Cubin cubin{.bytes = "none", .kernels = {}};
-        static const std::regex entry("__global__[^{;]*?(\\w+)\\(const|__global__[^{;]*?(\\w+)\\(");
-        for (std::sregex_iterator at(source.code.begin(), source.code.end(), entry), end; at != end; ++at)
-          cubin.kernels.push_back({.entry = (*at)[1].matched ? (*at)[1].str() : (*at)[2].str()});
-        return cubin;
+        return uncompiled(source);
       });
   Machine machine;
   machine.gpu = gpu;
@@ -115,6 +110,75 @@ TEST(Offers, refuse_each_tactic_for_a_reason_said_once) {
   }
   for (const Reason r : {Reason::wrong_type, Reason::wrong_layout, Reason::wrong_machine, Reason::not_constant})
     EXPECT_GT(seen[r], 0) << name(r);
+}
+
+/// The candidates but for the reference, which is offered for dense row-major tensors only, and on a GPU their kernels' sources.
+std::string kernels_of(const Offer& o, std::string& sources) {
+  std::string all;
+  for (const Candidate& c : o.candidates) {
+    if (c.tactic == "reference") continue;
+    all += fmt::format("{} {}\n", c.tactic, c.config);
+    if (c.tactic != "cuda") continue;
+    sources.clear();
+    c.prepare();
+    all += sources;
+  }
+  return all;
+}
+
+TEST(Offers, have_other_keys_where_the_kernels_differ) {
+  std::string sources;
+  for (const bool on_gpu : {false, true}) {
+    for (const Form& form : all_forms()) {
+      std::map<std::string, std::pair<std::string, std::string>> known;  // by key: the kernels, and what was changed
+      for (Variant& v : variants(form)) {
+        const Machine machine = on_gpu ? noting_gpu("sm_90a", sources) : processor();  // a new one: it compiles a source once
+        const auto o = offered(v.form, machine);
+        if (!o) continue;
+        const std::string kernels = kernels_of(*o, sources);
+        const auto [at, is_new] = known.try_emplace(o->problem, kernels, v.what);
+        EXPECT_EQ(at->second.first, kernels) << o->problem << ": " << at->second.second << " and " << v.what;
+      }
+    }
+  }
+}
+
+/// A running sum along an axis that is a constant input.
+Form running_sum(int64_t axis) {
+  return Form("CumSum", "").in(DType::f32, {8, 8}).in(Tensor::scalar<int64_t>(axis)).out(DType::f32, {8, 8});
+}
+
+TEST(Offers, name_the_integers_that_decide_what_a_kernel_does) {
+  std::string sources;
+  const Machine machine = noting_gpu("sm_90a", sources);
+  Form first = running_sum(0), last = running_sum(1);
+  const auto a = offered(first, machine), b = offered(last, machine);
+  ASSERT_TRUE(a && b);
+  EXPECT_EQ(a->problem, "CumSum:f32[8,8],i64[]=0>f32[8,8]");
+  EXPECT_EQ(b->problem, "CumSum:f32[8,8],i64[]=1>f32[8,8]");
+}
+
+/// An 8-bit convolution by so many scales of the weights, with a bias or without.
+Form int8_convolution(int64_t scales, bool bias, DType weights = DType::i8) {
+  const Tensor scale = Tensor::scalar(0.5f), zero = Tensor::scalar<int64_t>(3).cast(DType::u8);
+  Form f("QLinearConv", "", {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  f.in(DType::u8, {1, 64, 8, 8}, Layout::nhwc).in(scale).in(zero).in(Tensor::zeros(weights, {64, 64, 3, 3}));
+  f.in(Tensor::zeros(DType::f32, {scales})).in(Tensor::zeros(weights, {1})).in(scale).in(zero);
+  if (bias) f.in(Tensor::zeros(DType::i32, {64}));
+  return f.out(DType::u8, {1, 64, 8, 8}, Layout::nhwc);
+}
+
+TEST(Offers, name_a_bias_and_several_scales_of_8_bit_convolutions_on_a_gpu) {
+  std::string sources;
+  const Machine machine = noting_gpu("sm_90a", sources);
+  std::set<std::string> keys;
+  for (const int64_t scales : {1, 64})
+    for (const bool bias : {false, true}) {
+      Form f = int8_convolution(scales, bias);
+      const auto o = offered(f, machine);
+      ASSERT_TRUE(o);
+      EXPECT_TRUE(keys.insert(o->problem).second) << o->problem;
+    }
 }
 
 }  // namespace

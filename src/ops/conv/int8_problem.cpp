@@ -60,10 +60,10 @@ Result<Request> int8_request(const BoundNode& b, int threads) {
   Problem& p = r.problem;
   p.input = b.inputs[at.x].type;
   p.output = b.outputs[0].type;
-  p.x.push_back({b.inputs[at.x].shape, 1, !is_dense(b.inputs[at.x])});
+  p.x.push_back({b.inputs[at.x].shape, 1, gaps(b.inputs[at.x])});
   p.w = b.inputs[at.w].shape;
   p.y = b.outputs[0].shape;
-  p.y_strided = !is_dense(b.outputs[0]);
+  p.y_strides = gaps(b.outputs[0]);
   p.group = n.get_int("group", 1);
   p.from = b.inputs[at.x].layout;
   p.to = b.outputs[0].layout;

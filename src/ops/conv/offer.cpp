@@ -25,6 +25,16 @@ Key int8_epilogue(const conv::Request& r) {
   return key;
 }
 
+/// What of the node changes kernels beside the problem: weights that are computed; on the processor a computed bias; on a GPU
+/// where tensors begin.
+Key& add_memory(Key& key, const conv::Request& r, bool on_gpu) {
+  const auto computed = [&](size_t i) { return r.node.has(i) && !r.node.constant(i); };
+  key.flag(";computed weights", computed(r.at.w)).flag(";computed bias", !on_gpu && computed(r.at.b));
+  if (!on_gpu) return key;
+  for (size_t i = 0; i < r.at.segments; ++i) key.begins(fmt::format(";x{}", i), r.node.inputs[r.at.x + i]);
+  return key.begins(";y", r.node.outputs[0]);
+}
+
 bool is_conv(const Node& node) {
   return (node.domain == onnx_domain && (node.op == "Conv" || node.op == "ConvTranspose")) || node.is("Conv", smelt_domain);
 }
@@ -35,7 +45,8 @@ void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer)
   auto r = conv::int8_request(node, machine.threads);
   if (!r) return offer.refuse("avx2", r.refusal());
   r->problem.epilogue = int8_epilogue(*r).flag(" wide", !conv::has_narrow_weights(*r)).text();  // 16 bits less their zero points
-  offer.problem = conv::print(r->problem);
+  Key key(conv::print(r->problem));
+  offer.problem = add_memory(key, *r, false).text();
   conv::offer_int8_depthwise(*r, offer);
   conv::offer_int8_indirect(*r, offer);
   conv::offer_int8_winograd(*r, offer);
@@ -48,8 +59,12 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
     for (const char* tactic : {"cuda", "cudnn"}) offer.refuse(tactic, q.refusal());
     return;
   }
-  q->problem.epilogue = int8_epilogue(*q).text();
-  offer.problem = conv::print(q->problem);
+  const Quantization& numbers = q->quantization();
+  Key epilogue = int8_epilogue(*q);
+  epilogue.flag(" wide", !conv::has_narrow_weights(*q)).flag(" zero128", q->problem.input == DType::u8 && numbers.a_zero == 128);
+  q->problem.epilogue = epilogue.flag(" bias", !numbers.bias.empty()).flag(" scales", numbers.scales.size() > 1).text();
+  Key key(conv::print(q->problem));
+  offer.problem = add_memory(key, *q, true).text();
   const auto made = conv::int8_gpu_request(*q, machine.gpu);
   if (!made) offer.refuse("cuda", made.refusal());
   for (const conv::CudaTactic& t : conv::cuda_tactics)
@@ -60,7 +75,8 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   conv::Request r{node, conv::problem(node), conv::arguments(*node.node), machine.threads};
   r.problem.epilogue = CpuEpilogue(node, r.at.operands, 1, conv::bias(node, r.at)).text();
-  offer.problem = conv::print(r.problem);
+  Key key(conv::print(r.problem));
+  offer.problem = add_memory(key, r, false).text();
   conv::offer_indirect(r, offer);
   conv::offer_winograd(r, offer);
   conv::offer_onednn(r, offer);
@@ -71,7 +87,8 @@ void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   if (!made) return offer.refuse("cuda", made.refusal());
   const conv::SharedRequest& r = *made;
   const bool tf32 = machine.gpu->tf32 && r->problem.input == DType::f32;
-  offer.problem = Key(conv::print(r->problem)).flag(";tf32", tf32).text();
+  Key key(conv::print(r->problem));
+  offer.problem = add_memory(key.flag(";tf32", tf32), *r, true).text();
   for (const conv::CudaTactic& t : conv::cuda_tactics) t.offer(r, offer);
   conv::offer_cudnn(r, offer);
 }

@@ -34,15 +34,17 @@ std::string print(const Problem& p) {
   Key key(p.transposed ? "convt" : "conv");
   key.field(p.input).to(p.output);
   for (size_t i = 0; i < p.x.size(); ++i)
-    key.option(i == 0 ? ":" : "+", p.x[i].shape).option("u", p.x[i].upsample, int64_t{1}).flag("v", p.x[i].strided);
+    key.option(i == 0 ? ":" : "+", p.x[i].shape).option("u", p.x[i].upsample, int64_t{1}).option("v", p.x[i].strides, {});
   key.option(",", p.w).field("s").option("", compact(p.stride)).option("p", compact(p.pad_begin));
   key.option("-", compact(p.pad_end), compact(p.pad_begin)).option("d", compact(p.dilation), std::string("1"));
   key.option("g", p.group, int64_t{1});
   if (p.transposed) key.option("o", spatial_of(p.y));
   key.field(p.from);
-  if (p.to != p.from || p.y_strided) key.to(p.to).flag("v", p.y_strided);
+  if (p.to != p.from || !p.y_strides.empty()) key.to(p.to).option("v", p.y_strides, {});
   return key.field(p.epilogue).text();
 }
+
+Shape gaps(const BoundTensor& t) { return is_dense(t) ? Shape{} : t.strides; }
 
 Arguments arguments(const Node& node) {
   Arguments a;
@@ -62,11 +64,11 @@ Problem problem(const BoundNode& b) {
   p.output = b.outputs[0].type;
   const std::vector<int64_t> upsample = node.get_ints("upsample");
   for (size_t i = 0; i < a.segments; ++i) {
-    p.x.push_back({b.inputs[i].shape, i < upsample.size() ? upsample[i] : 1, !is_dense(b.inputs[i])});
+    p.x.push_back({b.inputs[i].shape, i < upsample.size() ? upsample[i] : 1, gaps(b.inputs[i])});
   }
   p.w = b.inputs[a.w].shape;
   p.y = b.outputs[0].shape;
-  p.y_strided = !is_dense(b.outputs[0]);
+  p.y_strides = gaps(b.outputs[0]);
   p.group = node.get_int("group", 1);
   p.from = b.inputs[0].layout;
   p.to = b.outputs[0].layout;

@@ -4,7 +4,8 @@
 //
 // Fields: operator (conv, convt for the transposed one), element types, input shapes (several inputs joined by "+" are
 // concatenated along the channels; "u2" upsamples one by 2) and the weight's, geometry (s stride, p pads as begin-end where they
-// differ, d dilation, g group; two numbers where the axes differ), layouts of input and output, the epilogue.
+// differ, d dilation, g group; two numbers where the axes differ), layouts of input and output, the epilogue. "v" and strides behind
+// a shape or a layout: a slice of another tensor.
 #pragma once
 
 #include <optional>
@@ -19,16 +20,16 @@ namespace smelt::ops::conv {
 struct Input {
   Shape shape;           // [N, C, spatial…]
   int64_t upsample = 1;  // nearest neighbour, along every spatial axis
-  bool strided = false;  // a slice of another tensor
+  Shape strides = {};    // of a slice of another tensor, elements; empty: dense
 };
 
 struct Problem {
   bool transposed = false;
   DType input = DType::f32, output = DType::f32;
   std::vector<Input> x;
-  Shape w;  // [M, C / group, kernel…]; transposed: [C, M / group, kernel…]
-  Shape y;  // [N, M, spatial…]; not printed: it follows from the rest but for a transposed one's output padding
-  bool y_strided = false;
+  Shape w;          // [M, C / group, kernel…]; transposed: [C, M / group, kernel…]
+  Shape y;          // [N, M, spatial…]; not printed: it follows from the rest but for a transposed one's output padding
+  Shape y_strides;  // where the result is a slice of another tensor, elements
   Shape stride, dilation, pad_begin, pad_end;  // one entry a spatial axis
   int64_t group = 1;
   Layout from = Layout::nhwc, to = Layout::nhwc;
@@ -42,6 +43,9 @@ struct Problem {
 };
 
 std::string print(const Problem& p);
+
+/// The strides of a slice of another tensor; none of a dense tensor.
+Shape gaps(const BoundTensor& t);
 
 /// Where a node's inputs lie: the images from x on, w, b, then the program's operands.
 struct Arguments {

@@ -4,14 +4,19 @@
 
 namespace smelt::ops {
 
+namespace {
+
+constexpr int64_t widest_access = 16;  // bytes
+
+}  // namespace
+
 Key& Key::aligned(const BoundTensor& t) {
-  text_ += fmt::format(" {}@{}", print(t), std::min<int64_t>(16, t.alignment));
+  text_ += fmt::format(" {}@{}", print(t), std::min(widest_access, t.alignment));
   return *this;
 }
 
-Key& Key::tensors(std::string_view before, const std::vector<BoundTensor>& tensors) {
-  for (size_t i = 0; i < tensors.size(); ++i) after(i == 0 ? before : ",", tensors[i]);
-  return *this;
+Key& Key::begins(std::string_view name, const BoundTensor& t) {
+  return option(fmt::format("{}@", name), std::min(widest_access, t.alignment), widest_access);
 }
 
 }  // namespace smelt::ops

@@ -33,8 +33,8 @@ class Key {
   Key& flag(std::string_view name, bool is_so) { return is_so ? after(name, "") : *this; }
   /// " f16[1,64,56,56]:nhwc@16": the tensor, and what of its first element's alignment a kernel can use: 16 bytes at most.
   Key& aligned(const BoundTensor& t);
-  /// "before", then the tensors, separated by commas.
-  Key& tensors(std::string_view before, const std::vector<BoundTensor>& tensors);
+  /// "name@4": where the tensor's first element lies, if accesses of 16 bytes cannot begin there; else nothing.
+  Key& begins(std::string_view name, const BoundTensor& t);
 
   const std::string& text() const { return text_; }
 

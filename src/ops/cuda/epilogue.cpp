@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "kernels/pointwise/epilogue.h"
+#include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/core/tactic.h"
 #include "ops/cuda/source.h"
@@ -102,10 +103,11 @@ std::string CudaEpilogue::source() const {
 }
 
 std::string CudaEpilogue::text() const {
-  std::string text = program_.operations() == 0 && operands_.empty() ? "none" : program_.print();
-  for (const EpilogueOperand& o : operands_) text += ";" + ops::print(o.tensor);
-  for (const int a : access_) text += fmt::format("{}{}", &a == &access_[0] ? ";" : ",", a);
-  return text;
+  Key key(program_.operations() == 0 && operands_.empty() ? "none" : program_.print());
+  for (const EpilogueOperand& o : operands_) key.option(";", o.tensor);
+  if (!is_dense(y_)) key.option(";y=", y_);
+  for (const int& a : access_) key.option(&a == access_.data() ? ";" : ",", a);
+  return key.text();
 }
 
 bool CudaEpilogue::reads(size_t i) const { return std::ranges::find(operands_, i, &EpilogueOperand::input) != operands_.end(); }

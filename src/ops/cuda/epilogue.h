@@ -7,7 +7,6 @@
 
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "expr/program.h"
@@ -39,7 +38,8 @@ class CudaEpilogue {
 
   /// Declares Program and Epilogue, the type of the kernel's argument.
   std::string source() const;
-  /// "bias" forms as a cache key wants them: the program, then types, shapes and strides of the operands.
+  /// "bias" forms as a cache key wants them: the program, then types, shapes and strides of the operands, the
+  /// output's where it is not dense, and how wide their accesses are.
   std::string text() const;
   const expr::Program& program() const { return program_; }
   const BoundTensor& output() const { return y_; }

@@ -116,7 +116,10 @@ Result<CudaInt8Problem> problem_of(const BoundNode& node) {
   p.epilogue = std::move(*epilogue);
   p.problem = q.problem;
   p.problem.input = p.type;
-  p.problem.epilogue = fmt::format("{}{}:{}", smelt::name(p.type_b), row_sums ? "-zeros" : "", p.epilogue.text());
+  Key key(smelt::name(p.type_b));
+  key.flag("-zeros", row_sums).field(p.epilogue.text());
+  add_operand(key, 'a', q.bound.inputs[q.a]);
+  p.problem.epilogue = key.text();
   return r;
 }
 

@@ -134,12 +134,17 @@ Result<CudaProblem> cuda_problem(const BoundNode& node) {
   r.type = r.type_b = b.inputs[0].type;
   r.epilogue = std::move(*made);
   r.problem = product.problem;
-  r.problem.epilogue = r.epilogue.text();
-  // What the printed form does not say of a and b: strides, and where they begin.
-  for (size_t i : {size_t{0}, size_t{1}})
-    if (!b.inputs[i].strides.empty() || b.inputs[i].alignment < 16)
-      r.problem.epilogue += fmt::format(";{}={}@{}", i == 0 ? 'a' : 'b', ops::print(b.inputs[i]), b.inputs[i].alignment);
+  Key key(r.epilogue.text());
+  add_operand(key, 'a', b.inputs[0]);
+  add_operand(key, 'b', b.inputs[1]);
+  r.problem.epilogue = key.text();
   return r;
+}
+
+void add_operand(Key& key, char name, const BoundTensor& t) {
+  constexpr int64_t widest = 16;  // bytes of an access
+  if (t.strides.empty() && t.alignment >= widest) return;
+  key.option(";", name).option("=", t).option("@", t.alignment);
 }
 
 }  // namespace smelt::ops::matmul

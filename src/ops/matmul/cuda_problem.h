@@ -3,8 +3,8 @@
 
 #include <string>
 #include <utility>
-#include <variant>
 
+#include "ops/core/key.h"
 #include "ops/cuda/epilogue.h"
 #include "ops/matmul/problem.h"
 
@@ -59,5 +59,8 @@ struct CudaProblem : CudaGeometry {
 
 /// The problem, or why no kernel of the GPU's takes it.
 Result<CudaProblem> cuda_problem(const BoundNode& node);
+
+/// ";a=f16[2,3]:strides=…@4": an operand that is not dense, or does not begin at a multiple of 16 bytes.
+void add_operand(Key& key, char name, const BoundTensor& t);
 
 }  // namespace smelt::ops::matmul

@@ -49,8 +49,7 @@ void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   auto found = matmul::cuda_problem(node);
   if (!found) return offer.refuse("cuda", found.refusal());
   const matmul::CudaProblem& p = *found;
-  offer.problem = matmul::print(p.problem);
-  if (machine.gpu->tf32 && p.type == DType::f32) offer.problem += ";tf32";
+  offer.problem = Key(matmul::print(p.problem)).flag(";tf32", machine.gpu->tf32 && p.type == DType::f32).text();
   matmul::offer_cuda(p, machine.gpu, offer,
                      [p, gpu = machine.gpu](const matmul::CudaConfig& c) { return matmul::cuda_product(p, c, *gpu); });
   matmul::offer_cublaslt(p, machine.gpu, offer);

@@ -228,7 +228,8 @@ void offer_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   Key key(b.node->op);
   key.field(p->kind).field(p->x).to(p->y).field("k").option("", w.kernel).option("s", w.stride).option("p", w.pad_begin);
   key.option("-", w.pad_end).option("d", w.dilation);
-  offer.problem = key.flag(":indices", p->indexed).flag(" by columns", p->indexed && p->column_major).text();
+  key.flag(":indices", p->indexed).flag(" by columns", p->indexed && p->column_major);
+  offer.problem = key.begins(";x", p->x).begins(";y", p->y).text();
   const double moved = static_cast<double>((elements(p->x.shape) + elements(p->y.shape)) * bytes(p->type, 1));
   const double estimate = gpu_estimate_us(*machine.gpu, moved);
   if (p->whole && !p->indexed) offer_planes(*p, *machine.gpu, estimate, offer);

@@ -58,12 +58,29 @@ std::string attribute_text(const Attribute& a) {
   return std::visit(Print{}, a);
 }
 
+/// Axes, pads, starts, repeats: integers that decide what a kernel does where they are known before it is made.
+bool is_list(const Tensor& t) {
+  constexpr int64_t most = 16;
+  return t.valid() && (t.type() == DType::i64 || t.type() == DType::i32) && t.rank() <= 1 && t.size() <= most;
+}
+
+/// "f32[512,64]", on a GPU with where it begins if that narrows its accesses: "f32[512,64]@4", and "i64[1]=2" of a list.
+void add_tensors(Key& key, std::string_view before, const std::vector<BoundTensor>& tensors, bool on_gpu) {
+  for (const BoundTensor& t : tensors) {
+    key.option(&t == tensors.data() ? before : ",", t);
+    if (on_gpu && t.type != DType::undefined) key.begins("", t);
+    if (is_list(t.constant)) key.option("=", t.constant.to_ints());
+  }
+}
+
 /// The problem of an operator without a family: "Gather:axis=0:f32[512,64],i64[8]>f32[8,64]".
-std::string plain_problem(const BoundNode& b) {
+std::string plain_problem(const BoundNode& b, bool on_gpu) {
   Key key(b.node->domain.empty() ? b.node->op : b.node->domain + "." + b.node->op);
   for (const auto& [name, value] : b.node->attrs) key.field(name).option("=", attribute_text(value));
   if (b.node->program) key.field(*b.node->program);
-  return key.tensors(":", b.inputs).tensors(">", b.outputs).text();
+  add_tensors(key, ":", b.inputs, on_gpu);
+  add_tensors(key, ">", b.outputs, on_gpu);
+  return key.text();
 }
 
 /// Every output has a shape and no elements.
@@ -109,7 +126,7 @@ Offer offer(const BoundNode& node, const Machine& machine) {
   for (const Candidate& c : o.candidates)
     if (std::ranges::find(tactic_names, std::string_view(c.tactic)) == std::end(tactic_names))
       fail("tactic '{}' of {} is not listed in tactic_names", c.tactic, o.problem);
-  if (o.problem.empty()) o.problem = plain_problem(node);
+  if (o.problem.empty()) o.problem = plain_problem(node, machine.gpu != nullptr);
   if (machine.gpu) {
     o.refuse("reference", Reason::wrong_machine, "runs on the processor");
   } else if (const auto why = reference_rejects(node)) {

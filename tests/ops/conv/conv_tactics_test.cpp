@@ -316,16 +316,16 @@ TEST(ConvProblem, prints_shapes_geometry_layouts_and_epilogue) {
 TEST(ConvProblem, prints_each_input_and_what_differs_between_axes) {
   conv::Problem p;
   p.input = p.output = DType::f16;
-  p.x = {{{2, 10, 4, 6}, 2}, {{2, 7, 8, 12}, 1, true}};
+  p.x = {{{2, 10, 4, 6}, 2}, {{2, 7, 8, 12}, 1, {1344, 96, 12, 1}}};
   p.w = {19, 17, 3, 3};
   p.y = {2, 19, 8, 6};
-  p.y_strided = true;
+  p.y_strides = {50176, 784, 28, 1};
   p.stride = {1, 2};
   p.dilation = {1, 1};
   p.pad_begin = {0, 1};
   p.pad_end = {1, 1};
   p.from = Layout::plain;
-  EXPECT_EQ(conv::print(p), "conv:f16>f16:2x10x4x6u2+2x7x8x12v,19x17x3x3:s1x2p0x1-1:plain>nhwcv:none");
+  EXPECT_EQ(conv::print(p), "conv:f16>f16:2x10x4x6u2+2x7x8x12v1344x96x12x1,19x17x3x3:s1x2p0x1-1:plain>nhwcv50176x784x28x1:none");
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <span>
-#include <variant>
 
 #include "fuse/match/match.h"
 

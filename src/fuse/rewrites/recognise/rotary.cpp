@@ -120,8 +120,8 @@ Outcome make(const Graph& g, Rotation r, ValueId y) {
     return refuse(Reason::unknown_shape, g.value(r.x).producer, "{} is not known to have an axis", g.value(r.x).name);
   const Extent d = x->back();
   if (!d.known() || d.number % 2 != 0)
-    return refuse(Reason::unknown_shape, g.value(r.x).producer, "the last extent of {} is not a known even number",
-                  g.value(r.x).name);
+    return refuse(Reason::unknown_shape, g.value(r.x).producer, "the last extent of {} is {}, not a known even number",
+                  g.value(r.x).name, to_string(Extents{d}));
   for (ValueId table : {r.cos, r.sin}) {
     auto e = extents(g, table);
     if (!e || e->empty())

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <variant>
 
 #include "expr/post_ops.h"
 #include "ops/cpu/onednn/primitive.h"

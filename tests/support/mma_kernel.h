@@ -33,9 +33,9 @@ extern "C" __global__ void tile(const u8* a, const u8* b, void* d) {{
   copy_async_wait<0>();
   __syncthreads();
   u32 x[4], y[2];
-  ldmatrix(x, shared_address(a_tile) + swizzled<a_row>(lane % 16, lane / 16));
-  if constexpr (transposed) ldmatrix_transposed(y, shared_address(b_tile) + swizzled<b_line>(lane % 16, 0));
-  else ldmatrix(y, shared_address(b_tile) + swizzled<b_line>(lane % 8, lane / 8 % 2));
+  ptx::ldmatrix(x, shared_address(a_tile) + swizzled<a_row>(lane % 16, lane / 16));
+  if constexpr (transposed) ptx::ldmatrix_trans(y, shared_address(b_tile) + swizzled<b_line>(lane % 16, 0));
+  else ptx::ldmatrix(y, shared_address(b_tile) + swizzled<b_line>(lane % 8, lane / 8 % 2));
   Product::Sum sums[4] = {{}};
   Product::add(sums, x, y);
   Product::Sum* to = static_cast<Product::Sum*>(d) + lane / 4 * 8 + lane % 4 * 2;

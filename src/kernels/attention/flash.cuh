@@ -25,22 +25,14 @@ namespace smelt_flash {
 
 constexpr float log2e = 1.4426950408889634f;
 
-__device__ __forceinline__ float exp2_of(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
+__device__ __forceinline__ float exp2_of(float x) { return ptx::ex2_approx_ftz_f32(x); }
 
 template <class T> __device__ __forceinline__ u32 rounded_pair(float low, float high);
 template <> __device__ __forceinline__ u32 rounded_pair<f16>(float low, float high) {
-  u32 y;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
-  return y;
+  return ptx::cvt_rn_f16x2_f32(high, low);
 }
 template <> __device__ __forceinline__ u32 rounded_pair<bf16>(float low, float high) {
-  u32 y;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
-  return y;
+  return ptx::cvt_rn_bf16x2_f32(high, low);
 }
 
 /// A tile of Rows rows of Vectors 16-byte vectors each, and a vector of zeros behind them where a padded depth needs it.
@@ -147,7 +139,7 @@ template <class T, FlashConfig Config> struct Flash {
 
   static __device__ __forceinline__ void load_queries(u32 (&a)[4], u32 queries, int m, int step) {
     const u32 row = warp_row() + 16 * m + lane() % 16;
-    ldmatrix<4>(a, queries + row * Queries::pitch + (2 * step + lane() / 16) * 16);
+    ptx::ldmatrix<4>(a, queries + row * Queries::pitch + (2 * step + lane() / 16) * 16);
   }
   __device__ __forceinline__ void hold_queries(u32 queries) {
     if constexpr (HeldQueries)
@@ -180,7 +172,7 @@ template <class T, FlashConfig Config> struct Flash {
 #pragma unroll
       for (int n = 0; n < warp_keys / 16; ++n) {
         u32 b[4];
-        ldmatrix<4>(b, keys + key_at + 16 * n * KeyTile::pitch + 32 * step);
+        ptx::ldmatrix<4>(b, keys + key_at + 16 * n * KeyTile::pitch + 32 * step);
         const u32 left[2] = {b[0], b[1]}, right[2] = {b[2], b[3]};
 #pragma unroll
         for (int m = 0; m < RowTiles; ++m) {
@@ -250,7 +242,7 @@ template <class T, FlashConfig Config> struct Flash {
 #pragma unroll
       for (int n = 0; n + 1 < columns; n += 2) {
         u32 b[4];
-        ldmatrix_transposed<4>(b, from + n * 16);
+        ptx::ldmatrix_trans<4>(b, from + n * 16);
         const u32 left[2] = {b[0], b[1]}, right[2] = {b[2], b[3]};
 #pragma unroll
         for (int m = 0; m < RowTiles; ++m) {
@@ -260,7 +252,7 @@ template <class T, FlashConfig Config> struct Flash {
       }
       if constexpr (columns % 2 == 1) {
         u32 b[2];
-        ldmatrix_transposed<2>(b, from + (columns - 1) * 16);
+        ptx::ldmatrix_trans<2>(b, from + (columns - 1) * 16);
 #pragma unroll
         for (int m = 0; m < RowTiles; ++m) Mma<T>::add(o[m][columns - 1], a[m], b);
       }

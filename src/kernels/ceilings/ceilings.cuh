@@ -51,32 +51,18 @@ __device__ __forceinline__ u64 descriptor(const void* tile) {
   return (address >> 4 & 0x3fff) | u64{1} << 16 | u64{64} << 32 | u64{1} << 62;
 }
 
-// d += a b: the 64 sums of a thread are operands of one instruction, each of them written out.
-#define SMELT_8_SUMS(constraint, i) \
-  constraint(d[i]), constraint(d[i + 1]), constraint(d[i + 2]), constraint(d[i + 3]), constraint(d[i + 4]), \
-      constraint(d[i + 5]), constraint(d[i + 6]), constraint(d[i + 7])
-#define SMELT_GROUP(name, sum, constraint, instruction, signs) \
-  struct name { \
-    using Sum = sum; \
-    static __device__ __forceinline__ void add(sum (&d)[64], const u32 (&a)[4], u64 b) { \
-      asm volatile( \
-          "{.reg .pred p; setp.ne.b32 p, 1, 0;\n" \
-          "wgmma.mma_async.sync.aligned." instruction " " \
-          "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
-          "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, " \
-          "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, " \
-          "%62, %63}, {%64, %65, %66, %67}, %68, p" signs ";}\n" \
-          : SMELT_8_SUMS(constraint, 0), SMELT_8_SUMS(constraint, 8), SMELT_8_SUMS(constraint, 16), \
-            SMELT_8_SUMS(constraint, 24), SMELT_8_SUMS(constraint, 32), SMELT_8_SUMS(constraint, 40), \
-            SMELT_8_SUMS(constraint, 48), SMELT_8_SUMS(constraint, 56) \
-          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)); \
-    } \
-  };
-SMELT_GROUP(Group_f16, float, "+f", "m64n128k16.f32.f16.f16", ", 1, 1, 0")
-SMELT_GROUP(Group_bf16, float, "+f", "m64n128k16.f32.bf16.bf16", ", 1, 1, 0")
-SMELT_GROUP(Group_i8, i32, "+r", "m64n128k32.s32.s8.s8", "")
-#undef SMELT_GROUP
-#undef SMELT_8_SUMS
+struct GroupF16 {
+  using Sum = float;
+  static __device__ __forceinline__ void add(float (&d)[64], const u32 (&a)[4], u64 b) { ptx::wgmma_m64n128k16_f16(d, a, b); }
+};
+struct GroupBf16 {
+  using Sum = float;
+  static __device__ __forceinline__ void add(float (&d)[64], const u32 (&a)[4], u64 b) { ptx::wgmma_m64n128k16_bf16(d, a, b); }
+};
+struct GroupI8 {
+  using Sum = i32;
+  static __device__ __forceinline__ void add(i32 (&d)[64], const u32 (&a)[4], u64 b) { ptx::wgmma_m64n128k32_s8(d, a, b); }
+};
 
 template <class Group> __device__ __forceinline__ void multiply_in_groups(float* out, int rounds) {
   using Sum = typename Group::Sum;
@@ -89,10 +75,10 @@ template <class Group> __device__ __forceinline__ void multiply_in_groups(float*
   for (int i = 0; i < 4; ++i) a[i] = operand(threadIdx.x * 4 + i);
   Sum d[64] = {};
   for (int r = 0; r < rounds; ++r) {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    ptx::wgmma_fence();
 #pragma unroll
     for (int g = 0; g < group; ++g) Group::add(d, a, b);
-    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+    ptx::wgmma_commit_and_wait();
   }
   Sum sum = 0;
 #pragma unroll
@@ -144,12 +130,12 @@ extern "C" __global__ void __launch_bounds__(256) mma_bf16(float* out, int round
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 extern "C" __global__ void __launch_bounds__(128) wgmma_f16(float* out, int rounds) {
-  smelt_ceilings::multiply_in_groups<smelt_ceilings::Group_f16>(out, rounds);
+  smelt_ceilings::multiply_in_groups<smelt_ceilings::GroupF16>(out, rounds);
 }
 extern "C" __global__ void __launch_bounds__(128) wgmma_bf16(float* out, int rounds) {
-  smelt_ceilings::multiply_in_groups<smelt_ceilings::Group_bf16>(out, rounds);
+  smelt_ceilings::multiply_in_groups<smelt_ceilings::GroupBf16>(out, rounds);
 }
 extern "C" __global__ void __launch_bounds__(128) wgmma_i8(float* out, int rounds) {
-  smelt_ceilings::multiply_in_groups<smelt_ceilings::Group_i8>(out, rounds);
+  smelt_ceilings::multiply_in_groups<smelt_ceilings::GroupI8>(out, rounds);
 }
 #endif

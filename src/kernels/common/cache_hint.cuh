@@ -9,12 +9,8 @@
 enum class CacheHint { evict_first, evict_last, none };
 
 template <CacheHint Hint> __device__ __forceinline__ u64 cache_policy() {
-  u64 policy;
-  if constexpr (Hint == CacheHint::evict_first)
-    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  else
-    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
+  if constexpr (Hint == CacheHint::evict_first) return ptx::createpolicy_evict_first();
+  else return ptx::createpolicy_evict_last();
 }
 
 /// Volatile: what is read twice is meant to be, and not held in registers.
@@ -27,9 +23,7 @@ template <CacheHint Hint, class V> __device__ __forceinline__ V load_hinted(cons
     const u64 policy = cache_policy<Hint>();
 #pragma unroll
     for (int i = 0; i < static_cast<int>(sizeof(V) / 16); ++i)
-      asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
-                   : "=r"(to[i].x), "=r"(to[i].y), "=r"(to[i].z), "=r"(to[i].w)
-                   : "l"(reinterpret_cast<const uint4*>(from) + i), "l"(policy));
+      to[i] = ptx::ld_global_cache_hint_v4(reinterpret_cast<const uint4*>(from) + i, policy);
     return v;
   }
 }
@@ -42,8 +36,6 @@ template <CacheHint Hint, class V> __device__ __forceinline__ void store_hinted(
     const u64 policy = cache_policy<Hint>();
 #pragma unroll
     for (int i = 0; i < static_cast<int>(sizeof(V) / 16); ++i)
-      asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(reinterpret_cast<uint4*>(to) + i),
-                   "r"(from[i].x), "r"(from[i].y), "r"(from[i].z), "r"(from[i].w), "l"(policy)
-                   : "memory");
+      ptx::st_global_cache_hint_v4(reinterpret_cast<uint4*>(to) + i, from[i], policy);
   }
 }

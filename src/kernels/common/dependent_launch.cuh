@@ -3,11 +3,13 @@
 // plain stream that may be one of cuDNN's, some of which read what is not written yet (device/cuda/graph.cpp).
 #pragma once
 
+#include "common/ptx.cuh"
+
 /// Waits until the kernels before have ended and their writes are visible. Every kernel that is launched so executes it in all of
 /// its threads before it reads or writes anything but constants: a kernel that skips it breaks the order between its neighbours.
 /// Does nothing before sm_90, and where the kernel was launched as usual.
 __device__ __forceinline__ void wait_for_kernels_before() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  ptx::griddepcontrol_wait();
 #endif
 }

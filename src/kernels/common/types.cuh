@@ -3,36 +3,20 @@
 //   f16, bf16    two bytes; arithmetic is done in float: f32(x) widens, exactly; f16_of(x), bf16_of(x) round to nearest even
 #pragma once
 
-using i8 = signed char;
-using u8 = unsigned char;
-using i16 = short;
-using u16 = unsigned short;
-using i32 = int;
-using u32 = unsigned;
-using i64 = long long;
-using u64 = unsigned long long;
+#include "common/integers.cuh"
+#include "common/ptx.cuh"
 
 struct alignas(2) f16 { u16 bits; };
 struct alignas(2) bf16 { u16 bits; };
 
 __device__ __forceinline__ float f32(float x) { return x; }
-__device__ __forceinline__ float f32(f16 x) {
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
-  return y;
-}
+__device__ __forceinline__ float f32(f16 x) { return ptx::cvt_f32_f16(x.bits); }
 __device__ __forceinline__ float f32(bf16 x) { return __uint_as_float(static_cast<u32>(x.bits) << 16); }
 
-__device__ __forceinline__ f16 f16_of(float x) {
-  f16 y;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
-  return y;
-}
+__device__ __forceinline__ f16 f16_of(float x) { return {ptx::cvt_rn_f16_f32(x)}; }
 __device__ __forceinline__ bf16 bf16_of(float x) {
 #if __CUDA_ARCH__ >= 800
-  bf16 y;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
-  return y;
+  return {ptx::cvt_rn_bf16_f32(x)};
 #else
   const u32 bits = __float_as_uint(x);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<u16>((bits >> 16) | 0x40u)};   // NaN stays NaN

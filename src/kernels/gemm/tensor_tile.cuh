@@ -20,10 +20,8 @@ template <> struct TensorTypes<tf32, tf32> {
 
 /// sum + the four bytes of x.
 template <class T> __device__ __forceinline__ i32 sum_of_bytes(u32 x, i32 sum) {
-  i32 y;
-  if constexpr (T(-1) < T(0)) asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0x01010101), "r"(sum));
-  else asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(y) : "r"(x), "r"(0x01010101), "r"(sum));
-  return y;
+  if constexpr (T(-1) < T(0)) return ptx::dp4a_s32_s32(x, 0x01010101, sum);
+  else return ptx::dp4a_u32_s32(x, 0x01010101, sum);
 }
 
 template <class EA, class EB, int M, int N, int K, int WarpsM, int WarpsN, int StageCount, bool Prefetch, bool AKMajor, int AVec,
@@ -56,18 +54,14 @@ struct TensorTile {
   static __device__ __forceinline__ int first_row() { return static_cast<int>(threadIdx.x) / 32 / WarpsN * warp_m; }
   static __device__ __forceinline__ int first_column() { return static_cast<int>(threadIdx.x) / 32 % WarpsN * warp_n; }
 
-  static __device__ __forceinline__ u32 word(u32 address) {
-    float x;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(address) : "memory");
-    return tf32_of(x);
-  }
+  static __device__ __forceinline__ u32 word(u32 address) { return tf32_of(ptx::ld_shared_f32(address)); }
   /// Fragments of all of the warp's rows for step `step` of K.
   static __device__ __forceinline__ void load_a(u32 (&a)[rows][4], u32 tile, int step) {
 #pragma unroll
     for (int i = 0; i < rows; ++i) {
       const int row = first_row() + i * 16;
       if constexpr (AKMajor) {
-        ldmatrix(a[i], tile + tile_offset<CopyA::line_bytes, a_reads>(row + lane() % 16, step * 32 + lane() / 16 * 16));
+        ptx::ldmatrix(a[i], tile + tile_offset<CopyA::line_bytes, a_reads>(row + lane() % 16, step * 32 + lane() / 16 * 16));
         if constexpr (words)
 #pragma unroll
           for (int w = 0; w < 4; ++w) a[i][w] = tf32_of(__uint_as_float(a[i][w]));
@@ -77,7 +71,7 @@ struct TensorTile {
           a[i][w] = word(tile + tile_offset<CopyA::line_bytes, a_reads>(step * 8 + w / 2 * 4 + lane() % 4,
                                                                         (row + w % 2 * 8 + lane() / 4) * 4));
       } else {
-        ldmatrix_transposed(a[i], tile + tile_offset<CopyA::line_bytes, a_reads>(step * 16 + lane() / 16 * 8 + lane() % 8,
+        ptx::ldmatrix_trans(a[i], tile + tile_offset<CopyA::line_bytes, a_reads>(step * 16 + lane() / 16 * 8 + lane() % 8,
                                                                                  (row + lane() / 8 % 2 * 8) * 2));
       }
     }
@@ -94,10 +88,10 @@ struct TensorTile {
       } else {
         u32 both[4];
         if constexpr (BKMajor)
-          ldmatrix(both, tile + tile_offset<CopyB::line_bytes, b_reads>(column + lane() / 16 * 8 + lane() % 8,
-                                                                        step * 32 + lane() / 8 % 2 * 16));
+          ptx::ldmatrix(both, tile + tile_offset<CopyB::line_bytes, b_reads>(column + lane() / 16 * 8 + lane() % 8,
+                                                                             step * 32 + lane() / 8 % 2 * 16));
         else
-          ldmatrix_transposed(both, tile + tile_offset<CopyB::line_bytes, b_reads>(step * 16 + lane() % 16,
+          ptx::ldmatrix_trans(both, tile + tile_offset<CopyB::line_bytes, b_reads>(step * 16 + lane() % 16,
                                                                                    (column + lane() / 16 * 8) * 2));
 #pragma unroll
         for (int w = 0; w < 4; ++w) b[j + w / 2][w % 2] = words ? tf32_of(__uint_as_float(both[w])) : both[w];

@@ -9,11 +9,7 @@
 
 /// From the L2 cache, where other blocks' writes are.
 template <class T> __device__ __forceinline__ Vector<T, 4> past_l1(const Vector<T, 4>* from) {
-  Vector<u32, 4> x;
-  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x.at[0]), "=r"(x.at[1]), "=r"(x.at[2]), "=r"(x.at[3])
-               : "l"(from)
-               : "memory");
+  const uint4 x = ptx::ld_global_cg_v4(from);
   return *reinterpret_cast<const Vector<T, 4>*>(&x);
 }
 

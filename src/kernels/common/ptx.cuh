@@ -1,0 +1,268 @@
+// Instructions that CUDA C++ has no function for, one function each, named after the instruction: all inline assembly of the
+// kernels stands here. What an instruction does is in the PTX ISA (docs.nvidia.com/cuda/parallel-thread-execution) under that
+// name; the line above each group gives the first architecture that has it. A function may be declared for any architecture, and
+// is called only from those on.
+//
+// `shared` is an address in shared memory (common/shared.cuh), aligned to the access, as pointers are.
+#pragma once
+
+#include "common/integers.cuh"
+
+namespace ptx {
+
+// Conversions. Halves are their bits. sm_75; to bf16 and tf32 sm_80.
+
+__device__ __forceinline__ float cvt_f32_f16(u16 x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
+}
+__device__ __forceinline__ u16 cvt_rn_f16_f32(float x) {
+  u16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ u16 cvt_rn_bf16_f32(float x) {
+  u16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+/// `low` in the lower half of the result.
+__device__ __forceinline__ u32 cvt_rn_f16x2_f32(float high, float low) {
+  u32 y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+__device__ __forceinline__ u32 cvt_rn_bf16x2_f32(float high, float low) {
+  u32 y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+__device__ __forceinline__ u32 cvt_rna_tf32_f32(float x) {
+  u32 y;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+}
+
+// Arithmetic. sm_75.
+
+__device__ __forceinline__ float ex2_approx_ftz_f32(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// sum + the products of the four bytes of a and b.
+__device__ __forceinline__ i32 dp4a_s32_s32(u32 a, u32 b, i32 sum) {
+  i32 y;
+  asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(sum));
+  return y;
+}
+__device__ __forceinline__ i32 dp4a_u32_s32(u32 a, u32 b, i32 sum) {
+  i32 y;
+  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(sum));
+  return y;
+}
+
+// Global memory. sm_75; with a cache policy sm_80. Volatile: what is read twice is loaded twice.
+
+__device__ __forceinline__ uint4 ld_global_cg_v4(const void* from) {
+  uint4 x;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from) : "memory");
+  return x;
+}
+__device__ __forceinline__ u64 createpolicy_evict_first() {
+  u64 policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ __forceinline__ u64 createpolicy_evict_last() {
+  u64 policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ __forceinline__ uint4 ld_global_cache_hint_v4(const void* from, u64 policy) {
+  uint4 x;
+  asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "l"(from), "l"(policy));
+  return x;
+}
+__device__ __forceinline__ void st_global_cache_hint_v4(void* to, const uint4& x, u64 policy) {
+  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w),
+               "l"(policy)
+               : "memory");
+}
+
+// Shared memory. sm_75.
+
+__device__ __forceinline__ float ld_shared_f32(u32 shared) {
+  float x;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(shared) : "memory");
+  return x;
+}
+__device__ __forceinline__ void st_shared_u8(u32 shared, u32 x) {
+  asm volatile("st.shared.u8 [%0], %1;" ::"r"(shared), "r"(x) : "memory");
+}
+__device__ __forceinline__ void st_shared_u16(u32 shared, u16 x) {
+  asm volatile("st.shared.u16 [%0], %1;" ::"r"(shared), "h"(x) : "memory");
+}
+__device__ __forceinline__ void st_shared_u32(u32 shared, u32 x) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(shared), "r"(x) : "memory");
+}
+__device__ __forceinline__ void st_shared_v2_u32(u32 shared, u32 x, u32 y) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(shared), "r"(x), "r"(y) : "memory");
+}
+__device__ __forceinline__ void st_shared_v4_u32(u32 shared, u32 x, u32 y, u32 z, u32 w) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+}
+
+// Asynchronous copies from global to shared memory: the first `read` bytes from `from`, zeros behind them. sm_80.
+
+__device__ __forceinline__ void cp_async_cg_16(u32 shared, const void* from, int read) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(read) : "memory");
+}
+template <int Bytes> __device__ __forceinline__ void cp_async_ca(u32 shared, const void* from, int read) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(from), "n"(Bytes), "r"(read) : "memory");
+}
+__device__ __forceinline__ void cp_async_commit_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int Pending> __device__ __forceinline__ void cp_async_wait_group() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+// Matrices of 8 rows of 16 bytes in shared memory: lane 8i + r holds the address of row r of matrix i, and gets of matrix i in
+// r[i] the word lane % 4 of row lane / 4. sm_75.
+
+template <int Count> __device__ __forceinline__ void ldmatrix(u32 (&r)[Count], u32 shared) {
+  static_assert(Count == 1 || Count == 2 || Count == 4);
+  if constexpr (Count == 1)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(shared) : "memory");
+  if constexpr (Count == 2)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(shared) : "memory");
+  if constexpr (Count == 4)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared)
+                 : "memory");
+}
+/// Each matrix of 8 x 8 16-bit elements transposed.
+template <int Count> __device__ __forceinline__ void ldmatrix_trans(u32 (&r)[Count], u32 shared) {
+  static_assert(Count == 1 || Count == 2 || Count == 4);
+  if constexpr (Count == 1)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(shared) : "memory");
+  if constexpr (Count == 2)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1])
+                 : "r"(shared)
+                 : "memory");
+  if constexpr (Count == 4)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared)
+                 : "memory");
+}
+
+// Products on tensor cores, d += a b, by a warp: mma_SHAPE_TYPES. common/mma.cuh says how fragments lie. m16n8k8 of f16 and
+// m8n8k16 of bytes sm_75; the others sm_80.
+
+__device__ __forceinline__ void mma_m16n8k8_f16(float (&d)[4], u32 a0, u32 a1, u32 b) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a0), "r"(a1), "r"(b));
+}
+
+#define SMELT_MMA_FLOAT(shape, type)                                                                                          \
+  __device__ __forceinline__ void mma_##shape##_##type(float(&d)[4], const u32(&a)[4], const u32(&b)[2]) {                    \
+    asm volatile("mma.sync.aligned." #shape ".row.col.f32." #type "." #type                                                   \
+                 ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                       \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                             \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                         \
+  }
+#define SMELT_MMA_BYTES(a_type, b_type)                                                                                       \
+  __device__ __forceinline__ void mma_m8n8k16_##a_type##_##b_type(i32& d0, i32& d1, u32 a, u32 b) {                           \
+    asm volatile("mma.sync.aligned.m8n8k16.row.col.s32." #a_type "." #b_type ".s32 {%0, %1}, {%2}, {%3}, {%0, %1};"           \
+                 : "+r"(d0), "+r"(d1)                                                                                         \
+                 : "r"(a), "r"(b));                                                                                           \
+  }                                                                                                                           \
+  __device__ __forceinline__ void mma_m16n8k32_##a_type##_##b_type(i32(&d)[4], const u32(&a)[4], const u32(&b)[2]) {          \
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32." #a_type "." #b_type                                                 \
+                 ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                       \
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                                                             \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                         \
+  }
+
+SMELT_MMA_FLOAT(m16n8k16, f16)
+SMELT_MMA_FLOAT(m16n8k16, bf16)
+SMELT_MMA_FLOAT(m16n8k8, tf32)
+SMELT_MMA_BYTES(s8, s8)
+SMELT_MMA_BYTES(s8, u8)
+SMELT_MMA_BYTES(u8, s8)
+SMELT_MMA_BYTES(u8, u8)
+
+#undef SMELT_MMA_FLOAT
+#undef SMELT_MMA_BYTES
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+// The same by four warps, d (64, 128), a (64, 32 bytes) in registers, b (32 bytes, 128) in shared memory, as a matrix descriptor
+// says. The 64 sums of a thread are operands of one instruction, each of them written out. sm_90a.
+
+#define SMELT_8_SUMS(constraint, i)                                                                                           \
+  constraint(d[i]), constraint(d[i + 1]), constraint(d[i + 2]), constraint(d[i + 3]), constraint(d[i + 4]),                   \
+      constraint(d[i + 5]), constraint(d[i + 6]), constraint(d[i + 7])
+#define SMELT_WGMMA(name, sum, constraint, instruction, signs)                                                                \
+  __device__ __forceinline__ void name(sum(&d)[64], const u32(&a)[4], u64 b) {                                                \
+    asm volatile(                                                                                                             \
+        "{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                               \
+        "wgmma.mma_async.sync.aligned." instruction " "                                                                       \
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "               \
+        "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "                \
+        "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "                \
+        "%62, %63}, {%64, %65, %66, %67}, %68, p" signs ";}\n"                                                                \
+        : SMELT_8_SUMS(constraint, 0), SMELT_8_SUMS(constraint, 8), SMELT_8_SUMS(constraint, 16),                             \
+          SMELT_8_SUMS(constraint, 24), SMELT_8_SUMS(constraint, 32), SMELT_8_SUMS(constraint, 40),                           \
+          SMELT_8_SUMS(constraint, 48), SMELT_8_SUMS(constraint, 56)                                                          \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                                                \
+  }
+
+SMELT_WGMMA(wgmma_m64n128k16_f16, float, "+f", "m64n128k16.f32.f16.f16", ", 1, 1, 0")
+SMELT_WGMMA(wgmma_m64n128k16_bf16, float, "+f", "m64n128k16.f32.bf16.bf16", ", 1, 1, 0")
+SMELT_WGMMA(wgmma_m64n128k32_s8, i32, "+r", "m64n128k32.s32.s8.s8", "")
+
+#undef SMELT_WGMMA
+#undef SMELT_8_SUMS
+
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit_and_wait() {
+  asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+#endif
+
+// Blocks of a cluster and each other's shared memory. sm_90.
+
+__device__ __forceinline__ u32 cluster_ctarank() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ __forceinline__ void barrier_cluster_arrive_and_wait() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+__device__ __forceinline__ u32 mapa_shared_cluster(u32 shared, u32 block) {
+  u32 there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared), "r"(block));
+  return there;
+}
+__device__ __forceinline__ void ld_shared_cluster_v2_f32(float (&x)[2], u32 there) {
+  asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];" : "=f"(x[0]), "=f"(x[1]) : "r"(there) : "memory");
+}
+__device__ __forceinline__ void ld_shared_cluster_v4_f32(float (&x)[4], u32 there) {
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+               : "r"(there)
+               : "memory");
+}
+
+// Programmatic dependent launch (common/dependent_launch.cuh). sm_90.
+
+__device__ __forceinline__ void griddepcontrol_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
+}  // namespace ptx

@@ -12,3 +12,7 @@ def files_with(pattern):
 
 def test_inline_assembly_stands_in_one_header():
     assert files_with(r"\basm\b") == {"common/ptx.cuh"}
+
+
+def test_lanes_exchange_values_through_one_header():
+    assert files_with(r"__shfl_") == {"common/warp.cuh"}

@@ -19,6 +19,7 @@
 #include "attention/problem.cuh"
 #include "common/copy_async.cuh"
 #include "common/mma.cuh"
+#include "common/warp.cuh"
 #include "kernels/attention/flash.h"
 
 namespace smelt_flash {
@@ -201,8 +202,7 @@ template <class T, FlashConfig Config> struct Flash {
         float highest = fmaxf(s[m][0][2 * r], s[m][0][2 * r + 1]);
 #pragma unroll
         for (int n = 1; n < warp_keys / 8; ++n) highest = fmaxf(highest, fmaxf(s[m][n][2 * r], s[m][n][2 * r + 1]));
-        highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, 1));
-        highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, 2));
+        highest = fold_quad(highest, [](float a, float b) { return fmaxf(a, b); });
         highest = fmaxf(top[m][r], Low ? highest : highest * scale);
         faded[r] = faded_by(top[m][r], highest);
         top[m][r] = highest;
@@ -219,7 +219,7 @@ template <class T, FlashConfig Config> struct Flash {
         total[m][r] = total[m][r] * faded[r] + (sums[0] + sums[1]);               // of this lane's columns
       }
       // After the first tiles a new maximum is rare.
-      if (__any_sync(0xffffffffu, faded[0] != 1 || faded[1] != 1)) {
+      if (__any_sync(full_warp, faded[0] != 1 || faded[1] != 1)) {
 #pragma unroll
         for (int n = 0; n < columns; ++n)
 #pragma unroll
@@ -265,10 +265,7 @@ template <class T, FlashConfig Config> struct Flash {
 #pragma unroll
     for (int m = 0; m < RowTiles; ++m)
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        total[m][r] += __shfl_xor_sync(0xffffffffu, total[m][r], 1);
-        total[m][r] += __shfl_xor_sync(0xffffffffu, total[m][r], 2);
-      }
+      for (int r = 0; r < 2; ++r) total[m][r] = sum_quad(total[m][r]);
     if constexpr (KeyWarps > 1) {
       float* const sums = reinterpret_cast<float*>(exchange);                     // (rows, ValueDepth)
       float* const stats = sums + rows * ValueDepth;                              // (rows, KeyWarps, 2)

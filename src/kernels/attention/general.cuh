@@ -6,14 +6,14 @@
 #pragma once
 
 #include "common/convert.cuh"
+#include "common/warp.cuh"
 #include "kernels/attention/general.h"
 
 constexpr int attention_threads = 128;
 
 /// The fold of each thread's value over the block; everybody gets it.
 template <class Fold> __device__ __forceinline__ float over_block(float v, float* exchange, const Fold& fold) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) v = fold(v, __shfl_xor_sync(0xffffffffu, v, offset));
+  v = fold_lanes(v, fold);
   __syncthreads();                       // what was exchanged before has been read
   if (threadIdx.x % 32 == 0) exchange[threadIdx.x / 32] = v;
   __syncthreads();

@@ -12,6 +12,7 @@
 
 #include "attention/problem.cuh"
 #include "attention/scores.cuh"
+#include "common/warp.cuh"
 
 constexpr int MapRows = 16;
 /// None of the first two: the tile counts nothing.
@@ -41,7 +42,7 @@ __device__ __forceinline__ void map_tiles(u8* map, const AttentionProblem& p, u3
       }
 #pragma unroll
     for (int t = 0; t < together; ++t) {
-      const u32 all = __reduce_or_sync(0xffffffffu, bits[t]);
+      const u32 all = __reduce_or_sync(full_warp, bits[t]);
       open = open || (all & map_open);
       if (lane == 0 && begin + t < tiles) row[begin + t] = static_cast<u8>(all);
     }

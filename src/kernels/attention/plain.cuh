@@ -13,6 +13,7 @@
 #include "attention/element.cuh"
 #include "attention/problem.cuh"
 #include "attention/scores.cuh"
+#include "common/warp.cuh"
 
 __device__ __forceinline__ float exponential(float x) { return expf(x); }
 __device__ __forceinline__ double exponential(double x) { return exp(x); }
@@ -39,7 +40,6 @@ template <class T, int Width, int Warps, int Held, class Scores>
 __device__ __forceinline__ void plain_attention(const T* q, const T* k, const T* v, T* y, const AttentionProblem& p,
                                                 Scores scores) {
   using C = typename Computing<T>::type;
-  constexpr u32 all = 0xffffffffu;
   constexpr C lowest = static_cast<C>(minus_infinity);
   const u32 lane = threadIdx.x % 32;
   const u32 row = blockIdx.x * Warps + threadIdx.x / 32;
@@ -57,22 +57,16 @@ __device__ __forceinline__ void plain_attention(const T* q, const T* k, const T*
     const u32 j = begin + lane;
     C x = lowest;
     if (j < p.keys) x = scores.at(i, j, static_cast<C>(p.scale) * dot<T, Width>(q, p.q[3], k + j * p.k[2], p.k[3], p.depth));
-    C highest = x;
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) highest = larger(highest, __shfl_xor_sync(all, highest, offset));
-    highest = larger(highest, top);
+    const C highest = larger(fold_lanes(x, [](C a, C z) { return larger(a, z); }), top);
     const C base = highest == lowest ? 0 : highest;     // nothing is visible yet: exp(lowest - 0) is 0
     const C faded = exponential(top - base), weight = j < p.keys ? exponential(x - base) : 0;
     top = highest;
-    C sum = weight;
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(all, sum, offset);
-    total = total * faded + sum;
+    total = total * faded + sum_lanes(weight);
 #pragma unroll
     for (int c = 0; c < Held; ++c) sums[c] *= faded;
     const u32 count = p.keys - begin < 32 ? p.keys - begin : 32;
     for (u32 n = 0; n < count; ++n) {
-      const C w = __shfl_sync(all, weight, n);
+      const C w = broadcast(weight, n);
       const T* values = v + (begin + n) * p.v[2];
 #pragma unroll
       for (int c = 0; c < Held; ++c)

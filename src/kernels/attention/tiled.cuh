@@ -14,6 +14,7 @@
 #include "attention/element.cuh"
 #include "attention/problem.cuh"
 #include "attention/scores.cuh"
+#include "common/warp.cuh"
 #include "kernels/attention/tiled.h"
 
 template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
@@ -105,8 +106,7 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
           s[r][n] = seen ? scores.at(row, j, static_cast<float>(p.scale) * s[r][n]) : minus_infinity;
           highest = fmaxf(highest, s[r][n]);
         }
-#pragma unroll
-        for (int offset = 8; offset > 0; offset /= 2) highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, offset));
+        highest = fold_lanes<16>(highest, [](float a, float b) { return fmaxf(a, b); });
         const float base = highest == minus_infinity ? 0.f : highest;       // nothing is visible yet: exp(lowest - 0) is 0
         faded[r] = expf(top[r] - base);
         top[r] = highest;
@@ -141,8 +141,7 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
     }
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-#pragma unroll
-      for (int offset = 8; offset > 0; offset /= 2) total[r] += __shfl_xor_sync(0xffffffffu, total[r], offset);
+      total[r] = sum_lanes<16>(total[r]);
       const u32 i = first_row + 4 * ty + r;
       if (i >= p.queries) continue;
       const bool zero = !(total[r] > 0) && p.nan_guard;                     // no key is visible, or a score is NaN

@@ -91,9 +91,9 @@ __device__ __forceinline__ void sort_candidates(const ByScore& source, Item<u32>
       const u32 place = begin + threadIdx.x;
       const Item<u32> item = place < count ? source(line, place) : last_item<u32>();
       const bool candidate = item.key != 0xffffffffu;
-      const u32 here = __ballot_sync(0xffffffffu, candidate), lane = threadIdx.x % 32;
+      const u32 here = __ballot_sync(full_warp, candidate), lane = threadIdx.x % 32;
       u32 at = lane == 0 && here ? atomicAdd(&next, static_cast<u32>(__popc(here))) : 0;   // in any order: they are sorted
-      at = __shfl_sync(0xffffffffu, at, 0) + __popc(here & ((1u << lane) - 1));
+      at = broadcast(at, 0) + __popc(here & ((1u << lane) - 1));
       if (candidate) items[at] = item;
       found += __syncthreads_count(candidate);
     }
@@ -197,7 +197,7 @@ __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* so
     alive = !dead[t];
 
     // Candidates that are left move together, in their order.
-    const u32 here = __ballot_sync(0xffffffffu, alive);
+    const u32 here = __ballot_sync(full_warp, alive);
     u32 left;
     const u32 rank = sum_before<Threads>(__popc(here), left) + __popc(here & ((1u << (t % 32)) - 1));
     if (alive) others[rank] = own, numbers[rank] = item.place;
@@ -227,9 +227,9 @@ __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* so
       const u32 first = t * 32;   // a lane has a word of those that are still to be taken
       u32 word = first + 32 <= left ? 0xffffffffu : first < left ? (1u << (left - first)) - 1 : 0u, n = 0;
       for (; total + n < most; ++n) {
-        const u32 words = __ballot_sync(0xffffffffu, word != 0);
+        const u32 words = __ballot_sync(full_warp, word != 0);
         if (!words) break;
-        const u32 lane = __ffs(words) - 1, next = lane * 32 + __ffs(__shfl_sync(0xffffffffu, word, lane)) - 1;
+        const u32 lane = __ffs(words) - 1, next = lane * 32 + __ffs(broadcast(word, lane)) - 1;
         if (t == lane) word &= word - 1;
         if (t < Words) word &= ~beaten[next][t];
         if (t == 0) order[n] = next;

@@ -16,6 +16,7 @@
 
 #include "common/convert.cuh"
 #include "common/divide.cuh"
+#include "common/warp.cuh"
 #include "kernels/detect/roi_shape.h"
 
 /// A region along one axis, in double and without multiply-adds: a sample more or less is no rounding error.
@@ -179,7 +180,7 @@ __device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiShape& s, i
     for (int offset = 1; offset < px * py; offset *= 2) {
 #pragma unroll
       for (int u = 0; u < U; ++u) {
-        const A other = __shfl_xor_sync(0xffffffffu, sum[u], offset);
+        const A other = shuffle_xor(sum[u], offset);
         if constexpr (Maximum) sum[u] = max(sum[u], other);
         else sum[u] += other;
       }

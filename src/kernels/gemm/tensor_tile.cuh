@@ -7,6 +7,7 @@
 #pragma once
 
 #include "common/mma.cuh"
+#include "common/warp.cuh"
 #include "gemm/tile_copy.cuh"
 
 template <class EA, class EB> struct TensorTypes {
@@ -143,10 +144,7 @@ struct TensorTile {
 #pragma unroll
     for (int i = 0; i < rows; ++i)
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        of_a[i][h] += __shfl_xor_sync(~0u, of_a[i][h], 1);
-        of_a[i][h] += __shfl_xor_sync(~0u, of_a[i][h], 2);
-      }
+      for (int h = 0; h < 2; ++h) of_a[i][h] = sum_quad(of_a[i][h]);
 #pragma unroll
     for (int j = 0; j < columns; ++j)
 #pragma unroll

@@ -22,6 +22,7 @@
 #include "common/cluster.cuh"
 #include "common/expr.cuh"
 #include "common/tuple.cuh"
+#include "common/warp.cuh"
 #include "pointwise/walk.cuh"
 
 /// What a kernel is compiled for.
@@ -36,25 +37,19 @@ struct alignas(8) Moments {
   float mean, squares;
 };
 
-__device__ __forceinline__ float over_warp(float v) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) v += __shfl_xor_sync(0xffffffffu, v, offset);
-  return v;
-}
-
 /// By a whole warp: of `parts` parts with `whole` elements of a group each, the last one with what is left of `total`.
 template <class At> __device__ __forceinline__ Moments merged(int parts, float whole, float total, const At& at) {
   const int lane = threadIdx.x % 32;
   const float last = total - (parts - 1) * whole;
   float sum = 0, squares = 0;
   for (int p = lane; p < parts; p += 32) sum += at(p).mean * (p + 1 < parts ? whole : last);
-  const float mean = over_warp(sum) / total;
+  const float mean = sum_lanes(sum) / total;
   for (int p = lane; p < parts; p += 32) {
     const Moments one = at(p);
     const float d = one.mean - mean;
     squares += one.squares + d * d * (p + 1 < parts ? whole : last);
   }
-  return {mean, over_warp(squares)};
+  return {mean, sum_lanes(squares)};
 }
 
 /// A thread's vectors of x, and what its block makes of them.
@@ -137,11 +132,11 @@ template <GroupConfig C, class T> struct GroupTile {
       float sum = 0;
 #pragma unroll
       for (int e = 0; e < C.vec; ++e) sum += sums[e];
-      sum = over_warp(sum);
+      sum = sum_lanes(sum);
       if (lane == 0) exchange[warp] = sum;
       __syncthreads();
       if (warp == 0) {
-        sum = over_warp(lane < warps ? exchange[lane] : 0.f);
+        sum = sum_lanes(lane < warps ? exchange[lane] : 0.f);
         if (lane == 0) done(0, sum);
       }
     } else {
@@ -153,7 +148,7 @@ template <GroupConfig C, class T> struct GroupTile {
         float sum = 0;
 #pragma unroll 4
         for (int i = lane; i < lines * C.length; i += 32) sum += exchange[i / C.length * (C.bundle * C.length) + g * C.length + i % C.length];
-        sum = over_warp(sum);
+        sum = sum_lanes(sum);
         if (lane == 0) done(g, sum);
       }
     }

@@ -16,7 +16,7 @@
 
 #include "common/cache_hint.cuh"
 #include "common/expr.cuh"
-#include "norm/rows.cuh"
+#include "common/warp.cuh"
 #include "pointwise/view.cuh"
 
 /// What happens to a row in the L2 cache. Streamed: it is given up first, and so is what is written. Reread: it is read for the
@@ -101,7 +101,7 @@ template <NormConfig C> struct RowFragment {
       for (int h = 0; h < C.vectors; ++h)
 #pragma unroll
         for (int e = 0; e < C.vec; ++e) sum += v[h][e];                    // 0 beyond the width
-      mean = row_sum<C.threads, C.rows>(sum, exchange[0]) / C.width;
+      mean = fold_team<C.threads>(sum, exchange[0], Plus()) / C.width;
     }
     float squares = 0;
 #pragma unroll
@@ -111,7 +111,7 @@ template <NormConfig C> struct RowFragment {
         const float d = v[h][e] - mean;
         squares += C.centred && column(h) >= C.width ? 0.f : d * d;
       }
-    return {mean, rsqrtf(row_sum<C.threads, C.rows>(squares, exchange[1]) / C.width + epsilon)};
+    return {mean, rsqrtf(fold_team<C.threads>(squares, exchange[1], Plus()) / C.width + epsilon)};
   }
   /// v becomes n.
   __device__ __forceinline__ void normalize(const Statistics& s) {

@@ -85,16 +85,10 @@ template <class A, int Sign, bool Last> struct ArgPlace {
   __device__ __forceinline__ i64 result(i64) const { return at; }
 };
 
-/// The state that thread (lane ^ offset) of the warp holds.
-template <class S> __device__ __forceinline__ S from_lane(const S& s, int offset) {
-  static_assert(sizeof(S) % 4 == 0);
-  union Words {
-    S state;
-    u32 word[sizeof(S) / 4];
-    __device__ Words() {}
-  } mine, theirs;
-  mine.state = s;
-#pragma unroll
-  for (int i = 0; i < static_cast<int>(sizeof(S) / 4); ++i) theirs.word[i] = __shfl_xor_sync(0xffffffffu, mine.word[i], offset);
-  return theirs.state;
-}
+/// Of two states, for common/warp.cuh.
+struct Merge {
+  template <class S> __device__ __forceinline__ S operator()(S a, const S& b) const {
+    a.merge(b);
+    return a;
+  }
+};

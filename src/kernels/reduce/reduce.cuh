@@ -14,6 +14,7 @@
 #pragma once
 
 #include "common/tuple.cuh"
+#include "common/warp.cuh"
 #include "pointwise/view.cuh"
 #include "reduce/fold.cuh"
 
@@ -36,21 +37,6 @@ struct Part {
   }
 };
 
-/// Merges the states of Team threads side by side (a power of two); all of them get the result. `exchange`: a state a warp.
-template <int Team, class S> __device__ __forceinline__ void merge_side_by_side(S& s, S* exchange) {
-#pragma unroll
-  for (int offset = (Team < 32 ? Team : 32) / 2; offset > 0; offset /= 2) s.merge(from_lane(s, offset));
-  if constexpr (Team > 32) {
-    constexpr int warps = Team / 32;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    if (lane == 0) exchange[warp] = s;
-    __syncthreads();
-    s = exchange[warp / warps * warps + lane % warps];
-#pragma unroll
-    for (int offset = warps / 2; offset > 0; offset /= 2) s.merge(from_lane(s, offset));
-  }
-}
-
 /// Merges the states of threads X apart, Team of them; row 0 gets the result. `exchange`: a state a thread, times Vec.
 template <int X, int Team, int Vec, class S> __device__ __forceinline__ void merge_rows(S (&s)[Vec], S* exchange) {
   const int x = threadIdx.x % X, row = threadIdx.x / X;
@@ -70,9 +56,7 @@ template <int X, int Team, int Vec, class S> __device__ __forceinline__ void mer
 template <class S> __device__ __forceinline__ S merge_parts(const S* parts, u32 number, u32 results, u32 splits) {
   S s;
   for (u32 split = threadIdx.x % 32; split < splits; split += 32) s.merge(parts[static_cast<u64>(split) * results + number]);
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) s.merge(from_lane(s, offset));
-  return s;
+  return fold_lanes(s, Merge());
 }
 
 /// State: reduce/fold.cuh. X: what Before gives; Result: what After takes; V: how x0, x1, … lie along the axis of the vectors.
@@ -120,7 +104,7 @@ template <ReduceConfig C, class State, class Before, class X, class After, class
     }
 
     // Merge the threads' states, and store.
-    if constexpr (C.rows) merge_side_by_side<C.team>(s[0], exchange);
+    if constexpr (C.rows) s[0] = fold_team<C.team>(s[0], exchange, Merge());
     else merge_rows<C.side, C.team, C.vec>(s, exchange);
     if (!inside || member != 0) return;
     if constexpr (C.parts > 1) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "common/convert.cuh"
+#include "common/warp.cuh"
 #include "kernels/rnn/recurrence.h"
 
 constexpr int recurrent_threads = 256;
@@ -22,11 +23,6 @@ template <class T> __device__ __forceinline__ float dot_state(const T* row, cons
   float sum = 0;
   for (i64 i = threadIdx.x % 32; i < n; i += 32) sum += widened<float>(row[i]) * h[i];
   return sum;
-}
-__device__ __forceinline__ float over_lanes(float v) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) v += __shfl_xor_sync(0xffffffffu, v, offset);
-  return v;
 }
 
 /// First, Second: static functions f, g and h of a direction; one type where both directions have the same.
@@ -65,7 +61,7 @@ __device__ __forceinline__ void recur(const T* x, const T* w, const T* r, const 
       float sum = dot(w + g * a.input, now, a.input);
       const bool later = Gates == 3 && g >= 2 * n;                          // GRU's hidden gate reads the state after the reset
       if (!later) sum += dot_state(r + g * n, h, n);
-      sum = over_lanes(sum);
+      sum = sum_lanes(sum);
       if (bias) sum += widened<float>(bias[g]) + widened<float>(bias[Gates * n + g]);
       if (threadIdx.x % 32 == 0) sums[g] = sum;
     }
@@ -78,7 +74,7 @@ __device__ __forceinline__ void recur(const T* x, const T* w, const T* r, const 
       }
       __syncthreads();
       for (i64 g = warp; g < n; g += warps) {
-        float sum = over_lanes(dot_state(r + (2 * n + g) * n, other, n));
+        float sum = sum_lanes(dot_state(r + (2 * n + g) * n, other, n));
         const float own = bias ? widened<float>(bias[5 * n + g]) : 0.f;
         if (a.linear_before_reset) sum = sums[n + g] * (sum + own) - own;
         if (threadIdx.x % 32 == 0) sums[2 * n + g] += sum;

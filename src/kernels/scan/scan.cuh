@@ -10,6 +10,7 @@
 #include "common/convert.cuh"
 #include "common/divide.cuh"
 #include "common/expr.cuh"
+#include "common/warp.cuh"
 
 template <class A> struct RunningSum {
   static constexpr int start = 0;
@@ -19,8 +20,6 @@ template <class A> struct RunningProduct {
   static constexpr int start = 1;
   static __device__ __forceinline__ A of(A a, A b) { return a * b; }
 };
-
-template <class A> __device__ __forceinline__ A up(A x, int offset) { return __shfl_up_sync(0xffffffffu, x, offset); }
 
 template <class A, class Op, bool Exclusive, bool Reverse, int Threads, int Items, class T>
 __device__ __forceinline__ void scan_rows(const T* x, T* y, u32 extent) {
@@ -38,13 +37,8 @@ __device__ __forceinline__ void scan_rows(const T* x, T* y, u32 extent) {
       own[i] = at < extent ? widened<A>(x[Reverse ? extent - 1 - at : at]) : A(Op::start);
       total = Op::of(total, own[i]);
     }
-    A until = total;                                                        // with the lanes before
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const A other = up(until, offset);
-      if (lane >= offset) until = Op::of(other, until);
-    }
-    A before = up(until, 1);
+    const A until = scan_lanes(total, [](A a, A b) { return Op::of(a, b); });   // with the lanes before
+    A before = shuffle_up(until, 1);
     if (lane == 0) before = A(Op::start);
     __syncthreads();                                                        // the carry of the last round is there
     if (lane == 31) warps[warp] = until;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "common/divide.cuh"
+#include "common/warp.cuh"
 #include "scan/scan.cuh"
 
 /// Of begin … end, by a warp.
@@ -16,7 +17,7 @@ template <class Flag> __device__ __forceinline__ u32 count_flagged(const Flag& f
   const u32 lane = threadIdx.x % 32;
   u32 count = 0;
 #pragma unroll 4
-  for (u32 i = begin; i < end; i += 32) count += __popc(__ballot_sync(0xffffffffu, i + lane < end && flag(i + lane)));
+  for (u32 i = begin; i < end; i += 32) count += __popc(__ballot_sync(full_warp, i + lane < end && flag(i + lane)));
   return count;
 }
 
@@ -26,7 +27,7 @@ __device__ __forceinline__ void put_flagged(const Flag& flag, const Put& put, u3
 #pragma unroll 2
   for (u32 i = begin; i < end; i += 32) {
     const bool here = i + lane < end && flag(i + lane);
-    const u32 flagged = __ballot_sync(0xffffffffu, here);
+    const u32 flagged = __ballot_sync(full_warp, here);
     if (here) put(i + lane, rank + __popc(flagged & before), total);
     rank += __popc(flagged);
   }

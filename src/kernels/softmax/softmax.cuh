@@ -68,7 +68,7 @@ __device__ __forceinline__ void softmax_held(const T* x, T* y, const Walk<Rank, 
     }
   }
   const A own = s.top;
-  merge_side_by_side<Team>(s, reinterpret_cast<LogSumExp<A>*>(exchange));
+  s = fold_team<Team>(s, reinterpret_cast<LogSumExp<A>*>(exchange), Merge());
   const Scale<A, Log> scale(s);
   const A factor = exp(own - s.top) * scale.factor;
 #pragma unroll
@@ -93,8 +93,7 @@ __device__ __forceinline__ LogSumExp<A> state_of(const T* x, i64 stride, u32 wid
     load<(Vec > 1 ? 1 : -1)>(v, x, static_cast<i64>(c) * Vec * stride, stride, width - c * Vec);
     add_all<A>(s, v, width - c * Vec);
   }
-  merge_side_by_side<Threads>(s, reinterpret_cast<LogSumExp<A>*>(exchange));
-  return s;
+  return fold_team<Threads>(s, reinterpret_cast<LogSumExp<A>*>(exchange), Merge());
 }
 
 template <int Vec, int Threads, class S, class T>
@@ -135,7 +134,7 @@ __device__ __forceinline__ void softmax_from_parts(const T* x, T* y, const LogSu
   rows.template locate<1>(blockIdx.x, at);
   LogSumExp<A> s;                                                           // the same in every warp
   for (u32 i = threadIdx.x % 32; i < gridDim.y; i += 32) s.merge(parts[static_cast<u64>(blockIdx.x) * gridDim.y + i]);
-  merge_side_by_side<32>(s, static_cast<LogSumExp<A>*>(nullptr));
+  s = fold_lanes(s, Merge());
   const Part part((width + Vec - 1) / Vec, blockIdx.y, gridDim.y);
   write_all<Vec, Threads>(x + at[0], y + at[1], from, to, width, part, Scale<A, Log>(s));
 }

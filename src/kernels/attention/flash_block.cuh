@@ -14,6 +14,7 @@
 #include "attention/map.cuh"
 #include "attention/scores.cuh"
 #include "common/cluster.cuh"
+#include "common/copy_ring.cuh"
 
 enum class Splits { none, grid, cluster };
 
@@ -49,7 +50,7 @@ template <int Groups> __device__ __forceinline__ u32 list_tiles(const u8* map, u
     for (int g = 0; g < Groups; ++g)
       if (g < groups && tile < tiles) bits |= map[static_cast<u64>(g) * tiles + tile];
     const bool seen = bits & (map_open | map_scored);
-    const u32 visible = __ballot_sync(0xffffffffu, seen);
+    const u32 visible = __ballot_sync(full_warp, seen);
     if (seen) list[count + __popc(visible & ((1u << threadIdx.x % 32) - 1))] = static_cast<u16>(2 * tile + (bits != map_open));
     count += __popc(visible);
   }
@@ -170,33 +171,23 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
 
   const smelt_flash::TileCopies<typename F::KeyTile, T, Keys> key_copies(k, p.k[2]);
   const smelt_flash::TileCopies<typename F::ValueTile, T, Keys> value_copies(v, p.v[2]);
-  const auto fetch = [&](u32 n, u32 to) {
+  const auto issue = [&](u32 stage, u32 n) {
     const u32 tile = tiles.number(n), inside = p.keys - tile * Keys;
-    key_copies.copy(to, tile, inside);
-    value_copies.copy(to + F::KeyTile::bytes, tile, inside);
+    key_copies.copy(stage, tile, inside);
+    value_copies.copy(stage + F::KeyTile::bytes, tile, inside);
   };
-  u32 stage = stages, free = stages;  // where the next tile lies, and the next copy goes
-  const auto after = [&](u32 place) {
-    return place + F::stage_bytes == stages + Stages * F::stage_bytes ? stages : place + F::stage_bytes;
-  };
-#pragma unroll
-  for (int s = 0; s < Stages - 1; ++s, free = after(free)) {
-    if (at + s < stop) fetch(at + s, free);
-    copy_async_commit();
-  }
+  CopyRing<StageAddresses<Stages, F::stage_bytes>> ring{{stages}};
+  ring.fill(at, stop, issue);
 
   F f;
   f.clear();
   const u32 first = first_row + F::warp_row() + F::lane() / 4;                       // this lane's first row
-  for (u32 n = at; n < stop; ++n, stage = after(stage)) {
-    copy_async_wait<Stages - 2>();
-    __syncthreads();
-    if (n + Stages - 1 < stop) fetch(n + Stages - 1, free);
-    free = after(free);
-    copy_async_commit();
+  for (u32 n = at; n < stop; ++n, ring.advance()) {
+    ring.wait();
+    ring.issue_ahead(n, stop, issue);
     if (n == at) f.hold_queries(queries);
     float s[RowTiles][warp_keys / 8][4];                                             // (16, warp_keys) a row tile
-    f.scores(s, queries, stage);
+    f.scores(s, queries, ring.current());
 
     const u32 first_key = tiles.number(n) * Keys;
     const u32 key = first_key + F::key_warp() * warp_keys + 2 * (F::lane() % 4);     // this lane's first key
@@ -252,10 +243,9 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
     }
     if (scored) f.template soften<true>(s, 1, smelt_flash::log2e);
     else if constexpr (Hidden != Hiding::scored || Mapped) f.template soften<false>(s, plan.scale, plan.factor);
-    f.add_values(s, stage + F::KeyTile::bytes);
+    f.add_values(s, ring.current() + F::KeyTile::bytes);
   }
-  copy_async_wait<0>();
-  __syncthreads();  // the stages are free: they may be the exchange
+  ring.drain();  // the stages are free: they may be the exchange
   f.reduce(shared + F::Queries::bytes);
   if constexpr (Split == Splits::cluster) {
     const u32 left = all_rows - first_row;

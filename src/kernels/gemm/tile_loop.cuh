@@ -5,7 +5,7 @@
 // the block that comes last to its tile, in the order of the splits, whichever comes last: the same inputs give the same bits.
 #pragma once
 
-#include "common/copy_async.cuh"
+#include "common/copy_ring.cuh"
 
 /// From the L2 cache, where other blocks' writes are.
 template <class T> __device__ __forceinline__ Vector<T, 4> past_l1(const Vector<T, 4>* from) {
@@ -18,34 +18,19 @@ template <class T> __device__ __forceinline__ Vector<T, 4> past_l1(const Vector<
 /// afterwards.
 template <class Tile, class Issue>
 __device__ __forceinline__ void multiply_tiles(Tile& sums, char* shared, int k_tiles, Issue&& issue) {
-  const u32 ring = shared_address(shared);
-#pragma unroll
-  for (int s = 0; s < Tile::stages - 1; ++s) {
-    if (s < k_tiles) issue(ring + s * Tile::stage_bytes, ring + s * Tile::stage_bytes + Tile::CopyA::tile_bytes, s);
-    copy_async_commit();
-  }
-  // Then the next stage has arrived, and this one has been read by all warps.
-  const auto wait_next = [] {
-    copy_async_wait<Tile::stages - 2>();
-    __syncthreads();
-  };
-  wait_next();
+  const u32 first = shared_address(shared);
+  const auto issue_stage = [&](int stage, int t) { issue(first + stage, first + stage + Tile::CopyA::tile_bytes, t); };
+  CopyRing<StageOffsets<Tile::stages, Tile::stage_bytes>> ring;
+  ring.fill(0, k_tiles, issue_stage);
+  ring.wait();
   sums.prologue(shared);
-  int read = 0, written = Tile::stages - 1;                                // stages of the ring
 #pragma unroll 1
   for (int t = 0; t < k_tiles; ++t) {
-    if (const int next = t + Tile::stages - 1; next < k_tiles) {
-      const u32 stage = ring + written * Tile::stage_bytes;
-      issue(stage, stage + Tile::CopyA::tile_bytes, next);
-    }
-    copy_async_commit();
-    const int after = read + 1 == Tile::stages ? 0 : read + 1;
-    sums.multiply(shared + read * Tile::stage_bytes, shared + after * Tile::stage_bytes, wait_next);
-    read = after;
-    written = written + 1 == Tile::stages ? 0 : written + 1;
+    ring.issue_ahead(t, k_tiles, issue_stage);
+    sums.multiply(shared + ring.current(), shared + ring.next(), [&] { ring.wait(); });
+    ring.advance();
   }
-  copy_async_wait<0>();
-  __syncthreads();
+  ring.drain();
 }
 
 /// Calls finish(row, column, values) for four neighbouring columns at a time of the tile's first `rows` rows and `columns`

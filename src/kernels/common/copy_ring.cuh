@@ -1,0 +1,72 @@
+// A ring of stages in shared memory, which asynchronous copies fill with tiles while the block works on earlier ones (CUTLASS: a
+// multistage pipeline). A block goes over tiles first … end - 1:
+//
+//   CopyRing<StageOffsets<Stages, StageBytes>> ring;
+//   ring.fill(first, end, issue);            the copies of the first Stages - 1 tiles
+//   ring.wait();                             tile t has arrived, and all threads are done with tile t - 1
+//   ring.issue_ahead(t, end, issue);         the copies of tile t + Stages - 1, where tile t - 1 lay
+//   … ring.current() …                       the stage of tile t; next(): of tile t + 1
+//   ring.advance();                          to tile t + 1
+//   ring.drain();                            after the last tile: the memory is free
+//
+// issue(stage, t) issues this thread's copies (common/copy_async.cuh) of tile t to a stage; it is called once for each tile, in
+// order. All threads of the block make the same calls.
+#pragma once
+
+#include "common/copy_async.cuh"
+
+/// Names stages by their offsets in bytes from the first.
+template <int Stages, int StageBytes> struct StageOffsets {
+  static constexpr int stages = Stages;
+  int reading = 0, writing = Stages - 1;                                    // numbers
+
+  static __device__ __forceinline__ int stage(int number) { return number * StageBytes; }
+  __device__ __forceinline__ int current() const { return reading * StageBytes; }
+  __device__ __forceinline__ int next() const { return after(reading) * StageBytes; }
+  __device__ __forceinline__ int ahead() const { return writing * StageBytes; }
+  __device__ __forceinline__ void advance() { reading = after(reading), writing = after(writing); }
+
+ private:
+  static __device__ __forceinline__ int after(int number) { return number + 1 == Stages ? 0 : number + 1; }
+};
+
+/// Names stages by their addresses: no multiplication a tile, but a register for the first one's.
+template <int Stages, int StageBytes> struct StageAddresses {
+  static constexpr int stages = Stages;
+  u32 begin, reading = begin, writing = begin + (Stages - 1) * StageBytes;
+
+  __device__ __forceinline__ u32 stage(int number) const { return begin + number * StageBytes; }
+  __device__ __forceinline__ u32 current() const { return reading; }
+  __device__ __forceinline__ u32 next() const { return after(reading); }
+  __device__ __forceinline__ u32 ahead() const { return writing; }
+  __device__ __forceinline__ void advance() { reading = after(reading), writing = after(writing); }
+
+ private:
+  __device__ __forceinline__ u32 after(u32 address) const {
+    return address + StageBytes == begin + Stages * StageBytes ? begin : address + StageBytes;
+  }
+};
+
+template <class Stage> struct CopyRing : Stage {
+  static_assert(Stage::stages >= 2);
+
+  template <class Count, class Issue> __device__ __forceinline__ void fill(Count first, Count end, Issue&& issue) const {
+#pragma unroll
+    for (int s = 0; s < Stage::stages - 1; ++s) {
+      if (first + s < end) issue(this->stage(s), first + s);
+      copy_async_commit();
+    }
+  }
+  static __device__ __forceinline__ void wait() {
+    copy_async_wait<Stage::stages - 2>();
+    __syncthreads();
+  }
+  template <class Count, class Issue> __device__ __forceinline__ void issue_ahead(Count t, Count end, Issue&& issue) const {
+    if (const Count tile = t + Stage::stages - 1; tile < end) issue(this->ahead(), tile);
+    copy_async_commit();
+  }
+  static __device__ __forceinline__ void drain() {
+    copy_async_wait<0>();
+    __syncthreads();
+  }
+};

@@ -17,7 +17,7 @@
 #pragma once
 
 #include "attention/problem.cuh"
-#include "common/copy_async.cuh"
+#include "common/tile_copy.cuh"
 #include "common/mma.cuh"
 #include "common/warp.cuh"
 #include "kernels/attention/flash.h"
@@ -41,9 +41,8 @@ template <class T, int Rows, int Vectors, int Padded, int Threads> struct Tile {
   static constexpr int vectors = Vectors;
   static constexpr int pitch = (Padded | 1) * 16;                                  // bytes
   static constexpr int bytes = Rows * pitch;
-  static constexpr int step = Threads / Vectors;                                   // rows copied at a time
-  static constexpr int copies = (Rows + step - 1) / step;
-  static_assert(Vectors <= Threads);
+  using Share = TileThreads<Rows, Vectors, Threads>;
+  static_assert(Share::whole_lines);
 
   /// The vectors behind each row become zeros. `anywhere` is not read.
   static __device__ __forceinline__ void clear_padding(u32 to, const T* anywhere) {
@@ -56,32 +55,31 @@ template <class T, int Rows, int Vectors, int Padded, int Threads> struct Tile {
 
 /// Copies tiles of a tensor's rows: a thread one vector of every step-th row. Rows of a tile span less than 2^31 bytes.
 template <class Tile, class T, int Rows> struct TileCopies {
+  using Share = typename Tile::Share;
   const char* from;                                                                // this thread's first vector of tile 0
   u32 to, row, step_bytes, tile_bytes;
 
   __device__ __forceinline__ TileCopies(const T* rows, i64 stride) {
-    row = threadIdx.x / Tile::vectors;
-    const u32 vector = threadIdx.x % Tile::vectors;
+    row = Share::template line<u32>(0);
+    const u32 vector = Share::template copy<u32>(0);
     from = reinterpret_cast<const char*>(rows + row * stride) + vector * 16;
     to = row * Tile::pitch + vector * 16;
-    step_bytes = static_cast<u32>(stride) * Tile::step * 2;
+    step_bytes = static_cast<u32>(stride) * Share::step * 2;
     tile_bytes = static_cast<u32>(stride) * Rows * 2;
   }
   /// `inside` rows of it exist; the others become zeros.
   __device__ __forceinline__ void copy(u32 tile_address, u32 tile, u32 inside) const {
-    if (row >= Tile::step) return;
+    if (row >= Share::step) return;
     const char* source = from + static_cast<u64>(tile) * tile_bytes;
     const u32 target = tile_address + to;
     if (inside >= Rows) {
 #pragma unroll
-      for (int c = 0; c < Tile::copies; ++c, source += step_bytes)
-        if ((c + 1) * Tile::step <= Rows || row + c * Tile::step < Rows)
-          copy_async<16>(target + c * Tile::step * Tile::pitch, source, true);
+      for (int i = 0; i < Share::each; ++i, source += step_bytes)
+        if ((i + 1) * Share::step <= Rows || !Share::template beyond<u32>(i)) copy_async<16>(target + i * Share::step * Tile::pitch, source, true);
     } else {
 #pragma unroll
-      for (int c = 0; c < Tile::copies; ++c, source += step_bytes)
-        if ((c + 1) * Tile::step <= Rows || row + c * Tile::step < Rows)
-          copy_async<16>(target + c * Tile::step * Tile::pitch, source, row + c * Tile::step < inside);
+      for (int i = 0; i < Share::each; ++i, source += step_bytes)
+        if ((i + 1) * Share::step <= Rows || !Share::template beyond<u32>(i)) copy_async<16>(target + i * Share::step * Tile::pitch, source, row + i * Share::step < inside);
     }
   }
 };

@@ -21,25 +21,23 @@
 /// The left operand's tile: TileM pixels' TileK channels at a tap, Vec a copy.
 template <class Tile, int Vec, int Segments> struct PixelCopy {
   using T = typename Tile::A;
-  static constexpr int size = sizeof(T), line_bytes = Tile::tile_k * size, line_copies = Tile::tile_k / Vec;
-  static constexpr int copies = Tile::tile_m * line_copies, each = (copies + Tile::threads - 1) / Tile::threads;
-  static_assert(Tile::threads % line_copies == 0);
+  static constexpr int size = sizeof(T), line_bytes = Tile::tile_k * size;
+  using Share = TileThreads<Tile::tile_m, Tile::tile_k / Vec, Tile::threads>;
+  static_assert(Share::whole_lines && Share::all_copy);
+  static constexpr int each = Share::each;
 
   const ImplicitArgs<Segments>& g;
   int image[each], first_h[each], first_w[each];   // of the pixel under the first tap; image -1 beyond the last row
   int at[each];                                    // of the pixel under this tap, elements; -Vec (aligned) outside of the image
   int segment = 0, tap_h = 0, tap_w = 0, channel = 0;
 
-  static __device__ __forceinline__ int line_of(int i) {
-    return static_cast<int>(threadIdx.x) / line_copies + i * (Tile::threads / line_copies);
-  }
-  static __device__ __forceinline__ int element() { return static_cast<int>(threadIdx.x) % line_copies * Vec; }
+  static __device__ __forceinline__ int element() { return Share::copy(0) * Vec; }
 
   /// From tile `k_tile` of K on.
   __device__ __forceinline__ PixelCopy(const ImplicitArgs<Segments>& argument, u32 row, int k_tile) : g(argument) {
 #pragma unroll
     for (int i = 0; i < each; ++i) {
-      const u32 p = row + line_of(i);
+      const u32 p = row + Share::line(i);
       const u32 line = g.width.quotient(p), n = g.height.quotient(line);
       image[i] = p < g.m ? static_cast<int>(n) : -1;
       first_h[i] = static_cast<int>(line - n * g.height.divisor) * g.stride[0] - g.pad[0];
@@ -73,9 +71,8 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
     const bool any = channel + element() < s.channels;
 #pragma unroll
     for (int i = 0; i < each; ++i) {
-      const int line = line_of(i);
-      if (copies % Tile::threads != 0 && line >= Tile::tile_m) break;
-      copy_async<Vec * size>(shared + tile_offset<line_bytes, Tile::a_reads>(line, element() * size), from + at[i],
+      if (Share::beyond(i)) break;
+      copy_async<Vec * size>(shared + tile_offset<line_bytes, Tile::a_reads>(Share::line(i), element() * size), from + at[i],
                              any && at[i] >= 0);
     }
     channel += Tile::tile_k;

@@ -1,7 +1,7 @@
 // A block's tile of a product by fused multiply-adds in float, exact to IEEE's rounding: for float operands, and for types that
 // the architecture's tensor cores do not take.
 //
-//   sums (TileM, TileN) += a (TileM, TileK) · b (TileK, TileN)       a and b in shared memory as TileCopy lays them
+//   sums (TileM, TileN) += a (TileM, TileK) · b (TileK, TileN)       a and b in shared memory as OperandCopy lays them
 //
 // Sums over 128 steps of K each are added up: one chain of additions over all of K would err in proportion to sqrt(K). Of random
 // operands, the error in proportion to the results, root mean squares: 1.2e-6 in one chain of 4608 steps, 2.3e-7 in parts (of
@@ -11,7 +11,7 @@
 // steps of K are read at once, as vectors of four elements along whichever axis an operand's lines run.
 #pragma once
 
-#include "gemm/tile_copy.cuh"
+#include "gemm/operand_copy.cuh"
 
 template <class T, int M, int N, int K, int ThreadsM, int ThreadsN, int StageCount, bool AKMajor, int AVec, bool BKMajor,
           int BVec>
@@ -24,8 +24,8 @@ struct FloatTile {
   static_assert(rows % 4 == 0 && columns % 4 == 0 && K * sizeof(T) == 128);
   static constexpr Reads a_reads = AKMajor ? Reads::every_fourth : Reads::neighbours;
   static constexpr Reads b_reads = BKMajor ? Reads::every_fourth : Reads::neighbours;
-  using CopyA = TileCopy<T, AKMajor, AKMajor ? M : K, AKMajor ? K : M, a_reads, AVec, threads>;
-  using CopyB = TileCopy<T, BKMajor, BKMajor ? N : K, BKMajor ? K : N, b_reads, BVec, threads>;
+  using CopyA = OperandCopy<T, AKMajor, AKMajor ? M : K, AKMajor ? K : M, a_reads, AVec, threads>;
+  using CopyB = OperandCopy<T, BKMajor, BKMajor ? N : K, BKMajor ? K : N, b_reads, BVec, threads>;
   static constexpr int stage_bytes = CopyA::tile_bytes + CopyB::tile_bytes, shared_bytes = stages * stage_bytes;
 
   static constexpr bool row_sums = false;

@@ -1,6 +1,6 @@
 // A block's tile of a product on tensor cores: WarpsM x WarpsN warps, each with its part of the sums in registers.
 //
-//   sums (TileM, TileN) += a (TileM, TileK) · b (TileK, TileN)       a and b in shared memory as TileCopy lays them
+//   sums (TileM, TileN) += a (TileM, TileK) · b (TileK, TileN)       a and b in shared memory as OperandCopy lays them
 //
 // E names the instruction's operands (f16, bf16, tf32, i8, …), T is how elements lie in memory. Operands along M or N take 16-bit
 // types by ldmatrix.trans and tf32 by single words; 8-bit ones lie along K only.
@@ -8,7 +8,7 @@
 
 #include "common/mma.cuh"
 #include "common/warp.cuh"
-#include "gemm/tile_copy.cuh"
+#include "gemm/operand_copy.cuh"
 
 template <class EA, class EB> struct TensorTypes {
   using A = EA;
@@ -38,8 +38,8 @@ struct TensorTile {
   static constexpr bool words = sizeof(A) == 4;
   static constexpr Reads a_reads = words && !AKMajor ? Reads::words : Reads::neighbours;
   static constexpr Reads b_reads = words && !BKMajor ? Reads::words : Reads::neighbours;
-  using CopyA = TileCopy<A, AKMajor, AKMajor ? M : K, AKMajor ? K : M, a_reads, AVec, threads>;
-  using CopyB = TileCopy<B, BKMajor, BKMajor ? N : K, BKMajor ? K : N, b_reads, BVec, threads>;
+  using CopyA = OperandCopy<A, AKMajor, AKMajor ? M : K, AKMajor ? K : M, a_reads, AVec, threads>;
+  using CopyB = OperandCopy<B, BKMajor, BKMajor ? N : K, BKMajor ? K : N, b_reads, BVec, threads>;
   static constexpr int stage_bytes = CopyA::tile_bytes + CopyB::tile_bytes;
   // The sums go through shared memory 16 rows at a time; rows are padded so that a warp's pairs of sums meet no bank twice.
   static constexpr int exchange_row = warp_n + 8, exchange_bytes = WarpsM * WarpsN * 16 * exchange_row * 4;

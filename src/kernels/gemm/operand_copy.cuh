@@ -1,0 +1,46 @@
+// An operand's tile on its way from global to shared memory: Lines lines of Line elements that lie side by side in memory.
+//
+//   KMajor     a line runs along K: lines are rows of a, or columns of b          (TileM or TileN, TileK)
+//   otherwise  a line runs along M or N: lines are steps of K                     (TileK, TileM or TileN)
+//
+// Copies are of Vec elements each. Vec = 1 takes any distance between a line's elements. What lies outside of the operand is
+// filled with zeros.
+#pragma once
+
+#include "common/tile_copy.cuh"
+
+template <class T, bool KMajor, int Lines, int Line, Reads How, int Vec, int Threads> struct OperandCopy {
+  static constexpr bool k_major = KMajor;
+  static constexpr int size = sizeof(T), line_bytes = Line * size, tile_bytes = Lines * line_bytes;
+  static_assert(Line % Vec == 0);
+  using Share = TileThreads<Lines, Line / Vec, Threads>;
+  static_assert(Share::all_copy);
+
+  const T* from;             // this thread's first element of the next tile
+  i64 line_step, element_step, tile_step;
+  int lines_left, elements_left;   // of those along M or N, from the tile's first
+
+  /// `base`: the tile's first element; `line`, `element`: elements from one to the next; `left`: rows of a (columns of b) from
+  /// the tile's first on.
+  __device__ __forceinline__ OperandCopy(const T* base, i64 line, i64 element, u32 left)
+      : line_step(line), element_step(Vec == 1 ? element : 1), tile_step(KMajor ? Line * element_step : Lines * line) {
+    from = base + Share::line(0) * line_step + element_of(0) * element_step;
+    lines_left = KMajor ? left : Lines;
+    elements_left = KMajor ? Line : left;
+  }
+  /// Issues the copies of the next tile, of which `k_left` steps of K lie inside.
+  __device__ __forceinline__ void operator()(u32 shared, int k_left) {
+#pragma unroll
+    for (int i = 0; i < Share::each; ++i) {
+      if (Share::beyond(i)) break;
+      const int line = Share::line(i), element = element_of(i);
+      const bool inside = line < (KMajor ? lines_left : k_left) && element < (KMajor ? k_left : elements_left);
+      const T* at = from + (line - Share::line(0)) * line_step + (element - element_of(0)) * element_step;
+      copy_async<Vec * size>(shared + tile_offset<line_bytes, How>(line, element * size), at, inside);
+    }
+    from += tile_step;
+  }
+
+ private:
+  static __device__ __forceinline__ int element_of(int i) { return Share::copy(i) * Vec; }
+};

@@ -1,7 +1,7 @@
 // A ring of stages in shared memory, which asynchronous copies fill with tiles while the block works on earlier ones (CUTLASS: a
 // multistage pipeline). A block goes over tiles first … end - 1:
 //
-//   CopyRing<StageOffsets<Stages, StageBytes>> ring;
+//   CopyRing<StageOffsets<Stages, StageBytes>> ring;          or <StageAddresses<Stages, StageBytes>> ring{{address}}
 //   ring.fill(first, end, issue);            the copies of the first Stages - 1 tiles
 //   ring.wait();                             tile t has arrived, and all threads are done with tile t - 1
 //   ring.issue_ahead(t, end, issue);         the copies of tile t + Stages - 1, where tile t - 1 lay
@@ -18,42 +18,38 @@
 /// Names stages by their offsets in bytes from the first.
 template <int Stages, int StageBytes> struct StageOffsets {
   static constexpr int stages = Stages;
-  int reading = 0, writing = Stages - 1;                                    // numbers
+  int reading = 0, writing = Stages - 1;                                    // stages' numbers
 
-  static __device__ __forceinline__ int stage(int number) { return number * StageBytes; }
-  __device__ __forceinline__ int current() const { return reading * StageBytes; }
-  __device__ __forceinline__ int next() const { return after(reading) * StageBytes; }
-  __device__ __forceinline__ int ahead() const { return writing * StageBytes; }
-  __device__ __forceinline__ void advance() { reading = after(reading), writing = after(writing); }
-
- private:
+  static __device__ __forceinline__ int first() { return 0; }
   static __device__ __forceinline__ int after(int number) { return number + 1 == Stages ? 0 : number + 1; }
+  static __device__ __forceinline__ int name(int number) { return number * StageBytes; }
+  static __device__ __forceinline__ void issued() {}
+  __device__ __forceinline__ void advance() { reading = after(reading), writing = after(writing); }
 };
 
-/// Names stages by their addresses: no multiplication a tile, but a register for the first one's.
+/// Names stages by their addresses: no multiplication a tile, but a register for the first one's. `writing` moves on as soon as
+/// copies are issued; with `reading`, some kernels would take 4 registers more.
 template <int Stages, int StageBytes> struct StageAddresses {
   static constexpr int stages = Stages;
   u32 begin, reading = begin, writing = begin + (Stages - 1) * StageBytes;
 
-  __device__ __forceinline__ u32 stage(int number) const { return begin + number * StageBytes; }
-  __device__ __forceinline__ u32 current() const { return reading; }
-  __device__ __forceinline__ u32 next() const { return after(reading); }
-  __device__ __forceinline__ u32 ahead() const { return writing; }
-  __device__ __forceinline__ void advance() { reading = after(reading), writing = after(writing); }
-
- private:
+  __device__ __forceinline__ u32 first() const { return begin; }
   __device__ __forceinline__ u32 after(u32 address) const {
     return address + StageBytes == begin + Stages * StageBytes ? begin : address + StageBytes;
   }
+  static __device__ __forceinline__ u32 name(u32 address) { return address; }
+  __device__ __forceinline__ void issued() { writing = after(writing); }
+  __device__ __forceinline__ void advance() { reading = after(reading); }
 };
 
 template <class Stage> struct CopyRing : Stage {
   static_assert(Stage::stages >= 2);
 
   template <class Count, class Issue> __device__ __forceinline__ void fill(Count first, Count end, Issue&& issue) const {
+    auto stage = this->first();
 #pragma unroll
-    for (int s = 0; s < Stage::stages - 1; ++s) {
-      if (first + s < end) issue(this->stage(s), first + s);
+    for (int s = 0; s < Stage::stages - 1; ++s, stage = this->after(stage)) {
+      if (first + s < end) issue(this->name(stage), first + s);
       copy_async_commit();
     }
   }
@@ -61,10 +57,13 @@ template <class Stage> struct CopyRing : Stage {
     copy_async_wait<Stage::stages - 2>();
     __syncthreads();
   }
-  template <class Count, class Issue> __device__ __forceinline__ void issue_ahead(Count t, Count end, Issue&& issue) const {
-    if (const Count tile = t + Stage::stages - 1; tile < end) issue(this->ahead(), tile);
+  template <class Count, class Issue> __device__ __forceinline__ void issue_ahead(Count t, Count end, Issue&& issue) {
+    if (const Count tile = t + Stage::stages - 1; tile < end) issue(this->name(this->writing), tile);
+    this->issued();
     copy_async_commit();
   }
+  __device__ __forceinline__ auto current() const { return this->name(this->reading); }
+  __device__ __forceinline__ auto next() const { return this->name(this->after(this->reading)); }
   static __device__ __forceinline__ void drain() {
     copy_async_wait<0>();
     __syncthreads();

@@ -1,4 +1,4 @@
-// Attention's kernels against the processor's reference: every tile, hiding and split, on lengths, depths, masks and layouts that
+// Attention's kernels against the processor's reference: every tile, mask and split, on lengths, depths, masks and layouts that
 // no tile fits.
 #include "base/error.h"
 #include "gpu/gpu_trial.h"

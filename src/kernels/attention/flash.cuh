@@ -86,9 +86,6 @@ template <class Tile, class T, int Rows> struct TileCopies {
 
 }  // namespace smelt_flash
 
-/// How keys are hidden: `open` none, `causal` those beyond i + offset, `scored` as the program says.
-enum class Hiding { open, causal, scored };
-
 template <class T, FlashConfig Config> struct Flash {
   using Element = T;
   static constexpr int Depth = Config.depth, ValueDepth = Config.value_depth;

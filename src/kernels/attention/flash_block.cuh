@@ -106,14 +106,14 @@ __device__ __forceinline__ void add_up_cluster(const F& f, const AttentionProble
 #endif
 }
 
-template <class F, bool Packed, Hiding Hidden, bool Mapped, Splits Split, class T, class Scores>
+template <class F, bool Packed, MaskKind Mask, bool Mapped, Splits Split, class T, class Scores>
 __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, T* y, const u8* map, float* partial,
                                             const AttentionProblem& p, const FlashPlan& plan, Scores scores) {
   extern __shared__ __align__(128) u8 shared[];
   constexpr int Keys = F::keys, Stages = F::stages, RowTiles = F::row_tiles, ValueDepth = F::value_depth,
                 warp_keys = F::warp_keys;
   // The rows that see most keys first, if the mask is causal: they end last.
-  constexpr bool descending = Hidden == Hiding::causal || Mapped;
+  constexpr bool descending = Mask == MaskKind::causal || Mapped;
   const u32 split = Split == Splits::none ? 0 : blockIdx.x % plan.splits,
             block = Split == Splits::none ? blockIdx.x : blockIdx.x / plan.splits;
   const u32 row_tile = descending ? plan.row_tiles - 1 - block / plan.pairs : block % plan.row_tiles;
@@ -145,7 +145,7 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
   }
 
   u32 end = p.keys;
-  if constexpr (Hidden == Hiding::causal) {
+  if constexpr (Mask == MaskKind::causal) {
     const i64 seen = static_cast<i64>(last_query) + plan.offset + 1;
     end = seen < 0 ? 0 : seen < end ? static_cast<u32>(seen) : end;
   }
@@ -192,8 +192,8 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
     const u32 first_key = tiles.number(n) * Keys;
     const u32 key = first_key + F::key_warp() * warp_keys + 2 * (F::lane() % 4);     // this lane's first key
     const bool beyond = first_key + Keys > p.keys;
-    const bool scored = Hidden == Hiding::scored && tiles.scored(n);
-    if constexpr (Hidden == Hiding::scored) {
+    const bool scored = Mask == MaskKind::program && tiles.scored(n);
+    if constexpr (Mask == MaskKind::program) {
       if (scored) {
 #pragma unroll
         for (int m = 0; m < RowTiles; ++m)
@@ -223,14 +223,14 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
       }
     }
     const bool diagonal =
-        Hidden == Hiding::causal && static_cast<i64>(first_key) + Keys - 1 > static_cast<i64>(first_query) + plan.offset;
+        Mask == MaskKind::causal && static_cast<i64>(first_key) + Keys - 1 > static_cast<i64>(first_query) + plan.offset;
     if (beyond || diagonal) {
 #pragma unroll
       for (int m = 0; m < RowTiles; ++m)
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           u32 seen = p.keys;                                                         // of this row's keys
-          if constexpr (Hidden == Hiding::causal) {
+          if constexpr (Mask == MaskKind::causal) {
             const i64 sees = static_cast<i64>(flash_row<Packed>(p, h, first + 16 * m + 8 * r).query) + plan.offset + 1;
             seen = sees < 0 ? 0 : sees < seen ? static_cast<u32>(sees) : seen;
           }
@@ -242,7 +242,7 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
         }
     }
     if (scored) f.template soften<true>(s, 1, smelt_flash::log2e);
-    else if constexpr (Hidden != Hiding::scored || Mapped) f.template soften<false>(s, plan.scale, plan.factor);
+    else if constexpr (Mask != MaskKind::program || Mapped) f.template soften<false>(s, plan.scale, plan.factor);
     f.add_values(s, ring.current() + F::KeyTile::bytes);
   }
   ring.drain();  // the stages are free: they may be the exchange

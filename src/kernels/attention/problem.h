@@ -12,6 +12,9 @@ struct AttentionProblem {
 };
 static_assert(sizeof(AttentionProblem) == 168);
 
+/// Which keys a query does not see: none, those beyond i + offset, or those whose scores a program makes minus infinity.
+enum class MaskKind { none, causal, program };
+
 /// Where a program's operands lie: elements from one index to the next along [batch, head, query, key], 0 where they repeat.
 template <int Operands> struct ScoreStrides { i64 of[Operands][4]; };
 template <> struct ScoreStrides<0> {};

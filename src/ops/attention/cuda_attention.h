@@ -13,8 +13,7 @@
 
 namespace smelt::ops {
 
-/// How keys are hidden: none are, those beyond a query's own position, or as the program says.
-enum class MaskKind { none, causal, program };
+using kernels::MaskKind;
 
 struct ScoreMask {
   MaskKind kind = MaskKind::program;

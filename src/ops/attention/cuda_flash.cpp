@@ -24,7 +24,7 @@ struct FlashProblem {
 /// A second kernel adds the splits' results.
 bool adds_up_after(const FlashTile& t) { return t.splits > 1 && !t.cluster; }
 
-std::string_view name_of(MaskKind h) { return h == MaskKind::none ? "open" : h == MaskKind::causal ? "causal" : "scored"; }
+std::string_view name_of(MaskKind m) { return m == MaskKind::none ? "none" : m == MaskKind::causal ? "causal" : "program"; }
 
 /// The scores as the kernel sees them: where it knows how keys are hidden, without the program.
 ScoresSource scores_of(const FlashProblem& f) {
@@ -48,20 +48,21 @@ std::string source_of(const FlashProblem& f) {
   const std::string flash = fmt::format("\nusing F = Flash<{}, {}>;\nstatic_assert(F::shared_bytes == {} && F::rows == {});\n",
                                         type, config, t.shared_bytes(f.p.shape), t.rows());
   const std::string in = read_only(f.p.type), out = writable(f.p.type);
-  return attention_source("#include \"attention/flash_block.cuh\"\n" + flash, scores, "attention",
-                          fmt::format("{}, {}", t.threads(), t.least_blocks(f.p.shape)),
-                          {{in, "q"},
-                           {in, "k"},
-                           {in, "v"},
-                           {out, "y"},
-                           {"const u8*", "map"},
-                           {"float*", "partial"},
-                           {"const AttentionProblem", "problem"},
-                           {"const FlashPlan", "plan"}},
-                          fmt::format("flash_block<F, {}, Hiding::{}, {}, Splits::{}>", t.packed, name_of(f.mask.kind), t.mapped,
-                                      t.splits == 1 ? "none"
-                                      : t.cluster   ? "cluster"
-                                                    : "grid"));
+  return attention_source(
+      "#include \"attention/flash_block.cuh\"\n" + flash, scores, "attention",
+      fmt::format("{}, {}", t.threads(), t.least_blocks(f.p.shape)),
+      {{in, "q"},
+       {in, "k"},
+       {in, "v"},
+       {out, "y"},
+       {"const u8*", "map"},
+       {"float*", "partial"},
+       {"const AttentionProblem", "problem"},
+       {"const FlashPlan", "plan"}},
+      fmt::format("flash_block<F, {}, MaskKind::{}, {}, Splits::{}>", t.packed, name_of(f.mask.kind), t.mapped,
+                  t.splits == 1 ? "none"
+                  : t.cluster   ? "cluster"
+                                : "grid"));
 }
 
 /// Adds up what the splits have left.

@@ -116,7 +116,7 @@ void offer_general_attention_cuda(const BoundNode& b, const Machine& machine, Of
   offer.candidates.push_back(
       {"cuda", "general", gpu_estimate_us(*machine.gpu, products), [=, gpu = machine.gpu] {
          LaunchPlan plan("attention", source_of(type, mask_type));
-         const Place scores = plan.reserve(rows * a.total * 4);
+         const BufferRef scores = plan.reserve(rows * a.total * 4);
          const auto input = [&](Launch& l, size_t i) { present[i] ? l.input(i) : l.value(uint64_t{0}); };
          for (const size_t o : {size_t{1}, size_t{2}}) {
            const int64_t count = batch * a.kv_heads * a.total * (o == 1 ? a.size : a.v_size);

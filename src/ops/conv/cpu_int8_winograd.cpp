@@ -114,7 +114,7 @@ class Int8Winograd final : public Kernel {
     WinogradPixels w{{}, p_.channels(), zero_, signed_};
     const int64_t height = p_.x[0].shape[2], width = p_.x[0].shape[3];
     for (int64_t n = 0; n < t.tiles; ++n) {
-      const WinogradPlan::Place at = plan_.place(t.tile + n);
+      const WinogradPlan::Origin at = plan_.origin(t.tile + n);
       for (int64_t dy = 0; dy < 4; ++dy) {
         const int64_t y = at.y + dy - p_.pad_begin[0];
         for (int64_t dx = 0; dx < 4; ++dx) {
@@ -139,7 +139,7 @@ class Int8Winograd final : public Kernel {
     const auto transform = avx2::winograd_bytes_table().output;
     const int64_t line = 2 * run_tiles * plan_.slice;
     for (int64_t n = 0; n < t.tiles;) {
-      const WinogradPlan::Place at = plan_.place(t.tile + n);
+      const WinogradPlan::Origin at = plan_.origin(t.tile + n);
       const int64_t count = std::min({run_tiles, t.tiles - n, plan_.tiles_x - at.x / 2});  // tiles side by side
       for (int64_t i = 0; i < count; ++i) {
         int32_t* first = t.outputs + 2 * i * plan_.slice;

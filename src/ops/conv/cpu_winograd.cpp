@@ -120,7 +120,7 @@ class WinogradConv final : public Kernel {
     const ops::conv::WinogradTable& kernels = avx2::winograd_table();
     const float* pixels[positions];
     for (int64_t n = 0; n < t.tiles; ++n) {
-      const WinogradPlan::Place at = plan_.place(t.tile + n);
+      const WinogradPlan::Origin at = plan_.origin(t.tile + n);
       float* to = t.input + n * p_.channels();
       for (size_t s = 0; s < sources_.size(); ++s) {
         const Source& in = sources_[s];
@@ -165,7 +165,7 @@ class WinogradConv final : public Kernel {
     const float* residual =
         simple && simple->residual >= 0 ? static_cast<const float*>(b.inputs[static_cast<size_t>(simple->residual)]) : nullptr;
     for (int64_t n = 0; n < t.tiles; ++n) {
-      const WinogradPlan::Place at = plan_.place(t.tile + n);
+      const WinogradPlan::Origin at = plan_.origin(t.tile + n);
       o.sums = t.sums + n * plan_.slice;
       for (int64_t i = 0; i < 4; ++i) {
         const int64_t y = at.y + i / 2, x = at.x + i % 2;

@@ -18,10 +18,10 @@ struct WinogradPlan {
   int64_t slice;                    // output channels between the transforms
 
   /// A tile's first output.
-  struct Place {
+  struct Origin {
     int64_t n, y, x;
   };
-  Place place(int64_t tile) const {
+  Origin origin(int64_t tile) const {
     const int64_t x = tile % tiles_x, y = tile / tiles_x % tiles_y;
     return {tile / tiles_x / tiles_y, 2 * y, 2 * x};
   }

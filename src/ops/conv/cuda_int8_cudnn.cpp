@@ -32,7 +32,7 @@ using expr::Fn;
 constexpr size_t most_candidates = 4;
 
 /// Where the kernel behind the sums finds what it reads: the sums, what is kept on the device, then the node's inputs.
-enum Place : size_t { place_sums, place_column, place_scales, places };
+enum BufferRef : size_t { place_sums, place_column, place_scales, places };
 
 struct ByCudnn {
   Request q;
@@ -218,7 +218,7 @@ class Int8Cudnn final : public Kernel {
     }
     pointers_.assign({x, reinterpret_cast<const void*>(weights_->address())});
     inputs_[place_sums] = sums;
-    for (const Place p : {place_column, place_scales}) {
+    for (const BufferRef p : {place_column, place_scales}) {
       inputs_[p] = kept_[p] ? reinterpret_cast<const void*>(kept_[p]->address()) : nullptr;
       if (!pass_ && kept_[p]) pointers_.push_back(inputs_[p]);
     }

@@ -10,8 +10,8 @@ namespace smelt::ops {
 
 namespace cuda = device::cuda;
 
-Launch& Launch::at(const Place& p) {
-  given_.push_back({false, p, {}});
+Launch& Launch::at(const BufferRef& buffer) {
+  given_.push_back({false, buffer, {}});
   return *this;
 }
 
@@ -29,15 +29,15 @@ cuda::LaunchShape blocks_of(int64_t threads, unsigned block) {
   return {.grid = {static_cast<unsigned>((threads + block - 1) / block), 1, 1}, .block = {block, 1, 1}};
 }
 
-Place LaunchPlan::reserve(int64_t bytes) {
-  const Place p{Place::workspace, 0, workspace};
+BufferRef LaunchPlan::reserve(int64_t bytes) {
+  const BufferRef p{BufferRef::workspace, 0, workspace};
   workspace += device_aligned(bytes);
   return p;
 }
 
-Place LaunchPlan::table_of(std::vector<std::byte> bytes) {
+BufferRef LaunchPlan::table_of(std::vector<std::byte> bytes) {
   tables.push_back(std::move(bytes));
-  return {Place::table, tables.size() - 1, 0};
+  return {BufferRef::table, tables.size() - 1, 0};
 }
 
 Launch& LaunchPlan::launch(std::string entry, cuda::LaunchShape shape) {
@@ -45,11 +45,11 @@ Launch& LaunchPlan::launch(std::string entry, cuda::LaunchShape shape) {
   return *steps_.back().launched;
 }
 
-void LaunchPlan::fill(const Place& to, int64_t bytes, unsigned char value) {
+void LaunchPlan::fill(const BufferRef& to, int64_t bytes, unsigned char value) {
   if (bytes > 0) steps_.push_back({Step::fill, nullptr, {}, to, bytes, value});
 }
 
-void LaunchPlan::copy(const Place& from, const Place& to, int64_t bytes) {
+void LaunchPlan::copy(const BufferRef& from, const BufferRef& to, int64_t bytes) {
   if (bytes > 0) steps_.push_back({Step::copy, nullptr, from, to, bytes});
 }
 
@@ -77,10 +77,10 @@ class LaunchedKernel final : public Kernel {
   int64_t workspace() const override { return plan_.workspace; }
   bool in_place(size_t i) const override { return std::ranges::find(in_place_, i) != in_place_.end(); }
   bool reads(size_t i) const override {
-    const auto is = [i](const Place& p) { return p.kind == Place::input && p.index == i; };
+    const auto is = [i](const BufferRef& p) { return p.kind == BufferRef::input && p.index == i; };
     return std::ranges::any_of(plan_.steps_, [&](const LaunchPlan::Step& s) {
       if (s.kind != LaunchPlan::Step::launch) return s.kind == LaunchPlan::Step::copy && is(s.from);
-      return std::ranges::any_of(s.launched->given_, [&](const Launch::Given& g) { return !g.by_value && is(g.place); });
+      return std::ranges::any_of(s.launched->given_, [&](const Launch::Given& g) { return !g.by_value && is(g.buffer); });
     });
   }
 
@@ -118,19 +118,19 @@ class LaunchedKernel final : public Kernel {
       if (g.by_value)
         arguments.bytes(g.bytes.data());
       else
-        arguments.tensor(reinterpret_cast<const void*>(address(b, g.place)));
+        arguments.tensor(reinterpret_cast<const void*>(address(b, g.buffer)));
     }
     entry.enqueue(b, l.shape_, arguments);
   }
 
-  cuda::abi::Address address(const Buffers& b, const Place& p) const {
+  cuda::abi::Address address(const Buffers& b, const BufferRef& p) const {
     const auto of = [&](const void* base) {
       return base ? reinterpret_cast<cuda::abi::Address>(base) + static_cast<cuda::abi::Address>(p.offset) : 0;
     };
     switch (p.kind) {
-      case Place::input: return of(b.inputs[p.index]);
-      case Place::output: return of(b.outputs[p.index]);
-      case Place::workspace: return of(b.workspace);
+      case BufferRef::input: return of(b.inputs[p.index]);
+      case BufferRef::output: return of(b.outputs[p.index]);
+      case BufferRef::workspace: return of(b.workspace);
       default: return memory_[p.index]->address() + static_cast<cuda::abi::Address>(p.offset);
     }
   }

@@ -13,8 +13,8 @@
 
 namespace smelt::ops {
 
-/// Some memory of a node: one of its tensors, of its workspace, or of the tables that its kernel keeps on the device.
-struct Place {
+/// A buffer of a node, or what lies behind its beginning: a tensor, the workspace, or a table that the kernel keeps on the device.
+struct BufferRef {
   enum Kind : uint8_t { input, output, workspace, table } kind = input;
   size_t index = 0;
   int64_t offset = 0;  // bytes
@@ -25,9 +25,9 @@ class Launch {
  public:
   Launch(std::string entry, device::cuda::LaunchShape shape) : entry_(std::move(entry)), shape_(shape) {}
 
-  Launch& at(const Place& p);
-  Launch& input(size_t i) { return at({Place::input, i, 0}); }
-  Launch& output(size_t i) { return at({Place::output, i, 0}); }
+  Launch& at(const BufferRef& buffer);
+  Launch& input(size_t i) { return at({BufferRef::input, i, 0}); }
+  Launch& output(size_t i) { return at({BufferRef::output, i, 0}); }
   /// A number or a structure by value, laid out as the kernel has it.
   template <class T> Launch& value(const T& v) {
     const auto* p = reinterpret_cast<const std::byte*>(&v);
@@ -40,7 +40,7 @@ class Launch {
   friend class LaunchedKernel;
   struct Given {
     bool by_value;
-    Place place;
+    BufferRef buffer;
     std::vector<std::byte> bytes;
   };
   std::string entry_;
@@ -59,25 +59,25 @@ class LaunchPlan {
   std::vector<std::vector<std::byte>> tables;
 
   /// Bytes of the workspace, 256-byte aligned.
-  Place reserve(int64_t bytes);
-  template <class T> Place table(const std::vector<T>& values) {
+  BufferRef reserve(int64_t bytes);
+  template <class T> BufferRef table(const std::vector<T>& values) {
     std::vector<std::byte> bytes(std::max<size_t>(1, values.size() * sizeof(T)));
     if (!values.empty()) std::memcpy(bytes.data(), values.data(), values.size() * sizeof(T));
     return table_of(std::move(bytes));
   }
   /// The steps are run in the order in which they were added.
   Launch& launch(std::string entry, device::cuda::LaunchShape shape);
-  void fill(const Place& to, int64_t bytes, unsigned char value);
+  void fill(const BufferRef& to, int64_t bytes, unsigned char value);
   /// Nothing where both are the same memory.
-  void copy(const Place& from, const Place& to, int64_t bytes);
+  void copy(const BufferRef& from, const BufferRef& to, int64_t bytes);
 
  private:
   friend class LaunchedKernel;
-  Place table_of(std::vector<std::byte> bytes);
+  BufferRef table_of(std::vector<std::byte> bytes);
   struct Step {
     enum Kind : uint8_t { launch, fill, copy } kind;
     std::unique_ptr<Launch> launched;
-    Place from, to;
+    BufferRef from, to;
     int64_t bytes = 0;
     unsigned char value = 0;
   };

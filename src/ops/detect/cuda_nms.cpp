@@ -29,7 +29,7 @@ void optional_input(Launch& l, size_t i, bool given) {
 constexpr int64_t most_of_a_block = 1 << 14;  // boxes of a line whose candidates one block sorts
 
 /// Adds the sorting of every line's candidates; returns where [lines, count] items lie.
-Place add_sorting(LaunchPlan& plan, const Nms& p) {
+BufferRef add_sorting(LaunchPlan& plan, const Nms& p) {
   const auto count = static_cast<uint32_t>(p.count);
   const auto give = [&](Launch& l) {
     l.input(1);
@@ -48,7 +48,7 @@ Place add_sorting(LaunchPlan& plan, const Nms& p) {
       "sort", threads, fmt::format("{}, Item<u32>* sorted, Item<u32>* spare", sort.parameters),
       fmt::format("sort_candidates<{}, {}, {}>(ByScore{{{}}}, sorted, spare);", threads, sort.tile(), block, sort.members));
   const int64_t bytes = p.lines * p.count * sort.item_bytes();
-  const Place sorted = plan.reserve(bytes), spare = plan.reserve(bytes);
+  const BufferRef sorted = plan.reserve(bytes), spare = plan.reserve(bytes);
   Launch& l = plan.launch("sort", blocks_of(p.lines * threads, threads));
   give(l);
   l.at(sorted).at(spare);
@@ -59,9 +59,9 @@ std::unique_ptr<Kernel> nms(const Nms& p, const Gpu& gpu) {
   LaunchPlan plan("nms", "#include \"detect/nms.cuh\"\n");
   const auto count = static_cast<uint32_t>(p.count), classes = static_cast<uint32_t>(p.classes),
              keep = static_cast<uint32_t>(p.keep);
-  const Place sorted = add_sorting(plan, p);
-  const Place corners = plan.reserve(p.lines * p.keep * 16), taken = plan.reserve(p.lines * p.keep * 4),
-              counts = plan.reserve(p.lines * 4);
+  const BufferRef sorted = add_sorting(plan, p);
+  const BufferRef corners = plan.reserve(p.lines * p.keep * 16), taken = plan.reserve(p.lines * p.keep * 4),
+                  counts = plan.reserve(p.lines * 4);
   plan.source += entry_of_text(
       "take", block,
       "const float* boxes, const Item<u32>* sorted, const i64* limit, const float* threshold, Corners* corners, u32* taken, "

@@ -105,7 +105,7 @@ void offer_gather_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
     move.rows = outer * count;
     const std::string type(expr::cuda_type(b.inputs[1].type));
     move.map = RowMap(fmt::format("Gather<{}>", type));
-    move.map.pointer(type, {Place::input, 1, 0}).divider(count).number(x[axis]).number(move.width);
+    move.map.pointer(type, {BufferRef::input, 1, 0}).divider(count).number(x[axis]).number(move.width);
     move.widen(alignment_of(b, 0), move.width);
     return offer_row_move(move, "gather", *machine.gpu, offer);
   }
@@ -115,13 +115,13 @@ void offer_gather_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
     const int64_t outer = elements(Shape(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(axis)));
     move.width = elements(Shape(x.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.end()));
     move.rows = outer * update[axis];
-    move.from = {Place::input, 1, 0};
+    move.from = {BufferRef::input, 1, 0};
     move.map = RowMap("Placed");
     const bool given = b.inputs.size() > 2 && b.inputs[2].type != DType::undefined;
     if (given && b.inputs[2].type != DType::i64)
       return offer.refuse("cuda", Reason::wrong_type, "places of {}", smelt::name(b.inputs[2].type));
     if (given)
-      move.map.pointer("i64", {Place::input, 2, 0});
+      move.map.pointer("i64", {BufferRef::input, 2, 0});
     else
       move.map.null("i64");
     move.map.divider(update[axis]).divider(outer / std::max<int64_t>(1, x[0])).number(x[axis]).number(move.width);
@@ -129,7 +129,7 @@ void offer_gather_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
     move.widen(alignment_of(b, 1), move.width);
     const int64_t bytes = elements(x) * move.bytes;
     return offer_row_move(move, "tensor_scatter", *machine.gpu, offer, [bytes](LaunchPlan& plan) {
-      plan.copy({Place::input, 0, 0}, {Place::output, 0, 0}, bytes);
+      plan.copy({BufferRef::input, 0, 0}, {BufferRef::output, 0, 0}, bytes);
     });
   }
   if (elements(x) == 0 && elements(b.outputs[0].shape) > 0)

@@ -31,10 +31,10 @@ std::unique_ptr<Kernel> scatter(const BoundNode& b, const std::string& reduction
   const DType type = b.inputs[0].type;
   const int64_t size = element_bytes(type);
   LaunchPlan plan("scatter", "#include \"sort/scatter.cuh\"\n");
-  plan.copy({Place::input, 0, 0}, {Place::output, 0, 0}, rows.slots * rows.width * size);
+  plan.copy({BufferRef::input, 0, 0}, {BufferRef::output, 0, 0}, rows.slots * rows.width * size);
   if (rows.rows == 0 || rows.width == 0 || rows.slots == 0) return launched(std::move(plan), gpu, {0});
   if (reduction == "none") {
-    const Place winners = plan.reserve(rows.slots * 4);
+    const BufferRef winners = plan.reserve(rows.slots * 4);
     plan.fill(winners, rows.slots * 4, 0);
     plan.source += entry_of_text("mark", block, fmt::format("u32* winners, u32 rows_, {}", rows.parameters),
                                  fmt::format("mark_winners(winners, rows_, {}{{{}}});", rows.type, rows.members));
@@ -42,7 +42,7 @@ std::unique_ptr<Kernel> scatter(const BoundNode& b, const std::string& reduction
     mark.at(winners).value(static_cast<uint32_t>(rows.rows));
     rows.give(mark);
     RowMove move;
-    move.from = {Place::input, 2, 0};
+    move.from = {BufferRef::input, 2, 0};
     move.rows = rows.rows, move.width = rows.width, move.bytes = size;
     move.widen(std::min(b.inputs[2].alignment, b.outputs[0].alignment), rows.width);
     move.map = RowMap(fmt::format("Winning<{}>", rows.type));
@@ -56,7 +56,7 @@ std::unique_ptr<Kernel> scatter(const BoundNode& b, const std::string& reduction
   sort.members = fmt::format("{}{{{}}}", rows.type, rows.members);
   sort.give = rows.give;
   sort.extent = sort.keep = rows.rows;
-  const Place sorted = sort.add_to(plan, "sort");
+  const BufferRef sorted = sort.add_to(plan, "sort");
   const std::string t(expr::cuda_type(type)), wide = combined_in(type);
   plan.source += entry_of_text(
       "apply", block, fmt::format("const Item<u32>* sorted, const {0}* updates, {0}* y, u32 rows, Divider width", t),

@@ -27,7 +27,7 @@ void offer_trilu(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   const bool given = b.inputs.size() > 1 && b.inputs[1].type != DType::undefined;
   move.map = RowMap(fmt::format("Triangle<{}>", b.node->get_int("upper", 1) != 0));
   if (given && !b.inputs[1].constant.valid())
-    move.map.pointer("i64", {Place::input, 1, 0}).number(0);
+    move.map.pointer("i64", {BufferRef::input, 1, 0}).number(0);
   else
     move.map.null("i64").number(given ? b.inputs[1].constant.to_ints()[0] : 0);
   move.map.divider(s.back()).divider(s[s.size() - 2]);
@@ -36,7 +36,7 @@ void offer_trilu(const BoundNode& b, const Gpu& gpu, Offer& offer) {
 
 void offer_eye(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   RowMove move = single_elements(b);
-  move.from = {Place::table, 0, 0};
+  move.from = {BufferRef::table, 0, 0};
   move.map = RowMap("Diagonal");
   move.map.divider(b.outputs[0].shape.back()).number(b.node->get_int("k", 0));
   const std::vector<std::byte> one = element_of(Tensor::scalar(1.0).cast(b.outputs[0].type));
@@ -50,10 +50,10 @@ void offer_one_hot(const BoundNode& b, const Gpu& gpu, Offer& offer) {
     return offer.refuse("cuda", Reason::wrong_type, "indices of {}", name(index));
   const Shape& s = b.outputs[0].shape;
   const AxisView v = around_axis(s, normalize_axis(b.node->get_int("axis", -1), static_cast<int64_t>(s.size())));
-  move.from = {Place::input, 2, 0};
+  move.from = {BufferRef::input, 2, 0};
   const std::string type(expr::cuda_type(index));
   move.map = RowMap(fmt::format("OneHot<{}>", type));
-  move.map.pointer(type, {Place::input, 0, 0}).divider(v.inner).divider(v.extent);
+  move.map.pointer(type, {BufferRef::input, 0, 0}).divider(v.inner).divider(v.extent);
   offer_row_move(move, "one_hot", gpu, offer);
 }
 
@@ -76,7 +76,7 @@ void offer_reverse(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   move.rows = s[0] * s[1];
   move.width = elements(s) / std::max<int64_t>(1, move.rows);
   move.map = RowMap(fmt::format("Reversed<{}>", b.node->get_int("batch_axis", 1) == 0));
-  move.map.pointer("i64", {Place::input, 1, 0}).divider(s[1]).number(move.width);
+  move.map.pointer("i64", {BufferRef::input, 1, 0}).divider(s[1]).number(move.width);
   move.widen(std::min(b.inputs[0].alignment, b.outputs[0].alignment), move.width);
   offer_row_move(move, "reverse", gpu, offer);
 }

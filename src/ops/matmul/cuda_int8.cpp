@@ -22,7 +22,7 @@ namespace {
 using expr::Fn;
 
 /// Where the kernel finds what it reads: the product's operands, what is kept on the device, then the node's inputs.
-enum Place : size_t { place_a, place_b, place_b_zeros, place_column, place_sums, place_scales, places };
+enum BufferRef : size_t { place_a, place_b, place_b_zeros, place_column, place_sums, place_scales, places };
 
 struct CudaInt8Problem {
   Product q;
@@ -162,7 +162,7 @@ class Int8Cuda final : public Kernel {
       for (size_t j = 0; j < count; ++j)
         column[j] = static_cast<int32_t>(static_cast<uint32_t>(column[j]) -
                                          static_cast<uint32_t>(q.quantization().a_zero) * static_cast<uint32_t>(sums[j]));
-    const auto keep = [&](Place place, const auto& values) {
+    const auto keep = [&](BufferRef place, const auto& values) {
       if (!values.empty()) kept_[place] = upload(gpu, values.data(), values.size() * 4);
     };
     if (r.problem.row_sums) keep(place_b_zeros, spread(q.quantization().b_zeros));

@@ -85,7 +85,7 @@ void offer_by_axes(std::vector<MappedAxis> axes, const BoundNode& b, std::vector
     if (a.extent >= int64_t{1} << 31)
       return offer.refuse("cuda", Reason::too_large, "an axis of {}; it counts to 2^31", a.extent);
   move.map = RowMap(fmt::format("ByAxes<{}>", rest.size()));
-  move.map.pointer("i64", {Place::table, 0, 0}).number(0);
+  move.map.pointer("i64", {BufferRef::table, 0, 0}).number(0);
   move.map.structure(fmt::format("Axes<{}>", rest.size()), axes_argument(rest, tables));
   move.fill = std::move(fill);
   move.widen(std::min(x.alignment, y.alignment), merged.unit());

@@ -22,7 +22,7 @@ class RowMap {
     return add("bool", [v](Launch& l) { l.value(v); });
   }
   RowMap& divider(int64_t d);
-  RowMap& pointer(const std::string& type, const Place& p) {
+  RowMap& pointer(const std::string& type, const BufferRef& p) {
     return add("const " + type + "*", [p](Launch& l) { l.at(p); });
   }
   RowMap& null(const std::string& type);
@@ -44,7 +44,7 @@ class RowMap {
 };
 
 struct RowMove {
-  Place from{Place::input, 0, 0}, to{Place::output, 0, 0};
+  BufferRef from{BufferRef::input, 0, 0}, to{BufferRef::output, 0, 0};
   int64_t rows = 0, width = 1;  // elements a row
   int64_t bytes = 4;            // an element
   int64_t vec = 1;              // elements that a thread moves at once

@@ -217,7 +217,7 @@ LaunchPlan plan_of(const Groups& p, const Split& s, const std::string& name) {
     return l.value(walk).value(static_cast<float>(p.parts.epsilon));
   };
   if (s.blocks == 0) {
-    const Place moments = plan.reserve(blocks * p.bundle * 8);
+    const BufferRef moments = plan.reserve(blocks * p.bundle * 8);
     launch("part_moments").at(moments);
     launch("group_norm").at(moments);
   } else {

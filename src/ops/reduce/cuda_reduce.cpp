@@ -129,7 +129,7 @@ std::unique_ptr<Kernel> kernel_of(const BoundNode& b, const Problem& p, const Sp
     l.output(0).value(kept);
   };
   const auto blocks = static_cast<unsigned>((kept.chunks() + s.side - 1) / s.side);
-  const Place parts = s.parts > 1 ? plan.reserve(s.parts * kept.chunks() * vec * p.form.state_bytes) : Place{};
+  const BufferRef parts = s.parts > 1 ? plan.reserve(s.parts * kept.chunks() * vec * p.form.state_bytes) : BufferRef{};
   Launch& l = plan.launch(
       "reduce", {.grid = {blocks, static_cast<unsigned>(s.parts), 1}, .block = {static_cast<unsigned>(s.threads()), 1, 1}});
   for (const size_t i : p.form.before_inputs) l.input(i);

@@ -29,8 +29,8 @@ constexpr OnnxState onnx_states[] = {{"ReduceSum", "Sum"},
                                      {"ReduceLogSumExp", "LogSumExp", true},
                                      {"GlobalAveragePool", "Mean"},
                                      {"GlobalMaxPool", "Max"},
-                                     {"ArgMax", "Place"},
-                                     {"ArgMin", "Place"}};
+                                     {"ArgMax", "BufferRef"},
+                                     {"ArgMin", "BufferRef"}};
 
 /// What values of a type are folded in: integers in 64 bits, f16 and bf16 in f32; undefined for what has no kernel.
 DType folded(DType t, bool real) {
@@ -106,7 +106,7 @@ Result<ReduceForm> reduce_form(const BoundNode& b) {
   const auto rank = static_cast<int64_t>(f.shape.size());
   f.keepdims = n.get_int("keepdims", 1) != 0;
   f.before = expr::conversion(own, value);
-  if (state->state == "Place") {
+  if (state->state == "BufferRef") {
     f.indexed = true;
     f.axes = {rank == 0 ? 0 : normalize_axis(n.get_int("axis", 0), rank)};
     if (rank == 0) f.axes.clear();

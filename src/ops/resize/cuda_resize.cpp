@@ -79,7 +79,7 @@ LaunchPlan plan_of(const Interpolation& p) {
   const auto both = [&](auto sum) {
     using Sum = decltype(sum);
     const std::vector<Sum> weights(p.weights.begin(), p.weights.end());
-    const Place at = plan.table(places), with = plan.table(weights);
+    const BufferRef at = plan.table(places), with = plan.table(weights);
     const int64_t per_row = (p.axes.width + p.vec - 1) / p.vec;
     if (p.chunks() == 0) return;
     plan.launch("resize", blocks_of(p.chunks(), block))

@@ -39,7 +39,7 @@ void Selection::add_to(LaunchPlan& plan, bool tiles, const std::string& prefix) 
   entry("put", block, parameters + ", u32 extent, const u32* counts, i64* count",
         fmt::format("select_put<{}, {}>({}, {}, extent, counts, count)", block, tile, flag, put));
   const int64_t blocks = (extent + tile - 1) / tile;
-  const Place counts = plan.reserve((blocks + 1) * 4);
+  const BufferRef counts = plan.reserve((blocks + 1) * 4);
   Launch& first = plan.launch(prefix + "count", blocks_of(blocks * block, block));
   give(first);
   first.value(n).at(counts);
@@ -127,7 +127,7 @@ void offer_compress(const BoundNode& b, const std::shared_ptr<const Gpu>& gpu, O
   s.put = "PutRank{ranks}";
   offer_selection(flags, moved, *gpu, offer, [s, gpu, v, row, unit, flags](bool tiles) mutable {
     LaunchPlan plan("compress", include);
-    const Place ranks = plan.reserve(int64_t{4} * flags);
+    const BufferRef ranks = plan.reserve(int64_t{4} * flags);
     s.give = [ranks](Launch& l) { l.input(1).at(ranks); };
     s.add_to(plan, tiles);
     plan.source += entry_of_text(

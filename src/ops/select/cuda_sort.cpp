@@ -15,7 +15,7 @@ int64_t LineSort::tile() const {
 
 unsigned LineSort::threads(int64_t tile) { return static_cast<unsigned>(std::clamp<int64_t>(tile / 2, 32, 1024)); }
 
-Place LineSort::add_to(LaunchPlan& plan, const std::string& prefix) const {
+BufferRef LineSort::add_to(LaunchPlan& plan, const std::string& prefix) const {
   const int64_t n = tile();
   const unsigned block = threads(n);
   int64_t runs = tiles(), kept = std::min(keep, n);
@@ -27,13 +27,13 @@ Place LineSort::add_to(LaunchPlan& plan, const std::string& prefix) const {
       prefix + "_merge", "256",
       fmt::format("const Item<{0}>* runs, Item<{0}>* out, u32 count, Divider keep, Divider per_line, u32 kept", key),
       "merge_runs(runs, out, count, keep, per_line, kept);");
-  Place from = plan.reserve(lines * runs * kept * item_bytes());
+  BufferRef from = plan.reserve(lines * runs * kept * item_bytes());
   Launch& first = plan.launch(prefix + "_tiles", {.grid = {static_cast<unsigned>(lines * runs), 1, 1}, .block = {block, 1, 1}});
   give(first);
   first.at(from).value(static_cast<uint32_t>(extent)).value(static_cast<uint32_t>(runs)).value(static_cast<uint32_t>(kept));
   while (runs > 1) {
     const int64_t next = std::min(keep, 2 * kept), count = lines * runs * kept;
-    const Place to = plan.reserve(lines * ((runs + 1) / 2) * next * item_bytes());
+    const BufferRef to = plan.reserve(lines * ((runs + 1) / 2) * next * item_bytes());
     // An odd run has no other to fill the place behind it.
     if (runs % 2 == 1) plan.fill(to, lines * ((runs + 1) / 2) * next * item_bytes(), 0xff);
     Launch& merge = plan.launch(prefix + "_merge", blocks_of(count, 256));

@@ -19,7 +19,7 @@ struct LineSort {
   int64_t tiles() const { return (extent + tile() - 1) / tile(); }
   static unsigned threads(int64_t tile);
   /// Adds the kernels and their launches; returns where [lines, keep] items lie. `prefix` begins the kernels' names.
-  Place add_to(LaunchPlan& plan, const std::string& prefix) const;
+  BufferRef add_to(LaunchPlan& plan, const std::string& prefix) const;
 };
 
 }  // namespace smelt::ops

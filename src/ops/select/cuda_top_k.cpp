@@ -31,7 +31,7 @@ std::unique_ptr<Kernel> top_k(const LineSort& sort, const std::string& type, con
     l.value(static_cast<uint32_t>(sort.extent));
     return launched(std::move(plan), gpu);
   }
-  const Place items = sort.add_to(plan, "sort");
+  const BufferRef items = sort.add_to(plan, "sort");
   plan.source += entry_of_text("emit", block,
                                fmt::format("{}, {}, u32 k, const Item<typename {}::Key>* items, u32 count, Divider kept",
                                            sort.parameters, outputs, sort.source_type),

@@ -33,7 +33,7 @@ std::unique_ptr<Kernel> unique(const Unique& p, bool tiles, const Gpu& gpu) {
   sort.key_bytes = bits(p.type) == 64 ? 8 : 4;
   const auto n = static_cast<uint32_t>(p.n);
   sort.give = [n](Launch& l) { l.input(0).value(Divider(1)).value(n); };
-  const Place items = sort.add_to(plan, "sort"), heads = plan.reserve(p.n * 4);
+  const BufferRef items = sort.add_to(plan, "sort"), heads = plan.reserve(p.n * 4);
   const std::string item = fmt::format("Item<{}>", sort.key_bytes == 4 ? "u32" : "u64"),
                     key = sort.key_bytes == 4 ? "u32" : "u64";
 
@@ -45,9 +45,9 @@ std::unique_ptr<Kernel> unique(const Unique& p, bool tiles, const Gpu& gpu) {
   groups.extent = p.n;
   groups.count = p.count;
   groups.add_to(plan, tiles, "group_");
-  Place order;
+  BufferRef order;
   if (!p.sorted) {
-    const Place group_of = plan.reserve(p.n * 4);
+    const BufferRef group_of = plan.reserve(p.n * 4);
     order = plan.reserve(p.n * 4);
     plan.source +=
         entry_of_text("mark", block, fmt::format("const {}* items, const u32* heads, const i64* groups, u32* group_of", item),

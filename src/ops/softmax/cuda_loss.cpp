@@ -40,7 +40,7 @@ void offer_loss_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   offer.candidates.push_back({"cuda", "", gpu_estimate_us(*machine.gpu, moved) + 2, [=, gpu = machine.gpu] {
                                 constexpr unsigned block = 256;
                                 LaunchPlan plan("loss", source);
-                                const Place loss = plan.reserve(samples * 4), weight = plan.reserve(samples * 4);
+                                const BufferRef loss = plan.reserve(samples * 4), weight = plan.reserve(samples * 4);
                                 const auto count = static_cast<uint32_t>(samples);
                                 const uint64_t null = 0;
                                 if (samples > 0) {

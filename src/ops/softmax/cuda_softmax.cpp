@@ -112,7 +112,7 @@ std::unique_ptr<Kernel> kernel_of(const Problem& p, const Form& f, const Gpu& gp
   if (f.parts == 1) {
     scalars(plan.launch("softmax", f.shape).input(0).output(0));
   } else {
-    const Place parts = plan.reserve(p.count * f.parts * (p.type == DType::f64 ? 16 : 8));
+    const BufferRef parts = plan.reserve(p.count * f.parts * (p.type == DType::f64 ? 16 : 8));
     scalars(plan.launch("states", f.shape).input(0).at(parts));
     scalars(plan.launch("softmax", f.shape).input(0).output(0).at(parts));
   }

@@ -165,21 +165,6 @@ void Graph::remove_node(NodeId n) {
   node.alive = false;
 }
 
-void Graph::steal_output(NodeId n, size_t i, NodeId to, size_t to_output) {
-  const ValueId v = node(n).outputs[i];
-  const ValueId fresh = add_value({}, value(v).type, value(v).shape);
-  edit(n).outputs[i] = fresh;
-  mutable_value(fresh).producer = n;
-  mutable_value(fresh).output = static_cast<int>(i);
-
-  std::vector<ValueId>& outputs = edit(to).outputs;
-  if (outputs.size() <= to_output) outputs.resize(to_output + 1, ValueId::none);
-  if (outputs[to_output] != ValueId::none) mutable_value(outputs[to_output]).producer = NodeId::none;
-  outputs[to_output] = v;
-  mutable_value(v).producer = to;
-  mutable_value(v).output = static_cast<int>(to_output);
-}
-
 void Graph::merge_sources(NodeId to, NodeId from) {
   std::vector<int32_t>& all = edit(to).sources;
   const std::vector<int32_t>& more = node(from).sources;

@@ -151,8 +151,6 @@ class Graph {
   void replace_uses(ValueId from, ValueId to);
   /// Detaches a node; its outputs lose their producer.
   void remove_node(NodeId n);
-  /// Takes output i away from its producer so that another node may define the value (the producer gets a fresh unread one).
-  void steal_output(NodeId n, size_t i, NodeId to, size_t to_output);
   /// Attributes, program, name, sources: everything of a node but its edges.
   Node& edit(NodeId n) { return nodes_[static_cast<size_t>(n)]; }
   /// Sources of `from` are added to `to` (no duplicates, in order).

@@ -48,17 +48,4 @@ ArenaPlan plan_arena(std::span<const Lifetime> blocks, int64_t alignment) {
   return plan;
 }
 
-int64_t arena_lower_bound(std::span<const Lifetime> blocks, int64_t alignment) {
-  int last = -1;
-  for (const Lifetime& b : blocks) last = std::max(last, b.last);
-  std::vector<int64_t> change(static_cast<size_t>(last) + 2, 0);
-  for (const Lifetime& b : blocks) {
-    change[static_cast<size_t>(b.first)] += align_up(b.bytes, alignment);
-    change[static_cast<size_t>(b.last) + 1] -= align_up(b.bytes, alignment);
-  }
-  int64_t alive = 0, peak = 0;
-  for (int64_t c : change) peak = std::max(peak, alive += c);
-  return peak;
-}
-
 }  // namespace smelt::plan

@@ -24,7 +24,4 @@ struct ArenaPlan {
 /// Deep Neural Net Inference", 2020). Deterministic. O(n²) in the number of blocks.
 ArenaPlan plan_arena(std::span<const Lifetime> blocks, int64_t alignment = arena_alignment);
 
-/// The most bytes alive at one step: no plan can take less.
-int64_t arena_lower_bound(std::span<const Lifetime> blocks, int64_t alignment = arena_alignment);
-
 }  // namespace smelt::plan

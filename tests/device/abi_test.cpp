@@ -51,7 +51,6 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(unknown, CUDA_ERROR_UNKNOWN);
   SAME(clock_rate_khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
   SAME(multiprocessor_count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  SAME(integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED);
   SAME(memory_clock_rate_khz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
   SAME(memory_bus_bits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
   SAME(l2_cache_bytes, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
@@ -61,7 +60,6 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(max_shared_memory_per_multiprocessor, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
   SAME(max_registers_per_multiprocessor, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
   SAME(max_shared_memory_per_block_optin, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-  SAME(max_blocks_per_multiprocessor, CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
   SAME(reserved_shared_memory_per_block, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
   SAME(function_max_dynamic_shared_bytes, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
   SAME(stream_non_blocking, CU_STREAM_NON_BLOCKING);

@@ -52,7 +52,6 @@ TEST_F(Gpu, is_what_the_table_says_of_its_architecture) {
   EXPECT_EQ(t.reserved_shared_per_block, i.reserved_shared_per_block);
   EXPECT_EQ(t.registers_per_multiprocessor, i.registers_per_multiprocessor);
   EXPECT_EQ(t.threads_per_multiprocessor, i.threads_per_multiprocessor);
-  EXPECT_EQ(t.blocks_per_multiprocessor, i.blocks_per_multiprocessor);
 }
 
 TEST_F(Gpu, tells_device_memory_from_host_memory_on_any_thread) {
@@ -77,7 +76,6 @@ TEST_F(Gpu, runs_a_compiled_kernel) {
   constexpr int n = 1000;
   const Module module(device_, std::make_shared<Cubin>(compile(twice(), device_->info().arch)), "twice");
   const KernelFunction& kernel = module.function("twice");
-  EXPECT_GT(kernel.blocks_per_multiprocessor(256, 0), 0);
   const Stream stream(device_);
   const auto x = device_->allocate(n * 4, "x"), y = device_->allocate(n * 4, "y");
   const PinnedMemory host(device_, n * 4);

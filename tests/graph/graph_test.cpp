@@ -77,16 +77,6 @@ TEST(Graph, another_node_takes_over_a_removed_ones_output) {
   EXPECT_EQ(s.g.live_nodes(), 2u);
 }
 
-TEST(Graph, steals_an_output) {
-  Small s;
-  const NodeId c = s.g.add_node({.op = "Split", .name = "c", .inputs = {s.x}, .outputs = {ValueId::none, ValueId::none}});
-  s.g.steal_output(s.a, 0, c, 1);
-  EXPECT_EQ(s.g.value(s.y).producer, c);
-  EXPECT_EQ(s.g.value(s.y).output, 1);
-  EXPECT_TRUE(s.g.readers(s.g.node(s.a).out()).empty());
-  EXPECT_EQ(broken(s.g), "");
-}
-
 TEST(Graph, refuses_a_second_producer_and_a_computed_constant) {
   Small s;
   EXPECT_THROW(s.g.add_node({.op = "Neg", .name = "c", .inputs = {s.x}, .outputs = {s.y}}), Error);

@@ -57,8 +57,6 @@ DeviceInfo info_of(int ordinal) {
   info.reserved_shared_per_block = attribute(abi::reserved_shared_memory_per_block);
   info.registers_per_multiprocessor = attribute(abi::max_registers_per_multiprocessor);
   info.threads_per_multiprocessor = attribute(abi::max_threads_per_multiprocessor);
-  info.blocks_per_multiprocessor = attribute(abi::max_blocks_per_multiprocessor);
-  info.integrated = attribute(abi::integrated) != 0;
   return info;
 }
 
@@ -97,20 +95,20 @@ std::optional<int> ordinal_of(const std::string& device) {
 }
 
 DeviceInfo info_of_arch(std::string_view arch) {
-  // NVIDIA's data sheets; shared memory, threads and blocks: the CUDA programming guide, "Technical Specifications per Compute
+  // NVIDIA's data sheets; shared memory and threads: the CUDA programming guide, "Technical Specifications per Compute
   // Capability".
   struct Row {
-    int capability, multiprocessors, clock_mhz, gbytes_per_s, memory_gib, l2_mib, shared_kib, block_shared_kib, threads, blocks;
+    int capability, multiprocessors, clock_mhz, gbytes_per_s, memory_gib, l2_mib, shared_kib, block_shared_kib, threads;
     const char* name;
   };
-  constexpr Row rows[] = {{75, 40, 1590, 320, 16, 4, 64, 64, 1024, 16, "Tesla T4"},
-                          {80, 108, 1410, 1555, 40, 40, 164, 163, 2048, 32, "NVIDIA A100"},
-                          {86, 72, 1695, 600, 24, 6, 100, 99, 1536, 16, "NVIDIA A10"},
-                          {87, 16, 1300, 204, 32, 4, 164, 163, 1536, 16, "Jetson AGX Orin"},
-                          {89, 58, 2040, 300, 24, 48, 100, 99, 1536, 24, "NVIDIA L4"},
-                          {90, 132, 1980, 3350, 80, 50, 228, 227, 2048, 32, "NVIDIA H100"},
-                          {100, 148, 1965, 8000, 180, 126, 228, 227, 2048, 32, "NVIDIA B200"},
-                          {120, 170, 2407, 1792, 32, 96, 100, 99, 1536, 24, "NVIDIA GeForce RTX 5090"}};
+  constexpr Row rows[] = {{75, 40, 1590, 320, 16, 4, 64, 64, 1024, "Tesla T4"},
+                          {80, 108, 1410, 1555, 40, 40, 164, 163, 2048, "NVIDIA A100"},
+                          {86, 72, 1695, 600, 24, 6, 100, 99, 1536, "NVIDIA A10"},
+                          {87, 16, 1300, 204, 32, 4, 164, 163, 1536, "Jetson AGX Orin"},
+                          {89, 58, 2040, 300, 24, 48, 100, 99, 1536, "NVIDIA L4"},
+                          {90, 132, 1980, 3350, 80, 50, 228, 227, 2048, "NVIDIA H100"},
+                          {100, 148, 1965, 8000, 180, 126, 228, 227, 2048, "NVIDIA B200"},
+                          {120, 170, 2407, 1792, 32, 96, 100, 99, 1536, "NVIDIA GeForce RTX 5090"}};
   DeviceInfo info;
   std::tie(info.major, info.minor) = capability_of(arch);
   const int capability = info.major * 10 + info.minor;
@@ -127,8 +125,6 @@ DeviceInfo info_of_arch(std::string_view arch) {
   info.reserved_shared_per_block = info.shared_per_multiprocessor - info.shared_per_block;
   info.registers_per_multiprocessor = 65536;
   info.threads_per_multiprocessor = r.threads;
-  info.blocks_per_multiprocessor = r.blocks;
-  info.integrated = capability == 87;
   return info;
 }
 

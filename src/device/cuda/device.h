@@ -29,8 +29,7 @@ struct DeviceInfo {
   int64_t memory_bytes = 0, l2_bytes = 0;
   int shared_per_block = 0, shared_per_multiprocessor = 0,
       reserved_shared_per_block = 0;  // bytes; per block: what it may opt in to
-  int registers_per_multiprocessor = 0, threads_per_multiprocessor = 0, blocks_per_multiprocessor = 0;
-  bool integrated = false;  // shares the host's memory
+  int registers_per_multiprocessor = 0, threads_per_multiprocessor = 0;
 };
 
 /// The GPUs of this machine; empty where there is none or no driver.

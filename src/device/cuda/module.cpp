@@ -36,13 +36,6 @@ void KernelFunction::launch(const LaunchShape& s, void* const* parameters, abi::
   if (early) EarlyKernels::note(stream);
 }
 
-int KernelFunction::blocks_per_multiprocessor(int threads, int64_t shared_bytes) const {
-  const Device::Current current(*device_);
-  int blocks = 0;
-  check(driver().max_active_blocks(&blocks, function_, threads, static_cast<size_t>(shared_bytes)), "asking for occupancy");
-  return blocks;
-}
-
 Module::Module(std::shared_ptr<Device> device, std::shared_ptr<const Cubin> cubin, std::string name)
     : device_(std::move(device)), cubin_(std::move(cubin)), module_(nullptr, Unload{device_.get()}) {
   const Device::Current current(*device_);

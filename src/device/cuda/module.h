@@ -26,8 +26,6 @@ class KernelFunction {
   /// Enqueues it. `parameters` points at each argument. Captured where the stream is capturing. Throws Error naming the kernel.
   void launch(const LaunchShape& shape, void* const* parameters, abi::Stream stream) const;
   const KernelResources& resources() const { return resources_; }
-  /// Blocks of so many threads and bytes of dynamic shared memory that one multiprocessor holds at a time.
-  int blocks_per_multiprocessor(int threads, int64_t shared_bytes) const;
   abi::Function get() const { return function_; }
 
  private:

@@ -107,7 +107,6 @@ END CALL(cuDeviceGetAttribute, int* value, abi::DeviceAttribute which, int) stat
     {abi::max_shared_memory_per_multiprocessor, 164 << 10},
     {abi::max_registers_per_multiprocessor, 65536},
     {abi::max_shared_memory_per_block_optin, 163 << 10},
-    {abi::max_blocks_per_multiprocessor, 16},
     {abi::reserved_shared_memory_per_block, 1 << 10}};
 const auto at = values.find(which);
 *value = which == abi::compute_capability_major   ? state.major
@@ -194,5 +193,4 @@ END CALL(cuModuleGetFunction, abi::Function* function, abi::Module module,
          const char*) * function = &module->functions.emplace_back();
 END CALL(cuFuncSetAttribute, abi::Function, abi::FunctionAttribute, int) END
     CALL(cuLaunchKernelEx, const abi::LaunchConfig* config, abi::Function, void**, void**) put(config->stream, [] {});
-END CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, int* blocks_of, abi::Function, int, size_t) * blocks_of = 2;
 END

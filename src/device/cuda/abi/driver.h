@@ -56,7 +56,6 @@ enum ResultCode : Result {
 enum DeviceAttribute : int {
   clock_rate_khz = 13,
   multiprocessor_count = 16,
-  integrated = 18,
   memory_clock_rate_khz = 36,
   memory_bus_bits = 37,
   l2_cache_bytes = 38,
@@ -66,7 +65,6 @@ enum DeviceAttribute : int {
   max_shared_memory_per_multiprocessor = 81,
   max_registers_per_multiprocessor = 82,
   max_shared_memory_per_block_optin = 97,
-  max_blocks_per_multiprocessor = 106,
   reserved_shared_memory_per_block = 111,
 };
 
@@ -184,9 +182,7 @@ static_assert(sizeof(Copy2d) == 128);
   X(module_unload, cuModuleUnload, Module module)                                                                               \
   X(module_function, cuModuleGetFunction, Function* function, Module module, const char* name)                                  \
   X(function_set_attribute, cuFuncSetAttribute, Function function, FunctionAttribute attribute, int value)                      \
-  X(launch, cuLaunchKernelEx, const LaunchConfig* config, Function function, void** parameters, void** extra)                   \
-  X(max_active_blocks, cuOccupancyMaxActiveBlocksPerMultiprocessor, int* blocks, Function function, int threads,                \
-    size_t shared_bytes)
+  X(launch, cuLaunchKernelEx, const LaunchConfig* config, Function function, void** parameters, void** extra)
 
 /// Their addresses.
 struct Driver {

@@ -19,11 +19,11 @@ __device__ __forceinline__ void combine_parts(const float* partial, T* y, const 
   const u32 column = 4 * (index % vectors);
   if (row >= rows) return;
   using Stat = Vector<float, 2>;
-  const Stat* const stats = reinterpret_cast<const Stat*>(partial + splits * rows * ValueDepth) + row;
+  const Stat* const stats = reinterpret_cast<const Stat*>(partial + splits * rows * ValueDepth) + row;   // (splits, rows, 2)
   float highest = minus_infinity;
   for (u32 s = 0; s < splits; ++s) highest = fmaxf(highest, stats[s * rows].at[0]);
   const float most = highest == minus_infinity ? 0.f : highest;
-  float total = 0, sums[4] = {};
+  float total = 0, sums[4] = {};                                                     // (4) of a row
   for (u32 s = 0; s < splits; ++s) {
     const Stat stat = stats[s * rows];
     const float weight = smelt_flash::exp2_of((stat.at[0] - most) * smelt_flash::log2e);

@@ -110,8 +110,8 @@ template <class T, FlashConfig Config> struct Flash {
   static constexpr int shared_bytes = Queries::bytes + stages_bytes;
 
   float o[RowTiles][columns][4];                                                   // (16, ValueDepth) a row tile
-  float top[RowTiles][2], total[RowTiles][2];                                      // of rows lane / 4 and lane / 4 + 8
-  u32 held[HeldQueries ? RowTiles : 1][HeldQueries ? steps : 1][4];
+  float top[RowTiles][2], total[RowTiles][2];                                      // (2) a row tile: rows lane / 4, lane / 4 + 8
+  u32 held[HeldQueries ? RowTiles : 1][HeldQueries ? steps : 1][4];                // (16, 16) of Q a row tile and step
 
   u32 key_at, value_at;                                                            // of this lane's rows in a tile, for ldmatrix
 
@@ -134,7 +134,7 @@ template <class T, FlashConfig Config> struct Flash {
   }
 
   static __device__ __forceinline__ void load_queries(u32 (&a)[4], u32 queries, int m, int step) {
-    const u32 row = warp_row() + 16 * m + lane() % 16;
+    const u32 row = warp_row() + 16 * m + lane() % 16;                             // the query whose row this lane's address is
     ptx::ldmatrix<4>(a, queries + row * Queries::pitch + (2 * step + lane() / 16) * 16);
   }
   __device__ __forceinline__ void hold_queries(u32 queries) {
@@ -155,7 +155,7 @@ template <class T, FlashConfig Config> struct Flash {
         for (int e = 0; e < 4; ++e) s[m][n][e] = 0;
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
-      u32 a[RowTiles][4];
+      u32 a[RowTiles][4];                                                          // (16, 16) of Q a row tile
 #pragma unroll
       for (int m = 0; m < RowTiles; ++m) {
         if constexpr (HeldQueries) {
@@ -167,7 +167,7 @@ template <class T, FlashConfig Config> struct Flash {
       }
 #pragma unroll
       for (int n = 0; n < warp_keys / 16; ++n) {
-        u32 b[4];
+        u32 b[4];                                                                  // (16 keys, 16) of K
         ptx::ldmatrix<4>(b, keys + key_at + 16 * n * KeyTile::pitch + 32 * step);
         const u32 left[2] = {b[0], b[1]}, right[2] = {b[2], b[3]};
 #pragma unroll
@@ -191,7 +191,7 @@ template <class T, FlashConfig Config> struct Flash {
   template <bool Low> __device__ __forceinline__ void soften(float (&s)[RowTiles][warp_keys / 8][4], float scale, float factor) {
 #pragma unroll
     for (int m = 0; m < RowTiles; ++m) {
-      float faded[2];
+      float faded[2];                                                              // (2) of the rows of a row tile
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         float highest = fmaxf(s[m][0][2 * r], s[m][0][2 * r + 1]);
@@ -202,7 +202,7 @@ template <class T, FlashConfig Config> struct Flash {
         faded[r] = faded_by(top[m][r], highest);
         top[m][r] = highest;
         const float most = highest == minus_infinity ? 0.f : highest, base = most * log2e;    // nothing visible: exp2(-inf) is 0
-        float sums[2] = {};
+        float sums[2] = {};                                                        // (2) of even and odd columns
 #pragma unroll
         for (int n = 0; n < warp_keys / 8; ++n)
 #pragma unroll
@@ -227,7 +227,7 @@ template <class T, FlashConfig Config> struct Flash {
   __device__ __forceinline__ void add_values(const float (&s)[RowTiles][warp_keys / 8][4], u32 values) {
 #pragma unroll
     for (int k = 0; k < warp_keys / 16; ++k) {
-      u32 a[RowTiles][4];
+      u32 a[RowTiles][4];                                                          // (16, 16) of P a row tile
 #pragma unroll
       for (int m = 0; m < RowTiles; ++m)
 #pragma unroll
@@ -236,7 +236,7 @@ template <class T, FlashConfig Config> struct Flash {
       const u32 from = values + value_at + 16 * k * ValueTile::pitch;
 #pragma unroll
       for (int n = 0; n + 1 < columns; n += 2) {
-        u32 b[4];
+        u32 b[4];                                                                  // (16 keys, 16) of V
         ptx::ldmatrix_trans<4>(b, from + n * 16);
         const u32 left[2] = {b[0], b[1]}, right[2] = {b[2], b[3]};
 #pragma unroll
@@ -246,7 +246,7 @@ template <class T, FlashConfig Config> struct Flash {
         }
       }
       if constexpr (columns % 2 == 1) {
-        u32 b[2];
+        u32 b[2];                                                                  // (16 keys, 8) of V
         ptx::ldmatrix_trans<2>(b, from + (columns - 1) * 16);
 #pragma unroll
         for (int m = 0; m < RowTiles; ++m) Mma<T>::add(o[m][columns - 1], a[m], b);

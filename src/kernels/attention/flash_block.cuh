@@ -64,7 +64,7 @@ __device__ __forceinline__ void add_up_cluster(const F& f, const AttentionProble
                                                u32 rows, const Rows& y_of) {
 #if __CUDA_ARCH__ >= 900
   constexpr u32 vectors = F::value_depth / 4;
-  float* const stats = exchange + F::rows * F::value_depth;
+  float* const stats = exchange + F::rows * F::value_depth;                          // (rows, 2) of maximum and sum
   __syncthreads();                                                                   // the warps have added up theirs in it
   if (F::key_warp() == 0) {
 #pragma unroll
@@ -83,7 +83,7 @@ __device__ __forceinline__ void add_up_cluster(const F& f, const AttentionProble
   const u32 own = shared_address(exchange), own_stats = shared_address(stats);
   for (u32 i = block_of_cluster() * F::threads + threadIdx.x; i < rows * vectors; i += plan.splits * F::threads) {
     const u32 row = i / vectors, column = i % vectors * 4;
-    float most = minus_infinity, total = 0, sums[4] = {};
+    float most = minus_infinity, total = 0, sums[4] = {};                            // (4) of a row of O
     for (u32 s = 0; s < plan.splits; ++s) most = fmaxf(most, load_2_in_cluster(address_in_block(own_stats + 8 * row, s)).at[0]);
     for (u32 s = 0; s < plan.splits; ++s) {
       const Vector<float, 2> stat = load_2_in_cluster(address_in_block(own_stats + 8 * row, s));
@@ -122,10 +122,10 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
   const u32 all_rows = Packed ? p.group * p.queries : p.queries, first_row = row_tile * F::rows;
   const u32 first_query = Packed ? 0 : first_row;
   const u32 last_query = Packed ? p.queries - 1 : (first_row + F::rows < all_rows ? first_row + F::rows : all_rows) - 1;
-  q += b * p.q[0];
-  k += b * p.k[0] + g * p.k[1];
-  v += b * p.v[0] + g * p.v[1];
-  y += b * p.y[0];
+  q += b * p.q[0];                                                                   // [heads, queries, Depth]
+  k += b * p.k[0] + g * p.k[1];                                                      // [keys, Depth]
+  v += b * p.v[0] + g * p.v[1];                                                      // [keys, ValueDepth]
+  y += b * p.y[0];                                                                   // [heads, queries, ValueDepth]
   if constexpr (!Packed) scores.seek(b, h);
 
   const u32 queries = shared_address(shared), stages = queries + F::Queries::bytes;
@@ -179,7 +179,7 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
   CopyRing<StageAddresses<Stages, F::stage_bytes>> ring{{stages}};
   ring.fill(at, stop, issue);
 
-  F f;
+  F f;                                                                               // O (16 RowTiles, ValueDepth) of this warp
   f.clear();
   const u32 first = first_row + F::warp_row() + F::lane() / 4;                       // this lane's first row
   for (u32 n = at; n < stop; ++n, ring.advance()) {
@@ -267,7 +267,7 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
       const float total = f.total[m][r];
       if constexpr (Split == Splits::grid) {
         const u64 rows = static_cast<u64>(plan.pairs) * all_rows, number = split * rows + static_cast<u64>(pair) * all_rows + row;
-        float* const to = partial + number * ValueDepth + pair_column;
+        float* const to = partial + number * ValueDepth + pair_column;               // (2) of every 8 columns
 #pragma unroll
         for (int n = 0; n < F::columns; ++n)
           *reinterpret_cast<Vector<float, 2>*>(to + 8 * n) = {f.o[m][n][2 * r], f.o[m][n][2 * r + 1]};
@@ -277,7 +277,7 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
         const bool hidden = !(total > 0), zero = hidden && p.nan_guard;              // no key is visible, or a score is NaN
         const float part = zero ? 0.f : 1 / total;
         const FlashRow of = flash_row<Packed>(p, h, row);
-        T* const to = y + of.head * p.y[1] + of.query * p.y[2] + pair_column;
+        T* const to = y + of.head * p.y[1] + of.query * p.y[2] + pair_column;        // (2) of every 8 columns
 #pragma unroll
         for (int n = 0; n < F::columns; ++n) {
           const float left = zero ? 0.f : f.o[m][n][2 * r] * part, right = zero ? 0.f : f.o[m][n][2 * r + 1] * part;

@@ -54,14 +54,14 @@ __device__ __forceinline__ void attend(const T* q, const T* k, const T* v, const
   __shared__ float exchange[attention_threads / 32];
   const i64 row = blockIdx.x, i = row % a.steps, h = row / a.steps % a.heads, b = row / a.steps / a.heads;
   const i64 kv = h / (a.heads / a.kv_heads);
-  q += b * a.q[0] + h * a.q[1] + i * a.q[2];
-  y += b * a.y[0] + h * a.y[1] + i * a.y[2];
-  scores += row * a.total;
-  if (shown) shown += row * a.total;
+  q += b * a.q[0] + h * a.q[1] + i * a.q[2];                                        // [size]
+  y += b * a.y[0] + h * a.y[1] + i * a.y[2];                                        // [v_size]
+  scores += row * a.total;                                                          // [past + fresh]
+  if (shown) shown += row * a.total;                                                // [past + fresh]
   const float lowest = __int_as_float(0xff800000);
   float top = lowest;
   for (i64 j = threadIdx.x; j < a.total; j += attention_threads) {
-    const T* key = row_of(k, past_k, a.k, a.size, a, b, kv, j);
+    const T* key = row_of(k, past_k, a.k, a.size, a, b, kv, j);                     // [size]
     float s = 0;
     for (i64 e = 0; e < a.size; ++e) s += widened<float>(q[e]) * widened<float>(key[e]);
     s *= a.scale;

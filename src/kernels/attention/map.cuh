@@ -24,10 +24,10 @@ __device__ __forceinline__ void map_tiles(u8* map, const AttentionProblem& p, u3
   constexpr int together = 4;                                                        // tiles, so that their loads are in flight
   const u32 tiles = (p.keys + Keys - 1) / Keys, lane = threadIdx.x % 32, r = threadIdx.x / 32, i = blockIdx.x * MapRows + r;
   scores.seek(blockIdx.y / heads, blockIdx.y % heads);
-  u8* const row = seen + r * tiles;
+  u8* const row = seen + r * tiles;                                                  // (tiles)
   bool open = false;
   for (u32 begin = 0; begin < tiles; begin += together) {
-    u32 bits[together] = {};
+    u32 bits[together] = {};                                                         // (together) of the tiles
 #pragma unroll
     for (int t = 0; t < together; ++t)
 #pragma unroll

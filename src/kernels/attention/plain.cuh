@@ -45,14 +45,14 @@ __device__ __forceinline__ void plain_attention(const T* q, const T* k, const T*
   const u32 row = blockIdx.x * Warps + threadIdx.x / 32;
   if (row >= p.batch * p.heads * p.queries) return;
   const u32 i = row % p.queries, pair = row / p.queries, h = pair % p.heads, b = pair / p.heads, g = h / p.group;
-  q += b * p.q[0] + h * p.q[1] + i * p.q[2];
-  k += b * p.k[0] + g * p.k[1];
-  v += b * p.v[0] + g * p.v[1];
-  y += b * p.y[0] + h * p.y[1] + i * p.y[2];
+  q += b * p.q[0] + h * p.q[1] + i * p.q[2];            // [depth]
+  k += b * p.k[0] + g * p.k[1];                         // [keys, depth]
+  v += b * p.v[0] + g * p.v[1];                         // [keys, value_depth]
+  y += b * p.y[0] + h * p.y[1] + i * p.y[2];            // [value_depth]
   scores.seek(b, h);
   const u32 first = blockIdx.y * 32 * Held + lane;      // of this lane's columns
 
-  C top = lowest, total = 0, sums[Held] = {};
+  C top = lowest, total = 0, sums[Held] = {};           // (Held) of the columns
   for (u32 begin = 0; begin < p.keys; begin += 32) {
     const u32 j = begin + lane;
     C x = lowest;
@@ -67,7 +67,7 @@ __device__ __forceinline__ void plain_attention(const T* q, const T* k, const T*
     const u32 count = p.keys - begin < 32 ? p.keys - begin : 32;
     for (u32 n = 0; n < count; ++n) {
       const C w = broadcast(weight, n);
-      const T* values = v + (begin + n) * p.v[2];
+      const T* values = v + (begin + n) * p.v[2];       // [value_depth]
 #pragma unroll
       for (int c = 0; c < Held; ++c)
         if (first + 32 * c < p.value_depth) sums[c] += w * widened(values[(first + 32 * c) * p.v[3]]);

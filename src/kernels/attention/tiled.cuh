@@ -60,14 +60,14 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
     const u32 pair = blockIdx.y, b = pair / p.heads, h = pair % p.heads, g = h / p.group;
     // The longest rows of a causal problem first.
     const u32 first_row = (plan.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * rows;
-    q += b * p.q[0] + h * p.q[1] + first_row * p.q[2];
-    k += b * p.k[0] + g * p.k[1];
-    v += b * p.v[0] + g * p.v[1];
-    y += b * p.y[0] + h * p.y[1];
+    q += b * p.q[0] + h * p.q[1] + first_row * p.q[2];                      // [rows of the block, Depth]
+    k += b * p.k[0] + g * p.k[1];                                           // [keys, Depth]
+    v += b * p.v[0] + g * p.v[1];                                           // [keys, ValueDepth]
+    y += b * p.y[0] + h * p.y[1];                                           // [queries, ValueDepth]
     scores.seek(b, h);
     load<Depth, pitch>(queries, q, p.q[2], p.q[3], p.queries - first_row);
 
-    float o[4][columns] = {}, top[4], total[4] = {};
+    float o[4][columns] = {}, top[4], total[4] = {};                        // (row, column) of this thread; (row)
 #pragma unroll
     for (int r = 0; r < 4; ++r) top[r] = minus_infinity;
     u32 end = p.keys;
@@ -82,7 +82,7 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
       __syncthreads();
       float s[4][4] = {}, faded[4];                                         // (row, key) of this thread
       for (int e = 0; e < padded; e += 4) {
-        Vector<float, 4> a[4], c[4];
+        Vector<float, 4> a[4], c[4];                                        // (row, 4) of Q, (key, 4) of K
 #pragma unroll
         for (int r = 0; r < 4; ++r) {
           a[r] = *reinterpret_cast<const Vector<float, 4>*>(queries + (4 * ty + r) * pitch + e);
@@ -122,7 +122,7 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
       float part[4][columns] = {};                                          // of O
       __syncwarp();                                                         // a row's weights come from its own half warp
       for (int j = 0; j < keys; j += 4) {
-        Vector<float, 4> w[4];
+        Vector<float, 4> w[4];                                              // (row, 4 keys) of the weights
 #pragma unroll
         for (int r = 0; r < 4; ++r) w[r] = *reinterpret_cast<const Vector<float, 4>*>(weights + (4 * ty + r) * score_pitch + j);
 #pragma unroll

@@ -21,7 +21,7 @@
 template <class X, class W, DirectConfig Config, class Sum> struct DirectSums {
   static constexpr int pixels = Config.pixels, vec = Config.vec;
 
-  Sum sum[pixels][vec] = {};
+  Sum sum[pixels][vec] = {};                                                                      // (pixels, vec)
   int place[pixels][4];         // n, then d, h, w of the first tap's place
   bool inside[pixels];
 

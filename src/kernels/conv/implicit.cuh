@@ -67,7 +67,7 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
   /// Issues the copies of the next tile.
   __device__ __forceinline__ void operator()(u32 shared) {
     const ImageSegment& s = g.segments[segment];
-    const T* from = static_cast<const T*>(g.x[segment]) + channel + element();
+    const T* from = static_cast<const T*>(g.x[segment]) + channel + element();                    // [N, H, W, Ci - channel]
     const bool any = channel + element() < s.channels;
 #pragma unroll
     for (int i = 0; i < each; ++i) {

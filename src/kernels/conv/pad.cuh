@@ -18,8 +18,8 @@ template <class T, int Channels> __device__ __forceinline__ void pad_image(const
   const int h = static_cast<int>(line - n * g.height.divisor) - g.pad[0],
             w = static_cast<int>(pixel - line * g.width.divisor) - g.pad[1];
   const bool inside = h >= 0 && h < g.in[1] && w >= 0 && w < g.in[2];
-  const T* from = static_cast<const T*>(g.x) + n * g.from[0] + h * g.from[2] + w * g.from[3];
-  Vector<T, Channels> v;
+  const T* from = static_cast<const T*>(g.x) + n * g.from[0] + h * g.from[2] + w * g.from[3];     // [C]
+  Vector<T, Channels> v;                                                                          // (Channels)
 #pragma unroll
   for (int c = 0; c < Channels; ++c) v.at[c] = inside && c < g.in[0] ? from[c * g.from[1]] : T{};
   static_cast<Vector<T, Channels>*>(g.y)[pixel] = v;                                              // (Channels)

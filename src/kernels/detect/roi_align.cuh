@@ -154,7 +154,7 @@ __device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiShape& s, i
 #pragma unroll
     for (int u = 0; u < U; ++u) sum[u] = Maximum ? A(-__int_as_float(0x7f800000)) : A(0);
     if (item < items) {
-      const T* map = x + static_cast<i64>(first) * plane;
+      const T* map = x + static_cast<i64>(first) * plane;                   // [U channels, height, width]
       for (int b = column; b < nx; b += px) {
         const RoiEntry<A> across = columns(of_row, b);
         A part[U];

@@ -32,7 +32,7 @@ struct FloatTile {
 
   static constexpr int part_k = 128;                                        // steps of K that are summed apart
   static_assert(part_k % K == 0);
-  float d[rows][columns] = {}, part[rows][columns] = {};
+  float d[rows][columns] = {}, part[rows][columns] = {};                    // (rows, columns), this thread's of (TileM, TileN)
   int part_left = part_k;
 
   /// x[i][k]: element k of `Count` rows of a, or columns of b, from step `k` of K on.
@@ -45,7 +45,7 @@ struct FloatTile {
       for (int e = 0; e < 4; ++e) {
         const u32 at = KMajor ? tile_offset<Copy::line_bytes, How>(begin + e, k * sizeof(T))
                               : tile_offset<Copy::line_bytes, How>(k + e, begin * sizeof(T));
-        const auto v = *reinterpret_cast<const Vector<T, 4>*>(tile + at);
+        const auto v = *reinterpret_cast<const Vector<T, 4>*>(tile + at);   // (4) of a line
 #pragma unroll
         for (int f = 0; f < 4; ++f) (KMajor ? x[block + e][f] : x[block + f][e]) = f32(v.at[f]);
       }
@@ -58,7 +58,7 @@ struct FloatTile {
     const int thread_m = threadIdx.x / ThreadsN, thread_n = threadIdx.x % ThreadsN;
 #pragma unroll 1
     for (int k = 0; k < K; k += 4) {
-      float a[rows][4], b[columns][4];
+      float a[rows][4], b[columns][4];                                      // (rows, 4 steps of K), (columns, 4 steps of K)
       load<CopyA, AKMajor, a_reads, rows, ThreadsM>(a, a_tile, thread_m, k);
       load<CopyB, BKMajor, b_reads, columns, ThreadsN>(b, b_tile, thread_n, k);
 #pragma unroll

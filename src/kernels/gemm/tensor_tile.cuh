@@ -47,8 +47,10 @@ struct TensorTile {
 
   static constexpr bool row_sums = RowSums;
 
-  Sum d[rows][columns][4] = {};
-  u32 a[2][rows][4], b[2][columns][2];                                      // fragments of this step of K and of the next
+  Sum d[rows][columns][4] = {};                                             // (rows, columns) fragments of (16, 8)
+  // Of this step of K and of the next.
+  u32 a[2][rows][4];                                                        // (rows) fragments of (16, 32 bytes)
+  u32 b[2][columns][2];                                                     // (columns) fragments of (32 bytes, 8)
   i32 of_a[RowSums ? rows : 1][2] = {};                                     // this lane's part of the sums over a's rows
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
@@ -87,7 +89,7 @@ struct TensorTile {
           b[j + w / 2][w % 2] = word(tile + tile_offset<CopyB::line_bytes, b_reads>(step * 8 + w % 2 * 4 + lane() % 4,
                                                                                     (column + w / 2 * 8 + lane() / 4) * 4));
       } else {
-        u32 both[4];
+        u32 both[4];                                                        // fragments of two columns, (32 bytes, 16)
         if constexpr (BKMajor)
           ptx::ldmatrix(both, tile + tile_offset<CopyB::line_bytes, b_reads>(column + lane() / 16 * 8 + lane() % 8,
                                                                              step * 32 + lane() / 8 % 2 * 16));
@@ -158,7 +160,7 @@ struct TensorTile {
   /// Calls f(row, column, values) for all of the tile, four neighbouring columns at a time, whole rows of a warp's part together.
   /// `shared` is free for use in all threads.
   template <class F> __device__ __forceinline__ void each(char* shared, F&& f) const {
-    Sum* exchange = reinterpret_cast<Sum*>(shared) + threadIdx.x / 32 * (16 * exchange_row);
+    Sum* exchange = reinterpret_cast<Sum*>(shared) + threadIdx.x / 32 * (16 * exchange_row);   // (16, warp_n) of this warp
 #pragma unroll
     for (int i = 0; i < rows; ++i) {
 #pragma unroll
@@ -171,7 +173,7 @@ struct TensorTile {
 #pragma unroll 2
       for (int q = 0; q < warp_n / 8; ++q) {
         const int at = q * 32 + lane(), row = at / (warp_n / 4), column = at % (warp_n / 4) * 4;
-        const auto v = *reinterpret_cast<const Vector<Sum, 4>*>(exchange + row * exchange_row + column);
+        const auto v = *reinterpret_cast<const Vector<Sum, 4>*>(exchange + row * exchange_row + column);   // (4) of a row
         f(first_row() + i * 16 + row, first_column() + column, v.at);
       }
       __syncwarp();

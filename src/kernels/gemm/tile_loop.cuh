@@ -49,7 +49,7 @@ __device__ __forceinline__ void finish_tile(const Tile& sums, char* shared, int 
     });
   } else {
     constexpr i64 area = Tile::tile_m * Tile::tile_n;
-    Sum* parts = static_cast<Sum*>(partial) + static_cast<i64>(blockIdx.x) * gridDim.y * area;
+    Sum* parts = static_cast<Sum*>(partial) + static_cast<i64>(blockIdx.x) * gridDim.y * area;   // (split, TileM, TileN)
     sums.each(shared, [&](int r, int c, const Sum(&v)[4]) {
       if (r < rows && c < columns)
         *reinterpret_cast<Four*>(parts + blockIdx.y * area + r * Tile::tile_n + c) = {v[0], v[1], v[2], v[3]};
@@ -64,7 +64,7 @@ __device__ __forceinline__ void finish_tile(const Tile& sums, char* shared, int 
     for (int q = threadIdx.x; q < area / 4; q += Tile::threads) {
       const int r = q / (Tile::tile_n / 4), c = q % (Tile::tile_n / 4) * 4;
       if (r >= rows || c >= columns) continue;
-      Four sum = {};
+      Four sum = {};                                                        // (4) of a row
 #pragma unroll 4
       for (u32 s = 0; s < gridDim.y; ++s) {
         const Four part = past_l1(reinterpret_cast<const Four*>(parts + s * area + r * Tile::tile_n + c));

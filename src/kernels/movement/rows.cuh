@@ -21,7 +21,7 @@ __device__ __forceinline__ void move_rows(const T* x, T* y, u32 chunks, const Di
   const u32 row = per_row.quotient(chunk), c = (chunk - row * per_row.divisor) * Vec;
   const From2 at = map(row);
   if (at.to < 0) return;
-  Vector<T, Vec> v;
+  Vector<T, Vec> v;                                                         // (Vec) of a row
   if (at.from >= 0) {
     load<1>(v, x, at.from + c, 1, width - c);
   } else {

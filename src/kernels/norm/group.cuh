@@ -87,13 +87,13 @@ template <GroupConfig C, class T> struct GroupTile {
   static __device__ constexpr int exchanged() { return C.bundle == 1 ? C.threads / 32 : C.threads * C.vec; }
   /// The part's own moments of each group, in shared memory: `result`. All threads come here.
   __device__ __forceinline__ void moments(float share, float* exchange, Moments* result) const {
-    float sums[C.vec] = {};
+    float sums[C.vec] = {};                                              // (vec), of the groups of each vector's elements
 #pragma unroll
     for (int h = 0; h < C.vectors; ++h)
 #pragma unroll
       for (int e = 0; e < C.vec; ++e) sums[e] += inside(h) ? f32(raw[h].at[e]) : 0.f;
     group_sums(sums, exchange, [&](int g, float sum) { result[g].mean = sum / share; });
-    float means[C.vec];
+    float means[C.vec];                                                  // (vec)
 #pragma unroll
     for (int e = 0; e < C.vec; ++e) means[e] = result[group(e)].mean, sums[e] = 0;
 #pragma unroll

@@ -84,7 +84,7 @@ template <NormConfig C> struct RowFragment {
   template <CacheHint Hint, class T> __device__ __forceinline__ void store(T* row, bool inside) const {
 #pragma unroll
     for (int h = 0; h < C.vectors; ++h) {
-      Vector<T, C.vec> raw;
+      Vector<T, C.vec> raw;                                               // (vec) of (width)
 #pragma unroll
       for (int e = 0; e < C.vec; ++e) raw.at[e] = From<T>::f32(v[h][e]);
       if (inside && column(h) < C.width) store_hinted<Hint>(reinterpret_cast<Vector<T, C.vec>*>(row + column(h)), raw);

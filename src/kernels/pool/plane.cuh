@@ -24,7 +24,7 @@ __device__ __forceinline__ void pool_planes(const T* x, T* y, const PlaneGeometr
 #pragma unroll
   for (int e = 0; e < Vec; ++e) sum[e] = nothing<Kind, T>();
   if (inside) {
-    const T* plane = x + n * g.from[0] + c * g.from[1];
+    const T* plane = x + n * g.from[0] + c * g.from[1];                     // [P]
 #pragma unroll 4
     for (int p = part; p < g.pixels; p += Parts) {
       const Vector<T, Vec> v = *reinterpret_cast<const Vector<T, Vec>*>(plane + p * step);
@@ -50,7 +50,7 @@ __device__ __forceinline__ void pool_planes(const T* x, T* y, const PlaneGeometr
     }
   }
   if (part != 0 || !inside) return;
-  Vector<T, made> out;
+  Vector<T, made> out;                                                      // (made)
 #pragma unroll
   for (int e = 0; e < made; ++e) narrow(Kind == Pool::max ? sum[e] : sum[e] / static_cast<W>(g.elements), out.at[e]);
   *reinterpret_cast<Vector<T, made>*>(y + n * g.to[0] + c * g.to[1]) = out;

@@ -30,7 +30,7 @@ __device__ __forceinline__ void pool_windows(const T* x, T* y, i64* index, const
   int first[3];                                                             // the first tap's place in the image
 #pragma unroll
   for (int a = 0; a < 3; ++a) first[a] = o[a] * g.stride[a] - g.pad[a];
-  const T* image = x + n * g.from[0] + c * g.from[1];
+  const T* image = x + n * g.from[0] + c * g.from[1];                       // [D, H, W]
 
   using W = wide_t<T>;
   W sum[Vec];                                                               // (Vec)
@@ -46,7 +46,7 @@ __device__ __forceinline__ void pool_windows(const T* x, T* y, i64* index, const
     for (int kh = 0; kh < KH; ++kh) {
       const int h = first[1] + kh * g.dilation[1];
       if (h < 0 || h >= g.in[1]) continue;
-      const T* row = image + d * g.from[2] + h * g.from[3];
+      const T* row = image + d * g.from[2] + h * g.from[3];                 // [W]
 #pragma unroll unroll_columns
       for (int kw = 0; kw < KW; ++kw) {
         const int w = first[2] + kw * g.dilation[2];
@@ -83,7 +83,7 @@ __device__ __forceinline__ void pool_windows(const T* x, T* y, i64* index, const
 #pragma unroll
     for (int e = 0; e < Vec; ++e) sum[e] = count ? sum[e] / static_cast<W>(count) : W(0);
   }
-  Vector<T, Vec> out;
+  Vector<T, Vec> out;                                                       // (Vec)
 #pragma unroll
   for (int e = 0; e < Vec; ++e) narrow(sum[e], out.at[e]);
   *reinterpret_cast<Vector<T, Vec>*>(y + n * g.to[0] + c * g.to[1] + o[0] * g.to[2] + o[1] * g.to[3] + o[2] * g.to[4]) = out;

@@ -56,7 +56,7 @@ __device__ __forceinline__ void recur(const T* x, const T* w, const T* r, const 
   const bool backward = a.reverse || d == 1;
   for (i64 s = 0; s < length; ++s) {
     const i64 t = backward ? length - 1 - s : s;
-    const T* now = x + t * a.x[0] + b * a.x[1];
+    const T* now = x + t * a.x[0] + b * a.x[1];                           // [input]
     for (i64 g = warp; g < Gates * n; g += warps) {
       float sum = dot(w + g * a.input, now, a.input);
       const bool later = Gates == 3 && g >= 2 * n;                          // GRU's hidden gate reads the state after the reset

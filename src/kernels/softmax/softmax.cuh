@@ -75,7 +75,7 @@ __device__ __forceinline__ void softmax_held(const T* x, T* y, const Walk<Rank, 
   for (int h = 0; h < Held; ++h) {
     const u32 column = (h * Team + lane) * Vec;
     if (!inside || column >= width) break;
-    Vector<T, Vec> out;
+    Vector<T, Vec> out;                                                     // (Vec)
 #pragma unroll
     for (int e = 0; e < Vec; ++e) out.at[e] = narrowed<T>(Log ? scale(widened<A>(v[h].at[e])) : power[h][e] * factor);
     *reinterpret_cast<Vector<T, Vec>*>(y + at[1] + column) = out;
@@ -89,7 +89,7 @@ __device__ __forceinline__ LogSumExp<A> state_of(const T* x, i64 stride, u32 wid
   LogSumExp<A> s;
 #pragma unroll 4
   for (u32 c = part.begin + threadIdx.x; c < part.end; c += Threads) {
-    Vector<T, Vec> v;
+    Vector<T, Vec> v;                                                       // (Vec)
     load<(Vec > 1 ? 1 : -1)>(v, x, static_cast<i64>(c) * Vec * stride, stride, width - c * Vec);
     add_all<A>(s, v, width - c * Vec);
   }
@@ -100,7 +100,7 @@ template <int Vec, int Threads, class S, class T>
 __device__ __forceinline__ void write_all(const T* x, T* y, i64 from, i64 to, u32 width, const Part& part, const S& scale) {
 #pragma unroll 4
   for (u32 c = part.begin + threadIdx.x; c < part.end; c += Threads) {
-    Vector<T, Vec> v;
+    Vector<T, Vec> v;                                                       // (Vec)
     load<(Vec > 1 ? 1 : -1)>(v, x, static_cast<i64>(c) * Vec * from, from, width - c * Vec);
 #pragma unroll
     for (int e = 0; e < Vec; ++e) v.at[e] = narrowed<T>(scale(widened<decltype(scale.top)>(v.at[e])));
@@ -147,11 +147,11 @@ __device__ __forceinline__ void softmax_columns(const T* x, T* y, const Walk<Ran
   const bool inside = own < columns.chunks;
   i64 at[2];
   const u32 n = columns.template locate<Vec>(inside ? own : 0, at);
-  LogSumExp<A> s[Vec];
+  LogSumExp<A> s[Vec];                                                      // (Vec) of the columns
   if (inside) {
 #pragma unroll 4
     for (u32 i = member; i < width; i += Team) {
-      Vector<T, Vec> v;
+      Vector<T, Vec> v;                                                     // (Vec)
       load<Step>(v, x, at[0] + i * from, columns.strides[0][Rank - 1], n);
 #pragma unroll
       for (int e = 0; e < Vec; ++e)
@@ -169,7 +169,7 @@ __device__ __forceinline__ void softmax_columns(const T* x, T* y, const Walk<Ran
   for (int e = 0; e < Vec; ++e) s[e] = exchange[e * Side + threadIdx.x % Side];
 #pragma unroll 4
   for (u32 i = member; i < width; i += Team) {
-    Vector<T, Vec> v;
+    Vector<T, Vec> v;                                                       // (Vec)
     load<Step>(v, x, at[0] + i * from, columns.strides[0][Rank - 1], n);
 #pragma unroll
     for (int e = 0; e < Vec; ++e)

@@ -14,7 +14,7 @@ std::unique_ptr<Kernel> reference_kernel(const BoundNode& node);
 
 /// True for pointwise operators that the expression language has and that draw no random numbers: kernels take their operands
 /// in any layout, and output 0 may be the memory of an operand. ai.smelt Pointwise, Relu, Add, Sum, Where, Cast, …; not Dropout,
-/// and not SwiGLU, which has no expression.
+/// and none without an expression (BitCast).
 bool is_elementwise(const Node& node);
 
 }  // namespace smelt::ops

@@ -69,13 +69,17 @@ TEST(Pointwise, writes_integer_forms_of_their_own) {
   EXPECT_EQ(body_of("Mod", {DType::i32, DType::i32}, DType::i32), "(in0:i32, in1:i32) { %2 = mod(in0, in1):i32; return %2 }");
 }
 
+TEST(Pointwise, raises_integers_to_fractional_powers_in_double) {
+  EXPECT_EQ(body_of("Pow", {DType::i32, DType::f32}, DType::i32),
+            "(in0:i32, in1:f32) { %2 = cast(in0):f64; %3 = cast(in1):f64; %4 = pow(%2, %3):f64; %5 = cast(%4):i32; return %5 }");
+}
+
 TEST(Pointwise, refuses_types_without_arithmetic) {
   EXPECT_EQ(body_of("Shrink", {DType::i32}, DType::i32), "wrong_type");
   EXPECT_EQ(body_of("LeakyRelu", {DType::i32}, DType::i32), "wrong_type");
   EXPECT_EQ(body_of("Cast", {DType::f32}, DType::f8e4m3fn), "wrong_type");
   EXPECT_EQ(body_of("Cast", {DType::f32}, DType::string), "wrong_type");
   EXPECT_EQ(body_of("Sin", {DType::i32}, DType::i32), "wrong_type");
-  EXPECT_EQ(body_of("Pow", {DType::i32, DType::f32}, DType::i32), "wrong_type");
   EXPECT_EQ(body_of("Add", {DType::f32, DType::i32}, DType::f32), "wrong_type");
 }
 

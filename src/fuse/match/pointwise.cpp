@@ -96,8 +96,6 @@ std::optional<Refusal> not_pointwise(const Graph& g, NodeId n) {
     const DType other = *computing_type(g.value(node.inputs[i]).type);
     if (other != type) return refuse(Reason::wrong_type, n, "{} of {} and {}", describe(g, n), name(type), name(other));
   }
-  if (node.op == "Pow" && is_integer(type) && is_float(g.value(node.inputs[1]).type))
-    return refuse(Reason::wrong_type, n, "{} of an integer to a fractional power", describe(g, n));
   if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear") return bad_quantization(g, n);
   return {};
 }

@@ -116,6 +116,8 @@ Ref write_mod(const Writer& w) {
 
 Ref write_pow(const Writer& w) {
   const Ref x = w.in(0);
+  if (is_integer(w.type) && is_float(w.program.type(w.inputs[1].ref)))  // 4 ^ 0.5 is 2: the exponent is not cut off
+    return w.program.cast(w.call(Fn::pow, {w.in(0, DType::f64), w.in(1, DType::f64)}), w.type);
   if (const auto exponent = w.inputs[1].value; exponent && w.in_region) {
     if (exponent == 1) return x;
     if (exponent == 2) return w.call(Fn::mul, {x, x});

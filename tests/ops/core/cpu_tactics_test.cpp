@@ -156,6 +156,11 @@ TEST(CpuPointwise, onnx_operators_one_by_one) {
   expect_as_reference(Problem("Sqrt", "", {f(1, {99}, 0, 9)}));
   expect_as_reference(Problem("Log", "", {f(1, {99}, 0.1, 9)}));
   expect_as_reference(Problem("Pow", "", {f(1, {99}, 0.1, 9), f(2, {99})}));
+  for (DType t : {DType::i32, DType::i64, DType::u8})
+    for (DType power : {DType::f32, DType::f64, DType::f16})
+      expect_as_reference(Problem("Pow", "", {f(1, {99}, 0, 9).cast(t), f(2, {99}, 0.5, 2).cast(power)}));
+  const Problem root("Pow", "", {Tensor::of<int32_t>({3}, {4, 9, 2}), Tensor::scalar(0.5f)});
+  EXPECT_EQ(run_tactic(root, "cpu", 1)[0].to_ints(), (std::vector<int64_t>{2, 3, 1}));
   expect_as_reference(Problem("PRelu", "", {f(1, {3, 4, 5}), f(2, {4, 1})}));
   expect_as_reference(Problem("Clip", "", {f(1), Tensor::scalar(-0.5f), none}));
   expect_as_reference(Problem("Clip", "", {f(1), none, Tensor::scalar(0.5f)}));

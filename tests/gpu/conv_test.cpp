@@ -121,6 +121,28 @@ TEST(GpuConv, depthwise) {
   check(multiplied, DType::f16, Layout::nhwc);
 }
 
+/// Causal convolutions of state-space models, the long ones of speech models, and plain images.
+TEST(GpuConv, depthwise_along_rows) {
+  for (const DType type : {DType::f16, DType::bf16, DType::f32}) {
+    for (const int64_t length : {1, 7, 31, 64, 129, 500})
+      for (const int64_t kernel : {1, 4, 31}) {
+        Case c = one({2, 5, length}, {5, 1, kernel}, {1}, {kernel - 1, 0});
+        c.group = 5;
+        check(c, type, Layout::plain);
+      }
+    for (const int64_t stride : {1, 2, 3}) {
+      Case c = one({1, 6, 300}, {18, 1, 5}, {stride}, {2, 2});  // three filters a channel
+      c.group = 6;
+      c.dilation = {3};
+      check(c, type, Layout::plain);
+      c = one({2, 3, 9, 150}, {3, 1, 3, 5}, {2, stride}, {1, 4, 2, 3});
+      c.group = 3;
+      c.dilation = {2, 1};
+      check(c, type, Layout::plain);
+    }
+  }
+}
+
 TEST(GpuConv, deep_sums_in_float_are_no_chain_of_additions) {  // as those of products (gemm_test.cpp)
   Trial t = trial(one({2, 512, 20, 20}, {24, 512, 3, 3}, {1, 1}, {1, 1, 1, 1}), DType::f32, Layout::nhwc);
   const Tensor want = expected(t);

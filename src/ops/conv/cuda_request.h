@@ -39,9 +39,10 @@ using SharedRequest = std::shared_ptr<const GpuRequest>;  // what candidates kee
 Result<SharedRequest> gpu_request(const BoundNode& node, const Machine& machine);
 Result<SharedRequest> int8_gpu_request(const Request& q, const std::shared_ptr<const Gpu>& gpu);
 
-void offer_implicit_cuda(const SharedRequest& r, Offer& offer);   // "cuda" implicit: tensor cores, channels-last images
-void offer_depthwise_cuda(const SharedRequest& r, Offer& offer);  // "cuda" depthwise: channels-last images
-void offer_direct_cuda(const SharedRequest& r, Offer& offer);     // "cuda" direct: multiply-adds, every geometry
+void offer_implicit_cuda(const SharedRequest& r, Offer& offer);        // "cuda" implicit: tensor cores, channels-last images
+void offer_depthwise_cuda(const SharedRequest& r, Offer& offer);       // "cuda" depthwise: channels-last images
+void offer_depthwise_rows_cuda(const SharedRequest& r, Offer& offer);  // "cuda" depthwise_rows: plain images and sequences
+void offer_direct_cuda(const SharedRequest& r, Offer& offer);          // "cuda" direct: multiply-adds, every geometry
 
 /// A kernel of smelt's own; `integers`: for convolutions of 8-bit integers too.
 struct CudaTactic {
@@ -52,6 +53,7 @@ struct CudaTactic {
 inline constexpr CudaTactic cuda_tactics[] = {
     {offer_implicit_cuda, false},
     {offer_depthwise_cuda, true},
+    {offer_depthwise_rows_cuda, true},
     {offer_direct_cuda, true},
 };
 

@@ -1,0 +1,140 @@
+// Depthwise convolutions of plain images and of sequences (src/kernels/conv/depthwise_rows.cuh). Specialised on the filter's
+// taps, the stride and dilation along W, the program and how many outputs a thread makes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/conv/depthwise_rows.h"
+#include "ops/conv/cuda_request.h"
+#include "ops/core/strides.h"
+#include "ops/core/window.h"
+#include "ops/cuda/source.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+constexpr int64_t warps = 4;             // of a block
+constexpr int64_t longest_window = 128;  // input elements that a thread keeps in registers
+
+/// A spatial extent along H, and along W; a sequence has one row.
+int64_t along_h(const Shape& spatial, int64_t otherwise) { return spatial.size() > 1 ? spatial[0] : otherwise; }
+
+int64_t window(const Problem& p, int64_t pixels) {
+  return (pixels - 1) * p.stride.back() + (p.w.back() - 1) * p.dilation.back() + 1;
+}
+
+std::string source(const GpuRequest& r, int64_t pixels) {
+  const Problem& p = r.problem;
+  const std::string config = config_source("DepthwiseRowsConfig", {{"taps_h", along_h(spatial_of(p.w), 1)},
+                                                                   {"taps_w", p.w.back()},
+                                                                   {"stride_w", p.stride.back()},
+                                                                   {"dilation_w", p.dilation.back()},
+                                                                   {"pixels", pixels},
+                                                                   {"warps", warps}});
+  const std::string x = read_only(p.input), filter = read_only(r.weight_type());
+  return "#include \"conv/depthwise_rows.cuh\"\n" + r.epilogue(1).source() +
+         entry_source(
+             "conv", std::to_string(32 * warps),
+             {{x, "x"}, {filter, "filter"}, {"DepthwiseRowsArgs", "args"}, {"Epilogue", "epilogue"}},
+             fmt::format("depthwise_rows_conv<{}, {}, {}>", expr::cuda_type(p.input), expr::cuda_type(r.weight_type()), config));
+}
+
+class DepthwiseRowsKernel final : public CompiledKernel {
+ public:
+  DepthwiseRowsKernel(const GpuRequest& r, int64_t pixels, const std::string& name)
+      : CompiledKernel(*r.gpu, {name, source(r, pixels), r.compile_options()}, "conv"), epilogue_(r.epilogue(1)), at_(r.at) {
+    const Problem& p = r.problem;
+    if (r.gpu->device)
+      filter_ =
+          r.gpu->weights->packed(r.gpu->device, r.weight().constant, r.packing("conv:plain").text(), [&] { return r.weights(); });
+    const Shape in = spatial_of(p.x[0].shape), out = spatial_of(p.y), steps = memory_strides(r.node.inputs[0]);
+    const int64_t tiles = (out.back() + 32 * pixels - 1) / (32 * pixels), rows = along_h(out, 1);
+    args_.units = static_cast<uint32_t>(p.y[0] * p.outputs() * rows * tiles);
+    args_.tiles = Divider(static_cast<uint32_t>(tiles));
+    args_.rows = Divider(static_cast<uint32_t>(rows));
+    args_.outputs = Divider(static_cast<uint32_t>(p.outputs()));
+    args_.multiplier = Divider(static_cast<uint32_t>(p.outputs() / p.group));
+    const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
+    args_.height = narrow(along_h(in, 1));
+    args_.width = narrow(in.back());
+    args_.out_width = narrow(out.back());
+    args_.stride = narrow(along_h(p.stride, 1));
+    args_.pad_h = narrow(along_h(p.pad_begin, 0));
+    args_.pad_w = narrow(p.pad_begin.back());
+    args_.dilation = narrow(along_h(p.dilation, 1));
+    args_.zero = r.zero();
+    copy(args_.from, {steps[0], steps[1], in.size() > 1 ? steps[2] : 0});
+  }
+
+  bool in_place(size_t i) const override { return i >= at_.operands && epilogue_.in_place(i); }
+  bool reads(size_t i) const override { return i == 0 || epilogue_.reads(i); }
+
+  void run(const Buffers& b) override {
+    ops::Arguments arguments;
+    arguments.tensor(b.inputs[0]).tensor(reinterpret_cast<const void*>(filter_->address())).value(args_);
+    arguments.bytes(epilogue_.argument(b));
+    const auto blocks = static_cast<unsigned>((args_.units + warps - 1) / warps);
+    launch(b, {.grid = {blocks, 1, 1}, .block = {static_cast<unsigned>(32 * warps), 1, 1}}, arguments);
+  }
+
+ private:
+  CudaEpilogue epilogue_;
+  conv::Arguments at_;
+  std::shared_ptr<device::cuda::Memory> filter_;
+  kernels::DepthwiseRowsArgs args_{};
+};
+
+/// Why the kernel does not take it; nothing when it does.
+std::optional<Refusal> rejects(const GpuRequest& r) {
+  const Problem& p = r.problem;
+  const BoundTensor &x = r.node.inputs[0], &y = r.node.outputs[0], &w = r.weight();
+  const bool half = p.input == DType::f16 || p.input == DType::bf16;
+  if (!p.quantization && ((!half && p.input != DType::f32) || w.type != p.input))
+    return refuse(Reason::wrong_type, "{} by {}", smelt::name(p.input), smelt::name(w.type));
+  if (p.transposed || p.x.size() > 1 || p.x[0].upsample != 1)
+    return refuse(Reason::unsupported, "transposed, upsampled or of several inputs");
+  if (p.spatial() > 2) return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 or 2", p.spatial());
+  if (elements(x.shape) == 0 || elements(y.shape) == 0) return refuse(Reason::wrong_shape, "an empty image");
+  if (const int64_t step = memory_strides(x).back(); x.shape.back() > 1 && step != 1)
+    return refuse(Reason::wrong_layout, "neighbours along W lie {} elements apart, expected 1", step);
+  if (!w.constant.valid()) return refuse(Reason::not_constant, "weights that are not constant");
+  if (window(p, 1) > longest_window || p.stride.back() > 4)
+    return refuse(Reason::too_large, "a window of {} elements of stride {} along W, expected at most {} and 4", window(p, 1),
+                  p.stride.back(), longest_window);
+  if (const int64_t most = std::max(elements(x.shape), elements(y.shape)); most >= int64_t{1} << 31)
+    return refuse(Reason::too_large, "{} elements; it counts to 2^31", most);
+  return std::nullopt;
+}
+
+}  // namespace
+
+void offer_depthwise_rows_cuda(const SharedRequest& shared, Offer& offer) {
+  const GpuRequest& r = *shared;
+  const Problem& p = r.problem;
+  if (p.group == 1 || p.group != p.channels()) return;  // not what this is for
+  if (const auto why = rejects(r)) return offer.refuse("cuda", why->at("depthwise_rows"));
+  const double size = static_cast<double>(bytes(p.input, 1)), outputs = static_cast<double>(elements(p.y));
+  const double taps = static_cast<double>(elements(spatial_of(p.w))), taps_h = taps / static_cast<double>(p.w.back());
+  const double moved = r.moved_bytes(), full = 16.0 * std::max(1, r.gpu->info.multiprocessors);
+  for (const int64_t pixels : {4, 2, 1}) {
+    if (window(p, pixels) > longest_window || (pixels > 1 && 16 * pixels >= p.y.back())) continue;
+    // Input rows are read for each of the filter's, from the L2 cache but for the first time; a tile's last elements may be idle.
+    const double tile = 32.0 * static_cast<double>(pixels), width = static_cast<double>(p.y.back());
+    const double tiles = std::ceil(width / tile), idle = tiles * tile / width;
+    const double again = (taps_h - 1) * outputs * static_cast<double>(p.stride.back()) * size / 4;
+    // Instructions of an output beside its multiply-adds: its part of a row's staging, of its window, and of the epilogue.
+    const double span = static_cast<double>(window(p, pixels)) / static_cast<double>(pixels);
+    const double others = taps_h * (6.0 * static_cast<double>(p.stride.back()) + span / static_cast<double>(pixels) +
+                                    static_cast<double>(p.w.back()) / static_cast<double>(pixels)) +
+                          30;
+    const double filled = std::min(1.0, outputs / tile / full);
+    constexpr double slower = 40;  // than tensor cores, at best
+    const double flops = p.flops() * slower * idle * (taps + others) / taps / std::max(filled, 1e-3);
+    offer.candidates.push_back(
+        {"cuda", fmt::format("depthwise_rows p{}", pixels), gpu_estimate_us(*r.gpu, moved + again, flops),
+         [shared, pixels, name = offer.problem] { return std::make_unique<DepthwiseRowsKernel>(*shared, pixels, name); }});
+  }
+}
+
+}  // namespace smelt::ops::conv

@@ -109,6 +109,25 @@ TEST_F(GpuRare, recurrences_of_every_direction_and_layout) {
       }
 }
 
+TEST_F(GpuRare, recurrences_with_activations_of_each_direction) {
+  using Names = std::vector<std::string>;
+  const auto both_directions = [&](const char* op, int64_t gates, const Names& names) {
+    const int64_t hidden = 40;
+    return node_trial(
+        op,
+        {random_tensor(DType::f32, {7, 2, 24}, 1), random_tensor(DType::f32, {2, gates * hidden, 24}, 2, -0.2, 0.2),
+         random_tensor(DType::f32, {2, gates * hidden, hidden}, 3, -0.2, 0.2),
+         random_tensor(DType::f32, {2, 2 * gates * hidden}, 4)},
+        {{"direction", std::string("bidirectional")}, {"hidden_size", hidden}, {"activations", names}, {"clip", 3.f}},
+        gates == 4 ? 3 : 2);
+  };
+  const Names names = {"Relu",       "Tanh",        "Sigmoid", "Affine",   "LeakyRelu", "ThresholdedRelu",
+                       "ScaledTanh", "HardSigmoid", "Elu",     "Softsign", "Softplus"};
+  for (size_t i = 0; i < names.size(); ++i) expect(both_directions("RNN", 1, {names[i], names[(i + 1) % names.size()]}), 1e-5);
+  expect(both_directions("GRU", 3, {"Sigmoid", "Tanh", "HardSigmoid", "Softsign"}), 1e-5);
+  expect(both_directions("LSTM", 4, {"Sigmoid", "Tanh", "Tanh", "HardSigmoid", "Softsign", "ScaledTanh"}), 1e-5);
+}
+
 TEST_F(GpuRare, einsums_of_batches_diagonals_and_scalars) {
   expect(node_trial("Einsum", {random_tensor(DType::f32, {3, 5, 40}, 1), random_tensor(DType::f32, {3, 40, 7}, 2)},
                     {{"equation", std::string("bij,bjk->bik")}}),

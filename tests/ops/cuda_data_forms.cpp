@@ -88,6 +88,11 @@ std::vector<Form> data_forms() {
                        .in(DType::f16, {1, gates * 256})
                        .out(DType::f16, {9, 1, 2, 128})
                        .out(DType::f16, {1, 2, 128}));
+  list.push_back(Form("GRU", "", {{"activations", std::vector<std::string>{"Sigmoid", "Tanh", "HardSigmoid", "Softsign"}}})
+                     .in(DType::f32, {5, 2, 16})
+                     .in(DType::f32, {2, 3 * 32, 16})
+                     .in(DType::f32, {2, 3 * 32, 32})
+                     .out(DType::f32, {5, 2, 2, 32}));
   list.push_back(Form("Einsum", "", {{"equation", std::string("bij,bjk->bik")}})
                      .in(DType::f32, {3, 50, 40})
                      .in(DType::f32, {3, 40, 70})

@@ -124,7 +124,7 @@ const void* CudaEpilogue::argument(const Buffers& b) {
     const void* address = b.outputs[0];
     if (v > 0)
       address = operands_[v - 1].input == EpilogueOperand::no_input ? operands_[v - 1].memory : b.inputs[operands_[v - 1].input];
-    std::memcpy(argument_.data() + 8 * v, &address, 8);
+    std::memcpy(argument_.data() + 8 * v, static_cast<const void*>(&address), 8);
   }
   return argument_.data();
 }

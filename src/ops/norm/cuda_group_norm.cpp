@@ -120,7 +120,7 @@ Result<Groups> problem_of(const BoundNode& b, std::span<const size_t> numbers) {
     p.views[v].length = inner.strides[v].back();
     p.views[v].group = g == none ? 0 : strides[v][g];
   }
-  if (p.length == 1 && p.line_extents.size() > 0 && g == none)
+  if (p.length == 1 && !p.line_extents.empty() && g == none)
     return refuse(Reason::wrong_layout, "groups: elements of x are apart");
   take_bundles(p, shape, strides, none, 1);
   // Accesses of 16 bytes; lines of whole sectors of 32 bytes, at least two (a sector that two blocks write a part of each costs

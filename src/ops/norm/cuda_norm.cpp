@@ -192,8 +192,8 @@ void offer_whole_rows_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer) {
     s.threads = std::max<int64_t>(s.threads, 4);
     // Several short rows a block, while that leaves a block for every multiprocessor.
     const int64_t multiprocessors = gpu.info.multiprocessors;
-    s.rows = std::clamp<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, rows / multiprocessors))), 1,
-                                 std::max<int64_t>(1, 256 / s.threads));
+    const auto wanted = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, rows / multiprocessors)));
+    s.rows = std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, std::max<int64_t>(1, 256 / s.threads));
     s.rows = std::max<int64_t>(s.rows, s.threads < 32 ? 32 / s.threads : 1);  // whole warps
     const double idle = static_cast<double>(s.threads * held) / static_cast<double>(vectors);
     // Four vectors a thread hide the latency of one; more cost warps.

@@ -47,12 +47,11 @@ void offer_grid_sample_cuda(const BoundNode& b, const Machine& machine, Offer& o
     return offer.refuse("cuda", Reason::wrong_attribute, "mode {} with padding {}", asked, padding);
   const std::string body = fmt::format("sample_grid<{}, {}, {}, Padding::{}, Between::{}, {}>", expr::cuda_type(x.type),
                                        expr::cuda_type(grid.type), rank, padding, mode, b.node->get_int("align_corners", 0) != 0);
-  const std::string source = "#include \"sample/grid.cuh\"\n" + entry_source("sample", "256",
-                                                                             {{read_only(x.type), "x"},
-                                                                              {read_only(grid.type), "grid"},
-                                                                              {writable(x.type), "y"},
-                                                                              {fmt::format("GridGeometry<{}>", rank), "g"}},
-                                                                             body);
+  const std::vector<Parameter> parameters = {{read_only(x.type), "x"},
+                                             {read_only(grid.type), "grid"},
+                                             {writable(x.type), "y"},
+                                             {fmt::format("GridGeometry<{}>", rank), "g"}};
+  const std::string source = "#include \"sample/grid.cuh\"\n" + entry_source("sample", "256", parameters, body);
   const double moved = static_cast<double>(storage_bytes(x) + storage_bytes(grid) + 4 * storage_bytes(y));
   offer.candidates.push_back(
       {"cuda", "", gpu_estimate_us(*machine.gpu, moved), [source, count, rank, x = x.shape, gpu = machine.gpu] {

@@ -58,16 +58,16 @@ std::string source_of(const Interpolation& p) {
   const std::string_view sum = p.in_double() ? "double" : "float";
   const std::vector<int64_t> taps(p.most.rbegin(), p.most.rend());  // innermost first
   const std::string config = config_source("InterpolateConfig", {{"vec", p.vec}, {"threads", block}});
-  return "#include \"resize/interpolate.cuh\"\n" + entry_source("resize", std::to_string(block),
-                                                                {{read_only(p.type), "x"},
-                                                                 {writable(p.type), "y"},
-                                                                 {"const u32", "chunks"},
-                                                                 {"const Divider", "per_row"},
-                                                                 {"const u32", "width"},
-                                                                 {"const i64*", "places"},
-                                                                 {fmt::format("const {}*", sum), "weights"},
-                                                                 {fmt::format("const Axes<{}>", taps.size()), "axes"},
-                                                                 {fmt::format("const {}", sum), "beyond"}},
+  const std::vector<Parameter> parameters = {{read_only(p.type), "x"},
+                                             {writable(p.type), "y"},
+                                             {"const u32", "chunks"},
+                                             {"const Divider", "per_row"},
+                                             {"const u32", "width"},
+                                             {"const i64*", "places"},
+                                             {fmt::format("const {}*", sum), "weights"},
+                                             {fmt::format("const Axes<{}>", taps.size()), "axes"},
+                                             {fmt::format("const {}", sum), "beyond"}};
+  return "#include \"resize/interpolate.cuh\"\n" + entry_source("resize", std::to_string(block), parameters,
                                                                 fmt::format("Interpolate<{}, {}, {}, {}>::run", config,
                                                                             expr::cuda_type(p.type), sum, fmt::join(taps, ", ")));
 }

@@ -39,7 +39,7 @@ Result<ActivationSource> activations(const Node& n, const std::vector<std::strin
   if (names.empty())
     for (int64_t d = 0; d < directions; ++d) names.insert(names.end(), otherwise.begin(), otherwise.end());
   const std::vector<Activation> functions = recurrent_activations(n, otherwise, directions);
-  std::vector<std::string> code(static_cast<size_t>(directions));  // of each direction's f, g and h
+  std::vector<std::string> code(static_cast<size_t>(std::max<int64_t>(1, directions)));  // of each direction's f, g and h
   for (size_t i = 0; i < functions.size(); ++i) {
     std::string name = names[i];
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -95,21 +95,21 @@ void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& off
     return offer.refuse("cuda", Reason::too_large, "a state of {} needs {} bytes of shared memory; a block has {}", h, shared,
                         most_shared);
   if (blocks >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "{} sequences; it counts to 2^31", blocks);
-  const std::string source = "#include \"rnn/recurrent.cuh\"\n\n" + act->structs +
-                             entry_source("recurrent", "recurrent_threads, 1",
-                                          {{read_only(type), "x"},
-                                           {read_only(type), "w"},
-                                           {read_only(type), "r"},
-                                           {read_only(type), "bias"},
-                                           {read_only(given(b.inputs, 4) ? b.inputs[4].type : DType::i32), "lengths"},
-                                           {read_only(type), "first_h"},
-                                           {read_only(type), "first_c"},
-                                           {read_only(type), "peepholes"},
-                                           {writable(type), "y"},
-                                           {writable(type), "last_h"},
-                                           {writable(type), "last_c"},
-                                           {"Recurrence", "args"}},
-                                          fmt::format("recur<{}, {}>", gates, act->names));
+  const std::vector<Parameter> parameters = {{read_only(type), "x"},
+                                             {read_only(type), "w"},
+                                             {read_only(type), "r"},
+                                             {read_only(type), "bias"},
+                                             {read_only(given(b.inputs, 4) ? b.inputs[4].type : DType::i32), "lengths"},
+                                             {read_only(type), "first_h"},
+                                             {read_only(type), "first_c"},
+                                             {read_only(type), "peepholes"},
+                                             {writable(type), "y"},
+                                             {writable(type), "last_h"},
+                                             {writable(type), "last_c"},
+                                             {"Recurrence", "args"}};
+  const std::string source =
+      "#include \"rnn/recurrent.cuh\"\n\n" + act->structs +
+      entry_source("recurrent", "recurrent_threads, 1", parameters, fmt::format("recur<{}, {}>", gates, act->names));
   std::vector<bool> in, out;
   for (size_t i = 0; i < 8; ++i) in.push_back(given(b.inputs, i));
   for (size_t o = 0; o < 3; ++o) out.push_back(given(b.outputs, o));

@@ -91,7 +91,8 @@ void offer_non_zero(const BoundNode& b, const std::shared_ptr<const Gpu>& gpu, O
     }
     l.input(0).output(0).bytes(std::move(extents));
   };
-  const double moved = static_cast<double>(2 * storage_bytes(x) + storage_bytes(b.outputs[0]) / 2);
+  const int64_t moved_bytes = 2 * storage_bytes(x) + storage_bytes(b.outputs[0]) / 2;
+  const auto moved = static_cast<double>(moved_bytes);
   offer_selection(s.extent, moved, *gpu, offer, [s, gpu](bool tiles) {
     LaunchPlan plan("non_zero", include);
     s.add_to(plan, tiles);

@@ -11,7 +11,7 @@
 #include "kernels/pointwise/epilogue.h"
 #include "pointwise/view.cuh"
 
-/// S: the type of the sums, which is that of the program's first input. Y, X: how y and the operands lie along the columns (View).
+/// S: the type of the sums, the program's first input. Y, X: how y and the operands lie along the columns (View).
 template <EpilogueConfig C, class Program, class S, class Y, class... X>
 struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)> {
   using Sum = S;
@@ -42,7 +42,8 @@ struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)
     Vector<typename Y::Type, width> y;                                      // (width) of (columns)
 #pragma unroll
     for (int i = 0; i < width; ++i) Program::apply(sums[i], get<I>(x).at[i]..., y.at[i]);
-    store<Y::access()>(static_cast<typename Y::Type*>(this->begins[0]), s.at[0] + at[0] + column * step<Y>(0), step<Y>(0), count, y);
+    store<Y::access()>(static_cast<typename Y::Type*>(this->begins[0]), s.at[0] + at[0] + column * step<Y>(0), step<Y>(0), count,
+                       y);
   }
   /// Where the elements of an access lie side by side, or are one, their distance need not be read.
   template <class V> __device__ __forceinline__ i64 step(int tensor) const {

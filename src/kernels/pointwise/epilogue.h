@@ -22,7 +22,8 @@ template <int RowRank, int BatchRank, int Tensors> struct EpilogueArgs {
 SMELT_SHARED constexpr u64 epilogue_bytes(int row_rank, int batch_rank, int tensors) {
   return walk_bytes(row_rank, tensors) + walk_bytes(batch_rank, tensors) + 16 * static_cast<u64>(tensors);
 }
-static_assert(sizeof(EpilogueArgs<1, 1, 1>) == epilogue_bytes(1, 1, 1) && sizeof(EpilogueArgs<2, 1, 3>) == epilogue_bytes(2, 1, 3) &&
+static_assert(sizeof(EpilogueArgs<1, 1, 1>) == epilogue_bytes(1, 1, 1) &&
+              sizeof(EpilogueArgs<2, 1, 3>) == epilogue_bytes(2, 1, 3) &&
               sizeof(EpilogueArgs<1, 3, 2>) == epilogue_bytes(1, 3, 2));
 
 }  // namespace smelt::kernels

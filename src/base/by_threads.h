@@ -1,4 +1,4 @@
-// Independent pieces of work by threads of their own, whatever the kernels' team of threads (ops/cpu/parallel.h) does.
+// Runs independent pieces of work on threads of its own, beside the kernels' team of threads (ops/cpu/parallel.h).
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Lines on stderr for what is survived rather than thrown. SMELT_LOG is quiet, warning (the default), info or debug.
+// Lines on stderr, for problems that end nothing and throw nothing. SMELT_LOG is quiet, warning (the default), info or debug.
 #pragma once
 
 #include <fmt/core.h>

@@ -20,7 +20,7 @@ struct Activity {
   Kind kind = Kind::kernel;
   std::string name;                   // a kernel's as it was compiled; "copy host to device", "fill". A fill in a graph that
                                       // is older than the process's first trace is the driver's kernel ("memset32")
-  uint64_t begin_ns = 0, end_ns = 0;  // of one clock; how long it took by itself is their difference
+  uint64_t begin_ns = 0, end_ns = 0;  // by one clock
   int device = 0, stream = 0;         // CUPTI's numbers for them: the ordinal, and one that stays the same for a stream
   uint32_t correlation = 0;           // the same for all that one launch did: a graph's nodes share it
   uint64_t graph_node = 0;            // the same in every launch of a graph; 0 where it was launched by itself
@@ -31,9 +31,9 @@ struct Activity {
   int static_shared_bytes = 0, dynamic_shared_bytes = 0;  // a block
 };
 
-/// Collects what all threads of the process have done on the GPUs from when it is made to stop(). One at a time.
+/// Collects what all threads of the process do on the GPUs, from its construction to stop(). One at a time.
 ///
-/// Every node of a graph gets timestamps of its own, which takes time: latencies are measured without it.
+/// Every node of a graph then gets its own timestamps, which takes time: measure latencies without a trace.
 class ActivityTrace {
  public:
   /// Throws Error: unsupported without CUPTI, failed where another trace or another profiler (Nsight, PyTorch's,
@@ -46,7 +46,7 @@ class ActivityTrace {
   std::vector<Activity> stop();
 
  private:
-  /// Ends collecting; what was collected, and how many records were lost.
+  /// Ends collecting. Returns the records, and how many were lost.
   std::pair<std::vector<Activity>, size_t> detach();
 
   std::shared_ptr<Device> device_;

@@ -46,7 +46,7 @@ std::pair<int, int> capability_of(std::string_view arch);
 /// The architectures that smelt's kernels are written and tested for.
 std::span<const std::string_view> known_archs();
 
-/// Nothing can be compiled: another kernel would not do better.
+/// NVRTC is missing: no kernel can be compiled.
 class CompilerMissing : public Error {
  public:
   using Error::Error;

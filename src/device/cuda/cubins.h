@@ -22,7 +22,7 @@ struct CubinStats {
   double seconds = 0;  // of compiling, summed over the threads
 };
 
-/// By CubinStore::key() without a compiler.
+/// Keys are CubinStore::key() without a compiler.
 using Cubins = std::map<std::string, std::shared_ptr<const Cubin>>;
 using Compile = std::function<Cubin(const Source& source, std::string_view arch)>;
 
@@ -36,7 +36,7 @@ class CubinStore {
   /// or not of this source, is compiled again and replaced. Threads that want the same one wait for the first of them. Throws as
   /// compile() does.
   std::shared_ptr<const Cubin> get(const Source& source, std::string_view arch);
-  /// Puts in what a plan carries, as if it had been compiled here, whatever compiler made it.
+  /// Adds the cubins of a plan as if they had been compiled here, whichever compiler made them.
   void carry(const Cubins& cubins);
 
   /// Every cubin that it has in memory.
@@ -54,7 +54,7 @@ class CubinStore {
   mutable std::mutex mutex_;
   std::condition_variable made_;
   Cubins known_;
-  std::set<std::string> making_;  // keys that a thread reads or compiles
+  std::set<std::string> making_;  // keys of what some thread reads or compiles now
   CubinStats stats_;
   bool carries_ = false;
 };

@@ -12,7 +12,7 @@
 
 namespace smelt::device::cuda {
 
-/// Why there is none; empty where there is.
+/// Why cuBLASLt cannot be used; empty where it can.
 std::string cublaslt_missing();
 /// "cuBLASLt 13.1.0", part of the key of what was measured with it. Throws Error (unsupported) where there is none.
 std::string cublaslt_version();

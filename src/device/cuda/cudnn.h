@@ -18,7 +18,7 @@
 
 namespace smelt::device::cuda {
 
-/// Why there is none; empty where there is.
+/// Why cuDNN cannot be used; empty where it can.
 std::string cudnn_missing();
 /// "cuDNN 9.19.0", part of the key of what was measured with it. Throws Error (unsupported) where there is none.
 std::string cudnn_version();
@@ -83,7 +83,7 @@ class DnnObject {
   std::unique_ptr<void, void (*)(abi::DnnDescriptor)> descriptor_;
 };
 
-/// cuDNN's state on a device; one at a time uses it.
+/// cuDNN's state on a device. One thread at a time uses it.
 class DnnContext {
  public:
   /// The same for the same device while anyone holds it. Throws Error (unsupported) without cuDNN.

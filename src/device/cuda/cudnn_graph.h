@@ -16,7 +16,7 @@ struct DnnRules {
   bool deterministic = true;  // false: engines whose results differ from run to run may be taken too
 };
 
-/// What sets rules apart, for keys.
+/// The rules as text, for keys.
 std::string print(const DnnRules& rules);
 
 /// What an engine says of itself.
@@ -25,7 +25,7 @@ struct DnnNotes {
   std::vector<abi::DnnBehaviorNote> behaviors;
 };
 
-/// Whether such an engine may be taken: one that rounds its inputs or sums or wants weights in another order never.
+/// Whether an engine with these notes may be taken. One that rounds its inputs or sums, or wants weights reordered, never may.
 bool allows(const DnnRules& rules, const DnnNotes& notes);
 
 /// y = mode(x, …) element by element, computed in `precision`.
@@ -89,11 +89,11 @@ class DnnGraph {
     bool compiles = false;                    // a kernel, when a plan is made
     std::shared_ptr<const DnnObject> config;  // null where the list comes from disk
   };
-  /// What the library thinks can run the graph, the best guess first, each engine with the same settings once, where the rules
-  /// allow it; out of `kept`, or asked for and kept there. Ends the description. Empty where it has none.
+  /// The engines that the library proposes for the graph and the rules allow: the best guess first, each with the same settings
+  /// once. It reads them from `kept`, or asks the library and keeps the answer. Ends the description. Empty where there are none.
   std::vector<Engine> engines(const DnnRules& rules, const KeptFiles& kept);
-  /// Out of `kept`, or made and kept there. Null where the engine cannot after all. Several threads may ask for plans of one
-  /// graph.
+  /// Reads the plan from `kept`, or makes it and keeps it. Null where the engine cannot run the graph after all. Several threads
+  /// may ask for plans of one graph.
   std::unique_ptr<DnnPlan> plan(const Engine& engine, const KeptFiles& kept) const;
 
  private:

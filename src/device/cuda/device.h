@@ -60,18 +60,18 @@ class Device : public std::enable_shared_from_this<Device> {
   int64_t free_bytes() const;
   /// From the pool of freed blocks, or from the driver; 256-byte aligned. `what` names it in the error for too little memory,
   /// which says what was asked for, what smelt holds and what is free. `limit` (0: none) bounds what smelt holds on the device.
-  /// `stream`: where it is used first, as used_on() says too; a block that this stream still uses will do then.
+  /// `stream`: the first stream to use it, for which used_on() is then called; a block that only this stream still uses will do.
   std::shared_ptr<Memory> allocate(int64_t bytes, std::string_view what, std::optional<abi::Stream> stream = {});
-  /// Says that a stream was given work on the memory at `address`, of whichever Memory lies there: when that goes back to the
-  /// pool, it is not used for anything else before what the stream has been given until then is done. The stream must live at
-  /// least as long as the Memory. Nothing happens for memory that is not the pool's.
+  /// Tells the pool that `stream` was given work on the memory at `address`. When the Memory that lies there goes back to the
+  /// pool, nothing else uses it until all work that the stream has by then is done. The stream must live at least as long as the
+  /// Memory. Memory that is not the pool's is ignored.
   void used_on(abi::Stream stream, const void* address);
-  /// Makes what `stream` is given from now on wait for what other streams were given on that memory, and used_on().
+  /// Calls used_on(), and makes later work of `stream` wait for the work of other streams on that memory.
   void follow(abi::Stream stream, const void* address);
-  /// Keeps what does not live in the pool until all that `stream` has been given by now is done; lets go of it at the next
-  /// allocate() after that, in the calling thread.
+  /// Keeps `used`, which does not live in the pool, until all work that `stream` has by now is done. The next allocate() after
+  /// that releases it, in its calling thread.
   void keep(std::shared_ptr<const void> used, abi::Stream stream);
-  /// Waits, in the calling thread, for what streams were given on that memory.
+  /// Blocks the calling thread until the streams' work on that memory is done.
   void wait_for(const void* address);
   void set_limit(int64_t bytes);
   int64_t limit() const;
@@ -81,8 +81,8 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Gives the pool's free blocks back to the driver.
   void trim();
 
-  /// Makes the device's context current for as long as it lives. Never throws, for destructors: where it fails, so does the call
-  /// that it was made for.
+  /// Makes the device's context current while it lives. It does not throw, because destructors use it: where it fails, the call
+  /// that follows fails too.
   class Current {
    public:
     explicit Current(const Device& device);
@@ -97,7 +97,7 @@ class Device : public std::enable_shared_from_this<Device> {
   abi::Stream take_stream();
   void give_back(abi::Stream stream);
   void release(abi::Address address, int64_t bytes);
-  /// What is held by a Memory, from its first byte.
+  /// A block that a Memory holds; in_use_ finds it by its first byte.
   struct Held {
     int64_t bytes = 0;
     std::vector<abi::Stream> streams;
@@ -106,7 +106,7 @@ class Device : public std::enable_shared_from_this<Device> {
     std::shared_ptr<const void> used;
     std::shared_ptr<const Moment> end;
   };
-  /// Of the block that the address lies in; null for memory of others. With the mutex held.
+  /// The block that the address lies in; null for memory that is not the pool's. The caller holds the mutex.
   Held* held(const void* address);
   std::vector<abi::Stream> streams_of(const void* address);
 
@@ -121,8 +121,7 @@ class Device : public std::enable_shared_from_this<Device> {
   int64_t held_ = 0, used_ = 0, limit_ = 0;
 };
 
-/// Device memory; goes back to the pool, so it must not be in use when the last reference goes on any stream that Device::used_on
-/// was not told of.
+/// Device memory; its destructor gives it back to the pool. By then only streams that Device::used_on was told of may use it.
 class Memory {
  public:
   ~Memory();
@@ -153,8 +152,9 @@ class PinnedMemory {
   int64_t bytes_ = 0;
 };
 
-/// The driver's streams are used again by later Streams, whose work comes after what their last user left on them: after some
-/// hundred streams made and destroyed, gaps between the kernels of a process's CUDA graphs are four times as long (docs/measurements.md).
+/// A driver's stream serves one Stream after another; the next one's work comes after what the last one left. The reason: after
+/// some hundred streams were made and destroyed, gaps between the kernels of a process's CUDA graphs are four times as long
+/// (docs/measurements.md).
 class Stream {
  public:
   explicit Stream(std::shared_ptr<Device> device);
@@ -177,9 +177,9 @@ class Event {
   abi::Event get() const { return event_; }
   void record(abi::Stream stream) const;
   void synchronize() const;
-  /// Whether what was before it on its stream is done; true where it cannot be told, for the GPU's work is lost then.
+  /// Whether the work before it on its stream is done; true where the driver cannot tell, because the GPU's work is lost then.
   bool passed() const;
-  /// What `stream` is given from now on waits for it.
+  /// Later work of `stream` waits for it.
   void delay(abi::Stream stream) const;
   /// Microseconds from `begin` to this one, both recorded and done.
   double since(const Event& begin) const;

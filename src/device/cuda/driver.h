@@ -16,7 +16,7 @@ std::string driver_missing();
 /// 13000: the newest CUDA that it runs; 0 where driver() would throw.
 int driver_version();
 
-/// Memory that there was not: with less of it in use the same may succeed.
+/// The device had too little memory; the same call may succeed when less of it is in use.
 class OutOfMemory : public Error {
  public:
   using Error::Error;
@@ -25,7 +25,7 @@ class OutOfMemory : public Error {
 /// Throws Error, OutOfMemory where it is that, for a result other than success: "launching conv_3: CUDA_ERROR_ILLEGAL_ADDRESS (an
 /// illegal memory access …)".
 void check(abi::Result result, std::string_view doing);
-/// Whether after this error the process's work on the device is lost: every later call returns it again.
+/// Whether this error ends the process's work on the device: every later call then returns it again.
 bool is_fatal(abi::Result result);
 /// The first such error that check() met, with what it was doing; empty before.
 std::string lost();

@@ -1,4 +1,4 @@
-// Blocks of device memory that nobody holds any more, and the work that may still use them. Knows nothing of the driver.
+// Freed blocks of device memory, and the work that may still use them. Calls nothing of the driver.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class Moment {
   virtual void wait() const = 0;
 };
 
-/// All that a stream was given before a moment.
+/// The work that a stream was given before a moment.
 struct StreamUse {
   abi::Stream stream = nullptr;
   std::shared_ptr<const Moment> end;
@@ -34,8 +34,8 @@ struct FreeBlock {
 class FreeBlocks {
  public:
   void add(FreeBlock block);
-  /// Takes out the smallest block of at least `bytes`, of an eighth more at most, that nothing uses any more. For what will be
-  /// used on `stream` first, what that stream itself still does with a block does not count: its work comes in turn.
+  /// Takes out the smallest block that nothing uses any more, of at least `bytes` and at most an eighth more. `stream`: the first
+  /// to use it; that stream's own work on a block does not count, for a stream works in order.
   std::optional<FreeBlock> take(int64_t bytes, std::optional<abi::Stream> stream = {});
   std::vector<FreeBlock> take_all();
   bool empty() const { return blocks_.empty(); }

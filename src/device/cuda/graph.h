@@ -14,7 +14,7 @@ class CapturedGraph {
  public:
   /// What `enqueue` puts on the stream that it is given. Nothing runs. Throws Error for work that cannot be captured (an
   /// allocation, a wait), and passes on what `enqueue` throws. `early`: kernels launched with LaunchShape::programmatic may begin
-  /// before the node before them has ended, from sm_90 on; all else waits for the whole of it.
+  /// before the node before them has ended, from sm_90 on; all other nodes wait for its end.
   CapturedGraph(std::shared_ptr<Device> device, const std::function<void(abi::Stream)>& enqueue, bool early = false);
   ~CapturedGraph();
   CapturedGraph(const CapturedGraph&) = delete;

@@ -10,12 +10,12 @@
 
 namespace smelt::device::cuda {
 
-/// A shared library, open for the rest of the process once it was.
+/// A shared library. Once opened it stays open for the rest of the process.
 class Library {
  public:
-  /// Opens the first of `files` that can be, in this order of places: where the process has it already (PyTorch brings its own),
+  /// Opens the first of `files` that it finds. It looks in this order: what the process has already (PyTorch brings its own),
   /// the dynamic linker's folders, CUDA_PATH/lib64 and lib, beside smelt's Python package (site-packages/nvidia/*/lib),
-  /// /usr/local/cuda/lib64. `gives` is what smelt has of it, for the message that it is missing.
+  /// /usr/local/cuda/lib64. `gives`: what smelt does with it, for the message that it is missing.
   Library(std::string name, std::vector<std::string> files, std::string gives);
 
   bool available() const { return handle_ != nullptr; }
@@ -48,15 +48,15 @@ struct LibraryState {
 /// The functions of a library by a table of their addresses (src/device/cuda/abi), or why there are none.
 template <class Table> class Functions {
  public:
-  /// `install`: what to do where it is missing.
+  /// `install`: what the user can do where it is missing.
   Functions(Library library, std::string install)
       : library_(std::move(library)), install_(std::move(install)), missing_(library_.missing()) {}
 
   template <class F> void load(F Table::*entry, const char* symbol) { library_.load(table_.*entry, symbol, missing_); }
-  /// It is there but of no use.
+  /// Makes the library count as missing, with this reason.
   void refuse(std::string why) { missing_ = std::move(why); }
 
-  /// Throws E (unsupported) where there are none.
+  /// Throws E (unsupported) where the library is missing.
   template <class E = Error> const Table& get() const {
     if (missing_.empty()) return table_;
     throw E(missing_, install_, ExitCode::unsupported);

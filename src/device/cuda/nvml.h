@@ -1,4 +1,4 @@
-// What a GPU is doing now, whoever makes it: NVML, opened when first asked for.
+// What a GPU is doing now, for any process: NVML, opened when first asked for.
 #pragma once
 
 #include <cstdint>

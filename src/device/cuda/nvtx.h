@@ -9,8 +9,8 @@ namespace smelt::device::cuda {
 
 struct RangeListener;
 
-/// From here to its end this thread does `name`: a range of the domain "smelt", nested in those around it. Where no tool listens
-/// it costs a comparison.
+/// Names what this thread does while the object lives: a range of the domain "smelt", nested in those around it. Where no tool
+/// listens it costs a comparison.
 class NamedRange {
  public:
   explicit NamedRange(const std::string& name);
@@ -21,8 +21,8 @@ class NamedRange {
   const RangeListener* listener_;
 };
 
-/// Lets a tool listen; false where it does not want to. The one that NVTX_INJECTION64_PATH names, which Nsight sets for the
-/// programs that it starts, listens without.
+/// Lets a tool listen; false where the tool declines. The tool that NVTX_INJECTION64_PATH names, which Nsight sets for the
+/// programs that it starts, needs no call.
 bool listen_to_ranges(abi::NvtxInitialize tool);
 
 }  // namespace smelt::device::cuda

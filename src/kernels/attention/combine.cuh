@@ -4,7 +4,7 @@
 //
 //   partial    (splits, rows, ValueDepth) of O, then (splits, rows, 2) of maximum m and sum l
 //
-// A thread does four columns. Launch: blocks of 128 threads over rows x ValueDepth / 4.
+// A thread has four columns. Launch: blocks of 128 threads over rows x ValueDepth / 4.
 #pragma once
 
 #include "attention/flash_block.cuh"

@@ -5,15 +5,15 @@
 //                 multiples of 8 (the padded columns of q and k up to 16 are zeros)
 //
 // A block has RowWarps x KeyWarps warps. A warp holds 16 RowTiles rows of queries and goes over its part of each tile of Keys
-// keys: S = Q Kt in fragments of (16, 8), the softmax's running maximum and sum, then O += P V, P being rounded to T in
-// registers: the layout of a product's result is that of the next one's left operand. KeyWarps results are added in shared
-// memory, those of the grid's Splits by combine.cuh; both in a fixed order.
+// keys: S = Q Kt in fragments of (16, 8), the softmax's running maximum and sum, then O += P V. P is rounded to T in registers:
+// a product's result lies as the next one's left operand does. The results of KeyWarps warps are added in shared memory, those of
+// the grid's Splits by combine.cuh; both in a fixed order.
 //
 // Tiles of K and V come by cp.async, Stages of them in flight. Their rows lie an odd number of 16-byte vectors apart, so that the
-// eight rows an ldmatrix reads touch all banks: depths such as 40, 72, 80 and 160 have no power of two to permute by.
+// eight rows that an ldmatrix reads touch all banks. A permutation would need rows of a power of two, and depths are 40, 72 or 80.
 //
 // Launch: row tiles x pairs x splits blocks of 32 RowWarps KeyWarps threads; Flash::shared_bytes of dynamic shared memory.
-// attention/flash_block.cuh has what a block does; this file what its warps do with a tile.
+// attention/flash_block.cuh says what a block does, this file what its warps do with a tile.
 #pragma once
 
 #include "attention/problem.cuh"
@@ -53,7 +53,7 @@ template <class T, int Rows, int Vectors, int Padded, int Threads> struct Tile {
   }
 };
 
-/// Copies tiles of a tensor's rows: a thread one vector of every step-th row. Rows of a tile span less than 2^31 bytes.
+/// Copies tiles of a tensor's rows: a thread copies one vector of every step-th row. A tile's rows span less than 2^31 bytes.
 template <class Tile, class T, int Rows> struct TileCopies {
   using Share = typename Tile::Share;
   const char* from;                                                                // this thread's first vector of tile 0
@@ -104,7 +104,7 @@ template <class T, FlashConfig Config> struct Flash {
   using KeyTile = smelt_flash::Tile<T, Keys, Depth / 8, 2 * steps, threads>;
   using ValueTile = smelt_flash::Tile<T, Keys, columns, columns, threads>;
   static constexpr int stage_bytes = KeyTile::bytes + ValueTile::bytes;
-  /// In place of the stages; a cluster's is no larger.
+  /// The exchange takes the place of the stages; a cluster's is no larger.
   static constexpr int exchange_bytes = KeyWarps > 1 ? rows * (ValueDepth + 2 * KeyWarps) * 4 : 0;
   static constexpr int stages_bytes = Stages * stage_bytes > exchange_bytes ? Stages * stage_bytes : exchange_bytes;
   static constexpr int shared_bytes = Queries::bytes + stages_bytes;
@@ -179,15 +179,15 @@ template <class T, FlashConfig Config> struct Flash {
     }
   }
 
-  /// What a sum or weight taken with maximum `old` counts beside those with maximum `now`; neither may be NaN, minus infinity
-  /// counts 0.
+  /// The factor that brings a sum or weight from maximum `old` to maximum `now`: exp(old - now), 0 where `old` is minus infinity.
+  /// Neither may be NaN.
   static __device__ __forceinline__ float faded_by(float old, float now) {
     return smelt_flash::exp2_of((old - (now == minus_infinity ? 0.f : now)) * log2e);
   }
 
-  /// s becomes exp(scale s - max), what was added before fades by the new maximum. `scale` is positive, `factor` its
-  /// product with log2e. Low: scale is 1, and s may be so
-  /// low that s log2e overflows or loses bits: the difference is taken first, one addition a score more.
+  /// s becomes exp(scale s - max); o and total are scaled to the new maximum. `scale` is positive, `factor` is scale log2e. Low:
+  /// scale is 1 and s may be so low that s log2e overflows or loses bits; then the difference comes first, one addition a score
+  /// more.
   template <bool Low> __device__ __forceinline__ void soften(float (&s)[RowTiles][warp_keys / 8][4], float scale, float factor) {
 #pragma unroll
     for (int m = 0; m < RowTiles; ++m) {
@@ -254,8 +254,8 @@ template <class T, FlashConfig Config> struct Flash {
     }
   }
 
-  /// The lanes' parts of the sums, and where several warps share the rows, theirs: warp by warp through shared memory. Leaves the
-  /// whole result in every warp's registers of key_warp() 0.
+  /// Adds the lanes' parts of the sums, then, where KeyWarps warps share the rows, the warps' parts, one warp after the other
+  /// through shared memory. The whole result is then in the registers of the warps of key_warp() 0.
   __device__ __forceinline__ void reduce(u8* exchange) {
 #pragma unroll
     for (int m = 0; m < RowTiles; ++m)

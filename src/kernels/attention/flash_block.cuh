@@ -1,12 +1,12 @@
 // What a block of attention/flash.cuh does: its rows, the tiles of keys that they see, and where the results go.
 //
-//   Packed    the rows of a block are those of all query heads that read the same keys: row r is query r % queries of head
-//             r / queries of the group, so that with one or a few queries a head the keys are read once a group
+//   Packed    a block's rows are those of all query heads that read the same keys: row r is query r % queries of head
+//             r / queries of the group. With few queries a head, the keys are then read once a group
 //   map       attention/map.cuh's, `map_batch` and `map_head` groups of rows from one batch and head to the next; `map_groups` 1:
 //             the same for all rows
-//   Splits    the keys are split over `plan.splits` blocks, whose results are added in their order: by combine.cuh, or where they
-//             are a cluster by its blocks, each for a part of the columns, in each other's shared memory
-//   partial   where combine.cuh does it: O not yet divided, (splits, pairs x rows, ValueDepth), then (splits, pairs x rows, 2) of
+//   Splits    plan.splits blocks share the keys; their results are added in the order of the splits. grid: by combine.cuh;
+//             cluster: by the cluster's blocks, each for a part of the columns, from each other's shared memory
+//   partial   for combine.cuh: O before the division, (splits, pairs x rows, ValueDepth), then (splits, pairs x rows, 2) of
 //             maximum and sum
 #pragma once
 
@@ -39,8 +39,8 @@ template <bool Mapped> struct FlashTiles {
   __device__ __forceinline__ bool scored(u32 n) const { return Mapped ? list[n] & 1 : true; }
 };
 
-/// Lists the tiles that `groups` (at most Groups) rows of a map do not all hide: twice the number, and 1 where they are scored.
-/// One warp does it.
+/// Lists the tiles that not all of the `groups` (at most Groups) rows of a map hide, as twice the tile's number, plus 1 where the
+/// tile is scored. By one warp.
 template <int Groups> __device__ __forceinline__ u32 list_tiles(const u8* map, u32 groups, u32 tiles, u16* list) {
   u32 count = 0;
   for (u32 begin = 0; begin < tiles; begin += 32) {
@@ -57,8 +57,8 @@ template <int Groups> __device__ __forceinline__ u32 list_tiles(const u8* map, u
   return count;
 }
 
-/// Adds what the blocks of a cluster have left in their registers, each block a part of the `rows` x ValueDepth results, and
-/// writes it to y_of(row). `exchange`: shared memory of F::rows x (ValueDepth + 2) floats.
+/// Adds the results that the blocks of a cluster hold in registers, and writes them to y_of(row); each block does a part of the
+/// `rows` x ValueDepth elements. `exchange`: shared memory of F::rows x (ValueDepth + 2) floats.
 template <class F, class Rows>
 __device__ __forceinline__ void add_up_cluster(const F& f, const AttentionProblem& p, const FlashPlan& plan, float* exchange,
                                                u32 rows, const Rows& y_of) {
@@ -112,7 +112,7 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
   extern __shared__ __align__(128) u8 shared[];
   constexpr int Keys = F::keys, Stages = F::stages, RowTiles = F::row_tiles, ValueDepth = F::value_depth,
                 warp_keys = F::warp_keys;
-  // The rows that see most keys first, if the mask is causal: they end last.
+  // With a causal mask, the rows that see most keys come first: they take longest.
   constexpr bool descending = Mask == MaskKind::causal || Mapped;
   const u32 split = Split == Splits::none ? 0 : blockIdx.x % plan.splits,
             block = Split == Splits::none ? blockIdx.x : blockIdx.x / plan.splits;

@@ -1,5 +1,5 @@
 // ONNX's Attention in every form that it has: a cache before the keys and values, masks of any type and shape, windows, lengths
-// that the device finds, soft capping, the scores as an output. A block a query; its scores lie in a workspace.
+// that the device finds, soft capping, the scores as an output. A block has a query, whose scores lie in a workspace.
 //
 //   q [batch, heads, steps, size], k and v [batch, kv_heads, past + fresh, size and v_size], by strides (past: dense)
 //   score = cap(scale * q·k) + bias;   y = softmax(score) v, zeros where all scores are minus infinity
@@ -11,7 +11,7 @@
 
 constexpr int attention_threads = 128;
 
-/// The fold of each thread's value over the block; everybody gets it.
+/// The fold of all threads' values; every thread gets it.
 template <class Fold> __device__ __forceinline__ float over_block(float v, float* exchange, const Fold& fold) {
   v = fold_lanes(v, fold);
   __syncthreads();                       // what was exchanged before has been read

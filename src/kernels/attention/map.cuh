@@ -4,8 +4,8 @@
 //   map (batches, heads, groups of MapRows rows, key tiles)    MapBits of all of a tile's scores
 //
 // A score is hidden where Scores is minus infinity, or so low that its weight is 0 beside any other: at most -1e30, if another
-// key of the row is open (a row of such scores alone spreads its weight over all). Scores may only add to a score or select:
-// three probes then tell what it does (the host sees to that).
+// key of the row is open (a row of such scores alone spreads its weight over all). The host makes sure that Scores only adds to a
+// score or selects: three probes then tell which.
 //
 // Launch: (groups, maps) blocks of 32 MapRows threads, a warp a row; MapRows x key tiles bytes of dynamic shared memory.
 #pragma once
@@ -15,7 +15,7 @@
 #include "common/warp.cuh"
 
 constexpr int MapRows = 16;
-/// None of the first two: the tile counts nothing.
+/// With neither map_open nor map_scored a tile adds nothing.
 enum MapBits : u32 { map_open = 1, map_scored = 2, map_low = 4, map_hidden = 8 };
 
 template <int Keys, class Scores>

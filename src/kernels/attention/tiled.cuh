@@ -5,8 +5,8 @@
 //
 // A block of 256 threads has 64 rows of queries and goes over tiles of 64 keys. Thread (ty, tx) of 16 x 16 has rows 4 ty … 4 ty +
 // 3: of the scores (64, 64) the keys tx + 16 c, of O (64, ValueDepth) the columns tx + 16 c. The softmax's maximum and sum are
-// kept as the tiles go by (Milakov and Gimelshein, arXiv:1805.02867); the 16 threads of a row lie in one half of a warp. Each
-// tile's part of O is summed apart and then added, so that long rows are no long chains of additions.
+// updated tile by tile (Milakov and Gimelshein, arXiv:1805.02867); the 16 threads of a row lie in one half of a warp. Each tile's
+// part of O is summed on its own and then added: a long row is then no long chain of additions.
 //
 // Launch: (row tiles, pairs) blocks; TiledAttention::shared_bytes of dynamic shared memory.
 #pragma once
@@ -26,8 +26,8 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
   static constexpr int score_pitch = keys + 4;
   static constexpr int shared_bytes = 4 * ((rows + keys) * pitch + keys * value_pitch + rows * score_pitch);
 
-  /// Rows of `count` elements, `row_step` and `step` elements apart, into shared memory as floats; what is beyond becomes 0. Keys
-  /// whose elements lie apart and whose rows lie side by side are read along the rows.
+  /// Copies rows of Count elements, `row_step` and `step` elements apart, to shared memory as floats; elements beyond the tensor
+  /// become 0. Neighbouring threads read along the rows where a key's elements lie apart and keys lie side by side.
   template <int Count, int Pitch>
   static __device__ __forceinline__ void load(float* to, const T* from, i64 row_step, i64 step, u32 inside) {
     constexpr int padded_count = Pitch == value_pitch ? value_pitch : padded;

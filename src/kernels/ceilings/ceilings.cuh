@@ -6,8 +6,8 @@
 //   wgmma_TYPE      the same, four warps each (sm_90a)                           a (64, 32 bytes), b (32 bytes, 128), d (64, 128)
 //   nothing         an empty kernel
 //
-// A sum is written where it has one certain value, so that the compiler leaves nothing out. The operands of products are not
-// zero: multiplying zeros takes less power, and clocks that no real product sees.
+// A kernel writes its sum only where that has one certain value, so that the compiler leaves nothing out. Operands of products are
+// not zero: products of zeros take less power, and clocks then rise above those of real products.
 #pragma once
 
 #include "common/mma.cuh"
@@ -44,7 +44,7 @@ template <class T> __device__ __forceinline__ void multiply(float* out, int roun
 }
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-/// Of a matrix in shared memory, rows of 128 bytes, swizzled by 128 bytes, 8 rows 1024 bytes from the next 8 (PTX ISA,
+/// Describes a matrix in shared memory: rows of 128 bytes, swizzled by 128 bytes, 8 rows 1024 bytes from the next 8 (PTX ISA,
 /// "Asynchronous warpgroup level matrix shared memory layout").
 __device__ __forceinline__ u64 descriptor(const void* tile) {
   const u64 address = static_cast<u64>(__cvta_generic_to_shared(tile));

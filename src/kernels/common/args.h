@@ -1,7 +1,7 @@
-// The types of which the structures are made that the host passes to kernels, for g++ and for NVRTC alike.
+// The types that kernels' arguments are made of, for g++ and for NVRTC.
 //
-// Such a structure stands in a header that both include, by the name "kernels/FAMILY/NAME.h": fixed-width members, its size
-// asserted where it is declared, so by both compilers. It is in namespace smelt::kernels, which device code uses throughout.
+// An argument's structure stands in a header that both compilers include as "kernels/FAMILY/NAME.h". It has fixed-width members,
+// asserts its size, and is in namespace smelt::kernels, which device code uses throughout.
 #pragma once
 
 #ifdef __CUDACC__

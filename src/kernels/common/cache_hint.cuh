@@ -1,11 +1,11 @@
 // Accesses that say how soon the L2 cache may give up what they touch.
 //
-// From sm_80 on (createpolicy); elements or vectors of 16 bytes, or several times that, are accessed so, smaller ones plainly.
+// From sm_80 on (createpolicy). Only accesses of 16 bytes or a multiple carry the hint.
 #pragma once
 
 #include "common/types.cuh"
 
-/// What lies in the cache is given up first, last, or in its turn.
+/// The cache gives the data up first, last, or in its turn.
 enum class CacheHint { evict_first, evict_last, none };
 
 template <CacheHint Hint> __device__ __forceinline__ u64 cache_policy() {
@@ -13,7 +13,7 @@ template <CacheHint Hint> __device__ __forceinline__ u64 cache_policy() {
   else return ptx::createpolicy_evict_last();
 }
 
-/// Volatile: what is read twice is meant to be, and not held in registers.
+/// Volatile: a kernel that loads twice means to, to hold nothing in registers between.
 template <CacheHint Hint, class V> __device__ __forceinline__ V load_hinted(const V* from) {
   if constexpr (Hint == CacheHint::none || sizeof(V) % 16 != 0) {
     return *from;

@@ -7,11 +7,10 @@
 
 __device__ __forceinline__ u32 block_of_cluster() { return ptx::cluster_ctarank(); }
 
-/// All threads of all blocks of the cluster come here before any goes on; what they wrote to shared memory before is visible
-/// after.
+/// A barrier for all threads of all blocks of the cluster; what they wrote to shared memory before it is visible after it.
 __device__ __forceinline__ void synchronize_cluster() { ptx::barrier_cluster_arrive_and_wait(); }
 
-/// What another block's thread calls shared_address of the same place.
+/// The address, for this block, of the same byte in another block's shared memory. `address`: as shared_address gives it.
 __device__ __forceinline__ u32 address_in_block(u32 address, u32 block) { return ptx::mapa_shared_cluster(address, block); }
 
 __device__ __forceinline__ Vector<float, 2> load_2_in_cluster(u32 address) {

@@ -2,9 +2,9 @@
 //
 //   copy_async<16>(to, from, inside);   any number of these
 //   copy_async_commit();                closes a group
-//   copy_async_wait<1>();               all of this thread's groups but the last have arrived; __syncthreads() for the block's
+//   copy_async_wait<1>();               all of this thread's groups but the last have arrived; then __syncthreads()
 //
-// From sm_80 on by cp.async; before, and for 1 and 2 bytes, by a load and a store. 16 bytes go past the L1 cache.
+// From sm_80 on by cp.async; before it, and for 1 and 2 bytes, by a load and a store. 16 bytes bypass the L1 cache.
 // Where `inside` is false zeros are written and `from` is not read. Both addresses are aligned to the copy's bytes.
 #pragma once
 
@@ -39,7 +39,7 @@ __device__ __forceinline__ void copy_async_commit() {
 #endif
 }
 
-/// Waits until at most `Pending` of the groups closed last are on their way.
+/// Waits until all groups but the last `Pending` have arrived.
 template <int Pending> __device__ __forceinline__ void copy_async_wait() {
 #if __CUDA_ARCH__ >= 800
   ptx::cp_async_wait_group<Pending>();

@@ -1,4 +1,4 @@
-// What the code of functions.def calls besides CUDA's mathematical functions, in the semantics that it states.
+// The functions that the code of functions.def calls besides CUDA's mathematical ones; functions.def says what they compute.
 #pragma once
 
 #include "common/types.cuh"

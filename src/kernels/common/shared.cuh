@@ -9,7 +9,7 @@
 
 #include "common/types.cuh"
 
-/// Of a generic pointer into shared memory: what ldmatrix, copy_async and their like take.
+/// The address that ldmatrix, copy_async and their like take, of a generic pointer into shared memory.
 __device__ __forceinline__ u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
 
 /// Byte offset of vector `vector` of row `row`, from a tile that begins on 128 bytes.

@@ -1,4 +1,4 @@
-// Values of different types, by their number: a kernel's tensors, the vectors of a program's operands.
+// Values of different types, found by number: a kernel's tensors, the vectors of a program's operands.
 //
 //   Tuple<A, B> t = tuple_of(a, b);     get<0>(t) is a, get<1>(t) b
 //   IndicesTo<2>       Indices<0, 1>, to expand such numbers from

@@ -24,7 +24,7 @@ __device__ __forceinline__ bf16 bf16_of(float x) {
 #endif
 }
 
-// A double is first rounded to odd in float, so that rounding twice gives what rounding once would.
+// A double is first rounded to odd in float; then two roundings give what one would.
 __device__ __forceinline__ float to_odd(double x) {
   const float y = __double2float_rz(x);
   return static_cast<double>(y) == x ? y : __uint_as_float(__float_as_uint(y) | 1u);

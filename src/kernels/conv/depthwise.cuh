@@ -6,7 +6,7 @@
 //   x         [N, H, W, C] of any strides but 1 along C
 //   filter    [KH, KW, C]
 //
-// A thread makes `pixels` neighbours along W by `vec` channels: a row of reach input vectors is read once for all of its taps.
+// A thread makes `pixels` neighbours along W by `vec` channels. It reads a row of `reach` input vectors once for all of its taps.
 // Taps outside of the image count as zero. Accumulates in Epilogue::Sum; where that is i32, x is less its zero point.
 //
 // Launch: a thread a chunk of (pixels, vec) outputs.

@@ -1,4 +1,4 @@
-// Convolution by multiply-adds, any geometry: what no faster kernel takes.
+// Convolution by multiply-adds, for any geometry that no faster kernel takes.
 //
 //   sum[n, m, o] = sum over taps k and channels c of x[n, group(m) * C + c, at(o, k)] * w[m, c, k]
 //   y[n, m, o]   = Epilogue(sum, operands at [n, m, o])
@@ -6,7 +6,7 @@
 //   at(o, k)     o * stride + k * dilation - pad, divided by the segment's upsampling
 //   transposed   (o + pad - k * dilation) / stride, where that is whole
 //
-//   x    one or several segments, [N, Ci, D, H, W] of any strides; channels of a group one behind the other over the segments
+//   x    one or several segments, [N, Ci, D, H, W] of any strides; a group's channels run on from one segment to the next
 //   w    any strides; packed [k, C, M], so that vec output channels are one access
 //
 // A thread makes `pixels` outputs, a block's threads apart, by `vec` neighbouring channels. Taps outside of the image count as
@@ -41,7 +41,7 @@ template <class X, class W, DirectConfig Config, class Sum> struct DirectSums {
     }
   }
 
-  /// Where tap k of an axis meets the image; false where it does not.
+  /// at = where tap k meets the image along an axis; false where it does not.
   static __device__ __forceinline__ bool meets(const DirectArgs& g, int axis, int first, int k, int& at) {
     if constexpr (Config.transposed) {
       const int t = first - k * g.dilation[axis];
@@ -99,7 +99,7 @@ template <class X, class W, DirectConfig Config, class Sum> struct DirectSums {
         }
   }
 
-  /// Adds segments, each with its image before it.
+  /// Adds segments; each follows its image in the arguments.
   template <int Up, int... Ups, class... Rest>
   __device__ __forceinline__ void add_all(const W* w, const DirectArgs& g, u32 column, const X* x, const DirectSegment& s,
                                           const Rest&... rest) {

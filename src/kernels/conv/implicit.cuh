@@ -7,10 +7,10 @@
 //   x          segments [N, H, W, Ci], of any strides but 1 along the channels: what a concatenation would join is read in turn
 //   w          [M, K], packed: K walks segments, taps, then channels, each tap's channels filled with zeros to whole tiles
 //
-// A transposed convolution whose windows lie side by side is one such product a tap, each into pixels of its own: a batch a tap.
+// A transposed convolution whose windows lie side by side is one such product for each tap, each into its own pixels: a batch.
 //
 // Blocks, tiles and splits of K are those of a matrix product (gemm/tile_loop.cuh); only the left operand's copies differ. A
-// tap's pixels are found once for all of its channels, so that the inner loop has no divisions and one addition a copy.
+// tap's pixels are found once for all of its channels: the inner loop has no divisions, and one addition a copy.
 #pragma once
 
 #include "gemm/float_tile.cuh"
@@ -18,7 +18,7 @@
 #include "gemm/tile_loop.cuh"
 #include "kernels/conv/implicit.h"
 
-/// The left operand's tile: TileM pixels' TileK channels at a tap, Vec a copy.
+/// Copies the left operand's tiles: TileK channels of TileM pixels at a tap, Vec channels a copy.
 template <class Tile, int Vec, int Segments> struct PixelCopy {
   using T = typename Tile::A;
   static constexpr int size = sizeof(T), line_bytes = Tile::tile_k * size;
@@ -33,7 +33,7 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
 
   static __device__ __forceinline__ int element() { return Share::copy(0) * Vec; }
 
-  /// From tile `k_tile` of K on.
+  /// Begins with tile `k_tile` of K.
   __device__ __forceinline__ PixelCopy(const ImplicitArgs<Segments>& argument, u32 row, int k_tile) : g(argument) {
 #pragma unroll
     for (int i = 0; i < each; ++i) {

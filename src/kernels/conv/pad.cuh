@@ -1,4 +1,4 @@
-// Images of few channels with their padding in place, so that a window's row of taps is contiguous.
+// Pads images of few channels, so that a window's row of taps is contiguous.
 //
 //   y[n, h, w, c] = x[n, c, h - pad, w - pad], zero outside of the image and for channels that x lacks
 //

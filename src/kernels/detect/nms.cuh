@@ -1,15 +1,15 @@
-// NonMaxSuppression: of each line (a class of an item) the boxes by score, but those that overlap a better one.
+// NonMaxSuppression: the boxes of each line (a class of an item) by score, without those that overlap a better one.
 //
 //   boxes     [items, count, 4]    as corners, or as centre and extent
 //   sorted    [lines, count]       the line's boxes, best first; those with a key of ~0, and all behind, are no candidates
-//   corners   [lines, keep]        of the boxes that were taken, for the scouts
+//   corners   [lines, keep]        of the boxes that were taken, for the first test
 //   taken     [lines, keep]        their numbers, in order; counts [lines]
 //
-// Scout and dive. A block has a line, a thread one of its next Threads candidates. Whether two boxes touch at all is four minima
-// and two comparisons in float, exact or on the safe side: threads scan the boxes taken so far for that alone, and push what
-// touches into a queue in shared memory. What is dear, the intersection over the union in double with its division, is done when
-// the queue is nearly full, by all threads, so that no warp runs half empty. Candidates that are left are compared with each
-// other in the same way into a matrix of bits, along which one warp then takes them in order.
+// A block has a line, a thread one of its next Threads candidates. A cheap test comes first: whether two boxes touch at all takes
+// four minima and two comparisons in float, and errs only towards yes. Threads scan the boxes taken so far with it, and push
+// pairs that touch into a queue in shared memory. The dear test, intersection over union in double with its division, runs over the
+// queue when that is nearly full, by all threads, so that no warp runs half empty. The candidates that are left are compared with
+// each other in the same way; the results are a matrix of bits, along which one warp takes candidates in order.
 #pragma once
 
 #include "select/compact.cuh"
@@ -28,7 +28,7 @@ struct ByScore {
   }
 };
 
-/// A box for scouts: what it covers, or a little more.
+/// A box for the cheap test: what it covers, or a little more.
 struct alignas(16) Corners {
   float y1, x1, y2, x2;
   __device__ __forceinline__ bool touches(const Corners& o) const {
@@ -40,7 +40,7 @@ struct alignas(16) Corners {
   }
 };
 
-// As std::min and std::max: the first where one is NaN.
+// As std::min and std::max: the first argument where one is NaN.
 template <class A> __device__ __forceinline__ A first_min(A a, A b) { return b < a ? b : a; }
 template <class A> __device__ __forceinline__ A first_max(A a, A b) { return a < b ? b : a; }
 
@@ -60,7 +60,7 @@ template <bool Centered> struct ExactBox {
   __device__ __forceinline__ Corners corners() const {
     return {__double2float_rd(y1), __double2float_rd(x1), __double2float_ru(y2), __double2float_ru(x2)};
   }
-  /// Intersection over union is more than the threshold.
+  /// Whether intersection over union is more than the threshold.
   __device__ __forceinline__ bool overlaps(const ExactBox& b, double threshold) const {
     const double h = __dsub_rn(first_min(y2, b.y2), first_max(y1, b.y1)), w = __dsub_rn(first_min(x2, b.x2), first_max(x1, b.x1));
     const double own = area(), other = b.area();
@@ -70,8 +70,8 @@ template <bool Centered> struct ExactBox {
   }
 };
 
-/// The candidates of line blockIdx.x alone, sorted: most boxes score too little, and need no place in the order. They are
-/// gathered in shared memory, sorted there, and merged with those before where they are more than a tile.
+/// Sorts the candidates of line blockIdx.x; most boxes score too little and are none. They are gathered and sorted in shared memory;
+/// where they are more than a tile, each further tile is merged with those before.
 ///   sorted, spare    [lines, count]; what is behind the candidates in `sorted` gets a key of ~0 as far as `suppress` looks
 template <int Threads, int Tile, int Chunk>
 __device__ __forceinline__ void sort_candidates(const ByScore& source, Item<u32>* sorted, Item<u32>* spare) {
@@ -126,7 +126,7 @@ template <int Threads, int Round> struct PairQueue {
     for (; bits; bits &= bits - 1) entries[at++] = candidate | (first + __ffs(bits) - 1) << 8;
     return at > nearly_full;
   }
-  /// By the whole block, with a barrier since the last push; one behind it is the caller's.
+  /// By the whole block. The caller has a barrier between the last push and this, and one after it.
   template <class Dive> __device__ __forceinline__ void drain(const Dive& dive) {
     for (u32 i = threadIdx.x; i < count; i += Threads) dive(entries[i] & 255, entries[i] >> 8);
     __syncthreads();
@@ -134,7 +134,7 @@ template <int Threads, int Round> struct PairQueue {
   }
 };
 
-/// Near: boxes are compared by the corners that lie in shared memory, where those are exact, and not read again.
+/// Near: where corners are exact, boxes are compared by the corners in shared memory, and not read again.
 template <bool Centered, bool Near, int Threads>
 __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* sorted, const i64* limit, const float* threshold,
                                          Corners* corners, u32* taken, u32* counts, u32 count, u32 classes, u32 keep) {

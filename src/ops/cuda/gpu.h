@@ -30,7 +30,7 @@ class Modules {
   std::map<std::shared_ptr<const device::cuda::Cubin>, std::shared_ptr<const device::cuda::Module>> loaded_;
 };
 
-/// What families keep for a device, one object of each type for as long as this lives; made when first asked for. Thread-safe.
+/// What families keep for a device: one object of each type, made by the first get(), alive as long as this. Thread-safe.
 class DeviceCaches {
  public:
   template <class T> T& get() {
@@ -64,11 +64,11 @@ std::shared_ptr<const Gpu> open_gpu(int ordinal, const std::filesystem::path& ke
 /// A GPU that need not be here, to compile kernels for: info_of_arch. Throws as that does.
 std::shared_ptr<const Gpu> gpu_of_arch(std::string_view arch, const std::filesystem::path& kernels = {});
 
-/// Operators without a kernel for a GPU whose definition in ONNX's other operators has one at every node: import puts that in
-/// their place for a GPU.
+/// Whether an operator has no kernel for a GPU, but every node of its definition in ONNX's other operators has one: for a GPU,
+/// import replaces it by that definition.
 bool expanded_on_gpu(std::string_view domain, std::string_view op);
 
-/// Device memory of zeros, as counters that kernels leave at zero begin; null where the GPU is not here.
+/// Device memory of zeros, for counters that kernels leave at zero; null where the GPU is not here.
 std::shared_ptr<device::cuda::Memory> zeroed(const Gpu& gpu, int64_t bytes, std::string_view what);
 
 /// Microseconds of a kernel in a CUDA graph that moves so many bytes and does so many multiplications and additions on tensor
@@ -87,7 +87,7 @@ class Arguments {
   /// A number or a structure; must live until the launch.
   template <class T> Arguments& value(const T& v) { return bytes(&v); }
   template <class T> Arguments& value(const T&&) = delete;
-  /// The same of what lies there as it does for the kernel.
+  /// The same of a value of any type, by its address.
   Arguments& bytes(const void* value);
   void* const* data() const { return parameters_.data(); }
 
@@ -97,7 +97,7 @@ class Arguments {
   size_t tensor_count_ = 0, count_ = 0;
 };
 
-/// A kernel of smelt's own: compiled, or found in the cache, when made.
+/// A kernel of smelt's own. Its constructor compiles it, or finds it in the cache.
 class CompiledKernel : public Kernel {
  public:
   CompiledKernel(const Gpu& gpu, const device::cuda::Source& source, const std::string& entry);

@@ -1,5 +1,5 @@
-// A node on a GPU as a list of steps: launches of one source's kernels, fills, copies, and tables that they read. What a family
-// writes is the source and the list; this runs it.
+// A node on a GPU as a list of steps: launches of one source's kernels, fills, copies, and tables that they read. A family writes
+// the source and the list; the kernel that is made of them here runs the list.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@
 
 namespace smelt::ops {
 
-/// A buffer of a node, or what lies behind its beginning: a tensor, the workspace, or a table that the kernel keeps on the device.
+/// A buffer of a node from an offset on: a tensor, the workspace, or a table that the kernel keeps on the device.
 struct BufferRef {
   enum Kind : uint8_t { input, output, workspace, table } kind = input;
   size_t index = 0;
   int64_t offset = 0;  // bytes
 };
 
-/// One launch and what its kernel is given, in the order of its parameters.
+/// One launch and its arguments, in the order of the kernel's parameters.
 class Launch {
  public:
   Launch(std::string entry, device::cuda::LaunchShape shape) : entry_(std::move(entry)), shape_(shape) {}
@@ -48,7 +48,7 @@ class Launch {
   std::vector<Given> given_;
 };
 
-/// `threads` of them in blocks of `block`; none where there are none.
+/// As many blocks of `block` threads as `threads` threads need; none for none.
 device::cuda::LaunchShape blocks_of(int64_t threads, unsigned block);
 
 class LaunchPlan {

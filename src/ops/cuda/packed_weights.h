@@ -25,7 +25,7 @@ class DeviceWeights {
   std::shared_ptr<device::cuda::Memory> packed(const std::shared_ptr<device::cuda::Device>& device, const Tensor& constant,
                                                std::string_view packing, const std::function<Tensor()>& pack);
 
-  /// Bytes of all forms that somebody holds.
+  /// Bytes of all forms that are in use.
   int64_t bytes() const;
 
  private:

@@ -10,7 +10,7 @@
 // the grid's Splits by combine.cuh; both in a fixed order.
 //
 // Tiles of K and V come by cp.async, Stages of them in flight. Their rows lie an odd number of 16-byte vectors apart, so that the
-// eight rows that an ldmatrix reads touch all banks. A permutation would need rows of a power of two, and depths are 40, 72 or 80.
+// eight rows that an ldmatrix reads touch all banks. A permutation would need a power of two; depths are 40, 72 or 80 too.
 //
 // Launch: row tiles x pairs x splits blocks of 32 RowWarps KeyWarps threads; Flash::shared_bytes of dynamic shared memory.
 // attention/flash_block.cuh says what a block does, this file what its warps do with a tile.
@@ -75,11 +75,13 @@ template <class Tile, class T, int Rows> struct TileCopies {
     if (inside >= Rows) {
 #pragma unroll
       for (int i = 0; i < Share::each; ++i, source += step_bytes)
-        if ((i + 1) * Share::step <= Rows || !Share::template beyond<u32>(i)) copy_async<16>(target + i * Share::step * Tile::pitch, source, true);
+        if ((i + 1) * Share::step <= Rows || !Share::template beyond<u32>(i))
+          copy_async<16>(target + i * Share::step * Tile::pitch, source, true);
     } else {
 #pragma unroll
       for (int i = 0; i < Share::each; ++i, source += step_bytes)
-        if ((i + 1) * Share::step <= Rows || !Share::template beyond<u32>(i)) copy_async<16>(target + i * Share::step * Tile::pitch, source, row + i * Share::step < inside);
+        if ((i + 1) * Share::step <= Rows || !Share::template beyond<u32>(i))
+          copy_async<16>(target + i * Share::step * Tile::pitch, source, row + i * Share::step < inside);
     }
   }
 };

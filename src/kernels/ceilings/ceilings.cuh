@@ -6,8 +6,8 @@
 //   wgmma_TYPE      the same, four warps each (sm_90a)                           a (64, 32 bytes), b (32 bytes, 128), d (64, 128)
 //   nothing         an empty kernel
 //
-// A kernel writes its sum only where that has one certain value, so that the compiler leaves nothing out. Operands of products are
-// not zero: products of zeros take less power, and clocks then rise above those of real products.
+// A kernel writes its sum only where that has one certain value, so that the compiler leaves nothing out. Operands are not
+// zero: products of zeros take less power, and clocks then rise above those of real products.
 #pragma once
 
 #include "common/mma.cuh"

@@ -5,8 +5,8 @@
 
 #include "common/copy_async.cuh"
 
-/// A tile of Lines lines of LineCopies copies each, shared out over Threads threads: neighbouring threads have neighbouring copies
-/// of a line.
+/// Which copies of a tile a thread issues: Lines lines of LineCopies copies each, by Threads threads. Neighbouring threads have
+/// neighbouring copies of a line.
 template <int Lines, int LineCopies, int Threads> struct TileThreads {
   static constexpr bool whole_lines = LineCopies <= Threads;
   static constexpr int step = whole_lines ? Threads / LineCopies : 1;                        // lines that are copied at a time

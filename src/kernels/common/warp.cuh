@@ -81,8 +81,8 @@ template <class T, class Fold> __device__ __forceinline__ T fold_quad(T x, const
 }
 template <class T> __device__ __forceinline__ T sum_quad(T x) { return fold_quad(x, Plus()); }
 
-/// Runs of Threads threads side by side, a power of two up to 1024; every one of them gets the fold. `exchange`: a T for each warp
-/// of the block in shared memory, for this fold alone; not read where Threads is at most 32.
+/// The fold over each run of Threads threads side by side, a power of two up to 1024; all of them get it. `exchange`: shared
+/// memory of a T for each warp of the block, for this fold alone; not used where Threads is at most 32.
 template <int Threads, class T, class Fold> __device__ __forceinline__ T fold_team(T x, T* exchange, const Fold& fold) {
   x = fold_lanes<(Threads < 32 ? Threads : 32)>(x, fold);
   if constexpr (Threads > 32) {

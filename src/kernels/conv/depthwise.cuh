@@ -7,7 +7,7 @@
 //   filter    [KH, KW, C]
 //
 // A thread makes `pixels` neighbours along W by `vec` channels. It reads a row of `reach` input vectors once for all of its taps.
-// Taps outside of the image count as zero. Accumulates in Epilogue::Sum; where that is i32, x is less its zero point.
+// Taps outside of the image count as zero. Accumulates in Epilogue::Sum; where that is i32, the zero point is taken off x.
 //
 // Launch: a thread a chunk of (pixels, vec) outputs.
 #pragma once

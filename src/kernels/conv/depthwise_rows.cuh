@@ -10,7 +10,7 @@
 // A warp makes a tile of 32 * pixels neighbours of one output row. For each row of taps it copies the input row under the tile to
 // its part of shared memory; each thread takes the window of its pixels from there with accesses of as many elements. The sums
 // go back through the same memory, so that a warp writes neighbouring elements. Taps outside of the image count as zero.
-// Accumulates in Epilogue::Sum; where that is i32, x is less its zero point.
+// Accumulates in Epilogue::Sum; where that is i32, the zero point is taken off x.
 //
 // Launch: a warp a tile, `warps` of them a block.
 #pragma once

@@ -10,7 +10,8 @@
 //   w    any strides; packed [k, C, M], so that vec output channels are one access
 //
 // A thread makes `pixels` outputs, a block's threads apart, by `vec` neighbouring channels. Taps outside of the image count as
-// zero. Accumulates in Epilogue::Sum; where that is i32, x is less its zero point. Images of fewer axes have extents of 1 in front.
+// zero. Accumulates in Epilogue::Sum; where that is i32, the zero point is taken off x. Images of fewer axes have extents of
+// 1 first.
 //
 // Launch: (blocks of rows, blocks of columns).
 #pragma once

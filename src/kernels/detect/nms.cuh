@@ -7,9 +7,9 @@
 //
 // A block has a line, a thread one of its next Threads candidates. A cheap test comes first: whether two boxes touch at all takes
 // four minima and two comparisons in float, and errs only towards yes. Threads scan the boxes taken so far with it, and push
-// pairs that touch into a queue in shared memory. The dear test, intersection over union in double with its division, runs over the
-// queue when that is nearly full, by all threads, so that no warp runs half empty. The candidates that are left are compared with
-// each other in the same way; the results are a matrix of bits, along which one warp takes candidates in order.
+// pairs that touch into a queue in shared memory. The dear test, intersection over union in double with its division, runs over
+// the queue when that is nearly full, by all threads, so that no warp runs half empty. The candidates that are left are compared
+// with each other in the same way; the results are a matrix of bits, along which one warp takes candidates in order.
 #pragma once
 
 #include "select/compact.cuh"
@@ -70,8 +70,8 @@ template <bool Centered> struct ExactBox {
   }
 };
 
-/// Sorts the candidates of line blockIdx.x; most boxes score too little and are none. They are gathered and sorted in shared memory;
-/// where they are more than a tile, each further tile is merged with those before.
+/// Sorts the candidates of line blockIdx.x; most boxes score too little and are none. They are gathered and sorted in shared
+/// memory; where they are more than a tile, each further tile is merged with those before.
 ///   sorted, spare    [lines, count]; what is behind the candidates in `sorted` gets a key of ~0 as far as `suppress` looks
 template <int Threads, int Tile, int Chunk>
 __device__ __forceinline__ void sort_candidates(const ByScore& source, Item<u32>* sorted, Item<u32>* spare) {

@@ -136,8 +136,8 @@ __device__ __forceinline__ int fold(int n, int most) {
   return p;
 }
 
-/// This block's bins of all its channels, U channels at a time, of which there are at least so many; the last few again where they are
-/// not a multiple. rows(bin, i), columns(bin, i) are the lists, `ny` and `nx` long.
+/// This block's bins of all its channels, U at a time. There are at least U channels; the last few are computed twice where they
+/// are no multiple of U. rows(bin, i), columns(bin, i) are the lists, `ny` and `nx` long.
 template <bool Maximum, int U, class A, class T, class Rows, class Columns>
 __device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiShape& s, int channels, int ny, int nx, A samples,
                                           const Rows& rows, const Columns& columns) {
@@ -196,8 +196,8 @@ __device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiShape& s, i
   }
 }
 
-/// A block: region blockIdx.x % regions, channels from (blockIdx.x / regions) · s.group on: regions that read the same planes follow
-/// each other.
+/// A block has region blockIdx.x % regions, and channels from (blockIdx.x / regions) · s.group on: regions that read the same
+/// planes follow each other.
 template <bool Maximum, int U, class A, int Capacity, class T>
 __device__ __forceinline__ void roi_align(const T* x, const T* rois, const i64* of_item, T* y, const RoiShape& s, u32 regions) {
   __shared__ RoiTable<A, Capacity> down, across;

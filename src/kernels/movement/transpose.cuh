@@ -1,5 +1,5 @@
-// A plane whose rows lie side by side in one tensor and whose columns do in the other, copied by square tiles through shared memory,
-// so that both are accessed along the elements that lie side by side.
+// Copies a plane from a tensor whose rows are contiguous to one whose columns are, by square tiles through shared memory, so that
+// both are accessed along contiguous elements.
 //
 //   from    (planes, rows, columns), the elements of a row side by side
 //   to      (planes, columns, rows), the elements of a column side by side

@@ -12,9 +12,9 @@
 //   operands     (lines, bundle, length) broadcast
 //   moments      of each group: the mean, and the sum of squared differences from it
 //
-// A thread holds C.vectors vectors of C.vec elements; C.threads * C.vectors vectors are a part of the bundle: one block's. Where a
-// bundle is several parts, each one's own moments are merged (T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the sample
-// variance", 1983, equations 2.1), through the cluster's shared memory or a workspace; every sum in the same order each time.
+// A thread holds C.vectors vectors of C.vec elements, a block a part of the bundle: C.threads * C.vectors vectors. Where a bundle
+// has several parts, their moments are merged (T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the sample variance", 1983,
+// equations 2.1), through the cluster's shared memory or a workspace; every sum is made in the same order each time.
 //
 // Launch: C.threads threads, a block for a part, C.blocks of them a cluster; part_moments before group_norm where C.blocks is 0.
 #pragma once
@@ -29,7 +29,7 @@
 struct GroupConfig {
   int lines, length, bundle;
   int vec, threads, vectors;                                             // bundle * length % vec == 0
-  int blocks;                                                            // of a cluster: all parts of a bundle; 0: any number of parts
+  int blocks;                                                            // of a cluster: all parts of a bundle; 0: any number
   bool centred;
 };
 
@@ -108,7 +108,9 @@ template <GroupConfig C, class T> struct GroupTile {
   /// Elements of a group in this part.
   static __device__ __forceinline__ float share(u32 part) { return part + 1 < parts ? whole : total - (parts - 1) * whole; }
   /// Of element e of every vector of this thread.
-  static __device__ __forceinline__ int group(int e) { return C.bundle == 1 ? 0 : (threadIdx.x % in_line * C.vec + e) / C.length; }
+  static __device__ __forceinline__ int group(int e) {
+    return C.bundle == 1 ? 0 : (threadIdx.x % in_line * C.vec + e) / C.length;
+  }
 
   /// result[g] for every group, from what at(group, part) gives of each part; visible to all threads afterwards.
   template <class At> static __device__ __forceinline__ void merge(Moments* result, const At& at) {
@@ -147,7 +149,8 @@ template <GroupConfig C, class T> struct GroupTile {
       for (int g = warp; g < C.bundle && warp < warps; g += warps) {
         float sum = 0;
 #pragma unroll 4
-        for (int i = lane; i < lines * C.length; i += 32) sum += exchange[i / C.length * (C.bundle * C.length) + g * C.length + i % C.length];
+        for (int i = lane; i < lines * C.length; i += 32)
+          sum += exchange[i / C.length * (C.bundle * C.length) + g * C.length + i % C.length];
         sum = sum_lanes(sum);
         if (lane == 0) done(g, sum);
       }

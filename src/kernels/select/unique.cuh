@@ -1,4 +1,4 @@
-// Unique over all elements: equal keys lie side by side once they are sorted (sort/sort.cuh), the first of each group where its value
+// Unique over all elements: once sorted (sort/sort.cuh), equal keys lie side by side, and the first of a group is the one that
 // came first.
 //
 //   items     [n]          sorted: key, place

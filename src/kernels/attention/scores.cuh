@@ -81,20 +81,26 @@ template <int... I, class C, class Program, class... Operand> struct ProgramScor
   }
   __device__ __forceinline__ C at(u32 i, u32 j, C x) const {
     C y;
-    Program::apply(x, operands.TupleElement<I, const typename Operand::Type*>::value[i * strides.of[I][2] + j * strides.of[I][3]]..., y);
+    Program::apply(
+        x, operands.TupleElement<I, const typename Operand::Type*>::value[i * strides.of[I][2] + j * strides.of[I][3]]..., y);
     return y;
   }
   __device__ __forceinline__ Near near(u32 i, u32 j) const {
-    return {{{{operands.TupleElement<I, const typename Operand::Type*>::value + i * strides.of[I][2] + Operand::of_key(j, strides.of[I][3])}...}}};
+    return {{{{operands.TupleElement<I, const typename Operand::Type*>::value + i * strides.of[I][2] +
+               Operand::of_key(j, strides.of[I][3])}...}}};
   }
   __device__ __forceinline__ Two two(const Near& near, u32 c) const {
     Two two;
-    (Operand::load(two.of.TupleElement<I, typename Operand::Two>::value, near.at.TupleElement<I, const typename Operand::Type*>::value, c, strides.of[I][3]), ...);
+    (Operand::load(two.of.TupleElement<I, typename Operand::Two>::value,
+                   near.at.TupleElement<I, const typename Operand::Type*>::value, c, strides.of[I][3]),
+     ...);
     return two;
   }
   __device__ __forceinline__ Two two_of(u32 i, u32 j, u32 next) const {
     Two two;
-    (Operand::load(two.of.TupleElement<I, typename Operand::Two>::value, operands.TupleElement<I, const typename Operand::Type*>::value, strides.of[I], i, j, next), ...);
+    (Operand::load(two.of.TupleElement<I, typename Operand::Two>::value,
+                   operands.TupleElement<I, const typename Operand::Type*>::value, strides.of[I], i, j, next),
+     ...);
     return two;
   }
   __device__ __forceinline__ static void apply(const Two& two, C& x, C& y) {

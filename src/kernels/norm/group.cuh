@@ -13,8 +13,8 @@
 //   moments      of each group: the mean, and the sum of squared differences from it
 //
 // A thread holds C.vectors vectors of C.vec elements, a block a part of the bundle: C.threads * C.vectors vectors. Where a bundle
-// has several parts, their moments are merged (T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the sample variance", 1983,
-// equations 2.1), through the cluster's shared memory or a workspace; every sum is made in the same order each time.
+// has several parts, their moments are merged (T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the sample variance",
+// 1983, equations 2.1), through the cluster's shared memory or a workspace; every sum is made in the same order each time.
 //
 // Launch: C.threads threads, a block for a part, C.blocks of them a cluster; part_moments before group_norm where C.blocks is 0.
 #pragma once

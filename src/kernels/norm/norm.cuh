@@ -206,7 +206,8 @@ struct NormRows<C, Program, Types<O...>, Rank, T...> {
     for (int h = 0; h < C.vectors; ++h) load_vector<I, V>(x, h, Row::column(h) < C.width ? Row::column(h) : 0, t, at);
   }
   template <int... I>
-  static __device__ __forceinline__ void load_vectors(Operands& x, int h, int column, const Tensors& t, const At& at, Indices<I...>) {
+  static __device__ __forceinline__ void load_vectors(Operands& x, int h, int column, const Tensors& t, const At& at,
+                                                      Indices<I...>) {
     (load_vector<I, O>(get<I>(x), h, column, t, at), ...);
   }
   template <int... I>

@@ -151,6 +151,7 @@ template <ReduceConfig C, class State, class Before, class X, class After, class
   template <int Rank, int N, class Outputs, int... I>
   static __device__ __forceinline__ void store(const State& s, u32 e, const i64 (&at)[N], const Walk<Rank, N>& kept, i64 count,
                                                const Outputs& outputs, Indices<I...>) {
-    After::apply(static_cast<Result>(s.result(count)), get<I>(outputs)[at[inputs + I] + e * kept.strides[inputs + I][Rank - 1]]...);
+    After::apply(static_cast<Result>(s.result(count)),
+                 get<I>(outputs)[at[inputs + I] + e * kept.strides[inputs + I][Rank - 1]]...);
   }
 };

@@ -39,8 +39,8 @@ struct PutOrder {
 
 /// A thread a sorted item; outputs that are null are not asked for. y, first, counts [groups]; inverse [n].
 template <class T, class K>
-__device__ __forceinline__ void emit_unique(const T* x, const Item<K>* items, const u32* heads, const u32* order, const i64* groups,
-                                            T* y, i64* first, i64* inverse, i64* counts, u32 n) {
+__device__ __forceinline__ void emit_unique(const T* x, const Item<K>* items, const u32* heads, const u32* order,
+                                            const i64* groups, T* y, i64* first, i64* inverse, i64* counts, u32 n) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   const u32 total = static_cast<u32>(*groups), place = items[i].place;

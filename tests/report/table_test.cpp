@@ -69,6 +69,12 @@ TEST(Print, cuts_a_path_in_front_behind_its_indentation_and_a_sentence_at_its_en
   EXPECT_TRUE(text.ends_with("…\n")) << text;
 }
 
+TEST(Print, leaves_out_a_column_for_programs) {
+  const std::vector<Column> columns{{"reason", "reason"}, {"code", "code", Unit::text, true}};
+  EXPECT_EQ(row_of({"elements of f64", "wrong_type"}, columns)["code"], "wrong_type");
+  EXPECT_EQ(print(of({"elements of f64", "wrong_type"}, columns)).find("code"), std::string::npos);
+}
+
 TEST(Ledger, names_every_node_and_every_reason) {
   const fuse::Entry match{.rewrite = "attention", .nodes = seven, .matched = true};
   Explained e{.ledger = {match}};

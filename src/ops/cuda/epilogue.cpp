@@ -104,9 +104,9 @@ std::string CudaEpilogue::source() const {
 
 std::string CudaEpilogue::text() const {
   Key key(program_.operations() == 0 && operands_.empty() ? "none" : program_.print());
-  for (const EpilogueOperand& o : operands_) key.option(";", o.tensor);
+  for (const EpilogueOperand& o : operands_) key.option(";", o.tensor).begins("", o.tensor);
   if (!is_dense(y_)) key.option(";y=", y_);
-  for (const int& a : access_) key.option(&a == access_.data() ? ";" : ",", a);
+  for (const int a : access_) key.option(",", a);
   return key.text();
 }
 

@@ -27,9 +27,13 @@ Key int8_packing(const Request& r, std::string_view form);
 /// Why no 8-bit kernel of the processor's takes it; nothing when they may.
 std::optional<Refusal> rejects_int8(const Request& r);
 
+void offer_int8_depthwise(const Request& r, Offer& offer);  // "avx2": one channel a group
 void offer_int8_indirect(const Request& r, Offer& offer);   // "avx2": exact, 16-bit pairs
 void offer_int8_winograd(const Request& r, Offer& offer);   // "winograd": exact, 3 × 3 windows
-void offer_int8_depthwise(const Request& r, Offer& offer);  // "avx2": one channel a group
 void offer_int8_onednn(const Request& r, Offer& offer);     // "onednn": exact sums where the CPU has them
+
+/// Of 8-bit integers: all of them, in the order in which they are offered.
+inline constexpr void (*int8_cpu_tactics[])(const Request& r, Offer& offer) = {offer_int8_depthwise, offer_int8_indirect,
+                                                                               offer_int8_winograd, offer_int8_onednn};
 
 }  // namespace smelt::ops::conv

@@ -47,10 +47,7 @@ void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer)
   r->problem.epilogue = int8_epilogue(*r).flag(" wide", !conv::has_narrow_weights(*r)).text();  // 16 bits less their zero points
   Key key(conv::print(r->problem));
   offer.problem = add_memory(key, *r, false).text();
-  conv::offer_int8_depthwise(*r, offer);
-  conv::offer_int8_indirect(*r, offer);
-  conv::offer_int8_winograd(*r, offer);
-  conv::offer_int8_onednn(*r, offer);
+  for (const auto offer_tactic : conv::int8_cpu_tactics) offer_tactic(*r, offer);
 }
 
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
@@ -77,9 +74,7 @@ void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   r.problem.epilogue = CpuEpilogue(node, r.at.operands, 1, conv::bias(node, r.at)).text();
   Key key(conv::print(r.problem));
   offer.problem = add_memory(key, r, false).text();
-  conv::offer_indirect(r, offer);
-  conv::offer_winograd(r, offer);
-  conv::offer_onednn(r, offer);
+  for (const auto offer_tactic : conv::cpu_tactics) offer_tactic(r, offer);
 }
 
 void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {

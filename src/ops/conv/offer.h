@@ -1,4 +1,4 @@
-// The convolution's tactics on the processor; offer.cpp lists them.
+// The convolution's tactics on the processor, and the list of them.
 #pragma once
 
 #include <memory>
@@ -31,5 +31,8 @@ Tensor bias(const BoundNode& node, const Arguments& at);
 void offer_indirect(const Request& r, Offer& offer);  // "avx2": src/ops/cpu/igemm
 void offer_winograd(const Request& r, Offer& offer);  // "winograd": 3 x 3 windows in fewer multiplications
 void offer_onednn(const Request& r, Offer& offer);    // "onednn"
+
+/// Of floats: all of them, in the order in which they are offered.
+inline constexpr void (*cpu_tactics[])(const Request& r, Offer& offer) = {offer_indirect, offer_winograd, offer_onednn};
 
 }  // namespace smelt::ops::conv

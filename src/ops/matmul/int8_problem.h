@@ -22,4 +22,8 @@ std::optional<Refusal> rejects_int8(const Product& p);
 void offer_int8_indirect(const Product& q, int threads, Offer& offer);  // "avx2": exact, 16-bit pairs
 void offer_int8_onednn(const Product& q, int threads, Offer& offer);    // "onednn": exact sums where the CPU has them
 
+/// Of 8-bit integers: all of them, in the order in which they are offered.
+inline constexpr void (*int8_cpu_tactics[])(const Product& q, int threads, Offer& offer) = {offer_int8_indirect,
+                                                                                            offer_int8_onednn};
+
 }  // namespace smelt::ops::matmul

@@ -39,10 +39,7 @@ void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   p.problem.epilogue = epilogue.text();
   offer.problem = matmul::print(p.problem);
   const matmul::Request r{std::move(p), std::move(epilogue), machine.threads};
-  matmul::offer_indirect(r, offer);
-  matmul::offer_indirect_packed_in_run(r, offer);
-  matmul::offer_skinny(r, offer);
-  matmul::offer_onednn(r, offer);
+  for (const auto offer_tactic : matmul::cpu_tactics) offer_tactic(r, offer);
 }
 
 void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
@@ -68,8 +65,7 @@ void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer)
   const bool narrow = p->bound.inputs[p->b].type == DType::i8 && p->quantization().is_symmetric();
   p->problem.epilogue = epilogue.flag(" wide", !narrow).text();  // b's 16 bits less their zero points
   offer.problem = matmul::print(p->problem);
-  matmul::offer_int8_indirect(*p, machine.threads, offer);
-  matmul::offer_int8_onednn(*p, machine.threads, offer);
+  for (const auto offer_tactic : matmul::int8_cpu_tactics) offer_tactic(*p, machine.threads, offer);
 }
 
 constexpr OperatorTactics operators[] = {

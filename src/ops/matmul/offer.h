@@ -1,4 +1,4 @@
-// The matrix product's tactics; offer.cpp lists them.
+// The matrix product's tactics on the processor, and the list of them.
 #pragma once
 
 #include "ops/cpu/epilogue.h"
@@ -16,6 +16,10 @@ void offer_indirect(const Request& r, Offer& offer);                // "avx2": s
 void offer_indirect_packed_in_run(const Request& r, Offer& offer);  // "avx2": the same, operands packed in the run
 void offer_skinny(const Request& r, Offer& offer);                  // "cpu": a few rows, weights read where they lie
 void offer_onednn(const Request& r, Offer& offer);                  // "onednn"
+
+/// Of floats: all of them, in the order in which they are offered.
+inline constexpr void (*cpu_tactics[])(const Request& r, Offer& offer) = {offer_indirect, offer_indirect_packed_in_run,
+                                                                          offer_skinny, offer_onednn};
 
 /// Why a node's tensors suit no tactic: layouts, slices, vectors, empty results. Nothing when they do.
 std::optional<Refusal> rejects_tensors(const Product& p);

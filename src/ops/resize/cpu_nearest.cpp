@@ -8,7 +8,6 @@
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 #include "ops/resize/offer.h"
-#include "ops/resize/resize.h"
 
 namespace smelt::ops {
 namespace {
@@ -26,20 +25,15 @@ Result<Places> places(const BoundNode& b) {
   if (bits(x.type) % 8 != 0) return refuse(Reason::wrong_type, "elements of {}", name(x.type));
   if (!is_channels_last(x) || !is_channels_last(y)) return refuse(Reason::wrong_layout, "an image that is not channels-last");
   if (elements(x.shape) == 0 || elements(y.shape) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
-  const bool upsample = n.op == "Upsample";
-  const std::string mode = n.get_string("coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel");
+  const std::string mode = resize_transformation(n);
   if (n.get_string("mode", "nearest") != "nearest" || mode == "tf_crop_and_resize")
     return refuse(Reason::wrong_attribute, "not nearest, or with a region of interest");
-  const auto parameter = [&](size_t i) -> const Tensor* {
-    return i < b.inputs.size() && b.inputs[i].constant.valid() && b.inputs[i].constant.size() > 0 ? &b.inputs[i].constant
-                                                                                                  : nullptr;
-  };
-  const Tensor *scales = parameter(upsample ? 1 : 2), *sizes = upsample ? nullptr : parameter(3);
-  if ((scales != nullptr) == (sizes != nullptr)) return refuse(Reason::not_constant, "its sizes are computed");
-  const std::vector<ResizeAxis> axes = resize_axes(n, x.shape, nullptr, scales, sizes);
+  const auto known = known_resize_axes(b);
+  if (!known) return known.refusal();
+  const std::vector<ResizeAxis>& axes = *known;
   for (size_t a = 0; a < 2; ++a)
     if (axes[a].in != axes[a].out) return refuse(Reason::wrong_axis, "it resizes the batch or the channels");
-  const std::string rounding = n.get_string("nearest_mode", upsample ? "floor" : "round_prefer_floor");
+  const std::string rounding = n.get_string("nearest_mode", n.op == "Upsample" ? "floor" : "round_prefer_floor");
   Places p;
   for (size_t a = 2; a < 4; ++a)
     for (int64_t o = 0; o < axes[a].out; ++o) {

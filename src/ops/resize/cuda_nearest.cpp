@@ -6,32 +6,16 @@
 #include "ops/core/strides.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/movement/cuda_axes.h"
-#include "ops/resize/cuda_resize.h"
 #include "ops/resize/offer.h"
 
 namespace smelt::ops {
-
-Result<std::vector<ResizeAxis>> known_resize_axes(const BoundNode& b) {
-  const bool upsample = b.node->op == "Upsample";
-  const Tensor* parameters[3] = {};  // roi, scales, sizes
-  for (size_t i = 0; i < 3; ++i) {
-    const size_t input = upsample ? (i == 1 ? 1 : b.inputs.size()) : i + 1;
-    if (!b.has(input) || elements(b.inputs[input].shape) == 0) continue;
-    if (!b.constant(input)) return refuse(Reason::not_constant, "its scales or sizes are computed");
-    parameters[i] = b.constant(input);
-  }
-  Node node = *b.node;
-  if (upsample && node.has("scales") && !parameters[1]) return refuse(Reason::wrong_attribute, "scales as an attribute");
-  return resize_axes(node, b.inputs[0].shape, parameters[0], parameters[1], parameters[2]);
-}
 
 void offer_nearest_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Node& n = *b.node;
   const auto resized = known_resize_axes(b);
   if (!resized) return offer.refuse("cuda", resized.refusal());
-  const bool upsample = n.op == "Upsample";
-  const std::string transformation = n.get_string("coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel");
-  const std::string mode = n.get_string("nearest_mode", upsample ? "floor" : "round_prefer_floor");
+  const std::string transformation = resize_transformation(n);
+  const std::string mode = n.get_string("nearest_mode", n.op == "Upsample" ? "floor" : "round_prefer_floor");
   std::vector<MappedAxis> axes = axes_of(b.inputs[0], b.outputs[0]);
   for (size_t a = 0; a < axes.size(); ++a) {
     const ResizeAxis& r = (*resized)[a];

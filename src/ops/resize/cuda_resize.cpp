@@ -1,9 +1,6 @@
 // Linear and cubic Resize and Upsample on a GPU: each element is a sum over the taps of its places, along all resized axes at
 // once. A thread does one element, or 16 bytes of neighbours along axes that keep their places (a channels-last image's
 // channels).
-#include "ops/resize/cuda_resize.h"
-#include "ops/resize/offer.h"
-
 #include <algorithm>
 
 #include "base/error.h"
@@ -11,6 +8,7 @@
 #include "ops/core/loops.h"
 #include "ops/cuda/source.h"
 #include "ops/movement/cuda_axes.h"
+#include "ops/resize/offer.h"
 
 namespace smelt::ops {
 namespace {
@@ -110,8 +108,7 @@ void offer_interpolation_cuda(const BoundNode& b, const Machine& machine, Offer&
   const bool real = x.type == DType::f32 || x.type == DType::f64 || x.type == DType::f16 || x.type == DType::bf16;
   if (!real && (!is_integer(x.type) || bits(x.type) < 8))
     return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(x.type));
-  const std::string transformation =
-      n.get_string("coordinate_transformation_mode", n.op == "Upsample" ? "asymmetric" : "half_pixel");
+  const std::string transformation = resize_transformation(n);
   std::vector<MappedAxis> axes = axes_of(x, y);
   std::vector<TapTable> tables(axes.size());
   Interpolation p;

@@ -4,10 +4,30 @@
 #include "ops/resize/family.h"
 
 namespace smelt::ops {
+
+Result<std::vector<ResizeAxis>> known_resize_axes(const BoundNode& b) {
+  const bool upsample = b.node->op == "Upsample";
+  const Tensor* parameters[3] = {};  // roi, scales, sizes
+  for (size_t i = 0; i < 3; ++i) {
+    const size_t input = upsample ? (i == 1 ? 1 : b.inputs.size()) : i + 1;
+    if (!b.has(input) || elements(b.inputs[input].shape) == 0) continue;
+    if (i == 0 && resize_transformation(*b.node) != "tf_crop_and_resize") continue;  // nothing else reads the region of interest
+    if (!b.constant(input)) return refuse(Reason::not_constant, "its scales or sizes are computed");
+    parameters[i] = b.constant(input);
+  }
+  const Node& node = *b.node;
+  if (upsample && node.has("scales") && !parameters[1]) return refuse(Reason::wrong_attribute, "scales as an attribute");
+  return resize_axes(node, b.inputs[0].shape, parameters[0], parameters[1], parameters[2]);
+}
+
 namespace {
 
 bool is_resize(const Node& n) { return n.is("Resize") || n.is("Upsample"); }
 bool is_grid_sample(const Node& n) { return n.is("GridSample"); }
+
+void offer_resize_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  for (const OfferTactics offer_tactic : cpu_resize_tactics) offer_tactic(b, machine, offer);
+}
 
 void offer_resize_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (b.node->get_string("mode", "nearest") == "nearest")
@@ -17,7 +37,7 @@ void offer_resize_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
 }
 
 constexpr OperatorTactics operators[] = {
-    {is_resize, offer_nearest_cpu, offer_resize_cuda},
+    {is_resize, offer_resize_cpu, offer_resize_cuda},
     {is_grid_sample, nullptr, offer_grid_sample_cuda},
 };
 

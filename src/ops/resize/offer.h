@@ -1,11 +1,23 @@
-// Resizing's tactics; offer.cpp lists them.
+// Resizing's tactics, the list of those on the processor, and what they share.
 #pragma once
 
-#include "ops/core/tactic.h"
+#include <string>
+#include <vector>
+
+#include "ops/core/family.h"
+#include "ops/resize/resize.h"
 
 namespace smelt::ops {
 
+/// resize_axes of a bound Resize or Upsample; refused where its scales or sizes are not known before the run.
+/// Tensors that exporters leave empty count as left out.
+Result<std::vector<ResizeAxis>> known_resize_axes(const BoundNode& b);
+
 void offer_nearest_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_nearest.cpp, channels-last images
+
+/// Of Resize and Upsample on the processor: all of them, in the order in which they are offered.
+inline constexpr OfferTactics cpu_resize_tactics[] = {offer_nearest_cpu};
+
 void offer_nearest_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_nearest.cpp
 void offer_interpolation_cuda(const BoundNode& b, const Machine& machine,
                               Offer& offer);  // "cuda": cuda_resize.cpp, linear and cubic

@@ -88,6 +88,10 @@ std::vector<ResizeAxis> resize_axes(const Node& node, const Shape& x, const Tens
   return out;
 }
 
+std::string resize_transformation(const Node& node) {
+  return node.get_string("coordinate_transformation_mode", node.op == "Upsample" ? "asymmetric" : "half_pixel");
+}
+
 double resize_coordinate(const ResizeAxis& a, const std::string& mode, int64_t place) {
   const double x = static_cast<double>(place), in = static_cast<double>(a.in), out = static_cast<double>(a.out);
   // With sizes x * in / out is exact where x / (out / in) is not: nearest then takes the same pixel everywhere.
@@ -255,8 +259,7 @@ void run_resize(ComputeContext& c) {
   const Inputs in = inputs_of(c);
   const std::vector<ResizeAxis> axes = resize_axes(c.node, c.in(0).shape(), in.roi, in.scales, in.sizes);
   const std::string mode = c.node.get_string("mode", "nearest");
-  const std::string transformation =
-      c.node.get_string("coordinate_transformation_mode", c.node.op == "Upsample" ? "asymmetric" : "half_pixel");
+  const std::string transformation = resize_transformation(c.node);
   if (mode != "nearest" && mode != "linear" && mode != "bilinear" && mode != "cubic")
     fail("mode is '{}', expected nearest, linear or cubic", mode);
   Shape y;

@@ -20,6 +20,8 @@ struct ResizeAxis {
 std::vector<ResizeAxis> resize_axes(const Node& node, const Shape& x, const Tensor* roi, const Tensor* scales,
                                     const Tensor* sizes);
 
+/// ONNX's coordinate_transformation_mode of a Resize or an Upsample.
+std::string resize_transformation(const Node& node);
 /// Place in the input, in pixels, of an output place (ONNX's coordinate_transformation_mode).
 double resize_coordinate(const ResizeAxis& axis, const std::string& mode, int64_t place);
 /// The pixel that nearest interpolation takes for a coordinate; may lie outside.

@@ -14,9 +14,11 @@ namespace smelt::ops {
 Result<std::vector<ResizeAxis>> known_resize_axes(const BoundNode& b);
 
 void offer_nearest_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_nearest.cpp, channels-last images
+void offer_interpolated_cpu(const BoundNode& b, const Machine& machine,
+                            Offer& offer);  // "cpu": cpu_interpolated.cpp, linear and cubic
 
 /// Of Resize and Upsample on the processor: all of them, in the order in which they are offered.
-inline constexpr OfferTactics cpu_resize_tactics[] = {offer_nearest_cpu};
+inline constexpr OfferTactics cpu_resize_tactics[] = {offer_nearest_cpu, offer_interpolated_cpu};
 
 void offer_nearest_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_nearest.cpp
 void offer_interpolation_cuda(const BoundNode& b, const Machine& machine,

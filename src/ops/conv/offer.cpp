@@ -12,12 +12,10 @@ Tensor bias(const BoundNode& node, const Arguments& at) {
   return at.b < node.inputs.size() ? node.inputs[at.b].constant : Tensor{};
 }
 
-}  // namespace conv
-
 namespace {
 
 /// The program and its operands, and what of the zero points costs time.
-Key int8_epilogue(const conv::Request& r) {
+Key int8_epilogue(const Request& r) {
   Key key(r.own->program->print());
   key.flag(" zero", r.quantization().a_zero != 0);  // another one than the padding's may cost a copy
   for (size_t i = r.at.operands; i < r.node.inputs.size(); ++i)
@@ -27,13 +25,15 @@ Key int8_epilogue(const conv::Request& r) {
 
 /// What of the node changes kernels beside the problem: weights that are computed; on the processor a computed bias; on a GPU
 /// where tensors begin.
-Key& add_memory(Key& key, const conv::Request& r, bool on_gpu) {
+Key& add_memory(Key& key, const Request& r, bool on_gpu) {
   const auto computed = [&](size_t i) { return r.node.has(i) && !r.node.constant(i); };
   key.flag(";computed weights", computed(r.at.w)).flag(";computed bias", !on_gpu && computed(r.at.b));
   if (!on_gpu) return key;
   for (size_t i = 0; i < r.at.segments; ++i) key.begins(fmt::format(";x{}", i), r.node.inputs[r.at.x + i]);
   return key.begins(";y", r.node.outputs[0]);
 }
+
+}  // namespace
 
 bool is_conv(const Node& node) {
   return (node.domain == onnx_domain && (node.op == "Conv" || node.op == "ConvTranspose")) || node.is("Conv", smelt_domain);
@@ -42,59 +42,54 @@ bool is_conv(const Node& node) {
 bool is_int8_conv(const Node& node) { return node.is("QLinearConv") || node.is("QLinearConv", smelt_domain); }
 
 void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
-  auto r = conv::int8_request(node, machine.threads);
+  auto r = int8_request(node, machine.threads);
   if (!r) return offer.refuse("avx2", r.refusal());
-  r->problem.epilogue = int8_epilogue(*r).flag(" wide", !conv::has_narrow_weights(*r)).text();  // 16 bits less their zero points
-  Key key(conv::print(r->problem));
+  r->problem.epilogue = int8_epilogue(*r).flag(" wide", !has_narrow_weights(*r)).text();  // 16 bits less their zero points
+  Key key(print(r->problem));
   offer.problem = add_memory(key, *r, false).text();
-  for (const auto offer_tactic : conv::int8_cpu_tactics) offer_tactic(*r, offer);
+  for (const auto offer_tactic : int8_cpu_tactics) offer_tactic(*r, offer);
 }
 
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
-  auto q = conv::int8_request(node, machine.threads);
+  auto q = int8_request(node, machine.threads);
   if (!q) {
     for (const char* tactic : {"cuda", "cudnn"}) offer.refuse(tactic, q.refusal());
     return;
   }
   const Quantization& numbers = q->quantization();
   Key epilogue = int8_epilogue(*q);
-  epilogue.flag(" wide", !conv::has_narrow_weights(*q)).flag(" zero128", q->problem.input == DType::u8 && numbers.a_zero == 128);
+  epilogue.flag(" wide", !has_narrow_weights(*q)).flag(" zero128", q->problem.input == DType::u8 && numbers.a_zero == 128);
   q->problem.epilogue = epilogue.flag(" bias", !numbers.bias.empty()).flag(" scales", numbers.scales.size() > 1).text();
-  Key key(conv::print(q->problem));
+  Key key(print(q->problem));
   offer.problem = add_memory(key, *q, true).text();
-  const auto made = conv::int8_gpu_request(*q, machine.gpu);
+  const auto made = int8_gpu_request(*q, machine.gpu);
   if (!made) offer.refuse("cuda", made.refusal());
-  for (const conv::CudaTactic& t : conv::cuda_tactics)
+  for (const CudaTactic& t : cuda_tactics)
     if (made && t.integers) t.offer(*made, offer);
-  conv::offer_int8_cudnn(*q, machine.gpu, offer);
+  offer_int8_cudnn(*q, machine.gpu, offer);
 }
 
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
-  conv::Request r{node, conv::problem(node), conv::arguments(*node.node), machine.threads};
-  r.problem.epilogue = CpuEpilogue(node, r.at.operands, 1, conv::bias(node, r.at)).text();
-  Key key(conv::print(r.problem));
+  Request r{node, problem(node), arguments(*node.node), machine.threads};
+  r.problem.epilogue = CpuEpilogue(node, r.at.operands, 1, bias(node, r.at)).text();
+  Key key(print(r.problem));
   offer.problem = add_memory(key, r, false).text();
-  for (const auto offer_tactic : conv::cpu_tactics) offer_tactic(r, offer);
+  for (const auto offer_tactic : cpu_tactics) offer_tactic(r, offer);
 }
 
 void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
-  const auto made = conv::gpu_request(node, machine);
+  const auto made = gpu_request(node, machine);
   if (!made) return offer.refuse("cuda", made.refusal());
-  const conv::SharedRequest& r = *made;
+  const SharedRequest& r = *made;
   const bool tf32 = machine.gpu->tf32 && r->problem.input == DType::f32;
-  Key key(conv::print(r->problem));
+  Key key(print(r->problem));
   offer.problem = add_memory(key.flag(";tf32", tf32), *r, true).text();
-  for (const conv::CudaTactic& t : conv::cuda_tactics) t.offer(r, offer);
-  conv::offer_cudnn(r, offer);
+  for (const CudaTactic& t : cuda_tactics) t.offer(r, offer);
+  offer_cudnn(r, offer);
 }
 
-constexpr OperatorTactics operators[] = {
-    {is_conv, offer_cpu, offer_cuda},
-    {is_int8_conv, offer_int8_cpu, offer_int8_cuda},
-};
+}  // namespace conv
 
-}  // namespace
-
-constinit const TacticFamily conv_family{operators, true};
+constinit const TacticFamily conv_family{conv::operators, true};
 
 }  // namespace smelt::ops

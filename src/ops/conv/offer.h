@@ -1,4 +1,4 @@
-// The convolution's tactics on the processor, and the list of them.
+// The convolution's tactics on the processor and the list of them; the room's operators and what offers their kernels.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/conv/problem.h"
+#include "ops/core/family.h"
 #include "ops/cpu/epilogue.h"
 
 namespace smelt::ops::conv {
@@ -34,5 +35,17 @@ void offer_onednn(const Request& r, Offer& offer);    // "onednn"
 
 /// Of floats: all of them, in the order in which they are offered.
 inline constexpr void (*cpu_tactics[])(const Request& r, Offer& offer) = {offer_indirect, offer_winograd, offer_onednn};
+
+bool is_conv(const Node& node);  // Conv, ConvTranspose, ai.smelt's Conv
+void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer);
+void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer);
+bool is_int8_conv(const Node& node);  // QLinearConv, ai.smelt's
+void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer);
+void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer);
+
+inline constexpr OperatorTactics operators[] = {
+    {is_conv, offer_cpu, offer_cuda},
+    {is_int8_conv, offer_int8_cpu, offer_int8_cuda},
+};
 
 }  // namespace smelt::ops::conv

@@ -57,6 +57,13 @@ std::vector<Form> image_forms() {
                      .in(Tensor::zeros(DType::f16, {64, 104, 3, 3}))
                      .in(DType::f16, {64})
                      .out(DType::f16, {1, 64, 80, 80}, Layout::nhwc));
+  list.push_back(Form("DeformConv", "", {{"pads", around}, {"offset_group", int64_t{2}}})
+                     .in(DType::f32, {1, 64, 28, 28})
+                     .in(DType::f32, {96, 64, 3, 3})
+                     .in(DType::f32, {1, 36, 28, 28})
+                     .in(DType::f32, {96})
+                     .in(DType::f32, {1, 18, 28, 28})
+                     .out(DType::f32, {1, 96, 28, 28}));
   for (const Layout layout : {Layout::nhwc, Layout::plain}) {
     for (const char* op : {"MaxPool", "AveragePool"})
       list.push_back(Form(op, "", {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}})

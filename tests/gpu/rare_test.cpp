@@ -139,6 +139,37 @@ TEST_F(GpuRare, einsums_of_batches_diagonals_and_scalars) {
          1e-6);
 }
 
+TEST_F(GpuRare, deformable_convolutions_of_groups_strides_and_types) {
+  struct {
+    Shape x, w;
+    int64_t group, offsets, stride, pad, dilation;
+    bool mask;
+  } const cases[] = {
+      {{2, 64, 19, 23}, {70, 64, 3, 3}, 1, 1, 1, 1, 1, true}, {{1, 12, 17, 9}, {24, 4, 3, 3}, 3, 4, 2, 2, 2, true},
+      {{1, 6, 8, 40}, {6, 1, 5, 2}, 6, 2, 1, 0, 1, false},    {{3, 8, 5, 7}, {200, 8, 1, 1}, 1, 8, 1, 0, 1, false},
+      {{1, 3, 30, 30}, {16, 3, 7, 7}, 1, 3, 3, 3, 1, true},
+  };
+  for (const auto& c : cases)
+    for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+      const auto out = [&](size_t a) { return (c.x[a] + 2 * c.pad - (c.w[a] - 1) * c.dilation - 1) / c.stride + 1; };
+      const int64_t taps = c.w[2] * c.w[3], h = out(2), w = out(3);
+      // Offsets of up to 3 pixels: many samples lie outside.
+      const Tensor mask = c.mask ? random_tensor(type, {c.x[0], c.offsets * taps, h, w}, 5, 0, 1) : Tensor();
+      expect(node_trial(
+                 "DeformConv",
+                 {random_tensor(type, c.x, 1), random_tensor(type, c.w, 2),
+                  random_tensor(type, {c.x[0], 2 * c.offsets * taps, h, w}, 3, -3, 3), random_tensor(type, {c.w[0]}, 4), mask},
+                 {{"group", c.group},
+                  {"offset_group", c.offsets},
+                  {"strides", Ints{c.stride, c.stride}},
+                  {"pads", Ints{c.pad, c.pad, c.pad, c.pad}},
+                  {"dilations", Ints{c.dilation, c.dilation}}}),
+             type == DType::f32   ? 3e-6
+             : type == DType::f16 ? 1e-3
+                                  : 8e-3);
+    }
+}
+
 TEST_F(GpuRare, pointwise_functions_with_attributes) {
   const Tensor x = random_tensor(DType::f32, {700}, 1, -4, 4);
   const float top = std::numeric_limits<float>::infinity();

@@ -49,7 +49,8 @@ std::unique_ptr<ops::Kernel> plain_nms_kernel(int64_t lines, int64_t count, int6
   sort.lines = lines, sort.extent = count, sort.keep = count;
   const auto n = static_cast<uint32_t>(count), classes = static_cast<uint32_t>(lines), most = static_cast<uint32_t>(keep);
   sort.give = [&](ops::Launch& l) { l.input(1).input(4).value(n); };
-  const ops::BufferRef sorted = sort.add_to(plan, "sort"), taken = plan.reserve(lines * keep * 4), counts = plan.reserve(lines * 4);
+  const ops::BufferRef sorted = sort.add_to(plan, "sort"), taken = plan.reserve(lines * keep * 4),
+                       counts = plan.reserve(lines * 4);
   plan.launch("take", ops::blocks_of(lines * 1024, 1024))
       .input(0)
       .at(sorted)

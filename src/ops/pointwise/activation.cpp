@@ -144,7 +144,8 @@ std::span<const OpRow> activation_ops() {
        elementwise({Fn::hard_sigmoid, {"alpha", 0.2f}, {"beta", 0.5f}}, {.flops = {.of_output = 4}})},
       {{"Shrink", onnx_domain, infer_unary, run_unary<Shrink>}, elementwise({Fn::elu, write_shrink})},
       {{"Gelu", onnx_domain, infer_unary, run_unary<Gelu>}, elementwise({Fn::gelu, write_gelu}, {.flops = {.of_output = 5}})},
-      {{"SwiGLU", onnx_domain, infer_binary, run_binary<SwiGLU>}, broadcasting({Fn::swiglu, {"alpha", 1}}, {.flops = {.of_output = 5}})},
+      {{"SwiGLU", onnx_domain, infer_binary, run_binary<SwiGLU>},
+       broadcasting({Fn::swiglu, {"alpha", 1}}, {.flops = {.of_output = 5}})},
       {{"PRelu", onnx_domain, infer_prelu, run_binary<PRelu>}, elementwise(Fn::leaky_relu)},
   };
   return table;

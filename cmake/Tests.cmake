@@ -52,7 +52,7 @@ function(smelt_test name stage)
 endfunction()
 
 # What the compiler says of the GPU's kernels, thousands of them: kept beside ccache's objects, for every clone
-# (tests/ops/cuda_kernels_test.cpp).
+# (tests/ops/cuda/kernels_test.cpp).
 if(DEFINED ENV{XDG_CACHE_HOME})
   set(cache_home $ENV{XDG_CACHE_HOME})
 else()
@@ -129,7 +129,7 @@ function(smelt_tests)
     endif()
   endforeach()
 
-  file(GLOB forms CONFIGURE_DEPENDS ${tests}/ops/cuda_*forms.cpp)
+  file(GLOB forms CONFIGURE_DEPENDS ${tests}/ops/cuda/*forms.cpp)
   target_sources(test_gpu PRIVATE ${tests}/conformance/cases.cpp ${forms})   # with ONNX's cases
   add_executable(kernel_forms EXCLUDE_FROM_ALL ${tests}/kernel_forms/main.cpp ${forms})   # a tool, which runs nothing by itself
   target_compile_options(kernel_forms PRIVATE -O0 ${SMELT_WARNINGS})
@@ -142,7 +142,7 @@ function(smelt_tests)
   endif()
   # The longest first, so that none is left over for one core at the end.
   set(cost 100)
-  foreach(long conformance ops run device ops/conv ops/matmul faults)
+  foreach(long conformance ops/cuda run device ops/conv ops/matmul faults)
     set_tests_properties(${long} PROPERTIES COST ${cost})
     math(EXPR cost "${cost} - 10")
   endforeach()

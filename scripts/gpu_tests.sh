@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the GPU's tests on GPU 0; fails too where they launch a kernel that tests/ops/cuda_kernels.txt does not list. With
+# Runs the GPU's tests on GPU 0; fails too where they launch a kernel that tests/ops/cuda/kernels.txt does not list. With
 # --sanitize it runs every kernel on small problems instead, and the tests that run plans, under each of compute-sanitizer's
 # tools, in as many processes as there are cores; fails too where a kernel of that list was not launched.
 # usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL]]
@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 . scripts/steps.sh
 { [ $# -ge 1 ] && [ "${2:---sanitize}" = --sanitize ]; } || die "usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL]]"
 test=$(realpath -m "$1")/test_gpu
-listed() { awk '/^\[/ { listed = $0 == "[kernels]"; next } listed' tests/ops/cuda_kernels.txt | sort -u; }
+listed() { awk '/^\[/ { listed = $0 == "[kernels]"; next } listed' tests/ops/cuda/kernels.txt | sort -u; }
 [ -x "$test" ] || die "$test is not there; build first (make build-test)"
 if [ "${2:-}" != --sanitize ]; then
   step "tests on the GPU"
@@ -16,8 +16,8 @@ if [ "${2:-}" != --sanitize ]; then
   trap 'rm -f "$launched"' EXIT
   SMELT_LAUNCHED=$launched "$test"
   unlisted=$(sort -u "$launched" | comm -23 - <(listed))
-  [ -z "$unlisted" ] || die "launched, but not in tests/ops/cuda_kernels.txt: ${unlisted//$'\n'/, }
-Add a form of each to tests/ops/cuda_*forms.cpp; then: scripts/cuda_kernels.sh $1"
+  [ -z "$unlisted" ] || die "launched, but not in tests/ops/cuda/kernels.txt: ${unlisted//$'\n'/, }
+Add a form of each to tests/ops/cuda/*forms.cpp; then: scripts/cuda_kernels.sh $1"
   exit
 fi
 

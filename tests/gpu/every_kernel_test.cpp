@@ -1,10 +1,10 @@
 // Every kernel, run for compute-sanitizer, which sees what it reads and writes; the results are not compared. The problems are
-// the forms that tests/ops/cuda_kernels_test.cpp compiles. Without NVIDIA's libraries: their kernels are not smelt's to mend, and
+// the forms that tests/ops/cuda/kernels_test.cpp compiles. Without NVIDIA's libraries: their kernels are not smelt's to mend, and
 // instrumenting them takes minutes.
 #include <set>
 
 #include "gpu/gpu_trial.h"
-#include "ops/cuda_forms.h"
+#include "ops/cuda/forms.h"
 
 namespace smelt::ops {
 namespace {

@@ -1,5 +1,5 @@
 // Names every kernel that test_gpu launches: adds them to the file SMELT_LAUNCHED where the environment names one.
-// scripts/gpu_tests.sh compares them with tests/ops/cuda_kernels.txt.
+// scripts/gpu_tests.sh compares them with tests/ops/cuda/kernels.txt.
 #include <fstream>
 #include <set>
 

@@ -1,4 +1,4 @@
-// Writes the source of every CUDA kernel that the forms of tests/ops/cuda_*forms.cpp have: one file a kernel, compiled by
+// Writes the source of every CUDA kernel that the forms of tests/ops/cuda/*forms.cpp have: one file a kernel, compiled by
 // nothing. scripts/same_machine_code.py compiles two such folders and compares what comes out.
 //
 //   kernel_forms ARCH FOLDER [all]     the first candidate of every form; all: every candidate
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "ops/cuda_forms.h"
+#include "ops/cuda/forms.h"
 
 namespace smelt::ops {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ops/cuda_forms.h"
+#include "ops/cuda/forms.h"
 
 namespace smelt::ops {
 namespace {

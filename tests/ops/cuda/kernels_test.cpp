@@ -1,5 +1,5 @@
 // The GPU's kernels compiled for every architecture that smelt is for, without a GPU: each family in a few forms, nothing
-// spilled, and hardly more registers than the table says (tests/ops/cuda_kernels.txt, which scripts/cuda_kernels.sh renews).
+// spilled, and hardly more registers than the table says (tests/ops/cuda/kernels.txt, which scripts/cuda_kernels.sh renews).
 #include <time.h>
 
 #include <cstdlib>
@@ -11,8 +11,8 @@
 #include "base/file.h"
 #include "device/cuda/ceilings.h"
 #include "kernels/embedded.h"
+#include "ops/cuda/forms.h"
 #include "ops/cuda/gpu.h"
-#include "ops/cuda_forms.h"
 #include "ops/tactic_check.h"
 #include "support/paths.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 /// The table's part for `title`, an architecture or "kernels": the lines between "[TITLE]" and the next title.
 std::string kept_part(std::string_view title) {
-  const std::string table = read_text(source_dir() / "tests/ops/cuda_kernels.txt"), head = fmt::format("[{}]\n", title);
+  const std::string table = read_text(source_dir() / "tests/ops/cuda/kernels.txt"), head = fmt::format("[{}]\n", title);
   const size_t at = table.starts_with(head) ? 0 : table.find("\n" + head);
   if (at == table.npos) return {};
   const size_t begin = table.find('\n', at + 1) + 1, end = table.find("\n[", begin);
@@ -30,7 +30,7 @@ std::string kept_part(std::string_view title) {
 
 /// What the table's part would be now, for scripts/cuda_kernels.sh to join.
 void write_part(std::string_view title, const std::string& lines) {
-  const std::filesystem::path folder = build_dir() / "tests/ops/cuda_kernels";
+  const std::filesystem::path folder = build_dir() / "tests/ops/cuda/kernels";
   std::filesystem::create_directories(folder);
   write_text(folder / fmt::format("{}.txt", title), fmt::format("[{}]\n{}", title, lines));
 }

@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "ops/cuda_forms.h"
+#include "ops/cuda/forms.h"
 
 namespace smelt::ops {
 

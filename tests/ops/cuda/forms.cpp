@@ -1,4 +1,4 @@
-#include "ops/cuda_forms.h"
+#include "ops/cuda/forms.h"
 
 #include <fmt/format.h>
 

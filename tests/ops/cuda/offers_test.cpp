@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "ops/core/strides.h"
+#include "ops/cuda/forms.h"
 #include "ops/cuda/gpu.h"
-#include "ops/cuda_forms.h"
 #include "ops/tactic_check.h"
 
 namespace smelt::ops {

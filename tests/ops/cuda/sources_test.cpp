@@ -6,7 +6,7 @@
 #include <set>
 
 #include "device/cuda/compiler.h"
-#include "ops/cuda_forms.h"
+#include "ops/cuda/forms.h"
 
 namespace smelt::ops {
 namespace {

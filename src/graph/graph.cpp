@@ -92,7 +92,7 @@ ValueId Graph::add_constant(std::string wanted, Tensor t) {
   return v;
 }
 
-void Graph::rename(ValueId v, std::string wanted) {
+void Graph::rename(ValueId v, const std::string& wanted) {
   Value& value = mutable_value(v);
   if (value.name == wanted && !wanted.empty()) return;
   std::string unique = wanted;

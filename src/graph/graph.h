@@ -146,7 +146,7 @@ class Graph {
   void set_shape(ValueId v, std::optional<SymShape> shape) { mutable_value(v).shape = std::move(shape); }
   void set_type(ValueId v, DType type) { mutable_value(v).type = type; }
   void set_constant(ValueId v, Tensor t);  // v must have no producer
-  void rename(ValueId v, std::string name);
+  void rename(ValueId v, const std::string& name);
   /// Every reader of `from`, and the graph's outputs, read `to` instead.
   void replace_uses(ValueId from, ValueId to);
   /// Detaches a node; its outputs lose their producer.

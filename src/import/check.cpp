@@ -89,7 +89,7 @@ void check_operators(Loaded& model, const ImportOptions& options) {
   const auto imports = imports_of(model.proto);
   std::vector<onnx::NodeProto> unknown;
   for_each_node(model.proto, [&](onnx::NodeProto& n) {
-    const std::string domain = n.domain();
+    const std::string& domain = n.domain();
     if (functions.contains({domain, n.op_type()})) return;
     const bool runs = !options.supported || options.supported(domain, n.op_type());
     const auto version = imports.find(domain);

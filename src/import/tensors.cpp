@@ -173,7 +173,7 @@ class TakeOut {
       }
     } else if (bytes(type, elements(shape)) > inline_bytes || (type == DType::string && elements(shape) > inline_bytes)) {
       set_aside(take_tensor(p), p);
-    } else if (p.raw_data().size() > 0 && bytes(type, elements(shape)) != static_cast<int64_t>(p.raw_data().size())) {
+    } else if (!p.raw_data().empty() && bytes(type, elements(shape)) != static_cast<int64_t>(p.raw_data().size())) {
       take_tensor(p);  // says what is wrong; ONNX's checker lets a raw_data that is too long pass
     }
   }

@@ -30,7 +30,7 @@ void place_caches(Segment& s, std::span<const CacheForm> caches) {
       TensorIndex copy = absent;
       for (Step& step : s.steps) {
         if (is_pair(step) || std::ranges::find(step.inputs, t) == step.inputs.end()) continue;
-        if (copy == absent) copy = add_tensor(s, std::move(own));
+        if (copy == absent) copy = add_tensor(s, own);
         std::ranges::replace(step.inputs, t, copy);
       }
       if (copy != absent) s.steps.insert(s.steps.begin() + static_cast<std::ptrdiff_t>(place), reorder_step(s, t, copy));

@@ -129,7 +129,7 @@ class ViewPass {
   }
 
   /// Gives `t`, which only `reader` reads, these strides, and those before it that only move data.
-  bool backwards(TensorIndex t, size_t reader, Shape strides, Change& c) {
+  bool backwards(TensorIndex t, size_t reader, const Shape& strides, Change& c) {
     if (is_fixed(t) || readers_[static_cast<size_t>(t)] != std::set{reader}) return false;
     const size_t maker = makers_[static_cast<size_t>(t)];
     if (maker == none) return false;

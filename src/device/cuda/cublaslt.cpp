@@ -103,7 +103,7 @@ BlasMatmul::Owned BlasMatmul::layout(const BlasMatrix& m) const {
   return owned;
 }
 
-BlasMatmul::BlasMatmul(std::shared_ptr<Device> device, const BlasProblem& p)
+BlasMatmul::BlasMatmul(const std::shared_ptr<Device>& device, const BlasProblem& p)
     : handle_(handle_of(device)),
       problem_(p),
       matmul_([&] {

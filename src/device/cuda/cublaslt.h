@@ -48,7 +48,7 @@ struct BlasAlgorithm {
 class BlasMatmul {
  public:
   /// Throws Error: unsupported without cuBLASLt, failed for what it refuses.
-  BlasMatmul(std::shared_ptr<Device> device, const BlasProblem& problem);
+  BlasMatmul(const std::shared_ptr<Device>& device, const BlasProblem& problem);
 
   /// The library's answers for at most so much workspace, best guess first, without those whose sums may be added in an order
   /// that differs from run to run, or in the result's type. Empty where it has none.

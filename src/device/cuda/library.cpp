@@ -49,7 +49,7 @@ std::vector<std::string> library_folders() {
   return folders;
 }
 
-Library::Library(std::string name, std::vector<std::string> files, std::string gives)
+Library::Library(std::string name, const std::vector<std::string>& files, std::string gives)
     : name_(std::move(name)), gives_(std::move(gives)) {
   const auto open = [&](const std::string& file) {
     handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);

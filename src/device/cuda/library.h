@@ -16,7 +16,7 @@ class Library {
   /// Opens the first of `files` that it finds. It looks in this order: what the process has already (PyTorch brings its own),
   /// the dynamic linker's folders, CUDA_PATH/lib64 and lib, beside smelt's Python package (site-packages/nvidia/*/lib),
   /// /usr/local/cuda/lib64. `gives`: what smelt does with it, for the message that it is missing.
-  Library(std::string name, std::vector<std::string> files, std::string gives);
+  Library(std::string name, const std::vector<std::string>& files, std::string gives);
 
   bool available() const { return handle_ != nullptr; }
   /// The address, null where the library or the symbol is missing.

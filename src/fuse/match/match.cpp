@@ -154,7 +154,7 @@ NodeId replace(Graph& g, const std::vector<NodeId>& nodes, Node fused) {
   return g.add_node(std::move(fused));
 }
 
-Match replacement(std::vector<NodeId> nodes, Node fused, std::string form) {
+Match replacement(const std::vector<NodeId>& nodes, Node fused, std::string form) {
   return {nodes, [nodes, fused = std::move(fused)](Graph& g) { return replace(g, nodes, fused); }, std::move(form)};
 }
 

@@ -57,7 +57,7 @@ std::vector<NodeId> in_order(const Graph& g, std::vector<NodeId> nodes);
 /// name and place, and stands for the sources of all.
 NodeId replace(Graph& g, const std::vector<NodeId>& nodes, Node fused);
 /// The match that is exactly that.
-Match replacement(std::vector<NodeId> nodes, Node fused, std::string form = {});
+Match replacement(const std::vector<NodeId>& nodes, Node fused, std::string form = {});
 /// "mask + causal".
 std::string joined(std::span<const std::string_view> parts);
 /// A node of domain ai.smelt; version 1.

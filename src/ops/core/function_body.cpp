@@ -62,10 +62,10 @@ ValueId Body::number(DType t, double value) {
   // 64-bit integers hold what a double holds exactly; every other type converts from one.
   return g_.add_constant("", Tensor::scalar(value).cast(t));
 }
-ValueId Body::ints(std::vector<int64_t> values) {
+ValueId Body::ints(const std::vector<int64_t>& values) {
   return g_.add_constant("", Tensor::of({static_cast<int64_t>(values.size())}, values));
 }
-ValueId Body::floats(std::vector<float> values) {
+ValueId Body::floats(const std::vector<float>& values) {
   return g_.add_constant("", Tensor::of({static_cast<int64_t>(values.size())}, values));
 }
 
@@ -108,7 +108,7 @@ ValueId Body::epilogue(ValueId in0, size_t first) {
   return program(*node_.program, inputs)[0];
 }
 
-Graph Body::finish(std::vector<ValueId> outputs) {
+Graph Body::finish(const std::vector<ValueId>& outputs) {
   for (ValueId v : outputs) {
     if (v == ValueId::none) continue;
     // A graph's output is defined by a node of its own: neither an input, a constant, nor another output.

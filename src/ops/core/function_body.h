@@ -33,10 +33,10 @@ class Body {
   ValueId op(const std::string& name, std::vector<ValueId> inputs, std::map<std::string, Attribute> attrs = {});
   /// An operator of several outputs of the first input's type.
   std::vector<ValueId> split(ValueId v, int64_t parts, int64_t axis);
-  ValueId cast(ValueId v, DType to);          // v itself when it has the type
-  ValueId number(DType t, double value);      // a scalar
-  ValueId ints(std::vector<int64_t> values);  // i64, one axis
-  ValueId floats(std::vector<float> values);
+  ValueId cast(ValueId v, DType to);                 // v itself when it has the type
+  ValueId number(DType t, double value);             // a scalar
+  ValueId ints(const std::vector<int64_t>& values);  // i64, one axis
+  ValueId floats(const std::vector<float>& values);
   ValueId transpose(ValueId v, std::vector<int64_t> perm) { return op("Transpose", {v}, {{"perm", std::move(perm)}}); }
   ValueId swap_last(ValueId v, int64_t rank);
 
@@ -45,7 +45,7 @@ class Body {
   /// The node's program over its own result and its operands from input `first` on; cast to the output's type without one.
   ValueId epilogue(ValueId in0, size_t first);
 
-  Graph finish(std::vector<ValueId> outputs);  // none: an output that the node leaves out
+  Graph finish(const std::vector<ValueId>& outputs);  // none: an output that the node leaves out
 
  private:
   Graph g_;

@@ -67,7 +67,7 @@ Arguments& Arguments::bytes(const void* value) {
 }
 
 std::shared_ptr<const cuda::Module> Modules::get(const std::shared_ptr<cuda::Device>& device,
-                                                 std::shared_ptr<const cuda::Cubin> cubin, const std::string& name) {
+                                                 const std::shared_ptr<const cuda::Cubin>& cubin, const std::string& name) {
   std::lock_guard lock(mutex_);
   auto& module = loaded_[cubin];
   if (!module) module = std::make_shared<cuda::Module>(device, cubin, name);

@@ -23,7 +23,8 @@ namespace smelt::ops {
 class Modules {
  public:
   std::shared_ptr<const device::cuda::Module> get(const std::shared_ptr<device::cuda::Device>& device,
-                                                  std::shared_ptr<const device::cuda::Cubin> cubin, const std::string& name);
+                                                  const std::shared_ptr<const device::cuda::Cubin>& cubin,
+                                                  const std::string& name);
 
  private:
   std::mutex mutex_;

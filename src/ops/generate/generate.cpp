@@ -24,7 +24,8 @@ Tensor constant_value(const Node& n) {
   if (n.has("value_ints")) return vector(n.get_ints("value_ints"));
   if (n.has("value_strings")) {
     std::vector<std::string> values = n.get_strings("value_strings");
-    return Tensor::of_strings({static_cast<int64_t>(values.size())}, std::move(values));
+    const auto count = static_cast<int64_t>(values.size());  // before the call, which may take the values first
+    return Tensor::of_strings({count}, std::move(values));
   }
   fail("the constant has no value attribute that smelt reads (value, value_float(s), value_int(s), value_string(s))");
 }

@@ -58,7 +58,7 @@ Activation fused_activation(const Node& node) {
   if (name.empty()) return {[](double v, double, double) { return v; }, 0, 0};
   Activation a = activation(name);
   const std::vector<float> given = node.get_floats("activation_params");
-  a.alpha = given.size() > 0 ? given[0] : node.get_float("activation_alpha", static_cast<float>(a.alpha));
+  a.alpha = !given.empty() ? given[0] : node.get_float("activation_alpha", static_cast<float>(a.alpha));
   a.beta = given.size() > 1 ? given[1] : node.get_float("activation_beta", static_cast<float>(a.beta));
   return a;
 }

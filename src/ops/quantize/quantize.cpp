@@ -1,6 +1,5 @@
 // The quantisation family's table.
 #include "ops/quantize/quantize.h"
-#include "ops/core/flops.h"
 
 #include "ops/core/expression.h"
 #include "ops/core/flops.h"

@@ -77,7 +77,7 @@ std::optional<BoundNode> channels_last_inside(const BoundNode& node) {
   return inside;
 }
 
-Candidate reordered(const BoundNode& node, std::shared_ptr<const BoundNode> inside, const Candidate& inner,
+Candidate reordered(const BoundNode& node, const std::shared_ptr<const BoundNode>& inside, const Candidate& inner,
                     const Machine& machine) {
   double estimate = inner.estimate_us;
   const auto count = [&](const std::vector<BoundTensor>& outer, const std::vector<BoundTensor>& form) {

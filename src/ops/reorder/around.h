@@ -13,7 +13,7 @@ std::optional<BoundNode> channels_last_inside(const BoundNode& node);
 
 /// `inner`, offered for channels_last_inside(node) that `inside` is, as a candidate for `node`: the same tactic, "reordered" in
 /// its configuration, and the reorders in its estimate and its workspace.
-Candidate reordered(const BoundNode& node, std::shared_ptr<const BoundNode> inside, const Candidate& inner,
+Candidate reordered(const BoundNode& node, const std::shared_ptr<const BoundNode>& inside, const Candidate& inner,
                     const Machine& machine);
 
 }  // namespace smelt::ops

@@ -45,7 +45,7 @@ void take_apart(Graph& g, NodeId n, const std::string& plain, size_t unquantized
 
 }  // namespace
 
-Match in_parts(NodeId n, std::string_view plain, std::vector<size_t> operands, size_t result, size_t unquantized) {
+Match in_parts(NodeId n, std::string_view plain, const std::vector<size_t>& operands, size_t result, size_t unquantized) {
   return {{n}, [=, op = std::string(plain)](Graph& g) {
             const ValueId y = g.node(n).out();
             take_apart(g, n, op, unquantized, operands, result);

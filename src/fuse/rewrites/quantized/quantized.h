@@ -33,6 +33,6 @@ bool same_constant(const Graph& g, ValueId a, ValueId b);
 
 /// A QLinear operator as it is defined: QuantizeLinear(plain(unquantized inputs, DequantizeLinear(operand)…)). Each operand, and
 /// the result, has its scale and zero point in the two places behind it (of the result: from `result` on).
-Match in_parts(NodeId n, std::string_view plain, std::vector<size_t> operands, size_t result, size_t unquantized = 0);
+Match in_parts(NodeId n, std::string_view plain, const std::vector<size_t>& operands, size_t result, size_t unquantized = 0);
 
 }  // namespace smelt::fuse

@@ -111,7 +111,7 @@ std::optional<std::pair<ValueId, std::vector<NodeId>>> rotated_halves(const Grap
   return std::pair{a->x, nodes};
 }
 
-Outcome make(const Graph& g, Rotation r, ValueId y) {
+Outcome make(const Graph& g, const Rotation& r, ValueId y) {
   if (!is_real(g.value(r.x).type) || g.value(y).type != g.value(r.x).type)
     return refuse(Reason::wrong_type, g.value(y).producer, "x is {}, the result {}", name(g.value(r.x).type),
                   name(g.value(y).type));

@@ -148,7 +148,7 @@ Extent Analysis::reshaped(const Node& n, int axis, Extent otherwise) {
 }
 
 Extent Analysis::derived(ValueId v, int axis) {
-  const Extent otherwise = unknown(v, axis);
+  Extent otherwise = unknown(v, axis);
   const Value& value = g_.value(v);
   if (value.producer == NodeId::none) return otherwise;
   const Node& n = g_.node(value.producer);

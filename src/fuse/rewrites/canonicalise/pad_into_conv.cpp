@@ -15,7 +15,7 @@ namespace {
 
 /// Begins and ends of every axis of x, whatever `axes` says; nothing when they are computed.
 std::optional<std::vector<int64_t>> all_pads(const Graph& g, NodeId pad, int rank) {
-  const auto pads = ints(g, pad, "pads", 1);
+  auto pads = ints(g, pad, "pads", 1);
   if (!pads) return {};
   if (g.node(pad).in(3) == ValueId::none) return pads;
   const Tensor& axes = g.constant(pad, 3);

@@ -1,4 +1,6 @@
 // DeformConv on a GPU (src/kernels/conv/deform.cuh).
+#include <algorithm>
+
 #include "base/error.h"
 #include "expr/cuda.h"
 #include "kernels/conv/deform.h"
@@ -23,9 +25,8 @@ std::optional<Refusal> rejects(const BoundNode& b, const ConvProblem& p) {
       if (t.type != DType::undefined && (t.type != type || t.layout != Layout::plain || !is_dense(t)))
         return refuse(Reason::wrong_layout, "tensors that are not dense, row-major and of one type");
   if (p.in.size() != 2) return refuse(Reason::wrong_rank, "{} spatial axes, expected 2", p.in.size());
-  constexpr int64_t limit = int64_t{1} << 31;
-  if (p.n * elements(p.out) >= limit || elements(b.inputs[0].shape) >= limit || elements(b.inputs[1].shape) >= limit)
-    return refuse(Reason::too_large, "2^31 pixels, elements of the image or weights, or more");
+  const int64_t most = std::max({p.n * elements(p.out), elements(b.inputs[0].shape), elements(b.inputs[1].shape)});
+  if (most >= int64_t{1} << 31) return refuse(Reason::too_large, "{} pixels or elements; it counts to 2^31", most);
   return std::nullopt;
 }
 

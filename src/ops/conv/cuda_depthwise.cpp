@@ -87,22 +87,14 @@ class DepthwiseKernel final : public CompiledKernel {
 };
 
 std::optional<Refusal> rejects(const GpuRequest& r) {
+  if (auto why = rejects_depthwise(r)) return why;
   const Problem& p = r.problem;
-  const BoundTensor &x = r.node.inputs[0], &y = r.node.outputs[0], &w = r.node.inputs[r.at.w];
-  const bool half = p.input == DType::f16 || p.input == DType::bf16;
-  if (!p.quantization && ((!half && p.input != DType::f32) || w.type != p.input))
-    return refuse(Reason::wrong_type, "{} by {}", smelt::name(p.input), smelt::name(w.type));
-  if (p.transposed || p.x.size() > 1 || p.x[0].upsample != 1)
-    return refuse(Reason::unsupported, "transposed, upsampled or of several inputs");
   if (p.spatial() != 2) return refuse(Reason::wrong_rank, "{} spatial axes, expected 2", p.spatial());
-  if (!is_channels_last(x) || !is_channels_last(y)) return refuse(Reason::wrong_layout, "an image that is not channels-last");
-  if (!w.constant.valid()) return refuse(Reason::not_constant, "weights that are not constant");
+  if (!is_channels_last(r.node.inputs[0]) || !is_channels_last(r.node.outputs[0]))
+    return refuse(Reason::wrong_layout, "an image that is not channels-last");
   if (elements(p.w) / p.w[0] > 81 || p.stride[1] > 4 || p.dilation[1] > 4)
     return refuse(Reason::too_large, "{}x{} taps of stride {} and dilation {} along W, expected at most 81, 4 and 4", p.w[2],
                   p.w[3], p.stride[1], p.dilation[1]);
-  if (elements(x.shape) == 0 || elements(y.shape) == 0) return refuse(Reason::wrong_shape, "an empty image");
-  if (const int64_t most = std::max(elements(x.shape), elements(y.shape)); most >= int64_t{1} << 31)
-    return refuse(Reason::too_large, "{} elements; it counts to 2^31", most);
   return std::nullopt;
 }
 

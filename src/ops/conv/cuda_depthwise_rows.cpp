@@ -87,23 +87,15 @@ class DepthwiseRowsKernel final : public CompiledKernel {
 
 /// Why the kernel does not take it; nothing when it does.
 std::optional<Refusal> rejects(const GpuRequest& r) {
+  if (auto why = rejects_depthwise(r)) return why;
   const Problem& p = r.problem;
-  const BoundTensor &x = r.node.inputs[0], &y = r.node.outputs[0], &w = r.weight();
-  const bool half = p.input == DType::f16 || p.input == DType::bf16;
-  if (!p.quantization && ((!half && p.input != DType::f32) || w.type != p.input))
-    return refuse(Reason::wrong_type, "{} by {}", smelt::name(p.input), smelt::name(w.type));
-  if (p.transposed || p.x.size() > 1 || p.x[0].upsample != 1)
-    return refuse(Reason::unsupported, "transposed, upsampled or of several inputs");
+  const BoundTensor& x = r.node.inputs[0];
   if (p.spatial() > 2) return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 or 2", p.spatial());
-  if (elements(x.shape) == 0 || elements(y.shape) == 0) return refuse(Reason::wrong_shape, "an empty image");
   if (const int64_t step = memory_strides(x).back(); x.shape.back() > 1 && step != 1)
     return refuse(Reason::wrong_layout, "neighbours along W lie {} elements apart, expected 1", step);
-  if (!w.constant.valid()) return refuse(Reason::not_constant, "weights that are not constant");
   if (window(p, 1) > longest_window || p.stride.back() > 4)
     return refuse(Reason::too_large, "a window of {} elements of stride {} along W, expected at most {} and 4", window(p, 1),
                   p.stride.back(), longest_window);
-  if (const int64_t most = std::max(elements(x.shape), elements(y.shape)); most >= int64_t{1} << 31)
-    return refuse(Reason::too_large, "{} elements; it counts to 2^31", most);
   return std::nullopt;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
@@ -78,6 +80,21 @@ Shape five_strides(const BoundTensor& t) {
   const Shape spatial = three(spatial_of(s), 0);
   all.insert(all.end(), spatial.begin(), spatial.end());
   return all;
+}
+
+std::optional<Refusal> rejects_depthwise(const GpuRequest& r) {
+  const Problem& p = r.problem;
+  const BoundTensor &x = r.node.inputs[0], &y = r.node.outputs[0], &w = r.weight();
+  const bool half = p.input == DType::f16 || p.input == DType::bf16;
+  if (!p.quantization && ((!half && p.input != DType::f32) || w.type != p.input))
+    return refuse(Reason::wrong_type, "{} by {}", smelt::name(p.input), smelt::name(w.type));
+  if (p.transposed || p.x.size() > 1 || p.x[0].upsample != 1)
+    return refuse(Reason::unsupported, "transposed, upsampled or of several inputs");
+  if (!w.constant.valid()) return refuse(Reason::not_constant, "weights that are not constant");
+  if (elements(x.shape) == 0 || elements(y.shape) == 0) return refuse(Reason::wrong_shape, "an empty image");
+  if (const int64_t most = std::max(elements(x.shape), elements(y.shape)); most >= int64_t{1} << 31)
+    return refuse(Reason::too_large, "{} elements; it counts to 2^31", most);
+  return std::nullopt;
 }
 
 int64_t widest_channels(const BoundTensor& t) {

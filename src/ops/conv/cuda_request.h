@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,8 @@ std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Request&
 /// Weights [M, C, KH, KW] as [M, KH, KW, C], which cuDNN reads, on the device; `less` is taken from each byte of 8-bit ones.
 std::shared_ptr<device::cuda::Memory> channels_last_weights(const Gpu& gpu, const Tensor& w, uint8_t less = 0);
 
+/// Why a depthwise kernel does not take it, whatever its layout: types, several images, computed weights, sizes; nothing when it may.
+std::optional<Refusal> rejects_depthwise(const GpuRequest& r);
 /// Elements of the widest access to a pixel's neighbouring channels, 16 bytes at most.
 int64_t widest_channels(const BoundTensor& t);
 /// A shape's spatial part with entries of `fill` in front, so that there are three.

@@ -24,15 +24,20 @@ struct Opened {
   int major = 0, minor = 0;
 };
 
+void load_functions(Functions<Nvrtc>& to) {
+  to.load(&Nvrtc::error_text, "nvrtcGetErrorString");
+#define X(name, symbol, ...) to.load(&Nvrtc::name, #symbol);
+  SMELT_CUDA_NVRTC(X)
+#undef X
+}
+
+constexpr const char* install = "pip install nvidia-cuda-nvrtc, or install the CUDA toolkit.";
+
 Opened open() {
   std::vector<std::string> files{"libnvrtc.so.13", "libnvrtc.so.12"};
   if (const int driver = driver_version(); driver > 0 && driver < 13000) std::ranges::reverse(files);  // see check_compiler
-  Opened o{{{"NVRTC", files, "without it smelt cannot compile its GPU kernels"},
-            "pip install nvidia-cuda-nvrtc, or install the CUDA toolkit."}};
-  o.nvrtc.load(&Nvrtc::error_text, "nvrtcGetErrorString");
-#define X(name, symbol, ...) o.nvrtc.load(&Nvrtc::name, #symbol);
-  SMELT_CUDA_NVRTC(X)
-#undef X
+  Opened o{{{"NVRTC", files, "without it smelt cannot compile its GPU kernels"}, install}};
+  load_functions(o.nvrtc);
   if (!o.nvrtc.missing().empty()) return o;
   o.nvrtc.get().version(&o.major, &o.minor);
   // NVRTC opens its second library by name alone: one that the process has already is found wherever it lies.
@@ -48,6 +53,18 @@ const Opened& opened() {
 }
 
 const Nvrtc& nvrtc() { return opened().nvrtc.get<CompilerMissing>(); }
+
+/// An instance that compiles smelt's kernels alone. cuDNN compiles by the process' NVRTC, through an interface of theirs, with
+/// options of LLVM that stay set: kernels compiled after that have other code, and results other last bits.
+const Nvrtc& own_nvrtc() {
+  static const Functions<Nvrtc> own = [] {
+    nvrtc();  // throws where there is none
+    Functions<Nvrtc> functions(opened().nvrtc.library().own_instance(), install);
+    load_functions(functions);
+    return functions;
+  }();
+  return own.get<CompilerMissing>();
+}
 
 void check_nvrtc(abi::NvrtcResult result, std::string_view doing) {
   if (result != abi::nvrtc_success) fail("{}: {}", doing, nvrtc().error_text(result));
@@ -180,7 +197,7 @@ void check_compiler(std::string_view arch, int driver) {
 }
 
 Cubin compile(const Source& source, std::string_view arch) {
-  const abi::Nvrtc& api = nvrtc();
+  const abi::Nvrtc& api = own_nvrtc();
   const std::string where = fmt::format("compiling {} for {}", source.name, arch);
   std::vector<const char*> names, texts;
   for (const kernels::File& f : kernels::files()) {

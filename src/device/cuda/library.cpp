@@ -1,7 +1,11 @@
 #include "device/cuda/library.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <link.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -31,6 +35,35 @@ void add_wheels(const fs::path& site_packages, std::vector<std::string>& folders
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(site_packages / "nvidia", ignored))
     if (const fs::path lib = entry.path() / "lib"; fs::is_directory(lib, ignored)) folders.push_back(lib.string());
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int number) : number_(number) {}
+  FileDescriptor(const FileDescriptor&) = delete;
+  ~FileDescriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  int get() const { return number_; }
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+/// Opens a copy of the file. The dynamic linker knows a library by its inode: the copy has another. Null where it cannot.
+void* open_copy(const std::string& path) {
+  const FileDescriptor from(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  FileDescriptor to(memfd_create(path.substr(path.rfind('/') + 1).c_str(), MFD_CLOEXEC));
+  if (from.get() < 0 || to.get() < 0) return nullptr;
+  constexpr size_t most = size_t{1} << 30;
+  ssize_t copied = 0;
+  while ((copied = sendfile(to.get(), from.get(), nullptr, most)) > 0) {
+  }
+  void* handle = copied < 0 ? nullptr : dlopen(fmt::format("/proc/self/fd/{}", to.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
+  // The name must go on meaning this file, or the next copy would be taken for this one.
+  if (handle) to.release();
+  return handle;
 }
 
 }  // namespace
@@ -63,6 +96,12 @@ Library::Library(std::string name, const std::vector<std::string>& files, std::s
   for (const std::string& folder : library_folders())
     for (const std::string& file : files)
       if (open(folder + "/" + file)) return;
+}
+
+Library Library::own_instance() const {
+  Library own = *this;
+  if (void* handle = handle_ ? open_copy(path_) : nullptr) own.handle_ = handle;
+  return own;
 }
 
 void* Library::find(const char* symbol) const { return handle_ ? dlsym(handle_, symbol) : nullptr; }

@@ -18,6 +18,10 @@ class Library {
   /// /usr/local/cuda/lib64. `gives`: what smelt does with it, for the message that it is missing.
   Library(std::string name, const std::vector<std::string>& files, std::string gives);
 
+  /// Another instance of the same file, whose variables no one else in the process has: a copy of it in memory is opened. Itself
+  /// where it is missing, or where the system does not allow that.
+  Library own_instance() const;
+
   bool available() const { return handle_ != nullptr; }
   /// The address, null where the library or the symbol is missing.
   void* find(const char* symbol) const;

@@ -105,7 +105,7 @@ void offer_depthwise_cuda(const SharedRequest& shared, Offer& offer) {
   const Problem& p = r.problem;
   if (p.group == 1 || p.group != p.channels() || p.group != p.outputs()) return;  // not what this is for
   if (const auto why = rejects(r)) return offer.refuse("cuda", why->at("depthwise"));
-  const BoundTensor &x = r.node.inputs[0], &y = r.node.outputs[0];
+  const BoundTensor& x = r.node.inputs[0];
   const int64_t size = bytes(p.input, 1), widest = std::min<int64_t>(8, widest_channels(x));
   const double moved = r.moved_bytes();
   const double full = 512.0 * std::max(1, r.gpu->info.multiprocessors);

@@ -11,7 +11,7 @@
 namespace smelt::ops {
 
 void offer_lines_cuda(const BoundNode& b, LineKernel kernel, const Machine& machine, Offer& offer) {
-  const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
+  const BoundTensor& x = b.inputs[0];
   const DType type = x.type;
   if (const auto why = rejects_layouts(b)) return offer.refuse("cuda", *why);
   if (type != DType::f32 && type != DType::f64 && type != DType::f16 && type != DType::bf16)

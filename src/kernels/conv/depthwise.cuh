@@ -14,6 +14,7 @@
 
 #include "common/convert.cuh"
 #include "kernels/conv/depthwise.h"
+#include "kernels/pointwise/epilogue.h"
 
 template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseSums {
   static constexpr int taps_h = Config.taps_h, taps_w = Config.taps_w, stride = Config.stride_w, dilation = Config.dilation_w;
@@ -23,14 +24,14 @@ template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseS
   Sum sum[pixels][vec] = {};                                                                      // (pixels, vec)
   u32 column, row, first;       // channel, (n, h) of the output, w of the first pixel
 
-  __device__ __forceinline__ void add(const X* x, const W* filter, const DepthwiseArgs& g, u32 chunk) {
+  __device__ __forceinline__ void add(const DepthwiseArgs<X, W>& g, u32 chunk) {
     const u32 rest = g.columns.quotient(chunk);
     column = (chunk - rest * g.columns.divisor) * vec;
     row = g.groups.quotient(rest);
     first = (rest - row * g.groups.divisor) * pixels;
     const u32 n = g.rows.quotient(row);
     const int top = int(row - n * g.rows.divisor) * g.stride - g.pad_h, left = int(first) * stride - g.pad_w;
-    const X* image = x + n * g.from[0] + column;                                                  // (H, W, vec)
+    const X* image = g.x + n * g.from[0] + column;                                                  // (H, W, vec)
     const int channels = g.columns.divisor * vec;
     Vector<X, vec> outside{};
     if constexpr (is_same_type<Sum, i32>)
@@ -43,7 +44,7 @@ template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseS
       Vector<W, vec> f[taps_w];                                                                   // (KW, vec)
 #pragma unroll
       for (int kw = 0; kw < taps_w; ++kw)
-        f[kw] = *reinterpret_cast<const Vector<W, vec>*>(filter + (kh * taps_w + kw) * channels + column);
+        f[kw] = *reinterpret_cast<const Vector<W, vec>*>(g.filter + (kh * taps_w + kw) * channels + column);
 #pragma unroll
       for (int i = 0; i < reach; ++i) {
         if (!used(i)) continue;
@@ -74,12 +75,14 @@ template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseS
   }
 };
 
-template <class X, class W, DepthwiseConfig Config, class Epilogue>
-__device__ __forceinline__ void depthwise_conv(const X* x, const W* filter, const DepthwiseArgs& g, const Epilogue& epilogue) {
+template <DepthwiseConfig Config, class X, class W, class Epilogue>
+__device__ __forceinline__ void depthwise_conv(const WithEpilogue<DepthwiseArgs<X, W>, Epilogue>& a) {
+  const DepthwiseArgs<X, W>& g = a.args;
+  const Epilogue& epilogue = a.epilogue;
   const u32 chunk = blockIdx.x * Config.threads + threadIdx.x;
   if (chunk >= g.chunks) return;
   DepthwiseSums<X, W, Config, typename Epilogue::Sum> conv;
-  conv.add(x, filter, g, chunk);
+  conv.add(g, chunk);
 #pragma unroll
   for (u32 p = 0; p < Config.pixels; ++p)
     if (conv.first + p < g.out_width)

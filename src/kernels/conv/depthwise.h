@@ -1,4 +1,4 @@
-// The constants and the argument of conv/depthwise.cuh beside its tensors.
+// The constants and the argument of conv/depthwise.cuh.
 #pragma once
 
 #include "kernels/common/divider.h"
@@ -11,7 +11,10 @@ struct DepthwiseConfig {
   int threads;                  // of a block
 };
 
-struct DepthwiseArgs {
+/// X, W: the elements' types; void on the host.
+template <class X, class W> struct DepthwiseArgs {
+  const X* x;                   // [N, H, W, C]
+  const W* filter;              // [KH, KW, C]
   u32 chunks;                   // threads with something to do
   Divider columns, groups, rows;                                            // C / vec; groups of pixels along W; H of the output
   i32 height, width, out_width;
@@ -19,6 +22,6 @@ struct DepthwiseArgs {
   i32 zero;                     // of x's integers
   i64 from[3];                  // strides of x along N, H, W
 };
-static_assert(sizeof(DepthwiseArgs) == 96);
+static_assert(sizeof(DepthwiseArgs<void, void>) == 112);
 
 }  // namespace smelt::kernels

@@ -18,6 +18,12 @@ template <int RowRank, int BatchRank, int Tensors> struct EpilogueArgs {
   i64 steps[Tensors];         // elements from one column to the next
 };
 
+/// The argument of a kernel with an epilogue: its own, then that. Args' size is a multiple of 8.
+template <class A, class Epilogue> struct WithEpilogue {
+  A args;
+  Epilogue epilogue;
+};
+
 /// Bytes of an EpilogueArgs, for numbers that the host knows at run time only.
 SMELT_SHARED constexpr u64 epilogue_bytes(int row_rank, int batch_rank, int tensors) {
   return walk_bytes(row_rank, tensors) + walk_bytes(batch_rank, tensors) + 16 * static_cast<u64>(tensors);

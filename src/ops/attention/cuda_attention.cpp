@@ -118,7 +118,7 @@ std::string attention_source(const std::string& before, const ScoresSource& scor
 
 void ScoresSource::pass(const AttentionCuda& p, const Buffers& b, Arguments& arguments) const {
   for (const ScoreOperand& o : p.operands) arguments.tensor(b.inputs[o.input]);
-  if (!strides.empty()) arguments.bytes(strides.data());
+  if (!strides.empty()) arguments.bytes(strides.data(), strides.size() * sizeof strides[0]);
 }
 
 std::string kernel_name(const AttentionCuda& p, const std::string& config) {

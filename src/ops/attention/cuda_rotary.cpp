@@ -94,7 +94,7 @@ class RotaryCudaKernel final : public CompiledKernel {
   void run(const Buffers& b) override {
     if (walk_.chunks() == 0) return;
     Arguments arguments;
-    arguments.tensor(b.inputs[0]).tensor(b.outputs[0]).tensor(b.inputs[1]).tensor(b.inputs[2]).bytes(walk_.data()).value(second_);
+    arguments.tensor(b.inputs[0]).tensor(b.outputs[0]).tensor(b.inputs[1]).tensor(b.inputs[2]).bytes(walk_.data(), walk_.size()).value(second_);
     launch(b, {.grid = {static_cast<unsigned>((walk_.chunks() + threads - 1) / threads), 1, 1}, .block = {threads, 1, 1}},
            arguments);
   }

@@ -16,6 +16,7 @@ namespace smelt::ops::conv {
 namespace {
 
 constexpr unsigned threads = 128;
+using Args = kernels::DepthwiseArgs<void, void>;
 
 std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
   const Problem& p = r.problem;
@@ -26,11 +27,10 @@ std::string source(const GpuRequest& r, int64_t vec, int64_t pixels) {
                                                                {"pixels", pixels},
                                                                {"vec", vec},
                                                                {"threads", threads}});
-  const std::string x = read_only(p.input), filter = read_only(r.weight_type());
-  return "#include \"conv/depthwise.cuh\"\n" + r.epilogue(vec).source() +
-         entry_source(
-             "conv", std::to_string(threads), {{x, "x"}, {filter, "filter"}, {"DepthwiseArgs", "args"}, {"Epilogue", "epilogue"}},
-             fmt::format("depthwise_conv<{}, {}, {}>", expr::cuda_type(p.input), expr::cuda_type(r.weight_type()), config));
+  const KernelEntry conv{"conv", std::to_string(threads),
+                         fmt::format("DepthwiseArgs<{}, {}>", expr::cuda_type(p.input), expr::cuda_type(r.weight_type())),
+                         fmt::format("depthwise_conv<{}>", config)};
+  return "#include \"conv/depthwise.cuh\"\n" + r.epilogue(vec).source(conv, sizeof(Args));
 }
 
 /// Filters [taps, C] of ONNX's [C, 1, taps].
@@ -52,6 +52,7 @@ class DepthwiseKernel final : public CompiledKernel {
     if (r.gpu->device)
       filter_ = r.gpu->weights->packed(r.gpu->device, w.constant, r.packing("conv:depthwise").text(),
                                        [&] { return packed(r.weights()); });
+    if (filter_) args_.filter = reinterpret_cast<const void*>(filter_->address());
     const int64_t columns = p.y[1] / vec, groups = (p.y[3] + pixels - 1) / pixels;
     args_.chunks = static_cast<uint32_t>(p.y[0] * p.y[2] * groups * columns);
     args_.columns = Divider(static_cast<uint32_t>(columns));
@@ -74,8 +75,8 @@ class DepthwiseKernel final : public CompiledKernel {
 
   void run(const Buffers& b) override {
     ops::Arguments arguments;
-    arguments.tensor(b.inputs[0]).tensor(reinterpret_cast<const void*>(filter_->address())).value(args_);
-    arguments.bytes(epilogue_.argument(b));
+    args_.x = b.inputs[0];
+    arguments.value(args_).bytes(epilogue_.argument(b), epilogue_.bytes());
     launch(b, {.grid = {(args_.chunks + threads - 1) / threads, 1, 1}, .block = {threads, 1, 1}}, arguments);
   }
 
@@ -83,7 +84,7 @@ class DepthwiseKernel final : public CompiledKernel {
   CudaEpilogue epilogue_;
   conv::Arguments at_;
   std::shared_ptr<device::cuda::Memory> filter_;
-  kernels::DepthwiseArgs args_{};
+  Args args_{};
 };
 
 std::optional<Refusal> rejects(const GpuRequest& r) {

@@ -73,7 +73,7 @@ class DepthwiseRowsKernel final : public CompiledKernel {
   void run(const Buffers& b) override {
     ops::Arguments arguments;
     arguments.tensor(b.inputs[0]).tensor(reinterpret_cast<const void*>(filter_->address())).value(args_);
-    arguments.bytes(epilogue_.argument(b));
+    arguments.bytes(epilogue_.argument(b), epilogue_.bytes());
     const auto blocks = static_cast<unsigned>((args_.units + warps - 1) / warps);
     launch(b, {.grid = {blocks, 1, 1}, .block = {static_cast<unsigned>(32 * warps), 1, 1}}, arguments);
   }

@@ -117,7 +117,7 @@ class DirectKernel final : public CompiledKernel {
     if (args_.rows == 0 || args_.columns == 0) return;
     ops::Arguments arguments;
     arguments.tensor(weights_ ? reinterpret_cast<const void*>(weights_->address()) : b.inputs[at_.w]).value(args_);
-    arguments.bytes(epilogue_.argument(b));
+    arguments.bytes(epilogue_.argument(b), epilogue_.bytes());
     for (size_t i = 0; i < segments_; ++i) arguments.tensor(b.inputs[i]).value(inputs_[i]);
     launch(b, {.grid = {grid_[0], grid_[1], 1}, .block = {static_cast<unsigned>(threads), 1, 1}}, arguments);
   }

@@ -82,6 +82,7 @@ class ArgsOfSegments {
     set_(bytes_.data(), x_, w, partial, arrived);
     return bytes_.data();
   }
+  size_t size() const { return bytes_.size(); }
 
  private:
   template <size_t... I, class Fill> void make(std::index_sequence<I...>, const Fill& fill) {
@@ -142,8 +143,9 @@ class ImplicitKernel final : public CompiledKernel {
     for (size_t i = 0; i < segments_; ++i) args_.x(i) = pad_ ? b.workspace : b.inputs[i];
     ops::Arguments arguments;
     arguments.bytes(args_.with(reinterpret_cast<const void*>(weights_->address()), static_cast<char*>(b.workspace) + image_bytes_,
-                               arrived_ ? reinterpret_cast<uint32_t*>(arrived_->address()) : nullptr));
-    arguments.bytes(epilogue_.argument(b));
+                               arrived_ ? reinterpret_cast<uint32_t*>(arrived_->address()) : nullptr),
+                    args_.size());
+    arguments.bytes(epilogue_.argument(b), epilogue_.bytes());
     launch(b, shape_, arguments);
   }
 

@@ -11,7 +11,6 @@
 #include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/core/tactic.h"
-#include "ops/cuda/source.h"
 
 namespace smelt::ops {
 namespace {
@@ -100,6 +99,11 @@ std::string CudaEpilogue::source() const {
       "#include \"pointwise/epilogue.cuh\"\n\n{}\n"
       "struct Epilogue : ProgramEpilogue<{},\n                                  Program, {}{}> {{}};\n",
       expr::to_cuda(program_, "Program"), config, expr::cuda_type(program_.type(0)), views);
+}
+
+std::string CudaEpilogue::source(KernelEntry entry, size_t bytes) const {
+  entry.arguments = fmt::format("WithEpilogue<{}, Epilogue>", entry.arguments);
+  return source() + entry_source(entry, bytes + this->bytes());
 }
 
 std::string CudaEpilogue::text() const {

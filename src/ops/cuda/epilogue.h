@@ -11,6 +11,7 @@
 
 #include "expr/program.h"
 #include "ops/core/tactic.h"
+#include "ops/cuda/source.h"
 #include "ops/cuda/walk.h"
 
 namespace smelt::ops {
@@ -36,8 +37,10 @@ class CudaEpilogue {
   static Result<CudaEpilogue> make(const expr::Program& program, const BoundTensor& y, std::vector<EpilogueOperand> operands,
                                    const EpilogueAxes& axes, int64_t width = 4);
 
-  /// Declares Program and Epilogue, the type of the kernel's argument.
+  /// Declares Program and Epilogue.
   std::string source() const;
+  /// The same, then the entry; its argument is WithEpilogue<entry.arguments, Epilogue>, the first of them of `bytes`.
+  std::string source(KernelEntry entry, size_t bytes) const;
   /// "bias" forms as a cache key wants them: the program, then types, shapes and strides of the operands, the
   /// output's where it is not dense, and how wide their accesses are.
   std::string text() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "base/error.h"
 #include "device/cuda/cudnn_graph.h"
@@ -54,15 +55,13 @@ double gpu_estimate_us(const Gpu& gpu, double bytes, double flops) {
   return launch_us + std::max(bytes / bandwidth, flops / peak) / reached;
 }
 
-Arguments& Arguments::tensor(const void* memory) {
-  if (tensor_count_ == tensors_.size()) fail("a kernel takes {} tensors", most_tensors);
-  tensors_[tensor_count_] = memory;
-  return bytes(&tensors_[tensor_count_++]);
-}
-
-Arguments& Arguments::bytes(const void* value) {
-  if (count_ == parameters_.size()) fail("a kernel takes {} arguments", parameters_.size());
-  parameters_[count_++] = const_cast<void*>(value);
+Arguments& Arguments::bytes(const void* from, size_t size, size_t alignment) {
+  const size_t at = (size_ + alignment - 1) / alignment * alignment;
+  if (at + size > most_bytes) fail("a kernel takes {} bytes of arguments, these are {}", most_bytes, at + size);
+  std::memset(memory_.data() + size_, 0, at - size_);
+  std::memcpy(memory_.data() + at, from, size);
+  size_ = at + size;
+  alignment_ = std::max(alignment_, alignment);
   return *this;
 }
 
@@ -90,7 +89,8 @@ void CompiledKernel::launch(const Buffers& b, const cuda::LaunchShape& shape, co
   if (!function_) fail("a kernel that was compiled for another machine cannot run");
   cuda::LaunchShape early = shape;
   early.programmatic = true;
-  function_->launch(early, arguments.data(), static_cast<cuda::abi::Stream>(b.stream));
+  void* const parameters[] = {const_cast<std::byte*>(arguments.data())};
+  function_->launch(early, parameters, static_cast<cuda::abi::Stream>(b.stream));
   if (log_) log_->launched(name_);
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -76,26 +78,34 @@ std::shared_ptr<device::cuda::Memory> zeroed(const Gpu& gpu, int64_t bytes, std:
 /// cores (counted as if in f16: 8-bit types do two in the time of one, tf32 takes twice). Ranks candidates that are not measured.
 double gpu_estimate_us(const Gpu& gpu, double bytes, double flops = 0);
 
-/// A kernel's arguments in their order, as a launch takes them.
+/// A kernel's argument: one structure, whose members are appended in their order and lie there as the compiler of the kernel has
+/// them, each aligned as its type.
 class Arguments {
  public:
   static constexpr size_t most_tensors = 60;
+  static constexpr size_t most_bytes = 8192;  // such tensors of 8 axes want half; drivers before CUDA 12.1 take 4096
   Arguments() = default;
   Arguments(const Arguments&) = delete;
 
-  /// A tensor's memory.
-  Arguments& tensor(const void* memory);
-  /// A number or a structure; must live until the launch.
-  template <class T> Arguments& value(const T& v) { return bytes(&v); }
-  template <class T> Arguments& value(const T&&) = delete;
-  /// The same of a value of any type, by its address.
-  Arguments& bytes(const void* value);
-  void* const* data() const { return parameters_.data(); }
+  /// A tensor's address.
+  Arguments& tensor(const void* memory) { return value(memory); }
+  /// A number, or a structure whose size is a multiple of its alignment.
+  template <class T> Arguments& value(const T& v) { return bytes(&v, sizeof v, alignof(T)); }
+  /// A structure that was laid out at run time.
+  Arguments& bytes(const void* from, size_t size, size_t alignment = 8);
+
+  /// Writes the address at an offset of what was appended.
+  void set(size_t offset, const void* memory) {
+    std::memcpy(memory_.data() + offset, static_cast<const void*>(&memory), sizeof memory);
+  }
+
+  const std::byte* data() const { return memory_.data(); }
+  /// Of the structure so far, padded to its alignment.
+  size_t size() const { return (size_ + alignment_ - 1) / alignment_ * alignment_; }
 
  private:
-  std::array<const void*, most_tensors> tensors_;
-  std::array<void*, most_tensors + 8> parameters_;
-  size_t tensor_count_ = 0, count_ = 0;
+  alignas(16) std::array<std::byte, most_bytes> memory_;
+  size_t size_ = 0, alignment_ = 1;
 };
 
 /// A kernel of smelt's own. Its constructor compiles it, or finds it in the cache.

@@ -1,6 +1,7 @@
 #include "ops/cuda/launches.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "device/cuda/driver.h"
@@ -10,20 +11,21 @@ namespace smelt::ops {
 
 namespace cuda = device::cuda;
 
+size_t Launch::append(const void* from, size_t size, size_t alignment) {
+  const size_t at = (bytes_.size() + alignment - 1) / alignment * alignment;
+  bytes_.resize(at + size);
+  std::memcpy(bytes_.data() + at, from, size);
+  alignment_ = std::max(alignment_, alignment);
+  return at;
+}
+
 Launch& Launch::at(const BufferRef& buffer) {
-  given_.push_back({false, buffer, {}});
+  const void* none = nullptr;
+  tensors_.push_back({append(&none, sizeof none, alignof(void*)), buffer});
   return *this;
 }
 
-Launch& Launch::value(const WalkArgument& walk) {
-  const auto* p = static_cast<const std::byte*>(walk.data());
-  return bytes({p, p + walk.size()});
-}
-
-Launch& Launch::bytes(std::vector<std::byte> v) {
-  given_.push_back({true, {}, std::move(v)});
-  return *this;
-}
+Launch& Launch::value(const WalkArgument& walk) { return append(walk.data(), walk.size(), 8), *this; }
 
 cuda::LaunchShape blocks_of(int64_t threads, unsigned block) {
   return {.grid = {static_cast<unsigned>((threads + block - 1) / block), 1, 1}, .block = {block, 1, 1}};
@@ -40,7 +42,7 @@ BufferRef LaunchPlan::table_of(std::vector<std::byte> bytes) {
   return {BufferRef::table, tables.size() - 1, 0};
 }
 
-Launch& LaunchPlan::launch(std::string entry, cuda::LaunchShape shape) {
+Launch& LaunchPlan::launch(KernelEntry entry, cuda::LaunchShape shape) {
   steps_.push_back({Step::launch, std::make_unique<Launch>(std::move(entry), shape), {}, {}});
   return *steps_.back().launched;
 }
@@ -57,11 +59,12 @@ class LaunchedKernel final : public Kernel {
  public:
   LaunchedKernel(LaunchPlan plan, const Gpu& gpu, std::vector<size_t> in_place)
       : plan_(std::move(plan)), in_place_(std::move(in_place)), device_(gpu.device) {
-    const cuda::Source source{plan_.name, plan_.source, {}};
+    const cuda::Source source{plan_.name, whole_source(), {}};
     for (const LaunchPlan::Step& s : plan_.steps_) {
       if (s.kind != LaunchPlan::Step::launch) continue;
-      const auto same = [&](const auto& e) { return e->name == s.launched->entry_; };
-      if (std::ranges::none_of(entries_, same)) entries_.push_back(std::make_unique<Entry>(gpu, source, s.launched->entry_));
+      const std::string& name = s.launched->entry_.name;
+      const auto same = [&](const auto& e) { return e->name == name; };
+      if (std::ranges::none_of(entries_, same)) entries_.push_back(std::make_unique<Entry>(gpu, source, name));
       order_.push_back(std::ranges::find_if(entries_, same)->get());
     }
     if (!device_) return;
@@ -80,7 +83,7 @@ class LaunchedKernel final : public Kernel {
     const auto is = [i](const BufferRef& p) { return p.kind == BufferRef::input && p.index == i; };
     return std::ranges::any_of(plan_.steps_, [&](const LaunchPlan::Step& s) {
       if (s.kind != LaunchPlan::Step::launch) return s.kind == LaunchPlan::Step::copy && is(s.from);
-      return std::ranges::any_of(s.launched->given_, [&](const Launch::Given& g) { return !g.by_value && is(g.buffer); });
+      return std::ranges::any_of(s.launched->tensors_, [&](const Launch::Tensor& t) { return is(t.buffer); });
     });
   }
 
@@ -111,15 +114,22 @@ class LaunchedKernel final : public Kernel {
     std::string name;
   };
 
+  /// With one entry for launches of one name, which have arguments of one type.
+  std::string whole_source() const {
+    std::string source = plan_.source;
+    std::set<std::string> printed;
+    for (const LaunchPlan::Step& s : plan_.steps_)
+      if (s.kind == LaunchPlan::Step::launch && !s.launched->entry_.body.empty() &&
+          printed.insert(s.launched->entry_.name).second)
+        source += entry_source(s.launched->entry_, s.launched->size());
+    return source;
+  }
+
   void enqueue(const Buffers& b, const Launch& l, const Entry& entry) const {
     if (l.shape_.grid[0] == 0 || l.shape_.grid[1] == 0 || l.shape_.grid[2] == 0) return;
     Arguments arguments;
-    for (const Launch::Given& g : l.given_) {
-      if (g.by_value)
-        arguments.bytes(g.bytes.data());
-      else
-        arguments.tensor(reinterpret_cast<const void*>(address(b, g.buffer)));
-    }
+    arguments.bytes(l.bytes_.data(), l.bytes_.size(), l.alignment_);
+    for (const Launch::Tensor& t : l.tensors_) arguments.set(t.offset, reinterpret_cast<const void*>(address(b, t.buffer)));
     entry.enqueue(b, l.shape_, arguments);
   }
 

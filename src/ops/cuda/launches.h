@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "ops/cuda/gpu.h"
+#include "ops/cuda/source.h"
 #include "ops/cuda/walk.h"
 
 namespace smelt::ops {
@@ -20,32 +22,52 @@ struct BufferRef {
   int64_t offset = 0;  // bytes
 };
 
-/// One launch and its arguments, in the order of the kernel's parameters.
+/// A pointer of a structure of arguments, and the buffer whose address a run puts there.
+struct TensorMember {
+  template <class T> TensorMember(T* const& pointer, const BufferRef& from) : member(&pointer), buffer(from) {}
+  const void* member;
+  BufferRef buffer;
+};
+
+/// One launch and its argument, a structure that is laid out here: whole, or member by member in their order.
 class Launch {
  public:
-  Launch(std::string entry, device::cuda::LaunchShape shape) : entry_(std::move(entry)), shape_(shape) {}
+  Launch(KernelEntry entry, device::cuda::LaunchShape shape) : entry_(std::move(entry)), shape_(shape) {}
 
+  /// A structure of src/kernels, of which `tensors` are pointers: args(a, {{a.x, input}, {a.y, output}}).
+  template <class A> Launch& args(const A& a, std::initializer_list<TensorMember> tensors = {}) {
+    const size_t begin = append(&a, sizeof a, alignof(A));
+    for (const TensorMember& t : tensors)
+      tensors_.push_back(
+          {begin + static_cast<size_t>(static_cast<const char*>(t.member) - reinterpret_cast<const char*>(&a)), t.buffer});
+    return *this;
+  }
+  /// A pointer.
   Launch& at(const BufferRef& buffer);
   Launch& input(size_t i) { return at({BufferRef::input, i, 0}); }
   Launch& output(size_t i) { return at({BufferRef::output, i, 0}); }
-  /// A number or a structure by value, laid out as the kernel has it.
-  template <class T> Launch& value(const T& v) {
-    const auto* p = reinterpret_cast<const std::byte*>(&v);
-    return bytes({p, p + sizeof v});
-  }
-  Launch& bytes(std::vector<std::byte> v);
+  /// A number or a structure without tensors.
+  template <class T> Launch& value(const T& v) { return append(&v, sizeof v, alignof(T)), *this; }
   Launch& value(const WalkArgument& walk);
+  /// A structure that was laid out at run time.
+  Launch& bytes(const std::vector<std::byte>& v) { return append(v.data(), v.size(), 8), *this; }
+
+  /// Of the whole structure.
+  size_t size() const { return (bytes_.size() + alignment_ - 1) / alignment_ * alignment_; }
 
  private:
   friend class LaunchedKernel;
-  struct Given {
-    bool by_value;
+  struct Tensor {
+    size_t offset;
     BufferRef buffer;
-    std::vector<std::byte> bytes;
   };
-  std::string entry_;
+  /// Returns where it lies.
+  size_t append(const void* from, size_t size, size_t alignment);
+  KernelEntry entry_;
   device::cuda::LaunchShape shape_;
-  std::vector<Given> given_;
+  std::vector<std::byte> bytes_;
+  size_t alignment_ = 1;
+  std::vector<Tensor> tensors_;
 };
 
 /// As many blocks of `block` threads as `threads` threads need; none for none.
@@ -66,7 +88,10 @@ class LaunchPlan {
     return table_of(std::move(bytes));
   }
   /// The steps are run in the order in which they were added.
-  Launch& launch(std::string entry, device::cuda::LaunchShape shape);
+  Launch& launch(KernelEntry entry, device::cuda::LaunchShape shape);
+  Launch& launch(std::string entry, device::cuda::LaunchShape shape) {
+    return launch(KernelEntry{std::move(entry), "", "", ""}, shape);
+  }
   void fill(const BufferRef& to, int64_t bytes, unsigned char value);
   /// Nothing where both are the same memory.
   void copy(const BufferRef& from, const BufferRef& to, int64_t bytes);
@@ -84,7 +109,7 @@ class LaunchPlan {
   std::vector<Step> steps_;
 };
 
-/// Compiles (or finds) the source, loads it and puts the tables on the device. `in_place`: of the node's inputs, those whose
+/// Adds the entries of its launches to the source, compiles (or finds) it, loads it and puts the tables on the device. `in_place`: of the node's inputs, those whose
 /// memory may be output 0's.
 std::unique_ptr<Kernel> launched(LaunchPlan plan, const Gpu& gpu, std::vector<size_t> in_place = {});
 

@@ -16,6 +16,23 @@ namespace smelt::ops {
 /// "DepthwiseConfig{.taps_h = 3, .taps_w = 3}". (A named constant would become a variable of the compiled kernel.)
 std::string config_source(std::string_view type, const std::vector<std::pair<std::string_view, int64_t>>& constants);
 
+/// A kernel's entry. It has one parameter, a structure of a header of src/kernels (kernels/common/args.h), and calls one function.
+struct KernelEntry {
+  std::string name;
+  std::string bounds;     // of __launch_bounds__: "256, 2"
+  std::string arguments;  // the structure: "RangeArgs<f16>"
+  std::string body;       // the function that is called with it: "range<float>"
+};
+
+/// static_assert(sizeof(ARGUMENTS) == BYTES);
+/// extern "C" __global__ void __launch_bounds__(BOUNDS)
+/// NAME(const __grid_constant__ ARGUMENTS args) {
+///   BODY(args);
+/// }
+///
+/// `bytes`: of the structure as the host lays it out.
+std::string entry_source(const KernelEntry& entry, size_t bytes);
+
 /// A kernel's parameter: a tensor ("const f16*"), or an argument, which the kernel takes as a constant that stays where it is
 /// (const __grid_constant__) unless its type says "const".
 struct Parameter {

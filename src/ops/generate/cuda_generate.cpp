@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/generate/range.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/strided_copy.h"
@@ -90,16 +91,15 @@ void offer_range(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   const int64_t count = elements(b.outputs[0].shape);
   if (count >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "{} elements; it counts to 2^31", count);
   const std::string_view wide = narrow || type == DType::f32 ? "float" : type == DType::f64 ? "double" : "i64";
-  const std::string source =
-      "#include \"generate/range.cuh\"\n" +
-      entry_of_text("range", "range_threads",
-                    fmt::format("const {0}* start, const {0}* delta, {0}* y, u32 count", expr::cuda_type(type)),
-                    fmt::format("range<{}>(start, delta, y, count);", wide));
   offer.candidates.push_back(
-      {"cuda", "", 2, [source, count, &gpu] {
-         LaunchPlan plan("range", source);
+      {"cuda", "", 2, [type, wide, count, &gpu] {
+         LaunchPlan plan("range", "#include \"generate/range.cuh\"\n");
+         const kernels::RangeArgs<void> a{.count = static_cast<uint32_t>(count)};
+         const KernelEntry range{"range", "range_threads", fmt::format("RangeArgs<{}>", expr::cuda_type(type)),
+                                 fmt::format("range<{}>", wide)};
          if (count > 0)
-           plan.launch("range", blocks_of(count, 256)).input(0).input(2).output(0).value(static_cast<uint32_t>(count));
+           plan.launch(range, blocks_of(count, 256))
+               .args(a, {{a.start, {BufferRef::input, 0}}, {a.delta, {BufferRef::input, 2}}, {a.y, {BufferRef::output, 0}}});
          return launched(std::move(plan), gpu);
        }});
 }

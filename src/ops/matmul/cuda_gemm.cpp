@@ -56,6 +56,7 @@ class Args {
     std::memcpy(bytes_.data(), &args_, sizeof args_);
     return bytes_.data();
   }
+  size_t size() const { return bytes_.size(); }
 
  private:
   kernels::GemmArgs args_{};
@@ -87,7 +88,8 @@ class CudaProduct final : public CompiledKernel {
   void run(const Buffers& b) override {
     if (blocks_ == 0) return;
     Arguments arguments;
-    arguments.bytes(args_.with(b, row_sums_, arrived_ ? arrived_->address() : 0)).bytes(epilogue_.argument(b));
+    arguments.bytes(args_.with(b, row_sums_, arrived_ ? arrived_->address() : 0), args_.size());
+    arguments.bytes(epilogue_.argument(b), epilogue_.bytes());
     launch(b, shape_, arguments);
   }
 

@@ -43,7 +43,7 @@ class TileCopy final : public CompiledKernel {
 
   void run(const Buffers& b) override {
     Arguments arguments;
-    arguments.tensor(b.inputs[0]).tensor(b.outputs[0]).bytes(walk_.data()).value(plane_);
+    arguments.tensor(b.inputs[0]).tensor(b.outputs[0]).bytes(walk_.data(), walk_.size()).value(plane_);
     const device::cuda::LaunchShape shape{.grid = {(plane_.columns + 31) / 32, (plane_.rows + 31) / 32,
                                                    static_cast<unsigned>(std::min<int64_t>(walk_.chunks(), 65535))},
                                           .block = {32, 8, 1}};

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/pointwise/pointwise.h"
 #include "ops/cuda/gpu.h"
 #include "ops/cuda/source.h"
 #include "ops/cuda/walk.h"
@@ -36,25 +37,20 @@ struct Specialised {
 std::string source_of(const Specialised& s) {
   const expr::Program& p = s.problem.program;
   const size_t tensors = s.steps.size(), inputs = s.problem.present.size();
-  std::vector<Parameter> parameters;
-  std::vector<std::string> names[2], views[2];  // of the inputs, of the outputs
+  std::vector<std::string> inputs_of, outputs_of;  // views
   for (size_t t = 0; t < tensors; ++t) {
-    const bool output = t >= inputs;
-    const DType type = output ? p.type(p.outputs()[t - inputs]) : p.type(static_cast<expr::Ref>(t));
-    const std::string name = output ? fmt::format("y{}", t - inputs) : fmt::format("x{}", t);
-    parameters.push_back({output ? writable(type) : read_only(type), name});
-    names[output].push_back(name);
-    views[output].push_back(fmt::format("View<{}, {}>", expr::cuda_type(type), s.steps[t]));
+    const DType type = t < inputs ? p.type(static_cast<expr::Ref>(t)) : p.type(p.outputs()[t - inputs]);
+    (t < inputs ? inputs_of : outputs_of).push_back(fmt::format("View<{}, {}>", expr::cuda_type(type), s.steps[t]));
   }
-  parameters.push_back({fmt::format("const Walk<{}, {}>", s.views.extents.size(), tensors), "walk"});
   const std::string config = config_source("PointwiseConfig", {{"threads", threads}, {"width", s.width}});
+  const size_t rank = s.views.extents.size();
+  const KernelEntry entry{"pointwise", std::to_string(threads), fmt::format("PointwiseArgs<{}, {}>", rank, tensors),
+                          "Kernel::run"};
   return fmt::format(
              "#include \"pointwise/pointwise.cuh\"\n\n{}\n"
              "struct Kernel : Pointwise<{}, Program,\n                          Types<{}>, Types<{}>> {{}};\n",
-             expr::to_cuda(p, "Program"), config, fmt::join(views[0], ", "), fmt::join(views[1], ", ")) +
-         entry_of_statement(
-             "pointwise", std::to_string(threads), parameters,
-             fmt::format("Kernel::run(walk, tuple_of({}), tuple_of({}));", fmt::join(names[0], ", "), fmt::join(names[1], ", ")));
+             expr::to_cuda(p, "Program"), config, fmt::join(inputs_of, ", "), fmt::join(outputs_of, ", ")) +
+         entry_source(entry, kernels::pointwise_bytes(static_cast<int>(rank), static_cast<int>(tensors)));
 }
 
 class PointwiseCuda final : public CompiledKernel {
@@ -72,7 +68,7 @@ class PointwiseCuda final : public CompiledKernel {
     Arguments arguments;
     for (const size_t i : present_) arguments.tensor(b.inputs[i]);
     for (const void* out : b.outputs) arguments.tensor(out);
-    arguments.bytes(walk_.data());
+    arguments.bytes(walk_.data(), walk_.size());
     const auto blocks = static_cast<unsigned>((walk_.chunks() + threads - 1) / threads);
     launch(b, {.grid = {blocks, 1, 1}, .block = {threads, 1, 1}}, arguments);
   }

@@ -1,5 +1,5 @@
-#include "equivalence.h"
 #include "fuse/rewrites/rewrites.h"
+#include "support/equivalence.h"
 
 namespace smelt::fuse {
 namespace {

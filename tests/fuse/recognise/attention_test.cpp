@@ -1,5 +1,5 @@
-#include "equivalence.h"
 #include "ops/core/expand.h"
+#include "support/equivalence.h"
 
 namespace smelt::fuse {
 namespace {

@@ -1,5 +1,5 @@
 // Norm operators, the residual in front and the epilogue behind.
-#include "equivalence.h"
+#include "support/equivalence.h"
 
 namespace smelt::fuse {
 namespace {

@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 
-#include "equivalence.h"
 #include "fuse/rewrites/rewrites.h"
 #include "ops/core/expand.h"
 #include "support/builder.h"
+#include "support/equivalence.h"
 
 namespace smelt::fuse {
 namespace {

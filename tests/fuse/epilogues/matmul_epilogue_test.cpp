@@ -1,4 +1,4 @@
-#include "equivalence.h"
+#include "support/equivalence.h"
 
 namespace smelt::fuse {
 namespace {

@@ -1,5 +1,5 @@
 // RMSNorm and LayerNorm recognised from their parts.
-#include "equivalence.h"
+#include "support/equivalence.h"
 
 namespace smelt::fuse {
 namespace {

@@ -107,7 +107,7 @@ ByCudnn problem_of(const Request& q, const std::shared_ptr<const Gpu>& gpu) {
   };
   add(place_sums, channels_last_strides(p.y), 256);
   if (r.column) add(place_column, along_channels, 256);
-  if (q.quantization().scales.size() > 1) add(place_scales, along_channels, 256);
+  add(place_scales, q.quantization().scales.size() > 1 ? along_channels : Shape(4, 0), 256);
   for (const EpilogueOperand& o : epilogue_operands(q.node, q.at.operands))
     add(places + o.input, broadcast_strides(o.tensor, p.y.size()), o.tensor.alignment);
   r.pass.strides.push_back(memory_strides(q.node.outputs[0]));
@@ -195,7 +195,7 @@ class Int8Cudnn final : public Kernel {
       sums_bytes_ = device_aligned(elements(r.q.problem.y) * 4);
     }
     if (r.column) kept_[place_column] = kept_column(*r.gpu, r.q, r.zero);
-    if (r.fused || r.q.quantization().scales.size() > 1) kept_[place_scales] = kept_scales(*r.gpu, r.q);
+    kept_[place_scales] = kept_scales(*r.gpu, r.q);
     inputs_.resize(places + r.q.node.inputs.size());
   }
 

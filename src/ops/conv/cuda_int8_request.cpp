@@ -14,10 +14,10 @@ namespace {
 
 using expr::Fn;
 
-/// One number for each output channel; `memory` may be none, where nothing runs.
-EpilogueOperand by_channel(DType type, const Problem& p, const std::shared_ptr<device::cuda::Memory>& memory) {
+/// One number for all output channels, or one for each; `memory` may be none, where nothing runs.
+EpilogueOperand by_channel(DType type, int64_t numbers, const Problem& p, const std::shared_ptr<device::cuda::Memory>& memory) {
   BoundTensor t{type, Shape(p.spatial() + 1, 1), Layout::plain, {}, {}};
-  t.shape[0] = p.outputs();
+  t.shape[0] = numbers;
   return {std::move(t), EpilogueOperand::no_input, memory ? reinterpret_cast<const void*>(memory->address()) : nullptr};
 }
 
@@ -26,14 +26,12 @@ EpilogueOperand by_channel(DType type, const Problem& p, const std::shared_ptr<d
 expr::Program over_sums(const Request& q, bool column) {
   expr::Program p;
   expr::Ref sum = p.input(DType::i32);
-  const expr::Ref add = column ? p.input(DType::i32) : sum,
-                  scales = q.quantization().scales.size() > 1 ? p.input(DType::f32) : sum;
+  const expr::Ref add = column ? p.input(DType::i32) : sum, scales = p.input(DType::f32);
   const expr::Program& then = *q.node.node->program;
   std::vector<expr::Ref> inputs{0};
   for (int i = 1; i < then.input_count(); ++i) inputs.push_back(p.input(then.type(i)));
   if (column) sum = p.call(Fn::add, sum, add);
-  inputs[0] = p.call(Fn::mul, p.cast(sum, DType::f32),
-                     q.quantization().scales.size() > 1 ? scales : p.constant(DType::f32, q.quantization().scales[0]));
+  inputs[0] = p.call(Fn::mul, p.cast(sum, DType::f32), scales);
   for (const expr::Ref r : p.splice(then, inputs)) p.output(r);
   return p;
 }
@@ -74,13 +72,13 @@ Result<SharedRequest> int8_gpu_request(const Request& q, const std::shared_ptr<c
   if (auto why = rejects_sums(p.input, q.weight().type, depth(q.problem))) return *why;
   GpuRequest r{q, gpu, {}, {}, {}};
   r.program = over_sums(q, !q.quantization().bias.empty());
-  const auto keep = [&](DType type, const auto& made) {
+  const auto keep = [&](DType type, int64_t numbers, const auto& made) {
     std::shared_ptr<device::cuda::Memory> memory;
     if (r.gpu->device) r.kept.push_back(memory = made(*r.gpu));
-    r.operands.push_back(by_channel(type, p, memory));
+    r.operands.push_back(by_channel(type, numbers, p, memory));
   };
-  if (!q.quantization().bias.empty()) keep(DType::i32, [&](const Gpu& gpu) { return kept_column(gpu, q, 0); });
-  if (q.quantization().scales.size() > 1) keep(DType::f32, [&](const Gpu& gpu) { return kept_scales(gpu, q); });
+  if (!q.quantization().bias.empty()) keep(DType::i32, p.outputs(), [&](const Gpu& gpu) { return kept_column(gpu, q, 0); });
+  keep(DType::f32, static_cast<int64_t>(q.quantization().scales.size()), [&](const Gpu& gpu) { return kept_scales(gpu, q); });
   for (EpilogueOperand& o : epilogue_operands(q.node, q.at.operands)) r.operands.push_back(std::move(o));
   const auto epilogue = CudaEpilogue::make(r.program, r.node.outputs[0], r.operands, {1, {}}, 1);
   if (!epilogue) return epilogue.refusal();

@@ -21,6 +21,8 @@ struct OperatorTactics {
   bool (*handles)(const Node& node);
   OfferTactics cpu;   // null: only the reference runs there
   OfferTactics cuda;  // machine.gpu is set; null: there is no kernel
+  /// Constant f32 inputs decide which elements its kernels read, as Resize's scales do: problems name their values.
+  bool by_float_inputs = false;
 };
 
 struct TacticFamily {

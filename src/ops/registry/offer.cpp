@@ -64,12 +64,15 @@ bool is_list(const Tensor& t) {
   return t.valid() && (t.type() == DType::i64 || t.type() == DType::i32) && t.rank() <= 1 && t.size() <= most;
 }
 
-/// "f32[512,64]", on a GPU with where it begins if that narrows its accesses: "f32[512,64]@4", and "i64[1]=2" of a list.
-void add_tensors(Key& key, std::string_view before, const std::vector<BoundTensor>& tensors, bool on_gpu) {
+/// "f32[512,64]", on a GPU with where it begins if that narrows its accesses: "f32[512,64]@4", and "i64[1]=2" of a list. `floats`: with the
+/// values of f32 constants too: "f32[4]=1x1x2x2".
+void add_tensors(Key& key, std::string_view before, const std::vector<BoundTensor>& tensors, bool on_gpu, bool floats) {
   for (const BoundTensor& t : tensors) {
     key.option(&t == tensors.data() ? before : ",", t);
     if (on_gpu && t.type != DType::undefined) key.begins("", t);
     if (is_list(t.constant)) key.option("=", t.constant.to_ints());
+    if (floats && t.constant.valid() && t.type == DType::f32)
+      key.option("=", fmt::format("{}", fmt::join(t.constant.span<float>(), "x")));
   }
 }
 
@@ -78,8 +81,12 @@ std::string plain_problem(const BoundNode& b, bool on_gpu) {
   Key key(b.node->domain.empty() ? b.node->op : b.node->domain + "." + b.node->op);
   for (const auto& [name, value] : b.node->attrs) key.field(name).option("=", attribute_text(value));
   if (b.node->program) key.field(*b.node->program);
-  add_tensors(key, ":", b.inputs, on_gpu);
-  add_tensors(key, ">", b.outputs, on_gpu);
+  const bool floats = std::ranges::any_of(families, [&](const TacticFamily* family) {
+    return std::ranges::any_of(family->operators,
+                               [&](const OperatorTactics& t) { return t.by_float_inputs && t.handles(*b.node); });
+  });
+  add_tensors(key, ":", b.inputs, on_gpu, floats);
+  add_tensors(key, ">", b.outputs, on_gpu, false);
   return key.text();
 }
 

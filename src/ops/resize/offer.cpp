@@ -37,8 +37,8 @@ void offer_resize_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
 }
 
 constexpr OperatorTactics operators[] = {
-    {is_resize, offer_resize_cpu, offer_resize_cuda},
-    {is_grid_sample, nullptr, offer_grid_sample_cuda},
+    {.handles = is_resize, .cpu = offer_resize_cpu, .cuda = offer_resize_cuda, .by_float_inputs = true},
+    {.handles = is_grid_sample, .cpu = nullptr, .cuda = offer_grid_sample_cuda},
 };
 
 }  // namespace

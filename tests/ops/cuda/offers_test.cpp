@@ -47,6 +47,13 @@ std::vector<Variant> variants(const Form& f) {
         BoundTensor computed = t;
         computed.constant = {};
         add("computed", computed);
+        if (t.type == DType::f32 && t.constant.size() <= 16) {
+          BoundTensor other = t;
+          other.constant = Tensor::empty(DType::f32, t.shape);
+          for (size_t e = 0; e < t.constant.span<float>().size(); ++e)
+            other.constant.data<float>()[e] = t.constant.span<float>()[e] * 1.001f;
+          add("of other numbers", other);
+        }
         continue;
       }
       BoundTensor narrow = t;

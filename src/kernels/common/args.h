@@ -1,7 +1,8 @@
 // The types that kernels' arguments are made of, for g++ and for NVRTC.
 //
-// An argument's structure stands in a header that both compilers include as "kernels/FAMILY/NAME.h". It has fixed-width members,
-// asserts its size, and is in namespace smelt::kernels, which device code uses throughout.
+// A kernel has one argument, a structure in a header that both compilers include as "kernels/FAMILY/NAME.h". Its members are the
+// tensors and numbers of fixed width; it asserts its size, and is in namespace smelt::kernels, which device code uses throughout.
+// A template over the elements' types has void for them on the host: pointers have one size.
 #pragma once
 
 #ifdef __CUDACC__

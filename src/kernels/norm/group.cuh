@@ -1,43 +1,33 @@
-// Normalisation of groups of elements whose rows are not one run of memory, or too long for the registers of one block: channels
-// of an image in groups, whichever way the image lies.
+// Normalisation of groups of elements. A group is several runs of memory, or too long for the registers of one block: channels of
+// a plain or of a channels-last image in groups.
 //
 //   y = Program(n, operands…)          n = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon)   centred
 //                                      n = x * rsqrt(mean(x^2) + epsilon)                           not
 //
-//   x, y         (lines, bundle, length): C.lines lines of C.bundle groups side by side, each group's part of a line C.length
-//                elements, side by side in x and y:
+//   x, y         (lines, bundle, length): C.lines lines of C.bundle groups side by side. A group has C.length elements of a
+//                line, side by side in x and y:
 //                plain images           a line is a channel (or the whole group), bundle 1
-//                channels-last images   a line is a pixel; C.bundle groups are taken together, so that accesses of C.vec
-//                                       elements fill a line where one group's part would not
+//                channels-last images   a line is a pixel. A bundle is several groups where one group's part of a line is too
+//                                       short for accesses of C.vec elements.
 //   operands     (lines, bundle, length) broadcast
 //   moments      of each group: the mean, and the sum of squared differences from it
 //
-// A thread holds C.vectors vectors of C.vec elements, a block a part of the bundle: C.threads * C.vectors vectors. Where a bundle
-// has several parts, their moments are merged (T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the sample variance",
-// 1983, equations 2.1), through the cluster's shared memory or a workspace; every sum is made in the same order each time.
+// A thread holds C.vectors vectors of C.vec elements. A block holds a part of the bundle, C.threads * C.vectors vectors. The
+// moments of a bundle's parts are merged (T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the sample variance", 1983,
+// equations 2.1) through the cluster's shared memory or a workspace. The order of all sums is fixed.
 //
-// Launch: C.threads threads, a block for a part, C.blocks of them a cluster; part_moments before group_norm where C.blocks is 0.
+// Launch: C.threads threads, a block for a part, C.blocks blocks a cluster. Where C.blocks is 0, part_moments runs first.
 #pragma once
 
 #include "common/cluster.cuh"
 #include "common/expr.cuh"
 #include "common/tuple.cuh"
 #include "common/warp.cuh"
+#include "kernels/norm/group.h"
 #include "pointwise/walk.cuh"
 
-/// What a kernel is compiled for.
-struct GroupConfig {
-  int lines, length, bundle;
-  int vec, threads, vectors;                                             // bundle * length % vec == 0
-  int blocks;                                                            // of a cluster: all parts of a bundle; 0: any number
-  bool centred;
-};
-
-struct alignas(8) Moments {
-  float mean, squares;
-};
-
-/// By a whole warp: of `parts` parts with `whole` elements of a group each, the last one with what is left of `total`.
+/// The moments of a group, by a whole warp, from those of its parts, at(part). Each part has `whole` of the group's elements, the
+/// last one the rest of `total`.
 template <class At> __device__ __forceinline__ Moments merged(int parts, float whole, float total, const At& at) {
   const int lane = threadIdx.x % 32;
   const float last = total - (parts - 1) * whole;
@@ -52,42 +42,42 @@ template <class At> __device__ __forceinline__ Moments merged(int parts, float w
   return {mean, sum_lanes(squares)};
 }
 
-/// A thread's vectors of x, and what its block makes of them.
+/// A thread's vectors of x, and the moments of its block's part.
 template <GroupConfig C, class T> struct GroupTile {
   static constexpr int in_line = C.bundle * C.length / C.vec;            // vectors
   static constexpr int vectors = C.lines * in_line;                      // of the bundle
   static constexpr int part_vectors = C.threads * C.vectors;
   static constexpr int parts = (vectors + part_vectors - 1) / part_vectors;
-  static constexpr bool own_column = C.threads % in_line == 0;           // a thread's vectors lie below one another
+  static constexpr bool own_column = C.threads % in_line == 0;           // all vectors of a thread have the same column
   static constexpr float whole = float(part_vectors) * C.vec / C.bundle;   // elements of a group in a part
   static constexpr float total = float(C.lines) * C.length;
-  static_assert(C.bundle == 1 || own_column, "each part of several groups has whole lines");
+  static_assert(C.bundle == 1 || own_column, "a part of a bundle of several groups has whole lines");
 
   Vector<T, C.vec> raw[C.vectors];                                       // (vectors, vec) of (lines, bundle, length)
-  u32 first;                                                             // vector of the bundle that raw[0] is
+  u32 first;                                                             // raw[0]'s number among the bundle's vectors
 
   __device__ __forceinline__ explicit GroupTile(u32 part) : first(part * part_vectors + threadIdx.x) {}
   __device__ __forceinline__ bool inside(int h) const { return vectors % part_vectors == 0 || first + h * C.threads < vectors; }
   __device__ __forceinline__ u32 line(int h) const {
     return own_column ? first / in_line + h * (C.threads / in_line) : (first + h * C.threads) / in_line;
   }
-  /// The first element of the vector in its line.
+  /// Of the first element of the vector, within its line.
   __device__ __forceinline__ u32 column(int h) const {
     return (own_column ? threadIdx.x % in_line : (first + h * C.threads) % in_line) * C.vec;
   }
-  /// at(line): where a line of x begins.
+  /// at(line): where a line of x begins. All loads are issued before the first is used. There is no branch: a vector outside the
+  /// bundle loads from the first line.
   template <class At> __device__ __forceinline__ void read(const T* x, const At& at) {
-    // Never a branch: all loads are on their way before the first is waited for. What is outside reads the first line.
 #pragma unroll
     for (int h = 0; h < C.vectors; ++h)
       raw[h] = *reinterpret_cast<const Vector<T, C.vec>*>(x + at(inside(h) ? line(h) : 0) + column(h));
   }
 
-  /// Floats of shared memory through which a block adds up.
+  /// Floats of shared memory for a block's sums.
   static __device__ constexpr int exchanged() { return C.bundle == 1 ? C.threads / 32 : C.threads * C.vec; }
-  /// The part's own moments of each group, in shared memory: `result`. All threads come here.
+  /// result[g] = the moments of group g in this part, in shared memory. All threads call it.
   __device__ __forceinline__ void moments(float share, float* exchange, Moments* result) const {
-    float sums[C.vec] = {};                                              // (vec), of the groups of each vector's elements
+    float sums[C.vec] = {};                                              // (vec): over the thread's vectors
 #pragma unroll
     for (int h = 0; h < C.vectors; ++h)
 #pragma unroll
@@ -105,14 +95,14 @@ template <GroupConfig C, class T> struct GroupTile {
       }
     group_sums(sums, exchange, [&](int g, float sum) { result[g].squares = sum; });
   }
-  /// Elements of a group in this part.
+  /// Elements of a group in a part.
   static __device__ __forceinline__ float share(u32 part) { return part + 1 < parts ? whole : total - (parts - 1) * whole; }
-  /// Of element e of every vector of this thread.
+  /// The group of element e of every vector of this thread.
   static __device__ __forceinline__ int group(int e) {
     return C.bundle == 1 ? 0 : (threadIdx.x % in_line * C.vec + e) / C.length;
   }
 
-  /// result[g] for every group, from what at(group, part) gives of each part; visible to all threads afterwards.
+  /// result[g] = the moments of group g from those of its parts, at(g, part); visible to all threads afterwards.
   template <class At> static __device__ __forceinline__ void merge(Moments* result, const At& at) {
     constexpr int warps = C.threads / 32;
     const int warp = threadIdx.x / 32;
@@ -124,8 +114,8 @@ template <GroupConfig C, class T> struct GroupTile {
   }
 
  private:
-  /// Adds up each group's elements over the block's threads, always in the same order; done(group, sum) once for each. What it
-  /// wrote is visible to all threads afterwards.
+  /// Adds up each group's elements over the block's threads in a fixed order, and calls done(group, sum) once for each group. What
+  /// done wrote is visible to all threads afterwards.
   template <class Done>
   static __device__ __forceinline__ void group_sums(const float (&sums)[C.vec], float* exchange, const Done& done) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -159,12 +149,13 @@ template <GroupConfig C, class T> struct GroupTile {
   }
 };
 
-/// What an element is multiplied by after the mean is taken off.
+/// The factor of an element after the mean was subtracted.
 template <bool Centred> __device__ __forceinline__ float factor_of(const Moments& m, float total, float epsilon) {
   return rsqrtf((Centred ? m.squares / total : m.squares / total + m.mean * m.mean) + epsilon);
 }
 
-/// An axis of the lines: index line / Below % Extent (0: the outermost, without a remainder), Stride elements apart.
+/// An axis of the lines. A line's index is line / Below % Extent (Extent 0: the outermost axis, no remainder); neighbours are
+/// Stride elements apart.
 template <u32 Below, u32 Extent, i64 Stride> struct LineAxis {
   static __device__ __forceinline__ i64 offset(u32 line) {
     const u32 above = line / Below;
@@ -173,7 +164,8 @@ template <u32 Below, u32 Extent, i64 Stride> struct LineAxis {
   }
 };
 
-/// How a tensor of T lies in a bundle: the axes along which its lines are apart; its elements in a line as load takes them.
+/// How a tensor of T lies in a bundle. Axes: those along which its lines are apart. Access, Stride: of its elements in a line, for
+/// load().
 template <class T, int Access, i64 Stride, class... Axes> struct GroupView {
   using Type = T;
   static __device__ constexpr int access() { return Access; }
@@ -184,8 +176,8 @@ template <class T, int Access, i64 Stride, class... Axes> struct GroupView {
     load<Access>(x, tensor, at + line_offset(line) + column * Stride, Stride, C.vec);
   }
 };
-/// The same of one whose elements are not equally far apart along a line: GroupStride from one group to the next, Stride from one
-/// element of a group to the next.
+/// The same for a tensor that has two strides along a line: GroupStride from one group to the next, Stride from one element of a
+/// group to the next.
 template <class T, i64 GroupStride, i64 Stride, class... Axes> struct UnevenGroupView {
   using Type = T;
   static __device__ constexpr bool same_in_lines() { return sizeof...(Axes) == 0; }
@@ -198,7 +190,7 @@ template <class T, i64 GroupStride, i64 Stride, class... Axes> struct UnevenGrou
   }
 };
 
-/// all = the bundle's moments, from `own` of each of the cluster's blocks. sm_90 on.
+/// all[g] = the moments of group g from own[g] of the cluster's blocks. From sm_90 on.
 template <class Tile> __device__ __forceinline__ void merge_in_cluster(Moments* all, const Moments* own);
 #if __CUDA_ARCH__ >= 900
 template <class Tile> __device__ __forceinline__ void merge_in_cluster(Moments* all, const Moments* own) {
@@ -211,45 +203,40 @@ template <class Tile> __device__ __forceinline__ void merge_in_cluster(Moments* 
 }
 #endif
 
-/// X, Y, O: how x, y and the operands lie (GroupView); tensors in this order.
+/// X, Y, O: how x, y and the operands lie (GroupView).
 template <GroupConfig C, class Program, class X, class Y, class... O> struct GroupNorm {
   static constexpr int tensors = 2 + sizeof...(O);
   using Tile = GroupTile<C, typename X::Type>;
-  using Tensors = Tuple<const typename X::Type*, typename Y::Type*, const typename O::Type*...>;
   using Operands = Tuple<Vector<typename O::Type, C.vec>...>;
   using Numbers = IndicesTo<sizeof...(O)>;                               // of the operands
   using At = i64[tensors];                                               // where the bundle begins in each tensor
 
-  /// The moments of each part, [bundles, parts, bundle].
-  template <int Rank>
-  static __device__ __forceinline__ void part_moments(const Walk<Rank, tensors>& bundles, const Tensors& t, Moments* moments) {
+  /// Writes the moments of each part.
+  template <int Rank> static __device__ __forceinline__ void part_moments(const GroupNormArgs<Rank, tensors>& a) {
     const u32 bundle = blockIdx.x / Tile::parts, part = blockIdx.x % Tile::parts;
     At at;
-    bundles.template locate<1>(bundle, at);
-    Tile tile(part);
-    tile.read(get<0>(t) + at[0], [](u32 line) { return X::line_offset(line); });
+    a.bundles.template locate<1>(bundle, at);
+    Tile tile(part);                                                     // (vectors, vec) of (lines, bundle, length)
+    tile.read(tensor<X>(a, 0) + at[0], [](u32 line) { return X::line_offset(line); });
     __shared__ float exchange[Tile::exchanged()];
     __shared__ Moments own[C.bundle];                                    // of this part
     tile.moments(Tile::share(part), exchange, own);
-    for (u32 g = threadIdx.x; g < C.bundle; g += C.threads) moments[blockIdx.x * C.bundle + g] = own[g];
+    for (u32 g = threadIdx.x; g < C.bundle; g += C.threads) a.moments[blockIdx.x * C.bundle + g] = own[g];
   }
 
-  /// moments: what part_moments wrote; null where C.blocks > 0.
-  template <int Rank>
-  static __device__ __forceinline__ void run(const Walk<Rank, tensors>& bundles, float epsilon, const Tensors& t,
-                                             const Moments* moments) {
+  template <int Rank> static __device__ __forceinline__ void run(const GroupNormArgs<Rank, tensors>& a) {
     // Load.
     const u32 bundle = blockIdx.x / Tile::parts, part = blockIdx.x % Tile::parts;
     At at;
-    bundles.template locate<1>(bundle, at);
+    a.bundles.template locate<1>(bundle, at);
     Tile tile(part);                                                     // (vectors, vec) of (lines, bundle, length)
-    tile.read(get<0>(t) + at[0], [](u32 line) { return X::line_offset(line); });
+    tile.read(tensor<X>(a, 0) + at[0], [](u32 line) { return X::line_offset(line); });
 
     // Reduce: the moments of the bundle's groups.
     __shared__ float exchange[Tile::exchanged()];
     __shared__ Moments own[C.bundle], all[C.bundle];                     // of this part, and of all parts
     if constexpr (C.blocks == 0) {
-      Tile::merge(all, [&](int g, int p) { return moments[(bundle * Tile::parts + p) * C.bundle + g]; });
+      Tile::merge(all, [&](int g, int p) { return a.moments[(bundle * Tile::parts + p) * C.bundle + g]; });
     } else {
       tile.moments(Tile::share(part), exchange, own);
       if constexpr (C.blocks > 1) {
@@ -260,40 +247,43 @@ template <GroupConfig C, class Program, class X, class Y, class... O> struct Gro
       }
     }
 
-    // Normalise, the program, and store.
+    // Normalise, apply the program, and store.
     float mean[C.vec], factor[C.vec];                                    // (vec): of the group of each of a vector's elements
 #pragma unroll
     for (int e = 0; e < C.vec; ++e) {
       const Moments m = all[Tile::group(e)];
       mean[e] = C.centred ? m.mean : 0;
-      factor[e] = factor_of<C.centred>(m, Tile::total, epsilon);
+      factor[e] = factor_of<C.centred>(m, Tile::total, a.epsilon);
     }
     Operands operands;                                                   // (vec) of (lines, bundle, length) each
-    read<true>(operands, t, at, 0, tile.column(0), Numbers());
+    read<true>(operands, a, at, 0, tile.column(0), Numbers());
 #pragma unroll
     for (int h = 0; h < C.vectors; ++h) {
       if (!tile.inside(h)) continue;
       const u32 line = tile.line(h), column = tile.column(h);
-      read<false>(operands, t, at, line, column, Numbers());
+      read<false>(operands, a, at, line, column, Numbers());
       Vector<typename Y::Type, C.vec> y;                                 // (vec) of (lines, bundle, length)
 #pragma unroll
       for (int e = 0; e < C.vec; ++e)
         apply((f32(tile.raw[h].at[e]) - mean[e]) * factor[e], operands, e, y.at[e], Numbers());
-      store<Y::access()>(get<1>(t), at[1] + Y::line_offset(line) + column, 1, C.vec, y);
+      store<Y::access()>(tensor<Y>(a, 1), at[1] + Y::line_offset(line) + column, 1, C.vec, y);
     }
   }
 
  private:
-  /// The operands that are read Once for all vectors of a thread, or those that are not.
-  template <bool Once, int... I>
-  static __device__ __forceinline__ void read(Operands& x, const Tensors& t, const At& at, u32 line, u32 column, Indices<I...>) {
-    (read_one<Once, I, O>(get<I>(x), t, at, line, column), ...);
+  template <class V, class A> static __device__ __forceinline__ typename V::Type* tensor(const A& a, int i) {
+    return static_cast<typename V::Type*>(a.tensors[i]);
   }
-  template <bool Once, int I, class V>
-  static __device__ __forceinline__ void read_one(Vector<typename V::Type, C.vec>& x, const Tensors& t, const At& at, u32 line,
+  /// Once: reads the operands that are the same for all vectors of a thread; otherwise the others.
+  template <bool Once, class A, int... I>
+  static __device__ __forceinline__ void read(Operands& x, const A& a, const At& at, u32 line, u32 column, Indices<I...>) {
+    (read_one<Once, I, O>(get<I>(x), a, at, line, column), ...);
+  }
+  template <bool Once, int I, class V, class A>
+  static __device__ __forceinline__ void read_one(Vector<typename V::Type, C.vec>& x, const A& a, const At& at, u32 line,
                                                   u32 column) {
     constexpr bool once = Tile::own_column && V::same_in_lines();
-    if constexpr (Once == once) V::template read<C>(x, get<I + 2>(t), at[I + 2], line, column);
+    if constexpr (Once == once) V::template read<C>(x, tensor<V>(a, I + 2), at[I + 2], line, column);
   }
   /// y = Program(n, element e of each operand).
   template <class T, int... I>

@@ -5,11 +5,11 @@
 //                                                 n = s * rsqrt(mean(s^2) + epsilon)                           not: RMSNorm
 //
 //   x, residual, sum, y    [rows…, width], the elements of a row side by side
-//   mean, inverse          [rows…]: mean(s) and the factor of n, where they are asked for
+//   mean, inverse          [rows…]: mean(s) and the factor of n; both are optional
 //   operands               [rows…, width] broadcast: gamma, beta and what follows the normalisation
 //
-// Accumulates in float. C.threads threads share a row: each holds C.vectors vectors of C.vec elements. Needs width % vec == 0 and
-// aligned vectors of x, residual, sum and y.
+// The sums are in float. C.threads threads share a row, and each holds C.vectors vectors of C.vec elements. C.vec divides the
+// width, and the vectors of x, residual, sum and y are aligned.
 //
 // Launch: C.threads * C.rows threads, a block for C.rows rows.
 #pragma once
@@ -17,26 +17,11 @@
 #include "common/cache_hint.cuh"
 #include "common/expr.cuh"
 #include "common/warp.cuh"
+#include "kernels/norm/norm.h"
 #include "pointwise/view.cuh"
 
-/// What happens to a row in the L2 cache. Streamed: it is given up first, and so is what is written. Reread: it is read for the
-/// sums and again for what is written, by when the cache is to have it still, and held in no register between.
-enum class Traffic { plain, streamed, reread };
-
-/// What a kernel is compiled for. Tensors are numbered as they are its parameters; -1: there is none; x is 0.
-struct NormConfig {
-  int residual, sum, y, mean, inverse, operands;                            // operands: the first of them
-  int width, vec, vectors;
-  int y_access;                                                             // of store
-  int threads;                                                              // of a row: a power of two, at least 4
-  int rows;                                                                 // a block
-  bool centred;
-  bool prefetches;                                                          // operands are loaded before the row is added up
-  Traffic traffic;
-};
-
 struct Statistics {
-  float mean, factor;                                                       // mean 0 where it is not taken off
+  float mean, factor;                                                       // mean: 0 for RMSNorm
 };
 
 /// A thread's part of a row.
@@ -44,11 +29,11 @@ template <NormConfig C> struct RowFragment {
   float v[C.vectors][C.vec];                                              // (vectors, vec) of (width)
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % C.threads; }
-  /// Where the first element of vector h lies in the row.
+  /// The first element of vector h, as its place in the row.
   static __device__ __forceinline__ int column(int h) { return (h * C.threads + lane()) * C.vec; }
 
-  /// Every access is issued before the first is used, so C.vectors loads are in flight: never a branch, what is outside of the
-  /// row reads its beginning.
+  /// All C.vectors loads are issued before the first is used. There is no branch: a vector outside the row loads the row's
+  /// beginning.
   template <CacheHint Hint, class T>
   static __device__ __forceinline__ void load_raw(Vector<T, C.vec> (&raw)[C.vectors], const T* row) {
 #pragma unroll
@@ -63,7 +48,7 @@ template <NormConfig C> struct RowFragment {
 #pragma unroll
       for (int e = 0; e < C.vec; ++e) v[h][e] = column(h) < C.width ? f32(raw[h].at[e]) : 0.f;
   }
-  /// Adds another row, rounds to T and writes the sum where there is a place for it.
+  /// Adds another row, rounds to T, and writes the sum unless `sum` is null.
   template <CacheHint Load, CacheHint Store, class T> __device__ __forceinline__ void add(const T* row, T* sum, bool inside) {
     Vector<T, C.vec> raw[C.vectors];                                      // (vectors, vec)
     load_raw<Load>(raw, row);
@@ -100,7 +85,7 @@ template <NormConfig C> struct RowFragment {
 #pragma unroll
       for (int h = 0; h < C.vectors; ++h)
 #pragma unroll
-        for (int e = 0; e < C.vec; ++e) sum += v[h][e];                    // 0 beyond the width
+        for (int e = 0; e < C.vec; ++e) sum += v[h][e];                     // 0 beyond the width
       mean = fold_team<C.threads>(sum, exchange[0], Plus()) / C.width;
     }
     float squares = 0;
@@ -122,50 +107,50 @@ template <NormConfig C> struct RowFragment {
   }
 };
 
-/// T: the elements of the kernel's tensors. O: the operands, each a View along a row.
-template <NormConfig C, class Program, class Operands, int Rank, class... T> struct NormRows;
-template <NormConfig C, class Program, class... O, int Rank, class... T>
-struct NormRows<C, Program, Types<O...>, Rank, T...> {
-  using Tensors = Tuple<T*...>;
-  using At = i64[sizeof...(T)];                                             // where the row begins in each tensor
+/// T: the elements of x and of the tensors up to the operands. O: the operands, each a View along a row.
+template <NormConfig C, class Program, class Others, class... O> struct NormRows;
+template <NormConfig C, class Program, class... T, class... O> struct NormRows<C, Program, Types<T...>, O...> {
+  static constexpr int tensors = sizeof...(T) + sizeof...(O);
+  using At = i64[tensors];                                                  // where the row begins in each tensor
   using Row = RowFragment<C>;
-  /// A thread's part of an operand; of one that is not prefetched, a vector at a time.
+  template <int I> using Element = Pointee<I, Tuple<T*...>>;                // of tensor I
+  /// A thread's part of an operand; a vector at a time where it is not prefetched.
   template <class V> struct Operand {
     Vector<typename V::Type, C.vec> v[C.prefetches ? C.vectors : 1];        // (vectors, vec) of (width)
   };
   using Operands = Tuple<Operand<O>...>;
   using Numbers = IndicesTo<sizeof...(O)>;                                  // of the operands
 
-  static __device__ __forceinline__ void run(const Walk<Rank, sizeof...(T)>& rows, float epsilon, const Tensors& t) {
+  template <int Rank> static __device__ __forceinline__ void run(const NormArgs<Rank, tensors>& a) {
     constexpr bool rereads = C.traffic == Traffic::reread;
     const u32 number = blockIdx.x * static_cast<u32>(C.rows) + threadIdx.x / static_cast<u32>(C.threads);
-    const bool inside = number < rows.chunks;
+    const bool inside = number < a.rows.chunks;
     At at;
-    rows.template locate<1>(inside ? number : 0, at);
+    a.rows.template locate<1>(inside ? number : 0, at);
 
-    // Load: s, and operands that are on their way while it is added up.
+    // Load s. The loads of prefetched operands overlap the sums over it.
     Row row;                                                                // (vectors, vec) of (width)
-    load_sum<rereads ? CacheHint::evict_last : stored(), !rereads>(row, t, at, inside);
+    load_sum<rereads ? CacheHint::evict_last : stored(), !rereads>(row, a, at, inside);
     Operands operands;
-    if constexpr (C.prefetches) load_rows(operands, t, at, Numbers());
+    if constexpr (C.prefetches) load_rows(operands, a, at, Numbers());
 
     // Reduce, and normalise.
-    const Statistics s = row.statistics(epsilon);
-    if constexpr (rereads) load_sum<CacheHint::evict_first, true>(row, t, at, inside);
+    const Statistics s = row.statistics(a.epsilon);
+    if constexpr (rereads) load_sum<CacheHint::evict_first, true>(row, a, at, inside);
     row.normalize(s);
     if (!inside) return;
-    if constexpr (C.mean >= 0) store_statistic<C.mean>(t, at, s.mean);
-    if constexpr (C.inverse >= 0) store_statistic<C.inverse>(t, at, s.factor);
+    if constexpr (C.mean >= 0) store_statistic<C.mean>(a, at, s.mean);
+    if constexpr (C.inverse >= 0) store_statistic<C.inverse>(a, at, s.factor);
 
-    // The program, and store.
-    using Y = Pointee<C.y, Tensors>;
-    Y* const y = get<C.y>(t);
+    // Apply the program, and store.
+    using Y = Element<C.y>;
+    Y* const y = tensor<C.y>(a);
 #pragma unroll
     for (int h = 0; h < C.vectors; ++h) {
       const int column = Row::column(h);
       if (column >= C.width) break;
-      if constexpr (!C.prefetches) load_vectors(operands, 0, column, t, at, Numbers());
-      Vector<Y, C.vec> out;                              // (vec) of (width)
+      if constexpr (!C.prefetches) load_vectors(operands, 0, column, a, at, Numbers());
+      Vector<Y, C.vec> out;                                                 // (vec) of (width)
 #pragma unroll
       for (int e = 0; e < C.vec; ++e) apply(row.v[h][e], operands, C.prefetches ? h : 0, e, out.at[e], Numbers());
       if constexpr (C.traffic == Traffic::plain) store<C.y_access>(y, at[C.y] + column, 1, C.vec, out);
@@ -177,42 +162,45 @@ struct NormRows<C, Program, Types<O...>, Rank, T...> {
   static __device__ constexpr CacheHint stored() {
     return C.traffic == Traffic::streamed ? CacheHint::evict_first : CacheHint::none;
   }
-  /// row = s; Writes: and `sum`, where it is asked for.
-  template <CacheHint Hint, bool Writes>
-  static __device__ __forceinline__ void load_sum(Row& row, const Tensors& t, const At& at, bool inside) {
+  template <int I, class A> static __device__ __forceinline__ Element<I>* tensor(const A& a) {
+    return static_cast<Element<I>*>(a.tensors[I]);
+  }
+  /// row = s. Writes: also stores `sum`, if there is one.
+  template <CacheHint Hint, bool Writes, class A>
+  static __device__ __forceinline__ void load_sum(Row& row, const A& a, const At& at, bool inside) {
     constexpr bool writes = Writes && C.sum >= 0;
-    row.template load<Hint>(get<0>(t) + at[0]);
+    row.template load<Hint>(tensor<0>(a) + at[0]);
     if constexpr (C.residual >= 0 && writes)
-      row.template add<Hint, stored()>(get<C.residual>(t) + at[C.residual], get<C.sum>(t) + at[C.sum], inside);
+      row.template add<Hint, stored()>(tensor<C.residual>(a) + at[C.residual], tensor<C.sum>(a) + at[C.sum], inside);
     else if constexpr (C.residual >= 0)
-      row.template add<Hint>(get<C.residual>(t) + at[C.residual]);
+      row.template add<Hint>(tensor<C.residual>(a) + at[C.residual]);
     else if constexpr (writes)                                              // without a residual s is x
-      row.template store<stored()>(get<C.sum>(t) + at[C.sum], inside);
+      row.template store<stored()>(tensor<C.sum>(a) + at[C.sum], inside);
   }
 
-  template <int I> static __device__ __forceinline__ void store_statistic(const Tensors& t, const At& at, float x) {
-    if (Row::lane() == 0) get<I>(t)[at[I]] = From<Pointee<I, Tensors>>::f32(x);
+  template <int I, class A> static __device__ __forceinline__ void store_statistic(const A& a, const At& at, float x) {
+    if (Row::lane() == 0) tensor<I>(a)[at[I]] = From<Element<I>>::f32(x);
   }
 
   /// Vector h of operand I: the row's elements from `column` on.
-  template <int I, class V>
-  static __device__ __forceinline__ void load_vector(Operand<V>& x, int h, int column, const Tensors& t, const At& at) {
+  template <int I, class V, class A>
+  static __device__ __forceinline__ void load_vector(Operand<V>& x, int h, int column, const A& a, const At& at) {
     constexpr int n = C.operands + I;
-    load<V::access()>(x.v[h], get<n>(t), at[n] + column * V::stride(), V::stride(), C.vec);
+    load<V::access()>(x.v[h], static_cast<const typename V::Type*>(a.tensors[n]), at[n] + column * V::stride(), V::stride(),
+                      C.vec);
   }
-  template <int I, class V>
-  static __device__ __forceinline__ void load_row(Operand<V>& x, const Tensors& t, const At& at) {
+  template <int I, class V, class A>
+  static __device__ __forceinline__ void load_row(Operand<V>& x, const A& a, const At& at) {
 #pragma unroll
-    for (int h = 0; h < C.vectors; ++h) load_vector<I, V>(x, h, Row::column(h) < C.width ? Row::column(h) : 0, t, at);
+    for (int h = 0; h < C.vectors; ++h) load_vector<I, V>(x, h, Row::column(h) < C.width ? Row::column(h) : 0, a, at);
   }
-  template <int... I>
-  static __device__ __forceinline__ void load_vectors(Operands& x, int h, int column, const Tensors& t, const At& at,
-                                                      Indices<I...>) {
-    (load_vector<I, O>(get<I>(x), h, column, t, at), ...);
+  template <class A, int... I>
+  static __device__ __forceinline__ void load_vectors(Operands& x, int h, int column, const A& a, const At& at, Indices<I...>) {
+    (load_vector<I, O>(get<I>(x), h, column, a, at), ...);
   }
-  template <int... I>
-  static __device__ __forceinline__ void load_rows(Operands& x, const Tensors& t, const At& at, Indices<I...>) {
-    (load_row<I, O>(get<I>(x), t, at), ...);
+  template <class A, int... I>
+  static __device__ __forceinline__ void load_rows(Operands& x, const A& a, const At& at, Indices<I...>) {
+    (load_row<I, O>(get<I>(x), a, at), ...);
   }
   /// y = Program(n, element e of vector h of each operand).
   template <class Y, int... I>
@@ -220,9 +208,3 @@ struct NormRows<C, Program, Types<O...>, Rank, T...> {
     Program::apply(n, get<I>(x).v[h].at[e]..., y);
   }
 };
-
-/// rows: where each begins in every tensor, in the tensors' order.
-template <NormConfig C, class Program, class... O, int Rank, class... T>
-__device__ __forceinline__ void norm_rows(const Walk<Rank, sizeof...(T)>& rows, float epsilon, T*... tensors) {
-  NormRows<C, Program, Types<O...>, Rank, T...>::run(rows, epsilon, tuple_of(tensors...));
-}

@@ -180,49 +180,36 @@ std::string view_type(const Groups& p, size_t v) {
   return fmt::format("UnevenGroupView<{}, {}, {}{}>", type, view.group, view.length, line_axes(p, view));
 }
 
+/// The kernels of src/kernels/norm/group.cuh for this problem and this split, but for their entries.
 std::string source_of(const Groups& p, const Split& s) {
-  std::string parameters, tensors, types;
-  for (size_t v = 0; v < p.views.size(); ++v) {
-    parameters += fmt::format("{}{}* t{}, ", p.views[v].input ? "const " : "", expr::cuda_type(p.views[v].type), v);
-    tensors += fmt::format("{}t{}", v ? ", " : "", v);
-    types += ", " + view_type(p, v);
-  }
-  parameters += fmt::format("const Walk<{}, {}> bundles, float epsilon", p.outer.extents.size(), p.views.size());
+  std::string types;
+  for (size_t v = 0; v < p.views.size(); ++v) types += ", " + view_type(p, v);
   std::string code = "#include \"norm/group.cuh\"\n\n" + expr::to_cuda(p.program, "Program");
-  code += fmt::format(
-      "\nstruct Kernel : GroupNorm<GroupConfig{{.lines = {}, .length = {}, .bundle = {}, .vec = {}, .threads = {},\n"
-      "                                      .vectors = {}, .blocks = {}, .centred = {}}},\n"
-      "                          Program{}> {{}};\n",
-      p.lines(), p.length, p.bundle, p.vec, s.threads, s.held, s.blocks, p.parts.centre, types);
-  const std::string bounds = fmt::format("{}, 1", s.threads);
-  if (s.blocks > 0)
-    return code + entry_of_text("group_norm", bounds, parameters,
-                                fmt::format("Kernel::run(bundles, epsilon, tuple_of({}), nullptr);", tensors));
   return code +
-         entry_of_text("part_moments", bounds, parameters + ", Moments* moments",
-                       fmt::format("Kernel::part_moments(bundles, tuple_of({}), moments);", tensors)) +
-         entry_of_text("group_norm", bounds, parameters + ", const Moments* moments",
-                       fmt::format("Kernel::run(bundles, epsilon, tuple_of({}), moments);", tensors));
+         fmt::format(
+             "\nstruct Kernel : GroupNorm<GroupConfig{{.lines = {}, .length = {}, .bundle = {}, .vec = {}, .threads = {},\n"
+             "                                      .vectors = {}, .blocks = {}, .centred = {}}},\n"
+             "                          Program{}> {{}};\n",
+             p.lines(), p.length, p.bundle, p.vec, s.threads, s.held, s.blocks, p.parts.centre, types);
 }
 
 LaunchPlan plan_of(const Groups& p, const Split& s, const std::string& name) {
   LaunchPlan plan(name, source_of(p, s));
   const WalkArgument walk(p.outer, 1);
   const int64_t part = s.threads * s.held, parts = (p.lines() * p.in_line() + part - 1) / part, blocks = walk.chunks() * parts;
-  const auto launch = [&](const std::string& entry) -> Launch& {
-    Launch& l = plan.launch(entry, {.grid = {static_cast<unsigned>(blocks), 1, 1},
-                                    .block = {static_cast<unsigned>(s.threads), 1, 1},
-                                    .cluster = static_cast<unsigned>(std::max<int64_t>(1, s.blocks))});
+  const std::string arguments = fmt::format("GroupNormArgs<{}, {}>", p.outer.extents.size(), p.views.size());
+  const BufferRef moments = s.blocks == 0 ? plan.reserve(blocks * p.bundle * 8) : BufferRef{};
+  const auto launch = [&](const std::string& entry, const std::string& body) {
+    Launch& l = plan.launch({entry, fmt::format("{}, 1", s.threads), arguments, body},
+                            {.grid = {static_cast<unsigned>(blocks), 1, 1},
+                             .block = {static_cast<unsigned>(s.threads), 1, 1},
+                             .cluster = static_cast<unsigned>(std::max<int64_t>(1, s.blocks))});
     for (const View& v : p.views) v.input ? l.input(v.index) : l.output(v.index);
-    return l.value(walk).value(static_cast<float>(p.parts.epsilon));
+    s.blocks == 0 ? l.at(moments) : l.value(uint64_t{0});
+    l.value(walk).value(static_cast<float>(p.parts.epsilon));
   };
-  if (s.blocks == 0) {
-    const BufferRef moments = plan.reserve(blocks * p.bundle * 8);
-    launch("part_moments").at(moments);
-    launch("group_norm").at(moments);
-  } else {
-    launch("group_norm");
-  }
+  if (s.blocks == 0) launch("part_moments", "Kernel::part_moments");
+  launch("group_norm", "Kernel::run");
   return plan;
 }
 

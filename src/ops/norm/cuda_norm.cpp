@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/norm/norm.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/rows/rows.h"
 #include "ops/cuda/gpu.h"
@@ -33,8 +34,7 @@ struct View {
   int64_t step = 1;  // elements from one to the next within a row
 };
 
-/// What happens to a row in the L2 cache: src/kernels/norm/norm.cuh.
-enum class Traffic { plain, streamed, reread };
+using kernels::Traffic;
 
 struct RowSplit {  // how threads share the work
   int64_t vec = 1, threads = 32, rows = 1, held = 1;
@@ -97,7 +97,7 @@ int step_of(const NormCuda& p, size_t v, int64_t vec) {
   return access_step(strides, size_of(p.views[v]), p.views[v].alignment, vec);
 }
 
-/// norm_rows of src/kernels/norm/norm.cuh, for this problem and this split.
+/// The kernel of src/kernels/norm/norm.cuh for this problem and this split.
 std::string source_of(const NormCuda& p, const RowSplit& s) {
   const auto number_of = [&](size_t role) {
     const auto v = std::ranges::find(p.views, role, &View::role) - p.views.begin();
@@ -109,25 +109,29 @@ std::string source_of(const NormCuda& p, const RowSplit& s) {
   // Not where their registers cost more: with four vectors a thread (1% at 5120) and in the largest blocks.
   const bool prefetches = operands * s.held <= (s.vec == 1 ? 32 : 2) && s.threads * s.rows <= 512 && s.traffic != Traffic::reread;
   constexpr std::string_view traffic[] = {"plain", "streamed", "reread"};
-  std::string parameters, tensors, views;
+  std::vector<std::string_view> types;  // of the tensors up to the operands
+  std::string views;                    // of the operands
   for (size_t v = 0; v < p.views.size(); ++v) {
     const View& view = p.views[v];
     const std::string_view type = expr::cuda_type(view.type);
-    parameters += fmt::format("{}{}* t{}, ", view.input ? "const " : "", type, v);
-    tensors += fmt::format(", t{}", v);
-    if (view.role >= role_operands) views += fmt::format(", View<{}, {}, {}>", type, step_of(p, v, s.vec), view.step);
+    if (view.role >= role_operands)
+      views += fmt::format(", View<{}, {}, {}>", type, step_of(p, v, s.vec), view.step);
+    else
+      types.push_back(type);
   }
-  parameters += fmt::format("const Walk<{}, {}> rows, float epsilon", p.outer.extents.size(), p.views.size());
-  const std::string statement = fmt::format(
-      "norm_rows<NormConfig{{.residual = {}, .sum = {}, .y = {}, .mean = {}, .inverse = {}, .operands = {},\n"
-      "                       .width = {}, .vec = {}, .vectors = {}, .y_access = {}, .threads = {}, .rows = {},\n"
-      "                       .centred = {}, .prefetches = {}, .traffic = Traffic::{}}},\n"
-      "            Program{}>(rows, epsilon{});",
+  const std::string kernel = fmt::format(
+      "\nstruct Kernel : NormRows<NormConfig{{.residual = {}, .sum = {}, .y = {}, .mean = {}, .inverse = {}, .operands = {},\n"
+      "                                    .width = {}, .vec = {}, .vectors = {}, .y_access = {}, .threads = {}, .rows = {},\n"
+      "                                    .centred = {}, .prefetches = {}, .traffic = Traffic::{}}},\n"
+      "                         Program, Types<{}>{}> {{}};\n",
       number_of(role_residual), number_of(role_sum), y, number_of(role_mean), number_of(role_inverse),
       static_cast<std::ptrdiff_t>(p.views.size()) - operands, p.width, s.vec, s.held, step_of(p, static_cast<size_t>(y), s.vec),
-      s.threads, s.rows, p.parts.centre, prefetches, traffic[static_cast<size_t>(s.traffic)], views, tensors);
-  return fmt::format("#include \"norm/norm.cuh\"\n\n{}", expr::to_cuda(p.program, "Program")) +
-         entry_of_text("norm_rows", std::to_string(s.threads * s.rows), parameters, statement);
+      s.threads, s.rows, p.parts.centre, prefetches, traffic[static_cast<size_t>(s.traffic)], fmt::join(types, ", "), views);
+  const size_t rank = p.outer.extents.size(), tensors = p.views.size();
+  const KernelEntry entry{"norm_rows", std::to_string(s.threads * s.rows), fmt::format("NormArgs<{}, {}>", rank, tensors),
+                          "Kernel::run"};
+  return "#include \"norm/norm.cuh\"\n\n" + expr::to_cuda(p.program, "Program") + kernel +
+         entry_source(entry, kernels::norm_bytes(static_cast<int>(rank), static_cast<int>(tensors)));
 }
 
 class NormCudaKernel final : public CompiledKernel {

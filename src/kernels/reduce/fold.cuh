@@ -1,5 +1,5 @@
-// What reductions keep while they go: a state that takes one value after the other, merges with another thread's, and gives a
-// result. A merge is symmetric bit by bit, so threads that exchange states by butterflies hold the same one.
+// The states of reductions. A state takes one value after the other, merges with another thread's, and gives a result. A merge is
+// symmetric bit by bit, so all threads that exchange states by butterflies end with the same one.
 //
 //   value          what the program before the reduction gives
 //   result(n)      of n values
@@ -60,14 +60,14 @@ template <class A> struct LogSumExp {
   __device__ __forceinline__ void add(A x, u32) { merge({x, A(1)}); }
   __device__ __forceinline__ void merge(const LogSumExp& o) {
     const A most = smelt_expr::nan_max(top, o.top);
-    // An infinite top: as many as there are of them, whatever else.
+    // No exponential where a top is `most` already: infinity less infinity would be NaN.
     total = (top == most ? total : total * exp(top - most)) + (o.top == most ? o.total : o.total * exp(o.top - most));
     top = most;
   }
   __device__ __forceinline__ A result(i64) const { return top + log(total); }
 };
 
-/// Where the largest (Sign 1) or smallest (-1) value lies: the first such place, or the last. A NaN comes before every number.
+/// The place of the largest (Sign 1) or smallest (-1) value: the first such place, or the last. A NaN wins against every number.
 template <class A, int Sign, bool Last> struct ArgPlace {
   using Value = A;
   A best = A(0);
@@ -85,7 +85,7 @@ template <class A, int Sign, bool Last> struct ArgPlace {
   __device__ __forceinline__ i64 result(i64) const { return at; }
 };
 
-/// Of two states, for common/warp.cuh.
+/// Merges two states, for common/warp.cuh.
 struct Merge {
   template <class S> __device__ __forceinline__ S operator()(S a, const S& b) const {
     a.merge(b);

@@ -5,27 +5,23 @@
 //   kept         where a result lies in x0, x1, …, the operands and y
 //   reduced      where a value of it lies in x0, x1, …
 //
-// Threads that share a result take its values in turns, in a fixed order, and merge their states by butterflies (rows: the
-// elements of a result side by side, C.team threads side by side) or in shared memory (columns: results side by side, a thread
-// has C.vec of them, C.team rows of threads). With C.parts > 1 a block does one part of the values and leaves its states in
-// `parts`, which finish() merges in their order: the same bits at every run.
+// C.team threads share a result. They take its values in turns and merge their states, both in a fixed order. There are two
+// forms:
+//   rows      the elements of a result lie side by side, and so do its threads, which merge by butterflies
+//   columns   the results lie side by side; a thread has C.vec of them, a block C.team rows of threads, which merge in shared
+//             memory
+// With C.parts > 1 a block does one part of the values and writes its states to `parts`. finish() merges those in their order, so
+// every run gives the same bits.
 //
-// Launch: C.team * C.side threads, (results or chunks of C.vec of them) / C.side x C.parts blocks; finish() a warp a result.
+// Launch: C.team * C.side threads, (results or chunks of C.vec of them) / C.side x C.parts blocks; finish() has a warp for each
+// result.
 #pragma once
 
 #include "common/tuple.cuh"
 #include "common/warp.cuh"
+#include "kernels/reduce/reduce.h"
 #include "pointwise/view.cuh"
 #include "reduce/fold.cuh"
-
-/// What a kernel is compiled for.
-struct ReduceConfig {
-  bool rows;
-  int vec;                                                                  // elements of x0, x1, … that a thread loads at once
-  int team;                                                                 // threads that share a result: a power of two
-  int side;                                                                 // results (rows) or chunks of them (columns) a block
-  int parts;                                                                // of a result's values, each a block's
-};
 
 /// Chunks [begin, end) of the values that part `split` of `splits` takes.
 struct Part {
@@ -37,7 +33,7 @@ struct Part {
   }
 };
 
-/// Merges the states of threads X apart, Team of them; row 0 gets the result. `exchange`: a state a thread, times Vec.
+/// Merges the states of Team threads, each X threads from the next; row 0 gets the result. `exchange`: Vec states a thread.
 template <int X, int Team, int Vec, class S> __device__ __forceinline__ void merge_rows(S (&s)[Vec], S* exchange) {
   const int x = threadIdx.x % X, row = threadIdx.x / X;
 #pragma unroll
@@ -52,46 +48,46 @@ template <int X, int Team, int Vec, class S> __device__ __forceinline__ void mer
   }
 }
 
-/// Result `number` of all, from the states of its parts, [splits, results], by a warp.
+/// Result `number` of all, by a warp, from the states of its parts, [splits, results].
 template <class S> __device__ __forceinline__ S merge_parts(const S* parts, u32 number, u32 results, u32 splits) {
   S s;
   for (u32 split = threadIdx.x % 32; split < splits; split += 32) s.merge(parts[static_cast<u64>(split) * results + number]);
   return fold_lanes(s, Merge());
 }
 
-/// State: reduce/fold.cuh. X: what Before gives; Result: what After takes; V: how x0, x1, … lie along the axis of the vectors.
-template <ReduceConfig C, class State, class Before, class X, class After, class Result, class... V> struct Reduce {
-  static constexpr int inputs = sizeof...(V);
+/// State: of reduce/fold.cuh. X: the type that Before gives; Result: the type that After takes. V: how x0, x1, … lie along the
+/// axis of the vectors. O: the types of the operands and of y.
+template <ReduceConfig C, class State, class Before, class X, class After, class Result, class Inputs, class Outputs>
+struct Reduce;
+template <ReduceConfig C, class State, class Before, class X, class After, class Result, class... V, class... O>
+struct Reduce<C, State, Before, X, After, Result, Types<V...>, Types<O...>> {
+  static constexpr int inputs = sizeof...(V), tensors = inputs + sizeof...(O);
   static constexpr int threads = C.team * C.side;
-  static constexpr int results = C.rows ? 1 : C.vec;                        // a thread's
-  using Inputs = Tuple<const typename V::Type*...>;
-  using Vectors = Tuple<Vector<typename V::Type, C.vec>...>;
-  using Numbers = IndicesTo<sizeof...(V)>;
+  static constexpr int results = C.rows ? 1 : C.vec;                        // of a thread
 
-  /// outputs: the operands, then y; with C.parts > 1 the states of the parts, [C.parts, kept chunks, results].
-  template <int KeptRank, int ReducedRank, int Tensors, class... T>
-  static __device__ __forceinline__ void reduce(const Walk<KeptRank, Tensors>& kept, const Walk<ReducedRank, inputs>& reduced,
-                                                i64 count, const Inputs& x, const Tuple<T*...>& outputs) {
+  /// Writes y, or with C.parts > 1 the states of the parts.
+  template <int KeptRank, int ReducedRank>
+  static __device__ __forceinline__ void reduce(const ReduceArgs<KeptRank, ReducedRank, inputs, tensors>& a) {
     __shared__ alignas(16) unsigned char memory[sizeof(State) * (C.rows ? (threads < 32 ? 1 : threads / 32) : threads * C.vec)];
     State* const exchange = reinterpret_cast<State*>(memory);
     // A chunk of results, and which thread this is of those that share it.
     const u32 chunk = blockIdx.x * side + (C.rows ? threadIdx.x / team : threadIdx.x % side);
     const u32 member = C.rows ? threadIdx.x % team : threadIdx.x / side;
-    const bool inside = chunk < kept.chunks;
-    i64 at[Tensors];
-    const u32 chunk_results = kept.template locate<results>(inside ? chunk : 0, at);
+    const bool inside = chunk < a.kept.chunks;
+    i64 at[tensors];
+    const u32 chunk_results = a.kept.template locate<results>(inside ? chunk : 0, at);
 
     // Main loop: this block's part of the values, C.team chunks at a time.
     State s[results];
-    const Part part(reduced.chunks, blockIdx.y, static_cast<u32>(C.parts));
+    const Part part(a.reduced.chunks, blockIdx.y, static_cast<u32>(C.parts));
     if (inside) {
 #pragma unroll 4
       for (u32 c = part.begin + member; c < part.end; c += team) {
         i64 in[inputs];
-        const u32 values = reduced.template locate<C.rows ? C.vec : 1>(c, in);
+        const u32 values = a.reduced.template locate<C.rows ? C.vec : 1>(c, in);
         Vectors v;                                                          // (vec) of (reduced) or of (kept)
-        if constexpr (C.rows) load_all(v, x, at, in, reduced, values, Numbers());
-        else load_all(v, x, at, in, kept, chunk_results, Numbers());
+        if constexpr (C.rows) load_all(v, a, at, in, a.reduced, values, Numbers());
+        else load_all(v, a, at, in, a.kept, chunk_results, Numbers());
 #pragma unroll
         for (int e = 0; e < C.vec; ++e) {
           if (e >= (C.rows ? values : chunk_results)) break;
@@ -110,36 +106,40 @@ template <ReduceConfig C, class State, class Before, class X, class After, class
     if constexpr (C.parts > 1) {
 #pragma unroll
       for (int e = 0; e < results; ++e)
-        get<0>(outputs)[(static_cast<u64>(blockIdx.y) * kept.chunks + chunk) * results + e] = s[e];
+        static_cast<State*>(a.parts)[(static_cast<u64>(blockIdx.y) * a.kept.chunks + chunk) * results + e] = s[e];
     } else if constexpr (C.rows) {
-      store(s[0], 0, at, kept, count, outputs, IndicesTo<sizeof...(T)>());
+      store(s[0], 0, at, a, OutputNumbers());
     } else {
 #pragma unroll
       for (int e = 0; e < results; ++e)
-        if (e < chunk_results) store(s[e], e, at, kept, count, outputs, IndicesTo<sizeof...(T)>());
+        if (e < chunk_results) store(s[e], e, at, a, OutputNumbers());
     }
   }
 
-  /// Merges the parts that reduce left; 256 threads, a warp a result.
-  template <int KeptRank, class... T>
-  static __device__ __forceinline__ void finish(const Walk<KeptRank, inputs + sizeof...(T)>& kept, i64 count, const State* parts,
-                                                const Tuple<T*...>& outputs) {
+  /// Merges the states of the parts and writes y; 256 threads, a warp a result.
+  template <int KeptRank, int ReducedRank>
+  static __device__ __forceinline__ void finish(const ReduceArgs<KeptRank, ReducedRank, inputs, tensors>& a) {
     constexpr u32 chunk_results = results;
     const u32 number = blockIdx.x * 8 + threadIdx.x / 32, e = number % chunk_results;
-    if (number / chunk_results >= kept.chunks) return;
-    i64 at[inputs + sizeof...(T)];
-    if (e >= kept.template locate<results>(number / chunk_results, at)) return;
-    const State s = merge_parts(parts, number, kept.chunks * chunk_results, static_cast<u32>(C.parts));
-    if (threadIdx.x % 32 == 0) store(s, e, at, kept, count, outputs, IndicesTo<sizeof...(T)>());
+    if (number / chunk_results >= a.kept.chunks) return;
+    i64 at[tensors];
+    if (e >= a.kept.template locate<results>(number / chunk_results, at)) return;
+    const State s =
+        merge_parts(static_cast<const State*>(a.parts), number, a.kept.chunks * chunk_results, static_cast<u32>(C.parts));
+    if (threadIdx.x % 32 == 0) store(s, e, at, a, OutputNumbers());
   }
 
  private:
   static constexpr u32 team = C.team, side = C.side;
+  using Vectors = Tuple<Vector<typename V::Type, C.vec>...>;
+  using Numbers = IndicesTo<sizeof...(V)>;
+  using OutputNumbers = IndicesTo<sizeof...(O)>;
 
-  template <class Along, int N, int... I>
-  static __device__ __forceinline__ void load_all(Vectors& v, const Inputs& x, const i64 (&at)[N], const i64 (&in)[inputs],
+  template <class A, class Along, int... I>
+  static __device__ __forceinline__ void load_all(Vectors& v, const A& a, const i64 (&at)[tensors], const i64 (&in)[inputs],
                                                   const Along& along, u32 count, Indices<I...>) {
-    (load<V::access()>(get<I>(v), get<I>(x), at[I] + in[I], innermost_stride<I>(along), count), ...);
+    (load<V::access()>(get<I>(v), static_cast<const typename V::Type*>(a.tensors[I]), at[I] + in[I], innermost_stride<I>(along),
+                       count), ...);
   }
   template <int View, int Rank, int Views> static __device__ __forceinline__ i64 innermost_stride(const Walk<Rank, Views>& w) {
     return w.strides[View][Rank - 1];
@@ -148,10 +148,10 @@ template <ReduceConfig C, class State, class Before, class X, class After, class
     Before::apply(get<I>(v).at[e]..., value);
   }
   /// y = After(the result of s, operands), of the thread's result e.
-  template <int Rank, int N, class Outputs, int... I>
-  static __device__ __forceinline__ void store(const State& s, u32 e, const i64 (&at)[N], const Walk<Rank, N>& kept, i64 count,
-                                               const Outputs& outputs, Indices<I...>) {
-    After::apply(static_cast<Result>(s.result(count)),
-                 get<I>(outputs)[at[inputs + I] + e * kept.strides[inputs + I][Rank - 1]]...);
+  template <int KeptRank, int ReducedRank, int... I>
+  static __device__ __forceinline__ void store(const State& s, u32 e, const i64 (&at)[tensors],
+                                               const ReduceArgs<KeptRank, ReducedRank, inputs, tensors>& a, Indices<I...>) {
+    After::apply(static_cast<Result>(s.result(a.count)),
+                 static_cast<O*>(a.tensors[inputs + I])[at[inputs + I] + e * a.kept.strides[inputs + I][KeptRank - 1]]...);
   }
 };

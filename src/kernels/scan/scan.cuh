@@ -2,15 +2,16 @@
 //
 //   x, y    [outer, extent, inner]
 //
-// Two forms. Rows (inner 1): a block a line, Threads · Items elements at a time, each thread its own side by side, scanned by
-// warps. Columns: a thread a line, neighbours read side by side. Computed in A: double for f64 and f32 alike costs nothing here,
-// the kernel waits for memory; integers in 64 bits.
+// There are two forms. Rows (inner 1): a block does a line, Threads * Items elements at a time; a thread has Items neighbours, and
+// warps scan the threads' totals. Columns: a thread does a line, and neighbouring threads read neighbouring elements. The sums are
+// in A: double for all real types, which costs nothing in a kernel that waits for memory, and 64 bits for integers.
 #pragma once
 
 #include "common/convert.cuh"
 #include "common/divide.cuh"
 #include "common/expr.cuh"
 #include "common/warp.cuh"
+#include "kernels/scan/scan.h"
 
 template <class A> struct RunningSum {
   static constexpr int start = 0;
@@ -21,6 +22,7 @@ template <class A> struct RunningProduct {
   static __device__ __forceinline__ A of(A a, A b) { return a * b; }
 };
 
+/// x, y: [blocks, extent], which may be the same.
 template <class A, class Op, bool Exclusive, bool Reverse, int Threads, int Items, class T>
 __device__ __forceinline__ void scan_rows(const T* x, T* y, u32 extent) {
   __shared__ A warps[Threads / 32];
@@ -37,10 +39,10 @@ __device__ __forceinline__ void scan_rows(const T* x, T* y, u32 extent) {
       own[i] = at < extent ? widened<A>(x[Reverse ? extent - 1 - at : at]) : A(Op::start);
       total = Op::of(total, own[i]);
     }
-    const A until = scan_lanes(total, [](A a, A b) { return Op::of(a, b); });   // with the lanes before
+    const A until = scan_lanes(total, [](A a, A b) { return Op::of(a, b); });   // of the lanes up to this one
     A before = shuffle_up(until, 1);
     if (lane == 0) before = A(Op::start);
-    __syncthreads();                                                        // the carry of the last round is there
+    __syncthreads();                                                        // the carry of the last round is written
     if (lane == 31) warps[warp] = until;
     __syncthreads();
     A running = carry;
@@ -58,18 +60,24 @@ __device__ __forceinline__ void scan_rows(const T* x, T* y, u32 extent) {
   }
 }
 
+template <class A, class Op, bool Exclusive, bool Reverse, int Threads, int Items, class T>
+__device__ __forceinline__ void scan_rows(const ScanArgs<T>& a) {
+  scan_rows<A, Op, Exclusive, Reverse, Threads, Items>(a.x, a.y, a.extent);
+}
+
 template <class A, class Op, bool Exclusive, bool Reverse, class T>
-__device__ __forceinline__ void scan_columns(const T* x, T* y, u32 lines, u32 extent, Divider inner) {
-  const u32 line = blockIdx.x * blockDim.x + threadIdx.x;
-  if (line >= lines) return;
+__device__ __forceinline__ void scan_columns(const ScanArgs<T>& a) {
+  const u32 line = blockIdx.x * blockDim.x + threadIdx.x, extent = a.extent;
+  if (line >= a.lines) return;
+  const Divider& inner = a.inner;
   const u32 o = inner.quotient(line), i = line - o * inner.divisor;
   const u64 first = static_cast<u64>(o) * extent * inner.divisor + i;
   A running = A(Op::start);
 #pragma unroll 4
   for (u32 k = 0; k < extent; ++k) {
     const u64 at = first + static_cast<u64>(Reverse ? extent - 1 - k : k) * inner.divisor;
-    const A after = Op::of(running, widened<A>(x[at]));
-    y[at] = narrowed<T>(Exclusive ? running : after);
+    const A after = Op::of(running, widened<A>(a.x[at]));
+    a.y[at] = narrowed<T>(Exclusive ? running : after);
     running = after;
   }
 }

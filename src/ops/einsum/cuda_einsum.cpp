@@ -2,13 +2,11 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/reduce/contraction.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
 #include "ops/cuda/source.h"
 #include "ops/einsum/einsum.h"
 #include "ops/einsum/offer.h"
-#include "ops/movement/cuda_axes.h"
 
 namespace smelt::ops {
 namespace {
@@ -46,35 +44,24 @@ void offer_einsum_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
   if (count >= int64_t{1} << 31 || terms >= int64_t{1} << 31)
     return offer.refuse("cuda", Reason::too_large, "{} elements of {} terms; it counts to 2^31 of each", count, terms);
   const size_t operands = shapes.size();
-  const std::string form = fmt::format("Contraction<{}, {}, {}>", operands, c.outer.size(), c.summed.size());
-  std::vector<Parameter> parameters;
-  std::string given = "y, args";
-  for (size_t k = 0; k < operands; ++k) {
-    parameters.push_back({read_only(type), fmt::format("x{}", k)});
-    given += fmt::format(", x{}", k);
-  }
-  parameters.push_back({writable(type), "y"});
-  parameters.push_back({form, "args"});
-  const std::string source = "#include \"reduce/einsum.cuh\"\n" +
-                             entry_of_statement("einsum", "256", parameters,
-                                                fmt::format("contract<{}>({});", real ? "double" : expr::cuda_type(type), given));
-  ArgumentBytes a;  // kernels::Contraction
-  a.append(static_cast<uint32_t>(count));
-  for (const Shape* s : {&c.outer, &c.summed})
-    for (size_t i = s->size(); i-- > 0;) a.append(Divider(static_cast<uint32_t>(std::max<int64_t>(1, (*s)[i]))));
-  a.append(static_cast<uint32_t>(terms));
-  for (const std::vector<Shape>* all : {&c.outer_strides, &c.summed_strides})
-    for (const Shape& s : *all)
-      for (size_t i = s.size(); i-- > 0;) a.append(s[i]);
-  const uint64_t size =
-      kernels::contraction_bytes(static_cast<int>(operands), static_cast<int>(c.outer.size()), static_cast<int>(c.summed.size()));
+  const KernelEntry einsum{
+      "einsum", "256",
+      fmt::format("EinsumArgs<{}, {}, {}, {}>", expr::cuda_type(type), operands, c.outer.size(), c.summed.size()),
+      fmt::format("contract<{}>", real ? "double" : expr::cuda_type(type))};
   const double moved = static_cast<double>(count) * static_cast<double>(terms * static_cast<int64_t>(operands)) * 2;
-  offer.candidates.push_back({"cuda", "", gpu_estimate_us(*machine.gpu, moved), [=, bytes = a.take(size), gpu = machine.gpu] {
-                                LaunchPlan plan("einsum", source);
+  offer.candidates.push_back({"cuda", "", gpu_estimate_us(*machine.gpu, moved), [=, gpu = machine.gpu] {
+                                LaunchPlan plan("einsum", "#include \"reduce/einsum.cuh\"\n");
                                 if (count > 0) {
-                                  Launch& l = plan.launch("einsum", blocks_of(count, 256));
+                                  Launch& l = plan.launch(einsum, blocks_of(count, 256));
                                   for (size_t k = 0; k < operands; ++k) l.input(k);
-                                  l.output(0).bytes(bytes);
+                                  l.output(0);
+                                  for (const std::vector<Shape>* all : {&c.outer_strides, &c.summed_strides})
+                                    for (const Shape& s : *all)
+                                      for (size_t i = s.size(); i-- > 0;) l.value(s[i]);
+                                  for (const Shape* s : {&c.outer, &c.summed})
+                                    for (size_t i = s->size(); i-- > 0;)
+                                      l.value(Divider(static_cast<uint32_t>(std::max<int64_t>(1, (*s)[i]))));
+                                  l.value(static_cast<uint32_t>(count)).value(static_cast<uint32_t>(terms));
                                 }
                                 return launched(std::move(plan), *gpu);
                               }});

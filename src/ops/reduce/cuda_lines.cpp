@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include "expr/cuda.h"
-#include "kernels/reduce/line_shape.h"
+#include "kernels/reduce/lines.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/gpu.h"
 #include "ops/cuda/source.h"
@@ -18,21 +18,18 @@ void offer_lines_cuda(const BoundNode& b, LineKernel kernel, const Machine& mach
     return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(type));
   if (kernel.count >= int64_t{1} << 31)
     return offer.refuse("cuda", Reason::too_large, "{} lines; it counts to 2^31", kernel.count);
-  const std::string source =
-      "#include \"reduce/lines.cuh\"\n" +
-      entry_of_text("lines", "256",
-                    fmt::format("const {0}* x, {0}* y, const Lines l{1}", expr::cuda_type(type), kernel.parameters),
-                    kernel.call + ";");
   const double estimate =
       gpu_estimate_us(*machine.gpu, 3.0 * static_cast<double>(storage_bytes(x))) + 0.01 * static_cast<double>(kernel.view.extent);
   offer.candidates.push_back(
-      {"cuda", "lines", estimate, [source, kernel = std::move(kernel), gpu = machine.gpu] {
+      {"cuda", "lines", estimate, [type, kernel = std::move(kernel), gpu = machine.gpu] {
          const AxisView& v = kernel.view;
-         LaunchPlan plan("lines", source);
+         LaunchPlan plan("lines", "#include \"reduce/lines.cuh\"\n");
          if (kernel.count > 0 && v.extent > 0) {
-           Launch& l = plan.launch("lines", blocks_of(kernel.count, 256));
-           l.input(0).output(0).value(kernels::Lines{static_cast<uint32_t>(kernel.count), v.extent, v.inner});
-           kernel.arguments(l);
+           const kernels::LineArgs<void> a{.extent = v.extent, .inner = v.inner, .count = static_cast<uint32_t>(kernel.count)};
+           const KernelEntry lines{"lines", "256", fmt::format("{}<{}>", kernel.arguments, expr::cuda_type(type)), kernel.body};
+           Launch& l = plan.launch(lines, blocks_of(kernel.count, 256));
+           l.args(a, {{a.x, {BufferRef::input, 0}}, {a.y, {BufferRef::output, 0}}});
+           if (kernel.others) kernel.others(l);
          }
          return launched(std::move(plan), *gpu);
        }});

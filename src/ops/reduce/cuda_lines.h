@@ -10,11 +10,11 @@
 namespace smelt::ops {
 
 struct LineKernel {
-  AxisView view;           // the lines
-  int64_t count = 0;       // of threads
-  std::string call;        // of the function in lines.cuh: "hard_max(x, y, l)"
-  std::string parameters;  // of the kernel behind x, y and l: ", float bias"
-  std::function<void(Launch&)> arguments = [](Launch&) {};
+  AxisView view;                        // the lines
+  int64_t count = 0;                    // of threads
+  std::string body;                     // of lines.cuh: "hard_max"
+  std::string arguments = "LineArgs";   // of kernels/reduce/lines.h
+  std::function<void(Launch&)> others;  // appends what `arguments` have behind LineArgs; empty: nothing
 };
 
 /// Adds the candidate "lines", from input 0 to output 0.

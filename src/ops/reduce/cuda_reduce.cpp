@@ -30,8 +30,6 @@ struct Split {
   int64_t threads() const { return team * side; }
 };
 
-std::string_view type_of(const BoundNode& b, size_t input) { return expr::cuda_type(b.inputs[input].type); }
-
 Result<Problem> problem_of(const BoundNode& b, const ReduceForm& f) {
   Problem p{.form = f, .strides = {}, .kept = {}, .reduced = {}, .alignments = {}};
   const size_t rank = f.shape.size();
@@ -83,40 +81,27 @@ int step_of(const Problem& p, size_t k, int64_t bytes, int64_t vec) {
   return access_step(s, bytes, p.alignments[k], vec);
 }
 
-/// The kernels of src/kernels/reduce/reduce.cuh: reduce, and finish where there are several parts.
+/// The kernels of src/kernels/reduce/reduce.cuh, but for their entries.
 std::string source_of(const BoundNode& b, const Problem& p, const Split& s) {
   const ReduceForm& f = p.form;
-  const size_t operands = f.before_inputs.size();
   const std::string_view value = expr::cuda_type(f.before.type(f.before.outputs()[0]));
   std::string code = "#include \"reduce/reduce.cuh\"\n\n" + expr::to_cuda(f.before, "Before") + expr::to_cuda(f.after, "After");
   if (!f.start.empty())
     code += fmt::format("struct Start {{ static __device__ __forceinline__ {} value() {{ return {}; }} }};\n", value, f.start);
-  std::string inputs, outputs, x, y, views;  // parameters; their names; types
-  for (size_t k = 0; k < operands; ++k) {
-    const std::string_view type = type_of(b, f.before_inputs[k]);
-    inputs += fmt::format("const {}* x{}, ", type, k);
-    x += fmt::format("{}x{}", k ? ", " : "", k);
-    views += fmt::format(", View<{}, {}>", type, step_of(p, k, element_bytes(b.inputs[f.before_inputs[k]].type), s.vec));
+  std::vector<std::string> inputs, outputs;  // views; types
+  for (size_t k = 0; k < f.before_inputs.size(); ++k) {
+    const DType type = b.inputs[f.before_inputs[k]].type;
+    inputs.push_back(fmt::format("View<{}, {}>", expr::cuda_type(type), step_of(p, k, element_bytes(type), s.vec)));
   }
-  for (size_t k = 0; k < f.after_inputs.size(); ++k) {
-    outputs += fmt::format("const {}* o{}, ", type_of(b, f.after_inputs[k]), k);
-    y += fmt::format("o{}, ", k);
-  }
-  outputs += fmt::format("{}* y, ", expr::cuda_type(b.outputs[0].type));
-  const std::string kept = fmt::format("const Walk<{}, {}> kept", p.kept.extents.size(), p.kept.strides.size());
-  const std::string reduced = fmt::format("const Walk<{}, {}> reduced", p.reduced.extents.size(), operands);
-  code += fmt::format(
-      "using State = {};\n"
-      "struct Kernel : Reduce<ReduceConfig{{.rows = {}, .vec = {}, .team = {}, .side = {}, .parts = {}}},\n"
-      "                       State, Before, {}, After, {}{}> {{}};\n",
-      f.state, p.rows, s.vec, s.team, s.side, s.parts, value, expr::cuda_type(f.after.type(0)), views);
-  code += entry_of_text(
-      "reduce", std::to_string(s.threads()),
-      fmt::format("{}{}{}, {}, i64 count", inputs, s.parts > 1 ? "State* parts, " : outputs, kept, reduced),
-      fmt::format("Kernel::reduce(kept, reduced, count, tuple_of({}), tuple_of({}));", x, s.parts > 1 ? "parts" : y + "y"));
-  if (s.parts == 1) return code;
-  return code + entry_of_text("finish", "256", fmt::format("const State* parts, {}{}, i64 count", outputs, kept),
-                              fmt::format("Kernel::finish(kept, count, parts, tuple_of({}y));", y));
+  for (const size_t i : f.after_inputs) outputs.emplace_back(expr::cuda_type(b.inputs[i].type));
+  outputs.emplace_back(expr::cuda_type(b.outputs[0].type));
+  return code + fmt::format(
+                    "using State = {};\n"
+                    "struct Kernel : Reduce<ReduceConfig{{.rows = {}, .vec = {}, .team = {}, .side = {}, .parts = {}}},\n"
+                    "                       State, Before, {}, After, {},\n"
+                    "                       Types<{}>, Types<{}>> {{}};\n",
+                    f.state, p.rows, s.vec, s.team, s.side, s.parts, value, expr::cuda_type(f.after.type(0)),
+                    fmt::join(inputs, ", "), fmt::join(outputs, ", "));
 }
 
 std::unique_ptr<Kernel> kernel_of(const BoundNode& b, const Problem& p, const Split& s, const Gpu& gpu, const std::string& name) {
@@ -124,26 +109,21 @@ std::unique_ptr<Kernel> kernel_of(const BoundNode& b, const Problem& p, const Sp
   const int64_t vec = p.rows ? 1 : s.vec;
   const WalkArgument kept(p.kept, vec), reduced(p.reduced, p.rows ? s.vec : 1);
   if (p.results == 0) return launched(std::move(plan), gpu);
-  const auto after = [&](Launch& l) {
+  const std::string arguments = fmt::format("ReduceArgs<{}, {}, {}, {}>", p.kept.extents.size(), p.reduced.extents.size(),
+                                            p.reduced.strides.size(), p.kept.strides.size());
+  const BufferRef parts = s.parts > 1 ? plan.reserve(s.parts * kept.chunks() * vec * p.form.state_bytes) : BufferRef{};
+  const auto launch = [&](const std::string& entry, int64_t threads, const device::cuda::LaunchShape& shape) {
+    Launch& l = plan.launch({entry, std::to_string(threads), arguments, "Kernel::" + entry}, shape);
+    for (const size_t i : p.form.before_inputs) l.input(i);
     for (const size_t i : p.form.after_inputs) l.input(i);
-    l.output(0).value(kept);
+    l.output(0);
+    s.parts > 1 ? l.at(parts) : l.value(uint64_t{0});
+    l.value(p.values).value(kept).value(reduced);
   };
   const auto blocks = static_cast<unsigned>((kept.chunks() + s.side - 1) / s.side);
-  const BufferRef parts = s.parts > 1 ? plan.reserve(s.parts * kept.chunks() * vec * p.form.state_bytes) : BufferRef{};
-  Launch& l = plan.launch(
-      "reduce", {.grid = {blocks, static_cast<unsigned>(s.parts), 1}, .block = {static_cast<unsigned>(s.threads()), 1, 1}});
-  for (const size_t i : p.form.before_inputs) l.input(i);
-  if (s.parts > 1)
-    l.at(parts).value(kept);
-  else
-    after(l);
-  l.value(reduced).value(p.values);
-  if (s.parts > 1) {
-    Launch& last = plan.launch("finish", blocks_of(kept.chunks() * vec * 32, 256));
-    last.at(parts);
-    after(last);
-    last.value(p.values);
-  }
+  launch("reduce", s.threads(),
+         {.grid = {blocks, static_cast<unsigned>(s.parts), 1}, .block = {static_cast<unsigned>(s.threads()), 1, 1}});
+  if (s.parts > 1) launch("finish", 256, blocks_of(kept.chunks() * vec * 32, 256));
   return launched(std::move(plan), gpu);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/scan/scan.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
@@ -24,27 +25,24 @@ void offer_scan_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (lines * v.extent >= int64_t{1} << 31)
     return offer.refuse("cuda", Reason::too_large, "{} elements; it counts to 2^31", lines * v.extent);
   const std::string type(expr::cuda_type(x.type)), wide = real ? "double" : is_signed(x.type) ? "i64" : "u64";
-  const std::string arguments =
+  const std::string constants =
       fmt::format("{0}, {1}<{0}>, {2}, {3}", wide, b.node->op == "CumSum" ? "RunningSum" : "RunningProduct",
                   b.node->get_int("exclusive", 0) != 0, b.node->get_int("reverse", 0) != 0);
   constexpr unsigned block = 256;
   const bool rows = v.inner == 1;
-  const std::string call = rows ? fmt::format("scan_rows<{}, {}, 4>(x, y, extent)", arguments, block)
-                                : fmt::format("scan_columns<{}>(x, y, lines, extent, inner)", arguments);
-  const std::string source =
-      "#include \"scan/scan.cuh\"\n" +
-      entry_of_text("scan", block, fmt::format("const {0}* x, {0}* y, u32 lines, u32 extent, Divider inner", type), call + ";");
+  const KernelEntry scan{
+      "scan", std::to_string(block), fmt::format("ScanArgs<{}>", type),
+      rows ? fmt::format("scan_rows<{}, {}, 4>", constants, block) : fmt::format("scan_columns<{}>", constants)};
   const double estimate = gpu_estimate_us(*machine.gpu, 2.0 * static_cast<double>(storage_bytes(x))) +
                           static_cast<double>(v.extent) * (rows ? 0.003 : 0.2);
-  offer.candidates.push_back({"cuda", rows ? "rows" : "columns", estimate, [source, lines, v, rows, gpu = machine.gpu] {
-                                LaunchPlan plan("scan", source);
+  offer.candidates.push_back({"cuda", rows ? "rows" : "columns", estimate, [scan, lines, v, rows, gpu = machine.gpu] {
+                                LaunchPlan plan("scan", "#include \"scan/scan.cuh\"\n");
                                 if (lines * v.extent > 0) {
-                                  plan.launch("scan", rows ? blocks_of(lines * block, block) : blocks_of(lines, block))
-                                      .input(0)
-                                      .output(0)
-                                      .value(static_cast<uint32_t>(lines))
-                                      .value(static_cast<uint32_t>(v.extent))
-                                      .value(Divider(static_cast<uint32_t>(v.inner)));
+                                  const kernels::ScanArgs<void> a{.lines = static_cast<uint32_t>(lines),
+                                                                  .extent = static_cast<uint32_t>(v.extent),
+                                                                  .inner = Divider(static_cast<uint32_t>(v.inner))};
+                                  plan.launch(scan, rows ? blocks_of(lines * block, block) : blocks_of(lines, block))
+                                      .args(a, {{a.x, {BufferRef::input, 0}}, {a.y, {BufferRef::output, 0}}});
                                 }
                                 return launched(std::move(plan), *gpu, {0});
                               }});

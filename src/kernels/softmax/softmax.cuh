@@ -1,18 +1,22 @@
-// Softmax along one axis: y = exp(x - top) / Σ exp(x - top), top the largest of its values; Log: x - top - log Σ.
+// Softmax along one axis.
 //
-//   x, y     [rows…, width], strided; in the columns' form [columns…, width] with the columns side by side
+//   y = exp(x - top) / Σ exp(x - top)      top: the largest x of the row
+//   y = x - top - log Σ exp(x - top)       Log
 //
-// Computed in A (float, double for f64), rounded once. Four forms:
-//   held      a row in the registers of Team threads side by side: read once, one exponential an element
-//   looped    a row a block, read twice
-//   parts     a row by several blocks: states, then the values
-//   columns   a thread has Vec columns, Team rows of threads take the elements of a column in turns, read twice
+//   x, y     [rows…, width], strided; for columns [columns…, width], the columns side by side
+//
+// Computed in A (float, double for f64) and rounded once. There are four forms:
+//   held      Team neighbouring threads hold a row in registers: one read and one exponential an element
+//   looped    a block does a row and reads it twice
+//   parts     several blocks do a row: the first kernel writes their states, the second the values
+//   columns   a thread has Vec columns, and Team rows of threads take the elements of a column in turns; x is read twice
 #pragma once
 
 #include "common/convert.cuh"
+#include "kernels/softmax/softmax.h"
 #include "reduce/reduce.cuh"
 
-/// What one value becomes, once the row's sum is known. A row with an infinite value has no softmax: NaN.
+/// The result for one value of a row with state s. NaN in a row with an infinite value.
 template <class A, bool Log> struct Scale {
   A top, factor;
   __device__ __forceinline__ explicit Scale(const LogSumExp<A>& s) : top(s.top) {
@@ -22,7 +26,7 @@ template <class A, bool Log> struct Scale {
   __device__ __forceinline__ A operator()(A x) const { return Log ? x - top - factor : exp(x - top) * factor; }
 };
 
-/// Adds n of the values to a state, which is rescaled once.
+/// Adds n of the values to a state, and rescales it once.
 template <class A, int Vec, class T>
 __device__ __forceinline__ void add_all(LogSumExp<A>& s, const Vector<T, Vec>& x, u32 n) {
   A top = s.top;
@@ -36,18 +40,18 @@ __device__ __forceinline__ void add_all(LogSumExp<A>& s, const Vector<T, Vec>& x
   s.top = top, s.total = total;
 }
 
-template <class A, bool Log, int Vec, int Team, int Rows, int Held, class T, int Rank>
-__device__ __forceinline__ void softmax_held(const T* x, T* y, const Walk<Rank, 2>& rows, u32 width) {
+template <bool Log, int Vec, int Team, int Rows, int Held, class T, class A, int Rank>
+__device__ __forceinline__ void softmax_held(const SoftmaxArgs<T, LogSumExp<A>, Rank>& a) {
   __shared__ alignas(16) unsigned char exchange[sizeof(LogSumExp<A>) * (Rows * Team / 32)];
-  const u32 number = blockIdx.x * Rows + threadIdx.x / Team, lane = threadIdx.x % Team;
-  const bool inside = number < rows.chunks;
+  const u32 number = blockIdx.x * Rows + threadIdx.x / Team, lane = threadIdx.x % Team, width = a.width;
+  const bool inside = number < a.rows.chunks;
   i64 at[2];
-  rows.template locate<1>(inside ? number : 0, at);
+  a.rows.template locate<1>(inside ? number : 0, at);
   Vector<T, Vec> v[Held];                                                   // (Held, Vec) of the row
 #pragma unroll
   for (int h = 0; h < Held; ++h) {
     const u32 column = (h * Team + lane) * Vec;
-    if (inside && column < width) v[h] = *reinterpret_cast<const Vector<T, Vec>*>(x + at[0] + column);
+    if (inside && column < width) v[h] = *reinterpret_cast<const Vector<T, Vec>*>(a.x + at[0] + column);
   }
   LogSumExp<A> s;
 #pragma unroll
@@ -78,11 +82,11 @@ __device__ __forceinline__ void softmax_held(const T* x, T* y, const Walk<Rank, 
     Vector<T, Vec> out;                                                     // (Vec)
 #pragma unroll
     for (int e = 0; e < Vec; ++e) out.at[e] = narrowed<T>(Log ? scale(widened<A>(v[h].at[e])) : power[h][e] * factor);
-    *reinterpret_cast<Vector<T, Vec>*>(y + at[1] + column) = out;
+    *reinterpret_cast<Vector<T, Vec>*>(a.y + at[1] + column) = out;
   }
 }
 
-/// The state of elements [begin, end) (chunks of Vec) of a row, by the whole block; every thread gets it.
+/// The state of a part (chunks of Vec elements) of a row, by the whole block; every thread gets it.
 template <class A, int Vec, int Threads, class T>
 __device__ __forceinline__ LogSumExp<A> state_of(const T* x, i64 stride, u32 width, const Part& part) {
   __shared__ alignas(16) unsigned char exchange[sizeof(LogSumExp<A>) * (Threads / 32)];
@@ -108,39 +112,38 @@ __device__ __forceinline__ void write_all(const T* x, T* y, i64 from, i64 to, u3
   }
 }
 
-template <class A, bool Log, int Vec, int Threads, class T, int Rank>
-__device__ __forceinline__ void softmax_looped(const T* x, T* y, const Walk<Rank, 2>& rows, u32 width, i64 from, i64 to) {
+template <bool Log, int Vec, int Threads, class T, class A, int Rank>
+__device__ __forceinline__ void softmax_looped(const SoftmaxArgs<T, LogSumExp<A>, Rank>& a) {
   i64 at[2];
-  rows.template locate<1>(blockIdx.x, at);
-  const Part all((width + Vec - 1) / Vec, 0, 1);
-  const Scale<A, Log> scale(state_of<A, Vec, Threads>(x + at[0], from, width, all));
-  write_all<Vec, Threads>(x + at[0], y + at[1], from, to, width, all, scale);
+  a.rows.template locate<1>(blockIdx.x, at);
+  const Part all((a.width + Vec - 1) / Vec, 0, 1);
+  const Scale<A, Log> scale(state_of<A, Vec, Threads>(a.x + at[0], a.from, a.width, all));
+  write_all<Vec, Threads>(a.x + at[0], a.y + at[1], a.from, a.to, a.width, all, scale);
 }
 
-/// parts: [rows, gridDim.y]
-template <class A, int Vec, int Threads, class T, int Rank>
-__device__ __forceinline__ void softmax_parts(const T* x, LogSumExp<A>* parts, const Walk<Rank, 2>& rows, u32 width, i64 from) {
+template <int Vec, int Threads, class T, class A, int Rank>
+__device__ __forceinline__ void softmax_parts(const SoftmaxArgs<T, LogSumExp<A>, Rank>& a) {
   i64 at[2];
-  rows.template locate<1>(blockIdx.x, at);
-  const Part part((width + Vec - 1) / Vec, blockIdx.y, gridDim.y);
-  const LogSumExp<A> s = state_of<A, Vec, Threads>(x + at[0], from, width, part);
-  if (threadIdx.x == 0) parts[static_cast<u64>(blockIdx.x) * gridDim.y + blockIdx.y] = s;
+  a.rows.template locate<1>(blockIdx.x, at);
+  const Part part((a.width + Vec - 1) / Vec, blockIdx.y, gridDim.y);
+  const LogSumExp<A> s = state_of<A, Vec, Threads>(a.x + at[0], a.from, a.width, part);
+  if (threadIdx.x == 0) a.parts[static_cast<u64>(blockIdx.x) * gridDim.y + blockIdx.y] = s;
 }
 
-template <class A, bool Log, int Vec, int Threads, class T, int Rank>
-__device__ __forceinline__ void softmax_from_parts(const T* x, T* y, const LogSumExp<A>* parts, const Walk<Rank, 2>& rows,
-                                                   u32 width, i64 from, i64 to) {
+template <bool Log, int Vec, int Threads, class T, class A, int Rank>
+__device__ __forceinline__ void softmax_from_parts(const SoftmaxArgs<T, LogSumExp<A>, Rank>& a) {
   i64 at[2];
-  rows.template locate<1>(blockIdx.x, at);
+  a.rows.template locate<1>(blockIdx.x, at);
   LogSumExp<A> s;                                                           // the same in every warp
-  for (u32 i = threadIdx.x % 32; i < gridDim.y; i += 32) s.merge(parts[static_cast<u64>(blockIdx.x) * gridDim.y + i]);
+  for (u32 i = threadIdx.x % 32; i < gridDim.y; i += 32) s.merge(a.parts[static_cast<u64>(blockIdx.x) * gridDim.y + i]);
   s = fold_lanes(s, Merge());
-  const Part part((width + Vec - 1) / Vec, blockIdx.y, gridDim.y);
-  write_all<Vec, Threads>(x + at[0], y + at[1], from, to, width, part, Scale<A, Log>(s));
+  const Part part((a.width + Vec - 1) / Vec, blockIdx.y, gridDim.y);
+  write_all<Vec, Threads>(a.x + at[0], a.y + at[1], a.from, a.to, a.width, part, Scale<A, Log>(s));
 }
 
-template <class A, bool Log, int Vec, int Step, int Side, int Team, class T, int Rank>
-__device__ __forceinline__ void softmax_columns(const T* x, T* y, const Walk<Rank, 2>& columns, u32 width, i64 from, i64 to) {
+template <bool Log, int Vec, int Step, int Side, int Team, class T, class A, int Rank>
+__device__ __forceinline__ void softmax_columns(const SoftmaxArgs<T, LogSumExp<A>, Rank>& a) {
+  const Walk<Rank, 2>& columns = a.rows;
   __shared__ alignas(16) unsigned char memory[sizeof(LogSumExp<A>) * Side * Team * Vec];
   auto* exchange = reinterpret_cast<LogSumExp<A>*>(memory);
   const u32 own = blockIdx.x * Side + threadIdx.x % Side, member = threadIdx.x / Side;
@@ -150,9 +153,9 @@ __device__ __forceinline__ void softmax_columns(const T* x, T* y, const Walk<Ran
   LogSumExp<A> s[Vec];                                                      // (Vec) of the columns
   if (inside) {
 #pragma unroll 4
-    for (u32 i = member; i < width; i += Team) {
+    for (u32 i = member; i < a.width; i += Team) {
       Vector<T, Vec> v;                                                     // (Vec)
-      load<Step>(v, x, at[0] + i * from, columns.strides[0][Rank - 1], n);
+      load<Step>(v, a.x, at[0] + i * a.from, columns.strides[0][Rank - 1], n);
 #pragma unroll
       for (int e = 0; e < Vec; ++e)
         if (e < n) s[e].add(widened<A>(v.at[e]), 0);
@@ -168,12 +171,12 @@ __device__ __forceinline__ void softmax_columns(const T* x, T* y, const Walk<Ran
 #pragma unroll
   for (int e = 0; e < Vec; ++e) s[e] = exchange[e * Side + threadIdx.x % Side];
 #pragma unroll 4
-  for (u32 i = member; i < width; i += Team) {
+  for (u32 i = member; i < a.width; i += Team) {
     Vector<T, Vec> v;                                                       // (Vec)
-    load<Step>(v, x, at[0] + i * from, columns.strides[0][Rank - 1], n);
+    load<Step>(v, a.x, at[0] + i * a.from, columns.strides[0][Rank - 1], n);
 #pragma unroll
     for (int e = 0; e < Vec; ++e)
       if (e < n) v.at[e] = narrowed<T>(Scale<A, Log>(s[e])(widened<A>(v.at[e])));
-    store<Step>(y, at[1] + i * to, columns.strides[1][Rank - 1], n, v);
+    store<Step>(a.y, at[1] + i * a.to, columns.strides[1][Rank - 1], n, v);
   }
 }

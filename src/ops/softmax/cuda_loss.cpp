@@ -1,6 +1,7 @@
 // NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss on a GPU (src/kernels/softmax/loss.cuh).
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/softmax/loss.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
@@ -24,40 +25,29 @@ void offer_loss_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const std::string reduction = b.node->get_string("reduction", "mean");
   const bool ignores = b.node->has("ignore_index");
   const int64_t ignored = b.node->get_int("ignore_index", 0);
-  const std::string of_samples = entry_of_text(
-      "loss_of_samples", "loss_threads",
-      fmt::format("const {0}* x, const {1}* labels, const {0}* weights, {0}* logarithms, {0}* each, float* loss, float* weight, "
-                  "u32 samples, i64 classes, i64 inner, bool ignores, i64 ignored",
-                  expr::cuda_type(type), expr::cuda_type(labels)),
-      fmt::format("losses<{}>(x, labels, weights, logarithms, each, loss, weight, samples, classes, inner, ignores, ignored);",
-                  softmax));
-  const std::string of_all =
-      entry_of_text("loss_of_all", "loss_threads",
-                    fmt::format("const float* loss, const float* weight, {}* y, u32 samples, bool mean", expr::cuda_type(type)),
-                    "add_losses(loss, weight, y, samples, mean);");
-  const std::string source = "#include \"softmax/loss.cuh\"\n" + of_samples + of_all;
+  const KernelEntry of_samples{"loss_of_samples", "loss_threads",
+                               fmt::format("LossArgs<{}, {}>", expr::cuda_type(type), expr::cuda_type(labels)),
+                               fmt::format("losses<{}>", softmax)};
+  const KernelEntry of_all{"loss_of_all", "loss_threads", fmt::format("LossSumArgs<{}>", expr::cuda_type(type)), "add_losses"};
   const double moved = static_cast<double>(storage_bytes(b.inputs[0])) * (softmax ? 2 : 0.1);
   offer.candidates.push_back({"cuda", "", gpu_estimate_us(*machine.gpu, moved) + 2, [=, gpu = machine.gpu] {
                                 constexpr unsigned block = 256;
-                                LaunchPlan plan("loss", source);
+                                LaunchPlan plan("loss", "#include \"softmax/loss.cuh\"\n");
                                 const BufferRef loss = plan.reserve(samples * 4), weight = plan.reserve(samples * 4);
                                 const auto count = static_cast<uint32_t>(samples);
                                 const uint64_t null = 0;
-                                if (samples > 0) {
-                                  Launch& l = plan.launch("loss_of_samples", blocks_of(samples, block));
-                                  l.input(0).input(1);
+                                if (samples > 0) {  // kernels::LossArgs
+                                  Launch& l = plan.launch(of_samples, blocks_of(samples, block)).input(0).input(1);
                                   weights ? l.input(2) : l.value(null);
                                   logarithms ? l.output(1) : l.value(null);
                                   reduction == "none" ? l.output(0) : l.value(null);
-                                  l.at(loss).at(weight).value(count).value(v.extent).value(v.inner).value(ignores).value(ignored);
+                                  l.at(loss).at(weight).value(v.extent).value(v.inner).value(ignored).value(count).value(ignores);
                                 }
-                                if (reduction != "none")
-                                  plan.launch("loss_of_all", {.grid = {1, 1, 1}, .block = {block, 1, 1}})
-                                      .at(loss)
-                                      .at(weight)
-                                      .output(0)
-                                      .value(count)
-                                      .value(reduction == "mean");
+                                if (reduction != "none") {
+                                  const kernels::LossSumArgs<void> a{.samples = count, .mean = reduction == "mean"};
+                                  plan.launch(of_all, {.grid = {1, 1, 1}, .block = {block, 1, 1}})
+                                      .args(a, {{a.loss, loss}, {a.weight, weight}, {a.y, {BufferRef::output, 0}}});
+                                }
                                 return launched(std::move(plan), *gpu);
                               }});
 }

@@ -80,42 +80,27 @@ int step_of(const Problem& p, bool columns, int64_t vec) {
 }
 
 struct Form {
-  std::string config, body;  // body: of the kernel's call of softmax.cuh
+  std::string config, body;  // body: of softmax.cuh
   device::cuda::LaunchShape shape;
   int64_t parts = 1, vec = 1;
   bool columns = false;
   double estimate = 0;
 };
 
-std::string prefix(const Problem& p, bool with_log) {
-  return fmt::format("{}{}", p.type == DType::f64 ? "double" : "float", with_log ? p.logarithm ? ", true" : ", false" : "");
-}
-
 std::unique_ptr<Kernel> kernel_of(const Problem& p, const Form& f, const Gpu& gpu) {
-  const std::string_view type = expr::cuda_type(p.type);
-  const std::string walk = fmt::format("const Walk<{}, 2> rows, u32 width, i64 from, i64 to", p.rows.extents.size());
-  const unsigned threads = f.shape.block[0];
   LaunchPlan plan("softmax:" + f.config, "#include \"softmax/softmax.cuh\"\n");
-  if (f.parts == 1) {
-    plan.source += entry_of_text("softmax", threads, fmt::format("const {0}* x, {0}* y, {1}", type, walk), f.body);
-  } else {
-    const std::string a = prefix(p, false);
-    plan.source += entry_of_text("states", threads, fmt::format("const {}* x, LogSumExp<{}>* parts, {}", type, a, walk),
-                                 fmt::format("softmax_parts<{}, {}, 512>(x, parts, rows, width, from);", a, f.vec));
-    plan.source += entry_of_text(
-        "softmax", threads, fmt::format("const {0}* x, {0}* y, const LogSumExp<{1}>* parts, {2}", type, a, walk),
-        fmt::format("softmax_from_parts<{}, {}, 512>(x, y, parts, rows, width, from, to);", prefix(p, true), f.vec));
-  }
-  const WalkArgument rows(p.rows, f.columns ? f.vec : 1);
-  const auto scalars = [&](Launch& l) { l.value(rows).value(static_cast<uint32_t>(p.width)).value(p.from).value(p.to); };
   if (p.count == 0 || p.width == 0) return launched(std::move(plan), gpu, {0});
-  if (f.parts == 1) {
-    scalars(plan.launch("softmax", f.shape).input(0).output(0));
-  } else {
-    const BufferRef parts = plan.reserve(p.count * f.parts * (p.type == DType::f64 ? 16 : 8));
-    scalars(plan.launch("states", f.shape).input(0).at(parts));
-    scalars(plan.launch("softmax", f.shape).input(0).output(0).at(parts));
-  }
+  const std::string arguments = fmt::format("SoftmaxArgs<{}, LogSumExp<{}>, {}>", expr::cuda_type(p.type),
+                                            p.type == DType::f64 ? "double" : "float", p.rows.extents.size());
+  const WalkArgument rows(p.rows, f.columns ? f.vec : 1);
+  const BufferRef parts = f.parts > 1 ? plan.reserve(p.count * f.parts * (p.type == DType::f64 ? 16 : 8)) : BufferRef{};
+  const auto launch = [&](const std::string& entry, const std::string& body) {
+    Launch& l = plan.launch({entry, std::to_string(f.shape.block[0]), arguments, body}, f.shape).input(0).output(0);
+    f.parts > 1 ? l.at(parts) : l.value(uint64_t{0});
+    l.value(p.from).value(p.to).value(rows).value(static_cast<uint32_t>(p.width));
+  };
+  if (f.parts > 1) launch("states", fmt::format("softmax_parts<{}, 512>", f.vec));
+  launch("softmax", f.body);
   return launched(std::move(plan), gpu, {0});
 }
 
@@ -138,7 +123,7 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
       Form f;
       f.vec = vec;
       f.config = fmt::format("held v{} t{} r{} h{}", vec, team, rows, held);
-      f.body = fmt::format("softmax_held<{}, {}, {}, {}, {}>(x, y, rows, width);", prefix(p, true), vec, team, rows, held);
+      f.body = fmt::format("softmax_held<{}, {}, {}, {}, {}>", p.logarithm, vec, team, rows, held);
       f.shape = {.grid = {static_cast<unsigned>((p.count + rows - 1) / rows), 1, 1},
                  .block = {static_cast<unsigned>(team * rows), 1, 1}};
       f.estimate = base *
@@ -151,7 +136,7 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
     Form f;
     f.vec = vec;
     f.config = fmt::format("looped v{}", vec);
-    f.body = fmt::format("softmax_looped<{}, {}, 512>(x, y, rows, width, from, to);", prefix(p, true), vec);
+    f.body = fmt::format("softmax_looped<{}, {}, 512>", p.logarithm, vec);
     f.shape = {.grid = {static_cast<unsigned>(p.count), 1, 1}, .block = {512, 1, 1}};
     f.estimate = base * 1.5 * (p.width < 512 ? 4 : 1) *
                  std::max(1.0, static_cast<double>(multiprocessors) / static_cast<double>(2 * std::max<int64_t>(1, p.count)));
@@ -160,6 +145,7 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
     if (parts > 1) {
       f.parts = parts;
       f.config = fmt::format("parts v{} p{}", vec, parts);
+      f.body = fmt::format("softmax_from_parts<{}, {}, 512>", p.logarithm, vec);
       f.shape.grid[1] = static_cast<unsigned>(parts);
       f.estimate = base * 1.5 + launch_us;
       list.push_back(f);
@@ -175,8 +161,7 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
     const int64_t chunks = (p.count + vec - 1) / vec, side = std::min<int64_t>(32, power_above(chunks));
     const int64_t team = std::min({power_above(p.width), 256 / side, 32768 / (side * vec * 2 * std::max<int64_t>(size, 4))});
     f.config = fmt::format("columns v{} n{} t{}", vec, side, team);
-    f.body =
-        fmt::format("softmax_columns<{}, {}, {}, {}, {}>(x, y, rows, width, from, to);", prefix(p, true), vec, step, side, team);
+    f.body = fmt::format("softmax_columns<{}, {}, {}, {}, {}>", p.logarithm, vec, step, side, team);
     f.shape = {.grid = {static_cast<unsigned>((WalkArgument(p.rows, vec).chunks() + side - 1) / side), 1, 1},
                .block = {static_cast<unsigned>(side * team), 1, 1}};
     f.estimate =

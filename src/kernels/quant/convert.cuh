@@ -1,7 +1,8 @@
 // Cast, QuantizeLinear and DequantizeLinear from and to numbers of 8 bits and fewer.
 //
-//   x, y       any extents, dense; several numbers of fewer than 8 bits a byte
-//   scale      one, or one for each index of an axis or each block along it (quant/scale_of.h); zero likewise, or none
+//   x, y       of one shape, dense; a byte has several numbers of fewer than 8 bits
+//   scale      one, or one for each index of an axis or each block along it (ScaleOf)
+//   zero       like scale, or none
 //
 //   cast            y = x
 //   quantize        y = round(x / scale) + zero          integers; saturated
@@ -11,7 +12,7 @@
 // Computed in float. A thread writes one element, or the elements of one byte. Launch: blocks of convert_threads threads.
 #pragma once
 
-#include "kernels/quant/scale_of.h"
+#include "kernels/quant/convert.h"
 #include "quant/narrow_types.cuh"
 
 constexpr int convert_threads = 256;
@@ -28,7 +29,7 @@ template <class Format, int Bits> struct Packed {
   static __device__ constexpr u32 per_thread() { return Bits < 8 ? 8 / Bits : 1; }
   static __device__ __forceinline__ float read(const u8* x, u32 i) { return Format::decode(code_at<Bits>(x, i)); }
 };
-/// There is no zero point.
+/// No zero point.
 struct NoZero {
   using Memory = u8;
   static __device__ __forceinline__ float read(const u8*, u32) { return 0; }
@@ -63,8 +64,8 @@ __device__ __forceinline__ void store_element(Packed<Format, Bits>, const X* x, 
 
 /// Whole: integers to integers, which keep their lowest bits.
 template <class X, class Y, bool Saturate, bool Whole>
-__device__ __forceinline__ void cast(const typename X::Memory* x, typename Y::Memory* y, u32 count) {
-  store_element<Saturate>(Y(), x, y, count, [](const typename X::Memory* from, u32 i) {
+__device__ __forceinline__ void cast(const CastArgs<typename X::Memory, typename Y::Memory>& a) {
+  store_element<Saturate>(Y(), a.x, a.y, a.count, [](const typename X::Memory* from, u32 i) {
     if constexpr (Whole) return static_cast<i64>(from[i]);
     else return X::read(from, i);
   });
@@ -76,13 +77,13 @@ __device__ __forceinline__ int saturated(float q, int zero, double low, double h
   return static_cast<int>(v < low ? low : v > high ? high : v);
 }
 
-/// Quotient: what x / scale is rounded to. Low, High: of Y's integers where Whole.
+/// Quotient: the type that x / scale is rounded to. Whole: Y is of integers Low … High.
 template <class X, class Y, class Zero, class Quotient, bool Saturate, bool Whole, i64 Low, i64 High, class S>
-__device__ __forceinline__ void quantize(const typename X::Memory* x, typename Y::Memory* y, u32 count, const S* scale,
-                                         const typename Zero::Memory* zero, const ScaleOf& scale_of) {
-  store_element<Saturate>(Y(), x, y, count, [&](const typename X::Memory* from, u32 i) {
-    const u32 s = scale_of(i);
-    const float by = as_float(scale[s]), offset = Zero::read(zero, s);
+__device__ __forceinline__ void quantize(
+    const QuantizeArgs<typename X::Memory, typename Y::Memory, S, typename Zero::Memory>& a) {
+  store_element<Saturate>(Y(), a.x, a.y, a.count, [&](const typename X::Memory* from, u32 i) {
+    const u32 s = a.scale_of(i);
+    const float by = as_float(a.scale[s]), offset = Zero::read(a.zero, s);
     float q;
     if constexpr (is_same_type<Quotient, double>) q = static_cast<float>(static_cast<double>(X::read(from, i)) / by);
     else q = widened<float>(narrowed<Quotient>(X::read(from, i) / by));
@@ -93,11 +94,11 @@ __device__ __forceinline__ void quantize(const typename X::Memory* x, typename Y
 }
 
 template <class X, class Y, class Zero, bool Saturate, class S>
-__device__ __forceinline__ void dequantize(const typename X::Memory* x, typename Y::Memory* y, u32 count, const S* scale,
-                                           const typename Zero::Memory* zero, const ScaleOf& scale_of) {
-  store_element<Saturate>(Y(), x, y, count, [&](const typename X::Memory* from, u32 i) {
-    const u32 s = scale_of(i);
-    const float by = as_float(scale[s]), offset = Zero::read(zero, s);
+__device__ __forceinline__ void dequantize(
+    const QuantizeArgs<typename X::Memory, typename Y::Memory, S, typename Zero::Memory>& a) {
+  store_element<Saturate>(Y(), a.x, a.y, a.count, [&](const typename X::Memory* from, u32 i) {
+    const u32 s = a.scale_of(i);
+    const float by = as_float(a.scale[s]), offset = Zero::read(a.zero, s);
     return (X::read(from, i) - offset) * by;
   });
 }

@@ -1,11 +1,12 @@
-// Numbers of 8 bits and fewer that CUDA C++ has no type for, as codes; several to a byte, the first in the lowest bits.
+// Numbers of 8 bits and fewer that CUDA C++ has no type for, as codes. A byte has several codes of fewer bits, the first in the
+// lowest bits.
 //
 //   decode(code)             the number, exactly
-//   encode(x, saturate)      rounded to nearest even; beyond the largest number that number where `saturate`, otherwise infinity,
-//                            or NaN in a format without one. A double or an integer is rounded to odd in float first, which
-//                            changes nothing.
+//   encode(x, saturate)      rounds to nearest even. Beyond the largest number: that number if `saturate`, otherwise infinity, or
+//                            NaN in a format without infinity. A double or an integer is first rounded to odd in float, which
+//                            does not change the result.
 //
-// The formats are those of src/base/minifloat.h, and so are the rules.
+// The formats and their rules are those of src/base/minifloat.h.
 #pragma once
 
 #include "common/convert.cuh"
@@ -44,7 +45,7 @@ template <int Exponent, int Mantissa, int Bias, Specials Kind> struct MiniFloat 
     if (exponent > Bias + (1 << Exponent)) {
       code = largest + 1;
     } else {
-      // Units in the last place; a carry runs into the exponent as it should.
+      // Units in the last place. A carry increments the exponent, which is right.
       const float units = rintf(a * power(Mantissa - exponent));
       code = (static_cast<u32>(exponent + Bias - 1) << Mantissa) + static_cast<u32>(units);
     }
@@ -59,7 +60,7 @@ template <int Exponent, int Mantissa, int Bias, Specials Kind> struct MiniFloat 
 
 enum Rounding { round_up, round_down, round_nearest };
 
-/// Powers of two, no sign; 255 is NaN.
+/// Powers of two, without a sign; code 255 is NaN.
 template <Rounding How> struct Exponents {
   static __device__ __forceinline__ float decode(u32 code) {
     return __uint_as_float(code == 255 ? 0x7fc00000u : code ? code << 23 : 0x00400000u);
@@ -82,19 +83,19 @@ template <int Width, bool Signed> struct SmallInteger {
   }
 };
 
-/// Code i of packed ones of Width bits.
+/// Code i of packed codes of Width bits.
 template <int Width> __device__ __forceinline__ u32 code_at(const u8* x, u32 i) {
   constexpr u32 per_byte = 8 / Width;
   return x[i / per_byte] >> (i % per_byte * Width) & ((1u << Width) - 1);
 }
 
-/// Any number as a float that rounds to a small format as the number itself does.
+/// x as a float that rounds to a small format as x does.
 template <class T> __device__ __forceinline__ float as_float(T x) {
   if constexpr (is_half<T>) return f32(x);
   else if constexpr (is_same_type<T, float>) return x;
   else return to_odd(static_cast<double>(x));
 }
-/// As C++ converts on the host: to integers by truncation to 64 bits, which wraps at the width.
+/// Converts as C++ does on the host: to integers by truncation to 64 bits, which wraps at the width.
 template <class T> __device__ __forceinline__ T from_float(float x) {
   if constexpr (is_same_type<T, bool>) return x != 0;
   else if constexpr (is_real<T>) return narrowed<T>(x);

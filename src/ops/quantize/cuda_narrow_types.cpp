@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/minifloat.h"
 #include "expr/cuda.h"
-#include "kernels/quant/scale_of.h"
+#include "kernels/quant/convert.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
@@ -38,32 +38,24 @@ std::string stored_type(DType t, std::string_view rounding = "up") {
 
 struct Conversion {
   DType from = DType::f32, to = DType::f32;
-  std::string call;                   // "cast<Plain<float>, Packed<…>, true, false>"
-  std::string parameters, arguments;  // further ones: ", const float* scale" and ", scale"
-  std::function<void(Launch&)> give;
+  std::string arguments, body;                        // "CastArgs<float, u8>", "cast<Plain<float>, Packed<…>, true, false>"
+  std::function<void(Launch&, uint32_t count)> give;  // the arguments
 };
-
-std::string source_of(const Conversion& c) {
-  return "#include \"quant/convert.cuh\"\n" +
-         entry_of_text("convert", block,
-                       fmt::format("const {}* x, {}* y, u32 count{}", memory_type(c.from), memory_type(c.to), c.parameters),
-                       fmt::format("{}(x, y, count{});", c.call, c.arguments));
-}
 
 void offer_conversion(const BoundNode& b, Conversion c, const Gpu& gpu, Offer& offer) {
   const int64_t count = elements(b.outputs[0].shape);
   if (count >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "{} elements; it counts to 2^31", count);
   const double moved = static_cast<double>(storage_bytes(b.inputs[0]) + storage_bytes(b.outputs[0]));
-  offer.candidates.push_back({"cuda", "small", gpu_estimate_us(gpu, moved), [c = std::move(c), count, &gpu] {
-                                LaunchPlan plan("convert", source_of(c));
-                                const int64_t per_thread = bits(c.to) < 8 ? 8 / bits(c.to) : 1;
-                                if (count > 0) {
-                                  Launch& l = plan.launch("convert", blocks_of((count + per_thread - 1) / per_thread, block));
-                                  l.input(0).output(0).value(static_cast<uint32_t>(count));
-                                  if (c.give) c.give(l);
-                                }
-                                return launched(std::move(plan), gpu);
-                              }});
+  offer.candidates.push_back(
+      {"cuda", "small", gpu_estimate_us(gpu, moved), [c = std::move(c), count, &gpu] {
+         LaunchPlan plan("convert", "#include \"quant/convert.cuh\"\n");
+         const int64_t per_thread = bits(c.to) < 8 ? 8 / bits(c.to) : 1;
+         const int64_t threads = (count + per_thread - 1) / per_thread;
+         if (count > 0)
+           c.give(plan.launch({"convert", std::to_string(block), c.arguments, c.body}, blocks_of(threads, block)),
+                  static_cast<uint32_t>(count));
+         return launched(std::move(plan), gpu);
+       }});
 }
 
 /// Types that the kernel reads and writes.
@@ -75,7 +67,12 @@ bool known(DType t) {
 void offer_cast(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   Conversion c{.from = b.inputs[0].type, .to = b.outputs[0].type};
   const bool whole = is_integer(c.from) && !is_small(c.from) && is_integer(c.to);
-  c.call = fmt::format("cast<{}, {}, {}, {}>", stored_type(c.from), stored_type(c.to, b.node->get_string("round_mode", "up")),
+  c.arguments = fmt::format("CastArgs<{}, {}>", memory_type(c.from), memory_type(c.to));
+  c.give = [](Launch& l, uint32_t count) {
+    const kernels::CastArgs<void, void> a{.count = count};
+    l.args(a, {{a.x, {BufferRef::input, 0}}, {a.y, {BufferRef::output, 0}}});
+  };
+  c.body = fmt::format("cast<{}, {}, {}, {}>", stored_type(c.from), stored_type(c.to, b.node->get_string("round_mode", "up")),
                        b.node->get_int("saturate", 1) != 0, whole);
   offer_conversion(b, std::move(c), gpu, offer);
 }
@@ -92,17 +89,18 @@ kernels::ScaleOf scales(const BoundNode& b) {
   return s;
 }
 
-/// The further arguments: the scales, the zero points, and which is whose. Returns the zero points' type for the kernel.
+/// The arguments of quantize and dequantize. Returns the zero points' type for the kernel.
 std::string add_scales(Conversion& c, const BoundNode& b) {
   const bool zero = b.inputs.size() > 2 && b.inputs[2].type != DType::undefined;
-  c.parameters = fmt::format(", const {}* scale", memory_type(b.inputs[1].type));
-  if (zero) c.parameters += fmt::format(", const {}* zero", memory_type(b.inputs[2].type));
-  c.parameters += ", const ScaleOf scale_of";
-  c.arguments = fmt::format(", scale, {}, scale_of", zero ? "zero" : "nullptr");
-  c.give = [zero, s = scales(b)](Launch& l) {
-    l.input(1);
-    if (zero) l.input(2);
-    l.value(s);
+  c.arguments = fmt::format("QuantizeArgs<{}, {}, {}, {}>", memory_type(c.from), memory_type(c.to), memory_type(b.inputs[1].type),
+                            zero ? memory_type(b.inputs[2].type) : "u8");
+  c.give = [zero, s = scales(b)](Launch& l, uint32_t count) {
+    const kernels::QuantizeArgs<void, void, void, void> a{.count = count, .scale_of = s};
+    const TensorMember x{a.x, {BufferRef::input, 0}}, y{a.y, {BufferRef::output, 0}}, scale{a.scale, {BufferRef::input, 1}};
+    if (zero)
+      l.args(a, {x, y, scale, {a.zero, {BufferRef::input, 2}}});
+    else
+      l.args(a, {x, y, scale});
   };
   return zero ? stored_type(b.inputs[2].type) : "NoZero";
 }
@@ -115,7 +113,7 @@ void offer_quantize(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   const bool narrow = precision == DType::f16 || precision == DType::bf16 || precision == DType::f64;
   const bool whole = is_integer(c.to);
   const IntRange range = whole ? int_range(c.to) : IntRange{};
-  c.call = fmt::format("quantize<{}, {}, {}, {}, {}, {}, {}, {}>", stored_type(c.from), stored_type(c.to), zero,
+  c.body = fmt::format("quantize<{}, {}, {}, {}, {}, {}, {}, {}>", stored_type(c.from), stored_type(c.to), zero,
                        expr::cuda_type(narrow ? precision : DType::f32), b.node->get_int("saturate", 1) != 0, whole, range.low,
                        range.high);
   offer_conversion(b, std::move(c), gpu, offer);
@@ -124,7 +122,7 @@ void offer_quantize(const BoundNode& b, const Gpu& gpu, Offer& offer) {
 void offer_dequantize(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   Conversion c{.from = b.inputs[0].type, .to = b.outputs[0].type};
   const std::string zero = add_scales(c, b);
-  c.call = fmt::format("dequantize<{}, {}, {}, true>", stored_type(c.from), stored_type(c.to), zero);
+  c.body = fmt::format("dequantize<{}, {}, {}, true>", stored_type(c.from), stored_type(c.to), zero);
   offer_conversion(b, std::move(c), gpu, offer);
 }
 

@@ -44,9 +44,8 @@ bool may_be_absent(const Node& n, size_t i) {
   return i >= definition(n).required + more_segments(n);
 }
 
-void verify_program(const Graph& g, NodeId id, const Definition& d, size_t first) {
+void verify_program(const Graph& g, NodeId id, const expr::Program& p, const Definition& d, size_t first) {
   const Node& n = g.node(id);
-  const expr::Program& p = *n.program;
   const size_t operands = n.inputs.size() > first ? n.inputs.size() - first : 0;
   const bool reduce = n.op == "Reduce";
   const size_t read = reduce ? static_cast<size_t>(n.get_int("inputs_before", static_cast<int64_t>(operands))) : operands;
@@ -90,7 +89,7 @@ void verify_fused(const Graph& g, NodeId id) {
     if (n.inputs[i] == ValueId::none && (i >= first || !may_be_absent(n, i)))
       fail("{}: input {} is left out, but it is required", describe(g, id), i);
   if (n.program)
-    verify_program(g, id, d, first);
+    verify_program(g, id, *n.program, d, first);
   else if (n.op == "Pointwise" || n.op == "Reduce")
     fail("{}: it needs a program", describe(g, id));
   else if (n.inputs.size() > first)

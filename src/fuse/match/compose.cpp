@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/value_of.h"
 #include "fuse/match/match.h"
 #include "fuse/match/pointwise.h"
 
@@ -88,7 +89,7 @@ Body compose(const Graph& g, const Base* base, std::span<const NodeId> nodes, st
   for (ValueId v : operands) loaded.push_back(p.input(g.value(v).type));
   const size_t first = base ? 1 : 0;
   for (size_t i = 0; i < operands.size(); ++i)
-    at[operands[i]] = p.cast(loaded[first + i], *computing_type(g.value(operands[i]).type));
+    at[operands[i]] = p.cast(loaded[first + i], required_computing_type(g.value(operands[i]).type));
   if (base) at[base->value] = unrounded(p, p.splice(base->program, std::span(loaded).first(1 + base->operands.size()))[0]);
 
   for (NodeId n : nodes) {
@@ -100,7 +101,8 @@ Body compose(const Graph& g, const Base* base, std::span<const NodeId> nodes, st
       else if (auto known = at.find(v); known != at.end())
         args.push_back(known->second);
       else
-        args.push_back(at[v] = p.constant(*computing_type(g.value(v).type), *immediate(g.value(v))));
+        args.push_back(at[v] = p.constant(required_computing_type(g.value(v).type),
+                                          value_of(immediate(g.value(v)), "the number of a constant input")));
     }
     const std::vector<Ref> made = append_node(p, g, n, args);
     for (size_t i = 0; i < made.size(); ++i)

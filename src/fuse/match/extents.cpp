@@ -10,11 +10,8 @@
 namespace smelt::fuse {
 namespace {
 
-/// a * b; nothing when it overflows.
-std::optional<int64_t> product(int64_t a, int64_t b) {
-  int64_t r = 0;
-  return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional(r);
-}
+/// Multiplies a by b; false when the product overflows.
+bool multiply(int64_t& a, int64_t b) { return !__builtin_mul_overflow(a, b, &a); }
 
 constexpr int max_depth = 256;       // operators followed from one value, some 80 residual blocks; it bounds the stack
 constexpr size_t max_values = 4096;  // elements of a shape being computed; Concat(s, s) doubles them at every step
@@ -60,10 +57,10 @@ std::optional<Extents> Analysis::all(ValueId v) {
 }
 
 Extent Analysis::one(ValueId v, int axis) {
-  int r = rank(g_, v);
-  if (r < 0) fail("extent {} of '{}' was asked for, but its rank is not known", axis, g_.value(v).name);
-  axis = static_cast<int>(normalize_axis(axis, r));
-  const Dim& d = (*g_.value(v).shape)[static_cast<size_t>(axis)];
+  const std::optional<SymShape>& shape = g_.value(v).shape;
+  if (!shape) fail("extent {} of '{}' was asked for, but its rank is not known", axis, g_.value(v).name);
+  axis = static_cast<int>(normalize_axis(axis, static_cast<int64_t>(shape->size())));
+  const Dim& d = (*shape)[static_cast<size_t>(axis)];
   if (d.known()) return Extent::of(d.value);
   if (!is_made_up(d)) return {-1, d.symbol, ValueId::none, 0};
   if (auto at = extents_.find({v, axis}); at != extents_.end()) return at->second;
@@ -120,30 +117,31 @@ Extent Analysis::reshaped(const Node& n, int axis, Extent otherwise) {
   if (!(e.is(-1) && e.symbol.empty() && e.value == ValueId::none)) return e;
   // The inferred extent: what is left of the input's once the other extents are taken away.
   Extents left = *from;
-  std::optional<int64_t> numbers = 1;
+  int64_t numbers = 1;
   for (size_t i = 0; i < target->size(); ++i) {
     if (static_cast<int>(i) == axis) continue;
     Extent t = resolve(i);
-    if (t.known())
-      numbers = product(*numbers, t.number);
-    else if (auto at = std::find(left.begin(), left.end(), t); at != left.end())
+    if (t.known()) {
+      if (!multiply(numbers, t.number)) return otherwise;
+    } else if (auto at = std::find(left.begin(), left.end(), t); at != left.end()) {
       left.erase(at);
-    else
+    } else {
       return otherwise;
-    if (!numbers) return otherwise;
+    }
   }
-  if (*numbers < 1) return otherwise;
+  if (numbers < 1) return otherwise;
   Extent symbolic;
-  std::optional<int64_t> rest = 1;
+  int64_t rest = 1;
   int symbols = 0;
   for (const Extent& l : left) {
-    if (l.known()) rest = product(*rest, l.number);
-    if (!rest) return otherwise;
-    if (l.known()) continue;
-    symbolic = l;
-    ++symbols;
+    if (l.known()) {
+      if (!multiply(rest, l.number)) return otherwise;
+    } else {
+      symbolic = l;
+      ++symbols;
+    }
   }
-  if (symbols == 0) return *rest % *numbers == 0 ? Extent::of(*rest / *numbers) : otherwise;
+  if (symbols == 0) return rest % numbers == 0 ? Extent::of(rest / numbers) : otherwise;
   return symbols == 1 && rest == numbers ? symbolic : otherwise;
 }
 

@@ -55,8 +55,9 @@ std::optional<std::vector<int64_t>> ints(const Graph& g, NodeId n, const std::st
 }
 
 int rank(const Graph& g, ValueId v) {
-  if (v == ValueId::none || !g.value(v).shape) return -1;
-  return static_cast<int>(g.value(v).shape->size());
+  if (v == ValueId::none) return -1;
+  const std::optional<SymShape>& shape = g.value(v).shape;
+  return shape ? static_cast<int>(shape->size()) : -1;
 }
 
 bool are_trailing(std::vector<int64_t> axes, int rank, int* count) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/value_of.h"
 #include "fuse/match/compose.h"
 #include "graph/fused.h"
 #include "ops/core/expression.h"
@@ -48,7 +49,7 @@ std::vector<Ref> append_program(Program& p, const Program& inner, std::span<cons
     switch (in.fn) {
       case Fn::input: refs.push_back(args[static_cast<size_t>(in.index)]); break;
       case Fn::constant: refs.push_back(p.constant(in.type, in.value)); break;
-      case Fn::cast: refs.push_back(p.cast(arg(0), *computing_type(in.type))); break;
+      case Fn::cast: refs.push_back(p.cast(arg(0), required_computing_type(in.type))); break;
       default:
         switch (expr::info(in.fn).arity) {
           case 1: refs.push_back(p.call(in.fn, arg(0))); break;
@@ -89,11 +90,11 @@ std::optional<Refusal> not_pointwise(const Graph& g, NodeId n) {
   for (size_t i = 1; i < form->operands(); ++i)
     if (node.in(i) == ValueId::none)
       return refuse(Reason::missing_input, n, "{} has no input {} of {}", describe(g, n), i, form->operands());
-  const DType type = *computing_type(g.value(node.inputs[form->lead()]).type);
+  const DType type = required_computing_type(g.value(node.inputs[form->lead()]).type);
   if (!form->accepts(type)) return refuse(Reason::wrong_type, n, "{} of {}", describe(g, n), name(type));
   for (size_t i = form->lead(); i < node.inputs.size() && !form->mixed; ++i) {
     if (node.inputs[i] == ValueId::none) continue;
-    const DType other = *computing_type(g.value(node.inputs[i]).type);
+    const DType other = required_computing_type(g.value(node.inputs[i]).type);
     if (other != type) return refuse(Reason::wrong_type, n, "{} of {} and {}", describe(g, n), name(type), name(other));
   }
   if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear") return bad_quantization(g, n);
@@ -102,7 +103,8 @@ std::optional<Refusal> not_pointwise(const Graph& g, NodeId n) {
 
 std::vector<Ref> append_node(Program& p, const Graph& g, NodeId n, std::span<const Ref> args) {
   const Node& node = g.node(n);
-  if (node.is("Pointwise", smelt_domain)) return append_program(p, *node.program, args);
+  if (node.is("Pointwise", smelt_domain))
+    return append_program(p, value_of(node.program, "the program of a Pointwise node"), args);
   std::vector<ops::Operand> inputs;
   for (Ref r : args) {
     ops::Operand o{r >= 0, r};

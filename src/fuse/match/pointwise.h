@@ -13,6 +13,7 @@
 namespace smelt::fuse {
 
 using ops::computing_type;
+using ops::required_computing_type;
 
 /// The value of a constant of one element that a program can hold exactly.
 std::optional<double> immediate(const Value& v);

@@ -7,7 +7,11 @@
 namespace smelt::fuse {
 namespace {
 
-bool is_known(const Graph& g, ValueId v) { return g.value(v).shape && is_static(*g.value(v).shape); }
+/// The shape of v where all of its extents are numbers; null otherwise.
+const SymShape* static_shape(const Graph& g, ValueId v) {
+  const std::optional<SymShape>& shape = g.value(v).shape;
+  return shape && is_static(*shape) ? &*shape : nullptr;
+}
 
 /// The operator's shape rule, where every input has a static shape.
 bool infer_static(Graph& g, NodeId id) {
@@ -16,9 +20,10 @@ bool infer_static(Graph& g, NodeId id) {
   std::vector<ops::TensorDesc> in(n.inputs.size()), out(n.outputs.size());
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     if (n.inputs[i] == ValueId::none) continue;
-    if (!is_known(g, n.inputs[i])) return false;
+    const SymShape* shape = static_shape(g, n.inputs[i]);
+    if (!shape) return false;
     const Value& v = g.value(n.inputs[i]);
-    in[i] = {v.type, to_shape(*v.shape), true, v.is_constant() ? &v.constant : nullptr};
+    in[i] = {v.type, to_shape(*shape), true, v.is_constant() ? &v.constant : nullptr};
   }
   try {
     ops::infer(n, in, out);
@@ -27,7 +32,7 @@ bool infer_static(Graph& g, NodeId id) {
   }
   bool gained = false;
   for (size_t i = 0; i < out.size(); ++i) {
-    if (n.outputs[i] == ValueId::none || !out[i].shape_known || is_known(g, n.outputs[i])) continue;
+    if (n.outputs[i] == ValueId::none || !out[i].shape_known || static_shape(g, n.outputs[i])) continue;
     g.set_shape(n.outputs[i], to_sym(out[i].shape));
     gained = true;
   }
@@ -35,8 +40,9 @@ bool infer_static(Graph& g, NodeId id) {
 }
 
 bool infer_symbolic(Graph& g, ValueId v) {
-  if (!g.value(v).shape) return false;
-  SymShape shape = *g.value(v).shape;
+  const std::optional<SymShape>& before = g.value(v).shape;
+  if (!before) return false;
+  SymShape shape = *before;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i].known() || !is_made_up(shape[i])) continue;
     const Extent e = extent(g, v, static_cast<int>(i));
@@ -45,7 +51,7 @@ bool infer_symbolic(Graph& g, ValueId v) {
     else if (!e.symbol.empty())
       shape[i] = Dim(e.symbol);
   }
-  if (shape == *g.value(v).shape) return false;
+  if (shape == before) return false;
   g.set_shape(v, shape);
   return true;
 }
@@ -57,9 +63,9 @@ int refine_shapes(Graph& g) {
   for (NodeId n : g.topological()) {
     bool unknown = false;
     for (ValueId v : g.node(n).outputs) {
-      if (v == ValueId::none || is_known(g, v)) continue;
+      if (v == ValueId::none || static_shape(g, v)) continue;
       gained += infer_symbolic(g, v);
-      unknown = unknown || !is_known(g, v);
+      unknown = unknown || !static_shape(g, v);
     }
     if (unknown) gained += infer_static(g, n);
   }

@@ -12,8 +12,7 @@ Graph expand(const Graph& g, NodeId n) {
   if (!def || !def->body) fail("{}: only the fused operators of domain {} have a body", describe(g, n), smelt_domain);
   try {
     Body body(g, n);
-    auto outputs = def->body(body);
-    return body.finish(std::move(outputs));
+    return body.finish(def->body(body));
   } catch (const Error& error) {
     throw error.at(describe(g, n));
   }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "base/value_of.h"
+
 namespace smelt::ops {
 
 using expr::Fn;
@@ -59,7 +61,8 @@ bool Expression::accepts(DType computing) const {
 Ref Writer::in(size_t i, DType as) const {
   const Operand& o = inputs[i];
   const bool written = program.code()[static_cast<size_t>(o.ref)].fn == Fn::constant;
-  if (written ? program.type(o.ref) != as : o.value && is_float(as)) return program.constant(as, *o.value);
+  if (written ? program.type(o.ref) != as : o.value && is_float(as))
+    return program.constant(as, value_of(o.value, "the value of a constant operand"));
   return program.cast(o.ref, as);
 }
 
@@ -76,6 +79,8 @@ std::optional<DType> computing_type(DType t) {
   if (t == DType::f16 || t == DType::bf16) return DType::f32;
   return expr::is_computing(t) ? std::optional(t) : std::nullopt;
 }
+
+DType required_computing_type(DType t) { return value_of(computing_type(t), "a computing type"); }
 
 std::optional<Ref> express(const Writer& w) {
   const Expression& e = facts(w.node).expression;
@@ -100,7 +105,9 @@ std::optional<Ref> express(const Writer& w) {
 
 Ref write_identity(const Writer& w) { return w.in(0); }
 
-Ref write_cast(const Writer& w) { return w.program.cast(w.inputs[0].ref, w.in_region ? *computing_type(w.result) : w.result); }
+Ref write_cast(const Writer& w) {
+  return w.program.cast(w.inputs[0].ref, w.in_region ? required_computing_type(w.result) : w.result);
+}
 
 /// Of an inference, or with nothing to drop.
 Ref write_dropout(const Writer& w) {
@@ -210,7 +217,7 @@ Ref write_quantize(const Writer& w) {
 
 /// (x - zero point) * scale
 Ref write_dequantize(const Writer& w) {
-  const DType to = *computing_type(w.result);
+  const DType to = required_computing_type(w.result);
   Ref x = w.inputs[0].ref;
   if (w.has(2)) x = w.call(Fn::sub, {w.program.cast(x, DType::i32), w.in(2, DType::i32)});
   return w.call(Fn::mul, {w.program.cast(x, to), w.in(1, to)});

@@ -46,6 +46,8 @@ struct Writer {
 /// The type that a value of type t has inside a program: f32 for f16 and bf16, t for those programs compute in; nothing for
 /// strings, complex numbers and the 8-bit floats and packed types.
 std::optional<DType> computing_type(DType t);
+/// The same for a type that programs do compute in; throws Error for the others.
+DType required_computing_type(DType t);
 
 /// Appends what the node computes as output 0; nothing where the language has no program for its types.
 std::optional<expr::Ref> express(const Writer& w);

@@ -27,8 +27,9 @@ Body::Body(const Graph& from, NodeId n) : node_(from.node(n)) {
 DType Body::accumulator() const { return smelt::accumulator(types_[0]); }
 
 const SymShape& Body::shape(size_t i) const {
-  if (!has(i) || !input_shapes_[i]) fail("its body depends on the rank of input {}, which is not known", i);
-  return *input_shapes_[i];
+  const std::optional<SymShape>* known = has(i) ? &input_shapes_[i] : nullptr;
+  if (!known || !*known) fail("its body depends on the rank of input {}, which is not known", i);
+  return **known;
 }
 
 int64_t Body::extent(size_t i, int64_t axis) const {

@@ -25,7 +25,7 @@ Outcome conv_epilogue(const Graph& g, NodeId conv) {
   const Epilogue epilogue = absorb(g, base);
   if (epilogue.nodes.empty()) {
     if (fused_already) return NotHere{};  // it took what there was when it was made
-    return *epilogue.stopped;
+    return epilogue.refusal();
   }
   Node fused = node;
   fused.domain = smelt_domain;

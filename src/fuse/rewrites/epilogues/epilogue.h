@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "base/value_of.h"
 #include "fuse/match/compose.h"
 #include "fuse/match/match.h"
 
@@ -20,7 +21,10 @@ struct Epilogue {
   std::vector<NodeId> nodes;       // taken in, in topological order
   ValueId result = ValueId::none;  // what the operator gives now
   Body composition;
-  std::optional<Refusal> stopped;  // why it went no further
+  std::optional<Refusal> stopped;  // why it went no further; nothing where it reached the limit of steps
+
+  /// `stopped` where it is known to be there: with no node taken in it is. Throws Error otherwise.
+  const Refusal& refusal() const { return value_of(stopped, "why an epilogue went no further"); }
 };
 
 /// Follows the readers of base.value: a pointwise node is taken in while the value it reads has no reader outside what is taken

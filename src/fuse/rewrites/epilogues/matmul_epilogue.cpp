@@ -88,7 +88,7 @@ Outcome matmul_epilogue(const Graph& g, NodeId id) {
     Epilogue e = absorb(g, base);
     if (e.nodes.empty()) {
       const bool alone = base.operands.empty() && base.program == rounded(g, base.value);
-      if (alone) return *e.stopped;
+      if (alone) return e.refusal();
       return NotHere{};
     }
     Node fused = g.node(id);

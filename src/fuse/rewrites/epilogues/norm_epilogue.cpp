@@ -35,7 +35,7 @@ Outcome modulated_norm(const Graph& g, NodeId id) {
   if (add == NodeId::none || !scales(g, add, "Add")) return NotHere{};
   Epilogue e = absorb(g, base_of(g, id));
   const bool both = std::find(e.nodes.begin(), e.nodes.end(), add) != e.nodes.end();
-  if (!both) return *e.stopped;
+  if (!both) return e.refusal();
   return take(g, id, e);
 }
 
@@ -44,8 +44,8 @@ Outcome norm_epilogue(const Graph& g, NodeId id) {
   if (!n.is("Norm", smelt_domain)) return NotHere{};
   Epilogue e = absorb(g, base_of(g, id));
   if (!e.nodes.empty()) return take(g, id, e);
-  if (n.program || e.stopped->reason == Reason::wrong_reader) return NotHere{};
-  return *e.stopped;
+  if (n.program || e.refusal().reason == Reason::wrong_reader) return NotHere{};
+  return e.refusal();
 }
 
 }  // namespace smelt::fuse

@@ -24,7 +24,8 @@ bool is_shape_arithmetic(const Graph& g, ValueId v) { return !is_float(g.value(v
 
 class Region {
  public:
-  Region(const Graph& g, NodeId seed) : g_(g), nodes_{seed}, shape_(*extents(g, g.node(seed).out())) {}
+  /// `shape`: of the seed's output.
+  Region(const Graph& g, NodeId seed, Extents shape) : g_(g), nodes_{seed}, shape_(std::move(shape)) {}
 
   void grow() {
     bool grown = true;
@@ -127,10 +128,11 @@ Outcome pointwise_region(const Graph& g, NodeId seed) {
   if (!is_pointwise(g, seed)) return NotHere{};
   const ValueId y = n.out();
   if (n.is("Identity")) return NotHere{};
-  if (!extents(g, y)) return refuse(Reason::unknown_shape, seed, "the rank of {} is not known", g.value(y).name);
+  const std::optional<Extents> shape = extents(g, y);
+  if (!shape) return refuse(Reason::unknown_shape, seed, "the rank of {} is not known", g.value(y).name);
   if (is_shape_arithmetic(g, y))
     return refuse(Reason::not_profitable, seed, "{} {} is shape arithmetic", name(g.value(y).type), g.value(y).name);
-  Region region(g, seed);
+  Region region(g, seed, *shape);
   region.grow();
   const std::vector<NodeId>& nodes = region.nodes();
   if (nodes.size() == 1 && n.domain == smelt_domain) return NotHere{};
@@ -138,7 +140,6 @@ Outcome pointwise_region(const Graph& g, NodeId seed) {
   if (results.empty()) return NotHere{};
   Body c = compose(g, nullptr, nodes, results);
   // The operands broadcast to the outputs' shape; only constants of one element with more axes than all else could break that.
-  auto shape = extents(g, y);
   Extents reached;
   for (ValueId v : c.operands)
     if (auto e = extents(g, v); e && e->size() > reached.size()) reached = *e;

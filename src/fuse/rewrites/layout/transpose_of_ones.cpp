@@ -11,8 +11,10 @@ namespace smelt::fuse {
 
 Outcome transpose_of_ones(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
-  if (!node.is("Transpose") || !node.has("perm") || !g.value(node.in(0)).shape) return NotHere{};
-  const SymShape& shape = *g.value(node.in(0)).shape;
+  if (!node.is("Transpose") || !node.has("perm")) return NotHere{};
+  const std::optional<SymShape>& known = g.value(node.in(0)).shape;
+  if (!known) return NotHere{};
+  const SymShape& shape = *known;
   const auto perm = node.get_ints("perm");
   if (perm.size() != shape.size())
     return refuse(Reason::wrong_attribute, n, "perm of {} axes for rank {}", perm.size(), shape.size());

@@ -110,9 +110,8 @@ Outcome qlinear_epilogue(const Graph& g, NodeId n) {
   if (!is_real(g.value(node.out()).type)) return behind_bytes(g, n);
   const Base base = base_of(g, n);
   Epilogue e = absorb(g, base);
-  std::optional<Refusal> stopped = e.stopped;
-  if (auto no = take_quantize(g, e); no && no->reason != Reason::wrong_reader) stopped = *no;
-  if (e.nodes.empty()) return node.program ? Outcome(NotHere{}) : Outcome(*stopped);
+  if (auto no = take_quantize(g, e); no && no->reason != Reason::wrong_reader) e.stopped = *no;
+  if (e.nodes.empty()) return node.program ? Outcome(NotHere{}) : Outcome(e.refusal());
   read_bytes(g, base, e);
   return with_program(g, n, e);
 }

@@ -17,6 +17,11 @@
 namespace smelt::fuse {
 namespace {
 
+std::string shape_text(const Graph& g, ValueId v) {
+  const auto shape = extents(g, v);
+  return shape ? to_string(*shape) : "(rank unknown)";
+}
+
 /// From the softmax to the second product: casts and the guard.
 struct After {
   std::vector<NodeId> nodes;
@@ -113,7 +118,7 @@ std::optional<Refusal> wrong_shapes(const Graph& g, const Peeled& q, const Peele
                     name, g.value(q.value).name);
     if (h != heads)
       return refuse(Reason::wrong_shape, g.value(p->value).producer, "{} {} and {} {} do not have heads that divide", name,
-                    to_string(*extents(g, p->value)), g.value(q.value).name, to_string(*extents(g, q.value)));
+                    shape_text(g, p->value), g.value(q.value).name, shape_text(g, q.value));
   }
   return {};
 }
@@ -173,8 +178,7 @@ Outcome attention(const Graph& g, NodeId softmax) {
     for (ValueId o : c.operands)
       if (!broadcasts_to(g, o, scores))
         return refuse(Reason::wrong_shape, g.value(o).producer, "{} {} is not proven to broadcast to the scores {}",
-                      g.value(o).name, rank(g, o) < 0 ? "(rank unknown)" : to_string(*extents(g, o)),
-                      to_string(*extents(g, scores)));
+                      g.value(o).name, shape_text(g, o), shape_text(g, scores));
     if (const DType made = c.program.type(c.program.outputs()[0]); made != accumulator(type))
       return refuse(Reason::wrong_type, softmax, "the softmax is over {}, products of {} add up in {}", name(made), name(type),
                     name(accumulator(type)));

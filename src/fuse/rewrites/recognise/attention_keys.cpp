@@ -39,9 +39,10 @@ Outcome attention_keys(const Graph& g, NodeId id) {
   NodeId reshape = NodeId::none, transpose = NodeId::none;
   const ValueId moved = made_by(g, k, "Reshape", &reshape) ? g.node(reshape).in(0) : k;
   if (!made_by(g, moved, "Transpose", &transpose)) return NotHere{};
-  if (!g.value(k).shape || !g.value(moved).shape)
-    return refuse(Reason::unknown_shape, transpose, "the rank of {} is not known", g.value(g.value(k).shape ? moved : k).name);
-  const size_t rank = g.value(moved).shape->size();
+  const std::optional<SymShape>&shape = g.value(moved).shape, &key_shape = g.value(k).shape;
+  if (!key_shape || !shape)
+    return refuse(Reason::unknown_shape, transpose, "the rank of {} is not known", g.value(key_shape ? moved : k).name);
+  const size_t rank = shape->size();
   std::vector<int64_t> perm = g.node(transpose).get_ints("perm");
   if (rank < 2 || perm.size() != rank) return NotHere{};
   if (perm[rank - 2] != static_cast<int64_t>(rank) - 1)

@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 
+#include "base/value_of.h"
 #include "fuse/match/extents.h"
 #include "fuse/match/match.h"
 #include "fuse/rewrites/rewrites.h"
@@ -130,9 +131,12 @@ ValueId add_step(Graph& g, const Node& like, std::string op, std::vector<ValueId
 
 const std::vector<int64_t> swap_heads{0, 2, 1, 3};
 
+/// Of a tensor whose rank is known.
+const SymShape& shape_of(const Graph& g, ValueId v) { return value_of(g.value(v).shape, "the shape of attention's tensor"); }
+
 /// [B, S, H * D] → [B, H, S, D].
 ValueId split_heads(Graph& g, const Node& like, ValueId x, int64_t heads) {
-  const SymShape s = *g.value(x).shape;
+  const SymShape s = shape_of(g, x);
   const DType type = g.value(x).type;
   const Dim width = s[2].known() ? Dim(s[2].value / heads) : Dim();
   const ValueId wide = g.add_value("", type, SymShape{s[0], s[1], Dim(heads), width});
@@ -143,8 +147,8 @@ ValueId split_heads(Graph& g, const Node& like, ValueId x, int64_t heads) {
 
 /// The cache before the fresh ones, as the operator's output `present` where that is there.
 ValueId join_past(Graph& g, const Node& like, ValueId past, ValueId fresh, ValueId present) {
-  SymShape s = *g.value(fresh).shape;
-  const Dim before = (*g.value(past).shape)[2];
+  SymShape s = shape_of(g, fresh);
+  const Dim before = shape_of(g, past)[2];
   s[2] = s[2].known() && before.known() ? Dim(s[2].value + before.value) : Dim();
   if (present == ValueId::none)
     present = g.add_value("", g.value(fresh).type, s);
@@ -230,8 +234,8 @@ Outcome attention_operator(const Graph& g, NodeId id) {
           q = split_heads(graph, node, q, s.heads);
           k = split_heads(graph, node, k, s.kv_heads);
           v = split_heads(graph, node, v, s.kv_heads);
-          SymShape out = *graph.value(q).shape;
-          out[3] = (*graph.value(v).shape)[3];
+          SymShape out = shape_of(graph, q);
+          out[3] = shape_of(graph, v)[3];
           y = graph.add_value("", type, out);
         }
         if (cached) {
@@ -252,7 +256,7 @@ Outcome attention_operator(const Graph& g, NodeId id) {
         fused.order = node.order;
         const NodeId made = graph.add_node(std::move(fused));
         if (s.packed) {
-          const SymShape out = *graph.value(y).shape;
+          const SymShape out = shape_of(graph, y);
           const ValueId back = graph.add_value("", type, SymShape{out[0], out[2], out[1], out[3]});
           add_step(graph, node, "Transpose", {y}, back, {{"perm", swap_heads}});
           add_step(graph, node, "Reshape", {back, graph.add_constant("", Tensor::of<int64_t>({3}, {0, 0, -1}))}, node.out(0));

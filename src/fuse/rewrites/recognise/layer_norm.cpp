@@ -39,9 +39,9 @@ Outcome recognise_layer_norm(const Graph& g, NodeId reduce) {
   auto c = centred(g, squares->of);
   if (!c) return NotHere{};
   if (c->wrong) return *c->wrong;
-  auto m = mean(g, g.node(reduce).out());
-  if (!*m) return m->refusal();
-  const Mean& variance = **m;
+  const Result<Mean> squared_mean = mean_of(g, reduce);
+  if (!squared_mean) return squared_mean.refusal();
+  const Mean& variance = *squared_mean;
   if (variance.axes != c->mean.axes)
     return refuse(Reason::wrong_axis, c->mean.node, "the mean is over {} axes, the variance over {}", c->mean.axes,
                   variance.axes);

@@ -60,7 +60,7 @@ Outcome instance(const Graph& g, NodeId id) {
   for (size_t i : {1, 2})
     if (!g.value(n.in(i)).is_constant())
       return refuse(Reason::not_constant, g.producer(id, i), "{} is computed", g.value(n.in(i)).name);
-  Tensor gamma = g.constant(id, 1), beta = g.constant(id, 2);
+  const Tensor &gamma = g.constant(id, 1), &beta = g.constant(id, 2);
   if (gamma.size() != beta.size()) return refuse(Reason::wrong_shape, id, "{} scales, {} offsets", gamma.size(), beta.size());
   Shape shape(static_cast<size_t>(r - 1), 1);
   shape[0] = gamma.size();

@@ -19,9 +19,7 @@ std::optional<Square> square(const Graph& g, ValueId v) {
   return {};
 }
 
-std::optional<Result<Mean>> mean(const Graph& g, ValueId v) {
-  NodeId n;
-  if (!made_by(g, v, "ReduceMean", &n)) return {};
+Result<Mean> mean_of(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   Mean m{n, node.in(0), 0};
   auto axes = ints(g, n, "axes", 1);
@@ -31,30 +29,31 @@ std::optional<Result<Mean>> mean(const Graph& g, ValueId v) {
   return m;
 }
 
+std::optional<Result<Mean>> mean(const Graph& g, ValueId v) {
+  NodeId n;
+  if (!made_by(g, v, "ReduceMean", &n)) return {};
+  return mean_of(g, n);
+}
+
 Result<NormTail> norm_tail(const Graph& g, const Mean& variance, ValueId numerator, bool with_beta) {
   NormTail t;
   ValueId at = g.node(variance.node).out();
-  std::optional<Refusal> why;
   // The one reader of `at`, which must be one of these operators.
-  auto step = [&](std::initializer_list<std::string_view> ops) -> NodeId {
+  auto step = [&](std::initializer_list<std::string_view> ops) -> Result<NodeId> {
     auto next = reader_of(g, at);
-    if (!next) {
-      why = next.refusal();
-      return NodeId::none;
-    }
-    const NodeId n = *next;
+    if (!next) return next;
     for (std::string_view op : ops)
-      if (g.node(n).is(op)) return n;
-    why = refuse(Reason::wrong_reader, n, "{} is read by {}", g.value(at).name, describe(g, n));
-    return NodeId::none;
+      if (g.node(*next).is(op)) return next;
+    return refuse(Reason::wrong_reader, *next, "{} is read by {}", g.value(at).name, describe(g, *next));
   };
   auto take = [&](NodeId n) {
     t.nodes.push_back(n);
     at = g.node(n).out();
   };
 
-  NodeId n = step({"Add"});
-  if (n == NodeId::none) return *why;
+  Result<NodeId> found = step({"Add"});
+  if (!found) return found.refusal();
+  NodeId n = *found;
   auto eps = constant_operand(g, n);
   if (!eps) {
     const ValueId computed = other_input(g, n, at);
@@ -65,8 +64,9 @@ Result<NormTail> norm_tail(const Graph& g, const Mean& variance, ValueId numerat
   t.epsilon = eps->first;
   take(n);
 
-  n = step({"Sqrt", "Pow"});
-  if (n == NodeId::none) return *why;
+  found = step({"Sqrt", "Pow"});
+  if (!found) return found.refusal();
+  n = *found;
   bool inverse = false;  // whether `at` is 1 / sqrt already
   if (g.node(n).is("Pow")) {
     auto exponent = scalar(g, g.node(n).in(1));
@@ -76,8 +76,9 @@ Result<NormTail> norm_tail(const Graph& g, const Mean& variance, ValueId numerat
   }
   take(n);
   if (!inverse) {
-    n = step({"Reciprocal", "Div"});
-    if (n == NodeId::none) return *why;
+    found = step({"Reciprocal", "Div"});
+    if (!found) return found.refusal();
+    n = *found;
     const bool division = g.node(n).is("Div");
     if (division && g.node(n).in(1) != at) return refuse(Reason::wrong_reader, n, "{} divides the root", describe(g, n));
     if (division && g.node(n).in(0) == numerator) {
@@ -91,8 +92,9 @@ Result<NormTail> norm_tail(const Graph& g, const Mean& variance, ValueId numerat
     }
   }
   if (t.result == ValueId::none) {
-    n = step({"Mul"});
-    if (n == NodeId::none) return *why;
+    found = step({"Mul"});
+    if (!found) return found.refusal();
+    n = *found;
     if (other_input(g, n, at) != numerator)
       return refuse(Reason::wrong_reader, n, "{} multiplies another value than {}", describe(g, n), g.value(numerator).name);
     take(n);

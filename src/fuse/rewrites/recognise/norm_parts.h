@@ -18,7 +18,9 @@ struct Mean {
   ValueId of = ValueId::none;
   int axes = 0;  // how many, from the end
 };
-/// Nothing when v is not a ReduceMean; otherwise the mean, or why it is not one over last axes.
+/// The mean that a ReduceMean takes, or why it is not one over last axes.
+Result<Mean> mean_of(const Graph& g, NodeId reduce);
+/// The same for the ReduceMean that makes v; nothing where another node does.
 std::optional<Result<Mean>> mean(const Graph& g, ValueId v);
 
 /// numerator / sqrt(variance + epsilon), with gamma and beta where they follow.

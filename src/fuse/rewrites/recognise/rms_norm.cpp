@@ -15,9 +15,9 @@ Outcome recognise_rms_norm(const Graph& g, NodeId reduce) {
   auto squares = square(g, g.node(reduce).in(0));
   if (!squares) return NotHere{};
   if (NodeId sub; made_by(g, squares->of, "Sub", &sub) && mean(g, g.node(sub).in(1))) return NotHere{};  // a LayerNorm
-  auto m = mean(g, g.node(reduce).out());
-  if (!*m) return m->refusal();
-  const Mean& variance = **m;
+  const Result<Mean> squared_mean = mean_of(g, reduce);
+  if (!squared_mean) return squared_mean.refusal();
+  const Mean& variance = *squared_mean;
   auto tail = norm_tail(g, variance, squares->of, false);
   if (!tail) return tail.refusal();
   return make_norm(g, "rms", squares->of, {squares->node, reduce}, variance, *tail);

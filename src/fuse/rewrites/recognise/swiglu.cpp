@@ -18,7 +18,7 @@ bool is_silu(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   if (node.is("Swish") && node.get_float("alpha", 1) == 1) return true;
   return node.is("Pointwise", smelt_domain) && node.inputs.size() == 1 &&
-         *node.program == unary_program(expr::Fn::silu, g.value(node.in(0)).type);
+         node.program == unary_program(expr::Fn::silu, g.value(node.in(0)).type);
 }
 
 /// The product behind v, looking through the addition of a bias.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/value_of.h"
 #include "expr/cpu.h"
 #include "ops/attention/offer.h"
 #include "ops/attention/shape.h"
@@ -28,7 +29,7 @@ class AttentionKernel final : public Kernel {
   AttentionKernel(const BoundNode& b, int threads)
       : s_(*b.node, b.inputs[0].shape, b.inputs[1].shape, b.inputs[2].shape),
         simd_(simd_kernels()),
-        type_(*float_kind(b.outputs[0].type)),
+        type_(required_float_kind(b.outputs[0].type)),
         bytes_(type_ == FloatKind::f32 ? 4 : 2),
         threads_(threads) {
     for (size_t i = 0; i < 3; ++i) strides_[i] = memory_strides(b.inputs[i]);
@@ -108,6 +109,7 @@ class AttentionKernel final : public Kernel {
 
   void apply_program(const Buffers& b, int64_t batch, int64_t head, int64_t row, int64_t rows, float* scores,
                      char* scratch) const {
+    const expr::Evaluator& evaluator = value_of(evaluator_, "the evaluator of the scores' program");
     auto* operands = reinterpret_cast<expr::Operand*>(scratch);
     char* own = scratch + static_cast<int64_t>(sizeof(expr::Operand) * (operand_bytes_.size() + 5)) / 64 * 64 + 64;
     for (int64_t r = 0; r < rows; ++r) {
@@ -119,7 +121,7 @@ class AttentionKernel final : public Kernel {
             static_cast<const char*>(b.inputs[i + 3]) + (batch * s[0] + head * s[1] + (row + r) * s[2]) * operand_bytes_[i],
             s[3]};
       }
-      evaluator_->run(s_.keys, {operands, operand_bytes_.size() + 1}, {&line, 1}, own);
+      evaluator.run(s_.keys, {operands, operand_bytes_.size() + 1}, {&line, 1}, own);
     }
   }
 

@@ -20,8 +20,8 @@ class RotaryKernel final : public Kernel {
  public:
   RotaryKernel(const BoundNode& b, int threads)
       : views_(b.inputs[0].shape, b.inputs[0].shape.size() - 1, row_strides(b)),
-        type_(*float_kind(b.inputs[0].type)),
-        table_type_(*float_kind(b.inputs[1].type)),
+        type_(required_float_kind(b.inputs[0].type)),
+        table_type_(required_float_kind(b.inputs[1].type)),
         bytes_(bits(b.inputs[0].type) / 8),
         table_bytes_(bits(b.inputs[1].type) / 8),
         table_width_(b.inputs[1].shape.back()),

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/value_of.h"
 #include "ops/conv/cpu_indirect_rows.h"
 #include "ops/conv/offer.h"
 #include "ops/core/align.h"
@@ -110,13 +111,15 @@ class IndirectConv final : public Kernel {
     r.workspace = memory;
     memory += aligned(igemm::workspace(schedule_));
     if (padded_) {
-      copy_padded(copy, b.inputs[0]);
-      padded_->set_image(copy);
-      r.rows = &*padded_;
+      PaddedRows& rows = *padded_;
+      copy_padded(rows, copy, b.inputs[0]);
+      rows.set_image(copy);
+      r.rows = &rows;
     } else {
+      WindowRows& rows = value_of(window_, "the rows of windows");
       if (converts()) converted_.run(copy, b.inputs[0]);
-      for (size_t i = 0; i < p_.x.size(); ++i) window_->set_input(i, converts() ? copy : static_cast<const float*>(b.inputs[i]));
-      r.rows = &*window_;
+      for (size_t i = 0; i < p_.x.size(); ++i) rows.set_input(i, converts() ? copy : static_cast<const float*>(b.inputs[i]));
+      r.rows = &rows;
     }
     const CpuEpilogue::Runner runner(epilogue_, b, memory);
     runner.end(r);
@@ -199,12 +202,12 @@ class IndirectConv final : public Kernel {
   }
 
   /// [N, C, H, W] in any layout and type to [N, H + pads, W + pads, C] in f32.
-  void copy_padded(float* to, const void* from) const {
-    const int64_t channels = p_.channels(), row = padded_->width * channels, height = p_.x[0].shape[2], width = p_.x[0].shape[3];
+  void copy_padded(const PaddedRows& rows, float* to, const void* from) const {
+    const int64_t channels = p_.channels(), row = rows.width * channels, height = p_.x[0].shape[2], width = p_.x[0].shape[3];
     const Shape& s = strides_;
     const int bytes = static_cast<int>(smelt::bytes(input_.type, 1));
     const auto copy_line = [&](int64_t line) {
-      const int64_t n = line / padded_->height, y = line % padded_->height - p_.pad_begin[0];
+      const int64_t n = line / rows.height, y = line % rows.height - p_.pad_begin[0];
       float* out = to + line * row;
       if (y < 0 || y >= height) {
         std::fill_n(out, row, 0.0f);
@@ -217,7 +220,7 @@ class IndirectConv final : public Kernel {
         copy_as_f32(out + p_.pad_begin[1] * channels + c, channels, in, s[3], width, input_.type);
       }
     };
-    parallel(threads_, p_.y[0] * padded_->height, 1, [&](int64_t begin, int64_t end, int) {
+    parallel(threads_, p_.y[0] * rows.height, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t line = begin; line < end; ++line) copy_line(line);
     });
   }

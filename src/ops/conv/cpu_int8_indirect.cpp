@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/value_of.h"
 #include "ops/conv/int8_problem.h"
 #include "ops/core/align.h"
 #include "ops/core/channels_last.h"
@@ -136,7 +137,7 @@ class Int8Indirect final : public Kernel {
     } else {
       copy(image, static_cast<const uint8_t*>(b.inputs[x_input_]));
       memory += copy_bytes();
-      r.rows = &*rows_;
+      r.rows = &value_of(rows_, "the rows of an image");
     }
     r.workspace = memory;
     memory += aligned(igemm::workspace(schedule_));
@@ -237,7 +238,8 @@ void offer_int8_indirect(const Request& q, Offer& offer) {
   constexpr double flops_per_us = 150e3;  // one Zen 3 core at 3.2 GHz, measured: 164 in the tile, less the copy
   // Panels are at least 8 columns wide, and K counts in pairs.
   const Problem& p = q.problem;
-  const double groups = static_cast<double>(p.group), columns = static_cast<double>(p.y[1] / p.group),
+  const int64_t group_columns = p.y[1] / p.group;
+  const double groups = static_cast<double>(p.group), columns = static_cast<double>(group_columns),
                depth = static_cast<double>(p.w[1]);
   const double waste = std::max(1.0, 8 / columns) * std::max(1.0, 2 / depth);
   const double weights = static_cast<double>(elements(p.w)) / 12e3;  // from memory, at 12 GB/s

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/value_of.h"
 #include "ops/conv/offer.h"
 #include "ops/core/align.h"
 #include "ops/core/key.h"
@@ -106,7 +107,7 @@ class OnednnConv final : public Kernel {
     const BoundTensor x = computed(p, node.inputs[0]), output = computed(p, node.outputs[0]);
     const auto pack = [&] {
       const Tensor source = x.type == w.type() ? w : w.cast(x.type);
-      return onednn::packed(source, {dense.dims, *onednn::data_type(x.type), dense.strides}, choice.weights, threads);
+      return onednn::packed(source, {dense.dims, onednn::data_type(x.type), dense.strides}, choice.weights, threads);
     };
     // The layouts that oneDNN chooses are named by the implementation and the problem that led to them.
     const Key form = Key("onednn").field(choice.name).field(print(p));
@@ -120,7 +121,7 @@ class OnednnConv final : public Kernel {
       primitive_.add(DNNL_ARG_BIAS, {{p.outputs()}, memory::data_type::f32, memory::format_tag::a},
                      const_cast<float*>(epilogue_.bias().data()));
     }
-    if (residual() >= 0) primitive_.add(residual_argument, y);
+    if (epilogue_.residual() >= 0) primitive_.add(residual_argument, y);
     if (chain_) chain_->bind(primitive_);
     if (converts(p)) {
       conversion_ = {ConvertToF32(node.inputs[0], threads), aligned(elements(p.x[0].shape) * 4), aligned(elements(p.y) * 4)};
@@ -137,10 +138,11 @@ class OnednnConv final : public Kernel {
     const Threads scope(threads_);
     char* memory = static_cast<char*>(b.workspace);
     char* scratch = memory + aligned(primitive_.scratch());
-    if (conversion_) return run_converted(b, memory, scratch);
+    if (conversion_) return run_converted(*conversion_, b, memory, scratch);
     primitive_.set(DNNL_ARG_SRC, const_cast<void*>(b.inputs[0]));
     primitive_.set(DNNL_ARG_DST, b.outputs[0]);
-    if (residual() >= 0) primitive_.set(residual_argument, const_cast<void*>(b.inputs[static_cast<size_t>(residual())]));
+    if (epilogue_.residual() >= 0)
+      primitive_.set(residual_argument, const_cast<void*>(b.inputs[static_cast<size_t>(epilogue_.residual())]));
     if (chain_) chain_->set(primitive_, b);
     primitive_.run(memory);
     if (pass_) pass_->run(b.outputs[0], CpuEpilogue::Runner(epilogue_, b, scratch));
@@ -148,7 +150,6 @@ class OnednnConv final : public Kernel {
 
  private:
   static constexpr int residual_argument = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
-  int residual() const { return epilogue_.simple() ? epilogue_.simple()->residual : -1; }
 
   /// Channels-last copies in f32 of input and output.
   struct Conversion {
@@ -156,15 +157,14 @@ class OnednnConv final : public Kernel {
     int64_t x_bytes, y_bytes;
   };
 
-  void run_converted(const Buffers& b, char* memory, char* scratch) {
-    const Conversion& c = *conversion_;
+  void run_converted(const Conversion& c, const Buffers& b, char* memory, char* scratch) {
     float* x = reinterpret_cast<float*>(scratch + threads_ * epilogue_.scratch());
     float* y = x + c.x_bytes / 4;
     c.x.run(x, b.inputs[0]);
     primitive_.set(DNNL_ARG_SRC, x);
     primitive_.set(DNNL_ARG_DST, y);
     primitive_.run(memory);
-    pass_->run(y, CpuEpilogue::Runner(epilogue_, b, scratch));
+    value_of(pass_, "the pass over converted sums").run(y, CpuEpilogue::Runner(epilogue_, b, scratch));
   }
 
   int threads_;
@@ -195,8 +195,8 @@ std::optional<Refusal> rejects(const Request& r, const CpuEpilogue& epilogue) {
     return refuse(Reason::not_constant, "the bias is not constant");
   if (!is_dense(b.inputs[0]) || !is_dense(b.outputs[0]))
     return refuse(Reason::wrong_layout, "a slice of another tensor; its kernels want dense ones");
-  if (epilogue.simple() && epilogue.simple()->residual >= 0) {
-    const BoundTensor& residual = b.inputs[static_cast<size_t>(epilogue.simple()->residual)];
+  if (epilogue.residual() >= 0) {
+    const BoundTensor& residual = b.inputs[static_cast<size_t>(epilogue.residual())];
     if (residual.shape != b.outputs[0].shape || residual.layout != p.to || !is_dense(residual))
       return refuse(Reason::wrong_layout, "the residual's layout is not the output's");
   }

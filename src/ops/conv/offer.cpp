@@ -1,6 +1,7 @@
 // Convolution, of floats and of 8-bit integers, and its tactics.
 #include "ops/conv/offer.h"
 
+#include "base/value_of.h"
 #include "ops/conv/cuda_request.h"
 #include "ops/conv/family.h"
 #include "ops/conv/int8_problem.h"
@@ -16,7 +17,7 @@ namespace {
 
 /// The program and its operands, and what of the zero points costs time.
 Key int8_epilogue(const Request& r) {
-  Key key(r.own->program->print());
+  Key key(value_of(r.own->program, "the program of an int8 convolution").print());
   key.flag(" zero", r.quantization().a_zero != 0);  // another one than the padding's may cost a copy
   for (size_t i = r.at.operands; i < r.node.inputs.size(); ++i)
     if (r.node.inputs[i].type != DType::undefined) key.option(" ", r.node.inputs[i]);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/value_of.h"
 #include "ops/conv/problem.h"
 #include "ops/core/family.h"
 #include "ops/cpu/epilogue.h"
@@ -23,7 +24,8 @@ struct Request {
   std::shared_ptr<const Node> own = nullptr;  // what `node` points to where it is not the plan's
 
   const BoundTensor& weight() const { return node.inputs[at.w]; }
-  const Quantization& quantization() const { return *problem.quantization; }  // only where there is one
+  /// Throws Error where there is none.
+  const Quantization& quantization() const { return value_of(problem.quantization, "the quantization of a convolution"); }
 };
 
 /// The constant bias; not valid() when there is none.

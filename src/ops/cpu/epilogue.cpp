@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/value_of.h"
 #include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/integer/requantize_pass.h"
@@ -83,7 +84,7 @@ CpuEpilogue::CpuEpilogue(const BoundNode& node, size_t first_operand, size_t col
 CpuEpilogue::CpuEpilogue(const BoundNode& node, size_t first_operand, size_t column_axis, std::span<const float> scales) {
   locate(node, first_operand, column_axis);
   requantize_ = integer::RequantizePass::match(node, first_operand, column_axis, scales);
-  text_ = node.node->program->print();
+  text_ = value_of(node.node->program, "the program over 32-bit sums").print();
   if (requantize_) {
     in_place_ = read_once(*node.node, requantize_->residual());
     return;
@@ -109,7 +110,7 @@ void CpuEpilogue::locate(const BoundNode& node, size_t first_operand, size_t col
     Operand o;
     side(node.inputs[i], o);
     o.input = i;
-    operands_.push_back(std::move(o));
+    operands_.push_back(o);
   }
 }
 
@@ -174,7 +175,8 @@ void CpuEpilogue::match_simple(const BoundNode& node, size_t first_operand, size
 }
 
 const igemm::RowMap& CpuEpilogue::residual_rows() const {
-  return std::ranges::find(operands_, static_cast<size_t>(simple_->residual), &Operand::input)->rows;
+  const Simple& simple = value_of(simple_, "the epilogue that tiles apply");
+  return std::ranges::find(operands_, static_cast<size_t>(simple.residual), &Operand::input)->rows;
 }
 
 void CpuEpilogue::Runner::take(const igemm::Sums& sums) const {
@@ -219,6 +221,7 @@ void CpuEpilogue::Runner::to_floats(const igemm::Sums& s) const {
 
 void CpuEpilogue::Runner::evaluate(const igemm::Sums& sums) const {
   std::array<expr::Operand, 16> in;
+  const expr::Evaluator& evaluator = value_of(e_.evaluator_, "the evaluator of an epilogue");
   char* scratch = scratch_ + sums.thread * e_.scratch();
   const size_t count = e_.operands_.size();
   for (int64_t r = 0; r < sums.rows; ++r) {
@@ -230,7 +233,7 @@ void CpuEpilogue::Runner::evaluate(const igemm::Sums& sums) const {
     }
     void* out = static_cast<char*>(b_.outputs[0]) +
                 (e_.output_.rows.offset(sums.row + r) + sums.column * e_.output_.column) * e_.output_.bytes;
-    e_.evaluator_->run(sums.columns, std::span(in.data(), count + 1), std::span(&out, 1), scratch);
+    evaluator.run(sums.columns, std::span(in.data(), count + 1), std::span(&out, 1), scratch);
   }
 }
 

@@ -48,10 +48,12 @@ class CpuEpilogue {
   };
   /// Set when the program is one of those that tiles apply themselves.
   const std::optional<Simple>& simple() const { return simple_; }
+  /// Of simple(); -1 where there is none.
+  int residual() const { return simple_ ? simple_->residual : -1; }
   /// Added to the sums, as wide as packed panels need; empty: none.
   const std::vector<float>& bias() const { return bias_; }
   const igemm::RowMap& output_rows() const { return output_.rows; }
-  /// Rows of the residual; only with simple()->residual.
+  /// Rows of the residual; only where there is a residual().
   const igemm::RowMap& residual_rows() const;
 
   /// True when the output may lie in the memory of the node's input i: the node reads it once, as the residual, each element

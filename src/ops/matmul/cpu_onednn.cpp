@@ -23,7 +23,7 @@ memory::desc matrix(const Shape& batch, const Shape& steps, int64_t rows, int64_
   }
   dims.insert(dims.end(), {rows, columns});
   strides.insert(strides.end(), {row, column});
-  return {dims, *onednn::data_type(t), strides};
+  return {dims, onednn::data_type(t), strides};
 }
 
 struct Descriptors {
@@ -45,7 +45,7 @@ Descriptors descriptors(const Request& r) {
   }());
   memory::dims dims = p.batch;
   dims.insert(dims.end(), {m, n});
-  d.c = {dims, *onednn::data_type(p.problem.output), c_steps};
+  d.c = {dims, onednn::data_type(p.problem.output), c_steps};
   d.b_constant = p.bound.inputs[1].constant.valid();
   memory::dims one(rank, 1);
   one.back() = n;
@@ -138,8 +138,8 @@ std::optional<Refusal> rejects(const Request& r) {
     return refuse(Reason::unsupported, "alpha with a bias; oneDNN scales after its bias");
   if (p.problem.k == 0) return refuse(Reason::wrong_shape, "K = 0");
   if (p.batch.size() > 6) return refuse(Reason::wrong_rank, "{} batch axes; it knows 6", p.batch.size());
-  if (r.epilogue.simple() && r.epilogue.simple()->residual >= 0 &&
-      p.bound.inputs[static_cast<size_t>(r.epilogue.simple()->residual)].shape.size() > p.bound.outputs[0].shape.size()) {
+  if (r.epilogue.residual() >= 0 &&
+      p.bound.inputs[static_cast<size_t>(r.epilogue.residual())].shape.size() > p.bound.outputs[0].shape.size()) {
     return refuse(Reason::wrong_rank, "the residual has more axes than the result");
   }
   return std::nullopt;

@@ -2,6 +2,7 @@
 // type: nothing is packed, so a model's weights stay in its mapped file, and half-precision ones cost half the memory traffic.
 #include <fmt/core.h>
 
+#include "base/value_of.h"
 #include "expr/simd/isa.h"
 #include "ops/core/align.h"
 #include "ops/cpu/convert.h"
@@ -21,7 +22,7 @@ class SkinnyProduct final : public Kernel {
       : epilogue_(std::move(epilogue)),
         a_(p.bound.inputs[0]),
         converted_(a_, 1),
-        type_(*float_kind(p.problem.input)),
+        type_(required_float_kind(p.problem.input)),
         m_(p.problem.m),
         n_(p.problem.n),
         k_(p.problem.k),
@@ -76,7 +77,7 @@ class SkinnyProduct final : public Kernel {
   int64_t sums_bytes() const { return aligned(m_ * block_ * 4); }
 
   void finish(const Buffers& b, const float* sums, int64_t column, int64_t columns) const {
-    const CpuEpilogue::Simple& s = *epilogue_.simple();
+    const CpuEpilogue::Simple& s = value_of(epilogue_.simple(), "the epilogue that tiles apply");
     const float* bias = epilogue_.bias().empty() ? nullptr : epilogue_.bias().data() + column;
     for (int64_t m = 0; m < m_; ++m) {
       float* y = static_cast<float*>(b.outputs[0]) + m * n_ + column;

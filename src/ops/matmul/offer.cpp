@@ -59,8 +59,9 @@ bool is_int8_matmul(const Node& n) {
 void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   auto p = matmul::int8_product(node);
   if (!p) return offer.refuse("avx2", p.refusal());
-  Key epilogue(p->node->program ? p->node->program->print() : "none");
-  for (size_t i = p->operands; i < p->bound.inputs.size() && p->node->program; ++i)
+  const std::optional<expr::Program>& program = p->node->program;
+  Key epilogue(program ? program->print() : "none");
+  for (size_t i = p->operands; i < p->bound.inputs.size() && program; ++i)
     if (p->bound.inputs[i].type != DType::undefined) epilogue.option(" ", p->bound.inputs[i]);
   const bool narrow = p->bound.inputs[p->b].type == DType::i8 && p->quantization().is_symmetric();
   p->problem.epilogue = epilogue.flag(" wide", !narrow).text();  // b's 16 bits less their zero points

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "base/value_of.h"
 #include "ops/core/quantization.h"
 #include "ops/core/tactic.h"
 
@@ -46,7 +47,8 @@ struct Product {
   Shape batch, a_steps, b_steps;
   int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0;
 
-  const Quantization& quantization() const { return *problem.quantization; }  // only where there is one
+  /// Throws Error where there is none.
+  const Quantization& quantization() const { return value_of(problem.quantization, "the quantization of a product"); }
 };
 /// Throws Error for shapes that do not multiply.
 Product product(const BoundNode& node);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/value_of.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
@@ -18,7 +19,7 @@ constexpr size_t none = NormParts::none;
 class NormKernel final : public Kernel {
  public:
   NormKernel(const BoundNode& b, int threads)
-      : p_(b), type_(*float_kind(b.inputs[0].type)), out_type_(float_kind(b.outputs[0].type)) {
+      : p_(b), type_(required_float_kind(b.inputs[0].type)), out_type_(float_kind(b.outputs[0].type)) {
     const Shape& shape = b.inputs[0].shape;
     std::vector<Shape> strides = {memory_strides(b.inputs[0]), memory_strides(b.outputs[0])};
     auto add_view = [&](const BoundTensor& t) {
@@ -47,10 +48,10 @@ class NormKernel final : public Kernel {
     views_.emplace(shape, p_.axis, strides);
     shares_parameters_ = shared;
     for (size_t i : {p_.gamma, p_.beta})
-      if (shared && i != none) parameters_.push_back(*float_kind(b.inputs[i].type));
-    for (size_t v : operand_views_) operand_strides_.push_back(views_->stride(v));
+      if (shared && i != none) parameters_.push_back(required_float_kind(b.inputs[i].type));
+    for (size_t v : operand_views_) operand_strides_.push_back(views().stride(v));
     // A row whose operands do not merge into one stride is evaluated run by run along its last axis.
-    run_ = views_->width();
+    run_ = views().width();
     for (const auto& s : operand_strides_)
       if (!s) run_ = shape.back();
     for (size_t k = 0; k < operands_.size(); ++k) {
@@ -61,8 +62,8 @@ class NormKernel final : public Kernel {
     if (program) evaluator_.emplace(*program, simd::best(), run_);
     out_bytes_ = bits(b.outputs[0].type) / 8;
     bytes_ = type_ == FloatKind::f32 ? 4 : 2;
-    threads_ = useful_threads(threads, views_->rows() * views_->width() * 4);
-    row_bytes_ = (views_->width() * 4 + 63) / 64 * 64;
+    threads_ = useful_threads(threads, views().rows() * views().width() * 4);
+    row_bytes_ = (views().width() * 4 + 63) / 64 * 64;
     tables_ = (static_cast<int64_t>(sizeof(expr::Operand) * (operands_.size() + 1)) + 63) / 64 * 64;
     thread_bytes_ = row_bytes_ + tables_ + (evaluator_ ? (evaluator_->scratch() + 63) / 64 * 64 : 0);
   }
@@ -80,30 +81,30 @@ class NormKernel final : public Kernel {
         const FloatKind t = parameters_[k];
         if (t == FloatKind::f32) return ++k, static_cast<const float*>(b.inputs[input]);
         float* to = reinterpret_cast<float*>(scratch + static_cast<int64_t>(k++) * row_bytes_);
-        simd.load(t, b.inputs[input], nullptr, nullptr, to, views_->width());
+        simd.load(t, b.inputs[input], nullptr, nullptr, to, views().width());
         return to;
       };
       gamma = widen(p_.gamma);
       beta = widen(p_.beta);
     }
     scratch += 2 * row_bytes_;
-    parallel(threads_, views_->rows(), 1, [&](int64_t begin, int64_t end, int thread) {
+    parallel(threads_, views().rows(), 1, [&](int64_t begin, int64_t end, int thread) {
       char* own = scratch + thread * thread_bytes_;
       float* row = reinterpret_cast<float*>(own);
       for (int64_t r = begin; r < end; ++r) {
-        const void* x = static_cast<const char*>(b.inputs[0]) + views_->offset(r, 0) * bytes_;
+        const void* x = static_cast<const char*>(b.inputs[0]) + views().offset(r, 0) * bytes_;
         const void* residual = p_.residual == none
                                    ? nullptr
-                                   : static_cast<const char*>(b.inputs[p_.residual]) + views_->offset(r, residual_view_) * bytes_;
-        void* sum = p_.sum == none ? nullptr : static_cast<char*>(b.outputs[p_.sum]) + views_->offset(r, sum_view_) * bytes_;
-        void* y = static_cast<char*>(b.outputs[0]) + views_->offset(r, 1) * out_bytes_;
-        simd.load(type_, x, residual, sum, row, views_->width());
-        simd.normalize(row, views_->width(), p_.centre, p_.epsilon);
+                                   : static_cast<const char*>(b.inputs[p_.residual]) + views().offset(r, residual_view_) * bytes_;
+        void* sum = p_.sum == none ? nullptr : static_cast<char*>(b.outputs[p_.sum]) + views().offset(r, sum_view_) * bytes_;
+        void* y = static_cast<char*>(b.outputs[0]) + views().offset(r, 1) * out_bytes_;
+        simd.load(type_, x, residual, sum, row, views().width());
+        simd.normalize(row, views().width(), p_.centre, p_.epsilon);
         if (!evaluator_) {
-          simd.scale(*out_type_, row, gamma, beta, y, views_->width());
+          simd.scale(value_of(out_type_, "the type of a norm without a program"), row, gamma, beta, y, views().width());
           continue;
         }
-        if (gamma || beta) simd.scale(FloatKind::f32, row, gamma, beta, row, views_->width());
+        if (gamma || beta) simd.scale(FloatKind::f32, row, gamma, beta, row, views().width());
         apply(b, r, row, static_cast<char*>(y), own + row_bytes_);
       }
     });
@@ -111,19 +112,23 @@ class NormKernel final : public Kernel {
 
  private:
   void apply(const Buffers& b, int64_t row, const float* values, char* y, char* scratch) const {
+    const expr::Evaluator& evaluator = value_of(evaluator_, "the evaluator of a norm");
     auto* operands = reinterpret_cast<expr::Operand*>(scratch);
-    for (int64_t at = 0; at < views_->width(); at += run_) {
+    for (int64_t at = 0; at < views().width(); at += run_) {
       operands[0] = {values + at, 1};
       for (size_t k = 0; k < operands_.size(); ++k) {
-        int64_t offset = views_->offset(row, operand_views_[k]), rest = at;
+        int64_t offset = views().offset(row, operand_views_[k]), rest = at;
         for (size_t a = inner_.size(); a-- > 0 && rest > 0; rest /= inner_[a]) offset += rest % inner_[a] * inner_strides_[k][a];
-        operands[k + 1] = {static_cast<const char*>(b.inputs[operands_[k]]) + offset * operand_bytes_[k],
-                           operand_strides_[k] && run_ == views_->width() ? *operand_strides_[k] : inner_strides_[k].back()};
+        operands[k + 1] = {
+            static_cast<const char*>(b.inputs[operands_[k]]) + offset * operand_bytes_[k],
+            run_ == views().width() ? operand_strides_[k].value_or(inner_strides_[k].back()) : inner_strides_[k].back()};
       }
       void* out = y + at * out_bytes_;
-      evaluator_->run(run_, {operands, operands_.size() + 1}, {&out, 1}, scratch + tables_);
+      evaluator.run(run_, {operands, operands_.size() + 1}, {&out, 1}, scratch + tables_);
     }
   }
+
+  const RowViews& views() const { return value_of(views_, "the rows of a norm"); }
 
   NormParts p_;
   FloatKind type_;

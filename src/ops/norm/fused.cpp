@@ -33,7 +33,7 @@ void infer_fused_norm(InferContext& c) {
     c.set_type(0, type);
     return c.set_type(1, x.type);
   }
-  NormShape(c.node, x.shape);
+  const NormShape checked(c.node, x.shape);  // throws where the node does not fit x
   for (size_t i = 1; i < 4; ++i)
     if (c.has(i) && c.in(i).shape_known && broadcast(c.in(i).shape, x.shape) != x.shape)
       fail("input {} has shape {}, which does not broadcast to x's {}", i, to_string(c.in(i).shape), to_string(x.shape));

@@ -7,9 +7,9 @@ namespace {
 
 class PointwiseKernel final : public Kernel {
  public:
-  PointwiseKernel(const expr::Program& p, const Shape& shape, std::vector<Shape> strides, std::vector<size_t> present,
+  PointwiseKernel(const expr::Program& p, const Shape& shape, const std::vector<Shape>& strides, std::vector<size_t> present,
                   int threads)
-      : sweep_(p, shape, std::move(strides), threads),
+      : sweep_(p, shape, strides, threads),
         present_(std::move(present)),
         single_(p.outputs().size() == 1),
         inputs_(present_.size()) {}

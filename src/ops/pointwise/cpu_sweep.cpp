@@ -33,7 +33,7 @@ std::optional<Refusal> Sweep::rejects(const expr::Program& p, const Shape& shape
   return std::nullopt;
 }
 
-Sweep::Sweep(const expr::Program& p, const Shape& shape, std::vector<Shape> strides, int threads)
+Sweep::Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape>& strides, int threads)
     : inputs_(static_cast<size_t>(p.input_count())), count_(elements(shape)), threads_(threads) {
   for (size_t i = 0; i < inputs_; ++i) bytes_.push_back(width(p.type(static_cast<expr::Ref>(i))));
   for (expr::Ref r : p.outputs()) bytes_.push_back(width(p.type(r)));
@@ -50,17 +50,17 @@ Sweep::Sweep(const expr::Program& p, const Shape& shape, std::vector<Shape> stri
   gathers_ = !rows_ && extents_.size() > 1 && extents_.back() < short_run && strides_[inputs_] == dense;
   for (size_t i = 0; i < inputs_; ++i) whole_.push_back(strides_[i] == dense);
   evaluator_.emplace(p, simd::best(), gathers_ ? count_ : extents_.back());
-  const int loops = rows_ ? 1 : evaluator_->loops();
+  const int loops = rows_ ? 1 : evaluator().loops();
   threads_ = useful_threads(threads, count_ * (1 + loops) / 4);
   // Operands, pointers, offsets, then the evaluator's own; gathered blocks in front of it.
   const int64_t tables = aligned(static_cast<int64_t>((sizeof(expr::Operand) + sizeof(void*) + sizeof(int64_t)) * bytes_.size()));
   int64_t gathered = 0;
-  for (size_t i = 0; i < inputs_ && gathers_; ++i) gathered += aligned(evaluator_->block() * bytes_[i]);
-  thread_scratch_ = tables + gathered + aligned(evaluator_->scratch());
+  for (size_t i = 0; i < inputs_ && gathers_; ++i) gathered += aligned(evaluator().block() * bytes_[i]);
+  thread_scratch_ = tables + gathered + aligned(evaluator().scratch());
 }
 
 void Sweep::run(std::span<const void* const> inputs, std::span<void* const> outputs, void* workspace) const {
-  parallel(threads_, count_, gathers_ ? evaluator_->block() : 64, [&](int64_t begin, int64_t end, int thread) {
+  parallel(threads_, count_, gathers_ ? evaluator().block() : 64, [&](int64_t begin, int64_t end, int thread) {
     char* scratch = static_cast<char*>(workspace) + thread * thread_scratch_;
     if (gathers_)
       run_gathered(begin, end, inputs, outputs, scratch);
@@ -84,7 +84,7 @@ void Sweep::run_part(int64_t begin, int64_t end, std::span<const void* const> in
   auto* operands = reinterpret_cast<expr::Operand*>(scratch);
   auto* results = reinterpret_cast<void**>(operands + inputs_);
   auto* offsets = reinterpret_cast<int64_t*>(results + outputs.size());
-  char* own = scratch + thread_scratch_ - aligned(evaluator_->scratch());
+  char* own = scratch + thread_scratch_ - aligned(evaluator().scratch());
   const int64_t length = extents_.back();
   while (begin < end) {
     const int64_t run = begin / length, from = begin % length, n = std::min(length - from, end - begin);
@@ -99,7 +99,7 @@ void Sweep::run_part(int64_t begin, int64_t end, std::span<const void* const> in
     if (rows_)
       rows_->run(n, {operands, inputs_}, results[0]);
     else
-      evaluator_->run(n, {operands, inputs_}, {results, outputs.size()}, own);
+      evaluator().run(n, {operands, inputs_}, {results, outputs.size()}, own);
     begin += n;
   }
 }
@@ -124,12 +124,12 @@ void Sweep::run_gathered(int64_t begin, int64_t end, std::span<const void* const
                          char* scratch) const {
   auto* operands = reinterpret_cast<expr::Operand*>(scratch);
   auto* results = reinterpret_cast<void**>(operands + inputs_);
-  char* own = scratch + thread_scratch_ - aligned(evaluator_->scratch());
-  for (; begin < end; begin += evaluator_->block()) {
-    const int64_t n = std::min(evaluator_->block(), end - begin);
+  char* own = scratch + thread_scratch_ - aligned(evaluator().scratch());
+  for (; begin < end; begin += evaluator().block()) {
+    const int64_t n = std::min(evaluator().block(), end - begin);
     char* block = own;
     for (size_t i = 0; i < inputs_; ++i) {
-      block -= aligned(evaluator_->block() * bytes_[i]);
+      block -= aligned(evaluator().block() * bytes_[i]);
       if (whole_[i]) {
         operands[i] = {static_cast<const char*>(inputs[i]) + begin * bytes_[i], 1};
       } else {
@@ -138,7 +138,7 @@ void Sweep::run_gathered(int64_t begin, int64_t end, std::span<const void* const
       }
     }
     for (size_t o = 0; o < outputs.size(); ++o) results[o] = static_cast<char*>(outputs[o]) + begin * bytes_[inputs_ + o];
-    evaluator_->run(n, {operands, inputs_}, {results, outputs.size()}, own);
+    evaluator().run(n, {operands, inputs_}, {results, outputs.size()}, own);
   }
 }
 
@@ -146,7 +146,7 @@ double Sweep::estimate_us() const {
   double bytes = 0;
   for (int b : bytes_) bytes += static_cast<double>(b * count_);
   // 8 GB/s and a loop's 4 elements a nanosecond on each thread: a single core's figures, rounded.
-  return 1 + std::max(bytes / 8e3, static_cast<double>(count_ * (rows_ ? 1 : evaluator_->loops())) / 4e3) / threads_;
+  return 1 + std::max(bytes / 8e3, static_cast<double>(count_ * (rows_ ? 1 : evaluator().loops())) / 4e3) / threads_;
 }
 
 }  // namespace smelt::ops

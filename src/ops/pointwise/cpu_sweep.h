@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/refusal.h"
+#include "base/value_of.h"
 #include "expr/cpu.h"
 #include "ops/cpu/integer/row_program.h"
 #include "smelt/shape.h"
@@ -17,7 +18,7 @@ class Sweep {
  public:
   /// `strides[k]`: elements from one index to the next along each axis of `shape`, inputs first, then outputs; 0 where an
   /// operand repeats. The outputs must be equally strided and have no stride of 0 but along axes of 1.
-  Sweep(const expr::Program& p, const Shape& shape, std::vector<Shape> strides, int threads);
+  Sweep(const expr::Program& p, const Shape& shape, const std::vector<Shape>& strides, int threads);
 
   /// Why not: nothing when these outputs can be written.
   static std::optional<Refusal> rejects(const expr::Program& p, const Shape& shape, std::span<const Shape> output_strides);
@@ -28,6 +29,7 @@ class Sweep {
   double estimate_us() const;
 
  private:
+  const expr::Evaluator& evaluator() const { return value_of(evaluator_, "the evaluator of a sweep"); }
   void run_part(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs,
                 char* scratch) const;
   void run_gathered(int64_t begin, int64_t end, std::span<const void* const> inputs, std::span<void* const> outputs,

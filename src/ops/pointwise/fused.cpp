@@ -111,7 +111,7 @@ void run_fused_pointwise(ComputeContext& c) {
 std::vector<ValueId> expand_pointwise(Body& b) {
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < b.node().inputs.size(); ++i) inputs.push_back(b.in(i));
-  return full_outputs(b, *b.node().program, inputs);
+  return full_outputs(b, required_program(b.node()), inputs);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ std::span<const BoundTensor> pointwise_inputs(const BoundNode& b) {
 }
 
 std::optional<expr::Program> program_of(const BoundNode& b) {
-  if (b.node->program) return *b.node->program;
+  if (b.node->program) return b.node->program;
   expr::Program p;
   std::vector<Operand> inputs;
   const size_t read = pointwise_inputs(b).size(), lead = facts(*b.node).expression.lead();
@@ -32,7 +32,7 @@ std::optional<expr::Program> program_of(const BoundNode& b) {
   }
   const DType to = b.outputs[0].type;
   if (lead >= read || !inputs[lead].present || !computing_type(to)) return std::nullopt;
-  const auto r = express({p, *b.node, inputs, *computing_type(b.inputs[lead].type), to});
+  const auto r = express({p, *b.node, inputs, required_computing_type(b.inputs[lead].type), to});
   if (!r) return std::nullopt;
   p.output(p.cast(*r, to));
   // Of Dropout, which drops nothing: its mask.

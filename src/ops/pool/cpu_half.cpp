@@ -12,7 +12,7 @@ class PoolOfHalves final : public Kernel {
  public:
   PoolOfHalves(const Problem& p, const BoundTensor& x, const BoundTensor& y, int threads)
       : p_(p),
-        type_(*float_kind(x.type)),
+        type_(required_float_kind(x.type)),
         threads_(useful_threads(threads, elements(p.y) * p.window.kernel[0] * p.window.kernel[1])),
         from_(pixel_steps(x)),
         to_(pixel_steps(y)) {}

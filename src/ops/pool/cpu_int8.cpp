@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/value_of.h"
 #include "expr/simd/isa.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
@@ -68,8 +69,8 @@ class MeanOfBytes final : public Kernel {
     float* y = static_cast<float*>(b.outputs[0]);
     int32_t* sums = static_cast<int32_t*>(b.workspace);
     const int64_t height = p_.x[2], width = p_.x[3], pixels = height * width;
-    const float zero = static_cast<float>(p_.dequantized->zero), scale = p_.dequantized->scale,
-                count = static_cast<float>(pixels);
+    const integer::DequantizeStep& step = value_of(p_.dequantized, "how the mean of bytes is dequantized");
+    const float zero = static_cast<float>(step.zero), scale = step.scale, count = static_cast<float>(pixels);
     for (int64_t n = 0; n < p_.x[0]; ++n) {
       parallel(threads_, p_.x[1], 64, [&](int64_t begin, int64_t end, int) {
         std::fill(sums + begin, sums + end, 0);

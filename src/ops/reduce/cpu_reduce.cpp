@@ -7,12 +7,14 @@
 #include <cmath>
 #include <limits>
 
+#include "base/value_of.h"
 #include "ops/core/align.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
 #include "ops/pointwise/cpu_sweep.h"
+#include "ops/pointwise/fused.h"
 #include "ops/reduce/offer.h"
 #include "ops/reduce/reduction.h"
 
@@ -56,7 +58,7 @@ Result<Problem> problem_of(const BoundNode& b) {
   Problem p;
   if (n.domain == smelt_domain) {
     const Reduction r(n);
-    p.before = *n.program, p.post = r.post, p.kind = r.kind, p.axes = r.axes, p.inputs_before = r.inputs_before,
+    p.before = required_program(n), p.post = r.post, p.kind = r.kind, p.axes = r.axes, p.inputs_before = r.inputs_before,
     p.inputs = b.inputs.size();
   } else {
     p.kind = std::ranges::find(onnx_reductions, std::string_view(n.op), &OnnxReduction::op)->kind;
@@ -139,10 +141,10 @@ class ReduceKernel final : public Kernel {
     evaluator_.emplace(p_.before, simd::best(), inner_reduced_ ? extents_.back() : std::min(extents_.back(), column_chunk));
     element_ = bits(type_) / 8;
     chunks_ = inner_reduced_ ? 1 : (extents_.back() + column_chunk - 1) / column_chunk;
-    threads_ = useful_threads(threads, count_ * kept_ * (1 + evaluator_->loops()));
+    threads_ = useful_threads(threads, count_ * kept_ * (1 + evaluator().loops()));
     tables_ = aligned(static_cast<int64_t>(sizeof(expr::Operand) * p_.inputs_before));
     thread_bytes_ =
-        tables_ + 2 * aligned(std::max(evaluator_->block(), column_chunk) * element_) + aligned(evaluator_->scratch());
+        tables_ + 2 * aligned(std::max(evaluator().block(), column_chunk) * element_) + aligned(evaluator().scratch());
     if (p_.post) {
       const bool keepdims = b.node->get_int("keepdims", 1) != 0;
       const BoundTensor reduced{type_, reduced_shape(shape, axes, keepdims)};
@@ -175,6 +177,8 @@ class ReduceKernel final : public Kernel {
   }
 
  private:
+  const expr::Evaluator& evaluator() const { return value_of(evaluator_, "the evaluator of a reduction"); }
+
   /// Neighbouring axes become one where both are reduced or neither is, and every operand allows it.
   void merge(const BoundNode& b, const Shape& shape, const std::vector<int64_t>& axes) {
     for (size_t a = 0; a < shape.size(); ++a) {
@@ -237,15 +241,15 @@ class ReduceKernel final : public Kernel {
       char* own = scratch + thread * thread_bytes_;
       auto* operands = reinterpret_cast<expr::Operand*>(own);
       T* values = reinterpret_cast<T*>(own + tables_);
-      T* sums = values + aligned(std::max(evaluator_->block(), column_chunk) * element_) / element_;
-      void* evaluating = own + thread_bytes_ - aligned(evaluator_->scratch());
+      T* sums = values + aligned(std::max(evaluator().block(), column_chunk) * element_) / element_;
+      void* evaluating = own + thread_bytes_ - aligned(evaluator().scratch());
       for (int64_t task = begin; task < end; ++task) {
         if (inner_reduced_) {
           // Blocks of a long row are summed in double, so that the error does not grow with its length.
           std::conditional_t<std::is_same_v<T, float>, double, T> total = identity<T>(f);
           for (int64_t r = 0; r < outer_reduced_; ++r)
-            for (int64_t at = 0; at < extents_.back(); at += evaluator_->block()) {
-              const int64_t n = std::min(evaluator_->block(), extents_.back() - at);
+            for (int64_t at = 0; at < extents_.back(); at += evaluator().block()) {
+              const int64_t n = std::min(evaluator().block(), extents_.back() - at);
               evaluate(b, task, r, at, n, operands, values, evaluating);
               const T part = fold_row(f, values, n);
               total = fold(f == Fold::squares ? Fold::sum : f, total, static_cast<decltype(total)>(part));
@@ -270,7 +274,7 @@ class ReduceKernel final : public Kernel {
                                    expr::Operand* operands, T* values, void* scratch) const {
     locate(b, kept, reduced, from, operands);
     void* out = values;
-    evaluator_->run(n, {operands, strides_.size()}, {&out, 1}, scratch);
+    evaluator().run(n, {operands, strides_.size()}, {&out, 1}, scratch);
   }
 
   Problem p_;
@@ -297,23 +301,23 @@ bool is_known(const Node& n) {
 
 void offer_reduce_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (!is_known(*b.node)) return;
-  const auto p = problem_of(b);
-  if (!p) return offer.refuse("cpu", p.refusal());
+  const auto found = problem_of(b);
+  if (!found) return offer.refuse("cpu", found.refusal());
+  const Problem& p = *found;
   const BoundTensor& y = b.outputs[0];
-  if (p->post) {
+  if (p.post) {
     const Shape strides[] = {memory_strides(y)};
-    if (const auto why = Sweep::rejects(*p->post, y.shape, strides)) return offer.refuse("cpu", *why);
+    if (const auto why = Sweep::rejects(*p.post, y.shape, strides)) return offer.refuse("cpu", *why);
   } else if (!is_dense(y)) {
     return offer.refuse("cpu", Reason::wrong_layout, "the result is not dense");
   }
   double count = 0;
   for (const BoundTensor& t : b.inputs) count += static_cast<double>(t.type == DType::undefined ? 0 : elements(t.shape));
-  offer.candidates.push_back(
-      {"cpu", "", 2 + count / 2000 / machine.threads, [b, p = *p, node = *b.node, threads = machine.threads] {
-         BoundNode bound = b;
-         bound.node = &node;
-         return std::make_unique<ReduceKernel>(bound, p, threads);
-       }});
+  offer.candidates.push_back({"cpu", "", 2 + count / 2000 / machine.threads, [b, p, node = *b.node, threads = machine.threads] {
+                                BoundNode bound = b;
+                                bound.node = &node;
+                                return std::make_unique<ReduceKernel>(bound, p, threads);
+                              }});
 }
 
 }  // namespace smelt::ops

@@ -109,7 +109,7 @@ std::vector<ValueId> expand_reduce(Body& b) {
   const Reduction r(b.node());
   std::vector<ValueId> before, after;
   for (size_t i = 0; i < b.node().inputs.size(); ++i) (i < r.inputs_before ? before : after).push_back(b.in(i));
-  const ValueId body = full_outputs(b, *b.node().program, before)[0];
+  const ValueId body = full_outputs(b, required_program(b.node()), before)[0];
   std::vector<int64_t> axes = r.axes;
   const ValueId reduced = axes.empty() ? b.op(std::string(r.onnx()), {body}, {{"keepdims", int64_t{r.keepdims}}})
                                        : b.op(std::string(r.onnx()), {body, b.ints(axes)}, {{"keepdims", int64_t{r.keepdims}}});

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "expr/cuda.h"
 #include "ops/core/loops.h"
+#include "ops/pointwise/fused.h"
 #include "ops/reduce/cuda_reduce.h"
 #include "ops/reduce/reduction.h"
 
@@ -68,7 +69,7 @@ std::vector<int64_t> all_axes(int64_t rank) {
 Result<ReduceForm> fused_form(const BoundNode& b) {
   const Reduction r(*b.node);
   ReduceForm f;
-  f.before = *b.node->program;
+  f.before = required_program(*b.node);
   const DType value = f.before.type(f.before.outputs()[0]);
   if (folded(value, false) == DType::undefined || value == DType::f16 || value == DType::bf16)
     return refuse(Reason::wrong_type, "values of {} are reduced", name(value));

@@ -13,7 +13,7 @@ class SoftmaxKernel final : public Kernel {
  public:
   SoftmaxKernel(const BoundNode& b, int threads)
       : views_(b.inputs[0].shape, b.inputs[0].shape.size() - 1, {memory_strides(b.inputs[0]), memory_strides(b.outputs[0])}),
-        type_(*float_kind(b.inputs[0].type)),
+        type_(required_float_kind(b.inputs[0].type)),
         bytes_(bits(b.inputs[0].type) / 8),
         logarithm_(b.node->op == "LogSoftmax"),
         threads_(useful_threads(threads, views_.rows() * views_.width() * 4)),

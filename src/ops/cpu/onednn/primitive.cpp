@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/value_of.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 
@@ -27,7 +28,7 @@ bool has(dnnl::cpu_isa isa) {
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa);
 }
 
-std::optional<dnnl::memory::data_type> data_type(DType t) {
+dnnl::memory::data_type data_type(DType t) {
   using T = dnnl::memory::data_type;
   switch (t) {
     case DType::f32: return T::f32;
@@ -36,7 +37,7 @@ std::optional<dnnl::memory::data_type> data_type(DType t) {
     case DType::i32: return T::s32;
     case DType::i8: return T::s8;
     case DType::u8: return T::u8;
-    default: return std::nullopt;
+    default: fail("oneDNN has no element type {}", name(t));
   }
 }
 
@@ -49,11 +50,11 @@ dnnl::memory::desc describe(const BoundTensor& t, size_t rank) {
   int64_t whole = 1;
   for (size_t i = shift; i < rank; ++i) whole = std::max(whole, dims[i] * steps[i]);
   for (size_t i = 0; i < shift; ++i) steps[i] = whole;
-  return {dims, *data_type(t.type), steps};
+  return {dims, data_type(t.type), steps};
 }
 
 dnnl::memory::desc any_layout(const dnnl::memory::dims& dims, DType t) {
-  return {dims, *data_type(t), dnnl::memory::format_tag::any};
+  return {dims, data_type(t), dnnl::memory::format_tag::any};
 }
 
 std::optional<Refusal> rejects_type(DType t) {
@@ -73,7 +74,7 @@ std::optional<Refusal> rejects_type(DType t) {
 }
 
 void append(dnnl::post_ops& ops, const CpuEpilogue& epilogue, const dnnl::memory::desc& output) {
-  const CpuEpilogue::Simple& s = *epilogue.simple();
+  const CpuEpilogue::Simple& s = value_of(epilogue.simple(), "the epilogue that oneDNN applies");
   if (s.residual >= 0) ops.append_binary(dnnl::algorithm::binary_add, output);
   switch (s.activation) {
     case igemm::Activation::none: break;

@@ -21,8 +21,8 @@ const dnnl::engine& engine();
 /// Whether oneDNN uses these instructions here.
 bool has(dnnl::cpu_isa isa);
 
-/// oneDNN's element type; nothing when it has none.
-std::optional<dnnl::memory::data_type> data_type(DType t);
+/// oneDNN's element type; throws Error where it has none.
+dnnl::memory::data_type data_type(DType t);
 
 /// A tensor's descriptor with its strides, as `rank` axes (1s in front); type f32, f16, bf16, i32, i8 or u8.
 dnnl::memory::desc describe(const BoundTensor& t, size_t rank);

@@ -1,5 +1,6 @@
 #include "ops/cpu/rows/rows.h"
 
+#include "base/value_of.h"
 #include "expr/simd/isa.h"
 
 namespace smelt::ops {
@@ -14,6 +15,8 @@ std::optional<FloatKind> float_kind(DType t) {
     default: return std::nullopt;
   }
 }
+
+FloatKind required_float_kind(DType t) { return value_of(float_kind(t), "a row kernel for this type"); }
 
 RowViews::RowViews(const Shape& shape, size_t axis, const std::vector<Shape>& strides)
     : outer_(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(axis)),

@@ -10,7 +10,10 @@
 namespace smelt::ops {
 
 const RowSimd& row_simd();
+/// The types that rows are read and written in: f32, f16 and bf16; nothing for others.
 std::optional<FloatKind> float_kind(DType t);
+/// The same; throws Error for other types.
+FloatKind required_float_kind(DType t);
 
 /// Views of a shape whose last axes are a row: where each view's row begins, and how its elements lie within it.
 class RowViews {

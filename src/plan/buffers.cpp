@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/value_of.h"
 #include "ops/core/strides.h"
 #include "plan/arena.h"
 #include "plan/views.h"
@@ -47,17 +48,18 @@ void share_views(Segment& s) {
     const bool dense = source.strides.empty() && std::ranges::all_of(step.outputs, [&](TensorIndex t) {
                          return t == absent || s.tensor(t).strides.empty();
                        });
-    auto offsets = dense ? view_offsets(s, step) : std::nullopt;
-    if (!offsets) {
-      const auto views = strided_views(s, step, ops::memory_strides(source));
-      offsets.emplace();
-      for (const View& v : *views) offsets->push_back(bytes(source.type, v.offset));
-    }
+    const auto dense_offsets = dense ? view_offsets(s, step) : std::nullopt;
+    std::vector<int64_t> offsets;
+    if (dense_offsets)
+      offsets = *dense_offsets;
+    else
+      for (const View& v : value_of(strided_views(s, step, ops::memory_strides(source)), "the form of a strided view"))
+        offsets.push_back(bytes(source.type, v.offset));
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       BoundValue& t = s.tensor(step.outputs[i]);
       s.buffers[static_cast<size_t>(t.buffer)].bytes = 0;
       t.buffer = source.buffer;
-      t.offset = source.offset + (*offsets)[i];
+      t.offset = source.offset + offsets[i];
     }
   }
   std::erase_if(s.steps, [](const Step& step) { return step.kind == StepKind::view; });

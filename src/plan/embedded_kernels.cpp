@@ -5,6 +5,7 @@
 #include "base/base64.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/value_of.h"
 #include "plan/planner.h"
 
 namespace smelt::plan {
@@ -82,7 +83,7 @@ EmbeddedKernels kernels_of(const Planner& planner, std::span<const StepInfo> ste
   options.tuning_level = 0;
   options.progress = nullptr;
   const auto again = std::make_shared<Context>(machine, options, context.target, tune::Cache::in_memory(), kernels.choices);
-  Planner(clone(planner.graph()), again).first(planner.fixed_shapes().value());
+  Planner(clone(planner.graph()), again).first(value_of(planner.fixed_shapes(), "the shape of an input"));
   kernels.cubins = machine.gpu->cubins->in_memory();
   return kernels;
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/value_of.h"
 #include "device/cuda/compiler.h"
 #include "device/cuda/cublaslt.h"
 #include "device/cuda/cudnn.h"
@@ -29,7 +30,8 @@ std::filesystem::path kernels_folder(const Options& options) {
 void add_gpu(ops::Machine& machine, const Options& options, const tune::TacticFilter& filter, bool tf32,
              EmbeddedKernels& embedded) {
   const bool here = options.arch.empty();
-  ops::Gpu gpu = here ? *ops::open_gpu(*device::cuda::ordinal_of(options.device), kernels_folder(options))
+  ops::Gpu gpu = here ? *ops::open_gpu(value_of(device::cuda::ordinal_of(options.device), "the number of a CUDA device"),
+                                       kernels_folder(options))
                       : *ops::gpu_of_arch(options.arch, kernels_folder(options));
   gpu.tf32 = tf32;
   gpu.nondeterministic = filter.asks_for(ops::nondeterministic);

@@ -110,14 +110,13 @@ std::vector<MemoryRow> memory_of(const Plan& plan, const std::vector<StepRow>& s
     for (const std::string& text : s.step.output_shapes) {
       shapes += (shapes.empty() ? "" : ", ") + text;
       const size_t bracket = text.find('[');
-      const auto type = parse_dtype(std::string_view(text).substr(0, bracket));
       int64_t n = 1;
       for (const char* p = bracket == std::string::npos ? "" : text.c_str() + bracket + 1; *p && *p != ']';) {
         char* end = nullptr;
         n *= std::strtoll(p, &end, 10);
         p = end == p ? p + 1 : *end == ',' ? end + 2 : end;
       }
-      if (type) bytes += smelt::bytes(*type, n);
+      if (const auto type = parse_dtype(std::string_view(text).substr(0, bracket))) bytes += smelt::bytes(*type, n);
     }
     rows.push_back({s.step.name, "activation", shapes, bytes});
   }

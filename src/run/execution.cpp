@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/value_of.h"
 #include "ops/cuda/gpu.h"
 #include "plan/step_info.h"
 #include "run/feeds.h"
@@ -19,7 +20,7 @@ ExecutionImpl::ExecutionImpl(std::shared_ptr<const PlanImpl> plan)
   outputs_.resize(given_.size());
   own_inputs_.resize(plan_->inputs().size());
   if (auto prepared = plan_->take_prepared())
-    bound_.emplace_front(Binding{plan_->planner().fixed_shapes().value(), {}},
+    bound_.emplace_front(Binding{value_of(plan_->planner().fixed_shapes(), "the shape of an input"), {}},
                          std::make_unique<SegmentState>(std::move(*prepared)));
 }
 
@@ -244,7 +245,7 @@ std::byte* ExecutionImpl::address(const SegmentState& state, plan::TensorIndex i
     // The tensor that the buffer was made for: a constant, an external or a result.
     const plan::BoundValue& owner = s.tensor(b.owner);
     const void* memory = owner.constant.valid() ? backend_.constant(owner.constant) : value(owner.value).raw();
-    base = static_cast<std::byte*>(const_cast<void*>(memory));
+    base = const_cast<std::byte*>(static_cast<const std::byte*>(memory));
   }
   return base + t.offset;
 }

@@ -329,7 +329,7 @@ NB_MODULE(smelt_ext, m) {
           },
           "feeds"_a, "names"_a, "caches"_a, "stream"_a, "keep"_a.none());
 
-  m.def("session_from_bytes", [](nb::bytes model, const Options& options) {
+  m.def("session_from_bytes", [](const nb::bytes& model, const Options& options) {
     const std::string text(static_cast<const char*>(model.data()), model.size());
     const nb::gil_scoped_release unlocked;
     return session_from_bytes(text, options);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <string_view>
 
@@ -95,6 +96,11 @@ int main(int argc, char** argv) {
 }  // namespace smelt::cli
 
 int main(int argc, char** argv) {
-  smelt::clean_up_on_signals();
-  return smelt::cli::main(argc, argv);
+  try {
+    smelt::clean_up_on_signals();
+    return smelt::cli::main(argc, argv);
+  } catch (const std::exception& e) {  // before a verb began
+    std::fprintf(stderr, "smelt: %s\n", e.what());
+    return static_cast<int>(smelt::ExitCode::failed);
+  }
 }

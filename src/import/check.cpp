@@ -97,15 +97,15 @@ void check_operators(Loaded& model, const ImportOptions& options) {
                              ? nullptr
                              : onnx::OpSchemaRegistry::Schema(
                                    n.op_type(), static_cast<int>(std::min<int64_t>(version->second, 1'000'000)), domain);
-    if (!schema) {
-      // Without an import of the domain the checker says so; other domains' operators are known to `supported` alone.
-      if (standard(domain) ? version != imports.end() || onnx::checker::check_is_experimental_op(n) : !runs) unknown.push_back(n);
-    } else if (onnx::checker::check_is_experimental_op(n)) {
-      unknown.push_back(n);
-    } else if (!runs && !schema->Deprecated() && !schema->HasFunction() && !schema->HasContextDependentFunction() &&
-               !(domain.empty() && is_replaced(n.op_type())) && n.op_type() != "Constant") {
-      unknown.push_back(n);
-    }
+    const bool experimental = onnx::checker::check_is_experimental_op(n);
+    bool is_unknown = experimental;
+    // Without an import of the domain the checker says so; other domains' operators are known to `supported` alone.
+    if (!schema)
+      is_unknown = standard(domain) ? version != imports.end() || experimental : !runs;
+    else if (!runs && !schema->Deprecated() && !schema->HasFunction() && !schema->HasContextDependentFunction() &&
+             !(domain.empty() && is_replaced(n.op_type())) && n.op_type() != "Constant")
+      is_unknown = true;
+    if (is_unknown) unknown.push_back(n);
   });
   if (!unknown.empty()) model.proto.clear_functions();  // inference visits a body at every call, which may never end
   fail_unsupported_nodes(model, unknown);

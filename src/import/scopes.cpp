@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include "import/stages.h"
 
 namespace smelt::importer {
@@ -8,8 +10,13 @@ std::optional<std::vector<std::string>> parse_python_list(std::string_view text)
   auto skip = [&] {
     while (i < text.size() && text[i] == ' ') ++i;
   };
+  const auto accept = [&](char c) {
+    if (i >= text.size() || text[i] != c) return false;
+    ++i;
+    return true;
+  };
   skip();
-  if (i >= text.size() || text[i++] != '[') return {};
+  if (!accept('[')) return {};
   skip();
   if (i < text.size() && text[i] == ']') return out;
   while (i < text.size()) {
@@ -25,7 +32,7 @@ std::optional<std::vector<std::string>> parse_python_list(std::string_view text)
     skip();
     if (i >= text.size()) return {};
     if (text[i] == ']') return out;
-    if (text[i++] != ',') return {};
+    if (!accept(',')) return {};
     skip();
   }
   return {};
@@ -74,7 +81,7 @@ std::vector<std::string> parse_name(const std::string& name) {
     } else if (part.starts_with(last + ".")) {
       out.push_back(parent + part.substr(last.size()));
     } else {
-      out.push_back(parent + "." + part);
+      out.push_back(fmt::format("{}.{}", parent, part));
     }
   }
   return out;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "device/cuda/abi/cupti.h"
 #include "device/cuda/library.h"
 
@@ -163,7 +165,11 @@ ActivityTrace::ActivityTrace(std::shared_ptr<Device> device) : device_(std::move
 }
 
 ActivityTrace::~ActivityTrace() {
-  if (device_) detach();
+  try {
+    if (device_) detach();
+  } catch (const std::exception& e) {
+    warn("a trace of the GPU did not end: {}", e.what());
+  }
 }
 
 std::pair<std::vector<Activity>, size_t> ActivityTrace::detach() {

@@ -91,11 +91,12 @@ Library::Library(std::string name, const std::vector<std::string>& files, std::s
   };
   for (const std::string& file : files) {
     if (open(file)) return;
-    tried_ += (tried_.empty() ? "" : ", ") + file;
+    if (!tried_.empty()) tried_ += ", ";
+    tried_ += file;
   }
   for (const std::string& folder : library_folders())
     for (const std::string& file : files)
-      if (open(folder + "/" + file)) return;
+      if (open(fmt::format("{}/{}", folder, file))) return;
 }
 
 Library Library::own_instance() const {

@@ -11,11 +11,14 @@ using BlockFn = void (*)(void* out, const void* a, const void* b, const void* c,
 /// The types that blocks have, densely numbered.
 enum class BlockType : uint8_t { f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, f16, bf16, count };
 inline constexpr int block_types = static_cast<int>(BlockType::count);
-inline constexpr int block_functions = 0
-#define SMELT_FN(...) +1
+/// The functions that blocks compute: the rows of functions.def, in its order.
+enum class BlockFunction : uint8_t {
+#define SMELT_FN(id, ...) id,
 #include "expr/functions.def"
 #undef SMELT_FN
-    ;
+  count
+};
+inline constexpr int block_functions = static_cast<int>(BlockFunction::count);
 
 struct BlockTable {
   BlockFn function[block_functions][block_types];  // in functions.def's order, by argument type (select: of what it chooses)

@@ -78,11 +78,12 @@ std::vector<RoiSample> roi_samples(const RoiAlign& p, const double region[4], in
   std::vector<RoiSample> samples(static_cast<size_t>(per_bin * p.out_height * p.out_width));
   auto sample = samples.begin();
   for (int64_t bin = 0; bin < p.out_height * p.out_width; ++bin) {
-    const double top = y0 + static_cast<double>(bin / p.out_width) * bin_h,
-                 left = x0 + static_cast<double>(bin % p.out_width) * bin_w;
+    const int64_t bin_row = bin / p.out_width, bin_column = bin % p.out_width;
+    const double top = y0 + static_cast<double>(bin_row) * bin_h, left = x0 + static_cast<double>(bin_column) * bin_w;
     for (int64_t i = 0; i < per_bin; ++i, ++sample) {
-      const double y = top + (static_cast<double>(i / grid_w) + 0.5) * bin_h / static_cast<double>(grid_h);
-      const double x = left + (static_cast<double>(i % grid_w) + 0.5) * bin_w / static_cast<double>(grid_w);
+      const int64_t row = i / grid_w, column = i % grid_w;
+      const double y = top + (static_cast<double>(row) + 0.5) * bin_h / static_cast<double>(grid_h);
+      const double x = left + (static_cast<double>(column) + 0.5) * bin_w / static_cast<double>(grid_w);
       if (!(y >= -1 && y <= static_cast<double>(p.height) && x >= -1 && x <= static_cast<double>(p.width))) continue;
       const Between v = between(y, p.height), h = between(x, p.width);
       *sample = {{v.low * p.width + h.low, v.low * p.width + h.high, v.high * p.width + h.low, v.high * p.width + h.high},
@@ -165,7 +166,8 @@ void run_max_roi_pool(ComputeContext& ctx) {
       for (int64_t ch = 0; ch < out[1]; ++ch) {
         const T* map = c.in(0).data<T>() + (item * shape[1] + ch) * height * width;
         for (int64_t bin = 0; bin < out[2] * out[3]; ++bin) {
-          const double row = static_cast<double>(bin / out[3]), column = static_cast<double>(bin % out[3]);
+          const int64_t bin_row = bin / out[3], bin_column = bin % out[3];
+          const double row = static_cast<double>(bin_row), column = static_cast<double>(bin_column);
           const int64_t top = inside(std::floor(row * bin_h) + y0, height),
                         bottom = inside(std::ceil((row + 1) * bin_h) + y0, height);
           const int64_t left = inside(std::floor(column * bin_w) + x0, width),

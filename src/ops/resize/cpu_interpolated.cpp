@@ -156,7 +156,8 @@ void offer_interpolated_cpu(const BoundNode& b, const Machine& machine, Offer& o
   const bool last = x.layout == Layout::nhwc;
   // Multiply-adds of contiguous lines, 4 a cycle or so; of single elements, which are gathered, one.
   const double across = static_cast<double>(elements(y.shape)) * static_cast<double>(columns.most) / (last ? 8e3 : 1.5e3);
-  const double down = static_cast<double>(elements(x.shape) / x.shape[2] * y.shape[2] * rows.most) / 8e3;
+  const int64_t down_sums = elements(x.shape) / x.shape[2] * y.shape[2] * rows.most;
+  const double down = static_cast<double>(down_sums) / 8e3;
   offer.candidates.push_back({"cpu", "interpolated", 1 + (across + down) / machine.threads,
                               [rows = std::move(rows), columns = std::move(columns), x, y, threads = machine.threads] {
                                 return std::make_unique<InterpolationKernel>(rows, columns, x, y, threads);

@@ -159,6 +159,14 @@ template <class Context> Inputs inputs_of(const Context& c) {
   return {present(1), present(2), present(3)};
 }
 
+/// The next place of a tensor of this shape, the last axis first; after the last place the first one again.
+void next_place(Shape& place, const Shape& shape) {
+  for (size_t d = place.size(); d-- > 0;) {
+    if (++place[d] < shape[d]) return;
+    place[d] = 0;
+  }
+}
+
 void run_nearest(ComputeContext& c, const std::vector<ResizeAxis>& axes, const std::string& transformation) {
   const std::string mode = c.node.get_string("nearest_mode", c.node.op == "Upsample" ? "floor" : "round_prefer_floor");
   const Tensor& x = c.in(0);
@@ -185,7 +193,7 @@ void run_nearest(ComputeContext& c, const std::vector<ResizeAxis>& axes, const s
     }
     const void* from = offset < 0 ? beyond.raw() : static_cast<const char*>(x.raw()) + offset;
     std::memcpy(static_cast<char*>(y.raw()) + o * width, from, static_cast<size_t>(width));
-    for (size_t d = place.size(); d-- > 0 && ++place[d] == y.shape()[d];) place[d] = 0;
+    next_place(place, y.shape());
   }
 }
 
@@ -234,7 +242,7 @@ void run_interpolated(ComputeContext& c, const std::vector<ResizeAxis>& axes, co
       for (size_t d = 0; d < place.size(); ++d) {
         if (outside[d][static_cast<size_t>(place[d])]) v = beyond;
       }
-      for (size_t d = place.size(); d-- > 0 && ++place[d] == shape[d];) place[d] = 0;
+      next_place(place, shape);
     }
   }
   const Tensor wide = Tensor::borrow(DType::f64, shape, data.data());

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-struct _nvrtcProgram;
+struct _nvrtcProgram;  // NVIDIA's name: the test of this header compares the types. NOLINT(bugprone-reserved-identifier)
 
 namespace smelt::device::cuda::abi {
 

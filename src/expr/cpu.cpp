@@ -10,7 +10,7 @@ namespace smelt::expr {
 namespace {
 
 constexpr int64_t cache_line = 64;
-constexpr int64_t working_set = 24 << 10;  // of the 32 KiB of an L1 cache, for all blocks together
+constexpr int64_t working_set = 24 << 10;  // bytes of all blocks together: three quarters of a 32 KiB L1 cache
 constexpr int64_t shortest_block = 128, longest_block = 1024;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -65,7 +65,7 @@ void gather(void* to, const void* data, int64_t stride, int64_t n, int bytes) {
   }
 }
 
-/// Lowers a program to steps over values numbered freely, then gives each value a slot.
+/// Lowers a program to steps over numbered values, then assigns a slot to each value.
 class Evaluator::Compiler {
  public:
   Compiler(Evaluator& e, const Program& p, simd::Isa isa)
@@ -91,7 +91,7 @@ class Evaluator::Compiler {
   struct ValueInfo {
     DType type;
     int32_t slot = -1;
-    int last_use = -1;  // step; of outputs, never
+    int last_use = -1;  // the last step that reads it
   };
 
   int32_t new_value(DType t) {
@@ -122,7 +122,8 @@ class Evaluator::Compiler {
   int32_t emit_cast(int32_t a, DType to) {
     const DType from = values_[static_cast<size_t>(a)].type;
     if (is_half(from) && to != DType::f32) return emit_cast(emit_cast(a, DType::f32), to);
-    // Through the float that holds every value of `from`, so that one rounding is left (f64 holds 64-bit integers up to 2^53).
+    // An integer goes through a float type that holds its values exactly, so that only one rounding is left. (f64 holds 64-bit
+    // integers up to 2^53.)
     if (is_half(to) && from != DType::f32 && from != DType::f64)
       return emit_cast(emit_cast(a, bits(from) > 16 ? DType::f64 : DType::f32), to);
     return emit(table_.cast[static_cast<int>(block_type(from))][static_cast<int>(block_type(to))], to, a);
@@ -137,7 +138,7 @@ class Evaluator::Compiler {
       constants_.emplace_back(value, c.value);
     } else if (c.fn == Fn::cast) {
       value = emit_cast(arg(0), c.type);
-    } else if (c.fn == Fn::pow && is_constant(c.args[1], 2)) {  // a square, 30 times faster than libm's pow
+    } else if (c.fn == Fn::pow && is_constant(c.args[1], 2)) {  // a product is 30 times faster than libm's pow
       value = emit(function(Fn::mul, c.type), c.type, arg(0), arg(0));
     } else {
       const DType operand = p_.type(c.args[c.fn == Fn::select ? 1 : 0]);
@@ -178,7 +179,7 @@ class Evaluator::Compiler {
           const int32_t a = step.args[k];
           if (a < 0 || std::find(step.args, step.args + k, a) != step.args + k) continue;
           const ValueInfo& v = values_[static_cast<size_t>(a)];
-          // A loop may write over an argument only where element i of both lies at the same place.
+          // A loop may write over an argument only if both have the same width, so that element i of both is at the same place.
           if (v.slot >= e_.first_block_ && v.last_use == static_cast<int>(s) && (width(v.type) == width(out.type)) == same_width)
             free.push_back(v.slot);
         }
@@ -230,7 +231,7 @@ class Evaluator::Compiler {
   const Program& p_;
   const BlockTable& table_;
   std::vector<bool> live_;
-  std::vector<int32_t> value_of_;  // of each instruction; -1 where dead
+  std::vector<int32_t> value_of_;  // of each instruction; -1 for a dead one
   std::vector<ValueInfo> values_;
   std::vector<std::pair<int32_t, double>> constants_;  // value, number
 };

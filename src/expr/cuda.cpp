@@ -20,7 +20,7 @@ std::string literal(DType t, double v) {
     const std::string_view bits = t == DType::f32 ? "__int_as_float(0x7f800000)" : "__longlong_as_double(0x7ff0000000000000ll)";
     return fmt::format("{}{}", v < 0 ? "-" : "", bits);
   }
-  // Hexadecimal: the very bits. A float's constant is rounded here, once.
+  // Hexadecimal digits keep every bit. A float constant is rounded here, once.
   return t == DType::f32 ? fmt::format("{:a}{}", static_cast<double>(static_cast<float>(v)), suffix) : fmt::format("{:a}", v);
 }
 
@@ -36,7 +36,7 @@ std::string converted(const std::string& v, DType from, DType to) {
   }
   if (to == DType::boolean) return fmt::format("{} != ({})0", v, cuda_type(from));
   if (is_float(from) && is_integer(to)) {
-    // [smallest, top): top is a power of two, which every float type holds.
+    // The range is [smallest, top). top is a power of two, which every float type holds exactly.
     const int width = bits(to) - (is_signed(to) ? 1 : 0);
     const std::string type(cuda_type(to));
     const std::string ones = fmt::format("({})(~0ull >> {})", type, 64 - width);
@@ -71,7 +71,7 @@ std::string_view cuda_type(DType t) {
 std::string to_cuda(const Program& p, std::string_view name) {
   std::string s = fmt::format("struct {} {{\n", name);
   auto out = std::back_inserter(s);
-  // The functions that are called, each once, as functions.def has them.
+  // The functions that the program calls, each once, with functions.def's code.
   std::set<Fn> used;
   for (const Instruction& c : p.code())
     if (c.fn > Fn::cast && used.insert(c.fn).second)

@@ -1,5 +1,5 @@
-// The CUDA printer: a Program as CUDA C++ source. Nothing of a model's text reaches it: names are numbers, functions are rows of
-// functions.def.
+// The CUDA printer writes a Program as CUDA C++ source. No text of a model reaches the source: values have numbers for names,
+// and functions are rows of functions.def.
 #pragma once
 
 #include <string>
@@ -9,16 +9,18 @@
 
 namespace smelt::expr {
 
-/// A device function
+/// Returns the source of a device function:
 ///
 ///   struct NAME {
 ///     static __device__ __forceinline__ void apply(T0 v0, …, U0& out0, …);
 ///   };
 ///
-/// over one element: inputs and outputs in their own types. `name` must be an identifier. The kernel includes "common/expr.cuh".
+/// It computes one element; v0, v1, … are the inputs and out0, out1, … the outputs, each in its own type. `name` must be an
+/// identifier. The kernel must include "common/expr.cuh". Throws Error for a type that cuda_type does not know.
 std::string to_cuda(const Program& p, std::string_view name);
 
-/// The C++ type that holds a `t` in CUDA source (src/kernels/common/types.cuh).
+/// The C++ type of a `t` in CUDA source: "float", "f16", … (src/kernels/common/types.cuh). Throws Error for types that programs
+/// neither compute in nor load.
 std::string_view cuda_type(DType t);
 
 }  // namespace smelt::expr

@@ -76,7 +76,7 @@ class Printer {
     rest_.remove_prefix(word.size());
     return word;
   }
-  /// The table is the program's own text: a slip in it is found by the test that prints every function.
+  /// Fails on a malformed row of functions.def. A test prints every function, so no such row is released.
   void expect(char c) {
     if (!accept(c)) fail("functions.def, {}: expected '{}' in its ONNX form before \"{}\"", info(current_->fn).name, c, rest_);
   }

@@ -1,4 +1,4 @@
-// The ONNX printer: a Program as a list of standard ONNX operators, in this module's own terms (no graph, no protobuf).
+// The ONNX printer writes a Program as a list of standard ONNX operators, in types of its own (no graph, no protobuf).
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace smelt::expr {
 
-/// One operator with one output. Values are numbered: the program's inputs first, then each node's output.
+/// One operator with one output. Values have numbers: the program's inputs come first, then each node's output.
 struct OnnxNode {
   std::string op;               // "Add", "Cast", …; "Constant" for a scalar
   std::vector<int32_t> inputs;  // values
   int32_t output = 0;
-  DType type = DType::f32;                            // of the output; what a Cast converts to
+  DType type = DType::f32;                            // of the output; a Cast converts to it
   double value = 0;                                   // Constant only
   std::vector<std::pair<std::string, int64_t>> ints;  // attributes, without Cast's `to`
   std::vector<std::pair<std::string, std::string>> strings;
 };
 
 struct OnnxCode {
-  std::vector<OnnxNode> nodes;   // arguments before their uses
-  std::vector<int32_t> outputs;  // values; may be an input or a constant, or one twice
+  std::vector<OnnxNode> nodes;   // in topological order
+  std::vector<int32_t> outputs;  // values; one may be an input or a constant, or appear twice
 };
 
-/// What each instruction is in ONNX (functions.def's last column, opset 18 and later). Dead instructions are left out, and
-/// constants appear once. Broadcasting between the operands is ONNX's own; a value may so have fewer axes than the outputs.
+/// Translates each instruction by the last column of functions.def (ONNX opset 18 and later). Leaves dead instructions out and
+/// writes each constant once. Operands broadcast by ONNX's own rules, so a value may have fewer axes than the outputs.
 OnnxCode to_onnx(const Program& p);
 
 }  // namespace smelt::expr

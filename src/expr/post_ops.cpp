@@ -28,7 +28,7 @@ class Matcher {
     if (p_.type(0) != DType::f32)
       return refuse(Reason::wrong_type, "in0 is {}, post-operations compute in f32", name(p_.type(0)));
     const Ref last = p_.outputs()[0];
-    // From the output back to in0: each step's first argument is the step before it.
+    // Walk from the output back to in0: a step's first argument is the step before it.
     std::vector<Ref> chain;
     for (Ref at = last; at != 0;) {
       const Instruction& c = p_.code()[static_cast<size_t>(at)];
@@ -53,7 +53,7 @@ class Matcher {
     to = static_cast<float>(code(r).value);
     return true;
   }
-  /// The operand behind r, widened or not; -1 when it is none.
+  /// The index of the input that r is, or that r casts; -1 for anything else.
   int operand(Ref r) const {
     if (code(r).fn == Fn::cast) r = code(r).args[0];
     return r > 0 && code(r).fn == Fn::input ? code(r).index : -1;

@@ -41,7 +41,7 @@ std::string_view describe(Types t) {
 
 bool can_store(DType t) { return is_computing(t) || t == DType::f16 || t == DType::bf16; }
 
-/// Whether an integer type holds the (whole) value exactly; 64-bit types are held to the 2^53 that a double counts to.
+/// Whether integer type t holds the whole number v exactly. For 64-bit types the limit is 2^53, beyond which double has gaps.
 bool in_range(DType t, double v) {
   const int width = bits(t) < 64 ? bits(t) - (is_signed(t) ? 1 : 0) : 53;
   const double top = std::ldexp(1.0, width);
@@ -152,7 +152,7 @@ void Program::output(Ref r) {
 std::vector<Ref> Program::splice(const Program& p, std::span<const Ref> inputs) {
   if (inputs.size() != static_cast<size_t>(p.input_count()))
     fail("expression: splicing a program of {} inputs with {} bound", p.input_count(), inputs.size());
-  std::vector<Ref> at(inputs.begin(), inputs.end());  // where each instruction of p is here
+  std::vector<Ref> at(inputs.begin(), inputs.end());  // p's instructions in this program
   for (size_t i = 0; i < at.size(); ++i) {
     check(at[i]);
     if (type(at[i]) != p.code_[i].type)
@@ -162,7 +162,7 @@ std::vector<Ref> Program::splice(const Program& p, std::span<const Ref> inputs) 
     Instruction moved = p.code_[i];
     for (Ref& a : moved.args)
       if (a >= 0) a = at[static_cast<size_t>(a)];
-    // Rebuilt through the builder: a cast that has become one to its own type falls away.
+    // cast() drops a conversion to the type that the argument has now.
     at.push_back(moved.fn == Fn::cast ? cast(moved.args[0], moved.type) : append(moved));
   }
   std::vector<Ref> results;

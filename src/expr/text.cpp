@@ -1,5 +1,5 @@
-// The printed form of a Program: print, and the parser of the grammar in program.h. The parser builds through Program's
-// own builders, so that a text can say nothing that they would refuse.
+// The printed form of a Program: print, and the parser of the grammar in program.h. The parser calls Program's builders, so a
+// text cannot express what they refuse.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -14,9 +14,9 @@ namespace {
 
 std::string ref_text(Ref r, int inputs) { return r < inputs ? fmt::format("in{}", r) : fmt::format("%{}", r); }
 
-std::string number_text(double v) { return std::isnan(v) ? "nan" : fmt::format("{}", v); }  // shortest that reads back
+std::string number_text(double v) { return std::isnan(v) ? "nan" : fmt::format("{}", v); }  // the shortest text that parses to v
 
-constexpr size_t longest_program = 1 << 20;  // characters; a plan's programs are hundreds
+constexpr size_t longest_program = 1 << 20;  // characters; programs of plans have hundreds
 
 class Parser {
  public:
@@ -114,7 +114,7 @@ class Parser {
     return n;
   }
 
-  /// Rows of functions.def by name; Fn::input when there is none.
+  /// The function of this name; Fn::input when there is none.
   static Fn function(std::string_view name) {
     for (Fn fn : functions())
       if (info(fn).name == name) return fn;

@@ -1,11 +1,11 @@
-// The block loops: every row of functions.def on every type it takes, and the casts. f32 results go through F32 registers;
-// the loops over other types are plain and left to the compiler's vectoriser.
+// The block loops: every row of functions.def for every type that it takes, and the casts. Loops with f32 results use F32
+// registers; the compiler vectorises the others.
 #include "expr/cpu/blocks.h"
 
 #include "expr/simd/half.h"
 #include "expr/simd/scalar.h"
 
-#pragma GCC diagnostic ignored "-Wtype-limits"  // sign and leaky_relu ask an unsigned whether it is below 0
+#pragma GCC diagnostic ignored "-Wtype-limits"  // sign and leaky_relu compare an unsigned with 0
 
 namespace smelt::SMELT_ISA {
 namespace {
@@ -30,7 +30,7 @@ template <class T> constexpr bool takes(ArgumentTypes t) {
     return t.whole && (!t.only_unsigned || std::is_unsigned_v<T>);
 }
 
-// A is T but for select, whose first argument is a bool.
+// A is bool for select and T for all other functions.
 #define SMELT_FN(id, arity_, types_, result_, code, onnx)                                                                        \
   struct fn_##id {                                                                                                               \
     static constexpr int arity = arity_;                                                                                         \
@@ -82,7 +82,7 @@ template <class From, class To> void cast_block(void* out, const void* in, const
   for (int64_t i = 0; i < n; ++i) o[i] = converted<To>(a[i]);
 }
 
-/// Between f32 and a 16-bit float.
+/// Converts between f32 and a 16-bit float.
 template <class From, class To> void half_block(void* out, const void* in, const void*, const void*, int64_t n) {
   const From* a = static_cast<const From*>(in);
   To* o = static_cast<To*>(out);
@@ -91,7 +91,8 @@ template <class From, class To> void half_block(void* out, const void* in, const
   if (i < n) store_first(o + i, load_first(a + i, n - i), n - i);
 }
 
-/// f64 to float so that a second rounding to 16 bits gives what one would have: toward zero, the last bit set when inexact.
+/// Rounds f64 to float by rounding to odd: toward zero, with the last bit set when the result is inexact. A second rounding to
+/// 16 bits then gives the same as one rounding from f64 (Boldo and Melquiond, 2008: 24 bits are at least 11 + 2).
 SMELT_INLINE float rounded_to_odd(double x) {
   const float y = static_cast<float>(x);
   if (static_cast<double>(y) == x || x != x) return y;
@@ -117,7 +118,7 @@ template <class To> void double_to_half_block(void* out, const void* in, const v
   }
 }
 
-// F(number, type): BlockType's order; the 16-bit floats have no C++ type to compute in.
+// F(number, type) in BlockType's order, without the 16-bit floats, which no loop computes in.
 #define SMELT_BLOCK_TYPES(F) \
   F(0, float)                \
   F(1, double)               \

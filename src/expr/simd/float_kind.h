@@ -1,4 +1,4 @@
-// The float types that kernels read and write a register at a time; they compute in f32.
+// The float types that the row kernels load and store. They compute in f32.
 #pragma once
 
 #include <cstdint>

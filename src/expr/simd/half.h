@@ -1,4 +1,5 @@
-// f16 and bf16 to and from float, round to nearest even, a register at a time. For *.simd.cpp sources only (isa.h).
+// Conversions of f16 and bf16 to and from float, a register at a time, rounded to nearest even. For *.simd.cpp sources only
+// (isa.h).
 #pragma once
 
 #include "expr/simd/float_kind.h"
@@ -19,7 +20,7 @@ SMELT_INLINE void store(HalfBits* p, F32 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 #else
-/// Subnormal halves become exact floats by adding and taking away 2^-14; infinities and NaNs get the largest exponent.
+/// Exact. A subnormal is its magnitude times 2^-24; infinities and NaNs get the largest exponent, and NaNs become quiet.
 SMELT_INLINE float from_half(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16, magnitude = h & 0x7fffu;
   uint32_t out;
@@ -76,7 +77,7 @@ SMELT_INLINE F32 load(const BFloatBits* p) {
 }
 #endif
 SMELT_INLINE void store(BFloatBits* p, F32 a) {
-  // Adding 0x7fff and the last kept bit rounds to nearest even; a NaN keeps its upper bits and is made quiet.
+  // Adding 0x7fff and the last kept bit rounds to nearest even. A NaN keeps its upper bits and becomes quiet.
   const I32 u = bits(a);
 #ifdef __AVX2__
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u.v, 16), _mm256_set1_epi32(1));
@@ -89,13 +90,13 @@ SMELT_INLINE void store(BFloatBits* p, F32 a) {
   const __m128i odd = _mm_and_si128(_mm_srli_epi32(u.v, 16), _mm_set1_epi32(1));
   const F32 rounded = as_float(u + splat(int32_t{0x7fff}) + I32{odd});
   const F32 result = pick(a != a, a | as_float(splat(int32_t{0x00400000})), rounded);
-  // Signed packing keeps 16 bits whole when they are sign-extended first.
+  // _mm_packs_epi32 saturates, so the arithmetic shift extends the sign first: every value then fits in 16 bits.
   const __m128i upper = _mm_srai_epi32(bits(result).v, 16);
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi32(upper, upper));
 #endif
 }
 
-/// A register's worth from the first `count` (below `lanes`) elements at p, zeros behind them; and back.
+/// Loads the first `count` < lanes elements at p, followed by zeros; store_first stores the first `count` lanes.
 template <class H> SMELT_INLINE F32 load_first(const H* p, int64_t count) {
   H all[lanes] = {};
   std::memcpy(all, p, static_cast<size_t>(count) * sizeof(H));
@@ -107,7 +108,7 @@ template <class H> SMELT_INLINE void store_first(H* p, F32 a, int64_t count) {
   std::memcpy(p, all, static_cast<size_t>(count) * sizeof(H));
 }
 
-/// Calls f with a null pointer of the type that stores `t`.
+/// Calls f with a null pointer whose type is that of a `t` in memory; dispatches templates on the type.
 template <class F> SMELT_INLINE void with_float_type(simd::FloatKind t, F&& f) {
   switch (t) {
     case simd::FloatKind::f32: return f(static_cast<const float*>(nullptr));

@@ -1,8 +1,8 @@
-// Which instruction set the CPU kernels run with. Sources named *.simd.cpp are compiled once for each set, in the
-// namespace smelt::base (any x86-64: SSE2) and smelt::avx2 (AVX2, FMA and F16C); callers choose at run time.
+// The instruction set of the CPU kernels. The build compiles each source named *.simd.cpp once for each set, in the namespaces
+// smelt::base (SSE2, which every x86-64 CPU has) and smelt::avx2 (AVX2, FMA and F16C). Callers choose at run time.
 //
-// A *.simd.cpp includes only headers of src/*/simd/ and the compiler's own: an inline function of any other header could be
-// merged by the linker with the copy that baseline code calls.
+// A *.simd.cpp may include headers of src/*/simd/ and the compiler's own, and no others: the linker could replace the copy of an
+// inline function that baseline code calls by the one compiled for AVX2.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace smelt::simd {
 
 enum class Isa : uint8_t { base, avx2 };
 
-/// The best set that this CPU has.
+/// The largest set that this CPU supports.
 Isa best();
 
 }  // namespace smelt::simd

@@ -1,13 +1,14 @@
-// Elementary functions on F32. Polynomials were fitted for least maximal relative error over the reduced range (iteratively
-// reweighted least squares on Chebyshev nodes); tests/expr/math_test.cpp sweeps each function against double and holds it to
-// the bound given here, in units in the last place. The others (sin, acos, …) call libm lane by lane.
+// Elementary functions on F32. Each comment gives the largest error in units in the last place (ulp), which
+// tests/expr/math_test.cpp checks against double. The polynomials are minimax fits of the relative error
+// over the reduced range, by iteratively reweighted least squares on Chebyshev nodes. sin, acos and the like call libm for each
+// lane.
 #pragma once
 
 #include "expr/simd/vec.h"
 
 namespace smelt::SMELT_ISA {
 
-/// expm1(r) for |r| <= ln2 / 2, relative error 1.4e-8 before rounding.
+/// expm1(r) for |r| <= ln2 / 2; relative error 1.4e-8 before rounding.
 SMELT_INLINE F32 expm1_reduced(F32 r) {
   F32 q = F32(0.00139476068);
   q = fma(q, r, F32(0.0083672516));
@@ -17,16 +18,17 @@ SMELT_INLINE F32 expm1_reduced(F32 r) {
   return fma(q * r, r, r);
 }
 
-/// x = n ln2 + r: returns r. ln2 is split so that n * high is exact for |n| < 2^9.
+/// Range reduction by Cody and Waite's method: x = n ln2 + r, with n the nearest integer to x / ln2. Returns r. ln2 is the sum of
+/// two floats; the larger has 9 significant bits, so that its product with n is exact.
 SMELT_INLINE F32 reduce_by_ln2(F32 x, F32& n) {
   n = rint(x * F32(1.44269504088896341));
   return fnma(n, F32(-2.12194440e-4), fnma(n, F32(0.693359375), x));
 }
 
-/// 2^n for whole n in [-126, 127].
+/// 2^n for an integer n in [-126, 127].
 SMELT_INLINE F32 power_of_two(I32 n) { return as_float(shift_left<23>(n + splat(int32_t{127}))); }
 
-/// 2 ulp; subnormal results and overflow to infinity included. NaN stays NaN.
+/// exp(x): 2 ulp, including subnormal results and overflow to infinity. NaN gives NaN.
 SMELT_INLINE F32 exp(F32 x) {
   x = raw_min(F32(89), raw_max(F32(-104), x));
   F32 n;
@@ -35,7 +37,7 @@ SMELT_INLINE F32 exp(F32 x) {
   return (expm1_reduced(r) + F32(1)) * power_of_two(half) * power_of_two(whole - half);
 }
 
-/// exp for x <= 0, flushed to 0 below -87.3 (where results are subnormal): softmax's. 2 ulp above. NaN stays NaN.
+/// exp(x) for x <= 0, as softmax needs it: 2 ulp down to -87.33, and 0 below, where results are subnormal. NaN gives NaN.
 SMELT_INLINE F32 exp_nonpositive(F32 x) {
   const F32 clamped = raw_max(F32(-87.33), x);
   F32 n;
@@ -44,7 +46,7 @@ SMELT_INLINE F32 exp_nonpositive(F32 x) {
   return pick(x < F32(-87.33), F32(0), y);
 }
 
-/// 3 ulp. The scale is 2^(n-1), so that n = 128 does not overflow before the result does.
+/// exp(x) - 1: 3 ulp. The scale is 2^(n-1), so that it does not overflow at n = 128 while the result is finite.
 SMELT_INLINE F32 expm1(F32 x) {
   x = raw_min(F32(89), raw_max(F32(-30), x));
   F32 n;
@@ -54,11 +56,12 @@ SMELT_INLINE F32 expm1(F32 x) {
   return pick(n == F32(0), p, y + y);
 }
 
-/// 2 ulp; -infinity at 0, NaN below, subnormals included.
+/// log(x): 2 ulp, including subnormal x; -infinity at 0, NaN below 0. x = 2^e (1 + f), and log(x) = e ln2 + log(1 + f).
 SMELT_INLINE F32 log(F32 x) {
   const Mask tiny = x < F32(1.17549435e-38);
   const F32 scaled = pick(tiny, x * F32(8388608.0), x);
-  // Mantissa in [sqrt(1/2), sqrt(2)): subtract sqrt(1/2)'s bits, keep the exponent's, add what is left to sqrt(1/2).
+  // 1 + f lies in [sqrt(1/2), sqrt(2)). The bits of x less those of sqrt(1/2) have e in the exponent field; the other bits, added
+  // to those of sqrt(1/2), are 1 + f.
   const I32 shifted = bits(scaled) - splat(int32_t{0x3f3504f3});
   const F32 e = to_float(shift_right_signed<23>(shifted)) - pick(tiny, F32(23), F32(0));
   const F32 f = as_float((shifted & splat(int32_t{0x007fffff})) + splat(int32_t{0x3f3504f3})) - F32(1);
@@ -80,21 +83,21 @@ SMELT_INLINE F32 log(F32 x) {
   return pick(x < F32(0), as_float(splat(int32_t{0x7fc00000})), pick(x != x, x, y));
 }
 
-/// 3 ulp for x > -1 (Kahan: log(w) corrected by what 1 + x lost in rounding).
+/// log(1 + x): 3 ulp for x > -1. Kahan's method: with w = 1 + x rounded, log(w) x / (w - 1) corrects for the rounding.
 SMELT_INLINE F32 log1p(F32 x) {
   const F32 w = F32(1) + x, exact = w - F32(1);
   const F32 y = log(w);
   return pick(exact == F32(0), x, pick(w > F32(16777216.0), y, y * (x / exact)));
 }
 
-/// 3 ulp: t / (t + 2) with t = expm1(2|x|); exactly 1 from 10 on.
+/// tanh(x): 3 ulp, by t / (t + 2) with t = expm1(2|x|); exactly 1 for |x| >= 10.
 SMELT_INLINE F32 tanh(F32 x) {
   const F32 a = raw_min(F32(10), abs(x));
   const F32 t = expm1(a + a);
   return with_sign_of(t / (t + F32(2)), x);
 }
 
-/// 2 ulp: below 1 a polynomial in x^2, above it 1 - exp(-polynomial), which is 1 from 4 on.
+/// erf(x): 2 ulp. For |x| < 1 it is x + x p(x^2), else 1 - exp(-q(|x|)), which is exactly 1 for |x| >= 4.
 SMELT_INLINE F32 erf(F32 x) {
   const F32 a = raw_min(F32(4), abs(x)), t = a * a;
   F32 p = F32(7.85388329e-05);

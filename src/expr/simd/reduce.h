@@ -1,11 +1,11 @@
-// Loops over a row of elements, a register at a time, and sums and maxima of it. For *.simd.cpp sources only (isa.h).
+// Loops over a row of elements, a register at a time, and the sum and the maximum of a row. For *.simd.cpp sources only (isa.h).
 #pragma once
 
 #include "expr/simd/half.h"
 
 namespace smelt::SMELT_ISA {
 
-/// Calls body(i, count) for registers of elements: count is `lanes` but for the last.
+/// Calls body(i, count) for elements i to i + count - 1 of n: count is `lanes`, or less in the last call.
 template <class F> SMELT_INLINE void for_registers(int64_t n, F&& body) {
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) body(i, int64_t{lanes});
@@ -19,7 +19,7 @@ template <class H> SMELT_INLINE void put(H* p, F32 v, int64_t count) {
     store_first(p, v, count);
 }
 
-/// The sum of f over n elements, in four registers at a time, so that additions do not wait for one another.
+/// Sum of f(x) over n elements. Four accumulators hide the latency of an addition. f computes lane by lane.
 template <class F> SMELT_INLINE float sum_of(const float* row, int64_t n, F f) {
   F32 sums[4] = {F32(0), F32(0), F32(0), F32(0)};
   int64_t i = 0;
@@ -35,7 +35,7 @@ template <class F> SMELT_INLINE float sum_of(const float* row, int64_t n, F f) {
   return total;
 }
 
-/// The largest of n elements that is a number; -infinity when there is none.
+/// Maximum of n elements, ignoring NaNs; -infinity when there is no other element.
 SMELT_INLINE float largest(const float* row, int64_t n) {
   F32 tops[4];
   for (F32& t : tops) t = F32(-__builtin_inf());

@@ -1,6 +1,6 @@
-// The functions that functions.def's code may call, on scalars: float, double and the integers. For *.simd.cpp sources only
-// (isa.h), which are compiled with -fwrapv: signed overflow wraps. libm is called through builtins, so that no inline function of
-// <cmath> is compiled into an object that only some CPUs can run.
+// The functions that functions.def's code may call, on scalars: float, double and integers. functions.def defines what they do.
+// For *.simd.cpp sources only (isa.h), which the build compiles with -fwrapv: signed overflow wraps. Calls of libm are builtins,
+// because an inline function of <cmath> would be compiled into an object that only some CPUs can run.
 #pragma once
 
 #include <type_traits>
@@ -84,12 +84,12 @@ SMELT_LIBM(sinh) SMELT_LIBM(cosh) SMELT_LIBM(asinh) SMELT_LIBM(acosh) SMELT_LIBM
 #undef SMELT_LIBM
 // clang-format on
 
-/// Float or integer to T as cast converts: see Fn::cast in expr/program.h.
+/// Converts a float or an integer as Fn::cast does (expr/program.h).
 template <class To, class From> SMELT_INLINE To converted(From a) {
   if constexpr (std::is_same_v<To, bool>) {
     return a != From(0);
   } else if constexpr (is_floating<From> && !is_floating<To>) {
-    // The smallest power of two above To's range is exact in a float, its largest number is not.
+    // A float holds the first power of two above To's range exactly, but not always To's largest value.
     constexpr From top = static_cast<From>(To(To(1) << (sizeof(To) * 8 - 2))) * (std::is_signed_v<To> ? From(2) : From(4));
     constexpr To largest = std::is_signed_v<To> ? To(~(To(1) << (sizeof(To) * 8 - 1))) : To(~To(0)),
                  smallest = std::is_signed_v<To> ? To(~largest) : To(0);

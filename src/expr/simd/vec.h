@@ -1,5 +1,5 @@
-// F32: a register of floats, and I32, one of 32-bit integers, with the operations the kernels are written in. 8 lanes with AVX2,
-// 4 with SSE2. For *.simd.cpp sources only (isa.h).
+// F32, a register of floats, and I32, a register of 32-bit integers, with the operations that the kernels use: 8 lanes with
+// AVX2, 4 with SSE2. For *.simd.cpp sources only (isa.h).
 #pragma once
 
 #include <immintrin.h>
@@ -24,7 +24,7 @@ struct I32 {
   IntRegister v;
 };
 
-/// All bits of a lane set: true.
+/// A truth value for each lane: all bits set for true, none for false.
 struct Mask {
   FloatRegister v;
 };
@@ -55,17 +55,17 @@ SMELT_INLINE Mask operator==(F32 a, F32 b) { return {_mm256_cmp_ps(a.v, b.v, _CM
 SMELT_INLINE Mask operator!=(F32 a, F32 b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_NEQ_UQ)}; }
 /// c ? a : b, lane by lane.
 SMELT_INLINE F32 pick(Mask c, F32 a, F32 b) { return _mm256_blendv_ps(b.v, a.v, c.v); }
-/// a * b + c, rounded once (SSE2: twice).
+/// a * b + c, with one rounding (SSE2: two).
 SMELT_INLINE F32 fma(F32 a, F32 b, F32 c) { return _mm256_fmadd_ps(a.v, b.v, c.v); }
-/// c - a * b.
+/// c - a * b, with one rounding (SSE2: two).
 SMELT_INLINE F32 fnma(F32 a, F32 b, F32 c) { return _mm256_fnmadd_ps(a.v, b.v, c.v); }
-/// The second when either is NaN, as the instructions have it.
+/// Minimum and maximum as the instructions define them: the second argument when either is NaN.
 SMELT_INLINE F32 raw_min(F32 a, F32 b) { return _mm256_min_ps(a.v, b.v); }
 SMELT_INLINE F32 raw_max(F32 a, F32 b) { return _mm256_max_ps(a.v, b.v); }
 SMELT_INLINE F32 sqrt(F32 a) { return _mm256_sqrt_ps(a.v); }
 SMELT_INLINE F32 floor(F32 a) { return _mm256_floor_ps(a.v); }
 SMELT_INLINE F32 ceil(F32 a) { return _mm256_ceil_ps(a.v); }
-/// To the nearest whole number, ties to even.
+/// The nearest integer; halves go to the even one.
 SMELT_INLINE F32 rint(F32 a) { return _mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 SMELT_INLINE F32 operator&(F32 a, F32 b) { return _mm256_and_ps(a.v, b.v); }
 SMELT_INLINE F32 operator|(F32 a, F32 b) { return _mm256_or_ps(a.v, b.v); }
@@ -119,7 +119,8 @@ SMELT_INLINE float sum(F32 a) {
   const __m128 t = _mm_add_ps(a.v, _mm_movehl_ps(a.v, a.v));
   return _mm_cvtss_f32(_mm_add_ss(t, _mm_shuffle_ps(t, t, 1)));
 }
-/// SSE2 has no rounding instruction: whole already from 2^23 on, otherwise through an integer; keeps the sign of zero.
+/// SSE2 has no rounding instruction. From 2^23 on a float is an integer already; below, it is converted to i32 and back. The
+/// result keeps the sign of zero.
 SMELT_INLINE F32 rint(F32 a) {
   const F32 sign = a & F32(-0.0);
   const F32 magnitude = _mm_andnot_ps(_mm_set1_ps(-0.0f), a.v);
@@ -137,11 +138,11 @@ SMELT_INLINE F32 ceil(F32 a) {
 
 SMELT_INLINE F32 abs(F32 a) { return as_float(bits(a) & splat(int32_t{0x7fffffff})); }
 SMELT_INLINE F32 with_sign_of(F32 magnitude, F32 sign) { return magnitude | (sign & F32(-0.0)); }
-/// NaN when either is.
+/// Minimum and maximum that are NaN when either argument is.
 SMELT_INLINE F32 nan_min(F32 a, F32 b) { return pick(a != a, a, raw_min(a, b)); }
 SMELT_INLINE F32 nan_max(F32 a, F32 b) { return pick(a != a, a, raw_max(a, b)); }
 
-/// The first `count` (below `lanes`) floats at p, zeros behind them.
+/// Loads the first `count` < lanes floats at p, followed by zeros; store_first stores the first `count` lanes.
 SMELT_INLINE F32 load_first(const float* p, int64_t count) {
   float all[lanes] = {};
   std::memcpy(all, p, static_cast<size_t>(count) * sizeof(float));

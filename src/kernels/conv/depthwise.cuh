@@ -1,15 +1,16 @@
 // Depthwise convolution of channels-last images: every channel by its own filter.
 //
 //   sum[n, h, w, c] = sum over taps of x[n, h * stride + kh * dilation - pad, w * …, c] * filter[kh, kw, c]
-//   y[n, h, w, c]   = Epilogue(sum, operands at [n, h, w, c])
+//   y[n, h, w, c]   = Epilogue(sum[n, h, w, c], operands at [n, h, w, c])
 //
 //   x         [N, H, W, C] of any strides but 1 along C
 //   filter    [KH, KW, C]
 //
-// A thread makes `pixels` neighbours along W by `vec` channels. It reads a row of `reach` input vectors once for all of its taps.
-// Taps outside of the image count as zero. Accumulates in Epilogue::Sum; where that is i32, the zero point is taken off x.
+// A thread computes a chunk: `pixels` neighbours along W by `vec` channels. For each row of taps it reads `reach` input vectors,
+// each once. Taps outside of the image count as zero. Sums are of type Epilogue::Sum; where that is i32, the zero point is
+// subtracted from x.
 //
-// Launch: a thread a chunk of (pixels, vec) outputs.
+// Launch: one thread per chunk.
 #pragma once
 
 #include "common/convert.cuh"
@@ -24,6 +25,7 @@ template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseS
   Sum sum[pixels][vec] = {};                                                                      // (pixels, vec)
   u32 column, row, first;       // channel, (n, h) of the output, w of the first pixel
 
+  /// Adds all taps of a chunk.
   __device__ __forceinline__ void add(const DepthwiseArgs<X, W>& g, u32 chunk) {
     const u32 rest = g.columns.quotient(chunk);
     column = (chunk - rest * g.columns.divisor) * vec;
@@ -31,7 +33,7 @@ template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseS
     first = (rest - row * g.groups.divisor) * pixels;
     const u32 n = g.rows.quotient(row);
     const int top = int(row - n * g.rows.divisor) * g.stride - g.pad_h, left = int(first) * stride - g.pad_w;
-    const X* image = g.x + n * g.from[0] + column;                                                  // (H, W, vec)
+    const X* image = g.x + n * g.from[0] + column;                                                // (H, W, vec)
     const int channels = g.columns.divisor * vec;
     Vector<X, vec> outside{};
     if constexpr (is_same_type<Sum, i32>)
@@ -53,7 +55,7 @@ template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseS
             inside && w >= 0 && w < g.width ? *reinterpret_cast<const Vector<X, vec>*>(line + w * g.from[2]) : outside;
 #pragma unroll
         for (int p = 0; p < pixels; ++p) {
-          const int tap = i - p * stride;                                   // known when compiled
+          const int tap = i - p * stride;                                   // a constant once the loops are unrolled
           if (tap < 0 || tap % dilation != 0 || tap / dilation >= taps_w) continue;
 #pragma unroll
           for (int e = 0; e < vec; ++e) sum[p][e] += less_zero(v.at[e], g.zero) * widened<Sum>(f[tap / dilation].at[e]);
@@ -67,7 +69,7 @@ template <class X, class W, DepthwiseConfig Config, class Sum> struct DepthwiseS
     if constexpr (is_same_type<Sum, i32>) return static_cast<i32>(v) - zero;
     else return widened<Sum>(v);
   }
-  /// Whether any pixel's window has a tap on the i-th vector of a row.
+  /// Whether any pixel of the chunk has a tap on vector i of a row.
   static __device__ constexpr bool used(int i) {
     for (int p = 0; p < pixels; ++p)
       if (i >= p * stride && (i - p * stride) % dilation == 0 && (i - p * stride) / dilation < taps_w) return true;

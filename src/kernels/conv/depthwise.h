@@ -15,7 +15,7 @@ struct DepthwiseConfig {
 template <class X, class W> struct DepthwiseArgs {
   const X* x;                   // [N, H, W, C]
   const W* filter;              // [KH, KW, C]
-  u32 chunks;                   // threads with something to do
+  u32 chunks;                   // of all outputs, one a thread
   Divider columns, groups, rows;                                            // C / vec; groups of pixels along W; H of the output
   i32 height, width, out_width;
   i32 stride, pad_h, pad_w, dilation;                                       // stride and dilation along H

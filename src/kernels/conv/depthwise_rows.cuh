@@ -1,36 +1,37 @@
-// Depthwise convolution of plain images and of sequences: every channel by its own filters, along rows that lie in memory as
-// they are.
+// Depthwise convolution of plain images and of sequences, whose rows are contiguous: every channel by its own filters.
 //
 //   sum[n, m, h, w] = sum over taps of x[n, m / multiplier, h * stride + kh * dilation - pad, w * …] * filter[m, kh, kw]
-//   y[n, m, h, w]   = Epilogue(sum, operands at [n, m, h, w])
+//   y[n, m, h, w]   = Epilogue(sum[n, m, h, w], operands at [n, m, h, w])
 //
 //   x         [N, C, H, W] of any strides but 1 along W; a sequence [N, C, L] has one row
 //   filter    [M, KH, KW]
 //
-// A warp makes a tile of 32 * pixels neighbours of one output row. For each row of taps it copies the input row under the tile to
-// its part of shared memory; each thread takes the window of its pixels from there with accesses of as many elements. The sums
-// go back through the same memory, so that a warp writes neighbouring elements. Taps outside of the image count as zero.
-// Accumulates in Epilogue::Sum; where that is i32, the zero point is taken off x.
+// A warp computes a tile: 32 * pixels neighbours of one output row. For each row of taps it copies the input row under the tile
+// to its part of shared memory; each thread loads the window of its pixels from there, `pixels` elements at a time. The sums go
+// back through the same memory, so that a warp writes neighbouring elements. Taps outside of the image count as zero. Sums are
+// of type Epilogue::Sum; where that is i32, the zero point is subtracted from x.
 //
-// Launch: a warp a tile, `warps` of them a block.
+// Launch: one warp per tile, `warps` warps per block.
 #pragma once
 
 #include "common/convert.cuh"
 #include "kernels/conv/depthwise_rows.h"
+#include "kernels/pointwise/epilogue.h"
 
 template <class X, class W, DepthwiseRowsConfig Config, class Sum> struct DepthwiseRow {
   static constexpr int taps_h = Config.taps_h, taps_w = Config.taps_w, stride = Config.stride_w, dilation = Config.dilation_w;
   static constexpr int pixels = Config.pixels, tile = 32 * pixels;
   static constexpr int window = (pixels - 1) * stride + (taps_w - 1) * dilation + 1;              // input elements of a thread
-  static constexpr int loads = (window + pixels - 1) / pixels;                                    // of them, `pixels` at a time
+  static constexpr int loads = (window + pixels - 1) / pixels;                                    // of a window
   static constexpr int span = (31 * stride + loads) * pixels;                                     // input elements of a tile
   static_assert(span >= tile);
   using Piece = Vector<Sum, pixels>;
 
   Sum sum[pixels] = {};
 
-  /// Copies the elements of a row from `left` on, those outside of it as zeros.
-  static __device__ __forceinline__ void stage(const X* line, int left, bool inside, const DepthwiseRowsArgs& g, Sum* staged) {
+  /// Copies the row's elements from `left` on to `staged`; elements outside of the image become zeros.
+  static __device__ __forceinline__ void stage(const X* line, int left, bool inside, const DepthwiseRowsArgs<X, W>& g,
+                                               Sum* staged) {
 #pragma unroll 4
     for (int i = threadIdx.x % 32; i < span; i += 32) {
       const int w = left + i;
@@ -43,6 +44,7 @@ template <class X, class W, DepthwiseRowsConfig Config, class Sum> struct Depthw
     }
   }
 
+  /// Adds the products of a staged row and a row of taps.
   __device__ __forceinline__ void add(const Sum* staged, const W* filter) {
     Sum v[loads * pixels];                                                                        // (window)
     const Piece* pieces = reinterpret_cast<const Piece*>(staged) + (threadIdx.x % 32) * stride;
@@ -61,20 +63,21 @@ template <class X, class W, DepthwiseRowsConfig Config, class Sum> struct Depthw
   }
 };
 
-template <class X, class W, DepthwiseRowsConfig Config, class Epilogue>
-__device__ __forceinline__ void depthwise_rows_conv(const X* x, const W* filter, const DepthwiseRowsArgs& g,
-                                                    const Epilogue& epilogue) {
+template <DepthwiseRowsConfig Config, class X, class W, class Epilogue>
+__device__ __forceinline__ void depthwise_rows_conv(const WithEpilogue<DepthwiseRowsArgs<X, W>, Epilogue>& a) {
+  const DepthwiseRowsArgs<X, W>& g = a.args;
+  const Epilogue& epilogue = a.epilogue;
   using Sum = typename Epilogue::Sum;
   using Row = DepthwiseRow<X, W, Config, Sum>;
-  __shared__ __align__(16) Sum memory[Config.warps][Row::span];
+  __shared__ __align__(16) Sum memory[Config.warps][Row::span];                                   // (warps, span)
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, unit = blockIdx.x * Config.warps + warp;
   if (unit >= g.units) return;
   Sum* staged = memory[warp];
   const u32 line = g.tiles.quotient(unit), first = (unit - line * g.tiles.divisor) * Row::tile;   // (n, m, h); w
   const u32 filters = g.rows.quotient(line), h = line - filters * g.rows.divisor;                 // (n, m)
   const u32 n = g.outputs.quotient(filters), m = filters - n * g.outputs.divisor;
-  const X* plane = x + n * g.from[0] + g.multiplier.quotient(m) * g.from[1];                      // (H, W)
-  filter += i64(m) * (Row::taps_h * Row::taps_w);                                                 // (KH, KW)
+  const X* plane = g.x + n * g.from[0] + g.multiplier.quotient(m) * g.from[1];                    // (H, W)
+  const W* filter = g.filter + i64(m) * (Row::taps_h * Row::taps_w);                              // (KH, KW)
   const int top = int(h) * g.stride - g.pad_h, left = int(first) * Row::stride - g.pad_w;
 
   Row row;

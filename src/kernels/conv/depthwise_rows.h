@@ -1,4 +1,4 @@
-// The constants and the argument of conv/depthwise_rows.cuh beside its tensors.
+// The constants and the argument of conv/depthwise_rows.cuh.
 #pragma once
 
 #include "kernels/common/divider.h"
@@ -11,15 +11,18 @@ struct DepthwiseRowsConfig {
   int warps;                    // of a block
 };
 
-struct DepthwiseRowsArgs {
-  u32 units;                    // warps with something to do
+/// X, W: the elements' types; void on the host.
+template <class X, class W> struct DepthwiseRowsArgs {
+  const X* x;                   // [N, C, H, W]
+  const W* filter;              // [M, KH, KW]
+  i64 from[3];                  // strides of x along N, C, H
+  u32 units;                    // tiles of all rows, one a warp
   Divider tiles, rows, outputs;                                             // tiles of a row; H of the output; M
   Divider multiplier;           // filters of a channel: M / C
   i32 height, width, out_width;
   i32 stride, pad_h, pad_w, dilation;                                       // stride and dilation along H
   i32 zero;                     // of x's integers
-  i64 from[3];                  // strides of x along N, C, H
 };
-static_assert(sizeof(DepthwiseRowsArgs) == 112);
+static_assert(sizeof(DepthwiseRowsArgs<void, void>) == 128);
 
 }  // namespace smelt::kernels

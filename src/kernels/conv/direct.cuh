@@ -1,32 +1,35 @@
-// Convolution by multiply-adds, for any geometry that no faster kernel takes.
+// Convolution by multiply-adds, for every geometry that no faster kernel takes.
 //
 //   sum[n, m, o] = sum over taps k and channels c of x[n, group(m) * C + c, at(o, k)] * w[m, c, k]
-//   y[n, m, o]   = Epilogue(sum, operands at [n, m, o])
+//   y[n, m, o]   = Epilogue(sum[n, m, o], operands at [n, m, o])
 //
 //   at(o, k)     o * stride + k * dilation - pad, divided by the segment's upsampling
-//   transposed   (o + pad - k * dilation) / stride, where that is whole
+//   transposed   (o + pad - k * dilation) / stride, where that is an integer
 //
-//   x    one or several segments, [N, Ci, D, H, W] of any strides; a group's channels run on from one segment to the next
-//   w    any strides; packed [k, C, M], so that vec output channels are one access
+//   x    one or several segments, [N, Ci, D, H, W] of any strides, concatenated along their channels
+//   w    [M, C, KD, KH, KW] of any strides; packed [k, C, M], so that vec output channels are one access
 //
-// A thread makes `pixels` outputs, a block's threads apart, by `vec` neighbouring channels. Taps outside of the image count as
-// zero. Accumulates in Epilogue::Sum; where that is i32, the zero point is taken off x. Images of fewer axes have extents of
-// 1 first.
+// A thread computes `pixels` outputs by `vec` neighbouring channels; its outputs lie as far apart as the block has threads along
+// the outputs. Taps outside of the image count as zero. Sums are of type Epilogue::Sum; where that is i32, the zero point is
+// subtracted from x. Images of fewer than three spatial axes have axes of extent 1 in front.
 //
 // Launch: (blocks of rows, blocks of columns).
 #pragma once
 
 #include "common/convert.cuh"
 #include "kernels/conv/direct.h"
+#include "kernels/pointwise/epilogue.h"
 
-template <class X, class W, DirectConfig Config, class Sum> struct DirectSums {
+template <DirectConfig Config, class X, class W, int Segments, class Sum> struct DirectSums {
+  using Args = DirectArgs<X, W, Segments>;
   static constexpr int pixels = Config.pixels, vec = Config.vec;
 
   Sum sum[pixels][vec] = {};                                                                      // (pixels, vec)
   int place[pixels][4];         // n, then d, h, w of the first tap's place
-  bool inside[pixels];
+  bool inside[pixels];          // of the output
 
-  __device__ __forceinline__ void locate(const DirectArgs& g, const u32 (&rows)[pixels]) {
+  /// Sets the places of these rows.
+  __device__ __forceinline__ void locate(const Args& g, const u32 (&rows)[pixels]) {
 #pragma unroll
     for (int p = 0; p < pixels; ++p) {
       inside[p] = rows[p] < g.rows;
@@ -42,8 +45,8 @@ template <class X, class W, DirectConfig Config, class Sum> struct DirectSums {
     }
   }
 
-  /// at = where tap k meets the image along an axis; false where it does not.
-  static __device__ __forceinline__ bool meets(const DirectArgs& g, int axis, int first, int k, int& at) {
+  /// Sets `at` to the pixel that tap k reads along an axis; false where it reads none.
+  static __device__ __forceinline__ bool meets(const Args& g, int axis, int first, int k, int& at) {
     if constexpr (Config.transposed) {
       const int t = first - k * g.dilation[axis];
       at = t / g.stride[axis];
@@ -54,12 +57,11 @@ template <class X, class W, DirectConfig Config, class Sum> struct DirectSums {
     }
   }
 
-  /// Adds a segment, which is upsampled Up times.
-  template <int Up>
-  __device__ __forceinline__ void add(const X* x, const DirectSegment& s, const W* w, const DirectArgs& g, u32 column) {
+  /// Adds the products of a segment, which is upsampled Up times.
+  template <int Up> __device__ __forceinline__ void add(const DirectSegment<X>& s, const Args& g, u32 column) {
     const u32 group = g.group.quotient(column);
-    w += group * g.w_group + i64(column - group * g.group.divisor) * vec * g.w_m + s.first * g.w_c;    // (k, C, vec)
-    x += group * g.group_channels * s.from[1];                                                    // [N, C, D, H, W]
+    const W* w = g.w + group * g.w_group + i64(column - group * g.group.divisor) * vec * g.w_m + s.first * g.w_c;   // (k, C, vec)
+    const X* x = s.x + group * g.group_channels * s.from[1];                                      // [N, C, D, H, W]
 #pragma unroll 1
     for (int kd = 0; kd < g.taps[0]; ++kd)
 #pragma unroll 1
@@ -100,19 +102,19 @@ template <class X, class W, DirectConfig Config, class Sum> struct DirectSums {
         }
   }
 
-  /// Adds segments; each follows its image in the arguments.
-  template <int Up, int... Ups, class... Rest>
-  __device__ __forceinline__ void add_all(const W* w, const DirectArgs& g, u32 column, const X* x, const DirectSegment& s,
-                                          const Rest&... rest) {
-    add<Up>(x, s, w, g, column);
-    if constexpr (sizeof...(Ups) > 0) add_all<Ups...>(w, g, column, rest...);
+  /// Adds the products of all segments.
+  template <int... Ups> __device__ __forceinline__ void add_all(const Args& g, u32 column) {
+    int segment = 0;
+    (add<Ups>(g.segments[segment++], g, column), ...);
   }
 };
 
-/// segments: an image (const X*) and its DirectSegment for each of Ups, its upsampling.
-template <class X, DirectConfig Config, int... Ups, class W, class Epilogue, class... Segments>
-__device__ __forceinline__ void direct_conv(const W* w, const DirectArgs& g, const Epilogue& epilogue,
-                                            const Segments&... segments) {
+/// Ups: each segment's upsampling.
+template <DirectConfig Config, int... Ups, class X, class W, int Segments, class Epilogue>
+__device__ __forceinline__ void direct_conv(const WithEpilogue<DirectArgs<X, W, Segments>, Epilogue>& a) {
+  static_assert(sizeof...(Ups) == Segments);
+  const DirectArgs<X, W, Segments>& g = a.args;
+  const Epilogue& epilogue = a.epilogue;
   constexpr u32 lanes = Config.lanes, others = Config.threads / lanes;
   constexpr int pixels = Config.pixels, vec = Config.vec;
   const u32 lane = threadIdx.x % lanes, other = threadIdx.x / lanes;
@@ -122,9 +124,9 @@ __device__ __forceinline__ void direct_conv(const W* w, const DirectArgs& g, con
 #pragma unroll
   for (int p = 0; p < pixels; ++p)
     rows[p] = Config.channels_last ? (blockIdx.x * pixels + p) * others + other : (blockIdx.x * pixels + p) * lanes + lane;
-  DirectSums<X, W, Config, typename Epilogue::Sum> sums;                                                // (pixels, vec)
+  DirectSums<Config, X, W, Segments, typename Epilogue::Sum> sums;                                // (pixels, vec)
   sums.locate(g, rows);
-  sums.template add_all<Ups...>(w, g, column, segments...);
+  sums.template add_all<Ups...>(g, column);
 #pragma unroll
   for (int p = 0; p < pixels; ++p)
     if (sums.inside[p]) epilogue.apply(epilogue.start(0), rows[p], column * vec, vec, sums.sum[p]);

@@ -2,39 +2,42 @@
 //
 //   y[p, m] = Epilogue(sum over segments, taps and channels of x[pixel(p, tap), channel] · w[m, segment, tap, channel])
 //
-//   p          (n, oh, ow) of the output, in row-major order: the product's rows; m, the output channels, are its columns
+//   p          (n, oh, ow) of the output in row-major order: the rows of the product; its columns are the output channels m
 //   pixel      h = oh * stride + kh * dilation - pad, w likewise, each divided by the segment's upsampling; zero outside of it
-//   x          segments [N, H, W, Ci], of any strides but 1 along the channels: what a concatenation would join is read in turn
-//   w          [M, K], packed: K walks segments, taps, then channels, each tap's channels filled with zeros to whole tiles
+//   x          segments [N, H, W, Ci] of any strides, but 1 along the channels; read in turn, as if they were concatenated
+//   w          [M, K], packed: K runs over segments, taps, then channels; zeros fill each tap's channels up to whole tiles
 //
-// A transposed convolution whose windows lie side by side is one such product for each tap, each into its own pixels: a batch.
+// A transposed convolution whose windows do not overlap is a batch of such products, one for each tap, each with its own pixels
+// of the output.
 //
-// Blocks, tiles and splits of K are those of a matrix product (gemm/tile_loop.cuh); only the left operand's copies differ. A
-// tap's pixels are found once for all of its channels: the inner loop has no divisions, and one addition a copy.
+// Blocks, tiles and splits of K are those of a matrix product (gemm/tile_loop.cuh); only the left operand's copies differ. The
+// pixels under a tap are located once for all of its channels, so that the inner loop has no divisions and one addition per copy.
 #pragma once
 
 #include "gemm/float_tile.cuh"
 #include "gemm/tensor_tile.cuh"
 #include "gemm/tile_loop.cuh"
 #include "kernels/conv/implicit.h"
+#include "kernels/pointwise/epilogue.h"
 
-/// Copies the left operand's tiles: TileK channels of TileM pixels at a tap, Vec channels a copy.
+/// Copies the left operand's tiles: TileK channels of the TileM pixels under a tap, Vec channels per copy.
 template <class Tile, int Vec, int Segments> struct PixelCopy {
   using T = typename Tile::A;
+  using Args = ImplicitArgs<T, typename Tile::Sum, Segments>;
   static constexpr int size = sizeof(T), line_bytes = Tile::tile_k * size;
   using Share = TileThreads<Tile::tile_m, Tile::tile_k / Vec, Tile::threads>;
   static_assert(Share::whole_lines && Share::all_copy);
   static constexpr int each = Share::each;
 
-  const ImplicitArgs<Segments>& g;
-  int image[each], first_h[each], first_w[each];   // of the pixel under the first tap; image -1 beyond the last row
-  int at[each];                                    // of the pixel under this tap, elements; -Vec (aligned) outside of the image
+  const Args& g;
+  int image[each], first_h[each], first_w[each];   // of the pixel under the first tap; image is -1 beyond the last row
+  int at[each];                                    // offset of the pixel under this tap; -Vec (aligned) outside of the image
   int segment = 0, tap_h = 0, tap_w = 0, channel = 0;
 
   static __device__ __forceinline__ int element() { return Share::copy(0) * Vec; }
 
-  /// Begins with tile `k_tile` of K.
-  __device__ __forceinline__ PixelCopy(const ImplicitArgs<Segments>& argument, u32 row, int k_tile) : g(argument) {
+  /// Begins with the pixels from `row` on and tile `k_tile` of K.
+  __device__ __forceinline__ PixelCopy(const Args& argument, u32 row, int k_tile) : g(argument) {
 #pragma unroll
     for (int i = 0; i < each; ++i) {
       const u32 p = row + Share::line(i);
@@ -52,9 +55,9 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
     locate();
   }
 
-  /// Finds the pixels under this tap.
+  /// Sets the offsets of the pixels under this tap.
   __device__ __forceinline__ void locate() {
-    const ImageSegment& s = g.segments[segment];
+    const ImageSegment<T>& s = g.segments[segment];
     const int over_h = tap_h * g.dilation[0], over_w = tap_w * g.dilation[1];
 #pragma unroll
     for (int i = 0; i < each; ++i) {
@@ -66,8 +69,8 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
 
   /// Issues the copies of the next tile.
   __device__ __forceinline__ void operator()(u32 shared) {
-    const ImageSegment& s = g.segments[segment];
-    const T* from = static_cast<const T*>(g.x[segment]) + channel + element();                    // [N, H, W, Ci - channel]
+    const ImageSegment<T>& s = g.segments[segment];
+    const T* from = s.x + channel + element();                                                    // [N, H, W, Ci - channel]
     const bool any = channel + element() < s.channels;
 #pragma unroll
     for (int i = 0; i < each; ++i) {
@@ -90,24 +93,24 @@ template <class Tile, int Vec, int Segments> struct PixelCopy {
 };
 
 /// Launch: (tiles of all batches, splits) blocks of Tile::threads; Tile::shared_bytes of dynamic shared memory.
-template <class Tile, int Vec, bool Split, int Segments, class Epilogue>
-__device__ __forceinline__ void implicit_conv(const ImplicitArgs<Segments>& g, const Epilogue& epilogue) {
+template <class Tile, int Vec, bool Split, class T, class Sum, int Segments, class Epilogue>
+__device__ __forceinline__ void implicit_conv(const WithEpilogue<ImplicitArgs<T, Sum, Segments>, Epilogue>& a) {
   extern __shared__ __align__(128) char shared[];
-  using B = typename Tile::B;
-  using Sum = typename Tile::Sum;
+  const ImplicitArgs<T, Sum, Segments>& g = a.args;
+  const Epilogue& epilogue = a.epilogue;
   const u32 batch = blockIdx.x / g.tiles, tile = blockIdx.x - batch * g.tiles, tile_m = tile / g.tiles_n;
   const u32 row = tile_m * Tile::tile_m, column = (tile - tile_m * g.tiles_n) * Tile::tile_n;
   const int begin = Split ? static_cast<int>(blockIdx.y) * g.split_tiles : 0;                     // tiles of K
   const int k_tiles = Split && g.k_tiles - begin > g.split_tiles ? g.split_tiles : g.k_tiles - begin;
 
-  PixelCopy<Tile, Vec, Segments> copy_a(g, row, begin);                                           // (TileM, TileK) a tile
-  const B* w = static_cast<const B*>(g.w) + batch * g.w_batch + column * g.w_row + begin * Tile::tile_k;
-  typename Tile::CopyB copy_b(w, g.w_row, 1, g.n - column);                                       // (TileN, TileK) a tile
+  PixelCopy<Tile, Vec, Segments> copy_a(g, row, begin);                                           // (TileM, TileK)
+  const T* w = g.w + batch * g.w_batch + column * g.w_row + begin * Tile::tile_k;
+  typename Tile::CopyB copy_b(w, g.w_row, 1, g.n - column);                                       // (TileN, TileK)
 
   Tile sums;                                                                                      // (TileM, TileN)
-  multiply_tiles(sums, shared, k_tiles, [&](u32 a, u32 b, int) {
-    copy_a(a);
-    copy_b(b, Tile::tile_k);
+  multiply_tiles(sums, shared, k_tiles, [&](u32 to_a, u32 to_b, int) {
+    copy_a(to_a);
+    copy_b(to_b, Tile::tile_k);
   });
 
   const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);         // inside of the output

@@ -5,14 +5,15 @@
 
 namespace smelt::kernels {
 
-struct PadArgs {
-  const void* x;                // [N, C, H, W] of any strides
-  void* y;                      // [N, Height, Width, Channels], dense
+/// T: the elements' type; void on the host.
+template <class T> struct PadArgs {
+  const T* x;                   // [N, C, H, W] of any strides
+  T* y;                         // [N, Height, Width, Channels], dense
+  i64 from[4];                  // strides of x along N, C, H, W
   u32 pixels;                   // of y
   Divider width, height;        // of y
   i32 in[3], pad[2];            // C, H, W of x; along H, W
-  i64 from[4];                  // strides of x along N, C, H, W
 };
-static_assert(sizeof(PadArgs) == 96);
+static_assert(sizeof(PadArgs<void>) == 96);
 
 }  // namespace smelt::kernels

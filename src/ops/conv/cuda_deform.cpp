@@ -30,10 +30,13 @@ std::optional<Refusal> rejects(const BoundNode& b, const ConvProblem& p) {
   return std::nullopt;
 }
 
-kernels::DeformArgs arguments(const ConvProblem& p, int64_t offset_groups, int64_t tile) {
+using Args = kernels::DeformArgs<void>;
+
+/// All but the tensors.
+Args arguments(const ConvProblem& p, int64_t offset_groups, int64_t tile) {
   const auto divider = [](int64_t v) { return Divider(static_cast<uint32_t>(v)); };
   const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
-  kernels::DeformArgs g{};
+  Args g{};
   g.pixels = static_cast<uint32_t>(p.n * elements(p.out));
   g.plane = divider(elements(p.out)), g.row = divider(p.out[1]);
   g.tiles = divider((p.m / p.group + tile - 1) / tile);
@@ -52,27 +55,24 @@ kernels::DeformArgs arguments(const ConvProblem& p, int64_t offset_groups, int64
 
 std::unique_ptr<Kernel> deform(const BoundNode& b, const ConvProblem& p, int64_t outputs, const Gpu& gpu) {
   const DType type = b.outputs[0].type;
-  const std::string read = read_only(type);
   const std::string config = config_source("DeformConfig", {{"warps", warps}, {"outputs", outputs}, {"depth", depth}});
-  LaunchPlan plan("deform", "#include \"conv/deform.cuh\"\n\n" +
-                                entry_source("deform", std::to_string(32 * warps),
-                                             {{read, "x"},
-                                              {read, "w"},
-                                              {read, "offset"},
-                                              {read, "bias"},
-                                              {read, "mask"},
-                                              {writable(type), "y"},
-                                              {"DeformArgs", "args"}},
-                                             fmt::format("deform_conv<{}, {}>", expr::cuda_type(type), config)));
-  const kernels::DeformArgs args = arguments(p, b.node->get_int("offset_group", 1), warps * outputs);
-  Launch& l = plan.launch("deform", {.grid = {(args.pixels + 31) / 32, args.tiles.divisor * static_cast<uint32_t>(p.group), 1},
-                                     .block = {static_cast<unsigned>(32 * warps), 1, 1}});
-  for (size_t i = 0; i < 5; ++i)
-    if (b.has(i))
-      l.input(i);
-    else
-      l.value(uint64_t{0});
-  l.output(0).value(args);
+  const KernelEntry entry{"deform", std::to_string(32 * warps), fmt::format("DeformArgs<{}>", expr::cuda_type(type)),
+                          fmt::format("deform_conv<{}>", config)};
+  const Args a = arguments(p, b.node->get_int("offset_group", 1), warps * outputs);
+  const auto input = [](size_t i) { return BufferRef{BufferRef::input, i}; };
+  // The pointer to a tensor that the node lacks stays null; x's is then listed twice.
+  const auto optional = [&](const void* const& pointer, size_t i) {
+    return b.has(i) ? TensorMember(pointer, input(i)) : TensorMember(a.x, input(0));
+  };
+  LaunchPlan plan("deform", "#include \"conv/deform.cuh\"\n");
+  plan.launch(entry, {.grid = {(a.pixels + 31) / 32, a.tiles.divisor * static_cast<uint32_t>(p.group), 1},
+                      .block = {static_cast<unsigned>(32 * warps), 1, 1}})
+      .args(a, {{a.x, input(0)},
+                {a.w, input(1)},
+                {a.offset, input(2)},
+                optional(a.bias, 3),
+                optional(a.mask, 4),
+                {a.y, {BufferRef::output, 0}}});
   return launched(std::move(plan), gpu);
 }
 

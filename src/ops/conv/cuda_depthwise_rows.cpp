@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t warps = 4;             // of a block
 constexpr int64_t longest_window = 128;  // input elements that a thread keeps in registers
+using Args = kernels::DepthwiseRowsArgs<void, void>;
 
 /// A spatial extent along H, and along W; a sequence has one row.
 int64_t along_h(const Shape& spatial, int64_t otherwise) { return spatial.size() > 1 ? spatial[0] : otherwise; }
@@ -32,12 +33,10 @@ std::string source(const GpuRequest& r, int64_t pixels) {
                                                                    {"dilation_w", p.dilation.back()},
                                                                    {"pixels", pixels},
                                                                    {"warps", warps}});
-  const std::string x = read_only(p.input), filter = read_only(r.weight_type());
-  return "#include \"conv/depthwise_rows.cuh\"\n" + r.epilogue(1).source() +
-         entry_source(
-             "conv", std::to_string(32 * warps),
-             {{x, "x"}, {filter, "filter"}, {"DepthwiseRowsArgs", "args"}, {"Epilogue", "epilogue"}},
-             fmt::format("depthwise_rows_conv<{}, {}, {}>", expr::cuda_type(p.input), expr::cuda_type(r.weight_type()), config));
+  const KernelEntry conv{"conv", std::to_string(32 * warps),
+                         fmt::format("DepthwiseRowsArgs<{}, {}>", expr::cuda_type(p.input), expr::cuda_type(r.weight_type())),
+                         fmt::format("depthwise_rows_conv<{}>", config)};
+  return "#include \"conv/depthwise_rows.cuh\"\n" + r.epilogue(1).source(conv, sizeof(Args));
 }
 
 class DepthwiseRowsKernel final : public CompiledKernel {
@@ -48,6 +47,7 @@ class DepthwiseRowsKernel final : public CompiledKernel {
     if (r.gpu->device)
       filter_ =
           r.gpu->weights->packed(r.gpu->device, r.weight().constant, r.packing("conv:plain").text(), [&] { return r.weights(); });
+    if (filter_) args_.filter = reinterpret_cast<const void*>(filter_->address());
     const Shape in = spatial_of(p.x[0].shape), out = spatial_of(p.y), steps = memory_strides(r.node.inputs[0]);
     const int64_t tiles = (out.back() + 32 * pixels - 1) / (32 * pixels), rows = along_h(out, 1);
     args_.units = static_cast<uint32_t>(p.y[0] * p.outputs() * rows * tiles);
@@ -72,8 +72,8 @@ class DepthwiseRowsKernel final : public CompiledKernel {
 
   void run(const Buffers& b) override {
     ops::Arguments arguments;
-    arguments.tensor(b.inputs[0]).tensor(reinterpret_cast<const void*>(filter_->address())).value(args_);
-    arguments.bytes(epilogue_.argument(b), epilogue_.bytes());
+    args_.x = b.inputs[0];
+    arguments.value(args_).bytes(epilogue_.argument(b), epilogue_.bytes());
     const auto blocks = static_cast<unsigned>((args_.units + warps - 1) / warps);
     launch(b, {.grid = {blocks, 1, 1}, .block = {static_cast<unsigned>(32 * warps), 1, 1}}, arguments);
   }
@@ -82,7 +82,7 @@ class DepthwiseRowsKernel final : public CompiledKernel {
   CudaEpilogue epilogue_;
   conv::Arguments at_;
   std::shared_ptr<device::cuda::Memory> filter_;
-  kernels::DepthwiseRowsArgs args_{};
+  Args args_{};
 };
 
 /// Why the kernel does not take it; nothing when it does.

@@ -17,7 +17,8 @@ namespace {
 
 constexpr int64_t threads = 128;
 constexpr int64_t most = int64_t{1} << 31;  // Divider's numbers
-constexpr size_t most_segments = 8;
+constexpr int most_segments = 8;
+using Args = kernels::DirectArgs<void, void, most_segments>;
 
 struct Shaped {
   int64_t vec = 1, pixels = 1;  // of a thread
@@ -47,15 +48,14 @@ std::string source(const GpuRequest& r, const Shaped& s) {
                                                             {"threads", threads},
                                                             {"lanes", s.lanes},
                                                             {"channels_last", r.problem.from == Layout::nhwc}});
-  std::vector<Parameter> parameters{{read_only(r.weight_type()), "w"}, {"DirectArgs", "args"}, {"Epilogue", "epilogue"}};
-  std::string body = fmt::format("direct_conv<{}, {}", expr::cuda_type(r.problem.input), config);
-  for (size_t i = 0; i < r.problem.x.size(); ++i) {
-    parameters.push_back({read_only(r.problem.input), fmt::format("x{}", i)});
-    parameters.push_back({"DirectSegment", fmt::format("s{}", i)});
-    body += fmt::format(", {}", r.problem.x[i].upsample);
-  }
-  return "#include \"conv/direct.cuh\"\n" + r.epilogue(s.vec).source() +
-         entry_source("conv", fmt::format("{}, 4", threads), parameters, body + ">");
+  const std::vector<Input>& x = r.problem.x;
+  std::string upsampling;
+  for (const Input& one : x) upsampling += fmt::format(", {}", one.upsample);
+  const KernelEntry conv{
+      "conv", fmt::format("{}, 4", threads),
+      fmt::format("DirectArgs<{}, {}, {}>", expr::cuda_type(r.problem.input), expr::cuda_type(r.weight_type()), x.size()),
+      fmt::format("direct_conv<{}{}>", config, upsampling)};
+  return "#include \"conv/direct.cuh\"\n" + r.epilogue(s.vec).source(conv, kernels::direct_bytes(static_cast<int>(x.size())));
 }
 
 class DirectKernel final : public CompiledKernel {
@@ -97,12 +97,11 @@ class DirectKernel final : public CompiledKernel {
       args_.w_group = group_m * channels * taps, args_.w_m = channels * taps, args_.w_c = taps, args_.w_tap = 1;
     int64_t first = 0;
     for (size_t i = 0; i < segments_; ++i) {
-      kernels::DirectSegment one{};
+      kernels::DirectSegment<void>& one = args_.segments[i];
       copy(one.from, five_strides(r.node.inputs[i]));
       one.channels = static_cast<int32_t>(segments_ > 1 ? p.x[i].shape[1] : channels);
       one.first = static_cast<int32_t>(first);
       first += one.channels;
-      inputs_.push_back(one);
     }
     const bool last = p.from == Layout::nhwc;
     const int64_t other = threads / s.lanes, columns = last ? s.lanes : other, rows = (last ? other : s.lanes) * s.pixels;
@@ -116,9 +115,10 @@ class DirectKernel final : public CompiledKernel {
   void run(const Buffers& b) override {
     if (args_.rows == 0 || args_.columns == 0) return;
     ops::Arguments arguments;
-    arguments.tensor(weights_ ? reinterpret_cast<const void*>(weights_->address()) : b.inputs[at_.w]).value(args_);
+    args_.w = weights_ ? reinterpret_cast<const void*>(weights_->address()) : b.inputs[at_.w];
+    for (size_t i = 0; i < segments_; ++i) args_.segments[i].x = b.inputs[i];
+    arguments.bytes(&args_, kernels::direct_bytes(static_cast<int>(segments_)));
     arguments.bytes(epilogue_.argument(b), epilogue_.bytes());
-    for (size_t i = 0; i < segments_; ++i) arguments.tensor(b.inputs[i]).value(inputs_[i]);
     launch(b, {.grid = {grid_[0], grid_[1], 1}, .block = {static_cast<unsigned>(threads), 1, 1}}, arguments);
   }
 
@@ -128,8 +128,7 @@ class DirectKernel final : public CompiledKernel {
   size_t segments_;
   bool packed_ = false;
   std::shared_ptr<device::cuda::Memory> weights_;
-  kernels::DirectArgs args_{};
-  std::vector<kernels::DirectSegment> inputs_;
+  Args args_{};  // of which the first segments_ are given
   unsigned grid_[2];
 };
 
@@ -145,7 +144,7 @@ void offer_direct_cuda(const SharedRequest& shared, Offer& offer) {
   if (p.spatial() > 3) return offer.refuse("cuda", Reason::wrong_rank, "direct: {} spatial axes, expected 1 to 3", p.spatial());
   if (p.x.size() > 1 && p.group != 1)
     return offer.refuse("cuda", Reason::unsupported, "direct: {} inputs in {} groups", p.x.size(), p.group);
-  if (p.x.size() > most_segments)
+  if (p.x.size() > size_t{most_segments})
     return offer.refuse("cuda", Reason::too_large, "direct: {} inputs, expected at most {}", p.x.size(), most_segments);
   int64_t largest = elements(p.y);
   for (size_t i = 0; i < p.x.size(); ++i) {

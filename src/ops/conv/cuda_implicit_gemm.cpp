@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "expr/cuda.h"
 #include "kernels/conv/pad.h"
@@ -17,6 +16,7 @@ namespace smelt::ops::conv {
 namespace {
 
 using Config = matmul::CudaConfig;
+using Args = kernels::ImplicitArgs<void, void, ImplicitProblem::most_segments>;
 
 constexpr int64_t most_copies = 8;  // a thread's of the image a tile: each takes four registers
 
@@ -32,12 +32,11 @@ matmul::CudaProblem product_of(const GpuRequest& r, const ImplicitProblem& p, in
 }
 
 std::string source(const GpuRequest& r, const ImplicitProblem& p, const Config& c) {
-  return "#include \"conv/implicit.cuh\"\n" + implicit_epilogue(r, p).source() +
-         fmt::format("\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n",
+  const KernelEntry conv{"conv", "Tile::threads", fmt::format("ImplicitArgs<Tile::A, Tile::Sum, {}>", p.segments.size()),
+                         fmt::format("implicit_conv<Tile, {}, {}>", p.vec, c.splits > 1)};
+  return fmt::format("#include \"conv/implicit.cuh\"\n\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n\n",
                      matmul::tile_type(product_of(r, p, c.tile_k), c), c.shared_bytes(bytes(p.type, 1))) +
-         entry_source("conv", "Tile::threads",
-                      {{fmt::format("ImplicitArgs<{}>", p.segments.size()), "args"}, {"Epilogue", "epilogue"}},
-                      fmt::format("implicit_conv<Tile, {}, {}>", p.vec, c.splits > 1));
+         implicit_epilogue(r, p).source(conv, kernels::implicit_bytes(static_cast<int>(p.segments.size())));
 }
 
 /// Copies an image with its padding in place (src/kernels/conv/pad.cuh).
@@ -63,49 +62,11 @@ class PadKernel final : public CompiledKernel {
 
  private:
   static std::string pad_source(const ImplicitProblem& p) {
-    return "#include \"conv/pad.cuh\"\n" +
-           entry_source("pad", "256", {{"PadArgs", "args"}},
-                        fmt::format("pad_image<{}, {}>", expr::cuda_type(p.type), ImplicitProblem::padded_channels));
+    const KernelEntry pad{"pad", "256", fmt::format("PadArgs<{}>", expr::cuda_type(p.type)),
+                          fmt::format("pad_image<{}>", ImplicitProblem::padded_channels)};
+    return "#include \"conv/pad.cuh\"\n" + entry_source(pad, sizeof(kernels::PadArgs<void>));
   }
-  kernels::PadArgs args_{};
-};
-
-/// ImplicitArgs<segments> of as many segments as a problem has.
-class ArgsOfSegments {
- public:
-  /// fill(args) sets all but the addresses.
-  template <class Fill> ArgsOfSegments(size_t segments, const Fill& fill) : x_(segments) {
-    make(std::make_index_sequence<ImplicitProblem::most_segments>{}, fill);
-  }
-  const void*& x(size_t segment) { return x_[segment]; }
-  const void* with(const void* w, void* partial, uint32_t* arrived) {
-    set_(bytes_.data(), x_, w, partial, arrived);
-    return bytes_.data();
-  }
-  size_t size() const { return bytes_.size(); }
-
- private:
-  template <size_t... I, class Fill> void make(std::index_sequence<I...>, const Fill& fill) {
-    (void)((x_.size() == I + 1 && (make_of<static_cast<int>(I) + 1>(fill), true)) || ...);
-  }
-  template <int Segments, class Fill> void make_of(const Fill& fill) {
-    using Args = kernels::ImplicitArgs<Segments>;
-    Args args{};
-    fill(args);
-    bytes_.resize(sizeof args);
-    std::memcpy(bytes_.data(), &args, sizeof args);
-    set_ = [](std::byte* bytes, const std::vector<const void*>& x, const void* w, void* partial, uint32_t* arrived) {
-      Args* args = reinterpret_cast<Args*>(bytes);
-      std::ranges::copy(x, args->x);
-      args->w = w;
-      args->partial = partial;
-      args->arrived = arrived;
-    };
-  }
-
-  std::vector<const void*> x_;
-  std::vector<std::byte> bytes_;
-  void (*set_)(std::byte*, const std::vector<const void*>&, const void*, void*, uint32_t*) = nullptr;
+  kernels::PadArgs<void> args_{};
 };
 
 class ImplicitKernel final : public CompiledKernel {
@@ -116,7 +77,7 @@ class ImplicitKernel final : public CompiledKernel {
         at_(r.at),
         segments_(p.segments.size()),
         image_bytes_(device_aligned(p.padded_bytes())),
-        args_(segments_, [&](auto& args) { fill(args, p, c); }) {
+        args_(arguments(p, c)) {
     if (p.padded) pad_ = std::make_unique<PadKernel>(r, p);
     const int64_t tiles_n = (p.m + c.tile_n - 1) / c.tile_n, tiles = (p.pixels() + c.tile_m - 1) / c.tile_m * tiles_n;
     const int64_t blocks = tiles * p.batches;
@@ -131,7 +92,10 @@ class ImplicitKernel final : public CompiledKernel {
     const Tensor& w = r.weight().constant;
     weights_ = r.gpu->weights->packed(r.gpu->device, w, implicit_packing(p, c.tile_k).text(),
                                       [&] { return implicit_weights(w, p, c.tile_k); });
-    if (c.splits > 1) arrived_ = zeroed(*r.gpu, blocks * 4, "a convolution's split tiles");
+    args_.w = reinterpret_cast<const void*>(weights_->address());
+    if (c.splits == 1) return;
+    arrived_ = zeroed(*r.gpu, blocks * 4, "a convolution's split tiles");
+    args_.arrived = reinterpret_cast<uint32_t*>(arrived_->address());
   }
 
   int64_t workspace() const override { return image_bytes_ + partial_bytes_; }
@@ -140,18 +104,18 @@ class ImplicitKernel final : public CompiledKernel {
 
   void run(const Buffers& b) override {
     if (pad_) pad_->run(b);
-    for (size_t i = 0; i < segments_; ++i) args_.x(i) = pad_ ? b.workspace : b.inputs[i];
+    for (size_t i = 0; i < segments_; ++i) args_.segments[i].x = pad_ ? b.workspace : b.inputs[i];
+    args_.partial = static_cast<char*>(b.workspace) + image_bytes_;
     ops::Arguments arguments;
-    arguments.bytes(args_.with(reinterpret_cast<const void*>(weights_->address()), static_cast<char*>(b.workspace) + image_bytes_,
-                               arrived_ ? reinterpret_cast<uint32_t*>(arrived_->address()) : nullptr),
-                    args_.size());
+    arguments.bytes(&args_, kernels::implicit_bytes(static_cast<int>(segments_)));
     arguments.bytes(epilogue_.argument(b), epilogue_.bytes());
     launch(b, shape_, arguments);
   }
 
  private:
   /// All but the addresses.
-  template <class Args> static void fill(Args& args, const ImplicitProblem& p, const Config& c) {
+  static Args arguments(const ImplicitProblem& p, const Config& c) {
+    Args args{};
     const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
     const int64_t k_tiles = p.k(c.tile_k) / c.tile_k;
     for (size_t i = 0; i < p.segments.size(); ++i) {
@@ -174,6 +138,7 @@ class ImplicitKernel final : public CompiledKernel {
     std::ranges::transform(p.pad, args.pad, narrow);
     std::ranges::transform(p.dilation, args.dilation, narrow);
     std::ranges::transform(p.taps, args.taps, narrow);
+    return args;
   }
 
   CudaEpilogue epilogue_;
@@ -182,7 +147,7 @@ class ImplicitKernel final : public CompiledKernel {
   int64_t image_bytes_, partial_bytes_ = 0;
   std::unique_ptr<PadKernel> pad_;
   device::cuda::LaunchShape shape_;
-  ArgsOfSegments args_;
+  Args args_;  // of which the first segments_ are given
   std::shared_ptr<device::cuda::Memory> weights_, arrived_;
 };
 

@@ -41,7 +41,7 @@ std::optional<Refusal> rejects(const GpuRequest& r) {
     return refuse(Reason::wrong_type, "{} by {}", smelt::name(p.input), smelt::name(r.weight().type));
   if (!r.weight().constant.valid()) return refuse(Reason::not_constant, "weights that are not constant");
   if (elements(p.y) == 0 || elements(p.w) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
-  if (p.x.size() > ImplicitProblem::most_segments)
+  if (p.x.size() > size_t{ImplicitProblem::most_segments})
     return refuse(Reason::too_large, "{} inputs, expected at most {}", p.x.size(), ImplicitProblem::most_segments);
   for (const Input& x : p.x) {
     if (!std::has_single_bit(static_cast<uint64_t>(x.upsample)))
@@ -107,7 +107,13 @@ Result<ImplicitProblem> implicit_problem(const GpuRequest& r) {
     q.in_height = (q.out_height - 1) * q.stride[0] + (q.taps[0] - 1) * q.dilation[0] + 1;
     q.in_width = ((q.out_width - 1) * q.stride[1] + q.taps[1] + 3) / 4 * 4;  // rows begin on 16 bytes
     const auto row = static_cast<int32_t>(q.in_width * channels);
-    q.segments = {{static_cast<int32_t>(q.in_height) * row, row, channels, static_cast<int32_t>(q.taps[1] * channels), 0, 0}};
+    q.segments = {{.x = nullptr,
+                   .image = static_cast<int32_t>(q.in_height) * row,
+                   .row = row,
+                   .pixel = channels,
+                   .channels = static_cast<int32_t>(q.taps[1] * channels),
+                   .shift = 0,
+                   .tiles = 0}};
     q.vec = common_width({q.stride[1] * channels, q.taps[1] * channels}, element);
     q.taps[1] = 1;
     q.pad[0] = q.pad[1] = 0;

@@ -10,14 +10,14 @@
 
 namespace smelt::ops::conv {
 
-using kernels::ImageSegment;
+using ImageSegment = kernels::ImageSegment<void>;
 
 struct ImplicitProblem {
   static constexpr int64_t padded_channels = 4;
-  static constexpr size_t most_segments = 8;
+  static constexpr int most_segments = 8;
 
   DType type = DType::f16;
-  std::vector<ImageSegment> segments;  // tiles are yet to be set
+  std::vector<ImageSegment> segments;  // x and tiles are yet to be set
   int64_t n = 0, out_height = 0, out_width = 0, m = 0;
   int64_t in_height = 0, in_width = 0;  // upsampled, and padded where it is
   int64_t stride[2], pad[2], dilation[2], taps[2];

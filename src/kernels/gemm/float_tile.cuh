@@ -1,14 +1,14 @@
-// A block's tile of a product by fused multiply-adds in float, exact to IEEE's rounding: for float operands, and for types that
+// A block's tile of a product by fused multiply-adds in float: for float operands without rounding to tf32, and for types that
 // the architecture's tensor cores do not take.
 //
-//   sums (TileM, TileN) += a (TileM, TileK) · b (TileK, TileN)       a and b in shared memory as OperandCopy lays them
+//   sums (TileM, TileN) += a (TileM, TileK) · b (TileK, TileN)       a and b in shared memory as OperandCopy lays them out
 //
-// Sums over 128 steps of K each are added up: one chain of additions over all of K would err in proportion to sqrt(K). Of random
-// operands, the error in proportion to the results, root mean squares: 1.2e-6 in one chain of 4608 steps, 2.3e-7 in parts (of
-// 40000 steps 3.6e-6 and 3.7e-7).
+// Each 128 steps of K are summed apart, and these parts are added: the error of one chain of additions grows as sqrt(K). Relative
+// root mean square error for random operands: 1.2e-6 in one chain of 4608 steps, 2.3e-7 in parts; of 40000 steps, 3.6e-6 and
+// 3.7e-7.
 //
-// ThreadsM x ThreadsN threads, each with blocks of 4 x 4 sums that lie 4 · ThreadsM rows and 4 · ThreadsN columns apart. Four
-// steps of K are read at once, as vectors of four elements along whichever axis an operand's lines run.
+// A block has ThreadsM x ThreadsN threads. A thread has blocks of 4 x 4 sums, 4 · ThreadsM rows and 4 · ThreadsN columns apart.
+// It reads four steps of K at once, as vectors of four elements along the operand's lines.
 #pragma once
 
 #include "gemm/operand_copy.cuh"
@@ -30,14 +30,14 @@ struct FloatTile {
 
   static constexpr bool row_sums = false;
 
-  static constexpr int part_k = 128;                                        // steps of K that are summed apart
+  static constexpr int part_k = 128;                                        // steps of K of a part
   static_assert(part_k % K == 0);
-  float d[rows][columns] = {}, part[rows][columns] = {};                    // (rows, columns), this thread's of (TileM, TileN)
-  int part_left = part_k;
+  float d[rows][columns] = {}, part[rows][columns] = {};                    // (rows, columns) of (TileM, TileN)
+  int part_left = part_k;                                                   // steps until the part is added to d
 
-  /// x[i][k]: element k of `Count` rows of a, or columns of b, from step `k` of K on.
+  /// Loads four steps of K from step `k` on, for `Count` rows of a, or columns of b.
   template <class Copy, bool KMajor, Reads How, int Count, int Apart>
-  static __device__ __forceinline__ void load(float (&x)[Count][4], const char* tile, int first, int k) {
+  static __device__ __forceinline__ void load(float (&x)[Count][4], const char* tile, int first, int k) {   // x: (Count, 4)
 #pragma unroll
     for (int block = 0; block < Count; block += 4) {
       const int begin = first * 4 + block * Apart;
@@ -52,7 +52,7 @@ struct FloatTile {
     }
   }
   __device__ __forceinline__ void prologue(const char*) {}
-  /// Adds the product of one stage, then waits for the next.
+  /// Adds the product of one stage, then calls wait_next.
   template <class F> __device__ __forceinline__ void multiply(const char* stage, const char*, F&& wait_next) {
     const char *a_tile = stage, *b_tile = stage + CopyA::tile_bytes;
     const int thread_m = threadIdx.x / ThreadsN, thread_n = threadIdx.x % ThreadsN;

@@ -2,36 +2,32 @@
 //
 //   y[batch, m, n] = Epilogue(sum over k of a[batch, m, k] · b[batch, k, n], operands at [batch, m, n])
 //
-// One block a tile of TileM x TileN, or a share of its K where K is split: Stages tiles along K are on their way into a ring in
-// shared memory while one multiplies (NVIDIA's CUTLASS calls it a multistage pipeline). Any M, N and K; operands at any strides
-// that their Tile's copies take.
+// A block computes one tile of TileM x TileN, or where K is split, its share of the tile's K. It multiplies one stage of the ring
+// in shared memory while the copies of the next stages are in flight (CUTLASS: a multistage pipeline). M, N and K are arbitrary;
+// operands have any strides that their Tile's copies take.
 //
-// Split sums are written to a workspace and added by the block that comes last to its tile, in the order of the splits, whichever
-// comes last: the same inputs give the same bits.
+// Where K is split, blocks write their sums to a workspace. The last block to arrive at a tile adds them in the order of the
+// splits: the same inputs give the same bits.
 #pragma once
 
 #include "gemm/float_tile.cuh"
 #include "gemm/tensor_tile.cuh"
 #include "gemm/tile_loop.cuh"
 #include "kernels/gemm/gemm.h"
+#include "kernels/pointwise/epilogue.h"
 #include "pointwise/walk.cuh"
 
-/// Rows of tiles that neighbouring blocks share b's columns over, so that both operands' parts stay in the L2 cache.
+/// Blocks take the tiles of so many rows column by column, so that the parts of a and b that they share stay in the L2 cache.
 constexpr u32 raster_rows = 8;
 
-template <int BatchRank> struct BatchedGemmArgs : GemmArgs {
-  Walk<BatchRank, 2> batches;            // where a's and b's matrices begin
-};
-
 /// Launch: (tiles of all batches, splits) blocks of Tile::threads; Tile::shared_bytes of dynamic shared memory.
-template <class Tile, bool Split, int BatchRank, class Epilogue>
-__device__ __forceinline__ void gemm_block(const BatchedGemmArgs<BatchRank>& g, const Epilogue& epilogue) {
+template <class Tile, bool Split, class A, class B, class Sum, int BatchRank, class Epilogue>
+__device__ __forceinline__ void gemm_block(const WithEpilogue<BatchedGemmArgs<A, B, Sum, BatchRank>, Epilogue>& args) {
   extern __shared__ __align__(128) char shared[];
-  using A = typename Tile::A;
-  using B = typename Tile::B;
-  using Sum = typename Tile::Sum;
+  const GemmArgs<A, B, Sum>& g = args.args.gemm;
+  const Epilogue& epilogue = args.epilogue;
   const u32 tiles = g.tiles_m * g.tiles_n, batch = blockIdx.x / tiles, tile = blockIdx.x % tiles;
-  const u32 group = tile / (raster_rows * g.tiles_n), first = group * raster_rows;                // rows of tiles
+  const u32 group = tile / (raster_rows * g.tiles_n), first = group * raster_rows;                // first: row of tiles
   const u32 high = g.tiles_m - first < raster_rows ? g.tiles_m - first : raster_rows, rest = tile % (raster_rows * g.tiles_n);
   const u32 row = (first + rest % high) * Tile::tile_m, column = rest / high * Tile::tile_n;
   const u32 k_begin = Split ? blockIdx.y * g.split_k : 0;
@@ -39,11 +35,11 @@ __device__ __forceinline__ void gemm_block(const BatchedGemmArgs<BatchRank>& g, 
   const int k_tiles = (k_left + Tile::tile_k - 1) / Tile::tile_k;
 
   i64 begin[2];
-  g.batches.template locate<1>(batch, begin);
+  args.args.batches.template locate<1>(batch, begin);
   constexpr bool a_k_major = Tile::CopyA::k_major, b_k_major = Tile::CopyB::k_major;
-  typename Tile::CopyA copy_a(static_cast<const A*>(g.a) + begin[0] + row * g.a_row + k_begin * g.a_k,          // (TileM, TileK)
+  typename Tile::CopyA copy_a(g.a + begin[0] + row * g.a_row + k_begin * g.a_k,                                 // (TileM, TileK)
                               a_k_major ? g.a_row : g.a_k, a_k_major ? g.a_k : g.a_row, g.m - row);
-  typename Tile::CopyB copy_b(static_cast<const B*>(g.b) + begin[1] + column * g.b_column + k_begin * g.b_k,    // (TileK, TileN)
+  typename Tile::CopyB copy_b(g.b + begin[1] + column * g.b_column + k_begin * g.b_k,                           // (TileK, TileN)
                               b_k_major ? g.b_column : g.b_k, b_k_major ? g.b_k : g.b_column, g.n - column);
 
   Tile sums;                                                                                      // (TileM, TileN)

@@ -1,20 +1,28 @@
 // The argument of gemm/gemm.cuh.
 #pragma once
 
-#include "kernels/common/args.h"
+#include "kernels/pointwise/walk.h"
 
 namespace smelt::kernels {
 
-struct GemmArgs {
-  const void *a, *b;
-  void* partial;                         // (tile, split, TileM, TileN) sums, where K is split
+/// A, B: the elements' types, Sum: the sums'; void on the host.
+template <class A, class B, class Sum> struct GemmArgs {
+  const A* a;                            // [batches…, M, K]
+  const B* b;                            // [batches…, K, N]
+  Sum* partial;                          // (tile, split, TileM, TileN), where K is split
   u32* arrived;                          // (tile), 0 between launches
-  const i32* b_zeros;                    // (N), of b's columns, where the tile has row_sums
+  const i32* b_zeros;                    // [N], zero points of b's columns, where the tile has row_sums
   i64 a_row, a_k, b_k, b_column;         // elements from one to the next
   u32 m, n, k;
   u32 tiles_m, tiles_n;
   u32 split_k;                           // steps of K of a split, whole tiles of them; gridDim.y splits
 };
-static_assert(sizeof(GemmArgs) == 96);
+static_assert(sizeof(GemmArgs<void, void, void>) == 96);
+
+template <class A, class B, class Sum, int BatchRank> struct BatchedGemmArgs {
+  GemmArgs<A, B, Sum> gemm;
+  Walk<BatchRank, 2> batches;            // where a's and b's matrices begin
+};
+static_assert(sizeof(BatchedGemmArgs<void, void, void, 2>) == 96 + walk_bytes(2, 2));
 
 }  // namespace smelt::kernels

@@ -1,10 +1,10 @@
-// An operand's tile on its way from global to shared memory: Lines lines of Line elements that lie side by side in memory.
+// Copies an operand's tiles from global to shared memory. A tile has Lines lines of Line elements; the elements of a line are
+// contiguous in memory where Vec > 1.
 //
 //   KMajor     a line runs along K: lines are rows of a, or columns of b          (TileM or TileN, TileK)
 //   otherwise  a line runs along M or N: lines are steps of K                     (TileK, TileM or TileN)
 //
-// Copies are of Vec elements each. Vec = 1 takes any distance between a line's elements. What lies outside of the operand is
-// filled with zeros.
+// A copy takes Vec elements. Elements outside of the operand become zeros.
 #pragma once
 
 #include "common/tile_copy.cuh"
@@ -18,17 +18,17 @@ template <class T, bool KMajor, int Lines, int Line, Reads How, int Vec, int Thr
 
   const T* from;             // this thread's first element of the next tile
   i64 line_step, element_step, tile_step;
-  int lines_left, elements_left;   // of those along M or N, from the tile's first
+  int lines_left, elements_left;   // inside of the operand, from the tile's first on; along K only the tile's extent
 
-  /// `base`: the tile's first element; `line`, `element`: elements from one to the next; `left`: rows of a (columns of b) from
-  /// the tile's first on.
+  /// `base`: the first tile's first element; `line`, `element`: elements from one line, or element of a line, to the next;
+  /// `left`: rows of a (columns of b) inside of the operand, from the tile's first on.
   __device__ __forceinline__ OperandCopy(const T* base, i64 line, i64 element, u32 left)
       : line_step(line), element_step(Vec == 1 ? element : 1), tile_step(KMajor ? Line * element_step : Lines * line) {
     from = base + Share::line(0) * line_step + element_of(0) * element_step;
     lines_left = KMajor ? left : Lines;
     elements_left = KMajor ? Line : left;
   }
-  /// Issues the copies of the next tile, of which `k_left` steps of K lie inside.
+  /// Issues the copies of the next tile; `k_left` steps of K are inside of the operand, from the tile's first on.
   __device__ __forceinline__ void operator()(u32 shared, int k_left) {
 #pragma unroll
     for (int i = 0; i < Share::each; ++i) {

@@ -1,9 +1,10 @@
 // A block's tile of a product on tensor cores: WarpsM x WarpsN warps, each with its part of the sums in registers.
 //
-//   sums (TileM, TileN) += a (TileM, TileK) · b (TileK, TileN)       a and b in shared memory as OperandCopy lays them
+//   sums (TileM, TileN) += a (TileM, TileK) · b (TileK, TileN)       a and b in shared memory as OperandCopy lays them out
 //
-// E names the instruction's operands (f16, bf16, tf32, i8, …), T is how elements lie in memory. Operands along M or N take 16-bit
-// types by ldmatrix.trans and tf32 by single words; 8-bit ones lie along K only.
+// EA and EB name the instruction's operands (f16, bf16, tf32, i8, …), A and B are the types of the elements in memory. Where an
+// operand's lines run along M or N, ldmatrix.trans loads 16-bit types, and single words are loaded for tf32; the lines of 8-bit
+// operands always run along K.
 #pragma once
 
 #include "common/mma.cuh"
@@ -19,7 +20,7 @@ template <> struct TensorTypes<tf32, tf32> {
   using B = float;
 };
 
-/// sum + the four bytes of x.
+/// sum plus the four bytes of x.
 template <class T> __device__ __forceinline__ i32 sum_of_bytes(u32 x, i32 sum) {
   if constexpr (T(-1) < T(0)) return ptx::dp4a_s32_s32(x, 0x01010101, sum);
   else return ptx::dp4a_u32_s32(x, 0x01010101, sum);
@@ -41,24 +42,24 @@ struct TensorTile {
   using CopyA = OperandCopy<A, AKMajor, AKMajor ? M : K, AKMajor ? K : M, a_reads, AVec, threads>;
   using CopyB = OperandCopy<B, BKMajor, BKMajor ? N : K, BKMajor ? K : N, b_reads, BVec, threads>;
   static constexpr int stage_bytes = CopyA::tile_bytes + CopyB::tile_bytes;
-  // The sums go through shared memory 16 rows at a time; rows are padded so that a warp's pairs of sums meet no bank twice.
+  // The sums go through shared memory, 16 rows at a time. Rows are padded so that a warp's pairs of sums have no bank conflicts.
   static constexpr int exchange_row = warp_n + 8, exchange_bytes = WarpsM * WarpsN * 16 * exchange_row * 4;
   static constexpr int shared_bytes = stages * stage_bytes > exchange_bytes ? stages * stage_bytes : exchange_bytes;
 
   static constexpr bool row_sums = RowSums;
 
   Sum d[rows][columns][4] = {};                                             // (rows, columns) fragments of (16, 8)
-  // Of this step of K and of the next.
+  // a, b: of this step of K and of the next.
   u32 a[2][rows][4];                                                        // (rows) fragments of (16, 32 bytes)
   u32 b[2][columns][2];                                                     // (columns) fragments of (32 bytes, 8)
-  i32 of_a[RowSums ? rows : 1][2] = {};                                     // this lane's part of the sums over a's rows
+  i32 of_a[RowSums ? rows : 1][2] = {};                                     // this lane's share of the sums over a's rows
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
   static __device__ __forceinline__ int first_row() { return static_cast<int>(threadIdx.x) / 32 / WarpsN * warp_m; }
   static __device__ __forceinline__ int first_column() { return static_cast<int>(threadIdx.x) / 32 % WarpsN * warp_n; }
 
   static __device__ __forceinline__ u32 word(u32 address) { return tf32_of(ptx::ld_shared_f32(address)); }
-  /// Fragments of all of the warp's rows for step `step` of K.
+  /// Loads the fragments of all of the warp's rows, or columns, for step `step` of K.
   static __device__ __forceinline__ void load_a(u32 (&a)[rows][4], u32 tile, int step) {
 #pragma unroll
     for (int i = 0; i < rows; ++i) {
@@ -111,9 +112,9 @@ struct TensorTile {
   __device__ __forceinline__ void prologue(const char* stage) {
     if constexpr (Prefetch) load_first(stage);
   }
-  /// Adds the product of one stage. The fragments of the next step load while this one's multiply; where Prefetch, those of the
-  /// next stage too, once `wait_next` has waited for it: no barrier is then without multiplications under way, at the price of
-  /// registers that live across it.
+  /// Adds the product of one stage. The fragments of the next step load while those of this step multiply. With Prefetch, so do
+  /// the first fragments of the next stage, once `wait_next` has waited for it: multiplications are then in flight across every
+  /// barrier, at the price of registers that live across it.
   template <class F> __device__ __forceinline__ void multiply(const char* stage, const char* after, F&& wait_next) {
     constexpr int steps = K / Product::k;
     static_assert(steps % 2 == 0, "the fragments' buffers take turns");

@@ -1,21 +1,20 @@
-// What products share whose operands come to shared memory tile by tile, matrices and images alike: the ring of stages along K,
-// and the sums' way out of it.
+// The main loop and the end of products whose operands are copied to shared memory tile by tile; a may be a matrix or an image.
 //
-// Tile is a TensorTile or a FloatTile. K may be split over blockIdx.y: the splits' sums are written to a workspace and added by
-// the block that comes last to its tile, in the order of the splits, whichever comes last: the same inputs give the same bits.
+// Tile is a TensorTile or a FloatTile. K may be split over blockIdx.y: blocks then write their sums to a workspace, and the last
+// block to arrive at a tile adds them in the order of the splits. The same inputs give the same bits.
 #pragma once
 
 #include "common/copy_ring.cuh"
 
-/// From the L2 cache, where other blocks' writes are.
+/// Loads from the L2 cache, where the writes of other blocks are visible.
 template <class T> __device__ __forceinline__ Vector<T, 4> past_l1(const Vector<T, 4>* from) {
   const uint4 x = ptx::ld_global_cg_v4(from);
   return *reinterpret_cast<const Vector<T, 4>*>(&x);
 }
 
-/// sums += the products of `k_tiles` tiles along K. issue(a, b, t) issues the copies of tile t's operands to these addresses in
-/// shared memory; it is called once for each t, in order, Tile::stages - 1 tiles ahead of what multiplies. `shared` is free
-/// afterwards.
+/// sums += the products of `k_tiles` tiles along K. issue(a, b, t) issues the copies of tile t of both operands to the addresses
+/// a and b in shared memory; it is called once for each t, in order, Tile::stages - 1 tiles before tile t is multiplied. `shared`
+/// is free afterwards.
 template <class Tile, class Issue>
 __device__ __forceinline__ void multiply_tiles(Tile& sums, char* shared, int k_tiles, Issue&& issue) {
   const u32 first = shared_address(shared);
@@ -33,14 +32,14 @@ __device__ __forceinline__ void multiply_tiles(Tile& sums, char* shared, int k_t
   ring.drain();
 }
 
-/// Calls finish(row, column, values) for four neighbouring columns at a time of the tile's first `rows` rows and `columns`
-/// columns: with the sums, or where K is split with all splits' sums, in the block that comes last.
+/// Calls finish(row, column, values) for the tile's first `rows` rows and `columns` columns, four neighbouring columns at a time.
+/// `values` are the sums; where K is split, the sums of all splits, and only the last block to arrive calls.
 ///
 ///   partial    (tile, split, TileM, TileN)
 ///   arrived    (tile), 0 between launches
 template <bool Split, class Tile, class F>
-__device__ __forceinline__ void finish_tile(const Tile& sums, char* shared, int rows, int columns, void* partial, u32* arrived,
-                                            F&& finish) {
+__device__ __forceinline__ void finish_tile(const Tile& sums, char* shared, int rows, int columns,
+                                            typename Tile::Sum* partial, u32* arrived, F&& finish) {
   using Sum = typename Tile::Sum;
   using Four = Vector<Sum, 4>;
   if constexpr (!Split) {
@@ -49,7 +48,7 @@ __device__ __forceinline__ void finish_tile(const Tile& sums, char* shared, int 
     });
   } else {
     constexpr i64 area = Tile::tile_m * Tile::tile_n;
-    Sum* parts = static_cast<Sum*>(partial) + static_cast<i64>(blockIdx.x) * gridDim.y * area;   // (split, TileM, TileN)
+    Sum* parts = partial + static_cast<i64>(blockIdx.x) * gridDim.y * area;                       // (split, TileM, TileN)
     sums.each(shared, [&](int r, int c, const Sum(&v)[4]) {
       if (r < rows && c < columns)
         *reinterpret_cast<Four*>(parts + blockIdx.y * area + r * Tile::tile_n + c) = {v[0], v[1], v[2], v[3]};

@@ -2,8 +2,6 @@
 // of the operands' copies and the epilogue; extents and strides are arguments.
 #include <fmt/format.h>
 
-#include <cstring>
-
 #include "base/error.h"
 #include "expr/cuda.h"
 #include "kernels/gemm/gemm.h"
@@ -15,53 +13,36 @@ namespace smelt::ops::matmul {
 namespace {
 
 using Unit = CudaConfig::Unit;
+using Args = kernels::GemmArgs<void, void, void>;
 
 Views batch_views(const CudaProblem& p) { return in_order(p.batch, {p.a.batch, p.b.batch}); }
 
 std::string source_of(const CudaProblem& p, const CudaConfig& c) {
-  const std::string args = fmt::format("BatchedGemmArgs<{}>", batch_views(p).extents.size());
-  return "#include \"gemm/gemm.cuh\"\n" + p.epilogue.source() +
-         fmt::format("\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n", tile_type(p, c),
-                     c.shared_bytes(bytes(p.type, 1))) +
-         entry_source("gemm", "Tile::threads", {{args, "args"}, {"Epilogue", "epilogue"}},
-                      fmt::format("gemm_block<Tile, {}>", c.splits > 1));
+  const Views batches = batch_views(p);
+  const KernelEntry gemm{"gemm", "Tile::threads",
+                         fmt::format("BatchedGemmArgs<Tile::A, Tile::B, Tile::Sum, {}>", batches.extents.size()),
+                         fmt::format("gemm_block<Tile, {}>", c.splits > 1)};
+  return fmt::format("#include \"gemm/gemm.cuh\"\n\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n\n",
+                     tile_type(p, c), c.shared_bytes(bytes(p.type, 1))) +
+         p.epilogue.source(gemm, sizeof(Args) + WalkArgument(batches, 1).size());
 }
 
-/// BatchedGemmArgs of the batches' rank.
-class Args {
- public:
-  Args(const CudaProblem& p, const CudaConfig& c) {
-    const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k;
-    args_.a_row = p.a.outer;
-    args_.a_k = p.a.k;
-    args_.b_k = p.b.k;
-    args_.b_column = p.b.outer;
-    args_.m = static_cast<uint32_t>(p.m);
-    args_.n = static_cast<uint32_t>(p.n);
-    args_.k = static_cast<uint32_t>(p.k);
-    args_.tiles_m = static_cast<uint32_t>((p.m + c.tile_m - 1) / c.tile_m);
-    args_.tiles_n = static_cast<uint32_t>((p.n + c.tile_n - 1) / c.tile_n);
-    args_.split_k = static_cast<uint32_t>((steps + c.splits - 1) / c.splits * c.tile_k);
-    const WalkArgument batches(batch_views(p), 1);
-    bytes_.resize(sizeof args_ + batches.size());
-    std::memcpy(bytes_.data() + sizeof args_, batches.data(), batches.size());
-  }
-  /// With the addresses of a run; valid until the next call.
-  const void* with(const Buffers& b, bool row_sums, device::cuda::abi::Address arrived) {
-    args_.a = b.inputs[0];
-    args_.b = b.inputs[1];
-    args_.partial = b.workspace;
-    args_.arrived = reinterpret_cast<uint32_t*>(arrived);
-    args_.b_zeros = row_sums ? static_cast<const int32_t*>(b.inputs[2]) : nullptr;
-    std::memcpy(bytes_.data(), &args_, sizeof args_);
-    return bytes_.data();
-  }
-  size_t size() const { return bytes_.size(); }
-
- private:
-  kernels::GemmArgs args_{};
-  std::vector<std::byte> bytes_;
-};
+/// All but the addresses.
+Args arguments(const CudaProblem& p, const CudaConfig& c) {
+  const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k;
+  Args args{};
+  args.a_row = p.a.outer;
+  args.a_k = p.a.k;
+  args.b_k = p.b.k;
+  args.b_column = p.b.outer;
+  args.m = static_cast<uint32_t>(p.m);
+  args.n = static_cast<uint32_t>(p.n);
+  args.k = static_cast<uint32_t>(p.k);
+  args.tiles_m = static_cast<uint32_t>((p.m + c.tile_m - 1) / c.tile_m);
+  args.tiles_n = static_cast<uint32_t>((p.n + c.tile_n - 1) / c.tile_n);
+  args.split_k = static_cast<uint32_t>((steps + c.splits - 1) / c.splits * c.tile_k);
+  return args;
+}
 
 class CudaProduct final : public CompiledKernel {
  public:
@@ -76,10 +57,12 @@ class CudaProduct final : public CompiledKernel {
         shape_{.grid = {static_cast<unsigned>(blocks_), static_cast<unsigned>(splits_), 1},
                .block = {static_cast<unsigned>(c.threads()), 1, 1},
                .shared_bytes = c.shared_bytes(bytes(p.type, 1))},
-        args_(p, c),
+        args_(arguments(p, c)),
+        batches_(batch_views(p), 1),
         row_sums_(p.row_sums),
         partial_bytes_(c.splits == 1 ? 0 : blocks_ * splits_ * c.tile_m * c.tile_n * 4) {
     if (c.splits > 1) arrived_ = zeroed(gpu, blocks_ * 4, "a product's split tiles");
+    if (arrived_) args_.arrived = reinterpret_cast<uint32_t*>(arrived_->address());
   }
 
   int64_t workspace() const override { return partial_bytes_; }
@@ -87,9 +70,12 @@ class CudaProduct final : public CompiledKernel {
 
   void run(const Buffers& b) override {
     if (blocks_ == 0) return;
+    args_.a = b.inputs[0];
+    args_.b = b.inputs[1];
+    args_.partial = b.workspace;
+    if (row_sums_) args_.b_zeros = static_cast<const int32_t*>(b.inputs[2]);
     Arguments arguments;
-    arguments.bytes(args_.with(b, row_sums_, arrived_ ? arrived_->address() : 0), args_.size());
-    arguments.bytes(epilogue_.argument(b), epilogue_.bytes());
+    arguments.value(args_).bytes(batches_.data(), batches_.size()).bytes(epilogue_.argument(b), epilogue_.bytes());
     launch(b, shape_, arguments);
   }
 
@@ -106,6 +92,7 @@ class CudaProduct final : public CompiledKernel {
   int64_t tiles_m_, tiles_n_, blocks_, splits_;
   device::cuda::LaunchShape shape_;
   Args args_;
+  WalkArgument batches_;
   bool row_sums_;
   int64_t partial_bytes_;
   std::shared_ptr<device::cuda::Memory> arrived_;

@@ -1,9 +1,11 @@
 // Products of 8-bit integers on a GPU: exact 32-bit sums on tensor cores, then what follows as an epilogue over them. In this
 // order, as the reference has it, without fused multiply-adds:
 //
-//   sum = Σ a · b'  − zero_b · Σ a                 b' the weights, u8's of a zero point 128 as i8's of 0; the second term where
-//   it is not 0 sum = sum + (bias − zero_a · Σ (b − zero_b))   one number for each column; sums wrap as 32-bit integers do in0 =
-//   float(sum) · scale,   y = program(in0, operands)            MatMulInteger: y = sum
+//   sum = Σ a · b' − zero_b · Σ a                  b': the weights; u8 of zero point 128 as i8 of 0. Without the second term where
+//                                                  it is 0
+//   sum = sum + (bias − zero_a · Σ (b − zero_b))   one number for each column; sums wrap as 32-bit integers do
+//   in0 = float(sum) · scale
+//   y   = program(in0, operands)                   MatMulInteger: y = sum
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -2,34 +2,38 @@
 //
 //   y[n, c] = fold over p of x[n, c, p]
 //
-//   x    [N, C, P], P's elements one stride apart: Last: C's side by side, Vec of them a thread; else P's, Vec of them an access
+//   x    [N, C, P], with one stride along P. Last: channels are contiguous, and a thread folds Vec of them; else an access loads
+//        Vec elements of P, which is contiguous where Vec > 1
 //
-// A block makes Outs threads' outputs, each shared by Parts threads, whose folds are joined in a fixed order.
+// Parts threads share the plane of one output (Last: of Vec outputs); a block has Outs such groups. The folds of a group are
+// joined in a fixed order.
+//
+// Launch: blocks of Outs * Parts threads.
 #pragma once
 
 #include "kernels/pool/plane.h"
 #include "pool/fold.cuh"
 
-template <class T, Pool Kind, bool Last, int Vec, int Outs, int Parts>
-__device__ __forceinline__ void pool_planes(const T* x, T* y, const PlaneGeometry& g) {
+template <Pool Kind, bool Last, int Vec, int Outs, int Parts, class T>
+__device__ __forceinline__ void pool_planes(const PoolPlaneArgs<T>& a) {
   using W = wide_t<T>;
-  constexpr int made = Last ? Vec : 1;
-  __shared__ W exchange[Parts][Outs][made];
+  constexpr int made = Last ? Vec : 1;                                      // outputs of a group
+  __shared__ W exchange[Parts][Outs][made];                                 // (Parts, Outs, made)
   const int slot = Last ? threadIdx.x % Outs : threadIdx.x / Parts, part = Last ? threadIdx.x / Outs : threadIdx.x % Parts;
   const u32 output = blockIdx.x * Outs + slot;
-  const bool inside = output < g.outputs;
-  const i64 n = g.channels.quotient(output), c = (output - n * g.channels.divisor) * (Last ? Vec : 1);
-  const i64 step = g.from[2] * (Last ? 1 : Vec);
+  const bool inside = output < a.outputs;
+  const i64 n = a.channels.quotient(output), c = (output - n * a.channels.divisor) * (Last ? Vec : 1);
+  const i64 step = a.from[2] * (Last ? 1 : Vec);
   W sum[Vec];                                                               // (Vec)
 #pragma unroll
   for (int e = 0; e < Vec; ++e) sum[e] = nothing<Kind, T>();
   if (inside) {
-    const T* plane = x + n * g.from[0] + c * g.from[1];                     // [P]
+    const T* plane = a.x + n * a.from[0] + c * a.from[1];                   // [P]
 #pragma unroll 4
-    for (int p = part; p < g.pixels; p += Parts) {
+    for (int p = part; p < a.pixels; p += Parts) {
       const Vector<T, Vec> v = *reinterpret_cast<const Vector<T, Vec>*>(plane + p * step);
 #pragma unroll
-      for (int e = 0; e < Vec; ++e) fold<Kind>(sum[e], W(widened(v.at[e])));
+      for (int e = 0; e < Vec; ++e) fold<Kind>(sum[e], widened<W>(v.at[e]));
     }
   }
   if constexpr (!Last) {
@@ -52,6 +56,6 @@ __device__ __forceinline__ void pool_planes(const T* x, T* y, const PlaneGeometr
   if (part != 0 || !inside) return;
   Vector<T, made> out;                                                      // (made)
 #pragma unroll
-  for (int e = 0; e < made; ++e) narrow(Kind == Pool::max ? sum[e] : sum[e] / static_cast<W>(g.elements), out.at[e]);
-  *reinterpret_cast<Vector<T, made>*>(y + n * g.to[0] + c * g.to[1]) = out;
+  for (int e = 0; e < made; ++e) out.at[e] = narrowed<T>(Kind == Pool::max ? sum[e] : sum[e] / static_cast<W>(a.elements));
+  *reinterpret_cast<Vector<T, made>*>(a.y + n * a.to[0] + c * a.to[1]) = out;
 }

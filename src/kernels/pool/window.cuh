@@ -1,21 +1,21 @@
 // Pooling: each output is the fold of the elements under its window.
 //
-//   y[n, c, o] = fold over taps k of x[n, c, o * stride + k * dilation - pad]        taps outside of the image do not count
-//   index[n, c, o] = where in x the maximum lies                                     i64, dense, where Indexed
+//   y[n, c, o]     = fold over taps k of x[n, c, o * stride + k * dilation - pad]     taps outside of the image do not count
+//   index[n, c, o] = the place of the maximum in x                                    i64, dense, where Indexed
 //
-//   x, y    [N, C, D, H, W] of any strides; a thread makes Vec channels (Last: channels side by side) or one element (Vec = 1)
+//   x, y    [N, C, D, H, W] of any strides; Last: channels are contiguous, a chunk of y is Vec of them; else it is one element
 //
-// Launch: a thread a chunk of y.
+// Launch: one thread per chunk of y.
 //
-// Taps are unrolled where they are few, so that their loads are in flight together. Images of fewer axes have extents of 1 in
-// front.
+// Where taps are few, their loops are unrolled, so that their loads are in flight together. Images of fewer than three spatial
+// axes have axes of extent 1 in front.
 #pragma once
 
 #include "kernels/pool/window.h"
 #include "pool/fold.cuh"
 
-template <class T, Pool Kind, bool Last, bool Indexed, int KD, int KH, int KW, int Vec>
-__device__ __forceinline__ void pool_windows(const T* x, T* y, i64* index, const PoolGeometry& g) {
+template <Pool Kind, bool Last, bool Indexed, int KD, int KH, int KW, int Vec, class T>
+__device__ __forceinline__ void pool_windows(const PoolWindowArgs<T>& g) {
   const u32 chunk = blockIdx.x * blockDim.x + threadIdx.x;
   if (chunk >= g.chunks) return;
   u32 at[5], rest = chunk;                                                  // inner to outer
@@ -30,11 +30,11 @@ __device__ __forceinline__ void pool_windows(const T* x, T* y, i64* index, const
   int first[3];                                                             // the first tap's place in the image
 #pragma unroll
   for (int a = 0; a < 3; ++a) first[a] = o[a] * g.stride[a] - g.pad[a];
-  const T* image = x + n * g.from[0] + c * g.from[1];                       // [D, H, W]
+  const T* image = g.x + n * g.from[0] + c * g.from[1];                     // [D, H, W]
 
   using W = wide_t<T>;
   W sum[Vec];                                                               // (Vec)
-  i64 best = -1;
+  i64 best = -1;                                                            // index of the maximum so far; -1: none
 #pragma unroll
   for (int e = 0; e < Vec; ++e) sum[e] = nothing<Kind, T>();
   constexpr int unroll_rows = KH * KW <= 25 ? KH : 1, unroll_columns = KW <= 8 ? KW : 4;
@@ -54,7 +54,7 @@ __device__ __forceinline__ void pool_windows(const T* x, T* y, i64* index, const
         const Vector<T, Vec> v = *reinterpret_cast<const Vector<T, Vec>*>(row + w * g.from[4]);
 #pragma unroll
         for (int e = 0; e < Vec; ++e) {
-          const W one = widened(v.at[e]);
+          const W one = widened<W>(v.at[e]);
           if constexpr (Indexed) {
             if (best < 0 || replaces(one, sum[e])) {
               best = d * g.index_step[0] + h * g.index_step[1] + w * g.index_step[2];
@@ -85,11 +85,11 @@ __device__ __forceinline__ void pool_windows(const T* x, T* y, i64* index, const
   }
   Vector<T, Vec> out;                                                       // (Vec)
 #pragma unroll
-  for (int e = 0; e < Vec; ++e) narrow(sum[e], out.at[e]);
-  *reinterpret_cast<Vector<T, Vec>*>(y + n * g.to[0] + c * g.to[1] + o[0] * g.to[2] + o[1] * g.to[3] + o[2] * g.to[4]) = out;
+  for (int e = 0; e < Vec; ++e) out.at[e] = narrowed<T>(sum[e]);
+  *reinterpret_cast<Vector<T, Vec>*>(g.y + n * g.to[0] + c * g.to[1] + o[0] * g.to[2] + o[1] * g.to[3] + o[2] * g.to[4]) = out;
   if constexpr (Indexed) {
     const i64 channels = g.extents[3].divisor;
-    index[n * g.index_to[0] + c * g.index_to[1] + o[0] * g.index_to[2] + o[1] * g.index_to[3] + o[2] * g.index_to[4]] =
+    g.index[n * g.index_to[0] + c * g.index_to[1] + o[0] * g.index_to[2] + o[1] * g.index_to[3] + o[2] * g.index_to[4]] =
         best < 0 ? 0 : (n * channels + c) * g.plane + best;
   }
 }

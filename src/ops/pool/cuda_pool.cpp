@@ -60,39 +60,42 @@ class WindowKernel final : public CompiledKernel {
         p.channels_last ? std::array{out[1] / vec, out[4], out[3], out[2]} : std::array{out[4], out[3], out[2], out[1]};
     int64_t chunks = out[0];
     for (size_t a = 0; a < 4; ++a) {
-      g_.extents[a] = Divider(static_cast<uint32_t>(std::max<int64_t>(1, inner[a])));
+      args_.extents[a] = Divider(static_cast<uint32_t>(std::max<int64_t>(1, inner[a])));
       chunks *= inner[a];
     }
-    g_.chunks = static_cast<uint32_t>(chunks);
-    copy(g_.in, Shape(in.begin() + 2, in.end()));
-    copy(g_.stride, p.window.stride);
-    copy(g_.pad, p.window.pad_begin);
-    copy(g_.pad_end, p.window.pad_end);
-    copy(g_.dilation, p.window.dilation);
-    copy(g_.from, five(memory_strides(p.x), 0));
-    copy(g_.to, five(memory_strides(p.y), 0));
-    copy(g_.index_to, strides(out));
-    g_.plane = in[2] * in[3] * in[4];
-    copy(g_.index_step, p.column_major ? Shape{1, in[2], in[2] * in[3]} : Shape{in[3] * in[4], in[4], 1});
+    args_.chunks = static_cast<uint32_t>(chunks);
+    copy(args_.in, Shape(in.begin() + 2, in.end()));
+    copy(args_.stride, p.window.stride);
+    copy(args_.pad, p.window.pad_begin);
+    copy(args_.pad_end, p.window.pad_end);
+    copy(args_.dilation, p.window.dilation);
+    copy(args_.from, five(memory_strides(p.x), 0));
+    copy(args_.to, five(memory_strides(p.y), 0));
+    copy(args_.index_to, strides(out));
+    args_.plane = in[2] * in[3] * in[4];
+    copy(args_.index_step, p.column_major ? Shape{1, in[2], in[2] * in[3]} : Shape{in[3] * in[4], in[4], 1});
   }
 
   void run(const Buffers& b) override {
-    if (g_.chunks == 0) return;
+    if (args_.chunks == 0) return;
+    args_.x = b.inputs[0];
+    args_.y = b.outputs[0];
+    if (indexed_) args_.index = static_cast<int64_t*>(b.outputs[1]);
     Arguments arguments;
-    arguments.tensor(b.inputs[0]).tensor(b.outputs[0]).tensor(indexed_ ? b.outputs[1] : nullptr).value(g_);
-    launch(b, {.grid = {(g_.chunks + threads - 1) / threads, 1, 1}, .block = {threads, 1, 1}}, arguments);
+    arguments.value(args_);
+    launch(b, {.grid = {(args_.chunks + threads - 1) / threads, 1, 1}, .block = {threads, 1, 1}}, arguments);
   }
 
  private:
   static std::string source(const Pooling& p, int64_t vec) {
-    return "#include \"pool/window.cuh\"\n" +
-           entry_source("pool", std::to_string(threads),
-                        {{read_only(p.type), "x"}, {writable(p.type), "y"}, {"i64*", "index"}, {"PoolGeometry", "geometry"}},
-                        fmt::format("pool_windows<{}, Pool::{}, {}, {}, {}, {}, {}, {}>", expr::cuda_type(p.type), p.kind,
-                                    p.channels_last, p.indexed, p.window.kernel[0], p.window.kernel[1], p.window.kernel[2], vec));
+    const Shape& taps = p.window.kernel;
+    const KernelEntry pool{"pool", std::to_string(threads), fmt::format("PoolWindowArgs<{}>", expr::cuda_type(p.type)),
+                           fmt::format("pool_windows<Pool::{}, {}, {}, {}, {}, {}, {}>", p.kind, p.channels_last, p.indexed,
+                                       taps[0], taps[1], taps[2], vec)};
+    return "#include \"pool/window.cuh\"\n" + entry_source(pool, sizeof(kernels::PoolWindowArgs<void>));
   }
   bool indexed_;
-  kernels::PoolGeometry g_{};
+  kernels::PoolWindowArgs<void> args_{};
 };
 
 struct PlaneSplit {
@@ -105,12 +108,12 @@ class PlaneKernel final : public CompiledKernel {
       : CompiledKernel(gpu, {name, source(p, s), {}}, "pool"), split_(s) {
     const Shape from = memory_strides(p.x), to = memory_strides(p.y);
     const int64_t pixels = elements(spatial_of(p.x.shape)), channels = p.x.shape[1] / (p.channels_last ? s.vec : 1);
-    g_.outputs = static_cast<uint32_t>(p.x.shape[0] * channels);
-    g_.channels = Divider(static_cast<uint32_t>(std::max<int64_t>(1, channels)));
-    g_.pixels = static_cast<int32_t>(pixels / (p.channels_last ? 1 : s.vec));
-    g_.elements = static_cast<int32_t>(pixels);
-    copy(g_.from, {from[0], from[1], pixel_stride(p.x)});
-    copy(g_.to, {to[0], to[1]});
+    args_.outputs = static_cast<uint32_t>(p.x.shape[0] * channels);
+    args_.channels = Divider(static_cast<uint32_t>(std::max<int64_t>(1, channels)));
+    args_.pixels = static_cast<int32_t>(pixels / (p.channels_last ? 1 : s.vec));
+    args_.elements = static_cast<int32_t>(pixels);
+    copy(args_.from, {from[0], from[1], pixel_stride(p.x)});
+    copy(args_.to, {to[0], to[1]});
   }
 
   /// Elements from one pixel to the next in row-major order; 0 where there is no such number.
@@ -120,23 +123,23 @@ class PlaneKernel final : public CompiledKernel {
   }
 
   void run(const Buffers& b) override {
-    if (g_.outputs == 0) return;
+    if (args_.outputs == 0) return;
+    args_.x = b.inputs[0];
+    args_.y = b.outputs[0];
     Arguments arguments;
-    arguments.tensor(b.inputs[0]).tensor(b.outputs[0]).value(g_);
+    arguments.value(args_);
     const auto outs = static_cast<unsigned>(split_.outs), parts = static_cast<unsigned>(split_.parts);
-    launch(b, {.grid = {(g_.outputs + outs - 1) / outs, 1, 1}, .block = {outs * parts, 1, 1}}, arguments);
+    launch(b, {.grid = {(args_.outputs + outs - 1) / outs, 1, 1}, .block = {outs * parts, 1, 1}}, arguments);
   }
 
  private:
   static std::string source(const Pooling& p, const PlaneSplit& s) {
-    return "#include \"pool/plane.cuh\"\n" +
-           entry_source("pool", std::to_string(s.outs * s.parts),
-                        {{read_only(p.type), "x"}, {writable(p.type), "y"}, {"PlaneGeometry", "geometry"}},
-                        fmt::format("pool_planes<{}, Pool::{}, {}, {}, {}, {}>", expr::cuda_type(p.type), p.kind, p.channels_last,
-                                    s.vec, s.outs, s.parts));
+    const KernelEntry pool{"pool", std::to_string(s.outs * s.parts), fmt::format("PoolPlaneArgs<{}>", expr::cuda_type(p.type)),
+                           fmt::format("pool_planes<Pool::{}, {}, {}, {}, {}>", p.kind, p.channels_last, s.vec, s.outs, s.parts)};
+    return "#include \"pool/plane.cuh\"\n" + entry_source(pool, sizeof(kernels::PoolPlaneArgs<void>));
   }
   PlaneSplit split_;
-  kernels::PlaneGeometry g_{};
+  kernels::PoolPlaneArgs<void> args_{};
 };
 
 /// The node as a Pooling.
@@ -180,7 +183,8 @@ void offer_windows(const Pooling& p, const Gpu& gpu, double estimate, Offer& off
   const int64_t most_wide = p.channels_last ? std::min(widest(p.x, true, p.x.shape[1]), widest(p.y, true, p.x.shape[1])) : 1;
   for (int64_t vec = most_wide; vec >= 1; vec /= 2) {
     // Narrow accesses make more threads, which small images may want.
-    const double worse = 1 + 0.1 * static_cast<double>(most_wide / vec - 1);
+    const int64_t times = most_wide / vec;
+    const double worse = 1 + 0.1 * static_cast<double>(times - 1);
     offer.candidates.push_back(
         {"cuda", fmt::format("window v{}", vec), estimate * worse,
          [p, vec, &gpu, problem = offer.problem] { return std::make_unique<WindowKernel>(p, vec, gpu, problem); }});

@@ -1,13 +1,21 @@
-// GridSample: y[n, c, o] = x[n, c] interpolated at the place that grid [n, o, Rank] names, innermost axis first, -1 to 1 over the
-// image. Everything dense; a thread an element of y. Coordinates are in double, as the processor's are: a nearest pixel must not
-// depend on how a half was rounded.
+// GridSample: samples images at the places of a grid.
+//
+//   y[n, c, o] = x[n, c] interpolated at grid[n, o]
+//
+//   x       [N, C, extents…]
+//   grid    [N, places…, Rank]     coordinates, innermost axis first; -1 to 1 is the extent of the image
+//   y       [N, C, places…]
+//
+// All tensors are dense. Coordinates are in double, as on the CPU: otherwise rounding could select another nearest pixel.
+//
+// Launch: one thread per element of y.
 #pragma once
 
 #include "common/convert.cuh"
-#include "kernels/sample/grid_geometry.h"
+#include "kernels/sample/grid.h"
 
-enum class Padding { zeros, border, reflection };
-enum class Between { nearest, linear, cubic };
+enum class Padding { zeros, border, reflection };    // outside of the image
+enum class Between { nearest, linear, cubic };       // interpolation between pixels
 
 /// Reflects x at the ends of [low, high] until it lies inside.
 __device__ __forceinline__ double reflected(double x, double low, double high) {
@@ -20,10 +28,12 @@ __device__ __forceinline__ double reflected(double x, double low, double high) {
   return below == even ? low + rest : high - rest;
 }
 
+/// Align: -1 and 1 are the centres of the first and the last pixel, else their outer edges.
 template <Padding P, Between B, bool Align> struct GridAxis {
   i64 extent;
   __device__ __forceinline__ double low() const { return Align ? 0.0 : -0.5; }
   __device__ __forceinline__ double high() const { return static_cast<double>(extent) - (Align ? 1.0 : 0.5); }
+  /// The place in pixels of a coordinate from -1 to 1.
   __device__ __forceinline__ double coordinate(double g) const {
     const double length = static_cast<double>(extent);
     double x = Align ? (g + 1) / 2 * (length - 1) : ((g + 1) * length - 1) / 2;
@@ -32,7 +42,7 @@ template <Padding P, Between B, bool Align> struct GridAxis {
     if (P == Padding::border) return fmin(fmax(x, 0.0), length - 1);
     return P == Padding::reflection && isfinite(x) ? reflected(x, low(), high()) : x;
   }
-  /// The pixel that stands for pixel i; -1 for none.
+  /// The pixel that is read for pixel i, which may lie outside of the image; -1: none, its value is 0.
   __device__ __forceinline__ i64 pixel(double i) const {
     if (i >= 0 && i < static_cast<double>(extent)) return static_cast<i64>(i);
     if (P == Padding::zeros || !isfinite(i)) return -1;
@@ -42,7 +52,7 @@ template <Padding P, Between B, bool Align> struct GridAxis {
   }
 };
 
-/// Keys' kernel with a = -0.75, and the triangle.
+/// The weight of a pixel at distance d: linear interpolation, or Keys' cubic convolution with a = -0.75.
 template <Between B> __device__ __forceinline__ double grid_weight(double d) {
   const double x = fabs(d), a = -0.75;
   if (B == Between::linear) return x < 1 ? 1 - x : 0;
@@ -50,19 +60,19 @@ template <Between B> __device__ __forceinline__ double grid_weight(double d) {
   return x < 2 ? ((x - 5) * x + 8) * x * a - 4 * a : 0;
 }
 
-template <class T, class G, int Rank, Padding P, Between B, bool Align>
-__device__ __forceinline__ void sample_grid(const T* x, const G* grid, T* y, const GridGeometry<Rank>& g) {
+template <Padding P, Between B, bool Align, class T, class G, int Rank>
+__device__ __forceinline__ void sample_grid(const GridArgs<T, G, Rank>& a) {
   const u32 element = blockIdx.x * blockDim.x + threadIdx.x;
-  if (element >= g.count) return;
+  if (element >= a.count) return;
   constexpr int taps = B == Between::nearest ? 1 : B == Between::linear ? 2 : 4;
   constexpr int corners = Rank == 1 ? taps : Rank == 2 ? taps * taps : taps * taps * taps;
-  const i64 o = element % g.places, image = element / g.places, n = image / g.channels;
-  i64 place[Rank][taps];
-  double weight[Rank][taps];
+  const i64 o = element % a.places, image = element / a.places, n = image / a.channels;            // image: (n, c)
+  i64 place[Rank][taps];                                                                          // (Rank, taps)
+  double weight[Rank][taps];                                                                      // (Rank, taps)
 #pragma unroll
   for (int d = 0; d < Rank; ++d) {
-    const GridAxis<P, B, Align> axis{g.extents[d]};
-    const double at = axis.coordinate(widened<double>(grid[(n * g.places + o) * Rank + Rank - 1 - d]));
+    const GridAxis<P, B, Align> axis{a.extents[d]};
+    const double at = axis.coordinate(widened<double>(a.grid[(n * a.places + o) * Rank + Rank - 1 - d]));
     const double base = B == Between::nearest ? rint(at) : floor(at) - (B == Between::cubic ? 1 : 0);
 #pragma unroll
     for (int k = 0; k < taps; ++k) {
@@ -74,16 +84,16 @@ __device__ __forceinline__ void sample_grid(const T* x, const G* grid, T* y, con
 #pragma unroll
   for (int c = 0; c < corners; ++c) {
     double w = 1;
-    i64 offset = image * g.plane;
+    i64 offset = image * a.plane;
     bool inside = true;
 #pragma unroll
     for (int d = 0, rest = c; d < Rank; ++d, rest /= taps) {
       const int k = rest % taps;
       inside = inside && place[d][k] >= 0 && weight[d][k] != 0;
       w *= weight[d][k];
-      offset += place[d][k] * g.steps[d];
+      offset += place[d][k] * a.steps[d];
     }
-    if (inside) sum += w * widened<double>(x[offset]);
+    if (inside) sum += w * widened<double>(a.x[offset]);
   }
-  y[element] = narrowed<T>(sum);
+  a.y[element] = narrowed<T>(sum);
 }

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "kernels/sample/grid_geometry.h"
+#include "kernels/sample/grid.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
 #include "ops/cuda/source.h"
@@ -12,21 +12,27 @@
 namespace smelt::ops {
 namespace {
 
+constexpr unsigned threads = 256;  // of a block
+
 bool real(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::f16 || t == DType::bf16; }
 
 /// Of images `x`, for `count` elements of y.
-template <int Rank> kernels::GridGeometry<Rank> geometry(const Shape& x, int64_t count) {
+template <int Rank> void sample(LaunchPlan& plan, const KernelEntry& entry, const Shape& x, int64_t count) {
   const Shape steps = strides(x);
   const int64_t outer = x[0] * x[1];
-  kernels::GridGeometry<Rank> g{.count = static_cast<uint32_t>(count),
-                                .channels = x[1],
-                                .places = outer == 0 ? 1 : std::max<int64_t>(1, count / outer),
-                                .plane = steps[1],
-                                .extents = {},
-                                .steps = {}};
-  std::copy_n(x.begin() + 2, Rank, g.extents);
-  std::copy_n(steps.begin() + 2, Rank, g.steps);
-  return g;
+  kernels::GridArgs<void, void, Rank> a{.x = nullptr,
+                                        .grid = nullptr,
+                                        .y = nullptr,
+                                        .channels = x[1],
+                                        .places = outer == 0 ? 1 : std::max<int64_t>(1, count / outer),
+                                        .plane = steps[1],
+                                        .extents = {},
+                                        .steps = {},
+                                        .count = static_cast<uint32_t>(count)};
+  std::copy_n(x.begin() + 2, Rank, a.extents);
+  std::copy_n(steps.begin() + 2, Rank, a.steps);
+  plan.launch(entry, blocks_of(count, threads))
+      .args(a, {{a.x, {BufferRef::input, 0}}, {a.grid, {BufferRef::input, 1}}, {a.y, {BufferRef::output, 0}}});
 }
 
 }  // namespace
@@ -45,22 +51,17 @@ void offer_grid_sample_cuda(const BoundNode& b, const Machine& machine, Offer& o
   if ((padding != "zeros" && padding != "border" && padding != "reflection") ||
       (mode != "nearest" && mode != "linear" && mode != "cubic"))
     return offer.refuse("cuda", Reason::wrong_attribute, "mode {} with padding {}", asked, padding);
-  const std::string body = fmt::format("sample_grid<{}, {}, {}, Padding::{}, Between::{}, {}>", expr::cuda_type(x.type),
-                                       expr::cuda_type(grid.type), rank, padding, mode, b.node->get_int("align_corners", 0) != 0);
-  const std::vector<Parameter> parameters = {{read_only(x.type), "x"},
-                                             {read_only(grid.type), "grid"},
-                                             {writable(x.type), "y"},
-                                             {fmt::format("GridGeometry<{}>", rank), "g"}};
-  const std::string source = "#include \"sample/grid.cuh\"\n" + entry_source("sample", "256", parameters, body);
+  const KernelEntry entry{
+      "sample", std::to_string(threads),
+      fmt::format("GridArgs<{}, {}, {}>", expr::cuda_type(x.type), expr::cuda_type(grid.type), rank),
+      fmt::format("sample_grid<Padding::{}, Between::{}, {}>", padding, mode, b.node->get_int("align_corners", 0) != 0)};
   const double moved = static_cast<double>(storage_bytes(x) + storage_bytes(grid) + 4 * storage_bytes(y));
   offer.candidates.push_back(
-      {"cuda", "", gpu_estimate_us(*machine.gpu, moved), [source, count, rank, x = x.shape, gpu = machine.gpu] {
-         LaunchPlan plan("grid", source);
+      {"cuda", "", gpu_estimate_us(*machine.gpu, moved), [entry, count, rank, x = x.shape, gpu = machine.gpu] {
+         LaunchPlan plan("grid", "#include \"sample/grid.cuh\"\n");
          if (count > 0) {
-           Launch& l = plan.launch("sample", blocks_of(count, 256)).input(0).input(1).output(0);
-           rank == 1   ? l.value(geometry<1>(x, count))
-           : rank == 2 ? l.value(geometry<2>(x, count))
-                       : l.value(geometry<3>(x, count));
+           const auto sample_rank = rank == 1 ? sample<1> : rank == 2 ? sample<2> : sample<3>;
+           sample_rank(plan, entry, x, count);
          }
          return launched(std::move(plan), *gpu);
        }});

@@ -51,27 +51,17 @@ struct Interpolation {
   int64_t chunks() const { return axes.rows() * ((axes.width + vec - 1) / vec); }
 };
 
-/// The kernel of src/kernels/resize/interpolate.cuh.
-std::string source_of(const Interpolation& p) {
+/// Of src/kernels/resize/interpolate.cuh.
+KernelEntry entry_of(const Interpolation& p) {
   const std::string_view sum = p.in_double() ? "double" : "float";
   const std::vector<int64_t> taps(p.most.rbegin(), p.most.rend());  // innermost first
   const std::string config = config_source("InterpolateConfig", {{"vec", p.vec}, {"threads", block}});
-  const std::vector<Parameter> parameters = {{read_only(p.type), "x"},
-                                             {writable(p.type), "y"},
-                                             {"const u32", "chunks"},
-                                             {"const Divider", "per_row"},
-                                             {"const u32", "width"},
-                                             {"const i64*", "places"},
-                                             {fmt::format("const {}*", sum), "weights"},
-                                             {fmt::format("const Axes<{}>", taps.size()), "axes"},
-                                             {fmt::format("const {}", sum), "beyond"}};
-  return "#include \"resize/interpolate.cuh\"\n" + entry_source("resize", std::to_string(block), parameters,
-                                                                fmt::format("Interpolate<{}, {}, {}, {}>::run", config,
-                                                                            expr::cuda_type(p.type), sum, fmt::join(taps, ", ")));
+  return {"resize", std::to_string(block), fmt::format("InterpolateArgs<{}, {}, {}>", expr::cuda_type(p.type), sum, taps.size()),
+          fmt::format("Interpolate<{}, {}>::run", config, fmt::join(taps, ", "))};
 }
 
 LaunchPlan plan_of(const Interpolation& p) {
-  LaunchPlan plan("resize", source_of(p));
+  LaunchPlan plan("resize", "#include \"resize/interpolate.cuh\"\n");
   std::vector<int64_t> places;
   const std::vector<std::byte> axes = axes_argument(p.axes.axes, places);
   const auto both = [&](auto sum) {
@@ -80,16 +70,16 @@ LaunchPlan plan_of(const Interpolation& p) {
     const BufferRef at = plan.table(places), with = plan.table(weights);
     const int64_t per_row = (p.axes.width + p.vec - 1) / p.vec;
     if (p.chunks() == 0) return;
-    plan.launch("resize", blocks_of(p.chunks(), block))
+    plan.launch(entry_of(p), blocks_of(p.chunks(), block))  // InterpolateArgs, member by member
         .input(0)
         .output(0)
-        .value(static_cast<uint32_t>(p.chunks()))
-        .value(Divider(static_cast<uint32_t>(per_row)))
-        .value(static_cast<uint32_t>(p.axes.width))
         .at(at)
         .at(with)
-        .bytes(axes)
-        .value(static_cast<Sum>(p.beyond));
+        .value(static_cast<Sum>(p.beyond))
+        .value(static_cast<uint32_t>(p.chunks()))
+        .value(static_cast<uint32_t>(p.axes.width))
+        .value(Divider(static_cast<uint32_t>(per_row)))
+        .bytes(axes);
   };
   if (p.in_double())
     both(0.0);

@@ -1,30 +1,35 @@
-// RoiAlign (He et al., arXiv:1703.06870), on the grid that the reference takes (src/ops/detect/roi.cpp): of each region's bins
+// RoiAlign (He et al., arXiv:1703.06870), with the samples of the reference (src/ops/detect/roi.cpp): for each bin of a region
 // the mean of bilinear samples, or the largest weighted neighbour.
 //
 //   x        [batch, channels, height, width]
 //   rois     [R, 4]           x1, y1, x2, y2
-//   items    [R]              of the batch
+//   items    [R]              indices into the batch
 //   y        [R, channels, out_height, out_width]
 //
-// A block has a region and some of its channels. Along either axis a bin is a list of (pixel, weight), the same for all channels:
-// two for each sample; or, for a mean whose samples are closer than pixels are, one for each pixel, their sum. The mean over a
-// bin is then the product of two such lists. Regions have lists of different lengths, so the block takes another shape for each:
-// its threads are folded into powers of two over a bin's columns, its rows, and bins and channels, such that neighbouring threads
-// read neighbouring pixels and few of them idle; the threads of a bin are added up by shuffles.
-// A region that the reference refuses (an item that is not there, more than 2^16 samples a side) is 0.
+// A block computes some channels of one region. Along each axis a bin is a list of (pixel, weight), the same for all channels:
+// two entries for each sample; or, for a mean whose samples are closer than pixels are, one entry for each pixel, with the sum of
+// its weights. The mean over a bin is the product of its two lists. The lengths of the lists differ from region to region, so a
+// block adapts its shape: its threads are split by powers of two over a bin's columns, its rows, and (bin, channel), such that
+// neighbouring threads read neighbouring pixels and few threads are idle. Shuffles add the sums of a bin's threads.
+//
+// y is 0 for a region that the reference rejects: an item outside of the batch, more than 2^16 samples along a side.
+//
+// Launch: one block per (group of channels, region).
 #pragma once
 
 #include "common/convert.cuh"
 #include "common/divide.cuh"
 #include "common/warp.cuh"
-#include "kernels/detect/roi_shape.h"
+#include "kernels/detect/roi_align.h"
 
-/// A region along one axis, in double and without multiply-adds: a sample more or less is no rounding error.
+/// A region along one axis. In double and without fused multiply-adds, as the reference: otherwise rounding could change the
+/// number of samples.
 struct RoiAxis {
   double start, bin, of_grid;   // of_grid: 1 / grid
   int grid, extent;
 
-  __device__ __forceinline__ void set(const RoiShape& s, double low, double high, int extent_, int bins) {
+  template <class T>
+  __device__ __forceinline__ void set(const RoiAlignArgs<T>& s, double low, double high, int extent_, int bins) {
     extent = extent_;
     start = __dsub_rn(__dmul_rn(low, s.scale), s.shift);
     double length = __dsub_rn(__dsub_rn(__dmul_rn(high, s.scale), s.shift), start);
@@ -36,10 +41,10 @@ struct RoiAxis {
   }
   struct Sample {
     int low;       // pixel; -1: outside of the map
-    double rest;   // how far behind it
+    double rest;   // distance from it
   };
   __device__ __forceinline__ Sample sample(int of_bin, int i) const {
-    // A division without a branch: rounded as one (Markstein 1990), as grid's inverse is.
+    // v / grid without the branches of a division, and correctly rounded, since of_grid is (Markstein 1990).
     const double v = __dmul_rn(i + 0.5, bin), q = __dmul_rn(v, of_grid),
                  quotient = fma(fma(-q, static_cast<double>(grid), v), of_grid, q);
     return sample_at(__dadd_rn(__dadd_rn(start, __dmul_rn(of_bin, bin)), quotient));
@@ -72,8 +77,8 @@ template <class A, int Capacity> struct RoiTable {
   __device__ __forceinline__ RoiEntry<A> operator()(int bin, int i, int count) const { return entries[bin * count + i]; }
 };
 
-/// The same, computed where it is read: for regions that no table holds. Their samples are so many that the last bit of a place
-/// does not matter.
+/// The same entries, computed when they are read: for regions whose samples exceed a table. With so many samples the last bit of
+/// a place does not matter.
 struct RoiComputed {
   const RoiAxis& axis;
   template <class A> __device__ __forceinline__ RoiEntry<A> entry(int bin, int i) const {
@@ -82,7 +87,8 @@ struct RoiComputed {
   }
 };
 
-/// Fills the table, by the whole block; returns the entries of a bin. `bins · axis.grid` is at most Capacity / 2.
+/// Fills the table with all threads of the block; returns the number of entries of a bin. `bins · axis.grid` is at most
+/// Capacity / 2.
 template <bool Merge, class A, int Capacity>
 __device__ __forceinline__ int fill_table(RoiTable<A, Capacity>& t, const RoiAxis& axis, int bins) {
   const int g = axis.grid;
@@ -92,7 +98,8 @@ __device__ __forceinline__ int fill_table(RoiTable<A, Capacity>& t, const RoiAxi
   }
   if (threadIdx.x == 0) t.pixels = 0;
   __syncthreads();
-  // The pixels from a bin's first sample inside of the map to behind its last: samples go upwards, those inside are neighbours.
+  // A bin's pixels go from that of its first sample inside of the map to the one after that of its last: samples ascend, so those
+  // inside of the map follow each other.
   const auto first = [&](int bin) {
     int i = 0;
     while (i < g && t.low[bin * g + i] < 0) ++i;
@@ -128,7 +135,7 @@ __device__ __forceinline__ int fill_table(RoiTable<A, Capacity>& t, const RoiAxi
   return 2 * g;
 }
 
-/// The largest power of two up to `most` of which no more than a quarter idle over n.
+/// The largest power of two up to `most` that leaves at most a quarter of its threads idle over n.
 __device__ __forceinline__ int fold(int n, int most) {
   int p = 1;
   for (int q = 2; q <= most; q *= 2)
@@ -136,17 +143,20 @@ __device__ __forceinline__ int fold(int n, int most) {
   return p;
 }
 
-/// This block's bins of all its channels, U at a time. There are at least U channels; the last few are computed twice where they
-/// are no multiple of U. rows(bin, i), columns(bin, i) are the lists, `ny` and `nx` long.
+/// Computes the bins of this block's `channels` channels, U channels at a time. There are at least U; where their number is no
+/// multiple of U, some are computed twice. rows(bin, i), columns(bin, i) are the lists, of ny and nx entries.
+///
+///   x    [channels, height, width]
+///   y    [channels, out_height, out_width]
 template <bool Maximum, int U, class A, class T, class Rows, class Columns>
-__device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiShape& s, int channels, int ny, int nx, A samples,
+__device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiAlignArgs<T>& s, int channels, int ny, int nx, A samples,
                                           const Rows& rows, const Columns& columns) {
   const int px = fold(nx, 16), steps = (nx + px - 1) / px;
-  const int py = steps * ny > 64 ? fold(ny, min(32 / px, 16)) : 1;   // rows are folded where a thread would read many pixels
+  const int py = steps * ny > 64 ? fold(ny, min(32 / px, 16)) : 1;   // rows are split where a thread would read many pixels
   const int column = threadIdx.x & (px - 1), line = threadIdx.x / px & (py - 1), slot = threadIdx.x / (px * py);
   const int slots = blockDim.x / (px * py), plane = s.height * s.width;
   const int bins = s.bins.divisor, items = (channels + U - 1) / U * bins;
-  for (int begin = 0; begin < items; begin += slots) {   // all lanes take part in the shuffles
+  for (int begin = 0; begin < items; begin += slots) {   // without an exit: all lanes take part in the shuffles
     const int item = begin + slot;
     const int several = s.bins.quotient(item), bin = item - several * bins, first = min(several * U, channels - U);
     const int row = s.row.quotient(bin), of_row = bin - row * s.row.divisor;
@@ -186,7 +196,7 @@ __device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiShape& s, i
       }
     }
     if (item >= items) continue;
-    const int lane = threadIdx.x & (px * py - 1);        // all of a bin's have its sums
+    const int lane = threadIdx.x & (px * py - 1);        // each of a bin's lanes has the sums
 #pragma unroll
     for (int u = 0; u < U; ++u) {
       if ((u & (px * py - 1)) != lane) continue;
@@ -196,17 +206,17 @@ __device__ __forceinline__ void pool_bins(const T* x, T* y, const RoiShape& s, i
   }
 }
 
-/// A block has region blockIdx.x % regions, and channels from (blockIdx.x / regions) · s.group on: regions that read the same
-/// planes follow each other.
+/// A block has region blockIdx.x % regions, and `group` channels from (blockIdx.x / regions) · group on: blocks that read the
+/// same planes are neighbours.
 template <bool Maximum, int U, class A, int Capacity, class T>
-__device__ __forceinline__ void roi_align(const T* x, const T* rois, const i64* of_item, T* y, const RoiShape& s, u32 regions) {
+__device__ __forceinline__ void roi_align(const RoiAlignArgs<T>& s) {
   __shared__ RoiTable<A, Capacity> down, across;
   __shared__ RoiAxis vertical, horizontal;
-  const u32 part = blockIdx.x / regions, region = blockIdx.x - part * regions;
+  const u32 part = blockIdx.x / s.regions, region = blockIdx.x - part * s.regions;
   const int channel = static_cast<int>(part) * s.group, channels = min(s.group, s.channels - channel), bins = s.bins.divisor;
-  const i64 item = of_item[region];
-  y += (static_cast<i64>(region) * s.channels + channel) * bins;
-  const auto corner = [&](int i) { return widened<double>(rois[static_cast<i64>(region) * 4 + i]); };
+  const i64 item = s.items[region];
+  T* y = s.y + (static_cast<i64>(region) * s.channels + channel) * bins;                        // [channels, bins]
+  const auto corner = [&](int i) { return widened<double>(s.rois[static_cast<i64>(region) * 4 + i]); };
   if (threadIdx.x == 0) vertical.set(s, corner(1), corner(3), s.height, s.out_height);
   if (threadIdx.x == 32) horizontal.set(s, corner(0), corner(2), s.width, s.out_width);
   __syncthreads();
@@ -214,7 +224,7 @@ __device__ __forceinline__ void roi_align(const T* x, const T* rois, const i64* 
     for (int i = threadIdx.x; i < channels * bins; i += blockDim.x) y[i] = narrowed<T>(A(0));
     return;
   }
-  x += (item * s.channels + channel) * s.height * s.width;
+  const T* x = s.x + (item * s.channels + channel) * s.height * s.width;                        // [channels, height, width]
   const A samples = static_cast<A>(vertical.grid) * static_cast<A>(horizontal.grid);
   constexpr int most = Capacity / 2;
   if (vertical.grid <= most / s.out_height && horizontal.grid <= most / s.out_width) {

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
-#include "kernels/detect/roi_shape.h"
+#include "kernels/detect/roi_align.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
 #include "ops/cuda/source.h"
@@ -17,35 +17,35 @@ constexpr unsigned block = 256;
 
 std::unique_ptr<Kernel> roi_align(const RoiAlign& p, DType type, int64_t group, const Gpu& gpu) {
   const bool wide = type == DType::f64;
-  LaunchPlan plan("roi_align", "#include \"detect/roi_align.cuh\"\n");
   const int blocks = wide ? 2 : p.maximum ? 3 : 4;  // of a multiprocessor at once
-  plan.source += entry_of_text(
-      "roi_align", fmt::format("{}, {}", block, blocks),
-      fmt::format("const {0}* x, const {0}* rois, const i64* items, {0}* y, const __grid_constant__ RoiShape shape, u32 regions",
-                  expr::cuda_type(type)),
-      fmt::format("roi_align<{}, {}, {}>(x, rois, items, y, shape, regions);", p.maximum, wide ? "2, double" : "4, float",
-                  wide ? 512 : 1024));
+  const KernelEntry entry{"roi_align", fmt::format("{}, {}", block, blocks),
+                          fmt::format("RoiAlignArgs<{}>", expr::cuda_type(type)),
+                          fmt::format("roi_align<{}, {}, {}>", p.maximum, wide ? "2, double" : "4, float", wide ? 512 : 1024)};
   const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
-  const kernels::RoiShape shape{narrow(p.batch),
-                                narrow(p.channels),
-                                narrow(p.height),
-                                narrow(p.width),
-                                narrow(p.out_height),
-                                narrow(p.out_width),
-                                narrow(p.sampling),
-                                narrow(group),
-                                p.scale,
-                                p.half_pixel ? 0.5 : 0.0,
-                                Divider(static_cast<uint32_t>(p.out_height * p.out_width)),
-                                Divider(static_cast<uint32_t>(p.out_width))};
+  const kernels::RoiAlignArgs<void> a{.x = nullptr,
+                                      .rois = nullptr,
+                                      .items = nullptr,
+                                      .y = nullptr,
+                                      .scale = p.scale,
+                                      .shift = p.half_pixel ? 0.5 : 0.0,
+                                      .batch = narrow(p.batch),
+                                      .channels = narrow(p.channels),
+                                      .height = narrow(p.height),
+                                      .width = narrow(p.width),
+                                      .out_height = narrow(p.out_height),
+                                      .out_width = narrow(p.out_width),
+                                      .sampling = narrow(p.sampling),
+                                      .group = narrow(group),
+                                      .bins = Divider(static_cast<uint32_t>(p.out_height * p.out_width)),
+                                      .row = Divider(static_cast<uint32_t>(p.out_width)),
+                                      .regions = static_cast<uint32_t>(p.rois)};
   const int64_t groups = (p.channels + group - 1) / group;
-  plan.launch("roi_align", blocks_of(p.rois * groups * block, block))
-      .input(0)
-      .input(1)
-      .input(2)
-      .output(0)
-      .value(shape)
-      .value(static_cast<uint32_t>(p.rois));
+  LaunchPlan plan("roi_align", "#include \"detect/roi_align.cuh\"\n");
+  plan.launch(entry, blocks_of(p.rois * groups * block, block))
+      .args(a, {{a.x, {BufferRef::input, 0}},
+                {a.rois, {BufferRef::input, 1}},
+                {a.items, {BufferRef::input, 2}},
+                {a.y, {BufferRef::output, 0}}});
   return launched(std::move(plan), gpu);
 }
 

@@ -113,7 +113,8 @@ void offer_depthwise_cuda(const SharedRequest& shared, Offer& offer) {
   for (int64_t vec = widest; vec >= 1 && vec * 4 >= widest; vec /= 2)
     for (const int64_t pixels : {1, 2, 4}) {
       if (pixels > 1 && pixels / 2 >= p.y[3]) break;
-      const double chunks = static_cast<double>(elements(p.y) / vec) / static_cast<double>(pixels);
+      const int64_t vectors = elements(p.y) / vec;
+      const double chunks = static_cast<double>(vectors) / static_cast<double>(pixels);
       // Each input vector is read by the windows around it, from the L1 cache but for the first time.
       const double again =
           static_cast<double>((pixels - 1) * p.stride[1] + (p.w[3] - 1) * p.dilation[1] + 1) / static_cast<double>(pixels);

@@ -46,9 +46,9 @@ BoundTensor by_column(DType type, int64_t columns) { return {type, {columns}, La
 expr::Program program_of(const Product& q, bool column) {
   expr::Program p;
   expr::Ref sum = p.input(DType::i32), add = column ? p.input(DType::i32) : 0, sums = 0, zero = 0, scales = 0;
-  if (q.quantization().a_zero_input) {
+  if (const std::optional<size_t> a_zero = q.quantization().a_zero_input) {
     sums = p.input(DType::i32);
-    zero = p.input(q.bound.inputs[*q.quantization().a_zero_input].type);
+    zero = p.input(q.bound.inputs[*a_zero].type);
   }
   if (q.quantization().scales.size() > 1) scales = p.input(DType::f32);
   std::vector<expr::Ref> inputs{0};
@@ -94,11 +94,11 @@ Result<CudaInt8Problem> problem_of(const BoundNode& node) {
   r.column = !q.quantization().bias.empty() || (q.quantization().a_zero != 0 && !q.quantization().a_zero_input);
   std::vector<EpilogueOperand> operands;
   if (r.column) operands.push_back({by_column(DType::i32, g.n), place_column, nullptr});
-  if (q.quantization().a_zero_input) {
+  if (const std::optional<size_t> a_zero = q.quantization().a_zero_input) {
     operands.push_back({by_column(DType::i32, g.n), place_sums, nullptr});
-    BoundTensor zero = q.bound.inputs[*q.quantization().a_zero_input];
+    BoundTensor zero = q.bound.inputs[*a_zero];
     zero.shape = zero.strides = {};  // one element, whatever its rank
-    operands.push_back({zero, places + *q.quantization().a_zero_input, nullptr});
+    operands.push_back({zero, places + *a_zero, nullptr});
   }
   if (q.quantization().scales.size() > 1) operands.push_back({by_column(DType::f32, g.n), place_scales, nullptr});
   for (EpilogueOperand& o : epilogue_operands(q.bound, q.operands)) {

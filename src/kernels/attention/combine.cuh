@@ -9,12 +9,13 @@
 
 #include "attention/flash_block.cuh"
 
-template <class T, int ValueDepth, bool Packed>
-__device__ __forceinline__ void combine_parts(const float* partial, T* y, const AttentionProblem& p, const FlashPlan& plan,
-                                              u32 splits) {
+template <int ValueDepth, bool Packed, class T> __device__ __forceinline__ void combine_parts(const FlashArgs<T>& a) {
+  const AttentionProblem<T>& p = a.problem;
+  const float* const partial = a.partial;
+  const u32 splits = a.plan.splits;
   constexpr u32 vectors = ValueDepth / 4;
   const u32 all_rows = Packed ? p.group * p.queries : p.queries;
-  const u64 rows = static_cast<u64>(plan.pairs) * all_rows, index = static_cast<u64>(blockIdx.x) * 128 + threadIdx.x,
+  const u64 rows = static_cast<u64>(a.plan.pairs) * all_rows, index = static_cast<u64>(blockIdx.x) * 128 + threadIdx.x,
             row = index / vectors;
   const u32 column = 4 * (index % vectors);
   if (row >= rows) return;
@@ -38,7 +39,8 @@ __device__ __forceinline__ void combine_parts(const float* partial, T* y, const 
   for (int e = 0; e < 4; ++e) sums[e] = zero ? 0.f : sums[e] * part;
   const u32 pair = static_cast<u32>(row / all_rows), heads = Packed ? p.heads / p.group : p.heads;
   const FlashRow of = flash_row<Packed>(p, pair % heads, static_cast<u32>(row % all_rows));
-  u32* const to = reinterpret_cast<u32*>(y + pair / heads * p.y[0] + of.head * p.y[1] + of.query * p.y[2] + column);
+  T* const y = p.y + pair / heads * p.y_strides[0] + of.head * p.y_strides[1] + of.query * p.y_strides[2];   // [ValueDepth]
+  u32* const to = reinterpret_cast<u32*>(y + column);
   to[0] = smelt_flash::rounded_pair<T>(sums[0], sums[1]);
   to[1] = smelt_flash::rounded_pair<T>(sums[2], sums[3]);
 }

@@ -89,7 +89,6 @@ template <class Tile, class T, int Rows> struct TileCopies {
 }  // namespace smelt_flash
 
 template <class T, FlashConfig Config> struct Flash {
-  using Element = T;
   static constexpr int Depth = Config.depth, ValueDepth = Config.value_depth;
   static constexpr int RowTiles = Config.row_tiles, RowWarps = Config.row_warps, KeyWarps = Config.key_warps;
   static constexpr int Keys = Config.keys, Stages = Config.stages;

@@ -1,7 +1,7 @@
-// The constants and the plan of attention/flash_block.cuh.
+// The constants and the argument of attention/flash_block.cuh and attention/combine.cuh.
 #pragma once
 
-#include "kernels/common/args.h"
+#include "kernels/attention/problem.h"
 
 namespace smelt::kernels {
 
@@ -18,7 +18,17 @@ struct FlashPlan {
   i32 offset;                    // causal: query i sees keys up to i + offset
   u32 map_batch, map_head, map_groups;
   float scale, factor;           // the scores', positive but where every tile is scored; times log2e
+  u32 padding;
 };
-static_assert(sizeof(FlashPlan) == 36);
+static_assert(sizeof(FlashPlan) == 40);
+
+/// T: the elements' type; void on the host.
+template <class T> struct FlashArgs {
+  AttentionProblem<T> problem;
+  const u8* map;                 // [map's batches, map's heads, map_groups, tiles of keys]: attention/map.cuh's; null: none
+  float* partial;                // [splits, rows, value_depth], then [splits, rows, 2]: attention/combine.cuh's; null: none
+  FlashPlan plan;
+};
+static_assert(sizeof(FlashArgs<void>) == 256);
 
 }  // namespace smelt::kernels

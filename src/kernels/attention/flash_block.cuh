@@ -22,7 +22,8 @@ enum class Splits { none, grid, cluster };
 struct FlashRow {
   u32 head, query;
 };
-template <bool Packed> __device__ __forceinline__ FlashRow flash_row(const AttentionProblem& p, u32 group_or_head, u32 row) {
+template <bool Packed, class T>
+__device__ __forceinline__ FlashRow flash_row(const AttentionProblem<T>& p, u32 group_or_head, u32 row) {
   if constexpr (Packed) {
     const u32 head = row / p.queries;
     return {group_or_head * p.group + head, row - head * p.queries};
@@ -59,8 +60,8 @@ template <int Groups> __device__ __forceinline__ u32 list_tiles(const u8* map, u
 
 /// Adds the results that the blocks of a cluster hold in registers, and writes them to y_of(row); each block does a part of the
 /// `rows` x ValueDepth elements. `exchange`: shared memory of F::rows x (ValueDepth + 2) floats.
-template <class F, class Rows>
-__device__ __forceinline__ void add_up_cluster(const F& f, const AttentionProblem& p, const FlashPlan& plan, float* exchange,
+template <class F, class T, class Rows>
+__device__ __forceinline__ void add_up_cluster(const F& f, const AttentionProblem<T>& p, const FlashPlan& plan, float* exchange,
                                                u32 rows, const Rows& y_of) {
 #if __CUDA_ARCH__ >= 900
   constexpr u32 vectors = F::value_depth / 4;
@@ -97,7 +98,6 @@ __device__ __forceinline__ void add_up_cluster(const F& f, const AttentionProble
     const float part = 1 / total;
 #pragma unroll
     for (int e = 0; e < 4; ++e) sums[e] = zero ? 0.f : sums[e] * part;
-    using T = typename F::Element;
     u32* const to = reinterpret_cast<u32*>(y_of(row) + column);
     to[0] = smelt_flash::rounded_pair<T>(sums[0], sums[1]);
     to[1] = smelt_flash::rounded_pair<T>(sums[2], sums[3]);
@@ -106,9 +106,10 @@ __device__ __forceinline__ void add_up_cluster(const F& f, const AttentionProble
 #endif
 }
 
-template <class F, bool Packed, MaskKind Mask, bool Mapped, Splits Split, class T, class Scores>
-__device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, T* y, const u8* map, float* partial,
-                                            const AttentionProblem& p, const FlashPlan& plan, Scores scores) {
+template <class F, bool Packed, MaskKind Mask, bool Mapped, Splits Split, class Scores, class T, int Operands>
+__device__ __forceinline__ void flash_block(const WithScores<FlashArgs<T>, Operands>& args) {
+  const AttentionProblem<T>& p = args.args.problem;
+  const FlashPlan& plan = args.args.plan;
   extern __shared__ __align__(128) u8 shared[];
   constexpr int Keys = F::keys, Stages = F::stages, RowTiles = F::row_tiles, ValueDepth = F::value_depth,
                 warp_keys = F::warp_keys;
@@ -122,10 +123,11 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
   const u32 all_rows = Packed ? p.group * p.queries : p.queries, first_row = row_tile * F::rows;
   const u32 first_query = Packed ? 0 : first_row;
   const u32 last_query = Packed ? p.queries - 1 : (first_row + F::rows < all_rows ? first_row + F::rows : all_rows) - 1;
-  q += b * p.q[0];                                                                   // [heads, queries, Depth]
-  k += b * p.k[0] + g * p.k[1];                                                      // [keys, Depth]
-  v += b * p.v[0] + g * p.v[1];                                                      // [keys, ValueDepth]
-  y += b * p.y[0];                                                                   // [heads, queries, ValueDepth]
+  const T* const q = p.q + b * p.q_strides[0];                                       // [heads, queries, Depth]
+  const T* const k = p.k + b * p.k_strides[0] + g * p.k_strides[1];                  // [keys, Depth]
+  const T* const v = p.v + b * p.v_strides[0] + g * p.v_strides[1];                  // [keys, ValueDepth]
+  T* const y = p.y + b * p.y_strides[0];                                             // [heads, queries, ValueDepth]
+  Scores scores(args.operands);
   if constexpr (!Packed) scores.seek(b, h);
 
   const u32 queries = shared_address(shared), stages = queries + F::Queries::bytes;
@@ -136,8 +138,8 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
       const u32 row = i / vectors, vector = i % vectors;
       const bool inside = first_row + row < all_rows;
       const FlashRow r = flash_row<Packed>(p, h, inside ? first_row + row : 0);
-      copy_async<16>(queries + row * F::Queries::pitch + vector * 16, q + r.head * p.q[1] + r.query * p.q[2] + vector * 8,
-                     inside);
+      const T* const from = q + r.head * p.q_strides[1] + r.query * p.q_strides[2];  // [Depth]
+      copy_async<16>(queries + row * F::Queries::pitch + vector * 16, from + vector * 8, inside);
     }
     F::Queries::clear_padding(queries, q);
 #pragma unroll
@@ -154,7 +156,7 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
     __shared__ u32 listed;
     if (threadIdx.x < 32) {
       const u32 group = plan.map_groups > 1 ? first_row / MapRows : 0, left = plan.map_groups - group;
-      const u8* const rows = map + (static_cast<u64>(b) * plan.map_batch + h * plan.map_head + group) * tiles.count;
+      const u8* const rows = args.args.map + (static_cast<u64>(b) * plan.map_batch + h * plan.map_head + group) * tiles.count;
       const u32 count =
           list_tiles<F::rows / MapRows>(rows, left, tiles.count, reinterpret_cast<u16*>(shared + F::shared_bytes));
       if (threadIdx.x == 0) listed = count;
@@ -169,8 +171,8 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
     stop = at + part < tiles.count ? at + part : tiles.count;
   }
 
-  const smelt_flash::TileCopies<typename F::KeyTile, T, Keys> key_copies(k, p.k[2]);
-  const smelt_flash::TileCopies<typename F::ValueTile, T, Keys> value_copies(v, p.v[2]);
+  const smelt_flash::TileCopies<typename F::KeyTile, T, Keys> key_copies(k, p.k_strides[2]);
+  const smelt_flash::TileCopies<typename F::ValueTile, T, Keys> value_copies(v, p.v_strides[2]);
   const auto issue = [&](u32 stage, u32 n) {
     const u32 tile = tiles.number(n), inside = p.keys - tile * Keys;
     key_copies.copy(stage, tile, inside);
@@ -252,7 +254,7 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
     return add_up_cluster(f, p, plan, reinterpret_cast<float*>(shared + F::Queries::bytes), left < F::rows ? left : F::rows,
                           [&](u32 row) {
                             const FlashRow of = flash_row<Packed>(p, h, first_row + row);
-                            return y + of.head * p.y[1] + of.query * p.y[2];
+                            return y + of.head * p.y_strides[1] + of.query * p.y_strides[2];
                           });
   }
   if (F::key_warp() != 0) return;
@@ -267,6 +269,7 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
       const float total = f.total[m][r];
       if constexpr (Split == Splits::grid) {
         const u64 rows = static_cast<u64>(plan.pairs) * all_rows, number = split * rows + static_cast<u64>(pair) * all_rows + row;
+        float* const partial = args.args.partial;                                    // (splits, rows, ValueDepth), (splits, rows, 2)
         float* const to = partial + number * ValueDepth + pair_column;               // (2) of every 8 columns
 #pragma unroll
         for (int n = 0; n < F::columns; ++n)
@@ -277,7 +280,7 @@ __device__ __forceinline__ void flash_block(const T* q, const T* k, const T* v, 
         const bool hidden = !(total > 0), zero = hidden && p.nan_guard;              // no key is visible, or a score is NaN
         const float part = zero ? 0.f : 1 / total;
         const FlashRow of = flash_row<Packed>(p, h, row);
-        T* const to = y + of.head * p.y[1] + of.query * p.y[2] + pair_column;        // (2) of every 8 columns
+        T* const to = y + of.head * p.y_strides[1] + of.query * p.y_strides[2] + pair_column;  // (2) of every 8 columns
 #pragma unroll
         for (int n = 0; n < F::columns; ++n) {
           const float left = zero ? 0.f : f.o[m][n][2 * r] * part, right = zero ? 0.f : f.o[m][n][2 * r + 1] * part;

@@ -1,7 +1,7 @@
 // ONNX's Attention in every form that it has: a cache before the keys and values, masks of any type and shape, windows, lengths
 // that the device finds, soft capping, the scores as an output. A block has a query, whose scores lie in a workspace.
 //
-//   q [batch, heads, steps, size], k and v [batch, kv_heads, past + fresh, size and v_size], by strides (past: dense)
+//   q [batch, heads, steps, size], k and v [batch, kv_heads, total, size and v_size]; total = cached + fresh steps
 //   score = cap(scale * q·k) + bias;   y = softmax(score) v, zeros where all scores are minus infinity
 #pragma once
 
@@ -22,53 +22,44 @@ template <class Fold> __device__ __forceinline__ float over_block(float v, float
   return v;
 }
 
-template <class T> __device__ __forceinline__ const T* row_of(const T* fresh, const T* past, const i64 (&strides)[3], i64 width,
-                                                              const GeneralAttention& a, i64 b, i64 h, i64 j) {
-  return j < a.past ? past + ((b * a.kv_heads + h) * a.past + j) * width
-                    : fresh + b * strides[0] + h * strides[1] + (j - a.past) * strides[2];
-}
-
 /// What is added to the score of query i and key j.
-template <class M>
-__device__ __forceinline__ float bias_of(const M* mask, const i64* lengths, const GeneralAttention& a, i64 b, i64 h, i64 i,
-                                         i64 j) {
+template <class T, class M>
+__device__ __forceinline__ float bias_of(const GeneralArgs<T, M>& a, i64 b, i64 h, i64 i, i64 j) {
   const float hidden = __int_as_float(0xff800000);
-  i64 offset = a.past;
-  if (lengths) {
-    if (j >= lengths[b]) return hidden;
-    offset = lengths[b] - a.steps;
+  i64 offset = a.k.past_steps;
+  if (a.lengths) {
+    if (j >= a.lengths[b]) return hidden;
+    offset = a.lengths[b] - a.steps;
   }
   const i64 position = i + offset;
   if ((a.causal && j > position) || (a.left >= 0 && j < position - a.left) || (a.right >= 0 && j > position + a.right))
     return hidden;
-  if (!mask) return 0;
+  if (!a.mask) return 0;
   if (j >= a.columns) return hidden;
-  const M m = mask[b * a.mask[0] + h * a.mask[1] + i * a.mask[2] + j * a.mask[3]];
+  const M m = a.mask[b * a.mask_strides[0] + h * a.mask_strides[1] + i * a.mask_strides[2] + j * a.mask_strides[3]];
   if constexpr (is_same_type<M, bool>) return m ? 0.f : hidden;
   else return widened<float>(m);
 }
 
-template <class T, class M>
-__device__ __forceinline__ void attend(const T* q, const T* k, const T* v, const M* mask, const T* past_k, const T* past_v,
-                                       const i64* lengths, T* y, T* shown, float* scores, const GeneralAttention& a) {
+template <class T, class M> __device__ __forceinline__ void attend(const GeneralArgs<T, M>& a) {
   __shared__ float exchange[attention_threads / 32];
   const i64 row = blockIdx.x, i = row % a.steps, h = row / a.steps % a.heads, b = row / a.steps / a.heads;
-  const i64 kv = h / (a.heads / a.kv_heads);
-  q += b * a.q[0] + h * a.q[1] + i * a.q[2];                                        // [size]
-  y += b * a.y[0] + h * a.y[1] + i * a.y[2];                                        // [v_size]
-  scores += row * a.total;                                                          // [past + fresh]
-  if (shown) shown += row * a.total;                                                // [past + fresh]
+  const i64 kv = h / (a.heads / a.k.heads);
+  const T* const q = a.q + b * a.q_strides[0] + h * a.q_strides[1] + i * a.q_strides[2];      // [size]
+  T* const y = a.y + b * a.y_strides[0] + h * a.y_strides[1] + i * a.y_strides[2];            // [v_size]
+  float* const scores = a.scores + row * a.total;                                             // [total]
+  T* const shown = a.shown ? a.shown + row * a.total : nullptr;                               // [total]
   const float lowest = __int_as_float(0xff800000);
   float top = lowest;
   for (i64 j = threadIdx.x; j < a.total; j += attention_threads) {
-    const T* key = row_of(k, past_k, a.k, a.size, a, b, kv, j);                     // [size]
+    const T* key = a.k.row(b, kv, j);                                                         // [size]
     float s = 0;
-    for (i64 e = 0; e < a.size; ++e) s += widened<float>(q[e]) * widened<float>(key[e]);
+    for (i64 e = 0; e < a.k.width; ++e) s += widened<float>(q[e]) * widened<float>(key[e]);
     s *= a.scale;
     if (shown && a.stage == 0) shown[j] = narrowed<T>(s);
     if (a.cap > 0) s = a.cap * tanhf(s / a.cap);
     if (shown && a.stage == 1) shown[j] = narrowed<T>(s);
-    s += bias_of(mask, lengths, a, b, h, i, j);
+    s += bias_of(a, b, h, i, j);
     if (shown && a.stage == 2) shown[j] = narrowed<T>(s);
     scores[j] = s;
     top = fmaxf(top, s);
@@ -83,22 +74,19 @@ __device__ __forceinline__ void attend(const T* q, const T* k, const T* v, const
     if (shown && a.stage == 3) shown[j] = narrowed<T>(w);
   }
   __syncthreads();
-  for (i64 e = threadIdx.x; e < a.v_size; e += attention_threads) {
+  for (i64 e = threadIdx.x; e < a.v.width; e += attention_threads) {
     float x = 0;
     for (i64 j = 0; j < a.total; ++j)
-      if (scores[j] != 0)
-        x += scores[j] * widened<float>(row_of(v, past_v, a.v, a.v_size, a, b, kv, j)[e]);   // what is hidden does not count
+      if (scores[j] != 0) x += scores[j] * widened<float>(a.v.row(b, kv, j)[e]);              // what is hidden does not count
     y[e] = narrowed<T>(x);
   }
 }
 
-/// present [batch, kv_heads, past + fresh, width], dense: a thread an element.
-template <class T>
-__device__ __forceinline__ void join_cache(const T* fresh, const T* past, T* present, const GeneralAttention& a, bool values,
-                                           u32 count) {
+/// The rows of the cache and the fresh ones, copied to one dense tensor: a thread an element.
+template <class T> __device__ __forceinline__ void join_cache(const JoinArgs<T>& a) {
   const u32 element = blockIdx.x * blockDim.x + threadIdx.x;
-  if (element >= count) return;
-  const i64 width = values ? a.v_size : a.size, e = element % width, row = element / width;
-  const i64 j = row % a.total, h = row / a.total % a.kv_heads, b = row / a.total / a.kv_heads;
-  present[element] = row_of(fresh, past, values ? a.v : a.k, width, a, b, h, j)[e];
+  if (element >= a.count) return;
+  const i64 e = element % a.rows.width, row = element / a.rows.width;
+  const i64 j = row % a.total, h = row / a.total % a.rows.heads, b = row / a.total / a.rows.heads;
+  a.present[element] = a.rows.row(b, h, j)[e];
 }

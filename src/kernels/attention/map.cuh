@@ -13,17 +13,20 @@
 #include "attention/problem.cuh"
 #include "attention/scores.cuh"
 #include "common/warp.cuh"
+#include "kernels/attention/map.h"
 
 constexpr int MapRows = 16;
 /// With neither map_open nor map_scored a tile adds nothing.
 enum MapBits : u32 { map_open = 1, map_scored = 2, map_low = 4, map_hidden = 8 };
 
-template <int Keys, class Scores>
-__device__ __forceinline__ void map_tiles(u8* map, const AttentionProblem& p, u32 heads, u32 rows, Scores scores) {
+template <int Keys, class Scores, int Operands>
+__device__ __forceinline__ void map_tiles(const WithScores<MapArgs, Operands>& args) {
+  const MapArgs& a = args.args;
+  Scores scores(args.operands);
   extern __shared__ __align__(16) u8 seen[];                                         // (MapRows, tiles)
   constexpr int together = 4;                                                        // tiles, so that their loads are in flight
-  const u32 tiles = (p.keys + Keys - 1) / Keys, lane = threadIdx.x % 32, r = threadIdx.x / 32, i = blockIdx.x * MapRows + r;
-  scores.seek(blockIdx.y / heads, blockIdx.y % heads);
+  const u32 tiles = (a.keys + Keys - 1) / Keys, lane = threadIdx.x % 32, r = threadIdx.x / 32, i = blockIdx.x * MapRows + r;
+  scores.seek(blockIdx.y / a.heads, blockIdx.y % a.heads);
   u8* const row = seen + r * tiles;                                                  // (tiles)
   bool open = false;
   for (u32 begin = 0; begin < tiles; begin += together) {
@@ -33,7 +36,7 @@ __device__ __forceinline__ void map_tiles(u8* map, const AttentionProblem& p, u3
 #pragma unroll
       for (int c = 0; c < Keys; c += 32) {
         const u32 j = (begin + t) * Keys + c + lane;
-        if (i >= rows || j >= p.keys) continue;
+        if (i >= a.rows || j >= a.keys) continue;
         const float below = scores.at(i, j, -1.f), at = scores.at(i, j, 0.f), above = scores.at(i, j, 1.f);
         const bool lowest = at == minus_infinity && below == at && above == at;
         const bool low = at <= -1e30f && below <= -1e30f && above <= -1e30f;
@@ -56,6 +59,6 @@ __device__ __forceinline__ void map_tiles(u8* map, const AttentionProblem& p, u3
     u32 bits = 0;
 #pragma unroll
     for (int n = 0; n < MapRows; ++n) bits |= seen[n * tiles + t];
-    map[(static_cast<u64>(blockIdx.y) * gridDim.x + blockIdx.x) * tiles + t] = static_cast<u8>(bits);
+    a.map[(static_cast<u64>(blockIdx.y) * gridDim.x + blockIdx.x) * tiles + t] = static_cast<u8>(bits);
   }
 }

@@ -52,25 +52,24 @@ __device__ __forceinline__ void turn(const Vector<T, Pairs> (&x)[2], const Vecto
                                      const Vector<Table, Pairs> (&sin)[2], Vector<T, Pairs> (&y)[2]) {
 #pragma unroll
   for (int i = 0; i < Pairs; ++i) {
-    const typename Computing<T>::type a = widened(x[0].at[i]), b = widened(x[1].at[i]);
-    narrow(y[0].at[i], a * widened(cos[0].at[i]) - b * widened(sin[0].at[i]));
-    narrow(y[1].at[i], b * widened(cos[1].at[i]) + a * widened(sin[1].at[i]));
+    const Computing<T> a = computing(x[0].at[i]), b = computing(x[1].at[i]);
+    y[0].at[i] = narrowed<T>(a * computing(cos[0].at[i]) - b * computing(sin[0].at[i]));
+    y[1].at[i] = narrowed<T>(b * computing(cos[1].at[i]) + a * computing(sin[1].at[i]));
   }
 }
 
-/// walk: of the pairs' first elements in x, y, cos and sin.
 template <RotaryConfig C, class T, class Table, int Rank>
-__device__ __forceinline__ void rotate_pairs(const T* x, T* y, const Table* cos, const Table* sin, const Walk<Rank, 4>& walk,
-                                             const RotarySeconds& second) {
+__device__ __forceinline__ void rotate_pairs(const RotaryArgs<T, Table, Rank>& a) {
+  const Walk<Rank, 4>& walk = a.walk;
   const u32 chunk = blockIdx.x * static_cast<u32>(C.threads) + threadIdx.x;
   if (chunk >= walk.chunks) return;
   i64 at[4];
   const u32 count = walk.template locate<C.pairs>(chunk, at);
   Vector<T, C.pairs> of_x[2], of_y[2];                                      // (2, pairs)
   Vector<Table, C.pairs> of_cos[2], of_sin[2];                              // (2, pairs)
-  load_pairs<C.x, false>(of_x, x, at[0], second.of[0], walk.strides[0][Rank - 1], count);
-  load_pairs<C.cos, C.cos_single>(of_cos, cos, at[2], second.of[2], walk.strides[2][Rank - 1], count);
-  load_pairs<C.sin, C.sin_single>(of_sin, sin, at[3], second.of[3], walk.strides[3][Rank - 1], count);
+  load_pairs<C.x, false>(of_x, a.x, at[0], a.second[0], walk.strides[0][Rank - 1], count);
+  load_pairs<C.cos, C.cos_single>(of_cos, a.cos, at[2], a.second[2], walk.strides[2][Rank - 1], count);
+  load_pairs<C.sin, C.sin_single>(of_sin, a.sin, at[3], a.second[3], walk.strides[3][Rank - 1], count);
   turn(of_x, of_cos, of_sin, of_y);
-  store_pairs<C.y>(y, at[1], second.of[1], walk.strides[1][Rank - 1], count, of_y);
+  store_pairs<C.y>(a.y, at[1], a.second[1], walk.strides[1][Rank - 1], count, of_y);
 }

@@ -1,7 +1,7 @@
-// The constants of attention/rotary.cuh, and what its kernel is given beside its tensors and their walk.
+// The constants and the argument of attention/rotary.cuh.
 #pragma once
 
-#include "kernels/common/args.h"
+#include "kernels/pointwise/walk.h"
 
 namespace smelt::kernels {
 
@@ -12,10 +12,17 @@ struct RotaryConfig {
   int cos_single, sin_single;   // 1: the table has one entry a pair
 };
 
-/// Of x, y, cos and sin: elements from the first of a pair to the other; 0 where there is one entry a pair.
-struct RotarySeconds {
-  i64 of[4];
+/// T, Table: the elements' types; void on the host.
+template <class T, class Table, int Rank> struct RotaryArgs {
+  const T* x;                   // [rows…, D]
+  T* y;                         // [rows…, D]
+  const Table *cos, *sin;       // broadcast to [rows…, D], or to [rows…, D/2] where there is one entry a pair
+  i64 second[4];                // of x, y, cos, sin: elements from the first of a pair to the other; 0 where there is one entry
+  Walk<Rank, 4> walk;           // of the pairs' first elements in x, y, cos and sin
 };
-static_assert(sizeof(RotarySeconds) == 32);
+
+/// Bytes of a RotaryArgs, for a rank that the host knows at run time only.
+SMELT_SHARED constexpr u64 rotary_bytes(int rank) { return 64 + walk_bytes(rank, 4); }
+static_assert(sizeof(RotaryArgs<void, void, 1>) == rotary_bytes(1) && sizeof(RotaryArgs<void, void, 4>) == rotary_bytes(4));
 
 }  // namespace smelt::kernels

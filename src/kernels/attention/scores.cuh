@@ -15,6 +15,7 @@
 
 /// Nothing is done to scores, which are of type C.
 template <class C> struct BareScores {
+  explicit __device__ __forceinline__ BareScores(const ScoreOperandArgs*) {}
   struct Near {};
   struct Two {};
   __device__ __forceinline__ void seek(u32, u32) {}
@@ -73,33 +74,35 @@ template <int... I, class C, class Program, class... Operand> struct ProgramScor
     Tuple<typename Operand::Two...> of;
   };
 
-  Tuple<const typename Operand::Type*...> operands;
-  ScoreStrides<sizeof...(Operand)> strides;
+  Tuple<const typename Operand::Type*...> operands;    // from the batch and the head on that seek() went to
+  const ScoreOperandArgs* args;                        // (operands)
 
+  explicit __device__ __forceinline__ ProgramScoresOf(const ScoreOperandArgs* a)
+      : operands(tuple_of(static_cast<const typename Operand::Type*>(a[I].tensor)...)), args(a) {}
   __device__ __forceinline__ void seek(u32 b, u32 h) {
-    ((operands.TupleElement<I, const typename Operand::Type*>::value += b * strides.of[I][0] + h * strides.of[I][1]), ...);
+    ((operands.TupleElement<I, const typename Operand::Type*>::value += b * args[I].strides[0] + h * args[I].strides[1]), ...);
   }
   __device__ __forceinline__ C at(u32 i, u32 j, C x) const {
     C y;
     Program::apply(
-        x, operands.TupleElement<I, const typename Operand::Type*>::value[i * strides.of[I][2] + j * strides.of[I][3]]..., y);
+        x, operands.TupleElement<I, const typename Operand::Type*>::value[i * args[I].strides[2] + j * args[I].strides[3]]..., y);
     return y;
   }
   __device__ __forceinline__ Near near(u32 i, u32 j) const {
-    return {{{{operands.TupleElement<I, const typename Operand::Type*>::value + i * strides.of[I][2] +
-               Operand::of_key(j, strides.of[I][3])}...}}};
+    return {{{{operands.TupleElement<I, const typename Operand::Type*>::value + i * args[I].strides[2] +
+               Operand::of_key(j, args[I].strides[3])}...}}};
   }
   __device__ __forceinline__ Two two(const Near& near, u32 c) const {
     Two two;
     (Operand::load(two.of.TupleElement<I, typename Operand::Two>::value,
-                   near.at.TupleElement<I, const typename Operand::Type*>::value, c, strides.of[I][3]),
+                   near.at.TupleElement<I, const typename Operand::Type*>::value, c, args[I].strides[3]),
      ...);
     return two;
   }
   __device__ __forceinline__ Two two_of(u32 i, u32 j, u32 next) const {
     Two two;
     (Operand::load(two.of.TupleElement<I, typename Operand::Two>::value,
-                   operands.TupleElement<I, const typename Operand::Type*>::value, strides.of[I], i, j, next),
+                   operands.TupleElement<I, const typename Operand::Type*>::value, args[I].strides, i, j, next),
      ...);
     return two;
   }

@@ -11,9 +11,9 @@
 // Launch: (row tiles, pairs) blocks; TiledAttention::shared_bytes of dynamic shared memory.
 #pragma once
 
-#include "attention/element.cuh"
 #include "attention/problem.cuh"
 #include "attention/scores.cuh"
+#include "common/convert.cuh"
 #include "common/warp.cuh"
 #include "kernels/attention/tiled.h"
 
@@ -48,9 +48,10 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
     }
   }
 
-  template <class Scores>
-  static __device__ __forceinline__ void run(const T* q, const T* k, const T* v, T* y, const AttentionProblem& p,
-                                             const TiledPlan& plan, Scores scores) {
+  template <class Scores, int Operands>
+  static __device__ __forceinline__ void run(const WithScores<TiledArgs<T>, Operands>& args) {
+    const TiledArgs<T>& a = args.args;
+    const AttentionProblem<T>& p = a.problem;
     extern __shared__ __align__(16) float shared[];
     float* const queries = shared;                                          // (64, Depth)
     float* const keys_at = queries + rows * pitch;                          // (64, Depth)
@@ -59,41 +60,42 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
     const u32 tx = threadIdx.x % 16, ty = threadIdx.x / 16;
     const u32 pair = blockIdx.y, b = pair / p.heads, h = pair % p.heads, g = h / p.group;
     // The longest rows of a causal problem first.
-    const u32 first_row = (plan.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * rows;
-    q += b * p.q[0] + h * p.q[1] + first_row * p.q[2];                      // [rows of the block, Depth]
-    k += b * p.k[0] + g * p.k[1];                                           // [keys, Depth]
-    v += b * p.v[0] + g * p.v[1];                                           // [keys, ValueDepth]
-    y += b * p.y[0] + h * p.y[1];                                           // [queries, ValueDepth]
+    const u32 first_row = (a.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * rows;
+    const T* const q = p.q + b * p.q_strides[0] + h * p.q_strides[1] + first_row * p.q_strides[2];  // [rows, Depth]
+    const T* const k = p.k + b * p.k_strides[0] + g * p.k_strides[1];                               // [keys, Depth]
+    const T* const v = p.v + b * p.v_strides[0] + g * p.v_strides[1];                               // [keys, ValueDepth]
+    T* const y = p.y + b * p.y_strides[0] + h * p.y_strides[1];                                     // [queries, ValueDepth]
+    Scores scores(args.operands);
     scores.seek(b, h);
-    load<Depth, pitch>(queries, q, p.q[2], p.q[3], p.queries - first_row);
+    load<Depth, pitch>(queries, q, p.q_strides[2], p.q_strides[3], p.queries - first_row);
 
     float o[4][columns] = {}, top[4], total[4] = {};                        // (row, column) of this thread; (row)
 #pragma unroll
     for (int r = 0; r < 4; ++r) top[r] = minus_infinity;
     u32 end = p.keys;
-    if (plan.causal) {
-      const i64 seen = static_cast<i64>(first_row) + rows + plan.offset;
+    if (a.causal) {
+      const i64 seen = static_cast<i64>(first_row) + rows + a.offset;
       end = seen < 0 ? 0 : seen < end ? static_cast<u32>(seen) : end;
     }
     for (u32 begin = 0; begin < end; begin += keys) {
       __syncthreads();
-      load<Depth, pitch>(keys_at, k + begin * p.k[2], p.k[2], p.k[3], p.keys - begin);
-      load<ValueDepth, value_pitch>(values, v + begin * p.v[2], p.v[2], p.v[3], p.keys - begin);
+      load<Depth, pitch>(keys_at, k + begin * p.k_strides[2], p.k_strides[2], p.k_strides[3], p.keys - begin);
+      load<ValueDepth, value_pitch>(values, v + begin * p.v_strides[2], p.v_strides[2], p.v_strides[3], p.keys - begin);
       __syncthreads();
       float s[4][4] = {}, faded[4];                                         // (row, key) of this thread
       for (int e = 0; e < padded; e += 4) {
-        Vector<float, 4> a[4], c[4];                                        // (row, 4) of Q, (key, 4) of K
+        Vector<float, 4> x[4], z[4];                                        // (row, 4) of Q, (key, 4) of K
 #pragma unroll
         for (int r = 0; r < 4; ++r) {
-          a[r] = *reinterpret_cast<const Vector<float, 4>*>(queries + (4 * ty + r) * pitch + e);
-          c[r] = *reinterpret_cast<const Vector<float, 4>*>(keys_at + (tx + 16 * r) * pitch + e);
+          x[r] = *reinterpret_cast<const Vector<float, 4>*>(queries + (4 * ty + r) * pitch + e);
+          z[r] = *reinterpret_cast<const Vector<float, 4>*>(keys_at + (tx + 16 * r) * pitch + e);
         }
 #pragma unroll
         for (int w = 0; w < 4; ++w)
 #pragma unroll
           for (int r = 0; r < 4; ++r)
 #pragma unroll
-            for (int n = 0; n < 4; ++n) s[r][n] += a[r].at[w] * c[n].at[w];
+            for (int n = 0; n < 4; ++n) s[r][n] += x[r].at[w] * z[n].at[w];
       }
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
@@ -102,7 +104,7 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
           const u32 j = begin + tx + 16 * n;
-          const bool seen = j < p.keys && (!plan.causal || static_cast<i64>(j) <= static_cast<i64>(row) + plan.offset);
+          const bool seen = j < p.keys && (!a.causal || static_cast<i64>(j) <= static_cast<i64>(row) + a.offset);
           s[r][n] = seen ? scores.at(row, j, static_cast<float>(p.scale) * s[r][n]) : minus_infinity;
           highest = fmaxf(highest, s[r][n]);
         }
@@ -148,7 +150,8 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
       const float part = 1 / total[r];
 #pragma unroll
       for (int c = 0; c < columns; ++c)
-        if (tx + 16 * c < ValueDepth) narrow(y[i * p.y[2] + (tx + 16 * c) * p.y[3]], zero ? 0.f : o[r][c] * part);
+        if (tx + 16 * c < ValueDepth)
+          y[i * p.y_strides[2] + (tx + 16 * c) * p.y_strides[3]] = narrowed<T>(zero ? 0.f : o[r][c] * part);
     }
   }
 };

@@ -1,14 +1,16 @@
-// The plan of attention/tiled.cuh.
+// The argument of attention/tiled.cuh.
 #pragma once
 
-#include "kernels/common/args.h"
+#include "kernels/attention/problem.h"
 
 namespace smelt::kernels {
 
-struct TiledPlan {
-  u32 causal;          // query i sees keys up to i + offset
+/// T: the elements' type; void on the host.
+template <class T> struct TiledArgs {
+  AttentionProblem<T> problem;
+  u32 causal;            // query i sees keys up to i + offset
   i32 offset;
 };
-static_assert(sizeof(TiledPlan) == 8);
+static_assert(sizeof(TiledArgs<void>) == 208);
 
 }  // namespace smelt::kernels

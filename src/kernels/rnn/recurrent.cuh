@@ -1,16 +1,16 @@
-// RNN, GRU and LSTM, one layer: a block runs one direction of one item from its first step to its last, its state in shared
-// memory; a warp makes a row of the gates at a time.
+// RNN, GRU and LSTM, one layer. A block runs one direction of one item of the batch from its first step to its last, and keeps the
+// state in shared memory. A warp computes a row of the gates at a time.
 //
-//   x [steps, batch, input], w [directions, Gates * hidden, input], r [directions, Gates * hidden, hidden], bias [directions, 2 *
-//   Gates * hidden]
+// The equations are those of ONNX's definitions, and so are the order of the gates and the names of the activations:
 //
-// The equations, the order of the gates and the names of the activations are those of ONNX's definitions: RNN one gate, f; GRU
-// update, reset, hidden, f and g; LSTM input, output, forget, cell, f, g and h.
+//   RNN     one gate                       f
+//   GRU     update, reset, hidden          f, g
+//   LSTM    input, output, forget, cell    f, g, h
 #pragma once
 
 #include "common/convert.cuh"
 #include "common/warp.cuh"
-#include "kernels/rnn/recurrence.h"
+#include "kernels/rnn/recurrent.h"
 
 constexpr int recurrent_threads = 256;
 
@@ -25,7 +25,7 @@ template <class T> __device__ __forceinline__ float dot_state(const T* row, cons
   return sum;
 }
 
-/// First, Second: static functions f, g and h of a direction; one type where both directions have the same.
+/// First, Second: types with a direction's f, g and h as static functions; one type where both directions have the same.
 template <class First, class Second> struct Activations {
   static constexpr bool same = is_same_type<First, Second>;
   bool second;                // the block's direction
@@ -35,28 +35,29 @@ template <class First, class Second> struct Activations {
 };
 
 template <int Gates, class First, class Second, class T, class I>
-__device__ __forceinline__ void recur(const T* x, const T* w, const T* r, const T* bias, const I* lengths, const T* first_h,
-                                      const T* first_c, const T* peepholes, T* y, T* last_h, T* last_c, const Recurrence& a) {
-  extern __shared__ float memory[];      // h, cell (LSTM) or scaled h (GRU), the gates' sums
+__device__ __forceinline__ void recur(const RecurrentArgs<T, I>& a) {
+  extern __shared__ float memory[];      // h (hidden), cell (LSTM) or scaled h (GRU) (hidden), the gates' sums (Gates * hidden)
   const i64 d = blockIdx.x / a.batch, b = blockIdx.x % a.batch, n = a.hidden;
   float *h = memory, *other = h + n, *sums = other + n;
-  w += d * Gates * n * a.input, r += d * Gates * n * n;
-  if (bias) bias += d * 2 * Gates * n;
-  if (peepholes) peepholes += d * 3 * n;
-  const i64 state = d * a.state[0] + b * a.state[1];
+  const T* const w = a.w + d * Gates * n * a.input;                                 // [Gates * hidden, input]
+  const T* const r = a.r + d * Gates * n * n;                                       // [Gates * hidden, hidden]
+  const T* const bias = a.bias ? a.bias + d * 2 * Gates * n : nullptr;              // [2 * Gates * hidden]
+  const T* const peepholes = a.peepholes ? a.peepholes + d * 3 * n : nullptr;       // [3 * hidden]
+  T* const y = a.y;                                                                 // [steps, directions, batch, hidden]
+  const i64 state = d * a.state_strides[0] + b * a.state_strides[1];
   const int warp = threadIdx.x / 32, warps = recurrent_threads / 32;
   const auto clipped = [&](float v) { return a.clip > 0 ? fminf(fmaxf(v, -a.clip), a.clip) : v; };
   const Activations<First, Second> act{d == 1};
   for (i64 k = threadIdx.x; k < n; k += recurrent_threads) {
-    h[k] = first_h ? widened<float>(first_h[state + k]) : 0.f;
-    if (Gates == 4) other[k] = first_c ? widened<float>(first_c[state + k]) : 0.f;
+    h[k] = a.first_h ? widened<float>(a.first_h[state + k]) : 0.f;
+    if (Gates == 4) other[k] = a.first_c ? widened<float>(a.first_c[state + k]) : 0.f;
   }
   __syncthreads();
-  const i64 length = lengths ? static_cast<i64>(lengths[b]) : a.steps;
+  const i64 length = a.lengths ? static_cast<i64>(a.lengths[b]) : a.steps;
   const bool backward = a.reverse || d == 1;
   for (i64 s = 0; s < length; ++s) {
     const i64 t = backward ? length - 1 - s : s;
-    const T* now = x + t * a.x[0] + b * a.x[1];                           // [input]
+    const T* now = a.x + t * a.x_strides[0] + b * a.x_strides[1];         // [input]
     for (i64 g = warp; g < Gates * n; g += warps) {
       float sum = dot(w + g * a.input, now, a.input);
       const bool later = Gates == 3 && g >= 2 * n;                          // GRU's hidden gate reads the state after the reset
@@ -95,13 +96,14 @@ __device__ __forceinline__ void recur(const T* x, const T* w, const T* r, const 
         next = act.f(clipped(sums[n + k] + peeped(1))) * act.h(other[k]);
       }
       h[k] = next;
-      if (y) y[t * a.y[0] + d * a.y[1] + b * a.y[2] + k] = narrowed<T>(next);
+      if (y) y[t * a.y_strides[0] + d * a.y_strides[1] + b * a.y_strides[2] + k] = narrowed<T>(next);
     }
     __syncthreads();
   }
   for (i64 k = threadIdx.x; k < n; k += recurrent_threads) {
-    if (last_h) last_h[state + k] = narrowed<T>(h[k]);
-    if (last_c) last_c[state + k] = narrowed<T>(other[k]);
-    for (i64 t = length; y && t < a.steps; ++t) y[t * a.y[0] + d * a.y[1] + b * a.y[2] + k] = narrowed<T>(0.f);
+    if (a.last_h) a.last_h[state + k] = narrowed<T>(h[k]);
+    if (a.last_c) a.last_c[state + k] = narrowed<T>(other[k]);
+    for (i64 t = length; y && t < a.steps; ++t)
+      y[t * a.y_strides[0] + d * a.y_strides[1] + b * a.y_strides[2] + k] = narrowed<T>(0.f);
   }
 }

@@ -48,9 +48,9 @@ double AttentionCuda::bytes_moved() const {
   return static_cast<double>(bytes(type, (rows + cached) * (shape.depth + shape.value_depth)));
 }
 
-kernels::AttentionProblem attention_args(const AttentionCuda& p) {
+kernels::AttentionProblem<void> attention_args(const AttentionCuda& p) {
   const AttentionShape& s = p.shape;
-  kernels::AttentionProblem args{};
+  kernels::AttentionProblem<void> args{};
   args.batch = static_cast<uint32_t>(s.batch);
   args.heads = static_cast<uint32_t>(s.heads);
   args.group = static_cast<uint32_t>(s.heads / s.kv_heads);
@@ -60,11 +60,18 @@ kernels::AttentionProblem attention_args(const AttentionCuda& p) {
   args.value_depth = static_cast<uint32_t>(s.value_depth);
   args.nan_guard = s.nan_guard;
   args.scale = s.scale;
-  std::ranges::copy(p.strides[0], args.q);
-  std::ranges::copy(p.strides[1], args.k);
-  std::ranges::copy(p.strides[2], args.v);
-  std::ranges::copy(p.strides[3], args.y);
+  std::ranges::copy(p.strides[0], args.q_strides);
+  std::ranges::copy(p.strides[1], args.k_strides);
+  std::ranges::copy(p.strides[2], args.v_strides);
+  std::ranges::copy(p.strides[3], args.y_strides);
   return args;
+}
+
+void set_tensors(kernels::AttentionProblem<void>& args, const Buffers& b) {
+  args.q = b.inputs[0];
+  args.k = b.inputs[1];
+  args.v = b.inputs[2];
+  args.y = b.outputs[0];
 }
 
 namespace {
@@ -79,14 +86,13 @@ bool read_in_pairs(const AttentionCuda& p, const ScoreOperand& o) {
 
 }  // namespace
 
-ScoresSource::ScoresSource(const AttentionCuda& p) {
+CudaScores::CudaScores(const AttentionCuda& p) : operands_(std::max<size_t>(1, p.operands.size())) {
   const std::string_view computing = accumulator(p.type) == DType::f64 ? "double" : "float";
   if (!p.program) {
-    value = fmt::format("BareScores<{}>{{}}", computing);
+    type_ = fmt::format("BareScores<{}>", computing);
     return;
   }
-  definition = "\n" + expr::to_cuda(*p.program, "Program");
-  std::string types, given;
+  std::string types;
   for (size_t o = 0; o < p.operands.size(); ++o) {
     const ScoreOperand& x = p.operands[o];
     const std::string_view along = x.strides[3] == 0     ? "repeated"
@@ -94,31 +100,24 @@ ScoresSource::ScoresSource(const AttentionCuda& p) {
                                    : x.strides[3] == 1   ? "contiguous"
                                                          : "strided";
     types += fmt::format(", ScoreOperand<{}, AlongKeys::{}>", expr::cuda_type(x.type), along);
-    parameters.push_back({read_only(x.type), fmt::format("operand{}", o)});
-    given += fmt::format("{}operand{}", o ? ", " : "", o);
-    strides.insert(strides.end(), x.strides.begin(), x.strides.end());
+    inputs_.push_back(x.input);
+    std::ranges::copy(x.strides, operands_[o].strides);
   }
-  value = fmt::format("ProgramScores<{}, Program{}>", computing, types);
-  if (p.operands.empty()) {
-    value += "{}";
-  } else {
-    parameters.push_back({fmt::format("const ScoreStrides<{}>", p.operands.size()), "score_strides"});
-    value += fmt::format("{{tuple_of({}), score_strides}}", given);
-  }
+  definition_ = "\n" + expr::to_cuda(*p.program, "Program");
+  type_ = fmt::format("ProgramScores<{}, Program{}>", computing, types);
 }
 
-std::string attention_source(const std::string& before, const ScoresSource& scores, std::string_view entry,
-                             std::string_view bounds, std::vector<Parameter> parameters, std::string_view body) {
-  std::string given;
-  for (const Parameter& p : parameters) given += p.name + ", ";
-  parameters.insert(parameters.end(), scores.parameters.begin(), scores.parameters.end());
-  return before + scores.definition +
-         entry_of_statement(entry, bounds, parameters, fmt::format("{}({}{});", body, given, scores.value));
+std::string CudaScores::source(KernelEntry entry, size_t bytes) const {
+  entry.arguments = fmt::format("WithScores<{}, {}>", entry.arguments, inputs_.size());
+  return definition_ + entry_source(entry, bytes + kernels::score_operands_bytes(inputs_.size()));
 }
 
-void ScoresSource::pass(const AttentionCuda& p, const Buffers& b, Arguments& arguments) const {
-  for (const ScoreOperand& o : p.operands) arguments.tensor(b.inputs[o.input]);
-  if (!strides.empty()) arguments.bytes(strides.data(), strides.size() * sizeof strides[0]);
+void CudaScores::pass(const Buffers& b, Arguments& arguments) const {
+  for (size_t o = 0; o < operands_.size(); ++o) {
+    kernels::ScoreOperandArgs operand = operands_[o];
+    if (o < inputs_.size()) operand.tensor = b.inputs[inputs_[o]];
+    arguments.value(operand);
+  }
 }
 
 std::string kernel_name(const AttentionCuda& p, const std::string& config) {

@@ -45,24 +45,28 @@ struct AttentionCuda {
   double bytes_moved() const;  // each tensor once
 };
 
-/// What its kernels are given beside tensors.
-kernels::AttentionProblem attention_args(const AttentionCuda& p);
+/// The argument that its kernels have in common, without the addresses of tensors.
+kernels::AttentionProblem<void> attention_args(const AttentionCuda& p);
+void set_tensors(kernels::AttentionProblem<void>& args, const Buffers& b);
 
-/// The program over the scores as a kernel's source has it (src/kernels/attention/scores.cuh).
-struct ScoresSource {
-  explicit ScoresSource(const AttentionCuda& p);
-  std::string definition;             // of Program; may be empty
-  std::vector<Parameter> parameters;  // of the kernel: "const float* operand0", …, "const ScoreStrides<1> score_strides"
-  std::string value;                  // an expression that makes ProgramScores of them, or BareScores
-  std::vector<int64_t> strides;
-  /// Adds what `parameters` says.
-  void pass(const AttentionCuda& p, const Buffers& b, Arguments& arguments) const;
+/// The program over the scores as a kernel has it (src/kernels/attention/scores.cuh).
+class CudaScores {
+ public:
+  explicit CudaScores(const AttentionCuda& p);
+
+  /// ProgramScores, or BareScores where there is no program.
+  const std::string& type() const { return type_; }
+  /// Declares Program, if there is one, then the entry; its argument is WithScores<entry.arguments, operands>, the first of them of
+  /// `bytes`.
+  std::string source(KernelEntry entry, size_t bytes) const;
+  /// Appends the operands.
+  void pass(const Buffers& b, Arguments& arguments) const;
+
+ private:
+  std::string definition_, type_;
+  std::vector<size_t> inputs_;
+  std::vector<kernels::ScoreOperandArgs> operands_;  // one of zeros where there is none
 };
-
-/// A source: what `before` declares, the program, and an entry of these parameters and the scores' that executes
-/// "BODY(GIVEN, scores);".
-std::string attention_source(const std::string& before, const ScoresSource& scores, std::string_view entry,
-                             std::string_view bounds, std::vector<Parameter> parameters, std::string_view body);
 
 /// "attention:bf16:4x16x1024x32": for messages.
 std::string kernel_name(const AttentionCuda& p, const std::string& config);

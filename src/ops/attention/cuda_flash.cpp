@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "expr/cuda.h"
 #include "kernels/attention/flash.h"
+#include "kernels/attention/map.h"
 #include "ops/attention/cuda_flash_tile.h"
 #include "ops/attention/cuda_mask.h"
 #include "ops/core/align.h"
@@ -15,8 +16,10 @@
 namespace smelt::ops {
 namespace {
 
+using FlashArgs = kernels::FlashArgs<void>;
+
 struct FlashProblem {
-  AttentionCuda p;
+  AttentionCuda p;  // where the kernel knows how keys are hidden, without the program
   ScoreMask mask;
   FlashTile tile;
 };
@@ -26,16 +29,8 @@ bool adds_up_after(const FlashTile& t) { return t.splits > 1 && !t.cluster; }
 
 std::string_view name_of(MaskKind m) { return m == MaskKind::none ? "none" : m == MaskKind::causal ? "causal" : "program"; }
 
-/// The scores as the kernel sees them: where it knows how keys are hidden, without the program.
-ScoresSource scores_of(const FlashProblem& f) {
-  AttentionCuda p = f.p;
-  if (f.mask.kind != MaskKind::program) p.program.reset(), p.operands.clear();
-  return ScoresSource(p);
-}
-
-std::string source_of(const FlashProblem& f) {
+std::string source_of(const FlashProblem& f, const CudaScores& scores) {
   const FlashTile& t = f.tile;
-  const ScoresSource scores = scores_of(f);
   const std::string_view type = expr::cuda_type(f.p.type);
   const std::string config = config_source("FlashConfig", {{"depth", f.p.shape.depth},
                                                            {"value_depth", f.p.shape.value_depth},
@@ -47,53 +42,32 @@ std::string source_of(const FlashProblem& f) {
                                                            {"held_queries", t.held}});
   const std::string flash = fmt::format("\nusing F = Flash<{}, {}>;\nstatic_assert(F::shared_bytes == {} && F::rows == {});\n",
                                         type, config, t.shared_bytes(f.p.shape), t.rows());
-  const std::string in = read_only(f.p.type), out = writable(f.p.type);
-  return attention_source(
-      "#include \"attention/flash_block.cuh\"\n" + flash, scores, "attention",
-      fmt::format("{}, {}", t.threads(), t.least_blocks(f.p.shape)),
-      {{in, "q"},
-       {in, "k"},
-       {in, "v"},
-       {out, "y"},
-       {"const u8*", "map"},
-       {"float*", "partial"},
-       {"const AttentionProblem", "problem"},
-       {"const FlashPlan", "plan"}},
-      fmt::format("flash_block<F, {}, MaskKind::{}, {}, Splits::{}>", t.packed, name_of(f.mask.kind), t.mapped,
-                  t.splits == 1 ? "none"
-                  : t.cluster   ? "cluster"
-                                : "grid"));
+  const std::string_view splits = t.splits == 1 ? "none" : t.cluster ? "cluster" : "grid";
+  const KernelEntry attention{"attention", fmt::format("{}, {}", t.threads(), t.least_blocks(f.p.shape)),
+                              fmt::format("FlashArgs<{}>", type),
+                              fmt::format("flash_block<F, {}, MaskKind::{}, {}, Splits::{}, {}>", t.packed, name_of(f.mask.kind),
+                                          t.mapped, splits, scores.type())};
+  return "#include \"attention/flash_block.cuh\"\n" + flash + scores.source(attention, sizeof(FlashArgs));
+}
+
+std::string combine_source(const FlashProblem& f) {
+  const KernelEntry combine{"combine", "128", fmt::format("FlashArgs<{}>", expr::cuda_type(f.p.type)),
+                            fmt::format("combine_parts<{}, {}>", f.p.shape.value_depth, f.tile.packed)};
+  return "#include \"attention/combine.cuh\"\n" + entry_source(combine, sizeof(FlashArgs));
 }
 
 /// Adds up what the splits have left.
 class Combine final : public CompiledKernel {
  public:
   Combine(const FlashProblem& f, const Gpu& gpu)
-      : CompiledKernel(gpu,
-                       {kernel_name(f.p, "combine"),
-                        "#include \"attention/combine.cuh\"\n" +
-                            entry_source("combine", "128",
-                                         {{"const float*", "partial"},
-                                          {writable(f.p.type), "y"},
-                                          {"const AttentionProblem", "problem"},
-                                          {"const FlashPlan", "plan"},
-                                          {"const u32", "splits"}},
-                                         fmt::format("combine_parts<{}, {}, {}>", expr::cuda_type(f.p.type),
-                                                     f.p.shape.value_depth, f.tile.packed)),
-                        {}},
-                       "combine"),
-        splits_(static_cast<uint32_t>(f.tile.splits)) {}
+      : CompiledKernel(gpu, {kernel_name(f.p, "combine"), combine_source(f), {}}, "combine") {}
 
   void run(const Buffers&) override { fail("a part of attention is not run by itself"); }
-  void enqueue(const Buffers& b, const float* partial, const kernels::AttentionProblem& problem, const kernels::FlashPlan& plan,
-               int64_t vectors) {
+  void enqueue(const Buffers& b, const FlashArgs& args, int64_t vectors) {
     Arguments arguments;
-    arguments.tensor(partial).tensor(b.outputs[0]).value(problem).value(plan).value(splits_);
+    arguments.value(args);
     launch(b, {.grid = {static_cast<unsigned>((vectors + 127) / 128), 1, 1}, .block = {128, 1, 1}}, arguments);
   }
-
- private:
-  uint32_t splits_;
 };
 
 /// Says which tiles a mask hides.
@@ -101,69 +75,67 @@ class Map final : public CompiledKernel {
  public:
   static constexpr int64_t group = 16;  // rows: MapRows of src/kernels/attention/map.cuh
 
-  Map(const FlashProblem& f, const ScoresSource& scores, const Gpu& gpu)
-      : CompiledKernel(
-            gpu,
-            {kernel_name(f.p, "map"),
-             attention_source(
-                 "#include \"attention/map.cuh\"\n", scores, "map", std::to_string(32 * group),
-                 {{"u8*", "map"}, {"const AttentionProblem", "problem"}, {"const u32", "heads"}, {"const u32", "rows"}},
-                 fmt::format("map_tiles<{}>", f.tile.keys)),
-             {}},
-            "map") {
+  Map(const FlashProblem& f, const CudaScores& scores, const Gpu& gpu)
+      : CompiledKernel(gpu, {kernel_name(f.p, "map"), source(f, scores), {}}, "map") {
     const AttentionShape& s = f.p.shape;
     const auto varies = [&](size_t axis) {
       return std::ranges::any_of(f.p.operands, [&](const ScoreOperand& o) { return o.strides[axis] != 0; });
     };
     batches_ = varies(0) ? s.batch : 1;
-    heads_ = static_cast<uint32_t>(varies(1) ? s.heads : 1);
-    rows_ = static_cast<uint32_t>(varies(2) ? s.queries : 1);
-    groups_ = (rows_ + group - 1) / group;
+    args_.heads = static_cast<uint32_t>(varies(1) ? s.heads : 1);
+    args_.rows = static_cast<uint32_t>(varies(2) ? s.queries : 1);
+    args_.keys = static_cast<uint32_t>(s.keys);
+    groups_ = (args_.rows + group - 1) / group;
     key_tiles_ = (s.keys + f.tile.keys - 1) / f.tile.keys;
   }
-  int64_t bytes() const { return batches_ * heads_ * groups_ * key_tiles_; }
+  int64_t bytes() const { return batches_ * args_.heads * groups_ * key_tiles_; }
   void place(kernels::FlashPlan& plan) const {
-    plan.map_batch = batches_ > 1 ? static_cast<uint32_t>(heads_ * groups_) : 0;
-    plan.map_head = heads_ > 1 ? static_cast<uint32_t>(groups_) : 0;
+    plan.map_batch = batches_ > 1 ? static_cast<uint32_t>(args_.heads * groups_) : 0;
+    plan.map_head = args_.heads > 1 ? static_cast<uint32_t>(groups_) : 0;
     plan.map_groups = static_cast<uint32_t>(groups_);
   }
 
   void run(const Buffers&) override { fail("a part of attention is not run by itself"); }
-  void enqueue(const Buffers& b, const AttentionCuda& p, const kernels::AttentionProblem& problem, const ScoresSource& scores) {
+  void enqueue(const Buffers& b, const CudaScores& scores) {
+    args_.map = static_cast<uint8_t*>(b.workspace);
     Arguments arguments;
-    arguments.tensor(b.workspace).value(problem).value(heads_).value(rows_);
-    scores.pass(p, b, arguments);
+    arguments.value(args_);
+    scores.pass(b, arguments);
     launch(b,
-           {.grid = {static_cast<unsigned>(groups_), static_cast<unsigned>(batches_ * heads_), 1},
+           {.grid = {static_cast<unsigned>(groups_), static_cast<unsigned>(batches_ * args_.heads), 1},
             .block = {static_cast<unsigned>(32 * group), 1, 1},
             .shared_bytes = group * key_tiles_},
            arguments);
   }
 
  private:
+  static std::string source(const FlashProblem& f, const CudaScores& scores) {
+    const KernelEntry map{"map", std::to_string(32 * group), "MapArgs",
+                          fmt::format("map_tiles<{}, {}>", f.tile.keys, scores.type())};
+    return "#include \"attention/map.cuh\"\n" + scores.source(map, sizeof(kernels::MapArgs));
+  }
   int64_t batches_, groups_, key_tiles_;
-  uint32_t heads_, rows_;
+  kernels::MapArgs args_{};
 };
 
 class FlashAttention final : public CompiledKernel {
  public:
-  FlashAttention(const FlashProblem& f, const ScoresSource& scores, const Gpu& gpu)
-      : CompiledKernel(gpu, {kernel_name(f.p, f.tile.config()), source_of(f), {}}, "attention"),
-        f_(f),
-        args_(attention_args(f.p)),
-        scores_(scores) {
+  FlashAttention(const FlashProblem& f, const CudaScores& scores, const Gpu& gpu)
+      : CompiledKernel(gpu, {kernel_name(f.p, f.tile.config()), source_of(f, scores), {}}, "attention"), f_(f), scores_(scores) {
     const AttentionShape& s = f.p.shape;
+    args_.problem = attention_args(f.p);
+    kernels::FlashPlan& plan = args_.plan;
     const FlashTile& t = f.tile;
-    plan_.pairs = static_cast<uint32_t>(s.batch * (t.packed ? s.kv_heads : s.heads));
-    plan_.row_tiles = static_cast<uint32_t>(t.row_tiles_of(s));
-    plan_.splits = static_cast<uint32_t>(t.splits);
-    plan_.offset = static_cast<int32_t>(f.mask.offset);
-    plan_.scale = static_cast<float>(s.scale);
-    plan_.factor = static_cast<float>(s.scale * std::numbers::log2e);
+    plan.pairs = static_cast<uint32_t>(s.batch * (t.packed ? s.kv_heads : s.heads));
+    plan.row_tiles = static_cast<uint32_t>(t.row_tiles_of(s));
+    plan.splits = static_cast<uint32_t>(t.splits);
+    plan.offset = static_cast<int32_t>(f.mask.offset);
+    plan.scale = static_cast<float>(s.scale);
+    plan.factor = static_cast<float>(s.scale * std::numbers::log2e);
     if (adds_up_after(t)) combine_ = std::make_unique<Combine>(f, gpu);
     if (t.mapped) {
       map_ = std::make_unique<Map>(f, scores, gpu);
-      map_->place(plan_);
+      map_->place(plan);
     }
   }
 
@@ -179,12 +151,13 @@ class FlashAttention final : public CompiledKernel {
   void run(const Buffers& b) override {
     const AttentionShape& s = f_.p.shape;
     const FlashTile& t = f_.tile;
-    float* const partial = reinterpret_cast<float*>(static_cast<char*>(b.workspace) + map_bytes());
-    if (map_) map_->enqueue(b, f_.p, args_, scores_);
+    if (map_) map_->enqueue(b, scores_);
+    set_tensors(args_.problem, b);
+    args_.map = map_ ? static_cast<const uint8_t*>(b.workspace) : nullptr;
+    args_.partial = combine_ ? reinterpret_cast<float*>(static_cast<char*>(b.workspace) + map_bytes()) : nullptr;
     Arguments arguments;
-    for (size_t i = 0; i < 3; ++i) arguments.tensor(b.inputs[i]);
-    arguments.tensor(b.outputs[0]).tensor(b.workspace).tensor(partial).value(args_).value(plan_);
-    if (f_.mask.kind == MaskKind::program) scores_.pass(f_.p, b, arguments);
+    arguments.value(args_);
+    scores_.pass(b, arguments);
     const int64_t list = t.mapped ? 2 * ((s.keys + t.keys - 1) / t.keys) : 0;
     launch(b,
            {.grid = {static_cast<unsigned>(t.blocks(s)), 1, 1},
@@ -192,16 +165,15 @@ class FlashAttention final : public CompiledKernel {
             .shared_bytes = t.shared_bytes(s) + list,
             .cluster = t.cluster ? static_cast<unsigned>(t.splits) : 1},
            arguments);
-    if (combine_) combine_->enqueue(b, partial, args_, plan_, s.batch * s.heads * s.queries * s.value_depth / 4);
+    if (combine_) combine_->enqueue(b, args_, s.batch * s.heads * s.queries * s.value_depth / 4);
   }
 
  private:
   int64_t map_bytes() const { return map_ ? device_aligned(map_->bytes()) : 0; }
 
   FlashProblem f_;
-  kernels::AttentionProblem args_;
-  kernels::FlashPlan plan_{};
-  ScoresSource scores_;
+  FlashArgs args_{};
+  CudaScores scores_;
   std::unique_ptr<Combine> combine_;
   std::unique_ptr<Map> map_;
 };
@@ -230,9 +202,11 @@ void offer_flash_attention(const AttentionCuda& p, ScoreMask mask, const Machine
   if (const auto why = rejects(p, gpu)) return offer.refuse("cuda", why->at("flash"));
   if (mask.kind != MaskKind::program && p.shape.scale <= 0) mask = {};  // the largest product would not be the largest score
   const bool maps = mask.kind == MaskKind::program && p.program && p.shape.scale > 0 && adds_or_selects(*p.program);
+  AttentionCuda seen = p;
+  if (mask.kind != MaskKind::program) seen.program.reset(), seen.operands.clear();
   for (const FlashTile& t : flash_tiles(p, mask.kind, maps, gpu))
-    offer.candidates.push_back({"cuda", t.config(), t.estimate_us, [f = FlashProblem{p, mask, t}, gpu = machine.gpu] {
-                                  return std::make_unique<FlashAttention>(f, ScoresSource(f.p), *gpu);
+    offer.candidates.push_back({"cuda", t.config(), t.estimate_us, [f = FlashProblem{seen, mask, t}, gpu = machine.gpu] {
+                                  return std::make_unique<FlashAttention>(f, CudaScores(f.p), *gpu);
                                 }});
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 enum Input : size_t { query, key, value, mask, past_key, past_value, valid_lengths, inputs };
 
-using kernels::GeneralAttention;
+using Args = kernels::GeneralArgs<void, void>;
 
 bool given(const std::vector<BoundTensor>& tensors, size_t i) {
   return i < tensors.size() && tensors[i].type != DType::undefined;
@@ -28,62 +28,42 @@ void strides_of(const BoundTensor& t, int64_t heads, int64_t (&to)[3]) {
   std::ranges::copy(three, to);
 }
 
-GeneralAttention problem_of(const BoundNode& b) {
+Args problem_of(const BoundNode& b) {
   const Node& n = *b.node;
   const Shape &q = b.inputs[query].shape, &k = b.inputs[key].shape, &v = b.inputs[value].shape;
   const bool packed = q.size() == 3;
-  GeneralAttention a{};
+  Args a{};
   a.heads = packed ? n.get_int("q_num_heads", 0) : q[1];
-  a.kv_heads = packed ? n.get_int("kv_num_heads", 0) : k[1];
+  a.k.heads = a.v.heads = packed ? n.get_int("kv_num_heads", 0) : k[1];
   a.steps = q[q.size() - 2];
-  a.past = given(b.inputs, past_key) ? b.inputs[past_key].shape[2] : 0;
-  a.total = a.past + k[k.size() - 2];
-  a.size = packed ? q[2] / a.heads : q[3];
-  a.v_size = packed ? v[2] / a.kv_heads : v[3];
-  strides_of(b.inputs[query], a.heads, a.q);
-  strides_of(b.inputs[key], a.kv_heads, a.k);
-  strides_of(b.inputs[value], a.kv_heads, a.v);
-  strides_of(b.outputs[0], a.heads, a.y);
+  a.k.past_steps = a.v.past_steps = given(b.inputs, past_key) ? b.inputs[past_key].shape[2] : 0;
+  a.total = a.k.past_steps + k[k.size() - 2];
+  a.k.width = packed ? q[2] / a.heads : q[3];
+  a.v.width = packed ? v[2] / a.v.heads : v[3];
+  strides_of(b.inputs[query], a.heads, a.q_strides);
+  strides_of(b.inputs[key], a.k.heads, a.k.strides);
+  strides_of(b.inputs[value], a.v.heads, a.v.strides);
+  strides_of(b.outputs[0], a.heads, a.y_strides);
   a.columns = a.total;
   if (given(b.inputs, mask)) {
     const Shape s = broadcast_strides(b.inputs[mask], 4);
-    std::ranges::copy(s, a.mask);
+    std::ranges::copy(s, a.mask_strides);
     if (!b.inputs[mask].shape.empty() && b.inputs[mask].shape.back() != 1) a.columns = b.inputs[mask].shape.back();
   }
   a.left = n.get_int("left_window_size", -1);
   a.right = n.get_int("right_window_size", -1);
-  a.scale = n.has("scale") ? n.get_float("scale", 1) : 1 / std::sqrt(static_cast<float>(a.size));
+  a.scale = n.has("scale") ? n.get_float("scale", 1) : 1 / std::sqrt(static_cast<float>(a.k.width));
   a.cap = n.get_float("softcap", 0);
   a.causal = n.get_int("is_causal", 0) != 0;
   a.stage = static_cast<int32_t>(n.get_int("qk_matmul_output_mode", 0));
   return a;
 }
 
-std::string source_of(DType type, DType mask_type) {
-  const std::string in = read_only(type), out = writable(type);
-  return "#include \"attention/general.cuh\"\n" +
-         entry_source("attention", "attention_threads",
-                      {{in, "q"},
-                       {in, "k"},
-                       {in, "v"},
-                       {read_only(mask_type), "mask"},
-                       {in, "past_k"},
-                       {in, "past_v"},
-                       {"const i64*", "lengths"},
-                       {out, "y"},
-                       {out, "shown"},
-                       {"float*", "scores"},
-                       {"GeneralAttention", "args"}},
-                      "attend") +
-         entry_source("join", "256",
-                      {{in, "fresh"},
-                       {in, "past"},
-                       {out, "present"},
-                       {"GeneralAttention", "args"},
-                       {"const bool", "values"},
-                       {"const u32", "count"}},
-                      "join_cache");
+KernelEntry attention_entry(DType type, DType mask_type) {
+  return {"attention", "attention_threads", fmt::format("GeneralArgs<{}, {}>", expr::cuda_type(type), expr::cuda_type(mask_type)),
+          "attend"};
 }
+KernelEntry join_entry(DType type) { return {"join", "256", fmt::format("JoinArgs<{}>", expr::cuda_type(type)), "join_cache"}; }
 
 }  // namespace
 
@@ -106,32 +86,41 @@ void offer_general_attention_cuda(const BoundNode& b, const Machine& machine, Of
     }
   if (given(b.inputs, valid_lengths) && b.inputs[valid_lengths].type != DType::i64)
     return offer.refuse("cuda", Reason::wrong_type, "lengths of {}", name(b.inputs[valid_lengths].type));
-  const GeneralAttention a = problem_of(b);
-  const int64_t batch = b.inputs[query].shape[0], rows = batch * a.heads * a.steps;
+  const Args problem = problem_of(b);
+  const int64_t batch = b.inputs[query].shape[0], rows = batch * problem.heads * problem.steps;
   if (rows >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "{} queries; it counts to 2^31", rows);
-  const double products = static_cast<double>(rows) * static_cast<double>(a.total * (a.size + a.v_size));
+  const double products = static_cast<double>(rows) * static_cast<double>(problem.total * (problem.k.width + problem.v.width));
   const std::array<bool, 4> wanted{true, given(b.outputs, 1), given(b.outputs, 2), given(b.outputs, 3)};
   std::vector<bool> present;
   for (size_t i = 0; i < inputs; ++i) present.push_back(given(b.inputs, i));
   offer.candidates.push_back(
       {"cuda", "general", gpu_estimate_us(*machine.gpu, products), [=, gpu = machine.gpu] {
-         LaunchPlan plan("attention", source_of(type, mask_type));
-         const BufferRef scores = plan.reserve(rows * a.total * 4);
-         const auto input = [&](Launch& l, size_t i) { present[i] ? l.input(i) : l.value(uint64_t{0}); };
+         LaunchPlan plan("attention", "#include \"attention/general.cuh\"\n");
+         const auto input = [](size_t i) { return BufferRef{BufferRef::input, i}; };
          for (const size_t o : {size_t{1}, size_t{2}}) {
-           const int64_t count = batch * a.kv_heads * a.total * (o == 1 ? a.size : a.v_size);
+           const kernels::CachedRows<void>& cached = o == 1 ? problem.k : problem.v;
+           const int64_t count = batch * cached.heads * problem.total * cached.width;
            if (!wanted[o] || count == 0) continue;
-           Launch& l = plan.launch("join", blocks_of(count, 256));
-           l.input(o == 1 ? key : value);
-           input(l, o == 1 ? past_key : past_value);
-           l.output(o).value(a).value(o == 2).value(static_cast<uint32_t>(count));
+           const kernels::JoinArgs<void> a{.rows = cached, .total = problem.total, .count = static_cast<uint32_t>(count)};
+           std::vector<TensorMember> tensors{{a.rows.fresh, input(o == 1 ? key : value)}, {a.present, {BufferRef::output, o}}};
+           const size_t past = o == 1 ? past_key : past_value;
+           if (present[past]) tensors.emplace_back(a.rows.past, input(past));
+           plan.launch(join_entry(type), blocks_of(count, 256)).args(a, tensors);
          }
          if (rows > 0) {
-           Launch& l = plan.launch("attention", {.grid = {static_cast<unsigned>(rows), 1, 1}, .block = {128, 1, 1}});
-           for (size_t i = 0; i < inputs; ++i) input(l, i);
-           l.output(0);
-           wanted[3] ? l.output(3) : l.value(uint64_t{0});
-           l.at(scores).value(a);
+           const Args& a = problem;
+           std::vector<TensorMember> tensors{{a.q, input(query)},
+                                             {a.k.fresh, input(key)},
+                                             {a.v.fresh, input(value)},
+                                             {a.y, {BufferRef::output, 0}},
+                                             {a.scores, plan.reserve(rows * a.total * 4)}};
+           if (present[past_key]) tensors.emplace_back(a.k.past, input(past_key));
+           if (present[past_value]) tensors.emplace_back(a.v.past, input(past_value));
+           if (present[mask]) tensors.emplace_back(a.mask, input(mask));
+           if (present[valid_lengths]) tensors.emplace_back(a.lengths, input(valid_lengths));
+           if (wanted[3]) tensors.emplace_back(a.shown, BufferRef{BufferRef::output, 3});
+           plan.launch(attention_entry(type, mask_type), {.grid = {static_cast<unsigned>(rows), 1, 1}, .block = {128, 1, 1}})
+               .args(a, tensors);
          }
          return launched(std::move(plan), *gpu);
        }});

@@ -14,17 +14,17 @@ constexpr int64_t most_columns = 512;  // a block: 16 sums a lane
 
 int64_t held_by(const AttentionCuda& p) { return (std::min(p.shape.value_depth, most_columns) + 31) / 32; }
 
-std::string source_of(const AttentionCuda& p, const ScoresSource& scores) {
-  const std::string in = read_only(p.type), out = writable(p.type);
-  return attention_source("#include \"attention/plain.cuh\"\n", scores, "attention", fmt::format("{}, 1", 32 * warps),
-                          {{in, "q"}, {in, "k"}, {in, "v"}, {out, "y"}, {"const AttentionProblem", "problem"}},
-                          fmt::format("plain_attention<{}, {}, {}, {}>", expr::cuda_type(p.type),
-                                      std::min(p.access(0), p.access(1)), warps, std::max<int64_t>(held_by(p), 1)));
+std::string source_of(const AttentionCuda& p, const CudaScores& scores) {
+  const std::string_view type = expr::cuda_type(p.type);
+  const KernelEntry attention{"attention", fmt::format("{}, 1", 32 * warps), fmt::format("AttentionProblem<{}>", type),
+                              fmt::format("plain_attention<{}, {}, {}, {}>", std::min(p.access(0), p.access(1)), warps,
+                                          std::max<int64_t>(held_by(p), 1), scores.type())};
+  return "#include \"attention/plain.cuh\"\n" + scores.source(attention, sizeof(kernels::AttentionProblem<void>));
 }
 
 class PlainAttention final : public CompiledKernel {
  public:
-  PlainAttention(const AttentionCuda& p, const ScoresSource& scores, const Gpu& gpu)
+  PlainAttention(const AttentionCuda& p, const CudaScores& scores, const Gpu& gpu)
       : CompiledKernel(gpu, {kernel_name(p, "plain"), source_of(p, scores), {}}, "attention"),
         p_(p),
         args_(attention_args(p)),
@@ -35,9 +35,9 @@ class PlainAttention final : public CompiledKernel {
     const int64_t rows = s.batch * s.heads * s.queries;
     if (rows == 0 || s.value_depth == 0) return;
     Arguments arguments;
-    for (size_t i = 0; i < 3; ++i) arguments.tensor(b.inputs[i]);
-    arguments.tensor(b.outputs[0]).value(args_);
-    scores_.pass(p_, b, arguments);
+    set_tensors(args_, b);
+    arguments.value(args_);
+    scores_.pass(b, arguments);
     const int64_t columns = 32 * held_by(p_);
     launch(b,
            {.grid = {static_cast<unsigned>((rows + warps - 1) / warps),
@@ -48,8 +48,8 @@ class PlainAttention final : public CompiledKernel {
 
  private:
   AttentionCuda p_;
-  kernels::AttentionProblem args_;
-  ScoresSource scores_;
+  kernels::AttentionProblem<void> args_;
+  CudaScores scores_;
 };
 
 }  // namespace
@@ -61,7 +61,7 @@ void offer_plain_attention(const AttentionCuda& p, const Machine& machine, Offer
   // Some 3 TFLOP/s, of which what is left of the tensor cores' peak ranks it last wherever there is another.
   const double estimate = gpu_estimate_us(*machine.gpu, p.bytes_moved(), 100 * p.flops());
   offer.candidates.push_back(
-      {"cuda", "plain", estimate, [p, gpu = machine.gpu] { return std::make_unique<PlainAttention>(p, ScoresSource(p), *gpu); }});
+      {"cuda", "plain", estimate, [p, gpu = machine.gpu] { return std::make_unique<PlainAttention>(p, CudaScores(p), *gpu); }});
 }
 
 }  // namespace smelt::ops

@@ -71,14 +71,11 @@ std::string source_of(const RotaryCuda& p, int64_t pairs) {
                                                             {"sin", access(3)},
                                                             {"cos_single", p.second[2] == 0},
                                                             {"sin_single", p.second[3] == 0}});
-  const std::vector<Parameter> parameters = {{read_only(p.types[0]), "x"},
-                                             {writable(p.types[1]), "y"},
-                                             {read_only(p.types[2]), "cos"},
-                                             {read_only(p.types[3]), "sin"},
-                                             {fmt::format("const Walk<{}, 4>", p.views.extents.size()), "walk"},
-                                             {"const RotarySeconds", "second"}};
-  return "#include \"attention/rotary.cuh\"\n" +
-         entry_source("rotary", std::to_string(threads), parameters, fmt::format("rotate_pairs<{}>", config));
+  const auto rank = static_cast<int>(p.views.extents.size());
+  const KernelEntry rotary{"rotary", std::to_string(threads),
+                           fmt::format("RotaryArgs<{}, {}, {}>", expr::cuda_type(p.types[0]), expr::cuda_type(p.types[2]), rank),
+                           fmt::format("rotate_pairs<{}>", config)};
+  return "#include \"attention/rotary.cuh\"\n" + entry_source(rotary, kernels::rotary_bytes(rank));
 }
 
 class RotaryCudaKernel final : public CompiledKernel {
@@ -86,7 +83,7 @@ class RotaryCudaKernel final : public CompiledKernel {
   RotaryCudaKernel(const RotaryCuda& p, int64_t pairs, const Gpu& gpu)
       : CompiledKernel(gpu, {fmt::format("rotary:w{}", pairs), source_of(p, pairs), {}}, "rotary"),
         walk_(p.views, pairs),
-        second_{p.second[0], p.second[1], p.second[2], p.second[3]} {}
+        second_(p.second) {}
 
   /// A thread has read all of what it writes, and no other thread reads it.
   bool in_place(size_t i) const override { return i == 0; }
@@ -94,14 +91,15 @@ class RotaryCudaKernel final : public CompiledKernel {
   void run(const Buffers& b) override {
     if (walk_.chunks() == 0) return;
     Arguments arguments;
-    arguments.tensor(b.inputs[0]).tensor(b.outputs[0]).tensor(b.inputs[1]).tensor(b.inputs[2]).bytes(walk_.data(), walk_.size()).value(second_);
+    arguments.tensor(b.inputs[0]).tensor(b.outputs[0]).tensor(b.inputs[1]).tensor(b.inputs[2]);
+    arguments.value(second_).bytes(walk_.data(), walk_.size());
     launch(b, {.grid = {static_cast<unsigned>((walk_.chunks() + threads - 1) / threads), 1, 1}, .block = {threads, 1, 1}},
            arguments);
   }
 
  private:
   WalkArgument walk_;
-  kernels::RotarySeconds second_;
+  std::array<int64_t, tensors> second_;
 };
 
 std::optional<Refusal> rejects(const BoundNode& b) {

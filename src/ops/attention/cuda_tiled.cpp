@@ -20,24 +20,22 @@ int64_t shared_bytes(const AttentionShape& s) {
 /// Neighbouring elements of q, k and v that are read in one access.
 int64_t width_of(const AttentionCuda& p) { return std::min({p.access(0), p.access(1), p.access(2), int64_t{4}}); }
 
-std::string source_of(const AttentionCuda& p, const ScoresSource& scores) {
-  const std::string in = read_only(p.type), out = writable(p.type);
+std::string source_of(const AttentionCuda& p, const CudaScores& scores) {
+  const std::string_view type = expr::cuda_type(p.type);
   const std::string tiled =
-      fmt::format("\nusing Tiled = TiledAttention<{}, {}, {}, {}>;\nstatic_assert(Tiled::shared_bytes == {});\n",
-                  expr::cuda_type(p.type), p.shape.depth, p.shape.value_depth, width_of(p), shared_bytes(p.shape));
-  return attention_source(
-      "#include \"attention/tiled.cuh\"\n" + tiled, scores, "attention", fmt::format("{}, 1", threads),
-      {{in, "q"}, {in, "k"}, {in, "v"}, {out, "y"}, {"const AttentionProblem", "problem"}, {"const TiledPlan", "plan"}},
-      "Tiled::run");
+      fmt::format("\nusing Tiled = TiledAttention<{}, {}, {}, {}>;\nstatic_assert(Tiled::shared_bytes == {});\n", type,
+                  p.shape.depth, p.shape.value_depth, width_of(p), shared_bytes(p.shape));
+  const KernelEntry attention{"attention", fmt::format("{}, 1", threads), fmt::format("TiledArgs<{}>", type),
+                              fmt::format("Tiled::run<{}>", scores.type())};
+  return "#include \"attention/tiled.cuh\"\n" + tiled + scores.source(attention, sizeof(kernels::TiledArgs<void>));
 }
 
 class TiledAttention final : public CompiledKernel {
  public:
-  TiledAttention(const AttentionCuda& p, const ScoreMask& mask, const ScoresSource& scores, const Gpu& gpu)
+  TiledAttention(const AttentionCuda& p, const ScoreMask& mask, const CudaScores& scores, const Gpu& gpu)
       : CompiledKernel(gpu, {kernel_name(p, "tiled"), source_of(p, scores), {}}, "attention"),
         p_(p),
-        args_(attention_args(p)),
-        plan_{mask.kind == MaskKind::causal, static_cast<int32_t>(mask.offset)},
+        args_{.problem = attention_args(p), .causal = mask.kind == MaskKind::causal, .offset = static_cast<int32_t>(mask.offset)},
         kind_(mask.kind),
         scores_(scores) {}
 
@@ -46,9 +44,9 @@ class TiledAttention final : public CompiledKernel {
   void run(const Buffers& b) override {
     const AttentionShape& s = p_.shape;
     Arguments arguments;
-    for (size_t i = 0; i < 3; ++i) arguments.tensor(b.inputs[i]);
-    arguments.tensor(b.outputs[0]).value(args_).value(plan_);
-    if (kind_ == MaskKind::program) scores_.pass(p_, b, arguments);
+    set_tensors(args_.problem, b);
+    arguments.value(args_);
+    scores_.pass(b, arguments);
     launch(b,
            {.grid = {static_cast<unsigned>((s.queries + rows - 1) / rows), static_cast<unsigned>(s.batch * s.heads), 1},
             .block = {threads, 1, 1},
@@ -58,10 +56,9 @@ class TiledAttention final : public CompiledKernel {
 
  private:
   AttentionCuda p_;
-  kernels::AttentionProblem args_;
-  kernels::TiledPlan plan_;
+  kernels::TiledArgs<void> args_;
   MaskKind kind_;
-  ScoresSource scores_;
+  CudaScores scores_;
 };
 
 std::optional<Refusal> rejects(const AttentionCuda& p, const Gpu& gpu) {
@@ -91,7 +88,7 @@ void offer_tiled_attention(const AttentionCuda& p, ScoreMask mask, const Machine
   const double estimate =
       gpu_estimate_us(gpu, p.bytes_moved(), 50 * padded * p.flops() * (mask.kind == MaskKind::causal ? 0.55 : 1));
   offer.candidates.push_back({"cuda", "tiled", estimate, [bare, mask, gpu = machine.gpu] {
-                                return std::make_unique<TiledAttention>(bare, mask, ScoresSource(bare), *gpu);
+                                return std::make_unique<TiledAttention>(bare, mask, CudaScores(bare), *gpu);
                               }});
 }
 

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstring>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,7 +34,7 @@ class Launch {
   Launch(KernelEntry entry, device::cuda::LaunchShape shape) : entry_(std::move(entry)), shape_(shape) {}
 
   /// A structure of src/kernels, of which `tensors` are pointers: args(a, {{a.x, input}, {a.y, output}}).
-  template <class A> Launch& args(const A& a, std::initializer_list<TensorMember> tensors = {}) {
+  template <class A> Launch& args(const A& a, const std::vector<TensorMember>& tensors = {}) {
     const size_t begin = append(&a, sizeof a, alignof(A));
     for (const TensorMember& t : tensors)
       tensors_.push_back(

@@ -3,7 +3,8 @@
 #include <cctype>
 
 #include "base/error.h"
-#include "kernels/rnn/recurrence.h"
+#include "expr/cuda.h"
+#include "kernels/rnn/recurrent.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
 #include "ops/cuda/source.h"
@@ -71,15 +72,15 @@ void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& off
   const int64_t gates = n.op == "RNN" ? 1 : n.op == "GRU" ? 3 : 4;
   const Shape &x = b.inputs[0].shape, &w = b.inputs[1].shape;
   const bool batch_first = n.get_int("layout", 0) != 0;
-  kernels::Recurrence a{};
+  kernels::RecurrentArgs<void, void> a{};
   a.steps = x[batch_first ? 1 : 0], a.batch = x[batch_first ? 0 : 1], a.input = x[2];
-  a.directions = w[0], a.hidden = w[1] / gates;
-  const int64_t h = a.hidden;
+  a.hidden = w[1] / gates;
+  const int64_t h = a.hidden, directions = w[0];
   const Shape xs = batch_first ? Shape{a.input, a.steps * a.input} : Shape{a.batch * a.input, a.input};
   const Shape ys =
-      batch_first ? Shape{a.directions * h, h, a.steps * a.directions * h} : Shape{a.directions * a.batch * h, a.batch * h, h};
-  const Shape states = batch_first ? Shape{h, a.directions * h} : Shape{a.batch * h, h};
-  std::ranges::copy(xs, a.x), std::ranges::copy(ys, a.y), std::ranges::copy(states, a.state);
+      batch_first ? Shape{directions * h, h, a.steps * directions * h} : Shape{directions * a.batch * h, a.batch * h, h};
+  const Shape states = batch_first ? Shape{h, directions * h} : Shape{a.batch * h, h};
+  std::ranges::copy(xs, a.x_strides), std::ranges::copy(ys, a.y_strides), std::ranges::copy(states, a.state_strides);
   a.clip = n.get_float("clip", 0);
   a.reverse = n.get_string("direction", "forward") == "reverse";
   a.linear_before_reset = static_cast<int32_t>(n.get_int("linear_before_reset", 0));
@@ -87,29 +88,19 @@ void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& off
   const std::vector<std::string> otherwise = gates == 1   ? std::vector<std::string>{"Tanh"}
                                              : gates == 3 ? std::vector<std::string>{"Sigmoid", "Tanh"}
                                                           : std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"};
-  const auto act = activations(n, otherwise, a.directions);
+  const auto act = activations(n, otherwise, directions);
   if (!act) return offer.refuse("cuda", act.refusal());
   constexpr int64_t most_shared = 48 << 10;
-  const int64_t shared = (gates + 2) * h * 4, blocks = a.directions * a.batch;
+  const int64_t shared = (gates + 2) * h * 4, blocks = directions * a.batch;
   if (shared > most_shared)
     return offer.refuse("cuda", Reason::too_large, "a state of {} needs {} bytes of shared memory; a block has {}", h, shared,
                         most_shared);
   if (blocks >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "{} sequences; it counts to 2^31", blocks);
-  const std::vector<Parameter> parameters = {{read_only(type), "x"},
-                                             {read_only(type), "w"},
-                                             {read_only(type), "r"},
-                                             {read_only(type), "bias"},
-                                             {read_only(given(b.inputs, 4) ? b.inputs[4].type : DType::i32), "lengths"},
-                                             {read_only(type), "first_h"},
-                                             {read_only(type), "first_c"},
-                                             {read_only(type), "peepholes"},
-                                             {writable(type), "y"},
-                                             {writable(type), "last_h"},
-                                             {writable(type), "last_c"},
-                                             {"Recurrence", "args"}};
-  const std::string source =
-      "#include \"rnn/recurrent.cuh\"\n\n" + act->structs +
-      entry_source("recurrent", "recurrent_threads, 1", parameters, fmt::format("recur<{}, {}>", gates, act->names));
+  const DType length_type = given(b.inputs, 4) ? b.inputs[4].type : DType::i32;
+  const KernelEntry recurrent{"recurrent", "recurrent_threads, 1",
+                              fmt::format("RecurrentArgs<{}, {}>", expr::cuda_type(type), expr::cuda_type(length_type)),
+                              fmt::format("recur<{}, {}>", gates, act->names)};
+  const std::string source = "#include \"rnn/recurrent.cuh\"\n\n" + act->structs;
   std::vector<bool> in, out;
   for (size_t i = 0; i < 8; ++i) in.push_back(given(b.inputs, i));
   for (size_t o = 0; o < 3; ++o) out.push_back(given(b.outputs, o));
@@ -119,11 +110,18 @@ void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& off
       {"cuda", "", static_cast<double>(a.steps) * step, [=, gpu = machine.gpu] {
          LaunchPlan plan("recurrent", source);
          if (blocks > 0 && h > 0) {
-           Launch& l = plan.launch("recurrent",
-                                   {.grid = {static_cast<unsigned>(blocks), 1, 1}, .block = {256, 1, 1}, .shared_bytes = shared});
-           for (size_t i = 0; i < in.size(); ++i) in[i] ? l.input(i) : l.value(uint64_t{0});
-           for (size_t o = 0; o < out.size(); ++o) out[o] ? l.output(o) : l.value(uint64_t{0});
-           l.value(a);
+           std::vector<TensorMember> tensors;
+           const auto input = [&](size_t i, const void* const& pointer) {
+             if (in[i]) tensors.emplace_back(pointer, BufferRef{BufferRef::input, i});
+           };
+           const auto output = [&](size_t o, void* const& pointer) {
+             if (out[o]) tensors.emplace_back(pointer, BufferRef{BufferRef::output, o});
+           };
+           input(0, a.x), input(1, a.w), input(2, a.r), input(3, a.bias), input(4, a.lengths);
+           input(5, a.first_h), input(6, a.first_c), input(7, a.peepholes);
+           output(0, a.y), output(1, a.last_h), output(2, a.last_c);
+           plan.launch(recurrent, {.grid = {static_cast<unsigned>(blocks), 1, 1}, .block = {256, 1, 1}, .shared_bytes = shared})
+               .args(a, tensors);
          }
          return launched(std::move(plan), *gpu);
        }});

@@ -12,31 +12,17 @@
 // with each other in the same way; the results are a matrix of bits, along which one warp takes candidates in order.
 #pragma once
 
+#include "kernels/detect/nms.h"
 #include "select/compact.cuh"
 #include "sort/sort.cuh"
 
 /// Scores as keys for sorting, the best first; those below the lowest score, and NaN, behind all others.
-struct ByScore {
+struct ByScore : BoxScores {
   using Key = u32;
-  const float* scores;
-  const float* lowest;
-  u32 count;
   __device__ __forceinline__ Item<u32> operator()(u32 line, u32 place) const {
     const float s = scores[static_cast<u64>(line) * count + place];
     const bool candidate = lowest ? s >= *lowest : s == s;
     return {candidate ? ~Ordered<float>::key(s) : 0xffffffffu, place};
-  }
-};
-
-/// A box for the cheap test: what it covers, or a little more.
-struct alignas(16) Corners {
-  float y1, x1, y2, x2;
-  __device__ __forceinline__ bool touches(const Corners& o) const {
-    return fminf(y2, o.y2) > fmaxf(y1, o.y1) && fminf(x2, o.x2) > fmaxf(x1, o.x1);
-  }
-  static __device__ __forceinline__ Corners nothing() {
-    const float most = __int_as_float(0x7f800000);
-    return {most, most, -most, -most};
   }
 };
 
@@ -74,13 +60,15 @@ template <bool Centered> struct ExactBox {
 /// memory; where they are more than a tile, each further tile is merged with those before.
 ///   sorted, spare    [lines, count]; what is behind the candidates in `sorted` gets a key of ~0 as far as `suppress` looks
 template <int Threads, int Tile, int Chunk>
-__device__ __forceinline__ void sort_candidates(const ByScore& source, Item<u32>* sorted, Item<u32>* spare) {
+__device__ __forceinline__ void sort_candidates(const CandidatesArgs& a) {
   static_assert(Tile % Threads == 0, "a tile takes whole rounds of the block");
   __shared__ alignas(16) unsigned char memory[sizeof(Item<u32>) * Tile];
   __shared__ u32 next;
   auto* items = reinterpret_cast<Item<u32>*>(memory);
+  const ByScore source{a.scores};
   const u32 line = blockIdx.x, count = source.count;
-  sorted += static_cast<u64>(line) * count, spare += static_cast<u64>(line) * count;
+  Item<u32>* const sorted = a.sorted + static_cast<u64>(line) * count;                      // (count)
+  Item<u32>* const spare = a.spare + static_cast<u64>(line) * count;                        // (count)
   Item<u32>*from = spare, *to = sorted;
   u32 total = 0;
   for (u32 begin = 0; begin < count;) {
@@ -136,8 +124,7 @@ template <int Threads, int Round> struct PairQueue {
 
 /// Near: where corners are exact, boxes are compared by the corners in shared memory, and not read again.
 template <bool Centered, bool Near, int Threads>
-__device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* sorted, const i64* limit, const float* threshold,
-                                         Corners* corners, u32* taken, u32* counts, u32 count, u32 classes, u32 keep) {
+__device__ __forceinline__ void suppress(const SuppressArgs& a) {
   static_assert(Threads == 256, "a queue's entry has 8 bits for the candidate");
   constexpr int Round = 16, Words = Threads / 32;
   __shared__ PairQueue<Threads, Round> queue;
@@ -148,13 +135,14 @@ __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* so
   __shared__ u32 beaten[Threads][Words];   // by candidate left: those that it suppresses
   __shared__ u32 order[Threads], newly;
 
-  const u32 line = blockIdx.x, t = threadIdx.x;
-  boxes += static_cast<u64>(line / classes) * count * 4;
-  sorted += static_cast<u64>(line) * count;
-  corners += static_cast<u64>(line) * keep, taken += static_cast<u64>(line) * keep;
-  const i64 wanted = limit ? *limit : 0;
+  const u32 line = blockIdx.x, t = threadIdx.x, count = a.count, keep = a.keep;
+  const float* const boxes = a.boxes + static_cast<u64>(line / a.classes) * count * 4;      // (count, 4)
+  const Item<u32>* const sorted = a.sorted + static_cast<u64>(line) * count;                // (count)
+  Corners* const corners = a.corners + static_cast<u64>(line) * keep;                       // (keep)
+  u32* const taken = a.taken + static_cast<u64>(line) * keep;                               // (keep)
+  const i64 wanted = a.limit ? *a.limit : 0;
   const u32 most = wanted < 0 ? 0 : wanted < keep ? static_cast<u32>(wanted) : keep;
-  const double overlap = threshold ? static_cast<double>(*threshold) : 0.;
+  const double overlap = a.threshold ? static_cast<double>(*a.threshold) : 0.;
   // Corners are exact but for those of centred boxes.
   const auto exact = [&](const Corners& c, const u32& number) {
     if constexpr (Centered || !Near) return ExactBox<Centered>(boxes + static_cast<u64>(number) * 4);
@@ -240,22 +228,22 @@ __device__ __forceinline__ void suppress(const float* boxes, const Item<u32>* so
     if (t < newly) taken[total + t] = numbers[order[t]], corners[total + t] = others[order[t]];
     total += newly;
   }
-  if (t == 0) counts[line] = total;
+  if (t == 0) a.counts[line] = total;
 }
 
-/// y [found, 3]: item, class and box of what was taken, line after line; found: i64 [1]. A block a line.
-__device__ __forceinline__ void emit_taken(const u32* taken, const u32* counts, i64* y, i64* found, u32 classes, u32 keep) {
+/// Writes item, class and box of what was taken, line after line. A block a line.
+__device__ __forceinline__ void emit_taken(const EmitTakenArgs& a) {
   __shared__ u32 before;
   if (threadIdx.x == 0) before = 0;
   __syncthreads();
-  const u32 line = blockIdx.x, own = counts[line];
+  const u32 line = blockIdx.x, own = a.counts[line];
   u32 sum = 0;
-  for (u32 l = threadIdx.x; l < line; l += blockDim.x) sum += counts[l];
+  for (u32 l = threadIdx.x; l < line; l += blockDim.x) sum += a.counts[l];
   if (sum) atomicAdd(&before, sum);   // whole numbers: the same in any order
   __syncthreads();
   for (u32 i = threadIdx.x; i < own; i += blockDim.x) {
-    i64* row = y + (static_cast<u64>(before) + i) * 3;
-    row[0] = line / classes, row[1] = line % classes, row[2] = taken[static_cast<u64>(line) * keep + i];
+    i64* row = a.y + (static_cast<u64>(before) + i) * 3;                                 // (3)
+    row[0] = line / a.classes, row[1] = line % a.classes, row[2] = a.taken[static_cast<u64>(line) * a.keep + i];
   }
-  if (line + 1 == gridDim.x && threadIdx.x == 0) *found = static_cast<i64>(before) + own;
+  if (line + 1 == gridDim.x && threadIdx.x == 0) *a.found = static_cast<i64>(before) + own;
 }

@@ -1,7 +1,7 @@
-// Places that are flagged, in their order: each is put at its rank among them.
+// Selects the places that are flagged, in their order: each is put at its rank among them.
 //
 //   flag(place) → bool                 for places 0 … extent - 1
-//   put(place, rank, total)            once for each flagged one
+//   put(place, rank, total)            once for each flagged place
 //
 // A warp has neighbouring places, takes 32 of them at a time and numbers the flagged ones by a ballot. Two forms: a block that
 // counts and then puts; or tiles, a block each: counted, their counts scanned (scan/scan.cuh), put. Both pass over the flags
@@ -10,9 +10,10 @@
 
 #include "common/divide.cuh"
 #include "common/warp.cuh"
+#include "kernels/select/compact.h"
 #include "scan/scan.cuh"
 
-/// Of begin … end, by a warp.
+/// Counts the flagged places of begin … end, by a warp.
 template <class Flag> __device__ __forceinline__ u32 count_flagged(const Flag& flag, u32 begin, u32 end) {
   const u32 lane = threadIdx.x % 32;
   u32 count = 0;
@@ -33,7 +34,8 @@ __device__ __forceinline__ void put_flagged(const Flag& flag, const Put& put, u3
   }
 }
 
-/// Of a number for each warp: the sum of those of the warps before, and of all. By all threads of the block.
+/// Each warp has a number. Returns the sum of the numbers of the warps before, and writes the sum of all. By all threads of the
+/// block.
 template <int Threads> __device__ __forceinline__ u32 sum_before(u32 of_warp, u32& total) {
   __shared__ u32 warps[Threads / 32];
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = of_warp;
@@ -59,85 +61,49 @@ template <int Threads> __device__ __forceinline__ Part part_of(u32 begin, u32 en
   return {first, min(first + size, end)};
 }
 
-/// count: i64 [1]. One block.
-template <int Threads, class Flag, class Put>
-__device__ __forceinline__ void select_block(const Flag& flag, const Put& put, u32 extent, i64* count) {
-  const Part p = part_of<Threads>(0, extent);
+/// Selects by one block.
+template <int Threads, class Flag, class Put> __device__ __forceinline__ void select_block(const SelectArgs<Flag, Put>& a) {
+  const Part p = part_of<Threads>(0, a.places.extent);
   u32 total;
-  const u32 rank = sum_before<Threads>(count_flagged(flag, p.begin, p.end), total);
-  if (threadIdx.x == 0) *count = total;
-  put_flagged(flag, put, p.begin, p.end, rank, total);
+  const u32 rank = sum_before<Threads>(count_flagged(a.flag, p.begin, p.end), total);
+  if (threadIdx.x == 0) *a.places.count = total;
+  put_flagged(a.flag, a.put, p.begin, p.end, rank, total);
 }
 
-/// counts: u32 [tiles + 1], the last 0. A block a tile.
-template <int Threads, int Tile, class Flag>
-__device__ __forceinline__ void select_count(const Flag& flag, u32 extent, u32* counts) {
-  const u32 begin = blockIdx.x * Tile;
-  const Part p = part_of<Threads>(begin, min(begin + Tile, extent));
-  u32 total;
-  sum_before<Threads>(count_flagged(flag, p.begin, p.end), total);
-  if (threadIdx.x == 0) counts[blockIdx.x] = total;
-  if (blockIdx.x == 0 && threadIdx.x == 0) counts[gridDim.x] = 0;
-}
-
-/// The counts as the sums of those before, in place. One block.
-template <int Threads> __device__ __forceinline__ void select_scan(u32* counts, u32 tiles) {
-  scan_rows<u64, RunningSum<u64>, true, false, Threads, 4>(counts, counts, tiles + 1);
-}
-
+/// Counts the flagged places of each tile. A block a tile.
 template <int Threads, int Tile, class Flag, class Put>
-__device__ __forceinline__ void select_put(const Flag& flag, const Put& put, u32 extent, const u32* counts, i64* count) {
-  const u32 begin = blockIdx.x * Tile, total = counts[gridDim.x];
-  const Part p = part_of<Threads>(begin, min(begin + Tile, extent));
-  u32 of_tile;
-  const u32 rank = sum_before<Threads>(count_flagged(flag, p.begin, p.end), of_tile);
-  if (blockIdx.x == 0 && threadIdx.x == 0) *count = total;
-  put_flagged(flag, put, p.begin, p.end, counts[blockIdx.x] + rank, total);
+__device__ __forceinline__ void select_count(const SelectArgs<Flag, Put>& a) {
+  const u32 begin = blockIdx.x * Tile;
+  const Part p = part_of<Threads>(begin, min(begin + Tile, a.places.extent));
+  u32 total;
+  sum_before<Threads>(count_flagged(a.flag, p.begin, p.end), total);
+  if (threadIdx.x == 0) a.places.counts[blockIdx.x] = total;
+  if (blockIdx.x == 0 && threadIdx.x == 0) a.places.counts[gridDim.x] = 0;
 }
 
-/// An element that has any bit of the mask: all but the sign for floating-point types, so that both zeros are zero and NaN is
-/// not.
-template <class Word, Word Mask> struct HasBits {
-  const Word* x;
-  __device__ __forceinline__ bool operator()(u32 i) const { return (x[i] & Mask) != 0; }
-};
+/// Replaces each count by the sum of those before. One block.
+template <int Threads, class Flag, class Put> __device__ __forceinline__ void select_scan(const SelectArgs<Flag, Put>& a) {
+  scan_rows<u64, RunningSum<u64>, true, false, Threads, 4>(a.places.counts, a.places.counts, a.places.tiles + 1);
+}
 
-/// y [Rank, total]: the place's index along each axis.
-template <int Rank> struct Extents { Divider of[Rank]; };
-template <int Rank> struct PutIndices {
-  i64* y;
-  const Extents<Rank>& extents;
-  __device__ __forceinline__ void operator()(u32 place, u32 rank, u32 total) const {
-#pragma unroll
-    for (int a = Rank - 1; a >= 0; --a) {
-      const u32 rest = extents.of[a].quotient(place);
-      y[static_cast<u64>(a) * total + rank] = place - rest * extents.of[a].divisor;
-      place = rest;
-    }
-  }
-};
+/// Puts the flagged places of each tile. A block a tile.
+template <int Threads, int Tile, class Flag, class Put>
+__device__ __forceinline__ void select_put(const SelectArgs<Flag, Put>& a) {
+  const u32* const counts = a.places.counts;                                // (tiles + 1)
+  const u32 begin = blockIdx.x * Tile, total = counts[gridDim.x];
+  const Part p = part_of<Threads>(begin, min(begin + Tile, a.places.extent));
+  u32 of_tile;
+  const u32 rank = sum_before<Threads>(count_flagged(a.flag, p.begin, p.end), of_tile);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *a.places.count = total;
+  put_flagged(a.flag, a.put, p.begin, p.end, counts[blockIdx.x] + rank, total);
+}
 
-/// y [total]: the elements themselves.
-template <class Word> struct PutElement {
-  const Word* x;
-  Word* y;
-  __device__ __forceinline__ void operator()(u32 place, u32 rank, u32) const { y[rank] = x[place]; }
-};
-
-/// ranks [extent]: for who copies what is flagged.
-struct PutRank {
-  u32* ranks;
-  __device__ __forceinline__ void operator()(u32 place, u32 rank, u32) const { ranks[place] = rank; }
-};
-
-/// x [outer, extent, row] → y [outer, count, row]: the flagged slices among the first `flags`. A thread a unit of x.
-template <class Unit> __device__ __forceinline__ void copy_flagged(const Unit* x, const u8* flag, const u32* ranks,
-                                                                   const i64* count, Unit* y, u32 units, Divider row,
-                                                                   Divider extent, u32 flags) {
+/// Copies the flagged slices among the first `flags` of each outer index. A thread a unit of x.
+template <class Unit> __device__ __forceinline__ void copy_flagged(const CopyFlaggedArgs<Unit>& a) {
   const u32 number = blockIdx.x * blockDim.x + threadIdx.x;
-  if (number >= units) return;
-  const u32 slice = row.quotient(number), u = number - slice * row.divisor;
-  const u32 o = extent.quotient(slice), e = slice - o * extent.divisor;
-  if (e >= flags || !flag[e]) return;
-  y[(static_cast<u64>(o) * static_cast<u64>(*count) + ranks[e]) * row.divisor + u] = x[number];
+  if (number >= a.units) return;
+  const u32 slice = a.row.quotient(number), u = number - slice * a.row.divisor;
+  const u32 o = a.extent.quotient(slice), e = slice - o * a.extent.divisor;
+  if (e >= a.flags || !a.flag[e]) return;
+  a.y[(static_cast<u64>(o) * static_cast<u64>(*a.count) + a.ranks[e]) * a.row.divisor + u] = a.x[number];
 }

@@ -1,36 +1,26 @@
-// Scattering rows in an order that does not depend on the threads'.
+// Scatters rows in an order that does not depend on which thread runs first.
 //
 //   y [slots, width]        begins as the data
 //   updates [rows, width]   row r goes to slot at(r); a slot of -1 is outside of the data and left out
 //
-// Without a reduction the last row of a slot wins, found by a maximum over row numbers. With one, rows are sorted by slot
-// (sort.cuh) and each slot's are combined one after the other, first to last: what a loop over the rows gives, bit for bit.
+// Without a reduction the last row of a slot wins; a maximum over row numbers finds it. With a reduction, rows are sorted by slot
+// (sort.cuh), and the rows of a slot are combined one after the other, first to last. A loop over the rows gives the same bits.
 #pragma once
 
 #include "common/convert.cuh"
+#include "kernels/sort/scatter.h"
 #include "movement/rows.cuh"
 #include "sort/sort.cuh"
 
-/// winners [slots], zero before: one more than the last row of each.
-template <class At> __device__ __forceinline__ void mark_winners(u32* winners, u32 rows, const At& at) {
+/// Finds the last row of each slot. A thread a row.
+template <class At> __device__ __forceinline__ void mark_winners(const WinnersArgs<At>& a) {
   const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
-  if (row >= rows) return;
-  const i64 slot = at(row);
-  if (slot >= 0) atomicMax(winners + slot, row + 1);
+  if (row >= a.winners.rows) return;
+  const i64 slot = a.at(row);
+  if (slot >= 0) atomicMax(a.winners.of_slot + slot, row + 1);
 }
 
-/// A map of rows: winners go to their slots, others nowhere.
-template <class At> struct Winning {
-  const u32* winners;
-  i64 width;
-  At at;
-  __device__ __forceinline__ From2 operator()(u32 row) const {
-    const i64 slot = at(row);
-    return {row * width, slot >= 0 && winners[slot] == row + 1 ? slot * width : -1};
-  }
-};
-
-/// The rows as one line of keys; those outside come last.
+/// Gives the rows as one line of keys, their slots; rows that go nowhere come last.
 template <class At> struct BySlot {
   using Key = u32;
   At at;
@@ -53,16 +43,17 @@ template <class A> struct Smaller {
   static __device__ __forceinline__ A of(A a, A b) { return b < a || b != b ? b : a; }
 };
 
-/// Rows in the order of `sorted`: the first of a slot combines all of the slot's. A thread an element of a row.
-template <class A, class Op, class T>
-__device__ __forceinline__ void combine(const Item<u32>* sorted, const T* updates, T* y, u32 rows, Divider width) {
+/// Takes rows in the order of `sorted`: the first row of a slot combines all rows of the slot. A thread an element of a row.
+template <class A, class Op, class T> __device__ __forceinline__ void combine(const CombineArgs<T>& a) {
+  const Item<u32>* const sorted = a.sorted;                                 // (rows)
+  const Divider& width = a.width;
   const u32 number = blockIdx.x * blockDim.x + threadIdx.x;
-  if (number >= rows * width.divisor) return;
+  if (number >= a.rows * width.divisor) return;
   const u32 i = width.quotient(number), c = number - i * width.divisor, slot = sorted[i].key;
   if (slot == 0xffffffffu || (i > 0 && sorted[i - 1].key == slot)) return;
-  T* to = y + static_cast<u64>(slot) * width.divisor + c;
+  T* to = a.y + static_cast<u64>(slot) * width.divisor + c;
   A total = widened<A>(*to);
-  for (u32 r = i; r < rows && sorted[r].key == slot; ++r)
-    total = Op::of(total, widened<A>(updates[static_cast<u64>(sorted[r].place) * width.divisor + c]));
+  for (u32 r = i; r < a.rows && sorted[r].key == slot; ++r)
+    total = Op::of(total, widened<A>(a.updates[static_cast<u64>(sorted[r].place) * width.divisor + c]));
   *to = narrowed<T>(total);
 }

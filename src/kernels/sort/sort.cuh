@@ -1,4 +1,4 @@
-// Lines of keys sorted, each with the place that it came from; equal keys by place, so the order is the only one there is.
+// Sorts lines of keys, each with the place that it came from. Equal keys are ordered by place, so there is one order only.
 //
 //   lines     [lines, extent] keys from a functor, item(line, place)
 //   runs      [lines, runs, keep] sorted items, the first `keep` of each run: what lies behind can never be among the first
@@ -10,14 +10,9 @@
 
 #include "common/divide.cuh"
 #include "common/expr.cuh"
+#include "kernels/sort/sort.h"
 
-template <class K> struct Item {
-  K key;
-  u32 place;
-  __device__ __forceinline__ bool before(const Item& o) const { return key < o.key || (key == o.key && place < o.place); }
-};
-
-/// Behind every other.
+/// Comes after every other item.
 template <class K> __device__ __forceinline__ Item<K> last_item() { return {static_cast<K>(~K(0)), 0xffffffffu}; }
 
 /// Keys that order as TopK does: a NaN is larger than every number, and the zeros are equal.
@@ -62,23 +57,16 @@ template <> struct Ordered<double> {
   }
 };
 
-/// Elements along an axis of x [outer, extent, inner], the line (outer, inner); Largest: the largest first.
-template <class T, bool Largest> struct AlongAxis {
+/// The elements of lines along an axis; Largest: the largest first.
+template <class T, bool Largest> struct AlongAxis : AxisLines<T> {
   using Key = typename Ordered<T>::Key;
-  const T* x;
-  Divider inner;
-  u32 extent;
-  __device__ __forceinline__ u64 at(u32 line, u32 place) const {
-    const u32 o = inner.quotient(line), i = line - o * inner.divisor;
-    return (static_cast<u64>(o) * extent + place) * inner.divisor + i;
-  }
   __device__ __forceinline__ Item<Key> operator()(u32 line, u32 place) const {
-    const Key key = Ordered<T>::key(x[at(line, place)]);
+    const Key key = Ordered<T>::key(this->x[this->at(line, place)]);
     return {Largest ? static_cast<Key>(~key) : key, place};
   }
 };
 
-/// The tile's items in order, by all threads of the block; N a power of two.
+/// Sorts a tile's items, by all threads of the block; N a power of two.
 template <int N, class K> __device__ __forceinline__ void sort_shared(Item<K>* items) {
   for (u32 size = 2; size <= N; size *= 2) {
     for (u32 step = size / 2; step > 0; step /= 2) {
@@ -93,8 +81,8 @@ template <int N, class K> __device__ __forceinline__ void sort_shared(Item<K>* i
   __syncthreads();
 }
 
-/// The first n items in order, by all threads of the block; n a power of two, at least 4. A thread takes four items through two
-/// steps: half as many barriers, and half as much is read and written.
+/// Sorts the first n items, by all threads of the block; n a power of two, at least 4. A thread takes four items through two
+/// steps, which halves the barriers, the reads and the writes.
 template <class K> __device__ __forceinline__ void sort_by_fours(Item<K>* items, u32 n) {
   const auto order = [](Item<K>& a, Item<K>& b, bool up) {
     if (b.before(a) != up) return;
@@ -136,18 +124,18 @@ __device__ __forceinline__ u32 sort_tile(Item<K>* items, const Source& source, u
   return line;
 }
 
-/// out [lines, tiles, keep]
-template <int N, class Source>
-__device__ __forceinline__ void sort_tiles(const Source& source, Item<typename Source::Key>* out, u32 extent, u32 tiles,
-                                           u32 keep) {
+/// Sorts each tile. Launch: a block a tile.
+template <int N, class Source> __device__ __forceinline__ void sort_tiles(const SortArgs<Source>& a) {
   using K = typename Source::Key;
+  const SortedTiles<K>& sorted = a.sorted;
   __shared__ alignas(16) unsigned char memory[sizeof(Item<K>) * N];
   auto* items = reinterpret_cast<Item<K>*>(memory);
-  sort_tile<N>(items, source, extent, tiles);
-  for (u32 i = threadIdx.x; i < keep; i += blockDim.x) out[static_cast<u64>(blockIdx.x) * keep + i] = items[i];
+  sort_tile<N>(items, a.source, sorted.extent, sorted.tiles);
+  for (u32 i = threadIdx.x; i < sorted.keep; i += blockDim.x)
+    sorted.out[static_cast<u64>(blockIdx.x) * sorted.keep + i] = items[i];
 }
 
-/// Of n sorted items, how many come before `item`.
+/// How many of n sorted items come before `item`.
 template <class K> __device__ __forceinline__ u32 count_before(const Item<K>* items, u32 n, const Item<K>& item) {
   u32 begin = 0;
   while (begin < n) {
@@ -158,19 +146,18 @@ template <class K> __device__ __forceinline__ u32 count_before(const Item<K>* it
   return begin;
 }
 
-/// runs [lines, runs, keep] → out [lines, ceil(runs / 2), kept]. A thread an item.
-template <class K>
-__device__ __forceinline__ void merge_runs(const Item<K>* runs, Item<K>* out, u32 count, Divider keep, Divider per_line,
-                                           u32 kept) {
+/// Merges the runs of each line two by two. A thread an item.
+template <class K> __device__ __forceinline__ void merge_runs(const MergeArgs<K>& a) {
+  const Divider &keep = a.keep, &per_line = a.per_line;
   const u32 number = blockIdx.x * blockDim.x + threadIdx.x;
-  if (number >= count) return;
+  if (number >= a.count) return;
   const u32 run_of_all = keep.quotient(number), place = number - run_of_all * keep.divisor;
   const u32 line = per_line.quotient(run_of_all), run = run_of_all - line * per_line.divisor;
-  const Item<K> item = runs[number];
+  const Item<K> item = a.runs[number];
   u32 before = 0;
   const u32 other = run ^ 1;
   if (other < per_line.divisor) {
-    const Item<K>* o = runs + (static_cast<u64>(line) * per_line.divisor + other) * keep.divisor;
+    const Item<K>* o = a.runs + (static_cast<u64>(line) * per_line.divisor + other) * keep.divisor;             // (keep)
     u32 end = keep.divisor;
     while (before < end) {
       const u32 middle = (before + end) / 2;
@@ -180,36 +167,32 @@ __device__ __forceinline__ void merge_runs(const Item<K>* runs, Item<K>* out, u3
     }
   }
   const u32 to = place + before, pairs = (per_line.divisor + 1) / 2;
-  if (to < kept) out[(static_cast<u64>(line) * pairs + run / 2) * kept + to] = item;
+  if (to < a.kept) a.out[(static_cast<u64>(line) * pairs + run / 2) * a.kept + to] = item;
 }
 
-/// The line's first k elements and their places, each where it is asked for.
-template <class T, bool Largest, class Out>
-__device__ __forceinline__ void put(const AlongAxis<T, Largest>& source, u32 line, u32 i, u32 k, const Out& item, T* values,
-                                    i64* places) {
-  const u32 o = source.inner.quotient(line), in = line - o * source.inner.divisor;
-  const u64 to = (static_cast<u64>(o) * k + i) * source.inner.divisor + in;
-  if (values) values[to] = source.x[source.at(line, item.place)];
-  if (places) places[to] = item.place;
+/// Writes an item of a line, the i-th of its first k: the element and its place, each where it is asked for.
+template <class T, class K>
+__device__ __forceinline__ void put(const TopKArgs<T, K>& a, u32 line, u32 i, const Item<K>& item) {
+  const Divider& inner = a.lines.inner;
+  const u32 o = inner.quotient(line), in = line - o * inner.divisor;
+  const u64 to = (static_cast<u64>(o) * a.k.divisor + i) * inner.divisor + in;
+  if (a.values) a.values[to] = a.lines.x[a.lines.at(line, item.place)];
+  if (a.places) a.places[to] = item.place;
 }
 
-/// TopK of lines of at most N elements, which are one tile each: values and places [lines, k], null where not asked for.
-/// Launch: a block of Threads threads a line.
-template <int N, int Threads, class T, bool Largest>
-__device__ __forceinline__ void top_k_of_tiles(const AlongAxis<T, Largest>& source, T* values, i64* places, u32 k, u32 extent) {
-  using K = typename AlongAxis<T, Largest>::Key;
+/// TopK of lines of at most N elements, which are one tile each. Launch: a block of Threads threads a line.
+template <int N, int Threads, bool Largest, class T, class K>
+__device__ __forceinline__ void top_k_of_tiles(const TopKArgs<T, K>& a) {
   __shared__ alignas(16) unsigned char memory[sizeof(Item<K>) * N];
   auto* items = reinterpret_cast<Item<K>*>(memory);                         // (N)
-  const u32 line = sort_tile<N>(items, source, extent, 1);
-  for (u32 i = threadIdx.x; i < k; i += Threads) put(source, line, i, k, items[i], values, places);
+  const u32 line = sort_tile<N>(items, AlongAxis<T, Largest>{a.lines}, a.lines.extent, 1);
+  for (u32 i = threadIdx.x; i < a.k.divisor; i += Threads) put(a, line, i, items[i]);
 }
 
-/// The same of sorted items [lines, k], `count` of them. Launch: blocks of Threads threads, a thread an item.
-template <int Threads, class T, bool Largest>
-__device__ __forceinline__ void top_k_of_sorted(const AlongAxis<T, Largest>& source, T* values, i64* places, u32 k,
-                                                const Item<typename AlongAxis<T, Largest>::Key>* items, u32 count, Divider kept) {
+/// TopK of lines whose first k items are sorted. Launch: blocks of Threads threads, a thread an item.
+template <int Threads, class T, class K> __device__ __forceinline__ void top_k_of_sorted(const TopKArgs<T, K>& a) {
   const u32 number = blockIdx.x * static_cast<u32>(Threads) + threadIdx.x;
-  if (number >= count) return;
-  const u32 line = kept.quotient(number);
-  put(source, line, number - line * k, k, items[number], values, places);
+  if (number >= a.count) return;
+  const u32 line = a.k.quotient(number);
+  put(a, line, number - line * a.k.divisor, a.items[number]);
 }

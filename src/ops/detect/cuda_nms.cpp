@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/detect/nms.h"
 #include "ops/core/data_dependent.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/source.h"
@@ -19,64 +20,50 @@ struct Nms {
   bool centered = false, limit = false, threshold = false, lowest = false;  // the inputs that are there
 };
 
-void optional_input(Launch& l, size_t i, bool given) {
-  if (given)
-    l.input(i);
-  else
-    l.value(uint64_t{0});
-}
-
 constexpr int64_t most_of_a_block = 1 << 14;  // boxes of a line whose candidates one block sorts
 
 /// Adds the sorting of every line's candidates; returns where [lines, count] items lie.
 BufferRef add_sorting(LaunchPlan& plan, const Nms& p) {
-  const auto count = static_cast<uint32_t>(p.count);
-  const auto give = [&](Launch& l) {
-    l.input(1);
-    optional_input(l, 4, p.lowest);
-    l.value(count);
-  };
+  const kernels::BoxScores scores{.count = static_cast<uint32_t>(p.count)};
   LineSort sort;
-  sort.source_type = "ByScore";
-  sort.parameters = "const float* scores, const float* lowest, u32 boxes";
-  sort.members = "scores, lowest, boxes";
-  sort.give = give;
+  sort.source = "ByScore";
+  sort.give = [&](Launch& l) {
+    std::vector<TensorMember> tensors{{scores.scores, {BufferRef::input, 1}}};
+    if (p.lowest) tensors.emplace_back(scores.lowest, BufferRef{BufferRef::input, 4});
+    l.args(scores, tensors);
+  };
   sort.lines = p.lines, sort.extent = p.count, sort.keep = p.count;
   if (!p.near) return sort.add_to(plan, "sort");
   const auto threads = static_cast<unsigned>(std::clamp<int64_t>(sort.tile() / 4, 32, 1024));
-  plan.source += entry_of_text(
-      "sort", threads, fmt::format("{}, Item<u32>* sorted, Item<u32>* spare", sort.parameters),
-      fmt::format("sort_candidates<{}, {}, {}>(ByScore{{{}}}, sorted, spare);", threads, sort.tile(), block, sort.members));
+  const KernelEntry candidates{"sort", std::to_string(threads), "CandidatesArgs",
+                               fmt::format("sort_candidates<{}, {}, {}>", threads, sort.tile(), block)};
   const int64_t bytes = p.lines * p.count * sort.item_bytes();
   const BufferRef sorted = plan.reserve(bytes), spare = plan.reserve(bytes);
-  Launch& l = plan.launch("sort", blocks_of(p.lines * threads, threads));
-  give(l);
-  l.at(sorted).at(spare);
+  const kernels::CandidatesArgs a{.scores = scores};
+  std::vector<TensorMember> tensors{{a.scores.scores, {BufferRef::input, 1}}, {a.sorted, sorted}, {a.spare, spare}};
+  if (p.lowest) tensors.emplace_back(a.scores.lowest, BufferRef{BufferRef::input, 4});
+  plan.launch(candidates, blocks_of(p.lines * threads, threads)).args(a, tensors);
   return sorted;
 }
 
 std::unique_ptr<Kernel> nms(const Nms& p, const Gpu& gpu) {
   LaunchPlan plan("nms", "#include \"detect/nms.cuh\"\n");
-  const auto count = static_cast<uint32_t>(p.count), classes = static_cast<uint32_t>(p.classes),
-             keep = static_cast<uint32_t>(p.keep);
   const BufferRef sorted = add_sorting(plan, p);
   const BufferRef corners = plan.reserve(p.lines * p.keep * 16), taken = plan.reserve(p.lines * p.keep * 4),
                   counts = plan.reserve(p.lines * 4);
-  plan.source += entry_of_text(
-      "take", block,
-      "const float* boxes, const Item<u32>* sorted, const i64* limit, const float* threshold, Corners* corners, u32* taken, "
-      "u32* counts, u32 count, u32 classes, u32 keep",
-      fmt::format("suppress<{}, {}, {}>(boxes, sorted, limit, threshold, corners, taken, counts, count, classes, keep);",
-                  p.centered, p.near, block));
-  plan.source += entry_of_text("emit", block, "const u32* taken, const u32* counts, i64* y, i64* found, u32 classes, u32 keep",
-                               "emit_taken(taken, counts, y, found, classes, keep);");
-  Launch& take = plan.launch("take", blocks_of(p.lines * block, block));
-  take.input(0).at(sorted);
-  optional_input(take, 2, p.limit);
-  optional_input(take, 3, p.threshold);
-  take.at(corners).at(taken).at(counts).value(count).value(classes).value(keep);
-  Launch& emit = plan.launch("emit", blocks_of(p.lines * block, block));
-  emit.at(taken).at(counts).output(0).output(1).value(classes).value(keep);
+  const kernels::SuppressArgs a{.count = static_cast<uint32_t>(p.count),
+                                .classes = static_cast<uint32_t>(p.classes),
+                                .keep = static_cast<uint32_t>(p.keep)};
+  std::vector<TensorMember> tensors{
+      {a.boxes, {BufferRef::input, 0}}, {a.sorted, sorted}, {a.corners, corners}, {a.taken, taken}, {a.counts, counts}};
+  if (p.limit) tensors.emplace_back(a.limit, BufferRef{BufferRef::input, 2});
+  if (p.threshold) tensors.emplace_back(a.threshold, BufferRef{BufferRef::input, 3});
+  const KernelEntry take{"take", std::to_string(block), "SuppressArgs",
+                         fmt::format("suppress<{}, {}, {}>", p.centered, p.near, block)};
+  plan.launch(take, blocks_of(p.lines * block, block)).args(a, tensors);
+  const kernels::EmitTakenArgs e{.classes = a.classes, .keep = a.keep};
+  plan.launch({"emit", std::to_string(block), "EmitTakenArgs", "emit_taken"}, blocks_of(p.lines * block, block))
+      .args(e, {{e.taken, taken}, {e.counts, counts}, {e.y, {BufferRef::output, 0}}, {e.found, {BufferRef::output, 1}}});
   return launched(std::move(plan), gpu);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/movement/rows.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/strided_copy.h"
@@ -16,7 +17,7 @@ namespace {
 
 struct NdShape {
   int64_t batches = 1, rows = 1, depth = 1, width = 1;
-  std::vector<int64_t> places;  // NdPlaces: batch, extents, strides, in slices
+  std::vector<int64_t> places;  // AtNd's batch, extents, strides, in slices
 };
 
 NdShape nd_shape(const Shape& data, const Shape& index, size_t batch_dims) {
@@ -35,10 +36,8 @@ NdShape nd_shape(const Shape& data, const Shape& index, size_t batch_dims) {
   return n;
 }
 
-std::vector<std::byte> bytes_of(const std::vector<int64_t>& v) {
-  const auto* p = reinterpret_cast<const std::byte*>(v.data());
-  return {p, p + v.size() * sizeof(int64_t)};
-}
+/// For a map: of an extent that may be 0.
+kernels::Divider divider(int64_t d) { return Divider(static_cast<uint32_t>(std::max<int64_t>(1, d))); }
 
 int64_t alignment_of(const BoundNode& b, size_t input) { return std::min(b.inputs[input].alignment, b.outputs[0].alignment); }
 
@@ -63,17 +62,12 @@ IndexedRows indexed_rows(const BoundNode& b) {
   if (n.op.ends_with("ND")) {
     const NdShape nd = nd_shape(x, index, static_cast<size_t>(n.get_int("batch_dims", 0)));
     r.rows = nd.batches * nd.rows, r.width = nd.width, r.slots = elements(x) / std::max<int64_t>(1, nd.width);
-    // A depth of 0 names all of x.
-    const auto depth = std::max<int64_t>(1, nd.depth);
-    std::vector<int64_t> places = nd.places;
-    if (nd.depth == 0) places = {1, 1, 0};
-    r.type = fmt::format("AtNd<{}, {}>", type, depth);
-    r.parameters = fmt::format("const {}* index, Divider rows, const NdPlaces<{}> places", type, depth);
-    r.members = "index, rows, places";
-    if (nd.depth == 0) r.parameters.clear();  // rejected by the caller
-    r.give = [rows = Divider(static_cast<uint32_t>(std::max<int64_t>(1, nd.rows))), places](Launch& l) {
-      l.input(1).value(rows).bytes(bytes_of(places));
-    };
+    if (nd.depth == 0) return r;
+    r.at = {fmt::format("AtNd<{}, {}>", type, nd.depth), [rows = divider(nd.rows), places = nd.places](Launch& l) {
+              l.input(1);
+              for (const int64_t p : places) l.value(p);
+              l.value(rows).value(uint32_t{0});
+            }};
     return r;
   }
   const auto axis = static_cast<size_t>(normalize_axis(n.get_int("axis", 0), static_cast<int64_t>(x.size())));
@@ -84,10 +78,8 @@ IndexedRows indexed_rows(const BoundNode& b) {
   const Views views = merged(index, {elsewhere, strides(index)}, 1);
   const Views one{views.extents, {views.strides[0]}};
   r.rows = elements(index), r.width = 1, r.slots = elements(x);
-  r.type = fmt::format("AtElement<{}, {}>", type, one.extents.size());
-  r.parameters = fmt::format("const {}* index, i64 extent, i64 step, const Walk<{}, 1> elsewhere", type, one.extents.size());
-  r.members = "index, extent, step, elsewhere";
-  r.give = [extent = x[axis], step, walk = WalkArgument(one, 1)](Launch& l) { l.input(1).value(extent).value(step).value(walk); };
+  r.at = {fmt::format("AtElement<{}, {}>", type, one.extents.size()),
+          [extent = x[axis], step, walk = WalkArgument(one, 1)](Launch& l) { l.input(1).value(extent).value(step).value(walk); }};
   return r;
 }
 
@@ -103,9 +95,10 @@ void offer_gather_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
     const int64_t count = elements(b.inputs[1].shape);
     move.width = elements(Shape(x.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.end()));
     move.rows = outer * count;
-    const std::string type(expr::cuda_type(b.inputs[1].type));
-    move.map = RowMap(fmt::format("Gather<{}>", type));
-    move.map.pointer(type, {BufferRef::input, 1, 0}).divider(count).number(x[axis]).number(move.width);
+    const kernels::Gather<void> m{.extent = x[axis], .width = move.width, .count = divider(count)};
+    move.map = {fmt::format("Gather<{}>", expr::cuda_type(b.inputs[1].type)), [m](Launch& l) {
+                  l.args(m, {{m.index, {BufferRef::input, 1}}});
+                }};
     move.widen(alignment_of(b, 0), move.width);
     return offer_row_move(move, "gather", *machine.gpu, offer);
   }
@@ -116,16 +109,19 @@ void offer_gather_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
     move.width = elements(Shape(x.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.end()));
     move.rows = outer * update[axis];
     move.from = {BufferRef::input, 1, 0};
-    move.map = RowMap("Placed");
     const bool given = b.inputs.size() > 2 && b.inputs[2].type != DType::undefined;
     if (given && b.inputs[2].type != DType::i64)
       return offer.refuse("cuda", Reason::wrong_type, "places of {}", smelt::name(b.inputs[2].type));
-    if (given)
-      move.map.pointer("i64", {BufferRef::input, 2, 0});
-    else
-      move.map.null("i64");
-    move.map.divider(update[axis]).divider(outer / std::max<int64_t>(1, x[0])).number(x[axis]).number(move.width);
-    move.map.flag(n.get_string("mode", "linear") == "circular");
+    const kernels::Placed m{.extent = x[axis],
+                            .width = move.width,
+                            .length = divider(update[axis]),
+                            .samples = divider(outer / std::max<int64_t>(1, x[0])),
+                            .circular = n.get_string("mode", "linear") == "circular"};
+    move.map = {"Placed", [m, given](Launch& l) {
+                  std::vector<TensorMember> tensors;
+                  if (given) tensors.emplace_back(m.begin, BufferRef{BufferRef::input, 2});
+                  l.args(m, tensors);
+                }};
     move.widen(alignment_of(b, 1), move.width);
     const int64_t bytes = elements(x) * move.bytes;
     return offer_row_move(move, "tensor_scatter", *machine.gpu, offer, [bytes](LaunchPlan& plan) {
@@ -135,13 +131,15 @@ void offer_gather_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
   if (elements(x) == 0 && elements(b.outputs[0].shape) > 0)
     return offer.refuse("cuda", Reason::wrong_shape, "nothing to gather from");
   const IndexedRows rows = indexed_rows(b);
-  if (rows.parameters.empty()) return offer.refuse("cuda", Reason::wrong_shape, "indices of no axes");
+  if (rows.at.type.empty()) return offer.refuse("cuda", Reason::wrong_shape, "indices of no axes");
   move.rows = rows.rows, move.width = rows.width;
   move.widen(alignment_of(b, 0), rows.width);
   if (move.too_large())
     return offer.refuse("cuda", Reason::too_large, "{} rows of {} elements; it counts to 2^31 accesses", move.rows, move.width);
-  move.map = RowMap(fmt::format("Gathered<{}>", rows.type));
-  move.map.number(rows.width).nested(rows.type, rows.parameters, rows.members, rows.give);
+  move.map = {fmt::format("Gathered<{}>", rows.at.type), [rows](Launch& l) {
+                l.value(rows.width);
+                rows.at.give(l);
+              }};
   offer_row_move(move, "gather", *machine.gpu, offer);
 }
 

@@ -9,13 +9,12 @@
 
 namespace smelt::ops {
 
-/// AtNd or AtElement of src/kernels/movement/rows.cuh for a GatherND, ScatterND, GatherElements or ScatterElements.
+/// AtNd or AtElement of src/kernels/movement/rows.h for a GatherND, ScatterND, GatherElements or ScatterElements.
 struct IndexedRows {
-  int64_t rows = 0;                       // of the index
-  int64_t width = 1;                      // elements that a row of the index names
-  int64_t slots = 0;                      // rows of the data
-  std::string type, parameters, members;  // the functor, a kernel's parameters for it, and what it is made of
-  std::function<void(Launch&)> give;      // the parameters
+  int64_t rows = 0;   // of the index
+  int64_t width = 1;  // elements that a row of the index names
+  int64_t slots = 0;  // rows of the data
+  RowMap at;          // no type: the index names no axes
 };
 IndexedRows indexed_rows(const BoundNode& b);
 

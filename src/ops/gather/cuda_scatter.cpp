@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/sort/scatter.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/cuda/source.h"
 #include "ops/gather/cuda_gather.h"
@@ -36,37 +37,32 @@ std::unique_ptr<Kernel> scatter(const BoundNode& b, const std::string& reduction
   if (reduction == "none") {
     const BufferRef winners = plan.reserve(rows.slots * 4);
     plan.fill(winners, rows.slots * 4, 0);
-    plan.source += entry_of_text("mark", block, fmt::format("u32* winners, u32 rows_, {}", rows.parameters),
-                                 fmt::format("mark_winners(winners, rows_, {}{{{}}});", rows.type, rows.members));
-    Launch& mark = plan.launch("mark", blocks_of(rows.rows, block));
-    mark.at(winners).value(static_cast<uint32_t>(rows.rows));
-    rows.give(mark);
+    const kernels::Winners w{.rows = static_cast<uint32_t>(rows.rows)};
+    const KernelEntry mark{"mark", std::to_string(block), fmt::format("WinnersArgs<{}>", rows.at.type), "mark_winners"};
+    rows.at.give(plan.launch(mark, blocks_of(rows.rows, block)).args(w, {{w.of_slot, winners}}));
     RowMove move;
     move.from = {BufferRef::input, 2, 0};
     move.rows = rows.rows, move.width = rows.width, move.bytes = size;
     move.widen(std::min(b.inputs[2].alignment, b.outputs[0].alignment), rows.width);
-    move.map = RowMap(fmt::format("Winning<{}>", rows.type));
-    move.map.pointer("u32", winners).number(rows.width).nested(rows.type, rows.parameters, rows.members, rows.give);
+    move.map = {fmt::format("Winning<{}>", rows.at.type), [&](Launch& l) {
+                  l.at(winners).value(rows.width);
+                  rows.at.give(l);
+                }};
     move.add_to(plan, "move");
     return launched(std::move(plan), gpu, {0});
   }
   LineSort sort;
-  sort.source_type = fmt::format("BySlot<{}>", rows.type);
-  sort.parameters = rows.parameters;
-  sort.members = fmt::format("{}{{{}}}", rows.type, rows.members);
-  sort.give = rows.give;
+  sort.source = fmt::format("BySlot<{}>", rows.at.type);
+  sort.give = rows.at.give;
   sort.extent = sort.keep = rows.rows;
   const BufferRef sorted = sort.add_to(plan, "sort");
-  const std::string t(expr::cuda_type(type)), wide = combined_in(type);
-  plan.source += entry_of_text(
-      "apply", block, fmt::format("const Item<u32>* sorted, const {0}* updates, {0}* y, u32 rows, Divider width", t),
-      fmt::format("combine<{0}, {1}<{0}>>(sorted, updates, y, rows, width);", wide, operation(reduction)));
-  plan.launch("apply", blocks_of(rows.rows * rows.width, block))
-      .at(sorted)
-      .input(2)
-      .output(0)
-      .value(static_cast<uint32_t>(rows.rows))
-      .value(Divider(static_cast<uint32_t>(rows.width)));
+  const char* const wide = combined_in(type);
+  const KernelEntry apply{"apply", std::to_string(block), fmt::format("CombineArgs<{}>", expr::cuda_type(type)),
+                          fmt::format("combine<{0}, {1}<{0}>>", wide, operation(reduction))};
+  const kernels::CombineArgs<void> a{.width = Divider(static_cast<uint32_t>(rows.width)),
+                                     .rows = static_cast<uint32_t>(rows.rows)};
+  plan.launch(apply, blocks_of(rows.rows * rows.width, block))
+      .args(a, {{a.sorted, sorted}, {a.updates, {BufferRef::input, 2}}, {a.y, {BufferRef::output, 0}}});
   return launched(std::move(plan), gpu, {0});
 }
 
@@ -79,7 +75,7 @@ void offer_scatter_cuda(const BoundNode& b, const Machine& machine, Offer& offer
     return offer.refuse("cuda", Reason::wrong_type, "{} of {}", reduction, name(b.inputs[0].type));
   const IndexedRows rows = indexed_rows(b);
   constexpr int64_t most = int64_t{1} << 31;
-  if (rows.parameters.empty()) return offer.refuse("cuda", Reason::wrong_shape, "indices of no axes");
+  if (rows.at.type.empty()) return offer.refuse("cuda", Reason::wrong_shape, "indices of no axes");
   if (rows.rows * rows.width >= most || rows.slots >= most)
     return offer.refuse("cuda", Reason::too_large, "{} rows of {} into {} slots; it counts to 2^31", rows.rows, rows.width,
                         rows.slots);

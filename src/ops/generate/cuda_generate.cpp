@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "expr/cuda.h"
 #include "kernels/generate/range.h"
+#include "kernels/movement/rows.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/strided_copy.h"
@@ -14,6 +15,9 @@
 
 namespace smelt::ops {
 namespace {
+
+/// For a map: of an extent that may be 0.
+kernels::Divider divider(int64_t d) { return Divider(static_cast<uint32_t>(std::max<int64_t>(1, d))); }
 
 RowMove single_elements(const BoundNode& b) {
   RowMove move;
@@ -26,20 +30,23 @@ void offer_trilu(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   RowMove move = single_elements(b);
   const Shape& s = b.outputs[0].shape;
   const bool given = b.inputs.size() > 1 && b.inputs[1].type != DType::undefined;
-  move.map = RowMap(fmt::format("Triangle<{}>", b.node->get_int("upper", 1) != 0));
-  if (given && !b.inputs[1].constant.valid())
-    move.map.pointer("i64", {BufferRef::input, 1, 0}).number(0);
-  else
-    move.map.null("i64").number(given ? b.inputs[1].constant.to_ints()[0] : 0);
-  move.map.divider(s.back()).divider(s[s.size() - 2]);
+  const bool read = given && !b.inputs[1].constant.valid();
+  const kernels::Triangle<true> m{.number = given && !read ? b.inputs[1].constant.to_ints()[0] : 0,
+                                  .columns = divider(s.back()),
+                                  .rows = divider(s[s.size() - 2])};
+  move.map = {fmt::format("Triangle<{}>", b.node->get_int("upper", 1) != 0), [m, read](Launch& l) {
+                std::vector<TensorMember> tensors;
+                if (read) tensors.emplace_back(m.diagonal, BufferRef{BufferRef::input, 1});
+                l.args(m, tensors);
+              }};
   offer_row_move(move, "trilu", gpu, offer);
 }
 
 void offer_eye(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   RowMove move = single_elements(b);
   move.from = {BufferRef::table, 0, 0};
-  move.map = RowMap("Diagonal");
-  move.map.divider(b.outputs[0].shape.back()).number(b.node->get_int("k", 0));
+  const kernels::Diagonal m{.k = b.node->get_int("k", 0), .columns = divider(b.outputs[0].shape.back())};
+  move.map = {"Diagonal", [m](Launch& l) { l.args(m); }};
   const std::vector<std::byte> one = element_of(Tensor::scalar(1.0).cast(b.outputs[0].type));
   offer_row_move(move, "eye", gpu, offer, [one](LaunchPlan& plan) { plan.table(one); });
 }
@@ -52,9 +59,10 @@ void offer_one_hot(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   const Shape& s = b.outputs[0].shape;
   const AxisView v = around_axis(s, normalize_axis(b.node->get_int("axis", -1), static_cast<int64_t>(s.size())));
   move.from = {BufferRef::input, 2, 0};
-  const std::string type(expr::cuda_type(index));
-  move.map = RowMap(fmt::format("OneHot<{}>", type));
-  move.map.pointer(type, {BufferRef::input, 0, 0}).divider(v.inner).divider(v.extent);
+  const kernels::OneHot<void> m{.inner = divider(v.inner), .depth = divider(v.extent)};
+  move.map = {fmt::format("OneHot<{}>", expr::cuda_type(index)), [m](Launch& l) {
+                l.args(m, {{m.index, {BufferRef::input, 0}}});
+              }};
   offer_row_move(move, "one_hot", gpu, offer);
 }
 
@@ -64,8 +72,7 @@ void offer_fill(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   move.width = move.rows, move.rows = 1;
   constexpr int64_t most = int64_t{1} << 30;
   if (move.width > most) return offer.refuse("cuda", Reason::too_large, "{} elements; it counts to {}", move.width, most);
-  move.map = RowMap("Filled");
-  move.map.number(move.width);
+  move.map = {"Filled", [m = kernels::Filled{move.width}](Launch& l) { l.args(m); }};
   move.widen(b.outputs[0].alignment, 0);
   offer_row_move(move, "fill", gpu, offer);
 }
@@ -76,8 +83,10 @@ void offer_reverse(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   if (b.inputs[1].type != DType::i64) return offer.refuse("cuda", Reason::wrong_type, "lengths of {}", name(b.inputs[1].type));
   move.rows = s[0] * s[1];
   move.width = elements(s) / std::max<int64_t>(1, move.rows);
-  move.map = RowMap(fmt::format("Reversed<{}>", b.node->get_int("batch_axis", 1) == 0));
-  move.map.pointer("i64", {BufferRef::input, 1, 0}).divider(s[1]).number(move.width);
+  const kernels::Reversed<true> m{.width = move.width, .second = divider(s[1])};
+  move.map = {fmt::format("Reversed<{}>", b.node->get_int("batch_axis", 1) == 0), [m](Launch& l) {
+                l.args(m, {{m.lengths, {BufferRef::input, 1}}});
+              }};
   move.widen(std::min(b.inputs[0].alignment, b.outputs[0].alignment), move.width);
   offer_row_move(move, "reverse", gpu, offer);
 }

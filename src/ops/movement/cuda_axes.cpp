@@ -84,9 +84,8 @@ void offer_by_axes(std::vector<MappedAxis> axes, const BoundNode& b, std::vector
   for (const MappedAxis& a : rest)
     if (a.extent >= int64_t{1} << 31)
       return offer.refuse("cuda", Reason::too_large, "an axis of {}; it counts to 2^31", a.extent);
-  move.map = RowMap(fmt::format("ByAxes<{}>", rest.size()));
-  move.map.pointer("i64", {BufferRef::table, 0, 0}).number(0);
-  move.map.structure(fmt::format("Axes<{}>", rest.size()), axes_argument(rest, tables));
+  const std::vector<std::byte> argument = axes_argument(rest, tables);
+  move.map = {fmt::format("ByAxes<{}>", rest.size()), [argument](Launch& l) { l.at({BufferRef::table, 0, 0}).bytes(argument); }};
   move.fill = std::move(fill);
   move.widen(std::min(x.alignment, y.alignment), merged.unit());
   offer_row_move(move, name, gpu, offer, [tables](LaunchPlan& plan) { plan.table(tables); });

@@ -10,37 +10,10 @@
 
 namespace smelt::ops {
 
-/// One of rows.cuh's maps with its members' values, in their order.
-class RowMap {
- public:
-  explicit RowMap(std::string type) : type_(std::move(type)) {}
-
-  RowMap& number(int64_t v) {
-    return add("i64", [v](Launch& l) { l.value(v); });
-  }
-  RowMap& flag(bool v) {
-    return add("bool", [v](Launch& l) { l.value(v); });
-  }
-  RowMap& divider(int64_t d);
-  RowMap& pointer(const std::string& type, const BufferRef& p) {
-    return add("const " + type + "*", [p](Launch& l) { l.at(p); });
-  }
-  RowMap& null(const std::string& type);
-  RowMap& walk(const Views& views);
-  /// A functor of the type made of the parameters' names, which `give` gives.
-  RowMap& nested(const std::string& type, const std::string& parameters, const std::string& members,
-                 std::function<void(Launch&)> give);
-  /// A structure of the type, laid out as the kernel has it.
-  RowMap& structure(const std::string& type, std::vector<std::byte> bytes) {
-    return add("const " + type, [bytes = std::move(bytes)](Launch& l) { l.bytes(bytes); });
-  }
-
- private:
-  friend struct RowMove;
-  RowMap& add(const std::string& type, std::function<void(Launch&)> give);
-  std::string type_;
-  std::vector<std::string> parameters_, members_;
-  std::vector<std::function<void(Launch&)>> give_;
+/// A map of src/kernels/movement/rows.h.
+struct RowMap {
+  std::string type;                   // "Gather<int>"
+  std::function<void(Launch&)> give;  // appends it
 };
 
 struct RowMove {
@@ -49,13 +22,13 @@ struct RowMove {
   int64_t bytes = 4;            // an element
   int64_t vec = 1;              // elements that a thread moves at once
   std::vector<std::byte> fill;  // an element; empty: zero
-  RowMap map{"Filled"};
+  RowMap map;
 
   /// Sets vec: the widest access of the memory's alignment, where all rows begin at multiples of `unit` elements.
   void widen(int64_t alignment, int64_t unit);
   /// More threads than one launch has.
   bool too_large() const { return rows * ((width + vec - 1) / vec) >= int64_t{1} << 31; }
-  /// Adds its kernel, called `name`, to the plan's source, and its launch.
+  /// Adds the launch of its kernel, called `name`, to the plan.
   void add_to(LaunchPlan& plan, const std::string& name) const;
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/movement/transpose.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/cuda/gpu.h"
 #include "ops/cuda/source.h"
@@ -39,12 +40,17 @@ class TileCopy final : public CompiledKernel {
   TileCopy(const Split& s, int64_t bytes, const Gpu& gpu)
       : CompiledKernel(gpu, {"copy:tile", source(s, bytes), {}}, "copy"),
         walk_(s.planes, 1),
-        plane_{static_cast<uint32_t>(s.rows), static_cast<uint32_t>(s.columns), s.from_row, s.to_column} {}
+        planes_{.from_row = s.from_row,
+                .to_column = s.to_column,
+                .rows = static_cast<uint32_t>(s.rows),
+                .columns = static_cast<uint32_t>(s.columns)} {}
 
   void run(const Buffers& b) override {
     Arguments arguments;
-    arguments.tensor(b.inputs[0]).tensor(b.outputs[0]).bytes(walk_.data(), walk_.size()).value(plane_);
-    const device::cuda::LaunchShape shape{.grid = {(plane_.columns + 31) / 32, (plane_.rows + 31) / 32,
+    planes_.from = b.inputs[0];
+    planes_.to = b.outputs[0];
+    arguments.value(planes_).bytes(walk_.data(), walk_.size());
+    const device::cuda::LaunchShape shape{.grid = {(planes_.columns + 31) / 32, (planes_.rows + 31) / 32,
                                                    static_cast<unsigned>(std::min<int64_t>(walk_.chunks(), 65535))},
                                           .block = {32, 8, 1}};
     launch(b, shape, arguments);
@@ -70,20 +76,14 @@ class TileCopy final : public CompiledKernel {
   }
 
  private:
-  struct Plane {  // of movement/transpose.cuh
-    uint32_t rows, columns;
-    int64_t from_row, to_column;
-  };
   static std::string source(const Split& s, int64_t bytes) {
-    const std::string_view type = expr::cuda_type(integer_of(bytes));
-    const size_t rank = s.planes.extents.size();
-    return "#include \"movement/transpose.cuh\"\n" +
-           entry_of_text("copy", "256",
-                         fmt::format("const {0}* from, {0}* to, const Walk<{1}, 2> planes, const Plane plane", type, rank),
-                         "transpose(from, to, planes, plane);");
+    const auto rank = static_cast<int>(s.planes.extents.size());
+    const KernelEntry copy{"copy", "256", fmt::format("TransposeArgs<{}, {}>", expr::cuda_type(integer_of(bytes)), rank),
+                           "transpose"};
+    return "#include \"movement/transpose.cuh\"\n" + entry_source(copy, kernels::transpose_bytes(rank));
   }
   WalkArgument walk_;
-  Plane plane_;
+  kernels::Planes<void> planes_;
 };
 
 /// All moves of a node.

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "kernels/select/compact.h"
 #include "ops/core/data_dependent.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
@@ -21,32 +22,22 @@ constexpr int64_t most_of_one_block = 1 << 16, least_of_tiles = 1 << 12;
 }  // namespace
 
 void Selection::add_to(LaunchPlan& plan, bool tiles, const std::string& prefix) const {
-  const auto entry = [&](const char* name, unsigned threads, const std::string& parameters_, const std::string& call) {
-    plan.source += entry_of_text(prefix + name, threads, parameters_, call + ";");
+  const std::string arguments = fmt::format("SelectArgs<{}, {}>", flag, put);
+  const auto launch = [&](const char* name, int64_t blocks, unsigned threads, const std::string& body, const BufferRef* counts,
+                          uint32_t counted) {
+    const kernels::Places a{.extent = static_cast<uint32_t>(extent), .tiles = counted};
+    std::vector<TensorMember> tensors{{a.count, {BufferRef::output, count}}};
+    if (counts) tensors.emplace_back(a.counts, *counts);
+    const KernelEntry entry{prefix + name, std::to_string(threads), arguments, body};
+    give(plan.launch(entry, blocks_of(blocks * threads, threads)).args(a, tensors));
   };
-  const auto n = static_cast<uint32_t>(extent);
-  if (!tiles) {
-    entry("select", lone_block, parameters + ", u32 extent, i64* count",
-          fmt::format("select_block<{}>({}, {}, extent, count)", lone_block, flag, put));
-    Launch& l = plan.launch(prefix + "select", blocks_of(1, lone_block));
-    give(l);
-    l.value(n).output(count);
-    return;
-  }
-  entry("count", block, parameters + ", u32 extent, u32* counts",
-        fmt::format("select_count<{}, {}>({}, extent, counts)", block, tile, flag));
-  entry("scan", lone_block, "u32* counts, u32 tiles", fmt::format("select_scan<{}>(counts, tiles)", lone_block));
-  entry("put", block, parameters + ", u32 extent, const u32* counts, i64* count",
-        fmt::format("select_put<{}, {}>({}, {}, extent, counts, count)", block, tile, flag, put));
+  if (!tiles) return launch("select", 1, lone_block, fmt::format("select_block<{}>", lone_block), nullptr, 1);
   const int64_t blocks = (extent + tile - 1) / tile;
+  const auto counted = static_cast<uint32_t>(blocks);
   const BufferRef counts = plan.reserve((blocks + 1) * 4);
-  Launch& first = plan.launch(prefix + "count", blocks_of(blocks * block, block));
-  give(first);
-  first.value(n).at(counts);
-  plan.launch(prefix + "scan", blocks_of(1, lone_block)).at(counts).value(static_cast<uint32_t>(blocks));
-  Launch& last = plan.launch(prefix + "put", blocks_of(blocks * block, block));
-  give(last);
-  last.value(n).at(counts).output(count);
+  launch("count", blocks, block, fmt::format("select_count<{}, {}>", block, tile), &counts, counted);
+  launch("scan", 1, lone_block, fmt::format("select_scan<{}>", lone_block), &counts, counted);
+  launch("put", blocks, block, fmt::format("select_put<{}, {}>", block, tile), &counts, counted);
 }
 
 void offer_selection(int64_t extent, double moved, const Gpu& gpu, Offer& offer,
@@ -78,18 +69,12 @@ void offer_non_zero(const BoundNode& b, const std::shared_ptr<const Gpu>& gpu, O
   const uint64_t all = ~uint64_t{0} >> (64 - 8 * size), mask = is_float(x.type) ? all >> 1 : all;
   Selection s;
   const size_t rank = x.shape.size();
-  s.parameters = fmt::format("const {}* x, i64* y, const __grid_constant__ Extents<{}> extents", word_of(size), rank);
-  s.flag = fmt::format("HasBits<{0}, static_cast<{0}>({1:#x}ull)>{{x}}", word_of(size), mask);
-  s.put = fmt::format("PutIndices<{}>{{y, extents}}", rank);
+  s.flag = fmt::format("HasBits<{0}, static_cast<{0}>({1:#x}ull)>", word_of(size), mask);
+  s.put = fmt::format("PutIndices<{}>", rank);
   s.extent = elements(x.shape);
   s.give = [shape = x.shape](Launch& l) {
-    std::vector<std::byte> extents;
-    for (const int64_t e : shape) {
-      const Divider d(static_cast<uint32_t>(e));
-      const auto* p = reinterpret_cast<const std::byte*>(&d);
-      extents.insert(extents.end(), p, p + sizeof d);
-    }
-    l.input(0).output(0).bytes(std::move(extents));
+    l.input(0).output(0);
+    for (const int64_t e : shape) l.value(Divider(static_cast<uint32_t>(e)));
   };
   const int64_t moved_bytes = 2 * storage_bytes(x) + storage_bytes(b.outputs[0]) / 2;
   const auto moved = static_cast<double>(moved_bytes);
@@ -112,11 +97,10 @@ void offer_compress(const BoundNode& b, const std::shared_ptr<const Gpu>& gpu, O
   const int64_t unit = std::gcd(std::gcd(row, int64_t{16}), std::gcd(x.alignment, b.outputs[0].alignment));
   Selection s;
   s.extent = flags;
-  s.flag = "HasBits<u8, 0xff>{flags}";
+  s.flag = "HasBits<u8, 0xff>";
   const double moved = static_cast<double>(storage_bytes(x) + storage_bytes(b.outputs[0])) + 6.0 * flags;
   if (elements_alone) {
-    s.parameters = fmt::format("const u8* flags, const {0}* x, {0}* y", word_of(row));
-    s.put = fmt::format("PutElement<{}>{{x, y}}", word_of(row));
+    s.put = fmt::format("PutElement<{}>", word_of(row));
     s.give = [](Launch& l) { l.input(1).input(0).output(0); };
     return offer_selection(flags, moved, *gpu, offer, [s, gpu](bool tiles) {
       LaunchPlan plan("compress", include);
@@ -124,30 +108,24 @@ void offer_compress(const BoundNode& b, const std::shared_ptr<const Gpu>& gpu, O
       return launched(std::move(plan), *gpu);
     });
   }
-  s.parameters = "const u8* flags, u32* ranks";
-  s.put = "PutRank{ranks}";
+  s.put = "PutRank";
   offer_selection(flags, moved, *gpu, offer, [s, gpu, v, row, unit, flags](bool tiles) mutable {
     LaunchPlan plan("compress", include);
     const BufferRef ranks = plan.reserve(int64_t{4} * flags);
     s.give = [ranks](Launch& l) { l.input(1).at(ranks); };
     s.add_to(plan, tiles);
-    plan.source += entry_of_text(
-        "copy", block,
-        fmt::format("const {0}* x, const u8* flag, const u32* ranks, const i64* count, {0}* y, u32 units, Divider row, "
-                    "Divider extent, u32 flags",
-                    word_of(unit)),
-        "copy_flagged(x, flag, ranks, count, y, units, row, extent, flags);");
     const int64_t units = v.outer * v.extent * (row / unit);
-    plan.launch("copy", blocks_of(units, block))
-        .input(0)
-        .input(1)
-        .at(ranks)
-        .output(1)
-        .output(0)
-        .value(static_cast<uint32_t>(units))
-        .value(Divider(static_cast<uint32_t>(row / unit)))
-        .value(Divider(static_cast<uint32_t>(v.extent)))
-        .value(flags);
+    const kernels::CopyFlaggedArgs<void> a{.row = Divider(static_cast<uint32_t>(row / unit)),
+                                           .extent = Divider(static_cast<uint32_t>(v.extent)),
+                                           .units = static_cast<uint32_t>(units),
+                                           .flags = flags};
+    const KernelEntry copy{"copy", std::to_string(block), fmt::format("CopyFlaggedArgs<{}>", word_of(unit)), "copy_flagged"};
+    plan.launch(copy, blocks_of(units, block))
+        .args(a, {{a.x, {BufferRef::input, 0}},
+                  {a.flag, {BufferRef::input, 1}},
+                  {a.ranks, ranks},
+                  {a.count, {BufferRef::output, 1}},
+                  {a.y, {BufferRef::output, 0}}});
     return launched(std::move(plan), *gpu);
   });
 }

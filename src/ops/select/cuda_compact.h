@@ -7,14 +7,14 @@
 
 namespace smelt::ops {
 
-/// Flagged places and what is done with them: a kernel's parameters, the two functors made of them, and the arguments.
+/// Flagged places and what is done with them.
 struct Selection {
-  std::string parameters, flag, put;
-  std::function<void(Launch&)> give;
+  std::string flag, put;              // the functors' types
+  std::function<void(Launch&)> give;  // appends them
   int64_t extent = 0;
   size_t count = 1;  // the output that is the count
 
-  /// Adds the kernels and their launches, one block's or those of tiles. `prefix` begins the kernels' names.
+  /// Adds the launches of its kernels, one block's or those of tiles. `prefix` begins the kernels' names.
   void add_to(LaunchPlan& plan, bool tiles, const std::string& prefix = "") const;
 };
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "kernels/sort/sort.h"
 #include "ops/cuda/source.h"
 
 namespace smelt::ops {
@@ -19,26 +20,25 @@ BufferRef LineSort::add_to(LaunchPlan& plan, const std::string& prefix) const {
   const int64_t n = tile();
   const unsigned block = threads(n);
   int64_t runs = tiles(), kept = std::min(keep, n);
-  const std::string_view key = key_bytes == 4 ? "u32" : "u64";
-  plan.source +=
-      entry_of_text(prefix + "_tiles", block, fmt::format("{}, Item<{}>* out, u32 count, u32 tiles, u32 keep", parameters, key),
-                    fmt::format("sort_tiles<{}>({}{{{}}}, out, count, tiles, keep);", n, source_type, members));
-  plan.source += entry_of_text(
-      prefix + "_merge", "256",
-      fmt::format("const Item<{0}>* runs, Item<{0}>* out, u32 count, Divider keep, Divider per_line, u32 kept", key),
-      "merge_runs(runs, out, count, keep, per_line, kept);");
+  const KernelEntry sort_tiles{prefix + "_tiles", std::to_string(block), fmt::format("SortArgs<{}>", source),
+                               fmt::format("sort_tiles<{}>", n)};
+  const KernelEntry merge_runs{prefix + "_merge", "256", fmt::format("MergeArgs<{}>", key()), "merge_runs"};
   BufferRef from = plan.reserve(lines * runs * kept * item_bytes());
-  Launch& first = plan.launch(prefix + "_tiles", {.grid = {static_cast<unsigned>(lines * runs), 1, 1}, .block = {block, 1, 1}});
+  const kernels::SortedTiles<void> a{
+      .extent = static_cast<uint32_t>(extent), .tiles = static_cast<uint32_t>(runs), .keep = static_cast<uint32_t>(kept)};
+  Launch& first = plan.launch(sort_tiles, {.grid = {static_cast<unsigned>(lines * runs), 1, 1}, .block = {block, 1, 1}});
+  first.args(a, {{a.out, from}});
   give(first);
-  first.at(from).value(static_cast<uint32_t>(extent)).value(static_cast<uint32_t>(runs)).value(static_cast<uint32_t>(kept));
   while (runs > 1) {
     const int64_t next = std::min(keep, 2 * kept), count = lines * runs * kept;
     const BufferRef to = plan.reserve(lines * ((runs + 1) / 2) * next * item_bytes());
     // An odd run has no other to fill the place behind it.
     if (runs % 2 == 1) plan.fill(to, lines * ((runs + 1) / 2) * next * item_bytes(), 0xff);
-    Launch& merge = plan.launch(prefix + "_merge", blocks_of(count, 256));
-    merge.at(from).at(to).value(static_cast<uint32_t>(count)).value(Divider(static_cast<uint32_t>(kept)));
-    merge.value(Divider(static_cast<uint32_t>(runs))).value(static_cast<uint32_t>(next));
+    const kernels::MergeArgs<void> m{.keep = Divider(static_cast<uint32_t>(kept)),
+                                     .per_line = Divider(static_cast<uint32_t>(runs)),
+                                     .count = static_cast<uint32_t>(count),
+                                     .kept = static_cast<uint32_t>(next)};
+    plan.launch(merge_runs, blocks_of(count, 256)).args(m, {{m.runs, from}, {m.out, to}});
     from = to, runs = (runs + 1) / 2, kept = next;
   }
   return from;

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/sort/sort.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/source.h"
@@ -14,33 +15,35 @@ namespace {
 
 constexpr unsigned block = 256;
 
-std::unique_ptr<Kernel> top_k(const LineSort& sort, const std::string& type, const Gpu& gpu) {
+struct TopK {
+  LineSort sort;
+  kernels::AxisLines<void> lines;
+  std::string type;  // of the elements
+  bool largest;
+  bool wanted[2];  // outputs
+};
+
+std::unique_ptr<Kernel> top_k(const TopK& p, const Gpu& gpu) {
   LaunchPlan plan("top_k", "#include \"sort/sort.cuh\"\n");
-  const std::string outputs = fmt::format("{}* values, i64* places", type);
+  const LineSort& sort = p.sort;
   const int64_t n = sort.tile(), k = sort.keep;
-  const auto give = [&](Launch& l) { l.output(0).output(1).value(static_cast<uint32_t>(k)); };
   if (k == 0 || sort.lines == 0) return launched(std::move(plan), gpu);
+  const kernels::TopKArgs<void, void> a{
+      .lines = p.lines, .k = Divider(static_cast<uint32_t>(k)), .count = static_cast<uint32_t>(sort.lines * k)};
+  std::vector<TensorMember> tensors{{a.lines.x, {BufferRef::input, 0}}};
+  if (p.wanted[0]) tensors.emplace_back(a.values, BufferRef{BufferRef::output, 0});
+  if (p.wanted[1]) tensors.emplace_back(a.places, BufferRef{BufferRef::output, 1});
+  const std::string arguments = fmt::format("TopKArgs<{}, {}>", p.type, sort.key());
   if (sort.tiles() == 1) {
     const unsigned threads = LineSort::threads(n);
-    plan.source += entry_of_text(
-        "top_k", threads, fmt::format("{}, {}, u32 k, u32 extent", sort.parameters, outputs),
-        fmt::format("top_k_of_tiles<{}, {}>({}{{{}}}, values, places, k, extent);", n, threads, sort.source_type, sort.members));
-    Launch& l = plan.launch("top_k", {.grid = {static_cast<unsigned>(sort.lines), 1, 1}, .block = {threads, 1, 1}});
-    sort.give(l);
-    give(l);
-    l.value(static_cast<uint32_t>(sort.extent));
+    const KernelEntry of_tiles{"top_k", std::to_string(threads), arguments,
+                               fmt::format("top_k_of_tiles<{}, {}, {}>", n, threads, p.largest)};
+    plan.launch(of_tiles, {.grid = {static_cast<unsigned>(sort.lines), 1, 1}, .block = {threads, 1, 1}}).args(a, tensors);
     return launched(std::move(plan), gpu);
   }
-  const BufferRef items = sort.add_to(plan, "sort");
-  plan.source += entry_of_text("emit", block,
-                               fmt::format("{}, {}, u32 k, const Item<typename {}::Key>* items, u32 count, Divider kept",
-                                           sort.parameters, outputs, sort.source_type),
-                               fmt::format("top_k_of_sorted<{}>({}{{{}}}, values, places, k, items, count, kept);", block,
-                                           sort.source_type, sort.members));
-  Launch& l = plan.launch("emit", blocks_of(sort.lines * k, block));
-  sort.give(l);
-  give(l);
-  l.at(items).value(static_cast<uint32_t>(sort.lines * k)).value(Divider(static_cast<uint32_t>(k)));
+  tensors.emplace_back(a.items, sort.add_to(plan, "sort"));
+  const KernelEntry emit{"emit", std::to_string(block), arguments, fmt::format("top_k_of_sorted<{}>", block)};
+  plan.launch(emit, blocks_of(sort.lines * k, block)).args(a, tensors);
   return launched(std::move(plan), gpu);
 }
 
@@ -56,20 +59,22 @@ void offer_top_k_cuda(const BoundNode& b, const Machine& machine, Offer& offer) 
   const AxisView v = around_axis(x.shape, axis);
   const BoundTensor& y = b.outputs[0].type != DType::undefined ? b.outputs[0] : b.outputs.at(1);
   const bool largest = b.node->get_int("largest", 1) != 0;
-  const std::string type(expr::cuda_type(x.type));
-  LineSort sort;
-  sort.source_type = fmt::format("AlongAxis<{}, {}>", type, largest);
-  sort.parameters = fmt::format("const {}* x, Divider inner, u32 length", type);
-  sort.members = "x, inner, length";
+  TopK p;
+  p.type = expr::cuda_type(x.type);
+  p.largest = largest;
+  for (size_t o = 0; o < 2; ++o) p.wanted[o] = o < b.outputs.size() && b.outputs[o].type != DType::undefined;
+  p.lines.inner = Divider(static_cast<uint32_t>(std::max<int64_t>(1, v.inner)));
+  p.lines.extent = static_cast<uint32_t>(v.extent);
+  LineSort& sort = p.sort;
+  sort.source = fmt::format("AlongAxis<{}, {}>", p.type, largest);
   sort.lines = v.outer * v.inner, sort.extent = v.extent, sort.keep = y.shape[static_cast<size_t>(axis)];
   sort.key_bytes = bits(x.type) == 64 ? 8 : 4;
-  sort.give = [inner = Divider(static_cast<uint32_t>(std::max<int64_t>(1, v.inner))),
-               extent = static_cast<uint32_t>(v.extent)](Launch& l) { l.input(0).value(inner).value(extent); };
+  sort.give = [a = p.lines](Launch& l) { l.args(a, {{a.x, {BufferRef::input, 0}}}); };
   if (sort.lines * sort.extent >= int64_t{1} << 31)
     return offer.refuse("cuda", Reason::too_large, "{} elements; it counts to 2^31", sort.lines * sort.extent);
   const double moved = static_cast<double>(storage_bytes(x));
-  offer.candidates.push_back({"cuda", "bitonic", 10 + gpu_estimate_us(*machine.gpu, 4 * moved),
-                              [sort, type, gpu = machine.gpu] { return top_k(sort, type, *gpu); }});
+  offer.candidates.push_back(
+      {"cuda", "bitonic", 10 + gpu_estimate_us(*machine.gpu, 4 * moved), [p, gpu = machine.gpu] { return top_k(p, *gpu); }});
 }
 
 }  // namespace smelt::ops

@@ -2,6 +2,7 @@
 // occurrence.
 #include "base/error.h"
 #include "expr/cuda.h"
+#include "kernels/select/unique.h"
 #include "ops/core/data_dependent.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/source.h"
@@ -26,21 +27,16 @@ std::unique_ptr<Kernel> unique(const Unique& p, bool tiles, const Gpu& gpu) {
   LaunchPlan plan("unique", "#include \"select/unique.cuh\"\n");
   const std::string type(expr::cuda_type(p.type));
   LineSort sort;
-  sort.source_type = fmt::format("AlongAxis<{}, false>", type);
-  sort.parameters = fmt::format("const {}* x, Divider inner, u32 length", type);
-  sort.members = "x, inner, length";
+  sort.source = fmt::format("AlongAxis<{}, false>", type);
   sort.extent = sort.keep = p.n;
   sort.key_bytes = bits(p.type) == 64 ? 8 : 4;
-  const auto n = static_cast<uint32_t>(p.n);
-  sort.give = [n](Launch& l) { l.input(0).value(Divider(1)).value(n); };
+  const kernels::AxisLines<void> lines{.inner = Divider(1), .extent = static_cast<uint32_t>(p.n)};
+  sort.give = [lines](Launch& l) { l.args(lines, {{lines.x, {BufferRef::input, 0}}}); };
   const BufferRef items = sort.add_to(plan, "sort"), heads = plan.reserve(p.n * 4);
-  const std::string item = fmt::format("Item<{}>", sort.key_bytes == 4 ? "u32" : "u64"),
-                    key = sort.key_bytes == 4 ? "u32" : "u64";
 
   Selection groups;
-  groups.parameters = fmt::format("const {}* items, u32* heads", item);
-  groups.flag = fmt::format("BeginsGroup<{}>{{items}}", key);
-  groups.put = "PutPlace{heads}";
+  groups.flag = fmt::format("BeginsGroup<{}>", sort.key());
+  groups.put = "PutPlace";
   groups.give = [&](Launch& l) { l.at(items).at(heads); };
   groups.extent = p.n;
   groups.count = p.count;
@@ -49,40 +45,29 @@ std::unique_ptr<Kernel> unique(const Unique& p, bool tiles, const Gpu& gpu) {
   if (!p.sorted) {
     const BufferRef group_of = plan.reserve(p.n * 4);
     order = plan.reserve(p.n * 4);
-    plan.source +=
-        entry_of_text("mark", block, fmt::format("const {}* items, const u32* heads, const i64* groups, u32* group_of", item),
-                      "mark_first(items, heads, groups, group_of);");
     plan.fill(group_of, p.n * 4, 0xff);
-    plan.launch("mark", blocks_of(p.n, block)).at(items).at(heads).output(p.count).at(group_of);
+    const kernels::MarkFirstArgs<void> a{};
+    const KernelEntry mark{"mark", std::to_string(block), fmt::format("MarkFirstArgs<{}>", sort.key()), "mark_first"};
+    plan.launch(mark, blocks_of(p.n, block))
+        .args(a, {{a.items, items}, {a.heads, heads}, {a.groups, {BufferRef::output, p.count}}, {a.group_of, group_of}});
     Selection firsts;
-    firsts.parameters = "const u32* group_of, u32* order";
-    firsts.flag = "IsFirst{group_of}";
-    firsts.put = "PutOrder{group_of, order}";
-    firsts.give = [&](Launch& l) { l.at(group_of).at(order); };
+    firsts.flag = "IsFirst";
+    firsts.put = "PutOrder";
+    firsts.give = [&](Launch& l) { l.at(group_of).at(group_of).at(order); };
     firsts.extent = p.n;
     firsts.count = p.count;
     firsts.add_to(plan, tiles, "order_");
   }
-  plan.source += entry_of_text(
-      "emit", block,
-      fmt::format("const {0}* x, const {1}* items, const u32* heads, const u32* order, const i64* groups, {0}* y, i64* first, "
-                  "i64* inverse, i64* counts, u32 n",
-                  type, item),
-      "emit_unique(x, items, heads, order, groups, y, first, inverse, counts, n);");
-  Launch& emit = plan.launch("emit", blocks_of(p.n, block));
-  emit.input(0).at(items).at(heads);
-  if (p.sorted)
-    emit.value(uint64_t{0});
-  else
-    emit.at(order);
-  emit.output(p.count);
-  for (size_t o = 0; o < 4; ++o) {
-    if (p.wanted[o])
-      emit.output(o);
-    else
-      emit.value(uint64_t{0});
-  }
-  emit.value(n);
+  const kernels::EmitUniqueArgs<void, void> a{.n = static_cast<uint32_t>(p.n)};
+  std::vector<TensorMember> tensors{
+      {a.x, {BufferRef::input, 0}}, {a.items, items}, {a.heads, heads}, {a.groups, {BufferRef::output, p.count}}};
+  if (!p.sorted) tensors.emplace_back(a.order, order);
+  if (p.wanted[0]) tensors.emplace_back(a.y, BufferRef{BufferRef::output, 0});
+  if (p.wanted[1]) tensors.emplace_back(a.first, BufferRef{BufferRef::output, 1});
+  if (p.wanted[2]) tensors.emplace_back(a.inverse, BufferRef{BufferRef::output, 2});
+  if (p.wanted[3]) tensors.emplace_back(a.counts, BufferRef{BufferRef::output, 3});
+  const KernelEntry emit{"emit", std::to_string(block), fmt::format("EmitUniqueArgs<{}, {}>", type, sort.key()), "emit_unique"};
+  plan.launch(emit, blocks_of(p.n, block)).args(a, tensors);
   return launched(std::move(plan), gpu);
 }
 

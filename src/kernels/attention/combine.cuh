@@ -2,7 +2,8 @@
 //
 //   y[row, :] = sum over s of w_s O_s[row, :] / sum over s of w_s l_s          w_s = exp(m_s - max of all m_s)
 //
-//   partial    (splits, rows, ValueDepth) of O, then (splits, rows, 2) of maximum m and sum l
+//   O    (splits, rows, ValueDepth)    at the begin of `partial`
+//   m, l (splits, rows, 2)             behind it: maximum and sum
 //
 // A thread has four columns. Launch: blocks of 128 threads over rows x ValueDepth / 4.
 #pragma once

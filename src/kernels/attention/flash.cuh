@@ -1,16 +1,17 @@
-// Attention by tiles on tensor cores: Dao, "FlashAttention-2", arXiv:2307.08691; with few query rows the keys are split too (Dao
-// et al., "Flash-Decoding for long-context inference", 2023).
+// Attention by tiles on tensor cores: Dao, "FlashAttention-2", arXiv:2307.08691. With few query rows the keys are split too: Dao
+// et al., "Flash-Decoding for long-context inference", 2023.
 //
 //   q, k, v, y    as attention/problem.cuh says, f16 or bf16; rows contiguous, each row 16-byte aligned, Depth and ValueDepth
 //                 multiples of 8 (the padded columns of q and k up to 16 are zeros)
 //
 // A block has RowWarps x KeyWarps warps. A warp holds 16 RowTiles rows of queries and goes over its part of each tile of Keys
-// keys: S = Q Kt in fragments of (16, 8), the softmax's running maximum and sum, then O += P V. P is rounded to T in registers:
-// a product's result lies as the next one's left operand does. The results of KeyWarps warps are added in shared memory, those of
-// the grid's Splits by combine.cuh; both in a fixed order.
+// keys: S = Q Kt in fragments of (16, 8), the softmax's running maximum and sum, then O += P V. P is rounded to T in registers,
+// where the result of a product has the layout of the next product's left operand. The results of KeyWarps warps are added in
+// shared memory, the results of the grid's splits by combine.cuh; both in a fixed order.
 //
-// Tiles of K and V come by cp.async, Stages of them in flight. Their rows lie an odd number of 16-byte vectors apart, so that the
-// eight rows that an ldmatrix reads touch all banks. A permutation would need a power of two; depths are 40, 72 or 80 too.
+// cp.async copies tiles of K and V, Stages of them in flight. Their rows lie an odd number of 16-byte vectors apart, so that the
+// eight rows that an ldmatrix reads touch all banks. A permutation would need depths that are powers of two; 40, 72 and 80 are
+// depths too.
 //
 // Launch: row tiles x pairs x splits blocks of 32 RowWarps KeyWarps threads; Flash::shared_bytes of dynamic shared memory.
 // attention/flash_block.cuh says what a block does, this file what its warps do with a tile.
@@ -36,7 +37,7 @@ template <> __device__ __forceinline__ u32 rounded_pair<bf16>(float low, float h
   return ptx::cvt_rn_bf16x2_f32(high, low);
 }
 
-/// A tile of Rows rows of Vectors 16-byte vectors each, and a vector of zeros behind them where a padded depth needs it.
+/// A tile of Rows rows of Vectors 16-byte vectors each. A vector of zeros follows them where a padded depth needs it.
 template <class T, int Rows, int Vectors, int Padded, int Threads> struct Tile {
   static constexpr int vectors = Vectors;
   static constexpr int pitch = (Padded | 1) * 16;                                  // bytes
@@ -44,7 +45,7 @@ template <class T, int Rows, int Vectors, int Padded, int Threads> struct Tile {
   using Share = TileThreads<Rows, Vectors, Threads>;
   static_assert(Share::whole_lines);
 
-  /// The vectors behind each row become zeros. `anywhere` is not read.
+  /// Writes zeros to the vectors behind each row. `anywhere` is not read.
   static __device__ __forceinline__ void clear_padding(u32 to, const T* anywhere) {
     if constexpr (Padded > Vectors)
 #pragma unroll 1
@@ -67,7 +68,7 @@ template <class Tile, class T, int Rows> struct TileCopies {
     step_bytes = static_cast<u32>(stride) * Share::step * 2;
     tile_bytes = static_cast<u32>(stride) * Rows * 2;
   }
-  /// `inside` rows of it exist; the others become zeros.
+  /// Copies a tile of which `inside` rows exist; the others become zeros.
   __device__ __forceinline__ void copy(u32 tile_address, u32 tile, u32 inside) const {
     if (row >= Share::step) return;
     const char* source = from + static_cast<u64>(tile) * tile_bytes;
@@ -180,15 +181,15 @@ template <class T, FlashConfig Config> struct Flash {
     }
   }
 
-  /// The factor that brings a sum or weight from maximum `old` to maximum `now`: exp(old - now), 0 where `old` is minus infinity.
-  /// Neither may be NaN.
+  /// The factor that scales a sum or a weight from maximum `old` to maximum `now`: exp(old - now), 0 where `old` is minus
+  /// infinity. Neither may be NaN.
   static __device__ __forceinline__ float faded_by(float old, float now) {
     return smelt_flash::exp2_of((old - (now == minus_infinity ? 0.f : now)) * log2e);
   }
 
-  /// s becomes exp(scale s - max); o and total are scaled to the new maximum. `scale` is positive, `factor` is scale log2e. Low:
-  /// scale is 1 and s may be so low that s log2e overflows or loses bits; then the difference comes first, one addition a score
-  /// more.
+  /// Replaces s by exp(scale s - max), and scales o and total to the new maximum. `scale` is positive, `factor` is scale log2e.
+  /// Low: scale is 1 and s may be so low that s log2e overflows or loses bits. Then the maximum is subtracted first, which takes
+  /// one addition a score more.
   template <bool Low> __device__ __forceinline__ void soften(float (&s)[RowTiles][warp_keys / 8][4], float scale, float factor) {
 #pragma unroll
     for (int m = 0; m < RowTiles; ++m) {
@@ -255,8 +256,8 @@ template <class T, FlashConfig Config> struct Flash {
     }
   }
 
-  /// Adds the lanes' parts of the sums, then, where KeyWarps warps share the rows, the warps' parts, one warp after the other
-  /// through shared memory. The whole result is then in the registers of the warps of key_warp() 0.
+  /// Adds the lanes' parts of the sums. Where KeyWarps warps share the rows, adds the warps' parts too, one warp after the other
+  /// through shared memory. The warps of key_warp() 0 then have the result in registers.
   __device__ __forceinline__ void reduce(u8* exchange) {
 #pragma unroll
     for (int m = 0; m < RowTiles; ++m)

@@ -1,13 +1,13 @@
 // What a block of attention/flash.cuh does: its rows, the tiles of keys that they see, and where the results go.
 //
-//   Packed    a block's rows are those of all query heads that read the same keys: row r is query r % queries of head
-//             r / queries of the group. With few queries a head, the keys are then read once a group
-//   map       attention/map.cuh's, `map_batch` and `map_head` groups of rows from one batch and head to the next; `map_groups` 1:
-//             the same for all rows
-//   Splits    plan.splits blocks share the keys; their results are added in the order of the splits. grid: by combine.cuh;
-//             cluster: by the cluster's blocks, each for a part of the columns, from each other's shared memory
-//   partial   for combine.cuh: O before the division, (splits, pairs x rows, ValueDepth), then (splits, pairs x rows, 2) of
-//             maximum and sum
+//   Packed    a block has rows of all query heads that read the same keys: row r is query r % queries of head r / queries of the
+//             group. With few queries a head, the keys are then read once a group
+//   map       written by attention/map.cuh; from one batch and head to the next it has `map_batch` and `map_head` groups of rows;
+//             where `map_groups` is 1, one group is for all rows
+//   Splits    plan.splits blocks share the keys; their results are added in the order of the splits. grid: combine.cuh adds them;
+//             cluster: the cluster's blocks do, each for a part of the columns, from each other's shared memory
+//   partial   for combine.cuh: O before the division, (splits, pairs x rows, ValueDepth), then maximum and sum,
+//             (splits, pairs x rows, 2)
 #pragma once
 
 #include "attention/flash.cuh"
@@ -32,7 +32,7 @@ __device__ __forceinline__ FlashRow flash_row(const AttentionProblem<T>& p, u32 
   }
 }
 
-/// The tiles that a block goes over, in order: numbers, or where there is a map a list in shared memory.
+/// The tiles that a block goes over, in order: all numbers, or a list in shared memory where there is a map.
 template <bool Mapped> struct FlashTiles {
   u32 count;
   const u16* list;
@@ -40,8 +40,8 @@ template <bool Mapped> struct FlashTiles {
   __device__ __forceinline__ bool scored(u32 n) const { return Mapped ? list[n] & 1 : true; }
 };
 
-/// Lists the tiles that not all of the `groups` (at most Groups) rows of a map hide, as twice the tile's number, plus 1 where the
-/// tile is scored. By one warp.
+/// Lists the tiles that any of the `groups` rows of a map (at most Groups) shows: twice the tile's number, plus 1 where the tile
+/// is scored. By one warp.
 template <int Groups> __device__ __forceinline__ u32 list_tiles(const u8* map, u32 groups, u32 tiles, u16* list) {
   u32 count = 0;
   for (u32 begin = 0; begin < tiles; begin += 32) {
@@ -58,15 +58,15 @@ template <int Groups> __device__ __forceinline__ u32 list_tiles(const u8* map, u
   return count;
 }
 
-/// Adds the results that the blocks of a cluster hold in registers, and writes them to y_of(row); each block does a part of the
-/// `rows` x ValueDepth elements. `exchange`: shared memory of F::rows x (ValueDepth + 2) floats.
+/// Adds the results that the blocks of a cluster hold in registers, and writes the sums to y_of(row). Each block writes a part of
+/// the `rows` x ValueDepth elements. `exchange`: shared memory of F::rows x (ValueDepth + 2) floats.
 template <class F, class T, class Rows>
 __device__ __forceinline__ void add_up_cluster(const F& f, const AttentionProblem<T>& p, const FlashPlan& plan, float* exchange,
                                                u32 rows, const Rows& y_of) {
 #if __CUDA_ARCH__ >= 900
   constexpr u32 vectors = F::value_depth / 4;
   float* const stats = exchange + F::rows * F::value_depth;                          // (rows, 2) of maximum and sum
-  __syncthreads();                                                                   // the warps have added up theirs in it
+  __syncthreads();                                                                   // the warps have added theirs in it
   if (F::key_warp() == 0) {
 #pragma unroll
     for (int m = 0; m < F::row_tiles; ++m)
@@ -113,7 +113,7 @@ __device__ __forceinline__ void flash_block(const WithScores<FlashArgs<T>, Opera
   extern __shared__ __align__(128) u8 shared[];
   constexpr int Keys = F::keys, Stages = F::stages, RowTiles = F::row_tiles, ValueDepth = F::value_depth,
                 warp_keys = F::warp_keys;
-  // With a causal mask, the rows that see most keys come first: they take longest.
+  // With a causal mask, the rows that see the most keys come first, since they take longest.
   constexpr bool descending = Mask == MaskKind::causal || Mapped;
   const u32 split = Split == Splits::none ? 0 : blockIdx.x % plan.splits,
             block = Split == Splits::none ? blockIdx.x : blockIdx.x / plan.splits;
@@ -269,7 +269,7 @@ __device__ __forceinline__ void flash_block(const WithScores<FlashArgs<T>, Opera
       const float total = f.total[m][r];
       if constexpr (Split == Splits::grid) {
         const u64 rows = static_cast<u64>(plan.pairs) * all_rows, number = split * rows + static_cast<u64>(pair) * all_rows + row;
-        float* const partial = args.args.partial;                                    // (splits, rows, ValueDepth), (splits, rows, 2)
+        float* const partial = args.args.partial;                                    // (splits, rows, ValueDepth + 2)
         float* const to = partial + number * ValueDepth + pair_column;               // (2) of every 8 columns
 #pragma unroll
         for (int n = 0; n < F::columns; ++n)

@@ -1,5 +1,5 @@
-// ONNX's Attention in every form that it has: a cache before the keys and values, masks of any type and shape, windows, lengths
-// that the device finds, soft capping, the scores as an output. A block has a query, whose scores lie in a workspace.
+// ONNX's Attention in every form: a cache before the keys and values, masks of any type and shape, windows, lengths that lie on
+// the device, soft capping, the scores as an output. A block has a query; its scores lie in a workspace.
 //
 //   q [batch, heads, steps, size], k and v [batch, kv_heads, total, size and v_size]; total = cached + fresh steps
 //   score = cap(scale * q·k) + bias;   y = softmax(score) v, zeros where all scores are minus infinity
@@ -11,7 +11,7 @@
 
 constexpr int attention_threads = 128;
 
-/// The fold of all threads' values; every thread gets it.
+/// Folds all threads' values; every thread gets the result.
 template <class Fold> __device__ __forceinline__ float over_block(float v, float* exchange, const Fold& fold) {
   v = fold_lanes(v, fold);
   __syncthreads();                       // what was exchanged before has been read
@@ -82,7 +82,7 @@ template <class T, class M> __device__ __forceinline__ void attend(const General
   }
 }
 
-/// The rows of the cache and the fresh ones, copied to one dense tensor: a thread an element.
+/// Copies the rows of the cache and the fresh rows to one dense tensor. A thread an element.
 template <class T> __device__ __forceinline__ void join_cache(const JoinArgs<T>& a) {
   const u32 element = blockIdx.x * blockDim.x + threadIdx.x;
   if (element >= a.count) return;

@@ -1,11 +1,11 @@
-// Which tiles of an attention's scores a run-time mask hides or leaves as they are, so that attention/flash_block.cuh passes over
-// the first and does not read the mask of the second.
+// Finds the tiles of an attention's scores that a run-time mask hides, and those that it leaves as they are.
+// attention/flash_block.cuh skips the former and does not read the mask of the latter.
 //
 //   map (batches, heads, groups of MapRows rows, key tiles)    MapBits of all of a tile's scores
 //
-// A score is hidden where Scores is minus infinity, or so low that its weight is 0 beside any other: at most -1e30, if another
-// key of the row is open (a row of such scores alone spreads its weight over all). The host makes sure that Scores only adds to a
-// score or selects: three probes then tell which.
+// A score is hidden where Scores is minus infinity. It is hidden too where Scores is at most -1e30 and another key of the row is
+// open, beside which its weight is 0; a row of such scores alone spreads its weight over all. The host makes sure that Scores
+// only adds to a score or selects, so that three probes tell which.
 //
 // Launch: (groups, maps) blocks of 32 MapRows threads, a warp a row; MapRows x key tiles bytes of dynamic shared memory.
 #pragma once
@@ -16,7 +16,7 @@
 #include "kernels/attention/map.h"
 
 constexpr int MapRows = 16;
-/// With neither map_open nor map_scored a tile adds nothing.
+/// A tile with neither map_open nor map_scored adds nothing.
 enum MapBits : u32 { map_open = 1, map_scored = 2, map_low = 4, map_hidden = 8 };
 
 template <int Keys, class Scores, int Operands>

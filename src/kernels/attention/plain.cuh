@@ -1,11 +1,11 @@
-// Attention, a warp for a query row: for every type, depth, stride and mask, where no tile fits.
+// Attention with a warp for each query row. It takes every type, depth, stride and mask, also those that fit no tile.
 //
 //   q, k, v, y    as attention/problem.cuh says, with any strides; Width neighbouring elements of q and k are read in one access
-//   Scores        what is done to a score: scores.seek(b, h), then scores.at(i, j, x)
+//   Scores        changes a score: scores.seek(b, h), then scores.at(i, j, x)
 //
 // Each lane takes one of 32 keys and sums its products in Computing<T>. The softmax's maximum and sum are updated key by key
-// (Milakov and Gimelshein, arXiv:1805.02867), so no score is written. Lane l then sums columns l, l + 32, … of the values; a
-// block has Held of those, the grid's y the rest.
+// (Milakov and Gimelshein, arXiv:1805.02867), so no score is written. Lane l then sums columns l, l + 32, … of the values: Held
+// of them in a block, the others in the blocks along the grid's y.
 //
 // Launch: (rows / Warps, columns / (32 Held)) blocks of 32 Warps threads.
 #pragma once

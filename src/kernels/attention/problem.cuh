@@ -5,7 +5,7 @@
 //
 //   q [B, H, queries, depth], k [B, H / group, keys, depth], v [B, H / group, keys, value_depth], y [B, H, queries, value_depth]
 //
-// A row whose scores are all minus infinity, or of which one is NaN, is NaN, or 0 where `nan_guard` says so.
+// A row is NaN where all its scores are minus infinity or one is NaN. With `nan_guard` it is 0 instead.
 #pragma once
 
 #include "common/expr.cuh"

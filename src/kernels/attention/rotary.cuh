@@ -1,10 +1,10 @@
-// Rotary position embedding: pairs of elements of a row turned by an angle. Su et al., arXiv:2104.09864.
+// Rotary position embedding turns pairs of elements of a row by an angle. Su et al., arXiv:2104.09864.
 //
 //   y1 = x1 * cos1 - x2 * sin1
 //   y2 = x2 * cos2 + x1 * sin2
 //
 //   x, y        [rows…, D]; a pair is elements i and i + D/2, or 2i and 2i + 1
-//   cos, sin    [rows…, D] or [rows…, D/2] broadcast; the second has one entry a pair
+//   cos, sin    [rows…, D] or [rows…, D/2] broadcast; with D/2 there is one entry a pair
 //
 // A thread turns C.pairs pairs, neighbours along the axis that lies innermost in x. Launch: blocks of C.threads threads.
 #pragma once
@@ -13,8 +13,8 @@
 #include "kernels/attention/rotary.h"
 #include "pointwise/walk.cuh"
 
-/// How the two elements of Pairs pairs are read and written: `contiguous`, `repeated` and `strided` are load's 1, 0 and -1 for
-/// each of the two; of `together` both lie side by side, all of them in one access.
+/// How the two elements of Pairs pairs are read and written. `contiguous`, `repeated` and `strided` are load's 1, 0 and -1 for
+/// each of the two; `together`: both lie side by side, and one access takes all pairs.
 enum PairAccess { strided = -1, repeated = 0, contiguous = 1, together = 2 };
 
 /// `second`: elements from the first of a pair to the other; 0 where there is one entry a pair.

@@ -1,19 +1,19 @@
-// What is done to an attention's scores before the softmax: a program over a score and operands that broadcast over
-// [batch, head, query, key].
+// Changes an attention's scores before the softmax by a program over a score and operands, which broadcast to
+// [batch, heads, queries, keys].
 //
 //   at(i, j, x)                        for one score of query i and key j
-//   near(i, j), two(near, c)           the operands of keys j + c and j + c + 1, from where query i's lie
-//   two_of(i, j, next)                 of any two keys
-//   apply(two, x, y)                   for the two scores
+//   near(i, j), two(near, c)           the operands of query i and keys j + c and j + c + 1
+//   two_of(i, j, next)                 the operands of query i and any two keys
+//   apply(two, x, y)                   for two scores and their operands
 //
-// seek(b, h) comes first: it goes to a batch and a head.
+// seek(b, h) comes before all others: it goes to a batch and a head.
 #pragma once
 
 #include "common/tuple.cuh"
 #include "common/types.cuh"
 #include "kernels/attention/problem.h"
 
-/// Nothing is done to scores, which are of type C.
+/// Leaves scores, which are of type C, as they are.
 template <class C> struct BareScores {
   explicit __device__ __forceinline__ BareScores(const ScoreOperandArgs*) {}
   struct Near {};
@@ -26,21 +26,21 @@ template <class C> struct BareScores {
   __device__ __forceinline__ static void apply(Two, C&, C&) {}
 };
 
-/// How an operand's elements lie along the keys: one for all, side by side, side by side so that every two of them are one
-/// access, or apart.
+/// How an operand's elements lie along the keys: one for all keys, side by side, side by side and aligned so that one access
+/// reads two, or apart.
 enum class AlongKeys { repeated, contiguous, pairs, strided };
 
 template <class T, AlongKeys How> struct ScoreOperand {
   using Type = T;
   using Two = Vector<T, How == AlongKeys::repeated ? 1 : 2>;
 
-  /// From a row's first element to key j's.
+  /// Elements from a row's first to key j's.
   static __device__ __forceinline__ i64 of_key(u32 j, i64 stride) {
     if constexpr (How == AlongKeys::repeated) return 0;
     else if constexpr (How == AlongKeys::strided) return j * stride;
     else return j;
   }
-  /// Of keys c and c + 1 from `near` on.
+  /// Loads the elements of keys c and c + 1 from `near` on.
   static __device__ __forceinline__ void load(Two& x, const T* near, u32 c, i64 stride) {
     if constexpr (How == AlongKeys::repeated) {
       x.at[0] = near[0];
@@ -51,7 +51,7 @@ template <class T, AlongKeys How> struct ScoreOperand {
       x.at[1] = near[of_key(c + 1, stride)];
     }
   }
-  /// Of keys j and next of query i.
+  /// Loads the elements of keys j and next of query i.
   static __device__ __forceinline__ void load(Two& x, const T* operand, const i64 (&stride)[4], u32 i, u32 j, u32 next) {
     x.at[0] = operand[i * stride[2] + of_key(j, stride[3])];
     if constexpr (How != AlongKeys::repeated) x.at[1] = operand[i * stride[2] + of_key(next, stride[3])];
@@ -65,7 +65,7 @@ template <class Numbers, class C, class Program, class... Operand> struct Progra
 template <class C, class Program, class... Operand>
 using ProgramScores = ProgramScoresOf<IndicesTo<sizeof...(Operand)>, C, Program, Operand...>;
 
-// Elements are named, not got by a function: the compiler orders the calls' arguments otherwise, for the worse.
+// Elements are named, since the compiler orders the arguments of calls worse where a function returns them.
 template <int... I, class C, class Program, class... Operand> struct ProgramScoresOf<Indices<I...>, C, Program, Operand...> {
   struct Near {
     Tuple<const typename Operand::Type*...> at;
@@ -74,7 +74,7 @@ template <int... I, class C, class Program, class... Operand> struct ProgramScor
     Tuple<typename Operand::Two...> of;
   };
 
-  Tuple<const typename Operand::Type*...> operands;    // from the batch and the head on that seek() went to
+  Tuple<const typename Operand::Type*...> operands;    // (queries, keys) each, after seek()
   const ScoreOperandArgs* args;                        // (operands)
 
   explicit __device__ __forceinline__ ProgramScoresOf(const ScoreOperandArgs* a)

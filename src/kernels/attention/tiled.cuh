@@ -1,12 +1,12 @@
-// Attention by tiles in shared memory, multiplied and added in float: for f32, whose products tensor cores would round, and for
-// rows that they cannot load.
+// Attention by tiles in shared memory, computed in float. It is for f32, whose products tensor cores would round, and for rows
+// that they cannot load.
 //
 //   q, k, v, y    as attention/problem.cuh says, f32, f16 or bf16, with any strides; Depth and ValueDepth at most 256
 //
 // A block of 256 threads has 64 rows of queries and goes over tiles of 64 keys. Thread (ty, tx) of 16 x 16 has rows 4 ty … 4 ty +
 // 3: of the scores (64, 64) the keys tx + 16 c, of O (64, ValueDepth) the columns tx + 16 c. The softmax's maximum and sum are
 // updated tile by tile (Milakov and Gimelshein, arXiv:1805.02867); the 16 threads of a row lie in one half of a warp. Each tile's
-// part of O is summed on its own and then added: a long row is then no long chain of additions.
+// part of O is summed on its own and then added, so that a long row is no long chain of additions.
 //
 // Launch: (row tiles, pairs) blocks; TiledAttention::shared_bytes of dynamic shared memory.
 #pragma once
@@ -26,8 +26,9 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
   static constexpr int score_pitch = keys + 4;
   static constexpr int shared_bytes = 4 * ((rows + keys) * pitch + keys * value_pitch + rows * score_pitch);
 
-  /// Copies rows of Count elements, `row_step` and `step` elements apart, to shared memory as floats; elements beyond the tensor
-  /// become 0. Neighbouring threads read along the rows where a key's elements lie apart and keys lie side by side.
+  /// Copies rows of Count elements to shared memory as floats; rows lie `row_step` elements apart, their elements `step`.
+  /// Elements beyond the tensor become 0. Where a key's elements lie apart and keys side by side, neighbouring threads read
+  /// neighbouring rows.
   template <int Count, int Pitch>
   static __device__ __forceinline__ void load(float* to, const T* from, i64 row_step, i64 step, u32 inside) {
     constexpr int padded_count = Pitch == value_pitch ? value_pitch : padded;
@@ -59,7 +60,7 @@ template <class T, int Depth, int ValueDepth, int Width> struct TiledAttention {
     float* const weights = values + keys * value_pitch;                     // (64, 64)
     const u32 tx = threadIdx.x % 16, ty = threadIdx.x / 16;
     const u32 pair = blockIdx.y, b = pair / p.heads, h = pair % p.heads, g = h / p.group;
-    // The longest rows of a causal problem first.
+    // With a causal mask, the rows that see the most keys come first, since they take longest.
     const u32 first_row = (a.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * rows;
     const T* const q = p.q + b * p.q_strides[0] + h * p.q_strides[1] + first_row * p.q_strides[2];  // [rows, Depth]
     const T* const k = p.k + b * p.k_strides[0] + g * p.k_strides[1];                               // [keys, Depth]

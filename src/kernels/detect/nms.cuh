@@ -1,22 +1,22 @@
-// NonMaxSuppression: the boxes of each line (a class of an item) by score, without those that overlap a better one.
+// NonMaxSuppression takes the boxes of each line (a class of an item) by score, and leaves out those that overlap a better one.
 //
 //   boxes     [items, count, 4]    as corners, or as centre and extent
 //   sorted    [lines, count]       the line's boxes, best first; those with a key of ~0, and all behind, are no candidates
 //   corners   [lines, keep]        of the boxes that were taken, for the first test
 //   taken     [lines, keep]        their numbers, in order; counts [lines]
 //
-// A block has a line, a thread one of its next Threads candidates. A cheap test comes first: whether two boxes touch at all takes
-// four minima and two comparisons in float, and errs only towards yes. Threads scan the boxes taken so far with it, and push
-// pairs that touch into a queue in shared memory. The dear test, intersection over union in double with its division, runs over
-// the queue when that is nearly full, by all threads, so that no warp runs half empty. The candidates that are left are compared
-// with each other in the same way; the results are a matrix of bits, along which one warp takes candidates in order.
+// A block has a line, a thread one of its next Threads candidates. A cheap test comes first: four minima and two comparisons in
+// float tell whether two boxes touch at all, and err only towards yes. Threads test the boxes taken so far, and push the pairs
+// that touch into a queue in shared memory. When the queue is nearly full, all threads run the expensive test over it,
+// intersection over union in double with its division, so that no warp runs half empty. The candidates that are left are compared
+// with each other in the same way. The results are a matrix of bits, along which one warp takes candidates in order.
 #pragma once
 
 #include "kernels/detect/nms.h"
 #include "select/compact.cuh"
 #include "sort/sort.cuh"
 
-/// Scores as keys for sorting, the best first; those below the lowest score, and NaN, behind all others.
+/// Gives scores as keys for sorting, the best first. Those below the lowest score, and NaN, come after all others.
 struct ByScore : BoxScores {
   using Key = u32;
   __device__ __forceinline__ Item<u32> operator()(u32 line, u32 place) const {
@@ -26,11 +26,11 @@ struct ByScore : BoxScores {
   }
 };
 
-// As std::min and std::max: the first argument where one is NaN.
+// Like std::min and std::max they return the first argument where one is NaN.
 template <class A> __device__ __forceinline__ A first_min(A a, A b) { return b < a ? b : a; }
 template <class A> __device__ __forceinline__ A first_max(A a, A b) { return a < b ? b : a; }
 
-/// A box as the reference has it; no product and sum becomes one multiply-add.
+/// A box as the reference has it. No product and sum become one multiply-add.
 template <bool Centered> struct ExactBox {
   double y1, x1, y2, x2;
   __device__ __forceinline__ explicit ExactBox(const float* v) {
@@ -46,7 +46,7 @@ template <bool Centered> struct ExactBox {
   __device__ __forceinline__ Corners corners() const {
     return {__double2float_rd(y1), __double2float_rd(x1), __double2float_ru(y2), __double2float_ru(x2)};
   }
-  /// Whether intersection over union is more than the threshold.
+  /// Returns whether intersection over union is more than the threshold.
   __device__ __forceinline__ bool overlaps(const ExactBox& b, double threshold) const {
     const double h = __dsub_rn(first_min(y2, b.y2), first_max(y1, b.y1)), w = __dsub_rn(first_min(x2, b.x2), first_max(x1, b.x1));
     const double own = area(), other = b.area();
@@ -56,9 +56,9 @@ template <bool Centered> struct ExactBox {
   }
 };
 
-/// Sorts the candidates of line blockIdx.x; most boxes score too little and are none. They are gathered and sorted in shared
-/// memory; where they are more than a tile, each further tile is merged with those before.
-///   sorted, spare    [lines, count]; what is behind the candidates in `sorted` gets a key of ~0 as far as `suppress` looks
+/// Sorts the candidates of line blockIdx.x; most boxes score too little to be one. They are gathered and sorted in shared memory.
+/// Where they are more than a tile, each further tile is merged with those before. Behind the candidates, `sorted` gets keys of
+/// ~0 as far as `suppress` looks.
 template <int Threads, int Tile, int Chunk>
 __device__ __forceinline__ void sort_candidates(const CandidatesArgs& a) {
   static_assert(Tile % Threads == 0, "a tile takes whole rounds of the block");
@@ -107,14 +107,14 @@ template <int Threads, int Round> struct PairQueue {
   u32 entries[nearly_full + Threads * Round];
   u32 count;
 
-  /// This thread's pairs with the others `first` + j, for each bit j. True where the queue should be drained.
+  /// Pushes this thread's pairs with the others `first` + j, for each bit j. Returns whether the queue should be drained.
   __device__ __forceinline__ bool push(u32 candidate, u32 first, u32 bits) {
     if (!bits) return false;
     u32 at = atomicAdd(&count, static_cast<u32>(__popc(bits)));
     for (; bits; bits &= bits - 1) entries[at++] = candidate | (first + __ffs(bits) - 1) << 8;
     return at > nearly_full;
   }
-  /// By the whole block. The caller has a barrier between the last push and this, and one after it.
+  /// Takes all pairs out, by the whole block. The caller has a barrier between the last push and this, and one after it.
   template <class Dive> __device__ __forceinline__ void drain(const Dive& dive) {
     for (u32 i = threadIdx.x; i < count; i += Threads) dive(entries[i] & 255, entries[i] >> 8);
     __syncthreads();
@@ -122,7 +122,8 @@ template <int Threads, int Round> struct PairQueue {
   }
 };
 
-/// Near: where corners are exact, boxes are compared by the corners in shared memory, and not read again.
+/// Takes the boxes of a line. Near: where corners are exact, boxes are compared by the corners in shared memory, and not read
+/// again.
 template <bool Centered, bool Near, int Threads>
 __device__ __forceinline__ void suppress(const SuppressArgs& a) {
   static_assert(Threads == 256, "a queue's entry has 8 bits for the candidate");
@@ -143,7 +144,7 @@ __device__ __forceinline__ void suppress(const SuppressArgs& a) {
   const i64 wanted = a.limit ? *a.limit : 0;
   const u32 most = wanted < 0 ? 0 : wanted < keep ? static_cast<u32>(wanted) : keep;
   const double overlap = a.threshold ? static_cast<double>(*a.threshold) : 0.;
-  // Corners are exact but for those of centred boxes.
+  // Corners are exact except those of centred boxes.
   const auto exact = [&](const Corners& c, const u32& number) {
     if constexpr (Centered || !Near) return ExactBox<Centered>(boxes + static_cast<u64>(number) * 4);
     else return ExactBox<Centered>(c);

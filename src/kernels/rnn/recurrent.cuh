@@ -1,5 +1,5 @@
-// RNN, GRU and LSTM, one layer. A block runs one direction of one item of the batch from its first step to its last, and keeps the
-// state in shared memory. A warp computes a row of the gates at a time.
+// RNN, GRU and LSTM, one layer. A block runs one direction of one item of the batch from its first step to its last, and keeps
+// the state in shared memory. A warp computes a row of the gates at a time.
 //
 // The equations are those of ONNX's definitions, and so are the order of the gates and the names of the activations:
 //

@@ -3,9 +3,9 @@
 //   flag(place) → bool                 for places 0 … extent - 1
 //   put(place, rank, total)            once for each flagged place
 //
-// A warp has neighbouring places, takes 32 of them at a time and numbers the flagged ones by a ballot. Two forms: a block that
-// counts and then puts; or tiles, a block each: counted, their counts scanned (scan/scan.cuh), put. Both pass over the flags
-// twice; whatever runs when, the ranks are the same.
+// A warp has neighbouring places, takes 32 of them at a time and numbers the flagged ones by a ballot. There are two forms. One
+// block counts and then puts; or each tile has a block, and three kernels count, scan the counts (scan/scan.cuh) and put. Both
+// read the flags twice, and the ranks do not depend on the order in which blocks run.
 #pragma once
 
 #include "common/divide.cuh"
@@ -51,7 +51,7 @@ template <int Threads> __device__ __forceinline__ u32 sum_before(u32 of_warp, u3
   return before;
 }
 
-/// A warp's part of begin … end, which the block shares: as many groups of 32 each, rounded up.
+/// A warp's part of begin … end, which the block shares. Each warp has as many groups of 32, rounded up.
 struct Part {
   u32 begin, end;
 };

@@ -21,8 +21,8 @@ template <class Flag, class Put> struct SelectArgs {
   Put put;
 };
 
-/// Flags elements that have any bit of the mask. For floating-point types that is all but the sign: both zeros are zero, and NaN is
-/// not.
+/// Flags elements that have any bit of the mask. For floating-point types that is all but the sign: both zeros are zero, and NaN
+/// is not.
 template <class Word, Word Mask> struct HasBits {
   const Word* x;                // [extent]
 #ifdef __CUDACC__

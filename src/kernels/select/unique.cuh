@@ -18,7 +18,7 @@ template <class T, class K> __device__ __forceinline__ void emit_unique(const Em
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= a.n) return;
   const u32 total = static_cast<u32>(*a.groups), place = a.items[i].place;
-  u32 begin = 0, end = total;                                 // the last head up to i
+  u32 begin = 0, end = total;                                 // bisects for the last head up to i
   while (end - begin > 1) {
     const u32 middle = (begin + end) / 2;
     if (heads[middle] <= i) begin = middle;

@@ -1,11 +1,10 @@
 // Sorts lines of keys, each with the place that it came from. Equal keys are ordered by place, so there is one order only.
 //
 //   lines     [lines, extent] keys from a functor, item(line, place)
-//   runs      [lines, runs, keep] sorted items, the first `keep` of each run: what lies behind can never be among the first
-//             `keep` of the line
+//   runs      [lines, runs, keep] sorted items: the first `keep` of each run, since no other can be among the line's first `keep`
 //
 // A run begins as a tile of N keys that a block sorts in shared memory (bitonic, Batcher 1968). Runs are merged two by two: an
-// item's place in the merged run is its own place plus the number of items of the other run before it, found by bisection.
+// item's place in the merged run is its own place plus the number of items of the other run before it, which bisection finds.
 #pragma once
 
 #include "common/divide.cuh"
@@ -161,7 +160,7 @@ template <class K> __device__ __forceinline__ void merge_runs(const MergeArgs<K>
     u32 end = keep.divisor;
     while (before < end) {
       const u32 middle = (before + end) / 2;
-      // Of equal items, which lie behind the end of a line, those of the left run come first.
+      // Only items behind the end of a line are equal; those of the left run come first.
       if (other < run ? !item.before(o[middle]) : o[middle].before(item)) before = middle + 1;
       else end = middle;
     }

@@ -60,18 +60,15 @@ std::unique_ptr<Kernel> deform(const BoundNode& b, const ConvProblem& p, int64_t
                           fmt::format("deform_conv<{}>", config)};
   const Args a = arguments(p, b.node->get_int("offset_group", 1), warps * outputs);
   const auto input = [](size_t i) { return BufferRef{BufferRef::input, i}; };
-  // The pointer to a tensor that the node lacks stays null; x's is then listed twice.
-  const auto optional = [&](const void* const& pointer, size_t i) {
-    return b.has(i) ? TensorMember(pointer, input(i)) : TensorMember(a.x, input(0));
-  };
+  const auto optional = [&](size_t i) { return b.has(i) ? std::optional(input(i)) : std::nullopt; };
   LaunchPlan plan("deform", "#include \"conv/deform.cuh\"\n");
   plan.launch(entry, {.grid = {(a.pixels + 31) / 32, a.tiles.divisor * static_cast<uint32_t>(p.group), 1},
                       .block = {static_cast<unsigned>(32 * warps), 1, 1}})
       .args(a, {{a.x, input(0)},
                 {a.w, input(1)},
                 {a.offset, input(2)},
-                optional(a.bias, 3),
-                optional(a.mask, 4),
+                {a.bias, optional(3)},
+                {a.mask, optional(4)},
                 {a.y, {BufferRef::output, 0}}});
   return launched(std::move(plan), gpu);
 }

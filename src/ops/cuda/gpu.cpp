@@ -74,14 +74,14 @@ std::shared_ptr<const cuda::Module> Modules::get(const std::shared_ptr<cuda::Dev
 }
 
 CompiledKernel::CompiledKernel(const Gpu& gpu, const cuda::Source& source, const std::string& entry) {
-  auto cubin = gpu.cubins->get({source.name, add_dependency_wait(source.code), source.options}, gpu.info.arch);
+  const auto cubin = gpu.cubins->get({source.name, add_dependency_wait(source.code), source.options}, gpu.info.arch);
   resources_ = cubin->kernel(entry);
   if (gpu.log) {
     log_ = gpu.log;
     log_->compiled(name_ = log_name(source, entry));
   }
   if (!gpu.device) return;  // compiling it was all
-  module_ = gpu.modules->get(gpu.device, std::move(cubin), source.name);
+  module_ = gpu.modules->get(gpu.device, cubin, source.name);
   function_ = &module_->function(entry);
 }
 

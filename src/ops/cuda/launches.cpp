@@ -119,8 +119,7 @@ class LaunchedKernel final : public Kernel {
     std::string source = plan_.source;
     std::set<std::string> printed;
     for (const LaunchPlan::Step& s : plan_.steps_)
-      if (s.kind == LaunchPlan::Step::launch && !s.launched->entry_.body.empty() &&
-          printed.insert(s.launched->entry_.name).second)
+      if (s.kind == LaunchPlan::Step::launch && printed.insert(s.launched->entry_.name).second)
         source += entry_source(s.launched->entry_, s.launched->size());
     return source;
   }

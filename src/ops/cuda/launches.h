@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,12 @@ struct BufferRef {
   int64_t offset = 0;  // bytes
 };
 
-/// A pointer of a structure of arguments, and the buffer whose address a run puts there.
+/// A pointer of a structure of arguments, and the buffer whose address a run puts there; nothing: it stays as it is.
 struct TensorMember {
   template <class T> TensorMember(T* const& pointer, const BufferRef& from) : member(&pointer), buffer(from) {}
+  template <class T> TensorMember(T* const& pointer, std::optional<BufferRef> from) : member(&pointer), buffer(from) {}
   const void* member;
-  BufferRef buffer;
+  std::optional<BufferRef> buffer;
 };
 
 /// One launch and its argument, a structure that is laid out here: whole, or member by member in their order.
@@ -36,9 +38,10 @@ class Launch {
   /// A structure of src/kernels, of which `tensors` are pointers: args(a, {{a.x, input}, {a.y, output}}).
   template <class A> Launch& args(const A& a, const std::vector<TensorMember>& tensors = {}) {
     const size_t begin = append(&a, sizeof a, alignof(A));
-    for (const TensorMember& t : tensors)
-      tensors_.push_back(
-          {begin + static_cast<size_t>(static_cast<const char*>(t.member) - reinterpret_cast<const char*>(&a)), t.buffer});
+    for (const TensorMember& t : tensors) {
+      const auto offset = static_cast<const char*>(t.member) - reinterpret_cast<const char*>(&a);
+      if (t.buffer) tensors_.push_back({begin + static_cast<size_t>(offset), *t.buffer});
+    }
     return *this;
   }
   /// A pointer.
@@ -88,9 +91,6 @@ class LaunchPlan {
   }
   /// The steps are run in the order in which they were added.
   Launch& launch(KernelEntry entry, device::cuda::LaunchShape shape);
-  Launch& launch(std::string entry, device::cuda::LaunchShape shape) {
-    return launch(KernelEntry{std::move(entry), "", "", ""}, shape);
-  }
   void fill(const BufferRef& to, int64_t bytes, unsigned char value);
   /// Nothing where both are the same memory.
   void copy(const BufferRef& from, const BufferRef& to, int64_t bytes);

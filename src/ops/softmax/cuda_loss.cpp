@@ -30,26 +30,34 @@ void offer_loss_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
                                fmt::format("losses<{}>", softmax)};
   const KernelEntry of_all{"loss_of_all", "loss_threads", fmt::format("LossSumArgs<{}>", expr::cuda_type(type)), "add_losses"};
   const double moved = static_cast<double>(storage_bytes(b.inputs[0])) * (softmax ? 2 : 0.1);
-  offer.candidates.push_back({"cuda", "", gpu_estimate_us(*machine.gpu, moved) + 2, [=, gpu = machine.gpu] {
-                                constexpr unsigned block = 256;
-                                LaunchPlan plan("loss", "#include \"softmax/loss.cuh\"\n");
-                                const BufferRef loss = plan.reserve(samples * 4), weight = plan.reserve(samples * 4);
-                                const auto count = static_cast<uint32_t>(samples);
-                                const uint64_t null = 0;
-                                if (samples > 0) {  // kernels::LossArgs
-                                  Launch& l = plan.launch(of_samples, blocks_of(samples, block)).input(0).input(1);
-                                  weights ? l.input(2) : l.value(null);
-                                  logarithms ? l.output(1) : l.value(null);
-                                  reduction == "none" ? l.output(0) : l.value(null);
-                                  l.at(loss).at(weight).value(v.extent).value(v.inner).value(ignored).value(count).value(ignores);
-                                }
-                                if (reduction != "none") {
-                                  const kernels::LossSumArgs<void> a{.samples = count, .mean = reduction == "mean"};
-                                  plan.launch(of_all, {.grid = {1, 1, 1}, .block = {block, 1, 1}})
-                                      .args(a, {{a.loss, loss}, {a.weight, weight}, {a.y, {BufferRef::output, 0}}});
-                                }
-                                return launched(std::move(plan), *gpu);
-                              }});
+  offer.candidates.push_back(
+      {"cuda", "", gpu_estimate_us(*machine.gpu, moved) + 2, [=, gpu = machine.gpu] {
+         constexpr unsigned block = 256;
+         LaunchPlan plan("loss", "#include \"softmax/loss.cuh\"\n");
+         const BufferRef loss = plan.reserve(samples * 4), weight = plan.reserve(samples * 4);
+         const auto count = static_cast<uint32_t>(samples);
+         const auto where = [](bool is_there, const BufferRef& buffer) {
+           return is_there ? std::optional(buffer) : std::nullopt;
+         };
+         if (samples > 0) {
+           const kernels::LossArgs<void, void> a{
+               .classes = v.extent, .inner = v.inner, .ignored = ignored, .samples = count, .ignores = ignores};
+           plan.launch(of_samples, blocks_of(samples, block))
+               .args(a, {{a.x, {BufferRef::input, 0}},
+                         {a.labels, {BufferRef::input, 1}},
+                         {a.weights, where(weights, {BufferRef::input, 2})},
+                         {a.logarithms, where(logarithms, {BufferRef::output, 1})},
+                         {a.each, where(reduction == "none", {BufferRef::output, 0})},
+                         {a.loss, loss},
+                         {a.weight, weight}});
+         }
+         if (reduction != "none") {
+           const kernels::LossSumArgs<void> a{.samples = count, .mean = reduction == "mean"};
+           plan.launch(of_all, {.grid = {1, 1, 1}, .block = {block, 1, 1}})
+               .args(a, {{a.loss, loss}, {a.weight, weight}, {a.y, {BufferRef::output, 0}}});
+         }
+         return launched(std::move(plan), *gpu);
+       }});
 }
 
 }  // namespace smelt::ops

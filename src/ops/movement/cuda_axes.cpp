@@ -10,22 +10,21 @@
 
 namespace smelt::ops {
 
-std::vector<std::byte> ArgumentBytes::take(uint64_t expected) {
-  bytes_.resize((bytes_.size() + 7) / 8 * 8);
-  if (bytes_.size() != expected) fail("a kernel's structure of {} bytes, expected {}", bytes_.size(), expected);
-  return std::move(bytes_);
-}
-
 std::vector<std::byte> axes_argument(const std::vector<MappedAxis>& axes, std::vector<int64_t>& tables) {
-  ArgumentBytes bytes;
-  for (size_t a = axes.size(); a-- > 0;) bytes.append(axes[a].from);
-  for (size_t a = axes.size(); a-- > 0;) bytes.append(axes[a].to);
+  std::vector<std::byte> bytes;
+  const auto append = [&bytes](const auto& v) {
+    const auto* p = reinterpret_cast<const std::byte*>(&v);
+    bytes.insert(bytes.end(), p, p + sizeof v);
+  };
+  for (size_t a = axes.size(); a-- > 0;) append(axes[a].from);
+  for (size_t a = axes.size(); a-- > 0;) append(axes[a].to);
   for (size_t a = axes.size(); a-- > 0;) {
-    bytes.append(axes[a].places.empty() ? int64_t{-1} : static_cast<int64_t>(tables.size()));
+    append(axes[a].places.empty() ? int64_t{-1} : static_cast<int64_t>(tables.size()));
     for (const int64_t place : axes[a].places) tables.push_back(place < 0 ? -1 : place * axes[a].from);
   }
-  for (size_t a = axes.size(); a-- > 0;) bytes.append(Divider(static_cast<uint32_t>(std::max<int64_t>(1, axes[a].extent))));
-  return bytes.take(kernels::axes_bytes(static_cast<int>(axes.size())));
+  for (size_t a = axes.size(); a-- > 0;) append(Divider(static_cast<uint32_t>(std::max<int64_t>(1, axes[a].extent))));
+  bytes.resize(kernels::axes_bytes(static_cast<int>(axes.size())));  // padded to whole words of 8 bytes
+  return bytes;
 }
 
 std::vector<MappedAxis> axes_of(const BoundTensor& x, const BoundTensor& y) {

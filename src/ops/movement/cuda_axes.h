@@ -23,21 +23,6 @@ struct MergedAxes {
 };
 MergedAxes merged_axes(std::vector<MappedAxis> axes);
 
-/// For a kernel's structure of arrays: its members as they lie there, each aligned as its type.
-class ArgumentBytes {
- public:
-  template <class T> void append(const T& v) {
-    bytes_.resize((bytes_.size() + alignof(T) - 1) / alignof(T) * alignof(T));
-    const auto* p = reinterpret_cast<const std::byte*>(&v);
-    bytes_.insert(bytes_.end(), p, p + sizeof v);
-  }
-  /// Padded to whole words of 8 bytes; `expected` of them, as the structure's header says.
-  std::vector<std::byte> take(uint64_t expected);
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
 /// kernels::Axes (src/kernels/movement/axes.h); the places, in elements of x, are added to `tables`.
 std::vector<std::byte> axes_argument(const std::vector<MappedAxis>& axes, std::vector<int64_t>& tables);
 

@@ -1,6 +1,7 @@
 // NonMaxSuppression, RoiAlign, NonZero and Compress; the first two against plain kernels, which must agree with them.
 #include <cmath>
 
+#include "kernels/detect/nms.h"
 #include "ops/detect/roi.h"
 #include "ops/select/cuda_sort.h"
 #include "problem.h"
@@ -12,9 +13,16 @@ namespace {
 // comparison under a branch.
 constexpr const char* plain_nms = R"(#include "detect/nms.cuh"
 
-extern "C" __global__ void __launch_bounds__(1024) take(const float* boxes, const Item<u32>* sorted, const i64* limit,
-                                                        const float* threshold, u32* taken, u32* counts, u32 count, u32 classes,
-                                                        u32 keep) {
+struct TakeArgs {
+  const float* boxes;
+  const Item<u32>* sorted;
+  const i64* limit;
+  const float* threshold;
+  u32 *taken, *counts;
+  u32 count, classes, keep;
+};
+__device__ void take_one_by_one(const TakeArgs& a) {
+  auto [boxes, sorted, limit, threshold, taken, counts, count, classes, keep] = a;
   __shared__ bool out[8192];
   const u32 line = blockIdx.x;
   boxes += static_cast<u64>(line / classes) * count * 4, sorted += static_cast<u64>(line) * count;
@@ -33,25 +41,21 @@ extern "C" __global__ void __launch_bounds__(1024) take(const float* boxes, cons
   }
   if (threadIdx.x == 0) counts[line] = total;
 }
-
-extern "C" __global__ void __launch_bounds__(256) emit(const u32* taken, const u32* counts, i64* y, i64* found, u32 classes,
-                                                       u32 keep) {
-  emit_taken(taken, counts, y, found, classes, keep);
-}
 )";
 
 std::unique_ptr<ops::Kernel> plain_nms_kernel(int64_t lines, int64_t count, int64_t keep) {
   ops::LaunchPlan plan("plain_nms", plain_nms);
   ops::LineSort sort;
-  sort.source_type = "ByScore";
-  sort.parameters = "const float* scores, const float* lowest, u32 boxes";
-  sort.members = "scores, lowest, boxes";
+  sort.source = "ByScore";
   sort.lines = lines, sort.extent = count, sort.keep = count;
   const auto n = static_cast<uint32_t>(count), classes = static_cast<uint32_t>(lines), most = static_cast<uint32_t>(keep);
-  sort.give = [&](ops::Launch& l) { l.input(1).input(4).value(n); };
+  const kernels::BoxScores scores{.count = n};
+  sort.give = [&](ops::Launch& l) {
+    l.args(scores, {{scores.scores, {ops::BufferRef::input, 1}}, {scores.lowest, {ops::BufferRef::input, 4}}});
+  };
   const ops::BufferRef sorted = sort.add_to(plan, "sort"), taken = plan.reserve(lines * keep * 4),
                        counts = plan.reserve(lines * 4);
-  plan.launch("take", ops::blocks_of(lines * 1024, 1024))
+  plan.launch({"take", "1024", "TakeArgs", "take_one_by_one"}, ops::blocks_of(lines * 1024, 1024))
       .input(0)
       .at(sorted)
       .input(2)
@@ -61,16 +65,28 @@ std::unique_ptr<ops::Kernel> plain_nms_kernel(int64_t lines, int64_t count, int6
       .value(n)
       .value(classes)
       .value(most);
-  plan.launch("emit", ops::blocks_of(lines * 256, 256)).at(taken).at(counts).output(0).output(1).value(classes).value(most);
+  plan.launch({"emit", "256", "EmitTakenArgs", "emit_taken"}, ops::blocks_of(lines * 256, 256))
+      .at(taken)
+      .at(counts)
+      .output(0)
+      .output(1)
+      .value(classes)
+      .value(most);
   return ops::launched(std::move(plan), *gpu());
 }
 
 // A thread a result, which computes its own places and weights.
 constexpr const char* plain_roi_align = R"(#include "common/convert.cuh"
 
-extern "C" __global__ void __launch_bounds__(256) roi_align(const T* x, const T* rois, const i64* items, T* y, int results,
-                                                            int channels, int height, int width, int bins, int sampling,
-                                                            float scale) {
+struct RoiArgs {
+  const T *x, *rois;
+  const i64* items;
+  T* y;
+  int results, channels, height, width, bins, sampling;
+  float scale;
+};
+__device__ void each_result(const RoiArgs& a) {
+  const auto& [x, rois, items, y, results, channels, height, width, bins, sampling, scale] = a;
   const int number = blockIdx.x * 256 + threadIdx.x;
   if (number >= results) return;
   const int column = number % bins, row = number / bins % bins, channel = number / (bins * bins) % channels;
@@ -110,7 +126,7 @@ std::unique_ptr<ops::Kernel> plain_roi_align_kernel(const ops::RoiAlign& p, DTyp
   ops::LaunchPlan plan("plain_roi_align", fmt::format("#include \"common/types.cuh\"\nusing T = {};\n{}",
                                                       type == DType::f16 ? "f16" : "float", plain_roi_align));
   const int64_t results = p.rois * p.channels * p.out_height * p.out_width;
-  plan.launch("roi_align", ops::blocks_of(results, 256))
+  plan.launch({"roi_align", "256", "RoiArgs", "each_result"}, ops::blocks_of(results, 256))
       .input(0)
       .input(1)
       .input(2)

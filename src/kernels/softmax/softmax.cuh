@@ -86,6 +86,11 @@ __device__ __forceinline__ void softmax_held(const SoftmaxArgs<T, LogSumExp<A>, 
   }
 }
 
+/// Where chunk c of a row begins: vectors lie side by side.
+template <int Vec> __device__ __forceinline__ i64 chunk_at(u32 c, i64 stride) {
+  return Vec > 1 ? static_cast<i64>(c) * Vec : static_cast<i64>(c) * stride;
+}
+
 /// The state of a part (chunks of Vec elements) of a row, by the whole block; every thread gets it.
 template <class A, int Vec, int Threads, class T>
 __device__ __forceinline__ LogSumExp<A> state_of(const T* x, i64 stride, u32 width, const Part& part) {
@@ -94,7 +99,7 @@ __device__ __forceinline__ LogSumExp<A> state_of(const T* x, i64 stride, u32 wid
 #pragma unroll 4
   for (u32 c = part.begin + threadIdx.x; c < part.end; c += Threads) {
     Vector<T, Vec> v;                                                       // (Vec)
-    load<(Vec > 1 ? 1 : -1)>(v, x, static_cast<i64>(c) * Vec * stride, stride, width - c * Vec);
+    load<(Vec > 1 ? 1 : -1)>(v, x, chunk_at<Vec>(c, stride), stride, width - c * Vec);
     add_all<A>(s, v, width - c * Vec);
   }
   return fold_team<Threads>(s, reinterpret_cast<LogSumExp<A>*>(exchange), Merge());
@@ -105,10 +110,10 @@ __device__ __forceinline__ void write_all(const T* x, T* y, i64 from, i64 to, u3
 #pragma unroll 4
   for (u32 c = part.begin + threadIdx.x; c < part.end; c += Threads) {
     Vector<T, Vec> v;                                                       // (Vec)
-    load<(Vec > 1 ? 1 : -1)>(v, x, static_cast<i64>(c) * Vec * from, from, width - c * Vec);
+    load<(Vec > 1 ? 1 : -1)>(v, x, chunk_at<Vec>(c, from), from, width - c * Vec);
 #pragma unroll
     for (int e = 0; e < Vec; ++e) v.at[e] = narrowed<T>(scale(widened<decltype(scale.top)>(v.at[e])));
-    store<(Vec > 1 ? 1 : -1)>(y, static_cast<i64>(c) * Vec * to, to, width - c * Vec, v);
+    store<(Vec > 1 ? 1 : -1)>(y, chunk_at<Vec>(c, to), to, width - c * Vec, v);
   }
 }
 

@@ -84,7 +84,8 @@ void offer_tiled_attention(const AttentionCuda& p, ScoreMask mask, const Machine
   AttentionCuda bare = p;
   if (mask.kind != MaskKind::program) bare.program.reset(), bare.operands.clear();
   // Some 15 TFLOP/s: of what tensor cores do the fiftieth part.
-  const double padded = static_cast<double>((s.queries + rows - 1) / rows * rows) / static_cast<double>(s.queries);
+  const int64_t blocks = (s.queries + rows - 1) / rows;
+  const double padded = static_cast<double>(blocks * rows) / static_cast<double>(s.queries);
   const double estimate =
       gpu_estimate_us(gpu, p.bytes_moved(), 50 * padded * p.flops() * (mask.kind == MaskKind::causal ? 0.55 : 1));
   offer.candidates.push_back({"cuda", "tiled", estimate, [bare, mask, gpu = machine.gpu] {

@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 
+#include "base/value_of.h"
 #include "ops/conv/cuda_request.h"
 #include "ops/conv/int8_problem.h"
 #include "ops/core/align.h"
@@ -118,7 +119,7 @@ ByCudnn problem_of(const Request& q, const std::shared_ptr<const Gpu>& gpu) {
 /// Whether y is in0 rounded and saturated to i8, which is what cuDNN does where it writes that; `relu`: after relu. Into u8 not
 /// all of its engines compile.
 bool only_rounds(const Request& q, bool& relu) {
-  const expr::Program& p = *q.node.node->program;
+  const expr::Program& p = value_of(q.node.node->program, "the program over the sums");
   const auto at = [&](expr::Ref r) -> const expr::Instruction& { return p.code()[static_cast<size_t>(r)]; };
   const auto is_constant = [&](expr::Ref r, double value) { return at(r).fn == Fn::constant && at(r).value == value; };
   if (q.node.outputs[0].type != DType::i8 || p.input_count() != 1 || p.outputs().size() != 1) return false;

@@ -4,6 +4,7 @@
 //   sum = Σ (x − x_zero) · (w − w_zero) + bias,   in0 = float(sum) · scale,   y = program(in0, operands)
 #include <fmt/format.h>
 
+#include "base/value_of.h"
 #include "ops/conv/cuda_request.h"
 #include "ops/conv/int8_problem.h"
 #include "ops/core/quantized_program.h"
@@ -27,7 +28,7 @@ expr::Program over_sums(const Request& q, bool column) {
   expr::Program p;
   expr::Ref sum = p.input(DType::i32);
   const expr::Ref add = column ? p.input(DType::i32) : sum, scales = p.input(DType::f32);
-  const expr::Program& then = *q.node.node->program;
+  const expr::Program& then = value_of(q.node.node->program, "the program over the sums");
   std::vector<expr::Ref> inputs{0};
   for (int i = 1; i < then.input_count(); ++i) inputs.push_back(p.input(then.type(i)));
   if (column) sum = p.call(Fn::add, sum, add);

@@ -90,7 +90,8 @@ double cuda_estimate_us(const CudaProblem& p, const CudaConfig& c, const Gpu& gp
                    i.registers_per_multiprocessor / (registers * c.threads()), i.threads_per_multiprocessor / c.threads()}));
   const int64_t each = divide_up(blocks, multiprocessors), together = std::min(resident, each);
   // What an instruction brings: fragments of small warps' tiles are loaded more often; few warps do not fill the pipes.
-  const double warp_m = static_cast<double>(c.tile_m / c.warps_m), warp_n = static_cast<double>(c.tile_n / c.warps_n);
+  const int64_t rows = c.tile_m / c.warps_m, columns = c.tile_n / c.warps_n;
+  const auto warp_m = static_cast<double>(rows), warp_n = static_cast<double>(columns);
   const double reuse =
       c.unit == Unit::fma ? std::min(1.0, warp_m * warp_n / 64) : std::min(1.0, 2 * warp_m * warp_n / (warp_m + warp_n) / 48);
   const double warps = static_cast<double>(together * c.threads()) / 32, filled = std::min(1.0, warps / 8);

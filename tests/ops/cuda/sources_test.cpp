@@ -1,4 +1,5 @@
 // What is printed of the GPU's kernels: programs, types and entries. Control flow stands in the headers of src/kernels.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,6 +38,14 @@ std::vector<std::string> bodies(const std::string& code) {
   return found;
 }
 
+/// What stands before the bodies of the kernels in a source: bounds, name and parameters.
+std::vector<std::string> heads(const std::string& code) {
+  std::vector<std::string> found;
+  for (size_t at = code.find("__global__"); at != code.npos; at = code.find("__global__", at + 1))
+    found.push_back(code.substr(at, code.find(") {\n", at) + 1 - at));
+  return found;
+}
+
 class PrintedKernels : public ::testing::TestWithParam<std::string_view> {};
 
 TEST_P(PrintedKernels, hold_no_control_flow_outside_of_their_headers) {
@@ -52,6 +61,21 @@ TEST_P(PrintedKernels, are_one_call_each_after_their_wait_for_the_kernels_before
     for (const std::string& body : all) {
       EXPECT_TRUE(body.starts_with("\n  wait_for_kernels_before();")) << name << ":" << body;
       EXPECT_EQ(std::ranges::count(body, ';'), 2) << name << ":" << body;
+    }
+  });
+}
+
+TEST_P(PrintedKernels, have_one_argument_whose_size_the_host_asserts) {
+  each_source(GetParam(), [](const std::string& name, const device::cuda::Source& source) {
+    for (const std::string& head : heads(source.code)) {
+      constexpr std::string_view by_value = "(const __grid_constant__ ", its_name = " args)";
+      const size_t begin = head.find(by_value);
+      ASSERT_NE(begin, head.npos) << name << ": " << head;
+      ASSERT_TRUE(head.ends_with(its_name)) << name << ": " << head;
+      const size_t type = begin + by_value.size();
+      const std::string structure = head.substr(type, head.size() - its_name.size() - type);
+      EXPECT_NE(source.code.find(fmt::format("static_assert(sizeof({}) == ", structure)), source.code.npos)
+          << name << ": " << structure;
     }
   });
 }

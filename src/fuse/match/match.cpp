@@ -116,12 +116,6 @@ bool depends_on(const Graph& g, ValueId v, NodeId from) {
   return false;
 }
 
-bool reaches(const Graph& g, NodeId from, NodeId to) {
-  for (ValueId v : g.node(to).inputs)
-    if (depends_on(g, v, from)) return true;
-  return false;
-}
-
 std::vector<NodeId> in_order(const Graph& g, std::vector<NodeId> nodes) {
   std::set<NodeId> left(nodes.begin(), nodes.end()), done;
   std::vector<NodeId> sorted;

@@ -46,8 +46,6 @@ bool is_real(DType t);
 Result<NodeId> reader_of(const Graph& g, ValueId v);
 /// Whether anything but `nodes` uses what they compute, apart from `results`: the refusal if so.
 std::optional<Refusal> escapes(const Graph& g, std::span<const NodeId> nodes, std::initializer_list<ValueId> results);
-/// True when `to` depends on `from`'s outputs, directly or through other nodes.
-bool reaches(const Graph& g, NodeId from, NodeId to);
 /// True when v, or what it is computed from, depends on `from`'s outputs.
 bool depends_on(const Graph& g, ValueId v, NodeId from);
 

@@ -1,16 +1,15 @@
 #include "device/cuda/library.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <link.h>
 #include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file.h"
 
 namespace smelt::device::cuda {
 namespace {
@@ -37,32 +36,27 @@ void add_wheels(const fs::path& site_packages, std::vector<std::string>& folders
     if (const fs::path lib = entry.path() / "lib"; fs::is_directory(lib, ignored)) folders.push_back(lib.string());
 }
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int number) : number_(number) {}
-  FileDescriptor(const FileDescriptor&) = delete;
-  ~FileDescriptor() {
-    if (number_ >= 0) close(number_);
+bool write_all(int to, const MappedFile& file) {
+  for (int64_t at = 0; at < file.size();) {
+    const ssize_t written = write(to, file.data() + at, static_cast<size_t>(file.size() - at));
+    if (written <= 0) return false;
+    at += written;
   }
-  int get() const { return number_; }
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
+  return true;
+}
 
 /// Opens a copy of the file. The dynamic linker knows a library by its inode: the copy has another. Null where it cannot.
 void* open_copy(const std::string& path) {
-  const FileDescriptor from(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  FileDescriptor to(memfd_create(path.substr(path.rfind('/') + 1).c_str(), MFD_CLOEXEC));
-  if (from.get() < 0 || to.get() < 0) return nullptr;
-  constexpr size_t most = size_t{1} << 30;
-  ssize_t copied = 0;
-  while ((copied = sendfile(to.get(), from.get(), nullptr, most)) > 0) {
+  const int copy = memfd_create(path.substr(path.rfind('/') + 1).c_str(), MFD_CLOEXEC);
+  if (copy < 0) return nullptr;
+  void* handle = nullptr;
+  try {
+    if (write_all(copy, *MappedFile::open(path)))
+      handle = dlopen(fmt::format("/proc/self/fd/{}", copy).c_str(), RTLD_NOW | RTLD_LOCAL);
+  } catch (const Error&) {  // a file that cannot be read any more
   }
-  void* handle = copied < 0 ? nullptr : dlopen(fmt::format("/proc/self/fd/{}", to.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
-  // The name must go on meaning this file, or the next copy would be taken for this one.
-  if (handle) to.release();
+  // An open library's name must go on meaning this file, or the next copy would be taken for this one.
+  if (!handle) close(copy);
   return handle;
 }
 

@@ -55,14 +55,14 @@ double gpu_estimate_us(const Gpu& gpu, double bytes, double flops) {
   return launch_us + std::max(bytes / bandwidth, flops / peak) / reached;
 }
 
-Arguments& Arguments::bytes(const void* from, size_t size, size_t alignment) {
+size_t Arguments::append(const void* from, size_t size, size_t alignment) {
   const size_t at = (size_ + alignment - 1) / alignment * alignment;
   if (at + size > most_bytes) fail("a kernel takes {} bytes of arguments, these are {}", most_bytes, at + size);
   std::memset(memory_.data() + size_, 0, at - size_);
   std::memcpy(memory_.data() + at, from, size);
   size_ = at + size;
   alignment_ = std::max(alignment_, alignment);
-  return *this;
+  return at;
 }
 
 std::shared_ptr<const cuda::Module> Modules::get(const std::shared_ptr<cuda::Device>& device,

@@ -92,7 +92,9 @@ class Arguments {
   /// A number, or a structure whose size is a multiple of its alignment.
   template <class T> Arguments& value(const T& v) { return bytes(&v, sizeof v, alignof(T)); }
   /// A structure that was laid out at run time.
-  Arguments& bytes(const void* from, size_t size, size_t alignment = 8);
+  Arguments& bytes(const void* from, size_t size, size_t alignment = 8) { return append(from, size, alignment), *this; }
+  /// The same; returns where it lies.
+  size_t append(const void* from, size_t size, size_t alignment);
 
   /// Writes the address at an offset of what was appended.
   void set(size_t offset, const void* memory) {

@@ -11,21 +11,13 @@ namespace smelt::ops {
 
 namespace cuda = device::cuda;
 
-size_t Launch::append(const void* from, size_t size, size_t alignment) {
-  const size_t at = (bytes_.size() + alignment - 1) / alignment * alignment;
-  bytes_.resize(at + size);
-  std::memcpy(bytes_.data() + at, from, size);
-  alignment_ = std::max(alignment_, alignment);
-  return at;
-}
-
 Launch& Launch::at(const BufferRef& buffer) {
   const void* none = nullptr;
-  tensors_.push_back({append(&none, sizeof none, alignof(void*)), buffer});
+  tensors_.push_back({arguments_.append(&none, sizeof none, alignof(void*)), buffer});
   return *this;
 }
 
-Launch& Launch::value(const WalkArgument& walk) { return append(walk.data(), walk.size(), 8), *this; }
+Launch& Launch::value(const WalkArgument& walk) { return arguments_.bytes(walk.data(), walk.size()), *this; }
 
 cuda::LaunchShape blocks_of(int64_t threads, unsigned block) {
   return {.grid = {static_cast<unsigned>((threads + block - 1) / block), 1, 1}, .block = {block, 1, 1}};
@@ -120,16 +112,15 @@ class LaunchedKernel final : public Kernel {
     std::set<std::string> printed;
     for (const LaunchPlan::Step& s : plan_.steps_)
       if (s.kind == LaunchPlan::Step::launch && printed.insert(s.launched->entry_.name).second)
-        source += entry_source(s.launched->entry_, s.launched->size());
+        source += entry_source(s.launched->entry_, s.launched->arguments_.size());
     return source;
   }
 
-  void enqueue(const Buffers& b, const Launch& l, const Entry& entry) const {
+  /// Puts this run's addresses into the launch's argument.
+  void enqueue(const Buffers& b, Launch& l, const Entry& entry) const {
     if (l.shape_.grid[0] == 0 || l.shape_.grid[1] == 0 || l.shape_.grid[2] == 0) return;
-    Arguments arguments;
-    arguments.bytes(l.bytes_.data(), l.bytes_.size(), l.alignment_);
-    for (const Launch::Tensor& t : l.tensors_) arguments.set(t.offset, reinterpret_cast<const void*>(address(b, t.buffer)));
-    entry.enqueue(b, l.shape_, arguments);
+    for (const Launch::Tensor& t : l.tensors_) l.arguments_.set(t.offset, reinterpret_cast<const void*>(address(b, t.buffer)));
+    entry.enqueue(b, l.shape_, l.arguments_);
   }
 
   cuda::abi::Address address(const Buffers& b, const BufferRef& p) const {

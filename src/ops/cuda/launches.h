@@ -37,7 +37,7 @@ class Launch {
 
   /// A structure of src/kernels, of which `tensors` are pointers: args(a, {{a.x, input}, {a.y, output}}).
   template <class A> Launch& args(const A& a, const std::vector<TensorMember>& tensors = {}) {
-    const size_t begin = append(&a, sizeof a, alignof(A));
+    const size_t begin = arguments_.append(&a, sizeof a, alignof(A));
     for (const TensorMember& t : tensors) {
       const auto offset = static_cast<const char*>(t.member) - reinterpret_cast<const char*>(&a);
       if (t.buffer) tensors_.push_back({begin + static_cast<size_t>(offset), *t.buffer});
@@ -49,13 +49,10 @@ class Launch {
   Launch& input(size_t i) { return at({BufferRef::input, i, 0}); }
   Launch& output(size_t i) { return at({BufferRef::output, i, 0}); }
   /// A number or a structure without tensors.
-  template <class T> Launch& value(const T& v) { return append(&v, sizeof v, alignof(T)), *this; }
+  template <class T> Launch& value(const T& v) { return arguments_.value(v), *this; }
   Launch& value(const WalkArgument& walk);
   /// A structure that was laid out at run time.
-  Launch& bytes(const std::vector<std::byte>& v) { return append(v.data(), v.size(), 8), *this; }
-
-  /// Of the whole structure.
-  size_t size() const { return (bytes_.size() + alignment_ - 1) / alignment_ * alignment_; }
+  Launch& bytes(const std::vector<std::byte>& v) { return arguments_.bytes(v.data(), v.size()), *this; }
 
  private:
   friend class LaunchedKernel;
@@ -63,12 +60,9 @@ class Launch {
     size_t offset;
     BufferRef buffer;
   };
-  /// Returns where it lies.
-  size_t append(const void* from, size_t size, size_t alignment);
   KernelEntry entry_;
   device::cuda::LaunchShape shape_;
-  std::vector<std::byte> bytes_;
-  size_t alignment_ = 1;
+  Arguments arguments_;
   std::vector<Tensor> tensors_;
 };
 
@@ -108,8 +102,8 @@ class LaunchPlan {
   std::vector<Step> steps_;
 };
 
-/// Adds the entries of its launches to the source, compiles (or finds) it, loads it and puts the tables on the device. `in_place`: of the node's inputs, those whose
-/// memory may be output 0's.
+/// Adds the entries of its launches to the source, compiles (or finds) it, loads it and puts the tables on the device.
+/// `in_place`: of the node's inputs, those whose memory may be output 0's.
 std::unique_ptr<Kernel> launched(LaunchPlan plan, const Gpu& gpu, std::vector<size_t> in_place = {});
 
 }  // namespace smelt::ops

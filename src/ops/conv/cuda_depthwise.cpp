@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "kernels/conv/depthwise.h"
-#include "ops/conv/cuda_request.h"
+#include "ops/conv/cuda_depthwise_kernel.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
 #include "ops/core/window.h"
@@ -41,18 +41,12 @@ Tensor packed(const Tensor& w) {
   return to;
 }
 
-class DepthwiseKernel final : public CompiledKernel {
+class DepthwiseKernel final : public DepthwiseCuda<Args> {
  public:
   DepthwiseKernel(const GpuRequest& r, int64_t vec, int64_t pixels, const std::string& name)
-      : CompiledKernel(*r.gpu, {name, source(r, vec, pixels), r.compile_options()}, "conv"),
-        epilogue_(r.epilogue(vec)),
-        at_(r.at) {
+      : DepthwiseCuda(r, {name, source(r, vec, pixels), r.compile_options()}, r.epilogue(vec), "conv:depthwise",
+                      [&] { return packed(r.weights()); }) {
     const Problem& p = r.problem;
-    const BoundTensor& w = r.node.inputs[r.at.w];
-    if (r.gpu->device)
-      filter_ = r.gpu->weights->packed(r.gpu->device, w.constant, r.packing("conv:depthwise").text(),
-                                       [&] { return packed(r.weights()); });
-    if (filter_) args_.filter = reinterpret_cast<const void*>(filter_->address());
     const int64_t columns = p.y[1] / vec, groups = (p.y[3] + pixels - 1) / pixels;
     args_.chunks = static_cast<uint32_t>(p.y[0] * p.y[2] * groups * columns);
     args_.columns = Divider(static_cast<uint32_t>(columns));
@@ -68,23 +62,8 @@ class DepthwiseKernel final : public CompiledKernel {
     args_.dilation = narrow(p.dilation[0]);
     args_.zero = r.zero();
     copy(args_.from, pixel_steps(r.node.inputs[0]));
+    shape_ = {.grid = {(args_.chunks + threads - 1) / threads, 1, 1}, .block = {threads, 1, 1}};
   }
-
-  bool in_place(size_t i) const override { return i >= at_.operands && epilogue_.in_place(i); }
-  bool reads(size_t i) const override { return i == 0 || epilogue_.reads(i); }
-
-  void run(const Buffers& b) override {
-    ops::Arguments arguments;
-    args_.x = b.inputs[0];
-    arguments.value(args_).bytes(epilogue_.argument(b), epilogue_.bytes());
-    launch(b, {.grid = {(args_.chunks + threads - 1) / threads, 1, 1}, .block = {threads, 1, 1}}, arguments);
-  }
-
- private:
-  CudaEpilogue epilogue_;
-  conv::Arguments at_;
-  std::shared_ptr<device::cuda::Memory> filter_;
-  Args args_{};
 };
 
 std::optional<Refusal> rejects(const GpuRequest& r) {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "kernels/conv/depthwise_rows.h"
-#include "ops/conv/cuda_request.h"
+#include "ops/conv/cuda_depthwise_kernel.h"
 #include "ops/core/strides.h"
 #include "ops/core/window.h"
 #include "ops/cuda/source.h"
@@ -39,15 +39,12 @@ std::string source(const GpuRequest& r, int64_t pixels) {
   return "#include \"conv/depthwise_rows.cuh\"\n" + r.epilogue(1).source(conv, sizeof(Args));
 }
 
-class DepthwiseRowsKernel final : public CompiledKernel {
+class DepthwiseRowsKernel final : public DepthwiseCuda<Args> {
  public:
   DepthwiseRowsKernel(const GpuRequest& r, int64_t pixels, const std::string& name)
-      : CompiledKernel(*r.gpu, {name, source(r, pixels), r.compile_options()}, "conv"), epilogue_(r.epilogue(1)), at_(r.at) {
+      : DepthwiseCuda(r, {name, source(r, pixels), r.compile_options()}, r.epilogue(1), "conv:plain",
+                      [&] { return r.weights(); }) {
     const Problem& p = r.problem;
-    if (r.gpu->device)
-      filter_ =
-          r.gpu->weights->packed(r.gpu->device, r.weight().constant, r.packing("conv:plain").text(), [&] { return r.weights(); });
-    if (filter_) args_.filter = reinterpret_cast<const void*>(filter_->address());
     const Shape in = spatial_of(p.x[0].shape), out = spatial_of(p.y), steps = memory_strides(r.node.inputs[0]);
     const int64_t tiles = (out.back() + 32 * pixels - 1) / (32 * pixels), rows = along_h(out, 1);
     args_.units = static_cast<uint32_t>(p.y[0] * p.outputs() * rows * tiles);
@@ -65,24 +62,9 @@ class DepthwiseRowsKernel final : public CompiledKernel {
     args_.dilation = narrow(along_h(p.dilation, 1));
     args_.zero = r.zero();
     copy(args_.from, {steps[0], steps[1], in.size() > 1 ? steps[2] : 0});
-  }
-
-  bool in_place(size_t i) const override { return i >= at_.operands && epilogue_.in_place(i); }
-  bool reads(size_t i) const override { return i == 0 || epilogue_.reads(i); }
-
-  void run(const Buffers& b) override {
-    ops::Arguments arguments;
-    args_.x = b.inputs[0];
-    arguments.value(args_).bytes(epilogue_.argument(b), epilogue_.bytes());
     const auto blocks = static_cast<unsigned>((args_.units + warps - 1) / warps);
-    launch(b, {.grid = {blocks, 1, 1}, .block = {static_cast<unsigned>(32 * warps), 1, 1}}, arguments);
+    shape_ = {.grid = {blocks, 1, 1}, .block = {static_cast<unsigned>(32 * warps), 1, 1}};
   }
-
- private:
-  CudaEpilogue epilogue_;
-  conv::Arguments at_;
-  std::shared_ptr<device::cuda::Memory> filter_;
-  Args args_{};
 };
 
 /// Why the kernel does not take it; nothing when it does.

@@ -62,7 +62,7 @@ void offer_cudnn(const SharedRequest& r, Offer& offer);  // "cudnn"
 /// "cudnn" of a convolution of 8-bit integers: exact sums.
 void offer_int8_cudnn(const Request& q, const std::shared_ptr<const Gpu>& gpu, Offer& offer);
 
-/// (sum, column?, scales?, operands…) of a convolution of integers: what follows its exact sums, without fused multiply-adds.
+/// (sum, column?, scales, operands…) of a convolution of integers: what follows its exact sums, without fused multiply-adds.
 expr::Program over_sums(const Request& q, bool column);
 /// On the device, a number for each output channel: bias − zero · Σ (w − w_zero), which wraps as 32-bit integers do.
 std::shared_ptr<device::cuda::Memory> kept_column(const Gpu& gpu, const Request& q, int32_t zero);

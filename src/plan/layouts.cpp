@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "ops/conv/one_axis.h"
 #include "ops/conv/problem.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/reference_kernel.h"
@@ -24,7 +25,11 @@ enum class Role : uint8_t {
   follows,  // whatever its inputs are, all the same
 };
 
-bool is_image(const ops::BoundTensor& t) { return t.shape.size() == 4 && t.type != DType::undefined; }
+/// A batch of channels along one to three axes; on a GPU, whose kernels know no other, along two.
+bool is_image(const ops::BoundTensor& t, bool on_gpu) {
+  const size_t rank = t.shape.size();
+  return t.type != DType::undefined && (on_gpu ? rank == 4 : rank >= 3 && rank <= 5);
+}
 
 bool is_conv(const Node& n) {
   return (n.domain.empty() && (n.op == "Conv" || n.op == "ConvTranspose")) || (n.domain == smelt_domain && n.op == "Conv");
@@ -34,9 +39,10 @@ bool is_quantized_conv(const Node& n) { return n.is("QLinearConv") || n.is("QLin
 
 bool is_reorder(const Node& n) { return n.domain == smelt_domain && n.op == "Reorder"; }
 
-bool is_channel_concat(const Segment& s, const Step& step) {
-  return step.kind == StepKind::concat && is_image(s.tensor(step.outputs[0])) &&
-         normalize_axis(step.node->get_int("axis", 0), 4) == 1;
+bool is_channel_concat(const Segment& s, const Step& step, bool on_gpu) {
+  if (step.kind != StepKind::concat) return false;
+  const BoundValue& y = s.tensor(step.outputs[0]);
+  return is_image(y, on_gpu) && normalize_axis(step.node->get_int("axis", 0), static_cast<int64_t>(y.shape.size())) == 1;
 }
 
 /// Statistics over the pixels of each channel.
@@ -50,31 +56,33 @@ bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 
 /// Convolutions that a channels-last kernel may take (ops/conv); whether one does, its offer tells.
 bool is_image_conv(const Segment& s, const Step& step, bool on_gpu) {
-  if (is_quantized_conv(*step.node)) return is_image(s.tensor(step.inputs[0])) && is_image(s.tensor(step.outputs[0]));
+  if (is_quantized_conv(*step.node))
+    return is_image(s.tensor(step.inputs[0]), on_gpu) && is_image(s.tensor(step.outputs[0]), on_gpu);
   if (!is_conv(*step.node)) return false;
   const BoundValue& x = s.tensor(step.inputs[0]);
   const size_t w = step.node->domain.empty() ? 1 : static_cast<size_t>(step.node->get_int("segments", 1));
-  if (!is_image(x) || !s.tensor(step.inputs[w]).constant.valid()) return false;
+  if (!is_image(x, on_gpu) || !s.tensor(step.inputs[w]).constant.valid()) return false;
   if (x.type == DType::f32) return true;
   return is_half(x.type) && (on_gpu || w == 1);
 }
 
-bool is_image_pool(const Segment& s, const Step& step) {
+bool is_image_pool(const Segment& s, const Step& step, bool on_gpu) {
   static constexpr std::string_view pools[] = {"MaxPool",           "AveragePool", "GlobalMaxPool",
                                                "GlobalAveragePool", "ReduceMean",  "Reduce"};
   if (std::ranges::find(pools, std::string_view(step.node->op)) == std::end(pools)) return false;
   const BoundValue& x = s.tensor(step.inputs[0]);
   const bool known = x.type == DType::f32 || is_byte(x.type) || is_half(x.type);
-  if (!is_image(x) || !known || !is_image(s.tensor(step.outputs[0]))) return false;
+  if (!is_image(x, on_gpu) || !known || !is_image(s.tensor(step.outputs[0]), on_gpu)) return false;
   return static_cast<bool>(ops::pool::problem(bound_node(s, step, nullptr)));
 }
 
 Role role(const Segment& s, const Step& step, bool on_gpu) {
-  if (is_channel_concat(s, step)) return Role::follows;
+  if (is_channel_concat(s, step, on_gpu)) return Role::follows;
   if (step.kind != StepKind::kernel || step.inputs.empty() || step.inputs[0] == absent || step.outputs[0] == absent)
     return Role::plain;
-  if (is_image_conv(s, step, on_gpu) || is_image_pool(s, step)) return Role::image;
-  const bool images_out = std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t)); });
+  if (is_image_conv(s, step, on_gpu) || is_image_pool(s, step, on_gpu)) return Role::image;
+  const bool images_out =
+      std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t), on_gpu); });
   const bool either_way = ops::is_elementwise(*step.node) || is_resize(*step.node) || (on_gpu && is_instance_norm(step));
   return images_out && either_way ? Role::follows : Role::plain;
 }
@@ -144,10 +152,14 @@ class Pass {
   }
 
   /// Tensors that have a layout to choose: computed images whose bytes are not the same either way.
-  static bool counts(const ops::BoundTensor& t) {
-    return is_image(t) && !t.constant.valid() && !ops::is_same_either_way(t.shape);
+  bool counts(const ops::BoundTensor& t) const {
+    return is_image(t, on_gpu_) && !t.constant.valid() && !ops::is_same_either_way(t.shape);
   }
   bool counts(TensorIndex t) const { return t != absent && counts(s_.tensor(t)); }
+  /// Those of the step's images that are channels-last where the step is: operands of fewer axes, which broadcast, stay plain.
+  bool counts(TensorIndex t, const Step& step) const {
+    return counts(t) && s_.tensor(t).shape.size() == s_.tensor(step.outputs[0]).shape.size();
+  }
 
   /// Whether some allowed tactic runs the step with these tensors.
   bool runs(const Step& step, const ops::BoundNode& node) const {
@@ -166,10 +178,10 @@ class Pass {
     if (!tuner_.allows(on_gpu_ ? "cuda" : "cpu")) return false;
     ops::BoundNode node = bound_node(s_, step, nullptr);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (counts(node.inputs[i]) && !(r == Role::image && reads_any_layout(step, i))) node.inputs[i].layout = Layout::nhwc;
+      if (counts(step.inputs[i], step) && !(r == Role::image && reads_any_layout(step, i))) node.inputs[i].layout = Layout::nhwc;
     }
-    for (ops::BoundTensor& t : node.outputs) {
-      if (counts(t)) t.layout = Layout::nhwc;
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      if (counts(step.outputs[i], step)) node.outputs[i].layout = Layout::nhwc;
     }
     return runs(step, node);
   }
@@ -181,7 +193,9 @@ class Pass {
     if (on_gpu_) return input == 0 && reads_plain(step);
     if (input != 0 || !is_image_conv(s_, step, false) || step.node->op != "Conv" || step.node->get_int("segments", 1) != 1)
       return false;
-    return ops::conv::copies_with_padding(ops::conv::problem(bound_node(s_, step, nullptr)));
+    const ops::BoundNode node = bound_node(s_, step, nullptr);
+    const auto images = ops::conv::as_images(node);
+    return ops::conv::copies_with_padding(ops::conv::problem(images ? images->node : node));
   }
 
   /// Whether a GPU's convolution of few channels reads the image as it lies and writes a channels-last one: pixels of 3 elements are no
@@ -215,12 +229,12 @@ class Pass {
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       if (!counts(step.inputs[i])) continue;
       if (last && r == Role::image && reads_any_layout(step, i)) continue;
-      step.inputs[i] = in_layout(step.inputs[i], last ? Layout::nhwc : Layout::plain);
+      step.inputs[i] = in_layout(step.inputs[i], last && counts(step.inputs[i], step) ? Layout::nhwc : Layout::plain);
     }
     std::vector<Step> after;
     if (last) {
       for (TensorIndex& t : step.outputs) {
-        if (!counts(t)) continue;
+        if (!counts(t, step)) continue;
         if (!s_.tensor(t).fixed_layout) {
           s_.tensor(t).layout = Layout::nhwc;
           continue;
@@ -260,7 +274,7 @@ class Pass {
     if (step.kind == StepKind::concat) return true;
     if (step.kind != StepKind::kernel) return false;
     const Node& n = *step.node;
-    if (is_reorder(n) || ops::is_elementwise(n) || is_resize(n) || is_image_pool(s_, step)) return true;
+    if (is_reorder(n) || ops::is_elementwise(n) || is_resize(n) || is_image_pool(s_, step, on_gpu_)) return true;
     if (is_quantized_conv(n) || on_gpu_) return is_image_conv(s_, step, on_gpu_);
     if (!is_image_conv(s_, step, false) || n.get_int("group", 1) != 1 || s_.tensor(step.inputs[0]).type != DType::f32)
       return false;
@@ -289,7 +303,7 @@ class Pass {
       }
     }
     for (auto step = s_.steps.rbegin(); step != s_.steps.rend(); ++step) {
-      if (!is_channel_concat(s_, *step) || s_.tensor(step->outputs[0]).layout != Layout::nhwc) continue;
+      if (!is_channel_concat(s_, *step, on_gpu_) || s_.tensor(step->outputs[0]).layout != Layout::nhwc) continue;
       const Shape slice = ops::memory_strides(s_.tensor(step->outputs[0]));
       for (TensorIndex t : step->inputs) {
         const size_t i = static_cast<size_t>(t);

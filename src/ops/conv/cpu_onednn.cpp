@@ -9,6 +9,7 @@
 #include "base/value_of.h"
 #include "ops/conv/offer.h"
 #include "ops/core/align.h"
+#include "ops/core/channels_last.h"
 #include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/convert.h"
@@ -21,11 +22,11 @@ namespace {
 
 using dnnl::memory;
 
-/// Whether the tactic computes in f32 what is stored in a type that this CPU only converts. Dense convolutions of images in such
+/// Whether the tactic computes in f32 what is stored in a type that this CPU only converts. Dense convolutions of two axes in such
 /// types are igemm's.
 bool converts(const Problem& p) {
   const bool half = p.input == DType::f16 || p.input == DType::bf16;
-  return half && onednn::rejects_type(p.input) && p.spatial() == 2 && (p.group != 1 || p.transposed);
+  return half && onednn::rejects_type(p.input) && (p.spatial() != 2 || p.group != 1 || p.transposed);
 }
 
 /// The tensor as the primitive sees it.
@@ -184,8 +185,6 @@ std::optional<Refusal> rejects(const Request& r, const CpuEpilogue& epilogue) {
   if (auto why = onednn::rejects_type(p.input); why && !converts(p)) return why;
   if (!is_float(p.input) || p.input != p.output)
     return refuse(Reason::wrong_type, "types {} > {}", smelt::name(p.input), smelt::name(p.output));
-  if (!epilogue.simple() && memory_strides(b.outputs[0])[1] != 1)
-    return refuse(Reason::wrong_layout, "a program over an output whose channels are not adjacent");
   if (auto why = rejects_operands(b.inputs.size() - std::min(b.inputs.size(), r.at.operands))) return why;
   if (p.w.size() < 3 || p.w.size() > 5) return refuse(Reason::wrong_rank, "{} spatial axes; it knows 1 to 3", p.spatial());
   if (elements(p.y) == 0 || elements(p.x[0].shape) == 0 || elements(p.w) == 0)
@@ -237,7 +236,8 @@ void offer_onednn(const Request& r, Offer& offer) {
   if (const auto why = rejects(r, epilogue)) return offer.refuse("onednn", *why);
   // With the program as post-operations where it is such a chain, and as a pass of its own over the result.
   std::vector<Chain> chains;
-  const bool passes = r.problem.output == DType::f32 || converts(r.problem);
+  // A pass goes over the channels of a pixel.
+  const bool passes = is_channels_last(r.node.outputs[0]) && (r.problem.output == DType::f32 || converts(r.problem));
   if (!epilogue.simple() && !converts(r.problem)) {
     auto chain = onednn::PostOps::of(r.node, r.at.operands, r.problem.w.size(), 0);
     if (chain)

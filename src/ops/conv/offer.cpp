@@ -5,6 +5,8 @@
 #include "ops/conv/cuda_request.h"
 #include "ops/conv/family.h"
 #include "ops/conv/int8_problem.h"
+#include "ops/conv/one_axis.h"
+#include "ops/pointwise/pass.h"
 
 namespace smelt::ops {
 namespace conv {
@@ -34,6 +36,31 @@ Key& add_memory(Key& key, const Request& r, bool on_gpu) {
   return key.begins(";y", r.node.outputs[0]);
 }
 
+/// The tactics' offer for a node of one spatial axis as images of one row, else for the node itself.
+void offer_images(const BoundNode& node, const Machine& machine, OfferTactics tactics, Offer& offer) {
+  const auto images = as_images(node);
+  if (!images) return tactics(node, machine, offer);
+  tactics(images->node, machine, offer);
+  for (Candidate& c : offer.candidates) c.prepare = [own = images->own, prepare = c.prepare] { return prepare(); };
+}
+
+void offer_int8_tactics(const BoundNode& node, const Machine& machine, Offer& offer) {
+  auto r = int8_request(node, machine.threads);
+  if (!r) return offer.refuse("avx2", r.refusal());
+  r->problem.epilogue = int8_epilogue(*r).flag(" wide", !has_narrow_weights(*r)).text();  // 16 bits less their zero points
+  Key key(print(r->problem));
+  offer.problem = add_memory(key, *r, false).text();
+  for (const auto offer_tactic : int8_cpu_tactics) offer_tactic(*r, offer);
+}
+
+void offer_float_tactics(const BoundNode& node, const Machine& machine, Offer& offer) {
+  Request r{node, problem(node), arguments(*node.node), machine.threads};
+  r.problem.epilogue = CpuEpilogue(node, r.at.operands, 1, bias(node, r.at)).text();
+  Key key(print(r.problem));
+  offer.problem = add_memory(key, r, false).text();
+  for (const auto offer_tactic : cpu_tactics) offer_tactic(r, offer);
+}
+
 }  // namespace
 
 bool is_conv(const Node& node) {
@@ -43,12 +70,7 @@ bool is_conv(const Node& node) {
 bool is_int8_conv(const Node& node) { return node.is("QLinearConv") || node.is("QLinearConv", smelt_domain); }
 
 void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
-  auto r = int8_request(node, machine.threads);
-  if (!r) return offer.refuse("avx2", r.refusal());
-  r->problem.epilogue = int8_epilogue(*r).flag(" wide", !has_narrow_weights(*r)).text();  // 16 bits less their zero points
-  Key key(print(r->problem));
-  offer.problem = add_memory(key, *r, false).text();
-  for (const auto offer_tactic : int8_cpu_tactics) offer_tactic(*r, offer);
+  offer_images(node, machine, offer_int8_tactics, offer);
 }
 
 void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
@@ -71,11 +93,11 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
 }
 
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
-  Request r{node, problem(node), arguments(*node.node), machine.threads};
-  r.problem.epilogue = CpuEpilogue(node, r.at.operands, 1, bias(node, r.at)).text();
-  Key key(print(r.problem));
-  offer.problem = add_memory(key, r, false).text();
-  for (const auto offer_tactic : cpu_tactics) offer_tactic(r, offer);
+  offer_images(node, machine, offer_float_tactics, offer);
+  if (!node.node->program) return;
+  const Arguments at = arguments(*node.node);
+  if (offer.candidates.empty() || !CpuEpilogue(node, at.operands, 1, bias(node, at)).simple())
+    offer_with_pass(node, at.operands, machine, offer_cpu, offer);
 }
 
 void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {

@@ -22,7 +22,13 @@ bool is_channels_last(const BoundTensor& t) {
   return true;
 }
 
-Shape channels_last_strides(const Shape& image) { return {image[1] * image[2] * image[3], 1, image[1] * image[3], image[1]}; }
+Shape channels_last_strides(const Shape& image) {
+  Shape s(image.size(), 1);
+  int64_t step = image[1];
+  for (size_t axis = image.size(); axis-- > 2; step *= image[axis]) s[axis] = step;
+  s[0] = step;
+  return s;
+}
 
 Shape pixel_steps(const BoundTensor& image) {
   const Shape s = memory_strides(image);

@@ -2,20 +2,14 @@
 
 #include <algorithm>
 
+#include "ops/core/channels_last.h"
+
 namespace smelt::ops {
 
 Shape memory_strides(const BoundTensor& t) {
   if (!t.strides.empty()) return t.strides;
   if (t.layout == Layout::plain) return strides(t.shape);
-  Shape s(t.shape.size());
-  int64_t step = t.shape[1];
-  s[1] = 1;
-  for (size_t axis = t.shape.size(); axis-- > 2;) {
-    s[axis] = step;
-    step *= t.shape[axis];
-  }
-  s[0] = step;
-  return s;
+  return channels_last_strides(t.shape);
 }
 
 Shape broadcast_strides(const BoundTensor& t, size_t rank) {

@@ -11,9 +11,9 @@
 namespace smelt::ops {
 namespace {
 
-/// Computed images whose bytes are not the same either way.
-bool is_plain_image(const BoundTensor& t) {
-  return t.shape.size() == 4 && t.layout == Layout::plain && t.type != DType::undefined && !t.constant.valid() &&
+/// Computed images of so many axes whose bytes are not the same either way.
+bool is_plain_image(const BoundTensor& t, size_t rank) {
+  return t.shape.size() == rank && t.layout == Layout::plain && t.type != DType::undefined && !t.constant.valid() &&
          !is_same_either_way(t.shape) && StridedCopy::can_move(element_bytes(t.type));
 }
 
@@ -65,11 +65,12 @@ class AroundKernel final : public Kernel {
 }  // namespace
 
 std::optional<BoundNode> channels_last_inside(const BoundNode& node) {
-  if (node.outputs.empty() || !is_plain_image(node.outputs[0])) return std::nullopt;
+  const size_t rank = node.outputs.empty() ? 0 : node.outputs[0].shape.size();
+  if (rank < 3 || rank > 5 || !is_plain_image(node.outputs[0], rank)) return std::nullopt;
   BoundNode inside = node;
   for (auto* tensors : {&inside.inputs, &inside.outputs}) {
     for (BoundTensor& t : *tensors) {
-      if (!is_plain_image(t)) continue;
+      if (!is_plain_image(t, rank)) continue;
       t.layout = Layout::nhwc;
       t.strides.clear();
     }

@@ -264,6 +264,102 @@ TEST(ConvTactics, apply_every_kind_of_epilogue) {
   }
 }
 
+/// A convolution of ai.smelt with a program over its result, along any number of axes.
+Trial along_axes(const Shape& x, const Shape& w, int64_t group, DType type, Layout layout, const std::string& program,
+                 const std::vector<Shape>& operands) {
+  const size_t axes = x.size() - 2;
+  Trial t;
+  t.node.domain = smelt_domain;
+  t.node.op = "Conv";
+  t.node.attrs["segments"] = int64_t{1};
+  t.node.attrs["strides"] = std::vector<int64_t>(axes, 2);
+  t.node.attrs["dilations"] = std::vector<int64_t>(axes, 1);
+  std::vector<int64_t> pads(axes, 1);
+  pads.insert(pads.end(), axes, 0);
+  t.node.attrs["pads"] = pads;
+  t.node.attrs["group"] = group;
+  if (!program.empty()) t.node.program = Program::parse(program);
+  Shape y = x;
+  y[1] = w[0];
+  for (size_t a = 2; a < x.size(); ++a) y[a] = (x[a] + 1 - w[a]) / 2 + 1;
+  t.add(random_tensor(type, x, 1), false, layout);
+  t.add(random_tensor(type, w, 2), true);
+  t.add(random_tensor(type, {w[0]}, 3), true);
+  for (const Shape& s : operands) {
+    Shape full = s;
+    for (size_t a = 0; a < s.size(); ++a)
+      if (s[a] < 0) full[a] = y[a + y.size() - s.size()];
+    t.add(random_tensor(type, full, 4), false, full == y ? layout : Layout::plain);
+  }
+  t.result(type, y, layout);
+  return t;
+}
+
+TEST(ConvTactics, run_one_to_three_axes_with_any_program_in_either_layout) {
+  const std::string gelu = "(in0:f32) { %1 = gelu(in0):f32; return %1 }",
+                    relu_text = "(in0:f32) { %1 = relu(in0):f32; return %1 }";
+  const std::string scaled =
+      "(in0:f32, in1:f32, in2:f32) { %3 = sigmoid(in0):f32; %4 = mul(%3, in1):f32; %5 = add(%4, in2):f32; return %5 }";
+  const std::vector<Shape> images = {{2, 12, 19}, {2, 12, 9, 11}, {2, 12, 5, 7, 6}};
+  for (const Shape& x : images) {
+    for (int64_t group : {1, 3, 12}) {
+      Shape w = {24, 12 / group};
+      w.insert(w.end(), x.size() - 2, 3);
+      const Shape per_channel = [&] {
+        Shape s(x.size() - 1, 1);
+        s[0] = -1;
+        return s;
+      }();
+      const Shape like_y(x.size(), -1), row = {-1};
+      for (Layout layout : {Layout::plain, Layout::nhwc}) {
+        for (const auto& [program, operands] : {std::pair<std::string, std::vector<Shape>>{"", {}},
+                                                {gelu, {}},
+                                                {relu_text, {}},
+                                                {scaled, {per_channel, like_y}},
+                                                {scaled, {like_y, row}}}) {
+          Trial t = along_axes(x, w, group, DType::f32, layout, program, operands);
+          const auto found = check(t, 2e-6);
+          EXPECT_TRUE(std::ranges::any_of(found, [](const std::string& tactic) { return tactic != "reference"; }))
+              << to_string(x) << " group " << group << " " << name(layout) << " " << program;
+        }
+      }
+    }
+  }
+}
+
+TEST(ConvTactics, run_half_precision_along_any_number_of_axes) {
+  const std::string gelu = "(in0:f32) { %1 = gelu(in0):f32; %2 = cast(%1):f16; return %2 }";
+  for (const Shape& x : {Shape{2, 12, 19}, Shape{2, 12, 9, 11}, Shape{2, 12, 5, 7, 6}}) {
+    for (int64_t group : {1, 3, 12}) {
+      Shape w = {24, 12 / group};
+      w.insert(w.end(), x.size() - 2, 3);
+      for (Layout layout : {Layout::plain, Layout::nhwc}) {
+        Trial t = along_axes(x, w, group, DType::f16, layout, gelu, {});
+        const auto found = check(t, 1.0 / 2048);
+        EXPECT_TRUE(std::ranges::any_of(found, [](const std::string& tactic) { return tactic != "reference"; }))
+            << to_string(x) << " group " << group << " " << name(layout);
+      }
+    }
+  }
+}
+
+TEST(ConvTactics, offer_a_program_apart_from_the_convolution) {
+  const std::string gelu = "(in0:f32) { %1 = gelu(in0):f32; return %1 }";
+  Trial t = along_axes({1, 16, 20, 20}, {32, 16, 3, 3}, 1, DType::f32, Layout::nhwc, gelu, {});
+  EXPECT_FALSE(check(t, 2e-6).empty());
+  const Offer o = offer(t.bound, Machine{});
+  EXPECT_TRUE(std::ranges::any_of(o.candidates, [](const Candidate& c) { return c.config.ends_with("program apart"); }));
+}
+
+TEST(ConvTactics, share_a_problem_between_one_axis_and_an_image_of_one_row) {
+  Trial line = along_axes({1, 16, 40}, {32, 16, 3}, 1, DType::f32, Layout::nhwc, "", {});
+  Trial image = trial(one({1, 16, 1, 40}, {32, 16, 1, 3}, {1, 2}, {0, 1, 0, 0}));
+  image.result(DType::f32, {1, 32, 1, 20}, Layout::nhwc);
+  line.bound.node = &line.node;
+  image.bound.node = &image.node;
+  EXPECT_EQ(offer(line.bound, Machine{}).problem, offer(image.bound, Machine{}).problem);
+}
+
 TEST(ConvTactics, compute_half_precision_in_f32_and_round_once) {
   for (DType type : {DType::f16, DType::bf16}) {
     Case c = one({1, 33, 6, 6}, {18, 33, 3, 3}, {1, 1}, {1, 1, 1, 1});

@@ -5,6 +5,7 @@
 #include "ops/conv/cuda_request.h"
 #include "ops/conv/family.h"
 #include "ops/conv/int8_problem.h"
+#include "ops/conv/joined.h"
 #include "ops/conv/one_axis.h"
 #include "ops/pointwise/pass.h"
 
@@ -94,6 +95,7 @@ void offer_int8_cuda(const BoundNode& node, const Machine& machine, Offer& offer
 
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
   offer_images(node, machine, offer_float_tactics, offer);
+  offer_joined(node, machine, offer_cpu, offer);
   if (!node.node->program) return;
   const Arguments at = arguments(*node.node);
   if (offer.candidates.empty() || !CpuEpilogue(node, at.operands, 1, bias(node, at)).simple())

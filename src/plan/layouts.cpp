@@ -89,7 +89,8 @@ Role role(const Segment& s, const Step& step, bool on_gpu) {
 
 class Pass {
  public:
-  Pass(Segment& s, const tune::Tuner& tuner) : s_(s), tuner_(tuner), on_gpu_(tuner.machine().gpu != nullptr) {}
+  Pass(Segment& s, const tune::Tuner& tuner, const std::set<NodeId>& plain)
+      : s_(s), tuner_(tuner), plain_(plain), on_gpu_(tuner.machine().gpu != nullptr) {}
 
   void run() {
     std::vector<Step> steps = std::move(s_.steps);
@@ -222,7 +223,7 @@ class Pass {
 
   void place(Step step) {
     if (groups_channels_last(step)) return s_.steps.push_back(std::move(step));
-    const Role r = role(s_, step, on_gpu_);
+    const Role r = plain_.contains(step.id) ? Role::plain : role(s_, step, on_gpu_);
     const auto is_last = [&](TensorIndex t) { return counts(t) && s_.tensor(t).layout == Layout::nhwc; };
     const bool wanted = r == Role::image || (r == Role::follows && std::ranges::any_of(step.inputs, is_last));
     const bool last = wanted && !(r == Role::follows && widens_into_plain(step)) && runs_channels_last(step, r);
@@ -330,6 +331,7 @@ class Pass {
 
   Segment& s_;
   const tune::Tuner& tuner_;
+  const std::set<NodeId>& plain_;
   bool on_gpu_;
   std::map<std::pair<TensorIndex, Layout>, TensorIndex> copies_;
   std::set<TensorIndex> dense_;  // must not be slices
@@ -339,6 +341,6 @@ class Pass {
 
 }  // namespace
 
-void assign_layouts(Segment& s, const tune::Tuner& tuner) { Pass(s, tuner).run(); }
+void assign_layouts(Segment& s, const tune::Tuner& tuner, const std::set<NodeId>& plain) { Pass(s, tuner, plain).run(); }
 
 }  // namespace smelt::plan

@@ -22,6 +22,15 @@ std::optional<std::vector<Shape>> Planner::fixed_shapes() const {
   return shapes;
 }
 
+void Planner::choose_layouts(Segment& s) const {
+  tune::Tuner& tuner = context_->tuner;
+  const Segment plain = context_->target.is_host && tuner.measures() ? s : Segment();
+  assign_layouts(s, tuner, layouts_.plain());
+  if (plain.steps.empty() || !layouts_.decide(s, plain, tuner, &context_->weights)) return;
+  s = plain;
+  assign_layouts(s, tuner, layouts_.plain());
+}
+
 PlannedSegment Planner::plan(Environment env, std::span<const CacheForm> caches, const Segment* before) const {
   const tune::Tuner& tuner = context_->tuner;
   const Target& target = context_->target;
@@ -31,7 +40,7 @@ PlannedSegment Planner::plan(Environment env, std::span<const CacheForm> caches,
   PlannedSegment planned;
   Segment& s = planned.segment;
   s = plan_segment(graph_, order_, env, !target.is_host);
-  if (optimize) assign_layouts(s, tuner);
+  if (optimize) choose_layouts(s);
   place_caches(s, caches);
   if (optimize && (!target.is_host || !caches.empty())) assign_views(s, tuner);
   assign_buffers(s, optimize);

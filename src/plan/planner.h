@@ -15,6 +15,7 @@
 #include "plan/buckets.h"
 #include "plan/caches.h"
 #include "plan/context.h"
+#include "plan/layout_regions.h"
 #include "plan/segment.h"
 #include "plan/shapes.h"
 
@@ -28,7 +29,7 @@ struct PlannedSegment {
   std::shared_ptr<const Environment> after;  // what next() needs; null for the last segment
 };
 
-/// Immutable but for the choices of buckets; thread-safe.
+/// Immutable but for the choices of buckets and layouts; thread-safe.
 class Planner {
  public:
   Planner(Graph graph, std::shared_ptr<Context> context);
@@ -49,11 +50,14 @@ class Planner {
 
  private:
   PlannedSegment plan(Environment env, std::span<const CacheForm> caches, const Segment* before) const;
+  /// assign_layouts; on the processor images stay plain where they are measured to be faster so.
+  void choose_layouts(Segment& s) const;
 
   Graph graph_;
   std::shared_ptr<Context> context_;
   std::vector<NodeId> order_;
   mutable BucketChoices buckets_;
+  mutable LayoutChoices layouts_;
 };
 
 }  // namespace smelt::plan

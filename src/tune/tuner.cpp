@@ -268,6 +268,20 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
   return choice;
 }
 
+double Tuner::time_us(const ops::BoundNode& node, const ops::Offer& offer) {
+  const Choice choice = choose(node, offer);
+  const ops::Candidate& chosen = offer.candidates[choice.candidate];
+  if (const Timing* t = find(choice.timings, chosen)) return t->median;
+  if (level_ == 0) return chosen.estimate_us;
+  const std::lock_guard lock(mutex_);
+  const std::vector<size_t> only(1, choice.candidate);
+  auto entry = look_up(offer, only);
+  if (!entry) entry = cache_->keep({key(offer.problem), level_, measure_now(node, offer, only)});
+  const auto known = known_.insert_or_assign(offer.problem, std::move(*entry)).first;
+  const Timing* t = find(known->second.timings, chosen);
+  return t ? t->median : chosen.estimate_us;
+}
+
 TunerStats Tuner::stats() const {
   std::lock_guard lock(mutex_);
   TunerStats stats = stats_;

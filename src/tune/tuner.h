@@ -57,6 +57,11 @@ class Tuner {
   /// left, with every reason, and Unfit (tune/gpu_trial.h) where timing finds one that cannot run: the caller takes it out.
   Choice choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {});
 
+  /// Microseconds that the candidate which choose() takes for the offer was measured at; measured now where it was not, also when
+  /// it is the only one. At level 0 its estimate.
+  double time_us(const ops::BoundNode& node, const ops::Offer& offer);
+  bool measures() const { return level_ > 0; }
+
   /// The candidates that choose() would run for this offer: those that it would measure, or, if it would measure none, the one
   /// that it would choose.
   std::vector<size_t> needed(const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {});

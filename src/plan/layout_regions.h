@@ -1,0 +1,26 @@
+// Whether channels-last images pay: each region of them is measured against the same steps over plain images.
+#pragma once
+
+#include <mutex>
+#include <set>
+
+#include "plan/segment.h"
+
+namespace smelt::plan {
+
+/// The nodes whose images stay plain, as measurement decided for the first shapes that a graph was planned for. Thread-safe.
+class LayoutChoices {
+ public:
+  /// The nodes that a pass over layouts leaves plain.
+  std::set<NodeId> plain() const;
+  /// Compares each region of `channels_last` (its channels-last tensors that steps connect) whose nodes were not decided before
+  /// with the same nodes' steps in `plain`, and keeps the decision. By what the tuner measured, and measures for it; at a level
+  /// that measures nothing no region is decided. True when some region is to be plain that is not in `channels_last`.
+  bool decide(const Segment& channels_last, const Segment& plain, tune::Tuner& tuner, ops::WeightStore* weights);
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<NodeId> decided_, plain_;
+};
+
+}  // namespace smelt::plan

@@ -112,7 +112,7 @@ bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, t
     decided_.insert(nodes.begin(), nodes.end());
     if (!better) continue;
     info("{} steps around '{}' take {:.1f} µs with channels-last images, {:.1f} µs with plain ones: they stay plain",
-         region.size(), region.front()->node->name, as_it_is, otherwise);
+         region.size(), plain_steps.at(nodes.front())->node->name, as_it_is, otherwise);
     plain_.insert(nodes.begin(), nodes.end());
     changes = true;
   }

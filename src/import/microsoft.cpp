@@ -158,6 +158,25 @@ void dynamic_quantize_matmul(InferenceContext& c) {
   matmul_shape(c, 0, 1, false, false);
 }
 
+// x, w, r, b?, sequence_lens?, initial_h?, initial_c?, p?, w_scale, w_zero?, r_scale, r_zero? → y, y_h, y_c. w [directions, input, 4 *
+// hidden] and r [directions, hidden, 4 * hidden] lie transposed.
+void dynamic_quantize_lstm(InferenceContext& c) {
+  for (size_t i = 0; i < c.getNumOutputs(); ++i) onnx::propagateElemTypeFromInputToOutput(c, 0, i);
+  if (!has_shape(c, 0) || !has_shape(c, 2)) return;
+  const TensorShapeProto &x = shape(c, 0), &r = shape(c, 2);
+  if (x.dim_size() != 3 || r.dim_size() != 3) fail_shape_inference("X and R have to be of rank 3");
+  const TensorShapeProto::Dimension &steps = x.dim(0), &batch = x.dim(1), &directions = r.dim(0), &hidden = r.dim(1);
+  const auto set = [&](size_t i, std::initializer_list<const TensorShapeProto::Dimension*> dims) {
+    if (i >= c.getNumOutputs()) return;
+    TensorShapeProto out;
+    for (const auto* d : dims) *out.add_dim() = *d;
+    *c.getOutputType(i)->mutable_tensor_type()->mutable_shape() = out;
+  };
+  set(0, {&steps, &directions, &batch, &hidden});
+  set(1, {&directions, &batch, &hidden});
+  set(2, {&directions, &batch, &hidden});
+}
+
 void quantize(InferenceContext& c) {
   if (c.getNumInputs() > 2 && c.getInputType(2))
     onnx::propagateElemTypeFromInputToOutput(c, 2, 0);
@@ -184,6 +203,7 @@ constexpr Row rows[] = {
     {"BiasGelu", "TT:T", 2, like_first},
     {"DequantizeLinear", "QSQ:S", 2, dequantize},
     {"DynamicQuantizeMatMul", "TQTQT:T", 3, dynamic_quantize_matmul},
+    {"DynamicQuantizeLSTM", "TQQTLTTTTQTQ:TTT", 11, dynamic_quantize_lstm},
     {"FastGelu", "TT:T", 1, like_first},
     {"FusedConv", "TTTT:T", 2, fused_conv},
     {"FusedGemm", "TTT:T", 2, fused_gemm},

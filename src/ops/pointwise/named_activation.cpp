@@ -50,7 +50,7 @@ const Row& row(std::string_view name) {
 
 Activation activation(std::string_view name) {
   const Row& r = row(name);
-  return {r.f, r.alpha, r.beta};
+  return {r.f, r.alpha, r.beta, r.name};
 }
 
 Activation fused_activation(const Node& node) {

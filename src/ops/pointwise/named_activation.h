@@ -12,6 +12,7 @@ namespace smelt::ops {
 struct Activation {
   double (*f)(double v, double alpha, double beta) = nullptr;
   double alpha = 0, beta = 0;
+  std::string_view name;  // ONNX's
   double operator()(double v) const { return f(v, alpha, beta); }
 };
 

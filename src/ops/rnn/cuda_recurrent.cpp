@@ -1,6 +1,5 @@
 // RNN, GRU and LSTM on a GPU (src/kernels/rnn/recurrent.cuh).
 #include <algorithm>
-#include <cctype>
 
 #include "base/error.h"
 #include "expr/cuda.h"
@@ -8,8 +7,8 @@
 #include "ops/core/strides.h"
 #include "ops/cuda/launches.h"
 #include "ops/cuda/source.h"
-#include "ops/pointwise/named_activation.h"
 #include "ops/rnn/offer.h"
+#include "ops/rnn/recurrent.h"
 
 namespace smelt::ops {
 namespace {
@@ -17,17 +16,17 @@ namespace {
 struct Formula {
   std::string_view name, code;  // of v, with {0} and {1} for alpha and beta
 };
-constexpr Formula formulas[] = {{"relu", "fmaxf(v, 0.f)"},
-                                {"tanh", "tanhf(v)"},
-                                {"sigmoid", "1.f / (1.f + expf(-v))"},
-                                {"affine", "{0} * v + {1}"},
-                                {"leakyrelu", "v >= 0 ? v : {0} * v"},
-                                {"thresholdedrelu", "v > {0} ? v : 0.f"},
-                                {"scaledtanh", "{0} * tanhf({1} * v)"},
-                                {"hardsigmoid", "fminf(fmaxf({0} * v + {1}, 0.f), 1.f)"},
-                                {"elu", "v >= 0 ? v : {0} * (expf(v) - 1.f)"},
-                                {"softsign", "v / (1.f + fabsf(v))"},
-                                {"softplus", "log1pf(expf(-fabsf(v))) + fmaxf(v, 0.f)"}};
+constexpr Formula formulas[] = {{"Relu", "fmaxf(v, 0.f)"},
+                                {"Tanh", "tanhf(v)"},
+                                {"Sigmoid", "1.f / (1.f + expf(-v))"},
+                                {"Affine", "{0} * v + {1}"},
+                                {"LeakyRelu", "v >= 0 ? v : {0} * v"},
+                                {"ThresholdedRelu", "v > {0} ? v : 0.f"},
+                                {"ScaledTanh", "{0} * tanhf({1} * v)"},
+                                {"HardSigmoid", "fminf(fmaxf({0} * v + {1}, 0.f), 1.f)"},
+                                {"Elu", "v >= 0 ? v : {0} * (expf(v) - 1.f)"},
+                                {"Softsign", "v / (1.f + fabsf(v))"},
+                                {"Softplus", "log1pf(expf(-fabsf(v))) + fmaxf(v, 0.f)"}};
 
 /// The node's activations as the kernel takes them: a struct for each direction, and their names as its template's arguments; one
 /// struct where both directions have the same functions.
@@ -36,16 +35,11 @@ struct ActivationSource {
 };
 
 Result<ActivationSource> activations(const Node& n, const std::vector<std::string>& otherwise, int64_t directions) {
-  std::vector<std::string> names = n.get_strings("activations");
-  if (names.empty())
-    for (int64_t d = 0; d < directions; ++d) names.insert(names.end(), otherwise.begin(), otherwise.end());
   const std::vector<Activation> functions = recurrent_activations(n, otherwise, directions);
   std::vector<std::string> code(static_cast<size_t>(std::max<int64_t>(1, directions)));  // of each direction's f, g and h
   for (size_t i = 0; i < functions.size(); ++i) {
-    std::string name = names[i];
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    const auto* formula = std::ranges::find(formulas, std::string_view(name), &Formula::name);
-    if (formula == std::end(formulas)) return refuse(Reason::wrong_attribute, "activation {}", names[i]);
+    const auto* formula = std::ranges::find(formulas, functions[i].name, &Formula::name);
+    if (formula == std::end(formulas)) return refuse(Reason::wrong_attribute, "activation {}", functions[i].name);
     const auto number = [](double v) { return fmt::format("{:a}f", static_cast<double>(static_cast<float>(v))); };
     const std::string value = fmt::format(fmt::runtime(formula->code), number(functions[i].alpha), number(functions[i].beta));
     code[i / otherwise.size()] += fmt::format("  static __device__ __forceinline__ float {}(float v) {{ return {}; }}\n",
@@ -85,9 +79,7 @@ void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& off
   a.reverse = n.get_string("direction", "forward") == "reverse";
   a.linear_before_reset = static_cast<int32_t>(n.get_int("linear_before_reset", 0));
   a.input_forget = static_cast<int32_t>(n.get_int("input_forget", 0));
-  const std::vector<std::string> otherwise = gates == 1   ? std::vector<std::string>{"Tanh"}
-                                             : gates == 3 ? std::vector<std::string>{"Sigmoid", "Tanh"}
-                                                          : std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"};
+  const std::vector<std::string> otherwise = default_activations(gates);
   const auto act = activations(n, otherwise, directions);
   if (!act) return offer.refuse("cuda", act.refusal());
   constexpr int64_t most_shared = 48 << 10;

@@ -6,7 +6,7 @@
 
 namespace smelt::ops {
 
-std::span<const OpRow> rnn_ops();  // RNN, GRU, LSTM
+std::span<const OpRow> rnn_ops();  // RNN, GRU, LSTM, DynamicQuantizeLSTM
 
 extern const TacticFamily rnn_family;  // offer.cpp
 

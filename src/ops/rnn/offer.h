@@ -5,6 +5,7 @@
 
 namespace smelt::ops {
 
+void offer_recurrent_cpu(const BoundNode& b, const Machine& machine, Offer& offer);   // "cpu": cpu_recurrent.cpp
 void offer_recurrent_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_recurrent.cpp
 
 }  // namespace smelt::ops

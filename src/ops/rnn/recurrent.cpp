@@ -49,6 +49,35 @@ Recurrent recurrent(const Node& node, int64_t gates, std::span<const TensorDesc>
   return out;
 }
 
+Recurrent quantized_lstm(const Node& node, std::span<const TensorDesc> inputs) {
+  std::vector<TensorDesc> plain(inputs.begin(), inputs.begin() + static_cast<int64_t>(std::min<size_t>(inputs.size(), 8)));
+  for (size_t i : {size_t{1}, size_t{2}}) {
+    if (plain[i].shape.size() == 3) std::swap(plain[i].shape[1], plain[i].shape[2]);
+  }
+  const Recurrent r = recurrent(node, lstm_gates, plain);
+  constexpr const char* names[] = {"W_scale", "W_zero_point", "R_scale", "R_zero_point"};
+  for (size_t i = 8; i < std::min<size_t>(inputs.size(), 12); ++i) {
+    if (!inputs[i].present() || !inputs[i].shape_known) continue;
+    const int64_t size = elements(inputs[i].shape), columns = lstm_gates * r.hidden;
+    if (size != r.directions && size != r.directions * columns)
+      fail("{} has shape {}, expected [{}] or [{}, {}]", names[i - 8], to_string(inputs[i].shape), r.directions, r.directions,
+           columns);
+  }
+  return r;
+}
+
+std::vector<std::string> default_activations(int64_t gates) {
+  if (gates == rnn_gates) return {"Tanh"};
+  if (gates == gru_gates) return {"Sigmoid", "Tanh"};
+  return {"Sigmoid", "Tanh", "Tanh"};
+}
+
+int64_t recurrent_flops(const BoundNode& b) {
+  if (b.inputs.size() < 3 || b.inputs[0].shape.size() != 3) return 0;
+  const Shape& x = b.inputs[0].shape;
+  return 2 * x[0] * x[1] * (elements(b.inputs[1].shape) + elements(b.inputs[2].shape));
+}
+
 Recurrent recurrent(const ComputeContext& c, int64_t gates) {
   std::vector<TensorDesc> in(c.inputs.size());
   for (size_t i = 0; i < in.size(); ++i) {

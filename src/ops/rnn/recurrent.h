@@ -1,9 +1,10 @@
 // What RNN, GRU and LSTM share: shapes, layouts, directions, sequence lengths, and the projections of the gates.
 #pragma once
 
+#include <string>
 #include <vector>
 
-#include "ops/core/operator.h"
+#include "ops/core/tactic.h"
 #include "ops/pointwise/named_activation.h"
 
 namespace smelt::ops {
@@ -32,6 +33,17 @@ struct Recurrent {
 /// Checks the shapes of X, W, R and the optional B, sequence_lens and initial states against each other.
 Recurrent recurrent(const Node& node, int64_t gates, std::span<const TensorDesc> inputs);
 Recurrent recurrent(const ComputeContext& c, int64_t gates);
+
+/// The same for DynamicQuantizeLSTM, whose W [directions, input, 4 * hidden] and R [directions, hidden, 4 * hidden] lie transposed; checks
+/// their scales and zero points, one for each direction or one for each of its columns.
+Recurrent quantized_lstm(const Node& node, std::span<const TensorDesc> inputs);
+
+inline constexpr int64_t rnn_gates = 1, gru_gates = 3, lstm_gates = 4;
+/// Of one direction, where the node names none.
+std::vector<std::string> default_activations(int64_t gates);
+
+/// Two for each product and sum with W and R; the gates' functions are not counted.
+int64_t recurrent_flops(const BoundNode& b);
 
 /// Sets Y, Y_h and, for LSTM, Y_c.
 void set_recurrent_outputs(InferContext& c, const Recurrent& r);

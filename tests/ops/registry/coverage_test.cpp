@@ -75,6 +75,7 @@ TEST(Coverage, the_common_operators_of_onnx_runtime_run) {
                          "QLinearLeakyRelu",
                          "QLinearConcat",
                          "QLinearSoftmax",
+                         "DynamicQuantizeLSTM",
                          "DynamicQuantizeMatMul",
                          "MatMulIntegerToFloat",
                          "QGemm",

@@ -1,0 +1,163 @@
+#include "ops/rnn/cpu_weights.h"
+
+#include <algorithm>
+
+#include "expr/simd/isa.h"
+#include "ops/core/align.h"
+#include "ops/core/key.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/rows/rows.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr int64_t byte_offset = 128;  // unsigned weights are packed less this much, as i8
+
+/// A column's scale, the sum of its weights less their zero point, and that zero point; then the next direction's.
+struct Columns {
+  float* scales;
+  int32_t *offsets, *zeros;
+  Columns(void* packed, int64_t direction, int64_t count)
+      : scales(static_cast<float*>(packed) + direction * 3 * count),
+        offsets(reinterpret_cast<int32_t*>(scales + count)),
+        zeros(offsets + count) {}
+};
+
+}  // namespace
+
+const RecurrentSimd& recurrent_simd() {
+  return simd::best() == simd::Isa::avx2 ? avx2::recurrent_simd() : base::recurrent_simd();
+}
+
+RecurrentWeights::RecurrentWeights(const BoundNode& b, const Form& form)
+    : form_(form),
+      simd_(&ops::recurrent_simd()),
+      type_(b.inputs[form.input].type),
+      panels_((form.hidden + simd_->lanes - 1) / simd_->lanes) {
+  const Tensor* weights = b.constant(form.input);
+  constant_ = weights != nullptr;
+  if (bytes()) {
+    const bool has_zero = b.has(form.scale + 1);
+    scales_ = elements(b.inputs[form.scale].shape);
+    zeros_ = has_zero ? elements(b.inputs[form.scale + 1].shape) : 0;
+    constant_ = constant_ && b.constant(form.scale) && (!has_zero || b.constant(form.scale + 1));
+  }
+  if (!constant_) return;
+  const auto make = [&] {
+    Tensor t = Tensor::empty(DType::u8, {form_.directions * direction_bytes()});
+    pack_panels(weights->raw(), t.raw(), 1);
+    return t;
+  };
+  const std::string name = Key("recurrent")
+                               .field(form_.hidden)
+                               .field(simd_->lanes)
+                               .field(form_.first)
+                               .field(form_.gates)
+                               .field(form_.all_gates)
+                               .text();
+  packed_ = b.weights ? b.weights->packed(*weights, name, make) : make();
+  if (bytes()) {
+    packed_columns_ = Tensor::empty(DType::f32, {form_.directions * 3 * columns()});
+    const Tensor* zero = b.constant(form_.scale + 1);
+    pack_columns(packed_.raw(), b.constant(form_.scale)->raw(), zero ? zero->raw() : nullptr, packed_columns_.raw());
+  }
+}
+
+int64_t RecurrentWeights::direction_bytes() const {
+  return aligned(bytes() ? (form_.k + 1) / 2 * 2 * columns() : form_.k * columns() * 4);
+}
+
+int64_t RecurrentWeights::workspace() const {
+  return constant_ ? 0 : form_.directions * direction_bytes() + (bytes() ? aligned(form_.directions * 12 * columns()) : 0);
+}
+
+void RecurrentWeights::pack(const Buffers& b, void* workspace, int threads) const {
+  if (constant_) return;
+  pack_panels(b.inputs[form_.input], workspace, threads);
+  if (bytes())
+    pack_columns(workspace, b.inputs[form_.scale], zeros_ > 0 ? b.inputs[form_.scale + 1] : nullptr,
+                 static_cast<char*>(workspace) + form_.directions * direction_bytes());
+}
+
+void RecurrentWeights::pack_panels(const void* from, void* to, int threads) const {
+  const int64_t rows = form_.all_gates * form_.hidden, source = smelt::bytes(type_, rows * form_.k),
+                step = form_.gates * simd_->lanes;
+  threads = useful_threads(threads, form_.directions * form_.k * columns());
+  parallel(threads, form_.directions * panels_, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t d = i / panels_, panel = i % panels_;
+      const char* weights = static_cast<const char*>(from) + d * source;
+      char* packed = static_cast<char*>(to) + d * direction_bytes();
+      if (!bytes()) {
+        simd_->pack(required_float_kind(type_), weights, form_.hidden, form_.k, form_.first, form_.gates, panel, panel + 1,
+                    reinterpret_cast<float*>(packed));
+        continue;
+      }
+      const int offset = type_ == DType::u8 ? static_cast<int>(byte_offset) : 0;
+      int8_t* out = reinterpret_cast<int8_t*>(packed) + panel * ((form_.k + 1) / 2 * 2) * step;
+      for (int64_t k = 0; k < form_.k + form_.k % 2; ++k) {
+        for (int64_t g = 0; g < form_.gates; ++g) {
+          for (int64_t u = 0; u < simd_->lanes; ++u) {
+            const int64_t unit = panel * simd_->lanes + u, at = k * rows + (form_.first + g) * form_.hidden + unit;
+            int value = 0;
+            if (unit < form_.hidden && k < form_.k)
+              value = type_ == DType::u8 ? reinterpret_cast<const uint8_t*>(weights)[at] - offset
+                                         : reinterpret_cast<const int8_t*>(weights)[at];
+            out[((k / 2 * form_.gates + g) * simd_->lanes + u) * 2 + k % 2] = static_cast<int8_t>(value);
+          }
+        }
+      }
+    }
+  });
+}
+
+void RecurrentWeights::pack_columns(const void* panels, const void* scale, const void* zero, void* to) const {
+  const int64_t lanes = simd_->lanes, rows = form_.all_gates * form_.hidden, pairs = (form_.k + 1) / 2;
+  const auto of = [&](int64_t count, int64_t d, int64_t row) {
+    return count == form_.directions * rows ? d * rows + row : count == form_.directions ? d : 0;
+  };
+  for (int64_t d = 0; d < form_.directions; ++d) {
+    const Columns c(to, d, columns());
+    const int8_t* packed = static_cast<const int8_t*>(panels) + d * direction_bytes();
+    for (int64_t i = 0; i < columns(); ++i) {
+      const int64_t panel = i / (form_.gates * lanes), gate = i / lanes % form_.gates, unit = panel * lanes + i % lanes;
+      const int64_t row = (form_.first + gate) * form_.hidden + unit;
+      c.scales[i] = 0, c.offsets[i] = 0, c.zeros[i] = 0;
+      if (unit >= form_.hidden) continue;
+      c.scales[i] = static_cast<const float*>(scale)[of(scales_, d, row)];
+      const int64_t z = of(zeros_, d, row);
+      int32_t zero_point = !zero                ? 0
+                           : type_ == DType::u8 ? static_cast<const uint8_t*>(zero)[z]
+                                                : static_cast<const int8_t*>(zero)[z];
+      if (type_ == DType::u8) zero_point -= static_cast<int32_t>(byte_offset);
+      c.zeros[i] = zero_point;
+      const int8_t* column = packed + (panel * pairs * form_.gates * lanes + i % (form_.gates * lanes)) * 2;
+      int32_t sum = -static_cast<int32_t>(form_.k) * zero_point;
+      for (int64_t p = 0; p < pairs; ++p) sum += column[p * 2 * form_.gates * lanes] + column[p * 2 * form_.gates * lanes + 1];
+      c.offsets[i] = sum;
+    }
+  }
+}
+
+void RecurrentWeights::multiply(const void* workspace, int64_t direction, int64_t begin, int64_t end, const Rows& rows,
+                                const float* start, float* sums, int64_t sums_stride) const {
+  const int64_t step = form_.gates * simd_->lanes, column = begin * step;
+  const char* packed = static_cast<const char*>(constant_ ? packed_.raw() : workspace) + direction * direction_bytes();
+  if (start) start += column;
+  if (!bytes()) {
+    simd_->product({static_cast<int>(form_.gates), form_.k, end - begin, rows.count,
+                    reinterpret_cast<const float*>(packed) + column * form_.k, start, static_cast<const float*>(rows.a),
+                    rows.stride, sums, sums_stride});
+    return;
+  }
+  const void* all =
+      constant_ ? packed_columns_.raw() : static_cast<const char*>(workspace) + form_.directions * direction_bytes();
+  const Columns c(const_cast<void*>(all), direction, columns());
+  const int64_t pairs = (form_.k + 1) / 2;
+  simd_->byte_product({static_cast<int>(form_.gates), pairs, end - begin, rows.count,
+                       reinterpret_cast<const int8_t*>(packed) + column * pairs * 2, start, c.scales + column, c.zeros + column,
+                       c.offsets + column, static_cast<const int16_t*>(rows.a), rows.stride, rows.ranges,
+                       rows.row_sums ? 0 : int64_t{1}, rows.row_sums, sums, sums_stride});
+}
+
+}  // namespace smelt::ops

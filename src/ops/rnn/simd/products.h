@@ -1,0 +1,139 @@
+// Products of rows with packed panels; for *.simd.cpp sources.
+#pragma once
+
+#include "expr/simd/half.h"
+#include "ops/rnn/simd/recurrent.h"
+
+namespace smelt::SMELT_ISA {
+
+/// Rows of a tile: their sums fill the registers beside a panel's row.
+template <int gates> inline constexpr int tile_rows_of = gates == 1 ? 8 : gates == 2 ? 6 : gates == 3 ? 4 : 3;
+
+/// `rows` rows against one panel's `k` rows. Few rows have several chains of sums, so that additions do not wait for each other.
+template <int gates, int rows> SMELT_INLINE void tile(const float* panel, int64_t k, const float* a, int64_t a_stride,
+                                                      const float* start, bool resume, float* sums, int64_t sums_stride) {
+  constexpr int chains = (8 + gates * rows - 1) / (gates * rows) < 4 ? (8 + gates * rows - 1) / (gates * rows) : 4;
+  constexpr int64_t step = gates * lanes;
+  F32 v[chains][rows][gates];
+  for (int r = 0; r < rows; ++r) {
+    for (int g = 0; g < gates; ++g) {
+      v[0][r][g] = resume ? load(sums + r * sums_stride + g * lanes) : start ? load(start + g * lanes) : splat(0.0f);
+      for (int c = 1; c < chains; ++c) v[c][r][g] = splat(0.0f);
+    }
+  }
+  int64_t i = 0;
+  for (; i + chains <= k; i += chains, panel += chains * step) {
+    for (int c = 0; c < chains; ++c) {
+      F32 x[rows];
+      for (int r = 0; r < rows; ++r) x[r] = splat(a[r * a_stride + i + c]);
+      for (int g = 0; g < gates; ++g) {
+        const F32 b = load(panel + c * step + g * lanes);
+        for (int r = 0; r < rows; ++r) v[c][r][g] = fma(x[r], b, v[c][r][g]);
+      }
+    }
+  }
+  for (; i < k; ++i, panel += step) {
+    for (int g = 0; g < gates; ++g) {
+      const F32 b = load(panel + g * lanes);
+      for (int r = 0; r < rows; ++r) v[0][r][g] = fma(splat(a[r * a_stride + i]), b, v[0][r][g]);
+    }
+  }
+  for (int r = 0; r < rows; ++r) {
+    for (int g = 0; g < gates; ++g) {
+      for (int c = 1; c < chains; ++c) v[0][r][g] = v[0][r][g] + v[c][r][g];
+      store(sums + r * sums_stride + g * lanes, v[0][r][g]);
+    }
+  }
+}
+
+/// Calls f<rows>() for a number of rows known at run time, at most `most`.
+template <int most, class F> SMELT_INLINE void with_rows(int64_t rows, F&& f) {
+  if constexpr (most > 1) {
+    if (rows < most) return with_rows<most - 1>(rows, f);
+  }
+  f.template operator()<most>();
+}
+
+template <int gates> void panel_product(const ops::PanelProduct& p) {
+  constexpr int most = tile_rows_of<gates>;
+  constexpr int64_t step = gates * lanes;
+  constexpr int64_t block = 4096 / step;  // rows of a panel that stay in the L1 cache (16 KB) while many rows go by
+  const int64_t depth = p.rows > most && p.k > block + block / 2 ? block : p.k;
+  for (int64_t n = 0; n < p.count; ++n) {
+    const float* start = p.start ? p.start + n * step : nullptr;
+    for (int64_t k = 0; k == 0 || k < p.k; k += depth) {
+      const float* panel = p.panels + (n * p.k + k) * step;
+      const int64_t now = p.k - k < depth ? p.k - k : depth;
+      for (int64_t r = 0; r < p.rows; r += most) {
+        with_rows<most>(p.rows - r, [&]<int rows>() {
+          tile<gates, rows>(panel, now, p.a + r * p.a_stride + k, p.a_stride, start, k > 0, p.sums + r * p.sums_stride + n * step,
+                            p.sums_stride);
+        });
+      }
+      if (depth == 0) break;
+    }
+  }
+}
+
+#ifdef __AVX2__
+/// 2 · lanes bytes as 16-bit integers.
+SMELT_INLINE I32 widened(const int8_t* p) { return {_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))}; }
+/// Adds the products of pairs of 16-bit integers.
+SMELT_INLINE I32 add_pairs(I32 a, I32 b, I32 sum) { return {_mm256_add_epi32(sum.v, _mm256_madd_epi16(a.v, b.v))}; }
+SMELT_INLINE I32 load_int(const int32_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
+SMELT_INLINE I32 times(I32 a, I32 b) { return {_mm256_mullo_epi32(a.v, b.v)}; }
+#else
+SMELT_INLINE I32 widened(const int8_t* p) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return {_mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8)};
+}
+SMELT_INLINE I32 add_pairs(I32 a, I32 b, I32 sum) { return {_mm_add_epi32(sum.v, _mm_madd_epi16(a.v, b.v))}; }
+SMELT_INLINE I32 load_int(const int32_t* p) { return {_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))}; }
+/// SSE2 multiplies the even lanes only, into 64 bits.
+SMELT_INLINE I32 times(I32 a, I32 b) {
+  const __m128i even = _mm_mul_epu32(a.v, b.v), odd = _mm_mul_epu32(_mm_srli_si128(a.v, 4), _mm_srli_si128(b.v, 4));
+  return {_mm_unpacklo_epi32(_mm_shuffle_epi32(even, 0x08), _mm_shuffle_epi32(odd, 0x08))};
+}
+#endif
+
+template <int gates, int rows> SMELT_INLINE void byte_tile(const ops::BytePanelProduct& p, int64_t n, int64_t first) {
+  constexpr int64_t step = gates * lanes;
+  const int8_t* panel = p.panels + n * p.pairs * 2 * step;
+  const int16_t* a = p.a + first * p.a_stride;
+  I32 v[rows][gates];
+  for (int r = 0; r < rows; ++r) {
+    for (int g = 0; g < gates; ++g) v[r][g] = splat(int32_t{0});
+  }
+  for (int64_t i = 0; i < p.pairs; ++i, panel += 2 * step) {
+    I32 x[rows];
+    for (int r = 0; r < rows; ++r) {
+      int32_t pair;
+      std::memcpy(&pair, a + r * p.a_stride + 2 * i, sizeof pair);
+      x[r] = splat(pair);
+    }
+    for (int g = 0; g < gates; ++g) {
+      const I32 b = widened(panel + 2 * g * lanes);
+      for (int r = 0; r < rows; ++r) v[r][g] = add_pairs(x[r], b, v[r][g]);
+    }
+  }
+  for (int r = 0; r < rows; ++r) {
+    const ops::QuantizedRow& row = p.a_rows[(first + r) * p.a_row_step];
+    const int32_t row_sum = p.row_sums ? p.row_sums[first + r] : row.sum;
+    for (int g = 0; g < gates; ++g) {
+      const int64_t at = n * step + g * lanes;
+      I32 sum = v[r][g] - times(splat(row.zero), load_int(p.offsets + at));
+      if (p.zeros) sum = sum - times(splat(row_sum), load_int(p.zeros + at));
+      const F32 y = to_float(sum) * (splat(row.scale) * load(p.scales + at));
+      store(p.sums + (first + r) * p.sums_stride + at, p.start ? y + load(p.start + at) : y);
+    }
+  }
+}
+
+template <int gates> void byte_panel_product(const ops::BytePanelProduct& p) {
+  constexpr int most = tile_rows_of<gates>;
+  for (int64_t n = 0; n < p.count; ++n) {
+    for (int64_t r = 0; r < p.rows; r += most) with_rows<most>(p.rows - r, [&]<int rows>() { byte_tile<gates, rows>(p, n, r); });
+  }
+}
+
+}  // namespace smelt::SMELT_ISA

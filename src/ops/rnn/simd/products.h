@@ -7,7 +7,34 @@
 namespace smelt::SMELT_ISA {
 
 /// Rows of a tile: their sums fill the registers beside a panel's row.
-template <int gates> inline constexpr int tile_rows_of = gates == 1 ? 8 : gates == 2 ? 6 : gates == 3 ? 4 : 3;
+template <int gates> inline constexpr int tile_rows_of = gates == 1 ? 10 : gates == 2 ? 6 : gates == 3 ? 4 : 3;
+
+/// Keeps a value in its register: the compiler would read it from memory anew for each product, and loads are what limits them.
+SMELT_INLINE void hold(F32& v) { asm("" : "+x"(v.v)); }
+
+/// One row of a panel times one element of each row. What there are fewer of waits in registers, the others come by.
+template <int gates, int rows>
+SMELT_INLINE void multiply_row(const float* panel, const float* a, int64_t a_stride, F32 (&v)[rows][gates]) {
+  if constexpr (rows <= gates) {
+    F32 x[rows];
+    for (int r = 0; r < rows; ++r) x[r] = splat(a[r * a_stride]);
+    for (int g = 0; g < gates; ++g) {
+      F32 b = load(panel + g * lanes);
+      if constexpr (rows > 1) hold(b);
+      for (int r = 0; r < rows; ++r) v[r][g] = fma(x[r], b, v[r][g]);
+    }
+  } else {
+    F32 b[gates];
+    for (int g = 0; g < gates; ++g) {
+      b[g] = load(panel + g * lanes);
+      hold(b[g]);
+    }
+    for (int r = 0; r < rows; ++r) {
+      const F32 x = splat(a[r * a_stride]);
+      for (int g = 0; g < gates; ++g) v[r][g] = fma(x, b[g], v[r][g]);
+    }
+  }
+}
 
 /// `rows` rows against one panel's `k` rows. Few rows have several chains of sums, so that additions do not wait for each other.
 template <int gates, int rows> SMELT_INLINE void tile(const float* panel, int64_t k, const float* a, int64_t a_stride,
@@ -23,21 +50,9 @@ template <int gates, int rows> SMELT_INLINE void tile(const float* panel, int64_
   }
   int64_t i = 0;
   for (; i + chains <= k; i += chains, panel += chains * step) {
-    for (int c = 0; c < chains; ++c) {
-      F32 x[rows];
-      for (int r = 0; r < rows; ++r) x[r] = splat(a[r * a_stride + i + c]);
-      for (int g = 0; g < gates; ++g) {
-        const F32 b = load(panel + c * step + g * lanes);
-        for (int r = 0; r < rows; ++r) v[c][r][g] = fma(x[r], b, v[c][r][g]);
-      }
-    }
+    for (int c = 0; c < chains; ++c) multiply_row<gates, rows>(panel + c * step, a + i + c, a_stride, v[c]);
   }
-  for (; i < k; ++i, panel += step) {
-    for (int g = 0; g < gates; ++g) {
-      const F32 b = load(panel + g * lanes);
-      for (int r = 0; r < rows; ++r) v[0][r][g] = fma(splat(a[r * a_stride + i]), b, v[0][r][g]);
-    }
-  }
+  for (; i < k; ++i, panel += step) multiply_row<gates, rows>(panel, a + i, a_stride, v[0]);
   for (int r = 0; r < rows; ++r) {
     for (int g = 0; g < gates; ++g) {
       for (int c = 1; c < chains; ++c) v[0][r][g] = v[0][r][g] + v[c][r][g];
@@ -129,8 +144,11 @@ template <int gates, int rows> SMELT_INLINE void byte_tile(const ops::BytePanelP
   }
 }
 
+/// Products of bytes need one more register each.
+template <int gates> inline constexpr int byte_tile_rows_of = gates == 1 ? 8 : gates == 2 ? 4 : gates == 3 ? 3 : 2;
+
 template <int gates> void byte_panel_product(const ops::BytePanelProduct& p) {
-  constexpr int most = tile_rows_of<gates>;
+  constexpr int most = byte_tile_rows_of<gates>;
   for (int64_t n = 0; n < p.count; ++n) {
     for (int64_t r = 0; r < p.rows; r += most) with_rows<most>(p.rows - r, [&]<int rows>() { byte_tile<gates, rows>(p, n, r); });
   }

@@ -66,15 +66,6 @@ void product(const ops::PanelProduct& p) {
   }
 }
 
-void byte_product(const ops::BytePanelProduct& p) {
-  switch (p.gates) {
-    case 1: return byte_panel_product<1>(p);
-    case 2: return byte_panel_product<2>(p);
-    case 3: return byte_panel_product<3>(p);
-    default: return byte_panel_product<4>(p);
-  }
-}
-
 // -- gates
 
 SMELT_INLINE F32 sigmoid(F32 x) { return F32(1) / (F32(1) + exp(-x)); }
@@ -202,61 +193,11 @@ void load_from(FloatKind type, const void* data, int64_t n, float* to) {
   });
 }
 
-void range(const float* x, int64_t n, float* low, float* high) {
-  F32 least = splat(*low), most = splat(*high);
-  for_registers(n, [&](int64_t i, int64_t count) {
-    // Zeros behind the end are within the range, which holds zero.
-    const F32 v = get(x + i, count);
-    least = raw_min(v, least), most = raw_max(v, most);
-  });
-  float a[lanes], b[lanes];
-  store(a, least), store(b, most);
-  for (int i = 0; i < lanes; ++i) {
-    *low = a[i] < *low ? a[i] : *low;
-    *high = b[i] > *high ? b[i] : *high;
-  }
-}
-
-int32_t quantize(const float* x, int64_t n, float scale, int32_t zero, int16_t* to) {
-  const F32 by = splat(scale), offset = splat(static_cast<float>(zero));
-  I32 sum = splat(int32_t{0});
-  for_registers(n, [&](int64_t i, int64_t count) {
-    const I32 q = to_int(raw_min(raw_max(rint(get(x + i, count) / by) + offset, F32(0)), F32(255)));
-    float v[lanes];
-    store(v, as_float(q));
-    int32_t all[lanes];
-    std::memcpy(all, v, sizeof all);
-    if (count == lanes) {
-#ifdef __AVX2__
-      const __m128i narrow = _mm_packs_epi32(_mm256_castsi256_si128(q.v), _mm256_extracti128_si256(q.v, 1));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), narrow);
-#else
-      _mm_storel_epi64(reinterpret_cast<__m128i*>(to + i), _mm_packs_epi32(q.v, q.v));
-#endif
-      sum = sum + q;
-    } else {
-      for (int64_t e = 0; e < lanes; ++e) {
-        if (e < count)
-          to[i + e] = static_cast<int16_t>(all[e]);
-        else
-          all[e] = 0;
-      }
-      sum = sum + load_int(all);
-    }
-  });
-  float v[lanes];
-  store(v, as_float(sum));
-  int32_t all[lanes], result = 0;
-  std::memcpy(all, v, sizeof all);
-  for (int32_t e : all) result += e;
-  return result;
-}
-
 }  // namespace
 
 const ops::RecurrentSimd& recurrent_simd() {
-  static constexpr ops::RecurrentSimd table = {lanes,         pack, product,  byte_product, rnn,   gru_linear, gru_gates,
-                                               gru_candidate, lstm, store_as, load_from,    range, quantize};
+  static constexpr ops::RecurrentSimd table = {lanes,     pack,          product, rnn,      gru_linear,
+                                               gru_gates, gru_candidate, lstm,    store_as, load_from};
   return table;
 }
 

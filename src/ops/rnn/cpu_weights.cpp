@@ -23,11 +23,22 @@ struct Columns {
         zeros(offsets + count) {}
 };
 
+int64_t groups_of(int64_t k) { return (k + byte_products().group - 1) / byte_products().group; }
+
 }  // namespace
 
 const RecurrentSimd& recurrent_simd() {
   return simd::best() == simd::Isa::avx2 ? avx2::recurrent_simd() : base::recurrent_simd();
 }
+
+const ByteProducts& byte_products() {
+  if (simd::best() != simd::Isa::avx2) return base::byte_products();
+  static const bool dots =
+      __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
+  return dots ? avx2::byte_dot_products() : avx2::byte_products();
+}
+
+int64_t byte_row(int64_t k) { return groups_of(k) * byte_products().group * byte_products().value_bytes; }
 
 RecurrentWeights::RecurrentWeights(const BoundNode& b, const Form& form)
     : form_(form),
@@ -64,7 +75,7 @@ RecurrentWeights::RecurrentWeights(const BoundNode& b, const Form& form)
 }
 
 int64_t RecurrentWeights::direction_bytes() const {
-  return aligned(bytes() ? (form_.k + 1) / 2 * 2 * columns() : form_.k * columns() * 4);
+  return aligned(bytes() ? groups_of(form_.k) * byte_products().group * columns() : form_.k * columns() * 4);
 }
 
 int64_t RecurrentWeights::workspace() const {
@@ -94,8 +105,9 @@ void RecurrentWeights::pack_panels(const void* from, void* to, int threads) cons
         continue;
       }
       const int offset = type_ == DType::u8 ? static_cast<int>(byte_offset) : 0;
-      int8_t* out = reinterpret_cast<int8_t*>(packed) + panel * ((form_.k + 1) / 2 * 2) * step;
-      for (int64_t k = 0; k < form_.k + form_.k % 2; ++k) {
+      const int64_t group = byte_products().group, depth = groups_of(form_.k) * group;
+      int8_t* out = reinterpret_cast<int8_t*>(packed) + panel * depth * step;
+      for (int64_t k = 0; k < depth; ++k) {
         for (int64_t g = 0; g < form_.gates; ++g) {
           for (int64_t u = 0; u < simd_->lanes; ++u) {
             const int64_t unit = panel * simd_->lanes + u, at = k * rows + (form_.first + g) * form_.hidden + unit;
@@ -103,7 +115,7 @@ void RecurrentWeights::pack_panels(const void* from, void* to, int threads) cons
             if (unit < form_.hidden && k < form_.k)
               value = type_ == DType::u8 ? reinterpret_cast<const uint8_t*>(weights)[at] - offset
                                          : reinterpret_cast<const int8_t*>(weights)[at];
-            out[((k / 2 * form_.gates + g) * simd_->lanes + u) * 2 + k % 2] = static_cast<int8_t>(value);
+            out[((k / group * form_.gates + g) * simd_->lanes + u) * group + k % group] = static_cast<int8_t>(value);
           }
         }
       }
@@ -112,7 +124,8 @@ void RecurrentWeights::pack_panels(const void* from, void* to, int threads) cons
 }
 
 void RecurrentWeights::pack_columns(const void* panels, const void* scale, const void* zero, void* to) const {
-  const int64_t lanes = simd_->lanes, rows = form_.all_gates * form_.hidden, pairs = (form_.k + 1) / 2;
+  const int64_t lanes = simd_->lanes, rows = form_.all_gates * form_.hidden, groups = groups_of(form_.k),
+                group = byte_products().group;
   const auto of = [&](int64_t count, int64_t d, int64_t row) {
     return count == form_.directions * rows ? d * rows + row : count == form_.directions ? d : 0;
   };
@@ -131,9 +144,9 @@ void RecurrentWeights::pack_columns(const void* panels, const void* scale, const
                                                 : static_cast<const int8_t*>(zero)[z];
       if (type_ == DType::u8) zero_point -= static_cast<int32_t>(byte_offset);
       c.zeros[i] = zero_point;
-      const int8_t* column = packed + (panel * pairs * form_.gates * lanes + i % (form_.gates * lanes)) * 2;
+      const int8_t* column = packed + (panel * groups * form_.gates * lanes + i % (form_.gates * lanes)) * group;
       int32_t sum = -static_cast<int32_t>(form_.k) * zero_point;
-      for (int64_t p = 0; p < pairs; ++p) sum += column[p * 2 * form_.gates * lanes] + column[p * 2 * form_.gates * lanes + 1];
+      for (int64_t k = 0; k < groups * group; ++k) sum += column[k / group * group * form_.gates * lanes + k % group];
       c.offsets[i] = sum;
     }
   }
@@ -153,11 +166,11 @@ void RecurrentWeights::multiply(const void* workspace, int64_t direction, int64_
   const void* all =
       constant_ ? packed_columns_.raw() : static_cast<const char*>(workspace) + form_.directions * direction_bytes();
   const Columns c(const_cast<void*>(all), direction, columns());
-  const int64_t pairs = (form_.k + 1) / 2;
-  simd_->byte_product({static_cast<int>(form_.gates), pairs, end - begin, rows.count,
-                       reinterpret_cast<const int8_t*>(packed) + column * pairs * 2, start, c.scales + column, c.zeros + column,
-                       c.offsets + column, static_cast<const int16_t*>(rows.a), rows.stride, rows.ranges,
-                       rows.row_sums ? 0 : int64_t{1}, rows.row_sums, sums, sums_stride});
+  const int64_t groups = groups_of(form_.k);
+  byte_products().product({static_cast<int>(form_.gates), groups, end - begin, rows.count,
+                           reinterpret_cast<const int8_t*>(packed) + column * groups * byte_products().group, start,
+                           c.scales + column, c.zeros + column, c.offsets + column, rows.a, rows.stride, rows.ranges,
+                           rows.row_sums ? 0 : int64_t{1}, rows.row_sums, sums, sums_stride});
 }
 
 }  // namespace smelt::ops

@@ -5,11 +5,15 @@
 #include <vector>
 
 #include "ops/core/tactic.h"
+#include "ops/rnn/simd/byte_products.h"
 #include "ops/rnn/simd/recurrent.h"
 
 namespace smelt::ops {
 
 const RecurrentSimd& recurrent_simd();
+const ByteProducts& byte_products();
+/// Of a row of k quantised values, whole groups of them.
+int64_t byte_row(int64_t k);
 
 /// Some of the gates of one input: [directions, all gates * hidden, k] floats, or [directions, k, all gates * hidden] bytes with
 /// scales and zero points.
@@ -38,7 +42,7 @@ class RecurrentWeights {
   /// Rows of floats, or of bytes, against panels [begin, end) of one direction.
   struct Rows {
     const void* a = nullptr;
-    int64_t stride = 0, count = 0;
+    int64_t stride = 0, count = 0;         // of floats; of bytes
     const QuantizedRow* ranges = nullptr;  // of bytes: one for each row, or one for all with row_sums
     const int32_t* row_sums = nullptr;
   };

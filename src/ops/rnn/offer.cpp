@@ -7,11 +7,11 @@ namespace smelt::ops {
 namespace {
 
 bool is_recurrent(const Node& n) { return n.is("RNN") || n.is("GRU") || n.is("LSTM"); }
-bool is_quantized_lstm(const Node& n) { return n.is("DynamicQuantizeLSTM", microsoft_domain); }
+bool is_quantized(const Node& n) { return n.is("DynamicQuantizeLSTM", microsoft_domain); }
 
 constexpr OperatorTactics operators[] = {
     {is_recurrent, offer_recurrent_cpu, offer_recurrent_cuda},
-    {is_quantized_lstm, offer_recurrent_cpu, nullptr},
+    {is_quantized, offer_recurrent_cpu, nullptr},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "expr/simd/isa.h"
 #include "ops/one_node.h"
 #include "ops/quantize/quantize.h"
+#include "ops/rnn/simd/byte_products.h"
 #include "ops/rnn/simd/recurrent.h"
 #include "ops/tactic_check.h"
 
@@ -304,59 +305,85 @@ TEST(DynamicQuantizeLSTM, names_a_scale_of_the_wrong_shape) {
   });
 }
 
-// Both instruction sets, whichever this CPU has: the table without AVX2 runs everywhere.
+// Every instruction set that this CPU has, whichever would be chosen.
+bool has_avx2() { return simd::best() == simd::Isa::avx2; }
+
 TEST(RecurrentSimd, products_of_every_form_agree_with_loops) {
   std::vector<const RecurrentSimd*> tables = {&base::recurrent_simd()};
-  if (simd::best() == simd::Isa::avx2) tables.push_back(&avx2::recurrent_simd());
+  if (has_avx2()) tables.push_back(&avx2::recurrent_simd());
   for (const RecurrentSimd* simd : tables) {
     for (int64_t gates = 1; gates <= 4; ++gates) {
-      for (int64_t rows : {1, 2, 3, 5, 9, 20}) {
-        const int64_t k = rows == 20 ? 1100 : 29, hidden = 13, panels = (hidden + simd->lanes - 1) / simd->lanes,
-                      columns = panels * gates * simd->lanes;
+      for (int64_t rows : {1, 2, 3, 4, 5, 9, 20}) {
+        const int64_t k = rows == 20 ? 1100 : 29, hidden = 13, step = gates * simd->lanes,
+                      panels = (hidden + simd->lanes - 1) / simd->lanes, columns = panels * step;
         SCOPED_TRACE(testing::Message() << simd->lanes << " lanes, " << gates << " gates, " << rows << " rows");
         const Tensor w = random_tensor(DType::f32, {gates * hidden, k}, 1), a = random_tensor(DType::f32, {rows, k}, 2);
-        std::vector<float> packed(static_cast<size_t>(panels * k * gates * simd->lanes)),
-            start(static_cast<size_t>(columns), 0.25f), sums(static_cast<size_t>(rows * columns));
+        const std::vector<double> weights = w.to_doubles(), row = a.to_doubles();
+        std::vector<float> packed(static_cast<size_t>(k * columns)), start(static_cast<size_t>(columns), 0.25f),
+            sums(static_cast<size_t>(rows * columns));
         simd->pack(simd::FloatKind::f32, w.raw(), hidden, k, 0, gates, 0, panels, packed.data());
         simd->product(
             {static_cast<int>(gates), k, panels, rows, packed.data(), start.data(), a.data<float>(), k, sums.data(), columns});
-        // Bytes: the same rows of 0 … 255, and columns with zero points.
-        const int64_t pairs = (k + 1) / 2;
-        std::vector<int8_t> bytes(static_cast<size_t>(pairs * 2 * columns));
-        std::mt19937 engine(3);
-        for (int8_t& b : bytes) b = static_cast<int8_t>(engine() % 256);
-        std::vector<int16_t> row_bytes(static_cast<size_t>(rows * pairs * 2));
-        for (int16_t& v : row_bytes) v = static_cast<int16_t>(engine() % 256);
-        std::vector<float> scales(static_cast<size_t>(columns)), byte_sums(sums.size());
-        std::vector<int32_t> zeros(scales.size()), offsets(scales.size());
-        for (size_t i = 0; i < scales.size(); ++i)
-          scales[i] = 0.001f * static_cast<float>(i + 1), zeros[i] = static_cast<int32_t>(i) - 5,
-          offsets[i] = static_cast<int32_t>(i * 100) - 900;
-        std::vector<QuantizedRow> ranges;
-        for (int64_t r = 0; r < rows; ++r)
-          ranges.push_back({0.01f, static_cast<int32_t>(r + 100), static_cast<int32_t>(r * 7 + 3)});
-        simd->byte_product({static_cast<int>(gates), pairs, panels, rows, bytes.data(), start.data(), scales.data(), zeros.data(),
-                            offsets.data(), row_bytes.data(), pairs * 2, ranges.data(), 1, nullptr, byte_sums.data(), columns});
         for (int64_t r = 0; r < rows; ++r) {
           for (int64_t i = 0; i < columns; ++i) {
-            const int64_t panel = i / (gates * simd->lanes), gate = i / simd->lanes % gates,
-                          unit = panel * simd->lanes + i % simd->lanes;
+            const int64_t gate = i / simd->lanes % gates, unit = i / step * simd->lanes + i % simd->lanes;
             double sum = 0.25;
-            if (unit < hidden)
-              for (int64_t e = 0; e < k; ++e)
-                sum += static_cast<double>(a.data<float>()[r * k + e]) *
-                       static_cast<double>(w.data<float>()[(gate * hidden + unit) * k + e]);
+            for (int64_t e = 0; unit < hidden && e < k; ++e)
+              sum += row[static_cast<size_t>(r * k + e)] * weights[static_cast<size_t>((gate * hidden + unit) * k + e)];
             ASSERT_NEAR(sums[static_cast<size_t>(r * columns + i)], sum, 2e-4) << "row " << r << ", column " << i;
-            int64_t whole = 0;
-            const int64_t column = (panel * pairs * gates * simd->lanes + i % (gates * simd->lanes)) * 2;
-            for (int64_t e = 0; e < 2 * pairs; ++e)
-              whole += int64_t{row_bytes[static_cast<size_t>(r * pairs * 2 + e)]} *
-                       bytes[static_cast<size_t>(column + e / 2 * gates * simd->lanes * 2 + e % 2)];
+          }
+        }
+      }
+    }
+  }
+}
+
+std::vector<const ByteProducts*> byte_tables() {
+  std::vector<const ByteProducts*> tables = {&base::byte_products()};
+  if (has_avx2()) tables.push_back(&avx2::byte_products());
+  if (has_avx2() && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl"))
+    tables.push_back(&avx2::byte_dot_products());
+  return tables;
+}
+
+TEST(RecurrentSimd, products_of_bytes_of_every_form_agree_with_loops) {
+  for (const ByteProducts* simd : byte_tables()) {
+    for (int64_t gates = 1; gates <= 4; ++gates) {
+      for (int64_t rows : {1, 2, 3, 4, 5, 9, 20}) {
+        for (int64_t groups : {1, 7, 8}) {
+          const int64_t panels = 3, step = gates * simd->lanes, columns = panels * step, k = groups * simd->group;
+          SCOPED_TRACE(testing::Message() << simd->lanes << " lanes of " << simd->group << ", " << gates << " gates, " << rows
+                                          << " rows");
+          std::mt19937 engine(3);
+          std::vector<int8_t> bytes(static_cast<size_t>(k * columns));
+          for (int8_t& b : bytes) b = static_cast<int8_t>(engine() % 256);
+          std::vector<int16_t> wide(static_cast<size_t>(rows * k));
+          for (int16_t& v : wide) v = static_cast<int16_t>(engine() % 256);
+          std::vector<uint8_t> narrow(wide.begin(), wide.end());
+          const void* a = simd->value_bytes == 2 ? static_cast<const void*>(wide.data()) : narrow.data();
+          std::vector<float> scales, start(static_cast<size_t>(columns), 0.25f), sums(static_cast<size_t>(rows * columns));
+          std::vector<int32_t> zeros, offsets;
+          for (int64_t i = 0; i < columns; ++i) {
+            scales.push_back(0.001f * static_cast<float>(i + 1));
+            zeros.push_back(static_cast<int32_t>(i) - 5);
+            offsets.push_back(static_cast<int32_t>(i * 100) - 900);
+          }
+          std::vector<QuantizedRow> ranges;
+          for (int32_t r = 0; r < rows; ++r) ranges.push_back({0.01f, r + 100, r * 7 + 3});
+          simd->product({static_cast<int>(gates), groups, panels, rows, bytes.data(), start.data(), scales.data(), zeros.data(),
+                         offsets.data(), a, k * simd->value_bytes, ranges.data(), 1, nullptr, sums.data(), columns});
+          for (int64_t r = 0; r < rows; ++r) {
             const QuantizedRow& q = ranges[static_cast<size_t>(r)];
-            whole -= int64_t{q.zero} * offsets[static_cast<size_t>(i)] + int64_t{q.sum} * zeros[static_cast<size_t>(i)];
-            const double want = static_cast<double>(whole) * 0.01 * static_cast<double>(scales[static_cast<size_t>(i)]) + 0.25;
-            ASSERT_NEAR(byte_sums[static_cast<size_t>(r * columns + i)], want, 1e-5 * std::abs(want) + 1e-5)
-                << "row " << r << ", column " << i;
+            for (int64_t i = 0; i < columns; ++i) {
+              const int64_t column = i / step * step * k + i % step * simd->group;
+              int64_t sum = -int64_t{q.zero} * offsets[static_cast<size_t>(i)] - int64_t{q.sum} * zeros[static_cast<size_t>(i)];
+              for (int64_t e = 0; e < k; ++e)
+                sum += int64_t{wide[static_cast<size_t>(r * k + e)]} *
+                       bytes[static_cast<size_t>(column + e / simd->group * step * simd->group + e % simd->group)];
+              const double want = static_cast<double>(sum) * 0.01 * static_cast<double>(scales[static_cast<size_t>(i)]) + 0.25;
+              ASSERT_NEAR(sums[static_cast<size_t>(r * columns + i)], want, 1e-5 * std::abs(want) + 1e-5)
+                  << "row " << r << ", column " << i;
+            }
           }
         }
       }
@@ -365,20 +392,20 @@ TEST(RecurrentSimd, products_of_every_form_agree_with_loops) {
 }
 
 TEST(RecurrentSimd, quantises_a_row_as_the_dynamic_quantisation_does) {
-  std::vector<const RecurrentSimd*> tables = {&base::recurrent_simd()};
-  if (simd::best() == simd::Isa::avx2) tables.push_back(&avx2::recurrent_simd());
-  for (const RecurrentSimd* simd : tables) {
+  for (const ByteProducts* simd : byte_tables()) {
     for (int64_t n : {1, 7, 8, 19, 64}) {
       const Tensor x = random_tensor(DType::f32, {n}, static_cast<uint32_t>(n), -0.4, 1.7);
       const DynamicQuantized want = dynamic_quantize(x);
       float low = 0, high = 0;
       simd->range(x.data<float>(), n, &low, &high);
       EXPECT_EQ((high - low) / 255, want.scale);
-      std::vector<int16_t> got(static_cast<size_t>(n));
-      const int32_t sum = simd->quantize(x.data<float>(), n, want.scale, want.zero_point, got.data());
+      std::vector<int16_t> wide(static_cast<size_t>(n));
+      std::vector<uint8_t> narrow(static_cast<size_t>(n));
+      void* to = simd->value_bytes == 2 ? static_cast<void*>(wide.data()) : narrow.data();
+      const int32_t sum = simd->quantize(x.data<float>(), n, want.scale, want.zero_point, to);
       int32_t total = 0;
-      for (int64_t i = 0; i < n; ++i) {
-        EXPECT_EQ(got[static_cast<size_t>(i)], want.values.data<uint8_t>()[i]) << "element " << i << " of " << n;
+      for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+        EXPECT_EQ(simd->value_bytes == 2 ? wide[i] : narrow[i], want.values.data<uint8_t>()[i]) << "element " << i << " of " << n;
         total += want.values.data<uint8_t>()[i];
       }
       EXPECT_EQ(sum, total);

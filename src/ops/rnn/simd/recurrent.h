@@ -42,31 +42,6 @@ struct PanelProduct {
   int64_t sums_stride;  // floats
 };
 
-/// A row of bytes with its range: x ≈ (q - zero) · scale.
-struct QuantizedRow {
-  float scale = 1;
-  int32_t zero = 0, sum = 0;  // of all q
-};
-
-/// The same product of bytes: panels are [pairs of k][gates][lanes][2] of i8, rows hold u8 values as 16-bit integers, an even number
-/// of them. Sums are floats: (a - a_zero) · (b - b_zero) · a_scale · b_scale + start.
-struct BytePanelProduct {
-  int gates;
-  int64_t pairs, count, rows;
-  const int8_t* panels;
-  const float* start;      // [count][gates · lanes]; null: 0
-  const float* scales;     // of B's columns, like `start`
-  const int32_t* zeros;    // of B's columns; null: all 0
-  const int32_t* offsets;  // Σ over k of (b - b_zero) of each column
-  const int16_t* a;
-  int64_t a_stride;
-  const QuantizedRow* a_rows;  // of each row, a_row_step apart: 0 where one range holds for all, with `sum` in row_sums
-  int64_t a_row_step;
-  const int32_t* row_sums;  // null: those in a_rows
-  float* sums;
-  int64_t sums_stride;
-};
-
 /// One step of `rows` sequences over `panels` panels of hidden units. Pointers are to the first of those panels' elements; inputs
 /// and sums are [gates][lanes] a panel, states one value a unit.
 struct GateStep {
@@ -94,19 +69,14 @@ struct RecurrentSimd {
   void (*pack)(simd::FloatKind type, const void* from, int64_t hidden, int64_t k, int64_t first, int64_t count, int64_t begin,
                int64_t end, float* to);
   void (*product)(const PanelProduct& p);
-  void (*byte_product)(const BytePanelProduct& p);
   void (*rnn)(const GateStep& s);
   void (*gru_linear)(const GateStep& s);     // linear_before_reset: three gates at once
   void (*gru_gates)(const GateStep& s);      // the other form: update and reset first; inputs of three gates, sums of two
   void (*gru_candidate)(const GateStep& s);  // then the candidate; sums of one
   void (*lstm)(const GateStep& s);
-  /// to[0 … n) of `type`.
+  /// n values as `type`, or of it.
   void (*store)(simd::FloatKind type, const float* from, int64_t n, void* to);
   void (*load)(simd::FloatKind type, const void* from, int64_t n, float* to);
-  /// Widens [low, high] to hold n values.
-  void (*range)(const float* x, int64_t n, float* low, float* high);
-  /// q = rint(x / scale) + zero within 0 … 255; their sum.
-  int32_t (*quantize)(const float* x, int64_t n, float scale, int32_t zero, int16_t* to);
 };
 
 }  // namespace smelt::ops

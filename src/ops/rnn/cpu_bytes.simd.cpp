@@ -1,0 +1,228 @@
+// Products of bytes. Without dot products, bytes are widened to pairs of 16-bit integers, whose products add up exactly in 32 bits.
+#include "expr/simd/reduce.h"
+#include "ops/rnn/simd/byte_products.h"
+#include "ops/rnn/simd/products.h"
+
+namespace smelt::SMELT_ISA {
+namespace {
+
+using ops::BytePanelProduct;
+
+#ifdef __AVX2__
+/// 2 · lanes bytes as 16-bit integers.
+SMELT_INLINE I32 widened(const int8_t* p) { return {_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))}; }
+/// Adds the products of pairs of 16-bit integers.
+SMELT_INLINE I32 add_pairs(I32 a, I32 b, I32 sum) { return {_mm256_add_epi32(sum.v, _mm256_madd_epi16(a.v, b.v))}; }
+SMELT_INLINE I32 load_int(const int32_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
+SMELT_INLINE void store_int(int32_t* p, I32 v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v.v); }
+SMELT_INLINE I32 times(I32 a, I32 b) { return {_mm256_mullo_epi32(a.v, b.v)}; }
+#else
+SMELT_INLINE I32 widened(const int8_t* p) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return {_mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8)};
+}
+SMELT_INLINE I32 add_pairs(I32 a, I32 b, I32 sum) { return {_mm_add_epi32(sum.v, _mm_madd_epi16(a.v, b.v))}; }
+SMELT_INLINE I32 load_int(const int32_t* p) { return {_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))}; }
+SMELT_INLINE void store_int(int32_t* p, I32 v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v.v); }
+/// SSE2 multiplies the even lanes only, into 64 bits.
+SMELT_INLINE I32 times(I32 a, I32 b) {
+  const __m128i even = _mm_mul_epu32(a.v, b.v), odd = _mm_mul_epu32(_mm_srli_si128(a.v, 4), _mm_srli_si128(b.v, 4));
+  return {_mm_unpacklo_epi32(_mm_shuffle_epi32(even, 0x08), _mm_shuffle_epi32(odd, 0x08))};
+}
+#endif
+
+/// Four bytes of a row: a pair of 16-bit values, or four values.
+SMELT_INLINE int32_t group_of(const void* a, int64_t at) {
+  int32_t group;
+  std::memcpy(&group, static_cast<const char*>(a) + at, sizeof group);
+  return group;
+}
+
+/// Takes the zero points out of a row's sums of one panel, and scales them.
+template <int gates> SMELT_INLINE void finish(const BytePanelProduct& p, int64_t n, int64_t r, const I32 (&sums)[gates]) {
+  const ops::QuantizedRow& row = p.a_rows[r * p.a_row_step];
+  const I32 zero = splat(row.zero), row_sum = splat(p.row_sums ? p.row_sums[r] : row.sum);
+  const F32 scale = splat(row.scale);
+  for (int g = 0; g < gates; ++g) {
+    const int64_t at = (n * gates + g) * lanes;
+    const I32 sum = sums[g] - times(zero, load_int(p.offsets + at)) - times(row_sum, load_int(p.zeros + at));
+    const F32 y = to_float(sum) * (scale * load(p.scales + at));
+    store(p.sums + r * p.sums_stride + at, p.start ? y + load(p.start + at) : y);
+  }
+}
+
+template <int gates, int rows> SMELT_INLINE void pairs_tile(const BytePanelProduct& p, int64_t n, int64_t first) {
+  constexpr int64_t step = 2 * gates * lanes;
+  const int8_t* panel = p.panels + n * p.groups * step;
+  const char* a = static_cast<const char*>(p.a) + first * p.a_stride;
+  I32 v[rows][gates];
+  for (int r = 0; r < rows; ++r) {
+    for (int g = 0; g < gates; ++g) v[r][g] = splat(int32_t{0});
+  }
+  for (int64_t i = 0; i < p.groups; ++i, panel += step) {
+    I32 x[rows];
+    for (int r = 0; r < rows; ++r) x[r] = splat(group_of(a, r * p.a_stride + 4 * i));
+    for (int g = 0; g < gates; ++g) {
+      const I32 b = widened(panel + 2 * g * lanes);
+      for (int r = 0; r < rows; ++r) v[r][g] = add_pairs(x[r], b, v[r][g]);
+    }
+  }
+  for (int r = 0; r < rows; ++r) finish<gates>(p, n, first + r, v[r]);
+}
+
+/// Products of pairs need a register more than those of floats.
+template <int gates> inline constexpr int pairs_rows = gates == 1 ? 8 : gates == 2 ? 4 : gates == 3 ? 3 : 2;
+
+template <int gates> void pairs(const BytePanelProduct& p) {
+  for (int64_t n = 0; n < p.count; ++n) {
+    for (int64_t r = 0; r < p.rows; r += pairs_rows<gates>)
+      with_rows<pairs_rows<gates>>(p.rows - r, [&]<int rows>() { pairs_tile<gates, rows>(p, n, r); });
+  }
+}
+
+void product_of_pairs(const BytePanelProduct& p) {
+  switch (p.gates) {
+    case 1: return pairs<1>(p);
+    case 2: return pairs<2>(p);
+    case 3: return pairs<3>(p);
+    default: return pairs<4>(p);
+  }
+}
+
+#ifdef __AVX2__
+#define SMELT_DOT __attribute__((target("avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")))
+
+template <int gates, int rows> SMELT_DOT void dot_tile(const BytePanelProduct& p, int64_t n, int64_t first) {
+  constexpr int chains = rows * gates < 8 ? 2 : 1;
+  constexpr int64_t step = 4 * gates * lanes;
+  const int8_t* panel = p.panels + n * p.groups * step;
+  const char* a = static_cast<const char*>(p.a) + first * p.a_stride;
+  __m256i v[chains][rows][gates];
+  for (int c = 0; c < chains; ++c) {
+    for (int r = 0; r < rows; ++r) {
+      for (int g = 0; g < gates; ++g) v[c][r][g] = _mm256_setzero_si256();
+    }
+  }
+  int64_t i = 0;
+  for (; i + chains <= p.groups; i += chains) {
+    for (int c = 0; c < chains; ++c, panel += step) {
+      __m256i x[rows];
+      for (int r = 0; r < rows; ++r) x[r] = _mm256_set1_epi32(group_of(a, r * p.a_stride + 4 * (i + c)));
+      for (int g = 0; g < gates; ++g) {
+        const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(panel + 4 * g * lanes));
+        for (int r = 0; r < rows; ++r) v[c][r][g] = _mm256_dpbusd_epi32(v[c][r][g], x[r], b);
+      }
+    }
+  }
+  for (; i < p.groups; ++i, panel += step) {
+    for (int g = 0; g < gates; ++g) {
+      const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(panel + 4 * g * lanes));
+      for (int r = 0; r < rows; ++r)
+        v[0][r][g] = _mm256_dpbusd_epi32(v[0][r][g], _mm256_set1_epi32(group_of(a, r * p.a_stride + 4 * i)), b);
+    }
+  }
+  for (int r = 0; r < rows; ++r) {
+    I32 sums[gates];
+    for (int g = 0; g < gates; ++g) {
+      for (int c = 1; c < chains; ++c) v[0][r][g] = _mm256_add_epi32(v[0][r][g], v[c][r][g]);
+      sums[g] = {v[0][r][g]};
+    }
+    finish<gates>(p, n, first + r, sums);
+  }
+}
+
+/// AVX-512 has 32 registers.
+template <int gates> inline constexpr int dot_rows = gates < 4 ? 8 : 6;
+
+template <int gates> void dots(const BytePanelProduct& p) {
+  for (int64_t n = 0; n < p.count; ++n) {
+    for (int64_t r = 0; r < p.rows; r += dot_rows<gates>)
+      with_rows<dot_rows<gates>>(p.rows - r, [&]<int rows>() { dot_tile<gates, rows>(p, n, r); });
+  }
+}
+
+void product_of_dots(const BytePanelProduct& p) {
+  switch (p.gates) {
+    case 1: return dots<1>(p);
+    case 2: return dots<2>(p);
+    case 3: return dots<3>(p);
+    default: return dots<4>(p);
+  }
+}
+#endif
+
+void range(const float* x, int64_t n, float* low, float* high) {
+  F32 least = splat(*low), most = splat(*high);
+  for_registers(n, [&](int64_t i, int64_t count) {
+    // Zeros behind the end are within the range, which holds zero.
+    const F32 v = get(x + i, count);
+    least = raw_min(v, least), most = raw_max(v, most);
+  });
+  float a[lanes], b[lanes];
+  store(a, least), store(b, most);
+  for (int i = 0; i < lanes; ++i) {
+    *low = a[i] < *low ? a[i] : *low;
+    *high = b[i] > *high ? b[i] : *high;
+  }
+}
+
+/// lanes values within 0 … 255.
+SMELT_INLINE void store_narrow(int16_t* to, I32 q) {
+#ifdef __AVX2__
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                   _mm_packs_epi32(_mm256_castsi256_si128(q.v), _mm256_extracti128_si256(q.v, 1)));
+#else
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packs_epi32(q.v, q.v));
+#endif
+}
+SMELT_INLINE void store_narrow(uint8_t* to, I32 q) {
+#ifdef __AVX2__
+  const __m128i narrow = _mm_packs_epi32(_mm256_castsi256_si128(q.v), _mm256_extracti128_si256(q.v, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(narrow, narrow));
+#else
+  const __m128i narrow = _mm_packs_epi32(q.v, q.v);
+  const int32_t four = _mm_cvtsi128_si32(_mm_packus_epi16(narrow, narrow));
+  std::memcpy(to, &four, sizeof four);
+#endif
+}
+
+template <class T> int32_t quantize(const float* x, int64_t n, float scale, int32_t zero, void* data) {
+  T* to = static_cast<T*>(data);
+  const F32 by = splat(scale), offset = splat(static_cast<float>(zero));
+  I32 sum = splat(int32_t{0});
+  int32_t total = 0;
+  for_registers(n, [&](int64_t i, int64_t count) {
+    const I32 q = to_int(raw_min(raw_max(rint(get(x + i, count) / by) + offset, F32(0)), F32(255)));
+    if (count == lanes) {
+      store_narrow(to + i, q);
+      sum = sum + q;
+    } else {
+      int32_t all[lanes];
+      store_int(all, q);
+      for (int64_t e = 0; e < count; ++e) {
+        to[i + e] = static_cast<T>(all[e]);
+        total += all[e];
+      }
+    }
+  });
+  int32_t all[lanes];
+  store_int(all, sum);
+  for (int32_t e : all) total += e;
+  return total;
+}
+
+}  // namespace
+
+const ops::ByteProducts& byte_products() {
+  static constexpr ops::ByteProducts table = {lanes, 2, 2, product_of_pairs, range, quantize<int16_t>};
+  return table;
+}
+
+#ifdef __AVX2__
+const ops::ByteProducts& byte_dot_products() {
+  static constexpr ops::ByteProducts table = {lanes, 4, 1, product_of_dots, range, quantize<uint8_t>};
+  return table;
+}
+#endif
+
+}  // namespace smelt::SMELT_ISA

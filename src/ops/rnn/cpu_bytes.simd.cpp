@@ -8,6 +8,8 @@ namespace {
 
 using ops::BytePanelProduct;
 
+constexpr int gates = ops::byte_gates;
+
 #ifdef __AVX2__
 /// 2 · lanes bytes as 16-bit integers.
 SMELT_INLINE I32 widened(const int8_t* p) { return {_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))}; }
@@ -39,7 +41,7 @@ SMELT_INLINE int32_t group_of(const void* a, int64_t at) {
 }
 
 /// Takes the zero points out of a row's sums of one panel, and scales them.
-template <int gates> SMELT_INLINE void finish(const BytePanelProduct& p, int64_t n, int64_t r, const I32 (&sums)[gates]) {
+SMELT_INLINE void finish(const BytePanelProduct& p, int64_t n, int64_t r, const I32 (&sums)[gates]) {
   const ops::QuantizedRow& row = p.a_rows[r * p.a_row_step];
   const I32 zero = splat(row.zero), row_sum = splat(p.row_sums ? p.row_sums[r] : row.sum);
   const F32 scale = splat(row.scale);
@@ -51,7 +53,7 @@ template <int gates> SMELT_INLINE void finish(const BytePanelProduct& p, int64_t
   }
 }
 
-template <int gates, int rows> SMELT_INLINE void pairs_tile(const BytePanelProduct& p, int64_t n, int64_t first) {
+template <int rows> SMELT_INLINE void pairs_tile(const BytePanelProduct& p, int64_t n, int64_t first) {
   constexpr int64_t step = 2 * gates * lanes;
   const int8_t* panel = p.panels + n * p.groups * step;
   const char* a = static_cast<const char*>(p.a) + first * p.a_stride;
@@ -67,32 +69,22 @@ template <int gates, int rows> SMELT_INLINE void pairs_tile(const BytePanelProdu
       for (int r = 0; r < rows; ++r) v[r][g] = add_pairs(x[r], b, v[r][g]);
     }
   }
-  for (int r = 0; r < rows; ++r) finish<gates>(p, n, first + r, v[r]);
+  for (int r = 0; r < rows; ++r) finish(p, n, first + r, v[r]);
 }
 
-/// Products of pairs need a register more than those of floats.
-template <int gates> inline constexpr int pairs_rows = gates == 1 ? 8 : gates == 2 ? 4 : gates == 3 ? 3 : 2;
-
-template <int gates> void pairs(const BytePanelProduct& p) {
-  for (int64_t n = 0; n < p.count; ++n) {
-    for (int64_t r = 0; r < p.rows; r += pairs_rows<gates>)
-      with_rows<pairs_rows<gates>>(p.rows - r, [&]<int rows>() { pairs_tile<gates, rows>(p, n, r); });
-  }
-}
+constexpr int pairs_rows = 2;  // eight sums, and a register more for each product than floats need
 
 void product_of_pairs(const BytePanelProduct& p) {
-  switch (p.gates) {
-    case 1: return pairs<1>(p);
-    case 2: return pairs<2>(p);
-    case 3: return pairs<3>(p);
-    default: return pairs<4>(p);
+  for (int64_t n = 0; n < p.count; ++n) {
+    for (int64_t r = 0; r < p.rows; r += pairs_rows)
+      with_rows<pairs_rows>(p.rows - r, [&]<int rows>() { pairs_tile<rows>(p, n, r); });
   }
 }
 
 #ifdef __AVX2__
 #define SMELT_DOT __attribute__((target("avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")))
 
-template <int gates, int rows> SMELT_DOT void dot_tile(const BytePanelProduct& p, int64_t n, int64_t first) {
+template <int rows> SMELT_DOT void dot_tile(const BytePanelProduct& p, int64_t n, int64_t first) {
   constexpr int chains = rows * gates < 8 ? 2 : 1;
   constexpr int64_t step = 4 * gates * lanes;
   const int8_t* panel = p.panels + n * p.groups * step;
@@ -109,7 +101,8 @@ template <int gates, int rows> SMELT_DOT void dot_tile(const BytePanelProduct& p
       __m256i x[rows];
       for (int r = 0; r < rows; ++r) x[r] = _mm256_set1_epi32(group_of(a, r * p.a_stride + 4 * (i + c)));
       for (int g = 0; g < gates; ++g) {
-        const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(panel + 4 * g * lanes));
+        __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(panel + 4 * g * lanes));
+        if constexpr (rows > 1) asm("" : "+v"(b));  // as hold() does
         for (int r = 0; r < rows; ++r) v[c][r][g] = _mm256_dpbusd_epi32(v[c][r][g], x[r], b);
       }
     }
@@ -127,26 +120,15 @@ template <int gates, int rows> SMELT_DOT void dot_tile(const BytePanelProduct& p
       for (int c = 1; c < chains; ++c) v[0][r][g] = _mm256_add_epi32(v[0][r][g], v[c][r][g]);
       sums[g] = {v[0][r][g]};
     }
-    finish<gates>(p, n, first + r, sums);
+    finish(p, n, first + r, sums);
   }
 }
 
-/// AVX-512 has 32 registers.
-template <int gates> inline constexpr int dot_rows = gates < 4 ? 8 : 6;
-
-template <int gates> void dots(const BytePanelProduct& p) {
-  for (int64_t n = 0; n < p.count; ++n) {
-    for (int64_t r = 0; r < p.rows; r += dot_rows<gates>)
-      with_rows<dot_rows<gates>>(p.rows - r, [&]<int rows>() { dot_tile<gates, rows>(p, n, r); });
-  }
-}
+constexpr int dot_rows = 4;
 
 void product_of_dots(const BytePanelProduct& p) {
-  switch (p.gates) {
-    case 1: return dots<1>(p);
-    case 2: return dots<2>(p);
-    case 3: return dots<3>(p);
-    default: return dots<4>(p);
+  for (int64_t n = 0; n < p.count; ++n) {
+    for (int64_t r = 0; r < p.rows; r += dot_rows) with_rows<dot_rows>(p.rows - r, [&]<int rows>() { dot_tile<rows>(p, n, r); });
   }
 }
 #endif

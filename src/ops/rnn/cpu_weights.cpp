@@ -167,7 +167,7 @@ void RecurrentWeights::multiply(const void* workspace, int64_t direction, int64_
       constant_ ? packed_columns_.raw() : static_cast<const char*>(workspace) + form_.directions * direction_bytes();
   const Columns c(const_cast<void*>(all), direction, columns());
   const int64_t groups = groups_of(form_.k);
-  byte_products().product({static_cast<int>(form_.gates), groups, end - begin, rows.count,
+  byte_products().product({groups, end - begin, rows.count,
                            reinterpret_cast<const int8_t*>(packed) + column * groups * byte_products().group, start,
                            c.scales + column, c.zeros + column, c.offsets + column, rows.a, rows.stride, rows.ranges,
                            rows.row_sums ? 0 : int64_t{1}, rows.row_sums, sums, sums_stride});

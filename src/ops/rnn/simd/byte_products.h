@@ -6,6 +6,8 @@
 
 namespace smelt::ops {
 
+inline constexpr int byte_gates = 4;  // of an LSTM, the only recurrent network that is quantised
+
 /// A row of bytes with its range: x ≈ (q - zero) · scale.
 struct QuantizedRow {
   float scale = 1;
@@ -13,12 +15,11 @@ struct QuantizedRow {
 };
 
 /// sums[row][panel] = start[panel] + (a[row] - a_zero) · (panel - b_zero) · a_scale · b_scale. Panels hold the values of `group` elements
-/// of K side by side, zeros behind the last: [groups of k][gates][lanes][group] of i8.
+/// of K side by side, zeros behind the last: [groups of k][byte_gates][lanes][group] of i8.
 struct BytePanelProduct {
-  int gates;  // 1 … 4
   int64_t groups, count, rows;
   const int8_t* panels;
-  const float* start;          // [count][gates · lanes]; null: 0
+  const float* start;          // [count][byte_gates · lanes]; null: 0
   const float* scales;         // of B's columns, like `start`
   const int32_t* zeros;        // of B's columns
   const int32_t* offsets;      // Σ over k of (b - b_zero) of each column

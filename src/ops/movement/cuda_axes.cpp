@@ -1,11 +1,9 @@
 #include "ops/movement/cuda_axes.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/error.h"
 #include "kernels/movement/axes.h"
-#include "ops/core/strides.h"
 #include "ops/cpu/strided_copy.h"
 
 namespace smelt::ops {
@@ -25,48 +23,6 @@ std::vector<std::byte> axes_argument(const std::vector<MappedAxis>& axes, std::v
   for (size_t a = axes.size(); a-- > 0;) append(Divider(static_cast<uint32_t>(std::max<int64_t>(1, axes[a].extent))));
   bytes.resize(kernels::axes_bytes(static_cast<int>(axes.size())));  // padded to whole words of 8 bytes
   return bytes;
-}
-
-std::vector<MappedAxis> axes_of(const BoundTensor& x, const BoundTensor& y) {
-  const Shape from = memory_strides(x), to = memory_strides(y);
-  std::vector<MappedAxis> axes;
-  for (size_t a = 0; a < from.size(); ++a) axes.push_back({y.shape[a], from[a], to[a], {}});
-  return axes;
-}
-
-MergedAxes merged_axes(std::vector<MappedAxis> axes) {
-  std::ranges::stable_sort(axes, std::greater{}, &MappedAxis::to);
-  // What is moved as it lies: the innermost axes that keep their places are one row, others next to one another one axis.
-  MergedAxes m;
-  std::vector<MappedAxis>& rest = m.axes;
-  const auto stays = [](const MappedAxis& a) { return a.places.empty() && a.tag < 0; };
-  for (const MappedAxis& a : axes) {
-    if (a.extent == 1 && stays(a)) continue;
-    MappedAxis* last = rest.empty() ? nullptr : &rest.back();
-    if (last && stays(*last) && stays(a) && last->from == a.from * a.extent && last->to == a.to * a.extent) {
-      last->extent *= a.extent, last->from = a.from, last->to = a.to;
-    } else {
-      rest.push_back(a);
-    }
-  }
-  if (!rest.empty() && stays(rest.back()) && rest.back().from == 1 && rest.back().to == 1) {
-    m.width = rest.back().extent;
-    rest.pop_back();
-  }
-  if (rest.empty()) rest.push_back({});
-  return m;
-}
-
-int64_t MergedAxes::rows() const {
-  int64_t rows = 1;
-  for (const MappedAxis& a : axes) rows *= a.extent;
-  return rows;
-}
-
-int64_t MergedAxes::unit() const {
-  int64_t unit = 0;
-  for (const MappedAxis& a : axes) unit = std::gcd(unit, std::gcd(a.from, a.to));
-  return unit;
 }
 
 void offer_by_axes(std::vector<MappedAxis> axes, const BoundNode& b, std::vector<std::byte> fill, const std::string& name,

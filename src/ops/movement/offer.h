@@ -12,6 +12,8 @@ std::vector<StridedWindow> windows_of(const BoundNode& b);
 std::optional<Refusal> rejects_windows(const BoundNode& b);
 
 void offer_windows_cpu(const BoundNode& b, const Machine& machine, Offer& offer);   // "cpu": cpu_windows.cpp
+void offer_blocks_cpu(const BoundNode& b, const Machine& machine, Offer& offer);    // "cpu": cpu_blocks.cpp
+void offer_mapped_cpu(const BoundNode& b, const Machine& machine, Offer& offer);    // "cpu": cpu_mapped.cpp
 void offer_windows_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_windows.cpp
 void offer_pad_cuda(const BoundNode& b, const Machine& machine, Offer& offer);      // "cuda": cuda_pad.cpp
 

@@ -236,33 +236,32 @@ void infer_space_to_depth(InferContext& c) {
   c.set(0, type, {s[0], s[1] * b * b, s[2] / b, s[3] / b});
 }
 
-/// y[n, c, h·b + i, w·b + j] = x[n, channel(c, i, j), h, w]; the axes walked are n, c, h, i, w, j.
-void run_depth_to_space(ComputeContext& c) {
+void run_block_move(ComputeContext& c) {
   const Tensor& x = c.in(0);
   Tensor& y = c.outputs[0];
-  const int64_t b = block_size(c.node), channels = y.shape()[1];
-  const Shape in = strides(x.shape()), out = strides(y.shape());
-  const bool depth_first = is_depth_first(c.node);
-  const Shape source = {in[0], depth_first ? in[1] : in[1] * b * b,   in[2], depth_first ? in[1] * b * channels : in[1] * b,
-                        in[3], depth_first ? in[1] * channels : in[1]};
-  copy_window({y.shape()[0], channels, x.shape()[2], b, x.shape()[3], b}, x, {0, source}, y,
-              {0, {out[0], out[1], out[2] * b, out[2], out[3] * b, out[3]}});
-}
-
-/// y[n, channel(c, i, j), h, w] = x[n, c, h·b + i, w·b + j]; the axes walked are n, i, j, c, h, w.
-void run_space_to_depth(ComputeContext& c) {
-  const Tensor& x = c.in(0);
-  Tensor& y = c.outputs[0];
-  const bool depth_first = is_depth_first(c.node);
-  const int64_t b = block_size(c.node), channels = x.shape()[1];
-  const Shape in = strides(x.shape()), out = strides(y.shape());
-  const int64_t j = depth_first ? channels : 1, i = j * b;
-  copy_window({x.shape()[0], b, b, channels, y.shape()[2], y.shape()[3]}, x,
-              {0, {in[0], in[2], in[3], in[1], in[2] * b, in[3] * b}}, y,
-              {0, {out[0], out[1] * i, out[1] * j, depth_first ? out[1] : out[1] * b * b, out[2], out[3]}});
+  const BlockMove m = block_move(c.node, x.shape(), strides(x.shape()), y.shape(), strides(y.shape()));
+  copy_window(m.extents, x, {0, m.from}, y, {0, m.to});
 }
 
 }  // namespace
+
+BlockMove block_move(const Node& node, const Shape& x, const Shape& from, const Shape& y, const Shape& to) {
+  const int64_t b = block_size(node);
+  const bool depth_first = is_depth_first(node);
+  if (node.op == "DepthToSpace") {
+    // y[n, c, h·b + i, w·b + j] = x[n, channel(c, i, j), h, w]; the axes walked are n, c, h, i, w, j.
+    const int64_t channels = y[1];
+    return {{y[0], channels, x[2], b, x[3], b},
+            {from[0], depth_first ? from[1] : from[1] * b * b, from[2], depth_first ? from[1] * b * channels : from[1] * b,
+             from[3], depth_first ? from[1] * channels : from[1]},
+            {to[0], to[1], to[2] * b, to[2], to[3] * b, to[3]}};
+  }
+  // y[n, channel(c, i, j), h, w] = x[n, c, h·b + i, w·b + j]; the axes walked are n, i, j, c, h, w.
+  const int64_t channels = x[1], j = depth_first ? channels : 1, i = j * b;
+  return {{x[0], b, b, channels, y[2], y[3]},
+          {from[0], from[2], from[3], from[1], from[2] * b, from[3] * b},
+          {to[0], to[1] * i, to[1] * j, depth_first ? to[1] : to[1] * b * b, to[2], to[3]}};
+}
 
 StridedWindow transpose_window(const Node& node, const Shape& x) {
   return {0, permuted(strides(x), permutation(node, x.size()))};
@@ -310,8 +309,8 @@ std::span<const OpRow> strided_ops() {
       {{"Split", onnx_domain, infer_split, run_split}, {.elements = Elements::moved}},
       {{"Expand", onnx_domain, infer_expand, run_expand}, {.elements = Elements::moved}},
       {{"Tile", onnx_domain, infer_tile, run_tile}, {.elements = Elements::moved}},
-      {{"DepthToSpace", onnx_domain, infer_depth_to_space, run_depth_to_space}, {.elements = Elements::moved}},
-      {{"SpaceToDepth", onnx_domain, infer_space_to_depth, run_space_to_depth}, {.elements = Elements::moved}},
+      {{"DepthToSpace", onnx_domain, infer_depth_to_space, run_block_move}, {.elements = Elements::moved}},
+      {{"SpaceToDepth", onnx_domain, infer_space_to_depth, run_block_move}, {.elements = Elements::moved}},
   };
   return table;
 }

@@ -21,4 +21,11 @@ SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const
 /// The window of x [shape] that such a slice is.
 StridedWindow slice_window(const SliceRange& r, const Shape& x);
 
+/// What a DepthToSpace or SpaceToDepth moves: element (i0, i1, …) of `extents` from Σ i · from to Σ i · to.
+struct BlockMove {
+  Shape extents, from, to;
+};
+/// x and y: the shapes; from and to: elements from one index to the next along their axes.
+BlockMove block_move(const Node& node, const Shape& x, const Shape& from, const Shape& y, const Shape& to);
+
 }  // namespace smelt::ops

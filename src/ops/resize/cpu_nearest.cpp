@@ -7,6 +7,7 @@
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
+#include "ops/cpu/strided_copy.h"
 #include "ops/resize/offer.h"
 
 namespace smelt::ops {
@@ -90,12 +91,24 @@ class NearestKernel final : public Kernel {
   int threads_;
 };
 
+/// Images whose pixels are not adjacent channels, of any rank and axes.
+void offer_nearest_by_axes(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (b.node->get_string("mode", "nearest") != "nearest")
+    return offer.refuse("cpu", Reason::wrong_attribute, "nearest: its mode is {}", b.node->get_string("mode", "nearest"));
+  if (const auto why = rejects_mapped(b)) return offer.refuse("cpu", why->at("nearest"));
+  if (elements(b.inputs[0].shape) == 0) return offer.refuse("cpu", Reason::wrong_shape, "nearest: an empty image");
+  Result<PaddedAxes> p = nearest_axes(b);
+  if (!p) return offer.refuse("cpu", p.refusal().at("nearest"));
+  offer.candidates.push_back({"cpu", "nearest axes", copy_estimate_us(b, machine),
+                              [b, p = *p, threads = machine.threads] { return mapped_kernel(b, p, threads); }});
+}
+
 }  // namespace
 
 void offer_nearest_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
   const Result<Places> p = places(b);
-  if (!p) return offer.refuse("cpu", p.refusal());
+  if (!p) return offer_nearest_by_axes(b, machine, offer);
   constexpr double bytes_per_us = 8e3;
   offer.candidates.push_back(
       {"cpu", "nearest", 1 + static_cast<double>(bytes(y.type, elements(y.shape))) / bytes_per_us / machine.threads,

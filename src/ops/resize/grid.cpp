@@ -7,29 +7,11 @@
 #include "ops/core/window.h"
 #include "ops/resize/cubic.h"
 #include "ops/resize/family.h"
+#include "ops/resize/grid.h"
 #include "ops/resize/resize.h"
 
 namespace smelt::ops {
 namespace {
-
-enum class Padding { zeros, border, reflection };
-enum class Interpolation { nearest, linear, cubic };
-
-Padding padding_of(const Node& node) {
-  const std::string s = node.get_string("padding_mode", "zeros");
-  if (s == "zeros") return Padding::zeros;
-  if (s == "border") return Padding::border;
-  if (s == "reflection") return Padding::reflection;
-  fail("padding_mode is '{}', expected zeros, border or reflection", s);
-}
-
-Interpolation interpolation_of(const Node& node) {
-  const std::string s = node.get_string("mode", "linear");
-  if (s == "nearest") return Interpolation::nearest;
-  if (s == "linear" || s == "bilinear") return Interpolation::linear;
-  if (s == "cubic" || s == "bicubic") return Interpolation::cubic;
-  fail("mode is '{}', expected nearest, linear or cubic", s);
-}
 
 /// Reflects x at the ends of [low, high] until it lies inside.
 double reflected(double x, double low, double high) {
@@ -42,8 +24,10 @@ double reflected(double x, double low, double high) {
   return (below == even) ? low + rest : high - rest;
 }
 
+}  // namespace
+
 /// One spatial axis of X.
-struct GridAxis {
+struct GridSampling::Axis {
   int64_t extent;
   Padding padding;
   bool align;
@@ -68,25 +52,31 @@ struct GridAxis {
   }
 };
 
-/// Up to four pixels of an axis and their weights.
-struct Taps {
-  int64_t place[4];
-  double weight[4];
-  int count = 0;
-  void add(int64_t p, double w) {
-    if (p < 0 || w == 0) return;
-    place[count] = p;
-    weight[count++] = w;
-  }
-};
+GridSampling::GridSampling(const Node& node) : align_(node.get_int("align_corners", 0) != 0) {
+  const std::string padding = node.get_string("padding_mode", "zeros"), mode = node.get_string("mode", "linear");
+  if (padding == "border")
+    padding_ = Padding::border;
+  else if (padding == "reflection")
+    padding_ = Padding::reflection;
+  else if (padding != "zeros")
+    fail("padding_mode is '{}', expected zeros, border or reflection", padding);
+  if (mode == "nearest")
+    interpolation_ = Interpolation::nearest;
+  else if (mode == "cubic" || mode == "bicubic")
+    interpolation_ = Interpolation::cubic;
+  else if (mode != "linear" && mode != "bilinear")
+    fail("mode is '{}', expected nearest, linear or cubic", mode);
+}
 
-Taps taps_at(const GridAxis& axis, Interpolation how, double x) {
-  Taps t;
-  if (how == Interpolation::nearest) {
+GridTaps GridSampling::taps(int64_t extent, double coordinate) const {
+  const Axis axis{extent, padding_, align_};
+  const double x = axis.coordinate(coordinate, interpolation_ == Interpolation::nearest);
+  GridTaps t;
+  if (interpolation_ == Interpolation::nearest) {
     t.add(axis.pixel(std::nearbyint(x)), 1);
     return t;
   }
-  const bool cubic = how == Interpolation::cubic;
+  const bool cubic = interpolation_ == Interpolation::cubic;
   const double base = std::floor(x);
   for (int k = cubic ? -1 : 0; k <= (cubic ? 2 : 1); ++k) {  // not by i itself: far enough out, i + 1 is i
     const double i = base + k;
@@ -94,6 +84,8 @@ Taps taps_at(const GridAxis& axis, Interpolation how, double x) {
   }
   return t;
 }
+
+namespace {
 
 Shape grid_output(const Shape& x, const Shape& grid) {
   if (x.size() < 3 || grid.size() != x.size())
@@ -113,20 +105,17 @@ void run_grid_sample(ComputeContext& ctx) {
     const int64_t in_plane = elements(spatial), channels = c.in(0).shape()[1], batch = c.in(0).shape()[0];
     const size_t rank = spatial.size();
     const int64_t places = c.in(1).size() / std::max<int64_t>(1, batch * static_cast<int64_t>(rank));
-    const Interpolation how = interpolation_of(c.node);
-    const Padding padding = padding_of(c.node);
-    const bool align = c.node.get_int("align_corners", 0) != 0;
+    const GridSampling sampling(c.node);
     const T *x = c.in(0).data<T>(), *grid = c.in(1).data<T>();
     T* y = c.outputs[0].data<T>();
-    std::vector<Taps> taps(rank);
+    std::vector<GridTaps> taps(rank);
     Shape counts(rank), corner(rank);
     for (int64_t n = 0; n < batch; ++n) {
       for (int64_t o = 0; o < places; ++o) {
         const T* at = grid + (n * places + o) * static_cast<int64_t>(rank);
         bool none = false;
         for (size_t d = 0; d < rank; ++d) {  // a position lists the innermost axis first
-          const GridAxis axis{spatial[d], padding, align};
-          taps[d] = taps_at(axis, how, axis.coordinate(static_cast<double>(at[rank - 1 - d]), how == Interpolation::nearest));
+          taps[d] = sampling.taps(spatial[d], static_cast<double>(at[rank - 1 - d]));
           counts[d] = taps[d].count;
           none = none || taps[d].count == 0;
         }

@@ -1,6 +1,8 @@
 // Resizing's operators and their tactics.
 #include "ops/resize/offer.h"
 
+#include <algorithm>
+
 #include "ops/resize/family.h"
 
 namespace smelt::ops {
@@ -18,6 +20,29 @@ Result<std::vector<ResizeAxis>> known_resize_axes(const BoundNode& b) {
   const Node& node = *b.node;
   if (upsample && node.has("scales") && !parameters[1]) return refuse(Reason::wrong_attribute, "scales as an attribute");
   return resize_axes(node, b.inputs[0].shape, parameters[0], parameters[1], parameters[2]);
+}
+
+Result<PaddedAxes> nearest_axes(const BoundNode& b) {
+  const Node& n = *b.node;
+  const auto resized = known_resize_axes(b);
+  if (!resized) return resized.refusal();
+  const std::string transformation = resize_transformation(n);
+  const std::string mode = n.get_string("nearest_mode", n.op == "Upsample" ? "floor" : "round_prefer_floor");
+  PaddedAxes p{axes_of(b.inputs[0], b.outputs[0]), Tensor::scalar(n.get_float("extrapolation_value", 0)).cast(b.inputs[0].type),
+               false};
+  for (size_t a = 0; a < p.axes.size(); ++a) {
+    const ResizeAxis& r = (*resized)[a];
+    std::vector<int64_t> places;
+    bool itself = r.in == r.out;
+    for (int64_t o = 0; o < r.out; ++o) {
+      const double at = resize_coordinate(r, transformation, o);
+      const bool outside = transformation == "tf_crop_and_resize" && (at < 0 || at > static_cast<double>(r.in - 1));
+      places.push_back(outside ? -1 : std::clamp<int64_t>(nearest_place(at, mode), 0, r.in - 1));
+      itself = itself && places.back() == o;
+    }
+    if (!itself) p.axes[a].places = std::move(places);
+  }
+  return p;
 }
 
 namespace {
@@ -38,7 +63,7 @@ void offer_resize_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
 
 constexpr OperatorTactics operators[] = {
     {.handles = is_resize, .cpu = offer_resize_cpu, .cuda = offer_resize_cuda, .by_float_inputs = true},
-    {.handles = is_grid_sample, .cpu = nullptr, .cuda = offer_grid_sample_cuda},
+    {.handles = is_grid_sample, .cpu = offer_grid_sample_cpu, .cuda = offer_grid_sample_cuda},
 };
 
 }  // namespace

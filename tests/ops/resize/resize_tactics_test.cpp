@@ -90,7 +90,7 @@ TEST(ResizeTactics, leave_other_types_regions_channels_and_computed_sizes_to_the
   const Tensor up = Tensor::of<float>({4}, {1, 1, 2, 2});
   Trial nearest = trial(DType::f32, {1, 4, 5, 7}, {1, 1, 2, 2}, "half_pixel", "floor");
   nearest.bound.inputs[0].layout = nearest.bound.outputs[0].layout = Layout::plain;
-  EXPECT_EQ(tactics(nearest), 1u);
+  EXPECT_EQ(tactics(nearest), 2u);  // by axes
   Trial channels = interpolation("linear", {1, 4, 5, 7}, Tensor::of<float>({4}, {1, 2, 2, 2}), Layout::plain);
   EXPECT_EQ(tactics(channels), 1u);
   Trial wide = interpolation("linear", {1, 4, 5, 7}, up, Layout::plain);

@@ -1,0 +1,160 @@
+// Moves by mapped axes on the processor: Pad in every mode, CenterCropPad and Tile, in any rank and of any whole number of bytes.
+// The innermost axis is a list of runs, the same for every row: copied, repeated, reversed or filled.
+#include <algorithm>
+#include <cstring>
+
+#include "ops/core/strides.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/strided_copy.h"
+#include "ops/movement/mapped_axes.h"
+#include "ops/movement/offer.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr int64_t most_run_bytes = 1 << 16;  // a longer one is cut, so that threads can share a single row
+
+/// Elements of y that lie side by side.
+struct Run {
+  int64_t to = 0, from = 0, count = 0, step = 1;
+  bool outside = false;
+};
+
+/// The runs of one row: `width` elements at each place of `axis`.
+std::vector<Run> runs_of(const MappedAxis& axis, int64_t width, int64_t most) {
+  std::vector<Run> runs;
+  const auto append = [&](const Run& r) {
+    if (!runs.empty() && runs.back().to + runs.back().count == r.to && runs.back().outside == r.outside) {
+      Run& last = runs.back();
+      if (r.outside || (last.step == 1 && last.from + last.count == r.from && (last.count > 1 || r.count > 1))) {
+        last.count += r.count;
+        return;
+      }
+      // Single elements: the second decides the step.
+      if (width == 1 && (last.count == 1 || last.from + last.count * last.step == r.from)) {
+        if (last.count == 1) last.step = r.from - last.from;
+        ++last.count;
+        return;
+      }
+    }
+    runs.push_back(r);
+  };
+  for (int64_t i = 0; i < axis.extent; ++i) {
+    const int64_t place = axis.places.empty() ? i : axis.places[static_cast<size_t>(i)];
+    append({i * axis.to, std::max<int64_t>(0, place) * axis.from, width, 1, place < 0});
+  }
+  std::vector<Run> cut;
+  for (const Run& r : runs)
+    for (int64_t i = 0; i < r.count; i += most)
+      cut.push_back({r.to + i, r.from + i * r.step, std::min(most, r.count - i), r.step, r.outside});
+  return cut;
+}
+
+class MappedKernel final : public Kernel {
+ public:
+  MappedKernel(const BoundNode& b, const PaddedAxes& p, int threads)
+      : size_(element_bytes(b.inputs[0].type)), fill_(static_cast<size_t>(size_)), computed_fill_(p.computed_fill) {
+    if (p.fill) std::memcpy(fill_.data(), p.fill->raw(), fill_.size());
+    MergedAxes merged = merged_axes(p.axes);
+    const MappedAxis inner = merged.axes.back();
+    merged.axes.pop_back();
+    runs_ = runs_of(inner, merged.width, std::max<int64_t>(1, most_run_bytes / size_));
+    axes_ = std::move(merged.axes);
+    for (const MappedAxis& a : axes_) rows_ *= a.extent;
+    threads_ = useful_threads(threads, 2 * elements(b.outputs[0].shape) * size_);
+  }
+
+  void run(const Buffers& b) override {
+    const void* fill = computed_fill_ ? b.inputs[2] : fill_.data();
+    switch (size_) {
+      case 1: return move<uint8_t>(b, fill);
+      case 2: return move<uint16_t>(b, fill);
+      case 4: return move<uint32_t>(b, fill);
+      default: return move<uint64_t>(b, fill);
+    }
+  }
+
+ private:
+  template <class T> void move(const Buffers& b, const void* fill) const {
+    const T* x = static_cast<const T*>(b.inputs[0]);
+    T* y = static_cast<T*>(b.outputs[0]);
+    T outside;
+    std::memcpy(&outside, fill, sizeof outside);
+    const auto per_row = static_cast<int64_t>(runs_.size());
+    parallel(threads_, rows_ * per_row, 1, [&](int64_t begin, int64_t end, int) {
+      while (begin < end) {
+        const int64_t row = begin / per_row, first = begin % per_row, last = std::min(per_row, first + end - begin);
+        int64_t from = 0, to = 0, rest = row;
+        bool inside = true;
+        for (size_t a = axes_.size(); a-- > 0;) {
+          const MappedAxis& axis = axes_[a];
+          const int64_t i = rest % axis.extent, place = axis.places.empty() ? i : axis.places[static_cast<size_t>(i)];
+          rest /= axis.extent;
+          to += i * axis.to;
+          from += place * axis.from;
+          inside = inside && place >= 0;
+        }
+        for (int64_t r = first; r < last; ++r) copy(runs_[static_cast<size_t>(r)], y + to, x + from, inside, outside);
+        begin += last - first;
+      }
+    });
+  }
+
+  template <class T> static void copy(const Run& r, T* y, const T* x, bool inside, T outside) {
+    y += r.to;
+    if (!inside || r.outside) {
+      std::fill_n(y, r.count, outside);
+    } else if (r.step == 1) {
+      std::memcpy(y, x + r.from, static_cast<size_t>(r.count) * sizeof(T));
+    } else if (r.step == 0) {
+      std::fill_n(y, r.count, x[r.from]);
+    } else {
+      for (int64_t i = 0; i < r.count; ++i) y[i] = x[r.from + i * r.step];
+    }
+  }
+
+  int64_t size_, rows_ = 1;
+  std::vector<std::byte> fill_;
+  bool computed_fill_;
+  std::vector<MappedAxis> axes_;  // the outer ones
+  std::vector<Run> runs_;
+  int threads_ = 1;
+};
+
+/// Every axis of y counts through x's again and again.
+PaddedAxes tiled_axes(const BoundNode& b) {
+  const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
+  PaddedAxes p{axes_of(x, y), {}, false};
+  for (size_t a = 0; a < x.shape.size(); ++a) {
+    for (int64_t i = 0; i < y.shape[a] && x.shape[a] != y.shape[a]; ++i) p.axes[a].places.push_back(i % x.shape[a]);
+  }
+  return p;
+}
+
+}  // namespace
+
+std::optional<Refusal> rejects_mapped(const BoundNode& b) {
+  const BoundTensor &x = b.inputs[0], &y = b.outputs[0];
+  if (!StridedCopy::can_move(element_bytes(x.type))) return refuse(Reason::wrong_type, "elements of {}", smelt::name(x.type));
+  if (elements(y.shape) == 0) return refuse(Reason::wrong_shape, "nothing to write");
+  const Shape steps = memory_strides(y);
+  int64_t least = 0;
+  for (size_t a = 0; a < steps.size(); ++a)
+    if (y.shape[a] > 1 && (least == 0 || steps[a] < least)) least = steps[a];
+  if (least < 0 || least > 1) return refuse(Reason::wrong_layout, "a result whose elements are {} apart", least);
+  return std::nullopt;
+}
+
+std::unique_ptr<Kernel> mapped_kernel(const BoundNode& b, const PaddedAxes& p, int threads) {
+  return std::make_unique<MappedKernel>(b, p, threads);
+}
+
+void offer_mapped_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (const auto why = rejects_mapped(b)) return offer.refuse("cpu", *why);
+  Result<PaddedAxes> p = b.node->op == "Tile" ? Result<PaddedAxes>(tiled_axes(b)) : padded_axes(b);
+  if (!p) return offer.refuse("cpu", p.refusal());
+  offer.candidates.push_back(
+      {"cpu", "", copy_estimate_us(b, machine), [b, p = *p, threads = machine.threads] { return mapped_kernel(b, p, threads); }});
+}
+
+}  // namespace smelt::ops

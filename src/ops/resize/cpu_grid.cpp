@@ -1,0 +1,129 @@
+// GridSample on the processor, in any number of spatial dimensions: the taps of some places once, then a sum for each channel.
+#include <algorithm>
+
+#include "ops/core/align.h"
+#include "ops/core/strides.h"
+#include "ops/core/window.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/rows/rows.h"
+#include "ops/resize/grid.h"
+#include "ops/resize/offer.h"
+
+namespace smelt::ops {
+namespace {
+
+constexpr int64_t block = 128;  // places whose taps are found together
+constexpr size_t most_axes = 3;
+
+class GridSampleKernel final : public Kernel {
+ public:
+  GridSampleKernel(const BoundNode& b, int threads)
+      : sampling_(*b.node),
+        type_(b.inputs[0].type),
+        grid_type_(b.inputs[1].type),
+        spatial_(spatial_of(b.inputs[0].shape)),
+        steps_(strides(spatial_)),
+        batch_(b.inputs[0].shape[0]),
+        channels_(b.inputs[0].shape[1]),
+        plane_(elements(spatial_)),
+        places_(elements(spatial_of(b.outputs[0].shape))),
+        taps_(1) {
+    for (size_t d = 0; d < spatial_.size(); ++d) taps_ *= sampling_.most();
+    threads_ = useful_threads(threads, batch_ * places_ * (channels_ * taps_ + 32));
+  }
+  int64_t workspace() const override { return threads_ * thread_bytes(); }
+
+  void run(const Buffers& b) override {
+    const int64_t blocks = (places_ + block - 1) / block;
+    parallel(threads_, batch_ * blocks, 1, [&](int64_t begin, int64_t end, int thread) {
+      char* own = static_cast<char*>(b.workspace) + thread * thread_bytes();
+      auto* offsets = reinterpret_cast<int64_t*>(own);
+      auto* weights = reinterpret_cast<double*>(own + aligned(block * taps_ * 8));
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t n = i / blocks, first = i % blocks * block, count = std::min(block, places_ - first);
+        for (int64_t o = 0; o < count; ++o) find(b.inputs[1], n * places_ + first + o, offsets + o * taps_, weights + o * taps_);
+        switch (type_) {
+          case DType::f64: sum<double>(b, n, first, count, offsets, weights); break;
+          case DType::f16: sum<Half>(b, n, first, count, offsets, weights); break;
+          case DType::bf16: sum<BFloat>(b, n, first, count, offsets, weights); break;
+          default: sum<float>(b, n, first, count, offsets, weights);
+        }
+      }
+    });
+  }
+
+ private:
+  int64_t thread_bytes() const { return 2 * aligned(block * taps_ * 8); }
+
+  double coordinate(const void* grid, int64_t at) const {
+    switch (grid_type_) {
+      case DType::f64: return static_cast<const double*>(grid)[at];
+      case DType::f16: return static_cast<double>(static_cast<float>(static_cast<const Half*>(grid)[at]));
+      case DType::bf16: return static_cast<double>(static_cast<float>(static_cast<const BFloat*>(grid)[at]));
+      default: return static_cast<double>(static_cast<const float*>(grid)[at]);
+    }
+  }
+
+  /// Every combination of the axes' taps; those that are not there have the weight 0 and the offset -1.
+  void find(const void* grid, int64_t place, int64_t* offsets, double* weights) const {
+    const size_t rank = spatial_.size();
+    GridTaps taps[most_axes];
+    for (size_t d = 0; d < rank; ++d)  // a position lists the innermost axis first
+      taps[d] =
+          sampling_.taps(spatial_[d], coordinate(grid, place * static_cast<int64_t>(rank) + static_cast<int64_t>(rank - 1 - d)));
+    int64_t k = 0;
+    const auto corner = [&](auto&& self, size_t d, int64_t offset, double weight) -> void {
+      if (d == rank) {
+        offsets[k] = offset, weights[k++] = weight;
+        return;
+      }
+      for (int t = 0; t < taps[d].count; ++t)
+        self(self, d + 1, offset + taps[d].place[t] * steps_[d], weight * taps[d].weight[t]);
+    };
+    corner(corner, 0, 0, 1);
+    for (; k < taps_; ++k) offsets[k] = -1, weights[k] = 0;
+  }
+
+  template <class T>
+  void sum(const Buffers& b, int64_t n, int64_t first, int64_t count, const int64_t* offsets, const double* weights) const {
+    using A = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    for (int64_t c = 0; c < channels_; ++c) {
+      const T* x = static_cast<const T*>(b.inputs[0]) + (n * channels_ + c) * plane_;
+      T* y = static_cast<T*>(b.outputs[0]) + (n * channels_ + c) * places_ + first;
+      for (int64_t o = 0; o < count; ++o) {
+        A total = 0;
+        for (int64_t k = o * taps_; k < (o + 1) * taps_ && offsets[k] >= 0; ++k)
+          total += static_cast<A>(weights[k]) * static_cast<A>(x[offsets[k]]);
+        y[o] = static_cast<T>(total);
+      }
+    }
+  }
+
+  GridSampling sampling_;
+  DType type_, grid_type_;
+  Shape spatial_, steps_;
+  int64_t batch_, channels_, plane_, places_, taps_;
+  int threads_ = 1;
+};
+
+}  // namespace
+
+void offer_grid_sample_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const BoundTensor& x = b.inputs[0];
+  for (size_t i = 0; i < 2; ++i)
+    if (!float_kind(b.inputs[i].type) && b.inputs[i].type != DType::f64)
+      return offer.refuse("cpu", Reason::wrong_type, "input {} is {}", i, name(b.inputs[i].type));
+  if (const auto why = rejects_layouts(b)) return offer.refuse("cpu", *why);
+  if (x.shape.size() < 3 || x.shape.size() > 2 + most_axes)
+    return offer.refuse("cpu", Reason::wrong_rank, "{} spatial axes; it knows 1 to {}", x.shape.size() - 2, most_axes);
+  if (elements(x.shape) == 0 || elements(b.outputs[0].shape) == 0)
+    return offer.refuse("cpu", Reason::wrong_shape, "an empty tensor");
+  offer.candidates.push_back({"cpu", "", 2 + static_cast<double>(elements(b.outputs[0].shape)) / 200 / machine.threads,
+                              [b, node = *b.node, threads = machine.threads] {
+                                BoundNode bound = b;
+                                bound.node = &node;
+                                return std::make_unique<GridSampleKernel>(bound, threads);
+                              }});
+}
+
+}  // namespace smelt::ops

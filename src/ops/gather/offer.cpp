@@ -12,8 +12,8 @@ bool is_scatter(const Node& n) { return n.is("ScatterElements") || n.is("Scatter
 
 constexpr OperatorTactics operators[] = {
     {is_gather, offer_gather_cpu, offer_gather_cuda},
-    {is_indexed_gather, nullptr, offer_gather_cuda},
-    {is_scatter, nullptr, offer_scatter_cuda},
+    {is_indexed_gather, offer_indexed_gather_cpu, offer_gather_cuda},
+    {is_scatter, offer_scatter_cpu, offer_scatter_cuda},
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ bool is_generator(const Node& n) {
 }
 
 constexpr OperatorTactics operators[] = {
-    {is_generator, nullptr, offer_generate_cuda},
+    {is_generator, offer_generate_cpu, offer_generate_cuda},
 };
 
 }  // namespace

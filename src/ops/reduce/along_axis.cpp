@@ -1,12 +1,12 @@
 // Operators that look at one line of elements along an axis at a time: ArgMax, ArgMin, TopK, Hardmax, CumSum, CumProd.
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "base/error.h"
 #include "ops/core/copy.h"
 #include "ops/pointwise/reference.h"
 #include "ops/reduce/family.h"
+#include "ops/reduce/lines.h"
 
 namespace smelt::ops {
 namespace {
@@ -21,20 +21,6 @@ template <class C, class F> void for_each_line(const Tensor& x, const AxisView& 
       f(line, offset);
     }
   }
-}
-
-/// a comes before b where the largest is first; NaN is larger than every number.
-template <class C> bool is_larger(C a, C b) {
-  if constexpr (std::is_floating_point_v<C>) {
-    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
-  }
-  return a > b;
-}
-template <class C> bool is_smaller(C a, C b) {
-  if constexpr (std::is_floating_point_v<C>) {
-    if (std::isnan(a) || std::isnan(b)) return !std::isnan(a) && std::isnan(b);
-  }
-  return a < b;
 }
 
 // --- ArgMax, ArgMin -----------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-// ai.smelt.Reduce and ONNX's reductions: the program evaluated block by block and folded as it comes, then `post` over what
-// remains. Axes are merged; where the innermost one is reduced, rows are folded to a number each, otherwise whole lines of
-// results gather element by element.
+// ai.smelt.Reduce, ONNX's reductions and pooling over whole planes: the program evaluated block by block and folded as it comes,
+// then `post` over what remains. Axes are merged; where the innermost one is reduced, rows are folded to a number each, otherwise
+// whole lines of results gather element by element.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -30,16 +30,36 @@ struct Problem {
   std::vector<int64_t> axes;  // normalised
   size_t inputs_before = 1;   // inputs from here on are post's
   size_t inputs = 1;          // of both programs together
+  bool none = false;          // no axis is reduced; otherwise no axes are all
 };
 
 struct OnnxReduction {
   std::string_view op;
   ReduceKind kind;
+  bool real = false;                  // integers are computed in f64
+  expr::Fn first = expr::Fn::input;   // of each element, where it is another one
+  expr::Fn finish = expr::Fn::input;  // of the result, likewise
 };
-constexpr OnnxReduction onnx_reductions[] = {{"ReduceSum", ReduceKind::sum},   {"ReduceMean", ReduceKind::mean},
-                                             {"ReduceMax", ReduceKind::max},   {"ReduceMin", ReduceKind::min},
-                                             {"ReduceProd", ReduceKind::prod}, {"ReduceSumSquare", ReduceKind::sum_square},
-                                             {"ReduceL2", ReduceKind::l2}};
+constexpr OnnxReduction onnx_reductions[] = {
+    {"ReduceSum", ReduceKind::sum},
+    {"ReduceMean", ReduceKind::mean},
+    {"ReduceMax", ReduceKind::max},
+    {"ReduceMin", ReduceKind::min},
+    {"ReduceProd", ReduceKind::prod},
+    {"ReduceSumSquare", ReduceKind::sum_square},
+    {"ReduceL1", ReduceKind::sum, false, expr::Fn::abs},
+    {"ReduceL2", ReduceKind::l2, true},
+    {"ReduceLogSum", ReduceKind::sum, true, expr::Fn::input, expr::Fn::log},
+    {"GlobalAveragePool", ReduceKind::mean},
+    {"GlobalMaxPool", ReduceKind::max},
+};
+
+const OnnxReduction* onnx_reduction(const Node& n) {
+  const auto at = std::ranges::find(onnx_reductions, std::string_view(n.op), &OnnxReduction::op);
+  return n.domain.empty() && at != std::end(onnx_reductions) ? &*at : nullptr;
+}
+
+bool is_log_sum_exp(const Node& n) { return n.is("ReduceLogSumExp"); }
 
 Fold fold_of(ReduceKind k) {
   switch (k) {
@@ -52,6 +72,41 @@ Fold fold_of(ReduceKind k) {
   }
 }
 
+/// What values of a type are folded in; undefined for what has no kernel.
+DType folded(DType t, bool real) {
+  if (t == DType::f16 || t == DType::bf16) return DType::f32;
+  if (t == DType::f32 || t == DType::f64) return t;
+  if (t != DType::boolean && !expr::is_computing(t)) return DType::undefined;
+  return real ? DType::f64 : t == DType::i32 ? t : DType::i64;
+}
+
+/// 64 bits without a sign in the order of those with one, and back.
+expr::Ref with_other_sign(expr::Program& p, expr::Ref r) {
+  return p.call(expr::Fn::bit_xor, r, p.constant(DType::i64, static_cast<double>(std::numeric_limits<int64_t>::min())));
+}
+
+/// The axes of a reduction or of a pooling over whole planes: nothing for none of them, refused where they are computed.
+Result<std::optional<std::vector<int64_t>>> listed_axes(const BoundNode& b) {
+  const Node& n = *b.node;
+  std::vector<int64_t> axes = n.get_ints("axes");
+  if (n.op.starts_with("Global")) {
+    for (size_t a = 2; a < b.inputs[0].shape.size(); ++a) axes.push_back(static_cast<int64_t>(a));
+    if (axes.empty()) return std::optional<std::vector<int64_t>>();
+  } else if (b.has(1)) {
+    if (!b.inputs[1].constant.valid()) return refuse(Reason::not_constant, "its axes are computed");
+    axes = b.inputs[1].constant.to_ints();
+  }
+  if (axes.empty() && n.get_int("noop_with_empty_axes", 0)) return std::optional<std::vector<int64_t>>();
+  return std::optional(std::move(axes));
+}
+
+std::optional<Refusal> rejects_layouts_of(const BoundNode& b) {
+  for (const auto* tensors : {&b.inputs, &b.outputs})
+    for (const BoundTensor& t : *tensors)
+      if (t.layout != Layout::plain) return refuse(Reason::wrong_layout, "a tensor is not plain");
+  return std::nullopt;
+}
+
 /// Refused where this kernel cannot run the node.
 Result<Problem> problem_of(const BoundNode& b) {
   const Node& n = *b.node;
@@ -61,26 +116,35 @@ Result<Problem> problem_of(const BoundNode& b) {
     p.before = required_program(n), p.post = r.post, p.kind = r.kind, p.axes = r.axes, p.inputs_before = r.inputs_before,
     p.inputs = b.inputs.size();
   } else {
-    p.kind = std::ranges::find(onnx_reductions, std::string_view(n.op), &OnnxReduction::op)->kind;
-    p.axes = n.get_ints("axes");
-    if (b.inputs.size() > 1 && b.inputs[1].type != DType::undefined) {
-      if (!b.inputs[1].constant.valid()) return refuse(Reason::not_constant, "its axes are computed");
-      p.axes = b.inputs[1].constant.to_ints();
+    const OnnxReduction& r = *onnx_reduction(n);
+    p.kind = r.kind;
+    auto axes = listed_axes(b);
+    if (!axes) return axes.refusal();
+    p.none = !axes->has_value();
+    if (!p.none) p.axes = **axes;
+    const DType from = b.inputs[0].type, type = folded(from, r.real);
+    if (type == DType::undefined) return refuse(Reason::wrong_type, "its type is {}", name(from));
+    const bool extreme = p.kind == ReduceKind::max || p.kind == ReduceKind::min;
+    if (extreme && type != from && !is_float(from) && elements(b.inputs[0].shape) == 0)
+      return refuse(Reason::wrong_shape, "the extreme of no elements, which is the type's own");
+    const bool ordered = from == DType::u64 && extreme;
+    if (from == DType::u64 && p.kind == ReduceKind::mean) return refuse(Reason::wrong_type, "the mean of u64");
+    expr::Ref v = p.before.cast(p.before.input(from), type);
+    if (r.first != expr::Fn::input && from != DType::u64) v = p.before.call(r.first, v);
+    p.before.output(ordered ? with_other_sign(p.before, v) : v);
+    if (type != from || r.finish != expr::Fn::input) {
+      expr::Program& post = p.post.emplace();
+      expr::Ref w = post.input(type);
+      if (r.finish != expr::Fn::input) w = post.call(r.finish, w);
+      post.output(post.cast(ordered ? with_other_sign(post, w) : w, from));
     }
-    if (p.axes.empty() && n.get_int("noop_with_empty_axes", 0)) return refuse(Reason::unsupported, "it reduces nothing");
-    const DType from = b.inputs[0].type, type = from == DType::f16 || from == DType::bf16 ? DType::f32 : from;
-    if (!expr::is_computing(type)) return refuse(Reason::wrong_type, "its type is {}", name(from));
-    p.before = expr::conversion(from, type);
-    if (type != from) p.post = expr::conversion(type, from);
   }
   const DType type = p.before.type(p.before.outputs()[0]);
   if (type != DType::f32 && type != DType::f64 && type != DType::i32 && type != DType::i64)
     return refuse(Reason::wrong_type, "values of {} are reduced; expected f32, f64, i32 or i64", name(type));
-  if (is_integer(type) && (p.kind == ReduceKind::mean || p.kind == ReduceKind::l2))
+  if (is_integer(type) && (p.kind == ReduceKind::l2 || (p.kind == ReduceKind::mean && n.domain == smelt_domain)))
     return refuse(Reason::wrong_type, "the mean or norm of integers");
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain) return refuse(Reason::wrong_layout, "a tensor is not plain");
+  if (auto why = rejects_layouts_of(b)) return *why;
   return p;
 }
 
@@ -131,7 +195,7 @@ class ReduceKernel final : public Kernel {
     for (size_t i = 0; i < p_.inputs_before; ++i) shapes.push_back(b.inputs[i].shape);
     const Shape shape = broadcast_all(shapes);
     std::vector<int64_t> axes = p_.axes;
-    for (int64_t a = 0; p_.axes.empty() && a < static_cast<int64_t>(shape.size()); ++a) axes.push_back(a);
+    for (int64_t a = 0; p_.axes.empty() && !p_.none && a < static_cast<int64_t>(shape.size()); ++a) axes.push_back(a);
     axes = normalize_axes(axes, static_cast<int64_t>(shape.size()));
     for (size_t i = 0; i < p_.inputs_before; ++i) {
       strides_.emplace_back();
@@ -226,6 +290,7 @@ class ReduceKernel final : public Kernel {
   }
 
   template <class T> T finished(T v) const {
+    if (p_.kind == ReduceKind::mean && std::is_integral_v<T>) return count_ == 0 ? T(0) : static_cast<T>(v / count_);
     if (p_.kind == ReduceKind::mean) return static_cast<T>(v / static_cast<T>(count_));
     return p_.kind == ReduceKind::l2 ? static_cast<T>(std::sqrt(static_cast<double>(v))) : v;
   }
@@ -291,26 +356,86 @@ class ReduceKernel final : public Kernel {
   std::vector<const void*> post_inputs_;
 };
 
-bool is_known(const Node& n) {
-  if (n.domain == smelt_domain) return n.op == "Reduce";
-  return n.domain.empty() &&
-         std::ranges::find(onnx_reductions, std::string_view(n.op), &OnnxReduction::op) != std::end(onnx_reductions);
+/// log Σ exp(x): the largest, m, then m + log Σ exp(x - m). An infinite one is not taken away.
+class LogSumExpKernel final : public Kernel {
+ public:
+  LogSumExpKernel(const BoundNode& b, const Problem& top, const Problem& sum, const BoundTensor& largest, int threads)
+      : node_(*b.node), bytes_(aligned(storage_bytes(largest))) {
+    Node keeps = *b.node;
+    keeps.attrs["keepdims"] = int64_t{1};
+    const BoundNode first{&keeps, {b.inputs[0]}, {largest}};
+    top_.emplace(first, top, threads);
+    // The sum's result has the largest's shape or, without the axes that are gone, its elements.
+    BoundTensor same = largest;
+    same.shape = b.outputs[0].shape;
+    sum_.emplace(BoundNode{&node_, {b.inputs[0], largest, same}, b.outputs}, sum, threads);
+  }
+  int64_t workspace() const override { return bytes_ + std::max(top_->workspace(), sum_->workspace()); }
+  void run(const Buffers& b) override {
+    char* memory = static_cast<char*>(b.workspace);
+    void* largest = memory;
+    memory += bytes_;
+    top_->run({b.inputs.first(1), std::span(&largest, 1), memory});
+    const void* const inputs[] = {b.inputs[0], largest, largest};
+    sum_->run({inputs, b.outputs, memory});
+  }
+
+ private:
+  Node node_;
+  int64_t bytes_;
+  std::optional<ReduceKernel> top_, sum_;
+};
+
+std::optional<Refusal> rejects_result(const Problem& p, const BoundTensor& y) {
+  if (!p.post) return is_dense(y) ? std::nullopt : std::optional(refuse(Reason::wrong_layout, "the result is not dense"));
+  const Shape strides[] = {memory_strides(y)};
+  return Sweep::rejects(*p.post, y.shape, strides);
+}
+
+void offer_log_sum_exp(const BoundNode& b, const Machine& machine, Offer& offer) {
+  using expr::Fn;
+  auto axes = listed_axes(b);
+  if (!axes) return offer.refuse("cpu", axes.refusal());
+  const DType from = b.inputs[0].type, type = folded(from, true);
+  if (type == DType::undefined) return offer.refuse("cpu", Reason::wrong_type, "its type is {}", name(from));
+  if (const auto why = rejects_layouts_of(b)) return offer.refuse("cpu", *why);
+  Problem top, sum;
+  top.none = sum.none = !axes->has_value();
+  if (!top.none) top.axes = sum.axes = **axes;
+  top.kind = ReduceKind::max;
+  top.before.output(top.before.cast(top.before.input(from), type));
+  expr::Program& post_top = top.post.emplace();
+  const expr::Ref m = post_top.input(type);
+  post_top.output(post_top.call(Fn::select, post_top.call(Fn::is_inf, m), post_top.constant(type, 0), m));
+  const expr::Ref x = sum.before.input(from), largest = sum.before.input(type);
+  sum.before.output(sum.before.call(Fn::exp, sum.before.call(Fn::sub, sum.before.cast(x, type), largest)));
+  expr::Program& post = sum.post.emplace();
+  const expr::Ref total = post.input(type), back = post.input(type);
+  post.output(post.cast(post.call(Fn::add, post.call(Fn::log, total), back), from));
+  sum.inputs_before = 2, sum.inputs = 3;
+  if (const auto why = rejects_result(sum, b.outputs[0])) return offer.refuse("cpu", *why);
+  std::vector<int64_t> reduced = top.axes;
+  for (int64_t a = 0; reduced.empty() && !top.none && a < static_cast<int64_t>(b.inputs[0].shape.size()); ++a)
+    reduced.push_back(a);
+  reduced = normalize_axes(reduced, static_cast<int64_t>(b.inputs[0].shape.size()));
+  const BoundTensor kept{type, reduced_shape(b.inputs[0].shape, reduced, true)};
+  const double estimate = 4 + static_cast<double>(elements(b.inputs[0].shape)) / 700 / machine.threads;
+  offer.candidates.push_back({"cpu", "", estimate, [b, top, sum, kept, node = *b.node, threads = machine.threads] {
+                                BoundNode bound = b;
+                                bound.node = &node;
+                                return std::make_unique<LogSumExpKernel>(bound, top, sum, kept, threads);
+                              }});
 }
 
 }  // namespace
 
 void offer_reduce_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (!is_known(*b.node)) return;
+  if (is_log_sum_exp(*b.node)) return offer_log_sum_exp(b, machine, offer);
+  if (!b.node->is("Reduce", smelt_domain) && !onnx_reduction(*b.node)) return;
   const auto found = problem_of(b);
   if (!found) return offer.refuse("cpu", found.refusal());
   const Problem& p = *found;
-  const BoundTensor& y = b.outputs[0];
-  if (p.post) {
-    const Shape strides[] = {memory_strides(y)};
-    if (const auto why = Sweep::rejects(*p.post, y.shape, strides)) return offer.refuse("cpu", *why);
-  } else if (!is_dense(y)) {
-    return offer.refuse("cpu", Reason::wrong_layout, "the result is not dense");
-  }
+  if (const auto why = rejects_result(p, b.outputs[0])) return offer.refuse("cpu", *why);
   double count = 0;
   for (const BoundTensor& t : b.inputs) count += static_cast<double>(t.type == DType::undefined ? 0 : elements(t.shape));
   offer.candidates.push_back({"cpu", "", 2 + count / 2000 / machine.threads, [b, p, node = *b.node, threads = machine.threads] {

@@ -10,6 +10,9 @@ namespace {
 bool is_scan(const Node& n) { return n.is("CumSum") || n.is("CumProd"); }
 bool is_hardmax(const Node& n) { return n.is("Hardmax"); }
 
+bool is_arg(const Node& n) { return n.is("ArgMax") || n.is("ArgMin"); }
+bool is_top_k(const Node& n) { return n.is("TopK"); }
+
 void offer_reduce_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Result<ReduceForm> form = reduce_form(b);
   if (!form) return offer.refuse("cuda", form.refusal());
@@ -18,8 +21,10 @@ void offer_reduce_cuda(const BoundNode& b, const Machine& machine, Offer& offer)
 
 constexpr OperatorTactics operators[] = {
     {is_reduction, offer_reduce_cpu, offer_reduce_cuda},
-    {is_scan, nullptr, offer_scan_cuda},
-    {is_hardmax, nullptr, offer_hardmax_cuda},
+    {is_arg, offer_arg_cpu, nullptr},
+    {is_top_k, offer_top_k_cpu, nullptr},
+    {is_scan, offer_scan_cpu, offer_scan_cuda},
+    {is_hardmax, offer_hardmax_cpu, offer_hardmax_cuda},
 };
 
 }  // namespace

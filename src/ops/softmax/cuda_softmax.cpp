@@ -26,17 +26,6 @@ struct Problem {
   int64_t alignment = 256;   // of both
 };
 
-/// The axes that are normalised together: before opset 13 all from the given one on.
-std::vector<size_t> softmax_axes(const Node& node, int64_t rank) {
-  const bool flattens = node.opset > 0 && node.opset < 13;
-  const int64_t given = node.get_int("axis", flattens ? 1 : -1);
-  std::vector<size_t> axes;
-  if (rank == 0 || (flattens && given == rank)) return axes;
-  const int64_t axis = normalize_axis(given, rank);
-  for (int64_t a = axis; a < (flattens ? rank : axis + 1); ++a) axes.push_back(static_cast<size_t>(a));
-  return axes;
-}
-
 Result<Problem> problem_of(const BoundNode& b) {
   Problem p;
   const BoundTensor &x = b.inputs[0], &y = b.outputs[0];

@@ -38,11 +38,11 @@ void offer_norm_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
 }
 
 constexpr OperatorTactics operators[] = {
-    {is_norm, offer_norm_cpu, offer_norm_cuda},  // rows: layer and root-mean-square normalisation
-    {is_grouped, nullptr, offer_grouped_cuda},   // groups of channels
-    {is_batch, nullptr, offer_batch_norm_cuda},  // by statistics that are inputs
-    {is_lp, nullptr, offer_lp_norm_cuda},        // lines
-    {is_lrn, nullptr, offer_lrn_cuda},           // neighbouring channels
+    {is_norm, offer_norm_cpu, offer_norm_cuda},               // rows: layer and root-mean-square normalisation
+    {is_grouped, offer_grouped_cpu, offer_grouped_cuda},      // groups of channels
+    {is_batch, offer_batch_norm_cpu, offer_batch_norm_cuda},  // by statistics that are inputs
+    {is_lp, nullptr, offer_lp_norm_cuda},                     // lines
+    {is_lrn, nullptr, offer_lrn_cuda},                        // neighbouring channels
 };
 
 }  // namespace

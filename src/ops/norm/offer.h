@@ -10,6 +10,9 @@ void offer_norm_rows(const BoundNode& b, const Machine& machine, Offer& offer);
 /// "onednn": cpu_onednn.cpp, plain layer normalisation of such a node.
 void offer_norm_onednn(const BoundNode& b, const Machine& machine, Offer& offer);
 
+void offer_grouped_cpu(const BoundNode& b, const Machine& machine, Offer& offer);     // "cpu": cpu_grouped.cpp
+void offer_batch_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_batch.cpp
+
 /// "cuda": cuda_norm.cpp. A node that norm_unknown and norm_rows_apart have nothing against.
 void offer_whole_rows_cuda(const BoundNode& b, const Gpu& gpu, Offer& offer);
 /// "cuda": cuda_group_norm.cpp, rows in pieces. A node that norm_unknown has nothing against.

@@ -42,9 +42,17 @@ std::optional<Refusal> rejects(const BoundNode& b, const Problem& p) {
   return std::nullopt;
 }
 
+/// Of f16 and bf16 too, and what pool::problem does not know: indices, padding counted where windows may end behind it.
+void offer_plain_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  if (b.node->op.ends_with("Pool")) pool::offer_direct(b, machine, offer);
+}
+
 void offer_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   const Result<Problem> p = pool::problem(b);
-  if (!p) return offer.refuse("cpu", p.refusal());
+  if (!p) {
+    offer.refuse("cpu", p.refusal());
+    return offer_plain_cpu(b, machine, offer);
+  }
   const auto why = rejects(b, *p);
   if (!why && is_byte(p->type)) {
     if (const auto unknown = pool::offer_integer(b, *p, machine, offer)) return offer.refuse("cpu", *unknown);
@@ -54,15 +62,19 @@ void offer_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   offer.problem = pool::print(*p);
   if (why) {
     offer.refuse("cpu", *why);
-    return pool::offer_onednn(b, *p, machine, offer);
+    pool::offer_onednn(b, *p, machine, offer);
+    return offer_plain_cpu(b, machine, offer);
   }
   if (p->type != DType::f32) return pool::offer_halves(b, *p, machine, offer);
   pool::offer_channels_last(b, *p, machine, offer);
   pool::offer_onednn(b, *p, machine, offer);
 }
 
+bool is_norm_pool(const Node& node) { return node.is("LpPool") || node.is("GlobalLpPool"); }
+
 constexpr OperatorTactics operators[] = {
     {is_pool, offer_cpu, pool::offer_cuda},
+    {is_norm_pool, offer_plain_cpu, nullptr},
 };
 
 }  // namespace

@@ -15,6 +15,9 @@ void offer_channels_last(const BoundNode& b, const Problem& p, const Machine& ma
 void offer_halves(const BoundNode& b, const Problem& p, const Machine& machine, Offer& offer);
 void offer_onednn(const BoundNode& b, const Problem& p, const Machine& machine, Offer& offer);  // "onednn"
 
+/// "cpu": windows over plain images of one to three axes, of every type.
+void offer_direct(const BoundNode& b, const Machine& machine, Offer& offer);
+
 /// "cuda" and "cudnn".
 void offer_cuda(const BoundNode& b, const Machine& machine, Offer& offer);
 

@@ -9,7 +9,7 @@ namespace {
 bool is_einsum(const Node& n) { return n.is("Einsum"); }
 
 constexpr OperatorTactics operators[] = {
-    {is_einsum, nullptr, offer_einsum_cuda},
+    {is_einsum, offer_einsum_cpu, offer_einsum_cuda},
 };
 
 }  // namespace

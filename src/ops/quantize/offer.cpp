@@ -10,7 +10,10 @@ bool is_conversion(const Node& n) {
   return n.is("Cast") || n.is("CastLike") || n.is("QuantizeLinear") || n.is("DequantizeLinear");
 }
 
+bool is_dynamic(const Node& n) { return n.is("DynamicQuantizeLinear"); }
+
 constexpr OperatorTactics operators[] = {
+    {is_dynamic, offer_dynamic_quantize_cpu, nullptr},
     {is_conversion, nullptr, offer_narrow_types_cuda},
 };
 

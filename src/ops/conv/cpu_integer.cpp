@@ -1,0 +1,304 @@
+// ConvInteger on the processor: the image is copied channels last with its padding in place (the image's zero point, which may be
+// computed), each place's taps become a row, and MatMulInteger's kernels multiply rows by the weights, some lines at a time.
+// Groups are products of their own; where they are small, a direct loop.
+#include <algorithm>
+#include <cstring>
+
+#include "ops/conv/conv.h"
+#include "ops/conv/offer.h"
+#include "ops/core/align.h"
+#include "ops/core/quantized_program.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/strided_copy.h"
+#include "ops/matmul/family.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+constexpr int64_t most_unfolded = 1 << 20;  // bytes of rows at a time: they stay in the cores' caches
+
+/// Three spatial axes: unit ones in front of what the image has.
+struct Form {
+  int64_t batch = 0, channels = 0, outputs = 0, group = 1;
+  int64_t in[3], out[3], kernel[3], stride[3], dilation[3], begin[3], padded[3];
+  Shape from;  // strides of x
+  int64_t plane() const { return out[0] * out[1] * out[2]; }
+  int64_t group_channels() const { return channels / group; }
+  int64_t group_outputs() const { return outputs / group; }
+  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  int64_t depth() const { return taps() * group_channels(); }
+  /// Each place's row is its pixel, as the copy has it.
+  bool is_pointwise() const {
+    return taps() == 1 && group == 1 && std::ranges::equal(padded, out) && stride[0] * stride[1] * stride[2] == 1;
+  }
+};
+
+Result<Form> form_of(const BoundNode& b) {
+  const BoundTensor &x = b.inputs[0], &w = b.inputs[1], &y = b.outputs[0];
+  if (!w.constant.valid() || (b.has(3) && !b.constant(3)))
+    return refuse(Reason::not_constant, "the weight or its zero point is not constant");
+  if (!is_byte(x.type) || !is_byte(w.type)) return refuse(Reason::wrong_type, "operands that are no bytes");
+  if (b.has(2) && elements(b.inputs[2].shape) != 1) return refuse(Reason::wrong_shape, "several zero points of the image");
+  if (x.shape.size() < 3 || x.shape.size() > 5) return refuse(Reason::wrong_rank, "{} axes", x.shape.size());
+  if (y.layout != Layout::plain || !is_dense(y)) return refuse(Reason::wrong_layout, "a result that is not dense and row-major");
+  if (elements(x.shape) == 0 || elements(y.shape) == 0 || elements(w.shape) == 0)
+    return refuse(Reason::wrong_shape, "an empty tensor");
+  const ConvProblem p = conv_problem(*b.node, x.shape, w.shape);
+  Form f;
+  f.batch = p.n, f.channels = p.c, f.outputs = p.m, f.group = p.group;
+  const Shape steps = memory_strides(x);
+  const size_t lead = 3 - p.in.size();
+  f.from = {steps[0], steps[1]};
+  for (size_t k = 0; k < 3; ++k) {
+    const bool there = k >= lead;
+    const size_t a = there ? k - lead : 0;
+    const auto get = [&](const Shape& s, int64_t otherwise) { return there ? s[a] : otherwise; };
+    f.in[k] = get(p.in, 1), f.out[k] = get(p.out, 1), f.kernel[k] = get(p.window.kernel, 1);
+    f.stride[k] = get(p.window.stride, 1), f.dilation[k] = get(p.window.dilation, 1), f.begin[k] = get(p.window.pad_begin, 0);
+    f.padded[k] = f.in[k] + f.begin[k] + get(p.window.pad_end, 0);
+    f.from.push_back(there ? steps[a + 2] : 0);
+  }
+  return f;
+}
+
+/// Lines of places made at a time: a divisor of an image's.
+int64_t lines_at_a_time(const Form& f) {
+  const int64_t all = f.out[0] * f.out[1], most = std::max<int64_t>(1, most_unfolded / (f.out[2] * f.depth()));
+  for (int64_t n = std::min(all, most); n > 1; --n)
+    if (all % n == 0) return n;
+  return 1;
+}
+
+/// The product of a group's rows, [rows, depth] · [depth, outputs] less the zero points.
+struct GroupProduct {
+  Node node;
+  BoundNode bound;
+};
+
+std::shared_ptr<GroupProduct> product_of(const BoundNode& b, const Form& f, int64_t group, int64_t rows) {
+  auto g = std::make_shared<GroupProduct>();
+  g->node.op = "MatMulInteger";
+  const BoundTensor &x = b.inputs[0], &w = b.inputs[1];
+  const int64_t depth = f.depth(), m = f.group_outputs(), c = f.group_channels(), taps = f.taps();
+  Tensor weights = Tensor::empty(w.type, {depth, m});
+  const auto* from = static_cast<const uint8_t*>(w.constant.raw()) + group * m * depth;
+  auto* to = static_cast<uint8_t*>(weights.raw());
+  for (int64_t o = 0; o < m; ++o)
+    for (int64_t i = 0; i < c; ++i)
+      for (int64_t t = 0; t < taps; ++t) to[(t * c + i) * m + o] = from[(o * c + i) * taps + t];
+  g->bound.node = &g->node;
+  g->bound.inputs = {{x.type, {rows, depth}}, {w.type, {depth, m}}};
+  g->bound.inputs[1].constant = weights;
+  if (b.has(2) || b.has(3)) g->bound.inputs.push_back(b.has(2) ? b.inputs[2] : BoundTensor{});
+  if (b.has(3)) {
+    BoundTensor zero = b.inputs[3];
+    if (zero.constant.size() > 1) {
+      const auto* z = static_cast<const uint8_t*>(zero.constant.raw()) + group * m;
+      Tensor own = Tensor::empty(w.type, {m});
+      std::memcpy(own.raw(), z, static_cast<size_t>(m));
+      zero.constant = own;
+      zero.shape = {m};
+    }
+    g->bound.inputs.push_back(zero);
+  }
+  g->bound.outputs = {{DType::i32, {rows, m}}};
+  return g;
+}
+
+class IntegerConv final : public Kernel {
+ public:
+  IntegerConv(const BoundNode& b, const Form& f, std::vector<std::unique_ptr<Kernel>> products, int threads)
+      : f_(f),
+        products_(std::move(products)),
+        threads_(threads),
+        has_zero_(b.has(2)),
+        inputs_(b.inputs.size()),
+        lines_(lines_at_a_time(f)),
+        image_(copy_of(f, threads)),
+        result_({f.group_outputs(), rows()}, {1, f.group_outputs()}, {f.plane(), 1}, 4, threads) {
+    for (const auto& p : products_) inner_ = std::max(inner_, p->workspace());
+  }
+  int64_t workspace() const override {
+    return aligned(image_bytes()) + aligned(unfolded_bytes()) + aligned(sums_bytes()) + inner_;
+  }
+
+  void run(const Buffers& b) override {
+    auto* image = static_cast<uint8_t*>(b.workspace);
+    uint8_t* unfolded = image + aligned(image_bytes());
+    auto* sums = reinterpret_cast<int32_t*>(unfolded + aligned(unfolded_bytes()));
+    char* inner = reinterpret_cast<char*>(sums) + aligned(sums_bytes());
+    const uint8_t zero = has_zero_ ? *static_cast<const uint8_t*>(b.inputs[2]) : uint8_t{0};
+    if (!std::ranges::equal(f_.in, f_.padded)) {
+      parallel(useful_threads(threads_, image_bytes() / 8), image_bytes(), 4096,
+               [&](int64_t begin, int64_t end, int) { std::memset(image + begin, zero, static_cast<size_t>(end - begin)); });
+    }
+    image_.run(image + ((f_.begin[0] * f_.padded[1] + f_.begin[1]) * f_.padded[2] + f_.begin[2]) * f_.channels, b.inputs[0]);
+    auto* y = static_cast<int32_t*>(b.outputs[0]);
+    const int64_t steps = f_.out[0] * f_.out[1] / lines_;
+    std::ranges::copy(b.inputs, inputs_.begin());
+    for (int64_t i = 0; i < f_.batch * steps; ++i) {
+      const int64_t n = i / steps, line = i % steps * lines_;
+      for (int64_t g = 0; g < f_.group; ++g) {
+        const uint8_t* rows_from = image + n * image_bytes() / f_.batch + line * f_.out[2] * f_.channels;
+        if (!f_.is_pointwise()) {
+          unfold(image, unfolded, n, line, g);
+          rows_from = unfolded;
+        }
+        const void* const in[] = {rows_from, nullptr, has_zero_ ? b.inputs[2] : nullptr, nullptr};
+        void* out = sums;
+        products_[static_cast<size_t>(g)]->run({std::span(in, std::max<size_t>(2, inputs_.size())), std::span(&out, 1), inner});
+        result_.run(y + (n * f_.outputs + g * f_.group_outputs()) * f_.plane() + line * f_.out[2], sums);
+      }
+    }
+  }
+
+ private:
+  static StridedCopy copy_of(const Form& f, int threads) {
+    const int64_t pixel = f.channels, line = f.padded[2] * pixel, slice = f.padded[1] * line;
+    return {{f.batch, f.channels, f.in[0], f.in[1], f.in[2]}, f.from, {f.padded[0] * slice, 1, slice, line, pixel}, 1, threads};
+  }
+  int64_t rows() const { return lines_ * f_.out[2]; }
+  int64_t image_bytes() const { return f_.batch * f_.channels * f_.padded[0] * f_.padded[1] * f_.padded[2]; }
+  int64_t unfolded_bytes() const { return f_.is_pointwise() ? 0 : rows() * f_.depth(); }
+  int64_t sums_bytes() const { return rows() * f_.group_outputs() * 4 + 128; }
+
+  void unfold(const uint8_t* image, uint8_t* to, int64_t n, int64_t first, int64_t g) const {
+    const int64_t c = f_.group_channels(), pixel = f_.channels, line_step = f_.padded[2] * pixel,
+                  slice = f_.padded[1] * line_step;
+    const bool adjacent = f_.dilation[2] == 1 && f_.group == 1;
+    parallel(useful_threads(threads_, unfolded_bytes() / 4), lines_, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t l = begin; l < end; ++l) {
+        const int64_t d = (first + l) / f_.out[1], h = (first + l) % f_.out[1];
+        uint8_t* row = to + l * f_.out[2] * f_.depth();
+        for (int64_t w = 0; w < f_.out[2]; ++w) {
+          for (int64_t i = 0; i < f_.kernel[0]; ++i) {
+            for (int64_t j = 0; j < f_.kernel[1]; ++j) {
+              const uint8_t* from = image + (n * f_.padded[0] + d * f_.stride[0] + i * f_.dilation[0]) * slice +
+                                    (h * f_.stride[1] + j * f_.dilation[1]) * line_step + w * f_.stride[2] * pixel + g * c;
+              if (adjacent) {
+                std::memcpy(row, from, static_cast<size_t>(f_.kernel[2] * c));
+                row += f_.kernel[2] * c;
+                continue;
+              }
+              for (int64_t k = 0; k < f_.kernel[2]; ++k, row += c)
+                std::memcpy(row, from + k * f_.dilation[2] * pixel, static_cast<size_t>(c));
+            }
+          }
+        }
+      }
+    });
+  }
+
+  Form f_;
+  std::vector<std::unique_ptr<Kernel>> products_;  // one a group
+  int threads_;
+  bool has_zero_;
+  std::vector<const void*> inputs_;
+  int64_t lines_, inner_ = 0;
+  StridedCopy image_, result_;
+};
+
+/// A few channels a group: sums of a line at a time, tap by tap.
+class DirectIntegerConv final : public Kernel {
+ public:
+  DirectIntegerConv(const BoundNode& b, const Form& f, int threads)
+      : f_(f), is_signed_(b.inputs[0].type == DType::i8), has_zero_(b.has(2)) {
+    const std::vector<int32_t> w = quantized_integers(b.inputs[1].constant);
+    const std::vector<int32_t> zeros = b.has(3) ? quantized_integers(b.inputs[3].constant) : std::vector<int32_t>{0};
+    for (size_t i = 0; i < w.size(); ++i)
+      weights_.push_back(w[i] - zeros[zeros.size() == 1 ? 0 : i / static_cast<size_t>(f.depth())]);
+    threads_ = useful_threads(threads, f.batch * f.outputs * f.plane() * f.depth() / 2);
+  }
+  int64_t workspace() const override { return threads_ * aligned(f_.padded[2] * 4); }
+
+  void run(const Buffers& b) override {
+    const auto* x = static_cast<const uint8_t*>(b.inputs[0]);
+    auto* y = static_cast<int32_t*>(b.outputs[0]);
+    const int32_t zero = !has_zero_ ? 0 : widened(*static_cast<const uint8_t*>(b.inputs[2]));
+    parallel(threads_, f_.batch * f_.outputs * f_.out[0] * f_.out[1], 1, [&](int64_t begin, int64_t end, int thread) {
+      auto* line = reinterpret_cast<int32_t*>(static_cast<char*>(b.workspace) + thread * aligned(f_.padded[2] * 4));
+      std::fill_n(line, f_.padded[2], 0);
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t h = i % f_.out[1], d = i / f_.out[1] % f_.out[0], plane = i / (f_.out[1] * f_.out[0]);
+        sum_line(x, y + i * f_.out[2], line, zero, plane / f_.outputs, plane % f_.outputs, d, h);
+      }
+    });
+  }
+
+ private:
+  int32_t widened(uint8_t v) const { return is_signed_ ? static_cast<int8_t>(v) : v; }
+
+  void sum_line(const uint8_t* x, int32_t* to, int32_t* line, int32_t zero, int64_t n, int64_t m, int64_t d, int64_t h) const {
+    std::fill_n(to, f_.out[2], 0);
+    const int64_t c = f_.group_channels(), first = m / f_.group_outputs() * c;
+    const int32_t* w = weights_.data() + m * f_.depth();
+    for (int64_t k = 0; k < c; ++k) {
+      for (int64_t i = 0; i < f_.kernel[0]; ++i) {
+        for (int64_t j = 0; j < f_.kernel[1]; ++j, w += f_.kernel[2]) {
+          const int64_t z = d * f_.stride[0] - f_.begin[0] + i * f_.dilation[0],
+                        v = h * f_.stride[1] - f_.begin[1] + j * f_.dilation[1];
+          if (z < 0 || z >= f_.in[0] || v < 0 || v >= f_.in[1]) continue;
+          const uint8_t* row = x + n * f_.from[0] + (first + k) * f_.from[1] + z * f_.from[2] + v * f_.from[3];
+          for (int64_t e = 0; e < f_.in[2]; ++e) line[f_.begin[2] + e] = widened(row[e * f_.from[4]]) - zero;
+          for (int64_t t = 0; t < f_.kernel[2]; ++t) {
+            const int32_t* from = line + t * f_.dilation[2];
+            const int32_t factor = w[t];
+            for (int64_t o = 0; o < f_.out[2]; ++o) to[o] += factor * from[o * f_.stride[2]];
+          }
+        }
+      }
+    }
+  }
+
+  Form f_;
+  bool is_signed_, has_zero_;
+  std::vector<int32_t> weights_;
+  int threads_ = 1;
+};
+
+}  // namespace
+
+void offer_conv_integer_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const Result<Form> f = form_of(b);
+  if (!f) return offer.refuse("cpu", f.refusal());
+  const double products = static_cast<double>(f->batch * f->outputs * f->plane() * f->depth());
+  constexpr double direct_per_us = 1e3;
+  if (const auto why = rejects_sums(b.inputs[0].type, b.inputs[1].type, f->depth())) return offer.refuse("cpu", *why);
+  const bool small = f->group > 1 && f->group_outputs() < 16;
+  if (small || f->group > 64) {
+    offer.candidates.push_back(
+        {"cpu", "direct", 2 + products / direct_per_us / machine.threads,
+         [b, f = *f, threads = machine.threads] { return std::make_unique<DirectIntegerConv>(b, f, threads); }});
+    return;
+  }
+  const int64_t rows = lines_at_a_time(*f) * f->out[2];
+  auto groups = std::make_shared<std::vector<std::shared_ptr<GroupProduct>>>();
+  for (int64_t g = 0; g < f->group; ++g) groups->push_back(product_of(b, *f, g, rows));
+  std::vector<Offer> inner(groups->size());
+  for (size_t g = 0; g < groups->size(); ++g)
+    for (const OperatorTactics& tactics : matmul_family.operators)
+      if (tactics.cpu && tactics.handles((*groups)[g]->node)) tactics.cpu((*groups)[g]->bound, machine, inner[g]);
+  for (size_t c = 0; c < inner[0].candidates.size(); ++c) {
+    const Candidate& first = inner[0].candidates[c];
+    std::vector<std::function<std::unique_ptr<Kernel>()>> prepare;
+    for (const Offer& o : inner) {
+      const auto same = std::ranges::find_if(
+          o.candidates, [&](const Candidate& k) { return k.tactic == first.tactic && k.config == first.config; });
+      if (same != o.candidates.end()) prepare.push_back(same->prepare);
+    }
+    if (prepare.size() != inner.size()) continue;  // a group's weights are out of its range
+    const double moved = static_cast<double>(f->batch * f->plane()) * static_cast<double>(f->depth() * f->group + f->outputs * 8);
+    const double estimate =
+        first.estimate_us * static_cast<double>(f->batch * f->plane() / rows * f->group) + moved / 4e3 / machine.threads;
+    offer.candidates.push_back(
+        {first.tactic, first.config + " rows", 2 + estimate, [b, f = *f, groups, prepare, threads = machine.threads] {
+           std::vector<std::unique_ptr<Kernel>> kernels;
+           for (const auto& make : prepare) kernels.push_back(make());
+           return std::make_unique<IntegerConv>(b, f, std::move(kernels), threads);
+         }});
+  }
+  for (const RefusedTactic& r : inner[0].refused) offer.refuse(r.tactic, r.why);
+}
+
+}  // namespace smelt::ops::conv

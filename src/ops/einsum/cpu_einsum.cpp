@@ -1,0 +1,251 @@
+// Einsum on the processor. Two operands whose loops are a product's are one, [batch, M, K] · [batch, K, N], by MatMul's kernels:
+// operands are copied into that order where they do not lie so, diagonals among them. One operand is a strided copy where nothing
+// is summed. Anything else is a loop over the elements of the result.
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "ops/core/align.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/strided_copy.h"
+#include "ops/einsum/einsum.h"
+#include "ops/einsum/offer.h"
+#include "ops/matmul/family.h"
+
+namespace smelt::ops {
+namespace {
+
+/// One operand: elements along each loop of the contraction, 0 where it repeats.
+struct Operand {
+  Shape steps;
+  bool has(size_t loop) const { return steps[loop] != 0; }
+};
+
+/// All loops of a contraction of one or two operands, the output's first.
+struct Loops {
+  Shape extents;
+  size_t outer = 0;
+  std::vector<Operand> operands;
+};
+
+Loops loops_of(const Contraction& c) {
+  Loops l;
+  l.extents = c.outer;
+  l.outer = c.outer.size();
+  l.extents.insert(l.extents.end(), c.summed.begin(), c.summed.end());
+  for (size_t k = 0; k < c.outer_strides.size(); ++k) {
+    Operand o{c.outer_strides[k]};
+    o.steps.insert(o.steps.end(), c.summed_strides[k].begin(), c.summed_strides[k].end());
+    for (size_t a = 0; a < o.steps.size(); ++a)
+      if (l.extents[a] == 1) o.steps[a] = 0;
+    l.operands.push_back(std::move(o));
+  }
+  return l;
+}
+
+/// The product: y[batch, m, n] = Σ a[batch, m, k] · b[batch, k, n], each a list of loops.
+struct Product {
+  std::vector<size_t> batch, m, n, k;
+  static int64_t extent(const Loops& l, const std::vector<size_t>& loops) {
+    int64_t e = 1;
+    for (size_t a : loops) e *= l.extents[a];
+    return e;
+  }
+};
+
+/// A copy of an operand in the order of `loops`; none where it lies so already.
+std::optional<StridedCopy> copy_of(const Loops& l, const Operand& o, const std::vector<size_t>& loops, int64_t bytes,
+                                   int threads) {
+  Shape extents, from;
+  for (size_t a : loops) extents.push_back(l.extents[a]), from.push_back(o.steps[a]);
+  const Shape to = strides(extents);
+  bool same = true;
+  for (size_t i = 0; i < to.size(); ++i) same = same && (extents[i] == 1 || from[i] == to[i]);
+  if (same) return std::nullopt;
+  return StridedCopy(extents, from, to, bytes, threads);
+}
+
+struct MatMulNode {
+  Node node;
+  BoundNode bound;
+};
+
+class EinsumKernel final : public Kernel {
+ public:
+  EinsumKernel(const Loops& l, const Product& p, DType type, std::unique_ptr<Kernel> product, int threads)
+      : product_(std::move(product)), bytes_(element_bytes(type)) {
+    const auto joined = [](std::initializer_list<const std::vector<size_t>*> lists) {
+      std::vector<size_t> all;
+      for (const auto* list : lists) all.insert(all.end(), list->begin(), list->end());
+      return all;
+    };
+    const std::vector<size_t> orders[] = {joined({&p.batch, &p.m, &p.k}), joined({&p.batch, &p.k, &p.n})};
+    for (size_t i = 0; i < 2; ++i) {
+      copies_[i] = copy_of(l, l.operands[i], orders[i], bytes_, threads);
+      sizes_[i] = copies_[i] ? aligned(Product::extent(l, orders[i]) * bytes_) : 0;
+    }
+    // The result's order is the output's.
+    const std::vector<size_t> made = joined({&p.batch, &p.m, &p.n});
+    Shape extents, to;
+    const Shape dense = strides(Shape(l.extents.begin(), l.extents.begin() + static_cast<std::ptrdiff_t>(l.outer)));
+    for (size_t a : made) extents.push_back(l.extents[a]), to.push_back(dense[a]);
+    const Shape from = strides(extents);
+    bool same = true;
+    for (size_t i = 0; i < to.size(); ++i) same = same && (extents[i] == 1 || from[i] == to[i]);
+    if (!same) {
+      copies_[2] = StridedCopy(extents, from, to, bytes_, threads);
+      sizes_[2] = aligned(elements(extents) * bytes_);
+    }
+  }
+  int64_t workspace() const override { return sizes_[0] + sizes_[1] + sizes_[2] + product_->workspace(); }
+
+  void run(const Buffers& b) override {
+    char* memory = static_cast<char*>(b.workspace);
+    const void* in[2];
+    for (size_t i = 0; i < 2; ++i) {
+      in[i] = b.inputs[i];
+      if (!copies_[i]) continue;
+      copies_[i]->run(memory, b.inputs[i]);
+      in[i] = memory;
+      memory += sizes_[i];
+    }
+    void* out = copies_[2] ? memory : b.outputs[0];
+    memory += sizes_[2];
+    product_->run({in, std::span(&out, 1), memory});
+    if (copies_[2]) copies_[2]->run(b.outputs[0], out);
+  }
+
+ private:
+  std::unique_ptr<Kernel> product_;
+  int64_t bytes_;
+  std::optional<StridedCopy> copies_[3];  // of both operands; of the result
+  int64_t sizes_[3] = {};
+};
+
+/// One operand whose loops are all the output's: its elements in another order, a diagonal too.
+class ReorderKernel final : public Kernel {
+ public:
+  ReorderKernel(const Loops& l, int64_t bytes, int threads)
+      : copy_(l.extents, l.operands[0].steps, strides(l.extents), bytes, threads) {}
+  void run(const Buffers& b) override { copy_.run(b.outputs[0], b.inputs[0]); }
+
+ private:
+  StridedCopy copy_;
+};
+
+/// Any contraction of f32 or f64, element by element: for sums that only one operand has, and three operands and more.
+template <class T> class LoopKernel final : public Kernel {
+ public:
+  LoopKernel(const Loops& l, int threads) : l_(l), count_(1), sums_(1) {
+    for (size_t a = 0; a < l.extents.size(); ++a) (a < l.outer ? count_ : sums_) *= l.extents[a];
+    threads_ = useful_threads(threads, count_ * sums_ * static_cast<int64_t>(l.operands.size()));
+  }
+  void run(const Buffers& b) override {
+    parallel(threads_, count_, 1, [&](int64_t begin, int64_t end, int) {
+      constexpr size_t most = 16;
+      const size_t operands = l_.operands.size(), loops = l_.extents.size();
+      for (int64_t o = begin; o < end; ++o) {
+        int64_t at[most] = {}, index[most] = {};
+        int64_t rest = o;
+        for (size_t a = l_.outer; a-- > 0; rest /= l_.extents[a])
+          for (size_t k = 0; k < operands; ++k) at[k] += rest % l_.extents[a] * l_.operands[k].steps[a];
+        double total = 0;
+        for (int64_t s = 0; s < sums_; ++s) {
+          double product = 1;
+          for (size_t k = 0; k < operands; ++k) product *= static_cast<double>(static_cast<const T*>(b.inputs[k])[at[k]]);
+          total += product;
+          for (size_t a = loops; a-- > l_.outer;) {
+            for (size_t k = 0; k < operands; ++k) at[k] += l_.operands[k].steps[a];
+            if (++index[a] < l_.extents[a]) break;
+            for (size_t k = 0; k < operands; ++k) at[k] -= l_.extents[a] * l_.operands[k].steps[a];
+            index[a] = 0;
+          }
+        }
+        static_cast<T*>(b.outputs[0])[o] = static_cast<T>(total);
+      }
+    });
+  }
+
+ private:
+  Loops l_;
+  int64_t count_, sums_;
+  int threads_ = 1;
+};
+
+/// The loops of a product; nothing where one operand alone is summed over a loop.
+std::optional<Product> product_of(const Loops& l) {
+  if (l.operands.size() != 2) return std::nullopt;
+  Product p;
+  for (size_t a = 0; a < l.extents.size(); ++a) {
+    if (l.extents[a] == 1) continue;
+    const bool left = l.operands[0].has(a), right = l.operands[1].has(a);
+    if (a >= l.outer) {
+      if (!left || !right) return std::nullopt;
+      p.k.push_back(a);
+    } else {
+      if (!left && !right) return std::nullopt;
+      (left && right ? p.batch : left ? p.m : p.n).push_back(a);
+    }
+  }
+  // Both sides are walked in the left operand's order, so that it needs no copy where there is a choice.
+  std::ranges::stable_sort(p.k, std::greater{}, [&](size_t a) { return l.operands[0].steps[a]; });
+  return p;
+}
+
+}  // namespace
+
+void offer_einsum_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const DType type = b.outputs[0].type;
+  if (type != DType::f32 && type != DType::f64 && type != DType::f16 && type != DType::bf16)
+    return offer.refuse("cpu", Reason::wrong_type, "elements of {}", name(type));
+  if (const auto why = rejects_layouts(b)) return offer.refuse("cpu", *why);
+  if (elements(b.outputs[0].shape) == 0) return offer.refuse("cpu", Reason::wrong_shape, "an empty result");
+  std::vector<Shape> shapes;
+  for (const BoundTensor& t : b.inputs) {
+    if (elements(t.shape) == 0) return offer.refuse("cpu", Reason::wrong_shape, "an empty operand");
+    shapes.push_back(t.shape);
+  }
+  const Loops l = loops_of(einsum_contraction(*b.node, shapes));
+  const int threads = machine.threads;
+  if (l.extents.size() > 8) return offer.refuse("cpu", Reason::too_large, "{} loops; it knows 8", l.extents.size());
+  double work = 1;
+  for (int64_t e : l.extents) work *= static_cast<double>(e);
+  const int64_t size = element_bytes(type);
+  if (l.operands.size() == 1 && l.outer == l.extents.size()) {
+    offer.candidates.push_back({"cpu", "", copy_estimate_us(b, machine),
+                                [l, size, threads] { return std::make_unique<ReorderKernel>(l, size, threads); }});
+    return;
+  }
+  if (const auto p = product_of(l)) {
+    auto inner = std::make_shared<MatMulNode>();
+    inner->node.op = "MatMul";
+    const int64_t batch = Product::extent(l, p->batch), m = Product::extent(l, p->m), n = Product::extent(l, p->n),
+                  k = Product::extent(l, p->k);
+    const auto shape = [&](int64_t rows, int64_t columns) {
+      return batch == 1 ? Shape{rows, columns} : Shape{batch, rows, columns};
+    };
+    inner->bound.node = &inner->node;
+    inner->bound.inputs = {{type, shape(m, k)}, {type, shape(k, n)}};
+    inner->bound.outputs = {{type, shape(m, n)}};
+    Offer product;
+    for (const OperatorTactics& tactics : matmul_family.operators)
+      if (product.candidates.empty() && tactics.cpu && tactics.handles(inner->node)) tactics.cpu(inner->bound, machine, product);
+    for (const Candidate& c : product.candidates) {
+      offer.candidates.push_back({c.tactic, c.config, c.estimate_us + copy_estimate_us(b, machine),
+                                  [l, p = *p, type, inner, prepare = c.prepare, threads] {
+                                    return std::make_unique<EinsumKernel>(l, p, type, prepare(), threads);
+                                  }});
+    }
+    if (!offer.candidates.empty()) return;
+  }
+  if (l.operands.size() > 16 || (type != DType::f32 && type != DType::f64))
+    return offer.refuse("cpu", Reason::wrong_type, "a sum of {} over loops that are no product", name(type));
+  const double estimate = 2 + work * static_cast<double>(l.operands.size()) / 500 / threads;
+  offer.candidates.push_back({"cpu", "loops", estimate, [l, type, threads]() -> std::unique_ptr<Kernel> {
+                                if (type == DType::f64) return std::make_unique<LoopKernel<double>>(l, threads);
+                                return std::make_unique<LoopKernel<float>>(l, threads);
+                              }});
+}
+
+}  // namespace smelt::ops

@@ -71,7 +71,10 @@ Json to_json(const profile::Profile& p) {
                      {"share", r.share},
                      {"roof_share", number(r.roof_share)},
                      {"limiter", std::string(profile::name(r.limiter))}});
+  Json warnings = Json::array();
+  if (const std::string warning = reference_warning(p); !warning.empty()) warnings.push_back(warning);
   return {{"model", p.model},
+          {"warnings", warnings},
           {"latency_us", to_json(p.latency_us)},
           {"steps_us", p.steps_us},
           {"gaps_us", p.gaps_us},

@@ -134,6 +134,7 @@ Table tactic_table(const std::vector<StepInfo>& steps) {
     for (const TacticNote& o : s.others)
       t.rows.push_back({s.name, s.problem, full(o.tactic, o.config), "not chosen", o.reason, o.code});
   }
+  t.note = reference_warning(steps);
   return t;
 }
 

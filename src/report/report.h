@@ -40,6 +40,10 @@ struct Report {
 
 /// The tactic that runs a step: "cuda v8 t64", "reference (on the host)".
 std::string tactic_text(const StepInfo& s);
+/// "warning: 2 steps run in the plain loops of their references, 41% of the steps' time: LSTM (2)"; empty without such steps. In
+/// the notes of the step table and of the tactic table, and among JSON's "warnings".
+std::string reference_warning(const profile::Profile& p);
+std::string reference_warning(const std::vector<StepInfo>& steps);
 Table step_table(const profile::Profile& p);
 Table scope_table(const profile::Profile& p);
 Table memory_table(const profile::Profile& p);

@@ -11,12 +11,40 @@
 namespace smelt::report {
 namespace {
 
+/// "warning: 3 steps run in the plain loops of their references: LSTM (2), Foo" and what `more` adds; empty without such steps.
+std::string reference_warning(const std::vector<const StepInfo*>& steps, const std::string& more) {
+  std::map<std::string, int> ops;
+  for (const StepInfo* s : steps) ++ops[s->op];
+  std::vector<std::string> names;
+  for (const auto& [op, count] : ops) names.push_back(count > 1 ? fmt::format("{} ({})", op, count) : op);
+  if (names.empty()) return "";
+  return fmt::format("warning: {} step{} in the plain loops of {}{}: {}", steps.size(), steps.size() == 1 ? " runs" : "s run",
+                     steps.size() == 1 ? "its reference" : "their references", more, joined(names));
+}
+
+bool by_reference(const StepInfo& s) { return s.tactic == "reference"; }
+
 Cell change(double before, double after) { return before > 0 ? Cell(after / before - 1) : Cell("–"); }
 
 }  // namespace
 
 std::string tactic_text(const StepInfo& s) {
   return fmt::format("{}{}{}{}", s.tactic, s.config.empty() ? "" : " ", s.config, s.on_host ? " (on the host)" : "");
+}
+
+std::string reference_warning(const std::vector<StepInfo>& steps) {
+  std::vector<const StepInfo*> found;
+  for (const StepInfo& s : steps)
+    if (by_reference(s)) found.push_back(&s);
+  return reference_warning(found, "");
+}
+
+std::string reference_warning(const profile::Profile& p) {
+  std::vector<const StepInfo*> found;
+  double share = 0;
+  for (const profile::StepRow& r : p.steps)
+    if (by_reference(r.step)) found.push_back(&r.step), share += r.share;
+  return reference_warning(found, fmt::format(", {} of the steps' time", format(share, Unit::percent)));
 }
 
 Table step_table(const profile::Profile& p) {
@@ -42,6 +70,7 @@ Table step_table(const profile::Profile& p) {
   t.note = fmt::format("{} steps take {}, gaps between them {}, together {:.1f}% {} than one run: {} (median of {})",
                        p.steps.size(), format(p.steps_us, Unit::us), format(p.gaps_us, Unit::us), 100 * std::abs(missing),
                        missing > 0 ? "less" : "more", format(p.latency_us.median, Unit::us), p.latency_us.count);
+  if (const std::string warning = reference_warning(p); !warning.empty()) t.note += "\n" + warning;
   return t;
 }
 

@@ -12,10 +12,10 @@ namespace smelt::plan {
 Planner::Planner(Graph graph, std::shared_ptr<Context> context)
     : graph_(std::move(graph)), context_(std::move(context)), order_(graph_.topological()) {}
 
-std::optional<std::vector<Shape>> Planner::fixed_shapes() const {
+std::optional<std::vector<Shape>> fixed_shapes(const Graph& g) {
   std::vector<Shape> shapes;
-  for (ValueId v : graph_.inputs()) {
-    const auto& shape = graph_.value(v).shape;
+  for (ValueId v : g.inputs()) {
+    const auto& shape = g.value(v).shape;
     if (!shape || !is_static(*shape)) return std::nullopt;
     shapes.push_back(to_shape(*shape));
   }

@@ -29,6 +29,9 @@ struct PlannedSegment {
   std::shared_ptr<const Environment> after;  // what next() needs; null for the last segment
 };
 
+/// The shapes of the graph's inputs where all are fixed.
+std::optional<std::vector<Shape>> fixed_shapes(const Graph& g);
+
 /// Immutable but for the choices of buckets and layouts; thread-safe.
 class Planner {
  public:
@@ -37,8 +40,7 @@ class Planner {
   const Graph& graph() const { return graph_; }
   const std::vector<NodeId>& order() const { return order_; }
   Context& context() const { return *context_; }
-  /// The shapes of the inputs where all are fixed.
-  std::optional<std::vector<Shape>> fixed_shapes() const;
+  std::optional<std::vector<Shape>> fixed_shapes() const { return plan::fixed_shapes(graph_); }
 
   /// The first segment for inputs of these shapes. `before`: the first segment for other shapes that the same Execution has, if
   /// any, whose kernels serve again. Throws Error: naming the node that no kernel runs; usage for caches where the segment is not

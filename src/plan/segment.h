@@ -65,6 +65,7 @@ enum class StepKind : uint8_t {
   copy,     // output 0 = input 0, same bytes: a view that ends in memory of its own
   dynamic,  // sizes known after running it only, strings, or control flow: ops::evaluate on tensors; or a kernel of
             // ops/core/data_dependent.h
+  control,  // an If whose branches give outputs of the same, known shapes: the plan of the branch taken writes them
 };
 
 /// What a concat step copies: `outer` times, a chunk of each of these inputs.

@@ -46,13 +46,17 @@ class SegmentBuilder {
       const auto& e = env_[node.inputs[i]];
       in[i] = {e.type, e.shape, true, e.value.valid() ? &e.value : nullptr};
     }
-    if (!is_control_flow(node)) ops::infer(node, in, out);
+    const bool control = is_control_flow(node);
+    if (!control)
+      ops::infer(node, in, out);
+    else if (node.is("If") && !on_device_)
+      infer_if(node, in, out);
     done(n);
     if (evaluate_now(node, in, out)) return;
 
-    const bool shapes_known = !is_control_flow(node) && std::ranges::all_of(out, [](const ops::TensorDesc& d) {
-      return !d.present() || (d.shape_known && d.type != DType::string);
-    });
+    const auto is_known = [](const ops::TensorDesc& d) { return !d.present() || (d.shape_known && d.type != DType::string); };
+    const bool shapes_known =
+        std::ranges::all_of(out, is_known) && (!control || std::ranges::any_of(out, &ops::TensorDesc::present));
     Step step;
     step.id = n;
     step.node = std::shared_ptr<const Node>(std::shared_ptr<void>(), &node);
@@ -69,16 +73,62 @@ class SegmentBuilder {
     const bool empty =
         std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t == absent || elements(segment_.tensor(t).shape) == 0; });
     if (empty) return;  // nothing to compute
-    if (view_offsets(segment_, step)) {
+    if (control) {
+      step.kind = StepKind::control;
+    } else if (view_offsets(segment_, step)) {
       step.kind = StepKind::view;
     } else if (node.is("Concat") && bits(segment_.tensor(step.outputs[0]).type) % 8 == 0) {
       step.kind = StepKind::concat;
     }
-    if (step.kind == StepKind::view) {
+    if (step.kind == StepKind::view || control) {
       for (TensorIndex t : step.inputs) fix(t);
       for (TensorIndex t : step.outputs) fix(t);
     }
     segment_.steps.push_back(std::move(step));
+  }
+
+  /// The outputs of an If where the branch is known, or both give the same shapes; `out` stays as it is where only a run knows
+  /// them, or a string is among its tensors.
+  void infer_if(const Node& node, std::span<const ops::TensorDesc> in, std::span<ops::TensorDesc> out) {
+    const auto is_string = [](const ops::TensorDesc& d) { return d.type == DType::string; };
+    if (in.empty() || !in[0].present() || elements(in[0].shape) != 1 || std::ranges::any_of(in, is_string)) return;
+    const Tensor* condition = in[0].value;
+    std::optional<std::vector<ops::TensorDesc>> found;
+    for (const bool taken : {true, false}) {
+      if (condition && (condition->to_ints()[0] != 0) != taken) continue;
+      const GraphPtr body = node.get_graph(taken ? "then_branch" : "else_branch");
+      auto outputs = body ? body_outputs(*body, in.subspan(1)) : std::nullopt;
+      if (!outputs || outputs->size() != out.size()) return;
+      const auto same = [](const ops::TensorDesc& a, const ops::TensorDesc& b) { return a.type == b.type && a.shape == b.shape; };
+      if (found && !std::ranges::equal(*found, *outputs, same)) return;
+      found = std::move(outputs);
+    }
+    if (!found || std::ranges::any_of(*found, is_string)) return;
+    for (size_t i = 0; i < out.size(); ++i)
+      if (node.outputs[i] != ValueId::none) out[i] = (*found)[i];
+  }
+
+  /// What a body gives for inputs like these; nothing where only a run knows its shapes. A branch that is not taken may not fit
+  /// them at all.
+  static std::optional<std::vector<ops::TensorDesc>> body_outputs(const Graph& body, std::span<const ops::TensorDesc> in) {
+    if (in.size() != body.inputs().size()) return std::nullopt;
+    const std::vector<NodeId> order = body.topological();
+    Environment env(body, order);
+    for (size_t i = 0; i < in.size(); ++i) {
+      env.set(body.inputs()[i], in[i].type, in[i].shape);
+      if (in[i].value) env[body.inputs()[i]].value = *in[i].value;
+    }
+    try {
+      plan_segment(body, order, env, false);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+    std::vector<ops::TensorDesc> out;
+    for (ValueId v : body.outputs()) {
+      if (!env[v].known) return std::nullopt;
+      out.push_back({env[v].type, env[v].shape, true, nullptr});
+    }
+    return out;
   }
 
   /// Memory for all that a kernel may find, where there is such a kernel. It lasts until the results are read, in later segments.

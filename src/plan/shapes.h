@@ -28,8 +28,8 @@ struct Environment {
 };
 
 /// Plans everything whose inputs have known shapes: nodes whose inputs' values are known (constants, shapes, integer
-/// arithmetic on them) are evaluated now, if small; those with known output shapes become kernel, view or concat steps; the
-/// rest dynamic steps, whose outputs wait for the next segment; those that a kernel of the device's runs (ops/core/data_dependent.h) where
+/// arithmetic on them) are evaluated now, if small; those with known output shapes become kernel, view, concat or control steps;
+/// the rest dynamic steps, whose outputs wait for the next segment; those that a kernel of the device's runs (ops/core/data_dependent.h) where
 /// `on_device`. Marks the nodes done in `env` and enters what is known of their outputs. Errors name the node. Throws when
 /// nothing can be planned although nodes are left.
 Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env, bool on_device);

@@ -66,6 +66,10 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
         info.tactic = "reference";
         info.on_host = step.on_host;
         break;
+      case StepKind::control:
+        info.problem = plain_problem(s, step, "control", info.op);
+        info.tactic = "plan";
+        break;
       case StepKind::view: break;
     }
     if (step.node) {

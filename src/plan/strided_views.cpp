@@ -27,7 +27,7 @@ class ViewPass {
       for (const Port& p : *ports) fixed_[static_cast<size_t>(p.tensor)] = true;
     for (size_t i = 0; i < s.steps.size(); ++i) {
       const Step& step = s.steps[i];
-      const bool dynamic = step.kind == StepKind::dynamic;
+      const bool dynamic = step.kind == StepKind::dynamic || step.kind == StepKind::control;
       for (TensorIndex t : step.inputs) {
         if (t == absent) continue;
         readers_[static_cast<size_t>(t)].insert(i);
@@ -121,7 +121,7 @@ class ViewPass {
   /// What reads a tensor that has become a view.
   bool follows(size_t reader, TensorIndex t, Change& c) {
     const Step& step = s_.steps[reader];
-    if (step.kind == StepKind::dynamic || step.kind == StepKind::copy) return false;
+    if (step.kind == StepKind::dynamic || step.kind == StepKind::control || step.kind == StepKind::copy) return false;
     if (step.kind == StepKind::concat) return s_.tensor(t).strides.empty();
     if (step.kind == StepKind::kernel && !(step.inputs[0] == t && moves(step)))
       return has_rows(t) || step.node->op.starts_with("Reduce");  // which go along whatever lies side by side

@@ -48,6 +48,27 @@ SegmentState& ExecutionImpl::first_segment(Binding binding) {
   return *bound_.front().second;
 }
 
+ExecutionImpl* ExecutionImpl::activate(std::span<const Tensor> inputs) {
+  if (!plan_->has_if()) return nullptr;
+  for (auto i = decided_for_.begin(); i != decided_for_.end(); ++i) {
+    if (!std::ranges::equal(i->first, inputs, {}, {}, &Tensor::shape)) continue;
+    decided_for_.splice(decided_for_.begin(), decided_for_, i);
+    return active_ = decided_for_.front().second;
+  }
+  check_inputs(plan_->inputs(), inputs);
+  std::vector<Shape> shapes;
+  for (const Tensor& t : inputs) shapes.push_back(t.shape());
+  ExecutionImpl* decided = nullptr;
+  if (const auto plan = plan_->decided(shapes)) {
+    auto& execution = decided_[plan.get()];
+    if (!execution) execution = std::make_unique<ExecutionImpl>(plan);
+    decided = execution.get();
+  }
+  decided_for_.emplace_front(std::move(shapes), decided);
+  if (decided_for_.size() > max_bound_shapes) decided_for_.pop_back();
+  return active_ = decided;
+}
+
 void ExecutionImpl::wait_for_enqueued() {
   if (!enqueued_) return;
   backend_.wait_for_all();
@@ -90,6 +111,7 @@ void ExecutionImpl::bind_inputs(std::span<const Tensor> inputs, std::vector<Boun
 }
 
 const std::vector<StepInfo>& ExecutionImpl::steps() const {
+  if (active_) return active_->steps();
   if (std::exchange(described_, true)) return infos_;
   infos_.clear();
   for (const SegmentState* state : segments_)
@@ -103,6 +125,7 @@ void ExecutionImpl::bind(std::span<const Tensor> inputs, std::span<const Tensor>
   }
   auto bound = bind_caches(*plan_, caches);
   const std::vector<Tensor> all = with_pasts(inputs, bound);
+  if (ExecutionImpl* decided = activate(all)) return decided->bind(all, outputs, caches);
   check_apart(*plan_, bound, all, outputs);
   bind_inputs(all, std::move(bound));
   try {
@@ -331,6 +354,7 @@ const Tensor& ExecutionImpl::output_value(size_t i) {
 }
 
 MemoryInfo ExecutionImpl::memory() const {
+  if (active_) return active_->memory();
   const auto& gpu = plan_->context().tuner.machine().gpu;
   const int64_t weights = backend_.is_host() ? plan_->constant_bytes() : backend_.constant_bytes();
   return {arena_.nbytes(), weights + (gpu ? gpu->weights->bytes() : plan_->context().weights.bytes())};

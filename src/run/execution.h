@@ -21,11 +21,11 @@ class ExecutionImpl final : public Execution {
   ~ExecutionImpl() override;
 
   void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}, std::span<const Cache> caches = {}) override;
-  void run() override { execute(nullptr, nullptr); }
+  void run() override { active_ ? active_->run() : execute(nullptr, nullptr); }
   void enqueue(void* stream) override;
   double run_timed(int times) override;
   void run_profiled(std::vector<StepTime>& times, std::vector<CopyTime>* copies = nullptr) override;
-  std::span<const Tensor> outputs() const override { return outputs_; }
+  std::span<const Tensor> outputs() const override { return active_ ? active_->outputs() : outputs_; }
   const std::vector<StepInfo>& steps() const override;
   MemoryInfo memory() const override;
   bool on_gpu() const override { return !backend_.is_host(); }
@@ -36,9 +36,9 @@ class ExecutionImpl final : public Execution {
   /// in the host's memory are copied there. The Execution may be used on another stream next.
   std::vector<Tensor> enqueue_fresh(std::span<const Tensor> inputs, void* stream, std::span<const Cache> caches = {});
   /// The caller's stream that it was last enqueued on; none after a run.
-  std::optional<void*> last_stream() const { return last_stream_; }
+  std::optional<void*> last_stream() const { return active_ ? active_->last_stream() : last_stream_; }
   /// The segments of the last run (of the bound shapes, before one), for tests and `explain`.
-  std::span<const SegmentState* const> segments() const { return segments_; }
+  std::span<const SegmentState* const> segments() const { return active_ ? active_->segments() : segments_; }
 
  private:
   /// An input at an address that kernels cannot use, copied at each run.
@@ -53,6 +53,10 @@ class ExecutionImpl final : public Execution {
     bool operator==(const Binding&) const = default;
   };
 
+  /// Inputs whose shapes decide branches of Ifs have an Execution of the plan that those branches are part of: it becomes the active
+  /// one, which does what this one is asked for until the next bind. None is active for other inputs. Throws Error (usage) for
+  /// inputs that do not fit the plan. Returns the active one.
+  ExecutionImpl* activate(std::span<const Tensor> inputs);
   void execute(std::vector<StepTime>* times, std::vector<CopyTime>* copies);
   /// The steps' times as the device saw them in a recorded run; false where it cannot tell.
   bool run_traced(std::vector<StepTime>& times, std::vector<CopyTime>* copies);
@@ -74,9 +78,12 @@ class ExecutionImpl final : public Execution {
   const SegmentRecording* recording_of(SegmentState& state);
   /// `recording`: the segment's, null where it has none.
   void run_segment(SegmentState& state, const SegmentRecording* recording, void* stream, Timestamps* timestamps);
-  void run_step(const SegmentState& state, size_t step, void* stream);
+  void run_step(SegmentState& state, size_t step, void* stream);
   void run_concat(const plan::ConcatCopy& concat, const StepArguments& arguments, void* stream);
   void run_dynamic(const SegmentState& state, size_t step);
+  /// Runs the branch of an If on the step's own memory.
+  void run_branch(SegmentState& state, size_t step);
+  ExecutionImpl& body(const Graph& g);
   /// Waits for what the segment's kernels counted, and gives their results the shapes found.
   void read_counts(SegmentState& state, void* stream);
   bool is_static() const { return !first_->after && first_->data_dependent.empty(); }
@@ -131,6 +138,10 @@ class ExecutionImpl final : public Execution {
   mutable std::vector<StepInfo> infos_;
   mutable bool described_ = true;  // infos_ is segments_': made when asked for
   std::map<const Graph*, std::unique_ptr<ExecutionImpl>> bodies_;
+  const BranchState* bound_by_ = nullptr;                                 // of a body: what the Execution around it bound it for
+  std::map<const PlanImpl*, std::unique_ptr<ExecutionImpl>> decided_;     // by the plan of the branches taken
+  std::list<std::pair<std::vector<Shape>, ExecutionImpl*>> decided_for_;  // of shapes, most recently bound first; null: none
+  ExecutionImpl* active_ = nullptr;
 };
 
 /// Whether its first element lies at a multiple of so many bytes, and of its own size.

@@ -33,7 +33,7 @@ std::vector<CopyTime> beside_steps(std::vector<CopyTime> copies) {
 
 }  // namespace
 
-void ExecutionImpl::run_step(const SegmentState& state, size_t at, void* stream) {
+void ExecutionImpl::run_step(SegmentState& state, size_t at, void* stream) {
   const plan::Step& step = state.segment.steps[at];
   const StepArguments& arguments = state.arguments[at];
   static const std::string unnamed = "copy";
@@ -53,6 +53,7 @@ void ExecutionImpl::run_step(const SegmentState& state, size_t at, void* stream)
         else
           run_dynamic(state, at);
         break;
+      case plan::StepKind::control: run_branch(state, at); break;
       case plan::StepKind::view: break;
     }
   } catch (const Error& e) {
@@ -75,6 +76,42 @@ Tensor ExecutionImpl::on_host(const Tensor& t) {
   return copy;
 }
 
+ExecutionImpl& ExecutionImpl::body(const Graph& g) {
+  auto& execution = bodies_[&g];
+  if (!execution) execution = std::make_unique<ExecutionImpl>(plan_->body(g));
+  return *execution;
+}
+
+void ExecutionImpl::run_branch(SegmentState& state, size_t at) {
+  const plan::Segment& s = state.segment;
+  const plan::Step& step = s.steps[at];
+  const StepArguments& arguments = state.arguments[at];
+  const bool taken = *static_cast<const bool*>(arguments.inputs[0]);
+  BranchState& branch = state.branches[at][taken];
+  if (!branch.body) {
+    branch.body = step.node->get_graph(taken ? "then_branch" : "else_branch").get();
+    branch.inputs.resize(step.inputs.size() - 1);
+    branch.outputs.resize(step.outputs.size());
+  }
+  ExecutionImpl& execution = body(*branch.body);
+  bool bound = execution.bound_by_ == &branch;
+  const auto point = [&](Tensor& t, plan::TensorIndex index, const void* memory) {
+    if (t.valid() && t.raw() == memory) return;
+    const plan::BoundValue& as = s.tensor(index);
+    t = Tensor::borrow(as.type, as.shape, const_cast<void*>(memory));
+    bound = false;
+  };
+  for (size_t i = 0; i < branch.inputs.size(); ++i) point(branch.inputs[i], step.inputs[1 + i], arguments.inputs[1 + i]);
+  for (size_t i = 0; i < branch.outputs.size(); ++i)
+    if (step.outputs[i] != plan::absent) point(branch.outputs[i], step.outputs[i], arguments.outputs[i]);
+  if (!bound) {
+    execution.bound_by_ = nullptr;
+    execution.bind(branch.inputs, branch.outputs);
+    execution.bound_by_ = &branch;
+  }
+  execution.run();
+}
+
 void ExecutionImpl::run_dynamic(const SegmentState& state, size_t at) {
   const plan::Segment& s = state.segment;
   const plan::Step& step = s.steps[at];
@@ -91,9 +128,9 @@ void ExecutionImpl::run_dynamic(const SegmentState& state, size_t at) {
       in[i] = on_host(Tensor::borrow(t.type, t.shape, const_cast<void*>(state.arguments[at].inputs[i])));
   }
   const auto run_graph = [this](const Graph& g, std::span<const Tensor> inputs) {
-    auto& body = bodies_[&g];
-    if (!body) body = std::make_unique<ExecutionImpl>(plan_->body(g));
-    return body->run_fresh(inputs);
+    ExecutionImpl& execution = body(g);
+    execution.bound_by_ = nullptr;
+    return execution.run_fresh(inputs);
   };
   std::vector<Tensor> out = ops::run_reference(*step.node, in, run_graph);
   for (size_t i = 0; i < out.size(); ++i) {
@@ -192,6 +229,7 @@ void ExecutionImpl::execute(std::vector<StepTime>* times, std::vector<CopyTime>*
 }
 
 double ExecutionImpl::run_timed(int times) {
+  if (active_) return active_->run_timed(times);
   if (!first_) fail_usage("run_timed was called before bind");
   const ops::Threads threads(plan_->context().tuner.machine().threads);
   const std::unique_ptr<Timestamps> timestamps = backend_.timestamps();
@@ -226,6 +264,7 @@ bool ExecutionImpl::run_traced(std::vector<StepTime>& times, std::vector<CopyTim
 }
 
 void ExecutionImpl::run_profiled(std::vector<StepTime>& times, std::vector<CopyTime>* copies) {
+  if (active_) return active_->run_profiled(times, copies);
   if (!first_) fail_usage("run_profiled was called before bind");
   if (copies) copies->clear();
   if (!run_traced(times, copies)) execute(&times, copies);
@@ -240,6 +279,7 @@ std::string ExecutionImpl::has_to_wait() const {
 }
 
 void ExecutionImpl::enqueue(void* stream) {
+  if (active_) return active_->enqueue(stream);
   backend_.refuse_if_lost();
   if (!first_) fail_usage("enqueue was called before bind");
   if (backend_.is_host()) fail_usage("enqueue: the plan is the processor's, which has no streams; call run");
@@ -268,6 +308,7 @@ std::vector<Tensor> ExecutionImpl::enqueue_fresh(std::span<const Tensor> inputs,
     fail_usage("enqueue: outputs cannot be allocated while the stream is being captured; bind an Execution to them before");
   auto bound = bind_caches(*plan_, caches);
   std::vector<Tensor> placed = with_pasts(inputs, bound);
+  if (ExecutionImpl* decided = activate(placed)) return decided->enqueue_fresh(placed, stream, caches);
   check_apart(*plan_, bound, placed, {});
   for (Tensor& t : placed) {
     if (t.nbytes() == 0 || t.type() == DType::string) continue;
@@ -354,6 +395,7 @@ void ExecutionImpl::release_bound() {
 std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs, std::span<const Cache> caches) {
   auto bound = bind_caches(*plan_, caches);
   const std::vector<Tensor> all = with_pasts(inputs, bound);
+  if (ExecutionImpl* decided = activate(all)) return decided->run_fresh(all, caches);
   check_apart(*plan_, bound, all, {});
   bind_inputs(all, std::move(bound));
   std::vector<Tensor> fresh = fresh_outputs(std::nullopt);

@@ -56,6 +56,12 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
     info("{}: {} nodes compute in {}, {} stay in fp32, {} casts between them", graph.name, done.converted, options.precision,
          done.kept, done.casts);
   if (options.optimize) fuse::run(graph, plan::fuse_options(options));
+  if (const auto shapes = plan::fixed_shapes(graph); shapes && plan::inlines_decided(options)) {
+    if (auto decided = plan::inline_decided(graph, *shapes)) {
+      graph = std::move(decided->graph);
+      fuse::run(graph, plan::fuse_options(options));
+    }
+  }
   auto made = std::make_shared<PlanImpl>(std::move(graph), platform);
   clock.end("rewriting");
   made->prepare();
@@ -66,6 +72,7 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
 
 PlanImpl::PlanImpl(Graph graph, const Platform& platform)
     : planner_(std::move(graph), platform.context),
+      platform_(platform),
       backend_(platform.backend),
       inputs_(infos(planner_.graph(), planner_.graph().inputs())),
       outputs_(infos(planner_.graph(), planner_.graph().outputs())),
@@ -73,6 +80,7 @@ PlanImpl::PlanImpl(Graph graph, const Platform& platform)
   for (NodeId n : planner_.order()) {
     const Node& node = planner_.graph().node(n);
     if (plan::splits_plan(node)) splits_.push_back(node.name);
+    has_if_ = has_if_ || node.is("If");
     for (const GraphPtr& g : bodies_of(node)) {
       Graph copy = clone(*g);
       if (options().optimize) fuse::run(copy, plan::fuse_options(options()));
@@ -87,6 +95,19 @@ std::shared_ptr<const PlanImpl> PlanImpl::body(const Graph& g) const {
   const auto at = bodies_.find(&g);
   if (at == bodies_.end()) fail("graph '{}' is no body of a node of '{}'", g.name, graph().name);
   return at->second;
+}
+
+std::shared_ptr<const PlanImpl> PlanImpl::decided(std::span<const Shape> shapes) const {
+  if (!has_if_ || !plan::inlines_decided(options())) return nullptr;
+  auto found = plan::inline_decided(graph(), shapes);
+  if (!found) return nullptr;
+  std::lock_guard lock(mutex_);
+  auto& made = decided_[std::move(found->decisions)];
+  if (!made) {
+    fuse::run(found->graph, plan::fuse_options(options()));
+    made = std::make_shared<PlanImpl>(std::move(found->graph), platform_);
+  }
+  return made;
 }
 
 std::unique_ptr<Execution> PlanImpl::execution() const { return std::make_unique<ExecutionImpl>(shared_from_this()); }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "plan/branches.h"
 #include "plan/planner.h"
 #include "run/platform.h"
 #include "smelt/session.h"
@@ -35,6 +36,10 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   Backend& backend() const { return *backend_; }
   /// The plan of a body that a node of this graph has as an attribute.
   std::shared_ptr<const PlanImpl> body(const Graph& g) const;
+  /// The plan for inputs of these shapes where they decide branches of Ifs: those branches are part of its graph. Null where they
+  /// decide none. Shapes that decide alike share one.
+  std::shared_ptr<const PlanImpl> decided(std::span<const Shape> shapes) const;
+  bool has_if() const { return has_if_; }
   /// Bytes of the graph's constants, those of bodies included.
   int64_t constant_bytes() const { return constant_bytes_; }
   /// Where all inputs are static, plans the first segment now, so that its kernels are chosen at build time.
@@ -44,13 +49,16 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
 
  private:
   plan::Planner planner_;
+  Platform platform_;
   std::shared_ptr<Backend> backend_;
   std::vector<TensorInfo> inputs_, outputs_;
   std::vector<std::string> splits_;
+  bool has_if_ = false;
   std::map<const Graph*, std::shared_ptr<const PlanImpl>> bodies_;
   int64_t constant_bytes_ = 0;
   std::vector<StepInfo> steps_;
   mutable std::mutex mutex_;
+  mutable std::map<plan::Decisions, std::shared_ptr<const PlanImpl>> decided_;
   mutable std::unique_ptr<plan::PlannedSegment> prepared_;
 };
 

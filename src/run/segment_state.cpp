@@ -18,6 +18,7 @@ SegmentState::SegmentState(plan::PlannedSegment planned)
     : PlannedSegment(std::move(planned)),
       ranges(ranges_of(segment)),
       arguments(segment.steps.size()),
+      branches(segment.steps.size()),
       own_results(segment.results.size()),
       device_copies(segment.externals.size()) {}
 

@@ -1,6 +1,7 @@
 // What an Execution keeps for a planned segment: addresses, memory of its own, recordings, and the segments that follow.
 #pragma once
 
+#include <array>
 #include <list>
 #include <map>
 #include <memory>
@@ -25,6 +26,12 @@ struct StepArguments {
   void* workspace = nullptr;
 };
 
+/// What a branch of a control step was bound to last.
+struct BranchState {
+  const Graph* body = nullptr;  // null before the first run that takes it
+  std::vector<Tensor> inputs, outputs;
+};
+
 /// A segment's ranges on the device, recorded for the memory at these addresses: the arena's, its externals', its results'.
 struct SegmentRecording {
   std::vector<const void*> addresses;
@@ -35,14 +42,15 @@ struct SegmentState : plan::PlannedSegment {
   explicit SegmentState(plan::PlannedSegment planned);
 
   std::vector<StepRange> ranges;
-  std::vector<StepArguments> arguments;    // by step
-  std::vector<Tensor> own_results;         // by result: memory where the caller gives none, made when needed
-  std::vector<Tensor> device_copies;       // by external: of values that the host made
-  bool has_constants = false;              // what its steps read of them was uploaded
-  Tensor counts, host_counts;              // i64 [kernels that count their results]: the device's, and the host's copy
-  std::list<SegmentRecording> recordings;  // most recently used first
-  std::vector<size_t> recorded_work;       // by step, of the last recording: how many pieces of work it is
-  bool own_memory_only = false;            // too many sets of addresses: the caller's tensors are copied instead
+  std::vector<StepArguments> arguments;              // by step
+  std::vector<std::array<BranchState, 2>> branches;  // by step; of control steps: else, then
+  std::vector<Tensor> own_results;                   // by result: memory where the caller gives none, made when needed
+  std::vector<Tensor> device_copies;                 // by external: of values that the host made
+  bool has_constants = false;                        // what its steps read of them was uploaded
+  Tensor counts, host_counts;                        // i64 [kernels that count their results]: the device's, and the host's copy
+  std::list<SegmentRecording> recordings;            // most recently used first
+  std::vector<size_t> recorded_work;                 // by step, of the last recording: how many pieces of work it is
+  bool own_memory_only = false;                      // too many sets of addresses: the caller's tensors are copied instead
   /// By the types and shapes of `data_dependent`, in order.
   std::map<std::vector<std::pair<DType, Shape>>, std::unique_ptr<SegmentState>> next;
 };

@@ -1,6 +1,7 @@
 """Session: build once, run many times; shaped after onnxruntime.InferenceSession."""
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,6 +73,12 @@ class Cache:
         return _ext.Cache(self.past, self.present, tensor, self.length)
 
 
+@functools.cache
+def _code_of(dtype: np.dtype) -> int:
+    """ONNX's number of the element type; 0 where ONNX has none. NumPy takes microseconds to name a type."""
+    return _CODES.get(dtype.name, 0)
+
+
 def _ml_dtype(name: str) -> np.dtype:
     import ml_dtypes
 
@@ -126,10 +133,11 @@ def to_tensor(value: Any, onnx_type: int = 0, name: str = "") -> _ext.Tensor:
     if isinstance(value, _ext.Tensor):
         return value
     what = f"input '{name}'" if name else "an array"
-    if gpu.number_of(value) is not None:
+    of_numpy = isinstance(value, np.ndarray)
+    if not of_numpy and gpu.number_of(value) is not None:
         raise UsageError(f"{what} lies on a GPU, expected the host's memory",
                          "Build with device='gpu', or pass a copy on the CPU.")
-    if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
+    if not of_numpy and hasattr(value, "__dlpack__"):
         try:
             if getattr(value, "requires_grad", False):
                 value = value.detach()
@@ -146,7 +154,7 @@ def to_tensor(value: Any, onnx_type: int = 0, name: str = "") -> _ext.Tensor:
             if not isinstance(v, (str, bytes)):
                 raise UsageError(f"{what} holds values of type {type(v).__name__}, expected numbers of an ONNX type or strings")
         return _ext.Tensor.strings(list(a.shape), [v.decode() if isinstance(v, bytes) else str(v) for v in values])
-    code = _CODES.get(a.dtype.name, 0)
+    code = _code_of(a.dtype)
     if not code:
         raise UsageError(f"{what} has type {a.dtype}, expected one that ONNX has")
     if onnx_type in _SUB_BYTE and onnx_type in _BOUNDS and a.dtype in (np.int8, np.uint8):
@@ -154,7 +162,8 @@ def to_tensor(value: Any, onnx_type: int = 0, name: str = "") -> _ext.Tensor:
         code = onnx_type
     if code in _SUB_BYTE:
         return _ext.Tensor.packed(_pack(np.ascontiguousarray(a), 2 if code in (25, 26) else 4), code, list(a.shape))
-    a = a.astype(a.dtype.newbyteorder("="), order="C", copy=False)
+    if not (a.flags.c_contiguous and a.dtype.isnative):
+        a = a.astype(a.dtype.newbyteorder("="), order="C", copy=False)
     if code not in _ML_DTYPES:
         return _ext.Tensor.borrow(a)
     return _ext.Tensor.borrow(a.view(np.uint16 if a.dtype.itemsize == 2 else np.uint8), code)
@@ -214,6 +223,8 @@ class Session:
         self._session = _ext.session_from_bytes(bytes(path), o) if from_bytes else _ext.Session(os.fspath(path), o)
         self._inputs = [NodeArg(*i) for i in self._session.inputs()]
         self._outputs = [NodeArg(*i) for i in self._session.outputs()]
+        self._types = {i.name: i.onnx_type for i in self._inputs}
+        self._names = [o.name for o in self._outputs]
 
     def get_inputs(self) -> list[NodeArg]:
         """The model's inputs, in their order."""
@@ -244,11 +255,12 @@ class Session:
         On a GPU: where an input lies there (a tensor of PyTorch, CuPy or JAX), the results lie there too. Nothing is copied, and
         the call does not wait for the run. The run is put on `stream`: a CUstream's number, or a stream of PyTorch or CuPy. The
         default is the current stream of the library that the first such input comes from."""
-        types = {i.name: i.onnx_type for i in self._inputs}
+        types = self._types
         feed = {name: value for name, value in input_feed.items() if value is not None}
-        names = list(output_names or [o.name for o in self._outputs])
-        values = [*feed.values(), *(c.memory for c in caches)]
-        there = [value for value in values if gpu.number_of(value) is not None] if self._on_gpu else []
+        names = list(output_names or self._names)
+        there = []
+        if self._on_gpu:
+            there = [v for v in (*feed.values(), *(c.memory for c in caches)) if gpu.number_of(v) is not None]
         if not self._on_gpu and stream is not None:
             raise UsageError("a stream was given, and the session runs on the processor", "Build with device='gpu'.")
         if not there and stream is None:

@@ -87,8 +87,8 @@ class SegmentBuilder {
     segment_.steps.push_back(std::move(step));
   }
 
-  /// The outputs of an If where the branch is known, or both give the same shapes; `out` stays as it is where only a run knows
-  /// them, or a string is among its tensors.
+  /// The outputs of an If where the branch is known, both give the same shapes, or one does not fit its inputs: a run that takes
+  /// it fails. `out` stays as it is where only a run knows them, or a string is among its tensors.
   void infer_if(const Node& node, std::span<const ops::TensorDesc> in, std::span<ops::TensorDesc> out) {
     const auto is_string = [](const ops::TensorDesc& d) { return d.type == DType::string; };
     if (in.empty() || !in[0].present() || elements(in[0].shape) != 1 || std::ranges::any_of(in, is_string)) return;
@@ -97,8 +97,14 @@ class SegmentBuilder {
     for (const bool taken : {true, false}) {
       if (condition && (condition->to_ints()[0] != 0) != taken) continue;
       const GraphPtr body = node.get_graph(taken ? "then_branch" : "else_branch");
-      auto outputs = body ? body_outputs(*body, in.subspan(1)) : std::nullopt;
-      if (!outputs || outputs->size() != out.size()) return;
+      if (!body || body->inputs().size() + 1 != in.size() || body->outputs().size() != out.size()) return;
+      std::optional<std::vector<ops::TensorDesc>> outputs;
+      try {
+        outputs = body_outputs(*body, in.subspan(1));
+      } catch (const Error&) {
+        continue;
+      }
+      if (!outputs) return;
       const auto same = [](const ops::TensorDesc& a, const ops::TensorDesc& b) { return a.type == b.type && a.shape == b.shape; };
       if (found && !std::ranges::equal(*found, *outputs, same)) return;
       found = std::move(outputs);
@@ -108,21 +114,15 @@ class SegmentBuilder {
       if (node.outputs[i] != ValueId::none) out[i] = (*found)[i];
   }
 
-  /// What a body gives for inputs like these; nothing where only a run knows its shapes. A branch that is not taken may not fit
-  /// them at all.
+  /// What a body gives for inputs like these; nothing where only a run knows its shapes. Throws Error where they do not fit.
   static std::optional<std::vector<ops::TensorDesc>> body_outputs(const Graph& body, std::span<const ops::TensorDesc> in) {
-    if (in.size() != body.inputs().size()) return std::nullopt;
     const std::vector<NodeId> order = body.topological();
     Environment env(body, order);
     for (size_t i = 0; i < in.size(); ++i) {
       env.set(body.inputs()[i], in[i].type, in[i].shape);
       if (in[i].value) env[body.inputs()[i]].value = *in[i].value;
     }
-    try {
-      plan_segment(body, order, env, false);
-    } catch (const Error&) {
-      return std::nullopt;
-    }
+    plan_segment(body, order, env, false);
     std::vector<ops::TensorDesc> out;
     for (ValueId v : body.outputs()) {
       if (!env[v].known) return std::nullopt;

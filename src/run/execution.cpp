@@ -32,7 +32,17 @@ ExecutionImpl::~ExecutionImpl() {
   }
 }
 
-SegmentState& ExecutionImpl::first_segment(Binding binding) {
+SegmentState& ExecutionImpl::first_segment(std::span<const Tensor> inputs, std::span<const BoundCache> caches) {
+  // What is bound again and again is found, and was checked, before.
+  if (!bound_.empty() && caches.empty()) {
+    const auto& [last, state] = bound_.front();
+    if (last.caches.empty() && std::ranges::equal(last.shapes, inputs, {}, {}, &Tensor::shape) &&
+        std::ranges::equal(plan_->inputs(), inputs, {}, &TensorInfo::type, &Tensor::type))
+      return *state;
+  }
+  check_inputs(plan_->inputs(), inputs);
+  Binding binding{{}, forms(caches)};
+  for (const Tensor& t : inputs) binding.shapes.push_back(t.shape());
   for (auto i = bound_.begin(); i != bound_.end(); ++i) {
     if (i->first != binding) continue;
     bound_.splice(bound_.begin(), bound_, i);
@@ -81,10 +91,7 @@ bool ExecutionImpl::usable(const Tensor& t) const {
 
 void ExecutionImpl::bind_inputs(std::span<const Tensor> inputs, std::vector<BoundCache> caches) {
   backend_.refuse_if_lost();
-  check_inputs(plan_->inputs(), inputs);
-  Binding binding{{}, forms(caches)};
-  for (const Tensor& t : inputs) binding.shapes.push_back(t.shape());
-  SegmentState& first = first_segment(std::move(binding));  // throws before anything of the last binding is touched
+  SegmentState& first = first_segment(inputs, caches);  // throws before anything of the last binding is touched
   caches_ = std::move(caches);
   staged_.clear();
   outputs_on_device_ = std::ranges::any_of(inputs, [&](const Tensor& t) { return !in_host_memory(t); });
@@ -124,7 +131,8 @@ void ExecutionImpl::bind(std::span<const Tensor> inputs, std::span<const Tensor>
     fail_usage("{} output tensors were given for {} outputs", outputs.size(), given_.size());
   }
   auto bound = bind_caches(*plan_, caches);
-  const std::vector<Tensor> all = with_pasts(inputs, bound);
+  const std::vector<Tensor> pasts_added = bound.empty() ? std::vector<Tensor>() : with_pasts(inputs, bound);
+  const std::span<const Tensor> all = bound.empty() ? inputs : pasts_added;
   if (ExecutionImpl* decided = activate(all)) return decided->bind(all, outputs, caches);
   check_apart(*plan_, bound, all, outputs);
   bind_inputs(all, std::move(bound));
@@ -236,25 +244,56 @@ void ExecutionImpl::resolve(SegmentState& state) {
       state.own_results[i] = backend_.allocate(t.type, t.shape, plan_->graph().value(port.value).name);
     v = state.own_results[i];
   }
+  if (backend_.is_host() && state.resolved_for == arena_.raw()) {
+    for (const MovingArgument& m : state.moving) {
+      std::byte* memory = static_cast<std::byte*>(value(m.value).raw()) + m.offset;
+      StepArguments& arguments = state.arguments[m.step];
+      if (m.is_output)
+        arguments.outputs[m.slot] = memory;
+      else
+        arguments.inputs[m.slot] = memory;
+    }
+    return;
+  }
+  resolve_all(state);
+}
+
+void ExecutionImpl::resolve_all(SegmentState& state) {
+  const plan::Segment& s = state.segment;
   const auto counting = std::ranges::count_if(s.steps, [](const plan::Step& step) { return !step.at_most.empty(); });
   if (counting > 0 && !state.counts.valid()) {
     state.counts = backend_.allocate(DType::i64, {counting}, "counts of results");
     state.host_counts = backend_.allocate_host(DType::i64, {counting});
   }
   int64_t counted = 0;
+  state.moving.clear();
   for (size_t at = 0; at < s.steps.size(); ++at) {
     const plan::Step& step = s.steps[at];
     StepArguments& arguments = state.arguments[at];
     arguments.inputs.clear();
     arguments.outputs.clear();
-    for (size_t i = 0; i < step.inputs.size(); ++i)
-      arguments.inputs.push_back(reads(step, i) ? address(state, step.inputs[i]) : nullptr);
-    for (plan::TensorIndex t : step.outputs) arguments.outputs.push_back(t == plan::absent ? nullptr : address(state, t));
+    const auto note = [&](plan::TensorIndex index, size_t slot, bool is_output) {
+      const plan::BoundValue& t = s.tensor(index);
+      const plan::Buffer& b = s.buffers[static_cast<size_t>(t.buffer)];
+      if (b.kind == plan::BufferKind::arena || s.tensor(b.owner).constant.valid()) return;
+      state.moving.push_back({at, slot, is_output, s.tensor(b.owner).value, t.offset});
+    };
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const bool read = reads(step, i);
+      if (read) note(step.inputs[i], i, false);
+      arguments.inputs.push_back(read ? address(state, step.inputs[i]) : nullptr);
+    }
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      const plan::TensorIndex t = step.outputs[i];
+      if (t != plan::absent) note(t, i, true);
+      arguments.outputs.push_back(t == plan::absent ? nullptr : address(state, t));
+    }
     if (!step.at_most.empty()) arguments.outputs.push_back(state.counts.data<int64_t>() + counted++);
     arguments.workspace = step.workspace < 0
                               ? nullptr
                               : static_cast<std::byte*>(arena_.raw()) + s.buffers[static_cast<size_t>(step.workspace)].offset;
   }
+  state.resolved_for = arena_.raw();
 }
 
 std::byte* ExecutionImpl::address(const SegmentState& state, plan::TensorIndex index) {
@@ -315,16 +354,21 @@ const SegmentRecording* ExecutionImpl::recording_of(SegmentState& state) {
 }
 
 SegmentState& ExecutionImpl::following(SegmentState& state) {
+  const auto met = std::ranges::find_if(state.next, [&](const auto& outcome) {
+    return std::ranges::equal(state.data_dependent, outcome.first, [&](ValueId v, const std::pair<DType, Shape>& found) {
+      return value(v).type() == found.first && value(v).shape() == found.second;
+    });
+  });
+  if (met != state.next.end()) return *met->second;
+  if (state.next.size() >= max_outcomes) state.next.clear();
   std::vector<std::pair<DType, Shape>> key;
-  for (ValueId v : state.data_dependent) key.emplace_back(value(v).type(), value(v).shape());
-  if (state.next.size() >= max_outcomes && !state.next.contains(key)) state.next.clear();
-  auto& next = state.next[key];
-  if (!next) {
-    plan::Environment env = *state.after;
-    for (ValueId v : state.data_dependent) env.set(v, value(v).type(), value(v).shape());
-    next = std::make_unique<SegmentState>(plan_->planner().next(std::move(env)));
+  plan::Environment env = *state.after;
+  for (ValueId v : state.data_dependent) {
+    key.emplace_back(value(v).type(), value(v).shape());
+    env.set(v, value(v).type(), value(v).shape());
   }
-  return *next;
+  auto planned = std::make_unique<SegmentState>(plan_->planner().next(std::move(env)));
+  return *state.next.emplace(std::move(key), std::move(planned)).first->second;
 }
 
 void ExecutionImpl::collect_outputs() {

@@ -65,10 +65,13 @@ class ExecutionImpl final : public Execution {
   /// bind without the outputs.
   void bind_inputs(std::span<const Tensor> inputs, std::vector<BoundCache> caches);
   void bind_outputs(std::span<const Tensor> outputs);
-  SegmentState& first_segment(Binding binding);
+  /// Throws Error (usage) for inputs that do not fit the plan.
+  SegmentState& first_segment(std::span<const Tensor> inputs, std::span<const BoundCache> caches);
   SegmentState& following(SegmentState& state);
   /// Points the segment's steps at the bytes of their tensors.
   void resolve(SegmentState& state);
+  /// The same for all arguments, whether they can have moved or not.
+  void resolve_all(SegmentState& state);
   /// On a device: copies the constants that the segment's kernels read to where they reach them, once.
   void upload_constants(SegmentState& state);
   /// On a device: copies values that the host made to where its kernels reach them.

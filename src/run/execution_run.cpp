@@ -121,8 +121,7 @@ void ExecutionImpl::run_dynamic(const SegmentState& state, size_t at) {
     const plan::BoundValue& t = s.tensor(step.inputs[i]);
     if (t.constant.valid())
       in[i] = t.constant;
-    else if (s.buffers[static_cast<size_t>(t.buffer)].kind == plan::BufferKind::external && t.value != ValueId::none &&
-             value(t.value).valid())
+    else if (const plan::Buffer& b = s.buffer(step.inputs[i]); b.kind == plan::BufferKind::external && b.owner == step.inputs[i])
       in[i] = on_host(value(t.value));
     else
       in[i] = on_host(Tensor::borrow(t.type, t.shape, const_cast<void*>(state.arguments[at].inputs[i])));
@@ -394,7 +393,8 @@ void ExecutionImpl::release_bound() {
 
 std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs, std::span<const Cache> caches) {
   auto bound = bind_caches(*plan_, caches);
-  const std::vector<Tensor> all = with_pasts(inputs, bound);
+  const std::vector<Tensor> pasts_added = bound.empty() ? std::vector<Tensor>() : with_pasts(inputs, bound);
+  const std::span<const Tensor> all = bound.empty() ? inputs : pasts_added;
   if (ExecutionImpl* decided = activate(all)) return decided->run_fresh(all, caches);
   check_apart(*plan_, bound, all, {});
   bind_inputs(all, std::move(bound));

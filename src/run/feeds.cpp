@@ -58,10 +58,10 @@ std::string nearest(const std::string& name, std::span<const std::string> names)
 
 std::vector<Tensor> order_feeds(const std::vector<TensorInfo>& inputs, const std::map<std::string, Tensor>& feeds,
                                 std::span<const Cache> caches) {
-  std::vector<std::string> names;
-  for (const TensorInfo& i : inputs) names.push_back(i.name);
   for (const auto& [name, tensor] : feeds) {
-    if (std::ranges::find(names, name) != names.end()) continue;
+    if (std::ranges::find(inputs, name, &TensorInfo::name) != inputs.end()) continue;
+    std::vector<std::string> names;
+    for (const TensorInfo& i : inputs) names.push_back(i.name);
     const std::string suggestion = nearest(name, names);
     throw Error(
         fmt::format("there is no input '{}'{}", name, suggestion.empty() ? "" : fmt::format("; did you mean '{}'?", suggestion)),

@@ -26,6 +26,14 @@ struct StepArguments {
   void* workspace = nullptr;
 };
 
+/// An argument in memory that another binding, or an earlier segment's next run, may put elsewhere.
+struct MovingArgument {
+  size_t step = 0, slot = 0;
+  bool is_output = false;
+  ValueId value;       // in whose memory it lies
+  int64_t offset = 0;  // bytes into it
+};
+
 /// What a branch of a control step was bound to last.
 struct BranchState {
   const Graph* body = nullptr;  // null before the first run that takes it
@@ -43,6 +51,8 @@ struct SegmentState : plan::PlannedSegment {
 
   std::vector<StepRange> ranges;
   std::vector<StepArguments> arguments;              // by step
+  std::vector<MovingArgument> moving;                // of arguments
+  const void* resolved_for = nullptr;                // the arena\'s memory that the other arguments point into
   std::vector<std::array<BranchState, 2>> branches;  // by step; of control steps: else, then
   std::vector<Tensor> own_results;                   // by result: memory where the caller gives none, made when needed
   std::vector<Tensor> device_copies;                 // by external: of values that the host made

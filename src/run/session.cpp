@@ -74,18 +74,19 @@ namespace {
 
 /// Positions of the outputs asked for; all when none is.
 std::vector<size_t> select(const std::vector<TensorInfo>& outputs, const std::vector<std::string>& names) {
-  std::vector<std::string> all;
-  for (const TensorInfo& o : outputs) all.push_back(o.name);
   std::vector<size_t> positions;
-  for (const std::string& name : names.empty() ? all : names) {
-    const auto at = std::ranges::find(all, name);
-    if (at == all.end()) {
+  for (size_t i = 0; names.empty() && i < outputs.size(); ++i) positions.push_back(i);
+  for (const std::string& name : names) {
+    const auto at = std::ranges::find(outputs, name, &TensorInfo::name);
+    if (at == outputs.end()) {
+      std::vector<std::string> all;
+      for (const TensorInfo& o : outputs) all.push_back(o.name);
       const std::string suggestion = run::nearest(name, all);
       throw Error(fmt::format("there is no output '{}'{}", name,
                               suggestion.empty() ? "" : fmt::format("; did you mean '{}'?", suggestion)),
                   fmt::format("The model's outputs: {}", fmt::join(all, ", ")), ExitCode::usage);
     }
-    positions.push_back(static_cast<size_t>(at - all.begin()));
+    positions.push_back(static_cast<size_t>(at - outputs.begin()));
   }
   return positions;
 }

@@ -158,6 +158,85 @@ TEST(Allocation, a_run_of_convolutions_pooling_and_products_allocates_nothing) {
   }
 }
 
+/// if (sum(x) > 0) -x else |x|, then doubled.
+Graph if_graph() {
+  const auto branch = [](const std::string& op) {
+    Builder body;
+    body.output(body.node(op + "_in", op, {body.input("bx", {4})}, {4}));
+    return std::make_shared<Graph>(std::move(body.g));
+  };
+  Builder b;
+  const ValueId x = b.input("x", {4});
+  const ValueId sum = b.node("sum", "ReduceSum", {x}, SymShape{}, DType::f32, {{"keepdims", int64_t{0}}});
+  const ValueId cond = b.node("cond", "Greater", {sum, b.scalar(0)}, SymShape{}, DType::boolean);
+  const ValueId y = b.node("if", "If", {cond, x}, {4}, DType::f32,
+                           {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}, {"captured", int64_t{1}}});
+  b.output(b.node("y", "Add", {y, y}, {4}));
+  return std::move(b.g);
+}
+
+TEST(Allocation, a_run_of_an_if_allocates_nothing_on_either_branch) {
+  const auto execution = Plan::build(if_graph(), quick())->execution();
+  Tensor x = Tensor::zeros(DType::f32, {4});
+  execution->bind(std::vector{x});
+  for (const float sign : {1.0f, -1.0f, 1.0f}) {
+    *x.data<float>() = sign;
+    EXPECT_EQ(allocations_of(*execution), 0);
+    EXPECT_EQ(*execution->outputs()[0].data<float>(), sign > 0 ? -2 : 2);
+  }
+}
+
+/// What one call that binds, runs and returns fresh outputs allocates, once the plan is there.
+int64_t allocations_of_a_call(Graph g, const std::vector<Tensor>& inputs) {
+  ExecutionImpl execution(std::dynamic_pointer_cast<const PlanImpl>(Plan::build(std::move(g), quick())));
+  for (int i = 0; i < 3; ++i) {
+    allocations = 0;
+    counting = true;
+    const std::vector<Tensor> outputs = execution.run_fresh(inputs);
+    counting = false;
+  }
+  return allocations;
+}
+
+Graph chain(int nodes) {
+  Builder b;
+  ValueId x = b.input("x", {4});
+  for (int i = 0; i < nodes; ++i) x = b.node("n", i % 2 ? "Abs" : "Neg", {x}, {4});
+  b.output(x);
+  return std::move(b.g);
+}
+
+TEST(Allocation, a_call_allocates_as_much_for_a_hundred_steps_as_for_ten) {
+  const std::vector<Tensor> x{random_tensor({4}, 1)};
+  const int64_t few = allocations_of_a_call(chain(10), x);
+  EXPECT_EQ(allocations_of_a_call(chain(100), x), few);
+  EXPECT_LE(few, 8);  // the list of outputs, and of the one output its shape, its memory and who keeps it
+}
+
+/// A Loop of a constant number of iterations over a body of so many nodes.
+Graph loop_graph(int64_t trips, int nodes) {
+  Builder body;
+  body.input("i", SymShape{}, DType::i64);
+  const ValueId keep = body.input("keep", SymShape{}, DType::boolean);
+  ValueId x = body.input("carried", {4});
+  for (int i = 0; i < nodes; ++i) x = body.node("n", i % 2 ? "Abs" : "Neg", {x}, {4});
+  body.output(keep);
+  body.output(x);
+  Builder b;
+  const ValueId count = b.constant("trips", Tensor::scalar(trips)), go = b.constant("go", Tensor::scalar(true));
+  b.output(b.node("loop", "Loop", {count, go, b.input("x", {4})}, {4}, DType::f32,
+                  {{"body", std::make_shared<Graph>(std::move(body.g))}, {"captured", int64_t{0}}}));
+  return std::move(b.g);
+}
+
+TEST(Allocation, an_iteration_allocates_as_much_for_a_hundred_steps_as_for_ten) {
+  const std::vector<Tensor> x{random_tensor({4}, 1)};
+  const int64_t few = allocations_of_a_call(loop_graph(20, 10), x) - allocations_of_a_call(loop_graph(10, 10), x);
+  const int64_t many = allocations_of_a_call(loop_graph(20, 100), x) - allocations_of_a_call(loop_graph(10, 100), x);
+  EXPECT_EQ(many, few);
+  EXPECT_LE(few, 10 * 24);
+}
+
 /// Real graphs, their weights left out: memory that reads as zeros serves, since only allocations are looked at.
 class RealGraph : public ::testing::TestWithParam<std::tuple<const char*, Shape, bool>> {};
 

@@ -180,6 +180,54 @@ TEST(Execution, splits_behind_an_if_whose_branches_differ_in_shape) {
   }
 }
 
+/// A branch for other sizes of the input fails where they do not fit; it has no say in the shapes of those that do.
+TEST(Execution, does_not_split_behind_an_if_of_which_one_branch_cannot_run) {
+  Builder fits, other;
+  for (Builder* body : {&fits, &other}) {
+    const ValueId bx = body->input("bx", {Dim("n")});
+    const int64_t size = body == &fits ? 4 : 3;
+    body->output(body->node("r", "Reshape", {bx, body->ints({size, 1})}, {Dim(size), Dim(1)}));
+  }
+  Builder b;
+  const ValueId x = b.input("x", {Dim("n")}), cond = b.input("cond", SymShape{}, DType::boolean);
+  b.output(b.node("if", "If", {cond, x}, {Dim(), Dim()}, DType::f32,
+                  {{"then_branch", std::make_shared<Graph>(std::move(fits.g))},
+                   {"else_branch", std::make_shared<Graph>(std::move(other.g))},
+                   {"captured", int64_t{1}}}));
+  const auto execution = Plan::build(std::move(b.g), quick())->execution();
+  for (const int64_t size : {4, 3}) {
+    const Tensor in = random_tensor({size}, 1);
+    execution->bind(std::vector{in, Tensor::scalar(size == 4)});
+    EXPECT_EQ(static_cast<ExecutionImpl&>(*execution).segments().size(), 1u);
+    execution->run();
+    expect_same(execution->outputs()[0], in.reshaped({size, 1}));
+    execution->bind(std::vector{in, Tensor::scalar(size != 4)});
+    EXPECT_THROW(execution->run(), Error);
+  }
+}
+
+/// The Identity is a copy into the output's memory, behind all other steps.
+TEST(Execution, gives_a_loop_the_value_that_an_output_is_a_copy_of) {
+  Builder body;
+  body.input("i", SymShape{}, DType::i64);
+  const ValueId keep = body.input("keep", SymShape{}, DType::boolean), carried = body.input("carried", {2});
+  body.output(keep);
+  body.output(body.node("twice", "Add", {carried, carried}, {2}));
+  Builder b;
+  const ValueId x = b.input("x", {2});
+  const ValueId same = b.node("same", "Identity", {x}, {2});
+  const ValueId trips = b.constant("trips", Tensor::scalar<int64_t>(2)), go = b.constant("go", Tensor::scalar(true));
+  b.output(same);
+  b.output(b.node("loop", "Loop", {trips, go, same}, {2}, DType::f32,
+                  {{"body", std::make_shared<Graph>(std::move(body.g))}, {"captured", int64_t{0}}}));
+  Session session(Plan::build(std::move(b.g), quick()));
+  for (const float scale : {1.0f, 2.0f}) {
+    const auto out = session.run({{"x", Tensor::of<float>({2}, {scale, -scale})}});
+    expect_same(out.at("same_out"), Tensor::of<float>({2}, {scale, -scale}));
+    expect_same(out.at("loop_out"), Tensor::of<float>({2}, {4 * scale, -4 * scale}));
+  }
+}
+
 /// Random nested Ifs and Loops over tensors of rank 1. Conditions are constant, follow from sizes or from data. Branches return
 /// what they compute, captured values, constants, and one value twice.
 class RandomControl {

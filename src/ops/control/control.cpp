@@ -28,13 +28,18 @@ void expect_outputs(const Graph& g, size_t expected, const char* what) {
   if (g.outputs().size() != expected) fail("{} has {} outputs, expected {}", what, g.outputs().size(), expected);
 }
 
+bool overlap(const Tensor& a, const Tensor& b) {
+  const auto *x = static_cast<const char*>(a.raw()), *y = static_cast<const char*>(b.raw());
+  return x == y || (x < y + b.nbytes() && y < x + a.nbytes());
+}
+
 /// Hands a body's result to output i: a copy where memory is given or where it would alias an input of the node.
 void give(ComputeContext& c, size_t i, const Tensor& result) {
   if (!c.wants(i)) return;
   Tensor& out = c.outputs[i];
   if (!out.valid()) {
     bool aliases = false;
-    for (const Tensor& in : c.inputs) aliases = aliases || (in.valid() && in.raw() == result.raw());
+    for (const Tensor& in : c.inputs) aliases = aliases || (in.valid() && overlap(in, result));
     out = aliases ? result.clone() : result;
     return;
   }
@@ -80,11 +85,16 @@ Tensor stacked(const std::vector<Tensor>& parts, int64_t axis, bool backward, DT
   return out;
 }
 
-/// Element `index` of a tensor along an axis, without that axis.
+/// Element `index` of a tensor along an axis, without that axis: a view where its bytes are one piece.
 Tensor element(const Tensor& t, int64_t axis, int64_t index) {
   const AxisView v = around_axis(t.shape(), axis);
   Shape shape = t.shape();
   shape.erase(shape.begin() + axis);
+  if (v.outer == 1) {
+    const auto whole = std::make_shared<Tensor>(t);
+    return Tensor::borrow(t.type(), std::move(shape),
+                          static_cast<char*>(whole->raw()) + index * v.inner * element_bytes(t.type()), whole);
+  }
   Tensor out = Tensor::empty(t.type(), shape);
   const size_t run = static_cast<size_t>(v.inner * element_bytes(t.type()));
   for (int64_t o = 0; o < v.outer; ++o) {

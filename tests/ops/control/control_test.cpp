@@ -120,5 +120,17 @@ TEST(Scan, walks_along_axes_in_both_directions) {
   expect_near(back[1], {3, 2}, {6, 60, 5, 50, 3, 30});
 }
 
+TEST(Scan, that_hands_an_element_on_as_its_state_returns_a_copy) {
+  Body body;
+  body.input("state", DType::f32, {2});
+  const ValueId x = body.input("x", DType::f32, {2});
+  const Tensor zero = f32({2}, {0, 0}), in = f32({3, 2}, {1, 2, 3, 4, 5, 6});
+  const auto y = run_all("Scan", {zero, in}, {{"body", body.output(x).output(x).graph()}, {"num_scan_inputs", int64_t{1}}}, 2);
+  expect_near(y[0], {2}, {5, 6});
+  expect_near(y[1], {3, 2}, {1, 2, 3, 4, 5, 6});
+  const auto* first = static_cast<const char*>(in.raw());
+  EXPECT_FALSE(y[0].raw() >= first && y[0].raw() < first + in.nbytes());
+}
+
 }  // namespace
 }  // namespace smelt::ops::test

@@ -21,9 +21,18 @@ void substitute(onnx::TypeProto& type, const std::map<std::string, int64_t>& sym
   }
 }
 
+// While ONNX follows values through shape arithmetic it keeps those of all graphs by name. Where two branches of an If name one
+// alike it fails: "Data for input 0 already exists". Such a model is inferred without the values.
 void infer(onnx::ModelProto& proto, bool lenient) {
-  const onnx::ShapeInferenceOptions options(/*check_type=*/!lenient, /*strict=*/lenient ? 0 : 1, /*data_prop=*/true);
-  onnx::shape_inference::InferShapes(proto, &guarded_schemas(), options);
+  for (const bool values : {true, false}) {
+    const onnx::ShapeInferenceOptions options(/*check_type=*/!lenient, /*strict=*/lenient ? 0 : 1, /*data_prop=*/values);
+    try {
+      onnx::shape_inference::InferShapes(proto, &guarded_schemas(), options);
+      return;
+    } catch (const std::exception& e) {
+      if (!values || std::string_view(e.what()).find("already exists") == std::string_view::npos) throw;
+    }
+  }
 }
 
 // Drops the file's claims about intermediate values and output shapes where ONNX can infer them.

@@ -10,6 +10,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+TEST(Import, takes_branches_that_name_a_value_of_shape_arithmetic_alike) {
+  const Graph g = import(parse(18, R"(g (bool c, float[2] x) => (int64 y) {
+    y = If(c) <then_branch = t () => (int64 p) { k = Constant <value = int64 {1}> () r = Add(k, k) p = Identity(r) },
+               else_branch = e () => (int64 q) { k = Constant <value = int64 {2}> () r = Mul(k, k) q = Identity(r) }> })"));
+  EXPECT_EQ(g.live_nodes(), 1u);
+}
+
 TEST(Import, gives_nodes_values_types_and_shapes) {
   const Graph g = import(parse(20, R"(g (float[N, 3, 8, 8] x) => (float[N, 4, 8, 8] y)
     <float[4, 3, 1, 1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> { c = Conv(x, w) y = Relu(c) })"));

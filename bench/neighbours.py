@@ -1,0 +1,165 @@
+"""Latency beside neighbours that want the same cores: smelt against ONNX Runtime, each in a process of its own.
+
+usage: .venv/bin/python bench/neighbours.py [--builds NAME=FOLDER...] [--models NAME...] [--neighbours KIND...] [--rounds N]
+                     [--seconds S] [--threads N] [--tuning-level L] [--folder F] [--out FILE]
+
+A build is a folder with the Python module in it (smelt=build); several of them compare versions of smelt. A model is a name in
+examples/models (without .onnx: resnet50.fp32) or a path to an .onnx file with its .inputs.npz beside it. A kind of neighbours is
+"alone", a number of busy loops, or "compiler": as many compilations at a time as there are cores, one after another.
+
+In a round each engine runs for S seconds beside each kind of neighbours, in alternating order; the others sleep meanwhile. A row
+gives for each engine the median and the 90th percentile of a run in ms, and behind both how many times the median alone that is.
+"""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import shared
+
+# An engine's process: reads a number of seconds a line, answers with the seconds of each run in a batch that long.
+WORKER = """
+import json, sys, time
+import numpy as np
+engine, model, inputs, threads, level, cache = sys.argv[1:]
+feeds = dict(np.load(inputs))
+if engine == "onnxruntime":
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = int(threads)
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+else:
+    import smelt
+    session = smelt.Session(model, threads=int(threads), tuning_level=int(level), cache_dir=cache)
+session.run(None, feeds)
+print(json.dumps("ready"), flush=True)
+for line in sys.stdin:
+    time.sleep(0.05)
+    session.run(None, feeds)
+    times, begin = [], time.perf_counter()
+    while time.perf_counter() - begin < float(line):
+        start = time.perf_counter()
+        session.run(None, feeds)
+        times.append(time.perf_counter() - start)
+    print(json.dumps(times), flush=True)
+"""
+
+# Some seconds of an ordinary compilation.
+SOURCE = "".join(f"#include <{name}>\n" for name in ("algorithm", "functional", "iostream", "map", "regex", "string")) + \
+    "".join(f"int f{i}(const std::string& s) {{ std::map<std::string, int> m; std::regex r(s); m[s] = {i};"
+            " return std::regex_match(s, r) + static_cast<int>(m.size()); }\n" for i in range(40))
+
+
+class Engine:
+    def __init__(self, name, folder, model, args):
+        path = {"PYTHONPATH": str(pathlib.Path(folder).resolve() / "python")} if folder else {}
+        self.name = name
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", WORKER, "onnxruntime" if folder is None else "smelt", str(model),
+             str(model.with_suffix(".inputs.npz")), str(args.threads), str(args.tuning_level), str(args.folder / "cache")],
+            env={**os.environ, **path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name}: its process ended with status {self.process.wait()}")
+        return json.loads(line)
+
+    def batch(self, seconds):
+        print(seconds, file=self.process.stdin, flush=True)
+        return self.answer()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def neighbours(kind):
+    """Runs them while in scope."""
+    processes, folder = [], None
+    if kind == "compiler":
+        folder = tempfile.mkdtemp()
+        source = pathlib.Path(folder) / "neighbour.cpp"
+        source.write_text(SOURCE)
+        command = ["sh", "-c", f"while :; do c++ -O2 -S -o /dev/null {source} || exit; done"]
+        count = len(os.sched_getaffinity(0))
+    else:
+        command, count = [sys.executable, "-S", "-c", "while True: pass"], 0 if kind == "alone" else int(kind)
+    try:
+        for _ in range(count):
+            processes.append(subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL))
+        if count:
+            time.sleep(0.3)   # until they run
+        yield
+    finally:
+        for p in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(p.pid, 9)
+            p.wait()
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure(model, args):
+    """{kind: {engine: every run's ms}} of a model."""
+    engines = []
+    times = {kind: {} for kind in args.neighbours}
+    try:
+        for name, folder in [*(b.split("=", 1) for b in args.builds), ("onnxruntime", None)]:
+            engines.append(Engine(name, folder, model, args))
+        for _ in range(args.rounds):
+            for kind in args.neighbours:
+                with neighbours(kind):
+                    for e in engines:
+                        times[kind].setdefault(e.name, []).extend(1e3 * t for t in e.batch(args.seconds))
+            engines.reverse()
+    finally:
+        for e in engines:
+            e.end()
+    return times
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--builds", nargs="+", default=["smelt=build"])
+    parser.add_argument("--models", nargs="+", default=["mobilenet_v3_large.fp32", "resnet50.fp32", "bert_base.fp32"])
+    parser.add_argument("--neighbours", nargs="+", default=["alone", "1", "2", "compiler"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1.5)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--tuning-level", type=int, default=0)
+    parser.add_argument("--folder", type=pathlib.Path, default=shared.ROOT / "demo" / "models")
+    parser.add_argument("--out", type=pathlib.Path)
+    args = parser.parse_args()
+    if args.neighbours[0] != "alone":
+        args.neighbours.insert(0, "alone")
+    lines = [f"{shared.cpu_name()}, {len(os.sched_getaffinity(0))} cores, {args.threads} threads; {shared.commit()}; "
+             f"{args.rounds} rounds of {args.seconds} s an engine",
+             f"{'model':26} {'neighbours':11} {'engine':12} {'median ms':>10} {'p90 ms':>9} {'median':>8} {'p90':>7}  of alone"]
+    print("\n".join(lines), flush=True)
+    for name in args.models:
+        model = pathlib.Path(name) if name.endswith(".onnx") else shared.filled(name, args.folder)
+        times = measure(model, args)
+        alone = {e: np.median(t) for e, t in times["alone"].items()}
+        for kind in args.neighbours:
+            for engine, t in sorted(times[kind].items()):
+                median, p90 = np.median(t), np.percentile(t, 90)
+                lines.append(f"{model.stem:26} {kind:11} {engine:12} {median:10.2f} {p90:9.2f} "
+                             f"{median / alone[engine]:8.2f} {p90 / alone[engine]:7.2f}")
+                print(lines[-1], flush=True)
+    if args.out:
+        args.out.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

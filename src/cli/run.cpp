@@ -39,7 +39,7 @@ Range range_of(const Tensor& x) {
     blocks[static_cast<size_t>(i)] = range_of(x, i * block, std::min((i + 1) * block, x.size()));
   };
   fill(0);  // throws here for a type that is not real
-  ops::parallel_dynamic(omp_get_max_threads(), std::ssize(blocks) - 1, [&](int64_t i, int) { fill(i + 1); });
+  ops::parallel_dynamic(threads::team_threads(), std::ssize(blocks) - 1, [&](int64_t i, int) { fill(i + 1); });
   Range r;
   for (const Range& b : blocks) r = {std::min(r.min, b.min), r.sum + b.sum, std::max(r.max, b.max)};
   return r;

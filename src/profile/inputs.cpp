@@ -79,7 +79,7 @@ Tensor random_input(const Plan& plan, size_t k, const Shape& shape, uint64_t see
   double* p = wide.data<double>();
   // Each element takes `draws` numbers of the generator.
   const auto fill = [&](const auto& draw, int64_t draws) {
-    ops::parallel(ops::useful_threads(omp_get_max_threads(), n * 64), n, 1, [&](int64_t begin, int64_t end, int) {
+    ops::parallel(ops::useful_threads(threads::team_threads(), n * 64), n, 1, [&](int64_t begin, int64_t end, int) {
       Random random = first.after(begin * draws);
       for (int64_t i = begin; i < end; ++i) p[i] = draw(random);
     });

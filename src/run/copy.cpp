@@ -9,7 +9,7 @@ namespace smelt::run {
 namespace {
 
 /// Threads for moving so many bytes; below a megabyte, starting a team takes longer than copying on one core.
-int copy_threads(int64_t bytes) { return bytes >= (1 << 20) ? omp_get_max_threads() : 1; }
+int copy_threads(int64_t bytes) { return bytes >= (1 << 20) ? threads::team_threads() : 1; }
 
 }  // namespace
 

@@ -1,18 +1,20 @@
 #include "device/cpu/ceilings.h"
 
-#include <omp.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <oneapi/dnnl/dnnl.hpp>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
+#include "base/threads.h"
+#include "device/cpu/onednn_threads.h"
 #include "smelt/tensor.h"
 
 namespace smelt::device::cpu {
@@ -149,6 +151,19 @@ Rate matmul_rate(DType type, dnnl::memory::data_type a, dnnl::memory::data_type 
   return rate;
 }
 
+// f(0) … f(threads - 1), a thread each where all are free.
+template <class F> void split(int threads, const F& f) {
+  threads::run(
+      threads, threads, [](void* data, int64_t i, int) { (*static_cast<const F*>(data))(static_cast<int>(i)); },
+      const_cast<void*>(static_cast<const void*>(&f)));
+}
+
+template <class F> float sum_of(int threads, const F& f) {
+  std::vector<float> parts(static_cast<size_t>(threads));
+  split(threads, [&](int i) { parts[static_cast<size_t>(i)] = f(i); });
+  return std::accumulate(parts.begin(), parts.end(), 0.0f);
+}
+
 // Regions in batches, so that reading the clock does not count; the median of the batches, as a launch is paid every time.
 double region_us(int threads) {
   constexpr int batch = 100, batches = 31;
@@ -156,8 +171,7 @@ double region_us(int threads) {
   for (int b = 0; b < batches; ++b) {
     const auto t = Clock::now();
     for (int i = 0; i < batch; ++i) {
-#pragma omp parallel num_threads(threads)
-      __asm__ volatile("" ::: "memory");
+      split(threads, [](int) { __asm__ volatile("" ::: "memory"); });
     }
     us.push_back(seconds_since(t) * 1e6 / batch);
   }
@@ -180,9 +194,9 @@ Ceilings measure_ceilings(int threads, double seconds, const std::function<void(
   const auto say = [&](const std::string& what) {
     if (progress) progress(what);
   };
-  const int before = omp_get_max_threads();
-  if (threads <= 0) threads = omp_get_num_procs();
-  omp_set_num_threads(threads);
+  if (threads <= 0) threads = threads::usable_cores();
+  const threads::Scope scope(threads);
+  onednn_uses_team();
   Ceilings c;
   c.threads = threads;
   const double each = seconds / 8;
@@ -193,22 +207,18 @@ Ceilings measure_ceilings(int threads, double seconds, const std::function<void(
     Tensor from = Tensor::empty(DType::f32, {n}), to = Tensor::empty(DType::f32, {n});
     float *p = from.data<float>(), *q = to.data<float>();
     // First touch by the thread that will use it.
-#pragma omp parallel for schedule(static)
-    for (int t = 0; t < threads; ++t)
+    split(threads, [&](int t) {
       for (int64_t i = n * t / threads; i < n * (t + 1) / threads; ++i) p[i] = 1, q[i] = 0;
+    });
     volatile float sink = 0;
     const double read = best_time(each, [&] {
-      float total = 0;
-#pragma omp parallel for schedule(static) reduction(+ : total)
-      for (int t = 0; t < threads; ++t) total += sum(p + n * t / threads, n * (t + 1) / threads - n * t / threads);
-      sink = total;
+      sink = sum_of(threads, [&](int t) { return sum(p + n * t / threads, n * (t + 1) / threads - n * t / threads); });
     });
     const double copy = best_time(each, [&] {
-#pragma omp parallel for schedule(static)
-      for (int t = 0; t < threads; ++t) {
+      split(threads, [&](int t) {
         const int64_t begin = n * t / threads, end = n * (t + 1) / threads;
         std::memcpy(q + begin, p + begin, static_cast<size_t>(end - begin) * 4);
-      }
+      });
     });
     c.read_bytes_per_s = static_cast<double>(bytes) / read;
     c.copy_bytes_per_s = 2.0 * static_cast<double>(bytes) / copy;
@@ -220,12 +230,7 @@ Ceilings measure_ceilings(int threads, double seconds, const std::function<void(
   for (const Loop& loop : loops()) {
     say(std::string(name(loop.type)) + " multiply-adds");
     volatile float sink = 0;
-    const double t = best_time(each, [&] {
-      float total = 0;
-#pragma omp parallel for schedule(static) reduction(+ : total)
-      for (int i = 0; i < threads; ++i) total += loop.run();
-      sink = total;
-    });
+    const double t = best_time(each, [&] { sink = sum_of(threads, [&](int) { return loop.run(); }); });
     keep_best(c.rates, {loop.type, 2.0 * loop.lanes * chains * static_cast<double>(steps) * threads / t, loop.how});
   }
   using T = dnnl::memory::data_type;
@@ -235,7 +240,6 @@ Ceilings measure_ceilings(int threads, double seconds, const std::function<void(
   keep_best(c.rates, matmul_rate(DType::f16, T::f16, T::f16, T::f32, each));
   keep_best(c.rates, matmul_rate(DType::u8, T::u8, T::s8, T::s32, each));
   keep_best(c.rates, matmul_rate(DType::i8, T::s8, T::s8, T::s32, each));
-  omp_set_num_threads(before);
   return c;
 }
 

@@ -1,12 +1,12 @@
 #include "ops/core/machine.h"
 
 #include <oneapi/dnnl/dnnl.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <fstream>
 
 #include "base/error.h"
+#include "base/threads.h"
 
 namespace smelt::ops {
 namespace {
@@ -39,11 +39,7 @@ std::string widest_isa(const Processor& p) {
 
 }  // namespace
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
-}
+int usable_cores() { return threads::usable_cores(); }
 
 Machine this_machine(int threads) {
   if (threads < 0 || threads > max_threads)

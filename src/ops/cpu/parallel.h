@@ -1,32 +1,17 @@
-// Splitting a loop over the threads that a kernel was given.
-//
-// Every parallel region has the whole team, however few of its threads have work: libgomp ends the threads that a smaller team
-// leaves out, and starts new ones for the next larger region (its team.c, gomp_team_start).
+// Splitting a loop over the threads that a kernel was given (base/threads.h).
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
+#include <type_traits>
+
+#include "base/threads.h"
 
 namespace smelt::ops {
 
-/// The team's size for parallel regions that this thread starts, while in scope. OpenMP keeps it per thread, so that concurrent
-/// Executions do not see each other's; oneDNN reads it when a primitive is made and again when it runs.
-class Threads {
- public:
-  explicit Threads(int count) : before_(omp_get_max_threads()) {
-    if (count != before_) omp_set_num_threads(count);
-  }
-  ~Threads() {
-    if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
-  }
-  Threads(const Threads&) = delete;
-
- private:
-  int before_;
-};
+/// The team for parallel regions that this thread starts, while in scope. It is the thread's own, so that concurrent Executions do
+/// not see each other's; oneDNN reads it when a primitive is made and again when it runs.
+using Threads = threads::Scope;
 
 /// How many threads are worth starting for `work` (in operations or bytes, about a nanosecond each for a few of them): starting
 /// them costs some microseconds, so each gets at least 2^14.
@@ -34,20 +19,25 @@ inline int useful_threads(int threads, int64_t work) {
   return static_cast<int>(std::clamp<int64_t>(work >> 14, 1, std::max(threads, 1)));
 }
 
-/// Calls f(begin, end, thread) for contiguous parts of [0, count), one a thread, begins at multiples of `grain`.
+/// Calls f(begin, end, thread) for contiguous parts of [0, count), some for each thread, begins at multiples of `grain`. No two
+/// calls that run at the same time have the same `thread`.
 template <class F> void parallel(int threads, int64_t count, int64_t grain, F&& f) {
+  // A thread that a neighbour keeps from its core holds up the others by no more than one of its parts.
+  constexpr int64_t parts_each = 4;
   const int64_t grains = (count + grain - 1) / grain;
   threads = static_cast<int>(std::clamp<int64_t>(grains, 1, std::max(threads, 1)));
   if (threads == 1) {
     if (count > 0) f(int64_t{0}, count, 0);
     return;
   }
-#pragma omp parallel
-  {
-    const int64_t t = omp_get_thread_num(), all = std::min(threads, omp_get_num_threads());
-    const int64_t begin = grains * t / all * grain, end = std::min(count, grains * (t + 1) / all * grain);
-    if (t < all && begin < end) f(begin, end, static_cast<int>(t));
-  }
+  const int64_t parts = std::min(grains, threads * parts_each);
+  const auto piece = [&](int64_t i, int thread) {
+    f(grains * i / parts * grain, std::min(count, grains * (i + 1) / parts * grain), thread);
+  };
+  using Piece = decltype(piece);
+  threads::run(
+      threads, parts, [](void* data, int64_t i, int thread) { (*static_cast<Piece*>(data))(i, thread); },
+      const_cast<void*>(static_cast<const void*>(&piece)));
 }
 
 /// The same for pieces of uneven cost: f(piece, thread), taken one by one.
@@ -57,14 +47,10 @@ template <class F> void parallel_dynamic(int threads, int64_t pieces, F&& f) {
     for (int64_t i = 0; i < pieces; ++i) f(i, 0);
     return;
   }
-  std::atomic<int64_t> next{0};
-#pragma omp parallel
-  {
-    const int t = omp_get_thread_num();
-    if (t < threads) {
-      for (int64_t i = next++; i < pieces; i = next++) f(i, t);
-    }
-  }
+  using Piece = std::remove_reference_t<F>;
+  threads::run(
+      threads, pieces, [](void* data, int64_t i, int thread) { (*static_cast<Piece*>(data))(i, thread); },
+      const_cast<void*>(static_cast<const void*>(&f)));
 }
 
 }  // namespace smelt::ops

@@ -67,23 +67,17 @@ class PoolKernel final : public Kernel {
   void split(const float* x, float* y, float* sums) const {
     const int64_t channels = p_.x[1], height = p_.x[2], width = p_.x[3];
     for (int64_t n = 0; n < p_.y[0]; ++n) {
-#pragma omp parallel num_threads(threads_)
-      {
-        const int64_t thread = omp_get_thread_num(), all = omp_get_num_threads();
-        float* mine = sums + thread * padded_channels();
+      parallel_dynamic(threads_, threads_, [&](int64_t part, int) {
+        float* mine = sums + part * padded_channels();
         std::fill_n(mine, channels, 0.0f);
-        for (int64_t i = height * thread / all; i < height * (thread + 1) / all; ++i) {
+        for (int64_t i = height * part / threads_; i < height * (part + 1) / threads_; ++i) {
           for (int64_t j = 0; j < width; ++j) rows_.add(mine, x + n * from_[0] + i * from_[1] + j * from_[2], channels);
         }
-#pragma omp barrier
-#pragma omp single
-        {
-          float* to = y + n * to_[0];
-          std::memcpy(to, sums, static_cast<size_t>(channels) * sizeof(float));
-          for (int64_t t = 1; t < all; ++t) rows_.add(to, sums + t * padded_channels(), channels);
-          rows_.scale(to, 1.0f / static_cast<float>(height * width), channels);
-        }
-      }
+      });
+      float* to = y + n * to_[0];
+      std::memcpy(to, sums, static_cast<size_t>(channels) * sizeof(float));
+      for (int64_t t = 1; t < threads_; ++t) rows_.add(to, sums + t * padded_channels(), channels);
+      rows_.scale(to, 1.0f / static_cast<float>(height * width), channels);
     }
   }
 

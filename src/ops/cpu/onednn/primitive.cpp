@@ -4,13 +4,17 @@
 
 #include "base/error.h"
 #include "base/value_of.h"
+#include "device/cpu/onednn_threads.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
 
 namespace smelt::ops::onednn {
 
 const dnnl::engine& engine() {
-  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine e = [] {
+    device::onednn_uses_team();
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return e;
 }
 

@@ -1,0 +1,294 @@
+#include "base/threads.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace smelt {
+
+ThreadPool::~ThreadPool() = default;
+
+namespace threads {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// How long a thread that waits spins before it sleeps. Waking one takes 5 to 50 µs, so that it should be awake between the steps
+// of a run; a core that a neighbour wants too is better left to it, or to the thread that is waited for.
+constexpr microseconds spin_alone{1000}, spin_crowded{20};
+// A loop that took so long for some reads was interrupted: somebody else has run on this core.
+constexpr microseconds interruption{50};
+// For so long after an interruption the cores count as crowded.
+constexpr milliseconds crowded_for{20};
+
+void pause() { __builtin_ia32_pause(); }
+
+void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+
+/// `word` may lie in memory that is used otherwise by now: its owner then wakes for nothing.
+void wake(std::atomic<uint32_t>& word, int count) { syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0); }
+
+/// Held for some ten instructions at a time.
+class SpinLock {
+ public:
+  void lock() {
+    for (int tries = 0; held_.exchange(true, std::memory_order_acquire);) {
+      while (held_.load(std::memory_order_relaxed)) {
+        if (++tries % 256 == 0) std::this_thread::yield();
+        pause();
+      }
+    }
+  }
+  void unlock() { held_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> held_{false};
+};
+
+constexpr uint32_t caller_sleeps = 1u << 31;
+
+thread_local bool inside_region = false;
+
+std::atomic<void (*)(int)> follower{nullptr};
+
+void follow(const Team& before) {
+  if (const auto tell = follower.load(std::memory_order_relaxed); tell && team().threads != before.threads) tell(team_threads());
+}
+
+}  // namespace
+
+class Pool : public std::enable_shared_from_this<Pool> {
+ public:
+  /// Without `threads` the pool has helpers of its own.
+  explicit Pool(std::shared_ptr<ThreadPool> threads) : threads_(std::move(threads)) {}
+
+  void open(Region& r) {
+    const int wanted = r.free_ = r.threads_ - 1;
+    {
+      std::lock_guard lock(lock_);
+      r.before_ = last_;
+      (last_ ? last_->after_ : first_) = &r;
+      last_ = &r;
+      spin_.store(r.spin_, std::memory_order_relaxed);
+      if (!threads_)
+        for (; helpers_ < wanted; ++helpers_) start_helper(helpers_);
+      seats_.fetch_add(wanted);
+    }
+    if (threads_) {
+      for (int i = 0; i < wanted; ++i) threads_->schedule([self = shared_from_this()] { self->help(-1); });
+      return;
+    }
+    // A helper that stops to spin looks at seats_ again before it sleeps.
+    if (const int asleep = wanted - spinning_.load(); asleep > 0 && sleeping_.load() > 0) {
+      calls_.fetch_add(1);
+      wake(calls_, asleep);
+    }
+  }
+
+  void close(Region& r) {
+    {
+      std::lock_guard lock(lock_);
+      seats_.fetch_sub(r.free_);
+      (r.before_ ? r.before_->after_ : first_) = r.after_;
+      (r.after_ ? r.after_->before_ : last_) = r.before_;
+    }
+    const auto done = [&] { return r.inside_.load(std::memory_order_acquire) == 0; };
+    if (done() || spin_until(r.spin_, done)) return;
+    uint32_t inside = r.inside_.fetch_or(caller_sleeps) | caller_sleeps;
+    while (inside != caller_sleeps) {
+      sleep_while(r.inside_, inside);
+      inside = r.inside_.load(std::memory_order_acquire);
+    }
+  }
+
+  /// Nobody is left but the calling thread, of a process that was made by fork.
+  void forget_helpers() {
+    std::destroy_at(&lock_);
+    std::construct_at(&lock_);
+    first_ = last_ = nullptr;
+    helpers_ = 0;
+    seats_ = spinning_ = sleeping_ = 0;
+  }
+
+ private:
+  /// Works on a region, if there is one; `number` prefers the same part of each. Regions are joined in the order of their opening:
+  /// the threads of oneDNN's regions may wait for each other, so that none may go without while a later one has them.
+  bool help(int number) {
+    Region* r = nullptr;
+    int thread = 0;
+    {
+      std::lock_guard lock(lock_);
+      for (r = first_; r && r->free_ == 0;) r = r->after_;
+      if (!r) return false;
+      const auto is_free = [&](int t) { return t > 0 && t < r->threads_ && !r->parts_[t].taken; };
+      thread = number + 1;
+      if (!is_free(thread))
+        for (thread = 1; !is_free(thread);) ++thread;
+      r->parts_[thread].taken = true;
+      --r->free_;
+      seats_.fetch_sub(1);
+      r->inside_.fetch_add(1, std::memory_order_relaxed);
+    }
+    r->work(thread);
+    r->leave();
+    return true;
+  }
+
+  void start_helper(int number) {
+    std::thread([this, number] {
+      pthread_setname_np(pthread_self(), "smelt");
+      for (;;) {
+        if (help(number)) continue;
+        const auto called = [&] { return seats_.load(std::memory_order_relaxed) > 0; };
+        spinning_.fetch_add(1);
+        const bool found = spin_until(spin_.load(std::memory_order_relaxed), called);
+        spinning_.fetch_sub(1);
+        if (found) continue;
+        const uint32_t calls = calls_.load();
+        sleeping_.fetch_add(1);
+        if (seats_.load() <= 0) sleep_while(calls_, calls);
+        sleeping_.fetch_sub(1);
+      }
+    }).detach();
+  }
+
+  template <class F> bool spin_until(bool spin, const F& done) {
+    if (!spin) return done();
+    const Clock::time_point start = Clock::now();
+    Clock::time_point at = start, last = start;
+    while (at - start <
+           (at.time_since_epoch().count() < crowded_until_.load(std::memory_order_relaxed) ? spin_crowded : spin_alone)) {
+      for (int i = 0; i < 16; ++i) {
+        if (done()) return true;
+        pause();
+      }
+      last = std::exchange(at, Clock::now());
+      if (at - last > interruption)
+        crowded_until_.store((at + crowded_for).time_since_epoch().count(), std::memory_order_relaxed);
+    }
+    return done();
+  }
+
+  std::shared_ptr<ThreadPool> threads_;
+  alignas(64) SpinLock lock_;
+  Region *first_ = nullptr, *last_ = nullptr;  // those that are open, in their order
+  int helpers_ = 0;
+  alignas(64) std::atomic<int> seats_{0};  // of helpers, free in open regions
+  std::atomic<bool> spin_{true};           // as the last region asked
+  alignas(64) std::atomic<uint32_t> calls_{0};
+  std::atomic<int> spinning_{0}, sleeping_{0};
+  alignas(64) std::atomic<Clock::rep> crowded_until_{0};
+};
+
+namespace {
+
+/// The process's: its helpers outlive every static object.
+const std::shared_ptr<Pool>& own_pool() {
+  static const std::shared_ptr<Pool>* const pool = [] {
+    pthread_atfork(nullptr, nullptr, [] { own_pool()->forget_helpers(); });
+    return new std::shared_ptr<Pool>(std::make_shared<Pool>(nullptr));
+  }();
+  return *pool;
+}
+
+}  // namespace
+
+/// A thread has one region at a time, so their parts share memory.
+struct Parts {
+  static Region::Part* of(int threads) {
+    thread_local std::unique_ptr<Region::Part[]> parts;
+    thread_local int count = 0;
+    if (threads > count) parts.reset(new Region::Part[static_cast<size_t>(count = threads)]);
+    return parts.get();
+  }
+};
+
+Team& team() {
+  thread_local Team team;
+  return team;
+}
+
+Scope::Scope(int threads) : before_(team()) {
+  team().threads = threads;
+  follow(before_);
+}
+
+Scope::Scope(Team t) : before_(std::exchange(team(), std::move(t))) { follow(before_); }
+
+Scope::~Scope() { follow(std::exchange(team(), std::move(before_))); }
+
+void set_follower(void (*f)(int threads)) {
+  follower.store(f);
+  if (f) f(team_threads());
+}
+
+int team_threads() { return inside_region ? 1 : team().threads > 0 ? team().threads : usable_cores(); }
+
+bool in_region() { return inside_region; }
+
+Region::Region(Task task, void* data, int64_t pieces, int threads)
+    : task_(task), data_(data), threads_(threads), spin_(team().spin), parts_(Parts::of(threads)) {
+  pool_ = team().pool ? team().pool : own_pool();
+  for (int t = 0; t < threads; ++t) {
+    parts_[t].next.store(pieces * t / threads, std::memory_order_relaxed);
+    parts_[t].end = pieces * (t + 1) / threads;
+    parts_[t].taken = false;
+  }
+}
+
+void Region::open(bool with_caller) {
+  if (!with_caller) parts_[0].next.fetch_add(1, std::memory_order_relaxed);
+  pool_->open(*this);
+  inside_region = true;
+}
+
+void Region::work(int thread) noexcept {
+  inside_region = true;
+  for (int i = 0, t = thread; i < threads_; ++i, t = t + 1 < threads_ ? t + 1 : 0) {
+    Part& part = parts_[t];
+    while (part.next.load(std::memory_order_relaxed) < part.end) {
+      const int64_t piece = part.next.fetch_add(1, std::memory_order_relaxed);
+      if (piece >= part.end) break;
+      task_(data_, piece, thread);
+    }
+  }
+  inside_region = false;
+}
+
+void Region::leave() {
+  std::atomic<uint32_t>& inside = inside_;
+  if (inside.fetch_sub(1, std::memory_order_acq_rel) == (caller_sleeps | 1)) wake(inside, 1);
+}
+
+void Region::close() {
+  work(0);
+  pool_->close(*this);
+}
+
+void run(int threads, int64_t pieces, Task task, void* data) {
+  threads = static_cast<int>(std::min<int64_t>(threads, pieces));
+  if (threads > 1 && !inside_region) {
+    Region region(task, data, pieces, threads);
+    region.open();
+    region.close();
+    return;
+  }
+  for (int64_t piece = 0; piece < pieces; ++piece) task(data, piece, 0);
+}
+
+std::shared_ptr<Pool> pool_on(std::shared_ptr<ThreadPool> threads) { return std::make_shared<Pool>(std::move(threads)); }
+
+}  // namespace threads
+}  // namespace smelt

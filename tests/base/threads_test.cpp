@@ -1,0 +1,225 @@
+#include "base/threads.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <climits>
+#include <deque>
+#include <fstream>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace smelt::threads {
+namespace {
+
+using std::chrono::milliseconds;
+
+template <class F> void each(int threads, int64_t pieces, F f) {
+  run(
+      threads, pieces, [](void* data, int64_t i, int thread) { (*static_cast<F*>(data))(i, thread); }, &f);
+}
+
+/// Waits until it holds, at most ten seconds.
+template <class F> bool in_time(F holds) {
+  for (int i = 0; i < 10000 && !holds(); ++i) std::this_thread::sleep_for(milliseconds(1));
+  return holds();
+}
+
+/// Every piece runs once, and no thread's number is used by two pieces at a time.
+void check_regions(int threads, int64_t pieces, int regions) {
+  std::vector<std::atomic<int>> seen(static_cast<size_t>(pieces)), busy(static_cast<size_t>(threads));
+  std::atomic<bool> shared{false};
+  for (int r = 0; r < regions; ++r) {
+    each(threads, pieces, [&](int64_t i, int thread) {
+      if (busy[static_cast<size_t>(thread)].fetch_add(1) != 0) shared = true;
+      seen[static_cast<size_t>(i)]++;
+      busy[static_cast<size_t>(thread)]--;
+    });
+    for (auto& s : seen) ASSERT_EQ(s.exchange(0), 1);
+  }
+  EXPECT_FALSE(shared);
+}
+
+TEST(Threads, runs_every_piece_once) {
+  for (int threads : {1, 2, 3, 7})
+    for (int64_t pieces : {0, 1, 2, 5, 100}) check_regions(threads, pieces, 200);
+}
+
+TEST(Threads, regions_of_several_callers_share_the_helpers) {
+  std::vector<std::jthread> callers;
+  for (int c = 0; c < 4; ++c) callers.emplace_back([c] { check_regions(2 + c, 20, 500); });
+}
+
+TEST(Threads, helpers_that_sleep_are_woken) {
+  for (int i = 0; i < 5; ++i) {
+    std::this_thread::sleep_for(milliseconds(5));  // longer than they spin
+    std::atomic<int> there{0};
+    // A piece each, which ends only when all have begun.
+    each(3, 3, [&](int64_t, int) {
+      there++;
+      EXPECT_TRUE(in_time([&] { return there == 3; }));
+    });
+  }
+}
+
+TEST(Threads, a_region_inside_a_region_has_one_thread) {
+  std::atomic<int> pieces{0}, others{0};
+  each(2, 4, [&](int64_t, int) {
+    EXPECT_TRUE(in_region());
+    EXPECT_EQ(team_threads(), 1);
+    const auto self = std::this_thread::get_id();
+    each(2, 3, [&](int64_t, int thread) {
+      pieces++;
+      if (thread != 0 || std::this_thread::get_id() != self) others++;
+    });
+  });
+  EXPECT_FALSE(in_region());
+  EXPECT_EQ(pieces, 12);
+  EXPECT_EQ(others, 0);
+}
+
+TEST(Threads, a_scope_ends_with_what_was_before) {
+  const int before = team_threads();
+  {
+    const Scope scope(before + 2);
+    EXPECT_EQ(team_threads(), before + 2);
+    {
+      const Scope inner(Team{.threads = 5, .spin = false});
+      EXPECT_EQ(team_threads(), 5);
+      EXPECT_FALSE(team().spin);
+    }
+    EXPECT_EQ(team_threads(), before + 2);
+    EXPECT_TRUE(team().spin);
+    std::jthread([&] { EXPECT_EQ(team_threads(), usable_cores()); });
+  }
+  EXPECT_EQ(team_threads(), before);
+}
+
+TEST(Threads, a_forked_process_has_helpers_of_its_own) {
+  check_regions(3, 9, 10);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::atomic<int> there{0};
+    each(3, 3, [&](int64_t, int) {
+      there++;
+      in_time([&] { return there == 3; });
+    });
+    _exit(there == 3 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+/// Threads that keep what they are asked to do until they are told.
+class HeldPool final : public ThreadPool {
+ public:
+  int threads() const override { return 2; }
+  void schedule(std::function<void()> task) override {
+    std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  size_t run_all() {
+    std::deque<std::function<void()>> tasks;
+    {
+      std::lock_guard lock(mutex_);
+      tasks.swap(tasks_);
+    }
+    for (auto& task : tasks) task();
+    return tasks.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<std::function<void()>> tasks_;
+};
+
+TEST(Threads, the_caller_does_what_no_helper_begins) {
+  const auto held = std::make_shared<HeldPool>();
+  const Scope scope(Team{.threads = 3, .pool = pool_on(held)});
+  std::set<int64_t> done;
+  each(3, 30, [&](int64_t i, int thread) {
+    EXPECT_EQ(thread, 0);
+    done.insert(i);
+  });
+  EXPECT_EQ(done.size(), 30u);
+  EXPECT_EQ(held->run_all(), 2u);  // too late: they find nothing
+  EXPECT_EQ(done.size(), 30u);
+}
+
+TEST(Threads, the_callers_pool_helps) {
+  const auto held = std::make_shared<HeldPool>();
+  const Scope scope(Team{.threads = 2, .pool = pool_on(held)});
+  std::jthread helper;
+  std::set<std::thread::id> seen;
+  std::mutex mutex;
+  each(2, 2, [&](int64_t i, int) {
+    {
+      std::lock_guard lock(mutex);
+      seen.insert(std::this_thread::get_id());
+    }
+    if (i == 0) helper = std::jthread([&] { held->run_all(); });
+    EXPECT_TRUE(in_time([&] {
+      std::lock_guard lock(mutex);
+      return seen.size() == 2;
+    }));
+  });
+}
+
+TEST(Threads, sleep_where_spinning_is_off) {
+  const auto cpu = [] {
+    rusage r;
+    getrusage(RUSAGE_SELF, &r);
+    return static_cast<double>(r.ru_utime.tv_sec + r.ru_stime.tv_sec) +
+           1e-6 * static_cast<double>(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
+  };
+  const Scope scope(Team{.threads = 2, .spin = false});
+  const double before = cpu();
+  for (int i = 0; i < 100; ++i) {
+    each(2, 2, [](int64_t, int) {});
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  EXPECT_LT(cpu() - before, 0.06);  // spinning takes a millisecond a region and more
+}
+
+struct Groups : testing::Test {
+  std::filesystem::path root = std::filesystem::path(testing::TempDir()) / "smelt_groups";
+  void SetUp() override { std::filesystem::remove_all(root); }
+  void TearDown() override { std::filesystem::remove_all(root); }
+  void write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories((root / name).parent_path());
+    std::ofstream(root / name) << text;
+  }
+};
+
+TEST_F(Groups, a_quota_is_rounded_up_to_cores) {
+  write("app/cpu.max", "150000 100000\n");
+  EXPECT_EQ(quota_cores("0::/app\n", root), 2);
+}
+
+TEST_F(Groups, the_least_quota_of_the_groups_above_counts) {
+  write("cpu.max", "400000 100000\n");
+  write("a/cpu.max", "100000 100000\n");
+  write("a/b/cpu.max", "max 100000\n");
+  EXPECT_EQ(quota_cores("0::/a/b\n", root), 1);
+  EXPECT_EQ(quota_cores("0::/\n", root), 4);
+}
+
+TEST_F(Groups, version_one_has_quota_and_period_in_two_files) {
+  write("cpu,cpuacct/docker/x/cpu.cfs_quota_us", "300000\n");
+  write("cpu,cpuacct/docker/x/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(quota_cores("5:cpu,cpuacct:/docker/x\n4:memory:/y\n", root), 3);
+  write("cpu,cpuacct/docker/x/cpu.cfs_quota_us", "-1\n");
+  EXPECT_EQ(quota_cores("5:cpu,cpuacct:/docker/x\n", root), INT_MAX);
+}
+
+TEST_F(Groups, without_a_quota_there_is_no_limit) { EXPECT_EQ(quota_cores("0::/nowhere\n\nnonsense", root), INT_MAX); }
+
+}  // namespace
+}  // namespace smelt::threads

@@ -258,7 +258,7 @@ class Session:
         types = self._types
         feed = {name: value for name, value in input_feed.items() if value is not None}
         names = list(output_names or self._names)
-        there = []
+        there: list[Any] = []
         if self._on_gpu:
             there = [v for v in (*feed.values(), *(c.memory for c in caches)) if gpu.number_of(v) is not None]
         if not self._on_gpu and stream is not None:

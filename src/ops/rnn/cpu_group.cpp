@@ -211,7 +211,7 @@ QuantizedRow quantized_range(float low, float high) {
 
 void Meeting::wait(int members) {
   if (members == 1) return;
-  const int round = round_.load(std::memory_order_acquire);
+  const uint32_t round = round_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members) {
     arrived_.store(0, std::memory_order_relaxed);
     round_.store(round + 1, std::memory_order_release);

@@ -13,7 +13,8 @@ class alignas(64) Meeting {
   void wait(int members);
 
  private:
-  std::atomic<int> arrived_{0}, round_{0};
+  std::atomic<int> arrived_{0};
+  std::atomic<uint32_t> round_{0};
 };
 
 /// The scale and zero point of values within [low, high], which holds 0: DynamicQuantizeLinear's.

@@ -1,4 +1,5 @@
-// Products of bytes. Without dot products, bytes are widened to pairs of 16-bit integers, whose products add up exactly in 32 bits.
+// Products of bytes. Without dot products, bytes are widened to pairs of 16-bit integers, whose products add up exactly in 32
+// bits.
 #include "expr/simd/reduce.h"
 #include "ops/rnn/simd/byte_products.h"
 #include "ops/rnn/simd/products.h"

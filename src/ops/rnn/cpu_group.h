@@ -27,8 +27,8 @@ struct GroupRun {
   const float* biases;  // of all directions
   Meeting* meetings;    // of each group
 };
-/// A member's share of a group, all steps of it: its units of every sequence. Reads inputs, order and peepholes from scratch memory,
-/// writes the node's outputs.
+/// A member's share of a group, all steps of it: its units of every sequence. Reads inputs, order and peepholes from scratch
+/// memory, writes the node's outputs.
 void advance_group(const GroupRun& run, int64_t group, int member, int team, int thread);
 
 }  // namespace smelt::ops

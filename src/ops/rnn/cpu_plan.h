@@ -26,8 +26,8 @@ class Cutter {
   int64_t bytes_ = 0;
 };
 
-/// Sequences that do not wait for each other (the directions, parts of the batch) are groups. A thread runs a whole group without a
-/// barrier; where a step is long enough, `team` threads share a group's units and meet after each step.
+/// Sequences that do not wait for each other (the directions, parts of the batch) are groups. A thread runs a whole group without
+/// a barrier; where a step is long enough, `team` threads share a group's units and meet after each step.
 struct RecurrentPlan {
   RecurrentPlan(const BoundNode& b, int threads);
 

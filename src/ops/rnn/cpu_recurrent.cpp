@@ -1,5 +1,5 @@
-// RNN, GRU, LSTM and DynamicQuantizeLSTM on the CPU: what W makes of all steps' inputs is one product; then every step multiplies the
-// state with R, whose panels hold all gates of a few units, and applies the gates to the sums while they are in the L1 cache.
+// RNN, GRU, LSTM and DynamicQuantizeLSTM on the CPU: what W makes of all steps' inputs is one product; then every step multiplies
+// the state with R, whose panels hold all gates of a few units, and applies the gates to the sums while they are in the L1 cache.
 #include <algorithm>
 #include <numeric>
 #include <optional>

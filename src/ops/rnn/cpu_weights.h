@@ -1,5 +1,5 @@
-// W and R of recurrent networks in the panels that the CPU's products read (simd/recurrent.h): packed once where they are constant,
-// in every run otherwise.
+// W and R of recurrent networks in the panels that the CPU's products read (simd/recurrent.h): packed once where they are
+// constant, in every run otherwise.
 #pragma once
 
 #include <vector>

@@ -34,8 +34,8 @@ struct Recurrent {
 Recurrent recurrent(const Node& node, int64_t gates, std::span<const TensorDesc> inputs);
 Recurrent recurrent(const ComputeContext& c, int64_t gates);
 
-/// The same for DynamicQuantizeLSTM, whose W [directions, input, 4 * hidden] and R [directions, hidden, 4 * hidden] lie transposed; checks
-/// their scales and zero points, one for each direction or one for each of its columns.
+/// The same for DynamicQuantizeLSTM, whose W [directions, input, 4 * hidden] and R [directions, hidden, 4 * hidden] lie
+/// transposed; checks their scales and zero points, one for each direction or one for each of its columns.
 Recurrent quantized_lstm(const Node& node, std::span<const TensorDesc> inputs);
 
 inline constexpr int64_t rnn_gates = 1, gru_gates = 3, lstm_gates = 4;

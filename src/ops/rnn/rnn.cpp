@@ -120,7 +120,8 @@ void run_lstm(ComputeContext& ctx) {
   });
 }
 
-// com.microsoft:DynamicQuantizeLSTM. inputs: x, w, r, b?, sequence_lens?, initial_h?, initial_c?, p?, w_scale, w_zero?, r_scale, r_zero?
+// com.microsoft:DynamicQuantizeLSTM. inputs: x, w, r, b?, sequence_lens?, initial_h?, initial_c?, p?, w_scale, w_zero?, r_scale,
+// r_zero?
 
 std::vector<TensorDesc> descriptions(std::span<const Tensor> tensors) {
   std::vector<TensorDesc> out(tensors.size());

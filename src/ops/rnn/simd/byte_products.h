@@ -14,8 +14,8 @@ struct QuantizedRow {
   int32_t zero = 0, sum = 0;  // of all q
 };
 
-/// sums[row][panel] = start[panel] + (a[row] - a_zero) · (panel - b_zero) · a_scale · b_scale. Panels hold the values of `group` elements
-/// of K side by side, zeros behind the last: [groups of k][byte_gates][lanes][group] of i8.
+/// sums[row][panel] = start[panel] + (a[row] - a_zero) · (panel - b_zero) · a_scale · b_scale. Panels hold the values of `group`
+/// elements of K side by side, zeros behind the last: [groups of k][byte_gates][lanes][group] of i8.
 struct BytePanelProduct {
   int64_t groups, count, rows;
   const int8_t* panels;

@@ -1,7 +1,7 @@
 // The products and the gates of recurrent networks; for *.simd.cpp sources and the driver (ops/rnn/cpu_recurrent.cpp).
 //
-// Matrices are packed in panels, one for each `lanes` hidden units: panel [k][gates][lanes], so that all gates of a unit lie side by
-// side. Units behind the last are zero.
+// Matrices are packed in panels, one for each `lanes` hidden units: panel [k][gates][lanes], so that all gates of a unit lie side
+// by side. Units behind the last are zero.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace smelt::ops {
 
-/// ONNX's functions of the gates, in the order of recurrent_functions (ops/rnn/cpu_recurrent.cpp).
+/// ONNX's functions of the gates, in the order of recurrent_functions (ops/rnn/cpu_plan.cpp).
 enum class GateFunction : uint8_t {
   sigmoid,
   tanh,
@@ -64,8 +64,8 @@ struct GateStep {
 
 struct RecurrentSimd {
   int64_t lanes;
-  /// Packs rows [gate · hidden + unit] of k elements for gates [first, first + count) and the panels [begin, end); `to` is the first of all
-  /// panels.
+  /// Packs rows [gate · hidden + unit] of k elements for gates [first, first + count) and the panels [begin, end); `to` is the
+  /// first of all panels.
   void (*pack)(simd::FloatKind type, const void* from, int64_t hidden, int64_t k, int64_t first, int64_t count, int64_t begin,
                int64_t end, float* to);
   void (*product)(const PanelProduct& p);

@@ -1,11 +1,11 @@
 #include "ops/rnn/cpu_group.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <thread>
+#include <optional>
+
+#include "ops/cpu/parallel.h"
 
 namespace smelt::ops {
 namespace {
@@ -13,27 +13,28 @@ namespace {
 /// A thread's share of a group: panels [begin, end) of its sequences.
 class Group {
  public:
-  Group(const RecurrentPlan& k, const Buffers& b, char* memory, const float* biases, Meeting& meeting, int64_t group, int member,
-        int team, int thread)
-      : k_(k),
-        s_(k.s),
-        simd_(k.simd),
-        buffers_(b),
-        memory_(memory),
-        biases_(biases),
-        direction_(group / k.parts),
-        items_(k.group_items(group)),
-        team_(team),
-        meeting_(meeting),
-        begin_(k.panels * member / team),
-        end_(k.panels * (member + 1) / team),
-        first_unit_(begin_ * k.simd.lanes),
-        units_(std::max<int64_t>(0, std::min(k.s.hidden, end_ * k.simd.lanes) - first_unit_)) {
+  /// `scratch`: the number of the thread's sums and pointers that it uses.
+  Group(const GroupRun& run, int64_t group, int64_t member, int64_t team, int64_t scratch)
+      : k_(run.plan),
+        s_(k_.s),
+        simd_(k_.simd),
+        buffers_(run.buffers),
+        memory_(run.memory),
+        biases_(run.biases),
+        direction_(group / k_.parts),
+        items_(k_.group_items(group)),
+        active_(items_),
+        begin_(k_.panels * member / team),
+        end_(k_.panels * (member + 1) / team),
+        first_unit_(begin_ * simd_.lanes),
+        units_(std::max<int64_t>(0, std::min(s_.hidden, end_ * simd_.lanes) - first_unit_)) {
+    const RecurrentPlan& k = k_;
+    char* const memory = memory_;
     lengths_ = reinterpret_cast<const int64_t*>(memory + k.order_at);
     order_ = lengths_ + s_.batch + k.item(group) % std::max<int64_t>(1, s_.batch);
     for (size_t i = 0; i < std::size(state_); ++i)
       state_[i] = reinterpret_cast<float*>(memory + k.state_at[i]) + k.item(group) * k.padded;
-    char* own = memory + k.threads_at + thread * (k.thread_sums + k.thread_pointers + k.thread_bytes + k.thread_ranges);
+    char* own = memory + k.threads_at + scratch * (k.thread_sums + k.thread_pointers + k.thread_bytes + k.thread_ranges);
     sums_ = reinterpret_cast<float*>(own);
     inputs_ = reinterpret_cast<const float**>(own += k.thread_sums);
     bytes_ = own += k.thread_pointers;
@@ -49,41 +50,8 @@ class Group {
     gates_.peephole_stride = k.padded;
   }
 
-  void run() {
-    begin_states();
-    meeting_.wait(team_);
-    int64_t active = items_;
-    const int64_t longest = items_ > 0 ? lengths_[order_[0]] : 0;
-    for (int64_t step = 0; step < longest; ++step) {
-      while (lengths_[order_[active - 1]] <= step) --active;
-      point_to_inputs(step, active);
-      float *before = state_[step % 2], *after = state_[(step + 1) % 2];
-      if (k_.resets_first) {
-        multiply(k_.r, k_.packed_at[1], simd_.gru_gates, before, before, after, active);
-        meeting_.wait(team_);
-        multiply(k_.candidate, k_.packed_at[2], simd_.gru_candidate, state_[scaled_state], before, after, active);
-      } else {
-        multiply(k_.r, k_.packed_at[1],
-                 s_.gates == rnn_gates   ? simd_.rnn
-                 : s_.gates == gru_gates ? simd_.gru_linear
-                                         : simd_.lstm,
-                 before, before, after, active);
-      }
-      write_step(step, active, after);
-      meeting_.wait(team_);
-    }
-    end_states();
-  }
-
- private:
-  static constexpr size_t cell_state = 2, update_state = 2, scaled_state = 3;
-
-  bool backward() const { return s_.reverse || direction_ == 1; }
-  int64_t time(int64_t step, int64_t b) const { return backward() ? lengths_[b] - 1 - step : step; }
-  bool wants(size_t output) const { return output < buffers_.outputs.size() && buffers_.outputs[output]; }
-  char* out(size_t output, int64_t at) const {
-    return static_cast<char*>(buffers_.outputs[output]) + (at + first_unit_) * k_.element;
-  }
+  /// Steps that the longest sequence has.
+  int64_t steps() const { return items_ > 0 ? lengths_[order_[0]] : 0; }
 
   void begin_states() {
     for (int64_t i = 0; i < items_; ++i) {
@@ -91,6 +59,53 @@ class Group {
       if (s_.gates == lstm_gates) first_state(6, order_[i], state_[cell_state] + i * k_.padded);
     }
   }
+
+  /// Of a GRU whose reset gate comes first: the gates, which the candidate of finish() needs of all units. Begins a step.
+  void begin(int64_t step) {
+    while (lengths_[order_[active_ - 1]] <= step) --active_;
+    point_to_inputs(step, active_);
+    if (k_.resets_first) multiply(k_.r, k_.packed_at[1], simd_.gru_gates, before(step), before(step), after(step), active_);
+  }
+  /// The states after the step, which need the states before it of all units.
+  void finish(int64_t step) {
+    if (k_.resets_first) {
+      multiply(k_.candidate, k_.packed_at[2], simd_.gru_candidate, state_[scaled_state], before(step), after(step), active_);
+    } else {
+      multiply(k_.r, k_.packed_at[1],
+               s_.gates == rnn_gates   ? simd_.rnn
+               : s_.gates == gru_gates ? simd_.gru_linear
+                                       : simd_.lstm,
+               before(step), before(step), after(step), active_);
+    }
+    write_step(step, active_, after(step));
+  }
+
+  /// The last states; zeros behind each item's own length.
+  void end_states() const {
+    if (units_ == 0) return;
+    for (int64_t i = 0; i < items_; ++i) {
+      const int64_t b = order_[i], length = lengths_[b];
+      if (wants(0)) {
+        for (int64_t t = length; t < s_.steps; ++t) std::fill_n(out(0, s_.y_at(t, direction_, b)), units_ * k_.element, char{0});
+      }
+      const int64_t row = i * k_.padded + first_unit_, at = s_.state_at(direction_, b);
+      if (wants(1)) simd_.store(k_.type, state_[length % 2] + row, units_, out(1, at));
+      if (wants(2)) simd_.store(k_.type, state_[cell_state] + row, units_, out(2, at));
+    }
+  }
+
+ private:
+  static constexpr size_t cell_state = 2, update_state = 2, scaled_state = 3;
+
+  float* before(int64_t step) const { return state_[step % 2]; }
+  float* after(int64_t step) const { return state_[(step + 1) % 2]; }
+  bool backward() const { return s_.reverse || direction_ == 1; }
+  int64_t time(int64_t step, int64_t b) const { return backward() ? lengths_[b] - 1 - step : step; }
+  bool wants(size_t output) const { return output < buffers_.outputs.size() && buffers_.outputs[output]; }
+  char* out(size_t output, int64_t at) const {
+    return static_cast<char*>(buffers_.outputs[output]) + (at + first_unit_) * k_.element;
+  }
+
   void first_state(size_t input, int64_t b, float* to) {
     const int64_t panel_units = (end_ - begin_) * simd_.lanes;
     std::fill_n(to + first_unit_, panel_units, 0.0f);
@@ -167,20 +182,6 @@ class Group {
     }
   }
 
-  /// The last states; zeros behind each item's own length.
-  void end_states() const {
-    if (units_ == 0) return;
-    for (int64_t i = 0; i < items_; ++i) {
-      const int64_t b = order_[i], length = lengths_[b];
-      if (wants(0)) {
-        for (int64_t t = length; t < s_.steps; ++t) std::fill_n(out(0, s_.y_at(t, direction_, b)), units_ * k_.element, char{0});
-      }
-      const int64_t row = i * k_.padded + first_unit_, at = s_.state_at(direction_, b);
-      if (wants(1)) simd_.store(k_.type, state_[length % 2] + row, units_, out(1, at));
-      if (wants(2)) simd_.store(k_.type, state_[cell_state] + row, units_, out(2, at));
-    }
-  }
-
   const RecurrentPlan& k_;
   const Recurrent& s_;
   const RecurrentSimd& simd_;
@@ -188,8 +189,7 @@ class Group {
   char* memory_;
   const float* biases_;  // of all directions
   int64_t direction_, items_;
-  int team_;
-  Meeting& meeting_;
+  int64_t active_;  // items whose sequences go on
   int64_t begin_, end_, first_unit_, units_;
   const int64_t *lengths_, *order_;
   float* state_[4];  // the state before and after a step, by turns; LSTM: the cell; GRU: the update gate, the reset state
@@ -209,25 +209,40 @@ QuantizedRow quantized_range(float low, float high) {
   return q;
 }
 
-void Meeting::wait(int members) {
-  if (members == 1) return;
-  const uint32_t round = round_.load(std::memory_order_acquire);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members) {
-    arrived_.store(0, std::memory_order_relaxed);
-    round_.store(round + 1, std::memory_order_release);
-    return;
+void advance_group(const GroupRun& run, int64_t group, int thread) {
+  Group g(run, group, 0, 1, thread);
+  g.begin_states();
+  const int64_t steps = g.steps();
+  for (int64_t step = 0; step < steps; ++step) {
+    g.begin(step);
+    g.finish(step);
   }
-  constexpr int spins = 4000;
-  for (int i = 0; round_.load(std::memory_order_acquire) == round; ++i) {
-    if (i < spins)
-      _mm_pause();
-    else
-      std::this_thread::yield();
-  }
+  g.end_states();
 }
 
-void advance_group(const GroupRun& run, int64_t group, int member, int team, int thread) {
-  Group(run.plan, run.buffers, run.memory, run.biases, run.meetings[group], group, member, team, thread).run();
+void advance_shared(const GroupRun& run) {
+  const int64_t groups = run.plan.groups(), team = run.plan.team, count = groups * team;
+  std::optional<Group> shares[RecurrentPlan::most_shares];
+  int64_t steps = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    shares[i].emplace(run, i / team, i % team, team, i);
+    steps = std::max(steps, shares[i]->steps());
+  }
+  const auto each = [&](auto&& f) { parallel_dynamic(static_cast<int>(count), count, [&](int64_t i, int) { f(*shares[i]); }); };
+  each([](Group& g) { g.begin_states(); });
+  for (int64_t step = 0; step < steps; ++step) {
+    if (run.plan.resets_first) {
+      each([&](Group& g) {
+        if (step < g.steps()) g.begin(step);
+      });
+    }
+    each([&](Group& g) {
+      if (step >= g.steps()) return;
+      if (!run.plan.resets_first) g.begin(step);
+      g.finish(step);
+    });
+  }
+  each([](Group& g) { g.end_states(); });
 }
 
 }  // namespace smelt::ops

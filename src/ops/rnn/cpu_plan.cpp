@@ -62,11 +62,12 @@ void RecurrentPlan::share(int most_threads) {
   constexpr int64_t fewest_items = 4;
   const int64_t wanted = (threads + s.directions - 1) / s.directions;
   parts = std::clamp<int64_t>(s.batch / fewest_items, 1, std::max<int64_t>(1, wanted));
-  // Meeting costs about a microsecond: a thread gets some five of each step.
+  // A region costs about a microsecond: a thread gets some five of each step.
   constexpr int64_t smallest_share = 1 << 17;
+  const int64_t team_threads = std::min<int64_t>(threads, most_shares) / groups();
   const int64_t items = (s.batch + parts - 1) / parts;
   team = static_cast<int>(
-      std::clamp<int64_t>(std::min(threads / groups(), items * step / smallest_share), 1, std::max<int64_t>(1, panels)));
+      std::clamp<int64_t>(std::min(team_threads, items * step / smallest_share), 1, std::max<int64_t>(1, panels)));
 }
 
 void RecurrentPlan::cut() {

@@ -27,8 +27,11 @@ class Cutter {
 };
 
 /// Sequences that do not wait for each other (the directions, parts of the batch) are groups. A thread runs a whole group without
-/// a barrier; where a step is long enough, `team` threads share a group's units and meet after each step.
+/// a barrier; where a step is long enough, its units are `team` shares, and a region of threads computes it.
 struct RecurrentPlan {
+  /// Shares of all groups, at most.
+  static constexpr int64_t most_shares = 64;
+
   RecurrentPlan(const BoundNode& b, int threads);
 
   Recurrent s;

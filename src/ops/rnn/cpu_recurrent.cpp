@@ -16,10 +16,7 @@ namespace {
 
 class RecurrentKernel final : public Kernel {
  public:
-  RecurrentKernel(const BoundNode& b, int threads)
-      : p_(b, threads),
-        converted_(b.inputs[0], p_.threads),
-        meetings_(std::make_unique<Meeting[]>(static_cast<size_t>(p_.groups()))) {
+  RecurrentKernel(const BoundNode& b, int threads) : p_(b, threads), converted_(b.inputs[0], p_.threads) {
     if (p_.has(3) && !b.constant(3)) return;
     biases_.resize(static_cast<size_t>(p_.s.directions * p_.bias_floats()));
     fill_biases(p_.has(3) ? b.constant(3)->raw() : nullptr, biases_.data());
@@ -41,7 +38,7 @@ class RecurrentKernel final : public Kernel {
     }
     if (p_.has(7)) fill_peepholes(b.inputs[7], reinterpret_cast<float*>(memory + p_.peepholes_at));
     if (longest > 0 && p_.s.hidden > 0) project(b, memory, biases, longest);
-    advance({p_, b, memory, biases, meetings_.get()});
+    advance({p_, b, memory, biases});
   }
 
  private:
@@ -150,25 +147,12 @@ class RecurrentKernel final : public Kernel {
   }
 
   void advance(const GroupRun& run) const {
-    const int64_t groups = p_.groups();
-    if (p_.threads == 1) {
-      for (int64_t g = 0; g < groups; ++g) advance_group(run, g, 0, 1, 0);
-      return;
-    }
-#pragma omp parallel
-    {
-      const int all = std::min(p_.threads, omp_get_num_threads()), t = omp_get_thread_num();
-      if (p_.team > 1 && groups * p_.team <= all) {
-        if (t < groups * p_.team) advance_group(run, t / p_.team, t % p_.team, p_.team, t);
-      } else if (t < all) {
-        for (int64_t g = t; g < groups; g += all) advance_group(run, g, 0, 1, t);
-      }
-    }
+    if (p_.team > 1) return advance_shared(run);
+    parallel_dynamic(p_.threads, p_.groups(), [&](int64_t group, int thread) { advance_group(run, group, thread); });
   }
 
   RecurrentPlan p_;
   ConvertToF32 converted_;
-  std::unique_ptr<Meeting[]> meetings_;
   std::vector<float> biases_;  // empty where they are known in a run only
 };
 

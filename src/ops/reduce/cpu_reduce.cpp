@@ -82,7 +82,9 @@ DType folded(DType t, bool real) {
 
 /// 64 bits without a sign in the order of those with one, and back.
 expr::Ref with_other_sign(expr::Program& p, expr::Ref r) {
-  return p.call(expr::Fn::bit_xor, r, p.constant(DType::i64, static_cast<double>(std::numeric_limits<int64_t>::min())));
+  const expr::Ref one = p.constant(DType::u64, 1), places = p.constant(DType::u64, 63);  // 2^63 itself is no constant
+  const expr::Ref highest = p.call(expr::Fn::shift_left, one, places);
+  return p.cast(p.call(expr::Fn::bit_xor, p.cast(r, DType::u64), highest), DType::i64);
 }
 
 /// The axes of a reduction or of a pooling over whole planes: nothing for none of them, refused where they are computed.

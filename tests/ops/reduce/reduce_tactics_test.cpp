@@ -1,0 +1,146 @@
+// Reductions and operators along an axis on the processor, over axes and types, against the reference.
+#include "ops/tactic_check.h"
+
+namespace smelt::ops {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+
+constexpr DType integers[] = {DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::u64};
+
+Tensor ints(std::vector<int64_t> v) { return Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, v); }
+
+double tolerance(DType type) {
+  return type == DType::f64 ? 1e-13 : type == DType::f32 ? 5e-6 : type == DType::f16 ? 2e-3 : type == DType::bf16 ? 1e-2 : 0;
+}
+
+Trial trial(const std::string& op, DType type, const Shape& shape, std::map<std::string, Attribute> attrs = {}) {
+  Trial t;
+  t.node.op = op;
+  t.node.attrs = std::move(attrs);
+  t.node.opset = 20;
+  t.add(random_tensor(type, shape, 5, is_signed(type) || is_float(type) ? -4 : 0, 9), false);
+  return t;
+}
+
+void agrees(Trial t, double allowed) {
+  const Tensor y = expected(t);
+  t.result(y.type(), y.shape());
+  EXPECT_THAT(check(t, allowed), Contains("cpu")) << t.node.op << " of " << name(t.bound.inputs[0].type);
+}
+
+TEST(ReduceTactics, fold_every_type_over_any_axes) {
+  const std::vector<std::vector<int64_t>> axes = {{2}, {0}, {1}, {0, 2}, {0, 1, 2}, {-1, -2}};
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceProd"}) {
+    for (const auto& list : axes) {
+      for (DType type : {DType::f32, DType::f16, DType::f64, DType::i8, DType::i32, DType::i64, DType::u8, DType::u32}) {
+        for (int64_t keepdims : {0, 1}) {
+          Trial t = trial(op, type, {3, 5, 37}, {{"keepdims", keepdims}});
+          if (t.node.op == "ReduceProd" && is_float(type)) t.inputs[0] = random_tensor(type, {3, 5, 37}, 5, 0.9, 1.1);
+          t.add(ints(list), true);
+          agrees(std::move(t), tolerance(type) * 4);
+        }
+      }
+    }
+  }
+}
+
+TEST(ReduceTactics, take_extremes_of_64_bits_without_a_sign_and_of_bool) {
+  Trial t = trial("ReduceMax", DType::u64, {2, 3});
+  t.inputs[0].data<uint64_t>()[1] = UINT64_MAX - 1;
+  t.add(ints({1}), true);
+  agrees(std::move(t), 0);
+  for (const char* op : {"ReduceMax", "ReduceMin"}) {
+    Trial truth = trial(op, DType::boolean, {4, 7});
+    for (int i = 0; i < 28; ++i) truth.inputs[0].data<bool>()[i] = i % 7 == i / 7;
+    truth.add(ints({1}), true);
+    agrees(std::move(truth), 0);
+  }
+}
+
+TEST(ReduceTactics, take_norms_and_logarithms) {
+  for (const char* op : {"ReduceL2", "ReduceLogSum", "ReduceLogSumExp"}) {
+    for (DType type : {DType::f32, DType::f64, DType::f16}) {
+      for (int64_t axis : {0, 1, 2}) {
+        Trial t = trial(op, type, {4, 6, 50}, {{"keepdims", axis % 2}});
+        t.inputs[0] = random_tensor(type, {4, 6, 50}, 3, 0.5, 3);
+        t.add(ints({axis}), true);
+        agrees(std::move(t), tolerance(type) * 2);
+      }
+    }
+  }
+}
+
+TEST(ReduceTactics, log_sum_exp_takes_values_that_exp_does_not) {
+  Trial t = trial("ReduceLogSumExp", DType::f32, {4, 3});
+  const float infinite = std::numeric_limits<float>::infinity();
+  const float values[] = {1000, 1001, 999, -1000, -1001, -999, -infinite, -infinite, -infinite, infinite, 1, 2};
+  std::copy(std::begin(values), std::end(values), t.inputs[0].data<float>());
+  t.add(ints({1}), true);
+  const Tensor want = expected(t);
+  t.result(want.type(), want.shape());
+  t.bound.node = &t.node;
+  const Offer o = offer(t.bound, Machine{});
+  ASSERT_EQ(o.candidates[0].tactic, "cpu");
+  const Tensor got = run(t, o.candidates[0]);
+  for (int i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(got.data<float>()[i], want.data<float>()[i]);
+}
+
+TEST(ReduceTactics, without_axes_all_or_none_are_reduced) {
+  for (int64_t none : {0, 1}) {
+    Trial t = trial("ReduceSumSquare", DType::f32, {3, 70}, {{"noop_with_empty_axes", none}});
+    t.add(ints({}), true);
+    agrees(std::move(t), 1e-5);
+  }
+}
+
+TEST(LineTactics, find_extremes_along_any_axis) {
+  for (const char* op : {"ArgMax", "ArgMin"}) {
+    for (DType type : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8, DType::u8, DType::i32, DType::i64}) {
+      for (int64_t axis : {0, 1, 2}) {
+        for (int64_t last : {0, 1}) agrees(trial(op, type, {4, 9, 130}, {{"axis", axis}, {"select_last_index", last}}), 0);
+      }
+    }
+    Trial nan = trial(op, DType::f32, {2, 40}, {{"axis", int64_t{1}}});
+    nan.inputs[0].data<float>()[13] = nan.inputs[0].data<float>()[20] = std::numeric_limits<float>::quiet_NaN();
+    agrees(std::move(nan), 0);
+  }
+}
+
+TEST(LineTactics, take_the_top_few_and_the_top_many) {
+  for (DType type : {DType::f32, DType::f16, DType::i64, DType::u8}) {
+    for (int64_t k : {0, 1, 3, 60, 100}) {
+      for (int64_t axis : {0, 1}) {
+        for (int64_t largest : {0, 1}) {
+          if (k == 0) continue;
+          const Shape shape = axis == 1 ? Shape{5, 100} : Shape{100, 5};
+          Trial t = trial("TopK", type, shape, {{"axis", axis}, {"largest", largest}});
+          t.add(ints({k}), true);
+          agrees(std::move(t), 0);
+        }
+      }
+    }
+  }
+}
+
+TEST(LineTactics, add_up_forwards_and_backwards) {
+  for (DType type : {DType::f32, DType::f64, DType::f16, DType::i32, DType::i64}) {
+    for (int64_t axis : {0, 1, -1}) {
+      for (int64_t exclusive : {0, 1}) {
+        for (int64_t reverse : {0, 1}) {
+          Trial t = trial("CumSum", type, {3, 7, 90}, {{"exclusive", exclusive}, {"reverse", reverse}});
+          t.add(Tensor::scalar<int64_t>(axis), true);
+          agrees(std::move(t), tolerance(type));
+        }
+      }
+    }
+  }
+}
+
+TEST(LineTactics, mark_the_largest) {
+  for (int64_t axis : {0, 1, 2}) agrees(trial("Hardmax", DType::f32, {4, 5, 33}, {{"axis", axis}}), 0);
+}
+
+}  // namespace
+}  // namespace smelt::ops

@@ -27,7 +27,33 @@ bool is_matmul(const Node& node) {
   return node.is("MatMul") || node.is("Gemm") || node.is("MatMul", smelt_domain);
 }
 
+void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer);
+
+/// A vector is a matrix of one row or column: the bytes are the same.
+void offer_vectors(const BoundNode& node, const Machine& machine, Offer& offer) {
+  BoundNode matrices = node;
+  BoundTensor &a = matrices.inputs[0], &b = matrices.inputs[1], &y = matrices.outputs[0];
+  if (!is_dense(a) || !is_dense(b) || !is_dense(y)) return offer.refuse("onednn", Reason::wrong_layout, "a vector that is apart");
+  if (elements(y.shape) == 0 || elements(a.shape) == 0) return offer.refuse("onednn", Reason::wrong_shape, "an empty product");
+  const auto reshape = [](BoundTensor& t, Shape s) {
+    t.shape = std::move(s);
+    t.strides.clear();
+    if (t.constant.valid()) t.constant = t.constant.reshaped(t.shape);
+  };
+  const bool row = a.shape.size() == 1, column = b.shape.size() == 1;
+  Shape result = y.shape;
+  if (row) result.insert(result.end() - (column ? 0 : 1), 1);
+  if (column) result.push_back(1);
+  if (row) reshape(a, {1, a.shape[0]});
+  if (column) reshape(b, {b.shape[0], 1});
+  reshape(y, result);
+  offer_cpu(matrices, machine, offer);
+}
+
 void offer_cpu(const BoundNode& node, const Machine& machine, Offer& offer) {
+  if (node.node->is("MatMul") && is_float(node.outputs[0].type) && !node.inputs[0].shape.empty() &&
+      !node.inputs[1].shape.empty() && (node.inputs[0].shape.size() == 1 || node.inputs[1].shape.size() == 1))
+    return offer_vectors(node, machine, offer);
   if (!is_float(node.outputs[0].type)) return offer.refuse("onednn", Reason::wrong_type, "a product of integers");
   matmul::Product p = matmul::product(node);
   if (const auto why = matmul::rejects_tensors(p)) {
@@ -69,7 +95,14 @@ void offer_int8_cpu(const BoundNode& node, const Machine& machine, Offer& offer)
   for (const auto offer_tactic : matmul::int8_cpu_tactics) offer_tactic(*p, machine.threads, offer);
 }
 
+bool is_fused_gemm(const Node& n) { return n.is("FusedGemm", microsoft_domain); }
+bool is_scaled_product(const Node& n) {
+  return n.is("MatMulIntegerToFloat", microsoft_domain) || n.is("DynamicQuantizeMatMul", microsoft_domain);
+}
+
 constexpr OperatorTactics operators[] = {
+    {is_fused_gemm, matmul::offer_fused_gemm, nullptr},
+    {is_scaled_product, matmul::offer_scaled_product, nullptr},
     {is_matmul, offer_cpu, offer_cuda},
     {is_int8_matmul, offer_int8_cpu, matmul::offer_int8_cuda},
 };

@@ -17,6 +17,11 @@ void offer_indirect_packed_in_run(const Request& r, Offer& offer);  // "avx2": t
 void offer_skinny(const Request& r, Offer& offer);                  // "cpu": a few rows, weights read where they lie
 void offer_onednn(const Request& r, Offer& offer);                  // "onednn"
 
+void offer_fused_gemm(const BoundNode& b, const Machine& machine,
+                      Offer& offer);  // Gemm's tactics, then a sweep: cpu_composed.cpp
+/// MatMulIntegerToFloat and DynamicQuantizeMatMul by MatMulInteger's tactics: cpu_composed.cpp.
+void offer_scaled_product(const BoundNode& b, const Machine& machine, Offer& offer);
+
 /// Of floats: all of them, in the order in which they are offered.
 inline constexpr void (*cpu_tactics[])(const Request& r, Offer& offer) = {offer_indirect, offer_indirect_packed_in_run,
                                                                           offer_skinny, offer_onednn};

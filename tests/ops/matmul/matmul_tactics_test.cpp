@@ -76,10 +76,7 @@ TEST(MatMulTactics, broadcast_batches_on_either_side) {
   }
 }
 
-TEST(MatMulTactics, leave_vectors_and_empty_results_to_the_reference) {
-  Trial vector = matmul({5}, {5, 3}, true);
-  vector.result(DType::f32, {3});
-  EXPECT_TRUE(check(vector, 1e-6).empty());
+TEST(MatMulTactics, leave_empty_results_to_the_reference) {
   Trial empty = matmul({0, 5}, {5, 3}, true);
   empty.result(DType::f32, {0, 3});
   EXPECT_TRUE(check(empty, 1e-6).empty());

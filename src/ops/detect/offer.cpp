@@ -11,7 +11,7 @@ bool is_roi_align(const Node& n) { return n.is("RoiAlign"); }
 
 constexpr OperatorTactics operators[] = {
     {is_nms, nullptr, offer_nms_cuda},
-    {is_roi_align, nullptr, offer_roi_align_cuda},
+    {is_roi_align, offer_roi_align_cpu, offer_roi_align_cuda},
 };
 
 }  // namespace

@@ -42,7 +42,7 @@ constexpr OperatorTactics operators[] = {
     {is_grouped, offer_grouped_cpu, offer_grouped_cuda},      // groups of channels
     {is_batch, offer_batch_norm_cpu, offer_batch_norm_cuda},  // by statistics that are inputs
     {is_lp, nullptr, offer_lp_norm_cuda},                     // lines
-    {is_lrn, nullptr, offer_lrn_cuda},                        // neighbouring channels
+    {is_lrn, offer_lrn_cpu, offer_lrn_cuda},                  // neighbouring channels
 };
 
 }  // namespace

@@ -11,6 +11,7 @@ void offer_norm_rows(const BoundNode& b, const Machine& machine, Offer& offer);
 void offer_norm_onednn(const BoundNode& b, const Machine& machine, Offer& offer);
 
 void offer_grouped_cpu(const BoundNode& b, const Machine& machine, Offer& offer);     // "cpu": cpu_grouped.cpp
+void offer_lrn_cpu(const BoundNode& b, const Machine& machine, Offer& offer);         // "cpu": cpu_lrn.cpp
 void offer_batch_norm_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_batch.cpp
 
 /// "cuda": cuda_norm.cpp. A node that norm_unknown and norm_rows_apart have nothing against.

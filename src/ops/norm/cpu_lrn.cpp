@@ -1,0 +1,91 @@
+// LRN on the processor: squares summed over neighbouring channels line by line, then one sweep.
+#include <algorithm>
+
+#include "ops/core/align.h"
+#include "ops/core/loops.h"
+#include "ops/core/strides.h"
+#include "ops/cpu/parallel.h"
+#include "ops/cpu/rows/rows.h"
+#include "ops/norm/offer.h"
+#include "ops/pointwise/cpu_sweep.h"
+
+namespace smelt::ops {
+namespace {
+
+/// x / (bias + alpha / size · sum)^beta
+expr::Program program_of(const Node& n, DType type) {
+  using expr::Fn;
+  expr::Program p;
+  const expr::Ref x = p.input(type), sum = p.input(DType::f32);
+  const auto number = [&](float v) { return p.constant(DType::f32, static_cast<double>(v)); };
+  const float factor = n.get_float("alpha", 1e-4f) / static_cast<float>(n.get_int("size", 1));
+  const expr::Ref base = p.call(Fn::add, number(n.get_float("bias", 1.0f)), p.call(Fn::mul, number(factor), sum));
+  const expr::Ref power = p.call(Fn::pow, base, number(n.get_float("beta", 0.75f)));
+  p.output(p.cast(p.call(Fn::div, p.cast(x, DType::f32), power), type));
+  return p;
+}
+
+class LrnKernel final : public Kernel {
+ public:
+  LrnKernel(const BoundNode& b, int threads)
+      : view_(around_axis(b.inputs[0].shape, 1)),
+        kind_(required_float_kind(b.inputs[0].type)),
+        bytes_(bits(b.inputs[0].type) / 8),
+        size_(b.node->get_int("size", 1)),
+        count_(elements(b.inputs[0].shape)),
+        threads_(useful_threads(threads, count_ * size_)),
+        sweep_(program_of(*b.node, b.inputs[0].type), {count_}, {{1}, {1}, {1}}, threads) {}
+  int64_t workspace() const override { return aligned(count_ * 4) + threads_ * aligned(view_.inner * 4) + sweep_.workspace(); }
+
+  void run(const Buffers& b) override {
+    auto* sums = static_cast<float*>(b.workspace);
+    char* lines = static_cast<char*>(b.workspace) + aligned(count_ * 4);
+    parallel(threads_, view_.outer * view_.extent, 1, [&](int64_t begin, int64_t end, int thread) {
+      auto* line = reinterpret_cast<float*>(lines + thread * aligned(view_.inner * 4));
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t o = i / view_.extent, c = i % view_.extent;
+        const int64_t first = std::max<int64_t>(0, c - (size_ - 1) / 2), last = std::min(view_.extent - 1, c + size_ / 2);
+        float* sum = sums + i * view_.inner;
+        std::fill_n(sum, view_.inner, 0.0f);
+        for (int64_t k = first; k <= last; ++k) {
+          const char* x = static_cast<const char*>(b.inputs[0]) + (o * view_.extent + k) * view_.inner * bytes_;
+          const auto* row = reinterpret_cast<const float*>(x);
+          if (kind_ != FloatKind::f32) {
+            row_simd().load(kind_, x, nullptr, nullptr, line, view_.inner);
+            row = line;
+          }
+          row_simd().fold_lines(Fold::squares, sum, row, view_.inner);
+        }
+      }
+    });
+    const void* const inputs[] = {b.inputs[0], sums};
+    sweep_.run(inputs, b.outputs, lines + threads_ * aligned(view_.inner * 4));
+  }
+
+ private:
+  AxisView view_;
+  FloatKind kind_;
+  int64_t bytes_, size_, count_;
+  int threads_;
+  Sweep sweep_;
+};
+
+}  // namespace
+
+void offer_lrn_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
+  const BoundTensor& x = b.inputs[0];
+  if (!float_kind(x.type) || b.outputs[0].type != x.type)
+    return offer.refuse("cpu", Reason::wrong_type, "its type is {}; expected f32, f16 or bf16", name(x.type));
+  if (const auto why = rejects_layouts(b)) return offer.refuse("cpu", *why);
+  if (x.shape.size() < 2 || elements(x.shape) == 0) return offer.refuse("cpu", Reason::wrong_shape, "no channels");
+  if (b.node->get_int("size", 0) < 1)
+    return offer.refuse("cpu", Reason::wrong_attribute, "size is {}", b.node->get_int("size", 0));
+  const double work = static_cast<double>(elements(x.shape) * (b.node->get_int("size", 1) + 8));
+  offer.candidates.push_back({"cpu", "", 2 + work / 4e3 / machine.threads, [b, node = *b.node, threads = machine.threads] {
+                                BoundNode bound = b;
+                                bound.node = &node;
+                                return std::make_unique<LrnKernel>(bound, threads);
+                              }});
+}
+
+}  // namespace smelt::ops

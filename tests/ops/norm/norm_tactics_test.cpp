@@ -1,0 +1,54 @@
+// Normalisation by channels on the processor against the reference: batch, instance, group and local response.
+#include "ops/tactic_check.h"
+
+namespace smelt::ops {
+namespace {
+
+using ::testing::Contains;
+
+Trial trial(const std::string& op, DType type, const Shape& x, int64_t parameters, std::map<std::string, Attribute> attrs = {}) {
+  Trial t;
+  t.node.op = op;
+  t.node.opset = 21;
+  t.node.attrs = std::move(attrs);
+  t.add(random_tensor(type, x, 1, -2, 3), false);
+  for (int64_t i = 0; i < parameters; ++i) t.add(random_tensor(type, {x[1]}, static_cast<uint32_t>(2 + i), 0.5, 1.5), i % 2 == 0);
+  t.result(type, x);
+  return t;
+}
+
+double tolerance(DType type) { return type == DType::f32 ? 5e-6 : type == DType::f16 ? 3e-3 : 2e-2; }
+
+TEST(NormTactics, by_given_statistics_in_either_layout) {
+  for (DType type : {DType::f32, DType::f16, DType::bf16}) {
+    for (const Shape& x : {Shape{2, 5, 7, 9}, Shape{3, 40}, Shape{2, 3, 4, 5, 6}, Shape{1, 8, 33}}) {
+      Trial t = trial("BatchNormalization", type, x, 4);
+      EXPECT_THAT(check(t, tolerance(type)), Contains("cpu"));
+      if (x.size() != 4) continue;
+      t.bound.inputs[0].layout = t.bound.outputs[0].layout = Layout::nhwc;
+      EXPECT_THAT(check(t, tolerance(type)), Contains("cpu"));
+    }
+  }
+}
+
+TEST(NormTactics, by_statistics_of_channels_and_groups) {
+  for (DType type : {DType::f32, DType::f16, DType::bf16}) {
+    for (const Shape& x : {Shape{2, 6, 7, 9}, Shape{1, 8, 333}, Shape{2, 6, 3, 4, 5}}) {
+      Trial instance = trial("InstanceNormalization", type, x, 2);
+      EXPECT_THAT(check(instance, tolerance(type)), Contains("cpu"));
+      Trial group = trial("GroupNormalization", type, x, 2, {{"num_groups", int64_t{2}}});
+      EXPECT_THAT(check(group, tolerance(type)), Contains("cpu"));
+    }
+  }
+}
+
+TEST(NormTactics, by_neighbouring_channels) {
+  for (DType type : {DType::f32, DType::f16, DType::bf16})
+    for (int64_t size : {1, 2, 3, 5, 40}) {
+      Trial t = trial("LRN", type, {2, 9, 5, 7}, 0, {{"size", size}, {"alpha", 0.5f}, {"beta", 0.6f}, {"bias", 1.5f}});
+      EXPECT_THAT(check(t, tolerance(type)), Contains("cpu"));
+    }
+}
+
+}  // namespace
+}  // namespace smelt::ops

@@ -1,0 +1,100 @@
+// Indexed gathers and scatters on the processor against the reference.
+#include "ops/tactic_check.h"
+#include "smelt/error.h"
+
+namespace smelt::ops {
+namespace {
+
+using ::testing::ElementsAre;
+
+Trial trial(const std::string& op, const Tensor& data, const Tensor& indices, std::map<std::string, Attribute> attrs = {}) {
+  Trial t;
+  t.node.op = op;
+  t.node.attrs = std::move(attrs);
+  t.node.opset = 18;
+  t.add(data, false);
+  t.add(indices, false);
+  return t;
+}
+
+void agrees(Trial t, double tolerance = 0) {
+  const Tensor y = expected(t);
+  t.result(y.type(), y.shape());
+  EXPECT_THAT(check(t, tolerance), ElementsAre("cpu")) << t.node.op;
+}
+
+Tensor indices(DType type, const Shape& shape, double low, double high) { return random_tensor(type, shape, 3, low, high); }
+
+constexpr DType types[] = {DType::u8, DType::f16, DType::f32, DType::i64};
+
+TEST(GatherTactics, take_elements_along_any_axis) {
+  for (DType type : types)
+    for (DType index : {DType::i32, DType::i64})
+      for (int64_t axis : {0, 1, 2, -1})
+        agrees(trial("GatherElements", random_tensor(type, {6, 5, 7}, 1, 0, 99), indices(index, {4, 3, 7}, -4.9, 4.9),
+                     {{"axis", axis}}));
+}
+
+TEST(GatherTactics, take_slices_by_lists_of_indices) {
+  for (DType type : types) {
+    agrees(trial("GatherND", random_tensor(type, {6, 5, 7}, 1, 0, 99), indices(DType::i64, {11, 2}, -4.9, 4.9)));
+    agrees(trial("GatherND", random_tensor(type, {6, 5, 7}, 1, 0, 99), indices(DType::i64, {6, 3, 1}, -4.9, 4.9),
+                 {{"batch_dims", int64_t{1}}}));
+    agrees(trial("GatherND", random_tensor(type, {5, 5, 7}, 1, 0, 99), indices(DType::i64, {3, 3}, -4.9, 4.9)));
+  }
+}
+
+TEST(GatherTactics, name_an_index_that_is_outside) {
+  Trial t = trial("GatherElements", random_tensor(DType::f32, {6}, 1), Tensor::of<int64_t>({2}, {1, 6}));
+  t.result(DType::f32, {2});
+  t.bound.node = &t.node;
+  const Offer o = offer(t.bound, Machine{});
+  ASSERT_EQ(o.candidates[0].tactic, "cpu");
+  EXPECT_THAT([&] { run(t, o.candidates[0]); }, testing::ThrowsMessage<Error>(testing::HasSubstr("index 6 is outside [-6, 6)")));
+}
+
+TEST(ScatterTactics, put_and_combine_elements) {
+  for (const char* how : {"none", "add", "mul", "max", "min"}) {
+    for (DType type : {DType::f32, DType::f16, DType::f64, DType::i32, DType::u8}) {
+      for (int64_t axis : {0, 1}) {
+        // Every target once where the order would count.
+        Tensor at = Tensor::empty(DType::i64, {5, 5});
+        for (int64_t i = 0; i < 25; ++i) at.data<int64_t>()[i] = (i / 5 + i % 5 * 2) % 5;
+        Trial t =
+            trial("ScatterElements", random_tensor(type, {5, 5}, 1, 1, 9), at, {{"axis", axis}, {"reduction", std::string(how)}});
+        t.add(random_tensor(type, {5, 5}, 2, 1, 9), false);
+        agrees(std::move(t), is_float(type) ? 1e-3 : 0);
+      }
+    }
+  }
+}
+
+TEST(ScatterTactics, put_and_combine_slices) {
+  for (const char* how : {"none", "add", "mul", "max", "min"}) {
+    for (DType type : {DType::f32, DType::f16, DType::i64}) {
+      Trial t = trial("ScatterND", random_tensor(type, {6, 4, 9}, 1, 1, 9), Tensor::of<int64_t>({3, 2}, {0, 1, 5, -1, 2, 3}),
+                      {{"reduction", std::string(how)}});
+      t.add(random_tensor(type, {3, 9}, 2, 1, 9), false);
+      agrees(std::move(t), is_float(type) ? 1e-3 : 0);
+    }
+  }
+}
+
+TEST(ScatterTactics, add_to_one_element_again_and_again) {
+  Trial t = trial("ScatterElements", random_tensor(DType::f32, {4}, 1), Tensor::of<int64_t>({6}, {1, 1, 3, 1, 3, 1}),
+                  {{"reduction", std::string("add")}});
+  t.add(random_tensor(DType::f32, {6}, 2), false);
+  agrees(std::move(t), 1e-6);
+}
+
+TEST(ScatterTactics, update_a_cache_in_lines_and_in_circles) {
+  for (const char* mode : {"linear", "circular"}) {
+    Trial t = trial("TensorScatter", random_tensor(DType::f16, {2, 3, 8, 5}, 1), random_tensor(DType::f16, {2, 3, 3, 5}, 2),
+                    {{"mode", std::string(mode)}});
+    t.add(Tensor::of<int64_t>({2}, {5, mode[0] == 'c' ? 6 : 0}), false);
+    agrees(std::move(t));
+  }
+}
+
+}  // namespace
+}  // namespace smelt::ops

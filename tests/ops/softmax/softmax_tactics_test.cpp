@@ -1,0 +1,37 @@
+// Softmax along every axis on the processor against the reference.
+#include "ops/tactic_check.h"
+
+namespace smelt::ops {
+namespace {
+
+using ::testing::Contains;
+
+void agrees(const std::string& op, DType type, const Shape& shape, int64_t axis, int opset) {
+  Trial t;
+  t.node.op = op;
+  t.node.opset = opset;
+  t.node.attrs["axis"] = axis;
+  t.add(random_tensor(type, shape, 9, -8, 8), false);
+  t.result(type, shape);
+  const double tolerance = type == DType::f64 ? 1e-13 : type == DType::f32 ? 2e-6 : type == DType::f16 ? 2e-3 : 1e-2;
+  EXPECT_THAT(check(t, tolerance), Contains("cpu")) << op << " of " << name(type) << " along axis " << axis;
+}
+
+TEST(SoftmaxTactics, take_every_axis_and_type) {
+  for (const char* op : {"Softmax", "LogSoftmax"})
+    for (DType type : {DType::f32, DType::f16, DType::bf16, DType::f64})
+      for (int64_t axis : {0, 1, 2, 3, -2}) agrees(op, type, {3, 21, 5, 37}, axis, 13);
+}
+
+TEST(SoftmaxTactics, normalise_the_axes_behind_one_together_before_opset_13) {
+  for (int64_t axis : {0, 1, 2}) agrees("Softmax", DType::f32, {3, 4, 35}, axis, 11);
+}
+
+TEST(SoftmaxTactics, take_many_columns_and_a_few) {
+  agrees("Softmax", DType::f32, {2, 16, 4, 2100}, 1, 13);
+  agrees("Softmax", DType::f32, {1, 300, 1}, 1, 13);
+  agrees("Softmax", DType::f32, {5000, 2}, 0, 13);
+}
+
+}  // namespace
+}  // namespace smelt::ops

@@ -7,7 +7,7 @@ add_library(smelt_shared SHARED $<TARGET_OBJECTS:smelt_base> $<TARGET_OBJECTS:sm
 target_link_libraries(smelt_shared PRIVATE smelt_run)
 target_include_directories(smelt_shared INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 set_target_properties(smelt_shared PROPERTIES OUTPUT_NAME smelt VERSION ${PROJECT_VERSION} SOVERSION 0 EXPORT_NAME smelt
-                      INSTALL_RPATH "$ORIGIN" LINK_FLAGS "-Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/smelt.map"
+                      INSTALL_RPATH "$ORIGIN" LINK_FLAGS "-Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/smelt.map -Wl,-z,nodelete"
                       LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/smelt.map)
 target_compile_features(smelt_shared INTERFACE cxx_std_20)
 

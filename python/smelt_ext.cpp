@@ -291,6 +291,7 @@ NB_MODULE(smelt_ext, m) {
       .def_rw("memory_limit", &Options::memory_limit)
       .def_rw("allow_fallback", &Options::allow_fallback)
       .def_rw("threads", &Options::threads)
+      .def_rw("spin", &Options::spin)
       .def_rw("tuning_level", &Options::tuning_level)
       .def_rw("tactics", &Options::tactics)
       .def_rw("optimize", &Options::optimize)

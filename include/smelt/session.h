@@ -19,6 +19,7 @@
 #include "smelt/error.h"
 #include "smelt/export.h"
 #include "smelt/tensor.h"
+#include "smelt/threads.h"
 
 namespace smelt {
 
@@ -33,16 +34,18 @@ struct Progress {
 };
 
 struct Options {
-  std::string device = "cpu";     // "cpu"; "gpu" (the first), or a GPU's number: "1"
-  std::string arch;               // "sm_87": makes a plan for such GPUs, to run elsewhere; measures nothing
-  int64_t memory_limit = 0;       // bytes that smelt may hold on the GPU; 0: no limit
-  bool allow_fallback = false;    // true: steps that no GPU kernel takes run on the processor; false: an error
-  int threads = 0;                // 0: all cores that this process may use
-  int tuning_level = 2;           // 0 takes the cost model's first choice and measures nothing … 3 measures every candidate
-  std::string tactics;            // "+onednn,-reference": allows or refuses by name, in order; "" allows all
-  bool optimize = true;           // false: runs the graph as imported, operator by operator, in ONNX's layouts
-  std::vector<std::string> skip;  // rewrites to leave out, by name
-  std::string precision;          // "", "fp16", "bf16", "tf32": convert an fp32 model
+  std::string device = "cpu";        // "cpu"; "gpu" (the first), or a GPU's number: "1"
+  std::string arch;                  // "sm_87": makes a plan for such GPUs, to run elsewhere; measures nothing
+  int64_t memory_limit = 0;          // bytes that smelt may hold on the GPU; 0: no limit
+  bool allow_fallback = false;       // true: steps that no GPU kernel takes run on the processor; false: an error
+  int threads = 0;                   // 0: all cores that this process may use; with `pool`, its threads and the calling one
+  bool spin = true;                  // false: threads that wait for work, or for each other, sleep at once
+  std::shared_ptr<ThreadPool> pool;  // the caller's threads, in place of those that all sessions of a process share
+  int tuning_level = 2;              // 0 takes the cost model's first choice and measures nothing … 3 measures every candidate
+  std::string tactics;               // "+onednn,-reference": allows or refuses by name, in order; "" allows all
+  bool optimize = true;              // false: runs the graph as imported, operator by operator, in ONNX's layouts
+  std::vector<std::string> skip;     // rewrites to leave out, by name
+  std::string precision;             // "", "fp16", "bf16", "tf32": convert an fp32 model
   std::vector<std::string> keep_fp32;             // patterns (* and ?) of node names or scopes that stay fp32
   std::map<std::string, Shape> shapes;            // fix symbolic dimensions of inputs at build time, by input name
   std::string cache_dir;                          // "": SMELT_CACHE_DIR, XDG_CACHE_HOME/smelt or ~/.cache/smelt

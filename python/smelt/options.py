@@ -21,6 +21,7 @@ class BuildOptions(TypedDict, total=False):
     memory_limit: int                          # bytes that smelt may hold on the GPU; 0: what there is
     allow_fallback: bool                       # run steps that no GPU kernel takes on the processor; False: an error
     threads: int                               # 0: all cores that this process may use
+    spin: bool                                 # False: threads that wait sleep at once
     tuning_level: int                          # 0 measures nothing … 2 (default) … 3 every candidate
     tactics: str                               # "+onednn,-reference": allow or refuse by name
     optimize: bool                             # False: run the model as it stands

@@ -1,6 +1,7 @@
 """Session: build once, run many times; shaped after onnxruntime.InferenceSession."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Mapping, Sequence
@@ -201,7 +202,7 @@ class Session:
     """A model, imported, fused and tuned. Several threads may run one session at a time.
 
     path: a model file, a plan that `smelt.optimize` wrote, a serialized model (bytes), or an onnx.ModelProto.
-    sess_options: as ONNX Runtime takes them; smelt uses the number of threads.
+    sess_options: as ONNX Runtime takes them; smelt uses the number of threads and session.intra_op.allow_spinning.
     providers: as ONNX Runtime takes them; smelt uses the first that this machine has of CUDAExecutionProvider (with its
     device_id) and CPUExecutionProvider.
     options: those of BuildOptions.
@@ -212,6 +213,9 @@ class Session:
                  **options: Unpack[BuildOptions]) -> None:
         if sess_options is not None:
             options.setdefault("threads", getattr(sess_options, "intra_op_num_threads", 0))
+            if hasattr(sess_options, "get_session_config_entry"):
+                with contextlib.suppress(RuntimeError):   # it has no such entry
+                    options.setdefault("spin", sess_options.get_session_config_entry("session.intra_op.allow_spinning") != "0")
         device = _device_of(providers)
         if device is not None:
             options.setdefault("device", device)

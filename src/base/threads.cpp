@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 // of a run; a core that a neighbour wants too is better left to it, or to the thread that is waited for.
 constexpr microseconds spin_alone{1000}, spin_crowded{20};
 // A loop that took so long for some reads was interrupted: somebody else has run on this core.
-constexpr microseconds interruption{50};
+constexpr microseconds interruption{300};
 // For so long after an interruption the cores count as crowded.
 constexpr milliseconds crowded_for{20};
 
@@ -72,7 +72,7 @@ void follow(const Team& before) {
 class Pool : public std::enable_shared_from_this<Pool> {
  public:
   /// Without `threads` the pool has helpers of its own.
-  explicit Pool(std::shared_ptr<ThreadPool> threads) : threads_(std::move(threads)) {}
+  explicit Pool(const std::shared_ptr<ThreadPool>& threads) : has_helpers_(!threads), threads_(threads) {}
 
   void open(Region& r) {
     const int wanted = r.free_ = r.threads_ - 1;
@@ -82,12 +82,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
       (last_ ? last_->after_ : first_) = &r;
       last_ = &r;
       spin_.store(r.spin_, std::memory_order_relaxed);
-      if (!threads_)
+      if (has_helpers_)
         for (; helpers_ < wanted; ++helpers_) start_helper(helpers_);
       seats_.fetch_add(wanted);
     }
-    if (threads_) {
-      for (int i = 0; i < wanted; ++i) threads_->schedule([self = shared_from_this()] { self->help(-1); });
+    if (!has_helpers_) {
+      const std::shared_ptr<ThreadPool> threads = threads_.lock();
+      for (int i = 0; threads && i < wanted; ++i) threads->schedule([self = shared_from_this()] { self->help(-1); });
       return;
     }
     // A helper that stops to spin looks at seats_ again before it sleeps.
@@ -181,7 +182,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
     return done();
   }
 
-  std::shared_ptr<ThreadPool> threads_;
+  const bool has_helpers_;
+  // A task that comes late keeps the pool, but not the threads: they must not be ended by one of themselves.
+  const std::weak_ptr<ThreadPool> threads_;
   alignas(64) SpinLock lock_;
   Region *first_ = nullptr, *last_ = nullptr;  // those that are open, in their order
   int helpers_ = 0;
@@ -288,7 +291,7 @@ void run(int threads, int64_t pieces, Task task, void* data) {
   for (int64_t piece = 0; piece < pieces; ++piece) task(data, piece, 0);
 }
 
-std::shared_ptr<Pool> pool_on(std::shared_ptr<ThreadPool> threads) { return std::make_shared<Pool>(std::move(threads)); }
+std::shared_ptr<Pool> pool_on(std::shared_ptr<ThreadPool> threads) { return std::make_shared<Pool>(threads); }
 
 }  // namespace threads
 }  // namespace smelt

@@ -92,7 +92,7 @@ void run(int threads, int64_t pieces, Task task, void* data);
 /// True on a thread that works on a region's piece.
 bool in_region();
 
-/// A pool whose helpers are tasks of the caller's threads.
+/// A pool whose helpers are tasks of the caller's threads, which the caller keeps.
 std::shared_ptr<Pool> pool_on(std::shared_ptr<ThreadPool> threads);
 
 }  // namespace smelt::threads

@@ -98,6 +98,7 @@ void add_build_options(CLI::App& app, ModelArguments& m) {
   app.add_flag("--allow-fallback", m.options.allow_fallback,
                "Run what no kernel for the GPU takes on the processor, with copies between");
   add_threads(app, m.options.threads);
+  app.add_flag("!--no-spin", m.options.spin, "Threads that wait for work sleep at once");
   add_cache_dir(app, m.options.cache_dir);
   app.add_flag("--no-cache", m.no_cache, "Neither read nor write the tuning cache");
 }

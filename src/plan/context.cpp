@@ -28,6 +28,9 @@ Context::Context(ops::Machine machine, Options options, Target target, std::shar
                  tune::PinnedChoices pinned)
     : tuner(std::move(machine), options.tuning_level, tactic_filter(options), std::move(cache), std::move(pinned)),
       options(std::move(options)),
+      team{.threads = tuner.machine().threads,
+           .pool = this->options.pool ? threads::pool_on(this->options.pool) : nullptr,
+           .spin = this->options.spin},
       target(std::move(target)) {}
 
 }  // namespace smelt::plan

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "base/threads.h"
 #include "fuse/match/rewrite.h"
 #include "ops/core/packed_weights.h"
 #include "plan/arena.h"
@@ -43,6 +44,7 @@ struct Context {
   tune::Tuner tuner;
   ops::WeightStore weights;
   Options options;
+  threads::Team team;  // what runs, and measurements, use
   Target target;
   std::shared_ptr<StageTimes> stages = std::make_shared<StageTimes>();
 };

@@ -51,7 +51,15 @@ void add_gpu(ops::Machine& machine, const Options& options, const tune::TacticFi
 }  // namespace
 
 ops::Machine machine_for(const Options& options, bool tf32, EmbeddedKernels& embedded) {
-  ops::Machine machine = ops::this_machine(options.threads);
+  int threads = options.threads;
+  if (options.pool) {
+    // oneDNN's kernels may wait for one another across threads, so that each needs one of its own.
+    const int most = options.pool->threads() + 1;
+    if (threads > most)
+      fail_usage("{} threads: the pool given has {}, and with the calling thread that is {}", threads, most - 1, most);
+    if (threads == 0) threads = most;
+  }
+  ops::Machine machine = ops::this_machine(threads);
   const tune::TacticFilter filter = tactic_filter(options);
   if (on_gpu(options))
     add_gpu(machine, options, filter, tf32, embedded);

@@ -35,7 +35,7 @@ PlannedSegment Planner::plan(Environment env, std::span<const CacheForm> caches,
   const tune::Tuner& tuner = context_->tuner;
   const Target& target = context_->target;
   const bool optimize = context_->options.optimize;
-  const ops::Threads threads(tuner.machine().threads);
+  const ops::Threads threads(context_->team);
   StageClock clock(*context_->stages);
   PlannedSegment planned;
   Segment& s = planned.segment;

@@ -1,12 +1,12 @@
 #include "profile/roof.h"
 
 #include <fmt/core.h>
-#include <sched.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/threads.h"
 
 namespace smelt::profile {
 namespace {
@@ -63,10 +63,7 @@ std::string cpu_model() {
   return "unknown";
 }
 
-int allowed_cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
+int allowed_cores() { return threads::usable_cores(); }
 
 std::optional<device::Ceilings> load_ceilings(const std::filesystem::path& dir, int threads) {
   return load(file_for(dir, threads));

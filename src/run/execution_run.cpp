@@ -211,7 +211,7 @@ void ExecutionImpl::launch(Timestamps* timestamps, Trace* trace) {
 
 void ExecutionImpl::execute(std::vector<StepTime>* times, std::vector<CopyTime>* copies) {
   if (!first_) fail_usage("run was called before bind");
-  const ops::Threads threads(plan_->context().tuner.machine().threads);
+  const ops::Threads threads(plan_->context().team);
   const std::unique_ptr<Timestamps> timestamps = times ? backend_.timestamps() : nullptr;
   const std::unique_ptr<Trace> trace = copies ? backend_.trace() : nullptr;
   launch(timestamps.get(), trace.get());
@@ -230,7 +230,7 @@ void ExecutionImpl::execute(std::vector<StepTime>* times, std::vector<CopyTime>*
 double ExecutionImpl::run_timed(int times) {
   if (active_) return active_->run_timed(times);
   if (!first_) fail_usage("run_timed was called before bind");
-  const ops::Threads threads(plan_->context().tuner.machine().threads);
+  const ops::Threads threads(plan_->context().team);
   const std::unique_ptr<Timestamps> timestamps = backend_.timestamps();
   timestamps->record(stream_.get());
   for (int i = 0; i < times; ++i) launch(nullptr);

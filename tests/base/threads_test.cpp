@@ -153,6 +153,25 @@ TEST(Threads, the_caller_does_what_no_helper_begins) {
   EXPECT_EQ(done.size(), 30u);
 }
 
+TEST(Threads, tasks_that_come_late_do_not_keep_the_callers_pool) {
+  static std::vector<std::function<void()>> tasks;
+  struct Forgetful final : ThreadPool {
+    int threads() const override { return 1; }
+    void schedule(std::function<void()> task) override { tasks.push_back(std::move(task)); }
+  };
+  auto pool = std::make_shared<Forgetful>();
+  {
+    const Scope scope(Team{.threads = 2, .pool = pool_on(pool)});
+    check_regions(2, 8, 3);
+  }
+  const std::weak_ptr<Forgetful> kept = pool;
+  pool.reset();
+  EXPECT_TRUE(kept.expired());
+  ASSERT_EQ(tasks.size(), 3u);
+  for (auto& task : tasks) task();
+  tasks.clear();
+}
+
 TEST(Threads, the_callers_pool_helps) {
   const auto held = std::make_shared<HeldPool>();
   const Scope scope(Team{.threads = 2, .pool = pool_on(held)});

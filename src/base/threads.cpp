@@ -291,7 +291,7 @@ void run(int threads, int64_t pieces, Task task, void* data) {
   for (int64_t piece = 0; piece < pieces; ++piece) task(data, piece, 0);
 }
 
-std::shared_ptr<Pool> pool_on(std::shared_ptr<ThreadPool> threads) { return std::make_shared<Pool>(threads); }
+std::shared_ptr<Pool> pool_on(const std::shared_ptr<ThreadPool>& threads) { return std::make_shared<Pool>(threads); }
 
 }  // namespace threads
 }  // namespace smelt

@@ -93,6 +93,6 @@ void run(int threads, int64_t pieces, Task task, void* data);
 bool in_region();
 
 /// A pool whose helpers are tasks of the caller's threads, which the caller keeps.
-std::shared_ptr<Pool> pool_on(std::shared_ptr<ThreadPool> threads);
+std::shared_ptr<Pool> pool_on(const std::shared_ptr<ThreadPool>& threads);
 
 }  // namespace smelt::threads

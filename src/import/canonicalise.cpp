@@ -59,6 +59,19 @@ void drop_uncalled(onnx::ModelProto& proto) {
 
 }  // namespace
 
+void forget_unknown_dimensions(Loaded& model) {
+  const auto forget = [](auto& values) {
+    for (auto& v : values) {
+      if (!v.type().has_tensor_type() || !v.type().tensor_type().has_shape()) continue;  // asking for a shape would make one
+      for (auto& d : *v.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim())
+        if ((d.has_dim_value() && d.dim_value() < 0) || (d.has_dim_param() && d.dim_param() == "?")) d.clear_value();
+    }
+  };
+  for_each_graph(*model.proto.mutable_graph(), [&](onnx::GraphProto& g) {
+    for (auto* values : {g.mutable_input(), g.mutable_output(), g.mutable_value_info()}) forget(*values);
+  });
+}
+
 void canonicalise_domains(Loaded& model) {
   drop_uncalled(model.proto);
   plain_imports(model.proto, "the model");

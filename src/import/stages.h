@@ -27,6 +27,9 @@ void fail_unsupported_nodes(Loaded& model, const std::vector<onnx::NodeProto>& n
 /// Domain "ai.onnx" becomes "", each domain is imported once (an Error where two versions of it are), and functions that nothing
 /// calls are gone. Runs before the checks, which take "ai.onnx" for a domain of other operators.
 void canonicalise_domains(Loaded& model);
+/// Dimensions below 0 and those named "?" become unknown ones, of which no two need be equal: so exporters (PaddlePaddle's) write
+/// them.
+void forget_unknown_dimensions(Loaded& model);
 /// Nodes without a name get one, initializers leave the inputs, and every node's
 /// metadata names its SourceNodes.
 void canonicalise_graph(Loaded& model);

@@ -181,6 +181,20 @@ TEST(Import, binds_symbols_everywhere_and_infers_again) {
   EXPECT_THAT(error_of(m, options), HasSubstr("'N' to 5 and to 6"));
 }
 
+TEST(Import, takes_negative_dimensions_and_question_marks_for_unknown_ones) {
+  auto m = parse(20, R"(g (float[N, 3, H, W] x) => (float[N, 3, H, W] y) { y = Relu(x) })");
+  for (auto* value : {m.mutable_graph()->mutable_input(0), m.mutable_graph()->mutable_output(0)}) {
+    auto& shape = *value->mutable_type()->mutable_tensor_type()->mutable_shape();
+    shape.mutable_dim(0)->set_dim_value(-1);
+    for (int axis : {2, 3}) shape.mutable_dim(axis)->set_dim_param("?");
+  }
+  EXPECT_EQ(to_string(*import(m).value(import(m).inputs()[0]).shape), "[?, 3, ?, ?]");
+  ImportOptions options;
+  options.shapes = {{"x", {5, 3, 48, 192}}};  // two of one name would have to be equal
+  const Graph g = import(m, options);
+  EXPECT_EQ(to_string(*g.value(g.outputs()[0]).shape), "[5, 3, 48, 192]");
+}
+
 TEST(Import, knows_types_behind_com_microsoft_operators) {
   const Graph g =
       import(parse(20, R"(g (float16[2, 8, 4] x, float16[2, 8, 4] s, float16[4] w, float16[16, 4] m) => (float16[2, 8, 16] y) {

@@ -1,6 +1,7 @@
 #include "plan/layout_regions.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <limits>
 #include <map>
@@ -52,10 +53,11 @@ std::vector<std::vector<const Step*>> regions(const Segment& s) {
   return all;
 }
 
-/// Kernels of plain images alone: those that reorder them are the channels-last step's, and copies more.
-void keep_plain_kernels(ops::Offer& offer) {
-  std::erase_if(offer.candidates,
-                [](const ops::Candidate& c) { return c.config.ends_with("reordered") || c.tactic == "reference"; });
+/// Allowed kernels of plain images alone: those that reorder them are the channels-last step's, and copies more.
+void keep_plain_kernels(ops::Offer& offer, const tune::Tuner& tuner) {
+  std::erase_if(offer.candidates, [&](const ops::Candidate& c) {
+    return c.config.ends_with("reordered") || c.tactic == "reference" || !tuner.allows(c.tactic);
+  });
 }
 
 /// Microseconds of a step: measured for kernels, estimated for copies; infinite where no kernel is left of plain images.
@@ -63,7 +65,7 @@ double cost_us(const Segment& s, const Step& step, tune::Tuner& tuner, ops::Weig
   if (step.kind == StepKind::kernel) {
     const ops::BoundNode node = bound_node(s, step, weights);
     ops::Offer offer = ops::offer(node, tuner.machine());
-    if (plain) keep_plain_kernels(offer);
+    if (plain) keep_plain_kernels(offer, tuner);
     return offer.candidates.empty() ? std::numeric_limits<double>::infinity() : tuner.time_us(node, offer);
   }
   if (step.kind != StepKind::concat) return 0;
@@ -85,8 +87,19 @@ std::set<NodeId> LayoutChoices::plain() const {
   return plain_;
 }
 
-bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, tune::Tuner& tuner, ops::WeightStore* weights) {
+bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, tune::Tuner& tuner, ops::WeightStore* weights,
+                           const std::function<void(const Progress&)>& progress) {
   if (!tuner.measures()) return false;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  int done = 0;
+  const int total = static_cast<int>(channels_last.steps.size() + plain.steps.size());  // at most
+  const auto timed = [&](const Segment& s, const Step& step, bool is_plain) {
+    const double us = cost_us(s, step, tuner, weights, is_plain);
+    ++done;
+    if (progress) progress({"tuning", step.node->name, done, total, seconds(), seconds() / done * (total - done)});
+    return us;
+  };
   std::map<NodeId, const Step*> plain_steps;
   for (const Step& step : plain.steps)
     if (step.id != NodeId::none) plain_steps.emplace(step.id, &step);
@@ -101,11 +114,11 @@ bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, t
     }
     double as_it_is = 0, otherwise = 0;
     std::map<NodeId, double> each;
-    for (const Step* step : region) as_it_is += each[step->id] = cost_us(channels_last, *step, tuner, weights, false);
+    for (const Step* step : region) as_it_is += each[step->id] = timed(channels_last, *step, false);
     std::ranges::stable_sort(nodes, std::ranges::greater(), [&](NodeId n) { return each[n]; });
     for (NodeId n : nodes) {
       if (otherwise >= clearly_less * as_it_is) break;  // it cannot win any more
-      otherwise += cost_us(plain, *plain_steps.at(n), tuner, weights, true);
+      otherwise += timed(plain, *plain_steps.at(n), true);
     }
     const bool better = otherwise < clearly_less * as_it_is;
     const std::lock_guard lock(mutex_);
@@ -116,6 +129,7 @@ bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, t
     plain_.insert(nodes.begin(), nodes.end());
     changes = true;
   }
+  if (progress && done > 0) progress({"tuning", "", total, total, seconds(), 0});
   return changes;
 }
 

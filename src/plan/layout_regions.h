@@ -1,6 +1,7 @@
 // Whether channels-last images pay: each region of them is measured against the same steps over plain images.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <set>
 
@@ -15,8 +16,10 @@ class LayoutChoices {
   std::set<NodeId> plain() const;
   /// Compares each region of `channels_last` (its channels-last tensors that steps connect) whose nodes were not decided before
   /// with the same nodes' steps in `plain`, and keeps the decision. By what the tuner measured, and measures for it; at a level
-  /// that measures nothing no region is decided. True when some region is to be plain that is not in `channels_last`.
-  bool decide(const Segment& channels_last, const Segment& plain, tune::Tuner& tuner, ops::WeightStore* weights);
+  /// that measures nothing no region is decided. `progress` hears of each step. True when some region is to be plain that is not in
+  /// `channels_last`.
+  bool decide(const Segment& channels_last, const Segment& plain, tune::Tuner& tuner, ops::WeightStore* weights,
+              const std::function<void(const Progress&)>& progress = {});
 
  private:
   mutable std::mutex mutex_;

@@ -22,11 +22,15 @@ std::optional<std::vector<Shape>> fixed_shapes(const Graph& g) {
   return shapes;
 }
 
-void Planner::choose_layouts(Segment& s) const {
+void Planner::choose_layouts(Segment& s, StageClock& clock) const {
   tune::Tuner& tuner = context_->tuner;
   const Segment plain = context_->target.is_host && tuner.measures() ? s : Segment();
   assign_layouts(s, tuner, layouts_.plain());
-  if (plain.steps.empty() || !layouts_.decide(s, plain, tuner, &context_->weights)) return;
+  if (plain.steps.empty()) return;
+  clock.end("planning");
+  const bool changes = layouts_.decide(s, plain, tuner, &context_->weights, context_->options.progress);
+  clock.end("tuning");
+  if (!changes) return;
   s = plain;
   assign_layouts(s, tuner, layouts_.plain());
 }
@@ -40,7 +44,7 @@ PlannedSegment Planner::plan(Environment env, std::span<const CacheForm> caches,
   PlannedSegment planned;
   Segment& s = planned.segment;
   s = plan_segment(graph_, order_, env, !target.is_host);
-  if (optimize) choose_layouts(s);
+  if (optimize) choose_layouts(s, clock);
   place_caches(s, caches);
   if (optimize && (!target.is_host || !caches.empty())) assign_views(s, tuner);
   assign_buffers(s, optimize);

@@ -53,7 +53,7 @@ class Planner {
  private:
   PlannedSegment plan(Environment env, std::span<const CacheForm> caches, const Segment* before) const;
   /// assign_layouts; on the processor images stay plain where they are measured to be faster so.
-  void choose_layouts(Segment& s) const;
+  void choose_layouts(Segment& s, StageClock& clock) const;
 
   Graph graph_;
   std::shared_ptr<Context> context_;

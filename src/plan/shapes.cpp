@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "ops/core/facts.h"
 #include "plan/views.h"
 
@@ -80,11 +81,25 @@ class SegmentBuilder {
     } else if (node.is("Concat") && bits(segment_.tensor(step.outputs[0]).type) % 8 == 0) {
       step.kind = StepKind::concat;
     }
+    if (!on_device_ && step.kind != StepKind::view) check_memory(step);
     if (step.kind == StepKind::view || control) {
       for (TensorIndex t : step.inputs) fix(t);
       for (TensorIndex t : step.outputs) fix(t);
     }
     segment_.steps.push_back(std::move(step));
+  }
+
+  /// Before kernels are offered, which may make lists as long as a tensor.
+  void check_memory(const Step& step) const {
+    for (TensorIndex t : step.outputs) {
+      if (t == absent) continue;
+      const BoundValue& v = segment_.tensor(t);
+      try {
+        check_available(bytes(v.type, elements(v.shape)), v.type, v.shape);
+      } catch (const Error& e) {
+        throw e.at(ops::label(*step.node));
+      }
+    }
   }
 
   /// The outputs of an If where the branch is known, both give the same shapes, or one does not fit its inputs: a run that takes

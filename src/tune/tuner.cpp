@@ -276,6 +276,8 @@ double Tuner::time_us(const ops::BoundNode& node, const ops::Offer& offer) {
   const std::lock_guard lock(mutex_);
   const std::vector<size_t> only(1, choice.candidate);
   auto entry = look_up(offer, only);
+  ++stats_.problems;
+  if (entry) ++stats_.cached;
   if (!entry) entry = cache_->keep({key(offer.problem), level_, measure_now(node, offer, only)});
   const auto known = known_.insert_or_assign(offer.problem, std::move(*entry)).first;
   const Timing* t = find(known->second.timings, chosen);

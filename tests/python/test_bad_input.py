@@ -129,12 +129,12 @@ def test_operators_that_smelt_does_not_have_are_listed_at_once(refuses, tmp_path
     refuses(3, "run", path, says=["m.onnx", "2 nodes", "'frob' (Frobnicate)", "'twid'", "Twiddle"])
 
 
-@pytest.mark.parametrize("shape, says", [([-7, 3], "-7"), ([2**62, 2**62], "overflows"), ([2**20, 2**22], "needs")])
+@pytest.mark.parametrize("shape, says", [([2**62, 2**62], ["'x'", "overflows"]), ([2**20, 2**22], ["'relu'", "needs"])])
 def test_inputs_of_impossible_extents(refuses, tmp_path, shape, says):
     path = relu(tmp_path / "m.onnx", shape)
     for verb in ("run", "optimize", "bench"):
         began = time.monotonic()
-        refuses(1, verb, path, says=["'x'", says])
+        refuses(1, verb, path, says=says)
         assert time.monotonic() - began < 20
     assert os.listdir(tmp_path) == ["m.onnx"]
 

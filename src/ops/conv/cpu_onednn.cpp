@@ -1,6 +1,6 @@
 // Convolution by oneDNN: dense plain or channels-last images, groups, depthwise, any number of spatial axes, transposed. Each
-// implementation that oneDNN has for the problem is a candidate. Grouped and transposed convolutions over f16 and bf16 on a CPU
-// without such arithmetic are computed in f32, from a copy of the image.
+// implementation that oneDNN has for the problem is a candidate. Convolutions over f16 and bf16 on a CPU without such arithmetic are
+// computed in f32, from a copy of the image.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,11 +22,10 @@ namespace {
 
 using dnnl::memory;
 
-/// Whether the tactic computes in f32 what is stored in a type that this CPU only converts. Dense convolutions of two axes in such
-/// types are igemm's.
+/// Whether the tactic computes in f32 what is stored in a type that this CPU only converts.
 bool converts(const Problem& p) {
   const bool half = p.input == DType::f16 || p.input == DType::bf16;
-  return half && onednn::rejects_type(p.input) && (p.spatial() != 2 || p.group != 1 || p.transposed);
+  return half && onednn::rejects_type(p.input);
 }
 
 /// The tensor as the primitive sees it.
@@ -62,15 +61,17 @@ WeightForm weight_form(const Problem& p) {
 
 using onednn::Chain;
 
+/// A bias that only a run knows.
+bool has_computed_bias(const BoundNode& node, const Arguments& at) { return node.has(at.b) && !node.constant(at.b); }
+
 /// A bias of `outputs` floats is an argument of the primitive when there is one.
 std::vector<onednn::Implementation> choices(const Problem& p, const BoundTensor& x, const BoundTensor& y,
-                                            const CpuEpilogue& epilogue, const Chain& chain, int threads) {
+                                            const CpuEpilogue& epilogue, const Chain& chain, bool biased, int threads) {
   const Threads scope(threads);
   const size_t rank = p.w.size();
   const memory::desc src = onednn::describe(x, rank), dst = onednn::describe(y, rank);
   const memory::desc weights = onednn::any_layout(weight_form(p).dims, x.type);
-  const memory::desc bias =
-      epilogue.bias().empty() ? memory::desc() : memory::desc({p.outputs()}, memory::data_type::f32, memory::format_tag::a);
+  const memory::desc bias = biased ? memory::desc({p.outputs()}, memory::data_type::f32, memory::format_tag::a) : memory::desc();
   memory::dims dilation;
   for (int64_t d : p.dilation) dilation.push_back(d - 1);
   dnnl::primitive_attr attr;
@@ -106,19 +107,30 @@ class OnednnConv final : public Kernel {
     const WeightForm dense = weight_form(p);
     const Tensor& w = node.inputs[at.w].constant;
     const BoundTensor x = computed(p, node.inputs[0]), output = computed(p, node.outputs[0]);
-    const auto pack = [&] {
-      const Tensor source = x.type == w.type() ? w : w.cast(x.type);
-      return onednn::packed(source, {dense.dims, onednn::data_type(x.type), dense.strides}, choice.weights, threads);
-    };
-    // The layouts that oneDNN chooses are named by the implementation and the problem that led to them.
-    const Key form = Key("onednn").field(choice.name).field(print(p));
-    packed_ = node.weights ? node.weights->packed(w, form.text(), pack) : pack();
+    const memory::desc plain_weights(dense.dims, onednn::data_type(x.type), dense.strides);
+    if (w.valid()) {
+      const auto pack = [&] {
+        return onednn::packed(x.type == w.type() ? w : w.cast(x.type), plain_weights, choice.weights, threads);
+      };
+      // The layouts that oneDNN chooses are named by the implementation and the problem that led to them.
+      const Key form = Key("onednn").field(choice.name).field(print(p));
+      packed_ = node.weights ? node.weights->packed(w, form.text(), pack) : pack();
+    } else {
+      BoundTensor weight = node.inputs[at.w];
+      const bool converted = weight.type != x.type;
+      arranged_.emplace(at.w, onednn::Arrangement(plain_weights, choice.weights),
+                        converted ? std::optional(ConvertToF32(weight, threads)) : std::nullopt,
+                        converted ? aligned(elements(p.w) * 4) : 0);
+    }
+    if (has_computed_bias(node, at)) bias_ = at.b;
     const size_t rank = p.w.size();
     primitive_.add(DNNL_ARG_SRC, onednn::describe(x, rank));
-    primitive_.add(DNNL_ARG_WEIGHTS, choice.weights, packed_.raw());
+    primitive_.add(DNNL_ARG_WEIGHTS, choice.weights, packed_.valid() ? packed_.raw() : nullptr);
     const memory::desc y = onednn::describe(output, rank);
     primitive_.add(DNNL_ARG_DST, y);
-    if (!epilogue_.bias().empty()) {
+    if (bias_) {
+      primitive_.add(DNNL_ARG_BIAS, {{p.outputs()}, memory::data_type::f32, memory::format_tag::a});
+    } else if (!epilogue_.bias().empty()) {
       primitive_.add(DNNL_ARG_BIAS, {{p.outputs()}, memory::data_type::f32, memory::format_tag::a},
                      const_cast<float*>(epilogue_.bias().data()));
     }
@@ -132,12 +144,16 @@ class OnednnConv final : public Kernel {
 
   int64_t workspace() const override {
     const int64_t program = epilogue_.simple() || chain_ ? 0 : threads_ * epilogue_.scratch();
-    return aligned(primitive_.scratch()) + program + (conversion_ ? conversion_->x_bytes + conversion_->y_bytes : 0);
+    return weights_bytes() + aligned(primitive_.scratch()) + program +
+           (conversion_ ? conversion_->x_bytes + conversion_->y_bytes : 0);
   }
 
   void run(const Buffers& b) override {
     const Threads scope(threads_);
     char* memory = static_cast<char*>(b.workspace);
+    if (arranged_) arrange_weights(b, memory);
+    memory += weights_bytes();
+    if (bias_) primitive_.set(DNNL_ARG_BIAS, const_cast<void*>(b.inputs[*bias_]));
     char* scratch = memory + aligned(primitive_.scratch());
     if (conversion_) return run_converted(*conversion_, b, memory, scratch);
     primitive_.set(DNNL_ARG_SRC, const_cast<void*>(b.inputs[0]));
@@ -158,6 +174,27 @@ class OnednnConv final : public Kernel {
     int64_t x_bytes, y_bytes;
   };
 
+  /// Weights that only a run knows.
+  struct ArrangedWeights {
+    size_t input;
+    onednn::Arrangement arrangement;
+    std::optional<ConvertToF32> conversion;
+    int64_t converted;  // bytes of the weights in f32; 0: they are
+    ArrangedWeights(size_t i, onednn::Arrangement a, std::optional<ConvertToF32> c, int64_t bytes)
+        : input(i), arrangement(std::move(a)), conversion(std::move(c)), converted(bytes) {}
+  };
+  int64_t weights_bytes() const {
+    return arranged_ ? arranged_->arrangement.bytes() + arranged_->arrangement.scratch() + arranged_->converted : 0;
+  }
+  void arrange_weights(const Buffers& b, char* memory) {
+    ArrangedWeights& w = *arranged_;
+    char* const scratch = memory + w.arrangement.bytes();
+    char* const converted = scratch + w.arrangement.scratch();
+    if (w.conversion) w.conversion->run(reinterpret_cast<float*>(converted), b.inputs[w.input]);
+    w.arrangement.run(memory, w.conversion ? converted : b.inputs[w.input], scratch);
+    primitive_.set(DNNL_ARG_WEIGHTS, memory);
+  }
+
   void run_converted(const Conversion& c, const Buffers& b, char* memory, char* scratch) {
     float* x = reinterpret_cast<float*>(scratch + threads_ * epilogue_.scratch());
     float* y = x + c.x_bytes / 4;
@@ -173,7 +210,9 @@ class OnednnConv final : public Kernel {
   Chain chain_;
   std::optional<Conversion> conversion_;
   onednn::Primitive primitive_;
-  Tensor packed_;
+  Tensor packed_;  // not valid(): arranged_
+  std::optional<ArrangedWeights> arranged_;
+  std::optional<size_t> bias_;  // input
   std::optional<SumsInPlace> pass_;
 };
 
@@ -189,8 +228,10 @@ std::optional<Refusal> rejects(const Request& r, const CpuEpilogue& epilogue) {
   if (p.w.size() < 3 || p.w.size() > 5) return refuse(Reason::wrong_rank, "{} spatial axes; it knows 1 to 3", p.spatial());
   if (elements(p.y) == 0 || elements(p.x[0].shape) == 0 || elements(p.w) == 0)
     return refuse(Reason::wrong_shape, "an empty tensor");
-  if (!b.inputs[r.at.w].constant.valid()) return refuse(Reason::not_constant, "the weight is not constant");
-  if (r.at.b < b.inputs.size() && b.inputs[r.at.b].type != DType::undefined && !b.inputs[r.at.b].constant.valid())
+  const BoundTensor& w = b.inputs[r.at.w];
+  if (!w.constant.valid() && (w.layout != Layout::plain || !is_dense(w)))
+    return refuse(Reason::not_constant, "the weight is not constant, nor dense");
+  if (has_computed_bias(b, r.at) && (b.inputs[r.at.b].type != DType::f32 || !epilogue.bias().empty()))
     return refuse(Reason::not_constant, "the bias is not constant");
   if (!is_dense(b.inputs[0]) || !is_dense(b.outputs[0]))
     return refuse(Reason::wrong_layout, "a slice of another tensor; its kernels want dense ones");
@@ -212,8 +253,8 @@ double flops_per_us(std::string_view name, const Problem& p) {
 void offer_chain(const Request& r, const CpuEpilogue& epilogue, const Chain& chain, Offer& offer) {
   onednn::offer_found(offer, chain.has_value(), [&] {
     const Problem& problem = r.problem;
-    const auto found =
-        choices(problem, computed(problem, r.node.inputs[0]), computed(problem, r.node.outputs[0]), epilogue, chain, r.threads);
+    const auto found = choices(problem, computed(problem, r.node.inputs[0]), computed(problem, r.node.outputs[0]), epilogue,
+                               chain, !epilogue.bias().empty() || has_computed_bias(r.node, r.at), r.threads);
     constexpr double converted_per_us = 1e3;  // elements, of one core
     double moved =
         converts(problem) ? static_cast<double>(elements(problem.x[0].shape) + elements(problem.y)) / converted_per_us : 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/conv/offer.h"
 #include "ops/core/align.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/strides.h"
@@ -68,13 +69,15 @@ std::optional<BoundNode> channels_last_inside(const BoundNode& node) {
   const size_t rank = node.outputs.empty() ? 0 : node.outputs[0].shape.size();
   if (rank < 3 || rank > 5 || !is_plain_image(node.outputs[0], rank)) return std::nullopt;
   BoundNode inside = node;
-  for (auto* tensors : {&inside.inputs, &inside.outputs}) {
-    for (BoundTensor& t : *tensors) {
-      if (!is_plain_image(t, rank)) continue;
-      t.layout = Layout::nhwc;
-      t.strides.clear();
-    }
-  }
+  const auto reorder = [&](BoundTensor& t) {
+    if (!is_plain_image(t, rank)) return;
+    t.layout = Layout::nhwc;
+    t.strides.clear();
+  };
+  const size_t weight = conv::is_conv(*node.node) ? conv::arguments(*node.node).w : node.inputs.size();
+  for (size_t i = 0; i < inside.inputs.size(); ++i)
+    if (i != weight) reorder(inside.inputs[i]);
+  for (BoundTensor& t : inside.outputs) reorder(t);
   return inside;
 }
 

@@ -343,6 +343,25 @@ TEST(ConvTactics, run_half_precision_along_any_number_of_axes) {
   }
 }
 
+TEST(ConvTactics, take_weights_and_a_bias_that_are_computed) {
+  for (const Shape& x : {Shape{2, 12, 19}, Shape{2, 12, 9, 11}, Shape{2, 12, 5, 7, 6}}) {
+    for (int64_t group : {1, 3, 12}) {
+      Shape w = {24, 12 / group};
+      w.insert(w.end(), x.size() - 2, 3);
+      for (DType type : {DType::f32, DType::f16}) {
+        for (Layout layout : {Layout::plain, Layout::nhwc}) {
+          Trial t = along_axes(x, w, group, type, layout, "", {});
+          t.bound.inputs[1].constant = {};
+          if (type == DType::f32) t.bound.inputs[2].constant = {};
+          const auto found = check(t, type == DType::f32 ? 2e-6 : 1.0 / 2048);
+          EXPECT_TRUE(std::ranges::any_of(found, [](const std::string& tactic) { return tactic != "reference"; }))
+              << to_string(x) << " group " << group << " " << name(type) << " " << name(layout);
+        }
+      }
+    }
+  }
+}
+
 TEST(ConvTactics, offer_a_program_apart_from_the_convolution) {
   const std::string gelu = "(in0:f32) { %1 = gelu(in0):f32; return %1 }";
   Trial t = along_axes({1, 16, 20, 20}, {32, 16, 3, 3}, 1, DType::f32, Layout::nhwc, gelu, {});

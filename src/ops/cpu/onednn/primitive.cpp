@@ -115,6 +115,31 @@ Tensor packed(const Tensor& source, const dnnl::memory::desc& from, const dnnl::
   return t;
 }
 
+namespace {
+
+dnnl::reorder::primitive_desc reorder_of(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return {engine(), from, engine(), to, attr};
+}
+
+}  // namespace
+
+Arrangement::Arrangement(const dnnl::memory::desc& from, const dnnl::memory::desc& to)
+    : Arrangement(reorder_of(from, to), from, to) {}
+
+Arrangement::Arrangement(const dnnl::reorder::primitive_desc& desc, const dnnl::memory::desc& from, const dnnl::memory::desc& to)
+    : reorder_(dnnl::reorder(desc), desc.scratchpad_desc()), bytes_((static_cast<int64_t>(to.get_size()) + 63) / 64 * 64) {
+  reorder_.add(DNNL_ARG_FROM, from);
+  reorder_.add(DNNL_ARG_TO, to);
+}
+
+void Arrangement::run(void* to, const void* from, void* scratch) {
+  reorder_.set(DNNL_ARG_FROM, const_cast<void*>(from));
+  reorder_.set(DNNL_ARG_TO, to);
+  reorder_.run(scratch);
+}
+
 void Primitive::add(int argument, const dnnl::memory::desc& desc, void* fixed) {
   memories_.emplace_back(desc, engine(), fixed);
   arguments_.push_back({argument, memories_.back().get()});

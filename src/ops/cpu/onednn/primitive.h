@@ -83,4 +83,19 @@ class Primitive {
   dnnl::memory scratch_memory_;
 };
 
+/// Lays a tensor that a run computes out as a primitive wants it.
+class Arrangement {
+ public:
+  Arrangement(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+  /// Of the result, a multiple of 64.
+  int64_t bytes() const { return bytes_; }
+  int64_t scratch() const { return reorder_.scratch(); }
+  void run(void* to, const void* from, void* scratch);
+
+ private:
+  Arrangement(const dnnl::reorder::primitive_desc& desc, const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+  Primitive reorder_;
+  int64_t bytes_;
+};
+
 }  // namespace smelt::ops::onednn

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -33,6 +35,87 @@ bool overlaps(const Box& a, const Box& b, double threshold) {
   return intersection / (a.area() + b.area() - intersection) > threshold;
 }
 
+/// The boxes that were taken. Their corners lie side by side in floats, rounded outwards, and their areas, rounded down: many are
+/// compared at once, and those that may overlap once more in doubles.
+class KeptBoxes {
+ public:
+  explicit KeptBoxes(double threshold) : threshold_(threshold) {}
+  void clear() {
+    boxes_.clear();
+    for (std::vector<float>& side : sides_) side.clear();
+  }
+  size_t size() const { return boxes_.size(); }
+  void add(const Box& b) {
+    if (boxes_.size() % block == 0) {
+      // Places behind the last box meet none.
+      for (size_t s = 0; s < numbers; ++s) sides_[s].resize(boxes_.size() + block, s < 2 ? largest : s < 4 ? -largest : 0);
+    }
+    const auto of_box = floats(b);
+    for (size_t s = 0; s < numbers; ++s) sides_[s][boxes_.size()] = of_box[s];
+    boxes_.push_back(b);
+  }
+  /// Whether one of them overlaps `b`.
+  bool overlap(const Box& b) const {
+    const auto of_box = floats(b);
+    for (size_t first = 0; first < boxes_.size(); first += block) {
+      if (!may_overlap(first, of_box)) continue;
+      for (size_t i = first; i < std::min(boxes_.size(), first + block); ++i)
+        if (overlaps(b, boxes_[i], threshold_)) return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr size_t block = 32, lanes = 4, numbers = 5;  // y1, x1, y2, x2, area
+  static constexpr float largest = std::numeric_limits<float>::max();
+  using Floats = float __attribute__((vector_size(16)));
+  using Masks = int32_t __attribute__((vector_size(16)));
+
+  static float below(double v) {
+    const auto f = static_cast<float>(v);
+    return f > v ? std::nextafter(f, -largest) : f;
+  }
+  static std::array<float, numbers> floats(const Box& b) {
+    return {below(b.y1), below(b.x1), -below(-b.y2), -below(-b.x2), below(b.area())};
+  }
+
+  static Floats load(const std::vector<float>& side, size_t i) {
+    Floats v;
+    std::memcpy(&v, side.data() + i, sizeof v);
+    return v;
+  }
+  static bool any(Masks m) {
+    int64_t halves[2];
+    std::memcpy(halves, &m, sizeof m);
+    return (halves[0] | halves[1]) != 0;
+  }
+
+  /// False where no box of the block overlaps the one of these numbers, whatever is lost by computing in floats.
+  bool may_overlap(size_t first, const std::array<float, numbers>& box) const {
+    for (size_t i = first; i < first + block; i += lanes) {
+      const Floats y1 = load(sides_[0], i), x1 = load(sides_[1], i), y2 = load(sides_[2], i), x2 = load(sides_[3], i);
+      const Masks meet = (y2 > box[0]) & (box[2] > y1) & (x2 > box[1]) & (box[3] > x1);
+      if (any(meet) && any(meet & may_exceed({y1, x1, y2, x2}, load(sides_[4], i), box))) return true;
+    }
+    return false;
+  }
+  Masks may_exceed(const std::array<Floats, 4>& sides, Floats area, const std::array<float, numbers>& box) const {
+    constexpr float margin = 1 + 0x1p-18f;  // five operations lose 2^-24 each
+    const auto least = static_cast<float>(threshold_);
+    Floats both{};
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      const float height = std::min(sides[2][lane], box[2]) - std::max(sides[0][lane], box[0]);
+      const float width = std::min(sides[3][lane], box[3]) - std::max(sides[1][lane], box[1]);
+      both[lane] = height * width * margin;
+    }
+    return both * margin >= least * (area + box[4] - both);
+  }
+
+  double threshold_;
+  std::vector<Box> boxes_;
+  std::array<std::vector<float>, numbers> sides_;
+};
+
 void infer_nms(InferContext& c) {
   const Shape &boxes = c.shape(0), &scores = c.shape(1);
   if (boxes.size() != 3 || boxes[2] != 4) fail("boxes has shape {}, expected [batches, boxes, 4]", to_string(boxes));
@@ -55,7 +138,8 @@ void run_nms(ComputeContext& c) {
   const double lowest = scalar_or(c, 4, -std::numeric_limits<double>::infinity());
   const bool centered = c.node.get_int("center_point_box", 0) != 0;
   const std::vector<double> numbers = c.in(0).to_doubles(), scores = c.in(1).to_doubles();
-  std::vector<int64_t> selected, order, kept;
+  std::vector<int64_t> selected, order;
+  KeptBoxes kept(threshold);
   std::vector<Box> boxes;
   for (int64_t b = 0; b < batches; ++b) {
     boxes.clear();
@@ -70,11 +154,9 @@ void run_nms(ComputeContext& c) {
       kept.clear();
       for (int64_t i : order) {
         if (static_cast<double>(kept.size()) >= limit) break;
-        const auto suppresses = [&](int64_t j) {
-          return overlaps(boxes[static_cast<size_t>(i)], boxes[static_cast<size_t>(j)], threshold);
-        };
-        if (std::ranges::any_of(kept, suppresses)) continue;
-        kept.push_back(i);
+        const Box& box = boxes[static_cast<size_t>(i)];
+        if (kept.overlap(box)) continue;
+        kept.add(box);
         selected.insert(selected.end(), {b, k, i});
       }
     }

@@ -1,3 +1,5 @@
+#include <random>
+
 #include "ops/one_node.h"
 
 namespace smelt::ops::test {
@@ -36,6 +38,43 @@ TEST(NonMaxSuppression, corners_come_in_any_order_and_centres_on_request) {
 
 TEST(NonMaxSuppression, ignores_nan_scores) {
   EXPECT_EQ(selected({f32({1, 1, 4}, {0, 0, 1, 1}), f32({1, 1, 1}, {NAN}), i64({}, {9})}).size(), 0u);
+}
+
+/// The greedy choice, box by box.
+std::vector<int64_t> taken_one_by_one(const std::vector<float>& corners, int64_t count, double threshold) {
+  std::vector<int64_t> taken;
+  const auto at = [&](int64_t i, int64_t side) { return static_cast<double>(corners[static_cast<size_t>(i * 4 + side)]); };
+  const auto area = [&](int64_t i) { return (at(i, 2) - at(i, 0)) * (at(i, 3) - at(i, 1)); };
+  for (int64_t i = 0; i < count; ++i) {
+    bool free = true;
+    for (int64_t j : taken) {
+      const double h = std::min(at(i, 2), at(j, 2)) - std::max(at(i, 0), at(j, 0));
+      const double w = std::min(at(i, 3), at(j, 3)) - std::max(at(i, 1), at(j, 1));
+      if (h > 0 && w > 0 && h * w / (area(i) + area(j) - h * w) > threshold) free = false;
+    }
+    if (free) taken.push_back(i);
+  }
+  return taken;
+}
+
+TEST(NonMaxSuppression, takes_what_a_comparison_of_every_pair_takes) {
+  constexpr int64_t count = 700;
+  std::mt19937 random(1);
+  for (const double threshold : {0.0, 0.3, 0.55, 0.9}) {
+    std::vector<float> corners, falling;
+    for (int64_t i = 0; i < count; ++i) {
+      // On a grid, so that many overlap by exactly the same.
+      const float y = static_cast<float>(random() % 40), x = static_cast<float>(random() % 40);
+      corners.insert(corners.end(), {y, x, y + static_cast<float>(random() % 8), x + static_cast<float>(random() % 8)});
+      falling.push_back(static_cast<float>(count - i));
+    }
+    const std::vector<int64_t> got = selected(
+        {f32({1, count, 4}, corners), f32({1, 1, count}, falling), i64({1}, {count}), f32({1}, {static_cast<float>(threshold)})});
+    std::vector<int64_t> want;
+    for (int64_t i : taken_one_by_one(corners, count, static_cast<double>(static_cast<float>(threshold))))
+      want.insert(want.end(), {0, 0, i});
+    EXPECT_EQ(got, want) << threshold;
+  }
 }
 
 TEST(RoiAlign, averages_interpolated_samples) {

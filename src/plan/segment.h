@@ -2,6 +2,7 @@
 //
 //   shapes.h         types, concrete shapes, values known before the run               → tensors and steps
 //   layouts.h        each tensor's layout; reorder steps where two layouts meet        (steps have no kernels yet)
+//   layout_regions.h regions that are faster over plain images
 //   caches.h         the strides of an input and an output that are one buffer
 //   strided_views.h  data movement that readers or makers can follow by strides        → view steps
 //   buffers.h        views share their source's buffer, concat inputs lie in its output → tensors' buffers

@@ -54,7 +54,9 @@ else
   sources=$(ls $room/*.cpp)
   [ $all = yes ] && sources=$(cpp_files src python | grep '\.cpp$')
   if [ $all = no ] && [ -n "$base" ] && [ "${own:-yes}" = yes ]; then
-    changed=$(git diff --name-only --diff-filter=d "$base" -- 'src/*.cpp' 'python/*.cpp' | xargs -r ls -t)
+    # Not by the files' times: a clone makes them all at once.
+    changed=$({ git diff --name-only HEAD && git log --format= --name-only "$base.."; } | grep -E '^(src|python)/.*\.cpp$' |
+      awk '!seen[$0]++' | xargs -r ls -dU 2>/dev/null || true)
     newest=$(head -n $most_changed <<<"$changed")
     [ "$changed" = "$newest" ] || step "clang-tidy: the $most_changed newest of $(wc -l <<<"$changed") files that changed (--all: every one)"
     sources=$(printf '%s\n' $sources $newest | sort -u)

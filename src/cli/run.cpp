@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <set>
 #include <span>
 
@@ -17,13 +18,13 @@ namespace smelt::cli {
 namespace {
 
 struct Range {
-  double min = INFINITY, sum = 0, max = -INFINITY;
+  double min = std::numeric_limits<double>::infinity(), sum = 0, max = -std::numeric_limits<double>::infinity();
 };
 
 Range range_of(const Tensor& x, int64_t begin, int64_t end) {
   Range r;
-  void* first = static_cast<std::byte*>(const_cast<void*>(x.raw())) + bytes(x.type(), begin);
-  for (double v : Tensor::borrow(x.type(), {end - begin}, first).to_doubles()) {
+  const std::byte* first = static_cast<const std::byte*>(x.raw()) + bytes(x.type(), begin);
+  for (double v : Tensor::borrow(x.type(), {end - begin}, const_cast<std::byte*>(first)).to_doubles()) {
     r.min = std::min(r.min, v);
     r.max = std::max(r.max, v);
     r.sum += v;

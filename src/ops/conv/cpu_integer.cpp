@@ -289,8 +289,8 @@ void offer_conv_integer_cpu(const BoundNode& b, const Machine& machine, Offer& o
     }
     if (prepare.size() != inner.size()) continue;  // a group's weights are out of its range
     const double moved = static_cast<double>(f->batch * f->plane()) * static_cast<double>(f->depth() * f->group + f->outputs * 8);
-    const double estimate =
-        first.estimate_us * static_cast<double>(f->batch * f->plane() / rows * f->group) + moved / 4e3 / machine.threads;
+    const double products = static_cast<double>(f->batch * f->plane() * f->group) / static_cast<double>(rows);
+    const double estimate = first.estimate_us * products + moved / 4e3 / machine.threads;
     offer.candidates.push_back(
         {first.tactic, first.config + " rows", 2 + estimate, [b, f = *f, groups, prepare, threads = machine.threads] {
            std::vector<std::unique_ptr<Kernel>> kernels;

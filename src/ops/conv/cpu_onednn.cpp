@@ -181,13 +181,13 @@ class OnednnConv final : public Kernel {
     std::optional<ConvertToF32> conversion;
     int64_t converted;  // bytes of the weights in f32; 0: they are
     ArrangedWeights(size_t i, onednn::Arrangement a, std::optional<ConvertToF32> c, int64_t bytes)
-        : input(i), arrangement(std::move(a)), conversion(std::move(c)), converted(bytes) {}
+        : input(i), arrangement(std::move(a)), conversion(c), converted(bytes) {}
   };
   int64_t weights_bytes() const {
     return arranged_ ? arranged_->arrangement.bytes() + arranged_->arrangement.scratch() + arranged_->converted : 0;
   }
   void arrange_weights(const Buffers& b, char* memory) {
-    ArrangedWeights& w = *arranged_;
+    ArrangedWeights& w = value_of(arranged_, "the weights that a run arranges");
     char* const scratch = memory + w.arrangement.bytes();
     char* const converted = scratch + w.arrangement.scratch();
     if (w.conversion) w.conversion->run(reinterpret_cast<float*>(converted), b.inputs[w.input]);

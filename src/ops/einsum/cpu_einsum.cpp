@@ -105,15 +105,17 @@ class EinsumKernel final : public Kernel {
     const void* in[2];
     for (size_t i = 0; i < 2; ++i) {
       in[i] = b.inputs[i];
-      if (!copies_[i]) continue;
-      copies_[i]->run(memory, b.inputs[i]);
+      const std::optional<StridedCopy>& copy = copies_[i];
+      if (!copy) continue;
+      copy->run(memory, b.inputs[i]);
       in[i] = memory;
       memory += sizes_[i];
     }
-    void* out = copies_[2] ? memory : b.outputs[0];
+    const std::optional<StridedCopy>& result = copies_[2];
+    void* out = result ? memory : b.outputs[0];
     memory += sizes_[2];
     product_->run({in, std::span(&out, 1), memory});
-    if (copies_[2]) copies_[2]->run(b.outputs[0], out);
+    if (result) result->run(b.outputs[0], out);
   }
 
  private:

@@ -216,8 +216,8 @@ class DirectKernel final : public Kernel {
   template <class T> const T* row_at(const char* x, int64_t z, int64_t v, T* widened) const {
     const char* row = x + (z * f_.from[2] + v * f_.from[3]) * element_;
     if constexpr (std::is_same_v<T, float>) {
-      if (*kind_ != FloatKind::f32) {
-        row_simd().load(*kind_, row, nullptr, nullptr, widened, f_.in[2]);
+      if (const FloatKind kind = kind_.value_or(FloatKind::f32); kind != FloatKind::f32) {
+        row_simd().load(kind, row, nullptr, nullptr, widened, f_.in[2]);
         return widened;
       }
     }
@@ -250,8 +250,8 @@ class DirectKernel final : public Kernel {
 
   template <class T> T element(const char* x, int64_t at) const {
     if constexpr (std::is_same_v<T, float>) {
-      if (*kind_ == FloatKind::f16) return static_cast<float>(reinterpret_cast<const Half*>(x)[at]);
-      if (*kind_ == FloatKind::bf16) return static_cast<float>(reinterpret_cast<const BFloat*>(x)[at]);
+      if (kind_ == FloatKind::f16) return static_cast<float>(reinterpret_cast<const Half*>(x)[at]);
+      if (kind_ == FloatKind::bf16) return static_cast<float>(reinterpret_cast<const BFloat*>(x)[at]);
     }
     return reinterpret_cast<const T*>(x)[at];
   }

@@ -82,6 +82,9 @@ template <class Derived> class LineKernel : public Kernel {
   const Derived& derived() const { return static_cast<const Derived&>(*this); }
   void begin(const Buffers&) const {}
   int64_t scratch() const { return 0; }
+  const Lines& lines() const { return lines_; }
+
+ private:
   Lines lines_;
   int64_t bands_;
   int threads_;
@@ -95,7 +98,7 @@ class ArgKernel final : public LineKernel<ArgKernel> {
       : LineKernel(lines, 1, threads), largest_(largest), last_(last) {}
 
   template <class T> void run_band(const Buffers& b, int64_t outer, int64_t first, int64_t n, void*) const {
-    const AxisView& v = lines_.view;
+    const AxisView& v = lines().view;
     const T* x = static_cast<const T*>(b.inputs[0]) + outer * v.extent * v.inner + first;
     int64_t* y = static_cast<int64_t*>(b.outputs[0]) + outer * v.inner + first;
     if (v.inner == 1) {
@@ -122,7 +125,7 @@ class ArgKernel final : public LineKernel<ArgKernel> {
 
   /// Of a line whose elements lie side by side: the extreme first, which needs no places, then where it stands.
   template <class T, bool largest> int64_t along(const T* x) const {
-    const int64_t extent = lines_.view.extent;
+    const int64_t extent = lines().view.extent;
     using C = decltype(wide(T{}));
     C best[8];
     bool nan = false;
@@ -162,7 +165,7 @@ class ArgKernel final : public LineKernel<ArgKernel> {
 class TopKKernel final : public LineKernel<TopKKernel> {
  public:
   TopKKernel(const Lines& lines, bool largest, int threads) : LineKernel(lines, 4, threads), largest_(largest) {}
-  int64_t scratch() const { return aligned(lines_.view.extent * 16); }
+  int64_t scratch() const { return aligned(lines().view.extent * 16); }
 
   template <class T> void run_band(const Buffers& b, int64_t outer, int64_t first, int64_t n, void* scratch) const {
     using C = decltype(wide(T{}));
@@ -170,8 +173,8 @@ class TopKKernel final : public LineKernel<TopKKernel> {
       C value;
       int32_t at;
     };
-    const AxisView& v = lines_.view;
-    const int64_t k = lines_.results;
+    const AxisView& v = lines().view;
+    const int64_t k = lines().results;
     auto* entries = static_cast<Entry*>(scratch);
     for (int64_t i = first; i < first + n; ++i) {
       const T* x = static_cast<const T*>(b.inputs[0]) + outer * v.extent * v.inner + i;
@@ -219,7 +222,7 @@ class HardmaxKernel final : public LineKernel<HardmaxKernel> {
   HardmaxKernel(const Lines& lines, int threads) : LineKernel(lines, 2, threads) {}
 
   template <class T> void run_band(const Buffers& b, int64_t outer, int64_t first, int64_t n, void*) const {
-    const AxisView& v = lines_.view;
+    const AxisView& v = lines().view;
     for (int64_t i = first; i < first + n; ++i) {
       const int64_t start = outer * v.extent * v.inner + i;
       const T* x = static_cast<const T*>(b.inputs[0]) + start;
@@ -249,8 +252,16 @@ class ScanKernel final : public LineKernel<ScanKernel> {
   }
 
  private:
+  /// An element as a term of A; a signed byte keeps its sign.
+  template <class A, class T> static A widened(T x) {
+    if constexpr (std::is_integral_v<A>)
+      return static_cast<A>(static_cast<int64_t>(wide(x)));
+    else
+      return static_cast<A>(wide(x));
+  }
+
   template <class T, class A> void scan(const Buffers& b, int64_t outer, int64_t first, int64_t n) const {
-    const AxisView& v = lines_.view;
+    const AxisView& v = lines().view;
     A totals[band];
     std::fill_n(totals, n, A(product_ ? 1 : 0));
     for (int64_t i = 0; i < v.extent; ++i) {
@@ -258,7 +269,7 @@ class ScanKernel final : public LineKernel<ScanKernel> {
       const T* x = static_cast<const T*>(b.inputs[0]) + at;
       T* y = static_cast<T*>(b.outputs[0]) + at;
       for (int64_t k = 0; k < n; ++k) {
-        const A e = static_cast<A>(wide(x[k])), after = product_ ? totals[k] * e : totals[k] + e;
+        const A e = widened<A>(x[k]), after = product_ ? totals[k] * e : totals[k] + e;
         y[k] = stored<T>(exclusive_ ? totals[k] : after);
         totals[k] = after;
       }

@@ -122,8 +122,9 @@ Result<Problem> problem_of(const BoundNode& b) {
     p.kind = r.kind;
     auto axes = listed_axes(b);
     if (!axes) return axes.refusal();
-    p.none = !axes->has_value();
-    if (!p.none) p.axes = **axes;
+    const auto& listed = *axes;
+    p.none = !listed;
+    if (listed) p.axes = *listed;
     const DType from = b.inputs[0].type, type = folded(from, r.real);
     if (type == DType::undefined) return refuse(Reason::wrong_type, "its type is {}", name(from));
     const bool extreme = p.kind == ReduceKind::max || p.kind == ReduceKind::min;
@@ -366,11 +367,11 @@ class LogSumExpKernel final : public Kernel {
     Node keeps = *b.node;
     keeps.attrs["keepdims"] = int64_t{1};
     const BoundNode first{&keeps, {b.inputs[0]}, {largest}};
-    top_.emplace(first, top, threads);
+    top_ = std::make_unique<ReduceKernel>(first, top, threads);
     // The sum's result has the largest's shape or, without the axes that are gone, its elements.
     BoundTensor same = largest;
     same.shape = b.outputs[0].shape;
-    sum_.emplace(BoundNode{&node_, {b.inputs[0], largest, same}, b.outputs}, sum, threads);
+    sum_ = std::make_unique<ReduceKernel>(BoundNode{&node_, {b.inputs[0], largest, same}, b.outputs}, sum, threads);
   }
   int64_t workspace() const override { return bytes_ + std::max(top_->workspace(), sum_->workspace()); }
   void run(const Buffers& b) override {
@@ -385,7 +386,7 @@ class LogSumExpKernel final : public Kernel {
  private:
   Node node_;
   int64_t bytes_;
-  std::optional<ReduceKernel> top_, sum_;
+  std::unique_ptr<ReduceKernel> top_, sum_;
 };
 
 std::optional<Refusal> rejects_result(const Problem& p, const BoundTensor& y) {

@@ -225,8 +225,8 @@ void advance_shared(const GroupRun& run) {
   std::optional<Group> shares[RecurrentPlan::most_shares];
   int64_t steps = 0;
   for (int64_t i = 0; i < count; ++i) {
-    shares[i].emplace(run, i / team, i % team, team, i);
-    steps = std::max(steps, shares[i]->steps());
+    const Group& share = shares[i].emplace(run, i / team, i % team, team, i);
+    steps = std::max(steps, share.steps());
   }
   const auto each = [&](auto&& f) { parallel_dynamic(static_cast<int>(count), count, [&](int64_t i, int) { f(*shares[i]); }); };
   each([](Group& g) { g.begin_states(); });

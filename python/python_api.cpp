@@ -80,7 +80,11 @@ Printed explain(const std::string& model, const Options& options, bool kernels) 
   const report::Subject s = subject(model, options);
   const report::Explained e = report::explain(s);
   std::vector<report::Table> tables{report::ledger_summary(e), report::form_table(e), report::ledger_table(e)};
-  if (kernels) tables.push_back(report::tactic_table(report::prepare(s, true).execution->steps()));
+  if (kernels) {
+    const std::vector<StepInfo> steps = report::prepare(s, true).execution->steps();
+    tables.push_back(report::fused_table(steps));
+    tables.push_back(report::tactic_table(steps));
+  }
   return printed(tables);
 }
 
@@ -94,7 +98,10 @@ Printed bench(const std::string& model, const std::string& against, const Option
     write_text(report, report::html(r));
   }
   r.bench = c.bench;
-  return {report::json(r), print_all({report::qa_table(c.bench), report::difference_table(r.differences)})};
+  r.fused = report::fused_table(c.after.execution->steps());
+  report::Table fused = *r.fused;
+  fused.keep_top(20);
+  return {report::json(r), print_all({report::qa_table(c.bench), report::difference_table(r.differences), fused})};
 }
 
 int gpu_count() { return static_cast<int>(device::cuda::devices().size()); }

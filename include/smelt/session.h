@@ -75,6 +75,15 @@ struct StepMemory {
 };
 
 /// One kernel launch of a bound plan, as the profiler and `info` see it.
+/// A fused node's time beside that of the operators which it stands for, in microseconds.
+struct FusedTimes {
+  double fused_us = 0;      // infinite: no kernel takes it
+  double apart_us = 0;      // of the parts together; 0: not known
+  bool measured = true;     // false: both are estimates
+  bool at_least = false;    // of apart_us: not every part was measured, for these take as long already
+  bool runs_apart = false;  // the parts won, and run
+};
+
 struct StepInfo {
   std::string name;     // the plan's node
   std::string op;       // "Conv", "ai.smelt.Conv"
@@ -89,6 +98,8 @@ struct StepInfo {
   int64_t flops = 0;
   StepMemory memory;
   std::vector<std::string> output_shapes;  // "f32[1, 64, 56, 56]"
+  std::optional<FusedTimes> fused;         // of a fused node that was compared with its parts, and of these parts
+  int part = -1;                           // of a fused node that runs apart: which part this is; -1: no part
 };
 
 /// A part of a build: "import", "device" (opens a GPU and its libraries, beside the import), "rewriting", "planning" (shapes,

@@ -106,10 +106,14 @@ Action add_bench(CLI::App& app) {
       r = report::bare_report(subject);
       r.bench = b;
     }
-    if (a->as_json)
+    r.fused = report::fused_table(c.after.execution->steps());
+    if (a->as_json) {
       print_line(report::json(r));
-    else
-      print_tables({percentile_table(b, a->percentiles), report::qa_table(b), report::difference_table(r.differences)});
+    } else {
+      report::Table fused = *r.fused;
+      fused.keep_top(20);
+      print_tables({percentile_table(b, a->percentiles), report::qa_table(b), report::difference_table(r.differences), fused});
+    }
     if (!a->times.empty()) write_text(a->times, times_json(b.after));
     if (!a->layers.empty()) write_text(a->layers, profile_json(*r.after));
     if (!a->report.empty()) write_text(a->report, report::html(r)), note(fmt::format("wrote {}", a->report));

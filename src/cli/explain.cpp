@@ -58,6 +58,7 @@ Action add_explain(CLI::App& app) {
         std::erase_if(steps, [&](const StepInfo& s) {
           return s.name != a->node && std::ranges::find(s.sources, a->node) == s.sources.end();
         });
+      tables.push_back(report::fused_table(steps));
       tables.push_back(report::tactic_table(steps));
     }
     for (report::Table& t : tables) {

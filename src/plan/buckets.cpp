@@ -18,7 +18,7 @@ void add(std::string& text, int64_t extent) {
 }  // namespace
 
 std::string bucket_of(const Segment& s, const Step& step) {
-  std::string text = fmt::format("{}", static_cast<int32_t>(step.id));
+  std::string text = fmt::format("{}.{}", static_cast<int32_t>(step.id), step.part);
   for (const auto* list : {&step.inputs, &step.outputs}) {
     text += ';';
     for (TensorIndex i : *list) {

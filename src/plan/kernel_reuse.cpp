@@ -33,8 +33,8 @@ const Step* ReusableKernels::find(const Segment& s, const Step& step) const {
     return a == absent || b == absent ? a == b : same_form(s.tensor(a), before_->tensor(b));
   };
   const auto known = std::ranges::find_if(at->second, [&](const Step* k) {
-    return k->kind == StepKind::kernel && k->node->op == step.node->op && std::ranges::equal(step.inputs, k->inputs, same) &&
-           std::ranges::equal(step.outputs, k->outputs, same);
+    return k->kind == StepKind::kernel && k->node->op == step.node->op && k->part == step.part &&
+           std::ranges::equal(step.inputs, k->inputs, same) && std::ranges::equal(step.outputs, k->outputs, same);
   });
   return known == at->second.end() ? nullptr : *known;
 }

@@ -45,6 +45,11 @@ PlannedSegment Planner::plan(Environment env, std::span<const CacheForm> caches,
   Segment& s = planned.segment;
   s = plan_segment(graph_, order_, env, !target.is_host);
   if (optimize) choose_layouts(s, clock);
+  if (optimize && target.is_host) {
+    clock.end("planning");
+    fused_.apply(s, *context_);
+    clock.end(tuner.measures() ? "tuning" : "planning");
+  }
   place_caches(s, caches);
   if (optimize && (!target.is_host || !caches.empty())) assign_views(s, tuner);
   assign_buffers(s, optimize);

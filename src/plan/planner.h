@@ -15,6 +15,7 @@
 #include "plan/buckets.h"
 #include "plan/caches.h"
 #include "plan/context.h"
+#include "plan/fused_choices.h"
 #include "plan/layout_regions.h"
 #include "plan/segment.h"
 #include "plan/shapes.h"
@@ -32,7 +33,7 @@ struct PlannedSegment {
 /// The shapes of the graph's inputs where all are fixed.
 std::optional<std::vector<Shape>> fixed_shapes(const Graph& g);
 
-/// Immutable but for the choices of buckets and layouts; thread-safe.
+/// Immutable but for the choices of buckets, layouts and fused nodes; thread-safe.
 class Planner {
  public:
   Planner(Graph graph, std::shared_ptr<Context> context);
@@ -60,6 +61,7 @@ class Planner {
   std::vector<NodeId> order_;
   mutable BucketChoices buckets_;
   mutable LayoutChoices layouts_;
+  mutable FusedChoices fused_;
 };
 
 }  // namespace smelt::plan

@@ -27,6 +27,21 @@ void add_sources(const Graph& g, const Node& node, StepInfo& info) {
   }
 }
 
+/// Convolutions carry what a fused node is compared with among their own configurations: the program as a pass of its own, inputs
+/// joined before (ops/conv).
+std::optional<FusedTimes> times_of_configurations(const Step& step) {
+  if (step.fused) return *step.fused;
+  if (!step.choice || step.node->domain != smelt_domain) return std::nullopt;
+  const auto is_apart = [](const tune::Timing& t) { return t.config.ends_with("program apart") || t.config.ends_with("joined"); };
+  FusedTimes times;
+  for (const tune::Timing& t : step.choice->timings) {
+    double& least = is_apart(t) ? times.apart_us : times.fused_us;
+    if (t.runs() && (least == 0 || t.median < least)) least = t.median;
+    if (t.tactic == step.tactic && t.config == step.config) times.runs_apart = is_apart(t);
+  }
+  return times.fused_us > 0 && times.apart_us > 0 ? std::optional(times) : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
@@ -39,6 +54,8 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
       info.op = full_op(*step.node);
       add_sources(g, *step.node, info);
     }
+    info.fused = times_of_configurations(step);
+    info.part = step.part;
     switch (step.kernel ? StepKind::kernel : step.kind) {
       case StepKind::kernel:
         info.problem = step.problem;

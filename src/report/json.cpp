@@ -162,6 +162,7 @@ std::string json(const Report& r) {
   if (r.after) o["after"] = to_json(*r.after);
   if (r.bench) o["bench"] = to_json(*r.bench);
   if (!r.differences.empty()) o["errors"] = to_json(difference_table(r.differences));
+  if (r.fused) o["fused"] = to_json(*r.fused);
   if (!r.explained.ledger.empty()) {
     o["rewrites"] = to_json(ledger_summary(r.explained));
     o["forms"] = to_json(form_table(r.explained));
@@ -209,6 +210,7 @@ std::string page_data(const Report& r) {
                   {"qa", for_page(qa_table(b))}};
   }
   if (!r.differences.empty()) o["errors"] = for_page(difference_table(r.differences));
+  if (r.fused && !r.fused->rows.empty()) o["fused"] = for_page(*r.fused);
   if (!r.explained.ledger.empty()) {
     o["rewrites"] = for_page(ledger_summary(r.explained));
     o["forms"] = for_page(form_table(r.explained));

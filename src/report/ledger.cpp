@@ -1,5 +1,6 @@
 // Tables of what was tried: rewrites (the ledger) and tactics.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/error.h"
@@ -135,6 +136,34 @@ Table tactic_table(const std::vector<StepInfo>& steps) {
       t.rows.push_back({s.name, s.problem, full(o.tactic, o.config), "not chosen", o.reason, o.code});
   }
   t.note = reference_warning(steps);
+  return t;
+}
+
+Table fused_table(const std::vector<StepInfo>& steps) {
+  Table t{.key = "fused",
+          .title = "Fused steps and their parts",
+          .columns = {{"step", "step"},
+                      {"op", "operator"},
+                      {"fused_us", "fused", Unit::us},
+                      {"apart_us", "apart", Unit::us},
+                      {"at_least", "at least", Unit::text, true},
+                      {"measured", "times are"},
+                      {"runs", "runs"}}};
+  std::vector<const StepInfo*> compared;
+  int64_t apart = 0;
+  for (const StepInfo& s : steps) {
+    if (!s.fused || s.part > 0) continue;
+    compared.push_back(&s);
+    apart += s.fused->runs_apart;
+  }
+  std::ranges::stable_sort(compared, std::ranges::greater(), [](const StepInfo* s) { return s->fused->fused_us; });
+  for (const StepInfo* s : compared) {
+    const FusedTimes& f = *s->fused;
+    const Cell fused = std::isfinite(f.fused_us) ? Cell(f.fused_us) : Cell("no kernel");
+    t.rows.push_back(
+        {s->name, s->op, fused, f.apart_us, f.at_least, f.measured ? "measured" : "estimated", f.runs_apart ? "apart" : "fused"});
+  }
+  t.note = fmt::format("{} of {} fused steps run apart, for their parts take less", apart, compared.size());
   return t;
 }
 

@@ -34,6 +34,7 @@ struct Report {
   std::optional<profile::BenchResult> bench;
   std::vector<profile::Difference> differences;  // optimised against unfused, per output
   Explained explained;
+  std::optional<Table> fused;  // of the optimised plan
   std::string svg_before, svg_after;  // drawings; empty: not drawn
   std::string drawing_note;           // why nothing is drawn
 };
@@ -68,6 +69,9 @@ Table ledger_summary(const Explained& e);
 Table form_table(const Explained& e);
 /// One row a tactic of each step: the one that runs, then the others with the reason.
 Table tactic_table(const std::vector<StepInfo>& steps);
+/// One row a fused step that was compared with the operators it stands for, the longest first: its time, theirs, and which run. The
+/// note counts those that run apart.
+Table fused_table(const std::vector<StepInfo>& steps);
 /// "1.83x faster (95% interval 1.79 to 1.88, 40 runs each, interleaved)", or that it is not proven.
 std::string verdict(const profile::BenchResult& b);
 

@@ -189,6 +189,7 @@ Report full_report(const Subject& s, Comparison& c) {
   c.after.execution->run();
   r.differences = differences_of(c.before, c.after);
   r.bench = c.bench;
+  r.fused = fused_table(c.after.execution->steps());
   r.explained = explain(s);
   add_drawings(r, c.before.plan.get(), c.after.plan.get());
   return r;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <list>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -282,6 +283,43 @@ double Tuner::time_us(const ops::BoundNode& node, const ops::Offer& offer) {
   const auto known = known_.insert_or_assign(offer.problem, std::move(*entry)).first;
   const Timing* t = find(known->second.timings, chosen);
   return t ? t->median : chosen.estimate_us;
+}
+
+std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> ways) {
+  std::vector<std::vector<size_t>> chosen(ways.size());
+  for (size_t i = 0; i < ways.size(); ++i)
+    for (const Way::Part& p : ways[i].parts) chosen[i].push_back(choose(*p.node, *p.offer).candidate);
+  const std::lock_guard lock(mutex_);
+  const auto in_order = [&](const CacheEntry& entry) {
+    std::vector<Timing> timings;
+    for (const Way& way : ways) {
+      const auto at = std::ranges::find(entry.timings, way.name, &Timing::tactic);
+      if (at != entry.timings.end()) timings.push_back(*at);
+    }
+    return timings;
+  };
+  if (const auto known = cache_->find(key(name)); known && known->level >= level_)
+    if (std::vector<Timing> timings = in_order(*known); timings.size() == ways.size()) return timings;
+  const auto begin = std::chrono::steady_clock::now();
+  std::list<Trial> trials;
+  std::vector<std::function<void()>> runs;
+  for (size_t i = 0; i < ways.size(); ++i) {
+    std::vector<std::function<void()>> parts;
+    for (size_t k = 0; k < ways[i].parts.size(); ++k) {
+      const Way::Part& p = ways[i].parts[k];
+      const ops::Candidate& c = p.offer->candidates[chosen[i][k]];
+      parts.push_back(trials.emplace_back(*p.node, machine_).runner(c.tactic, c.config));
+    }
+    runs.emplace_back([parts = std::move(parts)] {
+      for (const auto& run : parts) run();
+    });
+  }
+  const std::vector<std::vector<double>> samples = measure(runs, options_of(level_));
+  CacheEntry entry{key(name), level_, {}};
+  for (size_t i = 0; i < ways.size(); ++i) entry.timings.push_back(summarize(ways[i].name, "", samples[i]));
+  ++stats_.measured;
+  stats_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return in_order(cache_->keep(std::move(entry)));
 }
 
 TunerStats Tuner::stats() const {

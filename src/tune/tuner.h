@@ -62,6 +62,19 @@ class Tuner {
   double time_us(const ops::BoundNode& node, const ops::Offer& offer);
   bool measures() const { return level_ > 0; }
 
+  /// A way to compute something: these problems one after the other, each with the candidate that choose() takes.
+  struct Way {
+    struct Part {
+      const ops::BoundNode* node;
+      const ops::Offer* offer;
+    };
+    std::string name;
+    std::vector<Part> parts;
+  };
+  /// The times of ways that compute the same, measured in turn on the processor; in the ways' order, named by their `tactic`. The
+  /// cache keeps them as the problem `name`. Throws Error where a part has no kernel; at level 0 it must not be called.
+  std::vector<Timing> race(const std::string& name, std::span<const Way> ways);
+
   /// The candidates that choose() would run for this offer: those that it would measure, or, if it would measure none, the one
   /// that it would choose.
   std::vector<size_t> needed(const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {});

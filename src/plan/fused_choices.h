@@ -1,0 +1,38 @@
+// Whether a fused step pays: its time against that of the operators which it stands for.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "plan/context.h"
+#include "plan/segment.h"
+
+namespace smelt::plan {
+
+/// Which fused nodes run as the operators that they were made of. A node is decided once, for the first shapes that its graph is
+/// planned for: by what the tuner measured, and measures for it; at a level that measures nothing by estimates. Thread-safe.
+///
+/// Convolutions are left out: their kernels offer the program as a pass of its own, and joined inputs, as configurations of their
+/// own (ops/conv). So are steps over slices and, but for pointwise ones, over channels-last images.
+class FusedChoices {
+ public:
+  /// Gives each decided step its times, and replaces those that lost by the steps of their parts. After the layouts, before
+  /// buffers are assigned. For the processor's plans.
+  void apply(Segment& s, Context& context);
+
+ private:
+  struct Decision {
+    std::shared_ptr<const FusedTimes> times;  // null where there are no parts to compare with
+    std::vector<std::string> without;         // of one that runs apart: the rewrites that its parts are made without
+  };
+  std::shared_ptr<const Decision> decide(const Segment& s, const Step& step, Context& context);
+
+  std::mutex mutex_;
+  std::map<NodeId, std::shared_ptr<const Decision>> decided_;
+  std::map<std::string, std::shared_ptr<const Decision>> by_problem_;
+};
+
+}  // namespace smelt::plan

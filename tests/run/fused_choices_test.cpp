@@ -1,0 +1,147 @@
+// Fused nodes that lose against their parts: the timings say so, and the parts compute the same.
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "run/execution.h"
+#include "support/graphs.h"
+#include "tune/cache.h"
+
+namespace smelt::run {
+
+using namespace test;
+
+namespace {
+
+/// gelu(layer_norm(x · w + b + r)) · mask, with the rows' means beside it.
+Graph chain() {
+  Builder b;
+  const ValueId x = b.input("x", to_sym({24, 48})), r = b.input("r", to_sym({24, 64}));
+  const SymShape rows = to_sym({24, 64});
+  const ValueId product = b.node("product", "MatMul", {x, b.constant("w", random_tensor({48, 64}, 1))}, rows);
+  const ValueId biased = b.node("biased", "Add", {product, b.constant("b", random_tensor({64}, 2))}, rows);
+  const ValueId sum = b.node("sum", "Add", {biased, r}, rows);
+  const ValueId norm =
+      b.node("norm", "LayerNormalization",
+             {sum, b.constant("gamma", random_tensor({64}, 3)), b.constant("beta", random_tensor({64}, 4))}, rows);
+  const ValueId gelu = b.node("gelu", "Gelu", {norm}, rows);
+  const ValueId masked = b.node("masked", "Mul", {gelu, b.constant("mask", random_tensor({24, 1}, 5))}, rows);
+  const ValueId squared = b.node("squared", "Mul", {masked, masked}, rows);
+  const ValueId mean =
+      b.node("mean", "ReduceMean", {squared, b.ints({1})}, to_sym({24, 1}), DType::f32, {{"keepdims", int64_t{1}}});
+  const ValueId root = b.node("root", "Sqrt", {mean}, to_sym({24, 1}));
+  const ValueId scaled = b.node("scaled", "Div", {masked, root}, rows);
+  const ValueId waved = b.node("waved", "Sin", {scaled}, rows);
+  b.output(waved);
+  b.output(root);
+  return std::move(b.g);
+}
+
+std::vector<StepInfo> steps_of(const std::shared_ptr<const Plan>& plan, std::span<const Tensor> inputs) {
+  ExecutionImpl execution(std::dynamic_pointer_cast<const PlanImpl>(plan));
+  execution.bind(inputs);
+  return execution.steps();
+}
+
+std::vector<Tensor> results_of(const std::shared_ptr<const Plan>& plan, std::span<const Tensor> inputs) {
+  ExecutionImpl execution(std::dynamic_pointer_cast<const PlanImpl>(plan));
+  execution.bind(inputs);
+  execution.run();
+  std::vector<Tensor> results;
+  for (const Tensor& t : execution.outputs()) results.push_back(t.clone());
+  return results;
+}
+
+class FusedChoices : public testing::Test {
+ protected:
+  FusedChoices() : folder_(std::filesystem::path(testing::TempDir()) / ("smelt_fused_choices_" + std::to_string(getpid()))) {}
+  ~FusedChoices() override { std::filesystem::remove_all(folder_); }
+  /// The cache folder's timings then say that every fused problem of the graph takes `fused_us`, and all its parts together
+  /// `apart_us`.
+  void time(const Graph& g, std::span<const Tensor> inputs, double fused_us, double apart_us) const {
+    std::set<std::string> fused;
+    for (const StepInfo& s : steps_of(Plan::build(clone(g), options()), inputs))
+      if (s.op.starts_with(smelt_domain)) fused.insert(s.problem);
+    const auto cache = tune::Cache::open_or_throw(tune::cache_path(folder_));
+    std::vector<tune::CacheEntry> entries = cache->list();
+    cache->clear();
+    const auto timing = [](const std::string& tactic, const std::string& config, double us) {
+      return tune::Timing{tactic, config, us, us, us, us, us, 5};
+    };
+    constexpr std::string_view race = "fused or apart: ";
+    for (const tune::CacheEntry& e : entries)
+      if (e.key.problem.starts_with(race)) fused.insert(e.key.problem.substr(race.size()));
+    ASSERT_FALSE(entries.empty());
+    const tune::CacheKey any = entries.front().key;
+    for (tune::CacheEntry& e : entries) {
+      if (fused.contains(e.key.problem))
+        for (tune::Timing& t : e.timings) t = timing(t.tactic, t.config, fused_us);
+      if (!e.key.problem.starts_with(race)) cache->keep(std::move(e));
+    }
+    for (const std::string& problem : fused)
+      cache->keep({{std::string(race) + problem, any.device, any.versions},
+                   3,
+                   {timing("fused", "", fused_us), timing("apart", "", apart_us)}});
+  }
+  Options options() const {
+    Options o;
+    o.tuning_level = 3;  // compares whatever the estimates say
+    o.threads = 1;
+    o.cache_dir = folder_.string();
+    return o;
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST_F(FusedChoices, run_apart_where_the_parts_are_faster_and_compute_the_same) {
+  const Graph g = chain();
+  const std::vector<Tensor> inputs{random_tensor({24, 48}, 7), random_tensor({24, 64}, 8)};
+  time(g, inputs, 1e6, 1);
+  const auto plan = Plan::build(clone(g), options());
+  const std::vector<StepInfo> steps = steps_of(plan, inputs);
+  std::set<std::string> apart;
+  for (const StepInfo& s : steps) {
+    if (s.part < 0) continue;
+    apart.insert(s.name);
+    ASSERT_TRUE(s.fused);
+    EXPECT_TRUE(s.fused->runs_apart);
+    EXPECT_LT(s.fused->apart_us, s.fused->fused_us);
+    EXPECT_FALSE(s.sources.empty()) << "a part stands for the fused node's sources";
+  }
+  EXPECT_GE(apart.size(), 2u) << "the product's and the normalisation's programs are steps of their own";
+  const std::vector<Tensor> found = results_of(plan, inputs), expected = ops::evaluate(g, inputs);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) expect_same(found[i], expected[i], 1e-5);
+}
+
+TEST_F(FusedChoices, stay_fused_where_the_parts_are_not_clearly_faster) {
+  const Graph g = chain();
+  const std::vector<Tensor> inputs{random_tensor({24, 48}, 7), random_tensor({24, 64}, 8)};
+  time(g, inputs, 100, 98);
+  for (const StepInfo& s : steps_of(Plan::build(clone(g), options()), inputs)) EXPECT_LT(s.part, 0) << s.name;
+}
+
+TEST_F(FusedChoices, are_kept_for_other_shapes) {
+  Builder b;
+  const SymShape rows = {Dim("n"), 64};
+  const ValueId x = b.input("x", {Dim("n"), 48});
+  const ValueId product = b.node("product", "MatMul", {x, b.constant("w", random_tensor({48, 64}, 1))}, rows);
+  b.output(b.node("active", "Gelu", {product}, rows));
+  const Graph g = std::move(b.g);
+  const std::vector<Tensor> first{random_tensor({24, 48}, 7)}, second{random_tensor({31, 48}, 8)};
+  time(g, first, 1e6, 1);
+  ExecutionImpl execution(std::dynamic_pointer_cast<const PlanImpl>(Plan::build(clone(g), options())));
+  for (const std::vector<Tensor>* inputs : {&first, &second, &first}) {
+    execution.bind(*inputs);
+    execution.run();
+    EXPECT_TRUE(std::ranges::any_of(execution.steps(), [](const StepInfo& s) { return s.part >= 0; }));
+    expect_same(execution.outputs()[0], ops::evaluate(g, *inputs)[0], 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace smelt::run

@@ -293,6 +293,7 @@ NB_MODULE(smelt_ext, m) {
       .def_rw("threads", &Options::threads)
       .def_rw("spin", &Options::spin)
       .def_rw("tuning_level", &Options::tuning_level)
+      .def_rw("tuning_time_limit", &Options::tuning_time_limit)
       .def_rw("tactics", &Options::tactics)
       .def_rw("optimize", &Options::optimize)
       .def_rw("skip", &Options::skip)

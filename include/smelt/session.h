@@ -42,6 +42,7 @@ struct Options {
   bool spin = true;                  // false: threads that wait for work, or for each other, sleep at once
   std::shared_ptr<ThreadPool> pool;  // the caller's threads, in place of those that all sessions of a process share
   int tuning_level = 2;              // 0 takes the cost model's first choice and measures nothing … 3 measures every candidate
+  double tuning_time_limit = 0;      // seconds that measuring may take; then estimates decide what is left; 0: no limit
   std::string tactics;               // "+onednn,-reference": allows or refuses by name, in order; "" allows all
   bool optimize = true;              // false: runs the graph as imported, operator by operator, in ONNX's layouts
   std::vector<std::string> skip;     // rewrites to leave out, by name
@@ -90,7 +91,9 @@ struct StepInfo {
   std::string problem;  // the printed Problem
   std::string tactic, config;
   bool on_host = false;                          // true: runs on the processor although the plan is for a GPU
-  double measured_us = 0;                        // the tactic's median when it was tuned; 0: it was not measured
+  double measured_us = 0;                        // the tactic's fastest run when it was tuned; 0: it was not measured
+  bool measured_under_load = false;              // other work had the cores then: a later build in quiet measures it again
+  bool out_of_time = false;                      // the time limit for tuning came before all candidates were measured
   std::vector<TacticNote> others;                // the tactics that were not chosen
   std::vector<std::string> sources;              // names of the ONNX nodes that it stands for
   std::vector<std::vector<std::string>> scopes;  // the module path of each source
@@ -126,6 +129,8 @@ struct BuildInfo {
   double tuning_s = 0;               // time spent measuring
   std::vector<BuildStage> stages;    // in their order
   ClocksSeen clocks;
+  int64_t under_load = 0;   // problems whose timings were taken while other work had the cores
+  int64_t out_of_time = 0;  // problems of which the time limit left candidates unmeasured
 };
 
 struct MemoryInfo {

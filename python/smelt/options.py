@@ -23,6 +23,7 @@ class BuildOptions(TypedDict, total=False):
     threads: int                               # 0: all cores that this process may use
     spin: bool                                 # False: threads that wait sleep at once
     tuning_level: int                          # 0 measures nothing … 2 (default) … 3 every candidate
+    tuning_time_limit: float                   # seconds that measuring may take; 0: no limit
     tactics: str                               # "+onednn,-reference": allow or refuse by name
     optimize: bool                             # False: run the model as it stands
     skip: Sequence[str]                        # rewrites to leave out

@@ -28,7 +28,7 @@ report::Table entries(const std::vector<tune::CacheEntry>& list) {
     if (e.timings.empty()) continue;
     const tune::Timing& best = e.timings[tune::winner(e.timings)];
     const std::string tactic = best.config.empty() ? best.tactic : best.tactic + " " + best.config;
-    t.rows.push_back({e.key.problem, tactic, best.median, best.q1, best.q3, static_cast<int64_t>(e.timings.size()), e.level,
+    t.rows.push_back({e.key.problem, tactic, best.min, best.q1, best.q3, static_cast<int64_t>(e.timings.size()), e.level,
                       e.key.device, e.key.versions});
   }
   t.note = fmt::format("{} problems", t.rows.size());

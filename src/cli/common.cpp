@@ -91,6 +91,10 @@ void add_build_options(CLI::App& app, ModelArguments& m) {
                  "every one, at length")
       ->check(in_range(0, 3))
       ->type_name("0-3");
+  app.add_option("--time-limit", m.options.tuning_time_limit,
+                 "Seconds that measuring may take; estimates decide what is left then. 0: no limit (default)")
+      ->check(in_range(0.0, 1e6))
+      ->type_name("S");
   app.add_option("--device", m.options.device, "cpu (default), gpu, or a GPU's number: 1")->type_name("DEVICE");
   app.add_option("--memory", m.options.memory_limit, "The most that smelt may hold on the GPU: 2GiB")
       ->transform(CLI::AsSizeValue(false))
@@ -165,9 +169,17 @@ std::string build_text(const Plan& plan, double seconds) {
   if (!stages.empty()) stages = "\n  " + stages;
   if (b.tuning_level == 0) return fmt::format("built in {} (tuning level 0: nothing measured){}", time(seconds), stages);
   const std::string clocks = report::clocks_text(b.clocks);
-  return fmt::format("built in {} (tuning level {}: {} problems, {} measured in {}{}, {} from the cache){}", time(seconds),
+  std::string doubts;
+  if (b.under_load > 0)
+    doubts += fmt::format(
+        "\n  {} of {} problems were measured while other work had the cores: a later build in quiet measures them again",
+        b.under_load, b.problems);
+  if (b.out_of_time > 0)
+    doubts +=
+        fmt::format("\n  {} of {} problems were decided by estimates: the time for measuring was up", b.out_of_time, b.problems);
+  return fmt::format("built in {} (tuning level {}: {} problems, {} measured in {}{}, {} from the cache){}{}", time(seconds),
                      b.tuning_level, b.problems, b.measured, time(b.tuning_s), clocks.empty() ? "" : " at " + clocks, b.cached,
-                     stages);
+                     stages, doubts);
 }
 
 }  // namespace smelt::cli

@@ -41,7 +41,13 @@ void add_ceilings(std::vector<report::Table>& tables, const device::Ceilings& c,
 void measure(const std::filesystem::path& dir, const Options& options, double seconds) {
   const auto say = [](const std::string& what) { note("measuring " + what); };
   const auto gpu = device::cuda::ordinal_of(options.device);
-  if (!gpu) return profile::store_ceilings(dir, device::cpu::measure_ceilings(options.threads, seconds, say));
+  if (!gpu) {
+    device::Ceilings c = device::cpu::measure_ceilings(options.threads, seconds, say);
+    // A measurement beside other work does not replace a better one, and takes what is higher from one like itself.
+    if (const auto kept = c.under_load ? profile::load_ceilings(dir, options.threads) : std::nullopt)
+      c = device::cpu::best_of(c, *kept);
+    return profile::store_ceilings(dir, c);
+  }
   const auto device = device::cuda::Device::open(*gpu);
   device::cuda::CubinStore cubins(dir / "kernels");
   profile::store_gpu_ceilings(dir, device->info().uuid, device->info().name,
@@ -78,6 +84,8 @@ Action add_devices(CLI::App& app) {
     if (a->as_json) return print_line(report::table_json(tables)), 0;
     print_tables(tables);
     if (const std::string missing = device::cuda::devices_missing(); !missing.empty()) print_line("\nNo GPU: " + missing);
+    if (c && c->under_load)
+      print_line("\nOther work had the cores while the ceilings were measured; again in quiet: smelt devices --measure");
     if (!c) print_line("\nThe machine's ceilings were not measured yet: smelt devices --measure");
     return 0;
   };

@@ -80,6 +80,8 @@ Action add_profile(CLI::App& app) {
       print_line("\n" + build_text(*p.plan, p.build_s));
       if (result.roof.bytes_per_s <= 0)
         print_line("Shares of the machine's roof need its ceilings once: smelt devices --measure");
+      else if (result.roof.under_load)
+        print_line("The roof was measured while other work had the cores, and may be higher: smelt devices --measure");
     }
     if (a->print_only) return 0;
     if (!a->trace.empty()) write_text(a->trace, report::chrome_trace(result));

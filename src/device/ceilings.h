@@ -21,6 +21,7 @@ struct Ceilings {
   double launch_us = 0;         // what a kernel costs before it works: starting and joining an empty parallel region, on a GPU
                                 // from one empty kernel of a CUDA graph to the next
   std::vector<Rate> rates;      // the best found for each type; types without a fast path are left out
+  bool under_load = false;      // other work had the cores through some measurement: they may be higher
 };
 
 }  // namespace smelt::device

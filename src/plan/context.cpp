@@ -26,7 +26,8 @@ std::shared_ptr<tune::Cache> open_cache(const Options& options) {
 
 Context::Context(ops::Machine machine, Options options, Target target, std::shared_ptr<tune::Cache> cache,
                  tune::PinnedChoices pinned)
-    : tuner(std::move(machine), options.tuning_level, tactic_filter(options), std::move(cache), std::move(pinned)),
+    : tuner(std::move(machine), options.tuning_level, tactic_filter(options), std::move(cache), std::move(pinned),
+            {.limit_s = options.tuning_time_limit}),
       options(std::move(options)),
       team{.threads = tuner.machine().threads,
            .pool = this->options.pool ? threads::pool_on(this->options.pool) : nullptr,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <set>
 
@@ -224,9 +225,18 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, const 
   while (!context.target.is_host && prepare_in_parallel(pending, tuner, refusals, cores, buckets, held)) {
   }
   clock.end("compiling");
+  if (!context.target.is_host) tuner.spend(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   const auto total = static_cast<int>(problems.size());
   std::vector<PendingStep*> left;
   for (PendingStep& p : pending) left.push_back(&p);
+  if (context.options.tuning_time_limit > 0) {
+    // What takes longest is measured first, as the time may not be enough for all.
+    const auto estimate = [](const PendingStep* p) {
+      const auto best = std::ranges::min_element(p->offer.candidates, {}, &ops::Candidate::estimate_us);
+      return best == p->offer.candidates.end() ? 0 : best->estimate_us;
+    };
+    std::ranges::stable_sort(left, std::greater(), estimate);
+  }
   while (!left.empty()) {
     for (PendingStep* p : left) {
       try {
@@ -237,7 +247,10 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, const 
       if (!problems.erase(p->step->problem) || !progress) continue;
       const int done = total - static_cast<int>(problems.size());
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      progress({"tuning", p->step->problem, done, total, seconds, seconds / done * (total - done)});
+      double to_come = seconds / done * (total - done);
+      if (const double limit = context.options.tuning_time_limit; limit > 0)
+        to_come = std::min(to_come, std::max(0.0, limit - seconds));
+      progress({"tuning", p->step->problem, done, total, seconds, to_come});
     }
     clock.end("tuning");
     left = prepare_chosen(left, context, refusals, at_once);

@@ -120,6 +120,7 @@ bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, t
       if (otherwise >= clearly_less * as_it_is) break;  // it cannot win any more
       otherwise += timed(plain, *plain_steps.at(n), true);
     }
+    if (tuner.time_is_up()) break;  // estimates do not compare with what was measured
     const bool better = otherwise < clearly_less * as_it_is;
     const std::lock_guard lock(mutex_);
     decided_.insert(nodes.begin(), nodes.end());

@@ -63,8 +63,10 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
         info.config = step.config;
         info.on_host = step.on_host;
         if (!step.choice) break;
+        info.out_of_time = step.choice->out_of_time;
         for (const tune::Timing& t : step.choice->timings) {
-          if (t.tactic == step.tactic && t.config == step.config) info.measured_us = t.median;
+          if (t.tactic == step.tactic && t.config == step.config)
+            info.measured_us = t.min, info.measured_under_load = t.under_load > 0;
         }
         for (const tune::NotChosen& o : step.choice->others) info.others.push_back({o.tactic, o.config, o.reason, o.code});
         break;

@@ -15,6 +15,7 @@ struct Roof {
   double bytes_per_s = 0;               // memory bandwidth, read and write together
   double launch_us = 0;                 // starting a kernel
   std::map<DType, double> flops_per_s;  // by element type
+  bool under_load = false;              // it was measured beside other work: shares of it may come out too high
   double peak(DType t) const;           // the type's, or f32's where it is not listed
   /// The least time that the bytes and the flops can take: the larger of the two, in microseconds. 0 if nothing was measured.
   double floor_us(double bytes, double flops, DType t) const;

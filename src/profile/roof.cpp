@@ -31,6 +31,7 @@ std::optional<device::Ceilings> load(const std::filesystem::path& file) {
     c.read_bytes_per_s = j.at("read_bytes_per_s");
     c.copy_bytes_per_s = j.at("copy_bytes_per_s");
     c.launch_us = j.at("launch_us");
+    c.under_load = j.value("under_load", false);
     for (const auto& r : j.at("rates")) {
       const auto type = parse_dtype(r.at("type").get<std::string>());
       if (type) c.rates.push_back({*type, r.at("flops_per_s"), r.at("how")});
@@ -47,6 +48,7 @@ void store(const std::filesystem::path& file, nlohmann::ordered_json j, const de
   j["read_bytes_per_s"] = c.read_bytes_per_s;
   j["copy_bytes_per_s"] = c.copy_bytes_per_s;
   j["launch_us"] = c.launch_us;
+  if (c.under_load) j["under_load"] = true;
   j["rates"] = nlohmann::json::array();
   for (const device::Rate& r : c.rates)
     j["rates"].push_back({{"type", std::string(name(r.type))}, {"flops_per_s", r.flops_per_s}, {"how", r.how}});
@@ -86,6 +88,7 @@ Roof roof_of(const device::Ceilings& c) {
   Roof roof;
   roof.bytes_per_s = c.copy_bytes_per_s;
   roof.launch_us = c.launch_us;
+  roof.under_load = c.under_load;
   for (const device::Rate& r : c.rates) roof.flops_per_s[r.type] = r.flops_per_s;
   return roof;
 }

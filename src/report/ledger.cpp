@@ -128,9 +128,11 @@ Table tactic_table(const std::vector<StepInfo>& steps) {
   };
   for (const StepInfo& s : steps) {
     if (s.tactic.empty()) continue;
-    const std::string why = s.measured_us > 0  ? "fastest: " + format(s.measured_us, Unit::us)
-                            : s.others.empty() ? "the only one"
-                                               : "lowest estimate";
+    std::string why = s.measured_us > 0  ? "fastest: " + format(s.measured_us, Unit::us)
+                      : s.others.empty() ? "the only one"
+                                         : "lowest estimate";
+    if (s.measured_under_load) why += ", measured under load";
+    if (s.out_of_time) why += s.measured_us > 0 ? " of those measured in time" : ": the time for measuring was up";
     t.rows.push_back({s.name, s.problem, tactic_text(s), "runs", why, ""});
     for (const TacticNote& o : s.others)
       t.rows.push_back({s.name, s.problem, full(o.tactic, o.config), "not chosen", o.reason, o.code});

@@ -132,7 +132,8 @@ std::string PlanImpl::device() const { return tune::device_text(context().tuner.
 
 BuildInfo PlanImpl::build_info() const {
   const tune::TunerStats s = context().tuner.stats();
-  return {options().tuning_level, s.problems, s.measured, s.cached, s.seconds, context().stages->list(), s.clocks};
+  return {options().tuning_level,   s.problems, s.measured,   s.cached,     s.seconds,
+          context().stages->list(), s.clocks,   s.under_load, s.out_of_time};
 }
 
 std::unique_ptr<plan::PlannedSegment> PlanImpl::take_prepared() const {

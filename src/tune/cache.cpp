@@ -33,6 +33,7 @@ Json to_json(const std::vector<Timing>& timings) {
                     {"q3_us", t.q3},
                     {"p90_us", t.p90},
                     {"samples", t.samples}});
+    if (t.under_load > 0) list.back()["under_load"] = t.under_load;
   }
   return list;
 }
@@ -41,7 +42,7 @@ std::vector<Timing> timings_from(const Json& list) {
   std::vector<Timing> timings;
   for (const Json& t : list) {
     timings.push_back({t.at("tactic"), t.at("config"), t.at("min_us"), t.at("q1_us"), t.at("median_us"), t.at("q3_us"),
-                       t.at("p90_us"), t.at("samples")});
+                       t.at("p90_us"), t.at("samples"), t.value("under_load", 0)});
   }
   if (std::ranges::none_of(timings, &Timing::runs)) throw Json::other_error::create(501, "an entry without timings", nullptr);
   return timings;
@@ -200,16 +201,25 @@ std::optional<CacheEntry> Cache::find(const CacheKey& key) {
 }
 
 // A row of the same level may have other tactics, because another filter allowed them. Its timings stay as they are, so that
-// processes that measure at the same time agree.
+// processes that measure at the same time agree; but those under load make room for others, or for faster ones under load.
 bool Cache::add_known(CacheEntry& entry) {
   const auto known = find(entry.key);
   if (!known || known->level != entry.level) return false;
   std::vector<Timing> timings = known->timings;
-  for (const Timing& t : entry.timings)
-    if (std::ranges::none_of(timings, [&](const Timing& k) { return k.tactic == t.tactic && k.config == t.config; }))
+  for (const Timing& t : entry.timings) {
+    const auto k = std::ranges::find_if(timings, [&](const Timing& k) { return k.tactic == t.tactic && k.config == t.config; });
+    if (k == timings.end()) {
       timings.push_back(t);
+    } else if (k->under_load > 0 && t.under_load == 0) {
+      *k = t;
+    } else if (k->under_load > 0) {
+      const int times = k->under_load + t.under_load;
+      if (t.min < k->min) *k = t;
+      k->under_load = times;
+    }
+  }
   entry.timings = std::move(timings);
-  return entry.timings.size() > known->timings.size();
+  return entry.timings != known->timings;
 }
 
 CacheEntry Cache::keep(CacheEntry entry) {
@@ -251,7 +261,8 @@ int Cache::merge(Cache& other) {
   int taken = 0;
   for (const CacheEntry& e : other.list()) {
     const auto mine = find(e.key);
-    if (mine && mine->level >= e.level) continue;
+    if (mine && (mine->level > e.level || (mine->level == e.level && !mine->under_load()))) continue;
+    if (mine && mine->level == e.level && e.under_load()) continue;
     keep(e);
     ++taken;
   }

@@ -1,6 +1,7 @@
 // The tuning cache: measurements in SQLite (write-ahead logging; several processes may use it at a time).
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -27,6 +28,9 @@ struct CacheEntry {
   CacheKey key;
   int level = 0;                // the tuning level it was measured at
   std::vector<Timing> timings;  // in the candidates' fixed order
+  bool under_load() const {
+    return std::ranges::any_of(timings, [](const Timing& t) { return t.under_load > 0; });
+  }
 };
 
 class Cache {
@@ -41,13 +45,15 @@ class Cache {
   ~Cache();
 
   std::optional<CacheEntry> find(const CacheKey& key);
-  /// Keeps the entry, unless an entry of the same or a higher level is there already. Returns the entry that is kept, so that
-  /// processes that measured the same problem at the same time agree.
+  /// Keeps the entry, unless an entry of the same or a higher level is there already. Of an entry of the same level it replaces the
+  /// timings that were taken under load. Returns the entry that is kept, so that processes that measured the same problem at the
+  /// same time agree.
   CacheEntry keep(CacheEntry entry);
 
   /// All entries, by key.
   std::vector<CacheEntry> list();
-  /// Takes the entries of another database that are missing here or have a lower level here; returns how many it took.
+  /// Takes the entries of another database that are missing here or have a lower level here, and those for which this one has
+  /// timings under load only; returns how many it took.
   int merge(Cache& other);
   /// {"version": 1, "entries": [{"problem": …, "device": …, "versions": …, "level": 2, "timings": […]}, …]}
   std::string export_json();
@@ -66,7 +72,7 @@ class Cache {
   void give_up(std::string_view why);
   std::vector<CacheEntry> select(std::string_view where, const CacheKey* key);
 
-  /// Adds the timings of other tactics from the row of the same level; true if `entry` now has more timings than that row.
+  /// Joins the entry with the row of the same level; true if `entry` then differs from that row.
   bool add_known(CacheEntry& entry);
 
   std::recursive_mutex mutex_;

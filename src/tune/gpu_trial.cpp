@@ -88,9 +88,9 @@ bool would_fail_again(const Error& e) {
   return !dynamic_cast<const cuda::OutOfMemory*>(&e);
 }
 
-std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, const ops::Offer& offer,
-                                                std::span<const size_t> which, const ops::Machine& machine,
-                                                const GpuMeasureOptions& options) {
+Measured measure_on_gpu(const ops::BoundNode& node, const ops::Offer& offer, std::span<const size_t> which,
+                        const ops::Machine& machine, const MeasureOptions& options, Stopwatch watch,
+                        std::function<void()> while_busy) {
   const auto& device = machine.gpu->device;
   if (!device) fail("kernels for another machine's GPU cannot be timed here");
   const cuda::Device::Current current(*device);
@@ -113,45 +113,31 @@ std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, cons
   const auto flush = device->allocate(flush_bytes, "emptying the L2 cache");
   const cuda::Event begin(device), end(device);
   // The fill takes the GPU longer than the host needs to put the candidate on the stream, so that the sample excludes launches.
-  std::function<void()> while_busy;  // for the next sample
+  bool loaded = false;  // every kernel ran once
   const auto time_of = [&](const auto& work) {
     cuda::check(cuda::driver().fill_bytes(flush->address(), 0, static_cast<size_t>(flush_bytes), stream.get()),
                 "emptying the L2 cache");
     begin.record(stream.get());
     work();
     end.record(stream.get());
-    if (const auto look = std::exchange(while_busy, nullptr)) look();
+    if (loaded && while_busy) std::exchange(while_busy, nullptr)();
     end.synchronize();
     return end.since(begin);
   };
   const auto run = [&](size_t k) { kernels[k]->run({problem.in, problem.out, workspaces[k], stream.get()}); };
 
-  double nothing = INFINITY, best = INFINITY, round = 0;
+  double nothing = INFINITY;
   for (int i = 0; i < 5; ++i) nothing = std::min(nothing, time_of([] {}));
-  std::vector<std::vector<double>> samples(kernels.size());
-  std::vector<double> first(kernels.size());
   const auto sample = [&](size_t k) { return std::max(0.01, time_of([&] { run(k); }) - nothing); };
-  for (size_t k = 0; k < kernels.size(); ++k) {
-    tried(which[k], [&] { sample(k); });  // the first run loads the kernel
-    best = std::min(best, first[k] = sample(k));
-  }
-  std::vector<bool> dropped(kernels.size());
-  for (size_t k = 0; k < kernels.size(); ++k) {
-    dropped[k] = first[k] > options.hopeless * best;
-    if (dropped[k])
-      samples[k] = {first[k]};
-    else
-      round += first[k] + 60;  // the fill, and the host
-  }
-  while_busy = options.while_busy;
-  const int rounds =
-      static_cast<int>(std::clamp(options.budget_us / std::max(round, 1.0), 3.0, static_cast<double>(options.repetitions)));
-  for (int r = 0; r < rounds; ++r) {
-    for (size_t k = 0; k < kernels.size(); ++k) {
-      if (!dropped[k]) samples[k].push_back(sample(k));
-    }
-  }
-  return samples;
+  for (size_t k = 0; k < kernels.size(); ++k) tried(which[k], [&] { sample(k); });  // the first run loads the kernel
+  loaded = true;
+  watch.gather = nullptr;  // the host's other threads have no part in it
+  const TimeRuns time = [&](size_t k, int times) {
+    double sum = 0;
+    for (int i = 0; i < times; ++i) sum += sample(k);
+    return sum / times;
+  };
+  return measure(kernels.size(), time, options, watch);
 }
 
 }  // namespace smelt::tune

@@ -7,6 +7,7 @@
 
 #include "ops/core/tactic.h"
 #include "smelt/error.h"
+#include "tune/timing.h"
 
 namespace smelt::tune {
 
@@ -21,18 +22,12 @@ struct Unfit : Error {
 /// it would not if memory was short. Rethrows `e` if no other candidate can do better: no compiler, a device whose work is lost.
 bool would_fail_again(const Error& e);
 
-struct GpuMeasureOptions {
-  int repetitions = 12;                   // samples of a candidate, at most
-  double budget_us = 60'000;              // time that all candidates of a problem may take together
-  double hopeless = 4;                    // drops a candidate whose first run takes this many times the best candidate's
-  std::function<void()> while_busy = {};  // called once, while the GPU works
-};
-
-/// Microseconds of a run of each candidate in `which`, in turn (A B C A B C …) after a first run of each. Before every run it
-/// writes twice the L2 cache's size, so that the cache holds nothing of the problem. A sample is the time between two events on
-/// the stream, less the time between two events with nothing between them. Inputs as in Trial. Throws Unfit.
-std::vector<std::vector<double>> measure_on_gpu(const ops::BoundNode& node, const ops::Offer& offer,
-                                                std::span<const size_t> which, const ops::Machine& machine,
-                                                const GpuMeasureOptions& options);
+/// Times the candidates in `which` by measure(). Before every run it writes twice the L2 cache's size, so that the cache holds
+/// nothing of the problem. A sample is the time between two events on the stream, less the time between two events with nothing
+/// between them. It is disturbed where the host's thread lost its core, since the GPU then waits for it. `while_busy`, where given,
+/// is called once while the GPU works. Inputs as in Trial. Throws Unfit.
+Measured measure_on_gpu(const ops::BoundNode& node, const ops::Offer& offer, std::span<const size_t> which,
+                        const ops::Machine& machine, const MeasureOptions& options, Stopwatch watch,
+                        std::function<void()> while_busy);
 
 }  // namespace smelt::tune

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "base/quantile.h"
@@ -10,14 +12,163 @@
 namespace smelt::tune {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr int most_repeats = 200;
+constexpr size_t fewest_samples = 3;      // that say something
+constexpr double most_of_expected = 1.5;  // beside other work the rest is left to a later build
+constexpr double long_sample_us = 5e4;    // many slices of a scheduler: a single sample is at most some times too long
 
-/// Mean microseconds of `repeat` runs.
-double time_of(const std::function<void()>& run, int repeat) {
-  const auto begin = Clock::now();
-  for (int i = 0; i < repeat; ++i) run();
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / repeat;
-}
+/// What is known of a candidate while it is measured.
+struct Runner {
+  std::vector<double> quiet, all;
+  double fastest = INFINITY;   // microseconds of a run are at most this
+  double at_least = INFINITY;  // and at least this: the least of the samples without what the threads waited
+  bool dropped = false;
+};
+
+class Race {
+ public:
+  Race(size_t count, const TimeRuns& time, const MeasureOptions& options, const Stopwatch& watch)
+      : time_(time),
+        options_(options),
+        watch_(watch),
+        runners_(count),
+        begin_us_(watch.now_us()),
+        before_(watch.interruptions(true)) {}
+
+  Measured run() {
+    Measured result;
+    result.complete = warm_up() && rounds();
+    // Ticks of stolen time are too coarse for a sample, so that all of them count as disturbed.
+    device::cpu::Interruptions taken = watch_.interruptions(true) - before_;
+    taken.waited_ns = taken.preempted = 0;
+    const bool stolen = device::cpu::disturbed(taken, watch_.now_us() - begin_us_);
+    for (Runner& r : runners_) {
+      const size_t undisturbed = stolen ? 0 : r.quiet.size();
+      const bool few = undisturbed < static_cast<size_t>(std::min<int>(fewest_samples, options_.repetitions));
+      result.samples.push_back({few ? std::move(r.all) : std::move(r.quiet), few && !r.dropped});
+    }
+    return result;
+  }
+
+ private:
+  int repeat(const Runner& r) const {
+    if (r.all.empty()) return 1;
+    return static_cast<int>(std::clamp(std::ceil(options_.min_sample_us / std::max(r.fastest, 0.01)), 1.0, 1.0 * most_repeats));
+  }
+  double sample_us(const Runner& r) const { return r.fastest * repeat(r); }
+  bool late() const { return watch_.now_us() >= options_.deadline_us; }
+
+  /// Whether all threads have their cores. Where they never do, as of a caller's pool with fewer threads than it says, it is not
+  /// asked again and again.
+  bool gathered() {
+    constexpr int most_failures = 8;
+    if (!watch_.gather || (!ever_gathered_ && gather_failed_ >= most_failures)) return true;
+    const bool here = watch_.gather();
+    ever_gathered_ |= here;
+    gather_failed_ += !here;
+    return here || !ever_gathered_;
+  }
+
+  void sample(Runner& r, bool cold = false) {
+    const int times = repeat(r);
+    const bool gathered = this->gathered();
+    const device::cpu::Interruptions before = watch_.interruptions(false);
+    const double begin = watch_.now_us();
+    const double us = time_(static_cast<size_t>(&r - runners_.data()), times);
+    const double elapsed = watch_.now_us() - begin;
+    const device::cpu::Interruptions taken = watch_.interruptions(false) - before;
+    const double waited_us = static_cast<double>(taken.waited_ns) * 1e-3 / times;
+    r.fastest = std::min(r.fastest, us);
+    r.at_least = std::min(r.at_least, std::max(0.0, us - waited_us));
+    if (cold) return;
+    r.all.push_back(us);
+    if (!gathered || device::cpu::disturbed(taken, elapsed, watch_.counts_waiting))
+      disturbed_ = true;
+    else
+      r.quiet.push_back(us);
+  }
+
+  double best() const {
+    double best = INFINITY;
+    for (const Runner& r : runners_) best = std::min(best, r.fastest);
+    return best;
+  }
+
+  /// False if the deadline comes first; one candidate is sampled in any case.
+  bool warm_up() {
+    for (Runner& r : runners_) {
+      if (late() && best() < INFINITY) return false;
+      sample(r, true);
+      // The first run may have made code and threads, so it is repeated, unless it alone took all of the time.
+      if (r.at_least > std::max(options_.budget_us, options_.hopeless * best())) {
+        r.all.push_back(r.fastest);
+        r.quiet = r.all;
+        r.dropped = true;
+        continue;
+      }
+      r.fastest = r.at_least = INFINITY;
+      sample(r);
+    }
+    // A short run that looks hopeless may have been interrupted where nothing tells.
+    for (Runner& r : runners_) {
+      if (r.dropped || r.all.empty()) continue;
+      while (r.at_least > options_.hopeless * best() && r.all.size() < fewest_samples && r.at_least < long_sample_us && !late())
+        sample(r);
+      r.dropped = r.at_least > options_.hopeless * best();
+    }
+    return true;
+  }
+
+  /// Those that cannot win any more: the more samples, the closer.
+  void drop() {
+    const double best_us = best();
+    for (Runner& r : runners_) {
+      const size_t n = r.quiet.size();
+      const double far = n >= 8 ? 1.25 : n >= 4 ? 2 : n >= 2 ? 3 : options_.hopeless;
+      if (r.at_least > far * best_us) r.dropped = true;
+    }
+  }
+
+  /// Rounds that fit the budget, by the fastest samples so far.
+  int planned() const {
+    double round_us = 0;
+    for (const Runner& r : runners_)
+      if (!r.dropped) round_us += sample_us(r);
+    const double fit = options_.budget_us / std::max(round_us, 1.0);
+    return static_cast<int>(std::clamp<double>(fit, fewest_samples, std::max<int>(fewest_samples, options_.repetitions)));
+  }
+
+  bool rounds() {
+    const double begin = watch_.now_us();
+    double expected_us = 0;  // what the same samples take on a quiet machine
+    for (int round = 1;; ++round) {
+      const int most = planned();
+      size_t fewest = std::numeric_limits<size_t>::max();
+      for (Runner& r : runners_) {
+        if (r.dropped) continue;
+        if (late()) return false;
+        sample(r);
+        fewest = std::min(fewest, r.quiet.size());
+        if (round <= most) expected_us += sample_us(r);
+      }
+      drop();
+      const double elapsed = watch_.now_us() - begin;
+      if (disturbed_ && fewest >= fewest_samples) return true;
+      if (disturbed_ && elapsed > most_of_expected * expected_us) return true;
+      if (std::cmp_greater_equal(fewest, most) && elapsed >= std::min(options_.at_least_us, options_.budget_us)) return true;
+    }
+  }
+
+  const TimeRuns& time_;
+  const MeasureOptions& options_;
+  const Stopwatch& watch_;
+  std::vector<Runner> runners_;
+  double begin_us_;
+  device::cpu::Interruptions before_;
+  bool disturbed_ = false;
+  bool ever_gathered_ = false;
+  int gather_failed_ = 0;
+};
 
 }  // namespace
 
@@ -35,46 +186,40 @@ Timing summarize(std::string tactic, std::string config, std::vector<double> sam
 }
 
 size_t winner(std::span<const Timing> timings) {
-  size_t best = timings.size();
-  for (size_t i = 0; i < timings.size(); ++i) {
-    if (timings[i].runs() && (best == timings.size() || timings[i].median < timings[best].median)) best = i;
-  }
-  if (best == timings.size()) fail("no timings to choose among");
-  for (size_t i = 0; i < timings.size(); ++i) {
-    if (timings[i].runs() && timings[i].q1 <= timings[best].q3) return i;
-  }
-  return best;
+  double best = INFINITY;
+  for (const Timing& t : timings)
+    if (t.runs()) best = std::min(best, t.min);
+  for (size_t i = 0; i < timings.size(); ++i)
+    if (timings[i].runs() && timings[i].min <= same_time * best) return i;
+  fail("no timings to choose among");
 }
 
-std::vector<std::vector<double>> measure(std::span<const std::function<void()>> runs, const MeasureOptions& options) {
-  constexpr double min_sample_us = 20;
-  std::vector<std::vector<double>> samples(runs.size());
-  std::vector<double> first(runs.size());
-  double best = INFINITY, round = 0;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const double cold = time_of(runs[i], 1);
-    // The first run may have made code and threads, so it is repeated, unless it alone took all of the time.
-    first[i] = cold > options.budget_us && cold > options.hopeless * best ? cold : time_of(runs[i], 1);
-    best = std::min(best, first[i]);
-  }
-  std::vector<int> repeat(runs.size());
-  std::vector<bool> dropped(runs.size());
-  for (size_t i = 0; i < runs.size(); ++i) {
-    dropped[i] = first[i] > options.hopeless * best;
-    repeat[i] = static_cast<int>(std::clamp(std::ceil(min_sample_us / std::max(first[i], 0.01)), 1.0, 200.0));
-    if (dropped[i])
-      samples[i] = {first[i]};
-    else
-      round += first[i] * repeat[i];
-  }
-  const int rounds =
-      static_cast<int>(std::clamp(options.budget_us / std::max(round, 1.0), 3.0, static_cast<double>(options.repetitions)));
-  for (int r = 0; r < rounds; ++r) {
-    for (size_t i = 0; i < runs.size(); ++i) {
-      if (!dropped[i]) samples[i].push_back(time_of(runs[i], repeat[i]));
-    }
-  }
-  return samples;
+Stopwatch machine_stopwatch() {
+  const auto meter = std::make_shared<device::cpu::LoadMeter>();
+  Stopwatch watch;
+  watch.now_us = [] {
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
+  watch.interruptions = [meter](bool fully) {
+    if (fully) meter->find_threads();
+    return fully ? meter->full() : meter->brief();
+  };
+  watch.gather = [] { return device::cpu::gather_team(0.2); };
+  watch.counts_waiting = meter->counts_waiting();
+  return watch;
+}
+
+Measured measure(size_t count, const TimeRuns& time, const MeasureOptions& options, const Stopwatch& watch) {
+  return Race(count, time, options, watch).run();
+}
+
+Measured measure(std::span<const std::function<void()>> runs, const MeasureOptions& options, const Stopwatch& watch) {
+  const TimeRuns time = [&](size_t i, int times) {
+    const double begin = watch.now_us();
+    for (int k = 0; k < times; ++k) runs[i]();
+    return (watch.now_us() - begin) / times;
+  };
+  return measure(runs.size(), time, options, watch);
 }
 
 }  // namespace smelt::tune

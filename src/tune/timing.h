@@ -2,18 +2,25 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "device/cpu/load.h"
 
 namespace smelt::tune {
 
 /// The distribution of a candidate's time on one problem, in microseconds of a run. It has no samples if the candidate was tried
 /// and could not be prepared or run.
+///
+/// `min` is what a run takes: whatever else a machine does only adds to a sample, so that the fastest one is the nearest to what
+/// the kernel itself takes (Chen and Revels, Robust benchmarking in noisy environments, 2016). The others say how noisy it was.
 struct Timing {
   std::string tactic, config;
   double min = 0, q1 = 0, median = 0, q3 = 0, p90 = 0;
   int samples = 0;
+  int under_load = 0;  // how often the candidate was measured, each time with other work on its cores; 0: its time is trusted
   bool runs() const { return samples > 0; }
   bool operator==(const Timing&) const = default;
 };
@@ -21,18 +28,59 @@ struct Timing {
 /// The distribution of samples in microseconds, at least one. Quantiles interpolate linearly between closest ranks.
 Timing summarize(std::string tactic, std::string config, std::vector<double> samples);
 
-/// The winner among timings in the candidates' fixed order: the first timing whose interquartile range overlaps that of the
-/// timing with the lowest median, so that noise does not decide. Throws if no candidate runs.
+/// Times closer than this count as equal: two quiet builds measure the fastest of 15 samples up to 2% apart.
+constexpr double same_time = 1.03;
+
+/// The winner among timings in the candidates' fixed order: the first that takes as long as the fastest, by same_time, so that
+/// noise does not decide. Throws if no candidate runs.
 size_t winner(std::span<const Timing> timings);
 
-struct MeasureOptions {
-  int repetitions = 15;       // samples of a candidate, at most
-  double budget_us = 50'000;  // time that all candidates of a problem may take together, without warm-up
-  double hopeless = 8;        // drops a candidate whose first warm run takes this many times the best candidate's
+/// What measure() times with. A test makes up its own world.
+struct Stopwatch {
+  std::function<double()> now_us;
+  /// What was taken from the process so far: briefly around each sample, fully around a measurement.
+  std::function<device::cpu::Interruptions(bool fully)> interruptions;
+  /// Waits until all threads are on their cores; false where they are not after a short while: the sample then counts as
+  /// disturbed. May be empty.
+  std::function<bool()> gather;
+  bool counts_waiting = true;
 };
 
-/// Times the functions in turn (A B C A B C …) after a warm-up run of each. Returns the samples of each in microseconds. A
-/// sample of a run shorter than 20 µs is the mean of several runs.
-std::vector<std::vector<double>> measure(std::span<const std::function<void()>> runs, const MeasureOptions& options);
+/// The machine's, for kernels on the calling thread's team. One for each thread that measures.
+Stopwatch machine_stopwatch();
+
+struct MeasureOptions {
+  int repetitions = 15;        // undisturbed samples of a candidate that are enough
+  double budget_us = 50'000;   // time that all candidates of a problem may take together, without warm-up, on a quiet machine
+  double at_least_us = 5'000;  // of samples, where a round is short: a scheduler's slice should not cover all of them
+  double min_sample_us = 20;   // shorter runs are timed several at a time
+  double hopeless = 8;         // drops a candidate that certainly takes this many times the best candidate's
+  double deadline_us = std::numeric_limits<double>::infinity();  // by the stopwatch: ends there, whatever is missing
+};
+
+/// A candidate's samples in microseconds of a run.
+struct Samples {
+  std::vector<double> us;   // the undisturbed ones, or, where these are fewer than three, all; empty: the deadline came first
+  bool under_load = false;  // too few were undisturbed, and the candidate was not dropped before
+};
+
+struct Measured {
+  std::vector<Samples> samples;  // of each candidate
+  bool complete = true;          // false: the deadline came before all samples were taken
+};
+
+/// Runs a candidate so many times and returns the microseconds that one run took.
+using TimeRuns = std::function<double(size_t candidate, int times)>;
+
+/// Times `count` candidates in turn (A B C A B C …) after a warm-up of each, so that whatever disturbs the machine, and whatever
+/// changes its speed, meets all of them.
+///
+/// Rounds go on until each candidate has its repetitions; those that can no longer win are dropped on the way. Samples during which
+/// other work had a core of this process are noticed. Then three undisturbed ones are enough, and where even they take half as long
+/// again as all do on a quiet machine, it ends with what there is. Such candidates are marked.
+Measured measure(size_t count, const TimeRuns& time, const MeasureOptions& options, const Stopwatch& watch);
+
+/// The same for functions of the processor.
+Measured measure(std::span<const std::function<void()>> runs, const MeasureOptions& options, const Stopwatch& watch);
 
 }  // namespace smelt::tune

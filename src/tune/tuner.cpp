@@ -16,29 +16,33 @@ namespace {
 
 MeasureOptions options_of(int level) {
   switch (level) {
-    case 1: return {.repetitions = 5, .budget_us = 20'000, .hopeless = 3};
-    case 3: return {.repetitions = 60, .budget_us = 1'000'000, .hopeless = 30};
+    case 1: return {.repetitions = 5, .budget_us = 20'000, .at_least_us = 2'000, .hopeless = 3};
+    case 3: return {.repetitions = 60, .budget_us = 1'000'000, .at_least_us = 20'000, .hopeless = 30};
     default: return {.repetitions = 15, .budget_us = 100'000, .hopeless = 5};
   }
 }
 
-GpuMeasureOptions gpu_options_of(int level) {
+MeasureOptions gpu_options_of(int level) {
   switch (level) {
-    case 1: return {.repetitions = 5, .budget_us = 10'000, .hopeless = 3};
-    case 3: return {.repetitions = 40, .budget_us = 500'000, .hopeless = 20};
-    default: return {};
+    case 1: return {.repetitions = 5, .budget_us = 10'000, .at_least_us = 0, .min_sample_us = 0, .hopeless = 3};
+    case 3: return {.repetitions = 40, .budget_us = 500'000, .at_least_us = 0, .min_sample_us = 0, .hopeless = 20};
+    default: return {.repetitions = 12, .budget_us = 60'000, .at_least_us = 0, .min_sample_us = 0, .hopeless = 4};
   }
 }
+
+constexpr int most_under_load = 3;  // measurements of a candidate beside other work, after which it is left at that
 
 const Timing* find(const std::vector<Timing>& timings, const ops::Candidate& c) {
   const auto at = std::ranges::find_if(timings, [&](const Timing& t) { return t.tactic == c.tactic && t.config == c.config; });
   return at == timings.end() ? nullptr : &*at;
 }
 
-std::string spread(const Timing& t) { return fmt::format("{:.1f} µs ({:.1f} to {:.1f})", t.median, t.q1, t.q3); }
+std::string spread(const Timing& t) {
+  return fmt::format("{:.1f} µs ({:.1f} to {:.1f}){}", t.min, t.q1, t.q3, t.under_load > 0 ? " under load" : "");
+}
 
 std::string why_not(const Timing& loser, const Timing& chosen) {
-  if (loser.q1 > chosen.q3) return fmt::format("{}, slower than {}", spread(loser), spread(chosen));
+  if (loser.min > same_time * chosen.min) return fmt::format("{}, slower than {}", spread(loser), spread(chosen));
   return fmt::format("{}, within noise of {}, which the cost model puts first", spread(loser), spread(chosen));
 }
 
@@ -49,12 +53,15 @@ std::string device_text(const ops::Machine& machine) {
   return fmt::format("{}, {}, {} thread{}", machine.cpu, machine.isa, machine.threads, machine.threads == 1 ? "" : "s");
 }
 
-Tuner::Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, PinnedChoices pinned)
+Tuner::Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, PinnedChoices pinned,
+             TuningTime time)
     : machine_(std::move(machine)),
       level_(level),
       filter_(std::move(filter)),
       cache_(std::move(cache)),
-      pinned_(std::move(pinned)) {
+      pinned_(std::move(pinned)),
+      time_(std::move(time)) {
+  if (!(time_.limit_s >= 0)) fail_usage("a time limit of {} s for tuning is less than none (0)", time_.limit_s);
   if (level < 0 || level > 3) fail_usage("tuning level {} is not one of 0 (estimates), 1, 2, 3 (exhaustive)", level);
   if (machine_.gpu && machine_.gpu->device)
     clocks_.emplace([uuid = machine_.gpu->info.uuid] { return device::cuda::read_state(uuid); });
@@ -76,32 +83,82 @@ std::vector<size_t> Tuner::worth_measuring(const ops::Offer& offer, const std::v
   return order;
 }
 
-std::vector<Timing> Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which) {
-  const auto begin = std::chrono::steady_clock::now();
-  std::vector<std::vector<double>> samples;
+Stopwatch& Tuner::watch() {
+  if (!time_.watch) time_.watch = machine_stopwatch();
+  return *time_.watch;
+}
+
+CacheEntry Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which) {
+  const double begin = watch().now_us();
+  MeasureOptions options = machine_.gpu ? gpu_options_of(level_) : options_of(level_);
+  if (time_.limit_s > 0) options.deadline_us = begin + 1e6 * (time_.limit_s - spent_s_);
+  Measured measured;
   if (machine_.gpu) {
-    GpuMeasureOptions options = gpu_options_of(level_);
-    if (clocks_) options.while_busy = [&] { clocks_->look(); };
-    samples = measure_on_gpu(node, offer, which, machine_, options);
+    std::function<void()> look;
+    if (clocks_) look = [&] { clocks_->look(); };
+    measured = measure_on_gpu(node, offer, which, machine_, options, watch(), look);
   } else {
     Trial trial(node, machine_);
     std::vector<std::function<void()>> runs;
     for (size_t i : which) runs.push_back(trial.runner(offer.candidates[i].tactic, offer.candidates[i].config));
-    samples = measure(runs, options_of(level_));
+    measured = measure(runs, options, watch());
   }
   std::vector<std::pair<size_t, Timing>> by_order;
   for (size_t i = 0; i < which.size(); ++i) {
+    Samples& s = measured.samples[i];
+    if (s.us.empty()) continue;
     const auto& c = offer.candidates[which[i]];
-    by_order.emplace_back(which[i], summarize(c.tactic, c.config, samples[i]));
+    by_order.emplace_back(which[i], summarize(c.tactic, c.config, std::move(s.us)));
+    by_order.back().second.under_load = s.under_load && measured.complete;
   }
   std::ranges::sort(by_order, {}, &std::pair<size_t, Timing>::first);
-  std::vector<Timing> timings;
-  for (auto& [i, t] : by_order) timings.push_back(std::move(t));
-  for (const Timing& t : left_out(offer.problem)) timings.push_back(t);
+  CacheEntry entry{key(offer.problem), level_, {}};
+  for (auto& [i, t] : by_order) entry.timings.push_back(std::move(t));
+  for (const Timing& t : left_out(offer.problem)) entry.timings.push_back(t);
   ++stats_.measured;
-  stats_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  info("measured {}: {} takes {}", offer.problem, timings[winner(timings)].tactic, spread(timings[winner(timings)]));
-  return timings;
+  const double seconds = 1e-6 * (watch().now_us() - begin);
+  stats_.seconds += seconds;
+  spent_s_ += seconds;
+  const Timing& best = entry.timings[winner(entry.timings)];
+  info("measured {}: {} takes {}", offer.problem, best.tactic, spread(best));
+  if (!measured.complete) {
+    spent_s_ = std::max(spent_s_, time_.limit_s);
+    return entry;
+  }
+  return cache_->keep(std::move(entry));
+}
+
+bool Tuner::cores_are_free() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!cores_ || now > cores_->until) {
+    bool free = false;
+    if (time_.cores_are_free) {
+      free = time_.cores_are_free();
+    } else {
+      device::cpu::LoadMeter meter;
+      free = device::cpu::cores_are_free(meter);
+    }
+    cores_ = {free, now + std::chrono::seconds(1)};
+  }
+  return cores_->free;
+}
+
+bool Tuner::measured_anew(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted) {
+  const bool marked = std::ranges::any_of(wanted, [&](size_t i) {
+    const Timing* t = find(entry.timings, offer.candidates[i]);
+    return t && t->under_load > 0 && t->under_load < most_under_load;
+  });
+  return marked && !up() && cores_are_free();
+}
+
+bool Tuner::time_is_up() const {
+  std::lock_guard lock(mutex_);
+  return up();
+}
+
+void Tuner::spend(double seconds) {
+  std::lock_guard lock(mutex_);
+  spent_s_ += seconds;
 }
 
 std::vector<Timing>& Tuner::left_out(const std::string& problem) {
@@ -151,11 +208,11 @@ bool Tuner::covers(const CacheEntry& entry, const ops::Offer& offer, const std::
   return entry.level >= level_ && std::ranges::all_of(wanted, [&](size_t i) { return find(entry.timings, offer.candidates[i]); });
 }
 
-std::optional<CacheEntry> Tuner::look_up(const ops::Offer& offer, const std::vector<size_t>& wanted) const {
+std::optional<CacheEntry> Tuner::look_up(const ops::Offer& offer, const std::vector<size_t>& wanted) {
   if (const auto known = known_.find(offer.problem); known != known_.end() && covers(known->second, offer, wanted))
     return known->second;
   auto cached = cache_->find(key(offer.problem));
-  if (cached && !covers(*cached, offer, wanted)) cached.reset();
+  if (cached && (!covers(*cached, offer, wanted) || measured_anew(*cached, offer, wanted))) cached.reset();
   return cached;
 }
 
@@ -168,6 +225,7 @@ std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<P
   if (level_ == 0 || wanted.size() == 1) return {wanted.front()};
   const auto cached = look_up(offer, wanted);
   if (const auto like = cached || !similar ? std::nullopt : position(offer, candidates, *similar)) return {*like};
+  if (!cached && up()) return {wanted.front()};
   if (!cached) return wanted;
   std::vector<Timing> timings;
   for (size_t i : wanted) timings.push_back(*find(cached->timings, offer.candidates[i]));
@@ -225,7 +283,7 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
 
   const std::vector<size_t> wanted = worth_measuring(offer, allowed);
   auto known = known_.find(offer.problem);
-  if (known == known_.end() || !covers(known->second, offer, wanted)) {
+  if (known == known_.end() || (!covers(known->second, offer, wanted) && !up())) {
     auto cached = look_up(offer, wanted);
     if (const auto like = cached || !similar ? std::nullopt : position(offer, allowed, *similar)) {
       choice.candidate = *like;
@@ -236,15 +294,16 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
       return choice;
     }
     ++stats_.problems;
-    if (cached) {
+    if (cached)
       ++stats_.cached;
-    } else if (wanted.size() > 1 || !left_out(offer.problem).empty()) {
-      // Timings of tactics that another filter allowed stay only if these tactics are measured again.
-      cached = cache_->keep({key(offer.problem), level_, measure_now(node, offer, wanted)});
-    }
+    else if ((wanted.size() > 1 || !left_out(offer.problem).empty()) && !up())
+      cached = measure_now(node, offer, wanted);
     if (!cached) cached = CacheEntry{key(offer.problem), level_, {}};
     known = known_.insert_or_assign(offer.problem, std::move(*cached)).first;
+    if (known->second.under_load()) ++stats_.under_load;
+    if (wanted.size() > 1 && !covers(known->second, offer, wanted)) ++stats_.out_of_time;
   }
+  choice.out_of_time = wanted.size() > 1 && !covers(known->second, offer, wanted);
 
   // The timings of the candidates that are allowed now, ordered by estimate: the cost model decides between equal timings.
   std::vector<size_t> timed, by_cost = allowed;
@@ -262,8 +321,9 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
     if (i == choice.candidate) continue;
     const Timing* t = find(choice.timings, c);
     choice.others.push_back({c.tactic, c.config,
-                             t && chosen
-                                 ? why_not(*t, *chosen)
+                             t && chosen ? why_not(*t, *chosen)
+                             : choice.out_of_time
+                                 ? fmt::format("estimated at {:.1f} µs: the time for measuring was up", c.estimate_us)
                                  : fmt::format("estimated at {:.1f} µs: not measured at level {}", c.estimate_us, level_)});
   }
   return choice;
@@ -272,17 +332,17 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
 double Tuner::time_us(const ops::BoundNode& node, const ops::Offer& offer) {
   const Choice choice = choose(node, offer);
   const ops::Candidate& chosen = offer.candidates[choice.candidate];
-  if (const Timing* t = find(choice.timings, chosen)) return t->median;
-  if (level_ == 0) return chosen.estimate_us;
+  if (const Timing* t = find(choice.timings, chosen)) return t->min;
   const std::lock_guard lock(mutex_);
+  if (level_ == 0 || up()) return chosen.estimate_us;
   const std::vector<size_t> only(1, choice.candidate);
   auto entry = look_up(offer, only);
   ++stats_.problems;
   if (entry) ++stats_.cached;
-  if (!entry) entry = cache_->keep({key(offer.problem), level_, measure_now(node, offer, only)});
+  if (!entry) entry = measure_now(node, offer, only);
   const auto known = known_.insert_or_assign(offer.problem, std::move(*entry)).first;
   const Timing* t = find(known->second.timings, chosen);
-  return t ? t->median : chosen.estimate_us;
+  return t ? t->min : chosen.estimate_us;
 }
 
 std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> ways) {

@@ -1,6 +1,8 @@
 // Chooses among a problem's candidates: by estimate, from the cache, or by measuring.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,6 +27,7 @@ struct Choice {
   size_t candidate = 0;           // index into the offer's candidates
   std::vector<Timing> timings;    // of the candidates that were measured; empty at level 0 and where there is one candidate
   std::vector<NotChosen> others;  // all other candidates, and the offer's rejections
+  bool out_of_time = false;       // the time limit came before all candidates were measured: an estimate decided, or a part
 };
 
 /// A tactic and its configuration that a problem is to run with, unmeasured.
@@ -36,8 +39,16 @@ using PinnedChoices = std::map<std::string, PinnedChoice>;  // by problem
 
 struct TunerStats {
   int64_t problems = 0, measured = 0, cached = 0;  // distinct problems with a choice; measured now; found in the cache
+  int64_t under_load = 0, out_of_time = 0;         // of the problems: with timings under load; without all of their timings
   double seconds = 0;                              // spent measuring
   ClocksSeen clocks;
+};
+
+/// How long a tuner may measure, and what with. A test makes up the last two.
+struct TuningTime {
+  double limit_s = 0;                         // of all its measurements; 0: none
+  std::optional<Stopwatch> watch = {};        // the machine's if not given
+  std::function<bool()> cores_are_free = {};  // whether other work wants the team's cores; asks the machine if not given
 };
 
 /// Thread-safe: one thread measures at a time. Candidates for a GPU are timed on it (gpu_trial.h). Levels:
@@ -45,12 +56,16 @@ struct TunerStats {
 ///   1  the two candidates with the lowest estimates, briefly
 ///   2  every candidate whose estimate is at most 10 times the lowest
 ///   3  every candidate, with more samples
+/// What was measured while other work had the cores is marked in the cache. A later tuner that finds the cores free measures it
+/// again, up to three times in all. When its time is up, a tuner takes the fastest of the candidates that it measured, or the one
+/// with the lowest estimate; the cache gets no entry then, so that a later one measures the problem.
 class Tuner {
  public:
   /// `cache` may be Cache::in_memory(). Problems in `pinned` get the candidate that it names, at every level and unmeasured. Where
   /// that is not offered or not allowed, a warning says so and another is chosen as if nothing were pinned. Throws Error (usage)
   /// for a level outside 0 … 3.
-  Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, PinnedChoices pinned = {});
+  Tuner(ops::Machine machine, int level, TacticFilter filter, std::shared_ptr<Cache> cache, PinnedChoices pinned = {},
+        TuningTime time = {});
 
   /// Chooses for the node's problem; `offer` is ops::offer(node, machine). A problem that would have to be measured gets `similar`,
   /// the choice for a problem of about its sizes, where that is offered and allowed. Throws Error (unsupported) when no candidate is
@@ -58,9 +73,13 @@ class Tuner {
   Choice choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {});
 
   /// Microseconds that the candidate which choose() takes for the offer was measured at; measured now where it was not, also when
-  /// it is the only one. At level 0 its estimate.
+  /// it is the only one. Its estimate at level 0, and when the time is up.
   double time_us(const ops::BoundNode& node, const ops::Offer& offer);
   bool measures() const { return level_ > 0; }
+  /// Whether the time limit was reached.
+  bool time_is_up() const;
+  /// Counts seconds that were spent on preparing measurements towards the time limit.
+  void spend(double seconds);
 
   /// A way to compute something: these problems one after the other, each with the candidate that choose() takes.
   struct Way {
@@ -96,9 +115,15 @@ class Tuner {
   /// Of the allowed ones, that one.
   static std::optional<size_t> position(const ops::Offer& offer, const std::vector<size_t>& allowed, const PinnedChoice& wanted);
   bool covers(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted) const;
-  std::optional<CacheEntry> look_up(const ops::Offer& offer, const std::vector<size_t>& wanted) const;
+  std::optional<CacheEntry> look_up(const ops::Offer& offer, const std::vector<size_t>& wanted);
+  /// Whether the cache's timings of the candidates are to be replaced: some are under load, and the cores are free.
+  bool measured_anew(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted);
+  bool cores_are_free();
+  bool up() const { return time_.limit_s > 0 && spent_s_ >= time_.limit_s; }
+  Stopwatch& watch();
   std::vector<size_t> worth_measuring(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
-  std::vector<Timing> measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which);
+  /// Keeps the timings in the cache, unless the time was up before all were taken.
+  CacheEntry measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which);
 
   ops::Machine machine_;
   int level_;
@@ -109,6 +134,13 @@ class Tuner {
   std::map<std::string, CacheEntry> known_;
   std::map<std::string, std::vector<Timing>> left_out_;  // by problem; without samples
   TunerStats stats_;
+  TuningTime time_;
+  double spent_s_ = 0;  // of the time limit
+  struct Verdict {
+    bool free;
+    std::chrono::steady_clock::time_point until;
+  };
+  std::optional<Verdict> cores_;
   std::optional<ClockWatch> clocks_;  // of the GPU that candidates are timed on
 };
 

@@ -97,6 +97,48 @@ TEST_F(CacheTest, merges_entries_that_are_missing_or_of_a_lower_level) {
   EXPECT_EQ(a->find(entry("better", 0).key)->timings[0].median, 2);
 }
 
+CacheEntry under_load(CacheEntry e, int times = 1) {
+  for (Timing& t : e.timings) t.under_load = times;
+  return e;
+}
+
+TEST_F(CacheTest, timings_under_load_make_room_for_others) {
+  auto cache = Cache::open(path_);
+  cache->keep(under_load(entry("p", 10)));
+  EXPECT_TRUE(Cache::open(path_)->find(entry("p", 0).key)->under_load());
+  EXPECT_EQ(cache->keep(entry("p", 20)).timings, entry("p", 20).timings) << "also for slower ones: those are right";
+  EXPECT_EQ(cache->keep(under_load(entry("p", 5))).timings, entry("p", 20).timings);
+}
+
+TEST_F(CacheTest, two_measurements_under_load_keep_the_faster) {
+  auto cache = Cache::open(path_);
+  cache->keep(under_load(entry("p", 20)));
+  const CacheEntry faster = cache->keep(under_load(entry("p", 10)));
+  EXPECT_EQ(faster.timings[0].min, 10);
+  EXPECT_EQ(faster.timings[0].under_load, 2);
+  EXPECT_EQ(cache->keep(under_load(entry("p", 30))).timings[0].min, 10);
+  EXPECT_EQ(cache->find(entry("p", 0).key)->timings[0].under_load, 3);
+}
+
+TEST_F(CacheTest, merges_quiet_timings_over_those_under_load) {
+  auto a = Cache::open(path_);
+  auto b = Cache::in_memory();
+  a->keep(under_load(entry("p", 1)));
+  a->keep(under_load(entry("q", 1)));
+  a->keep(entry("r", 1));
+  b->import_json([&] {
+    auto c = Cache::in_memory();
+    c->keep(entry("p", 2));
+    c->keep(under_load(entry("q", 2)));
+    c->keep(under_load(entry("r", 2)));
+    return c->export_json();
+  }());
+  EXPECT_EQ(a->merge(*b), 1);
+  EXPECT_EQ(a->find(entry("p", 0).key)->timings[0].min, 2);
+  EXPECT_EQ(a->find(entry("q", 0).key)->timings[0].min, 1);
+  EXPECT_EQ(a->find(entry("r", 0).key)->timings[0].min, 1);
+}
+
 TEST_F(CacheTest, clears) {
   auto cache = Cache::open(path_);
   cache->keep(entry("a", 1));

@@ -2,21 +2,81 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <cmath>
+#include <random>
 
 #include "smelt/error.h"
 
 namespace smelt::tune {
 namespace {
 
-Timing around(double median, double half) {
-  return {"t", "", median - half, median - half, median, median + half, median + half, 9};
-}
+using device::cpu::Interruptions;
 
-void spin(double us) {
-  const auto begin = std::chrono::steady_clock::now();
-  while (std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() < us) {
+Timing taking(double us) { return {"t", "", us, us, us, us, us, 9}; }
+
+/// A made-up machine: a clock that only running kernels move, and what slows them.
+class World {
+ public:
+  struct Run {
+    double begin_us, us;
+  };
+  std::vector<double> kernels;                          // microseconds of a run alone
+  std::function<double(double at_us)> speed;            // 0.5: everything takes twice as long
+  std::function<double(double at_us, double us)> away;  // microseconds that a run beginning then loses to others
+  bool tells_waiting = true;                            // the kernel counts what is lost as waiting
+  bool tells_stolen = false;                            // /proc/stat counts it as stolen, by ticks of 10 ms
+
+  double now = 1e6, lost = 0;
+  std::vector<int> runs;
+
+  Stopwatch watch() {
+    Stopwatch w;
+    w.now_us = [this] { return now; };
+    w.interruptions = [this](bool fully) {
+      Interruptions i;
+      if (tells_waiting) i.waited_ns = static_cast<int64_t>(1e3 * lost);
+      if (fully && tells_stolen) i.stolen_ns = static_cast<int64_t>(lost / 1e4) * 10'000'000;
+      return i;
+    };
+    return w;
   }
+
+  Measured measure(const MeasureOptions& options) {
+    runs.assign(kernels.size(), 0);
+    return tune::measure(
+        kernels.size(),
+        [this](size_t i, int times) {
+          const double begin = now;
+          for (int k = 0; k < times; ++k) {
+            const double us = kernels[i] / (speed ? speed(now) : 1), more = away ? away(now, us) : 0;
+            now += us + more;
+            lost += more;
+            ++runs[i];
+          }
+          return (now - begin) / times;
+        },
+        options, watch());
+  }
+
+  size_t winner_of(const MeasureOptions& options = {}) {
+    std::vector<Timing> timings;
+    for (Samples& s : measure(options).samples) timings.push_back(summarize("t", "", s.us));
+    return winner(timings);
+  }
+};
+
+/// Another process has the core for 8 of every 16 ms: a run that reaches into such a slice waits until it is over.
+double slices(double at_us, double us) {
+  constexpr double slice = 8000, period = 2 * slice;
+  double end = at_us + us, lost = 0;
+  for (double from = std::floor(at_us / period) * period + slice; from < end; from += period) {
+    const double stop = from + slice;
+    if (stop <= at_us) continue;
+    const double waits = stop - std::max(from, at_us);
+    lost += waits;
+    end += waits;
+  }
+  return lost;
 }
 
 TEST(Timing, summarises_quantiles_of_unsorted_samples) {
@@ -31,41 +91,163 @@ TEST(Timing, summarises_quantiles_of_unsorted_samples) {
 
 TEST(Timing, refuses_to_summarise_nothing) { EXPECT_THROW(summarize("a", "", {}), Error); }
 
-TEST(Winner, is_the_fastest_when_intervals_are_apart) {
-  EXPECT_EQ(winner(std::vector{around(10, 1), around(5, 1), around(20, 1)}), 1u);
-}
+TEST(Winner, is_the_fastest_when_times_are_apart) { EXPECT_EQ(winner(std::vector{taking(10), taking(5), taking(20)}), 1u); }
 
 TEST(Winner, is_one_that_runs) {
-  EXPECT_EQ(winner(std::vector<Timing>{{"t", ""}, around(10, 1)}), 1u);
+  EXPECT_EQ(winner(std::vector<Timing>{{"t", ""}, taking(10)}), 1u);
   EXPECT_THROW(winner(std::vector<Timing>{{"t", ""}}), Error);
   EXPECT_THROW(winner({}), Error);
 }
 
-TEST(Winner, is_the_first_in_order_among_those_within_noise) {
-  EXPECT_EQ(winner(std::vector{around(20, 1), around(10.5, 1), around(10, 1)}), 1u);
-  EXPECT_EQ(winner(std::vector{around(10.5, 1), around(10, 1), around(10.2, 1)}), 0u);
+TEST(Winner, is_the_first_in_order_among_equal_times) {
+  EXPECT_EQ(winner(std::vector{taking(20), taking(10.2), taking(10)}), 1u);
+  EXPECT_EQ(winner(std::vector{taking(20), taking(10.5), taking(10)}), 2u);
 }
 
-TEST(Winner, is_not_drawn_in_by_a_chain_of_overlaps) {
-  // The first meets the second and the second the third, but the first does not meet the third.
-  EXPECT_EQ(winner(std::vector{around(13, 1), around(11.5, 1), around(10, 1)}), 1u);
+TEST(Winner, is_not_moved_by_samples_above_the_fastest) {
+  EXPECT_EQ(winner(std::vector{summarize("a", "", {12, 12, 13}), summarize("b", "", {10, 8000, 8000})}), 1u);
 }
 
-TEST(Measure, tells_a_slow_run_from_a_fast_one) {
-  const std::vector<std::function<void()>> runs{[] { spin(300); }, [] { spin(100); }};
-  const auto samples = measure(runs, {.repetitions = 9, .budget_us = 20'000, .hopeless = 8});
-  const Timing slow = summarize("slow", "", samples[0]), fast = summarize("fast", "", samples[1]);
-  EXPECT_GT(slow.median, 2 * fast.median);
-  EXPECT_EQ(winner(std::vector{slow, fast}), 1u);
+TEST(Winner, is_not_drawn_in_by_a_chain_of_near_times) {
+  // The first is near the second and the second near the third, but the first is not near the third.
+  EXPECT_EQ(winner(std::vector{taking(10.5), taking(10.25), taking(10)}), 1u);
+}
+
+TEST(Measure, samples_all_candidates_alike_on_a_quiet_machine) {
+  World w{.kernels = {300, 290, 310}};
+  const Measured m = w.measure({});
+  EXPECT_TRUE(m.complete);
+  for (const Samples& s : m.samples) {
+    EXPECT_GE(s.us.size(), 15u);
+    EXPECT_FALSE(s.under_load);
+  }
+  EXPECT_EQ(m.samples[0].us.size(), m.samples[1].us.size());
 }
 
 TEST(Measure, drops_a_hopeless_candidate_after_its_warm_up) {
-  int runs_of_slow = 0;
-  const std::vector<std::function<void()>> runs{[] { spin(50); }, [&] { ++runs_of_slow, spin(5000); }};
-  const auto samples = measure(runs, {.repetitions = 30, .budget_us = 1e6, .hopeless = 8});
-  EXPECT_LE(runs_of_slow, 2);
-  EXPECT_EQ(samples[1].size(), 1u);
-  EXPECT_GT(samples[0].size(), 3u);
+  World w{.kernels = {50, 60'000, 500}};
+  const Measured m = w.measure({.budget_us = 1e6, .hopeless = 8});
+  EXPECT_LE(w.runs[1], 2);
+  EXPECT_LE(w.runs[2], 4);
+  EXPECT_GT(w.runs[0], 15);
+  EXPECT_FALSE(m.samples[1].under_load);
+}
+
+TEST(Measure, runs_a_kernel_that_alone_exceeds_the_budget_once) {
+  World w{.kernels = {50, 3e6}};
+  w.measure({});
+  EXPECT_EQ(w.runs[1], 1);
+}
+
+TEST(Measure, times_short_runs_several_at_a_time) {
+  World w{.kernels = {1}};
+  EXPECT_GE(w.measure({}).samples[0].us.size(), 15u);
+  EXPECT_GE(w.runs[0], 300);
+}
+
+TEST(Measure, goes_on_for_longer_than_a_slice_of_the_scheduler) {
+  World w{.kernels = {20}};
+  const double begin = w.now;
+  w.measure({.repetitions = 5});
+  EXPECT_GE(w.now - begin, MeasureOptions().at_least_us);
+}
+
+TEST(Measure, finds_the_fastest_beside_a_neighbour_with_slices_of_8_ms) {
+  for (const double phase : {0, 3000, 7990, 8010, 12'000, 15'990}) {
+    for (const double us : {30, 300, 3000, 20'000}) {
+      for (const bool told : {true, false}) {
+        World w{.kernels = {1.2 * us, us, 1.3 * us, 9 * us}, .away = slices, .tells_waiting = told};
+        w.now += phase;
+        EXPECT_EQ(w.winner_of(), 1u) << us << " µs, phase " << phase << (told ? "" : ", nothing tells of the slices");
+      }
+    }
+  }
+}
+
+TEST(Measure, takes_at_most_twice_as_long_as_the_slices_make_it) {
+  World quiet{.kernels = {300, 330, 360}}, loud = quiet;
+  loud.away = slices;
+  const double begin = quiet.now;
+  quiet.measure({});
+  loud.measure({});
+  EXPECT_LT(loud.now - begin, 2 * (quiet.now - begin) + 16'000);
+}
+
+TEST(Measure, keeps_a_candidate_whose_warm_up_was_interrupted_untold) {
+  // The first two runs of every candidate but the first are a hundred times too long.
+  World w{.kernels = {100, 60}, .tells_waiting = false};
+  w.away = [&](double, double) { return w.runs[1] == 0 || w.runs[1] == 1 ? w.runs[0] > 1 ? 8000.0 : 0.0 : 0.0; };
+  EXPECT_EQ(w.winner_of(), 1u);
+}
+
+TEST(Measure, is_fair_while_the_clock_slows_down) {
+  World w{.kernels = {100, 95, 90, 105}};
+  w.speed = [](double at) { return 1 / (1 + 0.5 * std::min(1.0, (at - 1e6) / 5e4)); };
+  EXPECT_EQ(w.winner_of(), 2u);
+}
+
+TEST(Measure, marks_what_had_no_undisturbed_samples) {
+  World w{.kernels = {20'000, 21'000}, .away = slices};
+  for (const Samples& s : w.measure({}).samples) EXPECT_TRUE(s.under_load);
+}
+
+TEST(Measure, leaves_out_disturbed_samples_where_enough_are_undisturbed) {
+  World w{.kernels = {300, 300}, .away = slices};
+  for (const Samples& s : w.measure({}).samples) {
+    EXPECT_FALSE(s.under_load);
+    for (const double us : s.us) EXPECT_EQ(us, 300);
+  }
+}
+
+TEST(Measure, marks_everything_where_the_hypervisor_stole_time) {
+  World w{.kernels = {300, 310}, .away = slices, .tells_waiting = false, .tells_stolen = true};
+  for (const Samples& s : w.measure({}).samples) EXPECT_TRUE(s.under_load);
+  w.away = nullptr;
+  for (const Samples& s : w.measure({}).samples) EXPECT_FALSE(s.under_load);
+}
+
+TEST(Measure, finds_the_fastest_while_time_is_stolen_at_random) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 20; ++round) {
+    World w{.kernels = {110, 100, 120}, .tells_waiting = false, .tells_stolen = true};
+    w.away = [&](double, double) { return std::uniform_real_distribution<>(0, 1)(random) < 0.05 ? 5000.0 : 0.0; };  // 7 of 10 ms
+    EXPECT_EQ(w.winner_of(), 1u) << round;
+  }
+}
+
+TEST(Measure, ends_at_its_deadline_with_what_it_has) {
+  World w{.kernels = {1000, 900, 1100}};
+  const Measured m = w.measure({.deadline_us = w.now + 10'000});
+  EXPECT_FALSE(m.complete);
+  EXPECT_LE(w.now, 1e6 + 11'100);
+  EXPECT_FALSE(m.samples[0].us.empty());
+  World none{.kernels = {1000, 900}};
+  const Measured first = none.measure({.deadline_us = none.now});
+  EXPECT_FALSE(first.complete);
+  EXPECT_FALSE(first.samples[0].us.empty()) << "one candidate is sampled in any case";
+  EXPECT_TRUE(first.samples[1].us.empty());
+}
+
+TEST(Measure, does_not_wait_again_and_again_for_threads_that_never_come) {
+  World w{.kernels = {100}};
+  Stopwatch watch = w.watch();
+  int asked = 0;
+  watch.gather = [&] { return ++asked, false; };
+  measure(
+      1, [&](size_t, int times) { return w.now += 100 * times, 100.0; }, {}, watch);
+  EXPECT_EQ(asked, 8);
+}
+
+TEST(Measure, tells_a_slow_run_from_a_fast_one_on_this_machine) {
+  const auto spin = [](double us) {
+    const Stopwatch watch = machine_stopwatch();
+    for (const double begin = watch.now_us(); watch.now_us() - begin < us;) {
+    }
+  };
+  const std::vector<std::function<void()>> runs{[&] { spin(600); }, [&] { spin(200); }};
+  std::vector<Timing> timings;
+  for (Samples& s : measure(runs, {.repetitions = 5}, machine_stopwatch()).samples) timings.push_back(summarize("", "", s.us));
+  EXPECT_EQ(winner(timings), 1u);
 }
 
 }  // namespace

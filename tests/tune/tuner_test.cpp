@@ -199,6 +199,107 @@ TEST(Tuner, takes_what_is_near_only_where_it_would_have_to_measure) {
   EXPECT_EQ(knows.choose(p.bound, offer, PinnedChoice{"b", ""}).candidate, 0u);
 }
 
+/// A stopwatch by which every sample was disturbed (`load`), or none; a microsecond passes with each look.
+Stopwatch made_up(const std::shared_ptr<bool>& load, double us_a_look = 1) {
+  Stopwatch w;
+  w.now_us = [us_a_look, now = std::make_shared<double>(0)] { return *now += us_a_look; };
+  w.interruptions = [load, waited = std::make_shared<int64_t>(0)](bool) {
+    return device::cpu::Interruptions{.waited_ns = *load ? *waited += 1'000'000'000 : *waited};
+  };
+  return w;
+}
+
+/// A Relu's real offer with two candidates at least.
+struct RealOffer {
+  Problem p;
+  ops::Offer offer = ops::offer(p.bound, ops::this_machine(1));
+  bool enough() const { return offer.candidates.size() > 1; }
+};
+
+TEST(Tuner, marks_what_was_measured_under_load_and_measures_it_again_when_the_cores_are_free) {
+  RealOffer r;
+  ASSERT_TRUE(r.enough());
+  auto cache = Cache::in_memory();
+  auto load = std::make_shared<bool>(true);
+  bool free = false;
+  const auto build = [&] {
+    Tuner t(ops::this_machine(1), 3, {}, cache, {}, {.watch = made_up(load), .cores_are_free = [&] { return free; }});
+    t.choose(r.p.bound, r.offer);
+    return t.stats();
+  };
+  const TunerStats loud = build();
+  EXPECT_EQ(loud.measured, 1);
+  EXPECT_EQ(loud.under_load, 1);
+  ASSERT_EQ(cache->list().size(), 1u);
+  EXPECT_TRUE(cache->list()[0].under_load());
+
+  const TunerStats still_loud = build();
+  EXPECT_EQ(still_loud.measured, 0) << "the cores are not free: what there is has to do";
+  EXPECT_EQ(still_loud.under_load, 1);
+
+  free = true, *load = false;
+  const TunerStats quiet = build();
+  EXPECT_EQ(quiet.measured, 1);
+  EXPECT_EQ(quiet.under_load, 0);
+  EXPECT_FALSE(cache->list()[0].under_load());
+  EXPECT_EQ(build().measured, 0) << "it is settled";
+}
+
+TEST(Tuner, leaves_it_at_three_measurements_under_load) {
+  RealOffer r;
+  ASSERT_TRUE(r.enough());
+  auto cache = Cache::in_memory();
+  int measured = 0;
+  for (int i = 0; i < 6; ++i) {
+    Tuner t(ops::this_machine(1), 3, {}, cache, {},
+            {.watch = made_up(std::make_shared<bool>(true)), .cores_are_free = [] { return true; }});
+    t.choose(r.p.bound, r.offer);
+    measured += static_cast<int>(t.stats().measured);
+  }
+  EXPECT_EQ(measured, 3);
+}
+
+TEST(Tuner, keeps_its_time_limit_and_leaves_the_rest_to_estimates) {
+  RealOffer first;
+  ASSERT_TRUE(first.enough());
+  auto cache = Cache::in_memory();
+  // Every look at the clock takes a tenth of a second, so that the first problem uses the limit up.
+  Tuner t(ops::this_machine(1), 3, {}, cache, {}, {.limit_s = 1, .watch = made_up(std::make_shared<bool>(false), 1e5)});
+  const Choice cut = t.choose(first.p.bound, first.offer);
+  EXPECT_TRUE(cut.out_of_time);
+  EXPECT_TRUE(t.time_is_up());
+  EXPECT_LT(t.stats().seconds, 2);
+  EXPECT_TRUE(cache->list().empty()) << "a later build measures it";
+
+  Problem second(8192);
+  Offer offer = ops::offer(second.bound, ops::this_machine(1));
+  EXPECT_EQ(t.needed(offer).size(), 1u);
+  const Choice estimated = t.choose(second.bound, offer);
+  EXPECT_TRUE(estimated.out_of_time);
+  EXPECT_TRUE(estimated.timings.empty());
+  for (const ops::Candidate& c : offer.candidates) EXPECT_LE(offer.candidates[estimated.candidate].estimate_us, c.estimate_us);
+  ASSERT_FALSE(estimated.others.empty());
+  EXPECT_NE(estimated.others.back().reason.find("the time for measuring was up"), std::string::npos);
+  EXPECT_EQ(t.stats().measured, 1);
+  EXPECT_EQ(t.stats().out_of_time, 2);
+  EXPECT_EQ(t.choose(first.p.bound, first.offer).candidate, cut.candidate) << "the same problem, the same choice";
+}
+
+TEST(Tuner, what_the_cache_knows_needs_no_time) {
+  Problem p;
+  auto cache = Cache::in_memory();
+  Tuner t(ops::this_machine(1), 2, {}, cache, {}, {.limit_s = 1});
+  t.spend(2);
+  cache->keep(timings(t, 30, 12));
+  const Choice c = t.choose(p.bound, offer_of({{"a", "", 1, {}}, {"b", "", 2, {}}}));
+  EXPECT_EQ(c.candidate, 1u);
+  EXPECT_FALSE(c.out_of_time);
+}
+
+TEST(Tuner, refuses_a_negative_time_limit) {
+  EXPECT_THROW(Tuner(ops::this_machine(1), 2, {}, Cache::in_memory(), {}, {.limit_s = -1}), Error);
+}
+
 TEST(Tuner, prepares_lengthy_candidates_at_level_3_only) {
   const Offer o = offer_of({{"a", "", 10, {}}, {"b", "", 12, {}}, {"c", "", 11, {}, true}});
   EXPECT_EQ(tuner(2).needed(o), (std::vector<size_t>{0, 1}));

@@ -14,6 +14,7 @@
 #endif
 
 #include "base/threads.h"
+#include "device/cpu/load.h"
 #include "device/cpu/onednn_threads.h"
 #include "smelt/tensor.h"
 
@@ -24,18 +25,46 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
-// The shortest run in seconds, of as many as fit the budget, at least three.
-template <class F> double best_time(double budget, F&& run) {
-  run();
-  double best = 1e30;
-  const auto begin = Clock::now();
-  for (int i = 0; i < 3 || seconds_since(begin) < budget; ++i) {
-    const auto t = Clock::now();
+/// Times repetitions, and notices other work on the cores meanwhile.
+class Repetitions {
+ public:
+  /// The shortest run in seconds, of as many as fit the budget, at least three.
+  template <class F> double best_time(double budget, F&& run) {
     run();
-    best = std::min(best, seconds_since(t));
+    meter_.find_threads();
+    double best = 1e30;
+    int quiet = 0;
+    const auto begin = Clock::now();
+    const auto under_way = [&](int done) {
+      const double spent = seconds_since(begin);
+      return done < fewest || spent < budget || (quiet < fewest && spent < 2 * budget);
+    };
+    for (int i = 0; under_way(i); ++i) {
+      gather_team(20);
+      const Interruptions before = meter_.brief();
+      const auto t = Clock::now();
+      run();
+      const double took = seconds_since(t);
+      quiet += !disturbed(meter_.brief() - before, 1e6 * took, meter_.counts_waiting());
+      best = std::min(best, took);
+    }
+    under_load_ |= quiet < fewest;
+    return best;
   }
-  return best;
-}
+  /// Of all measurements so far, and of time that a hypervisor or a quota took from them.
+  bool under_load() const {
+    Interruptions taken = meter_.full() - before_;
+    taken.waited_ns = taken.preempted = 0;
+    return under_load_ || disturbed(taken, 1e6 * seconds_since(begin_));
+  }
+
+ private:
+  static constexpr int fewest = 3;
+  LoadMeter meter_;
+  const Interruptions before_ = meter_.full();
+  const Clock::time_point begin_ = Clock::now();
+  bool under_load_ = false;
+};
 
 int64_t stream_bytes() {
   const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -124,7 +153,8 @@ std::vector<Loop> loops() {
 }
 
 // oneDNN's product of a type, [n, n] x [n, n]; zero where it has only its reference implementation.
-Rate matmul_rate(DType type, dnnl::memory::data_type a, dnnl::memory::data_type b, dnnl::memory::data_type c, double budget) {
+Rate matmul_rate(DType type, dnnl::memory::data_type a, dnnl::memory::data_type b, dnnl::memory::data_type c, double budget,
+                 Repetitions& repetitions) {
   using namespace dnnl;
   constexpr int64_t n = 1024;
   Rate rate{type, 0, ""};
@@ -139,7 +169,7 @@ Rate matmul_rate(DType type, dnnl::memory::data_type a, dnnl::memory::data_type 
     memory x(pd.src_desc(), cpu), w(pd.weights_desc(), cpu), y(pd.dst_desc(), cpu);
     for (memory* m : {&x, &w}) std::memset(m->get_data_handle(), 0, m->get_desc().get_size());
     const matmul product(pd);
-    const double t = best_time(budget, [&] {
+    const double t = repetitions.best_time(budget, [&] {
       product.execute(queue, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
       queue.wait();
     });
@@ -197,6 +227,7 @@ Ceilings measure_ceilings(int threads, double seconds, const std::function<void(
   if (threads <= 0) threads = threads::usable_cores();
   const threads::Scope scope(threads);
   onednn_uses_team();
+  Repetitions repetitions;
   Ceilings c;
   c.threads = threads;
   const double each = seconds / 8;
@@ -211,10 +242,10 @@ Ceilings measure_ceilings(int threads, double seconds, const std::function<void(
       for (int64_t i = n * t / threads; i < n * (t + 1) / threads; ++i) p[i] = 1, q[i] = 0;
     });
     volatile float sink = 0;
-    const double read = best_time(each, [&] {
+    const double read = repetitions.best_time(each, [&] {
       sink = sum_of(threads, [&](int t) { return sum(p + n * t / threads, n * (t + 1) / threads - n * t / threads); });
     });
-    const double copy = best_time(each, [&] {
+    const double copy = repetitions.best_time(each, [&] {
       split(threads, [&](int t) {
         const int64_t begin = n * t / threads, end = n * (t + 1) / threads;
         std::memcpy(q + begin, p + begin, static_cast<size_t>(end - begin) * 4);
@@ -230,17 +261,27 @@ Ceilings measure_ceilings(int threads, double seconds, const std::function<void(
   for (const Loop& loop : loops()) {
     say(std::string(name(loop.type)) + " multiply-adds");
     volatile float sink = 0;
-    const double t = best_time(each, [&] { sink = sum_of(threads, [&](int) { return loop.run(); }); });
+    const double t = repetitions.best_time(each, [&] { sink = sum_of(threads, [&](int) { return loop.run(); }); });
     keep_best(c.rates, {loop.type, 2.0 * loop.lanes * chains * static_cast<double>(steps) * threads / t, loop.how});
   }
   using T = dnnl::memory::data_type;
   say("matrix products");
-  keep_best(c.rates, matmul_rate(DType::f32, T::f32, T::f32, T::f32, each));
-  keep_best(c.rates, matmul_rate(DType::bf16, T::bf16, T::bf16, T::f32, each));
-  keep_best(c.rates, matmul_rate(DType::f16, T::f16, T::f16, T::f32, each));
-  keep_best(c.rates, matmul_rate(DType::u8, T::u8, T::s8, T::s32, each));
-  keep_best(c.rates, matmul_rate(DType::i8, T::s8, T::s8, T::s32, each));
+  keep_best(c.rates, matmul_rate(DType::f32, T::f32, T::f32, T::f32, each, repetitions));
+  keep_best(c.rates, matmul_rate(DType::bf16, T::bf16, T::bf16, T::f32, each, repetitions));
+  keep_best(c.rates, matmul_rate(DType::f16, T::f16, T::f16, T::f32, each, repetitions));
+  keep_best(c.rates, matmul_rate(DType::u8, T::u8, T::s8, T::s32, each, repetitions));
+  keep_best(c.rates, matmul_rate(DType::i8, T::s8, T::s8, T::s32, each, repetitions));
+  c.under_load = repetitions.under_load();
   return c;
+}
+
+Ceilings best_of(Ceilings a, const Ceilings& b) {
+  a.read_bytes_per_s = std::max(a.read_bytes_per_s, b.read_bytes_per_s);
+  a.copy_bytes_per_s = std::max(a.copy_bytes_per_s, b.copy_bytes_per_s);
+  a.launch_us = std::min(a.launch_us, b.launch_us);
+  for (const Rate& r : b.rates) keep_best(a.rates, r);
+  a.under_load = a.under_load && b.under_load;
+  return a;
 }
 
 }  // namespace smelt::device::cpu

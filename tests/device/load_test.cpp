@@ -1,0 +1,144 @@
+#include "device/cpu/load.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "base/threads.h"
+#include "device/cpu/ceilings.h"
+
+namespace smelt::device::cpu {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write(const fs::path& file, const std::string& text) {
+  fs::create_directories(file.parent_path());
+  std::ofstream(file) << text;
+}
+
+/// A made-up procfs and control groups.
+class MadeUp : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::temp_directory_path() /
+            ("smelt_load_" + std::to_string(getpid()) + "_" + testing::UnitTest::GetInstance()->current_test_info()->name());
+  }
+  void TearDown() override { fs::remove_all(root_); }
+  fs::path proc() const { return root_ / "proc"; }
+  fs::path groups() const { return root_ / "cgroup"; }
+  fs::path root_;
+};
+
+TEST_F(MadeUp, adds_up_what_the_threads_waited) {
+  write(proc() / "self/task/11/schedstat", "900 50000 3\n");
+  LoadMeter meter(proc(), groups());
+  write(proc() / "self/task/12/schedstat", "100 7000 1\n");
+  EXPECT_TRUE(meter.counts_waiting());
+  EXPECT_EQ(meter.brief().waited_ns, 50'000) << "the other thread was started since";
+  meter.find_threads();
+  EXPECT_EQ(meter.brief().waited_ns, 57'000);
+  write(proc() / "self/task/12/schedstat", "200 307000 2\n");
+  EXPECT_EQ((meter.brief()).waited_ns, 357'000);
+}
+
+TEST_F(MadeUp, finds_stolen_time_of_its_own_processors_and_what_quotas_throttled) {
+  std::string stat = "cpu 1 1 1 1 1 1 1 999999 0 0\n";
+  cpu_set_t ours;
+  CPU_ZERO(&ours);
+  ASSERT_EQ(sched_getaffinity(0, sizeof ours, &ours), 0);
+  int count = 0;
+  for (int cpu = 0; cpu < 1024; ++cpu) {
+    stat += "cpu" + std::to_string(cpu) + " 1 1 1 1 1 1 1 " + (CPU_ISSET(cpu, &ours) ? "3" : "77") + " 0 0\n";
+    count += CPU_ISSET(cpu, &ours) ? 1 : 0;
+  }
+  write(proc() / "stat", stat + "intr 5\n");
+  write(proc() / "self/cgroup", "4:cpu,cpuacct:/box/a\n0::/slice\n");
+  write(groups() / "cpu,cpuacct/box/a/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 5000\n");
+  write(groups() / "slice/cpu.stat", "usage_usec 100\nthrottled_usec 7\n");
+  LoadMeter meter(proc(), groups());
+  EXPECT_FALSE(meter.counts_waiting()) << "there is no schedstat";
+  const Interruptions i = meter.full();
+  EXPECT_EQ(i.stolen_ns, count * 3 * (1'000'000'000 / sysconf(_SC_CLK_TCK)));
+  EXPECT_EQ(i.throttled_ns, 12'000);
+}
+
+TEST_F(MadeUp, says_nothing_where_the_kernel_says_nothing) {
+  LoadMeter meter(proc(), groups());
+  const Interruptions i = meter.full();
+  EXPECT_EQ(i.waited_ns, 0);
+  EXPECT_EQ(i.stolen_ns, 0);
+  EXPECT_EQ(i.throttled_ns, 0);
+}
+
+TEST(Disturbed, takes_more_than_the_housekeeping_of_a_quiet_machine) {
+  EXPECT_FALSE(disturbed({.waited_ns = 90'000}, 50));
+  EXPECT_TRUE(disturbed({.waited_ns = 110'000}, 50));
+  EXPECT_FALSE(disturbed({.waited_ns = 400'000}, 10'000));
+  EXPECT_TRUE(disturbed({.waited_ns = 600'000}, 10'000));
+  EXPECT_TRUE(disturbed({.stolen_ns = 10'000'000}, 50'000));
+  EXPECT_FALSE(disturbed({.stolen_ns = 10'000'000}, 500'000));
+  EXPECT_TRUE(disturbed({.throttled_ns = 10'000'000}, 50'000));
+}
+
+TEST(Disturbed, takes_a_preemption_of_a_short_span_or_where_nothing_else_tells) {
+  EXPECT_TRUE(disturbed({.preempted = 1}, 50));
+  EXPECT_FALSE(disturbed({.preempted = 1}, 5000));
+  EXPECT_TRUE(disturbed({.preempted = 1}, 5000, false));
+}
+
+TEST(Load, is_noticed_where_more_threads_spin_than_there_are_cores) {
+  LoadMeter probe;
+  if (!probe.counts_waiting()) GTEST_SKIP() << "this kernel does not count how long threads wait";
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> busy;
+  for (int i = 0; i < 2 * threads::usable_cores(); ++i)
+    busy.emplace_back([&] {
+      while (!stop) {
+      }
+    });
+  const bool free = cores_are_free(probe, 60);
+  stop = true;
+  for (std::thread& t : busy) t.join();
+  EXPECT_FALSE(free);
+}
+
+TEST(GatherTeam, has_every_thread_running_at_once) {
+  const threads::Scope scope(2);
+  EXPECT_TRUE(gather_team(5000));
+}
+
+/// Threads that never come.
+struct NoThreads : ThreadPool {
+  int threads() const override { return 3; }
+  void schedule(std::function<void()>) override {}
+};
+
+TEST(GatherTeam, gives_up_on_threads_that_never_come) {
+  const threads::Scope scope(threads::Team{3, threads::pool_on(std::make_shared<NoThreads>())});
+  EXPECT_FALSE(gather_team(2));
+}
+
+TEST(BestOf, takes_the_higher_of_each_ceiling) {
+  Ceilings a{.threads = 2, .read_bytes_per_s = 5, .copy_bytes_per_s = 2, .launch_us = 3, .under_load = true}, b = a;
+  a.rates = {{DType::f32, 10, "loop"}};
+  b.rates = {{DType::f32, 8, "product"}, {DType::bf16, 20, "product"}};
+  b.read_bytes_per_s = 4, b.copy_bytes_per_s = 9, b.launch_us = 1;
+  const Ceilings both = best_of(a, b);
+  EXPECT_EQ(both.read_bytes_per_s, 5);
+  EXPECT_EQ(both.copy_bytes_per_s, 9);
+  EXPECT_EQ(both.launch_us, 1);
+  ASSERT_EQ(both.rates.size(), 2u);
+  EXPECT_EQ(both.rates[0].flops_per_s, 10);
+  EXPECT_EQ(both.rates[0].how, "loop");
+  EXPECT_TRUE(both.under_load);
+  b.under_load = false;
+  EXPECT_FALSE(best_of(a, b).under_load);
+}
+
+}  // namespace
+}  // namespace smelt::device::cpu

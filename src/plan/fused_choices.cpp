@@ -249,8 +249,9 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, Context& co
   std::vector<tune::Tuner::Way> ways = {{"fused", {{&fused.node, &fused.offer}}}, {"apart", {}}};
   for (const PartProblem& p : problems) ways[1].parts.push_back({&p.node, &p.offer});
   const std::vector<tune::Timing> raced = tuner.race("fused or apart: " + fused.offer.problem, ways);
-  report(raced[0].median, raced[1].median + copies, true, false);
-  return raced[1].median + copies < clearly_less * raced[0].median && raced[1].q3 + copies < raced[0].q1;
+  if (raced.empty()) return false;
+  report(raced[0].min, raced[1].min + copies, true, false);
+  return raced[1].min + copies < clearly_less * raced[0].min;
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ class Tuner {
     std::vector<Part> parts;
   };
   /// The times of ways that compute the same, measured in turn on the processor; in the ways' order, named by their `tactic`. The
-  /// cache keeps them as the problem `name`. Throws Error where a part has no kernel; at level 0 it must not be called.
+  /// cache keeps them as the problem `name`. Empty when the time was up before all were taken. Throws Error where a part has no kernel; at level 0 it must not be called.
   std::vector<Timing> race(const std::string& name, std::span<const Way> ways);
 
   /// The candidates that choose() would run for this offer: those that it would measure, or, if it would measure none, the one
@@ -122,6 +122,8 @@ class Tuner {
   bool up() const { return time_.limit_s > 0 && spent_s_ >= time_.limit_s; }
   Stopwatch& watch();
   std::vector<size_t> worth_measuring(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
+  MeasureOptions measure_options(double begin_us) const;
+  void count_measurement(double begin_us);
   /// Keeps the timings in the cache, unless the time was up before all were taken.
   CacheEntry measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which);
 

@@ -221,6 +221,16 @@ void check_signals(const Progress&) {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
+/// For what takes longer than a problem. Python handles signals in its main thread only: no other waits for the GIL here.
+bool interrupted() {
+  static const unsigned long main_thread = [] {
+    const nb::gil_scoped_acquire gil;
+    return nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  }();
+  if (PyThread_get_thread_ident() == main_thread) check_signals({});
+  return false;
+}
+
 nb::list shape_list(const SymShape& s) {
   nb::list out;
   for (const Dim& d : s) {
@@ -285,7 +295,12 @@ NB_MODULE(smelt_ext, m) {
       .def("__dlpack_device__", &device_of);
 
   nb::class_<Options>(m, "Options")
-      .def("__init__", [](Options* self) { (new (self) Options)->progress = &check_signals; })
+      .def("__init__",
+           [](Options* self) {
+             new (self) Options;
+             self->progress = &check_signals;
+             self->stop_when = &interrupted;
+           })
       .def_rw("device", &Options::device)
       .def_rw("arch", &Options::arch)
       .def_rw("memory_limit", &Options::memory_limit)
@@ -301,7 +316,9 @@ NB_MODULE(smelt_ext, m) {
       .def_rw("keep_fp32", &Options::keep_fp32)
       .def_rw("shapes", &Options::shapes)
       .def_rw("cache_dir", &Options::cache_dir)
-      .def_rw("use_cache", &Options::use_cache);
+      .def_rw("use_cache", &Options::use_cache)
+      .def_rw("plan_kernels", &Options::plan_kernels)
+      .def_rw("time_limit", &Options::time_limit);
 
   nb::class_<Cache>(m, "Cache").def(nb::init<std::string, std::string, Tensor, int64_t>());
 
@@ -318,6 +335,7 @@ NB_MODULE(smelt_ext, m) {
              const nb::gil_scoped_release unlocked;
              return s.run(feeds, names, caches);
            })
+      .def("cancel", &Session::cancel)
       .def(
           "enqueue",
           [](Session& s, const Feeds& feeds, const std::vector<std::string>& names, const std::vector<Cache>& caches,

@@ -10,8 +10,8 @@
 
 namespace smelt {
 
-/// The command's exit codes. Python has an exception class for each.
-enum class ExitCode : int { ok = 0, failed = 1, usage = 2, unsupported = 3, accuracy = 4, not_proven = 5 };
+/// The command's exit codes. Python has an exception class for each. stopped: cancelled, or beyond a time limit.
+enum class ExitCode : int { ok = 0, failed = 1, usage = 2, unsupported = 3, accuracy = 4, not_proven = 5, stopped = 6 };
 
 class SMELT_API Error : public std::runtime_error {
  public:

@@ -52,6 +52,11 @@ struct Options {
   std::string cache_dir;                          // "": SMELT_CACHE_DIR, XDG_CACHE_HOME/smelt or ~/.cache/smelt
   bool use_cache = true;                          // false: neither reads nor writes the tuning cache
   std::function<void(const Progress&)> progress;  // may be empty
+  bool plan_kernels = true;  // false: a plan that carries kernels is refused, as these are code that would run
+  double time_limit = 0;     // seconds that a run may take before it ends with Error (stopped); 0: no limit
+  /// Asked some twenty times a second by the thread that builds or runs; true ends the build or the run with Error (stopped). It
+  /// may throw instead. It may be empty.
+  std::function<bool()> stop_when;
 };
 
 struct TensorInfo {
@@ -185,6 +190,9 @@ class SMELT_API Execution {
   virtual void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}, std::span<const Cache> caches = {}) = 0;
   /// Runs once and waits for the outputs. It allocates nothing, unless the plan has outputs whose size depends on data.
   virtual void run() = 0;
+  /// Ends the run under way, or else the next one, with Error (stopped), from any thread. A run ends between two steps, or
+  /// between two iterations of a Loop or Scan: what a kernel has begun it does to the end.
+  virtual void cancel() = 0;
   /// Puts one run of a GPU's plan on the caller's stream (a CUstream) and does not wait for it. Work that is put on that stream
   /// afterwards sees the outputs. Use one stream at a time. Throws Error (usage) for a plan of the processor, for inputs or
   /// outputs in the host's memory, and for plans with outputs whose size depends on data.
@@ -255,6 +263,8 @@ class SMELT_API Session {
   /// output. A plan whose sizes depend on data, or with steps on the processor, waits.
   std::map<std::string, Tensor> enqueue(const std::map<std::string, Tensor>& feeds, void* stream,
                                         const std::vector<std::string>& names = {}, std::span<const Cache> caches = {});
+  /// Ends the runs under way, as Execution::cancel does; the session can run again. Thread-safe.
+  void cancel();
   std::shared_ptr<const Plan> plan() const;  // the plan that the session runs
 
  private:

@@ -5,7 +5,7 @@
     [y] = session.run(None, {"x": image})
     print(smelt.bench("resnet50.onnx"))
 """
-from .errors import AccuracyError, Error, NotProvenError, UnsupportedError, UsageError
+from .errors import AccuracyError, Error, NotProvenError, StoppedError, UnsupportedError, UsageError
 from .options import BuildOptions
 from .session import Cache, NodeArg, Session
 from .smelt_ext import Tensor
@@ -24,4 +24,4 @@ def __getattr__(name: str) -> object:
 
 
 __all__ = ["AccuracyError", "BuildOptions", "Cache", "Error", "NodeArg", "NotProvenError", "Optimized", "Result", "Session",
-           "Tensor", "UnsupportedError", "UsageError", "bench", "explain", "optimize", "profile"]
+           "StoppedError", "Tensor", "UnsupportedError", "UsageError", "bench", "explain", "optimize", "profile"]

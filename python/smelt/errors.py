@@ -38,7 +38,13 @@ class NotProvenError(Error):
     exit_code = 5
 
 
-_BY_CODE = {c.exit_code: c for c in (Error, UsageError, UnsupportedError, AccuracyError, NotProvenError)}
+class StoppedError(Error):
+    """A build or a run was cancelled, or took longer than its time limit."""
+
+    exit_code = 6
+
+
+_BY_CODE = {c.exit_code: c for c in (Error, UsageError, UnsupportedError, AccuracyError, NotProvenError, StoppedError)}
 
 
 def from_code(code: int, message: str, next_step: str) -> Error:

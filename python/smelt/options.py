@@ -32,6 +32,8 @@ class BuildOptions(TypedDict, total=False):
     shapes: Mapping[str, Sequence[int]]        # {"x": (1, 3, 224, 224)}: fix symbolic extents
     cache_dir: Path                            # the folder of the tuning cache
     use_cache: bool                            # False: neither read nor write the tuning cache
+    plan_kernels: bool                         # False: refuse a plan that carries kernels, which are code
+    time_limit: float                          # seconds that a run may take before it ends with StoppedError; 0: no limit
 
 
 def make_options(options: Mapping[str, Any]) -> _ext.Options:

@@ -242,6 +242,11 @@ class Session:
         """The name of the provider that ONNX Runtime would use for this session's device."""
         return [_GPU if self._on_gpu else _CPU]
 
+    def cancel(self) -> None:
+        """Ends the runs of this session that are under way, from another thread: each raises StoppedError. A run ends between two
+        of the plan's steps, or between two iterations of a Loop or Scan. The session can run again."""
+        self._session.cancel()
+
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None,
             caches: Sequence[Cache] = ()) -> list[Any]:
         """Runs once and returns the outputs as NumPy arrays.

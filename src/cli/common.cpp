@@ -32,6 +32,12 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
+/// To standard error; one that is closed or full is no error.
+void note_part(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
 /// One line on the terminal that is overwritten, and cleared at the end.
 class ProgressLine {
  public:
@@ -41,11 +47,10 @@ class ProgressLine {
     // A build without measurements is too short for a line; ten updates a second are enough.
     if (p.seconds < 0.5 || (!last && Clock::now() - shown_ < std::chrono::milliseconds(100))) return;
     shown_ = Clock::now();
-    if (last) return fmt::print(stderr, "\r\033[K"), void(std::fflush(stderr));
+    if (last) return note_part("\r\033[K");
     const std::string text = fmt::format("{} {}/{}, {} left: {}", p.doing, p.done, p.total, left(p.seconds_left), p.problem);
     const int width = std::max(columns(STDERR_FILENO), 40);
-    fmt::print(stderr, "\r\033[K{}", text.substr(0, static_cast<size_t>(width) - 1));
-    std::fflush(stderr);
+    note_part(fmt::format("\r\033[K{}", text.substr(0, static_cast<size_t>(width) - 1)));
   }
 
  private:
@@ -99,6 +104,10 @@ void add_build_options(CLI::App& app, ModelArguments& m) {
   app.add_option("--memory", m.options.memory_limit, "The most that smelt may hold on the GPU: 2GiB")
       ->transform(CLI::AsSizeValue(false))
       ->type_name("SIZE");
+  app.add_flag("!--no-plan-kernels", m.options.plan_kernels, "Refuse a plan that carries compiled kernels, which are code");
+  app.add_option("--time-limit", m.options.time_limit, "Seconds that one run may take; 0: no limit (default)")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("SECONDS");
   app.add_flag("--allow-fallback", m.options.allow_fallback,
                "Run what no kernel for the GPU takes on the processor, with copies between");
   add_threads(app, m.options.threads);
@@ -160,7 +169,7 @@ void print_tables(const std::vector<report::Table>& tables) {
   }
 }
 void print_line(const std::string& line) { fmt::print("{}{}", line, line.ends_with('\n') ? "" : "\n"); }
-void note(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+void note(const std::string& line) { note_part(line + '\n'); }
 
 std::string build_text(const Plan& plan, double seconds) {
   const auto time = [](double s) { return report::format(s, report::Unit::seconds); };

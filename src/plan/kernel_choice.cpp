@@ -11,6 +11,7 @@
 #include "base/by_threads.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "ops/core/machine.h"
 #include "ops/cuda/gpu.h"
 #include "tune/gpu_trial.h"
@@ -195,6 +196,7 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, const 
   std::vector<PendingStep> pending;
   std::set<std::string> problems;
   for (Step& step : s.steps) {
+    check_stop();
     step.on_host = step.kind == StepKind::dynamic && step.at_most.empty() && !context.target.is_host;
     if (step.kind != StepKind::kernel && step.at_most.empty()) continue;
     if (const Step* same = reusable.find(s, step)) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <list>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/stop.h"
 #include "run/bound_caches.h"
 #include "run/plan.h"
 #include "run/segment_state.h"
@@ -21,7 +23,7 @@ class ExecutionImpl final : public Execution {
   ~ExecutionImpl() override;
 
   void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs = {}, std::span<const Cache> caches = {}) override;
-  void run() override { active_ ? active_->run() : execute(nullptr, nullptr); }
+  void run() override;
   void enqueue(void* stream) override;
   double run_timed(int times) override;
   void run_profiled(std::vector<StepTime>& times, std::vector<CopyTime>* copies = nullptr) override;
@@ -29,6 +31,9 @@ class ExecutionImpl final : public Execution {
   const std::vector<StepInfo>& steps() const override;
   MemoryInfo memory() const override;
   bool on_gpu() const override { return !backend_.is_host(); }
+  void cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  /// Forgets a cancellation that no run has met.
+  void clear_cancel() { cancelled_.store(false, std::memory_order_relaxed); }
 
   /// Binds, runs and returns the outputs as tensors of their own, written by the run itself where their size is known before it.
   std::vector<Tensor> run_fresh(std::span<const Tensor> inputs, std::span<const Cache> caches = {});
@@ -41,6 +46,20 @@ class ExecutionImpl final : public Execution {
   std::span<const SegmentState* const> segments() const { return active_ ? active_->segments() : segments_; }
 
  private:
+  /// While the calling thread runs this, a cancellation, the time limit and the caller's question end it. One inside of another
+  /// does nothing.
+  class Stoppable {
+   public:
+    explicit Stoppable(ExecutionImpl& e);
+    ~Stoppable();
+    Stoppable(const Stoppable&) = delete;
+
+   private:
+    ExecutionImpl* execution_;
+    std::optional<Stop> stop_;
+    std::optional<StopScope> scope_;
+  };
+
   /// An input at an address that kernels cannot use, copied at each run.
   struct StagedInput {
     size_t input = 0;
@@ -145,6 +164,8 @@ class ExecutionImpl final : public Execution {
   std::map<const PlanImpl*, std::unique_ptr<ExecutionImpl>> decided_;     // by the plan of the branches taken
   std::list<std::pair<std::vector<Shape>, ExecutionImpl*>> decided_for_;  // of shapes, most recently bound first; null: none
   ExecutionImpl* active_ = nullptr;
+  std::atomic<bool> cancelled_ = false;
+  bool running_ = false;
 };
 
 /// Whether its first element lies at a multiple of so many bytes, and of its own size.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -32,6 +33,25 @@ std::vector<CopyTime> beside_steps(std::vector<CopyTime> copies) {
 }
 
 }  // namespace
+
+ExecutionImpl::Stoppable::Stoppable(ExecutionImpl& e) : execution_(e.running_ ? nullptr : &e) {
+  if (!execution_) return;
+  const Options& options = e.plan_->options();
+  e.running_ = true;
+  stop_.emplace(&e.cancelled_, options.time_limit, options.stop_when);
+  scope_.emplace(*stop_);
+}
+
+ExecutionImpl::Stoppable::~Stoppable() {
+  if (!execution_) return;
+  execution_->running_ = false;
+  execution_->clear_cancel();
+}
+
+void ExecutionImpl::run() {
+  const Stoppable stoppable(*this);
+  active_ ? active_->run() : execute(nullptr, nullptr);
+}
 
 void ExecutionImpl::run_step(SegmentState& state, size_t at, void* stream) {
   const plan::Step& step = state.segment.steps[at];
@@ -167,6 +187,7 @@ void ExecutionImpl::run_segment(SegmentState& state, const SegmentRecording* rec
       continue;
     }
     for (size_t step = state.ranges[i].begin; step < state.ranges[i].end; ++step) {
+      check_stop();
       run_step(state, step, stream);
       if (timestamps) timestamps->record(stream);
     }
@@ -228,6 +249,7 @@ void ExecutionImpl::execute(std::vector<StepTime>* times, std::vector<CopyTime>*
 }
 
 double ExecutionImpl::run_timed(int times) {
+  const Stoppable stoppable(*this);
   if (active_) return active_->run_timed(times);
   if (!first_) fail_usage("run_timed was called before bind");
   const ops::Threads threads(plan_->context().team);
@@ -263,6 +285,7 @@ bool ExecutionImpl::run_traced(std::vector<StepTime>& times, std::vector<CopyTim
 }
 
 void ExecutionImpl::run_profiled(std::vector<StepTime>& times, std::vector<CopyTime>* copies) {
+  const Stoppable stoppable(*this);
   if (active_) return active_->run_profiled(times, copies);
   if (!first_) fail_usage("run_profiled was called before bind");
   if (copies) copies->clear();
@@ -362,15 +385,15 @@ std::vector<Tensor> ExecutionImpl::fresh_outputs(std::optional<void*> stream) {
   std::vector<Tensor> fresh(given_.size());
   if (!is_static()) return fresh;
   const auto& outputs = plan_->graph().outputs();
+  std::unordered_map<int32_t, plan::TensorIndex> made;
+  for (const plan::Port& p : first_->segment.results) made.emplace(index(p.value), p.tensor);
   for (size_t i = 0; i < fresh.size(); ++i) {
     if (const auto c = std::ranges::find(caches_, i, &BoundCache::output); c != caches_.end()) {
       fresh[i] = c->memory;
       continue;
     }
-    const auto& results = first_->segment.results;
-    const auto made = std::ranges::find(results, outputs[i], &plan::Port::value);
-    if (made != results.end()) {
-      const plan::BoundValue& t = first_->segment.tensor(made->tensor);
+    if (const auto at = made.find(index(outputs[i])); at != made.end()) {
+      const plan::BoundValue& t = first_->segment.tensor(at->second);
       fresh[i] = fresh_memory(t.type, t.shape, stream);
     } else if (const Tensor& v = output_value(i); v.valid() && v.type() != DType::string) {
       fresh[i] = fresh_memory(v.type(), v.shape(), stream);
@@ -392,6 +415,7 @@ void ExecutionImpl::release_bound() {
 }
 
 std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs, std::span<const Cache> caches) {
+  const Stoppable stoppable(*this);
   auto bound = bind_caches(*plan_, caches);
   const std::vector<Tensor> pasts_added = bound.empty() ? std::vector<Tensor>() : with_pasts(inputs, bound);
   const std::span<const Tensor> all = bound.empty() ? inputs : pasts_added;

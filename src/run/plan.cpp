@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "fuse/precision.h"
 #include "import/import.h"
 #include "ops/cuda/gpu.h"
@@ -45,10 +46,17 @@ int64_t bytes_of_constants(const Graph& g) {
 bool runs(std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain) != nullptr; }
 
 std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shared_ptr<plan::StageTimes> stages) {
+  check_stop();
   plan::StageClock clock(*stages);
   const auto asked = graph.model.metadata.find("smelt.precision");  // of a plan that was saved
   const bool tf32 = options.precision == "tf32" || (asked != graph.model.metadata.end() && asked->second == "tf32");
-  const Platform platform = platform_for(options, tf32, plan::read_kernels(graph.model.metadata));
+  plan::EmbeddedKernels kernels = plan::read_kernels(graph.model.metadata);
+  if (!options.plan_kernels && !kernels.cubins.empty())
+    throw Error(fmt::format("'{}' carries {} compiled kernels, which are not allowed", graph.name, kernels.cubins.size()),
+                "Kernels are code that would run: allow them for plans of people whom you trust, or make the plan without "
+                "--embed-kernels.",
+                ExitCode::usage);
+  const Platform platform = platform_for(options, tf32, std::move(kernels));
   platform.context->stages = std::move(stages);
   clock.end("device");
   const fuse::PrecisionSummary done = fuse::convert_precision(graph, options.precision, options.keep_fp32);
@@ -146,10 +154,14 @@ std::unique_ptr<plan::PlannedSegment> PlanImpl::take_prepared() const {
 namespace smelt {
 
 std::shared_ptr<const Plan> Plan::build(Graph graph, const Options& options) {
+  Stop stop(nullptr, 0, options.stop_when);
+  const StopScope stoppable(stop);
   return run::build(std::move(graph), options, std::make_shared<plan::StageTimes>());
 }
 
 std::shared_ptr<const Plan> Plan::build(const std::string& path, const Options& options) {
+  Stop stop(nullptr, 0, options.stop_when);
+  const StopScope stoppable(stop);
   ImportOptions wanted;
   wanted.shapes = options.shapes;
   wanted.supported = [gpu = plan::on_gpu(options)](std::string_view domain, std::string_view op) {
@@ -165,7 +177,7 @@ std::shared_ptr<const Plan> Plan::build(const std::string& path, const Options& 
   try {
     return run::build(std::move(graph), options, std::move(stages));
   } catch (const Error& e) {
-    throw e.code() == ExitCode::usage ? e : e.at(path);
+    throw e.code() == ExitCode::usage || e.code() == ExitCode::stopped ? e : e.at(path);
   }
 }
 

@@ -44,30 +44,45 @@ struct Session::State {
   std::shared_ptr<const run::PlanImpl> plan;
   std::mutex mutex;
   std::vector<std::unique_ptr<run::ExecutionImpl>> idle;
+  std::vector<run::ExecutionImpl*> running;
 
   explicit State(std::shared_ptr<const Plan> p) : plan(std::dynamic_pointer_cast<const run::PlanImpl>(std::move(p))) {
     if (!plan) fail_usage("a Session needs a plan made by Plan::build");
   }
 
-  /// `stream`: the caller's; one that was last used there needs not wait for another stream.
-  std::unique_ptr<run::ExecutionImpl> take(std::optional<void*> stream = {}) {
-    {
-      std::lock_guard lock(mutex);
-      if (!idle.empty()) {
-        const auto same = std::ranges::find_if(idle, [&](const auto& e) { return e->last_stream() == stream; });
-        const auto at = same == idle.end() ? idle.end() - 1 : same;
-        auto execution = std::move(*at);
-        idle.erase(at);
-        return execution;
+  /// An Execution for one run. It is among the idle ones afterwards, unless the run threw: then it is dropped.
+  class Taken {
+   public:
+    /// `stream`: the caller's; one that was last used there needs not wait for another stream.
+    explicit Taken(State& state, std::optional<void*> stream = {}) : state_(state) {
+      {
+        const std::lock_guard lock(state.mutex);
+        if (!state.idle.empty()) {
+          const auto same = std::ranges::find_if(state.idle, [&](const auto& e) { return e->last_stream() == stream; });
+          const auto at = same == state.idle.end() ? state.idle.end() - 1 : same;
+          execution_ = std::move(*at);
+          state.idle.erase(at);
+        }
       }
+      if (!execution_) execution_ = std::make_unique<run::ExecutionImpl>(state.plan);
+      execution_->clear_cancel();
+      const std::lock_guard lock(state.mutex);
+      state.running.push_back(execution_.get());
     }
-    return std::make_unique<run::ExecutionImpl>(plan);
-  }
+    ~Taken() {
+      const std::lock_guard lock(state_.mutex);
+      std::erase(state_.running, execution_.get());
+      if (done_) state_.idle.push_back(std::move(execution_));
+    }
+    Taken(const Taken&) = delete;
+    run::ExecutionImpl* operator->() const { return execution_.get(); }
+    void done() { done_ = true; }
 
-  void give_back(std::unique_ptr<run::ExecutionImpl> execution) {
-    std::lock_guard lock(mutex);
-    idle.push_back(std::move(execution));
-  }
+   private:
+    State& state_;
+    std::unique_ptr<run::ExecutionImpl> execution_;
+    bool done_ = false;
+  };
 };
 
 namespace {
@@ -108,15 +123,21 @@ Session& Session::operator=(Session&&) noexcept = default;
 
 const std::vector<TensorInfo>& Session::inputs() const { return state_->plan->inputs(); }
 const std::vector<TensorInfo>& Session::outputs() const { return state_->plan->outputs(); }
+
+void Session::cancel() {
+  const std::lock_guard lock(state_->mutex);
+  for (run::ExecutionImpl* execution : state_->running) execution->cancel();
+}
+
 std::shared_ptr<const Plan> Session::plan() const { return state_->plan; }
 
 std::map<std::string, Tensor> Session::run(const std::map<std::string, Tensor>& feeds, const std::vector<std::string>& names,
                                            std::span<const Cache> caches) {
   const std::vector<size_t> wanted = select(outputs(), names);
   const std::vector<Tensor> inputs = run::order_feeds(state_->plan->inputs(), feeds, caches);
-  auto execution = state_->take();
-  const std::vector<Tensor> all = execution->run_fresh(inputs, caches);  // an Execution whose run threw is dropped, not reused
-  state_->give_back(std::move(execution));
+  State::Taken execution(*state_);
+  const std::vector<Tensor> all = execution->run_fresh(inputs, caches);
+  execution.done();
   return named(outputs(), wanted, all);
 }
 
@@ -124,9 +145,9 @@ std::map<std::string, Tensor> Session::enqueue(const std::map<std::string, Tenso
                                                const std::vector<std::string>& names, std::span<const Cache> caches) {
   const std::vector<size_t> wanted = select(outputs(), names);
   const std::vector<Tensor> inputs = run::order_feeds(state_->plan->inputs(), feeds, caches);
-  auto execution = state_->take(stream);
+  State::Taken execution(*state_, stream);
   const std::vector<Tensor> all = execution->enqueue_fresh(inputs, stream, caches);
-  state_->give_back(std::move(execution));
+  execution.done();
   return named(outputs(), wanted, all);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "ops/cuda/gpu.h"
 #include "tune/gpu_trial.h"
 #include "tune/trial.h"
@@ -242,6 +243,7 @@ std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<P
 }
 
 Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar) {
+  check_stop();
   std::lock_guard lock(mutex_);
   Choice choice;
   for (const ops::RefusedTactic& r : offer.refused)

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/stop.h"
 #include "ops/control/family.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
@@ -154,6 +155,7 @@ void run_loop(ComputeContext& c) {
   in.insert(in.end(), c.inputs.begin() + 2, c.inputs.end());
   std::vector<std::vector<Tensor>> scanned(c.outputs.size() - states);
   for (int64_t i = 0; i < trips && go; ++i) {
+    check_stop();
     in[0] = one_element(body, 0, Tensor::scalar(i));
     in[1] = one_element(body, 1, Tensor::scalar(go));
     std::vector<Tensor> out = c.run_graph(body, in);
@@ -235,6 +237,7 @@ void run_scan(ComputeContext& c) {
   std::vector<Tensor> in(c.inputs.begin(), c.inputs.end());
   std::vector<std::vector<Tensor>> scanned(f.stacks);
   for (int64_t i = 0; i < length; ++i) {
+    check_stop();
     for (size_t k = 0; k < f.scans; ++k) {
       in[f.states + k] = element(c.in(f.states + k), f.in_axes[k], f.in_backward[k] ? length - 1 - i : i);
     }

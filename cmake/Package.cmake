@@ -7,7 +7,7 @@ add_library(smelt_shared SHARED $<TARGET_OBJECTS:smelt_base> $<TARGET_OBJECTS:sm
 target_link_libraries(smelt_shared PRIVATE smelt_run)
 target_include_directories(smelt_shared INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 set_target_properties(smelt_shared PROPERTIES OUTPUT_NAME smelt VERSION ${PROJECT_VERSION} SOVERSION 0 EXPORT_NAME smelt
-                      INSTALL_RPATH "$ORIGIN" LINK_FLAGS "-Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/smelt.map -Wl,-z,nodelete"
+                      LINK_FLAGS "-Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/smelt.map -Wl,-z,nodelete"
                       LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/smelt.map)
 target_compile_features(smelt_shared INTERFACE cxx_std_20)
 
@@ -26,7 +26,9 @@ function(smelt_install_libraries target folder names)
     endforeach()" ${ARGN})
 endfunction()
 
+smelt_runpath(smelt_shared "$ORIGIN")
 install(TARGETS smelt_shared EXPORT smelt-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+smelt_install_runpath(${CMAKE_INSTALL_LIBDIR}/libsmelt.so.${PROJECT_VERSION} "$ORIGIN")
 install(DIRECTORY include/smelt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT smelt-targets NAMESPACE smelt:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/smelt)
 configure_package_config_file(cmake/smelt-config.cmake.in ${CMAKE_BINARY_DIR}/smelt-config.cmake INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/smelt)
@@ -35,5 +37,6 @@ install(FILES ${CMAKE_BINARY_DIR}/smelt-config.cmake ${CMAKE_BINARY_DIR}/smelt-c
 smelt_install_libraries(smelt_shared ${CMAKE_INSTALL_LIBDIR} dnnl)   # from a wheel; the others are Debian's
 if(TARGET smelt)
   install(TARGETS smelt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  set_target_properties(smelt PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  smelt_runpath(smelt "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  smelt_install_runpath(${CMAKE_INSTALL_BINDIR}/smelt "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 endif()

@@ -19,6 +19,8 @@ set_target_properties(smelt_ext PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${package_di
                       LINK_FLAGS "-Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/module.map"
                       LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/module.map)
 
+smelt_runpath(smelt_ext "$ORIGIN/${CMAKE_INSTALL_LIBDIR}")
+
 file(GLOB python_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/smelt/*.py ${CMAKE_SOURCE_DIR}/python/smelt/py.typed)
 foreach(file ${python_files})
   get_filename_component(name ${file} NAME)
@@ -32,10 +34,11 @@ if(NOT TARGET smelt)
   return()
 endif()
 # The component "python" is what goes into the wheel: the module, the command, the libraries they need, the licences.
-set_target_properties(smelt_ext PROPERTIES INSTALL_RPATH "$ORIGIN/${CMAKE_INSTALL_LIBDIR}")
 install(TARGETS smelt_ext LIBRARY DESTINATION smelt COMPONENT python EXCLUDE_FROM_ALL)
+smelt_install_runpath(smelt/$<TARGET_FILE_NAME:smelt_ext> "$ORIGIN/${CMAKE_INSTALL_LIBDIR}" COMPONENT python EXCLUDE_FROM_ALL)
 install(FILES ${package_dir}/smelt_ext.pyi DESTINATION smelt COMPONENT python EXCLUDE_FROM_ALL)
 install(TARGETS smelt RUNTIME DESTINATION smelt/bin COMPONENT python EXCLUDE_FROM_ALL)
+smelt_install_runpath(smelt/bin/smelt "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" COMPONENT python EXCLUDE_FROM_ALL)
 smelt_install_libraries(smelt smelt/${CMAKE_INSTALL_LIBDIR} "dnnl;protobuf;sqlite3;gomp" COMPONENT python EXCLUDE_FROM_ALL)
 include(Licences)
 smelt_install_licences(smelt/licences COMPONENT python EXCLUDE_FROM_ALL)

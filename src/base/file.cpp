@@ -2,14 +2,19 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 
@@ -43,7 +48,42 @@ void forget(const std::string& path) {
 void on_signal(int number) {
   for (Pending& p : pending)
     if (p.state == 2) ::unlink(p.path);
+  if (number == SIGBUS) {
+    static constexpr char text[] =
+        "smelt: a file that was being read became shorter, or its disk failed (SIGBUS)\n"
+        "Replace files of weights by a rename instead of writing to them while they are in use.\n";
+    [[maybe_unused]] const ssize_t said = ::write(STDERR_FILENO, text, sizeof text - 1);
+  }
   ::_exit(128 + number);
+}
+
+constexpr std::string_view temp_suffix = ".smelt-tmp-";
+constexpr size_t temp_digits = 16;
+
+std::string random_digits() {
+  uint64_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
+    fail("no random numbers: {}", std::strerror(errno));
+  return fmt::format("{:016x}", bits);
+}
+
+/// Removes what writers of `path` left that were killed. A writer holds a lock on its file, which ends with it.
+void remove_leftovers(const std::filesystem::path& path) {
+  constexpr time_t age_s = 60;  // a writer that has no lock yet is younger
+  const std::string prefix = path.filename().string() + std::string(temp_suffix);
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(path.has_parent_path() ? path.parent_path() : ".", error), end;
+       !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(prefix) || name.size() != prefix.size() + temp_digits) continue;
+    const int fd = ::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) continue;
+    struct stat info;
+    if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_mtime + age_s < ::time(nullptr) &&
+        ::flock(fd, LOCK_EX | LOCK_NB) == 0)
+      ::unlink(entry->path().c_str());
+    ::close(fd);
+  }
 }
 
 constexpr int closed = -1, gone = -2;  // for AtomicFile's descriptor: written, and under its name
@@ -60,23 +100,37 @@ struct Descriptor {
 }  // namespace
 
 std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // opening a pipe does not wait for its writer
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // opening a pipe does not wait for its writer
   if (file.fd < 0) fail("{}: cannot open: {}", path.string(), reason(errno));
   struct stat info;
   if (::fstat(file.fd, &info) != 0) fail("{}: cannot read its size: {}", path.string(), reason(errno));
   if (!S_ISREG(info.st_mode))
     fail("{}: expected a regular file, found a {}", path.string(), S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
   std::shared_ptr<MappedFile> mapped(new MappedFile);
+  mapped->path_ = path.string();
   mapped->size_ = info.st_size;
+  mapped->changed_s_ = info.st_mtim.tv_sec;
+  mapped->changed_ns_ = info.st_mtim.tv_nsec;
   if (info.st_size == 0) return mapped;
-  void* p = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_SHARED, file.fd, 0);
+  void* p = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (p == MAP_FAILED) fail("{}: cannot map {} bytes: {}", path.string(), info.st_size, reason(errno));
   mapped->data_ = static_cast<uint8_t*>(p);
+  mapped->fd_ = std::exchange(file.fd, -1);
   return mapped;
+}
+
+void MappedFile::check_unchanged() const {
+  struct stat info;
+  if (fd_ < 0 || ::fstat(fd_, &info) != 0) return;
+  if (info.st_size == size_ && info.st_mtim.tv_sec == changed_s_ && info.st_mtim.tv_nsec == changed_ns_) return;
+  throw Error(fmt::format("{}: the file was written to while it was read: {} bytes, then {}", path_, size_,
+                          static_cast<int64_t>(info.st_size)),
+              "Load it again once it is complete; replace files in use by a rename.");
 }
 
 MappedFile::~MappedFile() {
   if (data_) ::munmap(data_, static_cast<size_t>(size_));
+  if (fd_ >= 0) ::close(fd_);
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
@@ -86,10 +140,11 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
     temp_ = path_;  // a pipe or a device is written as it is
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
-    static std::atomic<int> counter{0};
-    temp_ = path_.string() + fmt::format(".tmp-{}-{}", ::getpid(), counter++);
+    remove_leftovers(path_);
+    temp_ = path_.string() + std::string(temp_suffix) + random_digits();
     remember(temp_.string());
     fd_ = ::open(temp_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd_ >= 0) ::flock(fd_, LOCK_EX | LOCK_NB);  // where locks do not work, leftovers stay
   }
   if (fd_ >= 0) return;
   const int error = errno;
@@ -129,6 +184,7 @@ void AtomicFile::commit_together(std::initializer_list<AtomicFile*> files) {
   for (AtomicFile* f : files) f->close();
   sigset_t all, before;
   ::sigfillset(&all);
+  ::sigdelset(&all, SIGBUS);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   int error = 0;
   std::string where;
@@ -179,7 +235,7 @@ std::filesystem::path cache_dir(const std::filesystem::path& given) {
 void clean_up_on_signals() {
   struct sigaction action = {};
   action.sa_handler = on_signal;
-  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGBUS}) {
     struct sigaction before = {};
     ::sigaction(number, nullptr, &before);
     if (before.sa_handler != SIG_IGN) ::sigaction(number, &action, nullptr);  // nohup's choice stays
@@ -192,6 +248,18 @@ uint64_t hash_bytes(const void* data, int64_t size, uint64_t seed) {
   const auto* p = static_cast<const uint8_t*>(data);
   uint64_t h = seed;
   for (int64_t i = 0; i < size; ++i) h = (h ^ p[i]) * 1099511628211ull;
+  return h;
+}
+
+uint64_t hash_words(const void* data, int64_t size, uint64_t seed) {
+  const auto* p = static_cast<const uint8_t*>(data);
+  uint64_t h = seed;
+  for (; size > 0; p += 8, size -= 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, p, static_cast<size_t>(std::min<int64_t>(size, 8)));
+    h = (h ^ word) * 0x9e3779b97f4a7c15ull;
+    h ^= h >> 32;
+  }
   return h;
 }
 

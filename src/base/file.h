@@ -10,7 +10,8 @@
 
 namespace smelt {
 
-/// A whole file mapped read-only and shared; throws with the path and the system's reason.
+/// A whole file mapped read-only; throws with the path and the system's reason. Who writes to the file while it is mapped changes
+/// what is read, and who shortens it ends the process by SIGBUS: replace such files (AtomicFile does) instead of writing to them.
 class MappedFile {
  public:
   static std::shared_ptr<MappedFile> open(const std::filesystem::path& path);
@@ -18,15 +19,22 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   const uint8_t* data() const { return data_; }
   int64_t size() const { return size_; }
+  /// Throws Error where the file has been written to, or has another size, since it was opened: what was read of it may be of two
+  /// versions. A file that was replaced under its name is another one; the old one stays as it is while it is mapped.
+  void check_unchanged() const;
 
  private:
   MappedFile() = default;
+  std::string path_;
+  int fd_ = -1;
+  int64_t changed_s_ = 0, changed_ns_ = 0;  // when it was last written to
   uint8_t* data_ = nullptr;
   int64_t size_ = 0;
 };
 
-/// Writes to a temporary name beside `path` and renames on commit(). Destroyed before commit, on an error or
-/// on Ctrl-C, the temporary file is removed. A full disk or a missing permission is an Error that names the path.
+/// Writes to a temporary name beside `path` that nobody can guess, and renames on commit(). Destroyed before commit, on an error
+/// or on Ctrl-C, the temporary file is removed; what a killed process left is removed when the same path is written again. A
+/// full disk or a missing permission is an Error that names the path.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -52,10 +60,12 @@ void write_text(const std::filesystem::path& path, std::string_view text);
 std::filesystem::path cache_dir(const std::filesystem::path& given = {});
 
 /// Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGPIPE that remove unfinished AtomicFiles and exit with 128 + the signal's
-/// number. For the command only.
+/// number; one for SIGBUS says that a mapped file became shorter. For the command only.
 void clean_up_on_signals();
 
 /// 64-bit FNV-1a, for content names; not for security.
 uint64_t hash_bytes(const void* data, int64_t size, uint64_t seed = 14695981039346656037ull);
+/// The same over words of 8 bytes, each mixed into all bits: as fast as memory is read. Not for security either.
+uint64_t hash_words(const void* data, int64_t size, uint64_t seed);
 
 }  // namespace smelt

@@ -1,5 +1,7 @@
 // The smelt command: one subcommand a verb.
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -39,6 +41,12 @@ constexpr Verb verbs[] = {
     {"cache", "List, merge, export or clear the tuning cache", "smelt cache list", add_cache},
 };
 
+/// To standard error, which may be closed or full: the exit code says the rest.
+template <class... A> void complain(fmt::format_string<A...> f, A&&... a) {
+  const std::string text = fmt::format(f, std::forward<A>(a)...);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
 int main(int argc, char** argv) {
   CLI::App app{"smelt makes ONNX models run fast, shows why they were slow, and proves that they got faster.", "smelt"};
   app.set_version_flag("--version", report::version_line());
@@ -47,7 +55,7 @@ int main(int argc, char** argv) {
   app.get_formatter()->label("Subcommands", "Verbs");
   app.get_formatter()->label("REQUIRED", "");
   app.footer(
-      "Exit codes: 0 done, 1 failed, 2 usage, 3 unsupported, 4 accuracy, 5 speed-up not proven.\n"
+      "Exit codes: 0 done, 1 failed, 2 usage, 3 unsupported, 4 accuracy, 5 speed-up not proven, 6 stopped by a limit.\n"
       "smelt VERB --help shows a verb's options and an example.");
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Verb& v : verbs) {
@@ -57,7 +65,7 @@ int main(int argc, char** argv) {
   }
   const auto is_verb = [&](const Verb& v) { return v.name == std::string_view(argv[1]); };
   if (argc > 1 && argv[1][0] != '-' && std::none_of(std::begin(verbs), std::end(verbs), is_verb)) {
-    fmt::print(stderr, "smelt: there is no verb '{}'\nSee smelt --help\n", argv[1]);
+    complain("smelt: there is no verb '{}'\nSee smelt --help\n", argv[1]);
     return static_cast<int>(ExitCode::usage);
   }
   try {
@@ -66,7 +74,7 @@ int main(int argc, char** argv) {
     return app.exit(e);  // --help and --version
   } catch (const CLI::ParseError& e) {
     const auto verb = app.get_subcommands();
-    fmt::print(stderr, "smelt: {}\nSee smelt {}--help\n", e.what(), verb.empty() ? "" : verb.front()->get_name() + " ");
+    complain("smelt: {}\nSee smelt {}--help\n", e.what(), verb.empty() ? "" : verb.front()->get_name() + " ");
     return static_cast<int>(ExitCode::usage);
   }
   for (auto& [sub, action] : actions) {
@@ -76,16 +84,15 @@ int main(int argc, char** argv) {
       if (std::fflush(stdout) != 0) fail("standard output: cannot write: {}", std::strerror(errno));
       return code;
     } catch (const Error& e) {
-      fmt::print(stderr, "smelt {}: {}\n", sub->get_name(), e.what());
-      if (!e.next().empty()) fmt::print(stderr, "{}\n", e.next());
+      complain("smelt {}: {}\n", sub->get_name(), e.what());
+      if (!e.next().empty()) complain("{}\n", e.next());
       return static_cast<int>(e.code());
     } catch (const std::bad_alloc&) {
       const auto resident = static_cast<double>(profile::resident_bytes());
-      fmt::print(stderr, "smelt {}: out of memory ({} resident)\n", sub->get_name(),
-                 report::format(resident, report::Unit::bytes));
+      complain("smelt {}: out of memory ({} resident)\n", sub->get_name(), report::format(resident, report::Unit::bytes));
       return static_cast<int>(ExitCode::failed);
     } catch (const std::exception& e) {
-      fmt::print(stderr, "smelt {}: {}\n", sub->get_name(), e.what());
+      complain("smelt {}: {}\n", sub->get_name(), e.what());
       return static_cast<int>(ExitCode::failed);
     }
   }
@@ -96,6 +103,9 @@ int main(int argc, char** argv) {
 }  // namespace smelt::cli
 
 int main(int argc, char** argv) {
+  // A file that is opened while these are closed would take their place, and messages would be written into it.
+  for (int fd = ::open("/dev/null", O_RDWR); fd >= 0 && fd <= STDERR_FILENO; fd = ::open("/dev/null", O_RDWR))
+    if (fd == STDERR_FILENO) break;
   try {
     smelt::clean_up_on_signals();
     return smelt::cli::main(argc, argv);

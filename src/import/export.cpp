@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -40,6 +41,7 @@ class Placement {
     for (int64_t d : t.shape()) proto.add_dims(d);
     if (const DataRange* r = range_of(t); r && may_refer_) {
       const auto* first = static_cast<const uint8_t*>(r->bytes.get());
+      referred_.insert(r->file);
       return refer(proto, r->file, r->offset + (static_cast<const uint8_t*>(t.raw()) - first), t.nbytes());
     } else if (r) {
       foreign_ += t.nbytes();
@@ -56,6 +58,7 @@ class Placement {
     refer(proto, own_name_, it->second, t.nbytes());
   }
 
+  bool refers_to(const std::string& file) const { return referred_.contains(file); }
   int64_t foreign() const { return foreign_; }  // bytes of the model's data file that were not referred to
   const std::string& foreign_file() const { return foreign_file_; }
   int64_t size() const { return size_; }
@@ -68,6 +71,14 @@ class Placement {
       file.write(t.raw(), t.nbytes());
       at = offset + t.nbytes();
     }
+    file.write(seal());
+  }
+
+  /// The last bytes of the data file. The plan has them too: a file of another plan that came to lie under its name is noticed.
+  std::string seal() const {
+    uint64_t hash = static_cast<uint64_t>(size_);
+    for (const auto& [offset, t] : pieces_) hash = hash_words(t.raw(), t.nbytes(), hash ^ static_cast<uint64_t>(offset));
+    return fmt::format("{}{:016x}", data_seal, hash);
   }
 
  private:
@@ -93,11 +104,30 @@ class Placement {
   bool may_refer_;
   std::string own_name_;
   std::map<const uint8_t*, const DataRange*> ranges_;
+  std::set<std::string> referred_;
   std::map<std::pair<const void*, int64_t>, int64_t> offsets_;
   std::vector<std::pair<int64_t, Tensor>> pieces_;
   int64_t size_ = 0, foreign_ = 0;
   std::string foreign_file_;
 };
+
+/// Which data files the plan was written with: its own, and those of another plan that it refers to.
+void set_seals(onnx::ModelProto& model, const Placement& placement, const std::string& own) {
+  std::string lines;
+  auto& metadata = *model.mutable_metadata_props();
+  for (int i = metadata.size(); i-- > 0;) {
+    if (metadata[i].key() != plan_data_key) continue;
+    std::istringstream before(metadata[i].value());
+    for (std::string line; std::getline(before, line);)
+      if (placement.refers_to(line.substr(std::min(line.find(' ') + 1, line.size())))) lines += line + "\n";
+    metadata.DeleteSubrange(i, 1);
+  }
+  if (placement.size() > 0) lines += placement.seal() + " " + own + "\n";
+  if (lines.empty()) return;
+  auto& sealed = *metadata.Add();
+  sealed.set_key(plan_data_key);
+  sealed.set_value(lines);
+}
 
 /// Whether two paths are the same file, however each is spelled, also through links.
 bool is_same_file(const fs::path& a, const fs::path& b) {
@@ -146,8 +176,9 @@ ExportedData export_model(const Graph& g, const fs::path& path, const ExportOpti
   for (int i = 1; used(folder / own); ++i) own = path.stem().string() + "." + std::to_string(i) + ".data";
 
   importer::Placement placement(g, beside && !options.copy_weights, own);
-  const auto model = importer::to_proto(g, options, [&](const Tensor& t, onnx::TensorProto& p) { placement.store(t, p); });
+  auto model = importer::to_proto(g, options, [&](const Tensor& t, onnx::TensorProto& p) { placement.store(t, p); });
   if (placement.foreign() > 0 && !options.copy_weights) fail_far_weights(path, placement.foreign(), placement.foreign_file());
+  importer::set_seals(model, placement, own);
   const std::string bytes = importer::serialize(model);
   AtomicFile file(path);
   file.write(bytes);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <cstring>
+#include <sstream>
 
 #include "base/error.h"
 #include "import/tensors.h"
@@ -86,6 +88,26 @@ std::shared_ptr<MappedFile> ExternalData::open(const std::string& location, cons
   }
   if (!fs::is_regular_file(path, ignored)) fail("tensor '{}': external data '{}' is not a regular file", tensor, shown);
   return files_[location] = MappedFile::open(path);
+}
+
+void ExternalData::check_seals(const std::string& sealed) const {
+  std::istringstream lines(sealed);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t space = std::min(line.find(' '), line.size());
+    const std::string seal = line.substr(0, space), location = line.substr(std::min(space + 1, line.size()));
+    const auto at = files_.find(location);
+    if (at == files_.end() || !at->second) continue;  // nothing of it is read
+    const MappedFile& file = *at->second;
+    const auto length = static_cast<int64_t>(seal.size());
+    if (file.size() >= length && std::memcmp(file.data() + file.size() - length, seal.data(), seal.size()) == 0) continue;
+    throw Error(fmt::format("'{}' is not the data file that this plan was written with", one_line(location)),
+                "Make the plan anew, or bring back the file of the same run.");
+  }
+}
+
+void ExternalData::check_unchanged() const {
+  for (const auto& [location, file] : files_)
+    if (file) file->check_unchanged();
 }
 
 Tensor ExternalData::view(const onnx::TensorProto& proto, DType type, const Shape& shape) {

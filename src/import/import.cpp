@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "import/export.h"
 #include "import/stages.h"
 #include "import/tensors.h"
 
@@ -63,6 +64,8 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
   }
   check_tensors_only(model);
   Graph g = to_graph(model);
+  if (const auto sealed = info.metadata.find(plan_data_key); sealed != info.metadata.end()) external.check_seals(sealed->second);
+  external.check_unchanged();
   g.model = std::move(info);
   g.model.data = external.take_ranges();
   verify(g);

@@ -15,6 +15,11 @@ class ExternalData {
   /// A view of the bytes that the proto points at. Fails for a location that is absolute or leaves the folder (also through a
   /// link), for a missing file, and for an offset or length that the file or the tensor's type and shape do not allow.
   Tensor view(const onnx::TensorProto& proto, DType type, const Shape& shape);
+  /// Throws Error where a data file that was opened ends in other bytes than a plan says (lines of "BYTES NAME",
+  /// import/export.h).
+  void check_seals(const std::string& sealed) const;
+  /// Throws Error where a data file has been written to since it was opened.
+  void check_unchanged() const;
   /// Where the bytes of the views given so far lie.
   std::vector<DataRange> take_ranges() { return std::move(ranges_); }
 

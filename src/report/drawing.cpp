@@ -1,12 +1,20 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <memory>
 #include <set>
+#include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "report/report.h"
 
 namespace smelt::report {
@@ -95,33 +103,73 @@ std::map<std::string, int> groups_of(const Graph& fused) {
   return groups;
 }
 
-std::string draw(const Graph& g, const std::map<std::string, double>& us, const std::map<std::string, int>& groups) {
+namespace {
+
+/// What dot makes of the text: no shell comes between, so that no name is a command.
+std::string run_dot(const std::string& dot, bool bounded) {
   namespace fs = std::filesystem;
-  if (std::system("command -v dot >/dev/null 2>&1") != 0)
-    throw Error("the graph was not drawn: Graphviz's dot is not installed", "apt-get install graphviz");
-  const fs::path dot = fs::temp_directory_path() / fmt::format("smelt-{}.dot", getpid());
-  struct Remove {
-    fs::path path;
-    ~Remove() {
-      std::error_code ignored;
-      fs::remove(path, ignored);
-    }
-  } remove{dot};
-  write_text(dot, to_dot(g, us, groups));
+  // Anonymous: it has no name that others could take, and goes with the process.
+  const int input = ::open(fs::temp_directory_path().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  std::FILE* file = input >= 0 ? ::fdopen(input, "w+") : std::tmpfile();
+  if (!file) fail("the graph was not drawn: no temporary file: {}", std::strerror(errno));
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closing(file, &std::fclose);
+  if (std::fwrite(dot.data(), 1, dot.size(), file) != dot.size() || std::fflush(file) != 0)
+    fail("the graph was not drawn: cannot write a temporary file: {}", std::strerror(errno));
+  std::rewind(file);
+  ::lseek(::fileno(file), 0, SEEK_SET);
+
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) fail("the graph was not drawn: {}", std::strerror(errno));
+  std::vector<const char*> words{"dot", "-Tsvg"};
   // dot's layout takes minutes for a thousand nodes, and its splines overflow its stack; with these bounds it takes seconds.
-  const char* bounds = g.topological().size() > 400 ? "-Gnslimit=1 -Gnslimit1=1 -Gmclimit=0.1 -Gsplines=line" : "";
-  constexpr int limit_s = 60, timed_out = 124;
-  FILE* pipe = popen(fmt::format("timeout {} dot -Tsvg {} '{}' 2>/dev/null", limit_s, bounds, dot.string()).c_str(), "r");
-  if (!pipe) fail("the graph was not drawn: dot could not be started");
+  if (bounded) words.insert(words.end(), {"-Gnslimit=1", "-Gnslimit1=1", "-Gmclimit=0.1", "-Gsplines=line"});
+  words.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, ::fileno(file), STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t child = -1;
+  const int started = ::posix_spawnp(&child, "dot", &actions, nullptr, const_cast<char* const*>(words.data()), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  if (started != 0) {
+    ::close(ends[0]);
+    if (started == ENOENT) throw Error("the graph was not drawn: Graphviz's dot is not installed", "apt-get install graphviz");
+    fail("the graph was not drawn: dot could not be started: {}", std::strerror(started));
+  }
+  constexpr int limit_s = 60;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(limit_s);
   std::string svg;
-  char block[65536];
-  for (size_t n; (n = fread(block, 1, sizeof block, pipe)) > 0;) svg.append(block, n);
-  const int status = pclose(pipe);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == timed_out) fail("the graph was not drawn: dot took longer than {} s", limit_s);
+  bool in_time = false;
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+    pollfd readable{ends[0], POLLIN, 0};
+    if (left <= 0) break;
+    if (::poll(&readable, 1, static_cast<int>(left)) <= 0) continue;
+    char block[65536];
+    const ssize_t n = ::read(ends[0], block, sizeof block);
+    if (n < 0 && errno == EINTR) continue;
+    in_time = n == 0;
+    if (n <= 0) break;
+    svg.append(block, static_cast<size_t>(n));
+  }
+  ::close(ends[0]);
+  if (!in_time) ::kill(child, SIGKILL);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!in_time) fail("the graph was not drawn: dot took longer than {} s", limit_s);
   if (status != 0 || svg.find("</svg>") == std::string::npos)
     fail("the graph was not drawn: dot ended with {} {}", WIFSIGNALED(status) ? "signal" : "status",
          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
   return svg;
+}
+
+}  // namespace
+
+std::string draw(const Graph& g, const std::map<std::string, double>& us, const std::map<std::string, int>& groups) {
+  return run_dot(to_dot(g, us, groups), g.topological().size() > 400);
 }
 
 }  // namespace smelt::report

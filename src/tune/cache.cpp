@@ -89,6 +89,28 @@ class Statement {
 
 }  // namespace
 
+namespace {
+
+/// A pipe in the place of a database, or of a file that SQLite keeps beside it, would be waited for without end.
+void check_regular(const std::filesystem::path& path) {
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+    const std::filesystem::path file = path.string() + suffix;
+    std::error_code ignored;
+    const auto status = std::filesystem::status(file, ignored);
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+      fail("{} is no regular file", file.filename().string());
+  }
+}
+
+/// The file may be anybody's: what it defines besides tables does not run.
+void distrust(sqlite3* db) {
+  for (const int what : {SQLITE_DBCONFIG_ENABLE_VIEW, SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_TRUSTED_SCHEMA})
+    sqlite3_db_config(db, what, 0, nullptr);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+}
+
+}  // namespace
+
 std::filesystem::path cache_path(const std::filesystem::path& dir) { return dir / "tuning.db"; }
 
 void Cache::open_database(const std::filesystem::path& path) {
@@ -98,11 +120,13 @@ void Cache::open_database(const std::filesystem::path& path) {
     bool busy = false;
     try {
       if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+      check_regular(path);
       if (sqlite3_open_v2(name.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr) !=
           SQLITE_OK) {
         fail("{}", db_ ? sqlite3_errmsg(db_) : "out of memory");
       }
       sqlite3_busy_timeout(db_, busy_timeout_ms);
+      distrust(db_);
       if (!path.empty()) Statement(db_, "PRAGMA journal_mode=WAL").step();
       Statement(db_, schema).step();
       Statement(db_, "SELECT count(*) FROM timings").step();
@@ -152,9 +176,11 @@ bool Cache::take_unwritable(const std::filesystem::path& path) {
     uri += std::isalnum(c) || c == '/' ? std::string(1, static_cast<char>(c)) : fmt::format("%{:02x}", c);
   Cache there;
   try {
+    check_regular(path);
     if (sqlite3_open_v2((uri + "?immutable=1").c_str(), &there.db_,
                         SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_FULLMUTEX, nullptr) != SQLITE_OK)
       return false;
+    distrust(there.db_);
     for (CacheEntry& e : there.select("", nullptr)) keep(std::move(e));
     return true;
   } catch (const Error&) {

@@ -123,6 +123,77 @@ TEST_F(File, cache_folder_follows_the_variable) {
   ::unsetenv("SMELT_CACHE_DIR");
 }
 
+TEST_F(File, two_writers_of_one_path_do_not_meet_and_the_last_one_stays) {
+  AtomicFile a(dir_ / "out"), b(dir_ / "out");
+  a.write("a");
+  b.write("b");
+  EXPECT_EQ(entries(), 2u);
+  b.commit();
+  a.commit();
+  EXPECT_EQ(read_text(dir_ / "out"), "a");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(File, what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_not) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    AtomicFile f(dir_ / "out");
+    f.write("half");
+    if (::write(ready[1], "r", 1) != 1) ::_exit(99);
+    for (;;) ::pause();
+  }
+  char c;
+  ASSERT_EQ(::read(ready[0], &c, 1), 1);
+  ASSERT_EQ(entries(), 1u);
+  const fs::path half = fs::directory_iterator(dir_)->path();
+  fs::last_write_time(half, fs::file_time_type::clock::now() - std::chrono::minutes(5));
+  write_text(dir_ / "out", "whole");
+  EXPECT_TRUE(fs::exists(half)) << "its writer lives";
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  write_text(dir_ / "other", "");
+  EXPECT_TRUE(fs::exists(half)) << "it is of another path";
+  write_text(dir_ / "out", "whole");
+  EXPECT_FALSE(fs::exists(half));
+  EXPECT_EQ(entries(), 2u);
+}
+
+TEST_F(File, a_mapped_file_tells_that_it_was_written_to) {
+  write_text(dir_ / "data", "weights");
+  const auto mapped = MappedFile::open(dir_ / "data");
+  mapped->check_unchanged();
+  write_text(dir_ / "data", "others!");  // another file under the name
+  mapped->check_unchanged();
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(mapped->data()), 7), "weights");
+  const auto second = MappedFile::open(dir_ / "data");
+  fs::resize_file(dir_ / "data", 3);
+  EXPECT_THROW(second->check_unchanged(), Error);
+}
+
+TEST_F(File, a_mapped_file_that_is_cut_short_ends_the_command_with_a_message) {
+  write_text(dir_ / "data", std::string(8192, 'x'));
+  int said[2];
+  ASSERT_EQ(::pipe(said), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(said[1], STDERR_FILENO);
+    clean_up_on_signals();
+    const auto mapped = MappedFile::open(dir_ / "data");
+    fs::resize_file(dir_ / "data", 0);
+    const volatile uint8_t* at = mapped->data() + 5000;
+    ::_exit(*at);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGBUS);
+  char text[4096] = {};
+  ASSERT_GT(::read(said[0], text, sizeof text - 1), 0);
+  EXPECT_THAT(text, testing::HasSubstr("became shorter"));
+}
+
 TEST(Hash, is_fnv_1a) {
   EXPECT_EQ(hash_bytes("", 0), 0xcbf29ce484222325ull);
   EXPECT_EQ(hash_bytes("a", 1), 0xaf63dc4c8601ec8cull);

@@ -1,0 +1,169 @@
+"""Kills and interrupts at random points of build, tuning, run and optimize: files are whole or not there, and what comes after works."""
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+
+import numpy as np
+import onnx
+import pytest
+import smelt
+from onnx import TensorProto, helper, numpy_helper
+
+TIMES = 50
+
+
+@pytest.fixture
+def build(request):
+    return pathlib.Path(request.config.getoption("--build")).resolve()
+
+
+@pytest.fixture
+def models(tmp_path):
+    """Two models of one form with weights beside their plans, and what each gives for ones."""
+    made = []
+    for i in (1, 2):
+        random_numbers = np.random.default_rng(i)
+        weights = {"w": random_numbers.standard_normal((8, 8, 3, 3), np.float32),
+                   "m": random_numbers.standard_normal((16, 200), np.float32)}
+        graph = helper.make_graph(
+            [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["c"], ["r"]),
+             helper.make_node("MatMul", ["r", "m"], ["y"])], "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 16, 16])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 16, 200])],
+            [numpy_helper.from_array(a, name) for name, a in weights.items()])
+        path = tmp_path / f"model{i}.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        made.append(path)
+    return made
+
+
+def run(path, **options):
+    session = smelt.Session(path, tuning_level=0, use_cache=False, **options)
+    return np.asarray(session.run(None, {"x": np.ones((1, 8, 16, 16), np.float32)})[0])
+
+
+def close(a, b):
+    return np.allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+def end(command, environment, number, after):
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        process.wait(after)
+    except subprocess.TimeoutExpired:
+        process.send_signal(number)
+    return process.wait(60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_an_end_at_any_point_leaves_whole_files_and_a_cache_that_works(models, build, tmp_path, number):
+    expected = [run(m) for m in models]
+    folder = tmp_path / "made"
+    folder.mkdir()
+    plan, results, cache = folder / "plan.onnx", folder / "out.npz", tmp_path / "cache"
+    environment = dict(os.environ, SMELT_CACHE_DIR=str(cache))
+    smelt_command = str(build / "smelt")
+
+    def commands(model):
+        return [[smelt_command, "optimize", model, "-o", plan, "--tuning-level", "1"],
+                [smelt_command, "run", model, "--outputs", results, "--tuning-level", "1", "--seed", "1"]]
+
+    begin = time.monotonic()
+    for command in commands(models[0]):
+        assert subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
+    longest = time.monotonic() - begin
+    chance = random.Random(5)
+    ended = mixed = 0
+    for i in range(TIMES):
+        command = commands(models[i % 2])[chance.randrange(2)]
+        code = end(list(map(str, command)), environment, number, chance.uniform(0, longest))
+        ended += code != 0
+        assert code in (0, -number, 128 + number), code   # -number: before it has its handlers
+        try:
+            given = run(plan)
+            assert close(given, expected[0]) or close(given, expected[1]), "neither the old plan nor the new one"
+        except smelt.Error as e:   # killed between the two renames: the plan is old, its weights are new, and it says so
+            assert number == signal.SIGKILL and "is not the data file" in str(e)
+            mixed += 1
+            plan.unlink()
+            assert subprocess.run(commands(models[0])[0], env=environment, capture_output=True, check=False).returncode == 0
+        with np.load(results) as made:
+            assert made["y"].shape == (1, 8, 16, 200)
+        if number == signal.SIGINT:
+            assert sorted(p.name for p in folder.iterdir()) == ["out.npz", "plan.data", "plan.onnx"]
+    assert ended >= TIMES // 5, "hardly any process was ended: the delays are too long"
+    assert mixed < TIMES // 5
+    # What killed processes left is old after a minute; the next writers of the same files remove it.
+    for left in folder.glob("*.smelt-tmp-*"):
+        os.utime(left, (time.time() - 3600,) * 2)
+    for model, wanted in zip(models, expected):
+        for command in commands(model):
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+        assert close(run(plan), wanted)
+    assert sorted(p.name for p in folder.iterdir()) == ["out.npz", "plan.data", "plan.onnx"]
+
+
+def test_old_plans_do_not_take_the_data_of_others(models, build, tmp_path):
+    made = []
+    for i, model in enumerate(models):
+        folder = tmp_path / f"plan{i}"
+        folder.mkdir()
+        smelt.optimize(model, folder / "plan.onnx", tuning_level=0, use_cache=False)
+        made.append(folder)
+    (made[0] / "plan.data").write_bytes((made[1] / "plan.data").read_bytes())
+    with pytest.raises(smelt.Error, match="is not the data file that this plan was written with"):
+        run(made[0] / "plan.onnx")
+
+
+@pytest.mark.parametrize("how", ["2>&-", ">&- 2>&-", "2>/dev/full", "<&- >&- 2>&-"])
+def test_errors_keep_their_exit_code_without_standard_error(build, tmp_path, how):
+    for arguments, code in (("run missing.onnx", 1), ("no-such-verb", 2), ("run --no-such-option", 2)):
+        done = subprocess.run(f"'{build}/smelt' {arguments} {how}", shell=True, cwd=tmp_path, check=False)
+        assert done.returncode == code, arguments
+
+
+def test_messages_are_not_written_into_files(models, build, tmp_path):
+    """With standard error closed, the first file that is opened would take its number."""
+    plan = tmp_path / "p.onnx"
+    done = subprocess.run(f"SMELT_LOG=debug '{build}/smelt' optimize '{models[0]}' -o '{plan}' --tuning-level 0 --no-cache <&- >&- 2>&-",
+                          shell=True, check=False)
+    assert done.returncode in (0, 1)
+    if plan.exists():
+        assert close(run(plan), run(models[0]))
+
+
+def test_a_temporary_folder_with_an_odd_name_runs_nothing(models, build, tmp_path):
+    odd = tmp_path / "a'; touch ran; '"
+    odd.mkdir()
+    subprocess.run([build / "smelt", "profile", models[0], "--report", tmp_path / "r.html", "--tuning-level", "0", "--no-cache"],
+                   cwd=tmp_path, env=dict(os.environ, TMPDIR=str(odd)), capture_output=True, check=False)
+    assert not (tmp_path / "ran").exists()
+    assert not list(odd.iterdir())
+
+
+@pytest.mark.parametrize("name", ["tuning.db", "tuning.db-wal", "tuning.db-journal"])
+def test_a_pipe_in_place_of_the_cache_is_not_waited_for(models, build, tmp_path, name):
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    os.mkfifo(cache / name)
+    done = subprocess.run([build / "smelt", "run", models[0], "--tuning-level", "1", "--cache-dir", cache], capture_output=True,
+                          text=True, timeout=30, check=False)
+    assert done.returncode == 0
+    assert "no regular file" in done.stderr
+
+
+def test_a_view_in_place_of_the_caches_table_does_not_run(models, build, tmp_path):
+    import sqlite3
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    with sqlite3.connect(cache / "tuning.db") as db:
+        db.execute("CREATE VIEW timings AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i AS problem, "
+                   "i AS device, i AS versions, i AS level, i AS timings FROM c")
+    done = subprocess.run([build / "smelt", "run", models[0], "--tuning-level", "1", "--cache-dir", cache], capture_output=True,
+                          text=True, timeout=30, check=False)
+    assert done.returncode == 0
+    assert "tuning cache" in done.stderr

@@ -4,8 +4,11 @@
 namespace smelt::fuse {
 namespace {
 
+template <Outcome (*)(const Graph&, NodeId)> constexpr void (*sweep_of)(const Graph*) = nullptr;
+template <> constexpr void (*sweep_of<merge_duplicates>)(const Graph*) = file_duplicates;
+
 constexpr Rewrite rewrites[] = {
-#define REWRITE(name, what) {#name, name, what},
+#define REWRITE(name, what) {#name, name, what, sweep_of<name>},
 #include "fuse/rewrites/pipeline.def"
 #undef REWRITE
 };

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "base/error.h"
+#include "base/stop.h"
 #include "fuse/match/estimate.h"
 #include "fuse/match/extents.h"
 #include "fuse/rewrites/rewrites.h"
@@ -54,8 +56,9 @@ class Book {
 /// The ONNX nodes that these nodes stand for; a node without sources gives its own name.
 std::vector<std::string> source_names(const Graph& g, std::span<const NodeId> nodes) {
   std::vector<std::string> names;
+  std::unordered_set<std::string_view> seen;
   const auto add = [&](const std::string& s) {
-    if (std::find(names.begin(), names.end(), s) == names.end()) names.push_back(s);
+    if (seen.insert(s).second) names.push_back(s);
   };
   for (NodeId n : nodes) {
     for (int32_t s : g.node(n).sources) add(g.sources()[static_cast<size_t>(s)].name);
@@ -63,6 +66,21 @@ std::vector<std::string> source_names(const Graph& g, std::span<const NodeId> no
   }
   return names;
 }
+
+/// What a rewrite files of a graph, for one sweep.
+class Filed {
+ public:
+  Filed(const Rewrite& rewrite, const Graph& g) : sweep_(rewrite.sweep) {
+    if (sweep_) sweep_(&g);
+  }
+  ~Filed() {
+    if (sweep_) sweep_(nullptr);
+  }
+  Filed(const Filed&) = delete;
+
+ private:
+  void (*sweep_)(const Graph*);
+};
 
 class Runner {
  public:
@@ -99,8 +117,10 @@ class Runner {
   bool sweep(size_t i) {
     const Rewrite& rewrite = rewrites_[i];
     bool changed = false;
+    const Filed filed(rewrite, g_);
     for (NodeId n : g_.topological()) {
       if (!g_.node(n).alive) continue;
+      check_stop();
       const Outcome outcome = match(rewrite, n);
       if (const auto* r = std::get_if<Refusal>(&outcome))
         reject(i, n, *r);

@@ -100,6 +100,13 @@ struct ModelInfo {
 
 class Graph {
  public:
+  Graph();
+  ~Graph();
+  Graph(const Graph& g);
+  Graph(Graph&& g) noexcept;
+  Graph& operator=(const Graph& g);
+  Graph& operator=(Graph&& g) noexcept;
+
   std::string name;
   ModelInfo model;  // of the main graph only
 
@@ -113,6 +120,11 @@ class Graph {
   size_t live_nodes() const;
   /// Live nodes in topological order, by `order` where there is a choice. Throws Error naming the nodes of a cycle.
   std::vector<NodeId> topological() const;
+  /// A number that is smaller for a producer than for its readers, whatever has been changed: what lies on a path between two
+  /// nodes has a number between theirs. It says no more, and changes with the graph. One thread at a time may ask. Throws as
+  /// topological().
+  int64_t position(NodeId n) const;
+  /// The nodes that read it, each time that they do. Up to 64 of them are in the order in which they came to read it.
   std::span<const Use> readers(ValueId v) const { return readers_[static_cast<size_t>(v)]; }
   bool is_output(ValueId v) const;
   bool is_input(ValueId v) const;
@@ -135,10 +147,10 @@ class Graph {
   /// A fresh value; an empty or taken name is made unique.
   ValueId add_value(std::string name, DType type, std::optional<SymShape> shape);
   ValueId add_constant(std::string name, Tensor t);
-  void add_input(ValueId v) { inputs_.push_back(v); }
-  void add_output(ValueId v) { outputs_.push_back(v); }
-  void set_output(size_t i, ValueId v) { outputs_[i] = v; }
-  void set_outputs(std::vector<ValueId> v) { outputs_ = std::move(v); }
+  void add_input(ValueId v);
+  void add_output(ValueId v);
+  void set_output(size_t i, ValueId v);
+  void set_outputs(std::vector<ValueId> v);
   /// Adds a node; its outputs must have no producer yet. order 0: after all others.
   NodeId add_node(Node n);
   void set_input(NodeId n, size_t i, ValueId v);
@@ -152,11 +164,20 @@ class Graph {
   /// Detaches a node; its outputs lose their producer.
   void remove_node(NodeId n);
   /// Attributes, program, name, sources: everything of a node but its edges.
-  Node& edit(NodeId n) { return nodes_[static_cast<size_t>(n)]; }
+  Node& edit(NodeId n);
   /// Sources of `from` are added to `to` (no duplicates, in order).
   void merge_sources(NodeId to, NodeId from);
+  void merge_sources(NodeId to, std::span<const NodeId> from);
 
  private:
+  struct Index;  // what is kept so that no change and no question takes time that grows with the graph
+  Index& index();
+  Node& at(NodeId n) { return nodes_[static_cast<size_t>(n)]; }
+  void read(Use use, ValueId v);
+  void stop_reading(Use use);
+  void count_output(ValueId v, int by);
+  void edges_changed(NodeId n);
+  void settle() const;
   Value& mutable_value(ValueId v) { return values_[static_cast<size_t>(v)]; }
   std::vector<Value> values_;
   std::vector<Node> nodes_;
@@ -166,6 +187,7 @@ class Graph {
   std::map<std::string, ValueId, std::less<>> names_;
   std::map<std::string, int, std::less<>> suffixes_;  // the last number tried behind a taken name
   int64_t last_order_ = 0;
+  std::unique_ptr<Index> index_;
 };
 
 /// A deep copy: subgraphs too; constant tensors share their bytes.

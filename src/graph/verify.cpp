@@ -1,4 +1,7 @@
 #include <set>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "graph/fused.h"
@@ -12,6 +15,8 @@ class Verifier {
   explicit Verifier(const Graph& g) : g_(g) {}
 
   void run() {
+    for (size_t v = 0; v < g_.value_count(); ++v)
+      for (const Use& use : g_.readers(ValueId(v))) ++uses_[{static_cast<int32_t>(v), index(use.node), use.input}];
     for (size_t i = 0; i < g_.node_count(); ++i)
       if (g_.node(NodeId(i)).alive) check_edges(NodeId(i));
     check_interface();
@@ -33,8 +38,8 @@ class Verifier {
       const ValueId v = n.inputs[i];
       if (v == ValueId::none) continue;
       if (!in_range(v)) broken("{} reads value {}, which does not exist", describe(g_, id), index(v));
-      size_t found = 0;
-      for (const Use& use : g_.readers(v)) found += use == Use{id, static_cast<int>(i)};
+      const auto reading = uses_.find({index(v), index(id), static_cast<int32_t>(i)});
+      const size_t found = reading == uses_.end() ? 0 : reading->second;
       if (found != 1)
         broken("{} is listed {} times as the reader of '{}' at input {}", describe(g_, id), found, g_.value(v).name, i);
     }
@@ -68,7 +73,7 @@ class Verifier {
   }
 
   void check_values() const {
-    std::set<std::string_view> names;
+    std::unordered_set<std::string_view> names;
     for (size_t i = 0; i < g_.value_count(); ++i) {
       const auto v = ValueId(i);
       const Value& value = g_.value(v);
@@ -132,8 +137,18 @@ class Verifier {
     Verifier(*body).run();
   }
 
+  using Reading = std::tuple<int32_t, int32_t, int32_t>;  // value, reader, input
+  struct Hash {
+    size_t operator()(const Reading& r) const {
+      const auto [value, reader, input] = r;
+      const auto mixed = (static_cast<uint64_t>(reader) << 32 | static_cast<uint32_t>(input)) * 0x9e3779b97f4a7c15ull;
+      return mixed ^ ((static_cast<uint64_t>(value) * 0xff51afd7ed558ccdull) >> 7);
+    }
+  };
+
   const Graph& g_;
   std::set<ValueId> inputs_;
+  std::unordered_map<Reading, size_t, Hash> uses_;
 };
 
 }  // namespace

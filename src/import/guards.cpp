@@ -2,6 +2,7 @@
 // type is not called then, and vectors that are too long for a shape are not computed element by element.
 #include <onnx/defs/schema.h>
 #include <onnx/defs/shape_inference.h>
+#include <onnx/shape_inference/implementation.h>
 
 #include <algorithm>
 #include <map>
@@ -89,6 +90,33 @@ void follow_short_vectors_only(onnx::OpSchema& schema) {
   });
 }
 
+/// ONNX copies the types of all values around a node for each of its bodies: quadratic in the Ifs of a graph. They get those that
+/// they read.
+void lend_what_bodies_read(onnx::OpSchema& schema) {
+  const auto& attributes = schema.attributes();
+  if (std::none_of(attributes.begin(), attributes.end(),
+                   [](const auto& a) { return a.second.type == onnx::AttributeProto::GRAPH; }))
+    return;
+  schema.TypeAndShapeInferenceFunction([infer = schema.GetTypeAndShapeInferenceFunction()](onnx::InferenceContext& c) {
+    auto* context = dynamic_cast<onnx::shape_inference::InferenceContextImpl*>(&c);
+    auto* around = context ? context->graphInferenceContext_ : nullptr;
+    if (!around) return infer(c);
+    using Types = onnx::shape_inference::GraphInferenceContext::OuterScopeValueTypesMap;
+    const Types& all = *around->outer_scope_value_types_by_name;
+    Types read;
+    for (const auto& [attribute, body] : context->graphProtoAttributesByName_)
+      for (const std::string& name : free_names(*body))
+        if (const auto at = all.find(name); at != all.end()) read.insert(*at);
+    struct Lent {
+      const Types*& place;
+      const Types* before;
+      ~Lent() { place = before; }
+    } lent{around->outer_scope_value_types_by_name, &all};
+    lent.place = &read;
+    infer(c);
+  });
+}
+
 class GuardedSchemas final : public onnx::ISchemaRegistry {
  public:
   const onnx::OpSchema* GetSchema(const std::string& op, int version, const std::string& domain) const override {
@@ -102,6 +130,7 @@ class GuardedSchemas final : public onnx::ISchemaRegistry {
       refuse_long_lists(*guarded);
       refuse_odd_equations(*guarded);
       follow_short_vectors_only(*guarded);
+      lend_what_bodies_read(*guarded);
     }
     return guarded.get();
   }

@@ -34,6 +34,10 @@ void forget_unknown_dimensions(Loaded& model);
 /// metadata names its SourceNodes.
 void canonicalise_graph(Loaded& model);
 
+// --- free_names.cpp --------------------------------------------------------------------------------------------------
+/// The values that a graph, or a graph nested in it, reads and does not define, in the order of their first use.
+std::vector<std::string> free_names(const onnx::GraphProto& g);
+
 // --- functions.cpp ---------------------------------------------------------------------------------------------------
 /// The names of values in use anywhere in a model; makes fresh ones.
 class Names {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "import/stages.h"
@@ -12,24 +13,6 @@
 namespace smelt::importer {
 
 namespace {
-
-// The values that a graph, or a graph nested in it, reads and does not define, in the order of their first use.
-void free_names(const onnx::GraphProto& g, std::set<std::string> defined, std::vector<std::string>& out) {
-  for (const auto& v : g.input()) defined.insert(v.name());
-  for (const auto& t : g.initializer()) defined.insert(t.name());
-  auto read = [&](const std::string& name) {
-    if (!name.empty() && !defined.contains(name) && std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
-  };
-  for (const auto& n : g.node()) {
-    for (const auto& in : n.input()) read(in);
-    for (const auto& a : n.attribute()) {
-      if (a.has_g()) free_names(a.g(), defined, out);
-      for (const auto& sub : a.graphs()) free_names(sub, defined, out);
-    }
-    defined.insert(n.output().begin(), n.output().end());
-  }
-  for (const auto& v : g.output()) read(v.name());
-}
 
 std::pair<DType, std::optional<SymShape>> type_of(const onnx::TypeProto& type, const std::string& what) {
   if (type.value_case() == onnx::TypeProto::VALUE_NOT_SET) return {DType::undefined, {}};
@@ -187,6 +170,7 @@ class Builder {
   void add_bodies(const onnx::NodeProto& n, Node& node) {
     std::vector<const onnx::AttributeProto*> bodies;
     std::vector<std::string> captured;
+    std::unordered_set<std::string> is_captured;
     for (const auto& a : n.attribute()) {
       if (a.graphs_size() > 0) fail_unsupported("node {}: attribute '{}' is a list of graphs", describe(n), a.name());
       if (!a.has_g()) continue;
@@ -195,12 +179,10 @@ class Builder {
     // In the order of their names, so that the order of a file's attributes does not matter.
     std::sort(bodies.begin(), bodies.end(), [](const auto* a, const auto* b) { return a->name() < b->name(); });
     for (const auto* a : bodies) {
-      std::vector<std::string> names;
-      free_names(a->g(), {}, names);
-      for (const auto& name : names) {
+      for (const auto& name : free_names(a->g())) {
         if (pull_constant(name) && graph_.value(lookup(name)).is_constant()) continue;  // bodies have their own copy
         lookup(name);
-        if (std::find(captured.begin(), captured.end(), name) == captured.end()) captured.push_back(name);
+        if (is_captured.insert(name).second) captured.push_back(name);
       }
     }
     if (bodies.empty()) return;

@@ -12,15 +12,29 @@
 namespace smelt::plan {
 namespace {
 
-/// Everything that lies in buffer `from` lies in `into` instead, `offset` bytes further on.
-void merge(Segment& s, int32_t from, int32_t into, int64_t offset) {
-  for (BoundValue& t : s.tensors) {
-    if (t.buffer != from) continue;
-    t.buffer = into;
-    t.offset += offset;
+/// The tensors of each buffer.
+class Members {
+ public:
+  explicit Members(const Segment& s) : of_(s.buffers.size()) {
+    for (size_t t = 0; t < s.tensors.size(); ++t)
+      if (s.tensors[t].buffer >= 0) of_[static_cast<size_t>(s.tensors[t].buffer)].push_back(static_cast<TensorIndex>(t));
   }
-  s.buffers[static_cast<size_t>(from)].bytes = 0;
-}
+
+  /// Everything that lies in buffer `from` lies in `into` instead, `offset` bytes further on.
+  void merge(Segment& s, int32_t from, int32_t into, int64_t offset) {
+    std::vector<TensorIndex>&moved = of_[static_cast<size_t>(from)], &there = of_[static_cast<size_t>(into)];
+    for (TensorIndex t : moved) {
+      s.tensor(t).buffer = into;
+      s.tensor(t).offset += offset;
+    }
+    there.insert(there.end(), moved.begin(), moved.end());
+    moved.clear();
+    s.buffers[static_cast<size_t>(from)].bytes = 0;
+  }
+
+ private:
+  std::vector<std::vector<TensorIndex>> of_;
+};
 
 /// True when the tensor is all of an arena buffer that may still be moved into another.
 bool is_whole(const Segment& s, TensorIndex t) {
@@ -66,7 +80,7 @@ void share_views(Segment& s) {
 }
 
 /// Outer concatenations first, so that a concatenation of concatenations ends in one buffer.
-void place_concat_inputs(Segment& s) {
+void place_concat_inputs(Segment& s, Members& members) {
   for (auto step = s.steps.rbegin(); step != s.steps.rend(); ++step) {
     if (step->kind != StepKind::concat) continue;
     const auto shape = concat_shape(s, *step);
@@ -78,7 +92,7 @@ void place_concat_inputs(Segment& s) {
       const TensorIndex t = step->inputs[i];
       const bool fits =
           shape->outer == 1 ? s.tensor(t).strides.empty() && y.strides.empty() : !slice.empty() && s.tensor(t).strides == slice;
-      if (fits && is_whole(s, t) && s.tensor(t).buffer != y.buffer) merge(s, s.tensor(t).buffer, y.buffer, y.offset + at);
+      if (fits && is_whole(s, t) && s.tensor(t).buffer != y.buffer) members.merge(s, s.tensor(t).buffer, y.buffer, y.offset + at);
       at += shape->chunks[i];
     }
   }
@@ -171,8 +185,9 @@ std::shared_ptr<const ConcatCopy> what_to_copy(const Segment& s, const Step& ste
 void assign_buffers(Segment& s, bool join_concat_inputs) {
   own_buffers(s);
   share_views(s);
-  for (const CachePair& c : s.caches) merge(s, s.tensor(c.past).buffer, s.tensor(c.present).buffer, 0);
-  if (join_concat_inputs) place_concat_inputs(s);
+  Members members(s);
+  for (const CachePair& c : s.caches) members.merge(s, s.tensor(c.past).buffer, s.tensor(c.present).buffer, 0);
+  if (join_concat_inputs) place_concat_inputs(s, members);
   separate_results(s);
   for (Step& step : s.steps) {
     if (step.kind == StepKind::concat) step.concat = what_to_copy(s, step);
@@ -191,6 +206,14 @@ void find_alignments(Segment& s, int64_t block, int64_t caller) {
 
 void share_in_place(Segment& s) {
   find_lifetimes(s);
+  Members members(s);
+  const auto merge = [&](int32_t from, int32_t into, int64_t offset) {
+    members.merge(s, from, into, offset);
+    Buffer &gone = s.buffers[static_cast<size_t>(from)], &both = s.buffers[static_cast<size_t>(into)];
+    both.first = std::min(both.first, gone.first);
+    both.last = std::max(both.last, gone.last);
+    gone.first = std::numeric_limits<int>::max(), gone.last = -1;
+  };
   for (size_t at = 0; at < s.steps.size(); ++at) {
     const Step& step = s.steps[at];
     if (step.kind != StepKind::kernel || step.outputs.size() != 1 || step.outputs[0] == absent) continue;
@@ -206,14 +229,13 @@ void share_in_place(Segment& s) {
       if (xb == yb || !alone) continue;
       // The kernels were chosen for these alignments.
       if (is_whole(s, y) && s.tensor(x).alignment >= s.tensor(y).alignment) {
-        merge(s, yb, xb, s.tensor(x).offset);
+        merge(yb, xb, s.tensor(x).offset);
       } else if (is_whole(s, x) && s.tensor(y).alignment >= s.tensor(x).alignment) {
         // y's part of its buffer belongs to y alone until this step: slices of a concatenation are disjoint.
-        merge(s, xb, yb, s.tensor(y).offset);
+        merge(xb, yb, s.tensor(y).offset);
       } else {
         continue;
       }
-      find_lifetimes(s);
       break;
     }
   }
@@ -244,14 +266,22 @@ std::vector<StepMemory> held_by_step(const Segment& s) {
   for (const Buffer& b : s.buffers)
     if (b.kind == BufferKind::external || b.kind == BufferKind::result) throughout.bound += b.bytes;
   std::vector<StepMemory> held(s.steps.size(), throughout);
+  std::vector<bool> is_workspace(s.buffers.size(), false);
+  for (size_t i = 0; i < s.steps.size(); ++i) {
+    if (s.steps[i].workspace < 0) continue;
+    const auto buffer = static_cast<size_t>(s.steps[i].workspace);
+    is_workspace[buffer] = true;
+    held[i].workspace += s.buffers[buffer].bytes;
+  }
+  std::vector<int64_t> change(s.steps.size() + 1, 0);  // from the step before
   for (size_t i = 0; i < s.buffers.size(); ++i) {
     const Buffer& b = s.buffers[i];
-    if (b.kind != BufferKind::arena || b.bytes == 0) continue;
-    for (int step = b.first; step <= b.last; ++step) {
-      StepMemory& at = held[static_cast<size_t>(step)];
-      (s.steps[static_cast<size_t>(step)].workspace == static_cast<int32_t>(i) ? at.workspace : at.activations) += b.bytes;
-    }
+    if (b.kind != BufferKind::arena || b.bytes == 0 || is_workspace[i] || b.last < b.first) continue;
+    change[static_cast<size_t>(b.first)] += b.bytes;
+    change[static_cast<size_t>(b.last) + 1] -= b.bytes;
   }
+  int64_t activations = 0;
+  for (size_t i = 0; i < held.size(); ++i) held[i].activations += activations += change[i];
   return held;
 }
 

@@ -230,5 +230,84 @@ TEST(Print, shows_a_node_with_its_types_attributes_and_sources) {
   EXPECT_EQ(describe(s.g, s.b), "'b' (Add)");
 }
 
+/// Whether every producer's position is below its readers'.
+bool in_position(const Graph& g) {
+  for (NodeId n : g.topological())
+    for (size_t i = 0; i < g.node(n).inputs.size(); ++i)
+      if (const NodeId p = g.producer(n, i); p != NodeId::none && g.position(p) >= g.position(n)) return false;
+  return true;
+}
+
+TEST(Graph, positions_grow_along_edges_whatever_is_changed) {
+  // A chain of pairs; then nodes are put between, readers moved to later values, and pieces fused, many times at one place.
+  Graph g;
+  std::vector<ValueId> values{g.add_value("x", DType::f32, SymShape{2})};
+  g.add_input(values[0]);
+  const auto add = [&](std::vector<ValueId> inputs, int64_t order) {
+    const ValueId out = g.add_value("", DType::f32, SymShape{2});
+    return std::pair(g.add_node({.op = "Add", .inputs = std::move(inputs), .outputs = {out}, .order = order}), out);
+  };
+  for (int i = 0; i < 50; ++i) values.push_back(add({values.back(), values[values.size() / 2]}, 0).second);
+  g.add_output(values.back());
+  EXPECT_TRUE(in_position(g));
+  for (int i = 0; i < 200; ++i) {
+    const NodeId reader = g.readers(values[20])[0].node;
+    const auto [between, out] = add({values[20], values[0]}, g.node(reader).order);
+    g.set_input(reader, 0, out);
+    ASSERT_TRUE(in_position(g)) << i;
+  }
+  g.replace_uses(values[3], values[1]);
+  EXPECT_TRUE(in_position(g));
+  const ValueId result = values[40];
+  const NodeId old = g.value(result).producer;
+  g.remove_node(old);
+  g.add_node({.op = "Sub", .inputs = {values[39], values[38]}, .outputs = {result}, .order = 3});
+  EXPECT_TRUE(in_position(g));
+  EXPECT_EQ(broken(g), "");
+}
+
+TEST(Graph, many_readers_come_and_go) {
+  Graph g;
+  const ValueId x = g.add_value("x", DType::f32, SymShape{2}), y = g.add_value("y", DType::f32, SymShape{2});
+  g.add_input(x);
+  g.add_input(y);
+  std::vector<NodeId> nodes;
+  for (int i = 0; i < 300; ++i) {
+    const ValueId out = g.add_value("", DType::f32, SymShape{2});
+    nodes.push_back(g.add_node({.op = "Add", .inputs = {x, i % 3 ? y : x}, .outputs = {out}}));
+    g.add_output(out);
+  }
+  EXPECT_EQ(g.readers(x).size(), 400u);
+  for (size_t i = 0; i < nodes.size(); i += 2) g.set_input(nodes[i], 0, y);
+  EXPECT_EQ(g.readers(x).size(), 250u);
+  EXPECT_EQ(broken(g), "");
+  g.replace_uses(y, x);
+  EXPECT_TRUE(g.readers(y).empty());
+  EXPECT_EQ(g.readers(x).size(), 600u);
+  for (size_t i = 0; i < nodes.size(); i += 3) g.remove_node(nodes[i]);
+  EXPECT_EQ(g.readers(x).size(), 400u);
+  Graph copy = g;
+  copy.set_input(nodes[1], 1, y);
+  EXPECT_EQ(g.readers(x).size(), 400u);
+  EXPECT_EQ(copy.readers(x).size(), 399u);
+  g.remove_node(nodes[1]);
+  EXPECT_EQ(g.topological().size(), 199u);
+}
+
+TEST(Graph, knows_inputs_and_outputs_as_they_change) {
+  Small s;
+  EXPECT_TRUE(s.g.is_input(s.x) && s.g.is_output(s.z));
+  EXPECT_FALSE(s.g.is_output(s.y) || s.g.is_input(s.y) || s.g.is_output(ValueId::none));
+  s.g.add_output(s.z);
+  s.g.set_output(0, s.y);
+  EXPECT_TRUE(s.g.is_output(s.y) && s.g.is_output(s.z));
+  s.g.replace_uses(s.z, s.x);
+  EXPECT_FALSE(s.g.is_output(s.z));
+  s.g.set_outputs({s.z, s.z});
+  EXPECT_FALSE(s.g.is_output(s.x));
+  s.g.set_outputs({s.y});
+  EXPECT_FALSE(s.g.is_output(s.z));
+}
+
 }  // namespace
 }  // namespace smelt

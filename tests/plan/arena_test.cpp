@@ -85,5 +85,21 @@ TEST(Arena, never_overlaps_live_blocks_and_stays_near_the_lower_bound_on_random_
   EXPECT_LE(worst, 1.5);
 }
 
+TEST(Arena, places_blocks_that_all_meet_by_the_steps_where_they_are_many) {
+  std::vector<Lifetime> blocks;
+  constexpr int many = 6000;  // 18 million pairs
+  for (int i = 0; i < many; ++i) blocks.push_back({64 * (1 + i % 7), i, many + i % 50});
+  for (int i = 0; i < 3000; ++i) blocks.push_back({640, 3 * many + i, 3 * many + i + 1});  // one after the other, two at a time
+  const ArenaPlan plan = plan_arena(blocks);
+  EXPECT_EQ(plan.bytes, lower_bound(blocks));
+  std::vector<std::pair<int64_t, int64_t>> at_once;  // while all of the first are alive
+  for (size_t i = 0; i < many; ++i) at_once.emplace_back(plan.offsets[i], plan.offsets[i] + blocks[i].bytes);
+  std::ranges::sort(at_once);
+  for (size_t i = 1; i < at_once.size(); ++i) ASSERT_LE(at_once[i - 1].second, at_once[i].first);
+  const std::vector<Lifetime> last(blocks.end() - 200, blocks.end());
+  ArenaPlan of_last{{plan.offsets.end() - 200, plan.offsets.end()}, plan.bytes};
+  expect_valid(last, of_last);
+}
+
 }  // namespace
 }  // namespace smelt::plan

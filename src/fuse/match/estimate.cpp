@@ -63,12 +63,17 @@ double time_us(const Work& w, const Rates& rates) {
 
 Saving::Saving(const Graph& g, std::span<const NodeId> matched)
     : around_(matched.begin(), matched.end()), nodes_before_(g.node_count()) {
+  // A Concat of thousands is beside each of its inputs, and hardly changes.
+  constexpr size_t most_values = 64;
+  const auto add = [&](NodeId neighbour) {
+    if (g.node(neighbour).inputs.size() + g.node(neighbour).outputs.size() <= most_values) around_.insert(neighbour);
+  };
   for (NodeId n : matched) {
     for (size_t i = 0; i < g.node(n).inputs.size(); ++i)
-      if (NodeId p = g.producer(n, i); p != NodeId::none) around_.insert(p);
+      if (NodeId p = g.producer(n, i); p != NodeId::none) add(p);
     for (ValueId v : g.node(n).outputs)
       if (v != ValueId::none)
-        for (const Use& u : g.readers(v)) around_.insert(u.node);
+        for (const Use& u : g.readers(v)) add(u.node);
   }
   before_ = work_of(g, around_);
 }

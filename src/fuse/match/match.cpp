@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <unordered_set>
 
 namespace smelt::fuse {
 
@@ -101,10 +102,11 @@ std::optional<Refusal> escapes(const Graph& g, std::span<const NodeId> nodes, st
 bool depends_on(const Graph& g, ValueId v, NodeId from) {
   std::vector<NodeId> pending;
   std::set<NodeId> seen;
+  const int64_t first = g.position(from);
   auto visit = [&](ValueId u) {
     if (u == ValueId::none) return;
     NodeId p = g.value(u).producer;
-    if (p != NodeId::none && seen.insert(p).second) pending.push_back(p);
+    if (p != NodeId::none && g.position(p) >= first && seen.insert(p).second) pending.push_back(p);
   };
   visit(v);
   while (!pending.empty()) {
@@ -140,10 +142,11 @@ std::vector<NodeId> in_order(const Graph& g, std::vector<NodeId> nodes) {
 NodeId replace(Graph& g, const std::vector<NodeId>& nodes, Node fused) {
   const Node& last = g.node(nodes.back());
   fused.name = last.name;
+  std::unordered_set<int32_t> known(fused.sources.begin(), fused.sources.end());
   for (NodeId n : nodes) {
     fused.order = std::max(fused.order, g.node(n).order);
     for (int32_t s : g.node(n).sources)
-      if (std::find(fused.sources.begin(), fused.sources.end(), s) == fused.sources.end()) fused.sources.push_back(s);
+      if (known.insert(s).second) fused.sources.push_back(s);
   }
   for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) g.remove_node(*it);
   return g.add_node(std::move(fused));

@@ -33,6 +33,9 @@ struct Rewrite {
   std::string_view name;  // "conv_act", what --skip takes
   Outcome (*match)(const Graph&, NodeId);
   std::string_view what = {};  // in a few words: "activation and residual into a convolution"
+  /// Called with the graph before match is asked about each of its nodes, and with null afterwards: for a rewrite that looks for
+  /// other nodes by what they are. match does without. May be null.
+  void (*sweep)(const Graph*) = nullptr;
 };
 
 struct Entry {

@@ -9,6 +9,9 @@ namespace smelt::fuse {
 #include "fuse/rewrites/pipeline.def"
 #undef REWRITE
 
+/// Files the nodes by what makes them duplicates of each other (Rewrite::sweep).
+void file_duplicates(const Graph* g);
+
 // What options put in the place of a rewrite of the pipeline (fuse/run.cpp).
 
 /// concat_conv, also where the Concat's inputs can be written in place.

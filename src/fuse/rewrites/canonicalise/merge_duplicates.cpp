@@ -3,8 +3,13 @@
 // Unless   the operator draws random numbers or has a subgraph
 //          a result of the second is a graph output
 //          they dequantize: split_dequantize has made them two
+#include <algorithm>
+#include <bit>
 #include <cstring>
+#include <unordered_map>
+#include <unordered_set>
 
+#include "base/file.h"
 #include "fuse/match/match.h"
 #include "fuse/rewrites/rewrites.h"
 #include "ops/core/operator.h"
@@ -59,7 +64,69 @@ bool same(const Graph& g, const Node& a, const Node& b) {
   return true;
 }
 
+/// Equal for nodes that are the same.
+size_t signature(const Graph& g, const Node& n) {
+  size_t h = std::hash<std::string_view>()(n.op);
+  const auto mix = [&h](size_t x) { h = (h ^ x) * 0x9e3779b97f4a7c15ull + (h >> 29); };
+  mix(n.outputs.size());
+  mix(n.attrs.size());
+  for (ValueId v : n.inputs) {
+    const Tensor* t = v == ValueId::none ? nullptr : &g.value(v).constant;
+    if (t && t->valid() && t->type() != DType::string && t->size() <= small)
+      mix(hash_bytes(t->raw(), t->nbytes(), static_cast<uint64_t>(t->type()) + t->shape().size()));
+    else
+      mix(static_cast<size_t>(index(v)));
+  }
+  if (n.program) {
+    for (const expr::Instruction& i : n.program->code()) {
+      for (expr::Ref a : i.args) mix(static_cast<size_t>(a));
+      mix(static_cast<size_t>(i.fn) << 8 | static_cast<size_t>(i.type));
+      mix(std::bit_cast<size_t>(i.value) + static_cast<size_t>(i.index));
+    }
+  }
+  for (const auto& [key, value] : n.attrs) {
+    mix(std::hash<std::string_view>()(key));
+    if (const auto* number = std::get_if<int64_t>(&value)) mix(static_cast<size_t>(*number));
+    if (const auto* text = std::get_if<std::string>(&value)) mix(std::hash<std::string_view>()(*text));
+    if (const auto* numbers = std::get_if<std::vector<int64_t>>(&value))
+      for (int64_t x : *numbers) mix(static_cast<size_t>(x));
+  }
+  return h;
+}
+
+/// Nodes by signature, each list in topological order, as they were when a sweep began.
+struct Filed {
+  const Graph* graph = nullptr;
+  std::unordered_map<size_t, std::vector<NodeId>> nodes;
+};
+thread_local Filed filed;
+
+constexpr size_t few_readers = 16;  // looked through one by one
+
+/// Nodes that may be the same as n, which reads `anchor`: all that are, as far as nothing has changed since the sweep began.
+std::vector<NodeId> alike(const Graph& g, const Node& n, ValueId anchor) {
+  std::vector<NodeId> found;
+  if (filed.graph == &g && g.readers(anchor).size() > few_readers) {
+    if (const auto at = filed.nodes.find(signature(g, n)); at != filed.nodes.end()) found = at->second;
+    return found;
+  }
+  std::unordered_set<int32_t> known;  // a node may read it twice
+  for (const Use& u : g.readers(anchor))
+    if (known.insert(index(u.node)).second) found.push_back(u.node);
+  return found;
+}
+
+bool has_output(const Graph& g, const Node& n) {
+  return std::ranges::any_of(n.outputs, [&](ValueId v) { return v != ValueId::none && g.is_output(v); });
+}
+
 }  // namespace
+
+void file_duplicates(const Graph* g) {
+  filed = {g, {}};
+  if (!g) return;
+  for (NodeId n : g->topological()) filed.nodes[signature(*g, g->node(n))].push_back(n);
+}
 
 Outcome merge_duplicates(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
@@ -71,17 +138,31 @@ Outcome merge_duplicates(const Graph& g, NodeId id) {
     }
   if (anchor == ValueId::none || g.readers(anchor).size() < 2 || !is_deterministic(n) || n.is("DequantizeLinear"))
     return NotHere{};
-  for (const Use& u : g.readers(anchor)) {
-    const Node& first = g.node(u.node);
-    if (u.node == id || std::pair(first.order, index(u.node)) > std::pair(n.order, index(id)) || !same(g, first, n)) continue;
+  const auto place = [&](NodeId at) { return std::pair(g.node(at).order, index(at)); };
+  const std::vector<NodeId> others = alike(g, n, anchor);
+  for (NodeId keep : others) {
+    const Node& first = g.node(keep);
+    if (keep == id || !first.alive || place(keep) > place(id) || !same(g, first, n)) continue;
     for (ValueId v : n.outputs)
       if (v != ValueId::none && g.is_output(v)) return refuse(Reason::graph_output, id, "{} is a graph output", g.value(v).name);
-    return Match{{u.node, id}, [keep = u.node, id](Graph& graph) {
-                   const std::vector<ValueId> from = graph.node(id).outputs, to = graph.node(keep).outputs;
-                   for (size_t i = 0; i < from.size(); ++i)
-                     if (from[i] != ValueId::none) graph.replace_uses(from[i], to[i]);
-                   graph.merge_sources(keep, id);
-                   graph.remove_node(id);
+    // All at once: each merge lists what the first one stands for.
+    std::vector<NodeId> duplicates{id};
+    for (NodeId d : others) {
+      const Node& other = g.node(d);
+      if (d == keep || d == id || !other.alive || place(d) < place(id)) continue;
+      if (same(g, first, other) && !has_output(g, other)) duplicates.push_back(d);
+    }
+    std::vector<NodeId> nodes{keep};
+    nodes.insert(nodes.end(), duplicates.begin(), duplicates.end());
+    return Match{nodes, [keep, duplicates](Graph& graph) {
+                   const std::vector<ValueId> to = graph.node(keep).outputs;
+                   graph.merge_sources(keep, duplicates);
+                   for (NodeId d : duplicates) {
+                     const std::vector<ValueId> from = graph.node(d).outputs;
+                     for (size_t i = 0; i < from.size(); ++i)
+                       if (from[i] != ValueId::none) graph.replace_uses(from[i], to[i]);
+                     graph.remove_node(d);
+                   }
                    return keep;
                  }};
   }

@@ -14,13 +14,16 @@ namespace {
 
 bool contains(const std::vector<NodeId>& nodes, NodeId n) { return std::find(nodes.begin(), nodes.end(), n) != nodes.end(); }
 
-/// Nodes that read v and are not taken in yet, each once, by place in the graph.
-std::vector<NodeId> outside_readers(const Graph& g, ValueId v, const std::vector<NodeId>& taken) {
-  std::vector<NodeId> r;
+/// Of the nodes that read v and are not taken in yet, the one that comes first in the graph; none where there is none.
+NodeId outside_reader(const Graph& g, ValueId v, const std::vector<NodeId>& taken) {
+  NodeId first = NodeId::none;
   for (const Use& u : g.readers(v))
-    if (!contains(taken, u.node) && !contains(r, u.node)) r.push_back(u.node);
-  std::sort(r.begin(), r.end(), [&](NodeId a, NodeId b) { return g.node(a).order < g.node(b).order; });
-  return r;
+    if ((first == NodeId::none || g.node(u.node).order < g.node(first).order) && !contains(taken, u.node)) first = u.node;
+  return first;
+}
+
+bool has_outside_reader(const Graph& g, ValueId v, const std::vector<NodeId>& taken) {
+  return std::ranges::any_of(g.readers(v), [&](const Use& u) { return !contains(taken, u.node); });
 }
 
 /// Whether node n, which reads a value of y's shape, can be computed in the program; the reason if not.
@@ -66,9 +69,10 @@ Result<std::vector<NodeId>> next_nodes(const Graph& g, ValueId y, const std::vec
   while (taken.size() < most) {
     // The reader that comes first in the graph, of any value that is still read outside.
     NodeId next = NodeId::none;
-    for (ValueId v : open)
-      for (NodeId r : outside_readers(g, v, taken))
-        if (next == NodeId::none || g.node(r).order < g.node(next).order) next = r;
+    for (ValueId v : open) {
+      const NodeId r = outside_reader(g, v, taken);
+      if (r != NodeId::none && (next == NodeId::none || g.node(r).order < g.node(next).order)) next = r;
+    }
     if (next == NodeId::none) return refuse(Reason::wrong_reader, g.value(y).producer, "{} is not read", g.value(y).name);
     if (auto no = refusal(g, next, y, inside, bytes)) {
       if (g.readers(y).size() > 1)
@@ -79,7 +83,7 @@ Result<std::vector<NodeId>> next_nodes(const Graph& g, ValueId y, const std::vec
     inside.push_back(g.node(next).out());
     open.push_back(g.node(next).out());
     std::erase_if(open,
-                  [&](ValueId v) { return !g.is_output(v) && outside_readers(g, v, taken).empty() && v != g.node(next).out(); });
+                  [&](ValueId v) { return !g.is_output(v) && !has_outside_reader(g, v, taken) && v != g.node(next).out(); });
     if (open.size() == 1) return taken;
     for (ValueId v : open)
       if (g.is_output(v) && v != g.node(next).out())
@@ -99,7 +103,7 @@ std::vector<NodeId> cheap_makers(const Graph& g, const std::vector<ValueId>& ope
   std::vector<NodeId> found;
   for (ValueId v : operands) {
     NodeId maker = g.value(v).producer;
-    if (maker == NodeId::none || g.is_output(v) || !outside_readers(g, v, readers).empty() || same_shape(g, v, y)) continue;
+    if (maker == NodeId::none || g.is_output(v) || has_outside_reader(g, v, readers) || same_shape(g, v, y)) continue;
     if (!is_pointwise(g, maker) || g.node(maker).outputs.size() != 1 || !is_real(g.value(v).type)) continue;
     auto reads = operands_of(g, maker);
     if (reads.size() != 1 || !is_real(g.value(reads[0]).type)) continue;

@@ -5,6 +5,7 @@
 //          the shapes are not proven equal, a path leaves the region and comes back, or it would grow too large: the
 //          region ends there
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "fuse/match/compose.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr size_t max_operands = 12, max_outputs = 6, max_nodes = 64;
 constexpr int max_operations = 96;
+constexpr size_t most_readers = 64;  // of one value, that may join its region
 
 /// Vectors and scalars of integers and truth values are the arithmetic of shapes and indices.
 bool is_shape_arithmetic(const Graph& g, ValueId v) { return !is_float(g.value(v).type) && rank(g, v) <= 1; }
@@ -52,10 +54,8 @@ class Region {
     std::vector<ValueId> r;
     for (NodeId n : nodes)
       for (ValueId v : g_.node(n).outputs) {
-        bool outside = g_.is_output(v);
-        for (const Use& u : g_.readers(v))
-          if (std::find(nodes.begin(), nodes.end(), u.node) == nodes.end()) outside = true;
-        if (outside) r.push_back(v);
+        const auto is_outside = [&](const Use& u) { return std::find(nodes.begin(), nodes.end(), u.node) == nodes.end(); };
+        if (g_.is_output(v) || std::ranges::any_of(g_.readers(v), is_outside)) r.push_back(v);
       }
     return r;
   }
@@ -64,22 +64,31 @@ class Region {
   std::vector<NodeId> neighbours() const {
     std::vector<NodeId> found;
     auto add = [&](NodeId n) {
-      if (n != NodeId::none && !inside(n) && std::find(found.begin(), found.end(), n) == found.end()) found.push_back(n);
+      if (n != NodeId::none && !never_.contains(n) && !inside(n) && std::find(found.begin(), found.end(), n) == found.end())
+        found.push_back(n);
     };
     for (NodeId n : nodes_)
       for (ValueId v : g_.node(n).inputs)
         if (v != ValueId::none) add(g_.value(v).producer);
     for (NodeId n : nodes_)
       for (ValueId v : g_.node(n).outputs)
-        for (const Use& u : g_.readers(v)) add(u.node);
+        for (const Use& u : g_.readers(v).first(std::min(g_.readers(v).size(), most_readers))) add(u.node);
     return found;
   }
 
-  bool fits(NodeId n) const {
+  /// Whatever else is in the region.
+  bool may_fit(NodeId n) const {
     if (!is_pointwise(g_, n)) return false;
-    for (ValueId v : g_.node(n).outputs) {
-      auto e = extents(g_, v);
-      if (!e || *e != shape_ || is_shape_arithmetic(g_, v)) return false;
+    return std::ranges::all_of(g_.node(n).outputs, [&](ValueId v) {
+      const auto e = extents(g_, v);
+      return e && *e == shape_ && !is_shape_arithmetic(g_, v);
+    });
+  }
+
+  bool fits(NodeId n) {
+    if (!may_fit(n)) {
+      never_.insert(n);
+      return false;
     }
     std::vector<NodeId> with = nodes_;
     with.push_back(n);
@@ -90,9 +99,11 @@ class Region {
     return c.operands.size() <= max_operands && c.program.operations() <= max_operations;
   }
 
-  /// No path leaves the nodes and comes back.
+  /// No path leaves the nodes and comes back. Nodes on such a path come after the first of the region.
   bool is_convex(const std::vector<NodeId>& nodes) const {
     std::set<NodeId> in(nodes.begin(), nodes.end()), seen;
+    int64_t first = std::numeric_limits<int64_t>::max();
+    for (NodeId n : nodes) first = std::min(first, g_.position(n));
     std::vector<NodeId> pending;
     auto visit = [&](NodeId n, bool from_inside) {
       for (ValueId v : g_.node(n).inputs) {
@@ -101,7 +112,7 @@ class Region {
         if (p == NodeId::none) continue;
         if (in.contains(p)) {
           if (!from_inside) return false;
-        } else if (seen.insert(p).second) {
+        } else if (g_.position(p) > first && seen.insert(p).second) {
           pending.push_back(p);
         }
       }
@@ -119,6 +130,7 @@ class Region {
   const Graph& g_;
   std::vector<NodeId> nodes_;
   Extents shape_;
+  std::set<NodeId> never_;  // neighbours that fit no region of this shape
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ report::Subject subject(const std::string& model, const Options& options, const 
   report::Subject s;
   s.path = model;
   s.options = options;
+  s.options.tune_new_shapes = true;  // what is timed, or shown, is tuned
   s.shapes = options.shapes;
   s.feeds = feeds;
   return s;

@@ -315,6 +315,26 @@ NB_MODULE(smelt_ext, m) {
       .def_rw("precision", &Options::precision)
       .def_rw("keep_fp32", &Options::keep_fp32)
       .def_rw("shapes", &Options::shapes)
+      .def_prop_rw(
+          "profiles",
+          [](const Options& o) {
+            std::vector<std::map<std::string, std::vector<Shape>>> all;
+            for (const ShapeProfile& p : o.profiles)
+              for (all.emplace_back(); const auto& [name, r] : p) all.back()[name] = {r.min, r.opt, r.max};
+            return all;
+          },
+          [](Options& o, const std::vector<std::map<std::string, std::vector<Shape>>>& all) {
+            o.profiles.clear();
+            for (const auto& profile : all)
+              for (o.profiles.emplace_back(); const auto& [name, r] : profile) {
+                if (r.size() != 3) fail_usage("a profile of input '{}' has {} shapes, expected min, opt, max", name, r.size());
+                o.profiles.back()[name] = {r[0], r[1], r[2]};
+              }
+          },
+          "Ranges to prepare for: by input name, the shapes min, opt and max.")
+      .def_rw("tune_new_shapes", &Options::tune_new_shapes)
+      .def_rw("kept_shapes", &Options::kept_shapes)
+      .def_rw("kept_bytes", &Options::kept_bytes)
       .def_rw("cache_dir", &Options::cache_dir)
       .def_rw("use_cache", &Options::use_cache)
       .def_rw("plan_kernels", &Options::plan_kernels)

@@ -33,6 +33,14 @@ struct Progress {
   double seconds = 0, seconds_left = 0;  // spent; left, estimated from the pace so far
 };
 
+/// Extents of one input that a build prepares for: kernels are measured at `opt`, `min` and `max`, and what they chose serves all
+/// extents between. The three have the same rank.
+struct ShapeRange {
+  Shape min, opt, max;
+};
+/// By input name. Inputs that are left out need fixed shapes.
+using ShapeProfile = std::map<std::string, ShapeRange>;
+
 struct Options {
   std::string device = "cpu";        // "cpu"; "gpu" (the first), or a GPU's number: "1"
   std::string arch;                  // "sm_87": makes a plan for such GPUs, to run elsewhere; measures nothing
@@ -49,6 +57,10 @@ struct Options {
   std::string precision;             // "", "fp16", "bf16", "tf32": convert an fp32 model
   std::vector<std::string> keep_fp32;             // patterns (* and ?) of node names or scopes that stay fp32
   std::map<std::string, Shape> shapes;            // fix symbolic dimensions of inputs at build time, by input name
+  std::vector<ShapeProfile> profiles;             // ranges to prepare for; the dimensions stay symbolic
+  bool tune_new_shapes = false;                   // true: measures shapes that no build prepared when they are bound first
+  int kept_shapes = 64;                           // whose plans an Execution keeps, the most recently bound ones; at least 1
+  int64_t kept_bytes = 256 << 20;                 // about what these may hold beside weights and the arena; 0: no limit
   std::string cache_dir;                          // "": SMELT_CACHE_DIR, XDG_CACHE_HOME/smelt or ~/.cache/smelt
   bool use_cache = true;                          // false: neither reads nor writes the tuning cache
   std::function<void(const Progress&)> progress;  // may be empty

@@ -10,6 +10,7 @@ from .errors import UsageError
 
 if TYPE_CHECKING:
     Path = str | os.PathLike[str]
+    Shapes = Mapping[str, Sequence[int | Sequence[int]]]
 else:
     Path = str | os.PathLike
 
@@ -29,11 +30,26 @@ class BuildOptions(TypedDict, total=False):
     skip: Sequence[str]                        # rewrites to leave out
     precision: str                             # "fp16", "bf16", "tf32": convert an fp32 model
     keep_fp32: Sequence[str]                   # patterns of nodes or modules that stay fp32 in a conversion
-    shapes: Mapping[str, Sequence[int]]        # {"x": (1, 3, 224, 224)}: fix symbolic extents
+    shapes: Shapes | Sequence[Shapes]          # {"x": (1, 3, 224, 224)}: fix symbolic extents; with (min, opt, max) in place of an
+                                               # extent, prepare for that range: {"x": (1, 3, 48, (64, 320, 640))}; a list: several
+    tune_new_shapes: bool                      # True: measure shapes that were not prepared when they are run first
+    kept_shapes: int                           # shapes whose plans are kept, 64
+    kept_bytes: int                            # about what these may hold beside weights and the arena; 0: no limit
     cache_dir: Path                            # the folder of the tuning cache
     use_cache: bool                            # False: neither read nor write the tuning cache
     plan_kernels: bool                         # False: refuse a plan that carries kernels, which are code
     time_limit: float                          # seconds that a run may take before it ends with StoppedError; 0: no limit
+
+
+def _set_shapes(o: _ext.Options, shapes: Any) -> None:
+    several = not isinstance(shapes, Mapping)
+    profiles = [{name: [e if isinstance(e, Sequence) else (e, e, e) for e in extents] for name, extents in s.items()}
+                for s in (shapes if several else [shapes])]
+    ranges = any(isinstance(e, Sequence) for s in (shapes if several else [shapes]) for extents in s.values() for e in extents)
+    if several or ranges:
+        o.profiles = [{name: [[e[k] for e in extents] for k in range(3)] for name, extents in p.items()} for p in profiles]
+    else:
+        o.shapes = {k: list(v) for k, v in shapes.items()}
 
 
 def make_options(options: Mapping[str, Any]) -> _ext.Options:
@@ -46,11 +62,12 @@ def make_options(options: Mapping[str, Any]) -> _ext.Options:
             if name in ("skip", "keep_fp32"):
                 value = [value] if isinstance(value, str) else list(value)
             elif name == "shapes":
-                value = {k: list(v) for k, v in (value or {}).items()}
+                _set_shapes(o, value or {})
+                continue
             elif name == "cache_dir":
                 value = os.fspath(value)
             setattr(o, name, value)
-        except (AttributeError, TypeError):
+        except (AttributeError, IndexError, TypeError):
             expected = getattr(BuildOptions.__annotations__[name], "__forward_arg__", BuildOptions.__annotations__[name])
             raise UsageError(f"option {name}={value!r} has type {type(value).__name__}, expected {expected}") from None
     if o.keep_fp32 and not o.precision:

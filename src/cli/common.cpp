@@ -73,7 +73,12 @@ report::Subject ModelArguments::subject() const {
   s.options.keep_fp32 = split(keep_text);
   s.options.use_cache = !no_cache;
   if (isatty(STDERR_FILENO)) s.options.progress = [line = std::make_shared<ProgressLine>()](const Progress& p) { line->show(p); };
-  s.shapes = profile::parse_shapes(shapes_text);
+  s.options.profiles = profile::parse_profiles(shapes_text);
+  if (s.options.profiles.empty())
+    s.shapes = profile::parse_shapes(shapes_text);
+  else
+    for (const auto& [name, range] : s.options.profiles.front()) s.shapes[name] = range.opt;
+  s.options.tune_new_shapes = true;  // what is timed, or shown, is tuned
   s.input_files = input_files;
   s.seed = seed;
   return s;
@@ -81,7 +86,10 @@ report::Subject ModelArguments::subject() const {
 
 void add_graph_options(CLI::App& app, ModelArguments& m, const char* what) {
   app.add_option("model", m.path, what)->required()->type_name("FILE");
-  app.add_option("--shapes", m.shapes_text, "Extents of symbolic inputs, as x:1x3x224x224,mask:1x8; 1 where not given")
+  app.add_option(
+         "--shapes", m.shapes_text,
+         "Extents of symbolic inputs, as x:1x3x224x224,mask:1x8; 1 where not given. Ranges to prepare for, as min:opt:max: "
+         "x:1x3x48x64:320:640; several profiles between semicolons")
       ->type_name("SPEC");
   app.add_option("--skip", m.options.skip, "Rewrites to leave out")->delimiter(',')->allow_extra_args(false)->type_name("NAME");
 }

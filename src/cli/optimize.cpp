@@ -50,7 +50,7 @@ Action add_optimize(CLI::App& app) {
   return [a] {
     const report::Subject subject = a->subject();
     Options options = subject.options;
-    options.shapes = subject.shapes;
+    if (options.profiles.empty()) options.shapes = subject.shapes;
     const fs::path output = a->output.empty() ? fs::path(a->path).replace_extension(".plan.onnx") : fs::path(a->output);
     const report::Explained explained = report::explain(subject);
     check_destination(a->path, output, options, a->save);

@@ -4,6 +4,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
+#include <string>
 
 #include "base/threads.h"
 #include "fuse/match/rewrite.h"
@@ -46,6 +49,8 @@ struct Context {
   Options options;
   threads::Team team;  // what runs, and measurements, use
   Target target;
+  std::optional<std::set<std::string>> carried_plain;  // the nodes that a plan's file says stay plain
+  std::optional<std::set<std::string>> carried_apart;  // and those that run as their parts (fused_choices.h)
   std::shared_ptr<StageTimes> stages = std::make_shared<StageTimes>();
 };
 

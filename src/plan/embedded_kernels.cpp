@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/value_of.h"
+#include "plan/carried_choices.h"
 #include "plan/planner.h"
 
 namespace smelt::plan {
@@ -14,23 +15,6 @@ namespace {
 namespace cuda = device::cuda;
 
 constexpr std::string_view gpu_key = "smelt.plan.gpu", tactics_key = "smelt.plan.tactics", kernel_prefix = "smelt.plan.kernel.";
-
-/// Lines of "node, problem, tactic and configuration" between tabs. A node's name may hold anything, also tabs and ends of lines.
-tune::PinnedChoices choices_in(const std::string& tactics) {
-  tune::PinnedChoices choices;
-  std::istringstream in(tactics);
-  for (std::string line; std::getline(in, line);) {
-    const size_t last = line.rfind('\t');
-    if (last == line.npos || last == 0) continue;
-    const size_t first = line.rfind('\t', last - 1);
-    if (first == line.npos) continue;
-    const std::string tactic = line.substr(last + 1);
-    const size_t space = std::min(tactic.find(' '), tactic.size());
-    choices[line.substr(first + 1, last - first - 1)] = {tactic.substr(0, space),
-                                                         tactic.substr(std::min(space + 1, tactic.size()))};
-  }
-  return choices;
-}
 
 /// The metadata's entry, which is removed; empty where there is none.
 std::string extract(std::map<std::string, std::string>& metadata, std::string_view key) {
@@ -83,7 +67,7 @@ EmbeddedKernels kernels_of(const Planner& planner, std::span<const StepInfo> ste
   options.tuning_level = 0;
   options.progress = nullptr;
   const auto again = std::make_shared<Context>(machine, options, context.target, tune::Cache::in_memory(), kernels.choices);
-  Planner(clone(planner.graph()), again).first(value_of(planner.fixed_shapes(), "the shape of an input"));
+  Planner(clone(planner.graph()), again).first(value_of(planner.fixed_shapes(), "the shape of an input"), Measure::no);
   kernels.cubins = machine.gpu->cubins->in_memory();
   return kernels;
 }

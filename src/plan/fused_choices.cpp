@@ -1,5 +1,7 @@
 #include "plan/fused_choices.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -178,6 +180,9 @@ void replace(Segment& s, size_t at, const Parts& parts, const std::shared_ptr<co
                  std::make_move_iterator(steps.end()));
 }
 
+/// What a plan carries of a node that runs apart: which way, and its name.
+std::string entry(size_t way, const Node& node) { return fmt::format("{} {}", way, node.name); }
+
 constexpr double never = std::numeric_limits<double>::infinity();
 
 double estimate_us(const ops::Offer& offer, const tune::Tuner& tuner) {
@@ -213,7 +218,7 @@ struct Fused {
 
 /// Times one way apart; true where it is clearly better than the fused node. Times of measurements that follow each other drift by
 /// more than many fusions are worth, so that only a race decides.
-bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, Context& context) {
+bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, Context& context, bool may_measure) {
   tune::Tuner& tuner = context.tuner;
   const auto report = [&](double fused_us, double apart_us, bool measured, bool at_least) {
     if (times.apart_us == 0 || (measured && !times.measured) || (measured == times.measured && apart_us < times.apart_us))
@@ -232,7 +237,7 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, Context& co
   }
   estimate += copies;
   const bool hopeful = estimate <= most_hopeful(context.options.tuning_level) * fused.estimate_us;
-  if (!tuner.measures() || !hopeful || fused.estimate_us == never) {
+  if (!may_measure || !hopeful || fused.estimate_us == never) {
     report(fused.estimate_us, estimate, false, false);
     return estimate < clearly_less_estimated * fused.estimate_us;
   }
@@ -256,8 +261,29 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, Context& co
 
 }  // namespace
 
-std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment& s, const Step& step, Context& context) {
+std::set<std::string> FusedChoices::apart() const {
+  const std::lock_guard lock(mutex_);
+  return apart_;
+}
+
+void FusedChoices::carry(std::set<std::string> apart) {
+  const std::lock_guard lock(mutex_);
+  apart_ = std::move(apart);
+  carried_ = true;
+}
+
+std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment& s, const Step& step, Context& context,
+                                                                   bool may_measure) {
   tune::Tuner& tuner = context.tuner;
+  auto decision = std::make_shared<Decision>();
+  if (carried_) {
+    for (size_t way = 0; way < ways_apart().size(); ++way) {
+      if (!apart_.contains(entry(way, *step.node))) continue;
+      decision->times = std::make_shared<const FusedTimes>(FusedTimes{.measured = false, .runs_apart = true});
+      decision->without = ways_apart()[way].without;
+    }
+    return decision;
+  }
   const ops::BoundNode node = bound_node(s, step, &context.weights);
   ops::Offer offer;
   try {
@@ -269,18 +295,19 @@ std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment
     const std::lock_guard lock(mutex_);
     if (const auto at = by_problem_.find(offer.problem); at != by_problem_.end()) return at->second;
   }
-  auto decision = std::make_shared<Decision>();
   FusedTimes times;
   const Fused fused{node, offer, estimate_us(offer, tuner)};
-  for (const Apart& way : ways_apart()) {
+  for (size_t w = 0; w < ways_apart().size() && !times.runs_apart; ++w) {
+    const Apart& way = ways_apart()[w];
     if (way.op != step.node->op) continue;
     try {
       const std::optional<Parts> parts = parts_of(s, step, way.without, context);
-      if (!parts || !wins(times, *parts, fused, context)) continue;
+      if (!parts || !wins(times, *parts, fused, context, may_measure)) continue;
       times.runs_apart = true;
       decision->without = way.without;
-      break;
+      decision->way = w;
     } catch (const Error& e) {  // a part has no kernel, or no body for these shapes
+      if (e.code() == ExitCode::stopped) throw;
       info("'{}' was not compared with its parts: {}", step.node->name, e.what());
     }
   }
@@ -291,7 +318,8 @@ std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment
   return offer.problem.empty() ? decision : by_problem_.try_emplace(offer.problem, decision).first->second;
 }
 
-void FusedChoices::apply(Segment& s, Context& context) {
+void FusedChoices::apply(Segment& s, Context& context, bool may_measure) {
+  may_measure = may_measure && context.tuner.measures();
   const auto begin = std::chrono::steady_clock::now();
   const auto fused = static_cast<int>(std::ranges::count_if(s.steps, is_fused));
   int done = 0;
@@ -305,11 +333,12 @@ void FusedChoices::apply(Segment& s, Context& context) {
       if (const auto at = decided_.find(s.steps[i].id); at != decided_.end()) decision = at->second;
     }
     if (!decision) {
-      decision = decide(s, s.steps[i], context);
+      decision = decide(s, s.steps[i], context, may_measure);
       const std::lock_guard lock(mutex_);
       decision = decided_.try_emplace(s.steps[i].id, decision).first->second;
-      measured = true;
-      if (context.options.progress && context.tuner.measures()) {
+      if (decision->times && decision->times->runs_apart) apart_.insert(entry(decision->way, *s.steps[i].node));
+      measured = may_measure;
+      if (context.options.progress && may_measure) {
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         context.options.progress({"tuning", s.steps[i].node->name, done, fused, seconds, seconds / done * (fused - done)});
       }
@@ -321,10 +350,11 @@ void FusedChoices::apply(Segment& s, Context& context) {
       if (!parts) continue;
       replace(s, i, *parts, decision->times);
       i += parts->segment.steps.size() - 1;
-    } catch (const Error&) {  // parts that have no body for these shapes
+    } catch (const Error& e) {  // parts that have no body for these shapes
+      if (e.code() == ExitCode::stopped) throw;
     }
   }
-  if (context.options.progress && measured && context.tuner.measures() && done > 0)
+  if (context.options.progress && measured && done > 0)
     context.options.progress(
         {"tuning", "", fused, fused, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 0});
 }

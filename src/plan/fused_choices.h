@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,18 +22,27 @@ class FusedChoices {
  public:
   /// Gives each decided step its times, and replaces those that lost by the steps of their parts. After the layouts, before
   /// buffers are assigned. For the processor's plans.
-  void apply(Segment& s, Context& context);
+  /// Where it may not measure, estimates decide what was not decided before.
+  void apply(Segment& s, Context& context, bool may_measure);
+
+  /// The nodes that run apart, and how: "0 NAME".
+  std::set<std::string> apart() const;
+  /// Takes the decisions of an earlier process: these run apart, all others fused.
+  void carry(std::set<std::string> apart);
 
  private:
   struct Decision {
     std::shared_ptr<const FusedTimes> times;  // null where there are no parts to compare with
     std::vector<std::string> without;         // of one that runs apart: the rewrites that its parts are made without
+    size_t way = 0;                           // which of the lists of them
   };
-  std::shared_ptr<const Decision> decide(const Segment& s, const Step& step, Context& context);
+  std::shared_ptr<const Decision> decide(const Segment& s, const Step& step, Context& context, bool may_measure);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<NodeId, std::shared_ptr<const Decision>> decided_;
   std::map<std::string, std::shared_ptr<const Decision>> by_problem_;
+  std::set<std::string> apart_;
+  bool carried_ = false;
 };
 
 }  // namespace smelt::plan

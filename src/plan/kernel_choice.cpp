@@ -40,6 +40,9 @@ struct PendingStep {
   ops::Offer offer;
   std::string bucket;
   std::optional<tune::PinnedChoice> similar;  // what the bucket has
+  StepForm form;
+  std::optional<tune::Choice> taken;  // of similar extents: there is nothing to choose
+  bool searched = false;              // all that can run it is in the offer
 };
 
 /// Takes candidates that cannot be prepared out of the offers, so that the next best are chosen.
@@ -95,7 +98,7 @@ class HeldKernels {
 /// Compiles what tuning will measure and was not prepared before, by all cores at once: the results stay in the store of kernels.
 /// True where some candidate was refused, so that tuning will need another.
 bool prepare_in_parallel(std::vector<PendingStep>& pending, tune::Tuner& tuner, Refusals& refusals, int threads,
-                         BucketChoices& buckets, HeldKernels& held) {
+                         BucketChoices& buckets, HeldKernels& held, bool may_measure) {
   struct Task {
     std::string problem;
     ops::Candidate candidate;
@@ -104,8 +107,8 @@ bool prepare_in_parallel(std::vector<PendingStep>& pending, tune::Tuner& tuner, 
   std::vector<Task> tasks;
   std::set<std::string> seen;
   for (const PendingStep& p : pending) {
-    if (!seen.insert(p.offer.problem).second) continue;
-    const std::vector<size_t> needed = tuner.needed(p.offer, p.similar);
+    if (p.taken || !seen.insert(p.offer.problem).second) continue;
+    const std::vector<size_t> needed = tuner.needed(p.offer, p.similar, may_measure);
     if (needed.size() < 2) continue;  // not measured: prepared once it is chosen, with each node's own weights
     for (size_t i : needed) {
       const ops::Candidate& c = p.offer.candidates[i];
@@ -140,13 +143,13 @@ bool prepare_in_parallel(std::vector<PendingStep>& pending, tune::Tuner& tuner, 
 }
 
 /// The tuner's choice. On a GPU a candidate that cannot be timed makes room for the next.
-void choose(PendingStep& p, Context& context, Refusals& refusals) {
+void choose(PendingStep& p, Context& context, Refusals& refusals, bool may_measure) {
   Step& step = *p.step;
   step.problem = p.offer.problem;
-  for (;;) {
+  if (p.taken) step.choice = std::make_shared<const tune::Choice>(*std::exchange(p.taken, std::nullopt));
+  while (!step.choice) {
     try {
-      step.choice = std::make_shared<const tune::Choice>(context.tuner.choose(p.node, p.offer, p.similar));
-      break;
+      step.choice = std::make_shared<const tune::Choice>(context.tuner.choose(p.node, p.offer, p.similar, may_measure));
     } catch (const tune::Unfit& e) {
       refusals.refuse(step.problem, ops::Candidate(p.offer.candidates[e.candidate]), e.what(), e.would_again);
     }
@@ -154,6 +157,12 @@ void choose(PendingStep& p, Context& context, Refusals& refusals) {
   const ops::Candidate& chosen = p.offer.candidates[step.choice->candidate];
   step.tactic = chosen.tactic;
   step.config = chosen.config;
+}
+
+/// Offers all that can run the step.
+void search(PendingStep& p, const tune::Tuner& tuner) {
+  p.searched = true;
+  p.offer = ops::offer(p.node, tuner.machine());
 }
 
 /// Gives the steps their chosen kernels, by so many threads. The result: those whose candidate does not compile and is refused,
@@ -174,6 +183,12 @@ std::vector<PendingStep*> prepare_chosen(const std::vector<PendingStep*>& steps,
     const Step& step = *steps[i]->step;
     const auto is_chosen = [&](const ops::Candidate& c) { return c.tactic == step.tactic && c.config == step.config; };
     const std::vector<ops::Candidate>& candidates = steps[i]->offer.candidates;
+    steps[i]->step->choice.reset();
+    if (!steps[i]->searched) {  // similar extents ran with it; these choose among all
+      search(*steps[i], context.tuner);
+      again.push_back(steps[i]);
+      continue;
+    }
     try {
       std::rethrow_exception(failed[i]);
     } catch (const Error& e) {
@@ -187,9 +202,27 @@ std::vector<PendingStep*> prepare_chosen(const std::vector<PendingStep*>& steps,
   return again;
 }
 
+/// The step with what can run it: with the choice for similar extents alone where nothing may be measured and there is one.
+PendingStep pending_step(const Segment& s, Step& step, ops::BoundNode node, tune::Tuner& tuner, const BucketChoices& buckets,
+                         const SimilarChoices& similar, bool may_measure) {
+  PendingStep p{
+      .step = &step, .node = std::move(node), .offer = {}, .bucket = {}, .similar = {}, .form = form_of(s, step), .taken = {}};
+  if (!may_measure) {
+    if (const auto like = similar.nearest(p.form)) {
+      p.offer = ops::offer(p.node, tuner.machine(), &*like);
+      if ((p.taken = tuner.take(p.offer, *like))) return p;
+    }
+  }
+  search(p, tuner);
+  p.bucket = bucket_of(s, step);
+  p.similar = buckets.find(p.bucket);
+  return p;
+}
+
 }  // namespace
 
-void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, const ReusableKernels& reusable) {
+void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, SimilarChoices& similar,
+                    const ReusableKernels& reusable, bool may_measure) {
   StageClock clock(*context.stages);
   tune::Tuner& tuner = context.tuner;
   const auto& progress = context.options.progress;
@@ -206,11 +239,8 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, const 
     try {
       ops::BoundNode node = bound_node(s, step, &context.weights);
       try {
-        ops::Offer offer = ops::offer(node, tuner.machine());
-        problems.insert(offer.problem);
-        std::string bucket = bucket_of(s, step);
-        auto similar = buckets.find(bucket);
-        pending.push_back({&step, std::move(node), std::move(offer), std::move(bucket), std::move(similar)});
+        pending.push_back(pending_step(s, step, std::move(node), tuner, buckets, similar, may_measure));
+        problems.insert(pending.back().offer.problem);
       } catch (const Error& e) {
         if (!falls_back(step, node, context, e)) throw;
       }
@@ -221,10 +251,12 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, const 
   clock.end("candidates");
   const auto begin = std::chrono::steady_clock::now();
   const int cores = context.options.threads > 0 ? context.options.threads : ops::usable_cores();
-  const int at_once = context.target.is_host ? 1 : cores;  // the processor's kernels pack with all threads themselves
+  // The processor's kernels pack with all threads themselves; where others of the same steps did, what is left is generating code.
+  const bool packed = std::ranges::none_of(pending, &PendingStep::searched);
+  const int at_once = context.target.is_host && !packed ? 1 : cores;
   Refusals refusals(pending, tuner);
   HeldKernels held(tuner.machine());
-  while (!context.target.is_host && prepare_in_parallel(pending, tuner, refusals, cores, buckets, held)) {
+  while (!context.target.is_host && prepare_in_parallel(pending, tuner, refusals, cores, buckets, held, may_measure)) {
   }
   clock.end("compiling");
   if (!context.target.is_host) tuner.spend(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
@@ -242,7 +274,7 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, const 
   while (!left.empty()) {
     for (PendingStep* p : left) {
       try {
-        choose(*p, context, refusals);
+        choose(*p, context, refusals, may_measure);
       } catch (const Error& e) {
         throw e.at(ops::label(*p->step->node));
       }
@@ -258,8 +290,11 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, const 
     left = prepare_chosen(left, context, refusals, at_once);
     clock.end("kernels");
   }
-  for (const PendingStep& p : pending)
-    if (!p.step->choice->timings.empty()) buckets.keep(p.bucket, {p.step->tactic, p.step->config});
+  for (PendingStep& p : pending) {
+    const bool measured = !p.step->choice->timings.empty() || p.step->choice->pinned;
+    if (measured) buckets.keep(p.bucket, {p.step->tactic, p.step->config});
+    if (p.searched) similar.keep(std::move(p.form), {p.step->tactic, p.step->config}, measured);
+  }
 }
 
 }  // namespace smelt::plan

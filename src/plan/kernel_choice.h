@@ -5,13 +5,16 @@
 #include "plan/context.h"
 #include "plan/kernel_reuse.h"
 #include "plan/segment.h"
+#include "plan/similar_choices.h"
 
 namespace smelt::plan {
 
 /// For each kernel step: the problem, the chosen candidate and its kernel. Errors name the node. Options::progress is told after
 /// each distinct problem. Steps that `reusable` has take its kernels. A step of sizes in a bucket that `buckets` knows is not
-/// measured again; what is measured is kept there. On a GPU, steps that none of its tactics runs get a kernel of the processor's
+/// measured again; what is measured is kept there. Where `may_measure` is false nothing is measured: a step takes the choice that
+/// `similar` has for the nearest extents, without a search, or what the tuner knows or estimates. Choices are kept there. On a GPU, steps that none of its tactics runs get a kernel of the processor's
 /// where Options::allow_fallback is set; otherwise that is an error (unsupported). After find_alignments.
-void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, const ReusableKernels& reusable);
+void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, SimilarChoices& similar,
+                    const ReusableKernels& reusable, bool may_measure);
 
 }  // namespace smelt::plan

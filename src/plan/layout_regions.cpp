@@ -87,9 +87,19 @@ std::set<NodeId> LayoutChoices::plain() const {
   return plain_;
 }
 
+void LayoutChoices::carry(std::set<NodeId> plain) {
+  const std::lock_guard lock(mutex_);
+  plain_ = std::move(plain);
+  carried_ = true;
+}
+
 bool LayoutChoices::decide(const Segment& channels_last, const Segment& plain, tune::Tuner& tuner, ops::WeightStore* weights,
                            const std::function<void(const Progress&)>& progress) {
   if (!tuner.measures()) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (carried_) return false;
+  }
   const auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   int done = 0;

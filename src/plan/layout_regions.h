@@ -14,6 +14,8 @@ class LayoutChoices {
  public:
   /// The nodes that a pass over layouts leaves plain.
   std::set<NodeId> plain() const;
+  /// Takes the decision of an earlier process: these stay plain, and no other region is decided.
+  void carry(std::set<NodeId> plain);
   /// Compares each region of `channels_last` (its channels-last tensors that steps connect) whose nodes were not decided before
   /// with the same nodes' steps in `plain`, and keeps the decision. By what the tuner measured, and measures for it; at a level
   /// that measures nothing no region is decided. `progress` hears of each step. True when some region is to be plain that is not in
@@ -24,6 +26,7 @@ class LayoutChoices {
  private:
   mutable std::mutex mutex_;
   std::set<NodeId> decided_, plain_;
+  bool carried_ = false;
 };
 
 }  // namespace smelt::plan

@@ -89,8 +89,8 @@ Role role(const Segment& s, const Step& step, bool on_gpu) {
 
 class Pass {
  public:
-  Pass(Segment& s, const tune::Tuner& tuner, const std::set<NodeId>& plain)
-      : s_(s), tuner_(tuner), plain_(plain), on_gpu_(tuner.machine().gpu != nullptr) {}
+  Pass(Segment& s, const tune::Tuner& tuner, const std::set<NodeId>& plain, AcceptedLayouts* accepted)
+      : s_(s), tuner_(tuner), plain_(plain), accepted_(accepted), on_gpu_(tuner.machine().gpu != nullptr) {}
 
   void run() {
     std::vector<Step> steps = std::move(s_.steps);
@@ -165,6 +165,25 @@ class Pass {
   /// Whether some allowed tactic runs the step with these tensors.
   bool runs(const Step& step, const ops::BoundNode& node) const {
     if (step.kind != StepKind::kernel) return true;
+    return accepted_ ? accepted_->runs(form_without_extents(step, node), [&] { return is_offered(node); }) : is_offered(node);
+  }
+
+  /// What an AcceptedLayouts tells apart.
+  static std::string form_without_extents(const Step& step, const ops::BoundNode& node) {
+    std::string form = std::to_string(static_cast<int32_t>(step.id)) + step.node->op;
+    for (const auto* list : {&node.inputs, &node.outputs}) {
+      form += ';';
+      for (const ops::BoundTensor& t : *list) {
+        form += {static_cast<char>('A' + static_cast<int>(t.type)), t.layout == Layout::nhwc ? 'c' : 'p',
+                 t.strides.empty() ? 'd' : 's', t.constant.valid() ? 'k' : '-'};
+        for (int64_t n : t.shape) form += n == 0 ? '0' : n == 1 ? '1' : 'n';
+        for (size_t i = 0; i < t.strides.size(); ++i) form += t.strides[i] == 0 ? '0' : t.strides[i] == 1 ? '1' : 'n';
+      }
+    }
+    return form;
+  }
+
+  bool is_offered(const ops::BoundNode& node) const {
     try {
       const auto candidates = ops::offer(node, tuner_.machine()).candidates;
       return std::ranges::any_of(candidates, [&](const ops::Candidate& c) { return tuner_.allows(c.tactic); });
@@ -332,6 +351,7 @@ class Pass {
   Segment& s_;
   const tune::Tuner& tuner_;
   const std::set<NodeId>& plain_;
+  AcceptedLayouts* accepted_;
   bool on_gpu_;
   std::map<std::pair<TensorIndex, Layout>, TensorIndex> copies_;
   std::set<TensorIndex> dense_;  // must not be slices
@@ -341,6 +361,8 @@ class Pass {
 
 }  // namespace
 
-void assign_layouts(Segment& s, const tune::Tuner& tuner, const std::set<NodeId>& plain) { Pass(s, tuner, plain).run(); }
+void assign_layouts(Segment& s, const tune::Tuner& tuner, const std::set<NodeId>& plain, AcceptedLayouts* accepted) {
+  Pass(s, tuner, plain, accepted).run();
+}
 
 }  // namespace smelt::plan

@@ -10,7 +10,24 @@
 namespace smelt::plan {
 
 Planner::Planner(Graph graph, std::shared_ptr<Context> context)
-    : graph_(std::move(graph)), context_(std::move(context)), order_(graph_.topological()) {}
+    : graph_(std::move(graph)), context_(std::move(context)), order_(graph_.topological()) {
+  if (context_->carried_apart) fused_.carry(*context_->carried_apart);
+  if (!context_->carried_plain) return;
+  std::set<NodeId> plain;
+  for (NodeId n : order_)
+    if (context_->carried_plain->contains(graph_.node(n).name)) plain.insert(n);
+  layouts_.carry(std::move(plain));
+}
+
+CarriedChoices Planner::choices() const {
+  CarriedChoices all;
+  all.plain.emplace();
+  for (NodeId n : layouts_.plain()) all.plain->insert(graph_.node(n).name);
+  all.apart = fused_.apart();
+  const std::lock_guard lock(chosen_mutex_);
+  all.choices = chosen_;
+  return all;
+}
 
 std::optional<std::vector<Shape>> fixed_shapes(const Graph& g) {
   std::vector<Shape> shapes;
@@ -22,20 +39,34 @@ std::optional<std::vector<Shape>> fixed_shapes(const Graph& g) {
   return shapes;
 }
 
-void Planner::choose_layouts(Segment& s, StageClock& clock) const {
+void Planner::choose_layouts(Segment& s, bool may_measure, AcceptedLayouts* accepted, StageClock& clock) const {
   tune::Tuner& tuner = context_->tuner;
-  const Segment plain = context_->target.is_host && tuner.measures() ? s : Segment();
-  assign_layouts(s, tuner, layouts_.plain());
+  const Segment plain = may_measure && context_->target.is_host && tuner.measures() ? s : Segment();
+  assign_layouts(s, tuner, layouts_.plain(), accepted);
   if (plain.steps.empty()) return;
   clock.end("planning");
   const bool changes = layouts_.decide(s, plain, tuner, &context_->weights, context_->options.progress);
   clock.end("tuning");
   if (!changes) return;
   s = plain;
-  assign_layouts(s, tuner, layouts_.plain());
+  assign_layouts(s, tuner, layouts_.plain(), accepted);
 }
 
-PlannedSegment Planner::plan(Environment env, std::span<const CacheForm> caches, const Segment* before) const {
+PlannedSegment Planner::plan(const Environment& known, Measure measure, std::span<const CacheForm> caches,
+                             const Segment* before) const {
+  const bool remembers = context_->target.is_host && !accepted_.empty();
+  if (!context_->target.is_host) return plan(known, measure, caches, before, nullptr);
+  try {
+    return plan(known, measure, caches, before, &accepted_);
+  } catch (const Error& e) {
+    // What other extents accepted, these may not.
+    if (!remembers || e.code() != ExitCode::unsupported) throw;
+    return plan(known, measure, caches, before, nullptr);
+  }
+}
+
+PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const CacheForm> caches, const Segment* before,
+                             AcceptedLayouts* accepted) const {
   const tune::Tuner& tuner = context_->tuner;
   const Target& target = context_->target;
   const bool optimize = context_->options.optimize;
@@ -44,18 +75,24 @@ PlannedSegment Planner::plan(Environment env, std::span<const CacheForm> caches,
   PlannedSegment planned;
   Segment& s = planned.segment;
   s = plan_segment(graph_, order_, env, !target.is_host);
-  if (optimize) choose_layouts(s, clock);
+  const bool may_measure = measure == Measure::yes;
+  if (optimize) choose_layouts(s, may_measure, accepted, clock);
   if (optimize && target.is_host) {
     clock.end("planning");
-    fused_.apply(s, *context_);
-    clock.end(tuner.measures() ? "tuning" : "planning");
+    fused_.apply(s, *context_, may_measure);
+    clock.end(may_measure && tuner.measures() ? "tuning" : "planning");
   }
   place_caches(s, caches);
   if (optimize && (!target.is_host || !caches.empty())) assign_views(s, tuner);
   assign_buffers(s, optimize);
   if (!target.is_host) find_alignments(s, target.block_alignment, target.caller_alignment);
   clock.end("planning");
-  choose_kernels(s, *context_, buckets_, ReusableKernels(before));
+  choose_kernels(s, *context_, buckets_, similar_, ReusableKernels(before), measure == Measure::yes);
+  if (measure == Measure::yes) {
+    const std::lock_guard lock(chosen_mutex_);
+    for (const Step& step : s.steps)
+      if (step.kernel && !step.on_host) chosen_[step.problem] = {step.tactic, step.config};
+  }
   clock.restart();
   share_in_place(s);
   place_buffers(s, target.block_alignment);
@@ -73,13 +110,14 @@ PlannedSegment Planner::plan(Environment env, std::span<const CacheForm> caches,
   return planned;
 }
 
-PlannedSegment Planner::first(std::span<const Shape> inputs, std::span<const CacheForm> caches, const Segment* before) const {
+PlannedSegment Planner::first(std::span<const Shape> inputs, Measure measure, std::span<const CacheForm> caches,
+                              const Segment* before) const {
   Environment env(graph_, order_);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValueId v = graph_.inputs()[i];
     env.set(v, graph_.value(v).type, inputs[i]);
   }
-  PlannedSegment planned = plan(std::move(env), caches, before);
+  PlannedSegment planned = plan(env, measure, caches, before);
   if (!caches.empty() && (planned.after || !planned.data_dependent.empty()))
     fail_usage("sizes in '{}' depend on data: it takes no caches", graph_.name);
   return planned;

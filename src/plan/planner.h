@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,11 +15,14 @@
 #include "graph/graph.h"
 #include "plan/buckets.h"
 #include "plan/caches.h"
+#include "plan/carried_choices.h"
 #include "plan/context.h"
 #include "plan/fused_choices.h"
 #include "plan/layout_regions.h"
+#include "plan/layouts.h"
 #include "plan/segment.h"
 #include "plan/shapes.h"
+#include "plan/similar_choices.h"
 
 namespace smelt::plan {
 
@@ -33,6 +37,9 @@ struct PlannedSegment {
 /// The shapes of the graph's inputs where all are fixed.
 std::optional<std::vector<Shape>> fixed_shapes(const Graph& g);
 
+/// Whether planning for a shape may take the time to measure.
+enum class Measure : bool { no, yes };
+
 /// Immutable but for the choices of buckets, layouts and fused nodes; thread-safe.
 class Planner {
  public:
@@ -41,27 +48,37 @@ class Planner {
   const Graph& graph() const { return graph_; }
   const std::vector<NodeId>& order() const { return order_; }
   Context& context() const { return *context_; }
+  /// What was chosen while measuring was allowed, and decided, as a plan's file carries it; without device and profiles.
+  CarriedChoices choices() const;
   std::optional<std::vector<Shape>> fixed_shapes() const { return plan::fixed_shapes(graph_); }
 
-  /// The first segment for inputs of these shapes. `before`: the first segment for other shapes that the same Execution has, if
+  /// The first segment for inputs of these shapes. `measure`: kernels and layouts may be measured for them; otherwise choices for
+  /// the nearest shapes that were planned before serve, and estimates. `before`: the first segment for other shapes that the same Execution has, if
   /// any, whose kernels serve again. Throws Error: naming the node that no kernel runs; usage for caches where the segment is not
   /// the only one.
-  PlannedSegment first(std::span<const Shape> inputs, std::span<const CacheForm> caches = {},
+  PlannedSegment first(std::span<const Shape> inputs, Measure measure = Measure::yes, std::span<const CacheForm> caches = {},
                        const Segment* before = nullptr) const;
   /// The next segment for what `env` knows.
-  PlannedSegment next(Environment env) const { return plan(std::move(env), {}, nullptr); }
+  PlannedSegment next(const Environment& env, Measure measure = Measure::yes) const { return plan(env, measure, {}, nullptr); }
 
  private:
-  PlannedSegment plan(Environment env, std::span<const CacheForm> caches, const Segment* before) const;
+  PlannedSegment plan(const Environment& known, Measure measure, std::span<const CacheForm> caches, const Segment* before) const;
+  /// `accepted`: what assign_layouts remembers; null: nothing.
+  PlannedSegment plan(Environment env, Measure measure, std::span<const CacheForm> caches, const Segment* before,
+                      AcceptedLayouts* accepted) const;
   /// assign_layouts; on the processor images stay plain where they are measured to be faster so.
-  void choose_layouts(Segment& s, StageClock& clock) const;
+  void choose_layouts(Segment& s, bool may_measure, AcceptedLayouts* accepted, StageClock& clock) const;
 
   Graph graph_;
   std::shared_ptr<Context> context_;
   std::vector<NodeId> order_;
   mutable BucketChoices buckets_;
+  mutable SimilarChoices similar_;
   mutable LayoutChoices layouts_;
   mutable FusedChoices fused_;
+  mutable AcceptedLayouts accepted_;
+  mutable std::mutex chosen_mutex_;
+  mutable tune::PinnedChoices chosen_;
 };
 
 }  // namespace smelt::plan

@@ -125,6 +125,65 @@ std::map<std::string, Shape> parse_shapes(const std::string& text) {
   return shapes;
 }
 
+namespace {
+
+/// "1x3x48x64:320:640"; nothing where it is no such list. `ranges`: set where an extent ranges.
+std::optional<ShapeRange> parse_range(std::string_view text, bool& ranges) {
+  ShapeRange r;
+  const char *p = text.data(), *const stop = text.data() + text.size();
+  const auto number = [&](Shape& to) {
+    int64_t extent = 0;
+    const auto read = std::from_chars(p, stop, extent);
+    if (read.ec != std::errc() || extent < 0) return false;
+    p = read.ptr;
+    to.push_back(extent);
+    return true;
+  };
+  if (text == "scalar") return r;
+  for (;;) {
+    if (!number(r.min)) return std::nullopt;
+    if (p < stop && *p == ':') {
+      ranges = true;
+      if (!number((++p, r.opt)) || p == stop || *p != ':' || !number((++p, r.max))) return std::nullopt;
+    } else {
+      r.opt.push_back(r.min.back());
+      r.max.push_back(r.min.back());
+    }
+    if (p == stop) return r;
+    if (*p++ != 'x') return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::vector<ShapeProfile> parse_profiles(const std::string& text) {
+  std::vector<ShapeProfile> profiles;
+  bool ranges = text.find(';') != std::string::npos;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(';', at), text.size());
+    ShapeProfile& profile = profiles.emplace_back();
+    while (at < end) {
+      const size_t stop = std::min(text.find(',', at), end);
+      const std::string part = text.substr(at, stop - at);
+      // Names may hold colons ("input:0"): the first one behind which there are extents only separates.
+      std::optional<ShapeRange> range;
+      size_t colon = part.find(':');
+      for (; colon != std::string::npos && colon > 0; colon = part.find(':', colon + 1)) {
+        bool is_range = false;
+        range = parse_range(std::string_view(part).substr(colon + 1), is_range);
+        if (!range) continue;
+        ranges = ranges || is_range;
+        break;
+      }
+      if (!range) fail_usage("--shapes: '{}' is not NAME:1x3x48x320, nor NAME:1x3x48x64:320:640 with min:opt:max", part);
+      profile[unquoted(part.substr(0, colon))] = *std::move(range);
+      at = stop + 1;
+    }
+    at = std::max(at, end + 1);
+  }
+  return ranges ? profiles : std::vector<ShapeProfile>();
+}
+
 std::vector<Shape> resolve_shapes(const std::vector<TensorInfo>& inputs, const std::map<std::string, Shape>& shapes) {
   for (const auto& [name, shape] : shapes)
     if (std::none_of(inputs.begin(), inputs.end(), [&](const TensorInfo& i) { return i.name == name; }))

@@ -24,4 +24,8 @@ std::vector<Tensor> load_inputs(const Plan& plan, const std::vector<std::string>
 /// "x:1x3x224x224,mask:1x8" → shapes by name. Throws Error (usage) with the part that does not parse.
 std::map<std::string, Shape> parse_shapes(const std::string& text);
 
+/// "x:1x3x48x64:320:640,mask:1x8;x:…": profiles between semicolons, an extent that ranges as min:opt:max. Empty where no extent does
+/// and there is no semicolon. Throws Error (usage) with the part that does not parse.
+std::vector<ShapeProfile> parse_profiles(const std::string& text);
+
 }  // namespace smelt::profile

@@ -1,6 +1,7 @@
 #include "run/execution.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -19,9 +20,8 @@ ExecutionImpl::ExecutionImpl(std::shared_ptr<const PlanImpl> plan)
   given_.resize(plan_->outputs().size());
   outputs_.resize(given_.size());
   own_inputs_.resize(plan_->inputs().size());
-  if (auto prepared = plan_->take_prepared())
-    bound_.emplace_front(Binding{value_of(plan_->planner().fixed_shapes(), "the shape of an input"), {}},
-                         std::make_unique<SegmentState>(std::move(*prepared)));
+  for (PlanImpl::Prepared& p : plan_->take_prepared())
+    bound_.emplace_back(Binding{std::move(p.shapes), {}}, std::make_unique<SegmentState>(std::move(*p.segment)));
 }
 
 ExecutionImpl::~ExecutionImpl() {
@@ -49,13 +49,28 @@ SegmentState& ExecutionImpl::first_segment(std::span<const Tensor> inputs, std::
     return *bound_.front().second;
   }
   const plan::Segment* before = bound_.empty() ? nullptr : &bound_.front().second->segment;
-  auto state = std::make_unique<SegmentState>(plan_->planner().first(binding.shapes, binding.caches, before));
+  const auto begin = std::chrono::steady_clock::now();
+  auto state = std::make_unique<SegmentState>(
+      plan_->planner().first(binding.shapes, plan_->measures_new_shapes(), binding.caches, before));
+  state->planned_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   bound_.emplace_front(std::move(binding), std::move(state));
-  if (bound_.size() > max_bound_shapes) {
-    wait_for_enqueued();
-    bound_.pop_back();
-  }
+  keep_bounds();
   return *bound_.front().second;
+}
+
+void ExecutionImpl::keep_bounds() {
+  const auto most = static_cast<size_t>(std::max(plan_->options().kept_shapes, 1));
+  const int64_t most_bytes = plan_->options().kept_bytes;
+  int64_t held = 0;
+  size_t count = 0;
+  auto at = bound_.begin();
+  for (; at != bound_.end(); ++at, ++count) {
+    held += at->second->held_bytes();
+    if (count > 0 && (count >= most || (most_bytes > 0 && held > most_bytes))) break;
+  }
+  if (at == bound_.end()) return;
+  wait_for_enqueued();
+  bound_.erase(at, bound_.end());
 }
 
 ExecutionImpl* ExecutionImpl::activate(std::span<const Tensor> inputs) {
@@ -75,7 +90,7 @@ ExecutionImpl* ExecutionImpl::activate(std::span<const Tensor> inputs) {
     decided = execution.get();
   }
   decided_for_.emplace_front(std::move(shapes), decided);
-  if (decided_for_.size() > max_bound_shapes) decided_for_.pop_back();
+  if (decided_for_.size() > max_decided_shapes) decided_for_.pop_back();
   return active_ = decided;
 }
 
@@ -367,7 +382,7 @@ SegmentState& ExecutionImpl::following(SegmentState& state) {
     key.emplace_back(value(v).type(), value(v).shape());
     env.set(v, value(v).type(), value(v).shape());
   }
-  auto planned = std::make_unique<SegmentState>(plan_->planner().next(std::move(env)));
+  auto planned = std::make_unique<SegmentState>(plan_->planner().next(env, plan_->measures_new_shapes()));
   return *state.next.emplace(std::move(key), std::move(planned)).first->second;
 }
 

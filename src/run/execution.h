@@ -87,6 +87,8 @@ class ExecutionImpl final : public Execution {
   /// Throws Error (usage) for inputs that do not fit the plan.
   SegmentState& first_segment(std::span<const Tensor> inputs, std::span<const BoundCache> caches);
   SegmentState& following(SegmentState& state);
+  /// Lets plans go, the least recently bound first, until the options' bounds hold; the one bound last stays.
+  void keep_bounds();
   /// Points the segment's steps at the bytes of their tensors.
   void resolve(SegmentState& state);
   /// The same for all arguments, whether they can have moved or not.
@@ -141,7 +143,7 @@ class ExecutionImpl final : public Execution {
   std::shared_ptr<const PlanImpl> plan_;
   Backend& backend_;
   std::shared_ptr<void> stream_;
-  std::list<std::pair<Binding, std::unique_ptr<SegmentState>>> bound_;  // most recently bound first
+  std::list<std::pair<Binding, std::unique_ptr<SegmentState>>> bound_;  // most recently bound first, within the options' bounds
   std::vector<BoundCache> caches_;
   std::vector<const SegmentState*> segments_;  // of the last run, in order
   SegmentState* first_ = nullptr;
@@ -179,7 +181,7 @@ inline bool overlaps(const Tensor& a, const Tensor& b) {
   return x < y + b.nbytes() && y < x + a.nbytes();
 }
 
-/// Shapes that one Execution keeps plans for; the least recently bound goes first.
-inline constexpr size_t max_bound_shapes = 8;
+/// Shapes of which an Execution remembers which branches they decide; the least recently bound goes first.
+inline constexpr size_t max_decided_shapes = 1024;
 
 }  // namespace smelt::run

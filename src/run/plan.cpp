@@ -1,6 +1,8 @@
 #include "run/plan.h"
 
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -42,6 +44,36 @@ int64_t bytes_of_constants(const Graph& g) {
   return bytes;
 }
 
+/// The shapes of all inputs at a profile's opt, min and max.
+std::vector<std::vector<Shape>> shapes_of(const ShapeProfile& profile, const std::vector<TensorInfo>& inputs) {
+  for (const auto& [name, range] : profile) {
+    const auto at = std::ranges::find(inputs, name, &TensorInfo::name);
+    if (at == inputs.end()) fail_usage("a profile names an input '{}', which there is not", name);
+    for (const Shape* s : {&range.min, &range.opt, &range.max}) {
+      bool fits = !at->rank_known || s->size() == at->shape.size();
+      for (size_t d = 0; fits && at->rank_known && d < s->size(); ++d)
+        fits = (*s)[d] >= 0 && (!at->shape[d].known() || at->shape[d].value == (*s)[d]);
+      if (!fits) fail_usage("a profile gives input '{}' the shape {}; it is {}", name, to_string(*s), to_string(at->shape));
+    }
+    for (size_t d = 0; d < range.opt.size(); ++d)
+      if (range.min.size() != range.opt.size() || range.max.size() != range.opt.size() || range.min[d] > range.opt[d] ||
+          range.opt[d] > range.max[d])
+        fail_usage("a profile of input '{}' ranges from {} over {} to {}", name, to_string(range.min), to_string(range.opt),
+                   to_string(range.max));
+  }
+  std::vector<std::vector<Shape>> all;
+  for (const auto member : {&ShapeRange::opt, &ShapeRange::min, &ShapeRange::max}) {
+    std::vector<Shape>& shapes = all.emplace_back();
+    for (const TensorInfo& i : inputs) {
+      const auto at = profile.find(i.name);
+      if (at == profile.end() && !(i.rank_known && is_static(i.shape)))
+        fail_usage("a profile lacks input '{}', whose shape is {}", i.name, to_string(i.shape));
+      shapes.push_back(at == profile.end() ? to_shape(i.shape) : at->second.*member);
+    }
+  }
+  return all;
+}
+
 /// Operators that run as they are; import expands the others into their function bodies.
 bool runs(std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain) != nullptr; }
 
@@ -50,13 +82,16 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
   plan::StageClock clock(*stages);
   const auto asked = graph.model.metadata.find("smelt.precision");  // of a plan that was saved
   const bool tf32 = options.precision == "tf32" || (asked != graph.model.metadata.end() && asked->second == "tf32");
-  plan::EmbeddedKernels kernels = plan::read_kernels(graph.model.metadata);
-  if (!options.plan_kernels && !kernels.cubins.empty())
-    throw Error(fmt::format("'{}' carries {} compiled kernels, which are not allowed", graph.name, kernels.cubins.size()),
+  plan::CarriedChoices carried = plan::read_choices(graph.model.metadata);
+  const std::string made_on = carried.device;
+  plan::EmbeddedKernels embedded = plan::read_kernels(graph.model.metadata);
+  if (!options.plan_kernels && !embedded.cubins.empty())
+    throw Error(fmt::format("'{}' carries {} compiled kernels, which are not allowed", graph.name, embedded.cubins.size()),
                 "Kernels are code that would run: allow them for plans of people whom you trust, or make the plan without "
                 "--embed-kernels.",
                 ExitCode::usage);
-  const Platform platform = platform_for(options, tf32, std::move(kernels));
+  const bool has_kernels = !embedded.arch.empty();
+  const Platform platform = platform_for(options, tf32, std::move(embedded), std::move(carried));
   platform.context->stages = std::move(stages);
   clock.end("device");
   const fuse::PrecisionSummary done = fuse::convert_precision(graph, options.precision, options.keep_fp32);
@@ -73,6 +108,14 @@ std::shared_ptr<const Plan> build(Graph graph, const Options& options, std::shar
   auto made = std::make_shared<PlanImpl>(std::move(graph), platform);
   clock.end("rewriting");
   made->prepare();
+  if (const std::string here = made->device(); !made_on.empty() && !has_kernels && made_on != here) {
+    const int64_t measured = made->build_info().measured;
+    const std::string line =
+        fmt::format("{}: the plan's kernels were chosen on {}; this is {}: {}", made->graph().name, made_on, here,
+                    measured > 0 ? fmt::format("{} problems were measured again", measured)
+                                 : "they are chosen by what was measured here before, or estimated");
+    measured > 0 ? warn("{}", line) : info("{}", line);
+  }
   return made;
 }
 
@@ -130,10 +173,30 @@ Tensor PlanImpl::place(const Tensor& t) const {
 }
 
 void PlanImpl::prepare() {
-  const auto shapes = planner_.fixed_shapes();
-  if (!shapes) return;
-  prepared_ = std::make_unique<plan::PlannedSegment>(planner_.first(*shapes));
-  steps_ = plan::describe_steps(graph(), prepared_->segment);
+  if (const auto shapes = planner_.fixed_shapes()) {
+    prepare(*shapes);
+    steps_ = plan::describe_steps(graph(), prepared_.front().segment->segment);
+    return;
+  }
+  for (const ShapeProfile& profile : options().profiles)
+    for (std::vector<Shape>& shapes : shapes_of(profile, inputs_)) prepare(std::move(shapes));
+}
+
+void PlanImpl::prepare(std::vector<Shape> shapes) const {
+  if (std::ranges::find(prepared_, shapes, &Prepared::shapes) != prepared_.end()) return;
+  if (const auto made = decided(shapes)) return made->prepare(std::move(shapes));
+  auto segment = std::make_unique<plan::PlannedSegment>(planner_.first(shapes, plan::Measure::yes));
+  prepared_.push_back({std::move(shapes), std::move(segment)});
+}
+
+void PlanImpl::note_cost(double plan_s, double run_s) const {
+  constexpr double runs = 10;
+  if (plan_s < runs * run_s || said_cost_.exchange(true)) return;
+  info(
+      "{}: planning a shape that was not met before took {:.1f} ms, {:.0f} times its run. Ranges in --shapes "
+      "(x:1x3x48x64:320:640) "
+      "prepare shapes when the plan is built",
+      graph().name, plan_s * 1e3, plan_s / run_s);
 }
 
 std::string PlanImpl::device() const { return tune::device_text(context().tuner.machine()); }
@@ -144,9 +207,9 @@ BuildInfo PlanImpl::build_info() const {
           context().stages->list(), s.clocks,   s.under_load, s.out_of_time};
 }
 
-std::unique_ptr<plan::PlannedSegment> PlanImpl::take_prepared() const {
+std::vector<PlanImpl::Prepared> PlanImpl::take_prepared() const {
   std::lock_guard lock(mutex_);
-  return std::move(prepared_);
+  return std::exchange(prepared_, {});
 }
 
 }  // namespace smelt::run

@@ -2,6 +2,7 @@
 // If, Loop and Scan.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -42,10 +43,19 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   bool has_if() const { return has_if_; }
   /// Bytes of the graph's constants, those of bodies included.
   int64_t constant_bytes() const { return constant_bytes_; }
-  /// Where all inputs are static, plans the first segment now, so that its kernels are chosen at build time.
+  /// Plans the first segment now, so that its kernels are chosen and measured at build time: for the inputs' shapes where all are
+  /// static, else for those of Options::profiles. Throws Error (usage) for a profile that does not fit the inputs.
   void prepare();
-  /// What prepare() planned, for the first Execution that asks; null afterwards.
-  std::unique_ptr<plan::PlannedSegment> take_prepared() const;
+  struct Prepared {
+    std::vector<Shape> shapes;
+    std::unique_ptr<plan::PlannedSegment> segment;
+  };
+  /// What prepare() planned, for the first Execution that asks; empty afterwards.
+  std::vector<Prepared> take_prepared() const;
+  /// Whether shapes that an Execution meets first may be measured.
+  plan::Measure measures_new_shapes() const { return options().tune_new_shapes ? plan::Measure::yes : plan::Measure::no; }
+  /// Notes that planning a shape took so much longer than a run of it; the log says so once.
+  void note_cost(double plan_s, double run_s) const;
 
  private:
   plan::Planner planner_;
@@ -59,7 +69,10 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   std::vector<StepInfo> steps_;
   mutable std::mutex mutex_;
   mutable std::map<plan::Decisions, std::shared_ptr<const PlanImpl>> decided_;
-  mutable std::unique_ptr<plan::PlannedSegment> prepared_;
+  mutable std::vector<Prepared> prepared_;
+  mutable std::atomic<bool> said_cost_ = false;
+
+  void prepare(std::vector<Shape> shapes) const;
 };
 
 }  // namespace smelt::run

@@ -22,7 +22,7 @@ plan::Target target_of(const std::shared_ptr<Backend>& backend) {
           }};
 }
 
-Platform platform_for(const Options& options, bool tf32, plan::EmbeddedKernels embedded) {
+Platform platform_for(const Options& options, bool tf32, plan::EmbeddedKernels embedded, plan::CarriedChoices carried) {
   ops::Machine machine = plan::machine_for(options, tf32, embedded);
   Options kept = options;
   std::shared_ptr<Backend> backend;
@@ -35,9 +35,14 @@ Platform platform_for(const Options& options, bool tf32, plan::EmbeddedKernels e
     backend = host_backend();
   }
   auto cache = plan::open_cache(kept);
-  return {std::make_shared<plan::Context>(std::move(machine), std::move(kept), target_of(backend), std::move(cache),
-                                          std::move(embedded.choices)),
-          backend};
+  const bool fits = backend->is_host() && carried.device == tune::device_text(machine);
+  tune::PinnedChoices pinned = backend->is_host() ? tune::PinnedChoices() : std::move(embedded.choices);
+  if (fits) pinned = std::move(carried.choices);
+  if (kept.profiles.empty() && kept.shapes.empty()) kept.profiles = std::move(carried.profiles);
+  auto context = std::make_shared<plan::Context>(std::move(machine), std::move(kept), target_of(backend), std::move(cache),
+                                                 std::move(pinned));
+  if (fits) context->carried_plain = std::move(carried.plain), context->carried_apart = std::move(carried.apart);
+  return {std::move(context), backend};
 }
 
 OpeningInBackground::OpeningInBackground(const Options& options) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/cuda/device.h"
+#include "plan/carried_choices.h"
 #include "plan/context.h"
 #include "plan/embedded_kernels.h"
 #include "run/backend.h"
@@ -18,8 +19,9 @@ struct Platform {
 };
 
 /// The platform of a plan of these options. `tf32`: its model asks for products of f32 that round their operands so. `embedded`:
-/// the compiled kernels in the model, taken where they are for this GPU. Throws Error (usage) for options that are wrong.
-Platform platform_for(const Options& options, bool tf32, plan::EmbeddedKernels embedded = {});
+/// the compiled kernels in the model, taken where they are for this GPU. `carried`: what a plan's file carries, taken where it was chosen
+/// on a machine like this one; its profiles count where the options have neither shapes nor profiles. Throws Error (usage) for options that are wrong.
+Platform platform_for(const Options& options, bool tf32, plan::EmbeddedKernels embedded = {}, plan::CarriedChoices carried = {});
 
 /// What planning has to know of that memory. The result holds the backend.
 plan::Target target_of(const std::shared_ptr<Backend>& backend);

@@ -74,6 +74,12 @@ Saved save_plan(const Plan& plan, const std::filesystem::path& path, const SaveO
   out.copy_weights = options.copy_weights;
   out.expand = [](const Graph& g, NodeId n) { return ops::expand(g, n); };
   out.metadata["smelt.plan.device"] = plan.device();
+  if (const auto* made = dynamic_cast<const run::PlanImpl*>(&plan); made && made->backend().is_host()) {
+    plan::CarriedChoices carried = made->planner().choices();
+    carried.device = plan.device();
+    carried.profiles = plan.options().profiles;
+    plan::write_choices(carried, out.metadata);
+  }
   if (fixed_shapes(plan)) {
     if (plan.options().arch.empty()) check_memory(plan);  // a GPU that is not here has none to ask for
     out.metadata["smelt.plan.tactics"] = tactics_of(plan);

@@ -22,4 +22,16 @@ SegmentState::SegmentState(plan::PlannedSegment planned)
       own_results(segment.results.size()),
       device_copies(segment.externals.size()) {}
 
+int64_t SegmentState::held_bytes() const {
+  // A kernel of oneDNN's is generated code of some 4 to 60 KiB, with its descriptors; the others are lists of extents and addresses.
+  constexpr int64_t of_generated = 40 << 10, of_step = 4 << 10;
+  int64_t held = 0;
+  for (const plan::Step& step : segment.steps) held += step.tactic == "onednn" ? of_generated : of_step;
+  for (const auto* tensors : {&own_results, &device_copies})
+    for (const Tensor& t : *tensors)
+      if (t.valid() && t.type() != DType::string) held += t.nbytes();
+  for (const auto& [found, state] : next) held += state->held_bytes();
+  return held;
+}
+
 }  // namespace smelt::run

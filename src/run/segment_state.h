@@ -63,6 +63,11 @@ struct SegmentState : plan::PlannedSegment {
   bool own_memory_only = false;                      // too many sets of addresses: the caller's tensors are copied instead
   /// By the types and shapes of `data_dependent`, in order.
   std::map<std::vector<std::pair<DType, Shape>>, std::unique_ptr<SegmentState>> next;
+  double planned_s = 0;  // what planning it took in a run; 0: a build did, or it was said
+  bool has_run = false;
+
+  /// About what it holds beside weights and the arena, with the segments that follow.
+  int64_t held_bytes() const;
 };
 
 /// Outcomes of one segment that are kept; beyond that all are dropped and planned again when met.

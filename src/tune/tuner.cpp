@@ -226,7 +226,7 @@ std::optional<CacheEntry> Tuner::look_up(const ops::Offer& offer, const std::vec
   return cached;
 }
 
-std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<PinnedChoice>& similar) {
+std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<PinnedChoice>& similar, bool may_measure) {
   std::lock_guard lock(mutex_);
   const std::vector<size_t> candidates = allowed(offer);
   if (candidates.empty()) return {};
@@ -235,14 +235,22 @@ std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<P
   if (level_ == 0 || wanted.size() == 1) return {wanted.front()};
   const auto cached = look_up(offer, wanted);
   if (const auto like = cached || !similar ? std::nullopt : position(offer, candidates, *similar)) return {*like};
-  if (!cached && up()) return {wanted.front()};
+  if (!cached && (up() || !may_measure)) return {wanted.front()};
   if (!cached) return wanted;
   std::vector<Timing> timings;
   for (size_t i : wanted) timings.push_back(*find(cached->timings, offer.candidates[i]));
   return {wanted[winner(timings)]};
 }
 
-Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar) {
+std::optional<Choice> Tuner::take(const ops::Offer& offer, const PinnedChoice& wanted) {
+  std::lock_guard lock(mutex_);
+  const auto at = position(offer, allowed(offer), wanted);
+  if (!at || pinned_.contains(offer.problem)) return std::nullopt;
+  return Choice{.candidate = *at, .timings = {}, .others = {}};
+}
+
+Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar,
+                     bool may_measure) {
   check_stop();
   std::lock_guard lock(mutex_);
   Choice choice;
@@ -268,10 +276,10 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
 
   if (const auto chosen = pinned(offer, allowed)) {
     choice.candidate = *chosen;
+    choice.pinned = true;
     for (size_t i : allowed)
       if (i != *chosen)
-        choice.others.push_back(
-            {offer.candidates[i].tactic, offer.candidates[i].config, "the plan carries the chosen one's kernel"});
+        choice.others.push_back({offer.candidates[i].tactic, offer.candidates[i].config, "the plan names the chosen one"});
     return choice;
   }
   if (const auto other = pinned_.extract(offer.problem))
@@ -302,6 +310,16 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
         if (i != *like)
           choice.others.push_back({offer.candidates[i].tactic, offer.candidates[i].config,
                                    "the chosen one was the fastest at sizes of the same bucket"});
+      return choice;
+    }
+    if (!cached && !may_measure && wanted.size() > 1) {
+      for (size_t i : allowed)
+        if (i != choice.candidate)
+          choice.others.push_back(
+              {offer.candidates[i].tactic, offer.candidates[i].config,
+               fmt::format("estimated at {:.1f} µs, the chosen one at {:.1f} µs: shapes that a run meets are not "
+                           "measured",
+                           offer.candidates[i].estimate_us, offer.candidates[choice.candidate].estimate_us)});
       return choice;
     }
     ++stats_.problems;

@@ -28,13 +28,11 @@ struct Choice {
   std::vector<Timing> timings;    // of the candidates that were measured; empty at level 0 and where there is one candidate
   std::vector<NotChosen> others;  // all other candidates, and the offer's rejections
   bool out_of_time = false;       // the time limit came before all candidates were measured: an estimate decided, or a part
+  bool pinned = false;            // the plan names it
 };
 
-/// A tactic and its configuration that a problem is to run with, unmeasured.
-struct PinnedChoice {
-  std::string tactic, config;
-  bool operator==(const PinnedChoice&) const = default;
-};
+/// What a problem is to run with, unmeasured.
+using PinnedChoice = ops::ChosenTactic;
 using PinnedChoices = std::map<std::string, PinnedChoice>;  // by problem
 
 struct TunerStats {
@@ -68,9 +66,13 @@ class Tuner {
         TuningTime time = {});
 
   /// Chooses for the node's problem; `offer` is ops::offer(node, machine). A problem that would have to be measured gets `similar`,
-  /// the choice for a problem of about its sizes, where that is offered and allowed. Throws Error (unsupported) when no candidate is
+  /// the choice for a problem of about its sizes, where that is offered and allowed, and where `may_measure` is false otherwise the
+  /// lowest estimate. Throws Error (unsupported) when no candidate is
   /// left, with every reason, and Unfit (tune/gpu_trial.h) where timing finds one that cannot run: the caller takes it out.
-  Choice choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {});
+  Choice choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {},
+                bool may_measure = true);
+  /// `wanted`, chosen for the problem at other extents, where it is in the offer and allowed; a search through nothing else.
+  std::optional<Choice> take(const ops::Offer& offer, const PinnedChoice& wanted);
 
   /// Microseconds that the candidate which choose() takes for the offer was measured at; measured now where it was not, also when
   /// it is the only one. Its estimate at level 0, and when the time is up.
@@ -96,7 +98,7 @@ class Tuner {
 
   /// The candidates that choose() would run for this offer: those that it would measure, or, if it would measure none, the one
   /// that it would choose.
-  std::vector<size_t> needed(const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {});
+  std::vector<size_t> needed(const ops::Offer& offer, const std::optional<PinnedChoice>& similar = {}, bool may_measure = true);
 
   /// Notes a candidate that cannot be prepared or run here. choose() ignores it from now on, and the cache keeps it with the
   /// problem's timings, so that no later process tries it again with these versions.

@@ -16,6 +16,7 @@ TEST(Buckets, sizes_of_one_are_measured_once) {
   b.output(b.node("y", "MatMul", {x, b.weights("w", {64, 48})}, SymShape{Dim("n"), Dim(48)}));
   Options options = quick();
   options.tuning_level = 1;
+  options.tune_new_shapes = true;
   const auto plan = Plan::build(std::move(b.g), options);
   const auto execution = plan->execution();
   const auto measured_by = [&](int64_t n) {

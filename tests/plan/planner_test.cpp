@@ -61,7 +61,7 @@ TEST(Planner, takes_kernels_of_a_segment_for_other_sizes_where_a_step_is_the_sam
   const Planner p = planner(symbolic_graph());
   const std::vector<Shape> sizes{{2, 3, 4}};
   const PlannedSegment before = p.first(sizes);
-  const PlannedSegment again = p.first(sizes, {}, &before.segment);
+  const PlannedSegment again = p.first(sizes, Measure::yes, {}, &before.segment);
   ASSERT_EQ(again.segment.steps.size(), before.segment.steps.size());
   for (size_t i = 0; i < again.segment.steps.size(); ++i)
     EXPECT_EQ(again.segment.steps[i].kernel, before.segment.steps[i].kernel);

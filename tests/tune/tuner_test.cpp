@@ -170,7 +170,7 @@ TEST(Tuner, what_a_plan_settled_on_is_taken_unmeasured) {
   const Choice c = t.choose(p.bound, offer);
   EXPECT_EQ(c.candidate, 2u);
   EXPECT_TRUE(c.timings.empty());
-  EXPECT_EQ(reason(c, "b"), "the plan carries the chosen one's kernel");
+  EXPECT_EQ(reason(c, "b"), "the plan names the chosen one");
   EXPECT_EQ(t.stats().measured, 0);
 }
 

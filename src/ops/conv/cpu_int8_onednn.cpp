@@ -73,17 +73,19 @@ memory::dims weight_dims(const Problem& p) {
   return dims;
 }
 
-std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int threads) {
+std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int threads, const Offer& offer) {
   const Threads scope(threads);
   memory::dims dilation;
   for (int64_t d : p.dilation) dilation.push_back(d - 1);
   const Shape x{r.images, r.x[1], r.x_lines, r.x[3]};
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return onednn::implementations<dnnl::convolution_forward>(dnnl::convolution_forward::primitive_desc(
-      onednn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, channels_last(x, r.type),
-      onednn::any_layout(weight_dims(p), DType::i8), channels_last({r.images, p.y[1], r.lines, p.y[3]}, memory::data_type::s32),
-      p.stride, dilation, r.pad_begin, r.pad_end, attr));
+  return onednn::implementations(dnnl::convolution_forward::primitive_desc(
+                                     onednn::engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+                                     channels_last(x, r.type), onednn::any_layout(weight_dims(p), DType::i8),
+                                     channels_last({r.images, p.y[1], r.lines, p.y[3]}, memory::data_type::s32), p.stride,
+                                     dilation, r.pad_begin, r.pad_end, attr),
+                                 offer);
 }
 
 class Int8Onednn final : public Kernel {
@@ -96,7 +98,7 @@ class Int8Onednn final : public Kernel {
         sums_(p_.y[1], threads),
         start_(start_of_sums(q)),
         epilogue_(q.node, q.at.operands, 1, q.quantization().scales),
-        primitive_(choice.primitive, choice.scratchpad) {
+        primitive_(choice.primitive(), choice.scratchpad) {
     const int64_t depth = p_.w[1] * p_.w[2] * p_.w[3];
     // Σ (x - zero) · w = Σ x · w - zero · Σ w.
     for (int64_t m = 0; plan_.zero != 0 && m < p_.y[1]; ++m) {
@@ -108,7 +110,7 @@ class Int8Onednn final : public Kernel {
     const Tensor& w = q.weight().constant;
     const memory::desc layout = choice.weights;
     const auto pack = [&] { return pack_weights(q, layout); };
-    const Key form = int8_packing(q, "onednn").field(choice.name).field(plan_.lines).field(print(p_));
+    const Key form = int8_packing(q, "onednn").field(p_.group).field(onednn::form_name(layout));
     packed_ = q.node.weights ? q.node.weights->packed(w, form.text(), pack) : pack();
     primitive_.add(DNNL_ARG_SRC, choice.source);
     primitive_.add(DNNL_ARG_WEIGHTS, layout, packed_.raw());
@@ -191,7 +193,7 @@ void offer_int8_onednn(const Request& q, Offer& offer) {
         static_cast<double>(elements(p.y)) / passed_per_us + (r.copy ? static_cast<double>(r.copy->bytes()) / copied_per_us : 0);
     const bool depthwise = p.group > 1 && p.w[1] == 1;
     return onednn::ByteProducts{
-        choices(p, r, threads), r.type == memory::data_type::s8,
+        choices(p, r, threads, offer), r.type == memory::data_type::s8,
         [=, flops = p.flops()](const onednn::Implementation& c) {
           return 5 + (flops / onednn::byte_flops_per_us(c.name, depthwise) + moved) / threads;
         },

@@ -66,7 +66,8 @@ bool has_computed_bias(const BoundNode& node, const Arguments& at) { return node
 
 /// A bias of `outputs` floats is an argument of the primitive when there is one.
 std::vector<onednn::Implementation> choices(const Problem& p, const BoundTensor& x, const BoundTensor& y,
-                                            const CpuEpilogue& epilogue, const Chain& chain, bool biased, int threads) {
+                                            const CpuEpilogue& epilogue, const Chain& chain, bool biased, int threads,
+                                            const Offer& offer) {
   const Threads scope(threads);
   const size_t rank = p.w.size();
   const memory::desc src = onednn::describe(x, rank), dst = onednn::describe(y, rank);
@@ -84,12 +85,14 @@ std::vector<onednn::Implementation> choices(const Problem& p, const BoundTensor&
   attr.set_post_ops(ops);
   const auto inference = dnnl::prop_kind::forward_inference;
   std::vector<onednn::Implementation> found =
-      p.transposed ? onednn::implementations<dnnl::deconvolution_forward>(dnnl::deconvolution_forward::primitive_desc(
-                         onednn::engine(), inference, dnnl::algorithm::deconvolution_direct, src, weights, bias, dst, p.stride,
-                         dilation, p.pad_begin, p.pad_end, attr))
-                   : onednn::implementations<dnnl::convolution_forward>(dnnl::convolution_forward::primitive_desc(
-                         onednn::engine(), inference, dnnl::algorithm::convolution_direct, src, weights, bias, dst, p.stride,
-                         dilation, p.pad_begin, p.pad_end, attr));
+      p.transposed ? onednn::implementations(dnnl::deconvolution_forward::primitive_desc(
+                                                 onednn::engine(), inference, dnnl::algorithm::deconvolution_direct, src, weights,
+                                                 bias, dst, p.stride, dilation, p.pad_begin, p.pad_end, attr),
+                                             offer)
+                   : onednn::implementations(dnnl::convolution_forward::primitive_desc(
+                                                 onednn::engine(), inference, dnnl::algorithm::convolution_direct, src, weights,
+                                                 bias, dst, p.stride, dilation, p.pad_begin, p.pad_end, attr),
+                                             offer);
   const auto slow = [](const onednn::Implementation& c) { return c.name.find("gemm") != std::string::npos; };
   // Unfolding the image into a matrix (2 to 4 times slower, measured) is for problems that nothing else takes.
   if (!std::ranges::all_of(found, slow)) std::erase_if(found, slow);
@@ -103,7 +106,7 @@ class OnednnConv final : public Kernel {
       : threads_(threads),
         epilogue_(std::move(epilogue)),
         chain_(std::move(chain)),
-        primitive_(choice.primitive, choice.scratchpad) {
+        primitive_(choice.primitive(), choice.scratchpad) {
     const WeightForm dense = weight_form(p);
     const Tensor& w = node.inputs[at.w].constant;
     const BoundTensor x = computed(p, node.inputs[0]), output = computed(p, node.outputs[0]);
@@ -112,8 +115,8 @@ class OnednnConv final : public Kernel {
       const auto pack = [&] {
         return onednn::packed(x.type == w.type() ? w : w.cast(x.type), plain_weights, choice.weights, threads);
       };
-      // The layouts that oneDNN chooses are named by the implementation and the problem that led to them.
-      const Key form = Key("onednn").field(choice.name).field(print(p));
+      const Key form =
+          Key("onednn").field(x.type).field(dense.dims).field(dense.strides).field(onednn::form_name(choice.weights));
       packed_ = node.weights ? node.weights->packed(w, form.text(), pack) : pack();
     } else {
       BoundTensor weight = node.inputs[at.w];
@@ -254,14 +257,14 @@ void offer_chain(const Request& r, const CpuEpilogue& epilogue, const Chain& cha
   onednn::offer_found(offer, chain.has_value(), [&] {
     const Problem& problem = r.problem;
     const auto found = choices(problem, computed(problem, r.node.inputs[0]), computed(problem, r.node.outputs[0]), epilogue,
-                               chain, !epilogue.bias().empty() || has_computed_bias(r.node, r.at), r.threads);
+                               chain, !epilogue.bias().empty() || has_computed_bias(r.node, r.at), r.threads, offer);
     constexpr double converted_per_us = 1e3;  // elements, of one core
     double moved =
         converts(problem) ? static_cast<double>(elements(problem.x[0].shape) + elements(problem.y)) / converted_per_us : 0;
     if (!epilogue.simple() && !chain) moved += static_cast<double>(elements(problem.y)) / converted_per_us;
     for (const onednn::Implementation& c : found) {
       const double estimate = 3 + (moved + problem.flops() / flops_per_us(c.name, problem)) / r.threads;
-      offer.candidates.push_back({"onednn", c.name + (chain ? "+post-ops" : ""), estimate,
+      offer.candidates.push_back({"onednn", c.name + std::string(chain ? onednn::post_ops_suffix : ""), estimate,
                                   [node = r.node, p = problem, at = r.at, c, epilogue, chain, threads = r.threads] {
                                     return std::make_unique<OnednnConv>(node, p, at, c, epilogue, chain, threads);
                                   }});

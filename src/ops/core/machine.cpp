@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/threads.h"
@@ -16,15 +18,27 @@ struct Processor {
   bool amx = false;
 };
 
+/// Of those that kernels are made for, beside the widest set.
+constexpr std::string_view instruction_sets[] = {"avx_vnni", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_int8", "amx_bf16"};
+
 Processor read_processor() {
   Processor p;
+  std::string family, model, stepping, sets;
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line) && !line.empty();) {  // the first processor's paragraph
     const size_t colon = line.find(": ");
     if (colon == std::string::npos) continue;
     if (line.starts_with("model name")) p.name = line.substr(colon + 2);
-    if (line.starts_with("flags")) p.amx = line.find(" amx_tile") != std::string::npos;
+    if (line.starts_with("cpu family")) family = line.substr(colon + 2);
+    if (line.starts_with("model\t")) model = line.substr(colon + 2);
+    if (line.starts_with("stepping")) stepping = line.substr(colon + 2);
+    if (!line.starts_with("flags")) continue;
+    p.amx = line.find(" amx_tile") != std::string::npos;
+    for (const std::string_view set : instruction_sets)
+      if ((line + ' ').find(fmt::format(" {} ", set)) != std::string::npos) sets += fmt::format(" {}", set);
   }
+  // Several generations are sold under one name, and virtual machines hide instructions.
+  if (!family.empty()) p.name += fmt::format(" ({}.{}.{}{})", family, model, stepping, sets);
   return p;
 }
 

@@ -97,10 +97,20 @@ struct RefusedTactic {
   Refusal why;
 };
 
+/// A candidate by its names.
+struct ChosenTactic {
+  std::string tactic, config;
+  bool operator==(const ChosenTactic&) const = default;
+};
+
 struct Offer {
   std::string problem;                // "gemm:f32>f32:48x4096x4096:rcr:bias+relu": the cache key, the bench row, the test's name
   std::vector<Candidate> candidates;  // never empty for an operator with a reference
   std::vector<RefusedTactic> refused;
+  const ChosenTactic* only = nullptr;  // while it is made: the one candidate that is wanted; null: all
+
+  /// Whether candidates of this tactic are worth the time to make them.
+  bool asks_for(std::string_view tactic) const { return !only || only->tactic == tactic; }
 
   /// Once for each tactic and text: several algorithms of one tactic may refuse for the same reason.
   void refuse(std::string tactic, Refusal why);
@@ -109,7 +119,8 @@ struct Offer {
   }
 };
 
-/// What can run this node here.
-Offer offer(const BoundNode& node, const Machine& machine);
+/// What can run this node here. `only`: a candidate that was chosen before, for a problem of other extents; where it is given, others
+/// and the refusals may be missing, and there may be no candidate at all. It saves oneDNN's search, milliseconds for a convolution.
+Offer offer(const BoundNode& node, const Machine& machine, const ChosenTactic* only = nullptr);
 
 }  // namespace smelt::ops

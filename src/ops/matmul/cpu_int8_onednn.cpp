@@ -35,13 +35,15 @@ Plan plan(const Product& q, int threads) {
   return r;
 }
 
-std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int threads) {
+std::vector<onednn::Implementation> choices(const Problem& p, const Plan& r, int threads, const Offer& offer) {
   const Threads scope(threads);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return onednn::implementations<dnnl::matmul>(dnnl::matmul::primitive_desc(
-      onednn::engine(), {{r.rows, p.k}, r.type, memory::format_tag::ab}, onednn::any_layout({p.k, p.n}, DType::i8),
-      {{r.rows, p.n}, memory::data_type::s32, memory::format_tag::ab}, attr));
+  return onednn::implementations(
+      dnnl::matmul::primitive_desc(onednn::engine(), {{r.rows, p.k}, r.type, memory::format_tag::ab},
+                                   onednn::any_layout({p.k, p.n}, DType::i8),
+                                   {{r.rows, p.n}, memory::data_type::s32, memory::format_tag::ab}, attr),
+      offer);
 }
 
 class Int8Onednn final : public Kernel {
@@ -57,7 +59,7 @@ class Int8Onednn final : public Kernel {
         a_signed_(q.bound.inputs[q.a].type == DType::i8),
         sums_(n_, threads),
         bias_(q.quantization().bias),
-        primitive_(choice.primitive, choice.scratchpad) {
+        primitive_(choice.primitive(), choice.scratchpad) {
     bias_.resize(static_cast<size_t>(n_), 0);
     if (q.node->program) epilogue_.emplace(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.quantization().scales);
     columns_.resize(bias_.size());
@@ -71,7 +73,7 @@ class Int8Onednn final : public Kernel {
     const auto pack = [&] { return pack_weights(q, layout); };
     const std::vector<int32_t>& zeros = q.quantization().b_zeros;
     Key form("onednn");
-    form.field(choice.name).field(plan_.rows).field(print(q.problem)).field(Shape(zeros.begin(), zeros.end()));
+    form.field(q.b_row).field(q.b_column).field(onednn::form_name(layout)).field(Shape(zeros.begin(), zeros.end()));
     packed_ = q.bound.weights ? q.bound.weights->packed(b, form.text(), pack) : pack();
     primitive_.add(DNNL_ARG_SRC, choice.source);
     primitive_.add(DNNL_ARG_WEIGHTS, layout, packed_.raw());
@@ -173,7 +175,7 @@ void offer_int8_onednn(const Product& q, int threads, Offer& offer) {
     const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
     const double moved = m * n / passed_per_us + (r.flips ? m * k / copied_per_us : 0), read = n * k / bytes_per_us;
     return onednn::ByteProducts{
-        choices(p, r, threads), r.type == memory::data_type::s8,
+        choices(p, r, threads, offer), r.type == memory::data_type::s8,
         [=, flops = p.flops()](const onednn::Implementation& c) {
           return 5 + (std::max(flops / onednn::byte_flops_per_us(c.name), read) + moved) / threads;
         },

@@ -55,7 +55,7 @@ Descriptors descriptors(const Request& r) {
 
 using onednn::Chain;
 
-std::vector<onednn::Implementation> choices(const Request& r, const Descriptors& d, const Chain& chain) {
+std::vector<onednn::Implementation> choices(const Request& r, const Descriptors& d, const Chain& chain, const Offer& offer) {
   const Threads scope(r.threads);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -69,21 +69,24 @@ std::vector<onednn::Implementation> choices(const Request& r, const Descriptors&
     attr.set_post_ops(ops);
   }
   const memory::desc b = d.b_constant ? onednn::any_layout(d.b.get_dims(), r.product.bound.inputs[1].type) : d.b;
-  return onednn::implementations<dnnl::matmul>(d.bias ? dnnl::matmul::primitive_desc(onednn::engine(), d.a, b, d.bias, d.c, attr)
-                                                      : dnnl::matmul::primitive_desc(onednn::engine(), d.a, b, d.c, attr));
+  return onednn::implementations(d.bias ? dnnl::matmul::primitive_desc(onednn::engine(), d.a, b, d.bias, d.c, attr)
+                                        : dnnl::matmul::primitive_desc(onednn::engine(), d.a, b, d.c, attr),
+                                 offer);
 }
 
 class OnednnProduct final : public Kernel {
  public:
   OnednnProduct(const Request& r, const Descriptors& d, const onednn::Implementation& choice, Chain chain)
-      : threads_(r.threads), epilogue_(r.epilogue), chain_(std::move(chain)), primitive_(choice.primitive, choice.scratchpad) {
+      : threads_(r.threads), epilogue_(r.epilogue), chain_(std::move(chain)), primitive_(choice.primitive(), choice.scratchpad) {
     const memory::desc weights = choice.weights;
     primitive_.add(DNNL_ARG_SRC, d.a);
     if (d.b_constant) {
       const Tensor& b = r.product.bound.inputs[1].constant;
       const auto pack = [&] { return onednn::packed(b, d.b, weights, threads_); };
       WeightStore* store = r.product.bound.weights;
-      packed_ = store ? store->packed(b, Key("onednn").field(choice.name).field(print(r.product.problem)).text(), pack) : pack();
+      Key form("onednn");
+      form.field(d.b.get_dims()).field(d.b.get_strides()).field(onednn::form_name(weights));
+      packed_ = store ? store->packed(b, form.text(), pack) : pack();
       primitive_.add(DNNL_ARG_WEIGHTS, weights, packed_.raw());
     } else {
       primitive_.add(DNNL_ARG_WEIGHTS, d.b);
@@ -160,9 +163,9 @@ double estimate_us(const Request& r, std::string_view implementation, bool passe
 void offer_chain(const Request& r, const Chain& chain, Offer& offer) {
   onednn::offer_found(offer, chain.has_value(), [&] {
     const Descriptors d = descriptors(r);
-    const auto found = choices(r, d, chain);
+    const auto found = choices(r, d, chain, offer);
     for (const onednn::Implementation& c : found) {
-      offer.candidates.push_back({"onednn", c.name + (chain ? "+post-ops" : ""),
+      offer.candidates.push_back({"onednn", c.name + std::string(chain ? onednn::post_ops_suffix : ""),
                                   estimate_us(r, c.name, !r.epilogue.simple() && !chain),
                                   [r, d, c, chain] { return std::make_unique<OnednnProduct>(r, d, c, chain); }});
     }

@@ -101,39 +101,51 @@ class NothingKernel final : public Kernel {
   void run(const Buffers&) override {}
 };
 
-/// The same over channels-last images, with reorders around it.
-void offer_reordered(OfferTactics offer, const BoundNode& node, const Machine& machine, Offer& o) {
+/// The same over channels-last images, with reorders around it. `wanted`: the one candidate that is; null: all.
+void offer_reordered(OfferTactics offer, const BoundNode& node, const Machine& machine, const ChosenTactic* wanted, Offer& o) {
+  std::optional<ChosenTactic> only;
+  if (wanted) {
+    if (!wanted->config.ends_with(reordered_suffix)) return;
+    std::string config = wanted->config.substr(0, wanted->config.size() - reordered_suffix.size());
+    if (config.ends_with(' ')) config.pop_back();
+    only = ChosenTactic{wanted->tactic, std::move(config)};
+  }
   auto form = channels_last_inside(node);
   if (!form) return;
   const auto inside = std::make_shared<const BoundNode>(std::move(*form));
   Offer inner;
+  inner.only = only ? &*only : nullptr;
   offer(*inside, machine, inner);
   for (const Candidate& c : inner.candidates) o.candidates.push_back(reordered(node, inside, c, machine));
 }
 
-void offer_tactics(const BoundNode& node, const Machine& machine, Offer& o) {
+void offer_tactics(const BoundNode& node, const Machine& machine, const ChosenTactic* wanted, Offer& o) {
   for (const TacticFamily* family : families) {
     for (const OperatorTactics& tactics : family->operators) {
       if (!o.candidates.empty()) return;
       const OfferTactics offer = machine.gpu ? tactics.cuda : tactics.cpu;
       if (!offer || !tactics.handles(*node.node)) continue;
+      static const ChosenTactic none;
+      o.only = wanted && wanted->config.ends_with(reordered_suffix) ? &none : wanted;
       offer(node, machine, o);
-      if (family->images && !machine.gpu) offer_reordered(offer, node, machine, o);
+      if (family->images && !machine.gpu) offer_reordered(offer, node, machine, wanted, o);
     }
   }
 }
 
 }  // namespace
 
-Offer offer(const BoundNode& node, const Machine& machine) {
+Offer offer(const BoundNode& node, const Machine& machine, const ChosenTactic* only) {
   Offer o;
   if (machine.gpu && writes_nothing(node))
     o.candidates.push_back({"cuda", "empty", 0, [] { return std::make_unique<NothingKernel>(); }});
-  offer_tactics(node, machine, o);
+  offer_tactics(node, machine, only, o);
   for (const Candidate& c : o.candidates)
     if (std::ranges::find(tactic_names, std::string_view(c.tactic)) == std::end(tactic_names))
       fail("tactic '{}' of {} is not listed in tactic_names", c.tactic, o.problem);
   if (o.problem.empty()) o.problem = plain_problem(node, machine.gpu != nullptr);
+  o.only = nullptr;
+  if (only && only->tactic != "reference") return o;
   if (machine.gpu) {
     o.refuse("reference", Reason::wrong_machine, "runs on the processor");
   } else if (const auto why = reference_rejects(node)) {

@@ -91,7 +91,7 @@ Candidate reordered(const BoundNode& node, const std::shared_ptr<const BoundNode
   };
   count(node.inputs, inside->inputs);
   count(node.outputs, inside->outputs);
-  const std::string config = inner.config.empty() ? "reordered" : inner.config + " reordered";
+  const std::string config = inner.config + (inner.config.empty() ? "" : " ") + std::string(reordered_suffix);
   return {inner.tactic, config, estimate, [node, inside, prepare = inner.prepare, threads = machine.threads] {
             return std::make_unique<AroundKernel>(node, *inside, prepare(), threads);
           }};

@@ -5,6 +5,8 @@
 namespace smelt::ops::onednn {
 
 void offer_found(Offer& offer, bool with_program, const std::function<bool()>& add) {
+  if (!offer.asks_for("onednn")) return;
+  if (offer.only && offer.only->config.ends_with(post_ops_suffix) != with_program) return;
   const char* with = with_program ? " with the program as post-operations" : "";
   try {
     if (!add()) offer.refuse("onednn", Reason::unsupported, "it has only its reference for this problem{}", with);
@@ -14,6 +16,7 @@ void offer_found(Offer& offer, bool with_program, const std::function<bool()>& a
 }
 
 void offer_exact(Offer& offer, const WeightRange& range, const std::function<ByteProducts()>& ask) {
+  if (!offer.asks_for("onednn")) return;
   if (const auto why = rejects_weights(range)) return offer.refuse("onednn", *why);
   offer_found(offer, false, [&] {
     const ByteProducts p = ask();

@@ -1,6 +1,10 @@
 #include "ops/cpu/onednn/primitive.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "base/error.h"
 #include "base/value_of.h"
@@ -97,6 +101,24 @@ bool is_fast(std::string_view implementation) {
     if (implementation.find(slow) != std::string_view::npos) return false;
   }
   return true;
+}
+
+std::string form_name(const dnnl::memory::desc& desc) {
+  // oneDNN compares layouts, with what a form holds beside the weights (sums that shifted bytes need), and prints none.
+  static std::mutex mutex;
+  static std::map<dnnl::memory::dims, std::vector<dnnl::memory::desc>> known;
+  const std::lock_guard lock(mutex);
+  std::vector<dnnl::memory::desc>& same_dims = known[desc.get_dims()];
+  const auto at = std::ranges::find(same_dims, desc);
+  const auto number = at - same_dims.begin();
+  if (at == same_dims.end()) same_dims.push_back(desc);
+  return fmt::format("{}#{}", to_text(desc.get_dims()), number);
+}
+
+std::shared_ptr<dnnl_primitive_desc> clone(const_dnnl_primitive_desc_t desc) {
+  dnnl_primitive_desc_t copy = nullptr;
+  dnnl::error::wrap_c_api(dnnl_primitive_desc_clone(&copy, desc), "could not copy a primitive's descriptor");
+  return {copy, [](dnnl_primitive_desc_t d) { dnnl_primitive_desc_destroy(d); }};
 }
 
 double rate(std::string_view implementation) {

@@ -1,0 +1,34 @@
+// What a plan for the processor was chosen with, carried in its file, so that a fresh machine of the same kind starts without
+// measuring. In the plan's metadata: "smelt.plan.device", what it was chosen on (tune::device_text); "smelt.plan.tactics", a line
+// with node, problem and tactic; "smelt.plan.plain", the names of the nodes whose images stay plain, a line each; "smelt.plan.apart", the fused nodes that run apart;
+// "smelt.plan.profiles", the ranges that it was prepared for, a line "min opt max name" an input, an empty line between profiles.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "smelt/session.h"
+#include "tune/tuner.h"
+
+namespace smelt::plan {
+
+struct CarriedChoices {
+  std::string device;  // empty: none are carried
+  tune::PinnedChoices choices;
+  std::optional<std::set<std::string>> plain;
+  std::optional<std::set<std::string>> apart;  // fused_choices.h
+  std::vector<ShapeProfile> profiles;
+};
+
+/// Takes them out of a model's metadata, but for "smelt.plan.tactics", which a GPU's kernels need too. What is damaged is left out.
+CarriedChoices read_choices(std::map<std::string, std::string>& metadata);
+/// Writes them into metadata.
+void write_choices(const CarriedChoices& carried, std::map<std::string, std::string>& metadata);
+
+/// Lines of "node, problem, tactic and configuration" between tabs. A node's name may hold anything, also tabs and ends of lines.
+tune::PinnedChoices choices_in(const std::string& tactics);
+
+}  // namespace smelt::plan

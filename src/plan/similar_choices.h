@@ -1,0 +1,40 @@
+// What was chosen for a step's other extents, so that a shape that is met in a run measures nothing and searches little.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/segment.h"
+
+namespace smelt::plan {
+
+/// A step's place in the graph with all of its tensors but their extents, and those.
+struct StepForm {
+  std::string fixed;
+  std::vector<int64_t> extents;
+};
+StepForm form_of(const Segment& s, const Step& step);
+
+/// Thread-safe. It keeps a bounded number of choices for a form.
+class SimilarChoices {
+ public:
+  /// The choice of the nearest extents: a measured one where every extent is at most 16 times larger or smaller, else an estimated
+  /// one where it is at most 2 times so. Extents that divide by the same power of 2 (up to 16) are nearer.
+  std::optional<ops::ChosenTactic> nearest(const StepForm& form) const;
+  void keep(StepForm form, ops::ChosenTactic chosen, bool measured);
+
+ private:
+  struct Kept {
+    std::vector<int64_t> extents;
+    ops::ChosenTactic chosen;
+    bool measured;
+  };
+  mutable std::mutex mutex_;
+  std::map<std::string, std::vector<Kept>, std::less<>> kept_;
+};
+
+}  // namespace smelt::plan

@@ -1,0 +1,94 @@
+// Shapes that an Execution meets in runs: what it keeps of them, and that results are right whatever was met before.
+#include <gmock/gmock.h>
+
+#include "run/execution.h"
+#include "support/graphs.h"
+
+namespace smelt::run {
+
+using namespace test;
+
+namespace {
+
+/// An image of symbolic extents through a convolution, a normalisation by hand and a product over its pixels.
+Graph image() {
+  Builder b;
+  const Dim h("h"), w("w");
+  const ValueId x = b.input("x", SymShape{Dim(1), Dim(8), h, w});
+  const ValueId y = b.node("conv", "Conv", {x, b.weights("k", {16, 8, 3, 3})}, SymShape{Dim(1), Dim(16), h, w}, DType::f32,
+                           {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  const ValueId r = b.node("relu", "Relu", {y}, SymShape{Dim(1), Dim(16), h, w});
+  b.output(b.node("mean", "GlobalAveragePool", {r}, SymShape{Dim(1), Dim(16), Dim(1), Dim(1)}));
+  return std::move(b.g);
+}
+
+Shape nth_shape(int64_t i) { return {1, 8, 3 + i % 20, 5 + i / 20}; }
+
+int64_t resident_bytes() {
+  FILE* file = std::fopen("/proc/self/statm", "r");
+  long total = 0, resident = 0;
+  const int read = std::fscanf(file, "%ld %ld", &total, &resident);
+  std::fclose(file);
+  return read == 2 ? int64_t{resident} * 4096 : 0;
+}
+
+TEST(NewShapes, five_hundred_of_them_are_right_and_memory_stays_bounded) {
+  Options options = quick();
+  options.kept_shapes = 20;
+  const auto plan = Plan::build(image(), options), plain = Plan::build(image(), unfused());
+  const auto execution = plan->execution(), expected = plain->execution();
+  int64_t after_hundred = 0;
+  for (int64_t i = 0; i < 500; ++i) {
+    const std::vector<Tensor> inputs{random_tensor(nth_shape(i), static_cast<unsigned>(i))};
+    execution->bind(inputs);
+    execution->run();
+    if (i == 100) after_hundred = resident_bytes();
+    if (i % 10 != 0) continue;
+    expected->bind(inputs);
+    expected->run();
+    expect_same(execution->outputs()[0], expected->outputs()[0], 1e-5);
+  }
+  EXPECT_LT(resident_bytes() - after_hundred, int64_t{64} << 20);
+}
+
+/// Whether binding the shape again finds its plan: the steps are described anew, the kernels' problems are the same; what tells is
+/// the time of planning, which the build's stages sum.
+double planning_s(const Plan& plan) {
+  double sum = 0;
+  for (const BuildStage& s : plan.build_info().stages) sum += s.name == "recording" ? 0 : s.seconds;
+  return sum;
+}
+
+TEST(NewShapes, are_kept_up_to_the_number_that_the_options_say) {
+  Options options = quick();
+  options.kept_shapes = 3;
+  const auto plan = Plan::build(image(), options);
+  const auto execution = plan->execution();
+  const auto plans_for = [&](int64_t i) {
+    const double before = planning_s(*plan);
+    execution->bind(std::vector{random_tensor(nth_shape(i), 1)});
+    return planning_s(*plan) > before;
+  };
+  for (int64_t i : {0, 1, 2}) EXPECT_TRUE(plans_for(i));
+  for (int64_t i : {0, 1, 2}) EXPECT_FALSE(plans_for(i));
+  EXPECT_TRUE(plans_for(3));
+  EXPECT_FALSE(plans_for(1));
+  EXPECT_TRUE(plans_for(0)) << "bound least recently";
+}
+
+TEST(NewShapes, are_kept_up_to_the_bytes_that_the_options_say) {
+  Options options = quick();
+  options.kept_bytes = 1;
+  const auto plan = Plan::build(image(), options);
+  const auto execution = plan->execution();
+  for (int64_t i : {0, 1, 0}) {
+    const double before = planning_s(*plan);
+    execution->bind(std::vector{random_tensor(nth_shape(i), 1)});
+    EXPECT_GT(planning_s(*plan), before) << "one is kept whatever it holds";
+    execution->bind(std::vector{random_tensor(nth_shape(i), 2)});
+    execution->run();
+  }
+}
+
+}  // namespace
+}  // namespace smelt::run

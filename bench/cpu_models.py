@@ -83,7 +83,7 @@ def measure(path, args):
     peer = onnxruntime_session(path, args.threads)
     peer_build = time.perf_counter() - start
     start = time.perf_counter()
-    own = smelt.Session(str(path), threads=args.threads, tuning_level=args.tuning_level)
+    own = smelt.Session(str(path), threads=args.threads, tuning_level=args.tuning_level, tune_new_shapes=True)
     own.run(None, feeds)
     own_build = time.perf_counter() - start
     errors = {"smelt": error(own.run(None, feeds), expected), "onnxruntime": error(peer.run(None, feeds), expected)}

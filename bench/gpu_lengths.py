@@ -41,7 +41,7 @@ def main():
     parser.add_argument("--batch", type=int, default=2)
     a = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="smelt-") as folder:
-        session = smelt.Session(with_zeros(a.model, pathlib.Path(folder)), device="gpu")
+        session = smelt.Session(with_zeros(a.model, pathlib.Path(folder)), device="gpu", tune_new_shapes=True)
     caches = {i.name: torch.zeros(a.batch, i.shape[1], a.first + a.tokens, i.shape[3], dtype=torch.float16, device="cuda")
               for i in session.get_inputs() if i.name.startswith("past_")}
     feeds = {"ids": torch.ones(a.batch, 1, dtype=torch.int64, device="cuda"),

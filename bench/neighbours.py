@@ -38,7 +38,7 @@ if engine == "onnxruntime":
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 else:
     import smelt
-    session = smelt.Session(model, threads=int(threads), tuning_level=int(level), cache_dir=cache)
+    session = smelt.Session(model, threads=int(threads), tuning_level=int(level), cache_dir=cache, tune_new_shapes=True)
 session.run(None, feeds)
 print(json.dumps("ready"), flush=True)
 for line in sys.stdin:

@@ -5,12 +5,12 @@ usage: PYTHONPATH=build/python .venv/bin/python bench/new_shapes.py [--subjects 
 
 Subjects:
   widths   PP-OCR's recognition of text (packages.py: ppocr_rec), x [1, 3, 48, width]
-  lengths  BERT base in fp32 (bert_base.dyn of examples/models, widened), batch × length
+  lengths  BERT base in fp32 (bert_base.dyn of examples/models, widened), batch by length
   sizes    PP-OCR's detection of text (packages.py: ppocr_det), x [1, 3, height, width]
 
-Each engine runs in a process of its own. The first pass meets every shape for the first time; further passes meet the same shapes
-again, each in an order of its own. The engines' passes are run in turn, with a pause before each, and each round begins with fresh
-processes and an empty cache folder.
+Each engine runs in a process of its own. The first pass meets every shape for the first time; further passes meet the same
+shapes again, each in an order of its own. The engines' passes are run in turn, with a pause before each, and each round
+begins with fresh processes and an empty cache folder.
 
 A row gives for each engine the time of the session, the total of the first pass and of all passes, the worst run of the first
 pass and of the others, each over the median of its shape's runs, and the growth of the process's memory. `error` is the largest
@@ -252,8 +252,8 @@ def main():
     lines = [f"{shared.cpu_name()}, {args.threads} threads, tuning level {args.tuning_level}, {args.count} shapes, "
              f"{args.passes} passes, median of {args.rounds} rounds{', prepared' if args.prepared else ''}, "
              f"commit {shared.commit()}",
-             f"{'subject':9} {'engine':12} {'session s':>9} {'first s':>9} {'total s':>9} {'worst first':>11} {'worst later':>11} "
-             f"{'median ms':>10} {'grown MiB':>9}"]
+             f"{'subject':9} {'engine':12} {'session s':>9} {'first s':>9} {'total s':>9} {'worst first':>11} "
+             f"{'worst later':>11} {'median ms':>10} {'grown MiB':>9}"]
     print("\n".join(lines), flush=True)
     rows, failed = {}, False
     for name in args.subjects:

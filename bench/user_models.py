@@ -43,7 +43,8 @@ if engine.startswith("onnxruntime"):
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 else:
     import smelt
-    session = smelt.Session(model, threads=int(threads), tuning_level=int(level), cache_dir=cache, optimize=engine == "smelt")
+    session = smelt.Session(model, threads=int(threads), tuning_level=int(level), cache_dir=cache, optimize=engine == "smelt",
+                            tune_new_shapes=True)
 def run():
     start = time.perf_counter()
     out = session.run(None, feeds)

@@ -30,8 +30,9 @@ class BuildOptions(TypedDict, total=False):
     skip: Sequence[str]                        # rewrites to leave out
     precision: str                             # "fp16", "bf16", "tf32": convert an fp32 model
     keep_fp32: Sequence[str]                   # patterns of nodes or modules that stay fp32 in a conversion
-    shapes: Shapes | Sequence[Shapes]          # {"x": (1, 3, 224, 224)}: fix symbolic extents; with (min, opt, max) in place of an
-                                               # extent, prepare for that range: {"x": (1, 3, 48, (64, 320, 640))}; a list: several
+    shapes: Shapes | Sequence[Shapes]          # {"x": (1, 3, 224, 224)}: fix symbolic extents; with (min, opt, max) in place of
+                                               # an extent, prepare for that range: {"x": (1, 3, 48, (64, 320, 640))}; a list
+                                               # of them: for several
     tune_new_shapes: bool                      # True: measure shapes that were not prepared when they are run first
     kept_shapes: int                           # shapes whose plans are kept, 64
     kept_bytes: int                            # about what these may hold beside weights and the arena; 0: no limit

@@ -41,8 +41,6 @@ struct PendingStep {
   std::string bucket;
   std::optional<tune::PinnedChoice> similar;  // what the bucket has
   StepForm form;
-  std::optional<tune::Choice> taken;  // of similar extents: there is nothing to choose
-  bool searched = false;              // all that can run it is in the offer
 };
 
 /// Takes candidates that cannot be prepared out of the offers, so that the next best are chosen.
@@ -107,7 +105,7 @@ bool prepare_in_parallel(std::vector<PendingStep>& pending, tune::Tuner& tuner, 
   std::vector<Task> tasks;
   std::set<std::string> seen;
   for (const PendingStep& p : pending) {
-    if (p.taken || !seen.insert(p.offer.problem).second) continue;
+    if (!seen.insert(p.offer.problem).second) continue;
     const std::vector<size_t> needed = tuner.needed(p.offer, p.similar, may_measure);
     if (needed.size() < 2) continue;  // not measured: prepared once it is chosen, with each node's own weights
     for (size_t i : needed) {
@@ -146,10 +144,10 @@ bool prepare_in_parallel(std::vector<PendingStep>& pending, tune::Tuner& tuner, 
 void choose(PendingStep& p, Context& context, Refusals& refusals, bool may_measure) {
   Step& step = *p.step;
   step.problem = p.offer.problem;
-  if (p.taken) step.choice = std::make_shared<const tune::Choice>(*std::exchange(p.taken, std::nullopt));
-  while (!step.choice) {
+  for (;;) {
     try {
       step.choice = std::make_shared<const tune::Choice>(context.tuner.choose(p.node, p.offer, p.similar, may_measure));
+      break;
     } catch (const tune::Unfit& e) {
       refusals.refuse(step.problem, ops::Candidate(p.offer.candidates[e.candidate]), e.what(), e.would_again);
     }
@@ -157,12 +155,6 @@ void choose(PendingStep& p, Context& context, Refusals& refusals, bool may_measu
   const ops::Candidate& chosen = p.offer.candidates[step.choice->candidate];
   step.tactic = chosen.tactic;
   step.config = chosen.config;
-}
-
-/// Offers all that can run the step.
-void search(PendingStep& p, const tune::Tuner& tuner) {
-  p.searched = true;
-  p.offer = ops::offer(p.node, tuner.machine());
 }
 
 /// Gives the steps their chosen kernels, by so many threads. The result: those whose candidate does not compile and is refused,
@@ -183,18 +175,12 @@ std::vector<PendingStep*> prepare_chosen(const std::vector<PendingStep*>& steps,
     const Step& step = *steps[i]->step;
     const auto is_chosen = [&](const ops::Candidate& c) { return c.tactic == step.tactic && c.config == step.config; };
     const std::vector<ops::Candidate>& candidates = steps[i]->offer.candidates;
-    steps[i]->step->choice.reset();
-    if (!steps[i]->searched) {  // similar extents ran with it; these choose among all
-      search(*steps[i], context.tuner);
-      again.push_back(steps[i]);
-      continue;
-    }
     try {
       std::rethrow_exception(failed[i]);
     } catch (const Error& e) {
       const auto bad = std::ranges::find_if(candidates, is_chosen);
       // Gone where another step of the same problem had it refused.
-      if (bad != candidates.end() && (context.target.is_host || candidates.size() == 1)) throw e.at(ops::label(*step.node));
+      if (bad != candidates.end() && candidates.size() == 1) throw e.at(ops::label(*step.node));
       if (bad != candidates.end()) refusals.refuse(step.problem, ops::Candidate(*bad), e.what(), tune::would_fail_again(e));
     }
     again.push_back(steps[i]);
@@ -202,21 +188,44 @@ std::vector<PendingStep*> prepare_chosen(const std::vector<PendingStep*>& steps,
   return again;
 }
 
-/// The step with what can run it: with the choice for similar extents alone where nothing may be measured and there is one.
-PendingStep pending_step(const Segment& s, Step& step, ops::BoundNode node, tune::Tuner& tuner, const BucketChoices& buckets,
-                         const SimilarChoices& similar, bool may_measure) {
-  PendingStep p{
-      .step = &step, .node = std::move(node), .offer = {}, .bucket = {}, .similar = {}, .form = form_of(s, step), .taken = {}};
-  if (!may_measure) {
-    if (const auto like = similar.nearest(p.form)) {
-      p.offer = ops::offer(p.node, tuner.machine(), &*like);
-      if ((p.taken = tuner.take(p.offer, *like))) return p;
-    }
+/// Gives the step the kernel that similar extents run with. False where they have none that runs it.
+bool take_similar(PendingStep& p, tune::Tuner& tuner, const SimilarChoices& similar) {
+  const auto like = similar.nearest(p.form);
+  if (!like) return false;
+  Step& step = *p.step;
+  try {
+    const ops::Offer offer = ops::offer(p.node, tuner.machine(), &*like);
+    auto choice = tuner.take(offer, *like);
+    if (!choice) return false;
+    const ops::Candidate& chosen = offer.candidates[choice->candidate];
+    step.kernel = chosen.prepare();
+    step.problem = offer.problem;
+    step.tactic = chosen.tactic;
+    step.config = chosen.config;
+    step.choice = std::make_shared<const tune::Choice>(*std::move(choice));
+    return true;
+  } catch (const Error&) {  // the search says why
+    return false;
   }
-  search(p, tuner);
-  p.bucket = bucket_of(s, step);
-  p.similar = buckets.find(p.bucket);
-  return p;
+}
+
+/// take_similar for all of them, by so many threads; those that are left have to choose.
+void take_similar(std::vector<PendingStep>& pending, tune::Tuner& tuner, const SimilarChoices& similar, int threads) {
+  std::vector<char> taken(pending.size());
+  std::vector<std::exception_ptr> failed(pending.size());
+  by_threads(threads, pending.size(), [&](size_t i) {
+    try {
+      taken[i] = take_similar(pending[i], tuner, similar);
+    } catch (...) {
+      failed[i] = std::current_exception();
+    }
+  });
+  std::vector<PendingStep> left;
+  for (size_t i = 0; i < pending.size(); ++i) {
+    if (failed[i]) std::rethrow_exception(failed[i]);
+    if (!taken[i]) left.push_back(std::move(pending[i]));
+  }
+  pending = std::move(left);
 }
 
 }  // namespace
@@ -226,8 +235,8 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
   StageClock clock(*context.stages);
   tune::Tuner& tuner = context.tuner;
   const auto& progress = context.options.progress;
+  const int cores = context.options.threads > 0 ? context.options.threads : ops::usable_cores();
   std::vector<PendingStep> pending;
-  std::set<std::string> problems;
   for (Step& step : s.steps) {
     check_stop();
     step.on_host = step.kind == StepKind::dynamic && step.at_most.empty() && !context.target.is_host;
@@ -236,24 +245,29 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
       static_cast<ChosenKernel&>(step) = *same;
       continue;
     }
-    try {
-      ops::BoundNode node = bound_node(s, step, &context.weights);
-      try {
-        pending.push_back(pending_step(s, step, std::move(node), tuner, buckets, similar, may_measure));
-        problems.insert(pending.back().offer.problem);
-      } catch (const Error& e) {
-        if (!falls_back(step, node, context, e)) throw;
-      }
-    } catch (const Error& e) {
-      throw e.at(ops::label(*step.node));
-    }
+    pending.push_back({&step, bound_node(s, step, &context.weights), {}, {}, {}, form_of(s, step)});
   }
+  if (!may_measure) take_similar(pending, tuner, similar, cores);
+  std::set<std::string> problems;
+  std::erase_if(pending, [&](PendingStep& p) {
+    try {
+      p.offer = ops::offer(p.node, tuner.machine());
+      problems.insert(p.offer.problem);
+      p.bucket = bucket_of(s, *p.step);
+      p.similar = buckets.find(p.bucket);
+      return false;
+    } catch (const Error& e) {
+      try {
+        if (!falls_back(*p.step, p.node, context, e)) throw e;
+        return true;
+      } catch (const Error& said) {
+        throw said.at(ops::label(*p.step->node));
+      }
+    }
+  });
   clock.end("candidates");
   const auto begin = std::chrono::steady_clock::now();
-  const int cores = context.options.threads > 0 ? context.options.threads : ops::usable_cores();
-  // The processor's kernels pack with all threads themselves; where others of the same steps did, what is left is generating code.
-  const bool packed = std::ranges::none_of(pending, &PendingStep::searched);
-  const int at_once = context.target.is_host && !packed ? 1 : cores;
+  const int at_once = context.target.is_host ? 1 : cores;  // the processor's kernels pack with all threads themselves
   Refusals refusals(pending, tuner);
   HeldKernels held(tuner.machine());
   while (!context.target.is_host && prepare_in_parallel(pending, tuner, refusals, cores, buckets, held, may_measure)) {
@@ -293,7 +307,7 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
   for (PendingStep& p : pending) {
     const bool measured = !p.step->choice->timings.empty() || p.step->choice->pinned;
     if (measured) buckets.keep(p.bucket, {p.step->tactic, p.step->config});
-    if (p.searched) similar.keep(std::move(p.form), {p.step->tactic, p.step->config}, measured);
+    similar.keep(std::move(p.form), {p.step->tactic, p.step->config}, measured);
   }
 }
 

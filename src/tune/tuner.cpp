@@ -113,7 +113,13 @@ CacheEntry Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offe
   } else {
     Trial trial(node, machine_);
     std::vector<std::function<void()>> runs;
-    for (size_t i : which) runs.push_back(trial.runner(offer.candidates[i].tactic, offer.candidates[i].config));
+    for (size_t i : which) {
+      try {
+        runs.push_back(trial.runner(offer.candidates[i].tactic, offer.candidates[i].config));
+      } catch (const Error& e) {  // oneDNN has descriptors that it generates no code for
+        throw Unfit(e, i, true);
+      }
+    }
     measured = measure(runs, options, watch());
   }
   std::vector<std::pair<size_t, Timing>> by_order;
@@ -359,6 +365,16 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
 }
 
 double Tuner::time_us(const ops::BoundNode& node, const ops::Offer& offer) {
+  for (;;) {
+    try {
+      return time_of_chosen(node, offer);
+    } catch (const Unfit& e) {  // the next best, until choose() finds none
+      leave_out(offer.problem, offer.candidates[e.candidate]);
+    }
+  }
+}
+
+double Tuner::time_of_chosen(const ops::BoundNode& node, const ops::Offer& offer) {
   const Choice choice = choose(node, offer);
   const ops::Candidate& chosen = offer.candidates[choice.candidate];
   if (const Timing* t = find(choice.timings, chosen)) return t->min;

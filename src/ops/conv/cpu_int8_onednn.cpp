@@ -98,7 +98,7 @@ class Int8Onednn final : public Kernel {
         sums_(p_.y[1], threads),
         start_(start_of_sums(q)),
         epilogue_(q.node, q.at.operands, 1, q.quantization().scales),
-        primitive_(choice.primitive(), choice.scratchpad) {
+        primitive_(choice.primitive(threads), choice.scratchpad) {
     const int64_t depth = p_.w[1] * p_.w[2] * p_.w[3];
     // Σ (x - zero) · w = Σ x · w - zero · Σ w.
     for (int64_t m = 0; plan_.zero != 0 && m < p_.y[1]; ++m) {

@@ -106,7 +106,7 @@ class OnednnConv final : public Kernel {
       : threads_(threads),
         epilogue_(std::move(epilogue)),
         chain_(std::move(chain)),
-        primitive_(choice.primitive(), choice.scratchpad) {
+        primitive_(choice.primitive(threads), choice.scratchpad) {
     const WeightForm dense = weight_form(p);
     const Tensor& w = node.inputs[at.w].constant;
     const BoundTensor x = computed(p, node.inputs[0]), output = computed(p, node.outputs[0]);

@@ -59,7 +59,7 @@ class Int8Onednn final : public Kernel {
         a_signed_(q.bound.inputs[q.a].type == DType::i8),
         sums_(n_, threads),
         bias_(q.quantization().bias),
-        primitive_(choice.primitive(), choice.scratchpad) {
+        primitive_(choice.primitive(threads), choice.scratchpad) {
     bias_.resize(static_cast<size_t>(n_), 0);
     if (q.node->program) epilogue_.emplace(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, q.quantization().scales);
     columns_.resize(bias_.size());

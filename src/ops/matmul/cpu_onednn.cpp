@@ -77,7 +77,10 @@ std::vector<onednn::Implementation> choices(const Request& r, const Descriptors&
 class OnednnProduct final : public Kernel {
  public:
   OnednnProduct(const Request& r, const Descriptors& d, const onednn::Implementation& choice, Chain chain)
-      : threads_(r.threads), epilogue_(r.epilogue), chain_(std::move(chain)), primitive_(choice.primitive(), choice.scratchpad) {
+      : threads_(r.threads),
+        epilogue_(r.epilogue),
+        chain_(std::move(chain)),
+        primitive_(choice.primitive(r.threads), choice.scratchpad) {
     const memory::desc weights = choice.weights;
     primitive_.add(DNNL_ARG_SRC, d.a);
     if (d.b_constant) {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -17,6 +18,10 @@ namespace smelt::ops::onednn {
 const dnnl::engine& engine() {
   static const dnnl::engine e = [] {
     device::onednn_uses_team();
+    // Kernels hold their primitives. Beyond its capacity (1024) every new primitive has it search through all of them, and what it
+    // holds is generated code.
+    constexpr int enough_for_a_plan = 256;
+    if (!std::getenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY")) dnnl::set_primitive_cache_capacity(enough_for_a_plan);
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();
   return e;
@@ -113,6 +118,15 @@ std::string form_name(const dnnl::memory::desc& desc) {
   const auto number = at - same_dims.begin();
   if (at == same_dims.end()) same_dims.push_back(desc);
   return fmt::format("{}#{}", to_text(desc.get_dims()), number);
+}
+
+dnnl::primitive Implementation::primitive(int threads) const {
+  const Threads scope(threads);
+  try {
+    return dnnl::primitive(desc.get());
+  } catch (const dnnl::error& e) {
+    fail("oneDNN: {}: {}", name, e.what());
+  }
 }
 
 std::shared_ptr<dnnl_primitive_desc> clone(const_dnnl_primitive_desc_t desc) {

@@ -51,8 +51,9 @@ struct Implementation {
   std::string name;  // "brgconv:avx512_core_amx"
   std::shared_ptr<dnnl_primitive_desc> desc;
   dnnl::memory::desc source, weights, result, scratchpad;
-  /// Generates its code, which takes 0.1 to 2 ms, unless oneDNN's own cache has the primitive.
-  dnnl::primitive primitive() const { return dnnl::primitive(desc.get()); }
+  /// Generates its code, which takes 0.1 to 2 ms, unless oneDNN's own cache has the primitive. `threads`: what the descriptor was made
+  /// for. Throws Error where oneDNN fails.
+  dnnl::primitive primitive(int threads) const;
 };
 
 /// A copy of the descriptor of its own: next_impl changes a descriptor in place, and with it what shares it.

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/minifloat.h"
+#include "base/number.h"
 #include "smelt/tensor.h"
 
 namespace smelt {
@@ -17,19 +18,11 @@ namespace {
 
 template <class T> constexpr bool is_half = std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
 
-/// Truncates toward zero; beyond int64_t's range the nearest end, and NaN its lowest value, as x86 converts.
-int64_t truncate(double v) {
-  if (std::isnan(v) || v < -9223372036854775808.0) return INT64_MIN;
-  if (v >= 9223372036854775808.0) return INT64_MAX;
-  return static_cast<int64_t>(v);
-}
-
 template <class To> To to_integer(double v) {
   if constexpr (std::is_same_v<To, uint64_t>) {
-    if (v >= 18446744073709551616.0) return UINT64_MAX;
-    if (v >= 9223372036854775808.0) return static_cast<uint64_t>(v);
+    if (v >= 9223372036854775808.0) return truncated<uint64_t>(v);
   }
-  return static_cast<To>(truncate(v));  // wraps at the width
+  return static_cast<To>(truncated(v));  // wraps at the width
 }
 
 template <class To, class From> To convert(From v) {
@@ -105,7 +98,7 @@ Tensor narrow(const Tensor& from, DType t, const CastOptions& options) {
     else if (is_float(t))
       code = encode(mini_float(t), in[i], options.saturate);
     else
-      code = static_cast<uint32_t>(truncate(in[i]));
+      code = static_cast<uint32_t>(truncated(in[i]));
     if (width < 8)
       set_packed(to, width, i, code);
     else

@@ -28,8 +28,9 @@ __device__ __forceinline__ float bias_of(const GeneralArgs<T, M>& a, i64 b, i64 
   const float hidden = __int_as_float(0xff800000);
   i64 offset = a.k.past_steps;
   if (a.lengths) {
-    if (j >= a.lengths[b]) return hidden;
-    offset = a.lengths[b] - a.steps;
+    const i64 length = a.lengths[b] < 0 ? 0 : a.lengths[b] > a.total ? a.total : a.lengths[b];
+    if (j >= length) return hidden;
+    offset = length - a.steps;
   }
   const i64 position = i + offset;
   if ((a.causal && j > position) || (a.left >= 0 && j < position - a.left) || (a.right >= 0 && j > position + a.right))

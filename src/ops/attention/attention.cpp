@@ -23,7 +23,8 @@ struct Problem {
   }
 };
 
-Problem problem_of(const Node& node, const Shape& q, const Shape& k, const Shape& v, const Shape* past) {
+/// `past_k` and `past_v` are null where there is no cache.
+Problem problem_of(const Node& node, const Shape& q, const Shape& k, const Shape& v, const Shape* past_k, const Shape* past_v) {
   if ((q.size() != 3 && q.size() != 4) || k.size() != q.size() || v.size() != q.size()) {
     fail("Q, K and V have shapes {}, {} and {}, expected rank 3 or 4 for all", to_string(q), to_string(k), to_string(v));
   }
@@ -40,20 +41,33 @@ Problem problem_of(const Node& node, const Shape& q, const Shape& k, const Shape
   p.fresh = k[k.size() - 2];
   p.size = p.packed ? q[2] / p.heads : q[3];
   p.v_size = p.packed ? v[2] / p.kv_heads : v[3];
-  if (past) {
-    if (past->size() != 4) fail("past_key has shape {}, expected rank 4", to_string(*past));
-    p.past = (*past)[2];
-  }
-  const int64_t k_size = p.packed ? k[2] / p.kv_heads : k[3];
-  if (k_size != p.size || k[0] != p.batch || v[0] != p.batch || v[v.size() - 2] != p.fresh) {
-    fail("Q, K and V have shapes {}, {} and {}, which do not agree", to_string(q), to_string(k), to_string(v));
+  const Shape as_q = p.packed ? Shape{p.batch, p.steps, p.heads * p.size} : Shape{p.batch, p.heads, p.steps, p.size},
+              as_k = p.packed ? Shape{p.batch, p.fresh, p.kv_heads * p.size} : Shape{p.batch, p.kv_heads, p.fresh, p.size},
+              as_v = p.packed ? Shape{p.batch, p.fresh, p.kv_heads * p.v_size} : Shape{p.batch, p.kv_heads, p.fresh, p.v_size};
+  if (q != as_q || k != as_k || v != as_v)
+    fail("Q, K and V have shapes {}, {} and {}, which do not agree: {} query heads of {} and {} key heads are {}, {} and {}",
+         to_string(q), to_string(k), to_string(v), p.heads, p.size, p.kv_heads, to_string(as_q), to_string(as_k),
+         to_string(as_v));
+  if ((past_k != nullptr) != (past_v != nullptr)) fail("past_key and past_value come together");
+  if (past_k) {
+    if (past_k->size() != 4) fail("past_key has shape {}, expected rank 4", to_string(*past_k));
+    p.past = (*past_k)[2];
+    const Shape cached_k{p.batch, p.kv_heads, p.past, p.size}, cached_v{p.batch, p.kv_heads, p.past, p.v_size};
+    if (*past_k != cached_k || *past_v != cached_v)
+      fail("past_key and past_value have shapes {} and {}, expected {} and {}", to_string(*past_k), to_string(*past_v),
+           to_string(cached_k), to_string(cached_v));
   }
   return p;
 }
 
+/// The lengths of the keys that count, one for each item of the batch.
+void check_lengths(const Problem& p, const Shape& lengths) {
+  if (lengths != Shape{p.batch}) fail("nonpad_kv_seqlen has shape {}, expected [{}]", to_string(lengths), p.batch);
+}
+
 Problem problem_of(const ComputeContext& c) {
   return problem_of(c.node, c.in(query).shape(), c.in(key).shape(), c.in(value).shape(),
-                    c.has(past_key) ? &c.in(past_key).shape() : nullptr);
+                    c.has(past_key) ? &c.in(past_key).shape() : nullptr, c.has(past_value) ? &c.in(past_value).shape() : nullptr);
 }
 
 /// [batch, kv heads, past + fresh, width] of a cache and what comes after it, widened.
@@ -81,6 +95,7 @@ template <class T> class Bias {
     left_ = c.node.get_int("left_window_size", -1);
     right_ = c.node.get_int("right_window_size", -1);
     if (c.has(valid_lengths)) lengths_ = c.in(valid_lengths).to_ints();
+    for (int64_t& length : lengths_) length = std::clamp<int64_t>(length, 0, p.total());
     if (!c.has(mask)) return;
     boolean_ = c.in(mask).type() == DType::boolean;
     tensor_ = c.in(mask);
@@ -131,8 +146,9 @@ void softmax_row(std::vector<double>& row) {
 
 void infer_attention(InferContext& c) {
   const Problem p =
-      problem_of(c.node, c.shape(query), c.shape(key), c.shape(value), c.has(past_key) ? &c.shape(past_key) : nullptr);
-  if (c.has(past_key) != c.has(past_value)) fail("past_key and past_value come together");
+      problem_of(c.node, c.shape(query), c.shape(key), c.shape(value), c.has(past_key) ? &c.shape(past_key) : nullptr,
+                 c.has(past_value) ? &c.shape(past_value) : nullptr);
+  if (c.has(valid_lengths)) check_lengths(p, c.shape(valid_lengths));
   if (c.has(mask)) {
     Shape all{p.batch, p.heads, p.steps, p.total()}, given = c.shape(mask);
     if (!given.empty() && given.back() < p.total()) all.back() = given.back();  // a shorter mask hides what is behind it

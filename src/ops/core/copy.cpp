@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "ops/core/loops.h"
 
 namespace smelt::ops {
@@ -45,6 +46,17 @@ template <class E> void copy_strided(const LoopNest& nest, const E* from, E* to)
   });
 }
 
+/// Throws where the window has an element outside of `size` of them.
+void check_inside(const Shape& extents, const StridedWindow& w, int64_t size) {
+  if (elements(extents) == 0) return;
+  int64_t first = w.offset, last = w.offset;
+  for (size_t a = 0; a < extents.size(); ++a) {
+    int64_t& end = w.strides[a] < 0 ? first : last;
+    end = checked_sum(end, checked_product(extents[a] - 1, w.strides[a]));
+  }
+  if (first < 0 || last >= size) fail("elements {} to {} are moved of a tensor that has {}", first, last, size);
+}
+
 struct Bytes16 {
   uint64_t low, high;
 };
@@ -76,6 +88,8 @@ void fill(Tensor& t, const Tensor& value) {
 
 void copy_window(const Shape& extents, const Tensor& from, const StridedWindow& source, Tensor& to, const StridedWindow& target) {
   if (from.type() != to.type()) fail("moving elements of {} into {}", name(from.type()), name(to.type()));
+  check_inside(extents, source, from.size());
+  check_inside(extents, target, to.size());
   if (is_packed(from.type())) {
     Tensor bytes = unpack(to);
     copy_window(extents, unpack(from), source, bytes, target);

@@ -1,6 +1,7 @@
 // Running one node through its definition: shape rule, allocation, reference.
 #include "ops/core/operator.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -66,11 +67,31 @@ const Tensor& ComputeContext::in(size_t i) const {
   return i < inputs.size() ? inputs[i] : absent;
 }
 
+namespace {
+
+/// Extents of which every product is a number: loops, strides and places multiply any of them, also where one is 0.
+void check_countable(const TensorDesc& d) {
+  if (!d.present() || !d.shape_known) return;
+  int64_t n = 1;
+  for (const int64_t extent : d.shape) {
+    if (extent < 0) fail("a tensor {}{} has a negative extent", name(d.type), to_string(d.shape));
+    if (__builtin_mul_overflow(n, std::max<int64_t>(extent, 1), &n))
+      fail("a tensor {}{} has more elements than can be counted", name(d.type), to_string(d.shape));
+  }
+  bytes(d.type, n);  // throws
+}
+
+}  // namespace
+
+// A plan calls this for every node once the extents of its inputs are known, and so does every step that waits for a run's, before
+// any kernel or reference sees them: what a rule refuses, no kernel has to.
 void infer(const Node& node, std::span<const TensorDesc> inputs, std::span<TensorDesc> outputs) {
   const OpDef& def = definition(node);
   InferContext ctx{node, inputs, outputs};
   in_node(node, [&] {
+    std::ranges::for_each(inputs, check_countable);
     def.infer(ctx);
+    std::ranges::for_each(outputs, check_countable);
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (node.out(i) != ValueId::none && !outputs[i].present()) fail("output {} has no type by the operator's rule", i);
     }

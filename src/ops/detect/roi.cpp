@@ -5,11 +5,18 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
 #include "ops/detect/detect.h"
 
 namespace smelt::ops {
+
+namespace {
+
+constexpr int64_t most_samples = 1 << 16;  // along one side of a bin; a region that takes more is not a region of the map
+
+}  // namespace
 
 RoiAlign roi_align_of(const Node& node, const Shape& x, const Shape& rois, const Shape& indices) {
   if (x.size() != 4) fail("X has shape {}, expected [N, C, H, W]", to_string(x));
@@ -26,6 +33,10 @@ RoiAlign roi_align_of(const Node& node, const Shape& x, const Shape& rois, const
   if (p.out_height < 1 || p.out_width < 1 || p.sampling < 0)
     fail("output_height, output_width and sampling_ratio are {}, {} and {}", p.out_height, p.out_width, p.sampling);
   p.scale = node.get_float("spatial_scale", 1);
+  if (p.sampling > most_samples) fail("sampling_ratio is {}, expected at most {}", p.sampling, most_samples);
+  if (p.rois > 0 && p.channels > 0 && (p.height == 0 || p.width == 0))
+    fail("X has shape {}, which has no pixels for {} regions", to_string(x), p.rois);
+  checked_product(p.out_height, p.out_width);
   const std::string mode = node.get_string("mode", "avg"),
                     transformation = node.get_string("coordinate_transformation_mode", "half_pixel");
   if (mode != "avg" && mode != "max") fail("mode is '{}', expected avg or max", mode);
@@ -39,6 +50,8 @@ RoiAlign roi_align_of(const Node& node, const Shape& x, const Shape& rois, const
 
 namespace {
 
+constexpr int64_t most_of_region = int64_t{1} << 27;  // samples, which are listed
+
 /// The two pixels around a coordinate and how far it lies from the first.
 struct Between {
   int64_t low, high;
@@ -47,19 +60,17 @@ struct Between {
 
 Between between(double v, int64_t extent) {
   v = std::max(v, 0.0);
-  const int64_t low = static_cast<int64_t>(v);
+  const int64_t low = truncated(v);
   if (low >= extent - 1) return {extent - 1, extent - 1, 0};
   return {low, low + 1, v - static_cast<double>(low)};
 }
 
-constexpr double largest_grid = 1 << 16;  // samples along one side of a bin; a region this large is not a region of the map
-
 int64_t grid_of(int64_t sampling, double extent, int64_t bins) {
   if (sampling > 0) return sampling;
   const double n = std::ceil(extent / static_cast<double>(bins));
-  if (!(n <= largest_grid))
-    fail("a region of extent {} takes more than {} samples a bin; set sampling_ratio", extent, largest_grid);
-  return std::max<int64_t>(0, static_cast<int64_t>(n));
+  if (!(n <= static_cast<double>(most_samples)))
+    fail("a region of extent {} takes more than {} samples a bin; set sampling_ratio", extent, most_samples);
+  return std::max<int64_t>(0, truncated(n));
 }
 
 }  // namespace
@@ -75,7 +86,11 @@ std::vector<RoiSample> roi_samples(const RoiAlign& p, const double region[4], in
   const double bin_h = height / static_cast<double>(p.out_height), bin_w = width / static_cast<double>(p.out_width);
   const int64_t grid_h = grid_of(p.sampling, height, p.out_height), grid_w = grid_of(p.sampling, width, p.out_width);
   per_bin = grid_h * grid_w;
-  std::vector<RoiSample> samples(static_cast<size_t>(per_bin * p.out_height * p.out_width));
+  const int64_t count = checked_product(per_bin, p.out_height, p.out_width);
+  if (count > most_of_region)
+    fail("a region takes {} samples ({} x {} for each of {} x {} bins), expected at most {}", count, grid_h, grid_w, p.out_height,
+         p.out_width, most_of_region);
+  std::vector<RoiSample> samples(static_cast<size_t>(count));
   auto sample = samples.begin();
   for (int64_t bin = 0; bin < p.out_height * p.out_width; ++bin) {
     const int64_t bin_row = bin / p.out_width, bin_column = bin % p.out_width;
@@ -153,16 +168,14 @@ void run_max_roi_pool(ComputeContext& ctx) {
     T* y = c.outputs[0].data<T>();
     for (int64_t r = 0; r < out[0]; ++r) {
       const T* roi = c.in(1).data<T>() + r * 5;
-      const int64_t item = static_cast<int64_t>(roi[0]);
+      const int64_t item = truncated(static_cast<double>(roi[0]));
       if (!(roi[0] >= 0) || item >= shape[0])
         fail("roi {} is of item {}, expected 0 to {}", r, static_cast<double>(roi[0]), shape[0] - 1);
       const auto pixel = [scale](T v) { return std::round(static_cast<double>(v) * scale); };
       const double x0 = pixel(roi[1]), y0 = pixel(roi[2]);
       const double bin_w = std::max(pixel(roi[3]) - x0 + 1, 1.0) / static_cast<double>(out[3]);
       const double bin_h = std::max(pixel(roi[4]) - y0 + 1, 1.0) / static_cast<double>(out[2]);
-      const auto inside = [](double v, int64_t extent) {
-        return static_cast<int64_t>(std::clamp(v, 0.0, static_cast<double>(extent)));
-      };
+      const auto inside = [](double v, int64_t extent) { return std::clamp<int64_t>(truncated(v), 0, extent); };
       for (int64_t ch = 0; ch < out[1]; ++ch) {
         const T* map = c.in(0).data<T>() + (item * shape[1] + ch) * height * width;
         for (int64_t bin = 0; bin < out[2] * out[3]; ++bin) {

@@ -278,6 +278,10 @@ SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const
         static_cast<size_t>(normalize_axis(axes ? (*axes)[i] : static_cast<int64_t>(i), static_cast<int64_t>(s.size())));
     const int64_t step = steps ? (*steps)[i] : 1, extent = s[a];
     if (step == 0) fail("the step of axis {} is 0", a);
+    if (extent == 0) {  // an axis without a last element, from which a negative step could begin
+      r.extent[a] = 0;
+      continue;
+    }
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;
     const auto clamp = [&](int64_t at, int64_t least) {
       return std::clamp(at < 0 ? at + extent : at, least, std::max(high, least));

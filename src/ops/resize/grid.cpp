@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/window.h"
@@ -46,9 +47,9 @@ struct GridSampling::Axis {
   /// The pixel that stands for pixel i; -1 for none.
   int64_t pixel(double i) const {
     if (i >= 0 && i < static_cast<double>(extent)) return static_cast<int64_t>(i);
-    if (padding == Padding::zeros || !std::isfinite(i)) return -1;
+    if (padding == Padding::zeros || !std::isfinite(i) || extent == 0) return -1;
     if (padding == Padding::border) return i < 0 ? 0 : extent - 1;
-    return std::clamp<int64_t>(static_cast<int64_t>(reflected(i, low(), high())), 0, extent - 1);
+    return std::clamp<int64_t>(truncated(reflected(i, low(), high())), 0, extent - 1);
   }
 };
 
@@ -93,7 +94,10 @@ Shape grid_output(const Shape& x, const Shape& grid) {
   if (grid[0] != x[0] || grid.back() != static_cast<int64_t>(x.size()) - 2) {
     fail("grid has shape {}, expected {} first and {} last", to_string(grid), x[0], x.size() - 2);
   }
-  return with_spatial(x[0], x[1], Shape(grid.begin() + 1, grid.end() - 1));
+  Shape y = with_spatial(x[0], x[1], Shape(grid.begin() + 1, grid.end() - 1));
+  if (elements(x) == 0 && elements(y) > 0)
+    fail("X has shape {}, which has no pixels for an output {}", to_string(x), to_string(y));
+  return y;
 }
 
 void infer_grid_sample(InferContext& c) { c.set(0, type_of(c, 0), grid_output(c.shape(0), c.shape(1))); }

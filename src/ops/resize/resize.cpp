@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
@@ -33,8 +34,8 @@ constexpr int64_t largest_extent = int64_t{1} << 40;
 int64_t scaled_extent(int64_t in, float scale) {
   if (!(scale > 0)) fail("scales has {}, expected a positive number", scale);
   const float out = std::floor(static_cast<float>(in) * scale);
-  if (out > static_cast<float>(largest_extent)) fail("scale {} makes an extent of {} too large", scale, in);
-  return static_cast<int64_t>(out);
+  if (!(out <= static_cast<float>(largest_extent))) fail("scale {} makes an extent of {} too large", scale, in);
+  return truncated(static_cast<double>(out));
 }
 
 }  // namespace
@@ -73,7 +74,8 @@ std::vector<ResizeAxis> resize_axes(const Node& node, const Shape& x, const Tens
       for (size_t i : axes) {
         out[i].scale = common;
         out[i].exact = false;
-        out[i].out = static_cast<int64_t>(std::floor(common * static_cast<double>(out[i].in) + 0.5));
+        out[i].out = truncated(std::floor(common * static_cast<double>(out[i].in) + 0.5));
+        if (out[i].out > largest_extent) fail("sizes {} make an extent of {} too large", to_string(s), out[i].in);
       }
     }
   }
@@ -111,10 +113,10 @@ double resize_coordinate(const ResizeAxis& a, const std::string& mode, int64_t p
 }
 
 int64_t nearest_place(double x, const std::string& mode) {
-  if (mode == "round_prefer_floor") return static_cast<int64_t>(std::ceil(x - 0.5));
-  if (mode == "round_prefer_ceil") return static_cast<int64_t>(std::floor(x + 0.5));
-  if (mode == "floor") return static_cast<int64_t>(std::floor(x));
-  if (mode == "ceil") return static_cast<int64_t>(std::ceil(x));
+  if (mode == "round_prefer_floor") return truncated(std::ceil(x - 0.5));
+  if (mode == "round_prefer_ceil") return truncated(std::floor(x + 0.5));
+  if (mode == "floor") return truncated(std::floor(x));
+  if (mode == "ceil") return truncated(std::ceil(x));
   fail("nearest_mode is '{}', expected round_prefer_floor, round_prefer_ceil, floor or ceil", mode);
 }
 
@@ -125,7 +127,10 @@ std::vector<ResizeTap> resize_taps(const Node& node, const ResizeAxis& axis, dou
   const double radius = (cubic ? 2 : 1) / stretch;
   std::vector<ResizeTap> taps;
   double total = 0;
-  for (double i = std::floor(coordinate - radius) + 1; i < coordinate + radius; ++i) {
+  const double first = std::floor(coordinate - radius) + 1;
+  for (int64_t k = 0;; ++k) {  // not ++i: far enough out, i + 1 is i
+    const double i = first + static_cast<double>(k);
+    if (!(i < coordinate + radius) || static_cast<double>(k) > 2 * radius) break;
     const double distance = (i - coordinate) * stretch;
     const double weight = cubic ? cubic_kernel(distance, a) : linear_kernel(distance);
     const bool outside = i < 0 || i > static_cast<double>(axis.in - 1);
@@ -260,6 +265,8 @@ void infer_resize(InferContext& c) {
   if (unknown) return c.set_type(0, type_of(c, 0));
   Shape y;
   for (const ResizeAxis& a : resize_axes(c.node, c.shape(0), nullptr, in.scales, in.sizes)) y.push_back(a.out);
+  if (elements(c.shape(0)) == 0 && elements(y) > 0)
+    fail("cannot resize an empty tensor of shape {} to {}", to_string(c.shape(0)), to_string(y));
   c.set(0, type_of(c, 0), y);
 }
 

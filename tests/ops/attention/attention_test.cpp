@@ -48,6 +48,40 @@ TEST(Attention, rank_three_keeps_heads_beside_each_other) {
   expect_near(run("Attention", {q, k, v}, {{"q_num_heads", int64_t{2}}, {"kv_num_heads", int64_t{2}}}), {1, 1, 2}, {3, 7});
 }
 
+TEST(Attention, refuses_tensors_that_do_not_fit_each_other) {
+  const auto zeros = [](const Shape& s) { return s.empty() ? Tensor() : Tensor::zeros(DType::f32, s); };
+  struct Case {
+    Shape q, k, v, past_k, past_v;
+  };
+  const Case fits{{2, 4, 3, 8}, {2, 2, 5, 8}, {2, 2, 5, 6}, {2, 2, 7, 8}, {2, 2, 7, 6}};
+  const auto run_case = [&](const Case& c) {
+    return run_all("Attention", {zeros(c.q), zeros(c.k), zeros(c.v), Tensor(), zeros(c.past_k), zeros(c.past_v)}, {}, 3);
+  };
+  EXPECT_EQ(run_case(fits)[2].shape(), (Shape{2, 2, 12, 6}));
+  for (Shape Case::*tensor : {&Case::q, &Case::k, &Case::v, &Case::past_k, &Case::past_v})
+    for (size_t axis = 0; axis < 4; ++axis)
+      for (const int64_t extent : {0, 1, 1000}) {
+        Case c = fits;
+        (c.*tensor)[axis] = extent;
+        if (tensor == &Case::q && axis == 2) continue;                    // any number of queries
+        if (tensor == &Case::q && axis == 1 && extent == 1000) continue;  // a multiple of the keys' heads
+        EXPECT_NE(error_of([&] { run_case(c); }), "") << axis << " " << extent;
+      }
+  Case shorter = fits;
+  shorter.past_v.clear();
+  expect_error("past_key and past_value come together", [&] { run_case(shorter); });
+}
+
+TEST(Attention, has_a_length_for_each_item_of_the_batch) {
+  const Tensor x = Tensor::zeros(DType::f32, {2, 1, 3, 4});
+  const auto with = [&](const std::vector<int64_t>& lengths) {
+    return run("Attention", {x, x, x, Tensor(), Tensor(), Tensor(), i64({static_cast<int64_t>(lengths.size())}, lengths)});
+  };
+  EXPECT_EQ(with({3, 1}).shape(), x.shape());
+  EXPECT_EQ(with({INT64_MIN, INT64_MAX}).shape(), x.shape());
+  expect_error("nonpad_kv_seqlen has shape [1], expected [2]", [&] { with({3}); });
+}
+
 TEST(Attention, a_window_bounds_how_far_a_query_sees) {
   const Tensor q = f32({1, 1, 3, 1}, {1, 1, 1}), k = f32({1, 1, 3, 1}, {0, 0, 0}), v = f32({1, 1, 3, 1}, {3, 6, 9});
   expect_near(run("Attention", {q, k, v}, {{"left_window_size", int64_t{1}}, {"right_window_size", int64_t{0}}}), {1, 1, 3, 1},

@@ -94,6 +94,22 @@ TEST(RoiAlign, rejects_an_item_that_is_not_there) {
   expect_error("batch_indices has 1", [] { run("RoiAlign", {ramp({1, 1, 2, 2}), f32({1, 4}, {0, 0, 1, 1}), i64({1}, {1})}); });
 }
 
+TEST(RoiAlign, refuses_more_samples_than_it_can_list) {
+  const Tensor x = Tensor::zeros(DType::f32, {1, 1, 4, 4}), roi = f32({1, 4}, {0, 0, 3, 3});
+  for (const int64_t n : {int64_t{1} << 32, INT64_MAX})
+    expect_error("sampling_ratio is", [&] { run("RoiAlign", {x, roi, i64({1}, {0})}, {{"sampling_ratio", n}}); });
+  expect_error("samples", [&] { run("RoiAlign", {x, roi, i64({1}, {0})}, {{"sampling_ratio", int64_t{1} << 16}}); });
+  EXPECT_EQ(run("RoiAlign", {x, roi, i64({1}, {0})}, {{"sampling_ratio", int64_t{100}}}).shape(), (Shape{1, 1, 1, 1}));
+}
+
+TEST(RoiAlign, refuses_maps_without_pixels) {
+  const Tensor roi = f32({1, 4}, {0, 0, 3, 3});
+  for (const Shape& s : {Shape{1, 1, 0, 4}, Shape{1, 1, 4, 0}})
+    expect_error("no pixels", [&] { run("RoiAlign", {Tensor::zeros(DType::f32, s), roi, i64({1}, {0})}); });
+  EXPECT_EQ(run("RoiAlign", {Tensor::zeros(DType::f32, {1, 1, 0, 4}), f32({0, 4}, {}), i64({0}, {})}).shape(),
+            (Shape{0, 1, 1, 1}));
+}
+
 TEST(MaxRoiPool, takes_the_largest_of_each_bin_in_whole_pixels) {
   expect_near(run("MaxRoiPool", {ramp({1, 1, 4, 4}), f32({1, 5}, {0, 0, 0, 3, 3})}, {{"pooled_shape", Ints{2, 2}}}), {1, 1, 2, 2},
               {5, 7, 13, 15});

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "ops/core/copy.h"
 #include "ops/one_node.h"
 
 namespace smelt::ops::test {
@@ -31,6 +32,29 @@ TEST(Slice, clamps_and_walks_backwards) {
   EXPECT_TENSOR(run("Slice", {x, i64({1}, {1}), i64({1}, {100})}), ({4}), ({1, 2, 3, 4}));
   EXPECT_TENSOR(run("Slice", {x, i64({1}, {0}), i64({1}, {INT64_MAX}), i64({1}, {0}), i64({1}, {INT64_MAX})}), ({1}), ({0}));
   EXPECT_EQ(run("Slice", {x, i64({1}, {3}), i64({1}, {2})}).shape(), (Shape{0}));
+}
+
+TEST(Slice, of_an_empty_axis_is_empty_in_either_direction) {
+  const Tensor none = f32({0, 4}, {}), none_behind = f32({3, 0}, {});
+  for (const int64_t step : {1, -1, -3}) {
+    const Tensor from = i64({1}, {step > 0 ? 0 : -1}), to = i64({1}, {step > 0 ? INT64_MAX : INT64_MIN});
+    EXPECT_EQ(run("Slice", {none, from, to, i64({1}, {0}), i64({1}, {step})}).shape(), (Shape{0, 4})) << step;
+    EXPECT_EQ(run("Slice", {none_behind, from, to, i64({1}, {1}), i64({1}, {step})}).shape(), (Shape{3, 0})) << step;
+    EXPECT_EQ(run("Slice", {none_behind, from, to, i64({1}, {0}), i64({1}, {step})}).shape(), (Shape{step == -3 ? 1 : 3, 0}));
+  }
+}
+
+TEST(CopyWindow, refuses_places_outside_of_its_tensors) {
+  const Tensor x = f32({4}, {0, 1, 2, 3});
+  Tensor y = Tensor::zeros(DType::f32, {4});
+  const Shape extents{4}, forward{1}, back{-1}, apart{INT64_MAX};
+  copy_window(extents, x, {3, back}, y, {0, forward});
+  EXPECT_EQ(y.to_doubles(), (std::vector<double>{3, 2, 1, 0}));
+  expect_error("elements 1 to 4 are moved of a tensor that has 4", [&] {
+    copy_window(extents, x, {1, forward}, y, {0, forward});
+  });
+  expect_error("elements -1 to 2 are moved", [&] { copy_window(extents, x, {0, forward}, y, {2, back}); });
+  expect_error("more than can be counted", [&] { copy_window(extents, x, {0, apart}, y, {0, forward}); });
 }
 
 TEST(Concat, refuses_another_extent_off_the_axis) {

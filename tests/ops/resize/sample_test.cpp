@@ -91,6 +91,34 @@ TEST(GridSample, nearest_takes_one_pixel) {
       {1, 1, 1, 1}, {4});
 }
 
+TEST(GridSample, refuses_images_without_pixels) {
+  const Tensor grid = Tensor::zeros(DType::f32, {1, 2, 2, 2});
+  for (const Shape& s : {Shape{1, 1, 0, 3}, Shape{1, 1, 3, 0}})
+    for (const char* padding : {"zeros", "border", "reflection"})
+      expect_error("no pixels", [&] {
+        run("GridSample", {Tensor::zeros(DType::f32, s), grid}, {{"padding_mode", text(padding)}});
+      });
+}
+
+TEST(Resize, of_places_far_outside_ends) {
+  const Tensor x = f32({4}, {1, 2, 3, 4});
+  const float far = 9007199254740992.0f;  // 2^53: i + 1 is i from here on
+  for (const char* mode : {"nearest", "linear", "cubic"})
+    for (const Tensor& roi :
+         {f32({2}, {far, 2 * far}), f32({2}, {-far, far}), f32({2}, {3e38f, -3e38f}), f32({2}, {NAN, INFINITY})})
+      EXPECT_EQ(run("Resize", {x, roi, Tensor(), i64({1}, {3})},
+                    {{"mode", text(mode)}, {"coordinate_transformation_mode", text("tf_crop_and_resize")}})
+                    .shape(),
+                (Shape{3}));
+}
+
+TEST(Resize, makes_nothing_of_nothing_only) {
+  const Tensor none = f32({2, 0}, {});
+  EXPECT_EQ(run("Resize", {none, Tensor(), Tensor(), i64({2}, {4, 0})}).shape(), (Shape{4, 0}));
+  expect_error("empty tensor", [&] { run("Resize", {none, Tensor(), Tensor(), i64({2}, {4, 1})}); });
+  expect_error("too large", [&] { run("Resize", {f32({1}, {1}), Tensor(), f32({1}, {INFINITY})}); });
+}
+
 TEST(AffineGrid, of_the_identity_lists_pixel_centres) {
   const Tensor identity = f32({1, 2, 3}, {1, 0, 0, 0, 1, 0});
   expect_near(run("AffineGrid", {identity, i64({4}, {1, 1, 1, 2})}), {1, 1, 2, 2}, {-0.5, 0, 0.5, 0});

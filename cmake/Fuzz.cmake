@@ -27,14 +27,19 @@ if(SMELT_FUZZ)
   endif()
 endif()
 
-# smelt_prebuilt(NAME RESULT): the library NAME of SMELT_FUZZ_PREBUILT as an imported target; RESULT says whether it is taken from there.
+# smelt_prebuilt(NAME RESULT): the library NAME of an ordinary build as an imported target; RESULT is that build's folder, or OFF.
 function(smelt_prebuilt name result)
   set(${result} OFF PARENT_SCOPE)
   if(SMELT_FUZZ AND SMELT_FUZZ_PREBUILT AND name MATCHES "^(onnx_sources|smelt_expr|smelt_device|smelt_ops)$")
-    add_library(${name} STATIC IMPORTED GLOBAL)
-    set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${SMELT_FUZZ_PREBUILT}/lib${name}.a)
-    set(${result} ON PARENT_SCOPE)
+    set(folder ${SMELT_FUZZ_PREBUILT})
+  elseif(SMELT_SANITIZE AND SMELT_SANITIZE_PREBUILT AND name STREQUAL "onnx_sources")
+    set(folder ${SMELT_SANITIZE_PREBUILT})
+  else()
+    return()
   endif()
+  add_library(${name} STATIC IMPORTED GLOBAL)
+  set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${folder}/lib${name}.a)
+  set(${result} ${folder} PARENT_SCOPE)
 endfunction()
 
 # smelt_fuzz_targets(MODULE…): after the modules; those that the targets use.

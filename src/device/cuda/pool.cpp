@@ -58,9 +58,9 @@ std::shared_ptr<Memory> Device::allocate(int64_t bytes, std::string_view what, s
   const BesideCaptures beside;
   std::vector<Kept> done;  // let go of behind the lock: whose memory it is may take locks of its own
   std::unique_lock lock(mutex_);
-  const auto still_used = std::ranges::partition(kept_, [](const Kept& k) { return k.end->passed(); });
-  done.assign(std::make_move_iterator(kept_.begin()), std::make_move_iterator(still_used.begin()));
-  kept_.erase(kept_.begin(), still_used.begin());
+  const auto still_used = std::partition(kept_.begin(), kept_.end(), [](const Kept& k) { return k.end->passed(); });
+  done.assign(std::make_move_iterator(kept_.begin()), std::make_move_iterator(still_used));
+  kept_.erase(kept_.begin(), still_used);
   const auto hand_out = [&](abi::Address address, int64_t size) {
     in_use_[address] = {size, stream ? std::vector{*stream} : std::vector<abi::Stream>()};
     used_ += size;

@@ -79,7 +79,7 @@ void describe(const GpuRequest& r, cuda::DnnGraph& g) {
   size_t last = SIZE_MAX;
   for (size_t i = 0; i < code.size(); ++i)
     if (code[i].fn != Fn::input && code[i].fn != Fn::cast) last = i;
-  const auto between = [&] { return g.between(cuda::abi::dnn_f32, y_shape, channels_last_strides(y_shape)); };
+  const auto between = [&, &shape = y_shape] { return g.between(cuda::abi::dnn_f32, shape, channels_last_strides(shape)); };
   values[0] = last == SIZE_MAX ? result : between();
   g.convolve(image, weight, values[0], DType::f32, p.stride, p.dilation, p.pad_begin, p.pad_end);
   for (size_t i = 1; i < code.size(); ++i) {

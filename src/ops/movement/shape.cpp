@@ -16,14 +16,25 @@ void run_copy(ComputeContext& c) { copy_all(c.in(0), c.outputs[0]); }
 
 void infer_identity(InferContext& c) { same_as(c, 0, 0); }
 
+/// The -1 of a tensor without elements: what it is for any other extents of the axes that are kept; 0 where that says nothing.
+int64_t open_beside_kept(const Shape& from, const Shape& target, std::span<const size_t> kept, size_t open) {
+  Shape in = from, out = target;
+  for (const size_t i : kept) in[i] = out[i] = 1;
+  out[open] = 1;
+  const int64_t before = elements(in), after = elements(out);
+  return after != 0 && before % after == 0 ? before / after : 0;
+}
+
 /// `target` with 0 replaced by the input's extent (unless allowzero) and one -1 by what remains.
 Shape reshaped(const Shape& from, std::vector<int64_t> target, bool allow_zero) {
   int64_t known = 1;
   std::optional<size_t> open;
+  std::vector<size_t> kept;
   for (size_t i = 0; i < target.size(); ++i) {
     if (target[i] == 0 && !allow_zero) {
       if (i >= from.size()) fail("shape {} keeps axis {} of an input of shape {}", to_string(target), i, to_string(from));
       target[i] = from[i];
+      kept.push_back(i);
     }
     if (target[i] == -1) {
       if (open) fail("shape {} has more than one -1", to_string(target));
@@ -38,7 +49,7 @@ Shape reshaped(const Shape& from, std::vector<int64_t> target, bool allow_zero) 
   const int64_t total = elements(from);
   if (open) {
     if (known == 0 ? total != 0 : total % known != 0) fail("{} elements do not reshape to {}", total, to_string(target));
-    target[*open] = known == 0 ? 0 : total / known;
+    target[*open] = known == 0 ? open_beside_kept(from, target, kept, *open) : total / known;
   } else if (known != total) {
     fail("{} elements (shape {}) do not reshape to {}", total, to_string(from), to_string(target));
   }

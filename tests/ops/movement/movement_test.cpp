@@ -16,6 +16,21 @@ TEST(Reshape, keeps_zero_extents_and_finds_the_open_one) {
   EXPECT_THAT(error_of([&] { run("Reshape", {x, i64({2}, {INT64_MAX, 4})}); }), HasSubstr("overflows"));
 }
 
+TEST(Reshape, keeps_what_is_known_of_a_tensor_without_elements) {
+  EXPECT_EQ(run("Reshape", {f32({0, 3}, {}), i64({2}, {0, -1})}).shape(), (Shape{0, 3}));
+  EXPECT_EQ(run("Reshape", {f32({0, 4, 6}, {}), i64({3}, {0, -1, 8})}).shape(), (Shape{0, 3, 8}));
+  EXPECT_EQ(run("Reshape", {f32({2, 0, 3}, {}), i64({3}, {0, 0, -1})}).shape(), (Shape{2, 0, 3}));
+  EXPECT_EQ(run("Reshape", {f32({0, 3}, {}), i64({2}, {-1, 3})}).shape(), (Shape{0, 3}));
+  EXPECT_EQ(run("Reshape",
+                {
+                    f32({0, 3}, {}),
+                    i64({2}, {0, -1}),
+                },
+                {{"allowzero", int64_t{1}}})
+                .shape(),
+            (Shape{0, 0}));
+}
+
 TEST(Transpose, permutes_packed_bytes_and_strings) {
   EXPECT_TENSOR(run("Transpose", {iota(DType::i4, {2, 3})}), ({3, 2}), ({0, 3, 1, 4, 2, 5}));
   const Tensor words = Tensor::of_strings({1, 2}, {"a", "b"});

@@ -1,0 +1,289 @@
+// Mutates models of operators and runs them, as imported, optimised, and with other tactics than the first: outputs, or an Error.
+//
+//   operator_fuzz OUT --seeds FOLDER… [--seed N] [--seconds S] [--cases N] [--device gpu] [--keep FOLDER]
+//   operator_fuzz OUT --replay CASE… [--device gpu]
+//
+// A child runs case after case, the same ones for the same seed. It writes each to OUT/current before it runs; where the child ends by
+// a signal or a sanitizer's report, takes longer than a case may, or finds outputs that differ, the case becomes OUT/findings/N with
+// what was said of it. --keep writes cases that run with their outputs (compare.py compares them with ONNX Runtime's).
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "fuzz/operators/case.h"
+#include "import/import.h"
+#include "ops/core/operator.h"
+#include "smelt/session.h"
+
+namespace smelt::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1  // as g++ says it
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
+constexpr int bad_case = 66;             // the child's status where it found something itself
+constexpr unsigned longest_case_s = 30;  // without optimisation and with sanitizers on a busy machine; 2 s and less otherwise
+
+struct Arguments {
+  fs::path out, keep;
+  std::vector<fs::path> seeds, replay;
+  uint64_t seed = 1;
+  int64_t seconds = 60, cases = 1'000'000'000;
+  std::string device = "cpu";
+};
+
+Arguments arguments(int count, char** given) {
+  Arguments a;
+  std::vector<fs::path>* list = nullptr;
+  for (int i = 1; i < count; ++i) {
+    const std::string s = given[i];
+    const auto next = [&] { return i + 1 < count ? std::string(given[++i]) : std::string(); };
+    if (s == "--seeds")
+      list = &a.seeds;
+    else if (s == "--replay")
+      list = &a.replay;
+    else if (s == "--seed")
+      a.seed = std::strtoull(next().c_str(), nullptr, 10);
+    else if (s == "--seconds")
+      a.seconds = std::atoll(next().c_str());
+    else if (s == "--cases")
+      a.cases = std::atoll(next().c_str());
+    else if (s == "--device")
+      a.device = next();
+    else if (s == "--keep")
+      a.keep = next();
+    else if (list)
+      list->emplace_back(s);
+    else
+      a.out = s;
+  }
+  return a;
+}
+
+/// What the child has done, which the parent reads after it has ended.
+struct Progress {
+  uint64_t next = 0, ran = 0, refused = 0, kept = 0;
+};
+
+[[noreturn]] void found(const std::string& what) {
+  fprintf(stderr, "finding: %s\n", what.c_str());
+  fflush(stderr);
+  _exit(bad_case);
+}
+
+bool agree(double a, double b, double tolerance) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) == std::isnan(b);
+  return a == b || std::abs(a - b) <= tolerance * std::max({1.0, std::abs(a), std::abs(b)});
+}
+
+/// How two runs' outputs differ; empty where they do not. What overflowed may be infinite in one and large in the other.
+std::string difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].type() != b[i].type() || a[i].shape() != b[i].shape())
+      return fmt::format("output {}: {}{} and {}{}", i, name(a[i].type()), to_string(a[i].shape()), name(b[i].type()),
+                         to_string(b[i].shape()));
+    if (a[i].type() == DType::string || a[i].type() == DType::c64 || a[i].type() == DType::c128) continue;
+    const auto x = a[i].to_doubles(), y = b[i].to_doubles();
+    const double tolerance = a[i].type() == DType::f32 || a[i].type() == DType::f64 ? 2e-3 : is_float(a[i].type()) ? 5e-2 : 1.01;
+    for (size_t k = 0; k < x.size(); ++k)
+      if (std::isfinite(x[k]) && std::isfinite(y[k]) && std::abs(x[k]) < 1e6 && !agree(x[k], y[k], tolerance))
+        return fmt::format("element {} of output {} {}{}: {} and {}", k, i, name(a[i].type()), to_string(a[i].shape()), x[k],
+                           y[k]);
+  }
+  return "";
+}
+
+/// The outputs, or the message of the Error.
+struct Outcome {
+  std::vector<Tensor> outputs;
+  std::string refused;
+};
+
+Outcome run(Execution& e, const std::vector<Tensor>& inputs) {
+  Outcome o;
+  try {
+    e.bind(inputs);
+    e.run();
+    for (const Tensor& t : e.outputs()) o.outputs.push_back(to_host(t).clone());
+  } catch (const Error& error) {
+    o.refused = error.what();
+  } catch (const std::bad_alloc&) {
+    o.refused = "out of memory";
+  }
+  return o;
+}
+
+/// Random numbers need not be the same twice, and ONNX leaves open what NaN is quantized to.
+bool repeatable(const OperatorCase& c) {
+  const bool finite = std::ranges::all_of(c.feeds, [](const Feed& f) {
+    return !is_float(f.tensor.type()) || std::ranges::all_of(f.tensor.to_doubles(), [](double v) { return std::abs(v) < 1e30; });
+  });
+  for (const auto& n : c.model.graph().node())
+    if ((!finite && n.op_type().find("Quantize") != std::string::npos) || n.op_type().starts_with("Random") ||
+        n.op_type() == "Bernoulli" || n.op_type() == "Multinomial" || n.op_type() == "Dropout")
+      return false;
+  return true;
+}
+
+Outcome run_all(const OperatorCase& c, const Arguments& a, Random& random) {
+  ImportOptions import;
+  import.folder = "/nonexistent";
+  import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr;
+};
+Options options;
+options.device = a.device;
+options.allow_fallback = true;
+options.threads = 2;
+options.spin = false;
+options.tuning_level = 0;
+options.use_cache = false;
+const std::string bytes = c.model.SerializeAsString();
+std::vector<Tensor> inputs;
+Outcome first;
+const auto with = [&](const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& e) {
+    if (first.outputs.empty()) first.refused = e.what();
+  } catch (const std::bad_alloc&) {
+    first.refused = "out of memory";
+  } catch (const std::exception& e) {
+    found(fmt::format("an exception that is no Error: {}", e.what()));
+  }
+};
+const auto graph = [&] {
+  return import_model(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), "fuzz", import);
+};
+with([&] {
+  options.optimize = false;
+  const auto plan = Plan::build(graph(), options);
+  for (const TensorInfo& i : plan->inputs())
+    for (const Feed& f : c.feeds)
+      if (f.name == i.name) inputs.push_back(f.tensor);
+  first = run(*plan->execution(), inputs);
+});
+const auto compare = [&](const Outcome& o, const char* what) {
+  if (!o.refused.empty() || !first.refused.empty() || !repeatable(c)) return;
+  if (const std::string d = difference(first.outputs, o.outputs); !d.empty()) found(fmt::format("{}: {}", what, d));
+};
+with([&] {
+  options.optimize = true;
+  const auto plan = Plan::build(graph(), options);
+  const auto execution = plan->execution();
+  compare(run(*execution, inputs), "optimised");
+  if (random() % 2 == 0) return;
+  std::string without;
+  try {
+    for (const StepInfo& s : execution->steps())
+      if (!s.tactic.empty() && s.tactic != "reference") without += (without.empty() ? "-" : ",-") + s.tactic;
+  } catch (const Error&) {
+  }
+  if (without.empty()) return;
+  options.tactics = without;
+  compare(run(*Plan::build(graph(), options)->execution(), inputs), without.c_str());
+});
+return first;
+}  // namespace
+
+/// Reads the numbers of cases off `progress` on, until time is over.
+void child(const Arguments& a, const std::vector<fs::path>& models, Progress& progress,
+           std::chrono::steady_clock::time_point end) {
+  if (!sanitized) {  // AddressSanitizer takes terabytes of addresses
+    const rlimit memory{size_t{8} << 30, size_t{8} << 30};
+    setrlimit(RLIMIT_AS, &memory);
+  }
+  for (; std::chrono::steady_clock::now() < end && progress.next < static_cast<uint64_t>(a.cases); ++progress.next) {
+    alarm(longest_case_s);
+    Random random(a.seed * 0x9e3779b97f4a7c15ull + progress.next * 0xbf58476d1ce4e5b9ull);
+    std::optional<OperatorCase> c;
+    try {
+      const bool replays = !a.replay.empty();
+      c = read_case(replays ? a.replay[progress.next % a.replay.size()] : models[random() % models.size()], random);
+      if (!replays) mutate(*c, random);
+      write_case(*c, {}, a.out / "current");
+    } catch (const Error&) {  // an input that is no tensor, a data file elsewhere
+      ++progress.refused;
+      continue;
+    }
+    const Outcome o = run_all(*c, a, random);
+    ++(o.refused.empty() ? progress.ran : progress.refused);
+    if (getenv("SMELT_FUZZ_VERBOSE")) fprintf(stderr, "%s: %s\n", c->name.c_str(), o.refused.c_str());
+    if (o.refused.empty() && !o.outputs.empty() && !a.keep.empty() && repeatable(*c))
+      write_case(*c, o.outputs, a.keep / fmt::format("{:06}_{}", progress.kept++, c->name));
+  }
+}
+
+int fuzz(const Arguments& a) {
+  std::vector<fs::path> models;
+  for (const fs::path& folder : a.seeds)
+    for (const fs::path& m : list_models(folder)) models.push_back(m);
+  if (models.empty() && a.replay.empty()) {
+    fprintf(stderr,
+            "usage: operator_fuzz OUT (--seeds FOLDER… [--seed N] [--seconds S] [--cases N] | --replay CASE…) [--device gpu] "
+            "[--keep FOLDER]\n");
+    return 2;
+  }
+  Arguments b = a;
+  if (!a.replay.empty()) b.cases = static_cast<int64_t>(a.replay.size());
+  fs::create_directories(a.out / "findings");
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(a.seconds);
+  auto* progress = new (mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Progress;
+  int findings = 0;
+  while (std::chrono::steady_clock::now() < end && progress->next < static_cast<uint64_t>(b.cases)) {
+    const fs::path log = a.out / "log";
+    const pid_t pid = fork();
+    if (pid == 0) {
+      const int to = open(log.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644);
+      dup2(to, 1), dup2(to, 2);
+      child(b, models, *progress, end);
+      _exit(0);
+    }
+    int status = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) return 1;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
+    const fs::path kept = a.out / "findings" / std::to_string(progress->next);
+    fs::remove_all(kept);
+    if (fs::exists(a.out / "current")) fs::rename(a.out / "current", kept);
+    fs::rename(log, kept / "log");
+    const std::string why = WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : fmt::format("status {}", WEXITSTATUS(status));
+    std::string said = read_text(kept / "log");
+    for (const char* mark : {"finding:", "SUMMARY:", "runtime error:"})
+      if (const size_t at = said.find(mark); at != std::string::npos) {
+        said = said.substr(at, said.find('\n', at) - at);
+        break;
+      }
+    printf("%s: %s: %s\n", kept.c_str(), why.c_str(), said.substr(0, 300).c_str());
+    fflush(stdout);
+    ++findings;
+    ++progress->next;
+  }
+  printf("%lu cases, %lu ran, %lu were refused, %d findings\n", progress->next, progress->ran, progress->refused, findings);
+  return findings > 0;
+}
+
+}  // namespace smelt::fuzz
+}  // namespace smelt::fuzz
+
+int main(int count, char** given) { return smelt::fuzz::fuzz(smelt::fuzz::arguments(count, given)); }

@@ -20,7 +20,7 @@ if(SMELT_HARDEN)
   include(CheckPIESupported)
   check_pie_supported(LANGUAGES CXX)
   add_compile_options(-fstack-protector-strong)
-  if(NOT SMELT_FUZZ AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize" AND NOT CMAKE_BUILD_TYPE STREQUAL Debug)
+  if(NOT SMELT_FUZZ AND NOT SMELT_SANITIZE AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize" AND NOT CMAKE_BUILD_TYPE STREQUAL Debug)
     add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)   # needs optimisation, and hides mistakes from sanitizers
   endif()
   add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "ops/core/facts.h"
 #include "plan/views.h"
@@ -52,6 +53,7 @@ class SegmentBuilder {
       ops::infer(node, in, out);
     else if (node.is("If") && !on_device_)
       infer_if(node, in, out);
+    check_assumed(n, out);
     done(n);
     if (evaluate_now(node, in, out)) return;
 
@@ -87,6 +89,26 @@ class SegmentBuilder {
       for (TensorIndex t : step.outputs) fix(t);
     }
     segment_.steps.push_back(std::move(step));
+  }
+
+  /// Rewrites went by the graph's types, ranks and extents: what the operator's rule gives must be those. Models that declare extents
+  /// which they do not have are common enough to be run all the same.
+  void check_assumed(NodeId n, std::span<const ops::TensorDesc> out) const {
+    const Node& node = g_.node(n);
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (node.outputs[i] == ValueId::none || !out[i].present()) continue;
+      const Value& v = g_.value(node.outputs[i]);
+      if (v.type != DType::undefined && v.type != out[i].type)
+        fail("{}: output '{}' is {}, the graph says {}", describe(g_, n), v.name, name(out[i].type), name(v.type));
+      if (!out[i].shape_known || !v.shape) continue;
+      const Shape& s = out[i].shape;
+      if (s.size() != v.shape->size())
+        fail("{}: output '{}' has shape {}, the graph says {}", describe(g_, n), v.name, to_string(s), to_string(*v.shape));
+      bool same = true;
+      for (size_t a = 0; a < s.size(); ++a) same = same && (!(*v.shape)[a].known() || (*v.shape)[a].value == s[a]);
+      if (!same)
+        warn("{}: output '{}' has shape {}, the model says {}", describe(g_, n), v.name, to_string(s), to_string(*v.shape));
+    }
   }
 
   /// Before kernels are offered, which may make lists as long as a tensor.

@@ -5,6 +5,8 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "ops/core/copy.h"
+#include "ops/core/facts.h"
 #include "ops/core/interpreter.h"
 
 namespace smelt::ops {
@@ -78,7 +80,26 @@ void check_countable(const TensorDesc& d) {
     if (__builtin_mul_overflow(n, std::max<int64_t>(extent, 1), &n))
       fail("a tensor {}{} has more elements than can be counted", name(d.type), to_string(d.shape));
   }
-  bytes(d.type, n);  // throws
+  int64_t bits_of_all = 0;
+  if (__builtin_mul_overflow(n, std::max(bits(d.type), 8), &bits_of_all))
+    fail("a tensor {}{} has more bytes than can be counted", name(d.type), to_string(d.shape));
+}
+
+/// The operands of what is computed element by element broadcast to the result: kernels walk them by the result's extents.
+void check_broadcast(const Node& node, std::span<const TensorDesc> inputs, std::span<const TensorDesc> outputs) {
+  if (outputs.empty() || !outputs[0].present() || !outputs[0].shape_known || !facts(node).expression.exists()) return;
+  for (size_t i = 0; i < std::min<size_t>(inputs.size(), facts(node).operands); ++i) {
+    if (!inputs[i].present() || !inputs[i].shape_known) continue;
+    const auto both = broadcast(inputs[i].shape, outputs[0].shape);
+    if (!both || *both != outputs[0].shape)
+      fail("input {} has shape {}, which does not broadcast to the result's {}", i, to_string(inputs[i].shape),
+           to_string(outputs[0].shape));
+  }
+}
+
+/// Where an operand has no elements, loops over them may leave results as the memory was.
+bool has_empty(std::span<const Tensor> tensors) {
+  return std::ranges::any_of(tensors, [](const Tensor& t) { return t.valid() && t.size() == 0; });
 }
 
 }  // namespace
@@ -92,6 +113,7 @@ void infer(const Node& node, std::span<const TensorDesc> inputs, std::span<Tenso
     std::ranges::for_each(inputs, check_countable);
     def.infer(ctx);
     std::ranges::for_each(outputs, check_countable);
+    check_broadcast(node, inputs, outputs);
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (node.out(i) != ValueId::none && !outputs[i].present()) fail("output {} has no type by the operator's rule", i);
     }
@@ -112,6 +134,9 @@ std::vector<Tensor> run_reference(const Node& node, std::span<const Tensor> inpu
   for (size_t i = 0; i < out.size(); ++i) {
     if (node.out(i) != ValueId::none && out[i].shape_known) results[i] = Tensor::empty(out[i].type, out[i].shape);
   }
+  if (has_empty(inputs))
+    for (Tensor& t : results)
+      if (t.valid()) fill_zero(t);
   ComputeContext ctx{node, inputs, results, run_graph};
   in_node(node, [&] {
     def.reference(ctx);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ops/core/copy.h"
 #include "ops/core/data_dependent.h"
 #include "ops/core/facts.h"
 
@@ -18,7 +19,9 @@ class ReferenceKernel final : public Kernel {
         bound_inputs_(node.inputs),
         bound_outputs_(node.outputs),
         inputs_(node.inputs.size()),
-        outputs_(node.outputs.size()) {
+        outputs_(node.outputs.size()),
+        reads_nothing_(std::ranges::any_of(
+            node.inputs, [](const BoundTensor& t) { return t.type != DType::undefined && elements(t.shape) == 0; })) {
     if (!is_bound_at_most(node)) return;
     const std::vector<AtMost> most = outputs_at_most(node_, node.inputs);
     if (!most.empty()) counted_axis_ = most[0].axis;
@@ -32,6 +35,9 @@ class ReferenceKernel final : public Kernel {
       view(inputs_[i], bound_inputs_[i], const_cast<void*>(b.inputs[i]));
     }
     for (size_t i = 0; i < outputs_.size(); ++i) view(outputs_[i], bound_outputs_[i], b.outputs[i]);
+    if (reads_nothing_)  // loops over no elements may leave results as the memory was
+      for (size_t i = 0; i < outputs_.size(); ++i)
+        if (b.outputs[i]) fill_zero(outputs_[i]);
     ComputeContext ctx{node_, inputs_, outputs_, {}};
     def_.reference(ctx);
     for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -54,6 +60,7 @@ class ReferenceKernel final : public Kernel {
   const OpDef& def_;
   std::vector<BoundTensor> bound_inputs_, bound_outputs_;
   std::vector<Tensor> inputs_, outputs_;
+  bool reads_nothing_;
   int64_t counted_axis_ = -1;  // of output 0, for an operator that finds out its extent
 };
 

@@ -175,6 +175,13 @@ template <class C> struct Bounds {
   }
 };
 
+void infer_clip(InferContext& c) {
+  for (size_t i = 1; i < 3; ++i)
+    if (c.has(i) && c.in(i).shape_known && elements(c.shape(i)) != 1)
+      fail("input {} has shape {}, expected a scalar", i, to_string(c.shape(i)));
+  infer_unary(c);
+}
+
 void run_clip(ComputeContext& c) {
   dispatch_compute(c.in(0).type(), "Clip", [&]<class C>(C) { map_elements<C>(c.outputs[0], Bounds<C>(c), c.in(0)); });
 }
@@ -193,7 +200,7 @@ std::span<const OpRow> arithmetic_ops() {
       {{"Max", onnx_domain, infer_variadic, run_variadic<Max>}, broadcasting({Fn::max, write_fold<Fn::max>})},
       {{"Sum", onnx_domain, infer_variadic, run_variadic<Sum>}, broadcasting({Fn::add, write_fold<Fn::add>})},
       {{"Mean", onnx_domain, infer_variadic, run_variadic<Mean>}, broadcasting({Fn::reciprocal, write_mean})},
-      {{"Clip", onnx_domain, infer_unary, run_clip}, elementwise({Fn::clip, write_clip})},
+      {{"Clip", onnx_domain, infer_clip, run_clip}, elementwise({Fn::clip, write_clip})},
       {{"BitShift", onnx_domain, infer_binary, run_binary<BitShift>}, broadcasting({Fn::bit_and, write_bit_shift, 2})},
       {{"BitwiseAnd", onnx_domain, infer_binary, run_binary<BitwiseAnd>}, broadcasting(Fn::bit_and)},
       {{"BitwiseOr", onnx_domain, infer_binary, run_binary<BitwiseOr>}, broadcasting(Fn::bit_or)},

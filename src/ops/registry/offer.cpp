@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/attention/family.h"
 #include "ops/conv/family.h"
+#include "ops/core/facts.h"
 #include "ops/core/key.h"
 #include "ops/core/reference_kernel.h"
 #include "ops/core/tactic_names.h"
@@ -96,6 +97,15 @@ bool writes_nothing(const BoundNode& b) {
                              [](const BoundTensor& t) { return t.type == DType::undefined || elements(t.shape) == 0; });
 }
 
+/// What it makes is made of nothing: its first input, or an operand of a product, has no elements. Loops that begin with a first element
+/// have none to begin with, so that on the processor the reference alone runs it, which takes no time over no elements.
+bool reads_nothing(const BoundNode& b) {
+  const size_t operands = facts(*b.node).contracts ? 3 : 1;
+  for (size_t i = 0; i < std::min(operands, b.inputs.size()); ++i)
+    if (b.inputs[i].type != DType::undefined && elements(b.inputs[i].shape) == 0) return true;
+  return false;
+}
+
 class NothingKernel final : public Kernel {
  public:
   void run(const Buffers&) override {}
@@ -120,7 +130,11 @@ void offer_reordered(OfferTactics offer, const BoundNode& node, const Machine& m
 }
 
 void offer_tactics(const BoundNode& node, const Machine& machine, const ChosenTactic* wanted, Offer& o) {
+  const bool of_nothing = !machine.gpu && !writes_nothing(node) && reads_nothing(node) && !reference_rejects(node);
+  if (of_nothing) o.refuse("cpu", Reason::wrong_shape, "an input has no elements");
   for (const TacticFamily* family : families) {
+    // Reductions know what nothing adds up to.
+    if (of_nothing && family != &reduce_family) continue;
     for (const OperatorTactics& tactics : family->operators) {
       if (!o.candidates.empty()) return;
       const OfferTactics offer = machine.gpu ? tactics.cuda : tactics.cpu;

@@ -135,11 +135,13 @@ Outcome run(Execution& e, const std::vector<Tensor>& inputs) {
   return o;
 }
 
-/// Random numbers need not be the same twice, and ONNX leaves open what NaN is quantized to.
+/// Random numbers need not be the same twice, ONNX leaves open what NaN is quantized to, and what overflows f16 in one form of a sum may
+/// not in another.
 bool repeatable(const OperatorCase& c) {
   const bool finite = std::ranges::all_of(c.feeds, [](const Feed& f) {
-    return !is_float(f.tensor.type()) || std::ranges::all_of(f.tensor.to_doubles(), [](double v) { return std::abs(v) < 1e30; });
+    return !is_float(f.tensor.type()) || std::ranges::all_of(f.tensor.to_doubles(), [](double v) { return std::abs(v) < 1e4; });
   });
+  if (!finite && std::ranges::any_of(c.feeds, [](const Feed& f) { return f.tensor.type() == DType::f16; })) return false;
   for (const auto& n : c.model.graph().node())
     if ((!finite && n.op_type().find("Quantize") != std::string::npos) || n.op_type().starts_with("Random") ||
         n.op_type() == "Bernoulli" || n.op_type() == "Multinomial" || n.op_type() == "Dropout")

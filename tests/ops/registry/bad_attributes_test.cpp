@@ -77,7 +77,10 @@ TEST(BadAttributes, images_whose_places_overflow) {
   conv.attrs["strides"] = std::vector<int64_t>{1 << 30};
   const TensorDesc in[] = {{DType::u8, {1, 1, huge}, true, nullptr}, {DType::u8, {1, 1, 1}, true, nullptr}};
   TensorDesc out;
-  EXPECT_THAT(error_of([&] { infer(conv, in, {&out, 1}); }), HasSubstr("expected at most 4294967296"));
+  EXPECT_THAT(error_of([&] {
+                infer(conv, in, {&out, 1});
+              }),
+              HasSubstr("(ConvInteger): a tensor u8[1, 1, 9223372036854775807] has more bytes than can be counted"));
 }
 
 TEST(BadAttributes, fused_convolutions_of_impossible_segments) {

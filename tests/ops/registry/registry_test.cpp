@@ -30,6 +30,41 @@ TEST(Evaluate, names_the_node_in_its_errors) {
   EXPECT_THAT(error_of([] { run("NoSuchOperator", {}); }), HasSubstr("'n' (NoSuchOperator)"));
 }
 
+TensorDesc described(DType type, const Shape& shape) { return {type, shape, true, nullptr}; }
+
+TEST(Contract, refuses_extents_whose_product_is_no_number) {
+  const Node node = make_node("Relu", 1);
+  std::vector<TensorDesc> out(1);
+  for (const Shape& s : {Shape{0, int64_t{1} << 40, int64_t{1} << 40}, Shape{int64_t{1} << 62}, Shape{3, -1}}) {
+    const TensorDesc in[] = {described(DType::f32, s)};
+    EXPECT_THAT(error_of([&] { infer(node, in, out); }), HasSubstr("'n' (Relu): a tensor f32")) << to_string(s);
+  }
+  const TensorDesc fits[] = {described(DType::f32, {0, int64_t{1} << 40})};
+  infer(node, fits, out);
+  EXPECT_EQ(out[0].shape, fits[0].shape);
+}
+
+TEST(Contract, operands_of_a_pointwise_operator_broadcast_to_its_result) {
+  std::vector<TensorDesc> out(1);
+  const TensorDesc x = described(DType::f32, {3, 4, 1});
+  const auto with = [&](const char* op, const Shape& operand) {
+    const TensorDesc in[] = {x, described(DType::f32, operand)};
+    return error_of([&] { infer(make_node(op, 2), in, out); });
+  };
+  EXPECT_EQ(with("Clip", {}), "");
+  EXPECT_EQ(with("Clip", {1}), "");
+  EXPECT_THAT(with("Clip", {2}), HasSubstr("expected a scalar"));
+  EXPECT_EQ(with("PRelu", {4, 1}), "");
+  EXPECT_THAT(with("PRelu", {2}), HasSubstr("does not broadcast"));
+}
+
+TEST(Evaluate, of_no_elements_leaves_nothing_as_the_memory_was) {
+  const auto y = run_all("LayerNormalization", {f32({2, 3, 0}, {}), f32({0}, {})}, {}, 3);
+  EXPECT_EQ(y[0].shape(), (Shape{2, 3, 0}));
+  EXPECT_TENSOR(y[1], ({2, 3, 1}), (6, 0.0));
+  EXPECT_TENSOR(y[2], ({2, 3, 1}), (6, 0.0));
+}
+
 TEST(Evaluate, leaves_outputs_out_that_the_node_does_not_ask_for) {
   Node node;
   node.op = "Split";

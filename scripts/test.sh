@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every check: lint, CTest's programs, the Python ones, and the fuzzer for a minute. usage: test.sh BUILD_DIR JOBS
+# Runs every check: lint, CTest's programs, the Python ones, and both fuzzers for a minute. usage: test.sh BUILD_DIR JOBS
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
@@ -12,5 +12,6 @@ step "Python tests"
 PYTHONPATH="$build/python${PYTHONPATH:+:$PYTHONPATH}" .venv/bin/python -m pytest -q -rs tests/python --build "$build" ||
   failed="$failed, the Python tests (above)"
 scripts/fuzz.sh "$build" "$jobs" 60 || failed="$failed, the fuzzer ($build/fuzz/log)"
+scripts/fuzz_operators.sh "$build" "$jobs" 60 || failed="$failed, the operators' fuzzer (above)"
 [ -z "$failed" ] || die "failed: ${failed#, }"
 step "every test passes"

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/printable.h"
+
 namespace smelt {
 
 LogLevel parse_log_level(std::string_view text) {
@@ -22,7 +24,7 @@ bool logs(LogLevel level) {
 }
 
 void log_line(LogLevel level, std::string_view line) {
-  const std::string text = fmt::format("smelt: {}{}\n", level == LogLevel::warning ? "warning: " : "", line);
+  const std::string text = fmt::format("smelt: {}{}\n", level == LogLevel::warning ? "warning: " : "", printable(line));
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

@@ -1,6 +1,7 @@
 #include "base/memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <limits>
 #include <string>
@@ -11,7 +12,8 @@ namespace smelt {
 namespace {
 
 constexpr int64_t unknown = std::numeric_limits<int64_t>::max();
-constexpr int64_t looked_at = int64_t{1} << 30;
+constexpr int64_t looked_at = int64_t{64} << 20;
+std::atomic<int64_t> asked_for = 0;  // since it was looked
 
 /// The number a file of the control group holds ("max": no limit).
 int64_t limit_in(const char* path) {
@@ -36,8 +38,9 @@ int64_t available_memory() {
 }
 
 void check_available(int64_t bytes, DType type, const Shape& shape) {
-  if (bytes < looked_at) return;
-  if (const int64_t available = available_memory(); bytes > available)
+  if (bytes < looked_at && asked_for.fetch_add(bytes, std::memory_order_relaxed) + bytes < looked_at) return;
+  asked_for.store(0, std::memory_order_relaxed);
+  if (const int64_t available = available_memory(); std::max(bytes, looked_at) > available)
     throw Error(
         fmt::format("a tensor {}{} needs {} bytes, the machine has {} to give", name(type), to_string(shape), bytes, available),
         "Bind smaller extents (--shapes), or run where there is more memory.");

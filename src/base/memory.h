@@ -13,7 +13,8 @@ namespace smelt {
 int64_t available_memory();
 
 /// Throws Error when a tensor of that many bytes takes more than available_memory(): the system would promise them and end the
-/// process when they are written. Below 1 GiB nothing is looked at: the allocator says whether they fit.
+/// process when they are written. Tensors below 64 MiB are added up, and looked at once they are as much together: many of them take as
+/// much as a large one.
 void check_available(int64_t bytes, DType type, const Shape& shape);
 
 }  // namespace smelt

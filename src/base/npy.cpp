@@ -64,8 +64,13 @@ Tensor parse_npy(const uint8_t* data, int64_t size, const std::string& where) {
     fail("{}: the array is in Fortran order; save a C-contiguous one", where);
 
   Shape shape;
-  for (std::string_view dims = field(header, "'shape'", where); !dims.empty(); dims.remove_prefix(1)) {
-    if (dims.front() < '0' || dims.front() > '9') continue;
+  for (std::string_view dims = field(header, "'shape'", where); !dims.empty();) {
+    if (dims.front() < '0' || dims.front() > '9') {
+      if (std::string_view("(), L").find(dims.front()) == std::string_view::npos)
+        fail("{}: the shape has a '{}', expected extents of 0 and more", where, dims.front());
+      dims.remove_prefix(1);
+      continue;
+    }
     int64_t extent = 0;
     while (!dims.empty() && dims.front() >= '0' && dims.front() <= '9') {
       if (extent > (int64_t{1} << 50)) fail("{}: the shape overflows", where);
@@ -73,7 +78,6 @@ Tensor parse_npy(const uint8_t* data, int64_t size, const std::string& where) {
       dims.remove_prefix(1);
     }
     shape.push_back(extent);
-    if (dims.empty()) break;
   }
   const int64_t need = bytes(type, elements(shape));
   if (need > size - begin)

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/printable.h"
 #include "ops/core/machine.h"
 #include "profile/inputs.h"
 
@@ -165,7 +166,7 @@ int terminal_width() {
 
 void print_table(const report::Table& t) {
   // In a pipe, tables keep whole cells, up to a width that editors and mails can show.
-  fmt::print("{}", report::print(t, terminal_width() ? terminal_width() : 180));
+  fmt::print("{}", printable(report::print(t, terminal_width() ? terminal_width() : 180)));
 }
 void print_tables(const std::vector<report::Table>& tables) {
   bool first = true;
@@ -176,8 +177,8 @@ void print_tables(const std::vector<report::Table>& tables) {
     first = false;
   }
 }
-void print_line(const std::string& line) { fmt::print("{}{}", line, line.ends_with('\n') ? "" : "\n"); }
-void note(const std::string& line) { note_part(line + '\n'); }
+void print_line(const std::string& line) { fmt::print("{}{}", printable(line), line.ends_with('\n') ? "" : "\n"); }
+void note(const std::string& line) { note_part(printable(line) + '\n'); }
 
 std::string build_text(const Plan& plan, double seconds) {
   const auto time = [](double s) { return report::format(s, report::Unit::seconds); };

@@ -33,7 +33,9 @@ template <class Proto> void plain_imports(Proto& proto, const std::string& what)
 void drop_uncalled(onnx::ModelProto& proto) {
   using Key = std::tuple<std::string, std::string, std::string>;
   std::map<Key, const onnx::FunctionProto*> left;
-  for (const auto& f : proto.functions()) left[{plain(f.domain()), f.name(), f.overload()}] = &f;
+  for (const auto& f : proto.functions())
+    if (!left.try_emplace({plain(f.domain()), f.name(), f.overload()}, &f).second)
+      fail("the function {}{}{} is there twice", f.domain(), f.domain().empty() ? "" : ":", f.name());
   if (left.empty()) return;
   std::set<const onnx::FunctionProto*> called;
   std::function<void(const google::protobuf::RepeatedPtrField<onnx::NodeProto>&)> visit = [&](const auto& nodes) {

@@ -60,6 +60,40 @@ void check_nesting(const onnx::ModelProto& proto) {
   }
 }
 
+/// Attributes that are 0 or 1. Others are read as either by one implementation or another, and by ONNX's own inference.
+void check_switches(const onnx::NodeProto& n) {
+  static const std::set<std::string_view> switches = {"align_corners",
+                                                      "allowzero",
+                                                      "antialias",
+                                                      "ceil_mode",
+                                                      "count_include_pad",
+                                                      "exclude_outside",
+                                                      "exclusive",
+                                                      "fmod",
+                                                      "input_forget",
+                                                      "interleaved",
+                                                      "is_causal",
+                                                      "keepdims",
+                                                      "largest",
+                                                      "layout",
+                                                      "linear_before_reset",
+                                                      "noop_with_empty_axes",
+                                                      "reverse",
+                                                      "saturate",
+                                                      "select_last_index",
+                                                      "sorted",
+                                                      "storage_order",
+                                                      "training_mode",
+                                                      "transA",
+                                                      "transB",
+                                                      "upper"};
+  if (!standard(n.domain())) return;
+  for (const auto& a : n.attribute())
+    if (a.type() == onnx::AttributeProto::INT && a.ref_attr_name().empty() && a.i() != 0 && a.i() != 1 &&
+        switches.contains(a.name()))
+      fail("{}: {} is {}, expected 0 or 1", describe(n), a.name(), a.i());
+}
+
 /// Whether every node has the inputs, outputs and attributes that its operator takes. ONNX's inference relies on that, and ends
 /// the process if they are missing.
 bool fit_their_schemas(onnx::ModelProto& proto) {
@@ -91,6 +125,7 @@ void check_operators(Loaded& model, const ImportOptions& options) {
   for_each_node(model.proto, [&](onnx::NodeProto& n) {
     const std::string& domain = n.domain();
     if (functions.contains({domain, n.op_type()})) return;
+    check_switches(n);
     const bool runs = !options.supported || options.supported(domain, n.op_type());
     const auto version = imports.find(domain);
     const auto* schema = version == imports.end()

@@ -66,8 +66,14 @@ bool inside(const fs::path& path, const fs::path& folder) {
 
 std::shared_ptr<MappedFile> ExternalData::open(const std::string& location, const std::string& tensor) {
   if (auto it = files_.find(location); it != files_.end()) return it->second;
-  const fs::path relative = location, folder = folder_.empty() ? fs::path(".") : folder_;
   const std::string shown = one_line(location);
+  if (folder_.empty()) {
+    if (missing_reads_as_zero_) return files_[location] = nullptr;
+    throw Error(
+        fmt::format("tensor '{}': its data lies in a file '{}', and a model that is no file has no folder", tensor, shown),
+        "Load the model from its path, or put the weights into it.");
+  }
+  const fs::path relative = location, folder = folder_;
   if (location.empty() || location.find('\0') != std::string::npos)
     throw Error(fmt::format("tensor '{}': the location of its external data is '{}', expected a file name", tensor, shown));
   if (relative.is_absolute() || *relative.lexically_normal().begin() == "..")

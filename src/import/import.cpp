@@ -93,8 +93,8 @@ Graph guarded(std::span<const uint8_t> bytes, const std::string& where, const st
 Graph import_model(const std::filesystem::path& path, const ImportOptions& options) {
   const auto file = MappedFile::open(path);
   const std::span<const uint8_t> bytes(file->data(), static_cast<size_t>(file->size()));
-  return importer::guarded(bytes, path.string(), options.folder.empty() ? path.parent_path() : options.folder, path.string(),
-                           options);
+  const std::filesystem::path own = path.has_parent_path() ? path.parent_path() : ".";
+  return importer::guarded(bytes, path.string(), options.folder.empty() ? own : options.folder, path.string(), options);
 }
 
 Graph import_model(std::span<const uint8_t> bytes, const std::string& name, const ImportOptions& options) {

@@ -27,7 +27,7 @@ struct ImportOptions {
   bool structure_only = false;
   /// Runs ONNX's checker over the whole model first.
   bool check = true;
-  /// The folder of external data, for a model that comes as bytes. A model file uses its own folder.
+  /// The folder of external data. Empty: a model file uses its own folder, and one that comes as bytes may have no external data.
   std::filesystem::path folder;
   /// More nodes than this after inlining is an error: nested functions can grow exponentially.
   int64_t max_nodes = 500'000;

@@ -137,9 +137,9 @@ class TakeOut {
   TakeOut(Loaded& model, ExternalData& external) : model_(model), external_(external) {}
 
   void graph(onnx::GraphProto& g) {
-    for (auto& sparse : *g.mutable_sparse_initializer()) dense(sparse, *g.add_initializer());
-    g.clear_sparse_initializer();
     for (auto& t : *g.mutable_initializer()) tensor(t);
+    for (auto& sparse : *g.mutable_sparse_initializer()) dense(sparse, *g.add_initializer());  // taken out already
+    g.clear_sparse_initializer();
     for (auto& n : *g.mutable_node()) node(n);
   }
 
@@ -156,7 +156,6 @@ class TakeOut {
         a.set_name("value");
         a.set_type(onnx::AttributeProto::TENSOR);
         *a.mutable_t() = std::move(t);
-        tensor(*a.mutable_t());
       }
     }
   }

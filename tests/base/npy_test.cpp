@@ -57,6 +57,18 @@ TEST_F(Npy, cut_off_file_is_an_error_that_names_it) {
   }
 }
 
+TEST_F(Npy, extents_are_numbers_of_0_and_more) {
+  write_npy(folder_ / "a.npy", Tensor::of<float>({1, 4}, {1, 2, 3, 4}));
+  const std::string text = read_text(folder_ / "a.npy");
+  for (const char* shape : {"(-1,4)", "(1,-4)", "(+1,4)", "(1.,4)"}) {
+    std::string odd = text;
+    odd.replace(odd.find("(1, 4)"), 6, shape);
+    write_text(folder_ / "odd.npy", odd);
+    EXPECT_THROW(read_npy(folder_ / "odd.npy"), Error) << shape;
+  }
+  EXPECT_EQ(read_npy(folder_ / "a.npy").shape(), (Shape{1, 4}));
+}
+
 TEST_F(Npy, every_truncation_of_an_archive_is_an_error_and_no_crash) {
   write_npz(folder_ / "a.npz", {{"x", Tensor::of<float>({2}, {1, 2})}, {"y", Tensor::of<int32_t>({2}, {1, 2})}});
   const std::string text = read_text(folder_ / "a.npz");

@@ -133,6 +133,24 @@ TEST(BadInput, data_of_the_wrong_length) {
   EXPECT_THAT(error_of(m), HasSubstr("found 13"));
 }
 
+TEST(BadInput, switches_that_are_neither_0_nor_1) {
+  const auto with = [](const std::string& value) {
+    return error_of(parse(13, "g (float[2, 3] x) => (float[M] y) { y = ArgMax <keepdims = " + value + "> (x) }"));
+  };
+  EXPECT_THAT(with("5"), HasSubstr("keepdims is 5, expected 0 or 1"));
+  EXPECT_THAT(with("-1"), HasSubstr("keepdims is -1, expected 0 or 1"));
+}
+
+TEST(BadInput, functions_that_are_there_twice) {
+  auto m = relu();
+  for (int i = 0; i < 2; ++i) {
+    auto* f = m.add_functions();
+    f->set_domain("own");
+    f->set_name("twice");
+  }
+  EXPECT_THAT(error_of(m), HasSubstr("the function own:twice is there twice"));
+}
+
 class External : public ::testing::Test {
  protected:
   std::string error(const std::string& location, const std::string& offset = "", const std::string& length = "") {
@@ -158,6 +176,29 @@ TEST_F(External, data_is_viewed_not_copied) {
 TEST_F(External, small_tensors_come_through_whatever_their_alignment) {
   folder.write("w.data", std::string("x") + std::string(12, '\0'));
   EXPECT_EQ(error("w.data", "1", "12"), "");
+}
+
+TEST_F(External, a_model_of_bytes_has_none_unless_a_folder_is_named) {
+  auto m = relu();
+  make_external(*m.mutable_graph()->mutable_initializer(0), "w.data");
+  folder.write("w.data", std::string(12, '\0'));
+  const std::string model = m.SerializeAsString();
+  const std::span bytes(reinterpret_cast<const uint8_t*>(model.data()), model.size());
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());  // where it would be read from, were the working directory the folder
+  EXPECT_THAT(smelt::error_of([&] { import_model(bytes, "m"); }), HasSubstr("has no folder"));
+  ImportOptions options;
+  options.structure_only = true;
+  EXPECT_EQ(smelt::error_of([&] { import_model(bytes, "m", options); }), "");
+  options.structure_only = false;
+  options.folder = folder.path();
+  EXPECT_EQ(smelt::error_of([&] { import_model(bytes, "m", options); }), "");
+  EXPECT_EQ(smelt::error_of([&] {
+              folder.write("bare.onnx", model);
+              import_model("bare.onnx");
+            }),
+            "");
+  std::filesystem::current_path(before);
 }
 
 TEST_F(External, locations_stay_in_the_folder) {

@@ -233,5 +233,23 @@ TEST(Import, sparse_initializers_become_dense) {
   EXPECT_THAT(error_of(m), HasSubstr("when dense"));
 }
 
+TEST(Import, large_sparse_initializers_become_dense) {
+  auto m = parse(20, "g (float[40, 30] x) => (float[40, 30] y) { y = Add(x, w) }");
+  auto* s = m.mutable_graph()->add_sparse_initializer();
+  s->add_dims(40);
+  s->add_dims(30);
+  auto* v = s->mutable_values();
+  v->set_name("w");
+  v->set_data_type(1);
+  v->add_dims(1);
+  v->add_float_data(5);
+  auto* i = s->mutable_indices();
+  i->set_data_type(7);
+  i->add_dims(1);
+  i->add_int64_data(1199);
+  const Graph g = import(m);
+  EXPECT_EQ(g.value(g.find_value("w")).constant.data<float>()[1199], 5);
+}
+
 }  // namespace
 }  // namespace smelt::testing

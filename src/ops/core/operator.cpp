@@ -2,6 +2,7 @@
 #include "ops/core/operator.h"
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -24,6 +25,10 @@ template <class Rule> void in_node(const Node& node, Rule&& rule) {
     rule();
   } catch (const Error& e) {
     throw e.at(label(node));
+  } catch (const std::bad_alloc&) {
+    fail("{}: no memory for what it computes with", label(node));
+  } catch (const std::length_error&) {
+    fail("{}: no memory for what it computes with", label(node));
   } catch (const std::out_of_range&) {
     fail("{}: an operand has fewer axes or elements than the operator reads", label(node));
   }
@@ -131,9 +136,10 @@ std::vector<Tensor> run_reference(const Node& node, std::span<const Tensor> inpu
   infer(node, in, out);
   if (adjust) adjust(out);
   std::vector<Tensor> results(out.size());
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (node.out(i) != ValueId::none && out[i].shape_known) results[i] = Tensor::empty(out[i].type, out[i].shape);
-  }
+  in_node(node, [&] {
+    for (size_t i = 0; i < out.size(); ++i)
+      if (node.out(i) != ValueId::none && out[i].shape_known) results[i] = Tensor::empty(out[i].type, out[i].shape);
+  });
   if (has_empty(inputs))
     for (Tensor& t : results)
       if (t.valid()) fill_zero(t);

@@ -163,7 +163,7 @@ template <class T> T identity(Fold f) {
 
 /// Integers wrap.
 template <class T> T fold(Fold f, T a, T b) {
-  using U = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+  using U = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
   switch (f) {
     case Fold::sum: return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
     case Fold::squares: return static_cast<T>(static_cast<U>(a) + static_cast<U>(b) * static_cast<U>(b));

@@ -1,0 +1,27 @@
+#include "base/printable.h"
+
+#include <gtest/gtest.h>
+
+#include "smelt/error.h"
+
+namespace smelt {
+namespace {
+
+TEST(Printable, escapes_what_a_terminal_obeys) {
+  EXPECT_EQ(printable("\x1b[2Jconv\r\x7f\b"), "\\x1b[2Jconv\\x0d\\x7f\\x08");
+  EXPECT_EQ(printable("a\xc2\x9b[2J"), "a\\x9b[2J");
+  EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
+}
+
+TEST(Printable, leaves_text_lines_and_tabs_alone) {
+  for (const char* text : {"", "conv 1/weight", "µs → größer\n\tnext", "\xc2\xa0", "\xc2"}) EXPECT_EQ(printable(text), text);
+}
+
+TEST(Error, shows_no_control_characters_of_names) {
+  const Error e("node '\x1b[31mx'", "see '\x1b'");
+  EXPECT_STREQ(e.at("\x07.onnx").what(), "\\x07.onnx: node '\\x1b[31mx'");
+  EXPECT_EQ(e.next(), "see '\\x1b'");
+}
+
+}  // namespace
+}  // namespace smelt

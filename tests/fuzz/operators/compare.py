@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Compares the outputs of cases that operator_fuzz kept (--keep FOLDER) with ONNX Runtime's, where it takes them.
+
+usage: compare.py FOLDER [--seconds S]
+
+Prints each case whose outputs differ, and ends with status 1 where there is one that tests/fuzz/operators/known.txt does not list: a line
+"OPERATOR: why", for what ONNX leaves open or ONNX Runtime does otherwise than ONNX says. ONNX Runtime works in a process of its own,
+which some odd cases end.
+"""
+import argparse
+import multiprocessing
+import pathlib
+import sys
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import numpy_helper
+
+
+def tensors(folder, what):
+    found = []
+    while (path := folder / "test_data_set_0" / f"{what}_{len(found)}.pb").exists():
+        found.append(onnx.load_tensor(path))
+    return found
+
+
+def difference(ours, theirs):
+    """What differs, in words; nothing where outputs agree or are not comparable."""
+    for i, (a, b) in enumerate(zip(ours, theirs)):
+        if not isinstance(b, np.ndarray) or b.dtype.kind not in "fiub":
+            continue
+        if a.shape != b.shape:
+            return f"output {i} has shape {list(a.shape)}, ONNX Runtime's {list(b.shape)}"
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        tolerance = {2: 5e-2}.get(theirs[i].dtype.itemsize, 2e-3) if theirs[i].dtype.kind == "f" else 1.01
+        counts = np.isfinite(a) & np.isfinite(b) & (np.abs(b) < 1e6)
+        wrong = counts & (np.abs(a - b) > tolerance * np.maximum(1, np.abs(b)))
+        if wrong.any():
+            at = tuple(int(k[0]) for k in np.nonzero(wrong))
+            return f"element {list(at)} of output {i} {list(a.shape)} is {a[at]}, ONNX Runtime's {b[at]}"
+    return ""
+
+
+def compare(folder):
+    model = onnx.load(folder / "model.onnx")
+    if any(not n.domain and n.op_type in ("RandomNormal", "RandomUniform", "Dropout") for n in model.graph.node):
+        return ""
+    inputs, ours = tensors(folder, "input"), tensors(folder, "output")
+    feeds = {t.name: numpy_helper.to_array(t) for t in inputs}
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        theirs = session.run(None, {i.name: feeds[i.name] for i in session.get_inputs()})
+    except Exception:  # refused: odd as the case is
+        return None
+    return difference([numpy_helper.to_array(t) for t in ours], theirs)
+
+
+def work(todo, done):
+    while folder := todo.get():
+        done.put((folder, compare(folder)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    a = parser.parse_args()
+    known_file = pathlib.Path(__file__).with_name("known.txt")
+    known = {line.split(":")[0] for line in known_file.read_text().splitlines() if line.strip()}
+    end = time.monotonic() + a.seconds
+    counts = {"agree": 0, "differ": 0, "refused": 0, "crashed": 0, "known": 0}
+    process = None
+    for folder in sorted(a.folder.iterdir()):
+        if time.monotonic() > end:
+            break
+        if process is None or not process.is_alive():
+            todo, done = multiprocessing.Queue(), multiprocessing.Queue()
+            process = multiprocessing.Process(target=work, args=(todo, done), daemon=True)
+            process.start()
+        todo.put(folder)
+        result, waited = "", time.monotonic()
+        while True:
+            try:
+                result = done.get(timeout=0.2)[1]
+                break
+            except Exception:
+                if not process.is_alive() or time.monotonic() - waited > 10:
+                    process.kill()
+                    process.join()
+                    result = "crashed"
+                    break
+        if result == "crashed" or result is None:
+            counts["refused" if result is None else "crashed"] += 1
+        elif result == "":
+            counts["agree"] += 1
+        else:
+            ops = [n.op_type for n in onnx.load(folder / "model.onnx").graph.node]
+            listed = any(op in known for op in ops)
+            counts["known" if listed else "differ"] += 1
+            if not listed:
+                print(f"{folder}: {'>'.join(ops)[:80]}: {result}", flush=True)
+    print(", ".join(f"{n} {what}" for what, n in counts.items()))
+    return counts["differ"] > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

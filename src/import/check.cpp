@@ -138,7 +138,7 @@ void check_operators(Loaded& model, const ImportOptions& options) {
     if (!schema)
       is_unknown = standard(domain) ? version != imports.end() || experimental : !runs;
     else if (!runs && !schema->Deprecated() && !schema->HasFunction() && !schema->HasContextDependentFunction() &&
-             !(domain.empty() && is_replaced(n.op_type())) && n.op_type() != "Constant")
+             !(domain.empty() && is_replaced(n.op_type())) && n.op_type() != "Constant" && !is_on_sequences(n))
       is_unknown = true;
     if (is_unknown) unknown.push_back(n);
   });
@@ -195,7 +195,8 @@ void check_tensors_only(Loaded& model) {
     note(g.output());
     auto other = [&](const std::string& name) { return others.contains(name); };
     for (const auto& n : g.node())
-      if (std::any_of(n.input().begin(), n.input().end(), other) || std::any_of(n.output().begin(), n.output().end(), other))
+      if (is_on_sequences(n) || std::any_of(n.input().begin(), n.input().end(), other) ||
+          std::any_of(n.output().begin(), n.output().end(), other))
         nodes.push_back(n);
   });
   fail_unsupported_nodes(model, nodes);

@@ -56,8 +56,10 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
   if (needs_upgrade(model.proto)) infer_shapes(model, lenient);
   upgrade(model);
   infer_shapes(model, lenient);
-  check_tensors_only(model);  // before ONNX builds bodies: its SequenceMap ends the process where a body's output has no type
   constexpr int rounds = 16;  // function bodies call functions; ONNX's own are three deep at most
+  // A length that one round makes known decides a split in the next.
+  for (int i = 0; i < rounds && resolve_sequences(model); ++i) infer_shapes(model, lenient);
+  check_tensors_only(model);  // before ONNX builds bodies: its SequenceMap ends the process where a body's output has no type
   for (int i = 0; expand_functions(model, options); ++i) {
     if (i == rounds) fail_unsupported("ONNX's function bodies are nested more than {} deep", rounds);
     infer_shapes(model, lenient);

@@ -57,6 +57,13 @@ void inline_functions(Loaded& model, const std::function<bool(const onnx::NodePr
 /// Returns whether there were any. The body's nodes stand for the same source as the call.
 bool expand_functions(Loaded& model, const ImportOptions& options);
 
+// --- sequences.cpp ---------------------------------------------------------------------------------------------------
+/// Replaces sequences and optional values whose members the model fixes by the tensors. Reads inferred types; returns whether it
+/// changed anything, so that types are to be inferred again.
+bool resolve_sequences(Loaded& model);
+/// Whether the node is of an operator on sequences or optional values, which only resolve_sequences() understands.
+bool is_on_sequences(const onnx::NodeProto& node);
+
 // --- infer.cpp -------------------------------------------------------------------------------------------------------
 /// Fixes input shapes, and binds their symbols in the whole model. Errors (usage) name the model's inputs.
 void bind_shapes(Loaded& model, const std::map<std::string, Shape>& shapes);

@@ -147,8 +147,8 @@ TEST(Import, lists_every_node_it_cannot_run_with_types_and_shapes) {
 
 TEST(Import, lists_nodes_that_work_on_sequences) {
   ExitCode code{};
-  const auto message = error_of(parse(20, R"(g (float[2] x) => (float[2] y) {
-    i = Constant <value_int = 0> () s = SequenceConstruct(x, x) y = SequenceAt(s, i) })"),
+  const auto message = error_of(parse(20, R"(g (seq(float[2]) s, float[2] x) => (float[2] y) {
+    i = Constant <value_int = 0> () t = SequenceInsert(s, x) y = SequenceAt(t, i) })"),
                                 {}, &code);
   EXPECT_EQ(code, ExitCode::unsupported);
   EXPECT_THAT(message, HasSubstr("2 nodes"));

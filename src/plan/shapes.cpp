@@ -67,7 +67,7 @@ class SegmentBuilder {
     if (!shapes_known) {
       step.kind = StepKind::dynamic;
       for (TensorIndex t : step.inputs) fix(t);
-      if (on_device_ && !is_control_flow(node)) find_on_device(step, in);
+      if (!control && (on_device_ || ops::is_found_on_processor(node))) find_in_memory(step, in);
       segment_.steps.push_back(std::move(step));
       return;
     }
@@ -169,8 +169,12 @@ class SegmentBuilder {
   }
 
   /// Memory for all that a kernel may find, where there is such a kernel. It lasts until the results are read, in later segments.
-  void find_on_device(Step& step, std::span<const ops::TensorDesc> in) {
+  void find_in_memory(Step& step, std::span<const ops::TensorDesc> in) {
+    constexpr int64_t most_on_host = int64_t{256} << 20;  // bytes; beyond that the reference takes memory for what it finds
     step.at_most = ops::outputs_at_most(*step.node, in);
+    int64_t size = 0;
+    for (const ops::AtMost& m : step.at_most) size += m.type == DType::undefined ? 0 : bytes(m.type, elements(m.shape));
+    if (!on_device_ && size > most_on_host) step.at_most.clear();
     for (size_t i = 0; i < step.at_most.size(); ++i) {
       const ValueId v = step.node->outputs[i];
       step.outputs.push_back(absent);

@@ -33,6 +33,9 @@ std::vector<AtMost> outputs_at_most(const Node& node, std::span<const TensorDesc
 /// The same for inputs as they are bound.
 std::vector<AtMost> outputs_at_most(const Node& node, std::span<const BoundTensor> inputs);
 
+/// Whether the processor has a kernel for such a node, beside the reference.
+bool is_found_on_processor(const Node& node);
+
 /// The shape for this count. Throws Error for a count outside of 0 … shape[axis].
 Shape found_shape(const AtMost& output, int64_t count);
 

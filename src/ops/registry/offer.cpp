@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/attention/family.h"
 #include "ops/conv/family.h"
+#include "ops/core/data_dependent.h"
 #include "ops/core/facts.h"
 #include "ops/core/key.h"
 #include "ops/core/reference_kernel.h"
@@ -148,6 +149,12 @@ void offer_tactics(const BoundNode& node, const Machine& machine, const ChosenTa
 }
 
 }  // namespace
+
+bool is_found_on_processor(const Node& node) {
+  return std::ranges::any_of(families, [&](const TacticFamily* family) {
+    return std::ranges::any_of(family->operators, [&](const OperatorTactics& t) { return t.cpu && t.handles(node); });
+  });
+}
 
 Offer offer(const BoundNode& node, const Machine& machine, const ChosenTactic* only) {
   Offer o;

@@ -12,8 +12,8 @@ bool is_unique(const Node& n) { return n.is("Unique"); }
 
 constexpr OperatorTactics operators[] = {
     {is_top_k, nullptr, offer_top_k_cuda},
-    {is_compaction, nullptr, offer_compact_cuda},
-    {is_unique, nullptr, offer_unique_cuda},
+    {is_compaction, offer_find_cpu, offer_compact_cuda},
+    {is_unique, offer_find_cpu, offer_unique_cuda},
 };
 
 }  // namespace

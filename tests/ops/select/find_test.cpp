@@ -1,0 +1,149 @@
+// NonZero, Compress and Unique on the processor against their references: types, shapes, threads, and what is found.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "ops/core/data_dependent.h"
+#include "ops/core/reference_kernel.h"
+#include "ops/tactic_check.h"
+
+namespace smelt::ops {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr DType types[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,  DType::u8,     DType::i16,
+                           DType::u16, DType::i32, DType::u32, DType::i64,  DType::u64, DType::boolean};
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return a.type() == b.type() && a.shape() == b.shape() &&
+         (a.nbytes() == 0 || std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.nbytes())) == 0);
+}
+
+/// Runs every candidate over poisoned memory; the names of those that agree with the reference bit for bit.
+std::vector<std::string> agreeing(Node node, const std::vector<Tensor>& inputs, size_t outputs, int threads) {
+  BoundNode b;
+  node.opset = 23;
+  b.node = &node;
+  for (const Tensor& t : inputs) {
+    node.inputs.push_back(static_cast<ValueId>(node.inputs.size()));
+    b.inputs.push_back({t.type(), t.shape(), Layout::plain, {}, {}});
+  }
+  for (size_t i = 0; i < outputs; ++i) node.outputs.push_back(static_cast<ValueId>(100 + i));
+  const std::vector<Tensor> want = evaluate(node, inputs);
+  const std::vector<AtMost> most = outputs_at_most(node, b.inputs);
+  EXPECT_EQ(most.size(), outputs);
+  b.outputs = bound_at_most(most);
+  Machine machine;
+  machine.threads = threads;
+  std::vector<std::string> names;
+  for (const Candidate& c : offer(b, machine).candidates) {
+    std::vector<std::vector<uint8_t>> memory;
+    std::vector<void*> out;
+    for (const BoundTensor& t : b.outputs) {
+      memory.push_back(poisoned(t));
+      out.push_back(aligned(memory.back()));
+    }
+    std::vector<const void*> in;
+    for (const Tensor& t : inputs) in.push_back(t.raw());
+    const auto kernel = c.prepare();
+    std::vector<uint8_t> workspace(static_cast<size_t>(kernel->workspace()) + 128, 0xff);
+    for (int twice = 0; twice < 2; ++twice) kernel->run({in, out, aligned(workspace)});
+    const int64_t count = *static_cast<int64_t*>(out.back());
+    bool same = true;
+    for (size_t i = 0; i < outputs; ++i)
+      same = same && same_bytes(Tensor::borrow(most[i].type, found_shape(most[i], count), out[i]), want[i]);
+    if (same) names.push_back(c.tactic);
+  }
+  return names;
+}
+
+Node named(const std::string& op, std::map<std::string, Attribute> attrs = {}) {
+  Node n;
+  n.op = op;
+  n.name = "n";
+  n.attrs = std::move(attrs);
+  return n;
+}
+
+/// Some zeros, -0 among those of floating types, and values that repeat.
+Tensor some(DType type, const Shape& shape, uint32_t seed, double share = 0.5) {
+  std::mt19937 random(seed);
+  Tensor t = Tensor::empty(DType::f32, shape);
+  for (float& x : t.span<float>()) {
+    const bool zero = std::uniform_real_distribution<double>(0, 1)(random) >= share;
+    x = zero ? (random() % 2 ? 0.0f : -0.0f) : static_cast<float>(static_cast<int>(random() % 13) - (is_float(type) ? 6 : 0));
+  }
+  return t.cast(type);
+}
+
+const Shape shapes[] = {{1}, {7}, {3, 5}, {2, 1, 4, 1}, {1, 2, 3, 4, 5}, {40'000}, {100, 3, 151}};
+
+TEST(NonZero, agrees_with_the_reference) {
+  for (const DType type : types)
+    for (const Shape& shape : shapes)
+      for (const int threads : {1, 2, 5})
+        EXPECT_THAT(agreeing(named("NonZero"), {some(type, shape, 3)}, 1, threads), ElementsAre("cpu", "reference"))
+            << name(type) << to_string(shape) << threads;
+}
+
+TEST(NonZero, finds_nothing_and_everything) {
+  for (const double share : {0.0, 1.0})
+    EXPECT_THAT(agreeing(named("NonZero"), {some(DType::f32, {3, 9'000}, 3, share)}, 1, 3), ElementsAre("cpu", "reference"));
+}
+
+TEST(NonZero, takes_a_nan_for_something) {
+  Tensor x = Tensor::of<float>({3}, {0.0f, std::nanf(""), -0.0f});
+  for (const DType type : {DType::f32, DType::f64, DType::f16, DType::bf16})
+    EXPECT_THAT(agreeing(named("NonZero"), {x.cast(type)}, 1, 1), ElementsAre("cpu", "reference")) << name(type);
+}
+
+TEST(Compress, agrees_with_the_reference_along_every_axis_and_over_all_elements) {
+  for (const DType type : types) {
+    for (const Shape& shape : shapes) {
+      for (int64_t axis = -1; axis < static_cast<int64_t>(shape.size()); ++axis) {
+        const int64_t extent = axis < 0 ? elements(shape) : shape[static_cast<size_t>(axis)];
+        for (const int64_t flags : {extent, std::max<int64_t>(1, extent / 2)}) {
+          const Node n = axis < 0 ? named("Compress") : named("Compress", {{"axis", axis}});
+          EXPECT_THAT(agreeing(n, {some(type, shape, 5), some(DType::boolean, {flags}, 6)}, 1, 3),
+                      ElementsAre("cpu", "reference"))
+              << name(type) << to_string(shape) << axis << " " << flags;
+        }
+      }
+    }
+  }
+}
+
+TEST(Compress, takes_nothing_where_nothing_is_flagged) {
+  EXPECT_THAT(
+      agreeing(named("Compress", {{"axis", int64_t{0}}}), {some(DType::f32, {4, 6}, 1), some(DType::boolean, {4}, 1, 0)}, 1, 2),
+      ElementsAre("cpu", "reference"));
+}
+
+TEST(Unique, agrees_with_the_reference_sorted_and_by_occurrence) {
+  for (const DType type : types)
+    for (const Shape& shape : shapes)
+      for (const int64_t sorted : {0, 1})
+        for (const size_t outputs : {size_t{1}, size_t{4}})
+          EXPECT_THAT(agreeing(named("Unique", {{"sorted", sorted}}), {some(type, shape, 9, 0.9)}, outputs, 3),
+                      ElementsAre("cpu", "reference"))
+              << name(type) << to_string(shape) << sorted << outputs;
+}
+
+TEST(Unique, orders_extremes_and_numbers_of_many_digits) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor x = Tensor::of<double>({9}, {1e300, -inf, 3, -1e-300, inf, 1e-300, -3, 0, -1e300});
+  for (const DType type : {DType::f64, DType::f32, DType::f16, DType::bf16})
+    EXPECT_THAT(agreeing(named("Unique"), {x.cast(type)}, 4, 1), ElementsAre("cpu", "reference")) << name(type);
+  const Tensor i =
+      Tensor::of<int64_t>({6}, {std::numeric_limits<int64_t>::min(), -1, std::numeric_limits<int64_t>::max(), 0, 1, -1});
+  EXPECT_THAT(agreeing(named("Unique"), {i}, 4, 1), ElementsAre("cpu", "reference"));
+  Tensor many = Tensor::empty(DType::i64, {50'000});
+  std::mt19937_64 random(4);
+  for (int64_t& v : many.span<int64_t>()) v = static_cast<int64_t>(random());
+  EXPECT_THAT(agreeing(named("Unique"), {many}, 4, 3), ElementsAre("cpu", "reference"));
+}
+
+}  // namespace
+}  // namespace smelt::ops

@@ -42,7 +42,7 @@ std::string run_candidate(const ops::Candidate& c, std::span<const Tensor> input
   return "";
 }
 
-/// The extents of its results depend on data: tests/ops/select has those with a kernel.
+/// The extents of its results depend on data: tests/ops/select and tests/ops/detect have those with a kernel.
 bool is_dynamic(const Node& n) { return ops::facts(n).data_dependent; }
 
 /// Texts have no place in memory that kernels see.

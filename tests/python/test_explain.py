@@ -116,3 +116,15 @@ def test_the_plan_copies_no_concat_either(command, filled, model):
     """What explain decided, the plan does: no step copies."""
     rows = json.loads(command("explain", filled(model), "--kernels", "--tuning-level", 0, "--json").stdout)["tactics"]
     assert rows and [r["step"] for r in rows if r["tactic"] == "copy"] == []
+
+
+def test_a_time_limit_leaves_the_rest_to_estimates(command, filled, tmp_path):
+    options = ["explain", filled("crnn.fp32"), "--kernels", "--json", "--threads", 2, "--cache-dir", tmp_path]
+
+    def reasons(*more):
+        tables = json.loads(command(*options, *more).stdout)
+        return [row["reason"] for row in tables["tactics"] if row["result"] == "runs"]
+
+    assert any("the time for measuring was up" in r for r in reasons("--time-limit", 0.001))
+    assert not any("the time for measuring was up" in r for r in reasons()), "a later build measures what was estimated"
+    command(*options, "--time-limit", -1, code=2)

@@ -10,7 +10,7 @@ bool is_nms(const Node& n) { return n.is("NonMaxSuppression"); }
 bool is_roi_align(const Node& n) { return n.is("RoiAlign"); }
 
 constexpr OperatorTactics operators[] = {
-    {is_nms, nullptr, offer_nms_cuda},
+    {is_nms, offer_nms_cpu, offer_nms_cuda},
     {is_roi_align, offer_roi_align_cpu, offer_roi_align_cuda},
 };
 

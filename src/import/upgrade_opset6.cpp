@@ -27,6 +27,7 @@ void append_axes(Upgrade& u, int i, int64_t axis, int64_t rank) {
 void broadcast_from_axis(Upgrade& u) {
   if (u.integer("broadcast", 0) != 0 && find_attribute(u.node, "axis")) {
     const int64_t rank = rank_of(u, 0), axis = u.integer("axis", 0);
+    if (axis < -rank || axis > rank) fail("{}: axis is {}, expected {} to {}", describe(u.node), axis, -rank, rank);
     append_axes(u, 1, axis < 0 ? axis + rank : axis, rank);
   }
   u.remove("broadcast");

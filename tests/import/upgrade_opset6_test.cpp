@@ -31,5 +31,13 @@ TEST(Opset6, is_the_oldest_that_is_read) {
             std::string::npos);
 }
 
+TEST(UpgradeOpset6, refuses_an_axis_that_is_not_there) {
+  for (const std::string axis : {"-9223372036854775807", "-4", "4", "9223372036854775807"}) {
+    const std::string error = error_of(
+        parse(6, "g (float[2, 3, 4] x, float[3] b) => (float[2, 3, 4] y) { y = Add<broadcast = 1, axis = " + axis + ">(x, b) }"));
+    EXPECT_NE(error.find("expected -3 to 3"), std::string::npos) << axis << ": " << error;
+  }
+}
+
 }  // namespace
 }  // namespace smelt::testing

@@ -148,6 +148,8 @@ void infer_attention(InferContext& c) {
   const Problem p =
       problem_of(c.node, c.shape(query), c.shape(key), c.shape(value), c.has(past_key) ? &c.shape(past_key) : nullptr,
                  c.has(past_value) ? &c.shape(past_value) : nullptr);
+  if (const int64_t mode = c.node.get_int("qk_matmul_output_mode", 0); mode < 0 || mode > 3)
+    fail("qk_matmul_output_mode is {}, expected 0 to 3", mode);
   if (c.has(valid_lengths)) check_lengths(p, c.shape(valid_lengths));
   if (c.has(mask)) {
     Shape all{p.batch, p.heads, p.steps, p.total()}, given = c.shape(mask);

@@ -117,10 +117,19 @@ template <class Visit> void scatter(ComputeContext& c, const Tensor& updates, Vi
   });
 }
 
+void infer_scatter_elements(InferContext& c) {
+  same_as(c, 0, 0);
+  const Shape &data = c.shape(0), &indices = c.shape(1), &updates = c.shape(2);
+  if (type_of(c, 2) != type_of(c, 0))
+    fail("data and updates have the types {} and {}, expected one type", name(c.in(0).type), name(c.in(2).type));
+  normalize_axis(c.node.get_int("axis", 0), static_cast<int64_t>(data.size()));
+  if (indices != updates) fail("indices have shape {}, updates {}", to_string(indices), to_string(updates));
+  if (indices.size() != data.size())
+    fail("indices have shape {}, data {}: expected one rank", to_string(indices), to_string(data));
+}
+
 void run_scatter_elements(ComputeContext& c) {
   const Tensor &indices = c.in(1), &updates = c.in(2);
-  if (indices.shape() != updates.shape())
-    fail("indices have shape {}, updates {}", to_string(indices.shape()), to_string(updates.shape()));
   const int64_t axis = normalize_axis(c.node.get_int("axis", 0), c.in(0).rank());
   scatter(c, updates, [&](auto&& put) {
     for_each_indexed(indices, c.in(0).shape(), axis, [&](int64_t position, int64_t offset) { put(position, offset, 1); });
@@ -190,11 +199,19 @@ void run_gather_nd(ComputeContext& c) {
   copier.finish();
 }
 
+void infer_scatter_nd(InferContext& c) {
+  same_as(c, 0, 0);
+  const Shape& updates = c.shape(2);
+  if (type_of(c, 2) != type_of(c, 0))
+    fail("data and updates have the types {} and {}, expected one type", name(c.in(0).type), name(c.in(2).type));
+  const NdIndices nd(c.shape(0), c.shape(1), 0);
+  if (elements(updates) != nd.rows * nd.slice)
+    fail("updates have shape {}, expected {} slices of {}", to_string(updates), nd.rows, nd.slice);
+}
+
 void run_scatter_nd(ComputeContext& c) {
   const Tensor &indices = c.in(1), &updates = c.in(2);
   const NdIndices nd(c.in(0).shape(), indices.shape(), 0);
-  if (updates.size() != nd.rows * nd.slice)
-    fail("updates have shape {}, expected {} slices of {}", to_string(updates.shape()), nd.rows, nd.slice);
   const std::vector<int64_t> values = indices.to_ints();
   scatter(c, updates,
           [&](auto&& put) { nd.for_each(values, [&](int64_t row, int64_t offset) { put(row * nd.slice, offset, nd.slice); }); });
@@ -203,22 +220,30 @@ void run_scatter_nd(ComputeContext& c) {
 // --- TensorScatter ------------------------------------------------------------------------------------------------
 
 /// A cache's update: along `axis`, sample b of the batch (axis 0) writes from write_indices[b] on.
+void infer_tensor_scatter(InferContext& c) {
+  same_as(c, 0, 0);
+  const Shape &past = c.shape(0), &update = c.shape(1);
+  if (type_of(c, 1) != type_of(c, 0))
+    fail("the cache and the update have the types {} and {}, expected one type", name(c.in(0).type), name(c.in(1).type));
+  const std::string mode = c.node.get_string("mode", "linear");
+  if (mode != "linear" && mode != "circular") fail("mode is '{}', expected 'linear' or 'circular'", mode);
+  const auto axis = static_cast<size_t>(normalize_axis(c.node.get_int("axis", -2), static_cast<int64_t>(past.size())));
+  if (axis == 0) fail("axis is 0, which is the batch");
+  Shape expected = past;
+  if (update.size() == past.size()) expected[axis] = update[axis];
+  if (update != expected)
+    fail("the update has shape {}, the cache {}: they may differ on axis {} only", to_string(update), to_string(past), axis);
+  if (update[axis] > past[axis]) fail("an update of {} places, the cache has {}", update[axis], past[axis]);
+  if (c.has(2) && elements(c.shape(2)) != past[0]) fail("{} write indices for a batch of {}", elements(c.shape(2)), past[0]);
+}
+
 void run_tensor_scatter(ComputeContext& c) {
   const Tensor &past = c.in(0), &update = c.in(1);
   const std::string mode = c.node.get_string("mode", "linear");
-  if (mode != "linear" && mode != "circular") fail("mode is '{}', expected 'linear' or 'circular'", mode);
   const int64_t axis = normalize_axis(c.node.get_int("axis", -2), past.rank());
-  if (axis == 0) fail("axis is 0, which is the batch");
   const AxisView v = around_axis(past.shape(), axis);
-  Shape expected = past.shape();
-  if (update.rank() == past.rank()) expected[static_cast<size_t>(axis)] = update.shape()[static_cast<size_t>(axis)];
-  if (update.shape() != expected)
-    fail("the update has shape {}, the cache {}: they may differ on axis {} only", to_string(update.shape()),
-         to_string(past.shape()), axis);
-  const int64_t length = expected[static_cast<size_t>(axis)], batch = past.shape()[0];
-  if (length > v.extent) fail("an update of {} places, the cache has {}", length, v.extent);
+  const int64_t length = update.shape()[static_cast<size_t>(axis)], batch = past.shape()[0];
   const std::vector<int64_t> begin = c.has(2) ? c.in(2).to_ints() : std::vector<int64_t>(static_cast<size_t>(batch), 0);
-  if (static_cast<int64_t>(begin.size()) != batch) fail("{} write indices for a batch of {}", begin.size(), batch);
   copy_all(past, c.outputs[0]);
   ElementCopier copier(update, c.outputs[0]);
   for (int64_t o = 0; o < v.outer; ++o) {
@@ -235,8 +260,6 @@ void run_tensor_scatter(ComputeContext& c) {
   copier.finish();
 }
 
-void infer_like_data(InferContext& c) { same_as(c, 0, 0); }
-
 }  // namespace
 
 std::span<const OpRow> gather_ops() {
@@ -245,10 +268,10 @@ std::span<const OpRow> gather_ops() {
       {{"GatherElements", onnx_domain, infer_gather_elements, run_gather_elements},
        {.elements = Elements::moved, .reads_part = true}},
       {{"GatherND", onnx_domain, infer_gather_nd, run_gather_nd}, {.elements = Elements::moved, .reads_part = true}},
-      {{"Scatter", onnx_domain, infer_like_data, run_scatter_elements}, {.shape = OutShape::input}},
-      {{"ScatterElements", onnx_domain, infer_like_data, run_scatter_elements}, {.shape = OutShape::input}},
-      {{"ScatterND", onnx_domain, infer_like_data, run_scatter_nd}, {.shape = OutShape::input}},
-      {{"TensorScatter", onnx_domain, infer_like_data, run_tensor_scatter}, {.shape = OutShape::input}},
+      {{"Scatter", onnx_domain, infer_scatter_elements, run_scatter_elements}, {.shape = OutShape::input}},
+      {{"ScatterElements", onnx_domain, infer_scatter_elements, run_scatter_elements}, {.shape = OutShape::input}},
+      {{"ScatterND", onnx_domain, infer_scatter_nd, run_scatter_nd}, {.shape = OutShape::input}},
+      {{"TensorScatter", onnx_domain, infer_tensor_scatter, run_tensor_scatter}, {.shape = OutShape::input}},
   };
   return table;
 }

@@ -106,6 +106,11 @@ struct Gelu : OnFloats {
   }
 };
 
+void infer_gelu(InferContext& c) {
+  const Gelu of_node(c.node);  // throws where its attribute says nothing
+  infer_unary(c);
+}
+
 struct SwiGLU : Swish {
   using Swish::Swish;
   template <class C> C operator()(C gate, C linear) const { return Swish::operator()(gate) * linear; }
@@ -143,7 +148,7 @@ std::span<const OpRow> activation_ops() {
       {{"HardSigmoid", onnx_domain, infer_unary, run_unary<HardSigmoid>},
        elementwise({Fn::hard_sigmoid, {"alpha", 0.2f}, {"beta", 0.5f}}, {.flops = {.of_output = 4}})},
       {{"Shrink", onnx_domain, infer_unary, run_unary<Shrink>}, elementwise({Fn::elu, write_shrink})},
-      {{"Gelu", onnx_domain, infer_unary, run_unary<Gelu>}, elementwise({Fn::gelu, write_gelu}, {.flops = {.of_output = 5}})},
+      {{"Gelu", onnx_domain, infer_gelu, run_unary<Gelu>}, elementwise({Fn::gelu, write_gelu}, {.flops = {.of_output = 5}})},
       {{"SwiGLU", onnx_domain, infer_binary, run_binary<SwiGLU>},
        broadcasting({Fn::swiglu, {"alpha", 1}}, {.flops = {.of_output = 5}})},
       {{"PRelu", onnx_domain, infer_prelu, run_binary<PRelu>}, elementwise(Fn::leaky_relu)},

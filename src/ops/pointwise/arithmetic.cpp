@@ -136,6 +136,11 @@ struct BitShift : OnIntegers {
     return out ? (a < C(0) ? C(-1) : C(0)) : static_cast<C>(a >> by);
   }
 };
+
+void infer_bit_shift(InferContext& c) {
+  const BitShift of_node(c.node);  // throws where its attribute says nothing
+  infer_binary(c);
+}
 struct BitwiseAnd : OnIntegers {
   auto operator()(auto a, auto b) const { return a & b; }
 };
@@ -201,7 +206,7 @@ std::span<const OpRow> arithmetic_ops() {
       {{"Sum", onnx_domain, infer_variadic, run_variadic<Sum>}, broadcasting({Fn::add, write_fold<Fn::add>})},
       {{"Mean", onnx_domain, infer_variadic, run_variadic<Mean>}, broadcasting({Fn::reciprocal, write_mean})},
       {{"Clip", onnx_domain, infer_clip, run_clip}, elementwise({Fn::clip, write_clip})},
-      {{"BitShift", onnx_domain, infer_binary, run_binary<BitShift>}, broadcasting({Fn::bit_and, write_bit_shift, 2})},
+      {{"BitShift", onnx_domain, infer_bit_shift, run_binary<BitShift>}, broadcasting({Fn::bit_and, write_bit_shift, 2})},
       {{"BitwiseAnd", onnx_domain, infer_binary, run_binary<BitwiseAnd>}, broadcasting(Fn::bit_and)},
       {{"BitwiseOr", onnx_domain, infer_binary, run_binary<BitwiseOr>}, broadcasting(Fn::bit_or)},
       {{"BitwiseXor", onnx_domain, infer_binary, run_binary<BitwiseXor>}, broadcasting(Fn::bit_xor)},

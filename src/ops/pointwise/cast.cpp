@@ -21,8 +21,29 @@ void set_converted(InferContext& c, DType to) {
     c.set_type(0, to);
 }
 
-void infer_cast(InferContext& c) { set_converted(c, type_attribute(c.node, "to")); }
-void infer_cast_like(InferContext& c) { set_converted(c, type_of(c, 1)); }
+CastOptions options_of(const Node& node) {
+  CastOptions options;
+  options.saturate = node.get_int("saturate", 1) != 0;
+  const std::string rounding = node.get_string("round_mode", "up");
+  if (rounding == "up")
+    options.rounding = CastOptions::up;
+  else if (rounding == "down")
+    options.rounding = CastOptions::down;
+  else if (rounding == "nearest")
+    options.rounding = CastOptions::nearest;
+  else
+    fail("round_mode is '{}', expected 'up', 'down' or 'nearest'", rounding);
+  return options;
+}
+
+void infer_cast(InferContext& c) {
+  options_of(c.node);
+  set_converted(c, type_attribute(c.node, "to"));
+}
+void infer_cast_like(InferContext& c) {
+  options_of(c.node);
+  set_converted(c, type_of(c, 1));
+}
 
 void infer_bit_cast(InferContext& c) {
   const DType from = type_of(c, 0), to = type_attribute(c.node, "to");
@@ -34,18 +55,7 @@ void infer_bit_cast(InferContext& c) {
 void run_cast(ComputeContext& c) {
   Tensor& out = c.outputs[0];
   if (out.type() == c.in(0).type()) return copy_all(c.in(0), out);
-  CastOptions options;
-  options.saturate = c.node.get_int("saturate", 1) != 0;
-  const std::string rounding = c.node.get_string("round_mode", "up");
-  if (rounding == "up")
-    options.rounding = CastOptions::up;
-  else if (rounding == "down")
-    options.rounding = CastOptions::down;
-  else if (rounding == "nearest")
-    options.rounding = CastOptions::nearest;
-  else
-    fail("round_mode is '{}', expected 'up', 'down' or 'nearest'", rounding);
-  copy_all(c.in(0).cast(out.type(), options), out);
+  copy_all(c.in(0).cast(out.type(), options_of(c.node)), out);
 }
 
 void run_bit_cast(ComputeContext& c) {

@@ -164,20 +164,24 @@ void run_unique(ComputeContext& c) {
 
 // --- ReverseSequence ----------------------------------------------------------------------------------------------
 
-void infer_reverse_sequence(InferContext& c) { same_as(c, 0, 0); }
+void infer_reverse_sequence(InferContext& c) {
+  same_as(c, 0, 0);
+  const int64_t batch_axis = c.node.get_int("batch_axis", 1), time_axis = c.node.get_int("time_axis", 0);
+  const bool batch_first = batch_axis == 0 && time_axis == 1, time_first = batch_axis == 1 && time_axis == 0;
+  const Shape& x = c.shape(0);
+  if (x.size() < 2 || !(batch_first || time_first))
+    fail("batch_axis {} and time_axis {} of an input of shape {}: expected 0 and 1", batch_axis, time_axis, to_string(x));
+  if (c.shape(1) != Shape{x[static_cast<size_t>(batch_axis)]})
+    fail("sequence_lens has shape {}, expected [{}]", to_string(c.shape(1)), x[static_cast<size_t>(batch_axis)]);
+}
 
 void run_reverse_sequence(ComputeContext& c) {
   const Tensor& x = c.in(0);
   const int64_t batch_axis = c.node.get_int("batch_axis", 1), time_axis = c.node.get_int("time_axis", 0);
-  const bool batch_first = batch_axis == 0 && time_axis == 1, time_first = batch_axis == 1 && time_axis == 0;
-  if (x.rank() < 2 || !(batch_first || time_first)) {
-    fail("batch_axis {} and time_axis {} of an input of shape {}: expected 0 and 1", batch_axis, time_axis, to_string(x.shape()));
-  }
   const int64_t batch = x.shape()[static_cast<size_t>(batch_axis)], time = x.shape()[static_cast<size_t>(time_axis)];
   const Shape step = strides(x.shape());
   const int64_t batch_step = step[static_cast<size_t>(batch_axis)], time_step = step[static_cast<size_t>(time_axis)];
   const std::vector<int64_t> lengths = c.in(1).to_ints();
-  if (static_cast<int64_t>(lengths.size()) != batch) fail("{} sequence lengths for a batch of {}", lengths.size(), batch);
   const int64_t width = std::min(batch_step, time_step);
   ElementCopier copier(x, c.outputs[0]);
   for (int64_t b = 0; b < batch; ++b) {

@@ -72,6 +72,15 @@ TEST(Attention, refuses_tensors_that_do_not_fit_each_other) {
   expect_error("past_key and past_value come together", [&] { run_case(shorter); });
 }
 
+TEST(Attention, refuses_a_stage_of_the_scores_that_there_is_not) {
+  const auto scores = [](int64_t stage) {
+    const Tensor one = f32({1, 1, 1, 1}, {1});
+    return run_all("Attention", {one, one, one}, {{"qk_matmul_output_mode", stage}}, 4)[3].to_doubles();
+  };
+  EXPECT_EQ(scores(3), std::vector<double>{1});
+  for (const int64_t stage : {int64_t{-1}, int64_t{4}, INT64_MAX}) expect_error("expected 0 to 3", [&] { scores(stage); });
+}
+
 TEST(Attention, has_a_length_for_each_item_of_the_batch) {
   const Tensor x = Tensor::zeros(DType::f32, {2, 1, 3, 4});
   const auto with = [&](const std::vector<int64_t>& lengths) {

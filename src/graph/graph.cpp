@@ -25,6 +25,7 @@ struct Graph::Index {
   std::vector<int64_t> positions;
   std::vector<NodeId> changed;
   int64_t last_position = 0;
+  std::vector<bool> sorted_sources;  // by node: its sources are in ascending order; false where nobody has looked
   // The nodes in topological order, where they have been asked for since the last change. Several threads may ask.
   std::atomic<std::shared_ptr<const std::vector<NodeId>>> sorted;
 
@@ -36,6 +37,7 @@ struct Graph::Index {
         positions(o.positions),
         changed(o.changed),
         last_position(o.last_position),
+        sorted_sources(o.sorted_sources),
         sorted(o.sorted.load()) {}
 };
 
@@ -217,6 +219,7 @@ void Graph::set_outputs(std::vector<ValueId> all) {
 
 Node& Graph::edit(NodeId n) {
   index().sorted.store(nullptr);  // its order may change
+  if (static_cast<size_t>(n) < index_->sorted_sources.size()) index_->sorted_sources[static_cast<size_t>(n)] = false;
   return at(n);
 }
 
@@ -372,12 +375,15 @@ void Graph::merge_sources(NodeId to, NodeId from) { merge_sources(to, std::span(
 
 void Graph::merge_sources(NodeId to, std::span<const NodeId> from) {
   std::vector<int32_t>& all = at(to).sources;
+  std::vector<bool>& sorted = index().sorted_sources;
+  if (sorted.size() < nodes_.size()) sorted.resize(nodes_.size(), false);
   // Most often what joins comes later in the model than what is there.
-  if (const std::vector<int32_t>* one = from.size() == 1 ? &node(from[0]).sources : nullptr;
-      one && one->size() == 1 && (all.empty() || all.back() < one->front()) && std::is_sorted(all.begin(), all.end())) {
+  const std::vector<int32_t>* one = from.size() == 1 ? &node(from[0]).sources : nullptr;
+  if (one && one->size() == 1 && sorted[static_cast<size_t>(to)] && (all.empty() || all.back() < one->front())) {
     all.push_back(one->front());
     return;
   }
+  sorted[static_cast<size_t>(to)] = true;
   for (NodeId n : from) all.insert(all.end(), node(n).sources.begin(), node(n).sources.end());
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -16,7 +17,8 @@ class Verifier {
 
   void run() {
     for (size_t v = 0; v < g_.value_count(); ++v)
-      for (const Use& use : g_.readers(ValueId(v))) ++uses_[{static_cast<int32_t>(v), index(use.node), use.input}];
+      if (const auto readers = g_.readers(ValueId(v)); readers.size() > few_readers)
+        for (const Use& use : readers) ++uses_[{static_cast<int32_t>(v), index(use.node), use.input}];
     for (size_t i = 0; i < g_.node_count(); ++i)
       if (g_.node(NodeId(i)).alive) check_edges(NodeId(i));
     check_interface();
@@ -30,6 +32,13 @@ class Verifier {
     fail("graph '{}' is not valid: {}", g_.name, fmt::format(f, std::forward<A>(a)...));
   }
 
+  size_t times_listed(ValueId v, const Use& use) const {
+    const auto readers = g_.readers(v);
+    if (readers.size() <= few_readers) return static_cast<size_t>(std::count(readers.begin(), readers.end(), use));
+    const auto at = uses_.find({index(v), index(use.node), use.input});
+    return at == uses_.end() ? 0 : at->second;
+  }
+
   bool in_range(ValueId v) const { return index(v) >= 0 && static_cast<size_t>(v) < g_.value_count(); }
 
   void check_edges(NodeId id) const {
@@ -38,8 +47,7 @@ class Verifier {
       const ValueId v = n.inputs[i];
       if (v == ValueId::none) continue;
       if (!in_range(v)) broken("{} reads value {}, which does not exist", describe(g_, id), index(v));
-      const auto reading = uses_.find({index(v), index(id), static_cast<int32_t>(i)});
-      const size_t found = reading == uses_.end() ? 0 : reading->second;
+      const size_t found = times_listed(v, {id, static_cast<int>(i)});
       if (found != 1)
         broken("{} is listed {} times as the reader of '{}' at input {}", describe(g_, id), found, g_.value(v).name, i);
     }
@@ -137,6 +145,7 @@ class Verifier {
     Verifier(*body).run();
   }
 
+  static constexpr size_t few_readers = 16;               // looked through one by one
   using Reading = std::tuple<int32_t, int32_t, int32_t>;  // value, reader, input
   struct Hash {
     size_t operator()(const Reading& r) const {

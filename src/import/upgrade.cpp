@@ -176,8 +176,9 @@ namespace {
 
 using Types = std::map<std::string, const onnx::TypeProto*>;
 
-// `types`: of the values of the outer graphs; a copy, since names of this graph hide them.
-void upgrade_graph(onnx::GraphProto& g, int64_t from, Types types, Names& names) {
+// `outer`: the types of the values of the outer graphs; names of this graph hide them.
+void upgrade_graph(onnx::GraphProto& g, int64_t from, const TypeOf& outer, Names& names) {
+  Types types;
   std::deque<onnx::TypeProto> of_initializers;
   for (const auto& t : g.initializer()) {
     auto* tensor = of_initializers.emplace_back().mutable_tensor_type();
@@ -191,13 +192,13 @@ void upgrade_graph(onnx::GraphProto& g, int64_t from, Types types, Names& names)
   for (const auto& v : g.output()) types[v.name()] = &v.type();
   const TypeOf type_of = [&](const std::string& name) -> const onnx::TypeProto* {
     const auto it = types.find(name);
-    return it == types.end() ? nullptr : it->second;
+    return it == types.end() ? outer(name) : it->second;
   };
   std::vector<onnx::NodeProto> nodes;
   for (auto& n : *g.mutable_node()) {
     for (auto& a : *n.mutable_attribute()) {
-      if (a.has_g()) upgrade_graph(*a.mutable_g(), from, types, names);
-      for (auto& sub : *a.mutable_graphs()) upgrade_graph(sub, from, types, names);
+      if (a.has_g()) upgrade_graph(*a.mutable_g(), from, type_of, names);
+      for (auto& sub : *a.mutable_graphs()) upgrade_graph(sub, from, type_of, names);
     }
     nodes.push_back(std::move(n));
   }
@@ -212,7 +213,8 @@ void upgrade(Loaded& model) {
   const int64_t from = opset_of(proto);
   if (from > 0 && needs_upgrade(proto)) {
     Names names(proto);
-    upgrade_graph(*proto.mutable_graph(), from, {}, names);
+    upgrade_graph(
+        *proto.mutable_graph(), from, [](const std::string&) { return nullptr; }, names);
   }
   bool imported = false;
   for (auto& o : *proto.mutable_opset_import()) {

@@ -5,6 +5,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/common.h"
+#include "graph/graph.h"
+#include "import/export.h"
+#include "import/import.h"
 
 namespace smelt::cli {
 namespace {
@@ -32,6 +35,13 @@ void arrange(profile::Profile& p, const std::string& column, size_t top) {
   p.steps = std::move(steps);
 }
 
+/// Whether the file was written by optimize.
+bool is_plan(const std::string& path) {
+  ImportOptions wanted;
+  wanted.structure_only = true;
+  return import_model(path, wanted).model.metadata.contains(plan_version_key);
+}
+
 }  // namespace
 
 Action add_profile(CLI::App& app) {
@@ -41,7 +51,8 @@ Action add_profile(CLI::App& app) {
     bool optimized = false, print_only = false;
   };
   auto a = std::make_shared<Arguments>();
-  app.add_flag("--optimized", a->optimized, "Profile the optimised plan instead of the model as it stands");
+  app.add_flag("--optimized", a->optimized,
+               "Profile the optimised plan instead of the model as it stands; a plan's file is profiled as it runs");
   app.add_option("--sort-by", a->sort_by,
                  "A column of the step table: self_us (default), bytes, flops, share, roof_share, name, op …; order: as they run")
       ->type_name("COLUMN");
@@ -58,7 +69,7 @@ Action add_profile(CLI::App& app) {
     const bool in_order = a->sort_by == "order";
     if (!in_order) report::step_table({}).sort_by(a->sort_by);  // refuses a wrong name before anything runs
     const report::Subject subject = a->subject();
-    report::Prepared p = report::prepare(subject, a->optimized);
+    report::Prepared p = report::prepare(subject, a->optimized || is_plan(a->path));  // a plan runs as it was made
     report::Report r = report::bare_report(subject);
     r.after = report::profile_of(p, {.iterations = a->iterations}, report::known_roof(subject.options));
     const profile::Profile& result = *r.after;

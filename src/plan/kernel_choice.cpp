@@ -188,12 +188,22 @@ std::vector<PendingStep*> prepare_chosen(const std::vector<PendingStep*>& steps,
   return again;
 }
 
-/// Gives the step the kernel that similar extents run with. False where they have none that runs it.
-bool take_similar(PendingStep& p, tune::Tuner& tuner, const SimilarChoices& similar) {
-  const auto like = similar.nearest(p.form);
-  if (!like) return false;
+/// What is known for the step before a search: what the plan names for its problem, else the choice for similar extents, where
+/// `similar` is given.
+std::optional<ops::ChosenTactic> known_choice(const PendingStep& p, tune::Tuner& tuner, const SimilarChoices* similar) {
+  if (tuner.has_pinned()) {
+    static const ops::ChosenTactic none;  // for the problem's name alone
+    if (auto pinned = tuner.pinned_for(ops::offer(p.node, tuner.machine(), &none).problem)) return pinned;
+  }
+  return similar ? similar->nearest(p.form) : std::nullopt;
+}
+
+/// Gives the step the kernel of its known choice. False where there is none that runs it.
+bool take_known(PendingStep& p, tune::Tuner& tuner, const SimilarChoices* similar) {
   Step& step = *p.step;
   try {
+    const auto like = known_choice(p, tuner, similar);
+    if (!like) return false;
     const ops::Offer offer = ops::offer(p.node, tuner.machine(), &*like);
     auto choice = tuner.take(offer, *like);
     if (!choice) return false;
@@ -209,13 +219,13 @@ bool take_similar(PendingStep& p, tune::Tuner& tuner, const SimilarChoices& simi
   }
 }
 
-/// take_similar for all of them, by so many threads; those that are left have to choose.
-void take_similar(std::vector<PendingStep>& pending, tune::Tuner& tuner, const SimilarChoices& similar, int threads) {
+/// take_known for all of them, by so many threads; those that are left have to choose. What a plan names is kept for other extents.
+void take_known(std::vector<PendingStep>& pending, tune::Tuner& tuner, SimilarChoices& similar, int threads, bool may_measure) {
   std::vector<char> taken(pending.size());
   std::vector<std::exception_ptr> failed(pending.size());
   by_threads(threads, pending.size(), [&](size_t i) {
     try {
-      taken[i] = take_similar(pending[i], tuner, similar);
+      taken[i] = take_known(pending[i], tuner, may_measure ? nullptr : &similar);
     } catch (...) {
       failed[i] = std::current_exception();
     }
@@ -223,7 +233,11 @@ void take_similar(std::vector<PendingStep>& pending, tune::Tuner& tuner, const S
   std::vector<PendingStep> left;
   for (size_t i = 0; i < pending.size(); ++i) {
     if (failed[i]) std::rethrow_exception(failed[i]);
-    if (!taken[i]) left.push_back(std::move(pending[i]));
+    const Step& step = *pending[i].step;
+    if (!taken[i])
+      left.push_back(std::move(pending[i]));
+    else if (step.choice->pinned)
+      similar.keep(std::move(pending[i].form), {step.tactic, step.config}, true);
   }
   pending = std::move(left);
 }
@@ -247,7 +261,8 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
     }
     pending.push_back({&step, bound_node(s, step, &context.weights), {}, {}, {}, form_of(s, step)});
   }
-  if (!may_measure) take_similar(pending, tuner, similar, cores);
+  // On a GPU a plan's kernels are compiled by all cores below, those of one source once.
+  if (!may_measure || (context.target.is_host && tuner.has_pinned())) take_known(pending, tuner, similar, cores, may_measure);
   std::set<std::string> problems;
   std::erase_if(pending, [&](PendingStep& p) {
     try {

@@ -251,8 +251,16 @@ std::vector<size_t> Tuner::needed(const ops::Offer& offer, const std::optional<P
 std::optional<Choice> Tuner::take(const ops::Offer& offer, const PinnedChoice& wanted) {
   std::lock_guard lock(mutex_);
   const auto at = position(offer, allowed(offer), wanted);
-  if (!at || pinned_.contains(offer.problem)) return std::nullopt;
-  return Choice{.candidate = *at, .timings = {}, .others = {}};
+  if (!at) return std::nullopt;
+  const auto pin = pinned_.find(offer.problem);
+  if (pin != pinned_.end() && pin->second != wanted) return std::nullopt;
+  return Choice{.candidate = *at, .timings = {}, .others = {}, .pinned = pin != pinned_.end()};
+}
+
+std::optional<PinnedChoice> Tuner::pinned_for(const std::string& problem) {
+  std::lock_guard lock(mutex_);
+  const auto at = pinned_.find(problem);
+  return at == pinned_.end() ? std::nullopt : std::optional(at->second);
 }
 
 Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const std::optional<PinnedChoice>& similar,

@@ -78,6 +78,9 @@ class Tuner {
   /// it is the only one. Its estimate at level 0, and when the time is up.
   double time_us(const ops::BoundNode& node, const ops::Offer& offer);
   bool measures() const { return level_ > 0; }
+  bool has_pinned() const { return !pinned_.empty(); }
+  /// What a plan names for the problem.
+  std::optional<PinnedChoice> pinned_for(const std::string& problem);
   /// Whether the time limit was reached.
   bool time_is_up() const;
   /// Counts seconds that were spent on preparing measurements towards the time limit.
@@ -93,7 +96,8 @@ class Tuner {
     std::vector<Part> parts;
   };
   /// The times of ways that compute the same, measured in turn on the processor; in the ways' order, named by their `tactic`. The
-  /// cache keeps them as the problem `name`. Empty when the time was up before all were taken. Throws Error where a part has no kernel; at level 0 it must not be called.
+  /// cache keeps them as the problem `name`. Empty when the time was up before all were taken. Throws Error where a part has no
+  /// kernel. It must not be called at level 0.
   std::vector<Timing> race(const std::string& name, std::span<const Way> ways);
 
   /// The candidates that choose() would run for this offer: those that it would measure, or, if it would measure none, the one

@@ -1,0 +1,127 @@
+"""Plans that start: they carry what they were chosen with, and ranges of shapes that they were prepared for."""
+import json
+import os
+import re
+import stat
+
+import numpy as np
+import onnx
+import pytest
+import smelt
+from onnx import TensorProto, helper, numpy_helper
+
+
+def weights(*shape):
+    return np.random.default_rng(len(shape)).uniform(-1, 1, shape).astype(np.float32)
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Two convolutions and a product over an image of symbolic height and width."""
+    nodes = [helper.make_node("Conv", ["x", "k1"], ["c1"], name="first", pads=[1, 1, 1, 1]),
+             helper.make_node("Relu", ["c1"], ["r1"], name="relu"),
+             helper.make_node("Conv", ["r1", "k2"], ["c2"], name="second", pads=[1, 1, 1, 1]),
+             helper.make_node("GlobalAveragePool", ["c2"], ["p"], name="mean"),
+             helper.make_node("Flatten", ["p"], ["f"], name="flat"),
+             helper.make_node("MatMul", ["f", "w"], ["y"], name="product")]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, "h", "w"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10])],
+        [numpy_helper.from_array(weights(16, 8, 3, 3), "k1"), numpy_helper.from_array(weights(16, 16, 3, 3), "k2"),
+         numpy_helper.from_array(weights(16, 10), "w")])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def image(h, w):
+    return {"x": np.random.default_rng(h * w).uniform(-1, 1, (1, 8, h, w)).astype(np.float32)}
+
+
+RANGE = "x:1x8x16:32:64x16:32:64"
+
+
+def expect_right(session, model, shapes):
+    plain = smelt.Session(model, optimize=False, tuning_level=0, use_cache=False)
+    for h, w in shapes:
+        np.testing.assert_allclose(session.run(None, image(h, w))[0], plain.run(None, image(h, w))[0], rtol=1e-4, atol=1e-5)
+
+
+def test_ranges_prepare_for_all_shapes_between(model):
+    session = smelt.Session(model, shapes={"x": (1, 8, (16, 32, 64), (16, 32, 64))}, tuning_level=1, threads=2)
+    assert session.get_inputs()[0].shape == [1, 8, "h", "w"]
+    expect_right(session, model, [(32, 32), (16, 64), (17, 61), (33, 40), (100, 3)])
+
+
+def test_several_ranges_are_a_list(model):
+    shapes = [{"x": (1, 8, 16, 16)}, {"x": (1, 8, (32, 48, 64), 64)}]
+    expect_right(smelt.Session(model, shapes=shapes, tuning_level=0, threads=2), model, [(16, 16), (50, 64)])
+
+
+@pytest.mark.parametrize("shapes", [{"gone": (1, (1, 2, 3))}, {"x": (1, 8, (32, 16, 64), 64)}, {"x": (1, 9, (1, 2, 3), 64)}])
+def test_ranges_that_do_not_fit_are_refused(model, shapes):
+    with pytest.raises(smelt.UsageError):
+        smelt.Session(model, shapes=shapes, tuning_level=0)
+
+
+def plan_of(command, model, shapes, *options):
+    plan = model.with_suffix(".plan.onnx")
+    command("optimize", model, "-o", plan, "--copy-weights", "--shapes", shapes, "--tuning-level", 1, "--threads", 2, *options)
+    return plan
+
+
+def measured_by(command, plan, *options, **kwargs):
+    """How many problems loading the plan measured, and what it said."""
+    done = command("profile", plan, "--print-only", "--iterations", 2, "--threads", 2, *options, **kwargs)
+    return 0 if "nothing measured" in done.stdout else int(re.search(r"(\d+) measured", done.stdout)[1]), done.stderr
+
+
+@pytest.mark.parametrize("shapes", [RANGE, "x:1x8x32x32"])
+def test_a_plan_starts_without_measuring_where_there_is_no_cache(command, model, tmp_path, shapes):
+    plan = plan_of(command, model, shapes, "--cache-dir", tmp_path / "first")
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    folder.chmod(stat.S_IREAD | stat.S_IEXEC)
+    bare = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME", "SMELT_CACHE_DIR")}
+    for environment in (bare, bare | {"SMELT_CACHE_DIR": str(folder)}, bare | {"HOME": "/nonexistent"}):
+        measured, said = measured_by(command, plan, "--shapes", shapes, env=environment)
+        assert measured == 0
+        assert "were chosen on" not in said
+
+
+def test_a_plan_is_profiled_as_it_runs(command, model, tmp_path):
+    plan = plan_of(command, model, "x:1x8x32x32", "--cache-dir", tmp_path / "first")
+    metadata = {p.key: p.value for p in onnx.load(plan).metadata_props}
+    carried = {line.split("\t")[-1] for line in metadata["smelt.plan.tactics"].splitlines()}
+    report = json.loads(command("profile", plan, "--json", "--print-only", "--iterations", 2, "--threads", 2).stdout)
+    found = {" ".join(filter(None, (s["tactic"], s["config"]))) for s in report["after"]["steps"]}
+    assert found == carried
+
+
+def with_device(plan, device):
+    model = onnx.load(plan)
+    for p in model.metadata_props:
+        if p.key == "smelt.plan.device":
+            p.value = device
+    onnx.save(model, plan)
+
+
+def test_a_plan_of_another_machine_says_what_it_measures_again(command, model, tmp_path):
+    plan = plan_of(command, model, "x:1x8x32x32", "--cache-dir", tmp_path / "first")
+    with_device(plan, "another CPU (6.1.1), avx2, 2 threads")
+    measured, said = measured_by(command, plan, "--tuning-level", 1, "--cache-dir", tmp_path / "second")
+    assert measured > 0
+    assert "were chosen on another CPU (6.1.1), avx2, 2 threads" in said and "measured again" in said
+    measured, said = measured_by(command, plan, "--tuning-level", 0, "--cache-dir", tmp_path / "third")
+    assert measured == 0
+    assert "measured again" not in said
+
+
+def test_a_damaged_list_of_choices_is_left_out(command, model, tmp_path):
+    plan = plan_of(command, model, RANGE, "--cache-dir", tmp_path / "first")
+    broken = onnx.load(plan)
+    for p in broken.metadata_props:
+        if p.key in ("smelt.plan.tactics", "smelt.plan.profiles", "smelt.plan.plain"):
+            p.value = p.value[: len(p.value) // 2] + "\t\n1x-2 x"
+    onnx.save(broken, plan)
+    expect_right(smelt.Session(plan, tuning_level=0, threads=2), model, [(32, 32), (20, 50)])

@@ -84,9 +84,9 @@ std::vector<size_t> Tuner::worth_measuring(const ops::Offer& offer, const std::v
   return order;
 }
 
-Stopwatch& Tuner::watch() {
-  if (!time_.watch) time_.watch = machine_stopwatch();
-  return *time_.watch;
+Stopwatch Tuner::watch() const {
+  // The machine's has files open for each thread of the process, so that it is not kept.
+  return time_.watch ? *time_.watch : machine_stopwatch();
 }
 
 MeasureOptions Tuner::measure_options(double begin_us) const {
@@ -95,21 +95,21 @@ MeasureOptions Tuner::measure_options(double begin_us) const {
   return options;
 }
 
-void Tuner::count_measurement(double begin_us) {
+void Tuner::count_measurement(double us) {
   ++stats_.measured;
-  const double seconds = 1e-6 * (watch().now_us() - begin_us);
-  stats_.seconds += seconds;
-  spent_s_ += seconds;
+  stats_.seconds += 1e-6 * us;
+  spent_s_ += 1e-6 * us;
 }
 
 CacheEntry Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which) {
-  const double begin = watch().now_us();
+  const Stopwatch watch = this->watch();
+  const double begin = watch.now_us();
   const MeasureOptions options = measure_options(begin);
   Measured measured;
   if (machine_.gpu) {
     std::function<void()> look;
     if (clocks_) look = [&] { clocks_->look(); };
-    measured = measure_on_gpu(node, offer, which, machine_, options, watch(), look);
+    measured = measure_on_gpu(node, offer, which, machine_, options, watch, look);
   } else {
     Trial trial(node, machine_);
     std::vector<std::function<void()>> runs;
@@ -120,7 +120,7 @@ CacheEntry Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offe
         throw Unfit(e, i, true);
       }
     }
-    measured = measure(runs, options, watch());
+    measured = measure(runs, options, watch);
   }
   std::vector<std::pair<size_t, Timing>> by_order;
   for (size_t i = 0; i < which.size(); ++i) {
@@ -134,7 +134,7 @@ CacheEntry Tuner::measure_now(const ops::BoundNode& node, const ops::Offer& offe
   CacheEntry entry{key(offer.problem), level_, {}};
   for (auto& [i, t] : by_order) entry.timings.push_back(std::move(t));
   for (const Timing& t : left_out(offer.problem)) entry.timings.push_back(t);
-  count_measurement(begin);
+  count_measurement(watch.now_us() - begin);
   const Timing& best = entry.timings[winner(entry.timings)];
   info("measured {}: {} takes {}", offer.problem, best.tactic, spread(best));
   if (!measured.complete) {
@@ -429,8 +429,9 @@ std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> wa
       for (const auto& run : parts) run();
     });
   }
-  const double begin = watch().now_us();
-  Measured measured = measure(runs, measure_options(begin), watch());
+  const Stopwatch watch = this->watch();
+  const double begin = watch.now_us();
+  Measured measured = measure(runs, measure_options(begin), watch);
   CacheEntry entry{key(name), level_, {}};
   for (size_t i = 0; i < ways.size(); ++i) {
     Samples& s = measured.samples[i];
@@ -438,7 +439,7 @@ std::vector<Timing> Tuner::race(const std::string& name, std::span<const Way> wa
     entry.timings.push_back(summarize(ways[i].name, "", std::move(s.us)));
     entry.timings.back().under_load = s.under_load && measured.complete;
   }
-  count_measurement(begin);
+  count_measurement(watch.now_us() - begin);
   if (!measured.complete || entry.timings.size() < ways.size()) {
     spent_s_ = std::max(spent_s_, time_.limit_s);
     return {};

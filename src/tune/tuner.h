@@ -126,11 +126,11 @@ class Tuner {
   bool measured_anew(const CacheEntry& entry, const ops::Offer& offer, const std::vector<size_t>& wanted);
   bool cores_are_free();
   bool up() const { return time_.limit_s > 0 && spent_s_ >= time_.limit_s; }
-  Stopwatch& watch();
   std::vector<size_t> worth_measuring(const ops::Offer& offer, const std::vector<size_t>& allowed) const;
   double time_of_chosen(const ops::BoundNode& node, const ops::Offer& offer);
+  Stopwatch watch() const;
   MeasureOptions measure_options(double begin_us) const;
-  void count_measurement(double begin_us);
+  void count_measurement(double us);
   /// Keeps the timings in the cache, unless the time was up before all were taken.
   CacheEntry measure_now(const ops::BoundNode& node, const ops::Offer& offer, const std::vector<size_t>& which);
 

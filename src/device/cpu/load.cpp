@@ -84,6 +84,8 @@ LoadMeter::~LoadMeter() {
 void LoadMeter::find_threads() {
   std::error_code gone;
   for (fs::directory_iterator at(proc_ / "self" / "task", gone), end; !gone && at != end; at.increment(gone)) {
+    constexpr size_t most_threads = 256;  // of which each takes an open file
+    if (threads_.size() >= most_threads) return;
     const std::string number = at->path().filename().string();
     if (std::ranges::find(threads_, number, &std::pair<std::string, int>::first) != threads_.end()) continue;
     const int file = open((at->path() / "schedstat").c_str(), O_RDONLY | O_CLOEXEC);

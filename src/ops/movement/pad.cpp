@@ -41,6 +41,9 @@ namespace {
 
 void infer_pad(InferContext& c) {
   const DType type = type_of(c, 0);
+  const std::string mode = c.node.get_string("mode", "constant");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    fail("mode is '{}', expected 'constant', 'reflect', 'edge' or 'wrap'", mode);
   const auto pads = list(c, 1, "pads");
   const auto axes = c.has(3) ? c.ints(3) : std::nullopt;
   if (!pads || (c.has(3) && !axes) || !c.in(0).shape_known) return c.set_type(0, type);
@@ -86,9 +89,6 @@ void run_pad(ComputeContext& c) {
   const Tensor& x = c.in(0);
   Tensor& y = c.outputs[0];
   const std::string mode = c.node.get_string("mode", "constant");
-  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") {
-    fail("mode is '{}', expected 'constant', 'reflect', 'edge' or 'wrap'", mode);
-  }
   const Pads p = pads_of(list(c, 1, "pads"), c.has(3) ? std::optional(c.in(3).to_ints()) : std::nullopt, x.shape().size());
   if (mode == "constant") return pad_constant(c, p);
   if (y.size() == 0) return;

@@ -258,6 +258,11 @@ void run_interpolated(ComputeContext& c, const std::vector<ResizeAxis>& axes, co
 }  // namespace
 
 void infer_resize(InferContext& c) {
+  const std::string mode = c.node.get_string("mode", "nearest");
+  if (mode != "nearest" && mode != "linear" && mode != "bilinear" && mode != "cubic")
+    fail("mode is '{}', expected nearest, linear or cubic", mode);
+  resize_coordinate({}, resize_transformation(c.node), 0);  // these throw where they do not know the mode
+  if (mode == "nearest") nearest_place(0, c.node.get_string("nearest_mode", "round_prefer_floor"));
   const bool upsample = c.node.op == "Upsample";
   const Inputs in = inputs_of(c);
   const bool unknown =
@@ -275,8 +280,6 @@ void run_resize(ComputeContext& c) {
   const std::vector<ResizeAxis> axes = resize_axes(c.node, c.in(0).shape(), in.roi, in.scales, in.sizes);
   const std::string mode = c.node.get_string("mode", "nearest");
   const std::string transformation = resize_transformation(c.node);
-  if (mode != "nearest" && mode != "linear" && mode != "bilinear" && mode != "cubic")
-    fail("mode is '{}', expected nearest, linear or cubic", mode);
   Shape y;
   for (const ResizeAxis& a : axes) y.push_back(a.out);
   if (allocated(c, 0, c.in(0).type(), y).size() == 0) return;

@@ -151,74 +151,73 @@ bool repeatable(const OperatorCase& c) {
 }
 
 Outcome run_all(const OperatorCase& c, const Arguments& a, Random& random) {
-  ImportOptions import;
-  import.folder = "/nonexistent";
-  import.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr;
-};
-Options options;
-options.device = a.device;
-options.allow_fallback = true;
-options.threads = 2;
-options.spin = false;
-options.tuning_level = 0;
-options.use_cache = false;
-const std::string bytes = c.model.SerializeAsString();
-std::vector<Tensor> inputs;
-Outcome first;
-const auto with = [&](const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& e) {
-    if (first.outputs.empty()) first.refused = e.what();
-  } catch (const std::bad_alloc&) {
-    first.refused = "out of memory";
-  } catch (const std::exception& e) {
-    found(fmt::format("an exception that is no Error: {}", e.what()));
-  }
-};
-const auto graph = [&] {
-  return import_model(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), "fuzz", import);
-};
-with([&] {
-  options.optimize = false;
-  const auto plan = Plan::build(graph(), options);
-  for (const TensorInfo& i : plan->inputs())
-    for (const Feed& f : c.feeds)
-      if (f.name == i.name) inputs.push_back(f.tensor);
-  first = run(*plan->execution(), inputs);
-});
-int64_t made = 0;
-for (const Tensor& t : first.outputs) made += t.size();
-if (made > largest_result) return first;
-// What a reference refuses, the operator's rule has to: kernels rely on it.
-if (first.refused.empty() && a.device == "cpu")
+  ImportOptions reading;
+  reading.folder = "/nonexistent";
+  reading.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
+  Options options;
+  options.device = a.device;
+  options.allow_fallback = true;
+  options.threads = 2;
+  options.spin = false;
+  options.tuning_level = 0;
+  options.use_cache = false;
+  const std::string bytes = c.model.SerializeAsString();
+  std::vector<Tensor> inputs;
+  Outcome first;
+  const auto with = [&](const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const Error& e) {
+      if (first.outputs.empty()) first.refused = e.what();
+    } catch (const std::bad_alloc&) {
+      first.refused = "out of memory";
+    } catch (const std::exception& e) {
+      found(fmt::format("an exception that is no Error: {}", e.what()));
+    }
+  };
+  const auto graph = [&] {
+    return import_model(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), "fuzz", reading);
+  };
   with([&] {
-    options.tactics = "-onednn,-avx2,-winograd,-cpu";
-    if (const Outcome o = run(*Plan::build(graph(), options)->execution(), inputs); !o.refused.empty())
-      found("the reference alone refuses it: " + o.refused);
+    options.optimize = false;
+    const auto plan = Plan::build(graph(), options);
+    for (const TensorInfo& i : plan->inputs())
+      for (const Feed& f : c.feeds)
+        if (f.name == i.name) inputs.push_back(f.tensor);
+    first = run(*plan->execution(), inputs);
   });
-options.tactics.clear();
-const auto compare = [&](const Outcome& o, const char* what) {
-  if (!o.refused.empty() || !first.refused.empty() || !repeatable(c)) return;
-  if (const std::string d = difference(first.outputs, o.outputs); !d.empty()) found(fmt::format("{}: {}", what, d));
-};
-with([&] {
-  options.optimize = true;
-  const auto plan = Plan::build(graph(), options);
-  const auto execution = plan->execution();
-  compare(run(*execution, inputs), "optimised");
-  if (random() % 2 == 0) return;
-  std::string without;
-  try {
-    for (const StepInfo& s : execution->steps())
-      if (!s.tactic.empty() && s.tactic != "reference") without += (without.empty() ? "-" : ",-") + s.tactic;
-  } catch (const Error&) {
-  }
-  if (without.empty()) return;
-  options.tactics = without;
-  compare(run(*Plan::build(graph(), options)->execution(), inputs), without.c_str());
-});
-return first;
+  int64_t made = 0;
+  for (const Tensor& t : first.outputs) made += t.size();
+  if (made > largest_result) return first;
+  // What a reference refuses, the operator's rule has to: kernels rely on it.
+  if (first.refused.empty() && a.device == "cpu")
+    with([&] {
+      options.tactics = "-onednn,-avx2,-winograd,-cpu";
+      if (const Outcome o = run(*Plan::build(graph(), options)->execution(), inputs); !o.refused.empty())
+        found("the reference alone refuses it: " + o.refused);
+    });
+  options.tactics.clear();
+  const auto compare = [&](const Outcome& o, const char* what) {
+    if (!o.refused.empty() || !first.refused.empty() || !repeatable(c)) return;
+    if (const std::string d = difference(first.outputs, o.outputs); !d.empty()) found(fmt::format("{}: {}", what, d));
+  };
+  with([&] {
+    options.optimize = true;
+    const auto plan = Plan::build(graph(), options);
+    const auto execution = plan->execution();
+    compare(run(*execution, inputs), "optimised");
+    if (random() % 2 == 0) return;
+    std::string without;
+    try {
+      for (const StepInfo& s : execution->steps())
+        if (!s.tactic.empty() && s.tactic != "reference") without += (without.empty() ? "-" : ",-") + s.tactic;
+    } catch (const Error&) {
+    }
+    if (without.empty()) return;
+    options.tactics = without;
+    compare(run(*Plan::build(graph(), options)->execution(), inputs), without.c_str());
+  });
+  return first;
 }  // namespace
 
 /// Reads the numbers of cases off `progress` on, until time is over.
@@ -297,7 +296,7 @@ int fuzz(const Arguments& a) {
   return findings > 0;
 }
 
-}  // namespace smelt::fuzz
+}  // namespace
 }  // namespace smelt::fuzz
 
 int main(int count, char** given) { return smelt::fuzz::fuzz(smelt::fuzz::arguments(count, given)); }

@@ -74,6 +74,8 @@ void check_switches(const onnx::NodeProto& n) {
                                                       "interleaved",
                                                       "is_causal",
                                                       "keepdims",
+                                                      "inverse",
+                                                      "onesided",
                                                       "largest",
                                                       "layout",
                                                       "linear_before_reset",

@@ -19,19 +19,30 @@ class Stop {
   /// Throws Error (stopped) that says why.
   void check() {
     if (cancelled_ && cancelled_->load(std::memory_order_relaxed)) say_cancelled();
-    if (timed_ && static_cast<int64_t>(__builtin_ia32_rdtsc() - last_) > interval) look();
+    if (timed_ && (++checks_ & skipped_) == 0) read_counter();
   }
 
  private:
   static constexpr int64_t interval = 10'000'000;  // of the processor's counter: 2 to 5 ms
   static constexpr int looks_a_question = 10;      // it may have to wait for a lock of the caller's
+  static constexpr uint32_t most_skipped = 15;     // checks between two readings of the counter, where checks are fast
   [[noreturn]] static void say_cancelled();
+  void read_counter() {
+    const auto passed = static_cast<int64_t>(__builtin_ia32_rdtsc() - last_);
+    if (passed > interval) {
+      skipped_ = 0;
+      look();
+    } else if (skipped_ < most_skipped) {
+      skipped_ = skipped_ * 2 + 1;
+    }
+  }
   void look();
 
   using Clock = std::chrono::steady_clock;
   const std::atomic<bool>* cancelled_;
   bool timed_;
   uint64_t last_ = 0;
+  uint32_t checks_ = 0, skipped_ = 0;
   int looks_ = 0;
   double seconds_;
   Clock::time_point end_;

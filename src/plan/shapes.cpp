@@ -107,7 +107,7 @@ class SegmentBuilder {
       bool same = true;
       for (size_t a = 0; a < s.size(); ++a) same = same && (!(*v.shape)[a].known() || (*v.shape)[a].value == s[a]);
       if (!same)
-        warn("{}: output '{}' has shape {}, the model says {}", describe(g_, n), v.name, to_string(s), to_string(*v.shape));
+        info("{}: output '{}' has shape {}, the model says {}", describe(g_, n), v.name, to_string(s), to_string(*v.shape));
     }
   }
 

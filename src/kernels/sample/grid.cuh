@@ -45,7 +45,7 @@ template <Padding P, Between B, bool Align> struct GridAxis {
   /// The pixel that is read for pixel i, which may lie outside of the image; -1: none, its value is 0.
   __device__ __forceinline__ i64 pixel(double i) const {
     if (i >= 0 && i < static_cast<double>(extent)) return static_cast<i64>(i);
-    if (P == Padding::zeros || !isfinite(i) || extent == 0) return -1;
+    if (P == Padding::zeros || !isfinite(i)) return -1;
     if (P == Padding::border) return i < 0 ? 0 : extent - 1;
     const i64 at = static_cast<i64>(reflected(i, low(), high()));
     return at < 0 ? 0 : at >= extent ? extent - 1 : at;

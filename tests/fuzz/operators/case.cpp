@@ -31,7 +31,7 @@ Tensor made_up(const onnx::ValueInfoProto& info, std::map<std::string, int64_t>&
     else
       shape.push_back(symbols.try_emplace(d.dim_param(), 1 + static_cast<int64_t>(random() % 4)).first->second);
   }
-  if (elements(shape) > 1 << 20) fail("input '{}' has shape {}, too large", info.name(), to_string(shape));
+  if (elements(shape) > 1 << 14) fail("input '{}' has shape {}, too large to try again and again", info.name(), to_string(shape));
   onnx::TensorProto of_type;
   of_type.set_data_type(type.elem_type());
   return make_tensor(importer::header_of(of_type, info.name()).first, shape, false, random);

@@ -3,9 +3,11 @@
 //   SequenceConstruct(a, b), ConcatFromSequence          Concat(a, b)
 //   SplitToSequence(x), SequenceAt(., 1)                 Split(x), its second result
 //   SequenceMap(SequenceConstruct(a, b)) { body }        the body's nodes, once for a and once for b
+//   Loop(2, true, SequenceEmpty()) { body }              the body's nodes, once for each turn
 //   Optional(x), OptionalHasElement, OptionalGetElement  true, x
 //
-// Exporters write lists of tensors so. What stays a sequence, as one that a Loop appends to, is refused (check_tensors_only).
+// Exporters write lists of tensors so. What stays a sequence, as one that a Loop of unknown length appends to, is refused
+// (check_tensors_only).
 #include <algorithm>
 #include <set>
 
@@ -260,6 +262,7 @@ class Resolver {
       return replaced();
     }
     if (op == "If" && bodies.size() == 2) return branch(n, bodies, scope);
+    if (op == "Loop") return unroll(n, scope);
     return false;
   }
 
@@ -359,11 +362,7 @@ class Resolver {
       if (!k && !tensor_type(n.input(i), scope)) return false;
     }
     if (count * static_cast<size_t>(body->g().node_size()) > longest) return false;
-    std::map<std::string, std::string> shared;
-    for (const auto& t : body->g().initializer()) {
-      auto& copy = *graph_->add_initializer() = t;
-      copy.set_name(shared[t.name()] = names_.fresh(n.name() + "/" + t.name()));
-    }
+    const auto shared = share_initializers(n, body->g());
     std::vector<Known> results(static_cast<size_t>(n.output_size()));
     for (size_t i = 0; i < count; ++i) {
       auto renames = shared;
@@ -384,6 +383,84 @@ class Resolver {
     }
     for (size_t o = 0; o < results.size(); ++o) scope.known[n.output(static_cast<int>(o))] = std::move(results[o]);
     return false;
+  }
+
+  std::map<std::string, std::string> share_initializers(const onnx::NodeProto& n, const onnx::GraphProto& body) {
+    std::map<std::string, std::string> shared;
+    for (const auto& t : body.initializer()) {
+      auto& copy = *graph_->add_initializer() = t;
+      copy.set_name(shared[t.name()] = names_.fresh(n.name() + "/" + t.name()));
+    }
+    return shared;
+  }
+
+  /// Whether the value is a constant true: of the graph, or of the body, where its own condition goes on as it was.
+  bool is_true(std::string name, const onnx::GraphProto* body, const Scope& scope) const {
+    const auto true_tensor = [&](const onnx::TensorProto& t) {
+      return t.data_type() == onnx::TensorProto::BOOL && read_tensor(t, model_).size() == 1 &&
+             *read_tensor(t, model_).data<bool>();
+    };
+    for (int at = body ? body->node_size() : 0; at-- > 0;) {
+      const auto& n = body->node(at);
+      if (n.output_size() != 1 || n.output(0) != name || !n.domain().empty()) continue;
+      if (n.op_type() != "Identity") {
+        const auto* value = n.op_type() == "Constant" ? find_attribute(n, "value") : nullptr;
+        return value && true_tensor(value->t());
+      }
+      name = n.input(0);
+    }
+    if (body && name == body->input(1).name()) return true;
+    for (int i = 0; body && i < body->initializer_size(); ++i)
+      if (body->initializer(i).name() == name) return true_tensor(body->initializer(i));
+    const auto* t = scope.find(&Scope::constants, name);
+    return t && true_tensor(*t);
+  }
+
+  /// A Loop of known length that carries sequences is its body once for each turn; what that makes of them a next round finds.
+  bool unroll(const onnx::NodeProto& n, Scope& scope) {
+    const auto* attribute = find_attribute(n, "body");
+    if (!attribute || n.input_size() < 3) return false;
+    const onnx::GraphProto& body = attribute->g();
+    const int carried = n.input_size() - 2, scans = body.output_size() - 1 - carried;
+    bool holds = false;
+    for (int i = 2; i < n.input_size(); ++i) holds |= scope.find(&Scope::known, n.input(i)) != nullptr;
+    const auto turns = constant(n.input(0), scope);
+    if (!holds || !turns || turns->size() != 1 || body.input_size() != n.input_size() || scans < 0) return false;
+    if ((!n.input(1).empty() && !is_true(n.input(1), nullptr, scope)) || !is_true(body.output(0).name(), &body, scope))
+      return false;
+    const int64_t count = turns->to_ints()[0];
+    if (count < 1 || count * std::max(1, body.node_size()) > static_cast<int64_t>(longest)) return false;
+    const auto shared = share_initializers(n, body);
+    const std::string always = names_.fresh(n.name() + "/true");
+    emit_constant(n, onnx::TensorProto::BOOL, {1}, false, always, "/true");
+    std::vector<std::string> now(n.input().begin() + 2, n.input().end());
+    std::vector<std::vector<std::string>> stacked(static_cast<size_t>(scans));
+    for (int64_t turn = 0; turn < count; ++turn) {
+      const std::string prefix = fmt::format("{}/{}/", n.name(), turn), number = names_.fresh(prefix + "turn");
+      emit_constant(n, onnx::TensorProto::INT64, {turn}, false, number, fmt::format("/{}/turn", turn));
+      auto renames = shared;
+      renames[body.input(0).name()] = number;
+      renames[body.input(1).name()] = always;
+      for (int i = 0; i < carried; ++i) renames[body.input(2 + i).name()] = now[static_cast<size_t>(i)];
+      for (onnx::NodeProto inner : body.node()) {
+        rename(inner, renames, prefix);
+        *out_->Add() = std::move(inner);
+      }
+      const auto result = [&](int o) {
+        const auto to = renames.find(body.output(o).name());
+        return to == renames.end() ? body.output(o).name() : to->second;
+      };
+      for (int i = 0; i < carried; ++i) now[static_cast<size_t>(i)] = result(1 + i);
+      for (int i = 0; i < scans; ++i) stacked[static_cast<size_t>(i)].push_back(result(1 + carried + i));
+    }
+    for (int i = 0; i < n.output_size(); ++i) {
+      if (n.output(i).empty()) continue;
+      if (i < carried)
+        emit(n, "Identity", {now[static_cast<size_t>(i)]}, {n.output(i)}, fmt::format("/result_{}", i));
+      else
+        emit_concat(n, stacked[static_cast<size_t>(i - carried)], 0, true, n.output(i), fmt::format("/stacked_{}", i));
+    }
+    return replaced();
   }
 
   /// Names that the node makes become fresh ones; others that `renames` knows follow.

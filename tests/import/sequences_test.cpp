@@ -125,6 +125,28 @@ TEST(Optionals, that_are_left_out_have_no_element) {
   EXPECT_EQ(*g.value(g.outputs()[0]).constant.data<bool>(), false);
 }
 
+TEST(Sequences, that_a_loop_of_known_length_appends_to_are_its_turns) {
+  const std::string graph = R"(g (float[2, 3] x) => (float[m] z, float[a, b] w, float[c, d] kept) <int64 turns = {3}> {
+    yes = Constant <value = bool {1}> () s = SequenceEmpty()
+    t, last, kept = Loop (turns, yes, s, x) <body = b (int64 i, bool go, seq(float[2, 3]) l, float[2, 3] v)
+        => (bool on, seq(float[2, 3]) k, float[2, 3] next, float[3] row) {
+      on = Identity(go) k = SequenceInsert(l, v) next = Relu(v) zero = Constant <value_int = 0> () row = Gather(v, zero) }>
+    z = ConcatFromSequence <axis = 0> (t) w = Neg(last) })";
+  const Graph g = import(parse(20, graph));
+  EXPECT_EQ(to_string(*g.value(g.outputs()[0]).shape), "[6, 3]");
+  EXPECT_EQ(to_string(*g.value(g.outputs()[2]).shape), "[3, 3]");
+  EXPECT_THAT(ops_of(g), ::testing::Not(HasSubstr("Loop")));
+}
+
+TEST(Sequences, that_a_loop_with_a_condition_of_its_own_appends_to_are_listed) {
+  EXPECT_THAT(error_of(parse(20, R"(g (float[2] x, bool more) => (float[m] z) <int64 turns = {3}> {
+    s = SequenceEmpty()
+    t = Loop (turns, more, s) <body = b (int64 i, bool go, seq(float[2]) l) => (bool on, seq(float[2]) k) {
+      on = Not(go) k = SequenceInsert(l, x) }>
+    z = ConcatFromSequence <axis = 0> (t) })")),
+              HasSubstr("(Loop)"));
+}
+
 TEST(Sequences, that_a_loop_appends_to_are_listed) {
   EXPECT_THAT(error_of(parse(20, R"(g (float[2] x, int64 n) => (float[m] z) {
     yes = Constant <value = bool {1}> () s = SequenceEmpty()

@@ -105,7 +105,7 @@ void add_build_options(CLI::App& app, ModelArguments& m) {
                  "every one, at length")
       ->check(in_range(0, 3))
       ->type_name("0-3");
-  app.add_option("--time-limit", m.options.tuning_time_limit,
+  app.add_option("--tuning-time-limit", m.options.tuning_time_limit,
                  "Seconds that measuring may take; estimates decide what is left then. 0: no limit (default)")
       ->check(in_range(0.0, 1e6))
       ->type_name("S");

@@ -125,6 +125,6 @@ def test_a_time_limit_leaves_the_rest_to_estimates(command, filled, tmp_path):
         tables = json.loads(command(*options, *more).stdout)
         return [row["reason"] for row in tables["tactics"] if row["result"] == "runs"]
 
-    assert any("the time for measuring was up" in r for r in reasons("--time-limit", 0.001))
+    assert any("the time for measuring was up" in r for r in reasons("--tuning-time-limit", 0.001))
     assert not any("the time for measuring was up" in r for r in reasons()), "a later build measures what was estimated"
-    command(*options, "--time-limit", -1, code=2)
+    command(*options, "--tuning-time-limit", -1, code=2)

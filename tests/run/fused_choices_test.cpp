@@ -87,6 +87,7 @@ class FusedChoices : public testing::Test {
   }
   Options options() const {
     Options o;
+    o.tune_new_shapes = true;
     o.tuning_level = 3;  // compares whatever the estimates say
     o.threads = 1;
     o.cache_dir = folder_.string();

@@ -56,7 +56,10 @@ dnnl::memory::data_type data_type(DType t) {
 
 dnnl::memory::desc describe(const BoundTensor& t, size_t rank) {
   dnnl::memory::dims dims(rank, 1), steps(rank, 0);
-  const Shape own = memory_strides(t);
+  // Steps along axes of one element do not count; oneDNN has implementations that compare them nonetheless.
+  BoundTensor memory = t;
+  if (is_dense(t)) memory.strides.clear();
+  const Shape own = memory_strides(memory);
   const size_t shift = rank - t.shape.size();
   std::copy(t.shape.begin(), t.shape.end(), dims.begin() + static_cast<int64_t>(shift));
   std::copy(own.begin(), own.end(), steps.begin() + static_cast<int64_t>(shift));

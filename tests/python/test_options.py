@@ -63,8 +63,10 @@ def test_a_cache_is_merged_from_the_folder_at_hand(models, command):
     command("optimize", models / "difference.onnx", "-o", models / "p.onnx", "--cache-dir", models / "cache")
     command("cache", "list", "--cache-dir", models / "cache")
     other = models / "cache/tuning.db"
-    assert "0 entries" in command("cache", "merge", other.name, "--cache-dir", models / "mine", cwd=other.parent,
-                                 executable=command.path.resolve()).stdout
+    for first in (True, False):   # what is there already is not taken again
+        said = command("cache", "merge", other.name, "--cache-dir", models / "mine", cwd=other.parent,
+                       executable=command.path.resolve()).stdout
+        assert "entries taken from" in said and said.startswith("0 ") != first
     said = command("cache", "merge", models / "difference.onnx", "--cache-dir", models / "mine", code=1).stderr
     assert "Delete" not in said and "smelt cache export" in said
 

@@ -334,7 +334,7 @@ class Resolver {
     }
     std::vector<std::string> made = k.items;
     if (squeezed)
-      for (std::string& name : made) name = names_.fresh(name + "/whole");
+      std::ranges::transform(made, made.begin(), [&](const std::string& name) { return names_.fresh(name + "/whole"); });
     if (sizes_of_run.empty()) {
       sizes_of_run = emit_vector(n, sizes, "sizes");
     } else if (const auto* t = tensor_type(sizes_of_run, scope); t && t->elem_type() == onnx::TensorProto::INT32) {
@@ -474,8 +474,12 @@ class Resolver {
       if (a.has_g()) rename(*a.mutable_g(), renames, prefix);
       for (auto& g : *a.mutable_graphs()) rename(g, renames, prefix);
     }
-    for (auto& o : *n.mutable_output())
-      if (!o.empty()) o = renames[o] = names_.fresh(prefix + o);
+    for (auto& o : *n.mutable_output()) {
+      if (o.empty()) continue;
+      const std::string name = names_.fresh(prefix + o);
+      renames[o] = name;
+      o = name;
+    }
   }
   void rename(onnx::GraphProto& g, std::map<std::string, std::string> renames, const std::string& prefix) {
     for (auto& v : *g.mutable_input()) v.set_name(renames[v.name()] = names_.fresh(prefix + v.name()));

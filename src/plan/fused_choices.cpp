@@ -24,6 +24,7 @@ constexpr double clearly_less = 0.95, clearly_less_estimated = 0.5;
 struct Apart {
   std::string_view op;
   std::vector<std::string> without;
+  std::string_view race = "fused or apart: ";  // the cache's name of the comparison, before the problem's
 };
 const std::vector<Apart>& ways_apart() {
   static const std::vector<std::string> norms = {"residual_norm", "modulated_norm", "norm_epilogue"};
@@ -32,7 +33,8 @@ const std::vector<Apart>& ways_apart() {
       {"QLinearMatMul", {"quantized_matmul", "qlinear_operator", "qlinear_epilogue"}},
       {"Norm", norms},
       {"Norm",
-       {norms[0], norms[1], norms[2], "recognise_rms_norm", "recognise_layer_norm", "recognise_group_norm", "norm_operator"}},
+       {norms[0], norms[1], norms[2], "recognise_rms_norm", "recognise_layer_norm", "recognise_group_norm", "norm_operator"},
+       "fused or in plainest parts: "},
       {"Attention", {"attention", "attention_operator"}},
       {"RotaryEmbedding", {"recognise_rotary"}},
       {"Reduce", {"reduce_region"}},
@@ -218,7 +220,7 @@ struct Fused {
 
 /// Times one way apart; true where it is clearly better than the fused node. Times of measurements that follow each other drift by
 /// more than many fusions are worth, so that only a race decides.
-bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, Context& context, bool may_measure) {
+bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, std::string_view race, Context& context, bool may_measure) {
   tune::Tuner& tuner = context.tuner;
   const auto report = [&](double fused_us, double apart_us, bool measured, bool at_least) {
     if (times.apart_us == 0 || (measured && !times.measured) || (measured == times.measured && apart_us < times.apart_us))
@@ -253,7 +255,7 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, Context& co
   }
   std::vector<tune::Tuner::Way> ways = {{"fused", {{&fused.node, &fused.offer}}}, {"apart", {}}};
   for (const PartProblem& p : problems) ways[1].parts.push_back({&p.node, &p.offer});
-  const std::vector<tune::Timing> raced = tuner.race("fused or apart: " + fused.offer.problem, ways);
+  const std::vector<tune::Timing> raced = tuner.race(std::string(race) + fused.offer.problem, ways);
   if (raced.empty()) return false;
   report(raced[0].min, raced[1].min + copies, true, false);
   return raced[1].min + copies < clearly_less * raced[0].min;
@@ -302,7 +304,7 @@ std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment
     if (way.op != step.node->op) continue;
     try {
       const std::optional<Parts> parts = parts_of(s, step, way.without, context);
-      if (!parts || !wins(times, *parts, fused, context, may_measure)) continue;
+      if (!parts || !wins(times, *parts, fused, way.race, context, may_measure)) continue;
       times.runs_apart = true;
       decision->without = way.without;
       decision->way = w;

@@ -34,7 +34,7 @@ struct Report {
   std::optional<profile::BenchResult> bench;
   std::vector<profile::Difference> differences;  // optimised against unfused, per output
   Explained explained;
-  std::optional<Table> fused;  // of the optimised plan
+  std::optional<Table> fused;         // of the optimised plan
   std::string svg_before, svg_after;  // drawings; empty: not drawn
   std::string drawing_note;           // why nothing is drawn
 };

@@ -1,4 +1,6 @@
 """Bad input through the command: the right exit code, what and where in one line, nothing half-written, no crash and no hang."""
+import contextlib
+import json
 import os
 import pathlib
 import random
@@ -6,6 +8,7 @@ import resource
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -344,6 +347,13 @@ def test_no_permission(as_nobody, small_model):
     cache.mkdir()
     cache.chmod(0o777)
     arguments = ("explain", model, "--shapes=x:1x3x8x8", "--kernels", "--json")
+    filled = run(*arguments)
+    assert filled.returncode == 0 and not filled.stderr, filled.stderr
+    # What was measured beside other work would be measured again: here it counts as measured alone.
+    with contextlib.closing(sqlite3.connect(cache / "tuning.db")) as database, database:
+        for problem, timings in database.execute("SELECT problem, timings FROM timings").fetchall():
+            alone = [{key: value for key, value in timing.items() if key != "under_load"} for timing in json.loads(timings)]
+            database.execute("UPDATE timings SET timings = ? WHERE problem = ?", (json.dumps(alone), problem))
     filled = run(*arguments)
     assert filled.returncode == 0 and not filled.stderr, filled.stderr
     cache.chmod(0o555)

@@ -224,7 +224,14 @@ void CpuEpilogue::Runner::evaluate(const igemm::Sums& sums) const {
   const expr::Evaluator& evaluator = value_of(e_.evaluator_, "the evaluator of an epilogue");
   char* scratch = scratch_ + sums.thread * e_.scratch();
   const size_t count = e_.operands_.size();
-  for (int64_t r = 0; r < sums.rows; ++r) {
+  // Whole rows that follow each other everywhere are one long row: a row of few columns costs more than its elements.
+  const auto follows = [&](const Side& s) {
+    return s.rows.linear() && ((s.column == 1 && s.rows.step() == sums.columns) || (s.column == 0 && s.rows.step() == 0));
+  };
+  const bool joined = sums.stride == sums.columns && e_.output_.column == 1 && follows(e_.output_) &&
+                      std::ranges::all_of(e_.operands_, follows);
+  const int64_t rows = joined ? 1 : sums.rows, columns = joined ? sums.rows * sums.columns : sums.columns;
+  for (int64_t r = 0; r < rows; ++r) {
     in[0] = {sums.sums + r * sums.stride, 1};
     for (size_t i = 0; i < count; ++i) {
       const Operand& o = e_.operands_[i];
@@ -233,7 +240,7 @@ void CpuEpilogue::Runner::evaluate(const igemm::Sums& sums) const {
     }
     void* out = static_cast<char*>(b_.outputs[0]) +
                 (e_.output_.rows.offset(sums.row + r) + sums.column * e_.output_.column) * e_.output_.bytes;
-    evaluator.run(sums.columns, std::span(in.data(), count + 1), std::span(&out, 1), scratch);
+    evaluator.run(columns, std::span(in.data(), count + 1), std::span(&out, 1), scratch);
   }
 }
 

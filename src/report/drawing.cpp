@@ -113,10 +113,9 @@ std::string run_dot(const std::string& dot, bool bounded) {
   std::FILE* file = input >= 0 ? ::fdopen(input, "w+") : std::tmpfile();
   if (!file) fail("the graph was not drawn: no temporary file: {}", std::strerror(errno));
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closing(file, &std::fclose);
-  if (std::fwrite(dot.data(), 1, dot.size(), file) != dot.size() || std::fflush(file) != 0)
+  if (std::fwrite(dot.data(), 1, dot.size(), file) != dot.size() || std::fflush(file) != 0 ||
+      ::lseek(::fileno(file), 0, SEEK_SET) != 0)
     fail("the graph was not drawn: cannot write a temporary file: {}", std::strerror(errno));
-  std::rewind(file);
-  ::lseek(::fileno(file), 0, SEEK_SET);
 
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) fail("the graph was not drawn: {}", std::strerror(errno));

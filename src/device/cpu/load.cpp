@@ -63,7 +63,7 @@ Interruptions Interruptions::operator-(const Interruptions& b) const {
   return {waited_ns - b.waited_ns, preempted - b.preempted, stolen_ns - b.stolen_ns, throttled_ns - b.throttled_ns};
 }
 
-LoadMeter::LoadMeter(fs::path proc, fs::path groups) : proc_(std::move(proc)) {
+LoadMeter::LoadMeter(fs::path proc, const fs::path& groups) : proc_(std::move(proc)) {
   std::ifstream file(proc_ / "self" / "cgroup");
   for (std::string line; std::getline(file, line);) {  // "0::/user.slice", "4:cpu,cpuacct:/docker/1f2a"
     const size_t first = line.find(':'), second = line.find(':', first + 1);

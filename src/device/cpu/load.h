@@ -22,7 +22,7 @@ struct Interruptions {
 class LoadMeter {
  public:
   /// `proc`: where procfs is mounted; `groups`: where the control groups are.
-  explicit LoadMeter(std::filesystem::path proc = "/proc", std::filesystem::path groups = "/sys/fs/cgroup");
+  explicit LoadMeter(std::filesystem::path proc = "/proc", const std::filesystem::path& groups = "/sys/fs/cgroup");
   ~LoadMeter();
   LoadMeter(const LoadMeter&) = delete;
 

@@ -37,7 +37,7 @@ template <int pixels, bool whole> inline __attribute__((always_inline)) void fin
   for (int p = 0; p < pixels; ++p) {
     __m256 v = sums[p];
     if (s.residual) v = _mm256_add_ps(v, lanes.load(s.residual + (first + p) * s.residual_step));
-    lanes.store(s.y + (first + p) * s.y_step, activate(v, s.activation, s.low, s.high));
+    lanes.store(s.y + (first + p) * s.y_step, apply(v, s.end));
   }
 }
 

@@ -248,7 +248,7 @@ std::optional<Refusal> rejects(const Request& r, const CpuEpilogue& epilogue) {
 
 /// What an implementation reaches on one core: f32 with AVX2 from the machine that smelt is developed on (Zen 3, 3.2 GHz).
 double flops_per_us(std::string_view name, const Problem& p) {
-  if (p.group > 1 && p.w[1] == 1) return 40e3;
+  if (p.group > 1 && p.w[1] == 1) return 75e3;
   if (name.starts_with("brg") || name.find("1x1") != std::string_view::npos) return 92e3 * onednn::rate(name);
   return name.find("gemm") != std::string_view::npos ? 35e3 : 80e3 * onednn::rate(name);
 }

@@ -157,11 +157,7 @@ class WinogradConv final : public Kernel {
     o.step = sums_step();
     o.columns = columns;
     o.bias = epilogue_.bias().empty() ? nullptr : epilogue_.bias().data() + column;
-    if (simple) {
-      o.activation = simple->activation;
-      o.low = simple->low;
-      o.high = simple->high;
-    }
+    if (simple) o.end = simple->end;
     const float* residual =
         simple && simple->residual >= 0 ? static_cast<const float*>(b.inputs[static_cast<size_t>(simple->residual)]) : nullptr;
     for (int64_t n = 0; n < t.tiles; ++n) {

@@ -34,7 +34,7 @@ void output(const WinogradOutput& o) {
                                 if (!o.y[i]) return;
                                 v = _mm256_add_ps(v, bias);
                                 if (o.residual[i]) v = _mm256_add_ps(v, _mm256_loadu_ps(o.residual[i] + c));
-                                _mm256_storeu_ps(o.y[i] + c, activate(v, o.activation, o.low, o.high));
+                                _mm256_storeu_ps(o.y[i] + c, apply(v, o.end));
                               });
   }
   if (c == o.columns) return;
@@ -45,7 +45,7 @@ void output(const WinogradOutput& o) {
                               if (!o.y[i]) return;
                               v = _mm256_add_ps(v, bias);
                               if (o.residual[i]) v = _mm256_add_ps(v, _mm256_maskload_ps(o.residual[i] + c, mask));
-                              _mm256_maskstore_ps(o.y[i] + c, mask, activate(v, o.activation, o.low, o.high));
+                              _mm256_maskstore_ps(o.y[i] + c, mask, apply(v, o.end));
                             });
 }
 

@@ -21,36 +21,70 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 /// True when the operand has an element of its own for each of the output's.
 bool is_full(const BoundTensor& operand, const Shape& output) { return elements(operand.shape) == elements(output); }
 
-/// A program's activation: what it does to its argument last.
+/// The number that an f32 instruction of two arguments has on one side, with the other side; nothing without one.
+struct WithNumber {
+  float number;
+  expr::Ref other;
+};
+std::optional<WithNumber> with_number(const expr::Program& p, const expr::Instruction& i) {
+  if (i.type != DType::f32) return std::nullopt;
+  for (int side : {1, 0}) {
+    const expr::Instruction& a = p.code()[static_cast<size_t>(i.args[side])];
+    if (a.fn == expr::Fn::constant) return WithNumber{static_cast<float>(a.value), i.args[1 - side]};
+  }
+  return std::nullopt;
+}
+
+/// What a program does to its argument last.
 struct Tail {
-  igemm::Activation activation = igemm::Activation::none;
-  float low = -infinity, high = infinity;
+  igemm::Ending end;
   std::string text;
   expr::Ref argument;
 };
 
 Tail tail(const expr::Program& p) {
   using expr::Fn;
-  const expr::Ref r = p.outputs()[0];
-  const expr::Instruction& i = p.code()[static_cast<size_t>(r)];
-  const auto constant = [&](int n) -> const expr::Instruction* {
-    const expr::Instruction& a = p.code()[static_cast<size_t>(i.args[n])];
-    return a.fn == Fn::constant ? &a : nullptr;
-  };
-  switch (i.fn) {
-    case Fn::relu: return {igemm::Activation::clamp, 0, infinity, "relu", i.args[0]};
-    case Fn::hard_swish: return {igemm::Activation::hard_swish, 0, 0, "hard_swish", i.args[0]};
-    case Fn::clip:
-      if (constant(1) && constant(2)) {
-        const float low = static_cast<float>(constant(1)->value), high = static_cast<float>(constant(2)->value);
-        return {igemm::Activation::clamp, low, high, fmt::format("clip({},{})", low, high), i.args[0]};
-      }
-      break;
-    default: break;
+  Tail t;
+  t.argument = p.outputs()[0];
+  const auto instruction = [&]() -> const expr::Instruction& { return p.code()[static_cast<size_t>(t.argument)]; };
+  // A multiplication, an addition, or the one and then the other.
+  if (const auto shift = instruction().fn == Fn::add ? with_number(p, instruction()) : std::nullopt) {
+    t.end.is_scaled = true;
+    t.end.shift = shift->number;
+    t.argument = shift->other;
   }
-  Tail none;
-  none.argument = r;
-  return none;
+  if (const auto scale = instruction().fn == Fn::mul ? with_number(p, instruction()) : std::nullopt) {
+    t.end.is_scaled = true;
+    t.end.scale = scale->number;
+    t.argument = scale->other;
+  }
+  if (t.end.is_scaled) t.text = "+scale";
+  const expr::Instruction& i = instruction();
+  switch (i.fn) {
+    case Fn::relu:
+      t.end.activation = igemm::Activation::clamp;
+      t.end.high = infinity;
+      t.text = "relu" + t.text;
+      break;
+    case Fn::hard_swish:
+      t.end.activation = igemm::Activation::hard_swish;
+      t.text = "hard_swish" + t.text;
+      break;
+    case Fn::clip: {
+      const expr::Instruction &low = p.code()[static_cast<size_t>(i.args[1])], &high = p.code()[static_cast<size_t>(i.args[2])];
+      if (low.fn != Fn::constant || high.fn != Fn::constant) return t;
+      t.end.activation = igemm::Activation::clamp;
+      t.end.low = static_cast<float>(low.value);
+      t.end.high = static_cast<float>(high.value);
+      t.text = fmt::format("clip({},{})", t.end.low, t.end.high) + t.text;
+      break;
+    }
+    default:
+      if (t.end.is_scaled) t.text = "scale";
+      return t;
+  }
+  t.argument = i.args[0];
+  return t;
 }
 
 int element_bytes(DType t) { return static_cast<int>(bytes(t, 1)); }
@@ -139,7 +173,7 @@ void CpuEpilogue::match_simple(const BoundNode& node, size_t first_operand, size
   if (y.type != DType::f32 || output_.column != 1 || p.type(0) != DType::f32) return match_general(node);
 
   const Tail end = tail(p);
-  Simple simple{-1, end.activation, end.low, end.high};
+  Simple simple{-1, end.end};
   std::vector<float> bias = bias_;
   bool biased = false;
   expr::Ref at = end.argument;
@@ -197,9 +231,7 @@ void CpuEpilogue::Runner::end(igemm::Run& run) const {
     return;
   }
   const Simple& simple = *e_.simple_;
-  run.activation = simple.activation;
-  run.low = simple.low;
-  run.high = simple.high;
+  run.end = simple.end;
   if (simple.residual < 0) return;
   run.residual = static_cast<const float*>(b_.inputs[static_cast<size_t>(simple.residual)]);
   run.residual_rows = &e_.residual_rows();
@@ -228,8 +260,8 @@ void CpuEpilogue::Runner::evaluate(const igemm::Sums& sums) const {
   const auto follows = [&](const Side& s) {
     return s.rows.linear() && ((s.column == 1 && s.rows.step() == sums.columns) || (s.column == 0 && s.rows.step() == 0));
   };
-  const bool joined = sums.stride == sums.columns && e_.output_.column == 1 && follows(e_.output_) &&
-                      std::ranges::all_of(e_.operands_, follows);
+  const bool joined =
+      sums.stride == sums.columns && e_.output_.column == 1 && follows(e_.output_) && std::ranges::all_of(e_.operands_, follows);
   const int64_t rows = joined ? 1 : sums.rows, columns = joined ? sums.rows * sums.columns : sums.columns;
   for (int64_t r = 0; r < rows; ++r) {
     in[0] = {sums.sums + r * sums.stride, 1};

@@ -2,7 +2,8 @@
 // while they are in the cache. Every CPU kernel of a product applies it here, over float sums or over exact 32-bit ones, in
 // blocks that a kernel hands over (CpuEpilogue::Runner) or in memory where a library left them (sums_pass.h). One of three ways:
 //
-//   in registers   bias, residual, then relu, clip or hard swish over float sums: the kernel's tiles do it (`simple`)
+//   in registers   bias, residual, then relu, clip or hard swish, and a scale and a shift by numbers, over float sums: the
+//                  kernel's tiles do it (`simple`)
 //   in one pass    32-bit sums to 8 bits, with a table or a quantized residual behind (integer/requantize_pass.h)
 //   in general     any program, by the blocked evaluator, a row at a time; 32-bit sums become floats in place first
 //
@@ -43,8 +44,7 @@ class CpuEpilogue {
 
   struct Simple {
     int residual = -1;  // input added in full; -1: none
-    igemm::Activation activation = igemm::Activation::none;
-    float low = 0, high = 0;
+    igemm::Ending end;
   };
   /// Set when the program is one of those that tiles apply themselves.
   const std::optional<Simple>& simple() const { return simple_; }

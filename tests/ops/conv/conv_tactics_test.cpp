@@ -187,7 +187,9 @@ TEST(ConvTactics, run_a_channel_a_group_for_every_window_stride_and_border) {
       for (int64_t channels : {8, 19, 48})
         cases.push_back(depthwise({2, channels, 8, 27}, {taps, taps}, {stride, stride}, std::vector<int64_t>(4, taps / 2)));
   const std::string general = "(in0:f32) { %1 = gelu(in0):f32; return %1 }";
-  const std::string residual = "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = relu(%2):f32; return %3 }";
+  const std::string residual =
+      "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = hard_swish(%2):f32; %4 = const(2):f32; %5 = mul(%3, %4):f32; return %5 "
+      "}";
   for (const Case& c : cases) {
     Trial plain = trial(c);
     const Tensor want = sums(c, plain);
@@ -292,6 +294,17 @@ TEST(ConvTactics, apply_every_kind_of_epilogue) {
     const expr::Ref sum = p.input(DType::f32), low = p.constant(DType::f32, -0.25);
     p.output(p.call(Fn::clip, sum, low, p.constant(DType::f32, 1.5)));
     check_program(at, p, {}, false, [](double a, double) { return std::min(std::max(a, -0.25), 1.5); });
+    p = {};
+    expr::Ref swish = p.call(Fn::hard_swish, p.input(DType::f32));
+    p.output(p.call(Fn::add, p.call(Fn::mul, swish, p.constant(DType::f32, 0.75)), p.constant(DType::f32, -0.125)));
+    check_program(at, p, {}, false,
+                  [](double a, double) { return a * std::min(std::max(a / 6 + 0.5, 0.0), 1.0) * 0.75 - 0.125; });
+    p = {};
+    p.output(p.call(Fn::add, p.constant(DType::f32, 0.5), p.call(Fn::relu, p.input(DType::f32))));
+    check_program(at, p, {}, false, [](double a, double) { return relu(a) + 0.5; });
+    p = {};
+    p.output(p.call(Fn::mul, p.constant(DType::f32, -3), p.input(DType::f32)));
+    check_program(at, p, {}, false, [](double a, double) { return a * -3; });
     p = {};
     p.output(p.call(Fn::gelu, p.input(DType::f32)));
     check_program(at, p, {}, false, [](double a, double) { return a * 0.5 * (1 + std::erf(a / std::sqrt(2.0))); });

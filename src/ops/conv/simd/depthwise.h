@@ -23,10 +23,9 @@ struct DepthwiseSpan {
   int64_t pixels, channels;
   float* y;
   int64_t y_step;
-  const float* residual;  // added before the activation; null: none
+  const float* residual;  // added before `end`; null: none
   int64_t residual_step;
-  igemm::Activation activation = igemm::Activation::none;
-  float low = 0, high = 0;
+  igemm::Ending end;
 };
 
 struct DepthwiseTable {

@@ -13,9 +13,8 @@ struct WinogradOutput {
   int64_t step, columns;
   const float* bias;  // null: none
   float* y[4];
-  const float* residual[4];  // added before the activation; null: none
-  igemm::Activation activation = igemm::Activation::none;
-  float low = 0, high = 0;
+  const float* residual[4];  // added before `end`; null: none
+  igemm::Ending end;
 };
 
 struct WinogradTable {

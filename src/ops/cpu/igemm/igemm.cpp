@@ -84,9 +84,7 @@ void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scr
       tile.resume = block > 0;
       tile.sums_stride = stride;
       const bool stores = last && !r.finish;
-      tile.activation = stores ? r.activation : Activation::none;
-      tile.low = r.low;
-      tile.high = r.high;
+      if (stores) tile.end = r.end;
       for (int64_t i = 0; i < t.rows; i += tile_rows) {
         const int rows = static_cast<int>(std::min<int64_t>(tile_rows, t.rows - i));
         float* c[tile_rows];

@@ -88,10 +88,9 @@ struct Run {
   const float* bias = nullptr;  // as many floats as the panels have columns; null: none
   float* c = nullptr;
   const RowMap* c_rows = nullptr;
-  const float* residual = nullptr;  // added to the result before the activation; null: none
+  const float* residual = nullptr;  // added to the result before `end`; null: none
   const RowMap* residual_rows = nullptr;
-  Activation activation = Activation::none;
-  float low = 0, high = 0;
+  Ending end;
   const Finish* finish = nullptr;  // null: results go to c
   void* workspace = nullptr;       // 64-byte aligned
 };

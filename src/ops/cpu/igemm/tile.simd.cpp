@@ -24,11 +24,11 @@ inline __attribute__((always_inline)) void finish(const Sums<F32Lanes, rows, vec
       __m256 x = s.v[r][j];
       if (left >= 8) {
         if (t.residual) x = _mm256_add_ps(x, _mm256_loadu_ps(t.residual[r] + 8 * j));
-        _mm256_storeu_ps(t.c[r] + 8 * j, activate(x, t.activation, t.low, t.high));
+        _mm256_storeu_ps(t.c[r] + 8 * j, apply(x, t.end));
       } else {
         const __m256i mask = lanes_below(left);
         if (t.residual) x = _mm256_add_ps(x, _mm256_maskload_ps(t.residual[r] + 8 * j, mask));
-        _mm256_maskstore_ps(t.c[r] + 8 * j, mask, activate(x, t.activation, t.low, t.high));
+        _mm256_maskstore_ps(t.c[r] + 8 * j, mask, apply(x, t.end));
       }
     }
   }

@@ -92,16 +92,17 @@ std::optional<Refusal> rejects_type(DType t) {
 void append(dnnl::post_ops& ops, const CpuEpilogue& epilogue, const dnnl::memory::desc& output) {
   const CpuEpilogue::Simple& s = value_of(epilogue.simple(), "the epilogue that oneDNN applies");
   if (s.residual >= 0) ops.append_binary(dnnl::algorithm::binary_add, output);
-  switch (s.activation) {
+  switch (s.end.activation) {
     case igemm::Activation::none: break;
     case igemm::Activation::clamp:
-      if (s.low == 0 && s.high > 3e38f)
+      if (s.end.low == 0 && s.end.high > 3e38f)
         ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
       else
-        ops.append_eltwise(dnnl::algorithm::eltwise_clip_v2, s.low, s.high);
+        ops.append_eltwise(dnnl::algorithm::eltwise_clip_v2, s.end.low, s.end.high);
       break;
     case igemm::Activation::hard_swish: ops.append_eltwise(dnnl::algorithm::eltwise_hardswish, 1.0f / 6, 0.5f); break;
   }
+  if (s.end.is_scaled) ops.append_eltwise(dnnl::algorithm::eltwise_linear, s.end.scale, s.end.shift);
 }
 
 bool is_fast(std::string_view implementation) {

@@ -7,18 +7,26 @@
 
 namespace smelt::avx2 {
 
-inline __attribute__((always_inline)) __m256 activate(__m256 x, ops::igemm::Activation activation, float low, float high) {
+inline __attribute__((always_inline)) __m256 activate(__m256 x, const ops::igemm::Ending& end) {
   using ops::igemm::Activation;
-  switch (activation) {
+  switch (end.activation) {
     case Activation::none: return x;
     // The bounds come first: min and max return their second operand when either is NaN, so a NaN passes through.
-    case Activation::clamp: return _mm256_min_ps(_mm256_set1_ps(high), _mm256_max_ps(_mm256_set1_ps(low), x));
+    case Activation::clamp: return _mm256_min_ps(_mm256_set1_ps(end.high), _mm256_max_ps(_mm256_set1_ps(end.low), x));
     case Activation::hard_swish: {
       const __m256 gate = _mm256_fmadd_ps(x, _mm256_set1_ps(1.0f / 6), _mm256_set1_ps(0.5f));
       return _mm256_mul_ps(x, _mm256_min_ps(_mm256_max_ps(gate, _mm256_setzero_ps()), _mm256_set1_ps(1.0f)));
     }
   }
   return x;
+}
+
+inline __attribute__((always_inline)) __m256 apply(__m256 x, const ops::igemm::Ending& end) {
+  x = activate(x, end);
+  if (!end.is_scaled) return x;
+  x = _mm256_mul_ps(x, _mm256_set1_ps(end.scale));
+  asm("" : "+x"(x));  // no multiply-add: the product is rounded, as in the program
+  return _mm256_add_ps(x, _mm256_set1_ps(end.shift));
 }
 
 }  // namespace smelt::avx2

@@ -8,16 +8,22 @@ namespace smelt::ops::igemm {
 
 inline constexpr int tile_rows = 6, tile_columns = 16;
 
-/// What a tile applies to its sums before it stores them.
 enum class Activation : uint8_t { none, clamp, hard_swish };
 
-/// The same of one value, in the order that the registers take it.
-inline float activated(float x, Activation activation, float low, float high) {
-  switch (activation) {
+/// What is applied to sums before they are stored: activation(sum), or activation(sum) · scale + shift, rounded twice.
+struct Ending {
+  Activation activation = Activation::none;
+  float low = 0, high = 0;  // clamp's bounds
+  bool is_scaled = false;
+  float scale = 1, shift = 0;
+};
+
+inline float activated(float x, const Ending& end) {
+  switch (end.activation) {
     case Activation::none: return x;
     case Activation::clamp: {
-      const float above = low > x ? low : x;
-      return high < above ? high : above;
+      const float above = end.low > x ? end.low : x;
+      return end.high < above ? end.high : above;
     }
     case Activation::hard_swish: {
       const float gate = x * (1.0f / 6) + 0.5f, above = gate > 0 ? gate : 0;
@@ -27,7 +33,13 @@ inline float activated(float x, Activation activation, float low, float high) {
   return x;
 }
 
-/// C[r, 0..columns) = activation(sums + residual), where sums = start + Σ over parts of A[part][r, :] · B[part, 0..columns).
+/// The same as the registers' (simd/activate.h), of one value.
+inline float ended(float x, const Ending& end) {
+  x = activated(x, end);
+  return end.is_scaled ? x * end.scale + end.shift : x;
+}
+
+/// C[r, 0..columns) = end(sums + residual), where sums = start + Σ over parts of A[part][r, :] · B[part, 0..columns).
 struct Tile {
   const float* const* rows;  // [parts][tile_rows]: where each row of A begins
   const int32_t* lengths;    // [parts]: elements of K in each part
@@ -39,9 +51,8 @@ struct Tile {
   int64_t sums_stride;
   bool resume;                   // start from sums
   float* const* c;               // [rows]: where each row of C begins; null: leave the sums instead
-  const float* const* residual;  // [rows]: added before the activation; null: none
-  Activation activation;
-  float low, high;  // clamp's bounds
+  const float* const* residual;  // [rows]: added before `end`; null: none
+  Ending end;
 };
 
 /// Tiles of 1 … 6 rows; [rows - 1][0]: 8 columns, [1]: 16.

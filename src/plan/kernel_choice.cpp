@@ -159,8 +159,7 @@ void choose(PendingStep& p, Context& context, Refusals& refusals, bool may_measu
 
 /// Gives the steps their chosen kernels, by so many threads. The result: those whose candidate does not compile and is refused,
 /// so that they have to choose again.
-std::vector<PendingStep*> prepare_chosen(const std::vector<PendingStep*>& steps, Context& context, Refusals& refusals,
-                                         int threads) {
+std::vector<PendingStep*> prepare_chosen(const std::vector<PendingStep*>& steps, Refusals& refusals, int threads) {
   std::vector<std::exception_ptr> failed(steps.size());
   by_threads(threads, steps.size(), [&](size_t i) {
     try {
@@ -188,23 +187,51 @@ std::vector<PendingStep*> prepare_chosen(const std::vector<PendingStep*>& steps,
   return again;
 }
 
-/// What is known for the step before a search: what the plan names for its problem, else the choice for similar extents, where
-/// `similar` is given.
-std::optional<ops::ChosenTactic> known_choice(const PendingStep& p, tune::Tuner& tuner, const SimilarChoices* similar) {
-  if (tuner.has_pinned()) {
-    static const ops::ChosenTactic none;  // for the problem's name alone
-    if (auto pinned = tuner.pinned_for(ops::offer(p.node, tuner.machine(), &none).problem)) return pinned;
-  }
-  return similar ? similar->nearest(p.form) : std::nullopt;
+/// Gives the step a kernel that is ready at once where that is short: code for this one shape would take longer to make than ten
+/// runs win by it. False where it is not.
+bool take_ready(PendingStep& p, tune::Tuner& tuner) {
+  constexpr double most_us = 120;
+  const ops::Offer offer = ops::offer(p.node, tuner.machine(), {.at_once = true});
+  const bool is_short = std::ranges::any_of(offer.candidates, [&](const ops::Candidate& c) {
+    return c.tactic != "reference" && c.estimate_us <= most_us && tuner.allows(c.tactic);
+  });
+  if (!is_short) return false;
+  auto choice = tuner.choose(p.node, offer, {}, false);
+  const ops::Candidate& chosen = offer.candidates[choice.candidate];
+  if (chosen.tactic == "reference") return false;
+  Step& step = *p.step;
+  step.kernel = chosen.prepare();
+  step.problem = offer.problem;
+  step.tactic = chosen.tactic;
+  step.config = chosen.config;
+  step.choice = std::make_shared<const tune::Choice>(std::move(choice));
+  return true;
 }
 
-/// Gives the step the kernel of its known choice. False where there is none that runs it.
-bool take_known(PendingStep& p, tune::Tuner& tuner, const SimilarChoices* similar) {
+/// What the plan names for the step's problem.
+std::optional<ops::ChosenTactic> named_choice(const PendingStep& p, tune::Tuner& tuner) {
+  if (!tuner.has_pinned()) return std::nullopt;
+  static const ops::ChosenTactic none;  // for the problem's name alone
+  return tuner.pinned_for(ops::offer(p.node, tuner.machine(), {&none}).problem);
+}
+
+/// Gives the step a kernel without a search: what the plan names for its problem, or, where `similar` is given, one that is ready at
+/// once or the choice for similar extents. False where there is none that runs it.
+bool take_known(PendingStep& p, tune::Tuner& tuner, SimilarChoices* similar) {
   Step& step = *p.step;
   try {
-    const auto like = known_choice(p, tuner, similar);
+    std::optional<ops::ChosenTactic> like = named_choice(p, tuner);
+    if (!like && similar) {
+      const auto nearest = similar->nearest(p.form);
+      const bool known = nearest && (nearest->same_extents || nearest->by == ChosenBy::measurement);
+      if (!known && (!nearest || ops::generates_code(nearest->chosen.tactic)) && take_ready(p, tuner)) {
+        similar->keep(std::move(p.form), {step.tactic, step.config}, ChosenBy::readiness);
+        return true;
+      }
+      if (nearest) like = nearest->chosen;
+    }
     if (!like) return false;
-    const ops::Offer offer = ops::offer(p.node, tuner.machine(), &*like);
+    const ops::Offer offer = ops::offer(p.node, tuner.machine(), {&*like});
     auto choice = tuner.take(offer, *like);
     if (!choice) return false;
     const ops::Candidate& chosen = offer.candidates[choice->candidate];
@@ -237,7 +264,7 @@ void take_known(std::vector<PendingStep>& pending, tune::Tuner& tuner, SimilarCh
     if (!taken[i])
       left.push_back(std::move(pending[i]));
     else if (step.choice->pinned)
-      similar.keep(std::move(pending[i].form), {step.tactic, step.config}, true);
+      similar.keep(std::move(pending[i].form), {step.tactic, step.config}, ChosenBy::measurement);
   }
   pending = std::move(left);
 }
@@ -316,13 +343,13 @@ void choose_kernels(Segment& s, Context& context, BucketChoices& buckets, Simila
       progress({"tuning", p->step->problem, done, total, seconds, to_come});
     }
     clock.end("tuning");
-    left = prepare_chosen(left, context, refusals, at_once);
+    left = prepare_chosen(left, refusals, at_once);
     clock.end("kernels");
   }
   for (PendingStep& p : pending) {
     const bool measured = !p.step->choice->timings.empty() || p.step->choice->pinned;
     if (measured) buckets.keep(p.bucket, {p.step->tactic, p.step->config});
-    similar.keep(std::move(p.form), {p.step->tactic, p.step->config}, measured);
+    similar.keep(std::move(p.form), {p.step->tactic, p.step->config}, measured ? ChosenBy::measurement : ChosenBy::estimates);
   }
 }
 

@@ -8,7 +8,7 @@ namespace smelt::plan {
 namespace {
 
 constexpr double most_measured = 4, most_estimated = 1;  // powers of 2 that an extent may be away
-constexpr size_t max_kept = 32;                          // choices of a form
+constexpr size_t max_kept = 64;                          // choices of a form
 
 void append(std::string& text, int64_t value) { text.append(reinterpret_cast<const char*>(&value), sizeof value); }
 
@@ -58,37 +58,38 @@ StepForm form_of(const Segment& s, const Step& step) {
   return form;
 }
 
-std::optional<ops::ChosenTactic> SimilarChoices::nearest(const StepForm& form) const {
+std::optional<SimilarChoice> SimilarChoices::nearest(const StepForm& form) const {
   const std::lock_guard lock(mutex_);
   const auto at = kept_.find(form.fixed);
   if (at == kept_.end()) return std::nullopt;
   const Kept* best = nullptr;
   double best_total = 0;
   for (const Kept& k : at->second) {
-    if (k.extents.size() != form.extents.size()) continue;
+    if (k.extents == form.extents) return SimilarChoice{k.chosen, k.by, true};
+    if (k.extents.size() != form.extents.size() || k.by == ChosenBy::readiness) continue;
     const Distance d = distance(k.extents, form.extents);
-    if (d.largest > (k.measured ? most_measured : most_estimated)) continue;
-    const bool better = !best || (k.measured != best->measured ? k.measured : d.total < best_total);
+    if (d.largest > (k.by == ChosenBy::measurement ? most_measured : most_estimated)) continue;
+    const bool better = !best || (k.by != best->by ? k.by > best->by : d.total < best_total);
     if (!better) continue;
     best = &k;
     best_total = d.total;
   }
-  return best ? std::optional(best->chosen) : std::nullopt;
+  return best ? std::optional(SimilarChoice{best->chosen, best->by, false}) : std::nullopt;
 }
 
-void SimilarChoices::keep(StepForm form, ops::ChosenTactic chosen, bool measured) {
+void SimilarChoices::keep(StepForm form, ops::ChosenTactic chosen, ChosenBy by) {
   const std::lock_guard lock(mutex_);
   std::vector<Kept>& all = kept_[std::move(form.fixed)];
   const auto same = std::ranges::find(all, form.extents, &Kept::extents);
   if (same != all.end()) {
-    if (measured || !same->measured) *same = {std::move(form.extents), std::move(chosen), measured};
+    if (by > same->by || by == ChosenBy::measurement) *same = {std::move(form.extents), std::move(chosen), by};
     return;
   }
   if (all.size() >= max_kept) {
-    const auto estimated = std::ranges::find(all, false, &Kept::measured);
-    all.erase(estimated == all.end() ? all.begin() : estimated);
+    const auto least = std::ranges::min_element(all, {}, &Kept::by);
+    all.erase(least);
   }
-  all.push_back({std::move(form.extents), std::move(chosen), measured});
+  all.push_back({std::move(form.extents), std::move(chosen), by});
 }
 
 }  // namespace smelt::plan

@@ -19,19 +19,34 @@ struct StepForm {
 };
 StepForm form_of(const Segment& s, const Step& step);
 
+/// How a choice came about.
+enum class ChosenBy : uint8_t {
+  readiness,  // ready at once, and short: for these extents only
+  estimates,
+  measurement,
+};
+
+struct SimilarChoice {
+  ops::ChosenTactic chosen;
+  ChosenBy by = ChosenBy::estimates;
+  bool same_extents = false;
+};
+
 /// Thread-safe. It keeps a bounded number of choices for a form.
 class SimilarChoices {
  public:
-  /// The choice of the nearest extents: a measured one where every extent is at most 16 times larger or smaller, else an estimated
-  /// one where it is at most 2 times so. Extents that divide by the same power of 2 (up to 16) are nearer.
-  std::optional<ops::ChosenTactic> nearest(const StepForm& form) const;
-  void keep(StepForm form, ops::ChosenTactic chosen, bool measured);
+  /// The choice of these extents, so that all Executions of a plan compute the same bits; else of the nearest: a measured one where every
+  /// extent is at most 16 times larger or smaller, else an estimated one where it is at most 2 times so. Extents that divide by the
+  /// same power of 2 (up to 16) are nearer.
+  std::optional<SimilarChoice> nearest(const StepForm& form) const;
+  /// A choice of the same extents is kept unless this one has a better reason.
+  void keep(StepForm form, ops::ChosenTactic chosen, ChosenBy by);
 
  private:
   struct Kept {
     std::vector<int64_t> extents;
     ops::ChosenTactic chosen;
-    bool measured;
+    ChosenBy by;
   };
   mutable std::mutex mutex_;
   std::map<std::string, std::vector<Kept>, std::less<>> kept_;

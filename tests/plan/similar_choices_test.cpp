@@ -14,16 +14,16 @@ using ops::ChosenTactic;
 
 TEST(SimilarChoices, gives_the_nearest_that_was_measured) {
   SimilarChoices choices;
-  choices.keep({"conv", {1, 64}}, {"cpu", "narrow"}, true);
-  choices.keep({"conv", {1, 512}}, {"onednn", "wide"}, true);
-  EXPECT_EQ(choices.nearest({"conv", {1, 100}}), (ChosenTactic{"cpu", "narrow"}));
-  EXPECT_EQ(choices.nearest({"conv", {1, 400}}), (ChosenTactic{"onednn", "wide"}));
-  EXPECT_EQ(choices.nearest({"conv", {1, 8}}), (ChosenTactic{"cpu", "narrow"}));
+  choices.keep({"conv", {1, 64}}, {"cpu", "narrow"}, ChosenBy::measurement);
+  choices.keep({"conv", {1, 512}}, {"onednn", "wide"}, ChosenBy::measurement);
+  EXPECT_EQ(choices.nearest({"conv", {1, 100}})->chosen, (ChosenTactic{"cpu", "narrow"}));
+  EXPECT_EQ(choices.nearest({"conv", {1, 400}})->chosen, (ChosenTactic{"onednn", "wide"}));
+  EXPECT_EQ(choices.nearest({"conv", {1, 8}})->chosen, (ChosenTactic{"cpu", "narrow"}));
 }
 
 TEST(SimilarChoices, gives_none_of_another_form_or_far_away) {
   SimilarChoices choices;
-  choices.keep({"conv", {1, 64}}, {"cpu", ""}, true);
+  choices.keep({"conv", {1, 64}}, {"cpu", ""}, ChosenBy::measurement);
   EXPECT_FALSE(choices.nearest({"other", {1, 64}}));
   EXPECT_FALSE(choices.nearest({"conv", {1, 64 * 17}})) << "more than 16 times";
   EXPECT_TRUE(choices.nearest({"conv", {1, 64 * 16}}));
@@ -32,21 +32,33 @@ TEST(SimilarChoices, gives_none_of_another_form_or_far_away) {
 
 TEST(SimilarChoices, prefers_a_measured_one_to_a_nearer_estimate) {
   SimilarChoices choices;
-  choices.keep({"conv", {100}}, {"cpu", "estimated"}, false);
-  EXPECT_EQ(choices.nearest({"conv", {150}}), (ChosenTactic{"cpu", "estimated"}));
+  choices.keep({"conv", {100}}, {"cpu", "estimated"}, ChosenBy::estimates);
+  EXPECT_EQ(choices.nearest({"conv", {150}})->chosen, (ChosenTactic{"cpu", "estimated"}));
   EXPECT_FALSE(choices.nearest({"conv", {300}})) << "an estimate holds for sizes up to twice as large";
-  choices.keep({"conv", {800}}, {"cpu", "measured"}, true);
-  EXPECT_EQ(choices.nearest({"conv", {100}}), (ChosenTactic{"cpu", "measured"}));
-  choices.keep({"conv", {800}}, {"cpu", "estimated"}, false);
-  EXPECT_EQ(choices.nearest({"conv", {800}}), (ChosenTactic{"cpu", "measured"})) << "an estimate replaces no measurement";
+  choices.keep({"conv", {800}}, {"cpu", "measured"}, ChosenBy::measurement);
+  EXPECT_EQ(choices.nearest({"conv", {150}})->chosen, (ChosenTactic{"cpu", "measured"}));
+  EXPECT_EQ(choices.nearest({"conv", {100}})->chosen, (ChosenTactic{"cpu", "estimated"})) << "these extents have their choice";
+  choices.keep({"conv", {800}}, {"cpu", "estimated"}, ChosenBy::estimates);
+  EXPECT_EQ(choices.nearest({"conv", {800}})->chosen, (ChosenTactic{"cpu", "measured"})) << "an estimate replaces no measurement";
+}
+
+TEST(SimilarChoices, gives_what_was_ready_to_the_same_extents_alone) {
+  SimilarChoices choices;
+  choices.keep({"conv", {100}}, {"cpu", "ready"}, ChosenBy::readiness);
+  EXPECT_FALSE(choices.nearest({"conv", {101}}));
+  const auto again = choices.nearest({"conv", {100}});
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(again->same_extents);
+  EXPECT_EQ(again->by, ChosenBy::readiness);
+  EXPECT_EQ(again->chosen, (ChosenTactic{"cpu", "ready"}));
 }
 
 TEST(SimilarChoices, prefers_extents_that_divide_alike) {
   SimilarChoices choices;
-  choices.keep({"conv", {96}}, {"cuda", "v8"}, true);
-  choices.keep({"conv", {99}}, {"cuda", "v1"}, true);
-  EXPECT_EQ(choices.nearest({"conv", {101}}), (ChosenTactic{"cuda", "v1"}));
-  EXPECT_EQ(choices.nearest({"conv", {112}}), (ChosenTactic{"cuda", "v8"}));
+  choices.keep({"conv", {96}}, {"cuda", "v8"}, ChosenBy::measurement);
+  choices.keep({"conv", {99}}, {"cuda", "v1"}, ChosenBy::measurement);
+  EXPECT_EQ(choices.nearest({"conv", {101}})->chosen, (ChosenTactic{"cuda", "v1"}));
+  EXPECT_EQ(choices.nearest({"conv", {112}})->chosen, (ChosenTactic{"cuda", "v8"}));
 }
 
 /// A product and its softmax over rows of a symbolic count.

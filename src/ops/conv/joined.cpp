@@ -93,6 +93,7 @@ void offer_joined(const BoundNode& node, const Machine& machine, OfferTactics of
   const double copying = 1 + 2.0 * static_cast<double>(storage_bytes(image)) / bytes_per_us / machine.threads;
 
   Offer inner;
+  inner.wanted.at_once = o.wanted.at_once;
   offer(inside, machine, inner);
   // What reads the segments where they lie has no use for the copies.
   std::erase_if(inner.candidates, [&](const Candidate& c) {

@@ -103,14 +103,26 @@ struct ChosenTactic {
   bool operator==(const ChosenTactic&) const = default;
 };
 
+/// Whether the tactic's kernels on the processor are code that is generated for one shape, 0.1 to 2 ms each. The others read extents at
+/// run time, and are ready at once where their weights were packed before.
+bool generates_code(std::string_view tactic);
+
+/// Which candidates an offer is asked for.
+struct Wanted {
+  const ChosenTactic* only = nullptr;  // that one, chosen before for a problem of other extents; null: all
+  bool at_once = false;                // of them, those of tactics that do not generate code
+};
+
 struct Offer {
   std::string problem;                // "gemm:f32>f32:48x4096x4096:rcr:bias+relu": the cache key, the bench row, the test's name
   std::vector<Candidate> candidates;  // never empty for an operator with a reference
   std::vector<RefusedTactic> refused;
-  const ChosenTactic* only = nullptr;  // while it is made: the one candidate that is wanted; null: all
+  Wanted wanted;  // while it is made
 
   /// Whether candidates of this tactic are worth the time to make them.
-  bool asks_for(std::string_view tactic) const { return !only || only->tactic == tactic; }
+  bool asks_for(std::string_view tactic) const {
+    return (!wanted.only || wanted.only->tactic == tactic) && !(wanted.at_once && generates_code(tactic));
+  }
 
   /// Once for each tactic and text: several algorithms of one tactic may refuse for the same reason.
   void refuse(std::string tactic, Refusal why);
@@ -119,8 +131,8 @@ struct Offer {
   }
 };
 
-/// What can run this node here. `only`: a candidate that was chosen before, for a problem of other extents; where it is given, others
-/// and the refusals may be missing, and there may be no candidate at all. It saves oneDNN's search, milliseconds for a convolution.
-Offer offer(const BoundNode& node, const Machine& machine, const ChosenTactic* only = nullptr);
+/// What can run this node here. Where not all candidates are wanted, the refusals may be missing too, and there may be no candidate at
+/// all. It saves oneDNN's search, milliseconds for a convolution.
+Offer offer(const BoundNode& node, const Machine& machine, Wanted wanted = {});
 
 }  // namespace smelt::ops

@@ -231,6 +231,7 @@ void offer_einsum_cpu(const BoundNode& b, const Machine& machine, Offer& offer) 
     inner->bound.inputs = {{type, shape(m, k)}, {type, shape(k, n)}};
     inner->bound.outputs = {{type, shape(m, n)}};
     Offer product;
+    product.wanted.at_once = offer.wanted.at_once;
     for (const OperatorTactics& tactics : matmul_family.operators)
       if (product.candidates.empty() && tactics.cpu && tactics.handles(inner->node)) tactics.cpu(inner->bound, machine, product);
     for (const Candidate& c : product.candidates) {

@@ -22,6 +22,7 @@ struct OwnNode {
 
 std::vector<Candidate> candidates_of(const TacticFamily& family, const BoundNode& b, const Machine& machine, Offer& refused) {
   Offer inner;
+  inner.wanted.at_once = refused.wanted.at_once;
   for (const OperatorTactics& tactics : family.operators)
     if (inner.candidates.empty() && tactics.cpu && tactics.handles(*b.node)) tactics.cpu(b, machine, inner);
   for (const RefusedTactic& r : inner.refused) refused.refuse(r.tactic, r.why);

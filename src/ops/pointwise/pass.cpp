@@ -70,6 +70,7 @@ void offer_with_pass(const BoundNode& node, size_t first_operand, const Machine&
   const Sweep sweep(program, y.shape, strides, machine.threads);
 
   Offer inner;
+  inner.wanted.at_once = o.wanted.at_once;
   offer(plain, machine, inner);
   std::ranges::stable_sort(inner.candidates, {}, &Candidate::estimate_us);
   constexpr size_t best = 2;

@@ -112,25 +112,25 @@ class NothingKernel final : public Kernel {
   void run(const Buffers&) override {}
 };
 
-/// The same over channels-last images, with reorders around it. `wanted`: the one candidate that is; null: all.
-void offer_reordered(OfferTactics offer, const BoundNode& node, const Machine& machine, const ChosenTactic* wanted, Offer& o) {
+/// The same over channels-last images, with reorders around it.
+void offer_reordered(OfferTactics offer, const BoundNode& node, const Machine& machine, const Wanted& wanted, Offer& o) {
   std::optional<ChosenTactic> only;
-  if (wanted) {
-    if (!wanted->config.ends_with(reordered_suffix)) return;
-    std::string config = wanted->config.substr(0, wanted->config.size() - reordered_suffix.size());
+  if (wanted.only) {
+    if (!wanted.only->config.ends_with(reordered_suffix)) return;
+    std::string config = wanted.only->config.substr(0, wanted.only->config.size() - reordered_suffix.size());
     if (config.ends_with(' ')) config.pop_back();
-    only = ChosenTactic{wanted->tactic, std::move(config)};
+    only = ChosenTactic{wanted.only->tactic, std::move(config)};
   }
   auto form = channels_last_inside(node);
   if (!form) return;
   const auto inside = std::make_shared<const BoundNode>(std::move(*form));
   Offer inner;
-  inner.only = only ? &*only : nullptr;
+  inner.wanted = {only ? &*only : nullptr, wanted.at_once};
   offer(*inside, machine, inner);
   for (const Candidate& c : inner.candidates) o.candidates.push_back(reordered(node, inside, c, machine));
 }
 
-void offer_tactics(const BoundNode& node, const Machine& machine, const ChosenTactic* wanted, Offer& o) {
+void offer_tactics(const BoundNode& node, const Machine& machine, const Wanted& wanted, Offer& o) {
   const bool of_nothing = !machine.gpu && !writes_nothing(node) && reads_nothing(node) && !reference_rejects(node);
   if (of_nothing) o.refuse("cpu", Reason::wrong_shape, "an input has no elements");
   for (const TacticFamily* family : families) {
@@ -141,7 +141,8 @@ void offer_tactics(const BoundNode& node, const Machine& machine, const ChosenTa
       const OfferTactics offer = machine.gpu ? tactics.cuda : tactics.cpu;
       if (!offer || !tactics.handles(*node.node)) continue;
       static const ChosenTactic none;
-      o.only = wanted && wanted->config.ends_with(reordered_suffix) ? &none : wanted;
+      o.wanted = wanted;
+      if (wanted.only && wanted.only->config.ends_with(reordered_suffix)) o.wanted.only = &none;
       offer(node, machine, o);
       if (family->images && !machine.gpu) offer_reordered(offer, node, machine, wanted, o);
     }
@@ -156,17 +157,17 @@ bool is_found_on_processor(const Node& node) {
   });
 }
 
-Offer offer(const BoundNode& node, const Machine& machine, const ChosenTactic* only) {
+Offer offer(const BoundNode& node, const Machine& machine, Wanted wanted) {
   Offer o;
   if (machine.gpu && writes_nothing(node))
     o.candidates.push_back({"cuda", "empty", 0, [] { return std::make_unique<NothingKernel>(); }});
-  offer_tactics(node, machine, only, o);
+  offer_tactics(node, machine, wanted, o);
   for (const Candidate& c : o.candidates)
     if (std::ranges::find(tactic_names, std::string_view(c.tactic)) == std::end(tactic_names))
       fail("tactic '{}' of {} is not listed in tactic_names", c.tactic, o.problem);
   if (o.problem.empty()) o.problem = plain_problem(node, machine.gpu != nullptr);
-  o.only = nullptr;
-  if (only && only->tactic != "reference") return o;
+  o.wanted = {};
+  if (wanted.only && wanted.only->tactic != "reference") return o;
   if (machine.gpu) {
     o.refuse("reference", Reason::wrong_machine, "runs on the processor");
   } else if (const auto why = reference_rejects(node)) {
@@ -178,7 +179,7 @@ Offer offer(const BoundNode& node, const Machine& machine, const ChosenTactic* o
     for (const Candidate& c : o.candidates) estimate = std::max(estimate, reference_over_others * c.estimate_us);
     o.candidates.push_back({"reference", "", estimate, [node] { return reference_kernel(node); }});
   }
-  if (o.candidates.empty()) {
+  if (o.candidates.empty() && !wanted.at_once) {
     std::string reasons;
     for (const RefusedTactic& r : o.refused) reasons += fmt::format("\n  {}: {}", r.tactic, r.why.text);
     fail_unsupported("{}: no tactic runs this problem{}", o.problem, reasons);

@@ -6,7 +6,7 @@ namespace smelt::ops::onednn {
 
 void offer_found(Offer& offer, bool with_program, const std::function<bool()>& add) {
   if (!offer.asks_for("onednn")) return;
-  if (offer.only && offer.only->config.ends_with(post_ops_suffix) != with_program) return;
+  if (offer.wanted.only && offer.wanted.only->config.ends_with(post_ops_suffix) != with_program) return;
   const char* with = with_program ? " with the program as post-operations" : "";
   try {
     if (!add()) offer.refuse("onednn", Reason::unsupported, "it has only its reference for this problem{}", with);

@@ -66,9 +66,10 @@ template <class Desc> std::vector<Implementation> implementations(Desc desc, con
   do {
     const std::string name = desc.impl_info_str();
     if (!is_fast(name) || std::ranges::find(found, name, &Implementation::name) != found.end()) continue;
-    if (offer.only && offer.only->config != name && offer.only->config != name + std::string(post_ops_suffix)) continue;
+    const ChosenTactic* only = offer.wanted.only;
+    if (only && only->config != name && only->config != name + std::string(post_ops_suffix)) continue;
     found.push_back({name, clone(desc.get()), desc.src_desc(), desc.weights_desc(), desc.dst_desc(), desc.scratchpad_desc()});
-    if (offer.only) break;
+    if (only) break;
   } while (desc.next_impl());
   return found;
 }

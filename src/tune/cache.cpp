@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -38,13 +39,31 @@ Json to_json(const std::vector<Timing>& timings) {
   return list;
 }
 
+/// Names come from a database or a file, which may hold any bytes; JSON has UTF-8 alone.
+std::string dump(const Json& json, int indent = -1) { return json.dump(indent, ' ', false, Json::error_handler_t::replace); }
+
+/// A row may be anybody's: what is read of it is a timing, or an Error says what is not.
+int count_in(const Json& entry, const char* key) {
+  const Json& n = entry.at(key);
+  if (!n.is_number_integer() || n < 0 || n > std::numeric_limits<int>::max())
+    fail("{} is {}, expected a whole number", key, dump(n));
+  return n.get<int>();
+}
+
+double microseconds_in(const Json& entry, const char* key) {
+  const Json& n = entry.at(key);
+  if (!n.is_number() || !(n.get<double>() >= 0)) fail("{} is {}, expected microseconds", key, dump(n));
+  return n.get<double>();
+}
+
 std::vector<Timing> timings_from(const Json& list) {
   std::vector<Timing> timings;
   for (const Json& t : list) {
-    timings.push_back({t.at("tactic"), t.at("config"), t.at("min_us"), t.at("q1_us"), t.at("median_us"), t.at("q3_us"),
-                       t.at("p90_us"), t.at("samples"), t.value("under_load", 0)});
+    timings.push_back({t.at("tactic"), t.at("config"), microseconds_in(t, "min_us"), microseconds_in(t, "q1_us"),
+                       microseconds_in(t, "median_us"), microseconds_in(t, "q3_us"), microseconds_in(t, "p90_us"),
+                       count_in(t, "samples"), t.contains("under_load") ? count_in(t, "under_load") : 0});
   }
-  if (std::ranges::none_of(timings, &Timing::runs)) throw Json::other_error::create(501, "an entry without timings", nullptr);
+  if (std::ranges::none_of(timings, &Timing::runs)) fail("no tactic has timings");
   return timings;
 }
 
@@ -137,12 +156,14 @@ void Cache::open_database(const std::filesystem::path& path) {
       const int code = db_ ? sqlite3_errcode(db_) & 0xff : SQLITE_OK;
       busy = code == SQLITE_BUSY;
       const bool readonly = code == SQLITE_READONLY || code == SQLITE_CANTOPEN;
+      const bool no_room = code == SQLITE_FULL || code == SQLITE_IOERR;
       sqlite3_close(db_);
       db_ = nullptr;
       if (!busy || std::chrono::steady_clock::now() > deadline) {
         throw Error(fmt::format("tuning cache {}: {}", name, reason),
-                    readonly ? "Give another folder (--cache-dir, SMELT_CACHE_DIR)"
-                             : fmt::format("Delete {} to begin with an empty cache", name));
+                    readonly  ? "Give another folder (--cache-dir, SMELT_CACHE_DIR)"
+                    : no_room ? "Make room on its disk, or give another folder (--cache-dir, SMELT_CACHE_DIR)"
+                              : fmt::format("Delete {} to begin with an empty cache", name));
       }
     }
     // Switching a new database to WAL fails at once if another process does the same; SQLite's busy timeout does not cover it.
@@ -210,6 +231,7 @@ std::vector<CacheEntry> Cache::select(std::string_view where, const CacheKey* ke
       entries.push_back({{s.text(0), s.text(1), s.text(2)}, s.number(3), timings_from(timings)});
     } catch (const Json::exception&) {
       // Another version wrote the row, or it is damaged: it counts as missing, so that the problem is measured again.
+    } catch (const Error&) {
     }
   }
   return entries;
@@ -257,7 +279,7 @@ CacheEntry Cache::keep(CacheEntry entry) {
               " level=excluded.level, timings=excluded.timings WHERE excluded.level > level OR (? AND excluded.level = level)")
         .bind(entry.key)
         .bind(entry.level)
-        .bind(to_json(entry.timings).dump())
+        .bind(dump(to_json(entry.timings)))
         .bind(int{more})
         .step();
     // The row cannot be read back, so it is damaged and is replaced whatever its level.
@@ -265,7 +287,7 @@ CacheEntry Cache::keep(CacheEntry entry) {
     Statement(db_, "INSERT OR REPLACE INTO timings(problem, device, versions, level, timings) VALUES(?, ?, ?, ?, ?)")
         .bind(entry.key)
         .bind(entry.level)
-        .bind(to_json(entry.timings).dump())
+        .bind(dump(to_json(entry.timings)))
         .step();
   } catch (const Error& e) {
     give_up(e.what());
@@ -304,21 +326,30 @@ std::string Cache::export_json() {
                        {"level", e.level},
                        {"timings", to_json(e.timings)}});
   }
-  return Json{{"version", format_version}, {"entries", entries}}.dump(1) + "\n";
+  return dump({{"version", format_version}, {"entries", entries}}, 1) + "\n";
 }
 
 int Cache::import_json(std::string_view text) {
   auto scratch = in_memory();
-  try {
-    const Json file = Json::parse(text);
-    if (file.at("version") != format_version) {
-      fail_usage("exported cache of version {}, expected {}", file.at("version").dump(), format_version);
+  const auto refuse = [](const std::string& why) {
+    throw Error("not an exported tuning cache: " + why, "Give what `smelt cache export` wrote.", ExitCode::usage);
+  };
+  const Json file = Json::parse(text, nullptr, false);
+  if (file.is_discarded()) refuse("it is not JSON");
+  if (!file.is_object() || !file.contains("version") || !file.contains("entries") || !file["entries"].is_array())
+    refuse("it has no version and list of entries");
+  if (file["version"] != format_version)
+    fail_usage("exported cache of version {}, expected {}", dump(file["version"]).substr(0, 40), format_version);
+  size_t number = 0;
+  for (const Json& e : file["entries"]) {
+    try {
+      scratch->keep({{e.at("problem"), e.at("device"), e.at("versions")}, count_in(e, "level"), timings_from(e.at("timings"))});
+    } catch (const Json::exception&) {
+      refuse(fmt::format("entry {} lacks a field, or has one of another type", number));
+    } catch (const Error& error) {
+      refuse(fmt::format("entry {}: {}", number, error.what()));
     }
-    for (const Json& e : file.at("entries")) {
-      scratch->keep({{e.at("problem"), e.at("device"), e.at("versions")}, e.at("level"), timings_from(e.at("timings"))});
-    }
-  } catch (const Json::exception& e) {
-    fail_usage("not an exported tuning cache: {}", e.what());
+    ++number;
   }
   return merge(*scratch);
 }

@@ -287,6 +287,20 @@ def test_a_full_file_system(refuses, small_model, tmp_path):
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
+def test_a_cache_on_a_full_file_system_is_not_to_be_deleted(command, refuses, small_model, tmp_path):
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(tmp_path)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no tmpfs can be mounted here (needs root)")
+    try:
+        (tmp_path / "other").write_bytes(bytes(8192))
+        result = command("run", small_model, "--cache-dir", tmp_path, "--shapes=x:1x3x8x8")
+        assert "timings are not kept" in result.stderr and "Delete" not in result.stderr, result.stderr
+        listed = refuses(1, "cache", "--cache-dir", tmp_path, "list", says=["tuning.db", "Make room"])
+        assert "Delete" not in listed.stderr
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
 def test_an_older_output_survives_a_failed_one(refuses, small_model, tmp_path):
     (tmp_path / "plan.onnx").write_text("old")
     refuses(1, *WRITES["optimize"](small_model, tmp_path), preexec_fn=limited(512))

@@ -153,6 +153,13 @@ def test_cache_is_listed_exported_merged_and_cleared(command, small_model, tmp_p
     assert [file.exists() for file in kept] == [False, True], "what smelt did not write stays"
 
 
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "garbage", '{"version": 1, "entries": [{"level": 1}]}', '{"version": 1, "entries": 3}'])
+def test_garbage_is_not_merged_and_said_in_plain_words(command, tmp_path, text):
+    (tmp_path / "e.json").write_text(text)
+    result = command("cache", "--cache-dir", tmp_path, "merge", tmp_path / "e.json", code=2)
+    assert "not an exported tuning cache" in result.stderr and "json.exception" not in result.stderr
+
+
 def test_a_missing_model_and_a_full_disk_are_one_clear_line(command, small_model, tmp_path):
     result = command("run", tmp_path / "none.onnx", code=1)
     assert "none.onnx" in result.stderr and len(result.stderr.strip().splitlines()) <= 2

@@ -1,5 +1,6 @@
 #include "tune/cache.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 #include <sys/wait.h>
@@ -82,6 +83,40 @@ TEST_F(CacheTest, says_what_is_wrong_with_a_text_that_is_no_export) {
   EXPECT_THROW(cache->import_json(R"({"version": 99, "entries": []})"), Error);
   EXPECT_THROW(cache->import_json(R"({"version": 1, "entries": [{"problem": 3}]})"), Error);
   EXPECT_TRUE(cache->list().empty());
+}
+
+TEST_F(CacheTest, says_in_its_own_words_which_entry_is_no_measurement) {
+  auto good = Cache::in_memory();
+  good->keep(entry("a", 1));
+  const std::string text = good->export_json();
+  const auto with = [&](const std::string& key, const std::string& value) {
+    const size_t at = text.find("\"" + key + "\": ") + key.size() + 4;
+    return std::string(text).replace(at, text.find_first_of(",\n}", at) - at, value);
+  };
+  auto cache = Cache::in_memory();
+  for (const std::string& damaged :
+       {std::string("{"), std::string("[]"), std::string("{\"version\": 1}"), with("level", "1e300"), with("level", "\"2\""),
+        with("samples", "-1"), with("samples", "99999999999999999999"), with("min_us", "-5"), with("median_us", "null"),
+        with("under_load", "1.5"), with("tactic", "{}"), with("problem", "7"),
+        std::string("{\"version\": 1, \"entries\": [[]]}")}) {
+    if (damaged == text) continue;  // an entry without that key
+    try {
+      cache->import_json(damaged);
+      ADD_FAILURE() << "taken: " << damaged;
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), testing::HasSubstr("not an exported tuning cache"));
+      EXPECT_THAT(e.what(), testing::Not(testing::HasSubstr("json.exception")));
+    }
+  }
+  EXPECT_TRUE(cache->list().empty());
+  EXPECT_EQ(cache->import_json(text), 1) << "the good one";
+}
+
+TEST_F(CacheTest, exports_names_that_are_no_text) {
+  auto cache = Cache::open(path_);
+  cache->keep(entry("\xff\xfe", 1));
+  auto other = Cache::in_memory();
+  EXPECT_EQ(other->import_json(cache->export_json()), 1);
 }
 
 TEST_F(CacheTest, merges_entries_that_are_missing_or_of_a_lower_level) {

@@ -22,6 +22,8 @@ class MappedFile {
   /// Throws Error where the file has been written to, or has another size, since it was opened: what was read of it may be of two
   /// versions. A file that was replaced under its name is another one; the old one stays as it is while it is mapped.
   void check_unchanged() const;
+  /// The open mapping that an address lies in; null where it lies in none.
+  static std::shared_ptr<const MappedFile> holding(const void* address);
 
  private:
   MappedFile() = default;

@@ -233,6 +233,7 @@ void ExecutionImpl::launch(Timestamps* timestamps, Trace* trace) {
 
 void ExecutionImpl::execute(std::vector<StepTime>* times, std::vector<CopyTime>* copies) {
   if (!first_) fail_usage("run was called before bind");
+  plan_->check_weights();
   const ops::Threads threads(plan_->context().team);
   const std::unique_ptr<Timestamps> timestamps = times ? backend_.timestamps() : nullptr;
   const std::unique_ptr<Trace> trace = copies ? backend_.trace() : nullptr;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/stop.h"
 #include "fuse/precision.h"
@@ -74,6 +75,17 @@ std::vector<std::vector<Shape>> shapes_of(const ShapeProfile& profile, const std
   return all;
 }
 
+/// The data files whose pages a run reads. A GPU has its own copy.
+std::vector<std::shared_ptr<const MappedFile>> mapped_weights(const Graph& g, const Backend& backend) {
+  std::vector<std::shared_ptr<const MappedFile>> files;
+  if (!backend.is_host()) return files;
+  for (const DataRange& r : g.model.data) {
+    auto file = MappedFile::holding(r.bytes.get());  // none: a copy, since typed access needs alignment
+    if (file && std::ranges::find(files, file) == files.end()) files.push_back(std::move(file));
+  }
+  return files;
+}
+
 /// Operators that run as they are; import expands the others into their function bodies.
 bool runs(std::string_view domain, std::string_view op) { return domain == smelt_domain || ops::find(op, domain) != nullptr; }
 
@@ -125,6 +137,7 @@ PlanImpl::PlanImpl(Graph graph, const Platform& platform)
     : planner_(std::move(graph), platform.context),
       platform_(platform),
       backend_(platform.backend),
+      mapped_(mapped_weights(planner_.graph(), *platform.backend)),
       inputs_(infos(planner_.graph(), planner_.graph().inputs())),
       outputs_(infos(planner_.graph(), planner_.graph().outputs())),
       constant_bytes_(bytes_of_constants(planner_.graph())) {
@@ -170,6 +183,10 @@ Tensor PlanImpl::place(const Tensor& t) const {
   backend_->copy(placed.raw(), t.raw(), t.nbytes(), stream.get());
   backend_->wait(stream.get());
   return placed;
+}
+
+void PlanImpl::check_weights() const {
+  for (const auto& file : mapped_) file->check_unchanged();
 }
 
 void PlanImpl::prepare() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "graph/graph.h"
 #include "plan/branches.h"
 #include "plan/planner.h"
@@ -43,6 +44,8 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   bool has_if() const { return has_if_; }
   /// Bytes of the graph's constants, those of bodies included.
   int64_t constant_bytes() const { return constant_bytes_; }
+  /// Throws Error where a file of weights that kernels read in place has been written to since the model was read.
+  void check_weights() const;
   /// Plans the first segment now, so that its kernels are chosen and measured at build time: for the inputs' shapes where all are
   /// static, else for those of Options::profiles. Throws Error (usage) for a profile that does not fit the inputs.
   void prepare();
@@ -61,6 +64,7 @@ class PlanImpl final : public Plan, public std::enable_shared_from_this<PlanImpl
   plan::Planner planner_;
   Platform platform_;
   std::shared_ptr<Backend> backend_;
+  std::vector<std::shared_ptr<const MappedFile>> mapped_;  // weights, where the processor reads them
   std::vector<TensorInfo> inputs_, outputs_;
   std::vector<std::string> splits_;
   bool has_if_ = false;

@@ -119,6 +119,48 @@ def test_old_plans_do_not_take_the_data_of_others(models, build, tmp_path):
         run(made[0] / "plan.onnx")
 
 
+@pytest.fixture
+def mapped(tmp_path):
+    """y = x @ w, whose w lies in w.data."""
+    model = helper.make_model(helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 64])],
+        [numpy_helper.from_array(np.eye(64, dtype=np.float32), "w")]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.data", size_threshold=0)
+    return tmp_path / "m.onnx"
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+@pytest.mark.parametrize("how", ["truncated", "rewritten", "grown"])
+def test_weights_that_are_written_to_in_use_are_an_error_of_the_next_run(mapped, optimize, how):
+    """A page beyond the new end would end the process by SIGBUS, and new bytes would change results in the midst."""
+    session = smelt.Session(mapped, tuning_level=0, use_cache=False, optimize=optimize)
+    x = {"x": np.ones((2, 64), np.float32)}
+    assert np.array_equal(session.run(None, x)[0], x["x"])
+    data = mapped.with_name("w.data")
+    before = data.read_bytes()
+    with open(data, "r+b") as file:
+        if how == "truncated":
+            file.truncate(16)
+        else:
+            file.seek(0 if how == "rewritten" else len(before))
+            file.write(bytes(64))
+    for _ in range(2):
+        with pytest.raises(smelt.Error, match=r"w\.data: the file was written to while it was in use"):
+            session.run(None, x)
+    data.write_bytes(before)
+    assert np.array_equal(smelt.Session(mapped, tuning_level=0, use_cache=False).run(None, x)[0], x["x"]), "loaded again"
+
+
+def test_weights_that_are_replaced_by_a_rename_stay_those_of_the_session(mapped):
+    session = smelt.Session(mapped, tuning_level=0, use_cache=False)
+    x = {"x": np.ones((2, 64), np.float32)}
+    new = mapped.with_name("new.data")
+    new.write_bytes(np.zeros((64, 64), np.float32).tobytes())
+    new.replace(mapped.with_name("w.data"))
+    assert np.array_equal(session.run(None, x)[0], x["x"])
+
+
 @pytest.mark.parametrize("how", ["2>&-", ">&- 2>&-", "2>/dev/full", "<&- >&- 2>&-"])
 def test_errors_keep_their_exit_code_without_standard_error(build, tmp_path, how):
     for arguments, code in (("run missing.onnx", 1), ("no-such-verb", 2), ("run --no-such-option", 2)):

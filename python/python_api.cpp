@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "device/cuda/device.h"
 #include "import/import.h"
+#include "ops/core/expand.h"
 #include "ops/core/operator.h"
 #include "report/subject.h"
 #include "run/save.h"
@@ -38,6 +39,7 @@ Session session_from_bytes(const std::string& model, const Options& options) {
   ImportOptions wanted;
   wanted.shapes = options.shapes;
   wanted.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
+  wanted.expand = ops::expand;
   const std::span bytes(reinterpret_cast<const uint8_t*>(model.data()), model.size());
   return Session(Plan::build(import_model(bytes, "model", wanted), options));
 }

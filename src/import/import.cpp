@@ -4,8 +4,11 @@
 #include <google/protobuf/stubs/logging.h>
 
 #include <limits>
+#include <set>
+#include <string>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "import/export.h"
 #include "import/stages.h"
 #include "import/tensors.h"
@@ -34,13 +37,21 @@ ModelInfo info_of(const onnx::ModelProto& m, const std::string& path) {
   return info;
 }
 
+/// `as_bodies`: a plan's functions whose calls are not read as fused nodes; those join them whose bodies say something else.
 Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::filesystem::path& folder, const std::string& path,
-          const ImportOptions& options) {
+          const ImportOptions& options, std::set<std::string>& as_bodies) {
   register_microsoft_schemas();
   Loaded model;
   model.where = where;
   parse(bytes, model.proto);
   ModelInfo info = info_of(model.proto, path);
+  const FusedBodies bodies(model.proto, options);
+  const bool bound = !options.shapes.empty();
+  if (bound && !bodies.empty()) {  // bodies were written of the plan's own shapes
+    ImportOptions unbound = options;
+    unbound.shapes.clear();
+    run(bytes, where, folder, path, unbound, as_bodies);
+  }
   ExternalData external(folder, options.structure_only);
   take_out_tensors(model, external);
   canonicalise_domains(model);
@@ -50,7 +61,11 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
   canonicalise_graph(model);
   const onnx::ModelProto& proto = model.proto;
   inline_functions(
-      model, [&](const onnx::NodeProto& call) { return is_fused_call(proto, call, options); }, options.max_nodes);
+      model,
+      [&](const onnx::NodeProto& call) {
+        return !as_bodies.contains(fused_function(call)) && is_fused_call(proto, call, options);
+      },
+      options.max_nodes);
   bind_shapes(model, options.shapes);
   const bool lenient = options.structure_only;  // inference may want to read a constant whose bytes are missing
   if (needs_upgrade(model.proto)) infer_shapes(model, lenient);
@@ -65,7 +80,16 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
     infer_shapes(model, lenient);
   }
   check_tensors_only(model);
-  Graph g = to_graph(model);
+  std::set<std::string> differ;
+  Graph g = to_graph(model, [&](const Graph& made, NodeId node, const onnx::NodeProto& call) {
+    if (bound || bodies.empty() || bodies.agree(made, node, call)) return;
+    if (differ.insert(fused_function(call)).second)
+      warn("{}: {} is not what its function body in the plan computes; the body runs", where, describe(call));
+  });
+  if (!differ.empty()) {
+    as_bodies.merge(differ);
+    return run(bytes, where, folder, path, options, as_bodies);
+  }
   if (const auto sealed = info.metadata.find(plan_data_key); sealed != info.metadata.end()) external.check_seals(sealed->second);
   external.check_unchanged();
   g.model = std::move(info);
@@ -79,7 +103,8 @@ Graph guarded(std::span<const uint8_t> bytes, const std::string& where, const st
               const std::string& path, const ImportOptions& options) {
   const google::protobuf::LogSilencer quiet;  // names that are not UTF-8 are allowed and need no warning
   try {
-    return run(bytes, where, folder, path, options);
+    std::set<std::string> as_bodies;
+    return run(bytes, where, folder, path, options, as_bodies);
   } catch (const Error& e) {
     throw e.at(where);
   } catch (const std::bad_alloc&) {

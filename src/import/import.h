@@ -22,6 +22,9 @@ struct ImportOptions {
   /// True for the operators that can run as they are. Import expands others into the function body that ONNX's schema gives,
   /// and lists those without a body in an Error (unsupported). Empty: keeps every operator.
   std::function<bool(std::string_view domain, std::string_view op)> supported;
+  /// Gives a fused node's definition in standard operators, as ExportOptions::expand. A plan's fused node then is one only where the
+  /// function body in the file is that definition; otherwise the body replaces it, with a warning. Empty: they are not compared.
+  std::function<Graph(const Graph&, NodeId)> expand;
   /// Constants whose data file is missing get their type and shape, over memory that reads as zeros and takes no room (info,
   /// explain). Otherwise a missing file is an error.
   bool structure_only = false;

@@ -33,15 +33,56 @@ bool is_fused_operator(const std::string& op) {
   }
 }
 
+bool is_plan(const onnx::ModelProto& model) {
+  const auto& metadata = model.metadata_props();
+  return std::any_of(metadata.begin(), metadata.end(),
+                     [](const auto& e) { return e.key() == plan_version_key && e.value() == plan_version; });
+}
+
+/// What a function computes, without what names and describes it. Versions of ONNX's operators are compared apart.
+std::string text_of(onnx::FunctionProto f) {
+  f.clear_overload();
+  f.clear_doc_string();
+  f.clear_metadata_props();
+  f.clear_value_info();
+  for (auto& o : *f.mutable_opset_import())
+    if (o.domain().empty()) o.clear_version();
+  return f.SerializeAsString();
+}
+
+/// Plans are written in these versions; in others the same operators may mean something else.
+bool has_plan_version(const onnx::FunctionProto& f) {
+  return std::ranges::all_of(f.opset_import(), [](const auto& o) {
+    return !o.domain().empty() || (o.version() >= oldest_plan_opset && o.version() <= newest_plan_opset);
+  });
+}
+
 }  // namespace
+
+std::string fused_function(const onnx::NodeProto& call) { return call.op_type() + "\n" + call.overload(); }
+
+FusedBodies::FusedBodies(const onnx::ModelProto& model, const ImportOptions& options) : expand_(options.expand) {
+  if (!expand_ || !is_plan(model)) return;
+  for (const auto& f : model.functions())
+    if (f.domain() == smelt_domain) texts_[f.name() + "\n" + f.overload()] = has_plan_version(f) ? text_of(f) : std::string();
+}
+
+bool FusedBodies::agree(const Graph& g, NodeId node, const onnx::NodeProto& call) const {
+  const auto text = texts_.find(fused_function(call));
+  if (text == texts_.end()) return false;
+  ExportOptions options;
+  options.expand = expand_;
+  try {
+    return text_of(fused_body(g, node, options)) == text->second;
+  } catch (const Error&) {
+    return false;  // a node that no plan of smelt's has: the body says whether it can run
+  }
+}
 
 bool is_fused_call(const onnx::ModelProto& model, const onnx::NodeProto& call, const ImportOptions& options) {
   if (call.domain() != smelt_domain || !is_fused_operator(call.op_type())) return false;
   if (options.supported && !options.supported(call.domain(), call.op_type())) return false;
-  const auto& metadata = model.metadata_props();
-  const bool known_version = std::any_of(metadata.begin(), metadata.end(),
-                                         [](const auto& e) { return e.key() == plan_version_key && e.value() == plan_version; });
-  return known_version && has_program_smelt_reads(call);
+  return is_plan(model) && has_program_smelt_reads(call);
 }
 
 std::optional<std::vector<SourceNode>> plan_sources(const onnx::NodeProto& node) {

@@ -1,6 +1,7 @@
 // The stages of the import between parsing and the Graph; each works on a Loaded in place. import.cpp runs them in order.
 #pragma once
 
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -100,10 +101,27 @@ const onnx::ISchemaRegistry& guarded_schemas();
 // --- plan.cpp --------------------------------------------------------------------------------------------------------
 /// Whether a call becomes a fused node again. Otherwise its function body replaces it.
 bool is_fused_call(const onnx::ModelProto& model, const onnx::NodeProto& call, const ImportOptions& options);
+/// The function that a call of the plan's own functions means: its operator and overload.
+std::string fused_function(const onnx::NodeProto& call);
+/// The function bodies of a plan's fused nodes as the file has them, to be compared with what the nodes' programs mean. They are
+/// taken before any stage changes the model.
+class FusedBodies {
+ public:
+  FusedBodies(const onnx::ModelProto& model, const ImportOptions& options);
+  bool empty() const { return texts_.empty(); }
+  /// Whether the body of a call's function is the definition of the fused node that was made of the call.
+  bool agree(const Graph& g, NodeId node, const onnx::NodeProto& call) const;
+
+ private:
+  std::function<Graph(const Graph&, NodeId)> expand_;
+  std::map<std::string, std::string> texts_;  // by fused_function
+};
 /// The sources that a plan's node names; nothing for a node that is not from a plan.
 std::optional<std::vector<SourceNode>> plan_sources(const onnx::NodeProto& node);
 
 // --- to_graph.cpp ----------------------------------------------------------------------------------------------------
-Graph to_graph(const Loaded& model);
+/// `fused` hears of each fused node of a plan, once its inputs and outputs are known.
+using OnFused = std::function<void(const Graph&, NodeId, const onnx::NodeProto& call)>;
+Graph to_graph(const Loaded& model, const OnFused& fused);
 
 }  // namespace smelt::importer

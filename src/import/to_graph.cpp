@@ -71,8 +71,8 @@ void check_present(const onnx::NodeProto& n, int opset) {
 
 class Builder {
  public:
-  Builder(const Loaded& model, const onnx::GraphProto& proto, const Builder* outer)
-      : model_(model), proto_(proto), outer_(outer) {}
+  Builder(const Loaded& model, const onnx::GraphProto& proto, const Builder* outer, const OnFused& fused)
+      : model_(model), proto_(proto), outer_(outer), fused_(fused) {}
 
   /// `captured`: outer values that become inputs after the formal ones.
   Graph run(const std::vector<std::string>& captured) {
@@ -162,7 +162,9 @@ class Builder {
         node.attrs.erase(program);
       }
     }
-    graph_.add_node(std::move(node));
+    const bool is_fused = node.domain == smelt_domain;
+    const NodeId id = graph_.add_node(std::move(node));
+    if (is_fused) fused_(graph_, id, n);
   }
 
   ValueId define(const std::string& name, const std::string& kind) { return define(name, kind.c_str()); }
@@ -188,7 +190,8 @@ class Builder {
     if (bodies.empty()) return;
     for (const auto& name : captured) node.inputs.push_back(lookup(name));
     node.attrs["captured"] = static_cast<int64_t>(captured.size());
-    for (const auto* a : bodies) node.attrs[a->name()] = std::make_shared<Graph>(Builder(model_, a->g(), this).run(captured));
+    for (const auto* a : bodies)
+      node.attrs[a->name()] = std::make_shared<Graph>(Builder(model_, a->g(), this, fused_).run(captured));
   }
 
   Attribute attribute(const onnx::AttributeProto& a, const onnx::NodeProto& n) {
@@ -226,6 +229,7 @@ class Builder {
   const Loaded& model_;
   const onnx::GraphProto& proto_;
   const Builder* outer_;
+  const OnFused& fused_;
   Graph graph_;
   std::map<std::string, ValueId> values_;
   std::map<std::string, const onnx::TypeProto*> types_;
@@ -251,8 +255,8 @@ void check_types(const Graph& g) {
 
 }  // namespace
 
-Graph to_graph(const Loaded& model) {
-  Graph g = Builder(model, model.proto.graph(), nullptr).run({});
+Graph to_graph(const Loaded& model, const OnFused& fused) {
+  Graph g = Builder(model, model.proto.graph(), nullptr, fused).run({});
   check_types(g);
   return g;
 }

@@ -209,8 +209,9 @@ class Writer {
     }
   }
 
-  // The function a fused node calls. Its overload is a hash of what it computes, so that equal nodes share one.
-  void function(const Graph& g, NodeId id, onnx::NodeProto& call) {
+ public:
+  // What a fused node calls: its definition, without an overload.
+  onnx::FunctionProto definition(const Graph& g, NodeId id) {
     const Node& n = g.node(id);
     if (!options_.expand) fail("{}: writing it needs its function body, and no expansion was given", smelt::describe(g, id));
     const Graph body_graph = options_.expand(g, id);
@@ -263,16 +264,25 @@ class Writer {
       scope.names.insert(out);
       identity.add_output(out);
     }
+    onnx::NodeProto call;
+    attributes(n, call);
     for (const auto& a : call.attribute()) f.add_attribute(a.name());
     for (const auto& d : domains) {
       auto* o = f.add_opset_import();
       o->set_domain(d);
       if (!d.empty()) o->set_version(1);  // ONNX's own is known when all nodes are
     }
+    return f;
+  }
+
+ private:
+  // The function of a call. Its overload is a hash of what it computes, so that equal nodes share one.
+  void function(const Graph& g, NodeId id, onnx::NodeProto& call) {
+    onnx::FunctionProto f = definition(g, id);
     const std::string text = f.SerializeAsString();
     const std::string overload = fmt::format("{:016x}", hash_bytes(text.data(), static_cast<int64_t>(text.size())));
     call.set_overload(overload);
-    if (!functions_.insert(n.op + overload).second) return;
+    if (!functions_.insert(f.name() + overload).second) return;
     f.set_overload(overload);
     *model_.add_functions() = std::move(f);
   }
@@ -352,6 +362,13 @@ class Writer {
 };
 
 }  // namespace
+
+onnx::FunctionProto fused_body(const Graph& g, NodeId node, const ExportOptions& options) {
+  onnx::ModelProto scratch;
+  scratch.add_opset_import()->set_version(oldest_plan_opset);
+  const auto store = [](const Tensor& t, onnx::TensorProto& p) { write_tensor(t, p); };
+  return Writer(options, store, scratch).definition(g, node);
+}
 
 onnx::ModelProto to_proto(const Graph& g, const ExportOptions& options, const StoreTensor& store) {
   onnx::ModelProto model;

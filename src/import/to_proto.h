@@ -11,6 +11,9 @@ using StoreTensor = std::function<void(const Tensor&, onnx::TensorProto&)>;
 
 onnx::ModelProto to_proto(const Graph& g, const ExportOptions& options, const StoreTensor& store);
 
+/// The function that a plan has for a fused node: its definition by `options.expand`, without an overload.
+onnx::FunctionProto fused_body(const Graph& g, NodeId node, const ExportOptions& options);
+
 /// Node metadata with a node's origin.
 inline constexpr const char* plan_sources_key = "smelt.sources";        // names: ['node_Conv_257', 'node_relu_3']
 inline constexpr const char* plan_source_ops_key = "smelt.source_ops";  // ['Conv', 'Relu']

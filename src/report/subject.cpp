@@ -10,6 +10,7 @@
 #include "device/cuda/device.h"
 #include "graph/graph.h"
 #include "import/import.h"
+#include "ops/core/expand.h"
 #include "ops/core/operator.h"
 #include "plan/context.h"
 #include "profile/inputs.h"
@@ -105,6 +106,7 @@ Explained explain(const Subject& s) {
   wanted.structure_only = true;
   wanted.shapes = s.shapes;
   wanted.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
+  wanted.expand = ops::expand;
   Graph g = import_model(s.path, wanted);
   const profile::Roof roof = known_roof(s.options);
   Explained e{.rates = {roof.bytes_per_s, roof.launch_us}, .measured = roof.bytes_per_s > 0};

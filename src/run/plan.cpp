@@ -10,6 +10,7 @@
 #include "base/stop.h"
 #include "fuse/precision.h"
 #include "import/import.h"
+#include "ops/core/expand.h"
 #include "ops/cuda/gpu.h"
 #include "plan/step_info.h"
 #include "run/execution.h"
@@ -247,6 +248,7 @@ std::shared_ptr<const Plan> Plan::build(const std::string& path, const Options& 
   wanted.supported = [gpu = plan::on_gpu(options)](std::string_view domain, std::string_view op) {
     return run::runs(domain, op) && !(gpu && ops::expanded_on_gpu(domain, op));
   };
+  wanted.expand = ops::expand;
   auto stages = std::make_shared<plan::StageTimes>();
   plan::StageClock clock(*stages);
   run::OpeningInBackground opening(options);

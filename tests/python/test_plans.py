@@ -6,6 +6,7 @@ import stat
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 import smelt
 from onnx import TensorProto, helper, numpy_helper
@@ -125,3 +126,67 @@ def test_a_damaged_list_of_choices_is_left_out(command, model, tmp_path):
             p.value = p.value[: len(p.value) // 2] + "\t\n1x-2 x"
     onnx.save(broken, plan)
     expect_right(smelt.Session(plan, tuning_level=0, threads=2), model, [(32, 32), (20, 50)])
+
+
+NOT_THE_BODY = "is not what its function body in the plan computes"
+
+
+@pytest.fixture
+def fused_plan(tmp_path):
+    """The plan of x @ w + b with a Relu behind it, which becomes one fused node."""
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["p", "b"], ["s"]),
+         helper.make_node("Relu", ["s"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
+        [numpy_helper.from_array(weights(8, 4), "w"), numpy_helper.from_array(weights(4), "b")])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    smelt.optimize(path, tmp_path / "plan.onnx", tuning_level=0, use_cache=False)
+    plan = onnx.load(tmp_path / "plan.onnx")
+    assert [n.domain for n in plan.graph.node] == ["ai.smelt"], "the model is to become one fused node"
+    return tmp_path / "plan.onnx"
+
+
+def change_program(plan):
+    [program] = [a for a in plan.graph.node[0].attribute if a.name == "program"]
+    assert b"relu" in program.s
+    program.s = program.s.replace(b"relu", b"neg")
+
+
+def change_body(plan):
+    [relu] = [n for n in plan.functions[0].node if n.op_type == "Relu"]
+    relu.op_type = "Neg"
+
+
+def change_versions(plan):
+    for o in [*plan.opset_import, *plan.functions[0].opset_import]:
+        if not o.domain:
+            o.version = 14
+
+
+@pytest.mark.parametrize("shapes", [None, {"x": (3, 8)}])
+@pytest.mark.parametrize("change", [None, change_program, change_body, change_versions])
+def test_a_fused_node_whose_body_says_something_else_runs_as_its_body(fused_plan, command, change, shapes):
+    """What another runtime computes, and a person reads, is what smelt computes."""
+    plan = onnx.load(fused_plan)
+    if change:
+        change(plan)
+        onnx.save(plan, fused_plan)
+    x = np.random.default_rng(3).uniform(-1, 1, (3, 8)).astype(np.float32)
+    [theirs] = ort.InferenceSession(fused_plan, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    session = smelt.Session(fused_plan, tuning_level=0, use_cache=False, **({"shapes": shapes} if shapes else {}))
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], theirs, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        smelt.Session(fused_plan.read_bytes(), tuning_level=0, use_cache=False).run(None, {"x": x})[0], theirs, rtol=1e-5, atol=1e-6)
+    arguments = ["--shapes=x:3x8"] if shapes else []
+    said = command("run", fused_plan, "--tuning-level", "0", "--no-cache", *arguments).stderr
+    assert (NOT_THE_BODY in said) == bool(change), said
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v3_large.fp32", "detector.fp32"])
+def test_plans_keep_their_fused_nodes_when_they_are_read(command, filled, tmp_path, name):
+    plan = tmp_path / "plan.onnx"
+    command("optimize", filled(name), "-o", plan, "--copy-weights", "--tuning-level", "0", "--no-cache")
+    assert sum(n.domain == "ai.smelt" for n in onnx.load(plan, load_external_data=False).graph.node) > 5
+    assert NOT_THE_BODY not in command("explain", plan).stderr

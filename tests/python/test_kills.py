@@ -2,6 +2,7 @@
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -71,15 +72,21 @@ def test_an_end_at_any_point_leaves_whole_files_and_a_cache_that_works(models, b
         return [[smelt_command, "optimize", model, "-o", plan, "--tuning-level", "1"],
                 [smelt_command, "run", model, "--outputs", results, "--tuning-level", "1", "--seed", "1"]]
 
-    begin = time.monotonic()
-    for command in commands(models[0]):
+    def timed(command):
+        begin = time.monotonic()
         assert subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
-    longest = time.monotonic() - begin
+        return time.monotonic() - begin
+
+    measuring = [timed(command) for command in commands(models[0])]   # the cache is empty
+    known = [timed(command) for command in commands(models[0])]
     chance = random.Random(5)
     ended = mixed = 0
     for i in range(TIMES):
-        command = commands(models[i % 2])[chance.randrange(2)]
-        code = end(list(map(str, command)), environment, number, chance.uniform(0, longest))
+        which, fresh = chance.randrange(2), chance.random() < 0.5
+        if fresh:
+            shutil.rmtree(cache, ignore_errors=True)   # it measures, and makes the cache
+        command = commands(models[i % 2])[which]
+        code = end(list(map(str, command)), environment, number, chance.uniform(0, (measuring if fresh else known)[which]))
         ended += code != 0
         assert code in (0, -number, 128 + number), code   # -number: before it has its handlers
         try:

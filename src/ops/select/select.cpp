@@ -30,7 +30,14 @@ Tensor take(const Node& node, const Tensor& x, const std::vector<int64_t>& picke
   return y;
 }
 
+/// Kernels that take all elements as one row do not read the axis.
+void check_axis(const InferContext& c) {
+  if (c.node.has("axis") && c.in(0).shape_known)
+    normalize_axis(c.node.get_int("axis", 0), static_cast<int64_t>(c.in(0).shape.size()));
+}
+
 void infer_compress(InferContext& c) {
+  check_axis(c);
   if (type_of(c, 1) != DType::boolean) fail("the condition has type {}, expected bool", name(c.in(1).type));
   c.set_type(0, type_of(c, 0));
 }
@@ -125,6 +132,7 @@ template <class E> Groups group(const std::vector<E>& keys, int64_t extent, int6
 }
 
 void infer_unique(InferContext& c) {
+  check_axis(c);
   c.set_type(0, type_of(c, 0));
   for (size_t i = 1; i < 4; ++i) c.set_type(i, DType::i64);
 }

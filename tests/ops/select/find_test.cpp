@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ops/found_check.h"
+#include "smelt/error.h"
 
 namespace smelt::ops {
 namespace {
@@ -76,6 +77,28 @@ TEST(Unique, agrees_with_the_reference_sorted_and_by_occurrence) {
           EXPECT_THAT(agreeing(named("Unique", {{"sorted", sorted}}), {some(type, shape, 9, 0.9)}, outputs, 3),
                       ElementsAre("cpu", "reference"))
               << name(type) << to_string(shape) << sorted << outputs;
+}
+
+/// Kernels rely on the rule, which therefore says what the reference would.
+TEST(Unique, and_compress_have_an_axis_of_their_input_by_their_rules) {
+  const auto rule = [](const std::string& op, int64_t axis, const std::vector<DType>& types, size_t outputs) {
+    Node node = named(op, {{"axis", axis}});
+    node.opset = 23;
+    std::vector<TensorDesc> in, out(outputs);
+    for (const DType type : types) {
+      node.inputs.push_back(static_cast<ValueId>(in.size()));
+      in.push_back({type, {3}, true, nullptr});
+    }
+    for (size_t i = 0; i < outputs; ++i) node.outputs.push_back(static_cast<ValueId>(100 + i));
+    infer(node, in, out);
+  };
+  const std::vector<DType> plain = {DType::f32}, flagged = {DType::f32, DType::boolean};
+  for (const int64_t axis : {int64_t{1}, int64_t{-2}, int64_t{1} << 40}) {
+    EXPECT_THROW(rule("Unique", axis, plain, 4), Error) << axis;
+    EXPECT_THROW(rule("Compress", axis, flagged, 1), Error) << axis;
+  }
+  EXPECT_NO_THROW(rule("Unique", -1, plain, 4));
+  EXPECT_NO_THROW(rule("Compress", 0, flagged, 1));
 }
 
 TEST(Unique, orders_extremes_and_numbers_of_many_digits) {

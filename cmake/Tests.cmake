@@ -3,6 +3,7 @@
 # later one leaves it alone. scripts/stage.sh builds and runs the programs of one stage or room.
 
 # Of folders whose tests need more than the modules up to the one of their name.
+set(SMELT_TESTS_NEED_inspect device)    # cubins to read
 set(SMELT_TESTS_NEED_import ops)        # which operators there are
 set(SMELT_TESTS_NEED_plan run)          # what a planned segment computes shows when it runs
 set(SMELT_TESTS_NEED_run profile)
@@ -139,6 +140,9 @@ function(smelt_tests)
   smelt_fakes(test_faults)
   if(EXISTS ${SMELT_CUDA_WHEELS}/include/cuda.h)
     target_include_directories(test_device SYSTEM PRIVATE ${SMELT_CUDA_WHEELS}/include ${SMELT_CUDA_WHEELS}/../cudnn/include)
+  endif()
+  if(EXISTS ${SMELT_CUDA_WHEELS}/include/cuda_occupancy.h)   # of the wheel nvidia-cuda-runtime
+    target_include_directories(test_inspect SYSTEM PRIVATE ${SMELT_CUDA_WHEELS}/include)
   endif()
   # The longest first, so that none is left over for one core at the end.
   set(cost 100)

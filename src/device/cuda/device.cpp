@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "device/cuda/compiler.h"
+#include "inspect/occupancy.h"
 
 namespace smelt::device::cuda {
 namespace {
@@ -95,20 +96,16 @@ std::optional<int> ordinal_of(const std::string& device) {
 }
 
 DeviceInfo info_of_arch(std::string_view arch) {
-  // NVIDIA's data sheets; shared memory and threads: the CUDA programming guide, "Technical Specifications per Compute
-  // Capability".
+  // NVIDIA's data sheets.
   struct Row {
-    int capability, multiprocessors, clock_mhz, gbytes_per_s, memory_gib, l2_mib, shared_kib, block_shared_kib, threads;
+    int capability, multiprocessors, clock_mhz, gbytes_per_s, memory_gib, l2_mib;
     const char* name;
   };
-  constexpr Row rows[] = {{75, 40, 1590, 320, 16, 4, 64, 64, 1024, "Tesla T4"},
-                          {80, 108, 1410, 1555, 40, 40, 164, 163, 2048, "NVIDIA A100"},
-                          {86, 72, 1695, 600, 24, 6, 100, 99, 1536, "NVIDIA A10"},
-                          {87, 16, 1300, 204, 32, 4, 164, 163, 1536, "Jetson AGX Orin"},
-                          {89, 58, 2040, 300, 24, 48, 100, 99, 1536, "NVIDIA L4"},
-                          {90, 132, 1980, 3350, 80, 50, 228, 227, 2048, "NVIDIA H100"},
-                          {100, 148, 1965, 8000, 180, 126, 228, 227, 2048, "NVIDIA B200"},
-                          {120, 170, 2407, 1792, 32, 96, 100, 99, 1536, "NVIDIA GeForce RTX 5090"}};
+  constexpr Row rows[] = {
+      {75, 40, 1590, 320, 16, 4, "Tesla T4"},          {80, 108, 1410, 1555, 40, 40, "NVIDIA A100"},
+      {86, 72, 1695, 600, 24, 6, "NVIDIA A10"},        {87, 16, 1300, 204, 32, 4, "Jetson AGX Orin"},
+      {89, 58, 2040, 300, 24, 48, "NVIDIA L4"},        {90, 132, 1980, 3350, 80, 50, "NVIDIA H100"},
+      {100, 148, 1965, 8000, 180, 126, "NVIDIA B200"}, {120, 170, 2407, 1792, 32, 96, "NVIDIA GeForce RTX 5090"}};
   DeviceInfo info;
   std::tie(info.major, info.minor) = capability_of(arch);
   const int capability = info.major * 10 + info.minor;
@@ -120,11 +117,12 @@ DeviceInfo info_of_arch(std::string_view arch) {
   info.bandwidth = r.gbytes_per_s * 1e3;
   info.memory_bytes = int64_t{r.memory_gib} << 30;
   info.l2_bytes = int64_t{r.l2_mib} << 20;
-  info.shared_per_multiprocessor = r.shared_kib << 10;
-  info.shared_per_block = r.block_shared_kib << 10;
-  info.reserved_shared_per_block = info.shared_per_multiprocessor - info.shared_per_block;
+  const inspect::Multiprocessor& m = inspect::multiprocessor_of(arch);
+  info.shared_per_multiprocessor = static_cast<int>(m.shared);
+  info.shared_per_block = static_cast<int>(m.shared_per_block);
+  info.reserved_shared_per_block = static_cast<int>(m.reserved);
   info.registers_per_multiprocessor = 65536;
-  info.threads_per_multiprocessor = r.threads;
+  info.threads_per_multiprocessor = 32 * m.warps;
   return info;
 }
 

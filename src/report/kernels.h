@@ -1,0 +1,38 @@
+// Compiled kernels as tables: what they take, how many fit on a multiprocessor, what their instructions do.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "inspect/kernel.h"
+#include "inspect/occupancy.h"
+#include "report/table.h"
+
+namespace smelt::report {
+
+/// A kernel and how it is launched.
+struct InspectedKernel {
+  inspect::Kernel kernel;
+  inspect::Launch launch;
+  bool assumed_threads = false;  // nothing says how many threads a block has
+  std::string step, grid;        // of a plan: the step that launches it, "4x1x1"; else empty
+};
+
+/// The launch that the kernel's own numbers make; threads are the most that it was compiled for, else 256.
+InspectedKernel inspected(inspect::Kernel kernel);
+
+/// One row a resource: what a block takes, what there is, how many blocks that lets in. The note is the answer.
+Table resource_table(const inspect::Multiprocessor& m, const inspect::Launch& launch);
+/// One row an architecture.
+Table architecture_table(const inspect::Launch& launch);
+/// One row a kernel: registers, memory, what it was compiled for.
+Table kernel_table(const std::vector<InspectedKernel>& kernels);
+/// One row a kernel: how many of its blocks fit, what keeps more from it, and what would help. Kernels whose registers or architecture are not known
+/// are left out.
+Table occupancy_table(const std::vector<InspectedKernel>& kernels);
+/// One row a kind of instruction.
+Table mix_table(const inspect::Kernel& kernel);
+/// One row a line of source, with the widest loads. `source` is what the lines are of, where it is known by no file's name.
+Table line_table(const inspect::Kernel& kernel, const std::string& source = {});
+
+}  // namespace smelt::report

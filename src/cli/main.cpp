@@ -37,6 +37,8 @@ constexpr Verb verbs[] = {
      "smelt bench resnet50.onnx --require-speedup --report report.html", add_bench},
     {"compare", "Numeric error between two models or plans on the same inputs",
      "smelt compare resnet50.onnx resnet50.plan.onnx --bisect", add_compare},
+    {"diff", "Two profiles side by side, by module and by node: smelt's, PyTorch's, ONNX Runtime's, trtexec's, Nsight Systems'",
+     "smelt diff torch_trace.json smelt_profile.json", add_diff},
     {"inspect", "What a kernel takes of a GPU, and how many of its blocks fit: of a cubin, PTX, or a launch",
      "smelt inspect --launch regs=63,smem=70KiB,threads=128 --arch sm_90", add_inspect},
     {"devices", "What can run here, and its measured ceilings", "smelt devices --measure", add_devices},

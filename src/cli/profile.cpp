@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "import/export.h"
 #include "import/import.h"
+#include "report/timings.h"
 
 namespace smelt::cli {
 namespace {
@@ -35,6 +36,18 @@ void arrange(profile::Profile& p, const std::string& column, size_t top) {
   p.steps = std::move(steps);
 }
 
+/// The tables of a profile that another tool wrote, or smelt before.
+int show_file(const std::string& path, const std::string& layers, const std::string& sort_by, size_t top, bool as_json) {
+  const profile::Timings t = profile::read_timings(path, layers);
+  std::vector<report::Table> tables{report::node_table(t), report::scope_table(t)};
+  if (sort_by != "order") tables[0].sort_by(sort_by);
+  if (tables[1].rows.size() <= 1) tables.pop_back();
+  if (as_json) return print_line(report::table_json(tables)), 0;
+  for (report::Table& table : tables) table.keep_top(top);
+  print_tables(tables);
+  return 0;
+}
+
 /// Whether the file was written by optimize.
 bool is_plan(const std::string& path) {
   ImportOptions wanted;
@@ -46,7 +59,7 @@ bool is_plan(const std::string& path) {
 
 Action add_profile(CLI::App& app) {
   struct Arguments : ModelArguments {
-    std::string sort_by = "self_us", trace, report, out;
+    std::string sort_by = "self_us", trace, report, out, layers;
     int top = 25, iterations = 20;
     bool optimized = false, print_only = false;
   };
@@ -62,10 +75,17 @@ Action add_profile(CLI::App& app) {
   app.add_option("--report", a->report, "Write an HTML report")->type_name("FILE");
   app.add_option("--out", a->out, "Write graph.svg, profile.json, trace.json and report.html into this folder")->type_name("DIR");
   app.add_flag("--print-only", a->print_only, "Write no file, whatever else is given");
+  app.add_option("--layers", a->layers, "What trtexec --exportLayerInfo wrote, beside the profile that it wrote")
+      ->type_name("FILE");
   add_model_options(app, *a);
+  app.get_option("model")->description(
+      "An ONNX model, or a plan that smelt optimize wrote; or a profile to show: smelt's JSON, a PyTorch trace, an ONNX Runtime "
+      "profile, trtexec --exportProfile, Nsight Systems' SQLite");
   add_input_options(app, *a);
   const CLI::Option *sort_by = app.get_option("--sort-by"), *top_given = app.get_option("--top");
   return [=] {
+    if (!a->layers.empty() || profile::is_profile(a->path))
+      return show_file(a->path, a->layers, a->sort_by, a->top ? static_cast<size_t>(a->top) : SIZE_MAX, a->as_json);
     const bool in_order = a->sort_by == "order";
     if (!in_order) report::step_table({}).sort_by(a->sort_by);  // refuses a wrong name before anything runs
     const report::Subject subject = a->subject();

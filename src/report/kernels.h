@@ -27,8 +27,8 @@ Table resource_table(const inspect::Multiprocessor& m, const inspect::Launch& la
 Table architecture_table(const inspect::Launch& launch);
 /// One row a kernel: registers, memory, what it was compiled for.
 Table kernel_table(const std::vector<InspectedKernel>& kernels);
-/// One row a kernel: how many of its blocks fit, what keeps more from it, and what would help. Kernels whose registers or architecture are not known
-/// are left out.
+/// One row a kernel: how many of its blocks fit, what keeps more from it, and what would help. Kernels whose registers or
+/// architecture are not known are left out.
 Table occupancy_table(const std::vector<InspectedKernel>& kernels);
 /// One row a kind of instruction.
 Table mix_table(const inspect::Kernel& kernel);

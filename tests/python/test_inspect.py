@@ -1,4 +1,5 @@
 """smelt inspect: launches, cubins and PTX, without a GPU."""
+
 import json
 import pathlib
 import random
@@ -39,7 +40,10 @@ def compiled(tmp_path_factory):
         options = [f"--gpu-architecture={arch}".encode(), b"--generate-line-info"]
         assert nvrtc.nvrtcCompileProgram(program, len(options), options)[0] == nvrtc.nvrtcResult.NVRTC_SUCCESS
         paths = []
-        for kind, size, get in (("cubin", nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN), ("ptx", nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)):
+        for kind, size, get in (
+            ("cubin", nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN),
+            ("ptx", nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX),
+        ):
             bytes_ = b" " * size(program)[1]
             get(program, bytes_)
             paths.append(folder / f"{arch}.{kind}")
@@ -53,14 +57,28 @@ def test_a_launch_is_answered_by_itself(command):
     out = command("inspect", "--launch", "regs=63,smem=70KiB,threads=128", "--arch", "sm_90").stdout
     assert "3 blocks of 4 warps on a multiprocessor of sm_90: 12 of 64 warps (18.8%), limited by shared memory" in out
     assert "at 56 KiB of shared memory, 4 blocks instead of 3" in out
-    row = json.loads(command("inspect", "--launch", "regs=63,smem=70KiB,threads=128", "--arch", "sm_90", "--json").stdout)["occupancy"][0]
+    row = json.loads(command("inspect", "--launch", "regs=63,smem=70KiB,threads=128", "--arch", "sm_90", "--json").stdout)[
+        "occupancy"
+    ][0]
     assert (row["blocks"], row["warps"], row["most_warps"], row["limiter"]) == (3, 12, 64, "shared memory")
 
 
 def test_without_an_architecture_every_one_is_listed(command):
     rows = json.loads(command("inspect", "--launch", "regs=63,threads=128", "--json").stdout)["occupancy"]
-    assert [r["arch"] for r in rows] == ["sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_101", "sm_103", "sm_110",
-                                         "sm_120", "sm_121"]
+    assert [r["arch"] for r in rows] == [
+        "sm_75",
+        "sm_80",
+        "sm_86",
+        "sm_87",
+        "sm_89",
+        "sm_90",
+        "sm_100",
+        "sm_101",
+        "sm_103",
+        "sm_110",
+        "sm_120",
+        "sm_121",
+    ]
     assert {r["arch"]: r["warps"] for r in rows}["sm_90"] == 32
 
 
@@ -79,7 +97,7 @@ def test_a_cubin_shows_what_its_kernels_take(command, compiled):
     assert kernels["saxpy"]["most_threads"] == 128 and kernels["saxpy"]["registers"] > 10
     assert {r["kernel"]: r["limiter"] for r in tables["occupancy"]}["saxpy"] == "warps"
     said = command("inspect", cubin).stdout
-    assert "256 are assumed" in said          # nothing says how many threads `halved` runs with
+    assert "256 are assumed" in said  # nothing says how many threads `halved` runs with
     assert "assumed" not in command("inspect", cubin, "--launch", "threads=64").stdout
     one = command("inspect", cubin, "--kernel", "halved", "--launch", "threads=256,smem=100KiB").stdout
     assert "2 blocks of 8 warps" in one and "limited by shared memory" in one
@@ -92,10 +110,14 @@ def test_the_cubin_is_read_as_cuobjdump_reads_it(command, compiled):
     for arch in ("sm_75", "sm_80", "sm_90a", "sm_120a"):
         cubin, _ = compiled(arch)
         said = subprocess.run([tool, "-res-usage", cubin], capture_output=True, text=True, check=True).stdout
-        theirs = {name: (int(regs), int(stack), int(constant)) for name, regs, stack, constant in
-                  re.findall(r"Function (\w+):\s+REG:(\d+) STACK:(\d+) .*?CONSTANT\[0\]:(\d+)", said)}
-        ours = {k["kernel"]: (k["registers"], k["stack_bytes"], k["constant_bytes"])
-                for k in json.loads(command("inspect", cubin, "--json").stdout)["kernels"]}
+        theirs = {
+            name: (int(regs), int(stack), int(constant))
+            for name, regs, stack, constant in re.findall(r"Function (\w+):\s+REG:(\d+) STACK:(\d+) .*?CONSTANT\[0\]:(\d+)", said)
+        }
+        ours = {
+            k["kernel"]: (k["registers"], k["stack_bytes"], k["constant_bytes"])
+            for k in json.loads(command("inspect", cubin, "--json").stdout)["kernels"]
+        }
         assert ours == theirs and len(ours) == 2, arch
 
 
@@ -119,7 +141,7 @@ def test_damaged_files_give_an_error_and_never_a_crash(command, compiled, tmp_pa
     for path in compiled("sm_90a"):
         whole = path.read_bytes()
         for i in range(60):
-            piece = bytearray(whole[:rng.randrange(len(whole))] if i % 2 else whole)
+            piece = bytearray(whole[: rng.randrange(len(whole))] if i % 2 else whole)
             for _ in range(0 if i % 2 else 3):
                 piece[rng.randrange(len(piece))] ^= 1 << rng.randrange(8)
             damaged.write_bytes(piece)
@@ -128,6 +150,9 @@ def test_damaged_files_give_an_error_and_never_a_crash(command, compiled, tmp_pa
             assert result.returncode == 0 or (str(damaged) in result.stderr and result.stderr.count("\n") <= 2)
     assert "No such file" in command("inspect", tmp_path / "none.cubin", code=1).stderr
     damaged.write_bytes(pathlib.Path(sys.executable).resolve().read_bytes()[:4096])
-    assert "machine 62" in command("inspect", damaged, code=3).stderr or "not a whole cubin" in command("inspect", damaged, code=None).stderr
+    assert (
+        "machine 62" in command("inspect", damaged, code=3).stderr
+        or "not a whole cubin" in command("inspect", damaged, code=None).stderr
+    )
     damaged.write_text("hello")
     assert "neither a cubin nor PTX" in command("inspect", damaged, code=3).stderr

@@ -1,0 +1,144 @@
+// Nsight Systems' SQLite export. Of interest: StringIds (id, value); CUPTI_ACTIVITY_KIND_KERNEL (start, end, correlationId,
+// shortName, demangledName), _MEMCPY and _MEMSET (start, end, correlationId, bytes); CUPTI_ACTIVITY_KIND_RUNTIME (start, end,
+// globalTid, correlationId), the calls that asked for them; NVTX_EVENTS (start, end, text or textId, globalTid), ranges of
+// threads. Times are nanoseconds.
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "base/error.h"
+#include "profile/imports.h"
+
+namespace smelt::profile {
+namespace {
+
+class Database {
+ public:
+  explicit Database(const std::filesystem::path& file) : file_(file.string()) {
+    sqlite3* opened = nullptr;
+    const int result = sqlite3_open_v2(file_.c_str(), &opened, SQLITE_OPEN_READONLY, nullptr);
+    db_.reset(opened);
+    if (result != SQLITE_OK) complain();
+  }
+  using Row = std::function<void(sqlite3_stmt*)>;
+  void each(const std::string& query, const Row& row) const {
+    sqlite3_stmt* made = nullptr;
+    if (sqlite3_prepare_v2(db_.get(), query.c_str(), -1, &made, nullptr) != SQLITE_OK) complain();
+    const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> statement(made, &sqlite3_finalize);
+    int result = SQLITE_OK;
+    while ((result = sqlite3_step(statement.get())) == SQLITE_ROW) row(statement.get());
+    if (result != SQLITE_DONE) complain();
+  }
+  bool has(const std::string& table, const std::string& column = {}) const {
+    bool found = false;
+    each("PRAGMA table_info(" + table + ")", [&](sqlite3_stmt* s) { found = found || column.empty() || text(s, 1) == column; });
+    return found;
+  }
+  static std::string text(sqlite3_stmt* s, int column) {
+    const auto* t = reinterpret_cast<const char*>(sqlite3_column_text(s, column));
+    return t ? t : "";
+  }
+
+ private:
+  [[noreturn]] void complain() const { fail("{}: damaged: {}", file_, sqlite3_errmsg(db_.get())); }
+  std::string file_;
+  std::unique_ptr<sqlite3, int (*)(sqlite3*)> db_{nullptr, &sqlite3_close};
+};
+
+struct Range {
+  int64_t begin, end;
+  std::string text;
+};
+
+/// The labels of the ranges of a thread that are open at a time, the outermost first. Asked in the order of time.
+class Ranges {
+ public:
+  void add(Range r) { all_.push_back(std::move(r)); }
+  void sort() {
+    std::ranges::stable_sort(
+        all_, [](const Range& a, const Range& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
+  }
+  std::vector<std::string> at(int64_t time) {
+    for (; next_ < all_.size() && all_[next_].begin <= time; ++next_) open_.push_back(next_);
+    std::erase_if(open_, [&](size_t i) { return all_[i].end < time; });
+    std::vector<std::string> labels;
+    for (const size_t i : open_) labels.push_back(all_[i].text);
+    return labels;
+  }
+
+ private:
+  std::vector<Range> all_;
+  std::vector<size_t> open_;
+  size_t next_ = 0;
+};
+
+struct Work {
+  int64_t asked, thread;  // when, and by which
+  std::string name, op;
+  double us;
+};
+
+}  // namespace
+
+Timings from_nsight(const std::filesystem::path& file) {
+  const Database db(file);
+  if (!db.has("CUPTI_ACTIVITY_KIND_KERNEL") || !db.has("StringIds"))
+    throw Error("an SQLite file without kernels of Nsight Systems", "nsys export --type sqlite writes one.",
+                ExitCode::unsupported);
+  std::map<int64_t, Ranges> threads;
+  if (db.has("NVTX_EVENTS")) {
+    const std::string label = db.has("NVTX_EVENTS", "textId")
+                                  ? "coalesce(nullif(e.text, ''), (SELECT value FROM StringIds WHERE id = e.textId))"
+                                  : "e.text";
+    db.each("SELECT e.start, e.end, " + label + ", e.globalTid FROM NVTX_EVENTS e WHERE e.end > e.start", [&](sqlite3_stmt* s) {
+      if (const std::string text = Database::text(s, 2); !text.empty())
+        threads[sqlite3_column_int64(s, 3)].add({sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), text});
+    });
+  }
+  for (auto& [thread, ranges] : threads) ranges.sort();
+  std::vector<Work> all;
+  const bool calls = db.has("CUPTI_ACTIVITY_KIND_RUNTIME");
+  const auto read = [&](const std::string& table, const std::string& name, const char* op) {
+    if (!db.has(table)) return;
+    const std::string query =
+        "SELECT " + std::string(calls ? "coalesce(r.start, k.start), coalesce(r.globalTid, 0), " : "k.start, 0, ") + name +
+        ", k.end - k.start FROM " + table + " k" +
+        (calls ? " LEFT JOIN (SELECT correlationId, min(start) AS start, globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME GROUP BY "
+                 "correlationId) r ON r.correlationId = k.correlationId"
+               : "");
+    db.each(query, [&](sqlite3_stmt* s) {
+      all.push_back({sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), Database::text(s, 2), op,
+                     static_cast<double>(std::max<int64_t>(0, sqlite3_column_int64(s, 3))) / 1e3});
+    });
+  };
+  read("CUPTI_ACTIVITY_KIND_KERNEL", "coalesce((SELECT value FROM StringIds WHERE id = k.shortName), 'kernel')", "kernel");
+  read("CUPTI_ACTIVITY_KIND_MEMCPY", "'copy'", "copy");
+  read("CUPTI_ACTIVITY_KIND_MEMSET", "'fill'", "fill");
+  std::ranges::stable_sort(all, {}, &Work::asked);
+  Timings t{.origin = "Nsight Systems", .gpu = true};
+  std::map<std::string, size_t> rows;
+  for (const Work& w : all) {
+    std::vector<std::string> scope;
+    if (const auto at = threads.find(w.thread); at != threads.end())
+      for (const std::string& label : at->second.at(w.asked)) {
+        std::vector<std::string> levels = scope_of_name(label + "/-");  // a label may be a path
+        scope.insert(scope.end(), levels.begin(), levels.end());
+      }
+    std::string name;
+    for (const std::string& level : scope) name += level + "/";
+    name += w.name;
+    const auto [at, added] = rows.try_emplace(name, t.nodes.size());
+    if (added) t.nodes.push_back({.name = name, .op = w.op, .scope = own_names(std::move(scope))});
+    NodeTime& n = t.nodes[at->second];
+    n.calls += 1;
+    n.self_gpu_us += w.us;
+    n.total_gpu_us += w.us;
+  }
+  if (t.nodes.empty()) fail("an export of Nsight Systems without a kernel's time");
+  return t;
+}
+
+}  // namespace smelt::profile

@@ -1,0 +1,220 @@
+#include "profile/imports.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace smelt::profile {
+namespace {
+
+using Json = nlohmann::json;
+
+Json parsed(const std::filesystem::path& file) {
+  const std::string text = read_text(file);
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& e) {  // its text may quote bytes that are no text
+    throw Error(fmt::format("{}: not whole JSON: wrong at byte {} of {}", file.string(), e.byte, text.size()));
+  }
+}
+
+std::string text_of(const Json& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : "";
+}
+double number_of(const Json& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_number() ? at->get<double>() : 0;
+}
+
+/// What all of these have in common, from the outside in.
+std::vector<std::string> common(const std::vector<std::vector<std::string>>& scopes) {
+  std::vector<std::string> same = scopes.empty() ? std::vector<std::string>{} : scopes.front();
+  for (const auto& s : scopes) {
+    const auto [a, b] = std::ranges::mismatch(same, s);
+    same.erase(a, same.end());
+  }
+  std::erase(same, "");
+  return same;
+}
+
+bool any_is(const Json& events, const char* key, std::string_view value) {
+  return std::ranges::any_of(events, [&](const Json& e) { return e.is_object() && text_of(e, key) == value; });
+}
+
+}  // namespace
+
+std::vector<std::string> own_names(std::vector<std::string> levels) {
+  std::string outer;
+  for (std::string& level : levels) {
+    if (!outer.empty() && level.starts_with(outer + '.')) level.erase(0, outer.size() + 1);
+    outer += (outer.empty() ? "" : ".") + level;
+  }
+  return levels;
+}
+
+std::vector<std::string> scope_of_name(const std::string& name) {
+  std::vector<std::string> parts;
+  if (name.find('/') == name.npos) return parts;
+  for (size_t at = 0; at < name.size();) {
+    const size_t end = std::min(name.find('/', at), name.size());
+    if (end > at) parts.push_back(name.substr(at, end - at));
+    at = end + 1;
+  }
+  if (!parts.empty()) parts.pop_back();
+  return own_names(std::move(parts));
+}
+
+Timings from_smelt(const Json& report) {
+  Timings t{.origin = "smelt"};
+  const Json& side = report.contains("after") ? report.at("after") : report.at("before");
+  t.runs = static_cast<int>(number_of(side.at("latency_us"), "count"));
+  for (const Json& s : side.at("steps")) {
+    NodeTime n{.name = text_of(s, "name"), .op = text_of(s, "op"), .calls = 1};
+    n.sources = s.at("sources").get<std::vector<std::string>>();
+    n.scope = own_names(common(s.at("scopes").get<std::vector<std::vector<std::string>>>()));
+    n.self_cpu_us = n.total_cpu_us = number_of(s.at("us"), "median");
+    t.nodes.push_back(std::move(n));
+  }
+  // A GPU's plan runs kernels of cuda, cudnn and cublaslt.
+  t.gpu = std::ranges::any_of(side.at("steps"), [](const Json& step) { return text_of(step, "tactic").starts_with("cu"); });
+  if (t.gpu)
+    for (NodeTime& n : t.nodes) std::swap(n.self_cpu_us, n.self_gpu_us), std::swap(n.total_cpu_us, n.total_gpu_us);
+  return t;
+}
+
+// An array of events: of a node {"cat": "Node", "name": "/conv/Conv_kernel_time", "dur": microseconds, "args": {"op_name",
+// "provider", …}}, of a run {"cat": "Session", "name": "model_run"} after its nodes; on a GPU {"cat": "Kernel", "args": {"op_name"}}.
+Timings from_onnxruntime(const Json& events) {
+  Timings t{.origin = "ONNX Runtime"};
+  const int runs =
+      static_cast<int>(std::ranges::count_if(events, [](const Json& e) { return text_of(e, "name") == "model_run"; }));
+  const bool skip_first = runs > 1;  // it allocates and loads
+  t.runs = std::max(1, runs - skip_first);
+  std::map<std::string, size_t> index;
+  int run = 0;
+  for (const Json& e : events) {
+    std::string name = text_of(e, "name");
+    const std::string category = text_of(e, "cat");
+    if (name == "model_run") ++run;
+    constexpr std::string_view ending = "_kernel_time";
+    const bool node = category == "Node" && name.ends_with(ending), kernel = category == "Kernel";
+    if ((!node && !kernel) || (skip_first && run == 0)) continue;
+    if (node) name.resize(name.size() - ending.size());
+    const Json& args = e.at("args");
+    const auto [at, added] = index.try_emplace((kernel ? "k " : "n ") + name, t.nodes.size());
+    if (added) t.nodes.push_back({.name = name, .op = text_of(args, "op_name"), .scope = scope_of_name(name)});
+    NodeTime& n = t.nodes[at->second];
+    const double us = number_of(e, "dur") / t.runs;
+    n.calls += 1.0 / t.runs;
+    if (kernel) {
+      t.gpu = true;
+      n.self_gpu_us += us, n.total_gpu_us += us;
+    } else {
+      n.self_cpu_us += us, n.total_cpu_us += us;
+    }
+  }
+  if (t.nodes.empty()) fail("an ONNX Runtime profile without a node's time");
+  return t;
+}
+
+// [{"count": runs}, {"name", "timeMs", "averageMs", "medianMs", "percentage"}, …] and {"Layers": [{"Name", "LayerType",
+// "Metadata"}, …]}, where Metadata names the ONNX nodes: "[ONNX Layer: /conv/Conv]\x1e[ONNX Layer: /relu/Relu]".
+Timings from_trtexec(const Json& profile, const Json* layers) {
+  Timings t{.origin = "trtexec", .gpu = true};
+  struct Layer {
+    std::string type;
+    std::vector<std::string> nodes;
+  };
+  std::map<std::string, Layer> known;
+  if (layers)
+    for (const Json& l : layers->at("Layers")) {
+      if (!l.is_object()) fail("layers without details: build with --profilingVerbosity=detailed");
+      Layer& layer = known[text_of(l, "Name")];
+      layer.type = text_of(l, "LayerType");
+      const std::string metadata = text_of(l, "Metadata");
+      constexpr std::string_view opening = "[ONNX Layer: ";
+      for (size_t at = metadata.find(opening); at != metadata.npos; at = metadata.find(opening, at)) {
+        at += opening.size();
+        const size_t end = metadata.find(']', at);
+        if (end == metadata.npos) break;
+        layer.nodes.push_back(metadata.substr(at, end - at));
+      }
+    }
+  for (const Json& e : profile) {
+    if (e.contains("count")) t.runs = std::max(1, e.at("count").get<int>());
+    if (!e.contains("name")) continue;
+    NodeTime n{.name = e.at("name").get<std::string>(), .calls = 1};
+    const double us = 1e3 * (e.contains("medianMs") ? number_of(e, "medianMs") : number_of(e, "averageMs"));
+    n.self_gpu_us = n.total_gpu_us = us;
+    if (const auto layer = known.find(n.name); layer != known.end()) {
+      n.op = layer->second.type;
+      n.sources = layer->second.nodes;
+    } else if (n.name.find(" + ") != n.name.npos) {  // fused layers are named by their parts
+      for (size_t at = 0; at < n.name.size();) {
+        const size_t end = std::min(n.name.find(" + ", at), n.name.size());
+        n.sources.push_back(n.name.substr(at, end - at));
+        at = end + 3;
+      }
+    }
+    std::vector<std::vector<std::string>> scopes;
+    for (const std::string& s : n.sources) scopes.push_back(scope_of_name(s));
+    n.scope = scopes.empty() ? scope_of_name(n.name) : common(scopes);
+    t.nodes.push_back(std::move(n));
+  }
+  if (t.nodes.empty()) fail("a profile of trtexec without a layer's time");
+  return t;
+}
+
+bool is_profile(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string head(256, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(std::max<std::streamsize>(0, in.gcount())));
+  if (head.starts_with("SQLite format 3")) return true;
+  const size_t first = head.find_first_not_of(" \t\r\n");
+  return first != head.npos && (head[first] == '{' || head[first] == '[') && file.extension() != ".onnx";
+}
+
+Timings read_timings(const std::filesystem::path& file, const std::filesystem::path& layers) {
+  std::ifstream in(file, std::ios::binary);
+  char head[15] = {};
+  in.read(head, sizeof head);
+  const auto named = [&](Timings t) {
+    t.file = file.filename().string();
+    return t;
+  };
+  if (std::string_view(head, sizeof head) == "SQLite format 3") return named(from_nsight(file));
+  const Json json = parsed(file);
+  try {
+    if (!layers.empty()) {
+      const Json described = parsed(layers);
+      return named(from_trtexec(json, &described));
+    }
+    if (json.is_object() && text_of(json, "format") == "smelt.report") {
+      if (!json.contains("after") && !json.contains("before"))
+        throw Error("a report of smelt without a profile", "smelt profile MODEL --json writes one.", ExitCode::unsupported);
+      return named(from_smelt(json));
+    }
+    if (json.is_object() && json.contains("traceEvents")) return named(from_pytorch(json));
+    if (json.is_array() && any_is(json, "cat", "Node")) return named(from_onnxruntime(json));
+    if (json.is_array() && std::ranges::any_of(json, [](const Json& e) { return e.is_object() && e.contains("averageMs"); }))
+      return named(from_trtexec(json, nullptr));
+    if (json.is_object() && json.contains("Layers"))
+      throw Error("trtexec's layers, without times",
+                  "Give them beside the profile: smelt profile profile.json --layers this.json", ExitCode::unsupported);
+  } catch (const Json::exception& e) {
+    throw Error(fmt::format("{}: damaged: {}", file.string(), e.what()));
+  } catch (const Error& e) {
+    throw Error(fmt::format("{}: {}", file.string(), e.what()), e.next(), e.code());
+  }
+  throw Error(
+      fmt::format("{}: no profile that smelt reads", file.string()),
+      "It reads its own JSON, PyTorch's traces, ONNX Runtime's profiles, trtexec --exportProfile, and Nsight Systems' SQLite.",
+      ExitCode::unsupported);
+}
+
+}  // namespace smelt::profile

@@ -1,0 +1,23 @@
+// The readers behind read_timings(), one for each origin.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "profile/timings.h"
+
+namespace smelt::profile {
+
+/// Levels as modules call them, where exporters repeat the outer ones: {"layer1", "layer1.0", "layer1.0.conv"} → {"layer1", "0",
+/// "conv"}.
+std::vector<std::string> own_names(std::vector<std::string> levels);
+/// "/layer1/layer1.0/conv/Conv" → {"layer1", "0", "conv"}: exporters name nodes by their modules.
+std::vector<std::string> scope_of_name(const std::string& name);
+
+/// nlohmann's own errors come out of these; read_timings() says which file they are of.
+Timings from_smelt(const nlohmann::json& report);
+Timings from_pytorch(const nlohmann::json& trace);
+Timings from_onnxruntime(const nlohmann::json& events);
+Timings from_trtexec(const nlohmann::json& profile, const nlohmann::json* layers);
+Timings from_nsight(const std::filesystem::path& database);
+
+}  // namespace smelt::profile

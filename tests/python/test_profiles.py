@@ -1,0 +1,245 @@
+"""Profiles of other tools: smelt profile FILE and smelt diff. PyTorch's and ONNX Runtime's are made here by these tools; trtexec's
+and Nsight Systems' need a GPU and are small samples written after their documentation."""
+
+import json
+import pathlib
+import random
+import sqlite3
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+
+def tables(command, *args):
+    return json.loads(command(*args, "--json").stdout)
+
+
+def rows(table, key="name"):
+    return {r[key].strip(): r for r in table}
+
+
+@pytest.fixture(scope="module")
+def block_model(tmp_path_factory):
+    """Two products in two modules, named as PyTorch's exporter names nodes."""
+    w = numpy_helper.from_array(np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32), "w")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], name="/block/first/MatMul"),
+        helper.make_node("Relu", ["h"], ["r"], name="/block/first/Relu"),
+        helper.make_node("MatMul", ["r", "w"], ["y"], name="/block/second/MatMul"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 64])],
+        [w],
+    )
+    path = tmp_path_factory.mktemp("profiles") / "block.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def torch_trace(tmp_path_factory):
+    torch = pytest.importorskip("torch")
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    a, b = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as p, torch.no_grad():
+        with record_function("block/first"):
+            h = torch.relu(a(torch.randn(8, 64)))
+        with record_function("block/second"):
+            b(h)
+    path = tmp_path_factory.mktemp("torch") / "trace.json"
+    p.export_chrome_trace(str(path))
+    return path, p
+
+
+@pytest.fixture(scope="module")
+def ort_profile(block_model, tmp_path_factory):
+    ort = pytest.importorskip("onnxruntime")
+    options = ort.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path_factory.mktemp("ort") / "ort")
+    session = ort.InferenceSession(str(block_model), options, providers=["CPUExecutionProvider"])
+    for _ in range(5):
+        session.run(None, {"x": np.zeros((8, 64), np.float32)})
+    return pathlib.Path(session.end_profiling())
+
+
+def test_a_trace_of_pytorch_has_the_times_that_pytorch_sums_up(command, torch_trace):
+    path, profiler = torch_trace
+    shown = tables(command, "profile", path)
+    ours = {}
+    for r in shown["nodes"]:
+        sums = ours.setdefault(r["op"], [0, 0, 0])
+        for i, value in enumerate((r["self_us"], r["total_cpu_us"] or 0, r["calls"])):
+            sums[i] += value
+    theirs = {e.key: e for e in profiler.key_averages() if e.key.startswith("aten::")}
+    assert set(theirs) == set(ours)
+    for op, (self_us, total_us, calls) in ours.items():
+        assert calls == theirs[op].count
+        assert self_us == pytest.approx(theirs[op].self_cpu_time_total, abs=0.02 * calls + 0.05)
+        assert total_us == pytest.approx(theirs[op].cpu_time_total, abs=0.02 * calls + 0.05)
+    scopes = rows(shown["scopes"], "path")
+    assert {"block/first", "block/second"} <= set(scopes)  # record_function's labels
+    assert scopes["block/first"]["calls"] + scopes["block/second"]["calls"] <= sum(c for _, _, c in ours.values())
+    assert scopes["block/second"]["bytes"] == 8 * 64 * 4  # the result of addmm
+
+
+def test_the_operators_of_a_gpu_get_their_kernels_times(command, tmp_path):
+    """Kernels by PyTorch's External id, and by the correlation of the launch inside of the operator."""
+
+    def span(category, name, ts, dur, **args):
+        return {
+            "ph": "X",
+            "cat": category,
+            "name": name,
+            "pid": 1 if category != "kernel" else 0,
+            "tid": 7,
+            "ts": ts,
+            "dur": dur,
+            "args": args,
+        }
+
+    events = [span("user_annotation", "ProfilerStep#1", 0, 50), span("user_annotation", "ProfilerStep#2", 100, 50)]
+    for begin, ids in ((0, (1, 11)), (100, (2, 12))):
+        events += [
+            span("user_annotation", "encoder", begin + 1, 40),
+            span("cpu_op", "aten::mm", begin + 2, 20, **{"External id": ids[0]}),
+            span("cuda_runtime", "cudaLaunchKernel", begin + 5, 3, correlation=ids[1]),
+            span("kernel", "sgemm", begin + 10, 30, **{"External id": ids[0], "correlation": ids[1]}),
+            span("kernel", "epilogue", begin + 40, 4, correlation=ids[1]),
+        ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    (node,) = tables(command, "profile", path)["nodes"]
+    assert node["name"] == "encoder/aten::mm" and node["calls"] == 1
+    assert (node["self_us"], node["self_gpu_us"], node["self_cpu_us"]) == (34, 34, 20)
+
+
+def test_a_profile_of_onnxruntime_is_the_mean_of_the_runs_after_the_first(command, ort_profile):
+    events = [
+        e for e in json.loads(ort_profile.read_text()) if e["cat"] == "Node" and e["name"] == "/block/first/MatMul_kernel_time"
+    ]
+    shown = tables(command, "profile", ort_profile)
+    nodes = rows(shown["nodes"])
+    assert len(events) == 5 and set(nodes) == {"/block/first/MatMul", "/block/first/Relu", "/block/second/MatMul"}
+    assert nodes["/block/first/MatMul"]["self_us"] == pytest.approx(sum(e["dur"] for e in events[1:]) / 4)
+    assert nodes["/block/first/MatMul"]["op"] == "MatMul" and nodes["/block/first/MatMul"]["calls"] == pytest.approx(1)
+    assert {"block", "block/first", "block/second"} <= set(rows(shown["scopes"], "path"))
+    assert "4 runs" in command("profile", ort_profile).stdout
+
+
+def test_diff_compares_by_module_across_tools(command, block_model, ort_profile, torch_trace, tmp_path):
+    ours = tmp_path / "smelt.json"
+    ours.write_text(command("profile", block_model, "--optimized", "--iterations", 3, "--json").stdout)
+    a, b = (rows(tables(command, "profile", p)["scopes"], "path") for p in (ort_profile, ours))
+    shown = tables(command, "diff", ort_profile, ours)
+    scopes = rows(shown["scopes"], "path")
+    for path in ("block/first", "block/second"):
+        assert scopes[path]["a_us"] == pytest.approx(a[path]["total_us"]) and scopes[path]["b_us"] == pytest.approx(
+            b[path]["total_us"]
+        )
+        assert scopes[path]["change_us"] == pytest.approx(b[path]["total_us"] - a[path]["total_us"])
+    # smelt's product with its Relu stands for two of the other's nodes: one row.
+    nodes = [r for r in shown["nodes"] if r["a_us"] not in (None, "–") and r["b_us"] not in (None, "–")]
+    assert len(nodes) == 2 and sum(r["a_us"] for r in nodes) == pytest.approx(scopes["(model)"]["a_us"])
+    assert "faster" in command("diff", ort_profile, ours).stdout or "slower" in command("diff", ort_profile, ours).stdout
+    assert rows(tables(command, "diff", torch_trace[0], ours)["scopes"], "path")["block/first"]["b_us"] > 0
+
+
+def test_a_profile_compared_with_itself_has_no_change(command, torch_trace):
+    shown = tables(command, "diff", torch_trace[0], torch_trace[0])
+    assert shown["nodes"] and all(r["change_us"] == 0 for r in shown["nodes"] + shown["scopes"])
+
+
+TRTEXEC = [
+    {"count": 100},
+    {"name": "/block/first/MatMul + /block/first/Relu", "timeMs": 2.0, "averageMs": 0.02, "medianMs": 0.019, "percentage": 40},
+    {"name": "__myl_Foo", "timeMs": 3.0, "averageMs": 0.03, "medianMs": 0.031, "percentage": 60},
+]
+LAYERS = {
+    "Layers": [
+        {
+            "Name": "/block/first/MatMul + /block/first/Relu",
+            "LayerType": "gemm",
+            "Inputs": [],
+            "Outputs": [],
+            "Metadata": "[ONNX Layer: /block/first/MatMul]\x1e[ONNX Layer: /block/first/Relu]",
+        },
+        {"Name": "__myl_Foo", "LayerType": "kgen", "Metadata": "[ONNX Layer: /block/second/MatMul]"},
+    ],
+    "Bindings": ["x", "y"],
+}
+
+
+def test_trtexec_names_the_nodes_that_a_layer_stands_for(command, ort_profile, tmp_path):
+    profile, layers = tmp_path / "profile.json", tmp_path / "layers.json"
+    profile.write_text(json.dumps(TRTEXEC))
+    layers.write_text(json.dumps(LAYERS))
+    alone = rows(tables(command, "profile", profile)["nodes"])
+    assert alone["__myl_Foo"]["self_us"] == pytest.approx(31)
+    assert alone["/block/first/MatMul + /block/first/Relu"]["sources"] == ["/block/first/MatMul", "/block/first/Relu"]
+    shown = tables(command, "profile", profile, "--layers", layers)
+    assert rows(shown["nodes"])["__myl_Foo"]["op"] == "kgen"
+    scopes = rows(shown["scopes"], "path")
+    assert scopes["block/first"]["total_us"] == pytest.approx(19) and scopes["block/second"]["total_us"] == pytest.approx(31)
+    difference = tables(command, "diff", ort_profile, profile)["nodes"]
+    fused = next(r for r in difference if "first/MatMul" in r["name"])
+    assert fused["b_us"] == pytest.approx(19) and fused["a_us"] > 0
+    assert "--layers" in command("profile", layers, code=3).stderr
+
+
+def test_nsight_systems_gives_kernels_to_the_ranges_that_asked_for_them(command, tmp_path):
+    path = tmp_path / "nsys.sqlite"
+    with sqlite3.connect(path) as db:
+        db.executescript("""
+            CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, correlationId INTEGER,
+              demangledName INTEGER, shortName INTEGER);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, correlationId INTEGER, bytes INTEGER,
+              copyKind INTEGER);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER,
+              nameId INTEGER);
+            CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, textId INTEGER,
+              globalTid INTEGER);
+            INSERT INTO StringIds VALUES (1, 'sgemm'), (2, 'relu'), (3, 'second');
+            INSERT INTO NVTX_EVENTS VALUES (0, 1000, 59, 'block', NULL, 5), (100, 400, 59, 'first', NULL, 5), (500, 900, 59,
+              NULL, 3, 5);
+            INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (150, 160, 5, 1, 1), (200, 210, 5, 2, 1), (600, 610, 5, 3, 1),
+              (950, 960, 5, 4, 1), (550, 560, 6, 5, 1);
+            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (5000, 9000, 1, 1, 1), (9000, 10000, 2, 2, 2), (10000, 13000, 3,
+              1, 1), (13000, 13500, 5, 2, 2);
+            INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (14000, 16000, 4, 4096, 2);""")
+    shown = tables(command, "profile", path)
+    scopes = rows(shown["scopes"], "path")
+    assert scopes["block/first"]["total_us"] == pytest.approx(5) and scopes["block/second"]["total_us"] == pytest.approx(3)
+    assert scopes["block"]["self_us"] == pytest.approx(2)  # the copy
+    assert rows(shown["nodes"])["relu"]["self_us"] == pytest.approx(0.5)  # another thread, without a range
+    assert "10.5 µs" in command("profile", path).stdout
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL")
+    assert "without kernels" in command("profile", path, code=3).stderr
+
+
+def test_files_that_are_damaged_or_other_are_refused(command, torch_trace, ort_profile, tmp_path):
+    path = tmp_path / "profile.json"
+    rng = random.Random(1)
+    for whole in (torch_trace[0].read_bytes(), ort_profile.read_bytes(), json.dumps(TRTEXEC).encode()):
+        path.write_bytes(whole[: len(whole) // 2])
+        assert "not whole JSON" in command("profile", path, code=1).stderr
+        for _ in range(20):
+            piece = bytearray(whole)
+            piece[rng.randrange(1, len(piece))] ^= 1 << rng.randrange(8)
+            path.write_bytes(piece)
+            result = command("profile", path, code=None)
+            assert result.returncode in (0, 1, 3) and (result.returncode == 0 or str(path) in result.stderr), result.stderr
+    path.write_text("{}")
+    assert "no profile that smelt reads" in command("profile", path, code=3).stderr
+    path.write_text('{"traceEvents": [1, {"name": 3}, {"ph": "X", "cat": "cpu_op", "name": "a"}]}')
+    assert str(path) in command("profile", path, code=1).stderr
+    path.write_bytes(b"SQLite format 3\0" + b"\0" * 2000)
+    assert "damaged" in command("diff", path, path, code=1).stderr

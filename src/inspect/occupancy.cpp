@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 
 #include "base/error.h"
 
@@ -40,7 +42,7 @@ std::optional<int64_t> size_in_bytes(std::string_view text) {
     }
   const auto value = number<double>(text);
   if (!value || !(*value >= 0) || *value * static_cast<double>(unit) > 1e9) return {};
-  return static_cast<int64_t>(*value * static_cast<double>(unit) + 0.5);
+  return std::llround(*value * static_cast<double>(unit));
 }
 
 std::optional<int> product(std::string_view text) {
@@ -123,19 +125,19 @@ Launch parse_launch(std::string_view text, Launch launch) {
     if (key == "regs" || key == "registers") {
       const auto n = number<int>(value);
       if (!n || *n < 0 || *n > 255) wrong("a thread has 0 to 255 registers");
-      launch.registers = *n;
+      launch.registers = n.value_or(0);
     } else if (key == "smem" || key == "shared" || key == "static") {
       const auto n = size_in_bytes(value);
       if (!n) wrong("bytes, or KiB: 70KiB");
-      (key == "static" ? launch.static_shared : launch.dynamic_shared) = *n;
+      (key == "static" ? launch.static_shared : launch.dynamic_shared) = n.value_or(0);
     } else if (key == "threads") {
       const auto n = product(value);
       if (!n) wrong("a block has 1 to 1024 threads: 128, 16x16");
-      launch.threads = *n;
+      launch.threads = n.value_or(0);
     } else if (key == "barriers") {
       const auto n = number<int>(value);
       if (!n || *n < 0 || *n > 16) wrong("a block has 0 to 16 barriers");
-      launch.barriers = *n;
+      launch.barriers = n.value_or(0);
     } else {
       wrong("there is regs, smem, static, threads and barriers");
     }
@@ -225,7 +227,7 @@ std::vector<Change> changes(const Multiprocessor& m, const Launch& launch) {
     other.threads = threads;
     const Occupancy o = occupancy(m, other);
     const auto distance = [&](int t) { return std::abs(t - launch.threads); };
-    if (o.warps > best.warps || (o.warps == best.warps && best.threads && distance(threads) < distance(*best.threads)))
+    if (o.warps > best.warps || (o.warps == best.warps && best.threads && distance(threads) < distance(best.threads.value_or(0))))
       best = {.threads = threads, .blocks = o.blocks, .warps = o.warps};
   }
   if (best.threads) found.push_back(best);

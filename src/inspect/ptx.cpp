@@ -278,7 +278,7 @@ class Reader {
         kernel().declared[std::string(words[1].substr(1))] += static_cast<int>(std::clamp<int64_t>(count, 0, 1 << 24));
     } else if (text.starts_with(".shared") || text.starts_with(".local")) {
       auto& bytes = text.starts_with(".shared") ? kernel().static_shared : kernel().stack;
-      bytes = std::min<int64_t>(*bytes + size_of(words_of(text, blanks)), int64_t{1} << 40);
+      bytes = std::min<int64_t>(bytes.value_or(0) + size_of(words_of(text, blanks)), int64_t{1} << 40);
     }
   }
 

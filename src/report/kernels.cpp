@@ -31,8 +31,8 @@ std::string answer(const inspect::Multiprocessor& m, const inspect::Launch& laun
   for (const std::string& change : inspect::what_if(m, launch)) text += "\n  " + change;
   if (o.blocks > 0) {
     const inspect::Change room = inspect::room(m, launch);
-    text += fmt::format("\n  free: up to {} registers or {} of shared memory change nothing", *room.registers,
-                        inspect::bytes_text(*room.shared));
+    text += fmt::format("\n  free: up to {} registers or {} of shared memory change nothing", room.registers.value_or(0),
+                        inspect::bytes_text(room.shared.value_or(0)));
   }
   return text;
 }

@@ -105,8 +105,10 @@ Table node_diff_table(const profile::Timings& a, const profile::Timings& b) {
 std::string diff_text(const profile::Timings& a, const profile::Timings& b) {
   const double first = a.total_us(), second = b.total_us();
   std::string text = fmt::format("{} in {}, {} in {}", format(first, Unit::us), a.file, format(second, Unit::us), b.file);
-  if (first > 0 && second > 0)
-    text += fmt::format(": {:.2f}x {}", std::max(first / second, second / first), second <= first ? "faster" : "slower");
+  if (first > 0 && second > 0) {
+    const std::string times = fmt::format("{:.2f}", std::max(first / second, second / first));
+    text += times == "1.00" ? ": as fast" : fmt::format(": {}x {}", times, second < first ? "faster" : "slower");
+  }
   if (a.gpu != b.gpu) text += " (one side is a GPU's time, the other a processor's)";
   return text;
 }

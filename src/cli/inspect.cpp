@@ -7,6 +7,7 @@
 #include "cli/common.h"
 #include "inspect/cubin.h"
 #include "inspect/ptx.h"
+#include "inspect/sass.h"
 #include "report/kernels.h"
 
 namespace smelt::cli {
@@ -32,7 +33,11 @@ std::vector<report::InspectedKernel> kernels_of(const inspect::Image& image, con
 inspect::Image read_image(const std::string& path) {
   const std::string bytes = read_text(path);
   try {
-    if (inspect::is_elf(bytes)) return inspect::read_cubin(bytes);
+    if (inspect::is_elf(bytes)) {
+      inspect::Image image = inspect::read_cubin(bytes);
+      inspect::add_sass(image, path);
+      return image;
+    }
     if (inspect::is_ptx(bytes)) return inspect::read_ptx(bytes);
   } catch (const Error& e) {
     throw Error(path + ": " + e.what(), e.next(), e.code());

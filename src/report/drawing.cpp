@@ -1,12 +1,8 @@
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "report/report.h"
 
 namespace smelt::report {
@@ -105,7 +102,7 @@ std::map<std::string, int> groups_of(const Graph& fused) {
 
 namespace {
 
-/// What dot makes of the text: no shell comes between, so that no name is a command.
+/// What dot makes of the text.
 std::string run_dot(const std::string& dot, bool bounded) {
   namespace fs = std::filesystem;
   // Anonymous: it has no name that others could take, and goes with the process.
@@ -117,48 +114,17 @@ std::string run_dot(const std::string& dot, bool bounded) {
       ::lseek(::fileno(file), 0, SEEK_SET) != 0)
     fail("the graph was not drawn: cannot write a temporary file: {}", std::strerror(errno));
 
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) fail("the graph was not drawn: {}", std::strerror(errno));
-  std::vector<const char*> words{"dot", "-Tsvg"};
+  std::vector<std::string> words{"dot", "-Tsvg"};
   // dot's layout takes minutes for a thousand nodes, and its splines overflow its stack; with these bounds it takes seconds.
   if (bounded) words.insert(words.end(), {"-Gnslimit=1", "-Gnslimit1=1", "-Gmclimit=0.1", "-Gsplines=line"});
-  words.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, ::fileno(file), STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t child = -1;
-  const int started = ::posix_spawnp(&child, "dot", &actions, nullptr, const_cast<char* const*>(words.data()), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  if (started != 0) {
-    ::close(ends[0]);
-    if (started == ENOENT) throw Error("the graph was not drawn: Graphviz's dot is not installed", "apt-get install graphviz");
-    fail("the graph was not drawn: dot could not be started: {}", std::strerror(started));
-  }
   constexpr int limit_s = 60;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(limit_s);
-  std::string svg;
-  bool in_time = false;
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
-    pollfd readable{ends[0], POLLIN, 0};
-    if (left <= 0) break;
-    if (::poll(&readable, 1, static_cast<int>(left)) <= 0) continue;
-    char block[65536];
-    const ssize_t n = ::read(ends[0], block, sizeof block);
-    if (n < 0 && errno == EINTR) continue;
-    in_time = n == 0;
-    if (n <= 0) break;
-    svg.append(block, static_cast<size_t>(n));
-  }
-  ::close(ends[0]);
-  if (!in_time) ::kill(child, SIGKILL);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!in_time) fail("the graph was not drawn: dot took longer than {} s", limit_s);
+  const Finished ended = run_program(words, ::fileno(file), limit_s);
+  if (ended.not_started == ENOENT)
+    throw Error("the graph was not drawn: Graphviz's dot is not installed", "apt-get install graphviz");
+  if (ended.not_started != 0) fail("the graph was not drawn: dot could not be started: {}", std::strerror(ended.not_started));
+  if (!ended.in_time) fail("the graph was not drawn: dot took longer than {} s", limit_s);
+  const int status = ended.status;
+  const std::string& svg = ended.output;
   if (status != 0 || svg.find("</svg>") == std::string::npos)
     fail("the graph was not drawn: dot ended with {} {}", WIFSIGNALED(status) ? "signal" : "status",
          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));

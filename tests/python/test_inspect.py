@@ -156,3 +156,20 @@ def test_damaged_files_give_an_error_and_never_a_crash(command, compiled, tmp_pa
     )
     damaged.write_text("hello")
     assert "neither a cubin nor PTX" in command("inspect", damaged, code=3).stderr
+
+
+def test_the_instructions_of_a_cubin_are_nvdisasms_where_it_is_installed(command, compiled):
+    triton = pytest.importorskip("triton", reason="Triton's wheel brings nvdisasm")
+    tools = pathlib.Path(triton.__file__).parent / "backends/nvidia/bin"
+    cubin, _ = compiled("sm_90a")
+    assert "mix" not in {k for k, t in json.loads(command("inspect", cubin, "--json", env={"PATH": "/nowhere"}).stdout).items() if t}
+    tables = json.loads(command("inspect", cubin, "--kernel", "saxpy", "--json", env={"PATH": str(tools)}).stdout)
+    mix = {r["kind"]: r["instructions"] for r in tables["mix"]}
+    listing = subprocess.run([tools / "nvdisasm", "-c", cubin], capture_output=True, text=True, check=True).stdout
+    own = listing[listing.index(".section\t.text.saxpy"):].split(".section", 2)[1]
+    ops = re.findall(r"/\*[0-9a-f]{4}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)", own)
+    assert tables["kernels"][0]["instructions"] == len(ops)
+    assert mix["load, global"] == sum(op.startswith("LDG") for op in ops) == 2
+    assert mix["fp32"] == sum(op.startswith("FFMA") for op in ops) == 4
+    assert tables["kernels"][0]["widest_load_bytes"] == 16
+    assert any("float4 v = x[i]" in r["source"] and r["widest_load_bytes"] == 16 for r in tables["lines"])

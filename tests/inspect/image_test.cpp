@@ -5,6 +5,7 @@
 
 #include "inspect/cubin.h"
 #include "inspect/ptx.h"
+#include "inspect/sass.h"
 #include "smelt/error.h"
 
 namespace smelt::inspect {
@@ -130,6 +131,38 @@ TEST(Ptx, that_is_damaged_is_read_or_refused) {
     for (int n = 0; n <= i % 4; ++n) text[random() % text.size()] ^= static_cast<char>(1 << random() % 8);
     message([&] { read_ptx(text); });  // an Error or nothing
   }
+}
+
+TEST(Sass, counts_instructions_behind_their_predicates_by_kernel_and_line) {
+  const auto all = read_sass(R"(
+	.section	.text.copy,"ax",@progbits
+copy:
+	//## File "/src/k.cu", line 3 inlined at "/src/k.cu", line 9
+        /*0000*/                   LDG.E.128.CONSTANT R8, desc[UR6][R2.64] ;
+        /*0010*/              @!P0 STG.E.64 desc[UR6][R2.64], R8 ;
+	//## File "/src/k.cu", line 4
+        /*0020*/                   IMAD.MOV.U32 R4, RZ, RZ, R8 ;
+        /*0030*/                   IMAD R4, R4, R5, RZ ;
+        /*0040*/              @UP0 HMMA.16816.F32 R4, R8, R10, R4 ;
+        /*0050*/                   LDL R1, [R2] ;
+	.section	.text.other,"ax",@progbits
+        /*0000*/                   EXIT ;
+)");
+  ASSERT_EQ(all.size(), 2u);
+  const Code& c = all.at("copy");
+  EXPECT_EQ(c.instructions, 6);
+  EXPECT_EQ(c.count(Work::load_global), 1);
+  EXPECT_EQ(c.count(Work::store_global), 1);
+  EXPECT_EQ(c.count(Work::move), 1);
+  EXPECT_EQ(c.count(Work::integer), 1);
+  EXPECT_EQ(c.count(Work::tensor), 1);
+  EXPECT_EQ(c.count(Work::load_local), 1);
+  ASSERT_EQ(c.lines.size(), 2u);
+  EXPECT_EQ(c.lines[0].line, 3);
+  EXPECT_EQ(c.lines[0].widest_load, 16);
+  EXPECT_EQ(c.lines[0].widest_store, 8);
+  EXPECT_EQ(c.lines[1].local, 1);
+  EXPECT_EQ(all.at("other").count(Work::control), 1);
 }
 
 TEST(Cubin, that_is_none_is_refused_by_what_it_is) {

@@ -1,10 +1,13 @@
 // Matrix products with bias and an activation, weights [K, N] by rows: the 24 shapes that the project measures itself by in f16,
-// and every configuration for any shape and type.
+// four large ones, and every configuration for any shape and type.
 #include <future>
+#include <limits>
+#include <map>
 
 #include "bench.h"
 #include "device/cuda/compiler.h"
 #include "device/cuda/cublaslt.h"
+#include "ops/matmul/cuda_hopper.h"
 #include "ops/matmul/cuda_offer.h"
 
 namespace smelt::bench {
@@ -14,10 +17,11 @@ struct Mnk {
   int64_t m, n, k;
 };
 constexpr Mnk shapes[] = {
-    {48, 4608, 4096},  {48, 4096, 4096},  {48, 4096, 13696}, {2, 4608, 4096},   {2, 4096, 4096},   {2, 4096, 13696},
-    {34, 4096, 4096},  {34, 4096, 11008}, {2, 4096, 11008},  {2, 4096, 40000},  {2, 4096, 44032},  {2, 4096, 176128},
-    {2, 1024, 40000},  {2, 1024, 4000},   {512, 4608, 1152}, {512, 1152, 4608}, {512, 3456, 1152}, {512, 1152, 1152},
-    {3072, 3072, 768}, {3072, 768, 3072}, {197, 3072, 768},  {4096, 1408, 512}, {4096, 512, 1408}, {4096, 32000, 512},
+    {48, 4608, 4096},   {48, 4096, 4096},   {48, 4096, 13696},  {2, 4608, 4096},     {2, 4096, 4096},   {2, 4096, 13696},
+    {34, 4096, 4096},   {34, 4096, 11008},  {2, 4096, 11008},   {2, 4096, 40000},    {2, 4096, 44032},  {2, 4096, 176128},
+    {2, 1024, 40000},   {2, 1024, 4000},    {512, 4608, 1152},  {512, 1152, 4608},   {512, 3456, 1152}, {512, 1152, 1152},
+    {3072, 3072, 768},  {3072, 768, 3072},  {197, 3072, 768},   {4096, 1408, 512},   {4096, 512, 1408}, {4096, 32000, 512},
+    {2048, 2048, 2048}, {4096, 4096, 4096}, {8192, 8192, 8192}, {4096, 4096, 11008},  // behind the 24: bound by operations
 };
 
 /// Bias, then the activation; cuBLASLt's gelu is the tanh form.
@@ -87,7 +91,7 @@ class Product {
 std::vector<std::future<std::unique_ptr<ops::Kernel>>> prepare(const ops::Offer& offer) {
   std::vector<std::future<std::unique_ptr<ops::Kernel>>> kernels;
   for (const ops::Candidate& c : offer.candidates)
-    kernels.push_back(std::async(c.tactic == "cuda" ? std::launch::async : std::launch::deferred, c.prepare));
+    kernels.push_back(std::async(c.tactic == "cublaslt" ? std::launch::deferred : std::launch::async, c.prepare));
   return kernels;
 }
 
@@ -105,31 +109,33 @@ void print_machine() {
 
 struct Timed {
   std::string name;
-  double us = 1e30;
+  double us = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace
 
 void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
   print_machine();
-  fmt::print("{:>18} {:>5} {:>8} {:>8} {:>6} {:>6}  {}\n", "m n k", "", "smelt", "cublaslt", "ratio", "TB/s",
-             "smelt's best, cuBLASLt's best");
+  fmt::print("{:>18} {:>5} {:>8} {:>8} {:>8} {:>6} {:>6}  {}\n", "m n k", "", "cuda", "hopper", "cublaslt", "ratio", "TB/s",
+             "the best of each; ratio: smelt's best to cuBLASLt's");
   for (size_t s = first; s < std::min(last, std::size(shapes)); ++s) {
     for (const std::string& epilogue : epilogues) {
       const Product p(shapes[s], epilogue, DType::f16);
       const ops::Offer offer = offer_of(p);
       auto kernels = prepare(offer);
-      Timed ours, theirs;
+      std::map<std::string, Timed> tactics;
       for (size_t i = 0; i < kernels.size(); ++i) {
         const auto kernel = kernels[i].get();
-        Timed& best = offer.candidates[i].tactic == "cuda" ? ours : theirs;
+        Timed& best = tactics[offer.candidates[i].tactic];
         if (quantile(p.time(*kernel, 5), 0.5) > 1.05 * best.us) continue;
         const double us = quantile(p.time(*kernel, 30), 0.5);
         if (us < best.us) best = {offer.candidates[i].config, us};
       }
-      fmt::print("{:>18} {:>5} {:8.2f} {:8.2f} {:6.2f} {:6.2f}  {}, {}\n",
-                 fmt::format("{} {} {}", shapes[s].m, shapes[s].n, shapes[s].k), epilogue, ours.us, theirs.us,
-                 ours.us / theirs.us, static_cast<double>(p.moved()) / ours.us / 1e6, ours.name, theirs.name);
+      const Timed &cuda = tactics["cuda"], &hopper = tactics["hopper"], &theirs = tactics["cublaslt"];
+      const double ours = std::min(cuda.us, hopper.us);
+      fmt::print("{:>18} {:>5} {:8.2f} {:8.2f} {:8.2f} {:6.2f} {:6.2f}  {}, {}, {}\n",
+                 fmt::format("{} {} {}", shapes[s].m, shapes[s].n, shapes[s].k), epilogue, cuda.us, hopper.us, theirs.us,
+                 ours / theirs.us, static_cast<double>(p.moved()) / ours / 1e6, cuda.name, hopper.name, theirs.name);
       std::fflush(stdout);
     }
   }
@@ -142,13 +148,23 @@ void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogu
   std::vector<ops::matmul::CudaConfig> configs = *ops::matmul::cuda_configs(p, *gpu());
   const double guess = ops::matmul::cuda_estimate_us(p, configs.at(0), *gpu());
   std::erase_if(configs, [&](const auto& c) { return ops::matmul::cuda_estimate_us(p, c, *gpu()) > 2 * guess; });
-  std::vector<std::future<std::unique_ptr<ops::Kernel>>> kernels;
+  struct Row {
+    double guessed;
+    std::string config;
+    std::future<std::unique_ptr<ops::Kernel>> kernel;
+  };
+  std::vector<Row> kernels;
   for (const auto& c : configs)
-    kernels.push_back(std::async(std::launch::async, [&p, &c] { return ops::matmul::cuda_product(p, c, *gpu()); }));
+    kernels.push_back({ops::matmul::cuda_estimate_us(p, c, *gpu()), c.print(),
+                       std::async(std::launch::async, [&p, &c] { return ops::matmul::cuda_product(p, c, *gpu()); })});
+  const auto hopper = ops::matmul::hopper_configs(p, *gpu());
+  for (size_t i = 0; hopper && i < hopper->size(); ++i) {
+    const auto& c = (*hopper)[i];
+    kernels.push_back({ops::matmul::hopper_estimate_us(p, c, *gpu()), "hopper " + c.print(),
+                       std::async(std::launch::async, [&p, &c] { return ops::matmul::hopper_product(p, c, *gpu()); })});
+  }
   std::vector<std::tuple<double, double, std::string>> rows;
-  for (size_t i = 0; i < kernels.size(); ++i)
-    rows.emplace_back(quantile(product.time(*kernels[i].get(), 5), 0.5), ops::matmul::cuda_estimate_us(p, configs[i], *gpu()),
-                      configs[i].print());
+  for (Row& r : kernels) rows.emplace_back(quantile(product.time(*r.kernel.get(), 5), 0.5), r.guessed, r.config);
   std::ranges::sort(rows);
   print_machine();
   fmt::print("{} {} {} {} {}: us, guessed\n", m, n, k, epilogue, name(type));

@@ -71,6 +71,14 @@ TEST(Abi, numbers_are_nvidias) {
   SAME(memory_device, CU_MEMORYTYPE_DEVICE);
   SAME(launch_cluster_dimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
   SAME(launch_programmatic_stream_serialization, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  SAME(tensor_map_f16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
+  SAME(tensor_map_bf16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+  SAME(tensor_map_no_interleave, CU_TENSOR_MAP_INTERLEAVE_NONE);
+  SAME(tensor_map_swizzle_128, CU_TENSOR_MAP_SWIZZLE_128B);
+  SAME(tensor_map_promote_256, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
+  SAME(tensor_map_fill_zeros, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  SAME(sizeof(TensorMap), sizeof(CUtensorMap));
+  SAME(alignof(TensorMap), alignof(CUtensorMap));
   SAME(nvrtc_success, NVRTC_SUCCESS);
   SAME(nvrtc_invalid_option, NVRTC_ERROR_INVALID_OPTION);
   SAME(sizeof(LaunchAttribute), sizeof(CUlaunchAttribute));

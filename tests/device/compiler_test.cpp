@@ -63,6 +63,34 @@ class Compiler : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
+TEST_F(Compiler, refuses_what_ptxas_made_slow_on_hopper) {
+  const auto product = [](const char* between) {
+    return Source{"product",
+                  fmt::format("#include \"common/ptx.cuh\"\n"
+                              "extern \"C\" __global__ void __launch_bounds__(128, 1) product(float* y, u64 a) {{\n"
+                              "  float d[4] = {{}};\n"
+                              "  ptx::wgmma_fence();\n"
+                              "  ptx::wgmma_f16<0, 0>(d, a, a);\n"
+                              "  {}\n"
+                              "  ptx::wgmma_f16<0, 0>(d, a, a);\n"
+                              "  ptx::wgmma_commit_and_wait();\n"
+                              "  for (int i = 0; i < 4; ++i) y[i * 128 + threadIdx.x] = d[i];\n"
+                              "}}\n",
+                              between),
+                  {}};
+  };
+  EXPECT_EQ(compile(product(""), "sm_90a").kernels.size(), 1u);
+  EXPECT_THAT(message([&] { compile(product("d[0] += y[0];"), "sm_90a"); }, ExitCode::failed),
+              HasSubstr("wgmma.mma_async instructions are serialized"));
+  const Source unbounded{"unbounded",
+                         "extern \"C\" __global__ void unbounded(float* y) {\n"
+                         "  asm volatile(\"setmaxnreg.dec.sync.aligned.u32 24;\");\n"
+                         "  y[0] = 1;\n"
+                         "}\n",
+                         {}};
+  EXPECT_THAT(message([&] { compile(unbounded, "sm_90a"); }, ExitCode::failed), HasSubstr("'setmaxnreg' ignored"));
+}
+
 TEST_F(Compiler, compiles_for_every_known_architecture) {
   for (const std::string_view arch : known_archs()) {
     const Cubin cubin = compile(shift(), arch);

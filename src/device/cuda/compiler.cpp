@@ -122,6 +122,15 @@ std::vector<KernelResources> resources_in(std::string_view log) {
   return kernels;
 }
 
+/// What ptxas says where it did not do what a kernel for Hopper is written for: it waits for each wgmma by itself, or leaves out
+/// setmaxnreg. Both are warnings to it. Empty where it did.
+std::string made_slow(std::string_view log) {
+  for (const std::string_view line : lines_of(log))
+    for (const std::string_view what : {"wgmma.mma_async instructions are serialized", "'setmaxnreg' ignored"})
+      if (line.find(what) != line.npos) return std::string(line);
+  return {};
+}
+
 /// The first error of a log with the line of the source that it is about.
 std::string first_error(std::string_view log, const Source& source) {
   const auto lines = lines_of(log);
@@ -230,6 +239,7 @@ Cubin compile(const Source& source, std::string_view arch) {
     if (result == abi::nvrtc_invalid_option) fail_unsupported("{}: NVRTC {}.{}: {}", where, opened().major, opened().minor, why);
     fail("{}: {}", where, why);
   }
+  if (const std::string slow = made_slow(log); !slow.empty()) fail("{}: {}", where, slow);
   Cubin cubin;
   check_nvrtc(api.cubin_size(program.get(), &size), where);
   cubin.bytes.resize(size);

@@ -61,8 +61,9 @@ LibraryState compiler_library();
 /// driver (13000 of CUDA 13.0; 0: not known) is of an older major version and does not load what it makes. CompilerMissing.
 void check_compiler(std::string_view arch, int driver);
 /// Compiles for `arch`, in the calling thread; several threads may compile at once. C++20, -DNDEBUG, --use_fast_math off, fused
-/// multiply-adds on. Throws Error (failed) with the first error of the log and its line of source, unsupported where NVRTC does
-/// not know the architecture; CompilerMissing (unsupported).
+/// multiply-adds on. Throws Error (failed) with the first error of the log and its line of source, or with ptxas's warning where
+/// it serialised wgmma or ignored setmaxnreg, unsupported where NVRTC does not know the architecture; CompilerMissing
+/// (unsupported).
 Cubin compile(const Source& source, std::string_view arch);
 
 }  // namespace smelt::device::cuda

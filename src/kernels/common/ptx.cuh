@@ -231,10 +231,106 @@ SMELT_WGMMA(wgmma_m64n128k32_s8, i32, "+r", "m64n128k32.s32.s8.s8", "")
 #undef SMELT_8_SUMS
 
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_commit_and_wait() {
-  asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+__device__ __forceinline__ void wgmma_commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int Pending> __device__ __forceinline__ void wgmma_wait_group() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
+__device__ __forceinline__ void wgmma_commit_and_wait() {
+  wgmma_commit_group();
+  wgmma_wait_group<0>();
+}
+/// The compiler keeps what reads x behind this, and what writes it before.
+__device__ __forceinline__ void keep_order(float& x) { asm volatile("" : "+f"(x)::"memory"); }
+
+// The same with both operands in shared memory, d (64, N) and 16 steps of K of 16-bit types: d += a b.
+// TransA, TransB: 0 where the operand's lines run along K, 1 where they run along M or N. wgmma_TYPE(d of N / 2 sums, …).
+
+#define SMELT_TEN(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9, "
+#define SMELT_TO_10 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, "
+#define SMELT_TO_40 SMELT_TO_10 SMELT_TEN(1) SMELT_TEN(2) SMELT_TEN(3)
+#define SMELT_TO_90 SMELT_TO_40 SMELT_TEN(4) SMELT_TEN(5) SMELT_TEN(6) SMELT_TEN(7) SMELT_TEN(8)
+#define SMELT_TO_120 SMELT_TO_90 SMELT_TEN(9) SMELT_TEN(10) SMELT_TEN(11)
+#define SMELT_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define SMELT_8(i) SMELT_4(i), SMELT_4(i + 4)
+#define SMELT_16(i) SMELT_8(i), SMELT_8(i + 8)
+#define SMELT_32(i) SMELT_16(i), SMELT_16(i + 16)
+#define SMELT_64(i) SMELT_32(i), SMELT_32(i + 32)
+#define SMELT_PRODUCT(name, type, n, count, numbers, a, b, ta, tb, ...)                                                      \
+  template <int TransA, int TransB> __device__ __forceinline__ void name(float(&d)[count], u64 left, u64 right) {            \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                     \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #type "." #type " {" numbers "}, " a ", " b               \
+                 ", p, 1, 1, " ta ", " tb ";}\n"                                                                             \
+                 : __VA_ARGS__                                                                                               \
+                 : "l"(left), "l"(right), "n"(TransA), "n"(TransB));                                                         \
+  }
+#define SMELT_PRODUCTS(...)                      \
+  SMELT_PRODUCT(wgmma_f16, f16, __VA_ARGS__)     \
+  SMELT_PRODUCT(wgmma_bf16, bf16, __VA_ARGS__)
+SMELT_PRODUCTS(8, 4, "%0, %1, %2, %3", "%4", "%5", "%6", "%7", SMELT_4(0))
+SMELT_PRODUCTS(16, 8, "%0, %1, %2, %3, %4, %5, %6, %7", "%8", "%9", "%10", "%11", SMELT_8(0))
+SMELT_PRODUCTS(32, 16, SMELT_TO_10 "%10, %11, %12, %13, %14, %15", "%16", "%17", "%18", "%19", SMELT_16(0))
+SMELT_PRODUCTS(48, 24, SMELT_TO_10 SMELT_TEN(1) "%20, %21, %22, %23", "%24", "%25", "%26", "%27", SMELT_16(0), SMELT_8(16))
+SMELT_PRODUCTS(64, 32, SMELT_TO_10 SMELT_TEN(1) SMELT_TEN(2) "%30, %31", "%32", "%33", "%34", "%35", SMELT_32(0))
+SMELT_PRODUCTS(96, 48, SMELT_TO_40 "%40, %41, %42, %43, %44, %45, %46, %47", "%48", "%49", "%50", "%51", SMELT_32(0),
+               SMELT_16(32))
+SMELT_PRODUCTS(128, 64, SMELT_TO_40 SMELT_TEN(4) SMELT_TEN(5) "%60, %61, %62, %63", "%64", "%65", "%66", "%67",
+               SMELT_64(0))
+SMELT_PRODUCTS(192, 96, SMELT_TO_90 "%90, %91, %92, %93, %94, %95", "%96", "%97", "%98", "%99", SMELT_64(0),
+               SMELT_32(64))
+SMELT_PRODUCTS(256, 128, SMELT_TO_120 "%120, %121, %122, %123, %124, %125, %126, %127", "%128", "%129", "%130", "%131",
+               SMELT_64(0), SMELT_64(64))
+#undef SMELT_PRODUCTS
+#undef SMELT_PRODUCT
+#undef SMELT_64
+#undef SMELT_32
+#undef SMELT_16
+#undef SMELT_8
+#undef SMELT_4
+#undef SMELT_TO_120
+#undef SMELT_TO_90
+#undef SMELT_TO_40
+#undef SMELT_TO_10
+#undef SMELT_TEN
 #endif
+
+// Barriers in shared memory that count arrivals, and bytes that copies bring; a phase ends when all have come. sm_90.
+
+__device__ __forceinline__ void mbarrier_init(u32 barrier, u32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+/// What was initialised is visible to the copies.
+__device__ __forceinline__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void mbarrier_arrive(u32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(u32 barrier, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+/// Whether the phase of this parity has ended; waits a moment for it.
+__device__ __forceinline__ bool mbarrier_try_wait_parity(u32 barrier, u32 parity) {
+  u32 done;
+  asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+               : "=r"(done)
+               : "r"(barrier), "r"(parity)
+               : "memory");
+  return done != 0;
+}
+/// A barrier of the block's first `threads` threads, or of other warps that count so many; `id`: 1 … 15.
+__device__ __forceinline__ void bar_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Copies of boxes by a tensor map (CUtensorMap), whose bytes a barrier counts; x runs along memory. sm_90.
+
+__device__ __forceinline__ void prefetch_tensormap(const void* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+__device__ __forceinline__ void cp_async_bulk_tensor_3d(u32 shared, const void* map, i32 x, i32 y, i32 z, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+      : "memory");
+}
 
 // Blocks of a cluster and each other's shared memory. sm_90.
 

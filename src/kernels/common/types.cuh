@@ -8,6 +8,8 @@
 
 struct alignas(2) f16 { u16 bits; };
 struct alignas(2) bf16 { u16 bits; };
+template <class T> struct IsBf16 { static constexpr bool value = false; };
+template <> struct IsBf16<bf16> { static constexpr bool value = true; };
 
 __device__ __forceinline__ float f32(float x) { return x; }
 __device__ __forceinline__ float f32(f16 x) { return ptx::cvt_f32_f16(x.bits); }

@@ -28,6 +28,7 @@ struct FloatTile {
   using CopyB = OperandCopy<T, BKMajor, BKMajor ? N : K, BKMajor ? K : N, b_reads, BVec, threads>;
   static constexpr int stage_bytes = CopyA::tile_bytes + CopyB::tile_bytes, shared_bytes = stages * stage_bytes;
 
+  static __device__ __forceinline__ void synchronize() { __syncthreads(); }
   static constexpr bool row_sums = false;
 
   static constexpr int part_k = 128;                                        // steps of K of a part

@@ -11,14 +11,12 @@
 #pragma once
 
 #include "gemm/float_tile.cuh"
+#include "gemm/raster.cuh"
 #include "gemm/tensor_tile.cuh"
 #include "gemm/tile_loop.cuh"
 #include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/epilogue.h"
 #include "pointwise/walk.cuh"
-
-/// Blocks take the tiles of so many rows column by column, so that the parts of a and b that they share stay in the L2 cache.
-constexpr u32 raster_rows = 8;
 
 /// Launch: (tiles of all batches, splits) blocks of Tile::threads; Tile::shared_bytes of dynamic shared memory.
 template <class Tile, bool Split, class A, class B, class Sum, int BatchRank, class Epilogue>
@@ -26,16 +24,14 @@ __device__ __forceinline__ void gemm_block(const WithEpilogue<BatchedGemmArgs<A,
   extern __shared__ __align__(128) char shared[];
   const GemmArgs<A, B, Sum>& g = args.args.gemm;
   const Epilogue& epilogue = args.epilogue;
-  const u32 tiles = g.tiles_m * g.tiles_n, batch = blockIdx.x / tiles, tile = blockIdx.x % tiles;
-  const u32 group = tile / (raster_rows * g.tiles_n), first = group * raster_rows;                // first: row of tiles
-  const u32 high = g.tiles_m - first < raster_rows ? g.tiles_m - first : raster_rows, rest = tile % (raster_rows * g.tiles_n);
-  const u32 row = (first + rest % high) * Tile::tile_m, column = rest / high * Tile::tile_n;
+  const TilePlace place(blockIdx.x, g.tiles_m, g.tiles_n);
+  const u32 row = place.row * Tile::tile_m, column = place.column * Tile::tile_n;
   const u32 k_begin = Split ? blockIdx.y * g.split_k : 0;
   const int k_left = static_cast<int>(Split && g.k - k_begin > g.split_k ? g.split_k : g.k - k_begin);
   const int k_tiles = (k_left + Tile::tile_k - 1) / Tile::tile_k;
 
   i64 begin[2];
-  args.args.batches.template locate<1>(batch, begin);
+  args.args.batches.template locate<1>(place.batch, begin);
   constexpr bool a_k_major = Tile::CopyA::k_major, b_k_major = Tile::CopyB::k_major;
   typename Tile::CopyA copy_a(g.a + begin[0] + row * g.a_row + k_begin * g.a_k,                                 // (TileM, TileK)
                               a_k_major ? g.a_row : g.a_k, a_k_major ? g.a_k : g.a_row, g.m - row);
@@ -50,7 +46,7 @@ __device__ __forceinline__ void gemm_block(const WithEpilogue<BatchedGemmArgs<A,
   if constexpr (Tile::row_sums) sums.take_zeros(g.b_zeros + column, static_cast<int>(g.n - column));
 
   const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);         // inside of the output
-  const auto start = epilogue.start(batch);
+  const auto start = epilogue.start(place.batch);
   finish_tile<Split>(sums, shared, rows, columns, g.partial, g.arrived, [&](int r, int c, const Sum(&v)[4]) {
     epilogue.apply(start, row + r, column + c, static_cast<u32>(columns - c), v);
   });

@@ -46,6 +46,7 @@ struct TensorTile {
   static constexpr int exchange_row = warp_n + 8, exchange_bytes = WarpsM * WarpsN * 16 * exchange_row * 4;
   static constexpr int shared_bytes = stages * stage_bytes > exchange_bytes ? stages * stage_bytes : exchange_bytes;
 
+  static __device__ __forceinline__ void synchronize() { __syncthreads(); }
   static constexpr bool row_sums = RowSums;
 
   Sum d[rows][columns][4] = {};                                             // (rows, columns) fragments of (16, 8)

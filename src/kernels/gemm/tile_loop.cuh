@@ -54,10 +54,10 @@ __device__ __forceinline__ void finish_tile(const Tile& sums, char* shared, int 
         *reinterpret_cast<Four*>(parts + blockIdx.y * area + r * Tile::tile_n + c) = {v[0], v[1], v[2], v[3]};
     });
     __threadfence();
-    __syncthreads();
+    Tile::synchronize();
     u32* last = reinterpret_cast<u32*>(shared);
     if (threadIdx.x == 0) *last = atomicInc(arrived + blockIdx.x, gridDim.y - 1) == gridDim.y - 1;
-    __syncthreads();
+    Tile::synchronize();
     if (!*last) return;
     __threadfence();
     for (int q = threadIdx.x; q < area / 4; q += Tile::threads) {

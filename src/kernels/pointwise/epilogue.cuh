@@ -25,25 +25,42 @@ struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)
     return s;
   }
 
-  /// Writes y at `column` and the columns after it, of which the first `count` lie inside; `column` is a multiple of width.
-  __device__ __forceinline__ void apply(const Start& s, u32 row, u32 column, u32 count, const Sum (&sums)[width]) const {
+  /// What the program reads beside the sums, and where y's elements lie.
+  struct Operands {
+    Tuple<Vector<typename X::Type, width>...> x;                            // (width) of (columns) each
+    i64 y;
+  };
+  /// Loads the operands at `column` and the columns after it, of which the first `count` lie inside; `column` is a multiple of
+  /// width.
+  __device__ __forceinline__ void fetch(Operands& o, const Start& s, u32 row, u32 column, u32 count) const {
     i64 at[tensors];
     this->rows.template locate<1>(row, at);
-    apply(s, at, column, count, sums, IndicesTo<sizeof...(X)>());
+    fetch(o, s, at, column, count, IndicesTo<sizeof...(X)>());
+  }
+  /// Writes y there.
+  __device__ __forceinline__ void write(const Operands& o, u32 count, const Sum (&sums)[width]) const {
+    write(o, count, sums, IndicesTo<sizeof...(X)>());
+  }
+  __device__ __forceinline__ void apply(const Start& s, u32 row, u32 column, u32 count, const Sum (&sums)[width]) const {
+    Operands o;
+    fetch(o, s, row, column, count);
+    write(o, count, sums);
   }
 
  private:
   template <int... I>
-  __device__ __forceinline__ void apply(const Start& s, const i64 (&at)[tensors], u32 column, u32 count, const Sum (&sums)[width],
+  __device__ __forceinline__ void fetch(Operands& o, const Start& s, const i64 (&at)[tensors], u32 column, u32 count,
                                         Indices<I...>) const {
-    Tuple<Vector<typename X::Type, width>...> x;                            // (width) of (columns) each
-    (load<X::access()>(get<I>(x), static_cast<const typename X::Type*>(this->begins[1 + I]),
+    (load<X::access()>(get<I>(o.x), static_cast<const typename X::Type*>(this->begins[1 + I]),
                        s.at[1 + I] + at[1 + I] + column * step<X>(1 + I), step<X>(1 + I), count), ...);
+    o.y = s.at[0] + at[0] + column * step<Y>(0);
+  }
+  template <int... I>
+  __device__ __forceinline__ void write(const Operands& o, u32 count, const Sum (&sums)[width], Indices<I...>) const {
     Vector<typename Y::Type, width> y;                                      // (width) of (columns)
 #pragma unroll
-    for (int i = 0; i < width; ++i) Program::apply(sums[i], get<I>(x).at[i]..., y.at[i]);
-    store<Y::access()>(static_cast<typename Y::Type*>(this->begins[0]), s.at[0] + at[0] + column * step<Y>(0), step<Y>(0), count,
-                       y);
+    for (int i = 0; i < width; ++i) Program::apply(sums[i], get<I>(o.x).at[i]..., y.at[i]);
+    store<Y::access()>(static_cast<typename Y::Type*>(this->begins[0]), o.y, step<Y>(0), count, y);
   }
   /// Where the elements of an access lie side by side, or are one, their distance need not be read.
   template <class V> __device__ __forceinline__ i64 step(int tensor) const {

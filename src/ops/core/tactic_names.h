@@ -12,7 +12,7 @@ inline constexpr std::string_view early_launch = "early_launch";
 inline constexpr std::string_view nondeterministic = "nondeterministic";
 
 /// What --tactics takes. ops::offer insists that every family keeps to it.
-inline constexpr std::string_view tactic_names[] = {"onednn",   "avx2",  "winograd",  "cpu",        "cuda",
+inline constexpr std::string_view tactic_names[] = {"onednn",   "avx2",  "winograd",  "cpu",        "cuda",          "hopper",
                                                     "cublaslt", "cudnn", "reference", early_launch, nondeterministic};
 
 }  // namespace smelt::ops

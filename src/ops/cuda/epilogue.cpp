@@ -88,6 +88,12 @@ Result<CudaEpilogue> CudaEpilogue::make(const expr::Program& program, const Boun
   return e;
 }
 
+CudaEpilogue CudaEpilogue::widened(int64_t width) const {
+  if (y_.shape[axes_.column] % width != 0) return *this;
+  Result<CudaEpilogue> wide = make(program_, y_, operands_, axes_, width);
+  return wide && wide->access_ == access_ ? *wide : *this;
+}
+
 std::string CudaEpilogue::source() const {
   const std::string config =
       config_source("EpilogueConfig",
@@ -101,9 +107,9 @@ std::string CudaEpilogue::source() const {
       expr::to_cuda(program_, "Program"), config, expr::cuda_type(program_.type(0)), views);
 }
 
-std::string CudaEpilogue::source(KernelEntry entry, size_t bytes) const {
+std::string CudaEpilogue::source(KernelEntry entry, size_t bytes, size_t alignment) const {
   entry.arguments = fmt::format("WithEpilogue<{}, Epilogue>", entry.arguments);
-  return source() + entry_source(entry, bytes + this->bytes());
+  return source() + entry_source(entry, (bytes + this->bytes() + alignment - 1) / alignment * alignment);
 }
 
 std::string CudaEpilogue::text() const {

@@ -37,10 +37,15 @@ class CudaEpilogue {
   static Result<CudaEpilogue> make(const expr::Program& program, const BoundTensor& y, std::vector<EpilogueOperand> operands,
                                    const EpilogueAxes& axes, int64_t width = 4);
 
+  /// The same over `width` columns at a time, where every tensor is then accessed as widely as now and all columns make whole
+  /// accesses; else as it is.
+  CudaEpilogue widened(int64_t width) const;
+
   /// Declares Program and Epilogue.
   std::string source() const;
-  /// The same, then the entry; its argument is WithEpilogue<entry.arguments, Epilogue>, the first of them of `bytes`.
-  std::string source(KernelEntry entry, size_t bytes) const;
+  /// The same, then the entry; its argument is WithEpilogue<entry.arguments, Epilogue>, the first of them of `bytes`, a multiple of
+  /// its `alignment`.
+  std::string source(KernelEntry entry, size_t bytes, size_t alignment = 8) const;
   /// "bias" forms as a cache key wants them: the program, then types, shapes and strides of the operands, the
   /// output's where it is not dense, and how wide their accesses are.
   std::string text() const;

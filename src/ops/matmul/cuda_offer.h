@@ -12,6 +12,7 @@ using MakeProduct = std::function<std::unique_ptr<Kernel>(const CudaConfig&)>;
 
 /// "cuda": src/kernels/gemm, in the configurations that rank first, made by `make`.
 void offer_cuda(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer, const MakeProduct& make);
+void offer_hopper(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer);    // "hopper"
 void offer_cublaslt(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer);  // "cublaslt"
 
 /// "cuda" of 8-bit products: cuda_int8.cpp.

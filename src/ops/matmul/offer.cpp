@@ -75,6 +75,7 @@ void offer_cuda(const BoundNode& node, const Machine& machine, Offer& offer) {
   offer.problem = Key(matmul::print(p.problem)).flag(";tf32", machine.gpu->tf32 && p.type == DType::f32).text();
   matmul::offer_cuda(p, machine.gpu, offer,
                      [p, gpu = machine.gpu](const matmul::CudaConfig& c) { return matmul::cuda_product(p, c, *gpu); });
+  matmul::offer_hopper(p, machine.gpu, offer);
   matmul::offer_cublaslt(p, machine.gpu, offer);
 }
 

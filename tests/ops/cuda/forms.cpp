@@ -83,6 +83,7 @@ std::vector<Form> all_forms() {
                      .in(DType::bf16, {2, 12, 64, 40})
                      .in(DType::bf16, {2, 12, 66, 40})
                      .out(DType::bf16, {2, 12, 64, 66}));
+  list.push_back(Form("MatMul", "").in(DType::f16, {16, 2048}).in(DType::f16, {2048, 512}).out(DType::f16, {16, 512}));
   list.push_back(Form("MatMul", "").in(DType::f32, {2, 4096}).in(DType::f32, {4096, 1000}).out(DType::f32, {2, 1000}));
   Form quantized("MatMulInteger", "");
   quantized.in(DType::u8, {384, 768}).in(DType::i8, {768, 3072}).out(DType::i32, {384, 3072});

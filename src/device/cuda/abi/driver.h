@@ -106,6 +106,17 @@ struct Uuid {
   unsigned char bytes[16];
 };
 
+/// CUtensorMap, which the driver encodes, and what it says of a tensor.
+struct alignas(128) TensorMap {
+  uint64_t words[16] = {};
+};
+static_assert(sizeof(TensorMap) == 128);
+enum TensorMapType : int { tensor_map_f16 = 6, tensor_map_bf16 = 9 };  // CUtensorMapDataType
+enum TensorMapInterleave : int { tensor_map_no_interleave = 0 };
+enum TensorMapSwizzle : int { tensor_map_swizzle_128 = 3 };
+enum TensorMapPromotion : int { tensor_map_promote_256 = 3 };  // CUtensorMapL2promotion, bytes
+enum TensorMapFill : int { tensor_map_fill_zeros = 0 };        // CUtensorMapFloatOOBfill
+
 struct Copy2d {  // CUDA_MEMCPY2D
   size_t from_x = 0, from_y = 0;
   MemoryType from_type = memory_unified;
@@ -182,6 +193,9 @@ static_assert(sizeof(Copy2d) == 128);
   X(module_unload, cuModuleUnload, Module module)                                                                               \
   X(module_function, cuModuleGetFunction, Function* function, Module module, const char* name)                                  \
   X(function_set_attribute, cuFuncSetAttribute, Function function, FunctionAttribute attribute, int value)                      \
+  X(tensor_map_tiled, cuTensorMapEncodeTiled, TensorMap* map, TensorMapType type, uint32_t rank, void* address,                 \
+    const uint64_t* extents, const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,                     \
+    TensorMapInterleave interleave, TensorMapSwizzle swizzle, TensorMapPromotion promotion, TensorMapFill fill)                 \
   X(launch, cuLaunchKernelEx, const LaunchConfig* config, Function function, void** parameters, void** extra)
 
 /// Their addresses.

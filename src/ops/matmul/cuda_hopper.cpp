@@ -1,0 +1,166 @@
+// Matrix products by tensor maps and wgmma on Hopper, generated for the type, the tile and the epilogue.
+#include "ops/matmul/cuda_hopper.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "kernels/gemm/hopper.h"
+#include "ops/cuda/source.h"
+#include "ops/matmul/cuda_offer.h"
+
+namespace smelt::ops::matmul {
+namespace {
+
+namespace abi = device::cuda::abi;
+using Args = kernels::HopperGemmArgs;
+
+/// The matrices of a batched operand as one more axis of a tensor map: `step` elements from one to the next, of which the batch's
+/// axes take whole multiples (0 where they repeat).
+struct Matrices {
+  int64_t step = 0, count = 1;
+  Shape batch;  // in steps
+};
+Matrices matrices(const CudaOperand& o, const Shape& batch) {
+  Matrices r{0, 1, o.batch};
+  for (size_t d = 0; d < batch.size(); ++d)
+    if (batch[d] != 1) r.step = std::gcd(r.step, o.batch[d]);
+  for (size_t d = 0; d < batch.size(); ++d) {
+    r.batch[d] = batch[d] == 1 || r.step == 0 ? 0 : o.batch[d] / r.step;
+    r.count += (batch[d] - 1) * r.batch[d];
+  }
+  return r;
+}
+
+Views matrix_views(const CudaProblem& p) {
+  return in_order(p.batch, {matrices(p.a, p.batch).batch, matrices(p.b, p.batch).batch});
+}
+
+/// All of a tensor map but the address.
+class OperandMap {
+ public:
+  /// `box`: of the tile's extent along M or N.
+  OperandMap(const CudaOperand& o, const Shape& batch, DType type, int64_t extent, int64_t k, int64_t box)
+      : type_(type == DType::f16 ? abi::tensor_map_f16 : abi::tensor_map_bf16) {
+    constexpr int64_t line = 64, element = 2;
+    const Matrices all = matrices(o, batch);
+    const int64_t inner = o.k_major ? k : extent, lines = o.k_major ? extent : k, step = o.k_major ? o.outer : o.k;
+    const auto whole = [](int64_t n) { return static_cast<uint64_t>((n + 7) / 8 * 8 * element); };
+    extents_[0] = static_cast<uint64_t>(inner), extents_[1] = static_cast<uint64_t>(lines);
+    extents_[2] = static_cast<uint64_t>(all.count);
+    // The step of an axis of extent 1 is never taken, but must be one.
+    steps_[0] = lines == 1 ? whole(inner) : static_cast<uint64_t>(step * element);
+    steps_[1] = all.count == 1 ? whole(inner) : static_cast<uint64_t>(all.step * element);
+    box_[0] = line, box_[1] = static_cast<uint32_t>(o.k_major ? box : line), box_[2] = 1;
+  }
+  void encode(kernels::TensorMap& map, const void* address) const {
+    constexpr uint32_t ones[] = {1, 1, 1};
+    abi::TensorMap made;
+    device::cuda::check(
+        device::cuda::driver().tensor_map_tiled(&made, type_, 3, const_cast<void*>(address), extents_, steps_, box_, ones,
+                                                abi::tensor_map_no_interleave, abi::tensor_map_swizzle_128,
+                                                abi::tensor_map_promote_256, abi::tensor_map_fill_zeros),
+        "describing a product's operand");
+    static_assert(sizeof map == sizeof made);
+    std::memcpy(&map, &made, sizeof map);
+  }
+
+ private:
+  abi::TensorMapType type_;
+  uint64_t extents_[3] = {}, steps_[2] = {};
+  uint32_t box_[3] = {};
+};
+
+/// Sums of whole tiles are written 8 columns at a time, where a thread has at most 96 of them; with 128, 4 at a time were faster.
+CudaEpilogue epilogue_of(const CudaProblem& p, const HopperConfig& c) {
+  const bool wide = c.splits == 1 && !c.swap && c.tile_m * c.tile_n <= 96 * 128 * c.groups;
+  return wide ? p.epilogue.widened(8) : p.epilogue;
+}
+
+std::string source_of(const CudaProblem& p, const HopperConfig& c) {
+  const WalkArgument batches(matrix_views(p), 1);
+  const KernelEntry gemm{"gemm", fmt::format("Tile::block_threads, {}", c.blocks),
+                         fmt::format("BatchedHopperArgs<{}>", matrix_views(p).extents.size()),
+                         fmt::format("hopper_block<Tile, {}, {}>", c.splits > 1, c.persistent)};
+  return fmt::format("#include \"gemm/hopper.cuh\"\n\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n\n",
+                     hopper_tile_type(p, c), c.shared_bytes(p)) +
+         epilogue_of(p, c).source(gemm, (sizeof(Args) + batches.size() + alignof(Args) - 1) / alignof(Args) * alignof(Args),
+                                  alignof(Args));
+}
+
+class HopperProduct final : public CompiledKernel {
+ public:
+  HopperProduct(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu)
+      : CompiledKernel(gpu, {fmt::format("gemm:{}", c.print()), source_of(p, c), {}}, "gemm"),
+        device_(gpu.device),
+        epilogue_(epilogue_of(p, c)),
+        a_(p.a, p.batch, p.type, p.m, p.k, c.tile_m),
+        b_(p.b, p.batch, p.type, p.n, p.k, c.tile_n),
+        batches_(matrix_views(p), 1) {
+    const int64_t tiles_m = (p.m + c.tile_m - 1) / c.tile_m, tiles_n = (p.n + c.tile_n - 1) / c.tile_n;
+    const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k, each = (steps + c.splits - 1) / c.splits;
+    const int64_t splits = (steps + each - 1) / each;  // one that would begin beyond K is none
+    tiles_ = tiles_m * tiles_n * p.batches();
+    const int64_t blocks = c.persistent ? std::min(tiles_, c.blocks * gpu.info.multiprocessors) : tiles_;
+    shape_ = {.grid = {static_cast<unsigned>(blocks), static_cast<unsigned>(splits), 1},
+              .block = {static_cast<unsigned>(c.threads()), 1, 1},
+              .shared_bytes = c.shared_bytes(p)};
+    args_.m = static_cast<uint32_t>(p.m), args_.n = static_cast<uint32_t>(p.n), args_.k = static_cast<uint32_t>(p.k);
+    args_.tiles_m = static_cast<uint32_t>(tiles_m), args_.tiles_n = static_cast<uint32_t>(tiles_n);
+    args_.tiles = static_cast<uint32_t>(tiles_);
+    args_.split_k = static_cast<uint32_t>(each * c.tile_k);
+    if (c.splits == 1) return;
+    partial_bytes_ = tiles_ * splits * c.tile_m * c.tile_n * 4;
+    arrived_ = zeroed(gpu, tiles_ * 4, "a product's split tiles");
+    if (arrived_) args_.arrived = reinterpret_cast<uint32_t*>(arrived_->address());
+  }
+
+  int64_t workspace() const override { return partial_bytes_; }
+  bool in_place(size_t i) const override { return i > 1 && epilogue_.in_place(i); }
+
+  void run(const Buffers& b) override {
+    if (tiles_ == 0) return;
+    if (!device_) fail("a kernel that was compiled for another machine cannot run");
+    // Tensor maps hold addresses: they are made for the buffers of this run, or recording. The driver looks the addresses up in the
+    // current context.
+    const device::cuda::Device::Current current(*device_);
+    a_.encode(args_.a, b.inputs[0]);
+    b_.encode(args_.b, b.inputs[1]);
+    args_.partial = b.workspace;
+    Arguments arguments;
+    arguments.value(args_).bytes(batches_.data(), batches_.size());
+    arguments.bytes(epilogue_.argument(b), epilogue_.bytes(), alignof(Args));  // BatchedHopperArgs is padded to its alignment
+    launch(b, shape_, arguments);
+  }
+
+ private:
+  std::shared_ptr<device::cuda::Device> device_;
+  CudaEpilogue epilogue_;
+  OperandMap a_, b_;
+  WalkArgument batches_;
+  int64_t tiles_ = 0, partial_bytes_ = 0;
+  device::cuda::LaunchShape shape_;
+  Args args_{};
+  std::shared_ptr<device::cuda::Memory> arrived_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> hopper_product(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu) {
+  return std::make_unique<HopperProduct>(p, c, gpu);
+}
+
+void offer_hopper(const CudaProblem& p, const std::shared_ptr<const Gpu>& gpu, Offer& offer) {
+  constexpr size_t most_candidates = 16;
+  Result<std::vector<HopperConfig>> configs = hopper_configs(p, *gpu);
+  if (!configs) return offer.refuse("hopper", configs.refusal());
+  if (configs->size() > most_candidates) configs->resize(most_candidates);
+  for (const HopperConfig& c : *configs)
+    offer.candidates.push_back(
+        {"hopper", c.print(), hopper_estimate_us(p, c, *gpu), [p, c, gpu] { return hopper_product(p, c, *gpu); }});
+}
+
+}  // namespace smelt::ops::matmul

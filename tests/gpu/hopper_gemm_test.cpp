@@ -1,0 +1,176 @@
+// Matrix products by Hopper's own instructions against the processor's reference: every tile and storage on extents that no tile
+// divides, batches, epilogues and splits. Each kernel runs twice, and both runs must agree bit for bit.
+#include <fmt/core.h>
+
+#include <set>
+
+#include "gpu_trial.h"
+#include "ops/matmul/cuda_hopper.h"
+
+namespace smelt::ops {
+namespace {
+
+using matmul::HopperConfig;
+
+struct Product {
+  DType type = DType::f16;
+  Shape a, b;  // as stored
+  bool trans_a = false, trans_b = false;
+  Shape y;
+  std::string program;
+  std::vector<Tensor> operands;
+  int64_t k = 0;
+};
+
+Trial trial(const Product& g) {
+  Trial t;
+  t.node.domain = smelt_domain;
+  t.node.op = "MatMul";
+  if (g.trans_a) t.node.attrs["transA"] = int64_t{1};
+  if (g.trans_b) t.node.attrs["transB"] = int64_t{1};
+  t.add(random_tensor(g.type, g.a, 1, -1, 1), false);
+  t.add(random_tensor(g.type, g.b, 2, -1, 1), false);
+  for (const Tensor& o : g.operands) t.add(o, false);
+  DType out = g.type;
+  if (!g.program.empty()) {
+    t.node.program = expr::Program::parse(g.program);
+    out = t.node.program->type(t.node.program->outputs()[0]);
+  }
+  t.result(out, g.y);
+  t.bound.node = &t.node;
+  return t;
+}
+
+/// As tests/gpu/gemm_test.cpp has it: sums in float, and one unit in the last place of the result's type.
+double tolerance(DType type, int64_t k) {
+  return (type == DType::f32 ? 0 : type == DType::f16 ? 1.0 / 1024 : 1.0 / 128) + 4e-7 * std::sqrt(static_cast<double>(k) + 1);
+}
+
+class GpuHopperGemm : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (test_gpu()->info.major != 9) GTEST_SKIP() << "wgmma is Hopper's alone";
+  }
+  /// The configurations that `wanted` takes agree with the reference; how many they were.
+  static size_t expect(Trial& t, int64_t k, const std::function<bool(const HopperConfig&)>& wanted) {
+    auto found = matmul::cuda_problem(t.bound);
+    if (!found) {
+      ADD_FAILURE() << found.refusal().text;
+      return 0;
+    }
+    const auto& p = *found;
+    const auto configs = matmul::hopper_configs(p, *test_gpu());
+    if (!configs) {
+      ADD_FAILURE() << configs.refusal().text;
+      return 0;
+    }
+    const Tensor want = evaluate(t.node, t.inputs)[0];
+    size_t count = 0;
+    std::vector<std::pair<HopperConfig, std::future<std::unique_ptr<Kernel>>>> kernels;
+    for (const HopperConfig& c : *configs)
+      if (wanted(c))
+        kernels.emplace_back(c, std::async(std::launch::async, [&p, c] { return hopper_product(p, c, *test_gpu()); }));
+    for (auto& [c, kernel] : kernels) {
+      SCOPED_TRACE(matmul::print(p.problem) + " " + c.print());
+      EXPECT_LE(error(run_on_gpu(t, *kernel.get())[0], want), tolerance(t.bound.outputs[0].type, k));
+      ++count;
+    }
+    return count;
+  }
+  /// Each tile once, every third of them over a split K where it can be, every other one persistent.
+  static size_t expect_each_tile(const Product& g) {
+    Trial t = trial(g);
+    std::set<std::tuple<int64_t, int64_t, int64_t, bool>> seen;
+    int at = 0;
+    return expect(t, g.k, [&](const HopperConfig& c) {
+      if (c.splits != 1) return false;
+      return seen.emplace(c.tile_m, c.tile_n, c.groups, c.swap).second && ++at > 0;
+    });
+  }
+};
+
+TEST_F(GpuHopperGemm, every_tile_and_storage_on_extents_that_they_do_not_divide) {
+  for (const DType type : {DType::f16, DType::bf16})
+    for (const bool trans_a : {false, true})
+      for (const bool trans_b : {false, true})
+        for (const int64_t m : {331, 48, 30, 16, 7}) {
+          if (type == DType::bf16 && trans_a != trans_b) continue;
+          const int64_t n = 328, k = 456, lines = trans_a ? (m + 7) / 8 * 8 : m;  // of f16: 16 bytes from line to line
+          const size_t tiles = expect_each_tile({.type = type,
+                                                 .a = trans_a ? Shape{k, lines} : Shape{m, k},
+                                                 .b = trans_b ? Shape{n, k} : Shape{k, n},
+                                                 .trans_a = trans_a,
+                                                 .trans_b = trans_b,
+                                                 .y = {lines, n},
+                                                 .k = k});
+          EXPECT_GE(tiles, m > 64 ? 8u : 2u);
+        }
+}
+
+TEST_F(GpuHopperGemm, extents_that_are_odd_behind_whole_lines) {
+  Trial t = trial({.a = {51, 77}, .b = {77, 83}, .y = {51, 83}, .k = 77});
+  t.bound.inputs[0].strides = {80, 1};
+  t.bound.inputs[1].strides = {88, 1};
+  EXPECT_GE(expect(t, 77, [](const HopperConfig& c) { return c.splits == 1; }), 3u);
+  Trial one = trial({.a = {1, 264}, .b = {264, 8}, .y = {1, 8}, .k = 264});
+  EXPECT_GE(expect(one, 264, [](const HopperConfig&) { return true; }), 2u);
+}
+
+TEST_F(GpuHopperGemm, batches_their_broadcast_and_heads_of_a_sequence) {
+  const auto few = [n = 0](const HopperConfig&) mutable { return n++ % 4 == 0; };
+  Trial plain = trial({.a = {2, 3, 50, 40}, .b = {2, 3, 40, 72}, .y = {2, 3, 50, 72}, .k = 40});
+  EXPECT_GE(expect(plain, 40, few), 2u);
+  Trial left = trial({.a = {3, 50, 40}, .b = {2, 1, 40, 72}, .y = {2, 3, 50, 72}, .k = 40});
+  EXPECT_GE(expect(left, 40, few), 2u);
+  Trial none = trial({.a = {70, 40}, .b = {2, 3, 40, 72}, .y = {2, 3, 70, 72}, .k = 40});
+  EXPECT_GE(expect(none, 40, few), 2u);
+  Trial heads =
+      trial({.type = DType::bf16, .a = {2, 4, 50, 64}, .b = {2, 4, 64, 64}, .trans_b = true, .y = {2, 4, 50, 64}, .k = 64});
+  heads.bound.inputs[0].strides = {50 * 256, 64, 256, 1};
+  heads.bound.inputs[1].strides = {64 * 256, 64, 256, 1};
+  heads.bound.outputs[0].strides = {50 * 4 * 64, 64, 4 * 64, 1};
+  EXPECT_GE(expect(heads, 64, few), 2u);
+}
+
+TEST_F(GpuHopperGemm, epilogues_with_bias_residual_and_gate) {
+  const std::string gated =
+      "(in0:f32, in1:f32, in2:bf16, in3:bf16) { %4 = add(in0, in1):f32; %5 = silu(%4):f32; %6 = cast(in2):f32; %7 = mul(%5, "
+      "%6):f32; %8 = cast(in3):f32; %9 = add(%7, %8):f32; %10 = cast(%9):bf16; return %10 }";
+  const std::string gelu =
+      "(in0:f32, in1:f16) { %2 = cast(in1):f32; %3 = add(in0, %2):f32; %4 = gelu(%3):f32; %5 = cast(%4):f16; return %5 }";
+  for (const int64_t m : {2, 40, 130})
+    for (const int64_t n : {136, 132}) {  // 132: columns that 8 do not divide
+      const Shape y{m, n};
+      Trial t = trial(
+          {.type = DType::bf16,
+           .a = {m, 512},
+           .b = {n, 512},
+           .trans_b = true,
+           .y = y,
+           .program = gated,
+           .operands = {random_tensor(DType::f32, {n}, 3), random_tensor(DType::bf16, y, 4), random_tensor(DType::bf16, y, 5)},
+           .k = 512});
+      EXPECT_GE(expect(t, 512, [at = 0](const HopperConfig&) mutable { return at++ % 3 == 0; }), 2u);
+      Trial erf = trial({.a = {m, 256},
+                         .b = {n, 256},
+                         .trans_b = true,
+                         .y = y,
+                         .program = gelu,
+                         .operands = {random_tensor(DType::f16, {m, 1}, 3)},
+                         .k = 256});
+      EXPECT_GE(expect(erf, 256, [at = 0](const HopperConfig&) mutable { return at++ % 3 == 1; }), 1u);
+    }
+}
+
+TEST_F(GpuHopperGemm, splits_and_blocks_over_several_tiles) {
+  for (const int64_t m : {5, 90}) {
+    const int64_t k = 64 * 29 + 8;
+    Trial t = trial({.a = {2, m, k}, .b = {2, k, 200}, .y = {2, m, 200}, .k = k});
+    EXPECT_GE(expect(t, k, [](const HopperConfig& c) { return c.splits == 2 || c.splits == 3 || c.splits == 8; }), 4u);
+  }
+  Trial many = trial({.a = {1500, 72}, .b = {72, 3000}, .y = {1500, 3000}, .k = 72});
+  EXPECT_GE(expect(many, 72, [](const HopperConfig& c) { return c.persistent; }), 3u);
+}
+
+}  // namespace
+}  // namespace smelt::ops

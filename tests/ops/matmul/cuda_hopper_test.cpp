@@ -1,0 +1,77 @@
+// Which tiles of Hopper's own instructions a product is offered, and why it is offered none: no GPU is needed.
+#include "ops/matmul/cuda_hopper.h"
+
+#include <algorithm>
+
+#include "ops/cuda/gpu.h"
+#include "ops/tactic_check.h"
+
+namespace smelt::ops::matmul {
+namespace {
+
+Trial product_of(DType type, int64_t m, int64_t n, int64_t k) {
+  Trial t;
+  t.node.domain = smelt_domain;
+  t.node.op = "MatMul";
+  t.node.inputs = {ValueId(0), ValueId(1)};
+  t.bound.inputs = {{type, {m, k}, Layout::plain, {}, {}}, {type, {k, n}, Layout::plain, {}, {}}};
+  t.result(type, {m, n});
+  return t;
+}
+
+Result<std::vector<HopperConfig>> configs_of(Trial t, std::string_view arch = "sm_90a") {
+  t.bound.node = &t.node;
+  return hopper_configs(*cuda_problem(t.bound), *gpu_of_arch(arch));
+}
+
+std::string refusal_of(const Trial& t, std::string_view arch = "sm_90a") {
+  const auto found = configs_of(t, arch);
+  return found ? "offered" : found.refusal().text;
+}
+
+TEST(HopperConfigs, are_of_hopper_alone_and_of_16_bits) {
+  EXPECT_TRUE(configs_of(product_of(DType::f16, 512, 512, 512)));
+  EXPECT_TRUE(configs_of(product_of(DType::bf16, 512, 512, 512)));
+  for (const char* arch : {"sm_80", "sm_89", "sm_100a", "sm_120a"})
+    EXPECT_TRUE(refusal_of(product_of(DType::f16, 512, 512, 512), arch).starts_with("wgmma is Hopper's alone (9.0), this is "))
+        << arch;
+  EXPECT_EQ(refusal_of(product_of(DType::f32, 512, 512, 512)), "a product of f32, this one multiplies f16 and bf16");
+}
+
+TEST(HopperConfigs, are_refused_with_the_number_that_a_tensor_map_does_not_take) {
+  EXPECT_EQ(refusal_of(product_of(DType::f16, 50, 80, 61)), "a's lines are 122 bytes apart, tensor maps want a multiple of 16");
+  EXPECT_EQ(refusal_of(product_of(DType::f16, 50, 81, 64)), "b's lines are 162 bytes apart, tensor maps want a multiple of 16");
+  Trial narrow = product_of(DType::f16, 50, 80, 64);
+  narrow.bound.inputs[1].alignment = 8;
+  EXPECT_EQ(refusal_of(narrow), "b begins at a multiple of 8 bytes, tensor maps at one of 16");
+  Trial padded = product_of(DType::f16, 50, 81, 61);
+  padded.bound.inputs[0].strides = {64, 1};
+  padded.bound.inputs[1].strides = {88, 1};
+  EXPECT_EQ(refusal_of(padded), "offered");
+}
+
+TEST(HopperConfigs, fill_the_64_rows_with_columns_where_there_are_few_rows) {
+  const auto of_rows = [](int64_t m) { return *configs_of(product_of(DType::f16, m, 4096, 4096)); };
+  const auto swaps = [](const HopperConfig& c) { return c.swap; };
+  EXPECT_TRUE(std::ranges::all_of(of_rows(2), swaps));
+  EXPECT_TRUE(std::ranges::any_of(of_rows(48), swaps));
+  EXPECT_TRUE(std::ranges::none_of(of_rows(65), swaps));
+  for (const HopperConfig& c : of_rows(34)) EXPECT_GE(c.tile_m, 34);
+}
+
+TEST(HopperConfigs, fit_into_shared_memory_as_often_as_they_say) {
+  const auto gpu = gpu_of_arch("sm_90a");
+  for (const int64_t m : {2, 40, 512, 4096}) {
+    Trial t = product_of(DType::bf16, m, 4096, 4096);
+    t.bound.node = &t.node;
+    const auto p = cuda_problem(t.bound);
+    for (const HopperConfig& c : *hopper_configs(*p, *gpu)) {
+      EXPECT_LE(c.blocks * (c.shared_bytes(*p) + gpu->info.reserved_shared_per_block), gpu->info.shared_per_multiprocessor)
+          << c.print();
+      EXPECT_GE(c.stages, 2) << c.print();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace smelt::ops::matmul

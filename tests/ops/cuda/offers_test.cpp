@@ -125,7 +125,7 @@ std::string kernels_of(const Offer& o, std::string& sources) {
   for (const Candidate& c : o.candidates) {
     if (c.tactic == "reference") continue;
     all += fmt::format("{} {}\n", c.tactic, c.config);
-    if (c.tactic != "cuda") continue;
+    if (c.tactic != "cuda" && c.tactic != "hopper") continue;
     sources.clear();
     c.prepare();
     all += sources;

@@ -25,7 +25,7 @@ IntRange int_range(DType t) {
 }
 
 int32_t saturate(float q, int32_t zero_point, const IntRange& range) {
-  if (std::isnan(q)) q = 0;
+  if (std::isnan(q)) return 0;
   const double v = std::nearbyint(static_cast<double>(q)) + zero_point;
   return static_cast<int32_t>(std::clamp(v, static_cast<double>(range.low), static_cast<double>(range.high)));
 }

@@ -18,7 +18,7 @@ struct IntRange {
 };
 IntRange int_range(DType t);
 
-/// round(q) + zero_point, ties to even, clamped to the range; a NaN counts as 0.
+/// round(q) + zero_point, ties to even, clamped to the range. NaN gives 0, as programs and kernels give.
 int32_t saturate(float q, int32_t zero_point, const IntRange& range);
 
 /// The one value of a parameter that must have one element; throws naming `what`.

@@ -9,6 +9,11 @@ TEST(QuantizeLinear, rounds_ties_to_even_and_saturates) {
   EXPECT_EQ(run("QuantizeLinear", {f32({2}, {300, -300}), f32({}, {1}), i8({}, {0})}).to_ints(), (Ints{127, -128}));
 }
 
+TEST(QuantizeLinear, gives_0_for_a_number_that_is_none) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(run("QuantizeLinear", {f32({2}, {nan, 1}), f32({}, {1}), u8({}, {128})}).to_ints(), (Ints{0, 129}));
+}
+
 TEST(QuantizeLinear, has_one_scale_along_its_axis) {
   EXPECT_EQ(run("QuantizeLinear", {f32({2, 2}, {10, 10, 10, 10}), f32({2}, {1, 2}), u8({2}, {0, 100})}, {{"axis", int64_t{0}}})
                 .to_ints(),

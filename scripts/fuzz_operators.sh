@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the operators' fuzzer with AddressSanitizer and UndefinedBehaviorSanitizer beside an ordinary build, whose ONNX sources it
 # links, and runs it on ONNX's cases, the corpus of the models' fuzzer and tests/repro. A run of more than ten minutes has a seed of its own,
-# and compares as many seconds of cases with ONNX Runtime's outputs; a short one, as in `make test`, is the same every time.
+# and compares as many seconds of cases with ONNX Runtime's outputs; a short one, as in `make test`, has 40 cases for each second: the same
+# ones on every machine.
 # usage: fuzz_operators.sh BUILD_DIR JOBS SECONDS [PYTHON]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,13 +22,13 @@ ninja -C "$folder" -j "$jobs" operator_fuzz || die "the build in $folder failed:
 corpus=$folder/corpus
 rm -rf "$corpus" && mkdir "$corpus" && (archive=$PWD/tests/fuzz/corpus.tar.xz && cd "$corpus" && cmake -E tar xf "$archive")
 seeds=("$build/conformance/node" "$build/conformance/pytorch-operator" "$corpus" tests/repro)
-seed=1
-[ "$seconds" -le 600 ] || seed=$(date +%s)
+seed=1 limit=(--seconds "$((4 * seconds))" --cases "$((40 * seconds))")
+[ "$seconds" -le 600 ] || seed=$(date +%s) limit=(--seconds "$seconds")
 # oneDNN's kernels are compiled while they run, and its allocations are not smelt's: leaks are left to the tests.
 export ASAN_OPTIONS=detect_leaks=0:malloc_context_size=8:allocator_may_return_null=1:max_allocation_size_mb=4000:quarantine_size_mb=16
 export UBSAN_OPTIONS=print_stacktrace=1
 step "fuzzing operators for $seconds s, seed $seed"
-"$folder/operator_fuzz" "$folder/operators" --seed "$seed" --seconds "$seconds" --seeds "${seeds[@]}" || die "findings in $folder/operators/findings"
+"$folder/operator_fuzz" "$folder/operators" --seed "$seed" "${limit[@]}" --seeds "${seeds[@]}" || die "findings in $folder/operators/findings"
 [ "$seconds" -gt 600 ] || exit 0
 ninja -C "$build" -j "$jobs" operator_fuzz
 step "comparing with ONNX Runtime for $seconds s"

@@ -9,6 +9,7 @@
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
 #include "ops/quantize/offer.h"
+#include "ops/quantize/shifted.h"
 
 namespace smelt::ops {
 namespace {
@@ -44,7 +45,7 @@ class DynamicQuantizeKernel final : public Kernel {
     auto* scale = reinterpret_cast<float*>(memory);
     auto* zero = reinterpret_cast<uint8_t*>(memory + sizeof(float));
     *scale = high == low ? 1.0f : (high - low) / 255;
-    *zero = static_cast<uint8_t>(std::clamp(std::nearbyint(-low / *scale), 0.0f, 255.0f));
+    *zero = dynamic_zero_point(low, *scale);
     if (b.outputs.size() > 1 && b.outputs[1]) *static_cast<float*>(b.outputs[1]) = *scale;
     if (b.outputs.size() > 2 && b.outputs[2]) *static_cast<uint8_t*>(b.outputs[2]) = *zero;
     if (!b.outputs[0]) return;

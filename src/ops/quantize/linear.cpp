@@ -158,7 +158,7 @@ DynamicQuantized dynamic_quantize(const Tensor& x) {
     high = std::max(high, v);
   }
   DynamicQuantized q{Tensor::empty(DType::u8, x.shape()), high == low ? 1.0f : (high - low) / 255, 0};
-  q.zero_point = static_cast<uint8_t>(std::clamp(std::nearbyint(-low / q.scale), 0.0f, 255.0f));
+  q.zero_point = dynamic_zero_point(low, q.scale);
   for (int64_t i = 0; i < x.size(); ++i) {
     q.values.data<uint8_t>()[i] = static_cast<uint8_t>(saturate(wide.data<float>()[i] / q.scale, q.zero_point, {0, 255}));
   }

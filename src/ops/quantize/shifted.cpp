@@ -30,6 +30,8 @@ int32_t saturate(float q, int32_t zero_point, const IntRange& range) {
   return static_cast<int32_t>(std::clamp(v, static_cast<double>(range.low), static_cast<double>(range.high)));
 }
 
+uint8_t dynamic_zero_point(float low, float scale) { return static_cast<uint8_t>(saturate(-low / scale, 0, {0, 255})); }
+
 float scalar_float(const Tensor& t, const char* what) {
   if (!t.valid() || t.size() != 1) fail("{} has shape {}, expected one element", what, t.valid() ? to_string(t.shape()) : "none");
   return static_cast<float>(t.to_doubles()[0]);

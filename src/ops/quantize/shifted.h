@@ -21,6 +21,9 @@ IntRange int_range(DType t);
 /// round(q) + zero_point, ties to even, clamped to the range. NaN gives 0, as programs and kernels give.
 int32_t saturate(float q, int32_t zero_point, const IntRange& range);
 
+/// The zero point of 8 bits without a sign for numbers of `low` <= 0 and up: round(-low / scale), saturated. An infinite range gives 0.
+uint8_t dynamic_zero_point(float low, float scale);
+
 /// The one value of a parameter that must have one element; throws naming `what`.
 float scalar_float(const Tensor& t, const char* what);
 

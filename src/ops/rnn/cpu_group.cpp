@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ops/cpu/parallel.h"
+#include "ops/quantize/shifted.h"
 
 namespace smelt::ops {
 namespace {
@@ -205,7 +206,7 @@ class Group {
 QuantizedRow quantized_range(float low, float high) {
   QuantizedRow q;
   q.scale = low == high ? 1.0f : (high - low) / 255;
-  q.zero = static_cast<int32_t>(std::clamp(std::nearbyint(-low / q.scale), 0.0f, 255.0f));
+  q.zero = dynamic_zero_point(low, q.scale);
   return q;
 }
 

@@ -71,6 +71,12 @@ TEST(DynamicQuantizeLinear, always_holds_zero_in_its_range) {
   EXPECT_EQ(run_all("DynamicQuantizeLinear", {f32({1}, {0})}, {}, 3)[0].to_ints(), (Ints{0}));
 }
 
+TEST(DynamicQuantizeLinear, of_an_infinite_range_has_the_zero_point_0) {
+  const auto y = run_all("DynamicQuantizeLinear", {f32({2}, {-std::numeric_limits<float>::infinity(), 1})}, {}, 3);
+  EXPECT_EQ(y[2].to_ints(), (Ints{0}));
+  EXPECT_EQ(y[0].to_ints(), (Ints{0, 0}));
+}
+
 TEST(QLinearConv, sums_exactly_and_rounds_once) {
   // (12 - 10) * 3 + 1 = 7, times 0.5 * 0.5 / 0.25 = 7, plus 100
   EXPECT_EQ(run("QLinearConv", {u8({1, 1, 1}, {12}), f32({}, {0.5}), u8({}, {10}), i8({1, 1, 1}, {3}), f32({1}, {0.5}),

@@ -114,20 +114,33 @@ Table resource_table(const inspect::Multiprocessor& m, const inspect::Launch& la
   return t;
 }
 
+namespace {
+
+/// A table of launches: columns that say which, then the occupancy of each.
+Table occupancy_of(std::vector<Column> which) {
+  Table t{.key = "occupancy", .title = "Occupancy", .columns = std::move(which)};
+  t.columns.insert(t.columns.end(), {{"blocks", "blocks", Unit::count},
+                                     {"warps", "warps", Unit::count},
+                                     {"most_warps", "of", Unit::count},
+                                     {"occupancy", "occupancy", Unit::percent},
+                                     {"limiter", "limited by"},
+                                     {"what_if", "what if"}});
+  return t;
+}
+
+void add_occupancy(Table& t, std::vector<Cell> which, const inspect::Multiprocessor& m, const inspect::Launch& launch) {
+  const inspect::Occupancy o = inspect::occupancy(m, launch);
+  which.insert(which.end(), {o.blocks, o.warps, o.most_warps, o.share(), o.blocks > 0 ? o.limiter() : o.refused,
+                             fmt::format("{}", fmt::join(inspect::what_if(m, launch), "; "))});
+  t.rows.push_back(std::move(which));
+}
+
+}  // namespace
+
 Table architecture_table(const inspect::Launch& launch) {
-  Table t{.key = "occupancy",
-          .title = "Occupancy",
-          .columns = {{"arch", "architecture"},
-                      {"blocks", "blocks", Unit::count},
-                      {"warps", "warps", Unit::count},
-                      {"most_warps", "of", Unit::count},
-                      {"occupancy", "occupancy", Unit::percent},
-                      {"limiter", "limited by"},
-                      {"what_if", "what if"}}};
+  Table t = occupancy_of({{"arch", "architecture"}});
   for (const inspect::Multiprocessor& m : inspect::multiprocessors()) {
-    const inspect::Occupancy o = inspect::occupancy(m, launch);
-    t.rows.push_back({m.arch(), o.blocks, o.warps, o.most_warps, o.share(), o.blocks > 0 ? o.limiter() : o.refused,
-                      fmt::format("{}", fmt::join(inspect::what_if(m, launch), "; "))});
+    add_occupancy(t, {m.arch()}, m, launch);
   }
   return t;
 }
@@ -188,26 +201,13 @@ Table kernel_table(const std::vector<InspectedKernel>& kernels) {
 }
 
 Table occupancy_table(const std::vector<InspectedKernel>& kernels) {
-  Table t{.key = "occupancy",
-          .title = "Occupancy",
-          .columns = {{"kernel", "kernel"},
-                      {"threads", "threads", Unit::count},
-                      {"blocks", "blocks", Unit::count},
-                      {"warps", "warps", Unit::count},
-                      {"most_warps", "of", Unit::count},
-                      {"occupancy", "occupancy", Unit::percent},
-                      {"limiter", "limited by"},
-                      {"what_if", "what if"}}};
+  Table t = occupancy_of({{"kernel", "kernel"}, {"threads", "threads", Unit::count}});
   bool assumed = false;
   for (const InspectedKernel& i : kernels) {
     if (!i.kernel.registers && i.launch.registers == 0) continue;
     const inspect::Multiprocessor* known = inspect::find_multiprocessor(i.kernel.arch);
     if (!known) continue;
-    const inspect::Multiprocessor& m = *known;
-    const inspect::Occupancy o = inspect::occupancy(m, i.launch);
-    t.rows.push_back({i.step.empty() ? i.kernel.entry : i.step + ": " + i.kernel.entry, i.launch.threads, o.blocks, o.warps,
-                      o.most_warps, o.share(), o.blocks > 0 ? o.limiter() : o.refused,
-                      fmt::format("{}", fmt::join(inspect::what_if(m, i.launch), "; "))});
+    add_occupancy(t, {i.step.empty() ? i.kernel.entry : i.step + ": " + i.kernel.entry, i.launch.threads}, *known, i.launch);
     assumed = assumed || i.assumed_threads;
   }
   if (assumed) t.note = "Nothing says how many threads a block has; 256 are assumed. Say it: --launch threads=128";

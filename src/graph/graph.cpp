@@ -200,6 +200,12 @@ void Graph::add_input(ValueId v) {
   is_input[static_cast<size_t>(v)] = true;
 }
 
+void Graph::set_inputs(std::vector<ValueId> all) {
+  index().is_input.assign(values_.size(), false);
+  inputs_.clear();
+  for (ValueId v : all) add_input(v);
+}
+
 void Graph::add_output(ValueId v) {
   outputs_.push_back(v);
   count_output(v, 1);

@@ -148,6 +148,7 @@ class Graph {
   ValueId add_value(std::string name, DType type, std::optional<SymShape> shape);
   ValueId add_constant(std::string name, Tensor t);
   void add_input(ValueId v);
+  void set_inputs(std::vector<ValueId> v);
   void add_output(ValueId v);
   void set_output(size_t i, ValueId v);
   void set_outputs(std::vector<ValueId> v);

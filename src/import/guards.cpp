@@ -80,13 +80,24 @@ void refuse_odd_equations(onnx::OpSchema& schema) {
   });
 }
 
-/// ONNX tracks the values of vectors of any type and length, in 56 bytes an element. Shapes are short.
-void follow_short_vectors_only(onnx::OpSchema& schema) {
+/// Whether input i may hold a part of a shape: a scalar or a short vector, as far as its type says. ONNX flattens matrices.
+bool may_be_shape(const onnx::DataPropagationContext& c, size_t i) {
+  const onnx::TypeProto* type = c.getInputType(i);
+  if (!type || !type->has_tensor_type() || !type->tensor_type().has_shape()) return true;
+  return type->tensor_type().shape().dim_size() <= 1 && vector_length(c, i) <= longest;
+}
+
+/// ONNX tracks the values of tensors of any type, rank and length, in 56 bytes an element, and throws where it meets what no shape
+/// holds: a constant in another file, vectors that broadcast. What cannot be followed is not known; that is no fault of a model.
+void follow_shapes_only(onnx::OpSchema& schema) {
   if (!schema.has_data_propagation_function()) return;
   schema.PartialDataPropagationFunction([follow = schema.GetDataPropagationFunction()](onnx::DataPropagationContext& c) {
     for (size_t i = 0; i < c.getNumInputs(); ++i)
-      if (vector_length(c, i) > longest) return;
-    follow(c);
+      if (!may_be_shape(c, i)) return;
+    try {
+      follow(c);
+    } catch (const onnx::InferenceError&) {
+    }
   });
 }
 
@@ -129,7 +140,7 @@ class GuardedSchemas final : public onnx::ISchemaRegistry {
       refuse_missing_type(*guarded);
       refuse_long_lists(*guarded);
       refuse_odd_equations(*guarded);
-      follow_short_vectors_only(*guarded);
+      follow_shapes_only(*guarded);
       lend_what_bodies_read(*guarded);
     }
     return guarded.get();

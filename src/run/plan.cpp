@@ -36,6 +36,18 @@ std::vector<GraphPtr> bodies_of(const Node& node) {
   return bodies;
 }
 
+/// A body of a graph's node, which knows the captured values that are constant: a kernel of it packs weights once.
+Graph body_with_constants(const Graph& body, const Graph& around, const Node& node) {
+  Graph g = clone(body);
+  const auto captured = static_cast<size_t>(node.get_int("captured", 0));
+  for (size_t i = 0; i < captured; ++i) {
+    const Value& outer = around.value(node.inputs[node.inputs.size() - captured + i]);
+    const ValueId inner = g.inputs()[g.inputs().size() - captured + i];
+    if (outer.is_constant() && !g.is_output(inner)) g.replace_uses(inner, g.add_constant(outer.name, outer.constant));
+  }
+  return g;
+}
+
 int64_t bytes_of_constants(const Graph& g) {
   int64_t bytes = 0;
   std::set<const void*> counted;
@@ -147,7 +159,7 @@ PlanImpl::PlanImpl(Graph graph, const Platform& platform)
     if (plan::splits_plan(node)) splits_.push_back(node.name);
     has_if_ = has_if_ || node.is("If");
     for (const GraphPtr& g : bodies_of(node)) {
-      Graph copy = clone(*g);
+      Graph copy = body_with_constants(*g, planner_.graph(), node);
       if (options().optimize) fuse::run(copy, plan::fuse_options(options()));
       auto body = std::make_shared<PlanImpl>(std::move(copy), platform);
       constant_bytes_ += body->constant_bytes();

@@ -90,6 +90,12 @@ TEST(Import, bodies_list_what_they_capture) {
   EXPECT_TRUE(then->value(then->find_value("w")).is_constant());
 }
 
+TEST(Import, tables_of_integers_that_broadcast_are_no_shapes) {
+  const Graph g = import(parse(20, R"(g (int64[2] x) => (int64[N, M] y) <int64[3, 1] a = {1, 2, 3}, int64[1, 2] b = {1, 2}> {
+    t = Add(a, b) y = Mul(t, x) })"));
+  EXPECT_EQ(to_shape(*g.value(g.outputs()[0]).shape), (Shape{3, 2}));
+}
+
 TEST(Import, loops_keep_their_formal_inputs_before_the_captured) {
   const Graph g = import(parse(20, R"(g (int64 m, float[2] x, float[2] k) => (float[2] y) {
     y = Loop(m, , x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t) { d = Identity(c) t = Add(s, k) }> })"));

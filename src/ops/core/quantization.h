@@ -16,6 +16,7 @@ struct Quantization {
   int32_t a_zero = 0;
   std::optional<size_t> a_zero_input;  // the node's input that a_zero is, where it is not known before the run
   std::vector<int32_t> b_zeros;        // one, or one for each column
+  std::optional<size_t> b_zero_input;  // the node's input that b's one zero point is, where it is not known before the run
   std::vector<float> scales;           // the same; empty: the result is the sum
   std::vector<int32_t> bias;           // empty: none
 

@@ -11,27 +11,12 @@
 #include "ops/cpu/igemm/integer.h"
 #include "ops/cpu/integer/widened_rows.h"
 #include "ops/matmul/int8_problem.h"
+#include "ops/matmul/int8_sums.h"
 #include "ops/matmul/offer.h"
 
 namespace smelt::ops {
 namespace matmul {
 namespace {
-
-/// Integer results: the sums themselves.
-class StoreSums final : public igemm::Finish {
- public:
-  StoreSums(int32_t* to, int64_t columns) : to_(to), columns_(columns) {}
-  void take(const igemm::Sums& s) const override {
-    for (int64_t r = 0; r < s.rows; ++r) {
-      const int32_t* row = reinterpret_cast<const int32_t*>(s.sums + r * s.stride);
-      std::copy_n(row, s.columns, to_ + (s.row + r) * columns_ + s.column);
-    }
-  }
-
- private:
-  int32_t* to_;
-  int64_t columns_;
-};
 
 class Int8Indirect final : public Kernel {
  public:
@@ -45,7 +30,7 @@ class Int8Indirect final : public Kernel {
         pairs_((q.problem.k + 1) / 2),
         k_(q.problem.k),
         parts_(igemm::split(std::vector<int64_t>{pairs_})),
-        rows_(igemm::RowMap(grid(q), steps(q)), k_, a_.type == DType::i8, parts_),
+        rows_(igemm::RowMap(row_grid(q), row_steps(q)), k_, a_.type == DType::i8, parts_),
         schedule_(igemm::schedule(q.problem.m, q.problem.n, parts_, true, threads)) {
     schedule_.row_bytes = rows_.copy_bytes(schedule_.block_tiles * igemm::tile_rows);
     start_.resize(static_cast<size_t>(schedule_.n + igemm::tile_columns), 0);
@@ -88,17 +73,6 @@ class Int8Indirect final : public Kernel {
   }
 
  private:
-  static Shape grid(const Product& p) {
-    Shape s = p.batch;
-    s.push_back(p.problem.m / std::max<int64_t>(1, elements(p.batch)));
-    return s;
-  }
-  static Shape steps(const Product& p) {
-    Shape s = p.a_steps;
-    s.push_back(p.a_row);
-    return s;
-  }
-
   int32_t zero_point(const Buffers& b) const {
     if (!zero_input_) return zero_;
     const void* z = b.inputs[*zero_input_];

@@ -43,9 +43,10 @@ Result<Product> int8_product(const BoundNode& b) {
   const auto left_out = [&](size_t i) { return i >= b.inputs.size() || b.inputs[i].type == DType::undefined; };
   const auto constant = [&](size_t i) { return left_out(i) ? Tensor{} : b.inputs[i].constant; };
   const bool integer = n.op == "MatMulInteger", gives_f32 = n.op == "QGemm" && left_out(at.y_scale);
-  for (size_t i : {at.b, at.a_scale, at.b_scale, at.b_zero, at.bias, at.y_scale, at.y_zero})
-    if (i != absent && !left_out(i) && !constant(i).valid())
-      return refuse(Reason::not_constant, "the right operand or a parameter is not constant");
+  for (size_t i : {at.a_scale, at.b_scale, at.bias, at.y_scale, at.y_zero})
+    if (i != absent && !left_out(i) && !constant(i).valid()) return refuse(Reason::not_constant, "a parameter is not constant");
+  if (!left_out(at.b_zero) && !constant(at.b_zero).valid() && !integer)
+    return refuse(Reason::not_constant, "the right operand's zero point is not constant");
   if (!left_out(at.a_zero) && !constant(at.a_zero).valid() && !integer)
     return refuse(Reason::not_constant, "the left operand's zero point is not constant");
   if (b.inputs[at.a].shape.size() < 2 || b.inputs[at.b].shape.size() < 2)
@@ -78,7 +79,15 @@ Result<Product> int8_product(const BoundNode& b) {
     q.a_zero_input = at.a_zero;
   else
     return refuse(Reason::wrong_shape, "{} zero points of the left operand; it takes one", elements(b.inputs[at.a_zero].shape));
-  q.b_zeros = left_out(at.b_zero) ? std::vector<int32_t>{0} : quantized_integers(constant(at.b_zero));
+  if (left_out(at.b_zero))
+    q.b_zeros = {0};
+  else if (constant(at.b_zero).valid())
+    q.b_zeros = quantized_integers(constant(at.b_zero));
+  else if (elements(b.inputs[at.b_zero].shape) == 1)
+    q.b_zeros = {0}, q.b_zero_input = at.b_zero;
+  else
+    return refuse(Reason::wrong_shape, "{} computed zero points of the right operand; it takes one",
+                  elements(b.inputs[at.b_zero].shape));
   if (q.b_zeros.size() != 1 && static_cast<int64_t>(q.b_zeros.size()) != columns)
     return refuse(Reason::wrong_shape, "{} zero points for {} columns", q.b_zeros.size(), columns);
   if (!left_out(at.bias)) {
@@ -116,15 +125,20 @@ Result<Product> int8_product(const BoundNode& b) {
   return p;
 }
 
-std::optional<Refusal> rejects_int8(const Product& p) {
+std::optional<Refusal> rejects_int8_tensors(const Product& p) {
   if (!igemm::supported()) return refuse(Reason::wrong_machine, "this CPU has no AVX2");
   if (auto why = rejects_sums(p.bound.inputs[p.a].type, p.bound.inputs[p.b].type, p.problem.k)) return why;
   if (auto why = rejects_layouts(p.bound)) return why;
+  if (elements(p.bound.outputs[0].shape) == 0 || p.problem.k == 0) return refuse(Reason::wrong_shape, "an empty product");
+  return rejects_operands(p.bound.inputs.size() - p.operands);
+}
+
+std::optional<Refusal> rejects_int8(const Product& p) {
+  if (auto why = rejects_int8_tensors(p)) return why;
   if (!p.bound.inputs[p.b].constant.valid()) return refuse(Reason::not_constant, "the right operand is not constant");
+  if (p.quantization().b_zero_input) return refuse(Reason::not_constant, "the right operand's zero point is not constant");
   if (p.a_column != 1) return refuse(Reason::wrong_layout, "the left operand is transposed");
   if (!p.problem.b_batch.empty()) return refuse(Reason::wrong_shape, "the right operand has a batch of its own");
-  if (elements(p.bound.outputs[0].shape) == 0 || p.problem.k == 0) return refuse(Reason::wrong_shape, "an empty product");
-  if (auto why = rejects_operands(p.bound.inputs.size() - p.operands)) return why;
   return std::nullopt;
 }
 

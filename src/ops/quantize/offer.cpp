@@ -6,15 +6,18 @@
 namespace smelt::ops {
 namespace {
 
-bool is_conversion(const Node& n) {
-  return n.is("Cast") || n.is("CastLike") || n.is("QuantizeLinear") || n.is("DequantizeLinear");
+bool is_cast(const Node& n) { return n.is("Cast") || n.is("CastLike"); }
+
+bool is_linear(const Node& n) {
+  return (n.op == "QuantizeLinear" || n.op == "DequantizeLinear") && (n.domain == onnx_domain || n.domain == microsoft_domain);
 }
 
 bool is_dynamic(const Node& n) { return n.is("DynamicQuantizeLinear"); }
 
 constexpr OperatorTactics operators[] = {
     {is_dynamic, offer_dynamic_quantize_cpu, nullptr},
-    {is_conversion, nullptr, offer_narrow_types_cuda},
+    {is_linear, offer_linear_cpu, offer_narrow_types_cuda},
+    {is_cast, nullptr, offer_narrow_types_cuda},
 };
 
 }  // namespace

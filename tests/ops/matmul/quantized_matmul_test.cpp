@@ -127,9 +127,55 @@ TEST(QuantizedMatMul, by_onednn_wants_dot_products_or_weights_of_seven_bits) {
   }
 }
 
-TEST(QuantizedMatMul, is_left_to_the_reference_when_the_right_operand_is_computed) {
+TEST(QuantizedMatMul, packs_a_computed_right_operand_in_the_run) {
+  std::vector<Shapes> all = shapes;
+  all.push_back({{2, 6, 50, 64}, {2, 6, 64, 50}});  // attention's: each head its own
+  all.push_back({{3, 1, 9, 31}, {4, 31, 21}});      // batches that broadcast
+  all.push_back({{2, 70, 700}, {2, 700, 5}});
+  for (const Shapes& s : all) {
+    for (DType type_a : {DType::u8, DType::i8}) {
+      for (DType type_b : {DType::u8, DType::i8}) {
+        for (int threads : {1, 3}) {
+          Trial t;
+          t.node.op = "QLinearMatMul";
+          t.add(random_bytes(type_a, s.a, 1), false);
+          t.add(Tensor::scalar(0.02f), true);
+          t.add(zero_point(type_a), true);
+          t.add(random_bytes(type_b, s.b, 2), false);
+          t.add(Tensor::scalar(0.002f), true);
+          t.add(zero_point(type_b), true);
+          t.add(Tensor::scalar(0.3f), true);
+          t.add(zero_point(type_a), true);
+          t.result(type_a, expected(t).shape());
+          EXPECT_EQ(own(check(t, 0, threads)), exact) << to_string(s.a) << to_string(s.b);
+        }
+      }
+    }
+  }
+}
+
+TEST(QuantizedMatMul, subtracts_computed_zero_points_of_both_operands) {
+  for (DType type_b : {DType::u8, DType::i8}) {
+    Trial t;
+    t.node.op = "MatMulInteger";
+    t.add(random_bytes(DType::u8, {2, 9, 33}, 1), false);
+    t.add(random_bytes(type_b, {2, 33, 20}, 2), false);
+    t.add(zero_point(DType::u8), false);
+    t.add(zero_point(type_b), false);
+    t.result(DType::i32, expected(t).shape());
+    EXPECT_EQ(own(check(t, 0)), exact);
+  }
+}
+
+TEST(QuantizedMatMul, takes_a_computed_operand_of_a_gemm_stored_transposed) {
   Trial t = gemm(true);
   t.bound.inputs[3].constant = {};
+  EXPECT_EQ(own(check(t, 0)), exact);
+}
+
+TEST(QuantizedMatMul, is_left_to_the_reference_when_a_scale_is_computed) {
+  Trial t = gemm(true);
+  t.bound.inputs[4].constant = {};
   t.bound.node = &t.node;
   const Offer o = offer(t.bound, Machine{});
   ASSERT_EQ(o.candidates.size(), 1u);

@@ -39,10 +39,15 @@ bool is_quantized_conv(const Node& n) { return n.is("QLinearConv") || n.is("QLin
 
 bool is_reorder(const Node& n) { return n.domain == smelt_domain && n.op == "Reorder"; }
 
+/// Along any axis: the copies are as long as what lies inside of it.
+bool is_image_concat(const Segment& s, const Step& step, bool on_gpu) {
+  return step.kind == StepKind::concat && is_image(s.tensor(step.outputs[0]), on_gpu);
+}
+
 bool is_channel_concat(const Segment& s, const Step& step, bool on_gpu) {
-  if (step.kind != StepKind::concat) return false;
+  if (!is_image_concat(s, step, on_gpu)) return false;
   const BoundValue& y = s.tensor(step.outputs[0]);
-  return is_image(y, on_gpu) && normalize_axis(step.node->get_int("axis", 0), static_cast<int64_t>(y.shape.size())) == 1;
+  return normalize_axis(step.node->get_int("axis", 0), static_cast<int64_t>(y.shape.size())) == 1;
 }
 
 /// Statistics over the pixels of each channel.
@@ -50,6 +55,9 @@ bool is_instance_norm(const Step& step) { return step.node->is("Norm", smelt_dom
 
 /// Nearest ones move whole pixels; the offer of others takes plain images only.
 bool is_resize(const Node& n) { return n.is("Resize") || n.is("Upsample"); }
+
+/// Parts of an image, and what lies around it: their kernels go by strides.
+bool is_movement(const Node& n) { return n.is("Slice") || n.is("Split") || n.is("Pad"); }
 
 bool is_byte(DType t) { return t == DType::u8 || t == DType::i8; }
 bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
@@ -77,13 +85,14 @@ bool is_image_pool(const Segment& s, const Step& step, bool on_gpu) {
 }
 
 Role role(const Segment& s, const Step& step, bool on_gpu) {
-  if (is_channel_concat(s, step, on_gpu)) return Role::follows;
+  if (is_image_concat(s, step, on_gpu)) return Role::follows;
   if (step.kind != StepKind::kernel || step.inputs.empty() || step.inputs[0] == absent || step.outputs[0] == absent)
     return Role::plain;
   if (is_image_conv(s, step, on_gpu) || is_image_pool(s, step, on_gpu)) return Role::image;
   const bool images_out =
       std::ranges::all_of(step.outputs, [&](TensorIndex t) { return t != absent && is_image(s.tensor(t), on_gpu); });
-  const bool either_way = ops::is_elementwise(*step.node) || is_resize(*step.node) || (on_gpu && is_instance_norm(step));
+  const bool either_way =
+      ops::is_elementwise(*step.node) || is_resize(*step.node) || is_movement(*step.node) || (on_gpu && is_instance_norm(step));
   return images_out && either_way ? Role::follows : Role::plain;
 }
 

@@ -104,6 +104,24 @@ TEST(Layouts, an_input_copied_into_a_concatenation_that_is_a_slice_of_another) {
   EXPECT_LE(std::ranges::count(ops, "Concat"), 1);
 }
 
+TEST(Layouts, parts_of_images_and_what_lies_around_them_stay_channels_last) {
+  Images n({1, 8, 10, 12});
+  const auto list = [&](std::vector<int64_t> v) {
+    ++n.constants;
+    return n.b.constant("l" + std::to_string(n.constants), Tensor::of<int64_t>({static_cast<int64_t>(v.size())}, v));
+  };
+  ValueId v = n.conv("a", n.x, 8, 16, 3, {1, 16, 10, 12});
+  const ValueId left = n.node("left", "Slice", {v, list({-2}), list({12}), list({3})}, {1, 16, 10, 2});
+  const ValueId right = n.node("right", "Slice", {v, list({0}), list({2}), list({3})}, {1, 16, 10, 2});
+  v = n.node("circular", "Concat", {left, v, right}, {1, 16, 10, 16}, {{"axis", int64_t{3}}});
+  v = n.conv("b", v, 16, 16, 3, {1, 16, 10, 16});
+  v = n.node("mirrored", "Pad", {v, list({0, 0, 1, 2, 0, 0, 1, 0})}, {1, 16, 12, 18}, {{"mode", std::string("reflect")}});
+  v = n.conv("c", v, 16, 24, 3, {1, 24, 12, 18});
+  n.b.g.add_output(v);
+  const auto ops = run_and_compare(std::move(n.b.g), {1, 8, 10, 12});
+  EXPECT_LE(std::ranges::count(ops, "ai.smelt.Reorder"), 2);
+}
+
 TEST(Layouts, a_depthwise_convolution_that_no_tactic_runs_channels_last_stays_plain) {
   for (const int64_t extent : {2, 3, 9}) {
     const int64_t out = (extent - 1) / 2 + 1;

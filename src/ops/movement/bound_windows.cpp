@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "ops/core/strides.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/movement/offer.h"
@@ -10,10 +12,11 @@ namespace {
 std::vector<StridedWindow> split_windows(const BoundNode& b) {
   const BoundTensor& x = b.inputs[0];
   const auto axis = static_cast<size_t>(normalize_axis(b.node->get_int("axis", 0), static_cast<int64_t>(x.shape.size())));
+  const Shape from = memory_strides(x);
   std::vector<StridedWindow> windows;
   int64_t begin = 0;
   for (const BoundTensor& y : b.outputs) {
-    windows.push_back({begin * strides(x.shape)[axis], strides(x.shape)});
+    windows.push_back({begin * from[axis], from});
     begin += y.shape[axis];
   }
   return windows;
@@ -34,12 +37,15 @@ std::vector<StridedWindow> windows_of(const BoundNode& b) {
   if (b.node->op == "Split") return split_windows(b);
   return {slice_window(slice_range(x.shape, ints(b, 1).value_or(std::vector<int64_t>{}),
                                    ints(b, 2).value_or(std::vector<int64_t>{}), ints(b, 3), ints(b, 4)),
-                       x.shape)};
+                       memory_strides(x))};
 }
 
 std::optional<Refusal> rejects_windows(const BoundNode& b) {
   const Node& node = *b.node;
-  if (!all_plain(b)) return refuse(Reason::wrong_layout, "tensors that are not dense and row-major");
+  const bool any_layout = node.op == "Slice" || node.op == "Split";
+  const auto lies_well = [&](const BoundTensor& t) { return t.type == DType::undefined || is_dense(t); };
+  if (any_layout ? !lies_well(b.inputs[0]) || !std::ranges::all_of(b.outputs, lies_well) : !all_plain(b))
+    return refuse(Reason::wrong_layout, "tensors that are not dense{}", any_layout ? "" : " and row-major");
   if (!StridedCopy::can_move(element_bytes(b.inputs[0].type)))
     return refuse(Reason::wrong_type, "elements of {}", smelt::name(b.inputs[0].type));
   constexpr size_t most_axes = 8;

@@ -59,7 +59,7 @@ void run_slice(ComputeContext& c) {
   const auto steps = c.has(4) ? std::optional(c.in(4).to_ints()) : std::nullopt;
   const SliceRange r = slice_range(x.shape(), list(c, 1, "starts"), list(c, 2, "ends"), axes, steps);
   Tensor& y = c.outputs[0];
-  if (y.size() > 0) copy_window(y.shape(), x, slice_window(r, x.shape()), y, {0, strides(y.shape())});
+  if (y.size() > 0) copy_window(y.shape(), x, slice_window(r, strides(x.shape())), y, {0, strides(y.shape())});
 }
 
 // --- Concat, Split ------------------------------------------------------------------------------------------------
@@ -296,8 +296,8 @@ SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const
   return r;
 }
 
-StridedWindow slice_window(const SliceRange& r, const Shape& x) {
-  StridedWindow source{0, strides(x)};
+StridedWindow slice_window(const SliceRange& r, Shape strides) {
+  StridedWindow source{0, std::move(strides)};
   for (size_t a = 0; a < r.start.size(); ++a) {
     source.offset += r.start[a] * source.strides[a];
     source.strides[a] = r.extent[a] > 1 ? source.strides[a] * r.step[a] : 0;  // a huge step may overflow, and is not taken

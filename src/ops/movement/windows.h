@@ -18,8 +18,8 @@ struct SliceRange {
 };
 SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const std::vector<int64_t>& ends,
                        std::optional<std::vector<int64_t>> axes, std::optional<std::vector<int64_t>> steps);
-/// The window of x [shape] that such a slice is.
-StridedWindow slice_window(const SliceRange& r, const Shape& x);
+/// The window that such a slice is of a tensor with these elements from one index to the next along each axis.
+StridedWindow slice_window(const SliceRange& r, Shape strides);
 
 /// What a DepthToSpace or SpaceToDepth moves: element (i0, i1, …) of `extents` from Σ i · from to Σ i · to.
 struct BlockMove {

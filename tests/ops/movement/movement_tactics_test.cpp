@@ -47,6 +47,20 @@ TEST(Movement, slices_forwards_backwards_and_beyond_the_ends) {
   slice({2, 0}, {1LL << 60, 19}, {0, 1}, {1LL << 60, 4});
 }
 
+TEST(Movement, takes_parts_of_channels_last_images) {
+  for (const Shape& shape : {Shape{2, 5, 7, 6}, Shape{1, 9, 13}}) {
+    const auto rank = static_cast<int64_t>(shape.size());
+    for (int64_t axis = 1; axis < rank; ++axis) {
+      Trial t;
+      t.node.op = "Slice";
+      t.add(random_tensor(DType::f32, shape, 1, -1, 1), false, Layout::nhwc);
+      for (const int64_t v : {int64_t{-2}, int64_t{-20}, axis, int64_t{-1}}) t.add(Tensor::of<int64_t>({1}, {v}), true);
+      t.result(DType::f32, expected(t).shape(), Layout::nhwc);
+      EXPECT_THAT(check(t, 0), testing::ElementsAre("cpu"));
+    }
+  }
+}
+
 TEST(Movement, a_slice_that_is_not_known_before_the_run_is_left_to_the_reference) {
   Trial t = trial("Slice", DType::f32, {6});
   t.add(ints({1}), false);

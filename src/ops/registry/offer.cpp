@@ -29,6 +29,7 @@
 #include "ops/resize/family.h"
 #include "ops/rnn/family.h"
 #include "ops/select/family.h"
+#include "ops/signal/family.h"
 #include "ops/softmax/family.h"
 
 namespace smelt::ops {
@@ -37,9 +38,9 @@ namespace {
 /// The order counts where two families know an operator: a mean that no pooling computes is left to the reductions, a conversion
 /// that is no pointwise program to quantisation.
 constexpr const TacticFamily* families[] = {
-    &conv_family,   &matmul_family, &pool_family,      &resize_family,   &reorder_family,   &movement_family,
-    &norm_family,   &reduce_family, &attention_family, &softmax_family,  &pointwise_family, &quantize_family,
-    &gather_family, &rnn_family,    &einsum_family,    &generate_family, &select_family,    &detect_family,
+    &conv_family,   &matmul_family,    &pool_family,    &resize_family,    &reorder_family,  &movement_family, &norm_family,
+    &reduce_family, &attention_family, &softmax_family, &pointwise_family, &quantize_family, &gather_family,   &rnn_family,
+    &einsum_family, &generate_family,  &select_family,  &detect_family,    &signal_family,
 };
 
 /// What a reference costs an output element, at least: a guess. It ranks behind every other tactic, whatever they estimate.

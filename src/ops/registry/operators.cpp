@@ -21,6 +21,7 @@
 #include "ops/resize/family.h"
 #include "ops/rnn/family.h"
 #include "ops/select/family.h"
+#include "ops/signal/family.h"
 #include "ops/softmax/family.h"
 
 namespace smelt::ops {
@@ -60,6 +61,7 @@ constexpr Table tables[] = {
     text_ops,
     random_ops,
     signal_ops,
+    fourier_ops,
     ml_ops,
     training_ops,
     attention_ops,

@@ -1,0 +1,13 @@
+// Fourier transforms: operators and tactics.
+#pragma once
+
+#include "ops/core/facts.h"
+#include "ops/core/family.h"
+
+namespace smelt::ops {
+
+std::span<const OpRow> fourier_ops();  // DFT, STFT
+
+extern const TacticFamily signal_family;  // offer.cpp
+
+}  // namespace smelt::ops

@@ -1,0 +1,11 @@
+// The tactics of Fourier transforms.
+#pragma once
+
+#include "ops/core/family.h"
+#include "ops/core/tactic.h"
+
+namespace smelt::ops {
+
+void offer_fourier_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_fourier.cpp, DFT and STFT
+
+}  // namespace smelt::ops

@@ -1,6 +1,6 @@
 // ai.smelt.Reduce, ONNX's reductions and pooling over whole planes: the program evaluated block by block and folded as it comes,
 // then `post` over what remains. Axes are merged; where the innermost one is reduced, rows are folded to a number each, otherwise
-// whole lines of results gather element by element.
+// whole lines of results gather element by element, and so they do where rows are short.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,6 +22,8 @@ namespace smelt::ops {
 namespace {
 
 constexpr int64_t column_chunk = 512;
+/// Rows up to here are no rows: a call for each costs more than reading elements that lie apart.
+constexpr int64_t short_row = 32;
 /// What a node reduces: ONNX's operators in the fused one's terms.
 struct Problem {
   expr::Program before;
@@ -273,9 +275,25 @@ class ReduceKernel final : public Kernel {
       extents_.push_back(1), reduced_.push_back(true);
       for (Shape& s : strides_) s.push_back(0);
     }
+    gather_short_rows();
     inner_reduced_ = reduced_.back();
     outer_kept_ = kept_ / (inner_reduced_ ? 1 : std::max<int64_t>(extents_.back(), 1));
     outer_reduced_ = count_ / (inner_reduced_ ? std::max<int64_t>(extents_.back(), 1) : 1);
+  }
+
+  /// The last axis that is kept goes to the end where what is reduced behind it is short: real and imaginary parts, channels of images.
+  void gather_short_rows() {
+    const auto kept = std::ranges::find(reduced_.rbegin(), reduced_.rend(), false);
+    const auto behind = static_cast<size_t>(kept - reduced_.rbegin());
+    if (kept == reduced_.rend() || behind == 0) return;
+    int64_t row = 1;
+    for (size_t a = extents_.size() - behind; a < extents_.size(); ++a) row *= extents_[a];
+    if (row > short_row || row > extents_[extents_.size() - behind - 1]) return;
+    const auto move = [&](auto& list) {
+      std::rotate(list.end() - 1 - static_cast<int64_t>(behind), list.end() - static_cast<int64_t>(behind), list.end());
+    };
+    move(extents_), move(reduced_);
+    for (Shape& s : strides_) move(s);
   }
 
   /// Operands at kept index `kept` and reduced index `reduced` of the outer axes, `from` elements into the innermost one.

@@ -46,6 +46,20 @@ TEST(ReduceTactics, fold_every_type_over_any_axes) {
   }
 }
 
+TEST(ReduceTactics, gather_rows_that_are_short) {
+  for (const char* op : {"ReduceSumSquare", "ReduceMax", "ReduceL2"}) {
+    for (const std::vector<int64_t>& list : std::vector<std::vector<int64_t>>{{3}, {2, 3}, {0, 3}, {1, 3}, {0, 2, 3}}) {
+      for (DType type : {DType::f32, DType::f16, DType::f64}) {
+        for (const Shape& shape : {Shape{3, 600, 1, 2}, Shape{2, 40, 3, 4}, Shape{4, 2, 60, 3}}) {
+          Trial t = trial(op, type, shape, {{"keepdims", int64_t{0}}});
+          t.add(ints(list), true);
+          agrees(std::move(t), tolerance(type) * 4);
+        }
+      }
+    }
+  }
+}
+
 TEST(ReduceTactics, take_extremes_of_64_bits_without_a_sign_and_of_bool) {
   Trial t = trial("ReduceMax", DType::u64, {2, 3});
   t.inputs[0].data<uint64_t>()[1] = UINT64_MAX - 1;

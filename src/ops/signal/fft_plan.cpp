@@ -16,17 +16,6 @@ template <class T> void append_root(std::vector<T>& to, int64_t turn, int64_t n)
   to.push_back(static_cast<T>(std::sin(angle)));
 }
 
-/// The radices of n's passes; empty where a factor is too large.
-std::vector<int64_t> radices_of(int64_t n) {
-  std::vector<int64_t> out;
-  for (int64_t radix : {4, 2, 3, 5})
-    for (; n % radix == 0; n /= radix) out.push_back(radix);
-  for (int64_t radix = 7; radix <= largest_radix; radix += 2)
-    for (; n % radix == 0; n /= radix) out.push_back(radix);
-  if (n != 1) out.clear();
-  return out;
-}
-
 /// The least length from `least` on of small factors only.
 int64_t smooth_length(int64_t least) {
   for (int64_t n = least;; ++n) {
@@ -53,6 +42,16 @@ std::vector<double> transformed(const std::vector<double>& x) {
 }  // namespace
 
 const FourierSimd& fourier_simd() { return simd::best() == simd::Isa::avx2 ? avx2::fourier_simd() : base::fourier_simd(); }
+
+std::vector<int64_t> radices_of(int64_t n) {
+  std::vector<int64_t> out;
+  for (int64_t radix : {4, 2, 3, 5})
+    for (; n % radix == 0; n /= radix) out.push_back(radix);
+  for (int64_t radix = 7; radix <= largest_radix; radix += 2)
+    for (; n % radix == 0; n /= radix) out.push_back(radix);
+  if (n != 1) out.clear();
+  return out;
+}
 
 template <class T> std::vector<T> roots_of_unity(int64_t n, int64_t count) {
   std::vector<T> out;

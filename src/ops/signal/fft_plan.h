@@ -10,6 +10,9 @@ namespace smelt::ops {
 
 const FourierSimd& fourier_simd();
 
+/// The radices of the passes of n values; empty for 1, and where a factor is too large for a pass.
+std::vector<int64_t> radices_of(int64_t n);
+
 /// Factors are computed in double. Stays where it is: the table points into it.
 template <class T> class FftPlan {
  public:

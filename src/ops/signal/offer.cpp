@@ -8,7 +8,7 @@ namespace {
 
 bool is_fourier(const Node& n) { return n.is("DFT") || n.is("STFT"); }
 
-constexpr OperatorTactics operators[] = {{.handles = is_fourier, .cpu = offer_fourier_cpu, .cuda = nullptr}};
+constexpr OperatorTactics operators[] = {{.handles = is_fourier, .cpu = offer_fourier_cpu, .cuda = offer_fourier_cuda}};
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 
 namespace smelt::ops {
 
-void offer_fourier_cpu(const BoundNode& b, const Machine& machine, Offer& offer);  // "cpu": cpu_fourier.cpp, DFT and STFT
+void offer_fourier_cpu(const BoundNode& b, const Machine& machine, Offer& offer);   // "cpu": cpu_fourier.cpp, DFT and STFT
+void offer_fourier_cuda(const BoundNode& b, const Machine& machine, Offer& offer);  // "cuda": cuda_fourier.cpp, likewise
 
 }  // namespace smelt::ops

@@ -78,6 +78,15 @@ std::vector<Form> data_forms() {
                        .in(DType::f32, {1, 8, 20, 20})
                        .in(DType::f32, {1, 30, 30, 2})
                        .out(DType::f32, {1, 8, 30, 30}));
+  const auto one = [](int64_t v) { return Tensor::of<int64_t>({}, {v}); };
+  list.push_back(Form("STFT", "").in(DType::f32, {1, 16000}).in(one(160)).in(DType::f32, {400}).out(DType::f32, {1, 98, 201, 2}));
+  list.push_back(
+      Form("DFT", "").in(DType::f64, {2, 21, 5, 2}).in(DType::undefined, {}).in(one(1)).out(DType::f64, {2, 21, 5, 2}));
+  list.push_back(Form("DFT", "", {{"inverse", int64_t{1}}, {"onesided", int64_t{1}}})
+                     .in(DType::f16, {8, 513, 2})
+                     .in(one(1024))
+                     .in(one(1))
+                     .out(DType::f16, {8, 1024, 1}));
   for (const char* op : {"Hardmax", "LpNormalization", "LRN"})
     list.push_back(Form(op, "", {{"size", int64_t{5}}}).in(DType::f16, {8, 64, 9}).out(DType::f16, {8, 64, 9}));
   for (const auto& [op, gates] : {std::pair{"RNN", 1}, std::pair{"GRU", 3}, std::pair{"LSTM", 4}})

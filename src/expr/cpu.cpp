@@ -46,16 +46,35 @@ void write_constant(uint8_t* to, DType t, double value) {
   });
 }
 
+/// The first of each pair, four at a time; returns how many. The second one of the last pair may not be there.
+int64_t gather_pairs(uint32_t* to, const uint32_t* from, int64_t n) {
+  using Four = uint32_t __attribute__((vector_size(16)));
+  int64_t i = 0;
+  for (; i + 4 < n; i += 4) {
+    Four a, b;
+    std::memcpy(&a, from + 2 * i, sizeof a);
+    std::memcpy(&b, from + 2 * i + 4, sizeof b);
+    const Four firsts = __builtin_shufflevector(a, b, 0, 2, 4, 6);
+    std::memcpy(to + i, &firsts, sizeof firsts);
+  }
+  return i;
+}
+
 }  // namespace
 
 void gather(void* to, const void* data, int64_t stride, int64_t n, int bytes) {
   auto copy = [&]<class T>(T) {
     const T* from = static_cast<const T*>(data);
     T* out = static_cast<T*>(to);
-    if (stride == 0)
+    int64_t i = 0;
+    if (stride == 0) {
       std::fill_n(out, n, *from);
-    else
-      for (int64_t i = 0; i < n; ++i) out[i] = from[i * stride];
+      return;
+    }
+    if constexpr (sizeof(T) == 4) {
+      if (stride == 2) i = gather_pairs(out, from, n);
+    }
+    for (; i < n; ++i) out[i] = from[i * stride];
   };
   switch (bytes) {
     case 1: return copy(uint8_t{});

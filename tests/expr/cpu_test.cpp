@@ -258,5 +258,18 @@ TEST(Evaluator, rounds_every_half_as_the_base_library_does) {
   }
 }
 
+TEST(Gather, reads_the_elements_and_nothing_behind_them) {
+  for (const int bytes : {1, 2, 4, 8})
+    for (const int64_t stride : {0, 1, 2, 3})
+      for (int64_t n = 1; n < 14; ++n) {
+        const auto size = static_cast<size_t>(bytes);
+        std::vector<uint8_t> from((static_cast<size_t>((n - 1) * stride) + 1) * size), to(static_cast<size_t>(n) * size);
+        std::iota(from.begin(), from.end(), uint8_t{1});
+        gather(to.data(), from.data(), stride, n, bytes);
+        for (size_t i = 0; i < to.size(); ++i)
+          ASSERT_EQ(to[i], from[i / size * static_cast<size_t>(stride) * size + i % size]) << bytes << ' ' << stride << ' ' << n;
+      }
+}
+
 }  // namespace
 }  // namespace smelt::expr

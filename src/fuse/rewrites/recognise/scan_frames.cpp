@@ -35,9 +35,8 @@ class Frames {
     g_.remove_node(scan);
   }
 
-  NodeId make() {
+  NodeId make(int64_t rank) {
     const ValueId y = scan_.outputs[1], samples = scan_.in(1);
-    const auto rank = static_cast<int64_t>(g_.value(y).shape->size());
     const int64_t state = frame_ - hop_, part = state % hop_;
     std::vector<int64_t> flat(static_cast<size_t>(rank - 2), 0), rows = flat;  // 0: the axis as it is
     flat.push_back(-1);
@@ -111,7 +110,7 @@ Outcome scan_frames(const Graph& g, NodeId n) {
   const ValueId state = node.outputs[0];
   if (state != ValueId::none && (!g.readers(state).empty() || g.is_output(state)))
     return refuse(Reason::extra_reader, n, "the last state of {} is read", describe(g, n));
-  return Match{{n}, [n, hop, frame](Graph& graph) { return Frames(graph, n, hop, frame).make(); }};
+  return Match{{n}, [n, hop, frame, r](Graph& graph) { return Frames(graph, n, hop, frame).make(r); }};
 }
 
 }  // namespace smelt::fuse

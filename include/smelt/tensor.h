@@ -64,7 +64,7 @@ class SMELT_API Tensor {
   std::vector<int64_t> to_ints() const;
   std::vector<double> to_doubles() const;
   /// A copy in another type, converted element by element as ONNX's Cast does: floats round to nearest even, a float to an
-  /// integer truncates and wraps at the width, a number to a string prints the shortest decimal that reads back. Throws for
+  /// integer truncates and saturates, NaN is 0, a number to a string prints the shortest decimal that reads back. Throws for
   /// complex types and for strings that are not numbers.
   Tensor cast(DType to, CastOptions options = {}) const;
 

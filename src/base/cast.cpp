@@ -18,12 +18,8 @@ namespace {
 
 template <class T> constexpr bool is_half = std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
 
-template <class To> To to_integer(double v) {
-  if constexpr (std::is_same_v<To, uint64_t>) {
-    if (v >= 9223372036854775808.0) return truncated<uint64_t>(v);
-  }
-  return static_cast<To>(truncated(v));  // wraps at the width
-}
+/// As the expression language has it (expr/program.h), so that results do not change with what runs by which kernel.
+template <class To> To to_integer(double v) { return std::isnan(v) ? To{} : truncated<To>(v); }
 
 template <class To, class From> To convert(From v) {
   if constexpr (std::is_same_v<From, To>)

@@ -114,10 +114,10 @@ TEST(Tensor, borrowed_memory_is_kept_alive) {
   EXPECT_TRUE(watch.expired());
 }
 
-TEST(Cast, truncates_floats_and_wraps_at_the_width) {
+TEST(Cast, truncates_floats_and_saturates) {
   const Tensor t = Tensor::of<float>({4}, {1.9f, -1.9f, 300.0f, -1.0f});
   EXPECT_THAT(t.cast(DType::i32).to_ints(), ElementsAre(1, -1, 300, -1));
-  EXPECT_THAT(t.cast(DType::u8).to_ints(), ElementsAre(1, 255, 44, 255));
+  EXPECT_THAT(t.cast(DType::u8).to_ints(), ElementsAre(1, 0, 255, 0));
 }
 
 TEST(Cast, numbers_to_bool_and_back) {

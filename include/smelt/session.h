@@ -44,7 +44,7 @@ using ShapeProfile = std::map<std::string, ShapeRange>;
 struct Options {
   std::string device = "cpu";        // "cpu"; "gpu" (the first), or a GPU's number: "1"
   std::string arch;                  // "sm_87": makes a plan for such GPUs, to run elsewhere; measures nothing
-  int64_t memory_limit = 0;          // bytes that smelt may hold on the GPU; 0: no limit
+  int64_t memory_limit = 0;          // bytes that values may take, on the GPU or the host; 0: what is left
   bool allow_fallback = false;       // true: steps that no GPU kernel takes run on the processor; false: an error
   int threads = 0;                   // 0: all cores that this process may use; with `pool`, its threads and the calling one
   bool spin = true;                  // false: threads that wait for work, or for each other, sleep at once

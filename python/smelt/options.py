@@ -19,7 +19,7 @@ class BuildOptions(TypedDict, total=False):
     """The options of a build. Every entry point takes them as keywords."""
 
     device: str                                # "cpu" (default); "gpu" the first, or a GPU's number: "1"
-    memory_limit: int                          # bytes that smelt may hold on the GPU; 0: what there is
+    memory_limit: int                          # bytes that values may take, on the GPU or the host; 0: what is left
     allow_fallback: bool                       # run steps that no GPU kernel takes on the processor; False: an error
     threads: int                               # 0: all cores that this process may use
     spin: bool                                 # False: threads that wait sleep at once

@@ -1,13 +1,15 @@
 #include "base/memory.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 
@@ -15,8 +17,11 @@ namespace smelt {
 namespace {
 
 constexpr int64_t unknown = std::numeric_limits<int64_t>::max();
-constexpr int64_t looked_at = int64_t{64} << 20;
-std::atomic<int64_t> asked_for = 0;  // since it was looked
+constexpr int64_t alignment = 64;                 // bytes: a cache line, and the widest vector register
+constexpr int64_t looked_at = int64_t{64} << 20;  // a look at the machine's memory takes as long as writing a megabyte
+std::atomic<int64_t> asked_for = 0;               // since it was looked
+std::atomic<int64_t> held_by_all = 0;             // tensors of the process
+thread_local std::shared_ptr<MemoryAccount> innermost;
 
 /// The number a file of the control group holds ("max": no limit).
 int64_t number_in(const std::filesystem::path& path) {
@@ -84,13 +89,92 @@ int64_t available_memory() {
   return std::min(system_available(), group_memory({std::istreambuf_iterator<char>(file), {}}, "/sys/fs/cgroup"));
 }
 
-void check_available(int64_t bytes, DType type, const Shape& shape) {
-  if (bytes < looked_at && asked_for.fetch_add(bytes, std::memory_order_relaxed) + bytes < looked_at) return;
+int64_t left_for_tensors(int64_t available, int64_t held, int64_t written) {
+  if (available == unknown) return unknown;
+  constexpr int64_t most_kept = int64_t{1} << 30;
+  const int64_t promised = std::max<int64_t>(0, held - written);
+  return std::max<int64_t>(0, available - std::min(available / 16, most_kept) - promised);
+}
+
+namespace {
+
+/// Memory of the process that is no file's.
+int64_t written_memory() {
+  std::ifstream in("/proc/self/statm");
+  int64_t all = 0, resident = 0, of_files = 0;
+  if (!(in >> all >> resident >> of_files)) return 0;
+  return std::max<int64_t>(0, resident - of_files) * sysconf(_SC_PAGESIZE);
+}
+
+int64_t left_on_machine() {
+  return left_for_tensors(available_memory(), held_by_all.load(std::memory_order_relaxed), written_memory());
+}
+
+/// Whether the machine has that much to give. Small tensors are added up, and looked at once they are much together.
+bool machine_has(int64_t bytes) {
+  if (bytes < looked_at && asked_for.fetch_add(bytes, std::memory_order_relaxed) + bytes < looked_at) return true;
   asked_for.store(0, std::memory_order_relaxed);
-  if (const int64_t available = available_memory(); std::max(bytes, looked_at) > available)
-    throw Error(
-        fmt::format("a tensor {}{} needs {} bytes, the machine has {} to give", name(type), to_string(shape), bytes, available),
-        "Bind smaller extents (--shapes), or run where there is more memory.");
+  return std::max(bytes, looked_at) <= left_on_machine();
+}
+
+[[noreturn]] void refuse(int64_t bytes, DType type, const Shape& shape) {
+  const MemoryAccount& account = *memory_account();
+  const std::string what = fmt::format("a tensor {}{} needs {} bytes", name(type), to_string(shape), bytes);
+  if (account.limit() - account.held() < bytes)
+    throw Error(fmt::format("{}: {} of the limit of {} are left", what, std::max<int64_t>(0, account.limit() - account.held()),
+                            account.limit()),
+                "Allow more (--memory-limit, Options::memory_limit, memory_limit=), or bind smaller extents (--shapes).");
+  throw Error(fmt::format("{}, the machine has {} to give", what, left_on_machine()),
+              "Bind smaller extents (--shapes), or run where there is more memory.");
+}
+
+}  // namespace
+
+bool MemoryAccount::take(int64_t bytes) {
+  if (held_.fetch_add(bytes, std::memory_order_relaxed) > limit_ - bytes || !machine_has(bytes)) {
+    held_.fetch_sub(bytes, std::memory_order_relaxed);
+    return false;
+  }
+  held_by_all.fetch_add(bytes, std::memory_order_relaxed);
+  return true;
+}
+
+void MemoryAccount::give_back(int64_t bytes) {
+  held_.fetch_sub(bytes, std::memory_order_relaxed);
+  held_by_all.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+const std::shared_ptr<MemoryAccount>& memory_account() {
+  static const auto unlimited = std::make_shared<MemoryAccount>();
+  return innermost ? innermost : unlimited;
+}
+
+MemoryScope::MemoryScope(std::shared_ptr<MemoryAccount> account) : outer_(std::exchange(innermost, std::move(account))) {}
+MemoryScope::~MemoryScope() { innermost = std::move(outer_); }
+
+int64_t memory_left() {
+  const MemoryAccount& account = *memory_account();
+  return std::min(left_on_machine(), std::max<int64_t>(0, account.limit() - account.held()));
+}
+
+std::shared_ptr<void> tensor_memory(int64_t bytes, DType type, const Shape& shape) {
+  const int64_t size = bytes > unknown - alignment ? bytes : std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
+  const std::shared_ptr<MemoryAccount>& account = memory_account();
+  if (!account->take(size)) refuse(bytes, type, shape);
+  void* p = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(size));
+  if (!p) {
+    account->give_back(size);
+    fail("no memory for a tensor {}{}: {} bytes", name(type), to_string(shape), bytes);
+  }
+  return {p, [account, size](void* memory) {
+            std::free(memory);
+            account->give_back(size);
+          }};
+}
+
+void check_available(int64_t bytes, DType type, const Shape& shape) {
+  const MemoryAccount& account = *memory_account();
+  if (account.held() > account.limit() - bytes || !machine_has(bytes)) refuse(bytes, type, shape);
 }
 
 }  // namespace smelt

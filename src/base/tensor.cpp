@@ -1,26 +1,11 @@
 #include "smelt/tensor.h"
 
-#include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/memory.h"
 
 namespace smelt {
-namespace {
-
-constexpr size_t alignment = 64;  // a cache line, and the widest vector register
-
-std::shared_ptr<void> allocate(int64_t nbytes, DType type, const Shape& shape) {
-  check_available(nbytes, type, shape);
-  const size_t size = (static_cast<size_t>(nbytes) + alignment - 1) / alignment * alignment;
-  void* p = std::aligned_alloc(alignment, size ? size : alignment);
-  if (!p) fail("no memory for a tensor {}{}: {} bytes", name(type), to_string(shape), nbytes);
-  return {p, std::free};
-}
-
-}  // namespace
-
 void fail_dispatch(DType t, const char* where) { fail("{}: element type {} is not supported", where, name(t)); }
 
 Tensor Tensor::borrow(DType type, Shape shape, void* data, std::shared_ptr<void> keep) {
@@ -43,7 +28,7 @@ Tensor Tensor::empty(DType type, Shape shape) {
     check_available(static_cast<int64_t>(count * sizeof(std::string)), type, shape);
     return of_strings(shape, std::vector<std::string>(count));
   }
-  auto memory = allocate(bytes(type, elements(shape)), type, shape);
+  auto memory = tensor_memory(bytes(type, elements(shape)), type, shape);
   return borrow(type, std::move(shape), memory.get(), memory);
 }
 

@@ -110,7 +110,8 @@ void add_build_options(CLI::App& app, ModelArguments& m) {
       ->check(in_range(0.0, 1e6))
       ->type_name("S");
   app.add_option("--device", m.options.device, "cpu (default), gpu, or a GPU's number: 1")->type_name("DEVICE");
-  app.add_option("--memory", m.options.memory_limit, "The most that smelt may hold on the GPU: 2GiB")
+  app.add_option("--memory-limit,--memory", m.options.memory_limit,
+                 "The most that the model's values may take of the GPU's memory, or of the host's: 2GiB")
       ->transform(CLI::AsSizeValue(false))
       ->type_name("SIZE");
   app.add_flag("!--no-plan-kernels", m.options.plan_kernels, "Refuse a plan that carries compiled kernels, which are code");

@@ -6,6 +6,7 @@
 #include "base/stop.h"
 #include "fuse/match/estimate.h"
 #include "fuse/match/extents.h"
+#include "fuse/rewrites/canonicalise/folding.h"
 #include "fuse/rewrites/rewrites.h"
 
 namespace smelt::fuse {
@@ -221,6 +222,7 @@ Ledger run(Graph& g, const Options& options) {
 
 Ledger run(Graph& g, std::span<const Rewrite> rewrites, const Options& options) {
   check_names(rewrites, options.skip);
+  const FoldingScope folding;  // one for the graph and its bodies
   Ledger ledger;
   run_with_bodies(g, rewrites, options, ledger);
   return ledger;

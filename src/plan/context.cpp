@@ -12,6 +12,12 @@ bool on_gpu(const Options& options) { return !options.arch.empty() || device::cu
 
 fuse::Options fuse_options(const Options& options) { return {.skip = options.skip, .int8_by_constants = on_gpu(options)}; }
 
+std::shared_ptr<MemoryAccount> account_for(const Options& options) {
+  if (options.memory_limit < 0) fail_usage("a memory limit of {} bytes", options.memory_limit);
+  const bool limited = options.memory_limit > 0 && !on_gpu(options);
+  return std::make_shared<MemoryAccount>(limited ? options.memory_limit : MemoryAccount::no_limit);
+}
+
 tune::TacticFilter tactic_filter(const Options& options) { return tune::TacticFilter::parse(options.tactics, ops::tactic_names); }
 
 std::shared_ptr<tune::Cache> open_cache(const Options& options) {

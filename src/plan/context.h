@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "base/memory.h"
 #include "base/threads.h"
 #include "fuse/match/rewrite.h"
 #include "ops/core/packed_weights.h"
@@ -23,6 +24,8 @@ namespace smelt::plan {
 bool on_gpu(const Options& options);
 /// How its graph is rewritten.
 fuse::Options fuse_options(const Options& options);
+/// What the values of a session with these options may take of the host's memory. Throws Error (usage) for a limit below 0.
+std::shared_ptr<MemoryAccount> account_for(const Options& options);
 /// Which tactics it may use. Throws Error (usage) for names that there are not.
 tune::TacticFilter tactic_filter(const Options& options);
 /// The store of timings that its tuner uses. Level 0 and `use_cache` false: one in memory; so too, with a warning, where the
@@ -52,6 +55,7 @@ struct Context {
   std::optional<std::set<std::string>> carried_plain;  // the nodes that a plan's file says stay plain
   std::optional<std::set<std::string>> carried_apart;  // and those that run as their parts (fused_choices.h)
   std::shared_ptr<StageTimes> stages = std::make_shared<StageTimes>();
+  std::shared_ptr<MemoryAccount> memory = memory_account();  // of the values of a session: that of its build
 };
 
 }  // namespace smelt::plan

@@ -44,7 +44,6 @@ void add_gpu(ops::Machine& machine, const Options& options, const tune::TacticFi
   if (device::cuda::cudnn_missing().empty()) machine.versions += ", " + device::cuda::cudnn_version();
   if (!here) return;
   machine.versions += fmt::format(", driver {}", machine.gpu->info.driver);
-  if (options.memory_limit < 0) fail_usage("a memory limit of {} bytes", options.memory_limit);
   machine.gpu->device->set_limit(options.memory_limit);
 }
 

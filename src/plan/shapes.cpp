@@ -13,10 +13,11 @@ namespace {
 
 class SegmentBuilder {
  public:
-  SegmentBuilder(const Graph& g, Environment& env, bool on_device)
+  SegmentBuilder(const Graph& g, Environment& env, bool on_device, bool runs)
       : g_(g),
         env_(env),
         on_device_(on_device),
+        checks_memory_(runs && !on_device),
         tensors_(g.value_count(), absent),
         made_here_(g.value_count(), false),
         found_(g.value_count(), false) {}
@@ -83,7 +84,7 @@ class SegmentBuilder {
     } else if (node.is("Concat") && bits(segment_.tensor(step.outputs[0]).type) % 8 == 0) {
       step.kind = StepKind::concat;
     }
-    if (!on_device_ && step.kind != StepKind::view) check_memory(step);
+    if (checks_memory_ && step.kind != StepKind::view) check_memory(step);
     if (step.kind == StepKind::view || control) {
       for (TensorIndex t : step.inputs) fix(t);
       for (TensorIndex t : step.outputs) fix(t);
@@ -131,42 +132,25 @@ class SegmentBuilder {
     const auto is_string = [](const ops::TensorDesc& d) { return d.type == DType::string; };
     if (in.empty() || !in[0].present() || elements(in[0].shape) != 1 || std::ranges::any_of(in, is_string)) return;
     const Tensor* condition = in[0].value;
-    std::optional<std::vector<ops::TensorDesc>> found;
+    std::optional<std::vector<ops::KnownValue>> found;
     for (const bool taken : {true, false}) {
       if (condition && (condition->to_ints()[0] != 0) != taken) continue;
       const GraphPtr body = node.get_graph(taken ? "then_branch" : "else_branch");
       if (!body || body->inputs().size() + 1 != in.size() || body->outputs().size() != out.size()) return;
-      std::optional<std::vector<ops::TensorDesc>> outputs;
+      std::optional<std::vector<ops::KnownValue>> outputs;
       try {
         outputs = body_outputs(*body, in.subspan(1));
       } catch (const Error&) {
         continue;
       }
       if (!outputs) return;
-      const auto same = [](const ops::TensorDesc& a, const ops::TensorDesc& b) { return a.type == b.type && a.shape == b.shape; };
+      const auto same = [](const ops::KnownValue& a, const ops::KnownValue& b) { return a.type == b.type && a.shape == b.shape; };
       if (found && !std::ranges::equal(*found, *outputs, same)) return;
       found = std::move(outputs);
     }
-    if (!found || std::ranges::any_of(*found, is_string)) return;
+    if (!found || std::ranges::find(*found, DType::string, &ops::KnownValue::type) != found->end()) return;
     for (size_t i = 0; i < out.size(); ++i)
-      if (node.outputs[i] != ValueId::none) out[i] = (*found)[i];
-  }
-
-  /// What a body gives for inputs like these; nothing where only a run knows its shapes. Throws Error where they do not fit.
-  static std::optional<std::vector<ops::TensorDesc>> body_outputs(const Graph& body, std::span<const ops::TensorDesc> in) {
-    const std::vector<NodeId> order = body.topological();
-    Environment env(body, order);
-    for (size_t i = 0; i < in.size(); ++i) {
-      env.set(body.inputs()[i], in[i].type, in[i].shape);
-      if (in[i].value) env[body.inputs()[i]].value = *in[i].value;
-    }
-    plan_segment(body, order, env, false);
-    std::vector<ops::TensorDesc> out;
-    for (ValueId v : body.outputs()) {
-      if (!env[v].known) return std::nullopt;
-      out.push_back({env[v].type, env[v].shape, true, nullptr});
-    }
-    return out;
+      if (node.outputs[i] != ValueId::none) out[i] = {(*found)[i].type, (*found)[i].shape, true, nullptr};
   }
 
   /// Memory for all that a kernel may find, where there is such a kernel. It lasts until the results are read, in later segments.
@@ -273,7 +257,7 @@ class SegmentBuilder {
 
   const Graph& g_;
   Environment& env_;
-  bool on_device_;
+  bool on_device_, checks_memory_;
   Segment segment_;
   std::vector<TensorIndex> tensors_;
   std::vector<bool> made_here_, found_;
@@ -289,14 +273,30 @@ Environment::Environment(const Graph& g, std::span<const NodeId> order)
   }
 }
 
+std::optional<std::vector<ops::KnownValue>> body_outputs(const Graph& body, std::span<const ops::TensorDesc> in) {
+  const std::vector<NodeId> order = body.topological();
+  Environment env(body, order);
+  for (size_t i = 0; i < in.size(); ++i) {
+    env.set(body.inputs()[i], in[i].type, in[i].shape);
+    if (in[i].value) env[body.inputs()[i]].value = *in[i].value;
+  }
+  plan_segment(body, order, env, false, false);
+  std::vector<ops::KnownValue> out;
+  for (ValueId v : body.outputs()) {
+    if (!env[v].known) return std::nullopt;
+    out.push_back({env[v].type, env[v].shape, env[v].value});
+  }
+  return out;
+}
+
 bool is_control_flow(const Node& node) {
   return std::ranges::any_of(node.attrs, [](const auto& a) { return std::holds_alternative<GraphPtr>(a.second); });
 }
 
 bool splits_plan(const Node& node) { return is_control_flow(node) || ops::facts(node).data_dependent; }
 
-Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env, bool on_device) {
-  return SegmentBuilder(g, env, on_device).run(order);
+Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env, bool on_device, bool runs) {
+  return SegmentBuilder(g, env, on_device, runs).run(order);
 }
 
 }  // namespace smelt::plan

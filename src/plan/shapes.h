@@ -1,10 +1,12 @@
 // Concrete shapes: from those of the inputs, and from what earlier segments found out, to a segment's tensors and steps.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "ops/core/graph_shapes.h"
 #include "plan/segment.h"
 
 namespace smelt::plan {
@@ -31,8 +33,11 @@ struct Environment {
 /// arithmetic on them) are evaluated now, if small; those with known output shapes become kernel, view, concat or control steps;
 /// the rest dynamic steps, whose outputs wait for the next segment; those that a kernel of the device's runs (ops/core/data_dependent.h) where
 /// `on_device`. Marks the nodes done in `env` and enters what is known of their outputs. Errors name the node. Throws when
-/// nothing can be planned although nodes are left.
-Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env, bool on_device);
+/// nothing can be planned although nodes are left. `runs` false: only the shapes are asked for, and may be of any size.
+Segment plan_segment(const Graph& g, std::span<const NodeId> order, Environment& env, bool on_device, bool runs = true);
+
+/// What a body gives for inputs like these; nothing where only a run knows its shapes. Throws Error where they do not fit.
+std::optional<std::vector<ops::KnownValue>> body_outputs(const Graph& body, std::span<const ops::TensorDesc> in);
 
 /// If, Loop, Scan and their like: nodes with bodies.
 bool is_control_flow(const Node& node);

@@ -102,6 +102,7 @@ std::vector<profile::Difference> differences_of(const Prepared& reference, const
 Explained explain(const Subject& s) {
   // Rates without measurements: two channels of desktop memory, and a parallel region of a few threads.
   constexpr fuse::Rates usual{.bytes_per_s = 20e9, .launch_us = 2};
+  const MemoryScope memory(plan::account_for(s.options));
   ImportOptions wanted;
   wanted.structure_only = true;
   wanted.shapes = s.shapes;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/value_of.h"
 #include "ops/cuda/gpu.h"
+#include "plan/buffers.h"
 #include "plan/step_info.h"
 #include "run/feeds.h"
 
@@ -145,6 +146,7 @@ void ExecutionImpl::bind(std::span<const Tensor> inputs, std::span<const Tensor>
   if (!outputs.empty() && outputs.size() != given_.size()) {
     fail_usage("{} output tensors were given for {} outputs", outputs.size(), given_.size());
   }
+  const MemoryScope memory(plan_->context().memory);
   auto bound = bind_caches(*plan_, caches);
   const std::vector<Tensor> pasts_added = bound.empty() ? std::vector<Tensor>() : with_pasts(inputs, bound);
   const std::span<const Tensor> all = bound.empty() ? inputs : pasts_added;
@@ -182,6 +184,13 @@ void ExecutionImpl::bind_outputs(std::span<const Tensor> outputs) {
   if (is_static()) collect_outputs();
 }
 
+Tensor ExecutionImpl::memory_of(ValueId v, DType type, const Shape& shape) {
+  const Graph& g = plan_->graph();
+  const NodeId maker = g.value(v).producer;
+  return backend_.allocate(
+      type, shape, maker == NodeId::none ? g.value(v).name : fmt::format("{}, '{}'", describe(g, maker), g.value(v).name));
+}
+
 void ExecutionImpl::upload_externals(SegmentState& state) {
   if (backend_.is_host()) return;
   const plan::Segment& s = state.segment;
@@ -189,8 +198,7 @@ void ExecutionImpl::upload_externals(SegmentState& state) {
     Tensor& v = value(s.externals[i].value);
     if (!v.valid() || v.type() == DType::string || v.nbytes() == 0 || backend_.reaches(v.raw())) continue;
     Tensor& copy = state.device_copies[i];
-    if (copy.type() != v.type() || copy.shape() != v.shape())
-      copy = backend_.allocate(v.type(), v.shape(), plan_->graph().value(s.externals[i].value).name);
+    if (copy.type() != v.type() || copy.shape() != v.shape()) copy = memory_of(s.externals[i].value, v.type(), v.shape());
     name_copies(plan_->graph().value(s.externals[i].value).name);
     backend_.copy(copy.raw(), v.raw(), v.nbytes(), stream_.get());
     v = copy;
@@ -222,12 +230,31 @@ void ExecutionImpl::upload_constants(SegmentState& state) {
   clock.end("constants");
 }
 
+namespace {
+
+/// What an arena is needed for: the step at which it holds the most.
+std::string arena_text(const plan::Segment& s) {
+  const std::vector<StepMemory> held = plan::held_by_step(s);
+  const auto own = [](const StepMemory& m) { return m.activations + m.workspace; };
+  const auto fullest = std::ranges::max_element(held, {}, own);
+  if (fullest == held.end()) return "the arena of activations";
+  const plan::Step& step = s.steps[static_cast<size_t>(fullest - held.begin())];
+  return fmt::format("{}: values and workspaces take {} bytes then, the arena of activations {}",
+                     step.node ? ops::label(*step.node) : "a copy", own(*fullest), s.arena);
+}
+
+}  // namespace
+
 void ExecutionImpl::resolve(SegmentState& state) {
   const plan::Segment& s = state.segment;
   if (!arena_.valid() || arena_.nbytes() < s.arena) {
     wait_for_enqueued();
     arena_ = Tensor();  // its memory may serve the larger one
-    arena_ = backend_.allocate(DType::u8, {std::max<int64_t>(s.arena, 64)}, "the arena of activations");
+    try {
+      arena_ = backend_.allocate(DType::u8, {std::max<int64_t>(s.arena, 64)}, "the arena");
+    } catch (const Error& e) {
+      throw e.at(arena_text(s));
+    }
   }
   upload_constants(state);
   upload_externals(state);
@@ -255,8 +282,7 @@ void ExecutionImpl::resolve(SegmentState& state) {
         continue;
       }
     }
-    if (!state.own_results[i].valid())
-      state.own_results[i] = backend_.allocate(t.type, t.shape, plan_->graph().value(port.value).name);
+    if (!state.own_results[i].valid()) state.own_results[i] = memory_of(port.value, t.type, t.shape);
     v = state.own_results[i];
   }
   if (backend_.is_host() && state.resolved_for == arena_.raw()) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/memory.h"
 #include "base/stop.h"
 #include "run/bound_caches.h"
 #include "run/plan.h"
@@ -58,6 +59,7 @@ class ExecutionImpl final : public Execution {
     ExecutionImpl* execution_;
     std::optional<Stop> stop_;
     std::optional<StopScope> scope_;
+    std::optional<MemoryScope> memory_;
   };
 
   /// An input at an address that kernels cannot use, copied at each run.
@@ -116,8 +118,10 @@ class ExecutionImpl final : public Execution {
   bool in_host_memory(const Tensor& t) const { return backend_.is_host() || !backend_.reaches(t.raw()) || t.nbytes() == 0; }
   /// The tensor, or a copy of it in the host's memory.
   Tensor on_host(const Tensor& t);
-  /// Memory for a new tensor of the caller's, on the side where it wants outputs.
-  Tensor fresh_memory(DType type, const Shape& shape, std::optional<void*> stream);
+  /// Memory where kernels reach it. An error names the value and the node that makes it.
+  Tensor memory_of(ValueId v, DType type, const Shape& shape);
+  /// Memory for an output of the caller's, on the side where it wants outputs.
+  Tensor fresh_memory(ValueId v, DType type, const Shape& shape, std::optional<void*> stream);
   /// Memory for outputs whose size is known; `stream`: where they are made.
   std::vector<Tensor> fresh_outputs(std::optional<void*> stream);
   /// Drops what is the caller's: the next run needs a bind.

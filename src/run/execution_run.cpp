@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <numeric>
+#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
@@ -10,6 +12,7 @@
 #include "device/cuda/nvtx.h"
 #include "ops/core/interpreter.h"
 #include "ops/cpu/parallel.h"
+#include "plan/shapes.h"
 #include "run/execution.h"
 
 namespace smelt::run {
@@ -41,6 +44,7 @@ ExecutionImpl::Stoppable::Stoppable(ExecutionImpl& e) : execution_(e.running_ ? 
   e.running_ = true;
   stop_.emplace(&e.cancelled_, options.time_limit, options.stop_when);
   scope_.emplace(*stop_);
+  memory_.emplace(e.plan_->context().memory);
 }
 
 ExecutionImpl::Stoppable::~Stoppable() {
@@ -78,8 +82,13 @@ void ExecutionImpl::run_step(SegmentState& state, size_t at, void* stream) {
       case plan::StepKind::view: break;
     }
   } catch (const Error& e) {
-    if (!step.node) throw;
-    throw e.at(ops::label(*step.node));
+    const std::string where = step.node ? ops::label(*step.node) : "";
+    if (std::string_view(e.what()).starts_with(where)) throw;  // a reference has said it
+    throw e.at(where);
+  } catch (const std::logic_error&) {  // operands of too few axes or elements are noticed by the vectors they are in
+    fail("{}: an operand has fewer axes or elements than it reads", step.node ? ops::label(*step.node) : unnamed);
+  } catch (const std::bad_alloc&) {
+    fail("{}: no memory for what it computes with", step.node ? ops::label(*step.node) : unnamed);
   }
 }
 
@@ -152,6 +161,7 @@ void ExecutionImpl::run_dynamic(const SegmentState& state, size_t at) {
     execution.bound_by_ = nullptr;
     return execution.run_fresh(inputs);
   };
+  const ops::GraphShapesScope shapes(plan::body_outputs);
   std::vector<Tensor> out = ops::run_reference(*step.node, in, run_graph);
   for (size_t i = 0; i < out.size(); ++i) {
     if (step.node->outputs[i] == ValueId::none) continue;
@@ -332,6 +342,7 @@ void ExecutionImpl::enqueue(void* stream) {
 
 std::vector<Tensor> ExecutionImpl::enqueue_fresh(std::span<const Tensor> inputs, void* stream, std::span<const Cache> caches) {
   if (backend_.is_host()) fail_usage("enqueue: the plan is the processor's, which has no streams; call run");
+  const MemoryScope memory(plan_->context().memory);
   backend_.refuse_if_lost();
   if (backend_.is_capturing(stream))
     fail_usage("enqueue: outputs cannot be allocated while the stream is being captured; bind an Execution to them before");
@@ -383,9 +394,9 @@ void ExecutionImpl::copy_to_caller(void* stream) {
   }
 }
 
-Tensor ExecutionImpl::fresh_memory(DType type, const Shape& shape, std::optional<void*> stream) {
+Tensor ExecutionImpl::fresh_memory(ValueId v, DType type, const Shape& shape, std::optional<void*> stream) {
   if (stream) return backend_.allocate_on(type, shape, "an output", *stream);
-  return outputs_on_device_ ? backend_.allocate(type, shape, "an output") : Tensor::empty(type, shape);
+  return outputs_on_device_ || backend_.is_host() ? memory_of(v, type, shape) : Tensor::empty(type, shape);
 }
 
 std::vector<Tensor> ExecutionImpl::fresh_outputs(std::optional<void*> stream) {
@@ -401,9 +412,9 @@ std::vector<Tensor> ExecutionImpl::fresh_outputs(std::optional<void*> stream) {
     }
     if (const auto at = made.find(index(outputs[i])); at != made.end()) {
       const plan::BoundValue& t = first_->segment.tensor(at->second);
-      fresh[i] = fresh_memory(t.type, t.shape, stream);
+      fresh[i] = fresh_memory(outputs[i], t.type, t.shape, stream);
     } else if (const Tensor& v = output_value(i); v.valid() && v.type() != DType::string) {
-      fresh[i] = fresh_memory(v.type(), v.shape(), stream);
+      fresh[i] = fresh_memory(outputs[i], v.type(), v.shape(), stream);
     }
   }
   return fresh;
@@ -439,7 +450,7 @@ std::vector<Tensor> ExecutionImpl::run_fresh(std::span<const Tensor> inputs, std
     if (in_host_memory(made)) {
       fresh[i] = made.clone();
     } else {
-      fresh[i] = fresh_memory(made.type(), made.shape(), std::nullopt);
+      fresh[i] = fresh_memory(plan_->graph().outputs()[i], made.type(), made.shape(), std::nullopt);
       backend_.copy(fresh[i].raw(), made.raw(), made.nbytes(), stream_.get());
       backend_.wait(stream_.get());
     }

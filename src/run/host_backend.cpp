@@ -1,7 +1,6 @@
 // The processor: tensors lie in the host's memory, and a call's work is done when it returns.
 #include <chrono>
 #include <cstring>
-#include <new>
 
 #include "base/error.h"
 #include "plan/arena.h"
@@ -35,9 +34,8 @@ class HostBackend final : public Backend {
   Tensor allocate(DType type, const Shape& shape, std::string_view what) override {
     try {
       return Tensor::empty(type, shape);
-    } catch (const std::bad_alloc&) {
-      throw Error(fmt::format("no memory for {}: {} bytes", what, bytes(type, elements(shape))),
-                  "Bind smaller extents, or free memory");
+    } catch (const Error& e) {
+      throw e.at(what);
     }
   }
   Tensor allocate_host(DType type, const Shape& shape) override { return Tensor::empty(type, shape); }

@@ -247,12 +247,14 @@ std::vector<PlanImpl::Prepared> PlanImpl::take_prepared() const {
 namespace smelt {
 
 std::shared_ptr<const Plan> Plan::build(Graph graph, const Options& options) {
+  const MemoryScope memory(plan::account_for(options));
   Stop stop(nullptr, 0, options.stop_when);
   const StopScope stoppable(stop);
   return run::build(std::move(graph), options, std::make_shared<plan::StageTimes>());
 }
 
 std::shared_ptr<const Plan> Plan::build(const std::string& path, const Options& options) {
+  const MemoryScope memory(plan::account_for(options));
   Stop stop(nullptr, 0, options.stop_when);
   const StopScope stoppable(stop);
   ImportOptions wanted;

@@ -5,8 +5,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "smelt/tensor.h"
 
 namespace smelt {
 namespace {
@@ -64,6 +70,58 @@ TEST_F(GroupMemory, without_a_limit_there_is_none) { EXPECT_EQ(group_memory("0::
 TEST(Memory, tensors_beyond_what_there_is_are_refused_one_by_one_and_together) {
   EXPECT_NO_THROW(check_available(1, DType::u8, Shape{1}));
   EXPECT_ANY_THROW(check_available(int64_t{1} << 60, DType::u8, Shape{int64_t{1} << 60}));
+}
+
+TEST(Memory, what_tensors_were_promised_and_have_not_written_is_not_left) {
+  constexpr int64_t gib = int64_t{1} << 30;
+  EXPECT_EQ(left_for_tensors(16 * gib, 0, 0), 15 * gib) << "a sixteenth is for what is no tensor";
+  EXPECT_EQ(left_for_tensors(64 * gib, 0, 0), 63 * gib) << "at most a gibibyte";
+  EXPECT_EQ(left_for_tensors(16 * gib, 5 * gib, 2 * gib), 12 * gib) << "of 5, 3 are not written";
+  EXPECT_EQ(left_for_tensors(16 * gib, 5 * gib, 7 * gib), 15 * gib) << "the process has written more than its tensors";
+  EXPECT_EQ(left_for_tensors(gib, 5 * gib, 0), 0);
+  EXPECT_EQ(left_for_tensors(no_limit, 5 * gib, 0), no_limit);
+}
+
+/// The message of the Error that this gives.
+std::string refused(const std::function<void()>& what) {
+  try {
+    what();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Memory, tensors_of_a_scope_are_taken_from_its_account_until_the_last_of_them_goes) {
+  const auto account = std::make_shared<MemoryAccount>(10'000);
+  Tensor kept;
+  {
+    const MemoryScope scope(account);
+    kept = Tensor::zeros(DType::f32, {2000});
+    EXPECT_EQ(account->held(), 8000);
+    const Tensor view = kept.reshaped({20, 100});
+    EXPECT_EQ(account->held(), 8000) << "a view has no memory of its own";
+    const std::string why = refused([] { Tensor::empty(DType::f32, {1000}); });
+    EXPECT_EQ(why, "a tensor f32[1000] needs 4000 bytes: 2000 of the limit of 10000 are left");
+    EXPECT_EQ(account->held(), 8000) << "what is refused is not held";
+    EXPECT_NE(refused([] { check_available(4000, DType::f32, {1000}); }), "");
+    EXPECT_EQ(memory_left(), 2000);
+    {
+      const MemoryScope inner(std::make_shared<MemoryAccount>(100));
+      EXPECT_NE(refused([] { Tensor::empty(DType::u8, {200}); }), "");
+    }
+    EXPECT_EQ(refused([] { Tensor::empty(DType::u8, {200}); }), "");
+  }
+  EXPECT_EQ(refused([] { Tensor::empty(DType::f32, {1000}); }), "") << "no limit outside of the scope";
+  EXPECT_EQ(account->held(), 8000);
+  std::thread([&] { kept = Tensor(); }).join();
+  EXPECT_EQ(account->held(), 0);
+}
+
+TEST(Memory, sums_of_bytes_do_not_wrap) {
+  const MemoryScope scope(std::make_shared<MemoryAccount>());
+  for (int i = 0; i < 4; ++i) EXPECT_NE(refused([] { Tensor::empty(DType::u8, {no_limit - 100}); }), "");
+  EXPECT_EQ(memory_account()->held(), 0);
 }
 
 }  // namespace

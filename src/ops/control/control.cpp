@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/stop.h"
 #include "ops/control/family.h"
+#include "ops/control/loop_memory.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
 
@@ -27,6 +28,11 @@ std::optional<Shape> output_shape(const Graph& g, size_t i) {
 
 void expect_outputs(const Graph& g, size_t expected, const char* what) {
   if (g.outputs().size() != expected) fail("{} has {} outputs, expected {}", what, g.outputs().size(), expected);
+}
+
+/// A body lists its formal inputs, then the captured values: as many as the node has inputs.
+void expect_inputs(const Graph& g, size_t expected) {
+  if (g.inputs().size() != expected) fail("body has {} inputs, expected {}", g.inputs().size(), expected);
 }
 
 bool overlap(const Tensor& a, const Tensor& b) {
@@ -86,6 +92,16 @@ Tensor stacked(const std::vector<Tensor>& parts, int64_t axis, bool backward, DT
   return out;
 }
 
+/// Moves an iteration's results to those before; their bytes.
+int64_t add_parts(std::vector<std::vector<Tensor>>& scanned, std::span<Tensor> parts) {
+  int64_t all = 0;
+  for (size_t k = 0; k < scanned.size(); ++k) {
+    all += parts[k].nbytes();
+    scanned[k].push_back(std::move(parts[k]));
+  }
+  return all;
+}
+
 /// Element `index` of a tensor along an axis, without that axis: a view where its bytes are one piece.
 Tensor element(const Tensor& t, int64_t axis, int64_t index) {
   const AxisView v = around_axis(t.shape(), axis);
@@ -137,6 +153,7 @@ void infer_loop(InferContext& c) {
   const Graph& body = body_of(c.node, "body");
   const size_t states = loop_states(c.node, c.inputs.size());
   expect_outputs(body, 1 + c.outputs.size(), "body");
+  expect_inputs(body, c.inputs.size());
   for (size_t i = 0; i < c.outputs.size(); ++i) c.set_type(i, i < states ? type_of(c, 2 + i) : output_type(body, 1 + i));
 }
 
@@ -144,6 +161,18 @@ void infer_loop(InferContext& c) {
 Tensor one_element(const Graph& body, size_t input, const Tensor& scalar) {
   const std::optional<SymShape>& s = body.value(body.inputs()[input]).shape;
   return s && is_static(*s) && elements(to_shape(*s)) == 1 ? scalar.reshaped(to_shape(*s)) : scalar;
+}
+
+/// The body's condition is true whatever it computes: a constant, or the condition that it was given.
+bool keeps_on(const Graph& body) {
+  ValueId v = body.outputs()[0];
+  for (NodeId n = body.value(v).producer; n != NodeId::none && body.node(n).is("Identity"); n = body.value(v).producer) {
+    v = body.node(n).in(0);
+    if (v == ValueId::none) return false;
+  }
+  const Tensor& constant = body.value(v).constant;
+  return v == body.inputs()[1] ||
+         (constant.valid() && constant.type() == DType::boolean && constant.size() == 1 && truth(constant));
 }
 
 void run_loop(ComputeContext& c) {
@@ -154,15 +183,21 @@ void run_loop(ComputeContext& c) {
   std::vector<Tensor> in(2);
   in.insert(in.end(), c.inputs.begin() + 2, c.inputs.end());
   std::vector<std::vector<Tensor>> scanned(c.outputs.size() - states);
+  // Without a condition input the body's condition is ignored only when there is a trip count to end the loop.
+  const bool counted = !c.has(1) && c.has(0), unconditional = counted || keeps_on(body);
+  LoopMemory memory(body, states, trips, unconditional);
+  int64_t kept = 0;  // bytes of what was scanned
   for (int64_t i = 0; i < trips && go; ++i) {
     check_stop();
+    memory.before(i, in, kept);
     in[0] = one_element(body, 0, Tensor::scalar(i));
     in[1] = one_element(body, 1, Tensor::scalar(go));
     std::vector<Tensor> out = c.run_graph(body, in);
-    // Without a condition input the body's condition is ignored only when there is a trip count to end the loop.
-    go = (!c.has(1) && c.has(0)) || truth(out[0]);
+    go = counted || truth(out[0]);
     for (size_t s = 0; s < states; ++s) in[2 + s] = std::move(out[1 + s]);
-    for (size_t k = 0; k < scanned.size(); ++k) scanned[k].push_back(std::move(out[1 + states + k]));
+    const int64_t bytes_each = add_parts(scanned, std::span(out).subspan(1 + states));
+    kept += bytes_each;
+    if (i == 0 && unconditional && !scanned.empty()) check_scanned(bytes_each, trips - 1);
   }
   for (size_t s = 0; s < states; ++s) give(c, s, in[2 + s]);
   for (size_t k = 0; k < scanned.size(); ++k) {
@@ -216,6 +251,7 @@ void infer_scan(InferContext& c) {
   const Graph& body = body_of(c.node, "body");
   ScanForm f = scan_form(c.node, c.inputs.size(), c.outputs.size());
   expect_outputs(body, c.outputs.size(), "body");
+  expect_inputs(body, c.inputs.size());
   const int64_t length = scan_length(f, [&](size_t i) -> const Shape& { return c.shape(i); });
   for (size_t s = 0; s < f.states; ++s) same_as(c, s, s);
   for (size_t k = 0; k < f.stacks; ++k) {
@@ -243,7 +279,8 @@ void run_scan(ComputeContext& c) {
     }
     std::vector<Tensor> out = c.run_graph(body, in);
     for (size_t s = 0; s < f.states; ++s) in[s] = std::move(out[s]);
-    for (size_t k = 0; k < f.stacks; ++k) scanned[k].push_back(std::move(out[f.states + k]));
+    const int64_t bytes_each = add_parts(scanned, std::span(out).subspan(f.states));
+    if (i == 0 && f.stacks > 0) check_scanned(bytes_each, length - 1);
   }
   for (size_t s = 0; s < f.states; ++s) give(c, s, in[s]);
   for (size_t k = 0; k < f.stacks; ++k) {

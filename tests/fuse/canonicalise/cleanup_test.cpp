@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "fuse/rewrites/canonicalise/folding.h"
 #include "fuse/rewrites/rewrites.h"
 #include "smelt/error.h"
 #include "support/builder.h"
@@ -61,6 +62,35 @@ TEST(FoldConstants, does_not_blow_up) {
   Builder b;
   b.output(b.node("y", "Expand", {b.scalar(1), b.ints({1 << 12, 1 << 12})}, {1 << 12, 1 << 12}));
   EXPECT_EQ(verdict(b, fold_constants, "y"), "too_large by y");
+}
+
+TEST(FoldConstants, many_results_do_not_blow_up_together) {
+  Builder b;
+  constexpr int64_t extent = 1 << 21;  // 8 MiB each; without more than 64 of them, of 100
+  const ValueId size = b.ints({extent});
+  for (int i = 0; i < 100; ++i) b.output(b.node("y" + std::to_string(i), "ConstantOfShape", {size}, {extent}));
+  const ValueId three = b.node("small", "ConstantOfShape", {b.ints({3})}, {3});
+  b.output(three);
+  const Ledger ledger = run_only(b.g, "fold_constants");
+  const auto matched = std::ranges::count_if(ledger, &Entry::matched);
+  EXPECT_EQ(matched, 64 + 1) << "and what is small, always";
+  for (const Entry& e : ledger)
+    if (!e.matched) {
+      EXPECT_EQ(e.reason, "too_large");
+    }
+}
+
+TEST(FoldConstants, results_in_place_of_their_inputs_are_not_counted) {
+  Builder b;
+  for (int i = 0; i < 3; ++i)
+    b.output(b.node("y" + std::to_string(i), "Neg", {b.weights("w" + std::to_string(i), {256, 256})}, {256, 256}));
+  const ValueId w = b.weights("w", {256, 256});
+  for (int i = 0; i < 3; ++i) b.output(b.node("z" + std::to_string(i), "Neg", {w}, {256, 256}));
+  const FoldingScope folding;
+  for (int i = 0; i < 3; ++i) apply_match(b, fold_constants, "y" + std::to_string(i));
+  EXPECT_EQ(folding.bytes, 0);
+  for (int i = 0; i < 3; ++i) apply_match(b, fold_constants, "z" + std::to_string(i));
+  EXPECT_EQ(folding.bytes, int64_t{2} * 4 * 256 * 256) << "the last takes the place of the weights that all read";
 }
 
 TEST(FoldConstants, does_not_multiply_large_matrices) {

@@ -1,13 +1,16 @@
 // Before   a node whose inputs are constants, or whose result follows from shapes (Shape, Size and arithmetic on them)
 // After    its result as a constant
 // Unless   the result is much larger than what it is computed from (Expand, ConstantOfShape, Tile)
+//          the results of all such nodes come to take much more than what they are computed from
 //          computing it here takes long (a product of large constants)
 //          the operator draws random numbers, runs a subgraph, or dequantizes (the int8 operators take its input)
 //          smelt cannot compute it
 #include <algorithm>
+#include <utility>
 
 #include "fuse/match/bypass.h"
 #include "fuse/match/extents.h"
+#include "fuse/rewrites/canonicalise/folding.h"
 #include "fuse/rewrites/rewrites.h"
 #include "ops/core/facts.h"
 
@@ -16,7 +19,11 @@ namespace {
 
 constexpr int64_t always = 8 << 20;           // bytes of a result that may be larger than the inputs: a 1024 x 2048 mask in f32
 constexpr int64_t at_most = 64 << 20;         // bytes of any result: the model's constants are mapped, folded ones are not
+constexpr int64_t together = 512 << 20;       // bytes of all results, less the inputs that nothing else reads
+constexpr int64_t not_counted = 4 << 10;      // bytes of a result: extents and scalars, which rewrites need
 constexpr int64_t product_at_most = 1 << 20;  // elements of a contraction's inputs: a second or so in plain loops
+
+thread_local FoldingScope* folding = nullptr;
 
 bool has_body(const Node& n) {
   return std::any_of(n.attrs.begin(), n.attrs.end(), [](const auto& a) { return std::holds_alternative<GraphPtr>(a.second); });
@@ -48,8 +55,16 @@ std::optional<int64_t> result_bytes(const Node& node, const std::vector<Tensor>&
   return total;
 }
 
-Match become_constants(NodeId n, std::vector<ValueId> outputs, std::vector<Tensor> results) {
-  return {{n}, [n, outputs = std::move(outputs), results = std::move(results)](Graph& graph) {
+/// What the results take beyond the inputs that go with the node.
+int64_t added_bytes(const Graph& g, NodeId n, int64_t result) {
+  for (ValueId v : g.node(n).inputs)
+    if (v != ValueId::none && g.only_reader(v) == n) result -= g.value(v).constant.nbytes();
+  return std::max<int64_t>(0, result);
+}
+
+Match become_constants(NodeId n, std::vector<ValueId> outputs, std::vector<Tensor> results, int64_t added) {
+  return {{n}, [n, outputs = std::move(outputs), results = std::move(results), added](Graph& graph) {
+            if (folding) folding->bytes += added;
             graph.remove_node(n);
             for (size_t i = 0; i < outputs.size(); ++i)
               if (outputs[i] != ValueId::none) graph.set_constant(outputs[i], results[i]);
@@ -58,6 +73,9 @@ Match become_constants(NodeId n, std::vector<ValueId> outputs, std::vector<Tenso
 }
 
 }  // namespace
+
+FoldingScope::FoldingScope() : outer_(std::exchange(folding, this)) {}
+FoldingScope::~FoldingScope() { folding = outer_; }
 
 Outcome fold_constants(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
@@ -82,6 +100,10 @@ Outcome fold_constants(const Graph& g, NodeId n) {
     const auto size = result_bytes(node, inputs);
     if (size && *size > always && (*size > in_bytes || *size > at_most))
       return refuse(Reason::too_large, n, "the result takes {} bytes, the inputs {}", *size, in_bytes);
+    const int64_t added = size && *size > not_counted ? added_bytes(g, n, *size) : 0;
+    if (folding && added > 0 && folding->bytes + added > together)
+      return refuse(Reason::too_large, n, "the result takes {} bytes, those of other nodes took {} before, at most {} together",
+                    *size, folding->bytes, together);
     auto results = ops::evaluate(node, inputs);
     for (size_t i = 0; i < results.size(); ++i) {
       const Value* declared = node.out(i) == ValueId::none ? nullptr : &g.value(node.out(i));
@@ -89,7 +111,7 @@ Outcome fold_constants(const Graph& g, NodeId n) {
         return refuse(Reason::wrong_type, n, "{} is declared as {}, and is {}", declared->name, name(declared->type),
                       name(results[i].type()));
     }
-    return become_constants(n, node.outputs, std::move(results));
+    return become_constants(n, node.outputs, std::move(results), added);
   } catch (const Error& e) {
     return refuse(Reason::unsupported, n, "{}", e.what());
   }

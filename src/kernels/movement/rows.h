@@ -177,16 +177,16 @@ template <class I> struct OneHot {
 static_assert(sizeof(OneHot<void>) == 32);
 
 /// Reverses the first lengths[sample] steps of each sample of x [first, second, width]: samples lie along one of the first two
-/// axes, steps along the other.
+/// axes, steps along the other. All steps where a length is more, which the processor refuses.
 template <bool BatchFirst> struct Reversed {
   const i64* lengths;           // [samples]
   i64 width;
   Divider second;
-  u32 padding;
+  u32 steps;                    // along the other axis
 #ifdef __CUDACC__
   __device__ __forceinline__ From2 operator()(u32 row) const {
     const u32 a = second.quotient(row), b = row - a * second.divisor;
-    const i64 time = BatchFirst ? b : a, length = lengths[BatchFirst ? a : b];
+    const i64 given = lengths[BatchFirst ? a : b], time = BatchFirst ? b : a, length = given > steps ? steps : given;
     const i64 back = time < length ? length - 1 - time : time;
     return {(BatchFirst ? a * static_cast<i64>(second.divisor) + back : back * second.divisor + b) * width, row * width};
   }

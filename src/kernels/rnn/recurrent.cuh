@@ -53,7 +53,8 @@ __device__ __forceinline__ void recur(const RecurrentArgs<T, I>& a) {
     if (Gates == 4) other[k] = a.first_c ? widened<float>(a.first_c[state + k]) : 0.f;
   }
   __syncthreads();
-  const i64 length = a.lengths ? static_cast<i64>(a.lengths[b]) : a.steps;
+  const i64 given = a.lengths ? static_cast<i64>(a.lengths[b]) : a.steps;
+  const i64 length = given < 0 ? 0 : given > a.steps ? a.steps : given;             // the processor's kernel refuses others
   const bool backward = a.reverse || d == 1;
   for (i64 s = 0; s < length; ++s) {
     const i64 t = backward ? length - 1 - s : s;

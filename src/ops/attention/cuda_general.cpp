@@ -89,6 +89,13 @@ void offer_general_attention_cuda(const BoundNode& b, const Machine& machine, Of
   const Args problem = problem_of(b);
   const int64_t batch = b.inputs[query].shape[0], rows = batch * problem.heads * problem.steps;
   if (rows >= int64_t{1} << 31) return offer.refuse("cuda", Reason::too_large, "{} queries; it counts to 2^31", rows);
+  const int64_t widest = std::max(problem.k.width, problem.v.width);
+  // In double: products of extents that a model declares may not be numbers of 64 bits.
+  const double total = static_cast<double>(problem.total), scores = static_cast<double>(rows) * total,
+               cached = static_cast<double>(batch) * static_cast<double>(problem.k.heads) * total * static_cast<double>(widest);
+  if (cached >= 0x1p31 || scores >= 0x1p40)
+    return offer.refuse("cuda", Reason::too_large, "{} keys of {} elements and {} heads for {} queries; it counts to 2^31",
+                        problem.total, widest, problem.k.heads, rows);
   const double products = static_cast<double>(rows) * static_cast<double>(problem.total * (problem.k.width + problem.v.width));
   const std::array<bool, 4> wanted{true, given(b.outputs, 1), given(b.outputs, 2), given(b.outputs, 3)};
   std::vector<bool> present;

@@ -58,10 +58,10 @@ void offer_roi_align_cuda(const BoundNode& b, const Machine& machine, Offer& off
     return offer.refuse("cuda", Reason::wrong_type, "elements of {}", name(x.type));
   const RoiAlign p = roi_align_of(*b.node, x.shape, b.inputs[1].shape, b.inputs[2].shape);
   constexpr int64_t limit = int64_t{1} << 28;
-  if (p.height * p.width > limit || p.channels * p.out_height * p.out_width > limit || p.sampling > 1 << 16)
+  if (p.height * p.width > limit || p.channels * p.out_height * p.out_width > limit || p.sampling > 1 << 16 || p.batch > limit)
     return offer.refuse("cuda", Reason::too_large,
-                        "a map of {} x {}, {} bins of its channels, {} samples; it knows {}, {} and {}", p.height, p.width,
-                        p.channels * p.out_height * p.out_width, p.sampling, limit, limit, 1 << 16);
+                        "{} maps of {} x {}, {} bins of its channels, {} samples; it knows {}, {}, {} and {}", p.batch, p.height,
+                        p.width, p.channels * p.out_height * p.out_width, p.sampling, limit, limit, limit, 1 << 16);
   const double moved = static_cast<double>(storage_bytes(x) + 4 * storage_bytes(y));
   // Channels that share a block share its lists; with few of them, the planes that are read at the same time fit into the L2 cache.
   int64_t before = 0;

@@ -83,10 +83,10 @@ void offer_reverse(const BoundNode& b, const Gpu& gpu, Offer& offer) {
   if (b.inputs[1].type != DType::i64) return offer.refuse("cuda", Reason::wrong_type, "lengths of {}", name(b.inputs[1].type));
   move.rows = s[0] * s[1];
   move.width = elements(s) / std::max<int64_t>(1, move.rows);
-  const kernels::Reversed<true> m{.width = move.width, .second = divider(s[1])};
-  move.map = {fmt::format("Reversed<{}>", b.node->get_int("batch_axis", 1) == 0), [m](Launch& l) {
-                l.args(m, {{m.lengths, {BufferRef::input, 1}}});
-              }};
+  const bool batch_first = b.node->get_int("batch_axis", 1) == 0;
+  const kernels::Reversed<true> m{
+      .width = move.width, .second = divider(s[1]), .steps = static_cast<uint32_t>(s[batch_first ? 1 : 0])};
+  move.map = {fmt::format("Reversed<{}>", batch_first), [m](Launch& l) { l.args(m, {{m.lengths, {BufferRef::input, 1}}}); }};
   move.widen(std::min(b.inputs[0].alignment, b.outputs[0].alignment), move.width);
   offer_row_move(move, "reverse", gpu, offer);
 }

@@ -26,8 +26,8 @@ struct RowMove {
 
   /// Sets vec: the widest access of the memory's alignment, where all rows begin at multiples of `unit` elements.
   void widen(int64_t alignment, int64_t unit);
-  /// More threads than one launch has.
-  bool too_large() const { return rows * ((width + vec - 1) / vec) >= int64_t{1} << 31; }
+  /// More threads than one launch has, or elements of a row than are counted.
+  bool too_large() const { return width >= int64_t{1} << 31 || rows * ((width + vec - 1) / vec) >= int64_t{1} << 31; }
   /// Adds the launch of its kernel, called `name`, to the plan.
   void add_to(LaunchPlan& plan, const std::string& name) const;
 };

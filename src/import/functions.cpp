@@ -155,7 +155,8 @@ class Inliner {
   Inliner(BodyOf body_of, int64_t max_nodes, Depth depth) : body_of_(std::move(body_of)), max_nodes_(max_nodes), depth_(depth) {}
 
   void graph(onnx::GraphProto& g, int depth = 0) {
-    google::protobuf::RepeatedPtrField<onnx::NodeProto> out, in;
+    NodesBeside emitted(g), given(g);
+    auto &out = *emitted, &in = *given;
     in.Swap(g.mutable_node());
     for (auto& n : in) emit(n, out, depth);
     out.Swap(g.mutable_node());

@@ -118,44 +118,68 @@ bool is_open(const onnx::TensorShapeProto_Dimension& d) {
   return !d.has_dim_value() && (d.dim_param().empty() || d.dim_param().rfind("unk__", 0) == 0);
 }
 
-/// Takes from the file's claims what inference did not find: a type, a rank, an extent. True if it took something.
-bool take_claims(onnx::GraphProto& g, const onnx::GraphProto& claimed) {
+/// What a graph says of its values.
+struct Claims {
+  google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> values, outputs;
+};
+
+/// Of each graph, outermost first. Copies of the whole model would take as long as its inference does.
+std::vector<Claims> claims_of(onnx::ModelProto& proto) {
+  std::vector<Claims> claims;
+  for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) { claims.push_back({g.value_info(), g.output()}); });
+  return claims;
+}
+
+void set_claims(onnx::ModelProto& proto, const std::vector<Claims>& claims) {
+  size_t next = 0;
+  for_each_graph(*proto.mutable_graph(), [&](onnx::GraphProto& g) {
+    *g.mutable_value_info() = claims[next].values;
+    *g.mutable_output() = claims[next++].outputs;
+  });
+}
+
+/// Takes from the file's claims what inference did not find: a type, a rank, an extent. True if it took something; without `apply`, if
+/// it would.
+bool take_claims(onnx::GraphProto& g, const Claims& claimed, bool apply) {
   bool taken = false;
   const auto fill = [&](onnx::ValueInfoProto& v, const onnx::ValueInfoProto& claim) {
-    if (!claim.has_type()) return;
+    if (!claim.has_type() || (taken && !apply)) return;
     if (!v.has_type() || v.type().value_case() == onnx::TypeProto::VALUE_NOT_SET) {
-      *v.mutable_type() = claim.type();
       taken = true;
+      if (!apply) return;
+      *v.mutable_type() = claim.type();
     }
     if (!v.type().has_tensor_type() || !claim.type().has_tensor_type()) return;
     auto& to = *v.mutable_type()->mutable_tensor_type();
     const auto& from = claim.type().tensor_type();
     if (!from.has_shape() || (to.elem_type() != 0 && from.elem_type() != 0 && to.elem_type() != from.elem_type())) return;
     if (!to.has_shape()) {
-      *to.mutable_shape() = from.shape();
       taken = true;
+      if (!apply) return;
+      *to.mutable_shape() = from.shape();
     }
     if (to.shape().dim_size() != from.shape().dim_size()) return;
     for (int i = 0; i < to.shape().dim_size(); ++i) {
       const auto& dim = from.shape().dim(i);
       auto& open = *to.mutable_shape()->mutable_dim(i);
       if (!is_open(open) || is_open(dim)) continue;
-      open = dim;
       taken = true;
+      if (apply) open = dim;
     }
   };
   std::map<std::string, onnx::ValueInfoProto*> inferred;
   for (auto& v : *g.mutable_value_info()) inferred[v.name()] = &v;
   std::vector<const onnx::ValueInfoProto*> missing;
-  for (const auto& claim : claimed.value_info()) {
+  for (const auto& claim : claimed.values) {
     const auto it = inferred.find(claim.name());
     if (it != inferred.end())
       fill(*it->second, claim);
     else
       missing.push_back(&claim);
   }
-  for (const auto* claim : missing) *g.add_value_info() = *claim;
-  for (int i = 0; i < g.output_size(); ++i) fill(*g.mutable_output(i), claimed.output(i));
+  if (apply)
+    for (const auto* claim : missing) *g.add_value_info() = *claim;
+  for (int i = 0; i < g.output_size(); ++i) fill(*g.mutable_output(i), claimed.outputs[i]);
   return taken || !missing.empty();
 }
 
@@ -210,24 +234,26 @@ void bind_shapes(Loaded& model, const std::map<std::string, Shape>& shapes) {
 // The file's claims about its values may be stale: written for another batch, or left behind by a tool that edited the graph. The
 // model itself decides; the claims are used only for what inference does not find.
 void infer_shapes(Loaded& model, bool lenient) {
-  onnx::ModelProto claimed = model.proto;
+  const std::vector<Claims> claimed = claims_of(model.proto);
   drop_claims(model.proto);
   try {
     infer_all(model.proto, lenient);
   } catch (const std::exception& e) {
     throw Error("types and shapes do not fit: " + one_line(e.what()));
   }
-  std::vector<const onnx::GraphProto*> claims;
-  for_each_graph(*claimed.mutable_graph(), [&](onnx::GraphProto& g) { claims.push_back(&g); });
-  const onnx::ModelProto inferred = model.proto;
-  bool taken = false;
-  size_t next = 0;
-  for_each_graph(*model.proto.mutable_graph(), [&](onnx::GraphProto& g) { taken |= take_claims(g, *claims[next++]); });
-  if (!taken) return;
+  const auto take = [&](bool apply) {
+    bool taken = false;
+    size_t next = 0;
+    for_each_graph(*model.proto.mutable_graph(), [&](onnx::GraphProto& g) { taken |= take_claims(g, claimed[next++], apply); });
+    return taken;
+  };
+  if (!take(false)) return;
+  const std::vector<Claims> inferred = claims_of(model.proto);
+  take(true);
   try {
     infer_all(model.proto, lenient);
   } catch (const std::exception&) {
-    model.proto = inferred;
+    set_claims(model.proto, inferred);
   }
 }
 

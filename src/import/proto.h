@@ -1,10 +1,12 @@
 // The data that the stages of the import share. Internal: the only header of smelt that includes ONNX's.
 #pragma once
 
+#include <google/protobuf/arena.h>
 #include <onnx/onnx_pb.h>
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,13 +18,28 @@ namespace smelt::importer {
 /// and names location "#k" for tensors[k]. So protos can be copied, checked and inferred without touching weights.
 struct Loaded {
   std::string where;  // the file, for messages
-  onnx::ModelProto proto;
+  google::protobuf::Arena arena;
+  // A model of 100,000 nodes is a million messages: in pieces of their own they lie in no cache when they are copied and freed.
+  onnx::ModelProto& proto = *google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
   std::vector<Tensor> tensors;
   std::vector<SourceNode> sources;  // a node's metadata entry source_key lists its indices: "3", "3,4"
 };
 
 inline constexpr const char* source_key = "smelt.import.source";
 inline constexpr int64_t inline_bytes = 1024;  // tensors up to this size stay in the proto: shape inference reads them
+
+/// A list of nodes that lies where a graph's does: swapping the two moves no node.
+class NodesBeside {
+ public:
+  explicit NodesBeside(const onnx::GraphProto& g)
+      : nodes_(google::protobuf::Arena::CreateMessage<Nodes>(g.GetArena())), own_(g.GetArena() ? nullptr : nodes_) {}
+  google::protobuf::RepeatedPtrField<onnx::NodeProto>& operator*() { return *nodes_; }
+
+ private:
+  using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+  Nodes* nodes_;
+  std::unique_ptr<Nodes> own_;
+};
 
 /// Calls f for a graph and every graph nested in its nodes' attributes, outermost first.
 void for_each_graph(onnx::GraphProto& graph, const std::function<void(onnx::GraphProto&)>& f);

@@ -85,7 +85,8 @@ class Resolver {
       for (const int64_t d : t.dims()) type.mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(d);
       scope.constants[t.name()] = t;
     }
-    Nodes in, out;
+    NodesBeside given(g), kept(g);
+    Nodes &in = *given, &out = *kept;
     in.Swap(g.mutable_node());
     out_ = nullptr;
     for (auto& n : in) {

@@ -1,3 +1,4 @@
+#include <google/protobuf/arena.h>
 #include <onnx/checker.h>
 #include <onnx/defs/operator_sets.h>
 
@@ -28,6 +29,8 @@ std::map<std::string, int64_t> imports_of(const auto& proto) {
 
 void check_versions(const onnx::ModelProto& model) {
   for (const auto& [domain, version] : imports_of(model)) {
+    // Nothing checks nodes of a version without schemas, and rewrites rely on what is checked.
+    if (version < 1) fail("the model imports version {} of the domain '{}', expected 1 or more", version, domain);
     if (!domain.empty()) continue;
     const int64_t newest = newest_opset();
     if (version < oldest_opset || version > newest)
@@ -210,7 +213,9 @@ void check_model(const Loaded& model) {
   // Some exporters leave out the shape of an input or a result, or a result's type. Other runtimes run such models; the checker
   // refuses them, although it only looks whether the two are there, and inference finds both. It also refuses deprecated
   // operators, which upgrade() replaces.
-  onnx::ModelProto complete = proto;  // small: the bytes of tensors have been taken out
+  google::protobuf::Arena arena;
+  onnx::ModelProto& complete = *google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
+  complete = proto;  // small: the bytes of tensors have been taken out
   for (auto& v : *complete.mutable_graph()->mutable_output())
     if (!v.has_type()) v.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
   for (auto* values : {complete.mutable_graph()->mutable_input(), complete.mutable_graph()->mutable_output()})

@@ -2,6 +2,7 @@
 // type is not called then, and vectors that are too long for a shape are not computed element by element.
 #include <onnx/defs/schema.h>
 #include <onnx/defs/shape_inference.h>
+#include <onnx/defs/tensor_proto_util.h>
 #include <onnx/shape_inference/implementation.h>
 
 #include <algorithm>
@@ -80,6 +81,56 @@ void refuse_odd_equations(onnx::OpSchema& schema) {
   });
 }
 
+/// The shape of an input where it is known.
+const onnx::TensorShapeProto* shape_of(onnx::InferenceContext& c, size_t i) {
+  const onnx::TypeProto* type = i < c.getNumInputs() ? c.getInputType(i) : nullptr;
+  return type && type->has_tensor_type() && type->tensor_type().has_shape() ? &type->tensor_type().shape() : nullptr;
+}
+
+/// The shape that was inferred of an output; null where there is none.
+onnx::TensorShapeProto* inferred_shape(onnx::InferenceContext& c, size_t i) {
+  onnx::TypeProto* type = i < c.getNumOutputs() ? c.getOutputType(i) : nullptr;
+  const bool known = type && type->has_tensor_type() && type->tensor_type().has_shape();
+  return known ? type->mutable_tensor_type()->mutable_shape() : nullptr;
+}
+
+/// ONNX reads extents that are not known as 0: of three axes the values' width, and in the scores their number.
+void forget_extents_of_unknown_values(onnx::OpSchema& schema) {
+  if (!schema.domain().empty() || schema.Name() != "Attention") return;
+  schema.TypeAndShapeInferenceFunction([infer = schema.GetTypeAndShapeInferenceFunction()](onnx::InferenceContext& c) {
+    infer(c);
+    const onnx::TensorShapeProto* v = shape_of(c, 2);
+    const int rank = v ? v->dim_size() : 0;
+    if (rank != 3 && rank != 4) return;
+    onnx::TensorShapeProto *y = inferred_shape(c, 0), *scores = inferred_shape(c, 3);
+    if (y && rank == 3 && y->dim_size() == 3 && !v->dim(2).has_dim_value()) y->mutable_dim(2)->clear_dim_value();
+    if (scores && scores->dim_size() == 4 && !v->dim(rank - 2).has_dim_value()) scores->mutable_dim(3)->clear_dim_value();
+  });
+}
+
+/// Before opset 13 ONNX gives a sliced axis whose extent is a symbol that symbol.
+void forget_symbols_of_sliced_axes(onnx::OpSchema& schema) {
+  if (!schema.domain().empty() || schema.Name() != "Slice") return;
+  schema.TypeAndShapeInferenceFunction([infer = schema.GetTypeAndShapeInferenceFunction()](onnx::InferenceContext& c) {
+    infer(c);
+    onnx::TensorShapeProto* y = inferred_shape(c, 0);
+    if (!y) return;
+    std::vector<int64_t> axes;
+    const onnx::TensorProto* data = c.getNumInputs() > 3 && c.getInputType(3) ? c.getInputData(3) : nullptr;
+    const auto* attribute = c.getAttribute("axes");
+    if (data && data->data_type() == onnx::TensorProto::INT64)
+      axes = onnx::ParseData<int64_t>(data);
+    else if (attribute)
+      axes.assign(attribute->ints().begin(), attribute->ints().end());
+    else
+      for (int a = 0; a < y->dim_size(); ++a) axes.push_back(a);  // those that starts lists, or any
+    for (const int64_t axis : axes) {
+      const int64_t a = axis < 0 ? axis + y->dim_size() : axis;
+      if (a >= 0 && a < y->dim_size()) y->mutable_dim(static_cast<int>(a))->clear_dim_param();
+    }
+  });
+}
+
 /// Whether input i may hold a part of a shape: a scalar or a short vector, as far as its type says. ONNX flattens matrices.
 bool may_be_shape(const onnx::DataPropagationContext& c, size_t i) {
   const onnx::TypeProto* type = c.getInputType(i);
@@ -140,6 +191,8 @@ class GuardedSchemas final : public onnx::ISchemaRegistry {
       refuse_missing_type(*guarded);
       refuse_long_lists(*guarded);
       refuse_odd_equations(*guarded);
+      forget_extents_of_unknown_values(*guarded);
+      forget_symbols_of_sliced_axes(*guarded);
       follow_shapes_only(*guarded);
       lend_what_bodies_read(*guarded);
     }

@@ -141,6 +141,15 @@ TEST(BadInput, switches_that_are_neither_0_nor_1) {
   EXPECT_THAT(with("-1"), HasSubstr("keepdims is -1, expected 0 or 1"));
 }
 
+TEST(BadInput, versions_of_domains_that_there_are_not) {
+  for (const int64_t version : {int64_t{0}, int64_t{-1}}) {
+    auto m = relu();
+    for (auto& o : *m.mutable_opset_import())
+      if (o.domain() == "com.microsoft") o.set_version(version);
+    EXPECT_THAT(error_of(m), HasSubstr("of the domain 'com.microsoft', expected 1 or more"));
+  }
+}
+
 TEST(BadInput, functions_that_are_there_twice) {
   auto m = relu();
   for (int i = 0; i < 2; ++i) {

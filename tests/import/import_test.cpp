@@ -31,6 +31,27 @@ TEST(Import, gives_nodes_values_types_and_shapes) {
   EXPECT_EQ(g.value(g.outputs()[0]).name, "y");
 }
 
+TEST(Import, does_not_take_the_extent_of_a_sliced_axis_for_that_of_the_whole) {
+  for (const int opset : {10, 11, 13, 20}) {  // ONNX's inference does before 13
+    const Graph g = import(parse(opset, R"(g (float[2, n] x) => (float[2, m] y)
+      <int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] a = {-1}, int64[1] t = {2}> { z = Slice(x, s, e, a, t) y = Relu(z) })"));
+    const SymShape& z = *g.value(only(g, "Slice").out()).shape;
+    EXPECT_EQ(z.at(0), Dim(2));
+    EXPECT_NE(z.at(1), Dim("n")) << "opset " << opset;
+  }
+}
+
+TEST(Import, does_not_take_a_width_of_attention_that_is_not_known_for_0) {
+  const Graph g = import(parse(23, R"(g (float[b, s, 24] q, float[b, t, 24] k, float[b, t, w] v) => (float[b, s, u] y)
+    { a = Attention<q_num_heads = 3, kv_num_heads = 3>(q, k, v) y = Relu(a) })"));
+  const SymShape& a = *g.value(only(g, "Attention").out()).shape;
+  ASSERT_EQ(a.size(), 3u);
+  EXPECT_FALSE(a[2].known());
+  const Graph of_16 = import(parse(23, R"(g (float[b, s, 24] q, float[b, t, 24] k, float[b, t, 12] v) => (float[b, s, u] y)
+    { a = Attention<q_num_heads = 6, kv_num_heads = 3>(q, k, v) y = Relu(a) })"));
+  EXPECT_EQ(of_16.value(only(of_16, "Attention").out()).shape->at(2), Dim(24));
+}
+
 TEST(Import, finds_the_shape_and_the_type_that_a_result_does_not_have) {
   auto m = parse(20, "g (float[2, 3] x) => (float[2, 3] y, float[2, 3] z) { y = Relu(x) z = Neg(x) }");
   m.mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type()->clear_shape();

@@ -29,7 +29,8 @@ Pool pool_of(const Node& node, const Shape& x) {
 
 void infer_pool(InferContext& c) {
   const Shape& x = c.shape(0);
-  const Shape y = with_spatial(x[0], x.size() > 1 ? x[1] : 0, pool_of(c.node, x).out);
+  const Pool p = pool_of(c.node, x);  // looks at the rank
+  const Shape y = with_spatial(x[0], x[1], p.out);
   c.set(0, c.in(0).type, y);
   c.set(1, DType::i64, y);  // MaxPool's indices
 }

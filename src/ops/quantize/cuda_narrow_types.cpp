@@ -85,7 +85,7 @@ kernels::ScaleOf scales(const BoundNode& b) {
   const auto rank = static_cast<int64_t>(x.size());
   const AxisView v = around_axis(x, normalize_axis(rank == 1 ? 0 : b.node->get_int("axis", 1), rank));
   s.inner = static_cast<uint32_t>(v.inner), s.extent = static_cast<uint32_t>(v.extent);
-  if (s.block > 0) s.blocks = (s.extent + s.block - 1) / s.block;
+  if (s.block > 0) s.blocks = s.extent / s.block + (s.extent % s.block != 0);
   return s;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
 #include "ops/quantize/quantize.h"
@@ -39,7 +40,7 @@ Granularity granularity(const Node& node, const Shape& x, const Shape& scale) {
   if (block < 0) fail("block_size is {}, expected 0 or more", block);
   Shape expected = {g.view.extent};
   if (block) {
-    g.blocks = (g.view.extent + block - 1) / block;
+    g.blocks = g.view.extent / block + (g.view.extent % block != 0);
     expected = x;
     expected[static_cast<size_t>(axis)] = g.blocks;
   }
@@ -137,7 +138,7 @@ Tensor dequantized(const Tensor& x, const Tensor& scale, const Tensor& zero_poin
 
 void quantize_into(const Tensor& x, const Tensor& scale, const Tensor& zero_point, Tensor& y) {
   const float by = scalar_float(scale, "the scale");
-  const int32_t zero = zero_point.valid() ? static_cast<int32_t>(scalar_float(zero_point, "the zero point")) : 0;
+  const int32_t zero = zero_point.valid() ? truncated<int32_t>(scalar_float(zero_point, "the zero point")) : 0;
   const IntRange range = int_range(y.type());
   Tensor wide = Tensor::empty(DType::i32, x.shape());
   for (int64_t i = 0; i < x.size(); ++i) wide.data<int32_t>()[i] = saturate(x.data<float>()[i] / by, zero, range);

@@ -57,10 +57,19 @@ void infer_qlinear(InferContext& c) {
   std::vector<TensorDesc> in;
   for (size_t i = 0; i < f.unquantized; ++i) in.push_back(c.in(i));
   DType type = DType::u8;
+  const auto check_quantized = [&](size_t i) {
+    const DType of = c.in(i).type;
+    if (!is_integer(of) || bits(of) < 8 || bits(of) > 16)
+      fail("input {} is {}, expected an integer of 8 or 16 bits", i, name(of));
+  };
   for (size_t i : operands(f, c.inputs.size())) {
     in.push_back({DType::f32, c.shape(i), true, nullptr});
+    check_quantized(i);
+    if (c.has(i + 2) && c.in(i + 2).type != c.in(i).type)
+      fail("inputs {} and {}, a value and its zero point, are {} and {}", i, i + 2, name(c.in(i).type), name(c.in(i + 2).type));
     type = c.in(i).type;
   }
+  if (c.has(f.result + 1)) check_quantized(f.result + 1);
   std::array<TensorDesc, 1> out;
   infer(plain_node(f, c.node, in.size()), in, out);
   c.set(0, c.has(f.result + 1) ? c.in(f.result + 1).type : type, out[0].shape);

@@ -3,6 +3,7 @@
 //   y = saturate(round(float(sum) * (a_scale * b_scale / y_scale)) + y_zero_point)
 #pragma once
 
+#include "base/number.h"
 #include "ops/core/broadcast_operand.h"
 #include "ops/quantize/quantize.h"
 #include "ops/quantize/shifted.h"
@@ -16,7 +17,7 @@ class Requantize {
       : out_(y),
         wide_(Tensor::empty(is_float(y.type()) ? DType::f32 : DType::i32, y.shape())),
         y_scale_(y_scale.valid() ? scalar_float(y_scale, "y_scale") : 1.0f),
-        zero_(y_zero_point.valid() ? static_cast<int32_t>(scalar_float(y_zero_point, "y_zero_point")) : 0),
+        zero_(y_zero_point.valid() ? truncated<int32_t>(scalar_float(y_zero_point, "y_zero_point")) : 0),
         range_(is_float(y.type()) ? IntRange{} : int_range(y.type())) {}
   /// Element i becomes sum * scale, `scale` the product of the operands' scales.
   void set(int64_t i, int32_t sum, float scale) {

@@ -18,6 +18,8 @@ template <size_t states> void infer_step(InferContext& c) {
     fail("{} inputs, expected 2 and a multiple of {}", c.inputs.size(), groups);
   const size_t n = (c.inputs.size() - 2) / groups;
   if (c.outputs.size() != n * (states + 1)) fail("{} outputs, expected {}", c.outputs.size(), n * (states + 1));
+  for (const size_t scalar : {size_t{0}, size_t{1}})
+    if (elements(c.shape(scalar)) != 1) fail("input {} has shape {}, expected one element", scalar, to_string(c.shape(scalar)));
   for (size_t i = 0; i < n; ++i) {
     for (size_t g = 0; g < groups; ++g) {
       if (c.shape(2 + g * n + i) != c.shape(2 + i))

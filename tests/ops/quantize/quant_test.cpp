@@ -92,6 +92,17 @@ TEST(QLinearMatMul, scales_rows_of_a_and_columns_of_b) {
             (Ints{1, 10, 2, 20}));
 }
 
+TEST(QLinearAdd, refuses_wide_integers_and_zero_points_of_another_type) {
+  const Tensor scale = f32({}, {0.5}), x = u8({2}, {1, 2}), zero = u8({}, {1});
+  const std::string add = "com.microsoft:QLinearAdd";
+  expect_near(run(add, {x, scale, zero, x, scale, zero, scale, zero}).cast(DType::f32), {2}, {1, 3});
+  expect_error("input 0 is i64, expected an integer of 8 or 16 bits", [&] {
+    run(add, {i64({2}, {1, 2}), scale, i64({}, {int64_t{1} << 40}), x, scale, zero, scale, zero});
+  });
+  expect_error("input 7 is i64", [&] { run(add, {x, scale, zero, x, scale, zero, scale, i64({}, {1})}); });
+  expect_error("are u8 and i8", [&] { run(add, {x, scale, i8({}, {1}), x, scale, zero, scale, zero}); });
+}
+
 TEST(QGemm, is_float_without_an_output_scale) {
   expect_near(
       run("com.microsoft:QGemm",

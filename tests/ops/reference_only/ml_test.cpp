@@ -87,6 +87,13 @@ TEST(Momentum, follows_the_gradient_with_memory) {
   expect_near(y[1], {1}, {4});
 }
 
+TEST(Momentum, refuses_a_rate_of_no_elements) {
+  const std::string op = "ai.onnx.preview.training:Momentum";
+  const Tensor x = f32({1}, {1});
+  expect_error("input 0 has shape [0], expected one element", [&] { run_all(op, {f32({0}, {}), i64({}, {0}), x, x, x}, {}, 2); });
+  expect_error("input 1 has shape [0], expected one element", [&] { run_all(op, {f32({}, {1}), i64({0}, {}), x, x, x}, {}, 2); });
+}
+
 TEST(FusedConv, adds_z_before_the_activation) {
   const Tensor x = f32({1, 1, 1}, {1}), w = f32({1, 1, 1}, {-3});
   expect_near(run("com.microsoft:FusedConv", {x, w, Tensor(), f32({1, 1, 1}, {2})}, {{"activation", std::string("Relu")}}),

@@ -77,7 +77,7 @@ Outcome instance(const Graph& g, NodeId id) {
 
 Outcome norm_operator(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
-  if (n.inputs.empty() || !is_real(g.value(n.in(0)).type)) return NotHere{};
+  if (n.in(0) == ValueId::none || !is_real(g.value(n.in(0)).type)) return NotHere{};
   if (n.is("LayerNormalization")) return layer(g, id, false);
   if (n.is("RMSNormalization")) return layer(g, id, true);
   if (n.is("SimplifiedLayerNormalization", microsoft_domain) || n.is("SimplifiedLayerNormalization")) return layer(g, id, true);

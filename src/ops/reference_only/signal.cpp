@@ -1,9 +1,11 @@
 // The windows and MelWeightMatrix.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numbers>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "ops/core/float_reference.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
@@ -52,7 +54,23 @@ void run_blackman(ComputeContext& c) { cosine_window(c, 0.42, 0.5, 0.08); }
 
 // --- MelWeightMatrix: num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz ---
 
+struct MelBand {
+  double low, high;  // in mel
+};
+
+/// The band of frequencies; the logarithm takes those above -700 Hz.
+MelBand mel_band(const Tensor& low, const Tensor& high) {
+  const auto mel = [](const Tensor& t, const char* what) {
+    if (t.size() != 1) fail("{} has shape {}, expected one element", what, to_string(t.shape()));
+    const double hertz = t.to_doubles()[0], m = 2595 * std::log10(1 + hertz / 700);
+    if (!std::isfinite(m)) fail("{} is {}, expected a number above -700", what, hertz);
+    return m;
+  };
+  return {mel(low, "lower_edge_hertz"), mel(high, "upper_edge_hertz")};
+}
+
 void infer_mel(InferContext& c) {
+  if (c.in(3).value && c.in(4).value) mel_band(*c.in(3).value, *c.in(4).value);
   const auto bins = c.ints(0), length = c.ints(1);
   if (!bins || !length) return c.set_type(0, output_datatype(c.node));
   c.set(0, output_datatype(c.node), {length->at(0) / 2 + 1, bins->at(0)});
@@ -61,29 +79,28 @@ void infer_mel(InferContext& c) {
 void run_mel(ComputeContext& c) {
   const int64_t bins = scalar_int(c.in(0), "num_mel_bins"), length = scalar_int(c.in(1), "dft_length");
   const double rate = static_cast<double>(scalar_int(c.in(2), "sample_rate"));
-  const double low = c.in(3).to_doubles().at(0), high = c.in(4).to_doubles().at(0);
+  const MelBand band = mel_band(c.in(3), c.in(4));
   if (bins < 1 || length < 1 || !(rate > 0))
     fail("num_mel_bins, dft_length and sample_rate are {}, {} and {}", bins, length, rate);
-  const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   const int64_t rows = length / 2 + 1;
   // The band edges, equally spaced in mel, as rows of the spectrum.
   std::vector<int64_t> edges;
-  const double first = mel(low), step = (mel(high) - first) / static_cast<double>(bins + 2);
+  const double first = band.low, step = (band.high - first) / static_cast<double>(bins + 2);
   for (int64_t k = 0; k < bins + 2; ++k) {
     const double hertz = 700 * (std::pow(10.0, (first + static_cast<double>(k) * step) / 2595) - 1);
-    edges.push_back(static_cast<int64_t>(std::floor(static_cast<double>(length + 1) * hertz / rate)));
+    edges.push_back(truncated(std::floor((static_cast<double>(length) + 1) * hertz / rate)));  // beyond the rows: any number does
   }
   std::vector<double> v(static_cast<size_t>(rows * bins), 0.0);
   for (int64_t k = 0; k < bins; ++k) {
     const int64_t left = edges[static_cast<size_t>(k)], peak = edges[static_cast<size_t>(k + 1)],
                   right = edges[static_cast<size_t>(k + 2)];
-    const auto set = [&](int64_t row, double value) {
-      if (row >= 0 && row < rows) v[static_cast<size_t>(row * bins + k)] = value;
-    };
-    if (peak == left) set(peak, 1);
-    for (int64_t row = left; row <= peak && peak > left; ++row)
-      set(row, static_cast<double>(row - left) / static_cast<double>(peak - left));
-    for (int64_t row = peak; row < right; ++row) set(row, static_cast<double>(right - row) / static_cast<double>(right - peak));
+    const auto set = [&](int64_t row, double value) { v[static_cast<size_t>(row * bins + k)] = value; };
+    const auto between = [](int64_t a, int64_t b) { return static_cast<double>(b) - static_cast<double>(a); };  // may not fit
+    if (peak == left && peak >= 0 && peak < rows) set(peak, 1);
+    for (int64_t row = std::max<int64_t>(0, left); row < rows && row <= peak && peak > left; ++row)
+      set(row, between(left, row) / between(left, peak));
+    for (int64_t row = std::max<int64_t>(0, peak); row < std::min(right, rows); ++row)
+      set(row, between(row, right) / between(peak, right));
   }
   store(v, c, {rows, bins});
 }

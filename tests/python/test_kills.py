@@ -114,6 +114,80 @@ def test_an_end_at_any_point_leaves_whole_files_and_a_cache_that_works(models, b
     assert sorted(p.name for p in folder.iterdir()) == ["out.npz", "plan.data", "plan.onnx"]
 
 
+@pytest.fixture
+def interrupted():
+    """interrupted(work, after): whether a KeyboardInterrupt that comes so many seconds after its beginning ends the work."""
+    armed = [False]
+
+    def interrupt(*_):
+        if armed[0]:
+            armed[0] = False
+            raise KeyboardInterrupt
+
+    def check(work, after):
+        armed[0] = True
+        signal.setitimer(signal.ITIMER_REAL, after)
+        try:
+            work()
+            return False
+        except KeyboardInterrupt:
+            return True
+        finally:
+            armed[0] = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    yield check
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_interrupts_of_python_at_any_point_leave_a_process_that_works(models, tmp_path, interrupted):
+    """Within one process: what an interrupt leaves half done is met by what comes after."""
+    ones = {"x": np.ones((1, 8, 16, 16), np.float32)}
+    expected = [run(m) for m in models]
+    plan, cache = tmp_path / "plan.onnx", tmp_path / "cache"
+    session = smelt.Session(models[0], tuning_level=0, use_cache=False)
+    model = models[0]
+
+    def build():
+        smelt.Session(model, tuning_level=0, use_cache=False)
+
+    def tune():
+        shutil.rmtree(cache, ignore_errors=True)
+        smelt.Session(model, tuning_level=2, cache_dir=cache)
+
+    def run_again():
+        for _ in range(100):
+            session.run(None, ones)
+
+    def optimize():
+        smelt.optimize(model, plan, tuning_level=0, use_cache=False)
+
+    def timed(work):
+        work()   # the first time is longer than those that are interrupted
+        begin = time.monotonic()
+        work()
+        return time.monotonic() - begin
+
+    seconds = {work: timed(work) for work in (build, tune, run_again, optimize)}
+    chance = random.Random(7)
+    ended = dict.fromkeys(seconds, 0)
+    for i in range(TIMES + 2):
+        work = list(seconds)[i % 4]
+        model = models[i // 4 % 2]
+        ended[work] += interrupted(work, chance.uniform(1e-4, seconds[work]))
+        given = run(plan)
+        assert close(given, expected[0]) or close(given, expected[1]), "neither the old plan nor the new one"
+        assert close(np.asarray(session.run(None, ones)[0]), expected[0])
+    assert all(n >= 3 for n in ended.values()), {work.__name__: n for work, n in ended.items()}
+    for model, wanted in zip(models, expected):
+        again = smelt.Session(model, tuning_level=2, cache_dir=cache)
+        assert close(np.asarray(again.run(None, ones)[0]), wanted)
+        optimize()
+        assert close(run(plan), wanted)
+    assert not list(tmp_path.glob("*.smelt-tmp-*"))
+
+
 def test_old_plans_do_not_take_the_data_of_others(models, build, tmp_path):
     made = []
     for i, model in enumerate(models):

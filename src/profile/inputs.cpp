@@ -186,7 +186,7 @@ std::vector<ShapeProfile> parse_profiles(const std::string& text) {
 
 std::vector<Shape> resolve_shapes(const std::vector<TensorInfo>& inputs, const std::map<std::string, Shape>& shapes) {
   for (const auto& [name, shape] : shapes)
-    if (std::none_of(inputs.begin(), inputs.end(), [&](const TensorInfo& i) { return i.name == name; }))
+    if (std::none_of(inputs.begin(), inputs.end(), [&name = name](const TensorInfo& i) { return i.name == name; }))
       fail_usage("--shapes: the model has no input '{}'; its inputs are {}", name, names_of(inputs));
   std::map<std::string, int64_t> symbols;
   for (const TensorInfo& i : inputs) {

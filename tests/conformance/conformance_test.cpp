@@ -62,7 +62,7 @@ TEST(Conformance, every_case_passes_or_is_listed_with_its_reason) {
       EXPECT_TRUE(listed) << o.name << ": " << o.failure;
   }
   for (const auto& [name, reason] : expected) {
-    EXPECT_TRUE(std::any_of(outcomes.begin(), outcomes.end(), [&](const Outcome& o) { return o.name == name; }))
+    EXPECT_TRUE(std::any_of(outcomes.begin(), outcomes.end(), [&name = name](const Outcome& o) { return o.name == name; }))
         << "no such case: " << name;
   }
   for (const auto& [kind, count] : total) std::cout << kind << ": " << passed[kind] << " of " << count << " pass\n";

@@ -157,7 +157,7 @@ TYPED_TEST(Integers, wrap_divide_and_shift_as_documented) {
       64, 5};
   std::vector<T> a, b, c;
   for (T x : edge)
-    for (T y : edge) a.push_back(x), b.push_back(y), c.push_back(static_cast<T>(y + 2));
+    for (T y : edge) a.push_back(x), b.push_back(y), c.push_back(static_cast<T>(static_cast<uint64_t>(y) + 2));
   const auto n = static_cast<int64_t>(a.size());
   const std::vector<Tensor> in = {Tensor::of<T>({n}, a), Tensor::of<T>({n}, b), Tensor::of<T>({n}, c)};
   for (Fn fn : functions()) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <onnx/defs/schema.h>
 #include <onnx/defs/shape_inference.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -182,8 +181,7 @@ class Propagation final : public onnx::DataPropagationContext {
 enum Ending { returned = 0, out_of_memory = 3 };
 
 Ending try_inference(const onnx::OpSchema& schema, unsigned seed, int times) {
-  const rlimit memory{size_t{2} << 30, size_t{2} << 30};
-  setrlimit(RLIMIT_AS, &memory);
+  smelt::test::limit_addresses(size_t{2} << 30);
   alarm(60);
   const auto attempt = [](const auto& f) {
     try {

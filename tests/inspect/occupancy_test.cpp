@@ -217,7 +217,7 @@ TEST(Launch, that_cannot_be_read_is_refused_by_the_part_that_is_wrong) {
                                    {"blocks=3", "there is regs"},
                                    {"threads", "1 to 1024"},
                                    {"barriers=17", "0 to 16"}})
-    EXPECT_THAT(message([&] { parse_launch(text); }), HasSubstr(part)) << text;
+    EXPECT_THAT(message([&text = text] { parse_launch(text); }), HasSubstr(part)) << text;
 }
 
 }  // namespace

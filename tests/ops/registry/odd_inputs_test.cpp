@@ -1,7 +1,6 @@
 // Every operator, in every version, on inputs of any rank, with values and attributes as odd as a damaged model can have them: an
 // Error, or outputs. Constant folding runs operators on whatever a model holds. Each runs in a process of its own.
 #include <onnx/defs/schema.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -138,10 +137,7 @@ class Calls {
 enum Ending { refused_all = 10, ran, threw_another };  // nothing that a sanitizer would give
 
 Ending try_operator(const onnx::OpSchema& schema, unsigned seed, int times) {
-#ifndef __SANITIZE_ADDRESS__  // which takes terabytes of addresses
-  const rlimit memory{size_t{4} << 30, size_t{4} << 30};
-  setrlimit(RLIMIT_AS, &memory);
-#endif
+  smelt::test::limit_addresses(size_t{4} << 30);
   alarm(120);
   Calls calls(schema, seed);
   Ending ending = refused_all;

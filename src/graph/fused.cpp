@@ -1,5 +1,7 @@
 #include "graph/fused.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace smelt {
@@ -17,6 +19,7 @@ constexpr Definition definitions[] = {
     {"QLinearConv", 7, 6, 1, 1, true, true},
     {"MatMul", 2, 2, 1, 1, true, true},
     {"QLinearMatMul", 6, 5, 1, 1, true, true},
+    {"JoinedMatMul", 2, 2, 2, SIZE_MAX, true, true},  // of k products, k - 1 more of both, and each one's operands
     {"Norm", 4, 1, 1, 2, true, true},
     {"Attention", 3, 3, 1, 1, true, true},
     {"RotaryEmbedding", 3, 3, 1, 1, false, false},
@@ -31,6 +34,10 @@ const Definition& definition(const Node& n) {
 }
 
 size_t more_segments(const Node& n) {
+  if (n.op == "JoinedMatMul") {
+    if (n.outputs.size() < 2) fail("node '{}' (ai.smelt.JoinedMatMul): {} outputs, expected 2 or more", n.name, n.outputs.size());
+    return n.outputs.size() - 1;
+  }
   if (n.op != "Conv") return 0;
   const int64_t segments = n.get_int("segments", 1);
   if (segments < 1) fail("node '{}' (ai.smelt.Conv): segments = {}, expected 1 or more", n.name, segments);
@@ -44,8 +51,8 @@ bool may_be_absent(const Node& n, size_t i) {
   return i >= definition(n).required + more_segments(n);
 }
 
-void verify_program(const Graph& g, NodeId id, const expr::Program& p, const Definition& d, size_t first) {
-  const Node& n = g.node(id);
+/// `n`: the node, or one of the products that it joins.
+void verify_operands(const Graph& g, NodeId id, const Node& n, const expr::Program& p, const Definition& d, size_t first) {
   const size_t operands = n.inputs.size() > first ? n.inputs.size() - first : 0;
   const bool reduce = n.op == "Reduce";
   const size_t read = reduce ? static_cast<size_t>(n.get_int("inputs_before", static_cast<int64_t>(operands))) : operands;
@@ -73,9 +80,37 @@ void verify_program(const Graph& g, NodeId id, const expr::Program& p, const Def
   }
 }
 
+void verify_program(const Graph& g, NodeId id, const expr::Program& p, const Definition& d, size_t first) {
+  const Node& n = g.node(id);
+  if (n.op == "JoinedMatMul") {
+    const size_t operands = n.inputs.size() - std::min(first, n.inputs.size());
+    if (operands % n.outputs.size() != 0)
+      fail("{}: {} operands for {} products, expected as many for each", describe(g, id), operands, n.outputs.size());
+    for (ValueId v : n.outputs)
+      if (v == ValueId::none || g.value(v).type != g.value(n.outputs[0]).type)
+        fail("{}: every product needs a result, of one type", describe(g, id));
+    for (size_t i = 0; i < n.outputs.size(); ++i) verify_operands(g, id, product_of_joined(n, i), p, d, 2);
+    return;
+  }
+  verify_operands(g, id, n, p, d, first);
+}
+
 }  // namespace
 
 size_t first_operand(const Node& n) { return definition(n).own + more_segments(n); }
+
+Node product_of_joined(const Node& n, size_t i) {
+  Node one = n;
+  one.op = "MatMul";
+  if (const std::vector<std::string> names = n.get_strings("names"); i < names.size()) one.name = names[i];
+  one.attrs.erase("names");
+  const size_t products = n.outputs.size(), first = products + 1;
+  const size_t operands = (n.inputs.size() - std::min(first, n.inputs.size())) / products;
+  one.inputs = {n.in(0), n.in(1 + i)};
+  for (size_t k = 0; k < operands; ++k) one.inputs.push_back(n.inputs[first + i * operands + k]);
+  one.outputs = {n.outputs[i]};
+  return one;
+}
 
 void verify_fused(const Graph& g, NodeId id) {
   const Node& n = g.node(id);

@@ -12,6 +12,9 @@ size_t first_operand(const Node& n);
 /// Element type that a program computes in over a result of type t: f64 for f64, f32 for everything else.
 inline DType accumulator(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
 
+/// Product i of an ai.smelt.JoinedMatMul as the ai.smelt.MatMul that it stands for.
+Node product_of_joined(const Node& n, size_t i);
+
 /// Checks an ai.smelt node against its definition; throws Error that names it.
 void verify_fused(const Graph& g, NodeId id);
 

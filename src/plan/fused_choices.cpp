@@ -45,7 +45,7 @@ const std::vector<Apart>& ways_apart() {
 }
 
 bool is_fused(const Step& step) {
-  return step.kind == StepKind::kernel && step.node->domain == smelt_domain && step.part < 0 &&
+  return step.kind == StepKind::kernel && step.node->domain == smelt_domain && (step.part < 0 || step.of_joined) &&
          std::ranges::find(ways_apart(), std::string_view(step.node->op), &Apart::op) != ways_apart().end();
 }
 
@@ -140,6 +140,8 @@ std::optional<Parts> parts_of(const Segment& s, const Step& step, std::vector<st
   return parts;
 }
 
+constexpr int most_parts = 64;  // of a product of several (joined_products.h): numbers for the parts of each
+
 /// The steps of the parts instead of the step at `at`.
 void replace(Segment& s, size_t at, const Parts& parts, const std::shared_ptr<const FusedTimes>& times) {
   const Step fused = s.steps[at];
@@ -170,7 +172,7 @@ void replace(Segment& s, size_t at, const Parts& parts, const std::shared_ptr<co
     node.name = fused.node->name;
     step.node = std::make_shared<const Node>(std::move(node));
     step.id = fused.id;
-    step.part = static_cast<int>(steps.size());
+    step.part = std::max(fused.part, 0) * most_parts + static_cast<int>(steps.size());
     step.fused = times;
     for (auto* list : {&step.inputs, &step.outputs})
       for (TensorIndex& t : *list)
@@ -332,12 +334,12 @@ void FusedChoices::apply(Segment& s, Context& context, bool may_measure) {
     std::shared_ptr<const Decision> decision;
     {
       const std::lock_guard lock(mutex_);
-      if (const auto at = decided_.find(s.steps[i].id); at != decided_.end()) decision = at->second;
+      if (const auto at = decided_.find({s.steps[i].id, s.steps[i].part}); at != decided_.end()) decision = at->second;
     }
     if (!decision) {
       decision = decide(s, s.steps[i], context, may_measure);
       const std::lock_guard lock(mutex_);
-      decision = decided_.try_emplace(s.steps[i].id, decision).first->second;
+      decision = decided_.try_emplace({s.steps[i].id, s.steps[i].part}, decision).first->second;
       if (decision->times && decision->times->runs_apart) apart_.insert(entry(decision->way, *s.steps[i].node));
       measured = may_measure;
       if (context.options.progress && may_measure) {
@@ -345,7 +347,7 @@ void FusedChoices::apply(Segment& s, Context& context, bool may_measure) {
         context.options.progress({"tuning", s.steps[i].node->name, done, fused, seconds, seconds / done * (fused - done)});
       }
     }
-    s.steps[i].fused = decision->times;
+    if (!s.steps[i].fused) s.steps[i].fused = decision->times;
     if (!decision->times || !decision->times->runs_apart) continue;
     try {
       const std::optional<Parts> parts = parts_of(s, s.steps[i], decision->without, context);

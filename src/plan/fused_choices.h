@@ -39,7 +39,7 @@ class FusedChoices {
   std::shared_ptr<const Decision> decide(const Segment& s, const Step& step, Context& context, bool may_measure);
 
   mutable std::mutex mutex_;
-  std::map<NodeId, std::shared_ptr<const Decision>> decided_;
+  std::map<std::pair<NodeId, int>, std::shared_ptr<const Decision>> decided_;  // by part
   std::map<std::string, std::shared_ptr<const Decision>> by_problem_;
   std::set<std::string> apart_;
   bool carried_ = false;

@@ -11,7 +11,10 @@ namespace smelt::plan {
 
 Planner::Planner(Graph graph, std::shared_ptr<Context> context)
     : graph_(std::move(graph)), context_(std::move(context)), order_(graph_.topological()) {
-  if (context_->carried_apart) fused_.carry(*context_->carried_apart);
+  if (context_->carried_apart) {
+    fused_.carry(*context_->carried_apart);
+    joined_.carry(*context_->carried_apart);
+  }
   if (!context_->carried_plain) return;
   std::set<NodeId> plain;
   for (NodeId n : order_)
@@ -24,6 +27,7 @@ CarriedChoices Planner::choices() const {
   all.plain.emplace();
   for (NodeId n : layouts_.plain()) all.plain->insert(graph_.node(n).name);
   all.apart = fused_.apart();
+  all.apart->merge(joined_.apart());
   const std::lock_guard lock(chosen_mutex_);
   all.choices = chosen_;
   return all;
@@ -82,6 +86,9 @@ PlannedSegment Planner::plan(Environment env, Measure measure, std::span<const C
     fused_.apply(s, *context_, may_measure);
     clock.end(may_measure && tuner.measures() ? "tuning" : "planning");
   }
+  joined_.apply(s, *context_, may_measure, optimize);
+  if (optimize && target.is_host) fused_.apply(s, *context_, may_measure);  // the products
+  clock.end(may_measure && tuner.measures() ? "tuning" : "planning");
   place_caches(s, caches);
   if (optimize && (!target.is_host || !caches.empty())) assign_views(s, tuner);
   assign_buffers(s, optimize);

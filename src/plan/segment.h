@@ -4,6 +4,7 @@
 //   layouts.h        each tensor's layout; reorder steps where two layouts meet        (steps have no kernels yet)
 //   layout_regions.h regions that are faster over plain images
 //   fused_choices.h  fused steps that are slower than their parts → the parts' steps
+//   joined_products.h products of one input → one product, whose readers read slices, or the products one by one
 //   caches.h         the strides of an input and an output that are one buffer
 //   strided_views.h  data movement that readers or makers can follow by strides        → view steps
 //   buffers.h        views share their source's buffer, concat inputs lie in its output → tensors' buffers
@@ -98,6 +99,7 @@ struct Step : ChosenKernel {
   std::vector<ops::AtMost> at_most;          // a dynamic step with a kernel: its outputs, the count left out
   std::shared_ptr<const FusedTimes> fused;   // of a fused node that was compared with its parts, and of these parts
   int part = -1;                             // which of the parts that the node `id` runs as; -1: the node itself
+  bool of_joined = false;                    // a part that is a product: of a JoinedMatMul, or all of it (joined_products.h)
 
   int32_t workspace = -1;  // buffer, by place_buffers; -1: none
 };

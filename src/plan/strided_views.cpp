@@ -49,6 +49,27 @@ class ViewPass {
       if (s_.steps[i].kind == StepKind::kernel && moves(s_.steps[i])) place(i);
   }
 
+  /// read_in_place(): where movers become views as well, and where they copy.
+  std::optional<std::vector<size_t>> read_in_place(size_t i) {
+    double least = INFINITY;
+    bool copying = false;
+    for (bool copy : {false, true}) {
+      Change c;
+      movers_copy_ = copy;
+      const double with = forwards(i, c) ? cost(c.touched) : INFINITY;
+      take_back(c);
+      if (with < least) least = with, copying = copy;
+    }
+    if (std::isinf(least)) return std::nullopt;
+    Change c;
+    movers_copy_ = copying;
+    forwards(i, c);
+    std::vector<size_t> readers;
+    for (size_t t : c.touched)
+      if (t != i && (s_.steps[t].kind == StepKind::kernel || c.views.contains(t))) readers.push_back(t);
+    return readers;
+  }
+
  private:
   static constexpr size_t none = static_cast<size_t>(-1);
 
@@ -123,7 +144,7 @@ class ViewPass {
     const Step& step = s_.steps[reader];
     if (step.kind == StepKind::dynamic || step.kind == StepKind::control || step.kind == StepKind::copy) return false;
     if (step.kind == StepKind::concat) return s_.tensor(t).strides.empty();
-    if (step.kind == StepKind::kernel && !(step.inputs[0] == t && moves(step)))
+    if (step.kind == StepKind::kernel && (movers_copy_ || !(step.inputs[0] == t && moves(step))))
       return has_rows(t) || step.node->op.starts_with("Reduce");  // which go along whatever lies side by side
     return forwards(reader, c);
   }
@@ -203,6 +224,7 @@ class ViewPass {
 
   Segment& s_;
   const tune::Tuner& tuner_;
+  bool movers_copy_ = false;               // what moves a view's elements on stays a kernel
   std::vector<size_t> makers_;             // by tensor; none: not made here
   std::vector<std::set<size_t>> readers_;  // by tensor: steps
   std::vector<bool> fixed_;                // by tensor
@@ -211,5 +233,9 @@ class ViewPass {
 }  // namespace
 
 void assign_views(Segment& s, const tune::Tuner& tuner) { ViewPass(s, tuner).run(); }
+
+std::optional<std::vector<size_t>> read_in_place(Segment& s, size_t split, const tune::Tuner& tuner) {
+  return ViewPass(s, tuner).read_in_place(split);
+}
 
 }  // namespace smelt::plan

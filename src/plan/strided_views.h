@@ -2,6 +2,9 @@
 // follow strides.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "plan/segment.h"
 
 namespace smelt::plan {
@@ -15,5 +18,10 @@ namespace smelt::plan {
 /// dynamic steps read and make, images in other layouts than the plain one. What a kernel reads or writes keeps the elements of
 /// its rows (the innermost axis) side by side, but for reductions.
 void assign_views(Segment& s, const tune::Tuner& tuner);
+
+/// Makes views of the outputs of the step at `split`, a Split, which their readers follow by strides; what only moves them on
+/// becomes a view too, or copies out of them, whichever is estimated to cost less. Returns the kernel steps that read otherwise
+/// afterwards; nothing, with the segment as it was, where some reader follows no strides.
+std::optional<std::vector<size_t>> read_in_place(Segment& s, size_t split, const tune::Tuner& tuner);
 
 }  // namespace smelt::plan

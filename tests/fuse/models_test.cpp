@@ -43,11 +43,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Expectation{"resnet50.op11.bn.fp32", {{"fold_batch_norm", 53}, {"conv_epilogue", 49}}},
                     Expectation{"mobilenet_v3_large.op13.bn.fp32", {{"fold_batch_norm", 46}}},
                     Expectation{"unet.fp32", {{"concat_in_place", 4}}}, Expectation{"detector.fp32", {{"concat_in_place", 8}}},
-                    Expectation{
-                        "llama_gpt.fp32",
-                        {{"recognise_rms_norm", 33}, {"attention", 16}, {"recognise_swiglu", 16}, {"recognise_rotary", 32}}},
-                    Expectation{"bert_base.fp32", {{"attention", 12}}},
-                    Expectation{"dit_xl_2.fp32", {{"attention", 28}, {"modulated_norm", 56}}}),
+                    Expectation{"llama_gpt.fp32",
+                                {{"recognise_rms_norm", 33},
+                                 {"attention", 16},
+                                 {"recognise_swiglu", 16},
+                                 {"recognise_rotary", 32},
+                                 {"joined_products", 16}}},
+                    Expectation{"bert_base.fp32", {{"attention", 12}, {"joined_products", 12}}},
+                    Expectation{"whisper_enc.fp32", {{"joined_products", 4}}},
+                    Expectation{"sd15_unet.fp16", {{"joined_products", 18}}},
+                    Expectation{"dit_xl_2.fp32", {{"attention", 28}, {"modulated_norm", 56}, {"joined_products", 1}}}),
     [](const auto& info) {
       std::string name = info.param.model;
       std::replace(name.begin(), name.end(), '.', '_');
@@ -82,6 +87,26 @@ TEST(Models, detector_reads_its_concatenations_in_segments) {
   }
   EXPECT_EQ(concats, 0u);
   EXPECT_EQ(upsampled, 2u);
+}
+
+/// dit's 28 adaLN modulations of one SiLU; sd15's 22 of the time and 32 of the context, and 16 times QKV; bert's and llama_gpt's QKV.
+TEST(Models, products_of_one_input_are_joined) {
+  const auto joined = [](const char* model) {
+    Graph g = read(model);
+    run(g);
+    std::map<size_t, size_t> groups;  // how many there are of so many products
+    for (NodeId id : g.topological())
+      if (g.node(id).is("JoinedMatMul", smelt_domain)) ++groups[g.node(id).outputs.size()];
+    return groups;
+  };
+  using Groups = std::map<size_t, size_t>;
+  EXPECT_EQ(joined("dit_xl_2.fp16"), (Groups{{28, 1}}));
+  EXPECT_EQ(joined("sd15_unet.fp16"), (Groups{{3, 16}, {22, 1}, {32, 1}}));
+  EXPECT_EQ(joined("bert_base.fp16"), (Groups{{3, 12}}));
+  EXPECT_EQ(joined("bert_base.dyn.fp16"), (Groups{{3, 12}}));
+  EXPECT_EQ(joined("llama_gpt.bf16"), (Groups{{3, 16}}));
+  EXPECT_EQ(joined("whisper_enc.fp16"), (Groups{{2, 4}})) << "the queries' products are scaled";
+  EXPECT_EQ(joined("vit_b_16.fp16"), (Groups{})) << "its exporter joined them";
 }
 
 /// Two runs over the same graph make the same graph and the same ledger.

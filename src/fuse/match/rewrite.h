@@ -36,6 +36,8 @@ struct Rewrite {
   /// Called with the graph before match is asked about each of its nodes, and with null afterwards: for a rewrite that looks for
   /// other nodes by what they are. match does without. May be null.
   void (*sweep)(const Graph*) = nullptr;
+  /// Only where no other rewrite finds anything: for one that would take away what others look for.
+  bool at_rest = false;
 };
 
 struct Entry {

@@ -9,4 +9,14 @@ int64_t matmul_flops(const BoundNode& b) {
   return 2 * present_elements(b.outputs[0]) * k + program_flops(b);
 }
 
+int64_t joined_matmul_flops(const BoundNode& b) {
+  int64_t sum = 0;
+  BoundNode one = b;
+  for (const BoundTensor& y : b.outputs) {
+    one.outputs = {y};
+    sum += matmul_flops(one);
+  }
+  return sum;
+}
+
 }  // namespace smelt::ops

@@ -64,14 +64,60 @@ void run_fused_qlinear_matmul(ComputeContext& c) {
   c.outputs[0] = run_epilogue(c, scaled_sum(sum, c.in(2), c.in(4), -1), 6, c.outputs[0].type());
 }
 
-std::vector<ValueId> expand_matmul(Body& b) {
+/// The inputs that product i of the joined ones has, among all of them.
+template <class T> std::vector<T> inputs_of_product(std::span<const T> all, size_t products, size_t i) {
+  const size_t first = products + 1;
+  if (all.size() < first) fail("{} inputs for {} products, expected at least {}", all.size(), products, first);
+  const size_t operands = (all.size() - first) / products;
+  std::vector<T> own = {all[0], all[1 + i]};
+  for (size_t k = 0; k < operands; ++k) own.push_back(all[first + i * operands + k]);
+  return own;
+}
+
+void infer_joined_matmul(InferContext& c) {
+  const size_t products = c.node.outputs.size();
+  for (size_t i = 0; i < products; ++i) {
+    const Node one = product_of_joined(c.node, i);
+    const std::vector<TensorDesc> in = inputs_of_product(c.inputs, products, i);
+    InferContext each{one, in, c.outputs.subspan(i, 1)};
+    infer_fused_matmul(each);
+  }
+}
+
+void run_joined_matmul(ComputeContext& c) {
+  const size_t products = c.node.outputs.size();
+  for (size_t i = 0; i < products; ++i) {
+    const Node one = product_of_joined(c.node, i);
+    const std::vector<Tensor> in = inputs_of_product(c.inputs, products, i);
+    ComputeContext each{one, in, c.outputs.subspan(i, 1), c.run_graph};
+    run_fused_matmul(each);
+  }
+}
+
+ValueId expand_product(Body& b, size_t a, size_t w) {
   const DType c = b.accumulator();
-  ValueId left = b.cast(b.in(0), c), right = b.cast(b.in(1), c);
-  if (b.node().get_int("transA", 0)) left = b.swap_last(left, b.rank(0));
-  if (b.node().get_int("transB", 0)) right = b.swap_last(right, b.rank(1));
-  ValueId y = b.op("MatMul", {left, right});
-  if (const float alpha = b.node().get_float("alpha", 1); alpha != 1) y = b.op("Mul", {y, b.number(c, alpha)});
-  return {b.epilogue(y, 2)};
+  ValueId left = b.cast(b.in(a), c), right = b.cast(b.in(w), c);
+  if (b.node().get_int("transA", 0)) left = b.swap_last(left, b.rank(a));
+  if (b.node().get_int("transB", 0)) right = b.swap_last(right, b.rank(w));
+  const ValueId y = b.op("MatMul", {left, right});
+  const float alpha = b.node().get_float("alpha", 1);
+  return alpha != 1 ? b.op("Mul", {y, b.number(c, alpha)}) : y;
+}
+
+std::vector<ValueId> expand_matmul(Body& b) { return {b.epilogue(expand_product(b, 0, 1), 2)}; }
+
+std::vector<ValueId> expand_joined_matmul(Body& b) {
+  const size_t products = b.node().outputs.size();
+  std::vector<ValueId> all, results;
+  for (size_t i = 0; i < b.node().inputs.size(); ++i) all.push_back(b.in(i));
+  for (size_t i = 0; i < products; ++i) {
+    std::vector<ValueId> in = inputs_of_product(std::span<const ValueId>(all), products, i);
+    const ValueId y = expand_product(b, 0, 1 + i);
+    in.erase(in.begin());
+    in[0] = y;
+    results.push_back(b.node().program ? b.program(*b.node().program, in)[0] : b.cast(y, b.output_type(i)));
+  }
+  return results;
 }
 
 std::vector<ValueId> expand_qlinear_matmul(Body& b) {
@@ -91,6 +137,8 @@ std::span<const OpRow> fused_matmul_ops() {
   static constexpr OpRow table[] = {
       {{"MatMul", smelt_domain, infer_fused_matmul, run_fused_matmul, true, expand_matmul},
        {.flops = {.count = matmul_flops}, .contracts = true}},
+      {{"JoinedMatMul", smelt_domain, infer_joined_matmul, run_joined_matmul, true, expand_joined_matmul},
+       {.flops = {.count = joined_matmul_flops}, .contracts = true}},
       {{"QLinearMatMul", smelt_domain, infer_fused_qlinear_matmul, run_fused_qlinear_matmul, true, expand_qlinear_matmul},
        {.flops = {.count = matmul_flops}, .half = Half::wide, .contracts = true}},
   };

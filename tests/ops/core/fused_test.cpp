@@ -123,6 +123,17 @@ TEST_P(FusedTypes, matmul_transposes_scales_and_applies_its_program) {
                          {{"transA", ta}, {"transB", tb}, {"alpha", 0.5f}}, rounded(head, "%4", 5)));
 }
 
+TEST_P(FusedTypes, joined_products_have_weights_and_operands_each) {
+  const std::string head = half() ? "(in0:$A, in1:$T) { %2 = cast(in1):$A; %3 = add(in0, %2):$A; %4 = silu(%3):$A;"
+                                  : "(in0:$A, in1:$T) { %2 = const(1):$A; %3 = add(in0, in1):$A; %4 = silu(%3):$A;";
+  for (int64_t tb : {0, 1})
+    expect_same(Single(
+        "JoinedMatMul",
+        {r({2, 3, 5}, 1), r(tb ? Shape{4, 5} : Shape{5, 4}, 2), r(tb ? Shape{6, 5} : Shape{5, 6}, 3), r({4}, 4), r({6}, 5)},
+        {{"transB", tb}, {"alpha", 0.5f}}, rounded(head, "%4", 5), 2));
+  expect_same(Single("JoinedMatMul", {r({3, 5}, 1), r({5, 4}, 2), r({5, 6}, 3), r({5, 2}, 4)}, {}, {}, 3));
+}
+
 TEST_P(FusedTypes, norm_of_both_kinds_with_and_without_residual_gamma_and_beta) {
   for (const char* kind : {"rms", "layer"}) {
     const Attributes attrs = {{"kind", std::string(kind)}, {"epsilon", 1e-5f}, {"axis", int64_t{-1}}};

@@ -1,0 +1,379 @@
+#include "plan/joined_products.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "base/by_threads.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "graph/fused.h"
+#include "ops/core/machine.h"
+#include "ops/cuda/gpu.h"
+#include "plan/strided_views.h"
+
+namespace smelt::plan {
+namespace {
+
+/// The joined weights take memory that the model's own do not, so that what is as fast either way stays apart.
+constexpr double clearly_less = 0.98;
+
+bool is_joined(const Step& step) { return step.kind == StepKind::kernel && step.node->is("JoinedMatMul", smelt_domain); }
+
+size_t products(const Step& step) { return step.outputs.size(); }
+
+/// Operand `k` of product `i`.
+TensorIndex operand(const Step& step, size_t i, size_t k) {
+  const size_t first = 1 + products(step), each = (step.inputs.size() - first) / products(step);
+  return step.inputs[first + i * each + k];
+}
+size_t operands(const Step& step) { return (step.inputs.size() - 1 - products(step)) / products(step); }
+
+/// One value for all columns, of the same tensor in every product.
+bool is_shared(const Segment& s, const Step& step, size_t k) {
+  const TensorIndex first = operand(step, 0, k);
+  const Shape& shape = s.tensor(first).shape;
+  if (!shape.empty() && shape.back() != 1) return false;
+  for (size_t i = 1; i < products(step); ++i)
+    if (operand(step, i, k) != first) return false;
+  return true;
+}
+
+int64_t columns(const Segment& s, const Step& step) {
+  int64_t sum = 0;
+  for (TensorIndex t : step.outputs) sum += s.tensor(t).shape.back();
+  return sum;
+}
+
+/// Side by side along the last axis: `rows` rows of each in turn.
+Tensor side_by_side(const std::vector<Tensor>& parts, int64_t rows, Shape shape) {
+  Tensor all = Tensor::empty(parts[0].type(), std::move(shape));
+  auto* to = static_cast<std::byte*>(all.raw());
+  for (int64_t r = 0; r < rows; ++r) {
+    for (const Tensor& part : parts) {
+      const auto chunk = static_cast<size_t>(part.nbytes() / rows);
+      std::memcpy(to, static_cast<const std::byte*>(part.raw()) + static_cast<size_t>(r) * chunk, chunk);
+      to += chunk;
+    }
+  }
+  return all;
+}
+
+/// A step with its problem.
+struct Priced {
+  std::shared_ptr<const Node> keeps;  // what `node` is bound to
+  ops::BoundNode node;
+  ops::Offer offer;
+};
+
+double estimate_us(const std::vector<Priced>& steps, const tune::Tuner& tuner) {
+  double sum = 0;
+  for (const Priced& p : steps) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const ops::Candidate& c : p.offer.candidates)
+      if (tuner.allows(c.tactic)) least = std::min(least, c.estimate_us);
+    sum += least;
+  }
+  return sum;
+}
+
+std::string problems(const std::vector<Priced>& steps) {
+  std::string text;
+  for (const Priced& p : steps) text += (text.empty() ? "" : " + ") + p.offer.problem;
+  return text;
+}
+
+}  // namespace
+
+class JoinedProducts::Pass {
+ public:
+  Pass(JoinedProducts& choices, Segment& s, Context& context, bool may_measure)
+      : choices_(choices),
+        s_(s),
+        context_(context),
+        measures_(may_measure && context.tuner.measures() && (context.target.is_host || context.tuner.machine().gpu->device)) {}
+
+  void run(bool join) {
+    if (join && measures_ && !context_.target.is_host) compile();
+    for (size_t i = 0; i < s_.steps.size(); ++i) {
+      if (!is_joined(s_.steps[i])) continue;
+      std::optional<Joined> joined;
+      if (join) joined = joined_form(i);
+      const Decision d = join ? decision(i, joined) : Decision{};
+      if (d.joined && joined) {
+        s_ = std::move(joined->segment);
+        s_.steps[i].fused = d.times;
+      } else {
+        take_apart(i, d.times);
+      }
+    }
+  }
+
+ private:
+  /// A segment in which the step is one product, and the Split behind it a view.
+  struct Joined {
+    Segment segment;
+    std::vector<size_t> readers;  // kernel steps, in the segment as it is without: those that read slices, or became views
+  };
+
+  /// Both ways; a reader whose problem is the same in both is in neither.
+  struct Ways {
+    std::vector<Priced> joined, apart;
+    std::string name() const { return fmt::format("joined or apart: {} | {}", problems(joined), problems(apart)); }
+  };
+
+  const Node& node(size_t i) const { return *s_.steps[i].node; }
+
+  std::shared_ptr<const Constants> constants(const Step& step) {
+    {
+      const std::lock_guard lock(choices_.mutex_);
+      if (const auto at = choices_.constants_.find(step.id); at != choices_.constants_.end()) return at->second;
+    }
+    auto made = std::make_shared<Constants>();
+    const bool by_columns = step.node->get_int("transB", 0) != 0;
+    const int64_t n = columns(s_, step);
+    std::vector<Tensor> parts;
+    for (size_t i = 0; i < products(step); ++i) {
+      parts.push_back(s_.tensor(step.inputs[1 + i]).constant);
+      if (!parts.back().valid() || parts.back().rank() != 2) return nullptr;
+    }
+    const int64_t depth = parts[0].shape()[by_columns ? 1 : 0];
+    for (const Tensor& w : parts)
+      if (w.type() != parts[0].type() || w.shape()[by_columns ? 1 : 0] != depth || bits(w.type()) % 8 != 0) return nullptr;
+    made->push_back(side_by_side(parts, by_columns ? 1 : depth, by_columns ? Shape{n, depth} : Shape{depth, n}));
+    for (size_t k = 0; k < operands(step); ++k) {
+      made->emplace_back();
+      if (is_shared(s_, step, k)) continue;
+      parts.clear();
+      for (size_t i = 0; i < products(step); ++i) {
+        parts.push_back(s_.tensor(operand(step, i, k)).constant);
+        if (!parts.back().valid() || parts.back().size() != s_.tensor(step.outputs[i]).shape.back()) return nullptr;
+      }
+      made->back() = side_by_side(parts, 1, {n});
+    }
+    const std::lock_guard lock(choices_.mutex_);
+    return choices_.constants_.try_emplace(step.id, std::move(made)).first->second;
+  }
+
+  TensorIndex add_constant(Segment& s, const Tensor& t) const {
+    BoundValue v;
+    v.type = t.type();
+    v.shape = t.shape();
+    v.constant = t;
+    v.fixed_layout = true;
+    return add_tensor(s, std::move(v));
+  }
+
+  std::optional<Joined> joined_form(size_t at) {
+    const Step whole = s_.steps[at];
+    for (TensorIndex t : whole.outputs)
+      if (elements(s_.tensor(t).shape) == 0 || !s_.tensor(t).strides.empty()) return std::nullopt;
+    const auto constant = constants(whole);
+    if (!constant) return std::nullopt;
+    Joined j{s_, {}};
+    Segment& s = j.segment;
+
+    BoundValue all;
+    all.type = s.tensor(whole.outputs[0]).type;
+    all.shape = s.tensor(whole.outputs[0]).shape;
+    all.shape.back() = columns(s, whole);
+    const TensorIndex y = add_tensor(s, std::move(all));
+
+    Step product;
+    product.id = whole.id;
+    product.part = 0;
+    product.of_joined = true;
+    product.inputs = {whole.inputs[0], add_constant(s, (*constant)[0])};
+    for (size_t k = 0; k < operands(whole); ++k)
+      product.inputs.push_back((*constant)[1 + k].valid() ? add_constant(s, (*constant)[1 + k]) : operand(whole, 0, k));
+    product.outputs = {y};
+    Node node = product_of_joined(*whole.node, 0);
+    node.name = whole.node->name;
+    product.node = std::make_shared<const Node>(std::move(node));
+
+    Step split;
+    Node parts{.domain = "", .op = "Split", .name = whole.node->name};
+    parts.attrs["axis"] = int64_t{-1};
+    parts.sources = whole.node->sources;
+    parts.inputs = {whole.node->out()};
+    parts.outputs = whole.node->outputs;
+    split.id = whole.id;
+    split.part = 1;
+    split.node = std::make_shared<const Node>(std::move(parts));
+    split.inputs = {y};
+    split.outputs = whole.outputs;
+
+    s.steps[at] = std::move(product);
+    s.steps.insert(s.steps.begin() + static_cast<std::ptrdiff_t>(at) + 1, std::move(split));
+    auto readers = read_in_place(s, at + 1, context_.tuner);
+    if (!readers) return std::nullopt;
+    for (size_t r : *readers) j.readers.push_back(r - 1);
+    return j;
+  }
+
+  Step product_step(const Step& whole, size_t i) const {
+    Step step;
+    step.id = whole.id;
+    step.part = static_cast<int>(i);
+    step.of_joined = true;
+    step.node = std::make_shared<const Node>(product_of_joined(*whole.node, i));
+    step.inputs = {whole.inputs[0], whole.inputs[1 + i]};
+    for (size_t k = 0; k < operands(whole); ++k) step.inputs.push_back(operand(whole, i, k));
+    step.outputs = {whole.outputs[i]};
+    return step;
+  }
+
+  void take_apart(size_t at, const std::shared_ptr<const FusedTimes>& times) {
+    const Step whole = s_.steps[at];
+    {
+      const std::lock_guard lock(choices_.mutex_);
+      choices_.constants_.erase(whole.id);
+    }
+    std::vector<Step> steps;
+    for (size_t i = 0; i < products(whole); ++i) steps.push_back(product_step(whole, i));
+    for (Step& step : steps) step.fused = times;
+    const auto place = s_.steps.erase(s_.steps.begin() + static_cast<std::ptrdiff_t>(at));
+    s_.steps.insert(place, std::make_move_iterator(steps.begin()), std::make_move_iterator(steps.end()));
+  }
+
+  Priced priced(const Segment& s, const Step& step) {
+    Priced p{step.node, bound_node(s, step, &context_.weights), {}};
+    p.offer = ops::offer(p.node, context_.tuner.machine());
+    return p;
+  }
+
+  Ways ways(size_t at, const Joined& j) {
+    Ways w;
+    w.joined.push_back(priced(j.segment, j.segment.steps[at]));
+    for (size_t i = 0; i < products(s_.steps[at]); ++i) w.apart.push_back(priced(s_, product_step(s_.steps[at], i)));
+    for (size_t r : j.readers) {
+      Priced without = priced(s_, s_.steps[r]);
+      const Step& with = j.segment.steps[r + 1];
+      if (with.kind == StepKind::kernel) {
+        Priced reads_slices = priced(j.segment, with);
+        if (reads_slices.offer.problem == without.offer.problem) continue;
+        w.joined.push_back(std::move(reads_slices));
+      }
+      w.apart.push_back(std::move(without));
+    }
+    return w;
+  }
+
+  Decision decision(size_t at, const std::optional<Joined>& joined) {
+    const Step& step = s_.steps[at];
+    {
+      const std::lock_guard lock(choices_.mutex_);
+      if (const auto d = choices_.decided_.find(step.id); d != choices_.decided_.end()) return d->second;
+    }
+    Decision d;
+    if (choices_.carried_) {
+      d.joined = !choices_.apart_.contains(entry(node(at)));
+    } else if (joined) {
+      d = compared(at, *joined);
+    } else {
+      info("the products around '{}' run apart: what reads one of them takes no slice of a larger result", node(at).name);
+      FusedTimes times{.fused_us = std::numeric_limits<double>::infinity(), .measured = false, .runs_apart = true};
+      std::vector<Priced> apart;
+      for (size_t i = 0; i < products(step); ++i) apart.push_back(priced(s_, product_step(step, i)));
+      times.apart_us = estimate_us(apart, context_.tuner);
+      d.times = std::make_shared<const FusedTimes>(times);
+    }
+    const std::lock_guard lock(choices_.mutex_);
+    if (!d.joined) choices_.apart_.insert(entry(node(at)));
+    return choices_.decided_.try_emplace(step.id, d).first->second;
+  }
+
+  Decision compared(size_t at, const Joined& joined) {
+    const Ways both = ways(at, joined);
+    const std::string name = both.name();
+    {
+      const std::lock_guard lock(choices_.mutex_);
+      if (const auto d = choices_.by_problem_.find(name); d != choices_.by_problem_.end()) return d->second;
+    }
+    FusedTimes times{.fused_us = estimate_us(both.joined, context_.tuner),
+                     .apart_us = estimate_us(both.apart, context_.tuner),
+                     .measured = false};
+    times.runs_apart = times.fused_us >= times.apart_us;
+    if (measures_ && !context_.tuner.time_is_up()) measure(both, name, times);
+    info("the products around '{}' take {:.1f} µs joined, {:.1f} µs apart: they run {}", node(at).name, times.fused_us,
+         times.apart_us, times.runs_apart ? "apart" : "joined");
+    const Decision d{std::make_shared<const FusedTimes>(times), !times.runs_apart};
+    const std::lock_guard lock(choices_.mutex_);
+    return choices_.by_problem_.try_emplace(name, d).first->second;
+  }
+
+  void measure(const Ways& both, const std::string& name, FusedTimes& times) {
+    tune::Tuner& tuner = context_.tuner;
+    double joined = 0, apart = 0;
+    if (context_.target.is_host) {
+      std::vector<tune::Tuner::Way> raced = {{"joined", {}}, {"apart", {}}};
+      for (const Priced& p : both.joined) raced[0].parts.push_back({&p.node, &p.offer});
+      for (const Priced& p : both.apart) raced[1].parts.push_back({&p.node, &p.offer});
+      const std::vector<tune::Timing> found = tuner.race(name, raced);
+      if (found.empty()) return;
+      joined = found[0].min, apart = found[1].min;
+    } else {
+      for (const Priced& p : both.joined) joined += tuner.time_us(p.node, p.offer);
+      for (const Priced& p : both.apart) apart += tuner.time_us(p.node, p.offer);
+      if (tuner.time_is_up()) return;
+    }
+    times = {joined, apart, true, false, joined >= clearly_less * apart};
+  }
+
+  /// A GPU's candidates that are to be measured, by all cores: the results stay in the store of kernels.
+  void compile() {
+    std::map<std::string, Priced> all;
+    for (size_t i = 0; i < s_.steps.size(); ++i) {
+      if (!is_joined(s_.steps[i])) continue;
+      {
+        const std::lock_guard lock(choices_.mutex_);
+        if (choices_.decided_.contains(s_.steps[i].id) || choices_.carried_) continue;
+      }
+      const auto joined = joined_form(i);
+      if (!joined) continue;
+      Ways both = ways(i, *joined);
+      for (auto* way : {&both.joined, &both.apart})
+        for (Priced& p : *way) all.try_emplace(p.offer.problem, std::move(p));
+    }
+    std::vector<ops::Candidate> candidates;
+    for (const auto& [problem, p] : all)
+      if (const std::vector<size_t> needed = context_.tuner.needed(p.offer); needed.size() > 1)
+        for (size_t c : needed) candidates.push_back(p.offer.candidates[c]);
+    const int cores = context_.options.threads > 0 ? context_.options.threads : ops::usable_cores();
+    by_threads(cores, candidates.size(), [&](size_t i) {
+      try {
+        candidates[i].prepare();
+      } catch (const Error& e) {  // measuring it says so, and leaves it out
+        info("{} {}: {}", candidates[i].tactic, candidates[i].config, e.what());
+      }
+    });
+  }
+
+  static std::string entry(const Node& n) { return fmt::format("products {}", n.name); }
+
+  JoinedProducts& choices_;
+  Segment& s_;
+  Context& context_;
+  bool measures_;
+};
+
+void JoinedProducts::apply(Segment& s, Context& context, bool may_measure, bool join) {
+  if (std::ranges::any_of(s.steps, is_joined)) Pass(*this, s, context, may_measure).run(join);
+}
+
+std::set<std::string> JoinedProducts::apart() const {
+  const std::lock_guard lock(mutex_);
+  return apart_;
+}
+
+void JoinedProducts::carry(std::set<std::string> apart) {
+  const std::lock_guard lock(mutex_);
+  apart_ = std::move(apart);
+  carried_ = true;
+}
+
+}  // namespace smelt::plan

@@ -70,6 +70,7 @@ Action add_run(CLI::App& app);
 Action add_bench(CLI::App& app);
 Action add_compare(CLI::App& app);
 Action add_diff(CLI::App& app);
+Action add_tune(CLI::App& app);
 Action add_inspect(CLI::App& app);
 Action add_devices(CLI::App& app);
 Action add_cache(CLI::App& app);

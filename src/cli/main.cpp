@@ -39,6 +39,8 @@ constexpr Verb verbs[] = {
      "smelt compare resnet50.onnx resnet50.plan.onnx --bisect", add_compare},
     {"diff", "Two profiles side by side, by module and by node: smelt's, PyTorch's, ONNX Runtime's, trtexec's, Nsight Systems'",
      "smelt diff torch_trace.json smelt_profile.json", add_diff},
+    {"tune", "Measure every kernel that runs a matrix product: ranked, against the machine's ceilings and the vendor's library",
+     "smelt tune gemm:f32:48x1024x1024:rcr:bias+relu --plot tune.svg", add_tune},
     {"inspect", "What a kernel takes of a GPU, and how many of its blocks fit: of a cubin, PTX, or a launch",
      "smelt inspect --launch regs=63,smem=70KiB,threads=128 --arch sm_90", add_inspect},
     {"devices", "What can run here, and its measured ceilings", "smelt devices --measure", add_devices},

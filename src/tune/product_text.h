@@ -1,0 +1,41 @@
+// A matrix product by a line of text, for `smelt tune`: no model is needed to measure what runs it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/core/tactic.h"
+
+namespace smelt::tune {
+
+/// gemm:f16:48x4096x4096:rcr:bias+relu
+///
+///   type       f32, f16 or bf16; i8 or u8 (with weights of i8), whose result is f32: scaled sums
+///   MxNxK      rows, columns, depth
+///   layout     three of r and c: whether a, b and the result lie by rows or by columns; the result by rows. "rrr" if left out
+///   epilogue   parts joined by "+": bias (a number a column), residual (added), gate (multiplied), and functions of the expression
+///              language of one argument (relu, gelu, gelu_tanh, silu, …), leaky_relu and elu. "none" if left out
+struct ProductText {
+  DType type = DType::f32;
+  int64_t m = 0, n = 0, k = 0;
+  bool a_columns = false, b_columns = false;
+  std::vector<std::string> epilogue;
+};
+
+/// Throws Error (usage) that says what was expected, where, and what was found.
+ProductText parse_product(std::string_view text);
+std::string print(const ProductText& p);
+
+/// The function of one argument that an epilogue calls by this name. Throws Error (usage), which lists those that there are.
+expr::Fn epilogue_function(std::string_view name);
+
+/// The product as a step that kernels are offered for. Its weights are random numbers.
+struct ProductNode {
+  std::shared_ptr<const Node> node;
+  ops::BoundNode bound;
+};
+ProductNode product_node(const ProductText& p);
+
+}  // namespace smelt::tune

@@ -9,6 +9,7 @@
 #include "ops/core/expand.h"
 #include "ops/core/operator.h"
 #include "report/subject.h"
+#include "report/tuned.h"
 #include "run/save.h"
 
 namespace smelt::python {
@@ -77,6 +78,16 @@ Printed profile(const std::string& model, const Options& options, const Feeds& f
     write_text(report, report::html(r));
   }
   return {report::json(r), print_all({steps, scopes, memory, report::copy_table(*r.after)})};
+}
+
+Printed tune(const std::vector<std::string>& problems, const std::string& from, const Options& options, const std::string& plot) {
+  if (problems.empty() && from.empty()) fail_usage("neither a problem nor a model is given");
+  const std::vector<report::TunedProduct> found = report::tune_products(problems, from, options);
+  if (!plot.empty()) report::write_tuning_plot(plot, problems, found, options);
+  const std::string vendor = report::vendor_name(options);
+  std::vector<report::Table> tables;
+  for (const report::TunedProduct& p : found) tables.push_back(report::tuned_table({p}, false, vendor));
+  return {report::table_json({report::tuned_table(found, true, vendor), report::not_measured_table(found)}), print_all(tables)};
 }
 
 Printed explain(const std::string& model, const Options& options, bool kernels) {

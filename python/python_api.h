@@ -24,6 +24,8 @@ Printed profile(const std::string& model, const Options& options, const Feeds& f
 Printed explain(const std::string& model, const Options& options, bool kernels);
 Printed bench(const std::string& model, const std::string& against, const Options& options, const Feeds& feeds, int iterations,
               double duration_s, const std::string& report);
+/// Products as problems (tune/product_text.h), and those of a model where `from` names one. `plot`: an SVG to write; "" none.
+Printed tune(const std::vector<std::string>& problems, const std::string& from, const Options& options, const std::string& plot);
 /// GPUs of this machine.
 int gpu_count();
 std::string version();

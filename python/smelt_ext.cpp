@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "python_api.h"
+#include "run/eager_linear.h"
 #include "run/eager_norm.h"
 #include "smelt/session.h"
 
@@ -388,6 +389,19 @@ NB_MODULE(smelt_ext, m) {
                         to, stream_at(stream));
       },
       "centre"_a, "epsilon"_a, "x"_a, "residual"_a.none(), "weight"_a.none(), "bias"_a.none(), "y"_a, "sum"_a.none(), "stream"_a);
+  nb::class_<run::LinearWeights>(m, "LinearWeights").def(nb::init<Tensor>(), "weights"_a);
+  m.def(
+      "linear",
+      [](const std::string& epilogue, bool by_columns, bool measures, const Tensor& x, const Tensor& w,
+         const std::optional<Tensor>& bias, const std::optional<Tensor>& gate, const std::optional<Tensor>& residual, Tensor& y,
+         run::LinearWeights* packed, uintptr_t stream) {
+        const nb::gil_scoped_release unlocked;
+        run::eager_linear({epilogue, by_columns, measures}, x, w, bias.value_or(Tensor()), gate.value_or(Tensor()),
+                          residual.value_or(Tensor()), y, packed, stream_at(stream));
+      },
+      "epilogue"_a, "by_columns"_a, "measures"_a, "x"_a, "w"_a, "bias"_a.none(), "gate"_a.none(), "residual"_a.none(), "y"_a,
+      "packed"_a.none(), "stream"_a);
+  m.def("tune", &tune, nb::call_guard<nb::gil_scoped_release>());
   m.def("keep", [](const Tensor& t, uintptr_t stream) { keep(t, stream_at(stream)); });
   m.def("gpu_count", &gpu_count);
   m.def("version", &version);

@@ -248,7 +248,8 @@ def python_page(build: pathlib.Path) -> str:
                ("verbs", "The verbs", ["optimize", "profile", "explain", "bench", "Result", "Optimized"]),
                ("options", "Options", ["BuildOptions"]),
                ("errors", "Errors", ["Error", "UsageError", "UnsupportedError", "AccuracyError", "NotProvenError"]),
-               ("ops", "smelt.ops", ["rms_norm", "layer_norm"]), ("backend", "smelt.backend", ["SmeltBackend", "SmeltRep"])]
+               ("ops", "smelt.ops", ["linear", "forget_weights", "tune", "rms_norm", "layer_norm"]),
+               ("backend", "smelt.backend", ["SmeltBackend", "SmeltRep"])]
     for module, title, names in modules:
         path = build / "python/smelt/smelt_ext.pyi" if module == "smelt_ext" else package / f"{module}.py"
         source = path.read_text()

@@ -1,4 +1,5 @@
-"""smelt.ops: normalisations of single tensors, of NumPy and as PyTorch's custom operators; on the GPU where there is one."""
+"""smelt.ops: normalisations and linear layers of single tensors, of NumPy and as PyTorch's custom operators; on the GPU where there is
+one."""
 import numpy as np
 import pytest
 import smelt
@@ -151,3 +152,111 @@ def test_norms_of_cupy_arrays():
         assert isinstance(y, cupy.ndarray)
         np.testing.assert_allclose(cupy.asnumpy(y), reference(x, w, b, 1e-5, r, True), atol=1e-5)
         np.testing.assert_array_equal(cupy.asnumpy(s), x + r)
+
+
+def linear_arrays(rows=(3, 5), k=24, n=16, seed=4):
+    rng = np.random.default_rng(seed)
+    x, w, b, r, g = [rng.standard_normal(s).astype(np.float32) for s in ((*rows, k), (n, k), (n,), (*rows, n), (*rows, n))]
+    return x, w, b, r, g
+
+
+def relu(v):
+    return np.maximum(v, 0)
+
+
+def test_linear_layers_of_numpy_arrays():
+    x, w, b, r, g = linear_arrays()
+    want = x.astype(np.float64) @ w.T.astype(np.float64)
+    np.testing.assert_allclose(smelt.ops.linear(x, w), want, atol=1e-5)
+    np.testing.assert_allclose(smelt.ops.linear(x, w, b), want + b, atol=1e-5)
+    np.testing.assert_allclose(smelt.ops.linear(x, w, b, r, "relu", g), relu(want + b) * g + r, atol=1e-5)
+    np.testing.assert_allclose(smelt.ops.linear(x, w, residual=r, autotune=False), want + r, atol=1e-5)
+    np.testing.assert_allclose(smelt.ops.linear(x[0, 0], w, b), (want + b)[0, 0], atol=1e-5)
+    by_rows = np.ascontiguousarray(w.T)                       # (k, n), read as it lies
+    np.testing.assert_allclose(smelt.ops.linear(x, by_rows.T, b), want + b, atol=1e-5)
+    assert smelt.ops.linear(x[:0], w).shape == (0, 5, 16)
+
+
+def test_linear_reads_weights_that_changed():
+    x, w, *_ = linear_arrays()
+    smelt.ops.linear(x, w)
+    w *= 2
+    np.testing.assert_allclose(smelt.ops.linear(x, w), x @ w.T, atol=1e-4)
+    with pytest.raises(smelt.UsageError, match="the array w may change"):
+        smelt.ops.linear(x, w, pack=True)
+    w.flags.writeable = False
+    for _ in range(2):
+        np.testing.assert_allclose(smelt.ops.linear(x, w, pack=True), x @ w.T, atol=1e-4)
+    smelt.ops.forget_weights()
+    np.testing.assert_allclose(smelt.ops.linear(x, w, pack=True), x @ w.T, atol=1e-4)
+
+
+def test_what_does_not_fit_a_linear_layer_is_said():
+    x, w, b, r, _ = linear_arrays()
+    with pytest.raises(smelt.UsageError, match=r"w has shape \[16, 23\], expected \[16, 24\] beside x of \[3, 5, 24\]"):
+        smelt.ops.linear(x, np.ascontiguousarray(w[:, :23]))
+    with pytest.raises(smelt.UsageError, match=r"bias has shape \[15\], expected \[16\]"):
+        smelt.ops.linear(x, w, b[:15])
+    with pytest.raises(smelt.UsageError, match="the residual is f16, x is f32"):
+        smelt.ops.linear(x, w, residual=r.astype(np.float16))
+    with pytest.raises(smelt.UsageError, match="the epilogue 'gelo' is not known; expected one of .*gelu.*silu"):
+        smelt.ops.linear(x, w, epilogue="gelo")
+    with pytest.raises(smelt.UsageError, match="expected an array of PyTorch or NumPy"):
+        smelt.ops.linear([[1.0]], w)
+    with pytest.raises(smelt.UsageError, match=r"expected \(\.\.\., k\) and \(n, k\)"):
+        smelt.ops.linear(x, b)
+
+
+@pytest.mark.parametrize("type_name", ["float32", "float16", "bfloat16"])
+def test_linear_layers_of_pytorch_tensors(type_name):
+    torch, devices = places()
+    functional = torch.nn.functional
+    tolerance = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 4e-2}[type_name]
+    for device in devices:
+        x, w, b, r, g = [torch.from_numpy(a).to(device, getattr(torch, type_name)) for a in linear_arrays()]
+        want = functional.gelu(functional.linear(x.float(), w.float(), b.float())) * g.float() + r.float()
+        for pack in (False, True):
+            got = smelt.ops.linear(x, w, b, r, "gelu", g, pack=pack)
+            assert got.dtype == x.dtype and got.device == x.device
+            torch.testing.assert_close(got.float(), want, rtol=tolerance, atol=4 * tolerance)
+        got = smelt.ops.linear(x, w.t().contiguous().t(), b)
+        torch.testing.assert_close(got.float(), functional.linear(x.float(), w.float(), b.float()), rtol=tolerance, atol=4 * tolerance)
+
+
+def test_packed_weights_follow_their_version_and_their_memory():
+    torch, devices = places()
+    for device in devices:
+        x, w, *_ = [torch.from_numpy(a).to(device) for a in linear_arrays()]
+        for _ in range(2):
+            torch.testing.assert_close(smelt.ops.linear(x, w, pack=True), x @ w.t(), rtol=1e-4, atol=1e-4)
+        with torch.no_grad():
+            w.mul_(3)                                          # in place: the version is another
+        torch.testing.assert_close(smelt.ops.linear(x, w, pack=True), x @ w.t(), rtol=1e-4, atol=1e-4)
+        for seed in range(5):                                  # freed memory is given out again
+            other = torch.from_numpy(linear_arrays(seed=seed)[1]).to(device).clone()
+            torch.testing.assert_close(smelt.ops.linear(x, other, pack=True), x @ other.t(), rtol=1e-4, atol=1e-4)
+            del other
+    smelt.ops.forget_weights()
+
+
+def test_torch_compile_takes_linear_layers():
+    torch, _ = places()
+    x, w, b, r, g = [torch.from_numpy(a) for a in linear_arrays()]
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def block(x, w, b, r, g):
+        return smelt.ops.linear(x + 1, w, b, r, "silu", g).sum(-1)
+
+    want = (torch.nn.functional.silu(torch.nn.functional.linear(x + 1, w, b)) * g + r).sum(-1)
+    torch.testing.assert_close(block(x, w, b, r, g), want, rtol=1e-4, atol=1e-4)
+    torch.library.opcheck(torch.ops.smelt.linear.default, (x, w, b, r, g, "relu", False, False),
+                          test_utils=("test_schema", "test_faketensor"))
+
+
+def test_tune_returns_the_ranked_table():
+    found = smelt.ops.tune("gemm:f32:8x32x32:rcr:bias+gelu", tuning_level=1, threads=1)
+    rows = found["candidates"]
+    assert [r["us"] for r in rows] == sorted(r["us"] for r in rows) and sum(r["chosen"] for r in rows) == 1
+    assert "gemm:f32:8x32x32:rcr:bias+gelu" in str(found)
+    with pytest.raises(smelt.UsageError, match="expected one of the types"):
+        smelt.ops.tune("gemm:f33:1x2x3")

@@ -108,7 +108,9 @@ class JoinedProducts::Pass {
         s_ = std::move(joined->segment);
         s_.steps[i].fused = d.times;
       } else {
-        take_apart(i, d.times);
+        const std::lock_guard lock(choices_.mutex_);
+        choices_.constants_.erase(s_.steps[i].id);
+        take_apart(s_, i, d.times);
       }
     }
   }
@@ -227,17 +229,15 @@ class JoinedProducts::Pass {
     return step;
   }
 
-  void take_apart(size_t at, const std::shared_ptr<const FusedTimes>& times) {
-    const Step whole = s_.steps[at];
-    {
-      const std::lock_guard lock(choices_.mutex_);
-      choices_.constants_.erase(whole.id);
-    }
+  void take_apart(Segment& s, size_t at, const std::shared_ptr<const FusedTimes>& times) const {
+    const Step whole = s.steps[at];
     std::vector<Step> steps;
-    for (size_t i = 0; i < products(whole); ++i) steps.push_back(product_step(whole, i));
-    for (Step& step : steps) step.fused = times;
-    const auto place = s_.steps.erase(s_.steps.begin() + static_cast<std::ptrdiff_t>(at));
-    s_.steps.insert(place, std::make_move_iterator(steps.begin()), std::make_move_iterator(steps.end()));
+    for (size_t i = 0; i < products(whole); ++i) {
+      steps.push_back(product_step(whole, i));
+      steps.back().fused = times;
+    }
+    const auto place = s.steps.erase(s.steps.begin() + static_cast<std::ptrdiff_t>(at));
+    s.steps.insert(place, std::make_move_iterator(steps.begin()), std::make_move_iterator(steps.end()));
   }
 
   Priced priced(const Segment& s, const Step& step) {
@@ -247,18 +247,23 @@ class JoinedProducts::Pass {
   }
 
   Ways ways(size_t at, const Joined& j) {
+    const size_t count = products(s_.steps[at]);
+    Segment apart = s_;
+    take_apart(apart, at, nullptr);
+    std::vector<size_t> readers;
+    for (size_t r : j.readers) readers.push_back(r + count - 1);
+    if (!context_.target.is_host) assign_views(apart, readers, context_.tuner);  // as the plan will have them
     Ways w;
     w.joined.push_back(priced(j.segment, j.segment.steps[at]));
-    for (size_t i = 0; i < products(s_.steps[at]); ++i) w.apart.push_back(priced(s_, product_step(s_.steps[at], i)));
-    for (size_t r : j.readers) {
-      Priced without = priced(s_, s_.steps[r]);
-      const Step& with = j.segment.steps[r + 1];
-      if (with.kind == StepKind::kernel) {
-        Priced reads_slices = priced(j.segment, with);
-        if (reads_slices.offer.problem == without.offer.problem) continue;
-        w.joined.push_back(std::move(reads_slices));
-      }
-      w.apart.push_back(std::move(without));
+    for (size_t i = 0; i < count; ++i) w.apart.push_back(priced(apart, apart.steps[at + i]));
+    for (size_t i = 0; i < readers.size(); ++i) {
+      const Step &with = j.segment.steps[j.readers[i] + 1], &without = apart.steps[readers[i]];
+      std::optional<Priced> slices, dense;
+      if (with.kind == StepKind::kernel) slices = priced(j.segment, with);
+      if (without.kind == StepKind::kernel) dense = priced(apart, without);
+      if (slices && dense && slices->offer.problem == dense->offer.problem) continue;
+      if (slices) w.joined.push_back(std::move(*slices));
+      if (dense) w.apart.push_back(std::move(*dense));
     }
     return w;
   }
@@ -297,7 +302,7 @@ class JoinedProducts::Pass {
     FusedTimes times{.fused_us = estimate_us(both.joined, context_.tuner),
                      .apart_us = estimate_us(both.apart, context_.tuner),
                      .measured = false};
-    times.runs_apart = times.fused_us >= times.apart_us;
+    times.runs_apart = times.fused_us >= clearly_less * times.apart_us;
     if (measures_ && !context_.tuner.time_is_up()) measure(both, name, times);
     info("the products around '{}' take {:.1f} µs joined, {:.1f} µs apart: they run {}", node(at).name, times.fused_us,
          times.apart_us, times.runs_apart ? "apart" : "joined");

@@ -49,6 +49,11 @@ class ViewPass {
       if (s_.steps[i].kind == StepKind::kernel && moves(s_.steps[i])) place(i);
   }
 
+  void run(std::span<const size_t> steps) {
+    for (size_t i : steps)
+      if (s_.steps[i].kind == StepKind::kernel && moves(s_.steps[i])) place(i);
+  }
+
   /// read_in_place(): where movers become views as well, and where they copy.
   std::optional<std::vector<size_t>> read_in_place(size_t i) {
     double least = INFINITY;
@@ -233,6 +238,8 @@ class ViewPass {
 }  // namespace
 
 void assign_views(Segment& s, const tune::Tuner& tuner) { ViewPass(s, tuner).run(); }
+
+void assign_views(Segment& s, std::span<const size_t> steps, const tune::Tuner& tuner) { ViewPass(s, tuner).run(steps); }
 
 std::optional<std::vector<size_t>> read_in_place(Segment& s, size_t split, const tune::Tuner& tuner) {
   return ViewPass(s, tuner).read_in_place(split);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "plan/segment.h"
@@ -18,6 +19,9 @@ namespace smelt::plan {
 /// dynamic steps read and make, images in other layouts than the plain one. What a kernel reads or writes keeps the elements of
 /// its rows (the innermost axis) side by side, but for reductions.
 void assign_views(Segment& s, const tune::Tuner& tuner);
+
+/// The same for these steps alone, where they only move data.
+void assign_views(Segment& s, std::span<const size_t> steps, const tune::Tuner& tuner);
 
 /// Makes views of the outputs of the step at `split`, a Split, which their readers follow by strides; what only moves them on
 /// becomes a view too, or copies out of them, whichever is estimated to cost less. Returns the kernel steps that read otherwise

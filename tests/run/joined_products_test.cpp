@@ -111,6 +111,28 @@ TEST_F(JoinedProducts, run_as_one_whose_readers_read_slices_where_that_is_faster
   }
 }
 
+/// The keys are read transposed, as rows of another length: a copy, which reads the slice.
+TEST_F(JoinedProducts, give_slices_to_what_moves_them) {
+  Builder b;
+  const SymShape rows = to_sym({2, 12, 24});
+  const ValueId x = b.input("x", to_sym({2, 12, 40}));
+  const ValueId q = b.node("q", "MatMul", {x, b.constant("q.w", random_tensor({40, 24}, 1))}, rows);
+  const ValueId k = b.node("k", "MatMul", {x, b.constant("k.w", random_tensor({40, 24}, 2))}, rows);
+  const ValueId turned =
+      b.node("turned", "Transpose", {k}, to_sym({2, 24, 12}), DType::f32, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  b.output(b.node("q.soft", "Softmax", {q}, rows));
+  const ValueId cut = b.node("cut", "Slice", {q, b.ints({2}), b.ints({20}), b.ints({-1}), b.ints({3})}, to_sym({2, 12, 6}));
+  b.output(b.node("cut.soft", "Softmax", {cut}, to_sym({2, 12, 6})));
+  b.output(b.node("k.soft", "Softmax", {turned}, to_sym({2, 24, 12})));
+  const std::vector<Tensor> inputs{random_tensor({2, 12, 40}, 7)};
+  time(b.g, inputs, 1, 1e6);
+  const auto plan = Plan::build(clone(b.g), options());
+  const std::vector<StepInfo> steps = steps_of(plan, inputs);
+  EXPECT_EQ(products_in(steps), 1u);
+  EXPECT_EQ(steps.size(), 6u) << "the product, a transpose, a slice and three normalisations";
+  expect_right(plan, b.g, inputs);
+}
+
 TEST_F(JoinedProducts, run_apart_where_that_is_not_slower) {
   const Graph g = projections(false, false);
   const std::vector<Tensor> inputs{random_tensor({2, 12, 40}, 7)};

@@ -32,7 +32,7 @@ std::optional<std::vector<int64_t>> ints(const BoundNode& b, size_t i) {
 
 std::vector<StridedWindow> windows_of(const BoundNode& b) {
   const BoundTensor& x = b.inputs[0];
-  if (b.node->op == "Transpose") return {transpose_window(*b.node, x.shape)};
+  if (b.node->op == "Transpose") return {transpose_window(*b.node, memory_strides(x))};
   if (b.node->op == "Expand") return {{0, broadcast_strides(x, b.outputs[0].shape.size())}};
   if (b.node->op == "Split") return split_windows(b);
   return {slice_window(slice_range(x.shape, ints(b, 1).value_or(std::vector<int64_t>{}),
@@ -43,9 +43,11 @@ std::vector<StridedWindow> windows_of(const BoundNode& b) {
 std::optional<Refusal> rejects_windows(const BoundNode& b) {
   const Node& node = *b.node;
   const bool any_layout = node.op == "Slice" || node.op == "Split";
-  const auto lies_well = [&](const BoundTensor& t) { return t.type == DType::undefined || is_dense(t); };
-  if (any_layout ? !lies_well(b.inputs[0]) || !std::ranges::all_of(b.outputs, lies_well) : !all_plain(b))
-    return refuse(Reason::wrong_layout, "tensors that are not dense{}", any_layout ? "" : " and row-major");
+  const auto lies_well = [&](const BoundTensor& y) {
+    return y.type == DType::undefined || (any_layout ? is_dense(y) : y.layout == Layout::plain && y.strides.empty());
+  };
+  if (!(any_layout || b.inputs[0].layout == Layout::plain) || !std::ranges::all_of(b.outputs, lies_well))
+    return refuse(Reason::wrong_layout, "a result that is not dense{}", any_layout ? "" : " and row-major, or an image");
   if (!StridedCopy::can_move(element_bytes(b.inputs[0].type)))
     return refuse(Reason::wrong_type, "elements of {}", smelt::name(b.inputs[0].type));
   constexpr size_t most_axes = 8;

@@ -7,6 +7,7 @@ namespace smelt::ops {
 
 void offer_windows_cuda(const BoundNode& b, const Machine& machine, Offer& offer) {
   if (const auto why = rejects_windows(b)) return offer.refuse("cuda", *why);
+  if (!is_dense(b.inputs[0])) return offer.refuse("cuda", Reason::wrong_layout, "an input that is a slice of another tensor");
   std::vector<StridedMove> moves;
   const std::vector<StridedWindow> windows = windows_of(b);
   for (size_t i = 0; i < windows.size(); ++i)

@@ -39,7 +39,7 @@ void infer_transpose(InferContext& c) {
 void run_transpose(ComputeContext& c) {
   const Tensor& x = c.in(0);
   Tensor& y = c.outputs[0];
-  copy_window(y.shape(), x, transpose_window(c.node, x.shape()), y, {0, strides(y.shape())});
+  copy_window(y.shape(), x, transpose_window(c.node, strides(x.shape())), y, {0, strides(y.shape())});
 }
 
 // --- Slice --------------------------------------------------------------------------------------------------------
@@ -263,9 +263,7 @@ BlockMove block_move(const Node& node, const Shape& x, const Shape& from, const 
           {to[0], to[1] * i, to[1] * j, depth_first ? to[1] : to[1] * b * b, to[2], to[3]}};
 }
 
-StridedWindow transpose_window(const Node& node, const Shape& x) {
-  return {0, permuted(strides(x), permutation(node, x.size()))};
-}
+StridedWindow transpose_window(const Node& node, const Shape& x) { return {0, permuted(x, permutation(node, x.size()))}; }
 
 SliceRange slice_range(const Shape& s, const std::vector<int64_t>& starts, const std::vector<int64_t>& ends,
                        std::optional<std::vector<int64_t>> axes, std::optional<std::vector<int64_t>> steps) {

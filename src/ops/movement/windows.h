@@ -9,7 +9,7 @@
 
 namespace smelt::ops {
 
-/// The window of x [shape] that a Transpose's output is.
+/// The window that a Transpose's output is of x, which has these strides.
 StridedWindow transpose_window(const Node& node, const Shape& x);
 
 /// starts, ends, axes and steps as numpy slices: negative counts from the end, and what lies outside is clamped.

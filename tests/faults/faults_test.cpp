@@ -210,6 +210,21 @@ TEST_F(Faults, too_little_memory_says_what_was_planned_and_what_is_free) {
   });
 }
 
+TEST_F(Faults, the_tables_of_a_kernel_are_uploaded_beside_the_captures_of_other_threads) {
+  alone_with_nvrtc([&](fake::Cuda& cuda) {
+    Builder b;
+    const ValueId x = b.input("x", to_sym({1, 3, 8, 8}));
+    const ValueId scales = b.constant("scales", Tensor::of<float>({4}, {1, 1, 2, 2}));
+    b.output(b.node("larger", "Resize", {x, ValueId::none, scales}, to_sym({1, 3, 16, 16}), DType::f32,
+                    {{"mode", std::string("linear")}}));
+    const int before = cuda.calls["cuMemcpyHtoDAsync_v2"];
+    Session session(Plan::build(std::move(b.g), on_gpu()));
+    EXPECT_GT(cuda.calls["cuMemcpyHtoDAsync_v2"], before) << "the taps of an axis are a table";
+    session.run({{"x", Tensor::zeros(DType::f32, {1, 3, 8, 8})}});
+    EXPECT_EQ(cuda.on_legacy_stream, 0);
+  });
+}
+
 TEST_F(Faults, a_kernel_that_does_not_load_makes_room_for_the_next) {
   alone_with_nvrtc([&](fake::Cuda& cuda) {
     Builder b;

@@ -60,12 +60,16 @@ class LaunchedKernel final : public Kernel {
       order_.push_back(std::ranges::find_if(entries_, same)->get());
     }
     if (!device_) return;
+    if (plan_.tables.empty()) return;
+    // On a stream of its own: work on the legacy one makes another thread's capture fail.
+    const cuda::Device::Current current(*device_);
+    const cuda::Stream stream(device_);
     for (const std::vector<std::byte>& t : plan_.tables) {
       memory_.push_back(device_->allocate(static_cast<int64_t>(t.size()), "a kernel's table"));
-      const cuda::Device::Current current(*device_);
-      cuda::check(cuda::driver().copy_to_device(memory_.back()->address(), t.data(), t.size(), nullptr), "uploading a table");
-      cuda::check(cuda::driver().stream_synchronize(nullptr), "uploading a table");
+      cuda::check(cuda::driver().copy_to_device(memory_.back()->address(), t.data(), t.size(), stream.get()),
+                  "uploading a table");
     }
+    stream.synchronize();
     plan_.tables.clear();
   }
 

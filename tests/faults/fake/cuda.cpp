@@ -49,6 +49,7 @@ int enter(const char* function) {
 }
 
 void put(abi::Stream stream, std::function<void()> work) {
+  state.on_legacy_stream += stream == nullptr;
   if (stream && stream->capture)
     stream->capture->nodes.push_back(std::move(work));
   else

@@ -12,7 +12,7 @@ namespace smelt::report {
 namespace {
 
 constexpr const char* colours[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f"};
-constexpr double width = 520, height = 400, left = 76, right = 20, top = 40, bottom = 56;
+constexpr double width = 520, height = 400, left = 100, right = 20, top = 40, bottom = 56;
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -53,10 +53,14 @@ class Panel {
     text(x(v), height - bottom + 16, label, "middle", 11);
   }
   void y_marks(Unit unit) {
-    for (double v = std::pow(10, std::ceil(std::log10(y_.low))); v <= y_.high; v *= 10) {
-      svg += fmt::format("<line x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>\n", x0_ + left,
-                         x0_ + width - right, y(v));
-      text(x0_ + left - 6, y(v) + 4, format(v, unit), "end", 11);
+    const bool few = y_.high < 30 * y_.low;  // tens alone would mark it once or not at all
+    for (double ten = std::pow(10, std::floor(std::log10(y_.low))); ten <= y_.high; ten *= 10) {
+      for (double v : {ten, 2 * ten, 5 * ten}) {
+        if (v < y_.low || v > y_.high || (v != ten && !few)) continue;
+        svg += fmt::format("<line x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>\n", x0_ + left,
+                           x0_ + width - right, y(v));
+        text(x0_ + left - 6, y(v) + 4, format(v, unit), "end", 11);
+      }
     }
   }
   void line(const std::vector<std::pair<double, double>>& points, const std::string& colour, bool dashed = false) {
@@ -125,6 +129,7 @@ std::string roofline_panel(const std::vector<TunedProduct>& products, const prof
   if (intensity.empty() || rate.empty()) return "";
   const double peak = roof.peak(products[0].type);
   intensity.low /= 4, intensity.high *= 4;
+  rate.low /= 2, rate.high *= 2;
   if (roof.bytes_per_s > 0 && peak > 0) {
     intensity.take(peak / roof.bytes_per_s);  // the ridge
     intensity.high = std::max(intensity.high, 2 * peak / roof.bytes_per_s);

@@ -23,7 +23,7 @@ corpus=$folder/corpus
 rm -rf "$corpus" && mkdir "$corpus" && (archive=$PWD/tests/fuzz/corpus.tar.xz && cd "$corpus" && cmake -E tar xf "$archive")
 seeds=("$build/conformance/node" "$build/conformance/pytorch-operator" "$corpus" tests/repro)
 seed=1 limit=(--seconds "$((4 * seconds))" --cases "$((40 * seconds))")
-[ "$seconds" -le 600 ] || seed=$(date +%s) limit=(--seconds "$seconds")
+[ "$seconds" -le 600 ] || seed=$(date +%s) limit=(--seconds "$((10 * seconds))" --cpu-seconds "$seconds")   # beside other work, too
 # oneDNN's kernels are compiled while they run, and its allocations are not smelt's: leaks are left to the tests.
 export ASAN_OPTIONS=detect_leaks=0:malloc_context_size=8:allocator_may_return_null=1:max_allocation_size_mb=4000:quarantine_size_mb=16
 export UBSAN_OPTIONS=print_stacktrace=1

@@ -52,6 +52,20 @@ TEST(JoinedProducts, gives_a_product_without_a_bias_one_of_zeros) {
   EXPECT_EQ(b.g.value(n.inputs[4]).constant.to_doubles(), std::vector<double>(5, 0.0));
 }
 
+/// Without a program the results would have the input's type.
+TEST(JoinedProducts, keeps_the_type_that_products_are_cast_to) {
+  Products b;
+  for (const char* n : {"q", "k"}) {
+    const ValueId cast = b.node(std::string(n) + ".cast", "Cast", {b.product(n, 4, n[0] == 'q' ? 1 : 2)}, {2, 3, 4}, DType::f16,
+                                {{"to", int64_t{10}}});
+    b.output(b.node(std::string(n) + ".soft", "Softmax", {cast}, {2, 3, 4}, DType::f16, {{"axis", int64_t{-1}}}));
+  }
+  EXPECT_EQ(b.fuse(), 1u);
+  const Node& n = only(b.g, "JoinedMatMul");
+  EXPECT_EQ(b.g.value(n.out()).type, DType::f16);
+  EXPECT_TRUE(n.program);
+}
+
 TEST(JoinedProducts, takes_transposed_weights_and_scales_that_are_the_same) {
   Products b(DType::f32, {6, 8});
   for (int i = 0; i < 3; ++i) {

@@ -109,7 +109,7 @@ Node joined(const Graph& g, const std::vector<NodeId>& products, bool bias) {
     names.push_back(g.node(p).name);
     n.inputs.push_back(g.node(p).in(1));
     n.outputs.push_back(g.node(p).out());
-    if (bias || !has_no_program(g, g.node(p))) n.program = g.node(p).program;
+    if (g.node(p).program) n.program = g.node(p).program;  // also one that only rounds to a type other than the input's
   }
   n.attrs["names"] = std::move(names);
   if (bias) n.program = adds_bias(g.value(n.out()).type);

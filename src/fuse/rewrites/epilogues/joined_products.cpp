@@ -160,7 +160,10 @@ Outcome joined_products(const Graph& g, NodeId id) {
     else
       products.push_back(other);
   }
-  if (products.size() < 2) return *why;
+  if (products.size() < 2) {
+    if (why) return *why;
+    return NotHere{};
+  }
   std::ranges::sort(products, {}, place);
   const auto without = std::ranges::count_if(products, [&](NodeId p) { return has_no_program(g, g.node(p)); });
   const bool bias = without > 0 && without < static_cast<std::ptrdiff_t>(products.size());

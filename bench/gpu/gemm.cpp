@@ -1,5 +1,6 @@
 // Matrix products with bias and an activation, weights [K, N] by rows: the 24 shapes that the project measures itself by in f16,
 // four large ones, and every configuration for any shape and type.
+#include <fstream>
 #include <future>
 #include <limits>
 #include <map>
@@ -139,6 +140,49 @@ void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
       std::fflush(stdout);
     }
   }
+}
+
+void gemm_every(const std::string& file, const std::vector<std::array<int64_t, 3>>& problems, const std::string& epilogue) {
+  print_machine();
+  fmt::print("{:>18} {:>8} {:>8} {:>6} {:>9} {:>5}  {}\n", "m n k", "hopper", "cublaslt", "ratio", "first 8", "rank",
+             "the best; first 8: the best of those guessed so, over the best; rank of the best");
+  std::ofstream csv(file, std::ios::app);
+  constexpr size_t most = 100;
+  for (const auto& [m, n, k] : problems) {
+    const Product product({m, n, k}, epilogue, DType::f16);
+    const auto found = ops::matmul::cuda_problem(product.node());
+    const ops::matmul::CudaProblem& p = *found;
+    std::vector<ops::matmul::HopperConfig> configs = *ops::matmul::hopper_configs(p, *gpu());
+    const double guess = ops::matmul::hopper_estimate_us(p, configs.at(0), *gpu());
+    std::erase_if(configs, [&](const auto& c) { return ops::matmul::hopper_estimate_us(p, c, *gpu()) > 1.8 * guess; });
+    if (configs.size() > most) configs.resize(most);
+    std::vector<std::future<std::unique_ptr<ops::Kernel>>> kernels;
+    for (const auto& c : configs)
+      kernels.push_back(std::async(std::launch::async, [&p, &c] { return ops::matmul::hopper_product(p, c, *gpu()); }));
+    Timed best, theirs;
+    double first = best.us;
+    size_t rank = 0;
+    for (size_t i = 0; i < configs.size(); ++i) {
+      const double us = quantile(product.time(*kernels[i].get(), 5), 0.5);
+      csv << fmt::format("{},{},{},{},{},{:.3f},{:.3f}\n", m, n, k, epilogue, configs[i].print(), us,
+                         ops::matmul::hopper_estimate_us(p, configs[i], *gpu()));
+      if (us < best.us) best = {configs[i].print(), us}, rank = i;
+      if (i < 8) first = std::min(first, us);
+    }
+    for (const ops::Candidate& c : offer_of(product).candidates)
+      if (c.tactic == "cublaslt")
+        if (const double us = quantile(product.time(*c.prepare(), 5), 0.5); us < theirs.us) theirs = {c.config, us};
+    csv << fmt::format("{},{},{},{},cublaslt,{:.3f},0\n", m, n, k, epilogue, theirs.us) << std::flush;
+    fmt::print("{:>18} {:8.2f} {:8.2f} {:6.2f} {:9.3f} {:>5}  {}\n", fmt::format("{} {} {}", m, n, k), best.us, theirs.us,
+               best.us / theirs.us, first / best.us, fmt::format("{}/{}", rank, configs.size()), best.name);
+    std::fflush(stdout);
+  }
+}
+
+std::vector<std::array<int64_t, 3>> gemm_shapes(size_t first, size_t last) {
+  std::vector<std::array<int64_t, 3>> list;
+  for (size_t s = first; s < std::min(last, std::size(shapes)); ++s) list.push_back({shapes[s].m, shapes[s].n, shapes[s].k});
+  return list;
 }
 
 void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogue, DType type) {

@@ -1,7 +1,8 @@
 // Kernels of smelt on GPU 0, timed in one CUDA graph of many calls, replayed; inputs rotated over three times the L2 cache.
 //
 // usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | roi_align | select
-//        | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | attention [PART OF A PROBLEM'S NAME]
+//        | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE]
+//        | gemm_every CSV EPILOGUE MxNxK|FIRST-LAST… | attention [PART OF A PROBLEM'S NAME]
 //        | conv WHAT [IMAGES [CANDIDATES]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
@@ -127,6 +128,19 @@ int main(int argc, char** argv) {
       const auto type = parse_dtype(argc > 6 ? argv[6] : "f16");
       if (!type) fail("gemm_candidates: TYPE is '{}', expected f32, f16 or bf16", argv[6]);
       gemm_candidates(std::stol(argv[2]), std::stol(argv[3]), std::stol(argv[4]), argv[5], *type);
+    } else if (what == "gemm_every" && argc > 4) {
+      std::vector<std::array<int64_t, 3>> problems;
+      for (int i = 4; i < argc; ++i) {
+        int64_t m = 0, n = 0, k = 0, last = 0;
+        if (std::sscanf(argv[i], "%ldx%ldx%ld", &m, &n, &k) == 3) {
+          problems.push_back({m, n, k});
+        } else if (std::sscanf(argv[i], "%ld-%ld", &m, &last) == 2) {
+          for (const auto& s : gemm_shapes(static_cast<size_t>(m), static_cast<size_t>(last))) problems.push_back(s);
+        } else {
+          fail("gemm_every: '{}' is neither MxNxK nor FIRST-LAST", argv[i]);
+        }
+      }
+      gemm_every(argv[2], problems, argv[3]);
     } else if (what == "group_norm") {
       group_norm();
     } else if (what == "reduce") {
@@ -151,7 +165,7 @@ int main(int argc, char** argv) {
       fmt::print(stderr,
                  "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | "
                  "roi_align | select | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
-                 "attention [PART] | conv WHAT [IMAGES [CANDIDATES]]\n");
+                 "gemm_every CSV EPILOGUE MxNxK|FIRST-LAST... | attention [PART] | conv WHAT [IMAGES [CANDIDATES]]\n");
       return 2;
     }
   } catch (const Error& e) {

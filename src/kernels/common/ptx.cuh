@@ -100,6 +100,14 @@ __device__ __forceinline__ float ld_shared_f32(u32 shared) {
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(shared) : "memory");
   return x;
 }
+__device__ __forceinline__ uint4 ld_shared_v4(u32 shared) {
+  uint4 x;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "r"(shared)
+               : "memory");
+  return x;
+}
 __device__ __forceinline__ void st_shared_u8(u32 shared, u32 x) {
   asm volatile("st.shared.u8 [%0], %1;" ::"r"(shared), "r"(x) : "memory");
 }
@@ -158,6 +166,27 @@ template <int Count> __device__ __forceinline__ void ldmatrix_trans(u32 (&r)[Cou
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(shared)
+                 : "memory");
+}
+
+// The same the other way round: what ldmatrix would read. sm_90.
+
+template <int Count> __device__ __forceinline__ void stmatrix(u32 shared, const u32 (&r)[4]) {
+  static_assert(Count == 2 || Count == 4);
+  if constexpr (Count == 2)
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(shared), "r"(r[0]), "r"(r[1]) : "memory");
+  if constexpr (Count == 4)
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(r[0]), "r"(r[1]),
+                 "r"(r[2]), "r"(r[3])
+                 : "memory");
+}
+template <int Count> __device__ __forceinline__ void stmatrix_trans(u32 shared, const u32 (&r)[4]) {
+  static_assert(Count == 2 || Count == 4);
+  if constexpr (Count == 2)
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(shared), "r"(r[0]), "r"(r[1]) : "memory");
+  if constexpr (Count == 4)
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(r[0]), "r"(r[1]),
+                 "r"(r[2]), "r"(r[3])
                  : "memory");
 }
 
@@ -242,43 +271,74 @@ __device__ __forceinline__ void wgmma_commit_and_wait() {
 /// The compiler keeps what reads x behind this, and what writes it before.
 __device__ __forceinline__ void keep_order(float& x) { asm volatile("" : "+f"(x)::"memory"); }
 
+/// How many registers each thread of these four warps has from here on; all four execute it.
+template <int Count> __device__ __forceinline__ void setmaxnreg_inc() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Count));
+}
+template <int Count> __device__ __forceinline__ void setmaxnreg_dec() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Count));
+}
+
 // The same with both operands in shared memory, d (64, N) and 16 steps of K of 16-bit types: d += a b.
 // TransA, TransB: 0 where the operand's lines run along K, 1 where they run along M or N. wgmma_TYPE(d of N / 2 sums, …).
 
-#define SMELT_TEN(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9, "
-#define SMELT_TO_10 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, "
-#define SMELT_TO_40 SMELT_TO_10 SMELT_TEN(1) SMELT_TEN(2) SMELT_TEN(3)
-#define SMELT_TO_90 SMELT_TO_40 SMELT_TEN(4) SMELT_TEN(5) SMELT_TEN(6) SMELT_TEN(7) SMELT_TEN(8)
-#define SMELT_TO_120 SMELT_TO_90 SMELT_TEN(9) SMELT_TEN(10) SMELT_TEN(11)
+// SMELT_TO_t: the numbers of the first 10 t operands, a comma behind each; SMELT_TAIL_n(t): the n after them.
+
+#define SMELT_TAIL_2(t) "%" #t "0, %" #t "1"
+#define SMELT_TAIL_4(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3"
+#define SMELT_TAIL_6(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5"
+#define SMELT_TAIL_8(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7"
+#define SMELT_TAIL_10(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9"
+#define SMELT_TEN(t) SMELT_TAIL_10(t) ", "
+#define SMELT_TO_1 SMELT_TEN()
+#define SMELT_TO_2 SMELT_TO_1 SMELT_TEN(1)
+#define SMELT_TO_3 SMELT_TO_2 SMELT_TEN(2)
+#define SMELT_TO_4 SMELT_TO_3 SMELT_TEN(3)
+#define SMELT_TO_5 SMELT_TO_4 SMELT_TEN(4)
+#define SMELT_TO_6 SMELT_TO_5 SMELT_TEN(5)
+#define SMELT_TO_7 SMELT_TO_6 SMELT_TEN(6)
+#define SMELT_TO_8 SMELT_TO_7 SMELT_TEN(7)
+#define SMELT_TO_9 SMELT_TO_8 SMELT_TEN(8)
+#define SMELT_TO_10 SMELT_TO_9 SMELT_TEN(9)
+#define SMELT_TO_11 SMELT_TO_10 SMELT_TEN(10)
+#define SMELT_TO_12 SMELT_TO_11 SMELT_TEN(11)
 #define SMELT_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define SMELT_8(i) SMELT_4(i), SMELT_4(i + 4)
 #define SMELT_16(i) SMELT_8(i), SMELT_8(i + 8)
 #define SMELT_32(i) SMELT_16(i), SMELT_16(i + 16)
 #define SMELT_64(i) SMELT_32(i), SMELT_32(i + 32)
-#define SMELT_PRODUCT(name, type, n, count, numbers, a, b, ta, tb, ...)                                                      \
-  template <int TransA, int TransB> __device__ __forceinline__ void name(float(&d)[count], u64 left, u64 right) {            \
-    asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                     \
-                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #type "." #type " {" numbers "}, " a ", " b               \
-                 ", p, 1, 1, " ta ", " tb ";}\n"                                                                             \
-                 : __VA_ARGS__                                                                                               \
-                 : "l"(left), "l"(right), "n"(TransA), "n"(TransB));                                                         \
+#define SMELT_PRODUCT(name, type, n, count, a, b, c, numbers, ...)                                                            \
+  template <int TransA, int TransB> __device__ __forceinline__ void name(float (&d)[count], u64 left, u64 right) {            \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                      \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #type "." #type " {" numbers "}, %" #count ", %" #a        \
+                 ", p, 1, 1, %" #b ", %" #c ";}\n"                                                                            \
+                 : __VA_ARGS__                                                                                                \
+                 : "l"(left), "l"(right), "n"(TransA), "n"(TransB));                                                          \
   }
 #define SMELT_PRODUCTS(...)                      \
   SMELT_PRODUCT(wgmma_f16, f16, __VA_ARGS__)     \
   SMELT_PRODUCT(wgmma_bf16, bf16, __VA_ARGS__)
-SMELT_PRODUCTS(8, 4, "%0, %1, %2, %3", "%4", "%5", "%6", "%7", SMELT_4(0))
-SMELT_PRODUCTS(16, 8, "%0, %1, %2, %3, %4, %5, %6, %7", "%8", "%9", "%10", "%11", SMELT_8(0))
-SMELT_PRODUCTS(32, 16, SMELT_TO_10 "%10, %11, %12, %13, %14, %15", "%16", "%17", "%18", "%19", SMELT_16(0))
-SMELT_PRODUCTS(48, 24, SMELT_TO_10 SMELT_TEN(1) "%20, %21, %22, %23", "%24", "%25", "%26", "%27", SMELT_16(0), SMELT_8(16))
-SMELT_PRODUCTS(64, 32, SMELT_TO_10 SMELT_TEN(1) SMELT_TEN(2) "%30, %31", "%32", "%33", "%34", "%35", SMELT_32(0))
-SMELT_PRODUCTS(96, 48, SMELT_TO_40 "%40, %41, %42, %43, %44, %45, %46, %47", "%48", "%49", "%50", "%51", SMELT_32(0),
-               SMELT_16(32))
-SMELT_PRODUCTS(128, 64, SMELT_TO_40 SMELT_TEN(4) SMELT_TEN(5) "%60, %61, %62, %63", "%64", "%65", "%66", "%67",
-               SMELT_64(0))
-SMELT_PRODUCTS(192, 96, SMELT_TO_90 "%90, %91, %92, %93, %94, %95", "%96", "%97", "%98", "%99", SMELT_64(0),
-               SMELT_32(64))
-SMELT_PRODUCTS(256, 128, SMELT_TO_120 "%120, %121, %122, %123, %124, %125, %126, %127", "%128", "%129", "%130", "%131",
-               SMELT_64(0), SMELT_64(64))
+SMELT_PRODUCTS(8, 4, 5, 6, 7, SMELT_TAIL_4(), SMELT_4(0))
+SMELT_PRODUCTS(16, 8, 9, 10, 11, SMELT_TAIL_8(), SMELT_8(0))
+SMELT_PRODUCTS(24, 12, 13, 14, 15, SMELT_TO_1 SMELT_TAIL_2(1), SMELT_8(0), SMELT_4(8))
+SMELT_PRODUCTS(32, 16, 17, 18, 19, SMELT_TO_1 SMELT_TAIL_6(1), SMELT_16(0))
+SMELT_PRODUCTS(40, 20, 21, 22, 23, SMELT_TO_1 SMELT_TAIL_10(1), SMELT_16(0), SMELT_4(16))
+SMELT_PRODUCTS(48, 24, 25, 26, 27, SMELT_TO_2 SMELT_TAIL_4(2), SMELT_16(0), SMELT_8(16))
+SMELT_PRODUCTS(56, 28, 29, 30, 31, SMELT_TO_2 SMELT_TAIL_8(2), SMELT_16(0), SMELT_8(16), SMELT_4(24))
+SMELT_PRODUCTS(64, 32, 33, 34, 35, SMELT_TO_3 SMELT_TAIL_2(3), SMELT_32(0))
+SMELT_PRODUCTS(72, 36, 37, 38, 39, SMELT_TO_3 SMELT_TAIL_6(3), SMELT_32(0), SMELT_4(32))
+SMELT_PRODUCTS(80, 40, 41, 42, 43, SMELT_TO_3 SMELT_TAIL_10(3), SMELT_32(0), SMELT_8(32))
+SMELT_PRODUCTS(96, 48, 49, 50, 51, SMELT_TO_4 SMELT_TAIL_8(4), SMELT_32(0), SMELT_16(32))
+SMELT_PRODUCTS(112, 56, 57, 58, 59, SMELT_TO_5 SMELT_TAIL_6(5), SMELT_32(0), SMELT_16(32), SMELT_8(48))
+SMELT_PRODUCTS(128, 64, 65, 66, 67, SMELT_TO_6 SMELT_TAIL_4(6), SMELT_64(0))
+SMELT_PRODUCTS(144, 72, 73, 74, 75, SMELT_TO_7 SMELT_TAIL_2(7), SMELT_64(0), SMELT_8(64))
+SMELT_PRODUCTS(160, 80, 81, 82, 83, SMELT_TO_7 SMELT_TAIL_10(7), SMELT_64(0), SMELT_16(64))
+SMELT_PRODUCTS(176, 88, 89, 90, 91, SMELT_TO_8 SMELT_TAIL_8(8), SMELT_64(0), SMELT_16(64), SMELT_8(80))
+SMELT_PRODUCTS(192, 96, 97, 98, 99, SMELT_TO_9 SMELT_TAIL_6(9), SMELT_64(0), SMELT_32(64))
+SMELT_PRODUCTS(208, 104, 105, 106, 107, SMELT_TO_10 SMELT_TAIL_4(10), SMELT_64(0), SMELT_32(64), SMELT_8(96))
+SMELT_PRODUCTS(224, 112, 113, 114, 115, SMELT_TO_11 SMELT_TAIL_2(11), SMELT_64(0), SMELT_32(64), SMELT_16(96))
+SMELT_PRODUCTS(240, 120, 121, 122, 123, SMELT_TO_11 SMELT_TAIL_10(11), SMELT_64(0), SMELT_32(64), SMELT_16(96), SMELT_8(112))
+SMELT_PRODUCTS(256, 128, 129, 130, 131, SMELT_TO_12 SMELT_TAIL_8(12), SMELT_64(0), SMELT_64(64))
 #undef SMELT_PRODUCTS
 #undef SMELT_PRODUCT
 #undef SMELT_64
@@ -286,11 +346,24 @@ SMELT_PRODUCTS(256, 128, SMELT_TO_120 "%120, %121, %122, %123, %124, %125, %126,
 #undef SMELT_16
 #undef SMELT_8
 #undef SMELT_4
-#undef SMELT_TO_120
-#undef SMELT_TO_90
-#undef SMELT_TO_40
+#undef SMELT_TO_12
+#undef SMELT_TO_11
 #undef SMELT_TO_10
+#undef SMELT_TO_9
+#undef SMELT_TO_8
+#undef SMELT_TO_7
+#undef SMELT_TO_6
+#undef SMELT_TO_5
+#undef SMELT_TO_4
+#undef SMELT_TO_3
+#undef SMELT_TO_2
+#undef SMELT_TO_1
 #undef SMELT_TEN
+#undef SMELT_TAIL_10
+#undef SMELT_TAIL_8
+#undef SMELT_TAIL_6
+#undef SMELT_TAIL_4
+#undef SMELT_TAIL_2
 #endif
 
 // Barriers in shared memory that count arrivals, and bytes that copies bring; a phase ends when all have come. sm_90.
@@ -331,8 +404,23 @@ __device__ __forceinline__ void cp_async_bulk_tensor_3d(u32 shared, const void* 
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }
+/// The same to the same place of every block of the cluster whose bit in `blocks` is set, and to their barriers.
+__device__ __forceinline__ void cp_async_bulk_tensor_3d_multicast(u32 shared, const void* map, i32 x, i32 y, i32 z, u32 barrier,
+                                                                  u16 blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3, %4}], "
+      "[%5], %6;" ::"r"(shared),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(blocks)
+      : "memory");
+}
 
 // Blocks of a cluster and each other's shared memory. sm_90.
+
+/// `there`: as mapa_shared_cluster gives it. Publishes nothing to other blocks: with release.cluster, ptxas puts a fence of the
+/// whole GPU before it, which takes a microsecond.
+__device__ __forceinline__ void mbarrier_arrive_cluster(u32 there) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
+}
 
 __device__ __forceinline__ u32 cluster_ctarank() {
   u32 rank;
@@ -342,6 +430,19 @@ __device__ __forceinline__ u32 cluster_ctarank() {
 __device__ __forceinline__ void barrier_cluster_arrive_and_wait() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+/// What the thread wrote to shared memory is visible to the copies that it or others issue behind a barrier.
+__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/// Copies to another block's shared memory, whose barrier counts the bytes; both as mapa_shared_cluster gives them.
+__device__ __forceinline__ void cp_async_bulk_to_cluster(u32 there, u32 shared, u32 bytes, u32 barrier_there) {
+  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(there),
+               "r"(shared), "r"(bytes), "r"(barrier_there)
+               : "memory");
+}
+/// Publishes nothing, and so needs no fence.
+__device__ __forceinline__ void barrier_cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void barrier_cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 __device__ __forceinline__ u32 mapa_shared_cluster(u32 shared, u32 block) {
   u32 there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared), "r"(block));

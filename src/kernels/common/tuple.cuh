@@ -12,6 +12,12 @@ template <int... I> struct MakeIndices<0, I...> {
 template <int N> using IndicesTo = typename MakeIndices<N>::Type;
 
 template <class... T> struct Types {};
+/// TypeAt<I, T…>::Type: type I of them.
+template <int I, class... T> struct TypeAt;
+template <int I, class First, class... T> struct TypeAt<I, First, T...> : TypeAt<I - 1, T...> {};
+template <class First, class... T> struct TypeAt<0, First, T...> {
+  using Type = First;
+};
 
 template <int I, class T> struct TupleElement {
   T value;

@@ -2,63 +2,137 @@
 //
 //   y[batch, m, n] = Epilogue(sum over k of a[batch, m, k] · b[batch, k, n], operands at [batch, m, n])
 //
-// One warp issues the copies of a ring of stages, one or two groups of four warps multiply them. Each stage has two barriers:
-// full (its bytes have arrived), empty (all groups are done with it). Where Persistent, a block goes over several tiles, and the
-// copies of the next begin while the epilogue of this one runs.
+// One warp issues the copies of a ring of stages, one to three groups of four warps multiply them. Each stage has two barriers:
+// full (its bytes have arrived), empty (all groups of its tile are done with it). Where Persistent, a block goes over several
+// tiles, and the copies of the next begin while this one is finished; where the groups alternate (CUTLASS: ping-pong), so do its
+// products.
 #pragma once
 
-#include "gemm/hopper_tile.cuh"
+#include "common/cluster.cuh"
+#include "gemm/hopper_finish.cuh"
 #include "gemm/raster.cuh"
 #include "gemm/tile_loop.cuh"
-#include "kernels/gemm/hopper.h"
-#include "kernels/pointwise/epilogue.h"
 #include "pointwise/walk.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/// Launch: (tiles of all batches, or as many as run at once where Persistent; splits) blocks of Tile::block_threads;
-/// Tile::shared_bytes of dynamic shared memory.
-template <class Tile, bool Split, bool Persistent, int BatchRank, class Epilogue>
+/// How a kernel goes over its tiles and finishes them.
+template <HopperFinishing Finishing, int Splits, bool Persistent, class Staging> struct HopperPlan {
+  static constexpr HopperFinishing finishing = Finishing;
+  static constexpr int splits = Splits;                                     // over a cluster
+  static constexpr bool persistent = Persistent;
+  using Operands = Staging;
+};
+
+/// Blocks of a cluster.
+template <class Tile, class Plan> __device__ constexpr int hopper_cluster() { return Plan::splits * Tile::paired; }
+
+/// Where the tile that a block has of place `at` begins in y.
+template <class Tile> struct TileOrigin {
+  u32 batch, row, column;
+  __device__ __forceinline__ TileOrigin(u32 at, const HopperGemmArgs& g) {
+    const TilePlace place(at, g.tiles_m, g.tiles_n);
+    batch = place.batch, row = place.row * Tile::tile_m, column = place.column * Tile::tile_n;
+    if constexpr (Tile::pair == HopperPair::same_rows) column = column * 2 + block_of_cluster() * Tile::tile_n;
+    if constexpr (Tile::pair == HopperPair::same_columns) row = row * 2 + block_of_cluster() * Tile::tile_m;
+  }
+};
+
+/// The copying thread.
+template <class Tile, class Plan, class Args>
+__device__ __forceinline__ void copy_tiles(const Args& args, u32 ring, u32 k_begin, int k_tiles) {
+  const HopperGemmArgs& g = args.args.gemm;
+  RingPlace place;
+#pragma unroll 1
+  for (u32 at = blockIdx.x / hopper_cluster<Tile, Plan>(); at < g.tiles; at += gridDim.x / hopper_cluster<Tile, Plan>()) {
+    const TileOrigin<Tile> tile(at, g);
+    i64 matrix[2];
+    args.args.batches.template locate<1>(tile.batch, matrix);
+    Tile::copy(ring, g.a, g.b, tile.row, tile.column, k_begin, matrix, k_tiles, place);
+    if constexpr (!Plan::persistent) break;
+  }
+  if constexpr (Tile::paired == 2) Tile::drain(ring, place);
+}
+
+/// The threads that have sums. `memory`: the ring, and what is behind it.
+template <class Tile, class Plan, class Args>
+__device__ __forceinline__ void multiply_and_finish(const Args& args, char* memory, u32 ring, int k_tiles) {
+  const HopperGemmArgs& g = args.args.gemm;
+  const auto& epilogue = args.epilogue;
+  constexpr bool in_registers = Plan::finishing == HopperFinishing::in_registers;
+  RingPlace place;
+  constexpr u32 cluster = hopper_cluster<Tile, Plan>();
+  u32 turn = Tile::group() == 0 ? 1 : 0, at = blockIdx.x / cluster;         // turn: the phase that is to have ended
+  const u32 blocks = gridDim.x / cluster;
+  if constexpr (Tile::alternate) at += Tile::group() * blocks, place.template advance_by<Tile::stages>(Tile::group() * k_tiles);
+  using Registers = HopperFinish<Tile, typename Plan::Operands, decltype(args.epilogue)>;
+  constexpr int step = Tile::alternate ? Tile::groups : 1;
+#pragma unroll 1
+  for (; at < g.tiles; at += step * blocks) {
+    const TileOrigin<Tile> tile(at, g);
+    const u32 row = tile.row, column = tile.column;
+    Tile sums;                                                              // (TileM, TileN)
+    const auto multiply = [&] {
+      // Stages are waited for in their order: a group may do so when the one before has seen all of its tile.
+      if constexpr (Tile::alternate) wait_for_phase(Tile::turn(ring, Tile::group()), turn), turn ^= 1;
+      sums.multiply(ring, k_tiles, place, [&] {
+        if constexpr (Tile::alternate)
+          if (Tile::lane() == 0) ptx::mbarrier_arrive(Tile::turn(ring, (Tile::group() + 1) % Tile::groups));
+      });
+      if constexpr (Tile::alternate) place.template advance_by<Tile::stages>((Tile::groups - 1) * k_tiles);
+    };
+    if constexpr (in_registers) {
+      Registers finish(epilogue, memory + Tile::ring_bytes, g.m, g.n);
+      finish.begin(tile.batch, row, column);
+      multiply();
+      finish.finish(sums);
+    } else if constexpr (Plan::finishing == HopperFinishing::split_by_cluster) {
+      ClusterFinish<Tile, Plan::splits, decltype(args.epilogue)> finish(epilogue, tile.batch, row, column, g.m, g.n);
+      multiply();
+      finish.finish(sums, memory, ring);
+    } else {
+      multiply();
+      const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);     // inside of the output
+      const auto start = epilogue.start(tile.batch);
+      finish_tile<Plan::finishing == HopperFinishing::split_by_memory>(
+          sums, memory + Tile::ring_bytes, rows, columns, static_cast<float*>(g.partial), g.arrived,
+          [&](int r, int c, const float(&v)[4]) {
+            epilogue.apply(start, row + r, column + c, static_cast<u32>(columns - c), v);
+          });
+    }
+    if constexpr (!Plan::persistent) break;
+  }
+}
+
+/// Bytes of dynamic shared memory; the ring begins at a multiple of 1024.
+template <class Tile, class Plan, class Epilogue> __device__ constexpr int hopper_shared_bytes() {
+  if constexpr (Plan::finishing == HopperFinishing::in_registers)
+    return 1024 + Tile::ring_bytes + HopperFinish<Tile, typename Plan::Operands, Epilogue>::bytes;
+  else if constexpr (Plan::finishing == HopperFinishing::split_by_cluster) return 1024 + Tile::ring_bytes;
+  else return 1024 + Tile::ring_bytes + 4 * Tile::groups * Tile::exchange_bytes;
+}
+
+/// Launch: blocks of Tile::block_threads with hopper_shared_bytes() of dynamic shared memory; (tiles of all batches, or as many
+/// as run at once where Persistent; splits by memory) of them, or (tiles · splits) in clusters of splits. Where blocks are pairs,
+/// in clusters of 2, tiles_m, tiles_n and tiles count pairs of tiles.
+template <class Tile, class Plan, int BatchRank, class Epilogue>
 __device__ __forceinline__ void hopper_block(const WithEpilogue<BatchedHopperArgs<BatchRank>, Epilogue>& args) {
   extern __shared__ __align__(128) char shared[];
   const HopperGemmArgs& g = args.args.gemm;
-  const Epilogue& epilogue = args.epilogue;
   const u32 beyond = (1024 - shared_address(shared) % 1024) % 1024, ring = shared_address(shared) + beyond;
-  const bool copies = threadIdx.x >= Tile::threads;
   if (threadIdx.x == 0) Tile::initialize(ring);
   if (threadIdx.x == Tile::threads) ptx::prefetch_tensormap(&g.a), ptx::prefetch_tensormap(&g.b);
-  __syncthreads();
-  if (copies && threadIdx.x % 32 != 0) return;
-
-  const u32 k_begin = Split ? blockIdx.y * g.split_k : 0;
-  const int k_left = static_cast<int>(Split && g.k - k_begin > g.split_k ? g.split_k : g.k - k_begin);
-  const int k_tiles = (k_left + Tile::tile_k - 1) / Tile::tile_k;
-  int stage = 0;
-  u32 phase = 0;
-#pragma unroll 1
-  for (u32 at = blockIdx.x; at < g.tiles; at += gridDim.x) {
-    const TilePlace place(at, g.tiles_m, g.tiles_n);
-    const u32 row = place.row * Tile::tile_m, column = place.column * Tile::tile_n;
-    if (copies) {
-      i64 matrix[2];
-      args.args.batches.template locate<1>(place.batch, matrix);
-      Tile::copy(ring, g.a, g.b, row, column, k_begin, matrix, k_tiles, stage, phase);
-    } else {
-      Tile sums;                                                                                  // (TileM, TileN)
-      sums.multiply(ring, k_tiles, stage, phase);
-      const int rows = static_cast<int>(g.m - row), columns = static_cast<int>(g.n - column);     // inside of the output
-      const auto start = epilogue.start(place.batch);
-      char* const exchange = shared + beyond + Tile::exchanges;
-      if constexpr (Epilogue::width == 8) {
-        sums.finish(exchange, epilogue, start, row, column, rows, columns);
-      } else {
-        finish_tile<Split>(sums, exchange, rows, columns, static_cast<float*>(g.partial), g.arrived,
-                           [&](int r, int c, const float(&v)[4]) {
-                             epilogue.apply(start, row + r, column + c, static_cast<u32>(columns - c), v);
-                           });
-      }
-    }
-    if constexpr (!Persistent) break;
+  if constexpr (Tile::paired == 2) ptx::barrier_cluster_arrive_relaxed(), ptx::barrier_cluster_wait();
+  else __syncthreads();
+  const u32 split = Plan::splits > 1 ? block_of_cluster() : blockIdx.y, k_begin = split * g.split_k;
+  const u32 k_left = g.k - k_begin < g.split_k ? g.k - k_begin : g.split_k;
+  const int k_tiles = static_cast<int>((k_left + Tile::tile_k - 1) / Tile::tile_k);
+  if (threadIdx.x >= Tile::threads) {
+    if constexpr (Tile::registers) ptx::setmaxnreg_dec<24>();
+    if (threadIdx.x == Tile::threads) copy_tiles<Tile, Plan>(args, ring, k_begin, k_tiles);
+  } else {
+    if constexpr (Tile::registers) ptx::setmaxnreg_inc<Tile::registers>();
+    multiply_and_finish<Tile, Plan>(args, shared + beyond, ring, k_tiles);
   }
 }
 

@@ -1,4 +1,4 @@
-// The argument of gemm/hopper.cuh.
+// The argument of gemm/hopper.cuh, and what its tiles are compiled for.
 #pragma once
 
 #include "kernels/pointwise/walk.h"
@@ -11,15 +11,48 @@ struct alignas(128) TensorMap {
 };
 static_assert(sizeof(TensorMap) == 128);
 
+/// Two blocks of a cluster have tiles side by side, and each brings half of what both read.
+enum class HopperPair {
+  none,
+  same_rows,                             // they share a
+  same_columns,                          // they share b
+};
+
+struct HopperTileConfig {
+  int m, n;                              // of y
+  int groups;                            // of four warps that multiply
+  int stages;
+  bool a_k_major, b_k_major;             // how the operands' lines run
+  bool swap;                             // b's columns fill the instruction's 64 rows
+  bool alternate;                        // each group has tiles of its own, and multiplies while the others finish theirs
+  HopperPair pair;
+  int registers;                         // of a multiplying thread by setmaxnreg; 0: as launched
+};
+
+/// How the sums of a tile become y (gemm/hopper_finish.cuh).
+enum class HopperFinishing {
+  by_fours,        // through shared memory as floats
+  split_by_memory, // of a split K: parts through a workspace, the last block to arrive adds them
+  split_by_cluster,// the same: the blocks of a cluster send each other their parts
+  in_registers,    // programs over the sums where they lie, then 16-bit results through shared memory
+};
+
+/// How an operand of a program in registers is read.
+enum class HopperOperandKind {
+  each,       // element by element
+  by_column,  // one value a column, side by side: copied to shared memory before the products begin
+  staged,     // 16-bit elements as y has them: copied to where y is staged
+};
+
 struct HopperGemmArgs {
   TensorMap a;                           // [matrices, M, K], or [matrices, K, M] where its lines run along M
   TensorMap b;                           // [matrices, N, K], or [matrices, K, N]
-  void* partial;                         // (tile, split, TileM, TileN) floats, where K is split
+  void* partial;                         // (tile, split, TileM, TileN) floats, where K is split by memory
   u32* arrived;                          // (tile), 0 between launches
   u32 m, n, k;
   u32 tiles_m, tiles_n;
   u32 tiles;                             // of all batches
-  u32 split_k;                           // steps of K of a split, whole tiles of them; gridDim.y splits
+  u32 split_k;                           // steps of K of a split, whole tiles of them
 };
 static_assert(sizeof(HopperGemmArgs) == 384);
 

@@ -15,7 +15,10 @@
 template <EpilogueConfig C, class Program, class S, class Y, class... X>
 struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)> {
   using Sum = S;
-  static constexpr int width = C.width, tensors = 1 + sizeof...(X);
+  using Function = Program;
+  using Result = typename Y::Type;
+  template <int I> using Operand = typename TypeAt<I, X...>::Type;          // the View of operand I
+  static constexpr int width = C.width, operands = sizeof...(X), tensors = 1 + operands;
 
   /// Where a batch begins in every tensor.
   struct Start { i64 at[tensors]; };
@@ -23,6 +26,21 @@ struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)
     Start s;
     this->batches.template locate<1>(batch, s.at);
     return s;
+  }
+
+  /// Where y's element at [batch of s, row, column] lies.
+  __device__ __forceinline__ Result* result(const Start& s, u32 row, u32 column) const {
+    i64 at[tensors];
+    this->rows.template locate<1>(row, at);
+    return static_cast<Result*>(this->begins[0]) + s.at[0] + at[0] + column * step<Y>(0);
+  }
+  /// Where operand I's does.
+  template <int I>
+  __device__ __forceinline__ const typename Operand<I>::Type* operand(const Start& s, u32 row, u32 column) const {
+    i64 at[tensors];
+    this->rows.template locate<1>(row, at);
+    return static_cast<const typename Operand<I>::Type*>(this->begins[1 + I]) + s.at[1 + I] + at[1 + I] +
+           column * step<Operand<I>>(1 + I);
   }
 
   /// What the program reads beside the sums, and where y's elements lie.

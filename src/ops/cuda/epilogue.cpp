@@ -88,8 +88,16 @@ Result<CudaEpilogue> CudaEpilogue::make(const expr::Program& program, const Boun
   return e;
 }
 
+CudaEpilogue CudaEpilogue::at_width(int64_t width) const { return *make(program_, y_, operands_, axes_, width); }
+
+bool CudaEpilogue::varies_by_row(size_t tensor) const {
+  for (size_t a = 0; a < row_views_.extents.size(); ++a)
+    if (row_views_.extents[a] != 1 && row_views_.strides[tensor][a] != 0) return true;
+  return false;
+}
+
 CudaEpilogue CudaEpilogue::widened(int64_t width) const {
-  if (y_.shape[axes_.column] % width != 0) return *this;
+  if (columns() % width != 0) return *this;
   Result<CudaEpilogue> wide = make(program_, y_, operands_, axes_, width);
   return wide && wide->access_ == access_ ? *wide : *this;
 }

@@ -41,6 +41,14 @@ class CudaEpilogue {
   /// accesses; else as it is.
   CudaEpilogue widened(int64_t width) const;
 
+  /// The same over `width` columns at a time, however its tensors are then accessed.
+  CudaEpilogue at_width(int64_t width) const;
+  /// How load<> and store<> take a tensor, 0: y, then the operands: 1 side by side and aligned to `width` elements or 16 bytes, 0
+  /// one element for all columns, -1 any stride.
+  int access(size_t tensor) const { return access_[tensor]; }
+  bool varies_by_row(size_t tensor) const;
+  int64_t columns() const { return y_.shape[axes_.column]; }
+
   /// Declares Program and Epilogue.
   std::string source() const;
   /// The same, then the entry; its argument is WithEpilogue<entry.arguments, Epilogue>, the first of them of `bytes`, a multiple of

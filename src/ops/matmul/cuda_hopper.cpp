@@ -18,6 +18,8 @@ namespace {
 namespace abi = device::cuda::abi;
 using Args = kernels::HopperGemmArgs;
 
+constexpr int64_t most_blocks = (int64_t{1} << 31) - 1;
+
 /// The matrices of a batched operand as one more axis of a tensor map: `step` elements from one to the next, of which the batch's
 /// axes take whole multiples (0 where they repeat).
 struct Matrices {
@@ -42,8 +44,8 @@ Views matrix_views(const CudaProblem& p) {
 /// All of a tensor map but the address.
 class OperandMap {
  public:
-  /// `box`: of the tile's extent along M or N.
-  OperandMap(const CudaOperand& o, const Shape& batch, DType type, int64_t extent, int64_t k, int64_t box)
+  /// `box`: of the tile's extent along M or N; halved where two blocks share it.
+  OperandMap(const CudaOperand& o, const Shape& batch, DType type, int64_t extent, int64_t k, int64_t box, bool shared)
       : type_(type == DType::f16 ? abi::tensor_map_f16 : abi::tensor_map_bf16) {
     constexpr int64_t line = 64, element = 2;
     const Matrices all = matrices(o, batch);
@@ -54,7 +56,7 @@ class OperandMap {
     // The step of an axis of extent 1 is never taken, but must be one.
     steps_[0] = lines == 1 ? whole(inner) : static_cast<uint64_t>(step * element);
     steps_[1] = all.count == 1 ? whole(inner) : static_cast<uint64_t>(all.step * element);
-    box_[0] = line, box_[1] = static_cast<uint32_t>(o.k_major ? box : line), box_[2] = 1;
+    box_[0] = line, box_[1] = static_cast<uint32_t>((o.k_major ? box : line) / (shared ? 2 : 1)), box_[2] = 1;
   }
   void encode(kernels::TensorMap& map, const void* address) const {
     constexpr uint32_t ones[] = {1, 1, 1};
@@ -74,21 +76,51 @@ class OperandMap {
   uint32_t box_[3] = {};
 };
 
-/// Sums of whole tiles are written 8 columns at a time, where a thread has at most 96 of them; with 128, 4 at a time were faster.
+using Finishing = kernels::HopperFinishing;
+
+/// As the configuration's kernel applies it: 8 columns at a time where it can.
 CudaEpilogue epilogue_of(const CudaProblem& p, const HopperConfig& c) {
-  const bool wide = c.splits == 1 && !c.swap && c.tile_m * c.tile_n <= 96 * 128 * c.groups;
-  return wide ? p.epilogue.widened(8) : p.epilogue;
+  switch (hopper_finishing(p, c)) {
+    case Finishing::in_registers: return p.epilogue.at_width(8);
+    case Finishing::split_by_cluster: return p.epilogue.widened(8);
+    case Finishing::by_fours:
+    case Finishing::split_by_memory: break;
+  }
+  return p.epilogue;
+}
+
+std::string finishing_source(Finishing f) {
+  switch (f) {
+    case Finishing::in_registers: return "HopperFinishing::in_registers";
+    case Finishing::split_by_cluster: return "HopperFinishing::split_by_cluster";
+    case Finishing::split_by_memory: return "HopperFinishing::split_by_memory";
+    case Finishing::by_fours: break;
+  }
+  return "HopperFinishing::by_fours";
+}
+
+/// HopperStaging<…>.
+std::string staging_source(const CudaEpilogue& e, const HopperConfig& c, Finishing f) {
+  using Kind = kernels::HopperOperandKind;
+  std::string text = fmt::format("HopperStaging<{}", c.buffers);
+  if (f == Finishing::in_registers)
+    for (const Kind k : hopper_operand_kinds(e))
+      text += fmt::format(", HopperOperandKind::{}", k == Kind::each ? "each" : k == Kind::staged ? "staged" : "by_column");
+  return text + ">";
 }
 
 std::string source_of(const CudaProblem& p, const HopperConfig& c) {
   const WalkArgument batches(matrix_views(p), 1);
+  const Finishing finishing = hopper_finishing(p, c);
+  const CudaEpilogue epilogue = epilogue_of(p, c);
   const KernelEntry gemm{"gemm", fmt::format("Tile::block_threads, {}", c.blocks),
-                         fmt::format("BatchedHopperArgs<{}>", matrix_views(p).extents.size()),
-                         fmt::format("hopper_block<Tile, {}, {}>", c.splits > 1, c.persistent)};
-  return fmt::format("#include \"gemm/hopper.cuh\"\n\nusing Tile = {};\nstatic_assert(Tile::shared_bytes == {});\n\n",
-                     hopper_tile_type(p, c), c.shared_bytes(p)) +
-         epilogue_of(p, c).source(gemm, (sizeof(Args) + batches.size() + alignof(Args) - 1) / alignof(Args) * alignof(Args),
-                                  alignof(Args));
+                         fmt::format("BatchedHopperArgs<{}>", matrix_views(p).extents.size()), "hopper_block<Tile, Plan>"};
+  return fmt::format("#include \"gemm/hopper.cuh\"\n\nusing Tile = {};\nusing Plan = HopperPlan<{}, {}, {}, {}>;\n\n",
+                     hopper_tile_type(p, c), finishing_source(finishing), c.cluster ? c.splits : 1, c.persistent,
+                     staging_source(epilogue, c, finishing)) +
+         epilogue.source(gemm, (sizeof(Args) + batches.size() + alignof(Args) - 1) / alignof(Args) * alignof(Args),
+                         alignof(Args)) +
+         fmt::format("static_assert(hopper_shared_bytes<Tile, Plan, Epilogue>() == {});\n", c.shared_bytes(p));
 }
 
 class HopperProduct final : public CompiledKernel {
@@ -97,22 +129,25 @@ class HopperProduct final : public CompiledKernel {
       : CompiledKernel(gpu, {fmt::format("gemm:{}", c.print()), source_of(p, c), {}}, "gemm"),
         device_(gpu.device),
         epilogue_(epilogue_of(p, c)),
-        a_(p.a, p.batch, p.type, p.m, p.k, c.tile_m),
-        b_(p.b, p.batch, p.type, p.n, p.k, c.tile_n),
+        a_(p.a, p.batch, p.type, p.m, p.k, c.tile_m, c.pair == kernels::HopperPair::same_rows),
+        b_(p.b, p.batch, p.type, p.n, p.k, c.tile_n, c.pair == kernels::HopperPair::same_columns),
         batches_(matrix_views(p), 1) {
-    const int64_t tiles_m = (p.m + c.tile_m - 1) / c.tile_m, tiles_n = (p.n + c.tile_n - 1) / c.tile_n;
+    const int64_t tiles_m = c.tiles_m(p), tiles_n = c.tiles_n(p);
     const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k, each = (steps + c.splits - 1) / c.splits;
-    const int64_t splits = (steps + each - 1) / each;  // one that would begin beyond K is none
+    const int64_t splits = c.cluster ? c.splits : (steps + each - 1) / each;  // one that would begin beyond K is none
     tiles_ = tiles_m * tiles_n * p.batches();
-    const int64_t blocks = c.persistent ? std::min(tiles_, c.blocks * gpu.info.multiprocessors) : tiles_;
-    shape_ = {.grid = {static_cast<unsigned>(blocks), static_cast<unsigned>(splits), 1},
+    const int64_t cluster = c.cluster_blocks(), resident = c.blocks * gpu.info.multiprocessors / cluster;
+    const int64_t blocks = cluster * (c.persistent ? std::min(tiles_, resident) : tiles_);
+    if (blocks > most_blocks) fail("{} blocks, a grid has {}", blocks, most_blocks);
+    shape_ = {.grid = {static_cast<unsigned>(blocks), c.cluster ? 1u : static_cast<unsigned>(splits), 1},
               .block = {static_cast<unsigned>(c.threads()), 1, 1},
-              .shared_bytes = c.shared_bytes(p)};
+              .shared_bytes = c.shared_bytes(p),
+              .cluster = static_cast<unsigned>(cluster)};
     args_.m = static_cast<uint32_t>(p.m), args_.n = static_cast<uint32_t>(p.n), args_.k = static_cast<uint32_t>(p.k);
     args_.tiles_m = static_cast<uint32_t>(tiles_m), args_.tiles_n = static_cast<uint32_t>(tiles_n);
     args_.tiles = static_cast<uint32_t>(tiles_);
     args_.split_k = static_cast<uint32_t>(each * c.tile_k);
-    if (c.splits == 1) return;
+    if (c.splits == 1 || c.cluster) return;
     partial_bytes_ = tiles_ * splits * c.tile_m * c.tile_n * 4;
     arrived_ = zeroed(gpu, tiles_ * 4, "a product's split tiles");
     if (arrived_) args_.arrived = reinterpret_cast<uint32_t*>(arrived_->address());

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/gemm/hopper.h"
 #include "ops/cuda/gpu.h"
 #include "ops/matmul/cuda_problem.h"
 
@@ -11,20 +12,42 @@ namespace smelt::ops::matmul {
 
 struct HopperConfig {
   int64_t tile_m = 0, tile_n = 0;
-  int64_t groups = 1;       // of four warps that multiply
-  int64_t blocks = 1;       // that a multiprocessor holds at once
-  bool swap = false;        // b's columns fill the instruction's 64 rows
-  bool persistent = false;  // as many blocks as run at once, each of them over several tiles
-  int64_t splits = 1;       // of k
+  int64_t groups = 1;                                    // of four warps that multiply
+  int64_t blocks = 1;                                    // that a multiprocessor holds at once
+  bool swap = false;                                     // b's columns fill the instruction's 64 rows
+  bool alternate = false;                                // each group has tiles of its own; persistent
+  kernels::HopperPair pair = kernels::HopperPair::none;  // blocks side by side that share an operand
+  int64_t registers = 0;                                 // of a multiplying thread by setmaxnreg; 0: as launched
+  bool persistent = false;                               // as many blocks as run at once, each of them over several tiles
+  int64_t splits = 1;                                    // of k
+  bool cluster = false;                                  // which are a cluster; else parts go through a workspace
   int64_t stages = 0;
+  int64_t buffers = 1;  // of results that a warp, or with swap a group, stages
 
   static constexpr int64_t tile_k = 64;
-  int64_t threads() const { return 128 * groups + 32; }
+  int64_t threads() const { return 128 * groups + (registers > 0 ? 128 : 32); }
+  /// Groups of one tile; lines of 64 of the instruction's rows that each has, and its columns.
+  int64_t sharing() const { return alternate ? 1 : groups; }
+  int64_t rows() const { return (swap ? tile_n : tile_m) / (64 * sharing()); }
+  int64_t columns() const { return swap ? tile_m : tile_n; }
+  /// Blocks of a cluster.
+  int64_t cluster_blocks() const { return cluster ? splits : pair == kernels::HopperPair::none ? 1 : 2; }
+  /// Of y, or of pairs of tiles where blocks have those.
+  int64_t tiles_m(const CudaProblem& p) const;
+  int64_t tiles_n(const CudaProblem& p) const;
   int64_t stage_bytes(const CudaProblem& p) const;
+  /// Of a stage, what two blocks share.
+  int64_t shared_operand_bytes(const CudaProblem& p) const;
   int64_t shared_bytes(const CudaProblem& p) const;
-  /// "128x256x64 g2 s4 b1 k1": the tile, its groups, stages, blocks ("p": persistent) and splits; "swap" behind the tile.
+  /// "128x256x64 g2 s4 b1 k1": the tile, its groups, stages, blocks ("p": persistent) and splits; "swap" behind the tile, "a"
+  /// behind groups that alternate, "r240" behind them registers, "+a" or "+b" what two blocks share, "c4" instead of
+  /// "k4" where the splits are a cluster.
   std::string print() const;
 };
+
+/// How a configuration's sums become y, and how it reads the epilogue's operands.
+kernels::HopperFinishing hopper_finishing(const CudaProblem& p, const HopperConfig& c);
+std::vector<kernels::HopperOperandKind> hopper_operand_kinds(const CudaEpilogue& e);
 
 /// The C++ type of the kernel's tile.
 std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c);

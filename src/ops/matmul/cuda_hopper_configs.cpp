@@ -8,12 +8,18 @@
 namespace smelt::ops::matmul {
 namespace {
 
-constexpr int64_t element = 2, chunk_bytes = 8192, tensor_map_step = 16;
+using Finishing = kernels::HopperFinishing;
+using Kind = kernels::HopperOperandKind;
+using Pair = kernels::HopperPair;
+
+constexpr int64_t element = 2, chunk_bytes = 8192, tensor_map_step = 16, line_bytes = 128;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// HopperOperand::bytes.
-int64_t operand_bytes(int64_t extent, bool k_major) { return k_major ? extent * 128 : divide_up(extent, 64) * chunk_bytes; }
+int64_t operand_bytes(int64_t extent, bool k_major) {
+  return k_major ? extent * line_bytes : divide_up(extent, 64) * chunk_bytes;
+}
 
 /// HopperTile::exchange_bytes.
 int64_t exchange_bytes(const HopperConfig& c) {
@@ -22,17 +28,48 @@ int64_t exchange_bytes(const HopperConfig& c) {
   return 8 * (c.swap ? 20 : part + 8) * 4;
 }
 
+/// Parts of a team's results that are staged one after the other (HopperFinish::parts).
+int64_t staged_parts(const HopperConfig& c) { return c.rows() * (c.swap ? 1 : divide_up(c.columns(), 64)); }
+
+/// HopperFinish::bytes.
+int64_t staging_bytes(const CudaProblem& p, const HopperConfig& c) {
+  const CudaEpilogue e = p.epilogue.at_width(8);
+  const std::vector<Kind> kinds = hopper_operand_kinds(e);
+  int64_t columns = 0;
+  for (size_t i = 0; i < kinds.size(); ++i)
+    if (kinds[i] == Kind::by_column) columns += divide_up(c.tile_n * bytes(e.operands()[i].tensor.type, 1), 16) * 16;
+  return c.groups * ((c.swap ? c.tile_m : 4 * 16) * c.buffers * line_bytes + columns);
+}
+
+/// A tile and the groups of four warps that have it; how many blocks a multiprocessor holds.
 struct TileShape {
   int64_t m, n, groups, blocks;
-  bool swap = false;
+  bool swap = false, alternate = false;
+  int64_t registers = 0;
 };
-constexpr TileShape tiles[] = {
-    {128, 256, 2, 1},      {256, 128, 2, 1},      {128, 192, 2, 1},      {128, 128, 2, 1},     {128, 128, 1, 2},
-    {64, 256, 1, 2},       {128, 96, 1, 2},       {64, 128, 1, 2},       {64, 96, 1, 2},       {64, 64, 1, 2},
-    {64, 128, 2, 1, true}, {64, 64, 1, 2, true},  {48, 128, 2, 1, true}, {48, 64, 1, 2, true}, {32, 128, 2, 1, true},
-    {32, 64, 1, 2, true},  {16, 256, 2, 1, true}, {16, 128, 2, 1, true}, {16, 64, 1, 2, true}, {8, 256, 2, 1, true},
-    {8, 128, 2, 1, true},  {8, 64, 1, 2, true},
-};
+
+/// Every shape that some problem may want, by what bounds them: 64 rows of the instruction a group or 128, up to 256 columns, and
+/// so many sums a thread that nothing spills.
+std::vector<TileShape> every_tile() {
+  std::vector<TileShape> all;
+  for (const int64_t n : {256, 240, 224, 208, 192, 176, 160, 144, 128, 112, 96, 64}) all.push_back({128, n, 2, 1});
+  for (const int64_t n : {128, 112, 96, 64}) all.push_back({256, n, 2, 1});
+  for (const int64_t n : {192, 176, 160, 144}) all.push_back({256, n, 2, 1, false, false, 240});
+  for (const int64_t n : {160, 144, 128, 112, 96, 64}) all.push_back({192, n, 3, 1});
+  for (const int64_t n : {128, 96, 64}) all.push_back({128, n, 1, 2});
+  for (const int64_t n : {256, 224, 192, 160, 144, 128, 112, 96, 80, 72, 64}) all.push_back({64, n, 1, 2});
+  for (const int64_t n : {128, 112, 96}) all.push_back({128, n, 2, 1, false, true});
+  for (const int64_t n : {192, 176, 160, 144}) all.push_back({128, n, 2, 1, false, true, 240});
+  for (const int64_t n : {256, 192}) all.push_back({64, n, 2, 1, false, true});
+  for (const int64_t m : {8, 16, 24, 32, 40, 48, 56, 64})
+    for (const int64_t n : {64, 128, 256})
+      if (n < 256 || m <= 16) all.push_back({m, n, n == 64 ? 1 : 2, n == 64 ? 2 : 1, true});
+  for (const int64_t m : {80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256}) {
+    all.push_back({m, 64, 1, m <= 128 ? 2 : 1, true});
+    all.push_back({m, 128, 2, 1, true});
+  }
+  return all;
+}
 
 /// Why a tensor map cannot describe an operand.
 std::optional<Refusal> rejects(const CudaOperand& o, std::string_view name, int64_t extent, int64_t k, const Shape& batch) {
@@ -58,58 +95,166 @@ int64_t resident_shared(const Gpu& gpu, int64_t blocks) {
                            gpu.info.shared_per_multiprocessor / blocks - gpu.info.reserved_shared_per_block);
 }
 
-std::vector<int64_t> splits(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu) {
+/// As many stages as fit, then as many buffers; whether two stages do.
+bool fill_shared(const CudaProblem& p, HopperConfig& c, const Gpu& gpu) {
+  constexpr int64_t most_stages = 12;
+  const int64_t most = resident_shared(gpu, c.blocks);
+  c.buffers = 1;
+  for (c.stages = most_stages; c.stages > 1 && c.shared_bytes(p) > most;) --c.stages;
+  if (c.stages < 2) return false;
+  if (hopper_finishing(p, c) != Finishing::in_registers || c.swap) return true;
+  const bool staged = std::ranges::count(hopper_operand_kinds(p.epilogue.at_width(8)), Kind::staged) > 0;
+  const int64_t wanted = std::min<int64_t>(staged ? 4 : 2, staged_parts(c));
+  const auto fill = [&] {
+    for (c.buffers = wanted; c.buffers > 1 && c.shared_bytes(p) > most;) --c.buffers;
+  };
+  fill();
+  if (c.buffers < wanted && staged && c.stages > 4) --c.stages, fill();
+  return true;
+}
+
+/// Whether two blocks may share what c.pair says: there are two, and halves of it are whole 8 lines.
+bool pairs(const CudaProblem& p, const HopperConfig& c) {
+  const bool rows = c.pair == Pair::same_rows;
+  const int64_t lines = rows ? c.tile_m : c.tile_n;
+  if ((rows ? divide_up(p.n, c.tile_n) : divide_up(p.m, c.tile_m)) < 2) return false;
+  return rows ? !p.a.k_major || lines % 16 == 0 : !p.b.k_major || lines % 16 == 0;
+}
+
+/// Ways to split k; {1, false} first. Up to 8 blocks are a cluster and send each other their sums; more go through a workspace.
+std::vector<std::pair<int64_t, bool>> splits(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu) {
   const int64_t count = divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches(), steps = divide_up(p.k, c.tile_k);
-  std::vector<int64_t> factors{1};
-  for (const int64_t f : {2, 3, 4, 6, 8, 12, 16, 24, 32})
-    if (steps >= 2 * f && count * f <= 2 * c.blocks * std::max(1, gpu.info.multiprocessors)) factors.push_back(f);
-  return factors;
+  std::vector<std::pair<int64_t, bool>> ways{{1, false}};
+  if (c.alternate || c.registers > 0) return ways;
+  for (const int64_t f : {2, 3, 4, 5, 6, 8, 12, 16, 24, 32}) {
+    const bool cluster = f <= 8, none_empty = (f - 1) * divide_up(steps, f) < steps;
+    if (steps < 2 * f || count * f > 2 * c.blocks * std::max(1, gpu.info.multiprocessors) || (cluster && !none_empty)) continue;
+    if (!cluster && count * 8 >= gpu.info.multiprocessors) continue;  // a cluster of 8 fills the GPU
+    HopperConfig split = c;
+    split.splits = f, split.cluster = cluster;
+    if (!fill_shared(p, split, gpu)) continue;
+    // Sums of a cluster lie in the ring, as ClusterFinish has them.
+    const int64_t lines = c.tile_m + (f - 1) * divide_up(c.tile_m, f);
+    if (cluster && lines * (c.tile_n + 8) * 4 > split.stages * split.stage_bytes(p)) continue;
+    ways.emplace_back(f, cluster);
+  }
+  return ways;
 }
 
 }  // namespace
+
+Finishing hopper_finishing(const CudaProblem& p, const HopperConfig& c) {
+  if (c.splits > 1) return c.cluster ? Finishing::split_by_cluster : Finishing::split_by_memory;
+  const CudaEpilogue& e = p.epilogue;
+  const DType y = e.output().type;
+  const bool halves = y == DType::f16 || y == DType::bf16;
+  return halves && e.columns() % 8 == 0 && e.at_width(8).access(0) == 1 ? Finishing::in_registers : Finishing::by_fours;
+}
+
+std::vector<Kind> hopper_operand_kinds(const CudaEpilogue& e) {
+  std::vector<Kind> kinds;
+  bool staged = false;
+  for (size_t i = 0; i < e.operands().size(); ++i) {
+    const int64_t size = bytes(e.operands()[i].tensor.type, 1);
+    const bool vectors = e.access(i + 1) == 1, rows = e.varies_by_row(i + 1);
+    Kind kind = Kind::each;
+    if (vectors && !rows && (size == 2 || size == 4)) kind = Kind::by_column;
+    if (vectors && rows && size == 2 && !staged) kind = Kind::staged, staged = true;
+    kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+int64_t HopperConfig::tiles_m(const CudaProblem& p) const {
+  return divide_up(divide_up(p.m, tile_m), pair == Pair::same_columns ? 2 : 1);
+}
+
+int64_t HopperConfig::tiles_n(const CudaProblem& p) const {
+  return divide_up(divide_up(p.n, tile_n), pair == Pair::same_rows ? 2 : 1);
+}
 
 int64_t HopperConfig::stage_bytes(const CudaProblem& p) const {
   return operand_bytes(tile_m, p.a.k_major) + operand_bytes(tile_n, p.b.k_major);
 }
 
+int64_t HopperConfig::shared_operand_bytes(const CudaProblem& p) const {
+  switch (pair) {
+    case Pair::same_rows: return operand_bytes(tile_m, p.a.k_major);
+    case Pair::same_columns: return operand_bytes(tile_n, p.b.k_major);
+    case Pair::none: break;
+  }
+  return 0;
+}
+
 int64_t HopperConfig::shared_bytes(const CudaProblem& p) const {
-  return 1024 + stages * stage_bytes(p) + divide_up(16 * stages, 128) * 128 + 4 * groups * exchange_bytes(*this);
+  const int64_t ring = 1024 + stages * stage_bytes(p) + divide_up(16 * stages + 8 * groups + 8, 128) * 128;
+  switch (hopper_finishing(p, *this)) {
+    case Finishing::in_registers: return ring + staging_bytes(p, *this);
+    case Finishing::split_by_cluster: return ring;
+    case Finishing::by_fours:
+    case Finishing::split_by_memory: break;
+  }
+  return ring + 4 * groups * exchange_bytes(*this);
 }
 
 std::string HopperConfig::print() const {
-  return fmt::format("{}x{}x{}{} g{} s{} b{}{} k{}", tile_m, tile_n, tile_k, swap ? " swap" : "", groups, stages, blocks,
-                     persistent ? "p" : "", splits);
+  return fmt::format("{}x{}x{}{} g{}{}{}{} s{} b{}{} {}{}", tile_m, tile_n, tile_k, swap ? " swap" : "", groups,
+                     alternate ? "a" : "", registers > 0 ? fmt::format(" r{}", registers) : "",
+                     pair == Pair::same_rows      ? " +a"
+                     : pair == Pair::same_columns ? " +b"
+                                                  : "",
+                     stages, blocks, persistent ? "p" : "", cluster ? "c" : "k", splits);
 }
 
 std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
-  return fmt::format("HopperTile<{}, {}, {}, {}, {}, {}, {}, {}>", expr::cuda_type(p.type), c.tile_m, c.tile_n, c.groups,
-                     c.stages, p.a.k_major, p.b.k_major, c.swap);
+  const std::string_view pair = c.pair == Pair::same_rows ? "same_rows" : c.pair == Pair::same_columns ? "same_columns" : "none";
+  return fmt::format(
+      "HopperTile<{}, HopperTileConfig{{.m = {}, .n = {}, .groups = {}, .stages = {}, .a_k_major = {}, .b_k_major = {}, .swap = "
+      "{}, "
+      ".alternate = {}, .pair = HopperPair::{}, .registers = {}}}>",
+      expr::cuda_type(p.type), c.tile_m, c.tile_n, c.groups, c.stages, p.a.k_major, p.b.k_major, c.swap, c.alternate, pair,
+      c.registers);
 }
 
+// The constants were fitted to the times of 1,800 kernels of 18 problems on an H100 (bench_gpu gemm_every), so that what is
+// fastest stands among the first.
 double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu) {
+  const auto real = [](int64_t n) { return static_cast<double>(n); };
   const device::cuda::DeviceInfo& i = gpu.info;
   const int64_t multiprocessors = std::max(1, i.multiprocessors);
+  const double clocks_a_us = 0.886 * i.clock_mhz;  // under load
   const int64_t count = divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches() * c.splits;
-  const int64_t steps = divide_up(divide_up(p.k, c.tile_k), c.splits);
-  const auto real = [](int64_t n) { return static_cast<double>(n); };
-  // Clocks of 16 steps of K on one multiprocessor: the tensor cores', or those in which shared memory gives both operands.
-  const double columns = real(c.swap ? c.tile_m : c.tile_n), blocks_of_64 = real(c.swap ? c.tile_n : c.tile_m) / 64;
-  const double step_clocks = 4 * blocks_of_64 * std::max(columns / 2, 16 + columns / 4) / 0.8;
-  // A tile's sums go through shared memory, and the ring begins empty.
-  const double epilogue_clocks = real(c.tile_m * c.tile_n) / 8, latency = 1200;
-  // Waves: blocks that share a multiprocessor take turns at the tensor cores, and hide each other's beginning and end.
-  const int64_t each = divide_up(count, multiprocessors), together = std::min(c.blocks, each);
-  const double turns = real(each);
-  const double exposed = (epilogue_clocks + (c.persistent ? latency / 2 : latency)) / real(together);
-  const double compute = turns * (real(steps) * step_clocks + exposed) / i.clock_mhz;
-  const double active = real(std::min(count, multiprocessors));
-  const double bandwidth = std::max(i.bandwidth, 1e5) * 0.9;
-  const double flying = active * real(together * (c.stages - 1) * c.stage_bytes(p));
-  const double memory = p.moved_bytes() / std::min(bandwidth, flying / 1.0);
-  const double from_l2 = real(count * steps * c.stage_bytes(p)) / (2.0 * bandwidth);
-  double us = 3.0 + latency / i.clock_mhz + std::max({compute, memory, from_l2});
-  if (c.splits > 1)
-    us += 1.0 + 2.0 * real(count) * 4 * real(std::min(p.m, c.tile_m) * c.tile_n) / (2 * bandwidth) + 0.1 * real(c.splits);
+  const int64_t steps = divide_up(divide_up(p.k, c.tile_k), c.splits), stage = c.stage_bytes(p);
+  const int64_t each = divide_up(count, multiprocessors), together = std::min(c.blocks, each);  // tiles of a multiprocessor
+  const double area = real(c.tile_m * c.tile_n);
+
+  // Clocks of 64 steps of K on one multiprocessor: of the tensor cores, of shared memory, which gives both operands and takes
+  // what the copies bring, and of the copies' way.
+  const double columns = real(c.columns()), blocks_of_64 = real(c.swap ? c.tile_n : c.tile_m) / 64;
+  const double read = 16 + columns / 4;
+  const double step = std::max({4 * blocks_of_64 * std::max(columns / 2, read) / 0.833,
+                                0.431 * (4 * blocks_of_64 * read + real(stage) / 128), real(stage) / 52.8});
+  // Where groups alternate, only the last tile's end is seen; blocks that share a multiprocessor hide each other's.
+  const double end = 227 + area / real(c.sharing()) / 4.37;
+  const double beside = c.alternate && each > 1 ? 0 : (end + (c.persistent ? 173 : 1200)) / real(together);
+  const double compute = (real(each) * (real(steps) * step + beside) + (c.alternate ? end : 0)) / clocks_a_us;
+
+  const double spared = c.pair == Pair::none ? 0 : real(c.shared_operand_bytes(p)) / 2;
+  const double from_l2 = real(count * steps) * (real(stage) - spared) / (42.3 * real(multiprocessors) * clocks_a_us);
+  const double bandwidth = 1.04 * std::max(i.bandwidth, 1e5);
+  const double flying = real(std::min(count, multiprocessors) * together * (c.stages - 1) * stage);  // bytes, for 1.44 us each
+  const double memory = p.moved_bytes() / std::min(bandwidth, flying / 1.44);
+  const double longest = std::max({compute, from_l2, memory});
+
+  double us = 0.7 + longest + 0.139 * (compute + from_l2 + memory - longest);
+  if (c.pair != Pair::none) us += 0.7;
+  if (c.cluster) {
+    // Large clusters, and many of them, begin late; sums go from block to block.
+    us += 0.23 + 0.558 * real(count * c.splits) / real(multiprocessors * together);
+    us += area * 4 * real(c.splits - 1) / real(c.splits) / (7.9 * clocks_a_us) * real(each) / real(together);
+  } else if (c.splits > 1) {
+    us += 3.0 + 2.0 * real(count) * 4 * real(std::min(p.m, c.tile_m) * c.tile_n) / (2 * bandwidth) + 0.1 * real(c.splits);
+  }
   return us;
 }
 
@@ -121,22 +266,27 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
   if (p.k == 0) return refuse(Reason::wrong_shape, "K = 0");
   if (auto why = rejects(p.a, "a", p.m, p.k, p.batch)) return *why;
   if (auto why = rejects(p.b, "b", p.n, p.k, p.batch)) return *why;
+  static const std::vector<TileShape> tiles = every_tile();
   std::vector<std::pair<double, HopperConfig>> ranked;
   for (const TileShape& t : tiles) {
     // Few rows: no tile of more than twice as many, and none that fills the 64 rows with them.
-    if (t.swap && (p.m > t.m || (t.m > 8 && p.m <= t.m / 2))) continue;
-    if (!t.swap && p.m <= 32) continue;
-    HopperConfig c{t.m, t.n, t.groups, t.blocks, t.swap};
-    constexpr int64_t most_stages = 12;
-    for (c.stages = most_stages; c.stages > 2 && c.shared_bytes(p) > resident_shared(gpu, t.blocks);) --c.stages;
-    if (c.shared_bytes(p) > resident_shared(gpu, t.blocks)) continue;
+    if (t.swap && (p.m > t.m || (t.m > 8 && p.m <= t.m - (t.m <= 64 ? 8 : 16)))) continue;
+    if (!t.swap && p.m <= t.m / 2) continue;
+    HopperConfig c{t.m, t.n, t.groups, t.blocks, t.swap, t.alternate, Pair::none, t.registers};
+    if (!fill_shared(p, c, gpu)) continue;
     const int64_t count = divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches();
-    for (const int64_t f : splits(p, c, gpu)) {
-      c.splits = f;
-      c.persistent = false;
-      ranked.emplace_back(hopper_estimate_us(p, c, gpu), c);
-      c.persistent = true;
-      if (f == 1 && count > c.blocks * gpu.info.multiprocessors) ranked.emplace_back(hopper_estimate_us(p, c, gpu), c);
+    for (const auto& [factor, cluster] : splits(p, c, gpu)) {
+      HopperConfig s = c;
+      s.splits = factor, s.cluster = cluster;
+      fill_shared(p, s, gpu);
+      for (const Pair pair : {Pair::none, Pair::same_rows, Pair::same_columns}) {
+        s.pair = pair;
+        if (pair != Pair::none && (factor > 1 || !pairs(p, s))) continue;
+        s.persistent = false;
+        if (!c.alternate) ranked.emplace_back(hopper_estimate_us(p, s, gpu), s);
+        s.persistent = true;
+        if (factor == 1 && count > c.blocks * gpu.info.multiprocessors) ranked.emplace_back(hopper_estimate_us(p, s, gpu), s);
+      }
     }
   }
   if (ranked.empty())

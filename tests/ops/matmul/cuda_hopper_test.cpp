@@ -2,6 +2,7 @@
 #include "ops/matmul/cuda_hopper.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "ops/cuda/gpu.h"
 #include "ops/tactic_check.h"
@@ -55,8 +56,44 @@ TEST(HopperConfigs, fill_the_64_rows_with_columns_where_there_are_few_rows) {
   const auto swaps = [](const HopperConfig& c) { return c.swap; };
   EXPECT_TRUE(std::ranges::all_of(of_rows(2), swaps));
   EXPECT_TRUE(std::ranges::any_of(of_rows(48), swaps));
-  EXPECT_TRUE(std::ranges::none_of(of_rows(65), swaps));
+  EXPECT_TRUE(std::ranges::none_of(of_rows(257), swaps));
   for (const HopperConfig& c : of_rows(34)) EXPECT_GE(c.tile_m, 34);
+}
+
+TEST(HopperConfigs, split_no_cluster_into_blocks_without_a_step_of_k) {
+  for (const int64_t k : {64 * 5, 64 * 9, 64 * 29 + 8, 64 * 80}) {
+    for (const HopperConfig& c : *configs_of(product_of(DType::f16, 5, 64, k))) {
+      const int64_t steps = (k + 63) / 64, each = (steps + c.splits - 1) / c.splits;
+      EXPECT_TRUE(!c.cluster || (c.splits - 1) * each < steps) << c.print();
+      EXPECT_TRUE(!c.cluster || c.splits <= 8) << c.print();
+    }
+  }
+}
+
+/// The fastest of all that were measured on an H100 (bench/results/gpu-hopper-gemm-2026-11-25.txt), or one within 3% of it, is
+/// among the first 8.
+TEST(HopperConfigs, have_what_was_the_fastest_among_the_first_eight) {
+  const struct {
+    int64_t m, n, k;
+    std::vector<std::string> fastest;
+  } problems[] = {
+      {512, 4608, 1152, {"128x160x64 g2 s5 b1 k1", "128x144x64 g2 s5 b1 k1"}},
+      {512, 1152, 4608, {"256x64x64 g2 s5 b1 c3"}},
+      {512, 3456, 1152, {"128x112x64 g2 s6 b1 k1"}},
+      {48, 4096, 4096, {"48x64x64 swap g1 s7 b2 c2"}},
+      {2, 4096, 4096, {"8x64x64 swap g1 s12 b2 k1"}},
+      {2, 1024, 4000, {"8x64x64 swap g1 s12 b2 c4"}},
+      {34, 4096, 11008, {"40x64x64 swap g1 s8 b2 c2"}},
+      {3072, 768, 3072, {"192x112x64 g3 +b s5 b1 k1", "192x128x64 g3 s5 b1 k1", "128x192x64 g2 s5 b1 k1"}},
+      {4096, 512, 1408, {"128x128x64 g2 s6 b1 k1"}},
+  };
+  for (const auto& p : problems) {
+    const auto configs = *configs_of(product_of(DType::f16, p.m, p.n, p.k));
+    const auto end = configs.begin() + std::min<std::ptrdiff_t>(8, std::ssize(configs));
+    EXPECT_TRUE(std::any_of(configs.begin(), end,
+                            [&](const HopperConfig& c) { return std::ranges::find(p.fastest, c.print()) != p.fastest.end(); }))
+        << p.m << " " << p.n << " " << p.k << ": " << configs.front().print();
+  }
 }
 
 TEST(HopperConfigs, fit_into_shared_memory_as_often_as_they_say) {

@@ -1,0 +1,327 @@
+// How the sums of a HopperTile become y. The program is applied to the sums where they lie in registers; its 16-bit results are
+// laid side by side in shared memory and stored 16 bytes at a time. What it reads is on its way while the tile is multiplied:
+//
+//   columns    (operand) of (N)          of each group: operands of one value a column
+//   stage      (buffer) of (lines, 64)   of a team: results, and before them the operand that lies as they do
+//
+// A team is a warp, whose 16 lines are rows of y; with swap a group, whose lines are all rows of the tile. 16-byte vectors are
+// permuted as in common/shared.cuh, so that stmatrix, ldmatrix, copies and stores touch all banks once.
+#pragma once
+
+#include "common/copy_async.cuh"
+#include "gemm/hopper_tile.cuh"
+#include "kernels/pointwise/epilogue.h"
+#include "pointwise/epilogue.cuh"
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/// How an epilogue's operands are read, one kind an operand, and how many parts of a team's results are staged at once.
+template <int Buffers, HopperOperandKind... Kind> struct HopperStaging {
+  static constexpr int buffers = Buffers;
+  static constexpr HopperOperandKind kinds[] = {Kind..., HopperOperandKind::each};
+};
+
+template <class Tile, class Staging, class Epilogue> class HopperFinish {
+  static constexpr bool swap = Tile::swap;
+  static constexpr int buffers = Staging::buffers, lines = swap ? Tile::tile_m : 16, team = swap ? 128 : 32;
+  static constexpr int team_bytes = buffers * lines * 128, teams = Tile::groups * (swap ? 1 : 4);
+  static constexpr int parts_of_lines = swap ? 1 : (Tile::columns + 63) / 64, parts = Tile::rows * parts_of_lines;
+  static __device__ constexpr HopperOperandKind kind(int operand) { return Staging::kinds[operand]; }
+  template <int I> using Element = typename Epilogue::template Operand<I>::Type;
+
+  template <int I> static __device__ constexpr int column_bytes() {
+    return kind(I) == HopperOperandKind::by_column ? (Tile::tile_n * static_cast<int>(sizeof(Element<I>)) + 15) / 16 * 16 : 0;
+  }
+  template <int I> static __device__ constexpr int columns_before() {
+    if constexpr (I == 0) return 0;
+    else return columns_before<I - 1>() + column_bytes<I - 1>();
+  }
+  static constexpr int columns_bytes = columns_before<Epilogue::operands>();
+  static __device__ constexpr int staged() {
+    for (int i = 0; i < Epilogue::operands; ++i)
+      if (kind(i) == HopperOperandKind::staged) return i;
+    return -1;
+  }
+  static_assert(sizeof(typename Epilogue::Result) == 2);
+
+ public:
+  static constexpr int bytes = teams * team_bytes + Tile::groups * columns_bytes;
+
+  /// `memory`: `bytes` of shared memory; m, n: y's extents.
+  __device__ __forceinline__ HopperFinish(const Epilogue& epilogue, char* memory, u32 m, u32 n)
+      : epilogue_(epilogue),
+        stage_(shared_address(memory) + (swap ? Tile::group() : threadIdx.x / 32) * team_bytes),
+        columns_(memory + teams * team_bytes + Tile::group() * columns_bytes),
+        m_(m),
+        n_(n) {}
+
+  /// Begins to copy what the tile at `row`, `column` needs.
+  __device__ __forceinline__ void begin(u32 batch, u32 row, u32 column) {
+    start_ = epilogue_.start(batch);
+    row_ = row, column_ = column;
+    if constexpr (columns_bytes > 0) Tile::synchronize_group();              // all are done with the tile before
+    else synchronize_team();
+    copy_columns(IndicesTo<Epilogue::operands>());
+    if constexpr (staged() >= 0)
+#pragma unroll
+      for (int p = 0; p < (buffers < parts ? buffers : parts); ++p) copy_staged(p);
+    copy_async_commit();
+  }
+
+  __device__ __forceinline__ void finish(const Tile& sums) const {
+    copy_async_wait<0>();
+    if constexpr (columns_bytes > 0) Tile::synchronize_group();
+    else synchronize_team();
+#pragma unroll
+    for (int p = 0; p < parts; ++p) {
+      if constexpr (staged() >= 0)
+        if (p >= buffers) {
+          copy_async_wait<buffers - 1>();
+          synchronize_team();
+        }
+      apply(sums, p, IndicesTo<Epilogue::operands>());
+      synchronize_team();
+      each_vector(p, [&](u32 shared, u32 row, u32 column, bool inside) {
+        if (!inside) return;
+        *reinterpret_cast<uint4*>(epilogue_.result(start_, row, column)) = ptx::ld_shared_v4(shared);
+      });
+      if (p + 1 < parts && (buffers == 1 || staged() >= 0)) synchronize_team();
+      if constexpr (staged() >= 0) {
+        if (p + buffers < parts) copy_staged(p + buffers);
+        copy_async_commit();
+      }
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ void synchronize_team() {
+    if constexpr (swap) Tile::synchronize_group();
+    else __syncwarp();
+  }
+  __device__ __forceinline__ u32 buffer(int p) const { return stage_ + p % buffers * (lines * 128); }
+  /// The team's first line of the tile's left operand.
+  static __device__ __forceinline__ int first() {
+    return Tile::group_of_tile() * Tile::rows * 64 + (swap ? 0 : threadIdx.x / 32 % 4 * 16);
+  }
+
+  /// Calls f(where it is staged, row of y, column of y, whether y has it) for this thread's vectors of part p.
+  template <class F> __device__ __forceinline__ void each_vector(int p, F&& f) const {
+    const int from = p % parts_of_lines * 64, vectors = swap || Tile::columns - from >= 64 ? 8 : (Tile::columns - from) / 8;
+    const int member = threadIdx.x % team, down = p / parts_of_lines * 64;
+#pragma unroll
+    for (int q = 0; q < (lines * vectors + team - 1) / team; ++q) {
+      const int at = q * team + member, line = at / vectors, vector = at % vectors;
+      if (lines * vectors % team != 0 && at >= lines * vectors) continue;
+      const u32 row = row_ + (swap ? line : first() + down + line);
+      const u32 column = column_ + (swap ? first() + down : from) + vector * 8;
+      f(buffer(p) + swizzled<128>(line, vector), row, column, row < m_ && column < n_);
+    }
+  }
+  __device__ __forceinline__ void copy_staged(int p) const {
+    each_vector(p, [&](u32 shared, u32 row, u32 column, bool inside) {
+      copy_async<16>(shared, epilogue_.template operand<staged()>(start_, inside ? row : 0, inside ? column : 0), inside);
+    });
+  }
+  template <int... I> __device__ __forceinline__ void copy_columns(Indices<I...>) const { (copy_column<I>(), ...); }
+  template <int I> __device__ __forceinline__ void copy_column() const {
+    if constexpr (kind(I) == HopperOperandKind::by_column) {
+      constexpr int two = 2 * sizeof(Element<I>);
+#pragma unroll
+      for (int c = 0; c < Tile::tile_n; c += 256) {
+        const int column = c + threadIdx.x % 128 * 2;
+        const bool inside = column_ + column < n_;
+        if (column < Tile::tile_n)
+          copy_async<two>(shared_address(columns_ + columns_before<I>()) + column * (two / 2),
+                          epilogue_.template operand<I>(start_, 0, inside ? column_ + column : 0), inside);
+      }
+    }
+  }
+
+  /// Operand I at two neighbours of a row of y, with swap of a column; the first is at `row`, `column` of the tile.
+  template <int I>
+  __device__ __forceinline__ Vector<Element<I>, 2> operand(u32 row, u32 column, u32 staged_pair) const {
+    using T = Element<I>;
+    using Pair = Vector<T, 2>;
+    if constexpr (kind(I) == HopperOperandKind::staged) {
+      static_assert(sizeof(T) == 2);
+      return reinterpret_cast<const Pair&>(staged_pair);
+    } else if constexpr (kind(I) == HopperOperandKind::by_column) {
+      const T* x = reinterpret_cast<const T*>(columns_ + columns_before<I>()) + column;
+      if constexpr (swap) return {*x, *x};
+      else return *reinterpret_cast<const Pair*>(x);
+    } else {
+      // Beyond the output the last element is read.
+      const u32 r = row_ + row < m_ ? row_ + row : m_ - 1, c = column_ + column < n_ ? column_ + column : n_ - (swap ? 1 : 2);
+      if constexpr (swap) {
+        const u32 below = row_ + row + 1 < m_ ? row_ + row + 1 : m_ - 1;
+        return {*epilogue_.template operand<I>(start_, r, c), *epilogue_.template operand<I>(start_, below, c)};
+      } else if constexpr (Epilogue::template Operand<I>::access() == 1) {
+        return *reinterpret_cast<const Pair*>(epilogue_.template operand<I>(start_, r, c));
+      } else {
+        const T x = *epilogue_.template operand<I>(start_, r, c);
+        if constexpr (Epilogue::template Operand<I>::access() == 0) return {x, x};
+        else return {x, *epilogue_.template operand<I>(start_, r, c + 1)};
+      }
+    }
+  }
+
+  /// Stages the results of part p.
+  template <int... I> __device__ __forceinline__ void apply(const Tile& sums, int p, Indices<I...>) const {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, i = p / parts_of_lines, from = p % parts_of_lines * 64;
+    const int blocks = swap ? Tile::columns / 8 : Tile::columns - from >= 64 ? 8 : (Tile::columns - from) / 8;   // of 8 of right
+    const int matrix_h = lane / 8 % 2, matrix_j = lane / 16;                // in which of four 8 x 8 matrices the lane's row lies
+#pragma unroll
+    for (int b = 0; b < blocks; b += 2) {
+      const bool two = b + 1 < blocks;
+      const u32 shared = buffer(p) + (swap ? swizzled<128>((b + matrix_j) * 8 + lane % 8, warp * 2 + matrix_h)
+                                           : swizzled<128>(matrix_h * 8 + lane % 8, b + matrix_j));
+      u32 words[4] = {};                                                    // (8 columns of right) of (8 lines of left)
+      if constexpr (staged() >= 0) load_matrices(words, shared, two);
+#pragma unroll
+      for (int j = 0; j < (two ? 2 : 1); ++j)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const int left = Tile::group_of_tile() * Tile::rows * 64 + i * 64 + warp * 16 + h * 8 + lane / 4;
+          const int right = from + (b + j) * 8 + lane % 4 * 2, at = (from / 8 + b + j) * 4 + h * 2;
+          const auto x = tuple_of(operand<I>(swap ? right : left, swap ? left : right, words[2 * j + h])...);
+          Vector<typename Epilogue::Result, 2> y;
+#pragma unroll
+          for (int e = 0; e < 2; ++e) Epilogue::Function::apply(sums.d[i][at + e], get<I>(x).at[e]..., y.at[e]);
+          words[2 * j + h] = static_cast<u32>(y.at[0].bits) | static_cast<u32>(y.at[1].bits) << 16;
+        }
+      store_matrices(words, shared, two);
+    }
+  }
+  static __device__ __forceinline__ void load_matrices(u32 (&words)[4], u32 shared, bool two) {
+    if (two) {
+      if constexpr (swap) ptx::ldmatrix_trans(words, shared);
+      else ptx::ldmatrix(words, shared);
+    } else {
+      u32 some[2];
+      if constexpr (swap) ptx::ldmatrix_trans(some, shared);
+      else ptx::ldmatrix(some, shared);
+      words[0] = some[0], words[1] = some[1];
+    }
+  }
+  static __device__ __forceinline__ void store_matrices(const u32 (&words)[4], u32 shared, bool two) {
+    if (two) {
+      if constexpr (swap) ptx::stmatrix_trans<4>(shared, words);
+      else ptx::stmatrix<4>(shared, words);
+    } else {
+      if constexpr (swap) ptx::stmatrix_trans<2>(shared, words);
+      else ptx::stmatrix<2>(shared, words);
+    }
+  }
+
+  const Epilogue& epilogue_;
+  typename Epilogue::Start start_;
+  u32 stage_;
+  char* columns_;
+  u32 m_, n_, row_ = 0, column_ = 0;
+};
+
+/// The end of a K that is split over the blocks of a cluster, of which block s has the sums of split s: each block adds the
+/// splits' parts of its share of the tile's rows in their order, and applies the program, `width` columns at a time. What the
+/// first of them read is loaded before the tile is multiplied, where there are registers for it. In the ring's memory:
+///
+///   own        (TileM, pitch)            the block's sums, whose rows it copies to those who add them
+///   others     (other split) of (share, pitch)
+template <class Tile, int Splits, class Epilogue> class ClusterFinish {
+  static constexpr int width = Epilogue::width, across = Tile::tile_n / width, share = (Tile::tile_m + Splits - 1) / Splits;
+  static constexpr int mine = (share * across + Tile::threads - 1) / Tile::threads;   // vectors of a thread
+  static constexpr int ahead = mine < 4 ? mine : 4, together = Splits <= 4 ? 2 : 1;
+  static constexpr bool early = Tile::rows * Tile::columns / 2 <= 64 && Tile::groups < 3;   // there are registers for it
+  // Neither the lanes of a store nor of a load meet in a bank.
+  static constexpr int pitch = Tile::swap ? Tile::tile_n + 4 : Tile::tile_n % 16 == 8 ? Tile::tile_n : Tile::tile_n + 8;
+  static_assert((Tile::tile_m + (Splits - 1) * share) * pitch * 4 <= Tile::barriers && width % 4 == 0);
+
+ public:
+  __device__ __forceinline__ ClusterFinish(const Epilogue& epilogue, u32 batch, u32 row, u32 column, u32 m, u32 n)
+      : epilogue_(epilogue), start_(epilogue.start(batch)), row_(row), column_(column), m_(m), n_(n) {
+    if constexpr (early) fetch_first();
+  }
+
+  /// `parts`: the ring's memory, whose stages have all been multiplied by this group; `ring` its address.
+  __device__ __forceinline__ void finish(const Tile& sums, char* parts, u32 ring) {
+    float* const own = reinterpret_cast<float*>(parts);
+    Tile::synchronize();                                                     // all groups are done with the ring
+    sums.write(own, pitch);
+    ptx::fence_proxy_async();
+    Tile::synchronize();                                                     // all sums are there
+    ptx::barrier_cluster_arrive_relaxed();
+    if constexpr (!early) fetch_first();
+    ptx::barrier_cluster_wait();                                             // all blocks are done with their rings
+    send(ring);
+    wait_for_phase(Tile::received(ring), 0);
+    const int rank = block_of_cluster();
+#pragma unroll
+    for (int first = 0; first < mine; first += together) {
+      Vector<float, 4> part[together][Splits][width / 4];
+#pragma unroll
+      for (int i = 0; i < together; ++i) {
+        u32 r, c;
+        if (first + i >= mine || !place(first + i, r, c)) continue;
+#pragma unroll
+        for (int s = 0; s < Splits; ++s) {
+          const int line = s == rank ? r : Tile::tile_m + (s < rank ? s : s - 1) * share + r - rank * share;
+#pragma unroll
+          for (int v = 0; v < width / 4; ++v)
+            part[i][s][v] = *reinterpret_cast<const Vector<float, 4>*>(own + line * pitch + c + v * 4);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < together; ++i) {
+        u32 r, c;
+        if (first + i >= mine || !place(first + i, r, c)) continue;
+        float sum[width];
+#pragma unroll
+        for (int e = 0; e < width; ++e) {
+          sum[e] = part[i][0][e / 4].at[e % 4];
+#pragma unroll
+          for (int s = 1; s < Splits; ++s) sum[e] += part[i][s][e / 4].at[e % 4];
+        }
+        if (first + i >= ahead) fetch(first + i);
+        epilogue_.write(operands_[(first + i) % ahead], n_ - column_ - c, sum);
+      }
+    }
+    __syncwarp();
+    ptx::barrier_cluster_arrive_relaxed();                                   // no block leaves before its sums have been copied
+    ptx::barrier_cluster_wait();
+  }
+
+ private:
+  static __device__ __forceinline__ int rows_of(int block) {
+    const int left = Tile::tile_m - block * share;
+    return left < 0 ? 0 : left < share ? left : share;
+  }
+  /// Thread t copies the rows that block t adds to it.
+  static __device__ __forceinline__ void send(u32 ring) {
+    constexpr int line = pitch * 4;
+    const int rank = block_of_cluster(), to = threadIdx.x;
+    if (to == rank) ptx::mbarrier_arrive_expect_tx(Tile::received(ring), (Splits - 1) * rows_of(rank) * line);
+    if (to < Splits && to != rank && rows_of(to) > 0)
+      ptx::cp_async_bulk_to_cluster(address_in_block(ring + (Tile::tile_m + (rank < to ? rank : rank - 1) * share) * line, to),
+                                    ring + to * share * line, rows_of(to) * line, address_in_block(Tile::received(ring), to));
+  }
+  /// Where in the tile this thread's `i`-th vector lies; whether y has it.
+  __device__ __forceinline__ bool place(int i, u32& row, u32& column) const {
+    const int q = i * Tile::threads + threadIdx.x, rank = block_of_cluster();
+    row = rank * share + q / across, column = q % across * width;
+    return q < rows_of(rank) * across && row_ + row < m_ && column_ + column < n_;
+  }
+  __device__ __forceinline__ void fetch_first() {
+#pragma unroll
+    for (int i = 0; i < ahead; ++i) fetch(i);
+  }
+  __device__ __forceinline__ void fetch(int i) {
+    u32 r, c;
+    if (place(i, r, c)) epilogue_.fetch(operands_[i % ahead], start_, row_ + r, column_ + c, n_ - column_ - c);
+  }
+
+  const Epilogue& epilogue_;
+  typename Epilogue::Start start_;
+  typename Epilogue::Operands operands_[ahead];
+  u32 row_, column_, m_, n_;
+};
+
+#endif

@@ -39,6 +39,7 @@ struct Launch {
   int64_t static_shared = 0, dynamic_shared = 0;  // bytes
   int barriers = 0;
   int64_t shared() const { return static_shared + dynamic_shared; }
+  bool operator==(const Launch&) const = default;
 };
 
 /// "regs=63,smem=70KiB,threads=128", also static=4KiB and barriers=2, over what `launch` has. threads=16x16 multiplies.

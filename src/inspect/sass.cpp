@@ -97,6 +97,11 @@ std::map<std::string, Code> read_sass(std::string_view listing) {
   return all;
 }
 
+bool has_disassembler() {
+  const Finished f = run_program({"nvdisasm", "--version"}, -1, 10);
+  return f.not_started == 0 && f.in_time && f.status == 0;
+}
+
 bool add_sass(Image& image, const std::string& file) {
   const Finished f = run_program({"nvdisasm", "-g", "-c", std::filesystem::absolute(file).string()}, -1, 60);
   if (f.not_started != 0 || !f.in_time || f.status != 0) return false;

@@ -40,21 +40,24 @@ std::string answer(const inspect::Multiprocessor& m, const inspect::Launch& laun
 /// The lines of a source, read once; empty where there is no such file.
 class Sources {
  public:
-  explicit Sources(const std::string& own) { own_ = split(own); }
+  explicit Sources(const std::map<std::string, std::string>& texts) : texts_(texts) {}
   std::string line(const std::string& file, int number) {
-    const std::vector<std::string>* lines = &own_;
-    if (own_.empty()) {
-      auto [at, added] = files_.try_emplace(file);
-      if (added) at->second = read(file);
-      lines = &at->second;
-    }
-    if (number < 1 || static_cast<size_t>(number) > lines->size()) return "";
-    const std::string& text = (*lines)[static_cast<size_t>(number) - 1];
+    auto [at, added] = files_.try_emplace(file);
+    if (added) at->second = given(file) ? split(*given(file)) : read(file);
+    const std::vector<std::string>& lines = at->second;
+    if (number < 1 || static_cast<size_t>(number) > lines.size()) return "";
+    const std::string& text = lines[static_cast<size_t>(number) - 1];
     const size_t begin = text.find_first_not_of(" \t\r");
     return begin == text.npos ? "" : text.substr(begin, 100);
   }
 
  private:
+  /// NVRTC puts the working folder before the names of what it is given.
+  const std::string* given(const std::string& file) const {
+    for (const auto& [name, text] : texts_)
+      if (file == name || file.ends_with("/" + name)) return &text;
+    return nullptr;
+  }
   static std::vector<std::string> split(const std::string& text) {
     std::vector<std::string> lines;
     for (size_t at = 0; at < text.size();) {
@@ -71,9 +74,21 @@ class Sources {
     std::ifstream in(file);
     return split(std::string(std::istreambuf_iterator<char>(in), {}));
   }
-  std::vector<std::string> own_;
+  const std::map<std::string, std::string>& texts_;
   std::map<std::string, std::vector<std::string>> files_;
 };
+
+/// "41% integer, 22% move, 9% tensor core": what most of them do.
+std::string mix_text(const inspect::Code& code) {
+  std::vector<std::pair<int, std::string_view>> kinds;
+  for (const auto& [work, count] : code.mix) kinds.emplace_back(count, name(work));
+  std::ranges::stable_sort(kinds, std::greater(), [](const auto& k) { return k.first; });
+  std::string text;
+  kinds.resize(std::min<size_t>(kinds.size(), 4));
+  for (const auto& [count, kind] : kinds)
+    text += fmt::format("{}{:.0f}% {}", text.empty() ? "" : ", ", 100.0 * count / code.instructions, kind);
+  return text;
+}
 
 }  // namespace
 
@@ -167,7 +182,13 @@ Table kernel_table(const std::vector<InspectedKernel>& kernels) {
                       {"code_bytes", "code", Unit::bytes},
                       {"instructions", "instructions", Unit::count},
                       {"declared", "virtual registers"},
-                      {"widest_load_bytes", "widest load", Unit::bytes}}};
+                      {"widest_load_bytes", "widest load", Unit::bytes},
+                      {"mix", "instructions do"}}};
+  if (std::ranges::any_of(kernels,
+                          [](const InspectedKernel& k) { return !k.step.empty(); }))  // there are many, and these say least
+    for (const std::string_view key :
+         {"arch", "most_threads", "parameters", "parameter_bytes", "constant_bytes", "code_bytes", "declared"})
+      std::ranges::find(t.columns, key, &Column::key)->only_json = true;
   bool stack_is_local = false;
   for (const InspectedKernel& i : kernels) {
     const inspect::Kernel& k = i.kernel;
@@ -175,7 +196,7 @@ Table kernel_table(const std::vector<InspectedKernel>& kernels) {
     for (const auto& [type, count] : k.declared) declared += fmt::format("{}{} {}", declared.empty() ? "" : ", ", count, type);
     const int most = k.required_threads > 0 ? k.required_threads : k.most_threads;
     t.rows.push_back({i.step,
-                      k.entry,
+                      i.problem.empty() ? k.entry : i.problem,
                       k.arch,
                       known(k.registers),
                       known(k.static_shared),
@@ -193,7 +214,8 @@ Table kernel_table(const std::vector<InspectedKernel>& kernels) {
                       not_zero(k.code_bytes),
                       k.code ? Cell(k.code->instructions) : Cell(""),
                       declared,
-                      k.code ? not_zero(k.code->widest_load()) : Cell("")});
+                      k.code ? not_zero(k.code->widest_load()) : Cell(""),
+                      k.code ? mix_text(*k.code) : ""});
     stack_is_local = stack_is_local || (k.stack.value_or(0) > 0 && !k.spill_stores);
   }
   if (stack_is_local) t.note = "A stack is local memory: arrays indexed at run time, and registers that were spilled.";
@@ -203,11 +225,18 @@ Table kernel_table(const std::vector<InspectedKernel>& kernels) {
 Table occupancy_table(const std::vector<InspectedKernel>& kernels) {
   Table t = occupancy_of({{"kernel", "kernel"}, {"threads", "threads", Unit::count}});
   bool assumed = false;
+  std::vector<const InspectedKernel*> shown;
   for (const InspectedKernel& i : kernels) {
     if (!i.kernel.registers && i.launch.registers == 0) continue;
     const inspect::Multiprocessor* known = inspect::find_multiprocessor(i.kernel.arch);
     if (!known) continue;
-    add_occupancy(t, {i.step.empty() ? i.kernel.entry : i.step + ": " + i.kernel.entry, i.launch.threads}, *known, i.launch);
+    const auto same = [&](const InspectedKernel* o) {
+      return o->problem == i.problem && o->kernel.entry == i.kernel.entry && o->kernel.arch == i.kernel.arch &&
+             o->launch == i.launch;
+    };
+    if (!i.step.empty() && std::ranges::any_of(shown, same)) continue;
+    shown.push_back(&i);
+    add_occupancy(t, {i.problem.empty() ? i.kernel.entry : i.problem, i.launch.threads}, *known, i.launch);
     assumed = assumed || i.assumed_threads;
   }
   if (assumed) t.note = "Nothing says how many threads a block has; 256 are assumed. Say it: --launch threads=128";
@@ -225,7 +254,7 @@ Table mix_table(const inspect::Kernel& kernel) {
   return t;
 }
 
-Table line_table(const inspect::Kernel& kernel, const std::string& source) {
+Table line_table(const inspect::Kernel& kernel, const std::map<std::string, std::string>& texts) {
   Table t{.key = "lines",
           .title = "Lines of " + kernel.entry,
           .columns = {{"line", "line"},
@@ -238,7 +267,7 @@ Table line_table(const inspect::Kernel& kernel, const std::string& source) {
                       {"local", "local", Unit::count},
                       {"source", "source"}}};
   if (!kernel.code) return t;
-  Sources sources(source);
+  Sources sources(texts);
   for (const inspect::LineOfCode& l : kernel.code->lines) {
     if (l.line == 0 && kernel.code->lines.size() == 1) return t;  // the code names no lines
     t.rows.push_back({fmt::format("{}:{}", std::filesystem::path(l.file).filename().string(), l.line), l.instructions,

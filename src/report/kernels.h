@@ -1,9 +1,12 @@
 // Compiled kernels as tables: what they take, how many fit on a multiprocessor, what their instructions do.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "device/cuda/compiler.h"
 #include "inspect/kernel.h"
 #include "inspect/occupancy.h"
 #include "report/table.h"
@@ -15,7 +18,11 @@ struct InspectedKernel {
   inspect::Kernel kernel;
   inspect::Launch launch;
   bool assumed_threads = false;  // nothing says how many threads a block has
-  std::string step, grid;        // of a plan: the step that launches it, "4x1x1"; else empty
+  // Of a plan; else empty:
+  std::string step, grid;    // the step that launches it, "4x1x1"
+  std::string problem;       // what the kernel was made for: "gemm:64x128x32"
+  std::string compiled_for;  // "sm_90a"
+  std::shared_ptr<const device::cuda::Source> source;
 };
 
 /// The launch that the kernel's own numbers make; threads are the most that it was compiled for, else 256.
@@ -28,11 +35,11 @@ Table architecture_table(const inspect::Launch& launch);
 /// One row a kernel: registers, memory, what it was compiled for.
 Table kernel_table(const std::vector<InspectedKernel>& kernels);
 /// One row a kernel: how many of its blocks fit, what keeps more from it, and what would help. Kernels whose registers or
-/// architecture are not known are left out.
+/// architecture are not known are left out; steps of a plan that launch the same kernel alike share a row.
 Table occupancy_table(const std::vector<InspectedKernel>& kernels);
 /// One row a kind of instruction.
 Table mix_table(const inspect::Kernel& kernel);
-/// One row a line of source, with the widest loads. `source` is what the lines are of, where it is known by no file's name.
-Table line_table(const inspect::Kernel& kernel, const std::string& source = {});
+/// One row a line of source, with the widest loads. Lines are looked up in `texts`, by the names of files, before any file is read.
+Table line_table(const inspect::Kernel& kernel, const std::map<std::string, std::string>& texts = {});
 
 }  // namespace smelt::report

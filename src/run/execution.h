@@ -30,6 +30,7 @@ class ExecutionImpl final : public Execution {
   void run_profiled(std::vector<StepTime>& times, std::vector<CopyTime>* copies = nullptr) override;
   std::span<const Tensor> outputs() const override { return active_ ? active_->outputs() : outputs_; }
   const std::vector<StepInfo>& steps() const override;
+  const PlanImpl& plan() const { return *plan_; }
   MemoryInfo memory() const override;
   bool on_gpu() const override { return !backend_.is_host(); }
   void cancel() override { cancelled_.store(true, std::memory_order_relaxed); }

@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <chrono>
-#include <memory>
 
 #include "base/error.h"
 #include "device/cuda/abi/nvrtc.h"
@@ -146,6 +145,69 @@ std::string first_error(std::string_view log, const Source& source) {
   return text;
 }
 
+/// What NVRTC makes of a source: to be asked for a cubin or for PTX.
+class Program {
+ public:
+  /// Throws as compile() does.
+  Program(const Source& source, std::string_view arch, std::vector<std::string> more) : where_(compiling(source, arch)) {
+    std::vector<const char*> names, texts;
+    for (const kernels::File& f : kernels::files()) {
+      names.push_back(f.name);
+      texts.push_back(f.text);
+    }
+    check_nvrtc(api_.create(&program_, source.code.c_str(), source.name.c_str(), static_cast<int>(names.size()), texts.data(),
+                            names.data()),
+                where_);
+    try {
+      build(source, arch, std::move(more));
+    } catch (...) {
+      api_.destroy(&program_);
+      throw;
+    }
+  }
+  ~Program() { api_.destroy(&program_); }
+  Program(const Program&) = delete;
+
+  const std::string& log() const { return log_; }
+  std::string cubin() const { return text(api_.cubin_size, api_.cubin); }
+  std::string ptx() const { return text(api_.ptx_size, api_.ptx); }
+
+ private:
+  static std::string compiling(const Source& source, std::string_view arch) {
+    return fmt::format("compiling {} for {}", source.name, arch);
+  }
+
+  void build(const Source& source, std::string_view arch, std::vector<std::string> options) {
+    // Nothing of the machine is read: no include folders, no standard headers.
+    options.insert(options.begin(),
+                   {fmt::format("--gpu-architecture={}", arch), "--std=c++20", "-DNDEBUG", "--no-source-include"});
+    // Beside a driver NVRTC 13 has a cache of its own, whose answers come without ptxas's report.
+    if (opened().major >= 13) options.push_back("--no-cache");
+    options.insert(options.end(), source.options.begin(), source.options.end());
+    std::vector<const char*> pointers;
+    for (const std::string& o : options) pointers.push_back(o.c_str());
+    const abi::NvrtcResult result = api_.compile(program_, static_cast<int>(pointers.size()), pointers.data());
+    log_ = text(api_.log_size, api_.log);
+    while (!log_.empty() && (log_.back() == '\0' || log_.back() == '\n')) log_.pop_back();
+    if (result == abi::nvrtc_success) return;
+    const std::string why = log_.empty() ? api_.error_text(result) : first_error(log_, source);
+    if (result == abi::nvrtc_invalid_option) fail_unsupported("{}: NVRTC {}.{}: {}", where_, opened().major, opened().minor, why);
+    fail("{}: {}", where_, why);
+  }
+
+  template <class Size, class Get> std::string text(Size size_of, Get get) const {
+    size_t size = 0;
+    check_nvrtc(size_of(program_, &size), where_);
+    std::string bytes(size, '\0');
+    check_nvrtc(get(program_, bytes.data()), where_);
+    return bytes;
+  }
+
+  const abi::Nvrtc& api_ = own_nvrtc();
+  std::string where_, log_;
+  abi::NvrtcProgram program_ = nullptr;
+};
+
 }  // namespace
 
 const KernelResources& Cubin::kernel(std::string_view entry) const {
@@ -206,48 +268,24 @@ void check_compiler(std::string_view arch, int driver) {
 }
 
 Cubin compile(const Source& source, std::string_view arch) {
-  const abi::Nvrtc& api = own_nvrtc();
-  const std::string where = fmt::format("compiling {} for {}", source.name, arch);
-  std::vector<const char*> names, texts;
-  for (const kernels::File& f : kernels::files()) {
-    names.push_back(f.name);
-    texts.push_back(f.text);
-  }
   const auto begin = std::chrono::steady_clock::now();
-  abi::NvrtcProgram made = nullptr;
-  check_nvrtc(
-      api.create(&made, source.code.c_str(), source.name.c_str(), static_cast<int>(names.size()), texts.data(), names.data()),
-      where);
-  const auto destroy = [&api](abi::NvrtcProgram p) { api.destroy(&p); };
-  const std::unique_ptr<_nvrtcProgram, decltype(destroy)> program(made, destroy);
-  // Nothing of the machine is read: no include folders, no standard headers.
-  std::vector<std::string> options{fmt::format("--gpu-architecture={}", arch), "--std=c++20", "-DNDEBUG", "--ptxas-options=-v",
-                                   "--no-source-include"};
-  // Beside a driver NVRTC 13 has a cache of its own, whose answers come without ptxas's report.
-  if (opened().major >= 13) options.push_back("--no-cache");
-  options.insert(options.end(), source.options.begin(), source.options.end());
-  std::vector<const char*> pointers;
-  for (const std::string& o : options) pointers.push_back(o.c_str());
-  const abi::NvrtcResult result = api.compile(program.get(), static_cast<int>(pointers.size()), pointers.data());
-  size_t size = 0;
-  check_nvrtc(api.log_size(program.get(), &size), where);
-  std::string log(size, '\0');
-  check_nvrtc(api.log(program.get(), log.data()), where);
-  while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
-  if (result != abi::nvrtc_success) {
-    const std::string why = log.empty() ? api.error_text(result) : first_error(log, source);
-    if (result == abi::nvrtc_invalid_option) fail_unsupported("{}: NVRTC {}.{}: {}", where, opened().major, opened().minor, why);
-    fail("{}: {}", where, why);
-  }
-  if (const std::string slow = made_slow(log); !slow.empty()) fail("{}: {}", where, slow);
+  const Program program(source, arch, {"--ptxas-options=-v"});
+  if (const std::string slow = made_slow(program.log()); !slow.empty()) fail("compiling {} for {}: {}", source.name, arch, slow);
   Cubin cubin;
-  check_nvrtc(api.cubin_size(program.get(), &size), where);
-  cubin.bytes.resize(size);
-  check_nvrtc(api.cubin(program.get(), cubin.bytes.data()), where);
-  cubin.kernels = resources_in(log);
-  if (cubin.kernels.empty() && source.code.find("__global__") != source.code.npos) fail("{}: ptxas reported on no kernel", where);
+  cubin.bytes = program.cubin();
+  cubin.kernels = resources_in(program.log());
+  if (cubin.kernels.empty() && source.code.find("__global__") != source.code.npos)
+    fail("compiling {} for {}: ptxas reported on no kernel", source.name, arch);
   cubin.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return cubin;
+}
+
+std::string compile_to_ptx(const Source& source, std::string_view arch) {
+  std::string virtual_arch(arch);
+  if (virtual_arch.starts_with("sm_")) virtual_arch.replace(0, 2, "compute");
+  std::string ptx = Program(source, virtual_arch, {"--generate-line-info"}).ptx();
+  while (!ptx.empty() && ptx.back() == '\0') ptx.pop_back();
+  return ptx;
 }
 
 }  // namespace smelt::device::cuda

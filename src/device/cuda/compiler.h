@@ -65,5 +65,7 @@ void check_compiler(std::string_view arch, int driver);
 /// it serialised wgmma or ignored setmaxnreg, unsupported where NVRTC does not know the architecture; CompilerMissing
 /// (unsupported).
 Cubin compile(const Source& source, std::string_view arch);
+/// The same source as PTX that names the lines it is made of, for who wants to read it: nothing runs it. Throws as compile() does.
+std::string compile_to_ptx(const Source& source, std::string_view arch);
 
 }  // namespace smelt::device::cuda

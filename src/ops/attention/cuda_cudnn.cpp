@@ -8,6 +8,7 @@
 
 #include "ops/attention/cuda_attention.h"
 #include "ops/cuda/cudnn.h"
+#include "ops/cuda/planned.h"
 
 namespace smelt::ops {
 namespace {
@@ -83,6 +84,7 @@ class DnnAttention final : public Kernel {
   int64_t workspace() const override { return plan_->workspace(); }
   bool reads(size_t i) const override { return i < 3; }
   void run(const Buffers& b) override {
+    if (auto* planned = PlannedLaunches::current()) return planned->add_other("cuDNN");
     const void* const pointers[] = {b.inputs[0], b.inputs[1], b.inputs[2], b.outputs[0]};
     plan_->run(pointers, b.workspace, static_cast<abi::Stream>(b.stream));
   }

@@ -10,6 +10,7 @@
 #include "ops/conv/cuda_request.h"
 #include "ops/core/channels_last.h"
 #include "ops/core/tactic.h"
+#include "ops/cuda/planned.h"
 
 namespace smelt::ops::conv {
 namespace {
@@ -113,6 +114,7 @@ class DnnKernel final : public Kernel {
   bool reads(size_t i) const override { return i != w_; }
 
   void run(const Buffers& b) override {
+    if (auto* planned = PlannedLaunches::current()) return planned->add_other("cuDNN");
     pointers_[0] = b.inputs[0];
     pointers_[1] = reinterpret_cast<const void*>(weights_->address());
     pointers_[2] = b.outputs[0];

@@ -22,6 +22,7 @@
 #include "ops/core/key.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/cudnn.h"
+#include "ops/cuda/planned.h"
 #include "ops/pointwise/offer.h"
 
 namespace smelt::ops::conv {
@@ -204,6 +205,7 @@ class Int8Cudnn final : public Kernel {
   bool reads(size_t i) const override { return i == x_ || i >= first_operand_; }
 
   void run(const Buffers& b) override {
+    PlannedLaunches* const planned = PlannedLaunches::current();
     char* const image = static_cast<char*>(b.workspace);
     char* const sums = image + image_bytes_;
     const auto stream = static_cast<cuda::abi::Stream>(b.stream);
@@ -211,7 +213,9 @@ class Int8Cudnn final : public Kernel {
     if (copy_) {
       const cuda::Device::Current current(*device_);
       const auto address = reinterpret_cast<cuda::abi::Address>(image);
-      if (filled_ > 0)
+      if (planned)
+        planned->add_other("fill", filled_);
+      else if (filled_ > 0)
         cuda::check(cuda::driver().fill_bytes(address, zero_, static_cast<size_t>(filled_), stream), "padding an image");
       void* const pixels = image + copied_at_;
       copy_->run({std::span(&x, 1), std::span(&pixels, 1), nullptr, b.stream});
@@ -224,7 +228,10 @@ class Int8Cudnn final : public Kernel {
       if (!pass_ && kept_[p]) pointers_.push_back(inputs_[p]);
     }
     pointers_.push_back(pass_ ? sums : b.outputs[0]);
-    plan_->run(pointers_, sums + sums_bytes_, stream);
+    if (planned)
+      planned->add_other("cuDNN");
+    else
+      plan_->run(pointers_, sums + sums_bytes_, stream);
     if (!pass_) return;
     std::ranges::copy(b.inputs, inputs_.begin() + places);
     pass_->run({inputs_, b.outputs, nullptr, b.stream});

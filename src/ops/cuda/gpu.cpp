@@ -8,6 +8,7 @@
 #include "device/cuda/cudnn_graph.h"
 #include "ops/core/facts.h"
 #include "ops/cuda/dependent_launch.h"
+#include "ops/cuda/planned.h"
 
 namespace smelt::ops {
 
@@ -74,18 +75,20 @@ std::shared_ptr<const cuda::Module> Modules::get(const std::shared_ptr<cuda::Dev
 }
 
 CompiledKernel::CompiledKernel(const Gpu& gpu, const cuda::Source& source, const std::string& entry) {
-  const auto cubin = gpu.cubins->get({source.name, add_dependency_wait(source.code), source.options}, gpu.info.arch);
-  resources_ = cubin->kernel(entry);
+  source_ = std::make_shared<cuda::Source>(cuda::Source{source.name, add_dependency_wait(source.code), source.options});
+  cubin_ = gpu.cubins->get(*source_, gpu.info.arch);
+  resources_ = cubin_->kernel(entry);
   if (gpu.log) {
     log_ = gpu.log;
     log_->compiled(name_ = log_name(source, entry));
   }
   if (!gpu.device) return;  // compiling it was all
-  module_ = gpu.modules->get(gpu.device, cubin, source.name);
+  module_ = gpu.modules->get(gpu.device, cubin_, source.name);
   function_ = &module_->function(entry);
 }
 
 void CompiledKernel::launch(const Buffers& b, const cuda::LaunchShape& shape, const Arguments& arguments) const {
+  if (auto* planned = PlannedLaunches::current()) return planned->list.push_back({source_, cubin_, resources_.entry, shape});
   if (!function_) fail("a kernel that was compiled for another machine cannot run");
   cuda::LaunchShape early = shape;
   early.programmatic = true;

@@ -118,10 +118,12 @@ class CompiledKernel : public Kernel {
   const device::cuda::KernelResources& resources() const { return resources_; }
 
  protected:
-  /// Enqueues it on the stream of `b`.
+  /// Enqueues it on the stream of `b`, or says so (ops/cuda/planned.h).
   void launch(const Buffers& b, const device::cuda::LaunchShape& shape, const Arguments& arguments) const;
 
  private:
+  std::shared_ptr<const device::cuda::Source> source_;
+  std::shared_ptr<const device::cuda::Cubin> cubin_;
   std::shared_ptr<const device::cuda::Module> module_;
   const device::cuda::KernelFunction* function_ = nullptr;
   device::cuda::KernelResources resources_;

@@ -10,6 +10,7 @@
 #include "device/cuda/cublaslt.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
+#include "ops/cuda/planned.h"
 #include "ops/matmul/cuda_offer.h"
 #include "ops/pointwise/offer.h"
 
@@ -210,7 +211,10 @@ class CublasLtProduct final : public Kernel {
     cuda::BlasMatmul::Operands o{.a = b.inputs[1], .b = b.inputs[0], .d = d, .workspace = memory + plain_bytes_};
     if (plan_.fused.bias != none) o.bias = b.inputs[plan_.fused.bias];
     if (plan_.fused.residual != none) o.c = b.inputs[plan_.fused.residual];
-    matmul_->run(algorithm_, o, static_cast<abi::Stream>(b.stream));
+    if (auto* planned = PlannedLaunches::current())
+      planned->add_other("cuBLASLt");
+    else
+      matmul_->run(algorithm_, o, static_cast<abi::Stream>(b.stream));
     if (!pass_) return;
     std::array<const void*, 64> inputs;
     std::ranges::copy(b.inputs, inputs.begin());

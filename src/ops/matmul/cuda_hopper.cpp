@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "kernels/gemm/hopper.h"
+#include "ops/cuda/planned.h"
 #include "ops/cuda/source.h"
 #include "ops/matmul/cuda_offer.h"
 
@@ -158,12 +159,7 @@ class HopperProduct final : public CompiledKernel {
 
   void run(const Buffers& b) override {
     if (tiles_ == 0) return;
-    if (!device_) fail("a kernel that was compiled for another machine cannot run");
-    // Tensor maps hold addresses: they are made for the buffers of this run, or recording. The driver looks the addresses up in the
-    // current context.
-    const device::cuda::Device::Current current(*device_);
-    a_.encode(args_.a, b.inputs[0]);
-    b_.encode(args_.b, b.inputs[1]);
+    if (!PlannedLaunches::current()) encode(b);
     args_.partial = b.workspace;
     Arguments arguments;
     arguments.value(args_).bytes(batches_.data(), batches_.size());
@@ -172,6 +168,15 @@ class HopperProduct final : public CompiledKernel {
   }
 
  private:
+  /// Tensor maps hold addresses: they are made for the buffers of this run, or recording. The driver looks the addresses up in the
+  /// current context.
+  void encode(const Buffers& b) {
+    if (!device_) fail("a kernel that was compiled for another machine cannot run");
+    const device::cuda::Device::Current current(*device_);
+    a_.encode(args_.a, b.inputs[0]);
+    b_.encode(args_.b, b.inputs[1]);
+  }
+
   std::shared_ptr<device::cuda::Device> device_;
   CudaEpilogue epilogue_;
   OperandMap a_, b_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/cuda/cudnn.h"
+#include "ops/cuda/planned.h"
 #include "ops/pool/cuda_pool.h"
 
 namespace smelt::ops::pool {
@@ -51,6 +52,7 @@ class DnnPooling final : public Kernel {
   DnnPooling(DnnProblem& problem, size_t engine) : plan_(problem.plan(engine)) {}
   int64_t workspace() const override { return plan_->workspace(); }
   void run(const Buffers& b) override {
+    if (auto* planned = PlannedLaunches::current()) return planned->add_other("cuDNN");
     const void* const pointers[] = {b.inputs[0], b.outputs[0]};
     plan_->run(pointers, b.workspace, static_cast<abi::Stream>(b.stream));
   }

@@ -23,7 +23,9 @@ enum NvrtcResultCode : NvrtcResult { nvrtc_success = 0, nvrtc_invalid_option = 5
   X(log_size, nvrtcGetProgramLogSize, NvrtcProgram program, size_t* bytes)                                \
   X(log, nvrtcGetProgramLog, NvrtcProgram program, char* log)                                             \
   X(cubin_size, nvrtcGetCUBINSize, NvrtcProgram program, size_t* bytes)                                   \
-  X(cubin, nvrtcGetCUBIN, NvrtcProgram program, char* cubin)
+  X(cubin, nvrtcGetCUBIN, NvrtcProgram program, char* cubin)                                              \
+  X(ptx_size, nvrtcGetPTXSize, NvrtcProgram program, size_t* bytes)                                       \
+  X(ptx, nvrtcGetPTX, NvrtcProgram program, char* ptx)
 
 struct Nvrtc {
   const char* (*error_text)(NvrtcResult result) = nullptr;  // nvrtcGetErrorString

@@ -18,6 +18,8 @@
 
 namespace smelt::run {
 
+class InnerTimes;
+
 class ExecutionImpl final : public Execution {
  public:
   explicit ExecutionImpl(std::shared_ptr<const PlanImpl> plan);
@@ -105,6 +107,7 @@ class ExecutionImpl final : public Execution {
   const SegmentRecording* recording_of(SegmentState& state);
   /// `recording`: the segment's, null where it has none.
   void run_segment(SegmentState& state, const SegmentRecording* recording, void* stream, Timestamps* timestamps);
+  void run_inner_step(SegmentState& state, size_t at, InnerTimes& inner);  // notes its time
   void run_step(SegmentState& state, size_t step, void* stream);
   void run_concat(const plan::ConcatCopy& concat, const StepArguments& arguments, void* stream);
   void run_dynamic(const SegmentState& state, size_t step);

@@ -13,7 +13,9 @@
 #include "ops/core/interpreter.h"
 #include "ops/cpu/parallel.h"
 #include "plan/shapes.h"
+#include "plan/step_info.h"
 #include "run/execution.h"
+#include "run/inner_times.h"
 
 namespace smelt::run {
 namespace {
@@ -29,6 +31,13 @@ template <class T> class ForNow {
   T& variable_;
   T before_;
 };
+
+/// The attribute that the body is: "then_branch".
+std::string name_of_body(const Node& node, const Graph& body) {
+  for (const auto& [key, attribute] : node.attrs)
+    if (const auto* g = std::get_if<GraphPtr>(&attribute); g && g->get() == &body) return key;
+  return "body";
+}
 
 /// Without the copies on the device that are steps, or parts of them.
 std::vector<CopyTime> beside_steps(std::vector<CopyTime> copies) {
@@ -139,6 +148,7 @@ void ExecutionImpl::run_branch(SegmentState& state, size_t at) {
     execution.bind(branch.inputs, branch.outputs);
     execution.bound_by_ = &branch;
   }
+  const InnerTimes::Inside inside(step.node->name, taken ? "then_branch" : "else_branch");
   execution.run();
 }
 
@@ -156,9 +166,10 @@ void ExecutionImpl::run_dynamic(const SegmentState& state, size_t at) {
     else
       in[i] = on_host(Tensor::borrow(t.type, t.shape, const_cast<void*>(state.arguments[at].inputs[i])));
   }
-  const auto run_graph = [this](const Graph& g, std::span<const Tensor> inputs) {
+  const auto run_graph = [this, &step](const Graph& g, std::span<const Tensor> inputs) {
     ExecutionImpl& execution = body(g);
     execution.bound_by_ = nullptr;
+    const InnerTimes::Inside inside(step.node->name, name_of_body(*step.node, g));
     return execution.run_fresh(inputs);
   };
   const ops::GraphShapesScope shapes(plan::body_outputs);
@@ -190,6 +201,15 @@ void ExecutionImpl::read_counts(SegmentState& state, void* stream) {
   }
 }
 
+void ExecutionImpl::run_inner_step(SegmentState& state, size_t at, InnerTimes& inner) {
+  const auto begin = std::chrono::steady_clock::now();
+  run_step(state, at, nullptr);
+  const auto ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+  const plan::Step& step = state.segment.steps[at];
+  const std::string name = step.node && !step.node->name.empty() ? step.node->name : fmt::format("step {}", at);
+  inner.add(name, ns, [&] { return plan::describe_steps(plan_->graph(), state.segment)[at]; });
+}
+
 void ExecutionImpl::run_segment(SegmentState& state, const SegmentRecording* recording, void* stream, Timestamps* timestamps) {
   if (timestamps) timestamps->record(stream);
   for (size_t i = 0; i < state.ranges.size(); ++i) {
@@ -199,7 +219,8 @@ void ExecutionImpl::run_segment(SegmentState& state, const SegmentRecording* rec
     }
     for (size_t step = state.ranges[i].begin; step < state.ranges[i].end; ++step) {
       check_stop();
-      run_step(state, step, stream);
+      InnerTimes* const inner = backend_.is_host() ? InnerTimes::current() : nullptr;
+      inner && inner->is_inside() ? run_inner_step(state, step, *inner) : run_step(state, step, stream);
       if (timestamps) timestamps->record(stream);
     }
   }

@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "device/cuda/device.h"
+#include "graph/graph.h"
+#include "import/export.h"
 #include "import/import.h"
 #include "ops/core/expand.h"
 #include "ops/core/operator.h"
@@ -65,6 +67,8 @@ Printed profile(const std::string& model, const Options& options, const Feeds& f
   report::Prepared p = report::prepare(s, options.optimize);
   report::Report r = report::bare_report(s);
   r.after = report::profile_of(p, {.iterations = iterations}, report::known_roof(options));
+  report::Explained explained;
+  if (!p.plan->graph().model.metadata.contains(plan_version_key)) explained = report::complete(*r.after, s, p, options.optimize);
   report::Table steps = report::step_table(*r.after), scopes = report::scope_table(*r.after),
                 memory = report::memory_table(*r.after);
   steps.sort_by("self_us");
@@ -73,11 +77,14 @@ Printed profile(const std::string& model, const Options& options, const Feeds& f
   memory.keep_top(10);
   if (!trace.empty()) write_text(trace, report::chrome_trace(*r.after));
   if (!report.empty()) {
-    if (options.optimize) r.explained = report::explain(s);
+    if (options.optimize) r.explained = std::move(explained);
     report::add_drawings(r, nullptr, p.plan.get());
     write_text(report, report::html(r));
   }
-  return {report::json(r), print_all({steps, scopes, memory, report::copy_table(*r.after)})};
+  std::string said = print_all({steps, scopes, report::inner_table(*r.after), memory, report::copy_table(*r.after)});
+  for (const std::string& text : {report::advice_text(*r.after), report::others_text(*r.after)})
+    if (!text.empty()) said += "\n" + text + "\n";
+  return {report::json(r), said};
 }
 
 Printed tune(const std::vector<std::string>& problems, const std::string& from, const Options& options, const std::string& plot) {

@@ -92,7 +92,9 @@ Action add_profile(CLI::App& app) {
     report::Prepared p = report::prepare(subject, a->optimized || is_plan(a->path));  // a plan runs as it was made
     report::Report r = report::bare_report(subject);
     r.after = report::profile_of(p, {.iterations = a->iterations}, report::known_roof(subject.options));
-    const profile::Profile& result = *r.after;
+    profile::Profile& result = *r.after;
+    report::Explained explained;
+    if (!is_plan(a->path)) explained = report::complete(result, subject, p, a->optimized);
 
     if (a->as_json) {
       // All steps in their order, unless options ask for fewer; the files below hold all steps in any case.
@@ -101,14 +103,16 @@ Action add_profile(CLI::App& app) {
         arrange(*asked.after, sort_by->count() ? a->sort_by : "order", top_given->count() && a->top ? a->top : SIZE_MAX);
       print_line(report::json(asked));
     } else {
-      std::vector<report::Table> tables{report::step_table(result), report::scope_table(result), report::memory_table(result),
-                                        report::copy_table(result)};
-      if (!in_order) tables[0].sort_by(a->sort_by);
+      std::vector<report::Table> tables{report::step_table(result),  report::scope_table(result),  report::node_table(result),
+                                        report::inner_table(result), report::memory_table(result), report::copy_table(result)};
+      if (!in_order) tables[0].sort_by(a->sort_by), tables[2].sort_by("us");
       const size_t top = a->top ? static_cast<size_t>(a->top) : SIZE_MAX;
       for (report::Table& t : tables) t.keep_top(t.key == "memory" && a->top ? std::min<size_t>(top, 10) : top);
       if (result.scopes.size() <= 1) tables.erase(tables.begin() + 1);
       print_tables(tables);
       print_line("\n" + build_text(*p.plan, p.build_s));
+      for (const std::string& text : {report::advice_text(result), report::others_text(result)})
+        if (!text.empty()) print_line("\n" + text);
       if (result.roof.bytes_per_s <= 0)
         print_line("Shares of the machine's roof need its ceilings once: smelt devices --measure");
       else if (result.roof.under_load)
@@ -117,7 +121,7 @@ Action add_profile(CLI::App& app) {
     if (a->print_only) return 0;
     if (!a->trace.empty()) write_text(a->trace, report::chrome_trace(result));
     if (!a->report.empty() || !a->out.empty()) {
-      if (a->optimized) r.explained = report::explain(subject);
+      if (a->optimized) r.explained = explained;
       report::add_drawings(r, nullptr, p.plan.get());
       if (!r.drawing_note.empty()) note(r.drawing_note);
     }

@@ -8,8 +8,13 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "graph/graph.h"
+#include "profile/advice.h"
 #include "profile/bench.h"
+#include "profile/fill.h"
+#include "profile/limiter.h"
+#include "profile/others.h"
 
 namespace smelt::profile {
 namespace {
@@ -23,26 +28,6 @@ int64_t status_kib(std::string_view key) {
   for (std::string line; std::getline(status, line);)
     if (line.starts_with(key)) return std::strtoll(line.c_str() + key.size() + 1, nullptr, 10);
   return 0;
-}
-
-// The element type a step computes in, from its problem's printed form ("conv:f16>f16:…"); f32 where it says none.
-DType problem_type(const std::string& problem) {
-  const size_t colon = problem.find(':');
-  if (colon == std::string::npos) return DType::f32;
-  const size_t end = problem.find_first_of(">:", colon + 1);
-  return parse_dtype(std::string_view(problem).substr(colon + 1, end == std::string::npos ? end : end - colon - 1))
-      .value_or(DType::f32);
-}
-
-Limiter limiter_of(const StepRow& row, const Roof& roof) {
-  if (roof.bytes_per_s <= 0) return Limiter::unknown;
-  const double memory_us = static_cast<double>(row.step.bytes) / roof.bytes_per_s * 1e6;
-  const double peak = roof.peak(problem_type(row.step.problem));
-  const double compute_us = peak > 0 ? static_cast<double>(row.step.flops) / peak * 1e6 : 0;
-  // The step's work takes less time than starting it, so the time goes to starting it.
-  if (row.roof_share < 0.5 && std::max(memory_us, compute_us) < roof.launch_us) return Limiter::overhead;
-  if (row.roof_share < 0.35) return Limiter::latency;
-  return compute_us >= memory_us ? Limiter::compute : Limiter::memory;
 }
 
 /// The index of the number that is nearest to the median.
@@ -138,7 +123,7 @@ double Roof::floor_us(double bytes, double flops, DType t) const {
 }
 
 std::string_view name(Limiter l) {
-  constexpr std::string_view names[] = {"compute", "memory", "latency", "overhead", ""};
+  constexpr std::string_view names[] = {"compute", "memory", "latency", "launch", ""};
   return names[static_cast<size_t>(l)];
 }
 
@@ -155,13 +140,20 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
   execution.run_profiled(times);
 
   // Plain and profiled runs in turn, so that the cost of taking the times is not hidden.
-  std::vector<double> latencies, gaps, profiled;
+  std::vector<double> latencies, gaps, profiled, own;
   std::vector<std::vector<StepTime>> runs;
+  OthersMeter others;
+  const int threads = plan.options().threads > 0 ? plan.options().threads : threads::usable_cores();
   const auto begin = Clock::now();
   for (int i = 0; i < options.iterations && (i < 3 || us_since(begin) < options.max_seconds * 1e6); ++i) {
-    latencies.push_back(execution.run_timed(runs_per_sample(execution)));
+    const int together = runs_per_sample(execution);
+    others.begin();
+    latencies.push_back(execution.run_timed(together));
+    others.end(latencies.back(), together);
+    others.begin();
     const auto t = Clock::now();
     execution.run_profiled(times);
+    own.push_back(own_part(others.taken(), us_since(t), threads));
     // The GPU's times come from the GPU; the time in which the host asks for them is not part of the run.
     const double whole = execution.on_gpu() && !times.empty() ? us_of(times.front().begin_ns, times.back().end_ns) : us_since(t);
     double inside = 0;
@@ -174,6 +166,7 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
   p.gaps_us = median(gaps);
   p.timeline = runs[middle_of(profiled)];
 
+  const auto quietest = static_cast<size_t>(std::ranges::max_element(own) - own.begin());
   const std::vector<StepInfo>& steps = execution.steps();
   std::vector<double> samples(runs.size());
   for (size_t s = 0; s < steps.size(); ++s) {
@@ -182,15 +175,17 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
       samples[r] = us_of(t.begin_ns, t.end_ns);
     }
     p.steps.push_back({.step = steps[s], .us = summarize(samples)});
+    if (!execution.on_gpu()) p.steps.back().alone_us = samples[quietest] * own[quietest];
     p.steps_us += p.steps.back().us.median;
   }
   for (StepRow& row : p.steps) {
     row.share = p.steps_us > 0 ? row.us.median / p.steps_us : 0;
-    const double floor =
-        roof.floor_us(static_cast<double>(row.step.bytes), static_cast<double>(row.step.flops), problem_type(row.step.problem));
-    row.roof_share = row.us.median > 0 ? floor / row.us.median : 0;
-    row.limiter = limiter_of(row, roof);
+    judge(row, roof);
   }
+  if (roof.bytes_per_s > 0) p.limits_from = execution.on_gpu() ? "model and occupancy" : "model";
+  if (execution.on_gpu()) add_fills(p.steps, run::planned_run(execution));
+  if (!execution.on_gpu()) p.others = others.summary(threads);
+  if (!execution.on_gpu()) p.inside = inner_rows(execution, roof, std::min(3, options.iterations));
   p.scopes = scopes_of(p.steps, p.steps_us);
   p.memory = memory_of(plan, p.steps);
   p.footprint = execution.memory();
@@ -198,6 +193,7 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
     if (p.held(row) > p.peak_bytes) p.peak_bytes = p.held(row), p.peak_step = row.step.name.empty() ? row.step.op : row.step.name;
   p.peak_host_bytes = peak_resident_bytes();
   p.model = plan.graph().model.path;
+  p.advice = advise(p, {.on_gpu = execution.on_gpu(), .threads = threads, .cores = threads::usable_cores()});
   return p;
 }
 

@@ -1,6 +1,7 @@
 // Where a plan's time goes: per step and per module scope, with the machine's roof and the likely cause.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,16 +22,80 @@ struct Roof {
   double floor_us(double bytes, double flops, DType t) const;
 };
 
-/// What limits a step. `overhead` is the CPU's form of "launch": the work is too small to outweigh starting it.
-enum class Limiter : uint8_t { compute, memory, latency, overhead, unknown };
+/// What limits a step (profile/limiter.h). `launch`: its work is too small to outweigh starting it.
+enum class Limiter : uint8_t { compute, memory, latency, launch, unknown };
 std::string_view name(Limiter l);
+
+/// How a launch fills a GPU (profile/fill.h).
+struct Fill {
+  std::string kernel;  // "gemm:64x64x64 2x2 s4 k1"
+  int64_t blocks = 0;
+  int threads = 0, registers = 0;  // of a block, of a thread
+  int64_t shared = 0;              // bytes of a block
+  int multiprocessors = 0;         // of the GPU
+  int blocks_each = 0;             // that a multiprocessor holds at a time
+  double occupancy = 0;            // warps there, of those that fit
+  std::string limited_by;          // what keeps more blocks from a multiprocessor
+  std::string what_if;             // "at 80 registers, 6 blocks instead of 5"
+  double busy() const { return multiprocessors > 0 ? std::min(1.0, static_cast<double>(blocks) / multiprocessors) : 0; }
+  double waves() const {
+    return multiprocessors * blocks_each > 0 ? static_cast<double>(blocks) / (multiprocessors * blocks_each) : 0;
+  }
+};
 
 struct StepRow {
   StepInfo step;
-  Summary us;             // exclusive time, microseconds
-  double share = 0;       // of the sum over steps
-  double roof_share = 0;  // floor / measured; 0 when the roof is not known
+  Summary us;           // exclusive time, microseconds
+  double share = 0;     // of the sum over steps
+  double alone_us = 0;  // in the run that other work took least of, less what it took; 0: not known
+  // Of a roof that is known; else 0 and nothing:
+  double compute_us = 0, memory_us = 0;  // the least that its operations and its bytes can take
+  double roof_share = 0;                 // the larger of the two / measured
+  double at_stake_us = 0;                // measured - the larger of the two
   Limiter limiter = Limiter::unknown;
+  std::string because;      // "58% of the memory roof; its arithmetic would take 4%"
+  std::vector<Fill> fills;  // of a GPU's plan: smelt's own kernels that the step launches
+
+  double floor_us() const { return std::max(compute_us, memory_us); }
+  /// Operations a byte; 0 where it only moves data.
+  double intensity() const { return step.bytes > 0 ? static_cast<double>(step.flops) / static_cast<double>(step.bytes) : 0; }
+};
+
+/// A node of the model, and its part of the step that it became part of.
+struct NodeRow {
+  std::string name, op, step;
+  double us = 0;  // of the step's: shared out by what each of its nodes would take at the roof
+  int64_t bytes = 0, flops = 0;
+  double floor_us = 0;  // of the node alone; fused, its results may never reach memory
+  double step_roof_share = 0;
+  Limiter limiter = Limiter::unknown;  // the step's
+};
+
+/// A step inside the body of an If, Loop or Scan, on the processor.
+struct InnerRow {
+  std::vector<std::string> path;  // the nodes that it is inside of, each with its body: "loop: body"
+  StepRow row;                    // of one call, on average
+  double calls = 0, us = 0;       // of one run
+};
+
+/// Something to do, and what it may save of one run.
+struct Advice {
+  std::string what;  // "convert it to bf16: --precision bf16"
+  std::string why;   // "31 steps compute in f32, at 268 GFLOP/s at most; in bf16 it is 1.68 TFLOP/s"
+  double us = 0;
+  std::string from;                // what the estimate comes from: "model", "measured", "rewrites"
+  std::vector<std::string> steps;  // where, by name, those with the most to win first; none: everywhere
+};
+
+/// What other work on the machine took of the unprofiled runs. Totals over them.
+struct OtherWork {
+  int runs = 0, disturbed = 0;  // of them, those from which more was taken than a quiet machine's housekeeping
+  double waited_us = 0;         // that threads were ready and had no core
+  double stolen_us = 0;         // that the hypervisor gave to others
+  double throttled_us = 0;      // that a quota stood still
+  int64_t preempted = 0;        // times that a thread lost its core
+  double cost_us = 0;           // of a run: the median of all less that of the undisturbed; without those, of the time taken
+  bool cost_measured = false;   // there were undisturbed runs
 };
 
 /// A module of the exported model. A step belongs to the deepest module that holds all the nodes it stands for.
@@ -71,6 +136,8 @@ struct Profile {
   double unattributed() const { return latency_us.median > 0 ? 1 - (steps_us + gaps_us) / latency_us.median : 0; }
   std::vector<StepRow> steps;     // in execution order
   std::vector<ScopeRow> scopes;   // in module order
+  std::vector<NodeRow> nodes;     // of the model, in its order: by add_nodes()
+  std::vector<InnerRow> inside;   // of bodies, in the order in which they first ran
   std::vector<MemoryRow> memory;  // largest first
   MemoryInfo footprint;
   int64_t held(const StepRow& s) const { return footprint.weights + s.step.memory.total(); }  // while it runs
@@ -78,6 +145,9 @@ struct Profile {
   std::string peak_step;
   int64_t peak_host_bytes = 0;  // the process's peak resident set
   Roof roof;
+  std::string limits_from;         // where the limiters are known from; empty without a roof
+  std::vector<Advice> advice;      // the most to win first
+  OtherWork others;                // of a plan of the processor
   std::vector<StepTime> timeline;  // of the median profiled run
   // Of a GPU's plan, by profile_copies:
   std::vector<CopyRow> copies;  // in the order of a run; empty without CUPTI
@@ -96,6 +166,9 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
 /// Times the copies that a GPU's plan makes of tensors in the host's memory, as Session::run takes and returns them, and fills in
 /// the profile's last fields. It binds the execution to `inputs`. It does nothing for a plan of the processor.
 void profile_copies(Profile& p, Execution& execution, std::span<const Tensor> inputs, const ProfileOptions& options);
+
+/// The rows of a model's nodes: its own graph, as it was imported, for inputs of these shapes. Nodes that no step stands for are left out.
+void add_nodes(Profile& p, const Graph& model, std::span<const Shape> inputs);
 
 /// Peak resident set of this process in bytes (VmHWM), and what it is now (VmRSS).
 int64_t peak_resident_bytes();

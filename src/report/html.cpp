@@ -17,6 +17,7 @@
 SMELT_EMBED(page_html, "page.html")
 SMELT_EMBED(page_css, "page.css")
 SMELT_EMBED(page_js, "page.js")
+SMELT_EMBED(drawings_js, "drawings.js")
 SMELT_EMBED(graph_js, "graph.js")
 
 namespace smelt::report {
@@ -62,6 +63,8 @@ std::string html(const Report& report) {
       out += text(smelt_page_css_begin, smelt_page_css_end);
     else if (slot == "script")
       out += text(smelt_page_js_begin, smelt_page_js_end);
+    else if (slot == "drawings")
+      out += text(smelt_drawings_js_begin, smelt_drawings_js_end);
     else if (slot == "graph")
       out += text(smelt_graph_js_begin, smelt_graph_js_end);
     else if (slot == "title")

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "profile/limiter.h"
 #include "report/document.h"
 #include "report/report.h"
 
@@ -46,6 +48,35 @@ Json to_json(const profile::Summary& s) {
           {"min", number(s.min)},   {"max", number(s.max)},       {"iqr", number(s.iqr)}, {"count", s.count}};
 }
 
+Json to_json(const profile::Roof& r) {
+  Json rates = Json::object();
+  for (const auto& [type, rate] : r.flops_per_s) rates[std::string(name(type))] = rate;
+  return {{"bytes_per_s", r.bytes_per_s}, {"launch_us", r.launch_us}, {"flops_per_s", rates}, {"under_load", r.under_load}};
+}
+
+Json to_json(const profile::OtherWork& o) {
+  return {{"runs", o.runs},           {"disturbed", o.disturbed},        {"waited_us", o.waited_us},
+          {"stolen_us", o.stolen_us}, {"throttled_us", o.throttled_us},  {"preempted", o.preempted},
+          {"cost_us", o.cost_us},     {"cost_measured", o.cost_measured}};
+}
+
+Json to_json(const std::vector<profile::Fill>& fills) {
+  Json list = Json::array();
+  for (const profile::Fill& f : fills)
+    list.push_back({{"kernel", f.kernel},
+                    {"blocks", f.blocks},
+                    {"threads", f.threads},
+                    {"registers", f.registers},
+                    {"shared_bytes", f.shared},
+                    {"multiprocessors", f.multiprocessors},
+                    {"blocks_each", f.blocks_each},
+                    {"occupancy", f.occupancy},
+                    {"limited_by", f.limited_by},
+                    {"waves", f.waves()},
+                    {"what_if", f.what_if}});
+  return list;
+}
+
 Json to_json(const profile::Profile& p) {
   Json steps = Json::array();
   const auto memory = [&p](const profile::StepRow& r) -> Json {
@@ -69,8 +100,14 @@ Json to_json(const profile::Profile& p) {
                      {"outputs", r.step.output_shapes},
                      {"us", to_json(r.us)},
                      {"share", r.share},
+                     {"compute_us", number(r.compute_us)},
+                     {"memory_us", number(r.memory_us)},
+                     {"flops_per_byte", number(r.intensity())},
                      {"roof_share", number(r.roof_share)},
-                     {"limiter", std::string(profile::name(r.limiter))}});
+                     {"at_stake_us", number(r.at_stake_us)},
+                     {"limiter", std::string(profile::name(r.limiter))},
+                     {"because", r.because},
+                     {"launches", to_json(r.fills)}});
   Json warnings = Json::array();
   if (const std::string warning = reference_warning(p); !warning.empty()) warnings.push_back(warning);
   return {{"model", p.model},
@@ -85,7 +122,13 @@ Json to_json(const profile::Profile& p) {
           {"peak_step", p.peak_step},
           {"peak_host_bytes", p.peak_host_bytes},
           {"bandwidth_bytes_per_s", p.roof.bytes_per_s},
+          {"roof", to_json(p.roof)},
+          {"limits_from", p.limits_from},
+          {"advice", to_json(advice_table(p))},
+          {"other_work", to_json(p.others)},
           {"steps", steps},
+          {"nodes", to_json(node_table(p))},
+          {"inside", to_json(inner_table(p))},
           {"scopes", to_json(scope_table(p))},
           {"memory", to_json(memory_table(p))},
           {"copies", to_json(copy_table(p))},
@@ -155,7 +198,7 @@ std::string table_json(const std::vector<Table>& tables) {
 
 std::string json(const Report& r) {
   Json o = {{"format", "smelt.report"},
-            {"version", 1},
+            {"version", 2},
             {"title", r.title},
             {"machine", facts(r.machine)},
             {"versions", facts(r.versions)}};
@@ -163,6 +206,7 @@ std::string json(const Report& r) {
   if (r.after) o["after"] = to_json(*r.after);
   if (r.bench) o["bench"] = to_json(*r.bench);
   if (!r.differences.empty()) o["errors"] = to_json(difference_table(r.differences));
+  if (r.before && r.after) o["groups"] = to_json(group_table(*r.before, *r.after));
   if (r.fused) o["fused"] = to_json(*r.fused);
   if (!r.explained.ledger.empty()) {
     o["rewrites"] = to_json(ledger_summary(r.explained));
@@ -172,6 +216,18 @@ std::string json(const Report& r) {
   return o.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+/// The outermost module that holds all of a step's nodes; empty where there is none.
+std::string top_module(const StepInfo& s) {
+  std::string top;
+  for (size_t i = 0; i < s.scopes.size(); ++i) {
+    const auto named = std::ranges::find_if(s.scopes[i], [](const std::string& part) { return !part.empty(); });
+    const std::string own = named == s.scopes[i].end() ? "" : *named;
+    if (i > 0 && own != top) return "";
+    top = own;
+  }
+  return top;
+}
+
 /// The memory held while each step runs, over the time of one run, for the page to draw.
 Json held_over_time(const profile::Profile& p) {
   const auto size = [](int64_t bytes) { return format(static_cast<double>(bytes), Unit::bytes); };
@@ -179,6 +235,8 @@ Json held_over_time(const profile::Profile& p) {
   for (size_t i = 0; i < p.steps.size() && i < p.timeline.size(); ++i) {
     const StepMemory& m = p.steps[i].step.memory;
     steps.push_back({{"name", p.steps[i].step.name},
+                     {"limiter", std::string(profile::name(p.steps[i].limiter))},
+                     {"module", top_module(p.steps[i].step)},
                      {"begin_us", static_cast<double>(p.timeline[i].begin_ns) / 1e3},
                      {"end_us", static_cast<double>(p.timeline[i].end_ns) / 1e3},
                      {"bytes", Json::array({m.bound, m.activations, m.workspace})},
@@ -188,16 +246,48 @@ Json held_over_time(const profile::Profile& p) {
   return {{"weights", size(p.footprint.weights)}, {"peak", size(p.peak_bytes)}, {"peak_step", p.peak_step}, {"steps", steps}};
 }
 
+/// The roof and each step below it, for the page to draw: operations and bytes a second over operations a byte.
+Json roofline(const profile::Profile& p) {
+  Json rates = Json::array(), steps = Json::array();
+  std::set<DType> used;
+  for (size_t i = 0; i < p.steps.size() && p.roof.bytes_per_s > 0; ++i) {
+    const profile::StepRow& r = p.steps[i];
+    if (r.us.median <= 0 || r.step.bytes <= 0) continue;
+    const DType type = profile::computes_in(r.step);
+    used.insert(p.roof.flops_per_s.contains(type) ? type : DType::f32);
+    steps.push_back({{"name", r.step.name},
+                     {"intensity", r.intensity()},
+                     {"flops_per_s", static_cast<double>(r.step.flops) / r.us.median * 1e6},
+                     {"bytes_per_s", static_cast<double>(r.step.bytes) / r.us.median * 1e6},
+                     {"us", r.us.median},
+                     {"limiter", std::string(profile::name(r.limiter))},
+                     {"text", fmt::format("{}, {}: {}", format(r.us.median, Unit::us), profile::name(r.limiter), r.because)}});
+  }
+  for (const DType t : used)
+    if (p.roof.peak(t) > 0)
+      rates.push_back(
+          {{"type", std::string(name(t))}, {"flops_per_s", p.roof.peak(t)}, {"text", format(p.roof.peak(t), Unit::flops_per_s)}});
+  return {{"bytes_per_s", p.roof.bytes_per_s},
+          {"text", format(p.roof.bytes_per_s, Unit::bytes_per_s)},
+          {"rates", rates},
+          {"steps", steps}};
+}
+
 std::string page_data(const Report& r) {
   Json o = {{"title", r.title}, {"machine", Json::array()}, {"versions", Json::array()}, {"drawing_note", r.drawing_note}};
   for (const Fact& f : r.machine) o["machine"].push_back({f.title, format(f.value, Unit::text)});
   for (const Fact& f : r.versions) o["versions"].push_back({f.title, format(f.value, Unit::text)});
   const auto side = [](const profile::Profile& p) {
     Json s = {{"latency", format(p.latency_us.median, Unit::us)},
+              {"advice", for_page(advice_table(p))},
+              {"roofline", roofline(p)},
+              {"others", others_text(p)},
               {"steps", for_page(step_table(p))},
               {"scopes", for_page(scope_table(p))},
               {"memory", for_page(memory_table(p))},
               {"held", held_over_time(p)}};
+    if (!p.inside.empty()) s["inside"] = for_page(inner_table(p));
+    if (!p.nodes.empty()) s["nodes"] = for_page(node_table(p));
     if (!p.copies.empty()) s["copies"] = for_page(copy_table(p));
     return s;
   };
@@ -211,6 +301,8 @@ std::string page_data(const Report& r) {
                   {"qa", for_page(qa_table(b))}};
   }
   if (!r.differences.empty()) o["errors"] = for_page(difference_table(r.differences));
+  if (r.before && r.after)
+    if (const Table groups = group_table(*r.before, *r.after); !groups.rows.empty()) o["groups"] = for_page(groups);
   if (r.fused && !r.fused->rows.empty()) o["fused"] = for_page(*r.fused);
   if (!r.explained.ledger.empty()) {
     o["rewrites"] = for_page(ledger_summary(r.explained));

@@ -47,6 +47,16 @@ std::string reference_warning(const profile::Profile& p);
 std::string reference_warning(const std::vector<StepInfo>& steps);
 Table step_table(const profile::Profile& p);
 Table scope_table(const profile::Profile& p);
+/// One row a node of the model, with its part of its step's time; no rows without add_nodes().
+Table node_table(const profile::Profile& p);
+/// One row a step inside of a body: calls and time of one run. No rows where there are no bodies.
+Table inner_table(const profile::Profile& p);
+/// What to do, the most to win first: each with its microseconds and its place.
+Table advice_table(const profile::Profile& p);
+/// The first five of them as lines for a terminal; empty where there is nothing to say.
+std::string advice_text(const profile::Profile& p);
+/// "Other work took cores during 4 of 20 measurements, …"; empty where none did, and of a GPU's plan.
+std::string others_text(const profile::Profile& p);
 Table memory_table(const profile::Profile& p);
 /// Copies from and to the host's memory; the table has no rows if there are none.
 Table copy_table(const profile::Profile& p);
@@ -58,6 +68,8 @@ Table build_table(const Plan& plan);
 std::string stages_text(const Plan& plan);
 /// "1410 to 1980 of 1980 MHz, held down by power cap"; empty where nothing was seen.
 std::string clocks_text(const ClocksSeen& clocks);
+/// One row a step that stands for several nodes: their times before and its own.
+Table group_table(const profile::Profile& before, const profile::Profile& after);
 /// Average, p90, host memory, device memory: before, after, difference in percent.
 Table qa_table(const profile::BenchResult& b);
 Table difference_table(const std::vector<profile::Difference>& d);

@@ -13,6 +13,7 @@
 #include "ops/core/expand.h"
 #include "ops/core/operator.h"
 #include "plan/context.h"
+#include "profile/advice.h"
 #include "profile/inputs.h"
 #include "profile/roof.h"
 #include "report/facts.h"
@@ -97,6 +98,44 @@ std::vector<profile::Difference> differences_of(const Prepared& reference, const
   for (const TensorInfo& o : reference.plan->outputs())
     differences.push_back(profile::difference(o.name, output_of(other, o.name), output_of(reference, o.name)));
   return differences;
+}
+
+void add_model_nodes(profile::Profile& p, const Subject& s, const Prepared& prepared) {
+  if (std::ranges::none_of(p.steps, [](const profile::StepRow& r) { return r.step.sources.size() > 1; })) return;
+  ImportOptions wanted;
+  wanted.shapes = s.shapes;
+  wanted.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
+  wanted.expand = ops::expand;
+  const Graph model = import_model(s.path, wanted);
+  std::vector<Shape> shapes;
+  for (const Tensor& t : prepared.inputs) shapes.push_back(t.shape());
+  profile::add_nodes(p, model, shapes);
+}
+
+void add_rewrite_advice(profile::Profile& p, const Explained& e, bool optimized) {
+  if (!optimized) {
+    profile::Advice a{"run it as smelt rewrites it: --optimized shows it, smelt optimize writes it", "", 0, "rewrites", {}};
+    int64_t places = 0;
+    for (const fuse::Entry& x : e.ledger)
+      if (x.matched && x.saved_us > 0) a.us += x.saved_us, ++places;
+    a.why = fmt::format("{} rewrites would leave out bytes and starts of steps; what faster kernels win is not counted", places);
+    if (places > 0) p.advice.push_back(std::move(a));
+  } else {
+    for (const fuse::Entry& x : e.ledger)
+      if (!x.matched && x.cost_us > 0)
+        p.advice.push_back(
+            {fmt::format("remove what keeps {} from matching: {}", x.rewrite, x.detail.empty() ? x.reason : x.detail),
+             x.blocker.empty() ? "these nodes stay apart" : fmt::format("these nodes stay apart for {}", x.blocker), x.cost_us,
+             "rewrites", x.nodes});
+  }
+  profile::rank(p.advice, p.latency_us.median);
+}
+
+Explained complete(profile::Profile& p, const Subject& s, const Prepared& prepared, bool optimized) {
+  Explained e = explain(s);
+  if (optimized) add_model_nodes(p, s, prepared);
+  add_rewrite_advice(p, e, optimized);
+  return e;
 }
 
 Explained explain(const Subject& s) {
@@ -193,7 +232,7 @@ Report full_report(const Subject& s, Comparison& c) {
   r.differences = differences_of(c.before, c.after);
   r.bench = c.bench;
   r.fused = fused_table(c.after.execution->steps());
-  r.explained = explain(s);
+  r.explained = complete(*r.after, s, c.after, true);
   add_drawings(r, c.before.plan.get(), c.after.plan.get());
   return r;
 }

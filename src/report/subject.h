@@ -46,6 +46,14 @@ Tensor output_of(const Prepared& p, const std::string& name);
 /// The difference of each output of the two last runs; `reference` is the reference.
 std::vector<profile::Difference> differences_of(const Prepared& reference, const Prepared& other);
 
+/// Adds the times of the model's own nodes (profile::add_nodes) to the profile of an optimised plan, where steps stand for several.
+void add_model_nodes(profile::Profile& p, const Subject& s, const Prepared& prepared);
+/// Adds to a profile's advice what rewrites would save, or what keeps them from it. `optimized`: the profile is of the rewritten model.
+void add_rewrite_advice(profile::Profile& p, const Explained& e, bool optimized);
+
+/// Both of the above, and what rewriting does to the model: of a profile of the model, not of a plan's file.
+Explained complete(profile::Profile& p, const Subject& s, const Prepared& prepared, bool optimized);
+
 /// What rewriting does to the model. It does not run the model, and the weights may be missing.
 Explained explain(const Subject& s);
 

@@ -57,15 +57,19 @@ Table step_table(const profile::Profile& p) {
                       {"share", "share", Unit::percent},
                       {"bytes", "bytes", Unit::bytes},
                       {"flops", "FLOPs", Unit::flops},
+                      {"flops_per_byte", "FLOPs a byte", Unit::ratio},
                       {"roof_share", "of roof", Unit::percent},
+                      {"at_stake_us", "at stake", Unit::us},
                       {"limiter", "limited by"},
                       {"tactic", "tactic"},
                       {"problem", "problem"},
-                      {"sources", "stands for"}}};
+                      {"sources", "stands for"},
+                      {"because", "because", Unit::text, true}}};
+  const auto of_roof = [&p](double v) { return p.roof.bytes_per_s > 0 ? Cell(v) : Cell(""); };
   for (const profile::StepRow& r : p.steps)
     t.rows.push_back({r.step.name, r.step.op, r.us.median, r.us.iqr, r.share, r.step.bytes, r.step.flops,
-                      p.roof.bytes_per_s > 0 ? Cell(r.roof_share) : Cell(""), std::string(profile::name(r.limiter)),
-                      tactic_text(r.step), r.step.problem, r.step.sources});
+                      r.step.flops > 0 ? Cell(r.intensity()) : Cell(""), of_roof(r.roof_share), of_roof(r.at_stake_us),
+                      std::string(profile::name(r.limiter)), tactic_text(r.step), r.step.problem, r.step.sources, r.because});
   const double missing = p.unattributed();
   t.note = fmt::format("{} steps take {}, gaps between them {}, together {:.1f}% {} than one run: {} (median of {})",
                        p.steps.size(), format(p.steps_us, Unit::us), format(p.gaps_us, Unit::us), 100 * std::abs(missing),
@@ -89,6 +93,90 @@ Table scope_table(const profile::Profile& p) {
     t.rows.push_back({std::string(static_cast<size_t>(2 * r.depth), ' ') + (r.path.empty() ? "(model)" : r.path), r.self_us,
                       r.total_us, r.share, p.roof.bytes_per_s > 0 ? Cell(r.roof_share) : Cell(""), r.calls, r.bytes, r.flops});
   return t;
+}
+
+Table node_table(const profile::Profile& p) {
+  Table t{.key = "nodes",
+          .title = "Time per node of the model",
+          .columns = {{"name", "node"},
+                      {"op", "operator"},
+                      {"us", "part of its step", Unit::us},
+                      {"bytes", "bytes", Unit::bytes},
+                      {"flops", "FLOPs", Unit::flops},
+                      {"flops_per_byte", "FLOPs a byte", Unit::ratio},
+                      {"floor_us", "at the roof", Unit::us},
+                      {"step_roof_share", "step of roof", Unit::percent},
+                      {"limiter", "limited by"},
+                      {"step", "step"}}};
+  const auto of_roof = [&p](double v) { return p.roof.bytes_per_s > 0 ? Cell(v) : Cell(""); };
+  for (const profile::NodeRow& r : p.nodes)
+    t.rows.push_back({r.name, r.op, r.us, r.bytes, r.flops,
+                      r.flops > 0 && r.bytes > 0 ? Cell(static_cast<double>(r.flops) / static_cast<double>(r.bytes)) : Cell(""),
+                      of_roof(r.floor_us), of_roof(r.step_roof_share), std::string(profile::name(r.limiter)), r.step});
+  t.note = "A step's time is shared out among its nodes by what each would take at the roof by itself";
+  return t;
+}
+
+Table inner_table(const profile::Profile& p) {
+  Table t{.key = "inside",
+          .title = "Steps inside of If, Loop and Scan",
+          .columns = {{"inside", "inside of"},
+                      {"name", "step"},
+                      {"op", "operator"},
+                      {"calls", "calls a run", Unit::value},
+                      {"us", "time a run", Unit::us},
+                      {"call_us", "a call", Unit::us},
+                      {"share", "of a run", Unit::percent},
+                      {"bytes", "bytes", Unit::bytes},
+                      {"flops", "FLOPs", Unit::flops},
+                      {"roof_share", "of roof", Unit::percent},
+                      {"limiter", "limited by"},
+                      {"tactic", "tactic"}}};
+  for (const profile::InnerRow& r : p.inside)
+    t.rows.push_back({fmt::format("{}", fmt::join(r.path, " / ")), r.row.step.name, r.row.step.op, r.calls, r.us, r.row.us.median,
+                      p.latency_us.median > 0 ? r.us / p.latency_us.median : NAN, r.row.step.bytes, r.row.step.flops,
+                      p.roof.bytes_per_s > 0 ? Cell(r.row.roof_share) : Cell(""), std::string(profile::name(r.row.limiter)),
+                      tactic_text(r.row.step)});
+  t.note = "A step's time holds that of what is inside of it";
+  return t;
+}
+
+Table advice_table(const profile::Profile& p) {
+  Table t{.key = "advice",
+          .title = "Why slow, what next",
+          .columns = {{"what", "what to do"},
+                      {"us", "may save", Unit::us},
+                      {"share", "of a run", Unit::percent},
+                      {"why", "why"},
+                      {"from", "known from"},
+                      {"steps", "where"}}};
+  for (const profile::Advice& a : p.advice)
+    t.rows.push_back({a.what, a.us, p.latency_us.median > 0 ? a.us / p.latency_us.median : NAN, a.why, a.from, a.steps});
+  t.note = "What two of them save may be the same time";
+  return t;
+}
+
+std::string advice_text(const profile::Profile& p) {
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(p.advice.size(), 5); ++i) {
+    const profile::Advice& a = p.advice[i];
+    text += fmt::format("{}\n  {}. {} ({}): {}\n     {} ({})", text.empty() ? "Why slow, what next" : "", i + 1,
+                        format(a.us, Unit::us), format(a.us / std::max(p.latency_us.median, 1e-9), Unit::percent), a.what, a.why,
+                        a.from);
+    if (!a.steps.empty()) text += "\n     " + joined(a.steps, 3);
+  }
+  return text;
+}
+
+std::string others_text(const profile::Profile& p) {
+  const profile::OtherWork& o = p.others;
+  if (o.disturbed == 0) return "";
+  std::string text = fmt::format("Other work took cores during {} of {} measurements: threads waited {} for one", o.disturbed,
+                                 o.runs, format(o.waited_us, Unit::us));
+  if (o.stolen_us > 0) text += fmt::format(", the hypervisor took {}", format(o.stolen_us, Unit::us));
+  if (o.throttled_us > 0) text += fmt::format(", a quota stopped them for {}", format(o.throttled_us, Unit::us));
+  return text + fmt::format("; it cost a run {} ({})", format(o.cost_us, Unit::us),
+                            o.cost_measured ? "against those that were left alone" : "by the time waited");
 }
 
 Table memory_table(const profile::Profile& p) {
@@ -168,6 +256,29 @@ std::string stages_text(const Plan& plan) {
   for (const BuildStage& s : plan.build_info().stages)
     if (s.seconds >= 1e-3) stages.push_back(fmt::format("{} {}", s.name, format(s.seconds, Unit::seconds)));
   return fmt::format("{}", fmt::join(stages, ", "));
+}
+
+Table group_table(const profile::Profile& before, const profile::Profile& after) {
+  Table t{.key = "groups",
+          .title = "Fused groups, before and after",
+          .columns = {{"step", "step"},
+                      {"before_us", "its nodes before", Unit::us},
+                      {"after_us", "fused", Unit::us},
+                      {"saved_us", "saved", Unit::us},
+                      {"limiter", "limited by now"},
+                      {"nodes", "nodes"}}};
+  std::map<std::string, double> us;
+  for (const profile::StepRow& r : before.steps)
+    if (r.step.sources.size() == 1) us[r.step.sources.front()] += r.us.median;
+  for (const profile::StepRow& r : after.steps) {
+    if (r.step.sources.size() < 2) continue;
+    double sum = 0;
+    for (const std::string& n : r.step.sources)
+      if (const auto at = us.find(n); at != us.end()) sum += at->second;
+    t.rows.push_back({r.step.name, sum, r.us.median, sum - r.us.median, std::string(profile::name(r.limiter)), r.step.sources});
+  }
+  t.sort_by("saved_us");
+  return t;
 }
 
 Table qa_table(const profile::BenchResult& b) {

@@ -214,3 +214,97 @@ def test_a_graph_of_a_thousand_nodes_is_drawn(command, tmp_path):
     result = command("profile", model, "--iterations", 1, "--tuning-level", 0, "--out", tmp_path / "out")
     assert "not drawn" not in result.stderr, result.stderr
     assert (tmp_path / "out" / "graph.svg").read_text().count('class="node') > 950
+
+
+@pytest.fixture(scope="module")
+def judged(command, filled, tmp_path_factory):
+    """A report of a machine whose ceilings are known, so that limiters are."""
+    report = tmp_path_factory.mktemp("judged") / "report.html"
+    command("devices", "--measure", "--threads", 1, timeout=300)
+    command("bench", filled("unet.fp32"), "--iterations", 2, "--duration", 0, "--warmUp", 0, "--tuning-level", 0, "--threads", 1,
+            "--report", report, timeout=600)
+    return report
+
+
+@needs_browser
+def test_what_to_do_comes_first_and_leads_to_its_place(judged, tmp_path):
+    seen = probed(judged, tmp_path, """
+const first = document.querySelector('main > section:not([hidden])');
+seen.first = first.id === 'next';
+const items = [...first.querySelectorAll('ol.advice > li')].slice(0, 5);
+seen.items = items.length > 0 && items.every(li => li.querySelector('.won').textContent && li.querySelector('.what').textContent);
+const won = data.after.advice.rows.map(r => cellValue(r[column(data.after.advice, 'us')]));
+seen.sorted = won.every((v, i) => i === 0 || won[i - 1] >= v);
+const link = first.querySelector('.where a');
+link.click();
+const row = document.querySelector('#steps tr.found');
+seen.found = row.dataset.name === link.textContent && document.activeElement === row;
+const box = row.getBoundingClientRect();
+seen.listed = box.height > 0;""")
+    assert all(seen.values()), seen
+
+
+@needs_browser
+def test_steps_lie_below_the_roof_and_are_told_by_the_arrow_keys(judged, tmp_path):
+    seen = probed(judged, tmp_path, """
+const svg = document.querySelector('#roofline svg'), marks = [...svg.querySelectorAll('circle')], roof = data.after.roofline;
+seen.every = marks.length === roof.steps.length && marks.length > 5;
+seen.roofs = svg.querySelectorAll('path[data-roof]').length === roof.rates.length && roof.rates.length > 0;
+const box = svg.viewBox.baseVal;
+seen.inside = [...svg.querySelectorAll('circle, text')].every(e => {
+  const b = e.getBBox();
+  return b.x >= -1 && b.y >= -1 && b.x + b.width <= box.width + 1 && b.y + b.height <= box.height + 1;
+});
+const said = document.querySelector('#roofline .said'), press = key => svg.dispatchEvent(new KeyboardEvent('keydown', {key, cancelable: true}));
+press('ArrowRight');
+const one = said.textContent;
+press('ArrowRight');
+seen.told = one.includes('limited') || one.includes('roof');
+seen.moves = one !== said.textContent && said.getAttribute('aria-live') === 'polite' && svg.querySelectorAll('.chosen').length === 1;
+const steps = document.querySelectorAll('#timeline svg rect[fill^="var(--"]').length;
+seen.timeline = steps >= data.after.held.steps.length;
+seen.limiters = new Set(roof.steps.map(s => s.limiter)).size >= 1 && roof.steps.every(s => s.limiter in causes);""")
+    assert all(seen.values()), seen
+
+
+@needs_browser
+def test_limiters_are_named_in_the_nodes_of_the_graph(judged, tmp_path):
+    seen = probed(judged, tmp_path, """
+document.querySelector('[data-colours] [data-key=limiter]').click();
+const named = views.after.nodes.filter(n => n.label);
+seen.named = named.length > 5 && named.every(n => n.label.textContent === n.limiter && n.shape.getAttribute('fill') === limiterFill[n.limiter]);
+document.querySelector('[data-colours] [data-key=groups]').click();
+seen.gone = views.after.nodes.every(n => !n.label);""")
+    assert all(seen.values()), seen
+
+
+@needs_browser
+def test_fused_groups_are_set_against_their_nodes_before(judged, tmp_path):
+    seen = probed(judged, tmp_path, """
+const t = data.groups, before = column(t, 'before_us'), after = column(t, 'after_us'), saved = column(t, 'saved_us');
+seen.rows = t.rows.length > 3;
+seen.sums = t.rows.every(r => Math.abs(cellValue(r[before]) - cellValue(r[after]) - cellValue(r[saved])) < 1e-6);
+seen.known = t.rows.some(r => cellValue(r[before]) > 0);
+seen.nodes = document.querySelectorAll('#nodes tbody tr').length > 10;""")
+    assert all(seen.values()), seen
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [400, 1400])
+def test_nothing_is_wider_than_the_window_and_everything_has_a_name(judged, tmp_path, width):
+    seen = probed(judged, tmp_path, """
+seen.width = innerWidth;
+seen.fits = document.documentElement.scrollWidth <= innerWidth + 1;
+const name = e => (e.getAttribute('aria-label') || e.textContent || e.getAttribute('title') || '').trim();
+const shown = e => e.getClientRects().length > 0;
+seen.unnamed = [...document.querySelectorAll('button, a[href], input, [tabindex], [role=img], [role=region]')]
+  .filter(e => shown(e) && !name(e)).map(e => e.outerHTML.slice(0, 80));
+seen.small = [...document.querySelectorAll('#roofline svg, #timeline svg')].filter(s => s.getBoundingClientRect().width < 0.9 * s.viewBox.baseVal.width).length;
+seen.headings = [...document.querySelectorAll('main > section:not([hidden])')].every(s => s.querySelector('h2').textContent.trim());
+const button = document.querySelector('#steps th button');
+button.focus();
+seen.focus = document.activeElement === button;
+button.click();
+seen.sorted = button.closest('th').getAttribute('aria-sort') === 'descending';""", width)
+    assert seen.pop("unnamed") == [] and seen.pop("small") == 0, seen
+    assert seen.pop("width") <= max(width, 500) and all(seen.values()), seen

@@ -11,6 +11,7 @@ function showTip(e, text) {
 
 /// White over yellow to red by the share of the slowest node's time.
 const heat = f => `hsl(${52 - 44 * f} ${85}% ${94 - 42 * f}%)`;
+const limiterFill = {compute: '#a9c9e8', memory: '#cfbfe8', latency: '#f6c9ad', launch: '#d8dbe0'};
 const views = {};
 
 function viewOf(side) {
@@ -24,7 +25,8 @@ function viewOf(side) {
       us.set(
           cellText(r[column(steps, 'name')]),
           (us.get(cellText(r[column(steps, 'name')])) || 0) + cellValue(r[column(steps, 'self_us')]));
-  const most = Math.max(1e-9, ...us.values());
+  const most = Math.max(1e-9, ...us.values()), limiter = new Map();
+  if (steps) for (const r of steps.rows) limiter.set(cellText(r[column(steps, 'name')]), cellText(r[column(steps, 'limiter')]));
   for (const g of svg.querySelectorAll('g.node')) {
     const a = g.querySelector('a'),
           text = a ? (a.getAttributeNS('http://www.w3.org/1999/xlink', 'title') || '').replace(/\u00a0/g, ' ') : '';
@@ -41,6 +43,7 @@ function viewOf(side) {
       group: [...g.classList].find(c => /^g\d+$/.test(c)),
       us: us.get(name) || 0
     };
+    node.limiter = limiter.get(name) || '';
     node.heat = us.has(name) ? heat(Math.sqrt(node.us / most)) : '#ffffff';
     view.nodes.push(node);
     if (!view.byName.has(name)) view.byName.set(name, node);
@@ -137,7 +140,16 @@ if (!allViews.length) {
 } else {
   const recolour = by => {
     for (const v of allViews) {
-      for (const n of v.nodes) if (n.shape.tagName !== 'ellipse') n.shape.setAttribute('fill', by === 'time' ? n.heat : n.fill);
+      for (const n of v.nodes) {
+        if (n.shape.tagName === 'ellipse') continue;
+        n.shape.setAttribute('fill', by === 'time' ? n.heat : by === 'limiter' ? limiterFill[n.limiter] || '#ffffff' : n.fill);
+        n.label?.remove();
+        n.label = null;
+        if (by !== 'limiter' || !n.limiter) continue;
+        const {x, y, width} = n.box;   // a colour alone says nothing to many readers
+        n.label = drawn('text', {x: x + width / 2, y: y - 1, 'text-anchor': 'middle', 'font-size': 7, 'font-family': 'sans-serif', fill: 'var(--dim)'}, n.limiter);
+        n.g.append(n.label);
+      }
       v.paint();
     }
   };
@@ -146,7 +158,9 @@ if (!allViews.length) {
     v.zoom(1.15, [0.5, 0]);
     if (v.nodes.length) v.centre(v.nodes[0], 'instant');
   }
-  tabsFor(document.querySelector('[data-colours]'), [['groups', 'fused groups'], ['time', 'time']], recolour, 'groups');
+  const colours = [['groups', 'fused groups'], ['time', 'time']];
+  if (allViews.some(v => v.nodes.some(n => n.limiter))) colours.push(['limiter', 'limiter']);
+  tabsFor(document.querySelector('[data-colours]'), colours, recolour, 'groups');
   for (const [title, act] of [
            ['−', v => v.zoom(v.scale / 1.3)], ['+', v => v.zoom(v.scale * 1.3)], ['fit', v => v.fit()],
            ['1:1', v => v.zoom(1.15)]]) {

@@ -38,6 +38,16 @@ function bodyRow(t, columns, r) {
   }));
 }
 
+/// By a pointer, or by Enter and Space where it has the focus.
+function pressed(element, act) {
+  element.addEventListener('click', act);
+  element.addEventListener('keydown', e => {
+    if (e.key !== 'Enter' && e.key !== ' ') return;
+    e.preventDefault();
+    act();
+  });
+}
+
 /// A table whose headers sort it; with `filter`, a search field above that keeps the rows holding every word.
 function tableElement(t, {filter = '', onRow = null} = {}) {
   const head = make('tr'), body = make('tbody'), columns = spoken(t);
@@ -46,15 +56,17 @@ function tableElement(t, {filter = '', onRow = null} = {}) {
     const all = r.map(cellFull).join(' ').toLowerCase();
     return words.every(w => all.includes(w));
   }).map(r => {
-    const tr = bodyRow(t, columns, r);
+    const tr = bodyRow(t, columns, r), name = column(t, 'name');
+    if (name >= 0) tr.dataset.name = cellText(r[name]);
     if (onRow) {
       tr.style.cursor = 'pointer';
-      tr.addEventListener('click', () => onRow(r));
+      tr.tabIndex = 0;
+      pressed(tr, () => onRow(r));
     }
     return tr;
   }));
   for (const i of columns) {
-    const c = t.columns[i], th = make('th', c.text ? {class: 'text', scope: 'col'} : {scope: 'col'}, c.title);
+    const c = t.columns[i], th = make('th', c.text ? {class: 'text', scope: 'col'} : {scope: 'col'}, make('button', {type: 'button', 'aria-label': c.title.trim() || c.key}, c.title));
     th.addEventListener('click', () => {
       const down = th.getAttribute('aria-sort') !== 'descending';
       for (const other of head.children) other.removeAttribute('aria-sort');
@@ -69,7 +81,8 @@ function tableElement(t, {filter = '', onRow = null} = {}) {
     head.append(th);
   }
   fill();
-  const out = make('div', {}, make('div', {class: 'wrap'}, make('table', {}, make('thead', {}, head), body)));
+  const out = make('div', {}, make('div', {class: 'wrap', tabindex: '0', role: 'region', 'aria-label': `${t.title}, scrolls`},
+                                   make('table', {'aria-label': t.title}, make('thead', {}, head), body)));
   if (filter) {
     const input = make('input', {type: 'search', placeholder: filter, 'aria-label': filter});
     input.addEventListener('input', () => {
@@ -154,7 +167,7 @@ const causes = {
   compute: 'arithmetic',
   memory: 'memory traffic',
   latency: 'neither roof: latency, or a slow kernel',
-  overhead: 'starting the step',
+  launch: 'starting the step',
   unknown: ''
 };
 const causeColour = cause => `var(--${cause in causes && cause ? cause : 'unknown'})`;
@@ -190,14 +203,14 @@ perSide(byId('bars'), side => {
     fill.append(make('div', {class: 'floor', style: `width:${known ? Math.min(100, 100 * cellValue(r[roof])) : 100}%`}));
     const line = make(
         'div', {
-          class: 'bar',
+          class: 'bar', role: 'button', tabindex: '0',
           title: `${cellText(r[name])}: ${cellText(r[us])}${known ? `, ${cellText(r[roof])} of roof` : ''}${
               cause ? `, limited by ${causes[cause]}` : ''}`
         },
         make('div', {class: 'label'}, nameElement(cellText(r[name])), make('i', {}, fusedName(cellText(r[op])))),
         make('div', {class: 'track'}, fill), make('div', {class: 'cause'}, cause),
         make('div', {class: 'value'}, `${cellText(r[us])}  ${cellText(r[share])}`));
-    line.addEventListener('click', () => toNode(side, cellText(r[name])));
+    pressed(line, () => toNode(side, cellText(r[name])));
     return line;
   };
   const seen = [...new Set(rows.map(r => cellText(r[limiter])))].filter(Boolean);
@@ -214,8 +227,11 @@ perSide(byId('steps'), side => put('steps', tableElement(data[side].steps, {
                                    })));
 perSide(byId('scopes'), side => put('scopes', tableElement(data[side].scopes, {filter: 'Filter: module'})));
 
+for (const id of ['nodes', 'inside'])
+  perSide(byId(id), side => put(id, tableElement(data[side][id], {filter: 'Filter: node, operator'})), sides.filter(s => data[s][id]));
+
 // --- memory over the time of one run: what a step holds, from its beginning to the next one's
-const heldParts = [['inputs and outputs', 'var(--overhead)'], ['activations', 'var(--cool)'], ['workspace', 'var(--hot)']];
+const heldParts = [['inputs and outputs', 'var(--launch)'], ['activations', 'var(--cool)'], ['workspace', 'var(--hot)']];
 function heldDrawing({steps, weights, peak, peak_step}) {
   const W = 1000, H = 190, floor = H - 20, begin = steps[0].begin_us, end = steps[steps.length - 1].end_us;
   const sum = s => s.bytes.reduce((a, b) => a + b, 0), most = Math.max(1, ...steps.map(sum));
@@ -282,7 +298,7 @@ if (data.bench) {
 }
 
 // --- what was tried
-for (const id of ['errors', 'rewrites', 'fused']) if (data[id]) put(id, tableElement(data[id])); else byId(id).hidden = true;
+for (const id of ['errors', 'rewrites', 'fused', 'groups']) if (data[id]) put(id, tableElement(data[id])); else byId(id).hidden = true;
 if (data.forms && data.forms.rows.length) byId('forms').append(tableElement(data.forms)); else byId('forms').hidden = true;
 if (data.errors) byId('errors').querySelector('h2').append(`, ${sideTitle.after} against ${sideTitle.before}`);
 if (data.ledger) put('ledger', tableElement(data.ledger, {filter: 'Filter: rewrite, result, reason, node'}));

@@ -1,0 +1,181 @@
+#include "profile/advice.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "profile/fill.h"
+#include "profile/limiter.h"
+
+namespace smelt::profile {
+namespace {
+
+/// A good kernel's share of the roof: what is promised, where a step reaches less.
+constexpr double good = 0.8;
+
+std::string rate(double flops_per_s) {
+  return flops_per_s >= 1e12 ? fmt::format("{:.3g} TFLOP/s", flops_per_s / 1e12)
+                             : fmt::format("{:.3g} GFLOP/s", flops_per_s / 1e9);
+}
+std::string time(double us) {
+  if (us >= 1e6) return fmt::format("{:.3g} s", us / 1e6);
+  return us >= 1000 ? fmt::format("{:.3g} ms", us / 1000) : fmt::format("{:.3g} µs", us);
+}
+std::string steps_of(size_t n) { return fmt::format("{} step{}", n, n == 1 ? "" : "s"); }
+
+/// Steps that have something in common, and what each may win.
+class Group {
+ public:
+  void add(const StepRow& row, double us) {
+    if (us <= 0) return;
+    won_.emplace_back(us, row.step.name.empty() ? row.step.op : row.step.name);
+    us_ += us;
+  }
+  size_t size() const { return won_.size(); }
+  double us() const { return us_; }
+  void put(std::vector<Advice>& all, std::string what, std::string why, std::string from) const {
+    if (won_.empty()) return;
+    Advice a{std::move(what), std::move(why), us_, std::move(from), {}};
+    auto sorted = won_;
+    std::ranges::stable_sort(sorted, std::greater(), [](const auto& w) { return w.first; });
+    for (const auto& [us, name] : sorted) a.steps.push_back(name);
+    all.push_back(std::move(a));
+  }
+
+ private:
+  std::vector<std::pair<double, std::string>> won_;
+  double us_ = 0;
+};
+
+bool by_reference(const StepRow& r) { return r.step.tactic == "reference"; }
+
+void advise_on_references(const Profile& p, std::vector<Advice>& all) {
+  Group g;
+  for (const StepRow& r : p.steps)
+    if (by_reference(r)) g.add(r, r.us.median - r.floor_us() / good);
+  g.put(all, "replace or rewrite the operators that run in plain loops",
+        fmt::format("{} run{} in the loops of the operators' references, which are written to be right, not fast",
+                    steps_of(g.size()), g.size() == 1 ? "s" : ""),
+        "model");
+}
+
+/// A narrower type does more operations a second, and has half the bytes.
+void advise_on_precision(const Profile& p, std::vector<Advice>& all) {
+  const double wide = p.roof.peak(DType::f32);
+  for (const auto& [type, name] : {std::pair{DType::bf16, "bf16"}, {DType::f16, "fp16"}}) {
+    const auto at = p.roof.flops_per_s.find(type);
+    if (at == p.roof.flops_per_s.end() || at->second < 1.2 * wide) continue;
+    Group g;
+    for (const StepRow& r : p.steps) {
+      if (computes_in(r.step) != DType::f32 || by_reference(r)) continue;
+      if (r.limiter == Limiter::compute)  // it stays as far from its roof, or meets the memory's
+        g.add(r, r.us.median - std::max(r.us.median * wide / at->second, r.memory_us / 2));
+      else if (r.limiter == Limiter::memory)
+        g.add(r, std::min(r.us.median, r.memory_us) / 2);
+    }
+    g.put(all, fmt::format("convert it to {}: --precision {}", name, name),
+          fmt::format("{} compute or move f32; arithmetic reaches {} in f32 and {} in {}, and bytes are half", steps_of(g.size()),
+                      rate(wide), rate(at->second), name),
+          "model");
+    return;
+  }
+}
+
+void advise_on_small_steps(const Profile& p, std::vector<Advice>& all) {
+  Group launches;
+  for (const StepRow& r : p.steps)
+    if (r.limiter == Limiter::launch) launches.add(r, r.us.median - r.floor_us());
+  launches.put(all, "give the tiny steps more to do at a time: a larger batch, or one step of several",
+               fmt::format("{} do less work than starting {} takes ({})", steps_of(launches.size()),
+                           launches.size() == 1 ? "it" : "each of them", time(p.roof.launch_us)),
+               "model");
+  Group moves;
+  for (const StepRow& r : p.steps)
+    if (r.limiter == Limiter::memory && only_moves(r.step)) moves.add(r, r.us.median);
+  moves.put(all, "do without copies: let the steps before or behind them read and write the elements where they lie",
+            fmt::format("{} only move{} elements", steps_of(moves.size()), moves.size() == 1 ? "s" : ""), "model");
+}
+
+void advise_on_kernels(const Profile& p, const Surroundings& where, std::vector<Advice>& all) {
+  Group compute, memory, latency;
+  for (const StepRow& r : p.steps) {
+    if (by_reference(r)) continue;
+    const double won = r.us.median - r.floor_us() / good;
+    if (r.limiter == Limiter::compute) compute.add(r, won);
+    if (r.limiter == Limiter::memory && !only_moves(r.step)) memory.add(r, won);
+    if (r.limiter == Limiter::latency) latency.add(r, won);
+  }
+  compute.put(
+      all, "look for faster kernels: --tuning-level 3 measures every candidate",
+      fmt::format("{} are limited by arithmetic, and reach less than {:.0f}% of its roof", steps_of(compute.size()), 100 * good),
+      "model");
+  memory.put(
+      all,
+      where.on_gpu ? "have more bytes under way: wider loads, more of them before the first is used"
+                   : "look for kernels that read memory in order: --tuning-level 3 measures every candidate",
+      fmt::format("{} are limited by memory, and reach less than {:.0f}% of its bandwidth", steps_of(memory.size()), 100 * good),
+      "model");
+  latency.put(all,
+              where.on_gpu ? "have more work under way at a time: split K, smaller tiles, a larger batch"
+                           : "give it independent work: a larger batch, longer rows, or another operator",
+              fmt::format("{} wait{} for what is under way, neither memory nor arithmetic being busy", steps_of(latency.size()),
+                          latency.size() == 1 ? "s" : ""),
+              "model");
+}
+
+void advise_on_the_rest(const Profile& p, const Surroundings& where, std::vector<Advice>& all) {
+  if (!where.on_gpu && where.threads < where.cores) {
+    Group g;
+    const double part = 1 - static_cast<double>(where.threads) / where.cores;
+    for (const StepRow& r : p.steps)
+      if (r.limiter == Limiter::compute) g.add(r, r.us.median * part);
+    g.put(all, fmt::format("use all cores: --threads {}", where.cores),
+          fmt::format("it uses {} of {}, and {} are limited by arithmetic", where.threads, where.cores, steps_of(g.size())),
+          "model");
+  }
+  if (p.gaps_us > 0)
+    all.push_back({"have fewer, larger steps",
+                   fmt::format("between {} the host has {} to do", steps_of(p.steps.size()), time(p.gaps_us)),
+                   p.gaps_us,
+                   "measured",
+                   {}});
+  double copied = 0;
+  for (const CopyRow& c : p.copies) copied += c.us.median;
+  if (copied > 0)
+    all.push_back({"keep inputs and outputs on the GPU",
+                   fmt::format("{} copies between host and device", p.copies.size()),
+                   copied,
+                   "measured",
+                   {}});
+  if (const OtherWork& o = p.others; o.disturbed > 0 && o.cost_us > 0)
+    all.push_back({"keep other work off these cores, or give it less of them: smelt profile A --with B measures what helps",
+                   fmt::format("it took cores during {} of {} measurements: threads waited {} for one in all",
+                               o.disturbed, o.runs, time(o.waited_us)),
+                   o.cost_us,
+                   o.cost_measured ? "measured" : "waiting",
+                   {}});
+}
+
+}  // namespace
+
+void rank(std::vector<Advice>& advice, double run_us) {
+  std::erase_if(advice, [&](const Advice& a) { return a.us < 0.005 * run_us; });
+  std::ranges::stable_sort(advice, std::greater(), &Advice::us);
+}
+
+std::vector<Advice> advise(const Profile& p, const Surroundings& where) {
+  std::vector<Advice> all;
+  advise_on_references(p, all);
+  if (p.roof.bytes_per_s > 0) {
+    advise_on_precision(p, all);
+    advise_on_small_steps(p, all);
+    advise_on_kernels(p, where, all);
+    advise_on_fills(p, all);
+  }
+  advise_on_the_rest(p, where, all);
+  rank(all, p.latency_us.median);
+  return all;
+}
+
+}  // namespace smelt::profile

@@ -1,0 +1,22 @@
+// What to do about a plan's time, and what each may save: why it is slow, and what next.
+#pragma once
+
+#include <vector>
+
+#include "profile/profile.h"
+
+namespace smelt::profile {
+
+struct Surroundings {
+  bool on_gpu = false;
+  int threads = 1;  // that the plan uses
+  int cores = 1;    // that it may use
+};
+
+/// From a profile's steps, their limiters, and what other work took: the most to win first. What two of them win may be the same
+/// time. Without a roof only what needs none is said.
+std::vector<Advice> advise(const Profile& p, const Surroundings& where);
+/// Sorts by what is to win; leaves out what is less than half a percent of a run.
+void rank(std::vector<Advice>& advice, double run_us);
+
+}  // namespace smelt::profile

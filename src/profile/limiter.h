@@ -1,0 +1,27 @@
+// What limits a step: its work, as the operators' costs say it (ops/core/cost.h), held against the machine's measured roof.
+#pragma once
+
+#include "profile/profile.h"
+
+namespace smelt::profile {
+
+/// The element type a step computes in, from its problem's printed form ("conv:f16>f16:…"); f32 where it says none.
+DType computes_in(const StepInfo& step);
+/// Whether it only moves elements: a copy, a transposition, a change of layout or type.
+bool only_moves(const StepInfo& step);
+
+/// Fills in what a row says beside its time: compute_us, memory_us, roof_share, at_stake_us, limiter, because.
+///
+///   compute, memory  it takes less than three times what its operations or its bytes must take, whichever is more
+///   launch           its work takes less than starting it, and it takes less than eight starts
+///   memory           it only moves elements: the bytes it must move are not all that it moves, for it uses parts of cache lines
+///   latency          neither roof is near: too little is under way at a time, or a slow kernel
+///
+/// Decided by alone_us where that is known, else by the fastest of the runs: other work on the machine makes runs longer and never
+/// shorter.
+void judge(StepRow& row, const Roof& roof);
+
+/// The steps inside of bodies, by some runs more of the execution.
+std::vector<InnerRow> inner_rows(Execution& execution, const Roof& roof, int runs);
+
+}  // namespace smelt::profile

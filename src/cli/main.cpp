@@ -44,6 +44,7 @@ constexpr Verb verbs[] = {
     {"inspect", "What a kernel takes of a GPU, and how many of its blocks fit: of a cubin, PTX, or a launch",
      "smelt inspect --launch regs=63,smem=70KiB,threads=128 --arch sm_90", add_inspect},
     {"devices", "What can run here, and its measured ceilings", "smelt devices --measure", add_devices},
+    {"serve", "Serves a model for smelt profile --with", "", add_serve},
     {"cache", "List, merge, export or clear the tuning cache", "smelt cache list", add_cache},
 };
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/common.h"
+#include "cli/contend.h"
 #include "graph/graph.h"
 #include "import/export.h"
 #include "import/import.h"
@@ -60,6 +61,7 @@ bool is_plan(const std::string& path) {
 Action add_profile(CLI::App& app) {
   struct Arguments : ModelArguments {
     std::string sort_by = "self_us", trace, report, out, layers;
+    Contention contention;
     int top = 25, iterations = 20;
     bool optimized = false, print_only = false;
   };
@@ -77,6 +79,17 @@ Action add_profile(CLI::App& app) {
   app.add_flag("--print-only", a->print_only, "Write no file, whatever else is given");
   app.add_option("--layers", a->layers, "What trtexec --exportLayerInfo wrote, beside the profile that it wrote")
       ->type_name("FILE");
+  app.add_option("--with", a->contention.with,
+                 "Another model or plan that is served beside it: how much each slows the other down, what of, and what helps")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  app.add_option("--rate", a->contention.rate,
+                 "With --with: requests a second to each model; one after the other where not given")
+      ->check(in_range(0.001, 1e6))
+      ->type_name("N");
+  app.add_option("--seconds", a->contention.seconds, "With --with: of each measurement (3)")
+      ->check(in_range(0.1, 3600.0))
+      ->type_name("S");
   add_model_options(app, *a);
   app.get_option("model")->description(
       "An ONNX model, or a plan that smelt optimize wrote; or a profile to show: smelt's JSON, a PyTorch trace, an ONNX Runtime "
@@ -86,6 +99,7 @@ Action add_profile(CLI::App& app) {
   return [=] {
     if (!a->layers.empty() || profile::is_profile(a->path))
       return show_file(a->path, a->layers, a->sort_by, a->top ? static_cast<size_t>(a->top) : SIZE_MAX, a->as_json);
+    if (!a->contention.with.empty()) return contend(*a, a->contention, a->top ? static_cast<size_t>(a->top) : SIZE_MAX);
     const bool in_order = a->sort_by == "order";
     if (!in_order) report::step_table({}).sort_by(a->sort_by);  // refuses a wrong name before anything runs
     const report::Subject subject = a->subject();

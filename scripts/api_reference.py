@@ -249,6 +249,7 @@ def python_page(build: pathlib.Path) -> str:
                ("options", "Options", ["BuildOptions"]),
                ("errors", "Errors", ["Error", "UsageError", "UnsupportedError", "AccuracyError", "NotProvenError"]),
                ("ops", "smelt.ops", ["linear", "forget_weights", "tune", "rms_norm", "layer_norm"]),
+               ("torch", "smelt.torch", ["profile", "ModuleProfile"]),
                ("backend", "smelt.backend", ["SmeltBackend", "SmeltRep"])]
     for module, title, names in modules:
         path = build / "python/smelt/smelt_ext.pyi" if module == "smelt_ext" else package / f"{module}.py"

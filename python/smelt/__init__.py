@@ -16,10 +16,10 @@ __version__ = _version()
 
 
 def __getattr__(name: str) -> object:
-    if name == "ops":   # smelt.ops imports PyTorch where it is installed, which takes seconds
+    if name in ("ops", "torch"):   # they import PyTorch where it is installed, which takes seconds
         import importlib
 
-        return importlib.import_module(".ops", __name__)
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

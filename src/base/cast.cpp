@@ -166,6 +166,7 @@ Tensor Tensor::cast(DType to, CastOptions options) const {
   const bool wide = !is_packed(type_) && !is_small_float(type_);
   if (to == DType::string) return to_text(wide ? *this : widen(*this).cast(DType::f32));
   if (type_ == DType::string) return from_text(*this, to).cast(to, options);
+  if (!wide && is_integer(type_) && is_integer(to)) return widen(*this).cast(DType::i64).cast(to, options);  // lowest bits
   if (!wide) return widen(*this).cast(to, options);
   if (is_packed(to) || is_small_float(to)) return narrow(type_ == DType::f64 ? *this : cast(DType::f64), to, options);
 

@@ -150,6 +150,7 @@ TEST(Cast, narrow_integers_wrap) {
   EXPECT_THAT(t.cast(DType::u4).to_ints(), ElementsAre(7, 8, 15));
   EXPECT_THAT(Tensor::of<float>({4}, {-3, -2, 1, 3}).cast(DType::i2).to_ints(), ElementsAre(1, -2, 1, -1));
   EXPECT_THAT(Tensor::of<float>({4}, {-3, -2, 1, 3}).cast(DType::u2).to_ints(), ElementsAre(1, 2, 1, 3));
+  EXPECT_THAT(t.cast(DType::i4).cast(DType::u8).to_ints(), ElementsAre(7, 248, 255));
 }
 
 TEST(Cast, eight_bit_floats_saturate_unless_told_otherwise) {

@@ -54,10 +54,11 @@ def test_every_relative_link_leads_somewhere(name):
 
 @pytest.mark.parametrize("name", names())
 def test_every_path_that_a_page_names_exists(name):
-    """`src/…`, `tests/…` and the like in backquotes; * and {a,b} stand for several. A name in CAPITALS is the reader's to fill in."""
+    """`src/…`, `tests/…` and the like in backquotes; * and {a,b} stand for several. A name in CAPITALS is the reader's to fill in; a test's
+    `file::name` is checked where the list of tests is."""
     for text in re.findall(r"`([^`\n]+)`", prose(ROOT / name)):
         for word in text.split():
-            if not word.startswith(tuple(f + "/" for f in FOLDERS)) or re.search(r"[A-Z]{4,}|[…<>$\"']", word.replace("README", "")):
+            if not word.startswith(tuple(f + "/" for f in FOLDERS)) or re.search(r"[A-Z]{4,}|[…<>$\"']|::", word.replace("README", "")):
                 continue
             for pattern in expanded(word.rstrip(".,:;")):
                 assert any(ROOT.glob(pattern.rstrip("/"))), f"{name} names {word}, and nothing of that name is there"

@@ -62,11 +62,17 @@ __device__ __forceinline__ void store_element(Packed<Format, Bits>, const X* x, 
   y[thread] = byte;
 }
 
-/// Whole: integers to integers, which keep their lowest bits.
+template <class X> inline constexpr bool is_small_integer = false;
+template <int Width, bool Signed, int Bits> inline constexpr bool is_small_integer<Packed<SmallInteger<Width, Signed>, Bits>> = true;
+template <class Y> inline constexpr bool is_plain_integer = false;
+template <class T> inline constexpr bool is_plain_integer<Plain<T>> = !is_real<T>;
+
+/// Whole: integers to integers, which keep their lowest bits; small ones do the same.
 template <class X, class Y, bool Saturate, bool Whole>
 __device__ __forceinline__ void cast(const CastArgs<typename X::Memory, typename Y::Memory>& a) {
   store_element<Saturate>(Y(), a.x, a.y, a.count, [](const typename X::Memory* from, u32 i) {
     if constexpr (Whole) return static_cast<i64>(from[i]);
+    else if constexpr (is_small_integer<X> && is_plain_integer<Y>) return static_cast<i64>(X::read(from, i));
     else return X::read(from, i);
   });
 }

@@ -95,9 +95,16 @@ template <class T> __device__ __forceinline__ float as_float(T x) {
   else if constexpr (is_same_type<T, float>) return x;
   else return to_odd(static_cast<double>(x));
 }
-/// Converts as C++ does on the host: to integers by truncation to 64 bits, which wraps at the width.
+/// To integers by truncation; NaN gives 0, and what lies beyond the type's range its end, as on the host.
 template <class T> __device__ __forceinline__ T from_float(float x) {
   if constexpr (is_same_type<T, bool>) return x != 0;
   else if constexpr (is_real<T>) return narrowed<T>(x);
-  else return static_cast<T>(static_cast<i64>(x));
+  else {
+    constexpr bool has_sign = static_cast<T>(-1) < static_cast<T>(0);
+    constexpr T smallest = has_sign ? static_cast<T>(T(1) << (8 * sizeof(T) - 1)) : T(0), largest = static_cast<T>(~smallest);
+    constexpr float half = static_cast<float>(1ull << (8 * sizeof(T) - 1)), top = has_sign ? half : 2 * half;
+    if (x != x) return T(0);
+    if (x >= top) return largest;
+    return x <= (has_sign ? -half : 0.f) ? smallest : static_cast<T>(x);
+  }
 }

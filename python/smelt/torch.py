@@ -38,8 +38,8 @@ def profile(module: torch.nn.Module, inputs: Any, *, iterations: int = 20, repor
 
     inputs: a tensor, a tuple of positional arguments, or a dict of keyword arguments; the profile runs on these.
     keep: a file to leave the exported model in.
-    iterations, report, trace, options: those of smelt.profile; optimize=False profiles the model operator by operator. A step that stands
-    for operators of several modules counts for the module around them.
+    iterations, report, trace, options: those of smelt.profile; optimize=False profiles the model operator by operator. A step
+    that stands for operators of several modules counts for the module around them.
     The result prints as tables, with what to do first; result.modules["layer1.0.conv1"]["total_us"] is a module's time."""
     named = isinstance(inputs, Mapping)
     if not named and not isinstance(inputs, Sequence):

@@ -150,8 +150,8 @@ void advise_on_the_rest(const Profile& p, const Surroundings& where, std::vector
                    {}});
   if (const OtherWork& o = p.others; o.disturbed > 0 && o.cost_us > 0)
     all.push_back({"keep other work off these cores, or give it less of them: smelt profile A --with B measures what helps",
-                   fmt::format("it took cores during {} of {} measurements: threads waited {} for one in all",
-                               o.disturbed, o.runs, time(o.waited_us)),
+                   fmt::format("it took cores during {} of {} measurements: threads waited {} for one in all", o.disturbed,
+                               o.runs, time(o.waited_us)),
                    o.cost_us,
                    o.cost_measured ? "measured" : "waiting",
                    {}});

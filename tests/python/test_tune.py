@@ -111,7 +111,7 @@ def test_the_drawing_has_a_line_a_tactic_and_a_point_a_candidate(command, tmp_pa
     root = xml.etree.ElementTree.fromstring(pathlib.Path(drawing).read_text())
     tag = "{http://www.w3.org/2000/svg}"
     lines = root.findall(f"{tag}polyline")
-    assert lines and max(len(line.attrib["points"].split()) for line in lines) == 10    # M = 1, 2, 4, … 512
+    assert 10 in {len(line.attrib["points"].split()) for line in lines}    # M = 1, 2, 4, … 512; the roof's line has more
     texts = [t.text for t in root.findall(f"{tag}text")]
     assert "512" in texts and "Roofline, the candidates as points" in texts
     tips = [c.find(f"{tag}title").text for c in root.findall(f"{tag}circle")]

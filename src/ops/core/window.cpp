@@ -36,8 +36,7 @@ Window window_of(const Node& node, const Shape& kernel, const Shape& spatial) {
     if (k < 1 || k > limit) fail("the kernel is {}, expected extents of 1 to {}", to_string(kernel), limit);
   }
   for (int64_t x : spatial) {
-    if (x < 0 || x > extent_limit)
-      fail("the input has spatial extents {}, expected 0 to {}", to_string(spatial), extent_limit);
+    if (x < 0 || x > extent_limit) fail("the input has spatial extents {}, expected 0 to {}", to_string(spatial), extent_limit);
   }
   Window w{kernel, ints_or(node, "strides", r, 1, 1), ints_or(node, "dilations", r, 1, 1), Shape(r, 0), Shape(r, 0)};
   const std::string auto_pad = node.get_string("auto_pad", "NOTSET");

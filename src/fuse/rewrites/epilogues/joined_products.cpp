@@ -129,7 +129,7 @@ NodeId apply_to(Graph& g, const std::vector<NodeId>& products, Node n, bool bias
   n.order = first.order;
   for (NodeId p : products) n.sources.insert(n.sources.end(), g.node(p).sources.begin(), g.node(p).sources.end());
   std::ranges::sort(n.sources);
-  n.sources.erase(std::ranges::unique(n.sources).begin(), n.sources.end());
+  n.sources.erase(std::unique(n.sources.begin(), n.sources.end()), n.sources.end());
   for (NodeId p : products) g.remove_node(p);
   return g.add_node(std::move(n));
 }

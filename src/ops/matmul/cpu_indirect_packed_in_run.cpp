@@ -1,6 +1,5 @@
 // A matrix product whose right operand is computed, or whose batches each have their own, or whose left operand is transposed:
-// the operands are packed in the run, then multiplied as in indirect.cpp. Where there are as many batches as threads each thread
-// takes whole ones; else all threads share one.
+// the operands are packed in the run, then multiplied as in cpu_indirect.cpp.
 #include <fmt/core.h>
 
 #include "ops/core/align.h"
@@ -9,6 +8,7 @@
 #include "ops/cpu/parallel.h"
 #include "ops/matmul/cpu_indirect_rows.h"
 #include "ops/matmul/offer.h"
+#include "ops/matmul/packed_in_run.h"
 
 namespace smelt::ops::matmul {
 namespace {
@@ -39,23 +39,6 @@ void pack_panel(float* packed, const float* from, int64_t panel, int64_t k, int6
   }
 }
 
-/// Sums of one batch's rows, as rows of the whole output.
-class Shifted final : public igemm::Finish {
- public:
-  Shifted(const CpuEpilogue::Runner& to, int64_t row, int thread) : to_(to), row_(row), thread_(thread) {}
-  void take(const igemm::Sums& sums) const override {
-    igemm::Sums s = sums;
-    s.row += row_;
-    if (thread_ >= 0) s.thread = thread_;
-    to_.take(s);
-  }
-
- private:
-  const CpuEpilogue::Runner& to_;
-  int64_t row_;
-  int thread_;
-};
-
 class ComputedProduct final : public Kernel {
  public:
   ComputedProduct(const Product& p, CpuEpilogue epilogue, int threads)
@@ -71,24 +54,21 @@ class ComputedProduct final : public Kernel {
         a_column_(p.a_column),
         b_row_(p.b_row),
         b_column_(p.b_column),
-        threads_(threads) {
+        threads_(threads),
+        batches_(p, threads) {
     const bool tall = p.problem.b_batch.empty();
-    batches_ = tall ? 1 : elements(p.batch);
     m_ = p.problem.m;
-    each_ = batches_ >= threads && batches_ > 1;
-    a_offsets_ = igemm::RowMap(tall ? Shape{1} : p.batch, tall ? Shape{0} : p.a_steps);
-    b_offsets_ = igemm::RowMap(tall ? Shape{1} : p.batch, tall ? Shape{0} : p.b_steps);
     const std::vector<igemm::Part> parts = igemm::split(std::vector<int64_t>{k_});
-    schedule_ = igemm::schedule(m_, n_, parts, !epilogue_.simple(), each_ ? 1 : threads);
+    schedule_ = igemm::schedule(m_, n_, parts, !epilogue_.simple(), batches_.share());
     const Shape own_rows = {m_}, packed_step = {k_}, stored_step = {a_row_};
     const igemm::RowMap map = tall && !packs_a() ? tall_rows(p) : igemm::RowMap(own_rows, packs_a() ? packed_step : stored_step);
-    for (int64_t i = 0; i < workers(); ++i) rows_.emplace_back(map, parts);
+    for (int i = 0; i < batches_.workers(); ++i) rows_.emplace_back(map, parts);
     const Shape c_step = {n_};
     c_rows_ = igemm::RowMap(own_rows, c_step);
   }
 
   int64_t workspace() const override {
-    return converted_bytes(a_) + converted_bytes(b_) + workers() * worker_bytes() + threads_ * epilogue_.scratch();
+    return converted_bytes(a_) + converted_bytes(b_) + batches_.workers() * worker_bytes() + threads_ * epilogue_.scratch();
   }
 
   bool in_place(size_t i) const override { return epilogue_.in_place(i); }
@@ -98,19 +78,14 @@ class ComputedProduct final : public Kernel {
     const float* a = as_f32(a_, converted_a_, b.inputs[0], memory);
     const float* right = as_f32(b_, converted_b_, b.inputs[1], memory);
     char* workers_memory = memory;
-    const CpuEpilogue::Runner runner(epilogue_, b, memory + workers() * worker_bytes());
-    if (each_) {
-      parallel_dynamic(threads_, batches_, [&](int64_t batch, int thread) {
-        one(a, right, batch, workers_memory + thread * worker_bytes(), runner, thread);
-      });
-    } else {
-      for (int64_t batch = 0; batch < batches_; ++batch) one(a, right, batch, workers_memory, runner, -1);
-    }
+    const CpuEpilogue::Runner runner(epilogue_, b, memory + batches_.workers() * worker_bytes());
+    batches_.run([&](int64_t batch, int worker, int thread) {
+      one(a, right, batch, rows_[static_cast<size_t>(worker)], workers_memory + worker * worker_bytes(), runner, thread);
+    });
   }
 
  private:
   bool packs_a() const { return a_column_ != 1; }
-  int64_t workers() const { return each_ ? threads_ : 1; }
   int64_t panels_bytes() const { return aligned(igemm::packed_floats(k_, n_) * 4); }
   int64_t rows_bytes() const { return packs_a() ? aligned(m_ * k_ * 4) : 0; }
   int64_t worker_bytes() const { return panels_bytes() + rows_bytes() + aligned(igemm::workspace(schedule_)); }
@@ -124,24 +99,16 @@ class ComputedProduct final : public Kernel {
     return to;
   }
 
-  /// thread < 0: all threads together.
-  void one(const float* a, const float* right, int64_t batch, char* memory, const CpuEpilogue::Runner& runner, int thread) {
+  void one(const float* a, const float* right, int64_t batch, MatrixRows& rows, char* memory, const CpuEpilogue::Runner& runner,
+           int thread) {
     float* panels = reinterpret_cast<float*>(memory);
     float* left = reinterpret_cast<float*>(memory + panels_bytes());
-    const int share = thread < 0 ? threads_ : 1;
-    a += a_offsets_.offset(batch);
-    right += b_offsets_.offset(batch);
-    parallel(share, (n_ + tile_columns - 1) / tile_columns, 1, [&](int64_t begin, int64_t end, int) {
+    a += batches_.a(batch);
+    right += batches_.b(batch);
+    parallel(batches_.share(), (n_ + tile_columns - 1) / tile_columns, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t panel = begin; panel < end; ++panel) pack_panel(panels, right, panel, k_, n_, b_row_, b_column_, alpha_);
     });
-    if (packs_a()) {
-      parallel(share, m_, 8, [&](int64_t begin, int64_t end, int) {
-        for (int64_t k = 0; k < k_; ++k) {
-          for (int64_t m = begin; m < end; ++m) left[m * k_ + k] = a[m * a_row_ + k * a_column_];
-        }
-      });
-    }
-    MatrixRows& rows = rows_[static_cast<size_t>(std::max(thread, 0))];
+    if (packs_a()) pack_left(left, a, m_, k_, a_row_, a_column_, batches_.share());
     rows.set(packs_a() ? left : a);
     igemm::Run r;
     r.rows = &rows;
@@ -149,7 +116,7 @@ class ComputedProduct final : public Kernel {
     r.workspace = memory + panels_bytes() + rows_bytes();
     runner.end(r);
     // This batch's part of the output, whose matrices are dense.
-    const Shifted shifted(runner, batch * m_, thread);
+    const BatchRows shifted(runner, batch * m_, thread);
     if (r.finish) r.finish = &shifted;
     r.c += batch * m_ * n_;
     r.c_rows = &c_rows_;
@@ -164,10 +131,10 @@ class ComputedProduct final : public Kernel {
   BoundTensor a_, b_;
   ConvertToF32 converted_a_, converted_b_;
   float alpha_;
-  int64_t m_, n_, k_, batches_, a_row_, a_column_, b_row_, b_column_;
+  int64_t m_, n_, k_, a_row_, a_column_, b_row_, b_column_;
   int threads_;
-  bool each_ = false;  // each thread takes batches of its own
-  igemm::RowMap a_offsets_, b_offsets_, c_rows_;
+  Batches batches_;
+  igemm::RowMap c_rows_;
   igemm::Schedule schedule_;
   std::vector<MatrixRows> rows_;  // one a worker
 };

@@ -10,6 +10,7 @@
 #include "ops/cpu/epilogue.h"
 #include "ops/cpu/igemm/integer.h"
 #include "ops/cpu/integer/widened_rows.h"
+#include "ops/matmul/cpu_indirect_rows.h"
 #include "ops/matmul/int8_problem.h"
 #include "ops/matmul/int8_sums.h"
 #include "ops/matmul/offer.h"
@@ -30,7 +31,7 @@ class Int8Indirect final : public Kernel {
         pairs_((q.problem.k + 1) / 2),
         k_(q.problem.k),
         parts_(igemm::split(std::vector<int64_t>{pairs_})),
-        rows_(igemm::RowMap(row_grid(q), row_steps(q)), k_, a_.type == DType::i8, parts_),
+        rows_(tall_rows(q), k_, a_.type == DType::i8, parts_),
         schedule_(igemm::schedule(q.problem.m, q.problem.n, parts_, true, threads)) {
     schedule_.row_bytes = rows_.copy_bytes(schedule_.block_tiles * igemm::tile_rows);
     start_.resize(static_cast<size_t>(schedule_.n + igemm::tile_columns), 0);

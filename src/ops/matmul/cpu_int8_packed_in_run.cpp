@@ -1,17 +1,17 @@
 // A product of 8-bit integers whose right operand is computed, or whose batches each have their own, or whose left operand is
 // transposed (attention's products in a quantized model): the right operand is packed in the run as pairs of 16-bit integers less
-// their zero points, then multiplied as in cpu_int8_indirect.cpp. Exact. Where there are as many batches as threads each thread takes
-// whole ones; else all threads share one.
+// their zero points, then multiplied as in cpu_int8_indirect.cpp. Exact.
 #include <algorithm>
 
 #include "ops/core/align.h"
 #include "ops/cpu/epilogue.h"
 #include "ops/cpu/igemm/integer.h"
 #include "ops/cpu/integer/widened_rows.h"
-#include "ops/cpu/parallel.h"
+#include "ops/matmul/cpu_indirect_rows.h"
 #include "ops/matmul/int8_problem.h"
 #include "ops/matmul/int8_sums.h"
 #include "ops/matmul/offer.h"
+#include "ops/matmul/packed_in_run.h"
 
 namespace smelt::ops::matmul {
 namespace {
@@ -65,23 +65,6 @@ template <class T> void pack_panel(int16_t* packed, const T* from, int64_t panel
   (b.column == 1 ? pack_rows<T> : pack_columns<T>)(to, from + first * b.column, b, width, used, zeros + first);
 }
 
-/// Sums of one batch's rows, as rows of the whole output.
-class Shifted final : public igemm::Finish {
- public:
-  Shifted(const igemm::Finish& to, int64_t row, int thread) : to_(to), row_(row), thread_(thread) {}
-  void take(const igemm::Sums& sums) const override {
-    igemm::Sums s = sums;
-    s.row += row_;
-    if (thread_ >= 0) s.thread = thread_;
-    to_.take(s);
-  }
-
- private:
-  const igemm::Finish& to_;
-  int64_t row_;
-  int thread_;
-};
-
 class Int8Computed final : public Kernel {
  public:
   Int8Computed(const Product& q, int threads)
@@ -95,18 +78,13 @@ class Int8Computed final : public Kernel {
         pairs_((q.problem.k + 1) / 2),
         a_row_(q.a_row),
         a_column_(q.a_column),
-        threads_(threads) {
-    const bool tall = q.problem.b_batch.empty();
-    batches_ = tall ? 1 : elements(q.batch);
-    each_ = batches_ >= threads && batches_ > 1;
-    a_offsets_ = igemm::RowMap(tall ? Shape{1} : q.batch, tall ? Shape{0} : q.a_steps);
-    b_offsets_ = igemm::RowMap(tall ? Shape{1} : q.batch, tall ? Shape{0} : q.b_steps);
+        threads_(threads),
+        batches_(q, threads) {
     const std::vector<igemm::Part> parts = igemm::split(std::vector<int64_t>{pairs_});
-    schedule_ = igemm::schedule(m_, right_.n, parts, true, each_ ? 1 : threads);
-    // A transposed operand of all batches (tall) has no rows that one step apart describes unless it has no batch.
+    schedule_ = igemm::schedule(m_, right_.n, parts, true, batches_.share());
     const Shape own_rows = {m_}, step = {packs_a() ? right_.k : a_row_};
-    const igemm::RowMap map = tall && !packs_a() ? igemm::RowMap(row_grid(q), row_steps(q)) : igemm::RowMap(own_rows, step);
-    for (int64_t i = 0; i < workers(); ++i) rows_.emplace_back(map, right_.k, a_.type == DType::i8, parts);
+    const igemm::RowMap map = q.problem.b_batch.empty() && !packs_a() ? tall_rows(q) : igemm::RowMap(own_rows, step);
+    for (int i = 0; i < batches_.workers(); ++i) rows_.emplace_back(map, right_.k, a_.type == DType::i8, parts);
     schedule_.row_bytes = rows_[0].copy_bytes(schedule_.block_tiles * igemm::tile_rows);
     start_ = quantization_.bias;
     start_.resize(static_cast<size_t>(right_.n + tile_columns), 0);
@@ -116,14 +94,16 @@ class Int8Computed final : public Kernel {
     if (q.node->program) epilogue_.emplace(q.bound, q.operands, q.bound.outputs[0].shape.size() - 1, quantization_.scales);
   }
 
-  int64_t workspace() const override { return workers() * worker_bytes() + threads_ * (epilogue_ ? epilogue_->scratch() : 0); }
+  int64_t workspace() const override {
+    return batches_.workers() * worker_bytes() + threads_ * (epilogue_ ? epilogue_->scratch() : 0);
+  }
   bool in_place(size_t i) const override { return epilogue_ && epilogue_->in_place(i); }
 
   void run(const Buffers& b) override {
     char* memory = static_cast<char*>(b.workspace);
     if (quantization_.b_zero_input) std::ranges::fill(zeros_, byte(b.inputs[*quantization_.b_zero_input], b_type_));
     if (epilogue_) {
-      const CpuEpilogue::Runner finish(*epilogue_, b, memory + workers() * worker_bytes());
+      const CpuEpilogue::Runner finish(*epilogue_, b, memory + batches_.workers() * worker_bytes());
       all(b, memory, finish);
     } else {
       const StoreSums finish(static_cast<int32_t*>(b.outputs[0]), right_.n);
@@ -133,7 +113,6 @@ class Int8Computed final : public Kernel {
 
  private:
   bool packs_a() const { return a_column_ != 1; }
-  int64_t workers() const { return each_ ? threads_ : 1; }
   int64_t panels_bytes() const { return aligned(igemm::packed_floats(pairs_, right_.n) * 4); }
   int64_t rows_bytes() const { return packs_a() ? aligned(m_ * right_.k) : 0; }
   int64_t worker_bytes() const { return panels_bytes() + rows_bytes() + aligned(igemm::workspace(schedule_)); }
@@ -143,22 +122,18 @@ class Int8Computed final : public Kernel {
   }
 
   void all(const Buffers& b, char* memory, const igemm::Finish& finish) {
-    if (each_) {
-      parallel_dynamic(threads_, batches_,
-                       [&](int64_t batch, int thread) { one(b, batch, memory + thread * worker_bytes(), finish, thread); });
-    } else {
-      for (int64_t batch = 0; batch < batches_; ++batch) one(b, batch, memory, finish, -1);
-    }
+    batches_.run([&](int64_t batch, int worker, int thread) {
+      one(b, batch, rows_[static_cast<size_t>(worker)], memory + worker * worker_bytes(), finish, thread);
+    });
   }
 
-  /// thread < 0: all threads together.
-  void one(const Buffers& buffers, int64_t batch, char* memory, const igemm::Finish& finish, int thread) {
+  void one(const Buffers& buffers, int64_t batch, integer::WidenedRows& rows, char* memory, const igemm::Finish& finish,
+           int thread) {
     int16_t* panels = reinterpret_cast<int16_t*>(memory);
     uint8_t* left = reinterpret_cast<uint8_t*>(memory + panels_bytes());
-    const int share = thread < 0 ? threads_ : 1;
-    const uint8_t* a = static_cast<const uint8_t*>(buffers.inputs[a_input_]) + a_offsets_.offset(batch);
-    const uint8_t* right = static_cast<const uint8_t*>(buffers.inputs[b_input_]) + b_offsets_.offset(batch);
-    parallel(share, (right_.n + tile_columns - 1) / tile_columns, 1, [&](int64_t begin, int64_t end, int) {
+    const uint8_t* a = static_cast<const uint8_t*>(buffers.inputs[a_input_]) + batches_.a(batch);
+    const uint8_t* right = static_cast<const uint8_t*>(buffers.inputs[b_input_]) + batches_.b(batch);
+    parallel(batches_.share(), (right_.n + tile_columns - 1) / tile_columns, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t panel = begin; panel < end; ++panel) {
         if (b_type_ == DType::u8)
           pack_panel(panels, right, panel, right_, zeros_.data());
@@ -166,16 +141,10 @@ class Int8Computed final : public Kernel {
           pack_panel(panels, reinterpret_cast<const int8_t*>(right), panel, right_, zeros_.data());
       }
     });
-    if (packs_a()) {
-      parallel(share, m_, 8, [&](int64_t begin, int64_t end, int) {
-        for (int64_t k = 0; k < right_.k; ++k)
-          for (int64_t m = begin; m < end; ++m) left[m * right_.k + k] = a[m * a_row_ + k * a_column_];
-      });
-    }
-    integer::WidenedRows& rows = rows_[static_cast<size_t>(std::max(thread, 0))];
+    if (packs_a()) pack_left(left, a, m_, right_.k, a_row_, a_column_, batches_.share());
     rows.set(packs_a() ? left : a,
              quantization_.a_zero_input ? byte(buffers.inputs[*quantization_.a_zero_input], a_.type) : quantization_.a_zero);
-    const Shifted shifted(finish, batch * m_, thread);
+    const BatchRows shifted(finish, batch * m_, thread);
     igemm::Run r;
     r.integer = true;
     r.rows = &rows;
@@ -191,10 +160,9 @@ class Int8Computed final : public Kernel {
   size_t a_input_, b_input_;
   Quantization quantization_;
   RightOperand right_;
-  int64_t m_, pairs_, batches_ = 1, a_row_, a_column_;
+  int64_t m_, pairs_, a_row_, a_column_;
   int threads_;
-  bool each_ = false;  // each thread takes batches of its own
-  igemm::RowMap a_offsets_, b_offsets_;
+  Batches batches_;
   igemm::Schedule schedule_;
   std::vector<integer::WidenedRows> rows_;  // one a worker
   std::vector<int32_t> start_, zeros_;      // of the columns
@@ -205,8 +173,6 @@ std::optional<Refusal> rejects(const Product& p) {
   if (auto why = rejects_int8_tensors(p)) return why;
   if (p.bound.inputs[p.b].constant.valid() && p.a_column == 1 && p.problem.b_batch.empty())
     return refuse(Reason::unsupported, "a constant right operand, packed beforehand");
-  if (p.a_column != 1 && p.problem.b_batch.empty() && elements(p.batch) > 1)
-    return refuse(Reason::wrong_layout, "a batch of transposed left operands of one right one");
   return std::nullopt;
 }
 

@@ -1,10 +1,9 @@
-// What kernels of 8-bit products on igemm share: where the sums go, and how the rows of the left operand lie.
+// Where the kernels of 8-bit products on igemm put sums that nothing follows.
 #pragma once
 
 #include <algorithm>
 
 #include "ops/cpu/igemm/igemm.h"
-#include "ops/matmul/problem.h"
 
 namespace smelt::ops::matmul {
 
@@ -23,17 +22,5 @@ class StoreSums final : public igemm::Finish {
   int32_t* to_;
   int64_t columns_;
 };
-
-/// The rows of the left operand as a grid, where the right one has no batch: its batch axes, then its rows.
-inline Shape row_grid(const Product& p) {
-  Shape s = p.batch;
-  s.push_back(p.problem.m / std::max<int64_t>(1, elements(p.batch)));
-  return s;
-}
-inline Shape row_steps(const Product& p) {
-  Shape s = p.a_steps;
-  s.push_back(p.a_row);
-  return s;
-}
 
 }  // namespace smelt::ops::matmul

@@ -115,13 +115,15 @@ def reference_steps(model, args):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         return {f"profile: {done.stderr.strip()[:80]}": 1.0}, math.nan
-    steps = json.loads(done.stdout)["after"]["steps"]
-    total = sum(s["us"]["median"] for s in steps) or 1
+    profile = json.loads(done.stdout)["after"]
+    total = sum(s["us"]["median"] for s in profile["steps"]) or 1
+    times = [(s["op"], s["tactic"], s["us"]["median"]) for s in profile["steps"]]
+    times += [(s["op"], s["tactic"], s["us"]) for s in profile.get("inside", [])]    # of bodies
     kinds = {}
-    for s in steps:
-        if s["tactic"] in ("reference", ""):
-            kinds[s["op"]] = kinds.get(s["op"], 0) + s["us"]["median"] / total
-    return kinds, sum(s["us"]["median"] for s in steps if s["tactic"] == "reference") / total
+    for op, tactic, us in times:
+        if tactic in ("reference", ""):
+            kinds[op] = kinds.get(op, 0) + us / total
+    return kinds, sum(us for _, tactic, us in times if tactic == "reference") / total
 
 
 def measure(model, args):

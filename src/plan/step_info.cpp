@@ -4,6 +4,7 @@
 
 #include "ops/core/cost.h"
 #include "plan/buffers.h"
+#include "plan/shapes.h"
 
 namespace smelt::plan {
 namespace {
@@ -82,7 +83,7 @@ std::vector<StepInfo> describe_steps(const Graph& g, const Segment& s) {
         break;
       case StepKind::dynamic:
         info.problem = plain_problem(s, step, "dynamic", info.op);
-        info.tactic = "reference";
+        info.tactic = is_control_flow(*step.node) ? "plan" : "reference";  // bodies are planned like graphs
         info.on_host = step.on_host;
         break;
       case StepKind::control:

@@ -49,11 +49,14 @@ class Group {
 };
 
 bool by_reference(const StepRow& r) { return r.step.tactic == "reference"; }
+bool runs_bodies(const StepRow& r) { return r.step.tactic == "plan"; }
 
 void advise_on_references(const Profile& p, std::vector<Advice>& all) {
   Group g;
   for (const StepRow& r : p.steps)
     if (by_reference(r)) g.add(r, r.us.median - r.floor_us() / good);
+  for (const InnerRow& r : p.inside)
+    if (by_reference(r.row)) g.add(r.row, r.us - r.calls * r.row.floor_us() / good);
   g.put(all, "replace or rewrite the operators that run in plain loops",
         fmt::format("{} run{} in the loops of the operators' references, which are written to be right, not fast",
                     steps_of(g.size()), g.size() == 1 ? "s" : ""),
@@ -100,7 +103,7 @@ void advise_on_small_steps(const Profile& p, std::vector<Advice>& all) {
 void advise_on_kernels(const Profile& p, const Surroundings& where, std::vector<Advice>& all) {
   Group compute, memory, latency;
   for (const StepRow& r : p.steps) {
-    if (by_reference(r)) continue;
+    if (by_reference(r) || runs_bodies(r)) continue;
     const double won = r.us.median - r.floor_us() / good;
     if (r.limiter == Limiter::compute) compute.add(r, won);
     if (r.limiter == Limiter::memory && !only_moves(r.step)) memory.add(r, won);

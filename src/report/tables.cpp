@@ -44,6 +44,8 @@ std::string reference_warning(const profile::Profile& p) {
   double share = 0;
   for (const profile::StepRow& r : p.steps)
     if (by_reference(r.step)) found.push_back(&r.step), share += r.share;
+  for (const profile::InnerRow& r : p.inside)
+    if (by_reference(r.row.step) && p.latency_us.median > 0) found.push_back(&r.row.step), share += r.us / p.latency_us.median;
   return reference_warning(found, fmt::format(", {} of the steps' time", format(share, Unit::percent)));
 }
 

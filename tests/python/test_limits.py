@@ -224,6 +224,7 @@ def test_loops_and_branches_are_profiled_inside(measured, tmp_path):
     assert (rows["sine"]["inside"], rows["sine"]["calls"]) == ("loop: body / choice: then_branch", 2)
     assert (rows["tangent"]["inside"], rows["tangent"]["calls"]) == ("loop: body / choice: else_branch", 3)
     [loop] = [s for s in profile["steps"] if s["name"] == "loop"]
+    assert loop["tactic"] == "plan" and rows["choice"]["tactic"] == "plan", "their bodies are planned: no reference runs"
     inside = sum(r["us"] for r in profile["inside"] if r["inside"] == "loop: body")
     assert inside > 0 and rows["choice"]["us"] >= rows["sine"]["us"] + rows["tangent"]["us"]
     assert rows["product"]["us"] == pytest.approx(5 * rows["product"]["call_us"])

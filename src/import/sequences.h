@@ -1,0 +1,18 @@
+// The parts of resolve_sequences().
+#pragma once
+
+#include "import/node_writer.h"
+#include "import/sequence_values.h"
+
+namespace smelt::importer {
+
+/// The body of a SequenceMap once for each item of `first`, its first input; notes the items that it gives. Its initializers are
+/// shared. Nothing where other inputs are not known.
+void unroll_map(const onnx::NodeProto& n, const Known& first, Scope& scope, NodeWriter& writer);
+/// A Loop of known length that carries sequences is its body once for each turn; what that makes of them a next round finds. False
+/// where it stays.
+bool unroll_loop(const onnx::NodeProto& n, const Scope& scope, const Loaded& model, NodeWriter& writer);
+/// Takes out what only made sequences that nothing reads any more; whether there was anything.
+bool drop_unread_sequences(onnx::GraphProto& top);
+
+}  // namespace smelt::importer

@@ -172,6 +172,10 @@ class Race {
 
 }  // namespace
 
+std::string spread(const Timing& t) {
+  return fmt::format("{:.1f} µs ({:.1f} to {:.1f}){}", t.min, t.q1, t.q3, t.under_load > 0 ? " under load" : "");
+}
+
 Timing summarize(std::string tactic, std::string config, std::vector<double> samples) {
   if (samples.empty()) fail("tactic {} has no samples to summarise", tactic);
   std::ranges::sort(samples);

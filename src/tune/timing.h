@@ -25,6 +25,9 @@ struct Timing {
   bool operator==(const Timing&) const = default;
 };
 
+/// "9.6 µs (9.5 to 9.7)"
+std::string spread(const Timing& t);
+
 /// The distribution of samples in microseconds, at least one. Quantiles interpolate linearly between closest ranks.
 Timing summarize(std::string tactic, std::string config, std::vector<double> samples);
 

@@ -31,6 +31,9 @@ struct Choice {
   bool pinned = false;            // the plan names it
 };
 
+/// The candidate's timing; null where it has none.
+const Timing* timing_of(const std::vector<Timing>& timings, const ops::Candidate& c);
+
 /// What a problem is to run with, unmeasured.
 using PinnedChoice = ops::ChosenTactic;
 using PinnedChoices = std::map<std::string, PinnedChoice>;  // by problem

@@ -1,4 +1,4 @@
-// The data of the HTML page: json.cpp writes it, html.cpp puts it into the page.
+// The data of the HTML page: page_data.cpp writes it, html.cpp puts it into the page.
 #pragma once
 
 #include <string>

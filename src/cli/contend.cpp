@@ -228,7 +228,7 @@ report::Table step_table(const profile::Alone& alone, const Served& together) {
                               {"memory_us", "memory, caches", Unit::us}}};
   const auto steps = profile::step_slow_downs(alone.served, together);
   for (size_t i = 0; i < std::min(steps.size(), alone.steps.size()); ++i)
-    t.rows.push_back({alone.steps[i].name, alone.steps[i].op, std::string(profile::name(alone.limiters[i])), steps[i].alone_us,
+    t.rows.push_back({alone.steps[i].name, alone.steps[i].op, profile::name(alone.limiters[i]), steps[i].alone_us,
                       steps[i].together_us, std::max(0.0, steps[i].together_us - steps[i].alone_us), steps[i].cores_us,
                       steps[i].memory_us});
   return t;

@@ -33,7 +33,7 @@ void add_ceilings(std::vector<report::Table>& tables, const device::Ceilings& c,
   report::Table rates{.key = prefix + "rates",
                       .title = fmt::format("Arithmetic ({})", of),
                       .columns = {{"type", "type"}, {"flops_per_s", "peak", report::Unit::flops_per_s}, {"how", "measured by"}}};
-  for (const device::Rate& r : c.rates) rates.rows.push_back({std::string(name(r.type)), r.flops_per_s, r.how});
+  for (const device::Rate& r : c.rates) rates.rows.push_back({name(r.type), r.flops_per_s, r.how});
   tables.push_back(std::move(memory));
   tables.push_back(std::move(rates));
 }

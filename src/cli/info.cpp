@@ -30,7 +30,7 @@ report::Table ports(const char* key, const char* title, const Graph& g, const st
   report::Table t{.key = key, .title = title, .columns = {{"name", "name"}, {"type", "type"}, {"shape", "shape"}}};
   for (ValueId v : values) {
     const Value& x = g.value(v);
-    t.rows.push_back({x.name, std::string(name(x.type)), x.shape ? report::shape_cell(*x.shape) : report::Cell("unknown rank")});
+    t.rows.push_back({x.name, name(x.type), x.shape ? report::shape_cell(*x.shape) : report::Cell("unknown rank")});
   }
   return t;
 }
@@ -57,7 +57,7 @@ report::Table weights(const Graph& g) {
       .key = "weights",
       .title = "Constants",
       .columns = {{"type", "type"}, {"elements", "elements", report::Unit::count}, {"bytes", "bytes", report::Unit::bytes}}};
-  for (const auto& [type, total] : totals) t.rows.push_back({std::string(name(type)), total.first, total.second});
+  for (const auto& [type, total] : totals) t.rows.push_back({name(type), total.first, total.second});
   return t;
 }
 

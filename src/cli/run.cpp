@@ -58,12 +58,12 @@ report::Table tensor_table(const std::map<std::string, Tensor>& tensors) {
                               {"max", "max", report::Unit::value}}};
   for (const auto& [name, x] : tensors) {
     if (x.type() == DType::string || x.size() == 0) {
-      t.rows.push_back({name, std::string(smelt::name(x.type())), report::shape_cell(x.shape()), "", "", ""});
+      t.rows.push_back({name, smelt::name(x.type()), report::shape_cell(x.shape()), "", "", ""});
       continue;
     }
     const Range r = range_of(x);
-    t.rows.push_back({name, std::string(smelt::name(x.type())), report::shape_cell(x.shape()), r.min,
-                      r.sum / static_cast<double>(x.size()), r.max});
+    t.rows.push_back(
+        {name, smelt::name(x.type()), report::shape_cell(x.shape()), r.min, r.sum / static_cast<double>(x.size()), r.max});
   }
   return t;
 }

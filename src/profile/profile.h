@@ -26,6 +26,11 @@ struct Roof {
 enum class Limiter : uint8_t { compute, memory, latency, launch, unknown };
 std::string_view name(Limiter l);
 
+/// Operations a byte; 0 where nothing is moved.
+inline double intensity(int64_t flops, int64_t bytes) {
+  return bytes > 0 ? static_cast<double>(flops) / static_cast<double>(bytes) : 0;
+}
+
 /// How a launch fills a GPU (profile/fill.h).
 struct Fill {
   std::string kernel;  // "gemm:64x64x64 2x2 s4 k1"
@@ -57,8 +62,7 @@ struct StepRow {
   std::vector<Fill> fills;  // of a GPU's plan: smelt's own kernels that the step launches
 
   double floor_us() const { return std::max(compute_us, memory_us); }
-  /// Operations a byte; 0 where it only moves data.
-  double intensity() const { return step.bytes > 0 ? static_cast<double>(step.flops) / static_cast<double>(step.bytes) : 0; }
+  double intensity() const { return profile::intensity(step.flops, step.bytes); }
 };
 
 /// A node of the model, and its part of the step that it became part of.
@@ -69,6 +73,8 @@ struct NodeRow {
   double floor_us = 0;  // of the node alone; fused, its results may never reach memory
   double step_roof_share = 0;
   Limiter limiter = Limiter::unknown;  // the step's
+
+  double intensity() const { return profile::intensity(flops, bytes); }
 };
 
 /// A step inside the body of an If, Loop or Scan, on the processor.
@@ -83,7 +89,7 @@ struct Advice {
   std::string what;  // "convert it to bf16: --precision bf16"
   std::string why;   // "31 steps compute in f32, at 268 GFLOP/s at most; in bf16 it is 1.68 TFLOP/s"
   double us = 0;
-  std::string from;                // what the estimate comes from: "model", "measured", "rewrites"
+  std::string from;                // what the estimate comes from: "model", "measured", "rewrites", "waiting"
   std::vector<std::string> steps;  // where, by name, those with the most to win first; none: everywhere
 };
 

@@ -83,8 +83,7 @@ Table process_table(const cuda::DeviceInfo& gpu, const cuda::GpuState& state) {
   Table t{.key = fmt::format("gpu{}_processes", gpu.ordinal),
           .title = fmt::format("Processes on GPU {}", gpu.ordinal),
           .columns = {{"pid", "pid"}, {"memory_bytes", "memory", Unit::bytes}}};
-  for (const cuda::GpuProcess& p : state.processes)
-    t.rows.push_back({std::to_string(p.pid), p.memory_bytes ? Cell(*p.memory_bytes) : Cell("")});
+  for (const cuda::GpuProcess& p : state.processes) t.rows.push_back({std::to_string(p.pid), known(p.memory_bytes)});
   return t;
 }
 

@@ -13,10 +13,6 @@ namespace {
 
 using inspect::Limit;
 
-Cell known(const std::optional<int>& n) { return n ? Cell(*n) : Cell(""); }
-Cell known(const std::optional<int64_t>& n) { return n ? Cell(*n) : Cell(""); }
-Cell not_zero(int64_t n) { return n > 0 ? Cell(n) : Cell(""); }
-
 Cell limit_cell(int blocks) { return blocks == inspect::Occupancy::no_limit ? Cell("–") : Cell(blocks); }
 
 std::string answer(const inspect::Multiprocessor& m, const inspect::Launch& launch) {
@@ -114,7 +110,7 @@ Table resource_table(const inspect::Multiprocessor& m, const inspect::Launch& la
                       {"blocks", "lets in", Unit::count},
                       {"limits", "limits"}}};
   const auto add = [&](Limit l, const std::string& takes, const std::string& has) {
-    t.rows.push_back({std::string(name(l)), takes, has, limit_cell(o.of(l)), o.limited_by(l) ? "yes" : ""});
+    t.rows.push_back({name(l), takes, has, limit_cell(o.of(l)), o.limited_by(l) ? "yes" : ""});
   };
   const int64_t registers = o.registers_per_warp * o.warps_per_block;
   add(Limit::registers, fmt::format("{} ({} a warp)", registers, o.registers_per_warp), "65536");
@@ -200,21 +196,21 @@ Table kernel_table(const std::vector<InspectedKernel>& kernels) {
                       k.arch,
                       known(k.registers),
                       known(k.static_shared),
-                      not_zero(i.launch.dynamic_shared),
+                      positive(i.launch.dynamic_shared),
                       known(k.stack),
                       known(k.spill_stores),
                       known(k.spill_loads),
                       known(k.barriers),
                       i.grid,
-                      i.assumed_threads ? Cell("") : Cell(i.launch.threads),
-                      not_zero(most),
+                      positive(i.assumed_threads ? 0 : i.launch.threads),
+                      positive(most),
                       k.parameters,
-                      not_zero(k.parameter_bytes),
-                      not_zero(k.constant),
-                      not_zero(k.code_bytes),
+                      positive(k.parameter_bytes),
+                      positive(k.constant),
+                      positive(k.code_bytes),
                       k.code ? Cell(k.code->instructions) : Cell(""),
                       declared,
-                      k.code ? not_zero(k.code->widest_load()) : Cell(""),
+                      positive(k.code ? k.code->widest_load() : 0),
                       k.code ? mix_text(*k.code) : ""});
     stack_is_local = stack_is_local || (k.stack.value_or(0) > 0 && !k.spill_stores);
   }
@@ -249,7 +245,7 @@ Table mix_table(const inspect::Kernel& kernel) {
           .columns = {{"kind", "kind"}, {"instructions", "instructions", Unit::count}, {"share", "share", Unit::percent}}};
   if (!kernel.code) return t;
   for (const auto& [work, count] : kernel.code->mix)
-    t.rows.push_back({std::string(name(work)), count, static_cast<double>(count) / kernel.code->instructions});
+    t.rows.push_back({name(work), count, static_cast<double>(count) / kernel.code->instructions});
   t.sort_by("instructions");
   return t;
 }
@@ -271,8 +267,8 @@ Table line_table(const inspect::Kernel& kernel, const std::map<std::string, std:
   for (const inspect::LineOfCode& l : kernel.code->lines) {
     if (l.line == 0 && kernel.code->lines.size() == 1) return t;  // the code names no lines
     t.rows.push_back({fmt::format("{}:{}", std::filesystem::path(l.file).filename().string(), l.line), l.instructions,
-                      not_zero(l.loads), not_zero(l.widest_load), not_zero(l.stores), not_zero(l.widest_store),
-                      not_zero(l.shared), not_zero(l.local), sources.line(l.file, l.line)});
+                      positive(l.loads), positive(l.widest_load), positive(l.stores), positive(l.widest_store),
+                      positive(l.shared), positive(l.local), sources.line(l.file, l.line)});
   }
   t.note = "Loads and stores of global memory, bytes a thread";
   return t;

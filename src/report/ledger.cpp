@@ -9,8 +9,6 @@
 namespace smelt::report {
 namespace {
 
-Cell estimate(double us) { return us > 0 ? Cell(us) : Cell(""); }
-
 std::string rates_note(const Explained& e) {
   return fmt::format("saves, costs: estimated from bytes and launches at {} and {} a launch ({})",
                      format(e.rates.bytes_per_s, Unit::bytes_per_s), format(e.rates.launch_us, Unit::us),
@@ -52,8 +50,8 @@ Table ledger_table(const Explained& e) {
                       {"detail", "detail"},
                       {"nodes", "nodes"}}};
   for (const fuse::Entry& x : e.ledger)
-    t.rows.push_back({x.rewrite, x.matched ? "matched" : "rejected", x.form, x.reason, x.blocker, estimate(x.saved_us),
-                      estimate(x.cost_us), x.detail, x.nodes});
+    t.rows.push_back({x.rewrite, x.matched ? "matched" : "rejected", x.form, x.reason, x.blocker, positive(x.saved_us),
+                      positive(x.cost_us), x.detail, x.nodes});
   t.note = rates_note(e);
   return t;
 }
@@ -86,8 +84,7 @@ Table ledger_summary(const Explained& e) {
   for (const auto& [rewrite, c] : counts.rows) {
     std::vector<std::string> reasons;
     for (const auto& [reason, n] : c.reasons) reasons.push_back(fmt::format("{} {}", n, reason));
-    t.rows.push_back(
-        {rewrite, std::string(what_of(rewrite)), c.matched, c.rejected, estimate(c.saved_us), estimate(c.cost_us), reasons});
+    t.rows.push_back({rewrite, what_of(rewrite), c.matched, c.rejected, positive(c.saved_us), positive(c.cost_us), reasons});
   }
   t.note = rates_note(e);
   return t;
@@ -110,7 +107,7 @@ Table form_table(const Explained& e) {
           .columns = {
               {"rewrite", "rewrite"}, {"form", "form"}, {"matched", "matched", Unit::count}, {"saved_us", "saves", Unit::us}}};
   for (const auto& [rewrite, forms] : counts.rows)
-    for (const auto& [form, c] : forms.rows) t.rows.push_back({rewrite, form, c.matched, estimate(c.saved_us)});
+    for (const auto& [form, c] : forms.rows) t.rows.push_back({rewrite, form, c.matched, positive(c.saved_us)});
   return t;
 }
 

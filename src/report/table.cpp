@@ -86,6 +86,10 @@ Cell::Cell(const std::vector<std::string>& names) : text(joined(names)), kind(Ki
   if (std::string all = joined(names, names.size()); all != text) full = std::move(all);
 }
 
+Cell module_cell(const std::string& path, int depth) {
+  return std::string(static_cast<size_t>(2 * depth), ' ') + (path.empty() ? "(model)" : path);
+}
+
 Cell shape_cell(const Shape& s) {
   Cell c(to_string(s));
   c.kind = Cell::Kind::list;

@@ -28,6 +28,7 @@ struct Cell {
   std::optional<Unit> unit;  // its own unit, in a column of several units
   std::vector<Cell> list;
   Cell(std::string t) : text(std::move(t)) {}
+  Cell(std::string_view t) : text(t) {}
   Cell(const char* t) : text(t) {}
   Cell(double n) : number(n), kind(Kind::number) {}
   Cell(int64_t n) : number(static_cast<double>(n)), kind(Kind::number), whole(true) {}
@@ -39,6 +40,12 @@ struct Cell {
 
   bool has_number() const { return kind == Kind::number; }
 };
+
+/// A cell that stays empty where there is nothing to say: for a number that is not above zero, or not known.
+template <class N> Cell positive(N n) { return n > 0 ? Cell(n) : Cell(""); }
+template <class N> Cell known(const std::optional<N>& n) { return n ? Cell(*n) : Cell(""); }
+/// "    layer1/conv": a module's path, further to the right the deeper it lies; that of the whole is "(model)".
+Cell module_cell(const std::string& path, int depth);
 
 /// "[1, 8]"; in JSON an array of numbers, of names where an extent is symbolic, null where it is unknown.
 Cell shape_cell(const Shape& s);

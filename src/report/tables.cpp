@@ -24,6 +24,9 @@ std::string reference_warning(const std::vector<const StepInfo*>& steps, const s
 
 bool by_reference(const StepInfo& s) { return s.tactic == "reference"; }
 
+Cell of_roof(const profile::Profile& p, double v) { return p.roof.bytes_per_s > 0 ? Cell(v) : Cell(""); }
+double of_run(const profile::Profile& p, double us) { return p.latency_us.median > 0 ? us / p.latency_us.median : NAN; }
+
 Cell change(double before, double after) { return before > 0 ? Cell(after / before - 1) : Cell("–"); }
 
 }  // namespace
@@ -67,11 +70,10 @@ Table step_table(const profile::Profile& p) {
                       {"problem", "problem"},
                       {"sources", "stands for"},
                       {"because", "because", Unit::text, true}}};
-  const auto of_roof = [&p](double v) { return p.roof.bytes_per_s > 0 ? Cell(v) : Cell(""); };
   for (const profile::StepRow& r : p.steps)
-    t.rows.push_back({r.step.name, r.step.op, r.us.median, r.us.iqr, r.share, r.step.bytes, r.step.flops,
-                      r.step.flops > 0 ? Cell(r.intensity()) : Cell(""), of_roof(r.roof_share), of_roof(r.at_stake_us),
-                      std::string(profile::name(r.limiter)), tactic_text(r.step), r.step.problem, r.step.sources, r.because});
+    t.rows.push_back({r.step.name, r.step.op, r.us.median, r.us.iqr, r.share, r.step.bytes, r.step.flops, positive(r.intensity()),
+                      of_roof(p, r.roof_share), of_roof(p, r.at_stake_us), profile::name(r.limiter), tactic_text(r.step),
+                      r.step.problem, r.step.sources, r.because});
   const double missing = p.unattributed();
   t.note = fmt::format("{} steps take {}, gaps between them {}, together {:.1f}% {} than one run: {} (median of {})",
                        p.steps.size(), format(p.steps_us, Unit::us), format(p.gaps_us, Unit::us), 100 * std::abs(missing),
@@ -92,8 +94,8 @@ Table scope_table(const profile::Profile& p) {
                       {"bytes", "bytes", Unit::bytes},
                       {"flops", "FLOPs", Unit::flops}}};
   for (const profile::ScopeRow& r : p.scopes)
-    t.rows.push_back({std::string(static_cast<size_t>(2 * r.depth), ' ') + (r.path.empty() ? "(model)" : r.path), r.self_us,
-                      r.total_us, r.share, p.roof.bytes_per_s > 0 ? Cell(r.roof_share) : Cell(""), r.calls, r.bytes, r.flops});
+    t.rows.push_back(
+        {module_cell(r.path, r.depth), r.self_us, r.total_us, r.share, of_roof(p, r.roof_share), r.calls, r.bytes, r.flops});
   return t;
 }
 
@@ -110,11 +112,9 @@ Table node_table(const profile::Profile& p) {
                       {"step_roof_share", "step of roof", Unit::percent},
                       {"limiter", "limited by"},
                       {"step", "step"}}};
-  const auto of_roof = [&p](double v) { return p.roof.bytes_per_s > 0 ? Cell(v) : Cell(""); };
   for (const profile::NodeRow& r : p.nodes)
-    t.rows.push_back({r.name, r.op, r.us, r.bytes, r.flops,
-                      r.flops > 0 && r.bytes > 0 ? Cell(static_cast<double>(r.flops) / static_cast<double>(r.bytes)) : Cell(""),
-                      of_roof(r.floor_us), of_roof(r.step_roof_share), std::string(profile::name(r.limiter)), r.step});
+    t.rows.push_back({r.name, r.op, r.us, r.bytes, r.flops, positive(r.intensity()), of_roof(p, r.floor_us),
+                      of_roof(p, r.step_roof_share), profile::name(r.limiter), r.step});
   t.note = "A step's time is shared out among its nodes by what each would take at the roof by itself";
   return t;
 }
@@ -136,9 +136,8 @@ Table inner_table(const profile::Profile& p) {
                       {"tactic", "tactic"}}};
   for (const profile::InnerRow& r : p.inside)
     t.rows.push_back({fmt::format("{}", fmt::join(r.path, " / ")), r.row.step.name, r.row.step.op, r.calls, r.us, r.row.us.median,
-                      p.latency_us.median > 0 ? r.us / p.latency_us.median : NAN, r.row.step.bytes, r.row.step.flops,
-                      p.roof.bytes_per_s > 0 ? Cell(r.row.roof_share) : Cell(""), std::string(profile::name(r.row.limiter)),
-                      tactic_text(r.row.step)});
+                      of_run(p, r.us), r.row.step.bytes, r.row.step.flops, of_roof(p, r.row.roof_share),
+                      profile::name(r.row.limiter), tactic_text(r.row.step)});
   t.note = "A step's time holds that of what is inside of it";
   return t;
 }
@@ -152,8 +151,7 @@ Table advice_table(const profile::Profile& p) {
                       {"why", "why"},
                       {"from", "known from"},
                       {"steps", "where"}}};
-  for (const profile::Advice& a : p.advice)
-    t.rows.push_back({a.what, a.us, p.latency_us.median > 0 ? a.us / p.latency_us.median : NAN, a.why, a.from, a.steps});
+  for (const profile::Advice& a : p.advice) t.rows.push_back({a.what, a.us, of_run(p, a.us), a.why, a.from, a.steps});
   t.note = "What two of them save may be the same time";
   return t;
 }
@@ -163,8 +161,7 @@ std::string advice_text(const profile::Profile& p) {
   for (size_t i = 0; i < std::min<size_t>(p.advice.size(), 5); ++i) {
     const profile::Advice& a = p.advice[i];
     text += fmt::format("{}\n  {}. {} ({}): {}\n     {} ({})", text.empty() ? "Why slow, what next" : "", i + 1,
-                        format(a.us, Unit::us), format(a.us / std::max(p.latency_us.median, 1e-9), Unit::percent), a.what, a.why,
-                        a.from);
+                        format(a.us, Unit::us), format(of_run(p, a.us), Unit::percent), a.what, a.why, a.from);
     if (!a.steps.empty()) text += "\n     " + joined(a.steps, 3);
   }
   return text;
@@ -211,7 +208,7 @@ Table copy_table(const profile::Profile& p) {
   double sum = 0;
   for (const profile::CopyRow& c : p.copies) {
     const double rate = c.us.median > 0 ? static_cast<double>(c.bytes) / c.us.median * 1e6 : NAN;
-    t.rows.push_back({c.name, std::string(smelt::name(c.way)), c.bytes, c.us.median, c.us.iqr, rate});
+    t.rows.push_back({c.name, smelt::name(c.way), c.bytes, c.us.median, c.us.iqr, rate});
     sum += c.us.median;
   }
   t.note = fmt::format(
@@ -277,7 +274,7 @@ Table group_table(const profile::Profile& before, const profile::Profile& after)
     double sum = 0;
     for (const std::string& n : r.step.sources)
       if (const auto at = us.find(n); at != us.end()) sum += at->second;
-    t.rows.push_back({r.step.name, sum, r.us.median, sum - r.us.median, std::string(profile::name(r.limiter)), r.step.sources});
+    t.rows.push_back({r.step.name, sum, r.us.median, sum - r.us.median, profile::name(r.limiter), r.step.sources});
   }
   t.sort_by("saved_us");
   return t;

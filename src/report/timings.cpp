@@ -8,18 +8,13 @@
 namespace smelt::report {
 namespace {
 
-Cell not_zero(double us) { return us > 0 ? Cell(us) : Cell(""); }
 Cell calls(double n) { return n == std::floor(n) ? Cell(static_cast<int64_t>(n)) : Cell(n); }
-std::string indented(const std::string& path, int depth) {
-  return std::string(static_cast<size_t>(2 * depth), ' ') + (path.empty() ? "(model)" : path);
-}
 
-void add_sides(std::vector<Cell>& row, const profile::TimeDifference& d) {
-  row.push_back(d.a_us ? Cell(*d.a_us) : Cell("–"));
-  row.push_back(d.b_us ? Cell(*d.b_us) : Cell("–"));
-  row.push_back(fmt::format("{}{}", d.change_us() < 0 ? "-" : "+", format(std::abs(d.change_us()), Unit::us)));
-  row.push_back(d.change_us());
-  row.push_back(d.a_us && d.b_us && *d.a_us > 0 ? Cell(*d.b_us / *d.a_us) : Cell(""));
+std::vector<Cell> sides(Cell first, const profile::TimeDifference& d) {
+  const auto time = [](const std::optional<double>& us) { return us ? Cell(*us) : Cell("–"); };
+  return {std::move(first), time(d.a_us),
+          time(d.b_us),     fmt::format("{}{}", d.change_us() < 0 ? "-" : "+", format(std::abs(d.change_us()), Unit::us)),
+          d.change_us(),    d.a_us && d.b_us && *d.a_us > 0 ? Cell(*d.b_us / *d.a_us) : Cell("")};
 }
 
 std::vector<Column> sides(Column first, const profile::Timings& a, const profile::Timings& b) {
@@ -53,9 +48,8 @@ Table node_table(const profile::Timings& t) {
   const double all = t.total_us();
   for (const profile::NodeTime& n : t.nodes)
     table.rows.push_back({n.name, n.op, n.self_us(t.gpu), all > 0 ? n.self_us(t.gpu) / all : 0.0, calls(n.calls),
-                          not_zero(n.self_cpu_us), not_zero(n.total_cpu_us), not_zero(n.self_gpu_us), not_zero(n.total_gpu_us),
-                          n.bytes > 0 ? Cell(n.bytes) : Cell(""),
-                          n.sources.size() == 1 && n.sources[0] == n.name ? Cell("") : Cell(n.sources)});
+                          positive(n.self_cpu_us), positive(n.total_cpu_us), positive(n.self_gpu_us), positive(n.total_gpu_us),
+                          positive(n.bytes), n.sources.size() == 1 && n.sources[0] == n.name ? Cell("") : Cell(n.sources)});
   table.note = fmt::format("{}; together {}", origin(t), format(all, Unit::us));
   return table;
 }
@@ -73,18 +67,14 @@ Table scope_table(const profile::Timings& t) {
                           {"bytes", "allocates", Unit::bytes}}};
   const double all = t.total_us();
   for (const profile::ScopeTime& s : t.scopes())
-    table.rows.push_back({indented(s.path, s.depth), s.self_us, s.total_us, all > 0 ? s.total_us / all : 0.0, calls(s.calls),
-                          not_zero(s.total_cpu_us), not_zero(s.total_gpu_us), s.bytes > 0 ? Cell(s.bytes) : Cell("")});
+    table.rows.push_back({module_cell(s.path, s.depth), s.self_us, s.total_us, all > 0 ? s.total_us / all : 0.0, calls(s.calls),
+                          positive(s.total_cpu_us), positive(s.total_gpu_us), positive(s.bytes)});
   return table;
 }
 
 Table scope_diff_table(const profile::Timings& a, const profile::Timings& b) {
   Table table{.key = "scopes", .title = "Time per module", .columns = sides({"path", "module"}, a, b)};
-  for (const profile::TimeDifference& d : scope_differences(a, b)) {
-    std::vector<Cell> row{indented(d.name, d.depth)};
-    add_sides(row, d);
-    table.rows.push_back(std::move(row));
-  }
+  for (const profile::TimeDifference& d : scope_differences(a, b)) table.rows.push_back(sides(module_cell(d.name, d.depth), d));
   return table;
 }
 
@@ -93,11 +83,7 @@ Table node_diff_table(const profile::Timings& a, const profile::Timings& b) {
   auto differences = node_differences(a, b);
   std::ranges::stable_sort(differences,
                            [](const auto& x, const auto& y) { return std::abs(x.change_us()) > std::abs(y.change_us()); });
-  for (const profile::TimeDifference& d : differences) {
-    std::vector<Cell> row{d.name};
-    add_sides(row, d);
-    table.rows.push_back(std::move(row));
-  }
+  for (const profile::TimeDifference& d : differences) table.rows.push_back(sides(d.name, d));
   table.note = origin(a) + "\n" + origin(b);
   return table;
 }

@@ -170,11 +170,10 @@ Table tuned_table(const std::vector<TunedProduct>& products, bool all, const std
     for (const tune::Timing& x : p.timings) {
       if (!x.runs()) continue;
       const bool chosen = x.tactic == p.tactic && x.config == p.config;
-      const Cell of_floor = p.floor_us > 0 ? Cell(p.floor_us / x.min) : Cell("");
+      const Cell of_floor = positive(p.floor_us / x.min);
       const Cell of_vendor = reference && reference->min > 0 ? Cell(x.min / reference->min) : Cell("");
-      const Cell floor = p.floor_us > 0 ? Cell(p.floor_us) : Cell("");
-      t.rows.push_back({p.name, p.problem, ++rank, x.tactic, x.config, x.min, x.median, x.q3 - x.q1, of_floor, of_vendor, floor,
-                        p.flops / x.min * 1e6, x.under_load > 0, chosen});
+      t.rows.push_back({p.name, p.problem, ++rank, x.tactic, x.config, x.min, x.median, x.q3 - x.q1, of_floor, of_vendor,
+                        positive(p.floor_us), p.flops / x.min * 1e6, x.under_load > 0, chosen});
     }
   }
   if (!products.empty() && products[0].floor_us == 0)

@@ -13,7 +13,7 @@
 #include "base/threads.h"
 #include "device/cuda/device.h"
 #include "profile/contention.h"
-#include "profile/roof.h"
+#include "report/contention.h"
 
 namespace smelt::cli {
 namespace {
@@ -186,54 +186,6 @@ std::vector<Arrangement> arrangements(const Contention& c, const std::vector<Ser
   return list;
 }
 
-report::Table slow_table(const std::vector<std::string>& names, const std::vector<profile::Alone>& alone,
-                         const std::vector<Served>& together, const std::vector<double>& predicted) {
-  using report::Unit;
-  report::Table t{.key = "contention",
-                  .title = "Together, against each alone",
-                  .columns = {{"model", "model"},
-                              {"alone_us", "alone", Unit::us},
-                              {"alone_p99_us", "p99", Unit::us},
-                              {"together_us", "together", Unit::us},
-                              {"together_p99_us", "p99 ", Unit::us},
-                              {"slower", "times", Unit::ratio},
-                              {"predicted", "expected", Unit::ratio},
-                              {"cores_us", "no core", Unit::us},
-                              {"memory_us", "memory, caches", Unit::us},
-                              {"queueing_us", "queueing", Unit::us},
-                              {"per_s", "a second", Unit::value}}};
-  for (size_t i = 0; i < names.size(); ++i) {
-    const profile::SlowDown d = profile::slow_down(alone[i].served, together[i]);
-    t.rows.push_back({names[i], d.alone_us, alone[i].served.response().p99, d.together_us, together[i].response().p99, d.ratio(),
-                      predicted[i], d.cores_us, d.memory_us, d.queueing_us, together[i].per_s()});
-  }
-  t.note =
-      "Means and 99th percentiles of what a request takes; no core: its threads were ready and waited (run-queue time); "
-      "expected: from "
-      "what each does alone";
-  return t;
-}
-
-report::Table step_table(const profile::Alone& alone, const Served& together) {
-  using report::Unit;
-  report::Table t{.key = "steps",
-                  .title = "Steps of the first model",
-                  .columns = {{"name", "step"},
-                              {"op", "operator"},
-                              {"limiter", "limited by"},
-                              {"alone_us", "alone", Unit::us},
-                              {"together_us", "together", Unit::us},
-                              {"slower_us", "longer", Unit::us},
-                              {"cores_us", "no core", Unit::us},
-                              {"memory_us", "memory, caches", Unit::us}}};
-  const auto steps = profile::step_slow_downs(alone.served, together);
-  for (size_t i = 0; i < std::min(steps.size(), alone.steps.size()); ++i)
-    t.rows.push_back({alone.steps[i].name, alone.steps[i].op, profile::name(alone.limiters[i]), steps[i].alone_us,
-                      steps[i].together_us, std::max(0.0, steps[i].together_us - steps[i].alone_us), steps[i].cores_us,
-                      steps[i].memory_us});
-  return t;
-}
-
 }  // namespace
 
 int contend(const ModelArguments& model, const Contention& c, size_t top) {
@@ -246,41 +198,11 @@ int contend(const ModelArguments& model, const Contention& c, size_t top) {
   const std::vector<Served> beside = together.run({"as they are", "", {}});
   const auto predicted = profile::predicted_slow_downs(alone, threads::usable_cores(), together.bytes_per_s, c.rate);
 
-  using report::Unit;
-  report::Table remedies{.key = "remedies",
-                         .title = "What helps the first",
-                         .columns = {{"arrangement", "arrangement"},
-                                     {"median_us", "its median", Unit::us},
-                                     {"p99_us", "its p99", Unit::us},
-                                     {"change", "p99, change", Unit::percent},
-                                     {"others_per_s", "others a second", Unit::value},
-                                     {"others_p99_us", "others' p99", Unit::us},
-                                     {"how", "how"}}};
-  const double p99 = beside[0].response().p99;
-  const auto others_of = [](const std::vector<Served>& served) {
-    double per_s = 0, worst = 0;
-    for (size_t i = 1; i < served.size(); ++i) per_s += served[i].per_s(), worst = std::max(worst, served[i].response().p99);
-    return std::pair{per_s, worst};
-  };
-  const auto add = [&](const std::string& name, const std::vector<Served>& served, const std::string& how) {
-    const auto [per_s, worst] = others_of(served);
-    const profile::Summary own = served[0].response();
-    remedies.rows.push_back({name, own.median, own.p99, own.p99 / p99 - 1, per_s, worst, how});
-  };
-  add("as they are", beside, "");
-  std::string best, best_how;
-  double best_p99 = p99;
-  for (const Arrangement& a : arrangements(c, beside)) {
-    const std::vector<Served> served = together.run(a);
-    add(a.name, served, a.how);
-    if (const double own = served[0].response().p99; own < best_p99) best = a.name, best_how = a.how, best_p99 = own;
-  }
-  remedies.note =
-      best.empty() ? fmt::format("None of them lowers the p99 of {}", names[0])
-                   : fmt::format("{}: p99 of {} from {} to {} ({}): {}", best, names[0], report::format(p99, Unit::us),
-                                 report::format(best_p99, Unit::us), report::format(best_p99 / p99 - 1, Unit::percent), best_how);
+  std::vector<report::Arranged> arranged{{"as they are", "", beside}};
+  for (const Arrangement& a : arrangements(c, beside)) arranged.push_back({a.name, a.how, together.run(a)});
 
-  std::vector<report::Table> tables{slow_table(names, alone, beside, predicted), step_table(alone[0], beside[0]), remedies};
+  std::vector<report::Table> tables{report::contention_table(names, alone, beside, predicted),
+                                    report::contended_step_table(alone[0], beside[0]), report::remedy_table(names[0], arranged)};
   if (model.as_json) return print_line(report::table_json(tables)), 0;
   tables[1].sort_by("slower_us");
   tables[1].keep_top(top);

@@ -1,4 +1,4 @@
-# smelt_embed_kernels(TARGET): src/kernels/*/*.cuh as text in the library, by their names below src/kernels; *.h, which the host
+# smelt_embed_kernels(TARGET): src/kernels/**.cuh as text in the library, by their names below src/kernels; *.h, which the host
 # includes too, by their names below src (src/kernels/embedded.h).
 # Run as a script it writes OUTPUT from FILES, which lie in ROOT.
 if(CMAKE_SCRIPT_MODE_FILE)
@@ -28,7 +28,7 @@ function(smelt_embed_kernels target)
   endif()
   set(root ${CMAKE_SOURCE_DIR}/src/kernels)
   set(output ${CMAKE_BINARY_DIR}/kernels/embedded.cpp)
-  file(GLOB files CONFIGURE_DEPENDS ${root}/*/*.cuh ${root}/*/*.h)
+  file(GLOB files CONFIGURE_DEPENDS ${root}/*/*.cuh ${root}/*/*/*.cuh ${root}/*/*.h)
   list(SORT files)
   add_custom_command(OUTPUT ${output} DEPENDS ${files} ${CMAKE_CURRENT_FUNCTION_LIST_FILE}
     COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DROOT=${root} -DOUTPUT=${output} -P ${CMAKE_CURRENT_FUNCTION_LIST_FILE}

@@ -66,7 +66,7 @@ class Compiler : public ::testing::Test {
 TEST_F(Compiler, refuses_what_ptxas_made_slow_on_hopper) {
   const auto product = [](const char* between) {
     return Source{"product",
-                  fmt::format("#include \"common/ptx.cuh\"\n"
+                  fmt::format("#include \"common/ptx/wgmma.cuh\"\n"
                               "extern \"C\" __global__ void __launch_bounds__(128, 1) product(float* y, u64 a) {{\n"
                               "  float d[4] = {{}};\n"
                               "  ptx::wgmma_fence();\n"

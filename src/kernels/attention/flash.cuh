@@ -18,8 +18,10 @@
 #pragma once
 
 #include "attention/problem.cuh"
-#include "common/tile_copy.cuh"
 #include "common/mma.cuh"
+#include "common/ptx/matrices.cuh"
+#include "common/ptx/numbers.cuh"
+#include "common/tile_copy.cuh"
 #include "common/warp.cuh"
 #include "kernels/attention/flash.h"
 

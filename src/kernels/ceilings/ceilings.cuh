@@ -11,6 +11,7 @@
 #pragma once
 
 #include "common/mma.cuh"
+#include "common/ptx/wgmma.cuh"
 #include "common/types.cuh"
 
 namespace smelt_ceilings {

@@ -3,6 +3,7 @@
 // From sm_80 on (createpolicy). Only accesses of 16 bytes or a multiple carry the hint.
 #pragma once
 
+#include "common/ptx/memory.cuh"
 #include "common/types.cuh"
 
 /// The cache gives the data up first, last, or in its turn.

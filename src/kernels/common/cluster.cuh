@@ -1,6 +1,7 @@
 // Blocks of a cluster (LaunchShape::cluster) and each other's shared memory; sm_90 on.
 #pragma once
 
+#include "common/ptx/cluster.cuh"
 #include "common/shared.cuh"
 
 #if __CUDA_ARCH__ >= 900

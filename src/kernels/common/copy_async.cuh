@@ -8,6 +8,8 @@
 // Where `inside` is false zeros are written and `from` is not read. Both addresses are aligned to the copy's bytes.
 #pragma once
 
+#include "common/ptx/copies.cuh"
+#include "common/ptx/memory.cuh"
 #include "common/shared.cuh"
 
 template <int Bytes> __device__ __forceinline__ void copy_async(u32 to, const void* from, bool inside) {

@@ -3,7 +3,8 @@
 // plain stream that may be one of cuDNN's, some of which read what is not written yet (device/cuda/graph.cpp).
 #pragma once
 
-#include "common/ptx.cuh"
+#include "common/ptx/barriers.cuh"
+
 
 /// Waits until the kernels before have ended and their writes are visible. Every kernel that is launched so executes it in all of
 /// its threads before it reads or writes anything but constants: a kernel that skips it breaks the order between its neighbours.

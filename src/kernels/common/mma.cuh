@@ -21,6 +21,8 @@
 // PTX ISA, "Matrix multiply-accumulate operation using mma instruction".
 #pragma once
 
+#include "common/ptx/matrices.cuh"
+#include "common/ptx/numbers.cuh"
 #include "common/types.cuh"
 
 struct tf32 { float value; };

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/integers.cuh"
-#include "common/ptx.cuh"
+#include "common/ptx/numbers.cuh"
 
 struct alignas(2) f16 { u16 bits; };
 struct alignas(2) bf16 { u16 bits; };

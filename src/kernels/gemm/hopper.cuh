@@ -9,6 +9,10 @@
 #pragma once
 
 #include "common/cluster.cuh"
+#include "common/ptx/barriers.cuh"
+#include "common/ptx/cluster.cuh"
+#include "common/ptx/copies.cuh"
+#include "common/ptx/wgmma.cuh"
 #include "gemm/hopper_finish.cuh"
 #include "gemm/raster.cuh"
 #include "gemm/tile_loop.cuh"

@@ -9,6 +9,11 @@
 #pragma once
 
 #include "common/copy_async.cuh"
+#include "common/ptx/barriers.cuh"
+#include "common/ptx/cluster.cuh"
+#include "common/ptx/copies.cuh"
+#include "common/ptx/matrices.cuh"
+#include "common/ptx/memory.cuh"
 #include "gemm/hopper_tile.cuh"
 #include "kernels/pointwise/epilogue.h"
 #include "pointwise/epilogue.cuh"

@@ -6,6 +6,9 @@
 // along M or N: chunks of 64 of the extent, 8192 bytes each, of a line for each step of K; 16 steps are 2048 bytes.
 #pragma once
 
+#include "common/ptx/barriers.cuh"
+#include "common/ptx/cluster.cuh"
+#include "common/ptx/copies.cuh"
 #include "common/shared.cuh"
 #include "kernels/gemm/hopper.h"
 

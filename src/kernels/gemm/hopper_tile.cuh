@@ -14,6 +14,9 @@
 // lines, and column 8 j + 2 (lane % 4) + e of right.
 #pragma once
 
+#include "common/ptx/barriers.cuh"
+#include "common/ptx/cluster.cuh"
+#include "common/ptx/wgmma.cuh"
 #include "gemm/hopper_operand.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)

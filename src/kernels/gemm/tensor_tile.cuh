@@ -8,6 +8,9 @@
 #pragma once
 
 #include "common/mma.cuh"
+#include "common/ptx/matrices.cuh"
+#include "common/ptx/memory.cuh"
+#include "common/ptx/numbers.cuh"
 #include "common/warp.cuh"
 #include "gemm/operand_copy.cuh"
 

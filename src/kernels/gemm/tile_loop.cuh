@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/copy_ring.cuh"
+#include "common/ptx/memory.cuh"
 
 /// Loads from the L2 cache, where the writes of other blocks are visible.
 template <class T> __device__ __forceinline__ Vector<T, 4> past_l1(const Vector<T, 4>* from) {

@@ -1,0 +1,54 @@
+// Copies that no thread waits for where it issues them. `shared` is an address in shared memory (common/shared.cuh), a
+// `barrier` one of common/ptx/barriers.cuh, `there` and `barrier_there` in another block of the cluster (mapa_shared_cluster).
+#pragma once
+
+#include "common/integers.cuh"
+
+namespace ptx {
+
+// Asynchronous copies from global to shared memory: the first `read` bytes from `from`, zeros behind them. sm_80.
+
+__device__ __forceinline__ void cp_async_cg_16(u32 shared, const void* from, int read) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(read) : "memory");
+}
+template <int Bytes> __device__ __forceinline__ void cp_async_ca(u32 shared, const void* from, int read) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(from), "n"(Bytes), "r"(read) : "memory");
+}
+__device__ __forceinline__ void cp_async_commit_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int Pending> __device__ __forceinline__ void cp_async_wait_group() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+// Copies of boxes by a tensor map (CUtensorMap), whose bytes a barrier counts; x runs along memory. sm_90.
+
+__device__ __forceinline__ void prefetch_tensormap(const void* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+__device__ __forceinline__ void cp_async_bulk_tensor_3d(u32 shared, const void* map, i32 x, i32 y, i32 z, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+      : "memory");
+}
+/// The same to the same place of every block of the cluster whose bit in `blocks` is set, and to their barriers.
+__device__ __forceinline__ void cp_async_bulk_tensor_3d_multicast(u32 shared, const void* map, i32 x, i32 y, i32 z, u32 barrier,
+                                                                  u16 blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3, %4}], "
+      "[%5], %6;" ::"r"(shared),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(blocks)
+      : "memory");
+}
+
+// Copies between the shared memory of blocks of a cluster. sm_90.
+
+/// What the thread wrote to shared memory is visible to the copies that it or others issue behind a barrier.
+__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/// Copies to another block's shared memory, whose barrier counts the bytes; both as mapa_shared_cluster gives them.
+__device__ __forceinline__ void cp_async_bulk_to_cluster(u32 there, u32 shared, u32 bytes, u32 barrier_there) {
+  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(there),
+               "r"(shared), "r"(bytes), "r"(barrier_there)
+               : "memory");
+}
+
+}  // namespace ptx

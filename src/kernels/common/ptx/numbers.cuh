@@ -1,0 +1,61 @@
+// Conversions and arithmetic.
+#pragma once
+
+#include "common/integers.cuh"
+
+namespace ptx {
+
+// Conversions. Halves are their bits. sm_75; to bf16 and tf32 sm_80.
+
+__device__ __forceinline__ float cvt_f32_f16(u16 x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
+}
+__device__ __forceinline__ u16 cvt_rn_f16_f32(float x) {
+  u16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ u16 cvt_rn_bf16_f32(float x) {
+  u16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+/// `low` in the lower half of the result.
+__device__ __forceinline__ u32 cvt_rn_f16x2_f32(float high, float low) {
+  u32 y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+__device__ __forceinline__ u32 cvt_rn_bf16x2_f32(float high, float low) {
+  u32 y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+__device__ __forceinline__ u32 cvt_rna_tf32_f32(float x) {
+  u32 y;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+}
+
+// Arithmetic. sm_75.
+
+__device__ __forceinline__ float ex2_approx_ftz_f32(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// sum + the products of the four bytes of a and b.
+__device__ __forceinline__ i32 dp4a_s32_s32(u32 a, u32 b, i32 sum) {
+  i32 y;
+  asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(sum));
+  return y;
+}
+__device__ __forceinline__ i32 dp4a_u32_s32(u32 a, u32 b, i32 sum) {
+  i32 y;
+  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(sum));
+  return y;
+}
+
+}  // namespace ptx

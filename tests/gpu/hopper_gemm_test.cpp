@@ -167,7 +167,7 @@ TEST_F(GpuHopperGemm, splits_and_blocks_over_several_tiles) {
     EXPECT_GE(expect(t, k, [n = 0](const HopperConfig& c) mutable { return c.splits > 1 && n++ % (c.swap ? 3 : 17) == 0; }), 4u);
   }
   Trial few = trial({.a = {2, 64 * 80}, .b = {64 * 80, 64}, .y = {2, 64}, .k = 64 * 80});
-  EXPECT_GE(expect(few, 64 * 80, [](const HopperConfig& c) { return c.splits > 8 && !c.cluster; }), 2u);
+  EXPECT_GE(expect(few, 64 * 80, [](const HopperConfig& c) { return c.splits > 8 && !c.cluster(); }), 2u);
 }
 
 TEST_F(GpuHopperGemm, blocks_and_groups_that_alternate_over_several_tiles_with_what_the_next_one_reads) {

@@ -81,7 +81,7 @@ using Finishing = kernels::HopperFinishing;
 
 /// As the configuration's kernel applies it: 8 columns at a time where it can.
 CudaEpilogue epilogue_of(const CudaProblem& p, const HopperConfig& c) {
-  switch (hopper_finishing(p, c)) {
+  switch (c.finishing) {
     case Finishing::in_registers: return p.epilogue.at_width(8);
     case Finishing::split_by_cluster: return p.epilogue.widened(8);
     case Finishing::by_fours:
@@ -101,10 +101,10 @@ std::string finishing_source(Finishing f) {
 }
 
 /// HopperStaging<…>.
-std::string staging_source(const CudaEpilogue& e, const HopperConfig& c, Finishing f) {
+std::string staging_source(const CudaEpilogue& e, const HopperConfig& c) {
   using Kind = kernels::HopperOperandKind;
   std::string text = fmt::format("HopperStaging<{}", c.buffers);
-  if (f == Finishing::in_registers)
+  if (c.finishing == Finishing::in_registers)
     for (const Kind k : hopper_operand_kinds(e))
       text += fmt::format(", HopperOperandKind::{}", k == Kind::each ? "each" : k == Kind::staged ? "staged" : "by_column");
   return text + ">";
@@ -112,13 +112,12 @@ std::string staging_source(const CudaEpilogue& e, const HopperConfig& c, Finishi
 
 std::string source_of(const CudaProblem& p, const HopperConfig& c) {
   const WalkArgument batches(matrix_views(p), 1);
-  const Finishing finishing = hopper_finishing(p, c);
   const CudaEpilogue epilogue = epilogue_of(p, c);
   const KernelEntry gemm{"gemm", fmt::format("Tile::block_threads, {}", c.blocks),
                          fmt::format("BatchedHopperArgs<{}>", matrix_views(p).extents.size()), "hopper_block<Tile, Plan>"};
   return fmt::format("#include \"gemm/hopper.cuh\"\n\nusing Tile = {};\nusing Plan = HopperPlan<{}, {}, {}, {}>;\n\n",
-                     hopper_tile_type(p, c), finishing_source(finishing), c.cluster ? c.splits : 1, c.persistent,
-                     staging_source(epilogue, c, finishing)) +
+                     hopper_tile_type(p, c), finishing_source(c.finishing), c.cluster() ? c.splits : 1, c.persistent,
+                     staging_source(epilogue, c)) +
          epilogue.source(gemm, (sizeof(Args) + batches.size() + alignof(Args) - 1) / alignof(Args) * alignof(Args),
                          alignof(Args)) +
          fmt::format("static_assert(hopper_shared_bytes<Tile, Plan, Epilogue>() == {});\n", c.shared_bytes(p));
@@ -135,12 +134,12 @@ class HopperProduct final : public CompiledKernel {
         batches_(matrix_views(p), 1) {
     const int64_t tiles_m = c.tiles_m(p), tiles_n = c.tiles_n(p);
     const int64_t steps = (p.k + c.tile_k - 1) / c.tile_k, each = (steps + c.splits - 1) / c.splits;
-    const int64_t splits = c.cluster ? c.splits : (steps + each - 1) / each;  // one that would begin beyond K is none
+    const int64_t splits = c.cluster() ? c.splits : (steps + each - 1) / each;  // one that would begin beyond K is none
     tiles_ = tiles_m * tiles_n * p.batches();
     const int64_t cluster = c.cluster_blocks(), resident = c.blocks * gpu.info.multiprocessors / cluster;
     const int64_t blocks = cluster * (c.persistent ? std::min(tiles_, resident) : tiles_);
     if (blocks > most_blocks) fail("{} blocks, a grid has {}", blocks, most_blocks);
-    shape_ = {.grid = {static_cast<unsigned>(blocks), c.cluster ? 1u : static_cast<unsigned>(splits), 1},
+    shape_ = {.grid = {static_cast<unsigned>(blocks), c.cluster() ? 1u : static_cast<unsigned>(splits), 1},
               .block = {static_cast<unsigned>(c.threads()), 1, 1},
               .shared_bytes = c.shared_bytes(p),
               .cluster = static_cast<unsigned>(cluster)};
@@ -148,7 +147,7 @@ class HopperProduct final : public CompiledKernel {
     args_.tiles_m = static_cast<uint32_t>(tiles_m), args_.tiles_n = static_cast<uint32_t>(tiles_n);
     args_.tiles = static_cast<uint32_t>(tiles_);
     args_.split_k = static_cast<uint32_t>(each * c.tile_k);
-    if (c.splits == 1 || c.cluster) return;
+    if (c.finishing != Finishing::split_by_memory) return;
     partial_bytes_ = tiles_ * splits * c.tile_m * c.tile_n * 4;
     arrived_ = zeroed(gpu, tiles_ * 4, "a product's split tiles");
     if (arrived_) args_.arrived = reinterpret_cast<uint32_t*>(arrived_->address());

@@ -20,9 +20,10 @@ struct HopperConfig {
   int64_t registers = 0;                                 // of a multiplying thread by setmaxnreg; 0: as launched
   bool persistent = false;                               // as many blocks as run at once, each of them over several tiles
   int64_t splits = 1;                                    // of k
-  bool cluster = false;                                  // which are a cluster; else parts go through a workspace
   int64_t stages = 0;
-  int64_t buffers = 1;  // of results that a warp, or with swap a group, stages
+  kernels::HopperFinishing finishing = kernels::HopperFinishing::by_fours;
+  int64_t buffers = 1;        // in registers: of results that a warp, or with swap a group, stages
+  int64_t columns_bytes = 0;  // likewise: of operands of one value a column, for each group
 
   static constexpr int64_t tile_k = 64;
   int64_t threads() const { return 128 * groups + (registers > 0 ? 128 : 32); }
@@ -30,8 +31,10 @@ struct HopperConfig {
   int64_t sharing() const { return alternate ? 1 : groups; }
   int64_t rows() const { return (swap ? tile_n : tile_m) / (64 * sharing()); }
   int64_t columns() const { return swap ? tile_m : tile_n; }
+  /// Whether the splits are a cluster; else their parts go through a workspace.
+  bool cluster() const { return finishing == kernels::HopperFinishing::split_by_cluster; }
   /// Blocks of a cluster.
-  int64_t cluster_blocks() const { return cluster ? splits : pair == kernels::HopperPair::none ? 1 : 2; }
+  int64_t cluster_blocks() const { return cluster() ? splits : pair == kernels::HopperPair::none ? 1 : 2; }
   /// Of y, or of pairs of tiles where blocks have those.
   int64_t tiles_m(const CudaProblem& p) const;
   int64_t tiles_n(const CudaProblem& p) const;
@@ -45,8 +48,7 @@ struct HopperConfig {
   std::string print() const;
 };
 
-/// How a configuration's sums become y, and how it reads the epilogue's operands.
-kernels::HopperFinishing hopper_finishing(const CudaProblem& p, const HopperConfig& c);
+/// How operands are read where sums are finished in registers; `e`: over as many columns at a time as then.
 std::vector<kernels::HopperOperandKind> hopper_operand_kinds(const CudaEpilogue& e);
 
 /// The C++ type of the kernel's tile.

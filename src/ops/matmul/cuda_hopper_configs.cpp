@@ -28,18 +28,44 @@ int64_t exchange_bytes(const HopperConfig& c) {
   return 8 * (c.swap ? 20 : part + 8) * 4;
 }
 
+/// Of all batches; where blocks are pairs, of both.
+int64_t tiles_of(const CudaProblem& p, const HopperConfig& c) {
+  return divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches();
+}
+
 /// Parts of a team's results that are staged one after the other (HopperFinish::parts).
 int64_t staged_parts(const HopperConfig& c) { return c.rows() * (c.swap ? 1 : divide_up(c.columns(), 64)); }
 
 /// HopperFinish::bytes.
-int64_t staging_bytes(const CudaProblem& p, const HopperConfig& c) {
-  const CudaEpilogue e = p.epilogue.at_width(8);
-  const std::vector<Kind> kinds = hopper_operand_kinds(e);
-  int64_t columns = 0;
-  for (size_t i = 0; i < kinds.size(); ++i)
-    if (kinds[i] == Kind::by_column) columns += divide_up(c.tile_n * bytes(e.operands()[i].tensor.type, 1), 16) * 16;
-  return c.groups * ((c.swap ? c.tile_m : 4 * 16) * c.buffers * line_bytes + columns);
+int64_t staging_bytes(const HopperConfig& c) {
+  return c.groups * ((c.swap ? c.tile_m : 4 * 16) * c.buffers * line_bytes + c.columns_bytes);
 }
+
+/// What of the program that follows decides how sums are finished.
+struct After {
+  bool in_registers = false;           // where K is not split: results of 16 bits, in vectors
+  bool staged = false;                 // an operand is
+  std::vector<int64_t> column_values;  // the sizes of those of one value a column
+
+  explicit After(const CudaEpilogue& program) {
+    const DType y = program.output().type;
+    if ((y != DType::f16 && y != DType::bf16) || program.columns() % 8 != 0) return;
+    const CudaEpilogue e = program.at_width(8);
+    if (e.access(0) != 1) return;
+    in_registers = true;
+    const std::vector<Kind> kinds = hopper_operand_kinds(e);
+    for (size_t i = 0; i < kinds.size(); ++i) {
+      if (kinds[i] == Kind::by_column) column_values.push_back(bytes(e.operands()[i].tensor.type, 1));
+      staged = staged || kinds[i] == Kind::staged;
+    }
+  }
+  /// HopperFinish::columns_bytes.
+  int64_t columns_bytes(int64_t tile_n) const {
+    int64_t sum = 0;
+    for (const int64_t size : column_values) sum += divide_up(tile_n * size, 16) * 16;
+    return sum;
+  }
+};
 
 /// A tile and the groups of four warps that have it; how many blocks a multiprocessor holds.
 struct TileShape {
@@ -96,20 +122,19 @@ int64_t resident_shared(const Gpu& gpu, int64_t blocks) {
 }
 
 /// As many stages as fit, then as many buffers; whether two stages do.
-bool fill_shared(const CudaProblem& p, HopperConfig& c, const Gpu& gpu) {
+bool fill_shared(const CudaProblem& p, const After& after, HopperConfig& c, const Gpu& gpu) {
   constexpr int64_t most_stages = 12;
   const int64_t most = resident_shared(gpu, c.blocks);
   c.buffers = 1;
   for (c.stages = most_stages; c.stages > 1 && c.shared_bytes(p) > most;) --c.stages;
   if (c.stages < 2) return false;
-  if (hopper_finishing(p, c) != Finishing::in_registers || c.swap) return true;
-  const bool staged = std::ranges::count(hopper_operand_kinds(p.epilogue.at_width(8)), Kind::staged) > 0;
-  const int64_t wanted = std::min<int64_t>(staged ? 4 : 2, staged_parts(c));
+  if (c.finishing != Finishing::in_registers || c.swap) return true;
+  const int64_t wanted = std::min<int64_t>(after.staged ? 4 : 2, staged_parts(c));
   const auto fill = [&] {
     for (c.buffers = wanted; c.buffers > 1 && c.shared_bytes(p) > most;) --c.buffers;
   };
   fill();
-  if (c.buffers < wanted && staged && c.stages > 4) --c.stages, fill();
+  if (c.buffers < wanted && after.staged && c.stages > 4) --c.stages, fill();
   return true;
 }
 
@@ -121,35 +146,27 @@ bool pairs(const CudaProblem& p, const HopperConfig& c) {
   return rows ? !p.a.k_major || lines % 16 == 0 : !p.b.k_major || lines % 16 == 0;
 }
 
-/// Ways to split k; {1, false} first. Up to 8 blocks are a cluster and send each other their sums; more go through a workspace.
-std::vector<std::pair<int64_t, bool>> splits(const CudaProblem& p, const HopperConfig& c, const Gpu& gpu) {
-  const int64_t count = divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches(), steps = divide_up(p.k, c.tile_k);
-  std::vector<std::pair<int64_t, bool>> ways{{1, false}};
+/// The configuration, and with k split. Up to 8 blocks are a cluster and send each other their sums; more go through a workspace.
+std::vector<HopperConfig> splits(const CudaProblem& p, const After& after, const HopperConfig& c, const Gpu& gpu) {
+  const int64_t count = tiles_of(p, c), steps = divide_up(p.k, c.tile_k);
+  std::vector<HopperConfig> ways{c};
   if (c.alternate || c.registers > 0) return ways;
   for (const int64_t f : {2, 3, 4, 5, 6, 8, 12, 16, 24, 32}) {
     const bool cluster = f <= 8, none_empty = (f - 1) * divide_up(steps, f) < steps;
     if (steps < 2 * f || count * f > 2 * c.blocks * std::max(1, gpu.info.multiprocessors) || (cluster && !none_empty)) continue;
     if (!cluster && count * 8 >= gpu.info.multiprocessors) continue;  // a cluster of 8 fills the GPU
     HopperConfig split = c;
-    split.splits = f, split.cluster = cluster;
-    if (!fill_shared(p, split, gpu)) continue;
+    split.splits = f, split.finishing = cluster ? Finishing::split_by_cluster : Finishing::split_by_memory;
+    if (!fill_shared(p, after, split, gpu)) continue;
     // Sums of a cluster lie in the ring, as ClusterFinish has them.
     const int64_t lines = c.tile_m + (f - 1) * divide_up(c.tile_m, f);
     if (cluster && lines * (c.tile_n + 8) * 4 > split.stages * split.stage_bytes(p)) continue;
-    ways.emplace_back(f, cluster);
+    ways.push_back(split);
   }
   return ways;
 }
 
 }  // namespace
-
-Finishing hopper_finishing(const CudaProblem& p, const HopperConfig& c) {
-  if (c.splits > 1) return c.cluster ? Finishing::split_by_cluster : Finishing::split_by_memory;
-  const CudaEpilogue& e = p.epilogue;
-  const DType y = e.output().type;
-  const bool halves = y == DType::f16 || y == DType::bf16;
-  return halves && e.columns() % 8 == 0 && e.at_width(8).access(0) == 1 ? Finishing::in_registers : Finishing::by_fours;
-}
 
 std::vector<Kind> hopper_operand_kinds(const CudaEpilogue& e) {
   std::vector<Kind> kinds;
@@ -188,8 +205,8 @@ int64_t HopperConfig::shared_operand_bytes(const CudaProblem& p) const {
 
 int64_t HopperConfig::shared_bytes(const CudaProblem& p) const {
   const int64_t ring = 1024 + stages * stage_bytes(p) + divide_up(16 * stages + 8 * groups + 8, 128) * 128;
-  switch (hopper_finishing(p, *this)) {
-    case Finishing::in_registers: return ring + staging_bytes(p, *this);
+  switch (finishing) {
+    case Finishing::in_registers: return ring + staging_bytes(*this);
     case Finishing::split_by_cluster: return ring;
     case Finishing::by_fours:
     case Finishing::split_by_memory: break;
@@ -203,7 +220,7 @@ std::string HopperConfig::print() const {
                      pair == Pair::same_rows      ? " +a"
                      : pair == Pair::same_columns ? " +b"
                                                   : "",
-                     stages, blocks, persistent ? "p" : "", cluster ? "c" : "k", splits);
+                     stages, blocks, persistent ? "p" : "", cluster() ? "c" : "k", splits);
 }
 
 std::string hopper_tile_type(const CudaProblem& p, const HopperConfig& c) {
@@ -223,7 +240,7 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
   const device::cuda::DeviceInfo& i = gpu.info;
   const int64_t multiprocessors = std::max(1, i.multiprocessors);
   const double clocks_a_us = 0.886 * i.clock_mhz;  // under load
-  const int64_t count = divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches() * c.splits;
+  const int64_t count = tiles_of(p, c) * c.splits;
   const int64_t steps = divide_up(divide_up(p.k, c.tile_k), c.splits), stage = c.stage_bytes(p);
   const int64_t each = divide_up(count, multiprocessors), together = std::min(c.blocks, each);  // tiles of a multiprocessor
   const double area = real(c.tile_m * c.tile_n);
@@ -248,7 +265,7 @@ double hopper_estimate_us(const CudaProblem& p, const HopperConfig& c, const Gpu
 
   double us = 0.7 + longest + 0.139 * (compute + from_l2 + memory - longest);
   if (c.pair != Pair::none) us += 0.7;
-  if (c.cluster) {
+  if (c.cluster()) {
     // Large clusters, and many of them, begin late; sums go from block to block.
     us += 0.23 + 0.558 * real(count * c.splits) / real(multiprocessors * together);
     us += area * 4 * real(c.splits - 1) / real(c.splits) / (7.9 * clocks_a_us) * real(each) / real(together);
@@ -267,25 +284,24 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
   if (auto why = rejects(p.a, "a", p.m, p.k, p.batch)) return *why;
   if (auto why = rejects(p.b, "b", p.n, p.k, p.batch)) return *why;
   static const std::vector<TileShape> tiles = every_tile();
+  const After after(p.epilogue);
   std::vector<std::pair<double, HopperConfig>> ranked;
   for (const TileShape& t : tiles) {
     // Few rows: no tile of more than twice as many, and none that fills the 64 rows with them.
     if (t.swap && (p.m > t.m || (t.m > 8 && p.m <= t.m - (t.m <= 64 ? 8 : 16)))) continue;
     if (!t.swap && p.m <= t.m / 2) continue;
     HopperConfig c{t.m, t.n, t.groups, t.blocks, t.swap, t.alternate, Pair::none, t.registers};
-    if (!fill_shared(p, c, gpu)) continue;
-    const int64_t count = divide_up(p.m, c.tile_m) * divide_up(p.n, c.tile_n) * p.batches();
-    for (const auto& [factor, cluster] : splits(p, c, gpu)) {
-      HopperConfig s = c;
-      s.splits = factor, s.cluster = cluster;
-      fill_shared(p, s, gpu);
+    if (after.in_registers) c.finishing = Finishing::in_registers, c.columns_bytes = after.columns_bytes(c.tile_n);
+    if (!fill_shared(p, after, c, gpu)) continue;
+    const bool several = tiles_of(p, c) > c.blocks * gpu.info.multiprocessors;  // for a block, where persistent
+    for (HopperConfig& s : splits(p, after, c, gpu)) {
       for (const Pair pair : {Pair::none, Pair::same_rows, Pair::same_columns}) {
         s.pair = pair;
-        if (pair != Pair::none && (factor > 1 || !pairs(p, s))) continue;
+        if (pair != Pair::none && (s.splits > 1 || !pairs(p, s))) continue;
         s.persistent = false;
         if (!c.alternate) ranked.emplace_back(hopper_estimate_us(p, s, gpu), s);
         s.persistent = true;
-        if (factor == 1 && count > c.blocks * gpu.info.multiprocessors) ranked.emplace_back(hopper_estimate_us(p, s, gpu), s);
+        if (s.splits == 1 && several) ranked.emplace_back(hopper_estimate_us(p, s, gpu), s);
       }
     }
   }

@@ -64,8 +64,8 @@ TEST(HopperConfigs, split_no_cluster_into_blocks_without_a_step_of_k) {
   for (const int64_t k : {64 * 5, 64 * 9, 64 * 29 + 8, 64 * 80}) {
     for (const HopperConfig& c : *configs_of(product_of(DType::f16, 5, 64, k))) {
       const int64_t steps = (k + 63) / 64, each = (steps + c.splits - 1) / c.splits;
-      EXPECT_TRUE(!c.cluster || (c.splits - 1) * each < steps) << c.print();
-      EXPECT_TRUE(!c.cluster || c.splits <= 8) << c.print();
+      EXPECT_TRUE(!c.cluster() || (c.splits - 1) * each < steps) << c.print();
+      EXPECT_TRUE(!c.cluster() || c.splits <= 8) << c.print();
     }
   }
 }

@@ -10,7 +10,6 @@
 
 #include "common/cluster.cuh"
 #include "common/ptx/barriers.cuh"
-#include "common/ptx/cluster.cuh"
 #include "common/ptx/copies.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "gemm/hopper_finish.cuh"
@@ -126,7 +125,7 @@ __device__ __forceinline__ void hopper_block(const WithEpilogue<BatchedHopperArg
   const u32 beyond = (1024 - shared_address(shared) % 1024) % 1024, ring = shared_address(shared) + beyond;
   if (threadIdx.x == 0) Tile::initialize(ring);
   if (threadIdx.x == Tile::threads) ptx::prefetch_tensormap(&g.a), ptx::prefetch_tensormap(&g.b);
-  if constexpr (Tile::paired == 2) ptx::barrier_cluster_arrive_relaxed(), ptx::barrier_cluster_wait();
+  if constexpr (Tile::paired == 2) meet_cluster();
   else __syncthreads();
   const u32 split = Plan::splits > 1 ? block_of_cluster() : blockIdx.y, k_begin = split * g.split_k;
   const u32 k_left = g.k - k_begin < g.split_k ? g.k - k_begin : g.split_k;

@@ -8,6 +8,7 @@
 // permuted as in common/shared.cuh, so that stmatrix, ldmatrix, copies and stores touch all banks once.
 #pragma once
 
+#include "common/cluster.cuh"
 #include "common/copy_async.cuh"
 #include "common/ptx/barriers.cuh"
 #include "common/ptx/cluster.cuh"
@@ -290,8 +291,7 @@ template <class Tile, int Splits, class Epilogue> class ClusterFinish {
       }
     }
     __syncwarp();
-    ptx::barrier_cluster_arrive_relaxed();                                   // no block leaves before its sums have been copied
-    ptx::barrier_cluster_wait();
+    meet_cluster();                                                          // no block leaves before its sums have been copied
   }
 
  private:

@@ -6,8 +6,8 @@
 // along M or N: chunks of 64 of the extent, 8192 bytes each, of a line for each step of K; 16 steps are 2048 bytes.
 #pragma once
 
+#include "common/cluster.cuh"
 #include "common/ptx/barriers.cuh"
-#include "common/ptx/cluster.cuh"
 #include "common/ptx/copies.cuh"
 #include "common/shared.cuh"
 #include "kernels/gemm/hopper.h"
@@ -47,10 +47,10 @@ template <int Extent, bool KMajor, bool Shared = false> struct HopperOperand {
   /// Issues the copies of the steps from `k` on of the lines from `first` on.
   static __device__ __forceinline__ void copy(u32 shared, const TensorMap& map, i32 first, i32 k, i32 matrix, u32 barrier) {
     if constexpr (KMajor) {
-      const int half = Shared ? ptx::cluster_ctarank() * (Extent / 2) : 0;
+      const int half = Shared ? block_of_cluster() * (Extent / 2) : 0;
       box(shared + half * 128, map, k, first + half, matrix, barrier);
     } else {
-      const int half = Shared ? ptx::cluster_ctarank() * 32 : 0;            // of 64 steps of K
+      const int half = Shared ? block_of_cluster() * 32 : 0;            // of 64 steps of K
 #pragma unroll
       for (int c = 0; c < chunks; ++c) box(shared + c * chunk + half * 128, map, first + c * 64, k + half, matrix, barrier);
     }

@@ -14,8 +14,8 @@
 // lines, and column 8 j + 2 (lane % 4) + e of right.
 #pragma once
 
+#include "common/cluster.cuh"
 #include "common/ptx/barriers.cuh"
-#include "common/ptx/cluster.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "gemm/hopper_operand.cuh"
 
@@ -80,7 +80,7 @@ template <class T, HopperTileConfig C> struct HopperTile {
   /// The warp is done with a stage.
   static __device__ __forceinline__ void release(u32 ring, int stage) {
     if constexpr (paired == 2) {
-      if (lane() < 2) ptx::mbarrier_arrive_cluster(ptx::mapa_shared_cluster(empty(ring, stage), lane()));
+      if (lane() < 2) ptx::mbarrier_arrive_cluster(address_in_block(empty(ring, stage), lane()));
     } else {
       if (lane() == 0) ptx::mbarrier_arrive(empty(ring, stage));
     }

@@ -26,8 +26,9 @@ __device__ __forceinline__ void ld_shared_cluster_v4_f32(float (&x)[4], u32 ther
                : "memory");
 }
 
-__device__ __forceinline__ void barrier_cluster_arrive_and_wait() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+/// Publishes what this thread wrote.
+__device__ __forceinline__ void barrier_cluster_arrive_release() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 /// Publishes nothing, and so needs no fence.
 __device__ __forceinline__ void barrier_cluster_arrive_relaxed() {

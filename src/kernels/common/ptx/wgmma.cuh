@@ -7,33 +7,53 @@
 
 namespace ptx {
 
+// A thread's sums are operands of one instruction, each of them written out. SMELT_TO_t: the numbers of the first 10 t operands,
+// a comma behind each; SMELT_TAIL_n(t): the n after them. SMELT_n(i): n sums from d[i] on, SMELT_SUM their constraint.
+
+#define SMELT_TAIL_2(t) "%" #t "0, %" #t "1"
+#define SMELT_TAIL_4(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3"
+#define SMELT_TAIL_6(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5"
+#define SMELT_TAIL_8(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7"
+#define SMELT_TAIL_10(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9"
+#define SMELT_TEN(t) SMELT_TAIL_10(t) ", "
+#define SMELT_TO_1 SMELT_TEN()
+#define SMELT_TO_2 SMELT_TO_1 SMELT_TEN(1)
+#define SMELT_TO_3 SMELT_TO_2 SMELT_TEN(2)
+#define SMELT_TO_4 SMELT_TO_3 SMELT_TEN(3)
+#define SMELT_TO_5 SMELT_TO_4 SMELT_TEN(4)
+#define SMELT_TO_6 SMELT_TO_5 SMELT_TEN(5)
+#define SMELT_TO_7 SMELT_TO_6 SMELT_TEN(6)
+#define SMELT_TO_8 SMELT_TO_7 SMELT_TEN(7)
+#define SMELT_TO_9 SMELT_TO_8 SMELT_TEN(8)
+#define SMELT_TO_10 SMELT_TO_9 SMELT_TEN(9)
+#define SMELT_TO_11 SMELT_TO_10 SMELT_TEN(10)
+#define SMELT_TO_12 SMELT_TO_11 SMELT_TEN(11)
+#define SMELT_SUM "+f"
+#define SMELT_4(i) SMELT_SUM(d[i]), SMELT_SUM(d[i + 1]), SMELT_SUM(d[i + 2]), SMELT_SUM(d[i + 3])
+#define SMELT_8(i) SMELT_4(i), SMELT_4(i + 4)
+#define SMELT_16(i) SMELT_8(i), SMELT_8(i + 8)
+#define SMELT_32(i) SMELT_16(i), SMELT_16(i + 16)
+#define SMELT_64(i) SMELT_32(i), SMELT_32(i + 32)
+
 // d += a b by four warps, d (64, 128), a (64, 32 bytes) in registers, b (32 bytes, 128) in shared memory, as a matrix descriptor
-// says. The 64 sums of a thread are operands of one instruction, each of them written out. sm_90a.
+// says. sm_90a.
 
-#define SMELT_8_SUMS(constraint, i)                                                                                           \
-  constraint(d[i]), constraint(d[i + 1]), constraint(d[i + 2]), constraint(d[i + 3]), constraint(d[i + 4]),                   \
-      constraint(d[i + 5]), constraint(d[i + 6]), constraint(d[i + 7])
-#define SMELT_WGMMA(name, sum, constraint, instruction, signs)                                                                \
+#define SMELT_WGMMA(name, sum, instruction, signs)                                                                            \
   __device__ __forceinline__ void name(sum(&d)[64], const u32(&a)[4], u64 b) {                                                \
-    asm volatile(                                                                                                             \
-        "{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                               \
-        "wgmma.mma_async.sync.aligned." instruction " "                                                                       \
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, "               \
-        "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, "                \
-        "%42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "                \
-        "%62, %63}, {%64, %65, %66, %67}, %68, p" signs ";}\n"                                                                \
-        : SMELT_8_SUMS(constraint, 0), SMELT_8_SUMS(constraint, 8), SMELT_8_SUMS(constraint, 16),                             \
-          SMELT_8_SUMS(constraint, 24), SMELT_8_SUMS(constraint, 32), SMELT_8_SUMS(constraint, 40),                           \
-          SMELT_8_SUMS(constraint, 48), SMELT_8_SUMS(constraint, 56)                                                          \
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                                                \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                      \
+                 "wgmma.mma_async.sync.aligned." instruction " {" SMELT_TO_6 SMELT_TAIL_4(6)                                  \
+                 "}, {%64, %65, %66, %67}, %68, p" signs ";}\n"                                                               \
+                 : SMELT_64(0)                                                                                                \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                                       \
   }
-
-SMELT_WGMMA(wgmma_m64n128k16_f16, float, "+f", "m64n128k16.f32.f16.f16", ", 1, 1, 0")
-SMELT_WGMMA(wgmma_m64n128k16_bf16, float, "+f", "m64n128k16.f32.bf16.bf16", ", 1, 1, 0")
-SMELT_WGMMA(wgmma_m64n128k32_s8, i32, "+r", "m64n128k32.s32.s8.s8", "")
-
+SMELT_WGMMA(wgmma_m64n128k16_f16, float, "m64n128k16.f32.f16.f16", ", 1, 1, 0")
+SMELT_WGMMA(wgmma_m64n128k16_bf16, float, "m64n128k16.f32.bf16.bf16", ", 1, 1, 0")
+#undef SMELT_SUM
+#define SMELT_SUM "+r"
+SMELT_WGMMA(wgmma_m64n128k32_s8, i32, "m64n128k32.s32.s8.s8", "")
+#undef SMELT_SUM
+#define SMELT_SUM "+f"
 #undef SMELT_WGMMA
-#undef SMELT_8_SUMS
 
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -58,31 +78,6 @@ template <int Count> __device__ __forceinline__ void setmaxnreg_dec() {
 // The same with both operands in shared memory, d (64, N) and 16 steps of K of 16-bit types: d += a b.
 // TransA, TransB: 0 where the operand's lines run along K, 1 where they run along M or N. wgmma_TYPE(d of N / 2 sums, …).
 
-// SMELT_TO_t: the numbers of the first 10 t operands, a comma behind each; SMELT_TAIL_n(t): the n after them.
-
-#define SMELT_TAIL_2(t) "%" #t "0, %" #t "1"
-#define SMELT_TAIL_4(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3"
-#define SMELT_TAIL_6(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5"
-#define SMELT_TAIL_8(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7"
-#define SMELT_TAIL_10(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9"
-#define SMELT_TEN(t) SMELT_TAIL_10(t) ", "
-#define SMELT_TO_1 SMELT_TEN()
-#define SMELT_TO_2 SMELT_TO_1 SMELT_TEN(1)
-#define SMELT_TO_3 SMELT_TO_2 SMELT_TEN(2)
-#define SMELT_TO_4 SMELT_TO_3 SMELT_TEN(3)
-#define SMELT_TO_5 SMELT_TO_4 SMELT_TEN(4)
-#define SMELT_TO_6 SMELT_TO_5 SMELT_TEN(5)
-#define SMELT_TO_7 SMELT_TO_6 SMELT_TEN(6)
-#define SMELT_TO_8 SMELT_TO_7 SMELT_TEN(7)
-#define SMELT_TO_9 SMELT_TO_8 SMELT_TEN(8)
-#define SMELT_TO_10 SMELT_TO_9 SMELT_TEN(9)
-#define SMELT_TO_11 SMELT_TO_10 SMELT_TEN(10)
-#define SMELT_TO_12 SMELT_TO_11 SMELT_TEN(11)
-#define SMELT_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define SMELT_8(i) SMELT_4(i), SMELT_4(i + 4)
-#define SMELT_16(i) SMELT_8(i), SMELT_8(i + 8)
-#define SMELT_32(i) SMELT_16(i), SMELT_16(i + 16)
-#define SMELT_64(i) SMELT_32(i), SMELT_32(i + 32)
 #define SMELT_PRODUCT(name, type, n, count, a, b, c, numbers, ...)                                                            \
   template <int TransA, int TransB> __device__ __forceinline__ void name(float (&d)[count], u64 left, u64 right) {            \
     asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\n"                                                                      \
@@ -122,6 +117,7 @@ SMELT_PRODUCTS(256, 128, 129, 130, 131, SMELT_TO_12 SMELT_TAIL_8(12), SMELT_64(0
 #undef SMELT_16
 #undef SMELT_8
 #undef SMELT_4
+#undef SMELT_SUM
 #undef SMELT_TO_12
 #undef SMELT_TO_11
 #undef SMELT_TO_10

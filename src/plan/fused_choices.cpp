@@ -189,13 +189,6 @@ std::string entry(size_t way, const Node& node) { return fmt::format("{} {}", wa
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-double estimate_us(const ops::Offer& offer, const tune::Tuner& tuner) {
-  double least = never;
-  for (const ops::Candidate& c : offer.candidates)
-    if (tuner.allows(c.tactic)) least = std::min(least, c.estimate_us);
-  return least;
-}
-
 /// A concatenation's copies; its inputs may come to lie in it later, so this is the most.
 double copy_us(const Segment& s, const Step& step, const tune::Tuner& tuner) {
   constexpr double bytes_per_us = 4e3;
@@ -235,7 +228,7 @@ bool wins(FusedTimes& times, const Parts& parts, const Fused& fused, std::string
     if (step.kind != StepKind::kernel) continue;
     ops::BoundNode node = bound_node(parts.segment, step, &context.weights);
     ops::Offer offer = ops::offer(node, tuner.machine());
-    const double us = estimate_us(offer, tuner);
+    const double us = tuner.estimate_us(offer);
     problems.push_back({std::move(node), std::move(offer), us});
     estimate += us;
   }
@@ -300,7 +293,7 @@ std::shared_ptr<const FusedChoices::Decision> FusedChoices::decide(const Segment
     if (const auto at = by_problem_.find(offer.problem); at != by_problem_.end()) return at->second;
   }
   FusedTimes times;
-  const Fused fused{node, offer, estimate_us(offer, tuner)};
+  const Fused fused{node, offer, tuner.estimate_us(offer)};
   for (size_t w = 0; w < ways_apart().size() && !times.runs_apart; ++w) {
     const Apart& way = ways_apart()[w];
     if (way.op != step.node->op) continue;

@@ -72,12 +72,7 @@ struct Priced {
 
 double estimate_us(const std::vector<Priced>& steps, const tune::Tuner& tuner) {
   double sum = 0;
-  for (const Priced& p : steps) {
-    double least = std::numeric_limits<double>::infinity();
-    for (const ops::Candidate& c : p.offer.candidates)
-      if (tuner.allows(c.tactic)) least = std::min(least, c.estimate_us);
-    sum += least;
-  }
+  for (const Priced& p : steps) sum += tuner.estimate_us(p.offer);
   return sum;
 }
 

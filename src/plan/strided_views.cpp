@@ -96,14 +96,12 @@ class ViewPass {
   double estimate(size_t i) const {
     const Step& step = s_.steps[i];
     if (step.kind != StepKind::kernel) return 0;
-    double best = INFINITY;
     try {
-      for (const ops::Candidate& c : ops::offer(bound_node(s_, step, nullptr), tuner_.machine()).candidates)
-        if (tuner_.allows(c.tactic)) best = std::min(best, c.estimate_us);
+      return tuner_.estimate_us(ops::offer(bound_node(s_, step, nullptr), tuner_.machine()));
     } catch (const Error& e) {
       if (e.code() != ExitCode::unsupported) throw;
+      return INFINITY;
     }
-    return best;
   }
 
   void set(TensorIndex t, const View& v, int64_t alignment, Change& c) {

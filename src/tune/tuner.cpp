@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -252,6 +253,13 @@ Choice Tuner::choose(const ops::BoundNode& node, const ops::Offer& offer, const 
                                  : fmt::format("estimated at {:.1f} µs: not measured at level {}", c.estimate_us, level_)});
   }
   return choice;
+}
+
+double Tuner::estimate_us(const ops::Offer& offer) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const ops::Candidate& c : offer.candidates)
+    if (allows(c.tactic)) least = std::min(least, c.estimate_us);
+  return least;
 }
 
 }  // namespace smelt::tune

@@ -80,6 +80,8 @@ class Tuner {
   /// Microseconds that the candidate which choose() takes for the offer was measured at; measured now where it was not, also when
   /// it is the only one. Its estimate at level 0, and when the time is up.
   double time_us(const ops::BoundNode& node, const ops::Offer& offer);
+  /// The lowest estimate of the candidates that are allowed; infinite where there is none.
+  double estimate_us(const ops::Offer& offer) const;
   bool measures() const { return level_ > 0; }
   bool has_pinned() const { return !pinned_.empty(); }
   /// What a plan names for the problem.

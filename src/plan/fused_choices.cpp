@@ -140,8 +140,6 @@ std::optional<Parts> parts_of(const Segment& s, const Step& step, std::vector<st
   return parts;
 }
 
-constexpr int most_parts = 64;  // of a product of several (joined_products.h): numbers for the parts of each
-
 /// The steps of the parts instead of the step at `at`.
 void replace(Segment& s, size_t at, const Parts& parts, const std::shared_ptr<const FusedTimes>& times) {
   const Step fused = s.steps[at];
@@ -172,7 +170,7 @@ void replace(Segment& s, size_t at, const Parts& parts, const std::shared_ptr<co
     node.name = fused.node->name;
     step.node = std::make_shared<const Node>(std::move(node));
     step.id = fused.id;
-    step.part = std::max(fused.part, 0) * most_parts + static_cast<int>(steps.size());
+    step.part = std::max(fused.part, 0) + static_cast<int>(steps.size());
     step.fused = times;
     for (auto* list : {&step.inputs, &step.outputs})
       for (TensorIndex& t : *list)

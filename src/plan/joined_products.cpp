@@ -199,7 +199,7 @@ class JoinedProducts::Pass {
     parts.inputs = {whole.node->out()};
     parts.outputs = whole.node->outputs;
     split.id = whole.id;
-    split.part = 1;
+    split.part = parts_a_product;
     split.node = std::make_shared<const Node>(std::move(parts));
     split.inputs = {y};
     split.outputs = whole.outputs;
@@ -215,7 +215,7 @@ class JoinedProducts::Pass {
   Step product_step(const Step& whole, size_t i) const {
     Step step;
     step.id = whole.id;
-    step.part = static_cast<int>(i);
+    step.part = static_cast<int>(i) * parts_a_product;
     step.of_joined = true;
     step.node = std::make_shared<const Node>(product_of_joined(*whole.node, i));
     step.inputs = {whole.inputs[0], whole.inputs[1 + i]};

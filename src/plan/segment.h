@@ -89,6 +89,9 @@ struct ChosenKernel {
   bool on_host = false;  // runs on the processor although the plan is a GPU's
 };
 
+/// Product i of a JoinedMatMul is part i times this of its node, so that a product's own parts have numbers of their own behind it.
+constexpr int parts_a_product = 64;
+
 struct Step : ChosenKernel {
   StepKind kind = StepKind::kernel;
   NodeId id = NodeId::none;          // the graph's node; none for inserted steps
@@ -99,7 +102,7 @@ struct Step : ChosenKernel {
   std::vector<ops::AtMost> at_most;          // a dynamic step with a kernel: its outputs, the count left out
   std::shared_ptr<const FusedTimes> fused;   // of a fused node that was compared with its parts, and of these parts
   int part = -1;                             // which of the parts that the node `id` runs as; -1: the node itself
-  bool of_joined = false;                    // a part that is a product: of a JoinedMatMul, or all of it (joined_products.h)
+  bool of_joined = false;                    // such a part that is a product: of a JoinedMatMul, or all of it (joined_products.h)
 
   int32_t workspace = -1;  // buffer, by place_buffers; -1: none
 };

@@ -96,16 +96,17 @@ class JoinedProducts::Pass {
     if (join && measures_ && !context_.target.is_host) compile();
     for (size_t i = 0; i < s_.steps.size(); ++i) {
       if (!is_joined(s_.steps[i])) continue;
+      std::optional<Decision> d = join ? decided(i) : Decision{};
       std::optional<Joined> joined;
-      if (join) joined = joined_form(i);
-      const Decision d = join ? decision(i, joined) : Decision{};
-      if (d.joined && joined) {
+      if (!d || d->joined) joined = joined_form(i);
+      if (!d) d = decide(i, joined);
+      if (d->joined && joined) {
         s_ = std::move(joined->segment);
-        s_.steps[i].fused = d.times;
+        s_.steps[i].fused = d->times;
       } else {
         const std::lock_guard lock(choices_.mutex_);
         choices_.constants_.erase(s_.steps[i].id);
-        take_apart(s_, i, d.times);
+        take_apart(s_, i, d->times);
       }
     }
   }
@@ -263,16 +264,17 @@ class JoinedProducts::Pass {
     return w;
   }
 
-  Decision decision(size_t at, const std::optional<Joined>& joined) {
+  std::optional<Decision> decided(size_t at) const {
+    const std::lock_guard lock(choices_.mutex_);
+    if (const auto d = choices_.decided_.find(s_.steps[at].id); d != choices_.decided_.end()) return d->second;
+    if (choices_.carried_) return Decision{nullptr, !choices_.apart_.contains(entry(node(at)))};
+    return std::nullopt;
+  }
+
+  Decision decide(size_t at, const std::optional<Joined>& joined) {
     const Step& step = s_.steps[at];
-    {
-      const std::lock_guard lock(choices_.mutex_);
-      if (const auto d = choices_.decided_.find(step.id); d != choices_.decided_.end()) return d->second;
-    }
     Decision d;
-    if (choices_.carried_) {
-      d.joined = !choices_.apart_.contains(entry(node(at)));
-    } else if (joined) {
+    if (joined) {
       d = compared(at, *joined);
     } else {
       info("the products around '{}' run apart: what reads one of them takes no slice of a larger result", node(at).name);
@@ -328,11 +330,7 @@ class JoinedProducts::Pass {
   void compile() {
     std::map<std::string, Priced> all;
     for (size_t i = 0; i < s_.steps.size(); ++i) {
-      if (!is_joined(s_.steps[i])) continue;
-      {
-        const std::lock_guard lock(choices_.mutex_);
-        if (choices_.decided_.contains(s_.steps[i].id) || choices_.carried_) continue;
-      }
+      if (!is_joined(s_.steps[i]) || decided(i)) continue;
       const auto joined = joined_form(i);
       if (!joined) continue;
       Ways both = ways(i, *joined);

@@ -6,6 +6,7 @@
 #include "expr/cpu.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
+#include "ops/cpu/integer/simd/rows.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/rows/rows.h"
 #include "ops/quantize/offer.h"
@@ -28,7 +29,7 @@ expr::Program quantization() {
 class DynamicQuantizeKernel final : public Kernel {
  public:
   DynamicQuantizeKernel(int64_t count, int threads)
-      : count_(count), threads_(useful_threads(threads, count / 4)), evaluator_(quantization(), simd::best(), count) {}
+      : count_(count), threads_(useful_threads(threads, count / 2)), evaluator_(quantization(), simd::best(), count) {}
   int64_t workspace() const override { return 64 * (threads_ + 1) + threads_ * aligned(evaluator_.scratch()); }
 
   void run(const Buffers& b) override {
@@ -37,8 +38,10 @@ class DynamicQuantizeKernel final : public Kernel {
     const auto extremes = [&](int thread) { return reinterpret_cast<float*>(memory + 64 * (thread + 1)); };
     for (int t = 0; t < threads_; ++t) extremes(t)[0] = extremes(t)[1] = 0;  // the range always holds zero
     parallel(threads_, count_, 16, [&](int64_t begin, int64_t end, int thread) {
-      extremes(thread)[0] = std::min(0.0f, row_simd().fold(Fold::min, x + begin, end - begin));
-      extremes(thread)[1] = std::max(0.0f, row_simd().fold(Fold::max, x + begin, end - begin));
+      float low = 0, high = 0;
+      row_simd().extremes(x + begin, end - begin, &low, &high);
+      extremes(thread)[0] = std::min(extremes(thread)[0], low);
+      extremes(thread)[1] = std::max(extremes(thread)[1], high);
     });
     float low = 0, high = 0;
     for (int t = 0; t < threads_; ++t) low = std::min(low, extremes(t)[0]), high = std::max(high, extremes(t)[1]);
@@ -51,6 +54,17 @@ class DynamicQuantizeKernel final : public Kernel {
     if (!b.outputs[0]) return;
     auto* y = static_cast<uint8_t*>(b.outputs[0]);
     memory += 64 * (threads_ + 1);
+    // In one loop, with the bits of the program's, where the scale and its inverse are ordinary numbers.
+    if (simd::best() == simd::Isa::avx2 && *scale > 1e-30f && *scale < 1e30f) {
+      integer::Requantization q;
+      q.divisor = *scale;
+      q.zero = *zero;
+      q.low = -static_cast<float>(*zero);
+      q.high = 255 + q.low;
+      parallel(threads_, count_, 64,
+               [&](int64_t begin, int64_t end, int) { avx2::integer_rows().quantize(q, x + begin, end - begin, y + begin); });
+      return;
+    }
     parallel(threads_, count_, 64, [&](int64_t begin, int64_t end, int thread) {
       const expr::Operand operands[] = {{x + begin, 1}, {scale, 0}, {zero, 0}};
       void* out = y + begin;

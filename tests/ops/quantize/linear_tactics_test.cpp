@@ -66,6 +66,37 @@ TEST(DequantizeLinearTactics, equal_the_reference) {
   }
 }
 
+TEST(DynamicQuantizeLinearTactics, find_the_range_wherever_its_ends_lie) {
+  for (const int64_t count : {1, 7, 1000, 300'000}) {
+    for (const int64_t low : {int64_t{0}, count / 3, count - 1}) {
+      for (const int64_t high : {int64_t{0}, count / 2, count - 1}) {
+        for (const int threads : {1, 2, 5}) {
+          Trial t;
+          t.node.op = "DynamicQuantizeLinear";
+          Tensor x = random_tensor(DType::f32, {count}, 1, -1, 1);
+          x.data<float>()[low] = -9;
+          x.data<float>()[high] = 11;
+          t.add(std::move(x), false);
+          t.result(DType::u8, {count});
+          EXPECT_THAT(check(t, 0, threads), testing::ElementsAre("cpu")) << count << " " << low << " " << high << " " << threads;
+        }
+      }
+    }
+  }
+}
+
+TEST(DynamicQuantizeLinearTactics, take_ranges_next_to_nothing_and_infinity) {
+  for (const float scale : {1e-38f, 1e-31f, 1e31f, 1e38f}) {
+    Trial t;
+    t.node.op = "DynamicQuantizeLinear";
+    Tensor x = random_tensor(DType::f32, {999}, 1, -1, 1);
+    for (int64_t i = 0; i < 999; ++i) x.data<float>()[i] *= scale;
+    t.add(std::move(x), false);
+    t.result(DType::u8, {999});
+    EXPECT_THAT(check(t, 0), testing::ElementsAre("cpu")) << scale;
+  }
+}
+
 TEST(QuantizeLinearTactics, leave_what_they_do_not_compute_alike_to_the_reference) {
   Trial t;
   t.node = node_of("QuantizeLinear", onnx_domain, {});

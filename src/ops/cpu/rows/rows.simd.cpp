@@ -139,6 +139,22 @@ template <Fold f> float fold_row(const float* row, int64_t n) {
   return each[0];
 }
 
+void extremes(const float* row, int64_t n, float* smallest, float* largest) {
+  // A few hundred lines at a time stay in the L1 cache between the two folds.
+  constexpr int64_t block = 4096;
+  F32 low = splat(__builtin_inff()), high = splat(-__builtin_inff());
+  for (int64_t i = 0; i < n; i += block) {
+    const int64_t count = n - i < block ? n - i : block;
+    low = folded<Fold::min>(low, splat(fold_row<Fold::min>(row + i, count)));
+    high = folded<Fold::max>(high, splat(fold_row<Fold::max>(row + i, count)));
+  }
+  float each[lanes];
+  store(each, low);
+  *smallest = each[0];
+  store(each, high);
+  *largest = each[0];
+}
+
 template <Fold f> void fold_line(float* to, const float* row, int64_t n) {
   for_registers(
       n, [&](int64_t i, int64_t c) { put(to + i, folded<f>(get(static_cast<const float*>(to) + i, c), get(row + i, c)), c); });
@@ -164,7 +180,7 @@ void fold_lines(Fold f, float* to, const float* row, int64_t n) {
   }
 }
 
-constexpr ops::RowSimd table = {load_row, normalize, scale_row, softmax, rotate, fold, fold_lines};
+constexpr ops::RowSimd table = {load_row, normalize, scale_row, softmax, rotate, fold, extremes, fold_lines};
 
 }  // namespace
 

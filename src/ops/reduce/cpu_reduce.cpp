@@ -7,16 +7,13 @@
 #include <cmath>
 #include <limits>
 
-#include "base/value_of.h"
 #include "ops/core/align.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
 #include "ops/cpu/parallel.h"
-#include "ops/cpu/rows/rows.h"
 #include "ops/pointwise/cpu_sweep.h"
-#include "ops/pointwise/fused.h"
+#include "ops/reduce/cpu_reduce.h"
 #include "ops/reduce/offer.h"
-#include "ops/reduce/reduction.h"
 
 namespace smelt::ops {
 namespace {
@@ -24,44 +21,6 @@ namespace {
 constexpr int64_t column_chunk = 512;
 /// Rows up to here are no rows: a call for each costs more than reading elements that lie apart.
 constexpr int64_t short_row = 32;
-/// What a node reduces: ONNX's operators in the fused one's terms.
-struct Problem {
-  expr::Program before;
-  std::optional<expr::Program> post;
-  ReduceKind kind = ReduceKind::sum;
-  std::vector<int64_t> axes;  // normalised
-  size_t inputs_before = 1;   // inputs from here on are post's
-  size_t inputs = 1;          // of both programs together
-  bool none = false;          // no axis is reduced; otherwise no axes are all
-};
-
-struct OnnxReduction {
-  std::string_view op;
-  ReduceKind kind;
-  bool real = false;                  // integers are computed in f64
-  expr::Fn first = expr::Fn::input;   // of each element, where it is another one
-  expr::Fn finish = expr::Fn::input;  // of the result, likewise
-};
-constexpr OnnxReduction onnx_reductions[] = {
-    {"ReduceSum", ReduceKind::sum},
-    {"ReduceMean", ReduceKind::mean},
-    {"ReduceMax", ReduceKind::max},
-    {"ReduceMin", ReduceKind::min},
-    {"ReduceProd", ReduceKind::prod},
-    {"ReduceSumSquare", ReduceKind::sum_square},
-    {"ReduceL1", ReduceKind::sum, false, expr::Fn::abs},
-    {"ReduceL2", ReduceKind::l2, true},
-    {"ReduceLogSum", ReduceKind::sum, true, expr::Fn::input, expr::Fn::log},
-    {"GlobalAveragePool", ReduceKind::mean},
-    {"GlobalMaxPool", ReduceKind::max},
-};
-
-const OnnxReduction* onnx_reduction(const Node& n) {
-  const auto at = std::ranges::find(onnx_reductions, std::string_view(n.op), &OnnxReduction::op);
-  return n.domain.empty() && at != std::end(onnx_reductions) ? &*at : nullptr;
-}
-
-bool is_log_sum_exp(const Node& n) { return n.is("ReduceLogSumExp"); }
 
 Fold fold_of(ReduceKind k) {
   switch (k) {
@@ -72,85 +31,6 @@ Fold fold_of(ReduceKind k) {
     case ReduceKind::prod: return Fold::product;
     default: return Fold::squares;
   }
-}
-
-/// What values of a type are folded in; undefined for what has no kernel.
-DType folded(DType t, bool real) {
-  if (t == DType::f16 || t == DType::bf16) return DType::f32;
-  if (t == DType::f32 || t == DType::f64) return t;
-  if (t != DType::boolean && !expr::is_computing(t)) return DType::undefined;
-  return real ? DType::f64 : t == DType::i32 ? t : DType::i64;
-}
-
-/// 64 bits without a sign in the order of those with one, and back.
-expr::Ref with_other_sign(expr::Program& p, expr::Ref r) {
-  const expr::Ref one = p.constant(DType::u64, 1), places = p.constant(DType::u64, 63);  // 2^63 itself is no constant
-  const expr::Ref highest = p.call(expr::Fn::shift_left, one, places);
-  return p.cast(p.call(expr::Fn::bit_xor, p.cast(r, DType::u64), highest), DType::i64);
-}
-
-/// The axes of a reduction or of a pooling over whole planes: nothing for none of them, refused where they are computed.
-Result<std::optional<std::vector<int64_t>>> listed_axes(const BoundNode& b) {
-  const Node& n = *b.node;
-  std::vector<int64_t> axes = n.get_ints("axes");
-  if (n.op.starts_with("Global")) {
-    for (size_t a = 2; a < b.inputs[0].shape.size(); ++a) axes.push_back(static_cast<int64_t>(a));
-    if (axes.empty()) return std::optional<std::vector<int64_t>>();
-  } else if (b.has(1)) {
-    if (!b.inputs[1].constant.valid()) return refuse(Reason::not_constant, "its axes are computed");
-    axes = b.inputs[1].constant.to_ints();
-  }
-  if (axes.empty() && n.get_int("noop_with_empty_axes", 0)) return std::optional<std::vector<int64_t>>();
-  return std::optional(std::move(axes));
-}
-
-std::optional<Refusal> rejects_layouts_of(const BoundNode& b) {
-  for (const auto* tensors : {&b.inputs, &b.outputs})
-    for (const BoundTensor& t : *tensors)
-      if (t.layout != Layout::plain) return refuse(Reason::wrong_layout, "a tensor is not plain");
-  return std::nullopt;
-}
-
-/// Refused where this kernel cannot run the node.
-Result<Problem> problem_of(const BoundNode& b) {
-  const Node& n = *b.node;
-  Problem p;
-  if (n.domain == smelt_domain) {
-    const Reduction r(n);
-    p.before = required_program(n), p.post = r.post, p.kind = r.kind, p.axes = r.axes, p.inputs_before = r.inputs_before,
-    p.inputs = b.inputs.size();
-  } else {
-    const OnnxReduction& r = *onnx_reduction(n);
-    p.kind = r.kind;
-    auto axes = listed_axes(b);
-    if (!axes) return axes.refusal();
-    const auto& listed = *axes;
-    p.none = !listed;
-    if (listed) p.axes = *listed;
-    const DType from = b.inputs[0].type, type = folded(from, r.real);
-    if (type == DType::undefined) return refuse(Reason::wrong_type, "its type is {}", name(from));
-    const bool extreme = p.kind == ReduceKind::max || p.kind == ReduceKind::min;
-    if (extreme && type != from && !is_float(from) && elements(b.inputs[0].shape) == 0)
-      return refuse(Reason::wrong_shape, "the extreme of no elements, which is the type's own");
-    const bool ordered = from == DType::u64 && extreme;
-    if (from == DType::u64 && p.kind == ReduceKind::mean) return refuse(Reason::wrong_type, "the mean of u64");
-    expr::Ref v = p.before.cast(p.before.input(from), type);
-    if (r.first != expr::Fn::input && from != DType::u64) v = p.before.call(r.first, v);
-    p.before.output(ordered ? with_other_sign(p.before, v) : v);
-    if (type != from || r.finish != expr::Fn::input) {
-      expr::Program& post = p.post.emplace();
-      expr::Ref w = post.input(type);
-      if (r.finish != expr::Fn::input) w = post.call(r.finish, w);
-      post.output(post.cast(ordered ? with_other_sign(post, w) : w, from));
-    }
-  }
-  const DType type = p.before.type(p.before.outputs()[0]);
-  if (type != DType::f32 && type != DType::f64 && type != DType::i32 && type != DType::i64)
-    return refuse(Reason::wrong_type, "values of {} are reduced; expected f32, f64, i32 or i64", name(type));
-  if (is_integer(type) && (p.kind == ReduceKind::l2 || (p.kind == ReduceKind::mean && n.domain == smelt_domain)))
-    return refuse(Reason::wrong_type, "the mean or norm of integers");
-  if (auto why = rejects_layouts_of(b)) return *why;
-  return p;
 }
 
 template <class T> T identity(Fold f) {
@@ -194,7 +74,7 @@ template <class T> void fold_lines(Fold f, T* to, const T* v, int64_t n) {
 
 class ReduceKernel final : public Kernel {
  public:
-  ReduceKernel(const BoundNode& b, const Problem& p, int threads)
+  ReduceKernel(const BoundNode& b, const ReduceProblem& p, int threads)
       : p_(p), type_(p.before.type(p.before.outputs()[0])), threads_(threads) {
     std::vector<Shape> shapes;
     for (size_t i = 0; i < p_.inputs_before; ++i) shapes.push_back(b.inputs[i].shape);
@@ -363,7 +243,7 @@ class ReduceKernel final : public Kernel {
     evaluator().run(n, {operands, strides_.size()}, {&out, 1}, scratch);
   }
 
-  Problem p_;
+  ReduceProblem p_;
   DType type_;
   int threads_;
   Shape extents_;  // merged
@@ -377,92 +257,25 @@ class ReduceKernel final : public Kernel {
   std::vector<const void*> post_inputs_;
 };
 
-/// log Σ exp(x): the largest, m, then m + log Σ exp(x - m). An infinite one is not taken away.
-class LogSumExpKernel final : public Kernel {
- public:
-  LogSumExpKernel(const BoundNode& b, const Problem& top, const Problem& sum, const BoundTensor& largest, int threads)
-      : node_(*b.node), bytes_(aligned(storage_bytes(largest))) {
-    Node keeps = *b.node;
-    keeps.attrs["keepdims"] = int64_t{1};
-    const BoundNode first{&keeps, {b.inputs[0]}, {largest}};
-    top_ = std::make_unique<ReduceKernel>(first, top, threads);
-    // The sum's result has the largest's shape or, without the axes that are gone, its elements.
-    BoundTensor same = largest;
-    same.shape = b.outputs[0].shape;
-    sum_ = std::make_unique<ReduceKernel>(BoundNode{&node_, {b.inputs[0], largest, same}, b.outputs}, sum, threads);
-  }
-  int64_t workspace() const override { return bytes_ + std::max(top_->workspace(), sum_->workspace()); }
-  void run(const Buffers& b) override {
-    char* memory = static_cast<char*>(b.workspace);
-    void* largest = memory;
-    memory += bytes_;
-    top_->run({b.inputs.first(1), std::span(&largest, 1), memory});
-    const void* const inputs[] = {b.inputs[0], largest, largest};
-    sum_->run({inputs, b.outputs, memory});
-  }
-
- private:
-  Node node_;
-  int64_t bytes_;
-  std::unique_ptr<ReduceKernel> top_, sum_;
-};
-
-std::optional<Refusal> rejects_result(const Problem& p, const BoundTensor& y) {
-  if (!p.post) return is_dense(y) ? std::nullopt : std::optional(refuse(Reason::wrong_layout, "the result is not dense"));
-  const Shape strides[] = {memory_strides(y)};
-  return Sweep::rejects(*p.post, y.shape, strides);
-}
-
-void offer_log_sum_exp(const BoundNode& b, const Machine& machine, Offer& offer) {
-  using expr::Fn;
-  auto axes = listed_axes(b);
-  if (!axes) return offer.refuse("cpu", axes.refusal());
-  const DType from = b.inputs[0].type, type = folded(from, true);
-  if (type == DType::undefined) return offer.refuse("cpu", Reason::wrong_type, "its type is {}", name(from));
-  if (const auto why = rejects_layouts_of(b)) return offer.refuse("cpu", *why);
-  Problem top, sum;
-  top.none = sum.none = !axes->has_value();
-  if (!top.none) top.axes = sum.axes = **axes;
-  top.kind = ReduceKind::max;
-  top.before.output(top.before.cast(top.before.input(from), type));
-  expr::Program& post_top = top.post.emplace();
-  const expr::Ref m = post_top.input(type);
-  post_top.output(post_top.call(Fn::select, post_top.call(Fn::is_inf, m), post_top.constant(type, 0), m));
-  const expr::Ref x = sum.before.input(from), largest = sum.before.input(type);
-  sum.before.output(sum.before.call(Fn::exp, sum.before.call(Fn::sub, sum.before.cast(x, type), largest)));
-  expr::Program& post = sum.post.emplace();
-  const expr::Ref total = post.input(type), back = post.input(type);
-  post.output(post.cast(post.call(Fn::add, post.call(Fn::log, total), back), from));
-  sum.inputs_before = 2, sum.inputs = 3;
-  if (const auto why = rejects_result(sum, b.outputs[0])) return offer.refuse("cpu", *why);
-  std::vector<int64_t> reduced = top.axes;
-  for (int64_t a = 0; reduced.empty() && !top.none && a < static_cast<int64_t>(b.inputs[0].shape.size()); ++a)
-    reduced.push_back(a);
-  reduced = normalize_axes(reduced, static_cast<int64_t>(b.inputs[0].shape.size()));
-  const BoundTensor kept{type, reduced_shape(b.inputs[0].shape, reduced, true)};
-  const double estimate = 4 + static_cast<double>(elements(b.inputs[0].shape)) / 700 / machine.threads;
-  offer.candidates.push_back({"cpu", "", estimate, [b, top, sum, kept, node = *b.node, threads = machine.threads] {
-                                BoundNode bound = b;
-                                bound.node = &node;
-                                return std::make_unique<LogSumExpKernel>(bound, top, sum, kept, threads);
-                              }});
-}
-
 }  // namespace
 
+std::unique_ptr<Kernel> reduce_kernel(const BoundNode& b, const ReduceProblem& p, int threads) {
+  return std::make_unique<ReduceKernel>(b, p, threads);
+}
+
 void offer_reduce_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
-  if (is_log_sum_exp(*b.node)) return offer_log_sum_exp(b, machine, offer);
-  if (!b.node->is("Reduce", smelt_domain) && !onnx_reduction(*b.node)) return;
-  const auto found = problem_of(b);
-  if (!found) return offer.refuse("cpu", found.refusal());
-  const Problem& p = *found;
+  if (b.node->is("ReduceLogSumExp")) return offer_log_sum_exp(b, machine, offer);
+  const auto found = reduce_problem(b);
+  if (!found) return;
+  if (!*found) return offer.refuse("cpu", found->refusal());
+  const ReduceProblem& p = **found;
   if (const auto why = rejects_result(p, b.outputs[0])) return offer.refuse("cpu", *why);
   double count = 0;
   for (const BoundTensor& t : b.inputs) count += static_cast<double>(t.type == DType::undefined ? 0 : elements(t.shape));
   offer.candidates.push_back({"cpu", "", 2 + count / 2000 / machine.threads, [b, p, node = *b.node, threads = machine.threads] {
                                 BoundNode bound = b;
                                 bound.node = &node;
-                                return std::make_unique<ReduceKernel>(bound, p, threads);
+                                return reduce_kernel(bound, p, threads);
                               }});
 }
 

@@ -2,6 +2,8 @@
 // *.simd.cpp sources only (isa.h).
 #pragma once
 
+#include <utility>
+
 #include "expr/simd/half.h"
 #include "ops/signal/simd/passes.h"
 
@@ -28,39 +30,27 @@ SMELT_INLINE float read_one(const BFloatBits* p) { return read_half(p); }
 SMELT_INLINE void write_one(HalfBits* p, float v) { store_first(p, splat(v), 1); }
 SMELT_INLINE void write_one(BFloatBits* p, float v) { store_first(p, splat(v), 1); }
 
+/// The numbers of a and then b at the places that `place` names for each lane of n.
+template <class V, int... lane> SMELT_INLINE V picked(V a, V b, auto place, std::integer_sequence<int, lane...>) {
+  constexpr int n = sizeof...(lane);
+  return __builtin_shufflevector(a, b, place(lane, n)...);
+}
+template <class V> SMELT_INLINE V picked(V a, V b, auto place) {
+  return picked(a, b, place, std::make_integer_sequence<int, sizeof(V) / sizeof(a[0])>{});
+}
 /// The lower, or the upper, halves of a and b in turn: a[0], b[0], a[1], b[1], …
 template <class V> SMELT_INLINE V lower(V a, V b) {
-  if constexpr (sizeof(V) / sizeof(a[0]) == 8)
-    return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-  else if constexpr (sizeof(V) / sizeof(a[0]) == 4)
-    return __builtin_shufflevector(a, b, 0, 4, 1, 5);
-  else
-    return __builtin_shufflevector(a, b, 0, 2);
+  return picked(a, b, [](int lane, int n) { return lane / 2 + lane % 2 * n; });
 }
 template <class V> SMELT_INLINE V upper(V a, V b) {
-  if constexpr (sizeof(V) / sizeof(a[0]) == 8)
-    return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-  else if constexpr (sizeof(V) / sizeof(a[0]) == 4)
-    return __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  else
-    return __builtin_shufflevector(a, b, 1, 3);
+  return picked(a, b, [](int lane, int n) { return n / 2 + lane / 2 + lane % 2 * n; });
 }
 /// The numbers at even, or at odd, places of a and then b.
 template <class V> SMELT_INLINE V at_even(V a, V b) {
-  if constexpr (sizeof(V) / sizeof(a[0]) == 8)
-    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
-  else if constexpr (sizeof(V) / sizeof(a[0]) == 4)
-    return __builtin_shufflevector(a, b, 0, 2, 4, 6);
-  else
-    return __builtin_shufflevector(a, b, 0, 2);
+  return picked(a, b, [](int lane, int) { return 2 * lane; });
 }
 template <class V> SMELT_INLINE V at_odd(V a, V b) {
-  if constexpr (sizeof(V) / sizeof(a[0]) == 8)
-    return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
-  else if constexpr (sizeof(V) / sizeof(a[0]) == 4)
-    return __builtin_shufflevector(a, b, 1, 3, 5, 7);
-  else
-    return __builtin_shufflevector(a, b, 1, 3);
+  return picked(a, b, [](int lane, int) { return 2 * lane + 1; });
 }
 
 /// Rows become columns.

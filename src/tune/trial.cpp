@@ -1,15 +1,16 @@
 #include "tune/trial.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
 namespace smelt::tune {
-void fill_random(Tensor& t, DType type, std::mt19937& random) {
+void fill_random(std::span<std::byte> memory, DType type, std::mt19937& random) {
   std::uniform_real_distribution<float> uniform(-1, 1);
   const auto fill = [&]<class T>(T, auto&& draw) {
-    auto* p = static_cast<T*>(t.raw());
-    const int64_t n = t.nbytes() / static_cast<int64_t>(sizeof(T));
+    auto* p = reinterpret_cast<T*>(memory.data());
+    const auto n = static_cast<int64_t>(memory.size() / sizeof(T));
     // A short period makes filling cheap; kernels do not look for repetition.
     std::vector<T> period(1021);
     for (T& x : period) x = draw();
@@ -26,23 +27,31 @@ void fill_random(Tensor& t, DType type, std::mt19937& random) {
   }
 }
 
+void fill_random(Tensor& t, DType type, std::mt19937& random) {
+  fill_random({static_cast<std::byte*>(t.raw()), static_cast<size_t>(t.nbytes())}, type, random);
+}
+
 Trial::Trial(const ops::BoundNode& node, const ops::Machine& machine) : node_(node) {
   node_.weights = &weights_;
   offer_ = ops::offer(node_, machine);
+  constexpr int64_t step = 64, huge_page = int64_t{2} << 20,
+                    small = 256 << 10;  // bytes; what is small lies in a core's own caches
+  int64_t size = 0;
+  const auto place = [&](const ops::BoundTensor& t) {
+    return std::exchange(size, size + (ops::storage_bytes(t) + step - 1) / step * step);
+  };
+  std::vector<int64_t> in_at, out_at;
+  for (const auto& t : node_.inputs) in_at.push_back(t.constant.valid() || t.type == DType::undefined ? -1 : place(t));
+  for (const auto& t : node_.outputs) out_at.push_back(t.type == DType::undefined ? -1 : place(t));
+  memory_ = Tensor::zeros(DType::u8, {size < small ? size : std::max(size, huge_page)});
+  auto* begin = static_cast<std::byte*>(memory_.raw());
   std::mt19937 random(1);
-  for (const auto& t : node_.inputs) {
-    Tensor memory = t.constant;
-    if (!memory.valid() && t.type != DType::undefined) {
-      memory = Tensor::zeros(DType::u8, {ops::storage_bytes(t)});
-      fill_random(memory, t.type, random);
-    }
-    inputs_.push_back(memory);
-    in_.push_back(inputs_.back().raw());
+  for (size_t i = 0; i < in_at.size(); ++i) {
+    const auto& t = node_.inputs[i];
+    in_.push_back(in_at[i] < 0 ? t.constant.raw() : begin + in_at[i]);
+    if (in_at[i] >= 0) fill_random({begin + in_at[i], static_cast<size_t>(ops::storage_bytes(t))}, t.type, random);
   }
-  for (const auto& t : node_.outputs) {
-    outputs_.push_back(t.type == DType::undefined ? Tensor() : Tensor::zeros(DType::u8, {ops::storage_bytes(t)}));
-    out_.push_back(outputs_.back().raw());
-  }
+  for (const int64_t at : out_at) out_.push_back(at < 0 ? nullptr : begin + at);
 }
 
 std::function<void()> Trial::runner(const std::string& tactic, const std::string& config) {

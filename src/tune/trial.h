@@ -1,9 +1,11 @@
 // Sets a problem up for timing: buffers with random data, and the candidates' kernels on them.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,8 +13,10 @@
 
 namespace smelt::tune {
 
-/// Fills the tensor with elements of `type`: floats uniform in [-1, 1), 8-bit integers uniform. Kernels may branch on values (a
-/// requantization near a half), and zeros cost less power. Other types, those of indices, keep their values.
+/// Fills memory with elements of `type`: floats uniform in [-1, 1), 8-bit integers uniform. Kernels may branch on values (a
+/// requantization near a half), and zeros cost less power. Of other types, those of indices, it keeps what there is.
+void fill_random(std::span<std::byte> memory, DType type, std::mt19937& random);
+/// The same for a tensor's.
 void fill_random(Tensor& t, DType type, std::mt19937& random);
 
 class Trial {
@@ -28,7 +32,10 @@ class Trial {
   ops::WeightStore weights_;
   ops::BoundNode node_;
   ops::Offer offer_;
-  std::vector<Tensor> inputs_, outputs_, workspaces_;
+  /// The inputs that are no constants and the outputs, as they lie in a plan's arena: in one block, of huge pages where it fills one,
+  /// so that where a process's pages happen to lie decides nothing.
+  Tensor memory_;
+  std::vector<Tensor> workspaces_;
   std::vector<std::unique_ptr<ops::Kernel>> kernels_;
   std::vector<const void*> in_;
   std::vector<void*> out_;

@@ -19,7 +19,6 @@ namespace {
 
 constexpr int64_t unknown = std::numeric_limits<int64_t>::max();
 constexpr int64_t alignment = 64;                 // bytes: a cache line, and the widest vector register
-constexpr int64_t huge_page = int64_t{2} << 20;   // bytes
 constexpr int64_t looked_at = int64_t{64} << 20;  // a look at the machine's memory takes as long as writing a megabyte
 std::atomic<int64_t> asked_for = 0;               // since it was looked
 std::atomic<int64_t> held_by_all = 0;             // tensors of the process

@@ -4,8 +4,19 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/memory.h"
 
 namespace smelt::tune {
+namespace {
+
+/// Bytes that fill huge pages, but for a block that lies in a core's own caches.
+int64_t in_whole_pages(int64_t bytes) {
+  constexpr int64_t small = 128 << 10;
+  return bytes < small ? bytes : std::max(bytes, huge_page);
+}
+
+}  // namespace
+
 void fill_random(std::span<std::byte> memory, DType type, std::mt19937& random) {
   std::uniform_real_distribution<float> uniform(-1, 1);
   const auto fill = [&]<class T>(T, auto&& draw) {
@@ -43,7 +54,7 @@ Trial::Trial(const ops::BoundNode& node, const ops::Machine& machine) : node_(no
   std::vector<int64_t> in_at, out_at;
   for (const auto& t : node_.inputs) in_at.push_back(t.constant.valid() || t.type == DType::undefined ? -1 : place(t));
   for (const auto& t : node_.outputs) out_at.push_back(t.type == DType::undefined ? -1 : place(t));
-  memory_ = Tensor::zeros(DType::u8, {size < small ? size : std::max(size, huge_page)});
+  memory_ = Tensor::zeros(DType::u8, {in_whole_pages(size)});
   auto* begin = static_cast<std::byte*>(memory_.raw());
   std::mt19937 random(1);
   for (size_t i = 0; i < in_at.size(); ++i) {
@@ -60,7 +71,8 @@ std::function<void()> Trial::runner(const std::string& tactic, const std::string
   if (at == offer_.candidates.end()) fail("{}: the offer has no candidate {} {} the second time", offer_.problem, tactic, config);
   kernels_.push_back(at->prepare());
   ops::Kernel* kernel = kernels_.back().get();
-  workspaces_.push_back(Tensor::zeros(DType::u8, {kernel->workspace()}));
+  if (workspaces_.empty() || workspaces_.back().nbytes() < kernel->workspace())
+    workspaces_.push_back(Tensor::zeros(DType::u8, {in_whole_pages(kernel->workspace())}));
   void* workspace = workspaces_.back().raw();
   return [this, kernel, workspace] { kernel->run({in_, out_, workspace}); };
 }

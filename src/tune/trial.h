@@ -29,13 +29,13 @@ class Trial {
   std::function<void()> runner(const std::string& tactic, const std::string& config);
 
  private:
-  ops::WeightStore weights_;
+  ops::WeightStore weights_{0};
   ops::BoundNode node_;
   ops::Offer offer_;
   /// The inputs that are no constants and the outputs, as they lie in a plan's arena: in one block, of huge pages where it fills one,
   /// so that where a process's pages happen to lie decides nothing.
   Tensor memory_;
-  std::vector<Tensor> workspaces_;
+  std::vector<Tensor> workspaces_;  // a candidate uses the last one if it is large enough: they run in turn
   std::vector<std::unique_ptr<ops::Kernel>> kernels_;
   std::vector<const void*> in_;
   std::vector<void*> out_;

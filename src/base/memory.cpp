@@ -183,6 +183,12 @@ std::shared_ptr<void> tensor_memory(int64_t bytes, DType type, const Shape& shap
           }};
 }
 
+std::shared_ptr<void> memory_elsewhere(int64_t bytes, DType type, const Shape& shape) {
+  const std::shared_ptr<MemoryAccount>& account = memory_account();
+  if (!account->take(bytes)) refuse(bytes, type, shape);
+  return {account.get(), [account, bytes](void*) { account->give_back(bytes); }};
+}
+
 void check_available(int64_t bytes, DType type, const Shape& shape) {
   const MemoryAccount& account = *memory_account();
   if (account.held() > account.limit() - bytes || !machine_has(bytes)) refuse(bytes, type, shape);

@@ -63,6 +63,10 @@ inline constexpr int64_t huge_page = int64_t{2} << 20;  // bytes
 /// one, on systems that give them. Throws Error where that many bytes are not left: the system would promise them, and end the process when they are written.
 std::shared_ptr<void> tensor_memory(int64_t bytes, DType type, const Shape& shape);
 
+/// Takes the bytes of a tensor that lie elsewhere, as strings do, from this thread's account until the last owner lets them go. Throws as
+/// tensor_memory does.
+std::shared_ptr<void> memory_elsewhere(int64_t bytes, DType type, const Shape& shape);
+
 /// Throws Error where a tensor of that many bytes could not be had now.
 void check_available(int64_t bytes, DType type, const Shape& shape);
 

@@ -1,11 +1,30 @@
 #include "smelt/tensor.h"
 
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/memory.h"
 
 namespace smelt {
+namespace {
+
+struct Strings {
+  std::vector<std::string> values;
+  std::shared_ptr<void> taken;  // their bytes, from the account of values
+};
+
+/// Of the strings themselves, and of the characters that do not fit into them.
+int64_t bytes_of(const std::vector<std::string>& values) {
+  static const size_t inside = std::string().capacity();
+  return std::accumulate(values.begin(), values.end(), static_cast<int64_t>(values.size() * sizeof(std::string)),
+                         [](int64_t all, const std::string& s) {
+                           return all + (s.capacity() > inside ? static_cast<int64_t>(s.capacity()) + 1 : 0);
+                         });
+}
+
+}  // namespace
+
 void fail_dispatch(DType t, const char* where) { fail("{}: element type {} is not supported", where, name(t)); }
 
 Tensor Tensor::borrow(DType type, Shape shape, void* data, std::shared_ptr<void> keep) {
@@ -41,8 +60,9 @@ Tensor Tensor::zeros(DType type, Shape shape) {
 Tensor Tensor::of_strings(Shape shape, std::vector<std::string> values) {
   if (elements(shape) != static_cast<int64_t>(values.size()))
     fail("shape {} needs {} strings, found {}", to_string(shape), elements(shape), values.size());
-  auto memory = std::make_shared<std::vector<std::string>>(std::move(values));
-  return borrow(DType::string, std::move(shape), memory.get(), memory);
+  auto taken = memory_elsewhere(bytes_of(values), DType::string, shape);
+  auto memory = std::make_shared<Strings>(Strings{std::move(values), std::move(taken)});
+  return borrow(DType::string, std::move(shape), &memory->values, memory);
 }
 
 const std::vector<std::string>& Tensor::strings() const {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/value_of.h"
 #include "ops/core/strides.h"
 #include "plan/arena.h"
@@ -283,6 +284,24 @@ std::vector<StepMemory> held_by_step(const Segment& s) {
   int64_t activations = 0;
   for (size_t i = 0; i < held.size(); ++i) held[i].activations += activations += change[i];
   return held;
+}
+
+std::string arena_text(const Segment& s) {
+  const std::vector<StepMemory> held = held_by_step(s);
+  const auto own = [](const StepMemory& m) { return m.activations + m.workspace; };
+  const auto fullest = std::ranges::max_element(held, {}, own);
+  if (fullest == held.end()) return "the arena of activations";
+  const Step& step = s.steps[static_cast<size_t>(fullest - held.begin())];
+  return fmt::format("{}: values and workspaces take {} bytes then, the arena of activations {}",
+                     step.node ? ops::label(*step.node) : "a copy", own(*fullest), s.arena);
+}
+
+void check_arena(const Segment& s) {
+  try {
+    check_available(s.arena, DType::u8, {s.arena});
+  } catch (const Error& e) {
+    throw e.at(arena_text(s));
+  }
 }
 
 }  // namespace smelt::plan

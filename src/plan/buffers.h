@@ -1,6 +1,9 @@
 // Which tensors share memory.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "plan/segment.h"
 
 namespace smelt::plan {
@@ -25,5 +28,11 @@ void place_buffers(Segment& s, int64_t alignment);
 
 /// By step. After place_buffers.
 std::vector<StepMemory> held_by_step(const Segment& s);
+
+/// What the arena is needed for, in words: the step at which it holds the most bytes, and how many. After place_buffers.
+std::string arena_text(const Segment& s);
+
+/// Throws Error, naming that step, where the host's memory or the session's limit does not leave as many bytes as the arena has.
+void check_arena(const Segment& s);
 
 }  // namespace smelt::plan

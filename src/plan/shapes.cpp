@@ -17,6 +17,7 @@ class SegmentBuilder {
       : g_(g),
         env_(env),
         on_device_(on_device),
+        runs_(runs),
         checks_memory_(runs && !on_device),
         tensors_(g.value_count(), absent),
         made_here_(g.value_count(), false),
@@ -58,7 +59,10 @@ class SegmentBuilder {
     done(n);
     if (evaluate_now(node, in, out)) return;
 
-    const auto is_known = [](const ops::TensorDesc& d) { return !d.present() || (d.shape_known && d.type != DType::string); };
+    // Strings have no memory of a plan's; where nothing will run, their shapes are all that is asked for.
+    const auto is_known = [&](const ops::TensorDesc& d) {
+      return !d.present() || (d.shape_known && (d.type != DType::string || !runs_));
+    };
     const bool shapes_known =
         std::ranges::all_of(out, is_known) && (!control || std::ranges::any_of(out, &ops::TensorDesc::present));
     Step step;
@@ -257,7 +261,7 @@ class SegmentBuilder {
 
   const Graph& g_;
   Environment& env_;
-  bool on_device_, checks_memory_;
+  bool on_device_, runs_, checks_memory_;
   Segment segment_;
   std::vector<TensorIndex> tensors_;
   std::vector<bool> made_here_, found_;

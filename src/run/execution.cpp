@@ -230,21 +230,6 @@ void ExecutionImpl::upload_constants(SegmentState& state) {
   clock.end("constants");
 }
 
-namespace {
-
-/// What an arena is needed for: the step at which it holds the most.
-std::string arena_text(const plan::Segment& s) {
-  const std::vector<StepMemory> held = plan::held_by_step(s);
-  const auto own = [](const StepMemory& m) { return m.activations + m.workspace; };
-  const auto fullest = std::ranges::max_element(held, {}, own);
-  if (fullest == held.end()) return "the arena of activations";
-  const plan::Step& step = s.steps[static_cast<size_t>(fullest - held.begin())];
-  return fmt::format("{}: values and workspaces take {} bytes then, the arena of activations {}",
-                     step.node ? ops::label(*step.node) : "a copy", own(*fullest), s.arena);
-}
-
-}  // namespace
-
 void ExecutionImpl::resolve(SegmentState& state) {
   const plan::Segment& s = state.segment;
   if (!arena_.valid() || arena_.nbytes() < s.arena) {
@@ -253,7 +238,7 @@ void ExecutionImpl::resolve(SegmentState& state) {
     try {
       arena_ = backend_.allocate(DType::u8, {std::max<int64_t>(s.arena, 64)}, "the arena");
     } catch (const Error& e) {
-      throw e.at(arena_text(s));
+      throw e.at(plan::arena_text(s));
     }
   }
   upload_constants(state);

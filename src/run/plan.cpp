@@ -12,6 +12,7 @@
 #include "import/import.h"
 #include "ops/core/expand.h"
 #include "ops/cuda/gpu.h"
+#include "plan/buffers.h"
 #include "plan/step_info.h"
 #include "run/execution.h"
 
@@ -216,6 +217,7 @@ void PlanImpl::prepare(std::vector<Shape> shapes) const {
   if (std::ranges::find(prepared_, shapes, &Prepared::shapes) != prepared_.end()) return;
   if (const auto made = decided(shapes)) return made->prepare(std::move(shapes));
   auto segment = std::make_unique<plan::PlannedSegment>(planner_.first(shapes, plan::Measure::yes));
+  if (context().target.is_host) plan::check_arena(segment->segment);
   prepared_.push_back({std::move(shapes), std::move(segment)});
 }
 

@@ -118,6 +118,18 @@ TEST(Memory, tensors_of_a_scope_are_taken_from_its_account_until_the_last_of_the
   EXPECT_EQ(account->held(), 0);
 }
 
+TEST(Memory, strings_are_taken_from_the_account_with_their_characters) {
+  const auto account = std::make_shared<MemoryAccount>(100'000);
+  const MemoryScope scope(account);
+  Tensor kept = Tensor::of_strings({2}, {"short", std::string(50'000, 'x')});
+  EXPECT_GE(account->held(), 50'000);
+  EXPECT_LE(account->held(), 51'000);
+  const std::string why = refused([] { Tensor::of_strings({1}, {std::string(50'000, 'y')}); });
+  EXPECT_NE(why.find("a tensor string[1] needs 500"), std::string::npos) << why;
+  kept = Tensor();
+  EXPECT_EQ(account->held(), 0);
+}
+
 TEST(Memory, sums_of_bytes_do_not_wrap) {
   const MemoryScope scope(std::make_shared<MemoryAccount>());
   for (int i = 0; i < 4; ++i) EXPECT_NE(refused([] { Tensor::empty(DType::u8, {no_limit - 100}); }), "");

@@ -108,6 +108,30 @@ def test_a_loop_that_grows_in_data_alone_ends_at_the_limit(tmp_path):
     refused(path, ["'grow' (Loop)"], memory_limit=100 << 20)
 
 
+def looped_strings(path, node):
+    """Loop 'grow' over strings x0 of one element, whose body is the node: x to z."""
+    strings = TensorProto.STRING
+    body = helper.make_graph([node], "body", [info("i", INT64, []), info("go", BOOL, []), info("x", strings, ["n"])],
+                             [info("go", BOOL, []), info("z", strings, ["m"])])
+    graph = helper.make_graph([helper.make_node("Loop", ["trips", "true", "x0"], ["y"], name="grow", body=body)], "g",
+                              [info("x0", strings, [1])], [info("y", strings, ["k"])], [array("trips", FOREVER), array("true", True, bool)])
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9).SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("limit", [0, 100 << 20])
+def test_a_loop_whose_string_doubles_ends_before_the_memory_does(tmp_path, limit):
+    """Without a limit at the longest string that there is, of 256 MiB."""
+    path = looped_strings(tmp_path / "m.onnx", helper.make_node("StringConcat", ["x", "x"], ["z"], name="twice"))
+    refused(path, ["'grow' (Loop)", "iteration"], {"x0": np.array(["ab"])}, memory_limit=limit)
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 30])
+def test_a_loop_of_twice_as_many_strings_ends_before_the_memory_does(tmp_path, limit):
+    path = looped_strings(tmp_path / "m.onnx", helper.make_node("Concat", ["x", "x"], ["z"], axis=0))
+    refused(path, ["'grow' (Loop)", "iteration"], {"x0": np.array(["ab"])}, memory_limit=limit)
+
+
 def many_constants(path, count, elements):
     nodes, at = [], "x"
     for i in range(count):
@@ -119,9 +143,9 @@ def many_constants(path, count, elements):
     return path
 
 
-def measured(command):
+def measured(command, cwd=None):
     """Exit code, standard error, seconds of the processor and the most MiB that a process held."""
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=cwd)
     said = process.stderr.read()
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -177,6 +201,41 @@ def test_what_is_let_go_can_be_taken_again(between):
     session = smelt.Session(between, tuning_level=0, use_cache=False, optimize=False, memory_limit=200_000_000)
     for _ in range(10):
         assert session.run(None, {"x0": np.zeros(1, np.float32)})[0] == 0
+
+
+@pytest.fixture
+def twenty_gigabytes(tmp_path):
+    """A hundred values of 200 MB each that one node at the end reads: 20 GB at once, in a file of a few KB."""
+    nodes, names = [helper.make_node("Expand", ["x0", "many"], ["t0"], name="grow")], ["t0"]
+    for i in range(1, 100):
+        nodes.append(helper.make_node("CumSum", [names[-1], "axis"], [f"t{i}"], name=f"step{i}"))
+        names.append(f"t{i}")
+    nodes += [helper.make_node("Max", names, ["m"], name="all"), helper.make_node("ReduceMax", ["m"], ["y"], keepdims=0)]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model_of(nodes, [("x0", FLOAT, [1])], [("y", FLOAT, [])],
+                              [array("many", [50_000_000]), array("axis", 0)]).SerializeToString())
+    assert path.stat().st_size < 11_600
+    return path
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_values_that_need_more_together_are_refused_when_planned(twenty_gigabytes, optimize):
+    with pytest.raises(smelt.Error, match=r"'all' .*: values and workspaces take 20\d{9} bytes then, .* of the limit of 1073741824"):
+        smelt.Session(twenty_gigabytes, tuning_level=0, use_cache=False, optimize=optimize, memory_limit=1 << 30)
+    refused(twenty_gigabytes, ["'all' ("], {"x0": np.ones(1, np.float32)}, memory_limit=1 << 30, optimize=optimize)
+
+
+@pytest.mark.parametrize("verb", [["run"], ["explain", "--kernels"], ["optimize", "-o", "plan.onnx"], ["bench"], ["profile"]])
+def test_every_verb_that_plans_refuses_values_that_need_more_together(twenty_gigabytes, build, verb, tmp_path):
+    command = [build / "smelt", verb[0], twenty_gigabytes, *verb[1:], "--memory-limit", "1GiB", "--tuning-level", "0", "--no-cache"]
+    code, said, seconds, mib = measured(command, cwd=tmp_path)
+    assert code == 1 and "'all' (" in said and "of the limit of 1073741824" in said, said
+    assert mib < 1000 and seconds < QUICK_S, (mib, seconds)
+
+
+def test_explain_reads_the_graph_and_takes_none_of_its_memory(twenty_gigabytes, build):
+    code, said, seconds, mib = measured([build / "smelt", "explain", twenty_gigabytes, "--memory-limit", "1GiB"])
+    assert code == 0 and mib < 1000 and seconds < QUICK_S, (said, mib, seconds)
 
 
 def test_a_limit_below_zero_is_a_usage_error(between):

@@ -121,6 +121,15 @@ Tensor element(const Tensor& t, int64_t axis, int64_t index) {
   return out;
 }
 
+/// What an iteration of a body gives. Its errors name the iteration.
+std::vector<Tensor> run_iteration(ComputeContext& c, const Graph& body, int64_t i, std::span<const Tensor> in) {
+  try {
+    return c.run_graph(body, in);
+  } catch (const Error& e) {
+    throw e.code() == ExitCode::stopped ? e : e.at(fmt::format("iteration {}", i));
+  }
+}
+
 // --- If: condition, captured… ---
 
 void infer_if(InferContext& c) {
@@ -192,7 +201,7 @@ void run_loop(ComputeContext& c) {
     memory.before(i, in, kept);
     in[0] = one_element(body, 0, Tensor::scalar(i));
     in[1] = one_element(body, 1, Tensor::scalar(go));
-    std::vector<Tensor> out = c.run_graph(body, in);
+    std::vector<Tensor> out = run_iteration(c, body, i, in);
     go = counted || truth(out[0]);
     for (size_t s = 0; s < states; ++s) in[2 + s] = std::move(out[1 + s]);
     const int64_t bytes_each = add_parts(scanned, std::span(out).subspan(1 + states));
@@ -277,7 +286,7 @@ void run_scan(ComputeContext& c) {
     for (size_t k = 0; k < f.scans; ++k) {
       in[f.states + k] = element(c.in(f.states + k), f.in_axes[k], f.in_backward[k] ? length - 1 - i : i);
     }
-    std::vector<Tensor> out = c.run_graph(body, in);
+    std::vector<Tensor> out = run_iteration(c, body, i, in);
     for (size_t s = 0; s < f.states; ++s) in[s] = std::move(out[s]);
     const int64_t bytes_each = add_parts(scanned, std::span(out).subspan(f.states));
     if (i == 0 && f.stacks > 0) check_scanned(bytes_each, length - 1);

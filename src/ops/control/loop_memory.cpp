@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -24,7 +25,13 @@ int64_t product(int64_t a, int64_t b) {
   return __builtin_mul_overflow(a, b, &p) ? most : p;
 }
 
-int64_t bytes_of(const KnownValue& v) { return v.type == DType::string ? 0 : bytes(v.type, elements(v.shape)); }
+/// Of strings without their characters.
+int64_t bytes_of_strings(int64_t count) { return product(count, static_cast<int64_t>(sizeof(std::string))); }
+
+int64_t bytes_of(const KnownValue& v) {
+  return v.type == DType::string ? bytes_of_strings(elements(v.shape)) : bytes(v.type, elements(v.shape));
+}
+int64_t bytes_of(const Tensor& t) { return t.type() == DType::string ? bytes_of_strings(t.size()) : t.nbytes(); }
 
 }  // namespace
 
@@ -41,7 +48,7 @@ void check_scanned(int64_t bytes_each, int64_t count) {
 void LoopMemory::before(int64_t i, std::span<const Tensor> in, int64_t scanned) {
   if (i == 0) return;  // its inputs are the node's own
   int64_t held = 0;
-  for (size_t s = 0; s < states_; ++s) held += in[2 + s].nbytes();
+  for (size_t s = 0; s < states_; ++s) held += bytes_of(in[2 + s]);
   const GraphShapes shapes = GraphShapesScope::innermost();
   if (held + scanned < next_look_ || !shapes) return;
   next_look_ = 2 * (held + scanned);

@@ -1,8 +1,10 @@
 // String operators and TfIdfVectorizer.
 #include <algorithm>
 #include <cctype>
+#include <functional>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "ops/core/list_inputs.h"
 #include "ops/core/loops.h"
 #include "ops/reference_only/family.h"
@@ -13,6 +15,8 @@ namespace {
 void expect_strings(const InferContext& c, size_t i) {
   if (type_of(c, i) != DType::string) fail("input {} has type {}, expected string", i, name(c.in(i).type));
 }
+
+constexpr int64_t longest_string = int64_t{1} << 28;  // bytes: a Loop doubles a string to that within a second
 
 // --- StringConcat -------------------------------------------------------------------------------------------------
 
@@ -28,13 +32,23 @@ void run_string_concat(ComputeContext& c) {
   const Shape& s = c.outputs[0].shape();
   const LoopNest nest(s, {broadcast_strides(c.in(0).shape(), s), broadcast_strides(c.in(1).shape(), s)});
   const auto &a = c.in(0).strings(), &b = c.in(1).strings();
-  auto out = c.outputs[0].strings().begin();
-  nest.for_each_run([&](std::span<const int64_t> at) {
-    for (int64_t i = 0; i < nest.run(); ++i) {
-      *out = a[static_cast<size_t>(at[0] + i * nest.stride(0))];
-      *out++ += b[static_cast<size_t>(at[1] + i * nest.stride(1))];
-    }
+  const auto for_each_pair = [&](const std::function<void(const std::string&, const std::string&)>& f) {
+    nest.for_each_run([&](std::span<const int64_t> at) {
+      for (int64_t i = 0; i < nest.run(); ++i)
+        f(a[static_cast<size_t>(at[0] + i * nest.stride(0))], b[static_cast<size_t>(at[1] + i * nest.stride(1))]);
+    });
+  };
+  int64_t all = 0;
+  for_each_pair([&](const std::string& x, const std::string& y) {
+    const auto length = static_cast<int64_t>(x.size() + y.size());
+    if (length > longest_string) fail("a string of {} bytes, expected at most {}", length, longest_string);
+    all += length;
   });
+  check_available(all, DType::string, s);
+  std::vector<std::string> joined;
+  joined.reserve(static_cast<size_t>(elements(s)));
+  for_each_pair([&](const std::string& x, const std::string& y) { joined.push_back(x + y); });
+  c.outputs[0] = Tensor::of_strings(s, std::move(joined));
 }
 
 // --- StringSplit --------------------------------------------------------------------------------------------------

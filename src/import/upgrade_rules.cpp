@@ -114,27 +114,42 @@ const onnx::TensorShapeProto* shape_of(const onnx::TypeProto* type) {
   return type && type->has_tensor_type() && type->tensor_type().has_shape() ? &type->tensor_type().shape() : nullptr;
 }
 
-/// Whether an axis is known to become shorter, and none longer.
-bool shrinks(const Upgrade& u) {
+/// Whether axes may become longer, and shorter: those that are not known may do both.
+struct Changes {
+  bool longer = false, shorter = false;
+};
+
+Changes changes(const Upgrade& u) {
   const auto *from = shape_of(u.type(0)), *to = shape_of(u.output_type(0));
-  bool any = false;
-  for (int i = 0; from && to && i < std::min(from->dim_size(), to->dim_size()); ++i) {
+  if (!from || !to || from->dim_size() != to->dim_size()) return {true, true};
+  Changes c;
+  for (int i = 0; i < from->dim_size(); ++i) {
     const auto &f = from->dim(i), &t = to->dim(i);
-    if (!f.has_dim_value() || !t.has_dim_value()) continue;
-    if (t.dim_value() > f.dim_value()) return false;
-    any = any || t.dim_value() < f.dim_value();
+    const bool known = f.has_dim_value() && t.has_dim_value();
+    if (!known && f.has_dim_param() && t.has_dim_param() && f.dim_param() == t.dim_param()) continue;
+    c.longer = c.longer || !known || t.dim_value() > f.dim_value();
+    c.shorter = c.shorter || !known || t.dim_value() < f.dim_value();
   }
-  return any;
+  return c;
 }
 
 // Resize 10 took (x, scales) and read position i of the output at i / scale. How to round that its text did not say: its test
-// cases and ONNX Runtime round up where an axis becomes shorter, down where it becomes longer.
+// cases and ONNX Runtime round up along axes that become shorter, down along those that become longer. Where there may be both, one
+// Resize does the longer ones, another the shorter ones; the one whose scales turn out to be ones is no work.
 void resize_from_scales(Upgrade& u) {
   const std::string scales = u.input(1);
   u.set_input(2, scales);
   u.set_input(1, "");
   u.set("coordinate_transformation_mode", std::string("asymmetric"));
-  u.set("nearest_mode", std::string(shrinks(u) ? "ceil" : "floor"));
+  const Changes c = changes(u);
+  u.set("nearest_mode", std::string(c.shorter ? "ceil" : "floor"));
+  const auto* mode = find_attribute(u.node, "mode");
+  if (!c.longer || !c.shorter || (mode && mode->s() != "nearest")) return;
+  const std::string one = u.scalar(onnx::TensorProto::FLOAT, 1);
+  u.set_input(0, u.before("Resize", {u.input(0), "", u.before("Max", {scales, one})},
+                          {attribute("mode", std::string("nearest")), attribute("nearest_mode", std::string("floor")),
+                           attribute("coordinate_transformation_mode", std::string("asymmetric"))}));
+  u.set_input(2, u.before("Min", {scales, one}));
 }
 
 // Before opset 21 there was one scale and one bias for a group of channels.

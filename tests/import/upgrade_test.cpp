@@ -100,6 +100,21 @@ TEST(Upgrade, upsample_and_resize_10_become_an_asymmetric_resize) {
   }
 }
 
+TEST(Upgrade, nearest_resize_10_rounds_up_along_axes_that_become_shorter) {
+  const auto made = [](const std::string& signature, const std::string& scales) {
+    return import(parse(10, "g (" + signature + ") <float[2] s = {" + scales + "}> { y = Resize <mode = \"nearest\"> (x, s) }"));
+  };
+  EXPECT_EQ(only(made("float[5, 4] x) => (float[3, 2] y", "0.6, 0.5"), "Resize").get_string("nearest_mode", ""), "ceil");
+  EXPECT_EQ(only(made("float[N, 4] x) => (float[N, 8] y", "1, 2"), "Resize").get_string("nearest_mode", ""), "floor");
+  for (const char* signature : {"float[5, 4] x) => (float[10, 2] y", "float[N, M] x) => (float[K, L] y"}) {
+    const Graph g = made(signature, "2, 0.5");
+    std::vector<std::string> modes;
+    for (NodeId n : g.topological())
+      if (g.node(n).is("Resize")) modes.push_back(g.node(n).get_string("nearest_mode", ""));
+    EXPECT_THAT(modes, ElementsAre("floor", "ceil")) << signature;
+  }
+}
+
 TEST(Upgrade, resize_11_leaves_out_what_was_empty) {
   const Graph g = import(parse(11, R"(g (float[2, 4] x) => (float[4, 4] y) <float[0] none = {}, int64[2] size = {4, 4}> {
     y = Resize <coordinate_transformation_mode = "align_corners"> (x, none, none, size) })"));

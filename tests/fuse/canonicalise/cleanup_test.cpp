@@ -148,6 +148,8 @@ TEST(RemoveIdentity, takes_out_what_returns_its_input) {
   EXPECT_EQ(identity("Mul", {Tensor::of<float>({1, 1}, {1})}), "matched");
   EXPECT_EQ(identity("Div", {num(1)}), "matched");
   EXPECT_EQ(identity("Pow", {num(1)}), "matched");
+  // By 1 no extent changes, known or not.
+  EXPECT_EQ(identity("Resize", {Tensor(), Tensor::of<float>({2}, {1, 1})}, {}, {Dim{}, Dim{}}), "matched");
 }
 
 TEST(RemoveIdentity, keeps_what_changes_something) {
@@ -157,6 +159,7 @@ TEST(RemoveIdentity, keeps_what_changes_something) {
   EXPECT_EQ(identity("Transpose", {}, {}, {3, 2}), "not here");
   EXPECT_EQ(identity("Slice", {vec({-1}), vec({INT64_MIN}), vec({1}), vec({-1})}), "not here");
   EXPECT_EQ(identity("Sum", {num(0)}), "not here");
+  EXPECT_EQ(identity("Resize", {Tensor(), Tensor::of<float>({2}, {1, 2})}, {}, {2, 6}), "not here");
   EXPECT_EQ(identity("Add", {num(0.5f)}), "not here");
   EXPECT_EQ(identity("Mul", {Tensor::of<float>({1}, {2})}), "not here");
   EXPECT_EQ(identity("Relu", {}), "not here");

@@ -1,12 +1,36 @@
 #!/usr/bin/env bash
 # Runs the GPU's tests on GPU 0; fails too where they launch a kernel that tests/ops/cuda/kernels.txt does not list. With
 # --sanitize it runs every kernel on small problems instead, and the tests that run plans, under each of compute-sanitizer's
-# tools, in as many processes as there are cores; fails too where a kernel of that list was not launched.
-# usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL]]
+# tools, in as many processes as there are cores; fails too where a kernel of that list was not launched. With --operators it runs the files of
+# tests/repro and the operators' fuzzer on the GPU, then both under compute-sanitizer's memcheck, SECONDS each.
+# usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL] | --operators SECONDS [SEED]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
-{ [ $# -ge 1 ] && [ "${2:---sanitize}" = --sanitize ]; } || die "usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL]]"
+# operators BUILD_DIR --operators SECONDS [SEED]: cases end in outputs, those of the first tactics and of others alike, or in an Error.
+operators() {
+  local build=$1 seconds=$3 seed=${4:-$(date +%s)} failed=0 fuzz=tests/fuzz/operators/in_parallel.sh folder
+  local gpu=(--device gpu --seconds "$seconds") seeds=("$build/conformance/node" tests/repro)
+  [ -x "$build/operator_fuzz" ] || die "$build/operator_fuzz is not there; build first (make build-test)"
+  folder=$build/gpu_operators
+  step "tests/repro on the GPU"
+  $fuzz 1 1 "$build/operator_fuzz" "$folder/repro" "${gpu[@]}" --replay tests/repro/*.onnx || failed=1
+  step "fuzzing operators on the GPU for $seconds s"
+  $fuzz "$(nproc)" "$seed" "$build/operator_fuzz" "$folder/fuzz" "${gpu[@]}" --seeds "${seeds[@]}" || failed=1
+  export UNDER="compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1"
+  step "tests/repro under compute-sanitizer"
+  $fuzz 1 1 "$build/operator_fuzz" "$folder/repro_memcheck" --alone "${gpu[@]}" --replay tests/repro/*.onnx || failed=1
+  step "fuzzing operators under compute-sanitizer for $seconds s"
+  $fuzz "$(nproc)" "$((seed + 1000))" "$build/operator_fuzz" "$folder/memcheck" --alone "${gpu[@]}" --seeds "${seeds[@]}" || failed=1
+  return $failed
+}
+
+usage="usage: gpu_tests.sh BUILD_DIR [--sanitize [SECONDS_A_TOOL] | --operators SECONDS [SEED]]"
+case $#${2:-} in
+  1 | [23]--sanitize) ;;
+  [34]--operators) operators "$@" && exit || exit 1 ;;
+  *) die "$usage" ;;
+esac
 test=$(realpath -m "$1")/test_gpu
 listed() { awk '/^\[/ { listed = $0 == "[kernels]"; next } listed' tests/ops/cuda/kernels.txt | sort -u; }
 [ -x "$test" ] || die "$test is not there; build first (make build-test)"

@@ -5,13 +5,17 @@ usage: compare.py FOLDER [--seconds S]
 
 Prints each case whose outputs differ, and ends with status 1 where there is one that tests/fuzz/operators/known.txt does not list: a line
 "OPERATOR TEXT: why", TEXT being in the node's attributes or inputs, for what ONNX leaves open or ONNX Runtime does otherwise than ONNX
-says. What differs by less than ONNX Runtime's own outputs do, when its inputs move by as much as they round, is rounding. Cases are left
-out that are fed numbers whose squares overflow, and outputs without elements. ONNX Runtime works in a process of its own,
-which some odd cases end.
+says; (empty) stands for a tensor without elements that is fed or that ONNX Runtime gives, (NaN) for a result of smelt's that is none. What differs by less than ONNX Runtime's own outputs do, when its inputs move by as much as they round, is rounding. Cases are left
+out that hold NaN, infinities or numbers of 1e4 and more, draw random numbers, or quantize by a scale of 0. ONNX Runtime works in a process of its own, which some
+odd cases end.
 """
 import argparse
+import collections
+import fnmatch
 import multiprocessing
 import pathlib
+import queue
+import re
 import sys
 import time
 
@@ -19,6 +23,11 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import numpy_helper
+
+RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout")
+LARGEST = 1e4        # of what is fed: larger numbers overflow in one order of operations and not in another
+LARGEST_RESULT = 1e6
+PATIENCE_S = 10      # for ONNX Runtime
 
 
 def tensors(folder, what):
@@ -37,47 +46,79 @@ def moved(feed, chance):
         return (feed.astype(np.float64) * (1 + chance.uniform(-by, by, feed.shape))).astype(feed.dtype)
 
 
+def is_counted(result):
+    return isinstance(result, np.ndarray) and result.dtype.kind in "fiub"
+
+
 def spread(run, feeds, theirs):
     """How far each of ONNX Runtime's results moves with its inputs, times the roundings that add up within an operator."""
     chance, slack = np.random.default_rng(1), [0.0] * len(theirs)
     for _ in range(6):
         for i, (near, result) in enumerate(zip(run({name: moved(f, chance) for name, f in feeds.items()}), theirs)):
-            if isinstance(result, np.ndarray) and result.dtype.kind in "fiub":
-                if near.shape != result.shape:
-                    slack[i] = np.inf
-                    continue
-                with np.errstate(all="ignore"):
-                    by = 8 * np.abs(near.astype(np.float64) - result.astype(np.float64))
-                slack[i] = np.maximum(slack[i], np.where(np.isfinite(by), by, np.inf))
+            if not is_counted(result):
+                continue
+            if near.shape != result.shape:
+                slack[i] = np.inf
+                continue
+            with np.errstate(all="ignore"):
+                by = 8 * np.abs(near.astype(np.float64) - result.astype(np.float64))
+            same = (near == result) | (np.isnan(near) & np.isnan(result)) if result.dtype.kind == "f" else near == result
+            slack[i] = np.maximum(slack[i], np.where(same, 0, np.where(np.isfinite(by), by, np.inf)))
     return slack
 
 
 def difference(ours, theirs, slack=None):
     """What differs, in words; nothing where outputs agree or are not comparable."""
     for i, (a, b) in enumerate(zip(ours, theirs)):
-        if not isinstance(b, np.ndarray) or b.dtype.kind not in "fiub" or a.size == 0:
+        if not isinstance(b, np.ndarray):
             continue
         if a.shape != b.shape:
             return f"output {i} has shape {list(a.shape)}, ONNX Runtime's {list(b.shape)}"
-        a, b = a.astype(np.float64), b.astype(np.float64)
-        whole = theirs[i].dtype.kind != "f"   # by one, where what was rounded to them lay between two
-        tolerance = 1.01 if whole else {2: 5e-2}.get(theirs[i].dtype.itemsize, 2e-3) * np.maximum(1, np.abs(b))
-        counts = np.isfinite(a) & np.isfinite(b) & (np.abs(b) < 1e6)
-        wrong = counts & (np.abs(a - b) > tolerance + (slack[i] if slack else 0))
+        if b.dtype.kind in "OU":
+            wrong = np.array([x != y for x, y in zip(a.ravel(), b.ravel())], bool).reshape(b.shape)
+        elif is_counted(b):
+            wrong = is_wrong(a.astype(np.float64), b.astype(np.float64), b.dtype, slack[i] if slack else 0)
+        else:
+            continue
         if wrong.any():
-            at = tuple(int(k[0]) for k in np.nonzero(wrong))
+            at = tuple(int(k) for k in np.unravel_index(np.argmax(wrong), wrong.shape))
             return f"element {list(at)} of output {i} {list(a.shape)} is {a[at]}, ONNX Runtime's {b[at]}"
     return ""
 
 
+def is_wrong(a, b, dtype, slack):
+    """By element. Where ONNX Runtime's result is a number, ours has to be one near it; where it has none, a NaN or an infinity or what
+    is nearly one."""
+    # An integer may differ by one, where what was rounded to it lay between two.
+    tolerance = 1.01 if dtype.kind != "f" else {2: 5e-2}.get(dtype.itemsize, 2e-3) * np.maximum(1, np.abs(b))
+    with np.errstate(all="ignore"):
+        far = ~(np.abs(a - b) <= tolerance + slack) & (np.abs(b) < LARGEST_RESULT)
+        none = ~np.isfinite(b) & (np.abs(a) < LARGEST_RESULT) & np.isfinite(slack)
+    return np.where(np.isfinite(b), far & np.isfinite(tolerance + slack), none)
+
+
+def is_tame(model, feeds):
+    """Whether all numbers are of a size that no order of operations overflows for, and the same each time."""
+    if any(n.op_type in RANDOM for n in model.graph.node):
+        return False
+    try:
+        numbers = feeds | {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    except ValueError:   # damaged, as initializers of the corpus are
+        return False
+    for n in model.graph.node:
+        if "Quantize" in n.op_type or "QLinear" in n.op_type or "Integer" in n.op_type:
+            for name in n.input[1 if n.op_type.startswith("Quantize") else 0:]:
+                if name in numbers and numbers[name].dtype.kind == "f" and (numbers[name] == 0).any():
+                    return False
+    return all((np.abs(f.astype(np.float64)) < LARGEST).all() for f in numbers.values() if f.dtype.kind == "f")
+
+
 def compare(folder):
+    """"" where outputs agree, what differs, or a word in parentheses that says why there was nothing to compare."""
     model = onnx.load(folder / "model.onnx")
-    if any(not n.domain and n.op_type in ("RandomNormal", "RandomUniform", "Dropout") for n in model.graph.node):
-        return ""
-    inputs, ours = tensors(folder, "input"), tensors(folder, "output")
-    feeds = {t.name: numpy_helper.to_array(t) for t in inputs}
-    if any(f.dtype.kind == "f" and not (np.abs(f.astype(np.float64)) < 1e4).all() for f in feeds.values()):
-        return ""
+    feeds = {t.name: numpy_helper.to_array(t) for t in tensors(folder, "input")}
+    if not is_tame(model, feeds):
+        return "(left out)"
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -86,17 +127,73 @@ def compare(folder):
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         feeds = {i.name: feeds[i.name] for i in session.get_inputs()}
         theirs = session.run(None, feeds)
-        results = [numpy_helper.to_array(t) for t in ours]
-        if not difference(results, theirs):
-            return ""
-        return difference(results, theirs, spread(lambda near: session.run(None, near), feeds, theirs))
-    except Exception:  # refused: odd as the case is
-        return None
+    except Exception:
+        return "(refused)"
+    ours = [numpy_helper.to_array(t) for t in tensors(folder, "output")]
+    if not difference(ours, theirs):
+        return ""
+    try:
+        return difference(ours, theirs, spread(lambda near: session.run(None, near), feeds, theirs))
+    except Exception:
+        return "(refused)"
 
 
 def work(todo, done):
     while folder := todo.get():
-        done.put((folder, compare(folder)))
+        done.put(compare(folder))
+
+
+class Comparer:
+    """Compares in a process of its own, which is replaced when a case ends it."""
+
+    def __init__(self):
+        self.process = None
+
+    def __call__(self, folder):
+        if self.process is None or not self.process.is_alive():
+            self.todo, self.done = multiprocessing.Queue(), multiprocessing.Queue()
+            self.process = multiprocessing.Process(target=work, args=(self.todo, self.done), daemon=True)
+            self.process.start()
+        self.todo.put(folder)
+        begin = time.monotonic()
+        while True:
+            try:
+                return self.done.get(timeout=0.2)
+            except queue.Empty:
+                if not self.process.is_alive() or time.monotonic() - begin > PATIENCE_S:
+                    self.process.kill()
+                    self.process.join()
+                    return "(crashed)"
+
+
+def is_known(folder, model, result, known):
+    empty = "0" in re.findall(r"\w+", result.partition("ONNX Runtime's [")[2]) or any(0 in t.dims for t in tensors(folder, "input"))
+
+    def holds(text, node):
+        return empty if text == "(empty)" else " is nan" in result if text == "(NaN)" else text in str(node)
+
+    return any(fnmatch.fnmatch(n.op_type, op) and holds(text, n) for n in model.graph.node for op, text in known)
+
+
+def compare_all(root, seconds=1e9):
+    """Counts by what came of the cases below `root`, and a line for each that differs and is not known."""
+    known_file = pathlib.Path(__file__).with_name("known.txt")
+    known = [line.split(":")[0].partition(" ")[::2] for line in known_file.read_text().splitlines() if line.strip()]
+    counts, lines, end, compared = collections.Counter(), [], time.monotonic() + seconds, Comparer()
+    for folder in sorted(root.iterdir()):
+        if time.monotonic() > end:
+            break
+        result = compared(folder)
+        what = "agree" if not result else result.strip("()") if result[0] == "(" else "differ"
+        if what == "differ":
+            model = onnx.load(folder / "model.onnx")
+            if is_known(folder, model, result, known):
+                what = "known"
+            else:
+                lines.append(f"{folder}: {'>'.join(n.op_type for n in model.graph.node)[:80]}: {result}")
+                print(lines[-1], flush=True)
+        counts[what] += 1
+    return counts, lines
 
 
 def main():
@@ -104,43 +201,9 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=1e9)
     a = parser.parse_args()
-    known_file = pathlib.Path(__file__).with_name("known.txt")
-    known = [line.split(":")[0].partition(" ")[::2] for line in known_file.read_text().splitlines() if line.strip()]
-    end = time.monotonic() + a.seconds
-    counts = {"agree": 0, "differ": 0, "refused": 0, "crashed": 0, "known": 0}
-    process = None
-    for folder in sorted(a.folder.iterdir()):
-        if time.monotonic() > end:
-            break
-        if process is None or not process.is_alive():
-            todo, done = multiprocessing.Queue(), multiprocessing.Queue()
-            process = multiprocessing.Process(target=work, args=(todo, done), daemon=True)
-            process.start()
-        todo.put(folder)
-        result, waited = "", time.monotonic()
-        while True:
-            try:
-                result = done.get(timeout=0.2)[1]
-                break
-            except Exception:
-                if not process.is_alive() or time.monotonic() - waited > 10:
-                    process.kill()
-                    process.join()
-                    result = "crashed"
-                    break
-        if result == "crashed" or result is None:
-            counts["refused" if result is None else "crashed"] += 1
-        elif result == "":
-            counts["agree"] += 1
-        else:
-            nodes = onnx.load(folder / "model.onnx").graph.node
-            ops = [n.op_type for n in nodes]
-            listed = any(n.op_type == op and text in str(n) for n in nodes for op, text in known)
-            counts["known" if listed else "differ"] += 1
-            if not listed:
-                print(f"{folder}: {'>'.join(ops)[:80]}: {result}", flush=True)
-    print(", ".join(f"{n} {what}" for what, n in counts.items()))
-    return counts["differ"] > 0
+    counts, lines = compare_all(a.folder, a.seconds)
+    print(", ".join(f"{counts[what]} {what}" for what in ("agree", "differ", "known", "left out", "refused", "crashed")))
+    return bool(lines)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
 // Mutates models of operators and runs them, as imported, optimised, and with other tactics than the first: outputs, or an Error.
 //
-//   operator_fuzz OUT --seeds FOLDER… [--seed N] [--seconds S] [--cpu-seconds S] [--cases N] [--device gpu] [--keep FOLDER]
-//   operator_fuzz OUT --replay CASE… [--device gpu]
+//   operator_fuzz OUT --seeds FOLDER… [--seed N] [--seconds S] [--cpu-seconds S] [--cases N] [--device gpu] [--keep FOLDER] [--alone]
+//   operator_fuzz OUT --replay CASE… [--device gpu] [--alone]
 //
 // A child runs case after case, the same ones for the same seed. It writes each to OUT/current before it runs; where the child ends by
 // a signal or a sanitizer's report, takes longer than a case may, or finds outputs that differ, the case becomes OUT/findings/N with
-// what was said of it. --cpu-seconds counts the processor's time, of which a busy machine gives little in an hour. --keep writes cases that run with their outputs (compare.py compares them with ONNX Runtime's).
+// what was said of it. --cpu-seconds counts the processor's time, of which a busy machine gives little in an hour. --keep writes
+// cases that run with their outputs (compare.py compares them with ONNX Runtime's). --alone has no child: for tools that do not follow
+// forks; the first finding is then the last.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -15,7 +18,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,11 +26,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "fuzz/operators/agree.h"
 #include "fuzz/operators/case.h"
-#include "import/import.h"
-#include "ops/core/operator.h"
-#include "smelt/session.h"
+#include "fuzz/operators/ways.h"
 
 namespace smelt::fuzz {
 namespace {
@@ -45,10 +45,8 @@ constexpr bool sanitized = true;
 constexpr bool sanitized = false;
 #endif
 
-constexpr int bad_case = 66;                 // the child's status where it found something itself
-constexpr int64_t largest_result = 1 << 22;  // elements; more takes too long to run again and compare
-constexpr unsigned longest_case_s = 30;      // of the processor, without optimisation and with sanitizers; 2 s and less otherwise
-constexpr unsigned longest_wait_s = 600;     // of the clock: a case that sleeps for ever
+constexpr unsigned longest_case_s = 30;   // of the processor, without optimisation and with sanitizers; 2 s and less otherwise
+constexpr unsigned longest_wait_s = 600;  // of the clock: a case that sleeps for ever
 
 struct Arguments {
   fs::path out, keep;
@@ -56,6 +54,7 @@ struct Arguments {
   uint64_t seed = 1;
   int64_t seconds = 60, cpu_seconds = 1'000'000'000, cases = 1'000'000'000;
   std::string device = "cpu";
+  bool alone = false;
 };
 
 Arguments arguments(int count, char** given) {
@@ -78,6 +77,8 @@ Arguments arguments(int count, char** given) {
       a.cases = std::atoll(next().c_str());
     else if (s == "--device")
       a.device = next();
+    else if (s == "--alone")
+      a.alone = true;
     else if (s == "--keep")
       a.keep = next();
     else if (list)
@@ -95,141 +96,19 @@ int64_t cpu_seconds(int whose) {
   return used.ru_utime.tv_sec + used.ru_stime.tv_sec;
 }
 
-/// A case that computes for too long, or waits for too long, ends the child by a signal.
-void limit_case() {
+/// A case that computes for too long, or waits for too long, ends the child by a signal; the last one gets two minutes beyond the end.
+void limit_case(std::chrono::steady_clock::time_point end) {
+  constexpr unsigned beyond_s = 120;
   const itimerval computing{{0, 0}, {longest_case_s, 0}};
   setitimer(ITIMER_PROF, &computing, nullptr);
-  alarm(longest_wait_s);
+  const auto left = std::chrono::duration_cast<std::chrono::seconds>(end - std::chrono::steady_clock::now()).count();
+  alarm(std::min(longest_wait_s, static_cast<unsigned>(std::max<int64_t>(left, 0)) + beyond_s));
 }
 
 /// What the child has done, which the parent reads after it has ended.
 struct Progress {
   uint64_t next = 0, ran = 0, refused = 0, kept = 0;
 };
-
-[[noreturn]] void found(const std::string& what) {
-  fprintf(stderr, "finding: %s\n", what.c_str());
-  fflush(stderr);
-  _exit(bad_case);
-}
-
-/// The outputs, or the message of the Error.
-struct Outcome {
-  std::vector<Tensor> outputs;
-  std::string refused;
-};
-
-Outcome run(Execution& e, const std::vector<Tensor>& inputs) {
-  Outcome o;
-  try {
-    e.bind(inputs);
-    e.run();
-    for (const Tensor& t : e.outputs()) o.outputs.push_back(to_host(t).clone());
-  } catch (const Error& error) {
-    o.refused = error.what();
-  } catch (const std::bad_alloc&) {
-    o.refused = "out of memory";
-  }
-  return o;
-}
-
-/// Random numbers need not be the same twice, and ONNX leaves open what NaN and what is beyond an integer's range is quantized to.
-bool repeatable(const OperatorCase& c) {
-  if (squares_overflow(c)) return false;
-  const bool finite = std::ranges::all_of(c.feeds, [](const Feed& f) {
-    return !is_float(f.tensor.type()) || std::ranges::all_of(f.tensor.to_doubles(), [](double v) { return std::abs(v) < 1e4; });
-  });
-  for (const auto& n : c.model.graph().node())
-    if ((!finite && n.op_type().find("Quantize") != std::string::npos) || n.op_type().starts_with("Random") ||
-        n.op_type() == "Bernoulli" || n.op_type() == "Multinomial" || n.op_type() == "Dropout")
-      return false;
-  return true;
-}
-
-Outcome run_all(const OperatorCase& c, const Arguments& a, Random& random) {
-  ImportOptions reading;
-  reading.folder = "/nonexistent";
-  reading.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
-  Options options;
-  options.device = a.device;
-  options.allow_fallback = true;
-  options.threads = 2;
-  options.spin = false;
-  options.tuning_level = 0;
-  options.use_cache = false;
-  std::vector<Tensor> inputs;
-  Outcome first;
-  const auto with = [&](const std::function<void()>& work) {
-    try {
-      work();
-    } catch (const Error& e) {
-      if (first.outputs.empty()) first.refused = e.what();
-    } catch (const std::bad_alloc&) {
-      first.refused = "out of memory";
-    } catch (const std::exception& e) {
-      found(fmt::format("an exception that is no Error: {}", e.what()));
-    }
-  };
-  const auto graph_of = [&](const OperatorCase& of) {
-    const std::string bytes = of.model.SerializeAsString();
-    return import_model(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), "fuzz", reading);
-  };
-  const auto graph = [&] { return graph_of(c); };
-  const auto plain = [&](const OperatorCase& of, std::vector<Tensor>& fed) {
-    Options unfused = options;
-    unfused.optimize = false;
-    unfused.tactics.clear();
-    const auto plan = Plan::build(graph_of(of), unfused);
-    for (const TensorInfo& i : plan->inputs())
-      for (const Feed& f : of.feeds)
-        if (f.name == i.name) fed.push_back(f.tensor);
-    return run(*plan->execution(), fed);
-  };
-  options.optimize = false;
-  with([&] { first = plain(c, inputs); });
-  int64_t made = 0;
-  for (const Tensor& t : first.outputs) made += t.size();
-  if (made > largest_result) return first;
-  // What a reference refuses, the operator's rule has to: kernels rely on it.
-  if (first.refused.empty() && a.device == "cpu")
-    with([&] {
-      options.tactics = "-onednn,-avx2,-winograd,-cpu";
-      if (const Outcome o = run(*Plan::build(graph(), options)->execution(), inputs); !o.refused.empty())
-        found("the reference alone refuses it: " + o.refused);
-    });
-  options.tactics.clear();
-  const auto compare = [&](const Outcome& o, const char* what) {
-    if (!o.refused.empty() || !first.refused.empty() || !repeatable(c)) return;
-    if (difference(first.outputs, o.outputs).empty()) return;
-    const Slack slack = spread(
-        c, first.outputs,
-        [&](const OperatorCase& near) {
-          std::vector<Tensor> fed;
-          Outcome moved;
-          with([&] { moved = plain(near, fed); });
-          return moved.outputs;
-        },
-        random);
-    if (const std::string d = difference(first.outputs, o.outputs, slack); !d.empty()) found(fmt::format("{}: {}", what, d));
-  };
-  with([&] {
-    options.optimize = true;
-    const auto plan = Plan::build(graph(), options);
-    const auto execution = plan->execution();
-    compare(run(*execution, inputs), "optimised");
-    if (random() % 2 == 0) return;
-    std::string without;
-    try {
-      for (const StepInfo& s : execution->steps())
-        if (!s.tactic.empty() && s.tactic != "reference") without += (without.empty() ? "-" : ",-") + s.tactic;
-    } catch (const Error&) {
-    }
-    if (without.empty()) return;
-    options.tactics = without;
-    compare(run(*Plan::build(graph(), options)->execution(), inputs), without.c_str());
-  });
-  return first;
-}
 
 /// Reads the numbers of cases off `progress` on, until time is over.
 void child(const Arguments& a, const std::vector<fs::path>& models, Progress& progress,
@@ -243,7 +122,7 @@ void child(const Arguments& a, const std::vector<fs::path>& models, Progress& pr
            progress.next < static_cast<uint64_t>(a.cases);
   };
   for (; goes_on(); ++progress.next) {
-    limit_case();
+    limit_case(end);
     Random random(a.seed * 0x9e3779b97f4a7c15ull + progress.next * 0xbf58476d1ce4e5b9ull);
     std::optional<OperatorCase> c;
     try {
@@ -255,7 +134,7 @@ void child(const Arguments& a, const std::vector<fs::path>& models, Progress& pr
       ++progress.refused;
       continue;
     }
-    const Outcome o = run_all(*c, a, random);
+    const Outcome o = run_in_every_way(*c, a.device, random);
     ++(o.refused.empty() ? progress.ran : progress.refused);
     if (getenv("SMELT_FUZZ_VERBOSE")) fprintf(stderr, "%s: %s\n", c->name.c_str(), o.refused.c_str());
     if (o.refused.empty() && !o.outputs.empty() && !a.keep.empty() && repeatable(*c))
@@ -271,7 +150,7 @@ int fuzz(const Arguments& a) {
     fprintf(stderr,
             "usage: operator_fuzz OUT (--seeds FOLDER… [--seed N] [--seconds S] [--cpu-seconds S] [--cases N] | --replay CASE…) "
             "[--device gpu] "
-            "[--keep FOLDER]\n");
+            "[--keep FOLDER] [--alone]\n");
     return 2;
   }
   Arguments b = a;
@@ -280,12 +159,14 @@ int fuzz(const Arguments& a) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(a.seconds);
   auto* progress = new (mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Progress;
   int findings = 0;
-  while (std::chrono::steady_clock::now() < end && progress->next < static_cast<uint64_t>(b.cases)) {
+  if (a.alone) child(b, models, *progress, end);
+  while (!a.alone && std::chrono::steady_clock::now() < end && progress->next < static_cast<uint64_t>(b.cases)) {
     const fs::path log = a.out / "log";
     b.cpu_seconds = a.cpu_seconds - cpu_seconds(RUSAGE_CHILDREN);
     if (b.cpu_seconds <= 0) break;
     const pid_t pid = fork();
     if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       const int to = open(log.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644);
       dup2(to, 1), dup2(to, 2);
       child(b, models, *progress, end);
@@ -296,7 +177,10 @@ int fuzz(const Arguments& a) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
     const fs::path kept = a.out / "findings" / std::to_string(progress->next);
     fs::remove_all(kept);
-    if (fs::exists(a.out / "current")) fs::rename(a.out / "current", kept);
+    if (fs::exists(a.out / "current"))
+      fs::rename(a.out / "current", kept);
+    else
+      fs::create_directories(kept);
     fs::rename(log, kept / "log");
     const std::string why = WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : fmt::format("status {}", WEXITSTATUS(status));
     std::string said = read_text(kept / "log");
@@ -311,7 +195,7 @@ int fuzz(const Arguments& a) {
     ++progress->next;
   }
   printf("%lu cases, %lu ran, %lu were refused, %d findings, %ld s of the processor\n", progress->next, progress->ran,
-         progress->refused, findings, cpu_seconds(RUSAGE_CHILDREN));
+         progress->refused, findings, cpu_seconds(a.alone ? RUSAGE_SELF : RUSAGE_CHILDREN));
   return findings > 0;
 }
 

@@ -1,0 +1,140 @@
+#include "fuzz/operators/ways.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <span>
+
+#include "base/error.h"
+#include "fuzz/operators/agree.h"
+#include "import/import.h"
+#include "ops/core/operator.h"
+#include "smelt/session.h"
+
+namespace smelt::fuzz {
+namespace {
+
+constexpr int64_t largest_result = 1 << 22;  // elements; more takes too long to run again and compare
+
+[[noreturn]] void found(const std::string& what) {
+  fprintf(stderr, "finding: %s\n", what.c_str());
+  fflush(stderr);
+  _exit(bad_case);
+}
+
+Outcome run(Execution& e, const std::vector<Tensor>& inputs) {
+  Outcome o;
+  try {
+    e.bind(inputs);
+    e.run();
+    for (const Tensor& t : e.outputs()) o.outputs.push_back(to_host(t).clone());
+  } catch (const Error& error) {
+    o.refused = error.what();
+  } catch (const std::bad_alloc&) {
+    o.refused = "out of memory";
+  }
+  return o;
+}
+
+}  // namespace
+
+bool repeatable(const OperatorCase& c) {
+  if (squares_overflow(c)) return false;
+  const bool tame = is_tame(c);
+  for (const auto& n : c.model.graph().node())
+    if ((!tame && n.op_type().find("Quantize") != std::string::npos) || n.op_type().starts_with("Random") ||
+        n.op_type() == "Bernoulli" || n.op_type() == "Multinomial" || n.op_type() == "Dropout")
+      return false;
+  return true;
+}
+
+Outcome run_in_every_way(const OperatorCase& c, const std::string& device, Random& random) {
+  ImportOptions reading;
+  reading.folder = "/nonexistent";
+  reading.supported = [](std::string_view domain, std::string_view op) { return ops::find(op, domain) != nullptr; };
+  Options options;
+  options.device = device;
+  options.allow_fallback = true;
+  options.threads = 2;
+  options.spin = false;
+  options.tuning_level = 0;
+  options.use_cache = false;
+  std::vector<Tensor> inputs;
+  Outcome first;
+  const auto with = [&](const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const Error& e) {
+      if (first.outputs.empty()) first.refused = e.what();
+    } catch (const std::bad_alloc&) {
+      first.refused = "out of memory";
+    } catch (const std::exception& e) {
+      found(fmt::format("an exception that is no Error: {}", e.what()));
+    }
+  };
+  const auto graph_of = [&](const OperatorCase& of) {
+    const std::string bytes = of.model.SerializeAsString();
+    return import_model(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), "fuzz", reading);
+  };
+  const auto graph = [&] { return graph_of(c); };
+  const auto plain = [&](const OperatorCase& of, std::vector<Tensor>& fed) {
+    Options unfused = options;
+    unfused.optimize = false;
+    unfused.tactics.clear();
+    const auto plan = Plan::build(graph_of(of), unfused);
+    for (const TensorInfo& i : plan->inputs())
+      for (const Feed& f : of.feeds)
+        if (f.name == i.name) fed.push_back(f.tensor);
+    return run(*plan->execution(), fed);
+  };
+  options.optimize = false;
+  with([&] { first = plain(c, inputs); });
+  int64_t made = 0;
+  for (const Tensor& t : first.outputs) made += t.size();
+  if (made > largest_result) return first;
+  // What a reference refuses, the operator's rule has to: kernels rely on it.
+  if (first.refused.empty() && device == "cpu")
+    with([&] {
+      options.tactics = "-onednn,-avx2,-winograd,-cpu";
+      if (const Outcome o = run(*Plan::build(graph(), options)->execution(), inputs); !o.refused.empty())
+        found("the reference alone refuses it: " + o.refused);
+    });
+  options.tactics.clear();
+  const auto compare = [&](const Outcome& o, const char* what) {
+    if (!o.refused.empty() || !first.refused.empty() || !repeatable(c)) return;
+    const bool tame = is_tame(c);
+    if (difference(first.outputs, o.outputs, tame).empty()) return;
+    const Slack slack = spread(
+        c, first.outputs,
+        [&](const OperatorCase& near) {
+          std::vector<Tensor> fed;
+          Outcome moved;
+          with([&] { moved = plain(near, fed); });
+          return moved.outputs;
+        },
+        random);
+    if (const std::string d = difference(first.outputs, o.outputs, tame, slack); !d.empty())
+      found(fmt::format("{}: {}", what, d));
+  };
+  with([&] {
+    options.optimize = true;
+    const auto plan = Plan::build(graph(), options);
+    const auto execution = plan->execution();
+    compare(run(*execution, inputs), "optimised");
+    if (random() % 2 == 0) return;
+    std::string without;
+    try {
+      for (const StepInfo& s : execution->steps())
+        if (!s.tactic.empty() && s.tactic != "reference") without += (without.empty() ? "-" : ",-") + s.tactic;
+    } catch (const Error&) {
+    }
+    if (without.empty()) return;
+    options.tactics = without;
+    compare(run(*Plan::build(graph(), options)->execution(), inputs), without.c_str());
+  });
+  return first;
+}
+
+}  // namespace smelt::fuzz

@@ -1,0 +1,27 @@
+// The ways in which a case runs: as imported, by references alone, optimised, and with other tactics than the first.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fuzz/operators/case.h"
+
+namespace smelt::fuzz {
+
+constexpr int bad_case = 66;  // the status of a process that found something itself
+
+/// The outputs, or the message of the Error.
+struct Outcome {
+  std::vector<Tensor> outputs;
+  std::string refused;
+};
+
+/// Whether a case gives the same twice: random numbers need not, and ONNX leaves open what NaN and what is beyond an integer's range is
+/// quantized to.
+bool repeatable(const OperatorCase& c);
+
+/// Runs the case in every way, and gives what it is as imported. Ends the process with bad_case where ways differ by more than rounding,
+/// where an exception is no Error, or where the reference alone refuses what an operator's rule accepts.
+Outcome run_in_every_way(const OperatorCase& c, const std::string& device, Random& random);
+
+}  // namespace smelt::fuzz

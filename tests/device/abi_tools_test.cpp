@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "device/cuda/abi/cupti.h"
+#include "device/cuda/abi/cupti_profiler.h"
 #include "device/cuda/abi/nvml.h"
 #include "device/cuda/abi/nvtx.h"
 #include "same_function.h"
@@ -72,6 +73,109 @@ TEST(AbiTools, cuptis_numbers_are_nvidias) {
 }  // namespace smelt::device::cuda::abi
 #else
 TEST(AbiTools, cuptis_numbers_are_nvidias) { GTEST_SKIP() << "no CUPTI headers beside the build's Python"; }
+#endif
+
+#if __has_include(<cupti_range_profiler.h>) && __has_include(<cupti_profiler_host.h>)
+#include <cupti_profiler_host.h>
+#include <cupti_profiler_target.h>
+#include <cupti_range_profiler.h>
+#include <cupti_target.h>
+
+namespace smelt::device::cuda::abi {
+namespace {
+
+#define SAME_CALL(ours, theirs) static_assert(ours::bytes_used() == theirs##_STRUCT_SIZE)
+SAME_CALL(ProfilerInitialize, CUpti_Profiler_Initialize_Params);
+SAME_CALL(ProfilerEnd, CUpti_Profiler_DeInitialize_Params);
+SAME_CALL(ChipName, CUpti_Device_GetChipName_Params);
+SAME_FIELD(ChipName, device, CUpti_Device_GetChipName_Params, deviceIndex);
+SAME_FIELD(ChipName, name, CUpti_Device_GetChipName_Params, pChipName);
+SAME_CALL(Availability, CUpti_Profiler_GetCounterAvailability_Params);
+SAME_FIELD(Availability, context, CUpti_Profiler_GetCounterAvailability_Params, ctx);
+SAME_FIELD(Availability, bytes, CUpti_Profiler_GetCounterAvailability_Params, counterAvailabilityImageSize);
+SAME_FIELD(Availability, image, CUpti_Profiler_GetCounterAvailability_Params, pCounterAvailabilityImage);
+SAME_CALL(HostInitialize, CUpti_Profiler_Host_Initialize_Params);
+SAME_FIELD(HostInitialize, kind, CUpti_Profiler_Host_Initialize_Params, profilerType);
+SAME_FIELD(HostInitialize, chip, CUpti_Profiler_Host_Initialize_Params, pChipName);
+SAME_FIELD(HostInitialize, availability, CUpti_Profiler_Host_Initialize_Params, pCounterAvailabilityImage);
+SAME_FIELD(HostInitialize, host, CUpti_Profiler_Host_Initialize_Params, pHostObject);
+SAME_CALL(HostEnd, CUpti_Profiler_Host_Deinitialize_Params);
+SAME_FIELD(HostEnd, host, CUpti_Profiler_Host_Deinitialize_Params, pHostObject);
+SAME_CALL(AddMetrics, CUpti_Profiler_Host_ConfigAddMetrics_Params);
+SAME_FIELD(AddMetrics, host, CUpti_Profiler_Host_ConfigAddMetrics_Params, pHostObject);
+SAME_FIELD(AddMetrics, names, CUpti_Profiler_Host_ConfigAddMetrics_Params, ppMetricNames);
+SAME_FIELD(AddMetrics, count, CUpti_Profiler_Host_ConfigAddMetrics_Params, numMetrics);
+SAME_CALL(ConfigSize, CUpti_Profiler_Host_GetConfigImageSize_Params);
+SAME_FIELD(ConfigSize, host, CUpti_Profiler_Host_GetConfigImageSize_Params, pHostObject);
+SAME_FIELD(ConfigSize, bytes, CUpti_Profiler_Host_GetConfigImageSize_Params, configImageSize);
+SAME_CALL(ConfigImage, CUpti_Profiler_Host_GetConfigImage_Params);
+SAME_FIELD(ConfigImage, host, CUpti_Profiler_Host_GetConfigImage_Params, pHostObject);
+SAME_FIELD(ConfigImage, bytes, CUpti_Profiler_Host_GetConfigImage_Params, configImageSize);
+SAME_FIELD(ConfigImage, image, CUpti_Profiler_Host_GetConfigImage_Params, pConfigImage);
+SAME_CALL(Evaluate, CUpti_Profiler_Host_EvaluateToGpuValues_Params);
+SAME_FIELD(Evaluate, host, CUpti_Profiler_Host_EvaluateToGpuValues_Params, pHostObject);
+SAME_FIELD(Evaluate, data, CUpti_Profiler_Host_EvaluateToGpuValues_Params, pCounterDataImage);
+SAME_FIELD(Evaluate, bytes, CUpti_Profiler_Host_EvaluateToGpuValues_Params, counterDataImageSize);
+SAME_FIELD(Evaluate, range, CUpti_Profiler_Host_EvaluateToGpuValues_Params, rangeIndex);
+SAME_FIELD(Evaluate, names, CUpti_Profiler_Host_EvaluateToGpuValues_Params, ppMetricNames);
+SAME_FIELD(Evaluate, count, CUpti_Profiler_Host_EvaluateToGpuValues_Params, numMetrics);
+SAME_FIELD(Evaluate, values, CUpti_Profiler_Host_EvaluateToGpuValues_Params, pMetricValues);
+SAME_CALL(RangesEnable, CUpti_RangeProfiler_Enable_Params);
+SAME_FIELD(RangesEnable, context, CUpti_RangeProfiler_Enable_Params, ctx);
+SAME_FIELD(RangesEnable, ranges, CUpti_RangeProfiler_Enable_Params, pRangeProfilerObject);
+SAME_CALL(RangesDisable, CUpti_RangeProfiler_Disable_Params);
+SAME_FIELD(RangesDisable, ranges, CUpti_RangeProfiler_Disable_Params, pRangeProfilerObject);
+SAME_CALL(RangesConfig, CUpti_RangeProfiler_SetConfig_Params);
+SAME_FIELD(RangesConfig, ranges, CUpti_RangeProfiler_SetConfig_Params, pRangeProfilerObject);
+SAME_FIELD(RangesConfig, config_bytes, CUpti_RangeProfiler_SetConfig_Params, configSize);
+SAME_FIELD(RangesConfig, config, CUpti_RangeProfiler_SetConfig_Params, pConfig);
+SAME_FIELD(RangesConfig, bytes, CUpti_RangeProfiler_SetConfig_Params, counterDataImageSize);
+SAME_FIELD(RangesConfig, data, CUpti_RangeProfiler_SetConfig_Params, pCounterDataImage);
+SAME_FIELD(RangesConfig, range, CUpti_RangeProfiler_SetConfig_Params, range);
+SAME_FIELD(RangesConfig, replay, CUpti_RangeProfiler_SetConfig_Params, replayMode);
+SAME_FIELD(RangesConfig, most, CUpti_RangeProfiler_SetConfig_Params, maxRangesPerPass);
+SAME_FIELD(RangesConfig, levels, CUpti_RangeProfiler_SetConfig_Params, numNestingLevels);
+SAME_FIELD(RangesConfig, least_level, CUpti_RangeProfiler_SetConfig_Params, minNestingLevel);
+SAME_FIELD(RangesConfig, pass, CUpti_RangeProfiler_SetConfig_Params, passIndex);
+SAME_FIELD(RangesConfig, level, CUpti_RangeProfiler_SetConfig_Params, targetNestingLevel);
+SAME_CALL(RangesStart, CUpti_RangeProfiler_Start_Params);
+SAME_FIELD(RangesStart, ranges, CUpti_RangeProfiler_Start_Params, pRangeProfilerObject);
+SAME_CALL(RangesStop, CUpti_RangeProfiler_Stop_Params);
+SAME_FIELD(RangesStop, ranges, CUpti_RangeProfiler_Stop_Params, pRangeProfilerObject);
+SAME_FIELD(RangesStop, pass, CUpti_RangeProfiler_Stop_Params, passIndex);
+SAME_FIELD(RangesStop, level, CUpti_RangeProfiler_Stop_Params, targetNestingLevel);
+SAME_FIELD(RangesStop, all_passes, CUpti_RangeProfiler_Stop_Params, isAllPassSubmitted);
+SAME_CALL(RangesDecode, CUpti_RangeProfiler_DecodeData_Params);
+SAME_FIELD(RangesDecode, ranges, CUpti_RangeProfiler_DecodeData_Params, pRangeProfilerObject);
+SAME_FIELD(RangesDecode, dropped, CUpti_RangeProfiler_DecodeData_Params, numOfRangeDropped);
+SAME_CALL(DataSize, CUpti_RangeProfiler_GetCounterDataSize_Params);
+SAME_FIELD(DataSize, ranges, CUpti_RangeProfiler_GetCounterDataSize_Params, pRangeProfilerObject);
+SAME_FIELD(DataSize, names, CUpti_RangeProfiler_GetCounterDataSize_Params, pMetricNames);
+SAME_FIELD(DataSize, count, CUpti_RangeProfiler_GetCounterDataSize_Params, numMetrics);
+SAME_FIELD(DataSize, most, CUpti_RangeProfiler_GetCounterDataSize_Params, maxNumOfRanges);
+SAME_FIELD(DataSize, nodes, CUpti_RangeProfiler_GetCounterDataSize_Params, maxNumRangeTreeNodes);
+SAME_FIELD(DataSize, bytes, CUpti_RangeProfiler_GetCounterDataSize_Params, counterDataSize);
+SAME_CALL(DataInitialize, CUpti_RangeProfiler_CounterDataImage_Initialize_Params);
+SAME_FIELD(DataInitialize, ranges, CUpti_RangeProfiler_CounterDataImage_Initialize_Params, pRangeProfilerObject);
+SAME_FIELD(DataInitialize, bytes, CUpti_RangeProfiler_CounterDataImage_Initialize_Params, counterDataSize);
+SAME_FIELD(DataInitialize, data, CUpti_RangeProfiler_CounterDataImage_Initialize_Params, pCounterData);
+SAME_CALL(DataInfo, CUpti_RangeProfiler_GetCounterDataInfo_Params);
+SAME_FIELD(DataInfo, data, CUpti_RangeProfiler_GetCounterDataInfo_Params, pCounterDataImage);
+SAME_FIELD(DataInfo, bytes, CUpti_RangeProfiler_GetCounterDataInfo_Params, counterDataImageSize);
+SAME_FIELD(DataInfo, found, CUpti_RangeProfiler_GetCounterDataInfo_Params, numTotalRanges);
+
+TEST(AbiTools, the_range_profilers_numbers_are_nvidias) {
+  SAME(cupti_insufficient_privileges, CUPTI_ERROR_INSUFFICIENT_PRIVILEGES);
+  SAME(cupti_virtual_insufficient_privileges, CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES);
+  SAME(cupti_auto_range, CUPTI_AutoRange);
+  SAME(cupti_kernel_replay, CUPTI_KernelReplay);
+  SAME(cupti_range_profiler, CUPTI_PROFILER_TYPE_RANGE_PROFILER);
+}
+
+}  // namespace
+}  // namespace smelt::device::cuda::abi
+#else
+TEST(AbiTools, the_range_profilers_numbers_are_nvidias) { GTEST_SKIP() << "no CUPTI headers beside the build's Python"; }
 #endif
 
 #if __has_include(<nvtx3/nvToolsExt.h>)

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/busy.h"
 #include "cli/common.h"
 
 namespace smelt::cli {
@@ -95,11 +96,18 @@ Action add_bench(CLI::App& app) {
   return [a] {
     const report::Subject subject = a->subject();
     note("building both plans, then timing them in turn");
-    report::Comparison c = report::compare_speed(subject, a->against, a->bench);
+    stage("building both plans");
+    profile::BenchOptions timing = a->bench;
+    timing.progress = [timed = false](double part) mutable {
+      if (!std::exchange(timed, true)) stage("timing both plans in turn");
+      stage_part(part);
+    };
+    report::Comparison c = report::compare_speed(subject, a->against, timing);
     const profile::BenchResult& b = c.bench;
     report::Report r;
     if (!a->report.empty() || !a->layers.empty()) {
       note("profiling both sides");
+      stage("profiling both sides, and drawing them");
       r = report::full_report(subject, c);
       if (!r.drawing_note.empty()) note(r.drawing_note);
     } else {

@@ -4,14 +4,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/printable.h"
+#include "cli/busy.h"
 #include "ops/core/machine.h"
 #include "profile/inputs.h"
 
@@ -39,29 +38,6 @@ void note_part(const std::string& text) {
   std::fflush(stderr);
 }
 
-/// One line on the terminal that is overwritten, and cleared at the end.
-class ProgressLine {
- public:
-  void show(const Progress& p) {
-    using Clock = std::chrono::steady_clock;
-    const bool last = p.done == p.total;
-    // A build without measurements is too short for a line; ten updates a second are enough.
-    if (p.seconds < 0.5 || (!last && Clock::now() - shown_ < std::chrono::milliseconds(100))) return;
-    shown_ = Clock::now();
-    if (last) return note_part("\r\033[K");
-    const std::string text = fmt::format("{} {}/{}, {} left: {}", p.doing, p.done, p.total, left(p.seconds_left), p.problem);
-    const int width = std::max(columns(STDERR_FILENO), 40);
-    note_part(fmt::format("\r\033[K{}", text.substr(0, static_cast<size_t>(width) - 1)));
-  }
-
- private:
-  static std::string left(double seconds) {
-    const int s = static_cast<int>(std::lround(seconds));
-    return s < 60 ? fmt::format("{} s", s) : fmt::format("{} min {:02} s", s / 60, s % 60);
-  }
-  std::chrono::steady_clock::time_point shown_{};
-};
-
 }  // namespace
 
 report::Subject ModelArguments::subject() const {
@@ -73,7 +49,7 @@ report::Subject ModelArguments::subject() const {
   s.options = options;
   s.options.keep_fp32 = split(keep_text);
   s.options.use_cache = !no_cache;
-  if (isatty(STDERR_FILENO)) s.options.progress = [line = std::make_shared<ProgressLine>()](const Progress& p) { line->show(p); };
+  s.options.progress = stage_build;
   s.options.profiles = profile::parse_profiles(shapes_text);
   if (s.options.profiles.empty())
     s.shapes = profile::parse_shapes(shapes_text);
@@ -166,6 +142,7 @@ int terminal_width() {
 }
 
 void print_table(const report::Table& t) {
+  clear_busy_line();
   // In a pipe, tables keep whole cells, up to a width that editors and mails can show.
   fmt::print("{}", printable(report::print(t, terminal_width() ? terminal_width() : 180)));
 }
@@ -178,8 +155,14 @@ void print_tables(const std::vector<report::Table>& tables) {
     first = false;
   }
 }
-void print_line(const std::string& line) { fmt::print("{}{}", printable(line), line.ends_with('\n') ? "" : "\n"); }
-void note(const std::string& line) { note_part(printable(line) + '\n'); }
+void print_line(const std::string& line) {
+  clear_busy_line();
+  fmt::print("{}{}", printable(line), line.ends_with('\n') ? "" : "\n");
+}
+void note(const std::string& line) {
+  clear_busy_line();
+  note_part(printable(line) + '\n');
+}
 
 std::string build_text(const Plan& plan, double seconds) {
   const auto time = [](double s) { return report::format(s, report::Unit::seconds); };

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "cli/busy.h"
 #include "cli/common.h"
 
 namespace smelt::cli {
@@ -61,9 +62,11 @@ Action add_compare(CLI::App& app) {
     plain.keep_fp32.clear();
     changed.optimize = a->other.empty();
     const std::string other_path = a->other.empty() ? a->path : a->other;
+    stage("building both plans");
     report::Prepared reference = prepared(a->path, plain), other = prepared(other_path, changed);
     reference.inputs = report::inputs_for(*reference.plan, subject);
     other.inputs = report::in_order_of(*other.plan, reference);
+    stage("running both");
     for (report::Prepared* p : {&reference, &other}) {
       p->execution->bind(p->inputs);
       p->execution->run();
@@ -75,6 +78,7 @@ Action add_compare(CLI::App& app) {
 
     std::vector<report::Table> tables{report::difference_table(differences), tolerance_table(a->tolerance, all)};
     if (a->bisect) {
+      stage("comparing all values");
       const auto first = profile::bisect({*reference.plan, reference.inputs}, {*other.plan, other.inputs}, a->tolerance);
       tables.push_back(bisection_table(first));
       if (!first) note("every value that both compute is within tolerance");

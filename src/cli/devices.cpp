@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/busy.h"
 #include "cli/common.h"
 #include "device/cpu/ceilings.h"
 #include "device/cuda/ceilings.h"
@@ -39,7 +40,10 @@ void add_ceilings(std::vector<report::Table>& tables, const device::Ceilings& c,
 }
 
 void measure(const std::filesystem::path& dir, const Options& options, double seconds) {
-  const auto say = [](const std::string& what) { note("measuring " + what); };
+  const auto say = [](const std::string& what) {
+    note("measuring " + what);
+    stage("measuring " + what);
+  };
   const auto gpu = device::cuda::ordinal_of(options.device);
   if (!gpu) {
     device::Ceilings c = device::cpu::measure_ceilings(options.threads, seconds, say);

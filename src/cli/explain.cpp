@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "cli/busy.h"
 #include "cli/common.h"
 
 namespace smelt::cli {
@@ -38,6 +39,7 @@ Action add_explain(CLI::App& app) {
   return [a] {
     if (!a->pattern.empty()) check_rewrite(a->pattern);
     const report::Subject subject = a->subject();
+    stage("rewriting");
     report::Explained e = report::explain(subject);
     const auto names_node = [&](const fuse::Entry& x) {
       return a->node.empty() || x.blocker == a->node || std::ranges::find(x.nodes, a->node) != x.nodes.end();
@@ -53,6 +55,7 @@ Action add_explain(CLI::App& app) {
     std::vector<report::Table> tables{report::ledger_summary(e), report::form_table(e)};
     if (!a->summary) tables.push_back(report::ledger_table(e));
     if (a->kernels) {
+      stage("building the plan");
       std::vector<StepInfo> steps = report::prepare(subject, true).execution->steps();
       if (!a->node.empty())
         std::erase_if(steps, [&](const StepInfo& s) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/threads.h"
+#include "cli/busy.h"
 #include "cli/common.h"
 #include "device/cuda/device.h"
 #include "graph/graph.h"
@@ -150,11 +151,13 @@ std::vector<report::Table> tables_of_model(const InspectArguments& a) {
   } else if (!a.arch.empty()) {
     throw Error("--device and --arch name a GPU each", "Leave one out.", ExitCode::usage);
   }
+  stage("planning");
   const auto plan = Plan::build(subject.path, subject.options);
   const run::PlannedRun run = run::planned_run(*plan, profile::resolve_shapes(plan->inputs(), subject.shapes));
   std::vector<report::InspectedKernel> kernels = report::kernels_of(run);
   if (kernels.empty()) throw Error(a.path + ": no step of it launches a kernel", "", ExitCode::failed);
   kernels = chosen(std::move(kernels), a.kernel, a.launch);
+  stage("compiling the kernels");
   report::add_code(kernels, plan->options().threads > 0 ? plan->options().threads : threads::usable_cores());
   std::vector<report::Table> tables = tables_of(kernels, a);
   std::string& note = tables.front().note;

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/busy.h"
 #include "cli/common.h"
 #include "report/facts.h"
 
@@ -87,6 +88,7 @@ int main(int argc, char** argv) {
   for (auto& [sub, action] : actions) {
     if (!sub->parsed()) continue;
     try {
+      const BusyLine busy;
       const int code = action();
       if (std::fflush(stdout) != 0) fail("standard output: cannot write: {}", std::strerror(errno));
       return code;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/busy.h"
 #include "cli/common.h"
 #include "run/save.h"
 
@@ -52,13 +53,17 @@ Action add_optimize(CLI::App& app) {
     Options options = subject.options;
     if (options.profiles.empty()) options.shapes = subject.shapes;
     const fs::path output = a->output.empty() ? fs::path(a->path).replace_extension(".plan.onnx") : fs::path(a->output);
+    stage("rewriting");
     const report::Explained explained = report::explain(subject);
     check_destination(a->path, output, options, a->save);
+    stage("building the plan");
     const auto begin = std::chrono::steady_clock::now();
     const auto plan = Plan::build(a->path, options);
     const double build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    stage("writing the plan");
     const Saved saved = save_plan(*plan, output, a->save);
 
+    stage("comparing with the model as it stands");
     std::vector<report::Table> tables{report::ledger_summary(explained), report::form_table(explained)};
     if (a->as_json) tables.insert(tables.end(), {report::plan_table(*plan, build_s), report::build_table(*plan)});
     if (!options.precision.empty()) tables.push_back(report::difference_table(precision_errors(subject)));
@@ -75,6 +80,7 @@ Action add_optimize(CLI::App& app) {
       if (!saved.data.empty()) print_line(fmt::format("wrote {} ({} of weights)", saved.data.string(), size(saved.data_bytes)));
     }
     if (!a->report.empty()) {
+      stage("timing and profiling the plan against the unfused model");
       report::Comparison c = report::compare_speed(subject, "", a->bench);
       write_text(a->report, report::html(report::full_report(subject, c)));
       note(report::verdict(c.bench));

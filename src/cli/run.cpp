@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/npy.h"
+#include "cli/busy.h"
 #include "cli/common.h"
 #include "ops/cpu/parallel.h"
 #include "ops/f64/evaluate.h"
@@ -144,11 +145,13 @@ Action add_run(CLI::App& app) {
       ->excludes("--unfused");
   return [a] {
     report::Prepared p;
+    stage(a->float64 ? "evaluating in float64" : "building the plan");
     std::map<std::string, Tensor> tensors;
     if (a->float64) {
       tensors = run_in_f64(a->subject());
     } else {
       p = report::prepare(a->subject(), !a->unfused);
+      stage("running");
       p.execution->run();
       tensors = named(*p.plan, p.execution->outputs());
     }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/busy.h"
 #include "cli/common.h"
 #include "profile/inputs.h"
 #include "report/tuned.h"
@@ -85,6 +86,7 @@ Action add_tune(CLI::App& app) {
     const bool on_terminal = isatty(STDERR_FILENO) != 0;
     const auto say = [&](const std::string& what) {
       if (on_terminal) note("measuring " + what);
+      stage("measuring " + what);
     };
     const std::vector<report::TunedProduct> found = report::tune_products(problems, a->from, options, say);
     const std::string vendor = report::vendor_name(options);

@@ -59,8 +59,14 @@ BenchResult bench(const MakeExecution& before, const MakeExecution& after, const
     const auto begin = Clock::now();
     const size_t wanted = static_cast<size_t>(int64_t{options.iterations} * (round + 1) / rounds);
     const double at_least_ms = options.duration_s * 1e3 / rounds;
+    const auto done = [&](int before_it, size_t runs, double ms) {
+      const double own = std::min(static_cast<double>(r.before.samples_ms.size()) / static_cast<double>(runs),
+                                  at_least_ms > 0 ? ms / at_least_ms : 1.0);
+      return (before_it + std::min(own, 1.0)) / rounds;
+    };
     const auto under_way = [&] { return r.before.samples_ms.size() < wanted || ms_between(begin, Clock::now()) < at_least_ms; };
     for (bool swap = round % 2; under_way(); swap = !swap) {
+      if (options.progress) options.progress(done(round, wanted, ms_between(begin, Clock::now())));
       if (swap) time_once(*b, r.after, origin);
       time_once(*a, r.before, origin);
       if (!swap) time_once(*b, r.after, origin);

@@ -36,9 +36,10 @@ struct BenchResult {
 inline int runs_per_sample(const Execution& e) { return e.on_gpu() ? 20 : 1; }
 
 struct BenchOptions {
-  int iterations = 10;     // of each side, at least
-  double warmup_ms = 200;  // of each side, at least one run
-  double duration_s = 3;   // timing goes on until iterations and duration are both reached
+  int iterations = 10;                   // of each side, at least
+  double warmup_ms = 200;                // of each side, at least one run
+  double duration_s = 3;                 // timing goes on until iterations and duration are both reached
+  std::function<void(double)> progress;  // told how much of the timing is done, from 0 to 1; may be empty
 };
 
 /// Makes a side's execution, with its inputs bound and memory of its own.

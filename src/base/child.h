@@ -20,6 +20,7 @@ class Child {
   void say(const std::string& line);
   /// The next line of its output, without its end. Throws Error where it ends before, or says nothing for so long.
   std::string line(double limit_s);
+  int pid() const { return process_; }
 
  private:
   [[noreturn]] void lost(const std::string& what) const;

@@ -1,11 +1,15 @@
 #include <fmt/core.h>
 
+#include <charconv>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/busy.h"
 #include "cli/common.h"
 #include "cli/contend.h"
+#include "cli/watch.h"
 #include "graph/graph.h"
 #include "import/export.h"
 #include "import/import.h"
@@ -49,6 +53,15 @@ int show_file(const std::string& path, const std::string& layers, const std::str
   return 0;
 }
 
+/// "pid:1234" → 1234; nothing for a file.
+std::optional<int> process_of(const std::string& text) {
+  constexpr std::string_view head = "pid:";
+  int pid = 0;
+  if (!text.starts_with(head)) return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data() + head.size(), text.data() + text.size(), pid);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(pid) : std::nullopt;
+}
+
 /// Whether the file was written by optimize.
 bool is_plan(const std::string& path) {
   ImportOptions wanted;
@@ -63,7 +76,7 @@ Action add_profile(CLI::App& app) {
     std::string sort_by = "self_us", trace, report, out, layers;
     Contention contention;
     int top = 25, iterations = 20;
-    bool optimized = false, print_only = false;
+    bool optimized = false, print_only = false, watch = false;
   };
   auto a = std::make_shared<Arguments>();
   app.add_flag("--optimized", a->optimized,
@@ -87,26 +100,47 @@ Action add_profile(CLI::App& app) {
                  "With --with: requests a second to each model; one after the other where not given")
       ->check(in_range(0.001, 1e6))
       ->type_name("N");
-  app.add_option("--seconds", a->contention.seconds, "With --with: of each measurement (3)")
+  app.add_option("--p99", a->contention.p99_us,
+                 "With --with: the 99th percentile, in microseconds, that the first model is to keep; names the arrangement that "
+                 "keeps it")
+      ->check(in_range(0.001, 1e12))
+      ->type_name("US");
+  app.add_option("--seconds", a->contention.seconds, "With --with: of each measurement (3); with --watch: in all")
       ->check(in_range(0.1, 3600.0))
       ->type_name("S");
+  app.add_flag(
+      "--watch", a->watch,
+      "Serve the model, and those of --with, and show what they do, anew each second, until interrupted or for --seconds; "
+      "of a running process, pid:1234, what it takes of the cores");
   add_model_options(app, *a);
   app.get_option("model")->description(
       "An ONNX model, or a plan that smelt optimize wrote; or a profile to show: smelt's JSON, a PyTorch trace, an ONNX Runtime "
       "profile, trtexec --exportProfile, Nsight Systems' SQLite");
   add_input_options(app, *a);
+  const CLI::Option* seconds = app.get_option("--seconds");
   const CLI::Option *sort_by = app.get_option("--sort-by"), *top_given = app.get_option("--top");
   return [=] {
+    if (a->watch) {
+      const Watch w{a->contention.with, a->contention.rate, seconds->count() ? a->contention.seconds : 0};
+      const std::optional<int> pid = process_of(a->path);
+      return pid ? watch_process(*pid, w, a->as_json) : watch_models(*a, w);
+    }
     if (!a->layers.empty() || profile::is_profile(a->path))
       return show_file(a->path, a->layers, a->sort_by, a->top ? static_cast<size_t>(a->top) : SIZE_MAX, a->as_json);
-    if (!a->contention.with.empty()) return contend(*a, a->contention, a->top ? static_cast<size_t>(a->top) : SIZE_MAX);
+    if (!a->contention.with.empty()) {
+      if (!a->print_only) a->contention.trace = a->trace, a->contention.report = a->report;
+      return contend(*a, a->contention, a->top ? static_cast<size_t>(a->top) : SIZE_MAX);
+    }
     const bool in_order = a->sort_by == "order";
     if (!in_order) report::step_table({}).sort_by(a->sort_by);  // refuses a wrong name before anything runs
     const report::Subject subject = a->subject();
+    stage("building the plan");
     report::Prepared p = report::prepare(subject, a->optimized || is_plan(a->path));  // a plan runs as it was made
     report::Report r = report::bare_report(subject);
-    r.after = report::profile_of(p, {.iterations = a->iterations}, report::known_roof(subject.options));
+    stage("profiling");
+    r.after = report::profile_of(p, {.iterations = a->iterations, .progress = stage_part}, report::known_roof(subject.options));
     profile::Profile& result = *r.after;
+    stage("looking at what rewrites would save");
     report::Explained explained;
     if (!is_plan(a->path)) explained = report::complete(result, subject, p, a->optimized);
 
@@ -131,11 +165,14 @@ Action add_profile(CLI::App& app) {
         print_line("Shares of the machine's roof need its ceilings once: smelt devices --measure");
       else if (result.roof.under_load)
         print_line("The roof was measured while other work had the cores, and may be higher: smelt devices --measure");
+      if (!result.not_counted.empty())
+        print_line(fmt::format("Limits are from the {}; no hardware counters: {}", result.limits_from, result.not_counted));
     }
     if (a->print_only) return 0;
     if (!a->trace.empty()) write_text(a->trace, report::chrome_trace(result));
     if (!a->report.empty() || !a->out.empty()) {
       if (a->optimized) r.explained = explained;
+      stage("drawing the graph");
       report::add_drawings(r, nullptr, p.plan.get());
       if (!r.drawing_note.empty()) note(r.drawing_note);
     }

@@ -1,5 +1,5 @@
-// What `smelt profile A --with B` runs for each process: models that are made ready, and then served for a while whenever a line of
-// standard input says so. It ends with its standard input.
+// What `smelt profile A --with B` and `--watch` run for each process: models that are made ready, and then served for a while
+// whenever a line of standard input says so. It ends with its standard input.
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
@@ -15,12 +14,11 @@
 #include "base/process.h"
 #include "base/threads.h"
 #include "cli/common.h"
+#include "cli/service.h"
 #include "profile/contention.h"
 
 namespace smelt::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 void stay_on(const std::vector<int>& cores) {
   if (cores.empty()) return;
@@ -30,20 +28,28 @@ void stay_on(const std::vector<int>& cores) {
   if (::sched_setaffinity(0, sizeof set, &set) != 0) fail("--cores: {}", std::strerror(errno));
 }
 
-Json to_json(const profile::Served& s) {
-  return {{"response_us", s.response_us}, {"service_us", s.service_us}, {"step_us", s.step_us},
-          {"seconds", s.seconds},         {"cpu_us", s.cpu_us},         {"waited_us", s.waited_us}};
-}
-
-Json describe(const report::Prepared& p, const report::Subject& s) {
-  // Limiters by a short look while nothing else runs.
+/// By a short look while nothing else runs.
+Readied describe(const report::Prepared& p, const report::Subject& s) {
   const profile::Profile profile =
       profile::profile(*p.plan, *p.execution, {.iterations = 5, .warmup = 1, .max_seconds = 2}, report::known_roof(s.options));
-  Json steps = Json::array();
-  for (const profile::StepRow& r : profile.steps)
-    steps.push_back(
-        {{"name", r.step.name}, {"op", r.step.op}, {"bytes", r.step.bytes}, {"limiter", static_cast<int>(r.limiter)}});
-  return {{"steps", steps}, {"bytes_per_s", profile.roof.bytes_per_s}};
+  Readied r;
+  r.bytes_per_s = profile.roof.bytes_per_s;
+  for (const profile::StepRow& row : profile.steps) {
+    r.steps.push_back(row.step);
+    r.alone_us.push_back(row.us.median);
+    r.limiters.push_back(row.limiter);
+  }
+  return r;
+}
+
+/// Each of the process's threads: those that it started already inherit nothing.
+void yield_to_others(int nice, bool idle) {
+  for (const auto& t : std::filesystem::directory_iterator("/proc/self/task")) {
+    const int thread = std::stoi(t.path().filename().string());
+    const sched_param none{};
+    if (idle && ::sched_setscheduler(thread, SCHED_IDLE, &none) != 0) fail("--idle: {}", std::strerror(errno));
+    if (nice > 0) ::setpriority(PRIO_PROCESS, static_cast<id_t>(thread), nice);
+  }
 }
 
 }  // namespace
@@ -53,28 +59,27 @@ Action add_serve(CLI::App& app) {
     std::vector<std::string> also;
     std::vector<int> cores;
     int nice = 0;
+    bool idle = false;
   };
   auto a = std::make_shared<Arguments>();
   add_model_options(app, *a);
   app.add_option("--also", a->also, "More models, served by threads of this process");
   app.add_option("--cores", a->cores, "Run on these processors only")->delimiter(',');
   app.add_option("--nice", a->nice, "Yield to others: 1 to 19");
+  app.add_flag("--idle", a->idle, "Run only on cores that nobody else wants");
   app.group("");  // for smelt itself
   return [a] {
     stay_on(a->cores);
     std::vector<report::Prepared> models;
-    Json ready = Json::array();
+    std::vector<Readied> ready;
     for (size_t i = 0; i <= a->also.size(); ++i) {
       report::Subject s = a->subject();
       if (i > 0) s.path = a->also[i - 1], s.shapes.clear(), s.options.profiles.clear();
       models.push_back(report::prepare(s, true));
       ready.push_back(describe(models.back(), s));
     }
-    // Threads that they started inherit nothing afterwards: each is told.
-    if (a->nice > 0)
-      for (const auto& t : std::filesystem::directory_iterator("/proc/self/task"))
-        ::setpriority(PRIO_PROCESS, static_cast<id_t>(std::stoi(t.path().filename().string())), a->nice);
-    std::cout << ready.dump() << std::endl;
+    if (a->nice > 0 || a->idle) yield_to_others(a->nice, a->idle);
+    std::cout << ready_line(ready) << std::endl;
     for (std::string line; std::getline(std::cin, line);) {
       profile::ServeOptions o;
       std::istringstream(line) >> o.seconds >> o.rate;
@@ -85,9 +90,7 @@ Action add_serve(CLI::App& app) {
           threads.emplace_back([&, i] { served[i] = profile::serve(*models[i].execution, o); });
         served[0] = profile::serve(*models[0].execution, o);
       }
-      Json answer = Json::array();
-      for (const profile::Served& s : served) answer.push_back(to_json(s));
-      std::cout << answer.dump() << std::endl;
+      std::cout << answer_line(served) << std::endl;
     }
     return 0;
   };

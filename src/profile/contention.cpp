@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
+#include <iterator>
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -23,6 +26,23 @@ double process_us() {
   return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) * 1e-3;
 }
 
+int64_t ns_of(Clock::time_point t) { return std::chrono::duration_cast<std::chrono::nanoseconds>(t.time_since_epoch()).count(); }
+
+/// Keeps the last requests, as many as have some 4,000 steps together, and at least one.
+class LastRuns {
+ public:
+  explicit LastRuns(size_t steps) : most_(std::max<size_t>(1, 4000 / std::max<size_t>(1, steps))) {}
+  void add(ServedRun run) {
+    if (runs_.size() == most_) runs_.pop_front();
+    runs_.push_back(std::move(run));
+  }
+  std::vector<ServedRun> take() { return {std::make_move_iterator(runs_.begin()), std::make_move_iterator(runs_.end())}; }
+
+ private:
+  size_t most_;
+  std::deque<ServedRun> runs_;
+};
+
 double sum(const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0); }
 
 }  // namespace
@@ -32,6 +52,7 @@ Served serve(Execution& execution, const ServeOptions& options) {
   std::vector<StepTime> times;
   execution.run_profiled(times);  // its threads are there then
   s.step_us.resize(times.size());
+  LastRuns last(times.size());
   device::cpu::LoadMeter meter;
   meter.find_threads();
   const device::cpu::Interruptions before = meter.full();
@@ -49,12 +70,14 @@ Served serve(Execution& execution, const ServeOptions& options) {
     const auto end = Clock::now();
     s.response_us.push_back(us_between(arrival, end));
     s.service_us.push_back(us_between(start, end));
+    last.add({ns_of(arrival), ns_of(start), ns_of(end), times});
     for (size_t i = 0; i < times.size(); ++i) s.step_us[i] += static_cast<double>(times[i].end_ns - times[i].begin_ns) * 1e-3;
     arrival += apart;
   }
   for (double& us : s.step_us) us /= std::max<double>(1, static_cast<double>(s.response_us.size()));
   s.seconds = us_between(begin, Clock::now()) * 1e-6;
   s.cpu_us = process_us() - cpu;
+  s.last = last.take();
   s.waited_us = static_cast<double>((meter.full() - before).waited_ns) * 1e-3;
   return s;
 }
@@ -67,7 +90,7 @@ double Alone::bytes() const {
 
 double Alone::busy_cores() const {
   const double running = sum(served.service_us);
-  return running > 0 ? served.cpu_us / running : 0;
+  return running > 0 ? (served.cpu_us + served.waited_us) / running : 0;
 }
 
 SlowDown slow_down(const Served& alone, const Served& together) {
@@ -101,6 +124,16 @@ std::vector<StepSlowDown> step_slow_downs(const Served& alone, const Served& tog
   return steps;
 }
 
+std::pair<int64_t, int64_t> common_window(const std::vector<Served>& together, int64_t most_ns) {
+  int64_t begin = 0, end = std::numeric_limits<int64_t>::max();
+  for (const Served& s : together) {
+    if (s.last.empty()) return {0, 0};
+    begin = std::max(begin, s.last.front().arrival_ns), end = std::min(end, s.last.back().end_ns);
+  }
+  if (together.empty() || end <= begin) return {0, 0};
+  return {std::max(begin, end - most_ns), end};
+}
+
 std::vector<double> predicted_slow_downs(const std::vector<Alone>& models, int cores, double bytes_per_s, double rate) {
   const size_t n = models.size();
   std::vector<double> service(n), wants(n), slow(n, 1);
@@ -124,7 +157,10 @@ std::vector<double> predicted_slow_downs(const std::vector<Alone>& models, int c
           wanted += wants[k];
           moved += service[k] > 0 ? models[k].bytes() / (service[k] * 1e-6) : 0;
         }
-        const double slower = std::max({1.0, wanted / cores, bytes_per_s > 0 ? moved / bytes_per_s : 0.0});
+        // Beside a busy thread on each core, as many are wanted too much as the model itself wants.
+        const double missing = std::max(0.0, wanted - cores), own = models[i].beside_busy;
+        const double by_cores = own > 1 && wants[i] > 0 ? 1 + (own - 1) * missing / wants[i] : wanted / cores;
+        const double slower = std::max({1.0, by_cores, bytes_per_s > 0 ? moved / bytes_per_s : 0.0});
         progress += part / slower;
       }
       slow[i] = progress > 0 ? 0.5 * slow[i] + 0.5 / progress : slow[i];

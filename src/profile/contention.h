@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "profile/profile.h"
@@ -14,6 +15,12 @@ struct ServeOptions {
   double rate = 0;  // requests a second, evenly spaced; 0: one as soon as the one before is done
 };
 
+/// One request on the machine's clock (CLOCK_MONOTONIC), which all processes share.
+struct ServedRun {
+  int64_t arrival_ns = 0, begin_ns = 0, end_ns = 0;
+  std::vector<StepTime> steps;  // from begin_ns
+};
+
 /// What came of requests to a model for a while.
 struct Served {
   std::vector<double> response_us;  // from a request's arrival to its answer
@@ -22,6 +29,7 @@ struct Served {
   double seconds = 0;               // that all took
   double cpu_us = 0;                // of processor time, of all threads of the process
   double waited_us = 0;             // that its threads were ready and had no core
+  std::vector<ServedRun> last;      // the last requests: those of some 4,000 steps
   Summary response() const { return summarize(response_us); }
   double per_s() const { return seconds > 0 ? static_cast<double>(response_us.size()) / seconds : 0; }
 };
@@ -34,8 +42,9 @@ struct Alone {
   Served served;
   std::vector<StepInfo> steps;
   std::vector<Limiter> limiters;  // by step; may be empty
+  double beside_busy = 0;         // its runs' slow-down beside a busy thread on each core; 0: not measured
   double bytes() const;           // that a run must move
-  double busy_cores() const;      // used while it runs, on average
+  double busy_cores() const;      // wanted while it runs, on average: used, or waited for where others had them
 };
 
 /// Of one model: what it lost to the others, in microseconds of a request.
@@ -51,12 +60,18 @@ struct StepSlowDown {
 };
 
 SlowDown slow_down(const Served& alone, const Served& together);
-/// Shares out what the run lost: cores by the time that each step takes alone, for they are lost at any time alike; the rest of what a step
-/// takes longer is memory's.
+/// Shares out what the run lost: cores by the time that each step takes alone, for they are lost at any time alike; the rest of
+/// what a step takes longer is memory's.
 std::vector<StepSlowDown> step_slow_downs(const Served& alone, const Served& together);
 
-/// The slow-down of each that is to be expected of what each does alone: cores are shared in proportion to what each wants of them, as is
-/// memory's bandwidth (`bytes_per_s`; 0: not known), while the others are busy.
+/// The last stretch of time in which the requests kept of every model lie, and of it at most `most_ns`: begin and end. Both 0
+/// where one has none.
+std::pair<int64_t, int64_t> common_window(const std::vector<Served>& together, int64_t most_ns);
+
+/// The slow-down of each that is to be expected of what each does alone, while the others are busy: that beside a busy thread on
+/// each core, in proportion to the cores that the others want beyond what is there; where it was not measured, what follows from
+/// sharing cores in proportion to what each wants. Memory's bandwidth is shared likewise (`bytes_per_s`; 0: not known). The idea:
+/// Mars et al., Bubble-Up, 2011.
 std::vector<double> predicted_slow_downs(const std::vector<Alone>& models, int cores, double bytes_per_s, double rate);
 
 }  // namespace smelt::profile

@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "profile/advice.h"
 #include "profile/bench.h"
+#include "profile/counted_steps.h"
 #include "profile/fill.h"
 #include "profile/limiter.h"
 #include "profile/others.h"
@@ -146,6 +147,8 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
   const int threads = plan.options().threads > 0 ? plan.options().threads : threads::usable_cores();
   const auto begin = Clock::now();
   for (int i = 0; i < options.iterations && (i < 3 || us_since(begin) < options.max_seconds * 1e6); ++i) {
+    if (options.progress)
+      options.progress(std::max(static_cast<double>(i) / options.iterations, us_since(begin) * 1e-6 / options.max_seconds));
     const int together = runs_per_sample(execution);
     others.begin();
     latencies.push_back(execution.run_timed(together));
@@ -182,7 +185,11 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
     row.share = p.steps_us > 0 ? row.us.median / p.steps_us : 0;
     judge(row, roof);
   }
-  if (roof.bytes_per_s > 0) p.limits_from = execution.on_gpu() ? "model and occupancy" : "model";
+  if (roof.bytes_per_s > 0) {
+    p.not_counted =
+        execution.on_gpu() ? "kernels of a CUDA graph are not counted one by one" : count_steps(execution, p.steps, roof);
+    p.limits_from = execution.on_gpu() ? "model and occupancy" : p.not_counted.empty() ? "model and counters" : "model";
+  }
   if (execution.on_gpu()) add_fills(p.steps, run::planned_run(execution));
   if (!execution.on_gpu()) p.others = others.summary(threads);
   if (!execution.on_gpu()) p.inside = inner_rows(execution, roof, std::min(3, options.iterations));

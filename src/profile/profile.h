@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -58,8 +59,9 @@ struct StepRow {
   double roof_share = 0;                 // the larger of the two / measured
   double at_stake_us = 0;                // measured - the larger of the two
   Limiter limiter = Limiter::unknown;
-  std::string because;      // "58% of the memory roof; its arithmetic would take 4%"
-  std::vector<Fill> fills;  // of a GPU's plan: smelt's own kernels that the step launches
+  std::string because;                                        // "58% of the memory roof; its arithmetic would take 4%"
+  std::vector<Fill> fills;                                    // of a GPU's plan: smelt's own kernels that the step launches
+  double instructions_per_cycle = 0, missed_bytes_per_s = 0;  // by the processor's counters; 0: not counted
 
   double floor_us() const { return std::max(compute_us, memory_us); }
   double intensity() const { return profile::intensity(step.flops, step.bytes); }
@@ -152,6 +154,7 @@ struct Profile {
   int64_t peak_host_bytes = 0;  // the process's peak resident set
   Roof roof;
   std::string limits_from;         // where the limiters are known from; empty without a roof
+  std::string not_counted;         // why hardware counters had no part in that; empty where they had, and without a roof
   std::vector<Advice> advice;      // the most to win first
   OtherWork others;                // of a plan of the processor
   std::vector<StepTime> timeline;  // of the median profiled run
@@ -164,7 +167,8 @@ struct Profile {
 struct ProfileOptions {
   int iterations = 20;
   int warmup = 3;
-  double max_seconds = 20;  // stops sooner than `iterations` when reached, never before 3 runs
+  double max_seconds = 20;               // stops sooner than `iterations` when reached, never before 3 runs
+  std::function<void(double)> progress;  // told how much is done, from 0 to 1; may be empty
 };
 
 /// Profiles an execution whose inputs are bound.

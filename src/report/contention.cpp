@@ -8,8 +8,29 @@ namespace smelt::report {
 
 using profile::Served;
 
-Table contention_table(const std::vector<std::string>& names, const std::vector<profile::Alone>& alone,
-                       const std::vector<Served>& together, const std::vector<double>& predicted) {
+namespace {
+
+double p99_of(const Arranged& a) { return a.served[0].response().p99; }
+double others_per_s(const Arranged& a) {
+  double sum = 0;
+  for (size_t i = 1; i < a.served.size(); ++i) sum += a.served[i].per_s();
+  return sum;
+}
+std::string change(double from, double to) { return format(to / from - 1, Unit::percent); }
+
+}  // namespace
+
+const Arranged& chosen(const Contended& c) {
+  const Arranged* best = &c.arranged.front();
+  const auto keeps = [&](const Arranged& a) { return c.p99_us > 0 && p99_of(a) <= c.p99_us; };
+  for (const Arranged& a : c.arranged) {
+    if (keeps(a) != keeps(*best) ? keeps(a) : keeps(a) ? others_per_s(a) > others_per_s(*best) : p99_of(a) < p99_of(*best))
+      best = &a;
+  }
+  return keeps(c.arranged.front()) ? c.arranged.front() : *best;
+}
+
+Table contention_table(const Contended& c) {
   Table t{.key = "contention",
           .title = "Together, against each alone",
           .columns = {{"model", "model"},
@@ -19,14 +40,18 @@ Table contention_table(const std::vector<std::string>& names, const std::vector<
                       {"together_p99_us", "p99 ", Unit::us},
                       {"slower", "times", Unit::ratio},
                       {"predicted", "expected", Unit::ratio},
+                      {"beside_busy", "beside busy cores", Unit::ratio},
                       {"cores_us", "no core", Unit::us},
                       {"memory_us", "memory, caches", Unit::us},
                       {"queueing_us", "queueing", Unit::us},
                       {"per_s", "a second", Unit::value}}};
-  for (size_t i = 0; i < names.size(); ++i) {
-    const profile::SlowDown d = profile::slow_down(alone[i].served, together[i]);
-    t.rows.push_back({names[i], d.alone_us, alone[i].served.response().p99, d.together_us, together[i].response().p99, d.ratio(),
-                      predicted[i], d.cores_us, d.memory_us, d.queueing_us, together[i].per_s()});
+  const std::vector<Served>& together = c.arranged.front().served;
+  for (size_t i = 0; i < c.names.size(); ++i) {
+    const Served& alone = c.alone[i].served;
+    const profile::SlowDown d = profile::slow_down(alone, together[i]);
+    t.rows.push_back({c.names[i], d.alone_us, alone.response().p99, d.together_us, together[i].response().p99, d.ratio(),
+                      c.predicted[i], positive(c.alone[i].beside_busy), d.cores_us, d.memory_us, d.queueing_us,
+                      together[i].per_s()});
   }
   t.note =
       "Means and 99th percentiles of what a request takes; no core: its threads were ready and waited (run-queue time); "
@@ -34,7 +59,7 @@ Table contention_table(const std::vector<std::string>& names, const std::vector<
   return t;
 }
 
-Table contended_step_table(const profile::Alone& alone, const Served& together) {
+Table contended_step_table(const Contended& c) {
   Table t{.key = "steps",
           .title = "Steps of the first model",
           .columns = {{"name", "step"},
@@ -45,7 +70,8 @@ Table contended_step_table(const profile::Alone& alone, const Served& together) 
                       {"slower_us", "longer", Unit::us},
                       {"cores_us", "no core", Unit::us},
                       {"memory_us", "memory, caches", Unit::us}}};
-  const auto steps = profile::step_slow_downs(alone.served, together);
+  const profile::Alone& alone = c.alone.front();
+  const auto steps = profile::step_slow_downs(alone.served, c.arranged.front().served.front());
   for (size_t i = 0; i < std::min(steps.size(), alone.steps.size()); ++i)
     t.rows.push_back({alone.steps[i].name, alone.steps[i].op, profile::name(alone.limiters[i]), steps[i].alone_us,
                       steps[i].together_us, std::max(0.0, steps[i].together_us - steps[i].alone_us), steps[i].cores_us,
@@ -53,7 +79,7 @@ Table contended_step_table(const profile::Alone& alone, const Served& together) 
   return t;
 }
 
-Table remedy_table(const std::string& first, const std::vector<Arranged>& arranged) {
+Table remedy_table(const Contended& c) {
   Table t{.key = "remedies",
           .title = "What helps the first",
           .columns = {{"arrangement", "arrangement"},
@@ -61,23 +87,45 @@ Table remedy_table(const std::string& first, const std::vector<Arranged>& arrang
                       {"p99_us", "its p99", Unit::us},
                       {"change", "p99, change", Unit::percent},
                       {"others_per_s", "others a second", Unit::value},
-                      {"others_p99_us", "others' p99", Unit::us},
-                      {"how", "how"}}};
-  const auto p99_of = [](const Arranged& a) { return a.served[0].response().p99; };
-  const double p99 = p99_of(arranged.front());
-  for (const Arranged& a : arranged) {
-    double per_s = 0, worst = 0;
+                      {"others_p99_us", "others' p99", Unit::us}}};
+  if (c.p99_us > 0) t.columns.push_back({"keeps", "keeps the target"});
+  t.columns.push_back({"how", "how"});
+  const double p99 = p99_of(c.arranged.front());
+  for (const Arranged& a : c.arranged) {
+    double worst = 0;
     for (size_t i = 1; i < a.served.size(); ++i)
-      per_s += a.served[i].per_s(), worst = std::max(worst, a.served[i].response().p99);
+      if (!a.served[i].response_us.empty()) worst = std::max(worst, a.served[i].response().p99);
     const profile::Summary own = a.served[0].response();
-    t.rows.push_back({a.name, own.median, own.p99, own.p99 / p99 - 1, per_s, worst, a.how});
+    std::vector<Cell> row{a.name, own.median, own.p99, own.p99 / p99 - 1, others_per_s(a), positive(worst)};
+    if (c.p99_us > 0) row.push_back(own.p99 <= c.p99_us);
+    row.push_back(a.how);
+    t.rows.push_back(std::move(row));
   }
-  const Arranged& best = *std::ranges::min_element(arranged, {}, p99_of);
-  t.note = &best == &arranged.front()
-               ? fmt::format("None of them lowers the p99 of {}", first)
-               : fmt::format("{}: p99 of {} from {} to {} ({}): {}", best.name, first, format(p99, Unit::us),
-                             format(p99_of(best), Unit::us), format(p99_of(best) / p99 - 1, Unit::percent), best.how);
+  const Arranged& best = chosen(c);
+  const std::string& first = c.names.front();
+  if (&best == &c.arranged.front()) {
+    t.note = c.p99_us > 0 && p99 <= c.p99_us ? fmt::format("{} keeps a p99 of {} as it is", first, format(c.p99_us, Unit::us))
+                                             : fmt::format("None of them lowers the p99 of {}", first);
+    return t;
+  }
+  t.note = fmt::format("{}: p99 of {} from {} to {} ({}): {}", best.name, first, format(p99, Unit::us),
+                       format(p99_of(best), Unit::us), change(p99, p99_of(best)), best.how);
+  if (c.p99_us > 0 && p99_of(best) > c.p99_us)
+    t.note += fmt::format("\nNone keeps {}: alone its p99 is {}", format(c.p99_us, Unit::us),
+                          format(c.alone.front().served.response().p99, Unit::us));
   return t;
+}
+
+std::string contention_verdict(const Contended& c) {
+  const profile::SlowDown d = profile::slow_down(c.alone.front().served, c.arranged.front().served.front());
+  std::string others;
+  for (size_t i = 1; i < c.names.size(); ++i) others += (i > 1 ? " and " : "") + c.names[i];
+  const std::string text =
+      fmt::format("Beside {} a request to {} takes {:.2f} times as long as alone", others, c.names.front(), d.ratio());
+  const Arranged& best = chosen(c);
+  if (&best == &c.arranged.front()) return text;
+  return fmt::format("{}. What helps: {}, p99 from {} to {}", text, best.name, format(p99_of(c.arranged.front()), Unit::us),
+                     format(p99_of(best), Unit::us));
 }
 
 }  // namespace smelt::report

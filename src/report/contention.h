@@ -1,4 +1,4 @@
-// Models on the same cores as tables: what `smelt profile A --with B` prints.
+// Models on the same cores as tables, JSON, a trace and a page: what `smelt profile A --with B` says.
 #pragma once
 
 #include <string>
@@ -9,18 +9,39 @@
 
 namespace smelt::report {
 
-/// One way to have the models run together, as it was measured. The first is that in which nothing is done about it.
+/// One way to have the models run together, as it was measured.
 struct Arranged {
   std::string name, how;  // how: what to do for it
   std::vector<profile::Served> served;
 };
 
+struct Contended {
+  std::vector<std::string> names;  // of the models' files; the first is the one that is to be helped
+  std::vector<profile::Alone> alone;
+  std::vector<double> predicted;   // slow-downs
+  std::vector<Arranged> arranged;  // the first: nothing is done about it
+  double p99_us = 0;               // that the first model is to keep; 0: as low as can be
+};
+
+/// The arrangement to take: of those that keep the target, the one in which the others get most done; where none does, and
+/// without a target, the one of the lowest 99th percentile.
+const Arranged& chosen(const Contended& c);
+
 /// One row a model: together against alone, what it lost to what, and what was expected.
-Table contention_table(const std::vector<std::string>& names, const std::vector<profile::Alone>& alone,
-                       const std::vector<profile::Served>& together, const std::vector<double>& predicted);
-/// One row a step of a model.
-Table contended_step_table(const profile::Alone& alone, const profile::Served& together);
-/// One row an arrangement: the first model's latency, and what the others get done. The note names the one of the lowest p99.
-Table remedy_table(const std::string& first, const std::vector<Arranged>& arranged);
+Table contention_table(const Contended& c);
+/// One row a step of the first model.
+Table contended_step_table(const Contended& c);
+/// One row an arrangement: the first model's latency, and what the others get done. The note says which to take.
+Table remedy_table(const Contended& c);
+/// "detector beside resnet50: 2.1 times as slow; p99 from 210 ms to 150 ms by …".
+std::string contention_verdict(const Contended& c);
+
+/// All of it with a format and a version (docs/contention.schema.json): the tables, and requests and steps of the last
+/// tenths of a second on one clock, as they are and as chosen.
+std::string contention_json(const Contended& c);
+/// The last of it alone, as JSON: an array with an object for each of the two arrangements, or one where nothing helps.
+std::string contention_timelines(const Contended& c);
+/// Chrome/Perfetto trace events of that time: each model a process, with its requests and their waiting above its steps.
+std::string contention_trace(const Contended& c);
 
 }  // namespace smelt::report

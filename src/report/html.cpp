@@ -18,6 +18,8 @@ SMELT_EMBED(page_html, "page.html")
 SMELT_EMBED(page_css, "page.css")
 SMELT_EMBED(page_js, "page.js")
 SMELT_EMBED(drawings_js, "drawings.js")
+SMELT_EMBED(waterfall_js, "waterfall.js")
+SMELT_EMBED(together_js, "together.js")
 SMELT_EMBED(graph_js, "graph.js")
 
 namespace smelt::report {
@@ -65,6 +67,10 @@ std::string html(const Report& report) {
       out += text(smelt_page_js_begin, smelt_page_js_end);
     else if (slot == "drawings")
       out += text(smelt_drawings_js_begin, smelt_drawings_js_end);
+    else if (slot == "waterfall")
+      out += text(smelt_waterfall_js_begin, smelt_waterfall_js_end);
+    else if (slot == "together")
+      out += text(smelt_together_js_begin, smelt_together_js_end);
     else if (slot == "graph")
       out += text(smelt_graph_js_begin, smelt_graph_js_end);
     else if (slot == "title")

@@ -77,6 +77,7 @@ Json to_json(const profile::Profile& p) {
             {"workspace_bytes", r.step.memory.workspace},
             {"held_bytes", p.held(r)}};
   };
+  const auto counted = [](double v) { return v > 0 ? Json(v) : Json(nullptr); };
   for (const profile::StepRow& r : p.steps)
     steps.push_back({{"name", r.step.name},
                      {"op", r.step.op},
@@ -99,6 +100,8 @@ Json to_json(const profile::Profile& p) {
                      {"at_stake_us", r.at_stake_us},
                      {"limiter", std::string(profile::name(r.limiter))},
                      {"because", r.because},
+                     {"instructions_per_cycle", counted(r.instructions_per_cycle)},
+                     {"missed_bytes_per_s", counted(r.missed_bytes_per_s)},
                      {"launches", to_json(r.fills)}});
   Json warnings = Json::array();
   if (const std::string warning = reference_warning(p); !warning.empty()) warnings.push_back(warning);
@@ -116,6 +119,7 @@ Json to_json(const profile::Profile& p) {
           {"bandwidth_bytes_per_s", p.roof.bytes_per_s},
           {"roof", to_json(p.roof)},
           {"limits_from", p.limits_from},
+          {"not_counted", p.not_counted},
           {"advice", to_json(advice_table(p))},
           {"other_work", to_json(p.others)},
           {"steps", steps},
@@ -180,7 +184,10 @@ std::string json(const Report& r) {
   if (r.after) o["after"] = to_json(*r.after);
   if (r.bench) o["bench"] = to_json(*r.bench);
   if (!r.differences.empty()) o["errors"] = to_json(difference_table(r.differences));
-  if (r.before && r.after) o["groups"] = to_json(group_table(*r.before, *r.after));
+  if (r.before && r.after) {
+    o["groups"] = to_json(group_table(*r.before, *r.after));
+    o["waterfall"] = to_json(waterfall_table(*r.before, *r.after));
+  }
   if (r.fused) o["fused"] = to_json(*r.fused);
   if (!r.explained.ledger.empty()) {
     o["rewrites"] = to_json(ledger_summary(r.explained));

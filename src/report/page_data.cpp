@@ -117,9 +117,18 @@ std::string page_data(const Report& r) {
                   {"after_name", b.after.name}, {"before_ms", b.before.samples_ms}, {"after_ms", b.after.samples_ms},
                   {"qa", for_page(qa_table(b))}};
   }
+  if (r.contended)
+    o["together"] = {{"verdict", contention_verdict(*r.contended)},
+                     {"models", for_page(contention_table(*r.contended))},
+                     {"remedies", for_page(remedy_table(*r.contended))},
+                     {"steps", for_page(contended_step_table(*r.contended))},
+                     {"timelines", Json::parse(contention_timelines(*r.contended))}};
   if (!r.differences.empty()) o["errors"] = for_page(difference_table(r.differences));
   if (r.before && r.after)
-    if (const Table groups = group_table(*r.before, *r.after); !groups.rows.empty()) o["groups"] = for_page(groups);
+    if (const Table groups = group_table(*r.before, *r.after); !groups.rows.empty()) {
+      o["groups"] = for_page(groups);
+      o["waterfall"] = for_page(waterfall_table(*r.before, *r.after));
+    }
   if (r.fused && !r.fused->rows.empty()) o["fused"] = for_page(*r.fused);
   if (!r.explained.ledger.empty()) {
     o["rewrites"] = for_page(ledger_summary(r.explained));

@@ -10,6 +10,7 @@
 #include "profile/bench.h"
 #include "profile/compare.h"
 #include "profile/profile.h"
+#include "report/contention.h"
 #include "report/table.h"
 
 namespace smelt::report {
@@ -33,6 +34,7 @@ struct Report {
   std::optional<profile::Profile> before, after;  // after: of the optimised plan
   std::optional<profile::BenchResult> bench;
   std::vector<profile::Difference> differences;  // optimised against unfused, per output
+  std::optional<Contended> contended;            // models together, of which the first is the report's
   Explained explained;
   std::optional<Table> fused;         // of the optimised plan
   std::string svg_before, svg_after;  // drawings; empty: not drawn
@@ -70,6 +72,9 @@ std::string stages_text(const Plan& plan);
 std::string clocks_text(const ClocksSeen& clocks);
 /// One row a step that stands for several nodes: their times before and its own.
 Table group_table(const profile::Profile& before, const profile::Profile& after);
+/// From the sum of the steps before to that after: one row a fused group, the largest changes first, then the rest. No rows where
+/// nothing is fused.
+Table waterfall_table(const profile::Profile& before, const profile::Profile& after);
 /// Average, p90, host memory, device memory: before, after, difference in percent.
 Table qa_table(const profile::BenchResult& b);
 Table difference_table(const std::vector<profile::Difference>& d);
@@ -81,8 +86,8 @@ Table ledger_summary(const Explained& e);
 Table form_table(const Explained& e);
 /// One row a tactic of each step: the one that runs, then the others with the reason.
 Table tactic_table(const std::vector<StepInfo>& steps);
-/// One row a fused step that was compared with the operators it stands for, the longest first: its time, theirs, and which run. The
-/// note counts those that run apart.
+/// One row a fused step that was compared with the operators it stands for, the longest first: its time, theirs, and which run.
+/// The note counts those that run apart.
 Table fused_table(const std::vector<StepInfo>& steps);
 /// "1.83x faster (95% interval 1.79 to 1.88, 40 runs each, interleaved)", or that it is not proven.
 std::string verdict(const profile::BenchResult& b);

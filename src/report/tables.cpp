@@ -257,29 +257,6 @@ std::string stages_text(const Plan& plan) {
   return fmt::format("{}", fmt::join(stages, ", "));
 }
 
-Table group_table(const profile::Profile& before, const profile::Profile& after) {
-  Table t{.key = "groups",
-          .title = "Fused groups, before and after",
-          .columns = {{"step", "step"},
-                      {"before_us", "its nodes before", Unit::us},
-                      {"after_us", "fused", Unit::us},
-                      {"saved_us", "saved", Unit::us},
-                      {"limiter", "limited by now"},
-                      {"nodes", "nodes"}}};
-  std::map<std::string, double> us;
-  for (const profile::StepRow& r : before.steps)
-    if (r.step.sources.size() == 1) us[r.step.sources.front()] += r.us.median;
-  for (const profile::StepRow& r : after.steps) {
-    if (r.step.sources.size() < 2) continue;
-    double sum = 0;
-    for (const std::string& n : r.step.sources)
-      if (const auto at = us.find(n); at != us.end()) sum += at->second;
-    t.rows.push_back({r.step.name, sum, r.us.median, sum - r.us.median, profile::name(r.limiter), r.step.sources});
-  }
-  t.sort_by("saved_us");
-  return t;
-}
-
 Table qa_table(const profile::BenchResult& b) {
   Table t{.key = "qa",
           .title = "Before and after",

@@ -66,6 +66,22 @@ TEST(Prediction, shares_cores_in_proportion_to_what_each_wants) {
   EXPECT_NEAR(predicted_slow_downs({alone(1000, 2), alone(1000, 2), alone(1000, 2)}, 4, 0, 0)[2], 1.5, 1e-6);
 }
 
+TEST(Prediction, counts_what_waited_alone_as_wanted) {
+  Alone disturbed = alone(1000, 1);
+  disturbed.served.waited_us = 1000 * 100;  // others had its second core
+  EXPECT_NEAR(disturbed.busy_cores(), 2, 1e-9);
+}
+
+TEST(Prediction, goes_by_what_each_loses_beside_busy_cores) {
+  Alone short_steps = alone(1000, 2), long_steps = alone(3000, 2);
+  short_steps.beside_busy = 2.8, long_steps.beside_busy = 2.1;
+  const auto slow = predicted_slow_downs({short_steps, long_steps}, 2, 0, 0);
+  EXPECT_NEAR(slow[0], 2.8, 1e-6);
+  EXPECT_NEAR(slow[1], 2.1, 1e-6);
+  EXPECT_NEAR(predicted_slow_downs({short_steps, alone(1000, 1)}, 2, 0, 0)[0], 1.9, 1e-6) << "the other wants half as much";
+  EXPECT_NEAR(predicted_slow_downs({short_steps, alone(1000, 1)}, 3, 0, 0)[0], 1, 1e-6) << "there are cores for both";
+}
+
 TEST(Prediction, shares_memory_where_that_is_the_scarcer) {
   // 15 GB/s each of 20.
   const auto slow = predicted_slow_downs({alone(1000, 1, 15e6), alone(1000, 1, 15e6)}, 2, 20e9, 0);
@@ -80,6 +96,21 @@ TEST(Prediction, counts_only_the_time_in_which_the_others_are_busy) {
   EXPECT_LT(slow[0], 1.15);
   EXPECT_GT(slow[1], slow[0]) << "the shorter one meets the longer one more often";
   EXPECT_LT(slow[1], 1.4);
+}
+
+Served with_runs(int64_t from_ns, int64_t apart_ns, int count) {
+  Served s;
+  for (int i = 0; i < count; ++i)
+    s.last.push_back({from_ns + i * apart_ns, from_ns + i * apart_ns, from_ns + (i + 1) * apart_ns, {}});
+  return s;
+}
+
+TEST(CommonWindow, is_where_the_requests_of_all_models_lie) {
+  using Window = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(common_window({with_runs(100, 10, 5), with_runs(120, 100, 1)}, 1000), Window(120, 150));
+  EXPECT_EQ(common_window({with_runs(100, 10, 5), with_runs(120, 100, 1)}, 20), Window(130, 150)) << "the last part of it";
+  EXPECT_EQ(common_window({with_runs(100, 10, 5), with_runs(200, 10, 5)}, 1000), Window(0, 0)) << "they never met";
+  EXPECT_EQ(common_window({with_runs(100, 10, 5), Served{}}, 1000), Window(0, 0));
 }
 
 /// Takes 20 ms a run.
@@ -110,6 +141,8 @@ TEST(Serve, has_requests_wait_for_those_before_them_where_they_come_too_fast) {
   EXPECT_GT(fast.response_us.back(), fast.service_us.back() + 20000) << "each comes 10 ms after the last and takes 20";
   EXPECT_GT(slow_down(serve(model, {.seconds = 0.3}), fast).queueing_us, 10000);
   EXPECT_NEAR(fast.step_us.at(0), 20000, 1);
+  ASSERT_EQ(fast.last.size(), fast.response_us.size());
+  for (const ServedRun& r : fast.last) EXPECT_TRUE(r.arrival_ns <= r.begin_ns && r.begin_ns < r.end_ns && r.steps.size() == 1);
 }
 
 TEST(Serve, paces_requests_that_are_quick_enough) {

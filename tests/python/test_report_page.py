@@ -290,6 +290,68 @@ seen.nodes = document.querySelectorAll('#nodes tbody tr').length > 10;""")
 
 
 @needs_browser
+def test_a_waterfall_leads_from_before_to_after(judged, tmp_path):
+    seen = probed(judged, tmp_path, """
+const t = data.waterfall, rows = t.rows, part = column(t, 'part'), from = column(t, 'from_us'), to = column(t, 'to_us');
+seen.ends = cellText(rows[0][part]) === 'before' && cellText(rows[rows.length - 1][part]) === 'after' && rows.length > 4;
+const near = (a, b) => Math.abs(a - b) < 1e-6 * cellValue(rows[0][to]);
+seen.joined = rows.slice(1, -1).every((r, i) => near(cellValue(r[from]), cellValue(rows[i][to])));
+seen.arrives = near(cellValue(rows[rows.length - 2][to]), cellValue(rows[rows.length - 1][to]));
+const sum = s => data[s].steps.rows.reduce((n, r) => n + cellValue(r[column(data[s].steps, 'self_us')]), 0);
+seen.sums = near(sum('before'), cellValue(rows[0][to])) && near(sum('after'), cellValue(rows[rows.length - 1][to]));
+const svg = document.querySelector('#waterfall svg'), box = svg.viewBox.baseVal;
+seen.drawn = svg.querySelectorAll('rect').length === rows.length;
+seen.inside = [...svg.querySelectorAll('rect, text')].every(e => {
+  const b = e.getBBox();
+  return b.x >= -1 && b.y >= -1 && b.x + b.width <= box.width + 1 && b.y + b.height <= box.height + 1;
+});
+svg.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowDown', cancelable: true}));
+seen.told = document.querySelector('#waterfall .said').textContent.startsWith('before: ');""")
+    assert all(seen.values()), seen
+
+
+@pytest.fixture(scope="module")
+def together(command, tmp_path_factory):
+    """A report of two models on the same cores."""
+    folder = tmp_path_factory.mktemp("together")
+    for name in ("first", "second"):
+        save(folder / f"{name}.onnx", [helper.make_node("Tanh", ["x"], ["h"], name="a"),
+                                       helper.make_node("CumSum", ["h", "axis"], ["y"], name="b")], ["y"])
+        model = onnx.load(folder / f"{name}.onnx")
+        model.graph.initializer.append(helper.make_tensor("axis", TensorProto.INT64, [], [1]))
+        onnx.save(model, folder / f"{name}.onnx")
+    command("profile", folder / "first.onnx", "--with", folder / "second.onnx", "--rate", 200, "--seconds", 0.3, "--tuning-level", 0,
+            "--report", folder / "report.html")
+    return folder / "report.html"
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [400, 1400])
+def test_models_together_are_on_one_timeline(together, tmp_path, width):
+    seen = probed(together, tmp_path, """
+const section = document.getElementById('together'), line = data.together.timelines[0], svg = section.querySelector('figure svg');
+seen.first = document.querySelector('main > section:not([hidden])') === section;
+seen.verdict = document.getElementById('verdict').textContent.startsWith('Beside second.onnx a request to first.onnx takes ');
+seen.rows = [...svg.querySelectorAll('text')].slice(0, 1).every(t => t.textContent === 'first.onnx') && svg.textContent.includes('second.onnx');
+const requests = line.models.reduce((n, m) => n + m.requests.length, 0);
+seen.requests = requests > 4;
+const press = () => svg.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight', cancelable: true}));
+press();
+const said = section.querySelector('.said').textContent;
+press();
+seen.told = said.includes('.onnx: a request of ') && said !== section.querySelector('.said').textContent;
+seen.remedies = section.querySelectorAll('table')[0].textContent.includes('the others yield');
+seen.others = ['next', 'roofline', 'bars', 'steps', 'graphs', 'waterfall', 'memory'].every(id => document.getElementById(id).hidden);
+seen.fits = document.documentElement.scrollWidth <= innerWidth + 1;
+const box = svg.viewBox.baseVal;
+seen.inside = [...svg.querySelectorAll('rect, text')].every(e => {
+  const b = e.getBBox();
+  return b.x >= -1 && b.x + b.width <= box.width + 1;
+});""", width)
+    assert all(seen.values()), seen
+
+
+@needs_browser
 @pytest.mark.parametrize("width", [400, 1400])
 def test_nothing_is_wider_than_the_window_and_everything_has_a_name(judged, tmp_path, width):
     seen = probed(judged, tmp_path, """
@@ -299,7 +361,7 @@ const name = e => (e.getAttribute('aria-label') || e.textContent || e.getAttribu
 const shown = e => e.getClientRects().length > 0;
 seen.unnamed = [...document.querySelectorAll('button, a[href], input, [tabindex], [role=img], [role=region]')]
   .filter(e => shown(e) && !name(e)).map(e => e.outerHTML.slice(0, 80));
-seen.small = [...document.querySelectorAll('#roofline svg, #timeline svg')].filter(s => s.getBoundingClientRect().width < 0.9 * s.viewBox.baseVal.width).length;
+seen.small = [...document.querySelectorAll('#roofline svg, #timeline svg, #waterfall svg, #memory svg')].filter(s => s.getBoundingClientRect().width < 0.9 * s.viewBox.baseVal.width).length;
 seen.headings = [...document.querySelectorAll('main > section:not([hidden])')].every(s => s.querySelector('h2').textContent.trim());
 const button = document.querySelector('#steps th button');
 button.focus();

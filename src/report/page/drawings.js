@@ -1,46 +1,5 @@
-// What to do, the roof with the steps below it, and one run over time. All three are drawn as wide as there is room, so that their
-// texts stay readable on a phone, and are drawn again when that changes.
+// What to do, the roof with the steps below it, and one run over time.
 
-const roomFor = () => Math.max(280, byId('next').clientWidth || document.querySelector('main').clientWidth);
-const fitted = [];
-/// An element that draw(width) fills, now and whenever the window's width changes.
-function fittedDrawing(draw) {
-  const holder = make('div');
-  const fill = () => holder.replaceChildren(draw(roomFor()));
-  fitted.push([holder, fill]);
-  fill();
-  return holder;
-}
-let drawnFor = innerWidth;
-addEventListener('resize', () => {
-  if (innerWidth === drawnFor) return;
-  drawnFor = innerWidth;
-  for (const [holder, fill] of fitted) if (holder.isConnected) fill();
-});
-
-/// Marks on a drawing that say what they are: by a pointer, a finger, or the arrow keys once the drawing has the focus.
-function spokenMarks(svg, marks, texts) {
-  const said = make('p', {class: 'said', 'aria-live': 'polite'}, 'Point at a mark, or use the arrow keys, to hear of it.');
-  let at = -1;
-  const say = i => {
-    if (marks[at]) marks[at].classList.remove('chosen');
-    at = i;
-    marks[at].classList.add('chosen');
-    said.textContent = texts[at];
-  };
-  marks.forEach((m, i) => {
-    m.append(drawn('title', {}, texts[i]));
-    for (const event of ['pointerenter', 'click']) m.addEventListener(event, () => say(i));
-  });
-  svg.setAttribute('tabindex', '0');
-  svg.addEventListener('keydown', e => {
-    const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[e.key];
-    if (!step || !marks.length) return;
-    e.preventDefault();
-    say((at < 0 ? (step > 0 ? 0 : marks.length - 1) : at + step + marks.length) % marks.length);
-  });
-  return said;
-}
 const limiterLegend = seen => make(
     'div', {class: 'legend'},
     ...seen.filter(Boolean).map(c => make('span', {}, make('i', {style: `background:${causeColour(c)}`}), `${c}: ${causes[c]}`)));

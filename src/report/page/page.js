@@ -48,6 +48,51 @@ function pressed(element, act) {
   });
 }
 
+// --- drawings are as wide as there is room, so that their texts stay readable on a phone, and are drawn again when that changes
+const roomFor = () => {
+  const main = document.querySelector('main'), style = getComputedStyle(main);
+  return Math.max(280, Math.floor(main.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight)));
+};
+const fitted = [];
+/// An element that draw(width) fills, now and whenever the window's width changes.
+function fittedDrawing(draw) {
+  const holder = make('div');
+  const fill = () => holder.replaceChildren(draw(roomFor()));
+  fitted.push([holder, fill]);
+  fill();
+  return holder;
+}
+let drawnFor = innerWidth;
+addEventListener('resize', () => {
+  if (innerWidth === drawnFor) return;
+  drawnFor = innerWidth;
+  for (const [holder, fill] of fitted) if (holder.isConnected) fill();
+});
+
+/// Marks on a drawing that say what they are: by a pointer, a finger, or the arrow keys once the drawing has the focus.
+function spokenMarks(svg, marks, texts) {
+  const said = make('p', {class: 'said', 'aria-live': 'polite'}, 'Point at a mark, or use the arrow keys, to hear of it.');
+  let at = -1;
+  const say = i => {
+    if (marks[at]) marks[at].classList.remove('chosen');
+    at = i;
+    marks[at].classList.add('chosen');
+    said.textContent = texts[at];
+  };
+  marks.forEach((m, i) => {
+    m.append(drawn('title', {}, texts[i]));
+    for (const event of ['pointerenter', 'click']) m.addEventListener(event, () => say(i));
+  });
+  svg.setAttribute('tabindex', '0');
+  svg.addEventListener('keydown', e => {
+    const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[e.key];
+    if (!step || !marks.length) return;
+    e.preventDefault();
+    say((at < 0 ? (step > 0 ? 0 : marks.length - 1) : at + step + marks.length) % marks.length);
+  });
+  return said;
+}
+
 /// A table whose headers sort it; with `filter`, a search field above that keeps the rows holding every word.
 function tableElement(t, {filter = '', onRow = null} = {}) {
   const head = make('tr'), body = make('tbody'), columns = spoken(t);
@@ -128,7 +173,7 @@ const card = (value, label, kind = '', ...more) =>
 function intervalDrawing({low, high, speedup, faster}) {
   const W = 190, lowest = Math.min(0.9, low * 0.97), highest = Math.max(1.1, high * 1.03);
   const x = v => W * (v - lowest) / (highest - lowest), colour = faster ? 'var(--good)' : high < 1 ? 'var(--bad)' : 'var(--dim)';
-  return drawn('svg', {width: W, height: 14, role: 'img', 'aria-label': 'interval'},
+  return drawn('svg', {viewBox: `0 0 ${W} 14`, width: '100%', style: `max-width:${W}px`, role: 'img', 'aria-label': `interval from ${low.toFixed(2)} to ${high.toFixed(2)}`},
     drawn('line', {x1: 0, x2: W, y1: 7, y2: 7, stroke: 'var(--line)'}),
     drawn('line', {x1: x(1), x2: x(1), y1: 1, y2: 13, stroke: 'var(--dim)', 'stroke-dasharray': '2 2'}),
     drawn('line', {x1: x(low), x2: x(high), y1: 7, y2: 7, stroke: colour, 'stroke-width': 4, 'stroke-linecap': 'round'}),
@@ -148,7 +193,7 @@ if (data.bench) {
 } else {
   for (const s of sides) card(data[s].latency, 'one run, median');
 }
-card(
+if (sides.length) card(
     sides.map(s => data[s].steps.rows.length).join(' → '),
     `steps${sides.length > 1 ? `, ${sideTitle.before} → ${sideTitle.after}` : ''}`);
 if (data.rewrites) {
@@ -232,42 +277,42 @@ for (const id of ['nodes', 'inside'])
 
 // --- memory over the time of one run: what a step holds, from its beginning to the next one's
 const heldParts = [['inputs and outputs', 'var(--launch)'], ['activations', 'var(--cool)'], ['workspace', 'var(--hot)']];
-function heldDrawing({steps, weights, peak, peak_step}) {
-  const W = 1000, H = 190, floor = H - 20, begin = steps[0].begin_us, end = steps[steps.length - 1].end_us;
+function heldDrawing({steps, weights, peak, peak_step}, W) {
+  const H = 190, floor = H - 20, begin = steps[0].begin_us, end = steps[steps.length - 1].end_us;
   const sum = s => s.bytes.reduce((a, b) => a + b, 0), most = Math.max(1, ...steps.map(sum));
   const x = us => W * (us - begin) / Math.max(1e-9, end - begin), y = bytes => floor - (floor - 14) * bytes / most;
   const until = i => x(i + 1 < steps.length ? steps[i + 1].begin_us : end), label = {fill: 'var(--dim)', 'font-size': 11};
-  const svg = drawn('svg', {viewBox: `0 0 ${W} ${H}`, style: 'width:100%;display:block', role: 'img', 'aria-label': 'memory'});
+  const svg = drawn('svg', {viewBox: `0 0 ${W} ${H}`, width: W, height: H, style: 'display:block', role: 'img', 'aria-label': `Memory over one run: ${peak} at most`});
   for (let part = heldParts.length; part-- > 0;) {   // the whole first: each layer is drawn over the lower part of those above it
     const top = s => y(s.bytes.slice(0, part + 1).reduce((a, b) => a + b, 0));
     const outline = steps.map((s, i) => `V${top(s)}H${until(i)}`).join('');
     svg.append(drawn('path', {d: `M0 ${floor}${outline}V${floor}Z`, fill: heldParts[part][1], 'data-part': heldParts[part][0]}));
   }
-  steps.forEach((s, i) => svg.append(drawn(
-      'rect', {x: x(s.begin_us), y: 0, width: Math.max(0, until(i) - x(s.begin_us)), height: floor, fill: 'transparent'},
-      drawn('title', {}, `${s.name}: ${s.text}`))));
+  const marks = steps.map((s, i) => drawn(
+      'rect', {x: x(s.begin_us), y: 0, width: Math.max(0, until(i) - x(s.begin_us)), height: floor, fill: 'transparent'}));
+  svg.append(...marks);
   const at = steps.findIndex(s => sum(s) === most);
   const middle = (x(steps[at].begin_us) + until(at)) / 2, anchor = middle < W / 3 ? 'start' : middle > 2 * W / 3 ? 'end' : 'middle';
   svg.append(
       drawn('text', {x: middle, y: 10, 'text-anchor': anchor, ...label}, `${peak} with the weights, ${peak_step}`),
       drawn('text', {x: W, y: H - 5, 'text-anchor': 'end', ...label}, `time of one run; beside weights of ${weights}`));
   const legend = heldParts.map(([name, colour]) => make('span', {}, make('i', {style: `background:${colour}`}), name));
-  return make('figure', {}, svg, make('div', {class: 'legend'}, ...legend));
+  return make('figure', {}, svg, spokenMarks(svg, marks, steps.map(s => `${s.name}: ${s.text}`)), make('div', {class: 'legend'}, ...legend));
 }
 perSide(byId('memory'), side => put(
-    'memory', ...(data[side].held.steps.length ? [heldDrawing(data[side].held)] : []), tableElement(data[side].memory)));
+    'memory', ...(data[side].held.steps.length ? [fittedDrawing(w => heldDrawing(data[side].held, w))] : []), tableElement(data[side].memory)));
 perSide(byId('copies'), side => put('copies', tableElement(data[side].copies)), sides.filter(s => data[s].copies));
 
 // --- every run, in the order taken
 /// The unit in which `high` is read, and how many of it a millisecond has.
 const unitOf = high => high < 1e-3 ? ['ns', 1e6] : high < 1 ? ['µs', 1e3] : high < 1e3 ? ['ms', 1] : ['s', 1e-3];
-function samplesDrawing(b) {
-  const W = 620, H = 250, left = 56, bottom = 24, all = [...b.before_ms, ...b.after_ms], high = Math.max(...all) * 1.06;
+function samplesDrawing(b, W) {
+  const H = 250, left = 56, bottom = 24, all = [...b.before_ms, ...b.after_ms], high = Math.max(...all) * 1.06;
   const count = Math.max(b.before_ms.length, b.after_ms.length, 2);
   const x = i => left + 8 + (W - left - 16) * i / (count - 1), y = ms => (H - bottom) * (1 - ms / high) + 2;
   const [unit, perMs] = unitOf(high);
   const svg = drawn(
-      'svg', {viewBox: `0 0 ${W} ${H}`, style: 'width:100%;display:block', role: 'img', 'aria-label': 'latency of every run'});
+      'svg', {viewBox: `0 0 ${W} ${H}`, width: W, height: H, style: 'display:block;max-width:100%', role: 'img', 'aria-label': 'latency of every run'});
   const text = (at, s, more = {}) => drawn('text', {fill: 'var(--dim)', 'font-size': 11, ...at, ...more}, s);
   const step = 10 ** Math.floor(Math.log10(high / 2)), tick = [5, 2, 1].map(k => k * step).find(k => high / k >= 3) || step;
   for (let ms = 0; ms <= high; ms += tick)
@@ -291,7 +336,7 @@ if (data.bench) {
   put('qa', tableElement(data.bench.qa));
   const swatch = (colour, name) => make('span', {}, make('i', {style: `background:${colour}`}), `${name} (dashed: its median)`);
   byId('samples').append(
-      samplesDrawing(data.bench),
+      fittedDrawing(w => samplesDrawing(data.bench, w < 868 ? w : (w - 28) / 2)),   // beside the table where both have room
       make('div', {class: 'legend'}, swatch('var(--hot)', sideTitle.before), swatch('var(--cool)', sideTitle.after)));
 } else {
   byId('qa').hidden = true;

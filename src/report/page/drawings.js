@@ -109,7 +109,7 @@ perSide(byId('roofline'), side => put(
     limiterLegend([...new Set(data[side].roofline.steps.map(s => s.limiter))]),
     make('p', {class: 'note'},
          'Each step by what it must move and compute, whatever its kernel does beside that; larger ones take longer. Above the roof: ' +
-             'in caches.')),
+             'in caches, or by an algorithm of fewer operations (Winograd).')),
         sides.filter(s => data[s].roofline.steps.length));
 
 // --- one run over time

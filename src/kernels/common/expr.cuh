@@ -1,7 +1,10 @@
-// The functions that the code of functions.def calls besides CUDA's mathematical ones; functions.def says what they compute.
+// The functions that printed code calls besides CUDA's mathematical ones: those of functions.def, which says what they compute,
+// and forms of some of its rows for a GPU.
 #pragma once
 
+#include "common/ptx/numbers.cuh"
 #include "common/types.cuh"
+#include "kernels/common/normal_tail.h"
 
 namespace smelt_expr {
 template <class T> __device__ __forceinline__ T pick(bool c, T a, T b) { return c ? a : b; }
@@ -9,6 +12,10 @@ __device__ __forceinline__ unsigned int abs(unsigned int a) { return a; }
 __device__ __forceinline__ unsigned long long abs(unsigned long long a) { return a; }
 template <class T> __device__ __forceinline__ T nan_min(T a, T b) { return a < b || a != a ? a : b; }
 template <class T> __device__ __forceinline__ T nan_max(T a, T b) { return a > b || a != a ? a : b; }
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ float nan_min(float a, float b) { return ptx::min_nan_f32(a, b); }
+__device__ __forceinline__ float nan_max(float a, float b) { return ptx::max_nan_f32(a, b); }
+#endif
 __device__ __forceinline__ float quotient(float a, float b) { return a / b; }
 __device__ __forceinline__ double quotient(double a, double b) { return a / b; }
 template <class T> __device__ __forceinline__ T quotient(T a, T b) {
@@ -40,5 +47,27 @@ template <class To, class From> __device__ __forceinline__ To saturated(From a, 
   if (a != a) return To(0);
   if (a >= top) return largest;
   return a <= From(smallest) ? smallest : To(a);
+}
+
+/// a / (1 + 2^x).
+__device__ __forceinline__ float over_one_and_exp2(float a, float x) {
+  return a * ptx::rcp_approx_ftz_f32(1.0f + ptx::ex2_approx_ftz_f32(x));
+}
+__device__ __forceinline__ double over_one_and_exp2(double a, double x) { return a / (1 + exp2(x)); }
+/// a / (1 + e^x).
+template <class T> __device__ __forceinline__ T over_one_and_exp(T a, T x) {
+  return over_one_and_exp2(a, x * T(1.4426950408889634));
+}
+
+/// a Φ(a), as max(a, 0) - |a| Φ(-|a|) (kernels/common/normal_tail.h).
+__device__ __forceinline__ float gelu_by_tail(float a) {
+  const float u = fminf(fabsf(a), 16.0f);                                   // the tail of 16 is 0, of infinity NaN
+  return fmaf(-u, ptx::ex2_approx_ftz_f32(log2_normal_tail(u)), nan_max(a, 0.0f));
+}
+__device__ __forceinline__ double gelu_by_tail(double a) { return a * 0.5 * (1 + erf(a * 0.7071067811865476)); }
+
+/// a (1 + tanh(√(2/π) (a + 0.044715 a³))) / 2 = a / (1 + e^(-2 √(2/π) (a + 0.044715 a³))).
+template <class T> __device__ __forceinline__ T gelu_by_sigmoid(T a) {
+  return over_one_and_exp2(a, a * (T(-0.1029432395800235) * (a * a) - T(2.302208198144325)));
 }
 }

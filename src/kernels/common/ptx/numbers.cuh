@@ -46,6 +46,12 @@ __device__ __forceinline__ float ex2_approx_ftz_f32(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+/// 1 / x to a unit in the last place.
+__device__ __forceinline__ float rcp_approx_ftz_f32(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 /// sum + the products of the four bytes of a and b.
 __device__ __forceinline__ i32 dp4a_s32_s32(u32 a, u32 b, i32 sum) {
   i32 y;
@@ -55,6 +61,19 @@ __device__ __forceinline__ i32 dp4a_s32_s32(u32 a, u32 b, i32 sum) {
 __device__ __forceinline__ i32 dp4a_u32_s32(u32 a, u32 b, i32 sum) {
   i32 y;
   asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(sum));
+  return y;
+}
+
+// NaN if either is. sm_80.
+
+__device__ __forceinline__ float min_nan_f32(float a, float b) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+__device__ __forceinline__ float max_nan_f32(float a, float b) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
 }
 

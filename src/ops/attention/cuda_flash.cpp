@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "kernels/attention/flash.h"
 #include "kernels/attention/map.h"
@@ -66,7 +67,7 @@ class Combine final : public CompiledKernel {
   void enqueue(const Buffers& b, const FlashArgs& args, int64_t vectors) {
     Arguments arguments;
     arguments.value(args);
-    launch(b, {.grid = {static_cast<unsigned>((vectors + 127) / 128), 1, 1}, .block = {128, 1, 1}}, arguments);
+    launch(b, {.grid = {device::cuda::grid_x((vectors + 127) / 128), 1, 1}, .block = {128, 1, 1}}, arguments);
   }
 };
 
@@ -102,7 +103,7 @@ class Map final : public CompiledKernel {
     arguments.value(args_);
     scores.pass(b, arguments);
     launch(b,
-           {.grid = {static_cast<unsigned>(groups_), static_cast<unsigned>(batches_ * args_.heads), 1},
+           {.grid = {device::cuda::grid_x(groups_), device::cuda::grid_yz(batches_ * args_.heads), 1},
             .block = {static_cast<unsigned>(32 * group), 1, 1},
             .shared_bytes = group * key_tiles_},
            arguments);
@@ -160,7 +161,7 @@ class FlashAttention final : public CompiledKernel {
     scores_.pass(b, arguments);
     const int64_t list = t.mapped ? 2 * ((s.keys + t.keys - 1) / t.keys) : 0;
     launch(b,
-           {.grid = {static_cast<unsigned>(t.blocks(s)), 1, 1},
+           {.grid = {device::cuda::grid_x(t.blocks(s)), 1, 1},
             .block = {static_cast<unsigned>(t.threads()), 1, 1},
             .shared_bytes = t.shared_bytes(s) + list,
             .cluster = t.cluster ? static_cast<unsigned>(t.splits) : 1},
@@ -191,6 +192,11 @@ std::optional<Refusal> rejects(const AttentionCuda& p, const Gpu& gpu) {
     if (const int64_t access = p.access(t), wanted = t == 3 ? 2 : 8; access < wanted)
       return refuse(Reason::wrong_layout, "{}'s rows can be accessed {} elements at a time; expected {}", names[t], access,
                     wanted);
+  constexpr int64_t most_keys = 128, most_bytes = int64_t{1} << 31;  // of a tile; what the kernel counts in (attention/flash.cuh)
+  for (const size_t t : {1, 2})
+    if (const int64_t apart = std::abs(p.strides[t][2]) * bytes(p.type, 1); apart >= most_bytes / most_keys)
+      return refuse(Reason::too_large, "{}'s rows are {} bytes apart, it counts to 2^31 over {} of them", names[t], apart,
+                    most_keys);
   if (s.keys == 0 || s.queries == 0 || s.batch == 0) return refuse(Reason::wrong_shape, "an extent is 0");
   return std::nullopt;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "ops/attention/cuda_attention.h"
 
@@ -40,8 +41,8 @@ class PlainAttention final : public CompiledKernel {
     scores_.pass(b, arguments);
     const int64_t columns = 32 * held_by(p_);
     launch(b,
-           {.grid = {static_cast<unsigned>((rows + warps - 1) / warps),
-                     static_cast<unsigned>((s.value_depth + columns - 1) / columns), 1},
+           {.grid = {device::cuda::grid_x((rows + warps - 1) / warps),
+                     device::cuda::grid_yz((s.value_depth + columns - 1) / columns), 1},
             .block = {32 * warps, 1, 1}},
            arguments);
   }

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "ops/cpu/strided_copy.h"
 #include "ops/cuda/launches.h"
@@ -122,7 +123,7 @@ std::unique_ptr<Kernel> kernel_of(const BoundNode& b, const Problem& p, const Sp
   };
   const auto blocks = static_cast<unsigned>((kept.chunks() + s.side - 1) / s.side);
   launch("reduce", s.threads(),
-         {.grid = {blocks, static_cast<unsigned>(s.parts), 1}, .block = {static_cast<unsigned>(s.threads()), 1, 1}});
+         {.grid = {blocks, device::cuda::grid_yz(s.parts), 1}, .block = {static_cast<unsigned>(s.threads()), 1, 1}});
   if (s.parts > 1) launch("finish", 256, blocks_of(kept.chunks() * vec * 32, 256));
   return launched(std::move(plan), gpu);
 }

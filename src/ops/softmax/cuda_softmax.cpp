@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "device/cuda/grid.h"
 #include "expr/cuda.h"
 #include "ops/core/loops.h"
 #include "ops/core/strides.h"
@@ -113,7 +114,7 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
       f.vec = vec;
       f.config = fmt::format("held v{} t{} r{} h{}", vec, team, rows, held);
       f.body = fmt::format("softmax_held<{}, {}, {}, {}, {}>", p.logarithm, vec, team, rows, held);
-      f.shape = {.grid = {static_cast<unsigned>((p.count + rows - 1) / rows), 1, 1},
+      f.shape = {.grid = {device::cuda::grid_x((p.count + rows - 1) / rows), 1, 1},
                  .block = {static_cast<unsigned>(team * rows), 1, 1}};
       f.estimate = base *
                    (held == 4   ? 1
@@ -126,7 +127,7 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
     f.vec = vec;
     f.config = fmt::format("looped v{}", vec);
     f.body = fmt::format("softmax_looped<{}, {}, 512>", p.logarithm, vec);
-    f.shape = {.grid = {static_cast<unsigned>(p.count), 1, 1}, .block = {512, 1, 1}};
+    f.shape = {.grid = {device::cuda::grid_x(p.count), 1, 1}, .block = {512, 1, 1}};
     f.estimate = base * 1.5 * (p.width < 512 ? 4 : 1) *
                  std::max(1.0, static_cast<double>(multiprocessors) / static_cast<double>(2 * std::max<int64_t>(1, p.count)));
     list.push_back(f);
@@ -135,7 +136,7 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
       f.parts = parts;
       f.config = fmt::format("parts v{} p{}", vec, parts);
       f.body = fmt::format("softmax_from_parts<{}, {}, 512>", p.logarithm, vec);
-      f.shape.grid[1] = static_cast<unsigned>(parts);
+      f.shape.grid[1] = device::cuda::grid_yz(parts);
       f.estimate = base * 1.5 + launch_us;
       list.push_back(f);
     }
@@ -151,7 +152,7 @@ std::vector<Form> forms_of(const Problem& p, const Gpu& gpu) {
     const int64_t team = std::min({power_above(p.width), 256 / side, 32768 / (side * vec * 2 * std::max<int64_t>(size, 4))});
     f.config = fmt::format("columns v{} n{} t{}", vec, side, team);
     f.body = fmt::format("softmax_columns<{}, {}, {}, {}, {}>", p.logarithm, vec, step, side, team);
-    f.shape = {.grid = {static_cast<unsigned>((WalkArgument(p.rows, vec).chunks() + side - 1) / side), 1, 1},
+    f.shape = {.grid = {device::cuda::grid_x((WalkArgument(p.rows, vec).chunks() + side - 1) / side), 1, 1},
                .block = {static_cast<unsigned>(side * team), 1, 1}};
     f.estimate =
         base * 1.5 * std::max(1.0, static_cast<double>(multiprocessors) / static_cast<double>(std::max(1u, f.shape.grid[0])));

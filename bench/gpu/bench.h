@@ -71,7 +71,7 @@ inline void report(std::string_view problem, std::string_view tactic, std::vecto
 
 inline cuda::GraphTiming timing(int64_t bytes) { return {.calls = bytes > (64 << 20) ? 20 : 60, .replays = 30}; }
 
-/// Matrix products of KERNELS.md's shapes with these epilogues ("relu", "gelu", "none"), shapes `first` … `last` of them: the
+/// Matrix products of KERNELS.md's shapes with these epilogues (product.h's: "relu", "bf16:gelu"), shapes `first` … `last` of them: the
 /// best of smelt's kernels and of cuBLASLt's algorithms, as a table (gemm.cpp).
 void gemm(std::span<const std::string> epilogues, size_t first, size_t last);
 /// Those shapes.
@@ -83,6 +83,8 @@ std::vector<std::array<int64_t, 3>> gemm_shapes(size_t first, size_t last);
 void gemm_every(const std::string& file, const std::vector<std::array<int64_t, 3>>& problems, const std::string& epilogue);
 /// Every configuration of smelt's for one shape that is not guessed to take twice as long as the best.
 void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogue, DType type);
+/// Chains of m rows, k columns to n, n to k and so on: in a CUDA graph as it is, and with early launch (gemm_chain.cpp).
+void gemm_chain(const std::vector<std::array<int64_t, 3>>& problems, const std::string& epilogue);
 
 /// Problems of data.cpp, every candidate of each.
 void group_norm();

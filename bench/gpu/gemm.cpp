@@ -1,22 +1,17 @@
 // Matrix products with bias and an activation, weights [K, N] by rows: the 24 shapes that the project measures itself by in f16,
 // four large ones, and every configuration for any shape and type.
 #include <fstream>
-#include <future>
 #include <limits>
 #include <map>
 
-#include "bench.h"
 #include "device/cuda/compiler.h"
 #include "device/cuda/cublaslt.h"
 #include "ops/matmul/cuda_hopper.h"
-#include "ops/matmul/cuda_offer.h"
+#include "product.h"
 
 namespace smelt::bench {
 namespace {
 
-struct Mnk {
-  int64_t m, n, k;
-};
 constexpr Mnk shapes[] = {
     {48, 4608, 4096},   {48, 4096, 4096},   {48, 4096, 13696},  {2, 4608, 4096},     {2, 4096, 4096},   {2, 4096, 13696},
     {34, 4096, 4096},   {34, 4096, 11008},  {2, 4096, 11008},   {2, 4096, 40000},    {2, 4096, 44032},  {2, 4096, 176128},
@@ -24,83 +19,6 @@ constexpr Mnk shapes[] = {
     {3072, 3072, 768},  {3072, 768, 3072},  {197, 3072, 768},   {4096, 1408, 512},   {4096, 512, 1408}, {4096, 32000, 512},
     {2048, 2048, 2048}, {4096, 4096, 4096}, {8192, 8192, 8192}, {4096, 4096, 11008},  // behind the 24: bound by operations
 };
-
-/// Bias, then the activation; cuBLASLt's gelu is the tanh form.
-expr::Program program(std::string_view epilogue, DType type) {
-  if (epilogue == "none") return expr::conversion(DType::f32, type);
-  if (epilogue != "relu" && epilogue != "gelu") fail("EPILOGUE is '{}', expected none, relu or gelu", epilogue);
-  expr::Program p;
-  const expr::Ref product = p.input(DType::f32), bias = p.input(type);
-  const expr::Ref sum = p.call(expr::Fn::add, product, p.cast(bias, DType::f32));
-  p.output(p.cast(p.call(epilogue == "gelu" ? expr::Fn::gelu_tanh : expr::Fn::relu, sum), type));
-  return p;
-}
-
-/// Blocks that are larger than any workspace a candidate wants; kept for all problems.
-void* workspace(int64_t bytes) {
-  static std::shared_ptr<cuda::Memory> memory;
-  if (!memory || memory->bytes() < bytes) memory.reset(), memory = gpu()->device->allocate(bytes, "a workspace");
-  return reinterpret_cast<void*>(memory->address());
-}
-
-/// What is multiplied, with its buffers.
-class Product {
- public:
-  Product(const Mnk& s, const std::string& epilogue, DType type)
-      : moved_(bytes(type, s.m * s.k + s.k * s.n + s.m * s.n)),
-        a_(type, s.m * s.k, moved_),
-        b_(type, s.k * s.n, moved_),
-        bias_(type, s.n, moved_),
-        y_(type, s.m * s.n, moved_) {
-    node_.domain = smelt_domain;
-    node_.op = "MatMul";
-    node_.program = program(epilogue, type);
-    bound_.inputs = {{type, {s.m, s.k}}, {type, {s.k, s.n}}};
-    bound_.inputs[1].constant = Tensor::empty(type, {s.k, s.n});  // weights; its values lie in b_
-    if (epilogue != "none") bound_.inputs.push_back({type, {s.n}});
-    for (size_t i = 0; i < bound_.inputs.size(); ++i) node_.inputs.push_back(ValueId(static_cast<int>(i)));
-    bound_.outputs = {{type, {s.m, s.n}}};
-    node_.outputs = {ValueId(9)};
-    bound_.node = &node_;
-  }
-  Product(const Product&) = delete;
-  const ops::BoundNode& node() const { return bound_; }
-  int64_t moved() const { return moved_; }
-
-  /// Sorted samples, µs.
-  std::vector<double> time(ops::Kernel& kernel, int replays) const {
-    void* memory = workspace(std::max<int64_t>(1, kernel.workspace()));
-    auto us = cuda::time_graph(gpu()->device,
-                               [&](int call, cuda::abi::Stream stream) {
-                                 const void* in[] = {a_.at(call), b_.at(call), bias_.at(call)};
-                                 void* out[] = {y_.at(call)};
-                                 kernel.run({std::span(in, bound_.inputs.size()), out, memory, stream});
-                               },
-                               {.calls = moved_ > (64 << 20) ? 20 : 60, .replays = replays, .budget_us = 2e5});
-    std::ranges::sort(us);
-    return us;
-  }
-
- private:
-  int64_t moved_;
-  Rotating a_, b_, bias_, y_;
-  Node node_;
-  ops::BoundNode bound_;
-};
-
-/// The offer's kernels, compiled side by side.
-std::vector<std::future<std::unique_ptr<ops::Kernel>>> prepare(const ops::Offer& offer) {
-  std::vector<std::future<std::unique_ptr<ops::Kernel>>> kernels;
-  for (const ops::Candidate& c : offer.candidates)
-    kernels.push_back(std::async(c.tactic == "cublaslt" ? std::launch::deferred : std::launch::async, c.prepare));
-  return kernels;
-}
-
-ops::Offer offer_of(const Product& p) {
-  ops::Machine machine;
-  machine.gpu = gpu();
-  return ops::offer(p.node(), machine);
-}
 
 /// The line that a table of figures is worth nothing without.
 void print_machine() {
@@ -117,11 +35,11 @@ struct Timed {
 
 void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
   print_machine();
-  fmt::print("{:>18} {:>5} {:>8} {:>8} {:>8} {:>6} {:>6}  {}\n", "m n k", "", "cuda", "hopper", "cublaslt", "ratio", "TB/s",
+  fmt::print("{:>18} {:>9} {:>8} {:>8} {:>8} {:>6} {:>6}  {}\n", "m n k", "", "cuda", "hopper", "cublaslt", "ratio", "TB/s",
              "the best of each; ratio: smelt's best to cuBLASLt's");
   for (size_t s = first; s < std::min(last, std::size(shapes)); ++s) {
     for (const std::string& epilogue : epilogues) {
-      const Product p(shapes[s], epilogue, DType::f16);
+      const Product p(shapes[s], ProductKind::parse(epilogue));
       const ops::Offer offer = offer_of(p);
       auto kernels = prepare(offer);
       std::map<std::string, Timed> tactics;
@@ -134,7 +52,7 @@ void gemm(std::span<const std::string> epilogues, size_t first, size_t last) {
       }
       const Timed &cuda = tactics["cuda"], &hopper = tactics["hopper"], &theirs = tactics["cublaslt"];
       const double ours = std::min(cuda.us, hopper.us);
-      fmt::print("{:>18} {:>5} {:8.2f} {:8.2f} {:8.2f} {:6.2f} {:6.2f}  {}, {}, {}\n",
+      fmt::print("{:>18} {:>9} {:8.2f} {:8.2f} {:8.2f} {:6.2f} {:6.2f}  {}, {}, {}\n",
                  fmt::format("{} {} {}", shapes[s].m, shapes[s].n, shapes[s].k), epilogue, cuda.us, hopper.us, theirs.us,
                  ours / theirs.us, static_cast<double>(p.moved()) / ours / 1e6, cuda.name, hopper.name, theirs.name);
       std::fflush(stdout);
@@ -149,7 +67,7 @@ void gemm_every(const std::string& file, const std::vector<std::array<int64_t, 3
   std::ofstream csv(file, std::ios::app);
   constexpr size_t most = 100;
   for (const auto& [m, n, k] : problems) {
-    const Product product({m, n, k}, epilogue, DType::f16);
+    const Product product({m, n, k}, ProductKind::parse(epilogue));
     const auto found = ops::matmul::cuda_problem(product.node());
     const ops::matmul::CudaProblem& p = *found;
     std::vector<ops::matmul::HopperConfig> configs = *ops::matmul::hopper_configs(p, *gpu());
@@ -186,7 +104,7 @@ std::vector<std::array<int64_t, 3>> gemm_shapes(size_t first, size_t last) {
 }
 
 void gemm_candidates(int64_t m, int64_t n, int64_t k, const std::string& epilogue, DType type) {
-  const Product product({m, n, k}, epilogue, type);
+  const Product product({m, n, k}, ProductKind{type, epilogue});
   const auto found = ops::matmul::cuda_problem(product.node());
   const ops::matmul::CudaProblem& p = *found;
   std::vector<ops::matmul::CudaConfig> configs = *ops::matmul::cuda_configs(p, *gpu());

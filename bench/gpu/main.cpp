@@ -2,8 +2,8 @@
 //
 // usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | roi_align | select
 //        | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE]
-//        | gemm_every CSV EPILOGUE MxNxK|FIRST-LAST… | attention [PART OF A PROBLEM'S NAME]
-//        | conv WHAT [IMAGES [CANDIDATES]]
+//        | gemm_every CSV EPILOGUE MxNxK|FIRST-LAST… | gemm_chain EPILOGUE MxNxK|FIRST-LAST…
+//        | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
 #include <filesystem>
@@ -109,6 +109,22 @@ void norm(const std::vector<Rows>& shapes, bool residual, DType type) {
   }
 }
 
+/// MxNxK, or FIRST-LAST of KERNELS.md's shapes.
+std::vector<std::array<int64_t, 3>> problems_of(int count, char** texts) {
+  std::vector<std::array<int64_t, 3>> problems;
+  for (int i = 0; i < count; ++i) {
+    int64_t m = 0, n = 0, k = 0, last = 0;
+    if (std::sscanf(texts[i], "%ldx%ldx%ld", &m, &n, &k) == 3) {
+      problems.push_back({m, n, k});
+    } else if (std::sscanf(texts[i], "%ld-%ld", &m, &last) == 2) {
+      for (const auto& s : gemm_shapes(static_cast<size_t>(m), static_cast<size_t>(last))) problems.push_back(s);
+    } else {
+      fail("'{}' is neither MxNxK nor FIRST-LAST", texts[i]);
+    }
+  }
+  return problems;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -129,18 +145,9 @@ int main(int argc, char** argv) {
       if (!type) fail("gemm_candidates: TYPE is '{}', expected f32, f16 or bf16", argv[6]);
       gemm_candidates(std::stol(argv[2]), std::stol(argv[3]), std::stol(argv[4]), argv[5], *type);
     } else if (what == "gemm_every" && argc > 4) {
-      std::vector<std::array<int64_t, 3>> problems;
-      for (int i = 4; i < argc; ++i) {
-        int64_t m = 0, n = 0, k = 0, last = 0;
-        if (std::sscanf(argv[i], "%ldx%ldx%ld", &m, &n, &k) == 3) {
-          problems.push_back({m, n, k});
-        } else if (std::sscanf(argv[i], "%ld-%ld", &m, &last) == 2) {
-          for (const auto& s : gemm_shapes(static_cast<size_t>(m), static_cast<size_t>(last))) problems.push_back(s);
-        } else {
-          fail("gemm_every: '{}' is neither MxNxK nor FIRST-LAST", argv[i]);
-        }
-      }
-      gemm_every(argv[2], problems, argv[3]);
+      gemm_every(argv[2], problems_of(argc - 4, argv + 4), argv[3]);
+    } else if (what == "gemm_chain" && argc > 3) {
+      gemm_chain(problems_of(argc - 3, argv + 3), argv[2]);
     } else if (what == "group_norm") {
       group_norm();
     } else if (what == "reduce") {
@@ -165,7 +172,8 @@ int main(int argc, char** argv) {
       fmt::print(stderr,
                  "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | "
                  "roi_align | select | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
-                 "gemm_every CSV EPILOGUE MxNxK|FIRST-LAST... | attention [PART] | conv WHAT [IMAGES [CANDIDATES]]\n");
+                 "gemm_every CSV EPILOGUE MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | attention [PART] | "
+                 "conv WHAT [IMAGES [CANDIDATES]]\n");
       return 2;
     }
   } catch (const Error& e) {

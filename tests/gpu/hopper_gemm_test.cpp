@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "device/cuda/graph.h"
 #include "gpu_trial.h"
 #include "ops/matmul/cuda_hopper.h"
 
@@ -204,6 +205,65 @@ TEST_F(GpuHopperGemm, blocks_side_by_side_that_share_an_operand) {
         };
         EXPECT_GE(expect(t, k, every), m == 40 ? 1u : 5u);
       }
+}
+
+/// Products in a row, each of the result before it by constant weights: where they begin early the weights come before the result.
+TEST_F(GpuHopperGemm, that_begin_early_read_what_the_one_before_wrote) {
+  constexpr int64_t n = 512;
+  constexpr int products = 12;
+  namespace cuda = device::cuda;
+  for (const int64_t m : {40, 600}) {
+    Trial t = trial({.a = {m, n},
+                     .b = {n, n},
+                     .y = {m, n},
+                     .program = "(in0:f32) { %1 = const(0.07):f32; %2 = mul(in0, %1):f32; %3 = cast(%2):f16; return %3 }",
+                     .k = n});
+    t.bound.inputs[1].constant = t.inputs[1];
+    const auto found = matmul::cuda_problem(t.bound);
+    ASSERT_TRUE(found);
+    ASSERT_TRUE(found->constant_b);
+    const auto device = test_gpu()->device;
+    const auto size = static_cast<size_t>(m * n * 2);
+    const auto w = device->allocate(n * n * 2, "a test"), even = device->allocate(m * n * 2, "a test"),
+               odd = device->allocate(m * n * 2, "a test");
+    const cuda::Device::Current current(*device);
+    const auto finish = [] { cuda::check(cuda::driver().stream_synchronize(nullptr), "copying"); };
+    cuda::check(cuda::driver().copy_to_device(w->address(), t.inputs[1].raw(), n * n * 2, nullptr), "copying");
+    int count = 0;
+    const auto configs = matmul::hopper_configs(*found, *test_gpu());
+    ASSERT_TRUE(configs);
+    for (size_t c = 0; c < configs->size(); c += 9) {
+      SCOPED_TRACE((*configs)[c].print());
+      const auto kernel = matmul::hopper_product(*found, (*configs)[c], *test_gpu());
+      const auto workspace = device->allocate(std::max<int64_t>(1, kernel->workspace()), "a test");
+      std::vector<std::vector<char>> results;
+      for (const bool early : {false, true, true}) {
+        const cuda::CapturedGraph graph(
+            device,
+            [&](cuda::abi::Stream stream) {
+              for (int i = 0; i < products; ++i) {
+                const void* in[] = {reinterpret_cast<void*>((i % 2 ? odd : even)->address()),
+                                    reinterpret_cast<void*>(w->address())};
+                void* out[] = {reinterpret_cast<void*>((i % 2 ? even : odd)->address())};
+                kernel->run({in, out, reinterpret_cast<void*>(workspace->address()), stream});
+              }
+            },
+            early);
+        EXPECT_EQ(graph.early_nodes(), early ? products - 1 : 0u);
+        cuda::check(cuda::driver().copy_to_device(even->address(), t.inputs[0].raw(), size, nullptr), "copying");
+        finish();
+        const cuda::Stream stream(device);
+        graph.launch(stream.get());
+        stream.synchronize();
+        results.emplace_back(size);
+        cuda::check(cuda::driver().copy_to_host(results.back().data(), even->address(), size, nullptr), "copying");
+        finish();
+      }
+      EXPECT_TRUE(results[1] == results[0] && results[2] == results[0]);
+      ++count;
+    }
+    EXPECT_GE(count, 3);
+  }
 }
 
 /// The end of a kernel in every kind: results of 16 bits in vectors, of other types, and of columns that make no vectors.

@@ -21,4 +21,9 @@ void EarlyKernels::note(abi::Stream stream) {
   if (capture.graph && capture.last.size() == 1) current->nodes_.insert(capture.last.front());
 }
 
+void EarlyKernels::note_ahead(abi::Stream stream) {
+  const Capture capture = capture_on(stream);
+  if (current && capture.graph && capture.last.size() == 1) current->ahead_.insert(capture.last.front());
+}
+
 }  // namespace smelt::device::cuda

@@ -15,14 +15,18 @@ class EarlyKernels {
   ~EarlyKernels();
   EarlyKernels(const EarlyKernels&) = delete;
   bool contains(abi::GraphNode node) const { return nodes_.contains(node); }
+  /// Whether it has work to do before it waits, for which it may begin as soon as the kernel before it has.
+  bool ahead(abi::GraphNode node) const { return ahead_.contains(node); }
 
   static bool in_scope();
   /// Such a kernel was put on the stream.
   static void note(abi::Stream stream);
+  /// The kernel that was just noted has work to do before it waits.
+  static void note_ahead(abi::Stream stream);
 
  private:
   EarlyKernels* outer_;
-  std::set<abi::GraphNode> nodes_;
+  std::set<abi::GraphNode> nodes_, ahead_;
 };
 
 }  // namespace smelt::device::cuda

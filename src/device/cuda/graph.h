@@ -45,6 +45,7 @@ struct GraphTiming {
   int calls = 20;  // in the graph
   int replays = 30;
   double budget_us = 1e6;  // fewer replays (at least 5) where they would take longer
+  bool early = false;      // as CapturedGraph has it
 };
 
 /// Microseconds a call: `enqueue(i, stream)` for i of 0 … calls-1 is captured into one graph, which is replayed; a sample a

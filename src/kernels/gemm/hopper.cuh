@@ -9,6 +9,7 @@
 #pragma once
 
 #include "common/cluster.cuh"
+#include "common/dependent_launch.cuh"
 #include "common/ptx/barriers.cuh"
 #include "common/ptx/copies.cuh"
 #include "common/ptx/wgmma.cuh"
@@ -34,10 +35,10 @@ template <class Tile, class Plan> __device__ constexpr int hopper_cluster() { re
 template <class Tile> struct TileOrigin {
   u32 batch, row, column;
   __device__ __forceinline__ TileOrigin(u32 at, const HopperGemmArgs& g) {
-    const TilePlace place(at, g.tiles_m, g.tiles_n);
+    const TilePlace place(at, g.tiles_m, g.tiles_of_batch, g.tiles_of_raster);
     batch = place.batch, row = place.row * Tile::tile_m, column = place.column * Tile::tile_n;
-    if constexpr (Tile::pair == HopperPair::same_rows) column = column * 2 + block_of_cluster() * Tile::tile_n;
-    if constexpr (Tile::pair == HopperPair::same_columns) row = row * 2 + block_of_cluster() * Tile::tile_m;
+    if constexpr (Tile::pair == HopperPair::same_rows) column = column * 2 + block_of_pair() * Tile::tile_n;
+    if constexpr (Tile::pair == HopperPair::same_columns) row = row * 2 + block_of_pair() * Tile::tile_m;
   }
 };
 
@@ -46,12 +47,19 @@ template <class Tile, class Plan, class Args>
 __device__ __forceinline__ void copy_tiles(const Args& args, u32 ring, u32 k_begin, int k_tiles) {
   const HopperGemmArgs& g = args.args.gemm;
   RingPlace place;
+  bool first = true;
 #pragma unroll 1
   for (u32 at = blockIdx.x / hopper_cluster<Tile, Plan>(); at < g.tiles; at += gridDim.x / hopper_cluster<Tile, Plan>()) {
     const TileOrigin<Tile> tile(at, g);
     i64 matrix[2];
     args.args.batches.template locate<1>(tile.batch, matrix);
-    Tile::copy(ring, g.a, g.b, tile.row, tile.column, k_begin, matrix, k_tiles, place);
+    int ahead = 0;
+    if (first) {
+      if (g.b_is_constant) ahead = Tile::copy_ahead(ring, g.b, tile.column, k_begin, matrix, k_tiles);
+      wait_for_kernels_before();
+      first = false;
+    }
+    Tile::copy(ring, g.a, g.b, tile.row, tile.column, k_begin, matrix, k_tiles, place, ahead);
     if constexpr (!Plan::persistent) break;
   }
   if constexpr (Tile::paired == 2) Tile::drain(ring, place);
@@ -62,6 +70,7 @@ template <class Tile, class Plan, class Args>
 __device__ __forceinline__ void multiply_and_finish(const Args& args, char* memory, u32 ring, int k_tiles) {
   const HopperGemmArgs& g = args.args.gemm;
   const auto& epilogue = args.epilogue;
+  wait_for_kernels_before();
   constexpr bool in_registers = Plan::finishing == HopperFinishing::in_registers;
   RingPlace place;
   constexpr u32 cluster = hopper_cluster<Tile, Plan>();
@@ -117,22 +126,27 @@ template <class Tile, class Plan, class Epilogue> __device__ constexpr int hoppe
 
 /// Launch: blocks of Tile::block_threads with hopper_shared_bytes() of dynamic shared memory; (tiles of all batches, or as many
 /// as run at once where Persistent; splits by memory) of them, or (tiles · splits) in clusters of splits. Where blocks are pairs,
-/// in clusters of 2, tiles_m, tiles_n and tiles count pairs of tiles.
+/// in clusters of twice as many, the pair of each split side by side; tiles_m and all numbers of tiles count pairs of them.
 template <class Tile, class Plan, int BatchRank, class Epilogue>
 __device__ __forceinline__ void hopper_block(const WithEpilogue<BatchedHopperArgs<BatchRank>, Epilogue>& args) {
   extern __shared__ __align__(128) char shared[];
   const HopperGemmArgs& g = args.args.gemm;
   const u32 beyond = (1024 - shared_address(shared) % 1024) % 1024, ring = shared_address(shared) + beyond;
-  if (threadIdx.x == 0) Tile::initialize(ring);
-  if (threadIdx.x == Tile::threads) ptx::prefetch_tensormap(&g.a), ptx::prefetch_tensormap(&g.b);
+  const bool copies = threadIdx.x == Tile::threads, multiplies = threadIdx.x < Tile::threads;
+  if (copies) {
+    ptx::prefetch_tensormap(&g.b), ptx::prefetch_tensormap(&g.a);
+    Tile::initialize(ring);
+  }
+  // The warp that copies goes on at once, where it copies to this block alone.
   if constexpr (Tile::paired == 2) meet_cluster();
-  else __syncthreads();
-  const u32 split = Plan::splits > 1 ? block_of_cluster() : blockIdx.y, k_begin = split * g.split_k;
+  else if (multiplies) Tile::begin();
+  else if (threadIdx.x < Tile::threads + 32) __syncwarp(), Tile::let_begin();
+  const u32 split = Plan::splits > 1 ? block_of_cluster() / Tile::paired : blockIdx.y, k_begin = split * g.split_k;
   const u32 k_left = g.k - k_begin < g.split_k ? g.k - k_begin : g.split_k;
   const int k_tiles = static_cast<int>((k_left + Tile::tile_k - 1) / Tile::tile_k);
-  if (threadIdx.x >= Tile::threads) {
+  if (!multiplies) {
     if constexpr (Tile::registers) ptx::setmaxnreg_dec<24>();
-    if (threadIdx.x == Tile::threads) copy_tiles<Tile, Plan>(args, ring, k_begin, k_tiles);
+    if (copies) copy_tiles<Tile, Plan>(args, ring, k_begin, k_tiles);
   } else {
     if constexpr (Tile::registers) ptx::setmaxnreg_inc<Tile::registers>();
     multiply_and_finish<Tile, Plan>(args, shared + beyond, ring, k_tiles);

@@ -1,6 +1,7 @@
 // The argument of gemm/hopper.cuh, and what its tiles are compiled for.
 #pragma once
 
+#include "kernels/common/divider.h"
 #include "kernels/pointwise/walk.h"
 
 namespace smelt::kernels {
@@ -50,9 +51,12 @@ struct HopperGemmArgs {
   void* partial;                         // (tile, split, TileM, TileN) floats, where K is split by memory
   u32* arrived;                          // (tile), 0 between launches
   u32 m, n, k;
-  u32 tiles_m, tiles_n;
+  u32 tiles_m;
   u32 tiles;                             // of all batches
+  Divider tiles_of_batch;
+  Divider tiles_of_raster;               // raster_rows rows of them (gemm/raster.cuh)
   u32 split_k;                           // steps of K of a split, whole tiles of them
+  u32 b_is_constant;                     // no kernel writes it: its first stages may come while the kernel before still runs
 };
 static_assert(sizeof(HopperGemmArgs) == 384);
 

@@ -226,7 +226,8 @@ template <class Tile, class Staging, class Epilogue> class HopperFinish {
   u32 m_, n_, row_ = 0, column_ = 0;
 };
 
-/// The end of a K that is split over the blocks of a cluster, of which block s has the sums of split s: each block adds the
+/// The end of a K that is split over the blocks of a cluster, of which block s (of pairs, those of pair s) has the sums of split s:
+/// each block adds the
 /// splits' parts of its share of the tile's rows in their order, and applies the program, `width` columns at a time. What the
 /// first of them read is loaded before the tile is multiplied, where there are registers for it. In the ring's memory:
 ///
@@ -259,7 +260,7 @@ template <class Tile, int Splits, class Epilogue> class ClusterFinish {
     ptx::barrier_cluster_wait();                                             // all blocks are done with their rings
     send(ring);
     wait_for_phase(Tile::received(ring), 0);
-    const int rank = block_of_cluster();
+    const int rank = split();
 #pragma unroll
     for (int first = 0; first < mine; first += together) {
       Vector<float, 4> part[together][Splits][width / 4];
@@ -295,6 +296,10 @@ template <class Tile, int Splits, class Epilogue> class ClusterFinish {
   }
 
  private:
+  static __device__ __forceinline__ int split() { return static_cast<int>(block_of_cluster()) / Tile::paired; }
+  static __device__ __forceinline__ u32 in_split(u32 shared, int split) {
+    return address_in_block(shared, Tile::paired == 2 ? split * 2 + block_of_pair() : split);
+  }
   static __device__ __forceinline__ int rows_of(int block) {
     const int left = Tile::tile_m - block * share;
     return left < 0 ? 0 : left < share ? left : share;
@@ -302,15 +307,15 @@ template <class Tile, int Splits, class Epilogue> class ClusterFinish {
   /// Thread t copies the rows that block t adds to it.
   static __device__ __forceinline__ void send(u32 ring) {
     constexpr int line = pitch * 4;
-    const int rank = block_of_cluster(), to = threadIdx.x;
+    const int rank = split(), to = threadIdx.x;
     if (to == rank) ptx::mbarrier_arrive_expect_tx(Tile::received(ring), (Splits - 1) * rows_of(rank) * line);
     if (to < Splits && to != rank && rows_of(to) > 0)
-      ptx::cp_async_bulk_to_cluster(address_in_block(ring + (Tile::tile_m + (rank < to ? rank : rank - 1) * share) * line, to),
-                                    ring + to * share * line, rows_of(to) * line, address_in_block(Tile::received(ring), to));
+      ptx::cp_async_bulk_to_cluster(in_split(ring + (Tile::tile_m + (rank < to ? rank : rank - 1) * share) * line, to),
+                                    ring + to * share * line, rows_of(to) * line, in_split(Tile::received(ring), to));
   }
   /// Where in the tile this thread's `i`-th vector lies; whether y has it.
   __device__ __forceinline__ bool place(int i, u32& row, u32& column) const {
-    const int q = i * Tile::threads + threadIdx.x, rank = block_of_cluster();
+    const int q = i * Tile::threads + threadIdx.x, rank = split();
     row = rank * share + q / across, column = q % across * width;
     return q < rows_of(rank) * across && row_ + row < m_ && column_ + column < n_;
   }

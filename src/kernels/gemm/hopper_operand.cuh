@@ -19,6 +19,10 @@ __device__ __forceinline__ void wait_for_phase(u32 barrier, u32 parity) {
   }
 }
 
+/// Pairs of blocks that share an operand lie side by side in a cluster, which may have several.
+__device__ __forceinline__ u32 block_of_pair() { return block_of_cluster() & 1; }
+__device__ __forceinline__ u32 first_of_pair() { return block_of_cluster() & ~1u; }
+
 /// Where a ring's reader or writer is.
 struct RingPlace {
   int stage = 0;
@@ -32,7 +36,7 @@ struct RingPlace {
   }
 };
 
-/// Shared: by the two blocks of a cluster, each of which brings half of it to both.
+/// Shared: by a pair of blocks, each of which brings half of it to both.
 template <int Extent, bool KMajor, bool Shared = false> struct HopperOperand {
   static constexpr bool k_major = KMajor;
   static constexpr int chunk = 8192, chunks = (Extent + 63) / 64;           // where lines run along the extent
@@ -47,10 +51,10 @@ template <int Extent, bool KMajor, bool Shared = false> struct HopperOperand {
   /// Issues the copies of the steps from `k` on of the lines from `first` on.
   static __device__ __forceinline__ void copy(u32 shared, const TensorMap& map, i32 first, i32 k, i32 matrix, u32 barrier) {
     if constexpr (KMajor) {
-      const int half = Shared ? block_of_cluster() * (Extent / 2) : 0;
+      const int half = Shared ? block_of_pair() * (Extent / 2) : 0;
       box(shared + half * 128, map, k, first + half, matrix, barrier);
     } else {
-      const int half = Shared ? block_of_cluster() * 32 : 0;            // of 64 steps of K
+      const int half = Shared ? block_of_pair() * 32 : 0;            // of 64 steps of K
 #pragma unroll
       for (int c = 0; c < chunks; ++c) box(shared + c * chunk + half * 128, map, first + c * 64, k + half, matrix, barrier);
     }
@@ -58,7 +62,7 @@ template <int Extent, bool KMajor, bool Shared = false> struct HopperOperand {
 
  private:
   static __device__ __forceinline__ void box(u32 shared, const TensorMap& map, i32 x, i32 y, i32 matrix, u32 barrier) {
-    if constexpr (Shared) ptx::cp_async_bulk_tensor_3d_multicast(shared, &map, x, y, matrix, barrier, 3);
+    if constexpr (Shared) ptx::cp_async_bulk_tensor_3d_multicast(shared, &map, x, y, matrix, barrier, 3u << first_of_pair());
     else ptx::cp_async_bulk_tensor_3d(shared, &map, x, y, matrix, barrier);
   }
 };

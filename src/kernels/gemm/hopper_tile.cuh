@@ -55,6 +55,9 @@ template <class T, HopperTileConfig C> struct HopperTile {
   static __device__ __forceinline__ u32 received(u32 ring) { return turn(ring, groups); }
   /// All threads that have sums.
   static __device__ __forceinline__ void synchronize() { ptx::bar_sync(1, threads); }
+  /// The threads that have sums wait for the warp that copies to have initialised the ring.
+  static __device__ __forceinline__ void begin() { ptx::bar_sync(2 + groups, threads + 32); }
+  static __device__ __forceinline__ void let_begin() { ptx::bar_arrive(2 + groups, threads + 32); }
   /// This thread's group.
   static __device__ __forceinline__ void synchronize_group() { ptx::bar_sync(2 + group(), 128); }
 
@@ -64,7 +67,7 @@ template <class T, HopperTileConfig C> struct HopperTile {
     else ptx::wgmma_f16<trans_left, trans_right>(sums, left, right);
   }
 
-  /// One thread before all others begin.
+  /// One thread before all others go on.
   static __device__ __forceinline__ void initialize(u32 ring) {
 #pragma unroll 1
     for (int s = 0; s < stages; ++s) {
@@ -80,7 +83,7 @@ template <class T, HopperTileConfig C> struct HopperTile {
   /// The warp is done with a stage.
   static __device__ __forceinline__ void release(u32 ring, int stage) {
     if constexpr (paired == 2) {
-      if (lane() < 2) ptx::mbarrier_arrive_cluster(address_in_block(empty(ring, stage), lane()));
+      if (lane() < 2) ptx::mbarrier_arrive_cluster(address_in_block(empty(ring, stage), first_of_pair() + lane()));
     } else {
       if (lane() == 0) ptx::mbarrier_arrive(empty(ring, stage));
     }
@@ -121,18 +124,32 @@ template <class T, HopperTileConfig C> struct HopperTile {
       for (int e = 0; e < columns / 2; ++e) ptx::keep_order(d[i][e]);
   }
 
-  /// The copying thread's part of the same.
+  /// The copying thread's part of the same. Of the first `ahead` stages b's part is on its way (copy_ahead).
   static __device__ __forceinline__ void copy(u32 ring, const TensorMap& a, const TensorMap& b, i32 row, i32 column, i32 k,
-                                              const i64 (&matrix)[2], int k_tiles, RingPlace& at) {
+                                              const i64 (&matrix)[2], int k_tiles, RingPlace& at, int ahead) {
 #pragma unroll 1
     for (int t = 0; t < k_tiles; ++t, k += tile_k) {
-      wait_for_phase(empty(ring, at.stage), at.phase ^ 1);
       const u32 barrier = full(ring, at.stage), to = ring + at.stage * stage_bytes;
-      ptx::mbarrier_arrive_expect_tx(barrier, stage_bytes);
+      if (t >= ahead) {
+        wait_for_phase(empty(ring, at.stage), at.phase ^ 1);
+        ptx::mbarrier_arrive_expect_tx(barrier, stage_bytes);
+        OperandB::copy(to + a_bytes, b, column, k, static_cast<i32>(matrix[1]), barrier);
+      }
       OperandA::copy(to, a, row, k, static_cast<i32>(matrix[0]), barrier);
-      OperandB::copy(to + a_bytes, b, column, k, static_cast<i32>(matrix[1]), barrier);
       at.template advance<stages>();
     }
+  }
+
+  /// Fills the stages of an unused ring with b's part of the first steps; of how many of them.
+  static __device__ __forceinline__ int copy_ahead(u32 ring, const TensorMap& b, i32 column, i32 k, const i64 (&matrix)[2],
+                                                   int k_tiles) {
+    const int ahead = k_tiles < stages ? k_tiles : stages;
+#pragma unroll 1
+    for (int t = 0; t < ahead; ++t, k += tile_k) {
+      ptx::mbarrier_arrive_expect_tx(full(ring, t), stage_bytes);
+      OperandB::copy(ring + t * stage_bytes + a_bytes, b, column, k, static_cast<i32>(matrix[1]), full(ring, t));
+    }
+    return ahead;
   }
 
   /// The copying thread behind its last copy: the other block's arrivals for all stages have come, and this one may leave.

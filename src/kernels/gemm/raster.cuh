@@ -3,8 +3,8 @@
 #pragma once
 
 #include "common/integers.cuh"
-
-constexpr u32 raster_rows = 8;
+#include "kernels/common/divider.h"
+#include "kernels/gemm/raster.h"
 
 /// Where tile `at` of all batches lies: its batch, and its row and column of tiles.
 struct TilePlace {
@@ -16,5 +16,13 @@ struct TilePlace {
     batch = at / tiles;
     row = first + rest % high;
     column = rest / high;
+  }
+  /// The same without a division but in the last rows: `tiles`: of a batch, `group`: of raster_rows rows.
+  __device__ __forceinline__ TilePlace(u32 at, u32 tiles_m, const Divider& tiles, const Divider& group) {
+    batch = tiles.quotient(at);
+    const u32 tile = at - batch * tiles.divisor, above = group.quotient(tile), first = above * raster_rows;
+    const u32 high = tiles_m - first < raster_rows ? tiles_m - first : raster_rows, rest = tile - above * group.divisor;
+    column = high == raster_rows ? rest / raster_rows : rest / high;
+    row = first + rest - column * high;
   }
 };

@@ -1,10 +1,9 @@
 #include "ops/cuda/dependent_launch.h"
 
-#include <string_view>
-
 namespace smelt::ops {
 
 std::string add_dependency_wait(std::string code) {
+  if (code.starts_with(waits_itself)) return code;
   constexpr std::string_view kernel = "__global__", wait = "\n  wait_for_kernels_before();";
   for (size_t at = code.find(kernel); at != std::string::npos; at = code.find(kernel, at)) {
     // The body's brace is the first outside of parentheses.

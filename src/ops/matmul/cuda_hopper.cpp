@@ -8,7 +8,11 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "device/cuda/early_kernels.h"
+#include "device/cuda/grid.h"
 #include "kernels/gemm/hopper.h"
+#include "kernels/gemm/raster.h"
+#include "ops/cuda/dependent_launch.h"
 #include "ops/cuda/planned.h"
 #include "ops/cuda/source.h"
 #include "ops/matmul/cuda_offer.h"
@@ -20,6 +24,7 @@ namespace abi = device::cuda::abi;
 using Args = kernels::HopperGemmArgs;
 
 constexpr int64_t most_blocks = (int64_t{1} << 31) - 1;
+constexpr int64_t raster_rows = kernels::raster_rows;
 
 /// The matrices of a batched operand as one more axis of a tensor map: `step` elements from one to the next, of which the batch's
 /// axes take whole multiples (0 where they repeat).
@@ -115,7 +120,8 @@ std::string source_of(const CudaProblem& p, const HopperConfig& c) {
   const CudaEpilogue epilogue = epilogue_of(p, c);
   const KernelEntry gemm{"gemm", fmt::format("Tile::block_threads, {}", c.blocks),
                          fmt::format("BatchedHopperArgs<{}>", matrix_views(p).extents.size()), "hopper_block<Tile, Plan>"};
-  return fmt::format("#include \"gemm/hopper.cuh\"\n\nusing Tile = {};\nusing Plan = HopperPlan<{}, {}, {}, {}>;\n\n",
+  return std::string(waits_itself) +
+         fmt::format("#include \"gemm/hopper.cuh\"\n\nusing Tile = {};\nusing Plan = HopperPlan<{}, {}, {}, {}>;\n\n",
                      hopper_tile_type(p, c), finishing_source(c.finishing), c.cluster() ? c.splits : 1, c.persistent,
                      staging_source(epilogue, c)) +
          epilogue.source(gemm, (sizeof(Args) + batches.size() + alignof(Args) - 1) / alignof(Args) * alignof(Args),
@@ -138,14 +144,24 @@ class HopperProduct final : public CompiledKernel {
     tiles_ = tiles_m * tiles_n * p.batches();
     const int64_t cluster = c.cluster_blocks(), resident = c.blocks * gpu.info.multiprocessors / cluster;
     const int64_t blocks = cluster * (c.persistent ? std::min(tiles_, resident) : tiles_);
-    if (blocks > most_blocks) fail("{} blocks, a grid has {}", blocks, most_blocks);
-    shape_ = {.grid = {static_cast<unsigned>(blocks), c.cluster() ? 1u : static_cast<unsigned>(splits), 1},
+    shape_ = {.grid = {device::cuda::grid_x(blocks), c.cluster() ? 1u : static_cast<unsigned>(splits), 1},
               .block = {static_cast<unsigned>(c.threads()), 1, 1},
               .shared_bytes = c.shared_bytes(p),
               .cluster = static_cast<unsigned>(cluster)};
+    // Blocks that begin while others run lie where there is room: no two of a small grid shall share a multiprocessor.
+    if (p.constant_b)
+      early_shared_bytes_ =
+          blocks * shape_.grid[1] > gpu.info.multiprocessors
+              ? shape_.shared_bytes
+              : std::max<int64_t>(shape_.shared_bytes,
+                                  std::min<int64_t>(gpu.info.shared_per_block, gpu.info.shared_per_multiprocessor / 2));
     args_.m = static_cast<uint32_t>(p.m), args_.n = static_cast<uint32_t>(p.n), args_.k = static_cast<uint32_t>(p.k);
-    args_.tiles_m = static_cast<uint32_t>(tiles_m), args_.tiles_n = static_cast<uint32_t>(tiles_n);
+    if (tiles_ > most_blocks || raster_rows * tiles_n > most_blocks) fail("{} tiles, {} are counted", tiles_, most_blocks);
+    args_.tiles_m = static_cast<uint32_t>(tiles_m);
     args_.tiles = static_cast<uint32_t>(tiles_);
+    const auto divider = [](int64_t n) { return Divider(static_cast<uint32_t>(std::max<int64_t>(1, n))); };
+    args_.tiles_of_batch = divider(tiles_m * tiles_n), args_.tiles_of_raster = divider(raster_rows * tiles_n);
+    args_.b_is_constant = p.constant_b ? 1 : 0;
     args_.split_k = static_cast<uint32_t>(each * c.tile_k);
     if (c.finishing != Finishing::split_by_memory) return;
     partial_bytes_ = tiles_ * splits * c.tile_m * c.tile_n * 4;
@@ -163,7 +179,11 @@ class HopperProduct final : public CompiledKernel {
     Arguments arguments;
     arguments.value(args_).bytes(batches_.data(), batches_.size());
     arguments.bytes(epilogue_.argument(b), epilogue_.bytes(), alignof(Args));  // BatchedHopperArgs is padded to its alignment
-    launch(b, shape_, arguments);
+    const bool ahead = early_shared_bytes_ > 0 && device::cuda::EarlyKernels::in_scope() && !PlannedLaunches::current();
+    device::cuda::LaunchShape shape = shape_;
+    if (ahead) shape.shared_bytes = early_shared_bytes_;
+    launch(b, shape, arguments);
+    if (ahead) device::cuda::EarlyKernels::note_ahead(static_cast<device::cuda::abi::Stream>(b.stream));
   }
 
  private:
@@ -182,6 +202,7 @@ class HopperProduct final : public CompiledKernel {
   WalkArgument batches_;
   int64_t tiles_ = 0, partial_bytes_ = 0;
   device::cuda::LaunchShape shape_;
+  int64_t early_shared_bytes_ = 0;  // where it begins while the kernel before it runs; 0: it has nothing to do then
   Args args_{};
   std::shared_ptr<device::cuda::Memory> arrived_;
 };

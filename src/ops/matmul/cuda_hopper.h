@@ -34,7 +34,7 @@ struct HopperConfig {
   /// Whether the splits are a cluster; else their parts go through a workspace.
   bool cluster() const { return finishing == kernels::HopperFinishing::split_by_cluster; }
   /// Blocks of a cluster.
-  int64_t cluster_blocks() const { return cluster() ? splits : pair == kernels::HopperPair::none ? 1 : 2; }
+  int64_t cluster_blocks() const { return (cluster() ? splits : 1) * (pair == kernels::HopperPair::none ? 1 : 2); }
   /// Of y, or of pairs of tiles where blocks have those.
   int64_t tiles_m(const CudaProblem& p) const;
   int64_t tiles_n(const CudaProblem& p) const;

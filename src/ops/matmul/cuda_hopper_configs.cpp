@@ -146,13 +146,15 @@ bool pairs(const CudaProblem& p, const HopperConfig& c) {
   return rows ? !p.a.k_major || lines % 16 == 0 : !p.b.k_major || lines % 16 == 0;
 }
 
+constexpr int64_t most_cluster = 8;  // blocks that every Hopper GPU takes
+
 /// The configuration, and with k split. Up to 8 blocks are a cluster and send each other their sums; more go through a workspace.
 std::vector<HopperConfig> splits(const CudaProblem& p, const After& after, const HopperConfig& c, const Gpu& gpu) {
   const int64_t count = tiles_of(p, c), steps = divide_up(p.k, c.tile_k);
   std::vector<HopperConfig> ways{c};
   if (c.alternate || c.registers > 0) return ways;
   for (const int64_t f : {2, 3, 4, 5, 6, 8, 12, 16, 24, 32}) {
-    const bool cluster = f <= 8, none_empty = (f - 1) * divide_up(steps, f) < steps;
+    const bool cluster = f <= most_cluster, none_empty = (f - 1) * divide_up(steps, f) < steps;
     if (steps < 2 * f || count * f > 2 * c.blocks * std::max(1, gpu.info.multiprocessors) || (cluster && !none_empty)) continue;
     if (!cluster && count * 8 >= gpu.info.multiprocessors) continue;  // a cluster of 8 fills the GPU
     HopperConfig split = c;
@@ -297,7 +299,7 @@ Result<std::vector<HopperConfig>> hopper_configs(const CudaProblem& p, const Gpu
     for (HopperConfig& s : splits(p, after, c, gpu)) {
       for (const Pair pair : {Pair::none, Pair::same_rows, Pair::same_columns}) {
         s.pair = pair;
-        if (pair != Pair::none && (s.splits > 1 || !pairs(p, s))) continue;
+        if (pair != Pair::none && ((s.splits > 1 && !s.cluster()) || s.cluster_blocks() > most_cluster || !pairs(p, s))) continue;
         s.persistent = false;
         if (!c.alternate) ranked.emplace_back(hopper_estimate_us(p, s, gpu), s);
         s.persistent = true;

@@ -132,6 +132,7 @@ Result<CudaProblem> cuda_problem(const BoundNode& node) {
 
   CudaProblem r{geometry};
   r.type = r.type_b = b.inputs[0].type;
+  r.constant_b = b.inputs[1].constant.valid();
   r.epilogue = std::move(*made);
   r.problem = product.problem;
   Key key(r.epilogue.text());

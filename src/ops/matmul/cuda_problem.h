@@ -49,7 +49,8 @@ struct CudaProblem : CudaGeometry {
   Problem problem;  // the cache's key
   // Of 8-bit products: b_zeros[n] · Σ a is taken from the sums, b_zeros input 2; and programs round at every operation.
   bool row_sums = false, fused_multiply_add = true;
-  double image_bytes = 0;  // of a, where it is an image whose windows a convolution reads; 0: a matrix
+  bool constant_b = false;  // no kernel writes it
+  double image_bytes = 0;   // of a, where it is an image whose windows a convolution reads; 0: a matrix
   double flops() const {
     return 2.0 * static_cast<double>(batches()) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }

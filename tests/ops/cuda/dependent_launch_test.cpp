@@ -22,5 +22,10 @@ TEST(DependentLaunch, every_kernel_begins_with_a_wait) {
   EXPECT_EQ(add_dependency_wait("int x;"), "#include \"common/dependent_launch.cuh\"\nint x;") << "nothing to wait in";
 }
 
+TEST(DependentLaunch, kernels_that_wait_themselves_are_left_as_they_are) {
+  const std::string code = std::string(waits_itself) + "extern \"C\" __global__ void late(int n) {}\n";
+  EXPECT_EQ(add_dependency_wait(code), code);
+}
+
 }  // namespace
 }  // namespace smelt::ops

@@ -11,6 +11,10 @@ namespace ptx {
 __device__ __forceinline__ void bar_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+/// The same without waiting.
+__device__ __forceinline__ void bar_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 // Barriers in shared memory that count arrivals, and bytes that copies bring; a phase ends when all have come. sm_90.
 

@@ -1,0 +1,128 @@
+// A matrix product with what follows it, its buffers and its kernels' times.
+#pragma once
+
+#include <algorithm>
+#include <future>
+
+#include "bench.h"
+#include "ops/matmul/cuda_offer.h"
+
+namespace smelt::bench {
+
+struct Mnk {
+  int64_t m, n, k;
+};
+
+/// A type, f16 where none is given, and what follows the product: "relu", "bf16:gelu".
+struct ProductKind {
+  DType type = DType::f16;
+  std::string epilogue;
+  static ProductKind parse(const std::string& text) {
+    const size_t colon = text.find(':');
+    if (colon == text.npos) return {DType::f16, text};
+    const auto type = parse_dtype(text.substr(0, colon));
+    if (!type) fail("'{}' begins with no type", text);
+    return {*type, text.substr(colon + 1)};
+  }
+};
+
+/// none; or a bias, then relu, gelu (its tanh form, which cuBLASLt has too), gelu_erf, silu, or a residual of the result's shape;
+/// "scaled": the product over √k, the bias and relu, so that the results of a chain of products stay numbers.
+inline expr::Program product_program(const ProductKind& kind, int64_t k) {
+  if (kind.epilogue == "none") return expr::conversion(DType::f32, kind.type);
+  const std::pair<std::string_view, expr::Fn> activations[] = {{"relu", expr::Fn::relu},
+                                                               {"scaled", expr::Fn::relu},
+                                                               {"gelu", expr::Fn::gelu_tanh},
+                                                               {"gelu_erf", expr::Fn::gelu},
+                                                               {"silu", expr::Fn::silu}};
+  expr::Program p;
+  expr::Ref sum = p.input(DType::f32);
+  const expr::Ref bias = p.input(kind.type);
+  const bool residual = kind.epilogue == "residual";
+  const expr::Ref other = residual ? p.input(kind.type) : bias;
+  if (kind.epilogue == "scaled") sum = p.call(expr::Fn::mul, sum, p.constant(DType::f32, 1 / std::sqrt(static_cast<double>(k))));
+  sum = p.call(expr::Fn::add, sum, p.cast(bias, DType::f32));
+  if (residual) {
+    p.output(p.cast(p.call(expr::Fn::add, sum, p.cast(other, DType::f32)), kind.type));
+    return p;
+  }
+  const auto* found = std::ranges::find(activations, kind.epilogue, &std::pair<std::string_view, expr::Fn>::first);
+  if (found == std::end(activations))
+    fail("EPILOGUE is '{}', expected none, relu, gelu, gelu_erf, silu, residual or scaled, with a type before it or not",
+         kind.epilogue);
+  p.output(p.cast(p.call(found->second, sum), kind.type));
+  return p;
+}
+
+/// Blocks that are larger than any workspace a candidate wants; kept for all problems.
+inline void* workspace(int64_t bytes) {
+  static std::shared_ptr<cuda::Memory> memory;
+  if (!memory || memory->bytes() < bytes) memory.reset(), memory = gpu()->device->allocate(bytes, "a workspace");
+  return reinterpret_cast<void*>(memory->address());
+}
+
+/// What is multiplied, with its buffers.
+class Product {
+ public:
+  Product(const Mnk& s, const ProductKind& kind)
+      : moved_(bytes(kind.type, s.m * s.k + s.k * s.n + s.m * s.n * (kind.epilogue == "residual" ? 2 : 1))),
+        a_(kind.type, s.m * s.k, moved_),
+        b_(kind.type, s.k * s.n, moved_),
+        bias_(kind.type, s.n, moved_),
+        residual_(kind.type, kind.epilogue == "residual" ? s.m * s.n : 1, moved_),
+        y_(kind.type, s.m * s.n, moved_) {
+    const DType type = kind.type;
+    node_.domain = smelt_domain;
+    node_.op = "MatMul";
+    node_.program = product_program(kind, s.k);
+    bound_.inputs = {{type, {s.m, s.k}}, {type, {s.k, s.n}}};
+    bound_.inputs[1].constant = Tensor::empty(type, {s.k, s.n});  // weights; its values lie in b_
+    if (kind.epilogue != "none") bound_.inputs.push_back({type, {s.n}});
+    if (kind.epilogue == "residual") bound_.inputs.push_back({type, {s.m, s.n}});
+    for (size_t i = 0; i < bound_.inputs.size(); ++i) node_.inputs.push_back(ValueId(static_cast<int>(i)));
+    bound_.outputs = {{type, {s.m, s.n}}};
+    node_.outputs = {ValueId(9)};
+    bound_.node = &node_;
+  }
+  Product(const Product&) = delete;
+  const ops::BoundNode& node() const { return bound_; }
+  int64_t moved() const { return moved_; }
+  const void* weights(int call) const { return b_.at(call); }
+  const void* bias(int call) const { return bias_.at(call); }
+
+  /// Sorted samples, µs.
+  std::vector<double> time(ops::Kernel& kernel, int replays) const {
+    void* memory = workspace(std::max<int64_t>(1, kernel.workspace()));
+    auto us = cuda::time_graph(gpu()->device,
+                               [&](int call, cuda::abi::Stream stream) {
+                                 const void* in[] = {a_.at(call), b_.at(call), bias_.at(call), residual_.at(call)};
+                                 void* out[] = {y_.at(call)};
+                                 kernel.run({std::span(in, bound_.inputs.size()), out, memory, stream});
+                               },
+                               {.calls = moved_ > (64 << 20) ? 20 : 60, .replays = replays, .budget_us = 2e5});
+    std::ranges::sort(us);
+    return us;
+  }
+
+ private:
+  int64_t moved_;
+  Rotating a_, b_, bias_, residual_, y_;
+  Node node_;
+  ops::BoundNode bound_;
+};
+
+/// The offer's kernels, compiled side by side.
+inline std::vector<std::future<std::unique_ptr<ops::Kernel>>> prepare(const ops::Offer& offer) {
+  std::vector<std::future<std::unique_ptr<ops::Kernel>>> kernels;
+  for (const ops::Candidate& c : offer.candidates)
+    kernels.push_back(std::async(c.tactic == "cublaslt" ? std::launch::deferred : std::launch::async, c.prepare));
+  return kernels;
+}
+
+inline ops::Offer offer_of(const Product& p) {
+  ops::Machine machine;
+  machine.gpu = gpu();
+  return ops::offer(p.node(), machine);
+}
+
+}  // namespace smelt::bench

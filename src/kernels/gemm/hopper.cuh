@@ -55,7 +55,7 @@ __device__ __forceinline__ void copy_tiles(const Args& args, u32 ring, u32 k_beg
     args.args.batches.template locate<1>(tile.batch, matrix);
     int ahead = 0;
     if (first) {
-      if (g.b_is_constant) ahead = Tile::copy_ahead(ring, g.b, tile.column, k_begin, matrix, k_tiles);
+      if (g.b_ahead) ahead = Tile::copy_ahead(ring, g.b, tile.column, k_begin, matrix, k_tiles);
       wait_for_kernels_before();
       first = false;
     }

@@ -56,7 +56,7 @@ struct HopperGemmArgs {
   Divider tiles_of_batch;
   Divider tiles_of_raster;               // raster_rows rows of them (gemm/raster.cuh)
   u32 split_k;                           // steps of K of a split, whole tiles of them
-  u32 b_is_constant;                     // no kernel writes it: its first stages may come while the kernel before still runs
+  u32 b_ahead;                           // b is a constant, and its first stages come while the kernel before still runs
 };
 static_assert(sizeof(HopperGemmArgs) == 384);
 

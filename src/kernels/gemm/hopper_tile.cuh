@@ -133,14 +133,15 @@ template <class T, HopperTileConfig C> struct HopperTile {
       if (t >= ahead) {
         wait_for_phase(empty(ring, at.stage), at.phase ^ 1);
         ptx::mbarrier_arrive_expect_tx(barrier, stage_bytes);
-        OperandB::copy(to + a_bytes, b, column, k, static_cast<i32>(matrix[1]), barrier);
       }
       OperandA::copy(to, a, row, k, static_cast<i32>(matrix[0]), barrier);
+      if (t >= ahead) OperandB::copy(to + a_bytes, b, column, k, static_cast<i32>(matrix[1]), barrier);
       at.template advance<stages>();
     }
   }
 
-  /// Fills the stages of an unused ring with b's part of the first steps; of how many of them.
+  /// Fills the stages of an unused ring with b's part of the first steps; of how many of them. The copies' issue alone takes half
+  /// a microsecond, so that this is for where there is time.
   static __device__ __forceinline__ int copy_ahead(u32 ring, const TensorMap& b, i32 column, i32 k, const i64 (&matrix)[2],
                                                    int k_tiles) {
     const int ahead = k_tiles < stages ? k_tiles : stages;

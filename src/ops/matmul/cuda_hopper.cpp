@@ -161,7 +161,6 @@ class HopperProduct final : public CompiledKernel {
     args_.tiles = static_cast<uint32_t>(tiles_);
     const auto divider = [](int64_t n) { return Divider(static_cast<uint32_t>(std::max<int64_t>(1, n))); };
     args_.tiles_of_batch = divider(tiles_m * tiles_n), args_.tiles_of_raster = divider(raster_rows * tiles_n);
-    args_.b_is_constant = p.constant_b ? 1 : 0;
     args_.split_k = static_cast<uint32_t>(each * c.tile_k);
     if (c.finishing != Finishing::split_by_memory) return;
     partial_bytes_ = tiles_ * splits * c.tile_m * c.tile_n * 4;
@@ -175,11 +174,12 @@ class HopperProduct final : public CompiledKernel {
   void run(const Buffers& b) override {
     if (tiles_ == 0) return;
     if (!PlannedLaunches::current()) encode(b);
+    const bool ahead = early_shared_bytes_ > 0 && device::cuda::EarlyKernels::in_scope() && !PlannedLaunches::current();
+    args_.b_ahead = ahead ? 1 : 0;
     args_.partial = b.workspace;
     Arguments arguments;
     arguments.value(args_).bytes(batches_.data(), batches_.size());
     arguments.bytes(epilogue_.argument(b), epilogue_.bytes(), alignof(Args));  // BatchedHopperArgs is padded to its alignment
-    const bool ahead = early_shared_bytes_ > 0 && device::cuda::EarlyKernels::in_scope() && !PlannedLaunches::current();
     device::cuda::LaunchShape shape = shape_;
     if (ahead) shape.shared_bytes = early_shared_bytes_;
     launch(b, shape, arguments);

@@ -14,7 +14,7 @@ namespace smelt::ops {
 namespace {
 
 constexpr int problems = 500, at_a_time = 32;
-constexpr int64_t most_elements = 3'000'000, most_rows = 12, most_columns = 20;  // of a tensor; of what is compared
+constexpr int64_t most_elements = 2'000'000, most_rows = 12, most_columns = 20;  // of a tensor; of what is compared
 
 class Random {
  public:

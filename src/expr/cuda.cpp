@@ -4,8 +4,11 @@
 
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "base/error.h"
 
@@ -63,6 +66,61 @@ std::string_view cuda_code(Fn fn) {
   return found == own.end() ? info(fn).code : found->second;
 }
 
+/// What each value's magnitude is at most; infinity where that is not known, or it may be NaN.
+std::vector<double> magnitudes(const Program& p, std::span<const double> inputs) {
+  constexpr double unknown = std::numeric_limits<double>::infinity();
+  std::vector<double> most;
+  for (const Instruction& c : p.code()) {
+    const size_t at = most.size();
+    const auto of = [&](int k) { return most[static_cast<size_t>(c.args[k])]; };
+    double here = unknown;
+    if (is_integer(c.type))
+      here = std::ldexp(1.0, bits(c.type));
+    else if (c.fn == Fn::input)
+      here = at < inputs.size() ? inputs[at] : unknown;
+    else if (c.fn == Fn::constant)
+      here = std::abs(c.value);
+    else if (c.fn == Fn::cast || c.fn == Fn::relu)
+      here = of(0);
+    else if (c.fn == Fn::round)
+      here = of(0) + 1;
+    else if (c.fn == Fn::add || c.fn == Fn::sub)
+      here = of(0) + of(1);
+    else if (c.fn == Fn::mul)
+      here = of(0) * of(1);
+    else if (c.fn == Fn::div && p.code()[static_cast<size_t>(c.args[1])].fn == Fn::constant)
+      here = of(0) / of(1);
+    else if (c.fn == Fn::clip)
+      here = of(0) + of(1) + of(2);
+    // Of 0 and infinity it is NaN. What may have become infinite in f32 may then become NaN.
+    most.push_back(here < std::numeric_limits<float>::max() ? here : unknown);
+  }
+  return most;
+}
+
+/// x and the zero point of a value that is rounded, perhaps after relu, moved by a whole zero point, and saturated to all of 8 bits.
+struct Quantized {
+  Ref x;
+  bool relu;
+  double zero;
+};
+std::optional<Quantized> quantized(const Program& p, const Instruction& cast) {
+  const auto at = [&](Ref r) -> const Instruction& { return p.code()[static_cast<size_t>(r)]; };
+  if (cast.fn != Fn::cast || (cast.type != DType::u8 && cast.type != DType::i8)) return {};
+  const Instruction& clip = at(cast.args[0]);
+  if (clip.fn != Fn::clip || clip.type != DType::f32) return {};
+  const Instruction &sum = at(clip.args[0]), &least = at(clip.args[1]), &most = at(clip.args[2]);
+  const double first = cast.type == DType::i8 ? -128 : 0;
+  if (sum.fn != Fn::add || least.fn != Fn::constant || most.fn != Fn::constant || least.value != first ||
+      most.value != first + 255)
+    return {};
+  const Instruction &rounded = at(sum.args[0]), &zero = at(sum.args[1]);
+  if (rounded.fn != Fn::round || zero.fn != Fn::constant || std::abs(zero.value) > 255 || zero.value != std::floor(zero.value))
+    return {};
+  const Instruction& x = at(rounded.args[0]);
+  return Quantized{x.fn == Fn::relu ? x.args[0] : rounded.args[0], x.fn == Fn::relu, zero.value};
+}
+
 }  // namespace
 
 std::string_view cuda_type(DType t) {
@@ -84,7 +142,7 @@ std::string_view cuda_type(DType t) {
   }
 }
 
-std::string to_cuda(const Program& p, std::string_view name) {
+std::string to_cuda(const Program& p, std::string_view name, std::span<const double> most) {
   std::string s = fmt::format("struct {} {{\n", name);
   auto out = std::back_inserter(s);
   // The functions that the program calls, each once.
@@ -100,12 +158,16 @@ std::string to_cuda(const Program& p, std::string_view name) {
   for (size_t o = 0; o < p.outputs().size(); ++o)
     fmt::format_to(out, "{}{}& out{}", o || p.input_count() ? ", " : "", cuda_type(p.type(p.outputs()[o])), o);
   s += ") {\n";
+  const std::vector<double> magnitude = magnitudes(p, most);
   for (size_t i = static_cast<size_t>(p.input_count()); i < p.code().size(); ++i) {
     const Instruction& c = p.code()[i];
     auto arg = [&](int k) { return fmt::format("v{}", c.args[k]); };
     std::string value;
     if (c.fn == Fn::constant) {
       value = literal(c.type, c.value);
+    } else if (const auto q = quantized(p, c)) {
+      value = fmt::format("smelt_expr::quantized<{}, {}, {}>(v{}, {})", cuda_type(c.type),
+                          std::isfinite(magnitude[static_cast<size_t>(q->x)]), q->relu, q->x, literal(DType::f32, q->zero));
     } else if (c.fn == Fn::cast) {
       value = converted(arg(0), p.type(c.args[0]), c.type);
     } else {

@@ -122,5 +122,26 @@ TEST(CudaPrinter, saturates_floats_to_integers_and_spells_what_is_no_number) {
   EXPECT_THAT(to_cuda(Program::parse("() { %0 = const(-inf):f32; return %0 }"), "C"), HasSubstr("-__int_as_float(0x7f800000)"));
 }
 
+TEST(CudaPrinter, rounds_and_saturates_to_8_bits_in_one_call) {
+  const auto text = [](const std::string& before, const char* x, const char* type = "u8", int zero = 7, int last = 255,
+                       std::vector<double> most = {}) {
+    return to_cuda(
+        Program::parse(fmt::format("(in0:i32, in1:f32) {{ %2 = cast(in0):f32; %3 = mul(%2, in1):f32; {}%10 = round({}):f32; "
+                                   "%11 = const({}):f32; %12 = add(%10, %11):f32; %13 = const({}):f32; %14 = const({}):f32; "
+                                   "%15 = clip(%12, %13, %14):f32; %16 = cast(%15):{}; return %16 }}",
+                                   before, x, zero, last - 255, last, type)),
+        "P", most);
+  };
+  const std::string six =
+      "%4 = relu(%3):f32; %5 = const(2):f32; %6 = const(2):f32; %7 = const(2):f32; %8 = const(2):f32; %9 = const(2):f32; ";
+  EXPECT_THAT(text(six, "%3"), HasSubstr("smelt_expr::quantized<unsigned char, false, false>(v3, 0x1.cp+2f)"));
+  EXPECT_THAT(text(six, "%4"), HasSubstr("quantized<unsigned char, false, true>(v3, 0x1.cp+2f)"));
+  const double any = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(text(six, "%4", "i8", -128, 127, {any, 0.5}), HasSubstr("quantized<signed char, true, true>(v3, -0x1p+7f)"));
+  EXPECT_THAT(text(six, "%4", "i8", -128, 127, {any, 1e38}), HasSubstr("quantized<signed char, false, true>"));
+  EXPECT_THAT(text(six, "%3", "u8", 7, 127), Not(HasSubstr("quantized<")));  // saturated elsewhere
+  EXPECT_THAT(text(six, "%3", "u8", 300), Not(HasSubstr("quantized<")));
+}
+
 }  // namespace
 }  // namespace smelt::expr

@@ -4,6 +4,9 @@
 //   sum = Σ (x − x_zero) · (w − w_zero) + bias,   in0 = float(sum) · scale,   y = program(in0, operands)
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/value_of.h"
 #include "ops/conv/cuda_request.h"
 #include "ops/conv/int8_problem.h"
@@ -16,10 +19,10 @@ namespace {
 using expr::Fn;
 
 /// One number for all output channels, or one for each; `memory` may be none, where nothing runs.
-EpilogueOperand by_channel(DType type, int64_t numbers, const Problem& p, const std::shared_ptr<device::cuda::Memory>& memory) {
+EpilogueOperand by_channel(DType type, int64_t numbers, const Problem& p, std::shared_ptr<device::cuda::Memory> memory) {
   BoundTensor t{type, Shape(p.spatial() + 1, 1), Layout::plain, {}, {}};
   t.shape[0] = numbers;
-  return {std::move(t), EpilogueOperand::no_input, memory ? reinterpret_cast<const void*>(memory->address()) : nullptr};
+  return {std::move(t), EpilogueOperand::no_input, std::move(memory)};
 }
 
 }  // namespace
@@ -68,19 +71,25 @@ std::shared_ptr<device::cuda::Memory> kept_scales(const Gpu& gpu, const Request&
   });
 }
 
-Result<SharedRequest> int8_gpu_request(const Request& q, const std::shared_ptr<const Gpu>& gpu) {
-  const Problem& p = q.problem;
-  if (auto why = rejects_sums(p.input, q.weight().type, depth(q.problem))) return *why;
-  GpuRequest r{q, gpu, {}, {}, {}};
-  r.program = over_sums(q, !q.quantization().bias.empty());
+void set_integer_program(GpuRequest& r, int32_t zero) {
+  const bool column = !r.quantization().bias.empty() || zero != 0;
+  r.program = over_sums(r, column);
+  r.operands.clear();
   const auto keep = [&](DType type, int64_t numbers, const auto& made) {
-    std::shared_ptr<device::cuda::Memory> memory;
-    if (r.gpu->device) r.kept.push_back(memory = made(*r.gpu));
-    r.operands.push_back(by_channel(type, numbers, p, memory));
+    r.operands.push_back(by_channel(type, numbers, r.problem, r.gpu->device ? made(*r.gpu) : nullptr));
   };
-  if (!q.quantization().bias.empty()) keep(DType::i32, p.outputs(), [&](const Gpu& gpu) { return kept_column(gpu, q, 0); });
-  keep(DType::f32, static_cast<int64_t>(q.quantization().scales.size()), [&](const Gpu& gpu) { return kept_scales(gpu, q); });
-  for (EpilogueOperand& o : epilogue_operands(q.node, q.at.operands)) r.operands.push_back(std::move(o));
+  if (column) keep(DType::i32, r.problem.outputs(), [&](const Gpu& gpu) { return kept_column(gpu, r, zero); });
+  keep(DType::f32, static_cast<int64_t>(r.quantization().scales.size()), [&](const Gpu& gpu) { return kept_scales(gpu, r); });
+  double most = 0;
+  for (const float s : r.quantization().scales) most = std::isnan(s) ? s : std::max(most, std::abs(static_cast<double>(s)));
+  if (!std::isnan(most)) r.operands.back().most = most;
+  for (EpilogueOperand& o : epilogue_operands(r.node, r.at.operands)) r.operands.push_back(std::move(o));
+}
+
+Result<SharedRequest> int8_gpu_request(const Request& q, const std::shared_ptr<const Gpu>& gpu) {
+  if (auto why = rejects_sums(q.problem.input, q.weight().type, depth(q.problem))) return *why;
+  GpuRequest r{q, gpu, {}, {}};
+  set_integer_program(r, 0);
   const auto epilogue = CudaEpilogue::make(r.program, r.node.outputs[0], r.operands, {1, {}}, 1);
   if (!epilogue) return epilogue.refusal();
   return std::make_shared<const GpuRequest>(std::move(r));

@@ -29,7 +29,7 @@ expr::Program with_bias(const expr::Program& program, DType bias) {
 }  // namespace
 
 Result<SharedRequest> gpu_request(const BoundNode& node, const Machine& machine) {
-  GpuRequest r{{node, problem(node), arguments(*node.node)}, machine.gpu, {}, {}, {}};
+  GpuRequest r{{node, problem(node), arguments(*node.node)}, machine.gpu, {}, {}};
   const DType sum = r.problem.input == DType::f64 ? DType::f64 : DType::f32;
   r.program = node.node->program ? *node.node->program : expr::conversion(sum, r.problem.output);
   if (r.program.type(0) != sum)

@@ -18,7 +18,6 @@ struct GpuRequest : Request {  // the sums of 8-bit integers are exact, in i32
   std::shared_ptr<const Gpu> gpu;
   expr::Program program;  // over the sums, the bias where there is one, and the operands
   std::vector<EpilogueOperand> operands;
-  std::vector<std::shared_ptr<device::cuda::Memory>> kept;  // what operands lie in that are no inputs
 
   /// Of the weights as multiply-adds read them: i16 where they are integers, less their zero points.
   DType weight_type() const { return problem.quantization ? DType::i16 : weight().type; }
@@ -39,6 +38,9 @@ using SharedRequest = std::shared_ptr<const GpuRequest>;  // what candidates kee
 /// The request, or why no kernel of the GPU's takes it.
 Result<SharedRequest> gpu_request(const BoundNode& node, const Machine& machine);
 Result<SharedRequest> int8_gpu_request(const Request& q, const std::shared_ptr<const Gpu>& gpu);
+/// Of a convolution of integers, the program and its operands, for kernels whose sums are of x as it is,
+/// `zero` still to be taken from each of its elements: 0 where it is taken already.
+void set_integer_program(GpuRequest& r, int32_t zero);
 
 void offer_implicit_cuda(const SharedRequest& r, Offer& offer);        // "cuda" implicit: tensor cores, channels-last images
 void offer_depthwise_cuda(const SharedRequest& r, Offer& offer);       // "cuda" depthwise: channels-last images
@@ -52,9 +54,6 @@ struct CudaTactic {
 };
 /// All of them, in the order in which they are offered.
 inline constexpr CudaTactic cuda_tactics[] = {
-    {offer_implicit_cuda, false},
-    {offer_depthwise_cuda, true},
-    {offer_depthwise_rows_cuda, true},
     {offer_direct_cuda, true},
 };
 

@@ -106,13 +106,15 @@ std::string CudaEpilogue::source() const {
   const std::string config =
       config_source("EpilogueConfig",
                     {{"width", width_}, {"row_rank", row_views_.extents.size()}, {"batch_rank", batch_views_.extents.size()}});
+  std::vector<double> most{std::numeric_limits<double>::infinity()};  // of the sums: their type alone says it
+  for (const EpilogueOperand& o : operands_) most.push_back(o.most);
   std::string views;
   for (size_t t = 0; t < access_.size(); ++t)
     views += fmt::format(", View<{}, {}>", expr::cuda_type(t == 0 ? y_.type : operands_[t - 1].tensor.type), access_[t]);
   return fmt::format(
       "#include \"pointwise/epilogue.cuh\"\n\n{}\n"
       "struct Epilogue : ProgramEpilogue<{},\n                                  Program, {}{}> {{}};\n",
-      expr::to_cuda(program_, "Program"), config, expr::cuda_type(program_.type(0)), views);
+      expr::to_cuda(program_, "Program", most), config, expr::cuda_type(program_.type(0)), views);
 }
 
 std::string CudaEpilogue::source(KernelEntry entry, size_t bytes, size_t alignment) const {
@@ -140,8 +142,10 @@ bool CudaEpilogue::in_place(size_t i) const {
 const void* CudaEpilogue::argument(const Buffers& b) {
   for (size_t v = 0; v <= operands_.size(); ++v) {
     const void* address = b.outputs[0];
-    if (v > 0)
-      address = operands_[v - 1].input == EpilogueOperand::no_input ? operands_[v - 1].memory : b.inputs[operands_[v - 1].input];
+    if (v > 0) {
+      const EpilogueOperand& o = operands_[v - 1];
+      address = o.input != EpilogueOperand::no_input ? b.inputs[o.input] : reinterpret_cast<const void*>(o.memory->address());
+    }
     std::memcpy(argument_.data() + 8 * v, static_cast<const void*>(&address), 8);
   }
   return argument_.data();

@@ -5,10 +5,13 @@
 // are left, in order. Operands broadcast to the output. Any tensor may have any strides.
 #pragma once
 
+#include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "device/cuda/device.h"
 #include "expr/program.h"
 #include "ops/core/tactic.h"
 #include "ops/cuda/source.h"
@@ -21,7 +24,8 @@ struct EpilogueOperand {
   static constexpr size_t no_input = SIZE_MAX;
   BoundTensor tensor;
   size_t input = no_input;
-  const void* memory = nullptr;
+  std::shared_ptr<device::cuda::Memory> memory = nullptr;
+  double most = std::numeric_limits<double>::infinity();  // magnitude of its elements, as expr::to_cuda takes it
 };
 
 /// How the output's axes are rows, columns and batches.

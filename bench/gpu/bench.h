@@ -41,6 +41,10 @@ class Rotating {
         values.data<Half>()[i] = Half(x);
       else if (type == DType::bf16)
         values.data<BFloat>()[i] = BFloat(x);
+      else if (type == DType::i8)
+        values.data<int8_t>()[i] = static_cast<int8_t>(x * 63);
+      else if (type == DType::i32)
+        values.data<int32_t>()[i] = static_cast<int32_t>(x * 63);
       else
         fail("bench_gpu has no random {}", name(type));
     }
@@ -98,7 +102,8 @@ void select();
 /// Every candidate for Attention and RotaryEmbedding over the models' problems whose name contains `filter` (attention.cpp).
 void attention(std::string_view filter);
 
-/// Convolutions of `n` images: "resnet50", "depthwise" or "concat"; of each tactic the `candidates` that rank first (conv.cpp).
-void conv(std::string_view what, int64_t n, size_t candidates);
+/// Convolutions of `n` images: "resnet50", "depthwise" or "concat"; of each tactic the `candidates` that rank first; in f16, or
+/// i8. Every candidate becomes a line of `csv` too, where one is named: type, problem, tactic, config, us, guessed (conv.cpp).
+void conv(std::string_view what, int64_t n, size_t candidates, DType type, const std::string& csv = {});
 
 }  // namespace smelt::bench

@@ -1,4 +1,7 @@
-// Convolutions with bias and relu, f16, channels-last: ResNet-50's layers and convolutions of concatenated inputs.
+// Convolutions with bias and relu, channels-last: ResNet-50's layers and convolutions of concatenated inputs, in f16; with i8
+// those of one input in 8-bit integers, symmetric, scaled by channel.
+#include <cmath>
+#include <fstream>
 #include <future>
 #include <map>
 
@@ -42,39 +45,61 @@ struct Bound {
   int64_t moved = 0;
   std::string text;
 
-  Bound(const Layer& l, int64_t n, int64_t copies_wanted) {
+  Bound(const Layer& l, int64_t n, int64_t copies_wanted, DType type) {
+    const bool integers = type == DType::i8;
     node.domain = smelt_domain;
-    node.op = "Conv";
-    const int64_t pad = (l.kernel - 1) / 2;
-    node.attrs["segments"] = static_cast<int64_t>(l.channels.size());
+    node.op = integers ? "QLinearConv" : "Conv";
+    const int64_t pad = (l.kernel - 1) / 2, size = bytes(type, 1);
+    if (!integers) node.attrs["segments"] = static_cast<int64_t>(l.channels.size());
     node.attrs["strides"] = std::vector<int64_t>{l.stride, l.stride};
     node.attrs["pads"] = std::vector<int64_t>{pad, pad, pad, pad};
     node.attrs["group"] = l.groups;
-    node.program = expr::Program::parse("(in0:f32) { %1 = relu(in0):f32; %2 = cast(%1):f16; return %2 }");
+    node.program = expr::Program::parse(
+        integers ? "(in0:f32) { %1 = relu(in0):f32; %2 = round(%1):f32; %3 = const(0):f32; %4 = add(%2, %3):f32; "
+                   "%5 = const(-128):f32; %6 = const(127):f32; %7 = clip(%4, %5, %6):f32; %8 = cast(%7):i8; return %8 }"
+                 : "(in0:f32) { %1 = relu(in0):f32; %2 = cast(%1):f16; return %2 }");
     int64_t channels = 0;
     ops::BoundNode b;
     for (const int64_t c : l.channels) {
       b.inputs.push_back(
-          {DType::f16, {n, c, l.size, l.size}, l.channels.size() == 1 && c < 4 ? ops::Layout::plain : ops::Layout::nhwc});
+          {type, {n, c, l.size, l.size}, l.channels.size() == 1 && c < 4 ? ops::Layout::plain : ops::Layout::nhwc});
       channels += c;
       text += fmt::format("{}{}", text.empty() ? fmt::format("{}x", n) : "+", c);
     }
     const int64_t out = (l.size + 2 * pad - l.kernel) / l.stride + 1;
     const Shape w{l.m, channels / l.groups, l.kernel, l.kernel}, y{n, l.m, out, out};
-    b.inputs.push_back({DType::f16, w});
-    b.inputs.push_back({DType::f16, {l.m}});
+    b.inputs.push_back({type, w});
+    if (integers) {
+      const auto constant = [&](Tensor t) {
+        b.inputs.push_back({t.type(), t.shape()});
+        b.inputs.back().constant = std::move(t);
+      };
+      Tensor bias = Tensor::zeros(DType::i32, {l.m}), scales = Tensor::zeros(DType::f32, {l.m});
+      std::ranges::fill(bias.span<int32_t>(), 300);
+      std::ranges::fill(scales.span<float>(), 0.1f / std::sqrt(static_cast<float>(channels * l.kernel * l.kernel)));
+      constant(bias);
+      constant(Tensor::scalar(0.05f));
+      constant(Tensor::scalar<int8_t>(0));
+      constant(scales);
+      constant(Tensor::zeros(DType::i8, {l.m}));
+    } else {
+      b.inputs.push_back({type, {l.m}});
+    }
     for (size_t i = 0; i < b.inputs.size(); ++i) node.inputs.push_back(ValueId(static_cast<int>(i)));
-    b.outputs = {{DType::f16, y, ops::Layout::nhwc}};
+    b.outputs = {{type, y, ops::Layout::nhwc}};
     node.outputs = {ValueId(99)};
     b.node = &node;
-    moved = 2 * (elements(w) + n * channels * l.size * l.size + elements(y));
+    moved = size * (elements(w) + n * channels * l.size * l.size + elements(y));
     text += fmt::format("x{}x{} -> {} {}x{} s{}{}", l.size, l.size, l.m, l.kernel, l.kernel, l.stride,
                         l.groups > 1 ? fmt::format(" g{}", l.groups) : "");
     std::mt19937 random(3);
     std::uniform_real_distribution<float> uniform(-1, 1);
     for (int64_t i = 0; i < copies_wanted; ++i) {
-      Tensor weights = Tensor::empty(DType::f16, w);
-      for (Half& v : weights.span<Half>()) v = Half(uniform(random));
+      Tensor weights = Tensor::empty(type, w);
+      if (integers)
+        for (int8_t& v : weights.span<int8_t>()) v = static_cast<int8_t>(uniform(random) * 127);
+      else
+        for (Half& v : weights.span<Half>()) v = Half(uniform(random));
       b.inputs[l.channels.size()].constant = weights;
       copies.push_back(b);
     }
@@ -89,10 +114,11 @@ struct Timed {
 
 }  // namespace
 
-void conv(std::string_view what, int64_t n, size_t candidates) {
+void conv(std::string_view what, int64_t n, size_t candidates, DType type, const std::string& csv) {
+  std::ofstream every(csv, std::ios::app);
   const std::vector<Layer> layers = what == "resnet50" ? resnet50() : what == "depthwise" ? depthwise() : concatenated();
-  fmt::print("{:>34} {:>8} {:>8} {:>6}  {}\n", "images, channels -> channels", "smelt", "cudnn", "ratio",
-             "smelt's best of how many, its first guess, cuDNN's");
+  fmt::print("{:>34} {:>8} {:>8} {:>8} {:>6}  {}\n", fmt::format("{} images, channels -> channels", name(type)), "walked", "cuda",
+             "cudnn", "ratio", "walked's best, its first guess; cuda's; cuDNN's");
   ops::Machine machine;
   machine.gpu = gpu();
   struct Work {
@@ -104,8 +130,9 @@ void conv(std::string_view what, int64_t n, size_t candidates) {
   for (const Layer& l : layers) {  // everything is compiled side by side before anything is timed
     Work w;
     // As many weights as it takes that they are cold.
-    const int64_t weights = 2 * l.m * l.kernel * l.kernel * l.channels[0] / l.groups;
-    w.bound = std::make_unique<Bound>(l, n, std::clamp<int64_t>(2 * gpu()->info.l2_bytes / std::max<int64_t>(1, weights), 2, 6));
+    const int64_t weights = bytes(type, 1) * l.m * l.kernel * l.kernel * l.channels[0] / l.groups;
+    w.bound =
+        std::make_unique<Bound>(l, n, std::clamp<int64_t>(2 * gpu()->info.l2_bytes / std::max<int64_t>(1, weights), 2, 6), type);
     w.offer = ops::offer(w.bound->copies[0], machine);
     std::map<std::string, size_t> count;
     std::erase_if(w.offer.candidates, [&](const ops::Candidate& c) { return ++count[c.tactic] > candidates; });
@@ -119,9 +146,10 @@ void conv(std::string_view what, int64_t n, size_t candidates) {
     std::vector<std::unique_ptr<Rotating>> images;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const bool weight = inputs[i].constant.valid();
-      images.push_back(std::make_unique<Rotating>(DType::f16, weight ? 8 : elements(inputs[i].shape), b.moved));
+      images.push_back(
+          std::make_unique<Rotating>(inputs[i].type, weight ? 8 : elements(inputs[i].shape), weight ? INT64_MAX : b.moved));
     }
-    const Rotating y(DType::f16, elements(b.copies[0].outputs[0].shape), b.moved);
+    const Rotating y(type, elements(b.copies[0].outputs[0].shape), b.moved);
     std::map<std::string, Timed> best;
     std::string first;
     for (size_t i = 0; i < w.offer.candidates.size(); ++i) {
@@ -158,11 +186,13 @@ void conv(std::string_view what, int64_t n, size_t candidates) {
       double us = measure(5);
       if (us <= 1.05 * winner.us) us = measure(30);
       if (us < winner.us) winner = {c.config, us};
-      if (c.tactic == "cuda" && first.empty()) first = fmt::format("{:.2f} {}", us, c.config);
+      every << fmt::format("{},{},{},{},{:.2f},{:.2f}\n", name(type), b.text, c.tactic, c.config, us, c.estimate_us);
+      if (c.tactic == "walked" && first.empty()) first = fmt::format("{:.2f} {}", us, c.config);
     }
-    const Timed ours = best["cuda"], theirs = best["cudnn"];
-    fmt::print("{:>34} {:8.2f} {:8.2f} {:6.2f}  {}; {}; {}\n", b.text, ours.us, theirs.us < 1e29 ? theirs.us : 0,
-               theirs.us < 1e29 ? ours.us / theirs.us : 0, ours.name, first, theirs.name);
+    const Timed walked = best["walked"], ours = best["cuda"], theirs = best["cudnn"];
+    const auto shown = [](const Timed& t) { return t.us < 1e29 ? t.us : 0; };
+    fmt::print("{:>34} {:8.2f} {:8.2f} {:8.2f} {:6.2f}  {}; {}; {}; {}\n", b.text, shown(walked), shown(ours), shown(theirs),
+               theirs.us < 1e29 ? walked.us / theirs.us : 0, walked.name, first, ours.name, theirs.name);
     std::fflush(stdout);
   }
 }

@@ -3,7 +3,7 @@
 // usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | roi_align | select
 //        | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE]
 //        | gemm_every CSV EPILOGUE MxNxK|FIRST-LAST… | gemm_chain EPILOGUE MxNxK|FIRST-LAST…
-//        | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES]]
+//        | attention [PART OF A PROBLEM'S NAME] | conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV]]]]
 //
 // Prints a line a problem, as JSON: {"problem": …, "tactic": …, "us": median, "q1_us": …, "q3_us": …, "bytes": …}.
 #include <filesystem>
@@ -163,7 +163,8 @@ int main(int argc, char** argv) {
     } else if (what == "select") {
       select();
     } else if (what == "conv" && argc > 2) {
-      conv(argv[2], argc > 3 ? std::stol(argv[3]) : 1, argc > 4 ? std::stoul(argv[4]) : 8);
+      conv(argv[2], argc > 3 ? std::stol(argv[3]) : 1, argc > 4 ? std::stoul(argv[4]) : 8,
+           argc > 5 && std::string_view(argv[5]) == "i8" ? DType::i8 : DType::f16, argc > 6 ? argv[6] : "");
     } else if (what == "gemm") {
       const std::vector<std::string> epilogues =
           argc > 4 ? std::vector<std::string>(argv + 4, argv + argc) : std::vector<std::string>{"relu", "gelu"};
@@ -173,7 +174,7 @@ int main(int argc, char** argv) {
                  "usage: bench_gpu ceilings | ladder DOCS_LADDER | norm | group_norm | reduce | softmax | movement | nms | "
                  "roi_align | select | gemm [FIRST LAST [EPILOGUE…]] | gemm_candidates M N K EPILOGUE [TYPE] | "
                  "gemm_every CSV EPILOGUE MxNxK|FIRST-LAST... | gemm_chain EPILOGUE MxNxK|FIRST-LAST... | attention [PART] | "
-                 "conv WHAT [IMAGES [CANDIDATES]]\n");
+                 "conv WHAT [IMAGES [CANDIDATES [f16|i8 [CSV]]]]\n");
       return 2;
     }
   } catch (const Error& e) {

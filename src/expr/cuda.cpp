@@ -98,7 +98,7 @@ std::vector<double> magnitudes(const Program& p, std::span<const double> inputs)
   return most;
 }
 
-/// x and the zero point of a value that is rounded, perhaps after relu, moved by a whole zero point, and saturated to all of 8 bits.
+/// x and the zero point of a value that is rounded, perhaps after relu, moved by a whole zero point, and saturated to 8 bits.
 struct Quantized {
   Ref x;
   bool relu;

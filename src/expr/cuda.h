@@ -17,8 +17,8 @@ namespace smelt::expr {
 ///   };
 ///
 /// It computes one element; v0, v1, … are the inputs and out0, out1, … the outputs, each in its own type. `name` must be an
-/// identifier. The kernel must include "common/expr.cuh". `most`: of each input, what its elements' magnitudes are at most; inputs
-/// beyond its end may be anything, NaN too. Throws Error for a type that cuda_type does not know.
+/// identifier. The kernel must include "common/expr.cuh". `most`: of each input, what its elements' magnitudes are at most;
+/// inputs beyond its end may be anything, NaN too. Throws Error for a type that cuda_type does not know.
 std::string to_cuda(const Program& p, std::string_view name, std::span<const double> most = {});
 
 /// The C++ type of a `t` in CUDA source: "float", "f16", … (src/kernels/common/types.cuh). Throws Error for types that programs

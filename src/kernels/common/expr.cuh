@@ -71,9 +71,9 @@ template <class T> __device__ __forceinline__ T gelu_by_sigmoid(T a) {
   return over_one_and_exp2(a, a * (T(-0.1029432395800235) * (a * a) - T(2.302208198144325)));
 }
 
-/// clip(round(x) + zero, all of T's 8 bits) as a T, 0 where x is NaN; Number: it is not; Relu: of relu(x). `zero` is whole. Between the bounds, a float
-/// of 1.5 · 2^23 more has the number in its low bits, rounded as floats are, halves to even: no conversion, of which a
-/// multiprocessor does few a clock. Moved by an odd number, halves would be rounded the other way.
+/// clip(round(x) + zero, all of T's 8 bits) as a T, 0 where x is NaN; Number: it is not; Relu: of relu(x). `zero` is whole.
+/// Between the bounds, a float of 1.5 · 2^23 more has the number in its low bits, rounded as floats are, halves to even: no
+/// conversion, of which a multiprocessor does few a clock. Moved by an odd number, halves would be rounded the other way.
 template <class T, bool Number, bool Relu> __device__ __forceinline__ T quantized(float x, float zero) {
   const int odd = static_cast<int>(zero) & 1;
   const float first = (T(-1) < T(0) ? -128.f : 0.f) - zero, last = first + 255.f;

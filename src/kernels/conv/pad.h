@@ -13,7 +13,8 @@ template <class T> struct PadArgs {
   u32 pixels;                   // of y
   Divider width, height;        // of y
   i32 in[3], pad[2];            // C, H, W of x; along H, W
+  i32 fill;                     // what integers are padded with; floats with 0
 };
-static_assert(sizeof(PadArgs<void>) == 96);
+static_assert(sizeof(PadArgs<void>) == 104);
 
 }  // namespace smelt::kernels

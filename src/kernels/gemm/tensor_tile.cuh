@@ -69,7 +69,8 @@ struct TensorTile {
     for (int i = 0; i < rows; ++i) {
       const int row = first_row() + i * 16;
       if constexpr (AKMajor) {
-        ptx::ldmatrix(a[i], tile + tile_offset<CopyA::line_bytes, a_reads>(row + lane() % 16, step * 32 + lane() / 16 * 16));
+        const LaneAddress at = left_fragment(lane());
+        ptx::ldmatrix(a[i], tile + tile_offset<CopyA::line_bytes, a_reads>(row + at.line, step * 32 + at.byte));
         if constexpr (words)
 #pragma unroll
           for (int w = 0; w < 4; ++w) a[i][w] = tf32_of(__uint_as_float(a[i][w]));
@@ -95,10 +96,10 @@ struct TensorTile {
                                                                                     (column + w / 2 * 8 + lane() / 4) * 4));
       } else {
         u32 both[4];                                                        // fragments of two columns, (32 bytes, 16)
-        if constexpr (BKMajor)
-          ptx::ldmatrix(both, tile + tile_offset<CopyB::line_bytes, b_reads>(column + lane() / 16 * 8 + lane() % 8,
-                                                                             step * 32 + lane() / 8 % 2 * 16));
-        else
+        if constexpr (BKMajor) {
+          const LaneAddress at = right_fragments(lane());
+          ptx::ldmatrix(both, tile + tile_offset<CopyB::line_bytes, b_reads>(column + at.line, step * 32 + at.byte));
+        } else
           ptx::ldmatrix_trans(both, tile + tile_offset<CopyB::line_bytes, b_reads>(step * 16 + lane() % 16,
                                                                                    (column + lane() / 16 * 8) * 2));
 #pragma unroll

@@ -53,7 +53,14 @@ struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)
   __device__ __forceinline__ void fetch(Operands& o, const Start& s, u32 row, u32 column, u32 count) const {
     i64 at[tensors];
     this->rows.template locate<1>(row, at);
-    fetch(o, s, at, column, count, IndicesTo<sizeof...(X)>());
+    fetch<~0u>(o, s, at, column, count, IndicesTo<sizeof...(X)>());
+  }
+  /// Loads those operands alone whose bit in Chosen is set.
+  template <u32 Chosen>
+  __device__ __forceinline__ void fetch_some(Operands& o, const Start& s, u32 row, u32 column, u32 count) const {
+    i64 at[tensors];
+    this->rows.template locate<1>(row, at);
+    fetch<Chosen>(o, s, at, column, count, IndicesTo<sizeof...(X)>());
   }
   /// Writes y there.
   __device__ __forceinline__ void write(const Operands& o, u32 count, const Sum (&sums)[width]) const {
@@ -66,12 +73,17 @@ struct ProgramEpilogue : EpilogueArgs<C.row_rank, C.batch_rank, 1 + sizeof...(X)
   }
 
  private:
-  template <int... I>
+  template <u32 Chosen, int... I>
   __device__ __forceinline__ void fetch(Operands& o, const Start& s, const i64 (&at)[tensors], u32 column, u32 count,
                                         Indices<I...>) const {
-    (load<X::access()>(get<I>(o.x), static_cast<const typename X::Type*>(this->begins[1 + I]),
-                       s.at[1 + I] + at[1 + I] + column * step<X>(1 + I), step<X>(1 + I), count), ...);
+    (fetch_one<Chosen, I, X>(o, s, at, column, count), ...);
     o.y = s.at[0] + at[0] + column * step<Y>(0);
+  }
+  template <u32 Chosen, int I, class V>
+  __device__ __forceinline__ void fetch_one(Operands& o, const Start& s, const i64 (&at)[tensors], u32 column, u32 count) const {
+    if constexpr ((Chosen >> I & 1) != 0)
+      load<V::access()>(get<I>(o.x), static_cast<const typename V::Type*>(this->begins[1 + I]),
+                        s.at[1 + I] + at[1 + I] + column * step<V>(1 + I), step<V>(1 + I), count);
   }
   template <int... I>
   __device__ __forceinline__ void write(const Operands& o, u32 count, const Sum (&sums)[width], Indices<I...>) const {

@@ -6,8 +6,8 @@
 
 #include "device/cuda/grid.h"
 #include "expr/cuda.h"
-#include "kernels/conv/pad.h"
 #include "ops/conv/cuda_implicit_problem.h"
+#include "ops/conv/cuda_pad.h"
 #include "ops/core/align.h"
 #include "ops/core/strides.h"
 #include "ops/cuda/source.h"
@@ -40,36 +40,6 @@ std::string source(const GpuRequest& r, const ImplicitProblem& p, const Config& 
          implicit_epilogue(r, p).source(conv, kernels::implicit_bytes(static_cast<int>(p.segments.size())));
 }
 
-/// Copies an image with its padding in place (src/kernels/conv/pad.cuh).
-class PadKernel final : public CompiledKernel {
- public:
-  PadKernel(const GpuRequest& r, const ImplicitProblem& p) : CompiledKernel(*r.gpu, {"conv:pad", pad_source(p), {}}, "pad") {
-    const BoundTensor& x = r.node.inputs[0];
-    args_.pixels = static_cast<uint32_t>(p.n * p.in_height * p.in_width);
-    args_.width = Divider(static_cast<uint32_t>(p.in_width));
-    args_.height = Divider(static_cast<uint32_t>(p.in_height));
-    copy(args_.in, Shape(x.shape.begin() + 1, x.shape.end()));
-    copy(args_.pad, r.problem.pad_begin);
-    copy(args_.from, memory_strides(x));
-  }
-
-  void run(const Buffers& b) override {
-    args_.x = b.inputs[0];
-    args_.y = b.workspace;
-    ops::Arguments arguments;
-    arguments.value(args_);
-    launch(b, {.grid = {(args_.pixels + 255) / 256, 1, 1}, .block = {256, 1, 1}}, arguments);
-  }
-
- private:
-  static std::string pad_source(const ImplicitProblem& p) {
-    const KernelEntry pad{"pad", "256", fmt::format("PadArgs<{}>", expr::cuda_type(p.type)),
-                          fmt::format("pad_image<{}>", ImplicitProblem::padded_channels)};
-    return "#include \"conv/pad.cuh\"\n" + entry_source(pad, sizeof(kernels::PadArgs<void>));
-  }
-  kernels::PadArgs<void> args_{};
-};
-
 class ImplicitKernel final : public CompiledKernel {
  public:
   ImplicitKernel(const GpuRequest& r, const ImplicitProblem& p, const Config& c, const std::string& name)
@@ -79,7 +49,7 @@ class ImplicitKernel final : public CompiledKernel {
         segments_(p.segments.size()),
         image_bytes_(device_aligned(p.padded_bytes())),
         args_(arguments(p, c)) {
-    if (p.padded) pad_ = std::make_unique<PadKernel>(r, p);
+    if (p.padded) pad_ = padding_kernel(r, p);
     const int64_t tiles_n = (p.m + c.tile_n - 1) / c.tile_n, tiles = (p.pixels() + c.tile_m - 1) / c.tile_m * tiles_n;
     const int64_t blocks = tiles * p.batches;
     const int64_t k_tiles = p.k(c.tile_k) / c.tile_k, split_tiles = (k_tiles + c.splits - 1) / c.splits;
@@ -146,7 +116,7 @@ class ImplicitKernel final : public CompiledKernel {
   conv::Arguments at_;
   size_t segments_;
   int64_t image_bytes_, partial_bytes_ = 0;
-  std::unique_ptr<PadKernel> pad_;
+  std::unique_ptr<Kernel> pad_;
   device::cuda::LaunchShape shape_;
   Args args_;  // of which the first segments_ are given
   std::shared_ptr<device::cuda::Memory> weights_, arrived_;

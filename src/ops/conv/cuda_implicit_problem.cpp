@@ -32,12 +32,12 @@ bool windows_side_by_side(const GpuRequest& r) {
 
 std::optional<Refusal> rejects(const GpuRequest& r) {
   const Problem& p = r.problem;
-  const bool half = p.input == DType::f16 || p.input == DType::bf16;
+  const bool half = p.input == DType::f16 || p.input == DType::bf16, integers = p.quantization.has_value();
   if (p.transposed && !windows_side_by_side(r))
     return refuse(Reason::unsupported, "a transposed convolution whose windows overlap, or are cut off");
   if (p.group != 1) return refuse(Reason::wrong_attribute, "{} groups; it knows one", p.group);
   if (p.spatial() > 2) return refuse(Reason::wrong_rank, "{} spatial axes, expected 1 or 2", p.spatial());
-  if ((!half && p.input != DType::f32) || r.weight().type != p.input)
+  if (!integers && ((!half && p.input != DType::f32) || r.weight().type != p.input))
     return refuse(Reason::wrong_type, "{} by {}", smelt::name(p.input), smelt::name(r.weight().type));
   if (!r.weight().constant.valid()) return refuse(Reason::not_constant, "weights that are not constant");
   if (elements(p.y) == 0 || elements(p.w) == 0) return refuse(Reason::wrong_shape, "an empty tensor");
@@ -104,8 +104,10 @@ Result<ImplicitProblem> implicit_problem(const GpuRequest& r) {
     constexpr int64_t channels = ImplicitProblem::padded_channels;
     q.padded = true;
     q.taps_w = q.taps[1];
+    // Of integers, which zeros of the weights make zero whatever they are, whole copies are read.
+    if (element == 1) q.taps[1] = whole_tiles(q.taps[1], 16 / channels);
     q.in_height = (q.out_height - 1) * q.stride[0] + (q.taps[0] - 1) * q.dilation[0] + 1;
-    q.in_width = ((q.out_width - 1) * q.stride[1] + q.taps[1] + 3) / 4 * 4;  // rows begin on 16 bytes
+    q.in_width = whole_tiles((q.out_width - 1) * q.stride[1] + q.taps[1], 4);  // rows begin on 16 bytes
     const auto row = static_cast<int32_t>(q.in_width * channels);
     q.segments = {{.x = nullptr,
                    .image = static_cast<int32_t>(q.in_height) * row,

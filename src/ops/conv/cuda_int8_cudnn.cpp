@@ -56,18 +56,11 @@ bool has_padding(const Problem& p) {
          std::ranges::any_of(p.pad_end, [](int64_t n) { return n != 0; });
 }
 
-/// The weights less their zero points are i8: as they are, or less 128.
-bool are_narrow(const Request& q) {
-  const DType type = q.weight().type;
-  return has_narrow_weights(q) ||
-         (type == DType::u8 && std::ranges::all_of(q.quantization().b_zeros, [](int32_t z) { return z == 128; }));
-}
-
 std::optional<Refusal> rejects(const Request& q, const Gpu& gpu) {
   const Problem& p = q.problem;
   if (auto why = dnn_missing(gpu)) return why;
   if (p.input != DType::u8 && p.input != DType::i8) return refuse(Reason::wrong_type, "elements of {}", smelt::name(p.input));
-  if (!are_narrow(q)) return refuse(Reason::wrong_value, "weights that have more than 8 bits less their zero points");
+  if (!fit_8_bits(q)) return refuse(Reason::wrong_value, "weights that have more than 8 bits less their zero points");
   if (p.spatial() != 2) return refuse(Reason::wrong_rank, "{} spatial axes, it is asked for 2", p.spatial());
   if (p.group != 1) return refuse(Reason::wrong_attribute, "{} groups, its engines for 8 bits take one", p.group);
   if (elements(p.y) == 0 || elements(p.w) == 0 || elements(p.x[0].shape) == 0)

@@ -85,6 +85,12 @@ int16_t int8_weight(const Request& r, int64_t m, int64_t c, int64_t tap) {
 
 bool has_narrow_weights(const Request& r) { return r.weight().type == DType::i8 && r.quantization().is_symmetric(); }
 
+bool fit_8_bits(const Request& r) {
+  const std::vector<int32_t>& zeros = r.quantization().b_zeros;
+  return has_narrow_weights(r) ||
+         (r.weight().type == DType::u8 && std::ranges::all_of(zeros, [](int32_t z) { return z == 128; }));
+}
+
 std::vector<int32_t> start_of_sums(const Request& r) {
   std::vector<int32_t> s = r.quantization().bias;
   s.resize(static_cast<size_t>(r.problem.outputs() + igemm::tile_columns), 0);

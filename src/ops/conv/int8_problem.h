@@ -19,6 +19,8 @@ int64_t depth(const Problem& p);  // products to a sum
 int16_t int8_weight(const Request& r, int64_t m, int64_t c, int64_t tap);
 /// Whether weights less their zero points have 8 bits, whatever they are.
 bool has_narrow_weights(const Request& r);
+/// Whether weights less their zero points have 8 bits: as they are, or less 128.
+bool fit_8_bits(const Request& r);
 /// The sums' start for each output channel, as long as packed panels need.
 std::vector<int32_t> start_of_sums(const Request& r);
 /// What weights packed in this form depend on but the weights themselves, for WeightStore.

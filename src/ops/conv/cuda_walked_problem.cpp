@@ -1,0 +1,170 @@
+#include "ops/conv/cuda_walked_problem.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "kernels/common/swizzle.h"
+#include "ops/conv/int8_problem.h"
+
+namespace smelt::ops::conv {
+namespace {
+
+int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Where byte `byte` of line `line` lies in a stage.
+int64_t in_stage(int64_t line_bytes, int64_t line, int64_t byte) {
+  const auto row = static_cast<uint32_t>(line), vector = static_cast<uint32_t>(byte / 16);
+  return (line_bytes == 64 ? kernels::swizzled<64>(row, vector) : kernels::swizzled<128>(row, vector)) + byte % 16;
+}
+
+}  // namespace
+
+std::string WalkedTile::print() const { return fmt::format("{} c{} w{}", config.print(), chunk, width); }
+
+Result<WalkedProblem> walked_problem(GpuRequest& r) {
+  const Problem& q = r.problem;
+  if (q.transposed) return refuse(Reason::unsupported, "a transposed convolution");
+  if (!q.quantization && q.input == DType::f32) return refuse(Reason::wrong_type, "f32, whose sums tensor cores round");
+  if (q.quantization && !fit_8_bits(r))
+    return refuse(Reason::wrong_value, "weights that have more than 8 bits less their zero points");
+  auto found = implicit_problem(r);
+  if (!found) return found.refusal();
+  WalkedProblem p{*std::move(found)};
+  p.weight = q.quantization ? DType::i8 : q.input;
+  p.element = bytes(p.type, 1);
+  constexpr int64_t most_taps = 15, most_bytes = int64_t{1} << 31;
+  if (std::max(p.taps[0], p.taps[1]) > most_taps)
+    return refuse(Reason::too_large, "a filter of {} x {}, expected at most {} along an axis", p.taps[0], p.taps[1], most_taps);
+  if (p.vec * p.element < 4)
+    return refuse(Reason::wrong_layout, "copies of {} bytes, expected at least 4: the channels of a pixel, or its strides",
+                  p.vec * p.element);
+  for (size_t i = 0; i < p.segments.size(); ++i) {
+    if (p.segments[i].shift != 0) return refuse(Reason::unsupported, "input {} is upsampled", i);
+    const int64_t span = p.padded ? p.padded_bytes() : storage_bytes(r.node.inputs[r.at.x + i]);
+    if (span >= most_bytes) return refuse(Reason::too_large, "an image that spans {} bytes; it counts to 2^31", span);
+  }
+  if (q.quantization) {
+    p.zero = r.zero();
+    p.filled = p.zero != 0 && (p.pad[0] != 0 || p.pad[1] != 0 ||
+                               p.in_height < (p.out_height - 1) * p.stride[0] - p.pad[0] + (p.taps[0] - 1) * p.dilation[0] + 1 ||
+                               p.in_width < (p.out_width - 1) * p.stride[1] - p.pad[1] + (p.taps[1] - 1) * p.dilation[1] + 1);
+    set_integer_program(r, p.zero);
+  }
+  return p;
+}
+
+int64_t walked_tiles(const WalkedProblem& p, const ImageSegment& s, int64_t line, int64_t chunk) {
+  return divide_up(divide_up(s.channels * p.element, chunk) * p.tap_count() * chunk, line);
+}
+
+int64_t walked_tiles(const WalkedProblem& p, const WalkedTile& t) {
+  int64_t sum = 0;
+  for (const ImageSegment& s : p.segments) sum += walked_tiles(p, s, t.line, t.chunk);
+  return sum;
+}
+
+std::optional<WalkedTile> walked_tile(const WalkedProblem& p, const matmul::CudaConfig& c, DType result) {
+  constexpr int64_t most_copies = 8;  // a thread's of the image a tile: each takes two registers
+  WalkedTile t{.config = c, .line = c.tile_k * p.element};
+  const int64_t copy = p.vec * p.element, warp_n = c.tile_n / c.warps_n, copies = t.line / copy;
+  if (c.unit != matmul::CudaConfig::Unit::tensor || (t.line != 64 && t.line != 128)) return std::nullopt;
+  if (c.threads() % copies != 0 || c.tile_m * copies > most_copies * c.threads()) return std::nullopt;
+  t.width = std::min(16 / bytes(result, 1), warp_n / 4);
+  int64_t fewest = 0;
+  for (int64_t chunk = t.line; chunk >= 16; chunk /= 2) {
+    if (t.line / chunk > std::max<int64_t>(1, p.tap_count())) continue;
+    int64_t tiles = 0;
+    for (const ImageSegment& s : p.segments) tiles += walked_tiles(p, s, t.line, chunk);
+    if (fewest == 0 || tiles < fewest) fewest = tiles, t.chunk = chunk;
+  }
+  return t;
+}
+
+Tensor walked_weights(const Tensor& w, const WalkedProblem& p, const WalkedTile& t) {
+  const Shape& s = w.shape();
+  const matmul::CudaConfig& c = t.config;
+  const int64_t warp_n = c.tile_n / c.warps_n, tiles_n = divide_up(p.m, c.tile_n), k_tiles = walked_tiles(p, t);
+  const int64_t element = p.element, stage = c.tile_n * t.line, taps = p.tap_count();
+  const int64_t rows = p.taps[0], columns = p.padded ? p.taps_w : p.taps[1];  // of the filter as ONNX has it
+  std::vector<int64_t> line_of(static_cast<size_t>(warp_n));                  // a warp's channels
+  for (int64_t column = 0; column < warp_n; ++column)
+    line_of[static_cast<size_t>(kernels::walked_channel(static_cast<int>(column), static_cast<int>(t.width)))] = column;
+  const bool less_128 = w.type() == DType::u8;
+  Tensor to = Tensor::zeros(DType::u8, {tiles_n * k_tiles * stage});
+  auto* const out = static_cast<uint8_t*>(to.raw());
+  const auto* const from = static_cast<const uint8_t*>(w.raw());
+  for (int64_t m = 0; m < p.m; ++m) {
+    const int64_t in_tile = m % c.tile_n, line = in_tile / warp_n * warp_n + line_of[static_cast<size_t>(in_tile % warp_n)];
+    uint8_t* const tile = out + m / c.tile_n * k_tiles * stage;
+    int64_t first_tile = 0, first = 0;  // of the segment: its tile of K, its first channel
+    for (const ImageSegment& segment : p.segments) {
+      const int64_t channels = p.padded ? s[1] : segment.channels;
+      for (int64_t channel = 0; channel < channels; ++channel)
+        for (int64_t kh = 0; kh < rows; ++kh)
+          for (int64_t kw = 0; kw < columns; ++kw) {
+            // Where the image is padded, a row's taps are channels.
+            const int64_t tap = p.padded ? kh : kh * columns + kw;
+            const int64_t byte = (p.padded ? kw * ImplicitProblem::padded_channels + channel : channel) * element;
+            const int64_t chunk = byte / t.chunk * taps + tap, k_tile = first_tile + chunk / t.in_line();
+            const int64_t at = k_tile * stage + in_stage(t.line, line, chunk % t.in_line() * t.chunk + byte % t.chunk);
+            std::memcpy(tile + at, from + (((m * s[1] + first + channel) * rows + kh) * columns + kw) * element,
+                        static_cast<size_t>(element));
+            if (less_128) tile[at] ^= 0x80;
+          }
+      first_tile += walked_tiles(p, segment, t.line, t.chunk);
+      first += channels;
+    }
+  }
+  return to;
+}
+
+Key walked_packing(const WalkedProblem& p, const WalkedTile& t) {
+  Key key("conv:walked");
+  key.field(t.config.tile_n).field(t.config.tile_n / t.config.warps_n).field(t.width).field(t.line).field(t.chunk);
+  key.flag(":padded", p.padded);
+  for (const ImageSegment& s : p.segments) key.field(s.channels);
+  return key;
+}
+
+std::vector<std::byte> walked_arguments(const WalkedProblem& p, const WalkedTile& t) {
+  const matmul::CudaConfig& c = t.config;
+  const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
+  const int64_t k_tiles = walked_tiles(p, t);
+  WalkedHead args{};
+  args.m = static_cast<uint32_t>(p.pixels());
+  args.n = static_cast<uint32_t>(p.m);
+  args.tiles_n = static_cast<uint32_t>((p.m + c.tile_n - 1) / c.tile_n);
+  args.k_tiles = narrow(k_tiles);
+  args.split_tiles = narrow((k_tiles + c.splits - 1) / c.splits);
+  args.width = Divider(static_cast<uint32_t>(p.out_width));
+  args.height = Divider(static_cast<uint32_t>(p.out_height));
+  args.in_height = narrow(p.in_height);
+  args.in_width = narrow(p.in_width);
+  std::ranges::transform(p.stride, args.stride, narrow);
+  std::ranges::transform(p.pad, args.pad, narrow);
+  std::ranges::transform(p.dilation, args.dilation, narrow);
+  std::vector<std::byte> memory(kernels::walked_bytes(static_cast<int>(p.segments.size()), static_cast<int>(p.tap_count())));
+  std::memcpy(memory.data(), static_cast<const void*>(&args), offsetof(WalkedHead, segments));
+  std::byte* to = memory.data() + offsetof(WalkedHead, segments);
+  const auto append = [&to](const auto& v) { std::memcpy(to, static_cast<const void*>(&v), sizeof v), to += sizeof v; };
+  for (const ImageSegment& s : p.segments) {
+    WalkedSegment one{};
+    one.image = narrow(s.image * p.element);
+    one.row = narrow(s.row * p.element);
+    one.pixel = narrow(s.pixel * p.element);
+    one.channels = narrow(s.channels * p.element);
+    one.tiles = narrow(walked_tiles(p, s, t.line, t.chunk));
+    append(one);
+  }
+  for (const ImageSegment& s : p.segments)
+    for (int64_t h = 0; h < p.taps[0]; ++h)
+      for (int64_t w = 0; w < p.taps[1]; ++w)
+        append(kernels::WalkedTap{narrow((h * p.dilation[0] * s.row + w * p.dilation[1] * s.pixel) * p.element),
+                                  uint32_t{1} << h | uint32_t{1} << (16 + w)});
+  return memory;
+}
+
+}  // namespace smelt::ops::conv

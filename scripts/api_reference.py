@@ -246,7 +246,7 @@ def python_page(build: pathlib.Path) -> str:
     out += "Options are keywords everywhere: those of [BuildOptions](#buildoptions).\n\n"
     modules = [("session", "Sessions", ["Session", "NodeArg", "Cache"]), ("smelt_ext", None, ["Tensor"]),
                ("verbs", "The verbs", ["optimize", "profile", "explain", "bench", "Result", "Optimized"]),
-               ("options", "Options", ["BuildOptions"]),
+               ("quantization", "8-bit models", ["quantize", "Quantized"]), ("options", "Options", ["BuildOptions"]),
                ("errors", "Errors", ["Error", "UsageError", "UnsupportedError", "AccuracyError", "NotProvenError"]),
                ("ops", "smelt.ops", ["linear", "forget_weights", "tune", "rms_norm", "layer_norm"]),
                ("torch", "smelt.torch", ["profile", "ModuleProfile"]),

@@ -65,6 +65,7 @@ std::string build_text(const Plan& plan, double seconds);
 Action add_info(CLI::App& app);
 Action add_profile(CLI::App& app);
 Action add_optimize(CLI::App& app);
+Action add_quantize(CLI::App& app);
 Action add_explain(CLI::App& app);
 Action add_run(CLI::App& app);
 Action add_bench(CLI::App& app);

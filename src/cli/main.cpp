@@ -32,6 +32,8 @@ constexpr Verb verbs[] = {
      "smelt profile resnet50.onnx --top 10 --report profile.html", add_profile},
     {"optimize", "Fuse, tune and write the plan, a valid ONNX file", "smelt optimize resnet50.onnx -o resnet50.plan.onnx",
      add_optimize},
+    {"quantize", "Write the model in 8 bits, calibrated on your data, and say what that cost (in the Python package)",
+     "smelt quantize resnet50.onnx -o resnet50.int8.onnx --data images", add_quantize},
     {"explain", "Every pattern tried: matched, or why not", "smelt explain bert.onnx --pattern attention", add_explain},
     {"run", "Run once on given or random inputs", "smelt run resnet50.onnx --inputs in.npz --outputs out.npz", add_run},
     {"bench", "Time the optimised plan against the unfused model (or two plans), interleaved",

@@ -10,7 +10,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 
-VERBS = ["info", "profile", "optimize", "explain", "run", "bench", "compare", "diff", "inspect", "devices", "cache"]
+VERBS = ["info", "profile", "optimize", "quantize", "explain", "run", "bench", "compare", "diff", "inspect", "devices", "cache"]
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -41,6 +41,11 @@ Result<WalkedProblem> walked_problem(GpuRequest& r) {
   if (p.vec * p.element < 4)
     return refuse(Reason::wrong_layout, "copies of {} bytes, expected at least 4: the channels of a pixel, or its strides",
                   p.vec * p.element);
+  constexpr uint64_t most_argument = 4096;  // a kernel's argument has room for the program's operands beside it
+  const uint64_t argument = kernels::walked_bytes(static_cast<int>(p.segments.size()), static_cast<int>(p.tap_count()));
+  if (argument > most_argument)
+    return refuse(Reason::too_large, "{} inputs under {} taps: an argument of {} bytes, expected at most {}", p.segments.size(),
+                  p.tap_count(), argument, most_argument);
   for (size_t i = 0; i < p.segments.size(); ++i) {
     if (p.segments[i].shift != 0) return refuse(Reason::unsupported, "input {} is upsampled", i);
     const int64_t span = p.padded ? p.padded_bytes() : storage_bytes(r.node.inputs[r.at.x + i]);

@@ -74,7 +74,7 @@ void add_graph_options(CLI::App& app, ModelArguments& m, const char* what) {
 void add_build_options(CLI::App& app, ModelArguments& m) {
   app.add_option("--tactics", m.options.tactics,
                  "Tactics to allow (+) and refuse (-), in order: +onednn,-reference. On a GPU, off unless allowed by name: "
-                 "early_launch, nondeterministic, walked")
+                 "early_launch, nondeterministic")
       ->type_name("LIST");
   app.add_option("--tuning-level", m.options.tuning_level,
                  "0 the cost model's first choice, nothing measured; 1 the two best guesses; 2 all likely ones (default); 3 "

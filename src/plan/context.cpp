@@ -18,9 +18,7 @@ std::shared_ptr<MemoryAccount> account_for(const Options& options) {
   return std::make_shared<MemoryAccount>(limited ? options.memory_limit : MemoryAccount::no_limit);
 }
 
-tune::TacticFilter tactic_filter(const Options& options) {
-  return tune::TacticFilter::parse(options.tactics, ops::tactic_names, ops::off_by_default);
-}
+tune::TacticFilter tactic_filter(const Options& options) { return tune::TacticFilter::parse(options.tactics, ops::tactic_names); }
 
 std::shared_ptr<tune::Cache> open_cache(const Options& options) {
   if (!options.use_cache || options.tuning_level == 0) return tune::Cache::in_memory();

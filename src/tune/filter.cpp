@@ -8,10 +8,8 @@
 
 namespace smelt::tune {
 
-TacticFilter TacticFilter::parse(std::string_view text, std::span<const std::string_view> known,
-                                 std::span<const std::string_view> off) {
+TacticFilter TacticFilter::parse(std::string_view text, std::span<const std::string_view> known) {
   TacticFilter filter;
-  filter.off_.assign(off.begin(), off.end());
   filter.text_ = text;
   size_t begin = 0;
   while (begin < text.size()) {
@@ -34,7 +32,6 @@ TacticFilter TacticFilter::parse(std::string_view text, std::span<const std::str
 }
 
 bool TacticFilter::allows(std::string_view tactic) const {
-  if (std::ranges::find(off_, tactic) != off_.end()) return asks_for(tactic);
   bool allowed = true;
   for (const Item& item : items_) {
     if (item.name == "all" || item.name == tactic) allowed = item.allow;

@@ -14,9 +14,8 @@ class TacticFilter {
  public:
   TacticFilter() = default;
   /// Throws Error (usage) for an item without a sign, an empty name, or a name that is not in `known`; the error lists `known`.
-  /// An empty `known` accepts any name. Tactics that are `off` are allowed by their own names alone.
-  static TacticFilter parse(std::string_view text, std::span<const std::string_view> known = {},
-                            std::span<const std::string_view> off = {});
+  /// An empty `known` accepts any name.
+  static TacticFilter parse(std::string_view text, std::span<const std::string_view> known = {});
   bool allows(std::string_view tactic) const;
   /// Whether an item allows the tactic by its own name, as those that are off by default need.
   bool asks_for(std::string_view tactic) const;
@@ -29,7 +28,6 @@ class TacticFilter {
     std::string name;
   };
   std::vector<Item> items_;
-  std::vector<std::string> off_;
   std::string text_;
 };
 

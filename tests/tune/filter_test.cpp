@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <vector>
 
 #include "support/errors.h"
 
@@ -23,16 +22,6 @@ TEST(TacticFilter, asks_only_for_what_it_names) {
   EXPECT_TRUE(TacticFilter::parse("-all,+cudnn").asks_for("cudnn"));
   EXPECT_TRUE(TacticFilter::parse("+cudnn,-all").asks_for("cudnn"));
   EXPECT_FALSE(TacticFilter::parse("+cudnn,-cudnn").asks_for("cudnn"));
-}
-
-TEST(TacticFilter, allows_what_is_off_by_its_own_name_alone) {
-  const std::vector<std::string_view> off{"walked"};
-  const auto allows = [&](std::string_view text) { return TacticFilter::parse(text, {}, off).allows("walked"); };
-  EXPECT_FALSE(allows(""));
-  EXPECT_FALSE(allows("+all"));
-  EXPECT_TRUE(allows("+walked"));
-  EXPECT_TRUE(allows("-all,+walked"));
-  EXPECT_TRUE(TacticFilter::parse("", {}, off).allows("cuda"));
 }
 
 TEST(TacticFilter, allows_everything_when_empty) { EXPECT_TRUE(TacticFilter::parse("").allows("onednn")); }

@@ -11,16 +11,9 @@ inline constexpr std::string_view early_launch = "early_launch";
 /// Libraries' engines whose results differ from run to run are candidates too, with this behind their name. Off likewise.
 inline constexpr std::string_view nondeterministic = "nondeterministic";
 
-/// Convolutions on tensor cores whose taps the host lays out (src/kernels/conv/walked.cuh). Off likewise, until its tests have
-/// run on a device.
-inline constexpr std::string_view walked = "walked";
-
-/// Candidates that are off where --tactics does not ask for them by name.
-inline constexpr std::string_view off_by_default[] = {walked};
-
 /// What --tactics takes. ops::offer insists that every family keeps to it.
 inline constexpr std::string_view tactic_names[] = {"onednn", "avx2",      "winograd",   "cpu",
-                                                    "cuda",   "hopper",    walked,       "cublaslt",
+                                                    "cuda",   "hopper",    "walked",     "cublaslt",
                                                     "cudnn",  "reference", early_launch, nondeterministic};
 
 }  // namespace smelt::ops

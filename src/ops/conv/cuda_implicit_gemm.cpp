@@ -101,13 +101,7 @@ class ImplicitKernel final : public CompiledKernel {
     args.tiles = static_cast<uint32_t>((p.pixels() + c.tile_m - 1) / c.tile_m) * args.tiles_n;
     args.k_tiles = narrow(k_tiles);
     args.split_tiles = narrow((k_tiles + c.splits - 1) / c.splits);
-    args.width = Divider(static_cast<uint32_t>(p.out_width));
-    args.height = Divider(static_cast<uint32_t>(p.out_height));
-    args.in_height = narrow(p.in_height);
-    args.in_width = narrow(p.in_width);
-    std::ranges::transform(p.stride, args.stride, narrow);
-    std::ranges::transform(p.pad, args.pad, narrow);
-    std::ranges::transform(p.dilation, args.dilation, narrow);
+    set_geometry(args, p);
     std::ranges::transform(p.taps, args.taps, narrow);
     return args;
   }

@@ -2,6 +2,7 @@
 // channels that is first copied with its padding in place, so that a window's row of taps is one run of "channels".
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,18 @@ struct ImplicitProblem {
   /// The padded image's bytes; 0 where it is not.
   int64_t padded_bytes() const { return padded ? bytes(type, n * in_height * in_width * padded_channels) : 0; }
 };
+
+/// Of a kernel's argument the output's extents, the image's, and the window's steps.
+template <class Args> void set_geometry(Args& args, const ImplicitProblem& p) {
+  const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
+  args.width = Divider(static_cast<uint32_t>(p.out_width));
+  args.height = Divider(static_cast<uint32_t>(p.out_height));
+  args.in_height = narrow(p.in_height);
+  args.in_width = narrow(p.in_width);
+  std::ranges::transform(p.stride, args.stride, narrow);
+  std::ranges::transform(p.pad, args.pad, narrow);
+  std::ranges::transform(p.dilation, args.dilation, narrow);
+}
 
 /// The problem, or why the kernel does not take it.
 Result<ImplicitProblem> implicit_problem(const GpuRequest& r);

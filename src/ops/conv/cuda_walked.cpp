@@ -144,15 +144,15 @@ void offer_walked(const SharedRequest& r, Offer& offer) {
   auto found = walked_problem(*own);
   if (!found) return offer.refuse("walked", found.refusal());
   const auto p = std::make_shared<const WalkedProblem>(*std::move(found));
-  matmul::CudaProblem product = product_of(*own, *p, own->epilogue(4));
+  const matmul::CudaProblem product = product_of(*own, *p, own->epilogue(4));
+  const double moved = own->moved_bytes();
   const auto configs = matmul::cuda_configs(product, *own->gpu);
   if (!configs) return offer.refuse("walked", configs.refusal());
   std::vector<std::pair<double, WalkedTile>> ranked;
   for (const matmul::CudaConfig& c : *configs) {
     const auto tile = walked_tile(*p, c, own->problem.output);
     if (!tile) continue;
-    product.k = walked_tiles(*p, *tile) * c.tile_k;
-    ranked.emplace_back(matmul::cuda_estimate_us(product, c, *own->gpu) + (p->padded ? 2 : 0), *tile);
+    ranked.emplace_back(walked_estimate_us(*p, *tile, *own->gpu, moved) + (p->padded ? 2 : 0), *tile);
   }
   if (ranked.empty())
     return offer.refuse("walked", Reason::too_large, "copies of {} elements, too many a thread in every tile", p->vec);

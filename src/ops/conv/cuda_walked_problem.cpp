@@ -88,6 +88,39 @@ std::optional<WalkedTile> walked_tile(const WalkedProblem& p, const matmul::Cuda
   return t;
 }
 
+double walked_estimate_us(const WalkedProblem& p, const WalkedTile& t, const Gpu& gpu, double moved) {
+  const device::cuda::DeviceInfo& i = gpu.info;
+  const matmul::CudaConfig& c = t.config;
+  const auto real = [](int64_t v) { return static_cast<double>(v); };
+  const int64_t multiprocessors = std::max(1, i.multiprocessors), threads = c.threads();
+  const int64_t blocks = divide_up(p.pixels(), c.tile_m) * divide_up(p.m, c.tile_n) * c.splits;
+  const int64_t k_tiles = divide_up(walked_tiles(p, t), c.splits),
+                registers = std::min<int64_t>(255, c.tile_m * c.tile_n / threads + 64);
+  const int64_t resident = std::max<int64_t>(
+      1, std::min({i.shared_per_multiprocessor / (c.shared_bytes(p.element) + i.reserved_shared_per_block),
+                   i.registers_per_multiprocessor / (registers * threads), i.threads_per_multiprocessor / threads}));
+  const int64_t each = divide_up(blocks, multiprocessors), together = std::min(resident, each), waves = divide_up(each, together);
+  // Fragments of small warps' tiles are loaded more often; few warps do not fill the pipes; and the program has its instructions.
+  const double warp_m = real(c.tile_m / c.warps_m), warp_n = real(c.tile_n / c.warps_n);
+  const double reuse = std::min(1.0, 2 * warp_m * warp_n / (warp_m + warp_n) / 48),
+               filled = std::min(1.0, real(together * threads) / 256);
+  const double of_f16 = i.major >= 9                   ? 2700
+                        : i.major == 8 && i.minor == 0 ? 2048
+                                                       : 1024;  // operations of a multiprocessor in a clock
+  const double rate = of_f16 * (p.element == 1 ? 2 : 1) * i.clock_mhz * (0.25 + 0.75 * reuse) * (0.3 + 0.7 * filled) * 0.53;
+  const double compute = real(each) * 2 * real(c.tile_m * c.tile_n) * real(k_tiles * c.tile_k) / rate;
+  const double program = real(each * c.tile_m * std::min(c.tile_n, p.m)) * (p.element == 1 ? 10 : 6) / (128 * 0.89 * i.clock_mhz);
+  const double bandwidth = std::max(i.bandwidth, 1e5) * 0.92, stage = real((c.tile_m + c.tile_n) * t.line);
+  const double flying = real(std::min(blocks, multiprocessors) * together * (c.stages - 1)) * stage;
+  const double memory = moved / std::min(bandwidth, flying / 0.9), from_l2 = real(blocks * k_tiles) * stage / (2.5 * bandwidth);
+  double us = 2 + std::max({compute + program, memory, from_l2}) + real(waves) * (0.8 + 0.02 * real(k_tiles));
+  if (threads >= 256) us *= 1.05;
+  if (c.ahead && threads == 256 && c.tile_m * c.tile_n == 128 * 128) us *= 1.2;
+  if (c.splits > 1)
+    us += 1 + 8 * real(blocks * std::min(p.pixels(), c.tile_m) * c.tile_n) / (2 * bandwidth) + 0.05 * real(c.splits);
+  return us;
+}
+
 Tensor walked_weights(const Tensor& w, const WalkedProblem& p, const WalkedTile& t) {
   const Shape& s = w.shape();
   const matmul::CudaConfig& c = t.config;
@@ -144,13 +177,7 @@ std::vector<std::byte> walked_arguments(const WalkedProblem& p, const WalkedTile
   args.tiles_n = static_cast<uint32_t>((p.m + c.tile_n - 1) / c.tile_n);
   args.k_tiles = narrow(k_tiles);
   args.split_tiles = narrow((k_tiles + c.splits - 1) / c.splits);
-  args.width = Divider(static_cast<uint32_t>(p.out_width));
-  args.height = Divider(static_cast<uint32_t>(p.out_height));
-  args.in_height = narrow(p.in_height);
-  args.in_width = narrow(p.in_width);
-  std::ranges::transform(p.stride, args.stride, narrow);
-  std::ranges::transform(p.pad, args.pad, narrow);
-  std::ranges::transform(p.dilation, args.dilation, narrow);
+  set_geometry(args, p);
   std::vector<std::byte> memory(kernels::walked_bytes(static_cast<int>(p.segments.size()), static_cast<int>(p.tap_count())));
   std::memcpy(memory.data(), static_cast<const void*>(&args), offsetof(WalkedHead, segments));
   std::byte* to = memory.data() + offsetof(WalkedHead, segments);

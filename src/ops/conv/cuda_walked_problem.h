@@ -46,6 +46,11 @@ std::optional<WalkedTile> walked_tile(const WalkedProblem& p, const matmul::Cuda
 int64_t walked_tiles(const WalkedProblem& p, const ImageSegment& s, int64_t line, int64_t chunk);
 int64_t walked_tiles(const WalkedProblem& p, const WalkedTile& t);
 
+/// Microseconds that it takes by this tile, guessed; `moved`: bytes of the images, the weights, what the program reads and writes.
+/// Of 88 problems on an H100 (bench/results/gpu-conv-2026-11-25.txt) the first guess took 1.04 times as long as the fastest of 8
+/// or 12, and a guess was 16 % from the time.
+double walked_estimate_us(const WalkedProblem& p, const WalkedTile& t, const Gpu& gpu, double moved);
+
 /// WalkedArgs as it lies in memory, all but the addresses.
 std::vector<std::byte> walked_arguments(const WalkedProblem& p, const WalkedTile& t);
 

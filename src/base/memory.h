@@ -60,11 +60,12 @@ int64_t memory_left();
 inline constexpr int64_t huge_page = int64_t{2} << 20;  // bytes
 
 /// Memory for a tensor, aligned and taken from this thread's account until the last owner lets it go; of huge pages where it fills
-/// one, on systems that give them. Throws Error where that many bytes are not left: the system would promise them, and end the process when they are written.
+/// one, on systems that give them. Throws Error where that many bytes are not left: the system would promise them, and end the
+/// process when they are written.
 std::shared_ptr<void> tensor_memory(int64_t bytes, DType type, const Shape& shape);
 
-/// Takes the bytes of a tensor that lie elsewhere, as strings do, from this thread's account until the last owner lets them go. Throws as
-/// tensor_memory does.
+/// Takes the bytes of a tensor that lie elsewhere, as strings do, from this thread's account until the last owner lets them go.
+/// Throws as tensor_memory does.
 std::shared_ptr<void> memory_elsewhere(int64_t bytes, DType type, const Shape& shape);
 
 /// Throws Error where a tensor of that many bytes could not be had now.

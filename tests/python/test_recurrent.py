@@ -61,12 +61,15 @@ def test_bytes(tmp_path, weight_type, direction, by_column):
     def floats(*shape, low=-0.4, high=0.4):
         return rng.uniform(low, high, shape).astype(np.float32)
 
-    limits, columns = np.iinfo(weight_type), [directions] + [4 * hidden] * by_column
+    # ONNX Runtime adds two products of u8 and s8 in 16 bits where the processor has no dot products of bytes (AVX2): larger
+    # weights than these saturate there.
+    low, high = (-64, 64) if weight_type == np.int8 else (0, 255)
+    columns = [directions] + [4 * hidden] * by_column
     zero = np.full(columns, 131 if weight_type == np.uint8 else 0, weight_type)
     constants = {"b": floats(directions, 8 * hidden), "w_scale": floats(*columns, low=0.001, high=0.003),
                  "r_scale": floats(*columns, low=0.001, high=0.003), "w_zero": zero, "r_zero": zero}
     for name, k in (("w", INPUT), ("r", hidden)):
-        constants[name] = rng.integers(limits.min, limits.max, (directions, k, 4 * hidden), weight_type, endpoint=True)
+        constants[name] = rng.integers(low, high, (directions, k, 4 * hidden), weight_type, endpoint=True)
     feeds = {"x": 3 * floats(STEPS, 1, INPUT), "h": floats(directions, 1, hidden), "c": floats(directions, 1, hidden)}
     order = ["x", "w", "r", "b", "", "h", "c", "", "w_scale", "w_zero", "r_scale", "r_zero"]
     # A value at the border of two levels may fall to either side: about a hundredth of a gate.

@@ -47,6 +47,8 @@ template <class T> double sample(const T* plane, const Shape& grid, const std::v
 
 void infer_deform(InferContext& c) {
   const Deform d = deform_problem(c.node, c.shape(0), c.shape(1), c.shape(2));
+  if (const Shape one_each{d.conv.m}; c.has(3) && c.shape(3) != one_each)
+    fail("the bias has shape {}, expected {}", to_string(c.shape(3)), to_string(one_each));
   if (c.has(4)) {
     const Shape expected = with_spatial(d.conv.n, d.groups * elements(d.conv.window.kernel), d.conv.out);
     if (c.shape(4) != expected) fail("mask has shape {}, expected {}", to_string(c.shape(4)), to_string(expected));

@@ -44,6 +44,8 @@ void infer_pad(InferContext& c) {
   const std::string mode = c.node.get_string("mode", "constant");
   if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
     fail("mode is '{}', expected 'constant', 'reflect', 'edge' or 'wrap'", mode);
+  if (c.has(2) && c.in(2).shape_known && elements(c.shape(2)) != 1)
+    fail("the value to fill with has shape {}, expected one element", to_string(c.shape(2)));
   const auto pads = list(c, 1, "pads");
   const auto axes = c.has(3) ? c.ints(3) : std::nullopt;
   if (!pads || (c.has(3) && !axes) || !c.in(0).shape_known) return c.set_type(0, type);

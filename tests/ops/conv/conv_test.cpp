@@ -100,6 +100,13 @@ TEST(DeformConv, without_offsets_is_a_convolution) {
   expect_near(run("DeformConv", {x3x3, ones2x2, offset}), {1, 1, 2, 2}, {8, 12, 20, 24});
 }
 
+TEST(DeformConv, wants_a_bias_for_each_result_channel) {
+  const Tensor x = f32({1, 1, 1, 1}, {1}), w = f32({2, 1, 1, 1}, {1, 1}), offset = f32({1, 2, 1, 1}, {0, 0});
+  expect_error("the bias has shape [1], expected [2]", [&] {
+    run("DeformConv", {x, w, offset, f32({1}, {1})});
+  });
+}
+
 TEST(DeformConv, samples_between_pixels_and_scales_by_the_mask) {
   // One tap, moved half a pixel down and right: the mean of four neighbours; outside counts as zero.
   const Tensor offset = f32({1, 2, 1, 1}, {0.5f, 0.5f}), w = f32({1, 1, 1, 1}, {1}), x = f32({1, 1, 1, 1}, {8});

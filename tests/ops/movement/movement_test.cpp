@@ -85,6 +85,12 @@ TEST(Split, makes_the_last_piece_smaller) {
   EXPECT_TENSOR(out[2], ({1}), ({6}));
 }
 
+TEST(Pad, wants_one_element_to_fill_with) {
+  expect_error("the value to fill with has shape [2], expected one element", [] {
+    run("Pad", {iota(DType::f32, {3}), i64({2}, {0, 0}), f32({2}, {1, 2})});
+  });
+}
+
 TEST(Pad, folds_a_reflection_more_than_once) {
   const Tensor x = iota(DType::f32, {3});
   const Tensor pads = i64({2}, {5, 3});

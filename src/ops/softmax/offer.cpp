@@ -11,7 +11,11 @@ bool is_loss(const Node& n) { return n.is("NegativeLogLikelihoodLoss") || n.is("
 
 void offer_softmax_cpu(const BoundNode& b, const Machine& machine, Offer& offer) {
   offer_softmax_rows(b, machine, offer);
-  offer_softmax_onednn(b, machine, offer);
+  // Of a row that holds a NaN oneDNN makes zeros beside it. Whether a NaN shows must not depend on which kernel was faster.
+  if (offer.candidates.empty())
+    offer_softmax_onednn(b, machine, offer);
+  else
+    offer.refuse("onednn", Reason::not_exact, "beside a NaN or an infinity its results are 0, not NaN");
 }
 
 constexpr OperatorTactics operators[] = {

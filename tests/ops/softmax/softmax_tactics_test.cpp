@@ -33,5 +33,24 @@ TEST(SoftmaxTactics, take_many_columns_and_a_few) {
   agrees("Softmax", DType::f32, {5000, 2}, 0, 13);
 }
 
+TEST(SoftmaxTactics, show_what_is_no_number_in_the_whole_row) {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  for (const char* op : {"Softmax", "LogSoftmax"}) {
+    for (const float odd : {nan, inf}) {
+      for (const int64_t width : {3, 40, 1000}) {
+        Trial t;
+        t.node.op = op;
+        t.node.opset = 13;
+        t.node.attrs["axis"] = int64_t{-1};
+        Tensor x = random_tensor(DType::f32, {4, width}, 9, -8, 8);
+        x.data<float>()[width + 1] = odd;
+        t.add(std::move(x), false);
+        t.result(DType::f32, {4, width});
+        EXPECT_THAT(check(t, 2e-6), testing::ElementsAre("cpu")) << op << " of " << width;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace smelt::ops

@@ -171,8 +171,8 @@ std::shared_ptr<void> tensor_memory(int64_t bytes, DType type, const Shape& shap
   const int64_t size = bytes > unknown - alignment ? bytes : std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
   const std::shared_ptr<MemoryAccount>& account = memory_account();
   if (!account->take(size)) refuse(bytes, type, shape);
-  void* p = std::aligned_alloc(static_cast<size_t>(size < huge_page ? alignment : huge_page), static_cast<size_t>(size));
-  if (!p) {
+  void* p = nullptr;
+  if (posix_memalign(&p, static_cast<size_t>(size < huge_page ? alignment : huge_page), static_cast<size_t>(size)) != 0) {
     account->give_back(size);
     fail("no memory for a tensor {}{}: {} bytes", name(type), to_string(shape), bytes);
   }

@@ -102,9 +102,7 @@ TEST(DeformConv, without_offsets_is_a_convolution) {
 
 TEST(DeformConv, wants_a_bias_for_each_result_channel) {
   const Tensor x = f32({1, 1, 1, 1}, {1}), w = f32({2, 1, 1, 1}, {1, 1}), offset = f32({1, 2, 1, 1}, {0, 0});
-  expect_error("the bias has shape [1], expected [2]", [&] {
-    run("DeformConv", {x, w, offset, f32({1}, {1})});
-  });
+  expect_error("the bias has shape [1], expected [2]", [&] { run("DeformConv", {x, w, offset, f32({1}, {1})}); });
 }
 
 TEST(DeformConv, samples_between_pixels_and_scales_by_the_mask) {

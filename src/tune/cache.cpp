@@ -67,6 +67,8 @@ std::vector<Timing> timings_from(const Json& list) {
   return timings;
 }
 
+}  // namespace
+
 /// A prepared statement; every failure throws Error with SQLite's reason.
 class Statement {
  public:
@@ -96,6 +98,11 @@ class Statement {
     return t ? std::string(t, static_cast<size_t>(sqlite3_column_bytes(statement_, column))) : std::string();
   }
   int number(int column) const { return sqlite3_column_int(statement_, column); }
+  /// Ends its reading, so that it can be bound and stepped again.
+  void reset() {
+    sqlite3_reset(statement_);
+    bound_ = 0;
+  }
 
  private:
   void check(int rc) {
@@ -106,9 +113,24 @@ class Statement {
   int bound_ = 0;
 };
 
-}  // namespace
-
 namespace {
+
+constexpr std::string_view columns = "SELECT problem, device, versions, level, timings FROM timings ";
+
+/// The entries of the rows that a statement of these columns has.
+std::vector<CacheEntry> read_all(Statement& s) {
+  std::vector<CacheEntry> entries;
+  while (s.step()) {
+    const Json timings = Json::parse(s.text(4), nullptr, false);
+    try {
+      entries.push_back({{s.text(0), s.text(1), s.text(2)}, s.number(3), timings_from(timings)});
+    } catch (const Json::exception&) {
+      // Another version wrote the row, or it is damaged: it counts as missing, so that the problem is measured again.
+    } catch (const Error&) {
+    }
+  }
+  return entries;
+}
 
 /// A pipe in the place of a database, or of a file that SQLite keeps beside it, would be waited for without end.
 void check_regular(const std::filesystem::path& path) {
@@ -202,7 +224,8 @@ bool Cache::take_unwritable(const std::filesystem::path& path) {
                         SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_FULLMUTEX, nullptr) != SQLITE_OK)
       return false;
     distrust(there.db_);
-    for (CacheEntry& e : there.select("", nullptr)) keep(std::move(e));
+    Statement all(there.db_, columns);
+    for (CacheEntry& e : read_all(all)) keep(std::move(e));
     return true;
   } catch (const Error&) {
     return false;
@@ -211,36 +234,28 @@ bool Cache::take_unwritable(const std::filesystem::path& path) {
 
 std::shared_ptr<Cache> Cache::in_memory() { return open_or_throw({}); }
 
-Cache::~Cache() { sqlite3_close(db_); }
+Cache::~Cache() { close(); }
+
+void Cache::close() {
+  find_.reset();
+  sqlite3_close(db_);
+  db_ = nullptr;
+}
 
 void Cache::give_up(std::string_view why) {
   if (!warn_only_) fail("tuning cache {}: {}", path_.string(), why);
   warn("tuning cache {}: {}; timings are not kept", path_.string(), why);
-  sqlite3_close(db_);
-  db_ = nullptr;
+  close();
   open_database({});
-}
-
-std::vector<CacheEntry> Cache::select(std::string_view where, const CacheKey* key) {
-  Statement s(db_, fmt::format("SELECT problem, device, versions, level, timings FROM timings {}", where));
-  if (key) s.bind(*key);
-  std::vector<CacheEntry> entries;
-  while (s.step()) {
-    const Json timings = Json::parse(s.text(4), nullptr, false);
-    try {
-      entries.push_back({{s.text(0), s.text(1), s.text(2)}, s.number(3), timings_from(timings)});
-    } catch (const Json::exception&) {
-      // Another version wrote the row, or it is damaged: it counts as missing, so that the problem is measured again.
-    } catch (const Error&) {
-    }
-  }
-  return entries;
 }
 
 std::optional<CacheEntry> Cache::find(const CacheKey& key) {
   std::lock_guard lock(mutex_);
   try {
-    auto entries = select("WHERE problem=? AND device=? AND versions=?", &key);
+    if (!find_) find_ = std::make_unique<Statement>(db_, fmt::format("{}WHERE problem=? AND device=? AND versions=?", columns));
+    find_->reset();  // of a search that an exception ended
+    auto entries = read_all(find_->bind(key));
+    find_->reset();
     if (!entries.empty()) return std::move(entries.front());
   } catch (const Error& e) {
     give_up(e.what());
@@ -298,7 +313,8 @@ CacheEntry Cache::keep(CacheEntry entry) {
 std::vector<CacheEntry> Cache::list() {
   std::lock_guard lock(mutex_);
   try {
-    return select("ORDER BY problem, device, versions", nullptr);
+    Statement all(db_, fmt::format("{}ORDER BY problem, device, versions", columns));
+    return read_all(all);
   } catch (const Error& e) {
     give_up(e.what());
     return {};

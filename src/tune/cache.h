@@ -33,6 +33,8 @@ struct CacheEntry {
   }
 };
 
+class Statement;  // of SQLite: cache.cpp
+
 class Cache {
  public:
   /// Opens or creates the database. Never throws: a database that is corrupt, locked for too long or not writable gives one
@@ -70,13 +72,14 @@ class Cache {
   void open_database(const std::filesystem::path& path);  // throws
   bool take_unwritable(const std::filesystem::path& path);
   void give_up(std::string_view why);
-  std::vector<CacheEntry> select(std::string_view where, const CacheKey* key);
+  void close();
 
   /// Joins the entry with the row of the same level; true if `entry` then differs from that row.
   bool add_known(CacheEntry& entry);
 
   std::recursive_mutex mutex_;
   sqlite3* db_ = nullptr;
+  std::unique_ptr<Statement> find_;  // prepared once: a plan of new shapes asks for each of its problems
   std::filesystem::path path_;
   bool warn_only_ = true;
 };

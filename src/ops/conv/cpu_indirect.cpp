@@ -1,7 +1,8 @@
 // Convolution as an indirect matrix product over channels-last images: A's rows are pixels, one part for each tap and input,
 // read where they lie. Several inputs (a concatenation), nearest-neighbour upsampling, and slices of other tensors
 // on either side cost nothing. Images of few channels are copied once with their padding in place, so that a whole row of taps is
-// contiguous; a transposed convolution whose window equals its stride is one product for each tap.
+// contiguous; a transposed convolution whose window equals its stride is one product for each tap. Each group is a product of its
+// own channels.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +35,9 @@ std::optional<Refusal> rejects(const Request& r) {
   const BoundNode& b = r.node;
   if (!igemm::supported()) return refuse(Reason::wrong_machine, "this CPU has no AVX2 and FMA");
   if (p.spatial() != 2) return refuse(Reason::wrong_rank, "{} spatial axes; it knows 2", p.spatial());
-  if (p.group != 1) return refuse(Reason::wrong_attribute, "group = {}; it knows 1", p.group);
+  if (p.group != 1 && (p.transposed || p.x.size() > 1))
+    return refuse(Reason::wrong_attribute, "group = {} of {}; it knows 1", p.group,
+                  p.transposed ? "a transposed one" : "several inputs");
   const auto floating = [](DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; };
   if (!floating(p.input) || !floating(p.output))
     return refuse(Reason::wrong_type, "types {} > {}", smelt::name(p.input), smelt::name(p.output));
@@ -86,7 +89,8 @@ class IndirectConv final : public Kernel {
     else
       window_.emplace(p, pixels, parts);
     const int64_t rows = p.transposed ? p.x[0].shape[0] * p.x[0].shape[2] * p.x[0].shape[3] : p.y[0] * p.y[2] * p.y[3];
-    schedule_ = igemm::schedule(rows, p.y[1], parts, !epilogue_.simple(), threads);
+    schedule_ = igemm::schedule(rows, p.y[1] / p.group, parts, !epilogue_.simple(), threads, p.group);
+    schedule_.group_step = p.w[1];
     pack(node, at, parts);
     if (p.transposed) {
       const Shape s = memory_strides(node.outputs[0]);
@@ -150,7 +154,7 @@ class IndirectConv final : public Kernel {
     if (form_ == Form::padded) return std::vector<int64_t>(static_cast<size_t>(p_.w[2]), p_.w[3] * p_.channels());
     std::vector<int64_t> lengths;
     for (int64_t tap = 0; tap < p_.w[2] * p_.w[3]; ++tap) {
-      for (const Input& x : p_.x) lengths.push_back(x.shape[1]);
+      for (const Input& x : p_.x) lengths.push_back(x.shape[1] / p_.group);
     }
     return lengths;
   }
@@ -186,8 +190,10 @@ class IndirectConv final : public Kernel {
       const std::vector<int64_t> rows = weight_rows(parts);
       const int64_t taps = p_.w[2] * p_.w[3], one = igemm::packed_floats(schedule_.k, schedule_.n);
       if (!p_.transposed) {
-        Tensor t = Tensor::empty(DType::f32, {one});
-        igemm::pack(t.data<float>(), source.data<float>(), rows, p_.w[1] * taps, p_.y[1]);
+        Tensor t = Tensor::empty(DType::f32, {p_.group * one});
+        const int64_t columns = schedule_.n, column = p_.w[1] * taps;
+        for (int64_t g = 0; g < p_.group; ++g)
+          igemm::pack(t.data<float>() + g * one, source.data<float>() + g * columns * column, rows, column, columns);
         return t;
       }
       Tensor t = Tensor::empty(DType::f32, {taps * one});
@@ -243,9 +249,14 @@ class IndirectConv final : public Kernel {
 }  // namespace
 
 void offer_indirect(const Request& r, Offer& offer) {
+  const Problem& p = r.problem;
+  if (p.group > 1 && p.w[1] == 1 && p.y[1] == p.group) return;  // depthwise, which has kernels of its own
   if (const auto why = rejects(r)) return offer.refuse("avx2", *why);
   constexpr double flops_per_us = 90e3;  // of one Zen 3 core at 3.2 GHz, measured on 6 × 16 tiles
-  offer.candidates.push_back({"avx2", "indirect", 2 + r.problem.flops() / flops_per_us / r.threads,
+  // Groups of few columns fill a part of a tile.
+  const int64_t n = std::max<int64_t>(p.y[1] / std::max<int64_t>(p.group, 1), 1);
+  const double filled = p.group > 1 ? static_cast<double>(n) / static_cast<double>(igemm::packed_floats(1, n)) : 1;
+  offer.candidates.push_back({"avx2", "indirect", 2 + p.flops() / flops_per_us / filled / r.threads,
                               [node = r.node, p = r.problem, at = r.at, threads = r.threads] {
                                 return std::make_unique<IndirectConv>(node, p, at, threads);
                               }});

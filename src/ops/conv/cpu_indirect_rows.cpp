@@ -1,15 +1,9 @@
 #include "ops/conv/cpu_indirect_rows.h"
 
 namespace smelt::ops::conv {
-namespace {
-
-/// What taps outside the image read.
-alignas(64) constexpr float zeros[igemm::longest_part] = {};
-
-}  // namespace
-
 WindowRows::WindowRows(const Problem& p, const std::vector<Shape>& pixel_strides, std::vector<igemm::Part> parts)
     : parts_(std::move(parts)),
+      zeros_(static_cast<size_t>(p.group > 1 ? p.channels() : igemm::longest_part)),
       out_height_(p.y[2]),
       out_width_(p.y[3]),
       stride_y_(p.stride[0]),
@@ -65,7 +59,7 @@ void WindowRows::point_at_border(const float** to, int64_t n, int64_t y, int64_t
     const Source& in = inputs_[static_cast<size_t>(part.source) % inputs];
     const int64_t at_y = y + tap.y, at_x = x + tap.x;
     if (at_y < 0 || at_x < 0 || at_y >= in.height * in.upsample || at_x >= in.width * in.upsample) {
-      to[p * igemm::tile_rows] = zeros;
+      to[p * igemm::tile_rows] = zeros_.data();
     } else {
       to[p * igemm::tile_rows] = in.base + n * in.n + at_y / in.upsample * in.y + at_x / in.upsample * in.x + part.offset;
     }

@@ -8,7 +8,8 @@
 
 namespace smelt::ops::conv {
 
-/// Sources are numbered tap · inputs + input; taps row-major over the window. Two spatial axes.
+/// Sources are numbered tap · inputs + input; taps row-major over the window. Two spatial axes. Of several groups, the rows of the
+/// first: those of another lie the channels before it further on, also where they are zeros.
 class WindowRows final : public igemm::Rows {
  public:
   /// `pixel_strides`: of each input, elements along [N, H, W].
@@ -31,6 +32,7 @@ class WindowRows final : public igemm::Rows {
   std::vector<Source> inputs_;
   std::vector<Offset> taps_;
   std::vector<igemm::Part> parts_;
+  std::vector<float> zeros_;           // what taps outside the image read
   std::vector<int64_t> part_offsets_;  // from the window's first pixel, for windows wholly inside an input that is not upsampled
   int64_t out_height_, out_width_, stride_y_, stride_x_, pad_y_, pad_x_, last_y_, last_x_;
   bool upsamples_ = false;

@@ -94,6 +94,9 @@ int read_once(const Node& node, int input) {
   return input >= 0 && std::ranges::count(node.inputs, node.inputs[static_cast<size_t>(input)]) == 1 ? input : -1;
 }
 
+/// Of a bias: the last panel, which may begin at any column, reads all of its width.
+size_t bias_floats(int64_t columns) { return static_cast<size_t>(columns + igemm::tile_columns); }
+
 }  // namespace
 
 std::optional<Refusal> rejects_operands(size_t count) {
@@ -107,7 +110,7 @@ CpuEpilogue::CpuEpilogue(const BoundNode& node, size_t first_operand, size_t col
   if (bias.valid()) {
     const std::vector<double> values = bias.to_doubles();
     const int64_t columns = node.outputs[0].shape[column_axis];
-    bias_.assign(static_cast<size_t>(columns + igemm::tile_columns - 1) / igemm::tile_columns * igemm::tile_columns, 0.0f);
+    bias_.assign(bias_floats(columns), 0.0f);
     std::copy(values.begin(), values.end(), bias_.begin());
     text_ = "bias";
   }
@@ -188,7 +191,7 @@ void CpuEpilogue::match_simple(const BoundNode& node, size_t first_operand, size
     if (operand.constant.valid() && varies_along_only(operand, y.shape, column_axis)) {
       const std::vector<double> values = operand.constant.to_doubles();
       const size_t columns = static_cast<size_t>(y.shape[column_axis]);
-      bias.resize((columns + igemm::tile_columns - 1) / igemm::tile_columns * igemm::tile_columns, 0.0f);
+      bias.resize(bias_floats(y.shape[column_axis]), 0.0f);
       for (size_t c = 0; c < columns; ++c) bias[c] += static_cast<float>(values[values.size() == 1 ? 0 : c]);
       biased = true;
     } else if (simple.residual < 0 && is_full(operand, y.shape)) {

@@ -50,7 +50,7 @@ class CpuEpilogue {
   const std::optional<Simple>& simple() const { return simple_; }
   /// Of simple(); -1 where there is none.
   int residual() const { return simple_ ? simple_->residual : -1; }
-  /// Added to the sums, as wide as packed panels need; empty: none.
+  /// Added to the sums, with a panel's width of zeros behind them; empty: none.
   const std::vector<float>& bias() const { return bias_; }
   const igemm::RowMap& output_rows() const { return output_.rows; }
   /// Rows of the residual; only where there is a residual().

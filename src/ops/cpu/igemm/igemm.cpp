@@ -26,8 +26,17 @@ int64_t pointer_bytes(const Schedule& s) {
   return round_up(s.block_tiles * static_cast<int64_t>(s.lengths.size()) * tile_rows * static_cast<int64_t>(sizeof(float*)), 64);
 }
 
+/// From one row of a task's sums to the next. Of several groups they lie side by side: the columns that a group's last panel has
+/// too many are overwritten by the next group's first ones.
+int64_t sums_stride(const Schedule& s, int64_t groups, int64_t columns) {
+  if (s.groups == 1) return round_up(columns, tile_columns);
+  return round_up((groups - 1) * s.n + round_up(columns, tile_columns), tile_columns);
+}
+
 int64_t sums_bytes(const Schedule& s) {
-  return s.keeps_sums ? s.block_tiles * tile_rows * s.block_panels * tile_columns * static_cast<int64_t>(sizeof(float)) : 0;
+  if (!s.keeps_sums) return 0;
+  const int64_t stride = sums_stride(s, s.block_groups, s.block_panels * tile_columns);
+  return s.block_tiles * tile_rows * stride * static_cast<int64_t>(sizeof(float));
 }
 
 /// A panel of B of one block of K, widened.
@@ -41,9 +50,9 @@ int64_t panel_bytes(const Schedule& s) {
 
 int64_t thread_bytes(const Schedule& s) { return pointer_bytes(s) + sums_bytes(s) + panel_bytes(s) + round_up(s.row_bytes, 64); }
 
-/// Rows [row, row + rows) and columns [column, column + columns) of C.
+/// Rows [row, row + rows) and columns [column, column + columns) of C, of each of the groups from `group` on.
 struct Task {
-  int64_t row, rows, column, columns;
+  int64_t row, rows, column, columns, group, groups;
 };
 
 /// Where `count` rows from `first` on begin.
@@ -57,16 +66,16 @@ template <class T> void rows_of(const RowMap& map, int64_t first, int count, T* 
   for (int n = 0; n < count; ++n, walk.next()) to[n] = base + walk.offset();
 }
 
-/// The task's rows, which scratch.pointers lead to, times its columns.
-void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, int thread) {
+/// The task's rows, which scratch.pointers lead to, times the columns of its first group. Sums are left at `sums`, `stride` apart.
+void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, float* sums, int64_t stride) {
   const TileTable& tiles = r.integer ? avx2::pair_table() : avx2::tile_table();
   const int64_t parts = static_cast<int64_t>(s.lengths.size());
-  const int64_t stride = round_up(t.columns, tile_columns);
+  const int64_t first_column = t.group * s.n;  // of the group
   const size_t blocks = s.blocks.size() - 1;
   for (size_t block = 0; block < blocks; ++block) {
     const bool last = block + 1 == blocks;
     for (int64_t j = 0; j < t.columns; j += tile_columns) {
-      const int64_t column = t.column + j;
+      const int64_t column = t.column + j, of_all = first_column + column;
       const int64_t width = panel_width(s.n, column);
       Tile tile{};
       tile.lengths = s.lengths.data() + s.blocks[block];
@@ -78,9 +87,9 @@ void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scr
         avx2::widen_pairs(scratch.panel, bytes, 2 * k * width);
         tile.b = reinterpret_cast<const float*>(scratch.panel);
       } else {
-        tile.b = r.b + column * s.k + s.block_k[block] * width;
+        tile.b = r.b + t.group * packed_floats(s.k, s.n) + column * s.k + s.block_k[block] * width;
       }
-      tile.bias = r.bias ? r.bias + column : nullptr;
+      tile.bias = r.bias ? r.bias + of_all : nullptr;
       tile.resume = block > 0;
       tile.sums_stride = stride;
       const bool stores = last && !r.finish;
@@ -90,26 +99,49 @@ void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scr
         float* c[tile_rows];
         const float* residual[tile_rows];
         if (stores) {
-          rows_of(*r.c_rows, t.row + i, rows, r.c + column, c);
-          if (r.residual) rows_of(*r.residual_rows, t.row + i, rows, r.residual + column, residual);
+          rows_of(*r.c_rows, t.row + i, rows, r.c + of_all, c);
+          if (r.residual) rows_of(*r.residual_rows, t.row + i, rows, r.residual + of_all, residual);
         }
         tile.c = stores ? c : nullptr;
         tile.residual = stores && r.residual ? residual : nullptr;
-        tile.sums = scratch.sums ? scratch.sums + i * stride + j : nullptr;
+        tile.sums = sums ? sums + i * stride + j : nullptr;
         tile.rows = scratch.pointers + (i / tile_rows * parts + s.blocks[block]) * tile_rows;
         tiles.run[rows - 1][width == tile_columns](tile);
       }
     }
   }
-  if (r.finish) r.finish->take({t.row, t.rows, t.column, t.columns, scratch.sums, stride, thread});
+}
+
+/// Moves the pointers to a task's rows by so many elements.
+void shift(const Schedule& s, const Scratch& scratch, int64_t rows, int64_t elements) {
+  const size_t parts = s.lengths.size();
+  const float** tile = scratch.pointers;
+  for (int64_t left = rows; left > 0; left -= tile_rows, tile += parts * tile_rows)
+    for (size_t part = 0; part < parts; ++part)
+      for (int64_t row = 0; row < std::min<int64_t>(tile_rows, left); ++row)
+        tile[part * tile_rows + static_cast<size_t>(row)] += elements;
 }
 
 void compute(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, int thread) {
   r.rows->point_to_copy(t.row, t.rows, scratch.rows, scratch.pointers);
+  if (s.groups > 1) {
+    const int64_t stride = sums_stride(s, t.groups, t.columns);
+    for (int64_t g = 0; g < t.groups; ++g) {
+      if (t.group + g > 0) shift(s, scratch, t.rows, g == 0 ? t.group * s.group_step : s.group_step);
+      multiply(s, r, {t.row, t.rows, t.column, t.columns, t.group + g, 1}, scratch,
+               scratch.sums ? scratch.sums + g * s.n : nullptr, stride);
+    }
+    if (r.finish)
+      r.finish->take({t.row, t.rows, t.group * s.n + t.column, (t.groups - 1) * s.n + t.columns, scratch.sums, stride, thread});
+    return;
+  }
   // The sums of a few panels stay in the L1 cache until they are finished.
   const int64_t slice = r.integer ? 4 * tile_columns : t.columns;
   for (int64_t first = 0; first < t.columns; first += slice) {
-    multiply(s, r, {t.row, t.rows, t.column + first, std::min(slice, t.columns - first)}, scratch, thread);
+    const Task part{t.row, t.rows, t.column + first, std::min(slice, t.columns - first), 0, 1};
+    const int64_t stride = sums_stride(s, 1, part.columns);
+    multiply(s, r, part, scratch, scratch.sums, stride);
+    if (r.finish) r.finish->take({part.row, part.rows, part.column, part.columns, scratch.sums, stride, thread});
   }
 }
 
@@ -146,10 +178,11 @@ void pack(float* to, const float* from, std::span<const int64_t> row_offsets, in
   }
 }
 
-Schedule schedule(int64_t m, int64_t n, std::span<const Part> parts, bool finishes, int threads) {
+Schedule schedule(int64_t m, int64_t n, std::span<const Part> parts, bool finishes, int threads, int64_t groups) {
   Schedule s;
   s.m = m;
   s.n = n;
+  s.groups = groups;
   s.threads = threads;
   for (const Part& p : parts) {
     s.lengths.push_back(static_cast<int32_t>(p.length));
@@ -173,12 +206,14 @@ Schedule schedule(int64_t m, int64_t n, std::span<const Part> parts, bool finish
   s.keeps_sums = finishes || s.blocks.size() > 2;
 
   // Tasks: at most 96 × 256 of C, more rows where there are few; several for each thread where there is enough work.
-  const int64_t tiles = std::max<int64_t>(1, divide_up(m, tile_rows)), panels = std::max<int64_t>(1, divide_up(n, tile_columns));
+  const int64_t group_panels = std::max<int64_t>(1, divide_up(n, tile_columns));
+  const int64_t tiles = std::max<int64_t>(1, divide_up(m, tile_rows)), panels = groups * group_panels;
   constexpr int64_t most_tiles = 16, most_panels = 16;
   int64_t row_blocks = tiles <= 40 ? 1 : divide_up(tiles, most_tiles);
   int64_t column_blocks = divide_up(panels, most_panels);
   constexpr int64_t smallest_task = 40'000;  // multiply-adds: about 1 µs
-  const int64_t wanted = std::min<int64_t>(threads == 1 ? 1 : 4 * threads, std::max<int64_t>(1, m * n * s.k / smallest_task));
+  const int64_t wanted =
+      std::min<int64_t>(threads == 1 ? 1 : 4 * threads, std::max<int64_t>(1, groups * m * n * s.k / smallest_task));
   while (row_blocks * column_blocks < wanted && (row_blocks < tiles || column_blocks < panels)) {
     const bool by_columns = panels / column_blocks * 2 >= tiles / row_blocks ? column_blocks < panels : row_blocks >= tiles;
     if (by_columns)
@@ -187,7 +222,8 @@ Schedule schedule(int64_t m, int64_t n, std::span<const Part> parts, bool finish
       row_blocks = std::min(tiles, row_blocks * 2);
   }
   s.block_tiles = divide_up(tiles, row_blocks);
-  s.block_panels = divide_up(panels, column_blocks);
+  s.block_panels = std::min(divide_up(panels, column_blocks), group_panels);
+  s.block_groups = std::max<int64_t>(1, divide_up(panels, column_blocks) / group_panels);
   return s;
 }
 
@@ -197,7 +233,7 @@ void run(const Schedule& s, const Run& r) {
   if (s.m == 0 || s.n == 0) return;
   const int64_t task_rows = s.block_tiles * tile_rows, task_columns = s.block_panels * tile_columns;
   const int64_t row_tasks = divide_up(s.m, task_rows), column_tasks = divide_up(s.n, task_columns);
-  const int64_t tasks = row_tasks * column_tasks;
+  const int64_t tasks = row_tasks * column_tasks * divide_up(s.groups, s.block_groups);
   const int64_t per_thread = thread_bytes(s);
   parallel_dynamic(s.threads, tasks, [&](int64_t t, int thread) {
     char* memory = static_cast<char*>(r.workspace) + thread * per_thread;
@@ -205,8 +241,12 @@ void run(const Schedule& s, const Run& r) {
                           s.keeps_sums ? reinterpret_cast<float*>(memory + pointer_bytes(s)) : nullptr,
                           reinterpret_cast<int16_t*>(memory + pointer_bytes(s) + sums_bytes(s)),
                           memory + pointer_bytes(s) + sums_bytes(s) + panel_bytes(s)};
-    const int64_t row = t % row_tasks * task_rows, column = t / row_tasks * task_columns;
-    compute(s, r, {row, std::min(task_rows, s.m - row), column, std::min(task_columns, s.n - column)}, scratch, thread);
+    const int64_t row = t % row_tasks * task_rows, column = t / row_tasks % column_tasks * task_columns;
+    const int64_t group = t / row_tasks / column_tasks * s.block_groups;
+    const Task task{row,    std::min(task_rows, s.m - row),
+                    column, std::min(task_columns, s.n - column),
+                    group,  std::min(s.block_groups, s.groups - group)};
+    compute(s, r, task, scratch, thread);
   });
 }
 

@@ -47,20 +47,23 @@ int64_t packed_floats(int64_t k, int64_t n);
 /// B's element (k, n) is at from[row_offsets[k] + n * column_stride].
 void pack(float* to, const float* from, std::span<const int64_t> row_offsets, int64_t column_stride, int64_t n);
 
-/// The work, fixed when a kernel is prepared.
+/// The work, fixed when a kernel is prepared: one product of m × k and k × n, or as many as there are groups, of floats. A group's
+/// rows of A lie `group_step` elements behind those of the one before, its packed B behind that one's, and its columns of C, of
+/// the bias and of the residual as well.
 struct Schedule {
   int64_t m = 0, n = 0, k = 0;
-  std::vector<int32_t> lengths;               // of all parts
-  std::vector<int32_t> blocks;                // first part of each block of K, and their number at the end
-  std::vector<int64_t> block_k;               // the K at which each block begins
-  int64_t block_tiles = 1, block_panels = 1;  // of a task
+  int64_t groups = 1, group_step = 0;
+  std::vector<int32_t> lengths;                                 // of all parts
+  std::vector<int32_t> blocks;                                  // first part of each block of K, and their number at the end
+  std::vector<int64_t> block_k;                                 // the K at which each block begins
+  int64_t block_tiles = 1, block_panels = 1, block_groups = 1;  // of a task
   int threads = 1;
   bool keeps_sums = false;  // sums go through scratch memory: several blocks of K, or `finish`
   int64_t row_bytes = 0;    // Rows::copy_bytes of a task's rows
   bool narrow = false;      // integers: B is packed as 8 bits, and widened a panel at a time
 };
-/// `finishes`: results go to Run::finish.
-Schedule schedule(int64_t m, int64_t n, std::span<const Part> parts, bool finishes, int threads);
+/// `finishes`: results go to Run::finish. The parts are those of one group.
+Schedule schedule(int64_t m, int64_t n, std::span<const Part> parts, bool finishes, int threads, int64_t groups = 1);
 
 /// Bytes of workspace for all threads, without what `finish` needs.
 int64_t workspace(const Schedule& s);
@@ -85,7 +88,7 @@ struct Run {
   bool integer = false;  // 16-bit pairs and 32-bit sums instead of floats; only with `finish`
   const Rows* rows = nullptr;
   const float* b = nullptr;     // packed; 8-bit integers with Schedule::narrow
-  const float* bias = nullptr;  // as many floats as the panels have columns; null: none
+  const float* bias = nullptr;  // of all columns, and as many as a panel has behind the last; null: none
   float* c = nullptr;
   const RowMap* c_rows = nullptr;
   const float* residual = nullptr;  // added to the result before `end`; null: none

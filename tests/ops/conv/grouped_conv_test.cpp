@@ -1,0 +1,59 @@
+// Convolutions whose groups have several channels: as products of a group's channels each.
+#include "ops/conv/conv_case.h"
+
+namespace smelt::ops {
+namespace {
+
+using expr::Program;
+
+TEST(GroupedConv, runs_with_groups_of_any_width) {
+  const auto grouped = [](int64_t groups, int64_t in, int64_t out, Shape window = {3, 3}, std::vector<int64_t> stride = {1, 1},
+                          Shape image = {7, 10}, int64_t batch = 1) {
+    ConvCase c = one({batch, groups * in, image[0], image[1]}, {groups * out, in, window[0], window[1]}, std::move(stride),
+                     {window[0] / 2, window[1] / 2, window[0] / 2, window[1] / 2});
+    c.group = groups;
+    return c;
+  };
+  std::vector<ConvCase> cases = {grouped(32, 4, 4),
+                                 grouped(6, 8, 8, {3, 3}, {2, 2}, {13, 17}),
+                                 grouped(2, 12, 12),
+                                 grouped(3, 5, 7, {5, 3}),
+                                 grouped(4, 16, 24, {3, 3}, {1, 2}),
+                                 grouped(2, 3, 40, {1, 1}),
+                                 grouped(5, 1, 3),   // an input channel, several results
+                                 grouped(2, 33, 1),  // one result of each group
+                                 grouped(26, 8, 8, {3, 3}, {1, 1}, {7, 7}, 3),
+                                 grouped(3, 350, 20, {1, 1}),                   // parts of K
+                                 grouped(4, 48, 48, {1, 31}, {1, 1}, {1, 60}),  // blocks of K, windows along one axis
+                                 grouped(2, 24, 600, {1, 1}, {1, 1}, {3, 3}),   // more columns than a task takes
+                                 grouped(100, 8, 8, {3, 3}, {1, 1}, {2, 2})};   // more groups than rows
+  cases[3].pads = {4, 0, 1, 5};                                                 // windows that lie outside altogether
+  cases[4].dilation = {2, 3};
+  const std::string general = "(in0:f32) { %1 = gelu(in0):f32; return %1 }";
+  const std::string residual =
+      "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = hard_swish(%2):f32; %4 = const(2):f32; %5 = mul(%3, %4):f32; return %5 "
+      "}";
+  for (const ConvCase& c : cases) {
+    Trial plain = trial(c);
+    const Tensor want = sums(c, plain);
+    plain.result(DType::f32, want.shape(), Layout::nhwc);
+    EXPECT_THAT(agree(plain, want), testing::Contains("avx2")) << to_string(c.x[0]) << " " << to_string(c.w);
+    for (const std::string& program : {general, residual}) {
+      Trial t = trial(c);
+      t.node.program = Program::parse(program);
+      if (program == residual) t.add(random_tensor(DType::f32, want.shape(), 7), false, Layout::nhwc);
+      t.result(DType::f32, want.shape(), Layout::nhwc);
+      EXPECT_THAT(check(t, 2e-6), testing::Contains("avx2")) << to_string(c.x[0]) << " " << to_string(c.w) << program;
+    }
+  }
+  // Between the channels of other tensors.
+  Trial sliced = trial(cases[2]);
+  const Tensor want = sums(cases[2], sliced);
+  sliced.result(DType::f32, want.shape(), Layout::nhwc);
+  sliced.bound.inputs[0].strides = {7 * 10 * 30, 1, 10 * 30, 30};
+  sliced.bound.outputs[0].strides = {7 * 10 * 50, 1, 10 * 50, 50};
+  EXPECT_THAT(agree(sliced, want), testing::Contains("avx2"));
+}
+
+}  // namespace
+}  // namespace smelt::ops

@@ -30,6 +30,12 @@ Form form(const Problem& p) {
   return copies_with_padding(p) ? Form::padded : Form::window;
 }
 
+/// How many groups are multiplied as one: of four channels and four results, as many as fill a tile.
+int64_t joined_groups(const Problem& p) {
+  if (p.w[1] != 4 || p.y[1] != 4 * p.group) return 1;
+  return p.group % 4 == 0 ? 4 : p.group % 2 == 0 ? 2 : 1;
+}
+
 std::optional<Refusal> rejects(const Request& r) {
   const Problem& p = r.problem;
   const BoundNode& b = r.node;
@@ -89,8 +95,10 @@ class IndirectConv final : public Kernel {
     else
       window_.emplace(p, pixels, parts);
     const int64_t rows = p.transposed ? p.x[0].shape[0] * p.x[0].shape[2] * p.x[0].shape[3] : p.y[0] * p.y[2] * p.y[3];
-    schedule_ = igemm::schedule(rows, p.y[1] / p.group, parts, !epilogue_.simple(), threads, p.group);
-    schedule_.group_step = p.w[1];
+    const int64_t joined = joined_groups(p), groups = p.group / joined;
+    schedule_ = igemm::schedule(rows, p.y[1] / groups, parts, !epilogue_.simple(), threads, groups);
+    schedule_.group_step = p.w[1] * joined;
+    schedule_.quads = joined > 1;
     pack(node, at, parts);
     if (p.transposed) {
       const Shape s = memory_strides(node.outputs[0]);
@@ -190,9 +198,9 @@ class IndirectConv final : public Kernel {
       const std::vector<int64_t> rows = weight_rows(parts);
       const int64_t taps = p_.w[2] * p_.w[3], one = igemm::packed_floats(schedule_.k, schedule_.n);
       if (!p_.transposed) {
-        Tensor t = Tensor::empty(DType::f32, {p_.group * one});
+        Tensor t = Tensor::empty(DType::f32, {schedule_.groups * one});
         const int64_t columns = schedule_.n, column = p_.w[1] * taps;
-        for (int64_t g = 0; g < p_.group; ++g)
+        for (int64_t g = 0; g < schedule_.groups; ++g)
           igemm::pack(t.data<float>() + g * one, source.data<float>() + g * columns * column, rows, column, columns);
         return t;
       }
@@ -254,7 +262,7 @@ void offer_indirect(const Request& r, Offer& offer) {
   if (const auto why = rejects(r)) return offer.refuse("avx2", *why);
   constexpr double flops_per_us = 90e3;  // of one Zen 3 core at 3.2 GHz, measured on 6 × 16 tiles
   // Groups of few columns fill a part of a tile.
-  const int64_t n = std::max<int64_t>(p.y[1] / std::max<int64_t>(p.group, 1), 1);
+  const int64_t n = std::max<int64_t>(p.y[1] / std::max<int64_t>(p.group, 1), 1) * joined_groups(p);
   const double filled = p.group > 1 ? static_cast<double>(n) / static_cast<double>(igemm::packed_floats(1, n)) : 1;
   offer.candidates.push_back({"avx2", "indirect", 2 + p.flops() / flops_per_us / filled / r.threads,
                               [node = r.node, p = r.problem, at = r.at, threads = r.threads] {

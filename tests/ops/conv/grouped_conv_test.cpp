@@ -14,21 +14,27 @@ TEST(GroupedConv, runs_with_groups_of_any_width) {
     c.group = groups;
     return c;
   };
-  std::vector<ConvCase> cases = {grouped(32, 4, 4),
-                                 grouped(6, 8, 8, {3, 3}, {2, 2}, {13, 17}),
-                                 grouped(2, 12, 12),
-                                 grouped(3, 5, 7, {5, 3}),
-                                 grouped(4, 16, 24, {3, 3}, {1, 2}),
-                                 grouped(2, 3, 40, {1, 1}),
-                                 grouped(5, 1, 3),   // an input channel, several results
-                                 grouped(2, 33, 1),  // one result of each group
-                                 grouped(26, 8, 8, {3, 3}, {1, 1}, {7, 7}, 3),
-                                 grouped(3, 350, 20, {1, 1}),                   // parts of K
-                                 grouped(4, 48, 48, {1, 31}, {1, 1}, {1, 60}),  // blocks of K, windows along one axis
-                                 grouped(2, 24, 600, {1, 1}, {1, 1}, {3, 3}),   // more columns than a task takes
-                                 grouped(100, 8, 8, {3, 3}, {1, 1}, {2, 2})};   // more groups than rows
-  cases[3].pads = {4, 0, 1, 5};                                                 // windows that lie outside altogether
-  cases[4].dilation = {2, 3};
+  ConvCase outside = grouped(3, 5, 7, {5, 3}), dilated = grouped(4, 16, 24, {3, 3}, {1, 2});
+  outside.pads = {4, 0, 1, 5};  // windows that lie outside altogether
+  dilated.dilation = {2, 3};
+  const ConvCase twelve = grouped(2, 12, 12);
+  const std::vector<ConvCase> cases = {outside,
+                                       dilated,
+                                       twelve,
+                                       grouped(6, 8, 8, {3, 3}, {2, 2}, {13, 17}),
+                                       grouped(2, 3, 40, {1, 1}),
+                                       grouped(5, 1, 3),   // a channel, several results
+                                       grouped(2, 33, 1),  // one result of each group
+                                       grouped(26, 8, 8, {3, 3}, {1, 1}, {7, 7}, 3),
+                                       grouped(3, 350, 20, {1, 1}),                   // parts of K
+                                       grouped(4, 48, 48, {1, 31}, {1, 1}, {1, 60}),  // blocks of K, windows along one axis
+                                       grouped(2, 24, 600, {1, 1}, {1, 1}, {3, 3}),   // more columns than a task takes
+                                       grouped(100, 8, 8, {3, 3}, {1, 1}, {2, 2}),    // more groups than rows
+                                       grouped(32, 4, 4),                             // four, two, and no groups as one
+                                       grouped(6, 4, 4, {3, 3}, {2, 2}, {9, 11}),
+                                       grouped(3, 4, 4),
+                                       grouped(8, 4, 4, {7, 7}, {1, 1}, {12, 9}, 2),
+                                       grouped(4, 4, 8)};
   const std::string general = "(in0:f32) { %1 = gelu(in0):f32; return %1 }";
   const std::string residual =
       "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = hard_swish(%2):f32; %4 = const(2):f32; %5 = mul(%3, %4):f32; return %5 "
@@ -47,8 +53,8 @@ TEST(GroupedConv, runs_with_groups_of_any_width) {
     }
   }
   // Between the channels of other tensors.
-  Trial sliced = trial(cases[2]);
-  const Tensor want = sums(cases[2], sliced);
+  Trial sliced = trial(twelve);
+  const Tensor want = sums(twelve, sliced);
   sliced.result(DType::f32, want.shape(), Layout::nhwc);
   sliced.bound.inputs[0].strides = {7 * 10 * 30, 1, 10 * 30, 30};
   sliced.bound.outputs[0].strides = {7 * 10 * 50, 1, 10 * 50, 50};

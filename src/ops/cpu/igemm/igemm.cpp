@@ -68,7 +68,7 @@ template <class T> void rows_of(const RowMap& map, int64_t first, int count, T* 
 
 /// The task's rows, which scratch.pointers lead to, times the columns of its first group. Sums are left at `sums`, `stride` apart.
 void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scratch, float* sums, int64_t stride) {
-  const TileTable& tiles = r.integer ? avx2::pair_table() : avx2::tile_table();
+  const TileTable& tiles = r.integer ? avx2::pair_table() : s.quads ? avx2::quad_table() : avx2::tile_table();
   const int64_t parts = static_cast<int64_t>(s.lengths.size());
   const int64_t first_column = t.group * s.n;  // of the group
   const size_t blocks = s.blocks.size() - 1;

@@ -53,6 +53,7 @@ void pack(float* to, const float* from, std::span<const int64_t> row_offsets, in
 struct Schedule {
   int64_t m = 0, n = 0, k = 0;
   int64_t groups = 1, group_step = 0;
+  bool quads = false;  // a group here is two or four of four channels each: avx2::quad_table
   std::vector<int32_t> lengths;                                 // of all parts
   std::vector<int32_t> blocks;                                  // first part of each block of K, and their number at the end
   std::vector<int64_t> block_k;                                 // the K at which each block begins

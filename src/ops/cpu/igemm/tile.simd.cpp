@@ -61,7 +61,48 @@ template <int rows, int vectors> void run(const Tile& t) {
   finish(s, t);
 }
 
+/// One of the four channels of a quad.
+template <int channel, int rows, int vectors>
+inline __attribute__((always_inline)) void add_channel(Sums<F32Lanes, rows, vectors>& s, const float* const* row,
+                                                       const float* b) {
+  __m256 column[vectors];
+#pragma GCC unroll 2
+  for (int j = 0; j < vectors; ++j) column[j] = _mm256_loadu_ps(b + 8 * (channel * vectors + j));
+#pragma GCC unroll 6
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) {
+      const __m256 x = _mm256_permute_ps(_mm256_loadu_ps(row[r] + 8 * j), channel * 0x55);  // the channel, for its group's lanes
+      s.v[r][j] = _mm256_fmadd_ps(x, column[j], s.v[r][j]);
+    }
+  }
+}
+
+template <int rows, int vectors> void run_quads(const Tile& t) {
+  Sums<F32Lanes, rows, vectors> s;
+  s.start(t);
+  const float* b = t.b;
+  const float* const* a = t.rows;
+  for (int part = 0; part < t.parts; ++part, a += tile_rows, b += 4 * 8 * vectors) {
+    add_channel<0>(s, a, b);
+    add_channel<1>(s, a, b);
+    add_channel<2>(s, a, b);
+    add_channel<3>(s, a, b);
+  }
+  finish(s, t);
+}
+
 }  // namespace
+
+const TileTable& quad_table() {
+  static constexpr TileTable table = {{{run_quads<1, 1>, run_quads<1, 2>},
+                                       {run_quads<2, 1>, run_quads<2, 2>},
+                                       {run_quads<3, 1>, run_quads<3, 2>},
+                                       {run_quads<4, 1>, run_quads<4, 2>},
+                                       {run_quads<5, 1>, run_quads<5, 2>},
+                                       {run_quads<6, 1>, run_quads<6, 2>}}};
+  return table;
+}
 
 const TileTable& tile_table() {
   static constexpr TileTable table = {{{run<1, 1>, run<1, 2>},

@@ -64,6 +64,9 @@ struct TileTable {
 
 namespace smelt::avx2 {
 const ops::igemm::TileTable& tile_table();
+/// Groups of four channels and four results, two or four side by side: column j sums over A's elements j / 4 · 4 … + 3 of each part,
+/// whose length is 4, with B's four rows.
+const ops::igemm::TileTable& quad_table();
 /// The same over 16-bit integers: an element of A or B is a pair of them, sums and bias are 32-bit integers, and results stay in
 /// `sums`.
 const ops::igemm::TileTable& pair_table();

@@ -264,7 +264,7 @@ void offer_indirect(const Request& r, Offer& offer) {
   // Groups of few columns fill a part of a tile.
   const int64_t n = std::max<int64_t>(p.y[1] / std::max<int64_t>(p.group, 1), 1) * joined_groups(p);
   const double filled = p.group > 1 ? static_cast<double>(n) / static_cast<double>(igemm::packed_floats(1, n)) : 1;
-  offer.candidates.push_back({"avx2", "indirect", 2 + p.flops() / flops_per_us / filled / r.threads,
+  offer.candidates.push_back({"avx2", "indirect", 2 + p.flops() * p.inside() / flops_per_us / filled / r.threads,
                               [node = r.node, p = r.problem, at = r.at, threads = r.threads] {
                                 return std::make_unique<IndirectConv>(node, p, at, threads);
                               }});

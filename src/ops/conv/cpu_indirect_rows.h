@@ -16,6 +16,7 @@ class WindowRows final : public igemm::Rows {
   WindowRows(const Problem& p, const std::vector<Shape>& pixel_strides, std::vector<igemm::Part> parts);
   void set_input(size_t i, const float* base) { inputs_[i].base = base; }
   void point(int64_t first, int64_t count, const float** to) const override;
+  const float* zeros() const override { return zeros_.data(); }
 
  private:
   struct Source {

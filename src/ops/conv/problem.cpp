@@ -30,6 +30,23 @@ double Problem::flops() const {
   return 2.0 * static_cast<double>(elements(w)) * static_cast<double>(elements(grid)) / static_cast<double>(grid[1]);
 }
 
+double Problem::inside() const {
+  double share = 1;
+  for (size_t a = 0; a < spatial() && !transposed; ++a) {
+    const int64_t extent = x[0].shape[a + 2] * x[0].upsample, taps = w[a + 2], places = y[a + 2];
+    int64_t count = 0;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      // Of the places i those with 0 <= i · stride + shift < extent.
+      const int64_t shift = tap * dilation[a] - pad_begin[a];
+      const int64_t first = shift >= 0 ? 0 : (-shift + stride[a] - 1) / stride[a];
+      const int64_t end = shift >= extent ? 0 : (extent - 1 - shift) / stride[a] + 1;
+      count += std::max<int64_t>(std::min(end, places) - std::min(first, places), 0);
+    }
+    if (taps * places > 0) share *= static_cast<double>(count) / static_cast<double>(taps * places);
+  }
+  return share;
+}
+
 std::string print(const Problem& p) {
   Key key(p.transposed ? "convt" : "conv");
   key.field(p.input).to(p.output);

@@ -40,6 +40,8 @@ struct Problem {
   int64_t channels() const;  // of all inputs together
   int64_t outputs() const { return y[1]; }
   double flops() const;
+  /// The share of all windows' taps that lie inside the image, 0 to 1; 1 of a transposed one. Wide dilations leave few.
+  double inside() const;
 };
 
 std::string print(const Problem& p);

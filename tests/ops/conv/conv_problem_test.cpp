@@ -33,5 +33,25 @@ TEST(ConvProblem, prints_each_input_and_what_differs_between_axes) {
   EXPECT_EQ(conv::print(p), "conv:f16>f16:2x10x4x6u2+2x7x8x12v1344x96x12x1,19x17x3x3:s1x2p0x1-1:plain>nhwcv50176x784x28x1:none");
 }
 
+TEST(ConvProblem, counts_the_taps_inside_the_image) {
+  conv::Problem p;
+  p.x = {{{1, 1, 20, 7}}};
+  p.w = {1, 1, 3, 4};
+  p.dilation = {24, 2};
+  p.stride = {1, 3};
+  p.pad_begin = {24, 5};
+  p.y = {1, 1, 20, 4};
+  int64_t inside = 0;
+  for (int64_t y = 0; y < p.y[2]; ++y)
+    for (int64_t x = 0; x < p.y[3]; ++x)
+      for (int64_t i = 0; i < p.w[2]; ++i)
+        for (int64_t j = 0; j < p.w[3]; ++j) {
+          const int64_t at_y = y * p.stride[0] - p.pad_begin[0] + i * p.dilation[0];
+          const int64_t at_x = x * p.stride[1] - p.pad_begin[1] + j * p.dilation[1];
+          inside += at_y >= 0 && at_y < 20 && at_x >= 0 && at_x < 7;
+        }
+  EXPECT_DOUBLE_EQ(p.inside(), static_cast<double>(inside) / (20.0 * 4 * 3 * 4));
+}
+
 }  // namespace
 }  // namespace smelt::ops

@@ -17,6 +17,12 @@ TEST(GroupedConv, runs_with_groups_of_any_width) {
   ConvCase outside = grouped(3, 5, 7, {5, 3}), dilated = grouped(4, 16, 24, {3, 3}, {1, 2});
   outside.pads = {4, 0, 1, 5};  // windows that lie outside altogether
   dilated.dilation = {2, 3};
+  const auto wide = [&](int64_t groups, int64_t in, int64_t out) {
+    ConvCase c = grouped(groups, in, out, {3, 3}, {1, 1}, {13, 20});
+    c.dilation = {15, 8};
+    c.pads = {15, 8, 15, 8};
+    return c;
+  };
   const ConvCase twelve = grouped(2, 12, 12);
   const std::vector<ConvCase> cases = {outside,
                                        dilated,
@@ -34,7 +40,11 @@ TEST(GroupedConv, runs_with_groups_of_any_width) {
                                        grouped(6, 4, 4, {3, 3}, {2, 2}, {9, 11}),
                                        grouped(3, 4, 4),
                                        grouped(8, 4, 4, {7, 7}, {1, 1}, {12, 9}, 2),
-                                       grouped(4, 4, 8)};
+                                       grouped(4, 4, 8),
+                                       grouped(1, 5, 9),
+                                       wide(1, 20, 24),  // dilations under which most taps lie outside
+                                       wide(6, 8, 8),
+                                       wide(8, 4, 4)};
   const std::string general = "(in0:f32) { %1 = gelu(in0):f32; return %1 }";
   const std::string residual =
       "(in0:f32, in1:f32) { %2 = add(in0, in1):f32; %3 = hard_swish(%2):f32; %4 = const(2):f32; %5 = mul(%3, %4):f32; return %5 "

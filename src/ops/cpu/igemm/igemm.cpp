@@ -71,6 +71,7 @@ void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scr
   const TileTable& tiles = r.integer ? avx2::pair_table() : s.quads ? avx2::quad_table() : avx2::tile_table();
   const int64_t parts = static_cast<int64_t>(s.lengths.size());
   const int64_t first_column = t.group * s.n;  // of the group
+  const float* zeros = r.rows->zeros();
   const size_t blocks = s.blocks.size() - 1;
   for (size_t block = 0; block < blocks; ++block) {
     const bool last = block + 1 == blocks;
@@ -81,6 +82,7 @@ void multiply(const Schedule& s, const Run& r, const Task& t, const Scratch& scr
       tile.lengths = s.lengths.data() + s.blocks[block];
       tile.parts = s.blocks[block + 1] - s.blocks[block];
       tile.columns = static_cast<int32_t>(std::min<int64_t>(tile_columns, s.n - column));
+      tile.zeros = zeros ? zeros + t.group * s.group_step : nullptr;
       if (s.narrow) {
         const int64_t k = (block + 1 < blocks ? s.block_k[block + 1] : s.k) - s.block_k[block];
         const int8_t* bytes = reinterpret_cast<const int8_t*>(r.b) + 2 * (column * s.k + s.block_k[block] * width);

@@ -35,6 +35,9 @@ class Rows {
   virtual ~Rows() = default;
   virtual void point(int64_t first, int64_t count, const float** to) const = 0;
 
+  /// Where rows point that are zeros throughout, so that products leave them out; null: nowhere.
+  virtual const float* zeros() const { return nullptr; }
+
   /// Rows that are made when a task wants them: bytes that `count` of them need, in memory that the task's thread has for itself.
   virtual int64_t copy_bytes(int64_t count) const { return (void)count, 0; }
   virtual void point_to_copy(int64_t first, int64_t count, void* copy, const float** to) const {
@@ -53,10 +56,10 @@ void pack(float* to, const float* from, std::span<const int64_t> row_offsets, in
 struct Schedule {
   int64_t m = 0, n = 0, k = 0;
   int64_t groups = 1, group_step = 0;
-  bool quads = false;  // a group here is two or four of four channels each: avx2::quad_table
-  std::vector<int32_t> lengths;                                 // of all parts
-  std::vector<int32_t> blocks;                                  // first part of each block of K, and their number at the end
-  std::vector<int64_t> block_k;                                 // the K at which each block begins
+  bool quads = false;            // a group here is two or four of four channels each: avx2::quad_table
+  std::vector<int32_t> lengths;  // of all parts
+  std::vector<int32_t> blocks;   // first part of each block of K, and their number at the end
+  std::vector<int64_t> block_k;  // the K at which each block begins
   int64_t block_tiles = 1, block_panels = 1, block_groups = 1;  // of a task
   int threads = 1;
   bool keeps_sums = false;  // sums go through scratch memory: several blocks of K, or `finish`

@@ -34,6 +34,14 @@ inline __attribute__((always_inline)) void finish(const Sums<F32Lanes, rows, vec
   }
 }
 
+/// Whether all rows of a part read zeros: a window's tap outside the image for each of them.
+template <int rows> inline __attribute__((always_inline)) bool adds_nothing(const float* const* row, const float* zeros) {
+  if (row[0] != zeros) return false;
+  for (int r = 1; r < rows; ++r)
+    if (row[r] != zeros) return false;
+  return true;
+}
+
 template <int rows, int vectors> void run(const Tile& t) {
   Sums<F32Lanes, rows, vectors> s;
   s.start(t);
@@ -44,6 +52,10 @@ template <int rows, int vectors> void run(const Tile& t) {
 #pragma GCC unroll 6
     for (int r = 0; r < rows; ++r) row[r] = a[r];
     const int64_t length = t.lengths[part];
+    if (adds_nothing<rows>(a, t.zeros)) {
+      b += length * 8 * vectors;
+      continue;
+    }
 #pragma GCC unroll 4
     for (int64_t k = 0; k < length; ++k) {
       __m256 column[vectors];
@@ -84,6 +96,7 @@ template <int rows, int vectors> void run_quads(const Tile& t) {
   const float* b = t.b;
   const float* const* a = t.rows;
   for (int part = 0; part < t.parts; ++part, a += tile_rows, b += 4 * 8 * vectors) {
+    if (adds_nothing<rows>(a, t.zeros)) continue;
     add_channel<0>(s, a, b);
     add_channel<1>(s, a, b);
     add_channel<2>(s, a, b);

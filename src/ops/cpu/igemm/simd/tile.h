@@ -43,6 +43,7 @@ inline float ended(float x, const Ending& end) {
 struct Tile {
   const float* const* rows;  // [parts][tile_rows]: where each row of A begins
   const int32_t* lengths;    // [parts]: elements of K in each part
+  const float* zeros;        // parts whose rows all begin here add nothing and are left out; null: none
   int32_t parts;
   int32_t columns;    // 1 … 16; B's panel is 8 wide up to 8, else 16
   const float* b;     // the panel: one row of 8 or 16 for each element of K

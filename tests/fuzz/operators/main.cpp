@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -46,7 +47,7 @@ constexpr bool sanitized = false;
 #endif
 
 constexpr unsigned longest_case_s = 30;   // of the processor, without optimisation and with sanitizers; 2 s and less otherwise
-constexpr unsigned longest_wait_s = 600;  // of the clock: a case that sleeps for ever
+constexpr unsigned longest_wait_s = 600;  // of the clock, less what the process was stopped for: a case that sleeps for ever
 
 struct Arguments {
   fs::path out, keep;
@@ -96,13 +97,28 @@ int64_t cpu_seconds(int whose) {
   return used.ru_utime.tv_sec + used.ru_stime.tv_sec;
 }
 
+std::atomic<int> ticks_left;
+constexpr int tick_s = 10;
+
+/// Counts the clock down. A process that is stopped misses all ticks but one, so that a pause is no wait.
+void tick(int) {
+  if (--ticks_left > 0) return;
+  signal(SIGALRM, SIG_DFL);
+  raise(SIGALRM);
+}
+
 /// A case that computes for too long, or waits for too long, ends the child by a signal; the last one gets two minutes beyond the end.
 void limit_case(std::chrono::steady_clock::time_point end) {
-  constexpr unsigned beyond_s = 120;
-  const itimerval computing{{0, 0}, {longest_case_s, 0}};
-  setitimer(ITIMER_PROF, &computing, nullptr);
+  constexpr int64_t beyond_s = 120;
   const auto left = std::chrono::duration_cast<std::chrono::seconds>(end - std::chrono::steady_clock::now()).count();
-  alarm(std::min(longest_wait_s, static_cast<unsigned>(std::max<int64_t>(left, 0)) + beyond_s));
+  ticks_left = static_cast<int>(std::min<int64_t>(longest_wait_s, std::max<int64_t>(left, 0) + beyond_s) / tick_s);
+  struct sigaction counted {};
+  counted.sa_handler = tick;
+  counted.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &counted, nullptr);
+  const itimerval clock{{tick_s, 0}, {tick_s, 0}}, computing{{0, 0}, {longest_case_s, 0}};
+  setitimer(ITIMER_REAL, &clock, nullptr);
+  setitimer(ITIMER_PROF, &computing, nullptr);
 }
 
 /// What the child has done, which the parent reads after it has ended.

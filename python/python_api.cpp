@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/printable.h"
 #include "device/cuda/device.h"
 #include "graph/graph.h"
 #include "import/export.h"
@@ -30,7 +31,7 @@ report::Subject subject(const std::string& model, const Options& options, const 
 std::string print_all(const std::vector<report::Table>& tables) {
   std::string out;
   for (const report::Table& t : tables)
-    if (!t.rows.empty()) out += (out.empty() ? "" : "\n") + report::print(t, 160);
+    if (!t.rows.empty()) out += (out.empty() ? "" : "\n") + printable(report::print(t, 160));
   return out;
 }
 
@@ -83,7 +84,7 @@ Printed profile(const std::string& model, const Options& options, const Feeds& f
   }
   std::string said = print_all({steps, scopes, report::inner_table(*r.after), memory, report::copy_table(*r.after)});
   for (const std::string& text : {report::advice_text(*r.after), report::others_text(*r.after)})
-    if (!text.empty()) said += "\n" + text + "\n";
+    if (!text.empty()) said += "\n" + printable(text) + "\n";
   return {report::json(r), said};
 }
 

@@ -5,16 +5,17 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
 
 #include "base/error.h"
+#include "gil.h"
 #include "python_api.h"
 #include "run/eager_linear.h"
 #include "run/eager_norm.h"
 #include "smelt/session.h"
+#include "text.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -107,7 +108,7 @@ template <class A> Shape shape_of(const A& a) {
 template <class A> std::shared_ptr<void> keeping(const A& a) {
   return std::shared_ptr<void>(new A(a), [](void* p) {
     if (!Py_IsInitialized()) return;
-    const nb::gil_scoped_acquire gil;
+    const Locked lock;
     delete static_cast<A*>(p);
   });
 }
@@ -145,7 +146,7 @@ Tensor packed(const Array& a, int onnx_type, const Shape& shape) {
 }
 
 Tensor on_host(const Tensor& t) {
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   return to_host(t);
 }
 
@@ -218,14 +219,14 @@ std::map<std::string, Tensor> holding(const std::map<std::string, Tensor>& tenso
 
 // A build holds no GIL, and Python only notes a Ctrl-C: this raises it, after each problem.
 void check_signals(const Progress&) {
-  const nb::gil_scoped_acquire gil;
+  const Locked lock;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
 /// For what takes longer than a problem. Python handles signals in its main thread only: no other waits for the GIL here.
 bool interrupted() {
   static const unsigned long main_thread = [] {
-    const nb::gil_scoped_acquire gil;
+    const Locked lock;
     return nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
   }();
   if (PyThread_get_thread_ident() == main_thread) check_signals({});
@@ -346,14 +347,14 @@ NB_MODULE(smelt_ext, m) {
   nb::class_<Session>(m, "Session")
       .def("__init__",
            [](Session* self, const std::string& path, const Options& options) {
-             const nb::gil_scoped_release unlocked;
+             const Unlocked unlocked;
              new (self) Session(path, options);
            })
       .def("inputs", [](const Session& s) { return infos(s.inputs()); })
       .def("outputs", [](const Session& s) { return infos(s.outputs()); })
       .def("run",
            [](Session& s, const Feeds& feeds, const std::vector<std::string>& names, const std::vector<Cache>& caches) {
-             const nb::gil_scoped_release unlocked;
+             const Unlocked unlocked;
              return s.run(feeds, names, caches);
            })
       .def("cancel", &Session::cancel)
@@ -363,7 +364,7 @@ NB_MODULE(smelt_ext, m) {
              uintptr_t stream, const nb::object& keep) {
             std::map<std::string, Tensor> made;
             {
-              const nb::gil_scoped_release unlocked;
+              const Unlocked unlocked;
               made = s.enqueue(feeds, stream_at(stream), names, caches);
             }
             return holding(made, keep);
@@ -372,18 +373,18 @@ NB_MODULE(smelt_ext, m) {
 
   m.def("session_from_bytes", [](const nb::bytes& model, const Options& options) {
     const std::string text(static_cast<const char*>(model.data()), model.size());
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     return session_from_bytes(text, options);
   });
-  m.def("optimize", &optimize, nb::call_guard<nb::gil_scoped_release>());
-  m.def("profile", &profile, nb::call_guard<nb::gil_scoped_release>());
-  m.def("explain", &explain, nb::call_guard<nb::gil_scoped_release>());
-  m.def("bench", &bench, nb::call_guard<nb::gil_scoped_release>());
+  m.def("optimize", &optimize, nb::call_guard<Unlocked>());
+  m.def("profile", &profile, nb::call_guard<Unlocked>());
+  m.def("explain", &explain, nb::call_guard<Unlocked>());
+  m.def("bench", &bench, nb::call_guard<Unlocked>());
   m.def(
       "normalize",
       [](bool centre, float epsilon, const Tensor& x, const std::optional<Tensor>& residual, const std::optional<Tensor>& weight,
          const std::optional<Tensor>& bias, Tensor& y, const std::optional<Tensor>& sum, uintptr_t stream) {
-        const nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         Tensor to = sum.value_or(Tensor());
         run::eager_norm({centre, epsilon}, x, residual.value_or(Tensor()), weight.value_or(Tensor()), bias.value_or(Tensor()), y,
                         to, stream_at(stream));
@@ -395,13 +396,13 @@ NB_MODULE(smelt_ext, m) {
       [](const std::string& epilogue, bool by_columns, bool measures, const Tensor& x, const Tensor& w,
          const std::optional<Tensor>& bias, const std::optional<Tensor>& gate, const std::optional<Tensor>& residual, Tensor& y,
          run::LinearWeights* packed, uintptr_t stream) {
-        const nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         run::eager_linear({epilogue, by_columns, measures}, x, w, bias.value_or(Tensor()), gate.value_or(Tensor()),
                           residual.value_or(Tensor()), y, packed, stream_at(stream));
       },
       "epilogue"_a, "by_columns"_a, "measures"_a, "x"_a, "w"_a, "bias"_a.none(), "gate"_a.none(), "residual"_a.none(), "y"_a,
       "packed"_a.none(), "stream"_a);
-  m.def("tune", &tune, nb::call_guard<nb::gil_scoped_release>());
+  m.def("tune", &tune, nb::call_guard<Unlocked>());
   m.def("keep", [](const Tensor& t, uintptr_t stream) { keep(t, stream_at(stream)); });
   m.def("gpu_count", &gpu_count);
   m.def("version", &version);

@@ -126,6 +126,19 @@ def _from_plain(value: Any, onnx_type: int, what: str) -> np.ndarray:
     return a.astype(_NUMPY[onnx_type] if onnx_type in _NUMPY else _ml_dtype({**_ML_DTYPES, **_SUB_BYTE}[onnx_type]))
 
 
+def _of_strings(a: np.ndarray, what: str) -> _ext.Tensor:
+    """Text as UTF-8, bytes as they are."""
+    try:
+        values = a.reshape(-1).tolist()
+        for v in values:
+            if not isinstance(v, (str, bytes)):
+                raise UsageError(f"{what} holds values of type {type(v).__name__}, expected numbers of an ONNX type or strings")
+        texts = [v.decode(errors="surrogateescape") if isinstance(v, bytes) else str(v) for v in values]
+        return _ext.Tensor.strings(list(a.shape), texts)
+    except (TypeError, SystemError):
+        raise UsageError(f"{what} holds text that UTF-8 cannot have") from None
+
+
 def to_tensor(value: Any, onnx_type: int = 0, name: str = "") -> _ext.Tensor:
     """A NumPy array, a DLPack tensor or nested lists as a smelt tensor. C-contiguous memory is not copied.
 
@@ -150,11 +163,7 @@ def to_tensor(value: Any, onnx_type: int = 0, name: str = "") -> _ext.Tensor:
                              "Pass a CPU tensor, or convert it with numpy()") from e
     a = _from_plain(value, onnx_type, what) if isinstance(value, _PLAIN) else np.asarray(value)
     if a.dtype.kind in "OUST":
-        values = a.reshape(-1).tolist()
-        for v in values:
-            if not isinstance(v, (str, bytes)):
-                raise UsageError(f"{what} holds values of type {type(v).__name__}, expected numbers of an ONNX type or strings")
-        return _ext.Tensor.strings(list(a.shape), [v.decode() if isinstance(v, bytes) else str(v) for v in values])
+        return _of_strings(a, what)
     code = _code_of(a.dtype)
     if not code:
         raise UsageError(f"{what} has type {a.dtype}, expected one that ONNX has")

@@ -3,6 +3,8 @@
 #include <zlib.h>
 
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -48,12 +50,98 @@ std::string_view field(std::string_view header, std::string_view key, const std:
   return v;
 }
 
-Tensor parse_npy(const uint8_t* data, int64_t size, const std::string& where) {
-  if (size < 10 || std::memcmp(data, "\x93NUMPY", 6) != 0) fail("{}: not a .npy file", where);
-  const int wide = data[6] >= 2 ? 4 : 2;
-  const int64_t header_size = le(data + 8, wide), begin = 8 + wide + header_size;
-  if (begin > size) fail("{}: the .npy header is cut off", where);
-  const std::string_view header(reinterpret_cast<const char*>(data) + 8 + wide, static_cast<size_t>(header_size));
+/// The bytes of a file, or of a member of an archive, in their order.
+class Source {
+ public:
+  Source(int64_t size, std::string where) : where_(std::move(where)), left_(size) {}
+  virtual ~Source() = default;
+  int64_t left() const { return left_; }
+  const std::string& where() const { return where_; }
+
+  /// No more than are left.
+  void read(void* to, int64_t bytes) {
+    left_ -= bytes;
+    for (auto* at = static_cast<uint8_t*>(to); bytes > 0;) {  // zlib counts in 32 bits
+      const auto piece = static_cast<uInt>(std::min<int64_t>(bytes, 1 << 24));
+      take(at, piece);
+      crc_ = crc32(crc_, at, piece);
+      at += piece;
+      bytes -= piece;
+    }
+  }
+
+  /// The checksum of all bytes; reads those that are left.
+  uint32_t checksum() {
+    std::vector<uint8_t> rest(static_cast<size_t>(std::min<int64_t>(left_, 1 << 16)));
+    while (left_ > 0) read(rest.data(), std::min<int64_t>(left_, static_cast<int64_t>(rest.size())));
+    return static_cast<uint32_t>(crc_);
+  }
+
+ private:
+  virtual void take(uint8_t* to, uInt bytes) = 0;
+
+  std::string where_;
+  int64_t left_;
+  uLong crc_ = 0;
+};
+
+class Stored final : public Source {
+ public:
+  Stored(const uint8_t* data, int64_t size, std::string where) : Source(size, std::move(where)), data_(data) {}
+
+ private:
+  void take(uint8_t* to, uInt bytes) override {
+    std::memcpy(to, data_, bytes);
+    data_ += bytes;
+  }
+
+  const uint8_t* data_;
+};
+
+class Deflated final : public Source {
+ public:
+  Deflated(const uint8_t* data, int64_t packed, int64_t size, std::string where)
+      : Source(size, std::move(where)), next_(data), packed_(packed) {
+    if (inflateInit2(&z_, -MAX_WBITS) != Z_OK) fail("{}: zlib could not start", this->where());
+  }
+  ~Deflated() override { inflateEnd(&z_); }
+  Deflated(const Deflated&) = delete;
+  Deflated& operator=(const Deflated&) = delete;
+
+ private:
+  void take(uint8_t* to, uInt bytes) override {
+    z_.next_out = to;
+    z_.avail_out = bytes;
+    while (z_.avail_out > 0) {
+      if (z_.avail_in == 0) {
+        z_.next_in = const_cast<uint8_t*>(next_);
+        z_.avail_in = static_cast<uInt>(std::min<int64_t>(packed_, 1 << 30));
+        next_ += z_.avail_in;
+        packed_ -= z_.avail_in;
+      }
+      const int rc = inflate(&z_, Z_NO_FLUSH);
+      if (z_.avail_out > 0 && (rc != Z_OK || (z_.avail_in == 0 && packed_ == 0))) fail("{}: damaged compressed array", where());
+    }
+  }
+
+  z_stream z_{};
+  const uint8_t* next_;
+  int64_t packed_;
+};
+
+Tensor parse_npy(Source& source) {
+  constexpr int64_t longest_header = 1 << 20;
+  const std::string& where = source.where();
+  uint8_t start[12];
+  if (source.left() < 10) fail("{}: not a .npy file", where);
+  source.read(start, 10);
+  if (std::memcmp(start, "\x93NUMPY", 6) != 0) fail("{}: not a .npy file", where);
+  if (start[6] < 1 || start[6] > 3) fail("{}: version {} of .npy is not known, expected 1, 2 or 3", where, start[6]);
+  if (start[6] > 1) source.read(start + 10, std::min<int64_t>(2, source.left()));
+  const int64_t header_size = le(start + 8, start[6] > 1 ? 4 : 2);
+  if (header_size > std::min(source.left(), longest_header)) fail("{}: the .npy header is cut off", where);
+  std::string header(static_cast<size_t>(header_size), ' ');
+  source.read(header.data(), header_size);
 
   const std::string_view descr = field(header, "'descr'", where);
   DType type = DType::undefined;
@@ -80,10 +168,10 @@ Tensor parse_npy(const uint8_t* data, int64_t size, const std::string& where) {
     shape.push_back(extent);
   }
   const int64_t need = bytes(type, elements(shape));
-  if (need > size - begin)
-    fail("{}: shape {} of {} needs {} bytes, the file has {}", where, to_string(shape), name(type), need, size - begin);
+  if (need > source.left())
+    fail("{}: shape {} of {} needs {} bytes, the file has {}", where, to_string(shape), name(type), need, source.left());
   Tensor t = Tensor::empty(type, shape);
-  if (need) std::memcpy(t.raw(), data + begin, static_cast<size_t>(need));
+  source.read(t.raw(), need);
   return t;
 }
 
@@ -113,20 +201,6 @@ void put(std::string& out, uint64_t v, int n) {
   for (int i = 0; i < n; ++i) out += static_cast<char>(v >> (8 * i));
 }
 
-std::string inflate_member(const uint8_t* data, size_t size, size_t plain_size, const std::string& where) {
-  std::string plain(plain_size, '\0');
-  z_stream z{};
-  if (inflateInit2(&z, -MAX_WBITS) != Z_OK) fail("{}: zlib could not start", where);
-  z.next_in = const_cast<uint8_t*>(data);
-  z.avail_in = static_cast<uInt>(size);
-  z.next_out = reinterpret_cast<uint8_t*>(plain.data());
-  z.avail_out = static_cast<uInt>(plain_size);
-  const int rc = inflate(&z, Z_FINISH);
-  inflateEnd(&z);
-  if (rc != Z_STREAM_END || z.total_out != plain_size) fail("{}: damaged compressed array", where);
-  return plain;
-}
-
 uint64_t le64(const uint8_t* p) { return le(p, 4) | static_cast<uint64_t>(le(p + 4, 4)) << 32; }
 
 constexpr uint32_t local_magic = 0x04034b50, central_magic = 0x02014b50, end_magic = 0x06054b50, end64_magic = 0x06064b50,
@@ -136,7 +210,8 @@ constexpr uint32_t local_magic = 0x04034b50, central_magic = 0x02014b50, end_mag
 
 Tensor read_npy(const std::filesystem::path& path) {
   const auto file = MappedFile::open(path);
-  return parse_npy(file->data(), file->size(), path.string());
+  Stored source(file->data(), file->size(), path.string());
+  return parse_npy(source);
 }
 
 std::map<std::string, Tensor> read_npz(const std::filesystem::path& path) {
@@ -152,7 +227,7 @@ std::map<std::string, Tensor> read_npz(const std::filesystem::path& path) {
   int64_t members = le(data + end + 10, 2), at = le(data + end + 16, 4);
   if (at == 0xffffffff && end >= 20 && le(data + end - 20, 4) == locator64_magic) {
     const uint64_t end64 = le64(data + end - 12);
-    if (end64 + 56 > static_cast<uint64_t>(size) || le(data + end64, 4) != end64_magic)
+    if (size < 56 || end64 > static_cast<uint64_t>(size) - 56 || le(data + end64, 4) != end64_magic)
       fail("{}: damaged zip64 directory", where);
     members = static_cast<int64_t>(le64(data + end64 + 32));
     at = static_cast<int64_t>(le64(data + end64 + 48));
@@ -160,7 +235,7 @@ std::map<std::string, Tensor> read_npz(const std::filesystem::path& path) {
 
   std::map<std::string, Tensor> arrays;
   for (int64_t i = 0; i < members; ++i) {
-    if (at < 0 || at + 46 > size || le(data + at, 4) != central_magic) fail("{}: damaged zip directory", where);
+    if (at < 0 || at > size - 46 || le(data + at, 4) != central_magic) fail("{}: damaged zip directory", where);
     const int method = static_cast<int>(le(data + at + 10, 2));
     uint64_t packed = le(data + at + 20, 4), plain = le(data + at + 24, 4), local = le(data + at + 42, 4);
     const int64_t name_size = le(data + at + 28, 2), extra_size = le(data + at + 30, 2), comment_size = le(data + at + 32, 2);
@@ -184,15 +259,16 @@ std::map<std::string, Tensor> read_npz(const std::filesystem::path& path) {
     if (plain > packed * 1040 + 4096) fail("{}: member {} claims {} bytes from {}", where, member, plain, packed);
 
     const std::string place = fmt::format("{}:{}", where, member);
-    Tensor t;
-    if (method == 0) {
-      t = parse_npy(data + begin, static_cast<int64_t>(packed), place);
-    } else if (method == 8) {
-      const std::string text = inflate_member(data + begin, packed, plain, place);
-      t = parse_npy(reinterpret_cast<const uint8_t*>(text.data()), static_cast<int64_t>(text.size()), place);
-    } else {
+    if (le(data + at + 8, 2) & 1) fail("{}: the member is encrypted", place);
+    std::unique_ptr<Source> source;
+    if (method == 0)
+      source = std::make_unique<Stored>(data + begin, static_cast<int64_t>(packed), place);
+    else if (method == 8)
+      source = std::make_unique<Deflated>(data + begin, static_cast<int64_t>(packed), static_cast<int64_t>(plain), place);
+    else
       fail("{}: zip method {} is not supported (stored and deflated are)", place, method);
-    }
+    Tensor t = parse_npy(*source);
+    if (source->checksum() != le(data + at + 16, 4)) fail("{}: damaged array: its checksum is another", place);
     if (member.ends_with(".npy")) member.resize(member.size() - 4);
     arrays[member] = std::move(t);
     at += 46 + name_size + extra_size + comment_size;

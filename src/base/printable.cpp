@@ -1,25 +1,41 @@
 #include "base/printable.h"
 
 namespace smelt {
+namespace {
+
+/// The bytes of the character at the beginning of the text; 0 where it is no UTF-8.
+size_t utf8_length(std::string_view text) {
+  const auto at = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned c = at(0);
+  const size_t length = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+  for (size_t i = 1; i < length; ++i)
+    if (at(i) >> 6 != 2) return 0;
+  const bool too_long = (c == 0xe0 && at(1) < 0xa0) || (c == 0xf0 && at(1) < 0x90);
+  const bool no_character = (c == 0xed && at(1) >= 0xa0) || (c == 0xf4 && at(1) >= 0x90);
+  return too_long || no_character ? 0 : length;
+}
+
+}  // namespace
 
 std::string printable(std::string_view text) {
   constexpr char digits[] = "0123456789abcdef";
   std::string out;
   out.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
+  for (size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
-    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0u;
-    const bool two = c == 0xc2 && next >= 0x80 && next <= 0x9f;  // UTF-8 of U+0080 to U+009F
-    const bool control = (c < ' ' && c != '\n' && c != '\t') || c == 0x7f || two;
-    if (!control) {
-      out += text[i];
+    const size_t length = utf8_length(text.substr(i));
+    const bool wide_control = length == 2 && c == 0xc2 && static_cast<unsigned char>(text[i + 1]) <= 0x9f;  // U+0080 to U+009F
+    const bool control = (c < ' ' && c != '\n' && c != '\t') || c == 0x7f || wide_control;
+    if (length > 0 && !control) {
+      out += text.substr(i, length);
+      i += length;
       continue;
     }
-    const unsigned code = two ? next : c;
+    const unsigned code = wide_control ? static_cast<unsigned char>(text[i + 1]) : c;
     out += "\\x";
     out += digits[code >> 4];
     out += digits[code & 15];
-    i += two;
+    i += wide_control ? 2 : 1;
   }
   return out;
 }

@@ -1,5 +1,4 @@
 // One spelling for what a file may write in several ways: domains, names of nodes, and which inputs are constants.
-#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -38,21 +37,23 @@ void drop_uncalled(onnx::ModelProto& proto) {
       fail("the function {}{}{} is there twice", f.domain(), f.domain().empty() ? "" : ":", f.name());
   if (left.empty()) return;
   std::set<const onnx::FunctionProto*> called;
-  std::function<void(const google::protobuf::RepeatedPtrField<onnx::NodeProto>&)> visit = [&](const auto& nodes) {
+  using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+  std::vector<const Nodes*> waiting{&proto.graph().node()};  // a list: functions can call each other deeper than a stack is
+  while (!waiting.empty()) {
+    const Nodes& nodes = *waiting.back();
+    waiting.pop_back();
     for (const auto& n : nodes) {
       for (const auto& a : n.attribute()) {
-        if (a.has_g()) visit(a.g().node());
-        for (const auto& g : a.graphs()) visit(g.node());
+        if (a.has_g()) waiting.push_back(&a.g().node());
+        for (const auto& g : a.graphs()) waiting.push_back(&g.node());
       }
       const auto it = left.find({plain(n.domain()), n.op_type(), n.overload()});
       if (it == left.end()) continue;
-      const auto* function = it->second;
+      called.insert(it->second);
+      waiting.push_back(&it->second->node());
       left.erase(it);
-      called.insert(function);
-      visit(function->node());
     }
-  };
-  visit(proto.graph().node());
+  }
   google::protobuf::RepeatedPtrField<onnx::FunctionProto> kept;
   for (const auto& f : proto.functions())
     if (called.contains(&f)) *kept.Add() = f;

@@ -147,6 +147,12 @@ std::string key(const std::string& domain, const std::string& name, const std::s
   return (domain == "ai.onnx" ? "" : domain) + "\n" + name + "\n" + overload;
 }
 
+constexpr int deepest_calls = 100;
+
+[[noreturn]] void fail_too_many(int64_t max_nodes) {
+  fail_unsupported("the model has more than {} nodes once its functions are inlined", max_nodes);
+}
+
 // Replaces every node that `body_of` has a body for. Unless one level is asked for, it replaces those of the bodies too.
 class Inliner {
  public:
@@ -164,8 +170,7 @@ class Inliner {
 
  private:
   void emit(onnx::NodeProto& node, google::protobuf::RepeatedPtrField<onnx::NodeProto>& out, int depth) {
-    constexpr int deepest = 100;
-    if (depth > deepest) fail("node {}: functions call each other more than {} deep", describe(node), deepest);
+    if (depth > deepest_calls) fail("node {}: functions call each other more than {} deep", describe(node), deepest_calls);
     for (auto& a : *node.mutable_attribute()) {
       if (a.has_g()) graph(*a.mutable_g(), depth);
       for (auto& sub : *a.mutable_graphs()) graph(sub, depth);
@@ -175,7 +180,7 @@ class Inliner {
       for (auto& n : *body) emit(n, out, depth + 1);
       return;
     }
-    if (++nodes_ > max_nodes_) fail_unsupported("the model has more than {} nodes once its functions are inlined", max_nodes_);
+    if (++nodes_ > max_nodes_) fail_too_many(max_nodes_);
     *out.Add() = std::move(node);
   }
 
@@ -184,12 +189,54 @@ class Inliner {
   Depth depth_;
 };
 
+using Functions = std::map<std::string, onnx::FunctionProto>;
+
+const onnx::FunctionProto* called(const Functions& functions, const onnx::NodeProto& call) {
+  const auto it = functions.find(key(call.domain(), call.op_type(), call.overload()));
+  return it == functions.end() ? nullptr : &it->second;
+}
+
+/// How many nodes calls become once they are inlined, found by looking at each function once: forty that call the next one twice are 2^40.
+class InlinedSize {
+ public:
+  using IsKept = std::function<bool(const onnx::FunctionProto&, const onnx::NodeProto& call)>;
+  InlinedSize(const Functions& functions, IsKept is_kept, int64_t most)
+      : functions_(functions), is_kept_(std::move(is_kept)), most_(most) {}
+
+  /// At most `most` + 1. What calls itself, or goes too deep, counts as nothing: inlining refuses it.
+  int64_t of(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, int depth = 0) {
+    int64_t sum = 0;
+    for (const auto& n : nodes) {
+      for (const auto& a : n.attribute()) {
+        if (a.has_g()) sum += of(a.g().node(), depth);
+        for (const auto& g : a.graphs()) sum += of(g.node(), depth);
+      }
+      const onnx::FunctionProto* f = called(functions_, n);
+      sum = std::min(most_ + 1, sum + (!f || is_kept_(*f, n) ? 1 : of(*f, depth + 1)));
+    }
+    return sum;
+  }
+
+ private:
+  int64_t of(const onnx::FunctionProto& f, int depth) {
+    if (depth > deepest_calls) return 0;
+    const auto [it, inserted] = sizes_.try_emplace(&f, 0);
+    if (inserted) it->second = of(f.node(), depth);
+    return it->second;
+  }
+
+  const Functions& functions_;
+  IsKept is_kept_;
+  int64_t most_;
+  std::map<const onnx::FunctionProto*, int64_t> sizes_;
+};
+
 }  // namespace
 
 void inline_functions(Loaded& model, const std::function<bool(const onnx::NodeProto&)>& keep, int64_t max_nodes) {
   auto& proto = model.proto;
   if (proto.functions_size() == 0) return;
-  std::map<std::string, onnx::FunctionProto> functions;
+  Functions functions;
   std::map<std::string, int64_t> imports;
   for (const auto& o : proto.opset_import()) imports[o.domain()] = o.version();
   for (auto& f : *proto.mutable_functions()) {
@@ -198,23 +245,23 @@ void inline_functions(Loaded& model, const std::function<bool(const onnx::NodePr
       if (imports.insert({o.domain(), o.version()}).second) *proto.add_opset_import() = o;
     functions[key(f.domain(), f.name(), f.overload())] = f;
   }
+  // Inference visits a kept function at every call, so a function that calls others could take exponential time.
+  const auto is_kept = [&](const onnx::FunctionProto& f, const onnx::NodeProto& call) {
+    return std::ranges::none_of(f.node(), [&](const auto& n) { return called(functions, n); }) && keep(call);
+  };
+  if (InlinedSize(functions, is_kept, max_nodes).of(proto.graph().node()) > max_nodes) fail_too_many(max_nodes);
   std::set<std::string> kept;
 
   Names names(proto);
   Inliner inliner(
       [&](const onnx::NodeProto& call) -> std::optional<Nodes> {
-        const auto it = functions.find(key(call.domain(), call.op_type(), call.overload()));
-        if (it == functions.end()) return {};
-        // Inference visits a kept function at every call, so a function that calls others could take exponential time.
-        const auto& nodes = it->second.node();
-        const bool flat = std::none_of(nodes.begin(), nodes.end(), [&](const auto& n) {
-          return functions.contains(key(n.domain(), n.op_type(), n.overload()));
-        });
-        if (flat && keep(call)) {
-          kept.insert(it->first);
+        const onnx::FunctionProto* function = called(functions, call);
+        if (!function) return {};
+        if (is_kept(*function, call)) {
+          kept.insert(key(call.domain(), call.op_type(), call.overload()));
           return {};
         }
-        Nodes body = Expansion(call, it->second, names).run();
+        Nodes body = Expansion(call, *function, names).run();
         const std::string& of_call = *find_metadata(call, source_key);
         if (plan_sources(call)) {  // the plan's node stands for other nodes, and so does its body
           for (auto& n : body) set_metadata(n, source_key, of_call);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/booleans.h"
 #include "base/error.h"
 
 namespace smelt::importer {
@@ -27,14 +28,10 @@ template <class From, class To> void narrow(const google::protobuf::RepeatedFiel
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<To>(from.Get(static_cast<int>(i)));
 }
 
-// Bytes other than 0 and 1 in a bool tensor are true; C++ wants the value 1.
 void normalize_bools(Tensor& t) {
-  if (t.type() != DType::boolean) return;
-  const auto* b = static_cast<const uint8_t*>(t.raw());
-  if (std::all_of(b, b + t.size(), [](uint8_t v) { return v <= 1; })) return;
-  Tensor copy = Tensor::empty(t.type(), t.shape());
-  for (int64_t i = 0; i < t.size(); ++i) static_cast<uint8_t*>(copy.raw())[i] = b[i] != 0;
-  t = copy;
+  if (!has_other_booleans(t)) return;
+  t = t.clone();
+  make_booleans_0_or_1(t);
 }
 
 // Elements per entry of the typed field: a complex number takes two, packed types put one byte into each int32.

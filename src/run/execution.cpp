@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/booleans.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/value_of.h"
@@ -118,14 +119,15 @@ void ExecutionImpl::bind_inputs(std::span<const Tensor> inputs, std::vector<Boun
       continue;
     }
     v = inputs[i];
-    if (v.type() == DType::string || (usable(v) && !first.own_memory_only)) continue;
+    const bool odd = in_host_memory(v) && has_other_booleans(v);
+    if (v.type() == DType::string || (usable(v) && !first.own_memory_only && !odd)) continue;
     Tensor& own = own_inputs_[i];
     if (own.type() != v.type() || own.shape() != v.shape()) {
       wait_for_enqueued();
       own = backend_.allocate(v.type(), v.shape(), fmt::format("input '{}'", plan_->inputs()[i].name));
     }
     v = own;
-    staged_.push_back({i, inputs[i], v});
+    staged_.push_back({i, inputs[i], v, {}});
   }
   first_ = &first;
   recording_ = nullptr;

@@ -65,10 +65,11 @@ class ExecutionImpl final : public Execution {
     std::optional<MemoryScope> memory_;
   };
 
-  /// An input at an address that kernels cannot use, copied at each run.
+  /// An input that kernels cannot use, for its address or for bytes that are no booleans, copied at each run.
   struct StagedInput {
     size_t input = 0;
     Tensor from, to;
+    Tensor as_booleans;  // `from` with its other bytes as 1, where it has some
   };
   /// What a first segment is planned for.
   struct Binding {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/booleans.h"
 #include "base/error.h"
 #include "run/execution.h"
 #include "run/inner_times.h"
@@ -73,7 +74,13 @@ void ExecutionImpl::launch(Timestamps* timestamps, Trace* trace) {
   if (timestamps) timestamps->record(stream_.get());
   for (StagedInput& b : staged_) {
     name_copies(plan_->inputs()[b.input].name);
-    backend_.copy(b.to.raw(), b.from.raw(), b.from.nbytes(), stream_.get());
+    const void* from = b.from.raw();
+    if (in_host_memory(b.from) && has_other_booleans(b.from)) {
+      b.as_booleans = b.from.clone();
+      make_booleans_0_or_1(b.as_booleans);
+      from = b.as_booleans.raw();
+    }
+    backend_.copy(b.to.raw(), from, b.from.nbytes(), stream_.get());
   }
   if (!is_static()) {
     resolve(*first_);  // a later segment of the last run may have made the arena larger

@@ -1,5 +1,6 @@
 #include "base/npy.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,9 +10,12 @@
 
 #include "base/file.h"
 #include "smelt/error.h"
+#include "support/errors.h"
 
 namespace smelt {
 namespace {
+
+using ::testing::HasSubstr;
 
 class Npy : public ::testing::Test {
  protected:
@@ -75,6 +79,35 @@ TEST_F(Npy, every_truncation_of_an_archive_is_an_error_and_no_crash) {
   for (size_t n = 0; n < text.size(); ++n) {
     write_text(folder_ / "cut.npz", std::string_view(text).substr(0, n));
     EXPECT_THROW(read_npz(folder_ / "cut.npz"), Error) << n;
+  }
+}
+
+TEST_F(Npy, damaged_archives_are_errors) {
+  write_npz(folder_ / "a.npz", {{"x", Tensor::of<float>({4}, {1, 2, 3, 4})}});
+  const std::string good = read_text(folder_ / "a.npz");
+  const size_t central = good.find("PK\x01\x02"), end64 = good.find("PK\x06\x06"), locator = good.find("PK\x06\x07");
+  const auto said = [&](size_t at, const std::string& bytes) {
+    std::string bad = good;
+    bad.replace(at, bytes.size(), bytes);
+    write_text(folder_ / "bad.npz", bad);
+    return error_of([&] { read_npz(folder_ / "bad.npz"); });
+  };
+  EXPECT_EQ(said(0, "PK"), "");
+  EXPECT_THAT(said(central - 1, "?"), HasSubstr("checksum"));
+  EXPECT_THAT(said(central + 8, "\x01"), HasSubstr("encrypted"));
+  ASSERT_NE(end64, std::string::npos);
+  // Places near 2^64 and 2^63: 56 and 46 bytes further is the beginning again.
+  EXPECT_THAT(said(locator + 8, "\xd8\xff\xff\xff\xff\xff\xff\xff"), HasSubstr("damaged zip64 directory"));
+  EXPECT_THAT(said(end64 + 48, "\xf0\xff\xff\xff\xff\xff\xff\x7f"), HasSubstr("damaged zip directory"));
+}
+
+TEST_F(Npy, versions_that_there_are_not_are_refused) {
+  write_npy(folder_ / "a.npy", Tensor::of<float>({4}, {1, 2, 3, 4}));
+  std::string text = read_text(folder_ / "a.npy");
+  for (const char version : {'\0', '\4', '\xff'}) {
+    text[6] = version;
+    write_text(folder_ / "b.npy", text);
+    EXPECT_THROW(read_npy(folder_ / "b.npy"), Error);
   }
 }
 

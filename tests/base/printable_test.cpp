@@ -14,7 +14,16 @@ TEST(Printable, escapes_what_a_terminal_obeys) {
 }
 
 TEST(Printable, leaves_text_lines_and_tabs_alone) {
-  for (const char* text : {"", "conv 1/weight", "µs → größer\n\tnext", "\xc2\xa0", "\xc2"}) EXPECT_EQ(printable(text), text);
+  for (const char* text : {"", "conv 1/weight", "µs → größer\n\tnext", "\xc2\xa0", "\xf0\x9f\x98\x80"})
+    EXPECT_EQ(printable(text), text);
+}
+
+TEST(Printable, escapes_bytes_that_are_no_text) {
+  EXPECT_EQ(printable("\xff\xfe-\xc2"), "\\xff\\xfe-\\xc2");
+  EXPECT_EQ(
+      printable(
+          "\xed\xa0\x80 \xe0\x80\xaf \xf4\x90\x80\x80 \xe2\x86"),  // a surrogate, a slash in three bytes, too large, cut off
+      "\\xed\\xa0\\x80 \\xe0\\x80\\xaf \\xf4\\x90\\x80\\x80 \\xe2\\x86");
 }
 
 TEST(Error, shows_no_control_characters_of_names) {

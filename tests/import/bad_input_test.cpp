@@ -259,6 +259,29 @@ TEST(BadInput, functions_that_grow_exponentially_are_stopped) {
   EXPECT_THAT(error_of(parse(text), options), HasSubstr("more than 10000 nodes"));
 }
 
+TEST(BadInput, functions_that_call_each_other_deeper_than_a_stack_are_refused) {
+  auto m = parse(R"(<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g (float[2] x) => (float[2] y) { y = my.f0(x) })");
+  for (int i = 0; i < 100'000; ++i) {
+    auto& f = *m.add_functions();
+    f.set_domain("my");
+    f.set_name("f" + std::to_string(i));
+    f.add_input("u");
+    f.add_output("v");
+    f.add_opset_import()->set_version(20);
+    auto& own = *f.add_opset_import();
+    own.set_domain("my");
+    own.set_version(1);
+    auto& call = *f.add_node();
+    call.set_domain("my");
+    call.set_op_type("f" + std::to_string(i + 1));
+    call.add_input("u");
+    call.add_output("v");
+  }
+  m.mutable_functions(99'999)->mutable_node(0)->set_domain("");
+  m.mutable_functions(99'999)->mutable_node(0)->set_op_type("Neg");
+  EXPECT_NE(error_of(m), "");
+}
+
 TEST(BadInput, recursive_functions_are_refused) {
   EXPECT_NE(error_of(parse(R"(<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g (float[2] x) => (float[2] y) { y = my.f(x) }
     <domain: "my", opset_import: ["" : 20, "my" : 1]> f (u) => (v) { v = my.f(u) })")),

@@ -127,7 +127,23 @@ def growths():
         yield f"MelWeightMatrix from {low} to {high}", made("MelWeightMatrix", feeds)
 
 
-GROUPS = {"slices": slices, "attentions": attentions, "images": images, "windows": windows, "indices": indices, "growths": growths}
+def functions():
+    """Calls that grow with each level, or go deeper than a stack is."""
+    domains = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    for levels, calls in ((40, 2), (10, 10), (100_000, 1)):
+        bodies = []
+        for level in range(levels):
+            op, domain = ("Sin", "") if level + 1 == levels else (f"F{level + 1}", "own")
+            nodes = [helper.make_node(op, [f"t{i}"], [f"t{i + 1}"], domain=domain) for i in range(calls)]
+            bodies.append(helper.make_function("own", f"F{level}", ["t0"], [f"t{calls}"], nodes, domains))
+        x, y = (helper.make_tensor_value_info(n, FLOAT, [2]) for n in "xy")
+        graph = helper.make_graph([helper.make_node("F0", ["x"], ["y"], name="odd", domain="own")], "g", [x], [y])
+        yield f"{levels} functions that call the next one {calls} times", (
+            helper.make_model(graph, opset_imports=domains, ir_version=9, functions=bodies), {"x": numbers(2)})
+
+
+GROUPS = {"slices": slices, "attentions": attentions, "images": images, "windows": windows, "indices": indices, "growths": growths,
+          "functions": functions}
 
 
 def run_all(paths, optimize):

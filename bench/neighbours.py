@@ -12,7 +12,6 @@ gives for each engine the median and the 90th percentile of a run in ms, and beh
 """
 import argparse
 import contextlib
-import json
 import os
 import pathlib
 import shutil
@@ -58,29 +57,11 @@ SOURCE = "".join(f"#include <{name}>\n" for name in ("algorithm", "functional", 
             " return std::regex_match(s, r) + static_cast<int>(m.size()); }\n" for i in range(40))
 
 
-class Engine:
+class Engine(shared.Worker):
     def __init__(self, name, folder, model, args):
         path = {"PYTHONPATH": str(pathlib.Path(folder).resolve() / "python")} if folder else {}
-        self.name = name
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, "onnxruntime" if folder is None else "smelt", str(model),
-             str(model.with_suffix(".inputs.npz")), str(args.threads), str(args.tuning_level), str(args.folder / "cache")],
-            env={**os.environ, **path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.name}: its process ended with status {self.process.wait()}")
-        return json.loads(line)
-
-    def batch(self, seconds):
-        print(seconds, file=self.process.stdin, flush=True)
-        return self.answer()
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
+        super().__init__(name, WORKER, ["onnxruntime" if folder is None else "smelt", model, model.with_suffix(".inputs.npz"),
+                                        args.threads, args.tuning_level, args.folder / "cache"], {**os.environ, **path})
 
 
 @contextlib.contextmanager
@@ -121,7 +102,7 @@ def measure(model, args):
             for kind in args.neighbours:
                 with neighbours(kind):
                     for e in engines:
-                        times[kind].setdefault(e.name, []).extend(1e3 * t for t in e.batch(args.seconds))
+                        times[kind].setdefault(e.name, []).extend(1e3 * t for t in e.ask(args.seconds))
             engines.reverse()
     finally:
         for e in engines:

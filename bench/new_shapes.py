@@ -142,39 +142,24 @@ def shapes_of(subject, count):
     return shapes
 
 
-class Engine:
+class Engine(shared.Worker):
     def __init__(self, name, model, subject, shapes, options):
-        self.name = name
-        self.process = subprocess.Popen([sys.executable, "-c", WORKER, name, str(model), str(pathlib.Path(__file__).resolve()),
-                                         json.dumps(shapes), json.dumps(options | {"subject": subject})],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.session_s = self.answer()
+        super().__init__(name, WORKER, [name, model, pathlib.Path(__file__).resolve(), json.dumps(shapes),
+                                        json.dumps(options | {"subject": subject})])
         self.passes, self.memory = [], []
 
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.name} ended with status {self.process.wait()}")
-        return json.loads(line)
-
     def run(self, order, keep=""):
-        self.process.stdin.write(json.dumps([[int(i) for i in order], str(keep)]) + "\n")
-        self.process.stdin.flush()
-        seconds, memory = self.answer()
+        seconds, memory = self.ask([[int(i) for i in order], str(keep)])
         by_shape = np.empty(len(order))
         by_shape[order] = seconds
         self.passes.append(by_shape)
         self.memory.append(memory)
 
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
-
     def figures(self):
         """Of the passes: seconds, and runs over the median of their shape's."""
         runs = np.array(self.passes)
         over = runs / np.median(runs, axis=0)
-        return {"session_s": self.session_s, "first_s": runs[0].sum(), "total_s": runs.sum(), "worst_first": over[0].max(),
+        return {"session_s": self.ready, "first_s": runs[0].sum(), "total_s": runs.sum(), "worst_first": over[0].max(),
                 "worst_later": over[1:].max(initial=0), "grown_mib": (self.memory[-1] - self.memory[0]) / 2**20,
                 "median_ms": float(np.median(runs[1:] if len(runs) > 1 else runs) * 1e3)}
 

@@ -1,4 +1,5 @@
 """What the drivers of this folder share."""
+import json
 import os
 import pathlib
 import subprocess
@@ -16,6 +17,30 @@ GPU_MODELS = ("resnet50.fp16", "resnet50_b32.fp16", "mobilenet_v3_large.fp16", "
 # Those of CPU results: bench/cpu_models.py's rows.
 CPU_MODELS = tuple(f"{name}.fp32" for name in
                    ("resnet50", "mobilenet_v3_large", "unet", "detector", "vit_b_16", "bert_base", "llama_gpt", "dit_xl_2"))
+
+
+class Worker:
+    """A process of Python that runs `source`: it writes a line of JSON once it is ready, and one to each line that it reads."""
+
+    def __init__(self, name, source, arguments, environment=None):
+        self.name = name
+        self.process = subprocess.Popen([sys.executable, "-c", source, *map(str, arguments)], env=environment,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.ready = self._answer()
+
+    def _answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended with status {self.process.wait()}")
+        return json.loads(line)
+
+    def ask(self, question):
+        print(json.dumps(question), file=self.process.stdin, flush=True)
+        return self._answer()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def cpu_name():

@@ -46,29 +46,15 @@ for line in sys.stdin:
 """
 
 
-class Build:
+class Build(shared.Worker):
     """A build on the CPU: a process that keeps its Session."""
 
     def __init__(self, folder, model, threads, cache):
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(model), str(model.with_suffix(".inputs.npz")), str(threads), str(cache)],
-            env={"PYTHONPATH": str(pathlib.Path(folder).resolve() / "python"), "PATH": "/usr/bin:/bin"},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"a build's process ended with status {self.process.wait()}")
-        return json.loads(line)
+        super().__init__(f"the process of {folder}", WORKER, [model, model.with_suffix(".inputs.npz"), threads, cache],
+                         {"PYTHONPATH": str(pathlib.Path(folder).resolve() / "python"), "PATH": "/usr/bin:/bin"})
 
     def batch(self, seconds):
-        print(seconds, file=self.process.stdin, flush=True)
-        return self.answer()
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
+        return self.ask(seconds)
 
 
 class GpuBuild:

@@ -63,36 +63,21 @@ for line in sys.stdin:
 """
 
 
-class Engine:
+class Engine(shared.Worker):
     def __init__(self, name, model, args):
-        self.name, self.results = name, args.folder / f"results.{name}.npz"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, name, str(model), str(model.with_suffix(".inputs.npz")), str(args.threads),
-             str(args.tuning_level), str(args.folder / "cache"), str(self.results)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.first = self.answer()
+        self.results = args.folder / f"results.{name}.npz"
+        super().__init__(name, WORKER, [name, model, model.with_suffix(".inputs.npz"), args.threads, args.tuning_level,
+                                        args.folder / "cache", self.results])
         self.batches = []
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.name} ended with status {self.process.wait()}")
-        return json.loads(line)
 
     def outputs(self):
         return list(np.load(self.results).values())
 
     def batch(self, seconds):
-        self.process.stdin.write(f"{seconds}\n")
-        self.process.stdin.flush()
-        self.batches.append(float(np.median(self.answer())) * 1e3)
+        self.batches.append(float(np.median(self.ask(seconds))) * 1e3)
 
     def ms(self):
         return min(self.batches)
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def error(found, expected):
@@ -131,7 +116,7 @@ def measure(model, args):
     plain = Engine("onnxruntime.plain", model, args)
     expected = plain.outputs()
     plain.end()
-    row = {"errors": {e.name: error(e.outputs(), expected) for e in engines}, "first_s": {e.name: e.first for e in engines}}
+    row = {"errors": {e.name: error(e.outputs(), expected) for e in engines}, "first_s": {e.name: e.ready for e in engines}}
     order = list(engines)
     for _ in range(args.rounds):
         for engine in order:

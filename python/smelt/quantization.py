@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .busy import BusyLine, stage, stage_part
 from .errors import Error, UnsupportedError, UsageError
 from .options import Path
 from .session import Session
@@ -50,6 +51,7 @@ def quantize(model: Path, output: Path, data: Path | Iterable[Batch], *, activat
         raise UsageError(f"activations {activations!r}, expected one of {', '.join(ACTIVATIONS)}")
     if method not in METHODS:
         raise UsageError(f"method {method!r}, expected one of {', '.join(METHODS)}")
+    stage("reading the model and its batches")
     try:
         import onnx
         from onnxruntime import quantization as ort
@@ -69,10 +71,12 @@ def quantize(model: Path, output: Path, data: Path | Iterable[Batch], *, activat
 
     class Reader(ort.CalibrationDataReader):
         def __init__(self) -> None:
-            self.left = iter(batches)
+            self.left = iter(enumerate(batches))
 
         def get_next(self) -> Batch | None:
-            return next(self.left, None)
+            i, batch = next(self.left, (len(batches), None))
+            stage_part(i / len(batches))
+            return batch
 
     level = logging.getLogger().level
     logging.getLogger().setLevel(logging.ERROR)   # the quantizer warns of its own preprocessing
@@ -81,6 +85,7 @@ def quantize(model: Path, output: Path, data: Path | Iterable[Batch], *, activat
             whole, ready = os.path.join(scratch, "whole.onnx"), os.path.join(scratch, "ready.onnx")
             onnx.save(loaded, whole)   # weights inside: the preprocessing reads no data file beside its model
             quant_pre_process(whole, ready, skip_symbolic_shape=True)
+            stage("calibrating, and writing the model in 8 bits")
             ort.quantize_static(
                 ready, target, Reader(), quant_format=ort.QuantFormat.QDQ, per_channel=per_channel,
                 activation_type=ort.QuantType.QUInt8 if activations == "u8" else ort.QuantType.QInt8,
@@ -123,10 +128,12 @@ def _batches(data: Path | Iterable[Batch], inputs: list[str], limit: int) -> lis
 def _errors(source: str, target: str, batches: list[Batch], threads: int) -> list[dict[str, Any]]:
     """Of each output: the error's root mean square over the output's, the largest difference, and where it has classes along its
     last axis (rank 2) how often both have the same one first."""
+    stage("comparing the model in 8 bits with the one in float")
     before, after = (Session(p, threads=threads, tuning_level=0) for p in (source, target))
     names = [o.name for o in before.get_outputs()]
     totals = [[0.0, 0.0, 0.0, 0, 0] for _ in names]   # squares of errors, of outputs, the largest difference, same, rows
-    for batch in batches:
+    for i, batch in enumerate(batches):
+        stage_part(i / len(batches))
         for t, y, z in zip(totals, before.run(None, batch), after.run(None, batch), strict=True):
             a, b = np.asarray(y, np.float64), np.asarray(z, np.float64)
             t[0] += float(((a - b) ** 2).sum())
@@ -205,7 +212,8 @@ def command(text: str) -> None:
     options = json.loads(text)
     as_json = options.pop("json")
     try:
-        made = quantize(**options)
+        with BusyLine():
+            made = quantize(**options)
     except Error as e:
         print(f"smelt quantize: {e.message}", *([e.next_step] if e.next_step else []), sep="\n", file=sys.stderr)
         sys.exit(e.exit_code)

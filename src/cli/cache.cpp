@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/busy.h"
 #include "cli/common.h"
 #include "tune/cache.h"
 
@@ -85,6 +86,7 @@ Action add_cache(CLI::App& app) {
       print_line(a->as_json ? report::table_json({t}) : fmt::format("{} entries {}", n, text));
     };
     const std::vector<std::filesystem::path> kernels = compiled(folder / "kernels");
+    if (!a->file.empty()) stage((merge->parsed() ? "reading " : "writing ") + a->file);
     if (merge->parsed()) {
       const int n = a->file.ends_with(".json") ? cache->import_json(read_text(a->file)) : cache->merge(*source(a->file));
       say("merged", n, "taken from " + a->file);

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "cli/busy.h"
 #include "cli/common.h"
 #include "report/timings.h"
 
@@ -19,7 +20,10 @@ Action add_diff(CLI::App& app) {
   app.add_option("--top", a->top, "Rows of each table (25); 0 all")->check(in_range(0, 1 << 30))->type_name("N");
   add_json(app, a->as_json);
   return [a] {
-    const profile::Timings first = profile::read_timings(a->first), second = profile::read_timings(a->second);
+    stage("reading " + a->first);
+    const profile::Timings first = profile::read_timings(a->first);
+    stage("reading " + a->second);
+    const profile::Timings second = profile::read_timings(a->second);
     std::vector<report::Table> tables{report::scope_diff_table(first, second), report::node_diff_table(first, second)};
     if (a->as_json) {
       print_line(report::table_json(tables));

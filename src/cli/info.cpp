@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "cli/busy.h"
 #include "cli/common.h"
 #include "graph/graph.h"
 #include "import/import.h"
@@ -181,6 +182,7 @@ Action add_info(CLI::App& app) {
     ImportOptions wanted;
     wanted.shapes = a->subject().shapes;
     wanted.structure_only = true;
+    stage("reading " + a->path);
     const Graph g = import_model(a->path, wanted);
     if (!a->node.empty()) return print_around(g, a->node, a->radius, a->as_json), 0;
     if (a->whole && a->as_json) return print_nodes_json(g, g.topological()), 0;

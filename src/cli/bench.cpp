@@ -95,6 +95,7 @@ Action add_bench(CLI::App& app) {
   add_input_options(app, *a);
   return [a] {
     const report::Subject subject = a->subject();
+    if (!a->against.empty()) MappedFile::open(a->against);  // a name that is wrong is said before the first is built, not after
     note("building both plans, then timing them in turn");
     stage("building both plans");
     profile::BenchOptions timing = a->bench;

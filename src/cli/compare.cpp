@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "cli/busy.h"
 #include "cli/common.h"
 
@@ -62,6 +63,7 @@ Action add_compare(CLI::App& app) {
     plain.keep_fp32.clear();
     changed.optimize = a->other.empty();
     const std::string other_path = a->other.empty() ? a->path : a->other;
+    MappedFile::open(other_path);  // a name that is wrong is said before the first is built, not after
     stage("building both plans");
     report::Prepared reference = prepared(a->path, plain), other = prepared(other_path, changed);
     reference.inputs = report::inputs_for(*reference.plan, subject);

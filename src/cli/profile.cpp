@@ -36,9 +36,14 @@ void arrange(profile::Profile& p, const std::string& column, size_t top) {
   for (size_t i = 0; i < t.rows.size(); ++i) t.rows[i].push_back(static_cast<int64_t>(i));
   if (column != "order") t.sort_by(column);
   std::vector<profile::StepRow> steps;
-  for (const auto& row : t.rows)
-    if (steps.size() < top) steps.push_back(p.steps[static_cast<size_t>(row.back().number)]);
-  p.steps = std::move(steps);
+  std::vector<StepTime> timeline;
+  for (const auto& row : t.rows) {
+    const auto i = static_cast<size_t>(row.back().number);
+    if (steps.size() == top) break;
+    steps.push_back(p.steps[i]);
+    if (i < p.timeline.size()) timeline.push_back(p.timeline[i]);
+  }
+  p.steps = std::move(steps), p.timeline = std::move(timeline);
 }
 
 /// The tables of a profile that another tool wrote, or smelt before.

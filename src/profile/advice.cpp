@@ -54,7 +54,7 @@ bool runs_bodies(const StepRow& r) { return r.step.tactic == "plan"; }
 void advise_on_references(const Profile& p, std::vector<Advice>& all) {
   Group g;
   for (const StepRow& r : p.steps)
-    if (by_reference(r)) g.add(r, r.us.median - r.floor_us() / good);
+    if (by_reference(r)) g.add(r, r.own_us() - r.floor_us() / good);
   for (const InnerRow& r : p.inside)
     if (by_reference(r.row)) g.add(r.row, r.us - r.calls * r.row.floor_us() / good);
   g.put(all, "replace or rewrite the operators that run in plain loops",
@@ -73,9 +73,9 @@ void advise_on_precision(const Profile& p, std::vector<Advice>& all) {
     for (const StepRow& r : p.steps) {
       if (computes_in(r.step) != DType::f32 || by_reference(r)) continue;
       if (r.limiter == Limiter::compute)  // it stays as far from its roof, or meets the memory's
-        g.add(r, r.us.median - std::max(r.us.median * wide / at->second, r.memory_us / 2));
+        g.add(r, r.own_us() - std::max(r.own_us() * wide / at->second, r.memory_us / 2));
       else if (r.limiter == Limiter::memory)
-        g.add(r, std::min(r.us.median, r.memory_us) / 2);
+        g.add(r, std::min(r.own_us(), r.memory_us) / 2);
     }
     g.put(all, fmt::format("convert it to {}: --precision {}", name, name),
           fmt::format("{} compute or move f32; arithmetic reaches {} in f32 and {} in {}, and bytes are half", steps_of(g.size()),
@@ -88,14 +88,14 @@ void advise_on_precision(const Profile& p, std::vector<Advice>& all) {
 void advise_on_small_steps(const Profile& p, std::vector<Advice>& all) {
   Group launches;
   for (const StepRow& r : p.steps)
-    if (r.limiter == Limiter::launch) launches.add(r, r.us.median - r.floor_us());
+    if (r.limiter == Limiter::launch) launches.add(r, r.own_us() - r.floor_us());
   launches.put(all, "give the tiny steps more to do at a time: a larger batch, or one step of several",
                fmt::format("{} do less work than starting {} takes ({})", steps_of(launches.size()),
                            launches.size() == 1 ? "it" : "each of them", time(p.roof.launch_us)),
                "model");
   Group moves;
   for (const StepRow& r : p.steps)
-    if (r.limiter == Limiter::memory && only_moves(r.step)) moves.add(r, r.us.median);
+    if (r.limiter == Limiter::memory && only_moves(r.step)) moves.add(r, r.own_us());
   moves.put(all, "do without copies: let the steps before or behind them read and write the elements where they lie",
             fmt::format("{} only move{} elements", steps_of(moves.size()), moves.size() == 1 ? "s" : ""), "model");
 }
@@ -104,19 +104,26 @@ void advise_on_kernels(const Profile& p, const Surroundings& where, std::vector<
   Group compute, memory, latency;
   for (const StepRow& r : p.steps) {
     if (by_reference(r) || runs_bodies(r)) continue;
-    const double won = r.us.median - r.floor_us() / good;
+    const double won = r.own_us() - r.floor_us() / good;
     if (r.limiter == Limiter::compute) compute.add(r, won);
     if (r.limiter == Limiter::memory && !only_moves(r.step)) memory.add(r, won);
     if (r.limiter == Limiter::latency) latency.add(r, won);
   }
+  // From level 2 on all candidates are measured but those whose estimate is ten times the lowest: level 3 hardly finds a faster one.
+  const bool measured = where.tuning_level >= 2;
+  const std::string tune = "let kernels be measured: --tuning-level 2";
+  const auto what = [&](const std::string& other) { return measured ? other : tune; };
   compute.put(
-      all, "look for faster kernels: --tuning-level 3 measures every candidate",
+      all,
+      what("do less arithmetic: a smaller input, a narrower type or a smaller model; the kernels are the fastest of those "
+           "measured"),
       fmt::format("{} are limited by arithmetic, and reach less than {:.0f}% of its roof", steps_of(compute.size()), 100 * good),
       "model");
   memory.put(
       all,
       where.on_gpu ? "have more bytes under way: wider loads, more of them before the first is used"
-                   : "look for kernels that read memory in order: --tuning-level 3 measures every candidate",
+                   : what("move fewer bytes: a narrower type, or rows that stay in the cache; the kernels are the fastest of "
+                          "those measured"),
       fmt::format("{} are limited by memory, and reach less than {:.0f}% of its bandwidth", steps_of(memory.size()), 100 * good),
       "model");
   latency.put(all,
@@ -132,15 +139,17 @@ void advise_on_the_rest(const Profile& p, const Surroundings& where, std::vector
     Group g;
     const double part = 1 - static_cast<double>(where.threads) / where.cores;
     for (const StepRow& r : p.steps)
-      if (r.limiter == Limiter::compute) g.add(r, r.us.median * part);
+      if (r.limiter == Limiter::compute) g.add(r, r.own_us() * part);
     g.put(all, fmt::format("use all cores: --threads {}", where.cores),
           fmt::format("it uses {} of {}, and {} are limited by arithmetic", where.threads, where.cores, steps_of(g.size())),
           "model");
   }
-  if (p.gaps_us > 0)
+  // Taking the times makes gaps longer: on the processor, no more of them is there than a run has beside its steps.
+  const double beside = std::max(0.0, p.latency_us.median - p.others.cost_us - p.steps_us);
+  if (const double gaps = where.on_gpu ? p.gaps_us : std::min(p.gaps_us, beside); gaps > 0)
     all.push_back({"have fewer, larger steps",
-                   fmt::format("between {} the host has {} to do", steps_of(p.steps.size()), time(p.gaps_us)),
-                   p.gaps_us,
+                   fmt::format("between {} the host has {} to do", steps_of(p.steps.size()), time(gaps)),
+                   gaps,
                    "measured",
                    {}});
   double copied = 0;
@@ -163,6 +172,7 @@ void advise_on_the_rest(const Profile& p, const Surroundings& where, std::vector
 }  // namespace
 
 void rank(std::vector<Advice>& advice, double run_us) {
+  for (Advice& a : advice) a.us = std::min(a.us, run_us);  // an estimate by bytes may be beyond what there is to save
   std::erase_if(advice, [&](const Advice& a) { return a.us < 0.005 * run_us; });
   std::ranges::stable_sort(advice, std::greater(), &Advice::us);
 }

@@ -12,6 +12,7 @@ struct Surroundings {
   int threads = 1;  // that the plan uses
   int cores = 1;    // that it may use
 };
+  int tuning_level = 0;
 
 /// From a profile's steps, their limiters, and what other work took: the most to win first. What two of them win may be the same
 /// time. Without a roof only what needs none is said.

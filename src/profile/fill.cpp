@@ -90,7 +90,7 @@ void advise_on_fills(const Profile& p, std::vector<Advice>& all) {
       const Fill* f = largest(r);
       if (!f || r.limiter != Limiter::latency || waits(*f) != k.waits) continue;
       // Of few warps nobody knows what more of them would win: what the roof leaves.
-      k.advice.us += std::min(r.at_stake_us, k.waits == Waits::few_warps ? r.at_stake_us : r.us.median * (1 - filled(*f)));
+      k.advice.us += std::min(r.at_stake_us, k.waits == Waits::few_warps ? r.at_stake_us : r.own_us() * (1 - filled(*f)));
       k.advice.steps.push_back(r.step.name);
       if (k.waits == Waits::few_warps && !f->what_if.empty() && k.advice.what.empty())
         k.advice.what = fmt::format("{}: {}", k.what, f->what_if);

@@ -62,7 +62,7 @@ void judge(StepRow& row, const Roof& roof) {
   row.memory_us = static_cast<double>(row.step.bytes) / roof.bytes_per_s * 1e6;
   row.compute_us = peak > 0 ? static_cast<double>(row.step.flops) / peak * 1e6 : 0;
   row.roof_share = row.floor_us() / row.us.median;
-  row.at_stake_us = std::max(0.0, row.us.median - row.floor_us());
+  row.at_stake_us = std::max(0.0, row.own_us() - row.floor_us());
   const double fastest = row.us.min > 0 ? row.us.min : row.us.median;
   const double least = row.alone_us > 0 ? std::min(fastest, row.alone_us) : fastest, share = row.floor_us() / least;
   const double launch = std::max(roof.launch_us, least_start_us);

@@ -6,9 +6,7 @@ namespace smelt::profile {
 
 OtherWork other_work(const std::vector<WatchedRun>& runs, int threads) {
   OtherWork o;
-  std::vector<double> all, quiet;
-  double lost_us = 0;
-  int count = 0;
+  std::vector<double> all, quiet, own;
   for (const WatchedRun& r : runs) {
     ++o.runs;
     o.disturbed += r.disturbed;
@@ -16,8 +14,8 @@ OtherWork other_work(const std::vector<WatchedRun>& runs, int threads) {
     o.stolen_us += static_cast<double>(r.taken.stolen_ns) * 1e-3;
     o.throttled_us += static_cast<double>(r.taken.throttled_ns) * 1e-3;
     o.preempted += r.taken.preempted;
-    count += r.together;
     all.push_back(r.us);
+    own.push_back(r.us * own_part(r.taken, r.us * r.together, threads));
     if (!r.disturbed) quiet.push_back(r.us);
   }
   if (o.disturbed == 0) return o;
@@ -26,9 +24,8 @@ OtherWork other_work(const std::vector<WatchedRun>& runs, int threads) {
     o.cost_us = std::max(0.0, median(all) - median(quiet));
     return o;
   }
-  // All were disturbed. What waited on one thread, the others of the team waited for.
-  lost_us = (o.waited_us + o.stolen_us) / std::max(1, threads) + o.throttled_us;
-  o.cost_us = lost_us / std::max(1, count);
+  // Too few were left alone: what waited on one thread, the others of the team waited for.
+  o.cost_us = std::max(0.0, median(all) - median(own));
   return o;
 }
 

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <functional>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/threads.h"
@@ -36,6 +38,17 @@ size_t middle_of(const std::vector<double>& v) {
   const double middle = median(v);
   const auto closest = std::ranges::min_element(v, {}, [&](double x) { return std::abs(x - middle); });
   return static_cast<size_t>(closest - v.begin());
+}
+
+/// The median over the half of the runs (three at least) of which the largest part was their own, each without what was not.
+double median_alone(const std::vector<double>& values, const std::vector<double>& own) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return own[i]; });
+  order.resize(std::min(order.size(), std::max<size_t>(3, order.size() / 2)));
+  std::vector<double> kept;
+  for (const size_t i : order) kept.push_back(values[i] * own[i]);
+  return median(kept);
 }
 
 double us_of(int64_t begin_ns, int64_t end_ns) { return static_cast<double>(end_ns - begin_ns) / 1e3; }
@@ -166,10 +179,9 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
     runs.push_back(times);
   }
   p.latency_us = summarize(latencies);
-  p.gaps_us = median(gaps);
+  p.gaps_us = execution.on_gpu() ? median(gaps) : median_alone(gaps, own);
   p.timeline = runs[middle_of(profiled)];
 
-  const auto quietest = static_cast<size_t>(std::ranges::max_element(own) - own.begin());
   const std::vector<StepInfo>& steps = execution.steps();
   std::vector<double> samples(runs.size());
   for (size_t s = 0; s < steps.size(); ++s) {
@@ -178,7 +190,7 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
       samples[r] = us_of(t.begin_ns, t.end_ns);
     }
     p.steps.push_back({.step = steps[s], .us = summarize(samples)});
-    if (!execution.on_gpu()) p.steps.back().alone_us = samples[quietest] * own[quietest];
+    if (!execution.on_gpu()) p.steps.back().alone_us = median_alone(samples, own);
     p.steps_us += p.steps.back().us.median;
   }
   for (StepRow& row : p.steps) {
@@ -200,7 +212,10 @@ Profile profile(const Plan& plan, Execution& execution, const ProfileOptions& op
     if (p.held(row) > p.peak_bytes) p.peak_bytes = p.held(row), p.peak_step = row.step.name.empty() ? row.step.op : row.step.name;
   p.peak_host_bytes = peak_resident_bytes();
   p.model = plan.graph().model.path;
-  p.advice = advise(p, {.on_gpu = execution.on_gpu(), .threads = threads, .cores = threads::usable_cores()});
+  p.advice = advise(p, {.on_gpu = execution.on_gpu(),
+                        .threads = threads,
+                        .cores = threads::usable_cores(),
+                        .tuning_level = plan.build_info().tuning_level});
   return p;
 }
 

@@ -53,11 +53,13 @@ struct StepRow {
   StepInfo step;
   Summary us;           // exclusive time, microseconds
   double share = 0;     // of the sum over steps
-  double alone_us = 0;  // in the run that other work took least of, less what it took; 0: not known
+  double alone_us = 0;  // over the runs that other work took least of (median), less what it took; 0: not known
+  /// What the step itself takes: the median, or less where other work took time of every run.
+  double own_us() const { return alone_us > 0 ? std::min(us.median, alone_us) : us.median; }
   // Of a roof that is known; else 0 and nothing:
   double compute_us = 0, memory_us = 0;  // the least that its operations and its bytes can take
   double roof_share = 0;                 // the larger of the two / measured
-  double at_stake_us = 0;                // measured - the larger of the two
+  double at_stake_us = 0;                // own_us() - the larger of the two
   Limiter limiter = Limiter::unknown;
   std::string because;                                        // "58% of the memory roof; its arithmetic would take 4%"
   std::vector<Fill> fills;                                    // of a GPU's plan: smelt's own kernels that the step launches
@@ -139,7 +141,8 @@ struct Profile {
   std::string model;
   Summary latency_us;   // unprofiled runs: what the user sees
   double steps_us = 0;  // sum of the steps' medians
-  double gaps_us = 0;   // profiled run's time outside steps (median)
+  double gaps_us =
+      0;  // profiled run's time outside steps (median, of the processor's runs over those that other work took least of)
   /// The share of an unprofiled run that is neither in steps nor in gaps; negative if profiling made the run longer.
   double unattributed() const { return latency_us.median > 0 ? 1 - (steps_us + gaps_us) / latency_us.median : 0; }
   std::vector<StepRow> steps;     // in execution order

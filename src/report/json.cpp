@@ -78,7 +78,11 @@ Json to_json(const profile::Profile& p) {
             {"held_bytes", p.held(r)}};
   };
   const auto counted = [](double v) { return v > 0 ? Json(v) : Json(nullptr); };
-  for (const profile::StepRow& r : p.steps)
+  for (size_t i = 0; i < p.steps.size(); ++i) {
+    const profile::StepRow& r = p.steps[i];
+    const auto in_run = [&](int64_t StepTime::*at) {
+      return i < p.timeline.size() ? Json(static_cast<double>(p.timeline[i].*at) / 1e3) : Json(nullptr);
+    };
     steps.push_back({{"name", r.step.name},
                      {"op", r.step.op},
                      {"problem", r.step.problem},
@@ -92,6 +96,9 @@ Json to_json(const profile::Profile& p) {
                      {"memory", memory(r)},
                      {"outputs", r.step.output_shapes},
                      {"us", to_json(r.us)},
+                     {"begin_us", in_run(&StepTime::begin_ns)},
+                     {"end_us", in_run(&StepTime::end_ns)},
+                     {"own_us", r.own_us()},
                      {"share", r.share},
                      {"compute_us", r.compute_us},
                      {"memory_us", r.memory_us},
@@ -103,6 +110,7 @@ Json to_json(const profile::Profile& p) {
                      {"instructions_per_cycle", counted(r.instructions_per_cycle)},
                      {"missed_bytes_per_s", counted(r.missed_bytes_per_s)},
                      {"launches", to_json(r.fills)}});
+  }
   Json warnings = Json::array();
   if (const std::string warning = reference_warning(p); !warning.empty()) warnings.push_back(warning);
   return {{"model", p.model},
@@ -193,6 +201,9 @@ std::string json(const Report& r) {
     o["rewrites"] = to_json(ledger_summary(r.explained));
     o["forms"] = to_json(form_table(r.explained));
     o["ledger"] = to_json(ledger_table(r.explained));
+    o["estimated_at"] = {{"bytes_per_s", r.explained.rates.bytes_per_s},
+                         {"launch_us", r.explained.rates.launch_us},
+                         {"measured", r.explained.measured}};
   }
   return o.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

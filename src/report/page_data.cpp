@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 Json for_page(const Cell& c, Unit unit) {
   if (c.has_number()) return Json::array({format(c, unit), c.number});
   if (!c.full.empty()) return {{"text", c.text}, {"full", c.full}};
-  return c.text;
+  return format(c, unit);
 }
 
 Json for_page(const Table& t) {

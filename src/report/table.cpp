@@ -77,7 +77,7 @@ std::string format(double v, Unit unit) {
 }
 
 std::string format(const Cell& cell, Unit column) {
-  if (!cell.has_number()) return cell.text;
+  if (!cell.has_number()) return std::string(static_cast<size_t>(cell.indent), ' ') + cell.text;
   const Unit unit = cell.unit.value_or(column);
   return format(cell.number, cell.whole && unit == Unit::text ? Unit::count : unit);
 }
@@ -87,7 +87,9 @@ Cell::Cell(const std::vector<std::string>& names) : text(joined(names)), kind(Ki
 }
 
 Cell module_cell(const std::string& path, int depth) {
-  return std::string(static_cast<size_t>(2 * depth), ' ') + (path.empty() ? "(model)" : path);
+  Cell c(path.empty() ? "(model)" : path);
+  c.indent = 2 * depth;
+  return c;
 }
 
 Cell shape_cell(const Shape& s) {

@@ -25,6 +25,7 @@ struct Cell {
   double number = 0;  // of a flag 0 or 1
   Kind kind = Kind::text;
   bool whole = false;        // a number of an integer type
+  int indent = 0;            // spaces that readers see before a text
   std::optional<Unit> unit;  // its own unit, in a column of several units
   std::vector<Cell> list;
   Cell(std::string t) : text(std::move(t)) {}
@@ -44,7 +45,7 @@ struct Cell {
 /// A cell that stays empty where there is nothing to say: for a number that is not above zero, or not known.
 template <class N> Cell positive(N n) { return n > 0 ? Cell(n) : Cell(""); }
 template <class N> Cell known(const std::optional<N>& n) { return n ? Cell(*n) : Cell(""); }
-/// "    layer1/conv": a module's path, further to the right the deeper it lies; that of the whole is "(model)".
+/// A module's path, shown further to the right the deeper it lies; that of the whole is "(model)".
 Cell module_cell(const std::string& path, int depth);
 
 /// "[1, 8]"; in JSON an array of numbers, of names where an extent is symbolic, null where it is unknown.

@@ -27,7 +27,7 @@ bool by_reference(const StepInfo& s) { return s.tactic == "reference"; }
 Cell of_roof(const profile::Profile& p, double v) { return p.roof.bytes_per_s > 0 ? Cell(v) : Cell(""); }
 double of_run(const profile::Profile& p, double us) { return p.latency_us.median > 0 ? us / p.latency_us.median : NAN; }
 
-Cell change(double before, double after) { return before > 0 ? Cell(after / before - 1) : Cell("–"); }
+Cell change(double before, double after) { return before > 0 ? Cell(after / before - 1) : Cell(NAN); }
 
 }  // namespace
 

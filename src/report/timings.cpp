@@ -11,7 +11,7 @@ namespace {
 Cell calls(double n) { return n == std::floor(n) ? Cell(static_cast<int64_t>(n)) : Cell(n); }
 
 std::vector<Cell> sides(Cell first, const profile::TimeDifference& d) {
-  const auto time = [](const std::optional<double>& us) { return us ? Cell(*us) : Cell("–"); };
+  const auto time = [](const std::optional<double>& us) { return Cell(us.value_or(NAN)); };
   return {std::move(first), time(d.a_us),
           time(d.b_us),     fmt::format("{}{}", d.change_us() < 0 ? "-" : "+", format(std::abs(d.change_us()), Unit::us)),
           d.change_us(),    d.a_us && d.b_us && *d.a_us > 0 ? Cell(*d.b_us / *d.a_us) : Cell("")};

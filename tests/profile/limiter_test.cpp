@@ -127,6 +127,35 @@ TEST(Advice, counts_tiny_steps_copies_references_and_idle_cores) {
   EXPECT_TRUE(advice_with(advise(profile_of({step("Add", 64, 4, 3), step("Mul", 64, 4, 4)}), {}), "tiny steps"));
 }
 
+TEST(Advice, is_to_measure_kernels_only_where_estimates_chose_them) {
+  const Profile p = profile_of({step("MatMul", 12 << 20, 2ll << 30, 20000), step("Add", 96 << 20, 8 << 20, 9000)});
+  EXPECT_TRUE(advice_with(advise(p, {.tuning_level = 1}), "--tuning-level 2"));
+  const auto tuned = advise(p, {.tuning_level = 2});
+  EXPECT_FALSE(advice_with(tuned, "--tuning-level"));
+  EXPECT_NEAR(advice_with(tuned, "do less arithmetic")->us, 20000 - 10737 / 0.8, 1);
+  EXPECT_TRUE(advice_with(tuned, "move fewer bytes"));
+}
+
+TEST(Advice, of_steps_leaves_out_what_other_work_took_of_them) {
+  Profile p = profile_of({step("LSTM", 1 << 20, 10 << 20, 9000)});
+  EXPECT_NEAR(advice_with(advise(p, {}), "independent work")->us, 9000 - 66, 1);
+  p.steps[0].alone_us = 3000;
+  EXPECT_NEAR(advice_with(advise(p, {}), "independent work")->us, 3000 - 66, 1);
+  judge(p.steps[0], roof());
+  EXPECT_NEAR(p.steps[0].at_stake_us, 3000 - 52, 1);
+}
+
+TEST(Advice, saves_no_more_than_a_run_takes) {
+  Profile p = profile_of({step("MatMul", 12 << 20, 2ll << 30, 12000)});
+  p.steps_us = 12000, p.latency_us.median = 12500, p.gaps_us = 3000;
+  EXPECT_NEAR(advice_with(advise(p, {}), "fewer, larger steps")->us, 500, 1e-6) << "taking the times made the gaps longer";
+  p.others.cost_us = 400;
+  EXPECT_NEAR(advice_with(advise(p, {}), "fewer, larger steps")->us, 100, 1e-6);
+  std::vector<Advice> all{{.what = "fuse", .us = 20000}};
+  rank(all, p.latency_us.median);
+  EXPECT_EQ(all[0].us, 12500);
+}
+
 WatchedRun run(double us, int64_t waited_ns) { return {us, 1, {.waited_ns = waited_ns}, waited_ns > 0}; }
 
 TEST(OtherWork, costs_what_runs_take_more_than_those_that_were_left_alone) {
@@ -142,6 +171,14 @@ TEST(OtherWork, that_left_no_run_alone_costs_what_threads_waited) {
   const OtherWork o = other_work({run(190, 80000), run(200, 90000)}, 2);
   EXPECT_FALSE(o.cost_measured);
   EXPECT_NEAR(o.cost_us, (80 + 90) / 2.0 / 2, 1e-9);
+}
+
+TEST(OtherWork, costs_no_more_than_the_median_run_where_a_few_waited_long) {
+  const OtherWork o =
+      other_work({run(100, 10000), run(102, 12000), run(101, 11000), run(36000, 71'000'000), run(30000, 59'000'000)}, 2);
+  EXPECT_FALSE(o.cost_measured);
+  EXPECT_GT(o.cost_us, 0);
+  EXPECT_LT(o.cost_us, 102);
 }
 
 TEST(OtherWork, that_there_is_none_of_costs_nothing) {

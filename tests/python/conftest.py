@@ -65,6 +65,36 @@ def model_of(nodes, inputs, outputs, initializers=(), opset=17, **kwargs):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8, **kwargs)
 
 
+def looped():
+    """A Loop and an If, each with two steps inside, behind a convolution with its Relu and before two products."""
+    rng = np.random.default_rng(0)
+
+    def body(name, ops, inputs, outputs, first):
+        values = [first, *[f"{name}{i}" for i in range(len(ops) - 1)], outputs[-1][0]]
+        nodes = [helper.make_node(op, [values[i]], [values[i + 1]], name=f"{name}_{op}") for i, op in enumerate(ops)]
+        if len(outputs) > 1:
+            nodes.append(helper.make_node("Identity", ["go"], ["go_on"], name=f"{name}_go"))
+        return helper.make_graph(nodes, name, [helper.make_tensor_value_info(*i) for i in inputs],
+                                 [helper.make_tensor_value_info(*o) for o in outputs])
+
+    f, shape = TensorProto.FLOAT, [1, 8, 16, 16]
+    loop = body("body", ["Erf", "Sin"], [("i", TensorProto.INT64, []), ("go", TensorProto.BOOL, []), ("s", f, shape)],
+                [("go_on", TensorProto.BOOL, []), ("t", f, shape)], "s")
+    branches = {f"{side}_branch": body(side, ["Tanh", op], [], [(f"{side}_y", f, shape)], "l")
+                for side, op in (("then", "Cos"), ("else", "Exp"))}
+    tensors = {"w": rng.standard_normal((8, 3, 3, 3)).astype(np.float32), "three": np.int64(3), "yes": np.bool_(True),
+               "zero": np.float32(0), "p": rng.standard_normal((16, 16)).astype(np.float32)}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="/first/conv", pads=[1, 1, 1, 1]),
+             helper.make_node("Relu", ["c"], ["r"], name="/first/relu"),
+             helper.make_node("Loop", ["three", "yes", "r"], ["l"], name="loop", body=loop),
+             helper.make_node("ReduceSum", ["l"], ["sum"], name="sum", keepdims=0),
+             helper.make_node("Greater", ["sum", "zero"], ["large"], name="greater"),
+             helper.make_node("If", ["large"], ["d"], name="if", **branches),
+             helper.make_node("MatMul", ["d", "p"], ["y"], name="/last/product")]
+    return model_of(nodes, [("x", f, [1, 3, 16, 16])], [("y", f, shape)],
+                    [onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in tensors.items()])
+
+
 @pytest.fixture(scope="session")
 def small_model(tmp_path_factory):
     """conv → relu → add, symbolic batch; with weights inside."""

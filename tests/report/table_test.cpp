@@ -69,6 +69,13 @@ TEST(Print, cuts_a_path_in_front_behind_its_indentation_and_a_sentence_at_its_en
   EXPECT_TRUE(text.ends_with("…\n")) << text;
 }
 
+TEST(Print, indents_modules_which_json_names_as_they_are) {
+  const std::vector<Column> columns{{"path", "module"}};
+  EXPECT_NE(print(of({module_cell("layer1.0", 2)}, columns)).find("\n    layer1.0\n"), std::string::npos);
+  EXPECT_EQ(row_of({module_cell("layer1.0", 2)}, columns)["path"], "layer1.0");
+  EXPECT_EQ(row_of({module_cell("", 0)}, columns)["path"], "(model)");
+}
+
 TEST(Print, leaves_out_a_column_for_programs) {
   const std::vector<Column> columns{{"reason", "reason"}, {"code", "code", Unit::text, true}};
   EXPECT_EQ(row_of({"elements of f64", "wrong_type"}, columns)["code"], "wrong_type");

@@ -370,3 +370,22 @@ button.click();
 seen.sorted = button.closest('th').getAttribute('aria-sort') === 'descending';""", width)
     assert seen.pop("unnamed") == [] and seen.pop("small") == 0, seen
     assert seen.pop("width") <= max(width, 500) and all(seen.values()), seen
+
+
+@needs_browser
+def test_on_paper_tables_are_whole_and_readable(judged, tmp_path):
+    """The rules of print, applied to a window as wide as A4 across."""
+    printed = tmp_path / "printed.html"
+    text = judged.read_text()
+    assert text.count("@media print {") == 1 and "@page { size: A4 landscape" in text
+    printed.write_text(text.replace("@media print {", "@media all {"))
+    seen = probed(printed, tmp_path, """
+const shown = e => e.getClientRects().length > 0;
+seen.plain = !['nav', '.toolbar', '.tabs', '.skip', '#graphs'].some(q => [...document.querySelectorAll(q)].some(shown));
+seen.whole = [...document.querySelectorAll('.wrap')].filter(shown).every(w => w.scrollHeight <= w.clientHeight + 1);
+seen.fits = document.documentElement.scrollWidth <= innerWidth + 1;
+seen.names = [...document.querySelectorAll('#steps td[data-key=name], #steps td[data-key=because]')].every(td => td.clientWidth >= 150);
+seen.uncut = [...document.querySelectorAll('#steps td.text > span')].filter(shown).every(s => s.scrollWidth <= s.clientWidth + 1);
+seen.heads = [...document.querySelectorAll('th')].filter(shown).every(th => getComputedStyle(th).position === 'static' &&
+  getComputedStyle(th.querySelector('button')).display === 'contents');""", 1047)
+    assert all(seen.values()), seen

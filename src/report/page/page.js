@@ -29,6 +29,7 @@ function bodyRow(t, columns, r) {
   return make('tr', {}, ...columns.map(i => {
     const text = cellText(r[i]),
           td = t.columns[i].text ? make('td', {class: 'text', title: cellFull(r[i])}, nameElement(text)) : make('td', {}, text);
+    td.dataset.key = t.columns[i].key;
     if (t.columns[i].key === 'share' && cellValue(r[i]) > 0) {
       td.classList.add('share');
       td.style.setProperty('--part', `${100 * cellValue(r[i])}%`);
@@ -112,6 +113,7 @@ function tableElement(t, {filter = '', onRow = null} = {}) {
   }));
   for (const i of columns) {
     const c = t.columns[i], th = make('th', c.text ? {class: 'text', scope: 'col'} : {scope: 'col'}, make('button', {type: 'button', 'aria-label': c.title.trim() || c.key}, c.title));
+    th.dataset.key = c.key;
     th.addEventListener('click', () => {
       const down = th.getAttribute('aria-sort') !== 'descending';
       for (const other of head.children) other.removeAttribute('aria-sort');

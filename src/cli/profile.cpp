@@ -47,14 +47,23 @@ void arrange(profile::Profile& p, const std::string& column, size_t top) {
 }
 
 /// The tables of a profile that another tool wrote, or smelt before.
-int show_file(const std::string& path, const std::string& layers, const std::string& sort_by, size_t top, bool as_json) {
+int show_file(const std::string& path, const std::string& layers, const std::string& sort_by, size_t top, bool as_json,
+              const std::string& page) {
+  stage("reading " + path);
   const profile::Timings t = profile::read_timings(path, layers);
   std::vector<report::Table> tables{report::node_table(t), report::scope_table(t)};
   if (sort_by != "order") tables[0].sort_by(sort_by);
   if (tables[1].rows.size() <= 1) tables.pop_back();
-  if (as_json) return print_line(report::table_json(tables)), 0;
-  for (report::Table& table : tables) table.keep_top(top);
-  print_tables(tables);
+  const report::Report r = report::report_of(t);
+  if (as_json) {
+    tables.push_back(report::advice_table(*r.after));
+    print_line(report::table_json(tables));
+  } else {
+    for (report::Table& table : tables) table.keep_top(top);
+    print_tables(tables);
+    if (const std::string text = report::advice_text(*r.after); !text.empty()) print_line("\n" + text);
+  }
+  if (!page.empty()) write_text(page, report::html(r));
   return 0;
 }
 
@@ -130,8 +139,12 @@ Action add_profile(CLI::App& app) {
       const std::optional<int> pid = process_of(a->path);
       return pid ? watch_process(*pid, w, a->as_json) : watch_models(*a, w);
     }
-    if (!a->layers.empty() || profile::is_profile(a->path))
-      return show_file(a->path, a->layers, a->sort_by, a->top ? static_cast<size_t>(a->top) : SIZE_MAX, a->as_json);
+    if (!a->layers.empty() || profile::is_profile(a->path)) {
+      if (!a->trace.empty() || !a->out.empty())
+        fail_usage("{} is a profile: of one that exists, --report and --json can be written", a->path);
+      return show_file(a->path, a->layers, a->sort_by, a->top ? static_cast<size_t>(a->top) : SIZE_MAX, a->as_json,
+                       a->print_only ? "" : a->report);
+    }
     if (!a->contention.with.empty()) {
       if (!a->print_only) a->contention.trace = a->trace, a->contention.report = a->report;
       return contend(*a, a->contention, a->top ? static_cast<size_t>(a->top) : SIZE_MAX);

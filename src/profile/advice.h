@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "profile/profile.h"
+#include "profile/timings.h"
 
 namespace smelt::profile {
 
@@ -11,12 +12,14 @@ struct Surroundings {
   bool on_gpu = false;
   int threads = 1;  // that the plan uses
   int cores = 1;    // that it may use
-};
   int tuning_level = 0;
+};
 
 /// From a profile's steps, their limiters, and what other work took: the most to win first. What two of them win may be the same
 /// time. Without a roof only what needs none is said.
 std::vector<Advice> advise(const Profile& p, const Surroundings& where);
+/// Of a profile that another tool wrote, by what its operators are; of smelt's own, what the file says.
+std::vector<Advice> advise(const Timings& t);
 /// Sorts by what is to win; leaves out what is less than half a percent of a run.
 void rank(std::vector<Advice>& advice, double run_us);
 

@@ -56,6 +56,14 @@ class Reader {
  private:
   using Thread = std::string;
 
+  /// "nn.Module: Linear_0" → "Linear_0"; of "## Call CompiledFxGraph fs7bkufa77t7… ##" what tells two apart.
+  static std::string label(const std::string& name) {
+    constexpr std::string_view module = "nn.Module: ", compiled = "## Call CompiledFxGraph ";
+    if (name.starts_with(module)) return name.substr(module.size());
+    if (name.starts_with(compiled)) return "compiled graph " + name.substr(compiled.size(), 8);
+    return name;
+  }
+
   void sort_events(const Json& events) {
     for (const Json& e : events) {
       if (!e.is_object() || !e.contains("name") || !e.at("name").is_string()) continue;
@@ -88,8 +96,7 @@ class Reader {
       }
       const double begin = e.at("ts").get<double>(), us = std::max(0.0, e.value("dur", 0.0));
       steps_ += kind == Kind::step;
-      threads_[thread].push_back({kind, name.starts_with(module) ? name.substr(module.size()) : name, begin, begin + us,
-                                  id_of(args, "External id"), id_of(args, "correlation")});
+      threads_[thread].push_back({kind, label(name), begin, begin + us, id_of(args, "External id"), id_of(args, "correlation")});
     }
   }
 

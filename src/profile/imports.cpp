@@ -41,6 +41,17 @@ std::vector<std::string> common(const std::vector<std::vector<std::string>>& sco
   return same;
 }
 
+/// The modules of a body's node: those of what runs the body, that itself, and its own.
+std::vector<std::string> scope_inside(const Timings& t, const std::map<size_t, size_t>& inside, size_t node) {
+  std::vector<std::string> scope = scope_of_name(t.nodes[node].name);
+  for (auto at = inside.find(node); at != inside.end(); at = inside.find(at->second)) {
+    std::vector<std::string> around = scope_of_name(t.nodes[at->second].name);
+    around.push_back(t.nodes[at->second].name);
+    scope.insert(scope.begin(), around.begin(), around.end());
+  }
+  return scope;
+}
+
 bool any_is(const Json& events, const char* key, std::string_view value) {
   return std::ranges::any_of(events, [&](const Json& e) { return e.is_object() && text_of(e, key) == value; });
 }
@@ -68,6 +79,18 @@ std::vector<std::string> scope_of_name(const std::string& name) {
   return own_names(std::move(parts));
 }
 
+/// Builds of PyTorch without Kineto write an array of spans without categories.
+Json with_categories(const Json& events) {
+  Json all = Json::array();
+  for (Json e : events) {
+    const std::string name = text_of(e, "name");
+    const bool gpu = text_of(e, "pid") == "CUDA functions", annotation = name.find("::") == name.npos;
+    e["cat"] = gpu ? "kernel" : name.starts_with("nn.Module: ") ? "python_function" : annotation ? "user_annotation" : "cpu_op";
+    all.push_back(std::move(e));
+  }
+  return {{"traceEvents", std::move(all)}};
+}
+
 Timings from_smelt(const Json& report) {
   Timings t{.origin = "smelt"};
   const Json& side = report.contains("after") ? report.at("after") : report.at("before");
@@ -79,6 +102,35 @@ Timings from_smelt(const Json& report) {
     n.self_cpu_us = n.total_cpu_us = number_of(s.at("us"), "median");
     t.nodes.push_back(std::move(n));
   }
+  // A step that runs bodies holds the time of what is inside of it: "inside" says which, "loop: body / if: then_branch".
+  std::map<std::string, size_t> index;
+  for (size_t i = 0; i < t.nodes.size(); ++i) index.emplace(t.nodes[i].name, i);
+  for (const Json& s : side.value("inside", Json::array())) {
+    NodeTime n{.name = text_of(s, "name"), .op = text_of(s, "op"), .calls = number_of(s, "calls")};
+    n.self_cpu_us = n.total_cpu_us = number_of(s, "us");
+    std::string path = text_of(s, "inside");
+    constexpr std::string_view between = " / ";
+    std::string around;
+    for (size_t at = 0; at < path.size();) {
+      const size_t end = std::min(path.find(between, at), path.size());
+      around = path.substr(at, end - at);
+      around.resize(std::min(around.rfind(": "), around.size()));
+      if (n.scope.empty())
+        if (const auto found = index.find(around); found != index.end()) n.scope = t.nodes[found->second].scope;
+      n.scope.push_back(around);
+      at = end + between.size();
+    }
+    if (const auto found = index.find(around); found != index.end()) {
+      NodeTime& outer = t.nodes[found->second];
+      outer.self_cpu_us = std::max(0.0, outer.self_cpu_us - n.total_cpu_us);
+    }
+    index.emplace(n.name, t.nodes.size());
+    t.nodes.push_back(std::move(n));
+  }
+  if (side.contains("advice"))
+    for (const Json& a : side.at("advice"))
+      t.advice.push_back({text_of(a, "what"), text_of(a, "why"), number_of(a, "us"), text_of(a, "from"),
+                          a.at("steps").get<std::vector<std::string>>()});
   // A GPU's plan runs kernels of cuda, cudnn and cublaslt.
   t.gpu = std::ranges::any_of(side.at("steps"), [](const Json& step) { return text_of(step, "tactic").starts_with("cu"); });
   if (t.gpu)
@@ -86,37 +138,54 @@ Timings from_smelt(const Json& report) {
   return t;
 }
 
-// An array of events: of a node {"cat": "Node", "name": "/conv/Conv_kernel_time", "dur": microseconds, "args": {"op_name",
-// "provider", …}}, of a run {"cat": "Session", "name": "model_run"} after its nodes; on a GPU {"cat": "Kernel", "args": {"op_name"}}.
+// An array of events: of a node {"cat": "Node", "name": "/conv/Conv_kernel_time", "ts", "dur": microseconds, "tid", "args":
+// {"op_name", "provider", …}}, of a run {"cat": "Session", "name": "model_run"} after its nodes; on a GPU {"cat": "Kernel", "args":
+// {"op_name"}}. The nodes of a body come before the Loop, If or Scan that ran them, on its thread and within its time.
 Timings from_onnxruntime(const Json& events) {
   Timings t{.origin = "ONNX Runtime"};
   const int runs =
       static_cast<int>(std::ranges::count_if(events, [](const Json& e) { return text_of(e, "name") == "model_run"; }));
   const bool skip_first = runs > 1;  // it allocates and loads
   t.runs = std::max(1, runs - skip_first);
+  struct Ended {
+    double begin, us;
+    size_t node;
+  };
+  std::map<size_t, size_t> inside;               // a body's node → the node that runs the body
+  std::map<double, std::vector<Ended>> threads;  // nodes that have ended and that nothing is known to be around
   std::map<std::string, size_t> index;
   int run = 0;
   for (const Json& e : events) {
     std::string name = text_of(e, "name");
     const std::string category = text_of(e, "cat");
-    if (name == "model_run") ++run;
+    if (name == "model_run") ++run, threads.clear();
     constexpr std::string_view ending = "_kernel_time";
     const bool node = category == "Node" && name.ends_with(ending), kernel = category == "Kernel";
     if ((!node && !kernel) || (skip_first && run == 0)) continue;
     if (node) name.resize(name.size() - ending.size());
     const Json& args = e.at("args");
     const auto [at, added] = index.try_emplace((kernel ? "k " : "n ") + name, t.nodes.size());
+    const size_t i = at->second;
     if (added) t.nodes.push_back({.name = name, .op = text_of(args, "op_name"), .scope = scope_of_name(name)});
-    NodeTime& n = t.nodes[at->second];
-    const double us = number_of(e, "dur") / t.runs;
-    n.calls += 1.0 / t.runs;
+    const double dur = number_of(e, "dur"), us = dur / t.runs;
+    t.nodes[i].calls += 1.0 / t.runs;
     if (kernel) {
       t.gpu = true;
-      n.self_gpu_us += us, n.total_gpu_us += us;
-    } else {
-      n.self_cpu_us += us, n.total_cpu_us += us;
+      t.nodes[i].self_gpu_us += us, t.nodes[i].total_gpu_us += us;
+      continue;
     }
+    t.nodes[i].self_cpu_us += us, t.nodes[i].total_cpu_us += us;
+    std::vector<Ended>& ended = threads[number_of(e, "tid")];
+    const double begin = number_of(e, "ts");
+    const std::string& op = t.nodes[i].op;
+    for (; (op == "Loop" || op == "If" || op == "Scan") && !ended.empty() && ended.back().begin >= begin; ended.pop_back()) {
+      t.nodes[i].self_cpu_us -= ended.back().us / t.runs;
+      inside[ended.back().node] = i;
+    }
+    ended.push_back({begin, dur, i});
   }
+  for (const auto& [body, around] : inside) t.nodes[body].scope = scope_inside(t, inside, body);
+  for (NodeTime& n : t.nodes) n.self_cpu_us = std::max(0.0, n.self_cpu_us);
   if (t.nodes.empty()) fail("an ONNX Runtime profile without a node's time");
   return t;
 }
@@ -200,6 +269,7 @@ Timings read_timings(const std::filesystem::path& file, const std::filesystem::p
       return named(from_smelt(json));
     }
     if (json.is_object() && json.contains("traceEvents")) return named(from_pytorch(json));
+    if (json.is_array() && any_is(json, "pid", "CPU functions")) return named(from_pytorch(with_categories(json)));
     if (json.is_array() && any_is(json, "cat", "Node")) return named(from_onnxruntime(json));
     if (json.is_array() && std::ranges::any_of(json, [](const Json& e) { return e.is_object() && e.contains("averageMs"); }))
       return named(from_trtexec(json, nullptr));

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "profile/profile.h"
+
 namespace smelt::profile {
 
 /// Times are microseconds of one run.
@@ -38,6 +40,7 @@ struct Timings {
   int runs = 1;                 // that the times are the mean of
   bool gpu = false;             // times are the GPU's; nodes may have the processor's too
   std::vector<NodeTime> nodes;  // in their order
+  std::vector<Advice> advice;   // that the file itself holds: smelt's own
 
   double total_us() const;
   /// From the outermost in, in the order of the nodes.

@@ -8,6 +8,7 @@
 #include "profile/limiter.h"
 #include "report/document.h"
 #include "report/report.h"
+#include "report/timings.h"
 
 namespace smelt::report {
 namespace {
@@ -91,18 +92,21 @@ Json roofline(const profile::Profile& p) {
 }  // namespace
 
 std::string page_data(const Report& r) {
-  Json o = {{"title", r.title}, {"machine", Json::array()}, {"versions", Json::array()}, {"drawing_note", r.drawing_note}};
+  Json o = {{"title", r.title},
+            {"machine", Json::array()},
+            {"versions", Json::array()},
+            {"drawing_note", r.drawing_note},
+            {"imported", r.imported.has_value()}};
   for (const Fact& f : r.machine) o["machine"].push_back({f.title, format(f.value, Unit::text)});
   for (const Fact& f : r.versions) o["versions"].push_back({f.title, format(f.value, Unit::text)});
-  const auto side = [](const profile::Profile& p) {
+  const auto side = [&r](const profile::Profile& p) {
     Json s = {{"latency", format(p.latency_us.median, Unit::us)},
               {"advice", for_page(advice_table(p))},
               {"roofline", roofline(p)},
               {"others", others_text(p)},
-              {"steps", for_page(step_table(p))},
-              {"scopes", for_page(scope_table(p))},
-              {"memory", for_page(memory_table(p))},
-              {"held", held_over_time(p)}};
+              {"steps", for_page(r.imported ? node_table(*r.imported) : step_table(p))},
+              {"scopes", for_page(r.imported ? scope_table(*r.imported) : scope_table(p))}};
+    if (!r.imported) s["memory"] = for_page(memory_table(p)), s["held"] = held_over_time(p);
     if (!p.inside.empty()) s["inside"] = for_page(inner_table(p));
     if (!p.nodes.empty()) s["nodes"] = for_page(node_table(p));
     if (!p.copies.empty()) s["copies"] = for_page(copy_table(p));

@@ -10,6 +10,7 @@
 #include "profile/bench.h"
 #include "profile/compare.h"
 #include "profile/profile.h"
+#include "profile/timings.h"
 #include "report/contention.h"
 #include "report/table.h"
 
@@ -32,6 +33,7 @@ struct Report {
   std::string title;  // "resnet50.fp32.onnx"
   std::vector<Fact> machine, versions;
   std::optional<profile::Profile> before, after;  // after: of the optimised plan
+  std::optional<profile::Timings> imported;       // the file that `after` was made of
   std::optional<profile::BenchResult> bench;
   std::vector<profile::Difference> differences;  // optimised against unfused, per output
   std::optional<Contended> contended;            // models together, of which the first is the report's

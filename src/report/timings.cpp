@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "profile/advice.h"
+#include "report/facts.h"
+
 namespace smelt::report {
 namespace {
 
@@ -70,6 +73,21 @@ Table scope_table(const profile::Timings& t) {
     table.rows.push_back({module_cell(s.path, s.depth), s.self_us, s.total_us, all > 0 ? s.total_us / all : 0.0, calls(s.calls),
                           positive(s.total_cpu_us), positive(s.total_gpu_us), positive(s.bytes)});
   return table;
+}
+
+Report report_of(const profile::Timings& t) {
+  Report r;
+  r.title = t.file;
+  r.machine = {{"times", "times", t.gpu ? "of the GPU" : "of the processor"}, {"runs", "runs", t.runs}};
+  r.versions = version_facts();
+  r.versions.insert(r.versions.begin(), {"written_by", "written by", t.origin});
+  r.imported = t;
+  profile::Profile& p = r.after.emplace();
+  p.model = t.file;
+  p.steps_us = p.latency_us.median = p.latency_us.mean = t.total_us();
+  p.latency_us.count = t.runs;
+  p.advice = profile::advise(t);
+  return r;
 }
 
 Table scope_diff_table(const profile::Timings& a, const profile::Timings& b) {

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "profile/timings.h"
-#include "report/table.h"
+#include "report/report.h"
 
 namespace smelt::report {
 
 Table node_table(const profile::Timings& t);
 Table scope_table(const profile::Timings& t);
+/// What the page shows of it: nodes, modules, and what to do.
+Report report_of(const profile::Timings& t);
 /// Modules of two profiles side by side.
 Table scope_diff_table(const profile::Timings& a, const profile::Timings& b);
 /// Nodes side by side, those whose time changed most first.

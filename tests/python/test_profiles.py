@@ -4,11 +4,13 @@ and Nsight Systems' need a GPU and are small samples written after their documen
 import json
 import pathlib
 import random
+import re
 import sqlite3
 
 import numpy as np
 import onnx
 import pytest
+from conftest import looped
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -149,6 +151,74 @@ def test_diff_compares_by_module_across_tools(command, block_model, ort_profile,
     assert len(nodes) == 2 and sum(r["a_us"] for r in nodes) == pytest.approx(scopes["(model)"]["a_us"])
     assert "faster" in command("diff", ort_profile, ours).stdout or "slower" in command("diff", ort_profile, ours).stdout
     assert rows(tables(command, "diff", torch_trace[0], ours)["scopes"], "path")["block/first"]["b_us"] > 0
+
+
+@pytest.fixture(scope="module")
+def bodies(command, tmp_path_factory):
+    """A Loop of three iterations and an If, as ONNX Runtime profiles them and as smelt does."""
+    ort = pytest.importorskip("onnxruntime")
+    folder = tmp_path_factory.mktemp("bodies")
+    model, shape = folder / "looped.onnx", (1, 3, 16, 16)
+    onnx.save(looped(), model)
+    options = ort.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(folder / "ort")
+    session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    for _ in range(5):
+        session.run(None, {"x": np.ones(shape, np.float32)})
+    ours = folder / "smelt.json"
+    ours.write_text(command("profile", model, "--iterations", 3, "--json").stdout)
+    return pathlib.Path(session.end_profiling()), ours
+
+
+def test_what_is_inside_of_a_body_counts_once(command, bodies):
+    events = json.loads(bodies[0].read_text())
+    runs = [e for e in events if e["name"] == "model_run"]
+    for file, whole in ((bodies[0], sum(e["dur"] for e in runs[1:]) / 4), (bodies[1], None)):
+        shown = tables(command, "profile", file)
+        nodes, scopes = rows(shown["nodes"]), rows(shown["scopes"], "path")
+        assert nodes["body_Erf"]["calls"] == pytest.approx(3) and scopes["loop"]["calls"] >= 6, file
+        assert nodes["loop"]["total_cpu_us"] >= nodes["body_Erf"]["self_us"] + nodes["body_Sin"]["self_us"]
+        assert nodes["loop"]["self_us"] == pytest.approx(
+            nodes["loop"]["total_cpu_us"] - sum(n["self_us"] for name, n in nodes.items() if name.startswith("body_")), abs=1)
+        assert whole is None or sum(n["self_us"] for n in nodes.values()) <= whole
+        assert any(path in scopes for path in ("if", "if/then", "if/else")), scopes.keys()
+    both = rows(tables(command, "diff", *bodies)["scopes"], "path")
+    assert both["loop"]["a_us"] > 0 and both["loop"]["b_us"] > 0
+
+
+def test_a_profile_of_another_tool_says_what_to_do_and_has_a_page(command, ort_profile, torch_trace, bodies, tmp_path):
+    for file in (ort_profile, torch_trace[0], *bodies):
+        page = tmp_path / "page.html"
+        shown = tables(command, "profile", file, "--report", page)
+        whole = sum(r["self_us"] for r in shown["nodes"])
+        for a in shown["advice"]:
+            assert a["what"] and a["why"] and 0 < a["us"] <= whole * 1.01 and a["from"], file
+            assert set(a["steps"]) <= {r["name"] for r in shown["nodes"]}, file
+        won = [a["us"] for a in shown["advice"]]
+        assert won == sorted(won, reverse=True)
+        data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(), re.DOTALL)[1])
+        assert data["imported"] and len(data["after"]["steps"]["rows"]) == len(shown["nodes"]) and "memory" not in data["after"]
+    fused = next(a for a in tables(command, "profile", ort_profile)["advice"] if "element by element" in a["what"])
+    assert fused["steps"] == ["/block/first/Relu"]
+    assert "Why slow, what next" in command("profile", ort_profile).stdout
+    own = json.loads(bodies[1].read_text())["after"]["advice"]
+    assert [a["what"] for a in tables(command, "profile", bodies[1])["advice"]] == [a["what"] for a in own]
+    assert "is a profile" in command("profile", ort_profile, "--trace", tmp_path / "t.json", code=2).stderr
+
+
+def test_a_trace_of_a_pytorch_without_kineto_is_read(command, tmp_path):
+    """An array of spans without categories."""
+    def span(name, ts, dur, pid="CPU functions"):
+        return {"name": name, "ph": "X", "ts": ts, "dur": dur, "tid": 1, "pid": pid, "args": {}}
+
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps([span("ProfilerStep#1", 0, 100), span("encoder", 5, 80), span("aten::linear", 10, 60), span("aten::addmm", 20, 40),
+                                span("sgemm", 30, 25, "CUDA functions")]))
+    shown = tables(command, "profile", path)
+    nodes = rows(shown["nodes"])
+    assert nodes["encoder/aten::linear"]["self_cpu_us"] == 20 and nodes["encoder/aten::addmm"]["self_cpu_us"] == 40
+    assert nodes["sgemm"]["self_us"] == 25 and "encoder" in rows(shown["scopes"], "path")
 
 
 def test_a_profile_compared_with_itself_has_no_change(command, torch_trace):

@@ -47,7 +47,7 @@ perSide(byId('next'), side => {
   if (more.length)
     parts.push(make('details', {}, make('summary', {}, `${more.length} more`), make('ol', {class: 'advice', start: 6}, ...more.map(item))));
   if (t.rows.length > 1) parts.push(make('p', {class: 'note'}, t.note + '.'));
-  if (!data[side].roofline.steps.length)
+  if (!data[side].roofline.steps.length && !data.imported)
     parts.push(make('p', {class: 'note'}, 'What limits a step needs the machine\u2019s ceilings once: smelt devices --measure'));
   put('next', ...parts);
 });
@@ -142,4 +142,4 @@ const timeText = us => us < 1 ? `${+ (us * 1e3).toPrecision(3)} ns` : us < 1e3 ?
 perSide(byId('timeline'), side => put(
     'timeline', fittedDrawing(w => timelineDrawing(data[side].held.steps, w)),
     limiterLegend([...new Set(data[side].held.steps.map(s => s.limiter))])),
-        sides.filter(s => data[s].held.steps.length));
+        sides.filter(s => data[s].held && data[s].held.steps.length));

@@ -193,7 +193,7 @@ if (data.bench) {
   const median = b.qa.rows.find(r => cellText(r[0]) === 'median');
   card(`${cellText(median[1])} → ${cellText(median[2])}`, `median latency, ${b.before_name} → ${b.after_name}`);
 } else {
-  for (const s of sides) card(data[s].latency, 'one run, median');
+  for (const s of sides) card(data[s].latency, `one run, ${data.imported ? 'mean' : 'median'}`);
 }
 if (sides.length) card(
     sides.map(s => data[s].steps.rows.length).join(' → '),
@@ -245,7 +245,7 @@ perSide(byId('bars'), side => {
   const rows = [...t.rows].sort((a, b) => cellValue(b[us]) - cellValue(a[us])).slice(0, 15);
   const most = rows.length ? cellValue(rows[0][us]) : 1;
   const bar = r => {
-    const cause = cellText(r[limiter]),
+    const cause = limiter < 0 ? '' : cellText(r[limiter]),
           fill = make('div', {class: 'fill', style: `width:${100 * cellValue(r[us]) / most}%;--kind:${causeColour(cause)}`});
     fill.append(make('div', {class: 'floor', style: `width:${known ? Math.min(100, 100 * cellValue(r[roof])) : 100}%`}));
     const line = make(
@@ -260,7 +260,7 @@ perSide(byId('bars'), side => {
     pressed(line, () => toNode(side, cellText(r[name])));
     return line;
   };
-  const seen = [...new Set(rows.map(r => cellText(r[limiter])))].filter(Boolean);
+  const seen = [...new Set(rows.map(r => limiter < 0 ? '' : cellText(r[limiter])))].filter(Boolean);
   const legend = make(
       'div', {class: 'legend'},
       ...seen.map(c => make('span', {}, make('i', {style: `background:${causeColour(c)}`}), `${c}: ${causes[c]}`)));
@@ -302,7 +302,8 @@ function heldDrawing({steps, weights, peak, peak_step}, W) {
   return make('figure', {}, svg, spokenMarks(svg, marks, steps.map(s => `${s.name}: ${s.text}`)), make('div', {class: 'legend'}, ...legend));
 }
 perSide(byId('memory'), side => put(
-    'memory', ...(data[side].held.steps.length ? [fittedDrawing(w => heldDrawing(data[side].held, w))] : []), tableElement(data[side].memory)));
+    'memory', ...(data[side].held.steps.length ? [fittedDrawing(w => heldDrawing(data[side].held, w))] : []), tableElement(data[side].memory)),
+        sides.filter(s => data[s].memory));
 perSide(byId('copies'), side => put('copies', tableElement(data[side].copies)), sides.filter(s => data[s].copies));
 
 // --- every run, in the order taken

@@ -187,3 +187,13 @@ def test_a_call_with_more_inputs_than_its_function_takes(tmp_path):
     path = saved(tmp_path, "g (float[2, 3] x) => (float[2, 3] y) { y = Add(x, x) }", edit=edit)
     with pytest.raises(smelt.Error, match="2 inputs and 1 outputs, but function 'f' has 1 and 1"):
         smelt.Session(path)
+
+
+@pytest.mark.parametrize("x, y", [("float16", "float"), ("float", "float16")])
+def test_a_norm_from_its_parts_keeps_the_type_of_a_cast_beside_it(tmp_path, x, y):
+    """onnxruntime's converter to float16 casts a result that was a norm's; the norm takes the cast in."""
+    numbers = {"float16": 10, "float": 1}
+    path = saved(tmp_path, f"g (float[2, 8] x0) => (float[2, 8] y0) {{ x = Cast <to = {numbers[x]}> (x0) s = Mul(x, x) "
+                 f"m = ReduceMean <axes = [-1]> (s) e0 = Constant <value_float = 0.01> () e = Cast <to = {numbers[x]}> (e0) "
+                 f"v = Add(m, e) r = Sqrt(v) n = Div(x, r) z = Cast <to = {numbers[y]}> (n) y0 = Cast <to = 1> (z) }}", opset=17)
+    check(path, {"x0": floats(2, 8)}, tolerance=2e-3)

@@ -149,6 +149,13 @@ Outcome make_norm(const Graph& g, std::string kind, ValueId x, std::vector<NodeI
   fused.attrs["kind"] = std::move(kind);
   fused.attrs["epsilon"] = static_cast<float>(tail.epsilon);
   fused.attrs["axis"] = static_cast<int64_t>(-variance.axes);
+  if (const DType result = g.value(tail.result).type; result != g.value(x).type) {  // a cast behind it, or one before it, alone
+    const DType wide = accumulator(g.value(x).type);
+    expr::Program p;
+    const expr::Ref in0 = p.input(wide);
+    p.output(result == wide ? in0 : p.cast(in0, result));
+    fused.program = std::move(p);
+  }
   return replacement(nodes, fused);
 }
 

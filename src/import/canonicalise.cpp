@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -60,7 +61,72 @@ void drop_uncalled(onnx::ModelProto& proto) {
   proto.mutable_functions()->Swap(&kept);
 }
 
+/// The names that a node reads, its bodies' outer ones among them.
+std::vector<std::string> reads(const onnx::NodeProto& n) {
+  std::vector<std::string> names(n.input().begin(), n.input().end());
+  const auto body = [&](const onnx::GraphProto& g) {
+    for (auto& name : free_names(g)) names.push_back(std::move(name));
+  };
+  for (const auto& a : n.attribute()) {
+    if (a.has_g()) body(a.g());
+    for (const auto& g : a.graphs()) body(g);
+  }
+  return names;
+}
+
+/// Whether every node comes after those whose outputs it reads.
+bool is_sorted(const onnx::GraphProto& g) {
+  std::unordered_set<std::string> later;
+  for (const auto& n : g.node()) later.insert(n.output().begin(), n.output().end());
+  later.erase("");
+  for (const auto& n : g.node()) {
+    for (const auto& name : reads(n))
+      if (later.contains(name)) return false;
+    for (const auto& name : n.output()) later.erase(name);
+  }
+  return true;
+}
+
+/// The nodes in an order in which each can run: the first that is ready goes first. Nodes in a circle stay behind, for the checker
+/// to name.
+void sort(onnx::GraphProto& g) {
+  const int count = g.node_size();
+  std::unordered_map<std::string, int> maker;
+  for (int i = 0; i < count; ++i)
+    for (const auto& name : g.node(i).output())
+      if (!name.empty()) maker.try_emplace(name, i);
+  std::vector<std::vector<int>> readers(static_cast<size_t>(count));
+  std::vector<int> waits(static_cast<size_t>(count));
+  std::set<int> ready;
+  for (int i = 0; i < count; ++i) {
+    for (const auto& name : reads(g.node(i)))
+      if (const auto at = maker.find(name); at != maker.end() && ++waits[static_cast<size_t>(i)])
+        readers[static_cast<size_t>(at->second)].push_back(i);
+    if (waits[static_cast<size_t>(i)] == 0) ready.insert(i);
+  }
+  NodesBeside sorted(g);
+  const auto take = [&](int i) { (*sorted).Add()->Swap(g.mutable_node(i)); };
+  std::vector<bool> taken(static_cast<size_t>(count));
+  while (!ready.empty()) {
+    const int i = *ready.begin();
+    ready.erase(ready.begin());
+    taken[static_cast<size_t>(i)] = true;
+    take(i);
+    for (const int r : readers[static_cast<size_t>(i)])
+      if (--waits[static_cast<size_t>(r)] == 0) ready.insert(r);
+  }
+  for (int i = 0; i < count; ++i)
+    if (!taken[static_cast<size_t>(i)]) take(i);
+  (*sorted).Swap(g.mutable_node());
+}
+
 }  // namespace
+
+void sort_nodes(Loaded& model) {
+  for_each_graph(*model.proto.mutable_graph(), [](onnx::GraphProto& g) {
+    if (!is_sorted(g)) sort(g);
+  });
+}
 
 void forget_unknown_dimensions(Loaded& model) {
   const auto forget = [](auto& values) {

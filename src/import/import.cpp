@@ -56,6 +56,7 @@ Graph run(std::span<const uint8_t> bytes, const std::string& where, const std::f
   take_out_tensors(model, external);
   canonicalise_domains(model);
   forget_unknown_dimensions(model);
+  sort_nodes(model);
   check_operators(model, options);
   if (options.check) check_model(model);
   canonicalise_graph(model);

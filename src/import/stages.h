@@ -31,6 +31,9 @@ void canonicalise_domains(Loaded& model);
 /// Dimensions below 0 and those named "?" become unknown ones, of which no two need be equal: so exporters (PaddlePaddle's) write
 /// them.
 void forget_unknown_dimensions(Loaded& model);
+/// Nodes come behind those whose outputs they read. ONNX asks files for that, but tools (onnxruntime's converter to float16) leave
+/// nodes at the end that earlier ones read, and ONNX Runtime sorts them.
+void sort_nodes(Loaded& model);
 /// Nodes without a name get one, initializers leave the inputs, and every node's
 /// metadata names its SourceNodes.
 void canonicalise_graph(Loaded& model);
